@@ -1,0 +1,40 @@
+/* Arithmetic on numbers that somebody else chose.
+ *
+ * Each returns false, and leaves *ret unspecified, when the true result does not fit.
+ * Sizes from a file, a message or shared memory go through these before they decide anything. */
+#ifndef RUNTIME_BASE_CHECKED_H
+#define RUNTIME_BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ET_ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+static inline bool et_add(size_t a, size_t b, size_t *ret)
+{
+	return !__builtin_add_overflow(a, b, ret);
+}
+
+static inline bool et_mul(size_t a, size_t b, size_t *ret)
+{
+	return !__builtin_mul_overflow(a, b, ret);
+}
+
+/* Round @n up to a multiple of @align, a power of two. */
+static inline bool et_align_up(size_t n, size_t align, size_t *ret)
+{
+	size_t sum;
+	if (!et_add(n, align - 1, &sum))
+		return false;
+	*ret = sum & ~(align - 1);
+	return true;
+}
+
+/* Whether [offset, offset + n) lies within [0, limit). An empty range may end at @limit. */
+static inline bool et_in_range(uint64_t offset, uint64_t n, uint64_t limit)
+{
+	return offset <= limit && n <= limit - offset;
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* Formats a line and hands it to the table; drops what is below the table's level unformatted. */
+#include "runtime/base/log.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+void et_logf(const struct et_log *log, enum et_log_level level, const char *format, ...)
+{
+	if (!log || level > log->max_level)
+		return;
+	char text[512];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	log->write(log->self, level, text);
+}
