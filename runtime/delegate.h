@@ -1,0 +1,125 @@
+/* The delegate interface: how a backend runs the parts of a program that were compiled for it.
+ *
+ * Three levels, like the runtime's own:
+ *   compiled  one payload made ready (packed weights and all): immutable, shared by every client;
+ *   lane      what one worker has for this backend: its threads, its workspace;
+ *   context   what one running execution of one payload needs, made on a lane, used by one run at a time.
+ * A stateless payload's contexts belong to the lane; a stateful one's belong to the client's Method.
+ *
+ * The same table is what a plug-in exports, so every struct begins with its size, fields are only
+ * appended, and nothing here needs more than C. A function pointer that may be NULL says so. */
+#ifndef RUNTIME_DELEGATE_H
+#define RUNTIME_DELEGATE_H
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/compute.h"
+#include "runtime/program.h"
+#include "runtime/tensor.h"
+
+enum { ET_DELEGATE_INTERFACE = 1 };
+
+enum et_queue_kind {
+	ET_QUEUE_CPU,
+	ET_QUEUE_GPU,
+	ET_QUEUE_NPU,
+};
+const char *et_queue_kind_name(enum et_queue_kind kind); /* "cpu", "gpu", "npu" */
+
+/* One device that a backend can use; becomes one queue (kind and number). */
+struct et_device {
+	uint32_t struct_size;
+	enum et_queue_kind kind;
+	char name[64];
+	uint64_t memory_bytes;  /* 0 = the machine's */
+	uint32_t max_in_flight; /* runs that the device wants queued at once */
+	uint32_t n_threads;     /* lanes for the CPU are made with a width; others ignore it */
+};
+
+struct et_backend;  /* the delegate's own, one a process */
+struct et_lane;     /* one worker's */
+struct et_compiled; /* one payload's */
+struct et_context;  /* one running execution's */
+
+/* What compile is given. All of it lives as long as the Program, which outlives the compiled. */
+struct et_payload {
+	uint32_t struct_size;
+	const struct et_program *program; /* for et_program_find_named_data */
+	const uint8_t *bytes;             /* followed by ET_SOURCE_PADDING readable bytes */
+	size_t n_bytes;
+	const struct et_compile_spec *specs;
+	uint32_t n_specs;
+	const char *method; /* its name, for messages */
+	uint32_t n_args;    /* EValues that each call passes, inputs before outputs */
+};
+
+/* What compile found out. */
+struct et_compiled_info {
+	uint32_t struct_size;
+	uint32_t n_inputs; /* the first n_inputs arguments are read, the others written */
+	uint32_t n_outputs;
+	bool is_stateful;     /* a context remembers something between runs */
+	bool drops_payload;   /* the payload's bytes are not needed any more */
+	uint32_t device;      /* index of the device (queue) that runs it */
+	size_t n_bytes;       /* memory that it keeps, shared by all contexts */
+	size_t context_bytes; /* estimate of a context's memory */
+};
+
+/* Called once when an asynchronous run ended, from any thread. */
+struct et_completion {
+	void *self;
+	void (*done)(void *self, enum et_status status, const char *reason);
+};
+
+struct et_delegate_ops {
+	uint32_t struct_size;
+	uint32_t interface; /* ET_DELEGATE_INTERFACE */
+	const char *id;     /* as in the program: "XnnpackBackend" */
+	const char *name;   /* as in the configuration: "xnnpack" */
+
+	/* Find out what is there. ET_E_NOT_FOUND with the reason in @diag: not available here. Loop thread. */
+	enum et_status (*open)(struct et_backend **ret_backend, const struct et_allocator *allocator,
+		const struct et_log *log, struct et_diag *diag);
+	void (*close)(struct et_backend *backend);
+	uint32_t (*n_devices)(const struct et_backend *backend);
+	void (*device)(const struct et_backend *backend, uint32_t index, struct et_device *ret_device);
+
+	/* Payload to immutable code. ET_E_NOT_SUPPORTED with the operator's name in @diag if part of it
+	 * can't be run. Any thread, one at a time. */
+	enum et_status (*compile)(struct et_backend *backend, const struct et_payload *payload,
+		struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
+	void (*compiled_free)(struct et_compiled *compiled);
+
+	/* A worker's threads and workspace, @n_threads wide, the calling thread included. Made, used and freed
+	 * on that worker's thread. */
+	enum et_status (*lane_new)(struct et_backend *backend, uint32_t device, uint32_t n_threads,
+		struct et_lane **ret_lane, struct et_diag *diag);
+	void (*lane_free)(struct et_lane *lane);
+	/* The compute table over the lane's threads for portable kernels; may be NULL, may return NULL. */
+	const struct et_compute *(*lane_compute)(struct et_lane *lane);
+
+	/* On the lane's thread. */
+	enum et_status (*context_new)(struct et_compiled *compiled, struct et_lane *lane,
+		struct et_context **ret_context, struct et_diag *diag);
+	void (*context_free)(struct et_context *context);
+	/* Forget what a stateful context remembers. May be NULL for a backend without state. */
+	enum et_status (*context_reset)(struct et_context *context);
+
+	/* Run. @args: n_inputs to read and n_outputs to write, the latter to be resized with et_tensor_resize.
+	 * Tensors' memory is readable 16 bytes past its end. Returns ET_OK with the outputs written (@completion
+	 * never called), or ET_PENDING: @completion will be called exactly once; or
+	 * a failure with @diag (never called). On the lane's thread. */
+	enum et_status (*enqueue)(struct et_context *context, struct et_evalue *const *args,
+		const struct et_completion *completion, struct et_diag *diag);
+	/* Ask a pending run to end early; its completion still comes. Any thread. May be NULL. */
+	void (*cancel)(struct et_context *context);
+
+	/* Make a client's memory known to the device, so that binding it later copies nothing. May be NULL.
+	 * @fd stays the caller's. Loop thread. */
+	enum et_status (*import_memory)(struct et_backend *backend, uint32_t device, int fd, void *mapping,
+		size_t n_bytes, void **ret_handle);
+	void (*release_memory)(struct et_backend *backend, void *handle);
+};
+
+#endif

@@ -1,0 +1,49 @@
+/* What a Linux process hands to the runtime: memory, time, files, log.
+ *
+ * runtime/ itself calls none of these; daemon/, clients/, ipc/ and tests do. This folder is its own static
+ * library and the only place in runtime/ that may use the C library's heap and the kernel. */
+#ifndef RUNTIME_HOST_HOST_H
+#define RUNTIME_HOST_HOST_H
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/program.h"
+
+/* The C library's heap. Any thread. */
+const struct et_allocator *et_host_allocator(void);
+/* Whole pages from the kernel, zeroed, followed by a readable guard page; given back at once when freed. */
+const struct et_allocator *et_host_page_allocator(void);
+
+/* CLOCK_MONOTONIC in nanoseconds; @self is ignored. */
+uint64_t et_host_now_ns(void *self);
+
+/* Lines to stderr, with the syslog level prefix "<N>" when the journal reads them. */
+struct et_log et_host_log(enum et_log_level max_level);
+
+/* Open a model file as a source whose bytes nobody else can change: the contents are copied (by reference where
+ * the file system can) into an unlinked file in @cache_dir, or into a sealed memfd where that is NULL or not
+ * writable, and mapped with a guard page behind. Truncating or rewriting @path later changes nothing here.
+ * Any thread. Answers: ET_E_ACCESS_FAILED with the path and errno's text in @diag, ET_E_INVALID_ARGUMENT for
+ * something that is no regular file or is empty, ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_host_source_open(
+	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag);
+
+/* A mapping of a file descriptor followed by a readable guard page of zeros. */
+struct et_host_mapping {
+	void *bytes;
+	size_t n_bytes;  /* of the file part; the guard page comes on top */
+	size_t n_mapped; /* with the guard, for unmapping */
+	int guard;       /* its entry in the SIGBUS table, or -1 */
+};
+/* @fd stays the caller's. Negative errno on failure. */
+int et_host_map(struct et_host_mapping *ret_mapping, int fd, size_t n_bytes, bool is_writable);
+/* All zeros is fine. */
+void et_host_unmap(struct et_host_mapping *mapping);
+
+/* SIGBUS inside a guarded mapping (its file lost pages): the handler puts zeroed private memory in its place, notes
+ * the fault and lets the thread go on; whoever ran a job over it asks et_host_mapping_faulted afterwards and fails
+ * that job. SIGBUS elsewhere keeps its default action. Install once, early. Async-signal-safe inside. */
+void et_host_install_sigbus_guard(void);
+bool et_host_mapping_faulted(const struct et_host_mapping *mapping);
+
+#endif

@@ -1,0 +1,91 @@
+/* Plan: one method of a Program made ready to run; immutable and shared by every client.
+ *
+ * Making a Plan looks the kernels up, checks every argument against their signatures, lets the delegates
+ * compile their payloads, checks the memory plan, and splits each arena into
+ *     state         whatever an instruction may read before anything wrote it: it belongs to a client and
+ *                   lives as long as the client's Method;
+ *     activations   the rest: borrowed only while a run lasts.
+ * ExecuTorch does this work again for each Method; here it is done once.
+ *
+ * How state is found: data flow over all branches, forwards, of what has certainly been written in this
+ * run. A byte range (or a scalar slot) that some instruction may read without that is state; whatever
+ * overlaps state joins it. In doubt, stateful. */
+#ifndef RUNTIME_PLAN_H
+#define RUNTIME_PLAN_H
+
+#include "runtime/delegate.h"
+#include "runtime/kernel.h"
+#include "runtime/program.h"
+
+struct et_plan;
+
+/* A backend that was opened, as Plans see it. */
+struct et_backend_entry {
+	const struct et_delegate_ops *ops;
+	struct et_backend *backend;
+};
+
+/* What Plans may be built from. Immutable, outlives every Plan. */
+struct et_registry {
+	const struct et_kernel_table *const *tables;
+	size_t n_tables;
+	const struct et_backend_entry *backends;
+	size_t n_backends;
+};
+
+struct et_queue_id {
+	uint8_t kind; /* enum et_queue_kind */
+	uint32_t device;
+};
+
+/* Make @method (NULL: the only one, or "forward") of @program ready. @n_slots: how many lanes a worker pool
+ * has; each gets its own contexts (see et_plan_prepare). Takes a reference on @program. Any thread; slow.
+ * Answers: ET_E_NOT_FOUND (no such method), ET_E_OPERATOR_MISSING (@diag lists them), ET_E_BACKEND_MISSING
+ * (@diag: "Backend 'X' is not available. Available backends: [...]"), ET_E_INVALID_PROGRAM, what a delegate's
+ * compile answers, ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
+	const struct et_registry *registry, uint32_t n_slots, const struct et_allocator *allocator,
+	struct et_diag *diag);
+struct et_plan *et_plan_ref(struct et_plan *plan);
+/* All slots must have been released. NULL is fine; returns NULL. */
+struct et_plan *et_plan_unref(struct et_plan *plan);
+
+/* Make the contexts of slot @slot: @lanes holds one lane a backend of the registry, in its order, NULL where
+ * this worker has none (delegates of that backend are then another worker's). Once a slot, on the thread
+ * that owns the lanes. Runs on a slot that was not prepared answer ET_E_INVALID_STATE. */
+enum et_status et_plan_prepare(
+	struct et_plan *plan, uint32_t slot, struct et_lane *const *lanes, struct et_diag *diag);
+bool et_plan_is_prepared(const struct et_plan *plan, uint32_t slot);
+/* On the same thread, when no run uses the slot any more. Fine if it was not prepared. */
+void et_plan_release(struct et_plan *plan, uint32_t slot);
+
+/* One input or output as a client sees it. */
+struct et_io_info {
+	uint8_t tag;      /* TENSOR, INT, BOOL, DOUBLE, NONE, … */
+	uint8_t type;     /* enum et_scalar_type, if a tensor */
+	uint8_t dynamism; /* enum et_dynamism */
+	uint8_t n_dims;
+	const int32_t *sizes; /* the upper bound where dynamic */
+	const uint8_t *dim_order;
+	size_t n_bytes; /* at the largest */
+	bool zero_copy; /* external memory can be bound in its place; else one copy, which is counted */
+};
+
+struct et_plan_info {
+	const char *method;
+	uint32_t n_inputs, n_outputs;
+	const struct et_io_info *inputs, *outputs;
+	uint32_t n_instructions;
+	size_t n_state_bytes;      /* a client's, between runs */
+	size_t n_activation_bytes; /* borrowed during a run */
+	size_t n_frame_bytes;      /* the value table of a run */
+	size_t n_delegate_bytes;   /* compiled payloads, once */
+	size_t n_plan_bytes;       /* decoded structs, once */
+	size_t n_constant_copies;  /* bytes of constants copied because the file had them unaligned */
+	bool is_stateful;          /* runs of one Method must follow each other, in order */
+	struct et_queue_id first_queue;
+};
+const struct et_plan_info *et_plan_info(const struct et_plan *plan);
+const struct et_program *et_plan_program(const struct et_plan *plan);
+
+#endif

@@ -1,0 +1,164 @@
+/* Program: one `.pte` file, verified once, immutable, shared by everybody.
+ *
+ * et_program_open walks the whole FlatBuffer and decodes everything that decides an address
+ * (values, instructions, memory plan, offsets of constants and payloads) into structs of its own.
+ * After that only constant bytes and payload bytes are read from the file, where they lie.
+ *
+ * Source: ExecuTorch schema/program.fbs (identifier ET12), docs/source/pte-file-format.md. */
+#ifndef RUNTIME_PROGRAM_H
+#define RUNTIME_PROGRAM_H
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor.h"
+
+/* The bytes of a file, which must not change or go away until release is called. At least
+ * ET_SOURCE_PADDING readable bytes follow the last one: delegates read in whole vectors. */
+enum { ET_SOURCE_PADDING = 64 };
+struct et_source {
+	const uint8_t *bytes;
+	size_t n_bytes;
+	void *owner;
+	void (*release)(void *owner); /* may be NULL */
+	/* The caller will not read [offset, offset + n) soon: its memory may go. May be NULL. */
+	void (*drop)(void *owner, size_t offset, size_t n);
+};
+
+struct et_program;
+
+/* Tensors that live outside the file (a `.ptd`), by fully qualified name. */
+struct et_external_data {
+	void *self;
+	/* ET_E_NOT_FOUND if there is none. The bytes live as long as @self. */
+	enum et_status (*find)(void *self, const char *name, const uint8_t **ret_bytes, size_t *ret_n_bytes);
+};
+
+/* Open a `.pte`; a bundled program (`.bpte`) is opened as the program inside (see bundle.h).
+ * @source: taken over on success (released with the last reference), the caller's on failure.
+ * @external may be NULL; else it must outlive the program.
+ * Any thread. The allocator must be usable from whichever thread drops the last reference.
+ * Answers: ET_E_INVALID_PROGRAM (not a program, truncated, corrupt; @diag says what and where),
+ * ET_E_NOT_SUPPORTED (DYNAMIC_UNBOUND tensors and the like, by name), ET_E_NOT_FOUND and
+ * ET_E_INVALID_EXTERNAL_DATA (external tensors), ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_program_open(struct et_program **ret_program, const struct et_source *source,
+	const struct et_external_data *external, const struct et_allocator *allocator, struct et_diag *diag);
+struct et_program *et_program_ref(struct et_program *program);
+/* NULL is fine; returns NULL. */
+struct et_program *et_program_unref(struct et_program *program);
+
+/* --- what a program holds: for the Plan, and for whoever wants to look inside --------------------
+ * Everything below is immutable and lives as long as the program. All indexes have been checked. */
+
+/* Where a tensor's bytes come from. */
+enum et_storage {
+	ET_STORAGE_NONE,     /* nowhere until somebody binds it: an input, an output, a view */
+	ET_STORAGE_CONSTANT, /* the file */
+	ET_STORAGE_PLANNED,  /* an arena */
+};
+
+struct et_tensor_spec {
+	const int32_t *sizes; /* as exported: the upper bound where dynamic */
+	const uint8_t *dim_order;
+	uint8_t type;     /* enum et_scalar_type */
+	uint8_t dynamism; /* enum et_dynamism */
+	uint8_t n_dims;
+	uint8_t storage;         /* enum et_storage */
+	uint32_t arena;          /* PLANNED: index into arena_bytes */
+	size_t offset;           /* PLANNED: from the arena's start, in bytes */
+	size_t n_bytes;          /* of the whole tensor at its largest */
+	const uint8_t *constant; /* CONSTANT: its bytes; PLANNED: its initial value or NULL. Any alignment. */
+	const char *name;        /* fully qualified, or NULL */
+};
+
+struct et_list_spec {
+	uint32_t n;
+	union {
+		const uint32_t *values; /* lists of slots; ET_NO_VALUE for None in an optional tensor list */
+		const double *doubles;
+		const uint8_t *bools;
+		const char *chars;
+	};
+};
+#define ET_NO_VALUE UINT32_MAX
+
+struct et_value_spec {
+	uint8_t tag; /* enum et_tag */
+	union {
+		int64_t i;
+		double d;
+		bool b;
+		const struct et_tensor_spec *tensor;
+		const struct et_list_spec *list;
+	};
+};
+
+enum et_op {
+	ET_OP_KERNEL = 1, /* numbers of the union InstructionArguments */
+	ET_OP_DELEGATE,
+	ET_OP_MOVE,
+	ET_OP_JUMP_FALSE,
+	ET_OP_FREE,
+};
+
+struct et_instruction_spec {
+	uint8_t op; /* enum et_op */
+	uint32_t n_args;
+	uint32_t index;       /* KERNEL: operator; DELEGATE: delegate; JUMP_FALSE: destination instruction */
+	const uint32_t *args; /* value slots. MOVE: from, to. JUMP_FALSE: condition. FREE: value. */
+};
+
+struct et_compile_spec {
+	const char *key;
+	const uint8_t *value;
+	size_t n_bytes;
+};
+
+struct et_delegate_spec {
+	const char *id; /* "XnnpackBackend" */
+	const uint8_t *payload;
+	size_t n_bytes;
+	const struct et_compile_spec *specs;
+	uint32_t n_specs;
+};
+
+struct et_method_spec {
+	const char *name;
+	const struct et_value_spec *values;
+	uint32_t n_values;
+	const uint32_t *inputs; /* value slots */
+	uint32_t n_inputs;
+	const uint32_t *outputs;
+	uint32_t n_outputs;
+	const struct et_instruction_spec *instructions; /* all chains, one after the other */
+	uint32_t n_instructions;
+	const char *const *operators; /* "aten::add.out": name, and overload where there is one */
+	uint32_t n_operators;
+	const struct et_delegate_spec *delegates;
+	uint32_t n_delegates;
+	const size_t *arena_bytes; /* arena i is non_const_buffer_sizes[i]; 0 is reserved */
+	uint32_t n_arenas;
+};
+
+uint32_t et_program_n_methods(const struct et_program *program);
+const struct et_method_spec *et_program_method_at(const struct et_program *program, uint32_t index);
+/* NULL if there is no such method. */
+const struct et_method_spec *et_program_find_method(const struct et_program *program, const char *name);
+
+/* A blob of the file's named data. ET_E_NOT_FOUND if there is none. */
+enum et_status et_program_find_named_data(
+	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes);
+
+const struct et_source *et_program_source(const struct et_program *program);
+
+struct et_program_stats {
+	uint32_t version; /* schema version in the file */
+	size_t n_file_bytes;
+	size_t n_decoded_bytes;  /* memory of the decoded structs */
+	size_t n_constant_bytes; /* constants of tensors, in the file */
+	size_t n_payload_bytes;  /* delegates' payloads, in the file */
+	uint32_t n_named_data;
+	uint32_t n_segments;
+};
+void et_program_stats(const struct et_program *program, struct et_program_stats *ret_stats);
+
+#endif

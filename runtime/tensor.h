@@ -1,0 +1,131 @@
+/* Tensors and EValues: the things that instructions work on.
+ *
+ * A tensor is a header over memory that somebody else owns: the Program's mapping (constants),
+ * the Method's state, the activations of a frame, or a client's shared memory. Sizes are in
+ * elements, strides too; dim order lists the dimensions from outermost to innermost, so row-major
+ * NCHW is (0,1,2,3) and channels-last (0,2,3,1). Memory is always dense: no gaps, no overlap.
+ *
+ * An EValue is one slot of a method's value table. Its tensor or list is pointed to, not held, so
+ * that a MoveCall makes two slots share it, as in the original.
+ *
+ * Source: ExecuTorch schema/program.fbs and schema/scalar_type.fbs. */
+#ifndef RUNTIME_TENSOR_H
+#define RUNTIME_TENSOR_H
+
+#include "runtime/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ET_MAX_DIMS = 16 };
+
+/* Numbers of ExecuTorch's ScalarType. Sub-byte and float8 types occur only inside payloads. */
+enum et_scalar_type {
+	ET_UINT8 = 0,
+	ET_INT8 = 1,
+	ET_INT16 = 2,
+	ET_INT32 = 3,
+	ET_INT64 = 4,
+	ET_FLOAT16 = 5,
+	ET_FLOAT32 = 6,
+	ET_FLOAT64 = 7,
+	ET_BOOL = 11,
+	ET_QINT8 = 12,
+	ET_QUINT8 = 13,
+	ET_QINT32 = 14,
+	ET_BFLOAT16 = 15,
+	ET_BITS16 = 22,
+	ET_FLOAT8E5M2 = 23,
+	ET_FLOAT8E4M3FN = 24,
+	ET_FLOAT8E5M2FNUZ = 25,
+	ET_FLOAT8E4M3FNUZ = 26,
+	ET_UINT16 = 27,
+	ET_UINT32 = 28,
+	ET_UINT64 = 29,
+};
+
+/* Bytes of one element; 0 for a type that no tensor here can have. */
+size_t et_scalar_size(enum et_scalar_type type);
+/* "FP32", "INT64", … : the datatype names of the Open Inference Protocol. Never NULL. */
+const char *et_scalar_name(enum et_scalar_type type);
+
+enum et_dynamism {
+	ET_STATIC = 0,          /* the sizes never change */
+	ET_DYNAMIC_BOUND = 1,   /* they may, while the elements stay within the planned ones */
+	ET_DYNAMIC_UNBOUND = 2, /* refused at load, as in the original */
+};
+
+struct et_tensor {
+	void *data;               /* NULL while unbound */
+	size_t capacity;          /* elements that fit behind data by plan */
+	int32_t *sizes;           /* n_dims of them, as they are now */
+	int32_t *strides;         /* n_dims of them, follow from sizes and dim order */
+	const uint8_t *dim_order; /* n_dims of them, a permutation */
+	uint8_t type;             /* enum et_scalar_type */
+	uint8_t n_dims;
+	uint8_t dynamism; /* enum et_dynamism */
+	bool is_constant; /* data is the Program's: never written */
+};
+
+/* Elements now. A 0-dimensional tensor has one. */
+size_t et_tensor_numel(const struct et_tensor *tensor);
+size_t et_tensor_n_bytes(const struct et_tensor *tensor);
+
+/* Give an output its sizes. What ExecuTorch's resize_tensor does: the rank may not change; a static
+ * tensor takes only the sizes it has; a dynamic one any that fit its capacity.
+ * Answers ET_E_NOT_SUPPORTED otherwise, and changes nothing. */
+enum et_status et_tensor_resize(struct et_tensor *tensor, const int32_t *sizes, size_t n_dims);
+
+/* Strides of a dense tensor. @dim_order must be a permutation of 0 … n_dims - 1. */
+void et_dim_order_to_strides(
+	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides);
+/* Whether it is a permutation of 0 … n_dims - 1. */
+bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims);
+/* Row-major: 0, 1, 2, … */
+bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims);
+/* Batch, then space, then channels: (0,2,3,1) or (0,2,1). */
+bool et_dim_order_is_channels_last(const uint8_t *dim_order, size_t n_dims);
+
+/* Numbers of the union KernelTypes. */
+enum et_tag {
+	ET_TAG_NONE = 1,
+	ET_TAG_INT,
+	ET_TAG_BOOL,
+	ET_TAG_DOUBLE,
+	ET_TAG_TENSOR,
+	ET_TAG_STRING,
+	ET_TAG_INT_LIST,
+	ET_TAG_DOUBLE_LIST,
+	ET_TAG_BOOL_LIST,
+	ET_TAG_TENSOR_LIST,
+	ET_TAG_OPTIONAL_TENSOR_LIST,
+};
+const char *et_tag_name(enum et_tag tag);
+
+struct et_evalue;
+
+/* n items of the kind that the EValue's tag names. */
+struct et_list {
+	uint32_t n;
+	union {
+		struct et_evalue *
+			*values;       /* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: slots of the table */
+		const double *doubles; /* DOUBLE_LIST */
+		const uint8_t *bools;  /* BOOL_LIST, 0 or 1 */
+		const char *chars;     /* STRING, NUL-terminated too */
+	};
+};
+
+struct et_evalue {
+	union {
+		int64_t i;
+		double d;
+		bool b;
+		struct et_tensor *tensor;
+		const struct et_list *list;
+	};
+	uint8_t tag; /* enum et_tag */
+};
+
+#endif
