@@ -79,6 +79,12 @@ struct inferd_method_options {
 /* One client's instance of a model: state, if it has any, is this Method's alone. @options may be NULL. */
 INFERD_API int inferd_method_open(struct inferd *d, struct inferd_method **ret, const char *model,
 	const struct inferd_method_options *options);
+/* The same for a program of your own: @fd is a `.pte` or `.bpte`, a regular file or a memfd open for reading; it stays
+ * yours, its position is neither used nor moved. The daemon works on a private copy, which clients that pass the same
+ * unchanged file share and which goes with the last of their Methods. @name is your word for it, in `inferctl status`
+ * and in messages; NULL is fine. @options->version must be NULL. */
+INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **ret, int fd, const char *name,
+	const struct inferd_method_options *options);
 INFERD_API void inferd_method_close(struct inferd_method *m);
 /* Back to the initial state, for streams that begin anew. No request may be in flight. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
