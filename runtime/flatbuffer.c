@@ -1,0 +1,350 @@
+/* The FlatBuffers reader.
+ *
+ * A buffer is: a 32-bit offset to the root table, optionally four characters that name the schema, and
+ * tables, vtables, vectors and strings in any order. A table begins with a signed offset back to its
+ * vtable; the vtable says how long both are and where in the table each field lies (0: absent). Tables,
+ * vectors and strings are referred to by unsigned offsets from where the offset itself lies.
+ *
+ * What must always be true: a cursor's fields were checked when it was made (the table and its vtable lie
+ * in the buffer, a vector's items do), so that a getter has only its own field to check. The checks are
+ * done in 64 bits, where sums of 32-bit numbers cannot wrap.
+ *
+ * Deliberately missing: structs by name, FlexBuffers, 64-bit vectors, size prefixes, writing. Alignment
+ * is not insisted on, since no load here needs it. */
+#include "runtime/flatbuffer.h"
+#include "runtime/base/checked.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	LARGEST = INT32_MAX, /* what offsets of 32 bits, one of them signed, can span */
+	BUDGET_FACTOR = 4,
+	BUDGET_FLOOR = 64 * 1024, /* small files may share as much as they like */
+};
+
+enum et_status et_fb_status(const struct et_fb *fb)
+{
+	return fb->status;
+}
+
+void et_fb_where(struct et_fb *fb, const char *noun, uint32_t index)
+{
+	fb->noun = noun;
+	fb->noun_index = index;
+}
+
+enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *format, ...)
+{
+	if (fb->status != ET_OK)
+		return fb->status;
+	fb->status = status;
+	if (!fb->diag)
+		return status;
+	char text[sizeof fb->diag->text];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (fb->noun)
+		return et_fail(fb->diag, status, "%s %u: %s", fb->noun, fb->noun_index, text);
+	return et_fail(fb->diag, status, "%s", text);
+}
+
+static void corrupt(struct et_fb *fb, const char *what, uint64_t at)
+{
+	et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%s at byte %llu of %zu", what, (unsigned long long)at,
+		fb->n_bytes);
+}
+
+static bool charge(struct et_fb *fb, uint64_t n)
+{
+	if (fb->status != ET_OK)
+		return false;
+	if (n > fb->n_budget) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
+			"the same bytes are used over and over: more structure than the file's %zu bytes can "
+			"honestly hold",
+			fb->n_bytes);
+		return false;
+	}
+	fb->n_budget -= (size_t)n;
+	return true;
+}
+
+bool et_fb_has_identifier(const uint8_t *bytes, size_t n_bytes, const char *identifier)
+{
+	return n_bytes >= 8 && memcmp(bytes + 4, identifier, 4) == 0;
+}
+
+/* Check the table at @at and make a cursor of it. */
+static struct et_fb_table open_table(struct et_fb *fb, uint64_t at)
+{
+	struct et_fb_table absent = { 0 };
+	if (fb->status != ET_OK)
+		return absent;
+	if (!et_in_range(at, 4, fb->n_bytes)) {
+		corrupt(fb, "a table lies beyond the end,", at);
+		return absent;
+	}
+	int64_t vtable = (int64_t)at - (int32_t)et_load_u32(fb->bytes + at);
+	if (vtable < 0 || !et_in_range((uint64_t)vtable, 4, fb->n_bytes)) {
+		corrupt(fb, "a vtable lies outside, of the table", at);
+		return absent;
+	}
+	uint16_t n_vtable = et_load_u16(fb->bytes + vtable);
+	uint16_t n_table = et_load_u16(fb->bytes + vtable + 2);
+	if (n_vtable < 4 || n_vtable % 2 || !et_in_range((uint64_t)vtable, n_vtable, fb->n_bytes)) {
+		corrupt(fb, "a vtable has a bad length,", (uint64_t)vtable);
+		return absent;
+	}
+	if (n_table < 4 || !et_in_range(at, n_table, fb->n_bytes)) {
+		corrupt(fb, "a table has a bad length,", at);
+		return absent;
+	}
+	if (!charge(fb, n_table))
+		return absent;
+	return (struct et_fb_table){
+		.at = (uint32_t)at,
+		.vtable = (uint32_t)vtable,
+		.n_vtable = n_vtable,
+		.n_bytes = n_table,
+	};
+}
+
+struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t n_bytes,
+	const char *identifier, struct et_diag *diag)
+{
+	struct et_fb_table absent = { 0 };
+	*ret_fb = (struct et_fb){ .bytes = bytes, .n_bytes = n_bytes, .diag = diag };
+	if (n_bytes < 8) {
+		et_fb_fail(ret_fb, ET_E_INVALID_PROGRAM, "%zu bytes are too few for a FlatBuffer", n_bytes);
+		return absent;
+	}
+	if (n_bytes > LARGEST) {
+		et_fb_fail(ret_fb, ET_E_INVALID_PROGRAM, "%zu bytes are too many for a FlatBuffer", n_bytes);
+		return absent;
+	}
+	if (identifier && !et_fb_has_identifier(bytes, n_bytes, identifier)) {
+		char found[5] = { 0 };
+		for (int i = 0; i < 4; i++)
+			found[i] = bytes[4 + i] > ' ' && bytes[4 + i] < 0x7f ? (char)bytes[4 + i] : '?';
+		et_fb_fail(
+			ret_fb, ET_E_INVALID_PROGRAM, "the identifier is '%s', not '%s'", found, identifier);
+		return absent;
+	}
+	ret_fb->n_budget = BUDGET_FLOOR;
+	size_t more;
+	if (et_mul(n_bytes, BUDGET_FACTOR, &more) && et_add(more, BUDGET_FLOOR, &more))
+		ret_fb->n_budget = more;
+	uint32_t root = et_load_u32(bytes);
+	if (root < 4) {
+		corrupt(ret_fb, "the root table would lie", root);
+		return absent;
+	}
+	return open_table(ret_fb, root);
+}
+
+/* Where the @n bytes of @field lie in the buffer; 0 if the field is absent or the reader has failed. */
+static uint64_t field_at(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t n)
+{
+	if (table.at == 0 || fb->status != ET_OK)
+		return 0;
+	if (field >= (table.n_vtable - 4u) / 2)
+		return 0;
+	uint16_t offset = et_load_u16(fb->bytes + table.vtable + 4 + 2 * (size_t)field);
+	if (offset == 0)
+		return 0;
+	if (offset < 4 || !et_in_range(offset, n, table.n_bytes)) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
+			"field %u of the table at byte %u lies outside the table (offset %u of %u)", field,
+			table.at, offset, table.n_bytes);
+		return 0;
+	}
+	return (uint64_t)table.at + offset;
+}
+
+bool et_fb_has(const struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	if (table.at == 0 || fb->status != ET_OK || field >= (table.n_vtable - 4u) / 2)
+		return false;
+	return et_load_u16(fb->bytes + table.vtable + 4 + 2 * (size_t)field) != 0;
+}
+
+uint8_t et_fb_u8(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint8_t absent)
+{
+	uint64_t at = field_at(fb, table, field, 1);
+	return at ? fb->bytes[at] : absent;
+}
+
+uint16_t et_fb_u16(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint16_t absent)
+{
+	uint64_t at = field_at(fb, table, field, 2);
+	return at ? et_load_u16(fb->bytes + at) : absent;
+}
+
+uint32_t et_fb_u32(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t absent)
+{
+	uint64_t at = field_at(fb, table, field, 4);
+	return at ? et_load_u32(fb->bytes + at) : absent;
+}
+
+uint64_t et_fb_u64(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint64_t absent)
+{
+	uint64_t at = field_at(fb, table, field, 8);
+	return at ? et_load_u64(fb->bytes + at) : absent;
+}
+
+static float float_of(uint32_t bits)
+{
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+static double double_of(uint64_t bits)
+{
+	double value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+float et_fb_f32(struct et_fb *fb, struct et_fb_table table, uint32_t field, float absent)
+{
+	uint64_t at = field_at(fb, table, field, 4);
+	return at ? float_of(et_load_u32(fb->bytes + at)) : absent;
+}
+
+double et_fb_f64(struct et_fb *fb, struct et_fb_table table, uint32_t field, double absent)
+{
+	uint64_t at = field_at(fb, table, field, 8);
+	return at ? double_of(et_load_u64(fb->bytes + at)) : absent;
+}
+
+/* Follow the offset that lies at @at, which has been checked. Never 0: the target lies behind @at. */
+static uint64_t follow(struct et_fb *fb, uint64_t at)
+{
+	uint32_t offset = et_load_u32(fb->bytes + at);
+	if (offset == 0 || !et_in_range(at + offset, 4, fb->n_bytes)) {
+		corrupt(fb, offset ? "an offset leads beyond the end," : "an offset of zero,", at);
+		return 0;
+	}
+	return at + offset;
+}
+
+struct et_fb_table et_fb_table(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	uint64_t at = field_at(fb, table, field, 4);
+	if (at)
+		at = follow(fb, at);
+	return at ? open_table(fb, at) : (struct et_fb_table){ 0 };
+}
+
+static struct et_fb_vector open_vector(struct et_fb *fb, uint64_t at, uint32_t item_bytes, bool is_walked)
+{
+	struct et_fb_vector absent = { 0 };
+	uint32_t n = et_load_u32(fb->bytes + at);
+	uint64_t n_bytes = (uint64_t)n * item_bytes;
+	if (!et_in_range(at + 4, n_bytes, fb->n_bytes)) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
+			"a vector of %u items at byte %llu reaches beyond the %zu bytes", n,
+			(unsigned long long)at, fb->n_bytes);
+		return absent;
+	}
+	if (!charge(fb, is_walked ? 4 + n_bytes : 4))
+		return absent;
+	return (struct et_fb_vector){ .items = fb->bytes + at + 4, .n = n, .item_bytes = item_bytes };
+}
+
+struct et_fb_vector et_fb_vector(
+	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
+{
+	uint64_t at = field_at(fb, table, field, 4);
+	if (at)
+		at = follow(fb, at);
+	return at ? open_vector(fb, at, item_bytes, true) : (struct et_fb_vector){ 0 };
+}
+
+struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	uint64_t at = field_at(fb, table, field, 4);
+	if (at)
+		at = follow(fb, at);
+	return at ? open_vector(fb, at, 1, false) : (struct et_fb_vector){ 0 };
+}
+
+static struct et_fb_string open_string(struct et_fb *fb, uint64_t at)
+{
+	struct et_fb_string absent = { 0 };
+	struct et_fb_vector vector = open_vector(fb, at, 1, true);
+	if (!vector.items)
+		return absent;
+	if (!et_in_range(at + 4, (uint64_t)vector.n + 1, fb->n_bytes) || vector.items[vector.n] != 0) {
+		corrupt(fb, "a string does not end,", at);
+		return absent;
+	}
+	return (struct et_fb_string){ .chars = (const char *)vector.items, .n = vector.n };
+}
+
+struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	uint64_t at = field_at(fb, table, field, 4);
+	if (at)
+		at = follow(fb, at);
+	return at ? open_string(fb, at) : (struct et_fb_string){ 0 };
+}
+
+/* The item's bytes, or NULL. */
+static const uint8_t *item_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index, uint32_t n)
+{
+	if (fb->status != ET_OK)
+		return NULL;
+	if (index >= vector.n || n != vector.item_bytes) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "item %u of a vector of %u", index, vector.n);
+		return NULL;
+	}
+	return vector.items + (size_t)index * n;
+}
+
+uint8_t et_fb_u8_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	const uint8_t *item = item_at(fb, vector, index, 1);
+	return item ? *item : 0;
+}
+
+uint32_t et_fb_u32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	const uint8_t *item = item_at(fb, vector, index, 4);
+	return item ? et_load_u32(item) : 0;
+}
+
+uint64_t et_fb_u64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	const uint8_t *item = item_at(fb, vector, index, 8);
+	return item ? et_load_u64(item) : 0;
+}
+
+float et_fb_f32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	return float_of(et_fb_u32_at(fb, vector, index));
+}
+
+double et_fb_f64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	return double_of(et_fb_u64_at(fb, vector, index));
+}
+
+struct et_fb_table et_fb_table_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	const uint8_t *item = item_at(fb, vector, index, 4);
+	uint64_t at = item ? follow(fb, (uint64_t)(item - fb->bytes)) : 0;
+	return at ? open_table(fb, at) : (struct et_fb_table){ 0 };
+}
+
+struct et_fb_string et_fb_string_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	const uint8_t *item = item_at(fb, vector, index, 4);
+	uint64_t at = item ? follow(fb, (uint64_t)(item - fb->bytes)) : 0;
+	return at ? open_string(fb, at) : (struct et_fb_string){ 0 };
+}
