@@ -1,0 +1,484 @@
+/* The configuration file, line by line.
+ *
+ * inih splits lines into (section, key, value); a table here says for every key of every section where its
+ * value goes and how it reads. inih reports the first bad line but not why, and does not tell the handler
+ * which line it is at: so the lines are handed to it by a reader of our own that counts them, and the first
+ * mistake, its line with it, is kept until the parse is over.
+ *
+ * What must always be true: an unknown section, an unknown key, a value that does not parse and a value out
+ * of range are errors. A typing mistake that is silently ignored is worse than a daemon that does not start. */
+#include "config/config.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/base/log.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind {
+	KIND_PATH,
+	KIND_NAME,
+	KIND_COUNT, /* uint32_t */
+	KIND_SIZE,  /* uint64_t */
+	KIND_DURATION,
+	KIND_BOOL,
+	KIND_LEVEL,
+	KIND_BACKENDS,
+};
+
+struct key {
+	const char *section, *name;
+	enum kind kind;
+	size_t offset;
+	uint32_t min, max; /* KIND_COUNT */
+	uint32_t bit;      /* what a [user] section marks as given */
+	size_t mark;       /* offset of a bool that says it was given, or 0 */
+};
+
+#define SERVER(name, kind, min, max) { "server", #name, kind, offsetof(struct inf_config, name), min, max }
+#define SERVER_NS(name)              { "server", #name, KIND_DURATION, offsetof(struct inf_config, name##_ns) }
+#define LIMIT(name, kind, BIT)                                                                         \
+	{ "limits", #name, kind, offsetof(struct inf_config, limits.name), 0, UINT32_MAX },            \
+	{                                                                                              \
+		"user", #name, kind, offsetof(struct inf_config_user, limits.name), 0, UINT32_MAX, BIT \
+	}
+
+static const struct key keys[] = {
+	SERVER(socket, KIND_PATH, 0, 0),
+	SERVER(manager_socket, KIND_PATH, 0, 0),
+	SERVER(models, KIND_PATH, 0, 0),
+	SERVER(cache, KIND_PATH, 0, 0),
+	SERVER(workers, KIND_COUNT, 0, 1024),
+	SERVER(log_level, KIND_LEVEL, 0, 0),
+	SERVER(backends, KIND_BACKENDS, 0, 0),
+	SERVER(memory_budget, KIND_SIZE, 0, 0),
+	SERVER_NS(keep_alive),
+	SERVER_NS(drain),
+	SERVER_NS(stall),
+	SERVER_NS(spin),
+	SERVER_NS(age),
+	LIMIT(connections, KIND_COUNT, INF_LIMIT_BIT_CONNECTIONS),
+	LIMIT(methods, KIND_COUNT, INF_LIMIT_BIT_METHODS),
+	LIMIT(regions, KIND_COUNT, INF_LIMIT_BIT_REGIONS),
+	LIMIT(bindings, KIND_COUNT, INF_LIMIT_BIT_BINDINGS),
+	LIMIT(fds, KIND_COUNT, INF_LIMIT_BIT_FDS),
+	LIMIT(requests, KIND_COUNT, INF_LIMIT_BIT_REQUESTS),
+	LIMIT(region_bytes, KIND_SIZE, INF_LIMIT_BIT_REGION_BYTES),
+	{ "user", "weight", KIND_COUNT, offsetof(struct inf_config_user, weight), 1, 1000 },
+	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
+	{ "model", "keep_alive", KIND_DURATION, offsetof(struct inf_config_model, keep_alive_ns), 0, 0, 0,
+		offsetof(struct inf_config_model, has_keep_alive) },
+	{ "model", "backend", KIND_NAME, offsetof(struct inf_config_model, backend) },
+};
+
+struct parse {
+	struct inf_config *config;
+	const char *name; /* of the file */
+	const char *text; /* what is left of it */
+	unsigned line, failed_line;
+	int rc;
+	struct inf_config_error *error;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct parse *p, int rc, const char *format, ...)
+{
+	va_list args;
+	if (p->rc < 0) /* the first one wins */
+		return p->rc;
+	p->rc = rc;
+	p->failed_line = p->line;
+	int n = snprintf(p->error->text, sizeof(p->error->text), "%.400s:%u: ", p->name, p->line);
+	va_start(args, format);
+	vsnprintf(p->error->text + n, sizeof(p->error->text) - n, format, args);
+	va_end(args);
+	return rc;
+}
+
+/* --- values --------------------------------------------------------------------------------------- */
+
+/* A non-negative number, perhaps with a fraction, times what its suffix stands for. */
+static bool parse_scaled(
+	const char *text, const char *const *suffixes, const uint64_t *factors, size_t n, uint64_t *ret)
+{
+	char *end;
+	uint64_t factor = 0;
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	unsigned long long whole = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	double fraction = 0, digit = 0.1;
+	if (*end == '.')
+		for (end++; isdigit((unsigned char)*end); end++, digit /= 10)
+			fraction += (*end - '0') * digit;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(end, suffixes[i]) == 0)
+			factor = factors[i];
+	uint64_t product;
+	if (!factor || __builtin_mul_overflow((uint64_t)whole, factor, &product))
+		return false;
+	return !__builtin_add_overflow(product, (uint64_t)(fraction * (double)factor), ret);
+}
+
+bool inf_config_parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char *const suffixes[] = { "", "B", "K", "M", "G", "T" };
+	static const uint64_t factors[] = { 1, 1, 1 << 10, 1 << 20, 1 << 30, UINT64_C(1) << 40 };
+	return parse_scaled(text, suffixes, factors, ET_ARRAY_LEN(factors), ret_bytes);
+}
+
+bool inf_config_parse_duration(const char *text, uint64_t *ret_ns)
+{
+	static const char *const suffixes[] = { "", "s", "ms", "us", "ns", "m", "min", "h", "d" };
+	static const uint64_t factors[] = { 1000000000, 1000000000, 1000000, 1000, 1, UINT64_C(60000000000),
+		UINT64_C(60000000000), UINT64_C(3600000000000), UINT64_C(86400000000000) };
+	if (strcmp(text, "infinity") == 0) {
+		*ret_ns = UINT64_MAX;
+		return true;
+	}
+	return parse_scaled(text, suffixes, factors, ET_ARRAY_LEN(factors), ret_ns);
+}
+
+bool inf_config_parse_log_level(const char *text, int *ret_level)
+{
+	static const struct {
+		const char *name;
+		int level;
+	} levels[] = { { "error", ET_LOG_ERROR }, { "warning", ET_LOG_WARNING }, { "notice", ET_LOG_NOTICE },
+		{ "info", ET_LOG_INFO }, { "debug", ET_LOG_DEBUG } };
+	for (size_t i = 0; i < ET_ARRAY_LEN(levels); i++)
+		if (strcmp(text, levels[i].name) == 0) {
+			*ret_level = levels[i].level;
+			return true;
+		}
+	return false;
+}
+
+static int set_text(struct parse *p, const char *key, char *to, size_t room, const char *value)
+{
+	if (strlen(value) >= room)
+		return fail(p, -EINVAL, "%s: longer than %zu characters", key, room - 1);
+	strcpy(to, value);
+	return 0;
+}
+
+static int set_backends(struct parse *p, const char *value)
+{
+	struct inf_config *config = p->config;
+	config->n_backends = 0;
+	for (const char *at = value; *at;) {
+		at += strspn(at, ", \t");
+		size_t n = strcspn(at, ", \t");
+		if (!n)
+			break;
+		if (config->n_backends == INF_CONFIG_BACKENDS_MAX || n >= INF_CONFIG_NAME_MAX)
+			return fail(p, -EINVAL, "backends: at most %d names of at most %d characters",
+				INF_CONFIG_BACKENDS_MAX, INF_CONFIG_NAME_MAX - 1);
+		char *to = config->backends[config->n_backends];
+		memcpy(to, at, n);
+		to[n] = '\0';
+		for (uint32_t i = 0; i < config->n_backends; i++)
+			if (strcmp(config->backends[i], to) == 0)
+				return fail(p, -EINVAL, "backends: '%s' appears twice", to);
+		config->n_backends++;
+		at += n;
+	}
+	if (!config->n_backends)
+		return fail(p, -EINVAL, "backends: name at least one, e.g. 'xnnpack, portable'");
+	return 0;
+}
+
+static int set_count(struct parse *p, const struct key *key, uint32_t *to, const char *value)
+{
+	char *end;
+	errno = 0;
+	unsigned long long number = strtoull(value, &end, 10);
+	if (!isdigit((unsigned char)value[0]) || *end || errno)
+		return fail(p, -EINVAL, "%s: '%s' is not a whole number", key->name, value);
+	if (number < key->min || number > key->max)
+		return fail(p, -EINVAL, "%s: %s is outside %u ... %u", key->name, value, key->min, key->max);
+	*to = (uint32_t)number;
+	return 0;
+}
+
+static int set(struct parse *p, const struct key *key, void *object, const char *value)
+{
+	void *to = (char *)object + key->offset;
+	switch (key->kind) {
+	case KIND_PATH:
+		return set_text(p, key->name, to, INF_CONFIG_PATH_MAX, value);
+	case KIND_NAME:
+		return set_text(p, key->name, to, INF_CONFIG_NAME_MAX, value);
+	case KIND_COUNT:
+		return set_count(p, key, to, value);
+	case KIND_SIZE:
+		if (!inf_config_parse_size(value, to))
+			return fail(p, -EINVAL, "%s: '%s' is not a size; write e.g. 4096, 64K, 512M or 2G",
+				key->name, value);
+		return 0;
+	case KIND_DURATION:
+		if (!inf_config_parse_duration(value, to))
+			return fail(p, -EINVAL,
+				"%s: '%s' is not a time; write e.g. 50us, 100ms, 30s, 5m, 2h or infinity",
+				key->name, value);
+		return 0;
+	case KIND_BOOL:
+		if (strcmp(value, "yes") && strcmp(value, "no"))
+			return fail(p, -EINVAL, "%s: '%s' is neither yes nor no", key->name, value);
+		*(bool *)to = strcmp(value, "yes") == 0;
+		return 0;
+	case KIND_LEVEL:
+		if (!inf_config_parse_log_level(value, to))
+			return fail(p, -EINVAL, "%s: '%s' is none of error, warning, notice, info, debug",
+				key->name, value);
+		return 0;
+	case KIND_BACKENDS:
+		return set_backends(p, value);
+	}
+	return -EINVAL;
+}
+
+/* --- sections ------------------------------------------------------------------------------------- */
+
+static void *grown(void *items, uint32_t n, size_t item_bytes)
+{
+	char *bigger = reallocarray(items, n + 1, item_bytes);
+	if (bigger)
+		memset(bigger + n * item_bytes, 0, item_bytes);
+	return bigger;
+}
+
+static struct inf_config_model *take_model(struct inf_config *config, const char *name)
+{
+	for (uint32_t i = 0; i < config->n_model_sections; i++)
+		if (strcmp(config->model_sections[i].name, name) == 0)
+			return &config->model_sections[i];
+	struct inf_config_model *bigger =
+		grown(config->model_sections, config->n_model_sections, sizeof(*bigger));
+	if (!bigger)
+		return NULL;
+	config->model_sections = bigger;
+	strcpy(bigger[config->n_model_sections].name, name);
+	return &bigger[config->n_model_sections++];
+}
+
+static struct inf_config_user *take_user(struct inf_config *config, const char *name)
+{
+	for (uint32_t i = 0; i < config->n_user_sections; i++)
+		if (strcmp(config->user_sections[i].name, name) == 0)
+			return &config->user_sections[i];
+	struct inf_config_user *bigger =
+		grown(config->user_sections, config->n_user_sections, sizeof(*bigger));
+	if (!bigger)
+		return NULL;
+	config->user_sections = bigger;
+	strcpy(bigger[config->n_user_sections].name, name);
+	bigger[config->n_user_sections].weight = 1;
+	return &bigger[config->n_user_sections++];
+}
+
+static int handle(void *user, const char *section, const char *name, const char *value)
+{
+	struct parse *p = user;
+	void *object = p->config;
+	size_t n_kind = strcspn(section, " ");
+	const char *instance = section + n_kind + strspn(section + n_kind, " ");
+	bool is_model = n_kind == 5 && memcmp(section, "model", 5) == 0;
+	bool is_user = n_kind == 4 && memcmp(section, "user", 4) == 0;
+	struct inf_config_user *user_section = NULL;
+	if (p->rc < 0)
+		return 0;
+
+	if (is_model || is_user) {
+		if (!*instance || strlen(instance) >= INF_CONFIG_NAME_MAX) {
+			fail(p, -EINVAL, "[%s] needs a name: [%.*s NAME]", section, (int)n_kind, section);
+			return 0;
+		}
+		object = is_model ? (void *)take_model(p->config, instance)
+				  : (void *)(user_section = take_user(p->config, instance));
+		if (!object) {
+			fail(p, -ENOMEM, "out of memory");
+			return 0;
+		}
+	} else if (*instance || (strcmp(section, "server") && strcmp(section, "limits"))) {
+		fail(p, -EINVAL,
+			"unknown section [%s]; there are [server], [limits], [user NAME] and [model NAME]",
+			section);
+		return 0;
+	}
+
+	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++) {
+		if (strlen(keys[i].section) != n_kind || memcmp(keys[i].section, section, n_kind) ||
+			strcmp(keys[i].name, name))
+			continue;
+		if (set(p, &keys[i], object, value) < 0)
+			return 0;
+		if (user_section)
+			user_section->given |= keys[i].bit;
+		if (keys[i].mark)
+			*(bool *)((char *)object + keys[i].mark) = true;
+		return 1;
+	}
+	fail(p, -EINVAL, "unknown key '%s' in [%s]", name, section);
+	return 0;
+}
+
+/* fgets over the text. A line that does not fit would come back in pieces that look like lines. */
+static char *next_line(char *to, int room, void *stream)
+{
+	struct parse *p = stream;
+	if (!*p->text)
+		return NULL;
+	const char *end = strchr(p->text, '\n');
+	size_t n = end ? (size_t)(end - p->text) + 1 : strlen(p->text);
+	p->line++;
+	if (n >= (size_t)room) {
+		fail(p, -EINVAL, "a line of more than %d characters", room - 3);
+		p->text += n;
+		strcpy(to, "\n");
+		return to;
+	}
+	/* inih joins an indented line to the key before it; here every line stands for itself. */
+	size_t skip = strspn(p->text, " \t");
+	memcpy(to, p->text + skip, n - skip);
+	to[n - skip] = '\0';
+	p->text += n;
+	return to;
+}
+
+int inf_config_parse(
+	struct inf_config *config, const char *text, const char *name, struct inf_config_error *error)
+{
+	struct parse p = { .config = config, .name = name, .text = text, .error = error };
+	int line = ini_parse_stream(next_line, &p, handle, &p);
+	if (line == -2) {
+		p.line = 0;
+		return fail(&p, -ENOMEM, "out of memory");
+	}
+	/* A line that inih itself could not split, before any that the handler refused. */
+	if (line > 0 && (p.rc == 0 || (unsigned)line < p.failed_line)) {
+		p.rc = 0;
+		p.line = (unsigned)line;
+		return fail(&p, -EINVAL, "neither 'key = value' nor '[section]'");
+	}
+	return p.rc;
+}
+
+/* --- files ---------------------------------------------------------------------------------------- */
+
+static int file_fail(struct inf_config_error *error, const char *path, int rc)
+{
+	snprintf(error->text, sizeof(error->text), "%.400s: %s", path, strerror(-rc));
+	return rc;
+}
+
+static int load_file(struct inf_config *config, const char *path, struct inf_config_error *error)
+{
+	enum { MAX_BYTES = 1 << 20 };
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return file_fail(error, path, -errno);
+	char *text = malloc(MAX_BYTES + 1);
+	if (!text) {
+		fclose(file);
+		return file_fail(error, path, -ENOMEM);
+	}
+	size_t n = fread(text, 1, MAX_BYTES + 1, file);
+	int rc = ferror(file) ? (errno ? -errno : -EIO) : n > MAX_BYTES ? -EFBIG : 0;
+	fclose(file);
+	if (rc < 0) {
+		free(text);
+		return file_fail(error, path, rc);
+	}
+	text[n] = '\0';
+	if (memchr(text, '\0', n)) {
+		snprintf(error->text, sizeof(error->text), "%.400s: not a text file", path);
+		rc = -EINVAL;
+	} else {
+		rc = inf_config_parse(config, text, path, error);
+	}
+	free(text);
+	return rc;
+}
+
+static int is_drop_in(const struct dirent *entry)
+{
+	size_t n = strlen(entry->d_name);
+	return n > 5 && entry->d_name[0] != '.' && strcmp(entry->d_name + n - 5, ".conf") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int inf_config_load(struct inf_config *config, const char *path, struct inf_config_error *error)
+{
+	char folder[INF_CONFIG_PATH_MAX], name[INF_CONFIG_PATH_MAX + 256];
+	struct dirent **entries = NULL;
+	if ((size_t)snprintf(folder, sizeof(folder), "%s.d", path) >= sizeof(folder))
+		return file_fail(error, path, -ENAMETOOLONG);
+	int first = load_file(config, path, error);
+	if (first < 0 && first != -ENOENT)
+		return first;
+	int n = scandir(folder, &entries, is_drop_in, by_name), rc = 0;
+	if (n < 0 && errno != ENOENT)
+		rc = file_fail(error, folder, -errno);
+	for (int i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "%s/%s", folder, entries[i]->d_name);
+		if (rc == 0)
+			rc = load_file(config, name, error);
+		free(entries[i]);
+	}
+	free(entries);
+	return rc < 0 ? rc : first;
+}
+
+/* --- the struct ----------------------------------------------------------------------------------- */
+
+void inf_config_init(struct inf_config *config)
+{
+	*config = (struct inf_config){
+		.socket = "/run/inferd/inferd.sock",
+		.manager_socket = "/run/inferd/inferd-manager.sock",
+		.models = "/var/lib/inferd/models",
+		.cache = "/var/cache/inferd",
+		.log_level = ET_LOG_INFO,
+		.backends = { "npu", "gpu", "xnnpack", "portable" },
+		.n_backends = 4,
+		.keep_alive_ns = UINT64_C(300) * 1000000000,
+		.drain_ns = UINT64_C(20) * 1000000000,
+		.stall_ns = UINT64_C(120) * 1000000000,
+		.spin_ns = 50000,
+		.age_ns = UINT64_C(1) * 1000000000,
+		.limits = { .connections = 256,
+			.methods = 1024,
+			.regions = 4096,
+			.bindings = 8192,
+			.fds = 4096,
+			.requests = 1024,
+			.region_bytes = UINT64_C(2) << 30 },
+	};
+}
+
+void inf_config_deinit(struct inf_config *config)
+{
+	free(config->model_sections);
+	free(config->user_sections);
+	memset(config, 0, sizeof(*config));
+}
+
+const struct inf_config_model *inf_config_find_model(const struct inf_config *config, const char *name)
+{
+	for (uint32_t i = 0; i < config->n_model_sections; i++)
+		if (strcmp(config->model_sections[i].name, name) == 0)
+			return &config->model_sections[i];
+	return NULL;
+}

@@ -1,0 +1,109 @@
+/* inferd's configuration: text to a plain struct, with every mistake named by file and line.
+ *
+ * inf_config_init gives the defaults; inf_config_load reads a file and the drop-ins beside it
+ * (FILE.d/NAME.conf, in the order of their names) on top. Nothing here looks at the machine: a path is
+ * not opened, a user's name not looked up. inferd.conf in this folder documents every key. */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	INF_CONFIG_PATH_MAX = 512,
+	INF_CONFIG_NAME_MAX = 128,
+	INF_CONFIG_BACKENDS_MAX = 16,
+};
+
+/* What one user may hold at a time. */
+struct inf_limits {
+	uint32_t connections;
+	uint32_t methods;
+	uint32_t regions;
+	uint32_t bindings;
+	uint32_t fds; /* that the daemon keeps open for the user: connections and regions */
+	uint32_t requests;
+	uint64_t region_bytes;
+};
+
+/* [user NAME]: only what its section gives is set. */
+struct inf_config_user {
+	char name[INF_CONFIG_NAME_MAX]; /* or the uid in digits */
+	uint32_t weight;
+	struct inf_limits limits;
+	uint32_t given; /* bits of enum inf_limit_bit: which of limits are given */
+};
+
+enum inf_limit_bit {
+	INF_LIMIT_BIT_CONNECTIONS = 1 << 0,
+	INF_LIMIT_BIT_METHODS = 1 << 1,
+	INF_LIMIT_BIT_REGIONS = 1 << 2,
+	INF_LIMIT_BIT_BINDINGS = 1 << 3,
+	INF_LIMIT_BIT_FDS = 1 << 4,
+	INF_LIMIT_BIT_REQUESTS = 1 << 5,
+	INF_LIMIT_BIT_REGION_BYTES = 1 << 6,
+};
+
+/* [model NAME] */
+struct inf_config_model {
+	char name[INF_CONFIG_NAME_MAX];
+	bool pin; /* loaded at the start, never evicted */
+	bool has_keep_alive;
+	uint64_t keep_alive_ns;
+	char backend[INF_CONFIG_NAME_MAX]; /* empty: the general order */
+};
+
+struct inf_config {
+	char socket[INF_CONFIG_PATH_MAX];
+	char manager_socket[INF_CONFIG_PATH_MAX]; /* empty: none */
+	char models[INF_CONFIG_PATH_MAX];
+	char cache[INF_CONFIG_PATH_MAX]; /* empty: memory files instead */
+	uint32_t workers;                /* 0: as many as the process may use cores */
+	int log_level;                   /* enum et_log_level */
+	char backends[INF_CONFIG_BACKENDS_MAX][INF_CONFIG_NAME_MAX];
+	uint32_t n_backends;
+	uint64_t memory_budget; /* of all models; 0: none */
+	uint64_t keep_alive_ns; /* UINT64_MAX: for ever */
+	uint64_t drain_ns;      /* how long running jobs may take to end at shutdown */
+	uint64_t stall_ns;      /* a worker this long in one segment is considered stuck */
+	uint64_t spin_ns;       /* a worker looks this long for more work before it sleeps */
+	uint64_t age_ns;        /* work that waited so long takes its turn whatever its class */
+	struct inf_limits limits;
+
+	/* Sections by name, in the order of their appearance. Heap; freed by inf_config_deinit. */
+	struct inf_config_model *model_sections;
+	uint32_t n_model_sections;
+	struct inf_config_user *user_sections;
+	uint32_t n_user_sections;
+};
+
+/* "FILE:LINE: what is wrong". */
+struct inf_config_error {
+	char text[INF_CONFIG_PATH_MAX + 256];
+};
+
+void inf_config_init(struct inf_config *config);
+/* All zeros is fine. */
+void inf_config_deinit(struct inf_config *config);
+
+/* Read @path and its drop-ins on top of what @config holds.
+ * 0, or negative errno with a sentence: -EINVAL for a mistake in the text (@config is then partly changed:
+ * drop it), -ENOENT if @path does not exist (drop-ins without it are still read), -ENOMEM, others from open. */
+int inf_config_load(struct inf_config *config, const char *path, struct inf_config_error *error);
+
+/* The same for text in memory; @name stands for the file in errors. */
+int inf_config_parse(
+	struct inf_config *config, const char *text, const char *name, struct inf_config_error *error);
+
+/* NULL if there is no such section. */
+const struct inf_config_model *inf_config_find_model(const struct inf_config *config, const char *name);
+
+/* "4K", "1.5G", "4096"; binary multiples. False if it is not such a number or does not fit. */
+bool inf_config_parse_size(const char *text, uint64_t *ret_bytes);
+/* "5m", "100ms", "30" (seconds), "2h", "1d", "50us", "infinity" (UINT64_MAX). */
+bool inf_config_parse_duration(const char *text, uint64_t *ret_ns);
+/* error, warning, notice, info, debug. */
+bool inf_config_parse_log_level(const char *text, int *ret_level);
+
+#endif

@@ -1,0 +1,225 @@
+/* The configuration: every kind of value, every kind of mistake, and where it is said to be. */
+#include "config/config.h"
+
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const char *example; /* inferd.conf beside this file */
+
+static void test_defaults(void **state)
+{
+	struct inf_config c;
+	inf_config_init(&c);
+	assert_string_equal(c.socket, "/run/inferd/inferd.sock");
+	assert_int_equal(c.n_backends, 4);
+	assert_string_equal(c.backends[2], "xnnpack");
+	inf_config_deinit(&c);
+	inf_config_deinit(&c);
+}
+
+static void test_values(void **state)
+{
+	static const char text[] = "[server]\n"
+				   "socket = /tmp/x y.sock\n"
+				   "workers=3 ; two would do\n"
+				   "  spin = 20us\n"
+				   "keep_alive = infinity\n"
+				   "memory_budget = 1.5G\n"
+				   "backends = portable,xnnpack\n"
+				   "log_level = debug\n"
+				   "[limits]\n"
+				   "region_bytes = 64K\n"
+				   "requests = 7\n"
+				   "[user camera]\n"
+				   "weight = 3\n"
+				   "methods = 2\n"
+				   "[model cat]\n"
+				   "pin = yes\n"
+				   "[model dog]\n"
+				   "keep_alive = 2h\n"
+				   "[model cat]\n"
+				   "backend = portable";
+	struct inf_config_error e;
+	struct inf_config c;
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c, text, "a.conf", &e), 0);
+	assert_string_equal(c.socket, "/tmp/x y.sock");
+	assert_int_equal(c.workers, 3);
+	assert_int_equal(c.spin_ns, 20000);
+	assert_true(c.keep_alive_ns == UINT64_MAX);
+	assert_int_equal(c.memory_budget, 3 << 29);
+	assert_int_equal(c.n_backends, 2);
+	assert_string_equal(c.backends[0], "portable");
+	assert_int_equal(c.limits.region_bytes, 65536);
+	assert_int_equal(c.limits.requests, 7);
+	assert_int_equal(c.limits.connections, 256);
+	assert_int_equal(c.n_user_sections, 1);
+	assert_int_equal(c.user_sections[0].weight, 3);
+	assert_int_equal(c.user_sections[0].given, INF_LIMIT_BIT_METHODS);
+	assert_int_equal(c.user_sections[0].limits.methods, 2);
+	assert_int_equal(c.n_model_sections, 2);
+	const struct inf_config_model *cat = inf_config_find_model(&c, "cat");
+	assert_non_null(cat);
+	assert_true(cat->pin);
+	assert_false(cat->has_keep_alive);
+	assert_string_equal(cat->backend, "portable");
+	assert_true(inf_config_find_model(&c, "dog")->has_keep_alive);
+	assert_null(inf_config_find_model(&c, "cow"));
+	inf_config_deinit(&c);
+}
+
+static void test_mistakes(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{ "[server]\nworker = 3\n", "f:2: unknown key 'worker' in [server]" },
+		{ "[sever]\nworkers = 3\n", "f:2: unknown section [sever]" },
+		{ "workers = 3\n", "f:1: unknown section []" },
+		{ "[server x]\nworkers = 3\n", "f:2: unknown section [server x]" },
+		{ "[server]\n\nworkers = three\n", "f:3: workers: 'three' is not a whole number" },
+		{ "[server]\nworkers = -1\n", "f:2: workers: '-1' is not a whole number" },
+		{ "[server]\nworkers = 3x\n", "f:2: workers: '3x' is not a whole number" },
+		{ "[server]\nworkers = 5000\n", "f:2: workers: 5000 is outside 0 ... 1024" },
+		{ "[limits]\nrequests = 99999999999999999999\n", "f:2: requests: " },
+		{ "[limits]\nregion_bytes = 5X\n", "f:2: region_bytes: '5X' is not a size" },
+		{ "[limits]\nregion_bytes = 99999999999T\n", "f:2: region_bytes: " },
+		{ "[server]\nkeep_alive = soon\n", "f:2: keep_alive: 'soon' is not a time" },
+		{ "[server]\nlog_level = loud\n", "f:2: log_level: 'loud' is none of error" },
+		{ "[server]\nbackends = ,\n", "f:2: backends: name at least one" },
+		{ "[server]\nbackends = gpu, gpu\n", "f:2: backends: 'gpu' appears twice" },
+		{ "[model]\npin = yes\n", "f:2: [model] needs a name: [model NAME]" },
+		{ "[user]\nweight = 2\n", "f:2: [user] needs a name: [user NAME]" },
+		{ "[user x]\nweight = 0\n", "f:2: weight: 0 is outside 1 ... 1000" },
+		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
+		{ "[server]\njust words\n", "f:2: neither 'key = value' nor '[section]'" },
+		{ "[server]\njust words\nworker = 3\n", "f:2: neither" },
+		{ "[server]\nworker = 3\njust words\n", "f:2: unknown key" },
+		{ "[server\n", "f:1: neither" },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct inf_config_error e = { "" };
+		struct inf_config c;
+		inf_config_init(&c);
+		assert_int_equal(inf_config_parse(&c, cases[i].text, "f", &e), -EINVAL);
+		if (strncmp(e.text, cases[i].says, strlen(cases[i].says)))
+			fail_msg("case %zu: '%s', expected '%s'", i, e.text, cases[i].says);
+		inf_config_deinit(&c);
+	}
+}
+
+static void test_long_line(void **state)
+{
+	char text[4000] = "[server]\nmodels = ";
+	struct inf_config_error e;
+	struct inf_config c;
+	memset(text + strlen(text), 'x', 3000);
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c, text, "f", &e), -EINVAL);
+	assert_non_null(strstr(e.text, "f:2: a line of more than"));
+	inf_config_deinit(&c);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_drop_ins(void **state)
+{
+	char folder[] = "/tmp/test_config.XXXXXX", path[64], name[128];
+	struct inf_config_error e = { "" };
+	struct inf_config c;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/x.conf", folder);
+	inf_config_init(&c);
+	assert_int_equal(inf_config_load(&c, path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, path));
+
+	write_file(path, "[server]\nworkers = 1\nspin = 1us\n");
+	snprintf(name, sizeof(name), "%s.d", path);
+	assert_int_equal(mkdir(name, 0700), 0);
+	snprintf(name, sizeof(name), "%s.d/20.conf", path);
+	write_file(name, "[server]\nworkers = 20\n");
+	snprintf(name, sizeof(name), "%s.d/10.conf", path);
+	write_file(name, "[server]\nworkers = 10\n");
+	snprintf(name, sizeof(name), "%s.d/30.conf~", path);
+	write_file(name, "nonsense\n");
+	assert_int_equal(inf_config_load(&c, path, &e), 0);
+	assert_int_equal(c.workers, 20);
+	assert_int_equal(c.spin_ns, 1000);
+	unlink(name);
+
+	snprintf(name, sizeof(name), "%s.d/30.conf", path);
+	write_file(name, "[server]\nworkers = x\n");
+	assert_int_equal(inf_config_load(&c, path, &e), -EINVAL);
+	strcat(name, ":2: workers");
+	assert_non_null(strstr(e.text, name));
+	inf_config_deinit(&c);
+
+	static const char *const left[] = { ".d/10.conf", ".d/20.conf", ".d/30.conf" };
+	for (size_t i = 0; i < ET_ARRAY_LEN(left); i++) {
+		snprintf(name, sizeof(name), "%s%s", path, left[i]);
+		unlink(name);
+	}
+	snprintf(name, sizeof(name), "%s.d", path);
+	rmdir(name);
+	unlink(path);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+/* The installed file: what it shows as defaults are the defaults, line by line, and all parse. */
+static void test_example(void **state)
+{
+	char line[512], text[16384] = "";
+	struct inf_config_error e = { "" };
+	struct inf_config c, d;
+	FILE *file = fopen(example, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		bool is_shown = line[0] == '#' && (line[1] == '[' || (line[1] >= 'a' && line[1] <= 'z'));
+		if (is_shown)
+			assert_true(strchr(line, '=') || line[1] == '[');
+		if (is_shown && strncmp(line, "#[user", 6) == 0)
+			break;
+		strcat(text, is_shown ? line + 1 : line);
+	}
+	fclose(file);
+	inf_config_init(&c);
+	inf_config_init(&d);
+	int rc = inf_config_parse(&c, text, "inferd.conf", &e);
+	if (rc < 0)
+		fail_msg("%s", e.text);
+	assert_memory_equal(&c, &d, sizeof(c));
+	inf_config_deinit(&c);
+	assert_int_equal(inf_config_load(&d, example, &e), 0);
+	inf_config_deinit(&d);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_drop_ins),
+		cmocka_unit_test(test_example),
+	};
+	if (argc != 2)
+		return 2;
+	example = argv[1];
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
