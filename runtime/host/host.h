@@ -27,6 +27,11 @@ struct et_log et_host_log(enum et_log_level max_level);
  * something that is no regular file or is empty, ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_host_source_open(
 	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag);
+/* The same for a file that somebody opened for us. @fd stays the caller's; its position is neither used nor moved.
+ * Takes exactly @n_bytes, which the caller has read with fstat and charged: a file that is shorter or longer by now
+ * is refused. @name is for @diag. May block as long as the file's file system does. */
+enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
+	const char *cache_dir, struct et_diag *diag);
 
 /* A mapping of a file descriptor followed by a readable guard page of zeros. */
 struct et_host_mapping {
@@ -42,7 +47,7 @@ void et_host_unmap(struct et_host_mapping *mapping);
 
 /* SIGBUS inside a guarded mapping (its file lost pages): the handler puts zeroed private memory in its place, notes
  * the fault and lets the thread go on; whoever ran a job over it asks et_host_mapping_faulted afterwards and fails
- * that job. SIGBUS elsewhere keeps its default action. Install once, early. Async-signal-safe inside. */
+ * that job. SIGBUS elsewhere keeps the action it had. Install early, before there are threads; again does nothing. */
 void et_host_install_sigbus_guard(void);
 bool et_host_mapping_faulted(const struct et_host_mapping *mapping);
 

@@ -1,0 +1,164 @@
+/* A model file as bytes that nobody else can change.
+ *
+ * A mapped file can be truncated or rewritten in place by whoever may write it, and then the bytes under a running
+ * model change or go away. So the contents are taken once, into a file without a name: on a file system that shares
+ * extents this copies nothing. Its pages stay reclaimable by the kernel, which a memfd's are not; that is why a
+ * memfd is only the way out. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct source {
+	struct et_host_mapping mapping;
+};
+
+/* Copy [done, n_bytes) by reading and writing. 0 or negative errno; a file that ends early leaves the copy short. */
+static int copy_by_hand(int to, int from, off_t done, off_t n_bytes)
+{
+	uint8_t piece[32 * 1024];
+	while (done < n_bytes) {
+		size_t wanted =
+			n_bytes - done < (off_t)sizeof piece ? (size_t)(n_bytes - done) : sizeof piece;
+		ssize_t n = pread(from, piece, wanted, done);
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		ssize_t written = pwrite(to, piece, (size_t)n, done);
+		if (written <= 0)
+			return written < 0 ? -errno : -EIO;
+		done += written;
+	}
+	return 0;
+}
+
+static int copy_contents(int to, int from, off_t n_bytes)
+{
+	if (ioctl(to, FICLONE, from) == 0)
+		return 0;
+	loff_t in = 0, out = 0;
+	while (in < n_bytes) {
+		ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(n_bytes - in), 0);
+		if (n < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+			return -errno;
+		if (n <= 0)
+			break; /* not between these two; some file systems say so with 0 */
+	}
+	return copy_by_hand(to, from, in, n_bytes);
+}
+
+/* A file without a name for the copy; *ret_is_memory tells which kind. Negative errno. */
+static int open_nameless(const char *cache_dir, bool *ret_is_memory)
+{
+	int fd = cache_dir ? open(cache_dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600) : -1;
+	*ret_is_memory = fd < 0;
+	if (fd < 0)
+		fd = memfd_create("inferd-model", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The copy, opened, or negative errno: -ESTALE when the file has not @n_bytes any more. */
+static int copy_open(int from, size_t n_bytes, const char *cache_dir)
+{
+	bool is_memory;
+	int fd = open_nameless(cache_dir, &is_memory);
+	if (fd < 0)
+		return fd;
+	struct stat ours, theirs;
+	int rc = copy_contents(fd, from, (off_t)n_bytes);
+	if (!rc && (fstat(fd, &ours) < 0 || fstat(from, &theirs) < 0))
+		rc = -errno;
+	if (!rc && ((size_t)ours.st_size != n_bytes || (size_t)theirs.st_size != n_bytes))
+		rc = -ESTALE;
+	if (!rc && is_memory &&
+		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		rc = -errno;
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static void source_release(void *owner)
+{
+	struct source *source = owner;
+	et_host_unmap(&source->mapping);
+	free(source);
+}
+
+/* Only whole pages go: the bytes at both ends may be somebody's. They come back from the copy when read again. */
+static void source_drop(void *owner, size_t offset, size_t n)
+{
+	struct source *source = owner;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t begin, end;
+	if (!et_in_range(offset, n, source->mapping.n_bytes) || !et_align_up(offset, page, &begin))
+		return;
+	end = (offset + n) & ~(page - 1);
+	if (begin < end)
+		madvise((uint8_t *)source->mapping.bytes + begin, end - begin, MADV_DONTNEED);
+}
+
+enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
+	const char *cache_dir, struct et_diag *diag)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot read it: %s", name, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: it is not a regular file", name);
+	if (!n_bytes)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: the file is empty", name);
+	if (n_bytes > PTRDIFF_MAX)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: the file is too large", name);
+
+	int copy = copy_open(fd, n_bytes, cache_dir);
+	if (copy == -ESTALE)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: its size changed while it was read", name);
+	if (copy < 0)
+		return et_fail(diag, copy == -ENOMEM ? ET_E_MEMORY_ALLOCATION_FAILED : ET_E_ACCESS_FAILED,
+			"%s: cannot copy it: %s", name, strerror(-copy));
+	struct source *source = calloc(1, sizeof *source);
+	int rc = source ? et_host_map(&source->mapping, copy, n_bytes, false) : -ENOMEM;
+	close(copy);
+	if (rc) {
+		free(source);
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: cannot map %zu bytes: %s", name,
+			n_bytes, strerror(-rc));
+	}
+	*ret_source = (struct et_source){
+		.bytes = source->mapping.bytes,
+		.n_bytes = n_bytes,
+		.owner = source,
+		.release = source_release,
+		.drop = source_drop,
+	};
+	return ET_OK;
+}
+
+enum et_status et_host_source_open(
+	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag)
+{
+	/* Not blocking: opening a FIFO must not wait for a writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot open it: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return ET_E_ACCESS_FAILED;
+	}
+	enum et_status status =
+		et_host_source_import(ret_source, fd, (size_t)st.st_size, path, cache_dir, diag);
+	close(fd);
+	return status;
+}

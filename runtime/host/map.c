@@ -1,0 +1,50 @@
+/* Mapping a file descriptor with a readable page of zeros behind it.
+ *
+ * The whole range is reserved as anonymous read-only memory first and the file is laid over its front, so that
+ * nobody else's mapping can come between the file and its guard page. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/host/sigbus.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int et_host_map(struct et_host_mapping *ret_mapping, int fd, size_t n_bytes, bool is_writable)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t n_file, n_mapped;
+	if (!n_bytes || !et_align_up(n_bytes, page, &n_file) || !et_add(n_file, page, &n_mapped))
+		return -EINVAL;
+	uint8_t *bytes = mmap(NULL, n_mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (bytes == MAP_FAILED)
+		return -errno;
+	/* Private for reading only: a memfd sealed against writing refuses a shared mapping on older kernels. */
+	int protection = PROT_READ | (is_writable ? PROT_WRITE : 0);
+	int flags = (is_writable ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED;
+	int rc = mmap(bytes, n_file, protection, flags, fd, 0) == MAP_FAILED ? -errno : 0;
+	int guard = rc ? rc : et_sigbus_guard_add(bytes, n_file, is_writable);
+	if (guard < 0) {
+		munmap(bytes, n_mapped);
+		return guard;
+	}
+	*ret_mapping = (struct et_host_mapping){
+		.bytes = bytes, .n_bytes = n_bytes, .n_mapped = n_mapped, .guard = guard
+	};
+	return 0;
+}
+
+void et_host_unmap(struct et_host_mapping *mapping)
+{
+	if (!mapping->bytes)
+		return;
+	et_sigbus_guard_remove(mapping->guard);
+	munmap(mapping->bytes, mapping->n_mapped);
+	*mapping = (struct et_host_mapping){ .guard = -1 };
+}
+
+bool et_host_mapping_faulted(const struct et_host_mapping *mapping)
+{
+	return mapping->bytes && et_sigbus_guard_faulted(mapping->guard);
+}

@@ -1,0 +1,76 @@
+/* Memory: the C library's heap for small things, whole pages from the kernel for large ones.
+ *
+ * Pages come with a readable page of zeros behind them, because fast kernels read in whole vectors and so
+ * past the end of what they were given. That page is never writable, so a stray write still faults. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/checked.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *heap_alloc(void *self, size_t n_bytes, size_t align)
+{
+	if (!n_bytes)
+		n_bytes = 1;
+	if (align <= _Alignof(max_align_t))
+		return malloc(n_bytes);
+	size_t rounded;
+	return et_align_up(n_bytes, align, &rounded) ? aligned_alloc(align, rounded) : NULL;
+}
+
+static void heap_free(void *self, void *ptr, size_t n_bytes)
+{
+	free(ptr);
+}
+
+const struct et_allocator *et_host_allocator(void)
+{
+	static const struct et_allocator allocator = { .alloc = heap_alloc, .free = heap_free };
+	return &allocator;
+}
+
+/* The size of the pages and of the guard behind them; false when it does not fit. */
+static bool with_guard(size_t n_bytes, size_t *ret_n_data, size_t *ret_n_mapped)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	return et_align_up(n_bytes ? n_bytes : 1, page, ret_n_data) &&
+	       et_add(*ret_n_data, page, ret_n_mapped);
+}
+
+static void *pages_alloc(void *self, size_t n_bytes, size_t align)
+{
+	size_t n_data, n_mapped;
+	if (!with_guard(n_bytes, &n_data, &n_mapped))
+		return NULL;
+	uint8_t *bytes = mmap(NULL, n_mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	if (mprotect(bytes, n_data, PROT_READ | PROT_WRITE) < 0) {
+		munmap(bytes, n_mapped);
+		return NULL;
+	}
+	return bytes;
+}
+
+static void pages_free(void *self, void *ptr, size_t n_bytes)
+{
+	size_t n_data, n_mapped;
+	if (ptr && with_guard(n_bytes, &n_data, &n_mapped))
+		munmap(ptr, n_mapped);
+}
+
+const struct et_allocator *et_host_page_allocator(void)
+{
+	static const struct et_allocator allocator = { .alloc = pages_alloc, .free = pages_free };
+	return &allocator;
+}
+
+uint64_t et_host_now_ns(void *self)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
