@@ -1,0 +1,357 @@
+/* One end of a session's socket.
+ *
+ * What must always be true:
+ *   - No descriptor that arrives is lost: each is handed to the caller or closed, also when the packet around it is
+ *     refused, and an empty packet may carry some too.
+ *   - Packets leave in the order in which they were sent. While one waits, every later one waits behind it.
+ *   - The lock is held only over calls that do not block, so a worker that sends never waits for a peer.
+ *
+ * It keeps no count of what its peer does; limits beyond the queue's size belong to the session. */
+#include "ipc/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+struct inf_channel_packet {
+	struct inf_channel_packet *next;
+	size_t n_bytes;
+	size_t n_fds;
+	int fds[INF_MAX_PACKET_FDS];
+	uint8_t bytes[];
+};
+
+int inf_channel_init(
+	struct inf_channel *channel, int fd, size_t max_waiting_bytes, const struct et_allocator *allocator)
+{
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	*channel = (struct inf_channel){
+		.fd = fd, .allocator = *allocator, .max_waiting_bytes = max_waiting_bytes
+	};
+	channel->last = &channel->first;
+	int rc = pthread_mutex_init(&channel->lock, NULL);
+	return -rc;
+}
+
+static void packet_free(struct inf_channel *channel, struct inf_channel_packet *packet)
+{
+	inf_close_fds(packet->fds, packet->n_fds);
+	channel->allocator.free(channel->allocator.self, packet, sizeof *packet + packet->n_bytes);
+}
+
+/* Take the first packet out of the queue. */
+static struct inf_channel_packet *packet_take(struct inf_channel *channel)
+{
+	struct inf_channel_packet *packet = channel->first;
+	channel->first = packet->next;
+	if (!channel->first)
+		channel->last = &channel->first;
+	channel->n_waiting_bytes -= sizeof *packet + packet->n_bytes;
+	return packet;
+}
+
+void inf_channel_close(struct inf_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	if (channel->fd >= 0)
+		close(channel->fd);
+	channel->fd = -1;
+	while (channel->first)
+		packet_free(channel, packet_take(channel));
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void inf_channel_deinit(struct inf_channel *channel)
+{
+	inf_channel_close(channel);
+	pthread_mutex_destroy(&channel->lock);
+}
+
+int inf_channel_fd(const struct inf_channel *channel)
+{
+	return channel->fd;
+}
+
+/* ---- sending ---- */
+
+/* 0, INF_CHANNEL_PENDING (the socket takes none now), INF_CHANNEL_E_*, or negative errno. */
+static int send_now(int fd, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds)
+{
+	union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(int) * INF_MAX_PACKET_FDS)];
+	} control;
+	struct iovec piece = { (void *)bytes, n_bytes };
+	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
+	if (n_fds) {
+		memset(&control, 0, sizeof control);
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+		struct cmsghdr *header = &control.header;
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+		memcpy(CMSG_DATA(header), fds, sizeof(int) * n_fds);
+	}
+	for (;;) {
+		if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return 0;
+		switch (errno) {
+		case EINTR:
+			continue;
+		case EAGAIN:
+			return INF_CHANNEL_PENDING;
+		case EPIPE:
+		case ECONNRESET:
+		case ENOTCONN:
+			return INF_CHANNEL_E_CLOSED;
+		case EMSGSIZE:
+			return INF_CHANNEL_E_TOO_LARGE;
+		default:
+			return -errno;
+		}
+	}
+}
+
+/* Send from the front of the queue until it is empty or the socket is full. */
+static int flush_locked(struct inf_channel *channel)
+{
+	int rc = 0;
+	while (channel->first && !rc) {
+		struct inf_channel_packet *packet = channel->first;
+		rc = send_now(channel->fd, packet->bytes, packet->n_bytes, packet->fds, packet->n_fds);
+		if (!rc)
+			packet_free(channel, packet_take(channel));
+	}
+	return rc;
+}
+
+/* Keep a copy of the packet, and of its descriptors, at the end of the queue. */
+static int enqueue_locked(
+	struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds)
+{
+	size_t n_all = sizeof(struct inf_channel_packet) + n_bytes;
+	if (n_all > channel->max_waiting_bytes - channel->n_waiting_bytes)
+		return INF_CHANNEL_E_FULL;
+	struct inf_channel_packet *packet =
+		channel->allocator.alloc(channel->allocator.self, n_all, _Alignof(struct inf_channel_packet));
+	if (!packet)
+		return -ENOMEM;
+	packet->next = NULL;
+	packet->n_bytes = n_bytes;
+	packet->n_fds = 0;
+	memcpy(packet->bytes, bytes, n_bytes);
+	for (size_t i = 0; i < n_fds; i++) {
+		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+		if (copy < 0) {
+			int rc = -errno;
+			packet_free(channel, packet);
+			return rc;
+		}
+		packet->fds[packet->n_fds++] = copy;
+	}
+	*channel->last = packet;
+	channel->last = &packet->next;
+	channel->n_waiting_bytes += n_all;
+	return INF_CHANNEL_PENDING;
+}
+
+int inf_channel_send(
+	struct inf_channel *channel, const void *packet, size_t n_bytes, const int *fds, size_t n_fds)
+{
+	if (!n_bytes || n_bytes > INF_MAX_PACKET || n_fds > INF_MAX_PACKET_FDS)
+		return -EINVAL;
+	pthread_mutex_lock(&channel->lock);
+	int rc = channel->fd < 0 ? INF_CHANNEL_E_CLOSED : flush_locked(channel);
+	if (!rc)
+		rc = send_now(channel->fd, packet, n_bytes, fds, n_fds);
+	if (rc == INF_CHANNEL_PENDING)
+		rc = enqueue_locked(channel, packet, n_bytes, fds, n_fds);
+	pthread_mutex_unlock(&channel->lock);
+	return rc;
+}
+
+int inf_channel_flush(struct inf_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	int rc = channel->fd < 0 ? INF_CHANNEL_E_CLOSED : flush_locked(channel);
+	pthread_mutex_unlock(&channel->lock);
+	return rc;
+}
+
+/* ---- receiving ---- */
+
+void inf_close_fds(const int *fds, size_t n_fds)
+{
+	for (size_t i = 0; i < n_fds; i++)
+		close(fds[i]);
+}
+
+/* Every descriptor of a received message, whatever else is true of it. They fit, since the control buffer has room
+ * for no more. */
+static size_t take_fds(struct msghdr *message, int *fds)
+{
+	size_t n_fds = 0;
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds + n_fds, CMSG_DATA(header), n * sizeof(int));
+		n_fds += n;
+	}
+	return n_fds;
+}
+
+int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
+{
+	union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(int) * INF_MAX_PACKET_FDS)];
+	} control;
+	*ret_n_fds = 0;
+	if (channel->fd < 0)
+		return INF_CHANNEL_E_CLOSED;
+	struct iovec piece = { packet, max };
+	struct msghdr message = {
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof control,
+	};
+	ssize_t n;
+	do {
+		n = recvmsg(channel->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN       ? INF_CHANNEL_AGAIN
+		       : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED
+					     : -errno;
+	size_t n_fds = take_fds(&message, fds);
+	if (n == 0 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+		inf_close_fds(fds, n_fds);
+		return n == 0 ? INF_CHANNEL_E_CLOSED : INF_CHANNEL_E_BROKEN;
+	}
+	*ret_n_bytes = (size_t)n;
+	*ret_n_fds = n_fds;
+	return 0;
+}
+
+/* ---- making connections ---- */
+
+int inf_channel_peer(struct inf_channel *channel, struct inf_peer *ret_peer)
+{
+	struct ucred credentials;
+	socklen_t n = sizeof credentials;
+	if (getsockopt(channel->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n) < 0)
+		return -errno;
+	int pidfd = -1;
+	n = sizeof pidfd;
+	if (getsockopt(channel->fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0)
+		pidfd = -1;
+	*ret_peer = (struct inf_peer){
+		.pid = credentials.pid, .uid = credentials.uid, .gid = credentials.gid, .pidfd = pidfd
+	};
+	return 0;
+}
+
+static int address_of(struct sockaddr_un *ret_address, const char *path)
+{
+	*ret_address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	size_t n = strlen(path);
+	if (!n)
+		return -EINVAL;
+	if (n >= sizeof ret_address->sun_path)
+		return -ENAMETOOLONG;
+	memcpy(ret_address->sun_path, path, n);
+	return 0;
+}
+
+int inf_channel_connect(const char *path)
+{
+	struct sockaddr_un address;
+	int rc = address_of(&address, path);
+	if (rc)
+		return rc;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+/* Remove the socket that a daemon left which is no more. 0, or why not. */
+static int remove_stale(const char *path)
+{
+	struct stat st;
+	if (lstat(path, &st) < 0)
+		return -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	int fd = inf_channel_connect(path);
+	if (fd >= 0)
+		close(fd);
+	if (fd != -ECONNREFUSED)
+		return -EADDRINUSE;
+	return unlink(path) < 0 ? -errno : 0;
+}
+
+static int bind_and_listen(int fd, const char *path, mode_t mode)
+{
+	struct sockaddr_un address;
+	int rc = address_of(&address, path);
+	if (rc)
+		return rc;
+	if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+		if (errno != EADDRINUSE)
+			return -errno;
+		rc = remove_stale(path);
+		if (rc)
+			return rc;
+		if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
+			return -errno;
+	}
+	/* Nobody can connect before listen, so nobody passes while the permissions are still the umask's. */
+	if (chmod(path, mode) < 0 || listen(fd, SOMAXCONN) < 0) {
+		rc = -errno;
+		unlink(path);
+		return rc;
+	}
+	return 0;
+}
+
+int inf_channel_listen(const char *path, mode_t mode)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	int rc = bind_and_listen(fd, path, mode);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int inf_channel_accept(int listener)
+{
+	int fd;
+	do {
+		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	} while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+	return fd < 0 ? -errno : fd;
+}

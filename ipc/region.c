@@ -1,0 +1,133 @@
+/* Shared memory: making it, and what must be true before somebody else's is mapped.
+ *
+ * The checks come before the mapping, on properties that the owner cannot take back: seals only ever get more, the
+ * file system of a descriptor never changes, and with both seals set the size stays. What they do not promise is
+ * that a page can be had when it is touched (a hole in a full tmpfs or cgroup), so the mapping is guarded too. */
+#include "ipc/region.h"
+
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+const char *inf_region_error_text(int error)
+{
+	switch ((enum inf_region_error)error) {
+	case INF_REGION_E_SIZE:
+		return "the region's size is zero, or more than its file has";
+	case INF_REGION_E_TYPE:
+		return "a region must be shared memory: a memfd";
+	case INF_REGION_E_HUGE:
+		return "a region must not use huge pages";
+	case INF_REGION_E_UNSEALED:
+		return "a region must be sealed with F_SEAL_SHRINK and F_SEAL_GROW";
+	case INF_REGION_E_READ_ONLY:
+		return "a region must be writable: opened for reading and writing, and not sealed against "
+		       "writing";
+	}
+	return "the region is not acceptable";
+}
+
+/* Takes over @fd on success. */
+static int region_new(
+	struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator)
+{
+	struct inf_region *region =
+		allocator->alloc(allocator->self, sizeof *region, _Alignof(struct inf_region));
+	if (!region)
+		return -ENOMEM;
+	*region = (struct inf_region){ .fd = fd, .allocator = *allocator };
+	et_ref_init(&region->ref);
+	int rc = et_host_map(&region->mapping, fd, n_bytes, true);
+	if (rc) {
+		allocator->free(allocator->self, region, sizeof *region);
+		return rc;
+	}
+	*ret_region = region;
+	return 0;
+}
+
+int inf_region_create(struct inf_region **ret_region, size_t n_bytes, const struct et_allocator *allocator)
+{
+	if (!n_bytes || n_bytes > PTRDIFF_MAX / 2)
+		return INF_REGION_E_SIZE;
+	int fd = memfd_create("inferd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	int rc = 0;
+	if (ftruncate(fd, (off_t)n_bytes) < 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		rc = -errno;
+	if (!rc)
+		rc = region_new(ret_region, fd, n_bytes, allocator);
+	if (rc)
+		close(fd);
+	return rc;
+}
+
+int inf_region_import(
+	struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator)
+{
+	struct statfs fs;
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return -errno;
+	if (flags & O_PATH || !S_ISREG(st.st_mode))
+		return INF_REGION_E_TYPE;
+	if ((unsigned long)fs.f_type == HUGETLBFS_MAGIC)
+		return INF_REGION_E_HUGE;
+	if ((unsigned long)fs.f_type != TMPFS_MAGIC)
+		return INF_REGION_E_TYPE;
+	if ((flags & O_ACCMODE) != O_RDWR)
+		return INF_REGION_E_READ_ONLY;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0)
+		return INF_REGION_E_UNSEALED;
+	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return INF_REGION_E_READ_ONLY;
+	if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+		return INF_REGION_E_UNSEALED;
+	/* The size as it is after the seals were seen: now it stays. */
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!n_bytes || n_bytes > PTRDIFF_MAX / 2 || (uint64_t)st.st_size < n_bytes)
+		return INF_REGION_E_SIZE;
+	int rc = region_new(ret_region, fd, n_bytes, allocator);
+	/* The client added a seal in between: a race against itself. */
+	return rc == -EPERM ? INF_REGION_E_READ_ONLY : rc;
+}
+
+struct inf_region *inf_region_ref(struct inf_region *region)
+{
+	et_ref_get(&region->ref);
+	return region;
+}
+
+struct inf_region *inf_region_unref(struct inf_region *region)
+{
+	if (region && et_ref_put(&region->ref)) {
+		et_host_unmap(&region->mapping);
+		close(region->fd);
+		struct et_allocator allocator = region->allocator;
+		allocator.free(allocator.self, region, sizeof *region);
+	}
+	return NULL;
+}
+
+void *inf_region_at(const struct inf_region *region, uint64_t offset, uint64_t n_bytes)
+{
+	if (!et_in_range(offset, n_bytes, region->mapping.n_bytes))
+		return NULL;
+	return (uint8_t *)region->mapping.bytes + offset;
+}
+
+bool inf_region_faulted(const struct inf_region *region)
+{
+	return et_host_mapping_faulted(&region->mapping);
+}
