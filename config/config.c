@@ -165,7 +165,7 @@ static int set_text(struct parse *p, const char *key, char *to, size_t room, con
 {
 	if (strlen(value) >= room)
 		return fail(p, -EINVAL, "%s: longer than %zu characters", key, room - 1);
-	strcpy(to, value);
+	memcpy(to, value, strlen(value) + 1);
 	return 0;
 }
 
@@ -265,7 +265,7 @@ static struct inf_config_model *take_model(struct inf_config *config, const char
 	if (!bigger)
 		return NULL;
 	config->model_sections = bigger;
-	strcpy(bigger[config->n_model_sections].name, name);
+	memcpy(bigger[config->n_model_sections].name, name, strlen(name) + 1);
 	return &bigger[config->n_model_sections++];
 }
 
@@ -279,7 +279,7 @@ static struct inf_config_user *take_user(struct inf_config *config, const char *
 	if (!bigger)
 		return NULL;
 	config->user_sections = bigger;
-	strcpy(bigger[config->n_user_sections].name, name);
+	memcpy(bigger[config->n_user_sections].name, name, strlen(name) + 1);
 	bigger[config->n_user_sections].weight = 1;
 	return &bigger[config->n_user_sections++];
 }
@@ -342,7 +342,7 @@ static char *next_line(char *to, int room, void *stream)
 	if (n >= (size_t)room) {
 		fail(p, -EINVAL, "a line of more than %d characters", room - 3);
 		p->text += n;
-		strcpy(to, "\n");
+		memcpy(to, "\n", 2);
 		return to;
 	}
 	/* inih joins an indented line to the key before it; here every line stands for itself. */
@@ -445,7 +445,8 @@ int inf_config_load(struct inf_config *config, const char *path, struct inf_conf
 
 void inf_config_init(struct inf_config *config)
 {
-	*config = (struct inf_config){
+	/* Static and copied whole, so that padding is zero and two configurations can be compared as bytes. */
+	static const struct inf_config defaults = {
 		.socket = "/run/inferd/inferd.sock",
 		.manager_socket = "/run/inferd/inferd-manager.sock",
 		.models = "/var/lib/inferd/models",
@@ -466,6 +467,7 @@ void inf_config_init(struct inf_config *config)
 			.requests = 1024,
 			.region_bytes = UINT64_C(2) << 30 },
 	};
+	memcpy(config, &defaults, sizeof(*config));
 }
 
 void inf_config_deinit(struct inf_config *config)

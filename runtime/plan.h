@@ -86,6 +86,7 @@ struct et_plan_info {
 	struct et_queue_id first_queue;
 };
 const struct et_plan_info *et_plan_info(const struct et_plan *plan);
+/* Borrowed, as long as the plan. */
 const struct et_program *et_plan_program(const struct et_plan *plan);
 
 #endif

@@ -33,7 +33,7 @@ static unsigned sum(const volatile uint8_t *bytes, size_t n)
 static char *temporary_dir(void)
 {
 	static char path[64];
-	strcpy(path, "/tmp/inferd-test-host-XXXXXX");
+	snprintf(path, sizeof(path), "/tmp/inferd-test-host-XXXXXX");
 	assert_non_null(mkdtemp(path));
 	return path;
 }
