@@ -35,6 +35,11 @@ void et_fb_where(struct et_fb *fb, const char *noun, uint32_t index)
 	fb->noun_index = index;
 }
 
+void et_fb_within(struct et_fb *fb, const char *name)
+{
+	fb->within = name;
+}
+
 enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *format, ...)
 {
 	if (fb->status != ET_OK)
@@ -47,9 +52,12 @@ enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *f
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	const char *within = fb->within ? fb->within : "";
+	const char *colon = fb->within ? ": " : "";
 	if (fb->noun)
-		return et_fail(fb->diag, status, "%s %u: %s", fb->noun, fb->noun_index, text);
-	return et_fail(fb->diag, status, "%s", text);
+		return et_fail(
+			fb->diag, status, "%s%s%s %u: %s", within, colon, fb->noun, fb->noun_index, text);
+	return et_fail(fb->diag, status, "%s%s%s", within, colon, text);
 }
 
 static void corrupt(struct et_fb *fb, const char *what, uint64_t at)
@@ -266,12 +274,18 @@ struct et_fb_vector et_fb_vector(
 	return at ? open_vector(fb, at, item_bytes, true) : (struct et_fb_vector){ 0 };
 }
 
-struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+struct et_fb_vector et_fb_vector_unwalked(
+	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
 {
 	uint64_t at = field_at(fb, table, field, 4);
 	if (at)
 		at = follow(fb, at);
-	return at ? open_vector(fb, at, 1, false) : (struct et_fb_vector){ 0 };
+	return at ? open_vector(fb, at, item_bytes, false) : (struct et_fb_vector){ 0 };
+}
+
+struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	return et_fb_vector_unwalked(fb, table, field, 1);
 }
 
 static struct et_fb_string open_string(struct et_fb *fb, uint64_t at)

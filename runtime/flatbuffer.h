@@ -29,7 +29,8 @@
  * Work is bounded. Offsets to tables, vectors and strings are unsigned and forward, so no walk can run
  * in a circle; but many offsets may lead to one thing, and a few levels of that multiply. Each reader has a
  * budget of a few times the buffer's size, and each table, vector and string costs its bytes; honest
- * files, which share little, stay far below it. et_fb_blob costs nothing: it is for bytes that are not walked.
+ * files, which share little, stay far below it. et_fb_blob and
+ * et_fb_vector_unwalked cost nothing: they are for bytes that are not walked.
  *
  * Loads are byte by byte, little-endian, and need no alignment. Pointers handed out (strings, blobs,
  * vectors' bytes) lie in the buffer. One thread at a time; the cursors are plain values.
@@ -49,7 +50,8 @@ struct et_fb {
 	size_t n_bytes;
 	size_t n_budget;
 	struct et_diag *diag;
-	const char *noun; /* et_fb_where */
+	const char *within; /* et_fb_within */
+	const char *noun;   /* et_fb_where */
 	uint32_t noun_index;
 	enum et_status status;
 };
@@ -91,6 +93,8 @@ enum et_status et_fb_status(const struct et_fb *fb);
 
 /* What is being read, for the sentence: "value 12: …". @noun must outlive the reader; NULL = nothing. */
 void et_fb_where(struct et_fb *fb, const char *noun, uint32_t index);
+/* And what that is part of: "forward: value 12: …". @name must outlive the reader; NULL = nothing. */
+void et_fb_within(struct et_fb *fb, const char *name);
 
 /* The decoder's own complaint: sticks like the reader's. Returns the status that sticks. */
 enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *format, ...)
@@ -137,6 +141,9 @@ struct et_fb_vector et_fb_vector(
 	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes);
 /* A vector of bytes that will not be walked here: constants, payloads. */
 struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field);
+/* A vector of which only a few items will be looked at each time it is asked for. */
+struct et_fb_vector et_fb_vector_unwalked(
+	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes);
 struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uint32_t field);
 
 /* --- items of a vector ------------------------------------------------------------------------ */

@@ -26,11 +26,16 @@ struct et_source {
 
 struct et_program;
 
-/* Tensors that live outside the file (a `.ptd`), by fully qualified name. */
+struct et_tensor_spec;
+
+/* Tensors and blobs that live outside the file (a `.ptd`, see external.h), by name. */
 struct et_external_data {
 	void *self;
-	/* ET_E_NOT_FOUND if there is none. The bytes live as long as @self. */
-	enum et_status (*find)(void *self, const char *name, const uint8_t **ret_bytes, size_t *ret_n_bytes);
+	/* @expected: the tensor whose bytes are wanted (type, sizes, dim order, n_bytes), or NULL for a blob. The
+	 * bytes live as long as @self. Any thread.
+	 * Answers: ET_E_NOT_FOUND; ET_E_INVALID_EXTERNAL_DATA (what is there is not the @expected tensor). */
+	enum et_status (*find)(void *self, const char *name, const struct et_tensor_spec *expected,
+		const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag);
 };
 
 /* Open a `.pte`; a bundled program (`.bpte`) is opened as the program inside (see bundle.h).
@@ -103,7 +108,8 @@ enum et_op {
 struct et_instruction_spec {
 	uint8_t op; /* enum et_op */
 	uint32_t n_args;
-	uint32_t index;       /* KERNEL: operator; DELEGATE: delegate; JUMP_FALSE: destination instruction */
+	/* KERNEL: operator; DELEGATE: delegate; JUMP_FALSE: destination instruction, n_instructions = the end */
+	uint32_t index;
 	const uint32_t *args; /* value slots. MOVE: from, to. JUMP_FALSE: condition. FREE: value. */
 };
 
@@ -135,7 +141,10 @@ struct et_method_spec {
 	uint32_t n_operators;
 	const struct et_delegate_spec *delegates;
 	uint32_t n_delegates;
-	const size_t *arena_bytes; /* arena i is non_const_buffer_sizes[i]; 0 is reserved */
+	/* Arena i is non_const_buffer_sizes[i], and a tensor's memory_id names it by that i. Entry 0 is reserved: no
+	 * tensor lies there, and its bytes are given as 0. (The original subtracts 1 from memory_id and hides
+	 * entry 0 from whoever allocates; that comes to the same.) */
+	const size_t *arena_bytes;
 	uint32_t n_arenas;
 };
 
@@ -144,7 +153,7 @@ const struct et_method_spec *et_program_method_at(const struct et_program *progr
 /* NULL if there is no such method. */
 const struct et_method_spec *et_program_find_method(const struct et_program *program, const char *name);
 
-/* A blob of the file's named data. ET_E_NOT_FOUND if there is none. */
+/* A blob of the file's named data, or else of the external data. ET_E_NOT_FOUND if there is none. */
 enum et_status et_program_find_named_data(
 	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes);
 
@@ -154,8 +163,9 @@ struct et_program_stats {
 	uint32_t version; /* schema version in the file */
 	size_t n_file_bytes;
 	size_t n_decoded_bytes;  /* memory of the decoded structs */
-	size_t n_constant_bytes; /* constants of tensors, in the file */
+	size_t n_constant_bytes; /* constants and initial values of tensors, in the file */
 	size_t n_payload_bytes;  /* delegates' payloads, in the file */
+	size_t n_named_bytes;    /* named data, in the file */
 	uint32_t n_named_data;
 	uint32_t n_segments;
 };

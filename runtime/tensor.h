@@ -20,7 +20,8 @@
 
 enum { ET_MAX_DIMS = 16 };
 
-/* Numbers of ExecuTorch's ScalarType. Sub-byte and float8 types occur only inside payloads. */
+/* Numbers of ExecuTorch's ScalarType. Complex and sub-byte types (8 to 10, 16 to 21) are known by name and
+ * refused: no tensor here has them. The float8 types are only carried, never computed with. */
 enum et_scalar_type {
 	ET_UINT8 = 0,
 	ET_INT8 = 1,
@@ -80,11 +81,15 @@ enum et_status et_tensor_resize(struct et_tensor *tensor, const int32_t *sizes, 
 /* Strides of a dense tensor. @dim_order must be a permutation of 0 … n_dims - 1. */
 void et_dim_order_to_strides(
 	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides);
+/* Whether a tensor of these sizes can be addressed here: no size negative, elements within size_t, strides
+ * within int32_t (counting an empty dimension as 1). @dim_order must be a permutation. */
+bool et_sizes_are_addressable(
+	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel);
 /* Whether it is a permutation of 0 … n_dims - 1. */
 bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims);
 /* Row-major: 0, 1, 2, … */
 bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims);
-/* Batch, then space, then channels: (0,2,3,1) or (0,2,1). */
+/* Batch, then space, then channels: (0,2,1), (0,2,3,1), (0,2,3,4,1). */
 bool et_dim_order_is_channels_last(const uint8_t *dim_order, size_t n_dims);
 
 /* Numbers of the union KernelTypes. */
