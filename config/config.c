@@ -69,7 +69,7 @@ static const struct key keys[] = {
 	LIMIT(bindings, KIND_COUNT, INF_LIMIT_BIT_BINDINGS),
 	LIMIT(fds, KIND_COUNT, INF_LIMIT_BIT_FDS),
 	LIMIT(requests, KIND_COUNT, INF_LIMIT_BIT_REQUESTS),
-	LIMIT(region_bytes, KIND_SIZE, INF_LIMIT_BIT_REGION_BYTES),
+	LIMIT(bytes, KIND_SIZE, INF_LIMIT_BIT_BYTES),
 	{ "user", "weight", KIND_COUNT, offsetof(struct inf_config_user, weight), 1, 1000 },
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
 	{ "model", "keep_alive", KIND_DURATION, offsetof(struct inf_config_model, keep_alive_ns), 0, 0, 0,
@@ -465,7 +465,7 @@ void inf_config_init(struct inf_config *config)
 			.bindings = 8192,
 			.fds = 4096,
 			.requests = 1024,
-			.region_bytes = UINT64_C(2) << 30 },
+			.bytes = UINT64_C(2) << 30 },
 	};
 	memcpy(config, &defaults, sizeof(*config));
 }

@@ -24,7 +24,7 @@ struct inf_limits {
 	uint32_t bindings;
 	uint32_t fds; /* that the daemon keeps open for the user: connections and regions */
 	uint32_t requests;
-	uint64_t region_bytes;
+	uint64_t bytes;
 };
 
 /* [user NAME]: only what its section gives is set. */
@@ -42,7 +42,7 @@ enum inf_limit_bit {
 	INF_LIMIT_BIT_BINDINGS = 1 << 3,
 	INF_LIMIT_BIT_FDS = 1 << 4,
 	INF_LIMIT_BIT_REQUESTS = 1 << 5,
-	INF_LIMIT_BIT_REGION_BYTES = 1 << 6,
+	INF_LIMIT_BIT_BYTES = 1 << 6,
 };
 
 /* [model NAME] */

@@ -37,7 +37,7 @@ static void test_values(void **state)
 				   "backends = portable,xnnpack\n"
 				   "log_level = debug\n"
 				   "[limits]\n"
-				   "region_bytes = 64K\n"
+				   "bytes = 64K\n"
 				   "requests = 7\n"
 				   "[user camera]\n"
 				   "weight = 3\n"
@@ -59,7 +59,7 @@ static void test_values(void **state)
 	assert_int_equal(c.memory_budget, 3 << 29);
 	assert_int_equal(c.n_backends, 2);
 	assert_string_equal(c.backends[0], "portable");
-	assert_int_equal(c.limits.region_bytes, 65536);
+	assert_int_equal(c.limits.bytes, 65536);
 	assert_int_equal(c.limits.requests, 7);
 	assert_int_equal(c.limits.connections, 256);
 	assert_int_equal(c.n_user_sections, 1);
@@ -91,8 +91,8 @@ static void test_mistakes(void **state)
 		{ "[server]\nworkers = 3x\n", "f:2: workers: '3x' is not a whole number" },
 		{ "[server]\nworkers = 5000\n", "f:2: workers: 5000 is outside 0 ... 1024" },
 		{ "[limits]\nrequests = 99999999999999999999\n", "f:2: requests: " },
-		{ "[limits]\nregion_bytes = 5X\n", "f:2: region_bytes: '5X' is not a size" },
-		{ "[limits]\nregion_bytes = 99999999999T\n", "f:2: region_bytes: " },
+		{ "[limits]\nbytes = 5X\n", "f:2: bytes: '5X' is not a size" },
+		{ "[limits]\nbytes = 99999999999T\n", "f:2: bytes: " },
 		{ "[server]\nkeep_alive = soon\n", "f:2: keep_alive: 'soon' is not a time" },
 		{ "[server]\nlog_level = loud\n", "f:2: log_level: 'loud' is none of error" },
 		{ "[server]\nbackends = ,\n", "f:2: backends: name at least one" },

@@ -1,0 +1,260 @@
+/* The order in which waiting requests run.
+ *
+ * Priority class first. Inside a class the client that has used the queue least, in time divided by its weight
+ * (start-time fair queueing: Goyal, Vin, Cheng 1996). Inside a client the earliest deadline, then first come.
+ *
+ * A flow's virtual time grows when one of its items is taken, by the item's guessed cost, and is corrected when
+ * the item leaves: a client with many requests in flight must not be taken for one that used nothing. A flow
+ * that comes back after it had nothing to do begins where the queue is, so that idleness earns no credit.
+ * Virtual times are compared by their difference, so they may wrap.
+ *
+ * Ageing is by turns rather than by raising priorities: one take in INF_AGED_TURN goes to the oldest item that
+ * waited too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority
+ * under any overload, and the time is charged to the flow like any other, so that shares stay what they are.
+ *
+ * Width: an item runs on all cores only while it is alone. It is then given to the worker that owns the wide
+ * lane and nothing else starts until it leaves, so cores are never handed out twice. */
+#include "daemon/scheduler.h"
+
+#include "runtime/base/checked.h"
+
+#include <string.h>
+
+enum { VIRTUAL_SCALE = 64 };
+
+const char *inf_class_name(enum inf_class class)
+{
+	static const char *const names[] = { "realtime", "interactive", "batch", "idle" };
+	return class < ET_ARRAY_LEN(names) ? names[class] : "?";
+}
+
+static bool is_less(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) < 0;
+}
+
+/* No deadline is the latest one. */
+static bool is_earlier(const struct inf_item *a, const struct inf_item *b)
+{
+	if (a->deadline_ns != b->deadline_ns)
+		return a->deadline_ns - 1 < b->deadline_ns - 1;
+	return a->arrival < b->arrival;
+}
+
+static bool is_before_in_flow(const struct inf_heap_node *a, const struct inf_heap_node *b)
+{
+	return is_earlier(
+		ET_CONTAINER_OF(a, struct inf_item, in_flow), ET_CONTAINER_OF(b, struct inf_item, in_flow));
+}
+
+static bool is_before_in_deadlines(const struct inf_heap_node *a, const struct inf_heap_node *b)
+{
+	return is_earlier(ET_CONTAINER_OF(a, struct inf_item, in_deadlines),
+		ET_CONTAINER_OF(b, struct inf_item, in_deadlines));
+}
+
+void inf_sched_init(struct inf_sched *sched, const struct inf_sched_options *options)
+{
+	memset(sched, 0, sizeof(*sched));
+	sched->options = *options;
+	for (size_t i = 0; i < INF_N_CLASSES; i++)
+		et_list_init(&sched->classes[i]);
+	et_list_init(&sched->ages);
+	sched->deadlines.is_before = is_before_in_deadlines;
+}
+
+void inf_flow_init(struct inf_flow *flow, uint32_t weight)
+{
+	memset(flow, 0, sizeof(*flow));
+	flow->weight = weight ? weight : 1;
+	for (size_t i = 0; i < INF_N_CLASSES; i++) {
+		et_list_init(&flow->classes[i].node);
+		flow->classes[i].waiting.is_before = is_before_in_flow;
+	}
+}
+
+void inf_stream_init(struct inf_stream *stream)
+{
+	stream->current = NULL;
+	et_list_init(&stream->blocked);
+}
+
+/* --- waiting -------------------------------------------------------------------------------------- */
+
+static void start_waiting(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+{
+	struct inf_flow *flow = item->flow;
+	struct inf_flow_class *class = &flow->classes[item->class];
+	if (!flow->n_waiting && !flow->n_running && is_less(flow->virtual_ns, sched->virtual_ns[item->class]))
+		flow->virtual_ns = sched->virtual_ns[item->class];
+	item->state = INF_ITEM_WAITING;
+	item->waiting_since_ns = now_ns;
+	inf_heap_push(&class->waiting, &item->in_flow);
+	if (et_list_is_empty(&class->node))
+		et_list_append(&sched->classes[item->class], &class->node);
+	et_list_append(&sched->ages, &item->in_ages);
+	flow->n_waiting++;
+	sched->n_waiting++;
+}
+
+static void stop_waiting(struct inf_sched *sched, struct inf_item *item)
+{
+	struct inf_flow_class *class = &item->flow->classes[item->class];
+	inf_heap_remove(&class->waiting, &item->in_flow);
+	if (!class->waiting.root)
+		et_list_remove(&class->node);
+	et_list_remove(&item->in_ages);
+	inf_heap_remove(&sched->deadlines, &item->in_deadlines);
+	item->flow->n_waiting--;
+	sched->n_waiting--;
+}
+
+void inf_sched_submit(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+{
+	struct inf_stream *stream = item->stream;
+	et_list_init(&item->in_ages);
+	memset(&item->in_flow, 0, sizeof(item->in_flow));
+	memset(&item->in_deadlines, 0, sizeof(item->in_deadlines));
+	item->arrival = sched->arrivals++;
+	item->charged_ns = 0;
+	item->is_wide = false;
+	if (item->deadline_ns)
+		inf_heap_push(&sched->deadlines, &item->in_deadlines);
+	if (stream && stream->current && stream->current != item) {
+		item->state = INF_ITEM_BLOCKED;
+		et_list_append(&stream->blocked, &item->in_ages);
+		sched->n_blocked++;
+		return;
+	}
+	if (stream)
+		stream->current = item;
+	start_waiting(sched, item, now_ns);
+}
+
+bool inf_sched_remove(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+{
+	if (item->state == INF_ITEM_BLOCKED) {
+		et_list_remove(&item->in_ages);
+		inf_heap_remove(&sched->deadlines, &item->in_deadlines);
+		sched->n_blocked--;
+	} else if (item->state == INF_ITEM_WAITING) {
+		stop_waiting(sched, item);
+	} else {
+		return false;
+	}
+	item->state = INF_ITEM_OUT;
+	inf_sched_end_of_stream_item(sched, item, now_ns);
+	return true;
+}
+
+void inf_sched_end_of_stream_item(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+{
+	struct inf_stream *stream = item->stream;
+	if (!stream || stream->current != item)
+		return;
+	stream->current = NULL;
+	if (et_list_is_empty(&stream->blocked))
+		return;
+	struct inf_item *next = ET_CONTAINER_OF(stream->blocked.next, struct inf_item, in_ages);
+	et_list_remove(&next->in_ages);
+	sched->n_blocked--;
+	stream->current = next;
+	start_waiting(sched, next, now_ns);
+}
+
+/* --- expiry --------------------------------------------------------------------------------------- */
+
+uint64_t inf_sched_next_deadline(const struct inf_sched *sched)
+{
+	if (!sched->deadlines.root)
+		return UINT64_MAX;
+	return ET_CONTAINER_OF(sched->deadlines.root, struct inf_item, in_deadlines)->deadline_ns;
+}
+
+struct inf_item *inf_sched_take_expired(struct inf_sched *sched, uint64_t now_ns)
+{
+	if (inf_sched_next_deadline(sched) > now_ns)
+		return NULL;
+	struct inf_item *item = ET_CONTAINER_OF(sched->deadlines.root, struct inf_item, in_deadlines);
+	inf_sched_remove(sched, item, now_ns);
+	return item;
+}
+
+/* --- running -------------------------------------------------------------------------------------- */
+
+static uint64_t weighted(const struct inf_flow *flow, uint64_t ns)
+{
+	return ns * VIRTUAL_SCALE / flow->weight;
+}
+
+/* The first of its class: least used flow, at equal use the earlier first item. */
+static struct inf_item *first_of_class(const struct et_list_node *class_list, enum inf_class class)
+{
+	struct inf_item *best = NULL;
+	for (struct et_list_node *node = class_list->next; node != class_list; node = node->next) {
+		struct inf_flow_class *candidate = ET_CONTAINER_OF(node, struct inf_flow_class, node);
+		struct inf_item *item = ET_CONTAINER_OF(candidate->waiting.root, struct inf_item, in_flow);
+		if (!best || is_less(item->flow->virtual_ns, best->flow->virtual_ns) ||
+			(item->flow->virtual_ns == best->flow->virtual_ns && is_earlier(item, best)))
+			best = item;
+	}
+	return best;
+}
+
+static bool is_alone(const struct inf_sched *sched)
+{
+	return sched->options.has_wide && sched->n_waiting == 1 && !sched->n_running;
+}
+
+bool inf_sched_has_work(const struct inf_sched *sched, bool is_wide_owner)
+{
+	if (!sched->n_waiting || sched->is_wide_running || sched->n_running >= sched->options.n_workers)
+		return false;
+	return is_wide_owner || !is_alone(sched);
+}
+
+struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_wide_owner, uint64_t now_ns)
+{
+	struct inf_item *item = NULL;
+	if (!inf_sched_has_work(sched, is_wide_owner))
+		return NULL;
+	bool is_wide = is_alone(sched);
+
+	struct inf_item *oldest = ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages);
+	if (sched->n_since_aged + 1 >= INF_AGED_TURN &&
+		now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
+		item = oldest;
+		sched->n_since_aged = 0;
+	} else if (sched->n_since_aged + 1 < INF_AGED_TURN) {
+		sched->n_since_aged++;
+	}
+	for (size_t i = 0; i < INF_N_CLASSES && !item; i++) {
+		item = first_of_class(&sched->classes[i], (enum inf_class)i);
+		if (item && is_less(sched->virtual_ns[i], item->flow->virtual_ns))
+			sched->virtual_ns[i] = item->flow->virtual_ns;
+	}
+
+	if (!item) /* can't be: something waits, so some class has a first */
+		return NULL;
+	struct inf_flow *flow = item->flow;
+	stop_waiting(sched, item);
+	item->state = INF_ITEM_RUNNING;
+	item->is_wide = is_wide;
+	item->charged_ns = item->cost_ns;
+	flow->virtual_ns += weighted(flow, item->charged_ns);
+	flow->n_running++;
+	sched->n_running++;
+	sched->is_wide_running = is_wide;
+	return item;
+}
+
+void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns)
+{
+	struct inf_flow *flow = item->flow;
+	flow->virtual_ns += weighted(flow, used_ns) - weighted(flow, item->charged_ns);
+	flow->n_running--;
+	sched->n_running--;
+	if (item->is_wide)
+		sched->is_wide_running = false;
+	item->state = INF_ITEM_OUT;
+}

@@ -1,0 +1,488 @@
+/* Plays a script against the scheduler on a virtual clock and checks what it expects.
+ *
+ * A file holds scenarios; `#` begins a comment. Times are in milliseconds of the virtual clock.
+ *     scenario WORDS                begins one, everything fresh
+ *     workers N [wide]              how many cores (default 1); `wide`: a lone request may take all
+ *     age T                         (default 1000)
+ *     flow NAME weight=N            a client; those not declared weigh 1
+ *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S]
+ *                                   cost: how long it runs on one core; guess: what the scheduler is told (default:
+ *                                   the cost); deadline: absolute
+ *     t=T saturate F [class=C] [cost=T] [n=N] [until=T]
+ *                                   client F keeps N requests in flight until then (default 1, 1000)
+ *     t=T cancel NAME
+ *     expect order NAME...          exactly these ran, begun in this order
+ *     expect start NAME T           began then
+ *     expect before NAME T          began earlier than that
+ *     expect end NAME T
+ *     expect missed NAME T          expired: found then, never ran
+ *     expect cancelled NAME
+ *     expect wide NAME / narrow NAME
+ *     expect share F PERCENT TOLERANCE   of all time used by saturating clients
+ * Every scenario also holds: each request ends exactly once, no core is used twice, nothing is left over. */
+#include "daemon/scheduler.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_REQUESTS = 20000,
+	MAX_FLOWS = 64,
+	MAX_STREAMS = 64,
+	MAX_WORKERS = 64,
+	MAX_EXPECTS = 256,
+	MAX_NAME = 24
+};
+
+enum fate { FATE_NONE, FATE_DONE, FATE_MISSED, FATE_CANCELLED };
+
+struct request {
+	struct inf_item item;
+	char name[MAX_NAME];
+	uint64_t at, cost, guess, cancel_at, start, end;
+	enum fate fate;
+	bool was_wide;
+	int loop; /* index of the saturating client, or -1 */
+	unsigned order;
+};
+
+struct loop {
+	unsigned flow;
+	enum inf_class class;
+	uint64_t at, cost, until, used;
+	unsigned n;
+};
+
+static struct play {
+	char title[128];
+	struct inf_sched_options options;
+	struct inf_sched sched;
+	struct request requests[MAX_REQUESTS];
+	unsigned n_requests, n_started;
+	struct inf_flow flows[MAX_FLOWS];
+	char flow_names[MAX_FLOWS][MAX_NAME];
+	unsigned n_flows;
+	struct inf_stream streams[MAX_STREAMS];
+	char stream_names[MAX_STREAMS][MAX_NAME];
+	unsigned n_streams;
+	struct loop loops[MAX_FLOWS];
+	unsigned n_loops;
+	struct {
+		char text[160];
+		unsigned line;
+	} expects[MAX_EXPECTS];
+	unsigned n_expects;
+	struct request *workers[MAX_WORKERS];
+} play;
+
+static const char *file_name;
+static unsigned n_failures, line_number;
+
+__attribute__((format(printf, 2, 3))) static void failed(unsigned line, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	printf("%s:%u: [%s] ", file_name, line, play.title);
+	vprintf(format, args);
+	printf("\n");
+	va_end(args);
+	n_failures++;
+}
+
+__attribute__((noreturn)) static void bad_line(const char *why)
+{
+	printf("%s:%u: %s\n", file_name, line_number, why);
+	exit(2);
+}
+
+/* --- reading -------------------------------------------------------------------------------------- */
+
+static unsigned take_name(char (*names)[MAX_NAME], unsigned *n, unsigned max, const char *name, bool *ret_new)
+{
+	*ret_new = false;
+	for (unsigned i = 0; i < *n; i++)
+		if (strcmp(names[i], name) == 0)
+			return i;
+	if (*n == max)
+		bad_line("too many names");
+	snprintf(names[*n], MAX_NAME, "%s", name);
+	*ret_new = true;
+	return (*n)++;
+}
+
+static unsigned take_flow(const char *name)
+{
+	bool is_new;
+	unsigned i = take_name(play.flow_names, &play.n_flows, MAX_FLOWS, name, &is_new);
+	if (is_new)
+		inf_flow_init(&play.flows[i], 1);
+	return i;
+}
+
+static struct inf_stream *take_stream(const char *name)
+{
+	bool is_new;
+	unsigned i = take_name(play.stream_names, &play.n_streams, MAX_STREAMS, name, &is_new);
+	if (is_new)
+		inf_stream_init(&play.streams[i]);
+	return &play.streams[i];
+}
+
+static struct request *find_request(const char *name)
+{
+	for (unsigned i = 0; i < play.n_requests; i++)
+		if (strcmp(play.requests[i].name, name) == 0)
+			return &play.requests[i];
+	return NULL;
+}
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+	if (end == text || *end)
+		bad_line("not a number");
+	return value;
+}
+
+static enum inf_class class_of(const char *name)
+{
+	for (int i = 0; i < INF_N_CLASSES; i++)
+		if (strcmp(inf_class_name((enum inf_class)i), name) == 0)
+			return (enum inf_class)i;
+	bad_line("no such class");
+}
+
+static struct request *new_request(unsigned flow, enum inf_class class, uint64_t at, uint64_t cost)
+{
+	if (play.n_requests == MAX_REQUESTS)
+		bad_line("too many requests");
+	struct request *r = &play.requests[play.n_requests++];
+	memset(r, 0, sizeof(*r));
+	r->item.flow = &play.flows[flow];
+	r->item.class = class;
+	r->at = at;
+	r->cost = r->guess = cost;
+	r->cancel_at = UINT64_MAX;
+	r->loop = -1;
+	return r;
+}
+
+static const char *after(const char *word, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	return strncmp(word, prefix, n) == 0 ? word + n : NULL;
+}
+
+static void read_event(uint64_t at, char **words, unsigned n)
+{
+	const char *flow = "a", *stream = NULL, *value;
+	enum inf_class class = INF_CLASS_INTERACTIVE;
+	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1;
+	if (n < 2)
+		bad_line("an event needs a verb and a name");
+	if (strcmp(words[0], "cancel") == 0) {
+		struct request *r = find_request(words[1]);
+		if (!r)
+			bad_line("cancels what was never submitted");
+		r->cancel_at = at;
+		return;
+	}
+	for (unsigned i = 2; i < n; i++) {
+		if ((value = after(words[i], "flow=")))
+			flow = value;
+		else if ((value = after(words[i], "class=")))
+			class = class_of(value);
+		else if ((value = after(words[i], "cost=")))
+			cost = number(value);
+		else if ((value = after(words[i], "guess=")))
+			guess = number(value);
+		else if ((value = after(words[i], "deadline=")))
+			deadline = number(value);
+		else if ((value = after(words[i], "stream=")))
+			stream = value;
+		else if ((value = after(words[i], "until=")))
+			until = number(value);
+		else if ((value = after(words[i], "n=")))
+			count = number(value);
+		else
+			bad_line("unknown word");
+	}
+	if (strcmp(words[0], "submit") == 0) {
+		struct request *r = new_request(take_flow(flow), class, at, cost);
+		snprintf(r->name, sizeof(r->name), "%s", words[1]);
+		r->item.deadline_ns = deadline;
+		r->item.stream = stream ? take_stream(stream) : NULL;
+		if (guess != UINT64_MAX)
+			r->guess = guess;
+	} else if (strcmp(words[0], "saturate") == 0) {
+		struct loop *loop = &play.loops[play.n_loops++];
+		*loop = (struct loop){ take_flow(words[1]), class, at, cost, until, 0, (unsigned)count };
+		for (unsigned i = 0; i < loop->n; i++)
+			new_request(loop->flow, class, at, cost)->loop = (int)play.n_loops - 1;
+	} else {
+		bad_line("unknown verb");
+	}
+}
+
+/* --- playing -------------------------------------------------------------------------------------- */
+
+static void end(struct request *r, uint64_t now, enum fate fate)
+{
+	if (r->fate)
+		failed(line_number, "%s ended twice", r->name);
+	r->fate = fate;
+	r->end = now;
+	if (r->loop >= 0 && now < play.loops[r->loop].until && fate != FATE_CANCELLED) {
+		struct loop *loop = &play.loops[r->loop];
+		new_request(loop->flow, loop->class, now, loop->cost)->loop = r->loop;
+	}
+}
+
+static void finish(unsigned worker, uint64_t now)
+{
+	struct request *r = play.workers[worker];
+	uint64_t cores = r->was_wide ? play.options.n_workers : 1, used = (now - r->start) * cores;
+	play.workers[worker] = NULL;
+	if (r->loop >= 0)
+		play.loops[r->loop].used += used;
+	inf_sched_leave(&play.sched, &r->item, used);
+	inf_sched_end_of_stream_item(&play.sched, &r->item, now);
+	end(r, now, FATE_DONE);
+}
+
+static void start(unsigned worker, struct request *r, uint64_t now)
+{
+	uint64_t cores = r->item.is_wide ? play.options.n_workers : 1;
+	if (r->fate || r->start != UINT64_MAX)
+		failed(line_number, "%s runs though it ended or ran before", r->name);
+	if (r->item.deadline_ns && r->item.deadline_ns <= now)
+		failed(line_number, "%s runs after its deadline", r->name);
+	r->start = now;
+	r->was_wide = r->item.is_wide;
+	r->end = now + (r->cost + cores - 1) / cores;
+	r->order = play.n_started++;
+	play.workers[worker] = r;
+	unsigned used = 0;
+	for (unsigned i = 0; i < play.options.n_workers; i++)
+		if (play.workers[i])
+			used += play.workers[i]->was_wide ? play.options.n_workers : 1;
+	if (used > play.options.n_workers)
+		failed(line_number, "%u cores in use of %u", used, play.options.n_workers);
+}
+
+static void run_scenario(void)
+{
+	inf_sched_init(&play.sched, &play.options);
+	for (unsigned i = 0; i < play.n_requests; i++)
+		play.requests[i].start = UINT64_MAX;
+	unsigned n_known = play.n_requests;
+	for (uint64_t now = 0;; now++) {
+		for (unsigned i = 0; i < play.options.n_workers; i++)
+			if (play.workers[i] && play.workers[i]->end <= now)
+				finish(i, now);
+		for (; n_known < play.n_requests; n_known++)
+			play.requests[n_known].start = UINT64_MAX;
+		uint64_t next = UINT64_MAX;
+		for (unsigned i = 0; i < play.n_requests; i++) {
+			struct request *r = &play.requests[i];
+			if (r->fate)
+				continue;
+			if (r->at == now) {
+				r->item.cost_ns = r->guess;
+				inf_sched_submit(&play.sched, &r->item, now);
+			}
+			if (r->at > now && r->at < next)
+				next = r->at;
+			if (r->cancel_at == now && inf_sched_remove(&play.sched, &r->item, now))
+				end(r, now, FATE_CANCELLED);
+			if (r->cancel_at > now && r->cancel_at < next)
+				next = r->cancel_at;
+		}
+		struct inf_item *item;
+		while ((item = inf_sched_take_expired(&play.sched, now)))
+			end(ET_CONTAINER_OF(item, struct request, item), now, FATE_MISSED);
+		for (unsigned i = 0; i < play.options.n_workers; i++)
+			if (!play.workers[i] && (item = inf_sched_take(&play.sched, i == 0, now)))
+				start(i, ET_CONTAINER_OF(item, struct request, item), now);
+		for (unsigned i = 0; i < play.options.n_workers; i++)
+			if (play.workers[i] && play.workers[i]->end < next)
+				next = play.workers[i]->end;
+		if (inf_sched_next_deadline(&play.sched) < next)
+			next = inf_sched_next_deadline(&play.sched);
+		if (n_known < play.n_requests)
+			next = now + 1;
+		if (next == UINT64_MAX)
+			break;
+		now = next > now ? next - 1 : now;
+	}
+	if (play.sched.n_waiting || play.sched.n_running || play.sched.n_blocked)
+		failed(line_number, "%u waiting, %u running, %u blocked at the end", play.sched.n_waiting,
+			play.sched.n_running, play.sched.n_blocked);
+	for (unsigned i = 0; i < play.n_requests; i++)
+		if (!play.requests[i].fate)
+			failed(line_number, "%s never ended", play.requests[i].name);
+}
+
+/* --- judging -------------------------------------------------------------------------------------- */
+
+static void check_order(unsigned line, char **words, unsigned n)
+{
+	unsigned n_ran = 0;
+	for (unsigned i = 0; i < play.n_requests; i++) {
+		struct request *r = &play.requests[i];
+		if (r->fate != FATE_DONE)
+			continue;
+		n_ran++;
+		if (r->order >= n || strcmp(words[r->order], r->name))
+			failed(line, "%s was number %u (at %llu), expected there: %s", r->name, r->order + 1,
+				(unsigned long long)r->start, r->order < n ? words[r->order] : "nothing");
+	}
+	if (n_ran != n)
+		failed(line, "%u ran, expected %u", n_ran, n);
+}
+
+static void check_share(unsigned line, const char *flow, double percent, double tolerance)
+{
+	double used = 0, all = 0;
+	for (unsigned i = 0; i < play.n_loops; i++) {
+		all += (double)play.loops[i].used;
+		if (strcmp(play.flow_names[play.loops[i].flow], flow) == 0)
+			used += (double)play.loops[i].used;
+	}
+	double share = all > 0 ? 100 * used / all : 0;
+	if (share < percent - tolerance || share > percent + tolerance)
+		failed(line, "%s had %.1f %% of the time, expected %.1f +- %.1f", flow, share, percent,
+			tolerance);
+}
+
+static void check(unsigned line, char **words, unsigned n)
+{
+	line_number = line;
+	if (strcmp(words[0], "order") == 0) {
+		check_order(line, words + 1, n - 1);
+		return;
+	}
+	if (strcmp(words[0], "share") == 0 && n == 4) {
+		check_share(line, words[1], atof(words[2]), atof(words[3]));
+		return;
+	}
+	struct request *r = n > 1 ? find_request(words[1]) : NULL;
+	if (!r)
+		bad_line("expects what was never submitted");
+	uint64_t t = n > 2 ? number(words[2]) : 0;
+	bool ran = r->fate == FATE_DONE, is_met;
+	if (strcmp(words[0], "start") == 0)
+		is_met = ran && r->start == t;
+	else if (strcmp(words[0], "before") == 0)
+		is_met = ran && r->start < t;
+	else if (strcmp(words[0], "end") == 0)
+		is_met = ran && r->end == t;
+	else if (strcmp(words[0], "missed") == 0)
+		is_met = r->fate == FATE_MISSED && r->end == t;
+	else if (strcmp(words[0], "cancelled") == 0)
+		is_met = r->fate == FATE_CANCELLED;
+	else if (strcmp(words[0], "wide") == 0)
+		is_met = ran && r->was_wide;
+	else if (strcmp(words[0], "narrow") == 0)
+		is_met = ran && !r->was_wide;
+	else
+		bad_line("unknown expectation");
+	if (!is_met)
+		failed(line, "expected %s; %s %s, %lld to %llu%s", play.expects[0].text[0] ? words[0] : "",
+			r->name,
+			r->fate == FATE_DONE     ? "ran"
+			: r->fate == FATE_MISSED ? "missed its deadline"
+						 : "was cancelled",
+			(long long)r->start, (unsigned long long)r->end, r->was_wide ? ", wide" : "");
+}
+
+static unsigned split(char *line, char **words, unsigned max)
+{
+	unsigned n = 0;
+	for (char *save, *word = strtok_r(line, " \t\n", &save); word && *word != '#';
+		word = strtok_r(NULL, " \t\n", &save)) {
+		if (n == max)
+			bad_line("too many words");
+		words[n++] = word;
+	}
+	return n;
+}
+
+static unsigned n_scenarios;
+
+static void end_scenario(void)
+{
+	char *words[64];
+	if (!play.title[0])
+		return;
+	unsigned last = line_number;
+	if (!play.n_expects)
+		bad_line("a scenario that expects nothing");
+	run_scenario();
+	for (unsigned i = 0; i < play.n_expects; i++) {
+		char text[160];
+		strcpy(text, play.expects[i].text);
+		check(play.expects[i].line, words, split(text, words, 64));
+	}
+	line_number = last;
+	n_scenarios++;
+}
+
+static void read_line(char *line)
+{
+	char *words[64], copy[512];
+	snprintf(copy, sizeof(copy), "%s", line);
+	unsigned n = split(line, words, 64);
+	if (!n)
+		return;
+	if (strcmp(words[0], "scenario") == 0) {
+		end_scenario();
+		memset(&play, 0, sizeof(play));
+		copy[strcspn(copy, "\n")] = '\0';
+		snprintf(play.title, sizeof(play.title), "%.100s", copy + strlen("scenario "));
+		play.options = (struct inf_sched_options){ .n_workers = 1, .age_ns = 1000 };
+	} else if (!play.title[0]) {
+		bad_line("begin with 'scenario WORDS'");
+	} else if (strcmp(words[0], "workers") == 0 && n >= 2) {
+		play.options.n_workers = (uint32_t)number(words[1]);
+		play.options.has_wide = n > 2 && strcmp(words[2], "wide") == 0;
+		if (!play.options.n_workers || play.options.n_workers > MAX_WORKERS)
+			bad_line("too many workers");
+	} else if (strcmp(words[0], "age") == 0 && n == 2) {
+		play.options.age_ns = number(words[1]);
+	} else if (strcmp(words[0], "flow") == 0 && n == 3 && after(words[2], "weight=")) {
+		inf_flow_init(&play.flows[take_flow(words[1])], (uint32_t)number(after(words[2], "weight=")));
+	} else if (strcmp(words[0], "expect") == 0 && n > 1) {
+		if (play.n_expects == MAX_EXPECTS)
+			bad_line("too many expectations");
+		play.expects[play.n_expects].line = line_number;
+		snprintf(play.expects[play.n_expects++].text, 160, "%s",
+			strstr(copy, "expect") + strlen("expect "));
+	} else if (after(words[0], "t=")) {
+		read_event(number(after(words[0], "t=")), words + 1, n - 1);
+	} else {
+		bad_line("unknown line");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char line[512];
+	FILE *file = argc == 2 ? fopen(argv[1], "re") : NULL;
+	if (!file) {
+		fprintf(stderr, "usage: run FILE\n");
+		return 2;
+	}
+	file_name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
+	while (fgets(line, sizeof(line), file)) {
+		line_number++;
+		read_line(line);
+	}
+	end_scenario();
+	fclose(file);
+	printf("%s: %u scenarios, %u failures\n", file_name, n_scenarios, n_failures);
+	return n_failures || !n_scenarios;
+}
