@@ -366,7 +366,7 @@ static void check(unsigned line, char **words, unsigned n)
 		return;
 	}
 	if (strcmp(words[0], "share") == 0 && n == 4) {
-		check_share(line, words[1], atof(words[2]), atof(words[3]));
+		check_share(line, words[1], strtod(words[2], NULL), strtod(words[3], NULL));
 		return;
 	}
 	struct request *r = n > 1 ? find_request(words[1]) : NULL;
@@ -424,7 +424,7 @@ static void end_scenario(void)
 	run_scenario();
 	for (unsigned i = 0; i < play.n_expects; i++) {
 		char text[160];
-		strcpy(text, play.expects[i].text);
+		memcpy(text, play.expects[i].text, sizeof(text));
 		check(play.expects[i].line, words, split(text, words, 64));
 	}
 	line_number = last;
