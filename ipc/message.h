@@ -26,6 +26,7 @@ enum {
 	INF_MAX_NAME = 255,    /* bytes of a model's, method's, backend's, region's, client's name */
 	INF_MAX_TEXT = 1023,   /* bytes of a sentence */
 	INF_MAX_LIST = 100000, /* entries of a list that the daemon sends */
+	INF_MAX_ATTACHED = 64 * 1024 * 1024,
 	INF_DECODED_BASE = 128 * 1024,
 	INF_DECODED_PER_BYTE = 32,
 };
@@ -447,6 +448,7 @@ struct inf_reply {
 struct inf_codec {
 	struct et_pool pool;
 	size_t n_left; /* bytes that the message at hand may still take */
+	bool refused;  /* the allocator had no more */
 };
 void inf_codec_init(struct inf_codec *codec, const struct et_allocator *allocator);
 /* All zeros is fine. */
@@ -476,7 +478,7 @@ int inf_message_encode_request(const struct inf_request *request, void *packet, 
 /* Never refuses what it is given: over-long strings are cut, bytes that are no UTF-8 become '?'. A reply that does
  * not fit a packet is put into a sealed memfd: @packet then holds the Attached reply and *ret_fd (else -1) the
  * descriptor to send beside it, the caller's to close. A reply that already has a descriptor to send is always
- * small. Negative errno: no memory, no descriptor. */
+ * small. Negative errno: no memory, no descriptor; -EOVERFLOW: longer lists than any here has. */
 int inf_message_encode_reply(const struct inf_reply *reply, void *packet, size_t *ret_n_bytes, int *ret_fd,
 	struct inf_codec *codec);
 
