@@ -343,7 +343,7 @@ static int message_decode(
 		empty = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
 		if (!empty)
 			return no_memory(coding);
-		shape->descriptor->message_init(empty);
+		protobuf_c_message_init(shape->descriptor, empty);
 		theirs = empty;
 	}
 	int rc = 0;
@@ -568,7 +568,7 @@ static int field_encode(const struct coding *coding, const struct shape *shape, 
 static int message_encode(
 	const struct coding *coding, const struct shape *shape, const void *ours, void *ret_theirs)
 {
-	shape->descriptor->message_init(ret_theirs);
+	protobuf_c_message_init(shape->descriptor, ret_theirs);
 	int rc = 0;
 	for (size_t i = 0; i < shape->n_fields && !rc; i++)
 		rc = field_encode(coding, shape, &shape->fields[i], ours, ret_theirs);

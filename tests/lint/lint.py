@@ -66,7 +66,7 @@ LIBRARIES = [
     (r"dlfcn\.h", ["delegates/", "tests/"]),
     # A lock: where two threads meet. The daemon's queues, a channel that a worker and the loop
     # both send on, a client library that several threads call, delegates' own.
-    (r"pthread\.h|threads\.h|semaphore\.h", ["daemon/", "delegates/", "ipc/channel.c", "clients/"]),
+    (r"pthread\.h|threads\.h|semaphore\.h", ["daemon/", "delegates/", "ipc/channel.", "clients/"]),
 ]
 
 # Starting a thread is another matter than taking a lock.
@@ -138,7 +138,7 @@ def is_test(path):
 
 def is_under(path, places):
     """Whether @path is one of @places: a file, a folder (with its slash), or the start of a name."""
-    return any(path == p or (not p.endswith(".c") and path.startswith(p)) for p in places)
+    return any(path == p or (not p.endswith((".c", ".h")) and path.startswith(p)) for p in places)
 
 
 def code_only(text):
