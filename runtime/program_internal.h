@@ -1,5 +1,5 @@
 /* What the parts of the program reader share: the Program itself, one opening in progress, and the field
- * numbers of the schema. Included by program*.c alone. */
+ * numbers of the schema. Included by program*.c and by the tests that write programs. */
 #ifndef RUNTIME_PROGRAM_INTERNAL_H
 #define RUNTIME_PROGRAM_INTERNAL_H
 

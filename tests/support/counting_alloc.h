@@ -1,0 +1,18 @@
+/* An allocator for tests: counts what is out, and fails at the nth call. */
+#ifndef TESTS_SUPPORT_COUNTING_ALLOC_H
+#define TESTS_SUPPORT_COUNTING_ALLOC_H
+
+#include "runtime/base/alloc.h"
+
+struct counting_alloc {
+	size_t n_calls;
+	size_t n_live; /* pieces not yet freed */
+	size_t n_live_bytes;
+	size_t n_peak_bytes;
+	size_t fail_at; /* the call that fails, and all behind it: 1 = the first; 0 = never */
+};
+
+/* @counting must be all zeros, or as the test wants it. */
+struct et_allocator counting_allocator(struct counting_alloc *counting);
+
+#endif
