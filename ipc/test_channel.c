@@ -1,0 +1,359 @@
+/* The channel over a socketpair, with a peer that does what peers should not. Every test counts the process's
+ * descriptors before and after. */
+#include "ipc/channel.h"
+#include "runtime/host/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static size_t n_open_fds(void)
+{
+	size_t n = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static struct inf_channel channel;
+static int peer;
+static size_t n_fds_before;
+static uint8_t packet[INF_MAX_PACKET];
+
+static int set_up(void **state)
+{
+	n_fds_before = n_open_fds();
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	peer = pair[1];
+	return inf_channel_init(&channel, pair[0], 64 * 1024, et_host_allocator());
+}
+
+static int tear_down(void **state)
+{
+	inf_channel_deinit(&channel);
+	close(peer);
+	return n_open_fds() == n_fds_before ? 0 : -1;
+}
+
+/* As a peer: any bytes with any number of descriptors, all of them copies of one. */
+static void peer_send(const void *bytes, size_t n_bytes, size_t n_fds)
+{
+	static union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(int) * 253)];
+	} control;
+	struct iovec piece = { (void *)bytes, n_bytes };
+	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
+	if (n_fds) {
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+		for (size_t i = 0; i < n_fds; i++)
+			memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &peer, sizeof peer);
+	}
+	assert_int_equal(sendmsg(peer, &message, 0), n_bytes);
+}
+
+static int receive(size_t *ret_n_bytes, int *fds, size_t *ret_n_fds)
+{
+	return inf_channel_receive(&channel, packet, sizeof packet, ret_n_bytes, fds, ret_n_fds);
+}
+
+static void assert_receives(int answer)
+{
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds = 99;
+	assert_int_equal(receive(&n_bytes, fds, &n_fds), answer);
+	assert_int_equal(n_fds, 0);
+}
+
+static void packets_travel_with_descriptors(void **state)
+{
+	int fds[INF_MAX_PACKET_FDS], ends[2];
+	size_t n_bytes, n_fds;
+	assert_receives(INF_CHANNEL_AGAIN);
+	peer_send("hello", 5, 16);
+	peer_send("x", 1, 0);
+	assert_int_equal(receive(&n_bytes, fds, &n_fds), 0);
+	assert_int_equal(n_bytes, 5);
+	assert_memory_equal(packet, "hello", 5);
+	assert_int_equal(n_fds, 16);
+	assert_int_equal(fcntl(fds[15], F_GETFD), FD_CLOEXEC);
+	inf_close_fds(fds, n_fds);
+	assert_int_equal(receive(&n_bytes, fds, &n_fds), 0);
+	assert_int_equal(n_bytes, 1);
+	assert_int_equal(n_fds, 0);
+	assert_receives(INF_CHANNEL_AGAIN);
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(inf_channel_send(&channel, "answer", 6, ends, 2), 0);
+	inf_close_fds(ends, 2); /* they stayed ours */
+	struct inf_channel other;
+	int copy = dup(peer);
+	assert_int_equal(inf_channel_init(&other, copy, 0, et_host_allocator()), 0);
+	assert_int_equal(inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
+	assert_int_equal(n_bytes, 6);
+	assert_int_equal(n_fds, 2);
+	inf_close_fds(fds, n_fds);
+	inf_channel_deinit(&other);
+}
+
+static void truncation_breaks_it(void **state)
+{
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds;
+	peer_send("longer", 6, 3);
+	assert_int_equal(
+		inf_channel_receive(&channel, packet, 5, &n_bytes, fds, &n_fds), INF_CHANNEL_E_BROKEN);
+	assert_int_equal(n_fds, 0);
+}
+
+static void too_many_descriptors_break_it(void **state)
+{
+	peer_send("x", 1, 17);
+	assert_receives(INF_CHANNEL_E_BROKEN);
+	peer_send("x", 1, 253);
+	assert_receives(INF_CHANNEL_E_BROKEN);
+}
+
+static void empty_packets_end_it(void **state)
+{
+	peer_send("", 0, 0);
+	assert_receives(INF_CHANNEL_E_CLOSED);
+	peer_send("", 0, 2);
+	assert_receives(INF_CHANNEL_E_CLOSED);
+}
+
+static void end_of_file(void **state)
+{
+	peer_send("last words", 10, 0);
+	shutdown(peer, SHUT_RDWR);
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds;
+	assert_int_equal(receive(&n_bytes, fds, &n_fds), 0);
+	assert_receives(INF_CHANNEL_E_CLOSED);
+	assert_int_equal(inf_channel_send(&channel, "x", 1, NULL, 0), INF_CHANNEL_E_CLOSED);
+	assert_int_equal(inf_channel_flush(&channel), 0);
+}
+
+static void closed_is_closed(void **state)
+{
+	inf_channel_close(&channel);
+	inf_channel_close(&channel);
+	assert_int_equal(inf_channel_fd(&channel), -1);
+	assert_receives(INF_CHANNEL_E_CLOSED);
+	assert_int_equal(inf_channel_send(&channel, "x", 1, NULL, 0), INF_CHANNEL_E_CLOSED);
+	assert_int_equal(inf_channel_flush(&channel), INF_CHANNEL_E_CLOSED);
+}
+
+static void bad_sizes_are_our_own_fault(void **state)
+{
+	assert_int_equal(inf_channel_send(&channel, packet, 0, NULL, 0), -EINVAL);
+	assert_int_equal(inf_channel_send(&channel, packet, INF_MAX_PACKET + 1, NULL, 0), -EINVAL);
+	assert_int_equal(inf_channel_send(&channel, packet, INF_MAX_PACKET, NULL, 0), 0);
+	int fds[17] = { 0 };
+	assert_int_equal(inf_channel_send(&channel, packet, 1, fds, 17), -EINVAL);
+}
+
+/* A peer that does not read: the queue fills, says so, and drains in order when it reads again. */
+static void waiting_packets_keep_their_order(void **state)
+{
+	int ends[2], rc;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	uint32_t n_sent = 0, n_pending = 0, number;
+	uint8_t bytes[1000] = { 0 };
+	for (;; n_sent++) {
+		memcpy(bytes, &n_sent, sizeof n_sent);
+		rc = inf_channel_send(&channel, bytes, sizeof bytes, ends, n_sent % 2);
+		if (rc == INF_CHANNEL_E_FULL)
+			break;
+		assert_true(rc == 0 || (rc == INF_CHANNEL_PENDING));
+		assert_true(rc == INF_CHANNEL_PENDING || !n_pending); /* never past one that waits */
+		n_pending += rc == INF_CHANNEL_PENDING;
+	}
+	assert_true(n_pending > 10 && n_pending <= 65);
+	assert_int_equal(inf_channel_flush(&channel), INF_CHANNEL_PENDING);
+	inf_close_fds(ends, 2);
+
+	struct inf_channel other;
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds;
+	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_host_allocator()), 0);
+	for (uint32_t i = 0; i < n_sent; i++) {
+		assert_int_equal(
+			inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
+		memcpy(&number, packet, sizeof number);
+		assert_int_equal(number, i);
+		assert_int_equal(n_fds, i % 2);
+		inf_close_fds(fds, n_fds);
+		rc = inf_channel_flush(&channel);
+		assert_true(rc == 0 || rc == INF_CHANNEL_PENDING);
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(
+		inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), INF_CHANNEL_AGAIN);
+	inf_channel_deinit(&other);
+}
+
+static void waiting_packets_go_with_it(void **state)
+{
+	int fd = dup(peer), rc;
+	do {
+		rc = inf_channel_send(&channel, packet, 5000, &fd, 1);
+	} while (rc != INF_CHANNEL_E_FULL);
+	close(fd);
+	/* tear_down finds the copies of fd closed */
+}
+
+/* ---- two senders ---- */
+
+enum { N_EACH = 2000 };
+
+struct sender {
+	pthread_t thread;
+	uint32_t number;
+};
+
+/* What a worker does: send, and leave what waits to the one who polls. */
+static void *send_many(void *arg)
+{
+	struct sender *sender = arg;
+	for (uint32_t i = 0; i < N_EACH;) {
+		uint32_t words[64] = { sender->number, i };
+		int rc = inf_channel_send(&channel, words, sizeof words, NULL, 0);
+		if (rc == INF_CHANNEL_E_CLOSED)
+			break;
+		if (rc == 0 || rc == INF_CHANNEL_PENDING)
+			i++;
+		else
+			poll(&(struct pollfd){ .fd = inf_channel_fd(&channel), .events = POLLOUT }, 1, -1);
+		if (rc == INF_CHANNEL_PENDING || rc == INF_CHANNEL_E_FULL)
+			inf_channel_flush(&channel);
+	}
+	return NULL;
+}
+
+static void two_threads_send(void **state)
+{
+	struct sender senders[2] = { { .number = 0 }, { .number = 1 } };
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&senders[i].thread, NULL, send_many, &senders[i]), 0);
+	uint32_t next[2] = { 0 }, words[64];
+	for (int n = 0; n < 2 * N_EACH;) {
+		struct pollfd fds[2] = { { .fd = peer, .events = POLLIN },
+			{ .fd = inf_channel_fd(&channel), .events = POLLOUT } };
+		assert_true(poll(fds, 2, -1) > 0);
+		inf_channel_flush(&channel);
+		while (recv(peer, words, sizeof words, MSG_DONTWAIT) == sizeof words) {
+			assert_in_range(words[0], 0, 1);
+			assert_int_equal(words[1], next[words[0]]++); /* each thread's own order holds */
+			n++;
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(senders[i].thread, NULL);
+}
+
+/* The session ends while a worker answers. */
+static void closing_while_sending(void **state)
+{
+	struct sender sender = { .number = 0 };
+	assert_int_equal(pthread_create(&sender.thread, NULL, send_many, &sender), 0);
+	uint32_t words[64];
+	assert_true(recv(peer, words, sizeof words, 0) == sizeof words);
+	shutdown(peer, SHUT_RDWR);
+	pthread_join(sender.thread, NULL);
+	inf_channel_close(&channel);
+}
+
+/* ---- addresses ---- */
+
+static char dir[] = "/tmp/inferd-test-channel-XXXXXX";
+
+static void listen_and_connect(void **state)
+{
+	char path[128];
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/inferd.sock", dir);
+	assert_int_equal(inf_channel_connect(path), -ENOENT);
+	int listener = inf_channel_listen(path, 0660);
+	assert_true(listener >= 0);
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0660);
+	assert_int_equal(inf_channel_accept(listener), -EAGAIN);
+	int fd = inf_channel_connect(path);
+	assert_true(fd >= 0);
+	int accepted = inf_channel_accept(listener);
+	assert_true(accepted >= 0);
+	struct inf_channel one;
+	assert_int_equal(inf_channel_init(&one, accepted, 0, et_host_allocator()), 0);
+	struct inf_peer who;
+	assert_int_equal(inf_channel_peer(&one, &who), 0);
+	assert_int_equal(who.pid, getpid());
+	assert_int_equal(who.uid, getuid());
+	if (who.pidfd >= 0)
+		close(who.pidfd);
+	inf_channel_deinit(&one);
+	close(fd);
+
+	/* somebody answers there */
+	assert_int_equal(inf_channel_listen(path, 0660), -EADDRINUSE);
+	/* nobody any more: the daemon that made it is gone */
+	close(listener);
+	assert_int_equal(inf_channel_connect(path), -ECONNREFUSED);
+	listener = inf_channel_listen(path, 0600);
+	assert_true(listener >= 0);
+	close(listener);
+	unlink(path);
+	/* no socket: somebody's file stays */
+	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(inf_channel_listen(path, 0600), -EEXIST);
+	assert_int_equal(stat(path, &st), 0);
+	unlink(path);
+	rmdir(dir);
+
+	memset(path, 'x', sizeof path - 1);
+	path[0] = '/';
+	path[sizeof path - 1] = '\0';
+	assert_int_equal(inf_channel_listen(path, 0600), -ENAMETOOLONG);
+	assert_int_equal(inf_channel_connect(path), -ENAMETOOLONG);
+	assert_int_equal(inf_channel_connect(""), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(packets_travel_with_descriptors, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(truncation_breaks_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(too_many_descriptors_break_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(empty_packets_end_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(end_of_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(closed_is_closed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(bad_sizes_are_our_own_fault, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(waiting_packets_keep_their_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(waiting_packets_go_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(two_threads_send, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(closing_while_sending, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(listen_and_connect, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

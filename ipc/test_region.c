@@ -1,0 +1,143 @@
+/* Regions: what is made, what is refused and why, and who keeps them alive. */
+#include "ipc/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { N_BYTES = 10000 };
+
+static int sealed_memory(size_t n_bytes, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)n_bytes), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* The answer; @fd stays open, since it was refused. Closes it. */
+static int refused(int fd, size_t n_bytes)
+{
+	struct inf_region *region = NULL;
+	int answer = inf_region_import(&region, fd, n_bytes, et_host_allocator());
+	assert_null(region);
+	assert_int_equal(close(fd), 0);
+	if (answer > 0)
+		assert_string_not_equal(inf_region_error_text(answer), inf_region_error_text(0));
+	return answer;
+}
+
+static void created_regions_are_shared_and_sealed(void **state)
+{
+	struct inf_region *region;
+	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
+	assert_int_equal(ftruncate(region->fd, 0), -1);
+	assert_int_equal(ftruncate(region->fd, 1 << 20), -1);
+	assert_int_equal(fcntl(region->fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	assert_int_equal(pwrite(region->fd, "x", 1, 100), 1); /* as a client's mapping would */
+	assert_int_equal(*(char *)inf_region_at(region, 100, 1), 'x');
+	assert_ptr_equal(inf_region_at(region, N_BYTES, 0), (char *)region->mapping.bytes + N_BYTES);
+	assert_null(inf_region_at(region, N_BYTES, 1));
+	assert_null(inf_region_at(region, UINT64_MAX, 2));
+	assert_null(inf_region_at(region, 1, UINT64_MAX));
+	assert_false(inf_region_faulted(region));
+
+	/* ours is acceptable as somebody's, too */
+	struct inf_region *other;
+	assert_int_equal(inf_region_import(&other, dup(region->fd), N_BYTES, et_host_allocator()), 0);
+	assert_int_equal(*(char *)inf_region_at(other, 100, 1), 'x');
+	assert_null(inf_region_unref(other));
+	assert_null(inf_region_unref(region));
+	assert_null(inf_region_unref(NULL));
+	assert_int_equal(inf_region_create(&region, 0, et_host_allocator()), INF_REGION_E_SIZE);
+	assert_int_equal(inf_region_create(&region, SIZE_MAX, et_host_allocator()), INF_REGION_E_SIZE);
+}
+
+static void references_keep_it(void **state)
+{
+	struct inf_region *region;
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	assert_int_equal(
+		inf_region_import(&region, sealed_memory(N_BYTES, seals), N_BYTES, et_host_allocator()), 0);
+	struct inf_region *job = inf_region_ref(region);
+	assert_null(inf_region_unref(region)); /* the client is gone */
+	memset(inf_region_at(job, 0, N_BYTES), 1, N_BYTES);
+	/* kernels may read past its last byte */
+	assert_int_equal(((volatile uint8_t *)inf_region_at(job, 0, N_BYTES))[3 * 4096 + 15], 0);
+	inf_region_unref(job);
+}
+
+static void refusals(void **state)
+{
+	int both = F_SEAL_SHRINK | F_SEAL_GROW;
+	assert_int_equal(refused(sealed_memory(N_BYTES, 0), N_BYTES), INF_REGION_E_UNSEALED);
+	assert_int_equal(refused(sealed_memory(N_BYTES, F_SEAL_SHRINK), N_BYTES), INF_REGION_E_UNSEALED);
+	assert_int_equal(refused(sealed_memory(N_BYTES, F_SEAL_GROW), N_BYTES), INF_REGION_E_UNSEALED);
+	assert_int_equal(
+		refused(sealed_memory(N_BYTES, both | F_SEAL_WRITE), N_BYTES), INF_REGION_E_READ_ONLY);
+	assert_int_equal(
+		refused(sealed_memory(N_BYTES, both | F_SEAL_FUTURE_WRITE), N_BYTES), INF_REGION_E_READ_ONLY);
+	assert_int_equal(refused(sealed_memory(N_BYTES, both), N_BYTES + 1), INF_REGION_E_SIZE);
+	assert_int_equal(refused(sealed_memory(N_BYTES, both), SIZE_MAX), INF_REGION_E_SIZE);
+	assert_int_equal(refused(sealed_memory(N_BYTES, both), 0), INF_REGION_E_SIZE);
+
+	char path[64];
+	int fd = sealed_memory(N_BYTES, both);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	assert_int_equal(refused(open(path, O_RDONLY | O_CLOEXEC), N_BYTES), INF_REGION_E_READ_ONLY);
+	assert_int_equal(refused(open(path, O_WRONLY | O_CLOEXEC), N_BYTES), INF_REGION_E_READ_ONLY);
+	assert_int_equal(refused(open(path, O_PATH | O_CLOEXEC), N_BYTES), INF_REGION_E_TYPE);
+	close(fd);
+
+	assert_int_equal(refused(open("/dev/zero", O_RDWR | O_CLOEXEC), N_BYTES), INF_REGION_E_TYPE);
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(refused(ends[0], N_BYTES), INF_REGION_E_TYPE);
+	close(ends[1]);
+	assert_int_equal(refused(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 10), INF_REGION_E_TYPE);
+	struct inf_region *region;
+	assert_int_equal(inf_region_import(&region, -1, 10, et_host_allocator()), -EBADF);
+}
+
+static void huge_pages_are_refused(void **state)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	if (fd < 0)
+		skip(); /* a kernel without them */
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+	assert_int_equal(refused(fd, 1), INF_REGION_E_HUGE);
+}
+
+/* A hole in the file passes the seals, but its pages come back as zeros: no fault. */
+static void holes_read_as_zeros(void **state)
+{
+	struct inf_region *region;
+	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
+	memset(inf_region_at(region, 0, N_BYTES), 1, N_BYTES);
+	assert_int_equal(fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+	assert_int_equal(*(volatile uint8_t *)inf_region_at(region, 0, 1), 0);
+	assert_int_equal(*(volatile uint8_t *)inf_region_at(region, 4096, 1), 1);
+	assert_false(inf_region_faulted(region));
+	inf_region_unref(region);
+}
+
+int main(void)
+{
+	et_host_install_sigbus_guard();
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(created_regions_are_shared_and_sealed),
+		cmocka_unit_test(references_keep_it),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(huge_pages_are_refused),
+		cmocka_unit_test(holes_read_as_zeros),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
