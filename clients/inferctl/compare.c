@@ -1,0 +1,145 @@
+/* Comparing outputs with expected ones.
+ *
+ * Floats: |got - expected| <= atol + rtol * |expected|, NaN equals NaN, infinities by sign. Integers and
+ * booleans: exactly, whatever the tolerance says, and without going through a double (int64 has more
+ * digits). The element reported is the one whose error exceeds what is allowed by most; a NaN where a number
+ * was expected, or the reverse, exceeds everything.
+ *
+ * A cosine or an argmax replaces the comparison of elements, it does not loosen it: NaN anywhere fails a cosine. */
+#include "clients/inferctl/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void bounds_for(const struct ctl_tolerance *tolerance, const struct ctl_value *expected,
+	double *ret_atol, double *ret_rtol)
+{
+	bool is_half = expected->tag == ET_TAG_TENSOR &&
+		       (expected->type == ET_FLOAT16 || expected->type == ET_BFLOAT16);
+	*ret_atol = tolerance->atol >= 0 ? tolerance->atol : is_half ? 1e-3 : 1e-4;
+	*ret_rtol = tolerance->rtol >= 0 ? tolerance->rtol : is_half ? 1e-2 : 1e-3;
+}
+
+static bool is_same_kind(const struct ctl_value *got, const struct ctl_value *expected)
+{
+	if (got->tag != expected->tag)
+		return false;
+	return got->tag != ET_TAG_TENSOR ||
+	       (got->type == expected->type && got->n_dims == expected->n_dims &&
+		       memcmp(got->sizes, expected->sizes, got->n_dims * sizeof(got->sizes[0])) == 0);
+}
+
+/* The error of one element and what was allowed; an error of infinity is beyond every bound. */
+static double element_error(
+	struct ctl_number got, struct ctl_number expected, double atol, double rtol, double *ret_allowed)
+{
+	*ret_allowed = 0;
+	if (got.is_integer && expected.is_integer) {
+		if (got.i == expected.i)
+			return 0;
+		return fmax(
+			fabs(got.d - expected.d), 1); /* neighbours beyond 2^53 round to the same double */
+	}
+	if (isnan(got.d) && isnan(expected.d))
+		return 0;
+	if (isnan(got.d) || isnan(expected.d))
+		return INFINITY;
+	if (isinf(got.d) || isinf(expected.d))
+		return got.d == expected.d ? 0 : INFINITY;
+	*ret_allowed = atol + rtol * fabs(expected.d);
+	return fabs(got.d - expected.d);
+}
+
+static void compare_elements(struct ctl_difference *ret, const struct ctl_value *got,
+	const struct ctl_value *expected, double atol, double rtol)
+{
+	double worst_excess = -1;
+	for (size_t i = 0; i < ret->n_elements; i++) {
+		struct ctl_number a = ctl_value_at(got, i), b = ctl_value_at(expected, i);
+		double allowed, error = element_error(a, b, atol, rtol, &allowed);
+		bool is_beyond = !(error <= allowed);
+		double excess = is_beyond ? error - allowed : 0;
+
+		if (error > ret->max_error)
+			ret->max_error = error;
+		ret->n_beyond += is_beyond;
+		if (excess > worst_excess) {
+			worst_excess = excess;
+			ret->worst = i;
+			ret->got = a;
+			ret->expected = b;
+			ret->error = error;
+			ret->allowed = allowed;
+		}
+	}
+	ret->is_equal = ret->n_beyond == 0;
+}
+
+static void compare_cosine(struct ctl_difference *ret, const struct ctl_value *got,
+	const struct ctl_value *expected, double at_least)
+{
+	double dot = 0, got_sq = 0, expected_sq = 0, cosine;
+	for (size_t i = 0; i < ret->n_elements; i++) {
+		double a = ctl_value_at(got, i).d, b = ctl_value_at(expected, i).d;
+		dot += a * b;
+		got_sq += a * a;
+		expected_sq += b * b;
+	}
+	if (got_sq == 0 && expected_sq == 0)
+		return;
+	cosine = dot / sqrt(got_sq * expected_sq);
+	if (!(cosine >= at_least)) {
+		ret->is_equal = false;
+		snprintf(ret->what, sizeof(ret->what), "cosine %.6g, expected at least %g", cosine, at_least);
+	}
+}
+
+static size_t argmax(const struct ctl_value *value, size_t n)
+{
+	size_t best = 0;
+	for (size_t i = 1; i < n; i++)
+		if (ctl_value_at(value, i).d > ctl_value_at(value, best).d)
+			best = i;
+	return best;
+}
+
+void ctl_compare(struct ctl_difference *ret, const struct ctl_value *got, const struct ctl_value *expected,
+	const struct ctl_tolerance *tolerance)
+{
+	double atol, rtol;
+	bool has_bounds = tolerance->atol >= 0 || tolerance->rtol >= 0, is_float;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->is_equal = true;
+	if (expected->tag == ET_TAG_NONE)
+		return;
+	if (!is_same_kind(got, expected)) {
+		char a[CTL_VALUE_TEXT], b[CTL_VALUE_TEXT];
+		ret->is_equal = false;
+		snprintf(ret->what, sizeof(ret->what), "%s, expected %s", ctl_value_text(a, got),
+			ctl_value_text(b, expected));
+		return;
+	}
+	ret->n_elements = ctl_value_numel(expected);
+	bounds_for(tolerance, expected, &atol, &rtol);
+	is_float = expected->tag == ET_TAG_DOUBLE ||
+		   (expected->tag == ET_TAG_TENSOR && ctl_type_is_float(expected->type));
+
+	compare_elements(ret, got, expected, atol, rtol);
+	if (!is_float || has_bounds || (tolerance->cosine < 0 && !tolerance->argmax)) {
+		if (!ret->is_equal)
+			return;
+	}
+	ret->is_equal = true;
+	if (is_float && tolerance->cosine >= 0)
+		compare_cosine(ret, got, expected, tolerance->cosine);
+	if (is_float && ret->is_equal && tolerance->argmax && ret->n_elements) {
+		size_t a = argmax(got, ret->n_elements), b = argmax(expected, ret->n_elements);
+		if (a != b) {
+			ret->is_equal = false;
+			snprintf(ret->what, sizeof(ret->what), "largest element at %zu, expected at %zu", a,
+				b);
+		}
+	}
+}

@@ -1,0 +1,86 @@
+/* What both engines share: checking that a value fits an input before it is put there.
+ *
+ * The daemon and the runtime check too; but they see memory and sizes only, while the type and the dim order of what
+ * was bundled or read from a .npy are known here alone. */
+#include "clients/inferctl/engine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int ctl_error_set(struct ctl_error *error, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return -1;
+}
+
+int ctl_engine_new(
+	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
+{
+	return options->is_local ? ctl_local_engine_new(ret_engine, options, error)
+				 : ctl_remote_engine_new(ret_engine, options, error);
+}
+
+static bool fits(const struct ctl_io *io, const struct ctl_value *value)
+{
+	struct ctl_value want = io->value;
+	if (value->tag != want.tag)
+		return false;
+	if (value->tag != ET_TAG_TENSOR)
+		return true;
+	if (value->type != want.type || value->n_dims != want.n_dims || value->n_bytes > want.n_bytes)
+		return false;
+	if (io->is_dynamic)
+		memcpy(want.sizes, value->sizes, want.n_dims * sizeof(want.sizes[0]));
+	return ctl_value_same_layout(&want, value);
+}
+
+int ctl_instance_set_input(
+	struct ctl_instance *instance, unsigned index, const struct ctl_value *value, struct ctl_error *error)
+{
+	const struct ctl_io *io;
+	struct ctl_value v = *value;
+	if (index >= instance->n_inputs)
+		return ctl_error_set(
+			error, "there is no input %u: the method has %u", index, instance->n_inputs);
+	io = &instance->inputs[index];
+	/* A number given as another kind of number is still that number. */
+	if (v.tag != io->value.tag && v.tag != ET_TAG_TENSOR && v.tag != ET_TAG_NONE &&
+		io->value.tag != ET_TAG_TENSOR && io->value.tag != ET_TAG_NONE) {
+		v.i = v.tag == ET_TAG_DOUBLE ? (int64_t)v.d : v.i;
+		v.tag = io->value.tag;
+	}
+	if (!fits(io, &v)) {
+		char got[CTL_VALUE_TEXT], want[CTL_VALUE_TEXT];
+		return ctl_error_set(error, "input %u is %s, expected %s%s", index, ctl_value_text(got, &v),
+			ctl_value_text(want, &io->value), io->is_dynamic ? " at most" : "");
+	}
+	if (v.tag == ET_TAG_TENSOR && v.n_bytes)
+		memcpy(instance->engine->ops->input(instance, index), v.data, v.n_bytes);
+	return instance->engine->ops->describe_input(instance, index, &v, error);
+}
+
+int ctl_instance_set_case(
+	struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error)
+{
+	if (test && test->n_inputs != instance->n_inputs)
+		return ctl_error_set(error, "the case bundles %u inputs, the method has %u", test->n_inputs,
+			instance->n_inputs);
+	for (unsigned i = 0; i < instance->n_inputs; i++) {
+		const struct ctl_io *io = &instance->inputs[i];
+		if (test) {
+			struct ctl_value value = ctl_value_from_bundle(&test->inputs[i]);
+			if (ctl_instance_set_input(instance, i, &value, error) < 0)
+				return -1;
+		} else {
+			if (io->value.tag == ET_TAG_TENSOR)
+				memset(instance->engine->ops->input(instance, i), 0, io->value.n_bytes);
+			if (instance->engine->ops->describe_input(instance, i, &io->value, error) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}

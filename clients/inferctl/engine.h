@@ -1,0 +1,105 @@
+/* Engine: something that runs models, the daemon or this process; verify, infer and bench do not care which.
+ *
+ *     engine     the daemon's address, or the backends opened in this process
+ *     model      one method of a file (or of a model that the daemon serves) made ready, shared by all seats
+ *     seat       one thread's place at the engine: its connection, or its lanes and scratch
+ *     instance   one client's Method at a seat, with memory for its inputs and outputs
+ *
+ * An engine and its models are made and freed by one thread; a seat and its instances belong to the thread that
+ * made them. Instances go before their seat and model, those before the engine. */
+#ifndef CLIENTS_INFERCTL_ENGINE_H
+#define CLIENTS_INFERCTL_ENGINE_H
+
+#include "clients/inferctl/file.h"
+#include "clients/inferctl/value.h"
+
+/* Why something did not work. */
+struct ctl_error {
+	bool is_missing; /* an operator or a backend is not there: not wrong, but not to be run here either */
+	char text[640];
+};
+/* Write the sentence, return -1. */
+int ctl_error_set(struct ctl_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+struct ctl_engine_options {
+	bool is_local;
+	const char *socket; /* for the daemon; NULL: the default */
+	unsigned n_seats;   /* how many seats there will be at most */
+	unsigned n_threads; /* local: threads a seat computes with */
+	bool poison;        /* local: fill activations with NaN before each run */
+};
+
+/* One input or output. */
+struct ctl_io {
+	struct ctl_value value; /* no data; n_bytes and sizes at the largest */
+	bool is_dynamic;
+};
+
+struct ctl_timing {
+	uint64_t queue_ns, run_ns;
+};
+
+struct ctl_engine {
+	const struct ctl_engine_ops *ops;
+	struct ctl_engine_options options;
+};
+struct ctl_model {
+	struct ctl_engine *engine;
+};
+struct ctl_seat {
+	struct ctl_engine *engine;
+	unsigned index;
+};
+struct ctl_instance {
+	struct ctl_engine *engine;
+	unsigned n_inputs, n_outputs;
+	struct ctl_io *inputs, *outputs;
+	bool is_stateful;
+	char backend[64];
+};
+
+/* What local.c and remote.c provide. Those that can fail return -1 with @error set. */
+struct ctl_engine_ops {
+	void (*free)(struct ctl_engine *engine);
+	int (*model_open)(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
+		const struct ctl_file *file, const char *method, struct ctl_error *error);
+	void (*model_close)(struct ctl_model *model);
+	int (*seat_open)(
+		struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error);
+	void (*seat_close)(struct ctl_seat *seat);
+	int (*instance_open)(struct ctl_seat *seat, struct ctl_instance **ret, struct ctl_model *model,
+		struct ctl_error *error);
+	void (*instance_close)(struct ctl_instance *instance);
+	/* Where input @index lies, with room for its n_bytes at the largest. */
+	void *(*input)(struct ctl_instance *instance, unsigned index);
+	/* Its sizes (a tensor's) or its number for the next run; kind, type and rank have been checked. */
+	int (*describe_input)(struct ctl_instance *instance, unsigned index, const struct ctl_value *value,
+		struct ctl_error *error);
+	int (*run)(struct ctl_instance *instance, struct ctl_error *error);
+	/* As it came out of the last run; data is valid until the next. */
+	int (*output)(struct ctl_instance *instance, unsigned index, struct ctl_value *ret,
+		struct ctl_error *error);
+	int (*reset)(struct ctl_instance *instance, struct ctl_error *error);
+	struct ctl_timing (*timing)(struct ctl_instance *instance);
+	/* Resident memory of whoever computes, in bytes; 0 if unknown. */
+	uint64_t (*resident_bytes)(struct ctl_seat *seat);
+	/* How many inputs and outputs of a run cannot be used where they lie and are copied. */
+	unsigned (*n_copied)(struct ctl_instance *instance);
+};
+
+/* @ret_engine is to be freed with ops->free. */
+int ctl_engine_new(
+	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
+int ctl_local_engine_new(
+	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
+int ctl_remote_engine_new(
+	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
+
+/* Put @value into input @index, after checking that it fits. */
+int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const struct ctl_value *value,
+	struct ctl_error *error);
+/* All inputs of a bundle's case; @test NULL: zeros of the largest sizes. */
+int ctl_instance_set_case(
+	struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error);
+
+#endif

@@ -1,0 +1,31 @@
+/* A model file opened to be looked at: a `.pte`, or a `.bpte` with its test cases. */
+#ifndef CLIENTS_INFERCTL_FILE_H
+#define CLIENTS_INFERCTL_FILE_H
+
+#include "runtime/bundle.h"
+#include "runtime/program.h"
+
+struct ctl_file {
+	char *path;
+	struct et_source source; /* the file's bytes, unchanging */
+	struct et_pool pool;     /* the bundle's arrays */
+	bool is_bundle;
+	struct et_bundle bundle; /* if is_bundle */
+};
+
+/* Answers as et_host_source_open and et_bundle_open; @diag names the file. On failure nothing is to be closed. */
+enum et_status ctl_file_open(struct ctl_file *ret, const char *path, struct et_diag *diag);
+/* All zeros is fine. Programs made from it must be gone. */
+void ctl_file_close(struct ctl_file *file);
+
+/* Open the program inside. It borrows the file's bytes. @diag names the file. */
+enum et_status ctl_file_program(
+	const struct ctl_file *file, struct et_program **ret_program, struct et_diag *diag);
+
+/* The test cases of @method (NULL: of the first method that has some), or NULL. */
+const struct et_bundle_suite *ctl_file_suite(const struct ctl_file *file, const char *method);
+
+/* Whether @text is meant as a file and not as the name of a model: it has a slash or ends in .pte or .bpte. */
+bool ctl_is_path(const char *text);
+
+#endif

@@ -1,0 +1,350 @@
+/* inferctl infer: run a model once, on files.
+ *
+ * Inputs are files in the order of the method's inputs: .npy says its own type and shape; anything else is the raw
+ * bytes of the tensor, dense in the order that the input wants; a plain number serves a scalar input. */
+#include "clients/inferctl/ctl.h"
+#include "clients/inferctl/engine.h"
+#include "clients/inferctl/npy.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct infer {
+	struct ctl *ctl;
+	struct ctl_strings inputs, outputs;
+	unsigned top;
+};
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+	size_t n = strlen(text), k = strlen(suffix);
+	return n >= k && strcmp(text + n - k, suffix) == 0;
+}
+
+/* A raw file: exactly the bytes of the input as described; for a dynamic one the outermost size follows from
+ * how many there are. */
+static int read_raw(FILE *file, const struct ctl_io *io, struct ctl_value *ret, void **ret_memory,
+	struct ctl_error *error)
+{
+	size_t n_bytes = io->value.n_bytes, n, row;
+	char *memory = ctl_alloc(1, n_bytes + 1);
+	*ret = io->value;
+	n = fread(memory, 1, n_bytes + 1, file);
+	if (io->is_dynamic && io->value.n_dims && n < n_bytes && n > 0) {
+		unsigned outer = io->value.dim_order[0];
+		row = io->value.sizes[outer] > 0 ? n_bytes / (size_t)io->value.sizes[outer] : 0;
+		if (row && n % row == 0) {
+			ret->sizes[outer] = (int32_t)(n / row);
+			n_bytes = n;
+		}
+	}
+	if (n != n_bytes) {
+		char text[CTL_VALUE_TEXT];
+		free(memory);
+		return ctl_error_set(error, "%s %zu bytes, and %s takes %zu",
+			n > n_bytes ? "it has more than" : "it has", n > n_bytes ? n_bytes : n,
+			ctl_value_text(text, &io->value), n_bytes);
+	}
+	ret->n_bytes = n_bytes;
+	ret->data = (const uint8_t *)memory;
+	*ret_memory = memory;
+	return 0;
+}
+
+static int set_input(struct ctl_instance *instance, unsigned index, const char *name)
+{
+	struct ctl_error error = { 0 };
+	struct ctl_value value = { 0 };
+	void *memory = NULL;
+	FILE *file;
+	int rc;
+
+	if (index >= instance->n_inputs)
+		return ctl_fail("--input %s: the method has only %u inputs", name, instance->n_inputs);
+	if (instance->inputs[index].value.tag != ET_TAG_TENSOR) {
+		char *end;
+		value.tag = ET_TAG_DOUBLE;
+		value.d = strtod(name, &end);
+		if (*end || end == name)
+			return ctl_fail("--input %s: input %u is a number, give it as one", name, index);
+		if (value.d == (double)(int64_t)value.d) {
+			value.tag = ET_TAG_INT;
+			value.i = strtoll(name, NULL, 0);
+		}
+		if (ctl_instance_set_input(instance, index, &value, &error) < 0)
+			return ctl_fail("--input %s: %s", name, error.text);
+		return CTL_OK;
+	}
+	file = fopen(name, "re");
+	if (!file)
+		return ctl_fail("--input %s: %s", name, strerror(errno));
+	rc = has_suffix(name, ".npy") ? ctl_npy_read(file, &value, &memory, error.text, sizeof(error.text))
+				      : read_raw(file, &instance->inputs[index], &value, &memory, &error);
+	fclose(file);
+	/* NumPy knows no bfloat16: its bits travel as uint16. */
+	if (rc == 0 && value.type == ET_UINT16 && instance->inputs[index].value.type == ET_BFLOAT16)
+		value.type = ET_BFLOAT16;
+	if (rc == 0)
+		rc = ctl_instance_set_input(instance, index, &value, &error);
+	free(memory);
+	if (rc < 0)
+		return ctl_fail("--input %s: %s", name, error.text);
+	return CTL_OK;
+}
+
+static int write_output(const struct ctl_value *value, const char *name)
+{
+	FILE *file = fopen(name, "we");
+	bool is_whole = false;
+	if (file) {
+		if (has_suffix(name, ".npy"))
+			is_whole = ctl_npy_write(file, value) == 0;
+		else if (value->tag == ET_TAG_TENSOR)
+			is_whole = fwrite(value->data, 1, value->n_bytes, file) == value->n_bytes;
+		else
+			is_whole = fwrite(value->tag == ET_TAG_DOUBLE ? (const void *)&value->d
+								      : (const void *)&value->i,
+					   8, 1, file) == 1;
+		if (fclose(file) != 0)
+			is_whole = false;
+	}
+	return is_whole ? CTL_OK : ctl_fail("--output %s: %s", name, strerror(errno));
+}
+
+/* The indexes of the @k largest elements, largest first; NaNs are left out. */
+static unsigned find_top(const struct ctl_value *value, size_t n, size_t *ret_top, unsigned k)
+{
+	unsigned n_top = 0;
+	for (size_t i = 0; i < n; i++) {
+		double d = ctl_value_at(value, i).d;
+		unsigned at = n_top;
+		if (isnan(d))
+			continue;
+		while (at > 0 && d > ctl_value_at(value, ret_top[at - 1]).d)
+			at--;
+		if (at >= k)
+			continue;
+		if (n_top < k)
+			n_top++;
+		for (unsigned m = n_top - 1; m > at; m--)
+			ret_top[m] = ret_top[m - 1];
+		ret_top[at] = i;
+	}
+	return n_top;
+}
+
+struct summary {
+	size_t n, n_nan;
+	double min, max, mean;
+};
+
+static struct summary summarize(const struct ctl_value *value)
+{
+	struct summary s = { .n = ctl_value_numel(value), .min = INFINITY, .max = -INFINITY };
+	double sum = 0;
+	for (size_t i = 0; i < s.n; i++) {
+		double d = ctl_value_at(value, i).d;
+		if (isnan(d)) {
+			s.n_nan++;
+			continue;
+		}
+		s.min = fmin(s.min, d);
+		s.max = fmax(s.max, d);
+		sum += d;
+	}
+	s.mean = s.n > s.n_nan ? sum / (double)(s.n - s.n_nan) : NAN;
+	return s;
+}
+
+static json_t *output_json(const struct ctl_value *value, unsigned k)
+{
+	json_t *json = json_object(), *list;
+	size_t *top, n = ctl_value_numel(value);
+	unsigned n_top;
+	json_object_set_new(json, "kind", json_string(et_tag_name(value->tag)));
+	if (value->tag != ET_TAG_TENSOR) {
+		json_object_set_new(json, "value",
+			value->tag == ET_TAG_DOUBLE ? ctl_json_number(value->d) : json_integer(value->i));
+		return json;
+	}
+	json_object_set_new(json, "datatype", json_string(et_scalar_name(value->type)));
+	json_object_set_new(json, "shape", ctl_shape_json(value->sizes, value->n_dims));
+	top = ctl_alloc(k, sizeof(*top));
+	n_top = find_top(value, n, top, k);
+	list = json_array();
+	for (unsigned i = 0; i < n_top; i++)
+		json_array_append_new(list, json_pack("{s:I, s:o}", "index", (json_int_t)top[i], "value",
+						    ctl_json_number(ctl_value_at(value, top[i]).d)));
+	json_object_set_new(json, "top", list);
+	free(top);
+	return json;
+}
+
+static void print_output(const struct infer *infer, unsigned index, const struct ctl_value *value)
+{
+	char text[CTL_VALUE_TEXT], number[32], position[CTL_SHAPE_TEXT];
+	struct summary s;
+	size_t *top;
+	unsigned n_top;
+
+	printf("output %u: %s", index, ctl_value_text(text, value));
+	if (value->tag != ET_TAG_TENSOR) {
+		putchar('\n');
+		return;
+	}
+	s = summarize(value);
+	if (s.n > s.n_nan)
+		printf("  min %.6g, max %.6g, mean %.6g", s.min, s.max, s.mean);
+	if (s.n_nan)
+		printf(", %zu NaN", s.n_nan);
+	putchar('\n');
+	top = ctl_alloc(infer->top, sizeof(*top));
+	n_top = find_top(value, s.n, top, infer->top);
+	for (unsigned i = 0; i < n_top; i++)
+		printf("  %-16s %s\n", ctl_position_text(position, value, top[i]),
+			ctl_number_text(number, ctl_value_at(value, top[i])));
+	free(top);
+}
+
+static int show_outputs(struct infer *infer, struct ctl_instance *instance)
+{
+	struct ctl_timing timing = instance->engine->ops->timing(instance);
+	json_t *outputs = json_array();
+	int rc = CTL_OK;
+
+	for (unsigned i = 0; i < instance->n_outputs && rc == CTL_OK; i++) {
+		struct ctl_error error = { 0 };
+		struct ctl_value value;
+		if (instance->engine->ops->output(instance, i, &value, &error) < 0) {
+			rc = ctl_fail("%s", error.text);
+			break;
+		}
+		if (i < infer->outputs.n)
+			rc = write_output(&value, infer->outputs.items[i]);
+		if (infer->ctl->is_json)
+			json_array_append_new(outputs, output_json(&value, infer->top));
+		else
+			print_output(infer, i, &value);
+	}
+	if (infer->ctl->is_json && rc == CTL_OK)
+		return ctl_print_json(json_pack("{s:o, s:f, s:f}", "outputs", outputs, "queue_ms",
+			(double)timing.queue_ns / 1e6, "run_ms", (double)timing.run_ns / 1e6));
+	json_decref(outputs);
+	if (rc == CTL_OK)
+		printf("ran in %s%s%s\n", ctl_duration(timing.run_ns),
+			timing.queue_ns ? ", after waiting " : "",
+			timing.queue_ns ? ctl_duration(timing.queue_ns) : "");
+	return rc;
+}
+
+static int run_instance(struct infer *infer, struct ctl_instance *instance, const struct et_bundle_case *test)
+{
+	struct ctl_error error = { 0 };
+	if (!infer->inputs.n && !test && instance->n_inputs)
+		return ctl_fail("the method has %u input%s: give each with --input FILE", instance->n_inputs,
+			instance->n_inputs == 1 ? "" : "s");
+	if (!infer->inputs.n && ctl_instance_set_case(instance, test, &error) < 0)
+		return ctl_fail("%s", error.text);
+	if (infer->inputs.n && infer->inputs.n != instance->n_inputs)
+		return ctl_fail(
+			"the method has %u inputs, and %zu were given", instance->n_inputs, infer->inputs.n);
+	if (infer->outputs.n > instance->n_outputs)
+		return ctl_fail("the method has only %u outputs", instance->n_outputs);
+	for (unsigned i = 0; i < infer->inputs.n; i++) {
+		int rc = set_input(instance, i, infer->inputs.items[i]);
+		if (rc != CTL_OK)
+			return rc;
+	}
+	if (instance->engine->ops->run(instance, &error) < 0)
+		return ctl_fail("%s", error.text);
+	return show_outputs(infer, instance);
+}
+
+static int run_model(struct infer *infer, struct ctl_engine *engine, const char *name, const char *method)
+{
+	const struct ctl_engine_ops *ops = engine->ops;
+	const struct et_bundle_case *test = NULL;
+	struct ctl_file file = { 0 };
+	struct ctl_model *model = NULL;
+	struct ctl_seat *seat = NULL;
+	struct ctl_instance *instance = NULL;
+	struct ctl_error error = { 0 };
+	struct et_diag diag = { 0 };
+	int rc;
+
+	if (engine->options.is_local || ctl_is_path(name)) {
+		const struct et_bundle_suite *suite;
+		if (ctl_file_open(&file, name, &diag) != ET_OK)
+			return ctl_fail("%s", diag.text);
+		suite = ctl_file_suite(&file, method);
+		test = suite && suite->n_cases ? &suite->cases[0] : NULL;
+		if (test && !infer->inputs.n)
+			method = suite->method;
+	}
+	if (ops->model_open(engine, &model, name, file.path ? &file : NULL, method, &error) < 0 ||
+		ops->seat_open(engine, &seat, 0, &error) < 0 ||
+		ops->instance_open(seat, &instance, model, &error) < 0)
+		rc = ctl_fail("%s", error.text);
+	else
+		rc = run_instance(infer, instance, test);
+	if (instance)
+		ops->instance_close(instance);
+	if (seat)
+		ops->seat_close(seat);
+	if (model)
+		ops->model_close(model);
+	ctl_file_close(&file);
+	return rc;
+}
+
+static int run(struct ctl *ctl, int argc, char **argv)
+{
+	struct infer infer = { .ctl = ctl, .top = 5 };
+	struct ctl_engine_options options = { .n_seats = 1, .n_threads = 1 };
+	struct ctl_engine *engine = NULL;
+	struct ctl_error error = { 0 };
+	const char *method = NULL;
+	int rc, at;
+	const struct ctl_option rows[] = {
+		{ "input", 'i', CTL_STRINGS, &infer.inputs, "FILE",
+			"the next input: .npy, raw bytes, or a number; once an input" },
+		{ "output", 'o', CTL_STRINGS, &infer.outputs, "FILE",
+			"where the next output goes: .npy, or raw bytes" },
+		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
+		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
+			"with --local: compute on N threads (1)" },
+		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
+		{ "top", 'k', CTL_UINT, &infer.top, "K", "show the K largest elements of each output (5)" },
+		{ NULL },
+	};
+
+	at = ctl_parse(ctl, rows, argc, argv, &rc);
+	if (at >= 0 && argc - at != 1)
+		rc = ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
+	else if (at >= 0) {
+		options.socket = ctl->socket;
+		if (ctl_engine_new(&engine, &options, &error) < 0)
+			rc = ctl_fail("%s", error.text);
+		else
+			rc = run_model(&infer, engine, argv[at], method);
+	}
+	if (engine)
+		engine->ops->free(engine);
+	ctl_strings_deinit(&infer.inputs);
+	ctl_strings_deinit(&infer.outputs);
+	return rc;
+}
+
+const struct ctl_command ctl_infer_command = {
+	.name = "infer",
+	.arguments = "[OPTION...] NAME|FILE",
+	.summary = "Run a model once on files and show, or write, what comes out",
+	.help = "NAME is a model that the daemon serves; FILE a .pte or .bpte (what has a slash, or ends "
+		"so). Without\n"
+		"--input a bundled program runs on the inputs of its first test case.\n\n"
+		"    inferctl infer efficientnet_lite0 --input cat.npy --top 3\n"
+		"    inferctl infer --local model.pte -i a.raw -i b.raw -o out.npy\n",
+	.run = run,
+};

@@ -1,0 +1,371 @@
+/* inferctl inspect: what is in a model file, and whether it can run here.
+ *
+ * Everything is read from the file alone; a program whose backends are not here is shown as well as any other. What
+ * only a Plan knows (state, activations, which inputs can be bound without a copy) is added where one can be made,
+ * and the reason where not. */
+#include "clients/inferctl/ctl.h"
+#include "clients/inferctl/file.h"
+#include "clients/inferctl/value.h"
+
+#include "delegates/delegates.h"
+#include "runtime/host/host.h"
+#include "runtime/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct inspect {
+	const struct ctl *ctl;
+	struct ctl_file file;
+	struct et_program *program;
+	struct et_registry registry;
+	struct et_backend_entry *entries;
+	char (*reasons)[320]; /* one a compiled-in delegate: empty, or why it is not available */
+};
+
+static void open_backends(struct inspect *in)
+{
+	in->entries = ctl_alloc(et_n_delegates, sizeof(*in->entries));
+	in->reasons = ctl_alloc(et_n_delegates, sizeof(*in->reasons));
+	in->registry = (struct et_registry){ et_kernel_tables, et_n_kernel_tables, in->entries, 0 };
+	for (size_t i = 0; i < et_n_delegates; i++) {
+		struct et_backend_entry *entry = &in->entries[in->registry.n_backends];
+		struct et_diag diag = { 0 };
+		entry->ops = et_delegates[i];
+		if (entry->ops->open(&entry->backend, et_host_allocator(), NULL, &diag) == ET_OK)
+			in->registry.n_backends++;
+		else
+			snprintf(in->reasons[i], sizeof(in->reasons[i]), "%s",
+				diag.text[0] ? diag.text : "not available");
+	}
+}
+
+static void close_backends(struct inspect *in)
+{
+	for (size_t i = 0; i < in->registry.n_backends; i++)
+		in->entries[i].ops->close(in->entries[i].backend);
+	free(in->entries);
+	free(in->reasons);
+}
+
+/* NULL if it is available, else why not. */
+static const char *backend_problem(const struct inspect *in, const char *id)
+{
+	for (size_t i = 0; i < et_n_delegates; i++)
+		if (strcmp(et_delegates[i]->id, id) == 0)
+			return in->reasons[i][0] ? in->reasons[i] : NULL;
+	return "this inferd has no such backend";
+}
+
+static bool has_kernel(const char *name)
+{
+	for (size_t i = 0; i < et_n_kernel_tables; i++)
+		if (et_kernel_table_find(et_kernel_tables[i], name))
+			return true;
+	return false;
+}
+
+/* Calls of each operator of a method; as long as its operators. */
+static unsigned *count_calls(const struct et_method_spec *method)
+{
+	unsigned *n = ctl_alloc(method->n_operators, sizeof(*n));
+	for (uint32_t i = 0; i < method->n_instructions; i++)
+		if (method->instructions[i].op == ET_OP_KERNEL &&
+			method->instructions[i].index < method->n_operators)
+			n[method->instructions[i].index]++;
+	return n;
+}
+
+static unsigned count_op(const struct et_method_spec *method, enum et_op op)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < method->n_instructions; i++)
+		n += method->instructions[i].op == (uint8_t)op;
+	return n;
+}
+
+/* An input or output: a description without data. */
+static struct ctl_value describe(const struct et_method_spec *method, uint32_t slot, bool *ret_dynamic)
+{
+	const struct et_value_spec *spec = &method->values[slot];
+	struct ctl_value value = { .tag = spec->tag };
+	*ret_dynamic = false;
+	if (spec->tag != ET_TAG_TENSOR)
+		return value;
+	value.type = spec->tensor->type;
+	value.n_dims = spec->tensor->n_dims;
+	value.n_bytes = spec->tensor->n_bytes;
+	memcpy(value.sizes, spec->tensor->sizes, value.n_dims * sizeof(value.sizes[0]));
+	memcpy(value.dim_order, spec->tensor->dim_order, value.n_dims);
+	*ret_dynamic = spec->tensor->dynamism != ET_STATIC;
+	return value;
+}
+
+/* --- for programs ------------------------------------------------------------------------------------ */
+
+static json_t *value_json(const struct ctl_value *value, bool is_dynamic)
+{
+	json_t *json = json_object(), *order;
+	json_object_set_new(json, "kind", json_string(et_tag_name(value->tag)));
+	if (value->tag != ET_TAG_TENSOR)
+		return json;
+	json_object_set_new(json, "datatype", json_string(et_scalar_name(value->type)));
+	json_object_set_new(json, "shape", ctl_shape_json(value->sizes, value->n_dims));
+	order = json_array();
+	for (unsigned i = 0; i < value->n_dims; i++)
+		json_array_append_new(order, json_integer(value->dim_order[i]));
+	json_object_set_new(json, "dim_order", order);
+	json_object_set_new(json, "dynamic", json_boolean(is_dynamic));
+	json_object_set_new(json, "byte_size", json_integer((json_int_t)value->n_bytes));
+	return json;
+}
+
+static json_t *ios_json(const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
+{
+	json_t *array = json_array();
+	for (uint32_t i = 0; i < n; i++) {
+		bool is_dynamic;
+		struct ctl_value value = describe(method, slots[i], &is_dynamic);
+		json_array_append_new(array, value_json(&value, is_dynamic));
+	}
+	return array;
+}
+
+static json_t *plan_json(struct inspect *in, const struct et_method_spec *method)
+{
+	struct et_plan *plan = NULL;
+	struct et_diag diag = { 0 };
+	const struct et_plan_info *info;
+	json_t *json;
+	enum et_status status =
+		et_plan_new(&plan, in->program, method->name, &in->registry, 1, et_host_allocator(), &diag);
+	if (status != ET_OK)
+		return json_pack("{s:b, s:s}", "runs_here", 0, "reason",
+			diag.text[0] ? diag.text : et_status_text(status));
+	info = et_plan_info(plan);
+	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
+		(json_int_t)info->n_state_bytes, "activation_bytes", (json_int_t)info->n_activation_bytes,
+		"frame_bytes", (json_int_t)info->n_frame_bytes, "delegate_bytes",
+		(json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes,
+		"constant_copies", (json_int_t)info->n_constant_copies, "stateful", info->is_stateful,
+		"first_queue", et_queue_kind_name(info->first_queue.kind));
+	et_plan_unref(plan);
+	return json;
+}
+
+static json_t *method_json(struct inspect *in, const struct et_method_spec *method)
+{
+	json_t *json = json_object(), *operators = json_array(), *delegates = json_array(),
+	       *arenas = json_array();
+	unsigned *n_calls = count_calls(method);
+
+	for (uint32_t i = 0; i < method->n_operators; i++)
+		json_array_append_new(
+			operators, json_pack("{s:s, s:i, s:b}", "name", method->operators[i], "calls",
+					   (int)n_calls[i], "available", has_kernel(method->operators[i])));
+	free(n_calls);
+	for (uint32_t i = 0; i < method->n_delegates; i++) {
+		const struct et_delegate_spec *delegate = &method->delegates[i];
+		const char *problem = backend_problem(in, delegate->id);
+		json_t *row = json_pack("{s:s, s:I, s:b}", "backend", delegate->id, "payload_bytes",
+			(json_int_t)delegate->n_bytes, "available", problem == NULL);
+		if (problem)
+			json_object_set_new(row, "reason", json_string(problem));
+		json_array_append_new(delegates, row);
+	}
+	for (uint32_t i = 0; i < method->n_arenas; i++)
+		json_array_append_new(arenas, json_integer((json_int_t)method->arena_bytes[i]));
+	json_object_set_new(json, "name", json_string(method->name));
+	json_object_set_new(json, "inputs", ios_json(method, method->inputs, method->n_inputs));
+	json_object_set_new(json, "outputs", ios_json(method, method->outputs, method->n_outputs));
+	json_object_set_new(json, "instructions", json_integer(method->n_instructions));
+	json_object_set_new(json, "operators", operators);
+	json_object_set_new(json, "delegates", delegates);
+	json_object_set_new(json, "arena_bytes", arenas);
+	json_object_set_new(json, "plan", plan_json(in, method));
+	return json;
+}
+
+static json_t *suites_json(const struct et_bundle *bundle)
+{
+	json_t *array = json_array();
+	for (uint32_t i = 0; i < bundle->n_suites; i++)
+		json_array_append_new(array, json_pack("{s:s, s:i}", "method", bundle->suites[i].method,
+						     "cases", (int)bundle->suites[i].n_cases));
+	return array;
+}
+
+static int print_json(struct inspect *in)
+{
+	struct et_program_stats stats;
+	json_t *json, *methods = json_array();
+	et_program_stats(in->program, &stats);
+	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++)
+		json_array_append_new(methods, method_json(in, et_program_method_at(in->program, i)));
+	json = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:o}", "path", in->file.path,
+		"format", in->file.is_bundle ? "bpte" : "pte", "schema_version", (int)stats.version,
+		"file_bytes", (json_int_t)in->file.source.n_bytes, "program_bytes",
+		(json_int_t)stats.n_file_bytes, "constant_bytes", (json_int_t)stats.n_constant_bytes,
+		"payload_bytes", (json_int_t)stats.n_payload_bytes, "named_data", (int)stats.n_named_data,
+		"segments", (int)stats.n_segments, "methods", methods);
+	if (!json)
+		return ctl_fail("%s: a name in it is no UTF-8", in->file.path);
+	if (in->file.is_bundle)
+		json_object_set_new(json, "suites", suites_json(&in->file.bundle));
+	return ctl_print_json(json);
+}
+
+/* --- for people --------------------------------------------------------------------------------------- */
+
+static void print_ios(
+	const char *word, const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		char text[CTL_VALUE_TEXT];
+		bool is_dynamic;
+		struct ctl_value value = describe(method, slots[i], &is_dynamic);
+		if (value.tag == ET_TAG_TENSOR)
+			printf("    %-6s %2u  %s%s  %s\n", word, i, ctl_value_text(text, &value),
+				is_dynamic ? ", at most" : "", ctl_bytes(value.n_bytes));
+		else
+			printf("    %-6s %2u  %s\n", word, i, et_tag_name(value.tag));
+	}
+}
+
+static void print_operators(const struct inspect *in, const struct et_method_spec *method)
+{
+	const struct ctl *ctl = in->ctl;
+	unsigned *n_calls = count_calls(method);
+	for (uint32_t i = 0; i < method->n_operators; i++)
+		printf("    %5u x  %s%s%s%s\n", n_calls[i], method->operators[i],
+			has_kernel(method->operators[i]) ? "" : ctl_red(ctl),
+			has_kernel(method->operators[i]) ? "" : "  not available", ctl_plain(ctl));
+	free(n_calls);
+}
+
+static void print_delegates(const struct inspect *in, const struct et_method_spec *method)
+{
+	const struct ctl *ctl = in->ctl;
+	for (uint32_t i = 0; i < method->n_delegates; i++) {
+		const char *id = method->delegates[i].id, *problem = backend_problem(in, id);
+		unsigned n = 0;
+		size_t n_bytes = 0;
+		bool is_first = true;
+		for (uint32_t k = 0; k < method->n_delegates; k++) {
+			if (strcmp(method->delegates[k].id, id) != 0)
+				continue;
+			is_first = is_first && k >= i;
+			n++;
+			n_bytes += method->delegates[k].n_bytes;
+		}
+		if (!is_first)
+			continue;
+		printf("    exported for %s: %u payload%s, %s", id, n, n == 1 ? "" : "s", ctl_bytes(n_bytes));
+		if (problem)
+			printf("; %snot available: %s%s", ctl_red(ctl), problem, ctl_plain(ctl));
+		putchar('\n');
+	}
+}
+
+static void print_memory(struct inspect *in, const struct et_method_spec *method)
+{
+	struct et_plan *plan = NULL;
+	struct et_diag diag = { 0 };
+	enum et_status status;
+
+	printf("    memory ");
+	for (uint32_t i = 1; i < method->n_arenas; i++)
+		printf("%sarena %u: %s", i > 1 ? ", " : "", i, ctl_bytes(method->arena_bytes[i]));
+	if (method->n_arenas < 2)
+		printf("no arena");
+	status = et_plan_new(&plan, in->program, method->name, &in->registry, 1, et_host_allocator(), &diag);
+	if (status == ET_OK) {
+		const struct et_plan_info *info = et_plan_info(plan);
+		unsigned n_copied = 0;
+		for (uint32_t i = 0; i < info->n_inputs; i++)
+			n_copied += info->inputs[i].tag == ET_TAG_TENSOR && !info->inputs[i].zero_copy;
+		for (uint32_t i = 0; i < info->n_outputs; i++)
+			n_copied += info->outputs[i].tag == ET_TAG_TENSOR && !info->outputs[i].zero_copy;
+		printf("\n    once   %s plan, %s compiled payloads, %s constants copied for alignment\n"
+		       "    client %s state%s\n    run    %s activations, %s values; first queue %s; %u "
+		       "input%s copied\n",
+			ctl_bytes(info->n_plan_bytes), ctl_bytes(info->n_delegate_bytes),
+			ctl_bytes(info->n_constant_copies), ctl_bytes(info->n_state_bytes),
+			info->is_stateful ? " (stateful: runs of one Method follow each other)" : "",
+			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_frame_bytes),
+			et_queue_kind_name(info->first_queue.kind), n_copied,
+			n_copied == 1 ? " or output" : "s or outputs");
+		et_plan_unref(plan);
+	} else {
+		printf("\n    %scannot run here: %s%s\n", ctl_yellow(in->ctl),
+			diag.text[0] ? diag.text : et_status_text(status), ctl_plain(in->ctl));
+	}
+}
+
+static void print_text(struct inspect *in)
+{
+	const struct ctl *ctl = in->ctl;
+	struct et_program_stats stats;
+	et_program_stats(in->program, &stats);
+	printf("%s%s%s: %s, schema version %u, %s\n", ctl_bold(ctl), in->file.path, ctl_plain(ctl),
+		in->file.is_bundle ? "bundled program" : "program", stats.version,
+		ctl_bytes(in->file.source.n_bytes));
+	printf("  constants %s, payloads %s, %u segments, %u named data\n", ctl_bytes(stats.n_constant_bytes),
+		ctl_bytes(stats.n_payload_bytes), stats.n_segments, stats.n_named_data);
+	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++) {
+		const struct et_method_spec *method = et_program_method_at(in->program, i);
+		printf("  method %s%s%s: %u instructions (%u kernel calls, %u delegate calls, %u moves, %u "
+		       "jumps)\n",
+			ctl_bold(ctl), method->name, ctl_plain(ctl), method->n_instructions,
+			count_op(method, ET_OP_KERNEL), count_op(method, ET_OP_DELEGATE),
+			count_op(method, ET_OP_MOVE), count_op(method, ET_OP_JUMP_FALSE));
+		print_ios("input", method, method->inputs, method->n_inputs);
+		print_ios("output", method, method->outputs, method->n_outputs);
+		print_delegates(in, method);
+		print_operators(in, method);
+		print_memory(in, method);
+	}
+	for (uint32_t i = 0; in->file.is_bundle && i < in->file.bundle.n_suites; i++)
+		printf("  %u test case%s for %s\n", in->file.bundle.suites[i].n_cases,
+			in->file.bundle.suites[i].n_cases == 1 ? "" : "s", in->file.bundle.suites[i].method);
+}
+
+static int run(struct ctl *ctl, int argc, char **argv)
+{
+	struct inspect in = { .ctl = ctl };
+	struct et_diag diag = { 0 };
+	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+
+	if (at < 0)
+		return rc;
+	if (argc - at != 1)
+		return ctl_misuse(ctl, "name one .pte or .bpte file");
+	if (ctl_file_open(&in.file, argv[at], &diag) != ET_OK)
+		return ctl_fail("%s", diag.text);
+	if (ctl_file_program(&in.file, &in.program, &diag) != ET_OK) {
+		ctl_file_close(&in.file);
+		return ctl_fail("%s", diag.text);
+	}
+	open_backends(&in);
+	rc = CTL_OK;
+	if (ctl->is_json)
+		rc = print_json(&in);
+	else
+		print_text(&in);
+	et_program_unref(in.program);
+	close_backends(&in);
+	ctl_file_close(&in.file);
+	return rc;
+}
+
+const struct ctl_command ctl_inspect_command = {
+	.name = "inspect",
+	.arguments = "FILE",
+	.summary = "Show what is in a model file (.pte, .bpte) and whether it can run here",
+	.help = "Methods with their inputs and outputs, the operators they call and how often, the backends "
+		"they were\n"
+		"exported for, their memory, and the test cases of a bundled program. Needs no daemon, and "
+		"none of the\n"
+		"backends.\n",
+	.run = run,
+};

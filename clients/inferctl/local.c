@@ -1,0 +1,462 @@
+/* The engine in this process: the runtime with its delegates, without the daemon.
+ *
+ * One thread plays all workers: when a run wants to go on at another queue, the same seat takes it there, with the
+ * lanes that it made for every backend. What the daemon shares between clients is shared here too: the Program and the
+ * Plan are the model's, a Method and its frame the instance's.
+ *
+ * Memory for inputs and outputs comes in whole pages with a guard page behind, as a client's region would. */
+#include "clients/inferctl/ctl.h"
+#include "clients/inferctl/engine.h"
+
+#include "delegates/delegates.h"
+#include "runtime/host/host.h"
+#include "runtime/method.h"
+
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct local_engine {
+	struct ctl_engine base;
+	struct et_log log;
+	struct et_registry registry;
+	struct et_backend_entry *entries;
+};
+
+struct local_model {
+	struct ctl_model base;
+	char *path;
+	struct et_program *program;
+	struct et_plan *plan;
+};
+
+struct local_seat {
+	struct ctl_seat base;
+	struct et_lane **lanes; /* one a backend of the registry; NULL where it has no device */
+	const struct et_compute *compute;
+	struct et_pool scratch;
+};
+
+struct local_instance {
+	struct ctl_instance base;
+	struct local_seat *seat;
+	struct et_plan *plan;
+	struct et_method *method;
+	struct et_frame *frame;
+	struct et_io *inputs, *outputs;
+	void **input_memory, **output_memory;
+	struct et_run run;
+	sem_t completed;
+	enum et_status completion_status;
+	char completion_reason[256];
+	struct ctl_timing timing;
+};
+
+/* --- engine ------------------------------------------------------------------------------------------ */
+
+static void engine_free(struct ctl_engine *base)
+{
+	struct local_engine *engine = (struct local_engine *)base;
+	for (size_t i = 0; i < engine->registry.n_backends; i++)
+		engine->entries[i].ops->close(engine->entries[i].backend);
+	free(engine->entries);
+	free(engine);
+}
+
+static int model_error(
+	struct ctl_error *error, enum et_status status, const char *where, const struct et_diag *diag)
+{
+	error->is_missing = status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING ||
+			    status == ET_E_NOT_SUPPORTED;
+	return ctl_error_set(error, "%s%s%s", where ? where : "", where ? ": " : "",
+		diag->text[0] ? diag->text : et_status_text(status));
+}
+
+static void model_close(struct ctl_model *base)
+{
+	struct local_model *model = (struct local_model *)base;
+	if (!model)
+		return;
+	et_plan_unref(model->plan);
+	et_program_unref(model->program);
+	free(model->path);
+	free(model);
+}
+
+static int model_open(struct ctl_engine *base, struct ctl_model **ret, const char *name,
+	const struct ctl_file *file, const char *method, struct ctl_error *error)
+{
+	struct local_engine *engine = (struct local_engine *)base;
+	struct local_model *model;
+	struct et_diag diag = { 0 };
+	enum et_status status;
+
+	if (!file)
+		return ctl_error_set(error, "'%s' is no file: --local runs .pte and .bpte files", name);
+	model = ctl_alloc(1, sizeof(*model));
+	model->base.engine = base;
+	status = ctl_file_program(file, &model->program, &diag);
+	if (status != ET_OK) {
+		model_close(&model->base);
+		model_error(error, status, NULL, &diag);
+		return -1;
+	}
+	model->path = ctl_format("%s", file->path);
+	status = et_plan_new(&model->plan, model->program, method, &engine->registry, base->options.n_seats,
+		et_host_allocator(), &diag);
+	if (status != ET_OK) {
+		model_error(error, status, model->path, &diag);
+		model_close(&model->base);
+		return -1;
+	}
+	*ret = &model->base;
+	return 0;
+}
+
+/* --- seat -------------------------------------------------------------------------------------------- */
+
+static void seat_close(struct ctl_seat *base)
+{
+	struct local_seat *seat = (struct local_seat *)base;
+	const struct local_engine *engine;
+	if (!seat)
+		return;
+	engine = (const struct local_engine *)seat->base.engine;
+	for (size_t i = 0; i < engine->registry.n_backends; i++)
+		if (seat->lanes[i])
+			engine->entries[i].ops->lane_free(seat->lanes[i]);
+	et_pool_deinit(&seat->scratch);
+	free(seat->lanes);
+	free(seat);
+}
+
+static int seat_open(struct ctl_engine *base, struct ctl_seat **ret, unsigned index, struct ctl_error *error)
+{
+	struct local_engine *engine = (struct local_engine *)base;
+	struct local_seat *seat = ctl_alloc(1, sizeof(*seat));
+
+	seat->base = (struct ctl_seat){ base, index };
+	seat->lanes = ctl_alloc(engine->registry.n_backends, sizeof(*seat->lanes));
+	et_pool_init(&seat->scratch, et_host_allocator());
+	for (size_t i = 0; i < engine->registry.n_backends; i++) {
+		const struct et_backend_entry *entry = &engine->entries[i];
+		struct et_diag diag = { 0 };
+		enum et_status status;
+		if (entry->ops->n_devices(entry->backend) == 0)
+			continue;
+		status = entry->ops->lane_new(
+			entry->backend, 0, base->options.n_threads, &seat->lanes[i], &diag);
+		if (status != ET_OK) {
+			ctl_error_set(error, "backend %s: %s", entry->ops->name,
+				diag.text[0] ? diag.text : et_status_text(status));
+			seat->lanes[i] = NULL;
+			seat_close(&seat->base);
+			return -1;
+		}
+		if (!seat->compute && entry->ops->lane_compute)
+			seat->compute = entry->ops->lane_compute(seat->lanes[i]);
+	}
+	*ret = &seat->base;
+	return 0;
+}
+
+static uint64_t seat_resident_bytes(struct ctl_seat *seat)
+{
+	unsigned long long n_total, n_resident = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &n_total, &n_resident) != 2)
+		n_resident = 0;
+	fclose(file);
+	return (uint64_t)n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* --- instance ---------------------------------------------------------------------------------------- */
+
+static struct ctl_io io_from_info(const struct et_io_info *info)
+{
+	struct ctl_io io = { .value.tag = info->tag };
+	if (info->tag != ET_TAG_TENSOR)
+		return io;
+	io.value.type = info->type;
+	io.value.n_dims = info->n_dims;
+	io.value.n_bytes = info->n_bytes;
+	io.is_dynamic = info->dynamism != ET_STATIC;
+	memcpy(io.value.sizes, info->sizes, info->n_dims * sizeof(io.value.sizes[0]));
+	memcpy(io.value.dim_order, info->dim_order, info->n_dims);
+	return io;
+}
+
+static void free_memory(void **memory, const struct ctl_io *ios, unsigned n)
+{
+	const struct et_allocator *pages = et_host_page_allocator();
+	for (unsigned i = 0; memory && i < n; i++)
+		if (memory[i])
+			pages->free(pages->self, memory[i], ios[i].value.n_bytes ? ios[i].value.n_bytes : 1);
+	free(memory);
+}
+
+static void instance_close(struct ctl_instance *base)
+{
+	struct local_instance *instance = (struct local_instance *)base;
+	if (!instance)
+		return;
+	et_frame_free(instance->frame);
+	et_method_free(instance->method);
+	et_plan_release(instance->plan, instance->seat->base.index);
+	free_memory(instance->input_memory, base->inputs, base->n_inputs);
+	free_memory(instance->output_memory, base->outputs, base->n_outputs);
+	sem_destroy(&instance->completed);
+	free(instance->inputs);
+	free(instance->outputs);
+	free(base->inputs);
+	free(base->outputs);
+	free(instance);
+}
+
+/* Describe @n inputs or outputs and give the tensors memory. */
+static int make_ios(const struct et_io_info *infos, unsigned n, struct ctl_io **ret_described,
+	struct et_io **ret_ios, void ***ret_memory)
+{
+	const struct et_allocator *pages = et_host_page_allocator();
+	struct ctl_io *described = *ret_described = ctl_alloc(n, sizeof(*described));
+	struct et_io *ios = *ret_ios = ctl_alloc(n, sizeof(*ios));
+	void **memory = *ret_memory = ctl_alloc(n, sizeof(*memory));
+	for (unsigned i = 0; i < n; i++) {
+		described[i] = io_from_info(&infos[i]);
+		ios[i].tag = infos[i].tag;
+		if (infos[i].tag != ET_TAG_TENSOR)
+			continue;
+		memory[i] = pages->alloc(pages->self, infos[i].n_bytes ? infos[i].n_bytes : 1, 64);
+		if (!memory[i])
+			return -1;
+		ios[i].n_dims = infos[i].n_dims;
+		ios[i].tensor.data = memory[i];
+		ios[i].tensor.n_bytes = infos[i].n_bytes;
+		memcpy(ios[i].sizes, infos[i].sizes, infos[i].n_dims * sizeof(ios[i].sizes[0]));
+	}
+	return 0;
+}
+
+static void completion_done(void *self, enum et_status status, const char *reason)
+{
+	struct local_instance *instance = self;
+	instance->completion_status = status;
+	snprintf(
+		instance->completion_reason, sizeof(instance->completion_reason), "%s", reason ? reason : "");
+	sem_post(&instance->completed); /* pairs with the wait in instance_run */
+}
+
+static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struct ctl_model *base_model,
+	struct ctl_error *error)
+{
+	struct local_model *model = (struct local_model *)base_model;
+	const struct et_plan_info *info = et_plan_info(model->plan);
+	struct local_instance *instance = ctl_alloc(1, sizeof(*instance));
+	struct ctl_instance *base = &instance->base;
+	struct et_diag diag = { 0 };
+	enum et_status status = ET_OK;
+
+	base->engine = seat->engine;
+	base->n_inputs = info->n_inputs;
+	base->n_outputs = info->n_outputs;
+	base->is_stateful = info->is_stateful;
+	snprintf(base->backend, sizeof(base->backend), "%s", "local");
+	instance->seat = (struct local_seat *)seat;
+	instance->plan = model->plan;
+	sem_init(&instance->completed, 0, 0);
+	if (!et_plan_is_prepared(model->plan, seat->index))
+		status = et_plan_prepare(model->plan, seat->index, instance->seat->lanes, &diag);
+	if (status == ET_OK)
+		status = et_method_new(&instance->method, model->plan, et_host_allocator(), &diag);
+	if (status == ET_OK)
+		status = et_frame_new(
+			&instance->frame, model->plan, et_host_allocator(), et_host_page_allocator(), &diag);
+	if (make_ios(info->inputs, info->n_inputs, &base->inputs, &instance->inputs,
+		    &instance->input_memory) < 0 ||
+		make_ios(info->outputs, info->n_outputs, &base->outputs, &instance->outputs,
+			&instance->output_memory) < 0)
+		status = et_fail(&diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for inputs and outputs");
+	if (status != ET_OK) {
+		model_error(error, status, model->path, &diag);
+		instance_close(base);
+		return -1;
+	}
+	*ret = base;
+	return 0;
+}
+
+static void *instance_input(struct ctl_instance *base, unsigned index)
+{
+	return ((struct local_instance *)base)->input_memory[index];
+}
+
+static int instance_describe(
+	struct ctl_instance *base, unsigned index, const struct ctl_value *value, struct ctl_error *error)
+{
+	struct et_io *io = &((struct local_instance *)base)->inputs[index];
+	switch (io->tag) {
+	case ET_TAG_TENSOR:
+		io->tensor.n_bytes = value->n_bytes;
+		memcpy(io->sizes, value->sizes, value->n_dims * sizeof(io->sizes[0]));
+		break;
+	case ET_TAG_INT:
+		io->i = value->i;
+		break;
+	case ET_TAG_BOOL:
+		io->b = value->i != 0;
+		break;
+	case ET_TAG_DOUBLE:
+		io->d = value->d;
+		break;
+	}
+	return 0;
+}
+
+static enum et_status run_to_the_end(struct local_instance *instance)
+{
+	struct et_run *run = &instance->run;
+	struct et_worker_env env = {
+		.slot = instance->seat->base.index,
+		.queue = et_plan_info(instance->plan)->first_queue,
+		.scratch = &instance->seat->scratch,
+		.compute = instance->seat->compute,
+	};
+	for (;;) {
+		switch (et_run_advance(run, &env)) {
+		case ET_STOP_QUEUE:
+			env.queue = run->queue;
+			break;
+		case ET_STOP_PENDING:
+			while (sem_wait(&instance->completed) < 0)
+				; /* interrupted */
+			et_run_resume(run, instance->completion_status, instance->completion_reason);
+			break;
+		case ET_STOP_DONE:
+		case ET_STOP_FAILED:
+			return et_run_end(run);
+		}
+	}
+}
+
+static int instance_run(struct ctl_instance *base, struct ctl_error *error)
+{
+	struct local_instance *instance = (struct local_instance *)base;
+	struct et_run *run = &instance->run;
+	enum et_status status;
+	uint64_t start_ns = ctl_now_ns();
+
+	for (unsigned i = 0; i < base->n_outputs; i++)
+		if (instance->outputs[i].tag == ET_TAG_TENSOR)
+			instance->outputs[i].tensor.n_bytes = base->outputs[i].value.n_bytes;
+	if (base->engine->options.poison)
+		et_frame_poison(instance->frame, 0xff); /* all ones is a NaN in every float type */
+	memset(run, 0, sizeof(*run));
+	run->method = instance->method;
+	run->frame = instance->frame;
+	run->inputs = instance->inputs;
+	run->outputs = instance->outputs;
+	run->completion = (struct et_completion){ instance, completion_done };
+	status = et_run_begin(run);
+	if (status == ET_OK)
+		status = run_to_the_end(instance);
+	instance->timing = (struct ctl_timing){ .run_ns = ctl_now_ns() - start_ns };
+	if (status == ET_OK)
+		return 0;
+	return ctl_error_set(error, "%s", run->diag.text[0] ? run->diag.text : et_status_text(status));
+}
+
+static int instance_output(
+	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
+{
+	const struct et_io *io = &((struct local_instance *)base)->outputs[index];
+	struct ctl_value value = { .tag = io->tag };
+	switch (io->tag) {
+	case ET_TAG_TENSOR:
+		value = base->outputs[index].value;
+		memcpy(value.sizes, io->sizes, value.n_dims * sizeof(value.sizes[0]));
+		value.n_bytes = ctl_value_numel(&value) * et_scalar_size(value.type);
+		value.data = ((struct local_instance *)base)->output_memory[index];
+		break;
+	case ET_TAG_INT:
+		value.i = io->i;
+		value.d = (double)io->i;
+		break;
+	case ET_TAG_BOOL:
+		value.i = io->b;
+		value.d = io->b;
+		break;
+	case ET_TAG_DOUBLE:
+		value.d = io->d;
+		break;
+	case ET_TAG_NONE:
+		break;
+	default:
+		return ctl_error_set(
+			error, "output %u is a %s, which has no value to show", index, et_tag_name(io->tag));
+	}
+	*ret = value;
+	return 0;
+}
+
+static int instance_reset(struct ctl_instance *base, struct ctl_error *error)
+{
+	et_method_reset(((struct local_instance *)base)->method);
+	return 0;
+}
+
+static struct ctl_timing instance_timing(struct ctl_instance *base)
+{
+	return ((struct local_instance *)base)->timing;
+}
+
+static unsigned instance_n_copied(struct ctl_instance *base)
+{
+	const struct local_instance *instance = (const struct local_instance *)base;
+	unsigned n = 0;
+	for (unsigned i = 0; i < base->n_inputs; i++)
+		n += instance->inputs[i].copied;
+	for (unsigned i = 0; i < base->n_outputs; i++)
+		n += instance->outputs[i].copied;
+	return n;
+}
+
+static const struct ctl_engine_ops local_ops = {
+	.free = engine_free,
+	.model_open = model_open,
+	.model_close = model_close,
+	.seat_open = seat_open,
+	.seat_close = seat_close,
+	.instance_open = instance_open,
+	.instance_close = instance_close,
+	.input = instance_input,
+	.describe_input = instance_describe,
+	.run = instance_run,
+	.output = instance_output,
+	.reset = instance_reset,
+	.timing = instance_timing,
+	.resident_bytes = seat_resident_bytes,
+	.n_copied = instance_n_copied,
+};
+
+int ctl_local_engine_new(
+	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
+{
+	struct local_engine *engine = ctl_alloc(1, sizeof(*engine));
+	engine->base = (struct ctl_engine){ &local_ops, *options };
+	engine->log = et_host_log(ET_LOG_WARNING);
+	engine->entries = ctl_alloc(et_n_delegates, sizeof(*engine->entries));
+	engine->registry = (struct et_registry){ et_kernel_tables, et_n_kernel_tables, engine->entries, 0 };
+	for (size_t i = 0; i < et_n_delegates; i++) {
+		struct et_backend_entry *entry = &engine->entries[engine->registry.n_backends];
+		struct et_diag diag = { 0 };
+		entry->ops = et_delegates[i];
+		/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
+		if (entry->ops->open(&entry->backend, et_host_allocator(), &engine->log, &diag) == ET_OK)
+			engine->registry.n_backends++;
+	}
+	*ret_engine = &engine->base;
+	return 0;
+}

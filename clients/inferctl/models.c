@@ -1,0 +1,218 @@
+/* inferctl models, why, load, unload: the daemon's model repository.
+ *
+ * What is shown is what the daemon answered; nothing is looked up in the repository's folder, which may belong to another
+ * user or lie on another mount. Loading and unloading ask the manager's socket, looking needs the other only. */
+#include "clients/inferctl/ask.h"
+#include "clients/inferctl/ctl.h"
+
+#include <string.h>
+
+static int ask_index(const struct ctl *ctl, struct ctl_ask **ret_ask, struct inf_reply *ret_reply)
+{
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	int rc = ctl_ask_once(ctl, false, &request, ret_ask, ret_reply);
+	if (rc == CTL_OK && ret_reply->kind != INF_REPLY_REPOSITORY_INDEX) {
+		ctl_ask_close(*ret_ask);
+		rc = ctl_fail("the daemon answered something else than its models");
+	}
+	return rc;
+}
+
+static json_t *model_json(const struct inf_model_index *model)
+{
+	json_t *files = json_array();
+	for (size_t i = 0; i < model->n_files; i++)
+		json_array_append_new(files, json_string(model->files[i]));
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "name", model->name, "version",
+		model->version, "state", model->state, "reason", model->reason, "backend", model->backend,
+		"memory_bytes", (json_int_t)model->memory_bytes, "files", files);
+}
+
+static const char *state_colour(const struct ctl *ctl, const char *state)
+{
+	return strcmp(state, "READY") == 0    ? ctl_green(ctl)
+	       : strcmp(state, "FAILED") == 0 ? ctl_red(ctl)
+					      : "";
+}
+
+static void print_index(const struct ctl *ctl, const struct inf_repository_index *index)
+{
+	static const char *const headings[] = { "model", "version", "state", "backend", "memory", "files" };
+	struct ctl_table table;
+	if (!index->n_models) {
+		printf("the repository holds no model\n");
+		return;
+	}
+	ctl_table_init(&table, "llllrl");
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		ctl_table_cell(&table, "%s", headings[i]);
+	for (size_t i = 0; i < index->n_models; i++) {
+		const struct inf_model_index *model = &index->models[i];
+		char files[512] = "";
+		for (size_t k = 0, n = 0; k < model->n_files && n < sizeof(files); k++)
+			n += (size_t)snprintf(
+				files + n, sizeof(files) - n, "%s%s", k ? ", " : "", model->files[k]);
+		ctl_table_cell(&table, "%s", model->name);
+		ctl_table_cell(&table, "%s", model->version);
+		ctl_table_cell(&table, "%s", model->state);
+		ctl_table_cell(&table, "%s", model->backend[0] ? model->backend : "-");
+		ctl_table_cell(&table, "%s", model->memory_bytes ? ctl_bytes(model->memory_bytes) : "-");
+		ctl_table_cell(&table, "%s", files);
+	}
+	ctl_table_print(ctl, &table, 0);
+	ctl_table_deinit(&table);
+	for (size_t i = 0; i < index->n_models; i++)
+		if (index->models[i].reason[0])
+			printf("%s%s%s: %s\n", state_colour(ctl, index->models[i].state),
+				index->models[i].name, ctl_plain(ctl), index->models[i].reason);
+}
+
+static int run_models(struct ctl *ctl, int argc, char **argv)
+{
+	struct inf_reply reply;
+	struct ctl_ask *ask;
+	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+
+	if (at < 0)
+		return rc;
+	if (at != argc)
+		return ctl_misuse(ctl, "it takes no arguments; 'inferctl why NAME' tells about one model");
+	rc = ask_index(ctl, &ask, &reply);
+	if (rc != CTL_OK)
+		return rc;
+	if (ctl->is_json) {
+		json_t *models = json_array();
+		for (size_t i = 0; i < reply.repository_index.n_models; i++)
+			json_array_append_new(models, model_json(&reply.repository_index.models[i]));
+		rc = ctl_print_json(json_pack("{s:o}", "models", models));
+	} else {
+		print_index(ctl, &reply.repository_index);
+	}
+	ctl_ask_close(ask);
+	return rc;
+}
+
+const struct ctl_command ctl_models_command = {
+	.name = "models",
+	.arguments = "",
+	.summary = "List the models of the daemon's repository and their state",
+	.help = "READY models are loaded; UNLOADED ones will be when somebody asks for them; FAILED ones "
+		"could not be,\n"
+		"and the reason follows.\n",
+	.run = run_models,
+};
+
+static void print_why(const struct ctl *ctl, const struct inf_model_index *model)
+{
+	printf("%s%s%s version %s: %s%s%s", ctl_bold(ctl), model->name, ctl_plain(ctl), model->version,
+		state_colour(ctl, model->state), model->state, ctl_plain(ctl));
+	if (model->backend[0])
+		printf(", served by %s", model->backend);
+	if (model->memory_bytes)
+		printf(", %s", ctl_bytes(model->memory_bytes));
+	printf("\n");
+	for (size_t i = 0; i < model->n_files; i++)
+		printf("  on disk: %s\n", model->files[i]);
+	printf("  %s\n", model->reason[0] ? model->reason
+			 : strcmp(model->state, "UNLOADED") == 0
+				 ? "nobody has asked for it since the start, or it was unloaded"
+				 : "nothing went wrong with it");
+}
+
+static int run_why(struct ctl *ctl, int argc, char **argv)
+{
+	struct inf_reply reply;
+	struct ctl_ask *ask;
+	unsigned n_found = 0;
+	json_t *found;
+	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+
+	if (at < 0)
+		return rc;
+	if (argc - at != 1)
+		return ctl_misuse(ctl, "name one model");
+	rc = ask_index(ctl, &ask, &reply);
+	if (rc != CTL_OK)
+		return rc;
+	found = json_array();
+	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
+		const struct inf_model_index *model = &reply.repository_index.models[i];
+		if (strcmp(model->name, argv[at]) != 0)
+			continue;
+		n_found++;
+		if (ctl->is_json)
+			json_array_append_new(found, model_json(model));
+		else
+			print_why(ctl, model);
+	}
+	if (!n_found)
+		rc = ctl_fail("the repository holds no model '%s'; 'inferctl models' lists them", argv[at]);
+	else if (ctl->is_json)
+		rc = ctl_print_json(json_pack("{s:O}", "models", found));
+	json_decref(found);
+	ctl_ask_close(ask);
+	return rc;
+}
+
+const struct ctl_command ctl_why_command = {
+	.name = "why",
+	.arguments = "NAME",
+	.summary = "Say which variant of a model serves, what was tried, and why it failed",
+	.help = NULL,
+	.run = run_why,
+};
+
+static int run_manage(struct ctl *ctl, int argc, char **argv, bool is_load)
+{
+	struct inf_request request = {
+		.kind = is_load ? INF_REQUEST_REPOSITORY_MODEL_LOAD : INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
+	};
+	struct inf_reply reply;
+	struct ctl_ask *ask;
+	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+
+	if (at < 0)
+		return rc;
+	if (argc - at != 1)
+		return ctl_misuse(ctl, "name one model");
+	if (is_load)
+		request.repository_model_load = (struct inf_repository_model){ "", argv[at] };
+	else
+		request.repository_model_unload = (struct inf_repository_model){ "", argv[at] };
+	rc = ctl_ask_once(ctl, true, &request, &ask, &reply);
+	if (rc != CTL_OK)
+		return rc;
+	ctl_ask_close(ask);
+	if (ctl->is_json)
+		return ctl_print_json(
+			json_pack("{s:s, s:s}", "model", argv[at], "done", is_load ? "load" : "unload"));
+	printf("%s %s\n", argv[at], is_load ? "is loaded" : "is unloaded");
+	return CTL_OK;
+}
+
+static int run_load(struct ctl *ctl, int argc, char **argv)
+{
+	return run_manage(ctl, argc, argv, true);
+}
+
+static int run_unload(struct ctl *ctl, int argc, char **argv)
+{
+	return run_manage(ctl, argc, argv, false);
+}
+
+const struct ctl_command ctl_load_command = {
+	.name = "load",
+	.arguments = "NAME",
+	.summary = "Load a model now (manager's socket)",
+	.help = "Also tries a model again that FAILED, and takes up files that changed.\n",
+	.run = run_load,
+};
+
+const struct ctl_command ctl_unload_command = {
+	.name = "unload",
+	.arguments = "NAME",
+	.summary = "Unload a model (manager's socket)",
+	.help = "Clients that use it keep it until they close their Methods.\n",
+	.run = run_unload,
+};

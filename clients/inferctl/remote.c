@@ -1,0 +1,302 @@
+/* The engine that is the daemon, through libinferd like any other client.
+ *
+ * A seat is a connection, an instance a Method with one binding over a region of its own. A model given as a file is
+ * handed to the daemon as a descriptor; all seats hand in the same file, so the daemon loads it once. Opening a
+ * model here costs nothing yet: the first instance does the work. */
+#include "clients/inferctl/ask.h"
+#include "clients/inferctl/ctl.h"
+#include "clients/inferctl/engine.h"
+#include "clients/inferd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct remote_model {
+	struct ctl_model base;
+	char *name, *method;
+	int fd; /* of a file; -1 for a model of the repository */
+};
+
+struct remote_seat {
+	struct ctl_seat base;
+	struct inferd *d;
+};
+
+struct remote_instance {
+	struct ctl_instance base;
+	struct inferd *d;
+	struct inferd_method *method;
+	struct inferd_binding *binding;
+};
+
+static void engine_free(struct ctl_engine *engine)
+{
+	free(engine);
+}
+
+static void model_close(struct ctl_model *base)
+{
+	struct remote_model *model = (struct remote_model *)base;
+	if (!model)
+		return;
+	if (model->fd >= 0)
+		close(model->fd);
+	free(model->name);
+	free(model->method);
+	free(model);
+}
+
+static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
+	const struct ctl_file *file, const char *method, struct ctl_error *error)
+{
+	struct remote_model *model;
+	int fd = -1;
+	if (file) {
+		fd = open(file->path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return ctl_error_set(error, "%s: %s", file->path, strerror(errno));
+	}
+	model = ctl_alloc(1, sizeof(*model));
+	model->base.engine = engine;
+	model->name = ctl_format("%s", name);
+	model->method = method ? ctl_format("%s", method) : NULL;
+	model->fd = fd;
+	*ret = &model->base;
+	return 0;
+}
+
+static void seat_close(struct ctl_seat *base)
+{
+	struct remote_seat *seat = (struct remote_seat *)base;
+	if (!seat)
+		return;
+	inferd_close(seat->d);
+	free(seat);
+}
+
+static int seat_open(
+	struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error)
+{
+	struct remote_seat *seat = ctl_alloc(1, sizeof(*seat));
+	seat->base = (struct ctl_seat){ engine, index };
+	if (inferd_open(&seat->d, engine->options.socket) < 0) {
+		ctl_error_set(error, "%s", seat->d ? inferd_error(seat->d) : "out of memory");
+		seat_close(&seat->base);
+		return -1;
+	}
+	*ret = &seat->base;
+	return 0;
+}
+
+static uint64_t seat_resident_bytes(struct ctl_seat *seat)
+{
+	const struct ctl ctl = { .socket = seat->engine->options.socket };
+	struct inf_request request = { .kind = INF_REQUEST_STATUS };
+	struct inf_reply reply;
+	struct ctl_ask *ask;
+	char error[1200];
+	uint64_t n_bytes = 0;
+	if (ctl_ask_open(&ask, &ctl, false, error, sizeof(error)) < 0)
+		return 0;
+	if (ctl_ask(ask, &request, &reply, error, sizeof(error)) == 0 &&
+		reply.kind == INF_REPLY_SERVER_STATUS)
+		n_bytes = reply.server_status.resident_bytes;
+	ctl_ask_close(ask);
+	return n_bytes;
+}
+
+static int io_from_info(const struct inferd_tensor_info *info, struct ctl_io *ret, struct ctl_error *error)
+{
+	struct ctl_io io = { 0 };
+	int type = ctl_type_from_name(info->datatype);
+	if (info->is_scalar) {
+		io.value.tag = strcmp(info->datatype, "INT") == 0    ? ET_TAG_INT
+			       : strcmp(info->datatype, "BOOL") == 0 ? ET_TAG_BOOL
+								     : ET_TAG_DOUBLE;
+		*ret = io;
+		return 0;
+	}
+	if (type < 0 || info->n_dims > ET_MAX_DIMS)
+		return ctl_error_set(
+			error, "%s: the datatype %s is unknown here", info->name, info->datatype);
+	io.value.tag = ET_TAG_TENSOR;
+	io.value.type = (uint8_t)type;
+	io.value.n_dims = (uint8_t)info->n_dims;
+	io.value.n_bytes = info->n_bytes;
+	io.is_dynamic = info->is_dynamic;
+	for (size_t i = 0; i < info->n_dims; i++) {
+		io.value.sizes[i] = (int32_t)info->shape[i];
+		io.value.dim_order[i] = info->dim_order[i];
+	}
+	*ret = io;
+	return 0;
+}
+
+static void instance_close(struct ctl_instance *base)
+{
+	struct remote_instance *instance = (struct remote_instance *)base;
+	if (!instance)
+		return;
+	if (instance->binding)
+		inferd_unbind(instance->binding);
+	if (instance->method)
+		inferd_method_close(instance->method);
+	free(base->inputs);
+	free(base->outputs);
+	free(instance);
+}
+
+static int open_method(struct remote_instance *instance, const struct remote_model *model)
+{
+	struct inferd_method_options options = { .struct_size = sizeof(options), .method = model->method };
+	return model->fd >= 0 ? inferd_method_open_fd(
+					instance->d, &instance->method, model->fd, model->name, &options)
+			      : inferd_method_open(instance->d, &instance->method, model->name, &options);
+}
+
+static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struct ctl_model *base_model,
+	struct ctl_error *error)
+{
+	struct remote_model *model = (struct remote_model *)base_model;
+	struct remote_instance *instance = ctl_alloc(1, sizeof(*instance));
+	struct ctl_instance *base = &instance->base;
+	int rc;
+
+	base->engine = seat->engine;
+	instance->d = ((struct remote_seat *)seat)->d;
+	rc = open_method(instance, model);
+	if (rc >= 0)
+		rc = inferd_bind(instance->method, &instance->binding);
+	if (rc < 0) {
+		error->is_missing = rc == -INFERD_UNIMPLEMENTED;
+		ctl_error_set(error, "%s", inferd_error(instance->d));
+		instance_close(base);
+		return -1;
+	}
+	base->n_inputs = (unsigned)inferd_n_inputs(instance->method);
+	base->n_outputs = (unsigned)inferd_n_outputs(instance->method);
+	base->inputs = ctl_alloc(base->n_inputs, sizeof(*base->inputs));
+	base->outputs = ctl_alloc(base->n_outputs, sizeof(*base->outputs));
+	base->is_stateful = inferd_method_is_stateful(instance->method);
+	snprintf(base->backend, sizeof(base->backend), "%s", inferd_method_backend(instance->method));
+	for (unsigned i = 0; i < base->n_inputs && rc >= 0; i++)
+		rc = io_from_info(inferd_input_info(instance->method, i), &base->inputs[i], error);
+	for (unsigned i = 0; i < base->n_outputs && rc >= 0; i++)
+		rc = io_from_info(inferd_output_info(instance->method, i), &base->outputs[i], error);
+	if (rc < 0) {
+		instance_close(base);
+		return -1;
+	}
+	*ret = base;
+	return 0;
+}
+
+static void *instance_input(struct ctl_instance *base, unsigned index)
+{
+	return inferd_input(((struct remote_instance *)base)->binding, index);
+}
+
+static int instance_describe(
+	struct ctl_instance *base, unsigned index, const struct ctl_value *value, struct ctl_error *error)
+{
+	struct remote_instance *instance = (struct remote_instance *)base;
+	int rc = 0;
+	if (value->tag == ET_TAG_TENSOR && base->inputs[index].is_dynamic) {
+		int64_t shape[ET_MAX_DIMS];
+		for (unsigned i = 0; i < value->n_dims; i++)
+			shape[i] = value->sizes[i];
+		rc = inferd_set_input_shape(instance->binding, index, shape, value->n_dims);
+	} else if (value->tag == ET_TAG_INT || value->tag == ET_TAG_BOOL) {
+		rc = inferd_set_scalar_int(instance->binding, index, value->i);
+	} else if (value->tag == ET_TAG_DOUBLE) {
+		rc = inferd_set_scalar(instance->binding, index, value->d);
+	}
+	return rc < 0 ? ctl_error_set(error, "%s", inferd_error(instance->d)) : 0;
+}
+
+static int instance_run(struct ctl_instance *base, struct ctl_error *error)
+{
+	struct remote_instance *instance = (struct remote_instance *)base;
+	if (inferd_infer(instance->binding, NULL) < 0)
+		return ctl_error_set(error, "%s", inferd_error(instance->d));
+	return 0;
+}
+
+static int instance_output(
+	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
+{
+	struct remote_instance *instance = (struct remote_instance *)base;
+	struct ctl_value value = base->outputs[index].value;
+	int64_t shape[INFERD_MAX_DIMS];
+	int rc;
+
+	if (value.tag == ET_TAG_TENSOR) {
+		rc = inferd_output_shape(instance->binding, index, shape);
+		if (rc != value.n_dims)
+			return ctl_error_set(error, "output %u: %s", index,
+				rc < 0 ? inferd_error(instance->d) : "its rank changed");
+		for (unsigned i = 0; i < value.n_dims; i++)
+			value.sizes[i] = (int32_t)shape[i];
+		value.n_bytes = ctl_value_numel(&value) * et_scalar_size(value.type);
+		value.data = inferd_output(instance->binding, index);
+		if (value.n_bytes > base->outputs[index].value.n_bytes || (value.n_bytes && !value.data))
+			return ctl_error_set(error, "output %u: it came out larger than its memory", index);
+	} else {
+		if (inferd_output_scalar(instance->binding, index, &value.d) < 0)
+			return ctl_error_set(error, "output %u: %s", index, inferd_error(instance->d));
+		if (value.tag != ET_TAG_DOUBLE)
+			value.i = (int64_t)value.d;
+	}
+	*ret = value;
+	return 0;
+}
+
+static int instance_reset(struct ctl_instance *base, struct ctl_error *error)
+{
+	struct remote_instance *instance = (struct remote_instance *)base;
+	if (inferd_method_reset(instance->method) < 0)
+		return ctl_error_set(error, "%s", inferd_error(instance->d));
+	return 0;
+}
+
+static struct ctl_timing instance_timing(struct ctl_instance *base)
+{
+	struct inferd_timing timing = { 0 };
+	inferd_last_timing(((struct remote_instance *)base)->binding, &timing);
+	return (struct ctl_timing){ timing.queue_ns, timing.run_ns };
+}
+
+static unsigned instance_n_copied(struct ctl_instance *base)
+{
+	return (unsigned)inferd_n_copied(((struct remote_instance *)base)->binding);
+}
+
+static const struct ctl_engine_ops remote_ops = {
+	.free = engine_free,
+	.model_open = model_open,
+	.model_close = model_close,
+	.seat_open = seat_open,
+	.seat_close = seat_close,
+	.instance_open = instance_open,
+	.instance_close = instance_close,
+	.input = instance_input,
+	.describe_input = instance_describe,
+	.run = instance_run,
+	.output = instance_output,
+	.reset = instance_reset,
+	.timing = instance_timing,
+	.resident_bytes = seat_resident_bytes,
+	.n_copied = instance_n_copied,
+};
+
+int ctl_remote_engine_new(
+	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
+{
+	struct ctl_engine *engine = ctl_alloc(1, sizeof(*engine));
+	*engine = (struct ctl_engine){ &remote_ops, *options };
+	*ret_engine = engine;
+	return 0;
+}

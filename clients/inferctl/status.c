@@ -1,0 +1,187 @@
+/* inferctl status: the daemon at a glance: what is loaded, who is connected, how busy the queues are. */
+#include "clients/inferctl/ask.h"
+#include "clients/inferctl/ctl.h"
+
+#include <inttypes.h>
+
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(array, json_string(texts[i]));
+	return array;
+}
+
+static int print_json(const struct inf_server_status *s)
+{
+	json_t *programs = json_array(), *clients = json_array(), *queues = json_array();
+	for (size_t i = 0; i < s->n_programs; i++) {
+		const struct inf_program_status *p = &s->programs[i];
+		json_array_append_new(programs,
+			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", p->name,
+				"version", p->version, "backend", p->backend, "methods",
+				(json_int_t)p->methods, "file_bytes", (json_int_t)p->file_bytes, "plan_bytes",
+				(json_int_t)p->plan_bytes, "state_bytes", (json_int_t)p->state_bytes,
+				"frame_bytes", (json_int_t)p->frame_bytes, "requests",
+				(json_int_t)p->requests, "copied_bytes", (json_int_t)p->copied_bytes,
+				"median_ns", (json_int_t)p->median_ns));
+	}
+	for (size_t i = 0; i < s->n_clients; i++) {
+		const struct inf_client_status *c = &s->clients[i];
+		json_array_append_new(clients,
+			json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "session",
+				(json_int_t)c->session, "pid", (json_int_t)c->pid, "uid", (json_int_t)c->uid,
+				"name", c->name, "methods", (json_int_t)c->methods, "regions",
+				(json_int_t)c->regions, "region_bytes", (json_int_t)c->region_bytes,
+				"requests", (json_int_t)c->requests, "in_flight", (json_int_t)c->in_flight));
+	}
+	for (size_t i = 0; i < s->n_queues; i++) {
+		const struct inf_queue_status *q = &s->queues[i];
+		json_array_append_new(
+			queues, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "name", q->name, "workers",
+					(json_int_t)q->workers, "running", (json_int_t)q->running, "waiting",
+					(json_int_t)q->waiting, "busy_ns", (json_int_t)q->busy_ns,
+					"completed", (json_int_t)q->completed));
+	}
+	return ctl_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "version",
+		s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
+		(json_int_t)s->resident_bytes, "requests", (json_int_t)s->requests, "failed",
+		(json_int_t)s->failed, "copied_bytes", (json_int_t)s->copied_bytes, "programs", programs,
+		"clients", clients, "queues", queues, "backends", texts_json(s->backends, s->n_backends),
+		"backends_missing", texts_json(s->backends_missing, s->n_backends_missing)));
+}
+
+static void print_heading(const struct ctl *ctl, size_t n, const char *one, const char *many)
+{
+	printf("\n%s%zu %s%s\n", ctl_bold(ctl), n, n == 1 ? one : many, ctl_plain(ctl));
+}
+
+static void print_programs(const struct ctl *ctl, const struct inf_server_status *s)
+{
+	static const char *const headings[] = { "model", "version", "backend", "methods", "requests",
+		"median", "file", "plan", "state", "frames", "copied" };
+	struct ctl_table table;
+	print_heading(ctl, s->n_programs, "loaded program", "loaded programs");
+	ctl_table_init(&table, "lllrrrrrrrr");
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		ctl_table_cell(&table, "%s", headings[i]);
+	for (size_t i = 0; i < s->n_programs; i++) {
+		const struct inf_program_status *p = &s->programs[i];
+		ctl_table_cell(&table, "%s", p->name);
+		ctl_table_cell(&table, "%s", p->version);
+		ctl_table_cell(&table, "%s", p->backend);
+		ctl_table_cell(&table, "%" PRIu32, p->methods);
+		ctl_table_cell(&table, "%" PRIu64, p->requests);
+		ctl_table_cell(&table, "%s", p->requests ? ctl_duration(p->median_ns) : "-");
+		ctl_table_cell(&table, "%s", ctl_bytes(p->file_bytes));
+		ctl_table_cell(&table, "%s", ctl_bytes(p->plan_bytes));
+		ctl_table_cell(&table, "%s", ctl_bytes(p->state_bytes));
+		ctl_table_cell(&table, "%s", ctl_bytes(p->frame_bytes));
+		ctl_table_cell(&table, "%s", ctl_bytes(p->copied_bytes));
+	}
+	if (s->n_programs)
+		ctl_table_print(ctl, &table, 2);
+	ctl_table_deinit(&table);
+}
+
+static void print_clients(const struct ctl *ctl, const struct inf_server_status *s)
+{
+	static const char *const headings[] = { "session", "client", "pid", "uid", "methods", "regions",
+		"shared", "requests", "in flight" };
+	struct ctl_table table;
+	print_heading(ctl, s->n_clients, "client", "clients");
+	ctl_table_init(&table, "rlrrrrrrr");
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		ctl_table_cell(&table, "%s", headings[i]);
+	for (size_t i = 0; i < s->n_clients; i++) {
+		const struct inf_client_status *c = &s->clients[i];
+		ctl_table_cell(&table, "%" PRIu64, c->session);
+		ctl_table_cell(&table, "%s", c->name);
+		ctl_table_cell(&table, "%" PRIu32, c->pid);
+		ctl_table_cell(&table, "%" PRIu32, c->uid);
+		ctl_table_cell(&table, "%" PRIu32, c->methods);
+		ctl_table_cell(&table, "%" PRIu32, c->regions);
+		ctl_table_cell(&table, "%s", ctl_bytes(c->region_bytes));
+		ctl_table_cell(&table, "%" PRIu64, c->requests);
+		ctl_table_cell(&table, "%" PRIu32, c->in_flight);
+	}
+	if (s->n_clients)
+		ctl_table_print(ctl, &table, 2);
+	ctl_table_deinit(&table);
+}
+
+static void print_queues(const struct ctl *ctl, const struct inf_server_status *s)
+{
+	static const char *const headings[] = { "queue", "workers", "running", "waiting", "completed",
+		"busy" };
+	struct ctl_table table;
+	print_heading(ctl, s->n_queues, "queue", "queues");
+	ctl_table_init(&table, "lrrrrr");
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		ctl_table_cell(&table, "%s", headings[i]);
+	for (size_t i = 0; i < s->n_queues; i++) {
+		const struct inf_queue_status *q = &s->queues[i];
+		ctl_table_cell(&table, "%s", q->name);
+		ctl_table_cell(&table, "%" PRIu32, q->workers);
+		ctl_table_cell(&table, "%" PRIu32, q->running);
+		ctl_table_cell(&table, "%" PRIu32, q->waiting);
+		ctl_table_cell(&table, "%" PRIu64, q->completed);
+		ctl_table_cell(&table, "%s", ctl_duration(q->busy_ns));
+	}
+	if (s->n_queues)
+		ctl_table_print(ctl, &table, 2);
+	ctl_table_deinit(&table);
+}
+
+static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
+{
+	printf("%sinferd %s%s, up %s, %s resident\n", ctl_bold(ctl), s->version, ctl_plain(ctl),
+		ctl_duration(s->uptime_ns), ctl_bytes(s->resident_bytes));
+	printf("%" PRIu64 " requests answered, %" PRIu64 " failed, %" PRIu64 " bytes copied\n", s->requests,
+		s->failed, s->copied_bytes);
+	printf("backends:");
+	for (size_t i = 0; i < s->n_backends; i++)
+		printf("%s %s", i ? "," : "", s->backends[i]);
+	printf("%s\n", s->n_backends ? "" : " none");
+	for (size_t i = 0; i < s->n_backends_missing; i++)
+		printf("%snot available: %s%s\n", ctl_dim(ctl), s->backends_missing[i], ctl_plain(ctl));
+	print_programs(ctl, s);
+	print_clients(ctl, s);
+	print_queues(ctl, s);
+}
+
+static int run(struct ctl *ctl, int argc, char **argv)
+{
+	struct inf_request request = { .kind = INF_REQUEST_STATUS };
+	struct inf_reply reply;
+	struct ctl_ask *ask;
+	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+
+	if (at < 0)
+		return rc;
+	if (at != argc)
+		return ctl_misuse(ctl, "it takes no arguments");
+	rc = ctl_ask_once(ctl, false, &request, &ask, &reply);
+	if (rc != CTL_OK)
+		return rc;
+	if (reply.kind != INF_REPLY_SERVER_STATUS)
+		rc = ctl_fail("the daemon answered something else than its status");
+	else if (ctl->is_json)
+		rc = print_json(&reply.server_status);
+	else
+		print_text(ctl, &reply.server_status);
+	ctl_ask_close(ask);
+	return rc;
+}
+
+const struct ctl_command ctl_status_command = {
+	.name = "status",
+	.arguments = "",
+	.summary = "Show what is loaded, who is connected and how busy the queues are",
+	.help = "Bytes: file is the model's file; plan what was decoded and compiled from it, once for all "
+		"clients; state\n"
+		"what the clients' Methods remember; frames the memory that runs borrow; copied what could "
+		"not be used\n"
+		"where it lay in shared memory. This command is itself one of the clients while it asks.\n",
+	.run = run,
+};

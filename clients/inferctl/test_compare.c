@@ -1,0 +1,162 @@
+/* What counts as equal, and what a failure names. */
+#include "clients/inferctl/compare.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct ctl_value vector(uint8_t type, const void *data, int32_t n)
+{
+	struct ctl_value value = { .tag = ET_TAG_TENSOR, .type = type, .n_dims = 1, .data = data };
+	value.sizes[0] = n;
+	value.n_bytes = (size_t)n * et_scalar_size(type);
+	return value;
+}
+
+static struct ctl_difference compare(
+	struct ctl_value got, struct ctl_value expected, struct ctl_tolerance tolerance)
+{
+	struct ctl_difference difference;
+	ctl_compare(&difference, &got, &expected, &tolerance);
+	return difference;
+}
+
+static void test_default_bounds(void **state)
+{
+	const float expected[] = { 100, 0, -100 }, near[] = { 100.1f, 0.00009f, -100.1f },
+		    far[] = { 100, 0.0002f, -99 };
+	struct ctl_difference difference;
+
+	difference =
+		compare(vector(ET_FLOAT32, near, 3), vector(ET_FLOAT32, expected, 3), CTL_TOLERANCE_DEFAULT);
+	assert_true(difference.is_equal);
+	difference =
+		compare(vector(ET_FLOAT32, far, 3), vector(ET_FLOAT32, expected, 3), CTL_TOLERANCE_DEFAULT);
+	assert_false(difference.is_equal);
+	assert_int_equal(difference.n_beyond, 2);
+	assert_int_equal(difference.worst, 2);
+	assert_true(difference.got.d == -99 && difference.expected.d == -100);
+	assert_true(fabs(difference.error - 1) < 1e-9 && fabs(difference.allowed - 0.1001) < 1e-9);
+}
+
+static void test_half_is_looser_than_float(void **state)
+{
+	const uint16_t one[] = { 0x3c00 }, one_and_half_percent[] = { 0x3c0f }, bit[] = { 0x3c08 };
+	/* 1 + 8/1024 is within 1 %, 1 + 15/1024 is not */
+	assert_true(compare(vector(ET_FLOAT16, bit, 1), vector(ET_FLOAT16, one, 1), CTL_TOLERANCE_DEFAULT)
+			.is_equal);
+	assert_false(compare(vector(ET_FLOAT16, one_and_half_percent, 1), vector(ET_FLOAT16, one, 1),
+		CTL_TOLERANCE_DEFAULT)
+			.is_equal);
+}
+
+static void test_half_values(void **state)
+{
+	const uint16_t bits[] = { 0x0000, 0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0x7c00, 0xfc00, 0x7e00 };
+	const double wanted[] = { 0, 1, -2, 65504, 0x1p-24, 0x1p-14, INFINITY, -INFINITY };
+	struct ctl_value value = vector(ET_FLOAT16, bits, 9);
+	for (size_t i = 0; i < 8; i++)
+		assert_true(ctl_value_at(&value, i).d == wanted[i]);
+	assert_true(isnan(ctl_value_at(&value, 8).d));
+}
+
+static void test_specials(void **state)
+{
+	const float a[] = { NAN, INFINITY, -INFINITY }, b[] = { NAN, INFINITY, INFINITY },
+		    c[] = { 1, INFINITY, 1e30f };
+	struct ctl_tolerance loose = { .atol = 1e30, .rtol = 1e30, .cosine = -1 };
+	assert_true(
+		compare(vector(ET_FLOAT32, a, 3), vector(ET_FLOAT32, a, 3), CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_int_equal(compare(vector(ET_FLOAT32, b, 3), vector(ET_FLOAT32, a, 3), loose).n_beyond, 1);
+	assert_int_equal(compare(vector(ET_FLOAT32, c, 3), vector(ET_FLOAT32, a, 3), loose).n_beyond, 2);
+	assert_int_equal(compare(vector(ET_FLOAT32, a, 3), vector(ET_FLOAT32, c, 3), loose).n_beyond, 2);
+}
+
+static void test_integers_are_exact(void **state)
+{
+	const int64_t a[] = { 1, 9007199254740993 }, b[] = { 1, 9007199254740992 };
+	struct ctl_tolerance loose = { .atol = 10, .rtol = 1, .cosine = -1 };
+	struct ctl_difference difference = compare(vector(ET_INT64, a, 2), vector(ET_INT64, b, 2), loose);
+	assert_false(difference.is_equal);
+	assert_int_equal(difference.worst, 1);
+	assert_true(compare(vector(ET_INT64, a, 2), vector(ET_INT64, a, 2), loose).is_equal);
+}
+
+static void test_kind_and_shape(void **state)
+{
+	const float a[] = { 1, 2, 3 };
+	struct ctl_value number = { .tag = ET_TAG_INT, .i = 3, .d = 3 }, none = { .tag = ET_TAG_NONE };
+	struct ctl_difference difference =
+		compare(vector(ET_FLOAT32, a, 2), vector(ET_FLOAT32, a, 3), CTL_TOLERANCE_DEFAULT);
+	assert_false(difference.is_equal);
+	assert_string_equal(difference.what, "FP32 [2], expected FP32 [3]");
+	assert_false(compare(number, vector(ET_FLOAT32, a, 1), CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_true(compare(number, none, CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_true(compare(number, number, CTL_TOLERANCE_DEFAULT).is_equal);
+}
+
+static void test_dim_orders_are_looked_through(void **state)
+{
+	const float rows[] = { 0, 1, 2, 3, 4, 5 }, columns[] = { 0, 3, 1, 4, 2, 5 };
+	struct ctl_value a = { .tag = ET_TAG_TENSOR,
+		.type = ET_FLOAT32,
+		.n_dims = 2,
+		.sizes = { 2, 3 },
+		.dim_order = { 0, 1 },
+		.data = (const uint8_t *)rows,
+		.n_bytes = sizeof(rows) };
+	struct ctl_value b = a;
+	b.dim_order[0] = 1;
+	b.dim_order[1] = 0;
+	b.data = (const uint8_t *)columns;
+	assert_true(compare(a, b, CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_false(ctl_value_same_layout(&a, &b));
+	b.data = (const uint8_t *)rows;
+	assert_int_equal(compare(b, a, CTL_TOLERANCE_DEFAULT).n_beyond, 4);
+}
+
+static void test_layout_ignores_dimensions_of_one(void **state)
+{
+	struct ctl_value a = { .tag = ET_TAG_TENSOR,
+		.type = ET_FLOAT32,
+		.n_dims = 4,
+		.sizes = { 1, 8, 1, 1 },
+		.dim_order = { 0, 1, 2, 3 } };
+	struct ctl_value b = a;
+	memcpy(b.dim_order, (uint8_t[]){ 0, 2, 3, 1 }, 4);
+	assert_true(ctl_value_same_layout(&a, &b));
+	a.sizes[2] = b.sizes[2] = 2;
+	assert_false(ctl_value_same_layout(&a, &b));
+}
+
+static void test_cosine_and_argmax(void **state)
+{
+	const float a[] = { 1, 2, 3 }, scaled[] = { 2, 4, 6 }, turned[] = { 3, 2, 1 }, nan[] = { 1, NAN, 3 };
+	struct ctl_tolerance cosine = { .atol = -1, .rtol = -1, .cosine = 0.99 };
+	struct ctl_tolerance most = { .atol = -1, .rtol = -1, .cosine = -1, .argmax = true };
+	assert_true(compare(vector(ET_FLOAT32, scaled, 3), vector(ET_FLOAT32, a, 3), cosine).is_equal);
+	assert_false(compare(vector(ET_FLOAT32, turned, 3), vector(ET_FLOAT32, a, 3), cosine).is_equal);
+	assert_false(compare(vector(ET_FLOAT32, nan, 3), vector(ET_FLOAT32, a, 3), cosine).is_equal);
+	assert_true(compare(vector(ET_FLOAT32, scaled, 3), vector(ET_FLOAT32, a, 3), most).is_equal);
+	assert_false(compare(vector(ET_FLOAT32, turned, 3), vector(ET_FLOAT32, a, 3), most).is_equal);
+	cosine.atol = 0.5; /* both must hold */
+	assert_false(compare(vector(ET_FLOAT32, scaled, 3), vector(ET_FLOAT32, a, 3), cosine).is_equal);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_default_bounds),
+		cmocka_unit_test(test_half_is_looser_than_float),
+		cmocka_unit_test(test_half_values),
+		cmocka_unit_test(test_specials),
+		cmocka_unit_test(test_integers_are_exact),
+		cmocka_unit_test(test_kind_and_shape),
+		cmocka_unit_test(test_dim_orders_are_looked_through),
+		cmocka_unit_test(test_layout_ignores_dimensions_of_one),
+		cmocka_unit_test(test_cosine_and_argmax),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
