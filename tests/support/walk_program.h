@@ -1,0 +1,14 @@
+/* Look at everything that a Program or a bundle holds, through the public interface, and insist that it keeps
+ * its promises: every index exists, every tensor lies within its arena, every byte range can be read. */
+#ifndef TESTS_SUPPORT_WALK_PROGRAM_H
+#define TESTS_SUPPORT_WALK_PROGRAM_H
+
+#include "runtime/bundle.h"
+#include "runtime/program.h"
+
+/* Aborts where a promise is broken. Returns a sum of what was read, so that no read is optimized away. */
+uint64_t walk_program(const struct et_program *program);
+/* The same for a bundle's test cases. */
+uint64_t walk_bundle(const struct et_bundle *bundle);
+
+#endif
