@@ -7,8 +7,8 @@
  * normalized as (rgb/255 - 127/255) / (128/255), and written, channel by channel, straight into memory that is shared
  * with the daemon. The ten lines that talk to the daemon are in main; the rest is about pictures and printing.
  *
- * LABELS has one name a line, for the classes in order. With -w the connection stays open after the answers until
- * stdin ends, so that `inferctl status` can be asked meanwhile. */
+ * LABELS has one name a line, for the classes in order. With -w the connection stays open after the answers (stdout is
+ * closed then) until stdin ends, so that `inferctl status` can be asked meanwhile. */
 #include <inferd.h>
 
 #include <err.h>
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	}
 	printf(" ms\n");
 	print_top(&options, inferd_output(b, 0), inferd_output_info(m, 0)->n_bytes / sizeof(float));
-	fflush(stdout);
+	fclose(stdout); /* whoever reads the answers need not wait for the end */
 	while (options.wait && getchar() != EOF)
 		;
 	inferd_close(d);

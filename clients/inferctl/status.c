@@ -3,6 +3,8 @@
 #include "clients/inferctl/ctl.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static json_t *texts_json(const char *const *texts, size_t n)
 {
@@ -150,6 +152,19 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 	print_queues(ctl, s);
 }
 
+/* Everybody but this very process: who asks is not who is asked about. */
+static struct inf_client_status *without_us(struct inf_server_status *s)
+{
+	struct inf_client_status *others = ctl_alloc(s->n_clients, sizeof(*others));
+	size_t n = 0;
+	for (size_t i = 0; i < s->n_clients; i++)
+		if (s->clients[i].pid != (uint32_t)getpid())
+			others[n++] = s->clients[i];
+	s->clients = others;
+	s->n_clients = n;
+	return others;
+}
+
 static int run(struct ctl *ctl, int argc, char **argv)
 {
 	struct inf_request request = { .kind = INF_REQUEST_STATUS };
@@ -164,12 +179,16 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	rc = ctl_ask_once(ctl, false, &request, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
-	if (reply.kind != INF_REPLY_SERVER_STATUS)
+	if (reply.kind != INF_REPLY_SERVER_STATUS) {
 		rc = ctl_fail("the daemon answered something else than its status");
-	else if (ctl->is_json)
-		rc = print_json(&reply.server_status);
-	else
-		print_text(ctl, &reply.server_status);
+	} else {
+		struct inf_client_status *others = without_us(&reply.server_status);
+		if (ctl->is_json)
+			rc = print_json(&reply.server_status);
+		else
+			print_text(ctl, &reply.server_status);
+		free(others);
+	}
 	ctl_ask_close(ask);
 	return rc;
 }
@@ -182,6 +201,6 @@ const struct ctl_command ctl_status_command = {
 		"clients; state\n"
 		"what the clients' Methods remember; frames the memory that runs borrow; copied what could "
 		"not be used\n"
-		"where it lay in shared memory. This command is itself one of the clients while it asks.\n",
+		"where it lay in shared memory. This command itself is not shown among the clients.\n",
 	.run = run,
 };
