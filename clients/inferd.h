@@ -15,7 +15,8 @@
  *
  * Tensors lie in memory shared with the daemon and are never copied. Everything belongs to its connection and dies
  * with it; closing a part earlier is fine. A connection and everything on it is used by one thread at a time; use as
- * many connections as you like. No call but inferd_infer, inferd_wait and those that open something ever blocks.
+ * many connections as you like. No call but inferd_infer, inferd_wait, inferd_method_reset and those
+ * that open something ever blocks.
  *
  * Return values: 0 or more is success; negative is an enum inferd_status negated, and inferd_error has the sentence. */
 #ifndef INFERD_H
@@ -62,7 +63,7 @@ struct inferd_binding;
 /* @socket: a path; NULL means $INFERD_SOCKET, else /run/inferd/inferd.sock. *ret is set even on failure (so that
  * inferd_error can say why), unless memory ran out; close it then too. */
 INFERD_API int inferd_open(struct inferd **ret, const char *socket);
-/* Ends every request in flight without calling its callback. NULL is fine. */
+/* Ends every request in flight without calling its callback. NULL is fine. Not from inside a callback. */
 INFERD_API void inferd_close(struct inferd *d);
 /* Why the last failing call on this connection failed. Never NULL; valid until the next call. */
 INFERD_API const char *inferd_error(const struct inferd *d);
@@ -85,6 +86,7 @@ INFERD_API int inferd_method_open(struct inferd *d, struct inferd_method **ret, 
  * and in messages; NULL is fine. @options->version must be NULL. */
 INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **ret, int fd, const char *name,
 	const struct inferd_method_options *options);
+/* Its bindings can only be unbound after this. */
 INFERD_API void inferd_method_close(struct inferd_method *m);
 /* Back to the initial state, for streams that begin anew. No request may be in flight. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
@@ -135,6 +137,7 @@ struct inferd_slot {
 /* Bind to regions of your choice; arrays as long as the Method has inputs and outputs. */
 INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret,
 	const struct inferd_slot *inputs, const struct inferd_slot *outputs);
+/* Ends its request, if one is in flight, without calling the callback. */
 INFERD_API void inferd_unbind(struct inferd_binding *b);
 
 /* The memory of an input or output; NULL if it has none. 64-byte aligned. */
@@ -149,7 +152,7 @@ INFERD_API int inferd_set_input_shape(
 /* For scalar inputs; the value is converted to the input's kind. */
 INFERD_API int inferd_set_scalar(struct inferd_binding *b, size_t index, double value);
 INFERD_API int inferd_set_scalar_int(struct inferd_binding *b, size_t index, int64_t value);
-/* The sizes that output @index had in the last request; its rank, or negative. */
+/* The sizes that output @index had in the last request (before the first: at the largest); its rank, or negative. */
 INFERD_API int inferd_output_shape(
 	const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS]);
 /* A scalar output of the last request. */

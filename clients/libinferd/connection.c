@@ -1,0 +1,392 @@
+/* The connection: requests out, replies in, each to whom it belongs.
+ *
+ * One thread at a time uses a connection, so there is no lock here. A reply can arrive while the caller waits for
+ * another one; it is then noted with its binding, and its callback waits for the next inferd_dispatch, so that
+ * callbacks come from there alone. That the caller's event loop notices is what the event fd is for.
+ *
+ * Once the daemon is gone, or has said something that is no reply, the connection stays lost: everything in flight
+ * ends with INFERD_DISCONNECTED and so does every later call. Connecting again is the application's decision, since
+ * state is lost with the old one. */
+#include "clients/libinferd/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { MAX_WAITING_BYTES = 1024 * 1024 };
+
+const char *inferd_status_text(int status)
+{
+	if (status < 0)
+		status = -status;
+	if (status == INFERD_DISCONNECTED)
+		return "disconnected";
+	const char *text = inf_status_text(status);
+	return text ? text : "unknown status";
+}
+
+const char *inferd_error(const struct inferd *d)
+{
+	return d->error;
+}
+
+int inf_lib_fail(struct inferd *d, int status, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(d->error, sizeof d->error, format, args);
+	va_end(args);
+	return -status;
+}
+
+/* ---- losing it ---- */
+
+static int lose(struct inferd *d, const char *why)
+{
+	if (!d->is_lost) {
+		d->is_lost = true;
+		inf_lib_fail(d, INFERD_DISCONNECTED, "%s", why);
+		while (!et_list_is_empty(&d->running))
+			inf_lib_binding_disconnect(
+				ET_CONTAINER_OF(d->running.next, struct inferd_binding, request_node));
+	}
+	return -INFERD_DISCONNECTED;
+}
+
+static int lost(struct inferd *d)
+{
+	return inf_lib_fail(d, INFERD_DISCONNECTED, "%s",
+		d->is_open ? "the daemon closed the connection" : "not connected to the daemon");
+}
+
+/* ---- sending ---- */
+
+/* Whether the socket is to be watched for writing, too. */
+static void watch_writing(struct inferd *d, bool has_more)
+{
+	if (has_more == d->has_more)
+		return;
+	d->has_more = has_more;
+	struct epoll_event event = { .events = EPOLLIN | (has_more ? EPOLLOUT : 0) };
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, inf_channel_fd(&d->channel), &event);
+}
+
+void inf_lib_notice(struct inferd *d)
+{
+	bool is_due = !et_list_is_empty(&d->completed);
+	if (is_due == d->is_raised)
+		return;
+	d->is_raised = is_due;
+	uint64_t n = 1;
+	ssize_t done = is_due ? write(d->event_fd, &n, sizeof n) : read(d->event_fd, &n, sizeof n);
+	(void)done; /* it goes from 0 to 1 and back, which cannot fail */
+}
+
+static int sent(struct inferd *d, int rc)
+{
+	if (rc == 0 || rc == INF_CHANNEL_PENDING) {
+		watch_writing(d, rc == INF_CHANNEL_PENDING);
+		return 0;
+	}
+	if (rc == INF_CHANNEL_E_CLOSED)
+		return lose(d, "the daemon closed the connection");
+	if (rc == INF_CHANNEL_E_FULL)
+		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED,
+			"too many requests wait to be sent: the daemon does not read them");
+	return inf_lib_fail(d, INFERD_INTERNAL, "cannot send the request: %s",
+		rc < 0 ? strerror(-rc) : "it is too large for the socket");
+}
+
+int inf_lib_send(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds)
+{
+	if (!d->is_open || d->is_lost)
+		return lost(d);
+	request->id = ++d->last_id;
+	struct et_diag diag = { "" };
+	size_t n_bytes;
+	int rc = inf_message_encode_request(request, d->packet, &n_bytes, &d->encoder, &diag);
+	if (rc == INF_MESSAGE_E_INVALID)
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s", diag.text);
+	if (rc)
+		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
+	return sent(d, inf_channel_send(&d->channel, d->packet, n_bytes, fds, n_fds));
+}
+
+void inf_lib_tell(struct inferd *d, struct inf_request *request)
+{
+	char error[sizeof d->error];
+	memcpy(error, d->error, sizeof error);
+	if (d->is_open && !d->is_lost)
+		inf_lib_send(d, request, NULL, 0);
+	memcpy(d->error, error, sizeof error); /* the sentence of the call before stays */
+}
+
+/* ---- receiving ---- */
+
+static struct inferd_binding *find_running(struct inferd *d, uint64_t id)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &d->running)
+	{
+		struct inferd_binding *b = ET_CONTAINER_OF(node, struct inferd_binding, request_node);
+		if (b->request_id == id)
+			return b;
+	}
+	return NULL;
+}
+
+/* Hand a reply to whoever waits for it. Nobody does for what was only told, or given up. */
+static void sort_reply(struct inferd *d, const struct inf_reply *reply, int *fds, size_t *n_fds)
+{
+	if (d->awaited_id && reply->id == d->awaited_id) {
+		d->awaited_id = 0;
+		d->has_reply = true;
+		d->reply = *reply;
+		d->reply_fd = *n_fds ? fds[--*n_fds] : -1;
+		return;
+	}
+	struct inferd_binding *b = find_running(d, reply->id);
+	if (b)
+		inf_lib_binding_complete(b, reply);
+}
+
+int inf_lib_receive(struct inferd *d)
+{
+	if (!d->is_open || d->is_lost)
+		return lost(d);
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds;
+	int rc = inf_channel_receive(&d->channel, d->packet, INF_MAX_PACKET, &n_bytes, fds, &n_fds);
+	if (rc == INF_CHANNEL_AGAIN)
+		return 0;
+	if (rc)
+		return lose(d, rc == INF_CHANNEL_E_CLOSED ? "the daemon closed the connection"
+							  : "the connection to the daemon is broken");
+	struct inf_reply reply;
+	struct et_diag diag = { "" };
+	rc = inf_message_decode_reply(&reply, d->packet, n_bytes, &d->decoder, &diag);
+	if (!rc && reply.kind == INF_REPLY_ATTACHED) {
+		struct inf_reply outer = reply;
+		rc = n_fds == 1 ? inf_message_decode_attached(&reply, &outer, fds[0], &d->decoder, &diag)
+				: INF_MESSAGE_E_MALFORMED;
+		inf_close_fds(fds, n_fds);
+		n_fds = 0;
+	}
+	if (!rc)
+		sort_reply(d, &reply, fds, &n_fds);
+	inf_close_fds(fds, n_fds);
+	if (rc) {
+		char why[sizeof diag.text + 64];
+		snprintf(why, sizeof why, "the daemon sent what is no reply: %s",
+			rc < 0 ? strerror(-rc) : diag.text);
+		return lose(d, why);
+	}
+	return 1;
+}
+
+int inf_lib_poll(struct inferd *d, int timeout_ms)
+{
+	if (!d->is_open || d->is_lost)
+		return lost(d);
+	struct pollfd fd = { .fd = inf_channel_fd(&d->channel), .events = POLLIN };
+	fd.events |= (short)(d->has_more ? POLLOUT : 0);
+	if (poll(&fd, 1, timeout_ms) < 0 && errno != EINTR)
+		return inf_lib_fail(d, INFERD_INTERNAL, "cannot wait for the daemon: %s", strerror(errno));
+	return fd.revents & POLLOUT ? sent(d, inf_channel_flush(&d->channel)) : 0;
+}
+
+int inf_lib_call(
+	struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds, enum inf_reply_kind kind)
+{
+	int rc = inf_lib_send(d, request, fds, n_fds);
+	if (rc)
+		return rc;
+	d->awaited_id = request->id;
+	d->has_reply = false;
+	do {
+		rc = inf_lib_receive(d);
+		if (rc == 0)
+			rc = inf_lib_poll(d, -1);
+	} while (rc >= 0 && !d->has_reply);
+	inf_lib_notice(d);
+	if (rc < 0) {
+		d->awaited_id = 0;
+		return rc;
+	}
+	if (d->reply.status == INF_OK && d->reply.kind == kind)
+		return 0;
+	if (d->reply_fd >= 0)
+		close(d->reply_fd);
+	if (d->reply.status == INF_OK)
+		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon answered something else than was asked");
+	return inf_lib_fail(d, (int)d->reply.status, "%s",
+		d->reply.error[0] ? d->reply.error : inferd_status_text((int)d->reply.status));
+}
+
+/* ---- events ---- */
+
+int inferd_get_fd(const struct inferd *d)
+{
+	return d->epoll_fd;
+}
+
+/* Call what is due; how many. */
+static int deliver(struct inferd *d)
+{
+	int n = 0;
+	/* Those that are due now: what a callback starts and completes at once waits for the next time. */
+	struct et_list_node due;
+	et_list_init(&due);
+	while (!et_list_is_empty(&d->completed)) {
+		struct et_list_node *node = d->completed.next;
+		et_list_remove(node);
+		et_list_append(&due, node);
+	}
+	while (!et_list_is_empty(&due)) {
+		struct inferd_binding *b = ET_CONTAINER_OF(due.next, struct inferd_binding, request_node);
+		et_list_remove(&b->request_node);
+		b->state = INF_LIB_IDLE;
+		if (b->status)
+			inf_lib_fail(d, -b->status, "%s", b->error);
+		n++;
+		/* b may be gone after this */
+		b->done(b, b->status, b->userdata);
+	}
+	inf_lib_notice(d);
+	return n;
+}
+
+int inferd_dispatch(struct inferd *d)
+{
+	int rc = 0;
+	if (d->has_more && !d->is_lost)
+		sent(d, inf_channel_flush(&d->channel));
+	do {
+		rc = inf_lib_receive(d);
+	} while (rc > 0);
+	int n = deliver(d);
+	return n ? n : rc;
+}
+
+int inferd_wait(struct inferd *d, int timeout_ms)
+{
+	if (et_list_is_empty(&d->completed)) {
+		int rc = inf_lib_poll(d, timeout_ms);
+		if (rc && et_list_is_empty(&d->completed))
+			return rc;
+	}
+	return inferd_dispatch(d);
+}
+
+/* ---- opening and closing ---- */
+
+/* An epoll fd over the socket and an event fd: one descriptor that is readable whenever there is something to do. */
+static int make_events(struct inferd *d)
+{
+	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	d->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct epoll_event event = { .events = EPOLLIN };
+	if (d->epoll_fd < 0 || d->event_fd < 0 ||
+		epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->event_fd, &event) < 0 ||
+		epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, inf_channel_fd(&d->channel), &event) < 0)
+		return inf_lib_fail(
+			d, INFERD_INTERNAL, "cannot make an event descriptor: %s", strerror(errno));
+	return 0;
+}
+
+static int connect_to(struct inferd *d, const char *path)
+{
+	int fd = inf_channel_connect(path);
+	if (fd < 0)
+		return inf_lib_fail(d, fd == -EACCES ? INFERD_PERMISSION_DENIED : INFERD_DISCONNECTED,
+			"cannot connect to inferd at %s: %s", path, strerror(-fd));
+	int rc = inf_channel_init(&d->channel, fd, MAX_WAITING_BYTES, et_host_allocator());
+	if (rc) {
+		close(fd);
+		return inf_lib_fail(d, INFERD_INTERNAL, "cannot use the connection: %s", strerror(-rc));
+	}
+	d->is_open = true;
+	return make_events(d);
+}
+
+static int say_hello(struct inferd *d)
+{
+	struct inf_request request = { .kind = INF_REQUEST_HELLO,
+		.hello = { .protocol = INF_PROTOCOL, .client_name = program_invocation_short_name } };
+	int rc = inf_lib_call(d, &request, NULL, 0, INF_REPLY_HELLO);
+	if (rc)
+		return rc;
+	const struct inf_hello_reply *hello = &d->reply.hello;
+	if (d->reply_fd >= 0)
+		close(d->reply_fd);
+	if (hello->protocol != INF_PROTOCOL)
+		return inf_lib_fail(d, INFERD_FAILED_PRECONDITION,
+			"%s %s speaks protocol %u, this library %d", hello->server_name,
+			hello->server_version, hello->protocol, INF_PROTOCOL);
+	uint32_t alignment = hello->tensor_alignment;
+	if (alignment & (alignment - 1) || alignment > 65536)
+		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon wants tensors aligned to %u", alignment);
+	d->tensor_alignment = alignment < 64 ? 64 : alignment;
+	return 0;
+}
+
+int inferd_open(struct inferd **ret, const char *socket)
+{
+	struct inferd *d = calloc(1, sizeof *d);
+	uint8_t *packet = malloc(INF_MAX_PACKET);
+	*ret = d && packet ? d : NULL;
+	if (!*ret) {
+		free(d);
+		free(packet);
+		return -INFERD_RESOURCE_EXHAUSTED;
+	}
+	d->packet = packet;
+	d->epoll_fd = d->event_fd = d->reply_fd = -1;
+	d->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	inf_codec_init(&d->encoder, et_host_allocator());
+	inf_codec_init(&d->decoder, et_host_allocator());
+	et_list_init(&d->methods);
+	et_list_init(&d->regions);
+	et_list_init(&d->bindings);
+	et_list_init(&d->running);
+	et_list_init(&d->completed);
+	if (!socket)
+		socket = getenv("INFERD_SOCKET");
+	if (!socket || !socket[0])
+		socket = "/run/inferd/inferd.sock";
+	int rc = connect_to(d, socket);
+	if (!rc)
+		rc = say_hello(d);
+	if (rc)
+		d->is_lost = true; /* half a connection is none */
+	return rc;
+}
+
+void inferd_close(struct inferd *d)
+{
+	if (!d)
+		return;
+	d->is_lost = true; /* nobody needs to be told: the daemon sees the end of the connection */
+	while (!et_list_is_empty(&d->bindings))
+		inf_lib_binding_free(ET_CONTAINER_OF(d->bindings.next, struct inferd_binding, node));
+	while (!et_list_is_empty(&d->regions))
+		inferd_region_free(ET_CONTAINER_OF(d->regions.next, struct inferd_region, node));
+	while (!et_list_is_empty(&d->methods))
+		inferd_method_close(ET_CONTAINER_OF(d->methods.next, struct inferd_method, node));
+	if (d->is_open)
+		inf_channel_deinit(&d->channel);
+	if (d->epoll_fd >= 0)
+		close(d->epoll_fd);
+	if (d->event_fd >= 0)
+		close(d->event_fd);
+	inf_codec_deinit(&d->encoder);
+	inf_codec_deinit(&d->decoder);
+	free(d->packet);
+	free(d);
+}

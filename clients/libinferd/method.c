@@ -1,0 +1,157 @@
+/* Methods: opening one, and what it takes and gives.
+ *
+ * What the daemon says of the inputs and outputs is copied once and stays as long as the Method, or as long as the
+ * last binding that needs it. */
+#include "clients/libinferd/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Copy what the daemon says of the inputs or outputs; NULL when out of memory. */
+static struct inferd_tensor_info *copy_infos(
+	struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
+{
+	struct inferd_tensor_info *infos = ET_POOL_NEW_ARRAY(pool, struct inferd_tensor_info, n);
+	for (size_t i = 0; infos && i < n; i++) {
+		struct inferd_tensor_info *info = &infos[i];
+		info->name = et_pool_strndup(pool, from[i].name, strlen(from[i].name));
+		info->datatype = et_pool_strndup(pool, from[i].datatype, strlen(from[i].datatype));
+		if (!info->name || !info->datatype)
+			return NULL;
+		info->n_dims = from[i].n_shape; /* at most INF_MAX_DIMS */
+		for (size_t k = 0; k < info->n_dims; k++) {
+			info->shape[k] = from[i].shape[k];
+			info->dim_order[k] = (uint8_t)(k < from[i].n_dim_order ? from[i].dim_order[k] : k);
+		}
+		info->n_bytes = (size_t)from[i].byte_size;
+		info->is_dynamic = from[i].dynamic;
+		info->is_scalar = from[i].scalar;
+	}
+	return infos;
+}
+_Static_assert((int)INFERD_MAX_DIMS == (int)INF_MAX_DIMS, "shapes of the wire fit the infos");
+
+static struct inferd_method *method_new(struct inferd *d, const struct inf_method_opened *opened)
+{
+	struct inferd_method *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	et_pool_init(&m->pool, et_host_allocator());
+	m->d = d;
+	m->n_refs = 1;
+	m->id = opened->method;
+	m->n_inputs = opened->n_inputs;
+	m->n_outputs = opened->n_outputs;
+	m->inputs = copy_infos(&m->pool, opened->inputs, m->n_inputs);
+	m->outputs = copy_infos(&m->pool, opened->outputs, m->n_outputs);
+	m->backend = et_pool_strndup(&m->pool, opened->backend, strlen(opened->backend));
+	m->version = et_pool_strndup(&m->pool, opened->version, strlen(opened->version));
+	m->is_stateful = opened->stateful;
+	et_list_append(&d->methods, &m->node);
+	if (m->inputs && m->outputs && m->backend && m->version)
+		return m;
+	inferd_method_close(m);
+	return NULL;
+}
+
+/* Send the request that opens it. @fd -1: none. */
+static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_request *request, int fd,
+	const struct inferd_method_options *options)
+{
+	/* A program built against an older header has a smaller struct: what it lacks is NULL. */
+	struct inferd_method_options all = { 0 };
+	if (options)
+		memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+	request->kind = INF_REQUEST_METHOD_OPEN;
+	request->method_open.version = all.version;
+	request->method_open.method = all.method;
+	request->method_open.backend = all.backend;
+	request->method_open.from_fd = fd >= 0;
+	int rc = inf_lib_call(d, request, &fd, fd >= 0, INF_REPLY_METHOD_OPENED);
+	if (rc)
+		return rc;
+	if (d->reply_fd >= 0)
+		close(d->reply_fd);
+	struct inferd_method *m = method_new(d, &d->reply.method_opened);
+	if (!m)
+		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
+	*ret = m;
+	return 0;
+}
+
+int inferd_method_open(struct inferd *d, struct inferd_method **ret, const char *model,
+	const struct inferd_method_options *options)
+{
+	struct inf_request request = { .method_open = { .model = model } };
+	return method_open(d, ret, &request, -1, options);
+}
+
+int inferd_method_open_fd(struct inferd *d, struct inferd_method **ret, int fd, const char *name,
+	const struct inferd_method_options *options)
+{
+	if (fd < 0)
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "the program's descriptor is %d", fd);
+	struct inf_request request = { .method_open = { .model = name } };
+	return method_open(d, ret, &request, fd, options);
+}
+
+void inf_lib_method_unref(struct inferd_method *m)
+{
+	if (--m->n_refs)
+		return;
+	et_pool_deinit(&m->pool);
+	free(m);
+}
+
+void inferd_method_close(struct inferd_method *m)
+{
+	if (!m)
+		return;
+	m->is_closed = true;
+	et_list_remove(&m->node);
+	inf_lib_tell(
+		m->d, &(struct inf_request){ .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { m->id } });
+	inf_lib_method_unref(m);
+}
+
+int inferd_method_reset(struct inferd_method *m)
+{
+	struct inf_request request = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { m->id } };
+	return inf_lib_call(m->d, &request, NULL, 0, INF_REPLY_NONE);
+}
+
+size_t inferd_n_inputs(const struct inferd_method *m)
+{
+	return m->n_inputs;
+}
+
+size_t inferd_n_outputs(const struct inferd_method *m)
+{
+	return m->n_outputs;
+}
+
+const struct inferd_tensor_info *inferd_input_info(const struct inferd_method *m, size_t index)
+{
+	return index < m->n_inputs ? &m->inputs[index] : NULL;
+}
+
+const struct inferd_tensor_info *inferd_output_info(const struct inferd_method *m, size_t index)
+{
+	return index < m->n_outputs ? &m->outputs[index] : NULL;
+}
+
+bool inferd_method_is_stateful(const struct inferd_method *m)
+{
+	return m->is_stateful;
+}
+
+const char *inferd_method_backend(const struct inferd_method *m)
+{
+	return m->backend;
+}
+
+const char *inferd_method_version(const struct inferd_method *m)
+{
+	return m->version;
+}

@@ -1,0 +1,152 @@
+/* Requests: one at a time on a binding, as many bindings as you like.
+ *
+ * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for
+ * a moment before it sleeps, but only where the request before took the daemon less than that moment and there is
+ * another processor for the daemon to run on: everybody else sleeps at once. */
+#include "clients/libinferd/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SPIN_NS = 50 * 1000 };
+
+/* ---- what arrived ---- */
+
+static void complete(struct inferd_binding *b, int status, const char *error)
+{
+	b->status = status;
+	snprintf(b->error, sizeof b->error, "%s", error);
+	b->state = INF_LIB_COMPLETED;
+	et_list_remove(&b->request_node);
+	if (b->done)
+		et_list_append(&b->method->d->completed, &b->request_node);
+}
+
+void inf_lib_binding_disconnect(struct inferd_binding *b)
+{
+	complete(b, -INFERD_DISCONNECTED, b->method->d->error);
+}
+
+/* The sizes and numbers of the outputs. False: not what this Method gives. */
+static bool take_results(struct inferd_binding *b, const struct inf_inferred *inferred)
+{
+	const struct inferd_method *m = b->method;
+	if (inferred->n_outputs != 0 && inferred->n_outputs != m->n_outputs)
+		return false;
+	for (size_t i = 0; i < m->n_outputs; i++) {
+		struct inf_lib_output *result = &b->results[i];
+		const struct inferd_tensor_info *info = &m->outputs[i];
+		*result = (struct inf_lib_output){ .n_dims = info->n_dims };
+		memcpy(result->shape, info->shape, sizeof result->shape);
+		if (!inferred->n_outputs)
+			continue;
+		const struct inf_output_shape *came = &inferred->outputs[i];
+		result->scalar = came->scalar;
+		if (!came->n_shape)
+			continue;
+		if (came->n_shape != info->n_dims)
+			return false;
+		for (size_t k = 0; k < came->n_shape; k++) {
+			if (came->shape[k] < 0 || came->shape[k] > info->shape[k])
+				return false;
+			result->shape[k] = came->shape[k];
+		}
+	}
+	return true;
+}
+
+void inf_lib_binding_complete(struct inferd_binding *b, const struct inf_reply *reply)
+{
+	b->timing = (struct inferd_timing){ 0 };
+	if (reply->kind == INF_REPLY_INFERRED)
+		b->timing = (struct inferd_timing){ reply->inferred.queue_ns, reply->inferred.run_ns };
+	if (reply->status != INF_OK)
+		complete(b, -(int)reply->status,
+			reply->error[0] ? reply->error : inferd_status_text((int)reply->status));
+	else if (reply->kind != INF_REPLY_INFERRED || !take_results(b, &reply->inferred))
+		complete(b, -INFERD_INTERNAL, "the daemon's answer does not fit the Method");
+	else
+		complete(b, 0, "");
+}
+
+/* ---- starting ---- */
+
+static int start(struct inferd_binding *b, const struct inferd_request_options *options, inferd_done_fn done,
+	void *userdata)
+{
+	struct inferd_method *m = b->method;
+	if (m->is_closed)
+		return inf_lib_fail(m->d, INFERD_FAILED_PRECONDITION, "the Method is closed");
+	if (b->state != INF_LIB_IDLE)
+		return inf_lib_fail(m->d, INFERD_BUSY, "a request is already in flight on this binding");
+	struct inferd_request_options all = { 0 };
+	if (options)
+		memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+	struct inf_request request = { .kind = INF_REQUEST_INFER,
+		.infer = { .binding = b->id,
+			.priority = (enum inf_priority)all.priority,
+			.timeout_us = all.timeout_us } };
+	if (b->has_changes) {
+		for (size_t i = 0; i < m->n_inputs; i++)
+			if (m->inputs[i].is_scalar && b->changes[i].scalar.kind == INF_SCALAR_NONE)
+				return inf_lib_fail(m->d, INFERD_INVALID_ARGUMENT,
+					"%s is a number: set it with inferd_set_scalar first",
+					m->inputs[i].name);
+		request.infer.n_inputs = m->n_inputs;
+		request.infer.inputs = b->changes;
+	}
+	int rc = inf_lib_send(m->d, &request, NULL, 0);
+	if (rc)
+		return rc;
+	b->request_id = request.id;
+	b->done = done;
+	b->userdata = userdata;
+	b->state = INF_LIB_RUNNING;
+	et_list_append(&m->d->running, &b->request_node);
+	return 0;
+}
+
+int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_options *options,
+	inferd_done_fn done, void *userdata)
+{
+	if (!done)
+		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no callback");
+	return start(b, options, done, userdata);
+}
+
+int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *options)
+{
+	struct inferd *d = b->method->d;
+	uint64_t before_ns = b->timing.queue_ns + b->timing.run_ns;
+	bool spins = d->may_spin && before_ns && before_ns < SPIN_NS;
+	int rc = start(b, options, NULL, NULL);
+	if (rc)
+		return rc;
+	uint64_t spin_until = spins ? et_host_now_ns(NULL) + SPIN_NS : 0;
+	while (b->state == INF_LIB_RUNNING) {
+		rc = inf_lib_receive(d);
+		if (rc != 0)
+			continue; /* something came, or the connection is lost and with it the request */
+		if (spins && et_host_now_ns(NULL) < spin_until)
+			continue;
+		inf_lib_poll(d, -1);
+	}
+	b->state = INF_LIB_IDLE;
+	inf_lib_notice(d);
+	if (b->status)
+		return inf_lib_fail(d, -b->status, "%s", b->error);
+	return 0;
+}
+
+void inferd_last_timing(const struct inferd_binding *b, struct inferd_timing *ret)
+{
+	*ret = b->timing;
+}
+
+int inferd_cancel(struct inferd_binding *b)
+{
+	if (b->state != INF_LIB_RUNNING)
+		return 0; /* it has ended already */
+	struct inf_request request = { .kind = INF_REQUEST_CANCEL, .cancel = { b->request_id } };
+	return inf_lib_send(b->method->d, &request, NULL, 0);
+}
