@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What `meson install` puts where, and that a stranger can build against it.
+
+    test_install.py BUILD-FOLDER CC
+
+Installs into an empty folder, looks for each thing that somebody relies on, sees to
+it that no other header escapes, then compiles and links a client with nothing but
+what pkg-config says about the installed tree.
+"""
+
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+# Patterns below the destination; each must be there.
+WANTED = {
+    "the daemon": "**/inferd",
+    "the tool": "**/bin/inferctl",
+    "the library": "**/libinferd.*",
+    "the public header": "**/include/inferd.h",
+    "the pkg-config file": "**/pkgconfig/libinferd.pc",
+    "the service": "**/systemd/system/inferd.service",
+    "the socket": "**/systemd/system/inferd.socket",
+    "the documented configuration": "**/etc/inferd/inferd.conf",
+    "the daemon's man page": "**/man8/inferd.8*",
+    "the tool's man page": "**/man1/inferctl.1*",
+}
+HEADERS = {"inferd.h", "inferd-delegate.h"}
+
+CLIENT = """
+#include <inferd.h>
+#include <stdio.h>
+int main(void)
+{
+\tprintf("%p\\n", (void *)inferd_open);
+\treturn 0;
+}
+"""
+
+
+def files_below(folder):
+    return sorted(os.path.join(d, n) for d, _, names in os.walk(folder) for n in names)
+
+
+def main():
+    build, cc = sys.argv[1], sys.argv[2:]
+    wrong = []
+    with tempfile.TemporaryDirectory() as destination:
+        r = subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", destination],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if r.returncode:
+            print(r.stdout)
+            return 1
+        found = {}
+        for what, pattern in WANTED.items():
+            hits = [p for p in glob.glob(os.path.join(destination, pattern), recursive=True)
+                    if not os.path.isdir(p)]
+            found[what] = hits
+            if not hits:
+                wrong.append(f"{what} is not installed ({pattern})")
+        for path in files_below(destination):
+            if path.endswith(".h") and os.path.basename(path) not in HEADERS:
+                wrong.append(f"{os.path.relpath(path, destination)} is installed, and is nobody's business")
+        for what in ("the service", "the socket"):
+            for path in found[what]:
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+                if "@" in "".join(line for line in text.splitlines() if line.startswith("Exec")):
+                    wrong.append(f"{what} has a place that was not filled in")
+                for line in text.splitlines():
+                    if line.startswith("ExecStart="):
+                        program = line.split("=", 1)[1].split()[0].lstrip("-+!@")
+                        if not os.access(destination + program, os.X_OK):
+                            wrong.append(f"{what} starts {program}, which is not installed")
+        if found["the pkg-config file"]:
+            wrong += try_client(destination, os.path.dirname(found["the pkg-config file"][0]), cc)
+        if wrong:
+            print("installed:")
+            for path in files_below(destination):
+                print("  /" + os.path.relpath(path, destination))
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+def try_client(destination, pc_folder, cc):
+    """Build CLIENT against the installed tree alone, and run it."""
+    env = dict(os.environ, PKG_CONFIG_PATH=pc_folder, PKG_CONFIG_SYSROOT_DIR=destination)
+    r = subprocess.run(["pkg-config", "--cflags", "--libs", "libinferd"], env=env, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, check=False)
+    if r.returncode:
+        return ["pkg-config does not find libinferd: " + r.stdout.strip()]
+    flags = r.stdout.split()
+    source = os.path.join(destination, "client.c")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(CLIENT)
+    program = os.path.join(destination, "client")
+    r = subprocess.run(cc + ["-Wall", "-Werror", "-o", program, source] + flags, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, check=False)
+    if r.returncode:
+        return [f"a client does not build with {' '.join(flags)}:\n{r.stdout}"]
+    folders = [f[2:] for f in flags if f.startswith("-L")]
+    r = subprocess.run([program], env=dict(os.environ, LD_LIBRARY_PATH=":".join(folders)), stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, check=False)
+    return [] if r.returncode == 0 else [f"a client does not start: {r.stdout}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
