@@ -147,6 +147,7 @@ int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char 
 		*ret_exit = CTL_OK;
 		return -1;
 	}
+	*ret_exit = CTL_OK;
 	return optind;
 }
 

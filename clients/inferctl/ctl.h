@@ -62,8 +62,8 @@ struct ctl_option {
 };
 
 /* Parse @argv by @options and the common ones (--json, --socket, --manager, --help). The index of the
- * first operand, or -1 when the subcommand is done: *ret_exit is then its exit code (help was printed, or a
- * sentence about the mistake). */
+ * first operand and *ret_exit CTL_OK; or -1 when the subcommand is done: *ret_exit is then its exit code (help was
+ * printed, or a sentence about the mistake). */
 int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, int *ret_exit);
 
 /* --- messages --------------------------------------------------------------------------------------- */
