@@ -4,6 +4,8 @@
 
 #include "runtime/delegate.h"
 
+extern const struct et_delegate_ops et_xnnpack_delegate;
+
 extern const struct et_delegate_ops *const et_delegates[];
 extern const size_t et_n_delegates;
 

@@ -1,0 +1,8 @@
+/* The delegates compiled in, in the order in which they are preferred where nothing is configured. */
+#include "delegates/delegates.h"
+
+const struct et_delegate_ops *const et_delegates[] = {
+	&et_xnnpack_delegate,
+};
+
+const size_t et_n_delegates = sizeof(et_delegates) / sizeof(et_delegates[0]);

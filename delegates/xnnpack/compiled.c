@@ -1,0 +1,275 @@
+/* Compiling a payload.
+ *
+ * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache, lets it compute
+ * the exported shapes, which shows whether every operator works, and deletes it: what remains are the decoded graph and the
+ * packed weights. Contexts made later find those by their constants' addresses and read no constant again,
+ * but for the few that XNNPACK keeps reading or packs anew each time (is_kept). Those are copied where
+ * they lie in the payload, unless they are most of it; then the payload is kept. */
+#include "delegates/xnnpack/compiled.h"
+
+#include <string.h>
+
+enum {
+	COPY_AT_MOST = 1 << 20, /* or a quarter of the payload */
+};
+
+/* Everything that decides how a filter and its bias are packed. Padding bytes are zero. */
+struct signature {
+	uint32_t kind; /* as a number that is the same for equal kinds */
+	uint32_t flags;
+	uint32_t numbers[ET_XNN_N_NUMBERS];
+	struct {
+		uint32_t type;
+		uint32_t n_dims;
+		uint64_t dims[ET_XNN_MAX_DIMS];
+		float scale;
+		int32_t zero_point;
+		uint32_t channel_dim, block_size;
+		uint64_t scales; /* a hash: two filters that differ in scales alone are no attack */
+	} values[4];             /* input, filter, bias, output */
+};
+
+static uint64_t hash_bytes(const void *bytes, size_t n)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static void sign(
+	struct signature *signature, const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	memset(signature, 0, sizeof(*signature));
+	signature->kind = (uint32_t)(node->kind - et_xnn_kind_at(1));
+	signature->flags = node->flags;
+	memcpy(signature->numbers, node->numbers, sizeof(signature->numbers));
+	const uint32_t values[] = { node->inputs[0], node->inputs[1], node->inputs[2], node->outputs[0] };
+	for (size_t i = 0; i < 4; i++) {
+		if (values[i] == ET_XNN_NONE)
+			continue;
+		const struct et_xnn_value *value = &payload->values[values[i]];
+		signature->values[i].type = value->type;
+		signature->values[i].scale = value->scale;
+		signature->values[i].zero_point = value->zero_point;
+		signature->values[i].channel_dim = value->channel_dim;
+		signature->values[i].block_size = value->block_size;
+		if (value->scales)
+			signature->values[i].scales =
+				hash_bytes(value->scales, value->n_scales * sizeof(*value->scales));
+		if (value->block_scales)
+			signature->values[i].scales = hash_bytes(
+				value->block_scales, value->n_scales * sizeof(*value->block_scales));
+		if (!value->data)
+			continue;
+		signature->values[i].n_dims = value->shape.n_dims;
+		for (uint32_t j = 0; j < value->shape.n_dims; j++)
+			signature->values[i].dims[j] = value->shape.dims[j];
+	}
+}
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
+}
+
+/* Copy the constants that must stay readable, and those that are not aligned for their type. */
+static enum et_status settle_constants(struct et_compiled *compiled, const struct et_payload *source,
+	bool *ret_drops_payload, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	size_t n_kept = 0;
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		const struct et_xnn_value *value = &payload->values[i];
+		if (value->is_kept && value->in_payload)
+			n_kept += value->n_bytes;
+	}
+	bool copies = n_kept <= COPY_AT_MOST || n_kept <= source->n_bytes / 4;
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		struct et_xnn_value *value = &payload->values[i];
+		if (!value->data)
+			continue;
+		size_t align = (et_xnn_type_bits(value->type) + 7) / 8;
+		bool is_unaligned = (uintptr_t)value->data % align != 0;
+		if (!is_unaligned && !(copies && value->is_kept && value->in_payload))
+			continue;
+		value->data = et_xnn_weights_copy(compiled->weights, value->data, value->n_bytes, true);
+		if (!value->data)
+			return no_memory(diag);
+	}
+	*ret_drops_payload = copies;
+	return ET_OK;
+}
+
+/* Give each way of packing a filter a pointer of its own. */
+static enum et_status claim_filters(struct et_compiled *compiled, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		struct et_xnn_node *node = &payload->nodes[i];
+		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
+			continue;
+		struct et_xnn_value filter = payload->values[node->inputs[1]];
+		const uint8_t *bias =
+			node->inputs[2] == ET_XNN_NONE ? NULL : payload->values[node->inputs[2]].data;
+		struct signature signature;
+		sign(&signature, payload, node);
+		bool fits = false;
+		while (!fits) {
+			if (!et_xnn_weights_claim(compiled->weights, filter.data, bias, &signature,
+				    sizeof(signature), &fits))
+				return no_memory(diag);
+			if (fits)
+				break;
+			/* Copies of copies, so that the same payload compiled again finds the same ones. */
+			filter.data =
+				et_xnn_weights_copy(compiled->weights, filter.data, filter.n_bytes, true);
+			if (!filter.data)
+				return no_memory(diag);
+		}
+		if (filter.data != payload->values[node->inputs[1]].data) {
+			filter.in_payload = false;
+			node->inputs[1] = payload->n_values;
+			payload->values[payload->n_values++] = filter;
+		}
+	}
+	return ET_OK;
+}
+
+/* The most that internal values take at once, if memory is reused as soon as it can be. */
+static size_t estimate_workspace(
+	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, uint32_t *last_users)
+{
+	size_t now = 0, most = 0;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs; j++) {
+			if (payload->nodes[i].inputs[j] != ET_XNN_NONE)
+				last_users[payload->nodes[i].inputs[j]] = i;
+		}
+	}
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		const uint32_t *sides[] = { node->outputs, node->inputs };
+		const uint32_t n_sides[] = { node->kind->n_outputs, node->kind->n_inputs };
+		for (uint32_t side = 0; side < 2; side++) {
+			for (uint32_t j = 0; j < n_sides[side]; j++) {
+				uint32_t index = sides[side][j];
+				if (index == ET_XNN_NONE || payload->values[index].data ||
+					payload->values[index].external ||
+					(side == 1 && last_users[index] != i))
+					continue;
+				size_t n = et_xnn_type_bits(payload->values[index].type) / 8;
+				for (uint32_t k = 0; k < shapes[index].n_dims; k++)
+					n *= shapes[index].dims[k];
+				if (side == 0)
+					now += n;
+				else
+					now -= n < now ? n : now;
+			}
+			most = now > most ? now : most;
+		}
+	}
+	return most;
+}
+
+/* Make a runtime and let it compute the exported shapes. */
+static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &compiled->payload;
+	xnn_workspace_t workspace;
+	xnn_runtime_t runtime;
+	enum xnn_status made = xnn_create_workspace(&workspace);
+	if (made != xnn_status_success)
+		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no workspace: %s",
+			et_xnn_status_text(made));
+	enum et_status status = et_xnn_runtime_new(
+		&runtime, payload, et_xnn_weights_provider(compiled->weights), workspace, NULL, ids, diag);
+	if (status == ET_OK) {
+		made = xnn_reshape_runtime(runtime);
+		if (made != xnn_status_success)
+			status = et_fail(diag, et_xnn_status_of(made),
+				"XNNPACK can't work with the exported shapes: %s", et_xnn_status_text(made));
+		xnn_delete_runtime(runtime);
+	}
+	xnn_release_workspace(workspace);
+	return status;
+}
+
+static enum et_status compile(struct et_compiled *compiled, const struct et_payload *source,
+	struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	struct et_xnn_weights_stats before, after;
+	et_xnn_weights_stats(compiled->weights, &before);
+
+	enum et_status status = et_xnn_payload_read(payload, source, &compiled->pool, diag);
+	if (status != ET_OK)
+		return status;
+	/* Room for copies of filters, at most one a node. */
+	uint32_t n_most = payload->n_values + payload->n_nodes;
+	struct et_xnn_value *values = ET_POOL_NEW_ARRAY(&compiled->pool, struct et_xnn_value, n_most);
+	struct et_pool scratch;
+	et_pool_init(&scratch, &compiled->pool.allocator);
+	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, n_most);
+	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, n_most);
+	if (!values || !shapes || !ids) {
+		et_pool_deinit(&scratch);
+		return no_memory(diag);
+	}
+	memcpy(values, payload->values, payload->n_values * sizeof(*values));
+	payload->values = values;
+
+	bool drops_payload = false;
+	status = settle_constants(compiled, source, &drops_payload, diag);
+	if (status == ET_OK)
+		status = claim_filters(compiled, diag);
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		shapes[i] = payload->values[i].shape;
+	if (status == ET_OK)
+		status = et_xnn_infer_shapes(payload, shapes, diag);
+	if (status == ET_OK)
+		status = rehearse(compiled, ids, diag);
+	if (status == ET_OK) {
+		et_xnn_weights_stats(compiled->weights, &after);
+		*ret_info = (struct et_compiled_info){
+			.struct_size = sizeof(*ret_info),
+			.n_inputs = payload->first_output,
+			.n_outputs = payload->n_outputs,
+			.drops_payload = drops_payload,
+			.n_bytes = sizeof(*compiled) + compiled->pool.n_bytes +
+				   (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0),
+			.context_bytes = estimate_workspace(payload, shapes, ids),
+		};
+	}
+	et_pool_deinit(&scratch);
+	return status;
+}
+
+enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et_payload *source,
+	struct et_xnn_weights *weights, const struct et_allocator *allocator,
+	struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	struct et_compiled *compiled =
+		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct et_compiled));
+	if (!compiled)
+		return no_memory(diag);
+	memset(compiled, 0, sizeof(*compiled));
+	compiled->weights = weights;
+	et_pool_init(&compiled->pool, allocator);
+	enum et_status status = compile(compiled, source, ret_info, diag);
+	if (status != ET_OK) {
+		et_xnn_compiled_free(compiled);
+		return status;
+	}
+	*ret_compiled = compiled;
+	return ET_OK;
+}
+
+void et_xnn_compiled_free(struct et_compiled *compiled)
+{
+	if (!compiled)
+		return;
+	struct et_allocator allocator = compiled->pool.allocator;
+	et_pool_deinit(&compiled->pool);
+	allocator.free(allocator.self, compiled, sizeof(*compiled));
+}

@@ -1,0 +1,319 @@
+/* Running a payload.
+ *
+ * A context owns an XNNPACK runtime. XNNPACK wants three steps before it runs: reshape (if an input's shape changed),
+ * setup (if any pointer changed), invoke. Both are remembered, so that a run with the shapes and memory of
+ * the one before does nothing but the work.
+ *
+ * XNNPACK plans its workspace only when something grew, and that plan lets an operator write over its input where
+ * the two had the same size at that time. They need not have it after a later reshape to smaller shapes. So a
+ * changed shape always plans anew, which the older of its two setup functions does.
+ *
+ * A runtime that failed to reshape is in no defined state: it is deleted, and the next run makes another. */
+#include "delegates/xnnpack/context.h"
+
+#include "runtime/base/checked.h"
+
+#include <string.h>
+
+struct et_context {
+	struct et_compiled *compiled;
+	struct et_lane *lane;
+	struct et_pool pool;
+	xnn_runtime_t runtime; /* NULL: to be made by the next run */
+	bool is_shaped;        /* in_shapes and out_shapes are what the runtime has */
+	bool is_set_up;        /* externals are what the runtime has */
+	struct et_xnn_shape *in_shapes, *out_shapes;
+	struct xnn_external_value *externals; /* inputs, then outputs */
+	struct et_xnn_shape *shapes;          /* scratch: one a value */
+	uint32_t *ids;                        /* scratch: one a value */
+};
+
+/* The dtype an argument must have. */
+static bool type_fits(const struct et_xnn_value *value, uint8_t type)
+{
+	if (value->is_index)
+		return type == ET_INT64 || type == ET_INT32;
+	switch (value->type) {
+	case ET_XNN_FP32:
+		return type == ET_FLOAT32;
+	case ET_XNN_FP16:
+		return type == ET_FLOAT16;
+	case ET_XNN_QINT8:
+		return type == ET_INT8 || type == ET_QINT8;
+	case ET_XNN_QUINT8:
+		return type == ET_UINT8 || type == ET_QUINT8;
+	case ET_XNN_QINT32:
+	case ET_XNN_INT32:
+		return type == ET_INT32 || type == ET_QINT32;
+	default:
+		return false;
+	}
+}
+
+static void drop_runtime(struct et_context *context)
+{
+	if (context->runtime)
+		xnn_delete_runtime(context->runtime);
+	context->runtime = NULL;
+	context->is_shaped = context->is_set_up = false;
+}
+
+static enum et_status refuse(
+	struct et_context *context, enum xnn_status status, const char *what, struct et_diag *diag)
+{
+	drop_runtime(context);
+	return et_fail(
+		diag, et_xnn_status_of(status), "XNNPACK can't %s: %s", what, et_xnn_status_text(status));
+}
+
+/* The tensor behind an argument, as far as XNNPACK may be given it. */
+static enum et_status check_arg(const struct et_xnn_value *value, const struct et_evalue *arg,
+	const char *side, struct et_tensor **ret_tensor, struct et_diag *diag)
+{
+	if (!arg || arg->tag != ET_TAG_TENSOR || !arg->tensor)
+		return et_fail(diag, ET_E_INVALID_TYPE, "XNNPACK: %s %u is %s, expected a tensor", side,
+			value->external_id, arg ? et_tag_name(arg->tag) : "missing");
+	struct et_tensor *tensor = arg->tensor;
+	if (!type_fits(value, tensor->type))
+		return et_fail(diag, ET_E_INVALID_TYPE, "XNNPACK: %s %u is %s, the payload says %s", side,
+			value->external_id, et_scalar_name(tensor->type),
+			value->is_index ? "indexes" : et_xnn_type_name(value->type));
+	if (!tensor->data)
+		return et_fail(
+			diag, ET_E_INVALID_STATE, "XNNPACK: %s %u has no memory", side, value->external_id);
+	*ret_tensor = tensor;
+	return ET_OK;
+}
+
+/* XNNPACK sees a tensor as it lies in memory: outermost dimension first. */
+static enum et_status physical_shape(const struct et_xnn_value *value, const struct et_tensor *tensor,
+	struct et_xnn_shape *ret_shape, struct et_diag *diag)
+{
+	if (tensor->n_dims != value->shape.n_dims)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT,
+			"XNNPACK: input %u has %u dimensions, expected %u", value->external_id,
+			tensor->n_dims, value->shape.n_dims);
+	struct et_xnn_shape shape = { .n_dims = tensor->n_dims };
+	for (uint32_t i = 0; i < tensor->n_dims; i++) {
+		int32_t size = tensor->sizes[tensor->dim_order[i]];
+		if (size < 0)
+			return et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK: input %u has a negative size",
+				value->external_id);
+		shape.dims[i] = (size_t)size;
+	}
+	*ret_shape = shape;
+	return ET_OK;
+}
+
+/* The inputs' shapes are in in_shapes: see what becomes of them, then tell XNNPACK. */
+static enum et_status reshape(struct et_context *context, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	context->is_shaped = context->is_set_up = false;
+	for (uint32_t i = 0; i < payload->n_inputs; i++)
+		context->shapes[payload->inputs[i]] = context->in_shapes[i];
+	enum et_status inferred = et_xnn_infer_shapes(payload, context->shapes, diag);
+	if (inferred != ET_OK)
+		return inferred;
+
+	for (uint32_t i = 0; i < payload->n_inputs; i++) {
+		const struct et_xnn_shape *shape = &context->in_shapes[i];
+		enum xnn_status status = xnn_reshape_external_value(
+			context->runtime, context->externals[i].id, shape->n_dims, shape->dims);
+		if (status != xnn_status_success)
+			return refuse(context, status, "take an input's shape", diag);
+	}
+	enum xnn_status status = xnn_reshape_runtime(context->runtime);
+	if (status != xnn_status_success)
+		return refuse(context, status, "work with the inputs' shapes", diag);
+
+	for (uint32_t i = 0; i < payload->n_outputs; i++) {
+		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
+		const struct et_xnn_shape *expected = &context->shapes[payload->outputs[i]];
+		struct et_xnn_shape shape = { 0 };
+		size_t n_dims = 0;
+		status = xnn_get_external_value_shape(
+			context->runtime, value->external_id, &n_dims, shape.dims);
+		if (status != xnn_status_success)
+			return refuse(context, status, "tell an output's shape", diag);
+		if (n_dims != expected->n_dims ||
+			memcmp(shape.dims, expected->dims, n_dims * sizeof(*shape.dims)) != 0) {
+			drop_runtime(context);
+			return et_fail(diag, ET_E_INTERNAL,
+				"XNNPACK: output %u has not the shape that its graph makes",
+				value->external_id);
+		}
+		context->out_shapes[i] = *expected;
+	}
+	context->is_shaped = true;
+	return ET_OK;
+}
+
+/* Give an output's tensor the shape that comes out. */
+static enum et_status resize_output(const struct et_xnn_value *value, const struct et_xnn_shape *shape,
+	struct et_tensor *tensor, struct et_diag *diag)
+{
+	int32_t sizes[ET_XNN_MAX_DIMS];
+	bool is_same = tensor->n_dims == shape->n_dims;
+	for (uint32_t i = 0; i < shape->n_dims && tensor->n_dims == shape->n_dims; i++) {
+		uint8_t dim = tensor->dim_order[i];
+		sizes[dim] = (int32_t)shape->dims[i]; /* below 2^31: shape.c */
+		is_same = is_same && tensor->sizes[dim] == sizes[dim];
+	}
+	if (is_same)
+		return ET_OK;
+	if (tensor->n_dims != shape->n_dims || et_tensor_resize(tensor, sizes, shape->n_dims) != ET_OK) {
+		char text[128];
+		et_xnn_shape_text(shape, text, sizeof(text));
+		return et_fail(diag, ET_E_NOT_SUPPORTED,
+			"XNNPACK: output %u comes out as %s, which its tensor can't take", value->external_id,
+			text);
+	}
+	return ET_OK;
+}
+
+static enum et_status set_up(struct et_context *context, bool plans_anew, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	size_t n = payload->n_inputs + payload->n_outputs;
+	enum xnn_status status = plans_anew ? xnn_setup_runtime(context->runtime, n, context->externals)
+					    : xnn_setup_runtime_v2(context->runtime, n, context->externals);
+	if (status != xnn_status_success)
+		return refuse(context, status, "set its operators up", diag);
+	context->is_set_up = true;
+	return ET_OK;
+}
+
+/* XNNPACK writes indexes as 32-bit integers; a 64-bit tensor has room for both, so they are widened in place,
+ * the last one first. */
+static void widen_indexes(struct et_tensor *tensor)
+{
+	for (size_t i = et_tensor_numel(tensor); i > 0; i--) {
+		int32_t index;
+		memcpy(&index, (const uint8_t *)tensor->data + (i - 1) * sizeof(index), sizeof(index));
+		int64_t wide = index;
+		memcpy((uint8_t *)tensor->data + (i - 1) * sizeof(wide), &wide, sizeof(wide));
+	}
+}
+
+enum et_status et_xnn_context_run(
+	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	enum et_status status = ET_OK;
+	if (!context->runtime) {
+		status = et_xnn_runtime_new(&context->runtime, payload,
+			et_xnn_weights_provider(context->compiled->weights), context->lane->workspace,
+			context->lane->threads, context->ids, diag);
+		if (status != ET_OK) {
+			context->runtime = NULL;
+			return status;
+		}
+	}
+
+	struct et_tensor *tensor = NULL;
+	for (uint32_t i = 0; i < payload->n_inputs; i++) {
+		const struct et_xnn_value *value = &payload->values[payload->inputs[i]];
+		struct et_xnn_shape shape;
+		status = check_arg(value, args[value->external_id], "input", &tensor, diag);
+		if (status == ET_OK)
+			status = physical_shape(value, tensor, &shape, diag);
+		if (status != ET_OK)
+			return status;
+		if (memcmp(&shape, &context->in_shapes[i], sizeof(shape)) != 0) {
+			context->in_shapes[i] = shape;
+			context->is_shaped = false;
+		}
+		if (context->externals[i].data != tensor->data) {
+			context->externals[i].data = tensor->data;
+			context->is_set_up = false;
+		}
+	}
+	bool is_reshaped = !context->is_shaped;
+	if (is_reshaped) {
+		status = reshape(context, diag);
+		if (status != ET_OK)
+			return status;
+	}
+	for (uint32_t i = 0; i < payload->n_outputs; i++) {
+		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
+		struct xnn_external_value *external = &context->externals[payload->n_inputs + i];
+		status = check_arg(value, args[value->external_id], "output", &tensor, diag);
+		if (status == ET_OK)
+			status = resize_output(value, &context->out_shapes[i], tensor, diag);
+		if (status != ET_OK) {
+			context->is_shaped = !is_reshaped; /* or the next run would forget to plan anew */
+			return status;
+		}
+		if (external->data != tensor->data) {
+			external->data = tensor->data;
+			context->is_set_up = false;
+		}
+	}
+	if (!context->is_set_up) {
+		status = set_up(context, is_reshaped, diag);
+		if (status != ET_OK)
+			return status;
+	}
+	enum xnn_status ran = xnn_invoke_runtime(context->runtime);
+	if (ran != xnn_status_success)
+		return refuse(context, ran, "run", diag);
+
+	for (uint32_t i = 0; i < payload->n_outputs; i++) {
+		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
+		tensor = args[value->external_id]->tensor;
+		if (value->is_index && tensor->type == ET_INT64)
+			widen_indexes(tensor);
+	}
+	return ET_OK;
+}
+
+enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_compiled *compiled,
+	struct et_lane *lane, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &compiled->payload;
+	struct et_context *context =
+		allocator->alloc(allocator->self, sizeof(*context), _Alignof(struct et_context));
+	if (!context)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
+	memset(context, 0, sizeof(*context));
+	context->compiled = compiled;
+	context->lane = lane;
+	et_pool_init(&context->pool, allocator);
+	context->in_shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_inputs);
+	context->out_shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_outputs);
+	context->externals = ET_POOL_NEW_ARRAY(
+		&context->pool, struct xnn_external_value, payload->n_inputs + payload->n_outputs);
+	context->shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_values);
+	context->ids = ET_POOL_NEW_ARRAY(&context->pool, uint32_t, payload->n_values);
+	enum et_status status;
+	if (!context->in_shapes || !context->out_shapes || !context->externals || !context->shapes ||
+		!context->ids)
+		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
+	else
+		status = et_xnn_runtime_new(&context->runtime, payload,
+			et_xnn_weights_provider(compiled->weights), lane->workspace, lane->threads,
+			context->ids, diag);
+	if (status != ET_OK) {
+		context->runtime = NULL;
+		et_xnn_context_free(context);
+		return status;
+	}
+	for (uint32_t i = 0; i < payload->n_inputs; i++)
+		context->externals[i].id = payload->values[payload->inputs[i]].external_id;
+	for (uint32_t i = 0; i < payload->n_outputs; i++)
+		context->externals[payload->n_inputs + i].id =
+			payload->values[payload->outputs[i]].external_id;
+	*ret_context = context;
+	return ET_OK;
+}
+
+void et_xnn_context_free(struct et_context *context)
+{
+	if (!context)
+		return;
+	drop_runtime(context);
+	struct et_allocator allocator = context->pool.allocator;
+	et_pool_deinit(&context->pool);
+	allocator.free(allocator.self, context, sizeof(*context));
+}

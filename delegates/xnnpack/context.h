@@ -1,0 +1,17 @@
+/* One running execution of a compiled payload, on one lane. */
+#ifndef DELEGATES_XNNPACK_CONTEXT_H
+#define DELEGATES_XNNPACK_CONTEXT_H
+
+#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/lane.h"
+
+/* On the lane's thread; both must outlive the context. */
+enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_compiled *compiled,
+	struct et_lane *lane, const struct et_allocator *allocator, struct et_diag *diag);
+void et_xnn_context_free(struct et_context *context);
+/* Runs to the end. Answers: ET_E_INVALID_TYPE (an argument's kind or dtype), ET_E_INVALID_ARGUMENT (its shape; no memory
+ * bound), ET_E_NOT_SUPPORTED (an output can't take its new shape), and whatever XNNPACK refuses. */
+enum et_status et_xnn_context_run(
+	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
+
+#endif

@@ -1,0 +1,210 @@
+/* How each kind of node is told to XNNPACK: one short function each, named in the table of kind.c.
+ *
+ * Everything was checked before (payload.c, shape.c); what XNNPACK still refuses comes back as its status. */
+#include "delegates/xnnpack/graph.h"
+
+#include <math.h>
+
+/* Three of these are marked deprecated in favour of functions that do exactly the same under longer names. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+#define DEFINE(name)                          \
+	enum xnn_status et_xnn_define_##name( \
+		const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+
+static uint32_t input(const struct et_xnn_builder *builder, const struct et_xnn_node *node, uint32_t slot)
+{
+	uint32_t value = node->inputs[slot];
+	return value == ET_XNN_NONE ? XNN_INVALID_VALUE_ID : builder->ids[value];
+}
+
+static uint32_t output(const struct et_xnn_builder *builder, const struct et_xnn_node *node, uint32_t slot)
+{
+	return builder->ids[node->outputs[slot]];
+}
+
+/* XNNPACK takes lists as size_t. */
+struct wide_list {
+	size_t items[ET_XNN_MAX_DIMS];
+};
+
+static struct wide_list widen(const struct et_xnn_node *node, uint32_t slot)
+{
+	struct wide_list wide = { 0 };
+	for (uint32_t i = 0; i < node->n_list[slot]; i++)
+		wide.items[i] = node->list[slot][i];
+	return wide;
+}
+
+DEFINE(unary)
+{
+	union xnn_unary_params params = { 0 };
+	const union xnn_unary_params *given = &params;
+	switch ((enum xnn_unary_operator)node->kind->op) {
+	case xnn_unary_clamp:
+		params.clamp.min = node->min;
+		params.clamp.max = node->max;
+		break;
+	case xnn_unary_leaky_relu:
+		params.leaky_relu.negative_slope = node->number;
+		break;
+	case xnn_unary_elu:
+		params.elu.alpha = node->number;
+		break;
+	default:
+		given = NULL;
+		break;
+	}
+	return xnn_define_unary(builder->subgraph, (enum xnn_unary_operator)node->kind->op, given,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(binary)
+{
+	struct xnn_binary_params params = { .output_min = node->min, .output_max = node->max };
+	return xnn_define_binary(builder->subgraph, (enum xnn_binary_operator)node->kind->op, &params,
+		input(builder, node, 0), input(builder, node, 1), output(builder, node, 0), node->flags);
+}
+
+DEFINE(softmax)
+{
+	return xnn_define_softmax(
+		builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(copy)
+{
+	return xnn_define_copy(
+		builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(fully_connected)
+{
+	return xnn_define_fully_connected(builder->subgraph, node->min, node->max, input(builder, node, 0),
+		input(builder, node, 1), input(builder, node, 2), output(builder, node, 0), node->flags);
+}
+
+DEFINE(convolution)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_convolution_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
+		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W],
+		n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN], n[ET_XNN_GROUP_OUT], node->min, node->max,
+		input(builder, node, 0), input(builder, node, 1), input(builder, node, 2),
+		output(builder, node, 0), node->flags);
+}
+
+/* Each group has one input channel, so the groups are the channels. */
+DEFINE(depthwise)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_depthwise_convolution_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
+		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W],
+		n[ET_XNN_GROUP_OUT], n[ET_XNN_GROUPS], node->min, node->max, input(builder, node, 0),
+		input(builder, node, 1), input(builder, node, 2), output(builder, node, 0), node->flags);
+}
+
+DEFINE(deconvolution)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_deconvolution_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_ADJUST_H], n[ET_XNN_ADJUST_W],
+		n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W],
+		n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN],
+		n[ET_XNN_GROUP_OUT], node->min, node->max, input(builder, node, 0), input(builder, node, 1),
+		input(builder, node, 2), output(builder, node, 0), node->flags);
+}
+
+DEFINE(average_pooling)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_average_pooling_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
+		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], node->min, node->max, input(builder, node, 0),
+		output(builder, node, 0), node->flags);
+}
+
+DEFINE(max_pooling)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_max_pooling_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
+		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], node->min,
+		node->max, input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(argmax)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_argmax_pooling_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
+		input(builder, node, 0), output(builder, node, 0), output(builder, node, 1), node->flags);
+}
+
+DEFINE(global_pooling)
+{
+	return xnn_define_global_average_pooling_2d(builder->subgraph, node->min, node->max,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(transpose)
+{
+	struct wide_list order = widen(node, 0);
+	return xnn_define_static_transpose(builder->subgraph, node->n_list[0], order.items,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(reshape)
+{
+	struct wide_list shape = widen(node, 0);
+	return xnn_define_static_reshape(builder->subgraph, node->n_list[0], shape.items,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(slice)
+{
+	struct wide_list offsets = widen(node, 0), sizes = widen(node, 1);
+	return xnn_define_static_slice(builder->subgraph, node->n_list[0], offsets.items, sizes.items,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(pad)
+{
+	struct wide_list before = widen(node, 0), after = widen(node, 1);
+	return xnn_define_static_constant_pad(builder->subgraph, before.items, after.items, node->number,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(resize)
+{
+	return xnn_define_static_resize_bilinear_2d(builder->subgraph, node->numbers[ET_XNN_NEW_H],
+		node->numbers[ET_XNN_NEW_W], input(builder, node, 0), output(builder, node, 0), node->flags);
+}
+
+DEFINE(matmul)
+{
+	return xnn_define_batch_matrix_multiply(builder->subgraph, input(builder, node, 0),
+		input(builder, node, 1), output(builder, node, 0), node->flags);
+}
+
+DEFINE(concatenate)
+{
+	xnn_subgraph_t graph = builder->subgraph;
+	uint32_t in[ET_XNN_MAX_INPUTS], out = output(builder, node, 0);
+	for (uint32_t i = 0; i < node->kind->n_inputs; i++)
+		in[i] = input(builder, node, i);
+	int32_t axis = (int32_t)et_xnn_axis(node, builder->payload->values[node->inputs[0]].shape.n_dims);
+	switch (node->kind->n_inputs) {
+	case 2:
+		return xnn_define_concatenate2(graph, axis, in[0], in[1], out, node->flags);
+	case 3:
+		return xnn_define_concatenate3(graph, axis, in[0], in[1], in[2], out, node->flags);
+	case 4:
+		return xnn_define_concatenate4(graph, axis, in[0], in[1], in[2], in[3], out, node->flags);
+	default:
+		return xnn_define_concatenate5(
+			graph, axis, in[0], in[1], in[2], in[3], in[4], out, node->flags);
+	}
+}

@@ -1,0 +1,11 @@
+/* XnnpackBackend: programs lowered for XNNPACK, run on the system's libXNNPACK. */
+#ifndef DELEGATES_XNNPACK_DELEGATE_H
+#define DELEGATES_XNNPACK_DELEGATE_H
+
+#include "delegates/delegates.h"
+
+/* How much is packed for the Program of @compiled; for tests and statistics. */
+struct et_xnn_weights_stats;
+void et_xnnpack_weights_stats(struct et_compiled *compiled, struct et_xnn_weights_stats *ret_stats);
+
+#endif

@@ -1,0 +1,173 @@
+/* Building XNNPACK's subgraph and its runtime from a decoded payload.
+ *
+ * A subgraph is cheap: it names values and nodes and points at constants. A runtime made of it owns
+ * operators and, through the weights cache, shares packed weights with all others. XNNPACK rewrites the subgraph
+ * while it makes the runtime, so both are made anew for each context.
+ *
+ * XNNPACK names no culprit when it refuses to make a runtime, so that is searched for: the first prefix of the
+ * nodes that it refuses ends with the node to be blamed. */
+#include "delegates/xnnpack/graph.h"
+
+#include "runtime/base/checked.h"
+
+/* The schema's datatypes in XNNPACK's own numbers; what it does not have was refused by the decoder. */
+static const enum xnn_datatype datatypes[ET_XNN_N_TYPES] = {
+	[ET_XNN_FP32] = xnn_datatype_fp32,
+	[ET_XNN_FP16] = xnn_datatype_fp16,
+	[ET_XNN_QINT8] = xnn_datatype_qint8,
+	[ET_XNN_QUINT8] = xnn_datatype_quint8,
+	[ET_XNN_QINT32] = xnn_datatype_qint32,
+	[ET_XNN_QCINT8] = xnn_datatype_qcint8,
+	[ET_XNN_QCINT32] = xnn_datatype_qcint32,
+	[ET_XNN_QCINT4] = xnn_datatype_qcint4,
+	[ET_XNN_QDINT8] = xnn_datatype_qdint8,
+	[ET_XNN_QBINT4] = xnn_datatype_qbint4,
+	[ET_XNN_INT32] = xnn_datatype_int32,
+};
+
+const char *et_xnn_status_text(enum xnn_status status)
+{
+	static const char *const texts[] = {
+		[xnn_status_success] = "success",
+		[xnn_status_uninitialized] = "not initialized",
+		[xnn_status_invalid_parameter] = "invalid parameter",
+		[xnn_status_invalid_state] = "invalid state",
+		[xnn_status_unsupported_parameter] = "unsupported parameter",
+		[xnn_status_unsupported_hardware] = "unsupported hardware",
+		[xnn_status_out_of_memory] = "out of memory",
+		[xnn_status_reallocation_required] = "reallocation required",
+		[xnn_status_deprecated] = "deprecated",
+	};
+	return (size_t)status < ET_ARRAY_LEN(texts) ? texts[status] : "unknown status";
+}
+
+enum et_status et_xnn_status_of(enum xnn_status status)
+{
+	switch (status) {
+	case xnn_status_success:
+		return ET_OK;
+	case xnn_status_out_of_memory:
+		return ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
+	case xnn_status_invalid_parameter:
+	case xnn_status_unsupported_parameter:
+	case xnn_status_unsupported_hardware:
+		return ET_E_NOT_SUPPORTED;
+	default:
+		return ET_E_INTERNAL;
+	}
+}
+
+static enum xnn_status define_value(
+	xnn_subgraph_t subgraph, const struct et_xnn_value *value, uint32_t *ret_id)
+{
+	enum xnn_datatype type = datatypes[value->type];
+	uint32_t external = value->external ? value->external_id : XNN_INVALID_VALUE_ID;
+	uint32_t flags = 0;
+	if (value->external == ET_XNN_IS_INPUT)
+		flags = XNN_VALUE_FLAG_EXTERNAL_INPUT;
+	else if (value->external == ET_XNN_IS_OUTPUT)
+		flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
+	const size_t *dims = value->shape.dims;
+	size_t n_dims = value->shape.n_dims;
+	/* Nibbles are stored with 8 added. */
+	int32_t zero_point = et_xnn_type_bits(value->type) == 4 ? 8 : 0;
+
+	switch (value->quant) {
+	case ET_XNN_QUANT_TENSOR:
+		return xnn_define_quantized_tensor_value(subgraph, type, value->zero_point, value->scale,
+			n_dims, dims, value->data, external, flags, ret_id);
+	case ET_XNN_QUANT_CHANNEL:
+		return xnn_define_channelwise_quantized_tensor_value_v2(subgraph, type, zero_point,
+			value->scales, n_dims, value->channel_dim, dims, value->data, external, flags,
+			ret_id);
+	case ET_XNN_QUANT_BLOCK:
+		return xnn_define_blockwise_quantized_tensor_value(subgraph, type, zero_point,
+			value->block_scales, n_dims, value->channel_dim, value->block_size, dims, value->data,
+			external, flags, ret_id);
+	case ET_XNN_QUANT_ROW:
+		return xnn_define_dynamically_quantized_tensor_value(
+			subgraph, type, n_dims, value->n_row_dims, dims, external, flags, ret_id);
+	default:
+		return xnn_define_tensor_value(
+			subgraph, type, n_dims, dims, value->data, external, flags, ret_id);
+	}
+}
+
+static enum et_status define_all(
+	const struct et_xnn_builder *builder, uint32_t *ids, uint32_t n_nodes, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = builder->payload;
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		const struct et_xnn_value *value = &payload->values[i];
+		enum xnn_status status = define_value(builder->subgraph, value, &ids[i]);
+		if (status != xnn_status_success)
+			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s",
+				value->id, et_xnn_type_name(value->type), et_xnn_status_text(status));
+	}
+	for (uint32_t i = 0; i < n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		enum xnn_status status = node->kind->define(builder, node);
+		if (status != xnn_status_success)
+			return et_xnn_node_fail(diag, et_xnn_status_of(status), node,
+				"is refused by XNNPACK: %s", et_xnn_status_text(status));
+	}
+	return ET_OK;
+}
+
+enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_xnn_payload *payload,
+	uint32_t n_nodes, uint32_t *ids, struct et_diag *diag)
+{
+	struct et_xnn_builder builder = { .payload = payload, .ids = ids };
+	enum xnn_status made = xnn_create_subgraph(payload->n_externs, 0, &builder.subgraph);
+	if (made != xnn_status_success)
+		return et_fail(
+			diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
+	enum et_status status = define_all(&builder, ids, n_nodes, diag);
+	if (status != ET_OK) {
+		xnn_delete_subgraph(builder.subgraph);
+		return status;
+	}
+	*ret_subgraph = builder.subgraph;
+	return ET_OK;
+}
+
+/* The first @n_nodes nodes as a runtime. */
+static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
+	uint32_t n_nodes, xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads,
+	uint32_t *ids, enum et_status *ret_built, struct et_diag *diag)
+{
+	xnn_subgraph_t subgraph;
+	*ret_built = et_xnn_graph_build(&subgraph, payload, n_nodes, ids, diag);
+	if (*ret_built != ET_OK)
+		return xnn_status_invalid_parameter;
+	/* A daemon's idle threads give the processor back instead of spinning for the next request. */
+	enum xnn_status status = xnn_create_runtime_v4(
+		subgraph, weights, workspace, threads, XNN_FLAG_YIELD_WORKERS, ret_runtime);
+	xnn_delete_subgraph(subgraph);
+	return status;
+}
+
+enum et_status et_xnn_runtime_new(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
+	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t *ids,
+	struct et_diag *diag)
+{
+	enum et_status built;
+	enum xnn_status refusal = try_runtime(
+		ret_runtime, payload, payload->n_nodes, weights, workspace, threads, ids, &built, diag);
+	if (built != ET_OK)
+		return built;
+	if (refusal == xnn_status_success)
+		return ET_OK;
+	for (uint32_t n = 1; refusal != xnn_status_out_of_memory && n <= payload->n_nodes; n++) {
+		xnn_runtime_t runtime;
+		enum xnn_status status =
+			try_runtime(&runtime, payload, n, weights, workspace, threads, ids, &built, diag);
+		if (status == xnn_status_success)
+			xnn_delete_runtime(runtime);
+		else
+			return et_xnn_node_fail(diag, et_xnn_status_of(status), &payload->nodes[n - 1],
+				"is refused by XNNPACK: %s", et_xnn_status_text(status));
+	}
+	return et_fail(diag, et_xnn_status_of(refusal), "XNNPACK refuses the graph: %s",
+		et_xnn_status_text(refusal));
+}

@@ -1,0 +1,43 @@
+/* From a decoded payload to XNNPACK's graph. */
+#ifndef DELEGATES_XNNPACK_GRAPH_H
+#define DELEGATES_XNNPACK_GRAPH_H
+
+#include "delegates/xnnpack/kind.h"
+
+#include <stdio.h>
+
+/* --- shape.c -------------------------------------------------------------------------------------- */
+
+/* Shapes of all values. @shapes: one a value; those of the inputs are given, the others are written, also on
+ * failure. ET_E_INVALID_ARGUMENT or ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
+enum et_status et_xnn_infer_shapes(
+	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag);
+/* "[1,3,224,224]" */
+void et_xnn_shape_text(const struct et_xnn_shape *shape, char *ret_text, size_t n);
+/* A concatenation's axis, counted from the first; at or above @n_dims if it makes no sense. */
+uint32_t et_xnn_axis(const struct et_xnn_node *node, uint32_t n_dims);
+
+/* --- graph.c -------------------------------------------------------------------------------------- */
+
+/* What a node's define function sees. */
+struct et_xnn_builder {
+	const struct et_xnn_payload *payload;
+	const uint32_t *ids; /* what XNNPACK calls the values */
+	xnn_subgraph_t subgraph;
+};
+
+/* "out of memory", "unsupported parameter" … Never NULL. */
+const char *et_xnn_status_text(enum xnn_status status);
+enum et_status et_xnn_status_of(enum xnn_status status);
+
+/* Define the values and the first @n_nodes nodes. Making a runtime changes a subgraph, so each runtime
+ * takes a new one. @ids: scratch, one a value. On success the caller deletes *@ret_subgraph. */
+enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_xnn_payload *payload,
+	uint32_t n_nodes, uint32_t *ids, struct et_diag *diag);
+
+/* Build and make a runtime; if XNNPACK refuses, find out which node it was. */
+enum et_status et_xnn_runtime_new(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
+	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t *ids,
+	struct et_diag *diag);
+
+#endif

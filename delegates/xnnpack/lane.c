@@ -1,0 +1,96 @@
+/* A worker's threads and workspace, and the compute table for portable kernels over those threads.
+ *
+ * The threads are asked to yield after each loop: a daemon's idle threads should cost nothing. */
+#include "delegates/xnnpack/lane.h"
+
+#include "delegates/xnnpack/graph.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 4 };
+
+struct loop {
+	et_range_fn fn;
+	void *arg;
+	size_t n;
+	size_t step;
+	_Atomic(unsigned) handover;
+};
+
+static void loop_piece(void *self, size_t begin, size_t n)
+{
+	struct loop *loop = self;
+	size_t end = begin + n < loop->n ? begin + n : loop->n;
+	/* acquire and release: the pool itself orders these, but in a way that a thread checker which does not see
+	 * into its library can't know; they pair with those in parallel_for */
+	(void)atomic_load_explicit(&loop->handover, memory_order_acquire);
+	loop->fn(loop->arg, begin, end);
+	atomic_fetch_add_explicit(&loop->handover, 1, memory_order_release);
+}
+
+static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t grain)
+{
+	struct et_lane *lane = self;
+	size_t n_threads = lane->threads ? pthreadpool_get_threads_count(lane->threads) : 1;
+	if (grain == 0)
+		grain = 1;
+	if (n_threads <= 1 || n <= grain) {
+		if (n)
+			fn(arg, 0, n);
+		return;
+	}
+	/* A few pieces for each thread, so that a slow one does not hold up the rest. */
+	size_t step = n / (n_threads * PIECES_PER_THREAD);
+	struct loop loop = { .fn = fn, .arg = arg, .n = n, .step = step > grain ? step : grain };
+	atomic_store_explicit(&loop.handover, 0, memory_order_release);
+	pthreadpool_parallelize_1d_tile_1d(
+		lane->threads, loop_piece, &loop, n, loop.step, PTHREADPOOL_FLAG_YIELD_WORKERS);
+	(void)atomic_load_explicit(&loop.handover, memory_order_acquire);
+}
+
+enum et_status et_xnn_lane_new(struct et_lane **ret_lane, const struct et_allocator *allocator,
+	uint32_t n_threads, struct et_diag *diag)
+{
+	if (n_threads == 0 || n_threads > MAX_THREADS)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a lane of %u threads", n_threads);
+	struct et_lane *lane = allocator->alloc(allocator->self, sizeof(*lane), _Alignof(struct et_lane));
+	if (!lane)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
+	memset(lane, 0, sizeof(*lane));
+	lane->allocator = *allocator;
+	lane->compute = (struct et_compute){
+		.struct_size = sizeof(lane->compute),
+		.self = lane,
+		.parallel_for = parallel_for,
+	};
+	enum xnn_status status = xnn_create_workspace(&lane->workspace);
+	if (status != xnn_status_success) {
+		lane->workspace = NULL;
+		et_xnn_lane_free(lane);
+		return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
+			et_xnn_status_text(status));
+	}
+	if (n_threads > 1) {
+		lane->threads = pthreadpool_create(n_threads);
+		if (!lane->threads) {
+			et_xnn_lane_free(lane);
+			return et_fail(
+				diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);
+		}
+	}
+	*ret_lane = lane;
+	return ET_OK;
+}
+
+void et_xnn_lane_free(struct et_lane *lane)
+{
+	if (!lane)
+		return;
+	if (lane->threads)
+		pthreadpool_destroy(lane->threads);
+	if (lane->workspace)
+		xnn_release_workspace(lane->workspace);
+	struct et_allocator allocator = lane->allocator;
+	allocator.free(allocator.self, lane, sizeof(*lane));
+}

@@ -1,0 +1,172 @@
+/* What only the whole graph shows: whether the nodes fit together.
+ *
+ * The decoder (payload.c) has read values and nodes one by one. Here each node's inputs must have been written
+ * before, its outputs by nobody else, and its datatypes must go together, where XNNPACK would assert instead of
+ * refusing. The arguments of a call are sorted on the way, and each constant learns whether it must stay readable. */
+#include "delegates/xnnpack/kind.h"
+
+static bool is_float(uint8_t type)
+{
+	return type == ET_XNN_FP32 || type == ET_XNN_FP16;
+}
+
+static bool is_activation(uint8_t type)
+{
+	return is_float(type) || type == ET_XNN_QINT8 || type == ET_XNN_QUINT8;
+}
+
+/* Whether the datatypes of a node go together, where XNNPACK would not refuse by itself. */
+static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_kind *kind = node->kind;
+	const struct et_xnn_value *values = payload->values;
+	const struct et_xnn_value *in = &values[node->inputs[0]];
+	const struct et_xnn_value *second = kind->n_inputs > 1 ? &values[node->inputs[1]] : NULL;
+	const struct et_xnn_value *out = &values[node->outputs[0]];
+
+	switch (kind->types) {
+	case ET_XNN_TYPES_CONVERT:
+		return out->type == ET_XNN_QDINT8 ? is_float(in->type)
+						  : is_activation(in->type) && is_activation(out->type);
+	case ET_XNN_TYPES_WEIGHTS: {
+		const struct et_xnn_value *bias =
+			node->inputs[2] != ET_XNN_NONE ? &values[node->inputs[2]] : NULL;
+		bool is_static = second->data && (!bias || bias->data);
+		if (!(is_activation(in->type) || in->type == ET_XNN_QDINT8) || !is_activation(out->type))
+			return false;
+		if (second->type == ET_XNN_QDINT8 || (bias && et_xnn_type_bits(bias->type) < 16))
+			return false;
+		if (kind->infer != et_xnn_infer_fully_connected)
+			return is_static;
+		/* A filter that is computed: floats alone. */
+		if (!is_static && !(is_float(in->type) && second->type == in->type && out->type == in->type &&
+					  (!bias || bias->type == in->type)))
+			return false;
+		return !((node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) && et_xnn_type_bits(second->type) == 4);
+	}
+	case ET_XNN_TYPES_MATMUL:
+		if (in->type == ET_XNN_QDINT8)
+			return second->type == ET_XNN_QCINT8 && second->data && out->type == ET_XNN_FP32;
+		return is_float(in->type) && second->type == in->type && out->type == in->type;
+	default:
+		break;
+	}
+	for (uint32_t i = 0; i < kind->n_inputs; i++) {
+		if (values[node->inputs[i]].type != in->type)
+			return false;
+	}
+	if (out->type != in->type)
+		return false;
+	if (kind->types == ET_XNN_TYPES_SAME)
+		return is_activation(in->type);
+	return kind->types == ET_XNN_TYPES_FP32 ? in->type == ET_XNN_FP32 : is_float(in->type);
+}
+
+/* Whether XNNPACK packs input @slot of the node into the weights cache and can find it there again without
+ * reading it. Depthwise convolutions are packed anew each time; transposed ones and products
+ * have no place in the cache in this version. */
+static bool is_packed_once(
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t slot)
+{
+	if (!node->kind->has_filter || slot == 0)
+		return false;
+	const struct et_xnn_value *values = payload->values;
+	const struct et_xnn_value *filter = &values[node->inputs[1]];
+	if (!filter->data || (node->inputs[2] != ET_XNN_NONE && !values[node->inputs[2]].data))
+		return false;
+	if (node->kind->infer == et_xnn_infer_fully_connected)
+		return !(values[node->inputs[0]].type == ET_XNN_FP32 && filter->type == ET_XNN_FP16);
+	if (node->kind->infer == et_xnn_infer_deconvolution)
+		return false;
+	return !(node->numbers[ET_XNN_GROUP_IN] == 1 && node->numbers[ET_XNN_GROUP_OUT] == 1);
+}
+
+static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, struct et_diag *diag)
+{
+	struct et_xnn_node *node = &payload->nodes[at];
+	const struct et_xnn_kind *kind = node->kind;
+
+	for (uint32_t i = 0; i < kind->n_inputs; i++) {
+		if (node->inputs[i] == ET_XNN_NONE)
+			continue;
+		struct et_xnn_value *value = &payload->values[node->inputs[i]];
+		bool is_there =
+			value->data || value->external == ET_XNN_IS_INPUT || value->producer != ET_XNN_NONE;
+		if (!is_there || value->is_index)
+			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
+				"reads value %u, which nothing has written", value->id);
+		value->n_users++;
+		if (value->data && !is_packed_once(payload, node, i))
+			value->is_kept = true;
+	}
+	for (uint32_t i = 0; i < kind->n_outputs; i++) {
+		struct et_xnn_value *value = &payload->values[node->outputs[i]];
+		if (value->data || value->external == ET_XNN_IS_INPUT || value->producer != ET_XNN_NONE)
+			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
+				"writes value %u, which is written already", value->id);
+		value->producer = at;
+		value->is_index = i == 1; /* only the arg max has two */
+	}
+	if (!types_fit(payload, node))
+		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node, "takes no %s with %s to %s",
+			et_xnn_type_name(payload->values[node->inputs[0]].type),
+			kind->n_inputs > 1 ? et_xnn_type_name(payload->values[node->inputs[1]].type)
+					   : "nothing",
+			et_xnn_type_name(payload->values[node->outputs[0]].type));
+	return ET_OK;
+}
+
+/* Sort the arguments: which value each one is. */
+static enum et_status sort_args(
+	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag)
+{
+	uint32_t *by_arg = ET_POOL_NEW_ARRAY(pool, uint32_t, n_args);
+	if (!by_arg)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to read an XNNPACK payload");
+	for (uint32_t i = 0; i < n_args; i++)
+		by_arg[i] = ET_XNN_NONE;
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		const struct et_xnn_value *value = &payload->values[i];
+		if (!value->external)
+			continue;
+		if (by_arg[value->external_id] != ET_XNN_NONE)
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"XNNPACK payload: two values are argument %u", value->external_id);
+		if (value->external == ET_XNN_IS_OUTPUT && value->producer == ET_XNN_NONE)
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"XNNPACK payload: nothing writes argument %u", value->external_id);
+		by_arg[value->external_id] = i;
+	}
+	/* Inputs before outputs, as the delegate interface says; an argument that nothing uses counts as an
+	 * input, which is read by nobody. */
+	uint32_t n_inputs = 0;
+	payload->first_output = n_args;
+	for (uint32_t i = 0; i < n_args; i++) {
+		bool is_output =
+			by_arg[i] != ET_XNN_NONE && payload->values[by_arg[i]].external == ET_XNN_IS_OUTPUT;
+		if (is_output && payload->first_output == n_args)
+			payload->first_output = i;
+		if (!is_output && payload->first_output < i)
+			return et_fail(diag, ET_E_NOT_SUPPORTED,
+				"XNNPACK payload: argument %u is read or unused, but argument %u before it "
+				"is written",
+				i, payload->first_output);
+		if (!is_output && by_arg[i] != ET_XNN_NONE)
+			by_arg[n_inputs++] = by_arg[i];
+	}
+	payload->inputs = by_arg;
+	payload->n_inputs = n_inputs;
+	payload->outputs = by_arg + payload->first_output;
+	payload->n_outputs = n_args - payload->first_output;
+	payload->n_args = n_args;
+	return ET_OK;
+}
+
+enum et_status et_xnn_payload_check(
+	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	for (uint32_t i = 0; i < payload->n_nodes && status == ET_OK; i++)
+		status = check_node(payload, i, diag);
+	return status == ET_OK ? sort_args(payload, n_args, pool, diag) : status;
+}

@@ -1,0 +1,512 @@
+/* Shapes: what each node makes of its inputs' shapes, and which it must never be given.
+ *
+ * XNNPACK computes shapes as well, but takes much on trust: the channels of a convolution's input, for one,
+ * are those it was created with, whatever the tensor really has. So nothing reaches XNNPACK before it went through
+ * here: the exported shapes when the payload is compiled, and the real ones whenever an argument's shape
+ * changes. A node's function gets the shapes of all values; its inputs' are known, its outputs' it writes. */
+#include "delegates/xnnpack/graph.h"
+
+#include "runtime/base/checked.h"
+
+#include <string.h>
+
+/* Beyond these nothing is honest; they keep products of two far from overflow. */
+#define MAX_ELEMENTS    (UINT64_C(1) << 31)
+#define MAX_INDIRECTION (UINT64_C(1) << 27) /* pointers in a convolution's or pooling's table */
+
+#define INFER(name)                                                              \
+	enum et_status et_xnn_infer_##name(const struct et_xnn_payload *payload, \
+		const struct et_xnn_node *node, struct et_xnn_shape *shapes, struct et_diag *diag)
+
+static uint64_t count(const struct et_xnn_shape *shape)
+{
+	uint64_t n = 1;
+	for (uint32_t i = 0; i < shape->n_dims; i++)
+		n *= shape->dims[i];
+	return n;
+}
+
+static uint64_t count_dims(const size_t *dims, uint32_t n_dims)
+{
+	uint64_t n = 1;
+	for (uint32_t i = 0; i < n_dims; i++)
+		n *= dims[i];
+	return n;
+}
+
+static bool is_sane(const struct et_xnn_shape *shape)
+{
+	uint64_t n = 1;
+	for (uint32_t i = 0; i < shape->n_dims; i++) {
+		if (shape->dims[i] == 0 || shape->dims[i] > MAX_ELEMENTS || n > MAX_ELEMENTS / shape->dims[i])
+			return false;
+		n *= shape->dims[i];
+	}
+	return shape->n_dims <= ET_XNN_MAX_DIMS;
+}
+
+static enum et_status bad_shape(
+	struct et_diag *diag, const struct et_xnn_node *node, const struct et_xnn_shape *shape)
+{
+	char text[128];
+	et_xnn_shape_text(shape, text, sizeof(text));
+	return et_xnn_node_fail(diag, ET_E_INVALID_ARGUMENT, node, "can't take an input of shape %s", text);
+}
+
+/* A filter's, a bias's or a slope's shape is not what the node's parameters say. */
+static enum et_status bad_weights(struct et_diag *diag, const struct et_xnn_node *node, const char *what)
+{
+	return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node, "has a %s of the wrong shape", what);
+}
+
+static bool is_shape(
+	const struct et_xnn_shape *shape, uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	const uint64_t dims[] = { a, b, c, d };
+	if (shape->n_dims != n_dims)
+		return false;
+	for (uint32_t i = 0; i < n_dims; i++) {
+		if (shape->dims[i] != dims[i])
+			return false;
+	}
+	return true;
+}
+
+static bool has_bias(const struct et_xnn_node *node)
+{
+	return node->inputs[2] != ET_XNN_NONE;
+}
+
+INFER(same)
+{
+	shapes[node->outputs[0]] = shapes[node->inputs[0]];
+	return ET_OK;
+}
+
+INFER(convert)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	const struct et_xnn_value *out = &payload->values[node->outputs[0]];
+	if (out->type == ET_XNN_QDINT8 && out->n_row_dims > in->n_dims)
+		return bad_shape(diag, node, in);
+	shapes[node->outputs[0]] = *in;
+	return ET_OK;
+}
+
+INFER(softmax)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	if (in->n_dims == 0)
+		return bad_shape(diag, node, in);
+	shapes[node->outputs[0]] = *in;
+	return ET_OK;
+}
+
+/* Each dimension equal, or 1 in one of them, counted from the last. */
+INFER(binary)
+{
+	const struct et_xnn_shape *a = &shapes[node->inputs[0]], *b = &shapes[node->inputs[1]];
+	struct et_xnn_shape out = { .n_dims = a->n_dims > b->n_dims ? a->n_dims : b->n_dims };
+	for (uint32_t i = 1; i <= out.n_dims; i++) {
+		size_t of_a = i <= a->n_dims ? a->dims[a->n_dims - i] : 1;
+		size_t of_b = i <= b->n_dims ? b->dims[b->n_dims - i] : 1;
+		if (of_a != of_b && of_a != 1 && of_b != 1)
+			return bad_shape(diag, node, b);
+		out.dims[out.n_dims - i] = of_a > of_b ? of_a : of_b;
+	}
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+INFER(fully_connected)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]], *filter = &shapes[node->inputs[1]];
+	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
+	if (filter->n_dims != 2)
+		return bad_weights(diag, node, "filter");
+	size_t n_in = filter->dims[is_transposed ? 0 : 1];
+	size_t n_out = filter->dims[is_transposed ? 1 : 0];
+	if (has_bias(node) && !is_shape(&shapes[node->inputs[2]], 1, n_out, 0, 0, 0))
+		return bad_weights(diag, node, "bias");
+	struct et_xnn_shape out = *in;
+	if (node->flags & XNN_FLAG_TENSORFLOW_RESHAPE_2D) {
+		if (count(in) % n_in != 0)
+			return bad_shape(diag, node, in);
+		out.n_dims = 2;
+		out.dims[0] = count(in) / n_in;
+	} else if (in->n_dims == 0 || in->dims[in->n_dims - 1] != n_in) {
+		return bad_shape(diag, node, in);
+	}
+	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
+	if (value->type == ET_XNN_QDINT8 &&
+		count_dims(in->dims + in->n_dims - value->n_row_dims, value->n_row_dims) != n_in)
+		return bad_shape(diag, node, in); /* one scale a row */
+	out.dims[out.n_dims - 1] = n_out;
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* --- windows that slide over [batch, height, width, channels] --------------------------------------- */
+
+/* Positions along one axis; 0 if the window does not fit or the parameters are nonsense. */
+static uint64_t window_positions(
+	uint64_t size, uint64_t before, uint64_t after, uint64_t kernel, uint64_t stride, uint64_t dilation)
+{
+	if (size > MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
+		return 0;
+	uint64_t padded = size + before + after;      /* at most 2^31 + 2 * 2^32 */
+	uint64_t reach = (kernel - 1) * dilation + 1; /* below 2^64 */
+	return padded < reach ? 0 : (padded - reach) / stride + 1;
+}
+
+static enum et_status slide(const struct et_xnn_node *node, const struct et_xnn_shape *in,
+	uint64_t n_channels, struct et_xnn_shape *ret_out, struct et_diag *diag)
+{
+	const uint32_t *n = node->numbers;
+	uint64_t height = window_positions(in->dims[1], n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_BOTTOM],
+		n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H], n[ET_XNN_DILATION_H]);
+	uint64_t width = window_positions(in->dims[2], n[ET_XNN_PAD_LEFT], n[ET_XNN_PAD_RIGHT],
+		n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_W]);
+	if (height == 0 || width == 0)
+		return bad_shape(diag, node, in);
+	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], height, width, n_channels } };
+	uint64_t kernel = (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
+	if (!is_sane(&out) || kernel > MAX_INDIRECTION / (height * width))
+		return bad_shape(diag, node, in);
+	*ret_out = out;
+	return ET_OK;
+}
+
+/* Channels, groups and the shapes of the filter and the bias. @ret_in, @ret_out: channels in all. */
+static enum et_status check_groups(const struct et_xnn_node *node, const struct et_xnn_shape *shapes,
+	bool is_depthwise, uint64_t *ret_in, uint64_t *ret_out, struct et_diag *diag)
+{
+	const uint32_t *n = node->numbers;
+	uint64_t group_in = n[ET_XNN_GROUP_IN], group_out = n[ET_XNN_GROUP_OUT], groups = n[ET_XNN_GROUPS];
+	if (group_in == 0 || group_out == 0 || groups == 0 || group_in > MAX_ELEMENTS ||
+		group_out > MAX_ELEMENTS || groups > MAX_ELEMENTS || groups * group_in > MAX_ELEMENTS ||
+		groups * group_out > MAX_ELEMENTS || (is_depthwise && group_in != 1))
+		return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
+			"has %u groups of %u input and %u output channels", n[ET_XNN_GROUPS],
+			n[ET_XNN_GROUP_IN], n[ET_XNN_GROUP_OUT]);
+	uint64_t out = groups * group_out;
+	const struct et_xnn_shape *filter = &shapes[node->inputs[1]];
+	uint64_t height = n[ET_XNN_KERNEL_H], width = n[ET_XNN_KERNEL_W];
+	bool fits = is_depthwise ? is_shape(filter, 4, 1, height, width, out)
+				 : is_shape(filter, 4, out, height, width, group_in);
+	if (!fits)
+		return bad_weights(diag, node, "filter");
+	if (has_bias(node) && !is_shape(&shapes[node->inputs[2]], 1, out, 0, 0, 0))
+		return bad_weights(diag, node, "bias");
+	*ret_in = groups * group_in;
+	*ret_out = out;
+	return ET_OK;
+}
+
+static enum et_status infer_convolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	struct et_xnn_shape *shapes, bool is_depthwise, struct et_diag *diag)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
+	uint64_t n_in, n_out;
+	enum et_status status = check_groups(node, shapes, is_depthwise, &n_in, &n_out, diag);
+	if (status != ET_OK)
+		return status;
+	if (in->n_dims != 4 || in->dims[3] != n_in ||
+		(value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
+		return bad_shape(diag, node, in);
+	return slide(node, in, n_out, &shapes[node->outputs[0]], diag);
+}
+
+INFER(convolution)
+{
+	return infer_convolution(payload, node, shapes, false, diag);
+}
+
+INFER(depthwise)
+{
+	return infer_convolution(payload, node, shapes, true, diag);
+}
+
+INFER(deconvolution)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
+	const uint32_t *n = node->numbers;
+	uint64_t n_in, n_out;
+	enum et_status status = check_groups(node, shapes, false, &n_in, &n_out, diag);
+	if (status != ET_OK)
+		return status;
+	if (in->n_dims != 4 || in->dims[3] != n_in ||
+		(value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
+		return bad_shape(diag, node, in);
+	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], 0, 0, n_out } };
+	for (uint32_t axis = 0; axis < 2; axis++) {
+		uint64_t kernel = n[ET_XNN_KERNEL_H + axis], stride = n[ET_XNN_STRIDE_H + axis];
+		uint64_t dilation = n[ET_XNN_DILATION_H + axis], adjust = n[ET_XNN_ADJUST_H + axis];
+		uint64_t padding = axis == 0 ? (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM]
+					     : (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT];
+		/* Small enough that no sum below can overflow. */
+		if (kernel == 0 || stride == 0 || dilation == 0 || kernel > UINT16_MAX ||
+			stride > UINT16_MAX || dilation > UINT16_MAX || adjust >= stride)
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"has kernel %u, stride %u, dilation %u, adjustment %u", (unsigned)kernel,
+				(unsigned)stride, (unsigned)dilation, (unsigned)adjust);
+		uint64_t whole = stride * (in->dims[1 + axis] - 1) + adjust + (kernel - 1) * dilation + 1;
+		if (whole <= padding)
+			return bad_shape(diag, node, in);
+		out.dims[1 + axis] = whole - padding;
+	}
+	uint64_t kernel = (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
+	if (!is_sane(&out) || kernel > MAX_INDIRECTION / (out.dims[1] * out.dims[2]))
+		return bad_shape(diag, node, in);
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* The average's window has no dilation; the file says 0 or 1 there. */
+INFER(pooling)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	struct et_xnn_node copy = *node;
+	uint32_t *n = copy.numbers;
+	if (node->kind->define == et_xnn_define_average_pooling)
+		n[ET_XNN_DILATION_H] = n[ET_XNN_DILATION_W] = 1;
+	if (in->n_dims != 4)
+		return bad_shape(diag, node, in);
+	/* No window may lie wholly in the padding: its average or maximum would be of nothing. */
+	for (uint32_t axis = 0; axis < 2; axis++) {
+		uint64_t kernel = n[ET_XNN_KERNEL_H + axis];
+		uint32_t before = n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT];
+		uint32_t after = n[axis == 0 ? ET_XNN_PAD_BOTTOM : ET_XNN_PAD_RIGHT];
+		if (before >= kernel || after >= kernel)
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"has a window of %u with a padding of %u and %u", (unsigned)kernel, before,
+				after);
+	}
+	return slide(&copy, in, in->dims[3], &shapes[node->outputs[0]], diag);
+}
+
+/* XNNPACK does not tell the shape of the indexes: they keep the one they were declared with. */
+INFER(argmax)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	const uint32_t *n = node->numbers;
+	if (in->n_dims != 4)
+		return bad_shape(diag, node, in);
+	uint64_t padding =
+		(uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_PAD_LEFT];
+	uint64_t height = n[ET_XNN_KERNEL_H], width = n[ET_XNN_KERNEL_W];
+	if (height == 0 || width == 0 || padding != 0 || in->dims[1] % height != 0 ||
+		in->dims[2] % width != 0)
+		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+			"with padding, or windows that do not tile its input, is not supported");
+	struct et_xnn_shape out = { .n_dims = 4,
+		.dims = { in->dims[0], in->dims[1] / height, in->dims[2] / width, in->dims[3] } };
+	const struct et_xnn_shape *declared = &payload->values[node->outputs[1]].shape;
+	if (!is_shape(declared, 4, out.dims[0], out.dims[1], out.dims[2], out.dims[3]))
+		return bad_shape(diag, node, in);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct et_xnn_value *value = &payload->values[node->outputs[i]];
+		if (value->n_users == 0 && !value->external)
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"with an output that nothing uses is not supported");
+	}
+	shapes[node->outputs[0]] = shapes[node->outputs[1]] = out;
+	return ET_OK;
+}
+
+INFER(global_pooling)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	if (in->n_dims != 4)
+		return bad_shape(diag, node, in);
+	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], 1, 1, in->dims[3] } };
+	if (!(node->flags & XNN_FLAG_KEEP_DIMS)) {
+		out.n_dims = 2;
+		out.dims[1] = in->dims[3];
+	}
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+INFER(resize)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	uint64_t height = node->numbers[ET_XNN_NEW_H], width = node->numbers[ET_XNN_NEW_W];
+	if (in->n_dims != 4 || height == 0 || width == 0 || height > MAX_INDIRECTION / 4 / width)
+		return bad_shape(diag, node, in);
+	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], height, width, in->dims[3] } };
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* --- moving things about ---------------------------------------------------------------------------- */
+
+INFER(transpose)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	struct et_xnn_shape out = { .n_dims = in->n_dims };
+	uint32_t seen = 0;
+	if (node->n_list[0] != in->n_dims || in->n_dims == 0)
+		return bad_shape(diag, node, in);
+	for (uint32_t i = 0; i < in->n_dims; i++) {
+		uint32_t from = node->list[0][i];
+		if (from >= in->n_dims || (seen & 1u << from))
+			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node, "has no permutation");
+		seen |= 1u << from;
+		out.dims[i] = in->dims[from];
+	}
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* One new dimension may be 0: it takes what remains. */
+INFER(reshape)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	struct et_xnn_shape out = { .n_dims = node->n_list[0] };
+	uint32_t open = ET_XNN_NONE;
+	uint64_t n = 1, total = count(in);
+	for (uint32_t i = 0; i < out.n_dims; i++) {
+		out.dims[i] = node->list[0][i];
+		if (out.dims[i] == 0) {
+			if (open != ET_XNN_NONE)
+				return et_xnn_node_fail(
+					diag, ET_E_INVALID_PROGRAM, node, "leaves two dimensions open");
+			open = i;
+			continue;
+		}
+		if (out.dims[i] > total || n * out.dims[i] > total)
+			return bad_shape(diag, node, in);
+		n *= out.dims[i];
+	}
+	if (open != ET_XNN_NONE && total % n == 0)
+		out.dims[open] = total / n;
+	else if (n != total)
+		return bad_shape(diag, node, in);
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* A size of 0 is all of the dimension. */
+INFER(slice)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	struct et_xnn_shape out = { .n_dims = in->n_dims };
+	if (in->n_dims == 0 || node->n_list[0] != in->n_dims || node->n_list[1] != in->n_dims)
+		return bad_shape(diag, node, in);
+	for (uint32_t i = 0; i < in->n_dims; i++) {
+		uint32_t offset = node->list[0][i], size = node->list[1][i];
+		if (size == 0 ? offset != 0 : !et_in_range(offset, size, in->dims[i]))
+			return bad_shape(diag, node, in);
+		out.dims[i] = size == 0 ? in->dims[i] : size;
+	}
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+INFER(pad)
+{
+	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
+	struct et_xnn_shape out = { .n_dims = in->n_dims };
+	if (in->n_dims == 0 || node->n_list[0] != in->n_dims || node->n_list[1] != in->n_dims)
+		return bad_shape(diag, node, in);
+	for (uint32_t i = 0; i < in->n_dims; i++)
+		out.dims[i] = in->dims[i] + node->list[0][i] + node->list[1][i];
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* The axis may be negative, as two's complement. */
+uint32_t et_xnn_axis(const struct et_xnn_node *node, uint32_t n_dims)
+{
+	uint32_t axis = node->numbers[ET_XNN_AXIS];
+	return axis > INT32_MAX ? axis + n_dims : axis;
+}
+
+INFER(concatenate)
+{
+	struct et_xnn_shape out = shapes[node->inputs[0]];
+	uint32_t axis = et_xnn_axis(node, out.n_dims);
+	if (axis >= out.n_dims)
+		return bad_shape(diag, node, &out);
+	for (uint32_t i = 1; i < node->kind->n_inputs; i++) {
+		const struct et_xnn_shape *in = &shapes[node->inputs[i]];
+		if (in->n_dims != out.n_dims)
+			return bad_shape(diag, node, in);
+		for (uint32_t j = 0; j < out.n_dims; j++) {
+			if (j != axis && in->dims[j] != out.dims[j])
+				return bad_shape(diag, node, in);
+		}
+		out.dims[axis] += in->dims[axis];
+	}
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+INFER(matmul)
+{
+	const struct et_xnn_shape *a = &shapes[node->inputs[0]], *b = &shapes[node->inputs[1]];
+	if (a->n_dims < 2)
+		return bad_shape(diag, node, a);
+	if (b->n_dims < 2)
+		return bad_shape(diag, node, b);
+	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_B;
+	size_t inner = a->dims[a->n_dims - 1];
+	if (b->dims[b->n_dims - (is_transposed ? 1 : 2)] != inner)
+		return bad_shape(diag, node, b);
+	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
+	/* One scale a row of a, one a column of b: several matrices in b would need more scales than it has. */
+	if (value->type == ET_XNN_QDINT8 &&
+		(value->n_row_dims != 1 || count_dims(b->dims, b->n_dims - 2) != 1 ||
+			payload->values[node->inputs[1]].channel_dim != b->n_dims - (is_transposed ? 2 : 1)))
+		return bad_shape(diag, node, b);
+	struct et_xnn_shape out = { .n_dims = a->n_dims > b->n_dims ? a->n_dims : b->n_dims };
+	for (uint32_t i = 3; i <= out.n_dims; i++) {
+		size_t of_a = i <= a->n_dims ? a->dims[a->n_dims - i] : 1;
+		size_t of_b = i <= b->n_dims ? b->dims[b->n_dims - i] : 1;
+		if (of_a != of_b && of_a != 1 && of_b != 1)
+			return bad_shape(diag, node, b);
+		out.dims[out.n_dims - i] = of_a > of_b ? of_a : of_b;
+	}
+	out.dims[out.n_dims - 2] = a->dims[a->n_dims - 2];
+	out.dims[out.n_dims - 1] = b->dims[b->n_dims - (is_transposed ? 2 : 1)];
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
+}
+
+/* --- the whole graph ---------------------------------------------------------------------------------- */
+
+void et_xnn_shape_text(const struct et_xnn_shape *shape, char *ret_text, size_t n)
+{
+	size_t at = 0;
+	at += (size_t)snprintf(ret_text, n, "[");
+	for (uint32_t i = 0; i < shape->n_dims && at < n; i++)
+		at += (size_t)snprintf(ret_text + at, n - at, i == 0 ? "%zu" : ",%zu", shape->dims[i]);
+	if (at < n)
+		snprintf(ret_text + at, n - at, "]");
+}
+
+enum et_status et_xnn_infer_shapes(
+	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		const struct et_xnn_value *value = &payload->values[i];
+		if (value->data)
+			shapes[i] = value->shape;
+		if ((value->data || value->external == ET_XNN_IS_INPUT) && !is_sane(&shapes[i]))
+			return et_fail(diag, ET_E_INVALID_ARGUMENT,
+				"XNNPACK value %u is empty or absurdly large", value->id);
+	}
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		enum et_status status = node->kind->infer(payload, node, shapes, diag);
+		if (status != ET_OK)
+			return status;
+		if (!is_sane(&shapes[node->outputs[0]]))
+			return et_xnn_node_fail(
+				diag, ET_E_INVALID_ARGUMENT, node, "makes an absurdly large output");
+	}
+	return ET_OK;
+}

@@ -1,0 +1,42 @@
+/* Packed weights: made once for a Program, shared by all of its payloads, lanes and contexts.
+ *
+ * Also keeps what must stay readable while there are contexts. One object a Program; reference-counted by the
+ * backend. Any thread. */
+#ifndef DELEGATES_XNNPACK_WEIGHTS_H
+#define DELEGATES_XNNPACK_WEIGHTS_H
+
+#include "runtime/base/alloc.h"
+
+#include <stdbool.h>
+#include <xnnpack.h>
+
+struct et_xnn_weights;
+
+/* NULL if there is no memory. */
+struct et_xnn_weights *et_xnn_weights_new(const struct et_allocator *allocator);
+/* No runtime may use it any more. NULL is fine; returns NULL. */
+struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights);
+/* For xnn_create_runtime_v4; lives as long as @weights. */
+xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
+
+/* Declare that @kernel with @bias (may be NULL) is packed in the way that @signature tells, all bytes of it.
+ * XNNPACK's key is the two pointers and a weak seed; it does not say which quantization was packed along, nor what
+ * shape the filter had. So a pair of pointers may be packed in one way only: false in *@ret_fits says that it is
+ * taken by another, and the caller takes a copy of the kernel, which is another pointer.
+ * False if there is no memory. */
+bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel, const void *bias,
+	const void *signature, size_t n_signature, bool *ret_fits);
+
+/* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind. @is_shared: the same
+ * source gives the same copy. NULL if there is no memory. */
+const void *et_xnn_weights_copy(
+	struct et_xnn_weights *weights, const void *bytes, size_t n_bytes, bool is_shared);
+
+struct et_xnn_weights_stats {
+	size_t n_bytes;    /* kept, packed and copied */
+	size_t n_packed;   /* packed arrays kept */
+	size_t n_packings; /* times that XNNPACK packed something, kept or not */
+};
+void et_xnn_weights_stats(struct et_xnn_weights *weights, struct et_xnn_weights_stats *ret_stats);
+
+#endif
