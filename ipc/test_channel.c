@@ -128,6 +128,8 @@ static void truncation_breaks_it(void **state)
 
 static void too_many_descriptors_break_it(void **state)
 {
+	if (getenv("INFERD_EMULATED"))
+		skip(); /* qemu's user mode has room for more descriptors than it was given, and hides MSG_CTRUNC */
 	peer_send("x", 1, 17);
 	assert_receives(INF_CHANNEL_E_BROKEN);
 	peer_send("x", 1, 253);
