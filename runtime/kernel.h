@@ -7,14 +7,17 @@
  *
  * Signature: one letter an argument, in schema order, '>' before the outputs:
  *     T tensor            L tensor list       S number (Int, Double or Bool)
- *     t tensor or None    l list of tensors or None
+ *     t tensor or None    l list whose items are tensors or None (None: an EValue with that tag)
  *     I int               V int list          s, i, v, d, f, b, c: the same, or None
  *     D double            F double list       N a number written by the kernel (only after '>')
  *     B bool              C string            X anything
- * In front of a letter: '=' the argument is written, all of it; '&' it is read and then written.
+ * In front of a letter: '=' the argument is written, all of it; '&' it is read and then written;
+ * '*' (on an output T) the kernel points its data at the memory of the first argument, a view.
+ * Every other tensor that is passed has memory behind it unless it has no elements.
  * After the outputs a program repeats them as return values; those are neither checked nor passed.
  *     aten::add.out     "TTS>T"        aten::copy_       "=TTB"
  *     aten::topk.values "TIIBB>TT"     executorch_prim::add.Scalar "SS>N"
+ *     executorch_prim::et_view.default "TV>*T"
  * The data flow analysis that finds a Method's state reads from here what is read and what is written. */
 #ifndef RUNTIME_KERNEL_H
 #define RUNTIME_KERNEL_H
@@ -60,7 +63,9 @@ struct et_kernel_arg {
 	char letter;
 	bool is_read;
 	bool is_written;
+	bool is_view; /* '*' */
 };
+enum { ET_KERNEL_MAX_ARGS = 64 };
 /* Decode a signature into @ret_args (room for @max); the number of arguments, or -1 if it is malformed. */
 int et_kernel_signature(const char *signature, struct et_kernel_arg *ret_args, size_t max);
 /* Whether an EValue of @tag may stand where the signature has @letter. */

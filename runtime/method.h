@@ -22,11 +22,13 @@ struct et_method;
 /* Takes a reference on @plan. State starts as the program says: initial values, else zeros. Any thread. */
 enum et_status et_method_new(struct et_method **ret_method, struct et_plan *plan,
 	const struct et_allocator *allocator, struct et_diag *diag);
-/* No run may be using it. NULL is fine; returns NULL. */
+/* No run may be using it. On the thread of the slot that ran it if the Plan has a stateful delegate, and before
+ * that slot is released. NULL is fine; returns NULL. */
 struct et_method *et_method_free(struct et_method *method);
 /* Back to the initial state; also ends STATE_LOST. No run may be using it. */
 void et_method_reset(struct et_method *method);
-/* A run of a stateful Method was cut short: runs answer ET_E_STATE_LOST until it is reset. */
+/* A run of a stateful Method was cut short and its state could not be rolled back (it is larger than 64 KiB, or
+ * a delegate holds part of it): runs answer ET_E_STATE_LOST until it is reset. */
 bool et_method_is_lost(const struct et_method *method);
 struct et_plan *et_method_plan(const struct et_method *method);
 
@@ -84,6 +86,8 @@ struct et_worker_env {
 	void *yield_self;
 };
 
+struct et_plan_context;
+
 struct et_run {
 	struct et_method *method;
 	struct et_frame *frame;
@@ -100,7 +104,7 @@ struct et_run {
 	struct et_diag diag;     /* why it failed */
 	uint32_t pc;             /* next instruction */
 	uint32_t n_executed;     /* instructions so far: a bound against programs that loop for ever */
-	struct et_context *pending;
+	struct et_plan_context *pending; /* what an asynchronous delegate works on */
 };
 
 /* Bind everything and put the program counter at the start. @run's first block of members is the caller's
@@ -113,8 +117,11 @@ enum et_status et_run_begin(struct et_run *run);
 enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env);
 /* A pending delegate call ended with @status. On whichever thread will advance next. */
 void et_run_resume(struct et_run *run, enum et_status status, const char *reason);
-/* Hand the outputs over, keep the state, let the frame go. Returns the run's final status: ET_OK, or why it
- * failed (outputs are then undefined, and a stateful Method is lost). */
+/* Cancel, and ask a pending delegate to end early; its completion still comes. Any thread, but not while another
+ * may be in et_run_resume or et_run_end of this run. */
+void et_run_cancel(struct et_run *run);
+/* Not while a delegate is pending. Hand the outputs over, keep the state, let the frame go. Returns the run's final status: ET_OK, or why it
+ * failed (outputs are then undefined, and a stateful Method is rolled back or lost). */
 enum et_status et_run_end(struct et_run *run);
 /* The tensor of output @index, between ET_STOP_DONE and the frame's next use. NULL if it is not a tensor. */
 const struct et_tensor *et_run_output(const struct et_run *run, uint32_t index);

@@ -38,6 +38,10 @@ struct et_queue_id {
 	uint32_t device;
 };
 
+/* The queue of device @device of backend @backend. Every CPU device is cpu 0; GPUs and NPUs are numbered through
+ * all backends in the registry's order. */
+struct et_queue_id et_registry_queue(const struct et_registry *registry, size_t backend, uint32_t device);
+
 /* Make @method (NULL: the only one, or "forward") of @program ready. @n_slots: how many lanes a worker pool
  * has; each gets its own contexts (see et_plan_prepare). Takes a reference on @program. Any thread; slow.
  * Answers: ET_E_NOT_FOUND (no such method), ET_E_OPERATOR_MISSING (@diag lists them), ET_E_BACKEND_MISSING

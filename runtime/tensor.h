@@ -114,8 +114,8 @@ struct et_evalue;
 struct et_list {
 	uint32_t n;
 	union {
-		struct et_evalue *
-			*values;       /* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: slots of the table */
+		struct et_evalue **
+			values; /* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: slots of the table, never NULL */
 		const double *doubles; /* DOUBLE_LIST */
 		const uint8_t *bools;  /* BOOL_LIST, 0 or 1 */
 		const char *chars;     /* STRING, NUL-terminated too */
