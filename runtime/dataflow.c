@@ -1,0 +1,377 @@
+/* Which values may be read before anything wrote them in this run: the state of a Method.
+ *
+ * A forward analysis over all instructions. The fact it carries is a set of bits, "certainly written since the
+ * run began", which grows along straight lines and is intersected where paths meet. There is
+ *   - one bit a segment of planned memory, the arenas being cut at every planned tensor's start and end, so
+ *     that what one tensor wrote counts for another that lies in the same place;
+ *   - one bit a slot, for everything whose extent is not known beforehand: scalars, dynamic tensors, tensors
+ *     that a move may rebind, views, and tensors without planned memory.
+ * Bits are never taken away again but by a move, whose target becomes as written as its source.
+ *
+ * Sets are kept only where a jump lands. A program made to be expensive (too many jumps times bits, or too
+ * many sweeps before nothing changes) is not refused: at its joins only what held at entry counts as written,
+ * which is always true and at worst calls more of it state. In doubt, stateful. */
+#include "runtime/base/checked.h"
+#include "runtime/plan_impl.h"
+
+#include <string.h>
+
+enum { MAX_SET_BYTES = 32 << 20, MAX_SWEEPS = 64, WORD_BITS = 64 };
+
+/* The tensors of each arena by where they begin; segment numbers of those that have them. */
+struct range {
+	uint32_t first, n; /* segments */
+};
+
+struct join {
+	uint64_t *set; /* NULL: only what held at entry */
+	bool is_reached;
+};
+
+struct flow {
+	struct et_plan *plan;
+	struct et_pool pool;
+	struct range *ranges; /* one a slot; n = 0 where the slot has a bit of its own */
+	uint32_t n_segments;
+	size_t n_words;
+	uint64_t *entry, *now;
+	uint32_t *join_of; /* one an instruction, and one for the end */
+	struct join *joins;
+	uint32_t n_joins;
+	bool is_final; /* the facts are stable: mark what is state */
+	bool is_coarse;
+};
+
+/* --- bits ------------------------------------------------------------------------------------------------ */
+
+static uint64_t mask_of(size_t from, size_t to)
+{
+	uint64_t mask = ~UINT64_C(0) << from;
+	return to == WORD_BITS ? mask : mask & ((UINT64_C(1) << to) - 1);
+}
+
+static void bits_set(uint64_t *set, size_t first, size_t n)
+{
+	while (n) {
+		size_t at = first % WORD_BITS;
+		size_t take = n < WORD_BITS - at ? n : WORD_BITS - at;
+		set[first / WORD_BITS] |= mask_of(at, at + take);
+		first += take;
+		n -= take;
+	}
+}
+
+static bool bits_all(const uint64_t *set, size_t first, size_t n)
+{
+	while (n) {
+		size_t at = first % WORD_BITS;
+		size_t take = n < WORD_BITS - at ? n : WORD_BITS - at;
+		uint64_t mask = mask_of(at, at + take);
+		if ((set[first / WORD_BITS] & mask) != mask)
+			return false;
+		first += take;
+		n -= take;
+	}
+	return true;
+}
+
+static size_t own_bit(const struct flow *flow, uint32_t slot)
+{
+	return (size_t)flow->n_segments + slot;
+}
+
+/* --- segments -------------------------------------------------------------------------------------------- */
+
+static bool is_planned(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_value_spec *value = &plan->spec->values[slot];
+	return value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_PLANNED;
+}
+
+static bool has_segments(const struct et_plan *plan, uint32_t slot)
+{
+	return is_planned(plan, slot) && plan->spec->values[slot].tensor->dynamism == ET_STATIC &&
+	       !plan->values[slot].is_moved && !plan->values[slot].is_view;
+}
+
+static uint32_t find_cut(const struct et_sort_item *cuts, size_t n, uint64_t key)
+{
+	size_t low = 0, high = n;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (cuts[middle].key < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return (uint32_t)low;
+}
+
+static bool cut_arenas(struct flow *flow)
+{
+	const struct et_method_spec *spec = flow->plan->spec;
+	flow->ranges = ET_POOL_NEW_ARRAY(&flow->pool, struct range, spec->n_values);
+	struct et_sort_item *cuts =
+		ET_POOL_NEW_ARRAY(&flow->pool, struct et_sort_item, 2 * (size_t)spec->n_values);
+	if (!flow->ranges || !cuts)
+		return false;
+	for (uint32_t arena = 0; arena < spec->n_arenas; arena++) {
+		size_t n = 0, n_cuts = 0;
+		for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+			const struct et_tensor_spec *tensor = spec->values[slot].tensor;
+			if (!has_segments(flow->plan, slot) || tensor->arena != arena)
+				continue;
+			cuts[n++].key = tensor->offset;
+			cuts[n++].key = tensor->offset + tensor->n_bytes;
+		}
+		if (!n)
+			continue;
+		et_sort(cuts, n);
+		for (size_t i = 0; i < n; i++)
+			if (!n_cuts || cuts[n_cuts - 1].key != cuts[i].key)
+				cuts[n_cuts++] = cuts[i];
+		for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+			const struct et_tensor_spec *tensor = spec->values[slot].tensor;
+			if (!has_segments(flow->plan, slot) || tensor->arena != arena)
+				continue;
+			uint32_t from = find_cut(cuts, n_cuts, tensor->offset);
+			uint32_t to = find_cut(cuts, n_cuts, tensor->offset + tensor->n_bytes);
+			flow->ranges[slot] = (struct range){ flow->n_segments + from, to - from };
+		}
+		flow->n_segments += (uint32_t)n_cuts;
+	}
+	return true;
+}
+
+/* --- facts ------------------------------------------------------------------------------------------------ */
+
+static bool is_written(const struct flow *flow, uint32_t slot)
+{
+	const struct range *range = &flow->ranges[slot];
+	if (range->n)
+		return bits_all(flow->now, range->first, range->n);
+	return bits_all(flow->now, own_bit(flow, slot), 1);
+}
+
+static void set_written(struct flow *flow, uint64_t *set, uint32_t slot)
+{
+	const struct range *range = &flow->ranges[slot];
+	bits_set(set, range->first, range->n);
+	bits_set(set, own_bit(flow, slot), 1);
+}
+
+static void on_read(void *arg, uint32_t slot, unsigned access)
+{
+	struct flow *flow = arg;
+	(void)access;
+	if (flow->is_final && !flow->plan->values[slot].is_state && !is_written(flow, slot))
+		flow->plan->values[slot].is_state = true;
+}
+
+static void on_write(void *arg, uint32_t slot, unsigned access)
+{
+	struct flow *flow = arg;
+	(void)access;
+	set_written(flow, flow->now, slot);
+}
+
+static void move(struct flow *flow, uint32_t from, uint32_t to)
+{
+	if (from == to)
+		return;
+	if (flow->plan->spec->values[from].tag != ET_TAG_TENSOR) {
+		on_read(flow, from, ET_ACCESS_READ);
+		set_written(flow, flow->now, to);
+		return;
+	}
+	size_t bit = own_bit(flow, to); /* a move's target never has segments */
+	if (is_written(flow, from))
+		bits_set(flow->now, bit, 1);
+	else
+		flow->now[bit / WORD_BITS] &= ~(UINT64_C(1) << bit % WORD_BITS);
+}
+
+static void make_entry(struct flow *flow)
+{
+	const struct et_plan *plan = flow->plan;
+	for (uint32_t slot = 0; slot < plan->spec->n_values; slot++) {
+		const struct et_value_spec *value = &plan->spec->values[slot];
+		const struct et_plan_value *facts = &plan->values[slot];
+		bool holds = facts->is_input;
+		if (value->tag == ET_TAG_TENSOR)
+			holds |=
+				value->tensor->storage == ET_STORAGE_CONSTANT ||
+				(value->tensor->n_bytes == 0 && value->tensor->storage == ET_STORAGE_PLANNED);
+		else
+			holds |= !facts->is_written; /* keeps the value it was exported with */
+		if (holds)
+			set_written(flow, flow->entry, slot);
+	}
+}
+
+/* --- paths ------------------------------------------------------------------------------------------------- */
+
+static bool find_joins(struct flow *flow)
+{
+	const struct et_plan *plan = flow->plan;
+	uint32_t n = plan->spec->n_instructions;
+	flow->join_of = ET_POOL_NEW_ARRAY(&flow->pool, uint32_t, (size_t)n + 1);
+	if (!flow->join_of)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (plan->instructions[i].op == ET_OP_JUMP_FALSE)
+			flow->join_of[plan->instructions[i].index] = 1;
+	for (uint32_t i = 0; i <= n; i++)
+		if (flow->join_of[i])
+			flow->join_of[i] = ++flow->n_joins;
+	flow->joins = ET_POOL_NEW_ARRAY(&flow->pool, struct join, (size_t)flow->n_joins + 1);
+	if (!flow->joins)
+		return false;
+	flow->is_coarse = flow->n_joins && flow->n_words > MAX_SET_BYTES / sizeof(uint64_t) / flow->n_joins;
+	for (uint32_t j = 1; j <= flow->n_joins && !flow->is_coarse; j++) {
+		flow->joins[j].set = ET_POOL_NEW_ARRAY(&flow->pool, uint64_t, flow->n_words);
+		if (!flow->joins[j].set)
+			return false;
+	}
+	return true;
+}
+
+/* What holds now also comes in at @join. True if that changed what is known there. */
+static bool arrive(struct flow *flow, struct join *join)
+{
+	bool changed = !join->is_reached;
+	if (flow->is_coarse) {
+		join->is_reached = true;
+		return changed;
+	}
+	if (changed) {
+		memcpy(join->set, flow->now, flow->n_words * sizeof(uint64_t));
+		join->is_reached = true;
+		return true;
+	}
+	for (size_t w = 0; w < flow->n_words; w++) {
+		uint64_t both = join->set[w] & flow->now[w];
+		changed |= both != join->set[w];
+		join->set[w] = both;
+	}
+	return changed;
+}
+
+/* 1 or 0 where the condition is a Bool that nothing ever writes, else -1. */
+static int fixed_condition(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_value_spec *value = &plan->spec->values[slot];
+	if (value->tag != ET_TAG_BOOL || plan->values[slot].is_written || plan->values[slot].is_input)
+		return -1;
+	return value->b;
+}
+
+/* Once through all instructions; true if a join that lies behind learned something. */
+static bool sweep(struct flow *flow)
+{
+	const struct et_plan *plan = flow->plan;
+	uint32_t n = plan->spec->n_instructions;
+	bool is_alive = true, again = false;
+	memcpy(flow->now, flow->entry, flow->n_words * sizeof(uint64_t));
+	for (uint32_t i = 0; i <= n; i++) {
+		struct join *join = flow->join_of[i] ? &flow->joins[flow->join_of[i]] : NULL;
+		if (join) {
+			if (is_alive)
+				arrive(flow, join);
+			is_alive = join->is_reached;
+			memcpy(flow->now, flow->is_coarse ? flow->entry : join->set,
+				flow->n_words * sizeof(uint64_t));
+		}
+		if (i == n || !is_alive)
+			continue;
+		const struct et_plan_instruction *instruction = &plan->instructions[i];
+		const uint32_t *slots = &plan->args[instruction->first_arg];
+		switch (instruction->op) {
+		case ET_OP_MOVE:
+			move(flow, slots[0], slots[1]);
+			break;
+		case ET_OP_JUMP_FALSE: {
+			int condition = fixed_condition(plan, slots[0]);
+			on_read(flow, slots[0], ET_ACCESS_READ);
+			if (condition != 1)
+				again |= arrive(flow, &flow->joins[flow->join_of[instruction->index]]) &&
+					 instruction->index <= i;
+			is_alive = condition != 0;
+			break;
+		}
+		case ET_OP_KERNEL:
+		case ET_OP_DELEGATE:
+			et_plan_visit(plan, instruction, ET_ACCESS_READ, on_read, flow);
+			et_plan_visit(plan, instruction, ET_ACCESS_WRITE, on_write, flow);
+			break;
+		default:
+			break;
+		}
+	}
+	if (flow->is_final && is_alive)
+		for (uint32_t i = 0; i < plan->spec->n_outputs; i++)
+			on_read(flow, plan->spec->outputs[i], ET_ACCESS_READ);
+	return again;
+}
+
+static bool analyse(struct flow *flow)
+{
+	struct et_plan *plan = flow->plan;
+	if (!cut_arenas(flow))
+		return false;
+	flow->n_words = ((size_t)flow->n_segments + plan->spec->n_values) / WORD_BITS + 1;
+	flow->entry = ET_POOL_NEW_ARRAY(&flow->pool, uint64_t, flow->n_words);
+	flow->now = ET_POOL_NEW_ARRAY(&flow->pool, uint64_t, flow->n_words);
+	if (!flow->entry || !flow->now || !find_joins(flow))
+		return false;
+	make_entry(flow);
+	for (int n = 0; sweep(flow); n++) {
+		if (n < MAX_SWEEPS)
+			continue;
+		/* facts are not stable: take what is always true, and everything as reachable */
+		flow->is_coarse = true;
+		for (uint32_t j = 1; j <= flow->n_joins; j++)
+			flow->joins[j].is_reached = true;
+		break;
+	}
+	flow->is_final = true;
+	sweep(flow);
+	return true;
+}
+
+/* A tensor that is state through a slot that may refer to others makes those state too; a scalar that nothing
+ * writes is none. */
+static void settle(struct et_plan *plan)
+{
+	struct et_plan_value *values = plan->values;
+	uint32_t n = plan->spec->n_values;
+	for (uint32_t slot = 0; slot < n; slot++)
+		if (values[slot].is_state && (values[slot].is_moved || values[slot].is_view))
+			values[values[slot].alias].is_class_state = true;
+	for (uint32_t slot = 0; slot < n; slot++) {
+		const struct et_value_spec *value = &plan->spec->values[slot];
+		if (value->tag != ET_TAG_TENSOR) {
+			values[slot].is_state &= values[slot].is_written && et_tag_is_scalar(value->tag);
+			continue;
+		}
+		if (values[values[slot].alias].is_class_state)
+			values[slot].is_state = true;
+		if (value->tensor->storage == ET_STORAGE_PLANNED && value->tensor->constant)
+			values[slot].is_state = true;
+		if (value->tensor->storage != ET_STORAGE_PLANNED)
+			values[slot].is_state = false; /* it has no memory of its own to keep */
+	}
+}
+
+enum et_status et_dataflow_run(
+	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	struct flow flow = { .plan = plan };
+	et_pool_init(&flow.pool, allocator);
+	bool is_done = analyse(&flow);
+	et_pool_deinit(&flow.pool);
+	if (!is_done)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the data flow analysis");
+	settle(plan);
+	return ET_OK;
+}

@@ -1,0 +1,449 @@
+/* From a method's instructions to ones that can be run: kernels found, arguments checked, payloads compiled.
+ *
+ * The Program has checked every index; this file checks every meaning: that an operator exists and its
+ * arguments are of the kinds that its kernel relies on, that nothing writes to a constant, that a move
+ * does not turn a number into a tensor. What can only be known while running (a slot that a move may
+ * rebind, memory that a FreeCall may have taken) becomes a `struct et_check` of the instruction, so that
+ * the many instructions without such arguments pay nothing.
+ *
+ * Moves of lists are refused: a list's items decide what an instruction reads, and the data flow analysis
+ * relies on knowing them. No exporter makes them. */
+#include "runtime/base/checked.h"
+#include "runtime/plan_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Slots that one pass over all instructions may look at: lists are counted with their items. A program beyond
+ * this is made to waste time. */
+enum { MAX_VISITS = 1 << 26 };
+
+bool et_tag_is_slot_list(uint8_t tag)
+{
+	return tag == ET_TAG_INT_LIST || tag == ET_TAG_TENSOR_LIST || tag == ET_TAG_OPTIONAL_TENSOR_LIST;
+}
+
+bool et_tag_is_scalar(uint8_t tag)
+{
+	return tag == ET_TAG_NONE || tag == ET_TAG_INT || tag == ET_TAG_BOOL || tag == ET_TAG_DOUBLE;
+}
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the plan");
+}
+
+/* --- walking the arguments -------------------------------------------------------------------------- */
+
+static void visit_slot(const struct et_plan *plan, uint32_t slot, unsigned access, et_access_fn fn, void *arg)
+{
+	const struct et_value_spec *value = &plan->spec->values[slot];
+	if (!et_tag_is_slot_list(value->tag)) {
+		fn(arg, slot, access);
+		return;
+	}
+	for (uint32_t i = 0; i < value->list->n; i++)
+		if (value->list->values[i] != ET_NO_VALUE)
+			fn(arg, value->list->values[i], access);
+}
+
+void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction *instruction, unsigned want,
+	et_access_fn fn, void *arg)
+{
+	const uint32_t *slots = &plan->args[instruction->first_arg];
+	for (uint32_t i = 0; i < instruction->n_args; i++) {
+		unsigned access;
+		if (instruction->op == ET_OP_KERNEL) {
+			const struct et_kernel_arg *how = &plan->operators[instruction->index].args[i];
+			access = (how->is_read ? ET_ACCESS_READ : 0) |
+				 (how->is_written ? ET_ACCESS_WRITE : 0) |
+				 (how->is_view ? ET_ACCESS_VIEW : 0);
+		} else if (instruction->op == ET_OP_DELEGATE) {
+			access = i < plan->delegates[instruction->index].info.n_inputs ? ET_ACCESS_READ
+										       : ET_ACCESS_WRITE;
+		} else {
+			return;
+		}
+		if (access & want)
+			visit_slot(plan, slots[i], access, fn, arg);
+	}
+}
+
+/* --- values ------------------------------------------------------------------------------------------- */
+
+static bool is_element_aligned(const struct et_tensor_spec *tensor, size_t offset)
+{
+	size_t size = et_scalar_size(tensor->type);
+	return size && offset % size == 0;
+}
+
+static enum et_status check_tensor(const struct et_method_spec *spec, uint32_t slot,
+	const struct et_tensor_spec *tensor, struct et_diag *diag)
+{
+	if (!et_scalar_size(tensor->type))
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "value %u: tensors of type %u are not supported",
+			slot, tensor->type);
+	if (tensor->storage != ET_STORAGE_PLANNED)
+		return ET_OK;
+	if (tensor->arena >= spec->n_arenas ||
+		!et_in_range(tensor->offset, tensor->n_bytes, spec->arena_bytes[tensor->arena]))
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"value %u: %zu bytes at offset %zu do not fit arena %u of %zu bytes", slot,
+			tensor->n_bytes, tensor->offset, tensor->arena,
+			tensor->arena < spec->n_arenas ? spec->arena_bytes[tensor->arena] : 0);
+	if (!is_element_aligned(tensor, tensor->offset))
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"value %u: offset %zu is not a multiple of the element size", slot, tensor->offset);
+	return ET_OK;
+}
+
+static enum et_status check_list(const struct et_method_spec *spec, uint32_t slot,
+	const struct et_value_spec *value, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < value->list->n; i++) {
+		uint32_t item = value->list->values[i];
+		if (item == ET_NO_VALUE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST)
+			continue;
+		if (item >= spec->n_values)
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "value %u: item %u is no value", slot, i);
+		uint8_t tag = spec->values[item].tag;
+		bool fits = value->tag == ET_TAG_INT_LIST ? tag == ET_TAG_INT
+			    : tag == ET_TAG_TENSOR
+				    ? true
+				    : tag == ET_TAG_NONE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST;
+		if (!fits)
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "value %u (%s): item %u is a %s", slot,
+				et_tag_name(value->tag), i, et_tag_name(tag));
+	}
+	return ET_OK;
+}
+
+static enum et_status check_values(const struct et_method_spec *spec, struct et_diag *diag)
+{
+	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+		const struct et_value_spec *value = &spec->values[slot];
+		enum et_status status = ET_OK;
+		if (value->tag == ET_TAG_TENSOR)
+			status = check_tensor(spec, slot, value->tensor, diag);
+		else if (et_tag_is_slot_list(value->tag))
+			status = check_list(spec, slot, value, diag);
+		if (status)
+			return status;
+	}
+	return ET_OK;
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------ */
+
+static const struct et_kernel *find_kernel(const struct et_registry *registry, const char *name)
+{
+	for (size_t i = 0; i < registry->n_tables; i++) {
+		const struct et_kernel *kernel = et_kernel_table_find(registry->tables[i], name);
+		if (kernel)
+			return kernel;
+	}
+	return NULL;
+}
+
+/* All that are missing, in one sentence. */
+static enum et_status missing_operators(
+	const struct et_plan *plan, const bool *is_used, uint32_t n_missing, struct et_diag *diag)
+{
+	char names[240];
+	size_t n = 0;
+	uint32_t n_named = 0;
+	for (uint32_t i = 0; i < plan->spec->n_operators; i++) {
+		if (!is_used[i] || plan->operators[i].kernel)
+			continue;
+		size_t room = sizeof names - n;
+		int wrote = snprintf(names + n, room, "%s%s", n ? ", " : "", plan->spec->operators[i]);
+		if (wrote < 0 || (size_t)wrote >= room) {
+			names[n] = '\0';
+			break;
+		}
+		n += (size_t)wrote;
+		n_named++;
+	}
+	if (n_named == n_missing)
+		return et_fail(diag, ET_E_OPERATOR_MISSING,
+			"method '%s' needs operators that are missing: %s", plan->spec->name, names);
+	return et_fail(diag, ET_E_OPERATOR_MISSING,
+		"method '%s' needs operators that are missing: %s and %u more", plan->spec->name, names,
+		n_missing - n_named);
+}
+
+static enum et_status decode_signature(
+	struct et_plan *plan, struct et_plan_operator *op, struct et_diag *diag)
+{
+	struct et_kernel_arg args[ET_KERNEL_MAX_ARGS];
+	int n = et_kernel_signature(op->kernel->signature, args, ET_KERNEL_MAX_ARGS);
+	if (n < 0)
+		return et_fail(diag, ET_E_INTERNAL, "the signature '%s' of kernel %s is malformed",
+			op->kernel->signature, op->kernel->name);
+	struct et_kernel_arg *copy = ET_POOL_NEW_ARRAY(&plan->pool, struct et_kernel_arg, (size_t)n);
+	if (!copy)
+		return no_memory(diag);
+	memcpy(copy, args, (size_t)n * sizeof *copy);
+	op->args = copy;
+	op->n_args = (uint32_t)n;
+	return ET_OK;
+}
+
+static enum et_status find_kernels(struct et_plan *plan, struct et_pool *scratch, struct et_diag *diag)
+{
+	const struct et_method_spec *spec = plan->spec;
+	bool *is_used = ET_POOL_NEW_ARRAY(scratch, bool, spec->n_operators);
+	plan->operators = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_operator, spec->n_operators);
+	if (!is_used || !plan->operators)
+		return no_memory(diag);
+	for (uint32_t i = 0; i < spec->n_instructions; i++)
+		if (spec->instructions[i].op == ET_OP_KERNEL)
+			is_used[spec->instructions[i].index] = true;
+	uint32_t n_missing = 0;
+	for (uint32_t i = 0; i < spec->n_operators; i++) {
+		if (!is_used[i])
+			continue;
+		plan->operators[i].kernel = find_kernel(plan->registry, spec->operators[i]);
+		n_missing += !plan->operators[i].kernel;
+	}
+	if (n_missing)
+		return missing_operators(plan, is_used, n_missing, diag);
+	for (uint32_t i = 0; i < spec->n_operators; i++) {
+		enum et_status status =
+			plan->operators[i].kernel ? decode_signature(plan, &plan->operators[i], diag) : ET_OK;
+		if (status)
+			return status;
+	}
+	return ET_OK;
+}
+
+/* --- instructions ------------------------------------------------------------------------------------- */
+
+static enum et_status decode_kernel(
+	struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from, struct et_diag *diag)
+{
+	const struct et_plan_operator *op = &plan->operators[from->index];
+	struct et_plan_instruction *to = &plan->instructions[number];
+	if (from->n_args < op->n_args)
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s): %u arguments, expected %u",
+			number, op->kernel->name, from->n_args, op->n_args);
+	to->has_queue = true;
+	to->n_args = op->n_args;
+	for (uint32_t i = 0; i < op->n_args; i++) {
+		const struct et_value_spec *value = &plan->spec->values[from->args[i]];
+		char letter = op->args[i].letter;
+		if (!et_kernel_letter_takes(letter, value->tag))
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"instruction %u (%s): argument %u is a %s, which '%c' of its signature %s "
+				"does not take",
+				number, op->kernel->name, i, et_tag_name(value->tag), letter,
+				op->kernel->signature);
+		to->has_view |= op->args[i].is_view;
+	}
+	return ET_OK;
+}
+
+static enum et_status decode_move(
+	struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from, struct et_diag *diag)
+{
+	uint8_t source = plan->spec->values[from->args[0]].tag;
+	uint8_t target = plan->spec->values[from->args[1]].tag;
+	if (et_tag_is_slot_list(source) || et_tag_is_slot_list(target))
+		return et_fail(
+			diag, ET_E_NOT_SUPPORTED, "instruction %u: moves of lists are not supported", number);
+	if (source != target && !(et_tag_is_scalar(source) && et_tag_is_scalar(target)))
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"instruction %u: moves a %s to a slot that holds a %s", number, et_tag_name(source),
+			et_tag_name(target));
+	if (from->args[0] != from->args[1])
+		plan->values[from->args[1]].is_moved = true;
+	return ET_OK;
+}
+
+static enum et_status decode_one(
+	struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from, struct et_diag *diag)
+{
+	struct et_plan_instruction *to = &plan->instructions[number];
+	to->op = from->op;
+	to->index = from->index;
+	to->n_args = from->n_args;
+	switch (from->op) {
+	case ET_OP_KERNEL:
+		return decode_kernel(plan, number, from, diag);
+	case ET_OP_DELEGATE: {
+		struct et_plan_delegate *delegate = &plan->delegates[from->index];
+		if (delegate->is_called && delegate->n_args != from->n_args)
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"instruction %u: delegate %u is called with %u arguments here and %u "
+				"elsewhere",
+				number, from->index, from->n_args, delegate->n_args);
+		delegate->is_called = true;
+		delegate->n_args = from->n_args;
+		to->has_queue = true;
+		return ET_OK;
+	}
+	case ET_OP_MOVE:
+		return decode_move(plan, number, from, diag);
+	case ET_OP_JUMP_FALSE: {
+		uint8_t tag = plan->spec->values[from->args[0]].tag;
+		if (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag))
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s",
+				number, et_tag_name(tag));
+		if (from->index > plan->spec->n_instructions)
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: jumps to %u of %u",
+				number, from->index, plan->spec->n_instructions);
+		plan->has_back_jump |= from->index <= number;
+		return ET_OK;
+	}
+	case ET_OP_FREE:
+		if (plan->spec->values[from->args[0]].tag != ET_TAG_TENSOR)
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: frees a %s", number,
+				et_tag_name(plan->spec->values[from->args[0]].tag));
+		plan->values[from->args[0]].is_freed = true;
+		return ET_OK;
+	default:
+		return et_fail(
+			diag, ET_E_INVALID_PROGRAM, "instruction %u: unknown kind %u", number, from->op);
+	}
+}
+
+static enum et_status decode_instructions(struct et_plan *plan, struct et_diag *diag)
+{
+	const struct et_method_spec *spec = plan->spec;
+	size_t n_args = 0, n_visits = 0;
+	for (uint32_t i = 0; i < spec->n_instructions; i++) {
+		enum et_status status = decode_one(plan, i, &spec->instructions[i], diag);
+		if (status)
+			return status;
+		plan->instructions[i].first_arg = (uint32_t)n_args;
+		n_args += plan->instructions[i].n_args;
+		n_visits += plan->instructions[i].n_args;
+		for (uint32_t a = 0; a < plan->instructions[i].n_args; a++) {
+			const struct et_value_spec *value = &spec->values[spec->instructions[i].args[a]];
+			if (et_tag_is_slot_list(value->tag))
+				n_visits += value->list->n;
+		}
+		if (n_visits > MAX_VISITS)
+			return et_fail(diag, ET_E_NOT_SUPPORTED,
+				"method '%s' passes more than %d arguments in all", spec->name, MAX_VISITS);
+	}
+	plan->n_args = (uint32_t)n_args;
+	plan->args = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, n_args);
+	if (!plan->args)
+		return no_memory(diag);
+	for (uint32_t i = 0; i < spec->n_instructions; i++)
+		for (uint32_t a = 0; a < plan->instructions[i].n_args; a++)
+			plan->args[plan->instructions[i].first_arg + a] = spec->instructions[i].args[a];
+	return ET_OK;
+}
+
+enum et_status et_plan_decode(
+	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	const struct et_method_spec *spec = plan->spec;
+	plan->values = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_value, spec->n_values);
+	plan->instructions = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instruction, spec->n_instructions);
+	plan->delegates = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_delegate, spec->n_delegates);
+	if (!plan->values || !plan->instructions || !plan->delegates)
+		return no_memory(diag);
+	enum et_status status = check_values(spec, diag);
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < spec->n_inputs; i++) {
+		const struct et_value_spec *value = &spec->values[spec->inputs[i]];
+		if (value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_CONSTANT)
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "input %u is a constant", i);
+		plan->values[spec->inputs[i]].is_input = true;
+	}
+	for (uint32_t i = 0; i < spec->n_outputs; i++)
+		plan->values[spec->outputs[i]].is_output = true;
+	struct et_pool scratch;
+	et_pool_init(&scratch, allocator);
+	status = find_kernels(plan, &scratch, diag);
+	et_pool_deinit(&scratch);
+	return status ? status : decode_instructions(plan, diag);
+}
+
+/* --- delegates ---------------------------------------------------------------------------------------- */
+
+static enum et_status missing_backend(const struct et_plan *plan, const char *id, struct et_diag *diag)
+{
+	char names[200] = "";
+	size_t n = 0;
+	for (size_t i = 0; i < plan->registry->n_backends; i++) {
+		size_t room = sizeof names - n;
+		int wrote =
+			snprintf(names + n, room, "%s%s", n ? ", " : "", plan->registry->backends[i].ops->id);
+		if (wrote < 0 || (size_t)wrote >= room) {
+			names[n] = '\0';
+			break;
+		}
+		n += (size_t)wrote;
+	}
+	return et_fail(diag, ET_E_BACKEND_MISSING,
+		"Backend '%.64s' is not available. Available backends: [%s]", id, names);
+}
+
+static enum et_status find_backends(struct et_plan *plan, struct et_diag *diag)
+{
+	for (uint32_t d = 0; d < plan->spec->n_delegates; d++) {
+		const char *id = plan->spec->delegates[d].id;
+		for (size_t b = 0; b < plan->registry->n_backends && !plan->delegates[d].ops; b++) {
+			if (strcmp(plan->registry->backends[b].ops->id, id) == 0) {
+				plan->delegates[d].ops = plan->registry->backends[b].ops;
+				plan->delegates[d].backend = b;
+			}
+		}
+		if (!plan->delegates[d].ops && plan->delegates[d].is_called)
+			return missing_backend(plan, id, diag);
+	}
+	return ET_OK;
+}
+
+static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct et_diag *diag)
+{
+	struct et_plan_delegate *delegate = &plan->delegates[number];
+	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
+	struct et_payload payload = {
+		.struct_size = sizeof payload,
+		.program = plan->program,
+		.bytes = spec->payload,
+		.n_bytes = spec->n_bytes,
+		.specs = spec->specs,
+		.n_specs = spec->n_specs,
+		.method = plan->spec->name,
+		.n_args = delegate->n_args,
+	};
+	struct et_compiled *compiled = NULL;
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	enum et_status status = delegate->ops->compile(
+		plan->registry->backends[delegate->backend].backend, &payload, &compiled, &info, diag);
+	if (status)
+		return et_fail(diag, status, "%s: delegate %u does not compile: %s", spec->id, number,
+			et_status_text(status));
+	delegate->compiled = compiled;
+	delegate->info = info;
+	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
+	if (n_args != delegate->n_args)
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"%s: delegate %u takes %u inputs and %u outputs but is called with %u arguments",
+			spec->id, number, info.n_inputs, info.n_outputs, delegate->n_args);
+	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
+	plan->n_stateful_delegates += info.is_stateful;
+	plan->info.n_delegate_bytes += info.n_bytes;
+	return ET_OK;
+}
+
+enum et_status et_plan_compile(struct et_plan *plan, struct et_diag *diag)
+{
+	enum et_status status = find_backends(plan, diag);
+	for (uint32_t i = 0; i < plan->spec->n_delegates && !status; i++)
+		if (plan->delegates[i].is_called)
+			status = compile_one(plan, i, diag);
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++)
+		if (plan->instructions[i].op == ET_OP_DELEGATE)
+			plan->instructions[i].queue = plan->delegates[plan->instructions[i].index].queue;
+	return ET_OK;
+}

@@ -1,0 +1,232 @@
+/* Aliases, lifetimes, and the arguments that must be looked at while running.
+ *
+ * Two slots alias when their tensors may share memory other than by the memory plan: a MoveCall makes its
+ * target refer to the source's tensor, and a view kernel points its output into its first argument. Alias
+ * classes are a union-find over slots, blind to order: coarse, and safe in every direction they are used.
+ *
+ * A lifetime is the span of instructions from the first to the last that touches the slot. Without backward
+ * jumps a run goes through instructions in ascending order, so spans that do not meet are never alive together.
+ * Members of an alias class live and die together. */
+#include "runtime/plan_impl.h"
+
+static uint32_t find_root(struct et_plan *plan, uint32_t slot)
+{
+	struct et_plan_value *values = plan->values;
+	while (values[slot].alias != slot) {
+		values[slot].alias = values[values[slot].alias].alias;
+		slot = values[slot].alias;
+	}
+	return slot;
+}
+
+uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t slot)
+{
+	return plan->values[slot].alias; /* flattened by et_lifetime_run */
+}
+
+static void unite(struct et_plan *plan, uint32_t a, uint32_t b)
+{
+	a = find_root(plan, a);
+	b = find_root(plan, b);
+	if (a < b)
+		plan->values[b].alias = a;
+	else
+		plan->values[a].alias = b;
+}
+
+struct visit {
+	struct et_plan *plan;
+	uint32_t when;
+	uint32_t base; /* first argument, for views */
+};
+
+static void touch(struct et_plan *plan, uint32_t slot, uint32_t when)
+{
+	struct et_plan_value *value = &plan->values[slot];
+	value->is_used |= when > 0;
+	if (when < value->first)
+		value->first = when;
+	if (when > value->last)
+		value->last = when;
+}
+
+static void touch_argument(void *arg, uint32_t slot, unsigned access)
+{
+	struct visit *visit = arg;
+	touch(visit->plan, slot, visit->when);
+	if (access & ET_ACCESS_VIEW) {
+		visit->plan->values[slot].is_view = true;
+		unite(visit->plan, slot, visit->base);
+	} else if (access & ET_ACCESS_WRITE) {
+		visit->plan->values[slot].is_written = true;
+	}
+}
+
+static void touch_all(struct et_plan *plan)
+{
+	const struct et_method_spec *spec = plan->spec;
+	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+		plan->values[slot].alias = slot;
+		plan->values[slot].first = UINT32_MAX;
+		plan->values[slot].last = 0;
+	}
+	for (uint32_t i = 0; i < spec->n_inputs; i++)
+		touch(plan, spec->inputs[i], 0);
+	for (uint32_t i = 0; i < spec->n_outputs; i++)
+		touch(plan, spec->outputs[i], spec->n_instructions + 1);
+	for (uint32_t i = 0; i < spec->n_instructions; i++) {
+		const struct et_plan_instruction *instruction = &plan->instructions[i];
+		const uint32_t *slots = &plan->args[instruction->first_arg];
+		struct visit visit = {
+			.plan = plan, .when = i + 1, .base = instruction->n_args ? slots[0] : 0
+		};
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, touch_argument, &visit);
+		switch (instruction->op) {
+		case ET_OP_MOVE:
+			touch(plan, slots[0], i + 1);
+			touch(plan, slots[1], i + 1);
+			if (plan->spec->values[slots[0]].tag == ET_TAG_TENSOR)
+				unite(plan, slots[0], slots[1]);
+			else
+				plan->values[slots[1]].is_written |= slots[0] != slots[1];
+			break;
+		case ET_OP_JUMP_FALSE:
+		case ET_OP_FREE:
+			touch(plan, slots[0], i + 1);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+/* Every member of a class learns what holds for any of them. */
+static void spread(struct et_plan *plan)
+{
+	struct et_plan_value *values = plan->values;
+	uint32_t n = plan->spec->n_values;
+	for (uint32_t slot = 0; slot < n; slot++) {
+		uint32_t root = find_root(plan, slot);
+		if (root == slot)
+			continue;
+		if (values[slot].first < values[root].first)
+			values[root].first = values[slot].first;
+		if (values[slot].last > values[root].last)
+			values[root].last = values[slot].last;
+		values[root].is_written |= values[slot].is_written;
+		values[root].is_freed |= values[slot].is_freed;
+	}
+	for (uint32_t slot = 0; slot < n; slot++) {
+		uint32_t root = find_root(plan, slot);
+		values[slot].alias = root;
+		values[slot].first = values[root].first;
+		values[slot].last = values[root].last;
+		values[slot].is_written = values[root].is_written;
+		values[slot].is_freed = values[root].is_freed;
+	}
+}
+
+/* --- arguments to look at ------------------------------------------------------------------------------ */
+
+static bool slot_needs_check(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_plan_value *value = &plan->values[slot];
+	const struct et_value_spec *spec = &plan->spec->values[slot];
+	if (spec->tag == ET_TAG_TENSOR)
+		return value->is_moved || value->is_freed || value->is_view ||
+		       (spec->tensor->storage == ET_STORAGE_NONE && !value->is_input && !value->is_output);
+	return value->is_written; /* its tag may differ from run to run */
+}
+
+static bool argument_needs_check(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_value_spec *value = &plan->spec->values[slot];
+	if (!et_tag_is_slot_list(value->tag))
+		return slot_needs_check(plan, slot);
+	for (uint32_t i = 0; i < value->list->n; i++)
+		if (value->list->values[i] != ET_NO_VALUE && slot_needs_check(plan, value->list->values[i]))
+			return true;
+	return false;
+}
+
+/* How argument @index of a call is used; letter 'X' for delegates, which look for themselves. */
+static struct et_check how_used(
+	const struct et_plan *plan, const struct et_plan_instruction *instruction, uint32_t index)
+{
+	if (instruction->op == ET_OP_DELEGATE)
+		return (struct et_check){ .arg = index,
+			.letter = 'X',
+			.is_written = index >= plan->delegates[instruction->index].info.n_inputs };
+	const struct et_kernel_arg *how = &plan->operators[instruction->index].args[index];
+	return (struct et_check){
+		.arg = index, .letter = how->letter, .is_written = how->is_written, .is_view = how->is_view
+	};
+}
+
+static enum et_status refuse_constant(
+	const struct et_plan *plan, uint32_t number, uint32_t slot, struct et_diag *diag)
+{
+	const struct et_plan_instruction *instruction = &plan->instructions[number];
+	return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s) would write to value %u, a constant",
+		number,
+		instruction->op == ET_OP_KERNEL ? plan->operators[instruction->index].kernel->name
+						: plan->spec->delegates[instruction->index].id,
+		slot);
+}
+
+static bool is_constant(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_value_spec *value = &plan->spec->values[slot];
+	return value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_CONSTANT &&
+	       !plan->values[slot].is_moved;
+}
+
+struct constant_visit {
+	const struct et_plan *plan;
+	uint32_t found;
+};
+
+static void find_constant(void *arg, uint32_t slot, unsigned access)
+{
+	struct constant_visit *visit = arg;
+	uint8_t tag = visit->plan->spec->values[slot].tag;
+	if (is_constant(visit->plan, slot) || (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag)))
+		visit->found = slot;
+}
+
+static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
+{
+	uint32_t n_checks = 0;
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
+		struct et_plan_instruction *instruction = &plan->instructions[i];
+		instruction->first_check = n_checks;
+		if (!instruction->has_queue)
+			continue;
+		struct constant_visit visit = { .plan = plan, .found = ET_NO_VALUE };
+		et_plan_visit(plan, instruction, ET_ACCESS_WRITE, find_constant, &visit);
+		if (visit.found != ET_NO_VALUE)
+			return refuse_constant(plan, i, visit.found, diag);
+		for (uint32_t a = 0; a < instruction->n_args; a++)
+			instruction->n_checks +=
+				argument_needs_check(plan, plan->args[instruction->first_arg + a]);
+		n_checks += instruction->n_checks;
+	}
+	plan->checks = ET_POOL_NEW_ARRAY(&plan->pool, struct et_check, n_checks);
+	if (!plan->checks)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the plan");
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
+		const struct et_plan_instruction *instruction = &plan->instructions[i];
+		struct et_check *check = &plan->checks[instruction->first_check];
+		for (uint32_t a = 0; a < instruction->n_args && instruction->n_checks; a++)
+			if (argument_needs_check(plan, plan->args[instruction->first_arg + a]))
+				*check++ = how_used(plan, instruction, a);
+	}
+	return ET_OK;
+}
+
+enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag)
+{
+	touch_all(plan);
+	spread(plan);
+	return make_checks(plan, diag);
+}

@@ -1,0 +1,395 @@
+/* Where each tensor lies, and which inputs and outputs may lie in the client's memory instead.
+ *
+ * The memory plan of a program gives every tensor a range of an arena. Ranges that overlap, directly or through
+ * others, form a component; a component moves as a whole and keeps its inner offsets and its alignment (to 64
+ * bytes), so the program cannot tell. Each component goes to one of two places:
+ *     state         if any tensor in it is state: a Method's own, laid out once here;
+ *     activations   the others: a frame's.
+ * So a tensor is wholly in one of them, and memory is shared exactly where the program plans it to be.
+ *
+ * An input or output is bound to the client's memory only where no other value can tell the difference: nothing
+ * else that lives at the same time overlaps its range, it is no state, no constant, no view, it is not both or
+ * twice, and an input is not written. Otherwise it is copied, and io info says so beforehand. */
+#include "runtime/base/checked.h"
+#include "runtime/plan_impl.h"
+
+#include <string.h>
+
+enum { LINE = 64, MAX_ARENAS = 1024 };
+
+/* --- sorting ---------------------------------------------------------------------------------------------- */
+
+static void sift_down(struct et_sort_item *items, size_t at, size_t n)
+{
+	for (;;) {
+		size_t largest = at, left = 2 * at + 1;
+		if (left < n && items[left].key > items[largest].key)
+			largest = left;
+		if (left + 1 < n && items[left + 1].key > items[largest].key)
+			largest = left + 1;
+		if (largest == at)
+			return;
+		struct et_sort_item item = items[at];
+		items[at] = items[largest];
+		items[largest] = item;
+		at = largest;
+	}
+}
+
+void et_sort(struct et_sort_item *items, size_t n)
+{
+	for (size_t i = n / 2; i-- > 0;)
+		sift_down(items, i, n);
+	for (size_t end = n; end-- > 1;) {
+		struct et_sort_item item = items[0];
+		items[0] = items[end];
+		items[end] = item;
+		sift_down(items, 0, end);
+	}
+}
+
+/* --- components ------------------------------------------------------------------------------------------- */
+
+struct layout {
+	struct et_plan *plan;
+	struct et_pool pool;
+	struct et_sort_item *planned; /* the tensors of one arena by offset; index is the slot */
+	size_t *offsets;              /* one a slot, in its new place */
+	uint8_t *places;              /* enum et_place, one a slot */
+	bool *is_bound;               /* one a slot: an input or output that can lie in the client's memory */
+	size_t n_state, n_activation; /* bytes given out so far */
+	bool is_state_written;
+};
+
+/* Room for @n_bytes that keep the alignment that @offset had, up to a line. */
+static bool take(size_t *used, size_t offset, size_t n_bytes, size_t *ret_at)
+{
+	size_t at;
+	if (!et_align_up(*used, LINE, &at) || !et_add(at, offset % LINE, &at) || !et_add(at, n_bytes, used))
+		return false;
+	*ret_at = at;
+	return true;
+}
+
+static const struct et_tensor_spec *tensor_of(const struct et_plan *plan, uint32_t slot)
+{
+	return plan->spec->values[slot].tensor;
+}
+
+/* An input or output at @slot could be bound but for the other tensors [@first, @end) of its component. */
+static bool is_alone(const struct layout *layout, uint32_t slot, size_t first, size_t end)
+{
+	const struct et_plan *plan = layout->plan;
+	const struct et_tensor_spec *self = tensor_of(plan, slot);
+	const struct et_plan_value *mine = &plan->values[slot];
+	for (size_t i = first; i < end; i++) {
+		uint32_t other = layout->planned[i].index;
+		const struct et_tensor_spec *tensor = tensor_of(plan, other);
+		const struct et_plan_value *theirs = &plan->values[other];
+		if (other == slot || tensor->offset >= self->offset + self->n_bytes ||
+			self->offset >= tensor->offset + tensor->n_bytes)
+			continue;
+		if (theirs->first > theirs->last)
+			continue; /* nothing touches it */
+		if (plan->has_back_jump || (theirs->first <= mine->last && mine->first <= theirs->last))
+			return false;
+	}
+	return true;
+}
+
+static bool place_component(struct layout *layout, size_t first, size_t end, size_t n_bytes)
+{
+	struct et_plan *plan = layout->plan;
+	size_t start = layout->planned[first].key, at;
+	bool is_state = false, is_written = false;
+	for (size_t i = first; i < end; i++) {
+		const struct et_plan_value *value = &plan->values[layout->planned[i].index];
+		is_state |= value->is_state;
+		is_written |= value->is_written || value->is_input;
+	}
+	layout->is_state_written |= is_state && is_written;
+	if (!take(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
+		return false;
+	for (size_t i = first; i < end; i++) {
+		uint32_t slot = layout->planned[i].index;
+		plan->values[slot].is_state = is_state;
+		layout->places[slot] = is_state ? ET_PLACE_STATE : ET_PLACE_ACTIVATION;
+		layout->offsets[slot] = at + (tensor_of(plan, slot)->offset - start);
+		if (plan->values[slot].is_input || plan->values[slot].is_output)
+			layout->is_bound[slot] = !is_state && is_alone(layout, slot, first, end);
+	}
+	return true;
+}
+
+static bool place_arena(struct layout *layout, uint32_t arena)
+{
+	const struct et_method_spec *spec = layout->plan->spec;
+	size_t n = 0;
+	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+		const struct et_value_spec *value = &spec->values[slot];
+		if (value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_PLANNED &&
+			value->tensor->arena == arena)
+			layout->planned[n++] = (struct et_sort_item){ value->tensor->offset, slot };
+	}
+	et_sort(layout->planned, n);
+	for (size_t first = 0; first < n;) {
+		size_t reach = layout->planned[first].key, i = first;
+		do {
+			const struct et_tensor_spec *tensor =
+				tensor_of(layout->plan, layout->planned[i].index);
+			if (tensor->offset + tensor->n_bytes > reach)
+				reach = tensor->offset + tensor->n_bytes;
+			i++;
+		} while (i < n && layout->planned[i].key < reach);
+		if (!place_component(layout, first, i, reach - layout->planned[first].key))
+			return false;
+		first = i;
+	}
+	return true;
+}
+
+/* --- inputs and outputs ------------------------------------------------------------------------------------ */
+
+static bool occurs_twice(const uint32_t *slots, uint32_t n, uint32_t slot)
+{
+	uint32_t times = 0;
+	for (uint32_t i = 0; i < n; i++)
+		times += slots[i] == slot;
+	return times > 1;
+}
+
+/* What holds for every place: see the essay. */
+static bool may_bind(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_plan_value *value = &plan->values[slot];
+	const struct et_method_spec *spec = plan->spec;
+	if (value->is_moved || value->is_view || value->is_freed || (value->is_input && value->is_output))
+		return false;
+	if (value->is_input)
+		return !value->is_written && !occurs_twice(spec->inputs, spec->n_inputs, slot);
+	return tensor_of(plan, slot)->storage != ET_STORAGE_CONSTANT &&
+	       !occurs_twice(spec->outputs, spec->n_outputs, slot);
+}
+
+/* @slot is an input or output. An unplanned one that can't be bound gets memory of its own. */
+static bool settle_io(struct layout *layout, uint32_t slot)
+{
+	struct et_plan *plan = layout->plan;
+	if (plan->spec->values[slot].tag != ET_TAG_TENSOR || layout->places[slot] == ET_PLACE_CONSTANT)
+		return true;
+	bool is_unplanned = tensor_of(plan, slot)->storage == ET_STORAGE_NONE;
+	if (is_unplanned && layout->places[slot] == ET_PLACE_NOWHERE)
+		layout->is_bound[slot] = true;
+	layout->is_bound[slot] &= may_bind(plan, slot);
+	if (!is_unplanned || layout->is_bound[slot] || layout->places[slot] != ET_PLACE_NOWHERE ||
+		(!plan->values[slot].is_input && (plan->values[slot].is_moved || plan->values[slot].is_view)))
+		return true;
+	layout->places[slot] = ET_PLACE_ACTIVATION;
+	return take(&layout->n_activation, 0, tensor_of(plan, slot)->n_bytes, &layout->offsets[slot]);
+}
+
+static void describe_io(
+	const struct layout *layout, const uint32_t *slots, uint32_t n, struct et_io_info *infos)
+{
+	const struct et_plan *plan = layout->plan;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct et_value_spec *value = &plan->spec->values[slots[i]];
+		infos[i] = (struct et_io_info){ .tag = value->tag, .zero_copy = true };
+		if (value->tag != ET_TAG_TENSOR)
+			continue;
+		infos[i].type = value->tensor->type;
+		infos[i].dynamism = value->tensor->dynamism;
+		infos[i].n_dims = value->tensor->n_dims;
+		infos[i].sizes = value->tensor->sizes;
+		infos[i].dim_order = value->tensor->dim_order;
+		infos[i].n_bytes = value->tensor->n_bytes;
+		infos[i].zero_copy = layout->is_bound[slots[i]];
+	}
+}
+
+static bool settle_ios(struct layout *layout)
+{
+	struct et_plan *plan = layout->plan;
+	const struct et_method_spec *spec = plan->spec;
+	for (uint32_t i = 0; i < spec->n_inputs; i++)
+		if (!settle_io(layout, spec->inputs[i]))
+			return false;
+	for (uint32_t i = 0; i < spec->n_outputs; i++)
+		if (!settle_io(layout, spec->outputs[i]))
+			return false;
+	struct et_io_info *inputs = ET_POOL_NEW_ARRAY(&plan->pool, struct et_io_info, spec->n_inputs);
+	struct et_io_info *outputs = ET_POOL_NEW_ARRAY(&plan->pool, struct et_io_info, spec->n_outputs);
+	if (!inputs || !outputs)
+		return false;
+	describe_io(layout, spec->inputs, spec->n_inputs, inputs);
+	describe_io(layout, spec->outputs, spec->n_outputs, outputs);
+	plan->info.inputs = inputs;
+	plan->info.n_inputs = spec->n_inputs;
+	plan->info.outputs = outputs;
+	plan->info.n_outputs = spec->n_outputs;
+	return true;
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------------ */
+
+/* Whether a run may change the tensor's header. */
+static bool is_volatile(const struct layout *layout, uint32_t slot)
+{
+	const struct et_plan_value *value = &layout->plan->values[slot];
+	return tensor_of(layout->plan, slot)->dynamism != ET_STATIC || value->is_freed || value->is_view ||
+	       value->is_input || value->is_output || layout->places[slot] == ET_PLACE_NOWHERE ||
+	       layout->places[slot] == ET_PLACE_STATE;
+}
+
+/* The file's bytes where they are aligned for their type, else a copy. */
+static const uint8_t *constant_bytes(struct et_plan *plan, const struct et_tensor_spec *spec)
+{
+	if ((uintptr_t)spec->constant % et_scalar_size(spec->type) == 0)
+		return spec->constant;
+	size_t n_padded;
+	if (!et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
+		return NULL;
+	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, LINE);
+	if (copy) {
+		memcpy(copy, spec->constant, spec->n_bytes);
+		plan->info.n_constant_copies += spec->n_bytes;
+	}
+	return copy;
+}
+
+static bool make_tensor(struct layout *layout, uint32_t index, uint32_t slot, int32_t *shape)
+{
+	struct et_plan *plan = layout->plan;
+	const struct et_tensor_spec *spec = tensor_of(plan, slot);
+	struct et_plan_tensor *tensor = &plan->tensors[index];
+	plan->values[slot].tensor = index;
+	*tensor = (struct et_plan_tensor){
+		.spec = spec,
+		.value = slot,
+		.place = layout->places[slot],
+		.offset = layout->offsets[slot],
+		.shape = shape,
+	};
+	for (uint32_t d = 0; d < spec->n_dims; d++)
+		shape[d] = spec->sizes[d];
+	et_dim_order_to_strides(spec->sizes, spec->dim_order, spec->n_dims, shape + spec->n_dims);
+	if (tensor->place == ET_PLACE_CONSTANT) {
+		tensor->constant = constant_bytes(plan, spec);
+		return tensor->constant || !spec->n_bytes;
+	}
+	if (tensor->place != ET_PLACE_STATE)
+		return true;
+	plan->state_tensors[plan->n_state_tensors++] = index;
+	if (spec->dynamism != ET_STATIC)
+		plan->n_state_shapes += spec->n_dims;
+	if (spec->constant)
+		plan->initials[plan->n_initials++] =
+			(struct et_initial){ tensor->offset, spec->n_bytes, spec->constant };
+	return true;
+}
+
+/* Dynamic tensors' shapes come first, in one piece, as in each frame. */
+static bool make_tensors(struct layout *layout)
+{
+	struct et_plan *plan = layout->plan;
+	const struct et_method_spec *spec = plan->spec;
+	size_t n_tensors = 0, n_dynamic = 0, n_static = 0, n_state = 0;
+	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+		if (spec->values[slot].tag != ET_TAG_TENSOR)
+			continue;
+		n_tensors++;
+		plan->n_volatile += is_volatile(layout, slot);
+		n_state += layout->places[slot] == ET_PLACE_STATE;
+		*(tensor_of(plan, slot)->dynamism == ET_STATIC ? &n_static : &n_dynamic) +=
+			2 * (size_t)tensor_of(plan, slot)->n_dims;
+	}
+	int32_t *shapes = ET_POOL_NEW_ARRAY(&plan->pool, int32_t, n_dynamic + n_static);
+	plan->tensors = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_tensor, n_tensors);
+	plan->state_tensors = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, n_state);
+	plan->initials = ET_POOL_NEW_ARRAY(&plan->pool, struct et_initial, n_state);
+	if (!shapes || !plan->tensors || !plan->state_tensors || !plan->initials)
+		return false;
+	plan->shapes = shapes;
+	plan->n_shapes = n_dynamic;
+	plan->n_tensors = (uint32_t)n_tensors;
+	uint32_t next_volatile = 0, next_fixed = plan->n_volatile;
+	size_t at_dynamic = 0, at_static = n_dynamic;
+	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+		if (spec->values[slot].tag != ET_TAG_TENSOR)
+			continue;
+		uint32_t index = is_volatile(layout, slot) ? next_volatile++ : next_fixed++;
+		size_t *at = tensor_of(plan, slot)->dynamism == ET_STATIC ? &at_static : &at_dynamic;
+		if (!make_tensor(layout, index, slot, shapes + *at))
+			return false;
+		*at += 2 * (size_t)tensor_of(plan, slot)->n_dims;
+	}
+	return true;
+}
+
+/* Slots whose EValue itself a run may change. */
+static bool list_scalars(struct et_plan *plan)
+{
+	const struct et_method_spec *spec = plan->spec;
+	plan->scalars = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, spec->n_values);
+	plan->state_scalars = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, spec->n_values);
+	if (!plan->scalars || !plan->state_scalars)
+		return false;
+	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
+		const struct et_plan_value *value = &plan->values[slot];
+		bool is_tensor = spec->values[slot].tag == ET_TAG_TENSOR;
+		if (value->is_moved || (!is_tensor && (value->is_written || value->is_input)))
+			plan->scalars[plan->n_scalars++] = slot;
+		if (!is_tensor && value->is_state)
+			plan->state_scalars[plan->n_state_scalars++] = slot;
+	}
+	return true;
+}
+
+/* --- all together --------------------------------------------------------------------------------------------- */
+
+static bool lay_out(struct layout *layout)
+{
+	struct et_plan *plan = layout->plan;
+	const struct et_method_spec *spec = plan->spec;
+	layout->planned = ET_POOL_NEW_ARRAY(&layout->pool, struct et_sort_item, spec->n_values);
+	layout->offsets = ET_POOL_NEW_ARRAY(&layout->pool, size_t, spec->n_values);
+	layout->places = ET_POOL_NEW_ARRAY(&layout->pool, uint8_t, spec->n_values);
+	layout->is_bound = ET_POOL_NEW_ARRAY(&layout->pool, bool, spec->n_values);
+	if (!layout->planned || !layout->offsets || !layout->places || !layout->is_bound)
+		return false;
+	for (uint32_t slot = 0; slot < spec->n_values; slot++)
+		if (spec->values[slot].tag == ET_TAG_TENSOR &&
+			spec->values[slot].tensor->storage == ET_STORAGE_CONSTANT)
+			layout->places[slot] = ET_PLACE_CONSTANT;
+	for (uint32_t arena = 0; arena < spec->n_arenas; arena++)
+		if (!place_arena(layout, arena))
+			return false;
+	if (!settle_ios(layout) || !make_tensors(layout) || !list_scalars(plan))
+		return false;
+	size_t padded;
+	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes))
+		return false;
+	if (!et_add(layout->n_activation, LINE, &padded))
+		return false;
+	plan->activation_bytes = padded;
+	plan->info.n_activation_bytes = layout->n_activation;
+	plan->info.n_state_bytes = layout->n_state + plan->n_state_scalars * sizeof(struct et_evalue) +
+				   plan->n_state_shapes * sizeof(int32_t);
+	plan->info.is_stateful =
+		layout->is_state_written || plan->n_state_scalars || plan->n_stateful_delegates;
+	return true;
+}
+
+enum et_status et_memory_layout(
+	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	if (plan->spec->n_arenas > MAX_ARENAS)
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arenas, more than %d", plan->spec->n_arenas,
+			MAX_ARENAS);
+	struct layout layout = { .plan = plan };
+	et_pool_init(&layout.pool, allocator);
+	bool is_done = lay_out(&layout);
+	et_pool_deinit(&layout.pool);
+	return is_done ? ET_OK
+		       : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the memory plan");
+}

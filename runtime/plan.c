@@ -1,0 +1,199 @@
+/* Making a Plan, and the contexts that each worker's slot adds to it.
+ *
+ * The steps are in other files (see plan_impl.h); here they are put in order and undone together. A Plan
+ * that fails half-way has compiled some payloads: those are freed with everything else.
+ *
+ * The only things that change afterwards are the slots, each on its own worker's thread: is_prepared is
+ * released by et_plan_prepare and acquired by whoever asks. */
+#include "runtime/base/checked.h"
+#include "runtime/method_impl.h"
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the plan");
+}
+
+static void destroy(struct et_plan *plan)
+{
+	for (uint32_t i = 0; plan->delegates && i < plan->spec->n_delegates; i++)
+		if (plan->delegates[i].compiled)
+			plan->delegates[i].ops->compiled_free(plan->delegates[i].compiled);
+	et_program_unref(plan->program);
+	struct et_pool pool = plan->pool; /* the plan lies in it */
+	et_pool_deinit(&pool);
+}
+
+static const struct et_method_spec *find_method(
+	const struct et_program *program, const char *name, struct et_diag *diag)
+{
+	if (!name && et_program_n_methods(program) == 1)
+		return et_program_method_at(program, 0);
+	const struct et_method_spec *spec = et_program_find_method(program, name ? name : "forward");
+	if (!spec)
+		et_fail(diag, ET_E_NOT_FOUND, "the program has no method '%.64s'", name ? name : "forward");
+	return spec;
+}
+
+static enum et_status make_slots(struct et_plan *plan, uint32_t n_slots, struct et_diag *diag)
+{
+	plan->slots = ET_POOL_NEW_ARRAY(&plan->pool, struct et_slot, n_slots);
+	if (!plan->slots)
+		return no_memory(diag);
+	plan->n_slots = n_slots;
+	for (uint32_t i = 0; i < n_slots; i++) {
+		struct et_slot *slot = &plan->slots[i];
+		slot->lanes = ET_POOL_NEW_ARRAY(&plan->pool, struct et_lane *, plan->registry->n_backends);
+		slot->contexts =
+			ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_context, plan->spec->n_delegates);
+		if (!slot->lanes || !slot->contexts)
+			return no_memory(diag);
+	}
+	return ET_OK;
+}
+
+static enum et_status build(
+	struct et_plan *plan, uint32_t n_slots, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	enum et_status status = et_plan_decode(plan, allocator, diag);
+	if (!status)
+		status = et_plan_compile(plan, diag);
+	if (!status)
+		status = et_lifetime_run(plan, diag);
+	if (!status)
+		status = et_dataflow_run(plan, allocator, diag);
+	if (!status)
+		status = et_memory_layout(plan, allocator, diag);
+	if (!status)
+		status = make_slots(plan, n_slots, diag);
+	if (status)
+		return status;
+	plan->info.method = plan->spec->name;
+	plan->info.n_instructions = plan->spec->n_instructions;
+	plan->info.n_frame_bytes = et_frame_bytes(plan);
+	if (plan->info.n_frame_bytes == SIZE_MAX)
+		return no_memory(diag);
+	for (uint32_t i = plan->spec->n_instructions; i-- > 0;)
+		if (plan->instructions[i].has_queue)
+			plan->info.first_queue = plan->instructions[i].queue;
+	plan->info.n_plan_bytes = plan->pool.n_bytes;
+	return ET_OK;
+}
+
+/* Payloads that their delegates have made into something else need not stay in memory. */
+static void drop_payloads(const struct et_plan *plan)
+{
+	const struct et_source *source = et_program_source(plan->program);
+	for (uint32_t i = 0; source->drop && i < plan->spec->n_delegates; i++) {
+		const struct et_delegate_spec *spec = &plan->spec->delegates[i];
+		if (plan->delegates[i].compiled && plan->delegates[i].info.drops_payload && spec->n_bytes)
+			source->drop(source->owner, (size_t)(spec->payload - source->bytes), spec->n_bytes);
+	}
+}
+
+enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
+	const struct et_registry *registry, uint32_t n_slots, const struct et_allocator *allocator,
+	struct et_diag *diag)
+{
+	const struct et_method_spec *spec = find_method(program, method, diag);
+	if (!spec)
+		return ET_E_NOT_FOUND;
+	struct et_pool pool;
+	et_pool_init(&pool, allocator);
+	struct et_plan *plan = ET_POOL_NEW(&pool, struct et_plan);
+	if (!plan) {
+		et_pool_deinit(&pool);
+		return no_memory(diag);
+	}
+	plan->pool = pool;
+	et_ref_init(&plan->ref);
+	plan->program = et_program_ref(program);
+	plan->registry = registry;
+	plan->spec = spec;
+	enum et_status status = build(plan, n_slots, allocator, diag);
+	if (status) {
+		destroy(plan);
+		return status;
+	}
+	drop_payloads(plan);
+	*ret_plan = plan;
+	return ET_OK;
+}
+
+struct et_plan *et_plan_ref(struct et_plan *plan)
+{
+	et_ref_get(&plan->ref);
+	return plan;
+}
+
+struct et_plan *et_plan_unref(struct et_plan *plan)
+{
+	if (plan && et_ref_put(&plan->ref))
+		destroy(plan);
+	return NULL;
+}
+
+const struct et_plan_info *et_plan_info(const struct et_plan *plan)
+{
+	return &plan->info;
+}
+
+const struct et_program *et_plan_program(const struct et_plan *plan)
+{
+	return plan->program;
+}
+
+/* --- slots ------------------------------------------------------------------------------------------------ */
+
+static void free_contexts(struct et_plan *plan, struct et_slot *slot)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
+		struct et_plan_context *context = &slot->contexts[i];
+		if (context->context)
+			context->ops->context_free(context->context);
+		context->context = NULL;
+	}
+}
+
+enum et_status et_plan_prepare(
+	struct et_plan *plan, uint32_t number, struct et_lane *const *lanes, struct et_diag *diag)
+{
+	if (number >= plan->n_slots || et_plan_is_prepared(plan, number))
+		return et_fail(diag, ET_E_INVALID_STATE, "slot %u is %s", number,
+			number < plan->n_slots ? "prepared already" : "beyond those of the plan");
+	struct et_slot *slot = &plan->slots[number];
+	for (size_t b = 0; b < plan->registry->n_backends; b++)
+		slot->lanes[b] = lanes ? lanes[b] : NULL;
+	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		struct et_plan_context *context = &slot->contexts[i];
+		if (!delegate->compiled || delegate->info.is_stateful || !slot->lanes[delegate->backend])
+			continue;
+		context->ops = delegate->ops;
+		enum et_status status = delegate->ops->context_new(
+			delegate->compiled, slot->lanes[delegate->backend], &context->context, diag);
+		if (status) {
+			context->context = NULL;
+			free_contexts(plan, slot);
+			return et_fail(diag, status, "%s: no context for delegate %u: %s",
+				plan->spec->delegates[i].id, i, et_status_text(status));
+		}
+	}
+	/* release: pairs with the acquire in et_plan_is_prepared */
+	atomic_store_explicit(&slot->is_prepared, true, memory_order_release);
+	return ET_OK;
+}
+
+bool et_plan_is_prepared(const struct et_plan *plan, uint32_t slot)
+{
+	/* acquire: pairs with the release in et_plan_prepare */
+	return slot < plan->n_slots &&
+	       atomic_load_explicit(&plan->slots[slot].is_prepared, memory_order_acquire);
+}
+
+void et_plan_release(struct et_plan *plan, uint32_t slot)
+{
+	if (!et_plan_is_prepared(plan, slot))
+		return;
+	free_contexts(plan, &plan->slots[slot]);
+	atomic_store_explicit(&plan->slots[slot].is_prepared, false, memory_order_release);
+}

@@ -1,0 +1,328 @@
+/* One execution: the loop over instructions.
+ *
+ * Between two instructions the run looks whether it was cancelled, whether its deadline passed, and whether
+ * the next one belongs to another queue; within one nothing can stop it but the kernel's own failure. Moves, jumps
+ * and frees belong to no queue and run where they are met.
+ *
+ * A program may loop for ever. Cancel, deadline and should_yield bound what that costs in practice; for
+ * a caller who uses none of them a run ends after MAX_EXECUTED instructions, ten times what the original allows.
+ *
+ * An asynchronous delegate may finish, and another thread resume and end the run, before enqueue has even returned
+ * ET_PENDING here. So everything is noted before enqueue is called, and the run is not touched after. */
+#include "runtime/method_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_EXECUTED = 100 * 1000 * 1000 };
+
+static enum et_stop stop_failed(struct et_run *run, enum et_status status)
+{
+	run->status = status;
+	return ET_STOP_FAILED;
+}
+
+/* "instruction 12 (aten::add.out): " in front of what the kernel or delegate said. */
+static enum et_status fail_here(struct et_run *run, enum et_status status)
+{
+	const struct et_plan *plan = run->method->plan;
+	const struct et_plan_instruction *instruction = &plan->instructions[run->pc];
+	const char *name = "";
+	switch (instruction->op) {
+	case ET_OP_KERNEL:
+		name = plan->operators[instruction->index].kernel->name;
+		break;
+	case ET_OP_DELEGATE:
+		name = plan->spec->delegates[instruction->index].id;
+		break;
+	case ET_OP_JUMP_FALSE:
+		name = "jump";
+		break;
+	default:
+		name = "move";
+		break;
+	}
+	struct et_diag cause = run->diag;
+	run->diag.text[0] = '\0';
+	cause.text[sizeof cause.text - 1] = '\0';
+	return et_fail(&run->diag, status, "instruction %" PRIu32 " (%.64s): %.220s", run->pc, name,
+		cause.text[0] ? cause.text : et_status_text(status));
+}
+
+/* --- looking at arguments ------------------------------------------------------------------------------------ */
+
+static enum et_status check_tensor(
+	struct et_run *run, const struct et_check *check, const struct et_tensor *tensor)
+{
+	if (check->is_view)
+		return ET_OK; /* gets its memory from the kernel */
+	if (!tensor->data && et_tensor_numel(tensor))
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
+			"argument %u has no memory: it was freed or never bound", check->arg);
+	if (check->is_written && tensor->is_constant)
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
+			"argument %u is written but refers to a constant", check->arg);
+	return ET_OK;
+}
+
+static enum et_status check_list(
+	struct et_run *run, const struct et_check *check, const struct et_evalue *value)
+{
+	for (uint32_t i = 0; i < value->list->n; i++) {
+		const struct et_evalue *item = value->list->values[i];
+		bool fits = value->tag == ET_TAG_INT_LIST ? item->tag == ET_TAG_INT
+			    : item->tag == ET_TAG_TENSOR
+				    ? true
+				    : item->tag == ET_TAG_NONE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST;
+		if (!fits)
+			return et_fail(&run->diag, ET_E_INVALID_PROGRAM, "item %u of argument %u became a %s",
+				i, check->arg, et_tag_name(item->tag));
+		enum et_status status =
+			item->tag == ET_TAG_TENSOR ? check_tensor(run, check, item->tensor) : ET_OK;
+		if (status)
+			return status;
+	}
+	return ET_OK;
+}
+
+static enum et_status check_arguments(
+	struct et_run *run, const struct et_plan_instruction *instruction, struct et_evalue *const *args)
+{
+	const struct et_check *checks = &run->method->plan->checks[instruction->first_check];
+	for (uint32_t i = 0; i < instruction->n_checks; i++) {
+		const struct et_evalue *value = args[checks[i].arg];
+		enum et_status status = ET_OK;
+		if (value->tag == ET_TAG_TENSOR)
+			status = check_tensor(run, &checks[i], value->tensor);
+		else if (et_tag_is_slot_list(value->tag))
+			status = check_list(run, &checks[i], value);
+		else if (checks[i].letter != 'N' && !et_kernel_letter_takes(checks[i].letter, value->tag))
+			status = et_fail(&run->diag, ET_E_INVALID_PROGRAM, "argument %u became a %s",
+				checks[i].arg, et_tag_name(value->tag));
+		if (status)
+			return status;
+	}
+	return ET_OK;
+}
+
+/* --- instructions --------------------------------------------------------------------------------------------- */
+
+/* A view of a constant is as constant. */
+static void mark_views(const struct et_plan *plan, const struct et_plan_instruction *instruction,
+	struct et_evalue *const *args)
+{
+	const struct et_kernel_arg *how = plan->operators[instruction->index].args;
+	for (uint32_t i = 0; i < instruction->n_args; i++)
+		if (how[i].is_view)
+			args[i]->tensor->is_constant = args[0]->tensor->is_constant;
+}
+
+static enum et_status run_kernel(
+	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
+{
+	const struct et_plan *plan = run->method->plan;
+	struct et_evalue **args = run->frame->args + instruction->first_arg;
+	const struct et_kernel *kernel = plan->operators[instruction->index].kernel;
+	struct et_kernel_ctx ctx = {
+		.kernel = kernel, .compute = env->compute, .scratch = env->scratch, .diag = &run->diag
+	};
+	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
+	if (status)
+		return status;
+	status = kernel->run(&ctx, args);
+	if (env->scratch)
+		et_pool_reset(env->scratch);
+	if (!status && instruction->has_view)
+		mark_views(plan, instruction, args);
+	return status;
+}
+
+/* ET_PENDING: hands off the run. */
+static enum et_status run_delegate(
+	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
+{
+	struct et_evalue **args = run->frame->args + instruction->first_arg;
+	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
+	if (status)
+		return status;
+	struct et_plan_context *held =
+		et_method_context(run->method, env->slot, instruction->index, &status, &run->diag);
+	if (!held)
+		return status;
+	atomic_store_explicit(&held->is_busy, true, memory_order_relaxed);
+	run->pending = held;
+	status = held->ops->enqueue(held->context, args, &run->completion, &run->diag);
+	if (status == ET_PENDING)
+		return status;
+	run->pending = NULL;
+	atomic_store_explicit(&held->is_busy, false, memory_order_release);
+	return status;
+}
+
+static enum et_status is_true(struct et_run *run, const struct et_evalue *value, bool *ret_is_true)
+{
+	if (value->tag == ET_TAG_BOOL) {
+		*ret_is_true = value->b;
+		return ET_OK;
+	}
+	if (value->tag != ET_TAG_TENSOR || value->tensor->type != ET_BOOL)
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
+			"the condition is neither a Bool nor a tensor of them");
+	const uint8_t *items = value->tensor->data;
+	size_t n = et_tensor_numel(value->tensor);
+	if (n && !items)
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM, "the condition has no memory");
+	bool all = true;
+	for (size_t i = 0; i < n && all; i++)
+		all = items[i] != 0;
+	*ret_is_true = all;
+	return ET_OK;
+}
+
+/* What may be between two instructions. */
+static enum et_status may_go_on(struct et_run *run, const struct et_worker_env *env)
+{
+	if (atomic_load_explicit(&run->cancelled, memory_order_relaxed))
+		return et_fail(&run->diag, ET_E_CANCELLED, "cancelled before instruction %" PRIu32, run->pc);
+	if (run->deadline_ns && env->now_ns && env->now_ns(env->clock) >= run->deadline_ns)
+		return et_fail(&run->diag, ET_E_DEADLINE, "the deadline passed before instruction %" PRIu32,
+			run->pc);
+	if (run->n_executed >= MAX_EXECUTED)
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
+			"more than %d instructions executed: does the program loop for ever?", MAX_EXECUTED);
+	return ET_OK;
+}
+
+static enum et_stop stop_at_queue(struct et_run *run, struct et_queue_id queue)
+{
+	run->queue = queue;
+	return ET_STOP_QUEUE;
+}
+
+enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
+{
+	const struct et_plan *plan = run->method->plan;
+	struct et_evalue *values = run->frame->values;
+	uint32_t n = plan->spec->n_instructions, n_here = 0;
+	if (run->status)
+		return ET_STOP_FAILED;
+	while (run->pc < n) {
+		const struct et_plan_instruction *instruction = &plan->instructions[run->pc];
+		const uint32_t *slots = &plan->args[instruction->first_arg];
+		uint32_t next = run->pc + 1;
+		enum et_status status = may_go_on(run, env);
+		if (status)
+			return stop_failed(run, status);
+		if (instruction->has_queue && (instruction->queue.kind != env->queue.kind ||
+						      instruction->queue.device != env->queue.device))
+			return stop_at_queue(run, instruction->queue);
+		if (n_here++ && env->should_yield && env->should_yield(env->yield_self))
+			return stop_at_queue(run, env->queue);
+		run->n_executed++;
+		switch (instruction->op) {
+		case ET_OP_KERNEL:
+			status = run_kernel(run, instruction, env);
+			break;
+		case ET_OP_DELEGATE:
+			status = run_delegate(run, instruction, env);
+			if (status == ET_PENDING)
+				return ET_STOP_PENDING;
+			break;
+		case ET_OP_MOVE:
+			values[slots[1]] = values[slots[0]];
+			break;
+		case ET_OP_JUMP_FALSE: {
+			bool holds = false;
+			status = is_true(run, &values[slots[0]], &holds);
+			if (!holds)
+				next = instruction->index;
+			break;
+		}
+		default: /* ET_OP_FREE: its slot holds a tensor, which no move changes */
+			values[slots[0]].tensor->data = NULL;
+			break;
+		}
+		if (status)
+			return stop_failed(run, fail_here(run, status));
+		run->pc = next;
+	}
+	return ET_STOP_DONE;
+}
+
+/* --- begin, resume, end ---------------------------------------------------------------------------------------- */
+
+enum et_status et_run_begin(struct et_run *run)
+{
+	struct et_method *method = run->method;
+	const struct et_plan *plan = method->plan;
+	run->queue = plan->info.first_queue;
+	run->n_copied_bytes = 0;
+	run->diag.text[0] = '\0';
+	run->pc = 0;
+	run->n_executed = 0;
+	run->pending = NULL;
+	run->status = ET_OK;
+	if (run->frame->plan != plan)
+		return et_fail(&run->diag, ET_E_INVALID_STATE, "the frame belongs to another plan");
+	enum et_status status = et_method_enter(method, &run->diag);
+	if (status)
+		return status;
+	et_frame_restore(run->frame, method);
+	status = et_binding_check(run);
+	if (status)
+		return status;
+	if (method->snapshot)
+		memcpy(method->snapshot, method->state, plan->state_bytes);
+	if (plan->info.is_stateful)
+		method->phase = ET_METHOD_RUNNING;
+	et_binding_apply(run);
+	return ET_OK;
+}
+
+void et_run_resume(struct et_run *run, enum et_status status, const char *reason)
+{
+	struct et_plan_context *held = run->pending;
+	run->pending = NULL;
+	/* release: pairs with the acquire of the next run that takes the context */
+	if (held)
+		atomic_store_explicit(&held->is_busy, false, memory_order_release);
+	if (status) {
+		if (reason)
+			et_fail(&run->diag, status, "%s", reason);
+		run->status = fail_here(run, status);
+		return;
+	}
+	run->pc++;
+}
+
+void et_run_cancel(struct et_run *run)
+{
+	atomic_store_explicit(&run->cancelled, true, memory_order_relaxed);
+	const struct et_plan_context *held = run->pending;
+	if (held && held->ops->cancel)
+		held->ops->cancel(held->context);
+}
+
+enum et_status et_run_end(struct et_run *run)
+{
+	if (!run->status && run->pc < run->method->plan->spec->n_instructions)
+		run->status =
+			et_fail(&run->diag, ET_E_CANCELLED, "ended before instruction %" PRIu32, run->pc);
+	if (!run->status)
+		run->status = et_binding_finish(run);
+	if (run->status)
+		et_method_abort(run->method);
+	else
+		et_method_commit(run->method, run->frame);
+	return run->status;
+}
+
+const struct et_tensor *et_run_output(const struct et_run *run, uint32_t index)
+{
+	const struct et_plan *plan = run->method->plan;
+	if (index >= plan->info.n_outputs)
+		return NULL;
+	const struct et_evalue *value = &run->frame->values[plan->spec->outputs[index]];
+	return value->tag == ET_TAG_TENSOR ? value->tensor : NULL;
+}

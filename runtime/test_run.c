@@ -1,0 +1,409 @@
+/* Executing: straight lines, branches, loops, moves, views, lists, dynamic shapes, numbers, failures, and where
+ * a run stops. Activations are full of NaN before every run. */
+#include "tests/support/method_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct method_rig rig;
+static struct make_program mk;
+
+static int setup(void **state)
+{
+	memset(&rig, 0, sizeof rig);
+	rig_init(&rig);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_close(&rig);
+	return 0;
+}
+
+static int planned(uint64_t offset, int32_t n)
+{
+	return mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(n), .arena = 1, .offset = offset });
+}
+
+static int dynamic(uint64_t offset, int32_t n)
+{
+	return mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(n), .arena = 1, .offset = offset,
+				      .dynamism = ET_DYNAMIC_BOUND });
+}
+
+static int op(const char *name, const char *overload)
+{
+	return mk_operator(&mk, name, overload);
+}
+
+static void adds_and_reuses_memory(void **state)
+{
+	mk_arena(&mk, 64);
+	int a = planned(0, 4), b = planned(16, 4), c = planned(0, 4);
+	int add = op("test::add", "out");
+	mk_kernel(&mk, add, MK_ARGS(a, a, b, b)); /* b = 2a */
+	mk_kernel(&mk, add, MK_ARGS(b, b, c, c)); /* c = 4a, where a was */
+	mk_input(&mk, a);
+	mk_output(&mk, c);
+	rig_open(&rig, &mk);
+	assert_false(rig.info->is_stateful);
+	assert_int_equal(rig.info->n_state_bytes, 0);
+	for (int round = 1; round < 4; round++) {
+		float in[4] = { 1, 2, 3, (float)round }, out[4];
+		rig_run_floats(&rig, in, 4, out, 4);
+		assert_true(out[0] == 4 && out[3] == 4 * (float)round);
+		assert_true(in[0] == 1);
+	}
+}
+
+static void a_branch_goes_either_way(void **state)
+{
+	mk_arena(&mk, 128);
+	int a = planned(0, 1), limit = planned(4, 1),
+	    less = mk_tensor(
+		    &mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = 1, .offset = 8 });
+	int yes = planned(16, 1), no = planned(32, 1), out = planned(48, 1);
+	int hundred = mk_int(&mk, 100), five = mk_int(&mk, 5), never = mk_bool(&mk, false);
+	mk_kernel(&mk, op("test::fill", ""), MK_ARGS(five, limit));
+	mk_kernel(&mk, op("test::less", ""), MK_ARGS(a, limit, less));
+	mk_jump_false(&mk, less, 6);
+	mk_kernel(&mk, 0, MK_ARGS(hundred, yes));
+	mk_move(&mk, yes, out);
+	mk_jump_false(&mk, never, 8);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(a, a, no, no));
+	mk_move(&mk, no, out);
+	mk_input(&mk, a);
+	mk_output(&mk, out);
+	rig_open(&rig, &mk);
+	assert_false(rig.info->is_stateful);
+	assert_false(rig.info->outputs[0].zero_copy);
+	float in = 3, result = 0;
+	rig_run_floats(&rig, &in, 1, &result, 1);
+	assert_true(result == 100);
+	in = 7;
+	rig_run_floats(&rig, &in, 1, &result, 1);
+	assert_true(result == 14);
+	in = 4;
+	rig_run_floats(&rig, &in, 1, &result, 1);
+	assert_true(result == 100);
+}
+
+static void a_loop_counts_and_starts_anew(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 2), sum = planned(16, 2);
+	int i = mk_int(&mk, 7), zero = mk_int(&mk, 0), one = mk_int(&mk, 1), n = mk_int(&mk, 10);
+	int done = mk_bool(&mk, false);
+	mk_move(&mk, zero, i); /* written before it is read: no state */
+	mk_kernel(&mk, op("test::fill", ""), MK_ARGS(zero, sum));
+	mk_kernel(&mk, op("test::accumulate_", ""), MK_ARGS(sum, x));
+	mk_kernel(&mk, op("test::add", "Scalar"), MK_ARGS(i, one, i));
+	mk_kernel(&mk, op("test::lt", "Scalar"), MK_ARGS(n, i, done)); /* 10 < i ? */
+	mk_jump_false(&mk, done, 2);
+	mk_input(&mk, x);
+	mk_output(&mk, sum);
+	mk_output(&mk, i);
+	rig_open(&rig, &mk);
+	assert_false(rig.info->is_stateful);
+	for (int round = 0; round < 2; round++) {
+		float in[2] = { 1, 2 }, out[2];
+		struct rig_run run;
+		rig_run_init(&rig, &run);
+		rig_input(&run, 0, in, 2);
+		rig_output(&run, 0, out, 2);
+		assert_int_equal(rig_run(&rig, &run), ET_OK);
+		assert_true(out[0] == 11 && out[1] == 22);
+		assert_int_equal(run.outputs[1].tag, ET_TAG_INT);
+		assert_int_equal(run.outputs[1].i, 11);
+	}
+}
+
+static void views_follow_what_they_view(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 4), y = planned(16, 4);
+	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2, 2) });
+	mk_kernel(&mk, op("test::view", ""), MK_ARGS(x, view));
+	int wide = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2, 2), .arena = 1, .offset = 16 });
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(view, view, wide));
+	int back = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	mk_kernel(&mk, 0, MK_ARGS(wide, back));
+	mk_input(&mk, x);
+	mk_output(&mk, back);
+	(void)y;
+	rig_open(&rig, &mk);
+	assert_true(rig.info->inputs[0].zero_copy);
+	assert_false(rig.info->outputs[0].zero_copy);
+	for (int round = 0; round < 2; round++) {
+		float in[4] = { 1, 2, 3, 4 }, out[4];
+		rig_run_floats(&rig, in, 4, out, 4);
+		assert_true(out[3] == 8);
+	}
+}
+
+static void lists_of_tensors_are_read_and_written(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 3), a = planned(16, 1), b = planned(20, 2), y = planned(32, 3);
+	int parts = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ a, b }, 2);
+	int turned = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ b, a }, 2);
+	mk_kernel(&mk, op("test::split", ""), MK_ARGS(x, parts, parts));
+	mk_kernel(&mk, op("test::cat", ""), MK_ARGS(turned, y, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	assert_false(rig.info->is_stateful);
+	float in[3] = { 1, 2, 3 }, out[3];
+	rig_run_floats(&rig, in, 3, out, 3);
+	assert_true(out[0] == 2 && out[1] == 3 && out[2] == 1);
+}
+
+static void dynamic_sizes_go_through(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = dynamic(0, 4), y = dynamic(16, 4);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	for (int32_t n = 4; n > 0; n--) {
+		float in[4] = { 1, 2, 3, 4 }, out[4] = { 0 };
+		struct rig_run run;
+		rig_run_init(&rig, &run);
+		run.inputs[0].sizes[0] = n;
+		rig_input(&run, 0, in, (uint32_t)n);
+		rig_output(&run, 0, out, 4);
+		assert_int_equal(rig_run(&rig, &run), ET_OK);
+		assert_int_equal(run.outputs[0].sizes[0], n);
+		assert_true(out[n - 1] == 2 * (float)n);
+		assert_true(n == 4 || out[n] == 0);
+	}
+	struct rig_run run;
+	float in[5] = { 0 };
+	rig_run_init(&rig, &run);
+	run.inputs[0].sizes[0] = 5;
+	rig_input(&run, 0, in, 5);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "input 0: sizes [5], expected [4] or less");
+}
+
+static void numbers_come_in_and_go_out(void **state)
+{
+	mk_arena(&mk, 16);
+	int n = mk_int(&mk, 3), unread = mk_int(&mk, 8), sum = mk_int(&mk, 0), two = mk_int(&mk, 2);
+	int list = mk_slots(&mk, ET_TAG_INT_LIST, (const int[]){ n, two, sum }, 3), total = mk_int(&mk, 0);
+	mk_kernel(&mk, op("test::add", "Scalar"), MK_ARGS(n, two, sum));
+	mk_kernel(&mk, op("test::sum_ints", ""), MK_ARGS(list, total));
+	mk_input(&mk, n);
+	mk_input(&mk, unread);
+	mk_output(&mk, sum);
+	mk_output(&mk, total);
+	rig_open(&rig, &mk);
+	assert_false(rig.info->is_stateful);
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	run.inputs[0].i = 40;
+	run.inputs[1].i = 8;
+	assert_int_equal(rig_run(&rig, &run), ET_OK);
+	assert_int_equal(run.outputs[0].i, 42);
+	assert_int_equal(run.outputs[1].i, 84);
+	run.inputs[1].i = 9; /* the program would not notice */
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	run.inputs[1].tag = ET_TAG_DOUBLE;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "input 1: a Double, expected a Int");
+}
+
+static void wrong_inputs_are_named(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2, 3), .arena = 1 });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2, 3), .arena = 1, .offset = 32 });
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	float in[6] = { 1, 2, 3, 4, 5, 6 }, out[6];
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	rig_output(&run, 0, out, 6);
+	rig_input(&run, 0, in, 5);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "input 0: 20 bytes, but sizes [2,3] of FP32 take 24");
+	rig_input(&run, 0, NULL, 6);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "input 0: no memory given");
+	rig_input(&run, 0, in, 6);
+	run.inputs[0].sizes[0] = -2;
+	run.inputs[0].sizes[1] = -3;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "input 0: sizes [-2,-3], expected [2,3]");
+	run.inputs[0].n_dims = 1;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "input 0: 1 dimensions, expected [2,3]");
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, in, 6);
+	rig_output(&run, 0, out, 5);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "output 0: room for 20 bytes, expected 24");
+	rig_output(&run, 0, NULL, 0); /* planned memory serves */
+	assert_int_equal(rig_run(&rig, &run), ET_OK);
+	assert_true(((const float *)et_run_output(&run.run, 0)->data)[5] == 12);
+}
+
+static void a_failing_kernel_says_where(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1), y = planned(16, 1);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, y));
+	mk_kernel(&mk, op("test::fail", ""), MK_ARGS(x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	float in = 1, out;
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, &in, 1);
+	rig_output(&run, 0, &out, 1);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_ARGUMENT);
+	assert_string_equal(run.run.diag.text, "instruction 1 (test::fail): it does not want to");
+}
+
+static void freed_memory_is_an_error_and_comes_back(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1), y = planned(16, 1), go = mk_bool(&mk, true);
+	mk_input(&mk, x);
+	mk_input(&mk, go);
+	mk_output(&mk, y);
+	mk_kernel(&mk, op("test::add", "out"), MK_ARGS(x, x, y));
+	mk_jump_false(&mk, go, 3);
+	mk_free(&mk, y);
+	mk_kernel(&mk, 0, MK_ARGS(y, y, y));
+	rig_open(&rig, &mk);
+	float in = 1, out;
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, &in, 1);
+	rig_output(&run, 0, &out, 1);
+	run.inputs[1].b = true;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(run.run.diag.text,
+		"instruction 3 (test::add.out): argument 0 has no memory: it was freed or never bound");
+	run.inputs[1].b = false;
+	assert_int_equal(rig_run(&rig, &run), ET_OK);
+	assert_true(out == 4);
+}
+
+static void scratch_is_used_again(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 4), y = planned(16, 4);
+	for (int i = 0; i < 10; i++)
+		mk_kernel(&mk, i ? 0 : op("test::scratch", ""), MK_ARGS(x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	float in[4] = { 1, 2, 3, 4 }, out[4];
+	rig_run_floats(&rig, in, 4, out, 4);
+	size_t n_calls = rig.counting.n_calls;
+	rig_run_floats(&rig, in, 4, out, 4);
+	assert_int_equal(rig.counting.n_calls, n_calls); /* begin, advance and end allocate nothing */
+}
+
+static uint64_t now_is(void *self)
+{
+	return *(uint64_t *)self;
+}
+
+static bool yield_always(void *self)
+{
+	++*(int *)self;
+	return true;
+}
+
+static void stops_between_instructions(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1), y = planned(16, 1);
+	for (int i = 0; i < 3; i++)
+		mk_kernel(&mk, i ? 0 : op("test::add", "out"), MK_ARGS(x, x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	float in = 1, out;
+	int n_yields = 0;
+	uint64_t now = 10;
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, &in, 1);
+	rig_output(&run, 0, &out, 1);
+	run.env.should_yield = yield_always;
+	run.env.yield_self = &n_yields;
+	run.env.now_ns = now_is;
+	run.env.clock = &now;
+	run.run.deadline_ns = 20;
+	assert_int_equal(rig_run(&rig, &run), ET_OK);
+	assert_int_equal(n_yields, 2);
+
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
+	now = 20;
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_FAILED);
+	assert_int_equal(et_run_end(&run.run), ET_E_DEADLINE);
+	assert_string_equal(run.run.diag.text, "the deadline passed before instruction 1");
+
+	now = 10;
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
+	et_run_cancel(&run.run);
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_FAILED);
+	assert_int_equal(et_run_end(&run.run), ET_E_CANCELLED);
+
+	run.run.cancelled = false;
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	run.env.queue = (struct et_queue_id){ .kind = ET_QUEUE_GPU };
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
+	assert_int_equal(run.run.queue.kind, ET_QUEUE_CPU);
+	assert_int_equal(et_run_end(&run.run), ET_E_CANCELLED); /* given up */
+}
+
+static void an_endless_program_ends(void **state)
+{
+	int x = mk_int(&mk, 0), y = mk_int(&mk, 0), never = mk_bool(&mk, false);
+	mk_move(&mk, x, y);
+	mk_jump_false(&mk, never, 0);
+	rig_open(&rig, &mk);
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	run.run.n_executed = 99 * 1000 * 1000; /* as if it had gone on for long */
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_FAILED);
+	assert_int_equal(et_run_end(&run.run), ET_E_INVALID_PROGRAM);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(adds_and_reuses_memory),
+		TEST(a_branch_goes_either_way),
+		TEST(a_loop_counts_and_starts_anew),
+		TEST(views_follow_what_they_view),
+		TEST(lists_of_tensors_are_read_and_written),
+		TEST(dynamic_sizes_go_through),
+		TEST(numbers_come_in_and_go_out),
+		TEST(wrong_inputs_are_named),
+		TEST(a_failing_kernel_says_where),
+		TEST(freed_memory_is_an_error_and_comes_back),
+		TEST(scratch_is_used_again),
+		TEST(stops_between_instructions),
+		TEST(an_endless_program_ends),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
