@@ -1,5 +1,6 @@
 /* Any bytes, opened as a program and as a bundle. What opens is walked whole, and the walk aborts where the
  * reader broke a promise; memory must be back afterwards, also where it runs out half-way. */
+#include "runtime/flatbuffer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"
 #include "tests/support/walk_program.h"
@@ -62,10 +63,65 @@ static uint64_t try_bundle(const uint8_t *bytes, size_t n_bytes, size_t fail_at)
 	return sum;
 }
 
+/* The first fields of the root, each read as everything there is: a reader asked for what is not there must
+ * stay inside too. A failure sticks, so each question has a reader of its own. */
+static uint64_t try_fields(const uint8_t *bytes, size_t n_bytes)
+{
+	enum { N_FIELDS = 8, N_WAYS = 10 };
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < N_FIELDS * N_WAYS; i++) {
+		struct et_fb fb;
+		struct et_fb_table root = et_fb_open(&fb, bytes, n_bytes, NULL, NULL);
+		uint32_t field = i / N_WAYS;
+		struct et_fb_vector vector;
+		switch (i % N_WAYS) {
+		case 0:
+			sum += et_fb_has(&fb, root, field) + et_fb_u16(&fb, root, field, 1);
+			break;
+		case 1:
+			sum += et_fb_f32(&fb, root, field, 1) > 0;
+			break;
+		case 2:
+			sum += et_fb_f64(&fb, root, field, 1) > 0;
+			break;
+		case 3:
+			sum += et_fb_u64(&fb, et_fb_table(&fb, root, field), 0, 1);
+			break;
+		case 4:
+			sum += et_fb_string(&fb, root, field).n;
+			break;
+		case 5:
+			vector = et_fb_vector(&fb, root, field, 4);
+			for (uint32_t j = 0; j < vector.n && et_fb_status(&fb) == ET_OK; j++)
+				sum += et_fb_string_at(&fb, vector, j).n;
+			break;
+		case 6:
+			vector = et_fb_vector(&fb, root, field, 4);
+			for (uint32_t j = 0; j < vector.n && et_fb_status(&fb) == ET_OK; j++)
+				sum += et_fb_u8(&fb, et_fb_table_at(&fb, vector, j), j % 8, 1);
+			break;
+		case 7:
+			vector = et_fb_vector(&fb, root, field, 4);
+			sum += et_fb_f32_at(&fb, vector, 0) > 0;
+			break;
+		case 8:
+			vector = et_fb_vector(&fb, root, field, 8);
+			sum += et_fb_f64_at(&fb, vector, vector.n - 1) > 0;
+			break;
+		case 9:
+			vector = et_fb_blob(&fb, root, field);
+			sum += et_fb_u8_at(&fb, vector, vector.n / 2);
+			break;
+		}
+	}
+	return sum;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
 	static volatile uint64_t sink;
 	size_t fail_at = n_bytes ? 1 + bytes[n_bytes - 1] % 8 : 1;
+	sink += try_fields(bytes, n_bytes);
 	sink += try_program(bytes, n_bytes, 0, true);
 	sink += try_program(bytes, n_bytes, 0, false);
 	sink += try_program(bytes, n_bytes, fail_at, true);
