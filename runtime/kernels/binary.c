@@ -1,0 +1,250 @@
+/* Operators of two or three tensors or numbers, element by element.
+ *
+ * alpha of add and sub is an operand like the others (c), and so is the number of a Scalar overload: one
+ * definition serves both. Comparisons and logic compute in the common type and give truths. Integer
+ * division never traps: a zero divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps. */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+#include <inttypes.h>
+#include <limits.h>
+
+ET_ALL_FNS(add, 3, a + b * c)
+ET_ALL_FNS(sub, 3, a - b * c)
+ET_ALL_FNS(rsub, 3, b - a * c)
+ET_ALL_FNS(mul, 2, a *b)
+ET_FLOAT_FNS(div, 2, a / b)
+ET_FLOAT_FNS(atan2, 2, atan2(a, b))
+ET_FLOAT_FNS(copysign, 2, copysign(a, b))
+ET_FLOAT_FNS(ldexp, 2, a *exp2(b))
+ET_FLOAT_FNS(nextafter, 2, nextafter(a, b))
+ET_FLOAT_FNS(fmod, 2, fmod(a, b))
+ET_FLOAT_FNS(pow, 2, pow(a, b))
+ET_FLOAT_FNS(trunc_div, 2, trunc(a / b))
+ET_ALL_FNS(square, 1, a *a)
+
+ET_FLOAT_FNS(maximum, 2, a != a || a > b ? a : b)
+ET_FLOAT_FNS(minimum, 2, a != a || a < b ? a : b)
+ET_FLOAT_FNS(fmax, 2, b != b || a > b ? a : b)
+ET_FLOAT_FNS(fmin, 2, b != b || a < b ? a : b)
+ET_INT_FN(maximum, 2, a > b ? a : b)
+ET_INT_FN(minimum, 2, a < b ? a : b)
+ET_FLOAT_FNS(clamp, 3, a != a ? a : b != b ? b : c != c ? c : (a < b ? b : a) > c ? c : (a < b ? b : a))
+ET_INT_FN(clamp, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
+
+ET_ALL_FNS(eq, 2, a == b)
+ET_ALL_FNS(ge, 2, a >= b)
+ET_ALL_FNS(gt, 2, a > b)
+ET_ALL_FNS(le, 2, a <= b)
+ET_ALL_FNS(lt, 2, a < b)
+ET_ALL_FNS(ne, 2, a != b)
+ET_ALL_FNS(logical_and, 2, (a != 0) & (b != 0))
+ET_ALL_FNS(logical_or, 2, (a != 0) | (b != 0))
+ET_ALL_FNS(logical_xor, 2, (a != 0) ^ (b != 0))
+ET_ALL_FNS(where, 3, a != 0 ? b : c)
+ET_ALL_FNS(masked_fill, 3, b != 0 ? c : a)
+
+ET_INT_FN(bitwise_and, 2, a &b)
+ET_INT_FN(bitwise_or, 2, a | b)
+ET_INT_FN(bitwise_xor, 2, a ^ b)
+
+static inline int64_t type_bits(const struct et_span *span)
+{
+	return (int64_t)et_scalar_size(span->common) * CHAR_BIT;
+}
+ET_INT_FN(left_shift, 2, b < 0 || b >= type_bits(span) ? 0 : (int64_t)((uint64_t)a << b))
+ET_INT_FN(right_shift, 2, a >> (b < 0 || b >= type_bits(span) ? 63 : b))
+
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = b == -1 ? 0 : a % b;
+		a = b;
+		b = rest;
+	}
+	return a < 0 ? -a : a;
+}
+ET_INT_FN(gcd, 2, greatest_divisor(a, b))
+ET_INT_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * b))
+
+/* Quotients and rests of integers. */
+enum rounding { TOWARDS_ZERO, DOWNWARDS };
+
+static inline int64_t divide(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
+{
+	if (b == 0)
+		span->divided_by_zero = true;
+	if (b == 0 || b == -1)
+		return b ? -a : 0;
+	int64_t quotient = a / b;
+	return rounding == DOWNWARDS && a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
+{
+	if (b == 0)
+		span->divided_by_zero = true;
+	if (b == 0 || b == -1)
+		return 0;
+	int64_t left = a % b;
+	return rounding == DOWNWARDS && left != 0 && (left < 0) != (b < 0) ? left + b : left;
+}
+
+/* The same of floats, as Python defines them; what float computes is exact in double. */
+static double floor_quotient(double a, double b)
+{
+	if (b == 0)
+		return a / b;
+	double mod = fmod(a, b), quotient = (a - mod) / b;
+	if (mod != 0 && (b < 0) != (mod < 0))
+		quotient -= 1;
+	if (quotient == 0)
+		return copysign(0.0, a / b);
+	double whole = floor(quotient);
+	return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+static double floor_rest(double a, double b)
+{
+	double mod = fmod(a, b);
+	return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
+}
+
+ET_INT_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
+ET_INT_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
+ET_FLOAT_FNS(floor_div, 2, floor_quotient(a, b))
+ET_INT_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
+ET_INT_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
+ET_FLOAT_FNS(remainder, 2, floor_rest(a, b))
+
+/* By squaring, wrapping; a negative exponent leaves what a division would, cut to an integer. */
+static int64_t power(int64_t base, int64_t exponent)
+{
+	int64_t result = 1;
+	if (exponent < 0)
+		return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+	for (; exponent; exponent >>= 1) {
+		if (exponent & 1)
+			result *= base;
+		base *= base;
+	}
+	return result;
+}
+ET_INT_FN(pow, 2, power(a, b))
+
+static const struct et_map pow_map = { ET_MAP_SAME, ET_ALL(pow) };
+
+/* Squares are what programs mostly want. */
+static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map square_map = { ET_MAP_SAME, ET_ALL(square), .promotes = 3 };
+	const struct et_evalue *operands[] = { args[0], args[1] };
+	bool is_square = et_number_double(args[1]) == 2;
+	return et_map_apply(ctx, is_square ? &square_map : &pow_map, operands, 2, args[2]->tensor);
+}
+
+static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map exact = { ET_MAP_FLOAT, ET_FLOATS(div) };
+	static const struct et_map trunc_map = { ET_MAP_SAME, ET_ALL(trunc_div) };
+	static const struct et_map floor_map = { ET_MAP_SAME, ET_ALL(floor_div) };
+	const struct et_evalue *operands[] = { args[0], args[1] };
+	const struct et_map *map = &exact;
+	if (et_string_is(args[2], "trunc"))
+		map = &trunc_map;
+	else if (et_string_is(args[2], "floor"))
+		map = &floor_map;
+	else
+		ET_REQUIRE(ctx, et_is_none(args[2]), "rounding mode must be 'trunc' or 'floor'");
+	return et_map_apply(ctx, map, operands, 2, args[3]->tensor);
+}
+
+/* Either limit may be None; tensors broadcast, NaN stays. */
+static enum et_status run_clamp(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map both = { ET_MAP_SAME, ET_ALL(clamp) };
+	static const struct et_map lower = { ET_MAP_SAME, ET_ALL(maximum) };
+	static const struct et_map upper = { ET_MAP_SAME, ET_ALL(minimum) };
+	bool has_lower = !et_is_none(args[1]), has_upper = !et_is_none(args[2]);
+	const struct et_evalue *operands[] = { args[0], has_lower ? args[1] : args[2], args[2] };
+	ET_REQUIRE(ctx, has_lower || has_upper, "both limits are None");
+	return et_map_apply(ctx,
+		has_lower && has_upper ? &both
+		: has_lower            ? &lower
+				       : &upper,
+		operands, (size_t)1 + has_lower + has_upper, args[3]->tensor);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::__rshift__.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
+	{ "aten::add.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3) },
+	{ "aten::add.out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3) },
+	{ "aten::atan2.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan2)) },
+	{ "aten::bitwise_and.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
+	{ "aten::bitwise_and.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
+	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
+	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
+	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
+	{ "aten::bitwise_or.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_or)) },
+	{ "aten::bitwise_or.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_or)) },
+	{ "aten::bitwise_right_shift.Tensor_Scalar_out", "TS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
+	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
+	{ "aten::bitwise_xor.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_xor)) },
+	{ "aten::bitwise_xor.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_xor)) },
+	{ "aten::clamp.Tensor_out", "Ttt>T", run_clamp, NULL },
+	{ "aten::clamp.out", "Tss>T", run_clamp, NULL },
+	{ "aten::copysign.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(copysign)) },
+	{ "aten::div.Scalar_mode_out", "TSc>T", run_div_mode, NULL },
+	{ "aten::div.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div)) },
+	{ "aten::div.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div)) },
+	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
+	{ "aten::eq.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
+	{ "aten::eq.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
+	{ "aten::floor_divide.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(floor_div)) },
+	{ "aten::fmax.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, { fmax_f32, fmax_f64, maximum_i64 }) },
+	{ "aten::fmin.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, { fmin_f32, fmin_f64, minimum_i64 }) },
+	{ "aten::fmod.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(fmod)) },
+	{ "aten::fmod.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(fmod)) },
+	{ "aten::gcd.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(gcd)) },
+	{ "aten::ge.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
+	{ "aten::ge.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
+	{ "aten::gt.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(gt)) },
+	{ "aten::gt.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(gt)) },
+	{ "aten::lcm.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(lcm)) },
+	{ "aten::ldexp.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(ldexp)) },
+	{ "aten::le.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(le)) },
+	{ "aten::le.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(le)) },
+	{ "aten::logical_and.out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(logical_and)) },
+	{ "aten::logical_or.out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(logical_or)) },
+	{ "aten::logical_xor.out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(logical_xor)) },
+	{ "aten::lt.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(lt)) },
+	{ "aten::lt.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(lt)) },
+	{ "aten::masked_fill.Scalar_out", "TTS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(masked_fill), .promotes = 1) },
+	{ "aten::max.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(maximum)) },
+	{ "aten::maximum.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(maximum)) },
+	{ "aten::min.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(minimum)) },
+	{ "aten::minimum.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(minimum)) },
+	{ "aten::mul.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(mul)) },
+	{ "aten::mul.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(mul)) },
+	{ "aten::ne.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ne)) },
+	{ "aten::ne.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ne)) },
+	{ "aten::nextafter.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_FLOATS(nextafter)) },
+	{ "aten::pow.Scalar_out", "ST>T", et_map_run, &pow_map },
+	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
+	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_map_run, &pow_map },
+	{ "aten::remainder.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(remainder)) },
+	{ "aten::remainder.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(remainder)) },
+	{ "aten::rsub.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
+	{ "aten::rsub.Tensor_out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
+	{ "aten::sub.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3) },
+	{ "aten::sub.out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3) },
+	{ "aten::where.self_out", "TTT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(where), .promotes = 6) },
+};
+
+ET_KERNEL_TABLE(binary);

@@ -1,0 +1,487 @@
+/* Convolution in one, two or three dimensions, transposed or not, with groups and dilation, in any dim
+ * order.
+ *
+ * Everything is seen as three-dimensional, missing dimensions having size 1. Three ways through it:
+ *     depthwise   one input and one output channel a group: rows (or, channels last, pixels) are
+ *                 multiplied and added directly;
+ *     product     the rest that is not transposed: the weights times a matrix of which each column holds
+ *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
+ *     plain       transposed, double and integers: one output element after the other, summed in double.
+ *                 The tests hold the fast ways against this one.
+ * Half and bfloat16 are computed on float copies. */
+#include "runtime/kernels/gemm.h"
+#include "runtime/kernels/hot.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+enum { SPACE = 3 };
+
+/* Sizes in elements; what is indexed by SPACE is depth, height, width. */
+struct conv {
+	int64_t n_batch, n_groups;
+	int64_t in_channels, out_channels; /* of one group */
+	int64_t in[SPACE], kernel[SPACE], out[SPACE];
+	int64_t stride[SPACE], padding[SPACE], dilation[SPACE];
+	bool is_transposed;
+	struct et_view x, weight, y; /* five-dimensional: batch (or output channel), channel, space */
+	const struct et_view *bias;  /* one-dimensional, or NULL */
+};
+
+static int64_t kernel_size(const struct conv *c)
+{
+	return c->kernel[0] * c->kernel[1] * c->kernel[2];
+}
+
+/* --- the plain way -------------------------------------------------------------------------------- */
+
+/* Which input position an output position and a kernel position meet, or -1. */
+static inline int64_t meet(const struct conv *c, size_t d, int64_t out, int64_t kernel)
+{
+	int64_t at;
+	if (c->is_transposed) {
+		at = out + c->padding[d] - kernel * c->dilation[d];
+		if (at < 0 || at % c->stride[d])
+			return -1;
+		at /= c->stride[d];
+	} else {
+		at = out * c->stride[d] - c->padding[d] + kernel * c->dilation[d];
+	}
+	return at >= 0 && at < c->in[d] ? at : -1;
+}
+
+static double sum_under_kernel(
+	const struct conv *c, const double *x, const double *weight, const int64_t *out)
+{
+	/* A transposed weight is (input channel, output channel, space): the caller points at the latter. */
+	int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];
+	double sum = 0;
+	for (int64_t kd = 0; kd < c->kernel[0]; kd++) {
+		int64_t d = meet(c, 0, out[0], kd);
+		for (int64_t kh = 0; d >= 0 && kh < c->kernel[1]; kh++) {
+			int64_t h = meet(c, 1, out[1], kh);
+			for (int64_t kw = 0; h >= 0 && kw < c->kernel[2]; kw++) {
+				int64_t w = meet(c, 2, out[2], kw);
+				if (w < 0)
+					continue;
+				const double *pixel =
+					x + d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4];
+				const double *factor = weight + kd * c->weight.strides[2] +
+						       kh * c->weight.strides[3] + kw * c->weight.strides[4];
+				for (int64_t i = 0; i < c->in_channels; i++)
+					sum += pixel[i * c->x.strides[1]] * factor[i * weight_channel];
+			}
+		}
+	}
+	return sum;
+}
+
+/* Output channels [begin, end) of all batches. */
+static void run_plain(void *arg, size_t begin, size_t end)
+{
+	const struct conv *c = arg;
+	for (size_t item = begin; item < end; item++) {
+		int64_t channels = c->n_groups * c->out_channels;
+		int64_t n = (int64_t)item / channels, channel = (int64_t)item % channels;
+		int64_t group = channel / c->out_channels, own = channel % c->out_channels;
+		const double *x = (const double *)c->x.data + n * c->x.strides[0] +
+				  group * c->in_channels * c->x.strides[1];
+		const double *weight = (const double *)c->weight.data;
+		weight += c->is_transposed
+				  ? group * c->in_channels * c->weight.strides[0] + own * c->weight.strides[1]
+				  : channel * c->weight.strides[0];
+		double *y = (double *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1];
+		double bias = c->bias ? ((const double *)c->bias->data)[channel * c->bias->strides[0]] : 0;
+		int64_t out[SPACE];
+		for (out[0] = 0; out[0] < c->out[0]; out[0]++) {
+			for (out[1] = 0; out[1] < c->out[1]; out[1]++) {
+				for (out[2] = 0; out[2] < c->out[2]; out[2]++)
+					y[out[0] * c->y.strides[2] + out[1] * c->y.strides[3] +
+						out[2] * c->y.strides[4]] =
+						bias + sum_under_kernel(c, x, weight, out);
+			}
+		}
+	}
+}
+
+/* --- depthwise ------------------------------------------------------------------------------------ */
+
+/* Output positions [first, end) at which kernel position @kernel lies inside the input. */
+static void inside(const struct conv *c, size_t d, int64_t kernel, int64_t *ret_first, int64_t *ret_end)
+{
+	int64_t shift = kernel * c->dilation[d] - c->padding[d]; /* input = out * stride + shift */
+	int64_t first = shift < 0 ? (-shift + c->stride[d] - 1) / c->stride[d] : 0;
+	int64_t last = c->in[d] - 1 - shift;
+	int64_t end = last < 0 ? 0 : last / c->stride[d] + 1;
+	*ret_end = end < c->out[d] ? end : c->out[d];
+	*ret_first = first < *ret_end ? first : *ret_end;
+}
+
+/* Planes [begin, end) of batch times channel, width innermost. */
+static void run_depthwise_rows(void *arg, size_t begin, size_t end)
+{
+	const struct conv *c = arg;
+	const struct et_hot *hot = et_hot();
+	int64_t channels = c->n_groups;
+	for (size_t plane = begin; plane < end; plane++) {
+		int64_t n = (int64_t)plane / channels, channel = (int64_t)plane % channels;
+		const float *x = (const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1];
+		const float *weight = (const float *)c->weight.data + channel * c->weight.strides[0];
+		float *y = (float *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1];
+		float bias = c->bias ? ((const float *)c->bias->data)[channel * c->bias->strides[0]] : 0;
+		for (int64_t i = 0; i < c->out[0] * c->out[1]; i++) {
+			int64_t d = i / c->out[1], h = i % c->out[1];
+			float *row = y + d * c->y.strides[2] + h * c->y.strides[3];
+			for (int64_t w = 0; w < c->out[2]; w++)
+				row[w] = bias;
+			for (int64_t k = 0; k < kernel_size(c); k++) {
+				int64_t kw = k % c->kernel[2], kh = k / c->kernel[2] % c->kernel[1];
+				int64_t kd = k / c->kernel[2] / c->kernel[1], first, last;
+				int64_t at_d = meet(c, 0, d, kd), at_h = meet(c, 1, h, kh);
+				if (at_d < 0 || at_h < 0)
+					continue;
+				inside(c, 2, kw, &first, &last);
+				int64_t at_w = first * c->stride[2] - c->padding[2] + kw * c->dilation[2];
+				if (first < last)
+					hot->add_scaled((size_t)(last - first), row + first,
+						x + at_d * c->x.strides[2] + at_h * c->x.strides[3] + at_w,
+						c->stride[2], weight[k]);
+			}
+		}
+	}
+}
+
+/* Pixels [begin, end) of batch times space, channels innermost. The weight's strides put it (kernel, channel). */
+static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
+{
+	const struct conv *c = arg;
+	const struct et_hot *hot = et_hot();
+	size_t channels = (size_t)c->n_groups;
+	for (size_t pixel = begin; pixel < end; pixel++) {
+		int64_t i = (int64_t)pixel, w = i % c->out[2];
+		i /= c->out[2];
+		int64_t h = i % c->out[1];
+		i /= c->out[1];
+		int64_t d = i % c->out[0], n = i / c->out[0];
+		const float *x = (const float *)c->x.data + n * c->x.strides[0];
+		float *y = (float *)c->y.data + n * c->y.strides[0] + d * c->y.strides[2] +
+			   h * c->y.strides[3] + w * c->y.strides[4];
+		for (size_t channel = 0; channel < channels; channel++)
+			y[channel] = c->bias ? ((const float *)c->bias
+							       ->data)[(int64_t)channel * c->bias->strides[0]]
+					     : 0;
+		for (int64_t k = 0; k < kernel_size(c); k++) {
+			int64_t at_w = meet(c, 2, w, k % c->kernel[2]);
+			int64_t at_h = meet(c, 1, h, k / c->kernel[2] % c->kernel[1]);
+			int64_t at_d = meet(c, 0, d, k / c->kernel[2] / c->kernel[1]);
+			if (at_d < 0 || at_h < 0 || at_w < 0)
+				continue;
+			hot->add_product(channels, y,
+				x + at_d * c->x.strides[2] + at_h * c->x.strides[3] + at_w * c->x.strides[4],
+				(const float *)c->weight.data + k * (int64_t)channels);
+		}
+	}
+}
+
+/* --- as a product --------------------------------------------------------------------------------- */
+
+/* The pixels under the kernel, of one batch and group: row k is (channel, kernel position), columns are
+ * output positions. */
+struct columns {
+	const struct conv *c;
+	const float *x;
+	bool is_pointwise; /* kernel of one, no stride, no padding: column j is pixel j */
+};
+
+static void pointwise_panel(const struct columns *b, size_t first_k, size_t n_k, size_t first_column,
+	size_t n_columns, float *panel, size_t width)
+{
+	const struct et_view *x = &b->c->x;
+	struct et_matrix matrix = { b->x, x->strides[1], x->strides[4] };
+	if (x->strides[1] != 1) {
+		et_matrix_panel(&matrix, first_k, n_k, first_column, n_columns, panel, width);
+		return;
+	}
+	for (size_t j = 0; j < n_columns; j++) {
+		const float *pixel =
+			b->x + (ptrdiff_t)(first_column + j) * x->strides[4] + (ptrdiff_t)first_k;
+		for (size_t k = 0; k < n_k; k++)
+			panel[k * width + j] = pixel[k];
+	}
+}
+
+static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+	float *panel, size_t width)
+{
+	const struct columns *b = arg;
+	const struct conv *c = b->c;
+	int64_t at[ET_TILE_MAX_COLUMNS][SPACE]; /* input position of kernel position 0, may lie outside */
+	bool is_row = true;
+	if (b->is_pointwise) {
+		pointwise_panel(b, first_k, n_k, first_column, n_columns, panel, width);
+		return;
+	}
+	for (size_t j = 0; j < n_columns; j++) {
+		int64_t i = (int64_t)(first_column + j);
+		int64_t out[SPACE] = { i / c->out[2] / c->out[1], i / c->out[2] % c->out[1], i % c->out[2] };
+		for (size_t d = 0; d < SPACE; d++)
+			at[j][d] = out[d] * c->stride[d] - c->padding[d];
+		is_row &= at[j][0] == at[0][0] && at[j][1] == at[0][1];
+	}
+	is_row &= c->stride[2] == 1 && c->x.strides[4] == 1;
+	for (size_t k = first_k; k < first_k + n_k; k++, panel += width) {
+		int64_t i = (int64_t)k;
+		int64_t kw = i % c->kernel[2] * c->dilation[2],
+			kh = i / c->kernel[2] % c->kernel[1] * c->dilation[1];
+		int64_t kd = i / c->kernel[2] / c->kernel[1] % c->kernel[0] * c->dilation[0];
+		const float *plane = b->x + i / kernel_size(c) * c->x.strides[1];
+		if (is_row && at[0][2] + kw >= 0 && at[n_columns - 1][2] + kw < c->in[2]) {
+			int64_t d = at[0][0] + kd, h = at[0][1] + kh;
+			if (d >= 0 && d < c->in[0] && h >= 0 && h < c->in[1])
+				memcpy(panel,
+					plane + d * c->x.strides[2] + h * c->x.strides[3] + at[0][2] + kw,
+					n_columns * sizeof(*panel));
+			else
+				memset(panel, 0, n_columns * sizeof(*panel));
+			continue;
+		}
+		for (size_t j = 0; j < n_columns; j++) {
+			int64_t d = at[j][0] + kd, h = at[j][1] + kh, w = at[j][2] + kw;
+			/* One comparison each: what is negative is large as unsigned. */
+			bool is_inside = (uint64_t)d < (uint64_t)c->in[0] &&
+					 (uint64_t)h < (uint64_t)c->in[1] && (uint64_t)w < (uint64_t)c->in[2];
+			panel[j] = is_inside ? plane[d * c->x.strides[2] + h * c->x.strides[3] +
+						       w * c->x.strides[4]]
+					     : 0;
+		}
+	}
+}
+
+static bool is_pointwise(const struct conv *c)
+{
+	const int64_t *x = c->x.strides;
+	for (size_t d = 0; d < SPACE; d++) {
+		if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0)
+			return false;
+	}
+	/* Pixels one after the other at equal distances. */
+	return (c->in[1] == 1 || x[3] == c->in[2] * x[4]) &&
+	       (c->in[0] == 1 || x[2] == c->in[1] * c->in[2] * x[4]);
+}
+
+/* Whether the output's pixels, too, lie at equal distances: true of both dim orders that exist. */
+static bool has_even_pixels(const struct conv *c)
+{
+	const int64_t *y = c->y.strides;
+	return (c->out[1] == 1 || y[3] == c->out[2] * y[4]) &&
+	       (c->out[0] == 1 || y[2] == c->out[1] * c->out[2] * y[4]);
+}
+
+static void run_product(struct et_kernel_ctx *ctx, const struct conv *c, float *begin)
+{
+	size_t n_k = (size_t)(c->in_channels * kernel_size(c));
+	for (int64_t i = 0; i < c->n_groups * c->out_channels; i++)
+		begin[i] = c->bias ? ((const float *)c->bias->data)[i * c->bias->strides[0]] : 0;
+	for (int64_t n = 0; n < c->n_batch; n++) {
+		for (int64_t group = 0; group < c->n_groups; group++) {
+			struct columns columns = {
+				c,
+				(const float *)c->x.data + n * c->x.strides[0] +
+					group * c->in_channels * c->x.strides[1],
+				is_pointwise(c),
+			};
+			struct et_gemm gemm = {
+				.n_rows = (size_t)c->out_channels,
+				.n_columns = (size_t)(c->out[0] * c->out[1] * c->out[2]),
+				.n_k = n_k,
+				.a = (const float *)c->weight.data +
+				     group * c->out_channels * c->weight.strides[0],
+				.a_row = c->weight.strides[0],
+				.a_col = 1,
+				.panel = columns_panel,
+				.b = &columns,
+				.c = (float *)c->y.data + n * c->y.strides[0] +
+				     group * c->out_channels * c->y.strides[1],
+				.c_row = c->y.strides[1],
+				.c_col = c->y.strides[4],
+				.begin = begin + group * c->out_channels,
+			};
+			et_gemm(ctx->compute, &gemm);
+		}
+	}
+}
+
+/* --- choosing ------------------------------------------------------------------------------------- */
+
+/* @view as elements of @type; row-major too if @is_dense. A copy in scratch where it is not so yet. */
+static enum et_status prepare(
+	struct et_kernel_ctx *ctx, struct et_view *view, enum et_scalar_type type, bool is_dense)
+{
+	struct et_view copy = *view;
+	int64_t stride = 1;
+	bool fits = view->type == type;
+	for (size_t d = view->n_dims; d-- > 0;) {
+		fits &= !is_dense || view->sizes[d] == 1 || view->strides[d] == stride;
+		copy.strides[d] = stride;
+		stride *= view->sizes[d];
+	}
+	if (fits)
+		return ET_OK;
+	copy.type = (uint8_t)type;
+	copy.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+	if (!copy.data)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	ET_TRY(et_view_cast(ctx, &copy, view));
+	*view = copy;
+	return ET_OK;
+}
+
+static enum et_status run_float(struct et_kernel_ctx *ctx, struct conv *c)
+{
+	bool is_depthwise = c->in_channels == 1 && c->out_channels == 1;
+	size_t n_pixels = (size_t)(c->n_batch * c->out[0] * c->out[1] * c->out[2]);
+	size_t grain = 1 + 65536 / (size_t)(kernel_size(c) + 1) / (n_pixels + 1);
+	if (is_depthwise && c->x.strides[4] == 1 && c->y.strides[4] == 1) {
+		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
+		et_parallel_for(
+			ctx->compute, run_depthwise_rows, c, (size_t)(c->n_batch * c->n_groups), grain);
+	} else if (is_depthwise && c->x.strides[1] == 1 && c->y.strides[1] == 1) {
+		et_view_swap(&c->weight, 0, 1); /* (1, channel, space) */
+		uint8_t kernel_first[] = { 0, 2, 3, 4, 1 };
+		et_view_permute(&c->weight, kernel_first);
+		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
+		et_parallel_for(ctx->compute, run_depthwise_pixels, c, n_pixels, 64);
+	} else {
+		float *begin =
+			et_kernel_scratch(ctx, (size_t)(c->n_groups * c->out_channels) * sizeof(*begin));
+		if (!begin)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
+		run_product(ctx, c, begin);
+	}
+	return ET_OK;
+}
+
+static enum et_status run(struct et_kernel_ctx *ctx, struct conv *c, struct et_view *bias)
+{
+	struct et_view y = c->y;
+	bool is_float = et_class_of(y.type) == ET_F32 && !c->is_transposed && has_even_pixels(c);
+	enum et_scalar_type type = is_float ? ET_FLOAT32 : ET_FLOAT64;
+	ET_TRY(prepare(ctx, &c->x, type, false));
+	ET_TRY(prepare(ctx, &c->weight, type, false));
+	if (bias)
+		ET_TRY(prepare(ctx, bias, type, false));
+	c->bias = bias;
+	if (y.type != type) {
+		int64_t stride = 1;
+		for (size_t d = c->y.n_dims; d-- > 0;) {
+			c->y.strides[d] = stride;
+			stride *= c->y.sizes[d];
+		}
+		c->y.type = (uint8_t)type;
+		c->y.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+		if (!c->y.data)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	if (is_float)
+		ET_TRY(run_float(ctx, c));
+	else
+		et_parallel_for(
+			ctx->compute, run_plain, c, (size_t)(c->n_batch * c->n_groups * c->out_channels), 1);
+	return y.type == type ? ET_OK : et_view_cast(ctx, &y, &c->y);
+}
+
+/* Item @d of stride, padding …: one number may stand for all. */
+static int64_t setting(const struct et_evalue *list, size_t d, int64_t otherwise)
+{
+	size_t n = et_list_len(list);
+	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
+}
+
+static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, struct et_evalue *const *args,
+	size_t n_space, int64_t *sizes)
+{
+	for (size_t d = 0; d < n_space; d++) {
+		size_t at = SPACE - n_space + d;
+		int64_t extra = c->is_transposed ? setting(args[7], d, 0) : 0;
+		c->stride[at] = setting(args[3], d, 1);
+		c->padding[at] = setting(args[4], d, 0);
+		c->dilation[at] = setting(args[5], d, 1);
+		ET_REQUIRE(ctx,
+			c->stride[at] > 0 && c->stride[at] < INT32_MAX && c->dilation[at] > 0 &&
+				c->dilation[at] < INT32_MAX && c->padding[at] >= 0 &&
+				c->padding[at] < INT32_MAX && extra >= 0 && extra < INT32_MAX &&
+				c->kernel[at] > 0,
+			"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)c->kernel[at],
+			(long long)c->stride[at], (long long)c->padding[at], (long long)c->dilation[at]);
+		int64_t reach = c->dilation[at] * (c->kernel[at] - 1) + 1,
+			room = c->in[at] + 2 * c->padding[at];
+		if (c->is_transposed)
+			c->out[at] = (c->in[at] - 1) * c->stride[at] - 2 * c->padding[at] + reach + extra;
+		else
+			c->out[at] = room < reach ? 0 : (room - reach) / c->stride[at] + 1;
+		ET_REQUIRE(ctx, c->out[at] > 0, "a kernel of %lld does not fit an input of %lld",
+			(long long)c->kernel[at], (long long)c->in[at]);
+		sizes[2 + d] = c->out[at];
+	}
+	return ET_OK;
+}
+
+static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
+	struct et_tensor *out = args[9]->tensor;
+	struct et_view bias;
+	int64_t groups = args[8]->i, sizes[ET_MAX_DIMS];
+	struct conv c = {
+		.is_transposed = args[6]->b,
+		.n_groups = groups,
+		.stride = { 1, 1, 1 },
+		.dilation = { 1, 1, 1 },
+		.out = { 1, 1, 1 },
+	};
+	ET_REQUIRE(ctx, x->n_dims >= 3 && x->n_dims <= 5 && weight->n_dims == x->n_dims, "ranks %u and %u",
+		x->n_dims, weight->n_dims);
+	ET_TRY(et_require_same_type(ctx, x, weight));
+	ET_TRY(et_require_same_type(ctx, x, out));
+	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
+	et_view_of(&c.x, x);
+	et_view_of(&c.weight, weight);
+	while (c.x.n_dims < 2 + SPACE) {
+		et_view_insert(&c.x, 2, 1, 1);
+		et_view_insert(&c.weight, 2, 1, 1);
+	}
+	c.n_batch = c.x.sizes[0];
+	c.in_channels = c.x.sizes[1];
+	ET_REQUIRE(ctx, groups > 0 && c.in_channels % groups == 0 && c.weight.sizes[0] % groups == 0,
+		"%lld groups of %lld input channels, %lld weights", (long long)groups,
+		(long long)c.in_channels, (long long)c.weight.sizes[0]);
+	c.in_channels /= groups;
+	c.out_channels = c.is_transposed ? c.weight.sizes[1] : c.weight.sizes[0] / groups;
+	ET_REQUIRE(ctx, (c.is_transposed ? c.weight.sizes[0] / groups : c.weight.sizes[1]) == c.in_channels,
+		"a weight for %lld channels on an input of %d", (long long)c.weight.sizes[1], x->sizes[1]);
+	for (size_t d = 0; d < SPACE; d++) {
+		c.in[d] = c.x.sizes[2 + d];
+		c.kernel[d] = c.weight.sizes[2 + d];
+	}
+	sizes[0] = c.n_batch;
+	sizes[1] = c.out_channels * groups;
+	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
+	if (!et_is_none(args[2])) {
+		et_view_of(&bias, args[2]->tensor);
+		ET_REQUIRE(ctx, bias.n_dims == 1 && bias.sizes[0] == sizes[1] && et_loader(bias.type, ET_F64),
+			"a bias that is not one number for each of %lld channels", (long long)sizes[1]);
+	}
+	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
+	et_view_of(&c.y, out);
+	while (c.y.n_dims < 2 + SPACE)
+		et_view_insert(&c.y, 2, 1, 1);
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
+	return run(ctx, &c, et_is_none(args[2]) ? NULL : &bias);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::convolution.out", "TTtVVVBVI>T", run_convolution },
+};
+
+ET_KERNEL_TABLE(conv);

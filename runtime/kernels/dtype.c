@@ -1,0 +1,222 @@
+/* The loaders and storers, three a type, made from one list of types.
+ *
+ * Each is a loop over a conversion that is one expression, with the unit-stride case apart so that it
+ * vectorizes. What float to integer gives where C leaves it open is fixed here: through int64, then
+ * wrapped, NaN as INT64_MIN. */
+#include "runtime/kernels/dtype.h"
+
+static float from_bool(uint8_t value)
+{
+	return value != 0;
+}
+
+#define AS_IS(x) (x)
+
+/* name, element in memory, its value as a number, and how a float, double, int64 is stored as one */
+#define ELEMENT_TYPES(X)                                         \
+	X(UINT8, uint8_t, AS_IS, et_double_to_int, (uint8_t))    \
+	X(INT8, int8_t, AS_IS, et_double_to_int, (int8_t))       \
+	X(INT16, int16_t, AS_IS, et_double_to_int, (int16_t))    \
+	X(INT32, int32_t, AS_IS, et_double_to_int, (int32_t))    \
+	X(INT64, int64_t, AS_IS, et_double_to_int, (int64_t))    \
+	X(UINT16, uint16_t, AS_IS, et_double_to_int, (uint16_t)) \
+	X(UINT32, uint32_t, AS_IS, et_double_to_int, (uint32_t)) \
+	X(FLOAT32, float, AS_IS, AS_IS, (float))                 \
+	X(FLOAT64, double, AS_IS, AS_IS, (double))               \
+	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)                 \
+	X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)    \
+	X(BFLOAT16, uint16_t, et_from_bfloat16, AS_IS, et_to_bfloat16)
+
+#define LOADER(name, element, value, suffix, type, convert)                                              \
+	static void load_##name##_##suffix(void *span, const void *elements, ptrdiff_t stride, size_t n) \
+	{                                                                                                \
+		type *to = span;                                                                         \
+		const element *from = elements;                                                          \
+		if (stride == 1) {                                                                       \
+			for (size_t i = 0; i < n; i++)                                                   \
+				to[i] = (type)convert(value(from[i]));                                   \
+		} else {                                                                                 \
+			for (size_t i = 0; i < n; i++)                                                   \
+				to[i] = (type)convert(value(from[(ptrdiff_t)i * stride]));               \
+		}                                                                                        \
+	}
+
+#define STORER(name, element, suffix, type, whole, narrow)                                                \
+	static void store_##name##_##suffix(void *elements, ptrdiff_t stride, const void *span, size_t n) \
+	{                                                                                                 \
+		element *to = elements;                                                                   \
+		const type *from = span;                                                                  \
+		if (stride == 1) {                                                                        \
+			for (size_t i = 0; i < n; i++)                                                    \
+				to[i] = (element)narrow(whole(from[i]));                                  \
+		} else {                                                                                  \
+			for (size_t i = 0; i < n; i++)                                                    \
+				to[(ptrdiff_t)i * stride] = (element)narrow(whole(from[i]));              \
+		}                                                                                         \
+	}
+
+/* An integer read as int64 needs no detour through double, which would round it. */
+#define TO_INT_UINT8    AS_IS
+#define TO_INT_INT8     AS_IS
+#define TO_INT_INT16    AS_IS
+#define TO_INT_INT32    AS_IS
+#define TO_INT_INT64    AS_IS
+#define TO_INT_UINT16   AS_IS
+#define TO_INT_UINT32   AS_IS
+#define TO_INT_BOOL     AS_IS
+#define TO_INT_FLOAT32  et_double_to_int
+#define TO_INT_FLOAT64  et_double_to_int
+#define TO_INT_FLOAT16  et_double_to_int
+#define TO_INT_BFLOAT16 et_double_to_int
+
+#define CONVERTERS(name, element, value, whole, narrow)           \
+	LOADER(name, element, value, f32, float, AS_IS)           \
+	LOADER(name, element, value, f64, double, AS_IS)          \
+	LOADER(name, element, value, i64, int64_t, TO_INT_##name) \
+	STORER(name, element, f32, float, whole, narrow)          \
+	STORER(name, element, f64, double, whole, narrow)         \
+	STORER(name, element, i64, int64_t, AS_IS, narrow)
+
+/* et_to_half and et_to_bfloat16 take a float: narrowing to it is meant. */
+ELEMENT_TYPES(CONVERTERS)
+
+static const struct {
+	et_load_fn load[ET_N_CLASSES];
+	et_store_fn store[ET_N_CLASSES];
+} converters[ET_UINT64 + 1] = {
+#define ROW(name, element, value, whole, narrow)                                \
+	[ET_##name] = {                                                         \
+		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },    \
+		{ store_##name##_f32, store_##name##_f64, store_##name##_i64 }, \
+	},
+	ELEMENT_TYPES(ROW)
+};
+
+et_load_fn et_loader(enum et_scalar_type type, enum et_class as)
+{
+	return (unsigned)type <= ET_UINT64 ? converters[type].load[as] : NULL;
+}
+
+et_store_fn et_storer(enum et_scalar_type type, enum et_class from)
+{
+	return (unsigned)type <= ET_UINT64 ? converters[type].store[from] : NULL;
+}
+
+bool et_type_is_float(enum et_scalar_type type)
+{
+	return type == ET_FLOAT32 || type == ET_FLOAT64 || type == ET_FLOAT16 || type == ET_BFLOAT16;
+}
+
+bool et_type_is_integral(enum et_scalar_type type)
+{
+	return (type <= ET_INT64) || (type >= ET_UINT16 && type <= ET_UINT64);
+}
+
+enum et_class et_class_of(enum et_scalar_type type)
+{
+	if (type == ET_FLOAT64)
+		return ET_F64;
+	return et_type_is_float(type) ? ET_F32 : ET_I64;
+}
+
+bool et_class_is_type(enum et_class as, enum et_scalar_type type)
+{
+	return (as == ET_F32 && type == ET_FLOAT32) || (as == ET_F64 && type == ET_FLOAT64) ||
+	       (as == ET_I64 && type == ET_INT64);
+}
+
+size_t et_class_size(enum et_class as)
+{
+	return as == ET_F32 ? 4 : 8;
+}
+
+enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b)
+{
+	if (a == b)
+		return a;
+	if (a == ET_BOOL)
+		return b;
+	if (b == ET_BOOL)
+		return a;
+	bool a_is_float = et_type_is_float(a), b_is_float = et_type_is_float(b);
+	if (a_is_float != b_is_float)
+		return a_is_float ? a : b;
+	if (a_is_float) {
+		if (a == ET_FLOAT64 || b == ET_FLOAT64)
+			return ET_FLOAT64;
+		return ET_FLOAT32; /* half with bfloat16, too: neither holds the other */
+	}
+	if (et_scalar_size(a) == et_scalar_size(b)) /* one signed, one not: the next larger signed type */
+		return et_scalar_size(a) == 1 ? ET_INT16 : et_scalar_size(a) == 2 ? ET_INT32 : ET_INT64;
+	return et_scalar_size(a) > et_scalar_size(b) ? a : b;
+}
+
+enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
+{
+	if (tag == ET_TAG_DOUBLE)
+		return et_type_is_float(type) ? type : ET_FLOAT32;
+	if (tag == ET_TAG_INT)
+		return type == ET_BOOL ? ET_INT64 : type;
+	return type;
+}
+
+bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to)
+{
+	if (et_type_is_float(from) && !et_type_is_float(to))
+		return false;
+	return from == ET_BOOL || to != ET_BOOL;
+}
+
+double et_element_get_double(const void *element, enum et_scalar_type type)
+{
+	double value = 0;
+	et_load_fn load = et_loader(type, ET_F64);
+	if (load)
+		load(&value, element, 1, 1);
+	return value;
+}
+
+int64_t et_element_get_int(const void *element, enum et_scalar_type type)
+{
+	int64_t value = 0;
+	et_load_fn load = et_loader(type, ET_I64);
+	if (load)
+		load(&value, element, 1, 1);
+	return value;
+}
+
+void et_element_set_double(void *element, enum et_scalar_type type, double value)
+{
+	et_store_fn store = et_storer(type, ET_F64);
+	if (store)
+		store(element, 1, &value, 1);
+}
+
+void et_element_set_int(void *element, enum et_scalar_type type, int64_t value)
+{
+	et_store_fn store = et_storer(type, ET_I64);
+	if (store)
+		store(element, 1, &value, 1);
+}
+
+int64_t et_wrap(int64_t value, enum et_scalar_type type)
+{
+	switch (type) {
+	case ET_UINT8:
+		return (uint8_t)value;
+	case ET_INT8:
+		return (int8_t)value;
+	case ET_INT16:
+		return (int16_t)value;
+	case ET_INT32:
+		return (int32_t)value;
+	case ET_UINT16:
+		return (uint16_t)value;
+	case ET_UINT32:
+		return (uint32_t)value;
+	case ET_BOOL:
+		return value != 0;
+	default:
+		return value;
+	}
+}

@@ -1,0 +1,324 @@
+/* Reductions: sum, mean, prod, var, amax, argmax, any … each a row over one engine.
+ *
+ * The engine walks the kept dimensions on the outside and the folded ones, in their logical order, on the
+ * inside, a block of numbers at a time; so an index that argmax finds is the one PyTorch means whatever the
+ * dim order is. */
+#include "runtime/kernels/fold.h"
+#include "runtime/kernels/kernels.h"
+
+#include <math.h>
+
+enum { BLOCK = 256, WORK_PER_TASK = 1 << 16 };
+
+struct fold_job {
+	const struct et_fold *fold;
+	struct et_walk kept;   /* view 0 and 1 are the outputs, the last one is the input */
+	struct et_walk folded; /* the input alone */
+	const uint8_t *in;
+	enum et_scalar_type in_type;
+	bool is_double;
+	double correction;
+	struct et_tensor *outs[2];
+};
+
+static void give(const struct fold_job *job, const struct et_fold_state *state, size_t output, int64_t offset)
+{
+	struct et_tensor *out = job->outs[output];
+	uint8_t *element = (uint8_t *)out->data + (size_t)offset * et_element_bytes(out);
+	if (job->fold->is_index && (output == 1 || !job->outs[1]))
+		et_element_set_int(element, out->type, state->index);
+	else if (output == 1)
+		et_element_set_double(element, out->type, state->d2);
+	else if (job->is_double)
+		et_element_set_double(element, out->type, state->d);
+	else
+		et_element_set_int(element, out->type, state->i);
+}
+
+static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fold_state *state)
+{
+	union {
+		double d[BLOCK];
+		int64_t i[BLOCK];
+	} block;
+	const struct et_walk *walk = &job->folded;
+	et_load_fn load = et_loader(job->in_type, job->is_double ? ET_F64 : ET_I64);
+	ptrdiff_t stride = walk->strides[0][walk->n_dims - 1];
+	struct et_place place;
+	et_place_seek(&place, walk, 0);
+	for (size_t done = 0; done < walk->numel;) {
+		size_t filled = 0;
+		while (filled < BLOCK && done + filled < walk->numel) {
+			size_t run = et_place_run(&place, walk);
+			run = run < BLOCK - filled ? run : BLOCK - filled;
+			load(&block.d[filled], in + place.offset[0] * (int64_t)et_scalar_size(job->in_type),
+				stride, run);
+			et_place_advance(&place, walk, run);
+			filled += run;
+		}
+		if (job->is_double)
+			job->fold->step_doubles(state, block.d, filled);
+		else
+			job->fold->step_ints(state, block.i, filled);
+		state->n += (int64_t)filled;
+		done += filled;
+	}
+}
+
+static void fold_range(void *arg, size_t begin, size_t end)
+{
+	const struct fold_job *job = arg;
+	size_t in_view = job->kept.n_views - 1;
+	struct et_place place;
+	et_place_seek(&place, &job->kept, begin);
+	for (size_t i = begin; i < end; i++) {
+		struct et_fold_state state = { .correction = job->correction };
+		if (job->fold->begin)
+			job->fold->begin(&state);
+		fold_one(
+			job, job->in + place.offset[in_view] * (int64_t)et_scalar_size(job->in_type), &state);
+		if (job->fold->finish)
+			job->fold->finish(&state);
+		give(job, &state, 0, place.offset[0]);
+		if (job->outs[1])
+			give(job, &state, 1, place.offset[1]);
+		et_place_advance(&place, &job->kept, 1);
+	}
+}
+
+enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, const struct et_tensor *self,
+	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2)
+{
+	struct fold_job job = {
+		.fold = fold, .in_type = self->type, .correction = correction, .outs = { out, out2 }
+	};
+	struct et_view kept, folded, views[2];
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_dims = 0;
+	for (size_t d = 0; d < self->n_dims; d++) {
+		if (!(set >> d & 1) || keepdim)
+			sizes[n_dims++] = set >> d & 1 ? 1 : self->sizes[d];
+	}
+	bool is_value = !fold->is_index || out2;
+	job.is_double =
+		!fold->step_ints || et_type_is_float(self->type) || (is_value && et_type_is_float(out->type));
+	ET_REQUIRE(ctx, et_loader(self->type, ET_F64) && et_storer(out->type, ET_F64), "does not take %s",
+		et_scalar_name(self->type));
+	ET_TRY(et_resize(ctx, out, sizes, n_dims));
+	if (out2) {
+		ET_REQUIRE(ctx, et_storer(out2->type, ET_F64), "cannot store %s", et_scalar_name(out2->type));
+		ET_TRY(et_resize(ctx, out2, sizes, n_dims));
+	}
+	et_view_of(&kept, self);
+	folded = kept;
+	for (size_t d = self->n_dims; d-- > 0;) {
+		if (set >> d & 1)
+			et_view_select(&kept, d, 0);
+		else
+			et_view_remove(&folded, d);
+	}
+	for (size_t k = 0; k < 2 && job.outs[k]; k++) {
+		et_view_of(&views[k], job.outs[k]);
+		for (size_t d = self->n_dims; keepdim && d-- > 0;) {
+			if (set >> d & 1)
+				et_view_remove(&views[k], d);
+		}
+	}
+	if (out2)
+		et_walk_init(&job.kept, (const struct et_view *[]){ &views[0], &views[1], &kept }, 3);
+	else
+		et_walk_init(&job.kept, (const struct et_view *[]){ &views[0], &kept }, 2);
+	et_walk_init_in_order(&job.folded, (const struct et_view *[]){ &folded }, 1);
+	ET_REQUIRE(ctx, !fold->needs_one || job.folded.numel > 0 || job.kept.numel == 0,
+		"nothing to choose from");
+	job.in = self->data;
+	et_parallel_for(
+		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
+	return ET_OK;
+}
+
+/* --- the rows -------------------------------------------------------------------------------------- */
+
+static void begin_one(struct et_fold_state *state)
+{
+	state->d = 1;
+	state->i = 1;
+}
+
+static void sum_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->d += numbers[k];
+}
+
+static void sum_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->i += numbers[k];
+}
+
+static void mean_finish(struct et_fold_state *state)
+{
+	state->d /= (double)state->n;
+}
+
+static void prod_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->d *= numbers[k];
+}
+
+static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->i *= numbers[k];
+}
+
+static void any_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->d = state->d != 0 || numbers[k] != 0;
+}
+
+static void any_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->i = state->i != 0 || numbers[k] != 0;
+}
+
+/* The first of the largest (or smallest), and NaN before all others. */
+#define CHOOSE(name, member, type, is_better)                                        \
+	static void name(struct et_fold_state *state, const type *numbers, size_t n) \
+	{                                                                            \
+		for (size_t k = 0; k < n; k++) {                                     \
+			type a = numbers[k], best = state->member;                   \
+			if (state->n + (int64_t)k == 0 || (is_better)) {             \
+				state->member = a;                                   \
+				state->index = state->n + (int64_t)k;                \
+			}                                                            \
+		}                                                                    \
+	}
+CHOOSE(max_doubles, d, double, best == best && (a > best || a != a))
+CHOOSE(min_doubles, d, double, best == best && (a < best || a != a))
+CHOOSE(max_ints, i, int64_t, a > best)
+CHOOSE(min_ints, i, int64_t, a < best)
+
+/* Mean in d2, sum of squared distances from it in d: a block's own are merged into what came before. */
+static void var_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	double mean = 0, squares = 0, before = (double)state->n, added = (double)n;
+	for (size_t k = 0; k < n; k++)
+		mean += numbers[k];
+	mean /= added;
+	for (size_t k = 0; k < n; k++)
+		squares += (numbers[k] - mean) * (numbers[k] - mean);
+	double apart = mean - state->d2;
+	state->d += squares + apart * apart * before * added / (before + added);
+	state->d2 += apart * added / (before + added);
+}
+
+static void var_finish(struct et_fold_state *state)
+{
+	double freedom = (double)state->n - state->correction;
+	state->d /= freedom > 0 ? freedom : 0;
+	if (state->n == 0)
+		state->d2 = NAN;
+}
+
+static const struct et_fold sum = { .step_doubles = sum_doubles, .step_ints = sum_ints };
+static const struct et_fold mean = { .step_doubles = sum_doubles, .finish = mean_finish };
+static const struct et_fold prod = {
+	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints
+};
+static const struct et_fold any = { .step_doubles = any_doubles, .step_ints = any_ints };
+static const struct et_fold var = { .step_doubles = var_doubles, .finish = var_finish };
+static const struct et_fold max = { .step_doubles = max_doubles, .step_ints = max_ints, .needs_one = true };
+static const struct et_fold min = { .step_doubles = min_doubles, .step_ints = min_ints, .needs_one = true };
+static const struct et_fold argmax = {
+	.step_doubles = max_doubles, .step_ints = max_ints, .is_index = true, .needs_one = true
+};
+static const struct et_fold argmin = {
+	.step_doubles = min_doubles, .step_ints = min_ints, .is_index = true, .needs_one = true
+};
+
+static uint32_t all_dims(const struct et_tensor *self)
+{
+	return (1u << self->n_dims) - 1;
+}
+
+/* self > out */
+static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
+	return et_fold(
+		ctx, ctx->kernel->row, args[0]->tensor, all_dims(args[0]->tensor), false, 0, out, NULL);
+}
+
+/* self, dims, keepdim … > out */
+static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
+	uint32_t set;
+	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
+	return et_fold(ctx, ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
+}
+
+/* self, dim or None, keepdim … > out, and for max and min a second one */
+static enum et_status run_dim(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	const char *outs = strchr(ctx->kernel->signature, '>');
+	size_t first = (size_t)(outs - ctx->kernel->signature);
+	uint32_t set = all_dims(self);
+	if (!et_is_none(args[1])) {
+		size_t dim;
+		ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &dim));
+		set = self->n_dims ? 1u << dim : 0;
+	}
+	return et_fold(ctx, ctx->kernel->row, self, set, args[2]->b, 0, args[first]->tensor,
+		outs[2] ? args[first + 1]->tensor : NULL);
+}
+
+/* self, dims, unbiased, keepdim > out */
+static enum et_status run_var(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	uint32_t set;
+	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
+	return et_fold(
+		ctx, &var, args[0]->tensor, set, args[3]->b, args[2]->b ? 1 : 0, args[4]->tensor, NULL);
+}
+
+/* self, dims, correction or None, keepdim > out, and for var_mean the mean */
+static enum et_status run_var_correction(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	uint32_t set;
+	bool has_mean = strchr(ctx->kernel->signature, '>')[2] != '\0';
+	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
+	return et_fold(ctx, &var, args[0]->tensor, set, args[3]->b,
+		et_is_none(args[2]) ? 1 : et_number_double(args[2]), args[4]->tensor,
+		has_mean ? args[5]->tensor : NULL);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::amax.out", "TVB>T", run_dims, &max },
+	{ "aten::amin.out", "TVB>T", run_dims, &min },
+	{ "aten::any.all_out", "T>T", run_all, &any },
+	{ "aten::any.dims_out", "TvB>T", run_dims, &any },
+	{ "aten::any.out", "TIB>T", run_dim, &any },
+	{ "aten::argmax.out", "TiB>T", run_dim, &argmax },
+	{ "aten::argmin.out", "TiB>T", run_dim, &argmin },
+	{ "aten::max.dim_max", "TIB>TT", run_dim, &argmax },
+	{ "aten::max.unary_out", "T>T", run_all, &max },
+	{ "aten::mean.dtype_out", "Ti>T", run_all, &mean },
+	{ "aten::mean.out", "TvBi>T", run_dims, &mean },
+	{ "aten::min.dim_min", "TIB>TT", run_dim, &argmin },
+	{ "aten::min.unary_out", "T>T", run_all, &min },
+	{ "aten::prod.int_out", "TIBi>T", run_dim, &prod },
+	{ "aten::prod.out", "Ti>T", run_all, &prod },
+	{ "aten::sum.IntList_out", "TvBi>T", run_dims, &sum },
+	{ "aten::var.correction_out", "TvsB>T", run_var_correction },
+	{ "aten::var.out", "TvBB>T", run_var },
+	{ "aten::var_mean.correction_out", "TvsB>TT", run_var_correction },
+};
+
+ET_KERNEL_TABLE(fold);

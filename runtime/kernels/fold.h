@@ -1,0 +1,35 @@
+/* The reduction engine: fold some dimensions of a tensor into one value each.
+ *
+ * An operator is a row: how to begin, how to take in a block of numbers, how to finish. The engine finds
+ * the dimensions, resizes the outputs, walks what is kept and what is folded, and converts. Floats are
+ * folded in double, integers in int64, so two step functions serve all types. */
+#ifndef RUNTIME_KERNELS_FOLD_H
+#define RUNTIME_KERNELS_FOLD_H
+
+#include "runtime/kernels/args.h"
+
+/* What one result accumulates; rows use the members as they like, all zero to begin with but for n. */
+struct et_fold_state {
+	double d, d2;
+	int64_t i;
+	int64_t index;
+	int64_t n;         /* numbers taken in so far */
+	double correction; /* of var: from the kernel's arguments */
+};
+
+struct et_fold {
+	void (*begin)(struct et_fold_state *state); /* NULL: zeros */
+	void (*step_doubles)(struct et_fold_state *state, const double *numbers, size_t n);
+	void (*step_ints)(
+		struct et_fold_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
+	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */
+	void (*finish)(struct et_fold_state *state);
+	bool is_index;  /* the (or the second) output is state->index */
+	bool needs_one; /* nothing folded is an error */
+};
+
+/* Fold the dimensions in @set of @self into @out (and @out2, if not NULL). */
+enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, const struct et_tensor *self,
+	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2);
+
+#endif

@@ -1,0 +1,158 @@
+/* The blocking around the tile of hot.c.
+ *
+ * One task is one panel of columns, as wide as a tile, times a range of rows. It packs the panel's rows
+ * BLOCK_K at a time into a buffer on its stack and runs down the rows of A. Tiles that are cut off by an
+ * edge, and all tiles where C's columns are not neighbours, go through a buffer of their own.
+ *
+ * A product with a single row skips all this: there B is read once and never again. */
+#include "runtime/kernels/gemm.h"
+#include "runtime/kernels/hot.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum {
+	BLOCK_K = 256,
+	ROWS_PER_TASK = 64, /* where there are too few panels to share out */
+	WORK_PER_TASK = 1 << 18,
+};
+
+const struct et_hot *et_hot(void)
+{
+#ifdef ET_HOT_X86
+	if (__builtin_cpu_supports("avx512f"))
+		return &et_hot_avx512;
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return &et_hot_avx2;
+#endif
+	return &et_hot_base;
+}
+
+void et_matrix_panel(const void *matrix, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+	float *panel, size_t width)
+{
+	const struct et_matrix *b = matrix;
+	const float *from = b->data + (ptrdiff_t)first_k * b->row + (ptrdiff_t)first_column * b->col;
+	for (size_t k = 0; k < n_k; k++, from += b->row, panel += width) {
+		if (b->col == 1) {
+			memcpy(panel, from, n_columns * sizeof(*panel));
+		} else {
+			for (size_t j = 0; j < n_columns; j++)
+				panel[j] = from[(ptrdiff_t)j * b->col];
+		}
+	}
+}
+
+struct job {
+	const struct et_gemm *gemm;
+	const struct et_hot *hot;
+	size_t n_panels;
+	size_t rows_per_task;
+};
+
+/* A tile of which only @n_rows by @n_columns exist, or whose columns lie apart. */
+static void edge_tile(const struct et_hot *hot, const struct et_gemm *g, size_t row, size_t n_rows,
+	size_t column, size_t n_columns, size_t k, size_t n_k, const float *panel)
+{
+	float a[BLOCK_K * ET_TILE_MAX_ROWS], c[ET_TILE_MAX_ROWS * ET_TILE_MAX_COLUMNS];
+	float begin[ET_TILE_MAX_ROWS] = { 0 };
+	size_t rows = hot->tile_rows, columns = hot->tile_columns;
+	const float *from = g->a + (ptrdiff_t)row * g->a_row + (ptrdiff_t)k * g->a_col;
+	float *to = g->c + (ptrdiff_t)row * g->c_row + (ptrdiff_t)column * g->c_col;
+	bool is_first = g->begin && k == 0;
+	ptrdiff_t a_row = g->a_row, a_col = g->a_col;
+	if (n_rows < rows) {
+		for (size_t i = 0; i < n_k; i++) {
+			for (size_t r = 0; r < rows; r++)
+				a[i * rows + r] =
+					r < n_rows ? from[(ptrdiff_t)r * a_row + (ptrdiff_t)i * a_col] : 0;
+		}
+		from = a;
+		a_row = 1;
+		a_col = (ptrdiff_t)rows;
+	}
+	hot->tile(n_k, from, a_row, a_col, panel, c, (ptrdiff_t)columns, begin);
+	for (size_t i = 0; i < n_rows; i++) {
+		for (size_t j = 0; j < n_columns; j++) {
+			float *element = to + (ptrdiff_t)i * g->c_row + (ptrdiff_t)j * g->c_col;
+			*element = c[i * columns + j] + (is_first ? g->begin[row + i] : *element);
+		}
+	}
+}
+
+static void run_tasks(void *arg, size_t first, size_t end)
+{
+	const struct job *job = arg;
+	const struct et_gemm *g = job->gemm;
+	const struct et_hot *hot = job->hot;
+	float panel[BLOCK_K * ET_TILE_MAX_COLUMNS];
+	size_t rows = hot->tile_rows, columns = hot->tile_columns;
+	for (size_t task = first; task < end; task++) {
+		size_t column = task % job->n_panels * columns;
+		size_t first_row = task / job->n_panels * job->rows_per_task;
+		size_t end_row = first_row + job->rows_per_task;
+		size_t n_columns = g->n_columns - column < columns ? g->n_columns - column : columns;
+		end_row = end_row < g->n_rows ? end_row : g->n_rows;
+		if (n_columns < columns)
+			memset(panel, 0, sizeof(panel));
+		for (size_t k = 0; k < g->n_k || k == 0; k += BLOCK_K) {
+			size_t n_k = g->n_k - k < BLOCK_K ? g->n_k - k : BLOCK_K;
+			g->panel(g->b, k, n_k, column, n_columns, panel, columns);
+			for (size_t row = first_row; row < end_row; row += rows) {
+				size_t n_rows = end_row - row < rows ? end_row - row : rows;
+				if (n_rows < rows || n_columns < columns || g->c_col != 1) {
+					edge_tile(hot, g, row, n_rows, column, n_columns, k, n_k, panel);
+					continue;
+				}
+				hot->tile(n_k, g->a + (ptrdiff_t)row * g->a_row + (ptrdiff_t)k * g->a_col,
+					g->a_row, g->a_col, panel,
+					g->c + (ptrdiff_t)row * g->c_row + (ptrdiff_t)column, g->c_row,
+					g->begin && k == 0 ? g->begin + row : NULL);
+			}
+		}
+	}
+}
+
+/* One row times a matrix that lies there: its columns are summed up, or multiplied out if they are rows. */
+static void run_row(void *arg, size_t first, size_t end)
+{
+	const struct job *job = arg;
+	const struct et_gemm *g = job->gemm;
+	const struct et_matrix *b = g->b;
+	float *c = g->c;
+	if (b->row == 1 && g->a_col == 1) {
+		for (size_t j = first; j < end; j++) {
+			float *element = c + (ptrdiff_t)j * g->c_col;
+			*element = (g->begin ? g->begin[0] : *element) +
+				   job->hot->dot(g->n_k, g->a, b->data + (ptrdiff_t)j * b->col);
+		}
+		return;
+	}
+	for (size_t j = first; g->begin && j < end; j++)
+		c[j] = g->begin[0];
+	for (size_t k = 0; k < g->n_k; k++)
+		job->hot->add_scaled(end - first, c + first,
+			b->data + (ptrdiff_t)k * b->row + (ptrdiff_t)first * b->col, b->col,
+			g->a[(ptrdiff_t)k * g->a_col]);
+}
+
+void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
+{
+	struct job job = { .gemm = gemm, .hot = et_hot() };
+	if (gemm->n_rows == 0 || gemm->n_columns == 0)
+		return;
+	if (gemm->n_rows == 1 && gemm->panel == et_matrix_panel) {
+		const struct et_matrix *b = gemm->b;
+		if (b->row == 1 ? gemm->a_col == 1 : b->col == 1 && gemm->c_col == 1) {
+			et_parallel_for(
+				compute, run_row, &job, gemm->n_columns, WORK_PER_TASK / (gemm->n_k + 1) + 1);
+			return;
+		}
+	}
+	job.n_panels = (gemm->n_columns - 1) / job.hot->tile_columns + 1;
+	job.rows_per_task =
+		job.n_panels < 8 ? ROWS_PER_TASK / job.hot->tile_rows * job.hot->tile_rows : gemm->n_rows;
+	size_t n_tasks = job.n_panels * ((gemm->n_rows - 1) / job.rows_per_task + 1);
+	size_t work = job.rows_per_task * job.hot->tile_columns * (gemm->n_k + 1);
+	et_parallel_for(compute, run_tasks, &job, n_tasks, WORK_PER_TASK / work + 1);
+}

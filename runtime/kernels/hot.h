@@ -1,0 +1,39 @@
+/* The innermost float loops, compiled once for each instruction set that is worth it.
+ *
+ * hot.c is the only file built more than once: for the baseline of the architecture, and on x86-64 for
+ * AVX2 with FMA and for AVX-512 too. Everything in it is plain C on vector types; which build runs is
+ * decided once, by asking the processor. The results differ in rounding only. */
+#ifndef RUNTIME_KERNELS_HOT_H
+#define RUNTIME_KERNELS_HOT_H
+
+#include <stddef.h>
+
+enum {
+	ET_TILE_MAX_ROWS = 8,
+	ET_TILE_MAX_COLUMNS = 32,
+};
+
+struct et_hot {
+	const char *name;
+	size_t tile_rows, tile_columns;
+	/* c[i][j] = begin[i] + sum over k of a[i * a_row + k * a_col] * b[k][j], for a whole tile. Rows of b
+	 * are tile_columns apart, rows of c c_row; begin NULL: c's own values. */
+	void (*tile)(size_t n_k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, const float *b, float *c,
+		ptrdiff_t c_row, const float *begin);
+	float (*dot)(size_t n, const float *a, const float *b);
+	/* y[i] += x[i * stride] * factor */
+	void (*add_scaled)(size_t n, float *y, const float *x, ptrdiff_t stride, float factor);
+	/* y[i] += a[i] * b[i] */
+	void (*add_product)(size_t n, float *y, const float *a, const float *b);
+};
+
+/* The best one for this processor. */
+const struct et_hot *et_hot(void);
+
+extern const struct et_hot et_hot_base;
+#ifdef ET_HOT_X86
+extern const struct et_hot et_hot_avx2;
+extern const struct et_hot et_hot_avx512;
+#endif
+
+#endif

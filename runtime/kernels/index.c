@@ -1,0 +1,315 @@
+/* index and index_put: elements chosen by tensors of indices or masks.
+ *
+ * Index tensors may lie in memory that a client changes at any moment: each is copied to scratch first, and
+ * only the copy is checked and used. What comes of them is one array: for every place of the broadcast
+ * index shape, the offset into self. A mask stands for the indices of its true elements. */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+struct selection {
+	size_t n_dims; /* of the broadcast index shape */
+	int64_t sizes[ET_MAX_DIMS];
+	size_t numel;
+	int64_t *offsets;    /* in elements of self */
+	uint32_t dims;       /* of self, which are indexed */
+	size_t result_dim;   /* where the index shape stands in the result */
+	struct et_view kept; /* self without them */
+};
+
+/* One index of one dimension: a local copy, seen as a view of INT64. */
+struct index_of {
+	struct et_view view;
+	size_t dim;
+};
+
+static int64_t *copy_ints(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, struct et_view *ret_view)
+{
+	struct et_view from;
+	int64_t stride = 1;
+	int64_t *ints = et_kernel_scratch(ctx, et_tensor_numel(tensor) * sizeof(*ints) + 1);
+	if (!ints)
+		return NULL;
+	et_view_of(&from, tensor);
+	*ret_view = from;
+	ret_view->data = (uint8_t *)ints;
+	ret_view->type = ET_INT64;
+	for (size_t d = from.n_dims; d-- > 0;) {
+		ret_view->strides[d] = stride;
+		stride *= from.sizes[d];
+	}
+	return et_view_cast(ctx, ret_view, &from) == ET_OK ? ints : NULL;
+}
+
+/* A mask over @mask->n_dims dimensions from @dim on becomes as many lists of positions. */
+static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_tensor *self,
+	const struct et_tensor *mask, size_t dim, struct index_of *indices)
+{
+	struct et_view view;
+	size_t numel = et_tensor_numel(mask), n_dims = mask->n_dims, n = 0;
+	for (size_t d = 0; d < n_dims; d++)
+		ET_REQUIRE(ctx, dim + d < self->n_dims && mask->sizes[d] == self->sizes[dim + d],
+			"a mask of size %d in dimension %zu", mask->sizes[d], d);
+	const int64_t *truths = copy_ints(ctx, mask, &view);
+	int64_t *positions = et_kernel_scratch(ctx, numel * n_dims * sizeof(*positions) + 1);
+	if (!truths || !positions)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (size_t i = 0; i < numel; i++) {
+		size_t rest = i;
+		if (!truths[i])
+			continue;
+		for (size_t d = n_dims; d-- > 0;) {
+			positions[d * numel + n] = (int64_t)(rest % (size_t)mask->sizes[d]);
+			rest /= (size_t)mask->sizes[d];
+		}
+		n++;
+	}
+	for (size_t d = 0; d < n_dims; d++)
+		indices[d] = (struct index_of){
+			.view = {
+				.data = (uint8_t *)(positions + d * numel),
+				.type = ET_INT64,
+				.n_dims = 1,
+				.sizes = {(int64_t)n},
+				.strides = {1},
+			},
+			.dim = dim + d,
+		};
+	return ET_OK;
+}
+
+static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_tensor *self,
+	const struct et_evalue *list, struct index_of *indices, size_t *ret_n)
+{
+	size_t n = 0, dim = 0;
+	for (size_t i = 0; i < et_list_len(list); i++) {
+		const struct et_tensor *index = et_list_optional(list, i);
+		if (!index) {
+			dim++;
+			continue;
+		}
+		bool is_mask = index->type == ET_BOOL || index->type == ET_UINT8;
+		size_t n_taken = is_mask ? index->n_dims : 1;
+		ET_REQUIRE(ctx, dim + n_taken <= self->n_dims, "more indices than the %u dimensions",
+			self->n_dims);
+		ET_REQUIRE(ctx, is_mask || et_type_is_integral(index->type), "an index of %s",
+			et_scalar_name(index->type));
+		if (is_mask) {
+			ET_TRY(expand_mask(ctx, self, index, dim, indices + n));
+		} else {
+			indices[n].dim = dim;
+			if (!copy_ints(ctx, index, &indices[n].view))
+				return ET_E_MEMORY_ALLOCATION_FAILED;
+		}
+		n += n_taken;
+		dim += n_taken;
+	}
+	*ret_n = n;
+	return ET_OK;
+}
+
+/* Check one index against its dimension and add what it contributes. */
+static enum et_status add_offsets(struct et_kernel_ctx *ctx, const struct et_tensor *self,
+	const struct index_of *index, struct selection *s)
+{
+	struct et_view view = index->view;
+	struct et_walk walk;
+	struct et_place place;
+	int64_t size = self->sizes[index->dim], stride = self->strides[index->dim];
+	et_view_broadcast(&view, s->sizes, s->n_dims);
+	et_walk_init_in_order(&walk, (const struct et_view *[]){ &view }, 1);
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < s->numel; i++) {
+		int64_t at = ((const int64_t *)view.data)[place.offset[0]];
+		ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
+			(long long)at, index->dim, (long long)size);
+		s->offsets[i] += (at < 0 ? at + size : at) * stride;
+		et_place_advance(&place, &walk, 1);
+	}
+	return ET_OK;
+}
+
+static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et_tensor *self,
+	const struct et_evalue *list, struct selection *s)
+{
+	struct index_of indices[ET_MAX_DIMS];
+	size_t n = 0;
+	memset(s, 0, sizeof(*s));
+	ET_REQUIRE(ctx, et_list_len(list) <= ET_MAX_DIMS, "%zu indices", et_list_len(list));
+	ET_TRY(read_indices(ctx, self, list, indices, &n));
+	s->numel = 1;
+	for (size_t k = 0; k < n; k++)
+		s->n_dims = indices[k].view.n_dims > s->n_dims ? indices[k].view.n_dims : s->n_dims;
+	for (size_t d = 0; d < s->n_dims; d++) {
+		s->sizes[d] = 1;
+		for (size_t k = 0; k < n; k++) {
+			const struct et_view *view = &indices[k].view;
+			if (d + view->n_dims < s->n_dims)
+				continue;
+			int64_t size = view->sizes[d + view->n_dims - s->n_dims];
+			ET_REQUIRE(ctx, size == s->sizes[d] || size == 1 || s->sizes[d] == 1,
+				"indices of sizes %lld and %lld do not broadcast", (long long)s->sizes[d],
+				(long long)size);
+			s->sizes[d] = size == 1 ? s->sizes[d] : size;
+		}
+		ET_REQUIRE(ctx, et_mul(s->numel, (size_t)s->sizes[d], &s->numel), "too many indices");
+	}
+	s->offsets = et_kernel_scratch(ctx, s->numel * sizeof(*s->offsets) + 1);
+	if (!s->offsets)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	memset(s->offsets, 0, s->numel * sizeof(*s->offsets));
+	bool is_together = true;
+	for (size_t k = 0; k < n; k++) {
+		ET_TRY(add_offsets(ctx, self, &indices[k], s));
+		s->dims |= 1u << indices[k].dim;
+		is_together &= k == 0 || indices[k].dim == indices[k - 1].dim + 1;
+	}
+	/* Indices side by side leave their result in their place, others move it to the front. */
+	s->result_dim = n && is_together ? indices[0].dim : 0;
+	et_view_of(&s->kept, self);
+	for (size_t d = self->n_dims; d-- > 0;) {
+		if (s->dims >> d & 1)
+			et_view_remove(&s->kept, d);
+	}
+	return ET_OK;
+}
+
+/* The sizes of what was selected. */
+static enum et_status selected_sizes(
+	struct et_kernel_ctx *ctx, const struct selection *s, int64_t *ret_sizes, size_t *ret_n)
+{
+	size_t n = 0;
+	ET_REQUIRE(ctx, s->kept.n_dims + s->n_dims <= ET_MAX_DIMS, "a result of too many dimensions");
+	for (size_t d = 0; d <= s->kept.n_dims; d++) {
+		for (size_t k = 0; d == s->result_dim && k < s->n_dims; k++)
+			ret_sizes[n++] = s->sizes[k];
+		if (d < s->kept.n_dims)
+			ret_sizes[n++] = s->kept.sizes[d];
+	}
+	*ret_n = n;
+	return ET_OK;
+}
+
+/* @selected is shaped like the selection: as an array of places and, for each, a view like @s->kept. */
+struct places {
+	struct et_view kept;
+	struct et_walk walk;
+	struct et_place place;
+};
+
+static void open_places(struct places *places, const struct selection *s, const struct et_view *selected)
+{
+	struct et_view index = *selected;
+	places->kept = *selected;
+	for (size_t k = 0; k < s->n_dims; k++)
+		et_view_remove(&places->kept, s->result_dim);
+	for (size_t d = selected->n_dims; d-- > 0;) {
+		if (d < s->result_dim || d >= s->result_dim + s->n_dims)
+			et_view_remove(&index, d);
+	}
+	et_walk_init_in_order(&places->walk, (const struct et_view *[]){ &index }, 1);
+	et_place_seek(&places->place, &places->walk, 0);
+}
+
+static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[2]->tensor;
+	struct selection s;
+	struct places to;
+	struct et_view selected;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_dims;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	ET_TRY(select_elements(ctx, self, args[1], &s));
+	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
+	ET_TRY(et_resize(ctx, out, sizes, n_dims));
+	et_view_of(&selected, out);
+	if (et_view_numel(&selected) == 0)
+		return ET_OK;
+	open_places(&to, &s, &selected);
+	size_t element_bytes = et_element_bytes(self);
+	for (size_t i = 0; i < s.numel; i++) {
+		struct et_view from_one = s.kept, to_one = to.kept;
+		from_one.data += s.offsets[i] * (int64_t)element_bytes;
+		to_one.data += to.place.offset[0] * (int64_t)element_bytes;
+		et_view_copy(&to_one, &from_one);
+		et_place_advance(&to.place, &to.walk, 1);
+	}
+	return ET_OK;
+}
+
+/* Add one element to another of the same type. */
+static void accumulate(const struct et_view *to, const struct et_view *from)
+{
+	struct et_walk walk;
+	struct et_place place;
+	size_t bytes = et_scalar_size(to->type);
+	bool is_float = et_type_is_float(to->type);
+	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < walk.numel; i++) {
+		uint8_t *left = to->data + place.offset[0] * (int64_t)bytes;
+		const uint8_t *right = from->data + place.offset[1] * (int64_t)bytes;
+		if (is_float)
+			et_element_set_double(left, to->type,
+				et_element_get_double(left, to->type) +
+					et_element_get_double(right, to->type));
+		else
+			et_element_set_int(left, to->type,
+				(int64_t)((uint64_t)et_element_get_int(left, to->type) +
+					  (uint64_t)et_element_get_int(right, to->type)));
+		et_place_advance(&place, &walk, 1);
+	}
+}
+
+/* @out already holds self. */
+static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *list,
+	const struct et_tensor *values, bool accumulates)
+{
+	struct selection s;
+	struct places from;
+	struct et_view view;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_dims, element_bytes = et_element_bytes(out);
+	ET_TRY(et_require_same_type(ctx, out, values));
+	ET_TRY(select_elements(ctx, out, list, &s));
+	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
+	et_view_of(&view, values);
+	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n_dims),
+		"the values do not broadcast to what is indexed");
+	if (et_view_numel(&view) == 0)
+		return ET_OK;
+	open_places(&from, &s, &view);
+	for (size_t i = 0; i < s.numel; i++) {
+		struct et_view from_one = from.kept, to_one = s.kept;
+		to_one.data += s.offsets[i] * (int64_t)element_bytes;
+		from_one.data += from.place.offset[0] * (int64_t)element_bytes;
+		if (accumulates)
+			accumulate(&to_one, &from_one);
+		else
+			et_view_copy(&to_one, &from_one);
+		et_place_advance(&from.place, &from.walk, 1);
+	}
+	return ET_OK;
+}
+
+static enum et_status run_put(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_view self;
+	et_view_of(&self, args[0]->tensor);
+	ET_TRY(et_give_view(ctx, &self, args[4]->tensor));
+	return put(ctx, args[4]->tensor, args[1], args[2]->tensor, args[3]->b);
+}
+
+static enum et_status run_put_in_place(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return put(ctx, args[0]->tensor, args[1], args[2]->tensor, args[3]->b);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::index.Tensor_out", "Tl>T", run_index },
+	{ "aten::index_put.out", "TlTB>T", run_put },
+	{ "aten::index_put_", "&TlTB", run_put_in_place },
+};
+
+ET_KERNEL_TABLE(index);

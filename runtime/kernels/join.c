@@ -1,0 +1,256 @@
+/* Operators that put tensors together, take them apart, or write one into part of another.
+ *
+ * The part is a view of the output (or of the input), made like the ones in shape.c; the rest is copies. */
+#include "runtime/kernels/map.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/shape.h"
+
+/* A 1-dimensional empty tensor may stand among tensors of any rank, and is passed over. */
+static bool is_nothing(const struct et_tensor *tensor)
+{
+	return tensor->n_dims == 1 && tensor->sizes[0] == 0;
+}
+
+static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *out = args[2]->tensor;
+	size_t n = et_list_len(args[0]), dim;
+	int64_t sizes[ET_MAX_DIMS], at = 0;
+	struct et_view to, from;
+	ET_REQUIRE(ctx, n > 0, "no tensors");
+	const struct et_tensor *like = et_list_tensor(args[0], 0);
+	for (size_t i = 1; i < n && is_nothing(like); i++)
+		like = et_list_tensor(args[0], i);
+	ET_REQUIRE(ctx, like->n_dims > 0, "takes no 0-dimensional tensors");
+	ET_TRY(et_get_dim(ctx, args[1]->i, like->n_dims, &dim));
+	for (size_t d = 0; d < like->n_dims; d++)
+		sizes[d] = like->sizes[d];
+	sizes[dim] = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct et_tensor *tensor = et_list_tensor(args[0], i);
+		if (is_nothing(tensor))
+			continue;
+		ET_REQUIRE(
+			ctx, tensor->n_dims == like->n_dims, "ranks %u and %u", tensor->n_dims, like->n_dims);
+		for (size_t d = 0; d < like->n_dims; d++)
+			ET_REQUIRE(ctx, d == dim || tensor->sizes[d] == like->sizes[d],
+				"sizes %d and %d in dimension %zu", tensor->sizes[d], like->sizes[d], d);
+		ET_REQUIRE(ctx, et_can_cast(tensor->type, out->type), "%s does not fit an output of %s",
+			et_scalar_name(tensor->type), et_scalar_name(out->type));
+		sizes[dim] += tensor->sizes[dim];
+	}
+	ET_TRY(et_resize(ctx, out, sizes, like->n_dims));
+	for (size_t i = 0; i < n; i++) {
+		if (is_nothing(et_list_tensor(args[0], i)))
+			continue;
+		et_view_of(&from, et_list_tensor(args[0], i));
+		et_view_of(&to, out);
+		et_view_slice(&to, dim, at, 1, from.sizes[dim]);
+		at += from.sizes[dim];
+		ET_TRY(et_view_cast(ctx, &to, &from));
+	}
+	return ET_OK;
+}
+
+static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *out = args[2]->tensor;
+	size_t n = et_list_len(args[0]), dim;
+	struct et_view to, from;
+	ET_REQUIRE(ctx, n > 0, "no tensors");
+	et_view_of(&from, et_list_tensor(args[0], 0));
+	ET_REQUIRE(ctx, from.n_dims < ET_MAX_DIMS, "too many dimensions");
+	ET_TRY(et_get_dim(ctx, args[1]->i, (size_t)from.n_dims + 1, &dim));
+	et_view_insert(&from, dim, (int64_t)n, 0);
+	ET_TRY(et_resize(ctx, out, from.sizes, from.n_dims));
+	for (size_t i = 0; i < n; i++) {
+		const struct et_tensor *first = et_list_tensor(args[0], 0),
+				       *tensor = et_list_tensor(args[0], i);
+		ET_REQUIRE(ctx,
+			tensor->n_dims == first->n_dims &&
+				memcmp(tensor->sizes, first->sizes, first->n_dims * sizeof(int32_t)) == 0,
+			"tensor %zu has other sizes than the first", i);
+		ET_REQUIRE(ctx, et_can_cast(tensor->type, out->type), "%s does not fit an output of %s",
+			et_scalar_name(tensor->type), et_scalar_name(out->type));
+		et_view_of(&from, tensor);
+		et_view_of(&to, out);
+		et_view_select(&to, dim, (int64_t)i);
+		ET_TRY(et_view_cast(ctx, &to, &from));
+	}
+	return ET_OK;
+}
+
+/* One piece of @self into output @index. */
+static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct et_tensor *self, size_t dim,
+	int64_t start, int64_t size, const struct et_evalue *outs, size_t index)
+{
+	struct et_view view;
+	et_view_of(&view, self);
+	et_view_slice(&view, dim, start, 1, size);
+	return et_give_view(ctx, &view, et_list_tensor(outs, index));
+}
+
+static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	size_t n = et_list_len(args[1]), dim;
+	int64_t at = 0;
+	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
+	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &dim));
+	ET_REQUIRE(ctx, et_list_len(args[3]) == n, "%zu sizes for %zu outputs", n, et_list_len(args[3]));
+	for (size_t i = 0; i < n; i++) {
+		int64_t size = et_list_int(args[1], i);
+		ET_REQUIRE(ctx, size >= 0 && size <= self->sizes[dim] - at, "the sizes are more than %d",
+			self->sizes[dim]);
+		ET_TRY(give_piece(ctx, self, dim, at, size, args[3], i));
+		at += size;
+	}
+	ET_REQUIRE(ctx, at == self->sizes[dim], "the sizes are less than %d", self->sizes[dim]);
+	return ET_OK;
+}
+
+static enum et_status run_split(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	int64_t piece = args[1]->i;
+	size_t n = et_list_len(args[3]), dim;
+	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
+	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &dim));
+	int64_t size = self->sizes[dim];
+	ET_REQUIRE(ctx, piece > 0 || (piece == 0 && size == 0), "pieces of %lld", (long long)piece);
+	int64_t n_pieces = size == 0 ? 1 : (size - 1) / (piece ? piece : 1) + 1;
+	ET_REQUIRE(ctx, (int64_t)n == n_pieces, "%lld pieces for %zu outputs", (long long)n_pieces, n);
+	for (size_t i = 0; i < n; i++) {
+		int64_t at = (int64_t)i * piece;
+		ET_TRY(give_piece(ctx, self, dim, at, size - at < piece ? size - at : piece, args[3], i));
+	}
+	return ET_OK;
+}
+
+static enum et_status run_unbind(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	size_t n = et_list_len(args[2]);
+	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
+	for (size_t i = 0; i < n; i++) {
+		struct et_view view;
+		size_t dim;
+		ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &dim));
+		ET_REQUIRE(
+			ctx, (size_t)self->sizes[dim] == n, "%d slices for %zu outputs", self->sizes[dim], n);
+		et_view_of(&view, self);
+		et_view_select(&view, dim, (int64_t)i);
+		ET_TRY(et_give_view(ctx, &view, et_list_tensor(args[2], i)));
+	}
+	return ET_OK;
+}
+
+/* Padding counts from the last dimension backwards: (before, after), (before, after) …; negative cuts. */
+static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[3]->tensor;
+	size_t n = et_list_len(args[1]);
+	int64_t sizes[ET_MAX_DIMS];
+	struct et_view from, to;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	ET_REQUIRE(
+		ctx, n % 2 == 0 && n / 2 <= self->n_dims, "%zu paddings for %u dimensions", n, self->n_dims);
+	et_view_of(&from, self);
+	for (size_t d = 0; d < self->n_dims; d++)
+		sizes[d] = self->sizes[d];
+	for (size_t i = 0; i < n / 2; i++) {
+		size_t d = self->n_dims - 1 - i;
+		int64_t before = et_list_int(args[1], 2 * i), after = et_list_int(args[1], 2 * i + 1);
+		ET_REQUIRE(ctx,
+			before > -INT32_MAX && before < INT32_MAX && after > -INT32_MAX && after < INT32_MAX,
+			"padding %lld, %lld", (long long)before, (long long)after);
+		sizes[d] += before + after;
+		ET_REQUIRE(ctx, sizes[d] >= 0, "padding %lld, %lld of size %d", (long long)before,
+			(long long)after, self->sizes[d]);
+	}
+	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
+	ET_TRY(et_fill(ctx, out, args[2]));
+	et_view_of(&to, out);
+	for (size_t i = 0; i < n / 2; i++) {
+		size_t d = self->n_dims - 1 - i;
+		int64_t before = et_list_int(args[1], 2 * i), after = et_list_int(args[1], 2 * i + 1);
+		int64_t cut = (before < 0 ? -before : 0) + (after < 0 ? -after : 0);
+		int64_t kept = from.sizes[d] > cut ? from.sizes[d] - cut : 0;
+		et_view_slice(&from, d, before < 0 ? -before : 0, 1, kept);
+		et_view_slice(&to, d, before > 0 ? before : 0, 1, kept);
+	}
+	et_view_copy(&to, &from);
+	return ET_OK;
+}
+
+/* Copy self to the output; then src into the part of it that @to has become. */
+static enum et_status begin_scatter(
+	struct et_kernel_ctx *ctx, const struct et_tensor *self, struct et_tensor *out, struct et_view *to)
+{
+	struct et_view from;
+	et_view_of(&from, self);
+	ET_TRY(et_give_view(ctx, &from, out));
+	et_view_of(to, out);
+	return ET_OK;
+}
+
+static enum et_status end_scatter(
+	struct et_kernel_ctx *ctx, const struct et_tensor *src, const struct et_view *to)
+{
+	struct et_view from;
+	et_view_of(&from, src);
+	ET_REQUIRE(ctx,
+		from.n_dims == to->n_dims &&
+			memcmp(from.sizes, to->sizes, from.n_dims * sizeof(from.sizes[0])) == 0,
+		"the source has other sizes than the part it goes to");
+	return et_view_cast(ctx, to, &from);
+}
+
+static enum et_status run_slice_scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_view to;
+	ET_TRY(begin_scatter(ctx, args[0]->tensor, args[6]->tensor, &to));
+	ET_TRY(et_slice_view(ctx, &to, args[2]->i, args[3], args[4], args[5]->i));
+	return end_scatter(ctx, args[1]->tensor, &to);
+}
+
+static enum et_status run_select_scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_view to;
+	ET_TRY(begin_scatter(ctx, args[0]->tensor, args[4]->tensor, &to));
+	ET_TRY(et_select_view(ctx, &to, args[2]->i, args[3]->i));
+	return end_scatter(ctx, args[1]->tensor, &to);
+}
+
+static enum et_status run_diagonal_scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_view to;
+	ET_TRY(begin_scatter(ctx, args[0]->tensor, args[5]->tensor, &to));
+	ET_TRY(et_diagonal_view(ctx, &to, args[2]->i, args[3]->i, args[4]->i));
+	return end_scatter(ctx, args[1]->tensor, &to);
+}
+
+static enum et_status run_as_strided_scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_view to;
+	ET_TRY(et_require_contiguous(ctx, args[5]->tensor, "the output"));
+	ET_TRY(begin_scatter(ctx, args[0]->tensor, args[5]->tensor, &to));
+	ET_TRY(et_as_strided_view(ctx, &to, args[2], args[3], args[4]));
+	return end_scatter(ctx, args[1]->tensor, &to);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::as_strided_scatter.out", "TTVVi>T", run_as_strided_scatter },
+	{ "aten::cat.out", "LI>T", run_cat },
+	{ "aten::constant_pad_nd.out", "TVS>T", run_pad },
+	{ "aten::diagonal_scatter.out", "TTIII>T", run_diagonal_scatter },
+	{ "aten::select_scatter.out", "TTII>T", run_select_scatter },
+	{ "aten::slice_scatter.out", "TTIiiI>T", run_slice_scatter },
+	{ "aten::split_copy.Tensor_out", "TII>L", run_split },
+	{ "aten::split_with_sizes_copy.out", "TVI>L", run_split_sizes },
+	{ "aten::stack.out", "LI>T", run_stack },
+	{ "aten::unbind_copy.int_out", "TI>L", run_unbind },
+};
+
+ET_KERNEL_TABLE(join);

@@ -1,0 +1,18 @@
+/* All tables that are compiled in. A new family is one line here and one in kernels.h. */
+#include "runtime/kernels/kernels.h"
+
+const struct et_kernel_table *const et_kernel_tables[] = {
+	&et_kernels_binary,
+	&et_kernels_conv,
+	&et_kernels_copy,
+	&et_kernels_fill,
+	&et_kernels_fold,
+	&et_kernels_index,
+	&et_kernels_join,
+	&et_kernels_matmul,
+	&et_kernels_norm,
+	&et_kernels_prim,
+	&et_kernels_shape,
+	&et_kernels_unary,
+};
+const size_t et_n_kernel_tables = ET_ARRAY_LEN(et_kernel_tables);

@@ -1,0 +1,23 @@
+/* The tables of this folder, one a family; kernels.c lists them. */
+#ifndef RUNTIME_KERNELS_KERNELS_H
+#define RUNTIME_KERNELS_KERNELS_H
+
+#include "runtime/kernel.h"
+#include "runtime/base/checked.h"
+
+#define ET_KERNEL_TABLE(name) const struct et_kernel_table et_kernels_##name = { rows, ET_ARRAY_LEN(rows) }
+
+extern const struct et_kernel_table et_kernels_binary;
+extern const struct et_kernel_table et_kernels_conv;
+extern const struct et_kernel_table et_kernels_copy;
+extern const struct et_kernel_table et_kernels_fill;
+extern const struct et_kernel_table et_kernels_fold;
+extern const struct et_kernel_table et_kernels_index;
+extern const struct et_kernel_table et_kernels_join;
+extern const struct et_kernel_table et_kernels_matmul;
+extern const struct et_kernel_table et_kernels_norm;
+extern const struct et_kernel_table et_kernels_prim;
+extern const struct et_kernel_table et_kernels_shape;
+extern const struct et_kernel_table et_kernels_unary;
+
+#endif

@@ -1,0 +1,303 @@
+/* Running one elementwise operator: promote, broadcast, resize, then block by block.
+ *
+ * A block is at most ET_MAP_BLOCK results. An operand whose memory already is what the span function
+ * wants (right type, unit stride, the block within one inner run) is passed by pointer and costs nothing;
+ * a number was written into its block once, before the loop; everything else is loaded. Where inner runs
+ * are shorter than a block, several are gathered into one, so that a span function never runs on crumbs.
+ *
+ * The output may be the same memory as an operand (in-place operators): a block is stored only after it
+ * was computed. It must not overlap in any other way.
+ *
+ * Not here: operators that look at neighbours, and complex numbers. */
+#include "runtime/kernels/map.h"
+
+#include <stdatomic.h>
+
+enum {
+	GRAIN = 32768, /* elements worth another thread */
+};
+
+struct map_job {
+	struct et_walk walk; /* view 0 is the output */
+	et_span_fn fn;
+	enum et_scalar_type common;
+	size_t n_operands;
+	size_t class_bytes;
+	enum et_class class;
+	struct {
+		const uint8_t *data;
+		const void *filled; /* a block of one number, or NULL */
+		et_load_fn load;
+		size_t element_bytes;
+		bool is_direct; /* type and inner stride are the span's own */
+	} in[ET_MAP_OPERANDS];
+	uint8_t *out;
+	et_store_fn store;
+	size_t out_bytes;
+	bool is_out_direct;
+	bool wraps; /* the result is narrower in the common type than where it is stored */
+	_Atomic(bool) divided_by_zero;
+};
+
+union block {
+	float f32[ET_MAP_BLOCK];
+	double f64[ET_MAP_BLOCK];
+	int64_t i64[ET_MAP_BLOCK];
+};
+
+static void identity(struct et_span *span)
+{
+}
+
+/* Copy @n results from @span to where @place stands, run by run. */
+static void store_block(const struct map_job *job, struct et_place *place, const uint8_t *span, size_t n)
+{
+	const struct et_walk *walk = &job->walk;
+	ptrdiff_t stride = walk->strides[0][walk->n_dims - 1];
+	while (n) {
+		size_t run = et_place_run(place, walk);
+		run = run < n ? run : n;
+		job->store(job->out + place->offset[0] * (int64_t)job->out_bytes, stride, span, run);
+		et_place_advance(place, walk, run);
+		span += run * job->class_bytes;
+		n -= run;
+	}
+}
+
+static void compute(struct map_job *job, struct et_span *span)
+{
+	job->fn(span);
+	if (job->wraps) {
+		int64_t *out = span->out;
+		for (size_t i = 0; i < span->n; i++)
+			out[i] = et_wrap(out[i], job->common);
+	}
+}
+
+static void map_range(void *arg, size_t begin, size_t end)
+{
+	struct map_job *job = arg;
+	const struct et_walk *walk = &job->walk;
+	size_t inner = walk->n_dims - 1;
+	union block in[ET_MAP_OPERANDS], result;
+	struct et_span span = { .common = job->common };
+	struct et_place place, out_place;
+	et_place_seek(&place, walk, begin);
+	out_place = place;
+	while (begin < end) {
+		size_t n = end - begin < ET_MAP_BLOCK ? end - begin : ET_MAP_BLOCK;
+		bool is_one_run = et_place_run(&place, walk) >= n;
+		span.n = n;
+		for (size_t k = 0; k < job->n_operands; k++) {
+			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
+			if (is_one_run && job->in[k].is_direct)
+				span.in[k] = job->in[k].data +
+					     place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
+		}
+		for (size_t filled = 0; filled < n;) {
+			size_t run = et_place_run(&place, walk);
+			run = run < n - filled ? run : n - filled;
+			for (size_t k = 0; k < job->n_operands; k++) {
+				if (span.in[k] != &in[k])
+					continue;
+				job->in[k].load((uint8_t *)&in[k] + filled * job->class_bytes,
+					job->in[k].data +
+						place.offset[k + 1] * (int64_t)job->in[k].element_bytes,
+					walk->strides[k + 1][inner], run);
+			}
+			et_place_advance(&place, walk, run);
+			filled += run;
+		}
+		if (job->fn == identity) {
+			store_block(job, &out_place, span.in[0], n);
+		} else if (is_one_run && job->is_out_direct) {
+			span.out = job->out + out_place.offset[0] * (int64_t)job->out_bytes;
+			compute(job, &span);
+			et_place_advance(&out_place, walk, n);
+		} else {
+			span.out = &result;
+			compute(job, &span);
+			store_block(job, &out_place, span.out, n);
+		}
+		begin += n;
+	}
+	if (span.divided_by_zero)
+		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
+}
+
+static void set_out(struct map_job *job, const struct et_view *out)
+{
+	job->out = out->data;
+	job->out_bytes = et_scalar_size(out->type);
+	job->store = et_storer(out->type, job->class);
+	job->is_out_direct =
+		et_class_is_type(job->class, out->type) && job->walk.strides[0][job->walk.n_dims - 1] == 1;
+}
+
+static void set_in(struct map_job *job, size_t k, const struct et_view *in)
+{
+	job->in[k].data = in->data;
+	job->in[k].element_bytes = et_scalar_size(in->type);
+	job->in[k].load = et_loader(in->type, job->class);
+	job->in[k].is_direct =
+		et_class_is_type(job->class, in->type) && job->walk.strides[k + 1][job->walk.n_dims - 1] == 1;
+}
+
+enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
+{
+	struct map_job job = { .fn = identity, .n_operands = 1, .common = from->type };
+	if (to->type == from->type) {
+		et_view_copy(to, from);
+		return ET_OK;
+	}
+	job.class = et_class_of(from->type);
+	job.class_bytes = et_class_size(job.class);
+	ET_REQUIRE(ctx, et_loader(from->type, job.class) && et_storer(to->type, job.class),
+		"cannot convert %s to %s", et_scalar_name(from->type), et_scalar_name(to->type));
+	et_walk_init(&job.walk, (const struct et_view *[]){ to, from }, 2);
+	set_out(&job, to);
+	set_in(&job, 0, from);
+	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
+	return ET_OK;
+}
+
+static bool is_number(const struct et_evalue *value)
+{
+	return value->tag == ET_TAG_INT || value->tag == ET_TAG_DOUBLE || value->tag == ET_TAG_BOOL;
+}
+
+static enum et_scalar_type number_type(const struct et_evalue *value)
+{
+	return value->tag == ET_TAG_DOUBLE ? ET_FLOAT32 : value->tag == ET_TAG_BOOL ? ET_BOOL : ET_INT64;
+}
+
+/* Tensors decide first, numbers only lift their category. */
+static enum et_scalar_type common_type(
+	const struct et_map *map, const struct et_evalue *const *operands, size_t n_operands)
+{
+	enum et_scalar_type common = ET_BOOL;
+	bool has_tensor = false;
+	for (size_t k = 0; k < n_operands; k++) {
+		if ((map->promotes && !(map->promotes >> k & 1)) || operands[k]->tag != ET_TAG_TENSOR)
+			continue;
+		common = has_tensor ? et_promote(common, operands[k]->tensor->type)
+				    : operands[k]->tensor->type;
+		has_tensor = true;
+	}
+	for (size_t k = 0; k < n_operands; k++) {
+		if ((map->promotes && !(map->promotes >> k & 1)) || !is_number(operands[k]))
+			continue;
+		common = has_tensor ? et_promote_number(common, operands[k]->tag)
+				    : et_promote(common, number_type(operands[k]));
+	}
+	return common;
+}
+
+/* The sizes that all tensors broadcast to. */
+static enum et_status broadcast_sizes(struct et_kernel_ctx *ctx, const struct et_evalue *const *operands,
+	size_t n_operands, int64_t *ret_sizes, size_t *ret_n_dims)
+{
+	size_t n_dims = 0;
+	for (size_t k = 0; k < n_operands; k++) {
+		if (operands[k]->tag == ET_TAG_TENSOR && operands[k]->tensor->n_dims > n_dims)
+			n_dims = operands[k]->tensor->n_dims;
+	}
+	for (size_t d = 0; d < n_dims; d++) {
+		int64_t size = 1;
+		for (size_t k = 0; k < n_operands; k++) {
+			const struct et_tensor *tensor = operands[k]->tensor;
+			if (operands[k]->tag != ET_TAG_TENSOR || d + tensor->n_dims < n_dims)
+				continue;
+			int64_t its = tensor->sizes[d + tensor->n_dims - n_dims];
+			ET_REQUIRE(ctx, its == size || its == 1 || size == 1,
+				"sizes %lld and %lld in dimension %zu do not broadcast", (long long)size,
+				(long long)its, d);
+			size = its == 1 ? size : its;
+		}
+		ret_sizes[d] = size;
+	}
+	*ret_n_dims = n_dims;
+	return ET_OK;
+}
+
+static void fill_block(
+	union block *block, enum et_class class, enum et_scalar_type common, const struct et_evalue *number)
+{
+	for (size_t i = 0; i < ET_MAP_BLOCK; i++) {
+		if (class == ET_F32)
+			block->f32[i] = (float)et_number_double(number);
+		else if (class == ET_F64)
+			block->f64[i] = et_number_double(number);
+		else
+			block->i64[i] = et_wrap(et_number_int(number), common);
+	}
+}
+
+enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
+	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
+{
+	struct et_view views[ET_MAP_OPERANDS + 1];
+	const struct et_view *view_list[ET_MAP_OPERANDS + 1];
+	union block filled[ET_MAP_OPERANDS];
+	struct map_job job = { .n_operands = n_operands };
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_dims;
+
+	enum et_scalar_type common = common_type(map, operands, n_operands);
+	if (map->result == ET_MAP_FLOAT && !et_type_is_float(common))
+		common = ET_FLOAT32;
+	if (map->result == ET_MAP_SAME || map->result == ET_MAP_FLOAT)
+		ET_REQUIRE(ctx, et_can_cast(common, out->type), "a result of %s does not fit an output of %s",
+			et_scalar_name(common), et_scalar_name(out->type));
+	job.common = common;
+	job.class = et_class_of(common);
+	job.class_bytes = et_class_size(job.class);
+	job.fn = map->fns[job.class];
+	ET_REQUIRE(ctx, job.fn && et_loader(common, job.class), "does not take %s", et_scalar_name(common));
+	job.wraps = map->result == ET_MAP_SAME && job.class == ET_I64 && out->type != common;
+
+	ET_TRY(broadcast_sizes(ctx, operands, n_operands, sizes, &n_dims));
+	ET_TRY(et_resize(ctx, out, sizes, n_dims));
+	et_view_of(&views[0], out);
+	ET_REQUIRE(ctx, et_storer(out->type, job.class), "cannot store %s", et_scalar_name(out->type));
+	for (size_t k = 0; k < n_operands; k++) {
+		struct et_view *view = &views[k + 1];
+		if (operands[k]->tag == ET_TAG_TENSOR) {
+			et_view_of(view, operands[k]->tensor);
+			ET_REQUIRE(ctx, et_loader(view->type, job.class), "does not take %s",
+				et_scalar_name(view->type));
+			et_view_broadcast(view, sizes, n_dims);
+		} else {
+			*view = (struct et_view){ .data = (uint8_t *)&filled[k], .type = common };
+			et_view_broadcast(view, sizes, n_dims);
+			fill_block(&filled[k], job.class, common, operands[k]);
+			job.in[k].filled = &filled[k];
+		}
+	}
+	for (size_t k = 0; k <= n_operands; k++)
+		view_list[k] = &views[k];
+	et_walk_init(&job.walk, view_list, n_operands + 1);
+	set_out(&job, &views[0]);
+	for (size_t k = 0; k < n_operands; k++) {
+		if (!job.in[k].filled)
+			set_in(&job, k, &views[k + 1]);
+	}
+	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
+	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
+	return ET_OK;
+}
+
+enum et_status et_map_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_evalue *operands[ET_MAP_OPERANDS];
+	size_t n_operands = 0, n_args = 0;
+	for (const char *letter = ctx->kernel->signature; *letter; letter++) {
+		if (*letter == '>')
+			return et_map_apply(
+				ctx, ctx->kernel->row, operands, n_operands, args[n_args]->tensor);
+		if (n_operands < ET_MAP_OPERANDS)
+			operands[n_operands++] = args[n_args];
+		n_args++;
+	}
+	return et_refuse(ctx, "no output in its signature");
+}

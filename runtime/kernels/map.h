@@ -1,0 +1,91 @@
+/* The elementwise engine: one loop for every operator that computes an element from elements.
+ *
+ * An operator is a row: which operands decide the common type, what that makes of integers, and one span
+ * function for each class of numbers it computes in. The engine promotes, broadcasts, resizes, walks any
+ * dim orders, converts a block of each operand into a small buffer (or points into memory where type and
+ * layout already fit), calls the span function, and converts back. A number among the arguments is an
+ * operand like any other, a block of it filled once.
+ *
+ *     ET_FLOAT_FNS(atan2, 2, atan2(a, b))
+ *     {"aten::atan2.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan2))},
+ *
+ * The operands are the letters T, t, S, s, I, D, B before '>', in their order; a string is not one, and a None
+ * is left to the kernel's own function, which picks a row and calls et_map_apply. */
+#ifndef RUNTIME_KERNELS_MAP_H
+#define RUNTIME_KERNELS_MAP_H
+
+#include "runtime/kernels/args.h"
+
+#include <tgmath.h>
+
+enum {
+	ET_MAP_BLOCK = 512,
+	ET_MAP_OPERANDS = 5,
+};
+
+/* One call: @n results from as many of each operand, all of the same class. */
+struct et_span {
+	size_t n;
+	void *out;
+	const void *in[ET_MAP_OPERANDS];
+	enum et_scalar_type common; /* whose integers these int64 are */
+	bool divided_by_zero;       /* set it: the kernel then fails */
+};
+typedef void (*et_span_fn)(struct et_span *span);
+
+enum et_map_result {
+	ET_MAP_SAME,  /* computed and stored in the common type */
+	ET_MAP_FLOAT, /* integers become float */
+	ET_MAP_BOOL,  /* a truth: any output type takes it */
+	ET_MAP_CAST,  /* any type to any: what copies do */
+};
+
+struct et_map {
+	enum et_map_result result;
+	et_span_fn fns[ET_N_CLASSES]; /* NULL: not for such numbers */
+	uint8_t promotes;             /* bit i: operand i counts for the common type; 0: all do */
+};
+
+/* The kernel of a row: ctx->kernel->row is a struct et_map. */
+enum et_status et_map_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args);
+/* The same on chosen operands. */
+enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
+	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out);
+/* Convert element by element; sizes equal, types may differ. Memory must not overlap. */
+enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
+
+/* Span functions from an expression in a, b, c; <tgmath.h> makes sin(a) the float's or the double's. */
+#define ET_SPAN_FN(name, type, loads, expression)                      \
+	static void name(struct et_span *span)                         \
+	{                                                              \
+		const type *const *in = (const type *const *)span->in; \
+		type *out = span->out;                                 \
+		for (size_t i = 0, n = span->n; i < n; i++) {          \
+			loads;                                         \
+			out[i] = (type)(expression);                   \
+		}                                                      \
+	}
+#define ET_LOADS1(type) const type a = in[0][i]
+#define ET_LOADS2(type) const type a = in[0][i], b = in[1][i]
+#define ET_LOADS3(type) const type a = in[0][i], b = in[1][i], c = in[2][i]
+
+/* For float and double, or for int64 too: NAME_f32, NAME_f64, NAME_i64. */
+#define ET_FLOAT_FNS(name, n, expression)                             \
+	ET_SPAN_FN(name##_f32, float, ET_LOADS##n(float), expression) \
+	ET_SPAN_FN(name##_f64, double, ET_LOADS##n(double), expression)
+#define ET_INT_FN(name, n, expression) ET_SPAN_FN(name##_i64, int64_t, ET_LOADS##n(int64_t), expression)
+#define ET_ALL_FNS(name, n, expression)   \
+	ET_FLOAT_FNS(name, n, expression) \
+	ET_INT_FN(name, n, expression)
+
+/* In a row: .fns of a name defined for these classes. */
+#define ET_FLOATS(name) { name##_f32, name##_f64, NULL }
+#define ET_INTS(name)   { NULL, NULL, name##_i64 }
+#define ET_ALL(name)    { name##_f32, name##_f64, name##_i64 }
+#define ET_MAP(...)            \
+	&(const struct et_map) \
+	{                      \
+		__VA_ARGS__    \
+	}
+
+#endif

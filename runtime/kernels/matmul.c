@@ -1,0 +1,264 @@
+/* Matrix products: mm, bmm, addmm and their relatives.
+ *
+ * All of them prepare one operand description and call one product. Float and what computes as float runs
+ * through et_gemm (half and bfloat16 by way of a float copy); double and integers through a plain loop that
+ * sums in double or int64, which is also what tests hold the fast one against. */
+#include "runtime/kernels/gemm.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+/* One 2-dimensional product: out = beta self + alpha a b. @self may be NULL; views are 2-dimensional. */
+struct product {
+	const struct et_view *self, *a, *b, *out;
+	double beta, alpha;
+};
+
+static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, const struct et_view *like,
+	enum et_scalar_type type)
+{
+	*ret_view = *like;
+	ret_view->type = (uint8_t)type;
+	int64_t stride = 1;
+	for (size_t d = like->n_dims; d-- > 0;) {
+		ret_view->strides[d] = stride;
+		stride *= like->sizes[d];
+	}
+	ret_view->data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+	return ret_view->data;
+}
+
+/* @view itself if it has @type already, else a copy in scratch. */
+static enum et_status as_type(struct et_kernel_ctx *ctx, const struct et_view **view, struct et_view *room,
+	enum et_scalar_type type)
+{
+	if ((*view)->type == type)
+		return ET_OK;
+	if (!scratch_view(ctx, room, *view, type))
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	ET_TRY(et_view_cast(ctx, room, *view));
+	*view = room;
+	return ET_OK;
+}
+
+static void begin_float(const struct et_view *out, const struct et_view *self, float beta)
+{
+	float *to = (float *)out->data;
+	const float *from = self && beta != 0 ? (const float *)self->data : NULL;
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < out->sizes[1]; j++)
+			to[i * out->strides[0] + j * out->strides[1]] =
+				from ? beta * from[i * self->strides[0] + j * self->strides[1]] : 0;
+	}
+}
+
+static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
+	struct et_view room_a, room_b, room_self, room_out;
+	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
+	ET_TRY(as_type(ctx, &b, &room_b, ET_FLOAT32));
+	if (self)
+		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
+	if (out->type != ET_FLOAT32) {
+		out = &room_out;
+		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	if (p->alpha != 1) {
+		struct et_view scaled;
+		if (!scratch_view(ctx, &scaled, a, ET_FLOAT32))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		et_view_copy(&scaled, a);
+		for (size_t i = 0; i < et_view_numel(&scaled); i++)
+			((float *)scaled.data)[i] *= (float)p->alpha;
+		room_a = scaled;
+		a = &room_a;
+	}
+	begin_float(out, self, (float)p->beta);
+	struct et_matrix matrix = { (const float *)b->data, b->strides[0], b->strides[1] };
+	struct et_gemm gemm = {
+		.n_rows = (size_t)out->sizes[0],
+		.n_columns = (size_t)out->sizes[1],
+		.n_k = (size_t)a->sizes[1],
+		.a = (const float *)a->data,
+		.a_row = a->strides[0],
+		.a_col = a->strides[1],
+		.panel = et_matrix_panel,
+		.b = &matrix,
+		.c = (float *)out->data,
+		.c_row = out->strides[0],
+		.c_col = out->strides[1],
+	};
+	et_gemm(ctx->compute, &gemm);
+	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
+}
+
+#define PLAIN_PRODUCT(name, type, number)                                                                \
+	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a, \
+		const struct et_view *b, number beta, number alpha)                                      \
+	{                                                                                                \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                            \
+			for (int64_t j = 0; j < out->sizes[1]; j++) {                                    \
+				const type *left = (const type *)a->data + i * a->strides[0];            \
+				const type *right = (const type *)b->data + j * b->strides[1];           \
+				number sum = 0;                                                          \
+				for (int64_t k = 0; k < a->sizes[1]; k++)                                \
+					sum += left[k * a->strides[1]] * right[k * b->strides[0]];       \
+				sum *= alpha;                                                            \
+				if (self && beta != 0)                                                   \
+					sum += beta * ((const type *)self->data)[i * self->strides[0] +  \
+										 j * self->strides[1]];  \
+				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;    \
+			}                                                                                \
+		}                                                                                        \
+	}
+PLAIN_PRODUCT(multiply_doubles, double, double)
+PLAIN_PRODUCT(multiply_ints, int64_t, int64_t)
+
+static enum et_status multiply_plain(
+	struct et_kernel_ctx *ctx, const struct product *p, enum et_scalar_type type)
+{
+	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
+	struct et_view room_a, room_b, room_self, room_out;
+	ET_TRY(as_type(ctx, &a, &room_a, type));
+	ET_TRY(as_type(ctx, &b, &room_b, type));
+	if (self)
+		ET_TRY(as_type(ctx, &self, &room_self, type));
+	if (out->type != type) {
+		out = &room_out;
+		if (!scratch_view(ctx, &room_out, p->out, type))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	if (type == ET_FLOAT64)
+		multiply_doubles(out, self, a, b, p->beta, p->alpha);
+	else
+		multiply_ints(out, self, a, b, et_double_to_int(p->beta), et_double_to_int(p->alpha));
+	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
+}
+
+static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	ET_REQUIRE(ctx, p->a->type == p->b->type && p->a->type == p->out->type, "types %s, %s and %s differ",
+		et_scalar_name(p->a->type), et_scalar_name(p->b->type), et_scalar_name(p->out->type));
+	switch (et_class_of(p->a->type)) {
+	case ET_F32:
+		return multiply_float(ctx, p);
+	case ET_F64:
+		return multiply_plain(ctx, p, ET_FLOAT64);
+	default:
+		return multiply_plain(ctx, p, ET_INT64);
+	}
+}
+
+static enum et_status require_product(
+	struct et_kernel_ctx *ctx, const struct et_view *a, const struct et_view *b)
+{
+	ET_REQUIRE(ctx, a->n_dims == 2 && b->n_dims == 2, "ranks %u and %u", a->n_dims, b->n_dims);
+	ET_REQUIRE(ctx, a->sizes[1] == b->sizes[0], "[%lld,%lld] times [%lld,%lld]", (long long)a->sizes[0],
+		(long long)a->sizes[1], (long long)b->sizes[0], (long long)b->sizes[1]);
+	return ET_OK;
+}
+
+/* out = beta self + alpha a b, all of them given as tensors; a 1-dimensional b is a column. */
+static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_tensor *self,
+	const struct et_tensor *left, const struct et_tensor *right, double beta, double alpha,
+	struct et_tensor *result)
+{
+	struct et_view a, b, out, start;
+	bool is_vector = right->n_dims == 1;
+	et_view_of(&a, left);
+	et_view_of(&b, right);
+	if (is_vector)
+		et_view_insert(&b, 1, 1, 1);
+	ET_TRY(require_product(ctx, &a, &b));
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], b.sizes[1] }, is_vector ? 1 : 2));
+	et_view_of(&out, result);
+	if (is_vector)
+		et_view_insert(&out, 1, 1, 1);
+	if (self) {
+		et_view_of(&start, self);
+		if (is_vector && start.n_dims == 1)
+			et_view_insert(&start, 1, 1, 1);
+		ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2),
+			"self does not broadcast to the product");
+	}
+	return multiply(ctx, &(const struct product){ self ? &start : NULL, &a, &b, &out, beta, alpha });
+}
+
+static enum et_status run_mm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return add_product(ctx, NULL, args[0]->tensor, args[1]->tensor, 0, 1, args[2]->tensor);
+}
+
+static enum et_status run_addmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return add_product(ctx, args[0]->tensor, args[1]->tensor, args[2]->tensor, et_number_double(args[3]),
+		et_number_double(args[4]), args[5]->tensor);
+}
+
+static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *result = args[2]->tensor;
+	struct et_view a, b, out;
+	et_view_of(&a, args[0]->tensor);
+	et_view_of(&b, args[1]->tensor);
+	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
+		"takes two batches of matrices");
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
+	et_view_of(&out, result);
+	for (int64_t i = 0; i < a.sizes[0]; i++) {
+		struct et_view left = a, right = b, product = out;
+		et_view_select(&left, 0, i);
+		et_view_select(&right, 0, i);
+		et_view_select(&product, 0, i);
+		ET_TRY(require_product(ctx, &left, &right));
+		ET_TRY(multiply(ctx, &(const struct product){ NULL, &left, &right, &product, 0, 1 }));
+	}
+	return ET_OK;
+}
+
+/* The sum of a batch of products, added to self. */
+static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *result = args[5]->tensor;
+	struct et_view a, b, out, start;
+	et_view_of(&a, args[1]->tensor);
+	et_view_of(&b, args[2]->tensor);
+	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
+		"takes two batches of matrices");
+	/* A batch of products is one product of the matrices put side by side. */
+	struct et_view left, right, room;
+	uint8_t rows_first[] = { 1, 0, 2 };
+	et_view_permute(&a, rows_first);
+	ET_REQUIRE(ctx, scratch_view(ctx, &left, &a, a.type) && scratch_view(ctx, &right, &b, b.type),
+		"no memory for a copy");
+	room = left;
+	et_view_copy(&room, &a);
+	room = right;
+	et_view_copy(&room, &b);
+	left.n_dims = right.n_dims = 2;
+	left.sizes[1] = a.sizes[1] * a.sizes[2];
+	left.strides[0] = left.sizes[1];
+	left.strides[1] = 1;
+	right.sizes[0] = b.sizes[0] * b.sizes[1];
+	right.sizes[1] = b.sizes[2];
+	right.strides[0] = b.sizes[2];
+	right.strides[1] = 1;
+	ET_TRY(require_product(ctx, &left, &right));
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ left.sizes[0], right.sizes[1] }, 2));
+	et_view_of(&out, result);
+	et_view_of(&start, args[0]->tensor);
+	ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2), "self does not broadcast to the product");
+	return multiply(ctx, &(const struct product){ &start, &left, &right, &out, et_number_double(args[3]),
+				     et_number_double(args[4]) });
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::addbmm.out", "TTTSS>T", run_addbmm },
+	{ "aten::addmm.out", "TTTSS>T", run_addmm },
+	{ "aten::addmv.out", "TTTSS>T", run_addmm },
+	{ "aten::bmm.out", "TT>T", run_bmm },
+	{ "aten::mm.out", "TT>T", run_mm },
+};
+
+ET_KERNEL_TABLE(matmul);

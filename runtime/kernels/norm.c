@@ -1,0 +1,296 @@
+/* Normalization: batch, layer and group norm.
+ *
+ * All of them end as out = x * factor + shift. Batch norm knows factor and shift of each channel beforehand
+ * and is an elementwise operator on broadcast tensors. Layer and group norm find mean and deviation of
+ * stretches of contiguous memory first, in double. */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+ET_FLOAT_FNS(scale_shift, 3, a *b + c)
+
+static double element(const struct et_tensor *tensor, size_t index)
+{
+	return et_element_get_double(
+		(const uint8_t *)tensor->data + index * et_element_bytes(tensor), tensor->type);
+}
+
+/* One number a channel, or nothing. */
+static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct et_evalue *value, int64_t n)
+{
+	ET_REQUIRE(ctx, et_is_none(value) || et_tensor_numel(value->tensor) == (size_t)n,
+		"%zu numbers for %lld channels", et_is_none(value) ? 0 : et_tensor_numel(value->tensor),
+		(long long)n);
+	return ET_OK;
+}
+
+/* out = (x - mean) / sqrt(var + eps) * weight + bias, the four of them one number a channel. */
+static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_tensor *x,
+	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean,
+	const double *invstd, struct et_tensor *out)
+{
+	static const struct et_map map = { ET_MAP_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
+	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
+	size_t channel_dim = x->n_dims >= 2 ? 1 : 0, n_dims = x->n_dims - channel_dim;
+	size_t n = (size_t)x->sizes[channel_dim];
+	bool is_double = x->type == ET_FLOAT64;
+	double *factor = et_kernel_scratch(ctx, 2 * n * sizeof(*factor) + 1);
+	if (!factor)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	double *shift = factor + n;
+	for (size_t c = 0; c < n; c++) {
+		double f = invstd[c] * (et_is_none(weight) ? 1 : element(weight->tensor, c));
+		double s = (et_is_none(bias) ? 0 : element(bias->tensor, c)) - mean[c] * f;
+		if (is_double) {
+			factor[c] = f;
+			shift[c] = s;
+		} else {
+			((float *)factor)[c] = (float)f;
+			((float *)shift)[c] = (float)s;
+		}
+	}
+	for (size_t d = 0; d < n_dims; d++) {
+		sizes[d] = d ? 1 : (int32_t)n;
+		strides[d] = 1;
+	}
+	struct et_tensor per_channel[2];
+	for (size_t k = 0; k < 2; k++)
+		per_channel[k] = (struct et_tensor){
+			.data = k ? shift : factor,
+			.sizes = sizes,
+			.strides = strides,
+			.type = is_double ? ET_FLOAT64 : ET_FLOAT32,
+			.n_dims = (uint8_t)n_dims,
+		};
+	struct et_evalue values[3] = {
+		{ .tag = ET_TAG_TENSOR, .tensor = (struct et_tensor *)x },
+		{ .tag = ET_TAG_TENSOR, .tensor = &per_channel[0] },
+		{ .tag = ET_TAG_TENSOR, .tensor = &per_channel[1] },
+	};
+	return et_map_apply(
+		ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1], &values[2] }, 3, out);
+}
+
+static enum et_status batch_norm(
+	struct et_kernel_ctx *ctx, struct et_evalue *const *args, double eps, struct et_evalue *const *outs)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	int64_t n;
+	ET_REQUIRE(ctx, x->n_dims >= 1, "the input has no dimensions");
+	n = x->sizes[x->n_dims >= 2 ? 1 : 0];
+	for (size_t k = 1; k <= 4; k++)
+		ET_TRY(require_channels(ctx, args[k], n));
+	double *mean = et_kernel_scratch(ctx, 2 * (size_t)n * sizeof(*mean) + 1);
+	if (!mean)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	double *invstd = mean + n;
+	for (size_t c = 0; c < (size_t)n; c++) {
+		mean[c] = element(args[3]->tensor, c);
+		invstd[c] = 1 / sqrt(element(args[4]->tensor, c) + eps);
+	}
+	ET_TRY(et_resize(ctx, outs[1]->tensor, (const int64_t[]){ 0 }, 1));
+	ET_TRY(et_resize(ctx, outs[2]->tensor, (const int64_t[]){ 0 }, 1));
+	return scale_channels(ctx, x, args[1], args[2], mean, invstd, outs[0]->tensor);
+}
+
+static enum et_status run_batch_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return batch_norm(ctx, args, args[6]->d, args + 7);
+}
+
+static enum et_status run_batch_norm_legit(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	ET_REQUIRE(ctx, !args[5]->b, "training is not supported");
+	return batch_norm(ctx, args, args[7]->d, args + 8);
+}
+
+/* Mean and 1 / deviation of @n numbers from @data on, @stride apart, added to what is in the sums. */
+static void add_moments(
+	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
+{
+	double block[256];
+	et_load_fn load = et_loader(type, ET_F64);
+	for (size_t done = 0; done < n;) {
+		size_t part = n - done < 256 ? n - done : 256;
+		load(block, data + done * et_scalar_size(type), 1, part);
+		for (size_t i = 0; i < part; i++) {
+			*sum += block[i];
+			*squares += (block[i] - center) * (block[i] - center);
+		}
+		done += part;
+	}
+}
+
+/* Statistics of the batch itself. */
+static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	struct et_tensor *mean_out = args[7]->tensor, *invstd_out = args[8]->tensor;
+	ET_REQUIRE(ctx, x->n_dims >= 2, "the input has %u dimensions", x->n_dims);
+	ET_TRY(et_require_contiguous(ctx, x, "the input"));
+	int64_t channels = x->sizes[1];
+	ET_TRY(require_channels(ctx, args[1], channels));
+	ET_TRY(require_channels(ctx, args[2], channels));
+	ET_TRY(et_resize(ctx, mean_out, &channels, 1));
+	ET_TRY(et_resize(ctx, invstd_out, &channels, 1));
+	size_t n = (size_t)channels, batch = (size_t)x->sizes[0], numel = et_tensor_numel(x);
+	size_t inner = n && batch ? numel / n / batch : 0;
+	double *mean = et_kernel_scratch(ctx, 2 * n * sizeof(*mean) + 1);
+	if (!mean)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	double *invstd = mean + n;
+	for (size_t c = 0; c < n; c++) {
+		const uint8_t *data = (const uint8_t *)x->data + c * inner * et_element_bytes(x);
+		double sum = 0, squares = 0, unused = 0, count = (double)(batch * inner);
+		for (size_t b = 0; b < batch; b++)
+			add_moments(
+				data + b * n * inner * et_element_bytes(x), x->type, inner, &sum, &unused, 0);
+		mean[c] = sum / count;
+		for (size_t b = 0; b < batch; b++)
+			add_moments(data + b * n * inner * et_element_bytes(x), x->type, inner, &unused,
+				&squares, mean[c]);
+		invstd[c] = 1 / sqrt(squares / count + args[5]->d);
+		et_element_set_double(
+			(uint8_t *)mean_out->data + c * et_element_bytes(mean_out), mean_out->type, mean[c]);
+		et_element_set_double((uint8_t *)invstd_out->data + c * et_element_bytes(invstd_out),
+			invstd_out->type, invstd[c]);
+	}
+	return scale_channels(ctx, x, args[1], args[2], mean, invstd, args[6]->tensor);
+}
+
+/* --- layer and group norm ---------------------------------------------------------------------------- */
+
+/* Rows of contiguous memory; element i of row r is scaled by weight and bias number (r * row_step + i / run)
+ * % period. */
+struct rows_job {
+	const struct et_tensor *x, *weight, *bias;
+	struct et_tensor *out, *mean, *rstd;
+	size_t n, run, period, row_step;
+	double eps;
+};
+
+static void norm_row(const struct rows_job *job, size_t row)
+{
+	double in[256], out[256];
+	const struct et_tensor *x = job->x;
+	const uint8_t *data = (const uint8_t *)x->data + row * job->n * et_element_bytes(x);
+	uint8_t *to = (uint8_t *)job->out->data + row * job->n * et_element_bytes(job->out);
+	double sum = 0, squares = 0, unused = 0;
+	add_moments(data, x->type, job->n, &sum, &unused, 0);
+	double mean = job->n ? sum / (double)job->n : 0;
+	add_moments(data, x->type, job->n, &unused, &squares, mean);
+	double rstd = job->n ? 1 / sqrt(squares / (double)job->n + job->eps) : NAN;
+	for (size_t done = 0; done < job->n;) {
+		size_t part = job->n - done < 256 ? job->n - done : 256;
+		et_loader(x->type, ET_F64)(in, data + done * et_element_bytes(x), 1, part);
+		for (size_t i = 0; i < part; i++) {
+			size_t at = (row * job->row_step + (done + i) / job->run) % job->period;
+			double factor = job->weight ? element(job->weight, at) : 1;
+			out[i] = (in[i] - mean) * rstd * factor + (job->bias ? element(job->bias, at) : 0);
+		}
+		et_storer(job->out->type, ET_F64)(to + done * et_element_bytes(job->out), 1, out, part);
+		done += part;
+	}
+	et_element_set_double(
+		(uint8_t *)job->mean->data + row * et_element_bytes(job->mean), job->mean->type, mean);
+	et_element_set_double(
+		(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
+}
+
+static void norm_rows(void *arg, size_t begin, size_t end)
+{
+	for (size_t row = begin; row < end; row++)
+		norm_row(arg, row);
+}
+
+static enum et_status run_rows(struct et_kernel_ctx *ctx, struct rows_job *job, size_t n_rows)
+{
+	ET_REQUIRE(ctx, et_type_is_float(job->x->type), "does not take %s", et_scalar_name(job->x->type));
+	ET_TRY(et_require_same_type(ctx, job->x, job->out));
+	ET_TRY(et_require_contiguous(ctx, job->x, "the input"));
+	ET_TRY(et_require_contiguous(ctx, job->out, "the output"));
+	ET_REQUIRE(ctx, et_storer(job->mean->type, ET_F64) && et_storer(job->rstd->type, ET_F64),
+		"cannot store mean and deviation");
+	et_parallel_for(ctx->compute, norm_rows, job, n_rows, 16384 / (job->n + 1) + 1);
+	return ET_OK;
+}
+
+static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *x = args[0]->tensor;
+	size_t n_normalized = et_list_len(args[1]), n_rows = 1, leading;
+	int64_t sizes[ET_MAX_DIMS];
+	struct rows_job job = {
+		.x = x,
+		.weight = et_is_none(args[2]) ? NULL : args[2]->tensor,
+		.bias = et_is_none(args[3]) ? NULL : args[3]->tensor,
+		.out = args[5]->tensor,
+		.mean = args[6]->tensor,
+		.rstd = args[7]->tensor,
+		.n = 1,
+		.run = 1,
+		.eps = args[4]->d,
+	};
+	ET_REQUIRE(ctx, n_normalized >= 1 && n_normalized <= x->n_dims, "%zu normalized dimensions of %u",
+		n_normalized, x->n_dims);
+	leading = x->n_dims - n_normalized;
+	for (size_t d = 0; d < x->n_dims; d++) {
+		sizes[d] = d < leading ? x->sizes[d] : 1;
+		if (d < leading)
+			n_rows *= (size_t)x->sizes[d];
+		else
+			job.n *= (size_t)x->sizes[d];
+		ET_REQUIRE(ctx, d < leading || et_list_int(args[1], d - leading) == x->sizes[d],
+			"size %d in dimension %zu is not the normalized one", x->sizes[d], d);
+	}
+	job.period = job.n ? job.n : 1;
+	ET_TRY(require_channels(ctx, args[2], (int64_t)job.n));
+	ET_TRY(require_channels(ctx, args[3], (int64_t)job.n));
+	ET_TRY(et_resize_like(ctx, job.out, x));
+	ET_TRY(et_resize(ctx, job.mean, sizes, x->n_dims));
+	ET_TRY(et_resize(ctx, job.rstd, sizes, x->n_dims));
+	return run_rows(ctx, &job, n_rows);
+}
+
+static enum et_status run_group_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *x = args[0]->tensor;
+	int64_t n = args[3]->i, channels = args[4]->i, inner = args[5]->i, groups = args[6]->i;
+	struct rows_job job = {
+		.x = x,
+		.weight = et_is_none(args[1]) ? NULL : args[1]->tensor,
+		.bias = et_is_none(args[2]) ? NULL : args[2]->tensor,
+		.out = args[8]->tensor,
+		.mean = args[9]->tensor,
+		.rstd = args[10]->tensor,
+		.eps = args[7]->d,
+	};
+	ET_REQUIRE(ctx, x->n_dims >= 2 && x->sizes[0] == n && x->sizes[1] == channels,
+		"the input is not %lld by %lld", (long long)n, (long long)channels);
+	ET_REQUIRE(ctx, groups > 0 && channels % groups == 0, "%lld groups of %lld channels",
+		(long long)groups, (long long)channels);
+	ET_REQUIRE(ctx,
+		inner >= 0 && inner <= INT32_MAX &&
+			(size_t)n * (size_t)channels * (size_t)inner == et_tensor_numel(x),
+		"%zu elements are not %lld times %lld times %lld", et_tensor_numel(x), (long long)n,
+		(long long)channels, (long long)inner);
+	ET_TRY(require_channels(ctx, args[1], channels));
+	ET_TRY(require_channels(ctx, args[2], channels));
+	job.row_step = (size_t)(channels / groups);
+	job.run = inner ? (size_t)inner : 1;
+	job.n = job.row_step * (size_t)inner;
+	job.period = channels ? (size_t)channels : 1;
+	ET_TRY(et_resize_like(ctx, job.out, x));
+	ET_TRY(et_resize(ctx, job.mean, (const int64_t[]){ n, groups }, 2));
+	ET_TRY(et_resize(ctx, job.rstd, (const int64_t[]){ n, groups }, 2));
+	return run_rows(ctx, &job, (size_t)(n * groups));
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::_native_batch_norm_legit.no_stats_out", "TttBDD>TTT", run_batch_norm_no_stats },
+	{ "aten::_native_batch_norm_legit.out", "TttTTBDD>TTT", run_batch_norm_legit },
+	{ "aten::_native_batch_norm_legit_no_training.out", "TttTTDD>TTT", run_batch_norm },
+	{ "aten::native_group_norm.out", "TttIIIID>TTT", run_group_norm },
+	{ "aten::native_layer_norm.out", "TVttD>TTT", run_layer_norm },
+};
+
+ET_KERNEL_TABLE(norm);

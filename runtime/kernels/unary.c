@@ -1,0 +1,153 @@
+/* Operators of one tensor, element by element: each is an expression and a row.
+ *
+ * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The
+ * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+ET_FLOAT_FNS(acos, 1, acos(a))
+ET_FLOAT_FNS(acosh, 1, acosh(a))
+ET_FLOAT_FNS(asin, 1, asin(a))
+ET_FLOAT_FNS(asinh, 1, asinh(a))
+ET_FLOAT_FNS(atan, 1, atan(a))
+ET_FLOAT_FNS(atanh, 1, atanh(a))
+ET_FLOAT_FNS(cos, 1, cos(a))
+ET_FLOAT_FNS(cosh, 1, cosh(a))
+ET_FLOAT_FNS(erf, 1, erf(a))
+ET_FLOAT_FNS(exp, 1, exp(a))
+ET_FLOAT_FNS(exp2, 1, exp2(a))
+ET_FLOAT_FNS(expm1, 1, expm1(a))
+ET_FLOAT_FNS(lgamma, 1, lgamma(a))
+ET_FLOAT_FNS(log, 1, log(a))
+ET_FLOAT_FNS(log10, 1, log10(a))
+ET_FLOAT_FNS(log1p, 1, log1p(a))
+ET_FLOAT_FNS(log2, 1, log2(a))
+ET_FLOAT_FNS(reciprocal, 1, 1 / a)
+ET_FLOAT_FNS(rsqrt, 1, 1 / sqrt(a))
+ET_FLOAT_FNS(sigmoid, 1, 1 / (1 + exp(-a)))
+ET_FLOAT_FNS(sin, 1, sin(a))
+ET_FLOAT_FNS(sinh, 1, sinh(a))
+ET_FLOAT_FNS(sqrt, 1, sqrt(a))
+ET_FLOAT_FNS(tan, 1, tan(a))
+ET_FLOAT_FNS(tanh, 1, tanh(a))
+
+ET_FLOAT_FNS(abs, 1, fabs(a))
+ET_INT_FN(abs, 1, a < 0 ? -a : a)
+ET_ALL_FNS(neg, 1, -a)
+ET_ALL_FNS(relu, 1, a < 0 ? 0 : a) /* NaN stays */
+ET_FLOAT_FNS(sign, 1, a != a ? a : (a > 0) - (a < 0))
+ET_INT_FN(sign, 1, (a > 0) - (a < 0))
+ET_ALL_FNS(same, 1, a)
+ET_FLOAT_FNS(ceil, 1, ceil(a))
+ET_FLOAT_FNS(floor, 1, floor(a))
+ET_FLOAT_FNS(round, 1, rint(a)) /* ties to even */
+ET_FLOAT_FNS(trunc, 1, trunc(a))
+ET_INT_FN(bitwise_not, 1, span->common == ET_BOOL ? !a : ~a)
+
+ET_FLOAT_FNS(isinf, 1, isinf(a) != 0)
+ET_FLOAT_FNS(isnan, 1, a != a)
+ET_INT_FN(never, 1, 0 * a)
+ET_ALL_FNS(logical_not, 1, a == 0)
+ET_FLOAT_FNS(signbit, 1, signbit(a) != 0)
+ET_INT_FN(signbit, 1, a < 0)
+
+ET_ALL_FNS(hardtanh, 3, a<b ? b : a> c ? c : a)
+ET_FLOAT_FNS(leaky_relu, 2, a > 0 ? a : a * b)
+ET_SPAN_FN(elu_f32, float, ET_LOADS3(float); const float d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
+ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
+	const double d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
+ET_FLOAT_FNS(gelu, 1, a / 2 * (1 + erf(a * M_SQRT1_2)))
+ET_FLOAT_FNS(gelu_tanh, 1, a / 2 * (1 + tanh(0.79788456080286536 * (a + 0.044715 * a * a * a))))
+ET_FLOAT_FNS(logit, 1, log(a / (1 - a)))
+ET_FLOAT_FNS(logit_eps, 2,
+	log((a < b              ? b
+		    : a > 1 - b ? 1 - b
+				: a) /
+		(1 - (a < b              ? b
+			     : a > 1 - b ? 1 - b
+					 : a))))
+ET_FLOAT_FNS(round_up, 2, rint(a *b) / b)
+ET_FLOAT_FNS(round_down, 2, rint(a / b) * b)
+
+static enum et_status run_gelu(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map exact = { ET_MAP_SAME, ET_FLOATS(gelu) };
+	static const struct et_map by_tanh = { ET_MAP_SAME, ET_FLOATS(gelu_tanh) };
+	const struct et_evalue *operands[] = { args[0] };
+	if (et_string_is(args[1], "tanh"))
+		return et_map_apply(ctx, &by_tanh, operands, 1, args[2]->tensor);
+	ET_REQUIRE(ctx, et_string_is(args[1], "none"), "approximate must be 'none' or 'tanh'");
+	return et_map_apply(ctx, &exact, operands, 1, args[2]->tensor);
+}
+
+static enum et_status run_logit(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map plain = { ET_MAP_FLOAT, ET_FLOATS(logit) };
+	static const struct et_map clamped = { ET_MAP_FLOAT, ET_FLOATS(logit_eps), .promotes = 1 };
+	const struct et_evalue *operands[] = { args[0], args[1] };
+	bool is_plain = et_is_none(args[1]);
+	return et_map_apply(ctx, is_plain ? &plain : &clamped, operands, is_plain ? 1 : 2, args[2]->tensor);
+}
+
+static enum et_status run_round_decimals(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map up = { ET_MAP_SAME, { round_up_f32, round_up_f64, same_i64 },
+		.promotes = 1 };
+	static const struct et_map down = { ET_MAP_SAME, { round_down_f32, round_down_f64, same_i64 },
+		.promotes = 1 };
+	int64_t decimals = args[1]->i;
+	struct et_evalue factor = { .tag = ET_TAG_DOUBLE, .d = pow(10.0, fabs((double)decimals)) };
+	const struct et_evalue *operands[] = { args[0], &factor };
+	return et_map_apply(ctx, decimals < 0 ? &down : &up, operands, 2, args[2]->tensor);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::_conj_physical.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(same)) },
+	{ "aten::abs.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(abs)) },
+	{ "aten::acos.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(acos)) },
+	{ "aten::acosh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(acosh)) },
+	{ "aten::asin.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(asin)) },
+	{ "aten::asinh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(asinh)) },
+	{ "aten::atan.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan)) },
+	{ "aten::atanh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atanh)) },
+	{ "aten::bitwise_not.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_not)) },
+	{ "aten::ceil.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { ceil_f32, ceil_f64, same_i64 }) },
+	{ "aten::cos.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(cos)) },
+	{ "aten::cosh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(cosh)) },
+	{ "aten::elu.out", "TSSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_FLOATS(elu), .promotes = 1) },
+	{ "aten::erf.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(erf)) },
+	{ "aten::exp.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp)) },
+	{ "aten::exp2.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp2)) },
+	{ "aten::expm1.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(expm1)) },
+	{ "aten::floor.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { floor_f32, floor_f64, same_i64 }) },
+	{ "aten::gelu.out", "TC>T", run_gelu, NULL },
+	{ "aten::hardtanh.out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(hardtanh), .promotes = 1) },
+	{ "aten::isinf.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, { isinf_f32, isinf_f64, never_i64 }) },
+	{ "aten::isnan.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, { isnan_f32, isnan_f64, never_i64 }) },
+	{ "aten::leaky_relu.out", "TS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_FLOATS(leaky_relu), .promotes = 1) },
+	{ "aten::lgamma.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(lgamma)) },
+	{ "aten::log.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log)) },
+	{ "aten::log10.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log10)) },
+	{ "aten::log1p.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log1p)) },
+	{ "aten::log2.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log2)) },
+	{ "aten::logical_not.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(logical_not)) },
+	{ "aten::logit.out", "Td>T", run_logit, NULL },
+	{ "aten::neg.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(neg)) },
+	{ "aten::reciprocal.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(reciprocal)) },
+	{ "aten::relu.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(relu)) },
+	{ "aten::round.decimals_out", "TI>T", run_round_decimals, NULL },
+	{ "aten::round.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { round_f32, round_f64, same_i64 }) },
+	{ "aten::rsqrt.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(rsqrt)) },
+	{ "aten::sigmoid.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(sigmoid)) },
+	{ "aten::sign.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(sign)) },
+	{ "aten::signbit.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(signbit)) },
+	{ "aten::sin.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(sin)) },
+	{ "aten::sinh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(sinh)) },
+	{ "aten::sqrt.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(sqrt)) },
+	{ "aten::tan.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(tan)) },
+	{ "aten::tanh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(tanh)) },
+	{ "aten::trunc.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { trunc_f32, trunc_f64, same_i64 }) },
+};
+
+ET_KERNEL_TABLE(unary);

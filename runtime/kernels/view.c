@@ -1,0 +1,276 @@
+/* The strided copy and the walk below it.
+ *
+ * A copy is as many runs as the walk could not join: memcpy where both sides are contiguous, a loop over
+ * elements of 1, 2, 4 or 8 bytes otherwise. Nothing here checks: a kernel has resized its output and
+ * checked its ranges before it makes a view. */
+#include "runtime/kernels/view.h"
+
+#include <string.h>
+
+void et_view_of(struct et_view *ret_view, const struct et_tensor *tensor)
+{
+	ret_view->data = tensor->data;
+	ret_view->type = tensor->type;
+	ret_view->n_dims = tensor->n_dims;
+	for (size_t d = 0; d < tensor->n_dims; d++) {
+		ret_view->sizes[d] = tensor->sizes[d];
+		ret_view->strides[d] = tensor->strides[d];
+	}
+}
+
+size_t et_view_numel(const struct et_view *view)
+{
+	size_t numel = 1;
+	for (size_t d = 0; d < view->n_dims; d++)
+		numel *= (size_t)view->sizes[d];
+	return numel;
+}
+
+static void move_data(struct et_view *view, int64_t n_elements)
+{
+	/* An empty tensor may have no memory to point into. */
+	if (view->data)
+		view->data += n_elements * (int64_t)et_scalar_size(view->type);
+}
+
+void et_view_remove(struct et_view *view, size_t dim)
+{
+	for (size_t d = dim; d + 1 < view->n_dims; d++) {
+		view->sizes[d] = view->sizes[d + 1];
+		view->strides[d] = view->strides[d + 1];
+	}
+	view->n_dims--;
+}
+
+void et_view_insert(struct et_view *view, size_t dim, int64_t size, int64_t stride)
+{
+	for (size_t d = view->n_dims; d > dim; d--) {
+		view->sizes[d] = view->sizes[d - 1];
+		view->strides[d] = view->strides[d - 1];
+	}
+	view->sizes[dim] = size;
+	view->strides[dim] = stride;
+	view->n_dims++;
+}
+
+void et_view_select(struct et_view *view, size_t dim, int64_t index)
+{
+	move_data(view, index * view->strides[dim]);
+	et_view_remove(view, dim);
+}
+
+void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step, int64_t n)
+{
+	if (n > 0)
+		move_data(view, start * view->strides[dim]);
+	view->sizes[dim] = n;
+	view->strides[dim] *= step;
+}
+
+void et_view_permute(struct et_view *view, const uint8_t *dims)
+{
+	struct et_view old = *view;
+	for (size_t d = 0; d < view->n_dims; d++) {
+		view->sizes[d] = old.sizes[dims[d]];
+		view->strides[d] = old.strides[dims[d]];
+	}
+}
+
+static void swap_int64(int64_t *a, int64_t *b)
+{
+	int64_t spare = *a;
+	*a = *b;
+	*b = spare;
+}
+
+void et_view_swap(struct et_view *view, size_t a, size_t b)
+{
+	swap_int64(&view->sizes[a], &view->sizes[b]);
+	swap_int64(&view->strides[a], &view->strides[b]);
+}
+
+void et_view_flip(struct et_view *view, size_t dim)
+{
+	if (view->sizes[dim] > 0)
+		move_data(view, (view->sizes[dim] - 1) * view->strides[dim]);
+	view->strides[dim] = -view->strides[dim];
+}
+
+bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims)
+{
+	if (n_dims < view->n_dims || n_dims > ET_VIEW_DIMS)
+		return false;
+	while (view->n_dims < n_dims)
+		et_view_insert(view, 0, 1, 0);
+	for (size_t d = 0; d < n_dims; d++) {
+		if (view->sizes[d] == sizes[d])
+			continue;
+		if (view->sizes[d] != 1)
+			return false;
+		view->sizes[d] = sizes[d];
+		view->strides[d] = 0;
+	}
+	return true;
+}
+
+static int64_t magnitude(int64_t stride)
+{
+	return stride < 0 ? -stride : stride;
+}
+
+/* Whether dimension @a of the walk belongs further out than @b: by the first view's strides; where those
+ * cannot tell (it repeats there), by the next one's. */
+static bool is_outer(const struct et_walk *walk, size_t a, size_t b)
+{
+	for (size_t v = 0; v < walk->n_views; v++) {
+		int64_t stride_a = magnitude(walk->strides[v][a]), stride_b = magnitude(walk->strides[v][b]);
+		if (stride_a && stride_b && stride_a != stride_b)
+			return stride_a > stride_b;
+	}
+	return a < b;
+}
+
+static void swap_dims(struct et_walk *walk, size_t a, size_t b)
+{
+	swap_int64(&walk->sizes[a], &walk->sizes[b]);
+	for (size_t v = 0; v < walk->n_views; v++)
+		swap_int64(&walk->strides[v][a], &walk->strides[v][b]);
+}
+
+static void move_dim(struct et_walk *walk, size_t to, size_t from)
+{
+	walk->sizes[to] = walk->sizes[from];
+	for (size_t v = 0; v < walk->n_views; v++)
+		walk->strides[v][to] = walk->strides[v][from];
+}
+
+static bool can_join(const struct et_walk *walk, size_t outer, size_t inner)
+{
+	for (size_t v = 0; v < walk->n_views; v++) {
+		if (walk->strides[v][outer] != walk->strides[v][inner] * walk->sizes[inner])
+			return false;
+	}
+	return true;
+}
+
+static void walk_init(
+	struct et_walk *walk, const struct et_view *const *views, size_t n_views, bool is_in_order)
+{
+	size_t n_dims = 0;
+	walk->n_views = n_views;
+	walk->numel = et_view_numel(views[0]);
+	for (size_t d = 0; d < views[0]->n_dims; d++) {
+		if (views[0]->sizes[d] == 1)
+			continue;
+		walk->sizes[n_dims] = views[0]->sizes[d];
+		for (size_t v = 0; v < n_views; v++)
+			walk->strides[v][n_dims] = views[v]->strides[d];
+		/* Insertion by strides: few dimensions, mostly in order already. */
+		for (size_t k = n_dims; k > 0 && !is_in_order && is_outer(walk, k, k - 1); k--)
+			swap_dims(walk, k, k - 1);
+		n_dims++;
+	}
+	if (n_dims == 0) {
+		walk->sizes[0] = 1;
+		for (size_t v = 0; v < n_views; v++)
+			walk->strides[v][0] = 1;
+		n_dims = 1;
+	}
+	size_t last = 0;
+	for (size_t d = 1; d < n_dims; d++) {
+		if (can_join(walk, last, d)) {
+			int64_t outer = walk->sizes[last];
+			move_dim(walk, last, d);
+			walk->sizes[last] *= outer;
+		} else {
+			move_dim(walk, ++last, d);
+		}
+	}
+	walk->n_dims = last + 1;
+}
+
+void et_walk_init(struct et_walk *walk, const struct et_view *const *views, size_t n_views)
+{
+	walk_init(walk, views, n_views, false);
+}
+
+void et_walk_init_in_order(struct et_walk *walk, const struct et_view *const *views, size_t n_views)
+{
+	walk_init(walk, views, n_views, true);
+}
+
+void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t position)
+{
+	for (size_t v = 0; v < walk->n_views; v++)
+		place->offset[v] = 0;
+	for (size_t d = walk->n_dims; d-- > 0;) {
+		int64_t size = walk->sizes[d];
+		place->index[d] = size ? (int64_t)(position % (size_t)size) : 0;
+		position = size ? position / (size_t)size : 0;
+		for (size_t v = 0; v < walk->n_views; v++)
+			place->offset[v] += place->index[d] * walk->strides[v][d];
+	}
+}
+
+void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n)
+{
+	size_t d = walk->n_dims - 1;
+	place->index[d] += (int64_t)n;
+	for (size_t v = 0; v < walk->n_views; v++)
+		place->offset[v] += (int64_t)n * walk->strides[v][d];
+	while (d > 0 && place->index[d] == walk->sizes[d]) {
+		place->index[d] = 0;
+		place->index[d - 1]++;
+		for (size_t v = 0; v < walk->n_views; v++)
+			place->offset[v] += walk->strides[v][d - 1] - walk->sizes[d] * walk->strides[v][d];
+		d--;
+	}
+}
+
+#define COPY_RUN(type)                                                                                     \
+	for (size_t i = 0; i < n; i++) {                                                                   \
+		((type *)to)[(ptrdiff_t)i * to_stride] = ((const type *)from)[(ptrdiff_t)i * from_stride]; \
+	}
+
+static void copy_run(void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t n,
+	size_t element_bytes)
+{
+	if (to_stride == 1 && from_stride == 1) {
+		memmove(to, from, n * element_bytes);
+		return;
+	}
+	switch (element_bytes) {
+	case 1:
+		COPY_RUN(uint8_t)
+		break;
+	case 2:
+		COPY_RUN(uint16_t)
+		break;
+	case 4:
+		COPY_RUN(uint32_t)
+		break;
+	case 8:
+		COPY_RUN(uint64_t)
+		break;
+	default:
+		break;
+	}
+}
+
+void et_view_copy(const struct et_view *to, const struct et_view *from)
+{
+	struct et_walk walk;
+	struct et_place place;
+	size_t element_bytes = et_scalar_size(to->type);
+	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
+	size_t inner = walk.n_dims - 1;
+	et_place_seek(&place, &walk, 0);
+	for (size_t done = 0; done < walk.numel;) {
+		size_t n = et_place_run(&place, &walk);
+		copy_run(to->data + place.offset[0] * (int64_t)element_bytes, walk.strides[0][inner],
+			from->data + place.offset[1] * (int64_t)element_bytes, walk.strides[1][inner], n,
+			element_bytes);
+		et_place_advance(&place, &walk, n);
+		done += n;
+	}
+}

@@ -1,0 +1,74 @@
+/* Views: tensors seen through changed sizes and strides, and how to walk several of them at once.
+ *
+ * permute, slice, select, expand, flip, stack, split … move bytes and compute nothing. Each is written as
+ * a view of its input (and of its output) on which dimensions were changed, and one et_view_copy. The
+ * engine does not know types, only the size of an element.
+ *
+ * A walk puts the views' common dimensions into the order in which the first one (the output) lies in
+ * memory and joins those that are contiguous in all of them; what remains is one inner run and a few
+ * outer loops. */
+#ifndef RUNTIME_KERNELS_VIEW_H
+#define RUNTIME_KERNELS_VIEW_H
+
+#include "runtime/tensor.h"
+
+enum { ET_VIEW_DIMS = 2 * ET_MAX_DIMS }; /* repeat and unfold split dimensions */
+
+struct et_view {
+	uint8_t *data;
+	uint8_t type; /* enum et_scalar_type */
+	uint8_t n_dims;
+	int64_t sizes[ET_VIEW_DIMS];
+	int64_t strides[ET_VIEW_DIMS]; /* in elements; 0 repeats, negative walks backwards */
+};
+
+/* The whole of @tensor. Borrows its memory. */
+void et_view_of(struct et_view *ret_view, const struct et_tensor *tensor);
+/* Elements, repeated ones included. */
+size_t et_view_numel(const struct et_view *view);
+
+/* All of these expect what their caller checked: dimensions and ranges that exist. */
+void et_view_select(struct et_view *view, size_t dim, int64_t index);
+void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step, int64_t n);
+void et_view_permute(struct et_view *view, const uint8_t *dims);
+void et_view_swap(struct et_view *view, size_t a, size_t b);
+void et_view_insert(struct et_view *view, size_t dim, int64_t size, int64_t stride);
+void et_view_remove(struct et_view *view, size_t dim);
+void et_view_flip(struct et_view *view, size_t dim);
+/* Repeat to @sizes by the rules of broadcasting; false where they do not fit. */
+bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims);
+
+/* Both have the same sizes and elements of one size; they may not overlap unless they are the same. */
+void et_view_copy(const struct et_view *to, const struct et_view *from);
+
+enum { ET_WALK_VIEWS = 6 };
+
+struct et_walk {
+	size_t n_views;
+	size_t n_dims; /* at least 1; the last is the inner run */
+	size_t numel;
+	int64_t sizes[ET_VIEW_DIMS];
+	int64_t strides[ET_WALK_VIEWS][ET_VIEW_DIMS];
+};
+
+/* @views all have the same sizes. */
+void et_walk_init(struct et_walk *walk, const struct et_view *const *views, size_t n_views);
+/* The same in the order of the dimensions as they are, for those to whom the order means something. */
+void et_walk_init_in_order(struct et_walk *walk, const struct et_view *const *views, size_t n_views);
+
+/* Where a walk stands: at element (index…) with each view at its offset, in elements. */
+struct et_place {
+	int64_t index[ET_VIEW_DIMS];
+	int64_t offset[ET_WALK_VIEWS];
+};
+/* To element number @position of the walk. */
+void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t position);
+/* Elements left in the inner run. */
+static inline size_t et_place_run(const struct et_place *place, const struct et_walk *walk)
+{
+	return (size_t)(walk->sizes[walk->n_dims - 1] - place->index[walk->n_dims - 1]);
+}
+/* @n is at most et_place_run. */
+void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n);
+
+#endif
