@@ -1,0 +1,251 @@
+/* External data. The file is a FlatBuffer with a header behind its identifier, like a program, and segments
+ * behind that; each name refers to a segment and may say what tensor lies there.
+ *
+ * What must always be true: an entry's bytes lie within the file, and a tensor's are as many as it needs.
+ * A program that asks for a tensor gets it only if type, sizes and dim order are the program's own, since
+ * the bytes mean nothing otherwise. */
+#include "runtime/external.h"
+#include "runtime/base/checked.h"
+#include "runtime/flatbuffer.h"
+
+#include <string.h>
+
+enum {
+	HEADER_AT = 8, /* behind the root's offset and the identifier */
+	HEADER_LENGTH = HEADER_AT + 4,
+	HEADER_FLATBUFFER_AT = HEADER_AT + 8,
+	HEADER_FLATBUFFER_BYTES = HEADER_AT + 16,
+	HEADER_SEGMENT_BASE = HEADER_AT + 24,
+	HEADER_SEGMENT_BYTES = HEADER_AT + 32,
+	HEADER_END = HEADER_AT + 40,
+
+	FILE_SEGMENTS = 1,
+	FILE_NAMED_DATA,
+	SEGMENT_OFFSET = 0,
+	SEGMENT_SIZE,
+	NAMED_KEY = 0,
+	NAMED_SEGMENT,
+	NAMED_LAYOUT,
+	LAYOUT_TYPE = 0,
+	LAYOUT_SIZES,
+	LAYOUT_DIM_ORDER,
+};
+
+struct et_external {
+	struct et_pool pool; /* this struct lies in it too */
+	struct et_source source;
+	const struct et_external_data *next;
+	struct et_external_data data;
+	struct et_external_entry *entries;
+	uint32_t n_entries;
+};
+
+struct reader {
+	struct et_fb fb;
+	struct et_pool *pool;
+	struct et_external *external;
+	size_t segment_base;
+	struct et_fb_vector segments;
+};
+
+#define READER_NEW_ARRAY(reader, type, n) ((type *)new_array(reader, n, sizeof(type)))
+
+static void *new_array(struct reader *reader, size_t n, size_t item_bytes)
+{
+	if (reader->fb.status != ET_OK)
+		return NULL;
+	void *array = et_pool_array(reader->pool, n, item_bytes);
+	if (!array)
+		et_fb_fail(&reader->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for external data");
+	return array;
+}
+
+/* The file's FlatBuffer begins at its first byte; its offset in the header counts what lies before the rest. */
+static enum et_status read_header(const struct et_source *source, size_t *ret_n_flatbuffer,
+	size_t *ret_segment_base, struct et_diag *diag)
+{
+	const uint8_t *bytes = source->bytes;
+	if (!et_fb_has_identifier(bytes, source->n_bytes, "FT01"))
+		return et_fail(diag, ET_E_INVALID_EXTERNAL_DATA, "not a data file of version FT01");
+	if (source->n_bytes < HEADER_END || memcmp(bytes + HEADER_AT, "FH01", 4) != 0 ||
+		et_load_u32(bytes + HEADER_LENGTH) < HEADER_END - HEADER_AT)
+		return et_fail(diag, ET_E_INVALID_EXTERNAL_DATA, "the data file has no header FH01");
+	uint64_t at = et_load_u64(bytes + HEADER_FLATBUFFER_AT);
+	uint64_t n = et_load_u64(bytes + HEADER_FLATBUFFER_BYTES);
+	uint64_t base = et_load_u64(bytes + HEADER_SEGMENT_BASE);
+	uint64_t n_segments = et_load_u64(bytes + HEADER_SEGMENT_BYTES);
+	if (!et_in_range(at, n, source->n_bytes) || !et_in_range(base, n_segments, source->n_bytes))
+		return et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
+			"truncated: the header speaks of %llu bytes at %llu and %llu at %llu, the file has "
+			"%zu",
+			(unsigned long long)n, (unsigned long long)at, (unsigned long long)n_segments,
+			(unsigned long long)base, source->n_bytes);
+	*ret_n_flatbuffer = (size_t)(at + n);
+	*ret_segment_base = (size_t)base;
+	return ET_OK;
+}
+
+static void read_layout(struct reader *reader, struct et_fb_table layout, struct et_external_entry *entry)
+{
+	struct et_fb *fb = &reader->fb;
+	struct et_fb_vector sizes = et_fb_vector(fb, layout, LAYOUT_SIZES, 4);
+	struct et_fb_vector order = et_fb_vector(fb, layout, LAYOUT_DIM_ORDER, 1);
+	int8_t type = et_fb_i8(fb, layout, LAYOUT_TYPE, 0);
+	size_t n_item = type < 0 ? 0 : et_scalar_size((enum et_scalar_type)type);
+	if (n_item == 0)
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "scalar type %d (%s) is not supported", type,
+			et_scalar_name((enum et_scalar_type)type));
+	else if (sizes.n > ET_MAX_DIMS || order.n != sizes.n)
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "a tensor of %u dimensions with a dim order of %u",
+			sizes.n, order.n);
+	int32_t *own_sizes = READER_NEW_ARRAY(reader, int32_t, sizes.n);
+	uint8_t *own_order = READER_NEW_ARRAY(reader, uint8_t, sizes.n);
+	if (!own_sizes || !own_order)
+		return;
+	for (uint32_t i = 0; i < sizes.n; i++) {
+		own_sizes[i] = et_fb_i32_at(fb, sizes, i);
+		own_order[i] = et_fb_u8_at(fb, order, i);
+	}
+	size_t numel, n_bytes;
+	if (!et_dim_order_is_valid(own_order, sizes.n) ||
+		!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
+		!et_mul(numel, n_item, &n_bytes)) {
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "its sizes or its dim order are impossible");
+		return;
+	}
+	if (n_bytes > entry->n_bytes) {
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu",
+			entry->n_bytes, n_bytes);
+		return;
+	}
+	entry->is_tensor = true;
+	entry->type = (uint8_t)type;
+	entry->n_dims = (uint8_t)sizes.n;
+	entry->sizes = own_sizes;
+	entry->dim_order = own_order;
+}
+
+static void read_entry(struct reader *reader, struct et_fb_table table, struct et_external_entry *entry)
+{
+	struct et_fb *fb = &reader->fb;
+	const struct et_source *source = &reader->external->source;
+	struct et_fb_string key = et_fb_string(fb, table, NAMED_KEY);
+	uint32_t index = et_fb_u32(fb, table, NAMED_SEGMENT, 0);
+	if (fb->status == ET_OK && (!key.chars || index >= reader->segments.n))
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "it has no name or no segment");
+	char *name = READER_NEW_ARRAY(reader, char, (size_t)key.n + 1);
+	if (!name)
+		return;
+	memcpy(name, key.chars, key.n);
+	struct et_fb_table segment = et_fb_table_at(fb, reader->segments, index);
+	uint64_t offset = et_fb_u64(fb, segment, SEGMENT_OFFSET, 0);
+	uint64_t n_bytes = et_fb_u64(fb, segment, SEGMENT_SIZE, 0);
+	if (!et_in_range(offset, n_bytes, source->n_bytes - reader->segment_base)) {
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA,
+			"%llu bytes at %llu of the segments reach beyond the file",
+			(unsigned long long)n_bytes, (unsigned long long)offset);
+		return;
+	}
+	entry->name = name;
+	entry->bytes = source->bytes + reader->segment_base + offset;
+	entry->n_bytes = (size_t)n_bytes;
+	struct et_fb_table layout = et_fb_table(fb, table, NAMED_LAYOUT);
+	if (!et_fb_is_absent(layout))
+		read_layout(reader, layout, entry);
+}
+
+static bool is_as_expected(const struct et_external_entry *entry, const struct et_tensor_spec *expected)
+{
+	return entry->is_tensor && entry->type == expected->type && entry->n_dims == expected->n_dims &&
+	       memcmp(entry->sizes, expected->sizes, entry->n_dims * sizeof *entry->sizes) == 0 &&
+	       memcmp(entry->dim_order, expected->dim_order, entry->n_dims) == 0;
+}
+
+static enum et_status find(void *self, const char *name, const struct et_tensor_spec *expected,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag)
+{
+	const struct et_external *external = self;
+	for (uint32_t i = 0; i < external->n_entries; i++) {
+		const struct et_external_entry *entry = &external->entries[i];
+		if (strcmp(entry->name, name) != 0)
+			continue;
+		if (expected && !is_as_expected(entry, expected))
+			return entry->is_tensor
+				       ? et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
+						 "the data file has another tensor of that name: %s of %u "
+						 "dimensions",
+						 et_scalar_name(entry->type), entry->n_dims)
+				       : et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
+						 "the data file has no tensor of that name, but a blob");
+		*ret_bytes = entry->bytes;
+		*ret_n_bytes = entry->n_bytes;
+		return ET_OK;
+	}
+	if (!external->next)
+		return et_fail(diag, ET_E_NOT_FOUND, "the data file has nothing of that name");
+	return external->next->find(external->next->self, name, expected, ret_bytes, ret_n_bytes, diag);
+}
+
+static enum et_status read_file(struct et_external *external, struct et_pool *pool,
+	const struct et_source *source, struct et_diag *diag)
+{
+	size_t n_flatbuffer = 0;
+	struct reader reader = { .pool = pool, .external = external };
+	enum et_status status = read_header(source, &n_flatbuffer, &reader.segment_base, diag);
+	if (status != ET_OK)
+		return status;
+	struct et_fb *fb = &reader.fb;
+	struct et_fb_table root = et_fb_open(fb, source->bytes, n_flatbuffer, "FT01", diag);
+	reader.segments = et_fb_vector(fb, root, FILE_SEGMENTS, 4);
+	struct et_fb_vector named = et_fb_vector(fb, root, FILE_NAMED_DATA, 4);
+	external->entries = READER_NEW_ARRAY(&reader, struct et_external_entry, named.n);
+	for (uint32_t i = 0; i < named.n && fb->status == ET_OK; i++) {
+		et_fb_where(fb, "external data", i);
+		read_entry(&reader, et_fb_table_at(fb, named, i), &external->entries[i]);
+	}
+	external->n_entries = named.n;
+	status = et_fb_status(fb);
+	return status == ET_E_INVALID_PROGRAM ? ET_E_INVALID_EXTERNAL_DATA : status;
+}
+
+enum et_status et_external_open(struct et_external **ret_external, const struct et_source *source,
+	const struct et_external_data *next, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	struct et_pool pool;
+	et_pool_init(&pool, allocator);
+	struct et_external *external = ET_POOL_NEW(&pool, struct et_external);
+	if (!external)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for external data");
+	external->source = *source;
+	external->next = next;
+	external->data = (struct et_external_data){ .self = external, .find = find };
+	enum et_status status = read_file(external, &pool, source, diag);
+	if (status != ET_OK) {
+		et_pool_deinit(&pool);
+		return status;
+	}
+	external->pool = pool;
+	*ret_external = external;
+	return ET_OK;
+}
+
+struct et_external *et_external_free(struct et_external *external)
+{
+	if (!external)
+		return NULL;
+	if (external->source.release)
+		external->source.release(external->source.owner);
+	struct et_pool pool = external->pool; /* it holds the struct itself */
+	et_pool_deinit(&pool);
+	return NULL;
+}
+
+const struct et_external_data *et_external_data(const struct et_external *external)
+{
+	return &external->data;
+}
+
+const struct et_external_entry *et_external_entry_at(const struct et_external *external, uint32_t index)
+{
+	return index < external->n_entries ? &external->entries[index] : NULL;
+}
