@@ -1,0 +1,372 @@
+/* Plans that are refused, each with its sentence; kernels' signatures; and every allocation failing in turn. */
+#include "runtime/plan_impl.h"
+#include "tests/support/method_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct method_rig rig;
+static struct make_program mk;
+
+static int setup(void **state)
+{
+	memset(&rig, 0, sizeof rig);
+	rig_init(&rig);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_close(&rig);
+	return 0;
+}
+
+static int planned(uint64_t offset, int32_t n)
+{
+	return mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(n), .arena = 1, .offset = offset });
+}
+
+static void refuses(enum et_status status, const char *sentence)
+{
+	assert_int_equal(rig_try_plan(&rig, &mk), status);
+	assert_string_equal(rig.diag.text, sentence);
+}
+
+static void all_missing_operators_are_named(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1);
+	mk_operator(&mk, "aten::unused", "out"); /* no instruction needs it */
+	mk_kernel(&mk, mk_operator(&mk, "aten::eleven", "out"), MK_ARGS(x));
+	mk_kernel(&mk, mk_operator(&mk, "test::fail", ""), MK_ARGS(x, x));
+	mk_kernel(&mk, mk_operator(&mk, "my::own", ""), MK_ARGS(x));
+	refuses(ET_E_OPERATOR_MISSING,
+		"method 'forward' needs operators that are missing: aten::eleven.out, my::own");
+}
+
+static void many_missing_operators_are_counted(void **state)
+{
+	char name[64];
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof name, "aten::some_operator_number_%d", i);
+		mk_kernel(&mk, mk_operator(&mk, name, "out"), (const int[]){ 0 }, 0);
+	}
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_OPERATOR_MISSING);
+	assert_non_null(strstr(rig.diag.text, "aten::some_operator_number_0.out, "));
+	assert_non_null(strstr(rig.diag.text, " more"));
+}
+
+static void a_missing_backend_is_named(void **state)
+{
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
+	mk_call(&mk, mk_delegate(&mk, "QnnBackend", "abc", 3, false, NULL, NULL), MK_ARGS(x));
+	refuses(ET_E_BACKEND_MISSING, "Backend 'QnnBackend' is not available. Available backends: []");
+}
+
+static void a_method_that_is_not_there(void **state)
+{
+	mk_method(&mk, "encode");
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_OK); /* forward, of two */
+	struct et_plan *plan = NULL;
+	struct et_diag diag = { 0 };
+	assert_int_equal(et_plan_new(&plan, rig.program, "decode", &rig.registry, 1, &rig.allocator, &diag),
+		ET_E_NOT_FOUND);
+	assert_string_equal(diag.text, "the program has no method 'decode'");
+	assert_int_equal(
+		et_plan_new(&plan, rig.program, "encode", &rig.registry, 1, &rig.allocator, &diag), ET_OK);
+	et_plan_unref(plan);
+}
+
+static void arguments_of_a_wrong_kind(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1), n = mk_int(&mk, 1);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, n, x));
+	refuses(ET_E_INVALID_PROGRAM,
+		"instruction 0 (test::add.out): argument 1 is a Int, which 'T' of its signature "
+		"TT>T does not take");
+}
+
+static void too_few_arguments(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x));
+	refuses(ET_E_INVALID_PROGRAM, "instruction 0 (test::add.out): 2 arguments, expected 3");
+}
+
+static void nothing_writes_to_constants(void **state)
+{
+	float weight = 1;
+	mk_arena(&mk, 64);
+	int x = planned(0, 1);
+	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1),
+					      .constant = mk_constant(&mk, &weight, sizeof weight) });
+	int list = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ x, constant }, 2);
+	mk_kernel(&mk, mk_operator(&mk, "test::split", ""), MK_ARGS(x, list));
+	refuses(ET_E_INVALID_PROGRAM, "instruction 0 (test::split) would write to value 1, a constant");
+}
+
+/* Through a move nobody can know beforehand; the run refuses. */
+static void nothing_writes_to_constants_by_detours(void **state)
+{
+	float weight = 1;
+	mk_arena(&mk, 64);
+	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1),
+					      .constant = mk_constant(&mk, &weight, sizeof weight) });
+	int x = planned(0, 1), slot = planned(16, 1), go = mk_bool(&mk, true);
+	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
+	mk_jump_false(&mk, go, 3);
+	mk_move(&mk, constant, slot);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, slot));
+	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(constant, view));
+	mk_kernel(&mk, mk_operator(&mk, "test::copy_", ""), MK_ARGS(view, x));
+	mk_input(&mk, x);
+	mk_input(&mk, go);
+	rig_open(&rig, &mk);
+	struct rig_run run;
+	float in = 5;
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, &in, 1);
+	run.inputs[1].b = true;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(run.run.diag.text,
+		"instruction 2 (test::add.out): argument 2 is written but refers to a constant");
+	run.inputs[1].b = false;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(run.run.diag.text,
+		"instruction 4 (test::copy_): argument 0 is written but refers to a constant");
+}
+
+static void moves_that_change_the_kind(void **state)
+{
+	mk_arena(&mk, 64);
+	mk_move(&mk, planned(0, 1), mk_int(&mk, 1));
+	refuses(ET_E_INVALID_PROGRAM, "instruction 0: moves a Tensor to a slot that holds a Int");
+}
+
+static void moves_of_lists(void **state)
+{
+	int one = mk_int(&mk, 1);
+	int a = mk_slots(&mk, ET_TAG_INT_LIST, &one, 1), b = mk_slots(&mk, ET_TAG_INT_LIST, &one, 1);
+	mk_move(&mk, a, b);
+	refuses(ET_E_NOT_SUPPORTED, "instruction 0: moves of lists are not supported");
+}
+
+/* A number that becomes another kind while running is caught where a kernel relies on it. */
+static void numbers_that_change_their_kind(void **state)
+{
+	mk_arena(&mk, 64);
+	int n = mk_int(&mk, 1), d = mk_double(&mk, 1.5), sum = mk_int(&mk, 0), x = planned(0, 2),
+	    y = planned(16, 2);
+	int list = mk_slots(&mk, ET_TAG_INT_LIST, &n, 1), which = mk_bool(&mk, true);
+	mk_move(&mk, d, n);
+	mk_jump_false(&mk, which, 3);
+	mk_kernel(&mk, mk_operator(&mk, "test::sum_ints", ""), MK_ARGS(list, sum));
+	mk_kernel(&mk, mk_operator(&mk, "test::shrink", ""), MK_ARGS(x, n, y));
+	mk_input(&mk, x);
+	mk_input(&mk, which);
+	rig_open(&rig, &mk);
+	struct rig_run run;
+	float in[2] = { 0 };
+	rig_run_init(&rig, &run);
+	rig_input(&run, 0, in, 2);
+	run.inputs[1].b = true;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(
+		run.run.diag.text, "instruction 2 (test::sum_ints): item 0 of argument 0 became a Double");
+	run.inputs[1].b = false;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(run.run.diag.text, "instruction 3 (test::shrink): argument 1 became a Double");
+}
+
+static void a_view_that_nobody_made(void **state)
+{
+	mk_arena(&mk, 64);
+	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) }), y = planned(0, 1);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(view, view, y));
+	rig_open(&rig, &mk);
+	struct rig_run run;
+	rig_run_init(&rig, &run);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_string_equal(run.run.diag.text,
+		"instruction 0 (test::add.out): argument 0 has no memory: it was freed or never bound");
+}
+
+static void signatures_are_read(void **state)
+{
+	struct et_kernel_arg args[4];
+	assert_int_equal(et_kernel_signature("=Tt&T>N", args, 4), 4);
+	assert_true(!args[0].is_read && args[0].is_written && args[1].is_read && !args[1].is_written);
+	assert_true(args[2].is_read && args[2].is_written && !args[3].is_read && args[3].is_written);
+	assert_int_equal(et_kernel_signature("TV>*T", args, 4), 3);
+	assert_true(args[2].is_view);
+	assert_int_equal(et_kernel_signature("", args, 4), 0);
+	const char *const malformed[] = { "TTTTT", "T>T>T", "=", "T?", "N>T", ">*T", "I>*T", "T>l", "T>*N" };
+	for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
+		assert_int_equal(et_kernel_signature(malformed[i], args, 4), -1);
+	assert_true(et_kernel_letter_takes('t', ET_TAG_NONE) && !et_kernel_letter_takes('T', ET_TAG_NONE));
+	assert_true(et_kernel_letter_takes('l', ET_TAG_OPTIONAL_TENSOR_LIST));
+	assert_false(et_kernel_letter_takes('L', ET_TAG_OPTIONAL_TENSOR_LIST));
+	assert_true(et_kernel_letter_takes('S', ET_TAG_BOOL) && !et_kernel_letter_takes('I', ET_TAG_BOOL));
+}
+
+static void kernels_are_found_and_sorted(void **state)
+{
+	for (size_t i = 0; i < rig_kernels.n; i++) {
+		assert_ptr_equal(et_kernel_table_find(&rig_kernels, rig_kernels.kernels[i].name),
+			&rig_kernels.kernels[i]);
+		assert_true(
+			i == 0 || strcmp(rig_kernels.kernels[i - 1].name, rig_kernels.kernels[i].name) < 0);
+	}
+	assert_null(et_kernel_table_find(&rig_kernels, "test::"));
+	assert_null(et_kernel_table_find(&rig_kernels, "zzz"));
+}
+
+static void constants_that_lie_odd_are_copied_once(void **state)
+{
+	float weight[3] = { 1, 2, 3 };
+	mk_arena(&mk, 64);
+	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(3),
+					      .constant = mk_constant(&mk, weight, sizeof weight) });
+	int x = planned(0, 3), y = planned(16, 3);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, constant, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	size_t n_bytes;
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	for (size_t skew = 0; skew < 2; skew++) {
+		uint8_t *file = aligned_alloc(64, (n_bytes + skew + 127) / 64 * 64);
+		memcpy(file + skew, bytes, n_bytes);
+		struct et_source source = { .bytes = file + skew, .n_bytes = n_bytes };
+		enum et_status status =
+			et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag);
+		if (!status)
+			status = et_plan_new(
+				&rig.plan, rig.program, NULL, &rig.registry, 1, &rig.allocator, &rig.diag);
+		if (status)
+			fail_msg("%s", rig.diag.text);
+		rig.info = et_plan_info(rig.plan);
+		assert_int_equal(rig.info->n_constant_copies, skew ? sizeof weight : 0);
+		assert_int_equal(et_method_new(&rig.method, rig.plan, &rig.allocator, NULL), ET_OK);
+		assert_int_equal(
+			et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, NULL), ET_OK);
+		float in[3] = { 1, 1, 1 }, out[3];
+		rig_run_floats(&rig, in, 3, out, 3);
+		assert_true(out[2] == 4);
+		rig.frame = et_frame_free(rig.frame);
+		rig.method = et_method_free(rig.method);
+		rig.plan = et_plan_unref(rig.plan);
+		rig.program = et_program_unref(rig.program);
+		free(file);
+	}
+	free(bytes);
+}
+
+/* Every allocation fails once: nothing leaks, nothing is half made. */
+static void every_allocation_may_fail(void **state)
+{
+	float initial[4] = { 1 };
+	mk_arena(&mk, 128);
+	uint32_t number = mk_initial(&mk, initial, sizeof initial);
+	int x = planned(0, 4), y = planned(16, 4), go = mk_bool(&mk, false);
+	int h = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = 1, .offset = 64, .constant = number });
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, h, y));
+	mk_jump_false(&mk, go, 3);
+	mk_kernel(&mk, mk_operator(&mk, "test::scratch", ""), MK_ARGS(y, h));
+	mk_input(&mk, x);
+	mk_input(&mk, go);
+	mk_output(&mk, y);
+	size_t n_bytes;
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes };
+	assert_int_equal(et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
+	bool is_done = false;
+	for (size_t n = 1; !is_done; n++) {
+		assert_true(n < 1000);
+		rig.counting.fail_at = rig.counting.n_calls + n;
+		rig.diag.text[0] = '\0';
+		enum et_status status = et_plan_new(
+			&rig.plan, rig.program, NULL, &rig.registry, 2, &rig.allocator, &rig.diag);
+		if (!status)
+			status = et_method_new(&rig.method, rig.plan, &rig.allocator, &rig.diag);
+		if (!status)
+			status =
+				et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, &rig.diag);
+		if (!status) {
+			rig.info = et_plan_info(rig.plan);
+			struct rig_run run;
+			float in[4] = { 1 }, out[4];
+			rig_run_init(&rig, &run);
+			rig_input(&run, 0, in, 4);
+			rig_output(&run, 0, out, 4);
+			run.inputs[1].b = true;
+			status = rig_run(&rig, &run);
+			is_done = status == ET_OK;
+			if (!is_done)
+				assert_string_equal(run.run.diag.text,
+					"instruction 2 (test::scratch): no memory for 16 bytes of scratch");
+			rig.diag = run.run.diag;
+		}
+		if (!is_done) {
+			assert_int_equal(status, ET_E_MEMORY_ALLOCATION_FAILED);
+			assert_true(rig.diag.text[0]);
+		}
+		rig.counting.fail_at = 0;
+		rig.frame = et_frame_free(rig.frame);
+		rig.method = et_method_free(rig.method);
+		rig.plan = et_plan_unref(rig.plan);
+	}
+	rig.program = et_program_unref(rig.program);
+	free(bytes);
+}
+
+/* Items come out in order, whatever order they went in. */
+static void sorting_sorts(void **state)
+{
+	struct et_sort_item items[200];
+	for (size_t n = 0; n <= 200; n++) {
+		for (size_t i = 0; i < n; i++)
+			items[i] =
+				(struct et_sort_item){ .key = i * 7919 % (n / 2 + 1), .index = (uint32_t)i };
+		et_sort(items, n);
+		uint64_t sum = 0;
+		for (size_t i = 0; i < n; i++) {
+			sum += items[i].index;
+			assert_true(i == 0 || items[i - 1].key <= items[i].key);
+		}
+		assert_int_equal(sum, n ? n * (n - 1) / 2 : 0);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(all_missing_operators_are_named),
+		TEST(many_missing_operators_are_counted),
+		TEST(a_missing_backend_is_named),
+		TEST(a_method_that_is_not_there),
+		TEST(arguments_of_a_wrong_kind),
+		TEST(too_few_arguments),
+		TEST(nothing_writes_to_constants),
+		TEST(nothing_writes_to_constants_by_detours),
+		TEST(moves_that_change_the_kind),
+		TEST(moves_of_lists),
+		TEST(numbers_that_change_their_kind),
+		TEST(a_view_that_nobody_made),
+		cmocka_unit_test(signatures_are_read),
+		cmocka_unit_test(kernels_are_found_and_sorted),
+		TEST(constants_that_lie_odd_are_copied_once),
+		TEST(every_allocation_may_fail),
+		cmocka_unit_test(sorting_sorts),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
