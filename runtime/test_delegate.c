@@ -1,0 +1,452 @@
+/* Delegates: compiled once, contexts by slot or by Method, queues, and runs that end on another thread's word.
+ * The test delegate adds its payload's first byte to each input element; the payload's letters say the rest:
+ * 'a' asynchronous, 's' stateful (it adds up what it saw), 'g' on the second GPU, 'd' lets its payload go,
+ * 'x' does not compile, 'c' makes no context. */
+#include "tests/support/method_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct et_backend {
+	uint32_t n_devices;
+};
+
+struct et_lane {
+	int n_contexts;
+};
+
+struct et_compiled {
+	char letters[8];
+	size_t n;
+};
+
+struct et_context {
+	struct et_compiled *compiled;
+	struct et_lane *lane;
+	float sum;
+	struct et_evalue *const *args;
+	const struct et_completion *completion;
+};
+
+static int n_compiled, n_contexts, n_cancels, n_dropped;
+static struct et_context *pending;
+
+static bool has(const struct et_compiled *compiled, char letter)
+{
+	return memchr(compiled->letters, letter, compiled->n);
+}
+
+static uint32_t n_devices(const struct et_backend *backend)
+{
+	return backend->n_devices;
+}
+
+static void device(const struct et_backend *backend, uint32_t index, struct et_device *ret_device)
+{
+	ret_device->kind = index ? ET_QUEUE_GPU : ET_QUEUE_CPU;
+}
+
+static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	if (memchr(payload->bytes, 'x', payload->n_bytes))
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "operator 'sinh' is not supported");
+	struct et_compiled *compiled = calloc(1, sizeof *compiled);
+	compiled->n = payload->n_bytes;
+	memcpy(compiled->letters, payload->bytes, compiled->n);
+	ret_info->n_inputs = payload->n_args - 1;
+	ret_info->n_outputs = 1;
+	ret_info->is_stateful = has(compiled, 's');
+	ret_info->drops_payload = has(compiled, 'd');
+	ret_info->device = has(compiled, 'g') ? 2 : 0;
+	ret_info->n_bytes = 1000;
+	n_compiled++;
+	*ret_compiled = compiled;
+	return ET_OK;
+}
+
+static void compiled_free(struct et_compiled *compiled)
+{
+	n_compiled--;
+	free(compiled);
+}
+
+static enum et_status context_new(struct et_compiled *compiled, struct et_lane *lane,
+	struct et_context **ret_context, struct et_diag *diag)
+{
+	if (has(compiled, 'c'))
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no room on the device");
+	struct et_context *context = calloc(1, sizeof *context);
+	context->compiled = compiled;
+	context->lane = lane;
+	lane->n_contexts++;
+	n_contexts++;
+	*ret_context = context;
+	return ET_OK;
+}
+
+static void context_free(struct et_context *context)
+{
+	context->lane->n_contexts--;
+	n_contexts--;
+	free(context);
+}
+
+static enum et_status context_reset(struct et_context *context)
+{
+	context->sum = 0;
+	return ET_OK;
+}
+
+static void work(struct et_context *context, struct et_evalue *const *args)
+{
+	const float *in = args[0]->tensor->data;
+	float *out = args[1]->tensor->data;
+	for (size_t i = 0; i < et_tensor_numel(args[0]->tensor); i++)
+		out[i] = in[i] + (float)(context->compiled->letters[0] - '0') + context->sum;
+	if (has(context->compiled, 's'))
+		context->sum += in[0];
+}
+
+static enum et_status enqueue(struct et_context *context, struct et_evalue *const *args,
+	const struct et_completion *completion, struct et_diag *diag)
+{
+	if (!has(context->compiled, 'a')) {
+		work(context, args);
+		return ET_OK;
+	}
+	context->args = args;
+	context->completion = completion;
+	pending = context;
+	return ET_PENDING;
+}
+
+static void cancel(struct et_context *context)
+{
+	n_cancels++;
+}
+
+static const struct et_delegate_ops ops = {
+	.struct_size = sizeof ops,
+	.interface = ET_DELEGATE_INTERFACE,
+	.id = "TestBackend",
+	.name = "test",
+	.n_devices = n_devices,
+	.device = device,
+	.compile = compile,
+	.compiled_free = compiled_free,
+	.context_new = context_new,
+	.context_free = context_free,
+	.context_reset = context_reset,
+	.enqueue = enqueue,
+	.cancel = cancel,
+};
+static const struct et_delegate_ops other_ops = { .struct_size = sizeof other_ops,
+	.id = "OtherBackend",
+	.name = "other",
+	.n_devices = n_devices,
+	.device = device };
+
+static struct method_rig rig;
+static struct make_program mk;
+static struct et_backend backend, other_backend;
+static struct et_lane lanes[2];
+static struct et_lane *slot_lanes[2][2];
+static int x, y;
+
+static int setup(void **state)
+{
+	memset(&rig, 0, sizeof rig);
+	backend.n_devices = other_backend.n_devices = 3; /* a CPU and two GPUs each */
+	rig.backends[0] = (struct et_backend_entry){ &other_ops, &other_backend };
+	rig.backends[1] = (struct et_backend_entry){ &ops, &backend };
+	rig.n_backends = 2;
+	rig_init(&rig);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	mk_arena(&mk, 128);
+	x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1 });
+	y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 16 });
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	for (int i = 0; i < 2; i++)
+		slot_lanes[i][1] = &lanes[i];
+	n_cancels = 0;
+	n_dropped = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	for (uint32_t i = 0; rig.plan && i < 2; i++)
+		et_plan_release(rig.plan, i);
+	rig_close(&rig);
+	assert_int_equal(n_compiled, 0);
+	assert_int_equal(n_contexts, 0);
+	assert_int_equal(lanes[0].n_contexts + lanes[1].n_contexts, 0);
+	return 0;
+}
+
+static int delegate(const char *letters)
+{
+	return mk_delegate(&mk, "TestBackend", letters, strlen(letters), false, NULL, NULL);
+}
+
+static void prepare(uint32_t slot)
+{
+	struct et_diag diag = { 0 };
+	if (et_plan_prepare(rig.plan, slot, slot_lanes[slot], &diag))
+		fail_msg("%s", diag.text);
+}
+
+static void init_run(struct rig_run *run, float *in, float *out)
+{
+	rig_run_init(&rig, run);
+	rig_input(run, 0, in, 2);
+	rig_output(run, 0, out, 2);
+}
+
+static void a_payload_is_compiled_once(void **state)
+{
+	mk_call(&mk, delegate("5"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	assert_int_equal(n_compiled, 1);
+	assert_int_equal(rig.info->n_delegate_bytes, 1000);
+	assert_false(rig.info->is_stateful);
+	assert_true(rig.info->inputs[0].zero_copy && rig.info->outputs[0].zero_copy);
+	float in[2] = { 1, 2 }, out[2];
+	struct rig_run run;
+	init_run(&run, in, out);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_STATE);
+	assert_string_equal(run.run.diag.text, "instruction 0 (TestBackend): slot 0 was not prepared");
+	prepare(0);
+	prepare(1);
+	assert_true(et_plan_is_prepared(rig.plan, 1));
+	assert_int_equal(et_plan_prepare(rig.plan, 1, slot_lanes[1], NULL), ET_E_INVALID_STATE);
+	assert_int_equal(n_contexts, 2);
+	for (uint32_t slot = 0; slot < 2; slot++) {
+		run.env.slot = slot;
+		assert_int_equal(rig_run(&rig, &run), ET_OK);
+		assert_true(out[0] == 6 && out[1] == 7);
+	}
+}
+
+static void what_does_not_compile_says_why(void **state)
+{
+	mk_call(&mk, delegate("1"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("x"), MK_ARGS(x, y));
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_NOT_SUPPORTED);
+	assert_string_equal(rig.diag.text, "operator 'sinh' is not supported");
+}
+
+static void available_backends_are_named(void **state)
+{
+	mk_call(&mk, mk_delegate(&mk, "QnnBackend", "abc", 3, false, NULL, NULL), MK_ARGS(x, y));
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_BACKEND_MISSING);
+	assert_string_equal(rig.diag.text,
+		"Backend 'QnnBackend' is not available. Available backends: [OtherBackend, TestBackend]");
+}
+
+static void calls_must_agree(void **state)
+{
+	int number = delegate("1");
+	mk_call(&mk, number, MK_ARGS(x, y));
+	mk_call(&mk, number, MK_ARGS(x, x, y));
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_INVALID_PROGRAM);
+	assert_string_equal(
+		rig.diag.text, "instruction 1: delegate 0 is called with 3 arguments here and 2 elsewhere");
+}
+
+static void a_delegate_writes_no_constants(void **state)
+{
+	float weight[2] = { 0 };
+	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2),
+					      .constant = mk_constant(&mk, weight, sizeof weight) });
+	mk_call(&mk, delegate("1"), MK_ARGS(x, constant));
+	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_INVALID_PROGRAM);
+	assert_string_equal(rig.diag.text, "instruction 0 (TestBackend) would write to value 2, a constant");
+}
+
+static void a_context_that_cannot_be_made(void **state)
+{
+	mk_call(&mk, delegate("1"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("c"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	struct et_diag diag = { 0 };
+	assert_int_equal(et_plan_prepare(rig.plan, 0, slot_lanes[0], &diag), ET_E_OUT_OF_RESOURCES);
+	assert_string_equal(diag.text, "no room on the device");
+	assert_int_equal(n_contexts, 0);
+	assert_false(et_plan_is_prepared(rig.plan, 0));
+}
+
+/* What a delegate reads before anything wrote it is state, as with kernels. */
+static void a_delegate_may_read_state(void **state)
+{
+	int h = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 64 });
+	mk_call(&mk, delegate("1"), MK_ARGS(h, y));
+	mk_kernel(&mk, mk_operator(&mk, "test::copy_", ""), MK_ARGS(h, y));
+	rig_open(&rig, &mk);
+	assert_true(rig.info->is_stateful);
+	prepare(0);
+	float in[2] = { 0 }, out[2];
+	for (int i = 1; i < 4; i++) {
+		rig_run_floats(&rig, in, 2, out, 2);
+		assert_true(out[1] == (float)i);
+	}
+}
+
+static void a_run_goes_from_queue_to_queue(void **state)
+{
+	int t = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 32 });
+	int u = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 48 });
+	mk_call(&mk, delegate("1g"), MK_ARGS(x, t));
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(t, t, u));
+	mk_call(&mk, delegate("2"), MK_ARGS(u, y));
+	rig_open(&rig, &mk);
+	/* the other backend has gpu0 and gpu1, so this one's second GPU is gpu3 */
+	assert_int_equal(rig.info->first_queue.kind, ET_QUEUE_GPU);
+	assert_int_equal(rig.info->first_queue.device, 3);
+	prepare(0);
+	prepare(1);
+	float in[2] = { 1, 2 }, out[2];
+	struct rig_run run;
+	init_run(&run, in, out);
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	assert_int_equal(run.run.queue.device, 3);
+	assert_int_equal(
+		et_run_advance(&run.run, &run.env), ET_STOP_QUEUE); /* a CPU worker has nothing to do */
+	run.env.slot = 1;
+	run.env.queue = run.run.queue;
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
+	assert_int_equal(run.run.queue.kind, ET_QUEUE_CPU);
+	assert_int_equal(run.run.queue.device, 0);
+	run.env.slot = 0;
+	run.env.queue = run.run.queue;
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_DONE);
+	assert_int_equal(et_run_end(&run.run), ET_OK);
+	assert_true(out[0] == 6 && out[1] == 8);
+	assert_string_equal(et_queue_kind_name(ET_QUEUE_GPU), "gpu");
+}
+
+static void an_asynchronous_run_is_resumed(void **state)
+{
+	mk_call(&mk, delegate("3a"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	prepare(0);
+	float in[2] = { 1, 2 }, out[2];
+	struct rig_run run;
+	init_run(&run, in, out);
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_PENDING);
+	assert_ptr_equal(pending->completion, &run.run.completion);
+
+	/* the context is held meanwhile: another run must not have it */
+	struct et_frame *frame = NULL;
+	assert_int_equal(et_frame_new(&frame, rig.plan, &rig.allocator, &rig.allocator, NULL), ET_OK);
+	struct rig_run second;
+	float other[2];
+	init_run(&second, in, other);
+	second.run.frame = frame;
+	assert_int_equal(et_run_begin(&second.run), ET_OK);
+	assert_int_equal(et_run_advance(&second.run, &second.env), ET_STOP_FAILED);
+	assert_int_equal(et_run_end(&second.run), ET_E_INVALID_STATE);
+	assert_string_equal(second.run.diag.text,
+		"instruction 0 (TestBackend): the context of TestBackend on slot 0 is busy");
+	et_frame_free(frame);
+
+	work(pending, pending->args);
+	et_run_resume(&run.run, ET_OK, NULL);
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_DONE);
+	assert_int_equal(et_run_end(&run.run), ET_OK);
+	assert_true(out[1] == 5);
+
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_PENDING);
+	et_run_cancel(&run.run);
+	assert_int_equal(n_cancels, 1);
+	et_run_resume(&run.run, ET_E_CANCELLED, "the device stopped early");
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_FAILED);
+	assert_int_equal(et_run_end(&run.run), ET_E_CANCELLED);
+	assert_string_equal(run.run.diag.text, "instruction 0 (TestBackend): the device stopped early");
+}
+
+static void a_stateful_delegate_belongs_to_a_method(void **state)
+{
+	mk_call(&mk, delegate("0s"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	assert_true(rig.info->is_stateful);
+	prepare(0);
+	prepare(1);
+	assert_int_equal(n_contexts, 0); /* made when a Method first runs */
+	struct et_method *other = NULL;
+	assert_int_equal(et_method_new(&other, rig.plan, &rig.allocator, NULL), ET_OK);
+	float in[2] = { 1, 1 }, out[2];
+	struct rig_run run;
+	init_run(&run, in, out);
+	for (int i = 1; i < 4; i++) {
+		run.run.method = rig.method;
+		assert_int_equal(rig_run(&rig, &run), ET_OK);
+		assert_true(out[0] == (float)i);
+	}
+	run.run.method = other;
+	assert_int_equal(rig_run(&rig, &run), ET_OK);
+	assert_true(out[0] == 1);
+	assert_int_equal(n_contexts, 2);
+	et_method_reset(rig.method);
+	run.run.method = rig.method;
+	assert_int_equal(rig_run(&rig, &run), ET_OK);
+	assert_true(out[0] == 1);
+	/* elsewhere it cannot go on, and what it remembered cannot be put back */
+	run.env.slot = 1;
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_STATE);
+	assert_true(et_method_is_lost(rig.method));
+	et_method_free(other);
+	rig.method = et_method_free(rig.method); /* before the slot is released */
+	assert_int_equal(n_contexts, 0);
+}
+
+static void drop(void *owner, size_t offset, size_t n)
+{
+	n_dropped++;
+	assert_memory_equal((uint8_t *)owner + offset, "4d", 2);
+	assert_int_equal(n, 2);
+}
+
+static void a_payload_may_go(void **state)
+{
+	mk_call(&mk, delegate("4d"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("5"), MK_ARGS(x, y));
+	size_t n_bytes;
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .drop = drop };
+	assert_int_equal(et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
+	assert_int_equal(
+		et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, 1, &rig.allocator, &rig.diag),
+		ET_OK);
+	assert_int_equal(n_dropped, 1);
+	rig.plan = et_plan_unref(rig.plan);
+	rig.program = et_program_unref(rig.program);
+	free(bytes);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_payload_is_compiled_once),
+		TEST(what_does_not_compile_says_why),
+		TEST(available_backends_are_named),
+		TEST(calls_must_agree),
+		TEST(a_delegate_writes_no_constants),
+		TEST(a_context_that_cannot_be_made),
+		TEST(a_delegate_may_read_state),
+		TEST(a_run_goes_from_queue_to_queue),
+		TEST(an_asynchronous_run_is_resumed),
+		TEST(a_stateful_delegate_belongs_to_a_method),
+		TEST(a_payload_may_go),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
