@@ -197,8 +197,8 @@ void inf_close_fds(const int *fds, size_t n_fds)
 		close(fds[i]);
 }
 
-/* Every descriptor of a received message, whatever else is true of it. They fit, since the control buffer has room
- * for no more. */
+/* Every descriptor of a received message, whatever else is true of it. There is no room for more than fit, but one
+ * that came all the same is closed and counted: the answer is then beyond the limit. */
 static size_t take_fds(struct msghdr *message, int *fds)
 {
 	size_t n_fds = 0;
@@ -206,8 +206,14 @@ static size_t take_fds(struct msghdr *message, int *fds)
 		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 			continue;
 		size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds + n_fds, CMSG_DATA(header), n * sizeof(int));
-		n_fds += n;
+		for (size_t i = 0; i < n; i++, n_fds++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+			if (n_fds < INF_MAX_PACKET_FDS)
+				fds[n_fds] = fd;
+			else
+				close(fd);
+		}
 	}
 	return n_fds;
 }
@@ -238,8 +244,9 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
 		       : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED
 					     : -errno;
 	size_t n_fds = take_fds(&message, fds);
-	if (n == 0 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-		inf_close_fds(fds, n_fds);
+	bool is_whole = !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && n_fds <= INF_MAX_PACKET_FDS;
+	if (n == 0 || !is_whole) {
+		inf_close_fds(fds, n_fds < INF_MAX_PACKET_FDS ? n_fds : INF_MAX_PACKET_FDS);
 		return n == 0 ? INF_CHANNEL_E_CLOSED : INF_CHANNEL_E_BROKEN;
 	}
 	*ret_n_bytes = (size_t)n;

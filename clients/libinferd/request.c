@@ -2,7 +2,9 @@
  *
  * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for
  * a moment before it sleeps, but only where the request before took the daemon less than that moment and there is
- * another processor for the daemon to run on: everybody else sleeps at once. */
+ * another processor for the daemon to run on: everybody else sleeps at once. Measured with an empty model on two
+ * cores of a VM, client and daemon each pinned to one: p50 27 µs instead of 45; where the scheduler puts both on one
+ * core it is 12 either way. */
 #include "clients/libinferd/internal.h"
 
 #include <stdio.h>
