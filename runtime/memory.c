@@ -76,6 +76,13 @@ static const struct et_tensor_spec *tensor_of(const struct et_plan *plan, uint32
 	return plan->spec->values[slot].tensor;
 }
 
+/* Whether somebody reads the value and nobody writes it under this name: its bytes are another value's, on whose range
+ * the exporter put it instead of calling a view kernel. */
+static bool is_borrowed(const struct et_plan_value *value)
+{
+	return !value->is_written && !value->is_input;
+}
+
 /* An input or output at @slot could be bound but for the other tensors [@first, @end) of its component. */
 static bool is_alone(const struct layout *layout, uint32_t slot, size_t first, size_t end)
 {
@@ -91,6 +98,8 @@ static bool is_alone(const struct layout *layout, uint32_t slot, size_t first, s
 			continue;
 		if (theirs->first > theirs->last)
 			continue; /* nothing touches it */
+		if (is_borrowed(theirs) || is_borrowed(mine))
+			return false;
 		if (plan->has_back_jump || (theirs->first <= mine->last && mine->first <= theirs->last))
 			return false;
 	}
