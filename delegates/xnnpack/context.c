@@ -89,6 +89,11 @@ static enum et_status check_arg(const struct et_xnn_value *value, const struct e
 static enum et_status physical_shape(const struct et_xnn_value *value, const struct et_tensor *tensor,
 	struct et_xnn_shape *ret_shape, struct et_diag *diag)
 {
+	if (tensor->n_dims == 0 && value->shape.n_dims == 1) {
+		/* The exporter writes a single number as one dimension of size 1. */
+		*ret_shape = (struct et_xnn_shape){ .n_dims = 1, .dims = { 1 } };
+		return ET_OK;
+	}
 	if (tensor->n_dims != value->shape.n_dims)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT,
 			"XNNPACK: input %u has %u dimensions, expected %u", value->external_id,
@@ -160,6 +165,8 @@ static enum et_status resize_output(const struct et_xnn_value *value, const stru
 		sizes[dim] = (int32_t)shape->dims[i]; /* below 2^31: shape.c */
 		is_same = is_same && tensor->sizes[dim] == sizes[dim];
 	}
+	if (tensor->n_dims == 0 && shape->n_dims == 1 && shape->dims[0] == 1)
+		return ET_OK; /* see physical_shape */
 	if (is_same)
 		return ET_OK;
 	if (tensor->n_dims != shape->n_dims || et_tensor_resize(tensor, sizes, shape->n_dims) != ET_OK) {
