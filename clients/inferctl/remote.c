@@ -83,7 +83,12 @@ static int seat_open(
 	struct remote_seat *seat = ctl_alloc(1, sizeof(*seat));
 	seat->base = (struct ctl_seat){ engine, index };
 	if (inferd_open(&seat->d, engine->options.socket) < 0) {
-		ctl_error_set(error, "%s", seat->d ? inferd_error(seat->d) : "out of memory");
+		const struct ctl ctl = { .socket = engine->options.socket };
+		struct ctl_ask *ask = NULL;
+		/* ctl_ask knows the next step to recommend; the library's sentence is for programs. */
+		if (ctl_ask_open(&ask, &ctl, false, error->text, sizeof(error->text)) == 0)
+			ctl_error_set(error, "%s", seat->d ? inferd_error(seat->d) : "out of memory");
+		ctl_ask_close(ask);
 		seat_close(&seat->base);
 		return -1;
 	}

@@ -251,6 +251,8 @@ const char *ctl_number_text(char buffer[32], struct ctl_number number)
 		snprintf(buffer, 32, "%" PRIu64, (uint64_t)number.i);
 	else if (number.is_integer)
 		snprintf(buffer, 32, "%" PRId64, number.i);
+	else if (isnan(number.d))
+		snprintf(buffer, 32, "nan"); /* whose sign says nothing */
 	else
 		snprintf(buffer, 32, "%.7g", number.d);
 	return buffer;

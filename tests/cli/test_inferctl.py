@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""inferctl from outside: exit statuses, sentences, JSON, and that it says the same with the daemon and without.
+
+    test_inferctl.py INFERCTL [INFERD]
+
+Without INFERD the tests that need a daemon are left out.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODEL = os.path.join(TOP, "tests", "models", "efficientnet_lite0_int8.pte")
+CORPUS = os.path.join(TOP, "tests", "corpus")
+MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
+COMMANDS = ["status", "models", "why", "load", "unload", "inspect", "infer", "verify", "bench"]
+INFERCTL, INFERD = None, None
+
+
+def call(*args, env=None):
+    r = subprocess.run([INFERCTL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       text=True, check=False, env={**os.environ, **(env or {})}, timeout=120)
+    return r.returncode, r.stdout, r.stderr
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="inferctl-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name, content=None):
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as f:
+                f.write(content)
+        return path
+
+    def good(self, *args):
+        status, out, err = call(*args)
+        self.assertEqual(status, 0, f"{args}: {err}{out}")
+        self.assertEqual(err, "")
+        return out
+
+    def fails(self, pattern, *args, status=1):
+        got, out, err = call(*args)
+        self.assertEqual(got, status, f"{args}: {err}{out}")
+        self.assertRegex(err, pattern)
+        self.assertEqual(err.count("\n"), 1, "one line says it all")
+        self.assertTrue(err.startswith("inferctl: "))
+
+
+class CommandLine(Folder):
+    def test_misuse(self):
+        for args in ([], ["nonsense"], ["--nonsense"], ["verify"], ["inspect"], ["inspect", "a", "b"], ["status", "x"],
+                     ["bench", "--clients", "0", "x"], ["bench", "--clients", "two", "x"], ["bench", "--clients"],
+                     ["verify", "--atol", "-1", "x"], ["verify", "--bogus", "x"], ["verify", "-Z", "x"], ["why"]):
+            status, out, err = call(*args)
+            self.assertEqual(status, 2, f"{args}: {err}{out}")
+            self.assertIn("--help", err + out)
+
+    def test_help_and_manual_know_the_same_options(self):
+        with open(MANUAL) as f:
+            manual = f.read()
+        known = set(re.findall(r"Fl -([a-z][a-z-]+)", manual))
+        for command in COMMANDS:
+            text = self.good(command, "--help")
+            self.assertTrue(text.startswith(f"Usage: inferctl {command} "), text)
+            self.assertEqual(text, self.good("help", command))
+            options = set(re.findall(r"^ +(?:-\w, +)?--([a-z-]+)", text, re.M))
+            self.assertLessEqual(options, known, f"{command}: the manual lacks {options - known}")
+            self.assertIn(f".It Ic {command}", manual)
+
+    def test_no_daemon(self):
+        nowhere = self.path("nowhere.sock")
+        for command in (["status"], ["models"], ["why", "x"], ["infer", "x"], ["bench", "x"]):
+            self.fails(r"no daemon listens on .*nowhere.sock.*(--socket|systemctl)", "--socket", nowhere, *command)
+        self.fails(r"no daemon listens on .*nowhere-manager.sock", "--socket", nowhere, "load", "x")
+        status, _, err = call("status", env={"INFERD_SOCKET": nowhere})
+        self.assertEqual(status, 1)
+        self.assertIn(nowhere, err)
+
+    def test_no_colours_in_a_pipe(self):
+        self.assertNotIn("\033", self.good("inspect", MODEL))
+
+
+class Local(Folder):
+    def test_inspect(self):
+        seen = json.loads(self.good("--json", "inspect", MODEL))
+        method = seen["methods"][0]
+        self.assertEqual(method["name"], "forward")
+        self.assertEqual([(i["datatype"], i["shape"]) for i in method["inputs"]], [("FP32", [1, 3, 224, 224])])
+        self.assertEqual([(o["datatype"], o["shape"]) for o in method["outputs"]], [("FP32", [1, 1000])])
+        self.assertEqual({d["backend"] for d in method["delegates"]}, {"XnnpackBackend"})
+        self.assertTrue(all(d["available"] for d in method["delegates"]))
+        self.assertTrue(method["plan"]["runs_here"])
+        self.assertEqual(method["plan"]["state_bytes"], 0)
+        text = self.good("inspect", MODEL)
+        self.assertIn("XnnpackBackend", text)
+        self.assertIn("FP32 [1,3,224,224]", text)
+
+    def test_inspect_refuses_what_is_no_program(self):
+        with open(MODEL, "rb") as f:
+            data = f.read()
+        self.fails("none.pte: .*No such file", "inspect", self.path("none.pte"))
+        self.fails("cut.pte: ", "inspect", self.path("cut.pte", data[:5000]))
+        self.fails("text.pte: ", "inspect", self.path("text.pte", b"this is no program, it is a sentence"))
+        self.fails("empty.pte", "inspect", self.path("empty.pte", b""))
+
+    def test_infer_files(self):
+        picture = np.linspace(-1, 1, 3 * 224 * 224, dtype="<f4").reshape(1, 3, 224, 224)
+        np.save(self.path("in.npy"), picture)
+        self.path("in.raw", picture.tobytes())
+        out = json.loads(self.good("infer", "--local", MODEL, "-i", self.path("in.npy"), "-o", self.path("out.npy"), "--json"))
+        got = np.load(self.path("out.npy"))
+        self.assertEqual((got.shape, got.dtype), ((1, 1000), np.float32))
+        self.assertEqual([t["index"] for t in out["outputs"][0]["top"]], list(np.argsort(-got[0], kind="stable")[:5]))
+        self.good("infer", "--local", MODEL, "--input", self.path("in.raw"), "--output", self.path("out.raw"))
+        np.testing.assert_array_equal(np.fromfile(self.path("out.raw"), "<f4"), got[0])
+
+    def test_infer_refuses_what_does_not_fit(self):
+        np.save(self.path("type.npy"), np.zeros((1, 3, 224, 224)))
+        np.save(self.path("shape.npy"), np.zeros((1, 3, 10, 10), "f4"))
+        np.save(self.path("last.npy"), np.asfortranarray(np.zeros((1, 3, 224, 224), "f4")))
+        self.path("short.raw", bytes(100))
+        for name, pattern in (("type.npy", r"input 0 is FP64 \[1,3,224,224\], expected FP32 \[1,3,224,224\]"),
+                              ("shape.npy", r"input 0 is FP32 \[1,3,10,10\], expected FP32 \[1,3,224,224\]"),
+                              ("last.npy", "in dim order"), ("short.raw", "it has 100 bytes, .* takes 602112"),
+                              ("none.npy", "No such file")):
+            self.fails(pattern, "infer", "--local", MODEL, "-i", self.path(name))
+        self.fails("give each with --input", "infer", "--local", MODEL)
+        self.fails("only 1 inputs|1 inputs, and 2", "infer", "--local", MODEL, "-i", self.path("shape.npy"), "-i", "x")
+
+    def test_verify(self):
+        programs = os.path.join(CORPUS, "xnnpack")
+        names = sorted(n for n in os.listdir(programs) if n.endswith(".bpte"))
+        sums = json.loads(self.good("verify", "--local", "--json", programs))
+        self.assertEqual(len(sums["files"]), len(names))
+        self.assertEqual(sums["failed"], 0)
+        self.assertGreater(sums["passed"], 0)
+        good = next(f["path"] for f in sums["files"] if f["verdict"] == "passed")
+        with open(good, "rb") as f:
+            data = f.read()
+        self.path("deep/er/good.bpte", data)
+        self.path("deep/cut.bpte", data[:len(data) // 2])
+        self.path("deep/other.txt", b"not looked at")
+        status, out, _ = call("verify", "--local", self.path("deep"))
+        self.assertEqual(status, 1)
+        self.assertEqual(out.strip().split("\n")[-1], "1 passed, 1 failed, 0 skipped")
+        self.assertRegex(out, r"FAIL  .*deep/cut.bpte: ")
+
+    def test_verify_skips_by_name(self):
+        with open(MODEL, "rb") as f:
+            data = f.read()
+        # The same program exported for a backend of the same length that nobody has.
+        other = data.replace(b"XnnpackBackend", b"XnnpockBackend")
+        self.assertNotEqual(other, data)
+        self.fails("Backend 'XnnpockBackend' is not available", "infer", "--local", self.path("other.pte", other), "-i", "x")
+        self.assertIn("exported for XnnpockBackend", self.good("inspect", self.path("other.pte")))
+
+    def test_verify_nothing(self):
+        os.mkdir(self.path("nothing"))
+        self.fails("no .bpte file", "verify", "--local", self.path("nothing"))
+        self.fails("No such file", "verify", "--local", self.path("nowhere"))
+
+    def test_bench(self):
+        result = json.loads(self.good("bench", "--local", "--json", "--requests", "5", "--clients", "2", MODEL))
+        for key in ("p50_ms", "p99_ms", "min_ms", "throughput_per_s", "load_ms", "rss_kb"):
+            self.assertGreater(result[key], 0, key)
+        self.assertLessEqual(result["min_ms"], result["p50_ms"])
+        self.assertLessEqual(result["p50_ms"], result["p99_ms"])
+        self.assertEqual(result["requests"], 10)
+        self.assertIn("p50", self.good("bench", "--local", "--requests", "3", MODEL))
+
+
+class Daemon(Folder):
+    def setUp(self):
+        if not INFERD:
+            self.skipTest("no daemon was given")
+        super().setUp()
+        self.models = self.path("models")
+        os.makedirs(os.path.join(self.models, "net", "1"))
+        shutil.copy(MODEL, os.path.join(self.models, "net", "1"))
+        os.makedirs(os.path.join(self.models, "broken", "1"))
+        with open(MODEL, "rb") as f:
+            self.path("models/broken/1/cut.pte", f.read()[:9000])
+        self.socket = self.path("inferd.sock")
+        self.path("inferd.conf", f"[server]\nsocket = {self.socket}\nmanager_socket = {self.path('inferd-manager.sock')}\n"
+                                 f"models = {self.models}\ncache =\n".encode())
+        self.log = open(self.path("log"), "w+")
+        self.daemon = subprocess.Popen([INFERD, "--config", self.path("inferd.conf")], stderr=self.log,
+                                       stdin=subprocess.DEVNULL)
+        self.addCleanup(self.end)
+        deadline = time.monotonic() + 30
+        while call("--socket", self.socket, "models")[0] != 0:
+            if self.daemon.poll() is not None or time.monotonic() > deadline:
+                self.log.seek(0)
+                self.fail("inferd does not answer: " + self.log.read())
+
+    def end(self):
+        self.daemon.send_signal(signal.SIGTERM)
+        status = self.daemon.wait(30)
+        self.log.close()
+        self.assertEqual(status, 0)
+
+    def ask(self, *args):
+        return self.good("--socket", self.socket, *args)
+
+    def test_looking(self):
+        index = {m["name"]: m for m in json.loads(self.ask("models", "--json"))["models"]}
+        self.assertEqual(sorted(index), ["broken", "net"])
+        self.assertIn("net", self.ask("models"))
+        status = json.loads(self.ask("status", "--json"))
+        self.assertEqual((status["programs"], status["clients"]), ([], []))
+        self.assertIn("inferd", self.ask("status"))
+
+    def test_failed_model(self):
+        status, _, err = call("--socket", self.socket, "infer", "broken")
+        self.assertEqual(status, 1)
+        self.assertIn("cut.pte", err)
+        self.assertIn("cut.pte", self.ask("why", "broken"))
+        index = {m["name"]: m for m in json.loads(self.ask("models", "--json"))["models"]}
+        self.assertEqual(index["broken"]["state"], "FAILED")
+        self.fails("no model 'other'", "--socket", self.socket, "why", "other")
+        self.fails("other", "--socket", self.socket, "infer", "other")
+
+    def test_infer_is_the_same_as_local(self):
+        np.save(self.path("in.npy"), np.linspace(-1, 1, 3 * 224 * 224, dtype="<f4").reshape(1, 3, 224, 224))
+        self.good("infer", "--local", MODEL, "-i", self.path("in.npy"), "-o", self.path("local.npy"))
+        for name, out in (("net", "a.npy"), (MODEL, "b.npy")):
+            self.ask("infer", name, "-i", self.path("in.npy"), "-o", self.path(out))
+            np.testing.assert_allclose(np.load(self.path(out)), np.load(self.path("local.npy")), 1e-5, 1e-5)
+
+    def test_verify_is_the_same_as_local(self):
+        local = json.loads(self.good("verify", "--local", "--json", CORPUS))
+        remote = json.loads(self.ask("verify", "--json", CORPUS))
+        verdicts = [{os.path.relpath(f["path"], CORPUS): f["verdict"] for f in r["files"]} for r in (local, remote)]
+        self.assertEqual(verdicts[0], verdicts[1])
+        self.assertGreater(remote["passed"], 20)
+        self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [], "they went with their client")
+
+    def test_bench(self):
+        for name in ("net", MODEL):
+            result = json.loads(self.ask("bench", "--json", "--requests", "5", "--clients", "3", name))
+            for key in ("p50_ms", "p99_ms", "min_ms", "throughput_per_s", "load_ms", "rss_kb"):
+                self.assertGreater(result[key], 0, key)
+            self.assertEqual(result["copied_tensors"], 0)
+
+    def test_load_and_unload(self):
+        self.ask("load", "net")
+        index = {m["name"]: m for m in json.loads(self.ask("models", "--json"))["models"]}
+        self.assertEqual(index["net"]["state"], "READY")
+        self.assertGreater(index["net"]["memory_bytes"], 0)
+        self.assertEqual(len(json.loads(self.ask("status", "--json"))["programs"]), 1)
+        self.ask("unload", "net")
+        self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [])
+        self.fails("cut.pte", "--socket", self.socket, "load", "broken")
+        self.fails("other", "--socket", self.socket, "load", "other")
+
+
+if __name__ == "__main__":
+    INFERCTL = sys.argv.pop(1)
+    if len(sys.argv) > 1 and os.path.isfile(sys.argv[1]):
+        INFERD = sys.argv.pop(1)
+    unittest.main(verbosity=2)
