@@ -493,7 +493,7 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 				node.inputs[n_inputs++] = ET_XNN_NONE;
 				break;
 			}
-			/* fallthrough */
+			__attribute__((fallthrough));
 		case ET_XNN_FIELD_INPUT:
 			/* A concatenation's table has more fields than inputs. */
 			if (n_inputs < kind->n_inputs)

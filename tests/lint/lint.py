@@ -325,10 +325,14 @@ class Lint:
                 continue
             n = code.count("\n", 0, m.start())
             above = n - 1
-            # Up over the declarations that share a comment, as far as a body, a type or the preprocessor.
-            while above >= 0 and not raw[above].startswith(("}", "#")) and not raw[above].rstrip().endswith("*/"):
+            # Up over the declarations that share a comment, as far as a body, the preprocessor or a type;
+            # a type in the same paragraph shares it, too.
+            stops = ("#",)
+            while above >= 0 and not raw[above].startswith(stops) and not re.match(r"(?!\t).*\*/\s*$", raw[above]):
+                if not raw[above].strip():
+                    stops = ("}", "#")
                 above -= 1
-            if "/*" not in raw[n] and (above < 0 or not raw[above].rstrip().endswith("*/")):
+            if "/*" not in raw[n] and (above < 0 or not re.match(r"(?!\t).*\*/\s*$", raw[above])):
                 self.find(path, n + 1, "promise", f"say what {m.group(1)} does, who owns what, and its answers")
 
     # --- format
