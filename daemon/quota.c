@@ -1,0 +1,121 @@
+/* Counting what users hold.
+ *
+ * The used counts are atomic because a worker gives back what the loop charged. Only the loop charges, so
+ * between its look at a count and its addition the count can only have fallen: the limit always holds. */
+#include "daemon/quota.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings", "fds",
+	"requests", "bytes" };
+
+void inf_quota_init(struct inf_quota *quota)
+{
+	memset(quota, 0, sizeof(*quota));
+	et_list_init(&quota->users);
+}
+
+void inf_quota_deinit(struct inf_quota *quota)
+{
+	struct et_list_node *node, *after;
+	if (!quota->users.next)
+		return;
+	ET_LIST_FOR_EACH(node, after, &quota->users)
+	et_list_remove(node);
+}
+
+static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
+{
+	struct inf_limits limits = quota->limits;
+	user->weight = 1;
+	for (uint32_t i = 0; i < quota->n_rules; i++) {
+		const struct inf_config_user *section = quota->rules[i].section;
+		if (quota->rules[i].uid != user->uid)
+			continue;
+		user->weight = section->weight;
+#define OVERRIDE(field, BIT)                      \
+	if (section->given & INF_LIMIT_BIT_##BIT) \
+	limits.field = section->limits.field
+		OVERRIDE(connections, CONNECTIONS);
+		OVERRIDE(methods, METHODS);
+		OVERRIDE(regions, REGIONS);
+		OVERRIDE(bindings, BINDINGS);
+		OVERRIDE(fds, FDS);
+		OVERRIDE(requests, REQUESTS);
+		OVERRIDE(bytes, BYTES);
+#undef OVERRIDE
+	}
+	user->limits[INF_QUOTA_CONNECTIONS] = limits.connections;
+	user->limits[INF_QUOTA_METHODS] = limits.methods;
+	user->limits[INF_QUOTA_REGIONS] = limits.regions;
+	user->limits[INF_QUOTA_BINDINGS] = limits.bindings;
+	user->limits[INF_QUOTA_FDS] = limits.fds;
+	user->limits[INF_QUOTA_REQUESTS] = limits.requests;
+	user->limits[INF_QUOTA_BYTES] = limits.bytes;
+}
+
+void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
+	struct inf_quota_rule *rules, uint32_t n_rules)
+{
+	quota->limits = *limits;
+	quota->rules = rules;
+	quota->n_rules = n_rules;
+	for (struct et_list_node *node = quota->users.next; node != &quota->users; node = node->next)
+		apply(quota, ET_CONTAINER_OF(node, struct inf_quota_user, node));
+}
+
+struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid)
+{
+	struct inf_quota_user *user;
+	for (struct et_list_node *node = quota->users.next; node != &quota->users; node = node->next) {
+		user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		if (user->uid == uid) {
+			user->n_refs++;
+			return user;
+		}
+	}
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	user->n_refs = 1;
+	apply(quota, user);
+	et_list_append(&quota->users, &user->node);
+	return user;
+}
+
+struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user)
+{
+	if (user && --user->n_refs == 0) {
+		et_list_remove(&user->node);
+		free(user);
+	}
+	return NULL;
+}
+
+bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
+{
+	uint64_t used = atomic_load_explicit(&user->used[kind], memory_order_relaxed);
+	if (used > user->limits[kind] || n > user->limits[kind] - used)
+		return false;
+	atomic_fetch_add_explicit(&user->used[kind], n, memory_order_relaxed);
+	return true;
+}
+
+void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
+{
+	atomic_fetch_sub_explicit(&user->used[kind], n, memory_order_relaxed);
+}
+
+void inf_quota_explain(
+	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room)
+{
+	snprintf(to, room,
+		"the limit '%s' of user %lu is reached: %" PRIu64 " of %" PRIu64 " in use, %" PRIu64
+		" more asked for",
+		names[kind], (unsigned long)user->uid,
+		atomic_load_explicit(&user->used[kind], memory_order_relaxed), user->limits[kind], n);
+}

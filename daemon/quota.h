@@ -1,0 +1,71 @@
+/* Quota: what each user may hold at a time, charged before it exists.
+ *
+ * Everything is counted per uid, whichever connection it came by. Charging happens on the loop thread; giving back
+ * may happen on any (a worker gives back the request it finished). */
+#ifndef DAEMON_QUOTA_H
+#define DAEMON_QUOTA_H
+
+#include "config/config.h"
+#include "runtime/base/list.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum inf_quota_kind {
+	INF_QUOTA_CONNECTIONS,
+	INF_QUOTA_METHODS,
+	INF_QUOTA_REGIONS,
+	INF_QUOTA_BINDINGS,
+	INF_QUOTA_FDS,
+	INF_QUOTA_REQUESTS,
+	INF_QUOTA_BYTES,
+	INF_N_QUOTAS,
+};
+
+/* One user who is there or was recently; lives as long as somebody holds it. */
+struct inf_quota_user {
+	struct et_list_node node;
+	uid_t uid;
+	uint32_t n_refs; /* loop thread */
+	uint32_t weight;
+	uint64_t limits[INF_N_QUOTAS];
+	_Atomic(uint64_t) used[INF_N_QUOTAS];
+};
+
+/* What a [user] section says, its name looked up. */
+struct inf_quota_rule {
+	uid_t uid;
+	const struct inf_config_user *section;
+};
+
+struct inf_quota {
+	struct et_list_node users;
+	struct inf_limits limits;
+	struct inf_quota_rule *rules; /* the caller's */
+	uint32_t n_rules;
+};
+
+void inf_quota_init(struct inf_quota *quota);
+/* Users must have been given back. */
+void inf_quota_deinit(struct inf_quota *quota);
+/* New limits, for users present too: what is above stays until it is given back. @rules must last until the next
+ * call. */
+void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
+	struct inf_quota_rule *rules, uint32_t n_rules);
+
+/* The user with that uid, made if need be; NULL: no memory. Give it back with inf_quota_user_unref. */
+struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid);
+/* NULL is fine; returns NULL. All charges must have been given back before the last one. */
+struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
+
+/* False when it would exceed the limit: nothing is charged then. */
+bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
+/* Give back. Any thread. */
+void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
+
+/* "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
+void inf_quota_explain(
+	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room);
+
+#endif

@@ -1,0 +1,92 @@
+/* Quotas: the limit holds exactly, per user, and can change under them. */
+#include "daemon/quota.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const struct inf_limits limits = {
+	.connections = 2, .methods = 3, .regions = 4, .bindings = 5, .fds = 6, .requests = 7, .bytes = 1000
+};
+
+static void test_limit(void **state)
+{
+	struct inf_quota quota;
+	char text[200];
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
+	static const uint64_t each[INF_N_QUOTAS] = { 2, 3, 4, 5, 6, 7, 1000 };
+	for (int kind = 0; kind < INF_N_QUOTAS; kind++) {
+		for (uint64_t i = 0; i < each[kind]; i++)
+			assert_true(inf_quota_charge(user, (enum inf_quota_kind)kind, 1));
+		assert_false(inf_quota_charge(user, (enum inf_quota_kind)kind, 1));
+		assert_false(inf_quota_charge(user, (enum inf_quota_kind)kind, UINT64_MAX));
+		inf_quota_discharge(user, (enum inf_quota_kind)kind, 1);
+		assert_false(inf_quota_charge(user, (enum inf_quota_kind)kind, 2));
+		assert_true(inf_quota_charge(user, (enum inf_quota_kind)kind, 1));
+		inf_quota_discharge(user, (enum inf_quota_kind)kind, each[kind]);
+		assert_false(inf_quota_charge(user, (enum inf_quota_kind)kind, each[kind] + 1));
+		assert_true(inf_quota_charge(user, (enum inf_quota_kind)kind, each[kind]));
+	}
+	inf_quota_explain(user, INF_QUOTA_METHODS, 1, text, sizeof(text));
+	assert_string_equal(
+		text, "the limit 'methods' of user 7 is reached: 3 of 3 in use, 1 more asked for");
+	inf_quota_user_unref(user);
+	inf_quota_deinit(&quota);
+}
+
+static void test_users_apart(void **state)
+{
+	struct inf_quota quota;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	struct inf_quota_user *a = inf_quota_take_user(&quota, 1), *b = inf_quota_take_user(&quota, 2);
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(inf_quota_take_user(&quota, 1), a);
+	assert_true(inf_quota_charge(a, INF_QUOTA_CONNECTIONS, 2));
+	assert_false(inf_quota_charge(a, INF_QUOTA_CONNECTIONS, 1));
+	assert_true(inf_quota_charge(b, INF_QUOTA_CONNECTIONS, 2));
+	inf_quota_user_unref(a);
+	inf_quota_user_unref(a);
+	inf_quota_user_unref(b);
+	assert_true(et_list_is_empty(&quota.users));
+	assert_null(inf_quota_user_unref(NULL));
+	inf_quota_deinit(&quota);
+}
+
+static void test_rules(void **state)
+{
+	struct inf_config_user camera = { .weight = 3, .limits.methods = 1, .given = INF_LIMIT_BIT_METHODS };
+	struct inf_quota_rule rule = { 5, &camera };
+	struct inf_quota quota;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, &rule, 1);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 5);
+	assert_int_equal(user->weight, 3);
+	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
+	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
+	assert_true(inf_quota_charge(user, INF_QUOTA_REGIONS, 4));
+
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	assert_int_equal(user->weight, 1);
+	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 2));
+	inf_quota_configure(&quota, &limits, &rule, 1); /* 3 in use, 1 allowed */
+	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
+	inf_quota_discharge(user, INF_QUOTA_METHODS, 3);
+	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
+	inf_quota_user_unref(user);
+	inf_quota_deinit(&quota);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_users_apart),
+		cmocka_unit_test(test_rules),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
