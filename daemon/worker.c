@@ -1,0 +1,627 @@
+/* Worker threads.
+ *
+ * A worker's life is: settle what it ran, take what is next, hand the result over, run. Only when there is
+ * nothing to take does it look around for a short while (if it has just worked: a client that got its answer
+ * often sends the next request) and then sleep. Sleeping and waking is one word a worker, `wake`:
+ *     AWAKE -> ASLEEP   by the worker, before it waits on it
+ *     any   -> WOKEN    by whoever has work for it; a futex call only if it was ASLEEP
+ * and being in the idle list, under the lock, is what makes a worker somebody to wake: it is taken out by the
+ * one that wakes it, so two requests wake two workers.
+ *
+ * What must always be true:
+ *   - If something can be taken and a worker is idle, a wake-up is on its way: every change of the
+ *     scheduler's state ends with wake_others before the lock is dropped.
+ *   - The lock is never held across a run, a callback or a system call but the lock's own.
+ *   - While the first worker does a task it cannot run wide requests, so there are none meanwhile. */
+#include "daemon/worker.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { AWAKE, ASLEEP, WOKEN };
+
+struct thread {
+	struct inf_worker worker;
+	struct et_list_node idle; /* in the pool's list while it has nothing to do */
+	struct et_list_node tasks;
+	_Atomic(uint32_t) wake;
+	_Atomic(uint64_t) busy_since_ns; /* 0: idle */
+	_Atomic(uint8_t) class;          /* of what it runs */
+	struct et_pool scratch;
+	pthread_t id;
+	bool has_thread;
+	struct et_diag diag;
+};
+
+struct inf_pool {
+	struct inf_pool_options options;
+	struct inf_pool_events events;
+	bool has_wide;
+
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t started;
+	struct inf_sched sched;
+	struct et_list_node idle; /* the last to become idle first */
+	uint32_t n_started, n_failed;
+	bool is_stopping;
+	uint64_t busy_ns, n_completed;
+
+	_Atomic(uint32_t) n_waiting;  /* a copy, for those who only glance */
+	_Atomic(uint32_t) best_class; /* of what waits; INF_N_CLASSES: nothing does */
+	_Atomic(uint32_t) n_spinning;
+	uint32_t n_threads;
+	struct thread *threads;
+};
+
+uint32_t inf_n_cores(void)
+{
+	cpu_set_t set;
+	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
+		return (uint32_t)CPU_COUNT(&set);
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	return n > 0 ? (uint32_t)n : 1;
+}
+
+/* --- sleeping and waking -------------------------------------------------------------------------- */
+
+static void wake(struct thread *t)
+{
+	/* release: pairs with the acquire of the sleeper's look at it */
+	if (atomic_exchange_explicit(&t->wake, WOKEN, memory_order_acq_rel) == ASLEEP)
+		syscall(SYS_futex, &t->wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* Look around until somebody wakes @t or the time is up. */
+static bool spin(struct thread *t, uint64_t spin_ns)
+{
+	struct inf_pool *pool = t->worker.pool;
+	bool is_woken = false;
+	/* one is enough: a spinning core is a core that a client could use */
+	if (!spin_ns || atomic_fetch_add_explicit(&pool->n_spinning, 1, memory_order_relaxed) > 0) {
+		if (spin_ns)
+			atomic_fetch_sub_explicit(&pool->n_spinning, 1, memory_order_relaxed);
+		return false;
+	}
+	uint64_t end = et_host_now_ns(NULL) + spin_ns;
+	do {
+		for (int i = 0; i < 64 && !is_woken; i++) {
+			is_woken = atomic_load_explicit(&t->wake, memory_order_acquire) == WOKEN;
+			relax();
+		}
+	} while (!is_woken && et_host_now_ns(NULL) < end);
+	atomic_fetch_sub_explicit(&pool->n_spinning, 1, memory_order_relaxed);
+	return is_woken;
+}
+
+static void sleep_until_woken(struct thread *t, uint64_t spin_ns)
+{
+	if (!spin(t, spin_ns)) {
+		uint32_t expected = AWAKE;
+		atomic_compare_exchange_strong_explicit(
+			&t->wake, &expected, ASLEEP, memory_order_acq_rel, memory_order_acquire);
+		while (atomic_load_explicit(&t->wake, memory_order_acquire) == ASLEEP)
+			syscall(SYS_futex, &t->wake, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
+	}
+	/* An exchange rather than a store: it reads a wake-up that came meanwhile, so that what that one was for is
+	 * seen under the lock that follows. */
+	atomic_exchange_explicit(&t->wake, AWAKE, memory_order_acq_rel);
+}
+
+/* Under the lock: take an idle worker that could take something out of the list, for the caller to wake after
+ * it has dropped the lock. */
+static struct thread *pick_idle(struct inf_pool *pool)
+{
+	struct thread *first = &pool->threads[0];
+	atomic_store_explicit(&pool->n_waiting, pool->sched.n_waiting, memory_order_relaxed);
+	uint32_t class = 0;
+	while (class < INF_N_CLASSES && et_list_is_empty(&pool->sched.classes[class]))
+		class ++;
+	atomic_store_explicit(&pool->best_class, class, memory_order_relaxed);
+
+	if (!inf_sched_has_work(&pool->sched, true) || et_list_is_empty(&pool->idle))
+		return NULL;
+	struct thread *t = NULL;
+	if (inf_sched_has_work(&pool->sched, false))
+		t = ET_CONTAINER_OF(pool->idle.next, struct thread, idle);
+	else if (!et_list_is_empty(&first->idle))
+		t = first;
+	if (t)
+		et_list_remove(&t->idle);
+	return t;
+}
+
+static void unlock_and_wake(struct inf_pool *pool)
+{
+	struct thread *t = pick_idle(pool);
+	pthread_mutex_unlock(&pool->lock);
+	if (t)
+		wake(t);
+}
+
+/* --- a worker's life ------------------------------------------------------------------------------ */
+
+/* Between two instructions: make room for a higher class, and for others when it has all cores. */
+static bool should_yield(void *self)
+{
+	struct thread *t = self;
+	struct inf_pool *pool = t->worker.pool;
+	uint32_t best = atomic_load_explicit(&pool->best_class, memory_order_relaxed);
+	return best < atomic_load_explicit(&t->class, memory_order_relaxed);
+}
+
+static bool should_yield_wide(void *self)
+{
+	struct thread *t = self;
+	return atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0;
+}
+
+/* Under the lock: settle @item, which ran for @used_ns. */
+static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segment_end end, uint64_t used_ns,
+	uint64_t now_ns)
+{
+	uint64_t cores = item->is_wide ? pool->n_threads : 1;
+	inf_sched_leave(&pool->sched, item, used_ns * cores);
+	pool->busy_ns += used_ns * cores;
+	if (end == INF_SEGMENT_ENDED) {
+		pool->n_completed++;
+		inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
+	} else if (end == INF_SEGMENT_AGAIN) {
+		inf_sched_submit(&pool->sched, item, now_ns);
+	}
+}
+
+static void run_task(struct inf_pool *pool, struct thread *t)
+{
+	struct inf_task *task = ET_CONTAINER_OF(t->tasks.next, struct inf_task, node);
+	et_list_remove(&task->node);
+	if (t->worker.index == 0)
+		pool->sched.options.has_wide = false;
+	unlock_and_wake(pool);
+	task->run(task, &t->worker);
+	pthread_mutex_lock(&pool->lock);
+	if (t->worker.index == 0)
+		pool->sched.options.has_wide = pool->has_wide;
+}
+
+static void work(struct thread *t)
+{
+	struct inf_pool *pool = t->worker.pool;
+	const struct inf_pool_events *events = &pool->events;
+	struct inf_item *ran = NULL, *item;
+	enum inf_segment_end end = INF_SEGMENT_ENDED;
+	uint64_t began_ns = 0, spin_ns = 0;
+
+	for (;;) {
+		uint64_t now_ns = et_host_now_ns(NULL);
+		pthread_mutex_lock(&pool->lock);
+		et_list_remove(&t->idle);
+		if (ran)
+			settle(pool, ran, end, now_ns - began_ns, now_ns);
+		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
+		bool has_task = !ran && !expired && !et_list_is_empty(&t->tasks);
+		if (has_task) {
+			run_task(pool, t);
+			unlock_and_wake(pool);
+			continue;
+		}
+		item = et_list_is_empty(&t->tasks) || ran
+			       ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns)
+			       : NULL;
+		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
+		if (must_sleep && pool->is_stopping) {
+			pthread_mutex_unlock(&pool->lock);
+			return;
+		}
+		if (must_sleep) {
+			t->idle.prev = &pool->idle; /* to the front: its caches are the warmest */
+			t->idle.next = pool->idle.next;
+			pool->idle.next->prev = &t->idle;
+			pool->idle.next = &t->idle;
+		}
+		unlock_and_wake(pool);
+
+		if (ran && end == INF_SEGMENT_ENDED)
+			events->finished(events->self, ran, &t->worker);
+		else if (ran && end == INF_SEGMENT_LEFT)
+			events->left(events->self, ran, &t->worker);
+		if (ran)
+			spin_ns = pool->options.spin_ns;
+		ran = NULL;
+		if (expired)
+			events->expired(events->self, expired, &t->worker);
+		if (must_sleep) {
+			sleep_until_woken(t, spin_ns);
+			spin_ns = 0;
+		}
+		if (!item)
+			continue;
+		began_ns = et_host_now_ns(NULL);
+		atomic_store_explicit(&t->class, item->class, memory_order_relaxed);
+		atomic_store_explicit(&t->busy_since_ns, began_ns, memory_order_relaxed);
+		end = events->run(events->self, item, &t->worker);
+		atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
+		et_pool_reset(&t->scratch);
+		ran = item;
+	}
+}
+
+/* --- starting and ending -------------------------------------------------------------------------- */
+
+static void free_lanes(const struct et_registry *registry, struct et_lane **lanes)
+{
+	for (size_t i = 0; lanes && i < registry->n_backends; i++)
+		if (lanes[i])
+			registry->backends[i].ops->lane_free(lanes[i]);
+	free(lanes);
+}
+
+/* A lane for each backend that has a device for this queue. */
+static enum et_status make_lanes(struct inf_pool *pool, uint32_t n_threads, struct et_lane ***ret_lanes,
+	const struct et_compute **ret_compute, struct et_diag *diag)
+{
+	const struct et_registry *registry = pool->options.registry;
+	struct et_lane **lanes = calloc(registry->n_backends + 1, sizeof(*lanes));
+	enum et_status status = ET_OK;
+	if (!lanes)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+	for (size_t i = 0; i < registry->n_backends && status == ET_OK; i++) {
+		const struct et_backend_entry *entry = &registry->backends[i];
+		uint32_t n = entry->ops->n_devices(entry->backend), at_kind = 0;
+		for (uint32_t d = 0; d < n; d++) {
+			struct et_device device = { .struct_size = sizeof(device) };
+			entry->ops->device(entry->backend, d, &device);
+			if (device.kind != pool->options.queue.kind ||
+				at_kind++ != pool->options.queue.device)
+				continue;
+			status = entry->ops->lane_new(entry->backend, d, n_threads, &lanes[i], diag);
+			if (status == ET_OK && entry->ops->lane_compute && !*ret_compute)
+				*ret_compute = entry->ops->lane_compute(lanes[i]);
+			break;
+		}
+	}
+	if (status != ET_OK) {
+		free_lanes(registry, lanes);
+		return status;
+	}
+	*ret_lanes = lanes;
+	return ET_OK;
+}
+
+static enum et_status thread_init(struct thread *t)
+{
+	struct inf_pool *pool = t->worker.pool;
+	const struct et_registry *registry = pool->options.registry;
+	const struct et_compute *compute = NULL, *wide_compute = NULL;
+	enum et_status status = make_lanes(pool, 1, &t->worker.narrow_lanes, &compute, &t->diag);
+	if (status == ET_OK && pool->has_wide && t->worker.index == 0)
+		status = make_lanes(pool, pool->n_threads, &t->worker.wide_lanes, &wide_compute, &t->diag);
+	if (status != ET_OK) {
+		free_lanes(registry, t->worker.narrow_lanes);
+		return status;
+	}
+	et_pool_init(&t->scratch, pool->options.allocator);
+	inf_codec_init(&t->worker.reply.codec, pool->options.allocator);
+	t->worker.narrow = (struct et_worker_env){
+		.slot = t->worker.index,
+		.queue = pool->options.queue,
+		.scratch = &t->scratch,
+		.compute = compute,
+		.now_ns = et_host_now_ns,
+		.should_yield = should_yield,
+		.yield_self = t,
+	};
+	t->worker.wide = t->worker.narrow;
+	t->worker.wide.slot = pool->n_threads;
+	t->worker.wide.compute = wide_compute;
+	t->worker.wide.should_yield = should_yield_wide;
+	return ET_OK;
+}
+
+static void *thread_main(void *arg)
+{
+	struct thread *t = arg;
+	struct inf_pool *pool = t->worker.pool;
+	enum et_status status = thread_init(t);
+	pthread_mutex_lock(&pool->lock);
+	pool->n_started++;
+	pool->n_failed += status != ET_OK;
+	pthread_cond_broadcast(&pool->started);
+	pthread_mutex_unlock(&pool->lock);
+	if (status != ET_OK)
+		return NULL;
+	work(t);
+	free_lanes(pool->options.registry, t->worker.wide_lanes);
+	free_lanes(pool->options.registry, t->worker.narrow_lanes);
+	et_pool_deinit(&t->scratch);
+	inf_codec_deinit(&t->worker.reply.codec);
+	return NULL;
+}
+
+/* Signals are the loop's; those that a fault raises stay with the thread that faulted. */
+static int start_thread(pthread_t *ret_id, void *(*run)(void *), void *arg, const char *name)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int rc = pthread_create(ret_id, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return -rc;
+	pthread_setname_np(*ret_id, name);
+	return 0;
+}
+
+int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *options,
+	const struct inf_pool_events *events, struct et_diag *diag)
+{
+	struct inf_pool *pool = calloc(1, sizeof(*pool));
+	if (!pool || !(pool->threads = calloc(options->n_workers, sizeof(*pool->threads)))) {
+		free(pool);
+		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+		return -ENOMEM;
+	}
+	pool->options = *options;
+	pool->events = *events;
+	pool->n_threads = options->n_workers;
+	pool->has_wide = options->has_wide && options->n_workers > 1;
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->started, NULL);
+	et_list_init(&pool->idle);
+	atomic_store(&pool->best_class, INF_N_CLASSES);
+	struct inf_sched_options sched = { options->n_workers, pool->has_wide, options->age_ns };
+	inf_sched_init(&pool->sched, &sched);
+
+	int rc = 0;
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		et_list_init(&pool->threads[i].idle);
+		et_list_init(&pool->threads[i].tasks);
+		pool->threads[i].worker.pool = pool;
+		pool->threads[i].worker.index = i;
+	}
+	for (; n < pool->n_threads && rc == 0; n++) {
+		char name[16];
+		snprintf(name, sizeof(name), "cpu-%u", n % 1000);
+		rc = start_thread(&pool->threads[n].id, thread_main, &pool->threads[n], name);
+		pool->threads[n].has_thread = rc == 0;
+	}
+	if (rc < 0) {
+		n--;
+		et_fail(diag, ET_E_INTERNAL, "can't start a thread: %s", strerror(-rc));
+	}
+	pthread_mutex_lock(&pool->lock);
+	while (pool->n_started < n)
+		pthread_cond_wait(&pool->started, &pool->lock);
+	bool has_failed = pool->n_failed > 0;
+	pthread_mutex_unlock(&pool->lock);
+	for (uint32_t i = 0; i < n && has_failed; i++)
+		if (pool->threads[i].diag.text[0])
+			et_fail(diag, ET_E_INTERNAL, "worker %u: %s", i, pool->threads[i].diag.text);
+	if (rc < 0 || has_failed) {
+		inf_pool_free(pool);
+		return rc < 0 ? rc : -EIO;
+	}
+	*ret_pool = pool;
+	return 0;
+}
+
+struct inf_pool *inf_pool_free(struct inf_pool *pool)
+{
+	if (!pool)
+		return NULL;
+	pthread_mutex_lock(&pool->lock);
+	pool->is_stopping = true;
+	pthread_mutex_unlock(&pool->lock);
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		if (!pool->threads[i].has_thread)
+			continue;
+		wake(&pool->threads[i]);
+		pthread_join(pool->threads[i].id, NULL);
+	}
+	pthread_cond_destroy(&pool->started);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool->threads);
+	free(pool);
+	return NULL;
+}
+
+uint32_t inf_pool_n_workers(const struct inf_pool *pool)
+{
+	return pool->n_threads;
+}
+
+uint32_t inf_pool_n_slots(const struct inf_pool *pool)
+{
+	return pool->n_threads + pool->has_wide;
+}
+
+/* --- what others ask of it ------------------------------------------------------------------------ */
+
+void inf_pool_submit(struct inf_pool *pool, struct inf_item *item)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	inf_sched_submit(&pool->sched, item, now_ns);
+	unlock_and_wake(pool);
+}
+
+bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	bool is_out = inf_sched_remove(&pool->sched, item, now_ns);
+	unlock_and_wake(pool);
+	return is_out;
+}
+
+struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next_ns)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	struct inf_item *item = inf_sched_take_expired(&pool->sched, now_ns);
+	*ret_next_ns = inf_sched_next_deadline(&pool->sched);
+	unlock_and_wake(pool);
+	return item;
+}
+
+void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
+	unlock_and_wake(pool);
+}
+
+void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
+{
+	struct thread *t = &pool->threads[worker];
+	pthread_mutex_lock(&pool->lock);
+	et_list_append(&t->tasks, &task->node);
+	et_list_remove(&t->idle);
+	unlock_and_wake(pool);
+	wake(t);
+}
+
+void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
+{
+	pthread_mutex_lock(&pool->lock);
+	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running,
+		pool->sched.n_waiting + pool->sched.n_blocked, pool->busy_ns, pool->n_completed };
+	pthread_mutex_unlock(&pool->lock);
+}
+
+bool inf_pool_is_alive(struct inf_pool *pool, uint64_t stall_ns)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		uint64_t since = atomic_load_explicit(&pool->threads[i].busy_since_ns, memory_order_relaxed);
+		if (since && now_ns > since && now_ns - since > stall_ns)
+			return false;
+	}
+	pthread_mutex_lock(&pool->lock);
+	const struct et_list_node *ages = &pool->sched.ages;
+	bool is_stuck =
+		!et_list_is_empty(ages) && !et_list_is_empty(&pool->idle) && !pool->sched.n_running &&
+		now_ns > ET_CONTAINER_OF(ages->next, struct inf_item, in_ages)->waiting_since_ns + stall_ns;
+	pthread_mutex_unlock(&pool->lock);
+	return !is_stuck;
+}
+
+/* --- helper --------------------------------------------------------------------------------------- */
+
+struct inf_helper {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct et_list_node waiting, done;
+	bool is_stopping;
+	void (*notify)(void *self);
+	void *self;
+	pthread_t id;
+};
+
+static void *helper_main(void *arg)
+{
+	struct inf_helper *helper = arg;
+	pthread_mutex_lock(&helper->lock);
+	for (;;) {
+		while (et_list_is_empty(&helper->waiting) && !helper->is_stopping)
+			pthread_cond_wait(&helper->changed, &helper->lock);
+		if (helper->is_stopping)
+			break;
+		struct inf_work *w = ET_CONTAINER_OF(helper->waiting.next, struct inf_work, node);
+		et_list_remove(&w->node);
+		pthread_mutex_unlock(&helper->lock);
+		w->run(w);
+		pthread_mutex_lock(&helper->lock);
+		et_list_append(&helper->done, &w->node);
+		helper->notify(helper->self);
+	}
+	pthread_mutex_unlock(&helper->lock);
+	return NULL;
+}
+
+int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), void *self)
+{
+	struct inf_helper *helper = calloc(1, sizeof(*helper));
+	if (!helper)
+		return -ENOMEM;
+	pthread_mutex_init(&helper->lock, NULL);
+	pthread_cond_init(&helper->changed, NULL);
+	et_list_init(&helper->waiting);
+	et_list_init(&helper->done);
+	helper->notify = notify;
+	helper->self = self;
+	int rc = start_thread(&helper->id, helper_main, helper, "helper");
+	if (rc < 0) {
+		pthread_cond_destroy(&helper->changed);
+		pthread_mutex_destroy(&helper->lock);
+		free(helper);
+		return rc;
+	}
+	*ret_helper = helper;
+	return 0;
+}
+
+struct inf_helper *inf_helper_free(struct inf_helper *helper)
+{
+	if (!helper)
+		return NULL;
+	pthread_mutex_lock(&helper->lock);
+	helper->is_stopping = true;
+	pthread_cond_signal(&helper->changed);
+	pthread_mutex_unlock(&helper->lock);
+	pthread_join(helper->id, NULL);
+	pthread_cond_destroy(&helper->changed);
+	pthread_mutex_destroy(&helper->lock);
+	free(helper);
+	return NULL;
+}
+
+void inf_helper_post(struct inf_helper *helper, struct inf_work *work)
+{
+	pthread_mutex_lock(&helper->lock);
+	et_list_append(&helper->waiting, &work->node);
+	pthread_cond_signal(&helper->changed);
+	pthread_mutex_unlock(&helper->lock);
+}
+
+void inf_helper_reap(struct inf_helper *helper)
+{
+	for (;;) {
+		pthread_mutex_lock(&helper->lock);
+		struct inf_work *w = NULL;
+		if (!et_list_is_empty(&helper->done)) {
+			w = ET_CONTAINER_OF(helper->done.next, struct inf_work, node);
+			et_list_remove(&w->node);
+		}
+		pthread_mutex_unlock(&helper->lock);
+		if (!w)
+			return;
+		w->done(w);
+	}
+}

@@ -1,0 +1,117 @@
+/* Threads: the workers of one queue, and the helper that does what would hold up the loop.
+ *
+ * A pool is a queue (`cpu`) with its scheduler, its one lock, and its worker threads. Each worker owns lanes, one a
+ * backend and one core wide; the first worker also owns lanes over all cores, for a request that is alone. A lane's
+ * place among all lanes of the pool is its slot (see et_plan_prepare).
+ *
+ * The worker that finishes a request hands its result over itself and takes the next one, under one holding of the
+ * lock for both; the lock is never held while something runs, and a worker holds no other lock of the daemon. */
+#ifndef DAEMON_WORKER_H
+#define DAEMON_WORKER_H
+
+#include "daemon/reply.h"
+#include "daemon/scheduler.h"
+#include "runtime/base/log.h"
+#include "runtime/method.h"
+
+struct inf_pool;
+
+struct inf_worker {
+	struct inf_pool *pool;
+	uint32_t index;
+	struct et_worker_env narrow, wide; /* wide: the first worker's only */
+	struct et_lane **narrow_lanes,
+		**wide_lanes; /* as et_plan_prepare wants them; wide_lanes NULL: none */
+	struct inf_reply_buffer reply;
+};
+
+enum inf_segment_end {
+	INF_SEGMENT_ENDED, /* the request is over: finished follows */
+	INF_SEGMENT_AGAIN, /* it waits for its turn on this queue again */
+	INF_SEGMENT_LEFT,  /* it goes elsewhere: left follows */
+};
+
+/* What the pool calls, on a worker's thread, without its lock. */
+struct inf_pool_events {
+	void *self;
+	/* One segment of @item; item->is_wide says which env. */
+	enum inf_segment_end (*run)(void *self, struct inf_item *item, struct inf_worker *worker);
+	/* It is out of the queue, the pool does not touch it any more. */
+	void (*finished)(void *self, struct inf_item *item, struct inf_worker *worker);
+	void (*left)(void *self, struct inf_item *item, struct inf_worker *worker);
+	/* Its deadline passed while it waited; it is out of the queue. */
+	void (*expired)(void *self, struct inf_item *item, struct inf_worker *worker);
+};
+
+struct inf_pool_options {
+	struct et_queue_id queue;
+	uint32_t n_workers;
+	bool has_wide;
+	uint64_t age_ns, spin_ns;
+	const struct et_registry *registry;
+	const struct et_log *log;
+	const struct et_allocator *allocator;
+};
+
+/* Start the threads and make their lanes. The registry, log and events must outlive the pool.
+ * 0, or negative errno with a sentence in @diag. */
+int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *options,
+	const struct inf_pool_events *events, struct et_diag *diag);
+/* Ends the threads; nothing may wait or run any more. NULL is fine; returns NULL. */
+struct inf_pool *inf_pool_free(struct inf_pool *pool);
+
+uint32_t inf_pool_n_workers(const struct inf_pool *pool);
+/* Lanes, and so slots of a Plan: one a worker and perhaps the wide one. */
+uint32_t inf_pool_n_slots(const struct inf_pool *pool);
+
+/* Any thread. */
+void inf_pool_submit(struct inf_pool *pool, struct inf_item *item);
+/* Take a request out that has not begun (or waits between segments). False: it runs, or is not there. Any thread. */
+bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item);
+/* A request whose deadline passed while it waited; NULL: none now, and *ret_next_ns says when to ask again
+ * (UINT64_MAX: never as things are). Any thread. */
+struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next_ns);
+/* A stateful Method's request that began on this queue ended elsewhere. Any thread. */
+void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item);
+
+/* Something to do on one worker's thread, between requests: preparing and releasing contexts. */
+struct inf_task {
+	struct et_list_node node;
+	void (*run)(struct inf_task *task, struct inf_worker *worker);
+};
+/* @task is the worker's until its run is called. Any thread. */
+void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
+
+struct inf_pool_stats {
+	uint32_t n_running, n_waiting;
+	uint64_t busy_ns, n_completed;
+};
+void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
+/* Whether work gets done: no segment has run for longer than @stall_ns, nothing waits for as long beside idle
+ * workers. For the watchdog. */
+bool inf_pool_is_alive(struct inf_pool *pool, uint64_t stall_ns);
+
+/* The cores this process may use. */
+uint32_t inf_n_cores(void);
+
+/* --- helper: one thread for slow work, one piece after the other ------------------------------------ */
+
+struct inf_helper;
+
+struct inf_work {
+	struct et_list_node node;
+	void (*run)(struct inf_work *work);  /* on the helper's thread */
+	void (*done)(struct inf_work *work); /* by inf_helper_reap */
+};
+
+/* @notify is called on the helper's thread when inf_helper_reap has something to do. */
+int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), void *self);
+/* Waits for the piece at hand; those that have not begun are dropped, neither run nor done called.
+ * NULL is fine; returns NULL. */
+struct inf_helper *inf_helper_free(struct inf_helper *helper);
+/* Runs @work after all that was posted before. */
+void inf_helper_post(struct inf_helper *helper, struct inf_work *work);
+/* Call done of what has been run. On one thread, the loop's. */
+void inf_helper_reap(struct inf_helper *helper);
+
+#endif
