@@ -3,6 +3,7 @@
  * The used counts are atomic because a worker gives back what the loop charged. Only the loop charges, so
  * between its look at a count and its addition the count can only have fallen: the limit always holds. */
 #include "daemon/quota.h"
+#include "daemon/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +114,7 @@ void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, 
 void inf_quota_explain(
 	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room)
 {
-	snprintf(to, room,
+	inf_text(to, room,
 		"the limit '%s' of user %lu is reached: %" PRIu64 " of %" PRIu64 " in use, %" PRIu64
 		" more asked for",
 		names[kind], (unsigned long)user->uid,

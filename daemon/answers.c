@@ -1,0 +1,342 @@
+/* Putting answers together.
+ *
+ * Each builds its arrays in a pool that goes when the reply is encoded. An answer that does not fit a packet becomes a
+ * memory file by itself (ipc/message). */
+#include "daemon/answers.h"
+
+#include "daemon/server.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef INF_VERSION
+#define INF_VERSION "unknown"
+#endif
+
+__attribute__((format(printf, 2, 3))) static char *text(struct et_pool *pool, const char *format, ...)
+{
+	char buffer[512];
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(buffer, sizeof(buffer), format, args);
+	va_end(args);
+	return et_pool_strndup(pool, buffer, n < (int)sizeof(buffer) ? (size_t)n : sizeof(buffer) - 1);
+}
+
+static void out_of_memory(struct inf_session *s, uint64_t id)
+{
+	inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+}
+
+const struct inf_tensor_metadata *inf_answer_tensors(
+	struct et_pool *pool, const struct et_io_info *infos, uint32_t n, const char *what)
+{
+	struct inf_tensor_metadata *tensors = ET_POOL_NEW_ARRAY(pool, struct inf_tensor_metadata, n);
+	for (uint32_t i = 0; i < n && tensors; i++) {
+		const struct et_io_info *info = &infos[i];
+		struct inf_tensor_metadata *t = &tensors[i];
+		t->name = text(pool, "%s_%u", what, i);
+		t->byte_size = info->n_bytes;
+		if (info->tag != ET_TAG_TENSOR) {
+			t->scalar = true;
+			t->byte_size = 0;
+			t->datatype = info->tag == ET_TAG_INT      ? "INT"
+				      : info->tag == ET_TAG_DOUBLE ? "DOUBLE"
+				      : info->tag == ET_TAG_BOOL   ? "BOOL"
+								   : et_tag_name((enum et_tag)info->tag);
+			continue;
+		}
+		int64_t *shape = ET_POOL_NEW_ARRAY(pool, int64_t, info->n_dims);
+		uint32_t *order = ET_POOL_NEW_ARRAY(pool, uint32_t, info->n_dims);
+		if (!shape || !order)
+			return NULL;
+		for (size_t d = 0; d < info->n_dims; d++) {
+			shape[d] = info->sizes[d];
+			order[d] = info->dim_order[d];
+		}
+		t->datatype = et_scalar_name((enum et_scalar_type)info->type);
+		t->n_shape = t->n_dim_order = info->n_dims;
+		t->shape = shape;
+		t->dim_order = order;
+		t->dynamic = info->dynamism != ET_STATIC;
+	}
+	return tensors;
+}
+
+void inf_answer_server_metadata(struct inf_session *s, uint64_t id)
+{
+	static const char *const extensions[] = { "model_repository", "statistics", "system_shared_memory",
+		"schedule_policy" };
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_METADATA };
+	reply.server_metadata =
+		(struct inf_server_metadata){ "inferd", INF_VERSION, ET_ARRAY_LEN(extensions), extensions };
+	inf_session_reply(s, &reply);
+}
+
+/* --- status --------------------------------------------------------------------------------------- */
+
+static uint64_t resident_bytes(void)
+{
+	unsigned long long total, resident = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &total, &resident) != 2)
+		resident = 0;
+	fclose(file);
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t count(const struct et_list_node *list)
+{
+	size_t n = 0;
+	for (const struct et_list_node *node = list->next; node != list; node = node->next)
+		n++;
+	return n;
+}
+
+static uint64_t get(const _Atomic(uint64_t) *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static void describe_program(const struct inf_serving *sv, struct inf_program_status *p)
+{
+	struct et_program_stats stats;
+	uint64_t n_frames = atomic_load_explicit(&sv->n_frames, memory_order_relaxed);
+	et_program_stats(sv->program, &stats);
+	*p = (struct inf_program_status){
+		.name = sv->model,
+		.version = sv->version,
+		.backend = sv->backend,
+		.methods = sv->n_methods,
+		.file_bytes = stats.n_file_bytes,
+		.plan_bytes = stats.n_decoded_bytes + sv->info->n_plan_bytes + sv->info->n_delegate_bytes +
+			      sv->info->n_constant_copies,
+		.state_bytes = sv->info->n_state_bytes * sv->n_methods,
+		.frame_bytes = (sv->info->n_activation_bytes + sv->info->n_frame_bytes) * n_frames,
+		.requests = get(&sv->stats.n_success) + get(&sv->stats.n_fail),
+		.copied_bytes = get(&sv->stats.copied_bytes),
+		.median_ns = inf_serving_median_ns(sv),
+	};
+}
+
+void inf_answer_status(struct inf_session *s, uint64_t id)
+{
+	struct inf_server *server = s->server;
+	const struct et_list_node *servings = inf_repository_servings(server->repository), *node;
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
+	struct inf_server_status *status = &reply.server_status;
+	struct inf_pool_stats stats;
+	struct et_pool pool;
+	et_pool_init(&pool, et_host_allocator());
+
+	struct inf_program_status *programs =
+		ET_POOL_NEW_ARRAY(&pool, struct inf_program_status, count(servings));
+	struct inf_client_status *clients =
+		ET_POOL_NEW_ARRAY(&pool, struct inf_client_status, count(&server->sessions));
+	const char **backends = ET_POOL_NEW_ARRAY(&pool, const char *, server->registry.n_backends + 1);
+	const char **missing = ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing);
+	if (!programs || !clients || !backends || !missing) {
+		et_pool_deinit(&pool);
+		out_of_memory(s, id);
+		return;
+	}
+	for (node = servings->next; node != servings; node = node->next) {
+		const struct inf_serving *sv = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (sv->state == INF_MODEL_READY)
+			describe_program(sv, &programs[status->n_programs++]);
+	}
+	for (node = server->sessions.next; node != &server->sessions; node = node->next) {
+		struct inf_session *c = ET_CONTAINER_OF(node, struct inf_session, node);
+		clients[status->n_clients++] = (struct inf_client_status){
+			.session = c->id,
+			.pid = c->pid,
+			.uid = c->user->uid,
+			.name = c->name,
+			.methods = c->methods.n_used,
+			.regions = c->regions.n_used,
+			.region_bytes = c->region_bytes,
+			.requests = c->n_requests,
+			.in_flight = atomic_load_explicit(&c->n_in_flight, memory_order_relaxed),
+		};
+	}
+	for (size_t i = 0; i < server->registry.n_backends; i++)
+		backends[status->n_backends++] = server->backends[i].ops->name;
+	backends[status->n_backends++] = "portable";
+	for (uint32_t i = 0; i < server->n_missing; i++)
+		missing[status->n_backends_missing++] = server->missing[i];
+	inf_pool_stats(server->cpu, &stats);
+	struct inf_queue_status queue = { "cpu", inf_pool_n_workers(server->cpu), stats.n_running,
+		stats.n_waiting, stats.busy_ns, stats.n_completed };
+	status->version = INF_VERSION;
+	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
+	status->resident_bytes = resident_bytes();
+	status->programs = programs;
+	status->clients = clients;
+	status->queues = &queue;
+	status->n_queues = 1;
+	status->requests = get(&server->n_requests);
+	status->failed = get(&server->n_failed);
+	status->copied_bytes = get(&server->copied_bytes);
+	status->backends = backends;
+	status->backends_missing = missing;
+	inf_session_reply(s, &reply);
+	et_pool_deinit(&pool);
+}
+
+void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model, const char *version)
+{
+	const struct et_list_node *servings = inf_repository_servings(s->server->repository);
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_STATISTICS };
+	struct et_pool pool;
+	et_pool_init(&pool, et_host_allocator());
+	struct inf_model_stats *all = ET_POOL_NEW_ARRAY(&pool, struct inf_model_stats, count(servings));
+	size_t n = 0;
+	for (const struct et_list_node *node = servings->next; node != servings && all; node = node->next) {
+		const struct inf_serving *sv = ET_CONTAINER_OF(node, struct inf_serving, node);
+		const struct inf_serving_stats *st = &sv->stats;
+		if (sv->state == INF_MODEL_FAILED || (model[0] && strcmp(sv->model, model)) ||
+			(version[0] && strcmp(sv->version, version)))
+			continue;
+		uint64_t n_runs = get(&st->n_runs), n_success = get(&st->n_success);
+		all[n++] = (struct inf_model_stats){
+			.name = sv->model,
+			.version = sv->version,
+			.last_inference = get(&st->last_ms),
+			.inference_count = n_success,
+			.execution_count = n_success,
+			.inference_stats = { .success = { n_success, get(&st->success_ns) },
+				.fail = { get(&st->n_fail), get(&st->fail_ns) },
+				.queue = { n_runs, get(&st->queue_ns) },
+				.compute_infer = { n_runs, get(&st->run_ns) } },
+			.copied_bytes = get(&st->copied_bytes),
+		};
+	}
+	if (!all) {
+		out_of_memory(s, id);
+	} else if (model[0] && !n) {
+		inf_session_refuse(s, id, INF_NOT_FOUND,
+			"model '%s' is not loaded, so there are no statistics of it", model);
+	} else {
+		reply.model_statistics = (struct inf_model_statistics){ n, all };
+		inf_session_reply(s, &reply);
+	}
+	et_pool_deinit(&pool);
+}
+
+/* --- models --------------------------------------------------------------------------------------- */
+
+void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_serving *sv,
+	const struct inf_variants *on_disk, size_t n_on_disk)
+{
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_METADATA };
+	struct inf_model_metadata *m = &reply.model_metadata;
+	const struct et_program *program = et_plan_program(sv->plan);
+	struct et_pool pool;
+	et_pool_init(&pool, et_host_allocator());
+	uint32_t n_methods = et_program_n_methods(program);
+	const char **methods = ET_POOL_NEW_ARRAY(&pool, const char *, n_methods);
+	const char **versions = ET_POOL_NEW_ARRAY(&pool, const char *, n_on_disk + 1);
+	m->inputs = inf_answer_tensors(&pool, sv->info->inputs, sv->info->n_inputs, "input");
+	m->outputs = inf_answer_tensors(&pool, sv->info->outputs, sv->info->n_outputs, "output");
+	if (!methods || !versions || !m->inputs || !m->outputs) {
+		et_pool_deinit(&pool);
+		out_of_memory(s, id);
+		return;
+	}
+	for (uint32_t i = 0; i < n_methods; i++)
+		methods[m->n_methods++] = et_program_method_at(program, i)->name;
+	for (size_t i = 0; i < n_on_disk; i++)
+		if (strcmp(on_disk[i].model, sv->model) == 0)
+			versions[m->n_versions++] = on_disk[i].version;
+	if (!m->n_versions)
+		versions[m->n_versions++] = sv->version;
+	m->name = sv->model;
+	m->versions = versions;
+	m->platform = "executorch_pte";
+	m->n_inputs = sv->info->n_inputs;
+	m->n_outputs = sv->info->n_outputs;
+	m->methods = methods;
+	m->backend = sv->backend;
+	m->stateful = sv->info->is_stateful;
+	inf_session_reply(s, &reply);
+	et_pool_deinit(&pool);
+}
+
+/* How far a state is from serving; the nearest one of a model's files is the model's. */
+static int nearness(enum inf_model_state state)
+{
+	static const int order[] = { [INF_MODEL_UNLOADED] = 0,
+		[INF_MODEL_FAILED] = 1,
+		[INF_MODEL_UNLOADING] = 2,
+		[INF_MODEL_LOADING] = 3,
+		[INF_MODEL_READY] = 4 };
+	return order[state];
+}
+
+static void describe_model(struct inf_server *server, struct inf_model_index *index,
+	const struct inf_variants *v, enum inf_model_state *ret)
+{
+	const struct et_list_node *servings = inf_repository_servings(server->repository);
+	enum inf_model_state state = INF_MODEL_UNLOADED;
+	const char *why = inf_repository_why(server->repository, v->model, v->version);
+	for (const struct et_list_node *node = servings->next; node != servings; node = node->next) {
+		const struct inf_serving *sv = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (sv->is_foreign || strcmp(sv->model, v->model) || strcmp(sv->version, v->version))
+			continue;
+		index->memory_bytes += inf_serving_memory(sv);
+		if (nearness(sv->state) <= nearness(state))
+			continue;
+		state = sv->state;
+		index->backend = state == INF_MODEL_READY ? sv->backend : "";
+		if (state == INF_MODEL_FAILED)
+			index->reason = sv->reason;
+	}
+	if (state == INF_MODEL_UNLOADED && why)
+		state = INF_MODEL_FAILED;
+	if (why)
+		index->reason = why;
+	index->state = inf_model_state_name(state);
+	*ret = state;
+}
+
+void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const struct inf_variants *on_disk,
+	size_t n_on_disk)
+{
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_REPOSITORY_INDEX };
+	struct et_pool pool;
+	et_pool_init(&pool, et_host_allocator());
+	struct inf_model_index *models = ET_POOL_NEW_ARRAY(&pool, struct inf_model_index, n_on_disk);
+	size_t n = 0;
+	for (size_t i = 0; i < n_on_disk && models; i++) {
+		struct inf_model_index *index = &models[n];
+		const char **files = ET_POOL_NEW_ARRAY(&pool, const char *, on_disk[i].n);
+		enum inf_model_state state;
+		if (!files) {
+			models = NULL;
+			break;
+		}
+		for (uint32_t f = 0; f < on_disk[i].n; f++)
+			files[f] = on_disk[i].items[f].file;
+		*index = (struct inf_model_index){ .name = on_disk[i].model,
+			.version = on_disk[i].version,
+			.n_files = on_disk[i].n,
+			.files = files };
+		describe_model(s->server, index, &on_disk[i], &state);
+		if (!only_ready || state == INF_MODEL_READY)
+			n++;
+	}
+	if (!models) {
+		out_of_memory(s, id);
+	} else {
+		reply.repository_index = (struct inf_repository_index){ n, models };
+		inf_session_reply(s, &reply);
+	}
+	et_pool_deinit(&pool);
+}

@@ -1,0 +1,336 @@
+/* Regions, Methods, bindings: checking once what every request then relies on.
+ *
+ * What is checked here is what decides an address: that a slot lies inside its region, that it is aligned, that a
+ * shape has the rank and the bytes that the Plan says. The region's bytes themselves are the client's business and
+ * may change at any moment. */
+#include "daemon/binding.h"
+
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/text.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((format(printf, 3, 4))) static bool refuse(
+	struct inf_refusal *refusal, enum inf_status status, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	refusal->status = status;
+	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
+	va_end(args);
+	return false;
+}
+
+/* --- regions and Methods -------------------------------------------------------------------------- */
+
+struct inf_client_region *inf_client_region_unref(struct inf_client_region *region)
+{
+	if (!region || --region->n_refs)
+		return NULL;
+	inf_region_unref(region->region);
+	inf_quota_discharge(region->user, INF_QUOTA_REGIONS, 1);
+	inf_quota_discharge(region->user, INF_QUOTA_FDS, 1);
+	inf_quota_discharge(region->user, INF_QUOTA_BYTES, region->n_bytes);
+	inf_quota_user_unref(region->user);
+	free(region);
+	return NULL;
+}
+
+struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
+	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *refusal)
+{
+	struct inf_method *method = calloc(1, sizeof(*method));
+	struct et_diag diag = { "" };
+	if (!method) {
+		refuse(refusal, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+		return NULL;
+	}
+	enum et_status status = et_method_new(&method->method, serving->plan, et_host_allocator(), &diag);
+	if (status != ET_OK) {
+		refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s", serving->model,
+			diag.text[0] ? diag.text : et_status_text(status));
+		free(method);
+		return NULL;
+	}
+	method->n_refs = 1;
+	method->serving = inf_serving_ref(serving);
+	method->server = server;
+	method->user = user;
+	method->n_foreign_bytes = n_foreign_bytes;
+	inf_stream_init(&method->stream);
+	serving->n_methods++;
+	return method;
+}
+
+struct inf_method *inf_method_unref(struct inf_method *method)
+{
+	if (!method || --method->n_refs)
+		return NULL;
+	struct inf_serving *serving = method->serving;
+	et_method_free(method->method);
+	serving->n_methods--;
+	inf_repository_method_gone(method->server->repository, serving);
+	inf_serving_unref(serving);
+	inf_quota_discharge(method->user, INF_QUOTA_METHODS, 1);
+	inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);
+	inf_quota_user_unref(method->user);
+	free(method);
+	return NULL;
+}
+
+/* --- slots ---------------------------------------------------------------------------------------- */
+
+static void write_shape(char *to, size_t room, const int64_t *sizes, size_t n_dims)
+{
+	size_t n = inf_text(to, room, "[");
+	for (size_t i = 0; i < n_dims && n < room; i++)
+		n += inf_text(to + n, room - n, "%s%" PRId64, i ? "," : "", sizes[i]);
+	if (n < room)
+		inf_text(to + n, room - n, "]");
+}
+
+/* Take a client's shape for input @index into @io, with the bytes it needs. */
+static bool take_shape(const struct et_io_info *info, uint32_t index, const struct inf_slot *slot,
+	struct et_io *io, struct inf_refusal *refusal)
+{
+	int64_t expected[ET_MAX_DIMS];
+	char is[160], should[160];
+	size_t n_bytes = et_scalar_size((enum et_scalar_type)info->type);
+	bool fits = slot->n_shape == info->n_dims;
+	for (size_t i = 0; i < info->n_dims; i++)
+		expected[i] = info->sizes[i];
+	for (size_t i = 0; i < info->n_dims && fits; i++) {
+		int64_t size = slot->shape[i];
+		fits = size >= 0 && size <= INT32_MAX &&
+		       (info->dynamism != ET_STATIC || size == expected[i]) &&
+		       et_mul(n_bytes, (size_t)size, &n_bytes);
+		io->sizes[i] = (int32_t)size;
+	}
+	if (fits && n_bytes <= info->n_bytes) {
+		io->tensor.n_bytes = n_bytes;
+		return true;
+	}
+	write_shape(is, sizeof(is), slot->shape, slot->n_shape);
+	write_shape(should, sizeof(should), expected, info->n_dims);
+	return refuse(refusal, INF_INVALID_ARGUMENT, "input_%u: shape %s, expected %s%s", index, is,
+		info->dynamism == ET_STATIC ? "" : "at most ", should);
+}
+
+static const char *const scalar_names[] = { "nothing", "an INT", "a DOUBLE", "a BOOL" };
+
+static bool take_scalar(const struct et_io_info *info, uint32_t index, const struct inf_scalar *scalar,
+	struct et_io *io, struct inf_refusal *refusal)
+{
+	enum inf_scalar_kind kind = info->tag == ET_TAG_INT      ? INF_SCALAR_INT
+				    : info->tag == ET_TAG_DOUBLE ? INF_SCALAR_DOUBLE
+				    : info->tag == ET_TAG_BOOL   ? INF_SCALAR_BOOL
+								 : INF_SCALAR_NONE;
+	if (scalar->kind == INF_SCALAR_NONE)
+		return true;
+	if (scalar->kind != kind)
+		return refuse(refusal, INF_INVALID_ARGUMENT, "input_%u: %s was given, expected %s", index,
+			scalar_names[scalar->kind], scalar_names[kind]);
+	if (kind == INF_SCALAR_INT)
+		io->i = scalar->int_value;
+	else if (kind == INF_SCALAR_DOUBLE)
+		io->d = scalar->double_value;
+	else
+		io->b = scalar->bool_value;
+	return true;
+}
+
+/* Where one tensor lies. */
+static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, const struct et_io_info *info,
+	const struct inf_slot *slot, struct inf_refusal *refusal)
+{
+	bool is_input = at < b->n_inputs;
+	uint32_t index = is_input ? at : at - b->n_inputs;
+	struct et_io *io = &b->bound[at];
+	if (!slot->region && !is_input)
+		return true; /* not wanted */
+	struct inf_client_region *region = inf_session_find_region(b->session, slot->region);
+	if (!region)
+		return refuse(refusal, slot->region ? INF_NOT_FOUND : INF_INVALID_ARGUMENT,
+			slot->region ? "%s_%u: no region %" PRIu64 " on this connection"
+				     : "%s_%u: it is not bound to a region; region is %" PRIu64,
+			what, index, slot->region);
+	size_t needed = is_input ? io->tensor.n_bytes : info->n_bytes;
+	size_t n_bytes = slot->byte_size ? slot->byte_size : needed;
+	if (slot->offset % INF_TENSOR_ALIGNMENT)
+		return refuse(refusal, INF_INVALID_ARGUMENT,
+			"%s_%u: offset %" PRIu64 " is not a multiple of %d", what, index, slot->offset,
+			INF_TENSOR_ALIGNMENT);
+	if (is_input && info->dynamism == ET_STATIC ? n_bytes != needed : n_bytes < needed)
+		return refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: %zu bytes, expected %s%zu", what, index,
+			n_bytes, is_input && info->dynamism == ET_STATIC ? "" : "at least ", needed);
+	void *data = inf_region_at(region->region, slot->offset, n_bytes);
+	if (!data)
+		return refuse(refusal, INF_INVALID_ARGUMENT,
+			"%s_%u: %zu bytes at offset %" PRIu64 " end beyond region %" PRIu64
+			", which has %" PRIu64 " bytes",
+			what, index, n_bytes, slot->offset, slot->region, region->n_bytes);
+	io->tensor.data = data;
+	if (!is_input)
+		io->tensor.n_bytes = n_bytes;
+	b->room[at] = n_bytes;
+	b->regions[at] = region;
+	region->n_refs++;
+	b->n_zero_copy += info->zero_copy;
+	b->n_copied += !info->zero_copy;
+	return true;
+}
+
+static bool take_slot(struct inf_binding *b, uint32_t at, const struct et_io_info *info,
+	const struct inf_slot *slot, struct inf_refusal *refusal)
+{
+	bool is_input = at < b->n_inputs;
+	uint32_t index = is_input ? at : at - b->n_inputs;
+	const char *what = is_input ? "input" : "output";
+	struct et_io *io = &b->bound[at];
+	io->tag = info->tag;
+	if (info->tag != ET_TAG_TENSOR) {
+		if (slot->region)
+			return refuse(refusal, INF_INVALID_ARGUMENT,
+				"%s_%u is %s, not a tensor: it can't be bound to a region", what, index,
+				et_tag_name((enum et_tag)info->tag));
+		return !is_input || take_scalar(info, index, &slot->scalar, io, refusal);
+	}
+	io->n_dims = info->n_dims;
+	for (size_t i = 0; i < info->n_dims; i++)
+		io->sizes[i] = info->sizes[i];
+	io->tensor.n_bytes = info->n_bytes;
+	if (is_input && slot->scalar.kind != INF_SCALAR_NONE)
+		return refuse(refusal, INF_INVALID_ARGUMENT, "input_%u: it is a tensor, and %s was given",
+			index, scalar_names[slot->scalar.kind]);
+	if (is_input && slot->n_shape && !take_shape(info, index, slot, io, refusal))
+		return false;
+	return take_memory(b, at, what, info, slot, refusal);
+}
+
+/* --- bindings ------------------------------------------------------------------------------------- */
+
+static bool allocate(struct inf_binding *b, const struct et_plan_info *info)
+{
+	size_t n = (size_t)b->n_inputs + b->n_outputs;
+	bool has_shapes = false;
+	b->n_regions = (uint32_t)n;
+	b->regions = calloc(n + 1, sizeof(*b->regions));
+	b->bound = calloc(n + 1, sizeof(*b->bound));
+	b->io = calloc(n + 1, sizeof(*b->io));
+	b->room = calloc(n + 1, sizeof(*b->room));
+	for (uint32_t i = 0; i < b->n_outputs; i++)
+		has_shapes = has_shapes || info->outputs[i].tag != ET_TAG_TENSOR ||
+			     info->outputs[i].dynamism != ET_STATIC;
+	if (has_shapes) {
+		b->shapes = calloc(b->n_outputs, sizeof(*b->shapes));
+		b->dims = calloc(b->n_outputs, sizeof(*b->dims));
+	}
+	return b->regions && b->bound && b->io && b->room && (!has_shapes || (b->shapes && b->dims));
+}
+
+struct inf_binding *inf_binding_new(struct inf_session *session, struct inf_method *method,
+	const struct inf_bind *request, struct inf_refusal *refusal)
+{
+	const struct et_plan_info *info = method->serving->info;
+	struct inf_binding *b = NULL;
+	bool ok = true;
+	if (request->n_inputs != info->n_inputs || request->n_outputs != info->n_outputs) {
+		ok = refuse(refusal, INF_INVALID_ARGUMENT,
+			"%zu inputs and %zu outputs were bound; the Method has %u and %u", request->n_inputs,
+			request->n_outputs, info->n_inputs, info->n_outputs);
+	} else if (!(b = calloc(1, sizeof(*b)))) {
+		ok = refuse(refusal, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+	}
+	if (!ok) {
+		inf_quota_discharge(session->user, INF_QUOTA_BINDINGS, 1);
+		return NULL;
+	}
+	et_ref_init(&b->ref);
+	b->session = inf_session_ref(session);
+	b->method = method;
+	method->n_refs++;
+	b->user = session->user;
+	b->n_inputs = info->n_inputs;
+	b->n_outputs = info->n_outputs;
+	inf_job_init(&b->job);
+	if (!allocate(b, info))
+		ok = refuse(refusal, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+	for (uint32_t i = 0; i < b->n_inputs && ok; i++)
+		ok = take_slot(b, i, &info->inputs[i], &request->inputs[i], refusal);
+	for (uint32_t i = 0; i < b->n_outputs && ok; i++)
+		ok = take_slot(b, b->n_inputs + i, &info->outputs[i], &request->outputs[i], refusal);
+	if (!ok) {
+		inf_binding_free(b);
+		return NULL;
+	}
+	return b;
+}
+
+bool inf_binding_apply(struct inf_binding *b, const struct inf_infer *request, struct inf_refusal *refusal)
+{
+	const struct et_plan_info *info = b->method->serving->info;
+	memcpy(b->io, b->bound, b->n_regions * sizeof(*b->io));
+	if (!request->n_inputs)
+		return true;
+	if (request->n_inputs != b->n_inputs)
+		return refuse(refusal, INF_INVALID_ARGUMENT, "%zu inputs were given; the Method has %u",
+			request->n_inputs, b->n_inputs);
+	for (uint32_t i = 0; i < b->n_inputs; i++) {
+		const struct inf_slot *slot = &request->inputs[i];
+		if (info->inputs[i].tag != ET_TAG_TENSOR) {
+			if (!take_scalar(&info->inputs[i], i, &slot->scalar, &b->io[i], refusal))
+				return false;
+			continue;
+		}
+		if (slot->n_shape && !take_shape(&info->inputs[i], i, slot, &b->io[i], refusal))
+			return false;
+		if (b->io[i].tensor.n_bytes > b->room[i])
+			return refuse(refusal, INF_INVALID_ARGUMENT,
+				"input_%u: this shape needs %zu bytes, and %zu are bound", i,
+				b->io[i].tensor.n_bytes, b->room[i]);
+	}
+	return true;
+}
+
+struct inf_binding *inf_binding_ref(struct inf_binding *b)
+{
+	et_ref_get(&b->ref);
+	return b;
+}
+
+void inf_binding_unref(struct inf_binding *b)
+{
+	if (b && et_ref_put(&b->ref))
+		inf_server_bury(b->method->server, b);
+}
+
+void inf_binding_free(struct inf_binding *b)
+{
+	for (uint32_t i = 0; i < b->n_regions && b->regions; i++)
+		inf_client_region_unref(b->regions[i]);
+	inf_quota_discharge(b->user, INF_QUOTA_BINDINGS, 1);
+	inf_method_unref(b->method);
+	inf_session_unref(b->session);
+	free(b->regions);
+	free(b->bound);
+	free(b->io);
+	free(b->room);
+	free(b->shapes);
+	free(b->dims);
+	free(b);
+}
+
+const struct inf_client_region *inf_binding_faulted(const struct inf_binding *b)
+{
+	for (uint32_t i = 0; i < b->n_regions; i++)
+		if (b->regions[i] && inf_region_faulted(b->regions[i]->region))
+			return b->regions[i];
+	return NULL;
+}

@@ -1,0 +1,90 @@
+/* What a client holds: regions, Methods, and bindings of the one to the other.
+ *
+ * A binding is resolved and checked once; after that a request on it takes no memory and looks nothing up. The
+ * request itself (the job) lies inside the binding, since there is at most one in flight.
+ *
+ * Regions and Methods are counted on the loop thread alone. A binding is counted by any thread, because a worker may
+ * be the last to let it go; its memory is then given back by the loop (inf_server_bury). */
+#ifndef DAEMON_BINDING_H
+#define DAEMON_BINDING_H
+
+#include "daemon/job.h"
+#include "daemon/quota.h"
+#include "daemon/serving.h"
+#include "ipc/message.h"
+#include "ipc/region.h"
+
+struct inf_session;
+struct inf_server;
+
+struct inf_client_region {
+	uint64_t id;
+	uint32_t n_refs;
+	uint64_t n_bytes;
+	struct inf_region *region;
+	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
+	char name[INF_MAX_NAME + 1]; /* the client's word */
+};
+
+struct inf_method {
+	uint64_t id;
+	uint32_t n_refs;
+	struct inf_serving *serving;
+	struct et_method *method;
+	struct inf_stream stream; /* under the queue's lock */
+	struct inf_server *server;
+	struct inf_quota_user *user; /* charged: a Method, and a foreign program's bytes */
+	uint64_t n_foreign_bytes;
+};
+
+struct inf_binding {
+	struct et_ref ref;
+	uint64_t id; /* 0 once the client has given it back */
+	struct inf_session *session;
+	struct inf_method *method;
+	struct inf_quota_user *user;
+	struct inf_client_region **regions; /* one an input, then one an output; NULL: none */
+	uint32_t n_regions;
+	struct et_io *bound;             /* inputs, then outputs, as bound */
+	struct et_io *io;                /* the same for the request at hand; the run writes here */
+	size_t *room;                    /* bytes behind each */
+	struct inf_output_shape *shapes; /* for the reply; NULL: every output is a static tensor */
+	int64_t (*dims)[INF_MAX_DIMS];
+	uint32_t n_inputs, n_outputs;
+	uint32_t n_zero_copy, n_copied;
+	struct inf_job job;
+	struct inf_binding *next_buried;
+};
+
+/* Why something could not be made. */
+struct inf_refusal {
+	enum inf_status status;
+	char text[400];
+};
+
+/* NULL is fine for each unref; they return NULL. */
+struct inf_client_region *inf_client_region_unref(struct inf_client_region *region);
+struct inf_method *inf_method_unref(struct inf_method *method);
+
+/* A Method on @serving, which must be READY; charged already, and taken over with the user's reference on success.
+ * NULL and *ret_refusal otherwise. */
+struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
+	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *ret_refusal);
+
+/* Check every slot and make the binding, with one reference; it takes references on what it uses. NULL and
+ * *ret_refusal with a sentence that names the slot. The caller has charged a binding to the session's user; the
+ * binding gives it back when it goes. */
+struct inf_binding *inf_binding_new(struct inf_session *session, struct inf_method *method,
+	const struct inf_bind *request, struct inf_refusal *ret_refusal);
+/* Put the io arrays back to what was bound, with the shapes and numbers of @request on top. False and a sentence. */
+bool inf_binding_apply(
+	struct inf_binding *binding, const struct inf_infer *request, struct inf_refusal *ret_refusal);
+struct inf_binding *inf_binding_ref(struct inf_binding *binding);
+/* Any thread. */
+void inf_binding_unref(struct inf_binding *binding);
+/* The last step, on the loop thread. */
+void inf_binding_free(struct inf_binding *binding);
+/* A region it uses whose memory is gone; NULL: all are well. Any thread. */
+const struct inf_client_region *inf_binding_faulted(const struct inf_binding *binding);
+
+#endif

@@ -1,0 +1,419 @@
+/* One request.
+ *
+ * The loop makes it QUEUED; a worker takes it from there. The worker that ends it writes the reply into its own
+ * buffer while the request is still the worker's, then lets everything go (the frame, the charge, the state), and
+ * only then sends: a client that has the answer may use the binding again at once. After the state is IDLE the
+ * request belongs to the loop again and nothing of it is read here; the binding's reference is the last to go.
+ *
+ * What must always be true: QUEUED or RUNNING is answered exactly once, whichever of run, deadline, cancellation
+ * and disconnection comes first. The queue's lock decides that: whoever takes the item out of the queue ends it. */
+#include "daemon/job.h"
+
+#include "daemon/binding.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/text.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = { "idle", "queued", "running", "pending", "done" };
+	return state < ET_ARRAY_LEN(names) ? names[state] : "?";
+}
+
+/* False, with a line in the log, for a move that must not be. */
+static bool set_state(struct inf_binding *b, enum inf_job_state state)
+{
+	static const bool may[5][5] = {
+		[INF_JOB_IDLE] = { [INF_JOB_QUEUED] = true },
+		[INF_JOB_QUEUED] = { [INF_JOB_RUNNING] = true, [INF_JOB_DONE] = true },
+		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true,
+			[INF_JOB_PENDING] = true,
+			[INF_JOB_DONE] = true },
+		[INF_JOB_PENDING] = { [INF_JOB_QUEUED] = true },
+		[INF_JOB_DONE] = { [INF_JOB_IDLE] = true },
+	};
+	const struct et_log *log = &b->method->server->log;
+	uint32_t before = atomic_load_explicit(&b->job.state, memory_order_relaxed);
+	bool is_legal = may[before][state];
+	if (!is_legal || log->max_level >= ET_LOG_DEBUG)
+		et_logf(log, is_legal ? ET_LOG_DEBUG : ET_LOG_ERROR, "session %llu job %llu: %s -> %s%s",
+			(unsigned long long)b->session->id, (unsigned long long)b->job.id, state_name(before),
+			state_name(state), is_legal ? "" : " refused");
+	if (is_legal) /* release: pairs with the acquire in inf_job_is_busy */
+		atomic_store_explicit(&b->job.state, state, memory_order_release);
+	return is_legal;
+}
+
+static struct inf_binding *binding_of(struct inf_item *item)
+{
+	return ET_CONTAINER_OF(item, struct inf_binding, job.item);
+}
+
+static enum inf_status status_of(enum et_status status)
+{
+	switch (status) {
+	case ET_OK:
+		return INF_OK;
+	case ET_E_INVALID_ARGUMENT:
+	case ET_E_INVALID_TYPE:
+		return INF_INVALID_ARGUMENT;
+	case ET_E_CANCELLED:
+		return INF_CANCELLED;
+	case ET_E_DEADLINE:
+		return INF_MISSED_DEADLINE;
+	case ET_E_STATE_LOST:
+		return INF_STATE_LOST;
+	case ET_E_BACKEND_CRASHED:
+		return INF_BACKEND_CRASHED;
+	case ET_E_MEMORY_ALLOCATION_FAILED:
+	case ET_E_OUT_OF_RESOURCES:
+		return INF_RESOURCE_EXHAUSTED;
+	default:
+		return INF_INTERNAL;
+	}
+}
+
+/* --- ending --------------------------------------------------------------------------------------- */
+
+static void write_outputs(struct inf_binding *b)
+{
+	for (uint32_t i = 0; i < b->n_outputs; i++) {
+		const struct et_io *io = &b->io[b->n_inputs + i];
+		struct inf_output_shape *shape = &b->shapes[i];
+		*shape = (struct inf_output_shape){ 0 };
+		if (io->tag == ET_TAG_TENSOR) {
+			for (size_t d = 0; d < io->n_dims; d++)
+				b->dims[i][d] = io->sizes[d];
+			shape->n_shape = io->n_dims;
+			shape->shape = b->dims[i];
+		} else if (io->tag == ET_TAG_INT) {
+			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_INT, .int_value = io->i };
+		} else if (io->tag == ET_TAG_DOUBLE) {
+			shape->scalar =
+				(struct inf_scalar){ .kind = INF_SCALAR_DOUBLE, .double_value = io->d };
+		} else if (io->tag == ET_TAG_BOOL) {
+			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_BOOL, .bool_value = io->b };
+		}
+	}
+}
+
+/* The answer into @buffer. The request is out of the queue and this thread's. */
+static void encode(
+	struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
+{
+	struct inf_job *job = &b->job;
+	struct inf_reply reply = { .id = job->id, .status = status, .error = error };
+	uint64_t queue_ns = (job->has_begun ? job->started_ns : et_host_now_ns(NULL)) - job->arrived_ns;
+	if (status == INF_OK) {
+		reply.kind = INF_REPLY_INFERRED;
+		reply.inferred.queue_ns = queue_ns;
+		reply.inferred.run_ns = job->run_ns;
+		if (b->shapes) {
+			write_outputs(b);
+			reply.inferred.outputs = b->shapes;
+			reply.inferred.n_outputs = b->n_outputs;
+		}
+	}
+	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) <
+		0)
+		buffer->n_bytes = 0;
+	inf_serving_count(b->method->serving, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
+		job->has_begun ? job->run.n_copied_bytes : 0);
+	inf_server_count(b->method->server, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
+	set_state(b, INF_JOB_DONE);
+}
+
+/* Let the request go and send what encode wrote. Nothing of @b is this thread's afterwards. */
+static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
+{
+	struct inf_session *session = b->session;
+	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
+	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
+	inf_serving_job_ended(b->method->serving);
+	set_state(b, INF_JOB_IDLE);
+	/* the reference taken in submit keeps @b, and @b the session, until the last line */
+	inf_session_send(session, buffer);
+	inf_binding_unref(b);
+}
+
+/* --- running -------------------------------------------------------------------------------------- */
+
+/* A pending delegate call is over, or the worker has left the request to it: the second of the two queues it. */
+static void meet(struct inf_binding *b)
+{
+	if (atomic_fetch_add(&b->job.n_meeting, 1) != 1)
+		return;
+	if (!set_state(b, INF_JOB_QUEUED))
+		return;
+	inf_pool_submit(inf_server_pool(b->method->server, b->job.run.queue), &b->job.item);
+}
+
+static void delegate_done(void *self, enum et_status status, const char *reason)
+{
+	struct inf_binding *b = self;
+	et_run_resume(&b->job.run, status, reason);
+	meet(b);
+}
+
+static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
+{
+	struct inf_job *job = &b->job;
+	struct et_run *run = &job->run;
+	run->diag.text[0] = '\0';
+	run->n_copied_bytes = 0;
+	enum et_status status = inf_serving_take_frame(b->method->serving, &job->frame, &run->diag);
+	if (status != ET_OK)
+		return status;
+	job->has_begun = true;
+	job->started_ns = now_ns;
+	run->method = b->method->method;
+	run->frame = job->frame->frame;
+	run->inputs = b->io;
+	run->outputs = b->io + b->n_inputs;
+	run->deadline_ns = job->item.deadline_ns;
+	run->completion = (struct et_completion){ b, delegate_done };
+	status = et_run_begin(run);
+	if (status != ET_OK) {
+		inf_serving_give_frame(b->method->serving, job->frame);
+		job->frame = NULL;
+	}
+	return status;
+}
+
+static void end_run(struct inf_binding *b, enum et_status status, struct inf_reply_buffer *buffer)
+{
+	struct inf_job *job = &b->job;
+	char text[600];
+	const char *why = job->run.diag.text[0] ? job->run.diag.text : et_status_text(status);
+	enum inf_status answer = status_of(status);
+	const struct inf_client_region *faulted = inf_binding_faulted(b);
+	if (job->frame)
+		inf_serving_give_frame(b->method->serving, job->frame);
+	job->frame = NULL;
+	if (faulted) {
+		answer = INF_FAILED_PRECONDITION;
+		inf_text(text, sizeof(text),
+			"the memory of region %llu went away while '%s' ran; make a new region and bind "
+			"again",
+			(unsigned long long)faulted->id, b->method->serving->model);
+	} else if (answer == INF_STATE_LOST) {
+		inf_text(text, sizeof(text),
+			"an earlier request of this stateful Method was cut short; reset the Method first");
+	} else if (answer == INF_CANCELLED) {
+		inf_text(text, sizeof(text), "the request was cancelled while it ran");
+	} else if (answer == INF_MISSED_DEADLINE) {
+		inf_text(text, sizeof(text), "the request's deadline passed while it ran");
+	} else if (answer != INF_OK) {
+		inf_text(text, sizeof(text), "%s: %s", b->method->serving->model, why);
+	}
+	encode(b, answer, answer == INF_OK ? NULL : text, buffer);
+}
+
+static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct inf_binding *b = binding_of(item);
+	struct inf_job *job = &b->job;
+	struct et_run *run = &job->run;
+	uint64_t began_ns = et_host_now_ns(NULL);
+	const struct et_worker_env *env = item->is_wide ? &worker->wide : &worker->narrow;
+	uint64_t cores = item->is_wide ? inf_pool_n_workers(worker->pool) : 1;
+	set_state(b, INF_JOB_RUNNING);
+
+	if (!job->has_begun) {
+		enum et_status status = begin(b, began_ns);
+		if (status != ET_OK) {
+			end_run(b, status, &worker->reply);
+			return INF_SEGMENT_ENDED;
+		}
+	}
+	atomic_store(&job->n_meeting, 0);
+	enum et_stop stop = et_run_advance(run, env);
+	uint64_t used_ns = et_host_now_ns(NULL) - began_ns;
+	job->run_ns += used_ns;
+	job->cost_ns += used_ns * cores;
+	if (stop == ET_STOP_PENDING)
+		return INF_SEGMENT_LEFT;
+	if (stop == ET_STOP_QUEUE) {
+		if (run->queue.kind == env->queue.kind && run->queue.device == env->queue.device) {
+			set_state(b, INF_JOB_QUEUED);
+			return INF_SEGMENT_AGAIN;
+		}
+		if (inf_server_pool(b->method->server, run->queue))
+			return INF_SEGMENT_LEFT;
+		et_fail(&run->diag, ET_E_NOT_SUPPORTED, "there is no queue %s%u",
+			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
+		run->status = ET_E_NOT_SUPPORTED;
+	}
+	end_run(b, et_run_end(run), &worker->reply);
+	return INF_SEGMENT_ENDED;
+}
+
+static void job_finished(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	deliver(binding_of(item), &worker->reply);
+}
+
+static void job_left(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct inf_binding *b = binding_of(item);
+	if (!b->job.run.pending) {
+		/* to another queue: nobody else is to come */
+		if (set_state(b, INF_JOB_QUEUED))
+			inf_pool_submit(inf_server_pool(b->method->server, b->job.run.queue), item);
+		return;
+	}
+	set_state(b, INF_JOB_PENDING);
+	meet(b);
+}
+
+/* The request is out of the queue without a run, or between two segments. */
+static void end_waiting(
+	struct inf_binding *b, enum inf_status status, const char *why, struct inf_reply_buffer *buffer)
+{
+	struct inf_job *job = &b->job;
+	if (job->frame) {
+		atomic_store(&job->run.cancelled, true);
+		et_run_end(&job->run);
+		inf_serving_give_frame(b->method->serving, job->frame);
+		job->frame = NULL;
+	}
+	encode(b, status, why, buffer);
+	deliver(b, buffer);
+}
+
+static const char *const late = "the request's deadline passed before it could run";
+
+static void job_expired(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	end_waiting(binding_of(item), INF_MISSED_DEADLINE, late, &worker->reply);
+}
+
+const struct inf_pool_events inf_job_events = {
+	.run = job_run,
+	.finished = job_finished,
+	.left = job_left,
+	.expired = job_expired,
+};
+
+/* --- the loop's side ------------------------------------------------------------------------------ */
+
+void inf_job_init(struct inf_job *job)
+{
+	memset(job, 0, sizeof(*job));
+	atomic_init(&job->state, INF_JOB_IDLE);
+}
+
+bool inf_job_is_busy(const struct inf_job *job)
+{
+	/* acquire: pairs with the release in set_state */
+	return atomic_load_explicit(&job->state, memory_order_acquire) != INF_JOB_IDLE;
+}
+
+static enum inf_class class_of(enum inf_priority priority)
+{
+	switch (priority) {
+	case INF_REALTIME:
+		return INF_CLASS_REALTIME;
+	case INF_BATCH:
+		return INF_CLASS_BATCH;
+	case INF_IDLE:
+		return INF_CLASS_IDLE;
+	default:
+		return INF_CLASS_INTERACTIVE;
+	}
+}
+
+enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request,
+	uint64_t now_ns, char *error, size_t room)
+{
+	struct inf_job *job = &b->job;
+	struct inf_method *method = b->method;
+	struct inf_serving *serving = method->serving;
+	struct inf_refusal refusal;
+	if (inf_job_is_busy(job)) {
+		inf_text(error, room,
+			"a request is already in flight on binding %llu; wait for it, or bind a second set "
+			"of tensors",
+			(unsigned long long)b->id);
+		return INF_BUSY;
+	}
+	if (method->server->is_draining) {
+		inf_text(error, room, "inferd is shutting down");
+		return INF_UNAVAILABLE;
+	}
+	if (serving->state != INF_MODEL_READY) {
+		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again",
+			serving->model);
+		return INF_UNAVAILABLE;
+	}
+	if (inf_binding_faulted(b)) {
+		inf_text(error, room, "the memory of region %llu is gone; make a new region and bind again",
+			(unsigned long long)inf_binding_faulted(b)->id);
+		return INF_FAILED_PRECONDITION;
+	}
+	if (!inf_binding_apply(b, request, &refusal)) {
+		inf_text(error, room, "%s", refusal.text);
+		return refusal.status;
+	}
+	if (!inf_quota_charge(b->user, INF_QUOTA_REQUESTS, 1)) {
+		inf_quota_explain(b->user, INF_QUOTA_REQUESTS, 1, error, room);
+		return INF_RESOURCE_EXHAUSTED;
+	}
+	job->id = id;
+	job->arrived_ns = now_ns;
+	job->started_ns = job->run_ns = job->cost_ns = 0;
+	job->has_begun = false;
+	job->frame = NULL;
+	job->run.n_copied_bytes = 0;
+	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
+	uint64_t timeout_ns, deadline_ns;
+	bool has_deadline = request->timeout_us &&
+			    !__builtin_mul_overflow(request->timeout_us, UINT64_C(1000), &timeout_ns) &&
+			    !__builtin_add_overflow(now_ns, timeout_ns, &deadline_ns);
+	job->item.flow = &b->session->flow;
+	job->item.stream = serving->info->is_stateful ? &method->stream : NULL;
+	job->item.class = class_of(request->priority);
+	job->item.deadline_ns = has_deadline ? deadline_ns : 0;
+	job->item.cost_ns = atomic_load_explicit(&serving->stats.guess_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
+	b->session->n_requests++;
+	inf_serving_job_begun(serving);
+	inf_binding_ref(b);
+	set_state(b, INF_JOB_QUEUED);
+	inf_pool_submit(inf_server_pool(method->server, serving->info->first_queue), &job->item);
+	if (has_deadline)
+		inf_server_expect_deadline(method->server, deadline_ns);
+	return INF_OK;
+}
+
+void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_server *server = b->method->server;
+	if (!inf_job_is_busy(&b->job))
+		return;
+	/* a run between two queues is in neither; it sees the flag */
+	atomic_store(&b->job.run.cancelled, true);
+	if (inf_pool_remove(server->cpu, &b->job.item))
+		end_waiting(b, status, why, &server->reply);
+}
+
+void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_server *server = b->method->server;
+	if (inf_job_is_busy(&b->job) && inf_pool_remove(server->cpu, &b->job.item))
+		end_waiting(b, status, why, &server->reply);
+}
+
+uint64_t inf_jobs_expire(struct inf_server *server)
+{
+	uint64_t next_ns;
+	struct inf_item *item;
+	while ((item = inf_pool_take_expired(server->cpu, &next_ns)))
+		end_waiting(binding_of(item), INF_MISSED_DEADLINE, late, &server->reply);
+	return next_ns;
+}

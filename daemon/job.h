@@ -1,0 +1,61 @@
+/* Job: one request, from the packet that asks to the packet that answers.
+ *
+ *     IDLE -> QUEUED -> RUNNING -> DONE -> IDLE      and, between segments, RUNNING -> QUEUED,
+ *     RUNNING -> PENDING -> QUEUED (an asynchronous delegate), QUEUED -> DONE (cancelled, expired)
+ *
+ * A job lies inside its binding and holds a reference on it while it is not IDLE, so that nothing a worker reads can
+ * go. Whoever brings it to DONE answers the client: there is one way to DONE and it is taken once. */
+#ifndef DAEMON_JOB_H
+#define DAEMON_JOB_H
+
+#include "daemon/scheduler.h"
+#include "daemon/worker.h"
+#include "ipc/message.h"
+#include "runtime/method.h"
+
+#include <stdatomic.h>
+
+struct inf_binding;
+struct inf_server;
+struct inf_frame_entry;
+
+enum inf_job_state {
+	INF_JOB_IDLE,
+	INF_JOB_QUEUED,
+	INF_JOB_RUNNING,
+	INF_JOB_PENDING,
+	INF_JOB_DONE,
+};
+
+struct inf_job {
+	struct inf_item item;
+	_Atomic(uint32_t) state; /* enum inf_job_state */
+	uint64_t id;             /* the client's */
+	uint64_t arrived_ns, started_ns, run_ns, cost_ns;
+	bool has_begun;
+	struct inf_frame_entry *frame;
+	struct et_run run;
+	_Atomic(uint32_t)
+		n_meeting; /* a pending delegate's completion and the worker's leaving: the second goes on */
+	enum et_status pending_status;
+};
+
+void inf_job_init(struct inf_job *job);
+/* Whether it is in flight. Loop thread. */
+bool inf_job_is_busy(const struct inf_job *job);
+/* Start a request. On INF_OK it is on its way and will be answered; else the caller answers. Loop thread.
+ * @now_ns is when the packet came. */
+enum inf_status inf_job_submit(struct inf_binding *binding, uint64_t id, const struct inf_infer *request,
+	uint64_t now_ns, char *error, size_t room);
+/* Take it out of the queue and answer @status and @why; if it runs, ask it to stop: it then answers CANCELLED, unless
+ * it is done first. Nothing if it is IDLE. Loop thread. */
+void inf_job_cancel(struct inf_binding *binding, enum inf_status status, const char *why);
+/* The same for one that waits; one that runs goes on. Loop thread. */
+void inf_job_stop_waiting(struct inf_binding *binding, enum inf_status status, const char *why);
+/* Answer what waited too long; when the next one will have: UINT64_MAX if none. Loop thread. */
+uint64_t inf_jobs_expire(struct inf_server *server);
+
+/* What the pool calls. @self of the events is the server. */
+extern const struct inf_pool_events inf_job_events;
+
+#endif

@@ -1,0 +1,117 @@
+/* Listening sockets.
+ *
+ * Under systemd they come with the process (sd_listen_fds_with_names) and stay systemd's: clients that connect while
+ * the daemon restarts just wait. Otherwise they are made at the configured paths: everybody who may enter the folder
+ * may use inferd.sock (quotas are per user), only our own user and group the manager's. */
+#include "daemon/listener.h"
+
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "ipc/channel.h"
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+	struct inf_listener *l = ET_CONTAINER_OF(handle, struct inf_listener, poll);
+	for (int i = 0; i < 32; i++) {
+		int fd = inf_channel_accept(l->fd);
+		if (fd == -ECONNABORTED || fd == -EINTR)
+			continue;
+		if (fd < 0) {
+			if (fd != -EAGAIN)
+				et_logf(&l->server->log, ET_LOG_WARNING, "can't accept a client: %s",
+					strerror(-fd));
+			return;
+		}
+		inf_session_accept(l->server, fd, l->is_manager);
+	}
+}
+
+/* @fd is consumed in any case. */
+static int add(struct inf_server *server, int fd, bool is_manager, const char *path)
+{
+	struct inf_listener *l = &server->listeners[server->n_listeners];
+	if (server->n_listeners == INF_LISTENERS_MAX) {
+		close(fd);
+		return -EMFILE;
+	}
+	int rc = uv_poll_init(&server->loop, &l->poll, fd);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	l->server = server;
+	l->fd = fd;
+	l->is_manager = is_manager;
+	l->is_open = true;
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	server->n_listeners++;
+	return uv_poll_start(&l->poll, UV_READABLE, on_poll);
+}
+
+static int make(struct inf_server *server, const char *path, bool is_manager)
+{
+	int fd = inf_channel_listen(path, is_manager ? 0660 : 0666);
+	if (fd < 0) {
+		et_logf(&server->log, ET_LOG_ERROR, "can't listen at %s: %s", path,
+			fd == -EADDRINUSE ? "another daemon answers there" : strerror(-fd));
+		return fd;
+	}
+	return add(server, fd, is_manager, path);
+}
+
+int inf_listeners_open(struct inf_server *server)
+{
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(1, &names), rc = 0;
+	if (n < 0) {
+		et_logf(&server->log, ET_LOG_ERROR, "can't take systemd's sockets: %s", strerror(-n));
+		return n;
+	}
+	for (int i = 0; i < n; i++) {
+		int fd = SD_LISTEN_FDS_START + i;
+		if (rc == 0 && sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0) {
+			et_logf(&server->log, ET_LOG_ERROR,
+				"systemd passed '%s', which is no listening SOCK_SEQPACKET socket: use "
+				"ListenSequentialPacket=",
+				names && names[i] ? names[i] : "?");
+			rc = -EINVAL;
+		}
+		if (rc == 0)
+			rc = add(server, fd, names && names[i] && strstr(names[i], "manager"), "");
+		else
+			close(fd);
+	}
+	for (int i = 0; i < n && names; i++)
+		free(names[i]);
+	free(names);
+	if (n > 0 || rc < 0)
+		return rc;
+	rc = make(server, server->config.socket, false);
+	if (rc == 0 && server->config.manager_socket[0])
+		rc = make(server, server->config.manager_socket, true);
+	return rc;
+}
+
+void inf_listeners_close(struct inf_server *server)
+{
+	for (uint32_t i = 0; i < server->n_listeners; i++) {
+		struct inf_listener *l = &server->listeners[i];
+		if (!l->is_open)
+			continue;
+		l->is_open = false;
+		uv_poll_stop(&l->poll);
+		uv_close((uv_handle_t *)&l->poll, NULL);
+		close(l->fd);
+		if (l->path[0])
+			unlink(l->path);
+	}
+}

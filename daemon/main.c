@@ -1,0 +1,185 @@
+/* inferd: options, configuration, and the server.
+ *
+ * It runs as anybody, anywhere: as a service with the sockets that systemd made, or by hand with paths of your own. */
+#include "config/config.h"
+#include "daemon/server.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#ifndef INF_VERSION
+#define INF_VERSION "unknown"
+#endif
+#ifndef INF_CONFIG_FILE
+#define INF_CONFIG_FILE "/etc/inferd/inferd.conf"
+#endif
+
+static const char *const help =
+	"Usage: inferd [OPTION]...\n"
+	"Run ExecuTorch programs for every application on this machine.\n"
+	"\n"
+	"  -c, --config FILE          read this instead of " INF_CONFIG_FILE "\n"
+	"  -m, --models DIR           the model repository: NAME/VERSION/*.pte, NAME/*.pte or NAME.pte\n"
+	"  -s, --socket PATH          where clients connect\n"
+	"      --manager-socket PATH  where administrators connect (inferctl load, unload); '' for nowhere\n"
+	"      --cache DIR            for private copies of model files; '' for memory\n"
+	"  -w, --workers N            CPU worker threads; 0 for one a core\n"
+	"  -l, --log-level LEVEL      error, warning, notice, info or debug\n"
+	"  -V, --version              print the version\n"
+	"  -h, --help                 print this\n"
+	"\n"
+	"Options win over the configuration file. To try it without installing anything:\n"
+	"  inferd --models ./models --socket /tmp/inferd.sock --manager-socket '' --cache ''\n"
+	"SIGTERM and SIGINT let running requests end and stop it; SIGHUP reads limits, users, models and the "
+	"log\n"
+	"level again. Under systemd it takes its sockets from inferd.socket.\n";
+
+struct options {
+	const char *config, *models, *socket, *manager_socket, *cache, *workers, *log_level;
+};
+
+enum { OPT_MANAGER_SOCKET = 256, OPT_CACHE };
+
+/* Options on top of @config. Negative, with a sentence, for one that does not fit. */
+static int apply_options(struct inf_config *config, const struct options *o)
+{
+	const struct {
+		const char *value, *name;
+		char *to;
+	} paths[] = { { o->models, "--models", config->models }, { o->socket, "--socket", config->socket },
+		{ o->manager_socket, "--manager-socket", config->manager_socket },
+		{ o->cache, "--cache", config->cache } };
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (!paths[i].value)
+			continue;
+		if (strlen(paths[i].value) >= INF_CONFIG_PATH_MAX) {
+			fprintf(stderr, "inferd: %s: longer than %d characters\n", paths[i].name,
+				INF_CONFIG_PATH_MAX - 1);
+			return -EINVAL;
+		}
+		snprintf(paths[i].to, INF_CONFIG_PATH_MAX, "%s", paths[i].value);
+	}
+	/* A socket of one's own asks for a manager's of one's own, or none. */
+	if (o->socket && !o->manager_socket)
+		config->manager_socket[0] = '\0';
+	if (o->workers) {
+		char *end;
+		unsigned long n = strtoul(o->workers, &end, 10);
+		if (*end || end == o->workers || n > 1024) {
+			fprintf(stderr, "inferd: --workers: '%s' is not a number from 0 to 1024\n",
+				o->workers);
+			return -EINVAL;
+		}
+		config->workers = (uint32_t)n;
+	}
+	if (o->log_level && !inf_config_parse_log_level(o->log_level, &config->log_level)) {
+		fprintf(stderr, "inferd: --log-level: '%s' is none of error, warning, notice, info, debug\n",
+			o->log_level);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int load_config(struct inf_config *config, const struct options *o)
+{
+	struct inf_config_error error = { "" };
+	inf_config_init(config);
+	int rc = inf_config_load(config, o->config ? o->config : INF_CONFIG_FILE, &error);
+	if (rc == -ENOENT && !o->config) /* the defaults are a configuration too */
+		rc = 0;
+	if (rc < 0)
+		fprintf(stderr, "inferd: %s\n", error.text);
+	else
+		rc = apply_options(config, o);
+	if (rc < 0)
+		inf_config_deinit(config);
+	return rc;
+}
+
+static struct options options;
+
+static int reload(struct inf_server *server, struct inf_config *ret_config)
+{
+	return load_config(ret_config, &options);
+}
+
+static void raise_fd_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option table[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "models", required_argument, NULL, 'm' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "manager-socket", required_argument, NULL, OPT_MANAGER_SOCKET },
+		{ "cache", required_argument, NULL, OPT_CACHE },
+		{ "workers", required_argument, NULL, 'w' },
+		{ "log-level", required_argument, NULL, 'l' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	static struct inf_server server;
+	int c;
+	while ((c = getopt_long(argc, argv, "c:m:s:w:l:Vh", table, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			options.config = optarg;
+			break;
+		case 'm':
+			options.models = optarg;
+			break;
+		case 's':
+			options.socket = optarg;
+			break;
+		case OPT_MANAGER_SOCKET:
+			options.manager_socket = optarg;
+			break;
+		case OPT_CACHE:
+			options.cache = optarg;
+			break;
+		case 'w':
+			options.workers = optarg;
+			break;
+		case 'l':
+			options.log_level = optarg;
+			break;
+		case 'V':
+			puts("inferd " INF_VERSION);
+			return 0;
+		case 'h':
+			fputs(help, stdout);
+			return 0;
+		default:
+			fprintf(stderr, "Try 'inferd --help'.\n");
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "inferd: '%s' is not an option; try 'inferd --help'\n", argv[optind]);
+		return 2;
+	}
+	et_host_install_sigbus_guard();
+	if (load_config(&server.config, &options) < 0)
+		return 1;
+	raise_fd_limit();
+	server.log = et_host_log((enum et_log_level)server.config.log_level);
+	server.reload = reload;
+	int rc = inf_server_init(&server);
+	if (rc == 0)
+		rc = inf_server_run(&server);
+	inf_server_deinit(&server);
+	return rc < 0 ? 1 : 0;
+}

@@ -1,0 +1,82 @@
+/* Repository: which models there are, which are loaded, and getting one loaded.
+ *
+ * Loading is asked for with an `inf_open`, which its owner keeps until done is called or it cancels. Any number of
+ * opens may wait for one load; each goes through the variants of its model in the configured order until one is
+ * READY, and keeps what was tried and why it failed. Everything slow runs on the helper's thread. Loop thread only. */
+#ifndef DAEMON_REPOSITORY_H
+#define DAEMON_REPOSITORY_H
+
+#include "daemon/serving.h"
+#include "daemon/variant.h"
+#include "ipc/message.h"
+
+struct inf_repository;
+
+struct inf_repository_options {
+	const struct inf_config *config; /* may change its contents, see inf_repository_reconfigured */
+	const struct et_registry *registry;
+	struct inf_pool *pool;
+	struct inf_helper *helper;
+	const struct et_log *log;
+	/* Ask, from any thread, that the loop calls inf_repository_poll soon. */
+	void (*notify)(void *self);
+	void *self;
+};
+
+struct inf_open {
+	/* The caller's. Strings are copied by inf_repository_open. */
+	const char *model, *version, *method, *backend; /* "" for what is not said */
+	int fd;                                         /* -1, or the program itself; consumed */
+	struct inf_file_id file;                        /* of fd */
+	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
+	 * to be kept. Else @error is a sentence. @open may be freed inside. */
+	void (*done)(struct inf_open *open, enum inf_status status, const char *error,
+		struct inf_serving *serving);
+
+	/* The repository's. */
+	struct inf_open_state *state;
+};
+
+/* @options is copied; what it points to must outlive the repository. -ENOMEM, or 0. */
+int inf_repository_new(struct inf_repository **ret_repository, const struct inf_repository_options *options);
+/* Every serving must be UNLOADED or FAILED (inf_repository_unload_all, then poll until inf_repository_is_idle). Opens
+ * that wait are answered. NULL is fine; returns NULL. */
+struct inf_repository *inf_repository_free(struct inf_repository *repository);
+
+/* Get a model. */
+void inf_repository_open(struct inf_repository *repository, struct inf_open *open);
+/* done will not be called any more. Fine if it was called. */
+void inf_repository_cancel(struct inf_repository *repository, struct inf_open *open);
+
+/* No new Methods or requests on @model (all versions); done(done_arg) when none runs any more and its memory is free
+ * but for the Plans of Methods still open. False if nothing of it is loaded. */
+bool inf_repository_unload(
+	struct inf_repository *repository, const char *model, void (*done)(void *arg), void *done_arg);
+void inf_repository_unload_all(struct inf_repository *repository);
+/* Forget that loading it failed: it is tried again. */
+void inf_repository_retry(struct inf_repository *repository, const char *model);
+
+/* What lies in the folder: answered from the helper's thread through @done, on the loop. @models is lent. */
+typedef void (*inf_index_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);
+void inf_repository_scan(struct inf_repository *repository, inf_index_fn done, void *arg);
+
+/* The loaded (or failed) ones, for status and statistics: a list of struct inf_serving by `node`. */
+const struct et_list_node *inf_repository_servings(const struct inf_repository *repository);
+/* The one a client would get without waiting; NULL: none is READY. @version and @method may be "". */
+struct inf_serving *inf_repository_find_ready(
+	struct inf_repository *repository, const char *model, const char *version, const char *method);
+/* Why the last attempt at a model failed, or which variants were passed over; NULL: nothing of the kind. */
+const char *inf_repository_why(struct inf_repository *repository, const char *model, const char *version);
+
+/* Handle what has become ready. */
+void inf_repository_poll(struct inf_repository *repository);
+/* Unload what has been unused for its keep-alive; call now and then. */
+void inf_repository_evict(struct inf_repository *repository, uint64_t now_ns);
+/* A Method on @serving went. */
+void inf_repository_method_gone(struct inf_repository *repository, struct inf_serving *serving);
+/* The configuration's contents have changed: pins and keep-alives follow. Loads what is pinned. */
+void inf_repository_reconfigured(struct inf_repository *repository);
+/* Whether nothing is loaded, being loaded or being unloaded. */
+bool inf_repository_is_idle(const struct inf_repository *repository);
+
+#endif

@@ -1,0 +1,708 @@
+/* What each message does.
+ *
+ * Every request is answered exactly once, here or (Infer) by the job, or (what waits for a model or for the folder)
+ * by a `pending` that belongs to its session. Whatever a client asks to keep is charged to its user before it is
+ * made, and every way out gives the charge back or hands it to what was made. */
+#include "daemon/requests.h"
+
+#include "daemon/answers.h"
+#include "daemon/server.h"
+#include "daemon/text.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef INF_VERSION
+#define INF_VERSION "unknown"
+#endif
+
+/* A request whose answer comes later. */
+struct pending {
+	struct et_list_node node;
+	struct inf_session *session; /* NULL: it is gone; free this when the step comes back */
+	uint64_t id;
+	struct inf_open open;
+	bool is_open; /* the repository has `open` */
+	struct inf_quota_user *user;
+	uint64_t n_charged_bytes;
+	bool has_charge; /* a Method and those bytes */
+	bool only_ready;
+	struct inf_serving *serving; /* a reference, while the folder is looked at */
+};
+
+enum { MAX_PENDING = 64 }; /* of one session */
+
+static struct pending *new_pending(struct inf_session *s, uint64_t id)
+{
+	size_t n = 0;
+	for (struct et_list_node *node = s->opens.next; node != &s->opens; node = node->next)
+		n++;
+	if (n >= MAX_PENDING) {
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
+			"%d requests of this connection wait for models already; wait for their answers",
+			MAX_PENDING);
+		return NULL;
+	}
+	struct pending *p = calloc(1, sizeof(*p));
+	if (!p) {
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+		return NULL;
+	}
+	p->session = s;
+	p->id = id;
+	et_list_append(&s->opens, &p->node);
+	return p;
+}
+
+static void free_pending(struct pending *p)
+{
+	if (p->has_charge) {
+		inf_quota_discharge(p->user, INF_QUOTA_METHODS, 1);
+		inf_quota_discharge(p->user, INF_QUOTA_BYTES, p->n_charged_bytes);
+		inf_quota_user_unref(p->user);
+	}
+	inf_serving_unref(p->serving);
+	et_list_remove(&p->node);
+	free(p);
+}
+
+void inf_requests_drop(struct inf_session *s)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &s->opens)
+	{
+		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
+		p->session = NULL;
+		et_list_remove(&p->node);
+		if (p->is_open) {
+			inf_repository_cancel(s->server->repository, &p->open);
+			free_pending(p);
+		}
+	}
+}
+
+/* --- session -------------------------------------------------------------------------------------- */
+
+static void on_hello(struct inf_session *s, const struct inf_request *r)
+{
+	if (r->hello.protocol != INF_PROTOCOL) {
+		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
+			"this daemon speaks protocol %d, the client protocol %u; use the libinferd that came "
+			"with it",
+			INF_PROTOCOL, r->hello.protocol);
+		return;
+	}
+	inf_text(s->name, sizeof(s->name), "%s", r->hello.client_name);
+	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_HELLO };
+	reply.hello = (struct inf_hello_reply){ INF_PROTOCOL, "inferd", INF_VERSION,
+		(uint32_t)(s->user->limits[INF_QUOTA_REQUESTS] < UINT32_MAX
+				   ? s->user->limits[INF_QUOTA_REQUESTS]
+				   : UINT32_MAX),
+		INF_TENSOR_ALIGNMENT };
+	inf_session_reply(s, &reply);
+}
+
+static void ok(struct inf_session *s, uint64_t id)
+{
+	struct inf_reply reply = { .id = id };
+	inf_session_reply(s, &reply);
+}
+
+/* --- models --------------------------------------------------------------------------------------- */
+
+static void ask(struct pending *p, const char *model, const char *version, const char *method,
+	const char *backend, int fd,
+	void (*done)(struct inf_open *open, enum inf_status status, const char *error,
+		struct inf_serving *serving))
+{
+	p->open.model = model;
+	p->open.version = version;
+	p->open.method = method;
+	p->open.backend = backend;
+	p->open.fd = fd;
+	p->open.done = done;
+	p->is_open = true;
+	inf_repository_open(p->session->server->repository, &p->open);
+}
+
+static void method_opened(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+{
+	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
+	struct inf_session *s = p->session;
+	struct inf_refusal refusal = { status, "" };
+	struct inf_reply reply = { .id = p->id, .kind = INF_REPLY_METHOD_OPENED };
+	struct et_pool pool;
+	if (status != INF_OK) {
+		inf_session_refuse(s, p->id, status, "%s", error);
+		free_pending(p);
+		return;
+	}
+	struct inf_method *method = inf_method_new(s->server, serving, p->user, p->n_charged_bytes, &refusal);
+	if (!method) {
+		inf_session_refuse(s, p->id, refusal.status, "%s", refusal.text);
+		free_pending(p);
+		return;
+	}
+	p->has_charge = false; /* the Method has it now */
+	et_pool_init(&pool, et_host_allocator());
+	struct inf_method_opened *m = &reply.method_opened;
+	m->method = method->id = inf_table_add(&s->methods, method);
+	m->inputs = inf_answer_tensors(&pool, serving->info->inputs, serving->info->n_inputs, "input");
+	m->outputs = inf_answer_tensors(&pool, serving->info->outputs, serving->info->n_outputs, "output");
+	m->n_inputs = serving->info->n_inputs;
+	m->n_outputs = serving->info->n_outputs;
+	m->version = serving->version;
+	m->backend = serving->backend;
+	m->stateful = serving->info->is_stateful;
+	if (!method->id || !m->inputs || !m->outputs) {
+		inf_table_remove(&s->methods, method->id);
+		inf_method_unref(method);
+		inf_session_refuse(s, p->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+	} else {
+		inf_session_reply(s, &reply);
+	}
+	et_pool_deinit(&pool);
+	free_pending(p);
+}
+
+static void on_method_open(struct inf_session *s, const struct inf_request *r, int fd)
+{
+	const struct inf_method_open *m = &r->method_open;
+	char why[400];
+	struct stat st = { 0 };
+	uint64_t n_bytes = 0;
+	if (m->from_fd) {
+		if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || m->version[0]) {
+			close(fd);
+			inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "%s",
+				m->version[0]
+					? "a program passed as a descriptor has no version"
+					: "the descriptor is no regular file or memory file, or is empty");
+			return;
+		}
+		n_bytes = (uint64_t)st.st_size;
+	}
+	enum inf_quota_kind kind = INF_QUOTA_METHODS;
+	bool fits = inf_quota_charge(s->user, INF_QUOTA_METHODS, 1);
+	if (fits && !inf_quota_charge(s->user, INF_QUOTA_BYTES, n_bytes)) {
+		inf_quota_discharge(s->user, INF_QUOTA_METHODS, 1);
+		kind = INF_QUOTA_BYTES;
+		fits = false;
+	}
+	struct pending *p = fits ? new_pending(s, r->id) : NULL;
+	if (!p) {
+		if (fits) { /* new_pending has answered */
+			inf_quota_discharge(s->user, INF_QUOTA_METHODS, 1);
+			inf_quota_discharge(s->user, INF_QUOTA_BYTES, n_bytes);
+		} else {
+			inf_quota_explain(
+				s->user, kind, kind == INF_QUOTA_BYTES ? n_bytes : 1, why, sizeof(why));
+			inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "%s", why);
+		}
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	p->user = s->user;
+	p->user->n_refs++;
+	p->has_charge = true;
+	p->n_charged_bytes = n_bytes;
+	p->open.file = inf_file_id(&st);
+	ask(p, m->model, m->version, m->method, m->backend, fd, method_opened);
+}
+
+/* The Method's bindings are given up; a request in flight on one is cancelled. */
+static void give_up_bindings(struct inf_session *s, const struct inf_method *method, const char *why)
+{
+	struct inf_binding *b;
+	for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));) {
+		if (b->method != method)
+			continue;
+		inf_job_cancel(b, INF_CANCELLED, why);
+		inf_table_remove(&s->bindings, b->id);
+		inf_binding_unref(b);
+	}
+}
+
+static struct inf_method *find_method(struct inf_session *s, const struct inf_request *r, uint64_t id)
+{
+	struct inf_method *method = inf_table_find(&s->methods, id);
+	if (!method)
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no Method %" PRIu64 " on this connection", id);
+	return method;
+}
+
+static void on_method_close(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_method *method = find_method(s, r, r->method_close.method);
+	if (!method)
+		return;
+	give_up_bindings(s, method, "its Method was closed");
+	inf_table_remove(&s->methods, method->id);
+	inf_method_unref(method);
+	ok(s, r->id);
+}
+
+static void on_method_reset(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_method *method = find_method(s, r, r->method_reset.method);
+	struct inf_binding *b;
+	if (!method)
+		return;
+	for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));) {
+		if (b->method == method && inf_job_is_busy(&b->job)) {
+			inf_session_refuse(s, r->id, INF_BUSY,
+				"a request of this Method is in flight; wait for it before the reset");
+			return;
+		}
+	}
+	et_method_reset(method->method);
+	ok(s, r->id);
+}
+
+static void metadata_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)
+{
+	struct pending *p = arg;
+	if (p->session && p->serving->plan)
+		inf_answer_metadata(p->session, p->id, p->serving, models, n);
+	else if (p->session)
+		inf_session_refuse(p->session, p->id, INF_UNAVAILABLE, "the model is being unloaded");
+	free_pending(p);
+}
+
+static void metadata_loaded(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+{
+	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
+	p->is_open = false;
+	if (status != INF_OK) {
+		inf_session_refuse(p->session, p->id, status, "%s", error);
+		free_pending(p);
+		return;
+	}
+	p->serving = inf_serving_ref(serving);
+	inf_repository_scan(p->session->server->repository, metadata_scanned, p);
+}
+
+static void index_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)
+{
+	struct pending *p = arg;
+	if (p->session && rc < 0)
+		inf_session_refuse(p->session, p->id, INF_FAILED_PRECONDITION,
+			"the models' folder '%s' can't be read: %s", p->session->server->config.models,
+			strerror(-rc));
+	else if (p->session)
+		inf_answer_index(p->session, p->id, p->only_ready, models, n);
+	free_pending(p);
+}
+
+static void load_done(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+{
+	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
+	if (status == INF_OK)
+		ok(p->session, p->id);
+	else
+		inf_session_refuse(p->session, p->id, status, "%s", error);
+	free_pending(p);
+}
+
+static void unload_done(void *arg)
+{
+	struct pending *p = arg;
+	if (p->session)
+		ok(p->session, p->id);
+	free_pending(p);
+}
+
+static bool is_manager(struct inf_session *s, const struct inf_request *r)
+{
+	if (s->is_manager)
+		return true;
+	inf_session_refuse(s, r->id, INF_PERMISSION_DENIED,
+		"%s is for administrators: connect to the manager socket", inf_request_kind_name(r->kind));
+	return false;
+}
+
+static void on_load(struct inf_session *s, const struct inf_request *r)
+{
+	struct pending *p = is_manager(s, r) ? new_pending(s, r->id) : NULL;
+	if (!p)
+		return;
+	inf_repository_retry(s->server->repository, r->repository_model_load.model_name);
+	ask(p, r->repository_model_load.model_name, "", "", "", -1, load_done);
+}
+
+static void on_unload(struct inf_session *s, const struct inf_request *r)
+{
+	const char *model = r->repository_model_unload.model_name;
+	struct pending *p = is_manager(s, r) ? new_pending(s, r->id) : NULL;
+	if (!p)
+		return;
+	if (!inf_repository_unload(s->server->repository, model, unload_done, p)) {
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "model '%s' is not loaded", model);
+		free_pending(p);
+	}
+}
+
+/* --- regions -------------------------------------------------------------------------------------- */
+
+static bool charge_region(struct inf_session *s, uint64_t id, uint64_t n_bytes)
+{
+	static const enum inf_quota_kind kinds[] = { INF_QUOTA_REGIONS, INF_QUOTA_FDS, INF_QUOTA_BYTES };
+	const uint64_t amounts[] = { 1, 1, n_bytes };
+	char why[400];
+	for (size_t i = 0; i < ET_ARRAY_LEN(kinds); i++) {
+		if (inf_quota_charge(s->user, kinds[i], amounts[i]))
+			continue;
+		inf_quota_explain(s->user, kinds[i], amounts[i], why, sizeof(why));
+		while (i-- > 0)
+			inf_quota_discharge(s->user, kinds[i], amounts[i]);
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "%s", why);
+		return false;
+	}
+	return true;
+}
+
+/* Hand the new region and its charge to the session. On failure both are given back and the client answered. */
+static struct inf_client_region *keep_region(
+	struct inf_session *s, uint64_t id, struct inf_region *region, uint64_t n_bytes, const char *name)
+{
+	struct inf_client_region *c = calloc(1, sizeof(*c));
+	if (!c) {
+		inf_region_unref(region);
+		inf_quota_discharge(s->user, INF_QUOTA_REGIONS, 1);
+		inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
+		inf_quota_discharge(s->user, INF_QUOTA_BYTES, n_bytes);
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+		return NULL;
+	}
+	c->n_refs = 1;
+	c->n_bytes = n_bytes;
+	c->region = region;
+	c->user = s->user;
+	c->user->n_refs++;
+	inf_text(c->name, sizeof(c->name), "%s", name);
+	c->id = inf_table_add(&s->regions, c);
+	if (!c->id) {
+		inf_client_region_unref(c);
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+		return NULL;
+	}
+	s->region_bytes += n_bytes;
+	return c;
+}
+
+static void region_failed(struct inf_session *s, uint64_t id, uint64_t n_bytes, int rc)
+{
+	inf_quota_discharge(s->user, INF_QUOTA_REGIONS, 1);
+	inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
+	inf_quota_discharge(s->user, INF_QUOTA_BYTES, n_bytes);
+	if (rc < 0)
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
+			"a region of %" PRIu64 " bytes can't be made: %s", n_bytes, strerror(-rc));
+	else
+		inf_session_refuse(s, id,
+			rc == INF_REGION_E_SIZE || rc == INF_REGION_E_TYPE ? INF_INVALID_ARGUMENT
+									   : INF_FAILED_PRECONDITION,
+			"%s", inf_region_error_text(rc));
+}
+
+static void on_region_create(struct inf_session *s, const struct inf_request *r)
+{
+	uint64_t n_bytes = r->region_create.byte_size;
+	struct inf_region *region;
+	if (!charge_region(s, r->id, n_bytes))
+		return;
+	int rc = inf_region_create(&region, n_bytes, et_host_allocator());
+	if (rc) {
+		region_failed(s, r->id, n_bytes, rc);
+		return;
+	}
+	struct inf_client_region *c = keep_region(s, r->id, region, n_bytes, "");
+	if (!c)
+		return;
+	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_REGION_CREATED };
+	reply.region_created = (struct inf_region_created){ c->id, n_bytes };
+	inf_session_reply_fd(s, &reply, region->fd);
+}
+
+static struct inf_client_region *find_region_by_name(struct inf_session *s, const char *name)
+{
+	struct inf_client_region *c;
+	for (uint32_t at = 0; name[0] && (c = inf_table_next(&s->regions, &at));)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+static void on_region_register(struct inf_session *s, const struct inf_request *r, int fd)
+{
+	const struct inf_region_register *m = &r->region_register;
+	struct inf_region *region;
+	if (m->offset || find_region_by_name(s, m->name)) {
+		close(fd);
+		if (m->offset)
+			inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT,
+				"offset must be 0: a region is a whole memory file; give offsets when "
+				"binding");
+		else
+			inf_session_refuse(
+				s, r->id, INF_INVALID_ARGUMENT, "there is a region '%s' already", m->name);
+		return;
+	}
+	if (!charge_region(s, r->id, m->byte_size)) {
+		close(fd);
+		return;
+	}
+	int rc = inf_region_import(&region, fd, m->byte_size, et_host_allocator());
+	if (rc) {
+		close(fd);
+		region_failed(s, r->id, m->byte_size, rc);
+		return;
+	}
+	struct inf_client_region *c = keep_region(s, r->id, region, m->byte_size, m->name);
+	if (!c)
+		return;
+	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_REGION_CREATED };
+	reply.region_created = (struct inf_region_created){ c->id, m->byte_size };
+	inf_session_reply(s, &reply);
+}
+
+static void drop_region(struct inf_session *s, struct inf_client_region *c)
+{
+	inf_table_remove(&s->regions, c->id);
+	s->region_bytes -= c->n_bytes;
+	inf_client_region_unref(c);
+}
+
+static void on_region_unregister(struct inf_session *s, const struct inf_request *r)
+{
+	const struct inf_region_unregister *m = &r->region_unregister;
+	struct inf_client_region *c =
+		m->region ? inf_session_find_region(s, m->region) : find_region_by_name(s, m->name);
+	if (!c && (m->region || m->name[0])) {
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no region %" PRIu64 " '%s' on this connection",
+			m->region, m->name);
+		return;
+	}
+	if (c)
+		drop_region(s, c);
+	for (uint32_t at = 0; !m->region && !m->name[0] && (c = inf_table_next(&s->regions, &at));)
+		drop_region(s, c);
+	ok(s, r->id);
+}
+
+static void on_region_status(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_REGION_STATUS };
+	struct inf_region_info *infos = calloc(s->regions.n_used + 1, sizeof(*infos));
+	struct inf_client_region *c;
+	size_t n = 0;
+	if (!infos) {
+		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+		return;
+	}
+	for (uint32_t at = 0; (c = inf_table_next(&s->regions, &at));)
+		if (!r->region_status.name[0] || strcmp(c->name, r->region_status.name) == 0)
+			infos[n++] = (struct inf_region_info){
+				.name = c->name, .key = "", .byte_size = c->n_bytes, .region = c->id
+			};
+	reply.region_status = (struct inf_region_status){ n, infos };
+	inf_session_reply(s, &reply);
+	free(infos);
+}
+
+/* --- bindings and requests ------------------------------------------------------------------------ */
+
+static void on_bind(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_method *method = find_method(s, r, r->bind.method);
+	struct inf_refusal refusal = { INF_INTERNAL, "" };
+	char why[400];
+	if (!method)
+		return;
+	if (method->serving->state != INF_MODEL_READY) {
+		inf_session_refuse(s, r->id, INF_UNAVAILABLE,
+			"model '%s' was unloaded; close this Method and open it again",
+			method->serving->model);
+		return;
+	}
+	if (!inf_quota_charge(s->user, INF_QUOTA_BINDINGS, 1)) {
+		inf_quota_explain(s->user, INF_QUOTA_BINDINGS, 1, why, sizeof(why));
+		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "%s", why);
+		return;
+	}
+	struct inf_binding *b = inf_binding_new(s, method, &r->bind, &refusal);
+	if (!b) {
+		inf_session_refuse(s, r->id, refusal.status, "%s", refusal.text);
+		return;
+	}
+	b->id = inf_table_add(&s->bindings, b);
+	if (!b->id) {
+		inf_binding_unref(b);
+		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+		return;
+	}
+	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_BOUND };
+	reply.bound = (struct inf_bound){ b->id, b->n_zero_copy, b->n_copied };
+	inf_session_reply(s, &reply);
+}
+
+static struct inf_binding *find_binding(struct inf_session *s, const struct inf_request *r, uint64_t id)
+{
+	struct inf_binding *b = inf_table_find(&s->bindings, id);
+	if (!b)
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no binding %" PRIu64 " on this connection", id);
+	return b;
+}
+
+static void on_unbind(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_binding *b = find_binding(s, r, r->unbind.binding);
+	if (!b)
+		return;
+	inf_job_cancel(b, INF_CANCELLED, "its binding was given back");
+	inf_table_remove(&s->bindings, b->id);
+	inf_binding_unref(b);
+	ok(s, r->id);
+}
+
+static void on_infer(struct inf_session *s, const struct inf_request *r, uint64_t now_ns)
+{
+	struct inf_binding *b = find_binding(s, r, r->infer.binding);
+	char why[400];
+	if (!b)
+		return;
+	enum inf_status status = inf_job_submit(b, r->id, &r->infer, now_ns, why, sizeof(why));
+	if (status != INF_OK) {
+		inf_server_count(s->server, false, 0);
+		inf_session_refuse(s, r->id, status, "%s", why);
+	}
+}
+
+static void on_cancel(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_binding *b;
+	struct et_list_node *node, *after;
+	bool is_found = false;
+	for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));) {
+		if (inf_job_is_busy(&b->job) && b->job.id == r->cancel.request) {
+			inf_job_cancel(b, INF_CANCELLED, "the request was cancelled");
+			is_found = true;
+		}
+	}
+	ET_LIST_FOR_EACH(node, after, &s->opens)
+	{
+		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
+		if (p->id != r->cancel.request || !p->is_open)
+			continue;
+		inf_repository_cancel(s->server->repository, &p->open);
+		inf_session_refuse(s, p->id, INF_CANCELLED, "the request was cancelled");
+		free_pending(p);
+		is_found = true;
+	}
+	if (is_found)
+		ok(s, r->id);
+	else
+		inf_session_refuse(
+			s, r->id, INF_NOT_FOUND, "no request %" PRIu64 " is in flight", r->cancel.request);
+}
+
+/* --- all of them ---------------------------------------------------------------------------------- */
+
+void inf_request_handle(
+	struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds, uint64_t now_ns)
+{
+	int fd = n_fds ? fds[0] : -1;
+	struct pending *p;
+	if (s->state == INF_SESSION_NEW && r->kind != INF_REQUEST_HELLO) {
+		inf_close_fds(fds, n_fds);
+		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "say Hello first");
+		return;
+	}
+	switch (r->kind) {
+	case INF_REQUEST_HELLO:
+		on_hello(s, r);
+		break;
+	case INF_REQUEST_SERVER_METADATA:
+		inf_answer_server_metadata(s, r->id);
+		break;
+	case INF_REQUEST_MODEL_READY: {
+		struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_MODEL_READY };
+		reply.model_ready.ready = inf_repository_find_ready(
+			s->server->repository, r->model_ready.name, r->model_ready.version, "");
+		inf_session_reply(s, &reply);
+		break;
+	}
+	case INF_REQUEST_MODEL_METADATA:
+		if ((p = new_pending(s, r->id)))
+			ask(p, r->model_metadata.name, r->model_metadata.version, r->model_metadata.method,
+				"", -1, metadata_loaded);
+		break;
+	case INF_REQUEST_REPOSITORY_INDEX:
+		if ((p = new_pending(s, r->id))) {
+			p->only_ready = r->repository_index.ready;
+			inf_repository_scan(s->server->repository, index_scanned, p);
+		}
+		break;
+	case INF_REQUEST_REPOSITORY_MODEL_LOAD:
+		on_load(s, r);
+		break;
+	case INF_REQUEST_REPOSITORY_MODEL_UNLOAD:
+		on_unload(s, r);
+		break;
+	case INF_REQUEST_MODEL_STATISTICS:
+		inf_answer_statistics(s, r->id, r->model_statistics.name, r->model_statistics.version);
+		break;
+	case INF_REQUEST_STATUS:
+		inf_answer_status(s, r->id);
+		break;
+	case INF_REQUEST_METHOD_OPEN:
+		on_method_open(s, r, fd);
+		break;
+	case INF_REQUEST_METHOD_CLOSE:
+		on_method_close(s, r);
+		break;
+	case INF_REQUEST_METHOD_RESET:
+		on_method_reset(s, r);
+		break;
+	case INF_REQUEST_REGION_CREATE:
+		on_region_create(s, r);
+		break;
+	case INF_REQUEST_REGION_REGISTER:
+		on_region_register(s, r, fd);
+		break;
+	case INF_REQUEST_REGION_UNREGISTER:
+		on_region_unregister(s, r);
+		break;
+	case INF_REQUEST_REGION_STATUS:
+		on_region_status(s, r);
+		break;
+	case INF_REQUEST_BIND:
+		on_bind(s, r);
+		break;
+	case INF_REQUEST_UNBIND:
+		on_unbind(s, r);
+		break;
+	case INF_REQUEST_INFER:
+		on_infer(s, r, now_ns);
+		break;
+	case INF_REQUEST_CANCEL:
+		on_cancel(s, r);
+		break;
+	default:
+		inf_close_fds(fds, n_fds);
+		inf_session_refuse(s, r->id, INF_UNIMPLEMENTED,
+			"this daemon (%s) does not know that message; it is newer than the daemon",
+			INF_VERSION);
+		break;
+	}
+}

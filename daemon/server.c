@@ -1,0 +1,405 @@
+/* The loop and everything that hangs on it.
+ *
+ * Threads reach the loop through one async handle: something to bury, something to flush, something that is loaded.
+ * What they want done lies in lists and flags of its own; the handle only says "look".
+ *
+ * Ending has an order, since each part uses those below: no new clients and requests; waiting requests answered;
+ * running ones end (for as long as `drain` says); sessions closed; models unloaded by the workers; then helper,
+ * repository, workers, backends. The loop itself runs until libuv has let go of every handle. */
+#include "daemon/server.h"
+
+#include "daemon/binding.h"
+#include "daemon/listener.h"
+#include "daemon/notify.h"
+#include "daemon/session.h"
+#include "daemon/text.h"
+#include "delegates/delegates.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TICK_MS = 1000 };
+
+/* --- what other threads ask for ------------------------------------------------------------------- */
+
+void inf_server_notify(void *self)
+{
+	struct inf_server *server = self;
+	uv_async_send(&server->async);
+}
+
+void inf_server_bury(struct inf_server *server, struct inf_binding *binding)
+{
+	struct inf_binding *first = atomic_load_explicit(&server->buried, memory_order_relaxed);
+	do {
+		binding->next_buried = first;
+		/* release: pairs with the acquire in dig */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&server->buried, &first, binding, memory_order_release, memory_order_relaxed));
+	uv_async_send(&server->async);
+}
+
+void inf_server_want_attention(struct inf_server *server)
+{
+	atomic_store(&server->has_attention, true);
+	uv_async_send(&server->async);
+}
+
+void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes)
+{
+	atomic_fetch_add_explicit(&server->n_requests, 1, memory_order_relaxed);
+	if (!is_success)
+		atomic_fetch_add_explicit(&server->n_failed, 1, memory_order_relaxed);
+	if (copied_bytes)
+		atomic_fetch_add_explicit(&server->copied_bytes, copied_bytes, memory_order_relaxed);
+}
+
+struct inf_pool *inf_server_pool(struct inf_server *server, struct et_queue_id queue)
+{
+	return queue.kind == ET_QUEUE_CPU && queue.device == 0 ? server->cpu : NULL;
+}
+
+static void dig(struct inf_server *server)
+{
+	struct inf_binding *b = atomic_exchange_explicit(&server->buried, NULL, memory_order_acquire);
+	while (b) {
+		struct inf_binding *next = b->next_buried;
+		inf_binding_free(b);
+		b = next;
+	}
+}
+
+static void end_if_drained(struct inf_server *server);
+
+static void on_async(uv_async_t *handle)
+{
+	struct inf_server *server = handle->data;
+	struct et_list_node *node, *after;
+	dig(server);
+	if (atomic_exchange(&server->has_attention, false))
+		ET_LIST_FOR_EACH(node, after, &server->sessions)
+	inf_session_attend(ET_CONTAINER_OF(node, struct inf_session, node));
+	inf_repository_poll(server->repository);
+	dig(server);
+	if (server->is_draining)
+		end_if_drained(server);
+}
+
+/* --- time ----------------------------------------------------------------------------------------- */
+
+static void on_deadline(uv_timer_t *handle)
+{
+	struct inf_server *server = handle->data;
+	server->next_deadline_ns = UINT64_MAX;
+	uint64_t next_ns = inf_jobs_expire(server);
+	if (next_ns != UINT64_MAX)
+		inf_server_expect_deadline(server, next_ns);
+}
+
+void inf_server_expect_deadline(struct inf_server *server, uint64_t deadline_ns)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
+	if (deadline_ns >= server->next_deadline_ns)
+		return;
+	server->next_deadline_ns = deadline_ns;
+	uint64_t ms = deadline_ns > now_ns ? (deadline_ns - now_ns + 999999) / 1000000 : 0;
+	uv_update_time(&server->loop);
+	uv_timer_start(&server->deadline, on_deadline, ms, 0);
+}
+
+static void on_tick(uv_timer_t *handle)
+{
+	struct inf_server *server = handle->data;
+	char status[160];
+	if (!server->is_draining)
+		inf_repository_evict(server->repository, et_host_now_ns(NULL));
+	if (inf_pool_is_alive(server->cpu, server->config.stall_ns))
+		inf_notify_alive();
+	else
+		et_logf(&server->log, ET_LOG_ERROR,
+			"a worker has made no progress for too long; not feeding the watchdog");
+	inf_text(status, sizeof(status), "%u clients, %llu requests answered", server->n_sessions,
+		(unsigned long long)atomic_load_explicit(&server->n_requests, memory_order_relaxed));
+	if (!server->is_draining)
+		inf_notify_status(status);
+}
+
+/* --- signals -------------------------------------------------------------------------------------- */
+
+/* Names of the [user] sections looked up. */
+static void apply_limits(struct inf_server *server)
+{
+	const struct inf_config *config = &server->config;
+	struct inf_quota_rule *rules = calloc(config->n_user_sections + 1, sizeof(*rules));
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < config->n_user_sections && rules; i++) {
+		const struct inf_config_user *section = &config->user_sections[i];
+		char *end;
+		unsigned long uid = strtoul(section->name, &end, 10);
+		struct passwd *user = *end ? getpwnam(section->name) : NULL;
+		if (*end && !user) {
+			et_logf(&server->log, ET_LOG_WARNING,
+				"[user %s]: there is no such user; ignoring the section", section->name);
+			continue;
+		}
+		rules[n++] = (struct inf_quota_rule){ user ? user->pw_uid : (uid_t)uid, section };
+	}
+	inf_quota_configure(&server->quota, &config->limits, rules, n);
+	free(server->rules);
+	server->rules = rules;
+}
+
+static void reload(struct inf_server *server)
+{
+	struct inf_config fresh;
+	if (!server->reload || server->reload(server, &fresh) < 0) {
+		et_logf(&server->log, ET_LOG_WARNING, "keeping the configuration as it was");
+		return;
+	}
+	inf_notify_reloading();
+	struct inf_config *config = &server->config;
+	config->limits = fresh.limits;
+	config->keep_alive_ns = fresh.keep_alive_ns;
+	config->memory_budget = fresh.memory_budget;
+	config->log_level = fresh.log_level;
+	__atomic_store_n(&server->log.max_level, (enum et_log_level)fresh.log_level, __ATOMIC_RELAXED);
+	free(config->model_sections);
+	free(config->user_sections);
+	config->model_sections = fresh.model_sections;
+	config->n_model_sections = fresh.n_model_sections;
+	config->user_sections = fresh.user_sections;
+	config->n_user_sections = fresh.n_user_sections;
+	apply_limits(server);
+	inf_repository_reconfigured(server->repository);
+	et_logf(&server->log, ET_LOG_NOTICE, "configuration read again");
+	inf_notify_ready("Configuration read again");
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct inf_server *server = handle->data;
+	if (number == SIGHUP) {
+		reload(server);
+		return;
+	}
+	et_logf(&server->log, ET_LOG_NOTICE, "%s: ending", number == SIGTERM ? "SIGTERM" : "SIGINT");
+	inf_server_drain(server);
+}
+
+/* --- ending --------------------------------------------------------------------------------------- */
+
+static void close_handles(struct inf_server *server)
+{
+	uv_close((uv_handle_t *)&server->async, NULL);
+	uv_close((uv_handle_t *)&server->tick, NULL);
+	uv_close((uv_handle_t *)&server->deadline, NULL);
+	uv_close((uv_handle_t *)&server->drain, NULL);
+	for (size_t i = 0; i < ET_ARRAY_LEN(server->signals); i++)
+		uv_close((uv_handle_t *)&server->signals[i], NULL);
+}
+
+/* Nothing runs any more: hang up, unload, and when that is done let the loop end. */
+static void end_if_drained(struct inf_server *server)
+{
+	struct inf_pool_stats stats;
+	struct et_list_node *node, *after;
+	bool is_late = et_host_now_ns(NULL) >= server->drain_until_ns;
+	if (server->is_stopped)
+		return;
+	inf_pool_stats(server->cpu, &stats);
+	if ((stats.n_running || stats.n_waiting) && !is_late)
+		return;
+	if (stats.n_running)
+		ET_LIST_FOR_EACH(node, after, &server->sessions)
+		{
+			struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
+			inf_session_close(s, "shutting down, it took too long");
+		}
+	bool has_unsent = false;
+	ET_LIST_FOR_EACH(node, after, &server->sessions)
+	{
+		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
+		if (inf_channel_flush(&s->channel) == INF_CHANNEL_PENDING && !is_late)
+			has_unsent = true;
+		else
+			inf_session_close(s, "shutting down");
+	}
+	dig(server);
+	inf_repository_unload_all(server->repository);
+	inf_repository_poll(server->repository);
+	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository))
+		return;
+	server->is_stopped = true;
+	close_handles(server);
+}
+
+static void on_drain(uv_timer_t *handle)
+{
+	end_if_drained(handle->data);
+}
+
+void inf_server_drain(struct inf_server *server)
+{
+	struct et_list_node *node, *after;
+	struct inf_binding *b;
+	if (server->is_draining)
+		return;
+	server->is_draining = true;
+	server->drain_until_ns = et_host_now_ns(NULL) + server->config.drain_ns;
+	inf_notify_stopping();
+	inf_listeners_close(server);
+	ET_LIST_FOR_EACH(node, after, &server->sessions)
+	{
+		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
+		for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));)
+			inf_job_stop_waiting(b, INF_UNAVAILABLE, "inferd is shutting down");
+	}
+	uv_timer_start(&server->drain, on_drain, 0, 20);
+}
+
+/* --- starting ------------------------------------------------------------------------------------- */
+
+static int open_backends(struct inf_server *server)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++) {
+		const struct et_delegate_ops *ops = et_delegates[i];
+		struct et_diag diag = { "" };
+		struct et_backend *backend;
+		if (ops->open(&backend, et_host_allocator(), &server->log, &diag) == ET_OK) {
+			server->backends[n++] = (struct et_backend_entry){ ops, backend };
+			continue;
+		}
+		inf_text(server->missing[server->n_missing], sizeof(server->missing[0]), "%s: %s", ops->name,
+			diag.text[0] ? diag.text : "not available");
+		et_logf(&server->log, ET_LOG_NOTICE, "backend %s", server->missing[server->n_missing++]);
+	}
+	server->registry = (struct et_registry){ et_kernel_tables, et_n_kernel_tables, server->backends, n };
+	return 0;
+}
+
+static int init_loop(struct inf_server *server)
+{
+	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+	int rc = uv_loop_init(&server->loop);
+	if (rc < 0)
+		return rc;
+	server->has_loop = true;
+	server->async.data = server->tick.data = server->deadline.data = server->drain.data = server;
+	rc = uv_async_init(&server->loop, &server->async, on_async);
+	if (rc < 0)
+		return rc;
+	uv_timer_init(&server->loop, &server->tick);
+	uv_timer_init(&server->loop, &server->deadline);
+	uv_timer_init(&server->loop, &server->drain);
+	for (size_t i = 0; i < ET_ARRAY_LEN(numbers); i++) {
+		server->signals[i].data = server;
+		uv_signal_init(&server->loop, &server->signals[i]);
+		rc = uv_signal_start(&server->signals[i], on_signal, numbers[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int fail(struct inf_server *server, const char *what, int rc, const struct et_diag *diag)
+{
+	et_logf(&server->log, ET_LOG_ERROR, "can't start: %s: %s", what,
+		diag && diag->text[0] ? diag->text : strerror(-rc));
+	return rc;
+}
+
+int inf_server_init(struct inf_server *server)
+{
+	const struct inf_config *config = &server->config;
+	struct et_diag diag = { "" };
+	server->started_ns = et_host_now_ns(NULL);
+	server->next_deadline_ns = UINT64_MAX;
+	server->reply.fd = -1;
+	et_list_init(&server->sessions);
+	inf_quota_init(&server->quota);
+	inf_codec_init(&server->request_codec, et_host_allocator());
+	inf_codec_init(&server->reply.codec, et_host_allocator());
+	apply_limits(server);
+	int rc = init_loop(server);
+	if (rc < 0)
+		return fail(server, "event loop", rc, NULL);
+	open_backends(server);
+	struct inf_pool_options pool = {
+		.queue = { .kind = ET_QUEUE_CPU },
+		.n_workers = config->workers ? config->workers : inf_n_cores(),
+		.has_wide = true,
+		.age_ns = config->age_ns,
+		.spin_ns = inf_n_cores() > 1 ? config->spin_ns : 0,
+		.registry = &server->registry,
+		.log = &server->log,
+		.allocator = et_host_allocator(),
+	};
+	struct inf_pool_events events = inf_job_events;
+	events.self = server;
+	rc = inf_pool_new(&server->cpu, &pool, &events, &diag);
+	if (rc < 0)
+		return fail(server, "workers", rc, &diag);
+	rc = inf_helper_new(&server->helper, inf_server_notify, server);
+	if (rc < 0)
+		return fail(server, "helper", rc, NULL);
+	struct inf_repository_options repository = {
+		.config = config,
+		.registry = &server->registry,
+		.pool = server->cpu,
+		.helper = server->helper,
+		.log = &server->log,
+		.notify = inf_server_notify,
+		.self = server,
+	};
+	rc = inf_repository_new(&server->repository, &repository);
+	if (rc < 0)
+		return fail(server, "repository", rc, NULL);
+	rc = inf_listeners_open(server);
+	if (rc < 0)
+		return rc;
+	inf_repository_reconfigured(server->repository);
+	return 0;
+}
+
+int inf_server_run(struct inf_server *server)
+{
+	uint64_t watchdog_ms = inf_notify_watchdog_ns() / 1000000;
+	uint64_t tick_ms = watchdog_ms && watchdog_ms / 2 < TICK_MS ? watchdog_ms / 2 + 1 : TICK_MS;
+	uv_timer_start(&server->tick, on_tick, tick_ms, tick_ms);
+	et_logf(&server->log, ET_LOG_NOTICE, "ready: %u workers, models in %s",
+		inf_pool_n_workers(server->cpu), server->config.models);
+	inf_notify_ready("Ready");
+	int rc = uv_run(&server->loop, UV_RUN_DEFAULT);
+	et_logf(&server->log, ET_LOG_NOTICE, "ended after %llu requests",
+		(unsigned long long)atomic_load(&server->n_requests));
+	return rc < 0 ? rc : 0;
+}
+
+void inf_server_deinit(struct inf_server *server)
+{
+	inf_listeners_close(server);
+	server->helper = inf_helper_free(server->helper);
+	if (server->has_loop && !server->is_stopped) /* never ran */
+		close_handles(server);
+	server->repository = inf_repository_free(server->repository);
+	server->cpu = inf_pool_free(server->cpu);
+	for (size_t i = 0; i < server->registry.n_backends; i++)
+		server->backends[i].ops->close(server->backends[i].backend);
+	if (server->has_loop) {
+		uv_run(&server->loop, UV_RUN_DEFAULT);
+		uv_loop_close(&server->loop);
+	}
+	inf_codec_deinit(&server->request_codec);
+	inf_codec_deinit(&server->reply.codec);
+	inf_quota_deinit(&server->quota);
+	free(server->rules);
+	inf_config_deinit(&server->config);
+}

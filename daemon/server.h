@@ -1,0 +1,93 @@
+/* Server: everything that there is one of, and the loop that drives it.
+ *
+ * The loop thread owns all of it but what is marked otherwise. */
+#ifndef DAEMON_SERVER_H
+#define DAEMON_SERVER_H
+
+#include "config/config.h"
+#include "daemon/quota.h"
+#include "daemon/reply.h"
+#include "daemon/repository.h"
+#include "daemon/worker.h"
+#include "runtime/base/list.h"
+
+#include <stdatomic.h>
+#include <uv.h>
+
+enum { INF_TENSOR_ALIGNMENT = 64, INF_BACKENDS_MAX = 16, INF_LISTENERS_MAX = 8 };
+
+struct inf_binding;
+struct inf_session;
+
+struct inf_listener {
+	uv_poll_t poll;
+	struct inf_server *server;
+	int fd;
+	bool is_manager, is_open;
+	char path[INF_CONFIG_PATH_MAX]; /* to be removed at the end; empty: somebody else's */
+};
+
+struct inf_server {
+	uv_loop_t loop;
+	uv_async_t async;
+	uv_signal_t signals[3];
+	uv_timer_t tick, deadline, drain;
+	bool has_loop;
+
+	struct inf_config config;
+	char config_path[INF_CONFIG_PATH_MAX];                                   /* empty: none */
+	int (*reload)(struct inf_server *server, struct inf_config *ret_config); /* reads it again */
+	struct et_log log;
+	struct inf_quota quota;
+	struct inf_quota_rule *rules;
+
+	struct et_backend_entry backends[INF_BACKENDS_MAX];
+	char missing[INF_BACKENDS_MAX][400]; /* "opencl: no platform found" */
+	uint32_t n_missing;
+	struct et_registry registry;
+
+	struct inf_pool *cpu;
+	struct inf_helper *helper;
+	struct inf_repository *repository;
+
+	struct inf_listener listeners[INF_LISTENERS_MAX];
+	uint32_t n_listeners;
+	struct et_list_node sessions;
+	uint32_t n_sessions;
+	uint64_t n_sessions_made;
+
+	struct inf_codec request_codec;
+	struct inf_reply_buffer reply;
+	uint8_t packet[INF_MAX_PACKET + 1];
+
+	uint64_t started_ns, drain_until_ns, next_deadline_ns;
+	bool is_draining, is_stopped;
+
+	/* Any thread. */
+	_Atomic(struct inf_binding *) buried;
+	_Atomic(bool) has_attention; /* some session wants it */
+	_Atomic(uint64_t) n_requests, n_failed, copied_bytes;
+};
+
+/* Start everything: backends, workers, sockets. @server->config is set, @server->log too. 0, or negative with a
+ * sentence in the log; inf_server_deinit is to be called in either case. */
+int inf_server_init(struct inf_server *server);
+/* Serve until a signal ends it. 0, or negative. */
+int inf_server_run(struct inf_server *server);
+void inf_server_deinit(struct inf_server *server);
+
+/* Ask the loop to look around. Any thread; @self is the server. */
+void inf_server_notify(void *self);
+/* The last reference on @binding is gone. Any thread. */
+void inf_server_bury(struct inf_server *server, struct inf_binding *binding);
+/* A session wants the loop: something waits to be sent, or it is to end. Any thread. */
+void inf_server_want_attention(struct inf_server *server);
+void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes);
+/* NULL: there is no such queue. Any thread. */
+struct inf_pool *inf_server_pool(struct inf_server *server, struct et_queue_id queue);
+/* Something may expire then. */
+void inf_server_expect_deadline(struct inf_server *server, uint64_t deadline_ns);
+/* Take no new work, let what runs end, then stop. */
+void inf_server_drain(struct inf_server *server);
+
+#endif

@@ -1,0 +1,336 @@
+/* One Plan in service.
+ *
+ * Contexts are made and released on the worker that owns the lane, by a task for each; the last task to end
+ * tells the loop. Nothing here waits: UNLOADING becomes UNLOADED when the count of requests in flight and the
+ * count of tasks have both reached zero, whichever comes last.
+ *
+ * What must always be true: the Plan is only let go when every slot was released; frames never outnumber the
+ * runs that were ever at once; the requests of a serving that is not READY are refused before they exist. */
+#include "daemon/serving.h"
+#include "daemon/text.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *inf_model_state_name(enum inf_model_state state)
+{
+	static const char *const names[] = { "UNLOADED", "LOADING", "READY", "UNLOADING", "FAILED" };
+	return state < ET_ARRAY_LEN(names) ? names[state] : "?";
+}
+
+struct inf_file_id inf_file_id(const struct stat *stat)
+{
+	return (struct inf_file_id){
+		.dev = stat->st_dev,
+		.ino = stat->st_ino,
+		.n_bytes = (uint64_t)stat->st_size,
+		.mtime_ns = (uint64_t)stat->st_mtim.tv_sec * 1000000000 + (uint64_t)stat->st_mtim.tv_nsec,
+		.ctime_ns = (uint64_t)stat->st_ctim.tv_sec * 1000000000 + (uint64_t)stat->st_ctim.tv_nsec,
+	};
+}
+
+bool inf_file_id_equal(const struct inf_file_id *a, const struct inf_file_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->n_bytes == b->n_bytes &&
+	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
+static void set_state(struct inf_serving *s, enum inf_model_state state)
+{
+	static const bool may[5][5] = {
+		[INF_MODEL_LOADING] = { [INF_MODEL_READY] = true, [INF_MODEL_FAILED] = true },
+		[INF_MODEL_READY] = { [INF_MODEL_UNLOADING] = true },
+		[INF_MODEL_UNLOADING] = { [INF_MODEL_UNLOADED] = true },
+	};
+	if (!may[s->state][state]) {
+		et_logf(s->log, ET_LOG_ERROR, "model %s: refusing to go from %s to %s", s->model,
+			inf_model_state_name(s->state), inf_model_state_name(state));
+		return;
+	}
+	et_logf(s->log, ET_LOG_INFO, "model %s/%s %s (%s): %s -> %s", s->model, s->version, s->method,
+		s->backend ? s->backend : "?", inf_model_state_name(s->state), inf_model_state_name(state));
+	s->state = state;
+}
+
+struct inf_serving *inf_serving_new(struct inf_pool *pool, const struct inf_serving_events *events,
+	const struct et_log *log, const char *model, const char *version, const char *method)
+{
+	struct inf_serving *s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	et_list_init(&s->node);
+	s->n_refs = 1;
+	s->state = INF_MODEL_LOADING;
+	s->pool = pool;
+	s->events = events;
+	s->log = log;
+	s->model = strdup(model);
+	s->version = strdup(version);
+	s->method = strdup(method);
+	s->tasks = calloc(inf_pool_n_workers(pool), sizeof(*s->tasks));
+	pthread_mutex_init(&s->frames_lock, NULL);
+	if (!s->model || !s->version || !s->method || !s->tasks) {
+		s->state = INF_MODEL_FAILED;
+		return inf_serving_unref(s);
+	}
+	return s;
+}
+
+struct inf_serving *inf_serving_ref(struct inf_serving *s)
+{
+	s->n_refs++;
+	return s;
+}
+
+static void free_frames(struct inf_serving *s)
+{
+	while (s->frames) {
+		struct inf_frame_entry *entry = s->frames;
+		s->frames = entry->next;
+		et_frame_free(entry->frame);
+		free(entry);
+		atomic_fetch_sub_explicit(&s->n_frames, 1, memory_order_relaxed);
+	}
+}
+
+struct inf_serving *inf_serving_unref(struct inf_serving *s)
+{
+	if (!s || --s->n_refs)
+		return NULL;
+	free_frames(s);
+	et_plan_unref(s->plan);
+	et_program_unref(s->program);
+	pthread_mutex_destroy(&s->frames_lock);
+	et_list_remove(&s->node);
+	free(s->tasks);
+	free(s->model);
+	free(s->version);
+	free(s->method);
+	free(s->backend);
+	free(s->path);
+	free(s);
+	return NULL;
+}
+
+/* --- preparing and releasing ---------------------------------------------------------------------- */
+
+static void run_task(struct inf_task *base, struct inf_worker *worker)
+{
+	struct inf_serving_task *task = ET_CONTAINER_OF(base, struct inf_serving_task, task);
+	struct inf_serving *s = task->serving;
+	const struct inf_serving_events *events = s->events;
+	if (task->is_release) {
+		et_plan_release(s->plan, worker->narrow.slot);
+		if (worker->wide_lanes)
+			et_plan_release(s->plan, worker->wide.slot);
+	} else {
+		task->status =
+			et_plan_prepare(s->plan, worker->narrow.slot, worker->narrow_lanes, &task->diag);
+		if (task->status == ET_OK && worker->wide_lanes)
+			task->status =
+				et_plan_prepare(s->plan, worker->wide.slot, worker->wide_lanes, &task->diag);
+	}
+	/* release: pairs with the acquire in inf_serving_poll; after it the loop may free everything */
+	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1)
+		events->notify(events->self);
+}
+
+static void post_tasks(struct inf_serving *s, bool is_release)
+{
+	uint32_t n = inf_pool_n_workers(s->pool);
+	s->has_tasks = true;
+	atomic_store(&s->n_tasks_left, n);
+	for (uint32_t i = 0; i < n; i++) {
+		s->tasks[i] = (struct inf_serving_task){
+			.task.run = run_task, .serving = s, .is_release = is_release
+		};
+		et_list_init(&s->tasks[i].task.node);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		inf_pool_post(s->pool, i, &s->tasks[i].task);
+}
+
+void inf_serving_prepare(struct inf_serving *s, struct et_program *program, struct et_plan *plan)
+{
+	s->program = program;
+	s->plan = plan;
+	s->info = et_plan_info(plan);
+	post_tasks(s, false);
+}
+
+void inf_serving_fail(struct inf_serving *s, const char *reason)
+{
+	inf_text(s->reason, sizeof(s->reason), "%s", reason);
+	set_state(s, INF_MODEL_FAILED);
+	s->events->loaded(s->events->self, s);
+}
+
+static void prepared(struct inf_serving *s)
+{
+	for (uint32_t i = 0; i < inf_pool_n_workers(s->pool); i++)
+		if (s->tasks[i].status != ET_OK && !s->reason[0])
+			inf_text(s->reason, sizeof(s->reason), "%s",
+				s->tasks[i].diag.text[0] ? s->tasks[i].diag.text
+							 : et_status_text(s->tasks[i].status));
+	if (s->reason[0]) { /* the slots that were prepared must be released before the Plan can go */
+		post_tasks(s, true);
+		return;
+	}
+	set_state(s, INF_MODEL_READY);
+	s->events->loaded(s->events->self, s);
+}
+
+void inf_serving_unload(struct inf_serving *s)
+{
+	if (s->state != INF_MODEL_READY)
+		return;
+	set_state(s, INF_MODEL_UNLOADING);
+	atomic_store(&s->is_ending, true);
+	inf_serving_poll(s);
+}
+
+void inf_serving_poll(struct inf_serving *s)
+{
+	bool tasks_done = false;
+	if (s->has_tasks) {
+		if (atomic_load_explicit(&s->n_tasks_left, memory_order_acquire))
+			return;
+		s->has_tasks = false;
+		tasks_done = true;
+	}
+	if (s->state == INF_MODEL_LOADING && tasks_done) {
+		if (!s->tasks[0].is_release) {
+			prepared(s);
+			return;
+		}
+		s->plan = et_plan_unref(s->plan);
+		s->program = et_program_unref(s->program);
+		s->info = NULL;
+		set_state(s, INF_MODEL_FAILED);
+		s->events->loaded(s->events->self, s);
+	} else if (s->state == INF_MODEL_UNLOADING) {
+		if (!tasks_done) {
+			/* either this sees the last request gone or that one sees is_ending and notifies */
+			if (!atomic_load(&s->n_jobs))
+				post_tasks(s, true);
+			return;
+		}
+		free_frames(s);
+		set_state(s, INF_MODEL_UNLOADED);
+		s->events->unloaded(s->events->self, s);
+	}
+}
+
+/* --- what runs use -------------------------------------------------------------------------------- */
+
+enum et_status inf_serving_take_frame(
+	struct inf_serving *s, struct inf_frame_entry **ret_frame, struct et_diag *diag)
+{
+	pthread_mutex_lock(&s->frames_lock);
+	struct inf_frame_entry *entry = s->frames;
+	if (entry)
+		s->frames = entry->next;
+	pthread_mutex_unlock(&s->frames_lock);
+	if (entry) {
+		*ret_frame = entry;
+		return ET_OK;
+	}
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+	enum et_status status =
+		et_frame_new(&entry->frame, s->plan, et_host_allocator(), et_host_page_allocator(), diag);
+	if (status != ET_OK) {
+		free(entry);
+		return status;
+	}
+	atomic_fetch_add_explicit(&s->n_frames, 1, memory_order_relaxed);
+	*ret_frame = entry;
+	return ET_OK;
+}
+
+void inf_serving_give_frame(struct inf_serving *s, struct inf_frame_entry *entry)
+{
+	pthread_mutex_lock(&s->frames_lock);
+	entry->next = s->frames;
+	s->frames = entry;
+	pthread_mutex_unlock(&s->frames_lock);
+}
+
+void inf_serving_job_begun(struct inf_serving *s)
+{
+	atomic_fetch_add_explicit(&s->n_jobs, 1, memory_order_relaxed);
+}
+
+void inf_serving_job_ended(struct inf_serving *s)
+{
+	const struct inf_serving_events *events = s->events;
+	/* The binding of the request that ended keeps @s. */
+	if (atomic_fetch_sub(&s->n_jobs, 1) == 1 && atomic_load(&s->is_ending))
+		events->notify(events->self);
+}
+
+/* --- counting ------------------------------------------------------------------------------------- */
+
+static uint64_t add(_Atomic(uint64_t) *to, uint64_t n)
+{
+	return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+void inf_serving_count(struct inf_serving *s, bool is_success, uint64_t queue_ns, uint64_t run_ns,
+	uint64_t cost_ns, uint64_t copied_bytes)
+{
+	struct inf_serving_stats *stats = &s->stats;
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	add(is_success ? &stats->n_success : &stats->n_fail, 1);
+	add(is_success ? &stats->success_ns : &stats->fail_ns, queue_ns + run_ns);
+	add(&stats->queue_ns, queue_ns);
+	add(&stats->run_ns, run_ns);
+	add(&stats->copied_bytes, copied_bytes);
+	atomic_store_explicit(&stats->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+		memory_order_relaxed);
+	uint64_t n = add(&stats->n_runs, 1);
+	if (!is_success)
+		return;
+	atomic_store_explicit(&stats->recent_ns[n % INF_N_RECENT], run_ns, memory_order_relaxed);
+	uint64_t guess = atomic_load_explicit(&stats->guess_ns, memory_order_relaxed);
+	guess = guess ? guess - guess / 8 + cost_ns / 8 : cost_ns;
+	atomic_store_explicit(&stats->guess_ns, guess, memory_order_relaxed);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+uint64_t inf_serving_median_ns(const struct inf_serving *s)
+{
+	uint64_t values[INF_N_RECENT];
+	size_t n = 0;
+	for (size_t i = 0; i < INF_N_RECENT; i++) {
+		uint64_t value = atomic_load_explicit(&s->stats.recent_ns[i], memory_order_relaxed);
+		if (value)
+			values[n++] = value;
+	}
+	qsort(values, n, sizeof(values[0]), by_size);
+	return n ? values[n / 2] : 0;
+}
+
+uint64_t inf_serving_memory(const struct inf_serving *s)
+{
+	if (!s->plan || !s->info)
+		return 0;
+	struct et_program_stats stats;
+	et_program_stats(et_plan_program(s->plan), &stats);
+	uint64_t frame = s->info->n_activation_bytes + s->info->n_frame_bytes;
+	return stats.n_file_bytes + stats.n_decoded_bytes + s->info->n_plan_bytes +
+	       s->info->n_delegate_bytes + s->info->n_constant_copies +
+	       frame * atomic_load_explicit(&s->n_frames, memory_order_relaxed);
+}

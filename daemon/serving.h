@@ -1,0 +1,146 @@
+/* Serving: one Plan in service, shared by every client that uses it.
+ *
+ * It holds the Program and the Plan, the frames that runs borrow, and what is counted. The repository makes it and
+ * decides when it goes; while it is READY, Methods may be opened on it and their requests run.
+ *
+ *     LOADING    being read, compiled, and prepared on every worker
+ *     READY
+ *     UNLOADING  no new Methods or requests; goes on when running requests have ended
+ *     UNLOADED   contexts and frames are gone; the Plan goes with the last Method
+ *     FAILED     `reason` says why
+ *
+ * Loop thread only, but for the calls marked otherwise. */
+#ifndef DAEMON_SERVING_H
+#define DAEMON_SERVING_H
+
+#include "daemon/worker.h"
+#include "runtime/base/list.h"
+#include "runtime/method.h"
+#include "runtime/plan.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+enum inf_model_state {
+	INF_MODEL_UNLOADED,
+	INF_MODEL_LOADING,
+	INF_MODEL_READY,
+	INF_MODEL_UNLOADING,
+	INF_MODEL_FAILED,
+};
+const char *inf_model_state_name(enum inf_model_state state);
+
+/* What makes a file the same file, unchanged. */
+struct inf_file_id {
+	dev_t dev;
+	ino_t ino;
+	uint64_t n_bytes, mtime_ns, ctime_ns;
+};
+/* Of what stat says, and whether two are the same. */
+struct inf_file_id inf_file_id(const struct stat *stat);
+/* Whether nothing shows that the file changed in between. */
+bool inf_file_id_equal(const struct inf_file_id *a, const struct inf_file_id *b);
+
+enum { INF_N_RECENT = 64 };
+
+struct inf_serving_stats {
+	_Atomic(uint64_t) n_success, success_ns;
+	_Atomic(uint64_t) n_fail, fail_ns;
+	_Atomic(uint64_t) queue_ns, run_ns;
+	_Atomic(uint64_t) n_runs; /* that began */
+	_Atomic(uint64_t) copied_bytes;
+	_Atomic(uint64_t) last_ms; /* since the epoch */
+	_Atomic(uint64_t) recent_ns[INF_N_RECENT];
+	_Atomic(uint64_t) guess_ns; /* what the next run may cost on one core */
+};
+
+struct inf_serving;
+struct inf_serving_events {
+	void *self;
+	/* LOADING is over: READY or FAILED. */
+	void (*loaded)(void *self, struct inf_serving *serving);
+	/* UNLOADED. */
+	void (*unloaded)(void *self, struct inf_serving *serving);
+	/* Ask the loop, from any thread, to call inf_serving_poll soon. */
+	void (*notify)(void *self);
+};
+
+struct inf_serving {
+	struct et_list_node node; /* in the repository */
+	uint32_t n_refs;
+	enum inf_model_state state;
+	char *model, *version, *method, *backend, *path;
+	struct inf_file_id file;
+	bool is_foreign; /* a client's own program */
+	char reason[400];
+	const struct inf_serving_events *events;
+	const struct et_log *log;
+	struct inf_pool *pool;
+
+	struct et_program *program;
+	struct et_plan *plan;
+	const struct et_plan_info *info;
+
+	/* Preparing and releasing: one task a worker. */
+	struct inf_serving_task {
+		struct inf_task task;
+		struct inf_serving *serving;
+		struct et_diag diag;
+		enum et_status status;
+		bool is_release;
+	} *tasks;
+	_Atomic(uint32_t) n_tasks_left; /* whoever brings it to 0 notifies */
+	bool has_tasks;                 /* posted and not yet seen done by poll */
+
+	pthread_mutex_t frames_lock;
+	struct inf_frame_entry {
+		struct inf_frame_entry *next;
+		struct et_frame *frame;
+	} *frames; /* not borrowed */
+	_Atomic(uint32_t) n_frames;
+
+	_Atomic(uint32_t) n_jobs; /* in flight */
+	_Atomic(bool) is_ending;  /* whoever brings n_jobs to 0 notifies */
+	/* It is what a client gets that asks for no version, method or backend in particular. */
+	bool is_newest, is_default_method, is_preferred;
+	uint32_t n_methods;
+	uint64_t last_used_ns; /* when the last Method went */
+	uint64_t keep_alive_ns;
+	bool is_pinned;
+	struct inf_serving_stats stats;
+};
+
+/* A new one, LOADING, with one reference. NULL: no memory. The strings are copied. */
+struct inf_serving *inf_serving_new(struct inf_pool *pool, const struct inf_serving_events *events,
+	const struct et_log *log, const char *model, const char *version, const char *method);
+struct inf_serving *inf_serving_ref(struct inf_serving *serving);
+/* NULL is fine; returns NULL. The last one must not come before UNLOADED or FAILED. */
+struct inf_serving *inf_serving_unref(struct inf_serving *serving);
+
+/* Loading is done in so far that there is a Plan: prepare it on every worker. @program and @plan are taken over.
+ * events->loaded follows, from inf_serving_poll. */
+void inf_serving_prepare(struct inf_serving *serving, struct et_program *program, struct et_plan *plan);
+/* Loading failed with that sentence. events->loaded is called. */
+void inf_serving_fail(struct inf_serving *serving, const char *reason);
+/* READY -> UNLOADING; events->unloaded follows when the running requests have ended. */
+void inf_serving_unload(struct inf_serving *serving);
+/* Whether tasks have ended or running requests gone; calls events. */
+void inf_serving_poll(struct inf_serving *serving);
+
+/* Memory for a run's values, borrowed until it is given back. Any thread. */
+enum et_status inf_serving_take_frame(
+	struct inf_serving *serving, struct inf_frame_entry **ret_frame, struct et_diag *diag);
+void inf_serving_give_frame(struct inf_serving *serving, struct inf_frame_entry *frame);
+
+/* One request is admitted, has ended. Any thread. */
+void inf_serving_job_begun(struct inf_serving *serving);
+void inf_serving_job_ended(struct inf_serving *serving);
+/* What a request that ran took. Any thread. */
+void inf_serving_count(struct inf_serving *serving, bool is_success, uint64_t queue_ns, uint64_t run_ns,
+	uint64_t cost_ns, uint64_t copied_bytes);
+uint64_t inf_serving_median_ns(const struct inf_serving *serving);
+/* Memory while it is loaded, without Methods' state: the file, the Plan and what its delegates compiled, frames. */
+uint64_t inf_serving_memory(const struct inf_serving *serving);
+
+#endif

@@ -1,0 +1,305 @@
+/* One connection.
+ *
+ * Packets are taken while there are some, a bounded number at a time so that one client cannot keep the loop. A
+ * packet that cannot be understood as a message ends the session it came by and no other.
+ *
+ * Closing comes in three steps. At once: the socket, the requests that wait, the numbers of everything it held, so
+ * that all of it goes that nobody uses. When its last running request ends: the regions and Methods that one used.
+ * When libuv has let go of the poll handle as well: the struct. */
+#include "daemon/session.h"
+
+#include "daemon/requests.h"
+#include "daemon/server.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PACKETS_AT_A_TIME = 16 };
+
+static void set_state(struct inf_session *s, enum inf_session_state state, const char *why)
+{
+	static const char *const names[] = { "new", "open", "closed" };
+	if (state <= s->state) {
+		et_logf(&s->server->log, ET_LOG_ERROR, "session %llu: refusing to go from %s to %s",
+			(unsigned long long)s->id, names[s->state], names[state]);
+		return;
+	}
+	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: %s -> %s (%s)", (unsigned long long)s->id,
+		names[s->state], names[state], why);
+	s->state = state;
+}
+
+struct inf_session *inf_session_ref(struct inf_session *s)
+{
+	s->n_refs++;
+	return s;
+}
+
+struct inf_session *inf_session_unref(struct inf_session *s)
+{
+	if (!s || --s->n_refs)
+		return NULL;
+	inf_channel_deinit(&s->channel);
+	inf_table_deinit(&s->regions);
+	inf_table_deinit(&s->methods);
+	inf_table_deinit(&s->bindings);
+	inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
+	inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
+	inf_quota_user_unref(s->user);
+	free(s);
+	return NULL;
+}
+
+struct inf_client_region *inf_session_find_region(const struct inf_session *s, uint64_t id)
+{
+	return inf_table_find(&s->regions, id);
+}
+
+/* --- sending -------------------------------------------------------------------------------------- */
+
+void inf_session_send(struct inf_session *s, struct inf_reply_buffer *buffer)
+{
+	int rc = buffer->n_bytes ? inf_channel_send(&s->channel, buffer->packet, buffer->n_bytes, &buffer->fd,
+					   buffer->fd >= 0)
+				 : -ENOMEM;
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	buffer->fd = -1;
+	if (rc == 0 || rc == INF_CHANNEL_E_CLOSED)
+		return;
+	if (rc == INF_CHANNEL_PENDING)
+		atomic_store(&s->wants_flush, true);
+	else
+		atomic_store(&s->is_broken, true);
+	inf_server_want_attention(s->server);
+}
+
+void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, int fd)
+{
+	struct inf_reply_buffer *buffer = &s->server->reply;
+	if (inf_message_encode_reply(reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) <
+		0) {
+		buffer->n_bytes = 0;
+		buffer->fd = -1;
+	}
+	if (fd >= 0)
+		buffer->fd = dup(fd);
+	inf_session_send(s, buffer);
+}
+
+void inf_session_reply(struct inf_session *s, const struct inf_reply *reply)
+{
+	inf_session_reply_fd(s, reply, -1);
+}
+
+void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status status, const char *format, ...)
+{
+	char text[INF_MAX_TEXT + 1];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu request %llu: %s", (unsigned long long)s->id,
+		(unsigned long long)id, text);
+	struct inf_reply reply = { .id = id, .status = status, .error = text };
+	inf_session_reply(s, &reply);
+}
+
+/* --- receiving ------------------------------------------------------------------------------------ */
+
+static void poll_for(struct inf_session *s, int events);
+
+/* False: it has ended. */
+static bool receive_one(struct inf_session *s)
+{
+	struct inf_server *server = s->server;
+	struct inf_request request;
+	struct et_diag diag = { "" };
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds = 0;
+	int rc = inf_channel_receive(
+		&s->channel, server->packet, sizeof(server->packet), &n_bytes, fds, &n_fds);
+	if (rc == INF_CHANNEL_AGAIN)
+		return false;
+	if (rc) {
+		inf_session_close(s, rc == INF_CHANNEL_E_CLOSED   ? "end of file"
+				     : rc == INF_CHANNEL_E_BROKEN ? "truncated packet"
+								  : strerror(-rc));
+		return false;
+	}
+	uint64_t now_ns = et_host_now_ns(NULL);
+	rc = n_bytes > INF_MAX_PACKET ? INF_MESSAGE_E_MALFORMED
+				      : inf_message_decode_request(&request, server->packet, n_bytes,
+						&server->request_codec, &diag);
+	if (rc == INF_MESSAGE_E_INVALID) {
+		inf_close_fds(fds, n_fds);
+		inf_session_refuse(s, request.id, INF_INVALID_ARGUMENT, "%s: %s",
+			inf_request_kind_name(request.kind), diag.text);
+		return s->state != INF_SESSION_CLOSED;
+	}
+	if (rc || n_fds != inf_request_n_fds(&request)) {
+		et_logf(&server->log, ET_LOG_INFO, "session %llu (pid %u): ending it, malformed message: %s",
+			(unsigned long long)s->id, s->pid,
+			rc ? diag.text : "descriptors that its message does not announce");
+		inf_close_fds(fds, n_fds);
+		inf_session_close(s, "malformed message");
+		return false;
+	}
+	if (s->state == INF_SESSION_NEW && request.kind == INF_REQUEST_HELLO &&
+		request.hello.protocol == INF_PROTOCOL)
+		set_state(s, INF_SESSION_OPEN, "hello");
+	inf_request_handle(s, &request, fds, n_fds, now_ns);
+	return s->state != INF_SESSION_CLOSED;
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+	struct inf_session *s = ET_CONTAINER_OF(handle, struct inf_session, poll);
+	inf_session_ref(s);
+	if (status < 0)
+		inf_session_close(s, uv_strerror(status));
+	if (s->state != INF_SESSION_CLOSED && (events & UV_WRITABLE) &&
+		inf_channel_flush(&s->channel) != INF_CHANNEL_PENDING)
+		poll_for(s, UV_READABLE);
+	if (s->state != INF_SESSION_CLOSED && (events & (UV_READABLE | UV_DISCONNECT)))
+		for (int i = 0; i < PACKETS_AT_A_TIME && receive_one(s); i++)
+			;
+	inf_session_unref(s);
+}
+
+static void poll_for(struct inf_session *s, int events)
+{
+	if (s->polled != events && uv_poll_start(&s->poll, events, on_poll) == 0)
+		s->polled = events;
+}
+
+void inf_session_attend(struct inf_session *s)
+{
+	if (s->state == INF_SESSION_CLOSED)
+		return;
+	if (atomic_exchange(&s->is_broken, false)) {
+		et_logf(&s->server->log, ET_LOG_INFO,
+			"session %llu (pid %u): ending it, it does not read its replies",
+			(unsigned long long)s->id, s->pid);
+		inf_session_close(s, "replies not read");
+	} else if (atomic_exchange(&s->wants_flush, false) &&
+		   inf_channel_flush(&s->channel) == INF_CHANNEL_PENDING) {
+		poll_for(s, UV_READABLE | UV_WRITABLE);
+	}
+}
+
+/* --- life ----------------------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+	inf_session_unref(ET_CONTAINER_OF(handle, struct inf_session, poll));
+}
+
+void inf_session_close(struct inf_session *s, const char *why)
+{
+	uint32_t at = 0;
+	void *object;
+	if (s->state == INF_SESSION_CLOSED)
+		return;
+	set_state(s, INF_SESSION_CLOSED, why);
+	uv_poll_stop(&s->poll);
+	inf_channel_close(&s->channel);
+	inf_requests_drop(s);
+	while ((object = inf_table_next(&s->bindings, &at))) {
+		struct inf_binding *binding = object;
+		inf_job_cancel(binding, INF_CANCELLED, "its client is gone");
+		inf_table_remove(&s->bindings, binding->id);
+		inf_binding_unref(binding);
+	}
+	for (at = 0; (object = inf_table_next(&s->methods, &at));) {
+		struct inf_method *method = object;
+		inf_table_remove(&s->methods, method->id);
+		inf_method_unref(method);
+	}
+	for (at = 0; (object = inf_table_next(&s->regions, &at));) {
+		struct inf_client_region *region = object;
+		inf_table_remove(&s->regions, region->id);
+		inf_client_region_unref(region);
+	}
+	et_list_remove(&s->node);
+	s->server->n_sessions--;
+	uv_close((uv_handle_t *)&s->poll, on_closed);
+}
+
+/* Say why and hang up; the client has not been made a session. */
+static void turn_away(struct inf_server *server, int fd, enum inf_status status, const char *why)
+{
+	struct inf_reply reply = { .status = status, .error = why };
+	struct inf_reply_buffer *buffer = &server->reply;
+	struct inf_channel channel;
+	if (inf_channel_init(&channel, fd, 0, et_host_allocator()) < 0) {
+		close(fd);
+		return;
+	}
+	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) ==
+		0)
+		inf_channel_send(&channel, buffer->packet, buffer->n_bytes, NULL, 0);
+	inf_channel_deinit(&channel);
+}
+
+void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
+{
+	struct inf_session *s = calloc(1, sizeof(*s));
+	struct inf_peer peer = { .pidfd = -1 };
+	char why[400] = "";
+	if (!s || inf_channel_init(&s->channel, fd, INF_SESSION_MAX_WAITING, et_host_allocator()) < 0) {
+		close(fd);
+		free(s);
+		return;
+	}
+	int rc = inf_channel_peer(&s->channel, &peer);
+	if (peer.pidfd >= 0)
+		close(peer.pidfd);
+	if (rc < 0 || !(s->user = inf_quota_take_user(&server->quota, peer.uid))) {
+		inf_channel_deinit(&s->channel);
+		free(s);
+		return;
+	}
+	enum inf_quota_kind kind = INF_QUOTA_CONNECTIONS;
+	bool fits = inf_quota_charge(s->user, INF_QUOTA_CONNECTIONS, 1);
+	if (fits && !inf_quota_charge(s->user, INF_QUOTA_FDS, 1)) {
+		inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
+		kind = INF_QUOTA_FDS;
+		fits = false;
+	}
+	if (!fits) {
+		int copy = dup(fd);
+		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
+		et_logf(&server->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
+		inf_channel_deinit(&s->channel);
+		if (copy >= 0)
+			turn_away(server, copy, INF_RESOURCE_EXHAUSTED, why);
+		inf_quota_user_unref(s->user);
+		free(s);
+		return;
+	}
+	s->n_refs = 1; /* the poll handle's */
+	s->server = server;
+	s->id = ++server->n_sessions_made;
+	s->is_manager = is_manager;
+	s->pid = (uint32_t)peer.pid;
+	inf_flow_init(&s->flow, s->user->weight);
+	et_list_init(&s->opens);
+	et_list_append(&server->sessions, &s->node);
+	server->n_sessions++;
+	if (uv_poll_init(&server->loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {
+		et_list_remove(&s->node);
+		server->n_sessions--;
+		inf_session_unref(s);
+		return;
+	}
+	et_logf(&server->log, ET_LOG_DEBUG, "session %llu: pid %u, uid %u%s", (unsigned long long)s->id,
+		s->pid, (unsigned)s->user->uid, is_manager ? ", manager" : "");
+	poll_for(s, UV_READABLE);
+}

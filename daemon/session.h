@@ -1,0 +1,74 @@
+/* Session: one connection of one client, and everything it holds.
+ *
+ *     NEW     connected; only Hello is understood
+ *     OPEN
+ *     CLOSED  nothing is received or sent any more; it goes with the last binding that a worker still uses
+ *
+ * What a client held is given back the moment its socket ends, but for what a running request reads. Loop thread only,
+ * but for inf_session_send. */
+#ifndef DAEMON_SESSION_H
+#define DAEMON_SESSION_H
+
+#include "daemon/binding.h"
+#include "daemon/quota.h"
+#include "daemon/reply.h"
+#include "daemon/repository.h"
+#include "daemon/scheduler.h"
+#include "daemon/table.h"
+#include "ipc/channel.h"
+
+#include <stdatomic.h>
+#include <uv.h>
+
+struct inf_server;
+
+enum inf_session_state { INF_SESSION_NEW, INF_SESSION_OPEN, INF_SESSION_CLOSED };
+
+enum { INF_SESSION_MAX_WAITING = 1 << 20 }; /* bytes of replies that a client has not read */
+
+struct inf_session {
+	struct et_list_node node;
+	uint32_t n_refs;
+	enum inf_session_state state;
+	uint64_t id;
+	struct inf_server *server;
+	struct inf_channel channel;
+	uv_poll_t poll;
+	int polled; /* events */
+	bool is_manager;
+	uint32_t pid;
+	struct inf_quota_user *user;
+	char name[INF_MAX_NAME + 1];
+	struct inf_flow flow; /* under the queue's lock */
+
+	struct inf_table regions, methods, bindings;
+	uint64_t region_bytes, n_requests;
+	struct et_list_node opens; /* requests that wait for a model */
+
+	_Atomic(uint32_t) n_in_flight;
+	_Atomic(bool) wants_flush, is_broken;
+};
+
+/* A client has connected; @fd is consumed in any case. */
+void inf_session_accept(struct inf_server *server, int fd, bool is_manager);
+/* End it: close the socket, give back what it held. Twice is fine. @why is for the log. */
+void inf_session_close(struct inf_session *session, const char *why);
+struct inf_session *inf_session_ref(struct inf_session *session);
+/* NULL is fine; returns NULL. */
+struct inf_session *inf_session_unref(struct inf_session *session);
+/* Do what a worker could not: poll for writing, end it. */
+void inf_session_attend(struct inf_session *session);
+
+struct inf_client_region *inf_session_find_region(const struct inf_session *session, uint64_t id);
+
+/* Send what is in @buffer and close its descriptor. Any thread that keeps the session. */
+void inf_session_send(struct inf_session *session, struct inf_reply_buffer *buffer);
+/* Encode and send. */
+void inf_session_reply(struct inf_session *session, const struct inf_reply *reply);
+/* The same with a descriptor beside it, which stays the caller's. */
+void inf_session_reply_fd(struct inf_session *session, const struct inf_reply *reply, int fd);
+/* A refusal with a sentence. */
+void inf_session_refuse(struct inf_session *session, uint64_t id, enum inf_status status, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+
+#endif

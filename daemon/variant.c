@@ -1,0 +1,339 @@
+/* Looking at the repository's folder and into its files.
+ *
+ * A model's name comes from a client, so it is checked to be one visible path component before it becomes part
+ * of a path. What a program needs is read from its delegates' names alone; no Plan is made here. */
+#include "daemon/variant.h"
+#include "daemon/text.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool inf_model_name_is_valid(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
+}
+
+/* --- files ---------------------------------------------------------------------------------------- */
+
+/* Length of @name without the ending of a program, or 0 if it has none. */
+static size_t stem(const char *name)
+{
+	static const char *const endings[] = { ".pte", ".bpte" };
+	size_t n = strlen(name);
+	for (size_t i = 0; i < ET_ARRAY_LEN(endings); i++) {
+		size_t e = strlen(endings[i]);
+		if (n > e && name[0] != '.' && strcmp(name + n - e, endings[i]) == 0)
+			return n - e;
+	}
+	return 0;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void add_file(struct inf_variants *v, const char *folder, const char *name)
+{
+	struct stat st;
+	if (v->n == INF_VARIANTS_MAX)
+		return;
+	if (!v->items && !(v->items = calloc(INF_VARIANTS_MAX, sizeof(*v->items))))
+		return;
+	struct inf_variant *variant = &v->items[v->n];
+	if (strlen(folder) + 1 + strlen(name) >= sizeof(variant->path))
+		return;
+	inf_text(variant->path, sizeof(variant->path), "%s/%s", folder, name);
+	if (stat(variant->path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	variant->file = strrchr(variant->path, '/') + 1;
+	variant->id = inf_file_id(&st);
+	v->n++;
+}
+
+static int visible(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+/* The programs directly in @folder. */
+static void add_folder(struct inf_variants *v, const char *folder)
+{
+	struct dirent **entries = NULL;
+	int n = scandir(folder, &entries, visible, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (stem(entries[i]->d_name))
+			add_file(v, folder, entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+/* Folders below that hold programs are versions; calls back for each, oldest first. */
+static void each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg)
+{
+	struct dirent **entries = NULL;
+	char path[INF_CONFIG_PATH_MAX + 512];
+	struct inf_variants v;
+	int n = scandir(folder, &entries, visible, versionsort);
+	for (int i = 0; i < n; i++) {
+		inf_text(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+		if (is_folder(path)) {
+			memset(&v, 0, sizeof(v));
+			add_folder(&v, path);
+			if (v.n)
+				found(arg, entries[i]->d_name);
+			inf_variants_deinit(&v);
+		}
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+static void keep_last(void *arg, const char *version)
+{
+	inf_text(arg, 256, "%s", version);
+}
+
+bool inf_variants_find(struct inf_variants *v, const char *folder, const char *model, const char *version)
+{
+	char path[INF_CONFIG_PATH_MAX + 256], below[INF_CONFIG_PATH_MAX + 512], name[300];
+	memset(v, 0, sizeof(*v));
+	if (!inf_model_name_is_valid(model) || (version[0] && !inf_model_name_is_valid(version)))
+		return false;
+	inf_text(v->model, sizeof(v->model), "%s", model);
+	inf_text(path, sizeof(path), "%s/%s", folder, model);
+	if (version[0])
+		inf_text(v->version, sizeof(v->version), "%s", version);
+	else
+		each_version(path, keep_last, v->version);
+	if (v->version[0]) {
+		inf_text(below, sizeof(below), "%s/%s", path, v->version);
+		add_folder(v, below);
+	}
+	if (!v->n && (!v->version[0] || strcmp(v->version, "1") == 0)) {
+		inf_text(v->version, sizeof(v->version), "1");
+		add_folder(v, path);
+		static const char *const endings[] = { ".pte", ".bpte" };
+		for (size_t i = 0; i < ET_ARRAY_LEN(endings); i++) {
+			inf_text(name, sizeof(name), "%s%s", model, endings[i]);
+			add_file(v, folder, name);
+		}
+	}
+	return v->n > 0;
+}
+
+void inf_variants_deinit(struct inf_variants *v)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		et_program_unref(v->items[i].program);
+	free(v->items);
+	v->items = NULL;
+	v->n = 0;
+}
+
+/* --- all of them ---------------------------------------------------------------------------------- */
+
+struct scan {
+	const char *folder, *model;
+	struct inf_variants *models;
+	size_t n;
+	bool is_out_of_memory;
+};
+
+static void scan_version(void *arg, const char *version)
+{
+	struct scan *scan = arg;
+	struct inf_variants v;
+	for (size_t i = 0; i < scan->n; i++)
+		if (strcmp(scan->models[i].model, scan->model) == 0 &&
+			strcmp(scan->models[i].version, version) == 0)
+			return;
+	if (!inf_variants_find(&v, scan->folder, scan->model, version)) {
+		inf_variants_deinit(&v);
+		return;
+	}
+	struct inf_variants *bigger = reallocarray(scan->models, scan->n + 1, sizeof(*bigger));
+	if (!bigger) {
+		scan->is_out_of_memory = true;
+		inf_variants_deinit(&v);
+		return;
+	}
+	scan->models = bigger;
+	scan->models[scan->n++] = v;
+}
+
+int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n)
+{
+	struct scan scan = { .folder = folder };
+	struct dirent **entries = NULL;
+	char path[INF_CONFIG_PATH_MAX + 512], name[256];
+	int n = scandir(folder, &entries, visible, alphasort);
+	if (n < 0)
+		return -errno;
+	for (int i = 0; i < n; i++) {
+		inf_text(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+		size_t n_stem = stem(entries[i]->d_name);
+		scan.model = entries[i]->d_name;
+		if (is_folder(path)) {
+			each_version(path, scan_version, &scan);
+			scan_version(&scan, "1");
+		} else if (n_stem) {
+			inf_text(name, sizeof(name), "%.*s", (int)n_stem, entries[i]->d_name);
+			scan.model = name;
+			scan_version(&scan, "1");
+		}
+		free(entries[i]);
+	}
+	free(entries);
+	if (scan.is_out_of_memory) {
+		for (size_t i = 0; i < scan.n; i++)
+			inf_variants_deinit(&scan.models[i]);
+		free(scan.models);
+		return -ENOMEM;
+	}
+	*ret_models = scan.models;
+	*ret_n = scan.n;
+	return 0;
+}
+
+/* --- inspection ----------------------------------------------------------------------------------- */
+
+const char *inf_default_method(const struct et_program *program)
+{
+	if (et_program_n_methods(program) == 1)
+		return et_program_method_at(program, 0)->name;
+	return et_program_find_method(program, "forward") ? "forward" : NULL;
+}
+
+static const struct et_backend_entry *find_backend(const struct et_registry *registry, const char *id)
+{
+	for (size_t i = 0; i < registry->n_backends; i++)
+		if (strcmp(registry->backends[i].ops->id, id) == 0)
+			return &registry->backends[i];
+	return NULL;
+}
+
+/* Place of a backend in the order: by its own name, or by the kind of its first device. */
+static uint32_t rank_of(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
+{
+	struct et_device device = { .struct_size = sizeof(device) };
+	const char *kind = "", *name = entry ? entry->ops->name : "portable";
+	if (entry && entry->ops->n_devices(entry->backend) > 0) {
+		entry->ops->device(entry->backend, 0, &device);
+		kind = et_queue_kind_name(device.kind);
+	}
+	for (uint32_t i = 0; i < o->config->n_backends; i++)
+		if (strcmp(o->config->backends[i], name) == 0 || strcmp(o->config->backends[i], kind) == 0)
+			return i;
+	return o->config->n_backends;
+}
+
+static void list_available(const struct et_registry *registry, char *to, size_t room)
+{
+	size_t n = 0;
+	to[0] = '\0';
+	for (size_t i = 0; i < registry->n_backends && n < room; i++)
+		n += inf_text(to + n, room - n, "%s%s", i ? ", " : "", registry->backends[i].ops->id);
+}
+
+/* The distinct delegates of all methods, as backends of the registry. False: `reason` names one that is missing. */
+static bool find_delegates(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_backend_entry **ret_entries, size_t *ret_n)
+{
+	size_t n = 0;
+	for (uint32_t m = 0; m < et_program_n_methods(v->program); m++) {
+		const struct et_method_spec *method = et_program_method_at(v->program, m);
+		for (uint32_t d = 0; d < method->n_delegates; d++) {
+			const struct et_backend_entry *entry =
+				find_backend(o->registry, method->delegates[d].id);
+			char available[200];
+			size_t i = 0;
+			if (!entry) {
+				list_available(o->registry, available, sizeof(available));
+				inf_text(v->reason, sizeof(v->reason),
+					"Backend '%.100s' is not available. Available backends: [%s]",
+					method->delegates[d].id, available);
+				return false;
+			}
+			while (i < n && ret_entries[i] != entry)
+				i++;
+			if (i == n && n < INF_VARIANT_DELEGATES_MAX)
+				ret_entries[n++] = entry;
+		}
+	}
+	*ret_n = n;
+	return true;
+}
+
+void inf_variant_inspect(struct inf_variant *v, int fd, const struct inf_inspect_options *o)
+{
+	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
+	struct et_source source;
+	struct et_diag diag = { "" };
+	size_t n = 0, n_label = 0;
+	bool is_asked = !o->backend[0];
+
+	enum et_status status =
+		fd < 0 ? et_host_source_open(&source, v->path, o->cache_dir, &diag)
+		       : et_host_source_import(&source, fd, v->id.n_bytes, v->path, o->cache_dir, &diag);
+	if (status == ET_OK) {
+		status = et_program_open(&v->program, &source, NULL, et_host_allocator(), &diag);
+		if (status != ET_OK && source.release)
+			source.release(source.owner);
+	}
+	if (status != ET_OK) {
+		v->program = NULL;
+		inf_text(v->reason, sizeof(v->reason), "%s",
+			diag.text[0] ? diag.text : et_status_text(status));
+		return;
+	}
+	if (!find_delegates(v, o, entries, &n)) {
+		v->program = et_program_unref(v->program);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint32_t rank = rank_of(o, entries[i]);
+		v->rank = rank > v->rank ? rank : v->rank;
+		if (n_label < sizeof(v->label))
+			n_label += inf_text(v->label + n_label, sizeof(v->label) - n_label, "%s%s",
+				i ? "+" : "", entries[i]->ops->name);
+		is_asked = is_asked || strcmp(entries[i]->ops->name, o->backend) == 0 ||
+			   strcmp(entries[i]->ops->id, o->backend) == 0;
+	}
+	if (!n) {
+		v->rank = rank_of(o, NULL);
+		inf_text(v->label, sizeof(v->label), "portable");
+		is_asked = is_asked || strcmp(o->backend, "portable") == 0;
+	}
+	if (!is_asked && strcmp(v->label, o->backend)) {
+		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
+		v->program = et_program_unref(v->program);
+	}
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct inf_variant *x = a, *y = b;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_options *options)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		inf_variant_inspect(&v->items[i], -1, options);
+	qsort(v->items, v->n, sizeof(*v->items), by_rank);
+	for (uint32_t i = 0; i < v->n; i++) /* they have moved */
+		v->items[i].file = strrchr(v->items[i].path, '/') ? strrchr(v->items[i].path, '/') + 1
+								  : v->items[i].path;
+}

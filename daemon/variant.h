@@ -1,0 +1,64 @@
+/* Variants: the files of a model, what each needs, and in which order to try them.
+ *
+ * The repository's folder holds models as
+ *     NAME/VERSION/ *.pte     the usual form; several files are variants for different backends
+ *     NAME/ *.pte             version 1
+ *     NAME.pte                version 1, one variant
+ * where `.bpte` stands for the program inside a bundle. Names that begin with a dot are not looked at.
+ * Nothing here keeps anything between calls; any thread. */
+#ifndef DAEMON_VARIANT_H
+#define DAEMON_VARIANT_H
+
+#include "config/config.h"
+#include "daemon/serving.h"
+
+enum { INF_VARIANTS_MAX = 32, INF_VARIANT_DELEGATES_MAX = 8 };
+
+struct inf_variant {
+	char path[INF_CONFIG_PATH_MAX + 256];
+	const char *file; /* the path's last part */
+	struct inf_file_id id;
+
+	/* Set by inspection. */
+	struct et_program *program; /* NULL: `reason` says why */
+	char label[64];             /* "xnnpack", "xnnpack+opencl", "portable" */
+	char reason[400];           /* why it can't be used */
+	uint32_t rank;              /* place in the configured order, 0 first */
+};
+
+struct inf_variants {
+	char model[256], version[256];
+	uint32_t n;
+	struct inf_variant *items; /* heap */
+};
+
+/* Whether @name can be a model's or a version's name: one path component, not hidden. */
+bool inf_model_name_is_valid(const char *name);
+
+/* The files of @model, version @version ("": the newest). False when there is none; @n then is 0. *ret_variants is
+ * to be freed with inf_variants_deinit in either case. */
+bool inf_variants_find(
+	struct inf_variants *ret_variants, const char *folder, const char *model, const char *version);
+/* NULL items are fine. */
+void inf_variants_deinit(struct inf_variants *variants);
+
+struct inf_inspect_options {
+	const char *cache_dir; /* NULL: memory */
+	const struct et_registry *registry;
+	const struct inf_config *config; /* its `backends` */
+	const char *backend;             /* only variants for this one; "": any */
+};
+/* Open the program of @variant and see what it needs. @fd is -1: the variant's path; else the file itself, of
+ * variant->id.n_bytes. Slow. */
+void inf_variant_inspect(struct inf_variant *variant, int fd, const struct inf_inspect_options *options);
+/* Inspect all and put them in the order in which to try them. */
+void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
+
+/* The name of the method that is meant when none is named: the only one, or "forward". NULL if there is none such. */
+const char *inf_default_method(const struct et_program *program);
+
+/* Every model and version below @folder, each with its files (not inspected); sorted by name. The array and each of
+ * its entries are the caller's. Negative errno if the folder can't be read. */
+int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n);
+
+#endif
