@@ -173,7 +173,7 @@ static void test_made(void **state)
 	assert_true(try_both(bytes, n_bytes));
 	run_out(bytes, n_bytes);
 	cut_off(bytes, n_bytes, n_bytes);
-	turn_bits(bytes, n_bytes, n_bytes, 2000);
+	turn_bits(bytes, n_bytes, n_bytes, 600);
 	free(bytes);
 }
 

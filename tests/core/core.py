@@ -15,7 +15,7 @@ import sys
 
 # Of the C library: memory, strings, formatting into a buffer. Nothing that allocates or asks the kernel.
 PURE = {
-    "memchr", "memcmp", "memcpy", "memmove", "memset",
+    "bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset",
     "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr",
     "snprintf", "vsnprintf",
     # What the compiler makes of those, or puts in by itself.
