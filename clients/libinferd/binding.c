@@ -238,12 +238,13 @@ int inferd_set_input_shape(struct inferd_binding *b, size_t index, const int64_t
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s has %zu dimensions, not %zu", info->name,
 			info->n_dims, n_dims);
 	for (size_t i = 0; i < n_dims; i++)
-		if (shape[i] < 0 || shape[i] > info->shape[i] ||
-			(!info->is_dynamic && shape[i] != info->shape[i]))
+		if (!info->is_dynamic && shape[i] != info->shape[i])
 			return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
-				"%s: size %lld in dimension %zu, where it is %s%lld", info->name,
-				(long long)shape[i], i, info->is_dynamic ? "at most " : "",
-				(long long)info->shape[i]);
+				"%s: size %lld in dimension %zu, where it is always %lld", info->name,
+				(long long)shape[i], i, (long long)info->shape[i]);
+	if (!inf_lib_shape_fits(info, shape, n_dims))
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
+			"%s: sizes that are negative, or more elements than at its largest", info->name);
 	memcpy(b->shapes[index], shape, n_dims * sizeof *shape);
 	b->changes[index].n_shape = n_dims;
 	b->changes[index].shape = b->shapes[index];

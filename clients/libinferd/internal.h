@@ -116,6 +116,10 @@ int inf_lib_poll(struct inferd *d, int timeout_ms);
 /* Completions may have come or gone: have the caller's event loop know. */
 void inf_lib_notice(struct inferd *d);
 
+/* Whether a tensor of these sizes fits where one at its largest does: a dynamic tensor may trade one dimension for
+ * another. */
+bool inf_lib_shape_fits(const struct inferd_tensor_info *info, const int64_t *shape, size_t n_dims);
+
 /* What arrived for a binding's request. */
 void inf_lib_binding_complete(struct inferd_binding *b, const struct inf_reply *reply);
 void inf_lib_binding_disconnect(struct inferd_binding *b);

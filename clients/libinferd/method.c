@@ -4,6 +4,8 @@
  * last binding that needs it. */
 #include "clients/libinferd/internal.h"
 
+#include "runtime/base/checked.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,6 +121,23 @@ int inferd_method_reset(struct inferd_method *m)
 {
 	struct inf_request request = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { m->id } };
 	return inf_lib_call(m->d, &request, NULL, 0, INF_REPLY_NONE);
+}
+
+/* Elements, or false: a negative size, or more than a size_t counts. */
+static bool count_elements(const int64_t *shape, size_t n_dims, size_t *ret_n)
+{
+	*ret_n = 1;
+	for (size_t i = 0; i < n_dims; i++)
+		if (shape[i] < 0 || !et_mul(*ret_n, (size_t)shape[i], ret_n))
+			return false;
+	return true;
+}
+
+bool inf_lib_shape_fits(const struct inferd_tensor_info *info, const int64_t *shape, size_t n_dims)
+{
+	size_t n, n_largest;
+	return n_dims == info->n_dims && count_elements(shape, n_dims, &n) &&
+	       count_elements(info->shape, n_dims, &n_largest) && n <= n_largest;
 }
 
 size_t inferd_n_inputs(const struct inferd_method *m)

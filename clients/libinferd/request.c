@@ -46,13 +46,9 @@ static bool take_results(struct inferd_binding *b, const struct inf_inferred *in
 		result->scalar = came->scalar;
 		if (!came->n_shape)
 			continue;
-		if (came->n_shape != info->n_dims)
+		if (!inf_lib_shape_fits(info, came->shape, came->n_shape))
 			return false;
-		for (size_t k = 0; k < came->n_shape; k++) {
-			if (came->shape[k] < 0 || came->shape[k] > info->shape[k])
-				return false;
-			result->shape[k] = came->shape[k];
-		}
+		memcpy(result->shape, came->shape, came->n_shape * sizeof *came->shape);
 	}
 	return true;
 }
