@@ -171,11 +171,12 @@ enum et_status et_dataflow_run(
 enum et_status et_memory_layout(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 
-/* Ascending by key, without recursion, allocation or the C library's sort. */
 struct et_sort_item {
 	uint64_t key;
 	uint32_t index;
 };
+/* Put @items into ascending order of their keys, equal ones in any order; without recursion, allocation or the C
+ * library's sort. Cannot fail. */
 void et_sort(struct et_sort_item *items, size_t n);
 
 #endif
