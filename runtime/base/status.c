@@ -70,6 +70,11 @@ enum et_status et_fail(struct et_diag *diag, enum et_status status, const char *
 		va_start(args, format);
 		vsnprintf(diag->text, sizeof diag->text, format, args);
 		va_end(args);
+		/* Names in it come from files: they must not forge lines of a log or talk to a terminal. */
+		for (char *c = diag->text; *c; c++) {
+			if ((unsigned char)*c < ' ' || *c == 0x7f)
+				*c = '?';
+		}
 	}
 	return status;
 }

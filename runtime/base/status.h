@@ -54,7 +54,8 @@ struct et_diag {
 
 /* Write the sentence into @diag (may be NULL) and return @status, so that a failing line reads
  *     return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: no such value %d", i, v);
- * The first sentence wins: one already there is kept, since the deepest caller knew most. */
+ * The first sentence wins: one already there is kept, since the deepest caller knew most. Control
+ * characters, which names from a file may hold, are replaced by '?'. */
 enum et_status et_fail(struct et_diag *diag, enum et_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
