@@ -35,6 +35,7 @@ struct inf_open_state {
 	uint32_t next;                /* variant to try */
 	struct inf_serving *awaiting; /* a reference */
 	char tried[400];
+	uint32_t n_missing, n_broken; /* of those tried: for want of an operator or a backend; else */
 	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
 };
 
@@ -233,6 +234,8 @@ static void make_done(struct inf_work *work)
 		inf_serving_prepare(s, make->program, make->plan);
 	} else {
 		et_program_unref(make->program);
+		s->is_missing = make->status == ET_E_OPERATOR_MISSING ||
+				make->status == ET_E_BACKEND_MISSING || make->status == ET_E_NOT_SUPPORTED;
 		inf_serving_fail(s, reason);
 	}
 	free(make);
@@ -275,9 +278,12 @@ static struct inf_serving *make_serving(
 
 /* --- choosing ------------------------------------------------------------------------------------- */
 
-static void note_tried(struct inf_open_state *state, const struct inf_variant *v, const char *reason)
+static void note_tried(
+	struct inf_open_state *state, const struct inf_variant *v, const char *reason, bool is_missing)
 {
 	size_t n = strlen(state->tried);
+	state->n_missing += is_missing;
+	state->n_broken += !is_missing;
 	inf_text(state->tried + n, sizeof(state->tried) - n, "%s%s: %s", n ? "; " : "",
 		v->file ? v->file : v->path, reason);
 }
@@ -309,7 +315,8 @@ static void give_up(struct inf_open_state *state)
 		remark(state->repository, state->model, state->variants.version, state->tried);
 	}
 	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
-	finish(state, INF_FAILED_PRECONDITION, error, NULL);
+	finish(state, state->n_missing && !state->n_broken ? INF_UNIMPLEMENTED : INF_FAILED_PRECONDITION,
+		error, NULL);
 }
 
 static void choose(struct inf_open_state *state)
@@ -319,7 +326,7 @@ static void choose(struct inf_open_state *state)
 	while (state->next < state->variants.n) {
 		struct inf_variant *v = &state->variants.items[state->next];
 		if (!v->program) {
-			note_tried(state, v, v->reason);
+			note_tried(state, v, v->reason, v->is_missing);
 			state->next++;
 			continue;
 		}
@@ -337,7 +344,7 @@ static void choose(struct inf_open_state *state)
 		}
 		struct inf_serving *s = find_serving(r, &v->id, method, state->fd >= 0);
 		if (s && s->state == INF_MODEL_FAILED) {
-			note_tried(state, v, s->reason);
+			note_tried(state, v, s->reason, s->is_missing);
 			state->next++;
 			continue;
 		}

@@ -74,6 +74,7 @@ struct inf_serving {
 	struct inf_file_id file;
 	bool is_foreign; /* a client's own program */
 	char reason[400];
+	bool is_missing; /* FAILED because an operator or a backend is not here; set before inf_serving_fail */
 	const struct inf_serving_events *events;
 	const struct et_log *log;
 	struct inf_pool *pool;

@@ -259,6 +259,7 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 			size_t i = 0;
 			if (!entry) {
 				list_available(o->registry, available, sizeof(available));
+				v->is_missing = true;
 				inf_text(v->reason, sizeof(v->reason),
 					"Backend '%.100s' is not available. Available backends: [%s]",
 					method->delegates[d].id, available);
