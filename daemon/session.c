@@ -22,16 +22,20 @@
 
 enum { PACKETS_AT_A_TIME = 16 };
 
+static const char *state_name(enum inf_session_state state)
+{
+	return state == INF_SESSION_NEW ? "new" : state == INF_SESSION_OPEN ? "open" : "closed";
+}
+
 static void set_state(struct inf_session *s, enum inf_session_state state, const char *why)
 {
-	static const char *const names[] = { "new", "open", "closed" };
 	if (state <= s->state) {
 		et_logf(&s->server->log, ET_LOG_ERROR, "session %llu: refusing to go from %s to %s",
-			(unsigned long long)s->id, names[s->state], names[state]);
+			(unsigned long long)s->id, state_name(s->state), state_name(state));
 		return;
 	}
 	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: %s -> %s (%s)", (unsigned long long)s->id,
-		names[s->state], names[state], why);
+		state_name(s->state), state_name(state), why);
 	s->state = state;
 }
 

@@ -208,7 +208,7 @@ static enum et_status infer_convolution(const struct et_xnn_payload *payload, co
 {
 	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
 	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
-	uint64_t n_in, n_out;
+	uint64_t n_in = 0, n_out = 0;
 	enum et_status status = check_groups(node, shapes, is_depthwise, &n_in, &n_out, diag);
 	if (status != ET_OK)
 		return status;
@@ -233,7 +233,7 @@ INFER(deconvolution)
 	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
 	const struct et_xnn_value *value = &payload->values[node->inputs[0]];
 	const uint32_t *n = node->numbers;
-	uint64_t n_in, n_out;
+	uint64_t n_in = 0, n_out = 0;
 	enum et_status status = check_groups(node, shapes, false, &n_in, &n_out, diag);
 	if (status != ET_OK)
 		return status;
