@@ -160,10 +160,18 @@ static void set_written(struct flow *flow, uint64_t *set, uint32_t slot)
 	bits_set(set, own_bit(flow, slot), 1);
 }
 
+/* What @slot holds may have come through another tensor in the same place. */
+static void note_borrowing(struct flow *flow, uint32_t slot)
+{
+	if (flow->is_final && !bits_all(flow->now, own_bit(flow, slot), 1))
+		flow->plan->values[slot].is_borrowing = true;
+}
+
 static void on_read(void *arg, uint32_t slot, unsigned access)
 {
 	struct flow *flow = arg;
 	(void)access;
+	note_borrowing(flow, slot);
 	if (flow->is_final && !flow->plan->values[slot].is_state && !is_written(flow, slot))
 		flow->plan->values[slot].is_state = true;
 }
@@ -184,6 +192,7 @@ static void move(struct flow *flow, uint32_t from, uint32_t to)
 		set_written(flow, flow->now, to);
 		return;
 	}
+	note_borrowing(flow, from);
 	size_t bit = own_bit(flow, to); /* a move's target never has segments */
 	if (is_written(flow, from))
 		bits_set(flow->now, bit, 1);

@@ -8,8 +8,9 @@
  * So a tensor is wholly in one of them, and memory is shared exactly where the program plans it to be.
  *
  * An input or output is bound to the client's memory only where no other value can tell the difference: nothing
- * else that lives at the same time overlaps its range, it is no state, no constant, no view, it is not both or
- * twice, and an input is not written. Otherwise it is copied, and io info says so beforehand. */
+ * else that lives at the same time, or that passes a value on to it or from it, overlaps its range, it is no
+ * state, no constant, no view, it is not both or twice, and an input is not written. Otherwise it is copied, and
+ * io info says so beforehand. */
 #include "runtime/base/checked.h"
 #include "runtime/plan_impl.h"
 
@@ -100,7 +101,8 @@ static bool is_alone(const struct layout *layout, uint32_t slot, size_t first, s
 			continue; /* nothing touches it */
 		if (is_borrowed(theirs) || is_borrowed(mine))
 			return false;
-		if (plan->has_back_jump || (theirs->first <= mine->last && mine->first <= theirs->last))
+		if (plan->has_back_jump || theirs->is_borrowing ||
+			(theirs->first <= mine->last && mine->first <= theirs->last))
 			return false;
 	}
 	return true;
@@ -176,7 +178,7 @@ static bool may_bind(const struct et_plan *plan, uint32_t slot)
 		return false;
 	if (value->is_input)
 		return !value->is_written && !occurs_twice(spec->inputs, spec->n_inputs, slot);
-	return tensor_of(plan, slot)->storage != ET_STORAGE_CONSTANT &&
+	return tensor_of(plan, slot)->storage != ET_STORAGE_CONSTANT && !value->is_borrowing &&
 	       !occurs_twice(spec->outputs, spec->n_outputs, slot);
 }
 

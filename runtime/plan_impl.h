@@ -52,6 +52,7 @@ struct et_plan_value {
 	bool is_used : 1;    /* by an instruction or as an output */
 	bool is_input : 1, is_output : 1;
 	bool is_state : 1;       /* may be read before it was written */
+	bool is_borrowing : 1;   /* may be read for what another tensor in its place wrote */
 	bool is_class_state : 1; /* at the root of an alias class: so are all of it */
 };
 

@@ -1,0 +1,196 @@
+/* Random programs, held against an interpreter that does what the original does: one memory per client, laid out
+ * as planned, inputs copied in, outputs copied out. Tensors overlap in any way, instructions branch and jump
+ * back, so most of these programs make no sense; but splitting memory into state and activations, binding inputs and
+ * outputs, and NaN in activations must not change what any of them computes. Two clients take turns. */
+#include "tests/support/method_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_ARENA = 40, N = 4, N_TENSORS = 7, N_STEPS = 10, N_INPUTS = 2, N_OUTPUTS = 2, N_RUNS = 4 };
+
+enum kind { ADD, COPY, ACCUMULATE, FILL, MOVE, JUMP, N_KINDS };
+
+struct step {
+	enum kind kind;
+	int a, b, c;
+};
+
+struct made {
+	int offsets[N_TENSORS]; /* in elements */
+	bool is_view[N_TENSORS];
+	struct step steps[N_STEPS];
+	int inputs[N_INPUTS], outputs[N_OUTPUTS];
+};
+
+static uint32_t seed;
+
+static int draw(int n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (int)((seed >> 8) % (uint32_t)n);
+}
+
+static void make(struct made *made)
+{
+	for (int t = 0; t < N_TENSORS; t++)
+		made->offsets[t] = draw(3) ? draw((N_ARENA - N) / 4) * 4 : draw(N_ARENA - N);
+	for (int s = 0; s < N_STEPS; s++) {
+		struct step *step = &made->steps[s];
+		*step = (struct step){ (enum kind)draw(N_KINDS), draw(N_TENSORS), draw(N_TENSORS),
+			draw(N_TENSORS) };
+		if (step->kind == MOVE && draw(2))
+			step->kind = ADD;
+		if (step->kind == JUMP) {
+			/* forwards, by a number that is an input; backwards would not end */
+			step->a = s + 1 + draw(N_STEPS - s);
+			step->b = draw(2);
+		}
+	}
+	for (int i = 0; i < N_INPUTS; i++)
+		made->inputs[i] = draw(N_TENSORS - 1);
+	if (made->inputs[0] == made->inputs[1])
+		made->inputs[1]++;
+	for (int i = 0; i < N_OUTPUTS; i++)
+		made->outputs[i] = draw(N_TENSORS);
+}
+
+static void assemble(const struct made *made, struct make_program *mk)
+{
+	mk_init(mk);
+	mk_method(mk, "forward");
+	mk_arena(mk, N_ARENA * 4);
+	for (int t = 0; t < N_TENSORS; t++)
+		mk_tensor(mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = 1,
+				      .offset = (uint64_t)made->offsets[t] * 4 });
+	int bools[2] = { mk_bool(mk, false), mk_bool(mk, false) }, three = mk_int(mk, 3);
+	int add = mk_operator(mk, "test::add", "out"), copy = mk_operator(mk, "test::copy_", "");
+	int accumulate = mk_operator(mk, "test::accumulate_", ""), fill = mk_operator(mk, "test::fill", "");
+	for (int s = 0; s < N_STEPS; s++) {
+		const struct step *step = &made->steps[s];
+		switch (step->kind) {
+		case ADD:
+			mk_kernel(mk, add, MK_ARGS(step->a, step->b, step->c));
+			break;
+		case COPY:
+			mk_kernel(mk, copy, MK_ARGS(step->a, step->b));
+			break;
+		case ACCUMULATE:
+			mk_kernel(mk, accumulate, MK_ARGS(step->a, step->b));
+			break;
+		case FILL:
+			mk_kernel(mk, fill, MK_ARGS(three, step->a));
+			break;
+		case MOVE:
+			mk_move(mk, step->a, step->b);
+			break;
+		default:
+			mk_jump_false(mk, bools[step->b], step->a);
+			break;
+		}
+	}
+	/* both are read in every program, so that both may be given any value */
+	mk_jump_false(mk, bools[0], N_STEPS + 2);
+	mk_jump_false(mk, bools[1], N_STEPS + 2);
+	for (int i = 0; i < N_INPUTS; i++)
+		mk_input(mk, made->inputs[i]);
+	mk_input(mk, bools[0]);
+	mk_input(mk, bools[1]);
+	for (int i = 0; i < N_OUTPUTS; i++)
+		mk_output(mk, made->outputs[i]);
+}
+
+/* As the original: @memory is the client's for ever. */
+static void interpret(const struct made *made, float *memory, float in[N_INPUTS][N], const bool *bools,
+	float out[N_OUTPUTS][N])
+{
+	float *slots[N_TENSORS];
+	for (int t = 0; t < N_TENSORS; t++)
+		slots[t] = memory + made->offsets[t];
+	for (int i = 0; i < N_INPUTS; i++)
+		memcpy(slots[made->inputs[i]], in[i], N * sizeof(float));
+	for (int s = 0; s < N_STEPS; s++) {
+		const struct step *step = &made->steps[s];
+		float *a = step->kind == JUMP ? NULL : slots[step->a], *b = slots[step->b],
+		      *c = slots[step->c];
+		if (step->kind == JUMP) {
+			if (!bools[step->b])
+				s = step->a - 1;
+		} else if (step->kind == MOVE) {
+			slots[step->b] = a;
+		} else if (step->kind == COPY) {
+			memmove(a, b, N * sizeof(float));
+		} else {
+			for (int i = 0; i < N; i++) {
+				if (step->kind == ADD)
+					c[i] = a[i] + b[i];
+				else if (step->kind == ACCUMULATE)
+					a[i] += b[i];
+				else
+					a[i] = 3;
+			}
+		}
+	}
+	for (int i = 0; i < N_OUTPUTS; i++)
+		memcpy(out[i], slots[made->outputs[i]], N * sizeof(float));
+}
+
+static uint32_t n_stateful, n_bound;
+
+static void compare(uint32_t number)
+{
+	struct made made = { 0 };
+	struct make_program mk;
+	struct method_rig rig = { 0 };
+	seed = number;
+	make(&made);
+	assemble(&made, &mk);
+	rig_init(&rig);
+	rig_open(&rig, &mk);
+	struct et_method *methods[2] = { rig.method, NULL };
+	assert_int_equal(et_method_new(&methods[1], rig.plan, &rig.allocator, NULL), ET_OK);
+	n_stateful += rig.info->is_stateful;
+	for (int i = 0; i < N_OUTPUTS; i++)
+		n_bound += rig.info->inputs[i].zero_copy + rig.info->outputs[i].zero_copy;
+	float memories[2][N_ARENA] = { 0 };
+	for (int r = 0; r < N_RUNS * 2; r++) {
+		float in[N_INPUTS][N], want[N_OUTPUTS][N], got[N_OUTPUTS][N];
+		bool bools[2] = { draw(2), draw(2) };
+		struct rig_run run;
+		rig_run_init(&rig, &run);
+		run.run.method = methods[r % 2];
+		for (int i = 0; i < N_INPUTS; i++) {
+			for (int e = 0; e < N; e++)
+				in[i][e] = (float)draw(100);
+			rig_input(&run, (uint32_t)i, in[i], N);
+		}
+		for (uint32_t i = 0; i < N_OUTPUTS; i++)
+			rig_output(&run, i, got[i], N);
+		run.inputs[N_INPUTS].b = bools[0];
+		run.inputs[N_INPUTS + 1].b = bools[1];
+		interpret(&made, memories[r % 2], in, bools, want);
+		if (rig_run(&rig, &run))
+			fail_msg("program %u: %s", number, run.run.diag.text);
+		if (memcmp(got, want, sizeof got) != 0)
+			fail_msg("program %u, run %d: another answer than with one memory", number, r);
+	}
+	et_method_free(methods[1]);
+	rig_close(&rig);
+}
+
+static void random_programs_compute_the_same(void **state)
+{
+	for (uint32_t number = 1; number <= 3000; number++)
+		compare(number);
+	/* the programs were not all of one kind */
+	assert_in_range(n_stateful, 100, 2900);
+	assert_in_range(n_bound, 100, 11000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(random_programs_compute_the_same) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
