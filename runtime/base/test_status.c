@@ -1,4 +1,4 @@
-/* The diagnosis sentence. */
+/* The diagnosis sentence: complete, short enough, on one line. */
 #include "runtime/base/status.h"
 
 #include <setjmp.h>

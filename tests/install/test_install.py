@@ -16,15 +16,20 @@ import tempfile
 
 # Patterns below the destination; each must be there.
 WANTED = {
-    "the daemon": "**/inferd",
+    "the daemon": "**/sbin/inferd",
     "the tool": "**/bin/inferctl",
     "the library": "**/libinferd.*",
     "the public header": "**/include/inferd.h",
-    "the pkg-config file": "**/pkgconfig/libinferd.pc",
+    "the pkg-config file": "**/pkgconfig/inferd.pc",
     "the service": "**/systemd/system/inferd.service",
     "the socket": "**/systemd/system/inferd.socket",
     "the documented configuration": "**/etc/inferd/inferd.conf",
+    "the administrators' socket": "**/systemd/system/inferd-manager.socket",
+    "the user": "**/sysusers.d/inferd.conf",
+    "the folders": "**/tmpfiles.d/inferd.conf",
     "the daemon's man page": "**/man8/inferd.8*",
+    "the library's man page": "**/man3/libinferd.3*",
+    "the configuration's man page": "**/man5/inferd.conf.5*",
     "the tool's man page": "**/man1/inferctl.1*",
 }
 HEADERS = {"inferd.h", "inferd-delegate.h"}
@@ -88,10 +93,10 @@ def main():
 def try_client(destination, pc_folder, cc):
     """Build CLIENT against the installed tree alone, and run it."""
     env = dict(os.environ, PKG_CONFIG_PATH=pc_folder, PKG_CONFIG_SYSROOT_DIR=destination)
-    r = subprocess.run(["pkg-config", "--cflags", "--libs", "libinferd"], env=env, stdout=subprocess.PIPE,
+    r = subprocess.run(["pkg-config", "--cflags", "--libs", "inferd"], env=env, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, text=True, check=False)
     if r.returncode:
-        return ["pkg-config does not find libinferd: " + r.stdout.strip()]
+        return ["pkg-config does not find inferd: " + r.stdout.strip()]
     flags = r.stdout.split()
     source = os.path.join(destination, "client.c")
     with open(source, "w", encoding="utf-8") as f:
