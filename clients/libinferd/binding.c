@@ -181,8 +181,11 @@ int inferd_bind(struct inferd_method *m, struct inferd_binding **ret)
 		for (size_t i = 0; i < n; i++)
 			slots[i].region = region;
 		rc = inferd_bind_slots(m, ret, slots, slots + m->n_inputs);
-		/* The binding, if there is one, keeps it. */
-		inferd_region_free(region);
+		/* It goes with the binding, and until then the daemon's status shows it as this client's. */
+		if (!rc)
+			(*ret)->own = region;
+		else
+			inferd_region_free(region);
 	}
 	free(slots);
 	return rc;
@@ -193,10 +196,12 @@ void inferd_unbind(struct inferd_binding *b)
 	if (!b)
 		return;
 	struct inferd *d = b->method->d;
+	struct inferd_region *own = b->own;
 	if (b->state == INF_LIB_RUNNING)
 		inferd_cancel(b);
 	inf_lib_tell(d, &(struct inf_request){ .kind = INF_REQUEST_UNBIND, .unbind = { b->id } });
 	inf_lib_binding_free(b);
+	inferd_region_free(own);
 }
 
 /* ---- what it knows ---- */

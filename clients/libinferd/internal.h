@@ -82,6 +82,7 @@ struct inferd_binding {
 	struct et_pool pool; /* the arrays below */
 	uint64_t id;
 	size_t n_copied;
+	struct inferd_region *own; /* made by inferd_bind; NULL: the regions are the caller's */
 	struct inf_lib_place *inputs, *outputs;
 	struct inf_slot *changes; /* an input's shape and scalar for the next request */
 	int64_t (*shapes)[INFERD_MAX_DIMS];
