@@ -4,6 +4,7 @@
  * only the copy is checked and used. What comes of them is one array: for every place of the broadcast
  * index shape, the offset into self. A mask stands for the indices of its true elements. */
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/index.h"
 #include "runtime/kernels/map.h"
 
 struct selection {
@@ -22,22 +23,23 @@ struct index_of {
 	size_t dim;
 };
 
-static int64_t *copy_ints(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, struct et_view *ret_view)
+void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type,
+	struct et_view *ret_view)
 {
 	struct et_view from;
 	int64_t stride = 1;
-	int64_t *ints = et_kernel_scratch(ctx, et_tensor_numel(tensor) * sizeof(*ints) + 1);
-	if (!ints)
+	void *copy = et_kernel_scratch(ctx, et_tensor_numel(tensor) * et_scalar_size(type) + 1);
+	if (!copy)
 		return NULL;
 	et_view_of(&from, tensor);
 	*ret_view = from;
-	ret_view->data = (uint8_t *)ints;
-	ret_view->type = ET_INT64;
+	ret_view->data = copy;
+	ret_view->type = (uint8_t)type;
 	for (size_t d = from.n_dims; d-- > 0;) {
 		ret_view->strides[d] = stride;
 		stride *= from.sizes[d];
 	}
-	return et_view_cast(ctx, ret_view, &from) == ET_OK ? ints : NULL;
+	return et_view_cast(ctx, ret_view, &from) == ET_OK ? copy : NULL;
 }
 
 /* A mask over @mask->n_dims dimensions from @dim on becomes as many lists of positions. */
@@ -49,7 +51,7 @@ static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_ten
 	for (size_t d = 0; d < n_dims; d++)
 		ET_REQUIRE(ctx, dim + d < self->n_dims && mask->sizes[d] == self->sizes[dim + d],
 			"a mask of size %d in dimension %zu", mask->sizes[d], d);
-	const int64_t *truths = copy_ints(ctx, mask, &view);
+	const uint8_t *truths = et_local_copy(ctx, mask, ET_BOOL, &view);
 	int64_t *positions = et_kernel_scratch(ctx, numel * n_dims * sizeof(*positions) + 1);
 	if (!truths || !positions)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
@@ -97,7 +99,7 @@ static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_te
 			ET_TRY(expand_mask(ctx, self, index, dim, indices + n));
 		} else {
 			indices[n].dim = dim;
-			if (!copy_ints(ctx, index, &indices[n].view))
+			if (!et_local_copy(ctx, index, ET_INT64, &indices[n].view))
 				return ET_E_MEMORY_ALLOCATION_FAILED;
 		}
 		n += n_taken;
@@ -271,10 +273,11 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	struct et_view view;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims, element_bytes = et_element_bytes(out);
-	ET_TRY(et_require_same_type(ctx, out, values));
 	ET_TRY(select_elements(ctx, out, list, &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
 	et_view_of(&view, values);
+	if (values->type != out->type && !et_local_copy(ctx, values, out->type, &view))
+		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n_dims),
 		"the values do not broadcast to what is indexed");
 	if (et_view_numel(&view) == 0)

@@ -2,16 +2,21 @@
 #include "runtime/kernels/kernels.h"
 
 const struct et_kernel_table *const et_kernel_tables[] = {
+	&et_kernels_along,
 	&et_kernels_binary,
 	&et_kernels_conv,
 	&et_kernels_copy,
 	&et_kernels_fill,
 	&et_kernels_fold,
+	&et_kernels_gather,
 	&et_kernels_index,
 	&et_kernels_join,
+	&et_kernels_lookup,
 	&et_kernels_matmul,
 	&et_kernels_norm,
+	&et_kernels_pool,
 	&et_kernels_prim,
+	&et_kernels_sample,
 	&et_kernels_shape,
 	&et_kernels_unary,
 };

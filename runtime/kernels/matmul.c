@@ -217,40 +217,30 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return ET_OK;
 }
 
-/* The sum of a batch of products, added to self. */
+/* beta self + alpha times the sum of a batch of products; the output holds what has been summed so far. */
 static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *result = args[5]->tensor;
-	struct et_view a, b, out, start;
+	struct et_view a, b, out, self;
+	double beta = et_number_double(args[3]), alpha = et_number_double(args[4]);
 	et_view_of(&a, args[1]->tensor);
 	et_view_of(&b, args[2]->tensor);
 	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
 		"takes two batches of matrices");
-	/* A batch of products is one product of the matrices put side by side. */
-	struct et_view left, right, room;
-	uint8_t rows_first[] = { 1, 0, 2 };
-	et_view_permute(&a, rows_first);
-	ET_REQUIRE(ctx, scratch_view(ctx, &left, &a, a.type) && scratch_view(ctx, &right, &b, b.type),
-		"no memory for a copy");
-	room = left;
-	et_view_copy(&room, &a);
-	room = right;
-	et_view_copy(&room, &b);
-	left.n_dims = right.n_dims = 2;
-	left.sizes[1] = a.sizes[1] * a.sizes[2];
-	left.strides[0] = left.sizes[1];
-	left.strides[1] = 1;
-	right.sizes[0] = b.sizes[0] * b.sizes[1];
-	right.sizes[1] = b.sizes[2];
-	right.strides[0] = b.sizes[2];
-	right.strides[1] = 1;
-	ET_TRY(require_product(ctx, &left, &right));
-	ET_TRY(et_resize(ctx, result, (const int64_t[]){ left.sizes[0], right.sizes[1] }, 2));
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[1], b.sizes[2] }, 2));
 	et_view_of(&out, result);
-	et_view_of(&start, args[0]->tensor);
-	ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2), "self does not broadcast to the product");
-	return multiply(ctx, &(const struct product){ &start, &left, &right, &out, et_number_double(args[3]),
-				     et_number_double(args[4]) });
+	et_view_of(&self, args[0]->tensor);
+	ET_REQUIRE(ctx, et_view_broadcast(&self, out.sizes, 2), "self does not broadcast to the product");
+	ET_REQUIRE(ctx, a.sizes[0] > 0, "takes no empty batch");
+	for (int64_t i = 0; i < a.sizes[0]; i++) {
+		struct et_view left = a, right = b;
+		et_view_select(&left, 0, i);
+		et_view_select(&right, 0, i);
+		ET_TRY(require_product(ctx, &left, &right));
+		ET_TRY(multiply(ctx, &(const struct product){
+					     i ? &out : &self, &left, &right, &out, i ? 1 : beta, alpha }));
+	}
+	return ET_OK;
 }
 
 static const struct et_kernel rows[] = {

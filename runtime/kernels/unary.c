@@ -58,7 +58,14 @@ ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
 	const double d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
 ET_FLOAT_FNS(gelu, 1, a / 2 * (1 + erf(a * M_SQRT1_2)))
 ET_FLOAT_FNS(gelu_tanh, 1, a / 2 * (1 + tanh(0.79788456080286536 * (a + 0.044715 * a * a * a))))
-ET_FLOAT_FNS(logit, 1, log(a / (1 - a)))
+/* Quotient and difference are rounded to the type, as where each is an operation of its own. */
+static inline double rounded(const struct et_span *span, double value)
+{
+	if (span->common == ET_BFLOAT16)
+		return et_from_bfloat16(et_to_bfloat16((float)value));
+	return span->common == ET_FLOAT16 ? et_from_half(et_to_half((float)value)) : value;
+}
+ET_FLOAT_FNS(logit, 1, log(rounded(span, a / rounded(span, 1 - a))))
 ET_FLOAT_FNS(logit_eps, 2,
 	log((a < b              ? b
 		    : a > 1 - b ? 1 - b

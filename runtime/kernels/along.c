@@ -1,0 +1,341 @@
+/* Operators along one dimension: softmax, cumulative sums and products, sorting, the k largest, the median.
+ *
+ * Each is a function of one line (line.h). Sorting orders indices by merging, which is stable, with NaN
+ * above everything, as in PyTorch. */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/line.h"
+
+#include <math.h>
+
+static double exponential(const struct et_line *line, double x)
+{
+	return line->is_single ? (double)expf((float)x) : exp(x);
+}
+
+static double largest(const struct et_line *line)
+{
+	double most = -INFINITY;
+	for (size_t i = 0; i < line->n; i++)
+		most = line->in[i] > most || line->in[i] != line->in[i] ? line->in[i] : most;
+	return most;
+}
+
+static void softmax(struct et_line *line)
+{
+	double most = largest(line), sum = 0;
+	for (size_t i = 0; i < line->n; i++) {
+		line->out[i] = exponential(line, line->in[i] - most);
+		sum += line->out[i];
+	}
+	for (size_t i = 0; i < line->n; i++)
+		line->out[i] /= sum;
+}
+
+static void log_softmax(struct et_line *line)
+{
+	double most = largest(line), sum = 0;
+	for (size_t i = 0; i < line->n; i++)
+		sum += exponential(line, line->in[i] - most);
+	for (size_t i = 0; i < line->n; i++)
+		line->out[i] = line->in[i] - most - log(sum);
+}
+
+static void cumsum(struct et_line *line)
+{
+	double sum = 0;
+	int64_t sum_ints = 0;
+	for (size_t i = 0; i < line->n; i++) {
+		if (line->in)
+			line->out[i] = sum += line->in[i];
+		else
+			line->out_ints[i] = sum_ints += line->in_ints[i];
+	}
+}
+
+static void cumprod(struct et_line *line)
+{
+	double product = 1;
+	int64_t product_ints = 1;
+	for (size_t i = 0; i < line->n; i++) {
+		if (line->in)
+			line->out[i] = product *= line->in[i];
+		else
+			line->out_ints[i] = product_ints *= line->in_ints[i];
+	}
+}
+
+/* --- order --------------------------------------------------------------------------------------------- */
+
+static bool is_less(const struct et_line *line, int64_t a, int64_t b)
+{
+	if (line->in_ints)
+		return line->in_ints[a] < line->in_ints[b];
+	double x = line->in[a], y = line->in[b];
+	return x < y || (y != y && x == x);
+}
+
+/* Indices of the line in order, into line->index. The output's memory serves as the other half. */
+static void sort_indices(struct et_line *line, bool is_descending)
+{
+	int64_t *from = line->index, *to = line->in ? (int64_t *)line->out : line->out_ints;
+	size_t n = line->n;
+	for (size_t i = 0; i < n; i++)
+		from[i] = (int64_t)i;
+	for (size_t width = 1; width < n; width *= 2) {
+		for (size_t begin = 0; begin < n; begin += 2 * width) {
+			size_t middle = begin + width < n ? begin + width : n;
+			size_t end = middle + width < n ? middle + width : n;
+			for (size_t k = begin, i = begin, j = middle; k < end; k++) {
+				bool takes_right =
+					i == middle ||
+					(j < end && (is_descending ? is_less(line, from[i], from[j])
+								   : is_less(line, from[j], from[i])));
+				to[k] = takes_right ? from[j++] : from[i++];
+			}
+		}
+		int64_t *spare = from;
+		from = to;
+		to = spare;
+	}
+	if (from != line->index)
+		memcpy(line->index, from, n * sizeof(*from));
+}
+
+/* The values at the first n_out indices. */
+static void take_values(struct et_line *line)
+{
+	for (size_t i = 0; i < line->n_out; i++) {
+		if (line->in)
+			line->out[i] = line->in[line->index[i]];
+		else
+			line->out_ints[i] = line->in_ints[line->index[i]];
+	}
+}
+
+static void sort(struct et_line *line)
+{
+	const bool *is_descending = line->arg;
+	sort_indices(line, *is_descending);
+	take_values(line);
+}
+
+/* Whether index @a comes before @b among the chosen. */
+static bool comes_first(const struct et_line *line, int64_t a, int64_t b)
+{
+	const bool *is_descending = line->arg;
+	return *is_descending ? is_less(line, b, a) : is_less(line, a, b);
+}
+
+static void swap(int64_t *a, int64_t *b)
+{
+	int64_t spare = *a;
+	*a = *b;
+	*b = spare;
+}
+
+static void insert_sort(const struct et_line *line, int64_t *items, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		int64_t item = items[i];
+		size_t k = i;
+		for (; k > 0 && comes_first(line, item, items[k - 1]); k--)
+			items[k] = items[k - 1];
+		items[k] = item;
+	}
+}
+
+/* Move the median of items[1], the middle and the last one to items[0], split the rest around it and return
+ * where the second part begins. */
+static size_t split(const struct et_line *line, int64_t *items, size_t n)
+{
+	int64_t *a = &items[1], *b = &items[n / 2], *c = &items[n - 1];
+	if (comes_first(line, *a, *b))
+		swap(items, comes_first(line, *b, *c) ? b : comes_first(line, *a, *c) ? c : a);
+	else
+		swap(items, comes_first(line, *a, *c) ? a : comes_first(line, *b, *c) ? c : b);
+	for (size_t low = 1, high = n;; low++) {
+		while (comes_first(line, items[low], items[0]))
+			low++;
+		do
+			high--;
+		while (comes_first(line, items[0], items[high]));
+		if (low >= high)
+			return low;
+		swap(&items[low], &items[high]);
+	}
+}
+
+/* The k first ones in order. Which of several equal ones are taken, and in which order, is not said anywhere,
+ * but programs are compared with the original: so this selects as it does, by quickselect with these pivots,
+ * then insertion. */
+static void topk(struct et_line *line)
+{
+	size_t first = 0, end = line->n, k = line->n_out, splits = 0;
+	if (k == 0)
+		return;
+	if (k * 64 <= line->n) {
+		sort(line);
+		return;
+	}
+	for (size_t i = 0; i < line->n; i++)
+		line->index[i] = (int64_t)i;
+	while (end - first > 3 && splits++ < 128) {
+		size_t at = first + split(line, line->index + first, end - first);
+		if (at <= k - 1)
+			first = at;
+		else
+			end = at;
+	}
+	if (end - first > 3 || k > 17) { /* bad luck with pivots, or too many for insertion */
+		sort(line);
+		return;
+	}
+	insert_sort(line, line->index + first, end - first);
+	insert_sort(line, line->index, k - 1);
+	take_values(line);
+}
+
+/* The lower one of the two in the middle; the first NaN, if there is one and it counts. */
+static void median_of(struct et_line *line, bool skips_nan)
+{
+	size_t n = line->n;
+	sort_indices(line, false);
+	while (line->in && n && line->in[line->index[n - 1]] != line->in[line->index[n - 1]])
+		n--;
+	size_t middle = n < line->n && !skips_nan ? n : n ? (n - 1) / 2 : 0;
+	line->index[0] = line->index[middle];
+	take_values(line);
+}
+
+static void median(struct et_line *line)
+{
+	median_of(line, false);
+}
+
+static void nanmedian(struct et_line *line)
+{
+	median_of(line, true);
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------- */
+
+struct along {
+	et_line_fn fn;
+	bool is_float; /* takes floats only */
+};
+
+/* self, dim … > out */
+static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct along *along = ctx->kernel->row;
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_lines lines = {
+		.fn = along->fn,
+		.takes_ints = !along->is_float,
+		.self = self,
+		.keepdim = true,
+		.out = args[strlen(ctx->kernel->signature) - 2]->tensor,
+	};
+	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
+	ET_REQUIRE(ctx, !along->is_float || et_type_is_float(lines.out->type), "an output of %s",
+		et_scalar_name(lines.out->type));
+	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
+	return et_run_lines(ctx, &lines);
+}
+
+static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	bool is_descending = args[3]->b;
+	struct et_lines lines = {
+		.fn = topk,
+		.takes_ints = true,
+		.self = self,
+		.n_out = args[1]->i,
+		.keepdim = true,
+		.out = args[5]->tensor,
+		.indices = args[6]->tensor,
+		.arg = &is_descending,
+	};
+	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &lines.dim));
+	int64_t n = self->n_dims ? self->sizes[lines.dim] : 1;
+	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "%lld of %lld", (long long)lines.n_out,
+		(long long)n);
+	return et_run_lines(ctx, &lines);
+}
+
+static enum et_status run_sort(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	bool is_descending = args[2]->b;
+	struct et_lines lines = {
+		.fn = sort,
+		.takes_ints = true,
+		.self = self,
+		.keepdim = true,
+		.out = args[3]->tensor,
+		.indices = args[4]->tensor,
+		.arg = &is_descending,
+	};
+	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
+	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
+	return et_run_lines(ctx, &lines);
+}
+
+static enum et_status run_median_dim(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct along *along = ctx->kernel->row;
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_lines lines = {
+		.fn = along->fn,
+		.takes_ints = true,
+		.self = self,
+		.n_out = 1,
+		.keepdim = args[2]->b,
+		.out = args[3]->tensor,
+		.indices = args[4]->tensor,
+	};
+	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
+	ET_REQUIRE(ctx, self->n_dims == 0 || self->sizes[lines.dim] > 0, "nothing to choose from");
+	return et_run_lines(ctx, &lines);
+}
+
+/* Of all elements: the tensor as one line. */
+static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct along *along = ctx->kernel->row;
+	struct et_tensor flat = *args[0]->tensor;
+	size_t numel = et_tensor_numel(&flat);
+	ET_REQUIRE(ctx, numel > 0 && numel <= INT32_MAX, "%zu elements to choose from", numel);
+	flat.n_dims = 1;
+	flat.sizes = (int32_t[]){ (int32_t)numel };
+	flat.strides = (int32_t[]){ 1 };
+	struct et_lines lines = {
+		.fn = along->fn,
+		.takes_ints = true,
+		.self = &flat,
+		.n_out = 1,
+		.out = args[1]->tensor,
+	};
+	return et_run_lines(ctx, &lines);
+}
+
+#define ALONG(...)            \
+	&(const struct along) \
+	{                     \
+		__VA_ARGS__   \
+	}
+static const struct et_kernel rows[] = {
+	{ "aten::_log_softmax.out", "TIB>T", run_along, ALONG(log_softmax, .is_float = true) },
+	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true) },
+	{ "aten::cumprod.out", "TIi>T", run_along, ALONG(cumprod) },
+	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum) },
+	{ "aten::median.dim_values", "TIB>TT", run_median_dim, ALONG(median) },
+	{ "aten::median.out", "T>T", run_median, ALONG(median) },
+	{ "aten::nanmedian.dim_values", "TIB>TT", run_median_dim, ALONG(nanmedian) },
+	{ "aten::nanmedian.out", "T>T", run_median, ALONG(nanmedian) },
+	{ "aten::sort.values", "TIB>TT", run_sort },
+	{ "aten::topk.values", "TIIBB>TT", run_topk },
+};
+
+ET_KERNEL_TABLE(along);

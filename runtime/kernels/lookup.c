@@ -1,0 +1,183 @@
+/* Operators in which each output position shows one input position, dimension by dimension: padding by
+ * reflection or replication, and enlarging to the nearest neighbour.
+ *
+ * The last one to three dimensions get a table each, from output to input position; one loop copies
+ * elements through the tables. */
+#include "runtime/kernels/args.h"
+#include "runtime/kernels/kernels.h"
+
+#include <math.h>
+
+enum { SPACE = 3 };
+
+struct lookup {
+	size_t n_space;
+	int64_t out[SPACE];
+	int64_t *table[SPACE]; /* out[d] input positions */
+};
+
+#define COPY_ROW(type)                          \
+	for (int64_t w = 0; w < l->out[2]; w++) \
+		((type *)to)[w * y->strides[2]] = ((const type *)from)[l->table[2][w] * x->strides[2]];
+
+static void copy_row(const struct lookup *l, const struct et_view *x, const struct et_view *y,
+	const uint8_t *from, uint8_t *to)
+{
+	switch (et_scalar_size(y->type)) {
+	case 1:
+		COPY_ROW(uint8_t)
+		break;
+	case 2:
+		COPY_ROW(uint16_t)
+		break;
+	case 4:
+		COPY_ROW(uint32_t)
+		break;
+	default:
+		COPY_ROW(uint64_t)
+		break;
+	}
+}
+
+/* Make room for a table of @n. */
+static enum et_status new_table(struct et_kernel_ctx *ctx, struct lookup *l, size_t d, int64_t n)
+{
+	ET_REQUIRE(ctx, n >= 0 && n <= INT32_MAX, "an output of %lld", (long long)n);
+	l->out[d] = n;
+	l->table[d] = et_kernel_scratch(ctx, (size_t)n * sizeof(int64_t) + 1);
+	return l->table[d] ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
+}
+
+/* Leading dimensions that this operator does not have. */
+static enum et_status fill_missing(struct et_kernel_ctx *ctx, struct lookup *l)
+{
+	for (size_t d = 0; d + l->n_space < SPACE; d++) {
+		ET_TRY(new_table(ctx, l, d, 1));
+		l->table[d][0] = 0;
+	}
+	return ET_OK;
+}
+
+static enum et_status run_lookup(struct et_kernel_ctx *ctx, const struct lookup *l,
+	const struct et_tensor *self, struct et_tensor *out)
+{
+	struct et_view x, y, outer_x, outer_y;
+	struct et_walk walk;
+	struct et_place place;
+	int64_t sizes[ET_MAX_DIMS], bytes = (int64_t)et_element_bytes(self);
+	size_t n_outer = self->n_dims - l->n_space;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	for (size_t d = 0; d < self->n_dims; d++)
+		sizes[d] = d < n_outer ? self->sizes[d] : l->out[SPACE - self->n_dims + d];
+	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
+	et_view_of(&x, self);
+	et_view_of(&y, out);
+	outer_x = x;
+	outer_y = y;
+	outer_x.n_dims = outer_y.n_dims = (uint8_t)n_outer;
+	et_walk_init(&walk, (const struct et_view *[]){ &outer_y, &outer_x }, 2);
+	for (size_t d = 0; d < n_outer; d++) {
+		et_view_remove(&x, 0);
+		et_view_remove(&y, 0);
+	}
+	while (x.n_dims < SPACE) {
+		et_view_insert(&x, 0, 1, 0);
+		et_view_insert(&y, 0, 1, 0);
+	}
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < walk.numel; i++) {
+		for (int64_t row = 0; row < l->out[0] * l->out[1]; row++) {
+			int64_t d = row / l->out[1], h = row % l->out[1];
+			int64_t from = place.offset[1] + l->table[0][d] * x.strides[0] +
+				       l->table[1][h] * x.strides[1];
+			int64_t to = place.offset[0] + d * y.strides[0] + h * y.strides[1];
+			copy_row(l, &x, &y, x.data + from * bytes, y.data + to * bytes);
+		}
+		et_place_advance(&place, &walk, 1);
+	}
+	return ET_OK;
+}
+
+/* --- padding -------------------------------------------------------------------------------------------- */
+
+struct padding {
+	size_t n_space;
+	bool is_reflection;
+};
+
+static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct padding *padding = ctx->kernel->row;
+	const struct et_tensor *self = args[0]->tensor;
+	struct lookup l = { .n_space = padding->n_space };
+	ET_REQUIRE(ctx, self->n_dims >= l.n_space && self->n_dims <= l.n_space + 2, "rank %u", self->n_dims);
+	ET_REQUIRE(ctx, et_list_len(args[1]) == 2 * l.n_space, "%zu paddings", et_list_len(args[1]));
+	ET_TRY(fill_missing(ctx, &l));
+	for (size_t k = 0; k < l.n_space; k++) { /* pairs from the last dimension backwards */
+		size_t at = SPACE - 1 - k;
+		int64_t size = self->sizes[self->n_dims - 1 - k];
+		int64_t before = et_list_int(args[1], 2 * k), after = et_list_int(args[1], 2 * k + 1);
+		int64_t limit = padding->is_reflection ? size : INT32_MAX;
+		ET_REQUIRE(ctx,
+			before < limit && after < limit && before >= -size && after >= -size && size > 0,
+			"padding %lld, %lld of size %lld", (long long)before, (long long)after,
+			(long long)size);
+		ET_TRY(new_table(ctx, &l, at, size + before + after));
+		for (int64_t i = 0; i < l.out[at]; i++) {
+			int64_t from = i - before, last = size - 1;
+			if (padding->is_reflection)
+				from = from < 0 ? -from : from > last ? 2 * last - from : from;
+			l.table[at][i] = from < 0 ? 0 : from > last ? last : from;
+		}
+	}
+	return run_lookup(ctx, &l, self, args[2]->tensor);
+}
+
+/* --- nearest neighbour ---------------------------------------------------------------------------------- */
+
+/* self, output size or None, factors or None > out */
+static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct lookup l = { .n_space = 2 };
+	bool has_sizes = !et_is_none(args[1]), has_factors = !et_is_none(args[2]);
+	ET_REQUIRE(ctx, self->n_dims == 4, "rank %u", self->n_dims);
+	ET_REQUIRE(ctx, has_sizes != has_factors, "takes either sizes or factors");
+	ET_REQUIRE(ctx, args[has_sizes ? 1 : 2]->list->n == 2, "takes two sizes or factors");
+	ET_TRY(fill_missing(ctx, &l));
+	for (size_t k = 0; k < 2; k++) {
+		int64_t size = self->sizes[2 + k];
+		double factor = has_factors ? args[2]->list->doubles[k] : 0;
+		ET_REQUIRE(ctx, !has_factors || (factor > 0 && factor < 1e6), "a factor of %g", factor);
+		int64_t n = has_sizes ? et_list_int(args[1], k) : et_double_to_int((double)size * factor);
+		ET_REQUIRE(
+			ctx, n > 0 && size > 0, "an output of %lld from %lld", (long long)n, (long long)size);
+		ET_TRY(new_table(ctx, &l, 1 + k, n));
+		/* In float, as PyTorch does it: at the edges of pixels it shows. */
+		float step = has_factors ? (float)(1 / factor) : (float)size / (float)n;
+		for (int64_t i = 0; i < n; i++) {
+			int64_t from = (int64_t)floorf((float)i * step);
+			l.table[1 + k][i] = from < size ? from : size - 1;
+		}
+	}
+	return run_lookup(ctx, &l, self, args[3]->tensor);
+}
+
+#define PADDING(...)            \
+	&(const struct padding) \
+	{                       \
+		__VA_ARGS__     \
+	}
+static const struct et_kernel rows[] = {
+	{ "aten::reflection_pad1d.out", "TV>T", run_padding, PADDING(1, true) },
+	{ "aten::reflection_pad2d.out", "TV>T", run_padding, PADDING(2, true) },
+	{ "aten::reflection_pad3d.out", "TV>T", run_padding, PADDING(3, true) },
+	{ "aten::replication_pad1d.out", "TV>T", run_padding, PADDING(1, false) },
+	{ "aten::replication_pad2d.out", "TV>T", run_padding, PADDING(2, false) },
+	{ "aten::replication_pad3d.out", "TV>T", run_padding, PADDING(3, false) },
+	{ "aten::upsample_nearest2d.vec_out", "Tvf>T", run_nearest },
+};
+
+ET_KERNEL_TABLE(lookup);

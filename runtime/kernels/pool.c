@@ -1,0 +1,315 @@
+/* Pooling: the mean or the largest of a window, in two or three dimensions, regular or adaptive.
+ *
+ * What the operators differ in is where an output position's window lies; so each dimension first becomes a
+ * table of windows, and one loop serves all. Means are summed in double; an index is the position in the
+ * input's plane, row-major, whatever the dim order. */
+#include "runtime/kernels/args.h"
+#include "runtime/kernels/kernels.h"
+
+#include <math.h>
+
+enum { SPACE = 3 };
+
+/* Of one output position in one dimension: @n input positions from @first, @step apart. */
+struct window {
+	int64_t first, step, n;
+	int64_t n_padded; /* with those in the padding, which a mean may count */
+};
+
+struct pool {
+	int64_t in[SPACE], out[SPACE];
+	struct window *windows[SPACE]; /* out[d] of them */
+	struct et_view x, y, indices;  /* batch, channel, space; @indices without data if there are none */
+	bool is_max;
+	bool counts_padding;
+	int64_t divisor; /* 0: what was counted */
+	struct et_walk planes;
+};
+
+static double pool_window(
+	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
+{
+	enum et_scalar_type type = p->x.type;
+	et_load_fn load = et_loader(type, ET_F64);
+	double result = p->is_max ? -INFINITY : 0, row[16];
+	*index = -1;
+	for (int64_t i = 0; i < at[0]->n * at[1]->n; i++) {
+		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
+			h = at[1]->first + i % at[1]->n * at[1]->step;
+		const uint8_t *from =
+			plane + (d * p->x.strides[2] + h * p->x.strides[3]) * (int64_t)et_scalar_size(type);
+		for (int64_t done = 0; done < at[2]->n;) {
+			int64_t part = at[2]->n - done < 16 ? at[2]->n - done : 16;
+			int64_t w = at[2]->first + done * at[2]->step;
+			load(row, from + w * p->x.strides[4] * (int64_t)et_scalar_size(type),
+				p->x.strides[4] * at[2]->step, (size_t)part);
+			for (int64_t k = 0; k < part; k++) {
+				if (!p->is_max) {
+					result += row[k];
+				} else if (*index < 0 || row[k] > result || row[k] != row[k]) {
+					result = row[k];
+					*index = (d * p->in[1] + h) * p->in[2] + w + k * at[2]->step;
+				}
+			}
+			done += part;
+		}
+	}
+	if (p->is_max)
+		return result;
+	int64_t n = at[0]->n * at[1]->n * at[2]->n;
+	if (p->counts_padding)
+		n = at[0]->n_padded * at[1]->n_padded * at[2]->n_padded;
+	return result / (double)(p->divisor ? p->divisor : n);
+}
+
+/* Planes [begin, end) of batch times channel. */
+static void pool_planes(void *arg, size_t begin, size_t end)
+{
+	const struct pool *p = arg;
+	struct et_place place;
+	et_place_seek(&place, &p->planes, begin);
+	for (size_t plane = begin; plane < end; plane++) {
+		const uint8_t *x = p->x.data + place.offset[2] * (int64_t)et_scalar_size(p->x.type);
+		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {
+			int64_t w = i % p->out[2], h = i / p->out[2] % p->out[1],
+				d = i / p->out[2] / p->out[1], index;
+			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],
+				&p->windows[2][w] };
+			double result = pool_window(p, x, at, &index);
+			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] +
+				     w * p->y.strides[4];
+			et_element_set_double(
+				p->y.data + to * (int64_t)et_scalar_size(p->y.type), p->y.type, result);
+			if (!p->indices.data)
+				continue;
+			to = place.offset[1] + d * p->indices.strides[2] + h * p->indices.strides[3] +
+			     w * p->indices.strides[4];
+			et_element_set_int(p->indices.data + to * (int64_t)et_scalar_size(p->indices.type),
+				p->indices.type, index);
+		}
+		et_place_advance(&place, &p->planes, 1);
+	}
+}
+
+/* As five dimensions: batch, channel, space; inserted ones have size 1. */
+static void widen(struct et_view *view, const struct et_tensor *tensor, size_t n_space)
+{
+	et_view_of(view, tensor);
+	while (view->n_dims < n_space + 2)
+		et_view_insert(view, 0, 1, 0);
+	while (view->n_dims < SPACE + 2)
+		et_view_insert(view, 2, 1, 0);
+}
+
+/* The windows are known: resize, walk the planes. */
+static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const struct et_tensor *self,
+	size_t n_space, struct et_tensor *out, struct et_tensor *indices)
+{
+	struct et_view outer[3];
+	int64_t sizes[ET_MAX_DIMS];
+	ET_TRY(et_require_same_type(ctx, self, out));
+	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
+	for (size_t d = 0; d < self->n_dims; d++) {
+		size_t from_end = self->n_dims - d;
+		sizes[d] = from_end <= n_space ? p->out[SPACE - from_end] : self->sizes[d];
+	}
+	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
+	widen(&p->y, out, n_space);
+	p->indices = p->y;
+	p->indices.data = NULL;
+	if (indices) {
+		ET_TRY(et_require_type(ctx, indices, ET_INT64, "the indices"));
+		ET_TRY(et_resize(ctx, indices, sizes, self->n_dims));
+		widen(&p->indices, indices, n_space);
+	}
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
+	outer[0] = p->y;
+	outer[1] = p->indices;
+	outer[2] = p->x;
+	for (size_t k = 0; k < 3; k++)
+		outer[k].n_dims = 2;
+	et_walk_init(&p->planes, (const struct et_view *[]){ &outer[0], &outer[1], &outer[2] }, 3);
+	size_t work = (size_t)(p->out[0] * p->out[1] * p->out[2]);
+	et_parallel_for(ctx->compute, pool_planes, p, p->planes.numel, 4096 / work + 1);
+	return ET_OK;
+}
+
+static enum et_status begin_pool(
+	struct et_kernel_ctx *ctx, struct pool *p, const struct et_tensor *self, size_t n_space)
+{
+	ET_REQUIRE(ctx, self->n_dims == n_space + 1 || self->n_dims == n_space + 2, "rank %u", self->n_dims);
+	widen(&p->x, self, n_space);
+	for (size_t d = 0; d < SPACE; d++) {
+		p->in[d] = p->x.sizes[2 + d];
+		p->out[d] = 1;
+	}
+	return ET_OK;
+}
+
+static enum et_status new_windows(struct et_kernel_ctx *ctx, struct pool *p, size_t d)
+{
+	ET_REQUIRE(ctx, p->out[d] >= 0 && p->out[d] <= INT32_MAX, "an output of %lld", (long long)p->out[d]);
+	p->windows[d] = et_kernel_scratch(ctx, (size_t)p->out[d] * sizeof(struct window) + 1);
+	return p->windows[d] ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
+}
+
+/* Item @d of an option: one number may stand for all, none for @otherwise. */
+static int64_t option(const struct et_evalue *list, size_t d, int64_t otherwise)
+{
+	size_t n = list ? et_list_len(list) : 0;
+	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
+}
+
+static enum et_status regular_windows(struct et_kernel_ctx *ctx, struct pool *p, size_t n_space,
+	const struct et_evalue *kernel, const struct et_evalue *stride, const struct et_evalue *padding,
+	const struct et_evalue *dilation, bool is_ceil)
+{
+	for (size_t at = 0; at < SPACE; at++) {
+		bool is_missing = at + n_space < SPACE;
+		size_t d = at + n_space - SPACE;
+		int64_t k = is_missing ? 1 : option(kernel, d, 1), s = is_missing ? 1 : option(stride, d, k);
+		int64_t pad = is_missing ? 0 : option(padding, d, 0),
+			step = is_missing ? 1 : option(dilation, d, 1);
+		int64_t in = p->in[at];
+		ET_REQUIRE(ctx,
+			k > 0 && k < INT32_MAX && s > 0 && s < INT32_MAX && step > 0 && step < INT32_MAX &&
+				pad >= 0 && pad <= k / 2,
+			"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)k, (long long)s,
+			(long long)pad, (long long)step);
+		int64_t room = in + 2 * pad - step * (k - 1) - 1;
+		ET_REQUIRE(ctx, room >= 0, "a window of %lld does not fit an input of %lld", (long long)k,
+			(long long)in);
+		p->out[at] = room / s + (is_ceil && room % s ? 1 : 0) + 1;
+		if (is_ceil && (p->out[at] - 1) * s >= in + pad) /* it would begin in the padding */
+			p->out[at]--;
+		ET_TRY(new_windows(ctx, p, at));
+		for (int64_t o = 0; o < p->out[at]; o++) {
+			int64_t first = o * s - pad, end = first + (k - 1) * step + 1;
+			int64_t padded = end < in + pad ? end : in + pad;
+			struct window *window = &p->windows[at][o];
+			window->n_padded = padded > first ? (padded - first - 1) / step + 1 : 0;
+			if (first < 0)
+				first += (-first + step - 1) / step * step;
+			end = end < in ? end : in;
+			window->first = first;
+			window->step = step;
+			window->n = end > first ? (end - first - 1) / step + 1 : 0;
+		}
+	}
+	return ET_OK;
+}
+
+static enum et_status adaptive_windows(
+	struct et_kernel_ctx *ctx, struct pool *p, size_t n_space, const struct et_evalue *sizes)
+{
+	for (size_t at = 0; at < SPACE; at++) {
+		bool is_missing = at + n_space < SPACE;
+		p->out[at] = is_missing ? 1 : option(sizes, at + n_space - SPACE, 1);
+		ET_TRY(new_windows(ctx, p, at));
+		for (int64_t o = 0; o < p->out[at]; o++) {
+			int64_t first = o * p->in[at] / p->out[at];
+			int64_t end = ((o + 1) * p->in[at] + p->out[at] - 1) / p->out[at];
+			p->windows[at][o] = (struct window){ first, 1, end - first, end - first };
+		}
+	}
+	return ET_OK;
+}
+
+static size_t n_space_of(struct et_kernel_ctx *ctx)
+{
+	return *(const size_t *)ctx->kernel->row;
+}
+
+static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct pool p = { .counts_padding = args[5]->b };
+	size_t n_space = n_space_of(ctx);
+	if (!et_is_none(args[6])) {
+		p.divisor = args[6]->i;
+		ET_REQUIRE(ctx, p.divisor != 0, "a divisor of 0");
+	}
+	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
+	ET_TRY(regular_windows(ctx, &p, n_space, args[1], args[2], args[3], NULL, args[4]->b));
+	return run_pool(ctx, &p, args[0]->tensor, n_space, args[7]->tensor, NULL);
+}
+
+static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct pool p = { .is_max = true };
+	size_t n_space = n_space_of(ctx);
+	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
+	ET_TRY(regular_windows(ctx, &p, n_space, args[1], args[2], args[3], args[4], args[5]->b));
+	return run_pool(ctx, &p, args[0]->tensor, n_space, args[6]->tensor, args[7]->tensor);
+}
+
+static enum et_status run_adaptive_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct pool p = { .is_max = false };
+	size_t n_space = n_space_of(ctx);
+	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
+	ET_TRY(adaptive_windows(ctx, &p, n_space, args[1]));
+	return run_pool(ctx, &p, args[0]->tensor, n_space, args[2]->tensor, NULL);
+}
+
+static enum et_status run_adaptive_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct pool p = { .is_max = true };
+	size_t n_space = n_space_of(ctx);
+	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
+	ET_TRY(adaptive_windows(ctx, &p, n_space, args[1]));
+	return run_pool(ctx, &p, args[0]->tensor, n_space, args[2]->tensor, args[3]->tensor);
+}
+
+/* Each gradient goes back to where its maximum came from. */
+static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *grad = args[0]->tensor, *self = args[1]->tensor, *indices = args[7]->tensor;
+	struct et_tensor *out = args[8]->tensor;
+	size_t n_in = 1, n_out = 1, bytes = et_element_bytes(out);
+	ET_TRY(et_require_same_type(ctx, grad, out));
+	ET_TRY(et_require_type(ctx, indices, ET_INT64, "the indices"));
+	ET_REQUIRE(ctx, et_loader(grad->type, ET_F64), "does not take %s", et_scalar_name(grad->type));
+	ET_REQUIRE(ctx, self->n_dims >= 3 && grad->n_dims == self->n_dims && indices->n_dims == self->n_dims,
+		"ranks %u, %u and %u", grad->n_dims, self->n_dims, indices->n_dims);
+	for (size_t d = 0; d < self->n_dims; d++) {
+		bool is_space = d + 2 >= self->n_dims;
+		ET_REQUIRE(ctx,
+			grad->sizes[d] == indices->sizes[d] && (is_space || grad->sizes[d] == self->sizes[d]),
+			"sizes differ in dimension %zu", d);
+		n_in *= is_space ? (size_t)self->sizes[d] : 1;
+		n_out *= is_space ? (size_t)grad->sizes[d] : 1;
+	}
+	ET_TRY(et_require_contiguous(ctx, grad, "the gradient"));
+	ET_TRY(et_require_contiguous(ctx, indices, "the indices"));
+	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	ET_TRY(et_resize_like(ctx, out, self));
+	if (et_tensor_n_bytes(out))
+		memset(out->data, 0, et_tensor_n_bytes(out));
+	for (size_t i = 0; i < et_tensor_numel(grad); i++) {
+		int64_t index = ((const int64_t *)indices->data)[i];
+		ET_REQUIRE(ctx, index >= 0 && (uint64_t)index < n_in, "index %lld of %zu", (long long)index,
+			n_in);
+		uint8_t *to = (uint8_t *)out->data + (i / n_out * n_in + (size_t)index) * bytes;
+		et_element_set_double(to, out->type,
+			et_element_get_double(to, out->type) +
+				et_element_get_double((const uint8_t *)grad->data + i * bytes, grad->type));
+	}
+	return ET_OK;
+}
+
+static const size_t two = 2, three = 3;
+
+static const struct et_kernel rows[] = {
+	{ "aten::_adaptive_avg_pool2d.out", "TV>T", run_adaptive_avg_pool, &two },
+	{ "aten::_adaptive_avg_pool3d.out", "TV>T", run_adaptive_avg_pool, &three },
+	{ "aten::adaptive_max_pool2d.out", "TV>TT", run_adaptive_max_pool, &two },
+	{ "aten::adaptive_max_pool3d.out", "TV>TT", run_adaptive_max_pool, &three },
+	{ "aten::avg_pool2d.out", "TVVVBBi>T", run_avg_pool, &two },
+	{ "aten::avg_pool3d.out", "TVVVBBi>T", run_avg_pool, &three },
+	{ "aten::max_pool2d_with_indices.out", "TVVVVB>TT", run_max_pool, &two },
+	{ "aten::max_pool2d_with_indices_backward.grad_input", "TTVVVVBT>T", run_max_pool_backward },
+	{ "aten::max_pool3d_with_indices.out", "TVVVVB>TT", run_max_pool, &three },
+};
+
+ET_KERNEL_TABLE(pool);

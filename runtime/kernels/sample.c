@@ -1,0 +1,310 @@
+/* Operators that mix neighbouring pixels: enlarging and shrinking a picture, and sampling it at positions
+ * that another tensor gives.
+ *
+ * A bilinear resize is separable: for each output row and column a list of input positions and weights,
+ * made once. Plain bilinear has two of them, antialiased as many as the shrunk pixel covers. Positions are
+ * computed in float, as PyTorch does. The grid sampler reads each position of its grid once. */
+#include "runtime/kernels/args.h"
+#include "runtime/kernels/kernels.h"
+
+#include <math.h>
+
+/* Of one output row or column: weights of @n input positions from @first. */
+struct taps {
+	int64_t first, n;
+	float *weights;
+};
+
+struct resize {
+	struct taps *taps[2]; /* rows, columns */
+	struct et_view x, y;
+};
+
+static void resize_planes(void *arg, size_t begin, size_t end)
+{
+	const struct resize *r = arg;
+	const int64_t *xs = r->x.strides, *ys = r->y.strides;
+	int64_t channels = r->y.sizes[1], n_x = (int64_t)et_scalar_size(r->x.type);
+	et_load_fn load = et_loader(r->x.type, ET_F64);
+	for (size_t plane = begin; plane < end; plane++) {
+		int64_t batch = (int64_t)plane / channels, channel = (int64_t)plane % channels;
+		const uint8_t *x = r->x.data + (batch * xs[0] + channel * xs[1]) * n_x;
+		int64_t y = batch * ys[0] + channel * ys[1];
+		for (int64_t i = 0; i < r->y.sizes[2] * r->y.sizes[3]; i++) {
+			int64_t row = i / r->y.sizes[3], column = i % r->y.sizes[3];
+			const struct taps *h = &r->taps[0][row], *w = &r->taps[1][column];
+			double sum = 0, pixel;
+			for (int64_t j = 0; j < h->n; j++) {
+				for (int64_t k = 0; k < w->n; k++) {
+					load(&pixel,
+						x + ((h->first + j) * xs[2] + (w->first + k) * xs[3]) * n_x,
+						1, 1);
+					sum += pixel * h->weights[j] * w->weights[k];
+				}
+			}
+			et_element_set_double(r->y.data + (y + row * ys[2] + column * ys[3]) *
+								  (int64_t)et_scalar_size(r->y.type),
+				r->y.type, sum);
+		}
+	}
+}
+
+static float step_of(int64_t in, int64_t out, bool align_corners, double factor)
+{
+	if (align_corners)
+		return out > 1 ? (float)(in - 1) / (float)(out - 1) : 0;
+	return factor > 0 ? (float)(1 / factor) : (float)in / (float)out;
+}
+
+static void bilinear_taps(
+	struct taps *taps, int64_t i, int64_t in, int64_t out, float step, bool align_corners)
+{
+	float at = align_corners ? step * (float)i : step * ((float)i + 0.5f) - 0.5f;
+	at = in == out ? (float)i : at < 0 ? 0 : at;
+	int64_t first = (int64_t)floorf(at);
+	first = first < in - 1 ? first : in - 1;
+	float rest = at - (float)first;
+	rest = rest < 0 ? 0 : rest > 1 ? 1 : rest;
+	taps->first = first;
+	taps->n = first < in - 1 ? 2 : 1;
+	taps->weights[0] = taps->n == 2 ? 1 - rest : 1;
+	taps->weights[1] = rest;
+}
+
+static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float step)
+{
+	float center = step * ((float)i + 0.5f), reach = step >= 1 ? step : 1, total = 0;
+	int64_t first = (int64_t)(center - reach + 0.5f), end = (int64_t)(center + reach + 0.5f);
+	first = first < 0 ? 0 : first;
+	end = end < in ? end : in;
+	for (int64_t k = 0; k < end - first; k++) {
+		float distance = fabsf(((float)(first + k) - center + 0.5f) / reach);
+		taps->weights[k] = distance < 1 ? 1 - distance : 0;
+		total += taps->weights[k];
+	}
+	taps->first = first;
+	taps->n = end > first ? end - first : 0;
+	for (int64_t k = 0; k < taps->n && total > 0; k++)
+		taps->weights[k] /= total;
+	if (total > 0)
+		return;
+	int64_t nearest = (int64_t)center;
+	taps->first = nearest < in ? nearest : in - 1;
+	taps->n = 1;
+	taps->weights[0] = 1;
+}
+
+/* @sizes: of the output; @factors: given ones, or 0. */
+static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *self, const int64_t *sizes,
+	const double *factors, bool align_corners, bool antialias, struct et_tensor *out)
+{
+	struct resize r;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
+	et_view_of(&r.x, self);
+	for (size_t k = 0; k < 2; k++) {
+		int64_t in = self->sizes[2 + k], n = sizes[k];
+		ET_REQUIRE(ctx, n > 0 && n <= INT32_MAX && in > 0, "an output of %lld from %lld",
+			(long long)n, (long long)in);
+		float step = step_of(in, n, align_corners, factors[k]);
+		size_t most = antialias ? (size_t)(2 * ceilf(step >= 1 ? step : 1)) + 2 : 2;
+		r.taps[k] = et_kernel_scratch(ctx, (size_t)n * sizeof(struct taps));
+		float *weights = et_kernel_scratch(ctx, (size_t)n * most * sizeof(*weights));
+		if (!r.taps[k] || !weights)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		for (int64_t i = 0; i < n; i++) {
+			r.taps[k][i].weights = weights + (size_t)i * most;
+			if (antialias)
+				antialiased_taps(&r.taps[k][i], i, in, step);
+			else
+				bilinear_taps(&r.taps[k][i], i, in, n, step, align_corners);
+		}
+	}
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ r.x.sizes[0], r.x.sizes[1], sizes[0], sizes[1] }, 4));
+	et_view_of(&r.y, out);
+	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
+		4096 / (size_t)(sizes[0] * sizes[1]) + 1);
+	return ET_OK;
+}
+
+/* self, output size or None, align corners, factors or None > out */
+static enum et_status run_bilinear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	bool has_sizes = !et_is_none(args[1]), has_factors = !et_is_none(args[3]);
+	int64_t sizes[2];
+	double factors[2] = { 0, 0 };
+	ET_REQUIRE(ctx, self->n_dims == 4, "rank %u", self->n_dims);
+	ET_REQUIRE(ctx, has_sizes != has_factors, "takes either sizes or factors");
+	ET_REQUIRE(ctx, args[has_sizes ? 1 : 3]->list->n == 2, "takes two sizes or factors");
+	for (size_t k = 0; k < 2; k++) {
+		if (has_factors) {
+			factors[k] = args[3]->list->doubles[k];
+			ET_REQUIRE(ctx, factors[k] > 0 && factors[k] < 1e6, "a factor of %g", factors[k]);
+		}
+		sizes[k] = has_sizes ? et_list_int(args[1], k)
+				     : et_double_to_int((double)self->sizes[2 + k] * factors[k]);
+	}
+	return resize(ctx, self, sizes, factors, args[2]->b, false, args[4]->tensor);
+}
+
+/* self, output size, align corners, a factor or None for each of two dimensions > out */
+static enum et_status run_bilinear_aa(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	int64_t sizes[2];
+	double factors[2];
+	ET_REQUIRE(ctx, self->n_dims == 4 && et_list_len(args[1]) == 2, "rank %u, %zu sizes", self->n_dims,
+		et_list_len(args[1]));
+	for (size_t k = 0; k < 2; k++) {
+		sizes[k] = et_list_int(args[1], k);
+		factors[k] = et_is_none(args[3 + k]) ? 0 : args[3 + k]->d;
+		ET_REQUIRE(ctx, factors[k] == 0 || (factors[k] > 1e-6 && factors[k] < 1e6), "a factor of %g",
+			factors[k]);
+	}
+	return resize(ctx, self, sizes, factors, args[2]->b, true, args[5]->tensor);
+}
+
+/* --- grid sampler ---------------------------------------------------------------------------------------- */
+
+enum { BILINEAR, NEAREST, BICUBIC };
+enum { ZEROS, BORDER, REFLECTION };
+
+struct grid {
+	struct et_view x, grid, y;
+	int64_t mode, padding;
+	bool align_corners;
+};
+
+static double clip(double at, int64_t size)
+{
+	return at<0 ? 0 : at>(double)(size - 1) ? (double)(size - 1) : at == at ? at : 0;
+}
+
+static double reflect(double at, double low, double high)
+{
+	double span = high - low;
+	if (span == 0)
+		return 0;
+	at = fabs(at - low);
+	double extra = fmod(at, span);
+	return fmod(floor(at / span), 2) == 0 ? extra + low : span - extra + low;
+}
+
+/* A position outside as the padding has it. */
+static double settle(const struct grid *g, double at, int64_t size)
+{
+	double edge = g->align_corners ? 0 : 0.5;
+	if (g->padding == REFLECTION)
+		at = reflect(at, -edge, (double)(size - 1) + edge);
+	return g->padding == ZEROS ? at : clip(at, size);
+}
+
+static double pixel(const struct grid *g, const uint8_t *plane, double h, double w)
+{
+	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
+	if (!(h >= 0 && h < (double)height && w >= 0 && w < (double)width))
+		return 0;
+	return et_element_get_double(plane + ((int64_t)h * g->x.strides[2] + (int64_t)w * g->x.strides[3]) *
+						     (int64_t)et_scalar_size(g->x.type),
+		g->x.type);
+}
+
+static void cubic_weights(double t, double *weights)
+{
+	const double a = -0.75;
+	for (int k = 0; k < 4; k++) {
+		double x = fabs(t + 1 - k);
+		weights[k] = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
+				    : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+	}
+}
+
+static double sample(const struct grid *g, const uint8_t *plane, double grid_w, double grid_h)
+{
+	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
+	double h, w, sum = 0, weights_h[4], weights_w[4];
+	if (g->align_corners) {
+		h = (grid_h + 1) / 2 * (double)(height - 1);
+		w = (grid_w + 1) / 2 * (double)(width - 1);
+	} else {
+		h = ((grid_h + 1) * (double)height - 1) / 2;
+		w = ((grid_w + 1) * (double)width - 1) / 2;
+	}
+	if (g->mode == NEAREST) {
+		h = rint(settle(g, h, height));
+		w = rint(settle(g, w, width));
+		return g->padding == ZEROS ? pixel(g, plane, h, w)
+					   : pixel(g, plane, clip(h, height), clip(w, width));
+	}
+	if (g->mode == BILINEAR) {
+		h = settle(g, h, height);
+		w = settle(g, w, width);
+	}
+	double h0 = floor(h), w0 = floor(w);
+	if (g->mode == BICUBIC) {
+		cubic_weights(h - h0, weights_h);
+		cubic_weights(w - w0, weights_w);
+		for (int i = 0; i < 16; i++)
+			sum += weights_h[i / 4] * weights_w[i % 4] *
+			       pixel(g, plane, floor(settle(g, h0 - 1 + i / 4, height)),
+				       floor(settle(g, w0 - 1 + i % 4, width)));
+		return sum;
+	}
+	for (int i = 0; i < 4; i++) {
+		double at_h = h0 + i / 2, at_w = w0 + i % 2;
+		double weight = (1 - fabs(h - at_h)) * (1 - fabs(w - at_w));
+		if (g->padding != ZEROS) {
+			at_h = clip(at_h, height);
+			at_w = clip(at_w, width);
+		}
+		sum += weight * pixel(g, plane, at_h, at_w);
+	}
+	return sum;
+}
+
+static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor, *positions = args[1]->tensor;
+	struct et_tensor *out = args[5]->tensor;
+	struct grid g = { .mode = args[2]->i, .padding = args[3]->i, .align_corners = args[4]->b };
+	ET_REQUIRE(ctx,
+		x->n_dims == 4 && positions->n_dims == 4 && positions->sizes[3] == 2 &&
+			positions->sizes[0] == x->sizes[0],
+		"takes a batch of pictures and one of grids");
+	ET_REQUIRE(ctx, g.mode >= 0 && g.mode <= BICUBIC && g.padding >= 0 && g.padding <= REFLECTION,
+		"mode %lld, padding %lld", (long long)g.mode, (long long)g.padding);
+	ET_REQUIRE(ctx, x->sizes[2] > 0 && x->sizes[3] > 0, "an empty picture");
+	ET_TRY(et_require_same_type(ctx, x, out));
+	ET_TRY(et_require_same_type(ctx, x, positions));
+	ET_TRY(et_resize(ctx, out,
+		(const int64_t[]){ x->sizes[0], x->sizes[1], positions->sizes[1], positions->sizes[2] }, 4));
+	et_view_of(&g.x, x);
+	et_view_of(&g.grid, positions);
+	et_view_of(&g.y, out);
+	int64_t bytes = (int64_t)et_element_bytes(x), rows = out->sizes[2], columns = out->sizes[3];
+	for (int64_t i = 0; i < out->sizes[0] * rows * columns; i++) {
+		int64_t n = i / columns / rows, h = i / columns % rows, w = i % columns;
+		const uint8_t *at =
+			g.grid.data +
+			(n * g.grid.strides[0] + h * g.grid.strides[1] + w * g.grid.strides[2]) * bytes;
+		double grid_w = et_element_get_double(at, x->type);
+		double grid_h = et_element_get_double(at + g.grid.strides[3] * bytes, x->type);
+		for (int64_t c = 0; c < out->sizes[1]; c++) {
+			const uint8_t *plane = g.x.data + (n * g.x.strides[0] + c * g.x.strides[1]) * bytes;
+			int64_t to = n * g.y.strides[0] + c * g.y.strides[1] + h * g.y.strides[2] +
+				     w * g.y.strides[3];
+			et_element_set_double(
+				g.y.data + to * bytes, out->type, sample(&g, plane, grid_w, grid_h));
+		}
+	}
+	return ET_OK;
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::_upsample_bilinear2d_aa.out", "TVBdd>T", run_bilinear_aa },
+	{ "aten::grid_sampler_2d.out", "TTIIB>T", run_grid_sampler },
+	{ "aten::upsample_bilinear2d.vec_out", "TvBf>T", run_bilinear },
+};
+
+ET_KERNEL_TABLE(sample);

@@ -1,0 +1,290 @@
+/* Operators that combine many elements: reductions, lines, norms, pools, products, convolution, sampling.
+ * Small cases are worked out by hand; the fast ways of convolution and matrix product are held against the plain
+ * double ones on larger random data. */
+#include "runtime/kernels/test_rig.h"
+#include "runtime/kernels/dtype.h"
+#include "runtime/kernel.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+static void reductions(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::sum.IntList_out", "i32[2,2]{1,2,3,4} (0) false -", "i64[2]{4,6}" },
+		{ "aten::sum.IntList_out", "f32[2,2]{1,2,3,4} - true -", "f32[1,1]{10}" },
+		{ "aten::sum.IntList_out", "f32[0]{} (0) false -", "f32[]{0}" },
+		{ "aten::mean.out", "f32[1,2,1,2]@0231{1,2,3,4} (-1,2) false -", "f32[1,2]{1.5,3.5}" },
+		{ "aten::prod.int_out", "i64[2,2]{1,2,3,4} 1 false -", "i64[2]{2,12}" },
+		{ "aten::amax.out", "f32[2,2]{1,nan,3,4} (1) false", "f32[2]{nan,4}" },
+		{ "aten::amin.out", "i8[3]{3,-1,2} () true", "i8[1]{-1}" },
+		{ "aten::argmax.out", "f32[4]{1,3,3,2} - false", "i64[]{1}" },
+		{ "aten::argmax.out", "f32[1,2,1,2]@0231{1,2,9,4} - false", "i64[]{2}" },
+		{ "aten::max.dim_max", "i32[2,2]{5,5,1,2} 1 true", "i32[2,1]{5,2} i64[2,1]{0,1}" },
+		{ "aten::max.dim_max", "i32[2,0]{} 1 false",
+			"! nothing to choose ! i32[2]{0,0} i64[2]{0,0}" },
+		{ "aten::any.out", "f32[2,2]{0,0,0,nan} 1 false", "bool[2]{0,1}" },
+		{ "aten::any.dims_out", "bool[2]{0,0} - false", "bool[]{0}" },
+		{ "aten::var.out", "f32[4]{1,2,3,4} - true false", "f32[]{1.66666667}" },
+		{ "aten::var_mean.correction_out", "f32[2,2]{1,3,2,6} (1) 0 false",
+			"f32[2]{1,4} f32[2]{2,4}" },
+		{ "aten::cumsum.out", "i32[2,2]{1,2,3,4} 0 -", "i64[2,2]{1,2,4,6}" },
+		{ "aten::topk.values", "f32[4]{1,4,2,3} 2 0 true true", "f32[2]{4,3} i64[2]{1,3}" },
+		{ "aten::sort.values", "f32[4]{2,nan,1,2} 0 false", "f32[4]{1,2,2,nan} i64[4]{2,0,3,1}" },
+		{ "aten::median.dim_values", "f32[4]{4,1,3,2} 0 false", "f32[]{2} i64[]{3}" },
+		{ "aten::_softmax.out", "f32[2]{0,0.693147181} 0 false", "f32[2]{0.333333333,0.666666667}" },
+		{ "aten::_log_softmax.out", "f32[2]{1000,1000} 0 false",
+			"f32[2]{-0.693147181,-0.693147181}" },
+		{ "aten::_softmax.out", "i32[2]{0,1} 0 false", "! an output of INT32 ! i32[2]{0,0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void norms_and_pools(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::_native_batch_norm_legit_no_training.out",
+			"f32[1,2,2]{1,2,3,4} f32[2]{2,1} - f32[2]{1,3} f32[2]{3,8} 0.1 1.0",
+			"f32[1,2,2]{0,1,0,0.333333333} f32[0]{} f32[0]{}" },
+		{ "aten::native_layer_norm.out", "f32[1,2]{1,3} (2) f32[2]{2,2} f32[2]{1,1} 0.0",
+			"f32[1,2]{-1,3} f32[1,1]{2} f32[1,1]{1}" },
+		{ "aten::native_group_norm.out", "f32[1,2,1]{1,3} f32[2]{1,2} - 1 2 1 1 0.0",
+			"f32[1,2,1]{-1,2} f32[1,1]{2} f32[1,1]{1}" },
+		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false true -",
+			"f32[1,2,2]{.25,.5,.75,1}" },
+		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false false -",
+			"f32[1,2,2]{1,2,3,4}" },
+		{ "aten::avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2) () () true false -", "f32[1,1,2]{1.5,3}" },
+		{ "aten::max_pool2d_with_indices.out", "f32[1,2,2]{1,4,3,2} (2,2) () () () false",
+			"f32[1,1,1]{4} i64[1,1,1]{1}" },
+		{ "aten::max_pool2d_with_indices.out", "f32[1,1,2]{-5,-6} (1,3) (1,1) (0,1) () false",
+			"f32[1,1,2]{-5,-5} i64[1,1,2]{0,0}" },
+		{ "aten::_adaptive_avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2)", "f32[1,1,2]{1.5,2.5}" },
+		{ "aten::max_pool2d_with_indices_backward.grad_input",
+			"f32[1,1,1]{2} f32[1,2,2]{1,4,3,2} (2,2) () () () false i64[1,1,1]{1}",
+			"f32[1,2,2]{0,2,0,0}" },
+		{ "aten::max_pool2d_with_indices_backward.grad_input",
+			"f32[1,1,1]{2} f32[1,2,2]{1,4,3,2} (2,2) () () () false i64[1,1,1]{4}",
+			"! index 4 of 4 ! f32[1,2,2]{0,0,0,0}" },
+		{ "aten::upsample_nearest2d.vec_out", "u8[1,1,1,2]{1,2} (2,4) -",
+			"u8[1,1,2,4]{1,1,2,2,1,1,2,2}" },
+		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,4) false -",
+			"f32[1,1,1,4]{0,.25,.75,1}" },
+		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,3) true -",
+			"f32[1,1,1,3]{0,.5,1}" },
+		{ "aten::grid_sampler_2d.out", "f32[1,1,1,2]{1,3} f32[1,1,1,2]{0,0} 0 0 true",
+			"f32[1,1,1,1]{2}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void products(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::mm.out", "f32[2,2]{1,2,3,4} f32[2,1]{5,6}", "f32[2,1]{17,39}" },
+		{ "aten::mm.out", "f32[2,2]{1,2,3,4} f32[1,2]{5,6}", "! times ! f32[2,2]{0,0,0,0}" },
+		{ "aten::mm.out", "i64[1,2]{1,2} i64[2,1]{3,4}", "i64[1,1]{11}" },
+		{ "aten::mm.out", "f32[1,0]{} f32[0,2]{}", "f32[1,2]{0,0}" },
+		{ "aten::addmm.out", "f32[2]{10,20} f32[1,2]{1,2} f32[2,2]{1,0,0,1} 0.5 2",
+			"f32[1,2]{7,14}" },
+		{ "aten::bmm.out", "f16[2,1,1]{2,3} f16[2,1,1]{5,7}", "f16[2,1,1]{10,21}" },
+		{ "aten::convolution.out",
+			"f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} f32[1]{100} (1) (0) (1) false (0) 1",
+			"f32[1,1,2]{121,132}" },
+		{ "aten::convolution.out", "f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} - (2) (1) (1) false (0) 1",
+			"f32[1,1,2]{10,32}" },
+		{ "aten::convolution.out", "f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} - (1) (0) (2) false (0) 1",
+			"f32[1,1,1]{31}" },
+		{ "aten::convolution.out", "f32[1,1,2]{1,2} f32[1,1,2]{1,10} - (2) (0) (1) true (0) 1",
+			"f32[1,1,4]{1,10,2,20}" },
+		{ "aten::convolution.out", "f32[1,2,1]{3,5} f32[2,1,1]{2,4} - (1) (0) (1) false (0) 2",
+			"f32[1,2,1]{6,20}" },
+		{ "aten::convolution.out", "f32[1,1,1]{1} f32[1,1,3]{1,1,1} - (1) (0) (1) false (0) 1",
+			"! does not fit ! f32[1,1,1]{0}" },
+		{ "aten::convolution.out", "f32[1,1,1]{1} f32[1,1,1]{1} - (0) (0) (1) false (0) 1",
+			"! stride 0 ! f32[1,1,1]{0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+/* --- fast against plain ------------------------------------------------------------------------------------ */
+
+static void *heap_alloc(void *self, size_t n_bytes, size_t align)
+{
+	return aligned_alloc(align, (n_bytes + align - 1) / align * align);
+}
+
+static void heap_free(void *self, void *ptr, size_t n_bytes)
+{
+	free(ptr);
+}
+
+static const struct et_allocator heap = { NULL, heap_alloc, heap_free };
+
+struct owned {
+	struct et_tensor tensor;
+	int32_t sizes[4], strides[4];
+	uint8_t order[4];
+	struct et_evalue value;
+};
+
+static void own(struct owned *o, enum et_scalar_type type, size_t n_dims, const int32_t *sizes, bool is_last,
+	unsigned seed)
+{
+	static const uint8_t last[] = { 0, 2, 3, 1 };
+	for (uint8_t d = 0; d < n_dims; d++) {
+		o->sizes[d] = sizes[d];
+		o->order[d] = is_last ? last[d] : d;
+	}
+	et_dim_order_to_strides(o->sizes, o->order, n_dims, o->strides);
+	o->tensor = (struct et_tensor){ .sizes = o->sizes,
+		.strides = o->strides,
+		.dim_order = o->order,
+		.type = (uint8_t)type,
+		.n_dims = (uint8_t)n_dims };
+	size_t numel = et_tensor_numel(&o->tensor);
+	o->tensor.capacity = numel;
+	o->tensor.data = malloc(numel * et_scalar_size(type) + 1);
+	assert_non_null(o->tensor.data);
+	for (size_t i = 0; i < numel; i++) { /* the same numbers whatever type and order: drawn row-major */
+		size_t rest = i, at = 0;
+		for (size_t d = n_dims; d-- > 0; rest /= (size_t)sizes[d])
+			at += rest % (size_t)sizes[d] * (size_t)o->strides[d];
+		seed = seed * 1664525 + 1013904223;
+		et_element_set_double((uint8_t *)o->tensor.data + at * et_scalar_size(type), type,
+			(float)(seed >> 8) / 0x1p23f - 1);
+	}
+	o->value = (struct et_evalue){ .tensor = &o->tensor, .tag = ET_TAG_TENSOR };
+}
+
+static void call(const char *name, struct et_evalue *const *args)
+{
+	struct et_diag diag = { 0 };
+	struct et_pool scratch;
+	const struct et_kernel *kernel = find_kernel(name);
+	et_pool_init(&scratch, &heap);
+	struct et_kernel_ctx ctx = { kernel, NULL, &scratch, &diag };
+	if (kernel->run(&ctx, args) != ET_OK)
+		fail_msg("%s", diag.text);
+	et_pool_deinit(&scratch);
+}
+
+static void assert_close(const struct owned *fast, const struct owned *plain)
+{
+	for (size_t i = 0; i < et_tensor_numel(&fast->tensor); i++) {
+		size_t rest = i, a = 0, b = 0;
+		for (size_t d = fast->tensor.n_dims; d-- > 0; rest /= (size_t)fast->sizes[d]) {
+			a += rest % (size_t)fast->sizes[d] * (size_t)fast->strides[d];
+			b += rest % (size_t)fast->sizes[d] * (size_t)plain->strides[d];
+		}
+		double x = ((const float *)fast->tensor.data)[a], y = ((const double *)plain->tensor.data)[b];
+		if (fabs(x - y) > 1e-4 + 1e-4 * fabs(y))
+			fail_msg("element %zu: %g, plainly %g", i, x, y);
+	}
+}
+
+static void matrices_of_all_sizes(void **state)
+{
+	static const int32_t sizes[][3] = { { 1, 1, 1 }, { 1, 300, 70 }, { 5, 3, 1 }, { 9, 17, 33 },
+		{ 8, 257, 32 }, { 64, 600, 65 }, { 130, 31, 200 }, { 3, 513, 7 } };
+	for (size_t i = 0; i < ET_ARRAY_LEN(sizes); i++) {
+		struct owned t[2][3];
+		for (int plain = 0; plain < 2; plain++) {
+			enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
+			int32_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+			own(&t[plain][0], type, 2, (int32_t[]){ m, k }, false, 1);
+			own(&t[plain][1], type, 2, (int32_t[]){ k, n }, false, 2);
+			own(&t[plain][2], type, 2, (int32_t[]){ m, n }, false, 3);
+			call("aten::mm.out", (struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value,
+						     &t[plain][2].value });
+		}
+		assert_close(&t[0][2], &t[1][2]);
+		for (size_t k = 0; k < 6; k++)
+			free(t[k / 3][k % 3].tensor.data);
+	}
+}
+
+struct conv_case {
+	int32_t batch, in_channels, out_channels, size[2], kernel[2];
+	int64_t stride, padding, dilation, groups;
+};
+
+static void check_conv(const struct conv_case *c, bool is_last)
+{
+	struct owned t[2][4];
+	struct et_evalue stride = { .tag = ET_TAG_INT, .i = c->stride },
+			 padding = { .tag = ET_TAG_INT, .i = c->padding };
+	struct et_evalue dilation = { .tag = ET_TAG_INT, .i = c->dilation },
+			 zero = { .tag = ET_TAG_INT, .i = 0 };
+	struct et_evalue transposed = { .tag = ET_TAG_BOOL, .b = false },
+			 groups = { .tag = ET_TAG_INT, .i = c->groups };
+	struct et_evalue *items[4] = { &stride, &padding, &dilation, &zero };
+	struct et_list lists[4];
+	struct et_evalue options[4];
+	int32_t out[2];
+	for (size_t k = 0; k < 4; k++) {
+		lists[k] = (struct et_list){ .n = 1, .values = &items[k] };
+		options[k] = (struct et_evalue){ .tag = ET_TAG_INT_LIST, .list = &lists[k] };
+	}
+	for (size_t d = 0; d < 2; d++)
+		out[d] = (int32_t)((c->size[d] + 2 * c->padding - c->dilation * (c->kernel[d] - 1) - 1) /
+					   c->stride +
+				   1);
+	for (int plain = 0; plain < 2; plain++) {
+		enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
+		bool last = is_last && !plain;
+		own(&t[plain][0], type, 4, (int32_t[]){ c->batch, c->in_channels, c->size[0], c->size[1] },
+			last, 1);
+		own(&t[plain][1], type, 4,
+			(int32_t[]){ c->out_channels, c->in_channels / (int32_t)c->groups, c->kernel[0],
+				c->kernel[1] },
+			last, 2);
+		own(&t[plain][2], type, 1, (int32_t[]){ c->out_channels }, false, 3);
+		own(&t[plain][3], type, 4, (int32_t[]){ c->batch, c->out_channels, out[0], out[1] }, last, 4);
+		call("aten::convolution.out",
+			(struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value, &t[plain][2].value,
+				&options[0], &options[1], &options[2], &transposed, &options[3], &groups,
+				&t[plain][3].value });
+	}
+	assert_close(&t[0][3], &t[1][3]);
+	for (size_t k = 0; k < 8; k++)
+		free(t[k / 4][k % 4].tensor.data);
+}
+
+static void convolutions_of_all_kinds(void **state)
+{
+	static const struct conv_case cases[] = {
+		{ 1, 3, 8, { 9, 11 }, { 3, 3 }, 1, 1, 1, 1 },
+		{ 2, 3, 8, { 9, 11 }, { 3, 3 }, 2, 1, 1, 1 },
+		{ 1, 16, 24, { 7, 7 }, { 1, 1 }, 1, 0, 1, 1 },
+		{ 1, 16, 24, { 7, 7 }, { 1, 1 }, 2, 0, 1, 1 },
+		{ 1, 12, 12, { 8, 9 }, { 3, 3 }, 1, 1, 1, 12 },
+		{ 2, 12, 12, { 8, 9 }, { 5, 5 }, 2, 2, 1, 12 },
+		{ 1, 8, 12, { 6, 50 }, { 2, 3 }, 1, 2, 2, 4 },
+		{ 1, 300, 5, { 3, 3 }, { 3, 3 }, 1, 1, 1, 1 },
+		{ 1, 4, 1, { 5, 1 }, { 1, 1 }, 1, 0, 1, 1 },
+		{ 1, 1, 6, { 5, 70 }, { 3, 3 }, 1, 0, 1, 1 },
+		{ 1, 6, 12, { 5, 6 }, { 3, 3 }, 1, 1, 1, 6 },
+		{ 1, 7, 7, { 1, 5 }, { 1, 5 }, 1, 2, 1, 7 },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		check_conv(&cases[i], false);
+		check_conv(&cases[i], true);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reductions),
+		cmocka_unit_test(norms_and_pools),
+		cmocka_unit_test(products),
+		cmocka_unit_test(matrices_of_all_sizes),
+		cmocka_unit_test(convolutions_of_all_kinds),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

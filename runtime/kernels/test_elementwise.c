@@ -1,0 +1,129 @@
+/* Elementwise operators: promotion, broadcasting, dim orders, and each function once, by PyTorch's semantics
+ * worked out by hand. */
+#include "runtime/kernels/test_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static void promotion(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::add.out", "f32[2]{1,2} f32[2]{10,20} 1", "f32[2]{11,22}" },
+		{ "aten::add.out", "i32[2]{1,2} f32[2]{.5,.25} 2", "f32[2]{2,2.5}" },
+		{ "aten::add.out", "u8[2]{200,1} i8[2]{100,-2} 1", "i16[2]{300,-1}" },
+		{ "aten::add.out", "u8[2]{200,1} u8[2]{100,2} 1", "u8[2]{44,3}" },
+		{ "aten::add.out", "bool[2]{1,0} bool[2]{1,0} 1", "bool[2]{1,0}" },
+		{ "aten::add.out", "f16[1]{1} bf16[1]{2} 1", "f32[1]{3}" },
+		{ "aten::add.out", "i64[1]{9007199254740993} i64[1]{1} 1", "i64[1]{9007199254740994}" },
+		{ "aten::add.Scalar_out", "i32[2]{1,2} 1.5 1", "f32[2]{2.5,3.5}" },
+		{ "aten::add.Scalar_out", "bool[2]{1,0} 3 1", "i64[2]{4,3}" },
+		{ "aten::add.Scalar_out", "f16[1]{1} 3 1", "f16[1]{4}" },
+		{ "aten::add.out", "u8[1]{200} u8[1]{100} 1", "i32[1]{44}" }, /* wraps in the common type */
+		{ "aten::add.out", "f32[1]{1} f32[1]{2} 1", "! does not fit ! i32[1]{0}" },
+		{ "aten::div.out", "i32[2]{1,3} i32[2]{2,2}", "f32[2]{.5,1.5}" },
+		{ "aten::eq.Scalar_out", "u8[3]{1,2,255} 255", "bool[3]{0,0,1}" },
+		{ "aten::gt.Tensor_out", "i64[2]{1,3} f32[2]{1.5,2.5}", "bool[2]{0,1}" },
+		{ "aten::lt.Scalar_out", "f32[2]{1,nan} 2", "u8[2]{1,0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void shapes(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::mul.out", "f32[2,1]{1,2} f32[3]{1,10,100}", "f32[2,3]{1,10,100,2,20,200}" },
+		{ "aten::mul.out", "f32[]{3} f32[2]{1,2}", "f32[2]{3,6}" },
+		{ "aten::mul.out", "f32[]{3} f32[]{2}", "f32[]{6}" },
+		{ "aten::mul.out", "f32[0]{} f32[1]{2}", "f32[0]{}" },
+		{ "aten::mul.out", "f32[2,0,3]{} f32[1,3]{1,2,3}", "f32[2,0,3]{}" },
+		{ "aten::mul.out", "f32[2]{1,2} f32[3]{1,2,3}", "! do not broadcast ! f32[3]{0,0,0}" },
+		{ "aten::mul.out", "f32[2]{1,2} f32[2]{1,2}", "! cannot take the sizes [2] ! f32[3]{0,0,0}" },
+		{ "aten::sub.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[1,2,1,2]@0231{4,3,2,1} 1",
+			"f32[1,2,1,2]@0231{-3,-1,1,3}" },
+		{ "aten::sub.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[2,1,1]{1,2} 1",
+			"f32[1,2,1,2]@0231{0,1,1,2}" },
+		{ "aten::where.self_out", "bool[2,1]{1,0} f32[2]{1,2} i32[]{7}", "f32[2,2]{1,2,7,7}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void unary(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::abs.out", "i8[3]{-128,-1,5}", "i8[3]{-128,1,5}" },
+		{ "aten::abs.out", "f32[2]{-0.5,nan}", "f32[2]{.5,nan}" },
+		{ "aten::bitwise_not.out", "bool[2]{1,0}", "bool[2]{0,1}" },
+		{ "aten::bitwise_not.out", "u8[2]{1,0}", "u8[2]{254,255}" },
+		{ "aten::bitwise_not.out", "f32[1]{1}", "! does not take FP32 ! f32[1]{0}" },
+		{ "aten::ceil.out", "f32[2]{-0.5,1.2}", "f32[2]{0,2}" },
+		{ "aten::ceil.out", "i32[1]{3}", "i32[1]{3}" },
+		{ "aten::elu.out", "f32[2]{-1,2} 1. 1 1", "f32[2]{-0.632120559,2}" },
+		{ "aten::exp.out", "i64[2]{0,1}", "f32[2]{1,2.71828183}" },
+		{ "aten::gelu.out", "f32[2]{1,-1} none", "f32[2]{0.841344746,-0.158655254}" },
+		{ "aten::gelu.out", "f32[2]{1,-1} tanh", "f32[2]{0.841191991,-0.158808009}" },
+		{ "aten::hardtanh.out", "f32[4]{-2,0.5,9,nan} 0.0 6.0", "f32[4]{0,.5,6,nan}" },
+		{ "aten::isnan.out", "f32[2]{nan,1}", "bool[2]{1,0}" },
+		{ "aten::isnan.out", "i32[2]{5,1}", "bool[2]{0,0}" },
+		{ "aten::leaky_relu.out", "f32[2]{-2,3} 0.1", "f32[2]{-0.2,3}" },
+		{ "aten::logical_not.out", "f32[3]{0,-1,nan}", "bool[3]{1,0,0}" },
+		{ "aten::logit.out", "f32[3]{0.5,0.9,2} 0.1", "f32[3]{0,2.19722458,2.19722458}" },
+		{ "aten::relu.out", "f32[3]{-1,nan,2}", "f32[3]{0,nan,2}" },
+		{ "aten::round.out", "f32[4]{0.5,1.5,2.5,-0.5}", "f32[4]{0,2,2,0}" },
+		{ "aten::round.decimals_out", "f32[2]{1.2345,-1.2355} 2", "f32[2]{1.23,-1.24}" },
+		{ "aten::round.decimals_out", "f32[1]{1250} -2", "f32[1]{1200}" },
+		{ "aten::sigmoid.out", "f32[2]{0,-1000}", "f32[2]{0.5,0}" },
+		{ "aten::sign.out", "f32[3]{-3,0,nan}", "f32[3]{-1,0,nan}" },
+		{ "aten::tanh.out", "f16[1]{1}", "f16[1]{0.7617}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void binary(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::clamp.out", "f32[4]{-1,0.5,3,nan} 0 -", "f32[4]{0,.5,3,nan}" },
+		{ "aten::clamp.out", "i32[3]{-1,1,3} 0 2", "i32[3]{0,1,2}" },
+		{ "aten::clamp.out", "i32[1]{1} - -", "! both limits are None ! i32[1]{0}" },
+		{ "aten::clamp.Tensor_out", "f32[2]{-1,5} - f32[1]{2}", "f32[2]{-1,2}" },
+		{ "aten::div.out_mode", "f32[2]{7,-7} f32[1]{2} floor", "f32[2]{3,-4}" },
+		{ "aten::div.out_mode", "i32[2]{7,-7} i32[1]{2} trunc", "i32[2]{3,-3}" },
+		{ "aten::div.out_mode", "i32[2]{7,-7} i32[1]{2} floor", "i32[2]{3,-4}" },
+		{ "aten::div.out_mode", "i32[1]{7} i32[1]{0} floor", "! by zero ! i32[1]{0}" },
+		{ "aten::div.out_mode", "i64[1]{-9223372036854775808} i64[1]{-1} trunc",
+			"i64[1]{-9223372036854775808}" },
+		{ "aten::div.out_mode", "f32[1]{7} f32[1]{2} -", "f32[1]{3.5}" },
+		{ "aten::floor_divide.out", "f32[3]{1,-1,1} f32[3]{0.1,0,0}", "f32[3]{9,-inf,inf}" },
+		{ "aten::fmod.Scalar_out", "i32[2]{-7,7} 3", "i32[2]{-1,1}" },
+		{ "aten::fmod.Scalar_out", "i32[1]{-7} 0", "! by zero ! i32[1]{0}" },
+		{ "aten::remainder.Scalar_out", "i32[2]{-7,7} 3", "i32[2]{2,1}" },
+		{ "aten::remainder.Tensor_out", "f32[2]{-7,7} f32[2]{3,-3}", "f32[2]{2,-2}" },
+		{ "aten::maximum.out", "f32[3]{1,nan,2} f32[3]{2,1,nan}", "f32[3]{2,nan,nan}" },
+		{ "aten::fmax.out", "f32[3]{1,nan,2} f32[3]{2,1,nan}", "f32[3]{2,1,2}" },
+		{ "aten::pow.Tensor_Scalar_out", "f32[2]{3,-3} 2", "f32[2]{9,9}" },
+		{ "aten::pow.Tensor_Scalar_out", "i32[2]{3,-2} 3", "i32[2]{27,-8}" },
+		{ "aten::pow.Scalar_out", "2 f32[2]{0.5,3}", "f32[2]{1.41421356,8}" },
+		{ "aten::pow.Tensor_Tensor_out", "u8[1]{3} u8[1]{6}", "u8[1]{217}" },
+		{ "aten::bitwise_left_shift.Tensor_out", "i8[3]{1,1,-1} i8[3]{7,8,1}", "i8[3]{-128,0,-2}" },
+		{ "aten::bitwise_right_shift.Tensor_out", "i8[3]{-128,-1,64} i8[3]{7,9,3}",
+			"i8[3]{-1,-1,8}" },
+		{ "aten::bitwise_xor.Scalar_out", "bool[2]{1,0} true", "bool[2]{0,1}" },
+		{ "aten::logical_xor.out", "f32[2]{2,0} bool[2]{1,1}", "bool[2]{0,1}" },
+		{ "aten::masked_fill.Scalar_out", "f32[2]{1,2} bool[2]{0,1} -1", "f32[2]{1,-1}" },
+		{ "aten::rsub.Scalar_out", "f32[1]{1} 3 2", "f32[1]{1}" },
+		{ "aten::atan2.out", "i32[1]{1} i32[1]{-1}", "f32[1]{2.35619449}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(promotion),
+		cmocka_unit_test(shapes),
+		cmocka_unit_test(unary),
+		cmocka_unit_test(binary),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* Operators that move elements or choose them: views, joins, indices, fills, numbers. Worked out by hand. */
+#include "runtime/kernels/test_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static void shape(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (1,0)", "i8[3,2]{1,4,2,5,3,6}" },
+		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (0,0)",
+			"! no permutation ! i8[2,2]{0,0,0,0}" },
+		{ "aten::slice_copy.Tensor_out", "f32[5]{0,1,2,3,4} 0 1 -1 2", "f32[2]{1,3}" },
+		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 - 9223372036854775807 1", "f32[3]{0,1,2}" },
+		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 5 9 1", "f32[0]{}" },
+		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 0 1 0", "! step 0 ! f32[1]{0}" },
+		{ "aten::select_copy.int_out", "f64[2,2]{1,2,3,4} 1 -1", "f64[2]{2,4}" },
+		{ "aten::select_copy.int_out", "f64[2]{1,2} 0 2", "! index 2 of 2 ! f64[]{0}" },
+		{ "aten::expand_copy.out", "i16[2,1]{1,2} (2,-1,3) false",
+			"i16[2,2,3]{1,1,1,2,2,2,1,1,1,2,2,2}" },
+		{ "aten::repeat.out", "i32[2]{1,2} (2,2)", "i32[2,4]{1,2,1,2,1,2,1,2}" },
+		{ "aten::flip.out", "i32[2,2]{1,2,3,4} (0,1)", "i32[2,2]{4,3,2,1}" },
+		{ "aten::roll.out", "i32[5]{1,2,3,4,5} (2) (0)", "i32[5]{4,5,1,2,3}" },
+		{ "aten::roll.out", "i32[2,2]{1,2,3,4} (-1) ()", "i32[2,2]{2,3,4,1}" },
+		{ "aten::diagonal_copy.out", "i32[2,3]{1,2,3,4,5,6} 1 0 1", "i32[2]{2,6}" },
+		{ "aten::diagonal_copy.out", "i32[2,2]{1,2,3,4} 5 0 1", "i32[0]{}" },
+		{ "aten::unfold_copy.out", "i32[4]{1,2,3,4} 0 2 1", "i32[3,2]{1,2,2,3,3,4}" },
+		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,1) 1", "i32[2,2]{2,3,3,4}" },
+		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,2) 1",
+			"! element 4 ! i32[2,2]{0,0,0,0}" },
+		{ "aten::pixel_shuffle.out", "i8[4,1,1]{1,2,3,4} 2", "i8[1,2,2]{1,2,3,4}" },
+		{ "aten::pixel_unshuffle.out", "i8[1,2,2]{1,2,3,4} 2", "i8[4,1,1]{1,2,3,4}" },
+		{ "aten::squeeze_copy.dims_out", "i8[1,2,1]{1,2} (0,1)", "i8[2,1]{1,2}" },
+		{ "aten::unsqueeze_copy.out", "i8[2]{1,2} -1", "i8[2,1]{1,2}" },
+		{ "aten::view_copy.out", "i8[2,3]{1,2,3,4,5,6} (3,-1)", "i8[3,2]{1,2,3,4,5,6}" },
+		{ "aten::view_copy.out", "i8[2,3]{1,2,3,4,5,6} (4,-1)", "! viewed as ! i8[4,1]{0,0,0,0}" },
+		{ "aten::view_copy.out", "i8[1,2,1,2]@0231{1,2,3,4} (4)", "! row-major ! i8[4]{0,0,0,0}" },
+		{ "dim_order_ops::_to_dim_order_copy.out", "f32[1,2,1,2]{1.5,2,3,300} false (0,2,3,1)",
+			"u8[1,2,1,2]@0231{1,2,3,44}" },
+		{ "dim_order_ops::_to_dim_order_copy.out", "f32[1,2,1,2]{1,2,3,4} false (0,1,2,3)",
+			"! another dim order ! f32[1,2,1,2]@0231{0,0,0,0}" },
+		{ "aten::copy_", "f32[2,2]{0,0,0,0} i32[2]{1,2} false", "f32[2,2]{1,2,1,2}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void join(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::cat.out", "(f32[1,2]{1,2};f32[0]{};i32[2,2]{3,4,5,6}) 0", "f32[3,2]{1,2,3,4,5,6}" },
+		{ "aten::cat.out", "(f32[1,2]{1,2};f32[1,3]{3,4,5}) 0",
+			"! sizes 3 and 2 ! f32[2,2]{0,0,0,0}" },
+		{ "aten::stack.out", "(i8[2]{1,2};i8[2]{3,4}) 1", "i8[2,2]{1,3,2,4}" },
+		{ "aten::split_with_sizes_copy.out", "i8[3]{1,2,3} (1,2) 0", "(i8[1]{1};i8[2]{2,3})" },
+		{ "aten::split_with_sizes_copy.out", "i8[3]{1,2,3} (1,3) 0",
+			"! more than 3 ! (i8[1]{0};i8[3]{0,0,0})" },
+		{ "aten::split_copy.Tensor_out", "i8[3]{1,2,3} 2 0", "(i8[2]{1,2};i8[1]{3})" },
+		{ "aten::unbind_copy.int_out", "i8[2,2]{1,2,3,4} 1", "(i8[2]{1,3};i8[2]{2,4})" },
+		{ "aten::constant_pad_nd.out", "i8[2,2]{1,2,3,4} (1,0,0,-1) 9", "i8[1,3]{9,1,2}" },
+		{ "aten::constant_pad_nd.out", "f32[1]{1} (-2,3) 9", "f32[2]{9,9}" },
+		{ "aten::slice_scatter.out", "i8[4]{1,2,3,4} i8[2]{8,9} 0 1 - 2", "i8[4]{1,8,3,9}" },
+		{ "aten::select_scatter.out", "i8[2,2]{1,2,3,4} i8[2]{8,9} 1 0", "i8[2,2]{8,2,9,4}" },
+		{ "aten::select_scatter.out", "i8[2]{1,2} i8[2]{8,9} 0 0", "! other sizes ! i8[2]{0,0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void choose(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (i64[2]{-1,0})", "i8[2]{3,1}" },
+		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (i64[1]{3})",
+			"! index 3 in dimension 0 ! i8[1]{0}" },
+		{ "aten::index.Tensor_out", "i8[2,3]{1,2,3,4,5,6} (-;i64[1]{1})", "i8[2,1]{2,5}" },
+		{ "aten::index.Tensor_out", "i8[2,3]{1,2,3,4,5,6} (i64[2]{0,1};i64[1]{2})", "i8[2]{3,6}" },
+		{ "aten::index.Tensor_out", "i8[2,1,2]{1,2,3,4} (i64[2]{1,0};-;i64[]{1})", "i8[2,1]{4,2}" },
+		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (bool[3]{1,0,1})", "i8[2]{1,3}" },
+		{ "aten::index.Tensor_out", "i8[2,2]{1,2,3,4} (bool[2,2]{0,1,1,0})", "i8[2]{2,3}" },
+		{ "aten::index_put.out", "i8[3]{1,2,3} (i64[2]{2,2}) i8[2]{5,6} true", "i8[3]{1,2,14}" },
+		{ "aten::index_put_", "i8[3]{1,2,3} (i64[1]{-1}) i8[]{5} false", "i8[3]{1,2,5}" },
+		{ "aten::index_select.out", "i8[2,2]{1,2,3,4} 1 i32[3]{1,1,0}", "i8[2,3]{2,2,1,4,4,3}" },
+		{ "aten::index_select.out", "i8[2]{1,2} 0 i64[1]{2}", "! index 2 of 2 ! i8[1]{0}" },
+		{ "aten::gather.out", "i8[2,2]{1,2,3,4} 1 i64[2,1]{1,0} false", "i8[2,1]{2,3}" },
+		{ "aten::gather.out", "i8[2,2]{1,2,3,4} 1 i64[2,1]{1,7} false",
+			"! index 7 of 2 ! i8[2,1]{0,0}" },
+		{ "aten::scatter.src_out", "i8[3]{1,2,3} 0 i64[1]{2} i8[1]{9}", "i8[3]{1,2,9}" },
+		{ "aten::scatter.value_out", "f32[3]{1,2,3} 0 i64[1]{0} 9", "f32[3]{9,2,3}" },
+		{ "aten::scatter_add.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,4}", "f32[2]{8,2}" },
+		{ "aten::embedding.out", "f32[2,2]{1,2,3,4} i64[2]{1,1} -1 false false",
+			"f32[2,2]{3,4,3,4}" },
+		{ "aten::embedding.out", "f32[2,2]{1,2,3,4} i64[1]{-1} -1 false false",
+			"! index -1 of 2 ! f32[1,2]{0,0}" },
+		{ "aten::masked_select.out", "f32[3]{1,2,3} bool[1]{1}", "f32[3]{1,2,3}" },
+		{ "aten::masked_scatter.out", "f32[3]{1,2,3} bool[3]{1,0,1} f32[2]{8,9}", "f32[3]{8,2,9}" },
+		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}",
+			"! the mask more ! f32[2]{0,0}" },
+		{ "aten::nonzero.out", "f32[2,2]{0,0.5,-1,0}", "i64[2,2]{0,1,1,0}" },
+		{ "aten::repeat_interleave.Tensor_out", "i64[3]{2,0,1} -", "i64[3]{0,0,2}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void make(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::arange.start_out", "1 2 0.25", "f32[4]{1,1.25,1.5,1.75}" },
+		{ "aten::arange.out", "3", "i64[3]{0,1,2}" },
+		{ "aten::full.out", "(2) 1.5", "f16[2]{1.5,1.5}" },
+		{ "aten::full_like.out", "f32[2]{0,0} true -", "bool[2]{1,1}" },
+		{ "aten::zeros.out", "(2)", "i8[2]{0,0}" },
+		{ "aten::empty.out", "(1) -", "i8[1]{0}" },
+		{ "aten::scalar_tensor.out", "-3", "i32[]{-3}" },
+		{ "aten::fill.Tensor_out", "f32[2]{0,0} i64[1]{7}", "f32[2]{7,7}" },
+		{ "aten::reflection_pad1d.out", "i8[1,3]{1,2,3} (2,1)", "i8[1,6]{3,2,1,2,3,2}" },
+		{ "aten::replication_pad2d.out", "i8[1,1,2]{1,2} (1,0,0,1)", "i8[1,2,3]{1,1,2,1,1,2}" },
+		{ "aten::reflection_pad1d.out", "i8[1,2]{1,2} (2,0)",
+			"! padding 2, 0 of size 2 ! i8[1,4]{0,0,0,0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void numbers(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "executorch_prim::add.Scalar", "2 3", "5" },
+		{ "executorch_prim::add.Scalar", "2 0.5", "2.5" },
+		{ "executorch_prim::floordiv.Scalar", "-7 2", "-4" },
+		{ "executorch_prim::floordiv.Scalar", "1 0", "! by zero ! 0" },
+		{ "executorch_prim::truediv.Scalar", "1 2", "0.5" },
+		{ "executorch_prim::mod.Scalar", "7 3", "1" },
+		{ "executorch_prim::lt.Scalar", "1 1.5", "true" },
+		{ "executorch_prim::eq.Scalar", "1 2", "false" },
+		{ "executorch_prim::neg.Scalar", "3", "-3" },
+		{ "executorch_prim::ceil.Scalar", "1.2", "2" },
+		{ "executorch_prim::round.Scalar", "2.5", "2" },
+		{ "executorch_prim::trunc.Scalar", "-1.5", "-1" },
+		{ "executorch_prim::sym_float.Scalar", "3", "3.0" },
+		{ "executorch_prim::sym_not.Scalar", "true", "false" },
+		{ "executorch_prim::sym_ite.Scalar", "false 1 2", "2" },
+		{ "executorch_prim::sym_max.Scalar", "4 3", "4" },
+		{ "aten::sym_size.int", "f32[2,3]{1,2,3,4,5,6} -1", "3" },
+		{ "aten::_local_scalar_dense", "i32[1]{7}", "7" },
+		{ "executorch_prim::et_copy_index.tensor", "f32[2,1]{1,2} f32[1]{9} 1", "f32[2,1]{1,9}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shape),
+		cmocka_unit_test(join),
+		cmocka_unit_test(choose),
+		cmocka_unit_test(make),
+		cmocka_unit_test(numbers),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
