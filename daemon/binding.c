@@ -311,6 +311,12 @@ void inf_binding_unref(struct inf_binding *b)
 		inf_server_bury(b->method->server, b);
 }
 
+void inf_binding_drop(struct inf_binding *b)
+{
+	if (b && et_ref_put(&b->ref))
+		inf_binding_free(b);
+}
+
 void inf_binding_free(struct inf_binding *b)
 {
 	for (uint32_t i = 0; i < b->n_regions && b->regions; i++)

@@ -82,6 +82,8 @@ bool inf_binding_apply(
 struct inf_binding *inf_binding_ref(struct inf_binding *binding);
 /* Any thread. */
 void inf_binding_unref(struct inf_binding *binding);
+/* The same on the loop thread: what it held is given back at once if this was the last reference. */
+void inf_binding_drop(struct inf_binding *binding);
 /* The last step, on the loop thread. */
 void inf_binding_free(struct inf_binding *binding);
 /* A region it uses whose memory is gone; NULL: all are well. Any thread. */

@@ -236,6 +236,8 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 	uint64_t used_ns = et_host_now_ns(NULL) - began_ns;
 	job->run_ns += used_ns;
 	job->cost_ns += used_ns * cores;
+	worker->has_left_pending =
+		stop == ET_STOP_PENDING; /* the run itself may be another thread's by now */
 	if (stop == ET_STOP_PENDING)
 		return INF_SEGMENT_LEFT;
 	if (stop == ET_STOP_QUEUE) {
@@ -261,7 +263,7 @@ static void job_finished(void *self, struct inf_item *item, struct inf_worker *w
 static void job_left(void *self, struct inf_item *item, struct inf_worker *worker)
 {
 	struct inf_binding *b = binding_of(item);
-	if (!b->job.run.pending) {
+	if (!worker->has_left_pending) {
 		/* to another queue: nobody else is to come */
 		if (set_state(b, INF_JOB_QUEUED))
 			inf_pool_submit(inf_server_pool(b->method->server, b->job.run.queue), item);

@@ -227,7 +227,7 @@ static void give_up_bindings(struct inf_session *s, const struct inf_method *met
 			continue;
 		inf_job_cancel(b, INF_CANCELLED, why);
 		inf_table_remove(&s->bindings, b->id);
-		inf_binding_unref(b);
+		inf_binding_drop(b);
 	}
 }
 
@@ -547,7 +547,7 @@ static void on_bind(struct inf_session *s, const struct inf_request *r)
 	}
 	b->id = inf_table_add(&s->bindings, b);
 	if (!b->id) {
-		inf_binding_unref(b);
+		inf_binding_drop(b);
 		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 		return;
 	}
@@ -571,7 +571,7 @@ static void on_unbind(struct inf_session *s, const struct inf_request *r)
 		return;
 	inf_job_cancel(b, INF_CANCELLED, "its binding was given back");
 	inf_table_remove(&s->bindings, b->id);
-	inf_binding_unref(b);
+	inf_binding_drop(b);
 	ok(s, r->id);
 }
 

@@ -219,7 +219,7 @@ void inf_session_close(struct inf_session *s, const char *why)
 		struct inf_binding *binding = object;
 		inf_job_cancel(binding, INF_CANCELLED, "its client is gone");
 		inf_table_remove(&s->bindings, binding->id);
-		inf_binding_unref(binding);
+		inf_binding_drop(binding);
 	}
 	for (at = 0; (object = inf_table_next(&s->methods, &at));) {
 		struct inf_method *method = object;

@@ -39,6 +39,7 @@ struct thread {
 	_Atomic(uint32_t) wake;
 	_Atomic(uint64_t) busy_since_ns; /* 0: idle */
 	_Atomic(uint8_t) class;          /* of what it runs */
+	_Atomic(bool) has_tasks;         /* a copy, for the run at hand to make room */
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
@@ -161,11 +162,14 @@ static void unlock_and_wake(struct inf_pool *pool)
 
 /* --- a worker's life ------------------------------------------------------------------------------ */
 
-/* Between two instructions: make room for a higher class, and for others when it has all cores. */
+/* Between two instructions: make room for a higher class, for a model that is to be prepared here, and for others when
+ * it has all cores. */
 static bool should_yield(void *self)
 {
 	struct thread *t = self;
 	struct inf_pool *pool = t->worker.pool;
+	if (atomic_load_explicit(&t->has_tasks, memory_order_relaxed))
+		return true;
 	uint32_t best = atomic_load_explicit(&pool->best_class, memory_order_relaxed);
 	return best < atomic_load_explicit(&t->class, memory_order_relaxed);
 }
@@ -173,7 +177,8 @@ static bool should_yield(void *self)
 static bool should_yield_wide(void *self)
 {
 	struct thread *t = self;
-	return atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0;
+	return atomic_load_explicit(&t->has_tasks, memory_order_relaxed) ||
+	       atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0;
 }
 
 /* Under the lock: settle @item, which ran for @used_ns. */
@@ -195,6 +200,7 @@ static void run_task(struct inf_pool *pool, struct thread *t)
 {
 	struct inf_task *task = ET_CONTAINER_OF(t->tasks.next, struct inf_task, node);
 	et_list_remove(&task->node);
+	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
 	if (t->worker.index == 0)
 		pool->sched.options.has_wide = false;
 	unlock_and_wake(pool);
@@ -225,7 +231,7 @@ static void work(struct thread *t)
 			unlock_and_wake(pool);
 			continue;
 		}
-		item = et_list_is_empty(&t->tasks) || ran
+		item = et_list_is_empty(&t->tasks)
 			       ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns)
 			       : NULL;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
@@ -502,6 +508,7 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 	struct thread *t = &pool->threads[worker];
 	pthread_mutex_lock(&pool->lock);
 	et_list_append(&t->tasks, &task->node);
+	atomic_store_explicit(&t->has_tasks, true, memory_order_relaxed);
 	et_list_remove(&t->idle);
 	unlock_and_wake(pool);
 	wake(t);

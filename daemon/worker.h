@@ -23,6 +23,7 @@ struct inf_worker {
 	struct et_lane **narrow_lanes,
 		**wide_lanes; /* as et_plan_prepare wants them; wide_lanes NULL: none */
 	struct inf_reply_buffer reply;
+	bool has_left_pending; /* what left: whether a delegate's completion is to come */
 };
 
 enum inf_segment_end {

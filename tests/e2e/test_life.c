@@ -1,0 +1,331 @@
+/* Requests that end early, clients that die, models that go, the daemon's own end and return. */
+#include "tests/e2e/harness.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct inf_request infer(uint64_t binding, uint64_t timeout_us)
+{
+	return (struct inf_request){ .kind = INF_REQUEST_INFER,
+		.infer = { binding, INF_INTERACTIVE, timeout_us, 0, NULL } };
+}
+
+static void start(struct e2e *e, const char *config)
+{
+	e2e_init(e);
+	e2e_put_program(e, "double.pte", e2e_program_double);
+	e2e_put_program(e, "forever.pte", e2e_program_forever);
+	e2e_put_program(e, "long.pte", e2e_program_forever_stateful);
+	e2e_start(e, config);
+}
+
+static void check_works(struct e2e *e)
+{
+	struct inferd *d = e2e_connect(e);
+	struct inferd_binding *b = e2e_bind(d, "double", NULL);
+	int rc;
+	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
+	inferd_close(d);
+}
+
+static void stop(struct e2e *e)
+{
+	check_works(e);
+	e2e_check_clean(e);
+	e2e_deinit(e);
+}
+
+/* The next two replies, whatever their order: the status of request @id and of the other. */
+static void receive_two(
+	struct e2e_raw *raw, uint64_t id, enum inf_status *ret_first, enum inf_status *ret_other)
+{
+	struct inf_reply reply;
+	for (int i = 0; i < 2; i++) {
+		assert_true(e2e_raw_receive(raw, &reply));
+		*(reply.id == id ? ret_first : ret_other) = reply.status;
+	}
+}
+
+static void test_busy_and_cancel(void **state)
+{
+	uint64_t method, binding, region;
+	enum inf_status first, other;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "forever", &method, &binding, &region, NULL);
+	struct inf_request request = infer(binding, 0);
+	e2e_raw_send(raw, &request, -1);
+	uint64_t id = raw->last_id;
+	e2e_until_jobs(&e, 1, 0);
+	struct inf_reply reply = e2e_raw_call(raw, infer(binding, 0));
+	assert_int_equal(reply.status, INF_BUSY);
+	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { method } };
+	assert_int_equal(e2e_raw_call(raw, reset).status, INF_BUSY);
+
+	struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { id } };
+	e2e_raw_send(raw, &cancel, -1);
+	receive_two(raw, id, &first, &other);
+	assert_int_equal(first, INF_CANCELLED);
+	assert_int_equal(other, INF_OK);
+	e2e_until_jobs(&e, 0, 0);
+	assert_int_equal(e2e_raw_call(raw, cancel).status, INF_NOT_FOUND);
+	e2e_raw_free(raw);
+	stop(&e);
+}
+
+/* Two workers are busy for ever; what waits behind them is cancelled, expires, or goes with its Method. */
+static void test_waiting(void **state)
+{
+	uint64_t method, busy[2], waiting[3], region, other_method;
+	enum inf_status first, other;
+	struct inf_reply reply;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false), *queue = e2e_raw_new(e.socket, false);
+	for (int i = 0; i < 3; i++)
+		e2e_raw_bind(queue, "double", &other_method, &waiting[i], &region, NULL);
+	for (int i = 0; i < 2; i++) {
+		e2e_raw_bind(raw, "forever", &method, &busy[i], &region, NULL);
+		struct inf_request request = infer(busy[i], 0);
+		e2e_raw_send(raw, &request, -1);
+	}
+	e2e_until_jobs(&e, 2, 0);
+
+	struct inf_request request = infer(waiting[0], 1000); /* 1 ms: found by the loop, no worker is free */
+	e2e_raw_send(queue, &request, -1);
+	assert_true(e2e_raw_receive(queue, &reply));
+	assert_int_equal(reply.status, INF_MISSED_DEADLINE);
+	assert_non_null(strstr(reply.error, "deadline"));
+
+	request = infer(waiting[1], 0);
+	e2e_raw_send(queue, &request, -1);
+	uint64_t id = queue->last_id;
+	struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { id } };
+	e2e_raw_send(queue, &cancel, -1);
+	receive_two(queue, id, &first, &other);
+	assert_int_equal(first, INF_CANCELLED);
+	assert_int_equal(other, INF_OK);
+
+	request = infer(waiting[2], 0);
+	e2e_raw_send(queue, &request, -1);
+	id = queue->last_id;
+	struct inf_request closing = { .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { other_method } };
+	e2e_raw_send(queue, &closing, -1);
+	receive_two(queue, id, &first, &other);
+	assert_int_equal(first, INF_CANCELLED);
+	assert_int_equal(other, INF_OK);
+	e2e_raw_free(queue);
+	e2e_raw_free(raw); /* the two that run are cancelled by it */
+	e2e_until_jobs(&e, 0, 0);
+	stop(&e);
+}
+
+static void test_deadline_while_running(void **state)
+{
+	uint64_t method, binding, region;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "forever", &method, &binding, &region, NULL);
+	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
+	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
+	e2e_raw_free(raw);
+	stop(&e);
+}
+
+/* A stateful Method that was cut short keeps its old state or says that it is lost, until it is reset. */
+static void test_state_after_cut(void **state)
+{
+	uint64_t method, binding, region;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "long", &method, &binding, &region, NULL);
+	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
+	enum inf_status status = e2e_raw_call(raw, infer(binding, 20000)).status;
+	assert_true(status == INF_STATE_LOST || status == INF_MISSED_DEADLINE);
+	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { method } };
+	assert_int_equal(e2e_raw_call(raw, reset).status, INF_OK);
+	assert_int_equal(e2e_raw_call(raw, infer(binding, 20000)).status, INF_MISSED_DEADLINE);
+	e2e_raw_free(raw);
+	stop(&e);
+}
+
+/* A process that dies with a request running, one waiting and memory of every kind. */
+static void test_killed_client(void **state)
+{
+	uint64_t method, binding, region;
+	int told[2];
+	struct e2e e;
+	start(&e, NULL);
+	for (int round = 0; round < 5; round++) {
+		assert_int_equal(pipe(told), 0);
+		pid_t pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+			for (int i = 0; i < 4; i++) {
+				e2e_raw_bind(
+					raw, i % 2 ? "forever" : "long", &method, &binding, &region, NULL);
+				struct inf_request request = infer(binding, 0);
+				e2e_raw_send(raw, &request, -1);
+			}
+			_exit(write(told[1], "x", 1) != 1 || pause() == 0);
+		}
+		char byte;
+		assert_int_equal(read(told[0], &byte, 1), 1);
+		e2e_until_jobs(&e, 2, 2);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		close(told[0]);
+		close(told[1]);
+		e2e_until_jobs(&e, 0, 0);
+		e2e_until_clients(&e, 0);
+	}
+	stop(&e);
+}
+
+static void test_unload_while_running(void **state)
+{
+	uint64_t method, binding, region;
+	struct inf_reply reply;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false), *manager = e2e_raw_new(e.manager, false);
+	e2e_raw_bind(raw, "forever", &method, &binding, &region, NULL);
+	struct inf_request request = infer(binding, 0);
+	e2e_raw_send(raw, &request, -1);
+	uint64_t id = raw->last_id;
+	e2e_until_jobs(&e, 1, 0);
+	struct inf_request unload = { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
+		.repository_model_unload = { "", "forever" } };
+	e2e_raw_send(manager, &unload, -1);
+	/* while it waits for the request, nobody new gets in */
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "forever", "", "", "", false } };
+	do {
+		reply = e2e_raw_call(e.watcher, index);
+	} while (strcmp(reply.repository_index.models[1].state, "UNLOADING"));
+	assert_int_equal(e2e_raw_call(e.watcher, open).status, INF_UNAVAILABLE);
+	struct pollfd p = { .fd = inf_channel_fd(&manager->channel), .events = POLLIN };
+	assert_int_equal(poll(&p, 1, 0), 0);
+	struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { id } };
+	enum inf_status first, other;
+	e2e_raw_send(raw, &cancel, -1);
+	receive_two(raw, id, &first, &other);
+	assert_int_equal(first, INF_CANCELLED);
+	assert_true(e2e_raw_receive(manager, &reply));
+	assert_int_equal(reply.status, INF_OK);
+	reply = e2e_raw_call(raw, infer(binding, 0));
+	assert_int_equal(reply.status, INF_UNAVAILABLE);
+	assert_non_null(strstr(reply.error, "unloaded"));
+	assert_int_equal(e2e_unload(&e, "forever"), INF_NOT_FOUND);
+	assert_int_equal(e2e_load(&e, "forever"), INF_OK);
+	e2e_raw_free(raw);
+	e2e_raw_free(manager);
+	stop(&e);
+}
+
+/* SIGTERM: what waits is told so, what runs may end, and then it is over. */
+static void test_ending(void **state)
+{
+	uint64_t method, binding[3], region;
+	enum inf_status status[3] = { INF_OK, INF_OK, INF_OK };
+	struct inf_reply reply;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	for (int i = 0; i < 3; i++) {
+		e2e_raw_bind(raw, "forever", &method, &binding[i], &region, NULL);
+		struct inf_request request = infer(binding[i], i < 2 ? 300000 : 0);
+		e2e_raw_send(raw, &request, -1);
+		e2e_until_jobs(&e, i < 2 ? (uint32_t)i + 1 : 2, i < 2 ? 0 : 1);
+	}
+	uint64_t last = raw->last_id;
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_true(e2e_raw_receive(raw, &reply));
+		status[reply.id == last ? 2 : i % 2] = reply.status;
+	}
+	assert_int_equal(status[2], INF_UNAVAILABLE);
+	e2e_raw_expect_end(raw);
+	e2e_raw_free(raw);
+	assert_int_equal(e2e_wait(&e), 0);
+
+	/* and it comes back as if nothing had been */
+	e2e_start(&e, NULL);
+	stop(&e);
+}
+
+/* Killed outright: the next one takes the place of the socket it left. */
+static void test_restart(void **state)
+{
+	struct e2e e;
+	int rc;
+	start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "double", NULL);
+	assert_int_equal(kill(e.pid, SIGKILL), 0);
+	assert_int_equal(e2e_wait(&e), 128 + SIGKILL);
+	e2e_infer(b, 1, &rc);
+	assert_int_equal(rc, -INFERD_DISCONNECTED);
+	inferd_close(d);
+	e2e_start(&e, NULL);
+	stop(&e);
+}
+
+/* Reading the configuration again: new limits hold at once. */
+static bool is_small(struct e2e *e)
+{
+	struct e2e_raw *raw = e2e_raw_new(e->socket, false);
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 1 << 20 } };
+	enum inf_status status = e2e_raw_call(raw, create).status;
+	e2e_raw_free(raw);
+	return status == INF_RESOURCE_EXHAUSTED;
+}
+
+static void test_reload(void **state)
+{
+	char path[160];
+	struct e2e e;
+	start(&e, NULL);
+	assert_false(is_small(&e));
+	snprintf(path, sizeof(path), "%s/inferd.conf", e.dir);
+	FILE *file = fopen(path, "ae");
+	assert_non_null(file);
+	fputs("\n[limits]\nbytes = 100K\n", file);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(kill(e.pid, SIGHUP), 0);
+	uint64_t end_ns = et_host_now_ns(NULL) + UINT64_C(30000000000);
+	while (!is_small(&e))
+		assert_true(et_host_now_ns(NULL) < end_ns);
+	stop(&e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_busy_and_cancel),
+		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_deadline_while_running),
+		cmocka_unit_test(test_state_after_cut),
+		cmocka_unit_test(test_killed_client),
+		cmocka_unit_test(test_unload_while_running),
+		cmocka_unit_test(test_ending),
+		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_reload),
+	};
+	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
+}

@@ -1,0 +1,374 @@
+/* What a wrong or hostile client gets: an error for itself alone, with a sentence, and nothing left behind. */
+#include "tests/e2e/harness.h"
+
+#include "runtime/base/checked.h"
+#include "tests/support/make_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A client beside the hostile one, which must notice nothing. */
+struct bystander {
+	struct inferd *d;
+	struct inferd_binding *b;
+};
+
+static void start(struct e2e *e, struct bystander *by, const char *config)
+{
+	e2e_init(e);
+	e2e_put_program(e, "double.pte", e2e_program_double);
+	e2e_put_program(e, "sum.pte", e2e_program_accumulate);
+	e2e_start(e, config);
+	by->d = e2e_connect(e);
+	by->b = e2e_bind(by->d, "double", NULL);
+}
+
+static void check_bystander(struct bystander *by)
+{
+	int rc;
+	assert_true(e2e_infer(by->b, 21, &rc) == 42 && rc == 0);
+}
+
+static void stop(struct e2e *e, struct bystander *by)
+{
+	check_bystander(by);
+	inferd_close(by->d);
+	e2e_check_clean(e);
+	e2e_deinit(e);
+}
+
+static void expect(struct inf_reply reply, enum inf_status status, const char *says)
+{
+	if (reply.status != status || !strstr(reply.error, says))
+		fail_msg("answered %d '%s', expected %d '%s'", reply.status, reply.error, status, says);
+}
+
+static int memory(size_t n_bytes, int seals)
+{
+	int fd = memfd_create("e2e", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)n_bytes), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void test_tensors(void **state)
+{
+	uint64_t method, binding, region;
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "double", &method, &binding, &region, NULL);
+	const struct inf_slot in = { .region = region, .byte_size = 16 };
+	const struct inf_slot out = { .region = region, .offset = 64, .byte_size = 16 };
+	const struct {
+		struct inf_slot in, out;
+		size_t n_inputs, n_outputs;
+		enum inf_status status;
+		const char *says;
+	} cases[] = {
+		{ in, out, 2, 1, INF_INVALID_ARGUMENT,
+			"2 inputs and 1 outputs were bound; the Method has 1 and 1" },
+		{ in, out, 1, 0, INF_INVALID_ARGUMENT, "1 inputs and 0 outputs" },
+		{ { .region = 99, .byte_size = 16 }, out, 1, 1, INF_NOT_FOUND, "input_0: no region 99" },
+		{ { .region = 0 }, out, 1, 1, INF_INVALID_ARGUMENT, "input_0: it is not bound" },
+		{ in, { .region = 99 }, 1, 1, INF_NOT_FOUND, "output_0: no region 99" },
+		{ { .region = region, .offset = 4, .byte_size = 16 }, out, 1, 1, INF_INVALID_ARGUMENT,
+			"input_0: offset 4 is not a multiple of 64" },
+		{ { .region = region, .byte_size = 15 }, out, 1, 1, INF_INVALID_ARGUMENT,
+			"input_0: 15 bytes, expected 16" },
+		{ { .region = region, .byte_size = 20 }, out, 1, 1, INF_INVALID_ARGUMENT,
+			"input_0: 20 bytes, expected 16" },
+		{ in, { .region = region, .byte_size = 12 }, 1, 1, INF_INVALID_ARGUMENT,
+			"output_0: 12 bytes, expected at least 16" },
+		{ { .region = region, .offset = 4096, .byte_size = 16 }, out, 1, 1, INF_INVALID_ARGUMENT,
+			"end beyond region" },
+		{ { .region = region, .offset = UINT64_MAX - 63, .byte_size = 16 }, out, 1, 1,
+			INF_INVALID_ARGUMENT, "end beyond region" },
+		{ in, { .region = region, .offset = 64, .byte_size = UINT64_MAX }, 1, 1, INF_INVALID_ARGUMENT,
+			"end beyond region" },
+		{ { .region = region, .byte_size = 16, .n_shape = 1, .shape = (int64_t[]){ 5 } }, out, 1, 1,
+			INF_INVALID_ARGUMENT, "input_0: shape [5], expected [4]" },
+		{ { .region = region, .byte_size = 16, .n_shape = 2, .shape = (int64_t[]){ 2, 2 } }, out, 1,
+			1, INF_INVALID_ARGUMENT, "input_0: shape [2,2], expected [4]" },
+		{ { .region = region, .byte_size = 16, .n_shape = 1, .shape = (int64_t[]){ -4 } }, out, 1, 1,
+			INF_INVALID_ARGUMENT, "input_0: shape [-4], expected [4]" },
+		{ { .region = region, .byte_size = 16, .scalar = { .kind = INF_SCALAR_INT, .int_value = 3 } },
+			out, 1, 1, INF_INVALID_ARGUMENT, "input_0: it is a tensor, and an INT was given" },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct inf_slot ins[2] = { cases[i].in, cases[i].in };
+		struct inf_request bind = { .kind = INF_REQUEST_BIND,
+			.bind = { method, cases[i].n_inputs, ins, cases[i].n_outputs, &cases[i].out } };
+		expect(e2e_raw_call(raw, bind), cases[i].status, cases[i].says);
+	}
+	struct inf_slot shape = { .n_shape = 1, .shape = (int64_t[]){ 3 } };
+	struct inf_request infer = { .kind = INF_REQUEST_INFER,
+		.infer = { binding, INF_INTERACTIVE, 0, 1, &shape } };
+	expect(e2e_raw_call(raw, infer), INF_INVALID_ARGUMENT, "input_0: shape [3], expected [4]");
+	struct inf_slot two[2] = { { 0 }, { 0 } };
+	infer.infer.n_inputs = 2;
+	infer.infer.inputs = two;
+	expect(e2e_raw_call(raw, infer), INF_INVALID_ARGUMENT, "2 inputs were given; the Method has 1");
+	infer.infer.n_inputs = 0;
+	assert_int_equal(e2e_raw_call(raw, infer).status, INF_OK);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+static void test_names(void **state)
+{
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	const struct {
+		struct inf_request request;
+		enum inf_status status;
+		const char *says;
+	} cases[] = {
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "..", "", "", "", false } },
+			INF_INVALID_ARGUMENT, "can't be the name" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN,
+			  .method_open = { "../models/double", "", "", "", false } },
+			INF_INVALID_ARGUMENT, "can't be the name" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "../1", "", "", false } },
+			INF_INVALID_ARGUMENT, "can't be the name" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "", "", "", "", false } },
+			INF_INVALID_ARGUMENT, "can't be the name" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "cat", "", "", "", false } },
+			INF_NOT_FOUND, "no model 'cat'; available models: double, sum" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "7", "", "", false } },
+			INF_NOT_FOUND, "model 'double' has no version '7'; there are: 1" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "", "backward", "", false } },
+			INF_NOT_FOUND, "model 'double' has no method 'backward'; it has: forward" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "", "", "abacus", false } },
+			INF_FAILED_PRECONDITION, "can run on 'abacus'" },
+		{ { .kind = INF_REQUEST_MODEL_METADATA, .model_metadata = { "cat", "", "" } }, INF_NOT_FOUND,
+			"no model" },
+		{ { .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { 5 } }, INF_NOT_FOUND, "no Method 5" },
+		{ { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { 0 } }, INF_NOT_FOUND, "no Method 0" },
+		{ { .kind = INF_REQUEST_UNBIND, .unbind = { 1 } }, INF_NOT_FOUND, "no binding 1" },
+		{ { .kind = INF_REQUEST_INFER, .infer = { .binding = UINT64_MAX } }, INF_NOT_FOUND,
+			"no binding" },
+		{ { .kind = INF_REQUEST_CANCEL, .cancel = { 77 } }, INF_NOT_FOUND, "no request 77" },
+		{ { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "x", 0 } }, INF_NOT_FOUND,
+			"no region" },
+		{ { .kind = INF_REQUEST_MODEL_STATISTICS, .model_statistics = { "cat", "" } }, INF_NOT_FOUND,
+			"not loaded" },
+		{ { .kind = INF_REQUEST_REPOSITORY_MODEL_LOAD, .repository_model_load = { "", "double" } },
+			INF_PERMISSION_DENIED, "manager socket" },
+		{ { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
+			  .repository_model_unload = { "", "double" } },
+			INF_PERMISSION_DENIED, "manager socket" },
+		{ { .kind = INF_REQUEST_HELLO, .hello = { 9, "x" } }, INF_FAILED_PRECONDITION, "protocol" },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++)
+		expect(e2e_raw_call(raw, cases[i].request), cases[i].status, cases[i].says);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+static void test_regions(void **state)
+{
+	char path[128];
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	struct inf_request reg = { .kind = INF_REQUEST_REGION_REGISTER,
+		.region_register = { "mine", "", 0, 4096 } };
+	const int both = F_SEAL_SHRINK | F_SEAL_GROW;
+	snprintf(path, sizeof(path), "%s/inferd.conf", e.dir);
+	const struct {
+		int fd;
+		enum inf_status status;
+	} cases[] = {
+		{ memory(4096, 0), INF_FAILED_PRECONDITION },
+		{ memory(4096, F_SEAL_SHRINK), INF_FAILED_PRECONDITION },
+		{ memory(4095, both), INF_INVALID_ARGUMENT },
+		{ memory(4096, both | F_SEAL_WRITE), INF_FAILED_PRECONDITION },
+		{ open(path, O_RDWR | O_CLOEXEC), INF_INVALID_ARGUMENT },
+		{ open("/dev/null", O_RDWR | O_CLOEXEC), INF_INVALID_ARGUMENT },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct inf_reply reply = e2e_raw_call_fd(raw, reg, cases[i].fd);
+		if (reply.status == INF_OK || !reply.error[0])
+			fail_msg("case %zu: answered %d '%s'", i, reply.status, reply.error);
+		close(cases[i].fd);
+	}
+	int good = memory(4096, both);
+	struct inf_reply reply = e2e_raw_call_fd(raw, reg, good);
+	assert_int_equal(reply.status, INF_OK);
+	expect(e2e_raw_call_fd(raw, reg, good), INF_INVALID_ARGUMENT, "there is a region 'mine' already");
+	reg.region_register.offset = 64;
+	expect(e2e_raw_call_fd(raw, reg, good), INF_INVALID_ARGUMENT, "offset must be 0");
+	close(good);
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 0 } };
+	assert_int_equal(e2e_raw_call(raw, create).status, INF_INVALID_ARGUMENT);
+	create.region_create.byte_size = UINT64_MAX;
+	expect(e2e_raw_call(raw, create), INF_RESOURCE_EXHAUSTED, "'bytes'");
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+/* Packets that are no messages end their session and no other. */
+static void test_packets(void **state)
+{
+	static char large[INF_MAX_PACKET + 1000];
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, NULL);
+	const struct {
+		const void *bytes;
+		size_t n_bytes;
+	} cases[] = {
+		{ "\xff\xff\xff\xff", 4 },
+		{ "garbage that is no protobuf", 27 },
+		{ "\x08\x01\x12\x7f", 4 }, /* hello longer than the packet */
+		{ large, sizeof(large) },
+		{ "", 0 },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		int fd = inf_channel_fd(&raw->channel);
+		assert_int_equal(send(fd, cases[i].bytes, cases[i].n_bytes, MSG_NOSIGNAL), cases[i].n_bytes);
+		e2e_raw_expect_end(raw);
+		e2e_raw_free(raw);
+		check_bystander(&by);
+	}
+	/* a message that this daemon doesn't know (field 1000 of Request), and none at all */
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	struct inf_reply reply;
+	static const char unknown[] = "\x08\x63\xc2\x3e\x00";
+	assert_int_equal(send(inf_channel_fd(&raw->channel), unknown, 5, 0), 5);
+	assert_true(e2e_raw_receive(raw, &reply));
+	assert_int_equal(reply.id, 99);
+	expect(reply, INF_UNIMPLEMENTED, "does not know that message");
+	/* descriptors that the message does not announce */
+	struct inf_request status = { .kind = INF_REQUEST_STATUS };
+	int fd = memory(64, 0);
+	e2e_raw_send(raw, &status, fd);
+	close(fd);
+	e2e_raw_expect_end(raw);
+	e2e_raw_free(raw);
+
+	raw = e2e_raw_new(e.socket, true);
+	expect(e2e_raw_call(raw, status), INF_FAILED_PRECONDITION, "say Hello first");
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+/* Model files that are broken: an error that names the file, and the daemon goes on. */
+static void test_models(void **state)
+{
+	struct inferd_method *m = NULL;
+	struct bystander by;
+	struct e2e e;
+	size_t n_bytes;
+	start(&e, &by, NULL);
+	uint8_t *good = e2e_program_double(&n_bytes);
+	e2e_put(&e, "empty.pte", "", 0);
+	e2e_put(&e, "garbage.pte", "this is no program, whatever its name says", 42);
+	for (size_t n = 8; n < n_bytes; n += 13) {
+		e2e_put(&e, "cut.pte", good, n);
+		assert_true(inferd_method_open(by.d, &m, "cut", NULL) < 0);
+		assert_non_null(strstr(inferd_error(by.d), "cut.pte"));
+		assert_int_equal(e2e_load(&e, "cut"), INF_FAILED_PRECONDITION);
+	}
+	free(good);
+	e2e_put_program(&e, "foreign.pte", e2e_program_foreign);
+	e2e_put_program(&e, "unknown.pte", e2e_program_unknown);
+	static const char *const names[] = { "empty", "garbage", "foreign", "unknown" };
+	static const char *const says[] = { "empty.pte", "garbage.pte",
+		"Backend 'NobodysBackend' is not available. Available backends: [XnnpackBackend]",
+		"nobodys::operator" };
+	for (size_t i = 0; i < ET_ARRAY_LEN(names); i++) {
+		assert_int_equal(inferd_method_open(by.d, &m, names[i], NULL), -INFERD_FAILED_PRECONDITION);
+		if (!strstr(inferd_error(by.d), says[i]))
+			fail_msg("'%s', expected '%s'", inferd_error(by.d), says[i]);
+	}
+	stop(&e, &by);
+}
+
+static void test_limits(void **state)
+{
+	uint64_t method, binding, region;
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by,
+		"[limits]\nconnections = 3\nmethods = 2\nregions = 3\nbindings = 3\nrequests = 1\nbytes = "
+		"64K\n");
+	struct e2e_raw *raw =
+		e2e_raw_new(e.socket, false); /* the third after the watcher and the bystander */
+	e2e_raw_bind(raw, "double", &method, &binding, &region, NULL);
+
+	struct e2e_raw *fourth = e2e_raw_new(e.socket, true);
+	struct inf_reply reply;
+	if (e2e_raw_receive(fourth, &reply))
+		expect(reply, INF_RESOURCE_EXHAUSTED, "'connections'");
+	e2e_raw_expect_end(fourth);
+	e2e_raw_free(fourth);
+
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "sum", "", "", "", false } };
+	expect(e2e_raw_call(raw, open), INF_RESOURCE_EXHAUSTED, "the limit 'methods'");
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 1 << 20 } };
+	expect(e2e_raw_call(raw, create), INF_RESOURCE_EXHAUSTED, "the limit 'bytes'");
+	create.region_create.byte_size = 4096;
+	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
+	expect(e2e_raw_call(raw, create), INF_RESOURCE_EXHAUSTED, "the limit 'regions'");
+	struct inf_slot in = { .region = region }, out = { .region = region, .offset = 64 };
+	struct inf_request bind = { .kind = INF_REQUEST_BIND, .bind = { method, 1, &in, 1, &out } };
+	assert_int_equal(e2e_raw_call(raw, bind).status, INF_OK);
+	expect(e2e_raw_call(raw, bind), INF_RESOURCE_EXHAUSTED, "the limit 'bindings'");
+	/* what is given back can be had again */
+	struct inf_request unbind = { .kind = INF_REQUEST_UNBIND, .unbind = { binding } };
+	assert_int_equal(e2e_raw_call(raw, unbind).status, INF_OK);
+	assert_int_equal(e2e_raw_call(raw, bind).status, INF_OK);
+	e2e_raw_free(raw);
+	e2e_until_clients(&e, 1);
+	stop(&e, &by);
+}
+
+/* A client that asks and never reads is cut off; the others go on. */
+static void test_deaf_client(void **state)
+{
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	struct inf_request status = { .kind = INF_REQUEST_STATUS };
+	struct et_diag diag = { "" };
+	size_t n_bytes;
+	status.id = 7;
+	assert_int_equal(inf_message_encode_request(&status, raw->packet, &n_bytes, &raw->encoder, &diag), 0);
+	/* until the daemon takes no more, since its replies are not taken; it must hang up by itself */
+	while (send(inf_channel_fd(&raw->channel), raw->packet, n_bytes, MSG_NOSIGNAL) > 0 || errno == EAGAIN)
+		if (errno == EAGAIN)
+			check_bystander(&by);
+	assert_true(errno == EPIPE || errno == ECONNRESET);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tensors),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_packets),
+		cmocka_unit_test(test_models),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_deaf_client),
+	};
+	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
+}

@@ -1,0 +1,310 @@
+/* Several clients and one copy of a model: each gets its own answers, nobody another's. */
+#include "tests/e2e/harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_CLIENTS = 8, FRAME = 512, N_FRAMES = 86 };
+
+static bool has_one_program(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 1 && status->programs[0].methods == *(const uint32_t *)arg &&
+	       status->copied_bytes == 0;
+}
+
+static void test_one_program(void **state)
+{
+	struct inferd *d[N_CLIENTS];
+	struct inferd_binding *b[N_CLIENTS];
+	uint32_t n = N_CLIENTS;
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "double/1/a.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	for (int i = 0; i < N_CLIENTS; i++) {
+		d[i] = e2e_connect(&e);
+		b[i] = e2e_bind(d[i], "double", NULL);
+	}
+	for (int round = 0; round < 20; round++)
+		for (int i = 0; i < N_CLIENTS; i++) {
+			float y = e2e_infer(b[i], (float)(i + round), &rc);
+			assert_int_equal(rc, 0);
+			assert_true(y == 2 * (float)(i + round));
+		}
+	e2e_until(&e, has_one_program, &n);
+	for (int i = 0; i < N_CLIENTS; i++)
+		inferd_close(d[i]);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* All at once, in flight together. */
+static void count_done(struct inferd_binding *b, int status, void *userdata)
+{
+	int *n = userdata;
+	assert_int_equal(status, 0);
+	++*n;
+}
+
+static void test_many_in_flight(void **state)
+{
+	enum { N = 64 };
+	struct inferd_binding *b[N];
+	struct inferd_method *m = NULL;
+	struct e2e e;
+	int n_done = 0;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	b[0] = e2e_bind(d, "double", &m);
+	for (int i = 1; i < N; i++)
+		assert_int_equal(inferd_bind(m, &b[i]), 0);
+	for (int round = 0; round < 20; round++) {
+		n_done = 0;
+		for (int i = 0; i < N; i++) {
+			*(float *)inferd_input(b[i], 0) = (float)(i * round);
+			assert_int_equal(inferd_infer_async(b[i], NULL, count_done, &n_done), 0);
+		}
+		while (n_done < N)
+			assert_true(inferd_wait(d, 30000) >= 0);
+		for (int i = 0; i < N; i++)
+			assert_true(*(float *)inferd_output(b[i], 0) == (float)(2 * i * round));
+	}
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+static void test_state_is_ones_own(void **state)
+{
+	struct inferd_method *m[3];
+	struct inferd *d[3];
+	struct inferd_binding *b[3];
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
+	e2e_start(&e, NULL);
+	for (int i = 0; i < 3; i++) {
+		d[i] = e2e_connect(&e);
+		b[i] = e2e_bind(d[i], "sum", &m[i]);
+		assert_true(inferd_method_is_stateful(m[i]));
+	}
+	for (int round = 1; round <= 50; round++)
+		for (int i = 0; i < 3; i++)
+			assert_true(
+				e2e_infer(b[i], (float)(i + 1), &rc) == (float)(round * (i + 1)) && rc == 0);
+	assert_int_equal(inferd_method_reset(m[1]), 0);
+	assert_true(e2e_infer(b[1], 5, &rc) == 5 && rc == 0);
+	assert_true(e2e_infer(b[0], 1, &rc) == 51 && rc == 0);
+	for (int i = 0; i < 3; i++)
+		inferd_close(d[i]);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* Requests of one stateful Method in flight together run in the order in which they were sent. */
+static void test_state_in_order(void **state)
+{
+	enum { N = 16 };
+	struct inferd_binding *b[N];
+	struct inferd_method *m = NULL;
+	struct e2e e;
+	int n_done = 0;
+	e2e_init(&e);
+	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	b[0] = e2e_bind(d, "sum", &m);
+	for (int i = 1; i < N; i++)
+		assert_int_equal(inferd_bind(m, &b[i]), 0);
+	float sum = 0;
+	for (int round = 0; round < 20; round++) {
+		n_done = 0;
+		for (int i = 0; i < N; i++) {
+			*(float *)inferd_input(b[i], 0) = (float)(i + 1);
+			assert_int_equal(inferd_infer_async(b[i], NULL, count_done, &n_done), 0);
+		}
+		while (n_done < N)
+			assert_true(inferd_wait(d, 30000) >= 0);
+		for (int i = 0; i < N; i++) {
+			sum += (float)(i + 1);
+			assert_true(*(float *)inferd_output(b[i], 0) == sum);
+		}
+	}
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+static void test_variants(void **state)
+{
+	struct inferd_method_options options = { .struct_size = sizeof(options), .backend = "xnnpack" };
+	struct inferd_method *m = NULL;
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/a.pte", e2e_program_foreign);
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_double);
+	e2e_put_program(&e, "m/2/c.pte", e2e_program_unknown);
+	e2e_put_program(&e, "m/10/d.pte", e2e_program_triple);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+
+	struct inferd_binding *b = e2e_bind(d, "m", &m); /* the newest is 10, not 2 */
+	assert_string_equal(inferd_method_version(m), "10");
+	assert_string_equal(inferd_method_backend(m), "portable");
+	assert_true(e2e_infer(b, 1, &rc) == 3 && rc == 0);
+
+	assert_true(inferd_method_open(d, &m, "m", &options) < 0);
+	assert_non_null(strstr(inferd_error(d), "xnnpack"));
+	assert_non_null(strstr(inferd_error(d), "portable"));
+
+	options = (struct inferd_method_options){ .struct_size = sizeof(options), .version = "1" };
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), 0); /* a.pte can't, b.pte does */
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	struct inf_reply reply = e2e_raw_call(e.watcher, index);
+	assert_int_equal(reply.repository_index.n_models, 3);
+	assert_string_equal(reply.repository_index.models[0].version, "1");
+	assert_string_equal(reply.repository_index.models[0].state, "READY");
+	assert_non_null(
+		strstr(reply.repository_index.models[0].reason, "Backend 'NobodysBackend' is not available"));
+
+	options.version = "2";
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_FAILED_PRECONDITION);
+	assert_non_null(strstr(inferd_error(d), "nobodys::operator"));
+	assert_non_null(strstr(inferd_error(d), "c.pte"));
+	options.version = "3";
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_NOT_FOUND);
+	assert_non_null(strstr(inferd_error(d), "1, 2, 10"));
+	assert_int_equal(inferd_method_open(d, &m, "nothing", NULL), -INFERD_NOT_FOUND);
+	assert_string_equal(inferd_error(d), "no model 'nothing'; available models: m");
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* A file that is replaced: who has it keeps it, the next load gets the new one. */
+static void test_replaced_file(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "m", NULL);
+	e2e_put(&e, "m.pte", "gone", 4); /* truncated and overwritten in place */
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	e2e_put_program(&e, "m.pte", e2e_program_triple);
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	inferd_close(d);
+	e2e_until_clients(&e, 0);
+	assert_int_equal(e2e_unload(&e, "m"), INF_OK);
+	d = e2e_connect(&e);
+	b = e2e_bind(d, "m", NULL);
+	assert_true(e2e_infer(b, 2, &rc) == 6 && rc == 0);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+static bool has_no_program(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 0;
+}
+
+/* A client's own program: shared by those who pass the same file, gone with them. */
+static void test_own_program(void **state)
+{
+	struct inferd_method *m[2];
+	struct inferd_binding *b = NULL;
+	uint32_t two = 2;
+	char path[128];
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_start(&e, NULL);
+	e2e_put_program(&e, "../own.pte", e2e_program_double);
+	snprintf(path, sizeof(path), "%s/own.pte", e.dir);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	struct inferd *d = e2e_connect(&e);
+	for (int i = 0; i < 2; i++)
+		if (inferd_method_open_fd(d, &m[i], fileno(file), "own", NULL) < 0)
+			fail_msg("%s", inferd_error(d));
+	fclose(file);
+	e2e_until(&e, has_one_program, &two);
+	assert_int_equal(inferd_bind(m[1], &b), 0);
+	assert_true(e2e_infer(b, 4, &rc) == 8 && rc == 0);
+	inferd_close(d);
+	e2e_until(&e, has_no_program, NULL);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* Two streams of silero_vad, interleaved, each equal to the reference. */
+static void test_silero(void **state)
+{
+	size_t n_frames, n_probs;
+	struct inferd *d[2];
+	struct inferd_binding *b[2];
+	struct e2e e;
+	e2e_init(&e);
+	float *frames = e2e_read(SHARED_MODELS "/silero_vad/speech_frames.f32", &n_frames);
+	float *probs = e2e_read(SHARED_MODELS "/silero_vad/speech_prob.f32", &n_probs);
+	if (!frames || !probs || !e2e_put_file(&e, "silero.pte", SHARED_MODELS "/silero_vad/xnnpack.pte")) {
+		print_message("SKIPPED: " SHARED_MODELS "/silero_vad is not there\n");
+		free(frames);
+		free(probs);
+		e2e_deinit(&e);
+		skip();
+	}
+	assert_int_equal(n_frames, FRAME * N_FRAMES * 4);
+	assert_int_equal(n_probs, N_FRAMES * 4);
+	e2e_start(&e, NULL);
+	for (int i = 0; i < 2; i++) {
+		d[i] = e2e_connect(&e);
+		b[i] = e2e_bind(d[i], "silero", NULL);
+	}
+	/* the second begins ten frames later, so that a leak of state would show */
+	for (int at = 0; at < N_FRAMES + 10; at++)
+		for (int i = 0; i < 2; i++) {
+			int frame = at - 10 * i;
+			if (frame < 0 || frame >= N_FRAMES)
+				continue;
+			memcpy(inferd_input(b[i], 0), frames + frame * FRAME, FRAME * 4);
+			assert_int_equal(inferd_infer(b[i], NULL), 0);
+			float p = *(float *)inferd_output(b[i], 0);
+			if (fabsf(p - probs[frame]) > 1e-4f)
+				fail_msg("stream %d frame %d: %g, expected %g", i, frame, (double)p,
+					(double)probs[frame]);
+		}
+	for (int i = 0; i < 2; i++)
+		inferd_close(d[i]);
+	free(frames);
+	free(probs);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_program),
+		cmocka_unit_test(test_many_in_flight),
+		cmocka_unit_test(test_state_is_ones_own),
+		cmocka_unit_test(test_state_in_order),
+		cmocka_unit_test(test_variants),
+		cmocka_unit_test(test_replaced_file),
+		cmocka_unit_test(test_own_program),
+		cmocka_unit_test(test_silero),
+	};
+	return e2e_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}
