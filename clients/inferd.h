@@ -157,6 +157,8 @@ INFERD_API int inferd_output_shape(
 	const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS]);
 /* A scalar output of the last request. */
 INFERD_API int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *ret_value);
+/* The same without going through a double, which has fewer digits than an INT. Refuses a DOUBLE. */
+INFERD_API int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64_t *ret_value);
 
 /* ---- requests ---- */
 

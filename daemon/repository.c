@@ -310,6 +310,9 @@ static void give_up(struct inf_open_state *state)
 	if (state->backend[0] && state->variants.n) {
 		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
 			state->backend, state->tried);
+	} else if (state->fd >= 0) {
+		inf_text(error, sizeof(error), "%s",
+			state->tried); /* which begins with the client's name for it */
 	} else {
 		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
 		remark(state->repository, state->model, state->variants.version, state->tried);

@@ -250,10 +250,10 @@ static int instance_output(
 		if (value.n_bytes > base->outputs[index].value.n_bytes || (value.n_bytes && !value.data))
 			return ctl_error_set(error, "output %u: it came out larger than its memory", index);
 	} else {
-		if (inferd_output_scalar(instance->binding, index, &value.d) < 0)
+		if (inferd_output_scalar(instance->binding, index, &value.d) < 0 ||
+			(value.tag != ET_TAG_DOUBLE &&
+				inferd_output_scalar_int(instance->binding, index, &value.i) < 0))
 			return ctl_error_set(error, "output %u: %s", index, inferd_error(instance->d));
-		if (value.tag != ET_TAG_DOUBLE)
-			value.i = (int64_t)value.d;
 	}
 	*ret = value;
 	return 0;

@@ -333,3 +333,16 @@ int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *r
 	return inf_lib_fail(
 		b->method->d, INFERD_INVALID_ARGUMENT, "output %zu was no number in the last request", index);
 }
+
+int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64_t *ret_value)
+{
+	const struct inf_scalar *scalar = index < b->method->n_outputs ? &b->results[index].scalar : NULL;
+	if (scalar && scalar->kind == INF_SCALAR_INT)
+		*ret_value = scalar->int_value;
+	else if (scalar && scalar->kind == INF_SCALAR_BOOL)
+		*ret_value = scalar->bool_value;
+	else
+		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT,
+			"output %zu was no integer in the last request", index);
+	return 0;
+}
