@@ -18,6 +18,7 @@ struct signature {
 	uint32_t kind; /* as a number that is the same for equal kinds */
 	uint32_t flags;
 	uint32_t numbers[ET_XNN_N_NUMBERS];
+	uint64_t bias; /* its address */
 	struct {
 		uint32_t type;
 		uint32_t n_dims;
@@ -44,6 +45,8 @@ static void sign(
 	signature->kind = (uint32_t)(node->kind - et_xnn_kind_at(1));
 	signature->flags = node->flags;
 	memcpy(signature->numbers, node->numbers, sizeof(signature->numbers));
+	if (node->inputs[2] != ET_XNN_NONE)
+		signature->bias = (uintptr_t)payload->values[node->inputs[2]].data;
 	const uint32_t values[] = { node->inputs[0], node->inputs[1], node->inputs[2], node->outputs[0] };
 	for (size_t i = 0; i < 4; i++) {
 		if (values[i] == ET_XNN_NONE)
@@ -110,14 +113,12 @@ static enum et_status claim_filters(struct et_compiled *compiled, struct et_diag
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
 		struct et_xnn_value filter = payload->values[node->inputs[1]];
-		const uint8_t *bias =
-			node->inputs[2] == ET_XNN_NONE ? NULL : payload->values[node->inputs[2]].data;
 		struct signature signature;
 		sign(&signature, payload, node);
 		bool fits = false;
 		while (!fits) {
-			if (!et_xnn_weights_claim(compiled->weights, filter.data, bias, &signature,
-				    sizeof(signature), &fits))
+			if (!et_xnn_weights_claim(
+				    compiled->weights, filter.data, &signature, sizeof(signature), &fits))
 				return no_memory(diag);
 			if (fits)
 				break;
@@ -134,42 +135,6 @@ static enum et_status claim_filters(struct et_compiled *compiled, struct et_diag
 		}
 	}
 	return ET_OK;
-}
-
-/* The most that internal values take at once, if memory is reused as soon as it can be. */
-static size_t estimate_workspace(
-	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, uint32_t *last_users)
-{
-	size_t now = 0, most = 0;
-	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs; j++) {
-			if (payload->nodes[i].inputs[j] != ET_XNN_NONE)
-				last_users[payload->nodes[i].inputs[j]] = i;
-		}
-	}
-	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		const struct et_xnn_node *node = &payload->nodes[i];
-		const uint32_t *sides[] = { node->outputs, node->inputs };
-		const uint32_t n_sides[] = { node->kind->n_outputs, node->kind->n_inputs };
-		for (uint32_t side = 0; side < 2; side++) {
-			for (uint32_t j = 0; j < n_sides[side]; j++) {
-				uint32_t index = sides[side][j];
-				if (index == ET_XNN_NONE || payload->values[index].data ||
-					payload->values[index].external ||
-					(side == 1 && last_users[index] != i))
-					continue;
-				size_t n = et_xnn_type_bits(payload->values[index].type) / 8;
-				for (uint32_t k = 0; k < shapes[index].n_dims; k++)
-					n *= shapes[index].dims[k];
-				if (side == 0)
-					now += n;
-				else
-					now -= n < now ? n : now;
-			}
-			most = now > most ? now : most;
-		}
-	}
-	return most;
 }
 
 /* Make a runtime and let it compute the exported shapes. */
@@ -227,6 +192,13 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 		shapes[i] = payload->values[i].shape;
 	if (status == ET_OK)
 		status = et_xnn_infer_shapes(payload, shapes, diag);
+	/* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
+	for (uint32_t i = 0; status == ET_OK && i < payload->n_values; i++)
+		payload->values[i].shape = shapes[i];
+	size_t context_bytes = 0;
+	if (status == ET_OK)
+		status = et_xnn_check_memory(
+			payload, shapes, ids, compiled->max_context_bytes, &context_bytes, diag);
 	if (status == ET_OK)
 		status = rehearse(compiled, ids, diag);
 	if (status == ET_OK) {
@@ -238,7 +210,7 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 			.drops_payload = drops_payload,
 			.n_bytes = sizeof(*compiled) + compiled->pool.n_bytes +
 				   (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0),
-			.context_bytes = estimate_workspace(payload, shapes, ids),
+			.context_bytes = context_bytes,
 		};
 	}
 	et_pool_deinit(&scratch);
@@ -246,7 +218,7 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 }
 
 enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et_payload *source,
-	struct et_xnn_weights *weights, const struct et_allocator *allocator,
+	struct et_xnn_weights *weights, size_t max_context_bytes, const struct et_allocator *allocator,
 	struct et_compiled_info *ret_info, struct et_diag *diag)
 {
 	struct et_compiled *compiled =
@@ -255,6 +227,7 @@ enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et
 		return no_memory(diag);
 	memset(compiled, 0, sizeof(*compiled));
 	compiled->weights = weights;
+	compiled->max_context_bytes = max_context_bytes;
 	et_pool_init(&compiled->pool, allocator);
 	enum et_status status = compile(compiled, source, ret_info, diag);
 	if (status != ET_OK) {

@@ -10,11 +10,13 @@ struct et_compiled {
 	struct et_pool pool;
 	struct et_xnn_payload payload;
 	struct et_xnn_weights *weights; /* the Program's */
+	size_t max_context_bytes;
 };
 
-/* @weights: the caller's, to be released after et_xnn_compiled_free. */
+/* @weights: the caller's, to be released after et_xnn_compiled_free. @max_context_bytes: shapes that make a context need
+ * more are refused, here and by its runs. */
 enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et_payload *source,
-	struct et_xnn_weights *weights, const struct et_allocator *allocator,
+	struct et_xnn_weights *weights, size_t max_context_bytes, const struct et_allocator *allocator,
 	struct et_compiled_info *ret_info, struct et_diag *diag);
 void et_xnn_compiled_free(struct et_compiled *compiled);
 

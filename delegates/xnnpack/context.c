@@ -117,7 +117,11 @@ static enum et_status reshape(struct et_context *context, struct et_diag *diag)
 	context->is_shaped = context->is_set_up = false;
 	for (uint32_t i = 0; i < payload->n_inputs; i++)
 		context->shapes[payload->inputs[i]] = context->in_shapes[i];
+	size_t n_bytes;
 	enum et_status inferred = et_xnn_infer_shapes(payload, context->shapes, diag);
+	if (inferred == ET_OK)
+		inferred = et_xnn_check_memory(payload, context->shapes, context->ids,
+			context->compiled->max_context_bytes, &n_bytes, diag);
 	if (inferred != ET_OK)
 		return inferred;
 

@@ -14,8 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#define DEFAULT_MAX_CONTEXT_BYTES ((size_t)2 << 30)
+
 struct et_backend {
 	struct et_allocator allocator;
+	size_t max_context_bytes;
 	pthread_mutex_t lock; /* programs */
 	struct et_list_node programs;
 };
@@ -98,6 +101,7 @@ static enum et_status backend_open(struct et_backend **ret_backend, const struct
 	}
 	memset(backend, 0, sizeof(*backend));
 	backend->allocator = *allocator;
+	backend->max_context_bytes = DEFAULT_MAX_CONTEXT_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
 	*ret_backend = backend;
@@ -147,8 +151,8 @@ static enum et_status compile(struct et_backend *backend, const struct et_payloa
 	if (!weights)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
 	struct et_compiled *compiled;
-	enum et_status status =
-		et_xnn_compile(&compiled, payload, weights, &backend->allocator, ret_info, diag);
+	enum et_status status = et_xnn_compile(
+		&compiled, payload, weights, backend->max_context_bytes, &backend->allocator, ret_info, diag);
 	if (status != ET_OK) {
 		weights_put(backend, weights);
 		return status;
@@ -189,6 +193,11 @@ static enum et_status enqueue(struct et_context *context, struct et_evalue *cons
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	return et_xnn_context_run(context, args, diag);
+}
+
+void et_xnnpack_set_max_context_bytes(struct et_backend *backend, size_t n_bytes)
+{
+	backend->max_context_bytes = n_bytes;
 }
 
 void et_xnnpack_weights_stats(struct et_compiled *compiled, struct et_xnn_weights_stats *ret_stats)

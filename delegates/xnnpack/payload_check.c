@@ -116,6 +116,35 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 	return ET_OK;
 }
 
+/* XNNPACK aborts when it has removed a node whose output nobody reads and then finds its inputs' other end
+ * missing. So such nodes are left out, last one first, since each may have been the only reader of another. */
+static void drop_dead_nodes(struct et_xnn_payload *payload)
+{
+	uint32_t n_alive = payload->n_nodes;
+	for (uint32_t i = payload->n_nodes; i > 0; i--) {
+		struct et_xnn_node *node = &payload->nodes[i - 1];
+		bool is_dead = true;
+		for (uint32_t j = 0; j < node->kind->n_outputs; j++) {
+			const struct et_xnn_value *value = &payload->values[node->outputs[j]];
+			is_dead = is_dead && value->n_users == 0 && !value->external;
+		}
+		if (!is_dead)
+			continue;
+		for (uint32_t j = 0; j < node->kind->n_inputs; j++) {
+			if (node->inputs[j] != ET_XNN_NONE)
+				payload->values[node->inputs[j]].n_users--;
+		}
+		node->kind = NULL;
+		n_alive--;
+	}
+	uint32_t at = 0;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		if (payload->nodes[i].kind)
+			payload->nodes[at++] = payload->nodes[i];
+	}
+	payload->n_nodes = n_alive;
+}
+
 /* Sort the arguments: which value each one is. */
 static enum et_status sort_args(
 	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag)
@@ -168,5 +197,8 @@ enum et_status et_xnn_payload_check(
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < payload->n_nodes && status == ET_OK; i++)
 		status = check_node(payload, i, diag);
-	return status == ET_OK ? sort_args(payload, n_args, pool, diag) : status;
+	if (status != ET_OK)
+		return status;
+	drop_dead_nodes(payload);
+	return sort_args(payload, n_args, pool, diag);
 }

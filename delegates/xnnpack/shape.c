@@ -510,3 +510,59 @@ enum et_status et_xnn_infer_shapes(
 	}
 	return ET_OK;
 }
+
+/* --- memory --------------------------------------------------------------------------------------------- */
+
+static uint64_t value_bytes(
+	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, uint32_t index)
+{
+	if (index == ET_XNN_NONE || payload->values[index].data || payload->values[index].external)
+		return 0;
+	return count(&shapes[index]) * et_xnn_type_bits(payload->values[index].type) / 8;
+}
+
+/* Tables of pointers, one a position and element of the window, that convolutions and the like keep. */
+static uint64_t table_bytes(const struct et_xnn_node *node, const struct et_xnn_shape *shapes)
+{
+	const struct et_xnn_shape *out = &shapes[node->outputs[0]];
+	uint64_t window = 0;
+	if (node->kind->infer == et_xnn_infer_resize)
+		window = 4;
+	else if (node->kind->fields[0] == ET_XNN_FIELD_NUMBER + ET_XNN_PAD_TOP)
+		window = (uint64_t)node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
+	return window > 1 ? out->dims[1] * out->dims[2] * window * sizeof(void *) : 0;
+}
+
+/* Values live from the node that writes them to the last that reads them; the memory of those that are gone is
+ * used again. That is what XNNPACK does, but for what its plan loses to fragments. */
+enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,
+	uint32_t *last_users, uint64_t max_bytes, size_t *ret_bytes, struct et_diag *diag)
+{
+	uint64_t now = 0, most = 0, tables = 0;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs; j++) {
+			if (payload->nodes[i].inputs[j] != ET_XNN_NONE)
+				last_users[payload->nodes[i].inputs[j]] = i;
+		}
+	}
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		for (uint32_t j = 0; j < node->kind->n_outputs; j++)
+			now += value_bytes(payload, shapes, node->outputs[j]);
+		most = now > most ? now : most;
+		tables += table_bytes(node, shapes);
+		if (most + tables > max_bytes)
+			return et_xnn_node_fail(diag, ET_E_OUT_OF_RESOURCES, node,
+				"brings the memory of one context above the limit of %llu MiB",
+				(unsigned long long)(max_bytes >> 20));
+		for (uint32_t j = 0; j < node->kind->n_inputs; j++) {
+			uint32_t index = node->inputs[j];
+			if (index == ET_XNN_NONE || last_users[index] != i)
+				continue;
+			now -= value_bytes(payload, shapes, index);
+			last_users[index] = ET_XNN_NONE; /* a node may read it twice */
+		}
+	}
+	*ret_bytes = (size_t)(most + tables);
+	return ET_OK;
+}

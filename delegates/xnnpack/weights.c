@@ -7,7 +7,7 @@
  * address itself, so that path takes no lock. is_finalized must be true before an operator is set up; nothing depends
  * on it here, so it always is.
  *
- * Two things make the key {seed, kernel pointer, bias pointer} good enough: pointers that were claimed have
+ * Two things make the key {seed, kernel pointer, bias pointer} good enough: kernels that were claimed have
  * one meaning (et_xnn_weights_claim), and they are never freed while this object lives. Pointers that nobody claimed
  * (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
  * them is compared with what is there.
@@ -44,7 +44,7 @@ static_assert(sizeof(struct block) <= HEADER, "a block's header fits");
 
 struct claim {
 	struct claim *next;
-	const void *kernel, *bias;
+	const void *kernel;
 	size_t n_signature;
 	uint8_t signature[];
 };
@@ -70,10 +70,9 @@ static struct block *block_of(void *bytes)
 	return (struct block *)((uint8_t *)bytes - HEADER);
 }
 
-static size_t bucket(const void *kernel, const void *bias)
+static size_t bucket(const void *kernel)
 {
-	uint64_t mix = (uintptr_t)kernel * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)bias;
-	return (size_t)(mix * UINT64_C(0x9e3779b97f4a7c15) >> 32) % N_BUCKETS;
+	return (size_t)((uintptr_t)kernel * UINT64_C(0x9e3779b97f4a7c15) >> 32) % N_BUCKETS;
 }
 
 static struct block *block_new(struct et_xnn_weights *weights, size_t n_bytes, struct et_list_node *list)
@@ -108,10 +107,10 @@ static void blocks_free(struct et_xnn_weights *weights, struct et_list_node *lis
 
 /* --- what XNNPACK calls, from several threads -------------------------------------------------------- */
 
-static bool is_claimed(const struct et_xnn_weights *weights, const void *kernel, const void *bias)
+static bool is_claimed(const struct et_xnn_weights *weights, const void *kernel)
 {
-	for (const struct claim *claim = weights->claims[bucket(kernel, bias)]; claim; claim = claim->next) {
-		if (claim->kernel == kernel && claim->bias == bias)
+	for (const struct claim *claim = weights->claims[bucket(kernel)]; claim; claim = claim->next) {
+		if (claim->kernel == kernel)
 			return true;
 	}
 	return false;
@@ -120,8 +119,7 @@ static bool is_claimed(const struct et_xnn_weights *weights, const void *kernel,
 static struct block *find(
 	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key)
 {
-	for (struct block *block = weights->by_key[bucket(key->kernel, key->bias)]; block;
-		block = block->next) {
+	for (struct block *block = weights->by_key[bucket(key->kernel)]; block; block = block->next) {
 		if (block->kernel == key->kernel && block->bias == key->bias && block->seed == key->seed)
 			return block;
 	}
@@ -171,12 +169,12 @@ static size_t look_up_or_insert(
 	struct block *found = find(weights, key);
 	if (ptr) {
 		struct block *packed = block_of(ptr);
-		if (!found && !is_claimed(weights, key->kernel, key->bias))
+		if (!found && !is_claimed(weights, key->kernel))
 			found = find_same(weights, packed, size);
 		if (found && found->n_bytes != packed->n_bytes)
 			found = NULL; /* can't be: one claim, one seed, one size */
-		else if (!found && is_claimed(weights, key->kernel, key->bias)) {
-			struct block **head = &weights->by_key[bucket(key->kernel, key->bias)];
+		else if (!found && is_claimed(weights, key->kernel)) {
+			struct block **head = &weights->by_key[bucket(key->kernel)];
 			packed->kernel = key->kernel;
 			packed->bias = key->bias;
 			packed->seed = key->seed;
@@ -259,19 +257,18 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights)
 	return &weights->provider;
 }
 
-bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel, const void *bias,
-	const void *signature, size_t n_signature, bool *ret_fits)
+bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel, const void *signature,
+	size_t n_signature, bool *ret_fits)
 {
 	pthread_mutex_lock(&weights->lock);
-	struct claim **head = &weights->claims[bucket(kernel, bias)], *claim = *head;
-	while (claim && !(claim->kernel == kernel && claim->bias == bias))
+	struct claim **head = &weights->claims[bucket(kernel)], *claim = *head;
+	while (claim && claim->kernel != kernel)
 		claim = claim->next;
 	bool is_new = !claim;
 	if (is_new) {
 		claim = et_pool_alloc(&weights->pool, sizeof(*claim) + n_signature, _Alignof(struct claim));
 		if (claim) {
 			claim->kernel = kernel;
-			claim->bias = bias;
 			claim->n_signature = n_signature;
 			memcpy(claim->signature, signature, n_signature);
 			claim->next = *head;

@@ -19,13 +19,13 @@ struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights);
 /* For xnn_create_runtime_v4; lives as long as @weights. */
 xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
 
-/* Declare that @kernel with @bias (may be NULL) is packed in the way that @signature tells, all bytes of it.
- * XNNPACK's key is the two pointers and a weak seed; it does not say which quantization was packed along, nor what
- * shape the filter had. So a pair of pointers may be packed in one way only: false in *@ret_fits says that it is
- * taken by another, and the caller takes a copy of the kernel, which is another pointer.
+/* Declare that @kernel is packed in the way that @signature tells, all bytes of it. XNNPACK's key is the kernel's and, for
+ * some operators, the bias's pointer and a weak seed; it does not say which bias and quantization were packed
+ * along, nor what shape the filter had. So a kernel's pointer may be packed in one way only: false in *@ret_fits says
+ * that it is taken by another, and the caller takes a copy of the kernel, which is another pointer.
  * False if there is no memory. */
-bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel, const void *bias,
-	const void *signature, size_t n_signature, bool *ret_fits);
+bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel, const void *signature,
+	size_t n_signature, bool *ret_fits);
 
 /* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind. @is_shared: the same
  * source gives the same copy. NULL if there is no memory. */

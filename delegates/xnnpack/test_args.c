@@ -1,0 +1,293 @@
+/* What the tests here have in common: arguments, one run of one payload, and two payloads whose results can be
+ * computed in a few lines. Failures end the test. */
+#include "delegates/xnnpack/test_args.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+const struct et_delegate_ops *const test_ops = &et_xnnpack_delegate;
+struct counting_alloc test_counting;
+struct et_allocator test_allocator;
+struct et_backend *test_backend;
+
+int test_set_up(void **state)
+{
+	test_counting = (struct counting_alloc){ 0 };
+	test_allocator = counting_allocator(&test_counting);
+	return test_ops->open(&test_backend, &test_allocator, NULL, NULL) == ET_OK ? 0 : -1;
+}
+
+int test_tear_down(void **state)
+{
+	test_ops->close(test_backend);
+	return test_counting.n_live == 0 ? 0 : -1;
+}
+
+void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t *sizes, uint8_t dynamism)
+{
+	memset(arg, 0, sizeof(*arg));
+	for (uint32_t i = 0; i < n_dims; i++) {
+		arg->sizes[i] = sizes[i];
+		arg->dim_order[i] = (uint8_t)i;
+	}
+	arg->tensor = (struct et_tensor){
+		.data = arg->f32,
+		.capacity = 512,
+		.sizes = arg->sizes,
+		.strides = arg->strides,
+		.dim_order = arg->dim_order,
+		.type = type,
+		.n_dims = (uint8_t)n_dims,
+		.dynamism = dynamism,
+	};
+	et_dim_order_to_strides(arg->sizes, arg->dim_order, n_dims, arg->strides);
+	arg->value = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &arg->tensor };
+}
+
+enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	struct et_payload payload = { .struct_size = sizeof(payload),
+		.bytes = bytes,
+		.n_bytes = n_bytes,
+		.method = "forward",
+		.n_args = n_args };
+	return test_ops->compile(test_backend, &payload, ret_compiled, ret_info, diag);
+}
+
+/* Compile, make a lane and a context, run once, free it all. Takes the payload. */
+enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_args, struct et_diag *diag)
+{
+	struct et_compiled *compiled = NULL;
+	struct et_compiled_info info;
+	struct et_lane *lane = NULL;
+	struct et_context *context = NULL;
+	struct et_evalue *values[8];
+	for (uint32_t i = 0; i < n_args; i++)
+		values[i] = &args[i].value;
+	size_t n_bytes;
+	uint8_t *bytes = mx_finish(mk, &n_bytes);
+	enum et_status status = test_compile(bytes, n_bytes, n_args, &compiled, &info, diag);
+	if (status == ET_OK)
+		status = test_ops->lane_new(test_backend, 0, 1, &lane, diag);
+	if (status == ET_OK)
+		status = test_ops->context_new(compiled, lane, &context, diag);
+	if (status == ET_OK)
+		status = test_ops->enqueue(context, values, NULL, diag);
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+	return status;
+}
+
+void test_ok(enum et_status status, const struct et_diag *diag)
+{
+	if (status != ET_OK)
+		fail_msg("%s: %s", et_status_text(status), diag->text);
+}
+
+void test_refused(
+	enum et_status status, enum et_status expected, const struct et_diag *diag, const char *part)
+{
+	if (status != expected || !strstr(diag->text, part))
+		fail_msg("%s: '%s', expected '%s'", et_status_text(status), diag->text, part);
+}
+
+void test_near(float got, float expected, float bound)
+{
+	if (!(fabsf(got - expected) <= bound))
+		fail_msg("%g, expected %g", (double)got, (double)expected);
+}
+
+uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns)
+{
+	return mx_value(
+		mk, &(struct mx_value){
+			    .type = ET_XNN_FP32, MX_DIMS(rows, columns), .input = input, .output = output });
+}
+
+/* Weights that 4 bits hold exactly, and inputs. */
+static int weight(uint32_t out, uint32_t in)
+{
+	return (int)((out * 5 + in * 3 + in / BLOCK) % 15) - 7;
+}
+
+static float channel_scale(uint32_t out)
+{
+	return 0.01f * (float)(out + 1);
+}
+
+void test_fill_inputs(float *inputs)
+{
+	for (uint32_t i = 0; i < N_ROWS * N_IN; i++)
+		inputs[i] = sinf((float)i) * (float)(1 + i / N_IN);
+}
+
+static float bias_of(uint32_t out)
+{
+	return 0.5f * (float)out - 1;
+}
+
+static void pack_nibbles(uint8_t *packed)
+{
+	for (uint32_t o = 0; o < N_OUT; o++) {
+		for (uint32_t i = 0; i < N_IN; i += 2)
+			packed[(o * N_IN + i) / 2] =
+				(uint8_t)((weight(o, i) + 8) | (weight(o, i + 1) + 8) << 4);
+	}
+}
+
+static uint32_t add_filter(struct make_xnn *mk, uint32_t type)
+{
+	static float f32[N_OUT * N_IN], scales[N_OUT * N_IN / BLOCK];
+	static int8_t i8[N_OUT * N_IN];
+	static uint8_t i4[N_OUT * N_IN / 2];
+	struct mx_value value = { .type = type, MX_DIMS(N_OUT, N_IN) };
+	for (uint32_t i = 0; i < N_OUT * N_IN; i++) {
+		f32[i] = (float)weight(i / N_IN, i % N_IN) * channel_scale(i / N_IN);
+		i8[i] = (int8_t)weight(i / N_IN, i % N_IN);
+	}
+	pack_nibbles(i4);
+	if (type == ET_XNN_FP32) {
+		value.constant = mx_constant(mk, f32, sizeof(f32));
+		return mx_value(mk, &value);
+	}
+	value.constant =
+		type == ET_XNN_QCINT8 ? mx_constant(mk, i8, sizeof(i8)) : mx_constant(mk, i4, sizeof(i4));
+	value.scales = scales;
+	value.n_scales = type == ET_XNN_QBINT4 ? N_OUT * N_IN / BLOCK : N_OUT;
+	value.block_size = type == ET_XNN_QBINT4 ? BLOCK : 0;
+	for (uint32_t i = 0; i < value.n_scales; i++)
+		scales[i] = channel_scale(i * N_OUT / value.n_scales);
+	return mx_value(mk, &value);
+}
+
+/* [3, 64] x [8, 64] -> [3, 8]; a quantized filter gets rows quantized at run time. */
+void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old)
+{
+	float bias[N_OUT];
+	for (uint32_t i = 0; i < N_OUT; i++)
+		bias[i] = bias_of(i);
+	mx_init(mk);
+	mk->is_old = is_old;
+	struct mx_value in = { .type = ET_XNN_FP32, MX_DIMS(N_ROWS, N_IN), .input = 1 };
+	if (is_old)
+		in.dynamic_type = ET_XNN_QINT8;
+	uint32_t rows = mx_value(mk, &in);
+	if (filter_type != ET_XNN_FP32 && !is_old) {
+		uint32_t quantized = mx_value(mk,
+			&(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(N_ROWS, N_IN), .n_row_dims = 1 });
+		mx_node(mk, MX_CONVERT,
+			&(struct et_xnn_node){ .inputs = { rows }, .outputs = { quantized } });
+		rows = quantized;
+	}
+	uint32_t filter = add_filter(mk, filter_type);
+	uint32_t bias_value = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
+						   MX_DIMS(N_OUT),
+						   .constant = mx_constant(mk, bias, sizeof(bias)) });
+	uint32_t out =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N_ROWS, N_OUT), .output = 2 });
+	mx_node(mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { rows, filter, bias_value }, .outputs = { out } });
+}
+
+void test_check_linear(const float *inputs, const float *outputs, float bound)
+{
+	for (uint32_t row = 0; row < N_ROWS; row++) {
+		for (uint32_t o = 0; o < N_OUT; o++) {
+			float sum = bias_of(o);
+			for (uint32_t i = 0; i < N_IN; i++)
+				sum += inputs[row * N_IN + i] * (float)weight(o, i) * channel_scale(o);
+			test_near(outputs[row * N_OUT + o], sum, bound);
+		}
+	}
+}
+
+/* A depthwise convolution, a slope, a linear layer: one constant of each sort. [1,4,4,2] -> [1,4,4,3] */
+uint8_t *test_make_mixture(size_t *ret_n_bytes)
+{
+	struct make_xnn mk;
+	float depthwise[9 * 2], slope[2] = { 0.5f, 0.25f }, linear[3 * 2], bias[3] = { 1, 2, 3 };
+	for (int i = 0; i < 18; i++)
+		depthwise[i] = (float)(i % 5) - 2;
+	for (int i = 0; i < 6; i++)
+		linear[i] = (float)i - 2.5f;
+	mx_init(&mk);
+	uint32_t constants[] = { mx_constant(&mk, depthwise, sizeof(depthwise)),
+		mx_constant(&mk, slope, sizeof(slope)), mx_constant(&mk, linear, sizeof(linear)),
+		mx_constant(&mk, bias, sizeof(bias)) };
+	uint32_t in =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2), .input = 1 });
+	uint32_t a = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2) });
+	uint32_t b = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2) });
+	uint32_t out =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 3), .output = 2 });
+	uint32_t weights[] = {
+		mx_value(&mk,
+			&(struct mx_value){
+				.type = ET_XNN_FP32, MX_DIMS(1, 3, 3, 2), .constant = constants[0] }),
+		mx_value(
+			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2), .constant = constants[1] }),
+		mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 2), .constant = constants[2] }),
+		mx_value(
+			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3), .constant = constants[3] }),
+	};
+	mx_node(&mk, MX_DEPTHWISE,
+		&(struct et_xnn_node){ .inputs = { in, weights[0], ET_XNN_NONE },
+			.outputs = { a },
+			.numbers = { 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1, 2 } });
+	mx_node(&mk, MX_PRELU, &(struct et_xnn_node){ .inputs = { a, weights[1] }, .outputs = { b } });
+	mx_node(&mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { b, weights[2], weights[3] }, .outputs = { out } });
+	return mx_finish(&mk, ret_n_bytes);
+}
+
+static void check_mixture(struct arg *args)
+{
+	for (uint32_t y = 0; y < 4; y++) {
+		for (uint32_t x = 0; x < 4; x++) {
+			float b[2];
+			for (uint32_t c = 0; c < 2; c++) {
+				float sum = 0;
+				for (uint32_t k = 0; k < 9; k++) {
+					uint32_t yy = y + k / 3, xx = x + k % 3;
+					if (yy >= 1 && yy <= 4 && xx >= 1 && xx <= 4)
+						sum += args[0].f32[((yy - 1) * 4 + xx - 1) * 2 + c] *
+						       ((float)((k * 2 + c) % 5) - 2);
+				}
+				b[c] = sum < 0 ? sum * (c == 0 ? 0.5f : 0.25f) : sum;
+			}
+			for (uint32_t o = 0; o < 3; o++)
+				test_near(args[1].f32[(y * 4 + x) * 3 + o],
+					b[0] * ((float)(o * 2) - 2.5f) + b[1] * ((float)(o * 2) - 1.5f) +
+						(float)o + 1,
+					1e-3f);
+		}
+	}
+}
+
+void test_run_mixture(struct et_compiled *compiled, struct et_lane *lane, float first)
+{
+	struct et_diag diag = { 0 };
+	struct et_context *context;
+	struct arg args[2];
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 4, 4, 2);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 4, 4, 3);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	for (int run = 0; run < 3; run++) {
+		for (int i = 0; i < 32; i++)
+			args[0].f32[i] = first + sinf((float)(i + run));
+		memset(args[1].f32, 0xff, sizeof(args[1].f32));
+		test_ok(test_ops->enqueue(context, (struct et_evalue *[]){ &args[0].value, &args[1].value },
+				NULL, &diag),
+			&diag);
+		check_mixture(args);
+	}
+	test_ops->context_free(context);
+}

@@ -1,0 +1,62 @@
+/* For tests of this folder that run payloads made by hand: see test_args.c. */
+#ifndef DELEGATES_XNNPACK_TEST_ARGS_H
+#define DELEGATES_XNNPACK_TEST_ARGS_H
+
+#include "delegates/xnnpack/delegate.h"
+#include "delegates/xnnpack/test_make.h"
+#include "tests/support/counting_alloc.h"
+
+extern const struct et_delegate_ops *const test_ops;
+/* Made anew by test_set_up; test_tear_down fails if anything of it is left. */
+extern struct counting_alloc test_counting;
+extern struct et_allocator test_allocator;
+extern struct et_backend *test_backend;
+int test_set_up(void **state);
+int test_tear_down(void **state);
+
+/* An argument with memory of its own, 16 bytes more than it needs. */
+struct arg {
+	struct et_evalue value;
+	struct et_tensor tensor;
+	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
+	uint8_t dim_order[ET_MAX_DIMS];
+	union {
+		float f32[512 + 4];
+		uint16_t f16[512 + 8];
+		int8_t i8[512 + 16];
+		int64_t i64[64 + 2];
+	};
+};
+
+void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t *sizes, uint8_t dynamism);
+#define ARG(arg, type, dynamism, ...)                                                      \
+	test_arg_init((arg), (type), sizeof((int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t), \
+		(const int32_t[]){ __VA_ARGS__ }, (dynamism))
+
+/* Compile a payload that belongs to no program; the caller frees what comes out. Answers as compile does. */
+enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
+/* Compile, make a lane and a context, run once, free it all. Takes what @mk has made. */
+enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_args, struct et_diag *diag);
+
+void test_ok(enum et_status status, const struct et_diag *diag);
+/* @part: of the sentence. */
+void test_refused(
+	enum et_status status, enum et_status expected, const struct et_diag *diag, const char *part);
+void test_near(float got, float expected, float bound);
+
+/* An fp32 value; @input and @output as in struct mx_value. */
+uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns);
+
+/* A linear layer: [N_ROWS, N_IN] x [N_OUT, N_IN] -> [N_ROWS, N_OUT]. */
+enum { N_IN = 64, N_OUT = 8, N_ROWS = 3, BLOCK = 32 };
+void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old);
+void test_fill_inputs(float *inputs);
+void test_check_linear(const float *inputs, const float *outputs, float bound);
+
+/* A payload with a constant of each sort; [1,4,4,2] -> [1,4,4,3]. The caller frees it. */
+uint8_t *test_make_mixture(size_t *ret_n_bytes);
+/* In a context of its own, three times, with right results. */
+void test_run_mixture(struct et_compiled *compiled, struct et_lane *lane, float first);
+
+#endif

@@ -1,0 +1,105 @@
+/* Memory that runs out at every allocation, and a payload that is cut off and flipped at every byte: each must be refused
+ * with a sentence or run, and nothing may be left behind. XNNPACK itself would abort on most of them. */
+#include "delegates/xnnpack/test_args.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_every_allocation_failing(void **state)
+{
+	size_t n_bytes;
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	size_t n_live = test_counting.n_live, n_failures = 0;
+	for (size_t n = 1;; n++) {
+		struct et_diag diag = { 0 };
+		struct et_compiled *compiled = NULL;
+		struct et_compiled_info info;
+		struct et_lane *lane = NULL;
+		struct et_context *context = NULL;
+		test_counting.n_calls = 0;
+		test_counting.fail_at = n;
+		enum et_status status = test_compile(bytes, n_bytes, 2, &compiled, &info, &diag);
+		if (status == ET_OK)
+			status = test_ops->lane_new(test_backend, 0, 1, &lane, &diag);
+		if (status == ET_OK)
+			status = test_ops->context_new(compiled, lane, &context, &diag);
+		size_t n_calls = test_counting.n_calls;
+		test_counting.fail_at = 0;
+		if (status == ET_OK)
+			test_run_mixture(compiled, lane, 0);
+		else
+			n_failures++;
+		test_ops->context_free(context);
+		test_ops->lane_free(lane);
+		test_ops->compiled_free(compiled);
+		assert_int_equal(test_counting.n_live, n_live);
+		if (n_calls < n)
+			break; /* it never came to that */
+		assert_int_not_equal(status, ET_OK);
+		assert_true(diag.text[0]);
+	}
+	assert_true(n_failures > 5);
+	free(bytes);
+}
+
+static void try_broken(const uint8_t *bytes, size_t n_bytes, struct et_lane *lane)
+{
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled = NULL;
+	struct et_compiled_info info;
+	struct et_context *context;
+	struct arg args[2];
+	if (test_compile(bytes, n_bytes, 2, &compiled, &info, &diag) != ET_OK) {
+		assert_true(diag.text[0]);
+		return;
+	}
+	if (test_ops->context_new(compiled, lane, &context, &diag) == ET_OK) {
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 4, 4, 2);
+		ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, 4, 4, 3);
+		(void)test_ops->enqueue(
+			context, (struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL, &diag);
+		test_ops->context_free(context);
+	}
+	test_ops->compiled_free(compiled);
+}
+
+static void test_broken_payloads(void **state)
+{
+	struct et_lane *lane;
+	size_t n_bytes;
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	et_xnnpack_set_max_context_bytes(
+		test_backend, 1 << 20); /* some ask for gigabytes, which takes a while */
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, NULL), &(struct et_diag){ 0 });
+	for (size_t n = 0; n < n_bytes; n++) {
+		/* exactly as long as it says, but for the padding */
+		uint8_t *cut = calloc(1, n + ET_SOURCE_PADDING);
+		memcpy(cut, bytes, n);
+		try_broken(cut, n, lane);
+		free(cut);
+	}
+	for (size_t at = 0; at < n_bytes; at++) {
+		static const uint8_t masks[] = { 0x01, 0x02, 0x04, 0x80, 0xff };
+		for (size_t m = 0; m < sizeof(masks); m++) {
+			bytes[at] ^= masks[m];
+			try_broken(bytes, n_bytes, lane);
+			bytes[at] ^= masks[m];
+		}
+	}
+	test_ops->lane_free(lane);
+	free(bytes);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(every_allocation_failing),
+		TEST(broken_payloads),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

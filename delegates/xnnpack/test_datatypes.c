@@ -1,0 +1,113 @@
+/* Datatypes that no exported program in tests/models has: linear layers with 4 and 8 bit filters, the old form of dynamic
+ * quantization, halves, indexes. */
+#include "delegates/xnnpack/test_args.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_linear_in_every_datatype(void **state)
+{
+	static const uint32_t filters[] = { ET_XNN_FP32, ET_XNN_QCINT8, ET_XNN_QCINT4, ET_XNN_QBINT4 };
+	for (size_t i = 0; i < 4; i++) {
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		test_make_linear(&mk, filters[i], false);
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, N_ROWS, N_OUT);
+		test_fill_inputs(args[0].f32);
+		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+		/* a row's values are rounded to 1/255 of its range: 64 of them, times weights up to 0.56 */
+		test_check_linear(args[0].f32, args[1].f32, filters[i] == ET_XNN_FP32 ? 1e-4f : 0.15f);
+	}
+}
+
+static void test_old_dynamic_quantization(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	test_make_linear(&mk, ET_XNN_QCINT8, true);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, N_ROWS, N_OUT);
+	test_fill_inputs(args[0].f32);
+	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+	test_check_linear(args[0].f32, args[1].f32, 0.15f);
+}
+
+static void test_half_precision(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[3];
+	struct et_diag diag = { 0 };
+	mx_init(&mk);
+	uint32_t values[3];
+	for (uint32_t i = 0; i < 3; i++)
+		values[i] = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP16,
+						  MX_DIMS(4),
+						  .input = i < 2 ? i + 1 : 0,
+						  .output = i == 2 ? 3 : 0 });
+	mx_node(&mk, MX_ADD,
+		&(struct et_xnn_node){ .inputs = { values[0], values[1] }, .outputs = { values[2] } });
+	for (uint32_t i = 0; i < 3; i++)
+		ARG(&args[i], ET_FLOAT16, ET_STATIC, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		args[0].f16[i] = 0x3c00; /* 1 */
+		args[1].f16[i] = 0x4000; /* 2 */
+	}
+	enum et_status status = test_run_once(&mk, args, 3, &diag);
+	if (status == ET_E_NOT_SUPPORTED)
+		skip(); /* this processor computes no halves */
+	test_ok(status, &diag);
+	assert_int_equal(args[2].f16[3], 0x4200); /* 3 */
+}
+
+static void test_indexes_are_widened(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[3];
+	struct et_diag diag = { 0 };
+	mx_init(&mk);
+	uint32_t in =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 4, 3), .input = 1 });
+	uint32_t most =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 2, 3), .output = 2 });
+	uint32_t where =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 2, 3), .output = 3 });
+	mx_node(&mk, MX_ARGMAX,
+		&(struct et_xnn_node){ .inputs = { in },
+			.outputs = { most, where },
+			.numbers = { [ET_XNN_KERNEL_H] = 2, [ET_XNN_KERNEL_W] = 2 } });
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 2, 4, 3);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 1, 2, 3);
+	ARG(&args[2], ET_INT64, ET_STATIC, 1, 1, 2, 3);
+	/* row 1, column 2 of the second window, channel 1 */
+	args[0].f32[(1 * 4 + 2) * 3 + 1] = 9;
+	/* row 0, column 1 of the first, channel 2 */
+	args[0].f32[(0 * 4 + 1) * 3 + 2] = 7;
+	test_ok(test_run_once(&mk, args, 3, &diag), &diag);
+	static const float expected[] = { 0, 0, 7, 0, 9, 0 };
+	for (uint32_t i = 0; i < 6; i++)
+		test_near(args[1].f32[i], expected[i], 0);
+	/* counted down the window's columns: what XNNPACK and the original answer */
+	assert_int_equal(args[2].i64[2] == 1 || args[2].i64[2] == 2, 1);
+	assert_int_equal(args[2].i64[4] == 1 || args[2].i64[4] == 2, 1);
+	assert_int_not_equal(args[2].i64[2], args[2].i64[4]);
+	assert_int_equal(args[2].i64[0], 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(linear_in_every_datatype),
+		TEST(old_dynamic_quantization),
+		TEST(half_precision),
+		TEST(indexes_are_widened),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

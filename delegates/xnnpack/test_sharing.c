@@ -1,0 +1,247 @@
+/* What is packed once and shared: filters used in several ways, contexts after the first, payloads that are dropped, lanes
+ * that run at the same time. */
+#include "delegates/xnnpack/weights.h"
+#include "runtime/host/host.h"
+#include "delegates/xnnpack/test_args.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Two layers of the same filter, on inputs that are quantized differently: XNNPACK folds the input's zero point into the
+ * packed weights, but its key does not say so. */
+static void test_one_filter_packed_in_two_ways(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[4];
+	struct et_diag diag = { 0 };
+	int8_t filter[4 * 4] = { 0 };
+	int32_t bias[4] = { 0 };
+	float scales[4] = { 1, 1, 1, 1 };
+	for (uint32_t i = 0; i < 4; i++)
+		filter[i * 4 + i] = 1, filter[i * 4] += 1;
+	mx_init(&mk);
+	uint32_t constant = mx_constant(&mk, filter, sizeof(filter));
+	uint32_t bias_constant = mx_constant(&mk, bias, sizeof(bias));
+	uint32_t weights = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+						 MX_DIMS(4, 4),
+						 .constant = constant,
+						 .scales = scales,
+						 .n_scales = 4 });
+	uint32_t biases = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT32,
+						MX_DIMS(4),
+						.constant = bias_constant,
+						.scales = scales,
+						.n_scales = 4 });
+	for (uint32_t i = 0; i < 2; i++) {
+		int32_t zero_point = i == 0 ? 0 : 50;
+		uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8,
+						    MX_DIMS(1, 4),
+						    .input = i + 1,
+						    .scale = 1,
+						    .zero_point = zero_point });
+		uint32_t out = mx_value(
+			&mk, &(struct mx_value){
+				     .type = ET_XNN_QINT8, MX_DIMS(1, 4), .output = i + 3, .scale = 1 });
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { in, weights, biases }, .outputs = { out } });
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		ARG(&args[i], ET_INT8, ET_STATIC, 1, 4);
+	for (int8_t i = 0; i < 4; i++) {
+		args[0].i8[i] = i;
+		args[1].i8[i] = (int8_t)(50 + i);
+	}
+	test_ok(test_run_once(&mk, args, 4, &diag), &diag);
+	for (uint32_t out = 2; out < 4; out++) {
+		for (int i = 0; i < 4; i++)
+			assert_int_equal(args[out].i8[i], i); /* the first input is 0, so it adds nothing */
+	}
+}
+
+/* And two with the same filter and another bias, which is no part of the key either where rows are quantized at run time. */
+static void test_one_filter_with_two_biases(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[3];
+	struct et_diag diag = { 0 };
+	int8_t numbers[2 * 2] = { 100, 0, 0, 100 };
+	float scales[2] = { 0.01f, 0.01f }, bias[2][2] = { { 1, 2 }, { 30, 40 } };
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, 1, 2);
+	uint32_t rows =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+						MX_DIMS(2, 2),
+						.scales = scales,
+						.n_scales = 2,
+						.constant = mx_constant(&mk, numbers, sizeof(numbers)) });
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t biases =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					      MX_DIMS(2),
+					      .constant = mx_constant(&mk, bias[i], sizeof(bias[i])) });
+		uint32_t out = test_plain(&mk, 0, i + 2, 1, 2);
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		ARG(&args[i], ET_FLOAT32, ET_STATIC, 1, 2);
+	args[0].f32[0] = 3;
+	args[0].f32[1] = -4;
+	test_ok(test_run_once(&mk, args, 3, &diag), &diag);
+	for (uint32_t i = 0; i < 2; i++) {
+		test_near(args[1 + i].f32[0], 3 + bias[i][0], 0.1f);
+		test_near(args[1 + i].f32[1], -4 + bias[i][1], 0.1f);
+	}
+}
+
+/* Nodes whose output nobody reads make XNNPACK abort: they are left out. */
+static void test_dead_nodes(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, 1, 2), out = test_plain(&mk, 0, 2, 1, 2);
+	uint32_t dead[] = { test_plain(&mk, 0, 0, 1, 2), test_plain(&mk, 0, 0, 1, 2),
+		test_plain(&mk, 0, 0, 1, 2) };
+	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { dead[0] } });
+	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { dead[0] }, .outputs = { dead[1] } });
+	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, in }, .outputs = { out } });
+	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { dead[0], dead[1] }, .outputs = { dead[2] } });
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 2);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 2);
+	args[0].f32[0] = 3;
+	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+	test_near(args[1].f32[0], 6, 0);
+}
+
+static void test_second_context_packs_nothing(void **state)
+{
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lanes[2];
+	struct et_context *contexts[2];
+	struct et_xnn_weights_stats before, after;
+	size_t n_bytes;
+	test_make_linear(&mk, ET_XNN_QCINT8, false);
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+	et_xnnpack_weights_stats(compiled, &before);
+	assert_int_equal(before.n_packings, 1);
+	assert_int_equal(before.n_packed, 1);
+	assert_true(info.n_bytes >= N_IN * N_OUT);
+	for (int i = 0; i < 2; i++) {
+		test_ok(test_ops->lane_new(test_backend, 0, 1, &lanes[i], &diag), &diag);
+		test_ok(test_ops->context_new(compiled, lanes[i], &contexts[i], &diag), &diag);
+	}
+	et_xnnpack_weights_stats(compiled, &after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	for (int i = 0; i < 2; i++) {
+		test_ops->context_free(contexts[i]);
+		test_ops->lane_free(lanes[i]);
+	}
+	test_ops->compiled_free(compiled);
+
+	/* depthwise convolutions are packed anew each time, and thrown away */
+	free(bytes);
+	bytes = test_make_mixture(&n_bytes);
+	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+	et_xnnpack_weights_stats(compiled, &before);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lanes[0], &diag), &diag);
+	test_run_mixture(compiled, lanes[0], 0);
+	et_xnnpack_weights_stats(compiled, &after);
+	assert_int_equal(after.n_packed, before.n_packed);
+	assert_int_equal(after.n_bytes, before.n_bytes);
+	test_ops->lane_free(lanes[0]);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
+static void test_payload_may_go(void **state)
+{
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lane;
+	size_t n_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	size_t n_mapped = (n_bytes + ET_SOURCE_PADDING + page - 1) / page * page;
+	void *mapping = mmap(NULL, n_mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(mapping, MAP_FAILED);
+	memcpy(mapping, bytes, n_bytes);
+	free(bytes);
+	test_ok(test_compile(mapping, n_bytes, 2, &compiled, &info, &diag), &diag);
+	assert_true(info.drops_payload);
+	assert_int_equal(mprotect(mapping, n_mapped, PROT_NONE), 0);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_run_mixture(compiled, lane, 0);
+	test_run_mixture(compiled, lane, 1);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	munmap(mapping, n_mapped);
+}
+
+struct worker {
+	pthread_t thread;
+	struct et_compiled *compiled;
+	uint32_t n_threads;
+	float first;
+};
+
+static void *work(void *self)
+{
+	struct worker *worker = self;
+	struct et_diag diag = { 0 };
+	struct et_lane *lane;
+	test_ok(test_ops->lane_new(test_backend, 0, worker->n_threads, &lane, &diag), &diag);
+	for (int i = 0; i < 20; i++)
+		test_run_mixture(worker->compiled, lane, worker->first + (float)i);
+	test_ops->lane_free(lane);
+	return NULL;
+}
+
+static void test_two_lanes_at_once(void **state)
+{
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	size_t n_bytes;
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	/* the test_counting test_allocator is for one thread; et_host_allocator for any */
+	test_ops->close(test_backend);
+	test_ok(test_ops->open(&test_backend, et_host_allocator(), NULL, &diag), &diag);
+	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+	struct worker workers[2] = { { .compiled = compiled, .n_threads = 1 },
+		{ .compiled = compiled, .n_threads = 2, .first = 3 } };
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(one_filter_packed_in_two_ways),
+		TEST(one_filter_with_two_biases),
+		TEST(dead_nodes),
+		TEST(second_context_packs_nothing),
+		TEST(payload_may_go),
+		TEST(two_lanes_at_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
