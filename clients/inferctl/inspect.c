@@ -310,15 +310,15 @@ static void print_text(struct inspect *in)
 	printf("%s%s%s: %s, schema version %u, %s\n", ctl_bold(ctl), in->file.path, ctl_plain(ctl),
 		in->file.is_bundle ? "bundled program" : "program", stats.version,
 		ctl_bytes(in->file.source.n_bytes));
-	printf("  constants %s, payloads %s, %u segments, %u named data\n", ctl_bytes(stats.n_constant_bytes),
+	printf("  constants %s, payloads %s; segments %u, named data %u\n", ctl_bytes(stats.n_constant_bytes),
 		ctl_bytes(stats.n_payload_bytes), stats.n_segments, stats.n_named_data);
 	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++) {
 		const struct et_method_spec *method = et_program_method_at(in->program, i);
-		printf("  method %s%s%s: %u instructions (%u kernel calls, %u delegate calls, %u moves, %u "
-		       "jumps)\n",
+		printf("  method %s%s%s: %u instruction%s (kernel %u, delegate %u, move %u, jump %u)\n",
 			ctl_bold(ctl), method->name, ctl_plain(ctl), method->n_instructions,
-			count_op(method, ET_OP_KERNEL), count_op(method, ET_OP_DELEGATE),
-			count_op(method, ET_OP_MOVE), count_op(method, ET_OP_JUMP_FALSE));
+			method->n_instructions == 1 ? "" : "s", count_op(method, ET_OP_KERNEL),
+			count_op(method, ET_OP_DELEGATE), count_op(method, ET_OP_MOVE),
+			count_op(method, ET_OP_JUMP_FALSE));
 		print_ios("input", method, method->inputs, method->n_inputs);
 		print_ios("output", method, method->outputs, method->n_outputs);
 		print_delegates(in, method);

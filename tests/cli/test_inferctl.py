@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """inferctl from outside: exit statuses, sentences, JSON, and that it says the same with the daemon and without.
 
-    test_inferctl.py INFERCTL [INFERD]
+    test_inferctl.py INFERCTL [INFERD [CLASSIFY]]
 
-Without INFERD the tests that need a daemon are left out.
+Without INFERD the tests that need a daemon are left out, without CLASSIFY (clients/examples) that of four applications.
 """
 
 import json
@@ -24,7 +24,8 @@ MODEL = os.path.join(TOP, "tests", "models", "efficientnet_lite0_int8.pte")
 CORPUS = os.path.join(TOP, "tests", "corpus")
 MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
 COMMANDS = ["status", "models", "why", "load", "unload", "inspect", "infer", "verify", "bench"]
-INFERCTL, INFERD = None, None
+DATA = os.path.join(TOP, "tests", "data")
+INFERCTL, INFERD, CLASSIFY = None, None, None
 
 
 def call(*args, env=None):
@@ -267,9 +268,39 @@ class Daemon(Folder):
         self.fails("cut.pte", "--socket", self.socket, "load", "broken")
         self.fails("other", "--socket", self.socket, "load", "other")
 
+    def test_four_applications_share_one_program(self):
+        """What tools/demo shows: each picture as itself, one program, nothing copied."""
+        if not CLASSIFY:
+            self.skipTest("no classify was given")
+        # Pictures under other names: the answer must come from the picture.
+        shutil.copy(os.path.join(DATA, "chelsea.png"), self.path("coffee.png"))
+        pictures = [(os.path.join(DATA, "chelsea.png"), {285, 281, 282}), (self.path("coffee.png"), {285, 281, 282}),
+                    (os.path.join(DATA, "coffee.png"), {967, 968, 504}), (os.path.join(DATA, "rocket.jpg"), {657, 744, 812})]
+        command = [CLASSIFY, "-w", "-n", "3", "-l", os.path.join(DATA, "labels.txt"), "net"]
+        clients = [subprocess.Popen([*command, picture], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                    env={**os.environ, "INFERD_SOCKET": self.socket}) for picture, _ in pictures]
+        try:
+            for client, (picture, classes) in zip(clients, pictures):
+                lines = client.stdout.read().strip().split("\n")  # to the end: it has answered, and stays connected
+                self.assertEqual(len(lines), 6, lines)
+                self.assertEqual(len(lines[0].split("requests")[1].split()), 4, "three times and their unit")
+                self.assertIn(int(lines[1].split()[1]), classes, picture)
+            status = json.loads(self.ask("status", "--json"))
+            self.assertEqual([(p["name"], p["methods"], p["requests"]) for p in status["programs"]], [("net", 4, 12)])
+            self.assertEqual([(c["name"], c["methods"], c["requests"]) for c in status["clients"]], [("classify", 1, 3)] * 4)
+            self.assertTrue(all(c["region_bytes"] >= 3 * 224 * 224 * 4 for c in status["clients"]))
+            self.assertEqual(status["copied_bytes"], 0)
+        finally:
+            for client in clients:
+                client.stdin.close()
+                client.stdout.close()
+                self.assertEqual(client.wait(30), 0)
+
 
 if __name__ == "__main__":
     INFERCTL = sys.argv.pop(1)
     if len(sys.argv) > 1 and os.path.isfile(sys.argv[1]):
         INFERD = sys.argv.pop(1)
+    if len(sys.argv) > 1 and os.path.isfile(sys.argv[1]):
+        CLASSIFY = sys.argv.pop(1)
     unittest.main(verbosity=2)
