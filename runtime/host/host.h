@@ -33,6 +33,27 @@ enum et_status et_host_source_open(
 enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
 	const char *cache_dir, struct et_diag *diag);
 
+/* The data files (`.ptd`, runtime/external.h) of a program, or of several. Filled by one thread, then unchanging; any
+ * thread may count references. */
+struct et_host_data;
+enum { ET_HOST_MAX_DATA = 15 };
+/* Without any file, one reference. NULL: no memory. */
+struct et_host_data *et_host_data_new(void);
+struct et_host_data *et_host_data_ref(struct et_host_data *data);
+/* NULL is fine; returns NULL. */
+struct et_host_data *et_host_data_unref(struct et_host_data *data);
+/* @source: taken over on success, the caller's on failure. Names are looked for in the file added last first.
+ * Answers: as et_external_open, with @name in front; ET_E_NOT_SUPPORTED beyond ET_HOST_MAX_DATA files. */
+enum et_status et_host_data_add(
+	struct et_host_data *data, const struct et_source *source, const char *name, struct et_diag *diag);
+/* For et_program_open; NULL if @data is NULL or has no file. */
+const struct et_external_data *et_host_data_table(const struct et_host_data *data);
+/* Of all its files. */
+size_t et_host_data_n_bytes(const struct et_host_data *data);
+/* Have @source, which a program is about to be opened from, keep a reference on @data until it is released. On
+ * failure (ET_E_MEMORY_ALLOCATION_FAILED) @source is as it was. */
+enum et_status et_host_data_bind(struct et_host_data *data, struct et_source *source, struct et_diag *diag);
+
 /* A mapping of a file descriptor followed by a readable guard page of zeros. */
 struct et_host_mapping {
 	void *bytes;
