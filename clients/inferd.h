@@ -75,6 +75,10 @@ struct inferd_method_options {
 	const char *version; /* NULL: the newest */
 	const char *method;  /* NULL: the only one, or "forward" */
 	const char *backend; /* NULL: the daemon's order */
+	/* inferd_method_open_fd: the program's data files (`.ptd`, at most 15), in the order in which names are looked for;
+	 * passed as the program is. A model that the daemon serves has its own. */
+	const int *data_fds;
+	size_t n_data_fds;
 };
 
 /* One client's instance of a model: state, if it has any, is this Method's alone. @options may be NULL. */

@@ -14,6 +14,7 @@
  * by the next look, while those who have it keep what they have. */
 #include "daemon/repository.h"
 #include "daemon/text.h"
+#include "ipc/channel.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -29,7 +30,8 @@ struct inf_open_state {
 	struct inf_repository *repository;
 	struct inf_open *open; /* NULL: cancelled */
 	char model[256], version[256], method[256], backend[256];
-	int fd;
+	int fd, data_fds[ET_HOST_MAX_DATA];
+	uint32_t n_data_fds;
 	struct inf_work work;
 	struct inf_variants variants;
 	uint32_t next;                /* variant to try */
@@ -132,6 +134,7 @@ static void free_state(struct inf_open_state *state)
 	inf_variants_deinit(&state->variants);
 	if (state->fd >= 0)
 		close(state->fd);
+	inf_close_fds(state->data_fds, state->n_data_fds);
 	free(state);
 }
 
@@ -221,8 +224,10 @@ static void make_done(struct inf_work *work)
 		const struct et_plan_info *info = et_plan_info(make->plan);
 		struct et_program_stats stats;
 		et_program_stats(make->program, &stats);
-		if (!make_room(r, stats.n_file_bytes + info->n_plan_bytes + info->n_delegate_bytes, reason,
-			    sizeof(reason))) {
+		if (!make_room(r,
+			    stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + info->n_plan_bytes +
+				    info->n_delegate_bytes,
+			    reason, sizeof(reason))) {
 			et_plan_unref(make->plan);
 			make->status = ET_E_OUT_OF_RESOURCES;
 		}
@@ -259,6 +264,7 @@ static struct inf_serving *make_serving(
 		return NULL;
 	}
 	s->file = v->id;
+	s->data = state->variants.data_ids;
 	s->is_foreign = state->fd >= 0;
 	s->keep_alive_ns = s->is_foreign                        ? 0
 			   : section && section->has_keep_alive ? section->keep_alive_ns
@@ -288,15 +294,15 @@ static void note_tried(
 		v->file ? v->file : v->path, reason);
 }
 
-static struct inf_serving *find_serving(
-	struct inf_repository *r, const struct inf_file_id *file, const char *method, bool is_foreign)
+static struct inf_serving *find_serving(struct inf_repository *r, const struct inf_file_id *file,
+	const struct inf_data_ids *data, const char *method, bool is_foreign)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->servings)
 	{
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
-		if (inf_file_id_equal(&s->file, file) && strcmp(s->method, method) == 0 &&
-			s->is_foreign == is_foreign &&
+		if (inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
+			strcmp(s->method, method) == 0 && s->is_foreign == is_foreign &&
 			(s->state == INF_MODEL_READY || s->state == INF_MODEL_LOADING ||
 				s->state == INF_MODEL_FAILED))
 			return s;
@@ -345,7 +351,8 @@ static void choose(struct inf_open_state *state)
 			finish(state, INF_NOT_FOUND, error, NULL);
 			return;
 		}
-		struct inf_serving *s = find_serving(r, &v->id, method, state->fd >= 0);
+		struct inf_serving *s =
+			find_serving(r, &v->id, &state->variants.data_ids, method, state->fd >= 0);
 		if (s && s->state == INF_MODEL_FAILED) {
 			note_tried(state, v, s->reason, s->is_missing);
 			state->next++;
@@ -406,11 +413,8 @@ static void look_run(struct inf_work *work)
 		.config = state->repository->o.config, /* the order never changes while it runs */
 		.backend = state->backend,
 	};
-	if (state->fd >= 0) {
-		inf_variant_inspect(&state->variants.items[0], state->fd, &options);
-		return;
-	}
-	inf_variants_find(&state->variants, state->folder, state->model, state->version);
+	if (state->fd < 0)
+		inf_variants_find(&state->variants, state->folder, state->model, state->version);
 	inf_variants_inspect(&state->variants, &options);
 }
 
@@ -464,6 +468,28 @@ static void look_done(struct inf_work *work)
 	}
 }
 
+/* A client's own program as the only variant. False: no memory. */
+static bool take_own_files(struct inf_open_state *state, const struct inf_open *open)
+{
+	struct inf_variants *own = &state->variants;
+	own->items = calloc(1, sizeof(*own->items));
+	own->data = calloc(ET_HOST_MAX_DATA, sizeof(*own->data));
+	if (!own->items || !own->data)
+		return false;
+	struct inf_variant *v = &own->items[0];
+	own->n = 1;
+	v->fd = open->fd;
+	v->id = open->file;
+	inf_text(v->path, sizeof(v->path), "%s", state->model[0] ? state->model : "(your own)");
+	v->file = v->path;
+	own->data_ids = open->data;
+	for (uint32_t i = 0; i < open->data.n; i++) {
+		own->data[i].fd = open->data_fds[i];
+		inf_text(own->data[i].path, sizeof(own->data[i].path), "data file %u", i + 1);
+	}
+	return true;
+}
+
 void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 {
 	const struct inf_config_model *section = inf_config_find_model(r->o.config, open->model);
@@ -472,6 +498,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	if (!state) {
 		if (open->fd >= 0)
 			close(open->fd);
+		inf_close_fds(open->data_fds, open->data.n);
 		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 		return;
 	}
@@ -480,6 +507,8 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	state->open = open;
 	open->state = state;
 	state->fd = open->fd;
+	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
+	state->n_data_fds = open->data.n;
 	inf_text(state->model, sizeof(state->model), "%s", open->model);
 	inf_text(state->version, sizeof(state->version), "%s", open->version);
 	inf_text(state->method, sizeof(state->method), "%s", open->method);
@@ -527,16 +556,10 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 			}
 		}
 	} else {
-		state->variants.items = calloc(1, sizeof(*state->variants.items));
-		if (!state->variants.items) {
+		if (!take_own_files(state, open)) {
 			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 			return;
 		}
-		struct inf_variant *v = &state->variants.items[0];
-		state->variants.n = 1;
-		v->id = open->file;
-		inf_text(v->path, sizeof(v->path), "%s", state->model[0] ? state->model : "(your own)");
-		v->file = v->path;
 	}
 	inf_text(state->cache_dir, sizeof(state->cache_dir), "%s", r->o.config->cache);
 	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);

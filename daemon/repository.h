@@ -28,6 +28,8 @@ struct inf_open {
 	const char *model, *version, *method, *backend; /* "" for what is not said */
 	int fd;                                         /* -1, or the program itself; consumed */
 	struct inf_file_id file;                        /* of fd */
+	int data_fds[ET_HOST_MAX_DATA];                 /* the program's data files; consumed */
+	struct inf_data_ids data;                       /* of data_fds */
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
 	 * to be kept. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error,

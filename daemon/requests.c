@@ -172,22 +172,43 @@ static void method_opened(
 	free_pending(p);
 }
 
-static void on_method_open(struct inf_session *s, const struct inf_request *r, int fd)
+/* What the descriptors of a client's own program are, into @open. NULL, or why they are not acceptable. */
+static const char *look_at_own_files(
+	struct inf_open *open, const struct inf_method_open *m, const int *fds, uint64_t *ret_n_bytes)
+{
+	struct stat st;
+	*ret_n_bytes = 0;
+	if (!m->from_fd)
+		return m->data_fds ? "data files go with a program of one's own, passed as a descriptor"
+				   : NULL;
+	if (m->version[0])
+		return "a program passed as a descriptor has no version";
+	for (uint32_t i = 0; i <= m->data_fds; i++) {
+		if (fstat(fds[i], &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+			return "the descriptor is no regular file or memory file, or is empty";
+		if (__builtin_add_overflow(*ret_n_bytes, (uint64_t)st.st_size, ret_n_bytes))
+			return "the files are too large";
+		if (i == 0)
+			open->file = inf_file_id(&st);
+		else
+			open->data.items[i - 1] = inf_file_id(&st);
+	}
+	open->data.n = m->data_fds;
+	memcpy(open->data_fds, fds + 1, m->data_fds * sizeof(*fds));
+	return NULL;
+}
+
+static void on_method_open(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds)
 {
 	const struct inf_method_open *m = &r->method_open;
+	struct inf_open open = { 0 };
 	char why[400];
-	struct stat st = { 0 };
 	uint64_t n_bytes = 0;
-	if (m->from_fd) {
-		if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || m->version[0]) {
-			close(fd);
-			inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "%s",
-				m->version[0]
-					? "a program passed as a descriptor has no version"
-					: "the descriptor is no regular file or memory file, or is empty");
-			return;
-		}
-		n_bytes = (uint64_t)st.st_size;
+	const char *refusal = look_at_own_files(&open, m, fds, &n_bytes);
+	if (refusal) {
+		inf_close_fds(fds, n_fds);
+		inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "%s", refusal);
+		return;
 	}
 	enum inf_quota_kind kind = INF_QUOTA_METHODS;
 	bool fits = inf_quota_charge(s->user, INF_QUOTA_METHODS, 1);
@@ -206,16 +227,15 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, i
 				s->user, kind, kind == INF_QUOTA_BYTES ? n_bytes : 1, why, sizeof(why));
 			inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "%s", why);
 		}
-		if (fd >= 0)
-			close(fd);
+		inf_close_fds(fds, n_fds);
 		return;
 	}
 	p->user = s->user;
 	p->user->n_refs++;
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
-	p->open.file = inf_file_id(&st);
-	ask(p, m->model, m->version, m->method, m->backend, fd, method_opened);
+	p->open = open;
+	ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);
 }
 
 /* The Method's bindings are given up; a request in flight on one is cancelled. */
@@ -666,7 +686,7 @@ void inf_request_handle(
 		inf_answer_status(s, r->id);
 		break;
 	case INF_REQUEST_METHOD_OPEN:
-		on_method_open(s, r, fd);
+		on_method_open(s, r, fds, n_fds);
 		break;
 	case INF_REQUEST_METHOD_CLOSE:
 		on_method_close(s, r);

@@ -10,7 +10,6 @@
 #include "daemon/text.h"
 
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +37,22 @@ bool inf_file_id_equal(const struct inf_file_id *a, const struct inf_file_id *b)
 {
 	return a->dev == b->dev && a->ino == b->ino && a->n_bytes == b->n_bytes &&
 	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
+bool inf_data_ids_equal(const struct inf_data_ids *a, const struct inf_data_ids *b)
+{
+	for (uint32_t i = 0; i < a->n && i < b->n; i++)
+		if (!inf_file_id_equal(&a->items[i], &b->items[i]))
+			return false;
+	return a->n == b->n;
+}
+
+uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids)
+{
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < ids->n; i++)
+		n += ids->items[i].n_bytes;
+	return n;
 }
 
 static void set_state(struct inf_serving *s, enum inf_model_state state)
@@ -330,7 +345,7 @@ uint64_t inf_serving_memory(const struct inf_serving *s)
 	struct et_program_stats stats;
 	et_program_stats(et_plan_program(s->plan), &stats);
 	uint64_t frame = s->info->n_activation_bytes + s->info->n_frame_bytes;
-	return stats.n_file_bytes + stats.n_decoded_bytes + s->info->n_plan_bytes +
-	       s->info->n_delegate_bytes + s->info->n_constant_copies +
+	return stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + stats.n_decoded_bytes +
+	       s->info->n_plan_bytes + s->info->n_delegate_bytes + s->info->n_constant_copies +
 	       frame * atomic_load_explicit(&s->n_frames, memory_order_relaxed);
 }

@@ -15,6 +15,7 @@
 
 #include "daemon/worker.h"
 #include "runtime/base/list.h"
+#include "runtime/host/host.h"
 #include "runtime/method.h"
 #include "runtime/plan.h"
 
@@ -41,6 +42,14 @@ struct inf_file_id {
 struct inf_file_id inf_file_id(const struct stat *stat);
 /* Whether nothing shows that the file changed in between. */
 bool inf_file_id_equal(const struct inf_file_id *a, const struct inf_file_id *b);
+
+/* The data files (`.ptd`) that go with a program, in the order in which names are looked for. */
+struct inf_data_ids {
+	uint32_t n;
+	struct inf_file_id items[ET_HOST_MAX_DATA];
+};
+bool inf_data_ids_equal(const struct inf_data_ids *a, const struct inf_data_ids *b);
+uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids);
 
 enum { INF_N_RECENT = 64 };
 
@@ -72,6 +81,7 @@ struct inf_serving {
 	enum inf_model_state state;
 	char *model, *version, *method, *backend, *path;
 	struct inf_file_id file;
+	struct inf_data_ids data;
 	bool is_foreign; /* a client's own program */
 	char reason[400];
 	bool is_missing; /* FAILED because an operator or a backend is not here; set before inf_serving_fail */

@@ -41,6 +41,32 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static bool is_data(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 4 && name[0] != '.' && strcmp(name + n - 4, ".ptd") == 0;
+}
+
+static void add_data(struct inf_variants *v, const char *folder, const char *name)
+{
+	struct inf_data_ids *ids = &v->data_ids;
+	struct stat st;
+	if (!v->data && !(v->data = calloc(ET_HOST_MAX_DATA, sizeof(*v->data))))
+		return;
+	if (ids->n == ET_HOST_MAX_DATA) {
+		v->has_too_much_data = true;
+		return;
+	}
+	struct inf_data_file *data = &v->data[ids->n];
+	if (strlen(folder) + 1 + strlen(name) >= sizeof(data->path))
+		return;
+	inf_text(data->path, sizeof(data->path), "%s/%s", folder, name);
+	if (stat(data->path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	data->fd = -1;
+	ids->items[ids->n++] = inf_file_id(&st);
+}
+
 static void add_file(struct inf_variants *v, const char *folder, const char *name)
 {
 	struct stat st;
@@ -55,6 +81,7 @@ static void add_file(struct inf_variants *v, const char *folder, const char *nam
 	if (stat(variant->path, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
 	variant->file = strrchr(variant->path, '/') + 1;
+	variant->fd = -1;
 	variant->id = inf_file_id(&st);
 	v->n++;
 }
@@ -64,7 +91,7 @@ static int visible(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-/* The programs directly in @folder. */
+/* The programs and data files directly in @folder. */
 static void add_folder(struct inf_variants *v, const char *folder)
 {
 	struct dirent **entries = NULL;
@@ -72,6 +99,8 @@ static void add_folder(struct inf_variants *v, const char *folder)
 	for (int i = 0; i < n; i++) {
 		if (stem(entries[i]->d_name))
 			add_file(v, folder, entries[i]->d_name);
+		else if (is_data(entries[i]->d_name))
+			add_data(v, folder, entries[i]->d_name);
 		free(entries[i]);
 	}
 	free(entries);
@@ -127,6 +156,8 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 			inf_text(name, sizeof(name), "%s%s", model, endings[i]);
 			add_file(v, folder, name);
 		}
+		inf_text(name, sizeof(name), "%s.ptd", model);
+		add_data(v, folder, name);
 	}
 	return v->n > 0;
 }
@@ -136,7 +167,10 @@ void inf_variants_deinit(struct inf_variants *v)
 	for (uint32_t i = 0; i < v->n; i++)
 		et_program_unref(v->items[i].program);
 	free(v->items);
+	free(v->data);
 	v->items = NULL;
+	v->data = NULL;
+	v->data_ids.n = 0;
 	v->n = 0;
 }
 
@@ -275,24 +309,69 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 	return true;
 }
 
-void inf_variant_inspect(struct inf_variant *v, int fd, const struct inf_inspect_options *o)
+static enum et_status open_file(struct et_source *ret_source, int fd, const char *path, uint64_t n_bytes,
+	const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	return fd < 0 ? et_host_source_open(ret_source, path, o->cache_dir, diag)
+		      : et_host_source_import(ret_source, fd, n_bytes, path, o->cache_dir, diag);
+}
+
+/* The data files of all variants, or NULL and @diag. */
+static struct et_host_data *open_data(
+	const struct inf_variants *v, const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	struct et_host_data *data = et_host_data_new();
+	enum et_status status = data ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
+	if (v->has_too_much_data)
+		status = et_fail(diag, ET_E_NOT_SUPPORTED,
+			"there are more than %d data files (.ptd) beside it", ET_HOST_MAX_DATA);
+	/* the one added last is asked first */
+	for (uint32_t i = v->data_ids.n; i-- > 0 && status == ET_OK;) {
+		const struct inf_data_file *file = &v->data[i];
+		const char *name = strrchr(file->path, '/');
+		struct et_source source;
+		status = open_file(&source, file->fd, file->path, v->data_ids.items[i].n_bytes, o, diag);
+		if (status != ET_OK)
+			break;
+		status = et_host_data_add(data, &source, name ? name + 1 : file->path, diag);
+		if (status != ET_OK && source.release)
+			source.release(source.owner);
+	}
+	if (status == ET_OK)
+		return data;
+	et_fail(diag, status, "%s", et_status_text(status));
+	return et_host_data_unref(data);
+}
+
+static enum et_status open_program(struct inf_variant *v, struct et_host_data *data,
+	const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	struct et_source source;
+	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, o, diag);
+	if (status != ET_OK)
+		return status;
+	if (et_host_data_table(data))
+		status = et_host_data_bind(data, &source, diag);
+	if (status == ET_OK)
+		status = et_program_open(
+			&v->program, &source, et_host_data_table(data), et_host_allocator(), diag);
+	if (status != ET_OK) {
+		v->program = NULL;
+		if (source.release)
+			source.release(source.owner);
+	}
+	return status;
+}
+
+static void inspect(struct inf_variant *v, struct et_host_data *data, const struct inf_inspect_options *o)
 {
 	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
-	struct et_source source;
 	struct et_diag diag = { "" };
 	size_t n = 0, n_label = 0;
 	bool is_asked = !o->backend[0];
 
-	enum et_status status =
-		fd < 0 ? et_host_source_open(&source, v->path, o->cache_dir, &diag)
-		       : et_host_source_import(&source, fd, v->id.n_bytes, v->path, o->cache_dir, &diag);
-	if (status == ET_OK) {
-		status = et_program_open(&v->program, &source, NULL, et_host_allocator(), &diag);
-		if (status != ET_OK && source.release)
-			source.release(source.owner);
-	}
+	enum et_status status = open_program(v, data, o, &diag);
 	if (status != ET_OK) {
-		v->program = NULL;
 		inf_text(v->reason, sizeof(v->reason), "%s",
 			diag.text[0] ? diag.text : et_status_text(status));
 		return;
@@ -331,8 +410,15 @@ static int by_rank(const void *a, const void *b)
 
 void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_options *options)
 {
-	for (uint32_t i = 0; i < v->n; i++)
-		inf_variant_inspect(&v->items[i], -1, options);
+	struct et_diag diag = { "" };
+	struct et_host_data *data = open_data(v, options, &diag);
+	for (uint32_t i = 0; i < v->n; i++) {
+		if (data)
+			inspect(&v->items[i], data, options);
+		else
+			inf_text(v->items[i].reason, sizeof(v->items[i].reason), "%s", diag.text);
+	}
+	et_host_data_unref(data); /* the programs have references */
 	qsort(v->items, v->n, sizeof(*v->items), by_rank);
 	for (uint32_t i = 0; i < v->n; i++) /* they have moved */
 		v->items[i].file = strrchr(v->items[i].path, '/') ? strrchr(v->items[i].path, '/') + 1

@@ -1,10 +1,12 @@
-/* Variants: the files of a model, what each needs, and in which order to try them.
+/* Variants: the files of a model, what each needs, and in which order to try them; and the data files they share.
  *
  * The repository's folder holds models as
  *     NAME/VERSION/ *.pte     the usual form; several files are variants for different backends
  *     NAME/ *.pte             version 1
  *     NAME.pte                version 1, one variant
- * where `.bpte` stands for the program inside a bundle. Names that begin with a dot are not looked at.
+ * where `.bpte` stands for the program inside a bundle. Data files (*.ptd) in the same folder belong to every variant
+ * there, names are looked for in them in alphabetical order; beside a NAME.pte of the last form only NAME.ptd does.
+ * Names that begin with a dot are not looked at.
  * Nothing here keeps anything between calls; any thread. */
 #ifndef DAEMON_VARIANT_H
 #define DAEMON_VARIANT_H
@@ -17,6 +19,7 @@ enum { INF_VARIANTS_MAX = 32, INF_VARIANT_DELEGATES_MAX = 8 };
 struct inf_variant {
 	char path[INF_CONFIG_PATH_MAX + 256];
 	const char *file; /* the path's last part */
+	int fd;           /* the file itself, lent; -1: open the path */
 	struct inf_file_id id;
 
 	/* Set by inspection. */
@@ -27,10 +30,18 @@ struct inf_variant {
 	uint32_t rank;              /* place in the configured order, 0 first */
 };
 
+struct inf_data_file {
+	char path[INF_CONFIG_PATH_MAX + 256];
+	int fd; /* as a variant's */
+};
+
 struct inf_variants {
 	char model[256], version[256];
 	uint32_t n;
 	struct inf_variant *items; /* heap */
+	struct inf_data_ids data_ids;
+	struct inf_data_file *data; /* heap; as many as data_ids */
+	bool has_too_much_data;     /* more than there can be: no variant can be used */
 };
 
 /* Whether @name can be a model's or a version's name: one path component, not hidden. */
@@ -49,10 +60,8 @@ struct inf_inspect_options {
 	const struct inf_config *config; /* its `backends` */
 	const char *backend;             /* only variants for this one; "": any */
 };
-/* Open the program of @variant and see what it needs. @fd is -1: the variant's path; else the file itself, of
- * variant->id.n_bytes. Slow. */
-void inf_variant_inspect(struct inf_variant *variant, int fd, const struct inf_inspect_options *options);
-/* Inspect all and put them in the order in which to try them. */
+/* Open the data files and the program of each variant, see what it needs, and put them in the order in which to try
+ * them. A data file that can't be opened is every variant's `reason`. Slow. */
 void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
 
 /* The name of the method that is meant when none is named: the only one, or "forward". NULL if there is none such. */

@@ -88,7 +88,7 @@ size_t inf_request_n_fds(const struct inf_request *request)
 	case INF_REQUEST_REGION_REGISTER:
 		return 1;
 	case INF_REQUEST_METHOD_OPEN:
-		return request->method_open.from_fd ? 1 : 0;
+		return request->method_open.from_fd ? 1 + (size_t)request->method_open.data_fds : 0;
 	default:
 		return 0;
 	}

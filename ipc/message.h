@@ -230,6 +230,7 @@ struct inf_method_open {
 	const char *method;
 	const char *backend;
 	bool from_fd;
+	uint32_t data_fds;
 };
 struct inf_method_opened {
 	uint64_t method;

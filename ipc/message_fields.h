@@ -361,6 +361,7 @@ static const struct field method_open_fields[] = {
 	STRING(method, INF_MAX_NAME),
 	STRING(backend, INF_MAX_NAME),
 	BOOL(from_fd),
+	NUMBER(data_fds),
 };
 SHAPE(method_open, method_open);
 #undef OURS

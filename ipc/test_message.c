@@ -162,7 +162,9 @@ static void requests_come_back(void **state)
 	REQUEST(INF_REQUEST_REPOSITORY_MODEL_UNLOAD, 2, .repository_model_unload = { "a", "b" });
 	REQUEST(INF_REQUEST_MODEL_STATISTICS, 2, .model_statistics = { "a", "b" });
 	REQUEST(INF_REQUEST_STATUS, 0);
-	REQUEST(INF_REQUEST_METHOD_OPEN, 5, .method_open = { "a", "b", "c", "d", true });
+	REQUEST(INF_REQUEST_METHOD_OPEN, 6, .method_open = { "a", "b", "c", "d", true, 15 });
+	assert_int_equal(inf_request_n_fds(&back), 16);
+	REQUEST(INF_REQUEST_METHOD_OPEN, 5, .method_open = { "a", "b", "c", "d", true, 0 });
 	assert_int_equal(inf_request_n_fds(&back), 1);
 	REQUEST(INF_REQUEST_METHOD_CLOSE, 1, .method_close = { UINT64_MAX });
 	assert_int_equal(back.method_close.method, UINT64_MAX);

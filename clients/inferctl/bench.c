@@ -190,6 +190,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct bench bench = { .n_requests = 100, .n_warm_up = 5 };
 	struct ctl_engine_options options = { .n_threads = 1, .n_seats = 1 };
 	struct ctl_file file = { 0 };
+	struct ctl_strings data = { 0 };
 	struct ctl_error error = { 0 };
 	struct et_diag diag = { 0 };
 	const char *name, *method = NULL;
@@ -204,23 +205,26 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "requests", 'n', CTL_UINT, &bench.n_requests, "N", "requests of each client (100)" },
 		{ "warm-up", 'w', CTL_UINT, &bench.n_warm_up, "N",
 			"requests of each client before the clock starts (5)" },
+		{ "data", 'd', CTL_STRINGS, &data, "FILE",
+			"a data file (.ptd) of the program; else those beside it" },
 		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
 		{ NULL },
 	};
 
 	at = ctl_parse(ctl, rows, argc, argv, &rc);
-	if (at < 0)
-		return rc;
-	if (argc - at != 1)
-		return ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
+	if (at >= 0 && argc - at != 1)
+		rc = ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
+	if (at < 0 || rc != CTL_OK)
+		goto out;
 	name = argv[at];
 	options.socket = ctl->socket;
-	if (ctl_engine_new(&bench.engine, &options, &error) < 0)
-		return ctl_fail("%s", error.text);
+	if (ctl_engine_new(&bench.engine, &options, &error) < 0) {
+		rc = ctl_fail("%s", error.text);
+		goto out;
+	}
 	load_start_ns = ctl_now_ns();
-	rc = CTL_OK;
 	if (options.is_local || ctl_is_path(name)) {
-		if (ctl_file_open(&file, name, &diag) != ET_OK) {
+		if (ctl_file_open(&file, name, &data, &diag) != ET_OK) {
 			rc = ctl_fail("%s", diag.text);
 		} else {
 			const struct et_bundle_suite *suite = ctl_file_suite(&file, method);
@@ -228,6 +232,9 @@ static int run(struct ctl *ctl, int argc, char **argv)
 			if (suite && !method)
 				method = suite->method;
 		}
+	} else if (data.n) {
+		rc = ctl_fail(
+			"--data goes with a file: the daemon finds the data files of '%s' itself", name);
 	}
 	if (rc == CTL_OK && bench.engine->ops->model_open(bench.engine, &bench.model, name,
 				    file.path ? &file : NULL, method, &error) < 0)
@@ -238,6 +245,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	}
 	ctl_file_close(&file);
 	bench.engine->ops->free(bench.engine);
+out:
+	ctl_strings_deinit(&data);
 	return rc;
 }
 

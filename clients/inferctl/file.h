@@ -1,8 +1,11 @@
-/* A model file opened to be looked at: a `.pte`, or a `.bpte` with its test cases. */
+/* A model file opened to be looked at: a `.pte`, or a `.bpte` with its test cases, and the data files (`.ptd`) that
+ * its program may refer to. */
 #ifndef CLIENTS_INFERCTL_FILE_H
 #define CLIENTS_INFERCTL_FILE_H
 
+#include "clients/inferctl/ctl.h"
 #include "runtime/bundle.h"
+#include "runtime/host/host.h"
 #include "runtime/program.h"
 
 struct ctl_file {
@@ -10,11 +13,17 @@ struct ctl_file {
 	struct et_source source; /* the file's bytes, unchanging */
 	struct et_pool pool;     /* the bundle's arrays */
 	bool is_bundle;
-	struct et_bundle bundle; /* if is_bundle */
+	struct et_bundle bundle;            /* if is_bundle */
+	char *data_paths[ET_HOST_MAX_DATA]; /* in the order in which names are looked for */
+	size_t n_data;
+	struct et_host_data *data; /* NULL: there are none */
 };
 
-/* Answers as et_host_source_open and et_bundle_open; @diag names the file. On failure nothing is to be closed. */
-enum et_status ctl_file_open(struct ctl_file *ret, const char *path, struct et_diag *diag);
+/* @data: its data files; none given (or NULL): those that lie beside it, the one with its own name first.
+ * Answers as et_host_source_open, et_bundle_open and et_host_data_add; @diag names the file. On failure nothing is to
+ * be closed. */
+enum et_status ctl_file_open(
+	struct ctl_file *ret, const char *path, const struct ctl_strings *data, struct et_diag *diag);
 /* All zeros is fine. Programs made from it must be gone. */
 void ctl_file_close(struct ctl_file *file);
 

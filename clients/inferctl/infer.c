@@ -13,7 +13,7 @@
 
 struct infer {
 	struct ctl *ctl;
-	struct ctl_strings inputs, outputs;
+	struct ctl_strings inputs, outputs, data;
 	unsigned top;
 };
 
@@ -276,12 +276,15 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 
 	if (engine->options.is_local || ctl_is_path(name)) {
 		const struct et_bundle_suite *suite;
-		if (ctl_file_open(&file, name, &diag) != ET_OK)
+		if (ctl_file_open(&file, name, &infer->data, &diag) != ET_OK)
 			return ctl_fail("%s", diag.text);
 		suite = ctl_file_suite(&file, method);
 		test = suite && suite->n_cases ? &suite->cases[0] : NULL;
 		if (test && !infer->inputs.n)
 			method = suite->method;
+	} else if (infer->data.n) {
+		return ctl_fail(
+			"--data goes with a file: the daemon finds the data files of '%s' itself", name);
 	}
 	if (ops->model_open(engine, &model, name, file.path ? &file : NULL, method, &error) < 0 ||
 		ops->seat_open(engine, &seat, 0, &error) < 0 ||
@@ -312,6 +315,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 			"the next input: .npy, raw bytes, or a number; once an input" },
 		{ "output", 'o', CTL_STRINGS, &infer.outputs, "FILE",
 			"where the next output goes: .npy, or raw bytes" },
+		{ "data", 'd', CTL_STRINGS, &infer.data, "FILE",
+			"a data file (.ptd) of the program; else those beside it" },
 		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
 			"with --local: compute on N threads (1)" },
@@ -334,6 +339,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		engine->ops->free(engine);
 	ctl_strings_deinit(&infer.inputs);
 	ctl_strings_deinit(&infer.outputs);
+	ctl_strings_deinit(&infer.data);
 	return rc;
 }
 

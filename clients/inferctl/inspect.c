@@ -212,6 +212,14 @@ static int print_json(struct inspect *in)
 		return ctl_fail("%s: a name in it is no UTF-8", in->file.path);
 	if (in->file.is_bundle)
 		json_object_set_new(json, "suites", suites_json(&in->file.bundle));
+	if (in->file.n_data) {
+		json_t *data = json_array();
+		for (size_t i = 0; i < in->file.n_data; i++)
+			json_array_append_new(data, ctl_json_text(in->file.data_paths[i]));
+		json_object_set_new(json, "data_files", data);
+		json_object_set_new(
+			json, "data_bytes", json_integer((json_int_t)et_host_data_n_bytes(in->file.data)));
+	}
 	return ctl_print_json(json);
 }
 
@@ -312,6 +320,8 @@ static void print_text(struct inspect *in)
 		ctl_bytes(in->file.source.n_bytes));
 	printf("  constants %s, payloads %s; segments %u, named data %u\n", ctl_bytes(stats.n_constant_bytes),
 		ctl_bytes(stats.n_payload_bytes), stats.n_segments, stats.n_named_data);
+	for (size_t i = 0; i < in->file.n_data; i++)
+		printf("  data file %s\n", in->file.data_paths[i]);
 	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++) {
 		const struct et_method_spec *method = et_program_method_at(in->program, i);
 		printf("  method %s%s%s: %u instruction%s (kernel %u, delegate %u, move %u, jump %u)\n",
@@ -330,37 +340,50 @@ static void print_text(struct inspect *in)
 			in->file.bundle.suites[i].n_cases == 1 ? "" : "s", in->file.bundle.suites[i].method);
 }
 
+static int inspect(struct inspect *in, const char *path, const struct ctl_strings *data)
+{
+	struct et_diag diag = { 0 };
+	int rc = CTL_OK;
+
+	if (ctl_file_open(&in->file, path, data, &diag) != ET_OK)
+		return ctl_fail("%s", diag.text);
+	if (ctl_file_program(&in->file, &in->program, &diag) != ET_OK) {
+		ctl_file_close(&in->file);
+		return ctl_fail("%s", diag.text);
+	}
+	open_backends(in);
+	if (in->ctl->is_json)
+		rc = print_json(in);
+	else
+		print_text(in);
+	et_program_unref(in->program);
+	close_backends(in);
+	ctl_file_close(&in->file);
+	return rc;
+}
+
 static int run(struct ctl *ctl, int argc, char **argv)
 {
 	struct inspect in = { .ctl = ctl };
-	struct et_diag diag = { 0 };
-	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+	struct ctl_strings data = { 0 };
+	const struct ctl_option rows[] = {
+		{ "data", 'd', CTL_STRINGS, &data, "FILE",
+			"a data file (.ptd) of the program; else those beside it" },
+		{ NULL },
+	};
+	int rc, at = ctl_parse(ctl, rows, argc, argv, &rc);
 
-	if (at < 0)
-		return rc;
-	if (argc - at != 1)
-		return ctl_misuse(ctl, "name one .pte or .bpte file");
-	if (ctl_file_open(&in.file, argv[at], &diag) != ET_OK)
-		return ctl_fail("%s", diag.text);
-	if (ctl_file_program(&in.file, &in.program, &diag) != ET_OK) {
-		ctl_file_close(&in.file);
-		return ctl_fail("%s", diag.text);
-	}
-	open_backends(&in);
-	rc = CTL_OK;
-	if (ctl->is_json)
-		rc = print_json(&in);
-	else
-		print_text(&in);
-	et_program_unref(in.program);
-	close_backends(&in);
-	ctl_file_close(&in.file);
+	if (at >= 0 && argc - at != 1)
+		rc = ctl_misuse(ctl, "name one .pte or .bpte file");
+	else if (at >= 0)
+		rc = inspect(&in, argv[at], &data);
+	ctl_strings_deinit(&data);
 	return rc;
 }
 
 const struct ctl_command ctl_inspect_command = {
 	.name = "inspect",
-	.arguments = "FILE",
+	.arguments = "[--data FILE]... FILE",
 	.summary = "Show what is in a model file (.pte, .bpte) and whether it can run here",
 	.help = "Methods with their inputs and outputs, the operators they call and how often, the backends "
 		"they were\n"

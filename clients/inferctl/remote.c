@@ -18,6 +18,8 @@ struct remote_model {
 	struct ctl_model base;
 	char *name, *method;
 	int fd; /* of a file; -1 for a model of the repository */
+	int data_fds[ET_HOST_MAX_DATA];
+	size_t n_data_fds;
 };
 
 struct remote_seat {
@@ -44,26 +46,41 @@ static void model_close(struct ctl_model *base)
 		return;
 	if (model->fd >= 0)
 		close(model->fd);
+	while (model->n_data_fds)
+		close(model->data_fds[--model->n_data_fds]);
 	free(model->name);
 	free(model->method);
 	free(model);
 }
 
+/* -1 with @error set. */
+static int open_file(const char *path, struct ctl_error *error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? ctl_error_set(error, "%s: %s", path, strerror(errno)) : fd;
+}
+
 static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
 	const struct ctl_file *file, const char *method, struct ctl_error *error)
 {
-	struct remote_model *model;
-	int fd = -1;
-	if (file) {
-		fd = open(file->path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return ctl_error_set(error, "%s: %s", file->path, strerror(errno));
-	}
-	model = ctl_alloc(1, sizeof(*model));
+	struct remote_model *model = ctl_alloc(1, sizeof(*model));
 	model->base.engine = engine;
 	model->name = ctl_format("%s", name);
 	model->method = method ? ctl_format("%s", method) : NULL;
-	model->fd = fd;
+	model->fd = file ? open_file(file->path, error) : -1;
+	for (size_t i = 0; file && model->fd >= 0 && i < file->n_data; i++) {
+		int fd = open_file(file->data_paths[i], error);
+		if (fd < 0) {
+			close(model->fd);
+			model->fd = -1;
+		} else {
+			model->data_fds[model->n_data_fds++] = fd;
+		}
+	}
+	if (file && model->fd < 0) {
+		model_close(&model->base);
+		return -1;
+	}
 	*ret = &model->base;
 	return 0;
 }
@@ -156,7 +173,10 @@ static void instance_close(struct ctl_instance *base)
 
 static int open_method(struct remote_instance *instance, const struct remote_model *model)
 {
-	struct inferd_method_options options = { .struct_size = sizeof(options), .method = model->method };
+	struct inferd_method_options options = { .struct_size = sizeof(options),
+		.method = model->method,
+		.data_fds = model->data_fds,
+		.n_data_fds = model->n_data_fds };
 	return model->fd >= 0 ? inferd_method_open_fd(
 					instance->d, &instance->method, model->fd, model->name, &options)
 			      : inferd_method_open(instance->d, &instance->method, model->name, &options);

@@ -33,6 +33,7 @@ struct verify {
 	struct ctl_raw raw;
 	double atol, rtol; /* from the command line; negative: not given */
 	bool is_quiet, is_verbose;
+	struct ctl_strings data;
 	unsigned n[3];
 	json_t *files;
 };
@@ -173,7 +174,7 @@ static int run_file(struct verify *v, const char *path, struct result *result)
 		tolerance.atol = v->atol >= 0 ? v->atol : tolerance.atol;
 		tolerance.rtol = v->rtol >= 0 ? v->rtol : tolerance.rtol;
 	}
-	if (ctl_file_open(&file, path, &diag) != ET_OK) {
+	if (ctl_file_open(&file, path, &v->data, &diag) != ET_OK) {
 		fail_case(result, INFINITY, diag.text);
 		return 0;
 	}
@@ -258,6 +259,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "rtol", 'r', CTL_DOUBLE, &v.rtol, "R", "allowed error relative to the expected value" },
 		{ "atol", 'a', CTL_DOUBLE, &v.atol, "A",
 			"allowed error on top: |got - expected| <= A + R |expected|" },
+		{ "data", 'd', CTL_STRINGS, &v.data, "FILE",
+			"a data file (.ptd) of the program; else those beside it" },
 		{ "raw", 'o', CTL_STRING, &raw, "DIR", "write every output to DIR, with a manifest.json" },
 		{ "verbose", 'v', CTL_FLAG, &v.is_verbose, NULL, "a line for what passed too" },
 		{ "quiet", 'q', CTL_FLAG, &v.is_quiet, NULL, "no line for what was skipped" },
@@ -265,10 +268,12 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	};
 
 	at = ctl_parse(ctl, rows, argc, argv, &rc);
-	if (at < 0)
-		return rc;
 	if (at == argc)
-		return ctl_misuse(ctl, "name a .bpte file or a folder");
+		rc = ctl_misuse(ctl, "name a .bpte file or a folder");
+	if (at < 0 || at == argc) {
+		ctl_strings_deinit(&v.data);
+		return rc;
+	}
 	options.socket = ctl->socket;
 	for (; at < argc; at++)
 		if (ctl_paths_add(&paths, argv[at], ".bpte") < 0)
@@ -293,6 +298,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	if (v.engine)
 		v.engine->ops->free(v.engine);
 	ctl_paths_deinit(&paths);
+	ctl_strings_deinit(&v.data);
 	return rc == CTL_OK && v.n[FAILED] ? CTL_FAILED : rc;
 }
 

@@ -70,7 +70,16 @@ static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_
 	request->method_open.method = all.method;
 	request->method_open.backend = all.backend;
 	request->method_open.from_fd = fd >= 0;
-	int rc = inf_lib_call(d, request, &fd, fd >= 0, INF_REPLY_METHOD_OPENED);
+	int fds[INF_MAX_PACKET_FDS] = { fd };
+	size_t n_fds = fd >= 0;
+	if (all.n_data_fds >= INF_MAX_PACKET_FDS || (all.n_data_fds && (fd < 0 || !all.data_fds)))
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
+			"%zu data files: they go with a program of your own, at most %d", all.n_data_fds,
+			INF_MAX_PACKET_FDS - 1);
+	for (size_t i = 0; i < all.n_data_fds; i++)
+		fds[n_fds++] = all.data_fds[i];
+	request->method_open.data_fds = (uint32_t)all.n_data_fds;
+	int rc = inf_lib_call(d, request, fds, n_fds, INF_REPLY_METHOD_OPENED);
 	if (rc)
 		return rc;
 	if (d->reply_fd >= 0)

@@ -87,6 +87,9 @@ static void method_open(struct daemon *d, const struct inf_request *request, con
 		char byte;
 		if (pread(fds[0], &byte, 1, 0) != 1 || byte != 'P')
 			abort();
+		for (uint32_t i = 1; i <= request->method_open.data_fds; i++)
+			if (pread(fds[i], &byte, 1, 0) != 1 || byte != (char)('0' + i))
+				abort();
 	}
 	snprintf(d->models[d->n_models], sizeof d->models[0], "%s", model);
 	tensor.dynamic = strcmp(model, "dynamic") == 0;
@@ -464,6 +467,24 @@ static void programs_travel_by_descriptor(void **state)
 	struct inferd_method *m;
 	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", NULL), 0);
 	assert_int_equal(inferd_method_open_fd(d, &m, -1, "double", NULL), -INFERD_INVALID_ARGUMENT);
+
+	int data_fds[16];
+	for (int i = 0; i < 16; i++) {
+		data_fds[i] = memfd_create("test", MFD_CLOEXEC);
+		assert_int_equal(write(data_fds[i], &(char){ (char)('1' + i) }, 1), 1);
+	}
+	struct inferd_method_options options = {
+		.struct_size = sizeof options, .data_fds = data_fds, .n_data_fds = 15
+	};
+	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", &options), 0);
+	assert_int_equal(inferd_method_open(d, &m, "double", &options), -INFERD_INVALID_ARGUMENT);
+	options.n_data_fds = 16;
+	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", &options), -INFERD_INVALID_ARGUMENT);
+	/* A program built before there were any has a shorter struct. */
+	options.struct_size = offsetof(struct inferd_method_options, data_fds);
+	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", &options), 0);
+	for (int i = 0; i < 16; i++)
+		close(data_fds[i]);
 	close(fd);
 }
 

@@ -21,6 +21,8 @@ import numpy as np
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODEL = os.path.join(TOP, "tests", "models", "efficientnet_lite0_int8.pte")
+EXTERNAL = os.path.join(TOP, "tests", "models", "external")
+PTD = "_default_external_constant.ptd"
 CORPUS = os.path.join(TOP, "tests", "corpus")
 MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
 COMMANDS = ["status", "models", "why", "load", "unload", "inspect", "infer", "verify", "bench"]
@@ -52,6 +54,25 @@ class Folder(unittest.TestCase):
         self.assertEqual(status, 0, f"{args}: {err}{out}")
         self.assertEqual(err, "")
         return out
+
+    def external(self, folder):
+        """A program in a folder of its own, and the bytes of its data file, which is not there yet."""
+        os.makedirs(self.path(folder), exist_ok=True)
+        shutil.copy(os.path.join(EXTERNAL, "mlp.bpte"), self.path(folder))
+        with open(os.path.join(EXTERNAL, PTD), "rb") as f:
+            return f.read()
+
+    def broken_data(self):
+        """(what is said, a data file that is not right) for a program in a folder of its own."""
+        data = self.external("unused")
+        return [
+            (r"tensor '0.weight' lies outside the file, and no data file was given", None),
+            (r"tensor '0.weight' lies outside the file: .*nothing of that name", data.replace(b"0.weight", b"9.weight")),
+            (r"tensor '0.weight' lies outside the file: .*another tensor of that name: FP32 of 2 dimensions",
+             data.replace(b"0.weight", b"9.weight").replace(b"2.weight", b"0.weight")),
+            (r"data.ptd: truncated: the header speaks of", data[:9000]),
+            (r"data.ptd: not a data file of version FT01", b"what is this?" * 10),
+        ]
 
     def fails(self, pattern, *args, status=1):
         got, out, err = call(*args)
@@ -169,6 +190,38 @@ class Local(Folder):
         self.fails("Backend 'XnnpockBackend' is not available", "infer", "--local", self.path("other.pte", other), "-i", "x")
         self.assertIn("exported for XnnpockBackend", self.good("inspect", self.path("other.pte")))
 
+    def test_data_files(self):
+        self.assertIn("1 passed, 0 failed", self.good("verify", "--local", EXTERNAL))
+        seen = json.loads(self.good("--json", "inspect", os.path.join(EXTERNAL, "mlp.bpte")))
+        self.assertEqual(seen["data_files"], [os.path.join(EXTERNAL, PTD)])
+        self.assertEqual(seen["data_bytes"], os.path.getsize(os.path.join(EXTERNAL, PTD)))
+        self.external("alone")
+        program, data = self.path("alone/mlp.bpte"), os.path.join(EXTERNAL, PTD)
+        self.fails("no data file was given", "inspect", program)
+        self.fails("nowhere.ptd: .*No such file", "inspect", "--data", self.path("nowhere.ptd"), program)
+        for args in (["inspect"], ["verify", "--local"], ["infer", "--local"], ["bench", "--local", "-n", "2"]):
+            self.good(*args, "--data", data, program)
+        # What has the program's own name is asked first; what it lacks is looked for in the others.
+        content = self.external("two")
+        self.path("two/aaa.ptd", content.replace(b"0.weight", b"9.weight").replace(b"2.weight", b"0.weight"))
+        self.path("two/mlp.ptd", content)
+        self.assertIn("1 passed, 0 failed", self.good("verify", "--local", self.path("two")))
+        self.path("two/mlp.ptd", content.replace(b"2.bias", b"3.bias"))
+        self.assertIn("1 passed, 0 failed", self.good("verify", "--local", self.path("two")))
+        for i in range(15):
+            self.path(f"two/{i}.ptd", content)
+        self.fails("a program can have 15 data files", "inspect", self.path("two/mlp.bpte"))
+
+    def test_data_files_that_are_not_right(self):
+        for i, (pattern, data) in enumerate(self.broken_data()):
+            self.external(str(i))
+            if data:
+                self.path(f"{i}/data.ptd", data)
+            self.fails(pattern, "inspect", self.path(f"{i}/mlp.bpte"))
+            status, out, _ = call("verify", "--local", self.path(str(i)))
+            self.assertEqual(status, 1)
+            self.assertRegex(out, pattern)
+
     def test_verify_nothing(self):
         os.mkdir(self.path("nothing"))
         self.fails("no .bpte file", "verify", "--local", self.path("nothing"))
@@ -249,6 +302,55 @@ class Daemon(Folder):
         self.assertEqual(verdicts[0], verdicts[1])
         self.assertGreater(remote["passed"], 20)
         self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [], "they went with their client")
+
+    def test_data_files(self):
+        for folder in ("models/mlp/3", "models/folder", "mine"):
+            content = self.external(folder)
+            self.path(os.path.join(folder, PTD), content)
+        self.external("models")
+        os.rename(self.path("models/mlp.bpte"), self.path("models/single.bpte"))
+        self.path("models/single.ptd", content)
+        zeros = ["-i", self.path("zeros.raw", bytes(3 * 32 * 4))]
+        wanted = self.good("infer", "--local", self.path("mine/mlp.bpte"), "--json", *zeros)
+        for name in ("mlp", "folder", "single", self.path("mine/mlp.bpte")):
+            got = json.loads(self.ask("infer", name, "--json", *zeros))["outputs"]
+            self.assertEqual(got, json.loads(wanted)["outputs"], name)
+        self.assertIn("1 passed, 0 failed", self.ask("verify", self.path("mine")))
+        programs = {p["name"]: p for p in json.loads(self.ask("models", "--json"))["models"]}
+        self.assertGreater(programs["mlp"]["memory_bytes"], len(content), "its data counts")
+        self.fails("--data goes with a file", "--socket", self.socket, "infer", "mlp", "--data", "x.ptd", *zeros)
+        # The same program with other data is another model.
+        self.path(os.path.join("mine", PTD), content.replace(b"0.weight", b"9.weight"))
+        self.fails("nothing of that name", "--socket", self.socket, "infer", self.path("mine/mlp.bpte"), *zeros)
+
+    def test_data_files_that_are_not_right(self):
+        zeros = ["-i", self.path("zeros.raw", bytes(3 * 32 * 4))]
+        for i, (pattern, data) in enumerate(self.broken_data()):
+            self.external(f"models/m{i}")
+            if data:
+                self.path(f"models/m{i}/data.ptd", data)
+            self.fails(pattern, "--socket", self.socket, "infer", f"m{i}", *zeros)
+        content = self.external("models/many")
+        for i in range(16):
+            self.path(f"models/many/{i}.ptd", content)
+        self.fails("more than 15 data files", "--socket", self.socket, "infer", "many", *zeros)
+
+    def test_verify_skips_by_name(self):
+        skipped = self.path("skipped.bpte")
+        with open(os.path.join(TOP, "tests", "models", "small", "gelu_xnnpack.bpte"), "rb") as f:
+            data = f.read()
+        for name, other in ((b"XnnpackBackend", b"XnnpockBackend"), (None, None)):
+            if name is None:
+                with open(os.path.join(EXTERNAL, "mlp.bpte"), "rb") as f:
+                    data = f.read()
+                shutil.copy(os.path.join(EXTERNAL, PTD), self.folder)
+                name, other = b"aten::relu", b"aten::rolu"
+            self.assertIn(name, data)
+            self.path("skipped.bpte", data.replace(name, other))
+            for args in (["--socket", self.socket, "verify"], ["verify", "--local"]):
+                out = self.good(*args, skipped)
+                self.assertTrue(out.endswith("\n0 passed, 0 failed, 1 skipped\n"), out)
+                self.assertIn(other.decode(), out)
 
     def test_bench(self):
         for name in ("net", MODEL):
