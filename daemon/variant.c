@@ -419,7 +419,8 @@ void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_optio
 			inf_text(v->items[i].reason, sizeof(v->items[i].reason), "%s", diag.text);
 	}
 	et_host_data_unref(data); /* the programs have references */
-	qsort(v->items, v->n, sizeof(*v->items), by_rank);
+	if (v->n)
+		qsort(v->items, v->n, sizeof(*v->items), by_rank);
 	for (uint32_t i = 0; i < v->n; i++) /* they have moved */
 		v->items[i].file = strrchr(v->items[i].path, '/') ? strrchr(v->items[i].path, '/') + 1
 								  : v->items[i].path;

@@ -177,7 +177,7 @@ static void test_variants(void **state)
 		strstr(reply.repository_index.models[0].reason, "Backend 'NobodysBackend' is not available"));
 
 	options.version = "2";
-	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_FAILED_PRECONDITION);
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_UNIMPLEMENTED);
 	assert_non_null(strstr(inferd_error(d), "nobodys::operator"));
 	assert_non_null(strstr(inferd_error(d), "c.pte"));
 	options.version = "3";

@@ -1,0 +1,45 @@
+/* What repository.c and open.c share: the one keeps servings and lets them go, the other gets them made. */
+#ifndef DAEMON_REPOSITORY_IMPL_H
+#define DAEMON_REPOSITORY_IMPL_H
+
+#include "daemon/repository.h"
+
+/* An open on its way; owned by the repository, whatever becomes of the caller's struct. */
+struct inf_open_state {
+	struct et_list_node node; /* in the repository's opens */
+	struct inf_repository *repository;
+	struct inf_open *open; /* NULL: cancelled */
+	char model[256], version[256], method[256], backend[256];
+	int fd, data_fds[ET_HOST_MAX_DATA];
+	uint32_t n_data_fds;
+	struct inf_work work;
+	struct inf_variants variants;
+	uint32_t next;                /* variant to try */
+	struct inf_serving *awaiting; /* a reference */
+	char tried[400];
+	uint32_t n_missing, n_broken; /* of those tried: for want of an operator or a backend; else */
+	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
+};
+
+struct inf_repository {
+	struct inf_repository_options o;
+	struct inf_serving_events events;
+	struct et_list_node servings, opens, unloads, remarks;
+	uint32_t n_busy; /* steps on the helper's thread */
+	bool is_closing;
+};
+
+/* Note (or, with NULL or "", forget) what to tell about a model. */
+void inf_repository_remark(
+	struct inf_repository *repository, const char *model, const char *version, const char *text);
+/* Whether inf_repository_unload waits for it: it is not to be opened meanwhile. */
+bool inf_repository_is_unloading(struct inf_repository *repository, const char *model);
+/* Make room for @n_bytes by unloading what nobody uses, least recently used first. False, and a sentence that says who
+ * holds the rest, when there is too little even so. */
+bool inf_repository_make_room(struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
+/* Event of a serving that is not LOADING any more: those who wait for it go on. @self is the repository. */
+void inf_opens_serving_loaded(void *self, struct inf_serving *serving);
+/* Answer every open that waits. */
+void inf_opens_end(struct inf_repository *repository);
+
+#endif
