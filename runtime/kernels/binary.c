@@ -175,6 +175,32 @@ static enum et_status run_clamp(struct et_kernel_ctx *ctx, struct et_evalue *con
 		operands, (size_t)1 + has_lower + has_upper, args[3]->tensor);
 }
 
+/* One half along a dimension times the sigmoid of the other. */
+ET_FLOAT_FNS(glu, 2, a / (1 + exp(-b)))
+
+static enum et_status run_glu(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map map = { ET_MAP_SAME, ET_FLOATS(glu) };
+	struct et_tensor halves[2] = { *args[0]->tensor, *args[0]->tensor };
+	struct et_evalue values[2];
+	int32_t sizes[ET_MAX_DIMS] = { 0 };
+	size_t dim;
+	ET_REQUIRE(ctx, halves[0].n_dims > 0, "the tensor has no dimensions");
+	ET_TRY(et_get_dim(ctx, args[1]->i, halves[0].n_dims, &dim));
+	memcpy(sizes, halves[0].sizes, halves[0].n_dims * sizeof(*sizes));
+	ET_REQUIRE(ctx, sizes[dim] % 2 == 0, "size %d in dimension %zu is odd", sizes[dim], dim);
+	sizes[dim] /= 2;
+	size_t skipped = (size_t)sizes[dim] * (size_t)halves[0].strides[dim] * et_element_bytes(&halves[0]);
+	if (et_tensor_numel(&halves[0]))
+		halves[1].data = (uint8_t *)halves[1].data + skipped;
+	for (size_t k = 0; k < 2; k++) {
+		halves[k].sizes = sizes;
+		values[k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &halves[k] };
+	}
+	return et_map_apply(
+		ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1] }, 2, args[2]->tensor);
+}
+
 static const struct et_kernel rows[] = {
 	{ "aten::__rshift__.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
 	{ "aten::add.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3) },
@@ -213,6 +239,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::gcd.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(gcd)) },
 	{ "aten::ge.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
 	{ "aten::ge.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
+	{ "aten::glu.out", "TI>T", run_glu },
 	{ "aten::gt.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(gt)) },
 	{ "aten::gt.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(gt)) },
 	{ "aten::lcm.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(lcm)) },

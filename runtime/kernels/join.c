@@ -240,6 +240,35 @@ static enum et_status run_as_strided_scatter(struct et_kernel_ctx *ctx, struct e
 	return end_scatter(ctx, args[1]->tensor, &to);
 }
 
+/* Zeros, then row by row what lies on and below the diagonal. */
+static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_evalue zero = { .tag = ET_TAG_INT };
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[2]->tensor;
+	struct et_view from, to;
+	int64_t diagonal = args[1]->i;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	ET_REQUIRE(ctx, self->n_dims >= 2, "the tensor has fewer than 2 dimensions");
+	ET_REQUIRE(ctx, diagonal > -INT32_MAX && diagonal < INT32_MAX, "diagonal %lld", (long long)diagonal);
+	ET_TRY(et_resize_like(ctx, out, self));
+	ET_TRY(et_fill(ctx, out, &zero));
+	et_view_of(&from, self);
+	et_view_of(&to, out);
+	size_t row_dim = (size_t)from.n_dims - 2;
+	for (int64_t row = 0; row < from.sizes[row_dim]; row++) {
+		struct et_view from_row = from, to_row = to;
+		int64_t n = row + diagonal + 1, width = from.sizes[row_dim + 1];
+		n = n < 0 ? 0 : n > width ? width : n;
+		et_view_select(&from_row, row_dim, row);
+		et_view_select(&to_row, row_dim, row);
+		et_view_slice(&from_row, row_dim, 0, 1, n);
+		et_view_slice(&to_row, row_dim, 0, 1, n);
+		et_view_copy(&to_row, &from_row);
+	}
+	return ET_OK;
+}
+
 static const struct et_kernel rows[] = {
 	{ "aten::as_strided_scatter.out", "TTVVi>T", run_as_strided_scatter },
 	{ "aten::cat.out", "LI>T", run_cat },
@@ -250,6 +279,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::split_copy.Tensor_out", "TII>L", run_split },
 	{ "aten::split_with_sizes_copy.out", "TVI>L", run_split_sizes },
 	{ "aten::stack.out", "LI>T", run_stack },
+	{ "aten::tril.out", "TI>T", run_tril },
 	{ "aten::unbind_copy.int_out", "TI>L", run_unbind },
 };
 

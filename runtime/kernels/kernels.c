@@ -3,9 +3,12 @@
 
 const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_along,
+	&et_kernels_backward,
+	&et_kernels_bag,
 	&et_kernels_binary,
 	&et_kernels_conv,
 	&et_kernels_copy,
+	&et_kernels_distance,
 	&et_kernels_fill,
 	&et_kernels_fold,
 	&et_kernels_gather,
@@ -16,6 +19,8 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_norm,
 	&et_kernels_pool,
 	&et_kernels_prim,
+	&et_kernels_quantized,
+	&et_kernels_random,
 	&et_kernels_sample,
 	&et_kernels_shape,
 	&et_kernels_unary,

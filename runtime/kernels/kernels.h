@@ -8,9 +8,12 @@
 #define ET_KERNEL_TABLE(name) const struct et_kernel_table et_kernels_##name = { rows, ET_ARRAY_LEN(rows) }
 
 extern const struct et_kernel_table et_kernels_along;
+extern const struct et_kernel_table et_kernels_backward;
+extern const struct et_kernel_table et_kernels_bag;
 extern const struct et_kernel_table et_kernels_binary;
 extern const struct et_kernel_table et_kernels_conv;
 extern const struct et_kernel_table et_kernels_copy;
+extern const struct et_kernel_table et_kernels_distance;
 extern const struct et_kernel_table et_kernels_fill;
 extern const struct et_kernel_table et_kernels_fold;
 extern const struct et_kernel_table et_kernels_gather;
@@ -21,6 +24,8 @@ extern const struct et_kernel_table et_kernels_matmul;
 extern const struct et_kernel_table et_kernels_norm;
 extern const struct et_kernel_table et_kernels_pool;
 extern const struct et_kernel_table et_kernels_prim;
+extern const struct et_kernel_table et_kernels_quantized;
+extern const struct et_kernel_table et_kernels_random;
 extern const struct et_kernel_table et_kernels_sample;
 extern const struct et_kernel_table et_kernels_shape;
 extern const struct et_kernel_table et_kernels_unary;

@@ -140,12 +140,15 @@ static void parse_list(struct parser *p, char letter, struct et_evalue *value)
 	struct et_evalue *items = ET_POOL_NEW_ARRAY(p->pool, struct et_evalue, MAX_ARGS);
 	struct et_evalue **slots = ET_POOL_NEW_ARRAY(p->pool, struct et_evalue *, MAX_ARGS);
 	double *doubles = ET_POOL_NEW_ARRAY(p->pool, double, MAX_ARGS);
-	assert_non_null(doubles);
+	uint8_t *bools = ET_POOL_NEW_ARRAY(p->pool, uint8_t, MAX_ARGS);
+	assert_non_null(bools);
 	value->list = list;
 	expect_char(p, '(');
 	while (*p->at != ')') {
 		if (letter == 'F')
 			doubles[list->n] = parse_double(p);
+		else if (letter == 'X')
+			bools[list->n] = take(p, "true") || !take(p, "false");
 		else
 			parse_value(p, letter == 'V' ? 'I' : letter == 'l' ? 't' : 'T', &items[list->n]);
 		slots[list->n] = &items[list->n];
@@ -156,6 +159,8 @@ static void parse_list(struct parser *p, char letter, struct et_evalue *value)
 	expect_char(p, ')');
 	if (letter == 'F')
 		list->doubles = doubles;
+	else if (letter == 'X')
+		list->bools = bools;
 	else
 		list->values = slots;
 }
@@ -197,6 +202,10 @@ static void parse_value(struct parser *p, char letter, struct et_evalue *value)
 	case 'f':
 		value->tag = ET_TAG_DOUBLE_LIST;
 		parse_list(p, 'F', value);
+		break;
+	case 'X':
+		value->tag = ET_TAG_BOOL_LIST;
+		parse_list(p, 'X', value);
 		break;
 	case 'L':
 	case 'l':

@@ -1,0 +1,440 @@
+/* quantized_decomposed:: between real numbers and integers with scale and zero point.
+ *
+ * Quantizing and dequantizing are elementwise: scale and zero point are operands, given as numbers (per tensor)
+ * or as tensors that broadcast along an axis (per channel) or over the last dimension (per token). Rounding is
+ * to even, on the product with the reciprocal of the scale in float, as in the original. */
+#include "runtime/kernels/index.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
+
+/* In: x, scale, zero point, smallest, largest. */
+#define QUANTIZE(name, type)                                                                      \
+	ET_SPAN_FN(name, type, ET_LOADS3(type); const type d = in[3][i]; const type e = in[4][i]; \
+		const type q = c + rint(a * (1 / b)), q < d   ? d                                 \
+						      : q > e ? e                                 \
+							      : q)
+QUANTIZE(quantize_f32, float)
+QUANTIZE(quantize_f64, double)
+ET_FLOAT_FNS(dequantize, 3, (a - c) * b)
+
+static const struct et_map quantize_map = { ET_MAP_CAST, ET_FLOATS(quantize), .promotes = 1 };
+static const struct et_map dequantize_map = { ET_MAP_FLOAT, ET_FLOATS(dequantize), .promotes = 1 };
+
+/* A number as the operand it is, not above what float can hold of it: saturation must not overflow. */
+static struct et_evalue limit(int64_t value)
+{
+	float rounded = (float)value;
+	if ((double)rounded > (double)value)
+		rounded = nextafterf(rounded, 0);
+	return (struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = rounded };
+}
+
+static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_tensor *quantized,
+	int64_t least, int64_t most, int64_t dtype)
+{
+	enum et_scalar_type type = quantized->type;
+	ET_REQUIRE(ctx,
+		type == ET_UINT8 || type == ET_INT8 || type == ET_UINT16 || type == ET_INT16 ||
+			type == ET_INT32,
+		"%s is no quantized type", et_scalar_name(type));
+	ET_REQUIRE(ctx, dtype == (int64_t)type || (dtype == ET_BITS16 && type == ET_UINT16),
+		"dtype %lld, the tensor is %s", (long long)dtype, et_scalar_name(type));
+	ET_REQUIRE(ctx, least <= most && et_wrap(least, type) == least && et_wrap(most, type) == most,
+		"from %lld to %lld in %s", (long long)least, (long long)most, et_scalar_name(type));
+	return ET_OK;
+}
+
+static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
+	const struct et_evalue *scale, const struct et_evalue *zero, struct et_evalue *const *range,
+	struct et_tensor *out)
+{
+	struct et_evalue least = limit(range[0]->i), most = limit(range[1]->i);
+	ET_TRY(require_range(ctx, out, range[0]->i, range[1]->i, range[2]->i));
+	return et_map_apply(
+		ctx, &quantize_map, (const struct et_evalue *[]){ x, scale, zero, &least, &most }, 5, out);
+}
+
+static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
+	const struct et_evalue *scale, const struct et_evalue *zero, const struct et_evalue *dtype,
+	struct et_tensor *out)
+{
+	enum et_scalar_type type = x->tensor->type;
+	ET_REQUIRE(ctx, et_type_is_integral(type) && dtype->i == (int64_t)type,
+		"dtype %lld, the tensor is %s", (long long)dtype->i, et_scalar_name(type));
+	return et_map_apply(ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3, out);
+}
+
+/* A tensor of one element is a number; others must broadcast over the input as they are. */
+static enum et_status as_operand(struct et_kernel_ctx *ctx, const struct et_evalue **value,
+	struct et_evalue *room, const struct et_tensor *x)
+{
+	const struct et_tensor *tensor = (*value)->tensor;
+	if ((*value)->tag != ET_TAG_TENSOR)
+		return ET_OK;
+	if (et_tensor_numel(tensor) == 1) {
+		*room = (struct et_evalue){ .tag = ET_TAG_DOUBLE,
+			.d = et_element_get_double(tensor->data, tensor->type) };
+		*value = room;
+		return ET_OK;
+	}
+	ET_REQUIRE(ctx, tensor->n_dims == x->n_dims, "scale or zero point of rank %u", tensor->n_dims);
+	for (size_t d = 0; d < x->n_dims; d++)
+		ET_REQUIRE(ctx,
+			tensor->sizes[d] == x->sizes[d] || (d + 1 == x->n_dims && tensor->sizes[d] == 1),
+			"scale or zero point of size %d in dimension %zu", tensor->sizes[d], d);
+	return ET_OK;
+}
+
+/* x, scale, zero point, smallest, largest, dtype > out */
+static enum et_status run_quantize(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_evalue *scale = args[1], *zero = args[2];
+	struct et_evalue rooms[2];
+	ET_TRY(as_operand(ctx, &scale, &rooms[0], args[0]->tensor));
+	ET_TRY(as_operand(ctx, &zero, &rooms[1], args[0]->tensor));
+	return quantize(ctx, args[0], scale, zero, args + 3, args[6]->tensor);
+}
+
+/* x, scale, zero point, smallest, largest, dtype, out dtype > out */
+static enum et_status run_dequantize(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_evalue *scale = args[1], *zero = args[2];
+	struct et_evalue rooms[2];
+	ET_TRY(as_operand(ctx, &scale, &rooms[0], args[0]->tensor));
+	ET_TRY(as_operand(ctx, &zero, &rooms[1], args[0]->tensor));
+	return dequantize(ctx, args[0], scale, zero, args[5], args[7]->tensor);
+}
+
+/* One number for each position along an axis of @x, seen so that it broadcasts. */
+struct per_channel {
+	struct et_tensor tensor;
+	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
+	struct et_evalue value;
+};
+
+static enum et_status along_axis(struct et_kernel_ctx *ctx, struct per_channel *channel,
+	const struct et_evalue *numbers, const struct et_tensor *x, int64_t axis_arg)
+{
+	size_t axis;
+	if (et_is_none(numbers)) {
+		channel->value = (struct et_evalue){ .tag = ET_TAG_INT, .i = 0 };
+		return ET_OK;
+	}
+	ET_TRY(et_get_dim(ctx, axis_arg, x->n_dims, &axis));
+	ET_REQUIRE(ctx, x->n_dims > 0 && et_tensor_numel(numbers->tensor) == (size_t)x->sizes[axis],
+		"%zu numbers for the channels of axis %zu", et_tensor_numel(numbers->tensor), axis);
+	channel->tensor = *numbers->tensor;
+	channel->tensor.n_dims = (uint8_t)(x->n_dims - axis);
+	for (size_t d = 0; d < channel->tensor.n_dims; d++) {
+		channel->sizes[d] = d ? 1 : x->sizes[axis];
+		channel->strides[d] = 1;
+	}
+	channel->tensor.sizes = channel->sizes;
+	channel->tensor.strides = channel->strides;
+	channel->value = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &channel->tensor };
+	return ET_OK;
+}
+
+/* x, scales, zero points, axis, smallest, largest, dtype > out */
+static enum et_status run_quantize_channel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct per_channel scale, zero;
+	ET_TRY(along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
+	ET_TRY(along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
+	return quantize(ctx, args[0], &scale.value, &zero.value, args + 4, args[7]->tensor);
+}
+
+/* x, scales, zero points or None, axis, smallest, largest, dtype, out dtype > out */
+static enum et_status run_dequantize_channel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct per_channel scale, zero;
+	ET_TRY(along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
+	ET_TRY(along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
+	return dequantize(ctx, args[0], &scale.value, &zero.value, args[6], args[8]->tensor);
+}
+
+/* --- choosing scale and zero point ------------------------------------------------------------------------ */
+
+/* So that [least, most] holds all of @x and 0 is met exactly. */
+static void choose(
+	const float *x, size_t n, int64_t least, int64_t most, double *ret_scale, int64_t *ret_zero)
+{
+	const double smallest_scale = 6.1e-5;
+	double low = 0, high = 0, steps = (double)(most - least);
+	for (size_t i = 0; i < n; i++) {
+		low = x[i] < low ? x[i] : low;
+		high = x[i] > high ? x[i] : high;
+	}
+	double scale = (high - low) / steps;
+	if ((float)scale == 0 || isinf(1 / (float)scale))
+		scale = 0.1;
+	if (scale < smallest_scale) {
+		double factor = smallest_scale / (float)scale;
+		if (low == 0)
+			high = smallest_scale * steps;
+		else if (high == 0)
+			low = -smallest_scale * steps;
+		else {
+			low = (float)(low * (float)factor);
+			high = (float)(high * (float)factor);
+		}
+		scale = smallest_scale;
+	}
+	double from_low = (double)least - low / scale, from_high = (double)most - high / scale;
+	double low_error = fabs((double)least) - fabs(low / scale),
+	       high_error = fabs((double)most) - fabs(high / scale);
+	double zero = low_error < high_error ? from_low : from_high;
+	*ret_scale = scale;
+	*ret_zero = zero<(double)least ? least : zero>(double) most ? most : (int64_t)rintf((float)zero);
+}
+
+static enum et_status run_choose(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	struct et_tensor *scale = args[5]->tensor, *zero = args[6]->tensor;
+	int64_t least = args[1]->i, most = args[2]->i;
+	ET_TRY(et_require_type(ctx, x, ET_FLOAT32, "the input"));
+	ET_TRY(et_require_type(ctx, scale, ET_FLOAT64, "the scale"));
+	ET_TRY(et_require_type(ctx, zero, ET_INT64, "the zero point"));
+	ET_REQUIRE(ctx, least < most && least >= INT32_MIN && most <= INT32_MAX, "from %lld to %lld",
+		(long long)least, (long long)most);
+	ET_REQUIRE(ctx, et_tensor_numel(scale) == 1 && et_tensor_numel(zero) == 1,
+		"takes outputs of one element");
+	choose(x->data, et_tensor_numel(x), least, most, scale->data, zero->data);
+	return ET_OK;
+}
+
+/* Of each stretch along the last dimension, in int8. */
+static enum et_status run_choose_per_token(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	struct et_tensor *scale = args[2]->tensor, *zero = args[3]->tensor;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_tokens = 1;
+	ET_TRY(et_require_type(ctx, x, ET_FLOAT32, "the input"));
+	ET_TRY(et_require_type(ctx, scale, ET_FLOAT64, "the scale"));
+	ET_TRY(et_require_type(ctx, zero, ET_INT64, "the zero point"));
+	ET_TRY(et_require_contiguous(ctx, x, "the input"));
+	ET_REQUIRE(ctx, x->n_dims > 0, "the input has no dimensions");
+	for (size_t d = 0; d < x->n_dims; d++) {
+		sizes[d] = d + 1 < x->n_dims ? x->sizes[d] : 1;
+		n_tokens *= (size_t)sizes[d];
+	}
+	ET_TRY(et_resize(ctx, scale, sizes, x->n_dims));
+	ET_TRY(et_resize(ctx, zero, sizes, x->n_dims));
+	size_t n = (size_t)x->sizes[x->n_dims - 1];
+	for (size_t t = 0; t < n_tokens; t++)
+		choose((const float *)x->data + t * n, n, -128, 127, (double *)scale->data + t,
+			(int64_t *)zero->data + t);
+	return ET_OK;
+}
+
+/* --- arithmetic --------------------------------------------------------------------------------------------- */
+
+struct qparams {
+	float scale;
+	int32_t zero;
+	int64_t least, most;
+};
+
+static enum et_status get_qparams(
+	struct et_kernel_ctx *ctx, struct et_evalue *const *args, struct qparams *ret)
+{
+	ret->scale = (float)args[0]->d;
+	ret->zero = (int32_t)args[1]->i;
+	ret->least = args[2]->i;
+	ret->most = args[3]->i;
+	ET_REQUIRE(ctx, ret->least >= 0 && ret->most <= 255 && ret->least <= ret->most, "from %lld to %lld",
+		(long long)ret->least, (long long)ret->most);
+	return ET_OK;
+}
+
+/* As if dequantized, added and quantized. */
+static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *a = args[0]->tensor, *b = args[5]->tensor;
+	struct et_tensor *out = args[14]->tensor;
+	struct qparams pa, pb, po;
+	ET_TRY(get_qparams(ctx, args + 1, &pa));
+	ET_TRY(get_qparams(ctx, args + 6, &pb));
+	ET_TRY(get_qparams(ctx, args + 10, &po));
+	ET_TRY(et_require_same_type(ctx, a, b));
+	ET_TRY(et_require_same_type(ctx, a, out));
+	ET_REQUIRE(
+		ctx, a->type == ET_UINT8 || a->type == ET_INT8, "does not take %s", et_scalar_name(a->type));
+	ET_REQUIRE(ctx,
+		a->n_dims == b->n_dims && memcmp(a->sizes, b->sizes, a->n_dims * sizeof(*a->sizes)) == 0 &&
+			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0 &&
+			memcmp(a->dim_order, out->dim_order, a->n_dims) == 0,
+		"the inputs differ in sizes or dim order");
+	ET_TRY(et_resize_like(ctx, out, a));
+	float inverse = 1 / po.scale;
+	for (size_t i = 0; i < et_tensor_numel(a); i++) {
+		int64_t x = et_element_get_int((const uint8_t *)a->data + i, a->type);
+		int64_t y = et_element_get_int((const uint8_t *)b->data + i, b->type);
+		float sum = (float)(x - pa.zero) * pa.scale + (float)(y - pb.zero) * pb.scale;
+		int64_t q = et_double_to_int((float)po.zero + rintf(inverse * sum));
+		et_element_set_int((uint8_t *)out->data + i, out->type,
+			q < po.least  ? po.least
+			: q > po.most ? po.most
+				      : q);
+	}
+	return ET_OK;
+}
+
+/* Rows of a quantized table: @bits of 8, or 4 or 2 packed in bytes and then offset. */
+static int32_t table_value(const uint8_t *row, size_t j, size_t bits, bool is_signed)
+{
+	switch (bits) {
+	case 2:
+		return (row[j / 4] >> (j % 4 * 2) & 3) - 2;
+	case 4: /* the even ones in the upper half */
+		return (j % 2 ? row[j / 2] & 15 : row[j / 2] >> 4) - 8;
+	default:
+		return is_signed ? (int8_t)row[j] : row[j];
+	}
+}
+
+/* weight, scales, zero points or None, smallest, largest, indices … > out */
+static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	size_t bits = *(const size_t *)ctx->kernel->row;
+	const struct et_tensor *weight = args[0]->tensor, *scales = args[1]->tensor,
+			       *indices = args[5]->tensor;
+	const struct et_tensor *zeros = et_is_none(args[2]) ? NULL : args[2]->tensor;
+	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
+	struct et_view view;
+	int64_t sizes[ET_MAX_DIMS];
+	ET_REQUIRE(ctx,
+		weight->n_dims == 2 && (weight->type == ET_UINT8 || (bits == 8 && weight->type == ET_INT8)),
+		"a table of %s, rank %u", et_scalar_name(weight->type), weight->n_dims);
+	size_t n = (size_t)weight->sizes[1] * (8 / bits);
+	size_t n_groups = scales->n_dims == 2 ? (size_t)scales->sizes[1] : 1;
+	ET_REQUIRE(ctx,
+		(scales->n_dims == 1 || scales->n_dims == 2) && scales->sizes[0] == weight->sizes[0] &&
+			n_groups > 0 && n % n_groups == 0,
+		"the scales do not fit the table");
+	ET_REQUIRE(ctx, !zeros || et_tensor_numel(zeros) == et_tensor_numel(scales),
+		"%zu zero points for %zu scales", zeros ? et_tensor_numel(zeros) : 0,
+		et_tensor_numel(scales));
+	ET_REQUIRE(ctx,
+		et_type_is_float(scales->type) && et_type_is_float(out->type) &&
+			(!zeros || et_loader(zeros->type, ET_F64)),
+		"scales of %s, an output of %s", et_scalar_name(scales->type), et_scalar_name(out->type));
+	ET_REQUIRE(ctx, indices->type == ET_INT64 || indices->type == ET_INT32, "indices of %s",
+		et_scalar_name(indices->type));
+	ET_REQUIRE(ctx, indices->n_dims < ET_MAX_DIMS, "too many dimensions");
+	ET_TRY(et_require_contiguous(ctx, weight, "the table"));
+	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	const int64_t *local = et_local_copy(ctx, indices, ET_INT64, &view);
+	if (!local)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (size_t d = 0; d < indices->n_dims; d++)
+		sizes[d] = indices->sizes[d];
+	sizes[indices->n_dims] = (int64_t)n;
+	ET_TRY(et_resize(ctx, out, sizes, (size_t)indices->n_dims + 1));
+	uint8_t *to = out->data;
+	for (size_t i = 0; i < et_view_numel(&view); i++) {
+		ET_REQUIRE(ctx, local[i] >= 0 && local[i] < weight->sizes[0], "index %lld of %d",
+			(long long)local[i], weight->sizes[0]);
+		const uint8_t *row =
+			(const uint8_t *)weight->data + (size_t)local[i] * (size_t)weight->sizes[1];
+		double scale = 0, zero = 0;
+		for (size_t j = 0; j < n; j++, to += et_element_bytes(out)) {
+			if (j % (n / n_groups) == 0) {
+				size_t at = (size_t)local[i] * n_groups + j / (n / n_groups);
+				scale = et_element_get_double(
+					(const uint8_t *)scales->data + at * et_element_bytes(scales),
+					scales->type);
+				if (zeros)
+					zero = et_element_get_double(
+						(const uint8_t *)zeros->data + at * et_element_bytes(zeros),
+						zeros->type);
+			}
+			double value = table_value(row, j, bits, weight->type == ET_INT8) - zero;
+			et_element_set_double(to, out->type, (float)value * (float)scale);
+		}
+	}
+	return ET_OK;
+}
+
+/* Real activations times an int8 matrix with a scale for each of its rows, or for groups within them. */
+static enum et_status mixed(
+	struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_linear, struct et_tensor *out)
+{
+	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor, *scales = args[2]->tensor;
+	ET_REQUIRE(ctx, et_is_none(args[3]), "takes no zero points");
+	ET_REQUIRE(ctx,
+		x->n_dims == 2 && weight->n_dims == 2 && x->sizes[1] == weight->sizes[is_linear ? 1 : 0],
+		"the matrices do not fit");
+	ET_REQUIRE(ctx,
+		(x->type == ET_FLOAT32 || x->type == ET_FLOAT16) && weight->type == ET_INT8 &&
+			et_type_is_float(scales->type),
+		"takes %s and %s", et_scalar_name(x->type), et_scalar_name(weight->type));
+	size_t n_groups = scales->n_dims == 2 ? (size_t)scales->sizes[1] : 1;
+	ET_REQUIRE(ctx,
+		(scales->n_dims == 1 || (is_linear && scales->n_dims == 2)) &&
+			scales->sizes[0] == weight->sizes[0] && n_groups > 0,
+		"the scales do not fit the weight");
+	ET_TRY(et_require_contiguous(ctx, x, "the input"));
+	ET_TRY(et_require_contiguous(ctx, weight, "the weight"));
+	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
+	int64_t rows = x->sizes[0], n_k = x->sizes[1], columns = weight->sizes[is_linear ? 0 : 1];
+	size_t group = ((size_t)n_k + n_groups - 1) / n_groups;
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ rows, columns }, 2));
+	for (int64_t i = 0; i < rows * columns; i++) {
+		int64_t row = i / columns, column = i % columns;
+		double sum = 0;
+		for (int64_t k = 0; k < n_k; k++) {
+			double value = et_element_get_double(
+				(const uint8_t *)x->data + (size_t)(row * n_k + k) * et_element_bytes(x),
+				x->type);
+			int64_t at = is_linear ? column * n_k + k : k * columns + column;
+			size_t scale = is_linear ? (size_t)column * n_groups + (size_t)k / group : (size_t)k;
+			sum += value * ((const int8_t *)weight->data)[at] *
+			       et_element_get_double(
+				       (const uint8_t *)scales->data + scale * et_element_bytes(scales),
+				       scales->type);
+		}
+		et_element_set_double(
+			(uint8_t *)out->data + (size_t)i * et_element_bytes(out), out->type, sum);
+	}
+	return ET_OK;
+}
+
+static enum et_status run_mixed_mm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return mixed(ctx, args, false, args[4]->tensor);
+}
+
+static enum et_status run_mixed_linear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return mixed(ctx, args, true, args[5]->tensor);
+}
+
+static const size_t two = 2, four = 4, eight = 8;
+
+static const struct et_kernel rows[] = {
+	{ "quantized_decomposed::add.out", "TDIIITDIIIDIII>T", run_add },
+	{ "quantized_decomposed::choose_qparams.Tensor_out", "TIIDI>TT", run_choose },
+	{ "quantized_decomposed::choose_qparams_per_token_asymmetric.out", "TI>TT", run_choose_per_token },
+	{ "quantized_decomposed::dequantize_per_channel.out", "TTtIIIIi>T", run_dequantize_channel },
+	{ "quantized_decomposed::dequantize_per_tensor.Tensor_out", "TTTIIIi>T", run_dequantize },
+	{ "quantized_decomposed::dequantize_per_tensor.out", "TDIIIIi>T", run_dequantize },
+	{ "quantized_decomposed::dequantize_per_token.out", "TTTIIII>T", run_dequantize },
+	{ "quantized_decomposed::embedding_2bit.dtype_out", "TTtIITi>T", run_embedding, &two },
+	{ "quantized_decomposed::embedding_2bit.out", "TTtIIT>T", run_embedding, &two },
+	{ "quantized_decomposed::embedding_4bit.dtype_out", "TTtIITi>T", run_embedding, &four },
+	{ "quantized_decomposed::embedding_4bit.out", "TTtIIT>T", run_embedding, &four },
+	{ "quantized_decomposed::embedding_byte.dtype_out", "TTtIITi>T", run_embedding, &eight },
+	{ "quantized_decomposed::embedding_byte.out", "TTtIIT>T", run_embedding, &eight },
+	{ "quantized_decomposed::mixed_linear.out", "TTTti>T", run_mixed_linear },
+	{ "quantized_decomposed::mixed_mm.out", "TTTt>T", run_mixed_mm },
+	{ "quantized_decomposed::quantize_per_channel.out", "TTTIIII>T", run_quantize_channel },
+	{ "quantized_decomposed::quantize_per_tensor.Tensor_out", "TTTIII>T", run_quantize },
+	{ "quantized_decomposed::quantize_per_tensor.out", "TDIIII>T", run_quantize },
+	{ "quantized_decomposed::quantize_per_token.out", "TTTIII>T", run_quantize },
+};
+
+ET_KERNEL_TABLE(quantized);

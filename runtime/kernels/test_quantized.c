@@ -1,0 +1,143 @@
+/* Quantized operators, embedding bags, distances, gradients and random numbers, worked out by hand. */
+#include "runtime/kernels/test_rig.h"
+#include "runtime/kernel.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static void quantized(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[4]{1,-1,0.25,1000} 0.5 10 0 255 0",
+			"u8[4]{12,8,10,255}" },
+		{ "quantized_decomposed::quantize_per_tensor.out",
+			"f32[2]{-1e9,1e9} 0.5 0 -2147483648 2147483647 3", "i32[2]{-2000000000,2000000000}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1} 0.5 10 0 256 0",
+			"! from 0 to 256 ! u8[1]{0}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1} 0.5 10 0 255 1",
+			"! dtype 1 ! u8[1]{0}" },
+		{ "quantized_decomposed::quantize_per_tensor.Tensor_out",
+			"f32[1]{1} f64[1]{0.5} i64[1]{1} 0 255 0", "u8[1]{3}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out", "u8[2]{12,8} 0.5 10 0 255 0 -",
+			"f32[2]{1,-1}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[1]{4} 0.5 2 -128 127 1 5",
+			"f16[1]{1}" },
+		{ "quantized_decomposed::quantize_per_channel.out",
+			"f32[2,2]{1,2,3,4} f32[2]{1,2} i64[2]{0,1} 0 -128 127 1", "i8[2,2]{1,2,3,3}" },
+		{ "quantized_decomposed::quantize_per_channel.out",
+			"f32[2,2]{1,2,3,4} f32[3]{1,2,3} i64[2]{0,1} 0 -128 127 1",
+			"! 3 numbers ! i8[2,2]{0,0,0,0}" },
+		{ "quantized_decomposed::dequantize_per_channel.out",
+			"i8[2,2]{1,2,3,4} f64[2]{1,2} - -1 -128 127 1 -", "f32[2,2]{1,4,3,8}" },
+		{ "quantized_decomposed::quantize_per_token.out",
+			"f32[2,2]{1,2,3,4} f64[2,1]{1,2} i64[2,1]{0,1} -128 127 1", "i8[2,2]{1,2,3,3}" },
+		{ "quantized_decomposed::dequantize_per_token.out",
+			"i8[2,2]{1,2,3,3} f64[2,1]{1,2} i64[2,1]{0,1} -128 127 1 6", "f32[2,2]{1,2,4,4}" },
+		{ "quantized_decomposed::choose_qparams.Tensor_out", "f32[2]{-1,3} 0 255 1e-5 0",
+			"f64[1]{0.0156862745} i64[1]{64}" },
+		{ "quantized_decomposed::choose_qparams_per_token_asymmetric.out", "f32[2,2]{0,0,-1,3} 1",
+			"f64[2,1]{0.1,0.0156862745} i64[2,1]{127,-64}" },
+		{ "quantized_decomposed::add.out", "u8[1]{10} 0.5 2 0 255 u8[1]{6} 1.0 0 0 255 2.0 1 0 255",
+			"u8[1]{6}" },
+		{ "quantized_decomposed::embedding_4bit.out", "u8[1,1]{159} f32[1]{2} - -8 7 i64[1]{0}",
+			"f32[1,2]{2,14}" },
+		{ "quantized_decomposed::embedding_2bit.out", "u8[1,1]{228} f32[1]{1} - -2 1 i32[1]{0}",
+			"f32[1,4]{-2,-1,0,1}" },
+		{ "quantized_decomposed::embedding_byte.out",
+			"u8[2,2]{1,2,3,4} f32[2]{1,2} f32[2]{0,1} 0 255 i64[1]{1}", "f32[1,2]{4,6}" },
+		{ "quantized_decomposed::embedding_byte.out",
+			"u8[2,2]{1,2,3,4} f32[2]{1,2} - 0 255 i64[1]{2}", "! index 2 of 2 ! f32[1,2]{0,0}" },
+		{ "quantized_decomposed::mixed_mm.out", "f32[1,2]{1,2} i8[2,2]{1,2,3,4} f32[2]{1,10} -",
+			"f32[1,2]{61,82}" },
+		{ "quantized_decomposed::mixed_linear.out", "f32[1,2]{1,2} i8[2,2]{1,2,3,4} f32[2]{1,10} - -",
+			"f32[1,2]{5,110}" },
+		{ "quantized_decomposed::mixed_linear.out", "f32[1,2]{1,2} i8[1,2]{3,4} f32[1,2]{1,10} - -",
+			"f32[1,1]{83}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+static void groups(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::_embedding_bag.out",
+			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{0,1} false 1 false - false -1",
+			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{1,2} i64[2]{0,0}" },
+		{ "aten::_embedding_bag.out",
+			"f32[2,1]{1,5} i64[2]{0,1} i64[1]{0} false 0 false f32[2]{2,3} false -1",
+			"f32[1,1]{17} i64[0]{} i64[1]{2} i64[1]{0}" },
+		{ "aten::_embedding_bag.out",
+			"f32[2,1]{1,5} i64[2]{0,1} i64[2]{1,0} false 0 false - false -1",
+			"! offset 0 ! f32[2,1]{0,0} i64[0]{} i64[2]{0,0} i64[2]{0,0}" },
+		{ "aten::index_reduce.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,5} prod true",
+			"f32[2]{15,2}" },
+		{ "aten::index_reduce.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,5} mean false",
+			"f32[2]{4,2}" },
+		{ "aten::_cdist_forward.out", "f32[1,2]{0,0} f32[2,2]{3,4,1,0} 2.0 -", "f32[1,2]{5,1}" },
+		{ "aten::_cdist_forward.out", "f32[1,2]{0,0} f32[2,2]{3,4,1,0} inf -", "f32[1,2]{4,1}" },
+		{ "aten::_pdist_forward.out", "f32[3,1]{0,1,3} 1.0", "f32[3]{1,3,2}" },
+		{ "aten::dist.out", "f32[2]{1,2} f32[2]{4,6} 2", "f32[]{5}" },
+		{ "aten::glu.out", "f32[4]{1,2,0,0} 0", "f32[2]{.5,1}" },
+		{ "aten::tril.out", "f32[2,3]{1,2,3,4,5,6} 1", "f32[2,3]{1,2,0,4,5,6}" },
+		{ "aten::convolution_backward.out",
+			"f32[1,1,2]{1,1} f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} (1) (1) (0) (1) false (0) 1 "
+			"(true,true,true)",
+			"f32[1,1,3]{1,11,10} f32[1,1,2]{3,5} f32[1]{2}" },
+		{ "aten::native_dropout.out", "f32[2]{1,2} 0.5 false", "f32[2]{1,2} bool[2]{1,1}" },
+		{ "aten::native_dropout.out", "f32[2]{1,2} 1.0 true", "f32[2]{0,0} bool[2]{0,0}" },
+		{ "aten::rand.out", "(2)", "! INT32 ! i32[2]{0,0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+/* Two draws differ, and lie as their distribution says. */
+static void random_numbers(void **state)
+{
+	enum { N = 20000 };
+	static float drawn[2][N];
+	for (int is_normal = 0; is_normal < 2; is_normal++) {
+		const struct et_kernel *kernel =
+			find_kernel(is_normal ? "aten::randn.out" : "aten::rand.out");
+		double mean = 0, squares = 0;
+		for (int k = 0; k < 2; k++) {
+			int32_t size = N, stride = 1;
+			uint8_t order = 0;
+			struct et_tensor tensor = { .data = drawn[k],
+				.capacity = N,
+				.sizes = &size,
+				.strides = &stride,
+				.dim_order = &order,
+				.type = ET_FLOAT32,
+				.n_dims = 1 };
+			struct et_evalue n = { .i = N, .tag = ET_TAG_INT },
+					 out = { .tensor = &tensor, .tag = ET_TAG_TENSOR };
+			struct et_evalue *items[] = { &n };
+			struct et_list list = { .n = 1, .values = items };
+			struct et_evalue sizes = { .list = &list, .tag = ET_TAG_INT_LIST };
+			struct et_kernel_ctx ctx = { .kernel = kernel };
+			assert_int_equal(kernel->run(&ctx, (struct et_evalue *[]){ &sizes, &out }), ET_OK);
+		}
+		assert_memory_not_equal(drawn[0], drawn[1], sizeof(drawn[0]));
+		for (int i = 0; i < N; i++) {
+			assert_true(is_normal || (drawn[0][i] >= 0 && drawn[0][i] <= 1));
+			mean += drawn[0][i] / N;
+			squares += (double)drawn[0][i] * drawn[0][i] / N;
+		}
+		/* Ten standard errors: this does not fail by chance. */
+		assert_true(fabs(mean - (is_normal ? 0 : 0.5)) < (is_normal ? 0.071 : 0.021));
+		assert_true(fabs(squares - mean * mean - (is_normal ? 1 : 1. / 12)) < 0.12);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(quantized),
+		cmocka_unit_test(groups),
+		cmocka_unit_test(random_numbers),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
