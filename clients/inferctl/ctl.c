@@ -157,13 +157,41 @@ void ctl_strings_deinit(struct ctl_strings *strings)
 	*strings = (struct ctl_strings){ 0 };
 }
 
+/* In place: C0 and C1 control characters, the latter as UTF-8 has them. */
+static void clean(char *text)
+{
+	for (unsigned char *at = (unsigned char *)text; *at; at++) {
+		if (*at < 0x20 || *at == 0x7f)
+			*at = '?';
+		else if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+			at[0] = at[1] = '?';
+	}
+}
+
+const char *ctl_safe(const char *text)
+{
+	static char buffers[8][1200];
+	static unsigned next;
+	char *buffer = buffers[next++ % 8];
+	snprintf(buffer, sizeof(buffers[0]), "%s", text);
+	clean(buffer);
+	return buffer;
+}
+
+static void complain(const char *format, va_list args)
+{
+	char text[2400];
+	vsnprintf(text, sizeof(text), format, args);
+	clean(text);
+	fflush(stdout);
+	fprintf(stderr, "inferctl: %s", text);
+}
+
 int ctl_fail(const char *format, ...)
 {
 	va_list args;
-	fflush(stdout);
-	fputs("inferctl: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	complain(format, args);
 	va_end(args);
 	fputc('\n', stderr);
 	return CTL_FAILED;
@@ -172,10 +200,8 @@ int ctl_fail(const char *format, ...)
 int ctl_misuse(const struct ctl *ctl, const char *format, ...)
 {
 	va_list args;
-	fflush(stdout);
-	fputs("inferctl: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	complain(format, args);
 	va_end(args);
 	if (ctl->command)
 		fprintf(stderr, "; 'inferctl %s --help' explains\n", ctl->command->name);
@@ -238,6 +264,8 @@ void ctl_table_cell(struct ctl_table *table, const char *format, ...)
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
 	va_end(args);
+	if (text)
+		clean(text);
 	table->cells = ctl_grow(table->cells, table->n_cells + 1, sizeof(*table->cells));
 	table->cells[table->n_cells++] = text ? text : strdup("");
 }

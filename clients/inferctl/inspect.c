@@ -140,8 +140,8 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 	enum et_status status =
 		et_plan_new(&plan, in->program, method->name, &in->registry, 1, et_host_allocator(), &diag);
 	if (status != ET_OK)
-		return json_pack("{s:b, s:s}", "runs_here", 0, "reason",
-			diag.text[0] ? diag.text : et_status_text(status));
+		return json_pack("{s:b, s:o}", "runs_here", 0, "reason",
+			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
 	info = et_plan_info(plan);
 	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
 		(json_int_t)info->n_state_bytes, "activation_bytes", (json_int_t)info->n_activation_bytes,
@@ -160,22 +160,22 @@ static json_t *method_json(struct inspect *in, const struct et_method_spec *meth
 	unsigned *n_calls = count_calls(method);
 
 	for (uint32_t i = 0; i < method->n_operators; i++)
-		json_array_append_new(
-			operators, json_pack("{s:s, s:i, s:b}", "name", method->operators[i], "calls",
-					   (int)n_calls[i], "available", has_kernel(method->operators[i])));
+		json_array_append_new(operators,
+			json_pack("{s:o, s:i, s:b}", "name", ctl_json_text(method->operators[i]), "calls",
+				(int)n_calls[i], "available", has_kernel(method->operators[i])));
 	free(n_calls);
 	for (uint32_t i = 0; i < method->n_delegates; i++) {
 		const struct et_delegate_spec *delegate = &method->delegates[i];
 		const char *problem = backend_problem(in, delegate->id);
-		json_t *row = json_pack("{s:s, s:I, s:b}", "backend", delegate->id, "payload_bytes",
-			(json_int_t)delegate->n_bytes, "available", problem == NULL);
+		json_t *row = json_pack("{s:o, s:I, s:b}", "backend", ctl_json_text(delegate->id),
+			"payload_bytes", (json_int_t)delegate->n_bytes, "available", problem == NULL);
 		if (problem)
 			json_object_set_new(row, "reason", json_string(problem));
 		json_array_append_new(delegates, row);
 	}
 	for (uint32_t i = 0; i < method->n_arenas; i++)
 		json_array_append_new(arenas, json_integer((json_int_t)method->arena_bytes[i]));
-	json_object_set_new(json, "name", json_string(method->name));
+	json_object_set_new(json, "name", ctl_json_text(method->name));
 	json_object_set_new(json, "inputs", ios_json(method, method->inputs, method->n_inputs));
 	json_object_set_new(json, "outputs", ios_json(method, method->outputs, method->n_outputs));
 	json_object_set_new(json, "instructions", json_integer(method->n_instructions));
@@ -190,8 +190,9 @@ static json_t *suites_json(const struct et_bundle *bundle)
 {
 	json_t *array = json_array();
 	for (uint32_t i = 0; i < bundle->n_suites; i++)
-		json_array_append_new(array, json_pack("{s:s, s:i}", "method", bundle->suites[i].method,
-						     "cases", (int)bundle->suites[i].n_cases));
+		json_array_append_new(
+			array, json_pack("{s:o, s:i}", "method", ctl_json_text(bundle->suites[i].method),
+				       "cases", (int)bundle->suites[i].n_cases));
 	return array;
 }
 
@@ -202,14 +203,12 @@ static int print_json(struct inspect *in)
 	et_program_stats(in->program, &stats);
 	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++)
 		json_array_append_new(methods, method_json(in, et_program_method_at(in->program, i)));
-	json = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:o}", "path", in->file.path,
-		"format", in->file.is_bundle ? "bpte" : "pte", "schema_version", (int)stats.version,
-		"file_bytes", (json_int_t)in->file.source.n_bytes, "program_bytes",
+	json = json_pack("{s:o, s:s, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:o}", "path",
+		ctl_json_text(in->file.path), "format", in->file.is_bundle ? "bpte" : "pte", "schema_version",
+		(int)stats.version, "file_bytes", (json_int_t)in->file.source.n_bytes, "program_bytes",
 		(json_int_t)stats.n_file_bytes, "constant_bytes", (json_int_t)stats.n_constant_bytes,
 		"payload_bytes", (json_int_t)stats.n_payload_bytes, "named_data", (int)stats.n_named_data,
 		"segments", (int)stats.n_segments, "methods", methods);
-	if (!json)
-		return ctl_fail("%s: a name in it is no UTF-8", in->file.path);
 	if (in->file.is_bundle)
 		json_object_set_new(json, "suites", suites_json(&in->file.bundle));
 	if (in->file.n_data) {
@@ -245,7 +244,7 @@ static void print_operators(const struct inspect *in, const struct et_method_spe
 	const struct ctl *ctl = in->ctl;
 	unsigned *n_calls = count_calls(method);
 	for (uint32_t i = 0; i < method->n_operators; i++)
-		printf("    %5u x  %s%s%s%s\n", n_calls[i], method->operators[i],
+		printf("    %5u x  %s%s%s%s\n", n_calls[i], ctl_safe(method->operators[i]),
 			has_kernel(method->operators[i]) ? "" : ctl_red(ctl),
 			has_kernel(method->operators[i]) ? "" : "  not available", ctl_plain(ctl));
 	free(n_calls);
@@ -268,7 +267,8 @@ static void print_delegates(const struct inspect *in, const struct et_method_spe
 		}
 		if (!is_first)
 			continue;
-		printf("    exported for %s: %u payload%s, %s", id, n, n == 1 ? "" : "s", ctl_bytes(n_bytes));
+		printf("    exported for %s: %u payload%s, %s", ctl_safe(id), n, n == 1 ? "" : "s",
+			ctl_bytes(n_bytes));
 		if (problem)
 			printf("; %snot available: %s%s", ctl_red(ctl), problem, ctl_plain(ctl));
 		putchar('\n');
@@ -306,7 +306,7 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		et_plan_unref(plan);
 	} else {
 		printf("\n    %scannot run here: %s%s\n", ctl_yellow(in->ctl),
-			diag.text[0] ? diag.text : et_status_text(status), ctl_plain(in->ctl));
+			ctl_safe(diag.text[0] ? diag.text : et_status_text(status)), ctl_plain(in->ctl));
 	}
 }
 
@@ -315,17 +315,17 @@ static void print_text(struct inspect *in)
 	const struct ctl *ctl = in->ctl;
 	struct et_program_stats stats;
 	et_program_stats(in->program, &stats);
-	printf("%s%s%s: %s, schema version %u, %s\n", ctl_bold(ctl), in->file.path, ctl_plain(ctl),
+	printf("%s%s%s: %s, schema version %u, %s\n", ctl_bold(ctl), ctl_safe(in->file.path), ctl_plain(ctl),
 		in->file.is_bundle ? "bundled program" : "program", stats.version,
 		ctl_bytes(in->file.source.n_bytes));
 	printf("  constants %s, payloads %s; segments %u, named data %u\n", ctl_bytes(stats.n_constant_bytes),
 		ctl_bytes(stats.n_payload_bytes), stats.n_segments, stats.n_named_data);
 	for (size_t i = 0; i < in->file.n_data; i++)
-		printf("  data file %s\n", in->file.data_paths[i]);
+		printf("  data file %s\n", ctl_safe(in->file.data_paths[i]));
 	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++) {
 		const struct et_method_spec *method = et_program_method_at(in->program, i);
 		printf("  method %s%s%s: %u instruction%s (kernel %u, delegate %u, move %u, jump %u)\n",
-			ctl_bold(ctl), method->name, ctl_plain(ctl), method->n_instructions,
+			ctl_bold(ctl), ctl_safe(method->name), ctl_plain(ctl), method->n_instructions,
 			method->n_instructions == 1 ? "" : "s", count_op(method, ET_OP_KERNEL),
 			count_op(method, ET_OP_DELEGATE), count_op(method, ET_OP_MOVE),
 			count_op(method, ET_OP_JUMP_FALSE));
@@ -337,7 +337,8 @@ static void print_text(struct inspect *in)
 	}
 	for (uint32_t i = 0; in->file.is_bundle && i < in->file.bundle.n_suites; i++)
 		printf("  %u test case%s for %s\n", in->file.bundle.suites[i].n_cases,
-			in->file.bundle.suites[i].n_cases == 1 ? "" : "s", in->file.bundle.suites[i].method);
+			in->file.bundle.suites[i].n_cases == 1 ? "" : "s",
+			ctl_safe(in->file.bundle.suites[i].method));
 }
 
 static int inspect(struct inspect *in, const char *path, const struct ctl_strings *data)

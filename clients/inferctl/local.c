@@ -98,9 +98,9 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 	model->base.engine = base;
 	status = ctl_file_program(file, &model->program, &diag);
 	if (status != ET_OK) {
+		/* Whatever the reader cannot take is the file's fault, not something that is missing here. */
 		model_close(&model->base);
-		model_error(error, status, NULL, &diag);
-		return -1;
+		return ctl_error_set(error, "%s", diag.text);
 	}
 	model->path = ctl_format("%s", file->path);
 	status = et_plan_new(&model->plan, model->program, method, &engine->registry, base->options.n_seats,

@@ -65,7 +65,8 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 	for (size_t i = 0; i < index->n_models; i++)
 		if (index->models[i].reason[0])
 			printf("%s%s%s: %s\n", state_colour(ctl, index->models[i].state),
-				index->models[i].name, ctl_plain(ctl), index->models[i].reason);
+				ctl_safe(index->models[i].name), ctl_plain(ctl),
+				ctl_safe(index->models[i].reason));
 }
 
 static int run_models(struct ctl *ctl, int argc, char **argv)
@@ -105,16 +106,16 @@ const struct ctl_command ctl_models_command = {
 
 static void print_why(const struct ctl *ctl, const struct inf_model_index *model)
 {
-	printf("%s%s%s version %s: %s%s%s", ctl_bold(ctl), model->name, ctl_plain(ctl), model->version,
-		state_colour(ctl, model->state), model->state, ctl_plain(ctl));
+	printf("%s%s%s version %s: %s%s%s", ctl_bold(ctl), ctl_safe(model->name), ctl_plain(ctl),
+		ctl_safe(model->version), state_colour(ctl, model->state), model->state, ctl_plain(ctl));
 	if (model->backend[0])
 		printf(", served by %s", model->backend);
 	if (model->memory_bytes)
 		printf(", %s", ctl_bytes(model->memory_bytes));
 	printf("\n");
 	for (size_t i = 0; i < model->n_files; i++)
-		printf("  on disk: %s\n", model->files[i]);
-	printf("  %s\n", model->reason[0] ? model->reason
+		printf("  on disk: %s\n", ctl_safe(model->files[i]));
+	printf("  %s\n", model->reason[0] ? ctl_safe(model->reason)
 			 : strcmp(model->state, "UNLOADED") == 0
 				 ? "nobody has asked for it since the start, or it was unloaded"
 				 : "nothing went wrong with it");

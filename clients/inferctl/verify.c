@@ -204,7 +204,7 @@ static void report(struct verify *v, const char *path, const struct result *resu
 		text += n_path + 2;
 	v->n[result->verdict]++;
 	if (v->files) {
-		json_t *file = json_pack("{s:s, s:s, s:i, s:i}", "path", path, "verdict",
+		json_t *file = json_pack("{s:o, s:s, s:i, s:i}", "path", ctl_json_text(path), "verdict",
 			verdict_names[result->verdict], "cases", (int)result->n_cases, "bad_cases",
 			(int)result->n_bad_cases);
 		if (text[0])
@@ -214,9 +214,10 @@ static void report(struct verify *v, const char *path, const struct result *resu
 	}
 	if (result->verdict == PASSED ? !v->is_verbose : result->verdict == SKIPPED && v->is_quiet)
 		return;
-	printf("%s%-4s%s  %s", colours[result->verdict], marks[result->verdict], ctl_plain(ctl), path);
+	printf("%s%-4s%s  %s", colours[result->verdict], marks[result->verdict], ctl_plain(ctl),
+		ctl_safe(path));
 	if (text[0])
-		printf(": %s", text);
+		printf(": %s", ctl_safe(text));
 	if (result->n_bad_cases && result->n_cases > 1)
 		printf(" [%u of %u cases]", result->n_bad_cases, result->n_cases);
 	putchar('\n');

@@ -222,6 +222,15 @@ class Local(Folder):
             self.assertEqual(status, 1)
             self.assertRegex(out, pattern)
 
+    def test_names_in_files_cannot_command_the_terminal(self):
+        with open(MODEL, "rb") as f:
+            data = f.read()
+        hostile = self.path("hostile.pte", data.replace(b"XnnpackBackend", b"\x1b[2J\x1b[41m\xc2\x9bx\x7f\x07"))
+        for args in (["inspect", hostile], ["infer", "--local", hostile, "-i", "x"]):
+            _, out, err = call(*args)
+            self.assertNotRegex(out + err, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+        self.assertIsInstance(json.loads(self.good("inspect", "--json", hostile)), dict)
+
     def test_verify_nothing(self):
         os.mkdir(self.path("nothing"))
         self.fails("no .bpte file", "verify", "--local", self.path("nothing"))
