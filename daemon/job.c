@@ -236,6 +236,7 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 	uint64_t used_ns = et_host_now_ns(NULL) - began_ns;
 	job->run_ns += used_ns;
 	job->cost_ns += used_ns * cores;
+	*(item->is_wide ? &job->n_wide : &job->n_narrow) += 1;
 	worker->has_left_pending =
 		stop == ET_STOP_PENDING; /* the run itself may be another thread's by now */
 	if (stop == ET_STOP_PENDING)
@@ -251,6 +252,8 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
 		run->status = ET_E_NOT_SUPPORTED;
 	}
+	if (stop == ET_STOP_DONE && !(job->n_narrow && job->n_wide))
+		inf_serving_count_width(b->method->serving, item->is_wide, job->run_ns);
 	end_run(b, et_run_end(run), &worker->reply);
 	return INF_SEGMENT_ENDED;
 }
@@ -370,6 +373,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	job->arrived_ns = now_ns;
 	job->started_ns = job->run_ns = job->cost_ns = 0;
 	job->has_begun = false;
+	job->n_narrow = job->n_wide = 0;
 	job->frame = NULL;
 	job->run.n_copied_bytes = 0;
 	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
@@ -382,6 +386,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	job->item.class = class_of(request->priority);
 	job->item.deadline_ns = has_deadline ? deadline_ns : 0;
 	job->item.cost_ns = atomic_load_explicit(&serving->stats.guess_ns, memory_order_relaxed);
+	job->item.prefers_narrow = inf_serving_prefers_narrow(serving);
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	inf_serving_job_begun(serving);

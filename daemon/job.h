@@ -33,6 +33,7 @@ struct inf_job {
 	uint64_t id;             /* the client's */
 	uint64_t arrived_ns, started_ns, run_ns, cost_ns;
 	bool has_begun;
+	uint32_t n_narrow, n_wide; /* segments so far */
 	struct inf_frame_entry *frame;
 	struct et_run run;
 	_Atomic(uint32_t)

@@ -12,7 +12,7 @@
  * waited too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority
  * under any overload, and the time is charged to the flow like any other, so that shares stay what they are.
  *
- * Width: an item runs on all cores only while it is alone. It is then given to the worker that owns the wide
+ * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the worker that owns the wide
  * lane and nothing else starts until it leaves, so cores are never handed out twice. */
 #include "daemon/scheduler.h"
 
@@ -203,7 +203,8 @@ static struct inf_item *first_of_class(const struct et_list_node *class_list, en
 
 static bool is_alone(const struct inf_sched *sched)
 {
-	return sched->options.has_wide && sched->n_waiting == 1 && !sched->n_running;
+	return sched->options.has_wide && sched->n_waiting == 1 && !sched->n_running &&
+	       !ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages)->prefers_narrow;
 }
 
 bool inf_sched_has_work(const struct inf_sched *sched, bool is_wide_owner)

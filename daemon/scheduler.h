@@ -51,6 +51,7 @@ struct inf_item {
 	enum inf_class class;
 	uint64_t deadline_ns; /* 0: none */
 	uint64_t cost_ns;     /* a guess at its run time, corrected when it is known */
+	bool prefers_narrow;  /* it gains nothing from more cores */
 
 	/* The scheduler's. */
 	enum inf_item_state state;

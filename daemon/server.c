@@ -25,7 +25,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TICK_MS = 1000 };
+enum {
+	TICK_MS = 1000,
+	/* On fewer a worker that looks around takes the core that the loop and the client need to bring it work. */
+	SPIN_MIN_CORES = 4,
+};
 
 /* --- what other threads ask for ------------------------------------------------------------------- */
 
@@ -337,7 +341,7 @@ int inf_server_init(struct inf_server *server)
 		.n_workers = config->workers ? config->workers : inf_n_cores(),
 		.has_wide = true,
 		.age_ns = config->age_ns,
-		.spin_ns = inf_n_cores() > 1 ? config->spin_ns : 0,
+		.spin_ns = inf_n_cores() >= SPIN_MIN_CORES ? config->spin_ns : 0,
 		.registry = &server->registry,
 		.log = &server->log,
 		.allocator = et_host_allocator(),

@@ -319,6 +319,52 @@ void inf_serving_count(struct inf_serving *s, bool is_success, uint64_t queue_ns
 	atomic_store_explicit(&stats->guess_ns, guess, memory_order_relaxed);
 }
 
+enum { N_TRIALS = 3, TRY_AGAIN = 32, MAX_PATIENCE = 8 };
+
+/* An average that forgets; a single outlier counts for little. */
+static void average(_Atomic(uint64_t) *average_ns, _Atomic(uint32_t) *n, uint64_t ns)
+{
+	uint64_t before = atomic_load_explicit(average_ns, memory_order_relaxed);
+	uint32_t count = atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
+	if (count < N_TRIALS) /* the first runs find cold caches: the best of them is the truest */
+		before = !count || ns < before ? ns : before;
+	else
+		before = before - before / 4 + (ns < 4 * before ? ns : 4 * before) / 4;
+	atomic_store_explicit(average_ns, before, memory_order_relaxed);
+}
+
+void inf_serving_count_width(struct inf_serving *s, bool is_wide, uint64_t run_ns)
+{
+	struct inf_serving_stats *stats = &s->stats;
+	uint32_t patience = atomic_load_explicit(&stats->patience, memory_order_relaxed);
+	uint64_t narrow_ns = atomic_load_explicit(&stats->narrow_ns, memory_order_relaxed);
+	if (!is_wide) {
+		average(&stats->narrow_ns, &stats->n_narrow, run_ns);
+		return;
+	}
+	average(&stats->wide_ns, &stats->n_wide, run_ns);
+	patience = run_ns < narrow_ns ? 0 : patience < MAX_PATIENCE ? patience + 1 : patience;
+	atomic_store_explicit(&stats->patience, patience, memory_order_relaxed);
+}
+
+bool inf_serving_prefers_narrow(struct inf_serving *s)
+{
+	struct inf_serving_stats *stats = &s->stats;
+	uint32_t n_narrow = atomic_load_explicit(&stats->n_narrow, memory_order_relaxed);
+	uint32_t n_wide = atomic_load_explicit(&stats->n_wide, memory_order_relaxed);
+	uint32_t n = atomic_fetch_add_explicit(&stats->n_chosen, 1, memory_order_relaxed);
+	uint64_t narrow_ns = atomic_load_explicit(&stats->narrow_ns, memory_order_relaxed);
+	uint64_t wide_ns = atomic_load_explicit(&stats->wide_ns, memory_order_relaxed);
+	bool is_clear = n_narrow && n_wide && wide_ns > 2 * narrow_ns;
+	if (!is_clear && (n_narrow < N_TRIALS || n_wide < N_TRIALS))
+		return n_narrow <= n_wide;
+	bool prefers_narrow = wide_ns > narrow_ns - narrow_ns / 8;
+	uint32_t again =
+		TRY_AGAIN << (prefers_narrow ? atomic_load_explicit(&stats->patience, memory_order_relaxed)
+					     : 0);
+	return n % again == again - 1 ? !prefers_narrow : prefers_narrow;
+}
+
 static int by_size(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

@@ -62,6 +62,10 @@ struct inf_serving_stats {
 	_Atomic(uint64_t) last_ms; /* since the epoch */
 	_Atomic(uint64_t) recent_ns[INF_N_RECENT];
 	_Atomic(uint64_t) guess_ns; /* what the next run may cost on one core */
+	/* Running averages of whole runs on one core and on all; and how many there were. */
+	_Atomic(uint64_t) narrow_ns, wide_ns;
+	_Atomic(uint32_t) n_narrow, n_wide, n_chosen;
+	_Atomic(uint32_t) patience; /* doublings of the time until the slower way is tried again */
 };
 
 struct inf_serving;
@@ -150,6 +154,12 @@ void inf_serving_job_ended(struct inf_serving *serving);
 /* What a request that ran took. Any thread. */
 void inf_serving_count(struct inf_serving *serving, bool is_success, uint64_t queue_ns, uint64_t run_ns,
 	uint64_t cost_ns, uint64_t copied_bytes);
+/* One run was all on one core, or all on all cores. Any thread. */
+void inf_serving_count_width(struct inf_serving *serving, bool is_wide, uint64_t run_ns);
+/* Whether the next run had better stay on one core even if it is alone. More cores do not always help: a small model is
+ * done before they have met, and on a machine that others use too they wait for each other. So both are measured, and
+ * the slower way is tried again now and then. Loop thread. */
+bool inf_serving_prefers_narrow(struct inf_serving *serving);
 uint64_t inf_serving_median_ns(const struct inf_serving *serving);
 /* Memory while it is loaded, without Methods' state: the file, the Plan and what its delegates compiled, frames. */
 uint64_t inf_serving_memory(const struct inf_serving *serving);

@@ -5,7 +5,7 @@
  *     workers N [wide]              how many cores (default 1); `wide`: a lone request may take all
  *     age T                         (default 1000)
  *     flow NAME weight=N            a client; those not declared weigh 1
- *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S]
+ *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [narrow]
  *                                   cost: how long it runs on one core; guess: what the scheduler is told (default:
  *                                   the cost); deadline: absolute
  *     t=T saturate F [class=C] [cost=T] [n=N] [until=T]
@@ -179,6 +179,7 @@ static const char *after(const char *word, const char *prefix)
 static void read_event(uint64_t at, char **words, unsigned n)
 {
 	const char *flow = "a", *stream = NULL, *value;
+	bool prefers_narrow = false;
 	enum inf_class class = INF_CLASS_INTERACTIVE;
 	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1;
 	if (n < 2)
@@ -205,6 +206,8 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			stream = value;
 		else if ((value = after(words[i], "until=")))
 			until = number(value);
+		else if (strcmp(words[i], "narrow") == 0)
+			prefers_narrow = true;
 		else if ((value = after(words[i], "n=")))
 			count = number(value);
 		else
@@ -214,6 +217,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		struct request *r = new_request(take_flow(flow), class, at, cost);
 		snprintf(r->name, sizeof(r->name), "%s", words[1]);
 		r->item.deadline_ns = deadline;
+		r->item.prefers_narrow = prefers_narrow;
 		r->item.stream = stream ? take_stream(stream) : NULL;
 		if (guess != UINT64_MAX)
 			r->guess = guess;
