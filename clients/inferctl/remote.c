@@ -60,12 +60,25 @@ static int open_file(const char *path, struct ctl_error *error)
 	return fd < 0 ? ctl_error_set(error, "%s: %s", path, strerror(errno)) : fd;
 }
 
+/* What the daemon shall call a file: its path, or the end of it, if that can travel as text. */
+static char *label_of(const char *path)
+{
+	size_t n = strlen(path);
+	const char *end = n > INF_MAX_NAME ? path + n - INF_MAX_NAME : path;
+	json_t *text;
+	while ((*end & 0xc0) == 0x80) /* not in the middle of a character */
+		end++;
+	text = json_string(end);
+	json_decref(text);
+	return ctl_format("%s", text ? end : "a file whose name is no UTF-8");
+}
+
 static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
 	const struct ctl_file *file, const char *method, struct ctl_error *error)
 {
 	struct remote_model *model = ctl_alloc(1, sizeof(*model));
 	model->base.engine = engine;
-	model->name = ctl_format("%s", name);
+	model->name = file ? label_of(name) : ctl_format("%s", name);
 	model->method = method ? ctl_format("%s", method) : NULL;
 	model->fd = file ? open_file(file->path, error) : -1;
 	for (size_t i = 0; file && model->fd >= 0 && i < file->n_data; i++) {

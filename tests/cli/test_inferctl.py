@@ -361,6 +361,17 @@ class Daemon(Folder):
                 self.assertTrue(out.endswith("\n0 passed, 0 failed, 1 skipped\n"), out)
                 self.assertIn(other.decode(), out)
 
+    def test_files_with_awkward_names(self):
+        program = os.path.join(CORPUS, "xnnpack", sorted(os.listdir(os.path.join(CORPUS, "xnnpack")))[0])
+        folder = os.path.join(self.folder, *["long" * 20] * 5)
+        os.makedirs(folder)
+        shutil.copy(program, os.path.join(folder, "long.bpte"))
+        shutil.copy(program, os.path.join(self.folder.encode(), b"no\xffutf8.bpte"))
+        self.assertTrue(self.ask("verify", folder).endswith("1 passed, 0 failed, 0 skipped\n"))
+        r = subprocess.run([INFERCTL, "--socket", self.socket, "verify", os.path.join(self.folder.encode(), b"no\xffutf8.bpte")],
+                           stdout=subprocess.PIPE, check=True)
+        self.assertTrue(r.stdout.endswith(b"1 passed, 0 failed, 0 skipped\n"))
+
     def test_bench(self):
         for name in ("net", MODEL):
             result = json.loads(self.ask("bench", "--json", "--requests", "5", "--clients", "3", name))
