@@ -117,7 +117,6 @@ static struct et_fb_table open_table(struct et_fb *fb, uint64_t at)
 		.at = (uint32_t)at,
 		.vtable = (uint32_t)vtable,
 		.n_vtable = n_vtable,
-		.n_bytes = n_table,
 	};
 }
 
@@ -154,7 +153,10 @@ struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t
 	return open_table(ret_fb, root);
 }
 
-/* Where the @n bytes of @field lie in the buffer; 0 if the field is absent or the reader has failed. */
+/* Where the @n bytes of @field lie in the buffer; 0 if the field is absent or the reader has failed. A
+ * field may lie past the length that the vtable gives its table: the FlatBuffers package for Python, with
+ * which ExecuTorch writes programs, lets tables share a vtable when their fields have the same offsets,
+ * whatever the width of the last one. What counts is that it lies in the buffer. */
 static uint64_t field_at(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t n)
 {
 	if (table.at == 0 || fb->status != ET_OK)
@@ -164,13 +166,14 @@ static uint64_t field_at(struct et_fb *fb, struct et_fb_table table, uint32_t fi
 	uint16_t offset = et_load_u16(fb->bytes + table.vtable + 4 + 2 * (size_t)field);
 	if (offset == 0)
 		return 0;
-	if (offset < 4 || !et_in_range(offset, n, table.n_bytes)) {
+	uint64_t at = (uint64_t)table.at + offset;
+	if (offset < 4 || !et_in_range(at, n, fb->n_bytes)) {
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-			"field %u of the table at byte %u lies outside the table (offset %u of %u)", field,
-			table.at, offset, table.n_bytes);
+			"field %u of the table at byte %u would lie at byte %llu of %zu", field, table.at,
+			(unsigned long long)at, fb->n_bytes);
 		return 0;
 	}
-	return (uint64_t)table.at + offset;
+	return at;
 }
 
 bool et_fb_has(const struct et_fb *fb, struct et_fb_table table, uint32_t field)

@@ -61,7 +61,6 @@ struct et_fb_table {
 	uint32_t at;       /* where it lies in the buffer; 0 = absent */
 	uint32_t vtable;   /* where its vtable lies */
 	uint16_t n_vtable; /* bytes of the vtable */
-	uint16_t n_bytes;  /* of the table itself */
 };
 
 /* All zeros is an absent vector, which has no items. */
