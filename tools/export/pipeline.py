@@ -1,0 +1,259 @@
+"""From a model and a backend to a program, and to the bundled program with its inputs and expected outputs.
+
+Each export runs in a process of its own, forked after PyTorch has been imported: compilers of vendors abort, leak and
+leave their marks on a process, and none of that may reach the next export. What it prints goes to a log beside the
+program, which is kept only where it failed.
+
+Expected outputs are the original runtime's where it has every backend of the program, else PyTorch's of the same
+module after quantization. The original is asked in yet another process: it ends the whole process on some programs
+that it cannot run.
+"""
+
+import copy
+import importlib
+import io
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+
+import backends
+from report import Result
+
+
+class Died(Exception):
+    """A process of ours ended without an answer."""
+
+
+def in_child(function, log=None):
+    """What @function answers, run in a forked process; Died if it did not live to answer. With @log, a path, what it
+    prints goes there."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reader)
+            if log:
+                fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+                os.dup2(fd, 1)
+                os.dup2(fd, 2)
+            answer = pickle.dumps(function())
+            with os.fdopen(writer, "wb") as out:
+                out.write(answer)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except OSError:
+                    pass
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        answer = answer.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        raise Died(f"its process was ended by {signal.Signals(os.WTERMSIG(status)).name}")
+    if status != 0 or not answer:
+        raise Died(f"its process ended with {os.waitstatus_to_exitcode(status)} and no answer")
+    return pickle.loads(answer)
+
+
+def sentence(error):
+    """An error as one line: its first one, which is where people put what matters."""
+    if isinstance(error, (backends.Unavailable, Died)):
+        return str(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def quantized(program, method, quantizer):
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    prepared = prepare_pt2e(program.module(), quantizer)
+    for inputs in method.calibration or method.cases:
+        prepared(*inputs)
+    converted = convert_pt2e(prepared)
+    return converted, torch.export.export(converted, method.cases[0], dynamic_shapes=method.dynamic_shapes, strict=True)
+
+
+def lower(fixture, recipe):
+    """A program manager, and by method's name the module whose answers are the reference."""
+    import torch
+    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+
+    programs, references = {}, {}
+    for name, method in fixture.methods.items():
+        if recipe.transform:
+            recipe.transform(method.module)
+        if recipe.lower:
+            if len(fixture.methods) != 1:
+                raise backends.Unavailable("it takes programs of one method only")
+            manager, references[name] = recipe.lower(method.module, method.cases[0], recipe.quantizer)
+            return manager, references
+        references[name] = copy.deepcopy(method.module)
+        program = torch.export.export(method.module, method.cases[0], dynamic_shapes=method.dynamic_shapes, strict=True)
+        if recipe.quantizer:
+            references[name], program = quantized(program, method, recipe.quantizer)
+        programs[name] = program
+    edge = to_edge_transform_and_lower(programs, partitioner=recipe.partitioners,
+                                       compile_config=EdgeCompileConfig(_check_ir_validity=False),
+                                       constant_methods=fixture.constants or None)
+    return edge.to_executorch(ExecutorchBackendConfig(external_constants=fixture.external)), references
+
+
+def consists(program):
+    """Of what a program consists, "2 XnnpackBackend, 13 kernels", and which backends it needs."""
+    counts, n_kernels = {}, 0
+    for plan in program.execution_plan:
+        for chain in plan.chains:
+            for instruction in chain.instructions:
+                kind = type(instruction.instr_args).__name__
+                if kind == "DelegateCall":
+                    name = plan.delegates[instruction.instr_args.delegate_index].id
+                    counts[name] = counts.get(name, 0) + 1
+                n_kernels += kind == "KernelCall"
+    text = [f"{n} {name}" for name, n in counts.items()] + ([f"{n_kernels} kernels"] if n_kernels else [])
+    return ", ".join(text), set(counts)
+
+
+def flat(answer):
+    import torch
+
+    tensors = [answer] if isinstance(answer, torch.Tensor) else list(answer)
+    # A copy of its own, laid out plainly: what is bundled is the whole storage.
+    return [torch.as_tensor(tensor).detach().clone(memory_format=torch.contiguous_format) for tensor in tensors]
+
+
+def by_eager(fixture, references):
+    import torch
+
+    answers = {}
+    with torch.no_grad():
+        for name, method in fixture.methods.items():
+            module = copy.deepcopy(references[name])
+            answers[name] = [flat(module(*copy.deepcopy(inputs))) for inputs in method.cases]
+    return answers
+
+
+def by_original(fixture, pte, data):
+    """What the original runtime answers. Its outputs lie in arenas that the next run overwrites: copied at once."""
+    import torch
+    from executorch.runtime import Runtime
+
+    def run():
+        program = Runtime.get().load_program(str(pte), data_path=data)
+        answers = {}
+        for name, method in fixture.methods.items():
+            loaded = program.load_method(name)
+            answers[name] = [flat(loaded.execute(list(inputs))) for inputs in method.cases]
+        kept = io.BytesIO()
+        torch.save(answers, kept)
+        return kept.getvalue()
+
+    return torch.load(io.BytesIO(in_child(run)))
+
+
+def expected(fixture, references, needed, pte, data):
+    """Expected outputs, and where they are from."""
+    from executorch.runtime import Runtime
+
+    eager = by_eager(fixture, references)
+    absent = needed - set(Runtime.get().backend_registry.registered_backend_names)
+    if fixture.expect_eager or absent:
+        return eager, "PyTorch"
+    try:
+        answers = by_original(fixture, pte, data)
+    except Died as died:
+        print(f"the original runtime was of no help: {died}", file=sys.stderr)
+        return eager, "PyTorch (the original failed)"
+    worst = max(float((a.double() - b.double()).abs().max()) if a.numel() else 0
+                for name in eager for x, y in zip(eager[name], answers[name]) for a, b in zip(x, y))
+    return answers, f"original ({worst:.1g} from PyTorch)"
+
+
+def bundle(fixture, answers, pte):
+    from executorch.devtools import BundledProgram
+    from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
+    from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
+
+    suites = [MethodTestSuite(name, [MethodTestCase(flat(inputs), outputs)
+                                     for inputs, outputs in zip(method.cases, answers[name])])
+              for name, method in fixture.methods.items()]
+    return serialize_from_bundled_program_to_flatbuffer(BundledProgram(None, suites, str(pte)))
+
+
+def export_one(model, backend, pte):
+    """Write @pte and the bundled program beside it; a Result with everything but the time it took."""
+    import torch
+
+    torch.set_num_threads(1)
+    # Before the model: what a backend lacks is known at once.
+    recipe = backends.recipe(backend)
+    module, function = model.build.split(":")
+    fixture = getattr(importlib.import_module("models." + module), function)()
+    start = time.monotonic()
+    with torch.no_grad():
+        manager, references = lower(fixture, recipe)
+    seconds = time.monotonic() - start
+    pte.write_bytes(manager.buffer)
+    data = []
+    if fixture.external:
+        manager.write_tensor_data_to_file(str(pte.parent))
+        data = sorted(pte.parent.glob("*.ptd"))
+    parts, needed = consists(manager.executorch_program)
+    answers, source = expected(fixture, references, needed, pte, data[0] if data else None)
+    bpte = pte.with_suffix(".bpte")
+    bpte.write_bytes(bundle(fixture, answers, pte))
+    n_data = sum(path.stat().st_size for path in data)
+    return Result(model.name, backend, seconds, "", pte.stat().st_size + n_data, bpte.stat().st_size + n_data, parts, source)
+
+
+def export(model, backend, out):
+    """One export in a process of its own; a Result in any case."""
+    pte = out / (model.file(backend) + ".pte")
+    log = pte.with_suffix(".log")
+    pte.parent.mkdir(parents=True, exist_ok=True)
+    for old in (pte, pte.with_suffix(".bpte"), log):
+        old.unlink(missing_ok=True)
+    start = time.monotonic()
+
+    def run():
+        try:
+            return export_one(model, backend, pte)
+        except BaseException as error:
+            traceback.print_exc()
+            return Result(model.name, backend, time.monotonic() - start, sentence(error))
+
+    try:
+        result = in_child(run, log)
+    except Died as died:
+        result = Result(model.name, backend, time.monotonic() - start, str(died))
+    if not result.failure:
+        log.unlink()
+        return result
+    result.failure += f" (see {log})"
+    for half in (pte, pte.with_suffix(".bpte")):
+        half.unlink(missing_ok=True)
+    return result
+
+
+def export_all(pairs, out):
+    import executorch.exir  # noqa: F401  imported once, for every process that is forked
+    import executorch.runtime  # noqa: F401
+
+    results = []
+    for i, (model, backend) in enumerate(pairs, 1):
+        print(f"[{i}/{len(pairs)}] {model.name} {backend}: ", end="", flush=True)
+        results.append(export(model, backend, out))
+        print(results[-1].failure and "failed: " + results[-1].failure or f"{results[-1].seconds:.1f} s", flush=True)
+    return results

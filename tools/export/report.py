@@ -1,0 +1,58 @@
+"""What is said at the end: a line for each model, and a table of time and size."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Result:
+    model: str
+    backend: str
+    seconds: float = 0.0
+    failure: str = ""  # one sentence; empty where it worked
+    n_pte: int = 0  # sizes in bytes; data files count with the program
+    n_bpte: int = 0
+    parts: str = ""  # "2 XnnpackBackend, 13 kernels"
+    expected: str = ""  # where the expected outputs are from
+
+
+def size(n_bytes):
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000 or unit == "MB":
+            return f"{n_bytes} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+
+
+def table(rows, right=()):
+    """Lines of @rows, the first of which is the head; the columns in @right end flush."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+
+    def line(row):
+        return "  ".join(cell.rjust(w) if i in right else cell.ljust(w)
+                         for i, (cell, w) in enumerate(zip(row, widths))).rstrip()
+
+    return [line(rows[0]), "  ".join("-" * w for w in widths)] + [line(row) for row in rows[1:]]
+
+
+def summary(results):
+    """A line for each model: how many of its backends were exported, and why the others were not."""
+    lines = []
+    for model in dict.fromkeys(result.model for result in results):
+        of_model = [result for result in results if result.model == model]
+        failed = [result for result in of_model if result.failure]
+        line = f"{model}: {len(of_model) - len(failed)}/{len(of_model)} backends exported"
+        if failed:
+            line += ", failed: " + ", ".join(result.backend for result in failed)
+        lines.append(line)
+        lines += [f"  {result.backend}: {result.failure}" for result in failed]
+    return lines
+
+
+def report(results):
+    rows = [("model", "backend", "time", ".pte", ".bpte", "delegates and kernels", "expected outputs")]
+    for result in results:
+        if result.failure:
+            rows.append((result.model, result.backend, f"{result.seconds:.1f} s", "-", "-", "failed", "-"))
+        else:
+            rows.append((result.model, result.backend, f"{result.seconds:.1f} s", size(result.n_pte),
+                         size(result.n_bpte), result.parts, result.expected))
+    return "\n".join(table(rows, right=(2, 3, 4)) + [""] + summary(results))
