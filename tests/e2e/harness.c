@@ -41,7 +41,7 @@ void e2e_init(struct e2e *e)
 	assert_int_equal(mkdir(e->models, 0755), 0);
 }
 
-static int listen_for_readiness(struct e2e *e, char *path, size_t room)
+void e2e_listen_for_readiness(struct e2e *e, char *path, size_t room)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	snprintf(path, room, "%s/n", e->dir);
@@ -50,7 +50,7 @@ static int listen_for_readiness(struct e2e *e, char *path, size_t room)
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_true(fd >= 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	return fd;
+	e->notify_fd = fd;
 }
 
 static void wait_until_ready(struct e2e *e)
@@ -80,7 +80,7 @@ void e2e_start(struct e2e *e, const char *config)
 		e->socket, e->manager, e->models, getenv("E2E_LOG") ? getenv("E2E_LOG") : "error",
 		config ? config : "");
 	assert_int_equal(fclose(file), 0);
-	e->notify_fd = listen_for_readiness(e, notify, sizeof(notify));
+	e2e_listen_for_readiness(e, notify, sizeof(notify));
 	e->pid = fork();
 	assert_true(e->pid >= 0);
 	if (e->pid == 0) {

@@ -41,6 +41,8 @@ extern const char *e2e_inferd;
 void e2e_init(struct e2e *e);
 /* Start the daemon and wait until it is ready. @config is the text of its configuration, added to the paths. */
 void e2e_start(struct e2e *e, const char *config);
+/* Make the socket that NOTIFY_SOCKET is to name. Called by e2e_start. */
+void e2e_listen_for_readiness(struct e2e *e, char *path, size_t room);
 /* Connects the watcher and notes the descriptors. Called by e2e_start. */
 void e2e_watch(struct e2e *e);
 /* SIGTERM, and it must end with 0. */

@@ -1,0 +1,230 @@
+/* The scheduler under anything: random requests, cancellations and deadlines, held against what must always be true.
+ * (What it should decide in particular is in tests/scenario.) */
+#include "daemon/scheduler.h"
+
+#include "runtime/base/checked.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_ITEMS = 400, N_FLOWS = 7, N_STREAMS = 5, AGE = 50, MAX_COST = 9 };
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+struct world {
+	struct inf_sched sched;
+	struct inf_flow flows[N_FLOWS];
+	struct inf_stream streams[N_STREAMS];
+	struct inf_item items[N_ITEMS];
+	bool is_submitted[N_ITEMS], is_over[N_ITEMS];
+	uint64_t ends[N_ITEMS];
+	struct inf_item *running[8];
+	uint32_t n_workers;
+};
+
+static size_t index_of(const struct world *w, const struct inf_item *item)
+{
+	return (size_t)(item - w->items);
+}
+
+static void over(struct world *w, const struct inf_item *item)
+{
+	size_t i = index_of(w, item);
+	assert_true(w->is_submitted[i]);
+	assert_false(w->is_over[i]); /* exactly once */
+	w->is_over[i] = true;
+}
+
+static void submit(struct world *w, size_t i, uint64_t now)
+{
+	struct inf_item *item = &w->items[i];
+	item->flow = &w->flows[below(N_FLOWS)];
+	item->class = (enum inf_class)below(INF_N_CLASSES);
+	item->cost_ns = below(MAX_COST);
+	item->deadline_ns = below(4) ? 0 : now + 1 + below(100);
+	item->stream = below(3) ? NULL : &w->streams[below(N_STREAMS)];
+	item->prefers_narrow = below(2);
+	if (item->stream)
+		item->flow = &w->flows[index_of(w, item) % N_FLOWS];
+	w->is_submitted[i] = true;
+	inf_sched_submit(&w->sched, item, now);
+}
+
+/* Cores in use never exceed the workers; two of a stream never run together. */
+static void check_running(const struct world *w)
+{
+	uint32_t used = 0;
+	for (uint32_t a = 0; a < w->n_workers; a++) {
+		const struct inf_item *item = w->running[a];
+		if (!item)
+			continue;
+		used += item->is_wide ? w->n_workers : 1;
+		for (uint32_t b = 0; b < a; b++)
+			assert_false(item->stream && w->running[b] && w->running[b]->stream == item->stream);
+	}
+	assert_true(used <= w->n_workers);
+}
+
+static void play(uint64_t from, uint32_t n_workers, bool has_wide)
+{
+	static struct world w;
+	struct inf_sched_options options = { n_workers, has_wide, AGE };
+	size_t n_submitted = 0;
+	memset(&w, 0, sizeof(w));
+	seed = from;
+	w.n_workers = n_workers;
+	inf_sched_init(&w.sched, &options);
+	for (size_t i = 0; i < N_FLOWS; i++)
+		inf_flow_init(&w.flows[i], 1 + below(4));
+	for (size_t i = 0; i < N_STREAMS; i++)
+		inf_stream_init(&w.streams[i]);
+	for (uint64_t now = 0;; now++) {
+		struct inf_item *item;
+		for (uint32_t k = 0; k < n_workers; k++) {
+			item = w.running[k];
+			if (!item || w.ends[index_of(&w, item)] > now)
+				continue;
+			w.running[k] = NULL;
+			inf_sched_leave(&w.sched, item, below(MAX_COST));
+			if (below(5) == 0) { /* between two segments */
+				inf_sched_submit(&w.sched, item, now);
+				continue;
+			}
+			inf_sched_end_of_stream_item(&w.sched, item, now);
+			over(&w, item);
+		}
+		for (uint32_t n = below(4); n && n_submitted < N_ITEMS; n--)
+			submit(&w, n_submitted++, now);
+		if (n_submitted && below(6) == 0) {
+			size_t i = below((uint32_t)n_submitted);
+			if (!w.is_over[i] && inf_sched_remove(&w.sched, &w.items[i], now))
+				over(&w, &w.items[i]);
+		}
+		while ((item = inf_sched_take_expired(&w.sched, now))) {
+			assert_true(item->deadline_ns && item->deadline_ns <= now);
+			over(&w, item);
+		}
+		for (uint32_t k = 0; k < n_workers; k++) {
+			if (w.running[k] || !(item = inf_sched_take(&w.sched, k == 0, now)))
+				continue;
+			assert_true(!item->deadline_ns || item->deadline_ns > now);
+			assert_true(!item->is_wide || (k == 0 && !item->prefers_narrow));
+			w.running[k] = item;
+			w.ends[index_of(&w, item)] = now + 1 + below(MAX_COST);
+			check_running(&w);
+		}
+		/* nothing is left lying while somebody could take it */
+		if (w.sched.n_waiting && !w.sched.is_wide_running)
+			assert_int_equal(w.sched.n_running, n_workers);
+		if (n_submitted == N_ITEMS && !w.sched.n_waiting && !w.sched.n_running)
+			break;
+		assert_true(now < 100000);
+	}
+	assert_int_equal(w.sched.n_blocked, 0);
+	assert_true(inf_sched_next_deadline(&w.sched) == UINT64_MAX);
+	for (size_t i = 0; i < N_ITEMS; i++)
+		assert_true(w.is_over[i]);
+}
+
+static void test_anything(void **state)
+{
+	for (uint64_t from = 1; from <= 300; from++)
+		play(from, 1 + (uint32_t)from % 5, from % 2);
+}
+
+/* The bound of ageing, by counting takes: an item with k waiting before it starts, once it has waited its age, within
+ * INF_AGED_TURN * (k + 1) takes, whatever comes after it. */
+static void test_bound(void **state)
+{
+	static struct inf_item items[5000];
+	for (uint32_t k = 0; k < 20; k++) {
+		struct inf_sched_options options = { 1, false, AGE };
+		struct inf_sched sched;
+		struct inf_flow flood, poor;
+		size_t n = 0;
+		inf_sched_init(&sched, &options);
+		inf_flow_init(&flood, 1000);
+		inf_flow_init(&poor, 1);
+		memset(items, 0, sizeof(items));
+		for (uint32_t i = 0; i <= k; i++, n++) {
+			items[n].flow = &poor;
+			items[n].class = INF_CLASS_IDLE;
+			inf_sched_submit(&sched, &items[n], 0);
+		}
+		struct inf_item *last = &items[k], *item = NULL;
+		uint64_t now = 0;
+		for (uint32_t takes_since = 0; item != last; now++) {
+			for (int i = 0; i < 3; i++, n++) { /* more than can ever be run */
+				assert_true(n < ET_ARRAY_LEN(items));
+				items[n].flow = &flood;
+				items[n].class = INF_CLASS_REALTIME;
+				inf_sched_submit(&sched, &items[n], now);
+			}
+			item = inf_sched_take(&sched, true, now);
+			assert_non_null(item);
+			inf_sched_leave(&sched, item, 1);
+			takes_since += now >= AGE;
+			assert_true(takes_since <= INF_AGED_TURN * (k + 1));
+		}
+	}
+}
+
+struct number {
+	struct inf_heap_node node;
+	uint32_t value;
+};
+
+static bool is_smaller(const struct inf_heap_node *a, const struct inf_heap_node *b)
+{
+	return ET_CONTAINER_OF(a, struct number, node)->value <
+	       ET_CONTAINER_OF(b, struct number, node)->value;
+}
+
+static void test_heap(void **state)
+{
+	static struct number numbers[500];
+	for (uint64_t from = 1; from < 50; from++) {
+		struct inf_heap heap = { NULL, is_smaller };
+		size_t n_in = 0;
+		uint32_t last = 0;
+		seed = from;
+		memset(numbers, 0, sizeof(numbers));
+		for (size_t i = 0; i < ET_ARRAY_LEN(numbers); i++, n_in++) {
+			numbers[i].value = below(100);
+			inf_heap_push(&heap, &numbers[i].node);
+		}
+		for (int i = 0; i < 200; i++) {
+			struct number *any = &numbers[below(ET_ARRAY_LEN(numbers))];
+			n_in -= any->node.is_in;
+			inf_heap_remove(&heap, &any->node);
+			assert_false(any->node.is_in);
+		}
+		for (; heap.root; n_in--) {
+			struct number *first = ET_CONTAINER_OF(heap.root, struct number, node);
+			assert_true(first->value >= last);
+			last = first->value;
+			inf_heap_remove(&heap, &first->node);
+		}
+		assert_int_equal(n_in, 0);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_heap),
+		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_bound),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

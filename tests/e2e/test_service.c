@@ -1,0 +1,201 @@
+/* The daemon as systemd starts it: sockets that are there already, readiness, a watchdog, reload, its options. */
+#include "tests/e2e/harness.h"
+
+#include "runtime/base/checked.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Start it with both sockets passed as descriptors 3 and 4. They stay ours too, as they stay systemd's. */
+static void start_activated(struct e2e *e, const int sockets[2], const char *watchdog_us)
+{
+	char notify[128], pid[16];
+	e2e_listen_for_readiness(e, notify, sizeof(notify));
+	e->pid = fork();
+	assert_true(e->pid >= 0);
+	if (e->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int a = dup(sockets[0]), b = dup(sockets[1]);
+		/* clear of 3 and 4, then onto them; dup2 leaves them open across exec */
+		if (dup2(dup2(a, 20), 3) != 3 || dup2(dup2(b, 21), 4) != 4)
+			_exit(126);
+		snprintf(pid, sizeof(pid), "%d", (int)getpid());
+		setenv("NOTIFY_SOCKET", notify, 1);
+		setenv("LISTEN_PID", pid, 1);
+		setenv("LISTEN_FDS", "2", 1);
+		setenv("LISTEN_FDNAMES", "inferd:manager", 1);
+		if (watchdog_us) {
+			setenv("WATCHDOG_USEC", watchdog_us, 1);
+			setenv("WATCHDOG_PID", pid, 1);
+		}
+		close(20);
+		close(21);
+		execl(e2e_inferd, "inferd", "--config", "/dev/null", "--models", e->models, "--cache", "",
+			"--log-level", "error", (char *)NULL);
+		_exit(127);
+	}
+}
+
+static void make_sockets(struct e2e *e, int sockets[2])
+{
+	sockets[0] = inf_channel_listen(e->socket, 0600);
+	sockets[1] = inf_channel_listen(e->manager, 0600);
+	assert_true(sockets[0] >= 0 && sockets[1] >= 0);
+}
+
+static void wait_for(struct e2e *e, const char *word)
+{
+	char text[512];
+	do {
+		struct pollfd p = { .fd = e->notify_fd, .events = POLLIN };
+		if (poll(&p, 1, 30000) != 1)
+			fail_msg("the daemon never said %s", word);
+		ssize_t n = recv(e->notify_fd, text, sizeof(text) - 1, 0);
+		assert_true(n > 0);
+		text[n] = '\0';
+	} while (!strstr(text, word));
+}
+
+static void check_works(struct e2e *e)
+{
+	struct inferd *d = e2e_connect(e);
+	struct inferd_binding *b = e2e_bind(d, "double", NULL);
+	int rc;
+	assert_true(e2e_infer(b, 8, &rc) == 16 && rc == 0);
+	inferd_close(d);
+}
+
+static void test_activation(void **state)
+{
+	int sockets[2];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	make_sockets(&e, sockets);
+	/* two lives of the daemon on the same sockets; who connects in between just waits */
+	for (int life = 0; life < 2; life++) {
+		start_activated(&e, sockets, NULL);
+		wait_for(&e, "READY=1");
+		e2e_watch(&e);
+		check_works(&e);
+		e2e_check_clean(&e);
+		assert_int_equal(kill(e.pid, SIGTERM), 0);
+		wait_for(&e, "STOPPING=1");
+		assert_int_equal(e2e_wait(&e), 0);
+		assert_int_equal(access(e.socket, F_OK), 0); /* it is not ours to remove */
+	}
+	close(sockets[0]);
+	close(sockets[1]);
+	e2e_deinit(&e);
+}
+
+static void test_watchdog(void **state)
+{
+	int sockets[2];
+	struct e2e e;
+	e2e_init(&e);
+	make_sockets(&e, sockets);
+	start_activated(&e, sockets, "200000");
+	wait_for(&e, "READY=1");
+	for (int i = 0; i < 3; i++)
+		wait_for(&e, "WATCHDOG=1");
+	assert_int_equal(kill(e.pid, SIGHUP), 0);
+	wait_for(&e, "RELOADING=1");
+	wait_for(&e, "READY=1");
+	assert_int_equal(kill(e.pid, SIGINT), 0);
+	assert_int_equal(e2e_wait(&e), 0);
+	close(sockets[0]);
+	close(sockets[1]);
+	e2e_deinit(&e);
+}
+
+/* What it says and how it exits when run so. */
+static int run(const char *const *args, char *out, size_t room)
+{
+	int told[2], status;
+	assert_int_equal(pipe(told), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		dup2(told[1], 1);
+		dup2(told[1], 2);
+		execv(e2e_inferd, (char *const *)args);
+		_exit(127);
+	}
+	close(told[1]);
+	size_t n = 0;
+	for (ssize_t got; n < room - 1 && (got = read(told[0], out + n, room - 1 - n)) > 0;)
+		n += (size_t)got;
+	out[n] = '\0';
+	close(told[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static void test_options(void **state)
+{
+	char out[8192], conf[128];
+	struct e2e e;
+	e2e_init(&e);
+	snprintf(conf, sizeof(conf), "%s/bad.conf", e.dir);
+	FILE *file = fopen(conf, "we");
+	assert_non_null(file);
+	fputs("[server]\nworkers = many\n", file);
+	assert_int_equal(fclose(file), 0);
+	const struct {
+		const char *args[6];
+		int status;
+		const char *says;
+	} cases[] = {
+		{ { "inferd", "--version" }, 0, "inferd 0." },
+		{ { "inferd", "--help" }, 0, "--manager-socket PATH" },
+		{ { "inferd", "--nonsense" }, 2, "Try 'inferd --help'" },
+		{ { "inferd", "nonsense" }, 2, "'nonsense' is not an option" },
+		{ { "inferd", "--config", conf }, 1, "bad.conf:2: workers: 'many' is not a whole number" },
+		{ { "inferd", "--config", "/nonexistent" }, 1, "/nonexistent: No such file" },
+		{ { "inferd", "--workers", "x" }, 2, "--workers: 'x' is not a number" },
+		{ { "inferd", "--log-level", "loud" }, 2, "--log-level: 'loud'" },
+		{ { "inferd", "--socket", "/nonexistent/s", "--cache", "" }, 1,
+			"can't listen at /nonexistent/s" },
+	};
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		int status = run(cases[i].args, out, sizeof(out));
+		bool is_right = cases[i].status == 2 ? status == 1 || status == 2 : status == cases[i].status;
+		if (!is_right || !strstr(out, cases[i].says))
+			fail_msg("case %zu: %d, '%s'", i, status, out);
+	}
+	e2e_deinit(&e);
+}
+
+/* A second daemon on a socket where one answers does not take it away. */
+static void test_two(void **state)
+{
+	char out[4096];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	const char *const args[] = { "inferd", "--socket", e.socket, "--cache", "", NULL };
+	assert_int_equal(run(args, out, sizeof(out)), 1);
+	assert_non_null(strstr(out, "another daemon answers there"));
+	check_works(&e);
+	e2e_deinit(&e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_activation),
+		cmocka_unit_test(test_watchdog),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_two),
+	};
+	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
+}
