@@ -8,6 +8,7 @@
 
 #include "runtime/base/checked.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Beyond these nothing is honest; they keep products of two far from overflow. */
@@ -533,6 +534,28 @@ static uint64_t table_bytes(const struct et_xnn_node *node, const struct et_xnn_
 	return window > 1 ? out->dims[1] * out->dims[2] * window * sizeof(void *) : 0;
 }
 
+/* What XNNPACK takes beside a node's own values while it runs. */
+static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	const struct et_xnn_shape *shapes)
+{
+	enum { TILE = 64 }; /* columns are packed in tiles; no processor's are wider */
+	const struct et_xnn_shape *second = &shapes[node->inputs[1]], *out = &shapes[node->outputs[0]];
+	bool is_clamped = node->min != -INFINITY || node->max != INFINITY;
+	/* limits become a node of their own */
+	if (is_clamped && (node->kind->define == et_xnn_define_binary ||
+				  node->kind->define == et_xnn_define_global_pooling))
+		return count(out) * et_xnn_type_bits(payload->values[node->outputs[0]].type) / 8;
+	/* a right side that is computed is packed for each run */
+	bool is_product =
+		node->kind->infer == et_xnn_infer_matmul ||
+		(node->kind->infer == et_xnn_infer_fully_connected && !payload->values[node->inputs[1]].data);
+	if (!is_product)
+		return 0;
+	uint64_t columns = out->dims[out->n_dims - 1], elements = count(second);
+	return (elements / columns + count_dims(second->dims, second->n_dims - 2)) * (columns + TILE) *
+	       sizeof(float);
+}
+
 /* Values live from the node that writes them to the last that reads them; the memory of those that are gone is
  * used again. That is what XNNPACK does, but for what its plan loses to fragments. */
 enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,
@@ -549,7 +572,8 @@ enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const s
 		const struct et_xnn_node *node = &payload->nodes[i];
 		for (uint32_t j = 0; j < node->kind->n_outputs; j++)
 			now += value_bytes(payload, shapes, node->outputs[j]);
-		most = now > most ? now : most;
+		uint64_t here = now + scratch_bytes(payload, node, shapes);
+		most = here > most ? here : most;
 		tables += table_bytes(node, shapes);
 		if (most + tables > max_bytes)
 			return et_xnn_node_fail(diag, ET_E_OUT_OF_RESOURCES, node,
