@@ -1,34 +1,72 @@
 #!/usr/bin/env python3
-"""Run `inferctl verify --local` and hold it to a number of passes.
+"""Run `inferctl verify` and hold it to a number of passes.
 
-    verify.py INFERCTL --at-least N [--under FOLDER] [OPTION...] PATH...
+    verify.py INFERCTL --at-least N [--inferd INFERD] [--under FOLDER|ARCHIVE] [--atol A] [--rtol R] PATH...
 
-Fails if a file fails, if fewer than N pass (a program that is skipped passes nothing), or if verify says something else
-than its exit status. PATHs are below FOLDER; where that is missing (../shared outside the project) the test is skipped.
+In its own process (--local), or through an inferd that is started for the purpose. Fails if a file fails, if fewer than N
+pass (a program that is skipped passes nothing), or if verify says something else than its exit status. PATHs are
+below FOLDER, or inside ARCHIVE (.tar.zst), which is unpacked; where that is missing (../shared outside the project)
+the test is skipped.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
+
+
+def start(inferd, inferctl, folder):
+    """An inferd with an empty repository, listening."""
+    socket = os.path.join(folder, "inferd.sock")
+    os.mkdir(os.path.join(folder, "models"))
+    log = open(os.path.join(folder, "log"), "w+")
+    daemon = subprocess.Popen([inferd, "--models", os.path.join(folder, "models"), "--socket", socket, "--manager-socket",
+                               "", "--cache", "", "--log-level", "error"], stderr=log, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while subprocess.run([inferctl, "--socket", socket, "models"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                         check=False).returncode:
+        if daemon.poll() is not None or time.monotonic() > deadline:
+            daemon.kill()
+            log.seek(0)
+            sys.exit("inferd does not answer: " + log.read())
+    return daemon, socket
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("inferctl")
     p.add_argument("--at-least", type=int, required=True)
+    p.add_argument("--inferd")
     p.add_argument("--under", default="")
     p.add_argument("--atol")
     p.add_argument("--rtol")
     p.add_argument("paths", nargs="+")
     args = p.parse_args()
-    if args.under and not os.path.isdir(args.under):
+    if args.under and not os.path.exists(args.under):
         print(f"skipped: {args.under} is not there")
         sys.exit(77)
     options = [o for name in ("atol", "rtol") if getattr(args, name) for o in ("--" + name, getattr(args, name))]
-    paths = [os.path.join(args.under, path) for path in args.paths]
-    r = subprocess.run([args.inferctl, "verify", "--local", *options, *paths], stdout=subprocess.PIPE, text=True, check=False)
+    daemon = None
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="inferd-verify-"))
+        under = args.under
+        if os.path.isfile(under):
+            subprocess.run(["tar", "--zstd", "-xf", under, "-C", folder, "--wildcards",
+                            *[f"*{path}/*" for path in args.paths]], check=True)
+            under = folder
+        if args.inferd:
+            daemon, socket = start(args.inferd, args.inferctl, folder)
+            stack.callback(daemon.wait)
+            stack.callback(daemon.terminate)
+            options += ["--socket", socket]
+        else:
+            options.append("--local")
+        r = subprocess.run([args.inferctl, "verify", *options, *[os.path.join(under, path) for path in args.paths]],
+                           stdout=subprocess.PIPE, text=True, check=False)
     print(r.stdout, end="")
     total = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", r.stdout.rstrip("\n").split("\n")[-1])
     if not total:
@@ -36,6 +74,8 @@ def main():
     passed, failed = int(total[1]), int(total[2])
     if (r.returncode != 0) != (failed > 0):
         sys.exit(f"{failed} failed, and the exit status is {r.returncode}")
+    if daemon and daemon.returncode != 0:
+        sys.exit(f"inferd ended with {daemon.returncode}")
     if failed:
         sys.exit(1)
     if passed < args.at_least:
