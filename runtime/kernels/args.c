@@ -1,7 +1,7 @@
 /* Checks that many kernels share, and the sentences for when they fail.
  *
- * Whatever a client or a program can get wrong ends here as ET_E_INVALID_ARGUMENT with a sentence that
- * begins with the operator's name; nothing in here touches an element. */
+ * Whatever a client or a program can get wrong ends here as ET_E_INVALID_ARGUMENT with a sentence, before
+ * which the run puts the instruction and its operator; nothing in here touches an element. */
 #include "runtime/kernels/map.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@ enum et_status et_refuse(struct et_kernel_ctx *ctx, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return et_fail(ctx->diag, ET_E_INVALID_ARGUMENT, "%s: %s", ctx->kernel->name, text);
+	return et_fail(ctx->diag, ET_E_INVALID_ARGUMENT, "%s", text);
 }
 
 double et_number_double(const struct et_evalue *value)
@@ -94,8 +94,7 @@ enum et_status et_resize(
 	if (status == ET_OK)
 		return ET_OK;
 	print_sizes(wanted, sizeof(wanted), sizes, n_dims);
-	return et_fail(
-		ctx->diag, status, "%s: the output cannot take the sizes [%s]", ctx->kernel->name, wanted);
+	return et_fail(ctx->diag, status, "the output cannot take the sizes [%s]", wanted);
 }
 
 enum et_status et_resize_like(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_tensor *like)

@@ -9,7 +9,7 @@
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/view.h"
 
-/* "aten::cat.out: " and the sentence; returns ET_E_INVALID_ARGUMENT. */
+/* Write the sentence, without the operator's name, which the run puts in front. ET_E_INVALID_ARGUMENT. */
 enum et_status et_refuse(struct et_kernel_ctx *ctx, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 #define ET_REQUIRE(ctx, condition, ...)               \

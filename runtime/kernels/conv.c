@@ -2,8 +2,8 @@
  * order.
  *
  * Everything is seen as three-dimensional, missing dimensions having size 1. Three ways through it:
- *     depthwise   one input and one output channel a group: rows (or, channels last, pixels) are
- *                 multiplied and added directly;
+ *     depthwise   one input and one output channel a group: a stencil over whole planes or, channels
+ *                 last, whole pixels multiplied and added;
  *     product     the rest that is not transposed: the weights times a matrix of which each column holds
  *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
  *     plain       transposed, double and integers: one output element after the other, summed in double.
@@ -105,48 +105,107 @@ static void run_plain(void *arg, size_t begin, size_t end)
 
 /* --- depthwise ------------------------------------------------------------------------------------ */
 
-/* Output positions [first, end) at which kernel position @kernel lies inside the input. */
-static void inside(const struct conv *c, size_t d, int64_t kernel, int64_t *ret_first, int64_t *ret_end)
+enum {
+	MAX_TAPS = 1024,
+	PLANE_ROOM = 12288, /* floats of an input band, kept on the stack */
+	BAND_ROOM = 8192,   /* floats of an output band */
+};
+
+/* How rows of the input are laid out anew so that each kernel position is one fixed distance away from an output
+ * position: padded, and with a stride s split into s times s planes of every s-th row and column. A row of the
+ * output is then as wide as a row of such a plane; what stands beyond its real width is not used. */
+struct layout {
+	int64_t width, height; /* of one such plane, for the whole input */
+	int64_t reach;         /* rows of a plane that one output row needs */
+	size_t n_taps;
+	bool is_input; /* the input itself already is that plane */
+};
+
+/* Kernel position @k of @d: which of the planes, and how far into it. */
+static int64_t plane_of(const struct conv *c, size_t d, int64_t k)
 {
-	int64_t shift = kernel * c->dilation[d] - c->padding[d]; /* input = out * stride + shift */
-	int64_t first = shift < 0 ? (-shift + c->stride[d] - 1) / c->stride[d] : 0;
-	int64_t last = c->in[d] - 1 - shift;
-	int64_t end = last < 0 ? 0 : last / c->stride[d] + 1;
-	*ret_end = end < c->out[d] ? end : c->out[d];
-	*ret_first = first < *ret_end ? first : *ret_end;
+	return k * c->dilation[d] % c->stride[d];
+}
+
+static int64_t step_of(const struct conv *c, size_t d, int64_t k)
+{
+	return k * c->dilation[d] / c->stride[d];
+}
+
+static bool make_layout(const struct conv *c, struct layout *l)
+{
+	l->n_taps = (size_t)(c->kernel[1] * c->kernel[2]);
+	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || l->n_taps > MAX_TAPS)
+		return false;
+	l->reach = step_of(c, 1, c->kernel[1] - 1) + 1;
+	l->width = c->out[2] + step_of(c, 2, c->kernel[2] - 1);
+	l->height = c->out[1] + l->reach - 1;
+	l->is_input = c->stride[1] == 1 && c->stride[2] == 1 && c->padding[1] == 0 && c->padding[2] == 0 &&
+		      c->x.strides[3] == c->in[2];
+	return l->width <= BAND_ROOM && l->reach * l->width * c->stride[1] * c->stride[2] <= PLANE_ROOM;
+}
+
+/* Lay out what output rows [first, first + n_rows) need of one channel; a plane is @plane_rows high. */
+static void lay_out(const struct conv *c, const struct layout *l, const float *x, int64_t first,
+	int64_t plane_rows, float *planes)
+{
+	for (int64_t p = 0; p < c->stride[1] * c->stride[2]; p++) {
+		int64_t ph = p / c->stride[2], pw = p % c->stride[2];
+		for (int64_t r = 0; r < plane_rows; r++, planes += l->width) {
+			int64_t h = (first + r) * c->stride[1] + ph - c->padding[1];
+			int64_t w = pw - c->padding[2];
+			const float *row = x + h * c->x.strides[3];
+			bool is_outside = h < 0 || h >= c->in[1];
+			for (int64_t i = 0; i < l->width; i++, w += c->stride[2])
+				planes[i] = is_outside || w < 0 || w >= c->in[2] ? 0 : row[w];
+		}
+	}
+}
+
+static void depthwise_plane(const struct conv *c, const struct layout *l, const float *x, const float *weight,
+	float bias, float *y)
+{
+	float planes[PLANE_ROOM], band[BAND_ROOM];
+	ptrdiff_t offsets[MAX_TAPS];
+	int64_t n_planes = c->stride[1] * c->stride[2], width = l->is_input ? c->in[2] : l->width;
+	int64_t most = PLANE_ROOM / (n_planes * width) - l->reach + 1;
+	if (l->is_input || most > BAND_ROOM / width)
+		most = BAND_ROOM / width;
+	for (int64_t first = 0; first < c->out[1]; first += most) {
+		int64_t n_rows = c->out[1] - first < most ? c->out[1] - first : most;
+		int64_t plane_rows = n_rows + l->reach - 1;
+		const float *from = planes;
+		if (l->is_input)
+			from = x + first * c->in[2];
+		else
+			lay_out(c, l, x, first, plane_rows, planes);
+		for (size_t t = 0; t < l->n_taps; t++) {
+			int64_t kh = (int64_t)t / c->kernel[2], kw = (int64_t)t % c->kernel[2];
+			int64_t plane = plane_of(c, 1, kh) * c->stride[2] + plane_of(c, 2, kw);
+			offsets[t] = (plane * plane_rows + step_of(c, 1, kh)) * width + step_of(c, 2, kw);
+		}
+		et_hot()->stencil((size_t)((n_rows - 1) * width + c->out[2]), band, from, l->n_taps, offsets,
+			weight, bias);
+		for (int64_t r = 0; r < n_rows; r++)
+			memcpy(y + (first + r) * c->y.strides[3], band + r * width,
+				(size_t)c->out[2] * sizeof(*y));
+	}
 }
 
 /* Planes [begin, end) of batch times channel, width innermost. */
-static void run_depthwise_rows(void *arg, size_t begin, size_t end)
+static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 {
 	const struct conv *c = arg;
-	const struct et_hot *hot = et_hot();
+	struct layout layout;
 	int64_t channels = c->n_groups;
+	make_layout(c, &layout);
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t n = (int64_t)plane / channels, channel = (int64_t)plane % channels;
-		const float *x = (const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1];
-		const float *weight = (const float *)c->weight.data + channel * c->weight.strides[0];
-		float *y = (float *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1];
-		float bias = c->bias ? ((const float *)c->bias->data)[channel * c->bias->strides[0]] : 0;
-		for (int64_t i = 0; i < c->out[0] * c->out[1]; i++) {
-			int64_t d = i / c->out[1], h = i % c->out[1];
-			float *row = y + d * c->y.strides[2] + h * c->y.strides[3];
-			for (int64_t w = 0; w < c->out[2]; w++)
-				row[w] = bias;
-			for (int64_t k = 0; k < kernel_size(c); k++) {
-				int64_t kw = k % c->kernel[2], kh = k / c->kernel[2] % c->kernel[1];
-				int64_t kd = k / c->kernel[2] / c->kernel[1], first, last;
-				int64_t at_d = meet(c, 0, d, kd), at_h = meet(c, 1, h, kh);
-				if (at_d < 0 || at_h < 0)
-					continue;
-				inside(c, 2, kw, &first, &last);
-				int64_t at_w = first * c->stride[2] - c->padding[2] + kw * c->dilation[2];
-				if (first < last)
-					hot->add_scaled((size_t)(last - first), row + first,
-						x + at_d * c->x.strides[2] + at_h * c->x.strides[3] + at_w,
-						c->stride[2], weight[k]);
-			}
-		}
+		depthwise_plane(c, &layout,
+			(const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1],
+			(const float *)c->weight.data + channel * c->weight.strides[0],
+			c->bias ? ((const float *)c->bias->data)[channel * c->bias->strides[0]] : 0,
+			(float *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1]);
 	}
 }
 
@@ -340,10 +399,11 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct conv *c)
 	bool is_depthwise = c->in_channels == 1 && c->out_channels == 1;
 	size_t n_pixels = (size_t)(c->n_batch * c->out[0] * c->out[1] * c->out[2]);
 	size_t grain = 1 + 65536 / (size_t)(kernel_size(c) + 1) / (n_pixels + 1);
-	if (is_depthwise && c->x.strides[4] == 1 && c->y.strides[4] == 1) {
+	struct layout layout;
+	if (is_depthwise && c->x.strides[4] == 1 && c->y.strides[4] == 1 && make_layout(c, &layout)) {
 		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
 		et_parallel_for(
-			ctx->compute, run_depthwise_rows, c, (size_t)(c->n_batch * c->n_groups), grain);
+			ctx->compute, run_depthwise_planes, c, (size_t)(c->n_batch * c->n_groups), grain);
 	} else if (is_depthwise && c->x.strides[1] == 1 && c->y.strides[1] == 1) {
 		et_view_swap(&c->weight, 0, 1); /* (1, channel, space) */
 		uint8_t kernel_first[] = { 0, 2, 3, 4, 1 };

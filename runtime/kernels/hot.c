@@ -103,6 +103,42 @@ static void add_scaled(size_t n, float *restrict y, const float *restrict x, ptr
 	}
 }
 
+/* Blocks of vectors whose sums stay in registers over all taps; what is left at the end is done by a last block
+ * that overlaps the one before. */
+static void stencil(size_t n, float *restrict y, const float *restrict x, size_t n_taps,
+	const ptrdiff_t *offsets, const float *factors, float begin)
+{
+	enum { BLOCK = 4 };
+	size_t i = 0;
+	for (; i + BLOCK * LANES <= n; i += BLOCK * LANES) {
+		vector sum[BLOCK];
+		UNROLL
+		for (int v = 0; v < BLOCK; v++)
+			sum[v] = begin - (vector){ 0 };
+		for (size_t t = 0; t < n_taps; t++) {
+			UNROLL
+			for (int v = 0; v < BLOCK; v++)
+				sum[v] += factors[t] * load(x + (ptrdiff_t)i + offsets[t] + v * LANES);
+		}
+		UNROLL
+		for (int v = 0; v < BLOCK; v++)
+			store(y + i + (size_t)v * LANES, sum[v]);
+	}
+	for (; i < n && n >= LANES; i += LANES) {
+		vector sum = begin - (vector){ 0 };
+		i = i + LANES <= n ? i : n - LANES;
+		for (size_t t = 0; t < n_taps; t++)
+			sum += factors[t] * load(x + (ptrdiff_t)i + offsets[t]);
+		store(y + i, sum);
+	}
+	for (; i < n; i++) {
+		float sum = begin;
+		for (size_t t = 0; t < n_taps; t++)
+			sum += factors[t] * x[(ptrdiff_t)i + offsets[t]];
+		y[i] = sum;
+	}
+}
+
 static void add_product(size_t n, float *restrict y, const float *restrict a, const float *restrict b)
 {
 	for (size_t i = 0; i < n; i++)
@@ -111,7 +147,15 @@ static void add_product(size_t n, float *restrict y, const float *restrict a, co
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
-const struct et_hot ET_HOT_NAME = { TEXT(ET_HOT_NAME), ROWS, VECTORS *LANES, tile, dot, add_scaled,
-	add_product };
+const struct et_hot ET_HOT_NAME = {
+	.name = TEXT(ET_HOT_NAME),
+	.tile_rows = ROWS,
+	.tile_columns = VECTORS * LANES,
+	.tile = tile,
+	.dot = dot,
+	.add_scaled = add_scaled,
+	.stencil = stencil,
+	.add_product = add_product,
+};
 _Static_assert((int)ROWS <= (int)ET_TILE_MAX_ROWS, "too many rows");
 _Static_assert((int)VECTORS *(int)LANES <= (int)ET_TILE_MAX_COLUMNS, "too many columns");

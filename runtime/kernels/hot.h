@@ -23,6 +23,9 @@ struct et_hot {
 	float (*dot)(size_t n, const float *a, const float *b);
 	/* y[i] += x[i * stride] * factor */
 	void (*add_scaled)(size_t n, float *y, const float *x, ptrdiff_t stride, float factor);
+	/* y[i] = begin + sum over t of x[i + offsets[t]] * factors[t] */
+	void (*stencil)(size_t n, float *y, const float *x, size_t n_taps, const ptrdiff_t *offsets,
+		const float *factors, float begin);
 	/* y[i] += a[i] * b[i] */
 	void (*add_product)(size_t n, float *y, const float *a, const float *b);
 };

@@ -74,6 +74,18 @@ static void compute(struct map_job *job, struct et_span *span)
 	}
 }
 
+/* A block that is one element of an operand repeated, as where a channel's factor meets its pixels: it need not be
+ * filled again while that element stays. */
+struct repeated {
+	size_t n;
+	int64_t offset;
+};
+
+static bool holds(const struct repeated *held, int64_t offset, size_t n)
+{
+	return held->n >= n && held->offset == offset;
+}
+
 static void map_range(void *arg, size_t begin, size_t end)
 {
 	struct map_job *job = arg;
@@ -82,14 +94,19 @@ static void map_range(void *arg, size_t begin, size_t end)
 	union block in[ET_MAP_OPERANDS], result;
 	struct et_span span = { .common = job->common };
 	struct et_place place, out_place;
+	struct repeated held[ET_MAP_OPERANDS] = { 0 };
 	et_place_seek(&place, walk, begin);
 	out_place = place;
 	while (begin < end) {
 		size_t n = end - begin < ET_MAP_BLOCK ? end - begin : ET_MAP_BLOCK;
 		bool is_one_run = et_place_run(&place, walk) >= n;
+		unsigned held_mask = 0; /* operands whose block is still right */
 		span.n = n;
 		for (size_t k = 0; k < job->n_operands; k++) {
 			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
+			if (is_one_run && walk->strides[k + 1][inner] == 0 &&
+				holds(&held[k], place.offset[k + 1], n))
+				held_mask |= 1u << k;
 			if (is_one_run && job->in[k].is_direct)
 				span.in[k] = job->in[k].data +
 					     place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
@@ -98,8 +115,9 @@ static void map_range(void *arg, size_t begin, size_t end)
 			size_t run = et_place_run(&place, walk);
 			run = run < n - filled ? run : n - filled;
 			for (size_t k = 0; k < job->n_operands; k++) {
-				if (span.in[k] != &in[k])
+				if (span.in[k] != &in[k] || held_mask >> k & 1)
 					continue;
+				held[k] = (struct repeated){ is_one_run ? n : 0, place.offset[k + 1] };
 				job->in[k].load((uint8_t *)&in[k] + filled * job->class_bytes,
 					job->in[k].data +
 						place.offset[k + 1] * (int64_t)job->in[k].element_bytes,

@@ -1,7 +1,7 @@
 /* The strided copy and the walk below it.
  *
- * A copy is as many runs as the walk could not join: memcpy where both sides are contiguous, a loop over
- * elements of 1, 2, 4 or 8 bytes otherwise. Nothing here checks: a kernel has resized its output and
+ * A copy is as many sheets, of rows of runs, as the walk could not join: memcpy where both sides are
+ * contiguous, loops over tiles of elements of 1, 2, 4 or 8 bytes otherwise. Nothing here checks: a kernel has resized its output and
  * checked its ranges before it makes a view. */
 #include "runtime/kernels/view.h"
 
@@ -227,33 +227,65 @@ void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t
 	}
 }
 
-#define COPY_RUN(type)                                                                                     \
-	for (size_t i = 0; i < n; i++) {                                                                   \
-		((type *)to)[(ptrdiff_t)i * to_stride] = ((const type *)from)[(ptrdiff_t)i * from_stride]; \
+/* Two dimensions of a copy: rows of runs. */
+struct sheet {
+	size_t n_rows, n;
+	ptrdiff_t to_row, to_step, from_row, from_step;
+};
+
+enum { TILE = 16 };
+
+/* Tile by tile, so that a transposition reads each cache line while it is there. */
+#define COPY_SHEET(type)                                                                               \
+	for (size_t r0 = 0; r0 < s->n_rows; r0 += TILE) {                                              \
+		size_t r1 = r0 + TILE < s->n_rows ? r0 + TILE : s->n_rows;                             \
+		for (size_t i0 = 0; i0 < s->n; i0 += width) {                                          \
+			size_t i1 = i0 + width < s->n ? i0 + width : s->n;                             \
+			for (size_t r = r0; r < r1; r++) {                                             \
+				type *t = (type *)to + (ptrdiff_t)r * s->to_row;                       \
+				const type *f = (const type *)from + (ptrdiff_t)r * s->from_row;       \
+				for (size_t i = i0; i < i1; i++)                                       \
+					t[(ptrdiff_t)i * s->to_step] = f[(ptrdiff_t)i * s->from_step]; \
+			}                                                                              \
+		}                                                                                      \
 	}
 
-static void copy_run(void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t n,
-	size_t element_bytes)
+static void copy_sheet(const struct sheet *s, uint8_t *to, const uint8_t *from, size_t element_bytes)
 {
-	if (to_stride == 1 && from_stride == 1) {
-		memmove(to, from, n * element_bytes);
+	size_t width = s->from_row == 1 || s->to_row == 1 ? TILE : s->n;
+	if (s->to_step == 1 && s->from_step == 1) {
+		for (size_t r = 0; r < s->n_rows; r++)
+			memmove(to + (ptrdiff_t)r * s->to_row * (ptrdiff_t)element_bytes,
+				from + (ptrdiff_t)r * s->from_row * (ptrdiff_t)element_bytes,
+				s->n * element_bytes);
 		return;
 	}
 	switch (element_bytes) {
 	case 1:
-		COPY_RUN(uint8_t)
+		COPY_SHEET(uint8_t)
 		break;
 	case 2:
-		COPY_RUN(uint16_t)
+		COPY_SHEET(uint16_t)
 		break;
 	case 4:
-		COPY_RUN(uint32_t)
+		COPY_SHEET(uint32_t)
 		break;
 	case 8:
-		COPY_RUN(uint64_t)
+		COPY_SHEET(uint64_t)
 		break;
 	default:
 		break;
+	}
+}
+
+/* One element @n times: what is there already, again behind it. */
+static void fill(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
+{
+	memcpy(to, element, element_bytes);
+	for (size_t done = 1; done < n;) {
+		size_t part = done < n - done ? done : n - done;
+		memcpy(to + done * element_bytes, to, part * element_bytes);
+		done += part;
 	}
 }
 
@@ -261,16 +293,31 @@ void et_view_copy(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	struct et_place place;
-	size_t element_bytes = et_scalar_size(to->type);
+	ptrdiff_t element_bytes = (ptrdiff_t)et_scalar_size(to->type);
+	struct sheet sheet = { .n_rows = 1 };
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	size_t inner = walk.n_dims - 1;
+	if (walk.numel == 0)
+		return;
+	sheet.n = (size_t)walk.sizes[inner];
+	sheet.to_step = walk.strides[0][inner];
+	sheet.from_step = walk.strides[1][inner];
+	if (inner == 0 && sheet.to_step == 1 && sheet.from_step == 0) {
+		fill(to->data, from->data, walk.numel, (size_t)element_bytes);
+		return;
+	}
+	if (inner > 0) {
+		sheet.n_rows = (size_t)walk.sizes[inner - 1];
+		sheet.to_row = walk.strides[0][inner - 1];
+		sheet.from_row = walk.strides[1][inner - 1];
+	}
 	et_place_seek(&place, &walk, 0);
-	for (size_t done = 0; done < walk.numel;) {
-		size_t n = et_place_run(&place, &walk);
-		copy_run(to->data + place.offset[0] * (int64_t)element_bytes, walk.strides[0][inner],
-			from->data + place.offset[1] * (int64_t)element_bytes, walk.strides[1][inner], n,
-			element_bytes);
-		et_place_advance(&place, &walk, n);
-		done += n;
+	walk.n_dims = inner > 1 ? inner - 1 : 1; /* the walk goes on over what is outside of a sheet */
+	size_t n_sheets = walk.numel / sheet.n / sheet.n_rows;
+	for (size_t i = 0; i < n_sheets; i++) {
+		copy_sheet(&sheet, to->data + place.offset[0] * element_bytes,
+			from->data + place.offset[1] * element_bytes, (size_t)element_bytes);
+		if (inner > 1)
+			et_place_advance(&place, &walk, 1);
 	}
 }
