@@ -1,9 +1,38 @@
 /* sd_notify, so that nobody else includes it. The watchdog's time is systemd's limit; whoever feeds it should do so
- * at half of it. */
+ * at half of it.
+ *
+ * sd_notify blocks while the listener's queue is full. What must arrive (READY, STOPPING) may wait for that; what is
+ * said every few seconds must not, or a service manager that is slow would stop the loop: it is sent without
+ * blocking, by the protocol that sd_notify(3) documents, and dropped where it does not fit. */
 #include "daemon/notify.h"
 
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
+
+static void tell_unless_full(const char *text)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t n = path ? strlen(path) : 0;
+	if (n < 2 || n >= sizeof(address.sun_path) || (path[0] != '/' && path[0] != '@'))
+		return;
+	memcpy(address.sun_path, path, n);
+	if (path[0] == '@') /* an abstract name */
+		address.sun_path[0] = '\0';
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+	close(fd);
+}
 
 void inf_notify_ready(const char *status)
 {
@@ -12,7 +41,9 @@ void inf_notify_ready(const char *status)
 
 void inf_notify_status(const char *status)
 {
-	sd_notifyf(0, "STATUS=%s", status);
+	char text[256];
+	snprintf(text, sizeof(text), "STATUS=%s", status);
+	tell_unless_full(text);
 }
 
 void inf_notify_reloading(void)
@@ -30,7 +61,7 @@ void inf_notify_stopping(void)
 
 void inf_notify_alive(void)
 {
-	sd_notify(0, "WATCHDOG=1");
+	tell_unless_full("WATCHDOG=1");
 }
 
 uint64_t inf_notify_watchdog_ns(void)

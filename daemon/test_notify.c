@@ -1,0 +1,62 @@
+/* Telling the service manager: what arrives, and that a listener that never reads holds nobody up. */
+#include "daemon/notify.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static int listen_abstract(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char name[64];
+	int n = snprintf(name, sizeof(name), "@inferd-test-notify-%d", (int)getpid());
+	memcpy(address.sun_path, name, (size_t)n);
+	address.sun_path[0] = '\0';
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address,
+				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
+		0);
+	assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
+	return fd;
+}
+
+static void a_listener_that_never_reads_does_not_block(void **state)
+{
+	int fd = listen_abstract();
+	for (int i = 0; i < 100000; i++) { /* far more than any queue holds */
+		inf_notify_status("busy");
+		inf_notify_alive();
+	}
+	char text[64] = "";
+	assert_true(recv(fd, text, sizeof(text) - 1, 0) > 0);
+	assert_string_equal(text, "STATUS=busy");
+	close(fd);
+}
+
+static void nobody_listens(void **state)
+{
+	setenv("NOTIFY_SOCKET", "/nowhere/at/all", 1);
+	inf_notify_status("x");
+	setenv("NOTIFY_SOCKET", "relative", 1);
+	inf_notify_status("x");
+	unsetenv("NOTIFY_SOCKET");
+	inf_notify_status("x");
+	inf_notify_alive();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_listener_that_never_reads_does_not_block),
+		cmocka_unit_test(nobody_listens),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
