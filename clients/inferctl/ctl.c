@@ -178,7 +178,7 @@ const char *ctl_safe(const char *text)
 	return buffer;
 }
 
-static void complain(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void complain(const char *format, va_list args)
 {
 	char text[2400];
 	vsnprintf(text, sizeof(text), format, args);
