@@ -195,6 +195,62 @@ static void test_killed_client(void **state)
 	stop(&e);
 }
 
+static bool has_requests(const struct inf_server_status *status, const void *arg)
+{
+	return status->requests >= *(const uint64_t *)arg;
+}
+
+static bool note_requests(const struct inf_server_status *status, const void *arg)
+{
+	*(uint64_t *)(uintptr_t)arg = status->requests;
+	return true;
+}
+
+static void again(struct inferd_binding *b, int status, void *userdata)
+{
+	if (status == 0)
+		inferd_infer_async(b, NULL, again, NULL);
+}
+
+/* Killed under load, wherever it is at that moment; a bystander goes on with right answers. */
+static void test_killed_anywhere(void **state)
+{
+	enum { ROUNDS = 25, N_BINDINGS = 6 };
+	struct e2e e;
+	int rc;
+	start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *mine = e2e_bind(d, "double", NULL);
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t n;
+		e2e_until(&e, note_requests, &n);
+		pid_t pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			struct inferd *other = e2e_connect(&e);
+			struct inferd_method *m = NULL;
+			struct inferd_binding *b = e2e_bind(other, "double", &m);
+			for (int i = 0; i < N_BINDINGS; i++) {
+				if (i && inferd_bind(m, &b) < 0)
+					_exit(1);
+				inferd_infer_async(b, NULL, again, NULL);
+			}
+			while (inferd_wait(other, -1) >= 0)
+				;
+			_exit(1);
+		}
+		n += 10 + (uint64_t)(round * 37 % 200);
+		e2e_until(&e, has_requests, &n);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		assert_true(e2e_infer(mine, (float)round, &rc) == 2 * (float)round && rc == 0);
+		e2e_until_clients(&e, 1);
+		e2e_until_jobs(&e, 0, 0);
+	}
+	inferd_close(d);
+	stop(&e);
+}
+
 static void test_unload_while_running(void **state)
 {
 	uint64_t method, binding, region;
@@ -322,6 +378,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_deadline_while_running),
 		cmocka_unit_test(test_state_after_cut),
 		cmocka_unit_test(test_killed_client),
+		cmocka_unit_test(test_killed_anywhere),
 		cmocka_unit_test(test_unload_while_running),
 		cmocka_unit_test(test_ending),
 		cmocka_unit_test(test_restart),

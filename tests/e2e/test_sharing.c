@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { N_CLIENTS = 8, FRAME = 512, N_FRAMES = 86 };
@@ -220,6 +221,62 @@ static bool has_no_program(const struct inf_server_status *status, const void *a
 	return status->n_programs == 0;
 }
 
+/* Private memory of the daemon, in bytes. */
+static size_t anonymous_bytes(pid_t pid)
+{
+	char path[64], line[256];
+	unsigned long kb = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (strncmp(line, "RssAnon:", 8) == 0)
+			kb = strtoul(line + 8, NULL, 10);
+	fclose(file);
+	assert_true(kb > 0);
+	return kb * 1024;
+}
+
+/* A client that has a Method and a binding and does nothing costs kilobytes, whatever the model's activations. */
+static void test_idle_clients(void **state)
+{
+	enum { N = 400, EACH = 64 * 1024 };
+	static struct e2e_raw *raw[N];
+	uint64_t method, binding, region;
+	struct rlimit limit;
+	size_t before = 0;
+	struct e2e e;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	e2e_init(&e);
+	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
+	e2e_start(&e, "[limits]\nconnections = 1000\n");
+	for (int i = 0; i < N + 1; i++) {
+		if (i == 1) /* the first one loads the model */
+			before = anonymous_bytes(e.pid);
+		struct e2e_raw *r = e2e_raw_new(e.socket, false);
+		e2e_raw_bind(r, "sum", &method, &binding, &region, NULL);
+		struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+		assert_int_equal(e2e_raw_call(r, infer).status, INF_OK);
+		if (i < N) {
+			raw[i] = r;
+			continue;
+		}
+		size_t after = anonymous_bytes(e.pid);
+		size_t each = after > before ? (after - before) / N : 0;
+		print_message("%zu bytes for each idle client\n", each);
+#ifndef INF_SANITIZED /* whose allocator keeps more */
+		assert_true(each <= EACH);
+#endif
+		e2e_raw_free(r);
+	}
+	for (int i = 0; i < N; i++)
+		e2e_raw_free(raw[i]);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* A client's own program: shared by those who pass the same file, gone with them. */
 static void test_own_program(void **state)
 {
@@ -304,6 +361,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_variants),
 		cmocka_unit_test(test_replaced_file),
 		cmocka_unit_test(test_own_program),
+		cmocka_unit_test(test_idle_clients),
 		cmocka_unit_test(test_silero),
 	};
 	return e2e_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
