@@ -222,7 +222,7 @@ static void test_killed_anywhere(void **state)
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *mine = e2e_bind(d, "double", NULL);
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t n;
+		uint64_t n = 0;
 		e2e_until(&e, note_requests, &n);
 		pid_t pid = fork();
 		assert_true(pid >= 0);
