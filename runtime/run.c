@@ -118,6 +118,43 @@ static void mark_views(const struct et_plan *plan, const struct et_plan_instruct
 			args[i]->tensor->is_constant = args[0]->tensor->is_constant;
 }
 
+static bool has_tensor(const struct et_evalue *value, const struct et_tensor *tensor)
+{
+	if (value->tag == ET_TAG_TENSOR)
+		return value->tensor == tensor;
+	if (value->tag != ET_TAG_TENSOR_LIST && value->tag != ET_TAG_OPTIONAL_TENSOR_LIST)
+		return false;
+	for (uint32_t i = 0; i < value->list->n; i++)
+		if (value->list->values[i]->tag == ET_TAG_TENSOR && value->list->values[i]->tensor == tensor)
+			return true;
+	return false;
+}
+
+/* A kernel resizes its outputs and goes on reading its inputs' sizes: a tensor that can change its sizes must not
+ * be both. Moves decide at run time which slots share one. */
+static enum et_status check_aliases(struct et_run *run, const struct et_kernel_arg *how,
+	const struct et_plan_instruction *instruction, struct et_evalue *const *args)
+{
+	for (uint32_t i = 0; i < instruction->n_args; i++) {
+		if (!how[i].is_written ||
+			(args[i]->tag != ET_TAG_TENSOR && args[i]->tag != ET_TAG_TENSOR_LIST))
+			continue;
+		uint32_t n = args[i]->tag == ET_TAG_TENSOR ? 1 : args[i]->list->n;
+		for (uint32_t k = 0; k < n; k++) {
+			const struct et_tensor *tensor = args[i]->tag == ET_TAG_TENSOR
+								 ? args[i]->tensor
+								 : args[i]->list->values[k]->tensor;
+			for (uint32_t j = 0; tensor->dynamism != ET_STATIC && j < instruction->n_args; j++)
+				if (j != i && has_tensor(args[j], tensor))
+					return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
+						"arguments %u and %u are the same tensor, and its sizes may "
+						"change",
+						j, i);
+		}
+	}
+	return ET_OK;
+}
+
 static enum et_status run_kernel(
 	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
 {
@@ -128,6 +165,8 @@ static enum et_status run_kernel(
 		.kernel = kernel, .compute = env->compute, .scratch = env->scratch, .diag = &run->diag
 	};
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
+	if (!status)
+		status = check_aliases(run, plan->operators[instruction->index].args, instruction, args);
 	if (status)
 		return status;
 	status = kernel->run(&ctx, args);

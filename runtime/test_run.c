@@ -192,6 +192,26 @@ static void dynamic_sizes_go_through(void **state)
 	assert_string_equal(run.run.diag.text, "input 0: sizes [5], expected [4] or less");
 }
 
+static void a_tensor_is_not_resized_under_its_reader(void **state)
+{
+	mk_arena(&mk, 64);
+	int x = dynamic(0, 4), y = dynamic(16, 4);
+	mk_move(&mk, x, y); /* one tensor from here on, which the plan alone cannot see */
+	mk_kernel(
+		&mk, op("test::cat", ""), MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, (int[]){ x, x }, 2), y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	struct rig_run run;
+	float in[4] = { 1, 2 }, out[4];
+	rig_run_init(&rig, &run);
+	run.inputs[0].sizes[0] = 2;
+	rig_input(&run, 0, in, 2);
+	rig_output(&run, 0, out, 4);
+	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
+	assert_non_null(strstr(run.run.diag.text, "are the same tensor"));
+}
+
 static void numbers_come_in_and_go_out(void **state)
 {
 	mk_arena(&mk, 16);
@@ -397,6 +417,7 @@ int main(void)
 		TEST(views_follow_what_they_view),
 		TEST(lists_of_tensors_are_read_and_written),
 		TEST(dynamic_sizes_go_through),
+		TEST(a_tensor_is_not_resized_under_its_reader),
 		TEST(numbers_come_in_and_go_out),
 		TEST(wrong_inputs_are_named),
 		TEST(a_failing_kernel_says_where),
