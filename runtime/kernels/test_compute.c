@@ -1,11 +1,12 @@
 /* Operators that combine many elements: reductions, lines, norms, pools, products, convolution, sampling.
  * Small cases are worked out by hand; the fast ways of convolution and matrix product are held against the plain
- * double ones on larger random data. */
+ * double ones on larger random data, in three threads. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernel.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -161,13 +162,42 @@ static void own(struct owned *o, enum et_scalar_type type, size_t n_dims, const 
 	o->value = (struct et_evalue){ .tensor = &o->tensor, .tag = ET_TAG_TENSOR };
 }
 
+/* Three threads, however little there is to do. */
+struct share {
+	et_range_fn fn;
+	void *arg;
+	size_t begin, end;
+};
+
+static void *run_share(void *arg)
+{
+	struct share *share = arg;
+	if (share->begin < share->end)
+		share->fn(share->arg, share->begin, share->end);
+	return NULL;
+}
+
+static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t grain)
+{
+	struct share shares[3];
+	pthread_t threads[3];
+	for (size_t i = 0; i < 3; i++) {
+		shares[i] = (struct share){ fn, arg, n * i / 3, n * (i + 1) / 3 };
+		assert_int_equal(pthread_create(&threads[i], NULL, run_share, &shares[i]), 0);
+	}
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+static const struct et_compute threaded = { .struct_size = sizeof(threaded), .parallel_for = parallel_for };
+
 static void call(const char *name, struct et_evalue *const *args)
 {
 	struct et_diag diag = { 0 };
 	struct et_pool scratch;
 	const struct et_kernel *kernel = find_kernel(name);
 	et_pool_init(&scratch, &heap);
-	struct et_kernel_ctx ctx = { kernel, NULL, &scratch, &diag };
+	struct et_kernel_ctx ctx = { kernel, &threaded, &scratch, &diag };
 	if (kernel->run(&ctx, args) != ET_OK)
 		fail_msg("%s", diag.text);
 	et_pool_deinit(&scratch);
@@ -277,6 +307,44 @@ static void convolutions_of_all_kinds(void **state)
 	}
 }
 
+/* Elementwise operators, reductions and lines in pieces give what they give at once. */
+static void pieces_fit_together(void **state)
+{
+	struct owned x, y, sum, mean, soft, dims_value;
+	own(&x, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 1);
+	own(&y, ET_FLOAT32, 2, (int32_t[]){ 7, 1 }, false, 2);
+	own(&sum, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 3);
+	own(&mean, ET_FLOAT32, 2, (int32_t[]){ 300, 7 }, false, 4);
+	own(&soft, ET_FLOAT32, 3, (int32_t[]){ 300, 7, 64 }, false, 5);
+	struct et_evalue one = { .tag = ET_TAG_INT, .i = 1 }, last = { .tag = ET_TAG_INT, .i = 2 };
+	struct et_evalue no = { .tag = ET_TAG_BOOL }, none = { .tag = ET_TAG_NONE };
+	struct et_list list = { .n = 1, .values = (struct et_evalue *[]){ &last } };
+	dims_value.value = (struct et_evalue){ .tag = ET_TAG_INT_LIST, .list = &list };
+	call("aten::add.out", (struct et_evalue *[]){ &x.value, &y.value, &one, &sum.value });
+	call("aten::mean.out",
+		(struct et_evalue *[]){ &x.value, &dims_value.value, &no, &none, &mean.value });
+	call("aten::_softmax.out", (struct et_evalue *[]){ &x.value, &last, &no, &soft.value });
+	const float *px = x.tensor.data, *py = y.tensor.data, *psum = sum.tensor.data,
+		    *psoft = soft.tensor.data;
+	for (size_t row = 0; row < 300 * 7; row++) {
+		double total = 0, exps = 0, softs = 0;
+		for (size_t i = 0; i < 64; i++) {
+			assert_true(psum[row * 64 + i] == px[row * 64 + i] + py[row % 7]);
+			total += px[row * 64 + i];
+			exps += exp(px[row * 64 + i]);
+			softs += psoft[row * 64 + i];
+		}
+		assert_true(fabs(((const float *)mean.tensor.data)[row] - total / 64) < 1e-5);
+		assert_true(fabs(softs - 1) < 1e-5);
+		assert_true(fabs(psoft[row * 64] - exp(px[row * 64]) / exps) < 1e-5);
+	}
+	free(x.tensor.data);
+	free(y.tensor.data);
+	free(sum.tensor.data);
+	free(mean.tensor.data);
+	free(soft.tensor.data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +353,7 @@ int main(void)
 		cmocka_unit_test(products),
 		cmocka_unit_test(matrices_of_all_sizes),
 		cmocka_unit_test(convolutions_of_all_kinds),
+		cmocka_unit_test(pieces_fit_together),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
