@@ -72,7 +72,6 @@ struct et_xnn_value {
 	bool in_payload;  /* data lies in the payload, not in named data */
 	bool is_kept;     /* data must stay readable while there are contexts: not all its users pack it */
 	bool is_index;    /* written as indexes: 32-bit integers, whatever the type says */
-	bool is_old_dynamic;       /* the old way of dynamic quantization: see graph.c */
 	uint32_t external_id;      /* which argument it is */
 	struct et_xnn_shape shape; /* as exported: the upper bound where dynamic */
 	const uint8_t *data;       /* a constant's bytes, or NULL */
