@@ -103,6 +103,8 @@ static void make_done(struct inf_work *work)
 		inf_serving_prepare(s, make->program, make->plan);
 	} else {
 		et_program_unref(make->program);
+		s->is_for_now = make->status == ET_E_OUT_OF_RESOURCES ||
+				make->status == ET_E_MEMORY_ALLOCATION_FAILED;
 		s->is_missing = make->status == ET_E_OPERATOR_MISSING ||
 				make->status == ET_E_BACKEND_MISSING || make->status == ET_E_NOT_SUPPORTED;
 		inf_serving_fail(s, reason);
@@ -188,7 +190,10 @@ static void give_up(struct inf_open_state *state)
 		inf_repository_remark(state->repository, state->model, state->variants.version, state->tried);
 	}
 	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
-	finish(state, state->n_missing && !state->n_broken ? INF_UNIMPLEMENTED : INF_FAILED_PRECONDITION,
+	finish(state,
+		state->is_for_now                      ? INF_RESOURCE_EXHAUSTED
+		: state->n_missing && !state->n_broken ? INF_UNIMPLEMENTED
+						       : INF_FAILED_PRECONDITION,
 		error, NULL);
 }
 
@@ -219,6 +224,7 @@ static void choose(struct inf_open_state *state)
 			find_serving(r, &v->id, &state->variants.data_ids, method, state->fd >= 0);
 		if (s && s->state == INF_MODEL_FAILED) {
 			note_tried(state, v, s->reason, s->is_missing);
+			state->is_for_now = s->is_for_now;
 			state->next++;
 			continue;
 		}
@@ -259,7 +265,8 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving)
 	}
 	if (serving->state == INF_MODEL_READY && !serving->n_methods)
 		serving->last_used_ns = et_host_now_ns(NULL);
-	if (serving->state == INF_MODEL_FAILED && serving->is_foreign) {
+	/* A model's own fault is remembered until its files change or an administrator loads it again. */
+	if (serving->state == INF_MODEL_FAILED && (serving->is_foreign || serving->is_for_now)) {
 		et_list_remove(&serving->node);
 		inf_serving_unref(serving);
 	}

@@ -89,6 +89,16 @@ static uint64_t memory_in_use(const struct inf_repository *r)
 
 /* Make room for @n bytes by unloading what nobody uses, least recently used first. False and a sentence when there
  * is too little even so. */
+static void write_size(char *to, size_t room, uint64_t n_bytes)
+{
+	if (n_bytes < 10240)
+		inf_text(to, room, "%llu B", (unsigned long long)n_bytes);
+	else if (n_bytes < UINT64_C(10240) << 10)
+		inf_text(to, room, "%llu kB", (unsigned long long)(n_bytes >> 10));
+	else
+		inf_text(to, room, "%llu MB", (unsigned long long)(n_bytes >> 20));
+}
+
 bool inf_repository_make_room(struct inf_repository *r, uint64_t n, char *reason, size_t room)
 {
 	uint64_t budget = r->o.config->memory_budget, used = memory_in_use(r), freeing = 0;
@@ -109,15 +119,15 @@ bool inf_repository_make_room(struct inf_repository *r, uint64_t n, char *reason
 		if (n <= budget && used - freeing <= budget - n)
 			return true;
 		if (!oldest) {
+			char needs[16], has[16], all[16], holds[16];
+			write_size(needs, sizeof(needs), n);
+			write_size(has, sizeof(has), budget > used - freeing ? budget - used + freeing : 0);
+			write_size(all, sizeof(all), budget);
+			write_size(holds, sizeof(holds), largest ? inf_serving_memory(largest) : 0);
 			inf_text(reason, room,
-				"it needs %llu MB, %llu of the budget of %llu MB are free, the largest part "
-				"is held by '%s' (%llu MB)",
-				(unsigned long long)(n >> 20),
-				(unsigned long long)((budget > used - freeing ? budget - used + freeing
-									      : 0) >>
-						     20),
-				(unsigned long long)(budget >> 20), largest ? largest->model : "nobody",
-				(unsigned long long)(largest ? inf_serving_memory(largest) >> 20 : 0));
+				"it needs %s, %s of the memory budget of %s are free, most is held by '%s' "
+				"(%s)",
+				needs, has, all, largest ? largest->model : "nobody", holds);
 			return false;
 		}
 		et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room", oldest->model);

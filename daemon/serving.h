@@ -88,6 +88,7 @@ struct inf_serving {
 	struct inf_data_ids data;
 	bool is_foreign; /* a client's own program */
 	char reason[400];
+	bool is_for_now; /* FAILED for want of memory: it may well work later */
 	bool is_missing; /* FAILED because an operator or a backend is not here; set before inf_serving_fail */
 	const struct inf_serving_events *events;
 	const struct et_log *log;

@@ -294,28 +294,95 @@ static void test_unload_while_running(void **state)
 	stop(&e);
 }
 
+static uint64_t memory_of(struct e2e *e, const char *model)
+{
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", true } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, index);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++)
+		if (strcmp(reply.repository_index.models[i].name, model) == 0)
+			return reply.repository_index.models[i].memory_bytes;
+	return 0;
+}
+
+/* Two models do not fit the budget together: the unused one goes, the used one stays and is named. */
+static void test_memory_budget(void **state)
+{
+	struct inferd_method *m = NULL, *other = NULL;
+	char config[64];
+	struct e2e e;
+	start(&e, NULL);
+	assert_int_equal(e2e_load(&e, "double"), INF_OK);
+	unsigned long long budget = memory_of(&e, "double") * 3 / 2;
+	assert_true(budget > 0);
+	e2e_stop(&e);
+	snprintf(config, sizeof(config), "memory_budget = %llu\n", budget);
+	e2e_start(&e, config);
+	assert_int_equal(e2e_load(&e, "double"), INF_OK);
+	assert_int_equal(e2e_load(&e, "forever"), INF_OK);
+	assert_true(memory_of(&e, "double") == 0 && memory_of(&e, "forever") > 0);
+	struct inferd *d = e2e_connect(&e);
+	assert_int_equal(inferd_method_open(d, &m, "double", NULL), 0);
+	assert_true(memory_of(&e, "double") > 0 && memory_of(&e, "forever") == 0);
+	assert_int_equal(inferd_method_open(d, &other, "forever", NULL), -INFERD_RESOURCE_EXHAUSTED);
+	if (!strstr(inferd_error(d), "memory budget") || !strstr(inferd_error(d), "'double'"))
+		fail_msg("%s", inferd_error(d));
+	inferd_method_close(m);
+	assert_int_equal(inferd_method_open(d, &other, "forever", NULL), 0); /* it was not for ever */
+	inferd_close(d);
+	stop(&e);
+}
+
+static bool has_no_program(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 0;
+}
+
+/* Unused models go after their keep-alive, pinned ones never do and are there from the start. */
+static void test_keep_alive(void **state)
+{
+	struct e2e e;
+	start(&e, "keep_alive = 1ms\n");
+	check_works(&e);
+	e2e_until(&e, has_no_program, NULL);
+	e2e_stop(&e);
+	e2e_start(&e, "keep_alive = 1ms\n[model double]\npin = yes\n");
+	while (!memory_of(&e, "double"))
+		;
+	assert_int_equal(e2e_load(&e, "forever"), INF_OK);
+	while (memory_of(&e, "forever"))
+		;
+	assert_true(memory_of(&e, "double") > 0);
+	e2e_deinit(&e);
+}
+
 /* SIGTERM: what waits is told so, what runs may end, and then it is over. */
 static void test_ending(void **state)
 {
-	uint64_t method, binding[3], region;
-	enum inf_status status[3] = { INF_OK, INF_OK, INF_OK };
+	uint64_t method, binding[3], region, ids[3];
+	enum inf_status first, other;
 	struct inf_reply reply;
 	struct e2e e;
 	start(&e, NULL);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	for (int i = 0; i < 3; i++) {
 		e2e_raw_bind(raw, "forever", &method, &binding[i], &region, NULL);
-		struct inf_request request = infer(binding[i], i < 2 ? 300000 : 0);
+		struct inf_request request = infer(binding[i], 0);
 		e2e_raw_send(raw, &request, -1);
+		ids[i] = raw->last_id;
 		e2e_until_jobs(&e, i < 2 ? (uint32_t)i + 1 : 2, i < 2 ? 0 : 1);
 	}
-	uint64_t last = raw->last_id;
 	assert_int_equal(kill(e.pid, SIGTERM), 0);
-	for (int i = 0; i < 3; i++) {
-		assert_true(e2e_raw_receive(raw, &reply));
-		status[reply.id == last ? 2 : i % 2] = reply.status;
+	assert_true(e2e_raw_receive(raw, &reply));
+	assert_int_equal(reply.id, ids[2]);
+	assert_int_equal(reply.status, INF_UNAVAILABLE);
+	assert_int_equal(e2e_raw_call(raw, infer(binding[2], 0)).status, INF_UNAVAILABLE);
+	for (int i = 0; i < 2; i++) {
+		struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { ids[i] } };
+		e2e_raw_send(raw, &cancel, -1);
+		receive_two(raw, ids[i], &first, &other);
+		assert_int_equal(first, INF_CANCELLED);
+		assert_int_equal(other, INF_OK);
 	}
-	assert_int_equal(status[2], INF_UNAVAILABLE);
 	e2e_raw_expect_end(raw);
 	e2e_raw_free(raw);
 	assert_int_equal(e2e_wait(&e), 0);
@@ -380,6 +447,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_killed_client),
 		cmocka_unit_test(test_killed_anywhere),
 		cmocka_unit_test(test_unload_while_running),
+		cmocka_unit_test(test_memory_budget),
+		cmocka_unit_test(test_keep_alive),
 		cmocka_unit_test(test_ending),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_reload),
