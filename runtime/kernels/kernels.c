@@ -23,6 +23,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_random,
 	&et_kernels_sample,
 	&et_kernels_shape,
+	&et_kernels_special,
 	&et_kernels_unary,
 };
 const size_t et_n_kernel_tables = ET_ARRAY_LEN(et_kernel_tables);

@@ -28,6 +28,7 @@ extern const struct et_kernel_table et_kernels_quantized;
 extern const struct et_kernel_table et_kernels_random;
 extern const struct et_kernel_table et_kernels_sample;
 extern const struct et_kernel_table et_kernels_shape;
+extern const struct et_kernel_table et_kernels_special;
 extern const struct et_kernel_table et_kernels_unary;
 
 #endif

@@ -243,7 +243,81 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return ET_OK;
 }
 
+/* Dimensions in @list are inserted into @view, of size 1, so that it has @n_dims. */
+static enum et_status insert_dims(
+	struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *list, size_t n_dims)
+{
+	uint32_t set = 0;
+	if (et_list_len(list))
+		ET_TRY(et_get_dims(ctx, list, n_dims, &set));
+	ET_REQUIRE(ctx, view->n_dims + et_list_len(list) == n_dims, "%u dimensions and %zu more",
+		view->n_dims, et_list_len(list));
+	for (size_t d = 0; d < n_dims; d++) {
+		if (set >> d & 1)
+			et_view_insert(view, d, 1, 0);
+	}
+	return ET_OK;
+}
+
+/* Three tensors with dimensions inserted into each, multiplied element by element, and summed over some. */
+static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *result = args[8]->tensor;
+	struct et_view in[3], out;
+	struct et_walk walk;
+	struct et_place place;
+	int64_t sizes[ET_MAX_DIMS], kept[ET_MAX_DIMS];
+	size_t n_dims = args[0]->tensor->n_dims + et_list_len(args[3]), n_kept = 0;
+	uint32_t summed = 0;
+	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_loader(result->type, ET_F64), "%zu dimensions of %s",
+		n_dims, et_scalar_name(result->type));
+	if (et_list_len(args[6]))
+		ET_TRY(et_get_dims(ctx, args[6], n_dims, &summed));
+	for (size_t k = 0; k < 3; k++) {
+		ET_TRY(et_require_same_type(ctx, args[k]->tensor, result));
+		et_view_of(&in[k], args[k]->tensor);
+		ET_TRY(insert_dims(ctx, &in[k], args[3 + k], n_dims));
+	}
+	for (size_t d = 0; d < n_dims; d++) {
+		sizes[d] = in[0].sizes[d];
+		for (size_t k = 1; k < 3; k++)
+			sizes[d] = sizes[d] == 1 ? in[k].sizes[d] : sizes[d];
+		if (!(summed >> d & 1))
+			kept[n_kept++] = sizes[d];
+	}
+	for (size_t k = 0; k < 3; k++)
+		ET_REQUIRE(ctx, et_view_broadcast(&in[k], sizes, n_dims), "the tensors do not broadcast");
+	ET_TRY(et_resize(ctx, result, kept, n_kept));
+	double *sums = et_kernel_scratch(ctx, et_tensor_numel(result) * sizeof(*sums) + 1);
+	if (!sums)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	memset(sums, 0, et_tensor_numel(result) * sizeof(*sums));
+	out = (struct et_view){ .data = (uint8_t *)sums, .type = ET_FLOAT64 };
+	int64_t stride = 1;
+	for (size_t d = n_dims; d-- > 0;) {
+		et_view_insert(&out, 0, sizes[d], summed >> d & 1 ? 0 : stride);
+		stride *= summed >> d & 1 ? 1 : sizes[d];
+	}
+	et_walk_init(&walk, (const struct et_view *[]){ &out, &in[0], &in[1], &in[2] }, 4);
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < walk.numel; i++) {
+		double product = 1;
+		for (size_t k = 0; k < 3; k++)
+			product *= et_element_get_double(
+				in[k].data + place.offset[k + 1] * (int64_t)et_scalar_size(in[k].type),
+				in[k].type);
+		sums[place.offset[0]] += product;
+		et_place_advance(&place, &walk, 1);
+	}
+	for (size_t d = n_dims; d-- > 0;) {
+		if (summed >> d & 1)
+			et_view_remove(&out, d);
+	}
+	return et_give_view_cast(ctx, &out, result);
+}
+
 static const struct et_kernel rows[] = {
+	{ "aten::_trilinear.out", "TTTVVVVI>T", run_trilinear },
 	{ "aten::addbmm.out", "TTTSS>T", run_addbmm },
 	{ "aten::addmm.out", "TTTSS>T", run_addmm },
 	{ "aten::addmv.out", "TTTSS>T", run_addmm },

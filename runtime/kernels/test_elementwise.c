@@ -117,6 +117,24 @@ static void binary(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
+static void special(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::polygamma.out", "0 f64[3]{1,-0.5,100}",
+			"f64[3]{-0.577215665,0.036489974,4.600161853}" },
+		{ "aten::polygamma.out", "1 f64[2]{1,-0.5}", "f64[2]{1.644934067,8.934802201}" },
+		{ "aten::polygamma.out", "2 f32[2]{1,-1}", "f32[2]{-2.404113806,-inf}" },
+		{ "aten::polygamma.out", "-1 f32[1]{1}", "! order -1 ! f32[1]{0}" },
+		{ "aten::i0.out", "f64[3]{0,1,10}", "f64[3]{1,1.266065878,2815.716628}" },
+		{ "aten::igamma.out", "f64[3]{1,2,0} f64[3]{1,5,1}", "f64[3]{0.632120559,0.959572318,1}" },
+		{ "aten::igammac.out", "f64[3]{1,2,1} f64[3]{1,5,-1}",
+			"f64[3]{0.367879441,0.040427682,nan}" },
+		{ "aten::angle.out", "f32[3]{-2,3,nan}", "f32[3]{3.14159265,0,nan}" },
+		{ "aten::lgamma.out", "f32[1]{5}", "f32[1]{3.17805383}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +142,7 @@ int main(void)
 		cmocka_unit_test(shapes),
 		cmocka_unit_test(unary),
 		cmocka_unit_test(binary),
+		cmocka_unit_test(special),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 ET_FLOAT_FNS(acos, 1, acos(a))
 ET_FLOAT_FNS(acosh, 1, acosh(a))
+ET_FLOAT_FNS(angle, 1, a != a ? a : a < 0 ? M_PI : 0)
 ET_FLOAT_FNS(asin, 1, asin(a))
 ET_FLOAT_FNS(asinh, 1, asinh(a))
 ET_FLOAT_FNS(atan, 1, atan(a))
@@ -113,6 +114,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::abs.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(abs)) },
 	{ "aten::acos.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(acos)) },
 	{ "aten::acosh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(acosh)) },
+	{ "aten::angle.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(angle)) },
 	{ "aten::asin.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(asin)) },
 	{ "aten::asinh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(asinh)) },
 	{ "aten::atan.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan)) },
