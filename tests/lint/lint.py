@@ -35,12 +35,14 @@ MAY_INCLUDE = {
     "runtime/host": CORE,
     "delegates": CORE + ["runtime/kernels"],  # delegates.h and the table of those compiled in
     "delegates/graph": CORE,
-    "delegates/plugin": CORE + FLOOR + ["ipc", "delegates"],
+    # the one header that plug-ins are written to
+    "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "clients/inferd-delegate.h"],
     "ipc": FLOOR,
     "config": BASE,
     "daemon": CORE + FLOOR + ["runtime/kernels", "delegates", "ipc", "config"],
     "clients": FLOOR + ["ipc"],
     # `inferctl --local` runs programs in its own process.
+    "clients/inferd-delegate.h": [],
     "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "delegates", "ipc", "config", "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],

@@ -1,0 +1,305 @@
+/* inferd-delegate.h: how a vendor's engine becomes a backend of inferd. Version 1.0 of the interface.
+ *
+ * A plug-in is a shared object with one exported symbol:
+ *
+ *     const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor);
+ *
+ * which returns a constant table, or NULL if it can't work with that host. inferd loads it into a process of its
+ * own (inferd-delegate-host, one for each plug-in): what the engine's library does there, be it a crash, a hang, exit()
+ * or a line on stdout, ends at worst the requests that it was running; inferd starts the process again. In that
+ * process there is no network, no way to start programs, and the file system is read-only but for the cache folder;
+ * device nodes below /dev can be used as far as the user may. Put the file where inferd.conf says:
+ *
+ *     [backend acme]
+ *     path = /usr/lib/inferd/acme.so
+ *
+ * A program that was exported for the delegate id "AcmeBackend" carries, for every part that the engine is to run, a
+ * payload: bytes that only the engine understands, and compile specs: keys with values, from the exporter.
+ *
+ *     plug-in   open ... close                one per process
+ *     model     init ... destroy              one payload made ready; many at once
+ *     instance  instance_new ... free         what one run at a time needs (a request object, a state)
+ *     run       execute, or submit and done
+ *
+ * Rules for every struct: it begins with struct_size, the size that its maker knows; fields are only ever appended,
+ * and who reads one looks at struct_size before he looks at a field that 1.0 did not have. Reserved fields are 0.
+ * Arrays are arrays of pointers, so that their items may grow. A new major version means that this promise was
+ * broken; a host serves plug-ins of its own major version and any minor one.
+ *
+ * Threads: calls come from any thread of the host process, several at a time, but never two at once for the same
+ * instance, and at most max_in_flight runs of a device; a plug-in that wants all calls on one thread, the one that
+ * loaded it, sets INFERD_DELEGATE_ONE_THREAD in its table. Own threads are welcome. Functions that may be NULL say so.
+ *
+ * Answers: 0 or an enum inferd_delegate_result. Whoever answers anything else than 0 writes one sentence into the
+ * message: what is wrong, with names and numbers ("the context is for SoC 57, this is 43"), no newline.
+ *
+ * Payloads, specs and options come from files and users: check them. Outputs are written only within their n_bytes:
+ * a page that can't be written follows each. Inputs can't be written. */
+#ifndef INFERD_DELEGATE_H
+#define INFERD_DELEGATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 0 };
+
+enum inferd_delegate_result {
+	INFERD_DELEGATE_OK = 0,
+	INFERD_DELEGATE_E_INTERNAL = 1,
+	INFERD_DELEGATE_E_INVALID = 2,     /* payload, spec or argument: broken or of a wrong kind */
+	INFERD_DELEGATE_E_UNSUPPORTED = 3, /* well-formed, but not possible here */
+	INFERD_DELEGATE_E_NOT_FOUND = 4,   /* library, device, index or name */
+	INFERD_DELEGATE_E_MEMORY = 5,
+	INFERD_DELEGATE_E_DEVICE = 6, /* the device or its driver failed */
+	INFERD_DELEGATE_E_CANCELLED = 7,
+};
+
+enum { INFERD_DELEGATE_TEXT = 256 };
+struct inferd_delegate_message {
+	uint32_t struct_size;
+	uint32_t reserved;
+	char text[INFERD_DELEGATE_TEXT]; /* NUL-terminated */
+};
+
+/* A name and a value: a compile spec or an option of the configuration. Values are followed by a NUL that does not
+ * count, so that text can be used as it is. */
+struct inferd_delegate_pair {
+	uint32_t struct_size;
+	uint32_t reserved;
+	const char *key;
+	const void *value;
+	size_t n_bytes;
+};
+
+/* What the plug-in may use of the process it lives in. Lives until close returns. */
+struct inferd_delegate_host {
+	uint32_t struct_size;
+	uint16_t major, minor;
+	/* A folder of its own that may be written, kept between starts; NULL: there is none. */
+	const char *cache_dir;
+	const struct inferd_delegate_pair *const *options; /* of its section in inferd.conf */
+	uint32_t n_options;
+	uint32_t reserved;
+	void *self;
+	/* One line for the log. @level as in syslog: 3 error, 4 warning, 5 notice, 6 info, 7 debug. Any thread. */
+	void (*log)(void *self, int level, const char *text);
+};
+
+enum inferd_delegate_kind {
+	INFERD_DELEGATE_CPU = 0, /* runs on the queue of the CPU */
+	INFERD_DELEGATE_GPU = 1,
+	INFERD_DELEGATE_NPU = 2,
+};
+
+enum inferd_delegate_device_flags {
+	INFERD_DELEGATE_DMA_BUF = 1 << 0,   /* buffer_import takes dma-bufs */
+	INFERD_DELEGATE_ZERO_COPY = 1 << 1, /* the device works on the arguments' memory as it is */
+	INFERD_DELEGATE_CAN_CANCEL = 1 << 2,
+	INFERD_DELEGATE_SIMULATOR = 1 << 3, /* not the real thing: results count, times do not */
+};
+
+/* One device; becomes a queue of inferd, e.g. npu0. */
+struct inferd_delegate_device {
+	uint32_t struct_size;
+	uint32_t kind;         /* enum inferd_delegate_kind */
+	char name[64];         /* for people: "Ethos-U65-256" */
+	char id[64];           /* for programs, stable: "/dev/accel/accel0", a PCI address, a serial number */
+	uint64_t memory_bytes; /* its own; 0: the machine's */
+	uint32_t max_in_flight;         /* runs it wants at once, at least 1 */
+	uint32_t alignment;             /* of arguments' memory, a power of two; 64 is always given */
+	uint32_t flags;                 /* enum inferd_delegate_device_flags */
+	uint32_t vendor_id, product_id; /* PCI or USB, or 0 */
+	uint32_t reserved;
+};
+
+/* Payload and what belongs to it. Everything in it lives until destroy (for probe: until it returns). */
+struct inferd_delegate_payload {
+	uint32_t struct_size;
+	uint32_t n_args; /* arguments of each run: inputs, then outputs; 0: not known yet */
+	/* The same bytes twice: mapped read-only at a page's start, 64 readable bytes behind; and as a file, for drivers
+	 * that want one: @fd, from @fd_offset. The descriptor stays the host's. */
+	const uint8_t *bytes;
+	uint64_t n_bytes;
+	uint64_t fd_offset;
+	int32_t fd;
+	uint32_t n_specs;
+	const struct inferd_delegate_pair *const *specs;
+	const char *method; /* "forward" */
+	/* Bytes that the program keeps beside the payload, by name (weights that several payloads share). They live as
+	 * long as the payload. Only while init or probe runs, on its thread. OK or E_NOT_FOUND. */
+	void *self;
+	int (*named_data)(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes);
+};
+
+enum inferd_delegate_readiness {
+	INFERD_DELEGATE_NO = 0,        /* never here; the message says why */
+	INFERD_DELEGATE_RECOMPILE = 1, /* init will work but has to compile anew; the message says why */
+	INFERD_DELEGATE_READY = 2,
+};
+
+struct inferd_delegate_model;    /* the plug-in's own */
+struct inferd_delegate_instance; /* the plug-in's own */
+struct inferd_delegate_buffer;   /* the plug-in's own */
+
+enum inferd_delegate_model_flags {
+	INFERD_DELEGATE_STATEFUL = 1 << 0,      /* an instance remembers something between runs */
+	INFERD_DELEGATE_DROPS_PAYLOAD = 1 << 1, /* bytes, fd, specs and named data are not used after init */
+};
+
+/* What init found out. struct_size is set by the host: fill in only what fits. */
+struct inferd_delegate_model_info {
+	uint32_t struct_size;
+	uint32_t n_inputs, n_outputs;
+	uint32_t flags;  /* enum inferd_delegate_model_flags */
+	uint32_t device; /* which one runs it */
+	uint32_t reserved;
+	uint64_t n_bytes;       /* memory that it keeps */
+	uint64_t scratch_bytes; /* and each instance on top */
+};
+
+enum inferd_delegate_arg_kind {
+	INFERD_DELEGATE_NONE = 1, /* the numbers of ExecuTorch's KernelTypes */
+	INFERD_DELEGATE_INT = 2,
+	INFERD_DELEGATE_BOOL = 3,
+	INFERD_DELEGATE_DOUBLE = 4,
+	INFERD_DELEGATE_TENSOR = 5,
+};
+
+enum { INFERD_DELEGATE_MAX_DIMS = 16 };
+
+/* One argument of a run. */
+struct inferd_delegate_arg {
+	uint32_t struct_size;
+	uint8_t kind; /* enum inferd_delegate_arg_kind */
+	uint8_t type; /* a tensor's ScalarType: 0 u8, 1 i8, 2 i16, 3 i32, 4 i64, 5 f16, 6 f32, 7 f64, 11 bool, 15 bf16,
+	                    * 27 u16, 28 u32, 29 u64 */
+	uint8_t n_dims;
+	uint8_t is_output;
+	int32_t sizes
+		[INFERD_DELEGATE_MAX_DIMS]; /* an output's may be changed, its rank not: n_bytes limits them */
+	uint8_t dim_order
+		[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; memory is dense */
+	void *data;                         /* input: read only, 64 readable bytes behind */
+	uint64_t n_bytes;                   /* input: of the tensor; output: room */
+	int64_t i;                          /* INT, BOOL */
+	double d;                           /* DOUBLE */
+	/* Where data lies, for importing it: a memory file (or -1) and the offset. */
+	int32_t fd;
+	uint32_t reserved;
+	uint64_t fd_offset;
+};
+
+/* What submit is given to report the end. */
+struct inferd_delegate_completion {
+	uint32_t struct_size;
+	uint32_t reserved;
+	void *self;
+	/* Exactly once for each submit that answered 0, from any thread, also before submit has returned. @text: why not,
+	 * or NULL. */
+	void (*done)(void *self, int result, const char *text);
+};
+
+struct inferd_delegate_stats {
+	uint32_t struct_size;
+	uint32_t reserved;
+	uint64_t n_runs;
+	uint64_t busy_ns;      /* of the device */
+	uint64_t memory_bytes; /* of the device, in use */
+};
+
+/* An operator of the plug-in's own, for programs that call it by name outside any payload. */
+struct inferd_delegate_kernel {
+	uint32_t struct_size;
+	uint32_t reserved;
+	const char *name; /* "acme::swish.out" */
+	/* A letter an argument, '>' before the outputs: T tensor, t tensor or None, I integer, i integer or None, D
+	 * floating point, d the same or None, B boolean, b the same or None, S any number. "TD>T" */
+	const char *signature;
+	/* @self: from open. Arguments in the signature's order. Any thread, several at a time. */
+	int (*run)(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
+		struct inferd_delegate_message *message);
+};
+
+enum inferd_delegate_flags {
+	INFERD_DELEGATE_ONE_THREAD = 1 << 0, /* all calls on the thread that called the entry */
+};
+
+struct inferd_delegate {
+	uint32_t struct_size;
+	uint16_t major, minor; /* INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR */
+	uint32_t flags;        /* enum inferd_delegate_flags */
+	uint32_t n_kernels;
+	const char *id;      /* as in the program: "AcmeBackend" */
+	const char *name;    /* as in the configuration: "acme" */
+	const char *version; /* of the plug-in, for people; NULL: unsaid */
+	const struct inferd_delegate_kernel *const *kernels;
+
+	/* --- all of these must be there ------------------------------------------------------------------ */
+
+	/* Find the vendor's library and the devices. E_NOT_FOUND with the reason: this backend is not available here. */
+	int (*open)(const struct inferd_delegate_host *host, void **ret_self,
+		struct inferd_delegate_message *message);
+	void (*close)(void *self);
+	/* Device @index, 0 first; E_NOT_FOUND after the last. The same answers until close. */
+	int (*devices)(void *self, uint32_t index, struct inferd_delegate_device *ret_device);
+	/* Whether init could work, from a look at the payload's header; nothing is kept. */
+	int (*probe)(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
+		struct inferd_delegate_message *message);
+	int (*init)(void *self, const struct inferd_delegate_payload *payload,
+		struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
+		struct inferd_delegate_message *message);
+	/* Run and wait. @instance is NULL if there is no instance_new; the host then runs one at a time of a model. */
+	int (*execute)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+		struct inferd_delegate_arg *const *args, uint32_t n_args,
+		struct inferd_delegate_message *message);
+	/* All its instances are gone. */
+	void (*destroy)(struct inferd_delegate_model *model);
+
+	/* --- any of these may be NULL -------------------------------------------------------------------- */
+
+	int (*instance_new)(struct inferd_delegate_model *model,
+		struct inferd_delegate_instance **ret_instance,
+		struct inferd_delegate_message *message); /* together with instance_free */
+	void (*instance_free)(struct inferd_delegate_instance *instance);
+	/* Forget the state. Needed if any model is STATEFUL. */
+	int (*instance_reset)(
+		struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
+	/* Start a run and return; used in place of execute. Arguments and completion live until done is called. */
+	int (*submit)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+		struct inferd_delegate_arg *const *args, uint32_t n_args,
+		const struct inferd_delegate_completion *completion, struct inferd_delegate_message *message);
+	/* Ask the run of @instance (or @model, where there are none) to end early; its done, or execute's return, still
+	 * comes. May come too late: then nothing happens. */
+	void (*cancel)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
+
+	/* Memory of a device: made there, or a client's (memory file or dma-buf) made known to it. Descriptors stay the
+	 * caller's; that of buffer_export is a new one. */
+	int (*buffer_alloc)(
+		void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer);
+	int (*buffer_import)(void *self, uint32_t device, int fd, uint64_t offset, uint64_t n_bytes,
+		struct inferd_delegate_buffer **ret_buffer);
+	int (*buffer_map)(struct inferd_delegate_buffer *buffer, void **ret_bytes);
+	void (*buffer_unmap)(struct inferd_delegate_buffer *buffer);
+	int (*buffer_export)(struct inferd_delegate_buffer *buffer, int *ret_fd);
+	void (*buffer_free)(struct inferd_delegate_buffer *buffer);
+
+	int (*stats)(void *self, uint32_t device, struct inferd_delegate_stats *ret_stats);
+};
+
+#define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"
+/* What the plug-in defines; visible whatever the compiler was told about others. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const struct inferd_delegate *
+inferd_delegate_entry(uint32_t host_major, uint32_t host_minor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,369 @@
+/* A plug-in for tests, good and bad: what a payload does is what its text says.
+ *
+ *     scale        out = 2 * in                     named     out = in * the named data "factor"
+ *     state        out = in + number of runs        sizes     returns sizes that nobody allowed
+ *     crash, exit, hang                             what they say, while running
+ *     print        prints, then scales              wild      writes far beyond its output
+ *     cage         out[i]: what the sandbox let through
+ *     refuse       init refuses                     die       init crashes
+ * and, where runs are submitted (-DASYNC), besides:
+ *     twice        ends twice                       never     does not end
+ *     late         refuses, and then ends           wait      ends when it is cancelled
+ * -DVARIANT=... breaks the table itself. */
+#include <inferd-delegate.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GOOD          0
+#define WRONG_VERSION 1
+#define WRONG_SIZE    2
+#define NO_SYMBOL     3
+#define NO_FUNCTION   4
+#define CRASHES       5
+#define NOT_HERE      6
+#define NO_TABLE      7
+#ifndef VARIANT
+#define VARIANT GOOD
+#endif
+
+static const struct inferd_delegate_host *host;
+
+struct inferd_delegate_model {
+	char text[32];
+	float factor;
+};
+
+struct inferd_delegate_instance {
+	struct inferd_delegate_model *model;
+	int n_runs;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int is_cancelled;
+};
+
+static int refuse(struct inferd_delegate_message *message, int result, const char *text)
+{
+	snprintf(message->text, sizeof message->text, "%s", text);
+	return result;
+}
+
+static int plugin_open(
+	const struct inferd_delegate_host *with, void **ret_self, struct inferd_delegate_message *message)
+{
+	if (VARIANT == NOT_HERE)
+		return refuse(
+			message, INFERD_DELEGATE_E_NOT_FOUND, "there is no such device in this machine");
+	if (VARIANT == CRASHES)
+		abort();
+	host = with;
+	for (uint32_t i = 0; i < with->n_options; i++)
+		if (strcmp(with->options[i]->key, "greeting") == 0)
+			with->log(with->self, 5, with->options[i]->value);
+	*ret_self = &host;
+	return INFERD_DELEGATE_OK;
+}
+
+static void plugin_close(void *self)
+{
+}
+
+static int devices(void *self, uint32_t index, struct inferd_delegate_device *device)
+{
+	if (index)
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	device->kind = INFERD_DELEGATE_NPU;
+	snprintf(device->name, sizeof device->name, "Test engine");
+	snprintf(device->id, sizeof device->id, "test-0");
+	device->max_in_flight = 2;
+	device->alignment = 64;
+	device->flags = INFERD_DELEGATE_SIMULATOR;
+	return INFERD_DELEGATE_OK;
+}
+
+static int is(const struct inferd_delegate_payload *payload, const char *text)
+{
+	return payload->n_bytes == strlen(text) && memcmp(payload->bytes, text, payload->n_bytes) == 0;
+}
+
+static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
+	struct inferd_delegate_message *message)
+{
+	*ret_readiness = INFERD_DELEGATE_READY;
+	if (payload->n_bytes > 16 || !payload->n_bytes) {
+		*ret_readiness = INFERD_DELEGATE_NO;
+		refuse(message, 0, "it is no word");
+	} else if (is(payload, "named")) {
+		*ret_readiness = INFERD_DELEGATE_RECOMPILE;
+		refuse(message, 0, "its factor lies elsewhere");
+	}
+	return INFERD_DELEGATE_OK;
+}
+
+static int init(void *self, const struct inferd_delegate_payload *payload,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info,
+	struct inferd_delegate_message *message)
+{
+	char first = 0;
+	const uint8_t *bytes;
+	uint64_t n_bytes;
+	if (is(payload, "die"))
+		abort();
+	if (!payload->n_bytes || payload->n_bytes > 16)
+		return refuse(message, INFERD_DELEGATE_E_INVALID,
+			"the payload is not one word of at most 16 letters");
+	if (is(payload, "refuse"))
+		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "operator 'warp' can't be run");
+	/* bytes and file are the same thing */
+	if (pread(payload->fd, &first, 1, (off_t)payload->fd_offset) != 1 || first != (char)payload->bytes[0])
+		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "the payload's file is another one");
+	struct inferd_delegate_model *model = calloc(1, sizeof *model);
+	if (!model)
+		return INFERD_DELEGATE_E_MEMORY;
+	memcpy(model->text, payload->bytes, payload->n_bytes);
+	model->factor = 2;
+	for (uint32_t i = 0; i < payload->n_specs; i++)
+		if (strcmp(payload->specs[i]->key, "factor") == 0)
+			model->factor = strtof(payload->specs[i]->value, NULL);
+	if (is(payload, "named")) {
+		if (payload->named_data(payload->self, "factor", &bytes, &n_bytes) ||
+			n_bytes != sizeof model->factor) {
+			free(model);
+			return refuse(
+				message, INFERD_DELEGATE_E_NOT_FOUND, "there is no named data 'factor'");
+		}
+		memcpy(&model->factor, bytes, sizeof model->factor);
+	}
+	info->n_inputs = info->n_outputs = 1;
+	info->n_bytes = sizeof *model;
+	info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (is(payload, "state") ? INFERD_DELEGATE_STATEFUL : 0);
+	*ret_model = model;
+	return INFERD_DELEGATE_OK;
+}
+
+static void destroy(struct inferd_delegate_model *model)
+{
+	free(model);
+}
+
+static int instance_new(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
+	struct inferd_delegate_message *message)
+{
+	struct inferd_delegate_instance *instance = calloc(1, sizeof *instance);
+	if (!instance)
+		return INFERD_DELEGATE_E_MEMORY;
+	instance->model = model;
+	pthread_mutex_init(&instance->lock, NULL);
+	pthread_cond_init(&instance->changed, NULL);
+	*ret_instance = instance;
+	return INFERD_DELEGATE_OK;
+}
+
+static void instance_free(struct inferd_delegate_instance *instance)
+{
+	pthread_mutex_destroy(&instance->lock);
+	pthread_cond_destroy(&instance->changed);
+	free(instance);
+}
+
+static int instance_reset(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
+{
+	instance->n_runs = 0;
+	return INFERD_DELEGATE_OK;
+}
+
+/* What should not be possible in here. */
+static void try_cage(float *out, uint64_t n)
+{
+	char path[600];
+	float got[6] = { 0 };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	got[0] = fd >= 0;
+	if (fd >= 0)
+		close(fd);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(0);
+	got[1] = pid > 0;
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	got[2] = execl("/bin/true", "true", (char *)NULL) == 0 || errno != EPERM;
+	got[3] = kill(getppid(), 0) == 0;
+	fd = open("/tmp/inferd-test-cage", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	got[4] = fd >= 0;
+	if (fd >= 0) {
+		close(fd);
+		unlink("/tmp/inferd-test-cage");
+	}
+	if (host && host->cache_dir) {
+		snprintf(path, sizeof path, "%s/kept", host->cache_dir);
+		fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+		got[5] = fd >= 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	memcpy(out, got, n < sizeof got ? n : sizeof got);
+}
+
+static int run(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	struct inferd_delegate_arg *const *args, uint32_t n_args, struct inferd_delegate_message *message)
+{
+	const char *what = model->text;
+	if (n_args != 2 || args[0]->type != 6 || args[1]->n_bytes < args[0]->n_bytes)
+		return refuse(
+			message, INFERD_DELEGATE_E_INVALID, "it takes one tensor of floats and gives one");
+	const float *in = args[0]->data;
+	float *out = args[1]->data, plus = 0;
+	if (strcmp(what, "crash") == 0)
+		raise(SIGSEGV);
+	else if (strcmp(what, "exit") == 0)
+		exit(3);
+	else if (strcmp(what, "hang") == 0)
+		for (;;)
+			pause();
+	else if (strcmp(what, "print") == 0)
+		printf("a line on stdout\n"), fprintf(stderr, "\033[31mand one on stderr\n");
+	else if (strcmp(what, "wild") == 0)
+		memset(out, 1, args[1]->n_bytes + 8192);
+	else if (strcmp(what, "sizes") == 0)
+		args[1]->sizes[0] = 1 << 28;
+	else if (strcmp(what, "state") == 0)
+		plus = (float)instance->n_runs++;
+	if (strcmp(what, "cage") == 0) {
+		try_cage(out, args[1]->n_bytes);
+		return INFERD_DELEGATE_OK;
+	}
+	float factor = plus != 0 || strcmp(what, "state") == 0 ? 1 : model->factor;
+	for (uint64_t i = 0; i < args[0]->n_bytes / sizeof *in; i++)
+		out[i] = factor * in[i] + plus;
+	return INFERD_DELEGATE_OK;
+}
+
+#ifdef ASYNC
+struct job {
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_instance *instance;
+	struct inferd_delegate_arg *const *args;
+	uint32_t n_args;
+	struct inferd_delegate_completion completion;
+};
+
+static void *work(void *arg)
+{
+	struct job job = *(struct job *)arg;
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	const char *what = job.model->text;
+	free(arg);
+	if (strcmp(what, "never") == 0)
+		return NULL;
+	if (strcmp(what, "wait") == 0) {
+		pthread_mutex_lock(&job.instance->lock);
+		while (!job.instance->is_cancelled)
+			pthread_cond_wait(&job.instance->changed, &job.instance->lock);
+		pthread_mutex_unlock(&job.instance->lock);
+		job.completion.done(job.completion.self, INFERD_DELEGATE_E_CANCELLED, "it was cancelled");
+		return NULL;
+	}
+	int is_twice = strcmp(what, "twice") == 0;
+	int result = run(job.model, job.instance, job.args, job.n_args, &message);
+	job.completion.done(job.completion.self, result, result ? message.text : NULL);
+	if (is_twice)
+		job.completion.done(job.completion.self, INFERD_DELEGATE_OK, NULL);
+	return NULL;
+}
+
+static int submit(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	struct inferd_delegate_arg *const *args, uint32_t n_args,
+	const struct inferd_delegate_completion *completion, struct inferd_delegate_message *message)
+{
+	pthread_t thread;
+	struct job *job = calloc(1, sizeof *job);
+	if (!job)
+		return INFERD_DELEGATE_E_MEMORY;
+	instance->is_cancelled = 0;
+	*job = (struct job){ model, instance, args, n_args, *completion };
+	int rc = pthread_create(&thread, NULL, work, job);
+	if (rc) {
+		free(job);
+		return refuse(message, INFERD_DELEGATE_E_MEMORY, strerror(rc));
+	}
+	if (strcmp(model->text, "late") == 0) {
+		pthread_join(thread, NULL);
+		return refuse(message, INFERD_DELEGATE_E_DEVICE, "it refuses, too late");
+	}
+	pthread_detach(thread);
+	return INFERD_DELEGATE_OK;
+}
+
+static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
+{
+	pthread_mutex_lock(&instance->lock);
+	instance->is_cancelled = 1;
+	pthread_cond_signal(&instance->changed);
+	pthread_mutex_unlock(&instance->lock);
+}
+#endif
+
+/* An operator of its own: out = in * by. */
+static int kernel_scale(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
+	struct inferd_delegate_message *message)
+{
+	const float *in = args[0]->data;
+	float *out = args[2]->data;
+	if (args[0]->type != 6)
+		return refuse(message, INFERD_DELEGATE_E_INVALID, "plug_scale takes floats");
+	for (uint64_t i = 0; i < args[0]->n_bytes / sizeof *in; i++)
+		out[i] = in[i] * (float)args[1]->d;
+	return INFERD_DELEGATE_OK;
+}
+
+static const struct inferd_delegate_kernel scale = {
+	.struct_size = sizeof scale, .name = "test::plug_scale.out", .signature = "TD>T", .run = kernel_scale
+};
+static const struct inferd_delegate_kernel *const kernels[] = { &scale };
+
+static const struct inferd_delegate table = {
+	.struct_size = VARIANT == WRONG_SIZE ? 96 : sizeof table,
+	.major = VARIANT == WRONG_VERSION ? 2 : INFERD_DELEGATE_MAJOR,
+	.minor = INFERD_DELEGATE_MINOR,
+	.id = "TestBackend",
+	.name = "test",
+	.version = "7.1",
+	.kernels = kernels,
+	.n_kernels = 1,
+	.open = plugin_open,
+	.close = plugin_close,
+	.devices = devices,
+	.probe = probe,
+	.init = init,
+	.execute = VARIANT == NO_FUNCTION ? NULL : run,
+	.destroy = destroy,
+	.instance_new = instance_new,
+	.instance_free = instance_free,
+	.instance_reset = instance_reset,
+#ifdef ASYNC
+	.submit = submit,
+	.cancel = cancel,
+#endif
+};
+
+#if VARIANT == NO_SYMBOL
+__attribute__((visibility("default"))) const struct inferd_delegate *something_else(void);
+const struct inferd_delegate *something_else(void)
+{
+	return &table;
+}
+#else
+const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor)
+{
+	return VARIANT == NO_TABLE || host_major != INFERD_DELEGATE_MAJOR ? NULL : &table;
+}
+#endif
