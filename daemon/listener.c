@@ -26,9 +26,14 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 		if (fd == -ECONNABORTED || fd == -EINTR)
 			continue;
 		if (fd < 0) {
-			if (fd != -EAGAIN)
-				et_logf(&l->server->log, ET_LOG_WARNING, "can't accept a client: %s",
-					strerror(-fd));
+			if (fd != -EAGAIN) {
+				/* Out of descriptors or memory: the client stays in the backlog, and looking at it
+				 * again at once would only turn the loop. */
+				uv_poll_stop(&l->poll);
+				l->is_paused = true;
+				et_logf(&l->server->log, ET_LOG_WARNING,
+					"can't accept a client, waiting a moment: %s", strerror(-fd));
+			}
 			return;
 		}
 		inf_session_accept(l->server, fd, l->is_manager);
@@ -99,6 +104,15 @@ int inf_listeners_open(struct inf_server *server)
 	if (rc == 0 && server->config.manager_socket[0])
 		rc = make(server, server->config.manager_socket, true);
 	return rc;
+}
+
+void inf_listeners_resume(struct inf_server *server)
+{
+	for (uint32_t i = 0; i < server->n_listeners; i++) {
+		struct inf_listener *l = &server->listeners[i];
+		if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
+			l->is_paused = false;
+	}
 }
 
 void inf_listeners_close(struct inf_server *server)

@@ -122,6 +122,7 @@ static void on_tick(uv_timer_t *handle)
 {
 	struct inf_server *server = handle->data;
 	char status[160];
+	inf_listeners_resume(server);
 	if (!server->is_draining)
 		inf_repository_evict(server->repository, et_host_now_ns(NULL));
 	if (inf_pool_is_alive(server->cpu, server->config.stall_ns))

@@ -23,7 +23,7 @@ struct inf_listener {
 	uv_poll_t poll;
 	struct inf_server *server;
 	int fd;
-	bool is_manager, is_open;
+	bool is_manager, is_open, is_paused;
 	char path[INF_CONFIG_PATH_MAX]; /* to be removed at the end; empty: somebody else's */
 };
 

@@ -92,8 +92,8 @@ void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, 
 		buffer->n_bytes = 0;
 		buffer->fd = -1;
 	}
-	if (fd >= 0)
-		buffer->fd = dup(fd);
+	if (fd >= 0 && (buffer->fd = dup(fd)) < 0)
+		buffer->n_bytes = 0; /* half an answer would be worse than none: the session ends */
 	inf_session_send(s, buffer);
 }
 

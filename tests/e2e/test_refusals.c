@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -339,6 +340,30 @@ static void test_limits(void **state)
 	stop(&e, &by);
 }
 
+/* The daemon runs out of descriptors: who is there goes on, who waits gets in when somebody leaves. */
+static void test_out_of_descriptors(void **state)
+{
+	enum { N = 60 };
+	struct e2e_raw *raw[N];
+	struct bystander by;
+	struct rlimit limit;
+	struct e2e e;
+	start(&e, &by, NULL);
+	assert_int_equal(prlimit(e.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+	struct rlimit few = { (rlim_t)e2e_count_fds(e.pid) + 20, limit.rlim_max };
+	assert_int_equal(prlimit(e.pid, RLIMIT_NOFILE, &few, NULL), 0);
+	for (int i = 0; i < N; i++)
+		raw[i] = e2e_raw_new(e.socket, true);
+	check_bystander(&by);
+	for (int i = 0; i < N - 1; i++)
+		e2e_raw_free(raw[i]);
+	struct inf_request hello = { .kind = INF_REQUEST_HELLO, .hello = { INF_PROTOCOL, "last" } };
+	assert_int_equal(e2e_raw_call(raw[N - 1], hello).status, INF_OK);
+	e2e_raw_free(raw[N - 1]);
+	assert_int_equal(prlimit(e.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+	stop(&e, &by);
+}
+
 /* A client that asks and never reads is cut off; the others go on. */
 static void test_deaf_client(void **state)
 {
@@ -369,6 +394,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_packets),
 		cmocka_unit_test(test_models),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
