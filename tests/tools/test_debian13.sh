@@ -87,10 +87,13 @@ if [ "$("$tool" --path)" = / ]; then
 	echo "skip namespaces: this host is Debian 13 itself, commands run directly"
 else
 	# What a command leaves running ends with it: the end of a pipe that only that holds tells.
-	mkfifo "$scratch/held"
-	"$tool" sh -c "tail -f /dev/null 5>$scratch/held & exit 0" &
+	# The command ends only when that one is seen to run.
+	mkfifo "$scratch/held" "$scratch/go"
+	"$tool" sh -c "tail -f /dev/null 5>$scratch/held & read -r _ <$scratch/go" &
+	pid=$!
 	exec 6<"$scratch/held"
-	wait $!
+	echo >"$scratch/go"
+	wait "$pid"
 	read -r -t 20 _ <&6
 	same "nothing stays running" 1 $? # end of file; a timeout is more than 128
 	exec 6<&-
