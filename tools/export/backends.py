@@ -258,7 +258,7 @@ def qnn_sm8650():
     import os
 
     if not os.environ.get("QNN_SDK_ROOT"):
-        raise Unavailable("it needs Qualcomm's AI Engine Direct SDK, which is in no Python package: install it and "
+        raise Unavailable("it needs Qualcomm's AI Engine Direct SDK, which is not among the packages installed here: "
                           "set QNN_SDK_ROOT to its folder, below this checkout or /tmp")
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
     from executorch.backends.qualcomm.utils import utils as qnn

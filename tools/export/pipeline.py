@@ -12,12 +12,15 @@ that it cannot run.
 import copy
 import importlib
 import io
+import logging
 import os
 import pickle
+import shutil
 import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import backends
 from report import Result
@@ -67,9 +70,9 @@ def in_child(function, log=None):
 
 
 def sentence(error):
-    """An error as one line: its first one, which is where people put what matters."""
-    if isinstance(error, (backends.Unavailable, Died)):
-        return str(error)
+    """An error as one line: the first of what caused it, which is where people put what matters."""
+    while error.__cause__:
+        error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return text if len(text) <= 300 else text[:297] + "..."
@@ -79,7 +82,7 @@ def quantized(program, method, quantizer):
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    prepared = prepare_pt2e(program.module(), quantizer)
+    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     for inputs in method.calibration or method.cases:
         prepared(*inputs)
     converted = convert_pt2e(prepared)
@@ -230,6 +233,8 @@ def export(model, backend, out):
     def run():
         try:
             return export_one(model, backend, pte)
+        except backends.Unavailable as needs:
+            return Result(model.name, backend, 0, str(needs))
         except BaseException as error:
             traceback.print_exc()
             return Result(model.name, backend, time.monotonic() - start, sentence(error))
@@ -238,19 +243,26 @@ def export(model, backend, out):
         result = in_child(run, log)
     except Died as died:
         result = Result(model.name, backend, time.monotonic() - start, str(died))
-    if not result.failure:
+    if not result.failure or log.stat().st_size == 0:
         log.unlink()
+    else:
+        result.failure += f" (its log: {log.relative_to(out)})"
+    if not result.failure:
         return result
-    result.failure += f" (see {log})"
     for half in (pte, pte.with_suffix(".bpte")):
         half.unlink(missing_ok=True)
     return result
 
 
 def export_all(pairs, out):
+    out.mkdir(parents=True, exist_ok=True)
+    # For `inferctl verify`: how closely quantized programs are to be met.
+    shutil.copyfile(Path(__file__).with_name("tolerances.txt"), out / "tolerances.txt")
+    logging.disable(logging.WARNING)  # what the packages say of each other
     import executorch.exir  # noqa: F401  imported once, for every process that is forked
     import executorch.runtime  # noqa: F401
 
+    logging.disable(logging.NOTSET)
     results = []
     for i, (model, backend) in enumerate(pairs, 1):
         print(f"[{i}/{len(pairs)}] {model.name} {backend}: ", end="", flush=True)

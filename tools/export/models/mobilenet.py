@@ -4,12 +4,14 @@ import torch
 
 from fixture import Fixture
 from models.inputs import picture, pictures
+from models.weights import settle
 
 
 def build(function):
     torch.manual_seed(0)
     shots = [(picture(name, 224, 0.45, 0.225),) for name in pictures]
-    return Fixture.of(function(weights=None), shots[0], calibration=shots)
+    module = settle(function(weights=None), [shot for (shot,) in shots])
+    return Fixture.of(module, shots[0], calibration=shots)
 
 
 def v2():
