@@ -17,6 +17,7 @@
 #include "runtime/compute.h"
 #include "runtime/program.h"
 #include "runtime/tensor.h"
+#include "runtime/trace.h"
 
 enum { ET_DELEGATE_INTERFACE = 1 };
 
@@ -120,6 +121,12 @@ struct et_delegate_ops {
 	enum et_status (*import_memory)(struct et_backend *backend, uint32_t device, int fd, void *mapping,
 		size_t n_bytes, void **ret_handle);
 	void (*release_memory)(struct et_backend *backend, void *handle);
+
+	/* As enqueue, for one chosen run whose times somebody wants: may take any time around the work itself, never
+	 * ET_PENDING. Calls trace->begin and trace->end for @instruction around the work, then trace->part for each of
+	 * its operators. On the lane's thread. May be NULL: the call is then timed as a whole. */
+	enum et_status (*profile)(struct et_context *context, struct et_evalue *const *args,
+		const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
 };
 
 #endif

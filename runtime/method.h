@@ -96,6 +96,7 @@ struct et_run {
 	_Atomic(bool) cancelled;         /* anybody may set it; the run stops at the next instruction */
 	uint64_t deadline_ns;            /* 0 = none; stops at the next instruction once it has passed */
 	struct et_completion completion; /* for asynchronous delegates; done may be NULL if there are none */
+	const struct et_trace *trace;    /* NULL: nobody wants to know how long what takes */
 
 	/* Set by the run. */
 	struct et_queue_id queue; /* where it goes next */

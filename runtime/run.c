@@ -177,6 +177,21 @@ static enum et_status run_kernel(
 	return status;
 }
 
+/* The same with times. What of the run is needed afterwards is read before: see the top. */
+static enum et_status enqueue_traced(
+	struct et_run *run, const struct et_plan_context *held, struct et_evalue *const *args)
+{
+	const struct et_trace *trace = run->trace;
+	uint32_t pc = run->pc;
+	if (held->ops->struct_size > offsetof(struct et_delegate_ops, profile) && held->ops->profile)
+		return held->ops->profile(held->context, args, trace, pc, &run->diag);
+	trace->begin(trace->self, pc);
+	enum et_status status = held->ops->enqueue(held->context, args, &run->completion, &run->diag);
+	if (status != ET_PENDING)
+		trace->end(trace->self, pc); /* else et_run_resume says so */
+	return status;
+}
+
 /* ET_PENDING: hands off the run. */
 static enum et_status run_delegate(
 	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
@@ -191,7 +206,8 @@ static enum et_status run_delegate(
 		return status;
 	atomic_store_explicit(&held->is_busy, true, memory_order_relaxed);
 	run->pending = held;
-	status = held->ops->enqueue(held->context, args, &run->completion, &run->diag);
+	status = run->trace ? enqueue_traced(run, held, args)
+			    : held->ops->enqueue(held->context, args, &run->completion, &run->diag);
 	if (status == ET_PENDING)
 		return status;
 	run->pending = NULL;
@@ -219,6 +235,47 @@ static enum et_status is_true(struct et_run *run, const struct et_evalue *value,
 	return ET_OK;
 }
 
+/* One instruction; @next is the one behind it, and changed by a jump. */
+static enum et_status execute(struct et_run *run, const struct et_plan_instruction *instruction,
+	const struct et_worker_env *env, uint32_t *next)
+{
+	const uint32_t *slots = &run->method->plan->args[instruction->first_arg];
+	struct et_evalue *values = run->frame->values;
+	switch (instruction->op) {
+	case ET_OP_KERNEL:
+		return run_kernel(run, instruction, env);
+	case ET_OP_DELEGATE:
+		return run_delegate(run, instruction, env);
+	case ET_OP_MOVE:
+		values[slots[1]] = values[slots[0]];
+		return ET_OK;
+	case ET_OP_JUMP_FALSE: {
+		bool holds = false;
+		enum et_status status = is_true(run, &values[slots[0]], &holds);
+		if (!holds)
+			*next = instruction->index;
+		return status;
+	}
+	default: /* ET_OP_FREE: its slot holds a tensor, which no move changes */
+		values[slots[0]].tensor->data = NULL;
+		return ET_OK;
+	}
+}
+
+/* The same with times; a delegate's call tells its own. */
+static __attribute__((noinline)) enum et_status execute_traced(struct et_run *run,
+	const struct et_plan_instruction *instruction, const struct et_worker_env *env, uint32_t *next)
+{
+	const struct et_trace *trace = run->trace;
+	uint32_t pc = run->pc;
+	if (instruction->op == ET_OP_DELEGATE)
+		return run_delegate(run, instruction, env);
+	trace->begin(trace->self, pc);
+	enum et_status status = execute(run, instruction, env, next);
+	trace->end(trace->self, pc);
+	return status;
+}
+
 /* What may be between two instructions. */
 static enum et_status may_go_on(struct et_run *run, const struct et_worker_env *env)
 {
@@ -242,13 +299,11 @@ static enum et_stop stop_at_queue(struct et_run *run, struct et_queue_id queue)
 enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
 {
 	const struct et_plan *plan = run->method->plan;
-	struct et_evalue *values = run->frame->values;
 	uint32_t n = plan->spec->n_instructions, n_here = 0;
 	if (run->status)
 		return ET_STOP_FAILED;
 	while (run->pc < n) {
 		const struct et_plan_instruction *instruction = &plan->instructions[run->pc];
-		const uint32_t *slots = &plan->args[instruction->first_arg];
 		uint32_t next = run->pc + 1;
 		enum et_status status = may_go_on(run, env);
 		if (status)
@@ -259,29 +314,10 @@ enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
 		if (n_here++ && env->should_yield && env->should_yield(env->yield_self))
 			return stop_at_queue(run, env->queue);
 		run->n_executed++;
-		switch (instruction->op) {
-		case ET_OP_KERNEL:
-			status = run_kernel(run, instruction, env);
-			break;
-		case ET_OP_DELEGATE:
-			status = run_delegate(run, instruction, env);
-			if (status == ET_PENDING)
-				return ET_STOP_PENDING;
-			break;
-		case ET_OP_MOVE:
-			values[slots[1]] = values[slots[0]];
-			break;
-		case ET_OP_JUMP_FALSE: {
-			bool holds = false;
-			status = is_true(run, &values[slots[0]], &holds);
-			if (!holds)
-				next = instruction->index;
-			break;
-		}
-		default: /* ET_OP_FREE: its slot holds a tensor, which no move changes */
-			values[slots[0]].tensor->data = NULL;
-			break;
-		}
+		status = run->trace ? execute_traced(run, instruction, env, &next)
+				    : execute(run, instruction, env, &next);
+		if (status == ET_PENDING)
+			return ET_STOP_PENDING;
 		if (status)
 			return stop_failed(run, fail_here(run, status));
 		run->pc = next;
@@ -323,6 +359,8 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 {
 	struct et_plan_context *held = run->pending;
 	run->pending = NULL;
+	if (run->trace)
+		run->trace->end(run->trace->self, run->pc);
 	/* release: pairs with the acquire of the next run that takes the context */
 	if (held)
 		atomic_store_explicit(&held->is_busy, false, memory_order_release);

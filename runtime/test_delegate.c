@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -373,6 +374,100 @@ static void an_asynchronous_run_is_resumed(void **state)
 	assert_string_equal(run.run.diag.text, "instruction 0 (TestBackend): the device stopped early");
 }
 
+/* What a trace is told, as text. */
+struct told {
+	char text[200];
+};
+
+static void tell(void *self, const char *what, uint32_t instruction)
+{
+	struct told *told = self;
+	size_t n = strlen(told->text);
+	snprintf(told->text + n, sizeof told->text - n, "%s%u ", what, instruction);
+}
+
+static void told_begin(void *self, uint32_t instruction)
+{
+	tell(self, "<", instruction);
+}
+
+static void told_end(void *self, uint32_t instruction)
+{
+	tell(self, ">", instruction);
+}
+
+static void told_part(void *self, const char *name, uint64_t ns)
+{
+	tell(self, name, (uint32_t)ns);
+}
+
+static enum et_status profile(struct et_context *context, struct et_evalue *const *args,
+	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+{
+	if (has(context->compiled, 'f'))
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no profile today");
+	trace->begin(trace->self, instruction);
+	work(context, args);
+	trace->end(trace->self, instruction);
+	trace->part(trace->self, "part", 5);
+	return ET_OK;
+}
+
+/* Run what was opened to its end, with a trace; what it was told. */
+static struct told run_traced(enum et_status expected)
+{
+	struct told told = { "" };
+	const struct et_trace trace = { &told, told_begin, told_end, told_part };
+	float in[2] = { 1, 2 }, out[2];
+	struct rig_run run;
+	init_run(&run, in, out);
+	run.run.trace = &trace;
+	assert_int_equal(et_run_begin(&run.run), ET_OK);
+	while (et_run_advance(&run.run, &run.env) == ET_STOP_PENDING) {
+		work(pending, pending->args);
+		tell(&told, "pending", 0);
+		et_run_resume(&run.run, ET_OK, NULL);
+	}
+	assert_int_equal(et_run_end(&run.run), expected);
+	if (!expected)
+		assert_true(out[1] == 5);
+	return told;
+}
+
+static void a_trace_is_told(void **state)
+{
+	mk_call(&mk, delegate("1a"), MK_ARGS(x, y));
+	mk_call(&mk, delegate("3"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	prepare(0);
+	assert_string_equal(run_traced(ET_OK).text, "<0 pending0 >0 <1 >1 ");
+}
+
+static void a_delegate_may_say_more(void **state)
+{
+	static struct et_delegate_ops more;
+	more = ops;
+	more.enqueue = NULL;
+	more.profile = profile;
+	rig.backends[1].ops = &more;
+	mk_call(&mk, delegate("3"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	prepare(0);
+	assert_string_equal(run_traced(ET_OK).text, "<0 >0 part5 ");
+	/* one that was built before there was such a call */
+	more.enqueue = enqueue;
+	more.struct_size = offsetof(struct et_delegate_ops, profile);
+	assert_string_equal(run_traced(ET_OK).text, "<0 >0 ");
+	teardown(state);
+	setup(state);
+	more.struct_size = sizeof more;
+	rig.backends[1].ops = &more;
+	mk_call(&mk, delegate("3f"), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	prepare(0);
+	assert_string_equal(run_traced(ET_E_OUT_OF_RESOURCES).text, "");
+}
+
 static void a_stateful_delegate_belongs_to_a_method(void **state)
 {
 	mk_call(&mk, delegate("0s"), MK_ARGS(x, y));
@@ -445,6 +540,8 @@ int main(void)
 		TEST(a_delegate_may_read_state),
 		TEST(a_run_goes_from_queue_to_queue),
 		TEST(an_asynchronous_run_is_resumed),
+		TEST(a_trace_is_told),
+		TEST(a_delegate_may_say_more),
 		TEST(a_stateful_delegate_belongs_to_a_method),
 		TEST(a_payload_may_go),
 	};

@@ -33,17 +33,18 @@ MAY_INCLUDE = {
     "runtime": BASE,
     "runtime/kernels": CORE,
     "runtime/host": CORE,
+    "runtime/profile": CORE,
     "delegates": CORE + ["runtime/kernels"],  # delegates.h and the table of those compiled in
     "delegates/graph": CORE,
     # the one header that plug-ins are written to
     "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "clients/inferd-delegate.h"],
     "ipc": FLOOR,
     "config": BASE,
-    "daemon": CORE + FLOOR + ["runtime/kernels", "delegates", "ipc", "config"],
+    "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "ipc", "config"],
     "clients": FLOOR + ["ipc"],
     # `inferctl --local` runs programs in its own process.
     "clients/inferd-delegate.h": [],
-    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "delegates", "ipc", "config", "clients"],
+    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "ipc", "config", "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + FLOOR,
