@@ -148,7 +148,7 @@ static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, stru
 		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no workspace: %s",
 			et_xnn_status_text(made));
 	enum et_status status = et_xnn_runtime_new(
-		&runtime, payload, et_xnn_weights_provider(compiled->weights), workspace, NULL, ids, diag);
+		&runtime, payload, et_xnn_weights_provider(compiled->weights), workspace, NULL, 0, ids, diag);
 	if (status == ET_OK) {
 		made = xnn_reshape_runtime(runtime);
 		if (made != xnn_status_success)

@@ -19,6 +19,7 @@ struct et_context {
 	struct et_compiled *compiled;
 	struct et_lane *lane;
 	struct et_pool pool;
+	uint32_t flags;
 	xnn_runtime_t runtime; /* NULL: to be made by the next run */
 	bool is_shaped;        /* in_shapes and out_shapes are what the runtime has */
 	bool is_set_up;        /* externals are what the runtime has */
@@ -207,7 +208,8 @@ static void widen_indexes(struct et_tensor *tensor)
 	}
 }
 
-enum et_status et_xnn_context_run(
+/* Everything before the work: shapes, memory. */
+static enum et_status get_ready(
 	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
@@ -215,7 +217,7 @@ enum et_status et_xnn_context_run(
 	if (!context->runtime) {
 		status = et_xnn_runtime_new(&context->runtime, payload,
 			et_xnn_weights_provider(context->compiled->weights), context->lane->workspace,
-			context->lane->threads, context->ids, diag);
+			context->lane->threads, context->flags, context->ids, diag);
 		if (status != ET_OK) {
 			context->runtime = NULL;
 			return status;
@@ -261,26 +263,86 @@ enum et_status et_xnn_context_run(
 			context->is_set_up = false;
 		}
 	}
-	if (!context->is_set_up) {
-		status = set_up(context, is_reshaped, diag);
-		if (status != ET_OK)
-			return status;
-	}
-	enum xnn_status ran = xnn_invoke_runtime(context->runtime);
-	if (ran != xnn_status_success)
-		return refuse(context, ran, "run", diag);
+	return context->is_set_up ? ET_OK : set_up(context, is_reshaped, diag);
+}
 
+static void finish_outputs(const struct et_context *context, struct et_evalue *const *args)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
-		tensor = args[value->external_id]->tensor;
+		struct et_tensor *tensor = args[value->external_id]->tensor;
 		if (value->is_index && tensor->type == ET_INT64)
 			widen_indexes(tensor);
 	}
+}
+
+enum et_status et_xnn_context_run(
+	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag)
+{
+	enum et_status status = get_ready(context, args, diag);
+	if (status != ET_OK)
+		return status;
+	enum xnn_status ran = xnn_invoke_runtime(context->runtime);
+	if (ran != xnn_status_success)
+		return refuse(context, ran, "run", diag);
+	finish_outputs(context, args);
 	return ET_OK;
 }
 
-enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_compiled *compiled,
-	struct et_lane *lane, const struct et_allocator *allocator, struct et_diag *diag)
+/* Whole microseconds are all that XNNPACK says. */
+static void tell_parts(struct et_context *context, const struct et_trace *trace)
+{
+	size_t n = 0, n_names = 0, n_needed = 0;
+	if (xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_num_operators, sizeof(n), &n,
+		    &n_needed) != xnn_status_success ||
+		xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_operator_name, 0, NULL,
+			&n_names) != xnn_status_out_of_memory)
+		return;
+	char *names = ET_POOL_NEW_ARRAY(&context->pool, char, n_names + 1);
+	uint64_t *times_us = ET_POOL_NEW_ARRAY(&context->pool, uint64_t, n);
+	if (!names || !times_us ||
+		xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_operator_name, n_names,
+			names, &n_needed) != xnn_status_success ||
+		xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_operator_timing,
+			n * sizeof(*times_us), times_us, &n_needed) != xnn_status_success)
+		return;
+	const char *name = names, *end = names + n_names;
+	for (size_t i = 0; i < n && name < end; i++) {
+		trace->part(trace->self, name, times_us[i] * 1000);
+		name += strlen(name) + 1;
+	}
+}
+
+static enum et_status new_context(struct et_context **ret_context, struct et_compiled *compiled,
+	struct et_lane *lane, uint32_t flags, const struct et_allocator *allocator, struct et_diag *diag);
+
+enum et_status et_xnn_context_profile(struct et_context *context, struct et_evalue *const *args,
+	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+{
+	struct et_context *own;
+	enum et_status status = new_context(&own, context->compiled, context->lane, XNN_FLAG_BASIC_PROFILING,
+		&context->pool.allocator, diag);
+	if (status != ET_OK)
+		return status;
+	status = get_ready(own, args, diag);
+	if (status == ET_OK) {
+		trace->begin(trace->self, instruction);
+		enum xnn_status ran = xnn_invoke_runtime(own->runtime);
+		trace->end(trace->self, instruction);
+		if (ran == xnn_status_success) {
+			finish_outputs(own, args);
+			tell_parts(own, trace);
+		} else {
+			status = refuse(own, ran, "run", diag);
+		}
+	}
+	et_xnn_context_free(own);
+	return status;
+}
+
+static enum et_status new_context(struct et_context **ret_context, struct et_compiled *compiled,
+	struct et_lane *lane, uint32_t flags, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
 	struct et_context *context =
@@ -290,6 +352,7 @@ enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_com
 	memset(context, 0, sizeof(*context));
 	context->compiled = compiled;
 	context->lane = lane;
+	context->flags = flags;
 	et_pool_init(&context->pool, allocator);
 	context->in_shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_inputs);
 	context->out_shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_outputs);
@@ -304,7 +367,7 @@ enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_com
 	else
 		status = et_xnn_runtime_new(&context->runtime, payload,
 			et_xnn_weights_provider(compiled->weights), lane->workspace, lane->threads,
-			context->ids, diag);
+			context->flags, context->ids, diag);
 	if (status != ET_OK) {
 		context->runtime = NULL;
 		et_xnn_context_free(context);
@@ -317,6 +380,12 @@ enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_com
 			payload->values[payload->outputs[i]].external_id;
 	*ret_context = context;
 	return ET_OK;
+}
+
+enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_compiled *compiled,
+	struct et_lane *lane, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	return new_context(ret_context, compiled, lane, 0, allocator, diag);
 }
 
 void et_xnn_context_free(struct et_context *context)

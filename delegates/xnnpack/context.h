@@ -13,5 +13,9 @@ void et_xnn_context_free(struct et_context *context);
  * bound), ET_E_NOT_SUPPORTED (an output can't take its new shape), and whatever XNNPACK refuses. */
 enum et_status et_xnn_context_run(
 	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
+/* The same on a runtime of its own, made for this once, that measures its operators: a normal one never does, since
+ * that takes two looks at the clock around each. */
+enum et_status et_xnn_context_profile(struct et_context *context, struct et_evalue *const *args,
+	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
 
 #endif

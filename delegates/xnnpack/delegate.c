@@ -222,4 +222,5 @@ const struct et_delegate_ops et_xnnpack_delegate = {
 	.context_new = context_new,
 	.context_free = et_xnn_context_free,
 	.enqueue = enqueue,
+	.profile = et_xnn_context_profile,
 };

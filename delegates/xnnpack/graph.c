@@ -134,7 +134,7 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 /* The first @n_nodes nodes as a runtime. */
 static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
 	uint32_t n_nodes, xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads,
-	uint32_t *ids, enum et_status *ret_built, struct et_diag *diag)
+	uint32_t flags, uint32_t *ids, enum et_status *ret_built, struct et_diag *diag)
 {
 	xnn_subgraph_t subgraph;
 	*ret_built = et_xnn_graph_build(&subgraph, payload, n_nodes, ids, diag);
@@ -142,26 +142,26 @@ static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_x
 		return xnn_status_invalid_parameter;
 	/* A daemon's idle threads give the processor back instead of spinning for the next request. */
 	enum xnn_status status = xnn_create_runtime_v4(
-		subgraph, weights, workspace, threads, XNN_FLAG_YIELD_WORKERS, ret_runtime);
+		subgraph, weights, workspace, threads, XNN_FLAG_YIELD_WORKERS | flags, ret_runtime);
 	xnn_delete_subgraph(subgraph);
 	return status;
 }
 
 enum et_status et_xnn_runtime_new(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
-	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t *ids,
-	struct et_diag *diag)
+	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t flags,
+	uint32_t *ids, struct et_diag *diag)
 {
 	enum et_status built;
-	enum xnn_status refusal = try_runtime(
-		ret_runtime, payload, payload->n_nodes, weights, workspace, threads, ids, &built, diag);
+	enum xnn_status refusal = try_runtime(ret_runtime, payload, payload->n_nodes, weights, workspace,
+		threads, flags, ids, &built, diag);
 	if (built != ET_OK)
 		return built;
 	if (refusal == xnn_status_success)
 		return ET_OK;
 	for (uint32_t n = 1; refusal != xnn_status_out_of_memory && n <= payload->n_nodes; n++) {
 		xnn_runtime_t runtime;
-		enum xnn_status status =
-			try_runtime(&runtime, payload, n, weights, workspace, threads, ids, &built, diag);
+		enum xnn_status status = try_runtime(
+			&runtime, payload, n, weights, workspace, threads, flags, ids, &built, diag);
 		if (status == xnn_status_success)
 			xnn_delete_runtime(runtime);
 		else

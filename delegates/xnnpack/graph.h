@@ -39,9 +39,9 @@ enum et_status et_xnn_status_of(enum xnn_status status);
 enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_xnn_payload *payload,
 	uint32_t n_nodes, uint32_t *ids, struct et_diag *diag);
 
-/* Build and make a runtime; if XNNPACK refuses, find out which node it was. */
+/* Build and make a runtime; if XNNPACK refuses, find out which node it was. @flags: 0 or XNN_FLAG_BASIC_PROFILING. */
 enum et_status et_xnn_runtime_new(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
-	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t *ids,
-	struct et_diag *diag);
+	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t flags,
+	uint32_t *ids, struct et_diag *diag);
 
 #endif

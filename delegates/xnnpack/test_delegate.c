@@ -5,6 +5,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -261,6 +262,80 @@ static void test_dim_order(void **state)
 		test_near(args[1].f32[i], (float)i, 1e-5f);
 }
 
+/* --- times ------------------------------------------------------------------------------------------------- */
+
+static char told[400];
+
+static void tell(void *self, const char *what)
+{
+	size_t n = strlen(told);
+	snprintf(told + n, sizeof(told) - n, "%s ", what);
+}
+
+static void told_begin(void *self, uint32_t instruction)
+{
+	tell(self, instruction == 7 ? "begin" : "?");
+}
+
+static void told_end(void *self, uint32_t instruction)
+{
+	tell(self, instruction == 7 ? "end" : "?");
+}
+
+static void told_part(void *self, const char *name, uint64_t ns)
+{
+	char word[16];
+	snprintf(word, sizeof(word), "%.5s", name); /* XNNPACK's word for all of its kind */
+	assert_int_equal(ns % 1000, 0);             /* whole microseconds */
+	tell(self, word);
+}
+
+/* Normal runs around a profiled one are as they were, and it computes the same. */
+static void test_profile(void **state)
+{
+	static const struct et_trace trace = { NULL, told_begin, told_end, told_part };
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lane;
+	struct et_context *context;
+	struct make_xnn mk;
+	struct arg args[2];
+	size_t n_bytes;
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, 2, 2), middle = test_plain(&mk, 0, 0, 2, 2),
+		 out = test_plain(&mk, 0, 2, 2, 2);
+	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { middle } });
+	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { middle }, .outputs = { out } });
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, 2);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 2, 2);
+	struct et_evalue *values[] = { &args[0].value, &args[1].value };
+	for (int round = 0; round < 6; round++) {
+		memset(args[1].f32, 0xff, sizeof(args[1].f32));
+		told[0] = '\0';
+		args[0].f32[3] = (float)round;
+		if (round % 2)
+			test_ok(test_ops->profile(context, values, &trace, 7, &diag), &diag);
+		else
+			test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+		assert_string_equal(told, round % 2 ? "begin end Unary Unary " : "");
+		test_near(args[1].f32[3], 1 / (1 + expf(-1 / (1 + expf(-(float)round)))), 1e-5f);
+	}
+	args[0].tensor.type = ET_INT32;
+	told[0] = '\0';
+	test_refused(test_ops->profile(context, values, &trace, 7, &diag), ET_E_INVALID_TYPE, &diag,
+		"XNNPACK: input 0 is INT32");
+	assert_string_equal(told, "");
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
 /* --- arguments that do not fit ------------------------------------------------------------------------------ */
 
 static void test_wrong_arguments(void **state)
@@ -385,6 +460,7 @@ int main(void)
 		TEST(shapes_change),
 		TEST(memory_has_a_limit),
 		TEST(dim_order),
+		TEST(profile),
 		TEST(wrong_arguments),
 		TEST(compute_table),
 		TEST(device),
