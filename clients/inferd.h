@@ -176,6 +176,7 @@ struct inferd_request_options {
 	size_t struct_size; /* sizeof(struct inferd_request_options) */
 	enum inferd_priority priority;
 	uint64_t timeout_us; /* 0: none; late requests answer INFERD_MISSED_DEADLINE */
+	bool profile;        /* note how long each part of it takes: see inferd_last_profile */
 };
 struct inferd_timing {
 	uint64_t queue_ns; /* waited in the daemon */
@@ -186,6 +187,11 @@ struct inferd_timing {
 INFERD_API int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *options);
 /* The daemon's times for the binding's last request. */
 INFERD_API void inferd_last_timing(const struct inferd_binding *b, struct inferd_timing *ret);
+
+/* Of the binding's last request, if options->profile was set and it went well: how long each instruction took and each
+ * operator inside of delegates, as an ETDump, the file that ExecuTorch's Inspector reads. NULL if there is none, and
+ * when the daemon had no memory for it. Valid until the binding's next request. */
+INFERD_API const void *inferd_last_profile(const struct inferd_binding *b, size_t *ret_n_bytes);
 
 /* @status: 0 or negative. Called by inferd_dispatch or inferd_wait; it may start the next request. */
 typedef void (*inferd_done_fn)(struct inferd_binding *b, int status, void *userdata);

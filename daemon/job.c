@@ -15,9 +15,12 @@
 #include "daemon/text.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
+#include "runtime/profile/etdump.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { MAX_PROFILE_EVENTS = 16384 };
 
 static const char *state_name(uint32_t state)
 {
@@ -102,12 +105,71 @@ static void write_outputs(struct inf_binding *b)
 	}
 }
 
+/* The profile as a file in @writer; without the memory for it there is none. */
+static void write_profile(struct inf_binding *b, struct et_fbw *writer, struct inf_inferred *inferred)
+{
+	const struct inf_serving *serving = b->method->serving;
+	struct inf_job *job = &b->job;
+	const uint8_t *bytes;
+	size_t n_bytes;
+	et_profile_span(job->profile, "inferd queue", job->arrived_ns, job->started_ns);
+	et_profile_span(job->profile, "Method::execute", job->started_ns, et_host_now_ns(NULL));
+	if (et_etdump_write(writer, job->profile,
+		    et_program_find_method(serving->program, serving->info->method), &bytes,
+		    &n_bytes) == ET_OK) {
+		inferred->profile = bytes;
+		inferred->n_profile = n_bytes;
+	}
+}
+
+/* What a profile may take is charged while the request lasts. */
+static const enum inf_quota_kind profile_kinds[] = { INF_QUOTA_FDS, INF_QUOTA_BYTES };
+static uint64_t profile_amount(enum inf_quota_kind kind)
+{
+	return kind == INF_QUOTA_FDS
+		       ? 1
+		       : et_profile_max_bytes(MAX_PROFILE_EVENTS) + et_etdump_max_bytes(MAX_PROFILE_EVENTS);
+}
+
+static void drop_profile(struct inf_binding *b)
+{
+	if (!b->job.profile)
+		return;
+	b->job.profile = et_profile_free(b->job.profile);
+	for (size_t i = 0; i < ET_ARRAY_LEN(profile_kinds); i++)
+		inf_quota_discharge(b->user, profile_kinds[i], profile_amount(profile_kinds[i]));
+}
+
+/* INF_OK, or why not in @error. */
+static enum inf_status make_profile(struct inf_binding *b, char *error, size_t room)
+{
+	static const struct et_profile_options options = { .now_ns = et_host_now_ns,
+		.max_events = MAX_PROFILE_EVENTS };
+	struct et_profile_options own = options;
+	size_t n = 0;
+	for (; n < ET_ARRAY_LEN(profile_kinds); n++)
+		if (!inf_quota_charge(b->user, profile_kinds[n], profile_amount(profile_kinds[n])))
+			break;
+	own.allocator = et_host_allocator();
+	if (n < ET_ARRAY_LEN(profile_kinds))
+		inf_quota_explain(b->user, profile_kinds[n], profile_amount(profile_kinds[n]), error, room);
+	else if ((b->job.profile = et_profile_new(&own)))
+		return INF_OK;
+	else
+		inf_text(error, room, "the daemon is out of memory");
+	while (n-- > 0)
+		inf_quota_discharge(b->user, profile_kinds[n], profile_amount(profile_kinds[n]));
+	return INF_RESOURCE_EXHAUSTED;
+}
+
 /* The answer into @buffer. The request is out of the queue and this thread's. */
 static void encode(
 	struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
 	struct inf_reply reply = { .id = job->id, .status = status, .error = error };
+	struct et_fbw writer;
+	et_fbw_init(&writer, et_host_allocator());
 	uint64_t queue_ns = (job->has_begun ? job->started_ns : et_host_now_ns(NULL)) - job->arrived_ns;
 	if (status == INF_OK) {
 		reply.kind = INF_REPLY_INFERRED;
@@ -118,10 +180,19 @@ static void encode(
 			reply.inferred.outputs = b->shapes;
 			reply.inferred.n_outputs = b->n_outputs;
 		}
+		if (job->profile)
+			write_profile(b, &writer, &reply.inferred);
 	}
-	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) <
-		0)
+	int rc = inf_message_encode_reply(
+		&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
+	if (rc < 0 && writer.bytes) { /* no descriptor for a large one: better none than no answer */
+		reply.inferred.n_profile = 0;
+		rc = inf_message_encode_reply(
+			&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
+	}
+	if (rc < 0)
 		buffer->n_bytes = 0;
+	et_fbw_deinit(&writer);
 	inf_serving_count(b->method->serving, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
 		job->has_begun ? job->run.n_copied_bytes : 0);
 	inf_server_count(b->method->server, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
@@ -132,6 +203,7 @@ static void encode(
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
+	drop_profile(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
 	inf_serving_job_ended(b->method->serving);
@@ -177,6 +249,7 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	run->outputs = b->io + b->n_inputs;
 	run->deadline_ns = job->item.deadline_ns;
 	run->completion = (struct et_completion){ b, delegate_done };
+	run->trace = job->profile ? et_profile_trace(job->profile) : NULL;
 	status = et_run_begin(run);
 	if (status != ET_OK) {
 		inf_serving_give_frame(b->method->serving, job->frame);
@@ -367,6 +440,10 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	}
 	if (!inf_quota_charge(b->user, INF_QUOTA_REQUESTS, 1)) {
 		inf_quota_explain(b->user, INF_QUOTA_REQUESTS, 1, error, room);
+		return INF_RESOURCE_EXHAUSTED;
+	}
+	if (request->profile && make_profile(b, error, room) != INF_OK) {
+		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 		return INF_RESOURCE_EXHAUSTED;
 	}
 	job->id = id;

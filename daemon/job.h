@@ -18,6 +18,7 @@
 struct inf_binding;
 struct inf_server;
 struct inf_frame_entry;
+struct et_profile;
 
 enum inf_job_state {
 	INF_JOB_IDLE,
@@ -36,6 +37,7 @@ struct inf_job {
 	uint32_t n_narrow, n_wide; /* segments so far */
 	struct inf_frame_entry *frame;
 	struct et_run run;
+	struct et_profile *profile; /* NULL: nobody wants to know */
 	_Atomic(uint32_t)
 		n_meeting; /* a pending delegate's completion and the worker's leaving: the second goes on */
 	enum et_status pending_status;

@@ -321,6 +321,12 @@ static int field_decode(const struct coding *coding, const struct shape *shape, 
 	case FIELD_MESSAGE:
 		return message_decode(coding, field->message, AT(theirs, field->theirs, const void *const),
 			(uint8_t *)ours + field->ours);
+	case FIELD_BYTES: {
+		const ProtobufCBinaryData *bytes = &AT(theirs, field->theirs, const ProtobufCBinaryData);
+		AT(ours, field->ours_n, size_t) = bytes->len;
+		AT(ours, field->ours, const uint8_t *) = bytes->data;
+		return bytes->len > field->max ? bad_field(coding, shape, field, bad_count) : 0;
+	}
 	case FIELD_NUMBERS:
 	case FIELD_STRINGS:
 	case FIELD_MESSAGES:
@@ -552,6 +558,12 @@ static int field_encode(const struct coding *coding, const struct shape *shape, 
 			return -ENOMEM;
 		AT(theirs, field->theirs, void *) = message;
 		return message_encode(coding, field->message, (const uint8_t *)ours + field->ours, message);
+	}
+	case FIELD_BYTES: {
+		ProtobufCBinaryData *bytes = &AT(theirs, field->theirs, ProtobufCBinaryData);
+		bytes->len = AT(ours, field->ours_n, const size_t);
+		bytes->data = AT(ours, field->ours, uint8_t *const); /* protobuf-c only reads it */
+		return bytes->len > field->max ? bad_field(coding, shape, field, bad_count) : 0;
 	}
 	case FIELD_NUMBERS:
 	case FIELD_STRINGS:

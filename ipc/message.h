@@ -26,6 +26,7 @@ enum {
 	INF_MAX_NAME = 255,    /* bytes of a model's, method's, backend's, region's, client's name */
 	INF_MAX_TEXT = 1023,   /* bytes of a sentence */
 	INF_MAX_LIST = 100000, /* entries of a list that the daemon sends */
+	INF_MAX_PROFILE = 32 * 1024 * 1024,
 	INF_MAX_ATTACHED = 64 * 1024 * 1024,
 	INF_DECODED_BASE = 128 * 1024,
 	INF_DECODED_PER_BYTE = 32,
@@ -325,6 +326,7 @@ struct inf_infer {
 	uint64_t timeout_us;
 	size_t n_inputs;
 	const struct inf_slot *inputs;
+	bool profile;
 };
 struct inf_output_shape {
 	size_t n_shape;
@@ -336,6 +338,8 @@ struct inf_inferred {
 	uint64_t run_ns;
 	size_t n_outputs;
 	const struct inf_output_shape *outputs;
+	size_t n_profile;
+	const uint8_t *profile;
 };
 struct inf_cancel {
 	uint64_t request;

@@ -12,6 +12,7 @@ enum field_kind {
 	FIELD_STRING,
 	FIELD_SCALAR, /* the oneof of int_value, double_value, bool_value; max is the first one's number */
 	FIELD_MESSAGE,
+	FIELD_BYTES, /* their count in n_NAME; on the other side both are one struct */
 	/* The rest are arrays with their count in n_NAME. */
 	FIELD_NUMBERS, /* 4 or 8 bytes each, the same on both sides */
 	FIELD_STRINGS,
@@ -23,7 +24,7 @@ struct field {
 	enum field_kind kind;
 	uint16_t ours, theirs;     /* offsets */
 	uint16_t ours_n, theirs_n; /* offsets of an array's count; SCALAR: theirs_n of its case */
-	uint32_t max;              /* bytes of a string, entries of an array */
+	uint32_t max;              /* bytes of a string or of bytes, entries of an array */
 	const struct shape *message;
 };
 
@@ -59,6 +60,7 @@ struct shape {
 		.theirs = offsetof(THEIRS, int_value),       \
 		.theirs_n = offsetof(THEIRS, member##_case), \
 		.max = first_number }
+#define BYTES(member, max_) FIELD(FIELD_BYTES, member, .ours_n = offsetof(OURS, n_##member), .max = max_)
 #define NUMBERS(member, max_)                       \
 	FIELD(FIELD_NUMBERS, member, COUNT(member), \
 		.max = max_ + CHECKED(sizeof(*((OURS *)0)->member) == sizeof(*((THEIRS *)0)->member)))
@@ -522,6 +524,7 @@ static const struct field infer_fields[] = {
 	ENUM(priority, INF_IDLE),
 	NUMBER(timeout_us),
 	MESSAGES(inputs, INF_MAX_SLOTS, &slot_shape),
+	BOOL(profile),
 };
 SHAPE(infer, infer);
 #undef OURS
@@ -543,6 +546,7 @@ static const struct field inferred_fields[] = {
 	NUMBER(queue_ns),
 	NUMBER(run_ns),
 	MESSAGES(outputs, INF_MAX_SLOTS, &output_shape_shape),
+	BYTES(profile, INF_MAX_PROFILE),
 };
 SHAPE(inferred, inferred);
 #undef OURS

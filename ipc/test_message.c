@@ -191,7 +191,8 @@ static void requests_come_back(void **state)
 	assert_int_equal(back.bind.inputs[4].scalar.kind, INF_SCALAR_NONE);
 	assert_int_equal(back.bind.outputs[0].offset, 64);
 	REQUEST(INF_REQUEST_UNBIND, 1, .unbind = { 5 });
-	REQUEST(INF_REQUEST_INFER, 4, .infer = { 5, INF_IDLE, 1000, ET_ARRAY_LEN(slots), slots });
+	REQUEST(INF_REQUEST_INFER, 5, .infer = { 5, INF_IDLE, 1000, ET_ARRAY_LEN(slots), slots, true });
+	assert_true(back.infer.profile);
 	assert_int_equal(back.infer.priority, INF_IDLE);
 	assert_int_equal(back.infer.timeout_us, 1000);
 	assert_int_equal(inf_request_n_fds(&back), 0);
@@ -259,7 +260,9 @@ static void replies_come_back(void **state)
 	REPLY(INF_REPLY_REGION_STATUS, 1, .region_status = { 2, regions });
 	assert_int_equal(back.region_status.regions[0].region, 3);
 	REPLY(INF_REPLY_BOUND, 3, .bound = { 1, 2, 3 });
-	REPLY(INF_REPLY_INFERRED, 3, .inferred = { 1, 2, 2, outputs });
+	static const uint8_t profile[] = { 0, 1, 2, 0 };
+	REPLY(INF_REPLY_INFERRED, 4, .inferred = { 1, 2, 2, outputs, sizeof profile, profile });
+	assert_memory_equal(back.inferred.profile, profile, sizeof profile);
 	assert_int_equal(back.inferred.outputs[0].n_shape, 3);
 	assert_true(back.inferred.outputs[1].scalar.double_value == 2.5);
 #undef REPLY

@@ -11,6 +11,7 @@
  * daemon. */
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
+#include "clients/inferctl/profile.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct bench {
 	struct ctl_model *model;
 	const struct et_bundle_case *test; /* NULL: zeros */
 	unsigned n_requests, n_warm_up;
+	const char *profile; /* where the times of one more request go, or NULL */
 	pthread_barrier_t start;
 };
 
@@ -38,6 +40,8 @@ struct client {
 	struct ctl_seat *seat;
 	struct ctl_instance *instance;
 	char backend[64];
+	void *etdump;
+	size_t n_etdump;
 };
 
 static int open_client(struct client *client)
@@ -89,6 +93,10 @@ static void *client_main(void *arg)
 	/* All are still there, so this is the memory of all of them. */
 	if (client->seat && client->index == 0)
 		client->resident_bytes = bench->engine->ops->resident_bytes(client->seat);
+	/* The others are idle now, and nothing is measured any more. */
+	if (bench->profile && client->index == 0 && !client->has_failed)
+		client->has_failed = bench->engine->ops->run_profiled(client->instance, &client->etdump,
+					     &client->n_etdump, &client->error) < 0;
 	pthread_barrier_wait(&bench->start);
 	if (client->instance)
 		bench->engine->ops->instance_close(client->instance);
@@ -178,6 +186,9 @@ static int run_clients(struct bench *bench, const struct ctl *ctl, const char *n
 			rc = ctl_fail("client %u: %s", i, clients[i].error.text);
 	if (rc == CTL_OK)
 		rc = report(ctl, name, clients, n_clients, bench->n_requests, load_start_ns);
+	if (rc == CTL_OK && bench->profile)
+		rc = ctl_profile_write(bench->profile, clients[0].etdump, clients[0].n_etdump, name);
+	free(clients[0].etdump);
 	for (unsigned i = 0; i < n_clients; i++)
 		free(clients[i].latency_ns);
 	free(clients);
@@ -207,6 +218,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 			"requests of each client before the clock starts (5)" },
 		{ "data", 'd', CTL_STRINGS, &data, "FILE",
 			"a data file (.ptd) of the program; else those beside it" },
+		{ "profile", 'p', CTL_STRING, &bench.profile, "FILE",
+			"one more request's times: .json for Perfetto, else ETDump" },
 		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
 		{ NULL },
 	};

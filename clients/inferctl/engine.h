@@ -76,6 +76,9 @@ struct ctl_engine_ops {
 	int (*describe_input)(struct ctl_instance *instance, unsigned index, const struct ctl_value *value,
 		struct ctl_error *error);
 	int (*run)(struct ctl_instance *instance, struct ctl_error *error);
+	/* The same with times; *@ret_etdump (runtime/profile/etdump.h) is the caller's to free. */
+	int (*run_profiled)(struct ctl_instance *instance, void **ret_etdump, size_t *ret_n_bytes,
+		struct ctl_error *error);
 	/* As it came out of the last run; data is valid until the next. */
 	int (*output)(struct ctl_instance *instance, unsigned index, struct ctl_value *ret,
 		struct ctl_error *error);

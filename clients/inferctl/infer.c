@@ -5,6 +5,7 @@
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 #include "clients/inferctl/npy.h"
+#include "clients/inferctl/profile.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,6 +16,7 @@ struct infer {
 	struct ctl *ctl;
 	struct ctl_strings inputs, outputs, data;
 	unsigned top;
+	const char *name, *profile; /* of the model; where its times go, or NULL */
 };
 
 static bool has_suffix(const char *text, const char *suffix)
@@ -239,9 +241,28 @@ static int show_outputs(struct infer *infer, struct ctl_instance *instance)
 	return rc;
 }
 
+/* One run, with times where they are wanted. */
+static int run_once(struct infer *infer, struct ctl_instance *instance)
+{
+	struct ctl_error error = { 0 };
+	void *etdump = NULL;
+	size_t n_bytes = 0;
+	int rc;
+	if (infer->profile)
+		rc = instance->engine->ops->run_profiled(instance, &etdump, &n_bytes, &error);
+	else
+		rc = instance->engine->ops->run(instance, &error);
+	if (rc < 0)
+		return ctl_fail("%s", error.text);
+	rc = infer->profile ? ctl_profile_write(infer->profile, etdump, n_bytes, infer->name) : CTL_OK;
+	free(etdump);
+	return rc;
+}
+
 static int run_instance(struct infer *infer, struct ctl_instance *instance, const struct et_bundle_case *test)
 {
 	struct ctl_error error = { 0 };
+	int rc;
 	if (!infer->inputs.n && !test && instance->n_inputs)
 		return ctl_fail("the method has %u input%s: give each with --input FILE", instance->n_inputs,
 			instance->n_inputs == 1 ? "" : "s");
@@ -253,13 +274,12 @@ static int run_instance(struct infer *infer, struct ctl_instance *instance, cons
 	if (infer->outputs.n > instance->n_outputs)
 		return ctl_fail("the method has only %u outputs", instance->n_outputs);
 	for (unsigned i = 0; i < infer->inputs.n; i++) {
-		int rc = set_input(instance, i, infer->inputs.items[i]);
+		rc = set_input(instance, i, infer->inputs.items[i]);
 		if (rc != CTL_OK)
 			return rc;
 	}
-	if (instance->engine->ops->run(instance, &error) < 0)
-		return ctl_fail("%s", error.text);
-	return show_outputs(infer, instance);
+	rc = run_once(infer, instance);
+	return rc == CTL_OK ? show_outputs(infer, instance) : rc;
 }
 
 static int run_model(struct infer *infer, struct ctl_engine *engine, const char *name, const char *method)
@@ -274,6 +294,7 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 	struct et_diag diag = { 0 };
 	int rc;
 
+	infer->name = name;
 	if (engine->options.is_local || ctl_is_path(name)) {
 		const struct et_bundle_suite *suite;
 		if (ctl_file_open(&file, name, &infer->data, &diag) != ET_OK)
@@ -321,6 +342,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
 			"with --local: compute on N threads (1)" },
 		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
+		{ "profile", 'p', CTL_STRING, &infer.profile, "FILE",
+			"write how long each part took: .json for Perfetto, else ETDump" },
 		{ "top", 'k', CTL_UINT, &infer.top, "K", "show the K largest elements of each output (5)" },
 		{ NULL },
 	};

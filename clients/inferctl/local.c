@@ -11,11 +11,14 @@
 #include "delegates/delegates.h"
 #include "runtime/host/host.h"
 #include "runtime/method.h"
+#include "runtime/profile/etdump.h"
 
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MAX_PROFILE_EVENTS = 1000000 };
 
 struct local_engine {
 	struct ctl_engine base;
@@ -341,7 +344,8 @@ static enum et_status run_to_the_end(struct local_instance *instance)
 	}
 }
 
-static int instance_run(struct ctl_instance *base, struct ctl_error *error)
+/* @profile: NULL, or where its times go. */
+static int run_once(struct ctl_instance *base, struct et_profile *profile, struct ctl_error *error)
 {
 	struct local_instance *instance = (struct local_instance *)base;
 	struct et_run *run = &instance->run;
@@ -359,13 +363,52 @@ static int instance_run(struct ctl_instance *base, struct ctl_error *error)
 	run->inputs = instance->inputs;
 	run->outputs = instance->outputs;
 	run->completion = (struct et_completion){ instance, completion_done };
+	run->trace = profile ? et_profile_trace(profile) : NULL;
 	status = et_run_begin(run);
 	if (status == ET_OK)
 		status = run_to_the_end(instance);
 	instance->timing = (struct ctl_timing){ .run_ns = ctl_now_ns() - start_ns };
+	if (profile)
+		et_profile_span(profile, "Method::execute", start_ns, start_ns + instance->timing.run_ns);
 	if (status == ET_OK)
 		return 0;
 	return ctl_error_set(error, "%s", run->diag.text[0] ? run->diag.text : et_status_text(status));
+}
+
+static int instance_run(struct ctl_instance *base, struct ctl_error *error)
+{
+	return run_once(base, NULL, error);
+}
+
+static int write_etdump(const struct local_instance *instance, const struct et_profile *profile,
+	void **ret_etdump, size_t *ret_n_bytes)
+{
+	const struct et_method_spec *method =
+		et_program_find_method(et_plan_program(instance->plan), et_plan_info(instance->plan)->method);
+	const uint8_t *bytes;
+	struct et_fbw writer;
+	et_fbw_init(&writer, et_host_allocator());
+	enum et_status status = et_etdump_write(&writer, profile, method, &bytes, ret_n_bytes);
+	if (status == ET_OK) {
+		*ret_etdump = ctl_alloc(*ret_n_bytes, 1);
+		memcpy(*ret_etdump, bytes, *ret_n_bytes);
+	}
+	et_fbw_deinit(&writer);
+	return status == ET_OK ? 0 : -1;
+}
+
+static int instance_run_profiled(
+	struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes, struct ctl_error *error)
+{
+	const struct et_profile_options options = {
+		.allocator = et_host_allocator(), .now_ns = et_host_now_ns, .max_events = MAX_PROFILE_EVENTS
+	};
+	struct et_profile *profile = et_profile_new(&options);
+	int rc = profile ? run_once(base, profile, error) : ctl_error_set(error, "out of memory");
+	if (rc == 0 && write_etdump((struct local_instance *)base, profile, ret_etdump, ret_n_bytes) < 0)
+		rc = ctl_error_set(error, "no memory for the profile");
+	et_profile_free(profile);
+	return rc;
 }
 
 static int instance_output(
@@ -434,6 +477,7 @@ static const struct ctl_engine_ops local_ops = {
 	.input = instance_input,
 	.describe_input = instance_describe,
 	.run = instance_run,
+	.run_profiled = instance_run_profiled,
 	.output = instance_output,
 	.reset = instance_reset,
 	.timing = instance_timing,

@@ -263,6 +263,25 @@ static int instance_run(struct ctl_instance *base, struct ctl_error *error)
 	return 0;
 }
 
+static int instance_run_profiled(
+	struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes, struct ctl_error *error)
+{
+	struct remote_instance *instance = (struct remote_instance *)base;
+	struct inferd_request_options options = { .struct_size = sizeof(options), .profile = true };
+	const void *bytes;
+	size_t n_bytes;
+	if (inferd_infer(instance->binding, &options) < 0)
+		return ctl_error_set(error, "%s", inferd_error(instance->d));
+	bytes = inferd_last_profile(instance->binding, &n_bytes);
+	if (!bytes)
+		return ctl_error_set(
+			error, "the daemon sent no profile: it is older, or had no memory for it");
+	*ret_etdump = ctl_alloc(n_bytes, 1);
+	memcpy(*ret_etdump, bytes, n_bytes);
+	*ret_n_bytes = n_bytes;
+	return 0;
+}
+
 static int instance_output(
 	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
 {
@@ -323,6 +342,7 @@ static const struct ctl_engine_ops remote_ops = {
 	.input = instance_input,
 	.describe_input = instance_describe,
 	.run = instance_run,
+	.run_profiled = instance_run_profiled,
 	.output = instance_output,
 	.reset = instance_reset,
 	.timing = instance_timing,

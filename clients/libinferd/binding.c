@@ -50,6 +50,7 @@ void inf_lib_binding_free(struct inferd_binding *b)
 			inf_lib_region_unref(b->outputs[i].region);
 	inf_lib_method_unref(b->method);
 	et_pool_deinit(&b->pool);
+	free(b->profile);
 	free(b);
 }
 

@@ -97,6 +97,8 @@ struct inferd_binding {
 	void *userdata;
 	int status;
 	struct inferd_timing timing;
+	void *profile; /* heap; NULL: none */
+	size_t n_profile;
 	char error[INF_MAX_TEXT + 1];
 };
 

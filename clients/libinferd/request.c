@@ -8,6 +8,7 @@
 #include "clients/libinferd/internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SPIN_NS = 50 * 1000 };
@@ -53,6 +54,15 @@ static bool take_results(struct inferd_binding *b, const struct inf_inferred *in
 	return true;
 }
 
+/* The decoder's memory serves the next reply. Without memory for a copy there is none. */
+static void take_profile(struct inferd_binding *b, const struct inf_inferred *inferred)
+{
+	b->profile = inferred->n_profile ? malloc(inferred->n_profile) : NULL;
+	b->n_profile = b->profile ? inferred->n_profile : 0;
+	if (b->profile)
+		memcpy(b->profile, inferred->profile, b->n_profile);
+}
+
 void inf_lib_binding_complete(struct inferd_binding *b, const struct inf_reply *reply)
 {
 	b->timing = (struct inferd_timing){ 0 };
@@ -63,8 +73,10 @@ void inf_lib_binding_complete(struct inferd_binding *b, const struct inf_reply *
 			reply->error[0] ? reply->error : inferd_status_text((int)reply->status));
 	else if (reply->kind != INF_REPLY_INFERRED || !take_results(b, &reply->inferred))
 		complete(b, -INFERD_INTERNAL, "the daemon's answer does not fit the Method");
-	else
+	else {
+		take_profile(b, &reply->inferred);
 		complete(b, 0, "");
+	}
 }
 
 /* ---- starting ---- */
@@ -83,7 +95,8 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 	struct inf_request request = { .kind = INF_REQUEST_INFER,
 		.infer = { .binding = b->id,
 			.priority = (enum inf_priority)all.priority,
-			.timeout_us = all.timeout_us } };
+			.timeout_us = all.timeout_us,
+			.profile = all.profile } };
 	if (b->has_changes) {
 		for (size_t i = 0; i < m->n_inputs; i++)
 			if (m->inputs[i].is_scalar && b->changes[i].scalar.kind == INF_SCALAR_NONE)
@@ -96,6 +109,9 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 	int rc = inf_lib_send(m->d, &request, NULL, 0);
 	if (rc)
 		return rc;
+	free(b->profile);
+	b->profile = NULL;
+	b->n_profile = 0;
 	b->request_id = request.id;
 	b->done = done;
 	b->userdata = userdata;
@@ -139,6 +155,12 @@ int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *
 void inferd_last_timing(const struct inferd_binding *b, struct inferd_timing *ret)
 {
 	*ret = b->timing;
+}
+
+const void *inferd_last_profile(const struct inferd_binding *b, size_t *ret_n_bytes)
+{
+	*ret_n_bytes = b->n_profile;
+	return b->profile;
 }
 
 int inferd_cancel(struct inferd_binding *b)

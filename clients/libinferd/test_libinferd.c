@@ -150,6 +150,11 @@ static void answer(struct daemon *d, uint64_t id, size_t binding, const struct i
 		out[i] = factor * in[i];
 	struct inf_output_shape output = { 0 };
 	struct inf_reply reply = { .kind = INF_REPLY_INFERRED, .inferred = { 1000, 2000, 0, &output } };
+	static const uint8_t profile[100000] = { [0] = 7, [99999] = 8 }; /* larger than a packet */
+	if (infer->profile) {
+		reply.inferred.profile = profile;
+		reply.inferred.n_profile = infer->priority == INF_BATCH ? 0 : sizeof profile;
+	}
 	if (strcmp(b->model, "dynamic") == 0) {
 		reply.inferred.n_outputs = 1;
 		output.n_shape = infer->n_inputs ? infer->inputs[0].n_shape : 0;
@@ -488,6 +493,29 @@ static void programs_travel_by_descriptor(void **state)
 	close(fd);
 }
 
+static void profiles_are_there_until_the_next_request(void **state)
+{
+	struct inferd_request_options options = { .struct_size = sizeof options, .profile = true };
+	struct inferd_binding *b = bind_model("double");
+	size_t n_bytes = 1;
+	assert_null(inferd_last_profile(b, &n_bytes));
+	assert_int_equal(n_bytes, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(inferd_infer(b, &options), 0);
+		const uint8_t *profile = inferd_last_profile(b, &n_bytes);
+		assert_int_equal(n_bytes, 100000);
+		assert_true(profile[0] == 7 && profile[1] == 0 && profile[99999] == 8);
+	}
+	options.priority = INFERD_BATCH; /* asked for, and not there */
+	assert_int_equal(inferd_infer(b, &options), 0);
+	assert_null(inferd_last_profile(b, &n_bytes));
+	options.priority = INFERD_INTERACTIVE;
+	assert_int_equal(inferd_infer(b, &options), 0);
+	assert_int_equal(inferd_infer(b, NULL), 0);
+	assert_null(inferd_last_profile(b, &n_bytes));
+	assert_int_equal(inferd_infer(b, &options), 0); /* goes with the binding */
+}
+
 static void large_answers_arrive(void **state)
 {
 	struct inferd_method *m;
@@ -728,6 +756,7 @@ int main(void)
 		TEST(infers),
 		TEST(errors_are_sentences),
 		TEST(programs_travel_by_descriptor),
+		TEST(profiles_are_there_until_the_next_request),
 		TEST(large_answers_arrive),
 		TEST(regions_of_ones_own),
 		TEST(numbers_and_shapes),

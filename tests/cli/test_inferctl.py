@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,55 @@ def call(*args, env=None):
     r = subprocess.run([INFERCTL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                        text=True, check=False, env={**os.environ, **(env or {})}, timeout=120)
     return r.returncode, r.stdout, r.stderr
+
+
+class Etdump:
+    """The events of an ETDump, read by hand: devtools/etdump/etdump_schema_flatcc.fbs."""
+
+    def __init__(self, path):
+        with open(path, "rb") as f:
+            self.b = f.read()
+        assert self.u("I", 0) == len(self.b) - 4 and self.b[8:12] == b"ED00"
+        runs = self.vector(4 + self.u("I", 4), 1)
+        assert len(runs) == 1 and self.text(runs[0], 0) == "Execute"
+        self.events = [self.event(self.table(e, 0)) for e in self.vector(runs[0], 3)]
+
+    def u(self, kind, at):
+        return struct.unpack_from("<" + kind, self.b, at)[0]
+
+    def field(self, table, index):
+        vtable = table - self.u("i", table)
+        return table + self.u("H", vtable + 4 + 2 * index) if 4 + 2 * index < self.u("H", vtable) and \
+            self.u("H", vtable + 4 + 2 * index) else 0
+
+    def table(self, table, index):
+        at = self.field(table, index)
+        return at + self.u("I", at)
+
+    def vector(self, table, index):
+        at = self.table(table, index)
+        return [at + 4 + 4 * i + self.u("I", at + 4 + 4 * i) for i in range(self.u("I", at))]
+
+    def text(self, table, index):
+        at = self.field(table, index) and self.table(table, index)
+        return at and self.b[at + 4:at + 4 + self.u("I", at)].decode()
+
+    def number(self, table, index, kind, absent):
+        at = self.field(table, index)
+        assert not at or at % struct.calcsize(kind) == 0, "aligned"
+        return self.u(kind, at) if at else absent
+
+    def event(self, e):
+        begin, end = (self.number(e, i, "Q", 0) for i in (6, 7))
+        assert begin <= end
+        return {"name": self.text(e, 0), "part": self.text(e, 4), "chain": self.number(e, 1, "i", 0),
+                "instruction": self.number(e, 2, "i", -1), "begin": begin, "end": end}
+
+    def names(self):
+        return [e["name"] for e in self.events if e["instruction"] >= 0 and e["name"]]
+
+    def whole(self, name):
+        return next(e for e in self.events if e["name"] == name)
 
 
 class Folder(unittest.TestCase):
@@ -73,6 +123,45 @@ class Folder(unittest.TestCase):
             (r"data.ptd: truncated: the header speaks of", data[:9000]),
             (r"data.ptd: not a data file of version FT01", b"what is this?" * 10),
         ]
+
+    def check_profiles(self, before, after):
+        """Of a program for kernels and one for a delegate, as both files say it."""
+        kernels = ["native_call_permute_copy.out", "native_call_addmm.out", "native_call_relu.out",
+                   "native_call_permute_copy.out", "native_call_addmm.out"]
+        gelu = os.path.join(TOP, "tests", "models", "small", "gelu_xnnpack.bpte")
+        for model, expected in ((os.path.join(EXTERNAL, "mlp.bpte"), kernels), (gelu, ["DELEGATE_CALL"])):
+            for name in ("x.etdump", "x.json"):
+                self.good(*before, "infer", *after, model, "--profile", self.path(name))
+            dump = Etdump(self.path("x.etdump"))
+            self.assertEqual(dump.names(), expected)
+            whole = dump.whole("Method::execute")
+            self.assertEqual((whole["chain"], whole["instruction"]), (-1, -1))
+            last = whole["begin"]
+            for i, event in enumerate(e for e in dump.events if e["instruction"] >= 0 and e["name"]):
+                self.assertEqual((event["chain"], event["instruction"]), (0, i))
+                self.assertLessEqual(last, event["begin"])
+                last = event["end"]
+            self.assertLessEqual(last, whole["end"])
+            parts = [e["part"] for e in dump.events if e["part"]]
+            self.assertEqual(bool(parts), expected == ["DELEGATE_CALL"])
+            self.assertEqual(len(parts), len(set(parts)), "each has a name of its own")
+            with open(self.path("x.json")) as f:
+                trace = json.load(f)["traceEvents"]
+            named = [e["name"] for e in trace if e["ph"] == "X"]
+            self.assertEqual([n for n in named if n in expected + parts], [n for n in (
+                e["name"] or e["part"] for e in dump.events) if n in expected + parts])
+            self.assertIn("Method::execute", named)
+            self.assertEqual(min(e["ts"] for e in trace if e["ph"] == "X"), 0)
+            for event in trace:
+                if event["ph"] == "X":
+                    self.assertEqual(event["tid"], 1 if event["cat"] == "request" else
+                                     2 if event["cat"] == "instruction" else 3)
+        result = json.loads(self.good(*before, "bench", *after, "-n", "2", "--json", gelu, "--profile", self.path("b.etdump")))
+        self.assertEqual(result["requests"], 2)
+        self.assertEqual(Etdump(self.path("b.etdump")).names(), ["DELEGATE_CALL"])
+        status, _, err = call(*before, "infer", *after, gelu, "--profile", self.path("no/where.json"))
+        self.assertEqual(status, 1)
+        self.assertRegex(err, "--profile .*no/where.json: No such file")
 
     def fails(self, pattern, *args, status=1):
         got, out, err = call(*args)
@@ -231,6 +320,11 @@ class Local(Folder):
             self.assertNotRegex(out + err, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
         self.assertIsInstance(json.loads(self.good("inspect", "--json", hostile)), dict)
 
+    def test_profile(self):
+        for command in ("infer", "bench"):
+            self.assertIn("--profile FILE", self.good(command, "--help"))
+        self.check_profiles([], ["--local"])
+
     def test_verify_nothing(self):
         os.mkdir(self.path("nothing"))
         self.fails("no .bpte file", "verify", "--local", self.path("nothing"))
@@ -247,10 +341,12 @@ class Local(Folder):
 
 
 class Daemon(Folder):
+    n_bytes = "1G"
+
     def setUp(self):
         if not INFERD:
             self.skipTest("no daemon was given")
-        super().setUp()
+        Folder.setUp(self)
         self.models = self.path("models")
         os.makedirs(os.path.join(self.models, "net", "1"))
         shutil.copy(MODEL, os.path.join(self.models, "net", "1"))
@@ -259,7 +355,7 @@ class Daemon(Folder):
             self.path("models/broken/1/cut.pte", f.read()[:9000])
         self.socket = self.path("inferd.sock")
         self.path("inferd.conf", f"[server]\nsocket = {self.socket}\nmanager_socket = {self.path('inferd-manager.sock')}\n"
-                                 f"models = {self.models}\ncache =\n".encode())
+                                 f"models = {self.models}\ncache =\n[limits]\nbytes = {self.n_bytes}\n".encode())
         self.log = open(self.path("log"), "w+")
         self.daemon = subprocess.Popen([INFERD, "--config", self.path("inferd.conf")], stderr=self.log,
                                        stdin=subprocess.DEVNULL)
@@ -344,6 +440,18 @@ class Daemon(Folder):
             self.path(f"models/many/{i}.ptd", content)
         self.fails("more than 15 data files", "--socket", self.socket, "infer", "many", *zeros)
 
+    def test_profile(self):
+        self.check_profiles(["--socket", self.socket], [])
+        picture = ["-i", self.path("in.raw", bytes(3 * 224 * 224 * 4))]
+        self.ask("infer", "net", *picture, "--profile", self.path("net.etdump"))
+        dump = Etdump(self.path("net.etdump"))
+        self.assertGreater(len(dump.events), 50)
+        queue, whole = dump.whole("inferd queue"), dump.whole("Method::execute")
+        self.assertEqual(queue["end"], whole["begin"])
+        call_, parts = dump.whole("DELEGATE_CALL"), [e for e in dump.events if e["part"]]
+        self.assertGreater(sum("Convolution" in e["part"] for e in parts), 40)
+        self.assertEqual(parts[0]["begin"], call_["begin"])
+
     def test_verify_skips_by_name(self):
         skipped = self.path("skipped.bpte")
         with open(os.path.join(TOP, "tests", "models", "small", "gelu_xnnpack.bpte"), "rb") as f:
@@ -417,6 +525,18 @@ class Daemon(Folder):
                 client.stdin.close()
                 client.stdout.close()
                 self.assertEqual(client.wait(30), 0)
+
+
+class DaemonWithLittleMemory(Folder):
+    n_bytes = "4M"
+    setUp, end, ask = Daemon.setUp, Daemon.end, Daemon.ask
+
+    def test_a_profile_is_charged(self):
+        args = ["infer", "net", "-i", self.path("in.raw", bytes(3 * 224 * 224 * 4))]
+        self.ask(*args)
+        self.fails("the limit 'bytes' of user", "--socket", self.socket, *args, "--profile", self.path("x.json"))
+        self.assertFalse(os.path.exists(self.path("x.json")))
+        self.ask(*args)
 
 
 if __name__ == "__main__":
