@@ -1,26 +1,32 @@
 /* index and index_put: elements chosen by tensors of indices or masks.
  *
  * Index tensors may lie in memory that a client changes at any moment: each is copied to scratch first, and
- * only the copy is checked and used. What comes of them is one array: for every place of the broadcast
- * index shape, the offset into self. A mask stands for the indices of its true elements. */
+ * only the copy is checked and used. What comes of them is an offset into self for every place of the broadcast
+ * index shape, found a chunk at a time: a program chooses that shape, and it may be larger than any memory. A mask
+ * stands for the indices of its true elements. */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/map.h"
-
-struct selection {
-	size_t n_dims; /* of the broadcast index shape */
-	int64_t sizes[ET_MAX_DIMS];
-	size_t numel;
-	int64_t *offsets;    /* in elements of self */
-	uint32_t dims;       /* of self, which are indexed */
-	size_t result_dim;   /* where the index shape stands in the result */
-	struct et_view kept; /* self without them */
-};
 
 /* One index of one dimension: a local copy, seen as a view of INT64. */
 struct index_of {
 	struct et_view view;
 	size_t dim;
+};
+
+enum { CHUNK = 512 }; /* places whose offsets are found at once */
+
+struct selection {
+	const struct et_tensor *self;
+	struct index_of indices[ET_MAX_DIMS];
+	size_t n_indices;
+	size_t n_dims; /* of the broadcast index shape */
+	int64_t sizes[ET_MAX_DIMS];
+	size_t numel;
+	int64_t offsets[CHUNK]; /* in elements of self */
+	uint32_t dims;          /* of self, which are indexed */
+	size_t result_dim;      /* where the index shape stands in the result */
+	struct et_view kept;    /* self without them */
 };
 
 void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type,
@@ -109,18 +115,18 @@ static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_te
 	return ET_OK;
 }
 
-/* Check one index against its dimension and add what it contributes. */
-static enum et_status add_offsets(struct et_kernel_ctx *ctx, const struct et_tensor *self,
-	const struct index_of *index, struct selection *s)
+/* Check one index against its dimension and add what it contributes to places [begin, begin + n). */
+static enum et_status add_offsets(
+	struct et_kernel_ctx *ctx, struct selection *s, const struct index_of *index, size_t begin, size_t n)
 {
 	struct et_view view = index->view;
 	struct et_walk walk;
 	struct et_place place;
-	int64_t size = self->sizes[index->dim], stride = self->strides[index->dim];
+	int64_t size = s->self->sizes[index->dim], stride = s->self->strides[index->dim];
 	et_view_broadcast(&view, s->sizes, s->n_dims);
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &view }, 1);
-	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < s->numel; i++) {
+	et_place_seek(&place, &walk, begin);
+	for (size_t i = 0; i < n; i++) {
 		int64_t at = ((const int64_t *)view.data)[place.offset[0]];
 		ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
 			(long long)at, index->dim, (long long)size);
@@ -130,12 +136,26 @@ static enum et_status add_offsets(struct et_kernel_ctx *ctx, const struct et_ten
 	return ET_OK;
 }
 
+/* The offset of place @i; found a chunk at a time, in order. */
+static enum et_status offset_of(struct et_kernel_ctx *ctx, struct selection *s, size_t i, int64_t *ret_offset)
+{
+	if (i % CHUNK == 0) {
+		size_t n = s->numel - i < CHUNK ? s->numel - i : CHUNK;
+		memset(s->offsets, 0, sizeof(s->offsets));
+		for (size_t k = 0; k < s->n_indices; k++)
+			ET_TRY(add_offsets(ctx, s, &s->indices[k], i, n));
+	}
+	*ret_offset = s->offsets[i % CHUNK];
+	return ET_OK;
+}
+
 static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et_tensor *self,
 	const struct et_evalue *list, struct selection *s)
 {
-	struct index_of indices[ET_MAX_DIMS];
+	struct index_of *indices = s->indices;
 	size_t n = 0;
 	memset(s, 0, sizeof(*s));
+	s->self = self;
 	ET_REQUIRE(ctx, et_list_len(list) <= ET_MAX_DIMS, "%zu indices", et_list_len(list));
 	ET_TRY(read_indices(ctx, self, list, indices, &n));
 	s->numel = 1;
@@ -155,13 +175,9 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 		}
 		ET_REQUIRE(ctx, et_mul(s->numel, (size_t)s->sizes[d], &s->numel), "too many indices");
 	}
-	s->offsets = et_kernel_scratch(ctx, s->numel * sizeof(*s->offsets) + 1);
-	if (!s->offsets)
-		return ET_E_MEMORY_ALLOCATION_FAILED;
-	memset(s->offsets, 0, s->numel * sizeof(*s->offsets));
+	s->n_indices = n;
 	bool is_together = true;
 	for (size_t k = 0; k < n; k++) {
-		ET_TRY(add_offsets(ctx, self, &indices[k], s));
 		s->dims |= 1u << indices[k].dim;
 		is_together &= k == 0 || indices[k].dim == indices[k - 1].dim + 1;
 	}
@@ -232,7 +248,9 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 	size_t element_bytes = et_element_bytes(self);
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one = s.kept, to_one = to.kept;
-		from_one.data += s.offsets[i] * (int64_t)element_bytes;
+		int64_t offset;
+		ET_TRY(offset_of(ctx, &s, i, &offset));
+		from_one.data += offset * (int64_t)element_bytes;
 		to_one.data += to.place.offset[0] * (int64_t)element_bytes;
 		et_view_copy(&to_one, &from_one);
 		et_place_advance(&to.place, &to.walk, 1);
@@ -285,7 +303,9 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	open_places(&from, &s, &view);
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one = from.kept, to_one = s.kept;
-		to_one.data += s.offsets[i] * (int64_t)element_bytes;
+		int64_t offset;
+		ET_TRY(offset_of(ctx, &s, i, &offset));
+		to_one.data += offset * (int64_t)element_bytes;
 		from_one.data += from.place.offset[0] * (int64_t)element_bytes;
 		if (accumulates)
 			accumulate(&to_one, &from_one);

@@ -39,39 +39,34 @@ static void copy_row(const struct lookup *l, const struct et_view *x, const stru
 	}
 }
 
-/* Make room for a table of @n. */
-static enum et_status new_table(struct et_kernel_ctx *ctx, struct lookup *l, size_t d, int64_t n)
+/* Give the output its sizes, which bound the tables, and make room for these; *ret_is_empty: nothing is to be done. */
+static enum et_status begin_lookup(struct et_kernel_ctx *ctx, struct lookup *l, const struct et_tensor *self,
+	struct et_tensor *out, bool *ret_is_empty)
 {
-	ET_REQUIRE(ctx, n >= 0 && n <= INT32_MAX, "an output of %lld", (long long)n);
-	l->out[d] = n;
-	l->table[d] = et_kernel_scratch(ctx, (size_t)n * sizeof(int64_t) + 1);
-	return l->table[d] ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
-}
-
-/* Leading dimensions that this operator does not have. */
-static enum et_status fill_missing(struct et_kernel_ctx *ctx, struct lookup *l)
-{
-	for (size_t d = 0; d + l->n_space < SPACE; d++) {
-		ET_TRY(new_table(ctx, l, d, 1));
-		l->table[d][0] = 0;
-	}
-	return ET_OK;
-}
-
-static enum et_status run_lookup(struct et_kernel_ctx *ctx, const struct lookup *l,
-	const struct et_tensor *self, struct et_tensor *out)
-{
-	struct et_view x, y, outer_x, outer_y;
-	struct et_walk walk;
-	struct et_place place;
-	int64_t sizes[ET_MAX_DIMS], bytes = (int64_t)et_element_bytes(self);
+	int64_t sizes[ET_MAX_DIMS];
 	size_t n_outer = self->n_dims - l->n_space;
 	ET_TRY(et_require_same_type(ctx, self, out));
 	for (size_t d = 0; d < self->n_dims; d++)
 		sizes[d] = d < n_outer ? self->sizes[d] : l->out[SPACE - self->n_dims + d];
 	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
-	if (et_tensor_numel(out) == 0)
-		return ET_OK;
+	*ret_is_empty = et_tensor_numel(out) == 0;
+	for (size_t d = 0; d < SPACE && !*ret_is_empty; d++) {
+		l->out[d] = d + l->n_space < SPACE ? 1 : l->out[d];
+		l->table[d] = et_kernel_scratch(ctx, (size_t)l->out[d] * sizeof(int64_t));
+		if (!l->table[d])
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		l->table[d][0] = 0;
+	}
+	return ET_OK;
+}
+
+static void run_lookup(const struct lookup *l, const struct et_tensor *self, struct et_tensor *out)
+{
+	struct et_view x, y, outer_x, outer_y;
+	struct et_walk walk;
+	struct et_place place;
+	int64_t bytes = (int64_t)et_element_bytes(self);
+	size_t n_outer = self->n_dims - l->n_space;
 	et_view_of(&x, self);
 	et_view_of(&y, out);
 	outer_x = x;
@@ -97,7 +92,6 @@ static enum et_status run_lookup(struct et_kernel_ctx *ctx, const struct lookup 
 		}
 		et_place_advance(&place, &walk, 1);
 	}
-	return ET_OK;
 }
 
 /* --- padding -------------------------------------------------------------------------------------------- */
@@ -112,11 +106,10 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 	const struct padding *padding = ctx->kernel->row;
 	const struct et_tensor *self = args[0]->tensor;
 	struct lookup l = { .n_space = padding->n_space };
+	bool is_empty;
 	ET_REQUIRE(ctx, self->n_dims >= l.n_space && self->n_dims <= l.n_space + 2, "rank %u", self->n_dims);
 	ET_REQUIRE(ctx, et_list_len(args[1]) == 2 * l.n_space, "%zu paddings", et_list_len(args[1]));
-	ET_TRY(fill_missing(ctx, &l));
 	for (size_t k = 0; k < l.n_space; k++) { /* pairs from the last dimension backwards */
-		size_t at = SPACE - 1 - k;
 		int64_t size = self->sizes[self->n_dims - 1 - k];
 		int64_t before = et_list_int(args[1], 2 * k), after = et_list_int(args[1], 2 * k + 1);
 		int64_t limit = padding->is_reflection ? size : INT32_MAX;
@@ -124,15 +117,22 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 			before < limit && after < limit && before >= -size && after >= -size && size > 0,
 			"padding %lld, %lld of size %lld", (long long)before, (long long)after,
 			(long long)size);
-		ET_TRY(new_table(ctx, &l, at, size + before + after));
-		for (int64_t i = 0; i < l.out[at]; i++) {
-			int64_t from = i - before, last = size - 1;
+		l.out[SPACE - 1 - k] = size + before + after;
+	}
+	ET_TRY(begin_lookup(ctx, &l, self, args[2]->tensor, &is_empty));
+	if (is_empty)
+		return ET_OK;
+	for (size_t k = 0; k < l.n_space; k++) {
+		int64_t last = self->sizes[self->n_dims - 1 - k] - 1;
+		for (int64_t i = 0; i < l.out[SPACE - 1 - k]; i++) {
+			int64_t from = i - et_list_int(args[1], 2 * k);
 			if (padding->is_reflection)
 				from = from < 0 ? -from : from > last ? 2 * last - from : from;
-			l.table[at][i] = from < 0 ? 0 : from > last ? last : from;
+			l.table[SPACE - 1 - k][i] = from < 0 ? 0 : from > last ? last : from;
 		}
 	}
-	return run_lookup(ctx, &l, self, args[2]->tensor);
+	run_lookup(&l, self, args[2]->tensor);
+	return ET_OK;
 }
 
 /* --- nearest neighbour ---------------------------------------------------------------------------------- */
@@ -142,27 +142,34 @@ static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *c
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct lookup l = { .n_space = 2 };
-	bool has_sizes = !et_is_none(args[1]), has_factors = !et_is_none(args[2]);
+	bool has_sizes = !et_is_none(args[1]), has_factors = !et_is_none(args[2]), is_empty;
+	double factors[2] = { 0 };
 	ET_REQUIRE(ctx, self->n_dims == 4, "rank %u", self->n_dims);
 	ET_REQUIRE(ctx, has_sizes != has_factors, "takes either sizes or factors");
 	ET_REQUIRE(ctx, args[has_sizes ? 1 : 2]->list->n == 2, "takes two sizes or factors");
-	ET_TRY(fill_missing(ctx, &l));
 	for (size_t k = 0; k < 2; k++) {
 		int64_t size = self->sizes[2 + k];
-		double factor = has_factors ? args[2]->list->doubles[k] : 0;
-		ET_REQUIRE(ctx, !has_factors || (factor > 0 && factor < 1e6), "a factor of %g", factor);
-		int64_t n = has_sizes ? et_list_int(args[1], k) : et_double_to_int((double)size * factor);
-		ET_REQUIRE(
-			ctx, n > 0 && size > 0, "an output of %lld from %lld", (long long)n, (long long)size);
-		ET_TRY(new_table(ctx, &l, 1 + k, n));
+		factors[k] = has_factors ? args[2]->list->doubles[k] : 0;
+		ET_REQUIRE(ctx, !has_factors || (factors[k] > 0 && factors[k] < 1e6), "a factor of %g",
+			factors[k]);
+		l.out[1 + k] =
+			has_sizes ? et_list_int(args[1], k) : et_double_to_int((double)size * factors[k]);
+		ET_REQUIRE(ctx, l.out[1 + k] > 0 && size > 0, "an output of %lld from %lld",
+			(long long)l.out[1 + k], (long long)size);
+	}
+	ET_TRY(begin_lookup(ctx, &l, self, args[3]->tensor, &is_empty));
+	for (size_t k = 0; k < 2 && !is_empty; k++) {
+		int64_t size = self->sizes[2 + k], n = l.out[1 + k];
 		/* In float, as PyTorch does it: at the edges of pixels it shows. */
-		float step = has_factors ? (float)(1 / factor) : (float)size / (float)n;
+		float step = has_factors ? (float)(1 / factors[k]) : (float)size / (float)n;
 		for (int64_t i = 0; i < n; i++) {
 			int64_t from = (int64_t)floorf((float)i * step);
 			l.table[1 + k][i] = from < size ? from : size - 1;
 		}
 	}
-	return run_lookup(ctx, &l, self, args[3]->tensor);
+	if (!is_empty)
+		run_lookup(&l, self, args[3]->tensor);
+	return ET_OK;
 }
 
 #define PADDING(...)            \

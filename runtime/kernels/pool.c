@@ -101,29 +101,124 @@ static void widen(struct et_view *view, const struct et_tensor *tensor, size_t n
 		et_view_insert(view, 2, 1, 0);
 }
 
-/* The windows are known: resize, walk the planes. */
-static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const struct et_tensor *self,
-	size_t n_space, struct et_tensor *out, struct et_tensor *indices)
+/* Item @d of an option: one number may stand for all, none for @otherwise. */
+static int64_t option(const struct et_evalue *list, size_t d, int64_t otherwise)
 {
-	struct et_view outer[3];
+	size_t n = list ? et_list_len(list) : 0;
+	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
+}
+
+/* Regular windows in one dimension. */
+struct grid {
+	int64_t kernel, stride, padding, dilation;
+};
+
+static enum et_status regular_size(
+	struct et_kernel_ctx *ctx, const struct grid *g, int64_t in, bool is_ceil, int64_t *ret_out)
+{
+	ET_REQUIRE(ctx,
+		g->kernel > 0 && g->kernel < INT32_MAX && g->stride > 0 && g->stride < INT32_MAX &&
+			g->dilation > 0 && g->dilation < INT32_MAX && g->padding >= 0 &&
+			g->padding <= g->kernel / 2,
+		"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)g->kernel,
+		(long long)g->stride, (long long)g->padding, (long long)g->dilation);
+	int64_t room = in + 2 * g->padding - g->dilation * (g->kernel - 1) - 1;
+	ET_REQUIRE(ctx, room >= 0, "a window of %lld does not fit an input of %lld", (long long)g->kernel,
+		(long long)in);
+	*ret_out = room / g->stride + (is_ceil && room % g->stride ? 1 : 0) + 1;
+	if (is_ceil && (*ret_out - 1) * g->stride >= in + g->padding) /* it would begin in the padding */
+		--*ret_out;
+	return ET_OK;
+}
+
+static struct window regular_window(const struct grid *g, int64_t in, int64_t out)
+{
+	int64_t first = out * g->stride - g->padding, end = first + (g->kernel - 1) * g->dilation + 1;
+	int64_t padded = end < in + g->padding ? end : in + g->padding;
+	struct window window = { .step = g->dilation };
+	window.n_padded = padded > first ? (padded - first - 1) / g->dilation + 1 : 0;
+	if (first < 0)
+		first += (-first + g->dilation - 1) / g->dilation * g->dilation;
+	end = end < in ? end : in;
+	window.first = first;
+	window.n = end > first ? (end - first - 1) / g->dilation + 1 : 0;
+	return window;
+}
+
+static struct window adaptive_window(int64_t in, int64_t n_out, int64_t out)
+{
+	int64_t first = out * in / n_out, end = ((out + 1) * in + n_out - 1) / n_out;
+	return (struct window){ first, 1, end - first, end - first };
+}
+
+/* What a kernel of this file is called with. */
+struct request {
+	size_t n_space;
+	const struct et_tensor *self;
+	const struct et_evalue *kernel, *stride, *padding, *dilation; /* regular ones; NULL: the usual */
+	bool is_ceil;
+	const struct et_evalue *sizes; /* adaptive ones */
+	struct et_tensor *out, *indices;
+};
+
+static enum et_status resize_outputs(struct et_kernel_ctx *ctx, struct pool *p, const struct request *r)
+{
 	int64_t sizes[ET_MAX_DIMS];
-	ET_TRY(et_require_same_type(ctx, self, out));
-	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
-	for (size_t d = 0; d < self->n_dims; d++) {
-		size_t from_end = self->n_dims - d;
-		sizes[d] = from_end <= n_space ? p->out[SPACE - from_end] : self->sizes[d];
+	for (size_t d = 0; d < r->self->n_dims; d++) {
+		size_t from_end = r->self->n_dims - d;
+		sizes[d] = from_end <= r->n_space ? p->out[SPACE - from_end] : r->self->sizes[d];
 	}
-	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
-	widen(&p->y, out, n_space);
+	ET_TRY(et_resize(ctx, r->out, sizes, r->self->n_dims));
+	widen(&p->y, r->out, r->n_space);
 	p->indices = p->y;
 	p->indices.data = NULL;
-	if (indices) {
-		ET_TRY(et_require_type(ctx, indices, ET_INT64, "the indices"));
-		ET_TRY(et_resize(ctx, indices, sizes, self->n_dims));
-		widen(&p->indices, indices, n_space);
+	if (r->indices) {
+		ET_TRY(et_require_type(ctx, r->indices, ET_INT64, "the indices"));
+		ET_TRY(et_resize(ctx, r->indices, sizes, r->self->n_dims));
+		widen(&p->indices, r->indices, r->n_space);
 	}
-	if (et_tensor_numel(out) == 0)
+	return ET_OK;
+}
+
+/* Sizes first, then the outputs, which bound them, and only then tables of that size. */
+static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const struct request *r)
+{
+	struct grid grids[SPACE];
+	struct et_view outer[3];
+	const struct et_tensor *self = r->self;
+	ET_REQUIRE(ctx, self->n_dims == r->n_space + 1 || self->n_dims == r->n_space + 2, "rank %u",
+		self->n_dims);
+	ET_TRY(et_require_same_type(ctx, self, r->out));
+	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
+	widen(&p->x, self, r->n_space);
+	for (size_t at = 0; at < SPACE; at++) {
+		bool is_missing = at + r->n_space < SPACE;
+		size_t d = at + r->n_space - SPACE;
+		grids[at] = (struct grid){ 1, 1, 0, 1 };
+		p->in[at] = p->x.sizes[2 + at];
+		p->out[at] = 1;
+		if (is_missing)
+			continue;
+		if (r->sizes) {
+			p->out[at] = option(r->sizes, d, 1);
+			continue;
+		}
+		int64_t kernel = option(r->kernel, d, 1);
+		grids[at] = (struct grid){ kernel, option(r->stride, d, kernel), option(r->padding, d, 0),
+			option(r->dilation, d, 1) };
+		ET_TRY(regular_size(ctx, &grids[at], p->in[at], r->is_ceil, &p->out[at]));
+	}
+	ET_TRY(resize_outputs(ctx, p, r));
+	if (et_tensor_numel(r->out) == 0)
 		return ET_OK;
+	for (size_t at = 0; at < SPACE; at++) {
+		p->windows[at] = et_kernel_scratch(ctx, (size_t)p->out[at] * sizeof(struct window));
+		if (!p->windows[at])
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		for (int64_t o = 0; o < p->out[at]; o++)
+			p->windows[at][o] = r->sizes ? adaptive_window(p->in[at], p->out[at], o)
+						     : regular_window(&grids[at], p->in[at], o);
+	}
 	outer[0] = p->y;
 	outer[1] = p->indices;
 	outer[2] = p->x;
@@ -135,87 +230,6 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const 
 	return ET_OK;
 }
 
-static enum et_status begin_pool(
-	struct et_kernel_ctx *ctx, struct pool *p, const struct et_tensor *self, size_t n_space)
-{
-	ET_REQUIRE(ctx, self->n_dims == n_space + 1 || self->n_dims == n_space + 2, "rank %u", self->n_dims);
-	widen(&p->x, self, n_space);
-	for (size_t d = 0; d < SPACE; d++) {
-		p->in[d] = p->x.sizes[2 + d];
-		p->out[d] = 1;
-	}
-	return ET_OK;
-}
-
-static enum et_status new_windows(struct et_kernel_ctx *ctx, struct pool *p, size_t d)
-{
-	ET_REQUIRE(ctx, p->out[d] >= 0 && p->out[d] <= INT32_MAX, "an output of %lld", (long long)p->out[d]);
-	p->windows[d] = et_kernel_scratch(ctx, (size_t)p->out[d] * sizeof(struct window) + 1);
-	return p->windows[d] ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
-}
-
-/* Item @d of an option: one number may stand for all, none for @otherwise. */
-static int64_t option(const struct et_evalue *list, size_t d, int64_t otherwise)
-{
-	size_t n = list ? et_list_len(list) : 0;
-	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
-}
-
-static enum et_status regular_windows(struct et_kernel_ctx *ctx, struct pool *p, size_t n_space,
-	const struct et_evalue *kernel, const struct et_evalue *stride, const struct et_evalue *padding,
-	const struct et_evalue *dilation, bool is_ceil)
-{
-	for (size_t at = 0; at < SPACE; at++) {
-		bool is_missing = at + n_space < SPACE;
-		size_t d = at + n_space - SPACE;
-		int64_t k = is_missing ? 1 : option(kernel, d, 1), s = is_missing ? 1 : option(stride, d, k);
-		int64_t pad = is_missing ? 0 : option(padding, d, 0),
-			step = is_missing ? 1 : option(dilation, d, 1);
-		int64_t in = p->in[at];
-		ET_REQUIRE(ctx,
-			k > 0 && k < INT32_MAX && s > 0 && s < INT32_MAX && step > 0 && step < INT32_MAX &&
-				pad >= 0 && pad <= k / 2,
-			"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)k, (long long)s,
-			(long long)pad, (long long)step);
-		int64_t room = in + 2 * pad - step * (k - 1) - 1;
-		ET_REQUIRE(ctx, room >= 0, "a window of %lld does not fit an input of %lld", (long long)k,
-			(long long)in);
-		p->out[at] = room / s + (is_ceil && room % s ? 1 : 0) + 1;
-		if (is_ceil && (p->out[at] - 1) * s >= in + pad) /* it would begin in the padding */
-			p->out[at]--;
-		ET_TRY(new_windows(ctx, p, at));
-		for (int64_t o = 0; o < p->out[at]; o++) {
-			int64_t first = o * s - pad, end = first + (k - 1) * step + 1;
-			int64_t padded = end < in + pad ? end : in + pad;
-			struct window *window = &p->windows[at][o];
-			window->n_padded = padded > first ? (padded - first - 1) / step + 1 : 0;
-			if (first < 0)
-				first += (-first + step - 1) / step * step;
-			end = end < in ? end : in;
-			window->first = first;
-			window->step = step;
-			window->n = end > first ? (end - first - 1) / step + 1 : 0;
-		}
-	}
-	return ET_OK;
-}
-
-static enum et_status adaptive_windows(
-	struct et_kernel_ctx *ctx, struct pool *p, size_t n_space, const struct et_evalue *sizes)
-{
-	for (size_t at = 0; at < SPACE; at++) {
-		bool is_missing = at + n_space < SPACE;
-		p->out[at] = is_missing ? 1 : option(sizes, at + n_space - SPACE, 1);
-		ET_TRY(new_windows(ctx, p, at));
-		for (int64_t o = 0; o < p->out[at]; o++) {
-			int64_t first = o * p->in[at] / p->out[at];
-			int64_t end = ((o + 1) * p->in[at] + p->out[at] - 1) / p->out[at];
-			p->windows[at][o] = (struct window){ first, 1, end - first, end - first };
-		}
-	}
-	return ET_OK;
-}
-
 static size_t n_space_of(struct et_kernel_ctx *ctx)
 {
 	return *(const size_t *)ctx->kernel->row;
@@ -224,41 +238,31 @@ static size_t n_space_of(struct et_kernel_ctx *ctx)
 static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct pool p = { .counts_padding = args[5]->b };
-	size_t n_space = n_space_of(ctx);
+	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3],
+		.is_ceil = args[4]->b, .out = args[7]->tensor };
 	if (!et_is_none(args[6])) {
 		p.divisor = args[6]->i;
 		ET_REQUIRE(ctx, p.divisor != 0, "a divisor of 0");
 	}
-	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
-	ET_TRY(regular_windows(ctx, &p, n_space, args[1], args[2], args[3], NULL, args[4]->b));
-	return run_pool(ctx, &p, args[0]->tensor, n_space, args[7]->tensor, NULL);
+	return run_pool(ctx, &p, &request);
 }
 
 static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct pool p = { .is_max = true };
-	size_t n_space = n_space_of(ctx);
-	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
-	ET_TRY(regular_windows(ctx, &p, n_space, args[1], args[2], args[3], args[4], args[5]->b));
-	return run_pool(ctx, &p, args[0]->tensor, n_space, args[6]->tensor, args[7]->tensor);
+	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], args[4],
+		args[5]->b, .out = args[6]->tensor, .indices = args[7]->tensor };
+	return run_pool(ctx, &p, &request);
 }
 
-static enum et_status run_adaptive_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+/* self, sizes > out, and for max indices */
+static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct pool p = { .is_max = false };
-	size_t n_space = n_space_of(ctx);
-	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
-	ET_TRY(adaptive_windows(ctx, &p, n_space, args[1]));
-	return run_pool(ctx, &p, args[0]->tensor, n_space, args[2]->tensor, NULL);
-}
-
-static enum et_status run_adaptive_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	struct pool p = { .is_max = true };
-	size_t n_space = n_space_of(ctx);
-	ET_TRY(begin_pool(ctx, &p, args[0]->tensor, n_space));
-	ET_TRY(adaptive_windows(ctx, &p, n_space, args[1]));
-	return run_pool(ctx, &p, args[0]->tensor, n_space, args[2]->tensor, args[3]->tensor);
+	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
+	struct pool p = { .is_max = is_max };
+	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
+		.indices = is_max ? args[3]->tensor : NULL };
+	return run_pool(ctx, &p, &request);
 }
 
 /* Each gradient goes back to where its maximum came from. */
@@ -301,10 +305,10 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 static const size_t two = 2, three = 3;
 
 static const struct et_kernel rows[] = {
-	{ "aten::_adaptive_avg_pool2d.out", "TV>T", run_adaptive_avg_pool, &two },
-	{ "aten::_adaptive_avg_pool3d.out", "TV>T", run_adaptive_avg_pool, &three },
-	{ "aten::adaptive_max_pool2d.out", "TV>TT", run_adaptive_max_pool, &two },
-	{ "aten::adaptive_max_pool3d.out", "TV>TT", run_adaptive_max_pool, &three },
+	{ "aten::_adaptive_avg_pool2d.out", "TV>T", run_adaptive_pool, &two },
+	{ "aten::_adaptive_avg_pool3d.out", "TV>T", run_adaptive_pool, &three },
+	{ "aten::adaptive_max_pool2d.out", "TV>TT", run_adaptive_pool, &two },
+	{ "aten::adaptive_max_pool3d.out", "TV>TT", run_adaptive_pool, &three },
 	{ "aten::avg_pool2d.out", "TVVVBBi>T", run_avg_pool, &two },
 	{ "aten::avg_pool3d.out", "TVVVBBi>T", run_avg_pool, &three },
 	{ "aten::max_pool2d_with_indices.out", "TVVVVB>TT", run_max_pool, &two },

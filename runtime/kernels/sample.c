@@ -101,13 +101,19 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 	struct resize r;
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
+	ET_REQUIRE(ctx, sizes[0] > 0 && sizes[1] > 0 && self->sizes[2] > 0 && self->sizes[3] > 0,
+		"an output of %lld by %lld from %d by %d", (long long)sizes[0], (long long)sizes[1],
+		self->sizes[2], self->sizes[3]);
 	et_view_of(&r.x, self);
+	/* The output bounds the tables. */
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ r.x.sizes[0], r.x.sizes[1], sizes[0], sizes[1] }, 4));
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
 	for (size_t k = 0; k < 2; k++) {
 		int64_t in = self->sizes[2 + k], n = sizes[k];
-		ET_REQUIRE(ctx, n > 0 && n <= INT32_MAX && in > 0, "an output of %lld from %lld",
-			(long long)n, (long long)in);
 		float step = step_of(in, n, align_corners, factors[k]);
 		size_t most = antialias ? (size_t)(2 * ceilf(step >= 1 ? step : 1)) + 2 : 2;
+		most = most < (size_t)in + 2 ? most : (size_t)in + 2;
 		r.taps[k] = et_kernel_scratch(ctx, (size_t)n * sizeof(struct taps));
 		float *weights = et_kernel_scratch(ctx, (size_t)n * most * sizeof(*weights));
 		if (!r.taps[k] || !weights)
@@ -120,7 +126,6 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 				bilinear_taps(&r.taps[k][i], i, in, n, step, align_corners);
 		}
 	}
-	ET_TRY(et_resize(ctx, out, (const int64_t[]){ r.x.sizes[0], r.x.sizes[1], sizes[0], sizes[1] }, 4));
 	et_view_of(&r.y, out);
 	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
 		4096 / (size_t)(sizes[0] * sizes[1]) + 1);
