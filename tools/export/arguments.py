@@ -9,7 +9,7 @@ import catalog
 ABOUT = """\
 Export models to ExecuTorch programs: NAME/BACKEND.pte, and .bpte with inputs and expected outputs.
 
-The first run installs the packages of requirements.txt (6 GB) into a folder of their own in the user's cache. A
+The first run installs the packages of requirements.txt (7 GB) into a folder of their own in the user's cache. A
 backend that fails does not stop the others; the exit status is then 1."""
 
 

@@ -39,8 +39,8 @@ class Layer(nn.Module):
     def forward(self, x, position, cos, sin, mask):
         y = self.norm1(x)
         q, k, v = (linear(y).view(1, 1, HEADS, SIZE).transpose(1, 2) for linear in (self.q, self.k, self.v))
-        self.keys.index_put_((None, None, position), rotate(k, cos, sin))
-        self.values.index_put_((None, None, position), v)
+        self.keys[:, :, position] = rotate(k, cos, sin)
+        self.values[:, :, position] = v
         scores = rotate(q, cos, sin) @ self.keys.transpose(2, 3) / SIZE**0.5 + mask
         x = x + self.o((scores.softmax(-1) @ self.values).transpose(1, 2).reshape(1, 1, WIDTH))
         y = self.norm2(x)
