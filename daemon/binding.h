@@ -32,6 +32,7 @@ struct inf_method {
 	struct inf_serving *serving;
 	struct et_method *method;
 	struct inf_stream stream; /* under the queue's lock */
+	_Atomic(uint32_t) n_jobs; /* in flight, also those whose binding was given back */
 	struct inf_server *server;
 	struct inf_quota_user *user; /* charged: a Method, and a foreign program's bytes */
 	uint64_t n_foreign_bytes;

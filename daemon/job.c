@@ -206,6 +206,8 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	drop_profile(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
+	/* release: pairs with the acquire in on_method_reset */
+	atomic_fetch_sub_explicit(&b->method->n_jobs, 1, memory_order_release);
 	inf_serving_job_ended(b->method->serving);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in submit keeps @b, and @b the session, until the last line */
@@ -466,6 +468,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	job->item.prefers_narrow = inf_serving_prefers_narrow(serving);
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
+	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed);
 	inf_serving_job_begun(serving);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);

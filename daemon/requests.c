@@ -273,15 +273,13 @@ static void on_method_close(struct inf_session *s, const struct inf_request *r)
 static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 {
 	struct inf_method *method = find_method(s, r, r->method_reset.method);
-	struct inf_binding *b;
 	if (!method)
 		return;
-	for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));) {
-		if (b->method == method && inf_job_is_busy(&b->job)) {
-			inf_session_refuse(s, r->id, INF_BUSY,
-				"a request of this Method is in flight; wait for it before the reset");
-			return;
-		}
+	/* acquire: pairs with the release in deliver */
+	if (atomic_load_explicit(&method->n_jobs, memory_order_acquire)) {
+		inf_session_refuse(s, r->id, INF_BUSY,
+			"a request of this Method is in flight; wait for it before the reset");
+		return;
 	}
 	et_method_reset(method->method);
 	ok(s, r->id);

@@ -109,13 +109,13 @@ static void stop_waiting(struct inf_sched *sched, struct inf_item *item)
 	sched->n_waiting--;
 }
 
-void inf_sched_submit(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+static void submit(struct inf_sched *sched, struct inf_item *item, uint64_t arrival, uint64_t now_ns)
 {
 	struct inf_stream *stream = item->stream;
 	et_list_init(&item->in_ages);
 	memset(&item->in_flow, 0, sizeof(item->in_flow));
 	memset(&item->in_deadlines, 0, sizeof(item->in_deadlines));
-	item->arrival = sched->arrivals++;
+	item->arrival = arrival;
 	item->charged_ns = 0;
 	item->is_wide = false;
 	if (item->deadline_ns)
@@ -129,6 +129,16 @@ void inf_sched_submit(struct inf_sched *sched, struct inf_item *item, uint64_t n
 	if (stream)
 		stream->current = item;
 	start_waiting(sched, item, now_ns);
+}
+
+void inf_sched_submit(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+{
+	submit(sched, item, sched->arrivals++, now_ns);
+}
+
+void inf_sched_resubmit(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
+{
+	submit(sched, item, item->arrival, now_ns);
 }
 
 bool inf_sched_remove(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)

@@ -89,6 +89,10 @@ void inf_stream_init(struct inf_stream *stream);
 /* @item is OUT; it becomes WAITING, or BLOCKED behind its stream. */
 void inf_sched_submit(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns);
 
+/* The same for one that left before its end: it keeps its place among the requests of its client, so that a client
+ * has not more of them half done than it has workers. */
+void inf_sched_resubmit(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns);
+
 /* The item that @is_wide_owner (the worker that has the lane over all cores) or another worker is to run now;
  * NULL: none for this worker. It becomes RUNNING; item->is_wide says on how many cores. Items whose deadline
  * has passed are never returned; take them with inf_sched_take_expired first.

@@ -14,6 +14,7 @@
 #include "runtime/host/host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +93,7 @@ void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, 
 		buffer->n_bytes = 0;
 		buffer->fd = -1;
 	}
-	if (fd >= 0 && (buffer->fd = dup(fd)) < 0)
+	if (fd >= 0 && (buffer->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3)) < 0)
 		buffer->n_bytes = 0; /* half an answer would be worse than none: the session ends */
 	inf_session_send(s, buffer);
 }
@@ -278,7 +279,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 		fits = false;
 	}
 	if (!fits) {
-		int copy = dup(fd);
+		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
 		et_logf(&server->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
 		inf_channel_deinit(&s->channel);

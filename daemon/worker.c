@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 enum { AWAKE, ASLEEP, WOKEN };
+enum { SLICE_NS = 100 * 1000 * 1000 };
 
 struct thread {
 	struct inf_worker worker;
@@ -40,6 +41,9 @@ struct thread {
 	_Atomic(uint64_t) busy_since_ns; /* 0: idle */
 	_Atomic(uint8_t) class;          /* of what it runs */
 	_Atomic(bool) has_tasks;         /* a copy, for the run at hand to make room */
+	_Atomic(uint32_t) n_steps;       /* instructions and runs begun: how others see that it goes on */
+	uint32_t seen_steps;             /* these two are inf_pool_is_alive's */
+	uint64_t seen_ns;
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
@@ -162,21 +166,35 @@ static void unlock_and_wake(struct inf_pool *pool)
 
 /* --- a worker's life ------------------------------------------------------------------------------ */
 
+/* Only this thread writes it. */
+static void count_step(struct thread *t)
+{
+	uint32_t n = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
+	atomic_store_explicit(&t->n_steps, n + 1, memory_order_relaxed);
+}
+
 /* Between two instructions: make room for a higher class, for a model that is to be prepared here, and for others when
- * it has all cores. */
+ * it has all cores; and for anybody after a slice of time, so that a program that never ends takes its client's share
+ * and no more. The slice is far longer than most requests: one that is interrupted keeps its activations. */
 static bool should_yield(void *self)
 {
 	struct thread *t = self;
 	struct inf_pool *pool = t->worker.pool;
+	count_step(t);
 	if (atomic_load_explicit(&t->has_tasks, memory_order_relaxed))
 		return true;
 	uint32_t best = atomic_load_explicit(&pool->best_class, memory_order_relaxed);
-	return best < atomic_load_explicit(&t->class, memory_order_relaxed);
+	if (best < atomic_load_explicit(&t->class, memory_order_relaxed))
+		return true;
+	return atomic_load_explicit(&pool->n_waiting, memory_order_relaxed) > 0 &&
+	       et_host_now_ns(NULL) - atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) >=
+		       SLICE_NS;
 }
 
 static bool should_yield_wide(void *self)
 {
 	struct thread *t = self;
+	count_step(t);
 	return atomic_load_explicit(&t->has_tasks, memory_order_relaxed) ||
 	       atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0;
 }
@@ -192,7 +210,7 @@ static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segmen
 		pool->n_completed++;
 		inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
 	} else if (end == INF_SEGMENT_AGAIN) {
-		inf_sched_submit(&pool->sched, item, now_ns);
+		inf_sched_resubmit(&pool->sched, item, now_ns);
 	}
 }
 
@@ -265,6 +283,7 @@ static void work(struct thread *t)
 		began_ns = et_host_now_ns(NULL);
 		atomic_store_explicit(&t->class, item->class, memory_order_relaxed);
 		atomic_store_explicit(&t->busy_since_ns, began_ns, memory_order_relaxed);
+		count_step(t);
 		end = events->run(events->self, item, &t->worker);
 		atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
 		et_pool_reset(&t->scratch);
@@ -526,8 +545,16 @@ bool inf_pool_is_alive(struct inf_pool *pool, uint64_t stall_ns)
 {
 	uint64_t now_ns = et_host_now_ns(NULL);
 	for (uint32_t i = 0; i < pool->n_threads; i++) {
-		uint64_t since = atomic_load_explicit(&pool->threads[i].busy_since_ns, memory_order_relaxed);
-		if (since && now_ns > since && now_ns - since > stall_ns)
+		struct thread *t = &pool->threads[i];
+		uint64_t since = atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed);
+		uint32_t n_steps = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
+		if (n_steps != t->seen_steps) { /* a long run, not a stuck one */
+			t->seen_steps = n_steps;
+			t->seen_ns = now_ns;
+		}
+		since = since > t->seen_ns ? since : t->seen_ns;
+		if (atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) && now_ns > since &&
+			now_ns - since > stall_ns)
 			return false;
 	}
 	pthread_mutex_lock(&pool->lock);

@@ -90,13 +90,14 @@ static void test_waiting(void **state)
 	enum inf_status first, other;
 	struct inf_reply reply;
 	struct e2e e;
-	start(&e, NULL);
+	start(&e, "age = 1h\n"); /* before that nothing passes those of a higher class */
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false), *queue = e2e_raw_new(e.socket, false);
 	for (int i = 0; i < 3; i++)
 		e2e_raw_bind(queue, "double", &other_method, &waiting[i], &region, NULL);
 	for (int i = 0; i < 2; i++) {
 		e2e_raw_bind(raw, "forever", &method, &busy[i], &region, NULL);
 		struct inf_request request = infer(busy[i], 0);
+		request.infer.priority = INF_REALTIME;
 		e2e_raw_send(raw, &request, -1);
 	}
 	e2e_until_jobs(&e, 2, 0);
@@ -127,6 +128,56 @@ static void test_waiting(void **state)
 	e2e_raw_free(queue);
 	e2e_raw_free(raw); /* the two that run are cancelled by it */
 	e2e_until_jobs(&e, 0, 0);
+	stop(&e);
+}
+
+/* A client whose programs never end takes its share of the workers, and no more. */
+static void test_endless_neighbour(void **state)
+{
+	uint64_t method, busy, region;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	for (int i = 0; i < 4; i++) { /* two a worker */
+		e2e_raw_bind(raw, i % 2 ? "forever" : "long", &method, &busy, &region, NULL);
+		struct inf_request request = infer(busy, 0);
+		e2e_raw_send(raw, &request, -1);
+	}
+	e2e_until_jobs(&e, 2, 2);
+	check_works(&e);
+	check_works(&e);
+	e2e_until_jobs(&e, 2, 2);
+	e2e_raw_free(raw);
+	e2e_until_jobs(&e, 0, 0);
+	stop(&e);
+}
+
+/* The Method of a request that runs is not reset under it, also when its binding was given back meanwhile. */
+static void test_reset_after_unbind(void **state)
+{
+	uint64_t method, binding, region;
+	struct e2e e;
+	start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "long", &method, &binding, &region, NULL);
+	struct inf_request request = infer(binding, 0);
+	e2e_raw_send(raw, &request, -1);
+	e2e_until_jobs(&e, 1, 0);
+	struct inf_request unbind = { .kind = INF_REQUEST_UNBIND, .unbind = { binding } };
+	uint64_t id = raw->last_id;
+	e2e_raw_send(raw, &unbind, -1);
+	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { method } };
+	e2e_raw_send(raw, &reset, -1);
+	struct inf_reply reply;
+	for (int i = 0; i < 3; i++) {
+		assert_true(e2e_raw_receive(raw, &reply));
+		assert_true(reply.id == id       ? reply.status == INF_CANCELLED
+			    : reply.id == id + 1 ? reply.status == INF_OK
+						 : reply.status == INF_BUSY || reply.status == INF_OK);
+	}
+	e2e_until_jobs(&e, 0, 0);
+	assert_int_equal(e2e_raw_call(raw, reset).status, INF_OK);
+	e2e_raw_free(raw);
 	stop(&e);
 }
 
@@ -442,6 +493,8 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_busy_and_cancel),
 		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_endless_neighbour),
+		cmocka_unit_test(test_reset_after_unbind),
 		cmocka_unit_test(test_deadline_while_running),
 		cmocka_unit_test(test_state_after_cut),
 		cmocka_unit_test(test_killed_client),
