@@ -30,6 +30,7 @@ enum kind {
 	KIND_BOOL,
 	KIND_LEVEL,
 	KIND_BACKENDS,
+	KIND_ISOLATION,
 };
 
 struct key {
@@ -71,6 +72,13 @@ static const struct key keys[] = {
 	LIMIT(requests, KIND_COUNT, INF_LIMIT_BIT_REQUESTS),
 	LIMIT(bytes, KIND_SIZE, INF_LIMIT_BIT_BYTES),
 	{ "user", "weight", KIND_COUNT, offsetof(struct inf_config_user, weight), 1, 1000 },
+	{ "backend", "path", KIND_PATH, offsetof(struct inf_config_backend, path) },
+	{ "backend", "host", KIND_PATH, offsetof(struct inf_config_backend, host) },
+	{ "backend", "isolation", KIND_ISOLATION, offsetof(struct inf_config_backend, is_thread) },
+	{ "backend", "timeout", KIND_DURATION, offsetof(struct inf_config_backend, timeout_ns) },
+	{ "backend", "crash_window", KIND_DURATION, offsetof(struct inf_config_backend, crash_window_ns) },
+	{ "backend", "max_crashes", KIND_COUNT, offsetof(struct inf_config_backend, max_crashes), 1,
+		1000000 },
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
 	{ "model", "keep_alive", KIND_DURATION, offsetof(struct inf_config_model, keep_alive_ns), 0, 0, 0,
 		offsetof(struct inf_config_model, has_keep_alive) },
@@ -241,6 +249,11 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 		return 0;
 	case KIND_BACKENDS:
 		return set_backends(p, value);
+	case KIND_ISOLATION:
+		if (strcmp(value, "process") && strcmp(value, "thread"))
+			return fail(p, -EINVAL, "%s: '%s' is neither process nor thread", key->name, value);
+		*(bool *)to = strcmp(value, "thread") == 0;
+		return 0;
 	}
 	return -EINVAL;
 }
@@ -284,6 +297,37 @@ static struct inf_config_user *take_user(struct inf_config *config, const char *
 	return &bigger[config->n_user_sections++];
 }
 
+static struct inf_config_backend *take_backend(struct inf_config *config, const char *name)
+{
+	for (uint32_t i = 0; i < config->n_backend_sections; i++)
+		if (strcmp(config->backend_sections[i].name, name) == 0)
+			return &config->backend_sections[i];
+	struct inf_config_backend *bigger =
+		grown(config->backend_sections, config->n_backend_sections, sizeof(*bigger));
+	if (!bigger)
+		return NULL;
+	config->backend_sections = bigger;
+	memcpy(bigger[config->n_backend_sections].name, name, strlen(name) + 1);
+	return &bigger[config->n_backend_sections++];
+}
+
+/* What only the plug-in understands. A later line for the same key wins. */
+static int set_option(struct parse *p, struct inf_config_backend *backend, const char *key, const char *value)
+{
+	uint32_t i = 0;
+	while (i < backend->n_options && strcmp(backend->options[i].key, key))
+		i++;
+	if (i == INF_CONFIG_OPTIONS_MAX)
+		return fail(p, -EINVAL, "[backend %s]: at most %d options", backend->name,
+			INF_CONFIG_OPTIONS_MAX);
+	int rc = set_text(p, "option", backend->options[i].key, sizeof(backend->options[i].key), key);
+	if (rc == 0)
+		rc = set_text(p, key, backend->options[i].value, sizeof(backend->options[i].value), value);
+	if (rc == 0 && i == backend->n_options)
+		backend->n_options++;
+	return rc;
+}
+
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
 	struct parse *p = user;
@@ -292,24 +336,27 @@ static int handle(void *user, const char *section, const char *name, const char 
 	const char *instance = section + n_kind + strspn(section + n_kind, " ");
 	bool is_model = n_kind == 5 && memcmp(section, "model", 5) == 0;
 	bool is_user = n_kind == 4 && memcmp(section, "user", 4) == 0;
+	bool is_backend = n_kind == 7 && memcmp(section, "backend", 7) == 0;
 	struct inf_config_user *user_section = NULL;
 	if (p->rc < 0)
 		return 0;
 
-	if (is_model || is_user) {
+	if (is_model || is_user || is_backend) {
 		if (!*instance || strlen(instance) >= INF_CONFIG_NAME_MAX) {
 			fail(p, -EINVAL, "[%s] needs a name: [%.*s NAME]", section, (int)n_kind, section);
 			return 0;
 		}
-		object = is_model ? (void *)take_model(p->config, instance)
-				  : (void *)(user_section = take_user(p->config, instance));
+		object = is_backend ? (void *)take_backend(p->config, instance)
+			 : is_model ? (void *)take_model(p->config, instance)
+				    : (void *)(user_section = take_user(p->config, instance));
 		if (!object) {
 			fail(p, -ENOMEM, "out of memory");
 			return 0;
 		}
 	} else if (*instance || (strcmp(section, "server") && strcmp(section, "limits"))) {
 		fail(p, -EINVAL,
-			"unknown section [%s]; there are [server], [limits], [user NAME] and [model NAME]",
+			"unknown section [%s]; there are [server], [limits], [user NAME], [model NAME] and "
+			"[backend NAME]",
 			section);
 		return 0;
 	}
@@ -326,6 +373,8 @@ static int handle(void *user, const char *section, const char *name, const char 
 			*(bool *)((char *)object + keys[i].mark) = true;
 		return 1;
 	}
+	if (is_backend)
+		return set_option(p, object, name, value) == 0;
 	fail(p, -EINVAL, "unknown key '%s' in [%s]", name, section);
 	return 0;
 }
@@ -474,6 +523,7 @@ void inf_config_deinit(struct inf_config *config)
 {
 	free(config->model_sections);
 	free(config->user_sections);
+	free(config->backend_sections);
 	memset(config, 0, sizeof(*config));
 }
 

@@ -14,6 +14,7 @@ enum {
 	INF_CONFIG_PATH_MAX = 512,
 	INF_CONFIG_NAME_MAX = 128,
 	INF_CONFIG_BACKENDS_MAX = 16,
+	INF_CONFIG_OPTIONS_MAX = 16,
 };
 
 /* What one user may hold at a time. */
@@ -54,6 +55,21 @@ struct inf_config_model {
 	char backend[INF_CONFIG_NAME_MAX]; /* empty: the general order */
 };
 
+/* [backend NAME]: a plug-in. Keys other than these are options, which the plug-in knows. */
+struct inf_config_backend {
+	char name[INF_CONFIG_NAME_MAX];
+	char path[INF_CONFIG_PATH_MAX]; /* of the shared object; empty: none */
+	char host[INF_CONFIG_PATH_MAX]; /* the program around it; empty: the installed one */
+	bool is_thread;                 /* isolation = thread */
+	uint64_t timeout_ns;            /* of one run; 0: the default */
+	uint32_t max_crashes;           /* within the next; 0: the default */
+	uint64_t crash_window_ns;       /* 0: the default */
+	struct inf_config_option {
+		char key[INF_CONFIG_NAME_MAX], value[INF_CONFIG_PATH_MAX];
+	} options[INF_CONFIG_OPTIONS_MAX];
+	uint32_t n_options;
+};
+
 struct inf_config {
 	char socket[INF_CONFIG_PATH_MAX];
 	char manager_socket[INF_CONFIG_PATH_MAX]; /* empty: none */
@@ -76,6 +92,8 @@ struct inf_config {
 	uint32_t n_model_sections;
 	struct inf_config_user *user_sections;
 	uint32_t n_user_sections;
+	struct inf_config_backend *backend_sections;
+	uint32_t n_backend_sections;
 };
 
 /* "FILE:LINE: what is wrong". */

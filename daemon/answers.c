@@ -5,6 +5,7 @@
 #include "daemon/answers.h"
 
 #include "daemon/server.h"
+#include "daemon/text.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -140,6 +141,8 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 		ET_POOL_NEW_ARRAY(&pool, struct inf_program_status, count(servings));
 	struct inf_client_status *clients =
 		ET_POOL_NEW_ARRAY(&pool, struct inf_client_status, count(&server->sessions));
+	char names[INF_QUEUES_MAX][32];
+	struct inf_queue_status queues[INF_QUEUES_MAX];
 	const char **backends = ET_POOL_NEW_ARRAY(&pool, const char *, server->registry.n_backends + 1);
 	const char **missing = ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing);
 	if (!programs || !clients || !backends || !missing) {
@@ -171,16 +174,25 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	backends[status->n_backends++] = "portable";
 	for (uint32_t i = 0; i < server->n_missing; i++)
 		missing[status->n_backends_missing++] = server->missing[i];
-	inf_pool_stats(server->cpu, &stats);
-	struct inf_queue_status queue = { "cpu", inf_pool_n_workers(server->cpu), stats.n_running,
-		stats.n_waiting, stats.busy_ns, stats.n_completed };
+	for (uint32_t i = 0; i < server->queues.n; i++) {
+		struct inf_pool *queue = server->queues.pools[i];
+		struct et_queue_id queue_id = inf_pool_queue(queue);
+		inf_pool_stats(queue, &stats);
+		const char *kind = et_queue_kind_name((enum et_queue_kind)queue_id.kind);
+		if (queue_id.kind == ET_QUEUE_CPU)
+			inf_text(names[i], sizeof(names[i]), "%s", kind);
+		else
+			inf_text(names[i], sizeof(names[i]), "%s%u", kind, queue_id.device);
+		queues[i] = (struct inf_queue_status){ names[i], inf_pool_n_workers(queue), stats.n_running,
+			stats.n_waiting, stats.busy_ns, stats.n_completed };
+	}
 	status->version = INF_VERSION;
 	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
 	status->resident_bytes = resident_bytes();
 	status->programs = programs;
 	status->clients = clients;
-	status->queues = &queue;
-	status->n_queues = 1;
+	status->queues = queues;
+	status->n_queues = server->queues.n;
 	status->requests = get(&server->n_requests);
 	status->failed = get(&server->n_failed);
 	status->copied_bytes = get(&server->copied_bytes);

@@ -24,7 +24,7 @@ enum { MAX_PROFILE_EVENTS = 16384 };
 
 static const char *state_name(uint32_t state)
 {
-	static const char *const names[] = { "idle", "queued", "running", "pending", "done" };
+	static const char *const names[] = { "idle", "queued", "running", "done" };
 	return state < ET_ARRAY_LEN(names) ? names[state] : "?";
 }
 
@@ -34,10 +34,7 @@ static bool set_state(struct inf_binding *b, enum inf_job_state state)
 	static const bool may[5][5] = {
 		[INF_JOB_IDLE] = { [INF_JOB_QUEUED] = true },
 		[INF_JOB_QUEUED] = { [INF_JOB_RUNNING] = true, [INF_JOB_DONE] = true },
-		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true,
-			[INF_JOB_PENDING] = true,
-			[INF_JOB_DONE] = true },
-		[INF_JOB_PENDING] = { [INF_JOB_QUEUED] = true },
+		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true, [INF_JOB_DONE] = true },
 		[INF_JOB_DONE] = { [INF_JOB_IDLE] = true },
 	};
 	const struct et_log *log = &b->method->server->log;
@@ -199,6 +196,17 @@ static void encode(
 	set_state(b, INF_JOB_DONE);
 }
 
+/* A guest's request has ended: let the stream's next one go, in the queue where they begin. */
+static void end_of_stream_item(struct inf_binding *b)
+{
+	const struct inf_serving *serving = b->method->serving;
+	if (!b->job.is_guest || !serving->info->is_stateful)
+		return;
+	b->job.item.stream = &b->method->stream;
+	inf_pool_end_of_stream_item(
+		inf_server_pool(b->method->server, serving->info->first_queue), &b->job.item);
+}
+
 /* Let the request go and send what encode wrote. Nothing of @b is this thread's afterwards. */
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
@@ -209,6 +217,7 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	/* release: pairs with the acquire in on_method_reset */
 	atomic_fetch_sub_explicit(&b->method->n_jobs, 1, memory_order_release);
 	inf_serving_job_ended(b->method->serving);
+	end_of_stream_item(b);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in submit keeps @b, and @b the session, until the last line */
 	inf_session_send(session, buffer);
@@ -217,21 +226,54 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 
 /* --- running -------------------------------------------------------------------------------------- */
 
-/* A pending delegate call is over, or the worker has left the request to it: the second of the two queues it. */
-static void meet(struct inf_binding *b)
+/* Put the request into the queue where its next instruction belongs. Where its stream begins the scheduler keeps the
+ * order; elsewhere it is a guest, and the stream waits for it. */
+static void submit_to(struct inf_binding *b, struct et_queue_id queue)
 {
-	if (atomic_fetch_add(&b->job.n_meeting, 1) != 1)
-		return;
-	if (!set_state(b, INF_JOB_QUEUED))
-		return;
-	inf_pool_submit(inf_server_pool(b->method->server, b->job.run.queue), &b->job.item);
+	struct inf_server *server = b->method->server;
+	struct inf_job *job = &b->job;
+	int index = inf_queues_find(&server->queues, queue);
+	const struct et_queue_id *home = &b->method->serving->info->first_queue;
+	job->is_guest = queue.kind != home->kind || queue.device != home->device;
+	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
+	job->item.stream =
+		b->method->serving->info->is_stateful && !job->is_guest ? &b->method->stream : NULL;
+	inf_pool_submit(server->queues.pools[index < 0 ? 0 : index], &job->item);
 }
 
 static void delegate_done(void *self, enum et_status status, const char *reason)
 {
 	struct inf_binding *b = self;
+	struct inf_worker *worker = b->job.worker;
+	pthread_mutex_lock(&worker->lock);
+	worker->is_pending = false;
 	et_run_resume(&b->job.run, status, reason);
-	meet(b);
+	worker->has_ended = true;
+	pthread_cond_signal(&worker->changed);
+	pthread_mutex_unlock(&worker->lock);
+}
+
+/* Instructions, and what delegates do elsewhere meanwhile: the worker waits for it, since what the delegate needs for
+ * one run at a time is the worker's. */
+static enum et_stop advance(struct inf_binding *b, struct inf_worker *worker, const struct et_worker_env *env)
+{
+	struct et_run *run = &b->job.run;
+	for (;;) {
+		b->job.worker = worker;
+		worker->has_ended = false;
+		enum et_stop stop = et_run_advance(run, env);
+		if (stop != ET_STOP_PENDING)
+			return stop;
+		pthread_mutex_lock(&worker->lock);
+		worker->pending = run;
+		worker->is_pending = !worker->has_ended;
+		if (worker->is_pending && atomic_load_explicit(&run->cancelled, memory_order_relaxed))
+			et_run_cancel(run);
+		while (!worker->has_ended)
+			pthread_cond_wait(&worker->changed, &worker->lock);
+		worker->pending = NULL;
+		pthread_mutex_unlock(&worker->lock);
+	}
 }
 
 static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
@@ -306,16 +348,11 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 			return INF_SEGMENT_ENDED;
 		}
 	}
-	atomic_store(&job->n_meeting, 0);
-	enum et_stop stop = et_run_advance(run, env);
+	enum et_stop stop = advance(b, worker, env);
 	uint64_t used_ns = et_host_now_ns(NULL) - began_ns;
 	job->run_ns += used_ns;
 	job->cost_ns += used_ns * cores;
 	*(item->is_wide ? &job->n_wide : &job->n_narrow) += 1;
-	worker->has_left_pending =
-		stop == ET_STOP_PENDING; /* the run itself may be another thread's by now */
-	if (stop == ET_STOP_PENDING)
-		return INF_SEGMENT_LEFT;
 	if (stop == ET_STOP_QUEUE) {
 		if (run->queue.kind == env->queue.kind && run->queue.device == env->queue.device) {
 			set_state(b, INF_JOB_QUEUED);
@@ -341,14 +378,8 @@ static void job_finished(void *self, struct inf_item *item, struct inf_worker *w
 static void job_left(void *self, struct inf_item *item, struct inf_worker *worker)
 {
 	struct inf_binding *b = binding_of(item);
-	if (!worker->has_left_pending) {
-		/* to another queue: nobody else is to come */
-		if (set_state(b, INF_JOB_QUEUED))
-			inf_pool_submit(inf_server_pool(b->method->server, b->job.run.queue), item);
-		return;
-	}
-	set_state(b, INF_JOB_PENDING);
-	meet(b);
+	if (set_state(b, INF_JOB_QUEUED))
+		submit_to(b, b->job.run.queue);
 }
 
 /* The request is out of the queue without a run, or between two segments. */
@@ -460,8 +491,6 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	bool has_deadline = request->timeout_us &&
 			    !__builtin_mul_overflow(request->timeout_us, UINT64_C(1000), &timeout_ns) &&
 			    !__builtin_add_overflow(now_ns, timeout_ns, &deadline_ns);
-	job->item.flow = &b->session->flow;
-	job->item.stream = serving->info->is_stateful ? &method->stream : NULL;
 	job->item.class = class_of(request->priority);
 	job->item.deadline_ns = has_deadline ? deadline_ns : 0;
 	job->item.cost_ns = atomic_load_explicit(&serving->stats.guess_ns, memory_order_relaxed);
@@ -472,10 +501,20 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	inf_serving_job_begun(serving);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
-	inf_pool_submit(inf_server_pool(method->server, serving->info->first_queue), &job->item);
+	submit_to(b, serving->info->first_queue);
 	if (has_deadline)
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;
+}
+
+/* Whichever queue it waits in. */
+static bool take_out(struct inf_binding *b)
+{
+	const struct inf_queues *queues = &b->method->server->queues;
+	for (uint32_t i = 0; i < queues->n; i++)
+		if (inf_pool_remove(queues->pools[i], &b->job.item))
+			return true;
+	return false;
 }
 
 void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *why)
@@ -485,22 +524,27 @@ void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *w
 		return;
 	/* a run between two queues is in neither; it sees the flag */
 	atomic_store(&b->job.run.cancelled, true);
-	if (inf_pool_remove(server->cpu, &b->job.item))
+	if (take_out(b))
 		end_waiting(b, status, why, &server->reply);
+	else
+		inf_queues_cancel(&server->queues, &b->job.run);
 }
 
 void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
 {
 	struct inf_server *server = b->method->server;
-	if (inf_job_is_busy(&b->job) && inf_pool_remove(server->cpu, &b->job.item))
+	if (inf_job_is_busy(&b->job) && take_out(b))
 		end_waiting(b, status, why, &server->reply);
 }
 
 uint64_t inf_jobs_expire(struct inf_server *server)
 {
-	uint64_t next_ns;
+	uint64_t first_ns = UINT64_MAX, next_ns;
 	struct inf_item *item;
-	while ((item = inf_pool_take_expired(server->cpu, &next_ns)))
-		end_waiting(binding_of(item), INF_MISSED_DEADLINE, late, &server->reply);
-	return next_ns;
+	for (uint32_t i = 0; i < server->queues.n; i++) {
+		while ((item = inf_pool_take_expired(server->queues.pools[i], &next_ns)))
+			end_waiting(binding_of(item), INF_MISSED_DEADLINE, late, &server->reply);
+		first_ns = next_ns < first_ns ? next_ns : first_ns;
+	}
+	return first_ns;
 }

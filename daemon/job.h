@@ -24,7 +24,6 @@ enum inf_job_state {
 	INF_JOB_IDLE,
 	INF_JOB_QUEUED,
 	INF_JOB_RUNNING,
-	INF_JOB_PENDING,
 	INF_JOB_DONE,
 };
 
@@ -38,9 +37,8 @@ struct inf_job {
 	struct inf_frame_entry *frame;
 	struct et_run run;
 	struct et_profile *profile; /* NULL: nobody wants to know */
-	_Atomic(uint32_t)
-		n_meeting; /* a pending delegate's completion and the worker's leaving: the second goes on */
-	enum et_status pending_status;
+	struct inf_worker *worker;  /* that runs it; while a delegate works elsewhere, who waits for it */
+	bool is_guest;              /* in a queue where the stream does not begin */
 };
 
 void inf_job_init(struct inf_job *job);

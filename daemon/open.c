@@ -74,7 +74,7 @@ static void make_run(struct inf_work *work)
 	struct make *make = ET_CONTAINER_OF(work, struct make, work);
 	make->status =
 		et_plan_new(&make->plan, make->program, make->serving->method, make->repository->o.registry,
-			inf_pool_n_slots(make->repository->o.pool), et_host_allocator(), &make->diag);
+			inf_queues_n_slots(make->repository->o.queues), et_host_allocator(), &make->diag);
 }
 
 static void make_done(struct inf_work *work)
@@ -120,7 +120,7 @@ static struct inf_serving *make_serving(
 	struct inf_repository *r = state->repository;
 	struct make *make = calloc(1, sizeof(*make));
 	struct inf_serving *s = inf_serving_new(
-		r->o.pool, &r->events, r->o.log, state->model, state->variants.version, method);
+		r->o.queues, &r->events, r->o.log, state->model, state->variants.version, method);
 	const struct inf_config_model *section = inf_config_find_model(r->o.config, state->model);
 	if (!make || !s || !(s->backend = strdup(v->label)) || !(s->path = strdup(v->path))) {
 		if (s)

@@ -15,7 +15,7 @@ struct inf_repository;
 struct inf_repository_options {
 	const struct inf_config *config; /* may change its contents, see inf_repository_reconfigured */
 	const struct et_registry *registry;
-	struct inf_pool *pool;
+	const struct inf_queues *queues;
 	struct inf_helper *helper;
 	const struct et_log *log;
 	/* Ask, from any thread, that the loop calls inf_repository_poll soon. */

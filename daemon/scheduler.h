@@ -53,6 +53,9 @@ struct inf_item {
 	uint64_t cost_ns;     /* a guess at its run time, corrected when it is known */
 	bool prefers_narrow;  /* it gains nothing from more cores */
 
+	/* Whose queue it is in, for those who look for it: changed under that queue's lock. */
+	_Atomic(void *) owner;
+
 	/* The scheduler's. */
 	enum inf_item_state state;
 	bool is_wide;     /* it was given all cores */

@@ -14,6 +14,7 @@
 #include "daemon/session.h"
 #include "daemon/text.h"
 #include "delegates/delegates.h"
+#include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -67,7 +69,8 @@ void inf_server_count(struct inf_server *server, bool is_success, uint64_t copie
 
 struct inf_pool *inf_server_pool(struct inf_server *server, struct et_queue_id queue)
 {
-	return queue.kind == ET_QUEUE_CPU && queue.device == 0 ? server->cpu : NULL;
+	int index = inf_queues_find(&server->queues, queue);
+	return index < 0 ? NULL : server->queues.pools[index];
 }
 
 static void dig(struct inf_server *server)
@@ -125,7 +128,10 @@ static void on_tick(uv_timer_t *handle)
 	inf_listeners_resume(server);
 	if (!server->is_draining)
 		inf_repository_evict(server->repository, et_host_now_ns(NULL));
-	if (inf_pool_is_alive(server->cpu, server->config.stall_ns))
+	bool is_alive = true;
+	for (uint32_t i = 0; i < server->queues.n; i++)
+		is_alive = inf_pool_is_alive(server->queues.pools[i], server->config.stall_ns) && is_alive;
+	if (is_alive)
 		inf_notify_alive();
 	else
 		et_logf(&server->log, ET_LOG_ERROR,
@@ -176,6 +182,7 @@ static void reload(struct inf_server *server)
 	config->log_level = fresh.log_level;
 	__atomic_store_n(&server->log.max_level, (enum et_log_level)fresh.log_level, __ATOMIC_RELAXED);
 	free(config->model_sections);
+	free(fresh.backend_sections); /* needs a restart */
 	free(config->user_sections);
 	config->model_sections = fresh.model_sections;
 	config->n_model_sections = fresh.n_model_sections;
@@ -218,10 +225,15 @@ static void end_if_drained(struct inf_server *server)
 	bool is_late = et_host_now_ns(NULL) >= server->drain_until_ns;
 	if (server->is_stopped)
 		return;
-	inf_pool_stats(server->cpu, &stats);
-	if ((stats.n_running || stats.n_waiting) && !is_late)
+	uint32_t n_running = 0, n_waiting = 0;
+	for (uint32_t i = 0; i < server->queues.n; i++) {
+		inf_pool_stats(server->queues.pools[i], &stats);
+		n_running += stats.n_running;
+		n_waiting += stats.n_waiting;
+	}
+	if ((n_running || n_waiting) && !is_late)
 		return;
-	if (stats.n_running)
+	if (n_running)
 		ET_LIST_FOR_EACH(node, after, &server->sessions)
 		{
 			struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
@@ -271,6 +283,52 @@ void inf_server_drain(struct inf_server *server)
 
 /* --- starting ------------------------------------------------------------------------------------- */
 
+/* Not available: say why, here and in what clients are told. */
+static void note_missing(struct inf_server *server, const char *name, const struct et_diag *diag)
+{
+	if (server->n_missing == INF_BACKENDS_MAX)
+		return;
+	inf_text(server->missing[server->n_missing], sizeof(server->missing[0]), "%s: %s", name,
+		diag->text[0] ? diag->text : "not available");
+	et_logf(&server->log, ET_LOG_NOTICE, "backend %s", server->missing[server->n_missing++]);
+}
+
+/* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
+static size_t open_plugin(
+	struct inf_server *server, const struct inf_config_backend *section, size_t at, size_t *n_tables)
+{
+	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
+	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
+	struct et_diag diag = { "" };
+	if (!section->path[0])
+		return 0;
+	for (uint32_t i = 0; i < section->n_options; i++)
+		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
+	inf_text(cache, sizeof(cache), "%s/backend-%s", server->config.cache, section->name);
+	bool has_cache = server->config.cache[0] && (mkdir(cache, 0700) == 0 || errno == EEXIST);
+	struct et_plugin_config config = {
+		.name = section->name,
+		.path = section->path,
+		.host_path = section->host[0] ? section->host : NULL,
+		.cache_dir = has_cache ? cache : NULL,
+		.isolation = section->is_thread ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS,
+		.run_timeout_ns = section->timeout_ns,
+		.max_crashes = section->max_crashes,
+		.crash_window_ns = section->crash_window_ns,
+		.options = options,
+		.n_options = section->n_options,
+	};
+	if (et_plugin_open(&server->backends[at], &config, et_host_allocator(), &server->log, &diag) !=
+		ET_OK) {
+		note_missing(server, section->name, &diag);
+		return 0;
+	}
+	const struct et_kernel_table *table = et_plugin_kernels(server->backends[at].backend);
+	if (table && *n_tables < ET_ARRAY_LEN(server->tables))
+		server->tables[(*n_tables)++] = table;
+	return 1;
+}
+
 static int open_backends(struct inf_server *server)
 {
 	size_t n = 0;
@@ -282,11 +340,16 @@ static int open_backends(struct inf_server *server)
 			server->backends[n++] = (struct et_backend_entry){ ops, backend };
 			continue;
 		}
-		inf_text(server->missing[server->n_missing], sizeof(server->missing[0]), "%s: %s", ops->name,
-			diag.text[0] ? diag.text : "not available");
-		et_logf(&server->log, ET_LOG_NOTICE, "backend %s", server->missing[server->n_missing++]);
+		note_missing(server, ops->name, &diag);
 	}
-	server->registry = (struct et_registry){ et_kernel_tables, et_n_kernel_tables, server->backends, n };
+	size_t n_tables = 0;
+	while (n_tables < et_n_kernel_tables && n_tables < ET_ARRAY_LEN(server->tables)) {
+		server->tables[n_tables] = et_kernel_tables[n_tables];
+		n_tables++;
+	}
+	for (uint32_t i = 0; i < server->config.n_backend_sections && n < INF_BACKENDS_MAX; i++)
+		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
+	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n };
 	return 0;
 }
 
@@ -321,6 +384,58 @@ static int fail(struct inf_server *server, const char *what, int rc, const struc
 	return rc;
 }
 
+/* One queue for the CPU, one for each other device, with as many workers as it wants runs at once. */
+static int start_queues(struct inf_server *server, struct et_diag *diag)
+{
+	const struct inf_config *config = &server->config;
+	const struct et_registry *registry = &server->registry;
+	struct inf_queues *queues = &server->queues;
+	struct inf_pool_options pool = {
+		.queue = { .kind = ET_QUEUE_CPU },
+		.n_workers = config->workers ? config->workers : inf_n_cores(),
+		.has_wide = true,
+		.age_ns = config->age_ns,
+		.spin_ns = inf_n_cores() > 1 ? config->spin_ns : 0,
+		.registry = registry,
+		.log = &server->log,
+		.allocator = et_host_allocator(),
+	};
+	struct inf_pool_events events = inf_job_events;
+	events.self = server;
+	int rc = inf_pool_new(&queues->pools[0], &pool, &events, diag);
+	if (rc < 0)
+		return rc;
+	queues->n = 1;
+	pool.has_wide = false;
+	for (size_t b = 0; b < registry->n_backends; b++)
+		for (uint32_t d = 0; d < registry->backends[b].ops->n_devices(registry->backends[b].backend);
+			d++) {
+			struct et_device device = { .struct_size = sizeof(device) };
+			registry->backends[b].ops->device(registry->backends[b].backend, d, &device);
+			pool.queue = et_registry_queue(registry, b, d);
+			pool.first_slot = inf_queues_n_slots(queues);
+			pool.n_workers = device.max_in_flight < 1    ? 1
+					 : device.max_in_flight < 16 ? device.max_in_flight
+								     : 16;
+			if (inf_queues_find(queues, pool.queue) >= 0)
+				continue;
+			if (queues->n == INF_QUEUES_MAX) {
+				et_logf(&server->log, ET_LOG_WARNING,
+					"more than %d devices; '%s' gets no queue", INF_QUEUES_MAX,
+					device.name);
+				continue;
+			}
+			rc = inf_pool_new(&queues->pools[queues->n], &pool, &events, diag);
+			if (rc < 0)
+				return rc;
+			queues->n++;
+			et_logf(&server->log, ET_LOG_NOTICE, "queue %s%u: %s of backend %s",
+				et_queue_kind_name((enum et_queue_kind)pool.queue.kind), pool.queue.device,
+				device.name, registry->backends[b].ops->name);
+		}
+	return 0;
+}
+
 int inf_server_init(struct inf_server *server)
 {
 	const struct inf_config *config = &server->config;
@@ -337,19 +452,7 @@ int inf_server_init(struct inf_server *server)
 	if (rc < 0)
 		return fail(server, "event loop", rc, NULL);
 	open_backends(server);
-	struct inf_pool_options pool = {
-		.queue = { .kind = ET_QUEUE_CPU },
-		.n_workers = config->workers ? config->workers : inf_n_cores(),
-		.has_wide = true,
-		.age_ns = config->age_ns,
-		.spin_ns = inf_n_cores() >= SPIN_MIN_CORES ? config->spin_ns : 0,
-		.registry = &server->registry,
-		.log = &server->log,
-		.allocator = et_host_allocator(),
-	};
-	struct inf_pool_events events = inf_job_events;
-	events.self = server;
-	rc = inf_pool_new(&server->cpu, &pool, &events, &diag);
+	rc = start_queues(server, &diag);
 	if (rc < 0)
 		return fail(server, "workers", rc, &diag);
 	rc = inf_helper_new(&server->helper, inf_server_notify, server);
@@ -358,7 +461,7 @@ int inf_server_init(struct inf_server *server)
 	struct inf_repository_options repository = {
 		.config = config,
 		.registry = &server->registry,
-		.pool = server->cpu,
+		.queues = &server->queues,
 		.helper = server->helper,
 		.log = &server->log,
 		.notify = inf_server_notify,
@@ -380,7 +483,7 @@ int inf_server_run(struct inf_server *server)
 	uint64_t tick_ms = watchdog_ms && watchdog_ms / 2 < TICK_MS ? watchdog_ms / 2 + 1 : TICK_MS;
 	uv_timer_start(&server->tick, on_tick, tick_ms, tick_ms);
 	et_logf(&server->log, ET_LOG_NOTICE, "ready: %u workers, models in %s",
-		inf_pool_n_workers(server->cpu), server->config.models);
+		inf_pool_n_workers(server->queues.pools[0]), server->config.models);
 	inf_notify_ready("Ready");
 	int rc = uv_run(&server->loop, UV_RUN_DEFAULT);
 	et_logf(&server->log, ET_LOG_NOTICE, "ended after %llu requests",
@@ -395,7 +498,8 @@ void inf_server_deinit(struct inf_server *server)
 	if (server->has_loop && !server->is_stopped) /* never ran */
 		close_handles(server);
 	server->repository = inf_repository_free(server->repository);
-	server->cpu = inf_pool_free(server->cpu);
+	while (server->queues.n)
+		inf_pool_free(server->queues.pools[--server->queues.n]);
 	for (size_t i = 0; i < server->registry.n_backends; i++)
 		server->backends[i].ops->close(server->backends[i].backend);
 	if (server->has_loop) {

@@ -46,7 +46,8 @@ struct inf_server {
 	uint32_t n_missing;
 	struct et_registry registry;
 
-	struct inf_pool *cpu;
+	struct inf_queues queues; /* cpu first */
+	const struct et_kernel_table *tables[INF_BACKENDS_MAX + 8];
 	struct inf_helper *helper;
 	struct inf_repository *repository;
 

@@ -72,7 +72,7 @@ static void set_state(struct inf_serving *s, enum inf_model_state state)
 	s->state = state;
 }
 
-struct inf_serving *inf_serving_new(struct inf_pool *pool, const struct inf_serving_events *events,
+struct inf_serving *inf_serving_new(const struct inf_queues *queues, const struct inf_serving_events *events,
 	const struct et_log *log, const char *model, const char *version, const char *method)
 {
 	struct inf_serving *s = calloc(1, sizeof(*s));
@@ -81,13 +81,13 @@ struct inf_serving *inf_serving_new(struct inf_pool *pool, const struct inf_serv
 	et_list_init(&s->node);
 	s->n_refs = 1;
 	s->state = INF_MODEL_LOADING;
-	s->pool = pool;
+	s->queues = queues;
 	s->events = events;
 	s->log = log;
 	s->model = strdup(model);
 	s->version = strdup(version);
 	s->method = strdup(method);
-	s->tasks = calloc(inf_pool_n_workers(pool), sizeof(*s->tasks));
+	s->tasks = calloc(inf_queues_n_workers(queues), sizeof(*s->tasks));
 	pthread_mutex_init(&s->frames_lock, NULL);
 	if (!s->model || !s->version || !s->method || !s->tasks) {
 		s->state = INF_MODEL_FAILED;
@@ -157,7 +157,7 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 
 static void post_tasks(struct inf_serving *s, bool is_release)
 {
-	uint32_t n = inf_pool_n_workers(s->pool);
+	uint32_t n = inf_queues_n_workers(s->queues), at = 0;
 	s->has_tasks = true;
 	atomic_store(&s->n_tasks_left, n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -166,8 +166,9 @@ static void post_tasks(struct inf_serving *s, bool is_release)
 		};
 		et_list_init(&s->tasks[i].task.node);
 	}
-	for (uint32_t i = 0; i < n; i++)
-		inf_pool_post(s->pool, i, &s->tasks[i].task);
+	for (uint32_t q = 0; q < s->queues->n; q++)
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++)
+			inf_pool_post(s->queues->pools[q], i, &s->tasks[at++].task);
 }
 
 void inf_serving_prepare(struct inf_serving *s, struct et_program *program, struct et_plan *plan)
@@ -187,7 +188,7 @@ void inf_serving_fail(struct inf_serving *s, const char *reason)
 
 static void prepared(struct inf_serving *s)
 {
-	for (uint32_t i = 0; i < inf_pool_n_workers(s->pool); i++)
+	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++)
 		if (s->tasks[i].status != ET_OK && !s->reason[0])
 			inf_text(s->reason, sizeof(s->reason), "%s",
 				s->tasks[i].diag.text[0] ? s->tasks[i].diag.text

@@ -294,7 +294,8 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	s->id = ++server->n_sessions_made;
 	s->is_manager = is_manager;
 	s->pid = (uint32_t)peer.pid;
-	inf_flow_init(&s->flow, s->user->weight);
+	for (uint32_t i = 0; i < INF_QUEUES_MAX; i++)
+		inf_flow_init(&s->flows[i], s->user->weight);
 	et_list_init(&s->opens);
 	et_list_append(&server->sessions, &s->node);
 	server->n_sessions++;

@@ -39,7 +39,7 @@ struct inf_session {
 	uint32_t pid;
 	struct inf_quota_user *user;
 	char name[INF_MAX_NAME + 1];
-	struct inf_flow flow; /* under the queue's lock */
+	struct inf_flow flows[INF_QUEUES_MAX]; /* one a queue, under its lock */
 
 	struct inf_table regions, methods, bindings;
 	uint64_t region_bytes, n_requests;

@@ -200,6 +200,12 @@ static bool should_yield_wide(void *self)
 }
 
 /* Under the lock: settle @item, which ran for @used_ns. */
+/* Under the lock: @item is not this queue's any more. */
+static void disown(struct inf_item *item)
+{
+	atomic_store_explicit(&item->owner, NULL, memory_order_relaxed);
+}
+
 static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segment_end end, uint64_t used_ns,
 	uint64_t now_ns)
 {
@@ -211,7 +217,9 @@ static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segmen
 		inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
 	} else if (end == INF_SEGMENT_AGAIN) {
 		inf_sched_resubmit(&pool->sched, item, now_ns);
+		return;
 	}
+	disown(item);
 }
 
 static void run_task(struct inf_pool *pool, struct thread *t)
@@ -243,6 +251,8 @@ static void work(struct thread *t)
 		if (ran)
 			settle(pool, ran, end, now_ns - began_ns, now_ns);
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
+		if (expired)
+			disown(expired);
 		bool has_task = !ran && !expired && !et_list_is_empty(&t->tasks);
 		if (has_task) {
 			run_task(pool, t);
@@ -312,12 +322,11 @@ static enum et_status make_lanes(struct inf_pool *pool, uint32_t n_threads, stru
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
 	for (size_t i = 0; i < registry->n_backends && status == ET_OK; i++) {
 		const struct et_backend_entry *entry = &registry->backends[i];
-		uint32_t n = entry->ops->n_devices(entry->backend), at_kind = 0;
+		uint32_t n = entry->ops->n_devices(entry->backend);
 		for (uint32_t d = 0; d < n; d++) {
-			struct et_device device = { .struct_size = sizeof(device) };
-			entry->ops->device(entry->backend, d, &device);
-			if (device.kind != pool->options.queue.kind ||
-				at_kind++ != pool->options.queue.device)
+			struct et_queue_id queue = et_registry_queue(registry, i, d);
+			if (queue.kind != pool->options.queue.kind ||
+				queue.device != pool->options.queue.device)
 				continue;
 			status = entry->ops->lane_new(entry->backend, d, n_threads, &lanes[i], diag);
 			if (status == ET_OK && entry->ops->lane_compute && !*ret_compute)
@@ -348,7 +357,7 @@ static enum et_status thread_init(struct thread *t)
 	et_pool_init(&t->scratch, pool->options.allocator);
 	inf_codec_init(&t->worker.reply.codec, pool->options.allocator);
 	t->worker.narrow = (struct et_worker_env){
-		.slot = t->worker.index,
+		.slot = pool->options.first_slot + t->worker.index,
 		.queue = pool->options.queue,
 		.scratch = &t->scratch,
 		.compute = compute,
@@ -357,7 +366,7 @@ static enum et_status thread_init(struct thread *t)
 		.yield_self = t,
 	};
 	t->worker.wide = t->worker.narrow;
-	t->worker.wide.slot = pool->n_threads;
+	t->worker.wide.slot = pool->options.first_slot + pool->n_threads;
 	t->worker.wide.compute = wide_compute;
 	t->worker.wide.should_yield = should_yield_wide;
 	return ET_OK;
@@ -426,12 +435,18 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 	for (uint32_t i = 0; i < pool->n_threads; i++) {
 		et_list_init(&pool->threads[i].idle);
 		et_list_init(&pool->threads[i].tasks);
+		pthread_mutex_init(&pool->threads[i].worker.lock, NULL);
+		pthread_cond_init(&pool->threads[i].worker.changed, NULL);
 		pool->threads[i].worker.pool = pool;
 		pool->threads[i].worker.index = i;
 	}
 	for (; n < pool->n_threads && rc == 0; n++) {
 		char name[16];
-		snprintf(name, sizeof(name), "cpu-%u", n % 1000);
+		if (options->queue.kind == ET_QUEUE_CPU)
+			snprintf(name, sizeof(name), "cpu-%u", n % 1000);
+		else
+			snprintf(name, sizeof(name), "%s%u-%u", et_queue_kind_name(options->queue.kind),
+				options->queue.device % 100, n % 1000);
 		rc = start_thread(&pool->threads[n].id, thread_main, &pool->threads[n], name);
 		pool->threads[n].has_thread = rc == 0;
 	}
@@ -468,11 +483,58 @@ struct inf_pool *inf_pool_free(struct inf_pool *pool)
 		wake(&pool->threads[i]);
 		pthread_join(pool->threads[i].id, NULL);
 	}
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		pthread_mutex_destroy(&pool->threads[i].worker.lock);
+		pthread_cond_destroy(&pool->threads[i].worker.changed);
+	}
 	pthread_cond_destroy(&pool->started);
 	pthread_mutex_destroy(&pool->lock);
 	free(pool->threads);
 	free(pool);
 	return NULL;
+}
+
+struct et_queue_id inf_pool_queue(const struct inf_pool *pool)
+{
+	return pool->options.queue;
+}
+
+void inf_queues_cancel(const struct inf_queues *queues, struct et_run *run)
+{
+	for (uint32_t i = 0; i < queues->n; i++)
+		for (uint32_t k = 0; k < queues->pools[i]->n_threads; k++) {
+			struct inf_worker *worker = &queues->pools[i]->threads[k].worker;
+			pthread_mutex_lock(&worker->lock);
+			if (worker->is_pending && worker->pending == run)
+				et_run_cancel(run);
+			pthread_mutex_unlock(&worker->lock);
+		}
+}
+
+uint32_t inf_queues_n_workers(const struct inf_queues *queues)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < queues->n; i++)
+		n += inf_pool_n_workers(queues->pools[i]);
+	return n;
+}
+
+uint32_t inf_queues_n_slots(const struct inf_queues *queues)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < queues->n; i++)
+		n += inf_pool_n_slots(queues->pools[i]);
+	return n;
+}
+
+int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue)
+{
+	for (uint32_t i = 0; i < queues->n; i++) {
+		struct et_queue_id id = inf_pool_queue(queues->pools[i]);
+		if (id.kind == queue.kind && id.device == queue.device)
+			return (int)i;
+	}
+	return -1;
 }
 
 uint32_t inf_pool_n_workers(const struct inf_pool *pool)
@@ -491,6 +553,7 @@ void inf_pool_submit(struct inf_pool *pool, struct inf_item *item)
 {
 	uint64_t now_ns = et_host_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
+	atomic_store_explicit(&item->owner, pool, memory_order_relaxed);
 	inf_sched_submit(&pool->sched, item, now_ns);
 	unlock_and_wake(pool);
 }
@@ -499,7 +562,11 @@ bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)
 {
 	uint64_t now_ns = et_host_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
-	bool is_out = inf_sched_remove(&pool->sched, item, now_ns);
+	/* what another queue has is not looked at: its lock is not held */
+	bool is_out = atomic_load_explicit(&item->owner, memory_order_relaxed) == pool &&
+		      inf_sched_remove(&pool->sched, item, now_ns);
+	if (is_out)
+		disown(item);
 	unlock_and_wake(pool);
 	return is_out;
 }
@@ -509,6 +576,8 @@ struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next
 	uint64_t now_ns = et_host_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
 	struct inf_item *item = inf_sched_take_expired(&pool->sched, now_ns);
+	if (item)
+		disown(item);
 	*ret_next_ns = inf_sched_next_deadline(&pool->sched);
 	unlock_and_wake(pool);
 	return item;

@@ -14,6 +14,8 @@
 #include "runtime/base/log.h"
 #include "runtime/method.h"
 
+#include <pthread.h>
+
 struct inf_pool;
 
 struct inf_worker {
@@ -23,7 +25,12 @@ struct inf_worker {
 	struct et_lane **narrow_lanes,
 		**wide_lanes; /* as et_plan_prepare wants them; wide_lanes NULL: none */
 	struct inf_reply_buffer reply;
-	bool has_left_pending; /* what left: whether a delegate's completion is to come */
+	/* Waiting for a delegate that works elsewhere. */
+	pthread_mutex_t lock; /* guards what follows; the last one taken */
+	pthread_cond_t changed;
+	bool is_pending; /* the run below waits for its completion, and may be cancelled */
+	bool has_ended;  /* the completion came */
+	struct et_run *pending;
 };
 
 enum inf_segment_end {
@@ -46,6 +53,7 @@ struct inf_pool_events {
 
 struct inf_pool_options {
 	struct et_queue_id queue;
+	uint32_t first_slot; /* of those of a Plan */
 	uint32_t n_workers;
 	bool has_wide;
 	uint64_t age_ns, spin_ns;
@@ -65,9 +73,25 @@ uint32_t inf_pool_n_workers(const struct inf_pool *pool);
 /* Lanes, and so slots of a Plan: one a worker and perhaps the wide one. */
 uint32_t inf_pool_n_slots(const struct inf_pool *pool);
 
+/* One a device, cpu first: queues as the daemon has them. */
+enum { INF_QUEUES_MAX = 16 };
+struct inf_queues {
+	struct inf_pool *pools[INF_QUEUES_MAX];
+	uint32_t n;
+};
+/* How many workers, and slots, all of them have. */
+uint32_t inf_queues_n_workers(const struct inf_queues *queues);
+uint32_t inf_queues_n_slots(const struct inf_queues *queues);
+/* Its index, or -1: there is no such queue. */
+int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue);
+/* Whoever waits for a delegate's part of @run: ask the delegate to end it early. Any thread. */
+void inf_queues_cancel(const struct inf_queues *queues, struct et_run *run);
+struct et_queue_id inf_pool_queue(const struct inf_pool *pool);
+
 /* Any thread. */
 void inf_pool_submit(struct inf_pool *pool, struct inf_item *item);
-/* Take a request out that has not begun (or waits between segments). False: it runs, or is not there. Any thread. */
+/* Take a request out that has not begun (or waits between segments). False: it runs, or is not in this queue. Any
+ * thread. */
 bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item);
 /* A request whose deadline passed while it waited; NULL: none now, and *ret_next_ns says when to ask again
  * (UINT64_MAX: never as things are). Any thread. */

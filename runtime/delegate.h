@@ -60,11 +60,12 @@ struct et_compiled_info {
 	uint32_t struct_size;
 	uint32_t n_inputs; /* the first n_inputs arguments are read, the others written */
 	uint32_t n_outputs;
-	bool is_stateful;     /* a context remembers something between runs */
-	bool drops_payload;   /* the payload's bytes are not needed any more */
-	uint32_t device;      /* index of the device (queue) that runs it */
-	size_t n_bytes;       /* memory that it keeps, shared by all contexts */
-	size_t context_bytes; /* estimate of a context's memory */
+	bool is_stateful;       /* a context remembers something between runs */
+	bool drops_payload;     /* the payload's bytes are not needed any more */
+	uint32_t device;        /* index of the device (queue) that runs it */
+	size_t n_bytes;         /* memory that it keeps, shared by all contexts */
+	size_t context_bytes;   /* estimate of a context's memory */
+	bool has_free_contexts; /* a context may be used on any lane of its device, by one run at a time */
 };
 
 /* Called once when an asynchronous run ended, from any thread. */

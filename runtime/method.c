@@ -170,7 +170,7 @@ static struct et_plan_context *own_context(struct et_method *method, uint32_t sl
 {
 	const struct et_plan_delegate *delegate = &method->plan->delegates[index];
 	struct et_own_context *own = &method->contexts[index];
-	if (own->held.context && own->slot != slot) {
+	if (own->held.context && own->slot != slot && !delegate->info.has_free_contexts) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE,
 			"%s keeps this method's state on slot %u and cannot go on on slot %u",
 			delegate->ops->id, own->slot, slot);

@@ -260,6 +260,7 @@ static enum et_status compile(struct et_backend *b, const struct et_payload *pay
 		.n_outputs = c->facts.n_outputs,
 		.is_stateful = c->facts.flags & INFERD_DELEGATE_STATEFUL,
 		.drops_payload = true,
+		.has_free_contexts = true,
 		.device = c->facts.device,
 		.n_bytes = (size_t)c->facts.n_bytes + (size_t)c->init.n_payload_bytes,
 		.context_bytes = (size_t)c->facts.scratch_bytes };

@@ -669,8 +669,7 @@ int et_plugin_serve(const struct et_serve_options *options)
 	free_all(&host);
 	if (host.is_open)
 		host.table->close(host.self);
-	if (!options->is_process)
-		et_plugin_library_close(&host.library);
+	/* The library stays: threads of its own may still be on their way out of it. */
 	if (!options->is_process) { /* else they end with it, as the last thing inferd sees */
 		close(host.options.calls);
 		close(host.options.asks);

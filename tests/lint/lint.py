@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "clients/inferd-delegate.h"],
     "ipc": FLOOR,
     "config": BASE,
-    "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "ipc", "config"],
+    "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/plugin", "ipc", "config"],
     "clients": FLOOR + ["ipc"],
     # `inferctl --local` runs programs in its own process.
     "clients/inferd-delegate.h": [],
