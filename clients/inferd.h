@@ -63,6 +63,15 @@ struct inferd_binding;
 /* @socket: a path; NULL means $INFERD_SOCKET, else /run/inferd/inferd.sock. *ret is set even on failure (so that
  * inferd_error can say why), unless memory ran out; close it then too. */
 INFERD_API int inferd_open(struct inferd **ret, const char *socket);
+struct inferd_open_options {
+	size_t struct_size;      /* sizeof(struct inferd_open_options) */
+	const char *socket;      /* as above */
+	const char *client_name; /* for `inferctl status`; NULL: the program's name */
+	/* This connection's share of the accelerators beside others. 0, or more than inferd.conf gives its user: the
+	 * user's. So one of a program's connections may be told to take less than another. */
+	uint32_t weight;
+};
+INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);
 /* Ends every request in flight without calling its callback. NULL is fine. Not from inside a callback. */
 INFERD_API void inferd_close(struct inferd *d);
 /* Why the last failing call on this connection failed. Never NULL; valid until the next call. */

@@ -99,12 +99,18 @@ static void on_hello(struct inf_session *s, const struct inf_request *r)
 		return;
 	}
 	inf_text(s->name, sizeof(s->name), "%s", r->hello.client_name);
+	if (!s->weight) { /* once: from here on the queues use it */
+		bool is_less = r->hello.weight && r->hello.weight < s->user->weight;
+		s->weight = is_less ? r->hello.weight : s->user->weight;
+		for (size_t i = 0; i < ET_ARRAY_LEN(s->flows); i++)
+			inf_flow_init(&s->flows[i], s->weight);
+	}
 	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_HELLO };
 	reply.hello = (struct inf_hello_reply){ INF_PROTOCOL, "inferd", INF_VERSION,
 		(uint32_t)(s->user->limits[INF_QUOTA_REQUESTS] < UINT32_MAX
 				   ? s->user->limits[INF_QUOTA_REQUESTS]
 				   : UINT32_MAX),
-		INF_TENSOR_ALIGNMENT };
+		INF_TENSOR_ALIGNMENT, s->weight };
 	inf_session_reply(s, &reply);
 }
 

@@ -39,6 +39,7 @@ struct inf_session {
 	uint32_t pid;
 	struct inf_quota_user *user;
 	char name[INF_MAX_NAME + 1];
+	uint32_t weight;                       /* 0: it has not said Hello */
 	struct inf_flow flows[INF_QUEUES_MAX]; /* one a queue, under its lock */
 
 	struct inf_table regions, methods, bindings;

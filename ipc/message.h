@@ -64,6 +64,7 @@ enum inf_priority {
 struct inf_hello {
 	uint32_t protocol;
 	const char *client_name;
+	uint32_t weight;
 };
 struct inf_hello_reply {
 	uint32_t protocol;
@@ -71,6 +72,7 @@ struct inf_hello_reply {
 	const char *server_version;
 	uint32_t max_requests_in_flight;
 	uint32_t tensor_alignment;
+	uint32_t weight;
 };
 struct inf_server_metadata {
 	const char *name;

@@ -80,6 +80,7 @@ struct shape {
 static const struct field hello_fields[] = {
 	NUMBER(protocol),
 	STRING(client_name, INF_MAX_NAME),
+	NUMBER(weight),
 };
 SHAPE(hello, hello);
 #undef OURS
@@ -93,6 +94,7 @@ static const struct field hello_reply_fields[] = {
 	STRING(server_version, INF_MAX_NAME),
 	NUMBER(max_requests_in_flight),
 	NUMBER(tensor_alignment),
+	NUMBER(weight),
 };
 SHAPE(hello_reply, hello_reply);
 #undef OURS

@@ -150,7 +150,8 @@ static void requests_come_back(void **state)
 	struct inf_request back;
 #define REQUEST(kind_, n_fields, ...) \
 	back = request_and_back(&(struct inf_request){ .id = 77, .kind = kind_, __VA_ARGS__ }, n_fields)
-	REQUEST(INF_REQUEST_HELLO, 2, .hello = { 1, "caf\xc3\xa9 \xf0\x9f\x90\x88" });
+	REQUEST(INF_REQUEST_HELLO, 3, .hello = { 1, "caf\xc3\xa9 \xf0\x9f\x90\x88", 7 });
+	assert_int_equal(back.hello.weight, 7);
 	assert_string_equal(back.hello.client_name, "caf\xc3\xa9 \xf0\x9f\x90\x88");
 	REQUEST(INF_REQUEST_SERVER_METADATA, 0);
 	REQUEST(INF_REQUEST_MODEL_READY, 2, .model_ready = { "a", "b" });
@@ -231,7 +232,8 @@ static void replies_come_back(void **state)
 	back = reply_and_back(&(struct inf_reply){ .id = 78, .kind = kind_, __VA_ARGS__ }, n_fields)
 	REPLY(INF_REPLY_NONE, 0, .status = INF_MISSED_DEADLINE, .error = "too late");
 	assert_string_equal(back.error, "too late");
-	REPLY(INF_REPLY_HELLO, 5, .hello = { 1, "inferd", "0.1", 16, 64 });
+	REPLY(INF_REPLY_HELLO, 6, .hello = { 1, "inferd", "0.1", 16, 64, 3 });
+	assert_int_equal(back.hello.weight, 3);
 	assert_int_equal(back.hello.tensor_alignment, 64);
 	assert_string_equal(back.error, "");
 	REPLY(INF_REPLY_SERVER_METADATA, 3, .server_metadata = { "a", "b", 3, texts });

@@ -315,10 +315,11 @@ static int connect_to(struct inferd *d, const char *path)
 	return make_events(d);
 }
 
-static int say_hello(struct inferd *d)
+static int say_hello(struct inferd *d, const struct inferd_open_options *options)
 {
+	const char *name = options->client_name ? options->client_name : program_invocation_short_name;
 	struct inf_request request = { .kind = INF_REQUEST_HELLO,
-		.hello = { .protocol = INF_PROTOCOL, .client_name = program_invocation_short_name } };
+		.hello = { .protocol = INF_PROTOCOL, .client_name = name, .weight = options->weight } };
 	int rc = inf_lib_call(d, &request, NULL, 0, INF_REPLY_HELLO);
 	if (rc)
 		return rc;
@@ -338,6 +339,15 @@ static int say_hello(struct inferd *d)
 
 int inferd_open(struct inferd **ret, const char *socket)
 {
+	struct inferd_open_options options = { .struct_size = sizeof options, .socket = socket };
+	return inferd_open_with(ret, &options);
+}
+
+int inferd_open_with(struct inferd **ret, const struct inferd_open_options *given)
+{
+	struct inferd_open_options options = { 0 };
+	memcpy(&options, given, given->struct_size < sizeof options ? given->struct_size : sizeof options);
+	const char *socket = options.socket;
 	struct inferd *d = calloc(1, sizeof *d);
 	uint8_t *packet = malloc(INF_MAX_PACKET);
 	*ret = d && packet ? d : NULL;
@@ -362,7 +372,7 @@ int inferd_open(struct inferd **ret, const char *socket)
 		socket = "/run/inferd/inferd.sock";
 	int rc = connect_to(d, socket);
 	if (!rc)
-		rc = say_hello(d);
+		rc = say_hello(d, &options);
 	if (rc)
 		d->is_lost = true; /* half a connection is none */
 	return rc;
