@@ -228,7 +228,7 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 
 /* Put the request into the queue where its next instruction belongs. Where its stream begins the scheduler keeps the
  * order; elsewhere it is a guest, and the stream waits for it. */
-static void submit_to(struct inf_binding *b, struct et_queue_id queue)
+static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_quick)
 {
 	struct inf_server *server = b->method->server;
 	struct inf_job *job = &b->job;
@@ -238,7 +238,8 @@ static void submit_to(struct inf_binding *b, struct et_queue_id queue)
 	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
 	job->item.stream =
 		b->method->serving->info->is_stateful && !job->is_guest ? &b->method->stream : NULL;
-	inf_pool_submit(server->queues.pools[index < 0 ? 0 : index], &job->item);
+	(is_quick ? inf_pool_submit_quick : inf_pool_submit)(
+		server->queues.pools[index < 0 ? 0 : index], &job->item);
 }
 
 static void delegate_done(void *self, enum et_status status, const char *reason)
@@ -379,7 +380,7 @@ static void job_left(void *self, struct inf_item *item, struct inf_worker *worke
 {
 	struct inf_binding *b = binding_of(item);
 	if (set_state(b, INF_JOB_QUEUED))
-		submit_to(b, b->job.run.queue);
+		submit_to(b, b->job.run.queue, false);
 }
 
 /* The request is out of the queue without a run, or between two segments. */
@@ -501,8 +502,8 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	inf_serving_job_begun(serving);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
-	submit_to(b, serving->info->first_queue);
-	if (has_deadline)
+	submit_to(b, serving->info->first_queue, inf_serving_is_quick(serving));
+	if (has_deadline && inf_job_is_busy(job))
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;
 }

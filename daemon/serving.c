@@ -197,6 +197,7 @@ static void prepared(struct inf_serving *s)
 		post_tasks(s, true);
 		return;
 	}
+	s->stats.may_be_quick = s->backend && strcmp(s->backend, "portable") == 0;
 	set_state(s, INF_MODEL_READY);
 	s->events->loaded(s->events->self, s);
 }
@@ -298,6 +299,14 @@ static uint64_t add(_Atomic(uint64_t) *to, uint64_t n)
 	return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
+enum { QUICK_NS = 10 * 1000, N_QUICK = 64 };
+
+bool inf_serving_is_quick(const struct inf_serving *s)
+{
+	return s->stats.may_be_quick &&
+	       atomic_load_explicit(&s->stats.n_quick, memory_order_relaxed) >= N_QUICK;
+}
+
 void inf_serving_count(struct inf_serving *s, bool is_success, uint64_t queue_ns, uint64_t run_ns,
 	uint64_t cost_ns, uint64_t copied_bytes)
 {
@@ -309,6 +318,11 @@ void inf_serving_count(struct inf_serving *s, bool is_success, uint64_t queue_ns
 	add(&stats->queue_ns, queue_ns);
 	add(&stats->run_ns, run_ns);
 	add(&stats->copied_bytes, copied_bytes);
+	/* any other end counts as slow: nothing is known of how long it would have been */
+	if (is_success && cost_ns < QUICK_NS)
+		atomic_fetch_add_explicit(&stats->n_quick, 1, memory_order_relaxed);
+	else
+		atomic_store_explicit(&stats->n_quick, 0, memory_order_relaxed);
 	atomic_store_explicit(&stats->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
 		memory_order_relaxed);
 	uint64_t n = add(&stats->n_runs, 1);

@@ -174,7 +174,9 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 		poll_for(s, UV_READABLE);
 	if (s->state != INF_SESSION_CLOSED && (events & (UV_READABLE | UV_DISCONNECT)))
 		for (int i = 0; i < PACKETS_AT_A_TIME && receive_one(s); i++)
-			;
+			/* who has one request at a time has sent nothing more: asking would only cost time */
+			if (atomic_load_explicit(&s->n_in_flight, memory_order_relaxed) <= 1)
+				break;
 	inf_session_unref(s);
 }
 

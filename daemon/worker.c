@@ -8,6 +8,10 @@
  * and being in the idle list, under the lock, is what makes a worker somebody to wake: it is taken out by the
  * one that wakes it, so two requests wake two workers.
  *
+ * A request that takes less time than waking a worker the loop thread runs itself, as a guest: it takes an idle worker
+ * out of the list, so that nobody wakes that one, uses its lanes, and puts it back. Cores are handed out as if the
+ * worker had run it. The guest yields after QUICK_MAX_NS, so that the loop is soon back at what only it can do.
+ *
  * What must always be true:
  *   - If something can be taken and a worker is idle, a wake-up is on its way: every change of the
  *     scheduler's state ends with wake_others before the lock is dropped.
@@ -32,6 +36,7 @@
 
 enum { AWAKE, ASLEEP, WOKEN };
 enum { SLICE_NS = 100 * 1000 * 1000 };
+enum { QUICK_MAX_NS = 50 * 1000 };
 
 struct thread {
 	struct inf_worker worker;
@@ -68,6 +73,10 @@ struct inf_pool {
 	_Atomic(uint32_t) n_spinning;
 	uint32_t n_threads;
 	struct thread *threads;
+
+	/* The loop thread's, for inf_pool_submit_quick: an idle worker's lanes for the while. */
+	struct inf_worker guest;
+	uint64_t guest_until_ns;
 };
 
 uint32_t inf_n_cores(void)
@@ -220,6 +229,12 @@ static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segmen
 		return;
 	}
 	disown(item);
+}
+
+static bool guest_should_yield(void *self)
+{
+	struct inf_pool *pool = self;
+	return et_host_now_ns(NULL) >= pool->guest_until_ns;
 }
 
 static void run_task(struct inf_pool *pool, struct thread *t)
@@ -427,6 +442,11 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 	pthread_cond_init(&pool->started, NULL);
 	et_list_init(&pool->idle);
 	atomic_store(&pool->best_class, INF_N_CLASSES);
+	pool->guest.pool = pool;
+	pool->guest.reply.fd = -1;
+	pthread_mutex_init(&pool->guest.lock, NULL);
+	pthread_cond_init(&pool->guest.changed, NULL);
+	inf_codec_init(&pool->guest.reply.codec, options->allocator);
 	struct inf_sched_options sched = { options->n_workers, pool->has_wide, options->age_ns };
 	inf_sched_init(&pool->sched, &sched);
 
@@ -487,6 +507,9 @@ struct inf_pool *inf_pool_free(struct inf_pool *pool)
 		pthread_mutex_destroy(&pool->threads[i].worker.lock);
 		pthread_cond_destroy(&pool->threads[i].worker.changed);
 	}
+	pthread_mutex_destroy(&pool->guest.lock);
+	pthread_cond_destroy(&pool->guest.changed);
+	inf_codec_deinit(&pool->guest.reply.codec);
 	pthread_cond_destroy(&pool->started);
 	pthread_mutex_destroy(&pool->lock);
 	free(pool->threads);
@@ -556,6 +579,58 @@ void inf_pool_submit(struct inf_pool *pool, struct inf_item *item)
 	atomic_store_explicit(&item->owner, pool, memory_order_relaxed);
 	inf_sched_submit(&pool->sched, item, now_ns);
 	unlock_and_wake(pool);
+}
+
+/* Under the lock: the idle worker whose place a guest takes, the one that slept longest; NULL: it is no time for that. */
+static struct thread *take_place(struct inf_pool *pool)
+{
+	if (pool->sched.n_waiting || pool->sched.is_wide_running || et_list_is_empty(&pool->idle))
+		return NULL;
+	struct thread *t = ET_CONTAINER_OF(pool->idle.prev, struct thread, idle);
+	if (!et_list_is_empty(&t->tasks))
+		return NULL;
+	et_list_remove(&t->idle);
+	return t;
+}
+
+void inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
+{
+	struct inf_worker *guest = &pool->guest;
+	uint64_t began_ns = et_host_now_ns(NULL);
+	item->prefers_narrow = true;
+	pthread_mutex_lock(&pool->lock);
+	struct thread *t = take_place(pool);
+	atomic_store_explicit(&item->owner, pool, memory_order_relaxed);
+	inf_sched_submit(&pool->sched, item, began_ns);
+	struct inf_item *taken = t ? inf_sched_take(&pool->sched, false, began_ns) : NULL;
+	if (!taken) { /* or it waits behind another one of its stream */
+		if (t)
+			et_list_append(&pool->idle, &t->idle);
+		unlock_and_wake(pool);
+		return;
+	}
+	pthread_mutex_unlock(&pool->lock);
+
+	pool->guest_until_ns = began_ns + QUICK_MAX_NS;
+	guest->index = t->worker.index;
+	guest->narrow = t->worker.narrow;
+	guest->narrow.should_yield = guest_should_yield;
+	guest->narrow.yield_self = pool;
+	atomic_store_explicit(&t->class, taken->class, memory_order_relaxed);
+	atomic_store_explicit(&t->busy_since_ns, began_ns, memory_order_relaxed);
+	enum inf_segment_end end = pool->events.run(pool->events.self, taken, guest);
+	atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
+	et_pool_reset(&t->scratch);
+
+	uint64_t now_ns = et_host_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
+	settle(pool, taken, end, now_ns - began_ns, now_ns);
+	et_list_append(&pool->idle, &t->idle);
+	unlock_and_wake(pool);
+	if (end == INF_SEGMENT_ENDED)
+		pool->events.finished(pool->events.self, taken, guest);
+	else if (end == INF_SEGMENT_LEFT)
+		pool->events.left(pool->events.self, taken, guest);
 }
 
 bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)

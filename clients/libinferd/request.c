@@ -138,12 +138,12 @@ int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *
 		return rc;
 	uint64_t spin_until = spins ? et_host_now_ns(NULL) + SPIN_NS : 0;
 	while (b->state == INF_LIB_RUNNING) {
-		rc = inf_lib_receive(d);
-		if (rc != 0)
-			continue; /* something came, or the connection is lost and with it the request */
-		if (spins && et_host_now_ns(NULL) < spin_until)
-			continue;
-		inf_lib_poll(d, -1);
+		if (!spins || et_host_now_ns(NULL) >= spin_until) {
+			spins = false;
+			inf_lib_poll(d, -1);
+		}
+		/* something came, or nothing yet, or the connection is lost and with it the request */
+		inf_lib_receive(d);
 	}
 	b->state = INF_LIB_IDLE;
 	inf_lib_notice(d);
