@@ -11,6 +11,7 @@
 #include "runtime/host/host.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +23,20 @@ struct unload {
 	void *arg;
 };
 
+/* One look at the whole folder, for all who asked before it began: it may be large, and those who ask are clients. */
 struct scan {
 	struct inf_work work;
 	struct inf_repository *repository;
+	_Atomic(bool) has_begun;
 	char folder[INF_CONFIG_PATH_MAX];
 	struct inf_variants *models;
 	size_t n;
 	int rc;
-	inf_index_fn done;
-	void *arg;
+	struct waiter {
+		struct waiter *next;
+		inf_index_fn done;
+		void *arg;
+	} *waiters, **last;
 };
 
 /* What to tell about a model that could not be loaded, or was only in part what was hoped for. */
@@ -87,8 +93,6 @@ static uint64_t memory_in_use(const struct inf_repository *r)
 	return n;
 }
 
-/* Make room for @n bytes by unloading what nobody uses, least recently used first. False and a sentence when there
- * is too little even so. */
 static void write_size(char *to, size_t room, uint64_t n_bytes)
 {
 	if (n_bytes < 10240)
@@ -141,14 +145,23 @@ bool inf_repository_make_room(struct inf_repository *r, uint64_t n, char *reason
 static void scan_run(struct inf_work *work)
 {
 	struct scan *scan = ET_CONTAINER_OF(work, struct scan, work);
+	atomic_store(&scan->has_begun, true);
 	scan->rc = inf_variants_scan(scan->folder, &scan->models, &scan->n);
 }
 
 static void scan_done(struct inf_work *work)
 {
 	struct scan *scan = ET_CONTAINER_OF(work, struct scan, work);
-	scan->repository->n_busy--;
-	scan->done(scan->arg, scan->rc, scan->models, scan->n);
+	struct inf_repository *r = scan->repository;
+	r->n_busy--;
+	if (r->scan == scan)
+		r->scan = NULL;
+	while (scan->waiters) {
+		struct waiter *waiter = scan->waiters;
+		scan->waiters = waiter->next;
+		waiter->done(waiter->arg, scan->rc, scan->models, scan->n);
+		free(waiter);
+	}
 	for (size_t i = 0; i < scan->n; i++)
 		inf_variants_deinit(&scan->models[i]);
 	free(scan->models);
@@ -157,17 +170,30 @@ static void scan_done(struct inf_work *work)
 
 void inf_repository_scan(struct inf_repository *r, inf_index_fn done, void *arg)
 {
-	struct scan *scan = calloc(1, sizeof(*scan));
-	if (!scan) {
+	struct scan *scan = r->scan && !atomic_load(&r->scan->has_begun) ? r->scan : NULL;
+	struct waiter *waiter = calloc(1, sizeof(*waiter));
+	bool is_new = waiter && !scan;
+	if (is_new)
+		scan = calloc(1, sizeof(*scan));
+	if (!waiter || !scan) {
+		free(waiter);
 		done(arg, -ENOMEM, NULL, 0);
 		return;
 	}
+	waiter->done = done;
+	waiter->arg = arg;
+	if (!is_new) {
+		*scan->last = waiter;
+		scan->last = &waiter->next;
+		return;
+	}
+	scan->waiters = waiter;
+	scan->last = &waiter->next;
 	scan->work.run = scan_run;
 	scan->work.done = scan_done;
 	scan->repository = r;
 	r->n_busy++;
-	scan->done = done;
-	scan->arg = arg;
+	r->scan = scan;
 	inf_text(scan->folder, sizeof(scan->folder), "%s", r->o.config->models);
 	inf_helper_post(r->o.helper, &scan->work);
 }

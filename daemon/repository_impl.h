@@ -26,7 +26,8 @@ struct inf_repository {
 	struct inf_repository_options o;
 	struct inf_serving_events events;
 	struct et_list_node servings, opens, unloads, remarks;
-	uint32_t n_busy; /* steps on the helper's thread */
+	struct scan *scan; /* the last one posted, while it is on its way */
+	uint32_t n_busy;   /* steps on the helper's thread */
 	bool is_closing;
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,9 @@ static const char *look_at_own_files(
 	if (m->version[0])
 		return "a program passed as a descriptor has no version";
 	for (uint32_t i = 0; i <= m->data_fds; i++) {
+		int flags = fcntl(fds[i], F_GETFL);
+		if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
+			return "the descriptor is not open for reading";
 		if (fstat(fds[i], &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
 			return "the descriptor is no regular file or memory file, or is empty";
 		if (__builtin_add_overflow(*ret_n_bytes, (uint64_t)st.st_size, ret_n_bytes))

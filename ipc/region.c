@@ -76,9 +76,15 @@ int inf_region_import(
 	struct statfs fs;
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+	if (flags < 0)
 		return -errno;
-	if (flags & O_PATH || !S_ISREG(st.st_mode))
+	/* First what is asked of the kernel alone: a file system in somebody's process answers fstat when it likes. */
+	int seals = flags & O_PATH ? -1 : fcntl(fd, F_GET_SEALS);
+	if (seals < 0)
+		return INF_REGION_E_TYPE;
+	if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
 		return INF_REGION_E_TYPE;
 	if ((unsigned long)fs.f_type == HUGETLBFS_MAGIC)
 		return INF_REGION_E_HUGE;
@@ -86,9 +92,6 @@ int inf_region_import(
 		return INF_REGION_E_TYPE;
 	if ((flags & O_ACCMODE) != O_RDWR)
 		return INF_REGION_E_READ_ONLY;
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0)
-		return INF_REGION_E_UNSEALED;
 	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return INF_REGION_E_READ_ONLY;
 	if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))

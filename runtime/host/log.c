@@ -1,7 +1,10 @@
 /* Lines to stderr, one write a line so that threads do not mix theirs.
  *
  * The journal takes a line's level from a prefix "<N>"; whether it is the journal that reads stderr is told by
- * $JOURNAL_STREAM, which names the device and inode of the stream it opened for us. */
+ * $JOURNAL_STREAM, which names the device and inode of the stream it opened for us.
+ *
+ * Names that a client chose stand in many lines. What could end a line, begin another one or move a terminal's cursor
+ * is written as '?'. */
 #include "runtime/host/host.h"
 
 #include <stdio.h>
@@ -22,11 +25,15 @@ static bool stderr_is_journal(void)
 
 static void write_line(enum et_log_level level, const char *text, bool has_prefix)
 {
+	char line[1024];
+	size_t n = 0;
+	for (; text[n] && n < sizeof line; n++)
+		line[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
 	char prefix[] = { '<', (char)('0' + (level & 7)), '>' };
 	char newline = '\n';
 	struct iovec pieces[] = {
 		{ prefix, has_prefix ? sizeof prefix : 0 },
-		{ (char *)text, strlen(text) },
+		{ line, n },
 		{ &newline, 1 },
 	};
 	ssize_t written = writev(STDERR_FILENO, pieces, 3);

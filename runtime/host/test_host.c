@@ -90,6 +90,7 @@ static void log_writes_one_line(void **state)
 	setenv("JOURNAL_STREAM", stream, 1);
 	struct et_log journal = et_host_log(ET_LOG_INFO);
 	et_logf(&journal, ET_LOG_WARNING, "model %d", 8);
+	et_logf(&journal, ET_LOG_WARNING, "model 'a\n<0>b\033[2J'");
 	unsetenv("JOURNAL_STREAM");
 
 	dup2(saved, STDERR_FILENO);
@@ -100,7 +101,7 @@ static void log_writes_one_line(void **state)
 	while ((piece = read(pipe_fds[0], text + n, sizeof text - 1 - (size_t)n)) > 0)
 		n += piece;
 	text[n] = '\0';
-	assert_string_equal(text, "model 7\n<4>model 8\n");
+	assert_string_equal(text, "model 7\n<4>model 8\n<4>model 'a?<0>b?[2J'\n");
 	close(pipe_fds[0]);
 }
 

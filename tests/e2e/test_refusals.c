@@ -50,6 +50,70 @@ static void expect(struct inf_reply reply, enum inf_status status, const char *s
 		fail_msg("answered %d '%s', expected %d '%s'", reply.status, reply.error, status, says);
 }
 
+/* Descriptors that are no program: each is refused and closed. */
+static void test_descriptors(void **state)
+{
+	static const int flags[] = { O_WRONLY, O_PATH, O_WRONLY | O_APPEND };
+	struct bystander by;
+	struct e2e e;
+	char path[128];
+	start(&e, &by, NULL);
+	snprintf(path, sizeof(path), "%s/double.pte", e.models);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	struct inf_request request = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "mine", "", "", "", true } };
+	for (size_t i = 0; i < ET_ARRAY_LEN(flags); i++) {
+		int fd = open(path, flags[i] | O_CLOEXEC);
+		assert_true(fd >= 0);
+		expect(e2e_raw_call_fd(raw, request, fd), INF_INVALID_ARGUMENT, "not open for reading");
+		close(fd);
+	}
+	int folder = open(e.models, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+	expect(e2e_raw_call_fd(raw, request, folder), INF_INVALID_ARGUMENT, "no regular file");
+	close(folder);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+/* A client asks for the index as often as it may and does not wait; one of those who asked too hangs up meanwhile. */
+static void test_many_indexes(void **state)
+{
+	enum { N = 60 };
+	struct e2e_raw *raw[3];
+	struct inf_reply reply;
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, NULL);
+	for (size_t k = 0; k < ET_ARRAY_LEN(raw); k++)
+		raw[k] = e2e_raw_new(e.socket, false);
+	for (size_t i = 0; i < N; i++)
+		for (size_t k = 0; k < ET_ARRAY_LEN(raw); k++) {
+			struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX };
+			request.repository_index.repository_name = "";
+			e2e_raw_send(raw[k], &request, -1);
+		}
+	e2e_raw_free(raw[0]);
+	for (size_t k = 1; k < ET_ARRAY_LEN(raw); k++) {
+		uint64_t last = 0;
+		for (size_t i = 0; i < N; i++) {
+			assert_true(e2e_raw_receive(raw[k], &reply));
+			assert_int_equal(reply.status, INF_OK);
+			assert_int_equal(reply.repository_index.n_models, 2);
+			assert_true(reply.id > last); /* in the order in which they were asked for */
+			last = reply.id;
+		}
+	}
+	/* what was put there before the question is in the answer */
+	e2e_put_program(&e, "third.pte", e2e_program_double);
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX };
+	request.repository_index.repository_name = "";
+	reply = e2e_raw_call(raw[1], request);
+	assert_int_equal(reply.repository_index.n_models, 3);
+	e2e_raw_free(raw[1]);
+	e2e_raw_free(raw[2]);
+	stop(&e, &by);
+}
+
 static int memory(size_t n_bytes, int seals)
 {
 	int fd = memfd_create("e2e", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -393,6 +457,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_packets),
 		cmocka_unit_test(test_models),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_many_indexes),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),
