@@ -1,0 +1,521 @@
+/* OpenVINO as a plug-in: programs exported for `OpenvinoBackend`, on Intel's CPUs, GPUs and NPUs.
+ *
+ * The library is not linked but looked for when the plug-in is opened: the option `library` names the file, the option
+ * `folder` where to look, else the usual places are searched for libopenvino_c.so and its versioned names (packages of
+ * the run time alone have no other). The types of its C interface that are used are declared here; they are part of
+ * what that interface promises (OpenVINO 2025, docs.openvino.ai, "OpenVINO Runtime C API").
+ *
+ * A payload for the CPU begins with six u64: offset and size of custom data, weights and model. The importer
+ * believes them, so they are checked before it sees them. Precision and threads are set before anything is imported:
+ * left alone, newer CPUs compute in bf16, and differ from the exporter's results by a thousandth.
+ *
+ * Options: library, folder, precision (f32, bf16, f16; f32), threads (0: all), device (what the spec `device` of a payload
+ * says goes before it). */
+#include <inferd-delegate.h>
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ARGS = 64, MAX_DEVICES = 8, OV_CANCELLED = -13 };
+
+/* ov_element_type_e */
+enum {
+	OV_BOOLEAN = 1,
+	OV_BF16,
+	OV_F16,
+	OV_F32,
+	OV_F64,
+	OV_I8 = 7,
+	OV_I16,
+	OV_I32,
+	OV_I64,
+	OV_U8 = 16,
+	OV_U16,
+	OV_U32,
+	OV_U64
+};
+
+struct ov_core;
+struct ov_compiled_model;
+struct ov_infer_request;
+struct ov_tensor;
+struct ov_shape {
+	int64_t rank;
+	int64_t *dims;
+};
+struct ov_devices {
+	char **names;
+	size_t n;
+};
+
+struct plugin {
+	const struct inferd_delegate_host *host;
+	void *library;
+	struct ov_core *core;
+	char devices[MAX_DEVICES][32];
+	uint32_t n_devices;
+	const char *device; /* the option's, or NULL */
+
+	int (*core_create)(struct ov_core **core);
+	void (*core_free)(struct ov_core *core);
+	int (*core_set_property)(const struct ov_core *core, const char *device, ...);
+	int (*core_get_available_devices)(const struct ov_core *core, struct ov_devices *devices);
+	void (*available_devices_free)(struct ov_devices *devices);
+	int (*core_import_model)(const struct ov_core *core, const char *bytes, size_t n_bytes,
+		const char *device, struct ov_compiled_model **model);
+	int (*compiled_model_inputs_size)(const struct ov_compiled_model *model, size_t *n);
+	int (*compiled_model_outputs_size)(const struct ov_compiled_model *model, size_t *n);
+	int (*compiled_model_create_infer_request)(
+		const struct ov_compiled_model *model, struct ov_infer_request **request);
+	void (*compiled_model_free)(struct ov_compiled_model *model);
+	int (*infer_request_set_input_tensor_by_index)(
+		struct ov_infer_request *request, size_t index, const struct ov_tensor *tensor);
+	int (*infer_request_set_output_tensor_by_index)(
+		struct ov_infer_request *request, size_t index, const struct ov_tensor *tensor);
+	int (*infer_request_start_async)(struct ov_infer_request *request);
+	int (*infer_request_wait)(struct ov_infer_request *request);
+	int (*infer_request_cancel)(struct ov_infer_request *request);
+	void (*infer_request_free)(struct ov_infer_request *request);
+	int (*tensor_create_from_host_ptr)(
+		unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor);
+	void (*tensor_free)(struct ov_tensor *tensor);
+	const char *(*get_error_info)(int status);
+	const char *(*get_last_err_msg)(void);
+};
+
+struct inferd_delegate_model {
+	struct plugin *plugin;
+	struct ov_compiled_model *model;
+	size_t n_inputs, n_outputs;
+};
+
+struct inferd_delegate_instance {
+	struct inferd_delegate_model *model;
+	struct ov_infer_request *request;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(
+	struct inferd_delegate_message *message, int result, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(message->text, sizeof message->text, format, args);
+	va_end(args);
+	for (char *c = message->text; *c; c++)
+		if (*c == '\n')
+			*c = ' ';
+	return result;
+}
+
+/* What the library says about its own failure. */
+static int ov_refuse(
+	const struct plugin *p, struct inferd_delegate_message *message, const char *what, int status)
+{
+	const char *why = p->get_last_err_msg ? p->get_last_err_msg() : NULL;
+	return refuse(message,
+		status == OV_CANCELLED ? INFERD_DELEGATE_E_CANCELLED : INFERD_DELEGATE_E_DEVICE,
+		"%s: OpenVINO answers %d (%.40s): %.150s", what, status, p->get_error_info(status),
+		why ? why : "");
+}
+
+static const char *option(const struct inferd_delegate_host *host, const char *key)
+{
+	for (uint32_t i = 0; i < host->n_options; i++)
+		if (strcmp(host->options[i]->key, key) == 0)
+			return host->options[i]->value;
+	return NULL;
+}
+
+/* --- the library ------------------------------------------------------------------------------------ */
+
+static void *load_from(const char *folder)
+{
+	char pattern[600];
+	glob_t found;
+	void *library = NULL;
+	snprintf(pattern, sizeof pattern, "%.500s/libopenvino_c.so*", folder);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return NULL;
+	for (size_t i = found.gl_pathc; i-- > 0 && !library;) /* the newest first */
+		library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+	globfree(&found);
+	return library;
+}
+
+static void *find_library(const struct inferd_delegate_host *host)
+{
+	static const char *const folders[] = { "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+		"/usr/lib64", "/usr/lib", "/usr/local/lib", "/opt/intel/openvino/runtime/lib/intel64",
+		"/opt/intel/openvino/runtime/lib/aarch64" };
+	const char *path = option(host, "library"), *folder = option(host, "folder");
+	if (path)
+		return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (folder)
+		return load_from(folder);
+	void *library = dlopen("libopenvino_c.so", RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; i < sizeof folders / sizeof folders[0] && !library; i++)
+		library = load_from(folders[i]);
+	return library;
+}
+
+static int find_functions(struct plugin *p, struct inferd_delegate_message *message)
+{
+#define FUNCTION(name) { "ov_" #name, offsetof(struct plugin, name) }
+	static const struct {
+		const char *name;
+		size_t offset;
+	} functions[] = {
+		FUNCTION(core_create),
+		FUNCTION(core_free),
+		FUNCTION(core_set_property),
+		FUNCTION(core_get_available_devices),
+		FUNCTION(available_devices_free),
+		FUNCTION(core_import_model),
+		FUNCTION(compiled_model_inputs_size),
+		FUNCTION(compiled_model_outputs_size),
+		FUNCTION(compiled_model_create_infer_request),
+		FUNCTION(compiled_model_free),
+		FUNCTION(infer_request_set_input_tensor_by_index),
+		FUNCTION(infer_request_set_output_tensor_by_index),
+		FUNCTION(infer_request_start_async),
+		FUNCTION(infer_request_wait),
+		FUNCTION(infer_request_cancel),
+		FUNCTION(infer_request_free),
+		FUNCTION(tensor_create_from_host_ptr),
+		FUNCTION(tensor_free),
+		FUNCTION(get_error_info),
+	};
+#undef FUNCTION
+	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+		void *symbol = dlsym(p->library, functions[i].name);
+		if (!symbol)
+			return refuse(message, INFERD_DELEGATE_E_NOT_FOUND, "the OpenVINO library lacks %s",
+				functions[i].name);
+		memcpy((char *)p + functions[i].offset, &symbol, sizeof symbol);
+	}
+	void *symbol = dlsym(p->library, "ov_get_last_err_msg");
+	memcpy(&p->get_last_err_msg, &symbol, sizeof symbol);
+	return INFERD_DELEGATE_OK;
+}
+
+/* --- open ------------------------------------------------------------------------------------------- */
+
+static void plugin_close(void *self)
+{
+	struct plugin *p = self;
+	if (p->core)
+		p->core_free(p->core);
+	free(p);
+}
+
+static void list_devices(struct plugin *p)
+{
+	struct ov_devices found = { 0 };
+	if (p->core_get_available_devices(p->core, &found))
+		return;
+	for (size_t i = 0; i < found.n && p->n_devices < MAX_DEVICES; i++)
+		snprintf(p->devices[p->n_devices++], sizeof p->devices[0], "%s", found.names[i]);
+	p->available_devices_free(&found);
+}
+
+/* Before any import; a device that does not know a property is left with its own choice. */
+static void set_properties(struct plugin *p)
+{
+	const char *precision = option(p->host, "precision"), *threads = option(p->host, "threads");
+	for (uint32_t i = 0; i < p->n_devices; i++) {
+		p->core_set_property(
+			p->core, p->devices[i], "INFERENCE_PRECISION_HINT", precision ? precision : "f32");
+		if (strcmp(p->devices[i], "CPU") == 0)
+			p->core_set_property(
+				p->core, p->devices[i], "INFERENCE_NUM_THREADS", threads ? threads : "0");
+		else if (p->host->cache_dir)
+			p->core_set_property(p->core, p->devices[i], "CACHE_DIR", p->host->cache_dir);
+	}
+}
+
+static int plugin_open(
+	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+{
+	struct plugin *p = calloc(1, sizeof *p);
+	if (!p)
+		return INFERD_DELEGATE_E_MEMORY;
+	p->host = host;
+	p->device = option(host, "device");
+	p->library = find_library(host);
+	int result = INFERD_DELEGATE_OK;
+	if (!p->library) {
+		const char *why = dlerror();
+		result = refuse(message, INFERD_DELEGATE_E_NOT_FOUND,
+			"libopenvino_c.so was not found: install OpenVINO, or name it with `library` or "
+			"`folder` (%.120s)",
+			why ? why : "nothing in that folder");
+	}
+	if (!result)
+		result = find_functions(p, message);
+	if (!result) {
+		int status = p->core_create(&p->core);
+		if (status)
+			result = ov_refuse(p, message, "no core", status);
+	}
+	if (!result) {
+		list_devices(p);
+		set_properties(p);
+		if (!p->n_devices)
+			result = refuse(message, INFERD_DELEGATE_E_NOT_FOUND, "OpenVINO finds no device");
+	}
+	if (result) {
+		plugin_close(p);
+		return result;
+	}
+	*ret_self = p;
+	return INFERD_DELEGATE_OK;
+}
+
+static int devices(void *self, uint32_t index, struct inferd_delegate_device *device)
+{
+	const struct plugin *p = self;
+	if (index >= p->n_devices)
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	const char *name = p->devices[index];
+	device->kind = strncmp(name, "NPU", 3) == 0   ? INFERD_DELEGATE_NPU
+		       : strncmp(name, "GPU", 3) == 0 ? INFERD_DELEGATE_GPU
+						      : INFERD_DELEGATE_CPU;
+	snprintf(device->name, sizeof device->name, "OpenVINO %s", name);
+	snprintf(device->id, sizeof device->id, "%s", name);
+	device->max_in_flight = 2;
+	device->alignment = 64;
+	device->flags = INFERD_DELEGATE_CAN_CANCEL | INFERD_DELEGATE_ZERO_COPY;
+	return INFERD_DELEGATE_OK;
+}
+
+/* --- payloads --------------------------------------------------------------------------------------- */
+
+/* Its index, or -1. */
+static int find_device(struct plugin *p, const struct inferd_delegate_payload *payload,
+	struct inferd_delegate_message *message)
+{
+	char name[32];
+	snprintf(name, sizeof name, "%s", p->device ? p->device : "CPU");
+	for (uint32_t i = 0; i < payload->n_specs; i++)
+		if (strcmp(payload->specs[i]->key, "device") == 0)
+			snprintf(name, sizeof name, "%s", (const char *)payload->specs[i]->value);
+	for (uint32_t i = 0; i < p->n_devices; i++)
+		if (strcmp(p->devices[i], name) == 0)
+			return (int)i;
+	refuse(message, 0, "exported for OpenVINO device '%s', which is not here", name);
+	return -1;
+}
+
+/* What the importer takes on trust. */
+static int check_payload(
+	const struct inferd_delegate_payload *payload, struct inferd_delegate_message *message)
+{
+	static const char *const names[] = { "custom data", "weights", "model" };
+	uint64_t fields[6], at = sizeof fields;
+	if (payload->n_bytes < sizeof fields)
+		return refuse(message, INFERD_DELEGATE_E_INVALID,
+			"the payload has %llu bytes, its header alone has 48",
+			(unsigned long long)payload->n_bytes);
+	memcpy(fields, payload->bytes, sizeof fields);
+	for (int i = 0; i < 3; i++) {
+		uint64_t offset = fields[2 * i], n_bytes = fields[2 * i + 1];
+		if (offset < at || offset > payload->n_bytes || n_bytes > payload->n_bytes - offset)
+			return refuse(message, INFERD_DELEGATE_E_INVALID,
+				"%s: offset %llu and size %llu do not fit a payload of %llu bytes", names[i],
+				(unsigned long long)offset, (unsigned long long)n_bytes,
+				(unsigned long long)payload->n_bytes);
+		at = offset + n_bytes;
+	}
+	if (!fields[5])
+		return refuse(message, INFERD_DELEGATE_E_INVALID, "model: size 0");
+	return INFERD_DELEGATE_OK;
+}
+
+static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
+	struct inferd_delegate_message *message)
+{
+	struct plugin *p = self;
+	*ret_readiness = INFERD_DELEGATE_NO;
+	int device = find_device(p, payload, message);
+	if (device < 0 || (strcmp(p->devices[device], "CPU") == 0 && check_payload(payload, message)))
+		return INFERD_DELEGATE_OK;
+	*ret_readiness = INFERD_DELEGATE_READY;
+	return INFERD_DELEGATE_OK;
+}
+
+static void destroy(struct inferd_delegate_model *model)
+{
+	if (model->model)
+		model->plugin->compiled_model_free(model->model);
+	free(model);
+}
+
+static int init(void *self, const struct inferd_delegate_payload *payload,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info,
+	struct inferd_delegate_message *message)
+{
+	struct plugin *p = self;
+	int device = find_device(p, payload, message);
+	if (device < 0)
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	if (strcmp(p->devices[device], "CPU") == 0) {
+		int result = check_payload(payload, message);
+		if (result)
+			return result;
+	}
+	struct inferd_delegate_model *model = calloc(1, sizeof *model);
+	if (!model)
+		return INFERD_DELEGATE_E_MEMORY;
+	model->plugin = p;
+	int status = p->core_import_model(p->core, (const char *)payload->bytes, (size_t)payload->n_bytes,
+		p->devices[device], &model->model);
+	if (!status)
+		status = p->compiled_model_inputs_size(model->model, &model->n_inputs);
+	if (!status)
+		status = p->compiled_model_outputs_size(model->model, &model->n_outputs);
+	if (status || model->n_inputs > MAX_ARGS || model->n_outputs > MAX_ARGS) {
+		int result =
+			status ? ov_refuse(p, message, "import", status)
+			       : refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "%zu inputs and %zu outputs",
+					 model->n_inputs, model->n_outputs);
+		destroy(model);
+		return status ? INFERD_DELEGATE_E_INVALID : result;
+	}
+	info->n_inputs = (uint32_t)model->n_inputs;
+	info->n_outputs = (uint32_t)model->n_outputs;
+	info->device = (uint32_t)device;
+	info->n_bytes = payload->n_bytes; /* about: the weights once more, packed */
+	*ret_model = model;
+	return INFERD_DELEGATE_OK;
+}
+
+static int instance_new(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
+	struct inferd_delegate_message *message)
+{
+	struct inferd_delegate_instance *instance = calloc(1, sizeof *instance);
+	if (!instance)
+		return INFERD_DELEGATE_E_MEMORY;
+	instance->model = model;
+	int status = model->plugin->compiled_model_create_infer_request(model->model, &instance->request);
+	if (status) {
+		free(instance);
+		return ov_refuse(model->plugin, message, "no request", status);
+	}
+	*ret_instance = instance;
+	return INFERD_DELEGATE_OK;
+}
+
+static void instance_free(struct inferd_delegate_instance *instance)
+{
+	instance->model->plugin->infer_request_free(instance->request);
+	free(instance);
+}
+
+/* --- runs ------------------------------------------------------------------------------------------- */
+
+static unsigned type_of(uint8_t type)
+{
+	static const uint8_t types[32] = { [0] = OV_U8,
+		[1] = OV_I8,
+		[2] = OV_I16,
+		[3] = OV_I32,
+		[4] = OV_I64,
+		[5] = OV_F16,
+		[6] = OV_F32,
+		[7] = OV_F64,
+		[11] = OV_BOOLEAN,
+		[15] = OV_BF16,
+		[27] = OV_U16,
+		[28] = OV_U32,
+		[29] = OV_U64 };
+	return type < sizeof types ? types[type] : 0;
+}
+
+/* The argument's own memory as a tensor of the request. */
+static int set_argument(struct inferd_delegate_instance *instance, struct inferd_delegate_arg *arg,
+	uint32_t index, struct inferd_delegate_message *message)
+{
+	struct plugin *p = instance->model->plugin;
+	int64_t dims[INFERD_DELEGATE_MAX_DIMS] = { 1 };
+	struct ov_shape shape = { 1, dims };
+	struct ov_tensor *tensor = NULL;
+	unsigned type = OV_I64;
+	void *data = &arg->i;
+	if (arg->kind == INFERD_DELEGATE_TENSOR) {
+		type = type_of(arg->type);
+		data = arg->data;
+		shape.rank = arg->n_dims;
+		for (int i = 0; i < arg->n_dims; i++) {
+			dims[i] = arg->sizes[i];
+			if (arg->dim_order[i] != i)
+				return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED,
+					"argument %u is not row-major", index);
+		}
+	} else if (arg->kind != INFERD_DELEGATE_INT || arg->is_output) {
+		type = 0;
+	}
+	if (!type)
+		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED,
+			"argument %u is of a kind that OpenVINO has not", index);
+	int status = p->tensor_create_from_host_ptr(type, shape, data, &tensor);
+	if (status)
+		return ov_refuse(p, message, "a tensor", status);
+	status = arg->is_output
+			 ? p->infer_request_set_output_tensor_by_index(
+				   instance->request, index - instance->model->n_inputs, tensor)
+			 : p->infer_request_set_input_tensor_by_index(instance->request, index, tensor);
+	p->tensor_free(tensor); /* the request keeps what it needs */
+	return status ? ov_refuse(p, message, arg->is_output ? "an output" : "an input", status) : 0;
+}
+
+static int execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	struct inferd_delegate_arg *const *args, uint32_t n_args, struct inferd_delegate_message *message)
+{
+	struct plugin *p = model->plugin;
+	if (n_args != model->n_inputs + model->n_outputs)
+		return refuse(message, INFERD_DELEGATE_E_INVALID,
+			"%u arguments for %zu inputs and %zu outputs", n_args, model->n_inputs,
+			model->n_outputs);
+	for (uint32_t i = 0; i < n_args; i++) {
+		int result = set_argument(instance, args[i], i, message);
+		if (result)
+			return result;
+	}
+	int status = p->infer_request_start_async(instance->request);
+	if (!status)
+		status = p->infer_request_wait(instance->request);
+	return status ? ov_refuse(p, message, "run", status) : INFERD_DELEGATE_OK;
+}
+
+static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
+{
+	model->plugin->infer_request_cancel(instance->request);
+}
+
+static const struct inferd_delegate table = {
+	.struct_size = sizeof table,
+	.major = INFERD_DELEGATE_MAJOR,
+	.minor = INFERD_DELEGATE_MINOR,
+	.id = "OpenvinoBackend",
+	.name = "openvino",
+	.version = "1",
+	.open = plugin_open,
+	.close = plugin_close,
+	.devices = devices,
+	.probe = probe,
+	.init = init,
+	.execute = execute,
+	.destroy = destroy,
+	.instance_new = instance_new,
+	.instance_free = instance_free,
+	.cancel = cancel,
+};
+
+const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major, uint32_t host_minor)
+{
+	return host_major == INFERD_DELEGATE_MAJOR ? &table : NULL;
+}
