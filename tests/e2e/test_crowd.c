@@ -1,0 +1,461 @@
+/* Many clients at once: streams side by side, clients killed under load, and requests ended in every way there is.
+ *
+ * What is random comes from a fixed seed, so a failure can be seen again: E2E_SEED and E2E_STEPS change it. */
+#include "tests/e2e/harness.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/bundle.h"
+#include "runtime/host/host.h"
+
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n)
+{
+	seed ^= seed << 13; /* xorshift64 */
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)(seed >> 32) % n;
+}
+
+static uint64_t from_environment(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* --- streams -------------------------------------------------------------------------------------- */
+
+enum { N_STREAMS = 16 };
+
+static void check_case(struct inferd_binding *b, int stream, uint32_t step, const struct et_bundle_case *test)
+{
+	for (uint32_t i = 0; i < test->n_outputs; i++) {
+		const struct et_bundle_value *wanted = &test->outputs[i];
+		if (wanted->tag != ET_TAG_TENSOR || wanted->tensor.type != ET_FLOAT32)
+			continue;
+		const float *got = inferd_output(b, i);
+		for (size_t k = 0; k < wanted->tensor.n_bytes / sizeof(float); k++) {
+			float value;
+			memcpy(&value, wanted->tensor.data + k * sizeof(value), sizeof(value));
+			if (!(fabsf(got[k] - value) <= 1e-3f + 1e-3f * fabsf(value)))
+				fail_msg("stream %d step %u output %u[%zu]: %g, expected %g", stream, step, i,
+					k, (double)got[k], (double)value);
+		}
+	}
+}
+
+static void count_done(struct inferd_binding *b, int status, void *userdata)
+{
+	assert_int_equal(status, 0);
+	++*(int *)userdata;
+}
+
+/* Sixteen clients, each some steps behind the one before, all in flight together. */
+static void run_streams(const char *path)
+{
+	struct inferd *d[N_STREAMS];
+	struct inferd_binding *b[N_STREAMS];
+	struct et_bundle bundle;
+	struct et_diag diag = { "" };
+	struct et_pool pool;
+	size_t n_bytes;
+	struct e2e e;
+	uint8_t *bytes = e2e_read(path, &n_bytes);
+	if (!bytes) {
+		print_message("SKIPPED: %s is not there\n", path);
+		skip();
+	}
+	et_pool_init(&pool, et_host_allocator());
+	if (et_bundle_open(&bundle, bytes, n_bytes, &pool, &diag) != ET_OK)
+		fail_msg("%s: %s", path, diag.text);
+	const struct et_bundle_suite *suite = &bundle.suites[0];
+	assert_true(suite->n_cases > 16);
+	e2e_init(&e);
+	e2e_put(&e, "m.pte", bundle.program, bundle.n_program_bytes);
+	e2e_start(&e, NULL);
+	for (int i = 0; i < N_STREAMS; i++) {
+		d[i] = e2e_connect(&e);
+		b[i] = e2e_bind(d[i], "m", NULL);
+	}
+	const uint32_t lag = 2;
+	for (uint32_t at = 0; at < suite->n_cases + lag * (N_STREAMS - 1); at++) {
+		int n_done[N_STREAMS] = { 0 };
+		bool is_running[N_STREAMS] = { false };
+		for (uint32_t i = 0; i < N_STREAMS; i++) {
+			if (at < lag * i || at - lag * i >= suite->n_cases)
+				continue;
+			const struct et_bundle_case *test = &suite->cases[at - lag * i];
+			for (uint32_t k = 0; k < test->n_inputs; k++) {
+				const struct et_bundle_value *in = &test->inputs[k];
+				if (in->tag == ET_TAG_TENSOR)
+					memcpy(inferd_input(b[i], k), in->tensor.data, in->tensor.n_bytes);
+				else
+					assert_int_equal(inferd_set_scalar_int(b[i], k, in->i), 0);
+			}
+			assert_int_equal(inferd_infer_async(b[i], NULL, count_done, &n_done[i]), 0);
+			is_running[i] = true;
+		}
+		for (uint32_t i = 0; i < N_STREAMS; i++) {
+			while (is_running[i] && !n_done[i])
+				assert_true(inferd_wait(d[i], 30000) >= 0);
+			if (is_running[i])
+				check_case(b[i], (int)i, at - lag * i, &suite->cases[at - lag * i]);
+		}
+	}
+	for (int i = 0; i < N_STREAMS; i++)
+		inferd_close(d[i]);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+	et_pool_deinit(&pool);
+	free(bytes);
+}
+
+static void test_silero(void **state)
+{
+	run_streams(SHARED_MODELS "/silero_vad/xnnpack.bpte");
+}
+
+static void test_llama(void **state)
+{
+	run_streams(SHARED_MODELS "/programs/llama_tiny_portable.bpte");
+}
+
+static void test_llama_delegated(void **state)
+{
+	run_streams(SHARED_MODELS "/programs/llama_tiny_xnnpack.bpte");
+}
+
+/* --- clients killed under load -------------------------------------------------------------------- */
+
+enum { N_CHILDREN = 6, N_KILLS = 100, N_BINDINGS = 4 };
+
+/* Its answers are right, or it ends with 3. */
+static void again(struct inferd_binding *b, int status, void *userdata)
+{
+	float *x = inferd_input(b, 0), *y = inferd_output(b, 0);
+	if (status < 0 || *y != 2 * *x)
+		_exit(3);
+	*x += 1;
+	if (inferd_infer_async(b, NULL, again, NULL) < 0)
+		_exit(3);
+}
+
+static pid_t spawn(struct e2e *e)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	struct inferd *d = e2e_connect(e);
+	struct inferd_method *m = NULL;
+	struct inferd_binding *b = e2e_bind(d, "double", &m);
+	for (int i = 0; i < N_BINDINGS; i++) {
+		if (i && inferd_bind(m, &b) < 0)
+			_exit(3);
+		*(float *)inferd_input(b, 0) = (float)i;
+		if (inferd_infer_async(b, NULL, again, NULL) < 0)
+			_exit(3);
+	}
+	while (inferd_wait(d, -1) >= 0)
+		;
+	_exit(3);
+}
+
+static bool has_requests(const struct inf_server_status *status, const void *arg)
+{
+	return status->requests >= *(const uint64_t *)arg;
+}
+
+static bool note_requests(const struct inf_server_status *status, const void *arg)
+{
+	*(uint64_t *)(uintptr_t)arg = status->requests;
+	return true;
+}
+
+static bool has_not_pid(const struct inf_server_status *status, const void *arg)
+{
+	for (size_t i = 0; i < status->n_clients; i++)
+		if (status->clients[i].pid == *(const uint32_t *)arg)
+			return false;
+	return true;
+}
+
+/* Mappings of memory files: clients' regions, and copies of models. */
+static int count_memory_files(pid_t pid)
+{
+	char path[64], line[512];
+	int n = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		n += strstr(line, "memfd:") != NULL;
+	fclose(file);
+	return n;
+}
+
+struct memory_files {
+	pid_t pid;
+	int n;
+};
+
+static bool has_memory_files(const struct inf_server_status *status, const void *arg)
+{
+	const struct memory_files *wanted = arg;
+	return count_memory_files(wanted->pid) == wanted->n;
+}
+
+/* The loop unmaps a region some time after the worker is done with it. */
+static void until_memory_files(struct e2e *e, int n)
+{
+	e2e_until(e, has_memory_files, &(struct memory_files){ e->pid, n });
+}
+
+static void test_kills(void **state)
+{
+	pid_t children[N_CHILDREN];
+	struct e2e e;
+	int status, rc;
+	seed = from_environment("E2E_SEED", 42);
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "double", NULL);
+	int n_before = count_memory_files(e.pid);
+	for (int i = 0; i < N_CHILDREN; i++)
+		children[i] = spawn(&e);
+	for (int i = 0; i < N_KILLS + N_CHILDREN; i++) {
+		uint32_t k = i < N_KILLS ? below(N_CHILDREN) : (uint32_t)(i - N_KILLS);
+		uint64_t n = 0;
+		e2e_until(&e, note_requests, &n);
+		n += below(300);
+		if (i < N_KILLS)
+			e2e_until(&e, has_requests, &n);
+		uint32_t pid = (uint32_t)children[k];
+		assert_int_equal(kill(children[k], SIGKILL), 0);
+		assert_int_equal(waitpid(children[k], &status, 0), children[k]);
+		if (!WIFSIGNALED(status))
+			fail_msg("before kill %d a client got a wrong answer, or none", i);
+		e2e_until(&e, has_not_pid, &pid);
+		assert_true(e2e_infer(b, (float)i, &rc) == 2 * (float)i && rc == 0);
+		if (i < N_KILLS)
+			children[k] = spawn(&e);
+	}
+	e2e_until_clients(&e, 1);
+	e2e_until_jobs(&e, 0, 0);
+	until_memory_files(&e, n_before);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* --- every end of a request ----------------------------------------------------------------------- */
+
+enum { N_SESSIONS = 4, N_SLOTS = 6, MAX_IDS = 1 << 17, MAX_OPEN = 48 };
+static const char *const models[] = { "double", "sum", "forever" };
+
+struct player {
+	struct e2e_raw *raw;
+	struct player_slot {
+		uint64_t method, binding, region;
+		bool is_dead;
+		uint8_t model;
+	} slots[N_SLOTS];
+	uint8_t *is_open; /* by id: sent and not answered */
+	uint32_t n_open;
+};
+
+static void bind_slot(struct player *p, uint32_t i)
+{
+	struct player_slot *slot = &p->slots[i];
+	slot->model = (uint8_t)below(ET_ARRAY_LEN(models));
+	slot->is_dead = false;
+	e2e_raw_bind(p->raw, models[slot->model], &slot->method, &slot->binding, &slot->region, NULL);
+}
+
+static void join(struct e2e *e, struct player *p)
+{
+	p->raw = e2e_raw_new(e->socket, false);
+	p->is_open = calloc(MAX_IDS, 1);
+	assert_non_null(p->is_open);
+	p->n_open = 0;
+	for (uint32_t i = 0; i < N_SLOTS; i++)
+		bind_slot(p, i);
+}
+
+static void leave(struct player *p)
+{
+	e2e_raw_free(p->raw);
+	free(p->is_open);
+}
+
+static void tell(struct player *p, struct inf_request request)
+{
+	e2e_raw_send(p->raw, &request, -1);
+	p->is_open[p->raw->last_id] = 1;
+	p->n_open++;
+}
+
+static void take_reply(struct player *p)
+{
+	struct inf_reply reply;
+	if (!e2e_raw_receive(p->raw, &reply))
+		fail_msg("the daemon hung up");
+	if (reply.id >= MAX_IDS || !p->is_open[reply.id])
+		fail_msg("request %llu was answered twice, or never sent", (unsigned long long)reply.id);
+	p->is_open[reply.id] = 0;
+	p->n_open--;
+	switch (reply.status) {
+	case INF_OK:
+	case INF_BUSY:
+	case INF_CANCELLED:
+	case INF_NOT_FOUND:
+	case INF_MISSED_DEADLINE:
+	case INF_STATE_LOST:
+		break;
+	default:
+		fail_msg("request %llu: %s", (unsigned long long)reply.id, reply.error);
+	}
+}
+
+static void drain(struct player *p)
+{
+	while (p->n_open)
+		take_reply(p);
+}
+
+static void take_what_is_there(struct player *p)
+{
+	struct pollfd fd = { .fd = inf_channel_fd(&p->raw->channel), .events = POLLIN };
+	while (p->n_open && poll(&fd, 1, 0) == 1)
+		take_reply(p);
+	if (p->n_open > MAX_OPEN || p->raw->last_id > MAX_IDS - 1000)
+		drain(p);
+}
+
+static void play(struct e2e *e, struct player *p)
+{
+	uint32_t i = below(N_SLOTS), what = below(100);
+	struct player_slot *slot = &p->slots[i];
+	uint64_t last = p->raw->last_id;
+	if (what < 62) {
+		/* what never ends by itself has a deadline */
+		uint64_t timeout_us = slot->model == 2 || below(3) == 0 ? 1 + below(2000) : 0;
+		tell(p, (struct inf_request){ .kind = INF_REQUEST_INFER,
+				.infer = {
+					slot->binding, (enum inf_priority)below(4), timeout_us, 0, NULL } });
+	} else if (what < 78) {
+		tell(p, (struct inf_request){
+				.kind = INF_REQUEST_CANCEL, .cancel = { last - below(last < 8 ? 1 : 8) } });
+	} else if (what < 84) {
+		tell(p, (struct inf_request){ .kind = INF_REQUEST_UNBIND, .unbind = { slot->binding } });
+		slot->is_dead = true;
+	} else if (what < 87) {
+		tell(p, (struct inf_request){
+				.kind = INF_REQUEST_METHOD_CLOSE, .method_close = { slot->method } });
+		slot->is_dead = true;
+	} else if (what < 92) {
+		tell(p, (struct inf_request){
+				.kind = INF_REQUEST_METHOD_RESET, .method_reset = { slot->method } });
+	} else if (what < 94) {
+		leave(p);
+		join(e, p);
+	} else if (slot->is_dead) {
+		drain(p);
+		bind_slot(p, i);
+	}
+}
+
+/* Each request is answered exactly once, whatever ends it: its run, a deadline, a cancellation, its binding or its
+ * Method going; and nothing is left of those whose client goes. */
+static void test_every_end(void **state)
+{
+	struct player players[N_SESSIONS] = { 0 };
+	uint64_t method, binding, region;
+	struct e2e e;
+	uint64_t n_steps = from_environment("E2E_STEPS", 6000);
+	seed = from_environment("E2E_SEED", 42);
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
+	e2e_put_program(&e, "forever.pte", e2e_program_forever);
+	e2e_start(&e, NULL);
+	struct e2e_raw *keeper = e2e_raw_new(e.socket, false); /* of the models */
+	for (size_t i = 0; i < ET_ARRAY_LEN(models); i++)
+		e2e_raw_bind(keeper, models[i], &method, &binding, &region, NULL);
+	int n_before = count_memory_files(e.pid);
+	for (int i = 0; i < N_SESSIONS; i++)
+		join(&e, &players[i]);
+	for (uint64_t step = 0; step < n_steps; step++) {
+		struct player *p = &players[below(N_SESSIONS)];
+		play(&e, p);
+		take_what_is_there(p);
+		if (p->raw->last_id > MAX_IDS - 1000) {
+			leave(p);
+			join(&e, p);
+		}
+	}
+	for (int i = 0; i < N_SESSIONS; i++)
+		drain(&players[i]);
+	e2e_until_jobs(&e, 0, 0);
+	for (int i = 0; i < N_SESSIONS; i++)
+		leave(&players[i]);
+	e2e_until_clients(&e, 1);
+	until_memory_files(&e, n_before);
+	e2e_raw_free(keeper);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* --- shares --------------------------------------------------------------------------------------- */
+
+/* Nobody gets more than the configuration gives its user, and who asks gets less. */
+static void test_weights(void **state)
+{
+	static const struct {
+		uint32_t asked, got;
+	} rows[] = { { 0, 3 }, { 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 3 }, { UINT32_MAX, 3 } };
+	char config[64];
+	struct e2e e;
+	e2e_init(&e);
+	snprintf(config, sizeof(config), "[user %u]\nweight = 3\n", (unsigned)getuid());
+	e2e_start(&e, config);
+	for (size_t i = 0; i < ET_ARRAY_LEN(rows); i++) {
+		struct e2e_raw *raw = e2e_raw_new(e.socket, true);
+		struct inf_request hello = { .kind = INF_REQUEST_HELLO,
+			.hello = { INF_PROTOCOL, "e2e", rows[i].asked } };
+		struct inf_reply reply = e2e_raw_call(raw, hello);
+		assert_int_equal(reply.status, INF_OK);
+		assert_int_equal(reply.hello.weight, rows[i].got);
+		hello.hello.weight = 1; /* saying it again changes nothing */
+		assert_int_equal(e2e_raw_call(raw, hello).hello.weight, rows[i].got);
+		e2e_raw_free(raw);
+	}
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_silero),
+		cmocka_unit_test(test_llama),
+		cmocka_unit_test(test_llama_delegated),
+		cmocka_unit_test(test_kills),
+		cmocka_unit_test(test_every_end),
+		cmocka_unit_test(test_weights),
+	};
+	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
+}
