@@ -413,6 +413,7 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct 
 		.n_specs = spec->n_specs,
 		.method = plan->spec->name,
 		.n_args = delegate->n_args,
+		.store = et_program_source(plan->program)->store,
 	};
 	struct et_compiled *compiled = NULL;
 	struct et_compiled_info info = { .struct_size = sizeof info };

@@ -51,8 +51,9 @@ struct et_payload {
 	size_t n_bytes;
 	const struct et_compile_spec *specs;
 	uint32_t n_specs;
-	const char *method; /* its name, for messages */
-	uint32_t n_args;    /* EValues that each call passes, inputs before outputs */
+	const char *method;           /* its name, for messages */
+	uint32_t n_args;              /* EValues that each call passes, inputs before outputs */
+	const struct et_store *store; /* for what is made of the Program; NULL: nothing is kept */
 };
 
 /* What compile found out. */
@@ -128,6 +129,10 @@ struct et_delegate_ops {
 	 * its operators. On the lane's thread. May be NULL: the call is then timed as a whole. */
 	enum et_status (*profile)(struct et_context *context, struct et_evalue *const *args,
 		const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
+
+	/* Put what compile made (for the Program, not only for this payload) into the payload's store, unless it came
+	 * from there. May be slow; nobody waits for it. Any thread, also while it is used. May be NULL. */
+	enum et_status (*keep)(struct et_compiled *compiled, struct et_diag *diag);
 };
 
 #endif

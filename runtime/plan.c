@@ -119,6 +119,20 @@ enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program
 	return ET_OK;
 }
 
+enum et_status et_plan_keep(const struct et_plan *plan, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	for (uint32_t i = 0; i < plan->spec->n_delegates && !status; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		if (delegate->compiled &&
+			delegate->ops->struct_size >=
+				offsetof(struct et_delegate_ops, keep) + sizeof(delegate->ops->keep) &&
+			delegate->ops->keep)
+			status = delegate->ops->keep(delegate->compiled, diag);
+	}
+	return status;
+}
+
 struct et_plan *et_plan_ref(struct et_plan *plan)
 {
 	et_ref_get(&plan->ref);

@@ -50,6 +50,10 @@ struct et_queue_id et_registry_queue(const struct et_registry *registry, size_t 
 enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
 	const struct et_registry *registry, uint32_t n_slots, const struct et_allocator *allocator,
 	struct et_diag *diag);
+/* Have the delegates keep what they made, so that the next load is faster (see et_source.store). Slow: reads and writes
+ * files; for a thread that has nothing better to do, also while the plan is used. A failure costs nothing but
+ * the next load's time. */
+enum et_status et_plan_keep(const struct et_plan *plan, struct et_diag *diag);
 struct et_plan *et_plan_ref(struct et_plan *plan);
 /* All slots must have been released. NULL is fine; returns NULL. */
 struct et_plan *et_plan_unref(struct et_plan *plan);

@@ -10,6 +10,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/store.h"
 #include "runtime/tensor.h"
 
 /* The bytes of a file, which must not change or go away until release is called. At least
@@ -22,6 +23,8 @@ struct et_source {
 	void (*release)(void *owner); /* may be NULL */
 	/* The caller will not read [offset, offset + n) soon: its memory may go. May be NULL. */
 	void (*drop)(void *owner, size_t offset, size_t n);
+	/* Where delegates keep what they make of these bytes; lives until release. May be NULL. */
+	const struct et_store *store;
 };
 
 struct et_program;

@@ -3,8 +3,11 @@
  * A mapped file can be truncated or rewritten in place by whoever may write it, and then the bytes under a running
  * model change or go away. So the contents are taken once, into a file without a name: on a file system that shares
  * extents this copies nothing. Its pages stay reclaimable by the kernel, which a memfd's are not; that is why a
- * memfd is only the way out. */
-#include "runtime/host/host.h"
+ * memfd is only the way out.
+ *
+ * A tool that looks at its own user's file for a moment may do with the file where it lies (et_host_source_map): whatever
+ * decides an address is decoded once, and a page that goes away reads as zeros. */
+#include "runtime/host/source.h"
 
 #include "runtime/base/checked.h"
 
@@ -16,11 +19,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
-
-struct source {
-	struct et_host_mapping mapping;
-};
 
 /* Copy [done, n_bytes) by reading and writing. 0 or negative errno; a file that ends early leaves the copy short. */
 static int copy_by_hand(int to, int from, off_t done, off_t n_bytes)
@@ -65,17 +65,39 @@ static int open_nameless(const char *cache_dir, bool *ret_is_memory)
 	return fd < 0 ? -errno : fd;
 }
 
+static uint64_t ns_of(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
+}
+
+struct et_host_identity et_host_identity_of(const struct stat *st)
+{
+	return (struct et_host_identity){
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.n_bytes = (uint64_t)st->st_size,
+		.mtime_ns = ns_of(&st->st_mtim),
+		.ctime_ns = ns_of(&st->st_ctim),
+	};
+}
+
 /* The copy, opened, or negative errno: -ESTALE when the file has not @n_bytes any more. */
-static int copy_open(int from, size_t n_bytes, const char *cache_dir)
+static int copy_open(int from, size_t n_bytes, const char *cache_dir, struct et_host_identity *ret_identity)
 {
 	bool is_memory;
 	int fd = open_nameless(cache_dir, &is_memory);
 	if (fd < 0)
 		return fd;
-	struct stat ours, theirs;
-	int rc = copy_contents(fd, from, (off_t)n_bytes);
+	struct stat ours, theirs, before;
+	int rc = fstat(from, &before) < 0 ? -errno : copy_contents(fd, from, (off_t)n_bytes);
 	if (!rc && (fstat(fd, &ours) < 0 || fstat(from, &theirs) < 0))
 		rc = -errno;
+	if (!rc) {
+		struct et_host_identity first = et_host_identity_of(&before);
+		*ret_identity = et_host_identity_of(&theirs);
+		if (memcmp(&first, ret_identity, sizeof first) != 0)
+			ret_identity->inode = 0;
+	}
 	if (!rc && ((size_t)ours.st_size != n_bytes || (size_t)theirs.st_size != n_bytes))
 		rc = -ESTALE;
 	if (!rc && is_memory &&
@@ -90,15 +112,23 @@ static int copy_open(int from, size_t n_bytes, const char *cache_dir)
 
 static void source_release(void *owner)
 {
-	struct source *source = owner;
+	struct et_host_source *source = owner;
+	et_store_binding_free(source->binding);
 	et_host_unmap(&source->mapping);
+	if (source->fd >= 0)
+		close(source->fd);
 	free(source);
+}
+
+struct et_host_source *et_host_source_of(const struct et_source *source)
+{
+	return source->release == source_release ? source->owner : NULL;
 }
 
 /* Only whole pages go: the bytes at both ends may be somebody's. They come back from the copy when read again. */
 static void source_drop(void *owner, size_t offset, size_t n)
 {
-	struct source *source = owner;
+	struct et_host_source *source = owner;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t begin, end;
 	if (!et_in_range(offset, n, source->mapping.n_bytes) || !et_align_up(offset, page, &begin))
@@ -108,33 +138,22 @@ static void source_drop(void *owner, size_t offset, size_t n)
 		madvise((uint8_t *)source->mapping.bytes + begin, end - begin, MADV_DONTNEED);
 }
 
-enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
-	const char *cache_dir, struct et_diag *diag)
+/* Map @fd, the copy or the file itself; a source on success, which then owns @fd if it @is_original. */
+static enum et_status map_source(struct et_source *ret_source, int fd, size_t n_bytes, bool is_original,
+	const struct et_host_identity *identity, const char *name, struct et_diag *diag)
 {
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot read it: %s", name, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: it is not a regular file", name);
-	if (!n_bytes)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: the file is empty", name);
-	if (n_bytes > PTRDIFF_MAX)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: the file is too large", name);
-
-	int copy = copy_open(fd, n_bytes, cache_dir);
-	if (copy == -ESTALE)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: its size changed while it was read", name);
-	if (copy < 0)
-		return et_fail(diag, copy == -ENOMEM ? ET_E_MEMORY_ALLOCATION_FAILED : ET_E_ACCESS_FAILED,
-			"%s: cannot copy it: %s", name, strerror(-copy));
-	struct source *source = calloc(1, sizeof *source);
-	int rc = source ? et_host_map(&source->mapping, copy, n_bytes, false) : -ENOMEM;
-	close(copy);
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct et_host_source *source = calloc(1, sizeof *source);
+	int rc = source ? et_host_map(&source->mapping, fd, n_bytes, false) : -ENOMEM;
 	if (rc) {
 		free(source);
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: cannot map %zu bytes: %s", name,
 			n_bytes, strerror(-rc));
 	}
+	source->fd = is_original ? fd : -1;
+	source->identity = *identity;
+	source->taken_ns = (int64_t)ns_of(&now);
 	*ret_source = (struct et_source){
 		.bytes = source->mapping.bytes,
 		.n_bytes = n_bytes,
@@ -145,20 +164,76 @@ enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_
 	return ET_OK;
 }
 
+static enum et_status check_file(
+	const struct stat *st, size_t n_bytes, const char *name, struct et_diag *diag)
+{
+	if (!S_ISREG(st->st_mode))
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: it is not a regular file", name);
+	if (!n_bytes)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: the file is empty", name);
+	if (n_bytes > PTRDIFF_MAX)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: the file is too large", name);
+	return ET_OK;
+}
+
+enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
+	const char *cache_dir, struct et_diag *diag)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot read it: %s", name, strerror(errno));
+	enum et_status status = check_file(&st, n_bytes, name, diag);
+	if (status != ET_OK)
+		return status;
+	struct et_host_identity identity = { 0 };
+	int copy = copy_open(fd, n_bytes, cache_dir, &identity);
+	if (copy == -ESTALE)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: its size changed while it was read", name);
+	if (copy < 0)
+		return et_fail(diag, copy == -ENOMEM ? ET_E_MEMORY_ALLOCATION_FAILED : ET_E_ACCESS_FAILED,
+			"%s: cannot copy it: %s", name, strerror(-copy));
+	status = map_source(ret_source, copy, n_bytes, false, &identity, name, diag);
+	close(copy);
+	return status;
+}
+
+/* Not blocking: opening a FIFO must not wait for a writer. The descriptor, or -1 and @diag. */
+static int open_path(const char *path, struct stat *ret_st, struct et_diag *diag)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && fstat(fd, ret_st) == 0)
+		return fd;
+	et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot open it: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
 enum et_status et_host_source_open(
 	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag)
 {
-	/* Not blocking: opening a FIFO must not wait for a writer. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot open it: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
+	int fd = open_path(path, &st, diag);
+	if (fd < 0)
 		return ET_E_ACCESS_FAILED;
-	}
 	enum et_status status =
 		et_host_source_import(ret_source, fd, (size_t)st.st_size, path, cache_dir, diag);
 	close(fd);
+	return status;
+}
+
+enum et_status et_host_source_map(struct et_source *ret_source, const char *path, struct et_diag *diag)
+{
+	struct stat st;
+	int fd = open_path(path, &st, diag);
+	if (fd < 0)
+		return ET_E_ACCESS_FAILED;
+	enum et_status status = check_file(&st, (size_t)st.st_size, path, diag);
+	if (status == ET_OK) {
+		struct et_host_identity identity = et_host_identity_of(&st);
+		status = map_source(ret_source, fd, (size_t)st.st_size, true, &identity, path, diag);
+	}
+	if (status != ET_OK)
+		close(fd);
 	return status;
 }

@@ -33,6 +33,24 @@ enum et_status et_host_source_open(
 enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_t n_bytes, const char *name,
 	const char *cache_dir, struct et_diag *diag);
 
+/* The file where it lies, for tools whose user answers for it: nothing is copied, a page that goes away reads as zeros
+ * (with et_host_install_sigbus_guard), and what is written to the file meanwhile may be seen. Answers as above. */
+enum et_status et_host_source_map(struct et_source *ret_source, const char *path, struct et_diag *diag);
+
+/* A folder of things that were made of programs (et_store), found again by the program's contents. Any thread. */
+struct et_host_store;
+/* @dir must be there and the caller's own. @max_bytes: what lies there together at most; what was not used for longest
+ * goes first. @log must outlive the store. NULL, and a sentence in @diag, if that is no such folder. */
+struct et_host_store *et_host_store_new(
+	const char *dir, uint64_t max_bytes, const struct et_log *log, struct et_diag *diag);
+struct et_host_store *et_host_store_ref(struct et_host_store *store);
+/* NULL is fine; returns NULL. */
+struct et_host_store *et_host_store_unref(struct et_host_store *store);
+/* Give @source, as et_host_source_open or et_host_source_map made it, a store in the folder, which keeps a reference
+ * on it. @name stands for the file in log lines. ET_E_MEMORY_ALLOCATION_FAILED; @source is then as it was. */
+enum et_status et_host_store_bind(
+	struct et_host_store *store, struct et_source *source, const char *name, struct et_diag *diag);
+
 /* The data files (`.ptd`, runtime/external.h) of a program, or of several. Filled by one thread, then unchanging; any
  * thread may count references. */
 struct et_host_data;
