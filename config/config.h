@@ -75,6 +75,7 @@ struct inf_config {
 	char manager_socket[INF_CONFIG_PATH_MAX]; /* empty: none */
 	char models[INF_CONFIG_PATH_MAX];
 	char cache[INF_CONFIG_PATH_MAX]; /* empty: memory files instead */
+	uint64_t cache_limit;            /* of packed weights kept there; 0: keep none */
 	uint32_t workers;                /* 0: as many as the process may use cores */
 	int log_level;                   /* enum et_log_level */
 	char backends[INF_CONFIG_BACKENDS_MAX][INF_CONFIG_NAME_MAX];

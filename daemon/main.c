@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	et_host_install_sigbus_guard();
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 	if (load_config(&server.config, &options) < 0)
 		return 1;
 	raise_fd_limit();

@@ -148,6 +148,52 @@ static struct inf_serving *make_serving(
 	return s;
 }
 
+/* --- keeping -------------------------------------------------------------------------------------- */
+
+struct keep {
+	struct inf_work work;
+	struct inf_repository *repository;
+	struct et_plan *plan; /* a reference */
+	enum et_status status;
+	struct et_diag diag;
+	char model[256];
+};
+
+static void keep_run(struct inf_work *work)
+{
+	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
+	keep->status = et_plan_keep(keep->plan, &keep->diag);
+}
+
+static void keep_done(struct inf_work *work)
+{
+	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
+	if (keep->status != ET_OK)
+		et_logf(keep->repository->o.log, ET_LOG_WARNING,
+			"model %s: nothing is kept for its next load: %s", keep->model,
+			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
+	keep->repository->n_busy--;
+	et_plan_unref(keep->plan);
+	free(keep);
+}
+
+/* It is READY and serves: what was packed for it goes to the disk meanwhile. */
+static void keep_packed(struct inf_repository *r, const struct inf_serving *s)
+{
+	if (!r->o.store || s->is_foreign || r->is_closing)
+		return;
+	struct keep *keep = calloc(1, sizeof(*keep));
+	if (!keep)
+		return;
+	keep->work.run = keep_run;
+	keep->work.done = keep_done;
+	keep->repository = r;
+	keep->plan = et_plan_ref(s->plan);
+	inf_text(keep->model, sizeof(keep->model), "%s", s->model);
+	r->n_busy++;
+	inf_helper_post(r->o.helper, &keep->work);
+}
+
 /* --- choosing ------------------------------------------------------------------------------------- */
 
 static void note_tried(
@@ -254,6 +300,8 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving)
 	struct inf_repository *r = self;
 	struct et_list_node *node, *after;
 	inf_serving_ref(serving);
+	if (serving->state == INF_MODEL_READY)
+		keep_packed(r, serving);
 	ET_LIST_FOR_EACH(node, after, &r->opens)
 	{
 		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
@@ -280,6 +328,7 @@ static void look_run(struct inf_work *work)
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
 	struct inf_inspect_options options = {
 		.cache_dir = state->cache_dir[0] ? state->cache_dir : NULL,
+		.store = state->repository->o.store,
 		.registry = state->repository->o.registry,
 		.config = state->repository->o.config, /* the order never changes while it runs */
 		.backend = state->backend,

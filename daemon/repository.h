@@ -18,6 +18,8 @@ struct inf_repository_options {
 	const struct inf_queues *queues;
 	struct inf_helper *helper;
 	const struct et_log *log;
+	struct et_host_store
+		*store; /* for what is made of models; NULL: nothing is kept. Outlives the repository. */
 	/* Ask, from any thread, that the loop calls inf_repository_poll soon. */
 	void (*notify)(void *self);
 	void *self;

@@ -353,6 +353,18 @@ static int open_backends(struct inf_server *server)
 	return 0;
 }
 
+/* Without one every load packs weights anew; that is no reason not to start. */
+static void open_store(struct inf_server *server)
+{
+	struct et_diag diag = { "" };
+	if (!server->config.cache[0] || !server->config.cache_limit)
+		return;
+	server->store =
+		et_host_store_new(server->config.cache, server->config.cache_limit, &server->log, &diag);
+	if (!server->store)
+		et_logf(&server->log, ET_LOG_NOTICE, "packed weights are not kept: %s", diag.text);
+}
+
 static int init_loop(struct inf_server *server)
 {
 	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
@@ -458,12 +470,14 @@ int inf_server_init(struct inf_server *server)
 	rc = inf_helper_new(&server->helper, inf_server_notify, server);
 	if (rc < 0)
 		return fail(server, "helper", rc, NULL);
+	open_store(server);
 	struct inf_repository_options repository = {
 		.config = config,
 		.registry = &server->registry,
 		.queues = &server->queues,
 		.helper = server->helper,
 		.log = &server->log,
+		.store = server->store,
 		.notify = inf_server_notify,
 		.self = server,
 	};
@@ -498,6 +512,7 @@ void inf_server_deinit(struct inf_server *server)
 	if (server->has_loop && !server->is_stopped) /* never ran */
 		close_handles(server);
 	server->repository = inf_repository_free(server->repository);
+	server->store = et_host_store_unref(server->store);
 	while (server->queues.n)
 		inf_pool_free(server->queues.pools[--server->queues.n]);
 	for (size_t i = 0; i < server->registry.n_backends; i++)

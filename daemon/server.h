@@ -49,6 +49,7 @@ struct inf_server {
 	struct inf_queues queues; /* cpu first */
 	const struct et_kernel_table *tables[INF_BACKENDS_MAX + 8];
 	struct inf_helper *helper;
+	struct et_host_store *store; /* or NULL */
 	struct inf_repository *repository;
 
 	struct inf_listener listeners[INF_LISTENERS_MAX];

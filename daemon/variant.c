@@ -350,7 +350,10 @@ static enum et_status open_program(struct inf_variant *v, struct et_host_data *d
 	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, o, diag);
 	if (status != ET_OK)
 		return status;
-	if (et_host_data_table(data))
+	/* A client's own program is gone soon, and its user would fill the folder. */
+	if (o->store && v->fd < 0)
+		status = et_host_store_bind(o->store, &source, v->path, diag);
+	if (status == ET_OK && et_host_data_table(data))
 		status = et_host_data_bind(data, &source, diag);
 	if (status == ET_OK)
 		status = et_program_open(

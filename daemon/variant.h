@@ -55,7 +55,8 @@ bool inf_variants_find(
 void inf_variants_deinit(struct inf_variants *variants);
 
 struct inf_inspect_options {
-	const char *cache_dir; /* NULL: memory */
+	const char *cache_dir;       /* NULL: memory */
+	struct et_host_store *store; /* for the models' own files; or NULL */
 	const struct et_registry *registry;
 	const struct inf_config *config; /* its `backends` */
 	const char *backend;             /* only variants for this one; "": any */

@@ -209,6 +209,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc, at;
 	const struct ctl_option rows[] = {
 		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
+		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
+			"with --local: keep packed weights in this folder, and use what is there" },
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
 			"with --local: threads that one request computes on (1)" },
 		{ "clients", 'c', CTL_UINT, &options.n_seats, "N",

@@ -26,6 +26,7 @@ struct ctl_engine_options {
 	const char *socket; /* for the daemon; NULL: the default */
 	unsigned n_seats;   /* how many seats there will be at most */
 	unsigned n_threads; /* local: threads a seat computes with */
+	const char *cache;  /* local: a folder where packed weights are kept; NULL: nowhere */
 	bool poison;        /* local: fill activations with NaN before each run */
 };
 

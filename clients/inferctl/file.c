@@ -1,8 +1,8 @@
 /* Model files as the subcommands see them.
  *
- * The bytes are a private copy (runtime/host), so that a file rewritten meanwhile cannot change what is being
- * judged; the bundle's tensors and the program's constants point into it, which is why the file is closed last. The same
- * goes for data files. */
+ * The bytes are those of the file, mapped where it lies: a tool's user knows better than to rewrite a model that is being
+ * judged, and if it happens, numbers change and nothing else. The bundle's tensors and the program's constants point
+ * into it, which is why the file is closed last. The same goes for data files. */
 #include "clients/inferctl/file.h"
 
 #include <dirent.h>
@@ -75,7 +75,7 @@ static enum et_status open_data(struct ctl_file *file, const struct ctl_strings 
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: out of memory", file->path);
 	for (size_t i = file->n_data; i-- > 0 && status == ET_OK;) {
 		struct et_source source;
-		status = et_host_source_open(&source, file->data_paths[i], NULL, diag);
+		status = et_host_source_map(&source, file->data_paths[i], diag);
 		if (status != ET_OK)
 			break;
 		status = et_host_data_add(file->data, &source, file->data_paths[i], diag);
@@ -94,7 +94,8 @@ enum et_status ctl_file_open(
 	struct et_diag why = { 0 };
 	enum et_status status;
 
-	status = et_host_source_open(&file.source, path, NULL, &why);
+	et_host_install_sigbus_guard();
+	status = et_host_source_map(&file.source, path, &why);
 	if (status != ET_OK)
 		return et_fail(diag, status, "%s", why.text);
 	et_pool_init(&file.pool, et_host_allocator());
@@ -129,15 +130,18 @@ void ctl_file_close(struct ctl_file *file)
 	*file = (struct ctl_file){ 0 };
 }
 
-enum et_status ctl_file_program(
-	const struct ctl_file *file, struct et_program **ret_program, struct et_diag *diag)
+enum et_status ctl_file_program(const struct ctl_file *file, struct et_host_store *store,
+	struct et_program **ret_program, struct et_diag *diag)
 {
 	struct et_source borrowed = file->source;
 	struct et_diag why = { 0 };
-	enum et_status status;
+	enum et_status status = ET_OK;
+	if (store)
+		status = et_host_store_bind(store, &borrowed, file->path, &why);
 	borrowed.release = NULL;
-	status = et_program_open(
-		ret_program, &borrowed, et_host_data_table(file->data), et_host_allocator(), &why);
+	if (status == ET_OK)
+		status = et_program_open(
+			ret_program, &borrowed, et_host_data_table(file->data), et_host_allocator(), &why);
 	if (status != ET_OK)
 		return et_fail(
 			diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));

@@ -28,8 +28,8 @@ enum et_status ctl_file_open(
 void ctl_file_close(struct ctl_file *file);
 
 /* Open the program inside. It borrows the file's bytes. @diag names the file. */
-enum et_status ctl_file_program(
-	const struct ctl_file *file, struct et_program **ret_program, struct et_diag *diag);
+enum et_status ctl_file_program(const struct ctl_file *file, struct et_host_store *store,
+	struct et_program **ret_program, struct et_diag *diag);
 
 /* The test cases of @method (NULL: of the first method that has some), or NULL. */
 const struct et_bundle_suite *ctl_file_suite(const struct ctl_file *file, const char *method);

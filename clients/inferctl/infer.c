@@ -339,6 +339,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "data", 'd', CTL_STRINGS, &infer.data, "FILE",
 			"a data file (.ptd) of the program; else those beside it" },
 		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
+		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
+			"with --local: keep packed weights in this folder, and use what is there" },
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
 			"with --local: compute on N threads (1)" },
 		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },

@@ -19,12 +19,14 @@
 #include <unistd.h>
 
 enum { MAX_PROFILE_EVENTS = 1000000 };
+#define CACHE_BYTES (UINT64_C(4) << 30)
 
 struct local_engine {
 	struct ctl_engine base;
 	struct et_log log;
 	struct et_registry registry;
 	struct et_backend_entry *entries;
+	struct et_host_store *store; /* or NULL */
 };
 
 struct local_model {
@@ -64,6 +66,7 @@ static void engine_free(struct ctl_engine *base)
 	for (size_t i = 0; i < engine->registry.n_backends; i++)
 		engine->entries[i].ops->close(engine->entries[i].backend);
 	free(engine->entries);
+	et_host_store_unref(engine->store);
 	free(engine);
 }
 
@@ -79,8 +82,16 @@ static int model_error(
 static void model_close(struct ctl_model *base)
 {
 	struct local_model *model = (struct local_model *)base;
+	const struct local_engine *engine = model ? (const struct local_engine *)base->engine : NULL;
 	if (!model)
 		return;
+	/* Now, since nobody waits any more. */
+	if (model->plan && engine->store) {
+		struct et_diag diag = { 0 };
+		if (et_plan_keep(model->plan, &diag) != ET_OK)
+			et_logf(&engine->log, ET_LOG_WARNING, "nothing is kept for the next time: %s",
+				diag.text);
+	}
 	et_plan_unref(model->plan);
 	et_program_unref(model->program);
 	free(model->path);
@@ -99,7 +110,7 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		return ctl_error_set(error, "'%s' is no file: --local runs .pte and .bpte files", name);
 	model = ctl_alloc(1, sizeof(*model));
 	model->base.engine = base;
-	status = ctl_file_program(file, &model->program, &diag);
+	status = ctl_file_program(file, engine->store, &model->program, &diag);
 	if (status != ET_OK) {
 		/* Whatever the reader cannot take is the file's fault, not something that is missing here. */
 		model_close(&model->base);
@@ -500,6 +511,14 @@ int ctl_local_engine_new(
 		/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
 		if (entry->ops->open(&entry->backend, et_host_allocator(), &engine->log, &diag) == ET_OK)
 			engine->registry.n_backends++;
+	}
+	if (options->cache) {
+		struct et_diag diag = { 0 };
+		engine->store = et_host_store_new(options->cache, CACHE_BYTES, &engine->log, &diag);
+		if (!engine->store) {
+			engine_free(&engine->base);
+			return ctl_error_set(error, "nothing can be kept in %s", diag.text);
+		}
 	}
 	*ret_engine = &engine->base;
 	return 0;

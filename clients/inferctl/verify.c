@@ -255,6 +255,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc = CTL_OK, at;
 	const struct ctl_option rows[] = {
 		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
+		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
+			"with --local: keep packed weights in this folder, and use what is there" },
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
 			"with --local: compute on N threads (1)" },
 		{ "rtol", 'r', CTL_DOUBLE, &v.rtol, "R", "allowed error relative to the expected value" },

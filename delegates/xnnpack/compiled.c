@@ -4,30 +4,16 @@
  * the exported shapes, which shows whether every operator works, and deletes it: what remains are the decoded graph and the
  * packed weights. Contexts made later find those by their constants' addresses and read no constant again,
  * but for the few that XNNPACK keeps reading or packs anew each time (is_kept). Those are copied where
- * they lie in the payload, unless they are most of it; then the payload is kept. */
+ * they lie in the payload, unless they are most of it; then the payload is kept.
+ *
+ * A payload that was compiled before, by the same library on the same processor, and whose packed weights were kept, needs
+ * no such runtime: what there was to find out about it is known. */
 #include "delegates/xnnpack/compiled.h"
 
 #include <string.h>
 
 enum {
 	COPY_AT_MOST = 1 << 20, /* or a quarter of the payload */
-};
-
-/* Everything that decides how a filter and its bias are packed. Padding bytes are zero. */
-struct signature {
-	uint32_t kind; /* as a number that is the same for equal kinds */
-	uint32_t flags;
-	uint32_t numbers[ET_XNN_N_NUMBERS];
-	uint64_t bias; /* its address */
-	struct {
-		uint32_t type;
-		uint32_t n_dims;
-		uint64_t dims[ET_XNN_MAX_DIMS];
-		float scale;
-		int32_t zero_point;
-		uint32_t channel_dim, block_size;
-		uint64_t scales; /* a hash: two filters that differ in scales alone are no attack */
-	} values[4];             /* input, filter, bias, output */
 };
 
 static uint64_t hash_bytes(const void *bytes, size_t n)
@@ -38,8 +24,8 @@ static uint64_t hash_bytes(const void *bytes, size_t n)
 	return hash;
 }
 
-static void sign(
-	struct signature *signature, const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload *payload,
+	const struct et_xnn_node *node)
 {
 	memset(signature, 0, sizeof(*signature));
 	signature->kind = (uint32_t)(node->kind - et_xnn_kind_at(1));
@@ -69,6 +55,42 @@ static void sign(
 		for (uint32_t j = 0; j < value->shape.n_dims; j++)
 			signature->values[i].dims[j] = value->shape.dims[j];
 	}
+}
+
+/* Where in the Program @bytes lie. The store knows the Program by its file alone, so what lies in a data file beside it
+ * is nowhere. */
+static uint64_t position(const struct et_payload *source, const uint8_t *bytes)
+{
+	const uint8_t *base = source->bytes;
+	size_t n = source->n_bytes;
+	if (source->program) {
+		base = et_program_source(source->program)->bytes;
+		n = et_program_source(source->program)->n_bytes;
+	}
+	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)base;
+	return offset < n ? offset : ET_XNN_NOWHERE;
+}
+
+static void name_filter(struct et_xnn_name *name, const struct et_xnn_signature *signature,
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node, const struct et_payload *source)
+{
+	name->signature = *signature;
+	name->position = position(source, payload->values[node->inputs[1]].origin);
+	if (!signature->bias)
+		return;
+	name->signature.bias = position(source, payload->values[node->inputs[2]].origin);
+	if (name->signature.bias == ET_XNN_NOWHERE)
+		name->position = ET_XNN_NOWHERE;
+}
+
+static bool is_all_in_program(const struct et_xnn_payload *payload, const struct et_payload *source)
+{
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		const uint8_t *origin = payload->values[i].origin;
+		if (origin && position(source, origin) == ET_XNN_NOWHERE)
+			return false;
+	}
+	return true;
 }
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -105,7 +127,8 @@ static enum et_status settle_constants(struct et_compiled *compiled, const struc
 }
 
 /* Give each way of packing a filter a pointer of its own. */
-static enum et_status claim_filters(struct et_compiled *compiled, struct et_diag *diag)
+static enum et_status claim_filters(
+	struct et_compiled *compiled, const struct et_payload *source, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -113,12 +136,13 @@ static enum et_status claim_filters(struct et_compiled *compiled, struct et_diag
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
 		struct et_xnn_value filter = payload->values[node->inputs[1]];
-		struct signature signature;
+		struct et_xnn_signature signature;
+		struct et_xnn_name name;
 		sign(&signature, payload, node);
+		name_filter(&name, &signature, payload, node, source);
 		bool fits = false;
 		while (!fits) {
-			if (!et_xnn_weights_claim(
-				    compiled->weights, filter.data, &signature, sizeof(signature), &fits))
+			if (!et_xnn_weights_claim(compiled->weights, filter.data, &signature, &name, &fits))
 				return no_memory(diag);
 			if (fits)
 				break;
@@ -183,11 +207,15 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 	}
 	memcpy(values, payload->values, payload->n_values * sizeof(*values));
 	payload->values = values;
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		values[i].origin = values[i].data;
+	bool is_all_here = is_all_in_program(payload, source);
+	uint64_t where = position(source, source->bytes);
 
 	bool drops_payload = false;
 	status = settle_constants(compiled, source, &drops_payload, diag);
 	if (status == ET_OK)
-		status = claim_filters(compiled, diag);
+		status = claim_filters(compiled, source, diag);
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		shapes[i] = payload->values[i].shape;
 	if (status == ET_OK)
@@ -199,8 +227,12 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 	if (status == ET_OK)
 		status = et_xnn_check_memory(
 			payload, shapes, ids, compiled->max_context_bytes, &context_bytes, diag);
-	if (status == ET_OK)
+	if (status == ET_OK &&
+		!(is_all_here && et_xnn_weights_is_compiled(compiled->weights, where, source->n_bytes))) {
 		status = rehearse(compiled, ids, diag);
+		if (status == ET_OK && is_all_here)
+			et_xnn_weights_note_compiled(compiled->weights, where, source->n_bytes);
+	}
 	if (status == ET_OK) {
 		et_xnn_weights_stats(compiled->weights, &after);
 		*ret_info = (struct et_compiled_info){
@@ -209,7 +241,8 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 			.n_outputs = payload->n_outputs,
 			.drops_payload = drops_payload,
 			.n_bytes = sizeof(*compiled) + compiled->pool.n_bytes +
-				   (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0),
+				   (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
+				   (after.n_mapped - before.n_mapped),
 			.context_bytes = context_bytes,
 		};
 	}

@@ -19,7 +19,8 @@
 struct et_backend {
 	struct et_allocator allocator;
 	size_t max_context_bytes;
-	pthread_mutex_t lock; /* programs */
+	char machine[ET_STORE_MAX_VARIANT + 1]; /* empty: nothing is kept */
+	pthread_mutex_t lock;                   /* programs */
 	struct et_list_node programs;
 };
 
@@ -45,14 +46,16 @@ static struct program_weights *weights_find(
 	return NULL;
 }
 
-static struct et_xnn_weights *weights_get(struct et_backend *backend, const struct et_program *program)
+static struct et_xnn_weights *weights_get(
+	struct et_backend *backend, const struct et_program *program, const struct et_store *store)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	pthread_mutex_lock(&backend->lock);
 	struct program_weights *entry = weights_find(backend, program, NULL);
 	if (!entry) {
 		entry = allocator->alloc(allocator->self, sizeof(*entry), _Alignof(struct program_weights));
-		struct et_xnn_weights *weights = entry ? et_xnn_weights_new(allocator) : NULL;
+		struct et_xnn_weights *weights =
+			entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
 		if (entry && weights) {
 			*entry = (struct program_weights){ .program = program, .weights = weights };
 			et_list_append(&backend->programs, &entry->node);
@@ -101,6 +104,8 @@ static enum et_status backend_open(struct et_backend **ret_backend, const struct
 	}
 	memset(backend, 0, sizeof(*backend));
 	backend->allocator = *allocator;
+	if (!et_xnn_machine(backend->machine, sizeof(backend->machine)))
+		backend->machine[0] = '\0';
 	backend->max_context_bytes = DEFAULT_MAX_CONTEXT_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
@@ -147,7 +152,10 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
 	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
 {
-	struct et_xnn_weights *weights = weights_get(backend, payload->program);
+	struct et_xnn_weights *weights = weights_get(backend, payload->program,
+		payload->struct_size > offsetof(struct et_payload, store) && backend->machine[0]
+			? payload->store
+			: NULL);
 	if (!weights)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
 	struct et_compiled *compiled;
@@ -195,6 +203,11 @@ static enum et_status enqueue(struct et_context *context, struct et_evalue *cons
 	return et_xnn_context_run(context, args, diag);
 }
 
+static enum et_status keep(struct et_compiled *compiled, struct et_diag *diag)
+{
+	return et_xnn_weights_keep(compiled->weights, diag);
+}
+
 void et_xnnpack_set_max_context_bytes(struct et_backend *backend, size_t n_bytes)
 {
 	backend->max_context_bytes = n_bytes;
@@ -223,4 +236,5 @@ const struct et_delegate_ops et_xnnpack_delegate = {
 	.context_free = et_xnn_context_free,
 	.enqueue = enqueue,
 	.profile = et_xnn_context_profile,
+	.keep = keep,
 };

@@ -75,6 +75,7 @@ struct et_xnn_value {
 	uint32_t external_id;      /* which argument it is */
 	struct et_xnn_shape shape; /* as exported: the upper bound where dynamic */
 	const uint8_t *data;       /* a constant's bytes, or NULL */
+	const uint8_t *origin;     /* where they lie in the file, whatever they were copied to */
 	size_t n_bytes;            /* of the constant */
 
 	float scale; /* TENSOR */

@@ -12,7 +12,10 @@
  * (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
  * them is compared with what is there.
  *
- * An insertion can't fail: its memory was reserved before, and XNNPACK would not look at the answer. */
+ * An insertion can't fail: its memory was reserved before, and XNNPACK would not look at the answer.
+ *
+ * What a store kept of the Program is mapped when this object is made. A claim that has a name there is answered
+ * from the mapping, so nothing is packed for it and no memory taken; the kernel may drop and share those pages. */
 #include "delegates/xnnpack/weights.h"
 
 #include "runtime/base/list.h"
@@ -45,8 +48,14 @@ static_assert(sizeof(struct block) <= HEADER, "a block's header fits");
 struct claim {
 	struct claim *next;
 	const void *kernel;
-	size_t n_signature;
-	uint8_t signature[];
+	struct et_xnn_signature signature;
+	struct et_xnn_name name;
+	uint32_t row; /* the first of that name in the mapping */
+};
+
+struct compiled {
+	struct compiled *next;
+	struct et_xnn_compiled_row row;
 };
 
 struct et_xnn_weights {
@@ -56,8 +65,17 @@ struct et_xnn_weights {
 	struct et_list_node reserved, packed, copies;
 	struct block *by_key[N_BUCKETS];
 	struct claim *claims[N_BUCKETS];
-	struct et_pool pool; /* of claims */
+	struct et_pool pool; /* of claims and compiled */
+	struct compiled *compiled;
 	struct et_xnn_weights_stats stats;
+	bool has_news;   /* something to keep */
+	uint32_t cursor; /* where the last name was found: they come in the same order */
+
+	/* Immutable. */
+	const struct et_store *store;
+	const char *machine;
+	struct et_xnn_packed packed_file; /* what the store kept */
+	void *handle;                     /* the store's, of it */
 };
 
 static void *bytes_of(struct block *block)
@@ -107,13 +125,34 @@ static void blocks_free(struct et_xnn_weights *weights, struct et_list_node *lis
 
 /* --- what XNNPACK calls, from several threads -------------------------------------------------------- */
 
-static bool is_claimed(const struct et_xnn_weights *weights, const void *kernel)
+static struct claim *find_claim(const struct et_xnn_weights *weights, const void *kernel)
 {
-	for (const struct claim *claim = weights->claims[bucket(kernel)]; claim; claim = claim->next) {
-		if (claim->kernel == kernel)
-			return true;
+	struct claim *claim = weights->claims[bucket(kernel)];
+	while (claim && claim->kernel != kernel)
+		claim = claim->next;
+	return claim;
+}
+
+/* What the store kept for @key, or NULL. */
+static const struct et_xnn_row *find_row(
+	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key)
+{
+	const struct et_xnn_packed *packed = &weights->packed_file;
+	const struct claim *claim = packed->n_rows ? find_claim(weights, key->kernel) : NULL;
+	uint32_t n_tries = claim && claim->row < packed->n_rows ? packed->n_rows : 0;
+	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
+		const struct et_xnn_row *row = &packed->rows[at];
+		if (row->seed == key->seed && row->n_bias == (key->bias != NULL) &&
+			memcmp(&row->name, &claim->name, sizeof(claim->name)) == 0)
+			return row;
+		at = (at + 1) % packed->n_rows;
 	}
-	return false;
+	return NULL;
+}
+
+static size_t row_address(const struct et_xnn_weights *weights, const struct et_xnn_row *row)
+{
+	return (size_t)(uintptr_t)(weights->packed_file.bytes + row->offset);
 }
 
 static struct block *find(
@@ -144,9 +183,10 @@ static size_t look_up(void *self, const struct xnn_weights_cache_look_up_key *ke
 {
 	struct et_xnn_weights *weights = self;
 	pthread_mutex_lock(&weights->lock);
-	struct block *block = find(weights, key);
+	const struct et_xnn_row *row = find_row(weights, key);
+	struct block *block = row ? NULL : find(weights, key);
 	pthread_mutex_unlock(&weights->lock);
-	return block ? (size_t)(uintptr_t)bytes_of(block) : SIZE_MAX;
+	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)bytes_of(block) : SIZE_MAX;
 }
 
 static void *reserve_space(void *self, size_t n)
@@ -166,14 +206,22 @@ static size_t look_up_or_insert(
 {
 	struct et_xnn_weights *weights = self;
 	pthread_mutex_lock(&weights->lock);
+	const struct claim *claim = find_claim(weights, key->kernel);
+	const struct et_xnn_row *row = find_row(weights, key);
+	if (row && (!ptr || row->n_bytes == block_of(ptr)->n_bytes)) {
+		if (ptr)
+			block_free(weights, block_of(ptr));
+		pthread_mutex_unlock(&weights->lock);
+		return row_address(weights, row);
+	}
 	struct block *found = find(weights, key);
 	if (ptr) {
 		struct block *packed = block_of(ptr);
-		if (!found && !is_claimed(weights, key->kernel))
+		if (!found && !claim)
 			found = find_same(weights, packed, size);
 		if (found && found->n_bytes != packed->n_bytes)
 			found = NULL; /* can't be: one claim, one seed, one size */
-		else if (!found && is_claimed(weights, key->kernel)) {
+		else if (!found && claim) {
 			struct block **head = &weights->by_key[bucket(key->kernel)];
 			packed->kernel = key->kernel;
 			packed->bias = key->bias;
@@ -188,6 +236,7 @@ static size_t look_up_or_insert(
 			et_list_remove(&packed->node);
 			et_list_append(&weights->packed, &packed->node);
 			weights->stats.n_packed++;
+			weights->has_news = weights->has_news || packed->has_key;
 			found = packed;
 		}
 	}
@@ -212,7 +261,8 @@ static enum xnn_status delete_cache(void *self)
 
 /* --- ours ------------------------------------------------------------------------------------------- */
 
-struct et_xnn_weights *et_xnn_weights_new(const struct et_allocator *allocator)
+struct et_xnn_weights *et_xnn_weights_new(
+	const struct et_allocator *allocator, const struct et_store *store, const char *machine)
 {
 	struct et_xnn_weights *weights =
 		allocator->alloc(allocator->self, sizeof(*weights), _Alignof(struct et_xnn_weights));
@@ -235,6 +285,15 @@ struct et_xnn_weights *et_xnn_weights_new(const struct et_allocator *allocator)
 	et_list_init(&weights->copies);
 	et_pool_init(&weights->pool, allocator);
 	weights->stats.n_bytes = sizeof(*weights);
+	weights->store = store;
+	weights->machine = machine;
+	const uint8_t *bytes;
+	size_t n_bytes;
+	if (store && store->find(store->self, machine, &bytes, &n_bytes, &weights->handle) == ET_OK &&
+		!et_xnn_packed_open(&weights->packed_file, bytes, n_bytes)) {
+		store->release(store->self, weights->handle);
+		weights->handle = NULL;
+	}
 	return weights;
 }
 
@@ -246,6 +305,8 @@ struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights)
 	blocks_free(weights, &weights->packed);
 	blocks_free(weights, &weights->copies);
 	et_pool_deinit(&weights->pool);
+	if (weights->handle)
+		weights->store->release(weights->store->self, weights->handle);
 	pthread_mutex_destroy(&weights->lock);
 	struct et_allocator allocator = weights->allocator;
 	allocator.free(allocator.self, weights, sizeof(*weights));
@@ -257,26 +318,39 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights)
 	return &weights->provider;
 }
 
-bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel, const void *signature,
-	size_t n_signature, bool *ret_fits)
+/* Where the store's file has what @claim is about. */
+static void find_kept(struct et_xnn_weights *weights, struct claim *claim)
+{
+	const struct et_xnn_packed *packed = &weights->packed_file;
+	claim->row = packed->n_rows;
+	if (claim->name.position == ET_XNN_NOWHERE || !packed->n_rows)
+		return;
+	claim->row = et_xnn_packed_find(packed, &claim->name, weights->cursor);
+	if (claim->row == packed->n_rows)
+		return;
+	weights->cursor = claim->row + 1 < packed->n_rows ? claim->row + 1 : 0;
+	weights->stats.n_mapped += packed->rows[claim->row].n_bytes;
+}
+
+bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel,
+	const struct et_xnn_signature *signature, const struct et_xnn_name *name, bool *ret_fits)
 {
 	pthread_mutex_lock(&weights->lock);
-	struct claim **head = &weights->claims[bucket(kernel)], *claim = *head;
-	while (claim && claim->kernel != kernel)
-		claim = claim->next;
+	struct claim *claim = find_claim(weights, kernel);
 	bool is_new = !claim;
 	if (is_new) {
-		claim = et_pool_alloc(&weights->pool, sizeof(*claim) + n_signature, _Alignof(struct claim));
+		claim = ET_POOL_NEW(&weights->pool, struct claim);
 		if (claim) {
+			struct claim **head = &weights->claims[bucket(kernel)];
 			claim->kernel = kernel;
-			claim->n_signature = n_signature;
-			memcpy(claim->signature, signature, n_signature);
+			claim->signature = *signature;
+			claim->name = *name;
+			find_kept(weights, claim);
 			claim->next = *head;
 			*head = claim;
 		}
 	}
-	bool fits = claim && (is_new || (claim->n_signature == n_signature &&
-						memcmp(claim->signature, signature, n_signature) == 0));
+	bool fits = claim && (is_new || memcmp(&claim->signature, signature, sizeof(*signature)) == 0);
 	pthread_mutex_unlock(&weights->lock);
 	if (claim)
 		*ret_fits = fits;
@@ -312,4 +386,125 @@ void et_xnn_weights_stats(struct et_xnn_weights *weights, struct et_xnn_weights_
 	*ret_stats = weights->stats;
 	ret_stats->n_bytes += weights->pool.n_bytes;
 	pthread_mutex_unlock(&weights->lock);
+}
+
+/* --- keeping ---------------------------------------------------------------------------------------- */
+
+bool et_xnn_weights_is_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes)
+{
+	const struct et_xnn_packed *packed = &weights->packed_file;
+	for (uint32_t i = 0; i < packed->n_compiled; i++) {
+		if (packed->compiled[i].position == position && packed->compiled[i].n_bytes == n_bytes)
+			return true;
+	}
+	return false;
+}
+
+void et_xnn_weights_note_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes)
+{
+	pthread_mutex_lock(&weights->lock);
+	struct compiled *compiled = ET_POOL_NEW(&weights->pool, struct compiled);
+	if (compiled) {
+		compiled->row = (struct et_xnn_compiled_row){ position, n_bytes };
+		compiled->next = weights->compiled;
+		weights->compiled = compiled;
+		weights->has_news = true;
+	}
+	pthread_mutex_unlock(&weights->lock);
+}
+
+struct collection {
+	struct et_xnn_packed_header header;
+	struct et_pool pool;
+	struct et_xnn_row *rows;
+	const void **bytes; /* of each row */
+	struct et_xnn_compiled_row *compiled;
+};
+
+/* Under the lock: what there is to keep. Blocks don't change or go away afterwards. */
+static bool collect(const struct et_xnn_weights *weights, struct collection *all)
+{
+	const struct et_xnn_packed *old = &weights->packed_file;
+	size_t n_rows = old->n_rows + weights->stats.n_packed, n_compiled = old->n_compiled;
+	for (const struct compiled *compiled = weights->compiled; compiled; compiled = compiled->next)
+		n_compiled++;
+	all->rows = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_row, n_rows);
+	all->bytes = ET_POOL_NEW_ARRAY(&all->pool, const void *, n_rows);
+	all->compiled = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_compiled_row, n_compiled);
+	if (!all->rows || !all->bytes || !all->compiled || n_rows > UINT32_MAX || n_compiled > UINT32_MAX)
+		return false;
+	uint32_t n = 0;
+	for (; n < old->n_rows; n++) {
+		all->rows[n] = old->rows[n];
+		all->bytes[n] = old->bytes + old->rows[n].offset;
+	}
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &weights->packed)
+	{
+		struct block *block = ET_CONTAINER_OF(node, struct block, node);
+		const struct claim *claim = block->has_key ? find_claim(weights, block->kernel) : NULL;
+		if (!claim || claim->name.position == ET_XNN_NOWHERE)
+			continue;
+		all->bytes[n] = bytes_of(block);
+		all->rows[n++] = (struct et_xnn_row){
+			.n_bytes = block->n_bytes,
+			.seed = block->seed,
+			.n_bias = block->bias != NULL,
+			.name = claim->name,
+		};
+	}
+	all->header.n_rows = n;
+	if (old->n_compiled)
+		memcpy(all->compiled, old->compiled, old->n_compiled * sizeof(*old->compiled));
+	n = old->n_compiled;
+	for (const struct compiled *compiled = weights->compiled; compiled; compiled = compiled->next)
+		all->compiled[n++] = compiled->row;
+	all->header.n_compiled = n;
+	return true;
+}
+
+/* Header, two tables, then for each row its bytes and zeros up to the next. */
+static enum et_status put(const struct et_xnn_weights *weights, struct collection *all, struct et_diag *diag)
+{
+	static const uint8_t zeros[2 * ALIGNMENT];
+	size_t n_rows = all->header.n_rows, n_pieces = 0, offset;
+	struct et_store_piece *pieces = ET_POOL_NEW_ARRAY(&all->pool, struct et_store_piece, 4 + 2 * n_rows);
+	if (!pieces)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
+	et_xnn_packed_mark(&all->header);
+	pieces[n_pieces++] = (struct et_store_piece){ &all->header, sizeof(all->header) };
+	pieces[n_pieces++] = (struct et_store_piece){ all->rows, n_rows * sizeof(*all->rows) };
+	pieces[n_pieces++] =
+		(struct et_store_piece){ all->compiled, all->header.n_compiled * sizeof(*all->compiled) };
+	offset = pieces[0].n_bytes + pieces[1].n_bytes + pieces[2].n_bytes;
+	pieces[n_pieces++] = (struct et_store_piece){ zeros, -offset % ALIGNMENT };
+	offset += -offset % ALIGNMENT;
+	for (size_t i = 0; i < n_rows; i++) {
+		size_t n_bytes = all->rows[i].n_bytes, n_zeros = PADDING + -n_bytes % ALIGNMENT;
+		all->rows[i].offset = offset;
+		pieces[n_pieces++] = (struct et_store_piece){ all->bytes[i], n_bytes };
+		pieces[n_pieces++] = (struct et_store_piece){ zeros, n_zeros };
+		offset += n_bytes + n_zeros;
+	}
+	return weights->store->keep(weights->store->self, weights->machine, pieces, n_pieces, diag);
+}
+
+enum et_status et_xnn_weights_keep(struct et_xnn_weights *weights, struct et_diag *diag)
+{
+	struct collection all = { 0 };
+	if (!weights->store)
+		return ET_OK;
+	et_pool_init(&all.pool, &weights->allocator);
+	pthread_mutex_lock(&weights->lock);
+	bool has_news = weights->has_news;
+	bool is_collected = has_news && collect(weights, &all);
+	weights->has_news = has_news && !is_collected;
+	pthread_mutex_unlock(&weights->lock);
+	enum et_status status = ET_OK;
+	if (is_collected)
+		status = put(weights, &all, diag);
+	else if (has_news)
+		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
+	et_pool_deinit(&all.pool);
+	return status;
 }

@@ -1,0 +1,295 @@
+/* Packed weights that a store kept: the second load packs nothing and computes the same. */
+#include "delegates/xnnpack/packed.h"
+#include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/weights.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* A store in memory, for one program. */
+struct memory_store {
+	struct et_store table;
+	char variant[ET_STORE_MAX_VARIANT + 1];
+	uint8_t *bytes;
+	size_t n_bytes;
+	unsigned n_kept, n_found, n_released;
+	bool is_full;
+};
+
+static enum et_status memory_find(
+	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+{
+	struct memory_store *store = self;
+	if (!store->bytes || strcmp(store->variant, variant) != 0)
+		return ET_E_NOT_FOUND;
+	store->n_found++;
+	*ret_bytes = store->bytes;
+	*ret_n_bytes = store->n_bytes;
+	*ret_handle = store;
+	return ET_OK;
+}
+
+static void memory_release(void *self, void *handle)
+{
+	struct memory_store *store = self;
+	assert_ptr_equal(handle, store);
+	store->n_released++;
+}
+
+static enum et_status memory_keep(void *self, const char *variant, const struct et_store_piece *pieces,
+	size_t n_pieces, struct et_diag *diag)
+{
+	struct memory_store *store = self;
+	size_t n = 0;
+	if (store->is_full)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "it is full");
+	for (size_t i = 0; i < n_pieces; i++)
+		n += pieces[i].n_bytes;
+	uint8_t *bytes = aligned_alloc(ET_STORE_ALIGNMENT,
+		(n + ET_STORE_PADDING + ET_STORE_ALIGNMENT - 1) & ~(size_t)(ET_STORE_ALIGNMENT - 1));
+	assert_non_null(bytes);
+	store->n_bytes = n;
+	n = 0;
+	for (size_t i = 0; i < n_pieces; i++) {
+		if (pieces[i].n_bytes)
+			memcpy(bytes + n, pieces[i].bytes, pieces[i].n_bytes);
+		n += pieces[i].n_bytes;
+	}
+	memset(bytes + n, 0, ET_STORE_PADDING);
+	free(store->bytes);
+	store->bytes = bytes;
+	strcpy(store->variant, variant);
+	store->n_kept++;
+	return ET_OK;
+}
+
+static struct memory_store memory_store(void)
+{
+	return (struct memory_store){
+		.table = { .struct_size = sizeof(struct et_store),
+			.find = memory_find,
+			.release = memory_release,
+			.keep = memory_keep },
+	};
+}
+
+static struct et_compiled *compile(
+	struct memory_store *store, const uint8_t *bytes, size_t n_bytes, uint32_t n_args)
+{
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	store->table.self = store;
+	struct et_payload payload = { .struct_size = sizeof(payload),
+		.bytes = bytes,
+		.n_bytes = n_bytes,
+		.method = "forward",
+		.n_args = n_args,
+		.store = &store->table };
+	test_ok(test_ops->compile(test_backend, &payload, &compiled, &info, &diag), &diag);
+	return compiled;
+}
+
+/* Load, run, keep, unload: how much was packed. @is_moved: at another address. */
+static struct et_xnn_weights_stats load_mixture(
+	struct memory_store *store, const uint8_t *bytes, size_t n_bytes, bool is_moved)
+{
+	struct et_diag diag = { 0 };
+	struct et_lane *lane;
+	struct et_xnn_weights_stats stats;
+	uint8_t *copy = aligned_alloc(4096, 8192 + (n_bytes + 4095) / 4096 * 4096);
+	assert_non_null(copy);
+	uint8_t *at = copy + (is_moved ? 4096 : 0);
+	memset(copy, 0, 8192 + (n_bytes + 4095) / 4096 * 4096);
+	memcpy(at, bytes, n_bytes);
+	struct et_compiled *compiled = compile(store, at, n_bytes, 2);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_run_mixture(compiled, lane, 1);
+	test_run_mixture(compiled, lane, 2);
+	et_xnnpack_weights_stats(compiled, &stats);
+	enum et_status kept = test_ops->keep(compiled, &diag);
+	assert_int_equal(kept, store->is_full ? ET_E_ACCESS_FAILED : ET_OK);
+	test_run_mixture(compiled, lane, 3);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(copy);
+	return stats;
+}
+
+static void test_second_load_packs_nothing(void **state)
+{
+	struct memory_store store = memory_store();
+	size_t n_bytes;
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	struct et_xnn_weights_stats first = load_mixture(&store, bytes, n_bytes, false);
+	assert_true(first.n_packed > 0);
+	assert_int_equal(first.n_mapped, 0);
+	assert_int_equal(store.n_kept, 1);
+	for (int i = 0; i < 2; i++) {
+		struct et_xnn_weights_stats again = load_mixture(&store, bytes, n_bytes, i == 0);
+		assert_int_equal(again.n_packed, 0);
+		assert_true(again.n_mapped > 0);
+		assert_true(again.n_bytes < first.n_bytes);
+	}
+	assert_int_equal(store.n_kept, 1); /* nothing was new */
+	assert_int_equal(store.n_found, 2);
+	assert_int_equal(store.n_released, 2);
+
+	/* and without room it works as if there were no store */
+	free(store.bytes);
+	store.bytes = NULL;
+	store.is_full = true;
+	first = load_mixture(&store, bytes, n_bytes, false);
+	assert_true(first.n_packed > 0);
+	free(bytes);
+}
+
+static void test_broken_bodies(void **state)
+{
+	struct memory_store store = memory_store();
+	size_t n_bytes;
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	load_mixture(&store, bytes, n_bytes, false);
+	size_t n_kept = store.n_bytes;
+	struct et_xnn_packed packed;
+	assert_true(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	assert_true(packed.n_rows >= 1);
+	assert_int_equal(packed.n_compiled, 1);
+
+	/* a body that ends anywhere within its tables or its last row */
+	size_t last = 0, n_tables = (size_t)((const uint8_t *)(packed.compiled + 1) - store.bytes);
+	for (uint32_t i = 0; i < packed.n_rows; i++)
+		last = packed.rows[i].offset + packed.rows[i].n_bytes > last
+			       ? packed.rows[i].offset + packed.rows[i].n_bytes
+			       : last;
+	for (size_t n = 0; n < n_tables; n++)
+		assert_false(et_xnn_packed_open(&packed, store.bytes, n));
+	assert_false(et_xnn_packed_open(&packed, store.bytes, last - 1));
+	assert_true(et_xnn_packed_open(&packed, store.bytes, last));
+
+	/* numbers that point elsewhere */
+	struct et_xnn_row *row =
+		(struct et_xnn_row *)(void *)(store.bytes + sizeof(struct et_xnn_packed_header));
+	struct et_xnn_row good = *row;
+	static const uint64_t offsets[] = { 0, 64, UINT64_MAX - 63, UINT64_C(1) << 63 };
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		row->offset = offsets[i];
+		assert_false(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	}
+	row->offset = good.offset + 4;
+	assert_false(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	*row = good;
+	row->n_bytes = UINT64_MAX;
+	assert_false(et_xnn_packed_open(&packed, store.bytes, n_kept));
+	*row = good;
+
+	/* a name with one bit wrong is another name: packed anew, with the right result */
+	uint8_t *name = (uint8_t *)&row->name;
+	for (size_t i = 0; i < sizeof(row->name); i += 5) {
+		struct memory_store copy = memory_store();
+		name[i] ^= 0x10;
+		struct et_store_piece piece = { store.bytes, n_kept };
+		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
+		struct et_xnn_weights_stats stats = load_mixture(&copy, bytes, n_bytes, false);
+		assert_true(stats.n_packed > 0);
+		assert_int_equal(copy.n_kept, 2);
+		name[i] ^= 0x10;
+		free(copy.bytes);
+	}
+	/* and so is a header with one */
+	for (size_t i = 0; i < sizeof(struct et_xnn_packed_header); i++) {
+		struct memory_store copy = memory_store();
+		struct et_store_piece piece = { store.bytes, n_kept };
+		assert_int_equal(memory_keep(&copy, store.variant, &piece, 1, NULL), ET_OK);
+		copy.bytes[i] ^= 0x80;
+		load_mixture(&copy, bytes, n_bytes, false);
+		free(copy.bytes);
+	}
+	free(store.bytes);
+	free(bytes);
+}
+
+/* One filter with two biases: two ways of packing it, so two rows. */
+static void test_one_filter_twice(void **state)
+{
+	struct memory_store store = memory_store();
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	int8_t numbers[2 * 2] = { 100, 0, 0, 100 };
+	float scales[2] = { 0.01f, 0.01f }, bias[2][2] = { { 1, 2 }, { 30, 40 } };
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, 1, 2);
+	uint32_t rows =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+						MX_DIMS(2, 2),
+						.scales = scales,
+						.n_scales = 2,
+						.constant = mx_constant(&mk, numbers, sizeof(numbers)) });
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t biases =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					      MX_DIMS(2),
+					      .constant = mx_constant(&mk, bias[i], sizeof(bias[i])) });
+		uint32_t out = test_plain(&mk, 0, i + 2, 1, 2);
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
+	}
+	size_t n_bytes;
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	for (int load = 0; load < 3; load++) {
+		struct arg args[3];
+		struct et_lane *lane;
+		struct et_context *context;
+		struct et_xnn_weights_stats stats;
+		for (uint32_t i = 0; i < 3; i++)
+			ARG(&args[i], ET_FLOAT32, ET_STATIC, 1, 2);
+		args[0].f32[0] = 3;
+		args[0].f32[1] = -4;
+		struct et_compiled *compiled = compile(&store, bytes, n_bytes, 3);
+		test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+		test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+		test_ok(test_ops->enqueue(context,
+				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value },
+				NULL, &diag),
+			&diag);
+		for (uint32_t i = 0; i < 2; i++) {
+			test_near(args[1 + i].f32[0], 3 + bias[i][0], 0.1f);
+			test_near(args[1 + i].f32[1], -4 + bias[i][1], 0.1f);
+		}
+		et_xnnpack_weights_stats(compiled, &stats);
+		assert_int_equal(stats.n_packed, load ? 0 : 2);
+		test_ok(test_ops->keep(compiled, &diag), &diag);
+		test_ops->context_free(context);
+		test_ops->lane_free(lane);
+		test_ops->compiled_free(compiled);
+	}
+	assert_int_equal(store.n_kept, 1);
+	free(store.bytes);
+	free(bytes);
+}
+
+static void test_machine_has_a_name(void **state)
+{
+	char one[ET_STORE_MAX_VARIANT + 1], two[ET_STORE_MAX_VARIANT + 1];
+	assert_true(et_xnn_machine(one, sizeof(one)));
+	assert_true(et_xnn_machine(two, sizeof(two)));
+	assert_string_equal(one, two);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(second_load_packs_nothing),
+		TEST(broken_bodies),
+		TEST(one_filter_twice),
+		TEST(machine_has_a_name),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
