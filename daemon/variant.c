@@ -4,6 +4,7 @@
  * of a path. What a program needs is read from its delegates' names alone; no Plan is made here. */
 #include "daemon/variant.h"
 #include "daemon/text.h"
+#include "delegates/known.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -294,9 +295,12 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 			if (!entry) {
 				list_available(o->registry, available, sizeof(available));
 				v->is_missing = true;
+				char known[320];
+				et_known_delegate_text(method->delegates[d].id, known, sizeof(known));
 				inf_text(v->reason, sizeof(v->reason),
-					"Backend '%.100s' is not available. Available backends: [%s]",
-					method->delegates[d].id, available);
+					"Backend '%.100s' is not available. Available backends: [%s]%s%s",
+					method->delegates[d].id, available, known[0] ? ". It was " : "",
+					known);
 				return false;
 			}
 			while (i < n && ret_entries[i] != entry)

@@ -25,7 +25,7 @@ struct inf_variant {
 	/* Set by inspection. */
 	struct et_program *program; /* NULL: `reason` says why */
 	char label[64];             /* "xnnpack", "xnnpack+opencl", "portable" */
-	char reason[400];           /* why it can't be used */
+	char reason[700];           /* why it can't be used */
 	bool is_missing;            /* because a backend is not here */
 	uint32_t rank;              /* place in the configured order, 0 first */
 };

@@ -8,6 +8,7 @@
 #include "clients/inferctl/value.h"
 
 #include "delegates/delegates.h"
+#include "delegates/known.h"
 #include "runtime/host/host.h"
 #include "runtime/plan.h"
 
@@ -21,6 +22,7 @@ struct inspect {
 	struct et_registry registry;
 	struct et_backend_entry *entries;
 	char (*reasons)[320]; /* one a compiled-in delegate: empty, or why it is not available */
+	char known[320];      /* what the last backend that is none of these is for */
 };
 
 static void open_backends(struct inspect *in)
@@ -49,11 +51,13 @@ static void close_backends(struct inspect *in)
 }
 
 /* NULL if it is available, else why not. */
-static const char *backend_problem(const struct inspect *in, const char *id)
+static const char *backend_problem(struct inspect *in, const char *id)
 {
 	for (size_t i = 0; i < et_n_delegates; i++)
 		if (strcmp(et_delegates[i]->id, id) == 0)
 			return in->reasons[i][0] ? in->reasons[i] : NULL;
+	if (*et_known_delegate_text(id, in->known, sizeof(in->known)))
+		return in->known + sizeof("exported for ") - 1;
 	return "this inferd has no such backend";
 }
 
@@ -250,7 +254,7 @@ static void print_operators(const struct inspect *in, const struct et_method_spe
 	free(n_calls);
 }
 
-static void print_delegates(const struct inspect *in, const struct et_method_spec *method)
+static void print_delegates(struct inspect *in, const struct et_method_spec *method)
 {
 	const struct ctl *ctl = in->ctl;
 	for (uint32_t i = 0; i < method->n_delegates; i++) {
