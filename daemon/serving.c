@@ -188,11 +188,14 @@ void inf_serving_fail(struct inf_serving *s, const char *reason)
 
 static void prepared(struct inf_serving *s)
 {
-	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++)
-		if (s->tasks[i].status != ET_OK && !s->reason[0])
-			inf_text(s->reason, sizeof(s->reason), "%s",
-				s->tasks[i].diag.text[0] ? s->tasks[i].diag.text
-							 : et_status_text(s->tasks[i].status));
+	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++) {
+		enum et_status status = s->tasks[i].status;
+		if (status == ET_OK || s->reason[0])
+			continue;
+		s->is_for_now = status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_OUT_OF_RESOURCES;
+		inf_text(s->reason, sizeof(s->reason), "%s",
+			s->tasks[i].diag.text[0] ? s->tasks[i].diag.text : et_status_text(status));
+	}
 	if (s->reason[0]) { /* the slots that were prepared must be released before the Plan can go */
 		post_tasks(s, true);
 		return;

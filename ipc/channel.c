@@ -236,9 +236,13 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
 		.msg_controllen = sizeof control,
 	};
 	ssize_t n;
+	/* A peer that hung up before it had read everything is reported once as a reset; what it sent comes after. */
+	bool may_reset = true, is_again;
 	do {
 		n = recvmsg(channel->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+		is_again = n < 0 && (errno == EINTR || (errno == ECONNRESET && may_reset));
+		may_reset = may_reset && !(is_again && errno == ECONNRESET);
+	} while (is_again);
 	if (n < 0)
 		return errno == EAGAIN       ? INF_CHANNEL_AGAIN
 		       : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED

@@ -47,7 +47,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	inf_channel_deinit(&channel);
-	close(peer);
+	if (peer >= 0)
+		close(peer);
 	return n_open_fds() == n_fds_before ? 0 : -1;
 }
 
@@ -154,6 +155,21 @@ static void end_of_file(void **state)
 	assert_receives(INF_CHANNEL_E_CLOSED);
 	assert_int_equal(inf_channel_send(&channel, "x", 1, NULL, 0), INF_CHANNEL_E_CLOSED);
 	assert_int_equal(inf_channel_flush(&channel), 0);
+}
+
+/* What a peer said before it hung up arrives, also when it had not read everything itself. */
+static void last_words(void **state)
+{
+	int fds[INF_MAX_PACKET_FDS];
+	size_t n_bytes, n_fds;
+	assert_int_equal(inf_channel_send(&channel, "question", 8, NULL, 0), 0);
+	peer_send("no", 2, 0);
+	close(peer);
+	peer = -1;
+	assert_int_equal(receive(&n_bytes, fds, &n_fds), 0);
+	assert_int_equal(n_bytes, 2);
+	assert_memory_equal(packet, "no", 2);
+	assert_receives(INF_CHANNEL_E_CLOSED);
 }
 
 static void closed_is_closed(void **state)
@@ -349,6 +365,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(too_many_descriptors_break_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(empty_packets_end_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(end_of_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(last_words, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(closed_is_closed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(bad_sizes_are_our_own_fault, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_keep_their_order, set_up, tear_down),

@@ -136,10 +136,10 @@ static int send_request(
 			return -1;
 		rc = inf_channel_flush(&ask->channel);
 	}
-	if (rc == 0)
+	if (rc == 0 || rc == INF_CHANNEL_E_CLOSED) /* it may have said why before it hung up */
 		return 0;
 	snprintf(error, error_size, "%s: %s", ask->path,
-		rc < 0 ? strerror(-rc) : "the daemon closed the connection");
+		rc < 0 ? strerror(-rc) : "the daemon takes no packet of this size");
 	return -1;
 }
 
@@ -166,7 +166,8 @@ static int receive_reply(struct ctl_ask *ask, struct inf_reply *ret_reply, char 
 	else
 		*ret_reply = outer;
 	inf_close_fds(fds, n_fds);
-	if (rc == 0 && ret_reply->id == ask->id)
+	/* Without an id: the daemon turns the connection away. */
+	if (rc == 0 && (ret_reply->id == ask->id || (!ret_reply->id && ret_reply->status != INF_OK)))
 		return 0;
 	snprintf(error, error_size, "%s: what answers there is no inferd of this version: %s", ask->path,
 		diag.text[0] ? diag.text : "an answer that cannot be read");

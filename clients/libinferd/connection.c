@@ -94,6 +94,8 @@ static int sent(struct inferd *d, int rc)
 		watch_writing(d, rc == INF_CHANNEL_PENDING);
 		return 0;
 	}
+	if (rc == INF_CHANNEL_E_CLOSED && d->last_id == 1)
+		return 0; /* it may have said why before it hung up: receiving tells */
 	if (rc == INF_CHANNEL_E_CLOSED)
 		return lose(d, "the daemon closed the connection");
 	if (rc == INF_CHANNEL_E_FULL)
@@ -144,7 +146,9 @@ static struct inferd_binding *find_running(struct inferd *d, uint64_t id)
 /* Hand a reply to whoever waits for it. Nobody does for what was only told, or given up. */
 static void sort_reply(struct inferd *d, const struct inf_reply *reply, int *fds, size_t *n_fds)
 {
-	if (d->awaited_id && reply->id == d->awaited_id) {
+	/* Without an id: the daemon turns the connection away. */
+	bool is_refusal = !reply->id && reply->status != INF_OK;
+	if (d->awaited_id && (reply->id == d->awaited_id || is_refusal)) {
 		d->awaited_id = 0;
 		d->has_reply = true;
 		d->reply = *reply;

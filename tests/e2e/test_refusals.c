@@ -382,6 +382,13 @@ static void test_limits(void **state)
 		expect(reply, INF_RESOURCE_EXHAUSTED, "'connections'");
 	e2e_raw_expect_end(fourth);
 	e2e_raw_free(fourth);
+	for (int i = 0; i < 50;
+		i++) { /* whether its Hello came before the refusal or after, libinferd tells why */
+		struct inferd *d = NULL;
+		assert_int_equal(inferd_open(&d, e.socket), -INFERD_RESOURCE_EXHAUSTED);
+		assert_non_null(strstr(inferd_error(d), "the limit 'connections'"));
+		inferd_close(d);
+	}
 
 	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
 		.method_open = { "sum", "", "", "", false } };
