@@ -8,7 +8,8 @@
  *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
  *     plain       transposed, double and integers: one output element after the other, summed in double.
  *                 The tests hold the fast ways against this one.
- * Half and bfloat16 are computed on float copies. */
+ * Half and bfloat16 are computed on float copies. Only a transposed half convolution in 3-D, which PyTorch alone
+ * defines, is rounded where PyTorch does: it adds up, in the output, what each kernel position contributes. */
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
@@ -23,6 +24,7 @@ struct conv {
 	int64_t in[SPACE], kernel[SPACE], out[SPACE];
 	int64_t stride[SPACE], padding[SPACE], dilation[SPACE];
 	bool is_transposed;
+	bool rounds_to_half;         /* what each kernel position contributes, and the sum of them */
 	struct et_view x, weight, y; /* five-dimensional: batch (or output channel), channel, space */
 	const struct et_view *bias;  /* one-dimensional, or NULL */
 };
@@ -67,8 +69,13 @@ static double sum_under_kernel(
 					x + d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4];
 				const double *factor = weight + kd * c->weight.strides[2] +
 						       kh * c->weight.strides[3] + kw * c->weight.strides[4];
+				double part = 0;
 				for (int64_t i = 0; i < c->in_channels; i++)
-					sum += pixel[i * c->x.strides[1]] * factor[i * weight_channel];
+					part += pixel[i * c->x.strides[1]] * factor[i * weight_channel];
+				if (c->rounds_to_half)
+					sum = et_round_to(sum + et_round_to(part, ET_FLOAT16), ET_FLOAT16);
+				else
+					sum += part;
 			}
 		}
 	}
@@ -504,6 +511,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	ET_TRY(et_require_same_type(ctx, x, weight));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
+	c.rounds_to_half = c.is_transposed && x->n_dims == 5 && x->type == ET_FLOAT16;
 	et_view_of(&c.x, x);
 	et_view_of(&c.weight, weight);
 	while (c.x.n_dims < 2 + SPACE) {

@@ -49,6 +49,9 @@ int64_t et_element_get_int(const void *element, enum et_scalar_type type);
 void et_element_set_double(void *element, enum et_scalar_type type, double value);
 void et_element_set_int(void *element, enum et_scalar_type type, int64_t value);
 
+/* @value as an element of @type holds it: half and bfloat16 (and float) are rounded to. */
+double et_round_to(double value, enum et_scalar_type type);
+
 /* @value as the integer type @type holds it: wrapped around; 0 or 1 for bool. */
 int64_t et_wrap(int64_t value, enum et_scalar_type type);
 

@@ -22,6 +22,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_quantized,
 	&et_kernels_random,
 	&et_kernels_sample,
+	&et_kernels_search,
 	&et_kernels_shape,
 	&et_kernels_special,
 	&et_kernels_unary,

@@ -27,6 +27,7 @@ extern const struct et_kernel_table et_kernels_prim;
 extern const struct et_kernel_table et_kernels_quantized;
 extern const struct et_kernel_table et_kernels_random;
 extern const struct et_kernel_table et_kernels_sample;
+extern const struct et_kernel_table et_kernels_search;
 extern const struct et_kernel_table et_kernels_shape;
 extern const struct et_kernel_table et_kernels_special;
 extern const struct et_kernel_table et_kernels_unary;

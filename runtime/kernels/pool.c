@@ -1,8 +1,9 @@
 /* Pooling: the mean or the largest of a window, in two or three dimensions, regular or adaptive.
  *
  * What the operators differ in is where an output position's window lies; so each dimension first becomes a
- * table of windows, and one loop serves all. Means are summed in double; an index is the position in the
- * input's plane, row-major, whatever the dim order. */
+ * table of windows, and one loop serves all. Means are summed in double, but for the adaptive one in 3-D, which
+ * PyTorch alone defines: in the elements' own type. An index is the position in the input's plane, row-major,
+ * whatever the dim order. */
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/kernels.h"
 
@@ -22,6 +23,7 @@ struct pool {
 	struct et_view x, y, indices;  /* batch, channel, space; @indices without data if there are none */
 	bool is_max;
 	bool counts_padding;
+	bool rounds;     /* sum and divide in the type of the elements */
 	int64_t divisor; /* 0: what was counted */
 	struct et_walk planes;
 };
@@ -44,7 +46,9 @@ static double pool_window(
 			load(row, from + w * p->x.strides[4] * (int64_t)et_scalar_size(type),
 				p->x.strides[4] * at[2]->step, (size_t)part);
 			for (int64_t k = 0; k < part; k++) {
-				if (!p->is_max) {
+				if (p->rounds) {
+					result = et_round_to(result + row[k], type);
+				} else if (!p->is_max) {
 					result += row[k];
 				} else if (*index < 0 || row[k] > result || row[k] != row[k]) {
 					result = row[k];
@@ -55,6 +59,10 @@ static double pool_window(
 		}
 	}
 	if (p->is_max)
+		return result;
+	for (size_t d = 0; d < SPACE && p->rounds; d++)
+		result = et_round_to(result / et_round_to((double)at[d]->n, type), type);
+	if (p->rounds)
 		return result;
 	int64_t n = at[0]->n * at[1]->n * at[2]->n;
 	if (p->counts_padding)
@@ -259,7 +267,7 @@ static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
-	struct pool p = { .is_max = is_max };
+	struct pool p = { .is_max = is_max, .rounds = !is_max && n_space_of(ctx) == 3 };
 	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
 		.indices = is_max ? args[3]->tensor : NULL };
 	return run_pool(ctx, &p, &request);

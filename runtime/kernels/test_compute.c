@@ -55,6 +55,9 @@ static void norms_and_pools(void **state)
 			"f32[1,2]{-1,3} f32[1,1]{2} f32[1,1]{1}" },
 		{ "aten::native_group_norm.out", "f32[1,2,1]{1,3} f32[2]{1,2} - 1 2 1 1 0.0",
 			"f32[1,2,1]{-1,2} f32[1,1]{2} f32[1,1]{1}" },
+		/* 256 and one is 256 in bfloat16, each of fifteen times. */
+		{ "aten::_adaptive_avg_pool3d.out",
+			"bf16[1,1,1,16]{256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (1,1,1)", "bf16[1,1,1,1]{16}" },
 		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false true -",
 			"f32[1,2,2]{.25,.5,.75,1}" },
 		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false false -",

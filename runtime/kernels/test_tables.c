@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -51,12 +52,40 @@ static void signatures_parse(void **state)
 	}
 }
 
-int main(void)
+static const char *beyond_path;
+
+/* What the list says is left out does not exist. */
+static void left_out_is_left_out(void **state)
 {
+	char line[512];
+	size_t n = 0;
+	FILE *file = fopen(beyond_path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		size_t n_name = strcspn(line, " \n");
+		if (line[0] == '#')
+			continue;
+		assert_true(n_name > 0 && line[n_name] == ' ');
+		line[n_name] = '\0';
+		for (size_t t = 0; t < et_n_kernel_tables; t++) {
+			if (et_kernel_table_find(et_kernel_tables[t], line))
+				fail_msg("'%s' is listed as left out, and it exists", line);
+		}
+		n++;
+	}
+	fclose(file);
+	assert_true(n > 0);
+}
+
+int main(int argc, char **argv)
+{
+	assert_int_equal(argc, 2);
+	beyond_path = argv[1];
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tables_are_sorted),
 		cmocka_unit_test(names_are_unique),
 		cmocka_unit_test(signatures_parse),
+		cmocka_unit_test(left_out_is_left_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
