@@ -8,7 +8,7 @@ and for the gate.
 
 What must always be true:
   - Every test that meson knows in a leg is counted exactly once, by what meson
-    wrote in its testlog.json: nothing that ran is left out of the sum.
+    wrote in its log of the leg: nothing that ran is left out of the sum.
   - A leg that does not configure, does not build, is killed, or has no test at
     all where everything was asked for, counts as a failure of its own.
   - A skipped test is named with its reason, before the sum.
@@ -201,11 +201,11 @@ def run_leg(leg, args, total, built):
         return "FAILED: no tests"
 
     say("testing ", end="")
-    results = os.path.join(folder, "meson-logs", "testlog.json")
+    results = os.path.join(folder, "meson-logs", leg.name + ".json")
     if os.path.exists(results):
         os.unlink(results)
     log = os.path.join(WORK, leg.name + "-test.log")
-    argv = ["meson", "test", "-C", folder, "--no-rebuild", "--no-suite", "bench", "--timeout-multiplier",
+    argv = ["meson", "test", "-C", folder, "--no-rebuild", "--logbase", leg.name, "--no-suite", "bench", "--timeout-multiplier",
             str(leg.patience), "--num-processes", str(args.jobs)]
     for suite in sorted(leg.suites):
         argv += ["--suite", suite]
