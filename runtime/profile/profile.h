@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-enum { ET_PROFILE_WHOLE = UINT32_MAX };
+#define ET_PROFILE_WHOLE UINT32_MAX
 
 enum et_profile_kind {
 	ET_PROFILE_INSTRUCTION,
