@@ -133,6 +133,15 @@ static void keep_last(void *arg, const char *version)
 	inf_text(arg, 256, "%s", version);
 }
 
+/* Give back the room that was not needed: a list of the whole folder holds one of these for each model. */
+static void fit(struct inf_variants *v)
+{
+	void *items = v->n ? realloc(v->items, v->n * sizeof(*v->items)) : NULL;
+	v->items = items ? items : v->items;
+	void *data = v->data_ids.n ? realloc(v->data, v->data_ids.n * sizeof(*v->data)) : NULL;
+	v->data = data ? data : v->data;
+}
+
 bool inf_variants_find(struct inf_variants *v, const char *folder, const char *model, const char *version)
 {
 	char path[INF_CONFIG_PATH_MAX + 256], below[INF_CONFIG_PATH_MAX + 512], name[300];
@@ -160,6 +169,7 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 		inf_text(name, sizeof(name), "%s.ptd", model);
 		add_data(v, folder, name);
 	}
+	fit(v);
 	return v->n > 0;
 }
 

@@ -3,7 +3,7 @@
  * A mapped file can be truncated or rewritten in place by whoever may write it, and then the bytes under a running
  * model change or go away. So the contents are taken once, into a file without a name: on a file system that shares
  * extents this copies nothing. Its pages stay reclaimable by the kernel, which a memfd's are not; that is why a
- * memfd is only the way out.
+ * memfd is only the way out: where there is no folder for copies, or no room left in it.
  *
  * A tool that looks at its own user's file for a moment may do with the file where it lies (et_host_source_map): whatever
  * decides an address is decoded once, and a page that goes away reads as zeros. */
@@ -81,11 +81,12 @@ struct et_host_identity et_host_identity_of(const struct stat *st)
 	};
 }
 
-/* The copy, opened, or negative errno: -ESTALE when the file has not @n_bytes any more. */
-static int copy_open(int from, size_t n_bytes, const char *cache_dir, struct et_host_identity *ret_identity)
+static int copy_to(int from, size_t n_bytes, const char *cache_dir, bool *ret_is_memory,
+	struct et_host_identity *ret_identity)
 {
 	bool is_memory;
 	int fd = open_nameless(cache_dir, &is_memory);
+	*ret_is_memory = is_memory;
 	if (fd < 0)
 		return fd;
 	struct stat ours, theirs, before;
@@ -107,6 +108,16 @@ static int copy_open(int from, size_t n_bytes, const char *cache_dir, struct et_
 		close(fd);
 		return rc;
 	}
+	return fd;
+}
+
+/* The copy, opened, or negative errno: -ESTALE when the file has not @n_bytes any more. */
+static int copy_open(int from, size_t n_bytes, const char *cache_dir, struct et_host_identity *ret_identity)
+{
+	bool is_memory;
+	int fd = copy_to(from, n_bytes, cache_dir, &is_memory, ret_identity);
+	if ((fd == -ENOSPC || fd == -EDQUOT) && !is_memory)
+		fd = copy_to(from, n_bytes, NULL, &is_memory, ret_identity);
 	return fd;
 }
 

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,6 +142,39 @@ static void source_keeps_its_bytes(const char *cache_dir, const char *path)
 	assert_int_equal(sum(source.bytes, source.n_bytes), before);
 	source.release(source.owner);
 	unlink(path);
+}
+
+/* A folder for copies without room: the copy is memory then. In a mount namespace of a child's own. */
+static void full_folder(void **state)
+{
+	enum { CANNOT_MOUNT = 77 };
+	char path[128];
+	int status;
+	char *dir = temporary_dir();
+	snprintf(path, sizeof path, "%s/model.pte", dir);
+	write_file(path, "0123456789", 5000);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct et_source source;
+		if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+			mount("none", dir, "tmpfs", 0, "size=16k") < 0)
+			_exit(CANNOT_MOUNT);
+		if (et_host_source_import(&source, fd, 50000, "model", dir, NULL) != ET_OK)
+			_exit(1);
+		bool is_same = sum(source.bytes, source.n_bytes) == 5000 * (45 + 480);
+		source.release(source.owner);
+		_exit(is_same ? 0 : 2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fd);
+	unlink(path);
+	rmdir(dir);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_MOUNT) {
+		print_message("SKIPPED: nothing can be mounted here\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
 }
 
 static void sources_keep_their_bytes(void **state)
@@ -340,6 +375,7 @@ int main(void)
 		cmocka_unit_test(log_writes_one_line),
 		cmocka_unit_test(sources_keep_their_bytes),
 		cmocka_unit_test(sources_refuse_by_name),
+		cmocka_unit_test(full_folder),
 		cmocka_unit_test(imports_what_was_charged),
 		cmocka_unit_test(map_has_a_guard_page),
 		cmocka_unit_test(fault_becomes_zeros),
