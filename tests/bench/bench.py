@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -157,7 +158,32 @@ def overhead(setup):
              "value": f"{median(growth['noop_64m']) / base:.2f} ×"}]
 
 
-BENCHES = {"efficientnet": efficientnet, "overhead": overhead}
+def isolation(setup):
+    """A run of a plug-in that computes next to nothing, in a process of its own, beside one socket round trip."""
+    check = setup.build / "delegates" / "plugin" / "inferd-delegate-check"
+    plugin = setup.build / "tests" / "plugins" / "sync.so"
+    make = setup.build / "tests" / "bench" / "make_delegated"
+    if not (check.exists() and plugin.exists() and make.exists()):
+        return [{"what": "plug-in in its own process", "value": f"left out: {plugin} is missing"}]
+    environment = dict(os.environ, INFERD_DELEGATE_HOST=str(check.parent / "inferd-delegate-host"))
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="inferd-plugin-") as folder:
+        model = pathlib.Path(folder) / "scale.pte"
+        subprocess.run([str(make), "scale", str(model)], check=True)
+        for _ in range(setup.pairs):
+            ping = setup.ping()
+            done = subprocess.run([str(check), "-n", "3000", str(plugin), str(model)], env=environment,
+                                  capture_output=True, text=True)
+            found = re.search(r"p50 ([0-9.]+) us", done.stdout)
+            if done.returncode or not found:
+                sys.exit(f"bench: {check} failed:\n{done.stdout}{done.stderr}")
+            rows.append((ping, float(found.group(1))))
+    return [{"what": "a run of a no-op plug-in in its own process, p50",
+             "value": f"{median(r[1] for r in rows):.1f} µs"},
+            {"what": "as a multiple of the socket ping-pong", "value": f"{median(r[1] / r[0] for r in rows):.2f} ×"}]
+
+
+BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation}
 
 
 def machine():

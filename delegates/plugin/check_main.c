@@ -1,0 +1,348 @@
+/* inferd-delegate-check: try a plug-in as inferd would use it, and as a broken file would.
+ *
+ *     inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so [PROGRAM.pte]
+ *
+ * Loads it into a host process, looks at what it says of itself, hands it payloads that are none, and, with a program
+ * that was exported for it, payloads that were cut short and changed, then runs the program and compares two runs of
+ * the same input. Each check is one line; the exit status is 0 if all hold, 1 if not, 2 if nothing could be tried. */
+#include "delegates/plugin/plugin.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+#include "runtime/method.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_OPTIONS = 16, MAX_IOS = 64, N_FLIPPED = 64 };
+
+struct check {
+	struct et_backend_entry entry;
+	struct et_registry registry;
+	const struct et_kernel_table *tables[16];
+	struct et_log log;
+	uint32_t n_runs, n_failed;
+};
+
+/* One line, good or bad. */
+__attribute__((format(printf, 3, 4))) static bool say(struct check *c, bool holds, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	printf("%s  ", holds ? "ok    " : "FAILED");
+	vprintf(format, args);
+	putchar('\n');
+	va_end(args);
+	c->n_failed += !holds;
+	return holds;
+}
+
+static uint32_t n_crashes(struct check *c)
+{
+	struct et_plugin_state state;
+	et_plugin_state(c->entry.backend, &state);
+	return state.n_crashes;
+}
+
+/* --- what it says of itself -------------------------------------------------------------------------- */
+
+static void check_devices(struct check *c)
+{
+	uint32_t n = c->entry.ops->n_devices(c->entry.backend);
+	say(c, n > 0, "%u device%s", n, n == 1 ? "" : "s");
+	for (uint32_t i = 0; i < n; i++) {
+		struct et_device device = { .struct_size = sizeof device };
+		c->entry.ops->device(c->entry.backend, i, &device);
+		say(c, device.name[0] && device.max_in_flight, "device %u: %s, kind %s, %u runs at once", i,
+			device.name, et_queue_kind_name(device.kind), device.max_in_flight);
+	}
+}
+
+/* --- payloads that are none --------------------------------------------------------------------------- */
+
+/* Whether it refuses with a sentence, or takes it; in neither case may the host die. */
+static bool survives(
+	struct check *c, const struct et_payload *payload, bool *ret_was_taken, struct et_diag *diag)
+{
+	struct et_compiled *compiled;
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	uint32_t before = n_crashes(c), readiness;
+	struct et_diag probe = { "" };
+	et_plugin_probe(c->entry.backend, payload, &readiness, &probe);
+	diag->text[0] = '\0';
+	enum et_status status = c->entry.ops->compile(c->entry.backend, payload, &compiled, &info, diag);
+	*ret_was_taken = status == ET_OK;
+	if (!status)
+		c->entry.ops->compiled_free(compiled);
+	return n_crashes(c) == before && (!status || !strstr(diag->text, "does not say why"));
+}
+
+static void check_garbage(struct check *c)
+{
+	static const size_t sizes[] = { 0, 1, 7, 64, 4096 };
+	uint8_t bytes[4096];
+	uint32_t random = 1;
+	for (size_t k = 0; k < 2 * ET_ARRAY_LEN(sizes); k++) {
+		struct et_payload payload = { .struct_size = sizeof payload,
+			.bytes = bytes,
+			.n_bytes = sizes[k / 2],
+			.method = "forward",
+			.n_args = 2 };
+		struct et_diag diag;
+		bool was_taken;
+		for (size_t i = 0; i < sizeof bytes; i++)
+			bytes[i] = k % 2 ? (uint8_t)((random = random * 1664525 + 1013904223) >> 24) : 0;
+		bool holds = survives(c, &payload, &was_taken, &diag);
+		say(c, holds && !was_taken, "%zu %s bytes: %s", sizes[k / 2], k % 2 ? "random" : "zero",
+			was_taken ? "taken for a payload" : diag.text);
+	}
+}
+
+/* The program's own payloads, cut and changed: refused or taken, but survived. */
+static void check_changed(struct check *c, const struct et_delegate_spec *spec, const char *method)
+{
+	uint8_t *bytes = malloc(spec->n_bytes + ET_SOURCE_PADDING);
+	uint32_t random = 7, n_survived = 0, n_taken = 0;
+	if (!bytes)
+		return;
+	for (uint32_t k = 0; k < N_FLIPPED; k++) {
+		struct et_payload payload = { .struct_size = sizeof payload,
+			.bytes = bytes,
+			.n_bytes = spec->n_bytes,
+			.specs = spec->specs,
+			.n_specs = spec->n_specs,
+			.method = method };
+		struct et_diag diag;
+		bool was_taken;
+		memcpy(bytes, spec->payload, spec->n_bytes);
+		random = random * 1664525 + 1013904223;
+		size_t near =
+			spec->n_bytes < 256 || k % 4 == 3 ? spec->n_bytes : 256; /* headers come first */
+		if (k % 2)
+			payload.n_bytes = (size_t)((uint64_t)random * spec->n_bytes >> 32);
+		else if (near)
+			bytes[(uint64_t)random * near >> 32] ^= (uint8_t)(1u << (k / 2 % 8));
+		n_survived += survives(c, &payload, &was_taken, &diag);
+		n_taken += was_taken;
+	}
+	free(bytes);
+	say(c, n_survived == N_FLIPPED, "%u changed payloads: %u survived, %u of them not noticed", N_FLIPPED,
+		n_survived, n_taken);
+}
+
+/* --- runs ---------------------------------------------------------------------------------------------- */
+
+struct waiter {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_done;
+	enum et_status status;
+	char reason[320];
+};
+
+static void done(void *self, enum et_status status, const char *reason)
+{
+	struct waiter *w = self;
+	pthread_mutex_lock(&w->lock);
+	w->status = status;
+	snprintf(w->reason, sizeof w->reason, "%s", reason ? reason : "");
+	w->is_done = true;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static enum et_status run_once(struct et_run *run, struct et_pool *scratch)
+{
+	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct et_worker_env env = { .scratch = scratch };
+	run->completion = (struct et_completion){ &w, done };
+	run->cancelled = false;
+	enum et_status status = et_run_begin(run);
+	enum et_stop stop = ET_STOP_QUEUE;
+	if (status)
+		return status;
+	while (stop == ET_STOP_QUEUE) {
+		env.queue = run->queue;
+		w.is_done = false;
+		stop = et_run_advance(run, &env);
+		if (stop != ET_STOP_PENDING)
+			continue;
+		pthread_mutex_lock(&w.lock);
+		while (!w.is_done)
+			pthread_cond_wait(&w.changed, &w.lock);
+		pthread_mutex_unlock(&w.lock);
+		et_run_resume(run, w.status, w.reason[0] ? w.reason : NULL);
+		stop = ET_STOP_QUEUE;
+	}
+	return et_run_end(run);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Inputs of a pattern, as the Plan says; false: it has inputs that are not tensors. */
+static bool make_ios(const struct et_plan_info *info, struct et_io *ios)
+{
+	const struct et_io_info *infos[] = { info->inputs, info->outputs };
+	uint32_t n[] = { info->n_inputs, info->n_outputs };
+	for (uint32_t k = 0, at = 0; k < 2; k++)
+		for (uint32_t i = 0; i < n[k]; i++, at++) {
+			const struct et_io_info *from = &infos[k][i];
+			if (at == MAX_IOS || from->tag != ET_TAG_TENSOR)
+				return false;
+			ios[at] = (struct et_io){ .tag = from->tag, .n_dims = from->n_dims };
+			memcpy(ios[at].sizes, from->sizes, from->n_dims * sizeof *from->sizes);
+			ios[at].tensor.n_bytes = from->n_bytes;
+			ios[at].tensor.data = calloc(1, from->n_bytes + ET_SOURCE_PADDING);
+			float *floats = ios[at].tensor.data;
+			for (size_t f = 0;
+				k == 0 && from->type == ET_FLOAT32 && f < from->n_bytes / sizeof *floats; f++)
+				floats[f] = (float)(f % 17) / 16 - 0.5F;
+		}
+	return true;
+}
+
+static void check_run(struct check *c, struct et_plan *plan)
+{
+	const struct et_plan_info *info = et_plan_info(plan);
+	struct et_io ios[MAX_IOS] = { { 0 } };
+	struct et_method *method = NULL;
+	struct et_frame *frame = NULL;
+	struct et_lane *lane = NULL, *lanes[1];
+	struct et_diag diag = { "" };
+	struct et_pool scratch;
+	uint64_t *times = calloc(c->n_runs, sizeof *times);
+	et_pool_init(&scratch, et_host_allocator());
+	bool is_ready = times && make_ios(info, ios) &&
+			c->entry.ops->lane_new(c->entry.backend, 0, 1, &lane, &diag) == ET_OK;
+	lanes[0] = lane;
+	is_ready = is_ready && et_plan_prepare(plan, 0, lanes, &diag) == ET_OK &&
+		   et_method_new(&method, plan, et_host_allocator(), &diag) == ET_OK &&
+		   et_frame_new(&frame, plan, et_host_allocator(), et_host_page_allocator(), &diag) == ET_OK;
+	if (say(c, is_ready, "contexts %s", diag.text)) {
+		struct et_run run = {
+			.method = method, .frame = frame, .inputs = ios, .outputs = ios + info->n_inputs
+		};
+		struct et_io *first = &ios[info->n_inputs];
+		size_t n_first = info->n_outputs ? first->tensor.n_bytes : 0;
+		void *kept = calloc(1, n_first + 1);
+		uint32_t n_good = 0, n_same = 0;
+		for (uint32_t i = 0; i < c->n_runs && kept; i++) {
+			uint64_t began_ns = et_host_now_ns(NULL);
+			n_good += run_once(&run, &scratch) == ET_OK;
+			times[i] = et_host_now_ns(NULL) - began_ns;
+			if (i == 0 && n_first)
+				memcpy(kept, first->tensor.data, n_first);
+			n_same += !n_first || memcmp(kept, first->tensor.data, n_first) == 0;
+		}
+		qsort(times, c->n_runs, sizeof *times, by_size);
+		say(c, n_good == c->n_runs, "%u runs, %u good; p50 %.1f us; %s", c->n_runs, n_good,
+			(double)times[c->n_runs / 2] / 1000, run.diag.text);
+		if (!info->is_stateful)
+			say(c, n_same == c->n_runs, "the same input gives the same output");
+		free(kept);
+	}
+	et_frame_free(frame);
+	et_method_free(method);
+	et_plan_release(plan, 0);
+	if (lane)
+		c->entry.ops->lane_free(lane);
+	for (uint32_t i = 0; i < MAX_IOS; i++)
+		free(ios[i].tensor.data);
+	et_pool_deinit(&scratch);
+	free(times);
+}
+
+static void check_program(struct check *c, const char *path)
+{
+	struct et_source source;
+	struct et_program *program = NULL;
+	struct et_plan *plan = NULL;
+	struct et_diag diag = { "" };
+	bool is_for_it = false;
+	enum et_status status = et_host_source_open(&source, path, NULL, &diag);
+	if (!status) {
+		status = et_program_open(&program, &source, NULL, et_host_allocator(), &diag);
+		if (status)
+			source.release(source.owner);
+	}
+	if (!say(c, !status, "%s %s", path, diag.text))
+		return;
+	for (uint32_t m = 0; m < et_program_n_methods(program); m++) {
+		const struct et_method_spec *method = et_program_method_at(program, m);
+		for (uint32_t d = 0; d < method->n_delegates; d++)
+			if (strcmp(method->delegates[d].id, c->entry.ops->id) == 0) {
+				is_for_it = true;
+				check_changed(c, &method->delegates[d], method->name);
+			}
+	}
+	if (say(c, is_for_it, "exported for %s", c->entry.ops->id)) {
+		status = et_plan_new(&plan, program, NULL, &c->registry, 1, et_host_allocator(), &diag);
+		if (say(c, !status, "init %s", diag.text))
+			check_run(c, plan);
+	}
+	et_plan_unref(plan);
+	et_program_unref(program);
+}
+
+/* --- main ------------------------------------------------------------------------------------------------ */
+
+static int usage(void)
+{
+	fputs("usage: inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so [PROGRAM.pte]\n", stderr);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct et_plugin_option options[MAX_OPTIONS];
+	struct et_plugin_config config = { .options = options, .max_crashes = 1000000, .crash_window_ns = 1 };
+	struct check c = { .n_runs = 20 };
+	struct et_diag diag = { "" };
+	int option;
+	while ((option = getopt(argc, argv, "o:n:")) != -1) {
+		char *equals = option == 'o' ? strchr(optarg, '=') : NULL;
+		if (option == 'n') {
+			c.n_runs = (uint32_t)strtoul(optarg, NULL, 10);
+		} else if (equals && config.n_options < MAX_OPTIONS) {
+			*equals = '\0';
+			options[config.n_options++] = (struct et_plugin_option){ optarg, equals + 1 };
+		} else {
+			return usage();
+		}
+	}
+	if (optind >= argc || argc - optind > 2 || !c.n_runs || c.n_runs > 1000000)
+		return usage();
+	config.path = argv[optind];
+	config.host_path = getenv("INFERD_DELEGATE_HOST"); /* for trying one that is not installed */
+	c.log = et_host_log(ET_LOG_NOTICE);
+	if (et_plugin_open(&c.entry, &config, et_host_allocator(), &c.log, &diag)) {
+		printf("FAILED  %s: %s\n", config.path, diag.text);
+		return 2;
+	}
+	size_t n_tables = 0;
+	while (n_tables < et_n_kernel_tables && n_tables + 1 < ET_ARRAY_LEN(c.tables)) {
+		c.tables[n_tables] = et_kernel_tables[n_tables];
+		n_tables++;
+	}
+	const struct et_kernel_table *own = et_plugin_kernels(c.entry.backend);
+	if (own)
+		c.tables[n_tables++] = own;
+	for (size_t i = 0; own && i < own->n; i++)
+		say(&c, true, "operator %s(%s)", own->kernels[i].name, own->kernels[i].signature);
+	c.registry = (struct et_registry){ c.tables, n_tables, &c.entry, 1 };
+	check_devices(&c);
+	check_garbage(&c);
+	if (optind + 1 < argc)
+		check_program(&c, argv[optind + 1]);
+	say(&c, n_crashes(&c) == 0, "%u crashes of the host process", n_crashes(&c));
+	c.entry.ops->close(c.entry.backend);
+	printf("%s\n", c.n_failed ? "not conforming" : "conforming");
+	return c.n_failed > 0;
+}
