@@ -201,8 +201,8 @@ static void report(struct client *clients, unsigned n_clients, double seconds)
 	printf("{\"seconds\": %.3f, \"requests_per_s\": %.2f, \"p50_us\": %.3f, \"p99_us\": %.3f, "
 	       "\"min_us\": %.3f, "
 	       "\"clients\": [",
-		seconds, (double)n / seconds, percentile_us(all, n, 50), percentile_us(all, n, 99),
-		percentile_us(all, n, 0));
+		seconds, seconds > 0 ? (double)n / seconds : 0, percentile_us(all, n, 50),
+		percentile_us(all, n, 99), percentile_us(all, n, 0));
 	for (unsigned i = 0; i < n_clients; i++) {
 		struct client *c = &clients[i];
 		printf("%s{\"priority\": \"%s\", \"weight\": %u, \"requests\": %zu, \"run_ms\": %.3f, "

@@ -1,0 +1,33 @@
+#!/bin/bash
+# Build the runner of the original runtime, for bench.py to compare with.
+#
+#     tests/bench/peer.sh RUNNER.cpp     prints where the runner is
+#
+# RUNNER.cpp comes with the material beside the checkout (../shared/peer/runner.cpp). It is compiled against the PyPI
+# wheel `executorch`, which is installed without its dependencies into a virtual environment of its own below
+# ${XDG_CACHE_HOME:-~/.cache}/inferd/peer. What is there already is used again.
+set -euo pipefail
+
+VERSION=1.5.1
+source=${1:?usage: tests/bench/peer.sh RUNNER.cpp}
+place=${XDG_CACHE_HOME:-$HOME/.cache}/inferd/peer
+runner=$place/runner-$VERSION
+if [ -x "$runner" ] && [ ! "$source" -nt "$runner" ]; then
+	echo "$runner"
+	exit
+fi
+mkdir -p "$place"
+if [ ! -e "$place/venv-$VERSION/done" ]; then
+	rm -rf "$place/venv-$VERSION"
+	python3 -m venv "$place/venv-$VERSION" >&2
+	"$place/venv-$VERSION/bin/pip" install --quiet --no-deps "executorch==$VERSION" >&2
+	touch "$place/venv-$VERSION/done"
+fi
+wheel=$("$place/venv-$VERSION/bin/python" -c \
+	'import importlib.util as u; print(u.find_spec("executorch").submodule_search_locations[0])')
+${CXX:-g++} -std=c++17 -O2 -DC10_USING_CUSTOM_GENERATED_MACROS -I"$wheel/include" \
+	-I"$wheel/include/executorch/runtime/core/portable_type/c10" "$source" -o "$runner.new" -L"$wheel/lib" \
+	-Wl,--no-as-needed -lexecutorch -lexecutorch_backend_xnnpack -lexecutorch_kernels_optimized \
+	-lexecutorch_kernels_quantized -lexecutorch_threadpool -Wl,-rpath,"$wheel/lib" >&2
+mv "$runner.new" "$runner"
+echo "$runner"
