@@ -42,6 +42,10 @@ static void free_state(struct inf_open_state *state)
 {
 	et_list_remove(&state->node);
 	inf_serving_unref(state->awaiting);
+	for (uint32_t i = 0; i < state->variants.n; i++) {
+		inf_repository_let_go(state->repository, state->variants.items[i].program, NULL);
+		state->variants.items[i].program = NULL;
+	}
 	inf_variants_deinit(&state->variants);
 	if (state->fd >= 0)
 		close(state->fd);
@@ -92,7 +96,7 @@ static void make_done(struct inf_work *work)
 			    stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + info->n_plan_bytes +
 				    info->n_delegate_bytes,
 			    reason, sizeof(reason))) {
-			et_plan_unref(make->plan);
+			inf_repository_let_go(r, NULL, make->plan);
 			make->status = ET_E_OUT_OF_RESOURCES;
 		}
 	} else {
@@ -102,7 +106,7 @@ static void make_done(struct inf_work *work)
 	if (make->status == ET_OK) {
 		inf_serving_prepare(s, make->program, make->plan);
 	} else {
-		et_program_unref(make->program);
+		inf_repository_let_go(r, make->program, NULL);
 		s->is_for_now = make->status == ET_E_OUT_OF_RESOURCES ||
 				make->status == ET_E_MEMORY_ALLOCATION_FAILED;
 		s->is_missing = make->status == ET_E_OPERATOR_MISSING ||
@@ -173,7 +177,7 @@ static void keep_done(struct inf_work *work)
 			"model %s: nothing is kept for its next load: %s", keep->model,
 			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
 	keep->repository->n_busy--;
-	et_plan_unref(keep->plan);
+	inf_repository_let_go(keep->repository, NULL, keep->plan);
 	free(keep);
 }
 

@@ -216,6 +216,48 @@ struct inf_serving *inf_repository_find_ready(
 	return NULL;
 }
 
+/* --- letting go ----------------------------------------------------------------------------------- */
+
+struct let_go {
+	struct inf_work work;
+	struct inf_repository *repository;
+	struct et_program *program;
+	struct et_plan *plan;
+};
+
+static void let_go_run(struct inf_work *work)
+{
+	struct let_go *gone = ET_CONTAINER_OF(work, struct let_go, work);
+	et_plan_unref(gone->plan);
+	et_program_unref(gone->program);
+}
+
+static void let_go_done(struct inf_work *work)
+{
+	struct let_go *gone = ET_CONTAINER_OF(work, struct let_go, work);
+	gone->repository->n_busy--;
+	free(gone);
+}
+
+void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan)
+{
+	struct inf_repository *r = self;
+	if (!program && !plan)
+		return;
+	struct let_go *gone = r->has_helper ? calloc(1, sizeof(*gone)) : NULL;
+	if (!gone) {
+		et_plan_unref(plan);
+		et_program_unref(program);
+		return;
+	}
+	*gone = (struct let_go){ .work = { .run = let_go_run, .done = let_go_done },
+		.repository = r,
+		.program = program,
+		.plan = plan };
+	r->n_busy++;
+	inf_helper_post(r->o.helper, &gone->work);
+}
+
 /* --- unloading ------------------------------------------------------------------------------------ */
 
 static bool has_any(struct inf_repository *r, const char *model)
@@ -408,8 +450,9 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	if (!r)
 		return -ENOMEM;
 	r->o = *options;
-	r->events =
-		(struct inf_serving_events){ r, inf_opens_serving_loaded, serving_unloaded, serving_notify };
+	r->has_helper = true;
+	r->events = (struct inf_serving_events){ r, inf_opens_serving_loaded, serving_unloaded,
+		serving_notify, inf_repository_let_go };
 	et_list_init(&r->servings);
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
@@ -424,6 +467,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 	if (!r)
 		return NULL;
 	r->is_closing = true;
+	r->has_helper = false; /* it has ended before */
 	inf_opens_end(r);
 	ET_LIST_FOR_EACH(node, after, &r->servings)
 	{

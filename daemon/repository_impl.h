@@ -28,7 +28,7 @@ struct inf_repository {
 	struct et_list_node servings, opens, unloads, remarks;
 	struct scan *scan; /* the last one posted, while it is on its way */
 	uint32_t n_busy;   /* steps on the helper's thread */
-	bool is_closing;
+	bool is_closing, has_helper;
 };
 
 /* Note (or, with NULL or "", forget) what to tell about a model. */
@@ -39,6 +39,9 @@ bool inf_repository_is_unloading(struct inf_repository *repository, const char *
 /* Make room for @n_bytes by unloading what nobody uses, least recently used first. False, and a sentence that says who
  * holds the rest, when there is too little even so. */
 bool inf_repository_make_room(struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
+/* Give up references to a program and a Plan; either may be NULL. The last ones are dropped on the helper's thread:
+ * giving back a gigabyte takes long enough for every client to notice. @self is the repository. */
+void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan);
 /* Event of a serving that is not LOADING any more: those who wait for it go on. @self is the repository. */
 void inf_opens_serving_loaded(void *self, struct inf_serving *serving);
 /* Answer every open that waits. */

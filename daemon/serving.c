@@ -118,8 +118,7 @@ struct inf_serving *inf_serving_unref(struct inf_serving *s)
 	if (!s || --s->n_refs)
 		return NULL;
 	free_frames(s);
-	et_plan_unref(s->plan);
-	et_program_unref(s->program);
+	s->events->let_go(s->events->self, s->program, s->plan);
 	pthread_mutex_destroy(&s->frames_lock);
 	et_list_remove(&s->node);
 	free(s->tasks);
@@ -228,8 +227,9 @@ void inf_serving_poll(struct inf_serving *s)
 			prepared(s);
 			return;
 		}
-		s->plan = et_plan_unref(s->plan);
-		s->program = et_program_unref(s->program);
+		s->events->let_go(s->events->self, s->program, s->plan);
+		s->program = NULL;
+		s->plan = NULL;
 		s->info = NULL;
 		set_state(s, INF_MODEL_FAILED);
 		s->events->loaded(s->events->self, s);

@@ -79,6 +79,8 @@ struct inf_serving_events {
 	void (*unloaded)(void *self, struct inf_serving *serving);
 	/* Ask the loop, from any thread, to call inf_serving_poll soon. */
 	void (*notify)(void *self);
+	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL. */
+	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan);
 };
 
 struct inf_serving {
