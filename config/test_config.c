@@ -77,6 +77,40 @@ static void test_values(void **state)
 	inf_config_deinit(&c);
 }
 
+static void test_backends(void **state)
+{
+	static const char text[] = "[backend ov]\n"
+				   "path = /usr/lib/inferd/openvino.so\n"
+				   "threads = 2\n"
+				   "timeout = 5s\n"
+				   "[backend acme]\n"
+				   "isolation = thread\n"
+				   "[backend ov]\n"
+				   "threads = 4\n"
+				   "folder = /opt/ov\n"
+				   "isolation = process\n"
+				   "max_crashes = 3\n"
+				   "crash_window = 1m\n";
+	struct inf_config c;
+	struct inf_config_error error;
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c, text, "f", &error), 0);
+	assert_int_equal(c.n_backend_sections, 2);
+	const struct inf_config_backend *ov = &c.backend_sections[0], *acme = &c.backend_sections[1];
+	assert_string_equal(ov->name, "ov");
+	assert_string_equal(ov->path, "/usr/lib/inferd/openvino.so");
+	assert_false(ov->is_thread);
+	assert_true(ov->timeout_ns == UINT64_C(5000000000) && ov->crash_window_ns == UINT64_C(60000000000));
+	assert_int_equal(ov->max_crashes, 3);
+	assert_int_equal(ov->n_options, 2);
+	assert_string_equal(ov->options[0].key, "threads");
+	assert_string_equal(ov->options[0].value, "4");
+	assert_string_equal(ov->options[1].key, "folder");
+	assert_string_equal(acme->name, "acme");
+	assert_true(acme->is_thread && !acme->n_options && !acme->path[0]);
+	inf_config_deinit(&c);
+}
+
 static void test_mistakes(void **state)
 {
 	static const struct {
@@ -100,6 +134,9 @@ static void test_mistakes(void **state)
 		{ "[model]\npin = yes\n", "f:2: [model] needs a name: [model NAME]" },
 		{ "[user]\nweight = 2\n", "f:2: [user] needs a name: [user NAME]" },
 		{ "[user x]\nweight = 0\n", "f:2: weight: 0 is outside 1 ... 1000" },
+		{ "[backend]\npath = x\n", "f:2: [backend] needs a name: [backend NAME]" },
+		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
+		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
 		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
 		{ "[server]\njust words\n", "f:2: neither 'key = value' nor '[section]'" },
 		{ "[server]\njust words\nworker = 3\n", "f:2: neither" },
@@ -213,6 +250,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_backends),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_drop_ins),

@@ -300,8 +300,11 @@ static size_t open_plugin(
 	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
-	if (!section->path[0])
+	if (!section->path[0]) {
+		et_fail(&diag, ET_E_NOT_FOUND, "its section of the configuration has no path");
+		note_missing(server, section->name, &diag);
 		return 0;
+	}
 	for (uint32_t i = 0; i < section->n_options; i++)
 		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
 	inf_text(cache, sizeof(cache), "%s/backend-%s", server->config.cache, section->name);
