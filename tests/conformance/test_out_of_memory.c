@@ -1,0 +1,232 @@
+/* Loading a model and running it while memory runs out at the first, the second, the nth allocation.
+ *
+ *     test_out_of_memory FILE.bpte...
+ *
+ * Everything that the runtime and the delegates ask of their allocator is counted: program, Plan, what is compiled,
+ * lane, contexts, Method, frame, scratch. For each n the same load and run (every method, its first cases) is tried with
+ * an allocator that has nothing left from the nth call on. It must end with a status and a sentence, or well and
+ * with the outputs that it always has; and nothing may be left behind. That ends with the first n that is not reached. */
+#include "delegates/delegates.h"
+#include "runtime/bundle.h"
+#include "runtime/host/host.h"
+#include "runtime/method.h"
+#include "tests/support/counting_alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_BACKENDS = 8, MAX_IOS = 64, MAX_CASES = 2, MAX_ALLOCATIONS = 20000 };
+
+/* What lives while one method runs. */
+struct attempt {
+	struct counting_alloc counting;
+	struct et_allocator allocator;
+	struct et_backend_entry backends[MAX_BACKENDS];
+	struct et_lane *lanes[MAX_BACKENDS];
+	size_t n_backends;
+	struct et_registry registry;
+	struct et_diag diag;
+	uint64_t sum; /* over all outputs' bytes */
+};
+
+static enum et_status open_backends(struct attempt *a)
+{
+	for (size_t i = 0; i < et_n_delegates && i < MAX_BACKENDS; i++) {
+		struct et_backend_entry *entry = &a->backends[a->n_backends];
+		entry->ops = et_delegates[i];
+		enum et_status status = entry->ops->open(&entry->backend, &a->allocator, NULL, &a->diag);
+		if (status == ET_E_NOT_FOUND)
+			continue;
+		if (status != ET_OK)
+			return status;
+		a->n_backends++;
+		status = entry->ops->lane_new(entry->backend, 0, 1, &a->lanes[a->n_backends - 1], &a->diag);
+		if (status != ET_OK)
+			return status;
+	}
+	a->registry = (struct et_registry){
+		.tables = et_kernel_tables,
+		.n_tables = et_n_kernel_tables,
+		.backends = a->backends,
+		.n_backends = a->n_backends,
+	};
+	return ET_OK;
+}
+
+static void close_backends(struct attempt *a)
+{
+	while (a->n_backends--) {
+		const struct et_backend_entry *entry = &a->backends[a->n_backends];
+		if (a->lanes[a->n_backends])
+			entry->ops->lane_free(a->lanes[a->n_backends]);
+		entry->ops->close(entry->backend);
+	}
+}
+
+/* An input as the bundle has it, in memory of the test's own. */
+static void give_input(struct et_io *io, const struct et_bundle_value *value, void **ret_memory)
+{
+	io->tag = value->tag;
+	if (value->tag != ET_TAG_TENSOR) {
+		io->i = value->i; /* the largest of them */
+		return;
+	}
+	io->n_dims = value->tensor.n_dims;
+	memcpy(io->sizes, value->tensor.sizes, io->n_dims * sizeof(*io->sizes));
+	*ret_memory = calloc(1, value->tensor.n_bytes + 64);
+	if (!*ret_memory)
+		abort();
+	memcpy(*ret_memory, value->tensor.data, value->tensor.n_bytes);
+	io->tensor.data = *ret_memory;
+	io->tensor.n_bytes = value->tensor.n_bytes;
+}
+
+static void add_outputs(struct attempt *a, const struct et_run *run, uint32_t n_outputs)
+{
+	for (uint32_t i = 0; i < n_outputs; i++) {
+		const struct et_tensor *tensor = et_run_output(run, i);
+		size_t n_bytes = tensor ? et_tensor_n_bytes(tensor) : 0;
+		for (size_t k = 0; k < n_bytes; k++)
+			a->sum = a->sum * 31 + ((const uint8_t *)tensor->data)[k];
+	}
+}
+
+static enum et_status run_case(struct attempt *a, struct et_method *method, struct et_frame *frame,
+	struct et_pool *scratch, const struct et_bundle_case *test)
+{
+	const struct et_plan_info *info = et_plan_info(et_method_plan(method));
+	struct et_io inputs[MAX_IOS] = { 0 }, outputs[MAX_IOS] = { 0 };
+	void *memory[MAX_IOS] = { 0 };
+	struct et_run run = { .method = method, .frame = frame, .inputs = inputs, .outputs = outputs };
+	struct et_worker_env env = { .scratch = scratch };
+	if (info->n_inputs > MAX_IOS || info->n_outputs > MAX_IOS || test->n_inputs != info->n_inputs)
+		return et_fail(&a->diag, ET_E_NOT_SUPPORTED, "another number of inputs");
+	for (size_t i = 0; i < a->n_backends && !env.compute; i++) {
+		if (a->backends[i].ops->lane_compute)
+			env.compute = a->backends[i].ops->lane_compute(a->lanes[i]);
+	}
+	for (uint32_t i = 0; i < test->n_inputs; i++)
+		give_input(&inputs[i], &test->inputs[i], &memory[i]);
+	enum et_status status = et_run_begin(&run);
+	if (status == ET_OK) {
+		enum et_stop stop;
+		do {
+			env.queue = run.queue;
+			stop = et_run_advance(&run, &env);
+		} while (stop == ET_STOP_QUEUE);
+		if (stop == ET_STOP_DONE)
+			add_outputs(a, &run, info->n_outputs);
+		status = et_run_end(&run);
+	}
+	a->diag = run.diag;
+	for (uint32_t i = 0; i < test->n_inputs; i++)
+		free(memory[i]);
+	return status;
+}
+
+static enum et_status run_suite(
+	struct attempt *a, struct et_program *program, const struct et_bundle_suite *suite)
+{
+	struct et_plan *plan = NULL;
+	struct et_method *method = NULL;
+	struct et_frame *frame = NULL;
+	struct et_pool scratch;
+	et_pool_init(&scratch, &a->allocator);
+	enum et_status status =
+		et_plan_new(&plan, program, suite->method, &a->registry, 1, &a->allocator, &a->diag);
+	if (status == ET_OK)
+		status = et_plan_prepare(plan, 0, a->lanes, &a->diag);
+	if (status == ET_OK)
+		status = et_method_new(&method, plan, &a->allocator, &a->diag);
+	if (status == ET_OK)
+		status = et_frame_new(&frame, plan, &a->allocator, &a->allocator, &a->diag);
+	for (uint32_t i = 0; i < suite->n_cases && i < MAX_CASES && status == ET_OK; i++)
+		status = run_case(a, method, frame, &scratch, &suite->cases[i]);
+	et_frame_free(frame);
+	et_method_free(method);
+	if (plan)
+		et_plan_release(plan, 0);
+	et_plan_unref(plan);
+	et_pool_deinit(&scratch);
+	return status;
+}
+
+static enum et_status try_model(struct attempt *a, const struct et_source *file, size_t fail_at)
+{
+	struct et_source inner = *file;
+	struct et_bundle bundle = { 0 };
+	struct et_program *program = NULL;
+	struct et_pool pool;
+	*a = (struct attempt){ .counting.fail_at = fail_at };
+	a->allocator = counting_allocator(&a->counting);
+	et_pool_init(&pool, &a->allocator);
+	enum et_status status = et_bundle_open(&bundle, file->bytes, file->n_bytes, &pool, &a->diag);
+	inner.release = NULL;
+	inner.bytes = bundle.program;
+	inner.n_bytes = bundle.n_program_bytes;
+	if (status == ET_OK)
+		status = et_program_open(&program, &inner, NULL, &a->allocator, &a->diag);
+	if (status == ET_OK)
+		status = open_backends(a);
+	for (uint32_t i = 0; i < bundle.n_suites && status == ET_OK; i++)
+		status = run_suite(a, program, &bundle.suites[i]);
+	close_backends(a);
+	et_program_unref(program);
+	et_pool_deinit(&pool);
+	return status;
+}
+
+static bool test_model(const char *path)
+{
+	struct et_source file;
+	struct attempt whole, part;
+	struct et_diag diag = { 0 };
+	size_t n = 1, n_survived = 0;
+	bool is_good = true;
+	if (et_host_source_map(&file, path, &diag) != ET_OK) {
+		printf("%s: %s\n", path, diag.text);
+		return false;
+	}
+	enum et_status status = try_model(&whole, &file, 0);
+	if (status != ET_OK || whole.counting.n_live) {
+		printf("%s: %s: %s (%zu left behind)\n", path, et_status_text(status), whole.diag.text,
+			whole.counting.n_live);
+		is_good = false;
+	}
+	for (; n < MAX_ALLOCATIONS && is_good; n++) {
+		status = try_model(&part, &file, n);
+		bool was_reached = part.counting.n_calls >= n;
+		bool is_same = status == ET_OK && part.sum == whole.sum;
+		bool is_refused = status != ET_OK && part.diag.text[0];
+		n_survived += was_reached && is_same;
+		if (part.counting.n_live || !(is_same || (is_refused && was_reached))) {
+			printf("%s: allocation %zu fails: %s: '%s', %zu left behind%s\n", path, n,
+				et_status_text(status), part.diag.text, part.counting.n_live,
+				status == ET_OK && !is_same ? ", other outputs" : "");
+			is_good = false;
+		}
+		if (!was_reached)
+			break;
+	}
+	if (is_good)
+		printf("%s: %zu allocations, %zu of them can be done without\n", path, n - 1, n_survived);
+	file.release(file.owner);
+	return is_good && n > 1 && n < MAX_ALLOCATIONS;
+}
+
+int main(int argc, char **argv)
+{
+	bool is_good = argc > 1;
+	for (int i = 1; i < argc; i++) {
+		if (access(argv[i], R_OK) != 0) {
+			printf("skipped: %s is not there\n", argv[i]);
+			return 77;
+		}
+	}
+	for (int i = 1; i < argc; i++)
+		is_good &= test_model(argv[i]);
+	return is_good ? 0 : 1;
+}
