@@ -1,7 +1,10 @@
-/* Writes the seeds of corpus/xnnpack: each kind of node once, valid, and the datatypes that constants have.
+/* Writes the seeds of corpus/xnnpack: each kind of node once, valid, and the datatypes that constants have; and one for
+ * each reason for which a payload is refused.
  *
  *     write_xnnpack_corpus FOLDER */
 #include "delegates/xnnpack/test_make.h"
+
+#include "runtime/base/checked.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +17,10 @@ static void write_seed(struct make_xnn *mk, const char *name, uint8_t n_args)
 {
 	char path[512];
 	size_t n_bytes;
+	bool is_old = mk->is_old;
 	uint8_t *bytes = mx_finish(mk, &n_bytes);
-	bytes[0] = n_args; /* free in the header, and what fuzz_xnnpack.c looks at */
+	if (!is_old)
+		bytes[0] = n_args; /* free in the header, and what fuzz_xnnpack.c looks at */
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	FILE *file = fopen(path, "wb");
 	if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) {
@@ -166,6 +171,166 @@ static void chain(void)
 	write_seed(&mk, "made-argmax", 3);
 }
 
+/* A sigmoid of @made, which is broken or unusual. */
+static void one_value(const char *name, struct mx_value made)
+{
+	struct make_xnn mk;
+	struct mx_value out = { .type = ET_XNN_FP32, MX_DIMS(2, 32), .output = 2 };
+	mx_init(&mk);
+	if (!made.n_dims) {
+		made.n_dims = 2;
+		memcpy(made.dims, out.dims, sizeof(made.dims));
+	}
+	uint32_t in = mx_value(&mk, &made), id = mx_value(&mk, &out);
+	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { id } });
+	write_seed(&mk, name, 2);
+}
+
+/* A linear layer whose filter is @filter, of 4 times 32 elements if nothing else is said. */
+static void one_filter(const char *name, struct mx_value filter, const char *key, bool is_old)
+{
+	static const float numbers[128] = { 1, 2, 3 };
+	struct make_xnn mk;
+	mx_init(&mk);
+	mk.is_old = is_old;
+	uint32_t in = value(&mk, ET_XNN_FP32, 1, 0, DIMS(2, 32)),
+		 out = value(&mk, ET_XNN_FP32, 0, 2, DIMS(2, 4));
+	if (!filter.n_dims) {
+		filter.n_dims = 2;
+		filter.dims[0] = 4;
+		filter.dims[1] = 32;
+	}
+	filter.constant = key ? mx_named_constant(&mk, key) : mx_constant(&mk, numbers, sizeof(numbers));
+	uint32_t id = mx_value(&mk, &filter);
+	mx_node(&mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { in, id, ET_XNN_NONE }, .outputs = { out } });
+	write_seed(&mk, name, 2);
+}
+
+static void strange_values(void)
+{
+	static const float scales[8] = { 1, 1, 1, 1, 1, 1, 1, 1 }, bad[4] = { 1, -1, 1, 1 };
+	one_value("bad-old-dynamic",
+		(struct mx_value){ .type = ET_XNN_FP32, .input = 1, .dynamic_type = ET_XNN_QINT8 });
+	one_value("bad-old-dynamic-type",
+		(struct mx_value){ .type = ET_XNN_FP32, .input = 1, .dynamic_type = ET_XNN_QUINT8 });
+	one_value("bad-scale", (struct mx_value){ .type = ET_XNN_QINT8, .input = 1, .scale = -1 });
+	one_value("bad-type", (struct mx_value){ .type = ET_XNN_QPINT8, .input = 1 });
+	one_value("bad-type-number", (struct mx_value){ .type = 200, .input = 1 });
+	one_value("bad-quantization", (struct mx_value){ .type = ET_XNN_FP32, .input = 1, .scale = 1 });
+	one_value(
+		"bad-row-argument", (struct mx_value){ .type = ET_XNN_QDINT8, .input = 1, .n_row_dims = 1 });
+	one_value("bad-rows", (struct mx_value){ .type = ET_XNN_QDINT8, .n_row_dims = 9 });
+	one_value("bad-rank",
+		(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1, 1, 2, 32), .input = 1 });
+	one_value("bad-size",
+		(struct mx_value){
+			.type = ET_XNN_FP32, .input = 1, MX_DIMS(UINT32_MAX, UINT32_MAX, UINT32_MAX) });
+	one_value("bad-argument", (struct mx_value){ .type = ET_XNN_FP32, .input = 7 });
+	one_value("bad-nobody-writes", (struct mx_value){ .type = ET_XNN_FP32 });
+	one_value("bad-two-of-one", (struct mx_value){ .type = ET_XNN_FP32, .input = 2 });
+	one_value("bad-no-such-constant", (struct mx_value){ .type = ET_XNN_FP32, .constant = 9 });
+	one_value("bad-sizes-differ", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 5), .input = 1 });
+	one_value("bad-half", (struct mx_value){ .type = ET_XNN_FP16, .input = 1 });
+	one_value("bad-int32", (struct mx_value){ .type = ET_XNN_INT32, .input = 1 });
+	one_filter("bad-named", (struct mx_value){ .type = ET_XNN_FP32 }, "weights", false);
+	one_filter("bad-short", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(4, 64) }, NULL, false);
+	one_filter("made-old", (struct mx_value){ .type = ET_XNN_FP32 }, NULL, true);
+	one_filter("bad-old-short", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(4, 64) }, NULL, true);
+	one_filter("bad-n-scales",
+		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 3 }, NULL, false);
+	one_filter("bad-scales", (struct mx_value){ .type = ET_XNN_QCINT8, .scales = bad, .n_scales = 4 },
+		NULL, false);
+	one_filter("bad-channel",
+		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 4, .channel_dim = 5 },
+		NULL, false);
+	one_filter("bad-block",
+		(struct mx_value){ .type = ET_XNN_QBINT4, .scales = scales, .n_scales = 4, .block_size = 7 },
+		NULL, false);
+	one_filter("bad-filter-argument", (struct mx_value){ .type = ET_XNN_FP32, .input = 1 }, NULL, false);
+	one_filter("bad-filter-type", (struct mx_value){ .type = ET_XNN_FP16 }, NULL, false);
+	one_filter(
+		"bad-filter-quantized", (struct mx_value){ .type = ET_XNN_QINT8, .scale = 1 }, NULL, false);
+}
+
+/* A node of @kind from [2,3,3] and itself to @out; the argument is id 0, the result id 1. */
+static void strange_node(
+	const char *name, uint8_t kind, struct et_xnn_node node, uint32_t type, uint32_t n_externs, int how)
+{
+	struct make_xnn mk;
+	mx_init(&mk);
+	uint32_t in = value(&mk, ET_XNN_FP32, how == 1 ? 2 : 1, 0, DIMS(2, 3, 3));
+	uint32_t out = value(&mk, type, 0, how == 1 ? 1 : 2, DIMS(2, 3, 3));
+	uint32_t spare = value(&mk, ET_XNN_FP32, 0, 0, DIMS(2, 3, 3));
+	if (n_externs)
+		mk.n_externs = n_externs;
+	node.inputs[0] = how == 2 ? 999 : how == 3 ? spare : in;
+	node.inputs[1] = how == 5 ? spare : in;
+	node.outputs[0] = how == 6 ? in : out;
+	mx_node(&mk, kind, &node);
+	if (how == 4)
+		mx_node(&mk, kind, &node);
+	if (how == 7) {
+		node.outputs[0] = spare;
+		mx_node(&mk, kind, &node);
+	}
+	write_seed(&mk, name, 2);
+}
+
+static void strange_nodes(void)
+{
+	const struct et_xnn_node plain = { .min = -INFINITY, .max = INFINITY };
+	struct et_xnn_node node = plain;
+	strange_node("bad-kind", 99, plain, ET_XNN_FP32, 0, 0);
+	strange_node("bad-attention", MX_ATTENTION, plain, ET_XNN_FP32, 0, 0);
+	strange_node("bad-order", MX_ADD, plain, ET_XNN_FP32, 0, 1);
+	strange_node("bad-id", MX_ADD, plain, ET_XNN_FP32, 0, 2);
+	strange_node("bad-unwritten", MX_ADD, plain, ET_XNN_FP32, 0, 3);
+	strange_node("bad-written-twice", MX_ADD, plain, ET_XNN_FP32, 0, 4);
+	strange_node("bad-unwritten-second", MX_ADD, plain, ET_XNN_FP32, 0, 5);
+	strange_node("bad-writes-argument", MX_ADD, plain, ET_XNN_FP32, 0, 6);
+	strange_node("made-unused", MX_ADD, plain, ET_XNN_FP32, 0, 7);
+	strange_node("bad-externs", MX_ADD, plain, ET_XNN_FP32, 1000000, 0);
+	strange_node("bad-extern-nobody", MX_ADD, plain, ET_XNN_FP32, 5, 0);
+	strange_node("bad-types", MX_ADD, plain, ET_XNN_FP16, 0, 0);
+	strange_node("bad-matmul-types", MX_MATMUL, plain, ET_XNN_FP16, 0, 0);
+	strange_node("bad-softmax-types", MX_SOFTMAX, plain, ET_XNN_QINT8, 0, 0);
+	strange_node("bad-convert", MX_CONVERT, plain, ET_XNN_INT32, 0, 0);
+	node.flags = 0x80000000;
+	strange_node("bad-flags", MX_ADD, node, ET_XNN_FP32, 0, 0);
+	node = plain;
+	node.min = NAN;
+	strange_node("bad-limits", MX_ADD, node, ET_XNN_FP32, 0, 0);
+}
+
+/* Bytes that are no payload: their header is wrong. */
+static void strange_headers(void)
+{
+	static const uint32_t wrong[] = { 10, 14, 18, 22 };
+	for (size_t i = 0; i <= ET_ARRAY_LEN(wrong); i++) {
+		struct make_xnn mk;
+		char path[512];
+		size_t n_bytes;
+		mx_init(&mk);
+		uint32_t in = value(&mk, ET_XNN_FP32, 1, 0, DIMS(2, 3)),
+			 out = value(&mk, ET_XNN_FP32, 0, 2, DIMS(2, 3));
+		mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		bytes[0] = 2;
+		if (i < ET_ARRAY_LEN(wrong))
+			memset(bytes + wrong[i], 0xff, 4);
+		else
+			memcpy(bytes + 4, "XXXX", 4);
+		snprintf(path, sizeof(path), "%s/bad-header-%zu", folder, i);
+		FILE *file = fopen(path, "wb");
+		if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) {
+			perror(path);
+			exit(1);
+		}
+		free(bytes);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
@@ -205,5 +370,8 @@ int main(int argc, char **argv)
 	weights("made-depthwise", MX_DEPTHWISE, ET_XNN_FP32, false);
 	weights("made-deconv", MX_DECONV, ET_XNN_FP32, false);
 	chain();
+	strange_values();
+	strange_nodes();
+	strange_headers();
 	return 0;
 }
