@@ -215,7 +215,8 @@ void inf_session_close(struct inf_session *s, const char *why)
 	if (s->state == INF_SESSION_CLOSED)
 		return;
 	set_state(s, INF_SESSION_CLOSED, why);
-	uv_poll_stop(&s->poll);
+	/* libuv first: after the close the number of the descriptor may be another thread's. */
+	uv_close((uv_handle_t *)&s->poll, on_closed);
 	inf_channel_close(&s->channel);
 	inf_requests_drop(s);
 	while ((object = inf_table_next(&s->bindings, &at))) {
@@ -236,7 +237,6 @@ void inf_session_close(struct inf_session *s, const char *why)
 	}
 	et_list_remove(&s->node);
 	s->server->n_sessions--;
-	uv_close((uv_handle_t *)&s->poll, on_closed);
 }
 
 /* Say why and hang up; the client has not been made a session. */

@@ -116,6 +116,10 @@ static void test_scan(void **state)
 		snprintf(name, sizeof(name), "%s/%s", models[i].model, models[i].version);
 		if (i >= ET_ARRAY_LEN(expected) || strcmp(name, expected[i]))
 			fail_msg("entry %zu is %s", i, name);
+		for (uint32_t k = 0; k < models[i].n; k++) {
+			const struct inf_variant *v = &models[i].items[k];
+			assert_ptr_equal(v->file, strrchr(v->path, '/') + 1);
+		}
 		inf_variants_deinit(&models[i]);
 	}
 	assert_int_equal(n, ET_ARRAY_LEN(expected));

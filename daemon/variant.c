@@ -138,6 +138,8 @@ static void fit(struct inf_variants *v)
 {
 	void *items = v->n ? realloc(v->items, v->n * sizeof(*v->items)) : NULL;
 	v->items = items ? items : v->items;
+	for (uint32_t i = 0; i < v->n; i++) /* they may have moved */
+		v->items[i].file = strrchr(v->items[i].path, '/') + 1;
 	void *data = v->data_ids.n ? realloc(v->data, v->data_ids.n * sizeof(*v->data)) : NULL;
 	v->data = data ? data : v->data;
 }
