@@ -258,21 +258,20 @@ static bool on_packet(struct et_backend *b, const struct et_plugin_header *heade
 	return true;
 }
 
+/* One packet; poll says whether there is another. */
 static bool read_calls(struct et_backend *b, char *packet, const char **ret_why)
 {
-	for (;;) {
-		int fd, n = et_plugin_receive(b->process.calls, packet, ET_PLUGIN_MAX_PACKET, &fd, 0);
-		if (fd >= 0)
-			close(fd);
-		if (n == -EAGAIN)
-			return true;
-		if (n == 0)
-			return false;
-		if (n < 0 || fd >= 0 || !on_packet(b, (const struct et_plugin_header *)packet)) {
-			*ret_why = "answered what nobody asked, or something that can't be read";
-			return false;
-		}
-	}
+	int fd, n = et_plugin_receive(b->process.calls, packet, ET_PLUGIN_MAX_PACKET, &fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (n == -EAGAIN)
+		return true;
+	if (n == 0)
+		return false;
+	if (n > 0 && fd < 0 && on_packet(b, (const struct et_plugin_header *)packet))
+		return true;
+	*ret_why = "answered what nobody asked, or something that can't be read";
+	return false;
 }
 
 static const struct et_program *program_of(struct et_backend *b, uint64_t id)
