@@ -470,8 +470,8 @@ def killed(setup):
             row("the rest, after one longest segment", max(rest), "≤", 10, " ms")]
 
 
-BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "crowd": crowd, "interactive": interactive,
-           "weights": weights, "memory": memory, "noop": noop, "idle": idle, "killed": killed}
+BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "crowd": crowd,
+           "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "killed": killed}
 
 
 def machine():
