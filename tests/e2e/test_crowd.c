@@ -6,6 +6,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/bundle.h"
 #include "runtime/host/host.h"
+#include "tests/support/make_program.h"
 
 #include <math.h>
 #include <poll.h>
@@ -447,6 +448,66 @@ static void test_weights(void **state)
 	e2e_deinit(&e);
 }
 
+/* --- a quick model that is not ---------------------------------------------------------------------- */
+
+/* y = x + x, again and again until @go. */
+static uint8_t *make_moody(size_t *ret_n_bytes)
+{
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
+	int go = mk_tensor(
+		&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = arena, .offset = 16 });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 32 });
+	int one = mk_int(&mk, 1);
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
+	mk_jump_false(&mk, go, 0);
+	mk_input(&mk, x);
+	mk_input(&mk, go);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+static void note_status(struct inferd_binding *b, int status, void *userdata)
+{
+	*(int *)userdata = status;
+}
+
+/* What was always done in no time runs on the loop's own thread. When it then does not end, the loop goes on. */
+static void test_moody(void **state)
+{
+	enum { N_QUICK = 300 };
+	struct e2e e;
+	int rc, status = 1;
+	e2e_init(&e);
+	e2e_put_program(&e, "moody.pte", make_moody);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "moody", NULL), *mine = e2e_bind(other, "double", NULL);
+	*(bool *)inferd_input(b, 1) = true;
+	for (int i = 0; i < N_QUICK; i++) {
+		*(float *)inferd_input(b, 0) = (float)i;
+		assert_int_equal(inferd_infer(b, NULL), 0);
+		assert_true(*(float *)inferd_output(b, 0) == 2 * (float)i);
+	}
+	*(bool *)inferd_input(b, 1) = false;
+	assert_int_equal(inferd_infer_async(b, NULL, note_status, &status), 0);
+	for (int i = 0; i < N_QUICK; i++)
+		assert_true(e2e_infer(mine, (float)i, &rc) == 2 * (float)i && rc == 0);
+	e2e_until_jobs(&e, 1, 0);
+	assert_int_equal(inferd_cancel(b), 0);
+	while (status == 1)
+		assert_true(inferd_wait(d, 30000) >= 0);
+	assert_int_equal(status, -INFERD_CANCELLED);
+	inferd_close(d);
+	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -456,6 +517,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_kills),
 		cmocka_unit_test(test_every_end),
 		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_moody),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
