@@ -6,6 +6,7 @@
 
 #include "daemon/server.h"
 #include "daemon/text.h"
+#include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -127,6 +128,20 @@ static void describe_program(const struct inf_serving *sv, struct inf_program_st
 	};
 }
 
+/* "NAME: why" of a plug-in that was given up after too many crashes; NULL: it has not been. */
+static const char *failure_of(const struct et_backend_entry *entry, struct et_pool *pool)
+{
+	struct et_plugin_state now;
+	char text[400];
+	et_plugin_state(entry->backend, &now);
+	if (!now.has_failed)
+		return NULL;
+	inf_text(text, sizeof(text), "%.60s: failed %u times: %s", entry->ops->name, now.n_crashes,
+		now.reason);
+	const char *kept = et_pool_strndup(pool, text, strlen(text));
+	return kept ? kept : entry->ops->name;
+}
+
 void inf_answer_status(struct inf_session *s, uint64_t id)
 {
 	struct inf_server *server = s->server;
@@ -144,7 +159,8 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	char names[INF_QUEUES_MAX][32];
 	struct inf_queue_status queues[INF_QUEUES_MAX];
 	const char **backends = ET_POOL_NEW_ARRAY(&pool, const char *, server->registry.n_backends + 1);
-	const char **missing = ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing);
+	const char **missing =
+		ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing + server->registry.n_backends);
 	if (!programs || !clients || !backends || !missing) {
 		et_pool_deinit(&pool);
 		out_of_memory(s, id);
@@ -169,8 +185,13 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 			.in_flight = atomic_load_explicit(&c->n_in_flight, memory_order_relaxed),
 		};
 	}
-	for (size_t i = 0; i < server->registry.n_backends; i++)
-		backends[status->n_backends++] = server->backends[i].ops->name;
+	for (size_t i = 0; i < server->registry.n_backends; i++) {
+		const char *why = i < server->n_compiled_in ? NULL : failure_of(&server->backends[i], &pool);
+		if (why)
+			missing[status->n_backends_missing++] = why;
+		else
+			backends[status->n_backends++] = server->backends[i].ops->name;
+	}
 	backends[status->n_backends++] = "portable";
 	for (uint32_t i = 0; i < server->n_missing; i++)
 		missing[status->n_backends_missing++] = server->missing[i];

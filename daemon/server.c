@@ -345,6 +345,7 @@ static int open_backends(struct inf_server *server)
 		}
 		note_missing(server, ops->name, &diag);
 	}
+	server->n_compiled_in = (uint32_t)n;
 	size_t n_tables = 0;
 	while (n_tables < et_n_kernel_tables && n_tables < ET_ARRAY_LEN(server->tables)) {
 		server->tables[n_tables] = et_kernel_tables[n_tables];

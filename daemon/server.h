@@ -44,6 +44,7 @@ struct inf_server {
 	struct et_backend_entry backends[INF_BACKENDS_MAX];
 	char missing[INF_BACKENDS_MAX][400]; /* "opencl: no platform found" */
 	uint32_t n_missing;
+	uint32_t n_compiled_in; /* of the backends; those after them are plug-ins */
 	struct et_registry registry;
 
 	struct inf_queues queues; /* cpu first */

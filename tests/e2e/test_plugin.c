@@ -136,6 +136,35 @@ static void test_crash(void **state)
 	e2e_deinit(&e);
 }
 
+static bool says_why(const struct inf_server_status *status, const void *arg)
+{
+	for (size_t i = 0; i < status->n_backends; i++)
+		assert_string_not_equal(status->backends[i], "test");
+	return status->n_backends_missing == 1 && strstr(status->backends_missing[0], arg);
+}
+
+/* Given up after so many crashes: the status says so, and why. */
+static void test_gives_up(void **state)
+{
+	struct e2e e;
+	int rc, n = 0;
+	e2e_init(&e);
+	put_word(&e, "exit");
+	start(&e, "sync", "max_crashes = 2\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "exit", NULL);
+	do {
+		e2e_infer(b, 1, &rc);
+		assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+		n++;
+	} while (!strstr(inferd_error(d), "has failed 2 times"));
+	assert_true(n >= 3);
+	e2e_until(&e, says_why,
+		"test: failed 2 times: the host process of backend 'test' exited with status 3");
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 /* Kill the daemon's child, whichever it is now. */
 static int kill_host(pid_t parent)
 {
@@ -212,6 +241,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_crash),
+		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_killed_often),
 		cmocka_unit_test(test_missing),
 	};
