@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Run the whole corpus of one-operator programs through `inferctl verify --local`, and account for every file.
 
-    corpus.py INFERCTL ARCHIVE BEYOND KNOWN [--absent BACKEND]... [--every N] [--at-least N]
+    corpus.py INFERCTL ARCHIVE BEYOND KNOWN [--absent BACKEND]... [--at-least N]
 
 A file passes; or it is skipped because all operators it lacks stand in BEYOND, or because its backend is one that is
 known to be absent here; or it stands in KNOWN and fails with the words that stand there. Anything else is a failure, and so
 is a file of KNOWN that passes or that does not exist: the lists can only become shorter.
---every N takes only each Nth file (and all of KNOWN), for builds that are slow.
 """
 
 import argparse
@@ -84,7 +83,6 @@ def main():
     p.add_argument("beyond")
     p.add_argument("known")
     p.add_argument("--absent", action="append", default=[])
-    p.add_argument("--every", type=int, default=1)
     p.add_argument("--at-least", type=int, default=1)
     args = p.parse_args()
     args.inferctl = os.path.abspath(args.inferctl)
@@ -93,7 +91,6 @@ def main():
     with tempfile.TemporaryDirectory(prefix="inferd-corpus-") as folder:
         files = unpack(args.archive, folder)
         wrong += [f"{name} stands in {args.known} and does not exist" for name in known if name not in files]
-        files = sorted({*files[::args.every], *(name for name in known if name in files)})
         for options in ([], COARSE):
             some = [name for name in files if options_of(name) == options]
             found, n = verify(args.inferctl, folder, some, options)
