@@ -34,7 +34,7 @@ struct inf_client_region *inf_client_region_unref(struct inf_client_region *regi
 {
 	if (!region || --region->n_refs)
 		return NULL;
-	inf_region_unref(region->region);
+	inf_repository_let_go_region(region->server->repository, region->region);
 	inf_quota_discharge(region->user, INF_QUOTA_REGIONS, 1);
 	inf_quota_discharge(region->user, INF_QUOTA_FDS, 1);
 	inf_quota_discharge(region->user, INF_QUOTA_BYTES, region->n_bytes);

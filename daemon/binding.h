@@ -22,6 +22,7 @@ struct inf_client_region {
 	uint32_t n_refs;
 	uint64_t n_bytes;
 	struct inf_region *region;
+	struct inf_server *server;
 	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
 	char name[INF_MAX_NAME + 1]; /* the client's word */
 };

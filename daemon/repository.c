@@ -223,6 +223,7 @@ struct let_go {
 	struct inf_repository *repository;
 	struct et_program *program;
 	struct et_plan *plan;
+	struct inf_region *region;
 };
 
 static void let_go_run(struct inf_work *work)
@@ -230,6 +231,7 @@ static void let_go_run(struct inf_work *work)
 	struct let_go *gone = ET_CONTAINER_OF(work, struct let_go, work);
 	et_plan_unref(gone->plan);
 	et_program_unref(gone->program);
+	inf_region_unref(gone->region);
 }
 
 static void let_go_done(struct inf_work *work)
@@ -239,23 +241,34 @@ static void let_go_done(struct inf_work *work)
 	free(gone);
 }
 
-void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan)
+static void let_go(struct inf_repository *r, struct let_go references)
 {
-	struct inf_repository *r = self;
-	if (!program && !plan)
-		return;
-	struct let_go *gone = r->has_helper ? calloc(1, sizeof(*gone)) : NULL;
+	struct let_go *gone = r && r->has_helper ? calloc(1, sizeof(*gone)) : NULL;
 	if (!gone) {
-		et_plan_unref(plan);
-		et_program_unref(program);
+		let_go_run(&references.work);
 		return;
 	}
-	*gone = (struct let_go){ .work = { .run = let_go_run, .done = let_go_done },
-		.repository = r,
-		.program = program,
-		.plan = plan };
+	*gone = references;
+	gone->work.run = let_go_run;
+	gone->work.done = let_go_done;
+	gone->repository = r;
 	r->n_busy++;
 	inf_helper_post(r->o.helper, &gone->work);
+}
+
+void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan)
+{
+	if (program || plan)
+		let_go(self, (struct let_go){ .program = program, .plan = plan });
+}
+
+void inf_repository_let_go_region(struct inf_repository *r, struct inf_region *region)
+{
+	enum { SMALL = 1 << 20 }; /* sooner done than said */
+	if (region->mapping.n_bytes < SMALL)
+		inf_region_unref(region);
+	else
+		let_go(r, (struct let_go){ .region = region });
 }
 
 /* --- unloading ------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #include "daemon/serving.h"
 #include "daemon/variant.h"
 #include "ipc/message.h"
+#include "ipc/region.h"
 
 struct inf_repository;
 
@@ -59,6 +60,10 @@ bool inf_repository_unload(
 void inf_repository_unload_all(struct inf_repository *repository);
 /* Forget that loading it failed: it is tried again. */
 void inf_repository_retry(struct inf_repository *repository, const char *model);
+
+/* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large.
+ * @repository may be NULL when it is no more. Loop thread only. */
+void inf_repository_let_go_region(struct inf_repository *repository, struct inf_region *region);
 
 /* What lies in the folder: answered from the helper's thread through @done, on the loop. @models is lent. */
 typedef void (*inf_index_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);

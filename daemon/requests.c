@@ -415,6 +415,7 @@ static struct inf_client_region *keep_region(
 	c->n_refs = 1;
 	c->n_bytes = n_bytes;
 	c->region = region;
+	c->server = s->server;
 	c->user = s->user;
 	c->user->n_refs++;
 	inf_text(c->name, sizeof(c->name), "%s", name);
