@@ -1,8 +1,9 @@
 /* Compiling a payload.
  *
- * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache, lets it compute
- * the exported shapes, which shows whether every operator works, and deletes it: what remains are the decoded graph and the
- * packed weights. Contexts made later find those by their constants' addresses and read no constant again,
+ * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache, which shows
+ * whether every operator is there, and deletes it: what remains are the decoded graph and the packed weights. (Letting it
+ * compute the exported shapes too, which shape.c has done by then, would take and clear a whole workspace for nothing.)
+ * Contexts made later find those by their constants' addresses and read no constant again,
  * but for the few that XNNPACK keeps reading or packs anew each time (is_kept). Those are copied where
  * they lie in the payload, unless they are most of it; then the payload is kept.
  *
@@ -161,7 +162,7 @@ static enum et_status claim_filters(
 	return ET_OK;
 }
 
-/* Make a runtime and let it compute the exported shapes. */
+/* Make a runtime, so that everything is packed, and see that XNNPACK takes every node. */
 static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
@@ -173,15 +174,22 @@ static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, stru
 			et_xnn_status_text(made));
 	enum et_status status = et_xnn_runtime_new(
 		&runtime, payload, et_xnn_weights_provider(compiled->weights), workspace, NULL, 0, ids, diag);
-	if (status == ET_OK) {
-		made = xnn_reshape_runtime(runtime);
-		if (made != xnn_status_success)
-			status = et_fail(diag, et_xnn_status_of(made),
-				"XNNPACK can't work with the exported shapes: %s", et_xnn_status_text(made));
+	if (status == ET_OK)
 		xnn_delete_runtime(runtime);
-	}
 	xnn_release_workspace(workspace);
 	return status;
+}
+
+/* What was packed is not read again: its pages may go. Payload bytes that are constants too are dropped by the Plan. */
+static void drop_packed(const struct et_xnn_payload *payload, const struct et_payload *source)
+{
+	const struct et_source *file = source->program ? et_program_source(source->program) : NULL;
+	for (uint32_t i = 0; file && file->drop && i < payload->n_values; i++) {
+		const struct et_xnn_value *value = &payload->values[i];
+		uint64_t where = value->origin ? position(source, value->origin) : ET_XNN_NOWHERE;
+		if (!value->in_payload && !value->is_kept && where != ET_XNN_NOWHERE)
+			file->drop(file->owner, where, value->n_bytes);
+	}
 }
 
 static enum et_status compile(struct et_compiled *compiled, const struct et_payload *source,
@@ -230,6 +238,8 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 	if (status == ET_OK &&
 		!(is_all_here && et_xnn_weights_is_compiled(compiled->weights, where, source->n_bytes))) {
 		status = rehearse(compiled, ids, diag);
+		if (status == ET_OK)
+			drop_packed(payload, source);
 		if (status == ET_OK && is_all_here)
 			et_xnn_weights_note_compiled(compiled->weights, where, source->n_bytes);
 	}
