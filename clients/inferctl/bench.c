@@ -176,10 +176,14 @@ static int run_clients(struct bench *bench, const struct ctl *ctl, const char *n
 		clients[i].latency_ns = ctl_alloc(bench->n_requests, sizeof(uint64_t));
 	}
 	/* A barrier cannot be left: without all its threads there is nothing to do but to say so and go. */
+	if (n_clients == 1) {
+		client_main(&clients[0]); /* a lone one needs no thread */
+		n_started = 1;
+	}
 	for (; n_started < n_clients; n_started++)
 		if (pthread_create(&clients[n_started].thread, NULL, client_main, &clients[n_started]) != 0)
 			exit(ctl_fail("only %u of %u client threads could be started", n_started, n_clients));
-	for (unsigned i = 0; i < n_clients; i++)
+	for (unsigned i = 0; i < n_clients && n_clients > 1; i++)
 		pthread_join(clients[i].thread, NULL);
 	for (unsigned i = 0; i < n_clients && rc == CTL_OK; i++)
 		if (clients[i].has_failed)

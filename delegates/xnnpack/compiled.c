@@ -19,9 +19,16 @@ enum {
 
 static uint64_t hash_bytes(const void *bytes, size_t n)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+	const uint8_t *from = bytes;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325), word;
+	for (; n; from += sizeof(word)) {
+		size_t n_word = n < sizeof(word) ? n : sizeof(word);
+		word = 0;
+		memcpy(&word, from, n_word);
+		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 32;
+		n -= n_word;
+	}
 	return hash;
 }
 

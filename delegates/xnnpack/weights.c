@@ -29,6 +29,9 @@ enum {
 	ALIGNMENT = 64,
 	PADDING = 64, /* kernels read in whole vectors */
 	N_BUCKETS = 512,
+	SLAB = 4 << 20,    /* a Program that packs more than this takes memory in such pieces, */
+	IN_SLAB = 1 << 16, /* for blocks from this size on */
+	SLAB_ALIGNMENT = 4096,
 };
 
 /* A block of memory, with its header in the ALIGNMENT * 2 bytes in front. */
@@ -40,6 +43,13 @@ struct block {
 	const void *bias;
 	uint32_t seed;
 	bool has_key;
+	struct slab *slab; /* it lies in; NULL: memory of its own */
+};
+
+/* Memory for several blocks. Freed with the last of them. */
+struct slab {
+	size_t n_bytes, n_used;
+	uint32_t n_blocks;
 };
 
 enum { HEADER = 2 * ALIGNMENT };
@@ -65,6 +75,7 @@ struct et_xnn_weights {
 	struct et_list_node reserved, packed, copies;
 	struct block *by_key[N_BUCKETS];
 	struct claim *claims[N_BUCKETS];
+	struct slab *slab;   /* the one that is being filled, or NULL */
 	struct et_pool pool; /* of claims and compiled */
 	struct compiled *compiled;
 	struct et_xnn_weights_stats stats;
@@ -93,27 +104,74 @@ static size_t bucket(const void *kernel)
 	return (size_t)((uintptr_t)kernel * UINT64_C(0x9e3779b97f4a7c15) >> 32) % N_BUCKETS;
 }
 
+static void slab_put(struct et_xnn_weights *weights, struct slab *slab)
+{
+	if (slab->n_blocks || slab == weights->slab)
+		return;
+	weights->stats.n_bytes -= slab->n_bytes;
+	weights->allocator.free(weights->allocator.self, slab, slab->n_bytes);
+}
+
+/* @n_block bytes for a block and its header. */
+static struct block *slab_take(struct et_xnn_weights *weights, size_t n_block)
+{
+	size_t n = (n_block + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	struct slab *slab = weights->slab;
+	if (!slab || n > slab->n_bytes - slab->n_used) {
+		size_t n_bytes = (ALIGNMENT + n + SLAB - 1) & ~(size_t)(SLAB - 1);
+		struct slab *fresh =
+			weights->allocator.alloc(weights->allocator.self, n_bytes, SLAB_ALIGNMENT);
+		if (!fresh)
+			return NULL;
+		*fresh = (struct slab){ .n_bytes = n_bytes, .n_used = ALIGNMENT };
+		weights->stats.n_bytes += n_bytes;
+		weights->slab = fresh;
+		if (slab)
+			slab_put(weights, slab);
+		slab = fresh;
+	}
+	struct block *block = (struct block *)(void *)((uint8_t *)slab + slab->n_used);
+	slab->n_used += n;
+	slab->n_blocks++;
+	return block;
+}
+
 static struct block *block_new(struct et_xnn_weights *weights, size_t n_bytes, struct et_list_node *list)
 {
 	if (n_bytes > SIZE_MAX / 2)
 		return NULL;
-	struct block *block =
-		weights->allocator.alloc(weights->allocator.self, HEADER + n_bytes + PADDING, ALIGNMENT);
+	size_t n_block = HEADER + n_bytes + PADDING;
+	bool is_in_slab = n_bytes >= IN_SLAB && weights->stats.n_bytes >= SLAB;
+	struct block *block = is_in_slab
+				      ? slab_take(weights, n_block)
+				      : weights->allocator.alloc(weights->allocator.self, n_block, ALIGNMENT);
 	if (!block)
 		return NULL;
 	memset(block, 0, HEADER);
 	memset((uint8_t *)bytes_of(block) + n_bytes, 0, PADDING);
 	block->n_bytes = n_bytes;
+	block->slab = is_in_slab ? weights->slab : NULL;
 	et_list_append(list, &block->node);
-	weights->stats.n_bytes += HEADER + n_bytes + PADDING;
+	if (!is_in_slab)
+		weights->stats.n_bytes += n_block;
 	return block;
 }
 
 static void block_free(struct et_xnn_weights *weights, struct block *block)
 {
+	size_t n_block = HEADER + block->n_bytes + PADDING;
+	struct slab *slab = block->slab;
 	et_list_remove(&block->node);
-	weights->stats.n_bytes -= HEADER + block->n_bytes + PADDING;
-	weights->allocator.free(weights->allocator.self, block, HEADER + block->n_bytes + PADDING);
+	if (!slab) {
+		weights->stats.n_bytes -= n_block;
+		weights->allocator.free(weights->allocator.self, block, n_block);
+		return;
+	}
+	size_t n = (n_block + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	slab->n_blocks--;
+	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used)
+		slab->n_used -= n; /* the last one: its place is free again */
+	slab_put(weights, slab);
 }
 
 static void blocks_free(struct et_xnn_weights *weights, struct et_list_node *list)
@@ -304,6 +362,10 @@ struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights)
 	blocks_free(weights, &weights->reserved);
 	blocks_free(weights, &weights->packed);
 	blocks_free(weights, &weights->copies);
+	struct slab *slab = weights->slab;
+	weights->slab = NULL;
+	if (slab)
+		slab_put(weights, slab);
 	et_pool_deinit(&weights->pool);
 	if (weights->handle)
 		weights->store->release(weights->store->self, weights->handle);

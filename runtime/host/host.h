@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/program.h"
 
-/* The C library's heap. Any thread. */
+/* The C library's heap. Any thread. What is asked for in 2 MiB and more at an alignment of 4096 comes in huge pages. */
 const struct et_allocator *et_host_allocator(void);
 /* Whole pages from the kernel, zeroed, followed by a readable guard page; given back at once when freed. */
 const struct et_allocator *et_host_page_allocator(void);
