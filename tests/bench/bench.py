@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+import versus
+
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 MODELS = TOP / "tests" / "models"
@@ -471,7 +473,8 @@ def killed(setup):
 
 
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "crowd": crowd,
-           "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "killed": killed}
+           "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "killed": killed,
+           **versus.benches(sys.modules[__name__])}
 
 
 def machine():

@@ -1,0 +1,112 @@
+"""The same programs on inferd's runtime and on the original, in turn: latency, overhead, loading.
+
+Rows of bench.py, which hands itself in for what both use. Each measurement is a process of its own, original first,
+then ours, so that a pair sees the same moment of the machine. Inputs are zeros of the largest shapes on both sides.
+"""
+import pathlib
+import subprocess
+import tempfile
+import time
+
+# What, file, threads, bar. The bars are those of the README.
+LATENCY = [
+    ("EfficientNet-Lite0 fp32", "efficientnet_lite0/xnnpack.bpte", 1, 1.02),
+    ("EfficientNet-Lite0 int8", "efficientnet_lite0/xnnpack_int8.bpte", 1, 1.02),
+    ("YOLO11n", "yolo/yolo11n_xnnpack.bpte", 1, 1.02),
+    ("MiniLM qd8", "minilm/xnnpack_qd8.bpte", 1, 0.90),
+    ("encoder_dynamic", "programs/encoder_dynamic_xnnpack.bpte", 1, 1.02),
+    ("silero_vad", "silero_vad/xnnpack.bpte", 1, 1.02),
+    ("EfficientNet-Lite0 fp32, two threads", "efficientnet_lite0/xnnpack.bpte", 2, 1.00),
+]
+LOADS = LATENCY[:-1]
+PORTABLE = ("EfficientNet-Lite0, portable", "efficientnet_lite0/portable.bpte", 0.05)
+CERTAIN_S = 2.5  # how long a file must have lain still before the cache trusts its times
+
+
+class Versus:
+    def __init__(self, bench, setup, folder):
+        self.bench, self.setup, self.folder = bench, setup, pathlib.Path(folder)
+
+    def program(self, name):
+        path = self.bench.SHARED / name
+        return self.bench.program_of(path, self.folder) if path.exists() else None
+
+    def original(self, program, threads, runs):
+        return self.setup.json_of(self.setup.peer, threads, runs, 1, program)
+
+    def pairs(self, program, threads, runs, field, **options):
+        """[(original, ours)], as many as asked for."""
+        rows = []
+        for _ in range(self.setup.pairs):
+            a = self.original(program, threads, runs)[field]
+            b = self.setup.local(program, threads=threads, requests=runs, **options)[field]
+            rows.append((a, b))
+        return rows
+
+    def row(self, what, rows, bar):
+        a, b = (self.bench.median(r[i] for r in rows) for i in range(2))
+        out = self.bench.row(what, self.bench.median(r[1] / r[0] for r in rows), "≤", bar, " ×")
+        out["value"] += f" ({b:.3g} ms, the original {a:.3g} ms)"
+        return out
+
+
+def left_out(what, why):
+    return {"what": what, "value": f"left out: {why}"}
+
+
+def benches(bench):
+    """Name -> function of Setup, as bench.BENCHES has them."""
+
+    def with_peer(measure, what):
+        def run(setup):
+            if not setup.peer:
+                return [left_out(what, "neither --peer nor --build-peer")]
+            with tempfile.TemporaryDirectory(prefix="inferd-versus-") as folder:
+                return measure(Versus(bench, setup, folder))
+        return run
+
+    def latency(v):
+        out = []
+        for what, name, threads, bar in LATENCY:
+            program = v.program(name)
+            if not program:
+                out.append(left_out(what, f"{name} is not there"))
+                continue
+            out.append(v.row(f"{what}: p50 of a run", v.pairs(program, threads, v.setup.requests, "p50_ms"), bar))
+        return out
+
+    def operators(v):
+        program = v.folder / "tiny.pte"
+        subprocess.run([str(v.setup.build / "tests" / "bench" / "make_tiny"), "1000", str(program)], check=True)
+        return [v.row("a program of 1,000 tiny operators: p50 of a run", v.pairs(program, 1, 1000, "p50_ms"), 1.0)]
+
+    def portable(v):
+        what, name, bar = PORTABLE
+        program = v.program(name)
+        if not program:
+            return [left_out(what, f"{name} is not there")]
+        return [v.row(f"{what}: best of three runs", v.pairs(program, 1, 3, "min_ms"), bar)]
+
+    def loading(v):
+        """First: nothing kept. Again: packed weights mapped from the cache that an earlier process left."""
+        out = []
+        for what, name, _, _ in LOADS:
+            program = v.program(name)
+            if not program:
+                out.append(left_out(what, f"{name} is not there"))
+                continue
+            cache = v.folder / "cache"
+            cache.mkdir(mode=0o700, exist_ok=True)
+            first = v.pairs(program, 1, 1, "load_ms", **{"warm-up": 1})
+            for _ in range(2):  # the first keeps, the second sees that all is well
+                time.sleep(CERTAIN_S)
+                v.setup.local(program, requests=1, cache=cache, **{"warm-up": 1})
+            again = v.pairs(program, 1, 1, "load_ms", cache=cache, **{"warm-up": 1})
+            out.append(v.row(f"{what}: first load", first, 1.0))
+            out.append(v.row(f"{what}: loaded again, against the original without its cache", again, 0.25))
+        return out
+
+    return {"latency": with_peer(latency, "latency against the original"),
+            "operators": with_peer(operators, "overhead of an operator against the original"),
+            "portable": with_peer(portable, "portable kernels against the original"),
+            "loading": with_peer(loading, "loading against the original")}
