@@ -238,16 +238,19 @@ static enum et_status broadcast_sizes(struct et_kernel_ctx *ctx, const struct et
 	return ET_OK;
 }
 
-static void fill_block(
-	union block *block, enum et_class class, enum et_scalar_type common, const struct et_evalue *number)
+/* @n elements, the most that one call of the span function sees. */
+static void fill_block(union block *block, enum et_class class, enum et_scalar_type common,
+	const struct et_evalue *number, size_t n)
 {
-	for (size_t i = 0; i < ET_MAP_BLOCK; i++) {
+	double f64 = class == ET_I64 ? 0 : et_number_double(number);
+	int64_t i64 = class == ET_I64 ? et_wrap(et_number_int(number), common) : 0;
+	for (size_t i = 0; i < n; i++) {
 		if (class == ET_F32)
-			block->f32[i] = (float)et_number_double(number);
+			block->f32[i] = (float)f64;
 		else if (class == ET_F64)
-			block->f64[i] = et_number_double(number);
+			block->f64[i] = f64;
 		else
-			block->i64[i] = et_wrap(et_number_int(number), common);
+			block->i64[i] = i64;
 	}
 }
 
@@ -277,6 +280,7 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 	ET_TRY(broadcast_sizes(ctx, operands, n_operands, sizes, &n_dims));
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
 	et_view_of(&views[0], out);
+	size_t numel = et_tensor_numel(out);
 	ET_REQUIRE(ctx, et_storer(out->type, job.class), "cannot store %s", et_scalar_name(out->type));
 	for (size_t k = 0; k < n_operands; k++) {
 		struct et_view *view = &views[k + 1];
@@ -288,7 +292,8 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 		} else {
 			*view = (struct et_view){ .data = (uint8_t *)&filled[k], .type = common };
 			et_view_broadcast(view, sizes, n_dims);
-			fill_block(&filled[k], job.class, common, operands[k]);
+			fill_block(&filled[k], job.class, common, operands[k],
+				numel < ET_MAP_BLOCK ? numel : ET_MAP_BLOCK);
 			job.in[k].filled = &filled[k];
 		}
 	}
