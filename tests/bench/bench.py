@@ -272,7 +272,8 @@ def peer_crowd(setup, model, threads, n=8):
         while sample and all(p.poll() is None for p in processes):
             with contextlib.suppress(OSError):
                 n_bytes = max(n_bytes, sum(pss(p.pid) for p in processes))
-            time.sleep(0.2)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                processes[0].wait(0.2)
         results = [json.loads(p.communicate()[0]) for p in processes]
         return time.monotonic() - begin, results, n_bytes
 
