@@ -8,8 +8,12 @@
  * the two had the same size at that time. They need not have it after a later reshape to smaller shapes. So a
  * changed shape always plans anew, which the older of its two setup functions does.
  *
- * A runtime that failed to reshape is in no defined state: it is deleted, and the next run makes another. */
+ * A runtime that failed to reshape is in no defined state: it is deleted, and the next run makes another.
+ *
+ * A convolution of rows quantized at run time has a buffer of zeros for each picture of the batch, and reshaping to a
+ * smaller batch loses those it has no use for any more. So a payload with one makes another runtime for other shapes. */
 #include "delegates/xnnpack/context.h"
+#include "delegates/xnnpack/kind.h"
 
 #include "runtime/base/checked.h"
 
@@ -21,6 +25,7 @@ struct et_context {
 	struct et_pool pool;
 	uint32_t flags;
 	xnn_runtime_t runtime; /* NULL: to be made by the next run */
+	bool was_reshaped;     /* ever, this runtime */
 	bool is_shaped;        /* in_shapes and out_shapes are what the runtime has */
 	bool is_set_up;        /* externals are what the runtime has */
 	struct et_xnn_shape *in_shapes, *out_shapes;
@@ -56,7 +61,30 @@ static void drop_runtime(struct et_context *context)
 	if (context->runtime)
 		xnn_delete_runtime(context->runtime);
 	context->runtime = NULL;
-	context->is_shaped = context->is_set_up = false;
+	context->was_reshaped = context->is_shaped = context->is_set_up = false;
+}
+
+static enum et_status make_runtime(struct et_context *context, struct et_diag *diag)
+{
+	enum et_status status = et_xnn_runtime_new(&context->runtime, &context->compiled->payload,
+		et_xnn_weights_provider(context->compiled->weights), context->lane->workspace,
+		context->lane->threads, context->flags, context->ids, diag);
+	if (status != ET_OK)
+		context->runtime = NULL;
+	return status;
+}
+
+/* Whether XNNPACK loses memory when it reshapes this to less. */
+static bool loses_zeros(const struct et_xnn_payload *payload)
+{
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		if (node->kind && node->kind->has_filter &&
+			node->kind->infer != et_xnn_infer_fully_connected &&
+			payload->values[node->inputs[0]].quant == ET_XNN_QUANT_ROW)
+			return true;
+	}
+	return false;
 }
 
 static enum et_status refuse(
@@ -125,7 +153,14 @@ static enum et_status reshape(struct et_context *context, struct et_diag *diag)
 			context->compiled->max_context_bytes, &n_bytes, diag);
 	if (inferred != ET_OK)
 		return inferred;
+	if (context->was_reshaped && loses_zeros(payload)) {
+		drop_runtime(context);
+		inferred = make_runtime(context, diag);
+		if (inferred != ET_OK)
+			return inferred;
+	}
 
+	context->was_reshaped = true;
 	for (uint32_t i = 0; i < payload->n_inputs; i++) {
 		const struct et_xnn_shape *shape = &context->in_shapes[i];
 		enum xnn_status status = xnn_reshape_external_value(
@@ -215,13 +250,9 @@ static enum et_status get_ready(
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	enum et_status status = ET_OK;
 	if (!context->runtime) {
-		status = et_xnn_runtime_new(&context->runtime, payload,
-			et_xnn_weights_provider(context->compiled->weights), context->lane->workspace,
-			context->lane->threads, context->flags, context->ids, diag);
-		if (status != ET_OK) {
-			context->runtime = NULL;
+		status = make_runtime(context, diag);
+		if (status != ET_OK)
 			return status;
-		}
 	}
 
 	struct et_tensor *tensor = NULL;
@@ -365,11 +396,8 @@ static enum et_status new_context(struct et_context **ret_context, struct et_com
 		!context->ids)
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	else
-		status = et_xnn_runtime_new(&context->runtime, payload,
-			et_xnn_weights_provider(compiled->weights), lane->workspace, lane->threads,
-			context->flags, context->ids, diag);
+		status = make_runtime(context, diag);
 	if (status != ET_OK) {
-		context->runtime = NULL;
 		et_xnn_context_free(context);
 		return status;
 	}
