@@ -48,12 +48,13 @@ static int explain_connect(const char *path, int errno_value, bool is_manager, c
 {
 	if (errno_value == ENOENT || errno_value == ECONNREFUSED)
 		snprintf(error, error_size,
-			"no daemon listens on %s: start it with 'systemctl start inferd.socket', or name its "
-			"socket with %s",
-			path, is_manager ? "--manager" : "--socket");
+			"no daemon listens on %s: start it with 'systemctl start %s', or name its socket "
+			"with %s",
+			path, is_manager ? "inferd-manager.socket" : "inferd.socket",
+			is_manager ? "--manager" : "--socket");
 	else if (errno_value == EACCES || errno_value == EPERM)
 		snprintf(error, error_size, "%s: %s: %s", path, strerror(errno_value),
-			is_manager ? "only root and the group inferd-manager may manage the daemon"
+			is_manager ? "only root and the group 'inferd' may manage the daemon"
 				   : "ask the administrator to add you to the group of the socket");
 	else
 		snprintf(error, error_size, "%s: %s", path, strerror(errno_value));

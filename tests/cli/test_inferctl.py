@@ -196,7 +196,7 @@ class CommandLine(Folder):
         nowhere = self.path("nowhere.sock")
         for command in (["status"], ["models"], ["why", "x"], ["infer", "x"], ["bench", "x"]):
             self.fails(r"no daemon listens on .*nowhere.sock.*(--socket|systemctl)", "--socket", nowhere, *command)
-        self.fails(r"no daemon listens on .*nowhere-manager.sock", "--socket", nowhere, "load", "x")
+        self.fails(r"no daemon listens on .*nowhere-manager.sock.*inferd-manager.socket", "--socket", nowhere, "load", "x")
         status, _, err = call("status", env={"INFERD_SOCKET": nowhere})
         self.assertEqual(status, 1)
         self.assertIn(nowhere, err)
