@@ -254,7 +254,55 @@ static void fill_block(union block *block, enum et_class class, enum et_scalar_t
 	}
 }
 
-enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
+/* Row-major, of just these sizes, without gaps. */
+static bool is_plain(const struct et_tensor *tensor, const struct et_tensor *like)
+{
+	int32_t stride = 1;
+	if (tensor->type != ET_FLOAT32 || tensor->n_dims != like->n_dims)
+		return false;
+	for (size_t d = tensor->n_dims; d-- > 0;) {
+		int32_t size = tensor->sizes[d];
+		if (size != like->sizes[d] || (size != 1 && tensor->strides[d] != stride))
+			return false;
+		stride *= size; /* no overflow: a tensor that is there has this many elements */
+	}
+	return true;
+}
+
+/* A block or less of floats that lie alike, and numbers: nothing to promote, broadcast, resize or walk. Small programs
+ * are made of such calls. */
+static bool apply_small(const struct et_map *map, const struct et_evalue *const *operands, size_t n_operands,
+	struct et_tensor *out)
+{
+	struct et_span span = { .common = ET_FLOAT32, .out = out->data };
+	float filled[ET_MAP_OPERANDS][16];
+	if ((map->result != ET_MAP_SAME && map->result != ET_MAP_FLOAT) || !map->fns[ET_F32] ||
+		operands[0]->tag != ET_TAG_TENSOR || (map->promotes && !(map->promotes & 1)) ||
+		!is_plain(out, out))
+		return false;
+	span.n = et_tensor_numel(out);
+	if (!span.n || span.n > ET_MAP_BLOCK)
+		return false;
+	for (size_t k = 0; k < n_operands; k++) {
+		if (operands[k]->tag == ET_TAG_TENSOR) {
+			if (!is_plain(operands[k]->tensor, out))
+				return false;
+			span.in[k] = operands[k]->tensor->data;
+		} else {
+			if (!is_number(operands[k]) || span.n > ET_ARRAY_LEN(filled[k]))
+				return false;
+			float number = (float)et_number_double(operands[k]);
+			for (size_t i = 0; i < span.n; i++)
+				filled[k][i] = number;
+			span.in[k] = filled[k];
+		}
+	}
+	map->fns[ET_F32](&span);
+	return true;
+}
+
+/* Of its own, so that a small call does not make room for all these blocks. */
+static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *ctx, const struct et_map *map,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
 {
 	struct et_view views[ET_MAP_OPERANDS + 1];
@@ -308,6 +356,14 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
 	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
 	return ET_OK;
+}
+
+enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
+	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
+{
+	if (apply_small(map, operands, n_operands, out))
+		return ET_OK;
+	return apply_any(ctx, map, operands, n_operands, out);
 }
 
 enum et_status et_map_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
