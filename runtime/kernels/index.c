@@ -228,6 +228,28 @@ static void open_places(struct places *places, const struct selection *s, const 
 	et_place_seek(&places->place, &places->walk, 0);
 }
 
+/* Where every dimension is indexed, so that a place is one element. */
+static enum et_status take_elements(
+	struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+{
+	ptrdiff_t stride = to->walk.strides[0][to->walk.n_dims - 1];
+	for (size_t i = 0; i < s->numel;) {
+		size_t n = et_place_run(&to->place, &to->walk);
+		uint8_t *out = to->kept.data + to->place.offset[0] * (int64_t)element_bytes;
+		for (size_t end = i + n; i < end; i++, out += stride * (ptrdiff_t)element_bytes) {
+			int64_t offset;
+			ET_TRY(offset_of(ctx, s, i, &offset));
+			const uint8_t *from = s->kept.data + offset * (int64_t)element_bytes;
+			if (element_bytes == 4)
+				memcpy(out, from, 4);
+			else
+				memcpy(out, from, element_bytes);
+		}
+		et_place_advance(&to->place, &to->walk, n);
+	}
+	return ET_OK;
+}
+
 static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -246,6 +268,8 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 		return ET_OK;
 	open_places(&to, &s, &selected);
 	size_t element_bytes = et_element_bytes(self);
+	if (et_view_numel(&s.kept) == 1)
+		return take_elements(ctx, &s, &to, element_bytes);
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one = s.kept, to_one = to.kept;
 		int64_t offset;
