@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -61,7 +62,7 @@ static enum et_status memory_keep(void *self, const char *variant, const struct 
 	memset(bytes + n, 0, ET_STORE_PADDING);
 	free(store->bytes);
 	store->bytes = bytes;
-	strcpy(store->variant, variant);
+	snprintf(store->variant, sizeof(store->variant), "%s", variant);
 	store->n_kept++;
 	return ET_OK;
 }

@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <nettle/sha2.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,23 +66,23 @@ static int64_t realtime_ns(void)
 
 static void program_name(char ret_name[ET_STORE_NAME], const struct et_host_identity *identity)
 {
-	struct et_sha256 sha;
+	struct sha256_ctx sha;
 	uint8_t digest[ET_SHA256_BYTES];
-	et_sha256_init(&sha);
-	et_sha256_add(&sha, identity, sizeof(*identity));
-	et_sha256_end(&sha, digest);
+	sha256_init(&sha);
+	sha256_update(&sha, sizeof(*identity), (const uint8_t *)identity);
+	sha256_digest(&sha, sizeof(digest), digest);
 	et_store_name(ret_name, digest, ".program");
 }
 
 static void thing_name(
 	char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
 {
-	struct et_sha256 sha;
+	struct sha256_ctx sha;
 	uint8_t both[ET_SHA256_BYTES];
-	et_sha256_init(&sha);
-	et_sha256_add(&sha, digest, ET_SHA256_BYTES);
-	et_sha256_add(&sha, variant, strlen(variant));
-	et_sha256_end(&sha, both);
+	sha256_init(&sha);
+	sha256_update(&sha, ET_SHA256_BYTES, digest);
+	sha256_update(&sha, strlen(variant), (const uint8_t *)variant);
+	sha256_digest(&sha, sizeof(both), both);
 	et_store_name(ret_name, both, ".kept");
 }
 
@@ -120,11 +121,11 @@ static void make_digest(struct et_store_binding *binding, uint8_t ret_digest[ET_
 		.seen_ns = source->taken_ns,
 		.contents = et_store_checksum(source->mapping.bytes, source->mapping.n_bytes),
 	};
-	struct et_sha256 sha;
+	struct sha256_ctx sha;
 	char name[ET_STORE_NAME];
-	et_sha256_init(&sha);
-	et_sha256_add(&sha, source->mapping.bytes, source->mapping.n_bytes);
-	et_sha256_end(&sha, record.digest);
+	sha256_init(&sha);
+	sha256_update(&sha, source->mapping.n_bytes, source->mapping.bytes);
+	sha256_digest(&sha, sizeof(record.digest), record.digest);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
 	program_name(name, &source->identity);
 	et_store_record_write(binding->store, name, &record);

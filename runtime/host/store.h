@@ -3,8 +3,10 @@
 #define RUNTIME_HOST_STORE_H
 
 #include "runtime/base/ref.h"
-#include "runtime/host/sha256.h"
 #include "runtime/host/source.h"
+
+/* A digest is SHA-256, by Nettle: two programs must never share a name, however they were made. */
+enum { ET_SHA256_BYTES = 32 };
 
 enum { ET_STORE_NAME = 48 }; /* 32 hexadecimal digits, an ending, a zero */
 

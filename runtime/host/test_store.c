@@ -1,6 +1,5 @@
 /* What is kept of programs in a folder: found again for the same bytes and for no others, whatever happens to its files. */
 #include "runtime/host/host.h"
-#include "runtime/host/sha256.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -149,33 +148,6 @@ static void keep_anew(const char *variant, uint8_t fill)
 	struct et_source source = open_program(false);
 	assert_int_equal(keep_as(&source, variant, fill), ET_OK);
 	source.release(source.owner);
-}
-
-static void test_sha256(void **state)
-{
-	static const struct {
-		const char *text;
-		unsigned n_times;
-		const char *digest;
-	} cases[] = {
-		{ "", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
-		{ "abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
-		{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
-			"248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
-		{ "aaaaaaaaaa", 100000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0" },
-	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct et_sha256 sha;
-		uint8_t digest[ET_SHA256_BYTES];
-		char text[65];
-		et_sha256_init(&sha);
-		for (unsigned j = 0; j < cases[i].n_times; j++)
-			et_sha256_add(&sha, cases[i].text, strlen(cases[i].text));
-		et_sha256_end(&sha, digest);
-		for (size_t j = 0; j < sizeof(digest); j++)
-			snprintf(text + 2 * j, 3, "%02x", digest[j]);
-		assert_string_equal(text, cases[i].digest);
-	}
 }
 
 static void test_kept_and_found(void **state)
@@ -404,7 +376,6 @@ static void test_writers_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sha256),
 		TEST(kept_and_found),
 		TEST(another_program_finds_nothing),
 		TEST(program_changes_under_a_mapping),
