@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/sha2.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,13 +44,14 @@ struct header {
 };
 static_assert(sizeof(struct header) == 16 + 32 + 16 + 256 + 8, "no padding in a header");
 
+enum digest_state { UNKNOWN, BEING_SET, KNOWN };
+
 /* One program's. */
 struct et_store_binding {
 	struct et_store table;
 	struct et_host_store *store; /* a reference */
 	const struct et_host_source *source;
-	pthread_mutex_t lock; /* the two below */
-	bool has_digest;
+	_Atomic(int) digest_state; /* enum digest_state */
 	uint8_t digest[ET_SHA256_BYTES];
 	char name[]; /* for log lines */
 };
@@ -86,6 +87,16 @@ static void thing_name(
 	et_store_name(ret_name, both, ".kept");
 }
 
+static void set_digest(struct et_store_binding *binding, const uint8_t digest[ET_SHA256_BYTES])
+{
+	int state = UNKNOWN; /* whoever else is at it sets the same */
+	if (!atomic_compare_exchange_strong(&binding->digest_state, &state, BEING_SET))
+		return;
+	memcpy(binding->digest, digest, ET_SHA256_BYTES);
+	/* release: pairs with the acquire in look_digest_up */
+	atomic_store_explicit(&binding->digest_state, KNOWN, memory_order_release);
+}
+
 /* The digest, if somebody made it before. */
 static bool look_digest_up(struct et_store_binding *binding, uint8_t ret_digest[ET_SHA256_BYTES])
 {
@@ -93,24 +104,23 @@ static bool look_digest_up(struct et_store_binding *binding, uint8_t ret_digest[
 	char name[ET_STORE_NAME];
 	struct et_store_record record;
 	bool is_certain;
-	pthread_mutex_lock(&binding->lock);
-	if (!binding->has_digest) {
-		program_name(name, &source->identity);
-		if (et_store_record_read(binding->store, name, &source->identity, &record, &is_certain)) {
-			binding->has_digest =
-				is_certain || record.contents == et_store_checksum(source->mapping.bytes,
-									 source->mapping.n_bytes);
-			memcpy(binding->digest, record.digest, sizeof(record.digest));
-			if (binding->has_digest && !is_certain) {
-				record.seen_ns = source->taken_ns;
-				et_store_record_write(binding->store, name, &record);
-			}
-		}
+	/* acquire: pairs with the release in set_digest */
+	if (atomic_load_explicit(&binding->digest_state, memory_order_acquire) == KNOWN) {
+		memcpy(ret_digest, binding->digest, ET_SHA256_BYTES);
+		return true;
 	}
-	bool has_digest = binding->has_digest;
-	memcpy(ret_digest, binding->digest, ET_SHA256_BYTES);
-	pthread_mutex_unlock(&binding->lock);
-	return has_digest;
+	program_name(name, &source->identity);
+	if (!et_store_record_read(binding->store, name, &source->identity, &record, &is_certain))
+		return false;
+	if (!is_certain) {
+		if (record.contents != et_store_checksum(source->mapping.bytes, source->mapping.n_bytes))
+			return false;
+		record.seen_ns = source->taken_ns;
+		et_store_record_write(binding->store, name, &record);
+	}
+	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
+	set_digest(binding, record.digest);
+	return true;
 }
 
 static void make_digest(struct et_store_binding *binding, uint8_t ret_digest[ET_SHA256_BYTES])
@@ -129,10 +139,7 @@ static void make_digest(struct et_store_binding *binding, uint8_t ret_digest[ET_
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
 	program_name(name, &source->identity);
 	et_store_record_write(binding->store, name, &record);
-	pthread_mutex_lock(&binding->lock);
-	memcpy(binding->digest, record.digest, ET_SHA256_BYTES);
-	binding->has_digest = true;
-	pthread_mutex_unlock(&binding->lock);
+	set_digest(binding, record.digest);
 }
 
 /* Whether the bytes that things were made of are still those of the file. A copy's always are. */
@@ -408,7 +415,7 @@ enum et_status et_host_store_bind(
 	};
 	binding->store = et_host_store_ref(store);
 	binding->source = own;
-	pthread_mutex_init(&binding->lock, NULL);
+	atomic_init(&binding->digest_state, UNKNOWN);
 	memcpy(binding->name, name, strlen(name));
 	own->binding = binding;
 	source->store = &binding->table;
@@ -420,6 +427,5 @@ void et_store_binding_free(struct et_store_binding *binding)
 	if (!binding)
 		return;
 	et_host_store_unref(binding->store);
-	pthread_mutex_destroy(&binding->lock);
 	free(binding);
 }

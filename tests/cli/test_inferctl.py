@@ -239,6 +239,40 @@ class Local(Folder):
         self.good("infer", "--local", MODEL, "--input", self.path("in.raw"), "--output", self.path("out.raw"))
         np.testing.assert_array_equal(np.fromfile(self.path("out.raw"), "<f4"), got[0])
 
+    def test_cache(self):
+        """Packed weights that an earlier process kept: the same numbers, also when the file was damaged meanwhile."""
+        picture = np.linspace(-1, 1, 3 * 224 * 224, dtype="<f4").reshape(1, 3, 224, 224)
+        np.save(self.path("in.npy"), picture)
+        cache = self.path("cache")
+        os.mkdir(cache, 0o700)
+        command = ("infer", "--local", "--cache", cache, MODEL, "-i", self.path("in.npy"), "-o", self.path("out.raw"))
+
+        def output():
+            with open(self.path("out.raw"), "rb") as f:
+                return f.read()
+
+        self.good(*command)
+        expected = output()
+        kept = [name for name in os.listdir(cache) if name.endswith(".kept")]
+        self.assertEqual(len(kept), 1)
+        kept = os.path.join(cache, kept[0])
+        before = os.stat(kept)
+        self.good(*command)
+        self.assertEqual(output(), expected)
+        self.assertEqual(os.stat(kept).st_ino, before.st_ino, "nothing was new")
+        with open(kept, "r+b") as f:
+            f.seek(before.st_size // 2)
+            byte = f.read(1)[0]
+            f.seek(before.st_size // 2)
+            f.write(bytes([byte ^ 1]))
+        status, _, err = call(*command)
+        self.assertEqual(status, 0)
+        self.assertRegex(err, "not used: it is damaged; it is made again")
+        self.assertEqual(output(), expected)
+        self.good(*command)
+        self.assertEqual(output(), expected)
+        self.fails("nothing can be kept in .*nowhere", "infer", "--local", "--cache", self.path("nowhere"), MODEL)
+
     def test_infer_refuses_what_does_not_fit(self):
         np.save(self.path("type.npy"), np.zeros((1, 3, 224, 224)))
         np.save(self.path("shape.npy"), np.zeros((1, 3, 10, 10), "f4"))
