@@ -1,9 +1,10 @@
 /* sd_notify, so that nobody else includes it. The watchdog's time is systemd's limit; whoever feeds it should do so
  * at half of it.
  *
- * sd_notify blocks while the listener's queue is full. What must arrive (READY, STOPPING) may wait for that; what is
- * said every few seconds must not, or a service manager that is slow would stop the loop: it is sent without
- * blocking, by the protocol that sd_notify(3) documents, and dropped where it does not fit. */
+ * sd_notify blocks while the listener's queue is full. What must arrive (READY, RELOADING) may wait for that; what
+ * is said every few seconds, and that the end begins, must not, or a service manager that is slow would stop the loop
+ * or keep the daemon from ending: it is sent without blocking, by the protocol that sd_notify(3) documents, and
+ * dropped where it does not fit. */
 #include "daemon/notify.h"
 
 #include <stddef.h>
@@ -56,7 +57,7 @@ void inf_notify_reloading(void)
 
 void inf_notify_stopping(void)
 {
-	sd_notify(0, "STOPPING=1\nSTATUS=Letting running requests end");
+	tell_unless_full("STOPPING=1\nSTATUS=Letting running requests end");
 }
 
 void inf_notify_alive(void)

@@ -35,6 +35,7 @@ static void a_listener_that_never_reads_does_not_block(void **state)
 		inf_notify_status("busy");
 		inf_notify_alive();
 	}
+	inf_notify_stopping();
 	char text[64] = "";
 	assert_true(recv(fd, text, sizeof(text) - 1, 0) > 0);
 	assert_string_equal(text, "STATUS=busy");
