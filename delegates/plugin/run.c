@@ -43,6 +43,7 @@ struct et_context {
 	struct et_backend *backend;
 	struct et_compiled *compiled; /* NULL: for a kernel */
 	uint32_t kernel;
+	uint32_t n_runs; /* begun; the last one's number, for a cancel */
 	uint64_t generation, id;
 	bool has_state; /* ran since it was new or reset */
 	/* the stage */
@@ -496,7 +497,7 @@ static enum et_status fill(
 		(uint32_t)(sizeof *c->packet + c->n_args * sizeof c->packet->args[0]), 0 };
 	c->packet->model = c->compiled ? c->compiled->id : 0;
 	c->packet->instance = c->id;
-	c->packet->kernel = c->kernel;
+	c->packet->kernel = c->compiled ? ++c->n_runs : c->kernel;
 	c->packet->n_args = c->n_args;
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		struct et_plugin_arg *to = &c->packet->args[i];
@@ -557,8 +558,9 @@ static enum et_status enqueue(struct et_context *c, struct et_evalue *const *arg
 
 static void cancel(struct et_context *c)
 {
-	struct et_plugin_handle handle = { .header = { ET_PLUGIN_CANCEL, sizeof handle, 0 },
-		.instance = c->id };
+	struct et_plugin_handle handle = {
+		.header = { ET_PLUGIN_CANCEL, sizeof handle, 0 }, .model = c->n_runs, .instance = c->id
+	};
 	et_plugin_tell(c->backend, c->generation, &handle);
 }
 

@@ -229,6 +229,7 @@ static void on_done(void *self, int result, const char *text)
 			found = instance;
 	}
 	if (found) {
+		found->number = 0;
 		et_list_remove(&found->pending);
 		found->host->n_ending++;
 	}
@@ -320,8 +321,16 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 	pthread_mutex_unlock(&pending_lock);
 	int result = host->table->submit(instance->model->model, instance->instance, instance->arg_pointers,
 		instance->n_args, &instance->completion, &message);
-	if (!result)
+	if (!result) {
+		pthread_mutex_lock(&pending_lock);
+		bool is_running = instance->token == token && !et_list_is_empty(&instance->pending);
+		bool must_cancel = is_running && instance->cancelled == run->kernel;
+		instance->number = is_running ? run->kernel : 0;
+		pthread_mutex_unlock(&pending_lock);
+		if (must_cancel && host->table->cancel)
+			host->table->cancel(instance->model->model, instance->instance);
 		return;
+	}
 	message.text[sizeof message.text - 1] = '\0';
 	/* refused: there will be no completion, and what comes in spite of it finds nothing */
 	pthread_mutex_lock(&pending_lock);
@@ -522,7 +531,13 @@ static void on_free(struct host *host, const struct et_plugin_handle *handle)
 	if (!instance)
 		return;
 	if (handle->header.type == ET_PLUGIN_CANCEL) {
-		if (host->table->cancel && instance->model)
+		uint32_t number = (uint32_t)handle->model;
+		pthread_mutex_lock(&pending_lock);
+		/* an execution that blocks is under way or over; of a submitted one we know */
+		bool is_running = !host->table->submit || instance->number == number;
+		instance->cancelled = number;
+		pthread_mutex_unlock(&pending_lock);
+		if (is_running && host->table->cancel && instance->model)
 			host->table->cancel(instance->model->model, instance->instance);
 	} else {
 		pthread_mutex_lock(&host->lock);

@@ -117,7 +117,7 @@ struct et_plugin_answer {
 /* Whatever is about a model, an instance, a run or a kernel's index. */
 struct et_plugin_handle {
 	struct et_plugin_header header;
-	uint64_t model, instance;
+	uint64_t model, instance; /* CANCEL: the run's number instead of the model */
 };
 
 struct et_plugin_area {
@@ -148,7 +148,7 @@ struct et_plugin_run {
 	struct et_plugin_header header;
 	uint64_t model; /* 0: kernel number @kernel, on that instance's stage */
 	uint64_t instance;
-	uint32_t kernel, n_args;
+	uint32_t kernel, n_args; /* with a model: the instance's run number, which a cancel names */
 	struct et_plugin_arg args[];
 };
 
