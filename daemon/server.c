@@ -225,13 +225,14 @@ static void end_if_drained(struct inf_server *server)
 	bool is_late = et_host_now_ns(NULL) >= server->drain_until_ns;
 	if (server->is_stopped)
 		return;
-	uint32_t n_running = 0, n_waiting = 0;
+	uint32_t n_running = 0, n_waiting = 0, n_ending = 0;
 	for (uint32_t i = 0; i < server->queues.n; i++) {
 		inf_pool_stats(server->queues.pools[i], &stats);
 		n_running += stats.n_running;
 		n_waiting += stats.n_waiting;
+		n_ending += stats.n_ending;
 	}
-	if ((n_running || n_waiting) && !is_late)
+	if ((n_running || n_waiting || n_ending) && !is_late)
 		return;
 	if (n_running)
 		ET_LIST_FOR_EACH(node, after, &server->sessions)

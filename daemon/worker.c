@@ -68,6 +68,7 @@ struct inf_pool {
 	bool is_stopping;
 	uint64_t busy_ns, n_completed;
 
+	_Atomic(uint32_t) n_ending;   /* out of the queue, but their results are still being handed over */
 	_Atomic(uint32_t) n_waiting;  /* a copy, for those who only glance */
 	_Atomic(uint32_t) best_class; /* of what waits; INF_N_CLASSES: nothing does */
 	_Atomic(uint32_t) n_spinning;
@@ -288,6 +289,10 @@ static void work(struct thread *t)
 			pool->idle.next->prev = &t->idle;
 			pool->idle.next = &t->idle;
 		}
+		/* Under the lock, so that whoever counts finds each request running, waiting or ending. */
+		bool is_ending = expired || (ran && end != INF_SEGMENT_AGAIN);
+		if (is_ending)
+			atomic_fetch_add_explicit(&pool->n_ending, 1, memory_order_relaxed);
 		unlock_and_wake(pool);
 
 		if (ran && end == INF_SEGMENT_ENDED)
@@ -299,6 +304,8 @@ static void work(struct thread *t)
 		ran = NULL;
 		if (expired)
 			events->expired(events->self, expired, &t->worker);
+		if (is_ending) /* release: pairs with the acquire in inf_pool_stats; the reply has been sent */
+			atomic_fetch_sub_explicit(&pool->n_ending, 1, memory_order_release);
 		if (must_sleep) {
 			sleep_until_woken(t, spin_ns);
 			spin_ns = 0;
@@ -680,8 +687,10 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 {
 	pthread_mutex_lock(&pool->lock);
-	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running,
-		pool->sched.n_waiting + pool->sched.n_blocked, pool->busy_ns, pool->n_completed };
+	*ret_stats =
+		(struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
+			atomic_load_explicit(&pool->n_ending, memory_order_acquire), pool->busy_ns,
+			pool->n_completed };
 	pthread_mutex_unlock(&pool->lock);
 }
 

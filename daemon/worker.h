@@ -113,6 +113,7 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;
+	uint32_t n_ending; /* out of the queue, not yet answered */
 	uint64_t busy_ns, n_completed;
 };
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
