@@ -111,6 +111,50 @@ uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32
 			    .type = ET_XNN_FP32, MX_DIMS(rows, columns), .input = input, .output = output });
 }
 
+static const int8_t two_biases_filter[2 * 2] = { 100, 0, 0, 100 };
+static const float two_biases_scales[2] = { 0.01f, 0.01f };
+static const float two_biases[2][2] = { { 1, 2 }, { 30, 40 } };
+
+void test_make_two_biases(struct make_xnn *mk)
+{
+	mx_init(mk);
+	uint32_t in = test_plain(mk, 1, 0, 1, 2);
+	uint32_t rows =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
+	uint32_t filter = mx_value(
+		mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+			    MX_DIMS(2, 2),
+			    .scales = two_biases_scales,
+			    .n_scales = 2,
+			    .constant = mx_constant(mk, two_biases_filter, sizeof(two_biases_filter)) });
+	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t biases = mx_value(
+			mk, &(struct mx_value){ .type = ET_XNN_FP32,
+				    MX_DIMS(2),
+				    .constant = mx_constant(mk, two_biases[i], sizeof(two_biases[i])) });
+		uint32_t out = test_plain(mk, 0, i + 2, 1, 2);
+		mx_node(mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
+	}
+}
+
+void test_fill_two_biases(struct arg args[3])
+{
+	for (uint32_t i = 0; i < 3; i++)
+		ARG(&args[i], ET_FLOAT32, ET_STATIC, 1, 2);
+	args[0].f32[0] = 3;
+	args[0].f32[1] = -4;
+}
+
+void test_check_two_biases(const struct arg args[3])
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		test_near(args[1 + i].f32[0], 3 + two_biases[i][0], 0.1f);
+		test_near(args[1 + i].f32[1], -4 + two_biases[i][1], 0.1f);
+	}
+}
+
 /* Weights that 4 bits hold exactly, and inputs. */
 static int weight(uint32_t out, uint32_t in)
 {

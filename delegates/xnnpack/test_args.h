@@ -48,6 +48,12 @@ void test_near(float got, float expected, float bound);
 /* An fp32 value; @input and @output as in struct mx_value. */
 uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns);
 
+/* Two linear layers over one input [1, 2], quantized row by row: the same filter, another bias. */
+void test_make_two_biases(struct make_xnn *mk);
+/* @args: the input, which is filled, and the two outputs. */
+void test_fill_two_biases(struct arg args[3]);
+void test_check_two_biases(const struct arg args[3]);
+
 /* A linear layer: [N_ROWS, N_IN] x [N_OUT, N_IN] -> [N_ROWS, N_OUT]. */
 enum { N_IN = 64, N_OUT = 8, N_ROWS = 3, BLOCK = 32 };
 void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old);

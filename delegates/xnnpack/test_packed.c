@@ -219,27 +219,7 @@ static void test_one_filter_twice(void **state)
 	struct memory_store store = memory_store();
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
-	int8_t numbers[2 * 2] = { 100, 0, 0, 100 };
-	float scales[2] = { 0.01f, 0.01f }, bias[2][2] = { { 1, 2 }, { 30, 40 } };
-	mx_init(&mk);
-	uint32_t in = test_plain(&mk, 1, 0, 1, 2);
-	uint32_t rows =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
-	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
-						MX_DIMS(2, 2),
-						.scales = scales,
-						.n_scales = 2,
-						.constant = mx_constant(&mk, numbers, sizeof(numbers)) });
-	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
-	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t biases =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					      MX_DIMS(2),
-					      .constant = mx_constant(&mk, bias[i], sizeof(bias[i])) });
-		uint32_t out = test_plain(&mk, 0, i + 2, 1, 2);
-		mx_node(&mk, MX_LINEAR,
-			&(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
-	}
+	test_make_two_biases(&mk);
 	size_t n_bytes;
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	for (int load = 0; load < 3; load++) {
@@ -247,10 +227,7 @@ static void test_one_filter_twice(void **state)
 		struct et_lane *lane;
 		struct et_context *context;
 		struct et_xnn_weights_stats stats;
-		for (uint32_t i = 0; i < 3; i++)
-			ARG(&args[i], ET_FLOAT32, ET_STATIC, 1, 2);
-		args[0].f32[0] = 3;
-		args[0].f32[1] = -4;
+		test_fill_two_biases(args);
 		struct et_compiled *compiled = compile(&store, bytes, n_bytes, 3);
 		test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
 		test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
@@ -258,10 +235,7 @@ static void test_one_filter_twice(void **state)
 				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value },
 				NULL, &diag),
 			&diag);
-		for (uint32_t i = 0; i < 2; i++) {
-			test_near(args[1 + i].f32[0], 3 + bias[i][0], 0.1f);
-			test_near(args[1 + i].f32[1], -4 + bias[i][1], 0.1f);
-		}
+		test_check_two_biases(args);
 		et_xnnpack_weights_stats(compiled, &stats);
 		assert_int_equal(stats.n_packed, load ? 0 : 2);
 		test_ok(test_ops->keep(compiled, &diag), &diag);

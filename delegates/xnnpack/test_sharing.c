@@ -70,36 +70,10 @@ static void test_one_filter_with_two_biases(void **state)
 	struct make_xnn mk;
 	struct arg args[3];
 	struct et_diag diag = { 0 };
-	int8_t numbers[2 * 2] = { 100, 0, 0, 100 };
-	float scales[2] = { 0.01f, 0.01f }, bias[2][2] = { { 1, 2 }, { 30, 40 } };
-	mx_init(&mk);
-	uint32_t in = test_plain(&mk, 1, 0, 1, 2);
-	uint32_t rows =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
-	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
-						MX_DIMS(2, 2),
-						.scales = scales,
-						.n_scales = 2,
-						.constant = mx_constant(&mk, numbers, sizeof(numbers)) });
-	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
-	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t biases =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					      MX_DIMS(2),
-					      .constant = mx_constant(&mk, bias[i], sizeof(bias[i])) });
-		uint32_t out = test_plain(&mk, 0, i + 2, 1, 2);
-		mx_node(&mk, MX_LINEAR,
-			&(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
-	}
-	for (uint32_t i = 0; i < 3; i++)
-		ARG(&args[i], ET_FLOAT32, ET_STATIC, 1, 2);
-	args[0].f32[0] = 3;
-	args[0].f32[1] = -4;
+	test_make_two_biases(&mk);
+	test_fill_two_biases(args);
 	test_ok(test_run_once(&mk, args, 3, &diag), &diag);
-	for (uint32_t i = 0; i < 2; i++) {
-		test_near(args[1 + i].f32[0], 3 + bias[i][0], 0.1f);
-		test_near(args[1 + i].f32[1], -4 + bias[i][1], 0.1f);
-	}
+	test_check_two_biases(args);
 }
 
 /* Nodes whose output nobody reads make XNNPACK abort: they are left out. */
