@@ -175,6 +175,8 @@ INFERD_API int inferd_output_scalar_int(const struct inferd_binding *b, size_t i
 
 /* ---- requests ---- */
 
+/* Realtime goes before interactive, that before batch and idle. Who may ask for realtime says inferd.conf; others are
+ * answered INFERD_PERMISSION_DENIED. */
 enum inferd_priority {
 	INFERD_INTERACTIVE = 0,
 	INFERD_REALTIME = 1,

@@ -31,7 +31,10 @@ enum kind {
 	KIND_LEVEL,
 	KIND_BACKENDS,
 	KIND_ISOLATION,
+	KIND_PRIORITY,
 };
+
+const char *const inf_config_priorities[] = { "realtime", "interactive", "batch", "idle" };
 
 struct key {
 	const char *section, *name;
@@ -72,6 +75,7 @@ static const struct key keys[] = {
 	LIMIT(fds, KIND_COUNT, INF_LIMIT_BIT_FDS),
 	LIMIT(requests, KIND_COUNT, INF_LIMIT_BIT_REQUESTS),
 	LIMIT(bytes, KIND_SIZE, INF_LIMIT_BIT_BYTES),
+	LIMIT(priority, KIND_PRIORITY, INF_LIMIT_BIT_PRIORITY),
 	{ "user", "weight", KIND_COUNT, offsetof(struct inf_config_user, weight), 1, 1000 },
 	{ "backend", "path", KIND_PATH, offsetof(struct inf_config_backend, path) },
 	{ "backend", "host", KIND_PATH, offsetof(struct inf_config_backend, host) },
@@ -255,6 +259,14 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 			return fail(p, -EINVAL, "%s: '%s' is neither process nor thread", key->name, value);
 		*(bool *)to = strcmp(value, "thread") == 0;
 		return 0;
+	case KIND_PRIORITY:
+		for (uint32_t i = 0; i < INF_CONFIG_N_PRIORITIES; i++)
+			if (strcmp(value, inf_config_priorities[i]) == 0) {
+				*(uint32_t *)to = i;
+				return 0;
+			}
+		return fail(p, -EINVAL, "%s: '%s' is none of realtime, interactive, batch, idle", key->name,
+			value);
 	}
 	return -EINVAL;
 }
@@ -516,7 +528,8 @@ void inf_config_init(struct inf_config *config)
 			.bindings = 8192,
 			.fds = 4096,
 			.requests = 1024,
-			.bytes = UINT64_C(2) << 30 },
+			.bytes = UINT64_C(2) << 30,
+			.priority = 1 },
 	};
 	memcpy(config, &defaults, sizeof(*config));
 }

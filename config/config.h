@@ -26,7 +26,13 @@ struct inf_limits {
 	uint32_t fds; /* that the daemon keeps open for the user: connections and regions */
 	uint32_t requests;
 	uint64_t bytes;
+	uint32_t
+		priority; /* the highest class its requests may ask for, an index into inf_config_priorities */
 };
+
+/* What `priority` takes, highest first. */
+enum { INF_CONFIG_N_PRIORITIES = 4 };
+extern const char *const inf_config_priorities[INF_CONFIG_N_PRIORITIES];
 
 /* [user NAME]: only what its section gives is set. */
 struct inf_config_user {
@@ -44,6 +50,7 @@ enum inf_limit_bit {
 	INF_LIMIT_BIT_FDS = 1 << 4,
 	INF_LIMIT_BIT_REQUESTS = 1 << 5,
 	INF_LIMIT_BIT_BYTES = 1 << 6,
+	INF_LIMIT_BIT_PRIORITY = 1 << 7,
 };
 
 /* [model NAME] */

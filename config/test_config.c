@@ -39,9 +39,12 @@ static void test_values(void **state)
 				   "[limits]\n"
 				   "bytes = 64K\n"
 				   "requests = 7\n"
+				   "priority = batch\n"
 				   "[user camera]\n"
 				   "weight = 3\n"
 				   "methods = 2\n"
+				   "[user alarm]\n"
+				   "priority = realtime\n"
 				   "[model cat]\n"
 				   "pin = yes\n"
 				   "[model dog]\n"
@@ -62,10 +65,13 @@ static void test_values(void **state)
 	assert_int_equal(c.limits.bytes, 65536);
 	assert_int_equal(c.limits.requests, 7);
 	assert_int_equal(c.limits.connections, 256);
-	assert_int_equal(c.n_user_sections, 1);
+	assert_string_equal(inf_config_priorities[c.limits.priority], "batch");
+	assert_int_equal(c.n_user_sections, 2);
 	assert_int_equal(c.user_sections[0].weight, 3);
 	assert_int_equal(c.user_sections[0].given, INF_LIMIT_BIT_METHODS);
 	assert_int_equal(c.user_sections[0].limits.methods, 2);
+	assert_int_equal(c.user_sections[1].given, INF_LIMIT_BIT_PRIORITY);
+	assert_string_equal(inf_config_priorities[c.user_sections[1].limits.priority], "realtime");
 	assert_int_equal(c.n_model_sections, 2);
 	const struct inf_config_model *cat = inf_config_find_model(&c, "cat");
 	assert_non_null(cat);
@@ -134,6 +140,8 @@ static void test_mistakes(void **state)
 		{ "[model]\npin = yes\n", "f:2: [model] needs a name: [model NAME]" },
 		{ "[user]\nweight = 2\n", "f:2: [user] needs a name: [user NAME]" },
 		{ "[user x]\nweight = 0\n", "f:2: weight: 0 is outside 1 ... 1000" },
+		{ "[user x]\npriority = urgent\n",
+			"f:2: priority: 'urgent' is none of realtime, interactive" },
 		{ "[backend]\npath = x\n", "f:2: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },

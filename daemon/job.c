@@ -468,6 +468,16 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			(unsigned long long)inf_binding_faulted(b)->id);
 		return INF_FAILED_PRECONDITION;
 	}
+	enum inf_class class;
+	if (!inf_quota_classify(b->user, class_of(request->priority), &class)) {
+		inf_text(error, room,
+			"priority '%s' is more than user %lu may ask for, which is '%s'; an administrator "
+			"gives more with 'priority = %s' in [user %lu] of inferd.conf",
+			inf_class_name(class_of(request->priority)), (unsigned long)b->user->uid,
+			inf_class_name(b->user->highest), inf_class_name(class_of(request->priority)),
+			(unsigned long)b->user->uid);
+		return INF_PERMISSION_DENIED;
+	}
 	if (!inf_binding_apply(b, request, &refusal)) {
 		inf_text(error, room, "%s", refusal.text);
 		return refusal.status;
@@ -492,7 +502,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	bool has_deadline = request->timeout_us &&
 			    !__builtin_mul_overflow(request->timeout_us, UINT64_C(1000), &timeout_ns) &&
 			    !__builtin_add_overflow(now_ns, timeout_ns, &deadline_ns);
-	job->item.class = class_of(request->priority);
+	job->item.class = class;
 	job->item.deadline_ns = has_deadline ? deadline_ns : 0;
 	job->item.cost_ns = atomic_load_explicit(&serving->stats.guess_ns, memory_order_relaxed);
 	job->item.prefers_narrow = inf_serving_prefers_narrow(serving);

@@ -5,10 +5,13 @@
 #include "daemon/quota.h"
 #include "daemon/text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static_assert((int)INF_CONFIG_N_PRIORITIES == (int)INF_N_CLASSES, "both list them highest first");
 
 static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings", "fds",
 	"requests", "bytes" };
@@ -47,6 +50,7 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 		OVERRIDE(fds, FDS);
 		OVERRIDE(requests, REQUESTS);
 		OVERRIDE(bytes, BYTES);
+		OVERRIDE(priority, PRIORITY);
 #undef OVERRIDE
 	}
 	user->limits[INF_QUOTA_CONNECTIONS] = limits.connections;
@@ -56,6 +60,7 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 	user->limits[INF_QUOTA_FDS] = limits.fds;
 	user->limits[INF_QUOTA_REQUESTS] = limits.requests;
 	user->limits[INF_QUOTA_BYTES] = limits.bytes;
+	user->highest = (enum inf_class)limits.priority;
 }
 
 void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
@@ -109,6 +114,14 @@ bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uin
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
 {
 	atomic_fetch_sub_explicit(&user->used[kind], n, memory_order_relaxed);
+}
+
+bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked, enum inf_class *ret_class)
+{
+	if (asked < user->highest && asked != INF_CLASS_INTERACTIVE)
+		return false;
+	*ret_class = asked < user->highest ? user->highest : asked;
+	return true;
 }
 
 void inf_quota_explain(

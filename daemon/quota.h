@@ -6,6 +6,7 @@
 #define DAEMON_QUOTA_H
 
 #include "config/config.h"
+#include "daemon/scheduler.h"
 #include "runtime/base/list.h"
 
 #include <stdatomic.h>
@@ -29,6 +30,7 @@ struct inf_quota_user {
 	uid_t uid;
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
+	enum inf_class highest; /* class that its requests may ask for */
 	uint64_t limits[INF_N_QUOTAS];
 	_Atomic(uint64_t) used[INF_N_QUOTAS];
 };
@@ -63,6 +65,10 @@ struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user);
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 /* Give back. Any thread. */
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
+
+/* The class of a request that asks for @asked, where the default one is lowered to what the user may have. False, and
+ * nothing set, when more was asked for than that. */
+bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked, enum inf_class *ret_class);
 
 /* "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
 void inf_quota_explain(

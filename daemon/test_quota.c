@@ -38,6 +38,28 @@ static void test_limit(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* Whatever is asked for, nobody gets more than is allowed, and who asks for nothing special is never refused. */
+static void test_priorities(void **state)
+{
+	struct inf_limits own = limits;
+	struct inf_quota quota;
+	inf_quota_init(&quota);
+	for (uint32_t highest = 0; highest < INF_N_CLASSES; highest++) {
+		own.priority = highest;
+		inf_quota_configure(&quota, &own, NULL, 0);
+		struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
+		assert_string_equal(inf_config_priorities[highest], inf_class_name(user->highest));
+		for (uint32_t asked = 0; asked < INF_N_CLASSES; asked++) {
+			enum inf_class class = INF_N_CLASSES;
+			bool may = inf_quota_classify(user, (enum inf_class)asked, &class);
+			assert_true(may == (asked >= highest || asked == INF_CLASS_INTERACTIVE));
+			assert_int_equal(class, !may ? INF_N_CLASSES : asked > highest ? asked : highest);
+		}
+		inf_quota_user_unref(user);
+	}
+	inf_quota_deinit(&quota);
+}
+
 static void test_users_apart(void **state)
 {
 	struct inf_quota quota;
@@ -85,6 +107,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_users_apart),
 		cmocka_unit_test(test_rules),
 	};

@@ -392,7 +392,7 @@ static void test_every_end(void **state)
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
 	e2e_put_program(&e, "forever.pte", e2e_program_forever);
-	e2e_start(&e, NULL);
+	e2e_start(&e, "[limits]\npriority = realtime\n");
 	struct e2e_raw *keeper = e2e_raw_new(e.socket, false); /* of the models */
 	for (size_t i = 0; i < ET_ARRAY_LEN(models); i++)
 		e2e_raw_bind(keeper, models[i], &method, &binding, &region, NULL);

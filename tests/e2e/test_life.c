@@ -90,7 +90,8 @@ static void test_waiting(void **state)
 	enum inf_status first, other;
 	struct inf_reply reply;
 	struct e2e e;
-	start(&e, "age = 1h\n"); /* before that nothing passes those of a higher class */
+	start(&e,
+		"age = 1h\n[limits]\npriority = realtime\n"); /* before that nothing passes those of a higher class */
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false), *queue = e2e_raw_new(e.socket, false);
 	for (int i = 0; i < 3; i++)
 		e2e_raw_bind(queue, "double", &other_method, &waiting[i], &region, NULL);

@@ -411,6 +411,34 @@ static void test_limits(void **state)
 	stop(&e, &by);
 }
 
+/* Nobody goes before everybody else without leave, and the refusal says how to get it. */
+static void test_priorities(void **state)
+{
+	static const char *const limits[] = { "", "[limits]\npriority = batch\n", NULL };
+	uint64_t method, binding, region;
+	char leave[100], section[40];
+	struct bystander by;
+	struct e2e e;
+	snprintf(leave, sizeof(leave), "[limits]\npriority = idle\n[user %u]\npriority = realtime\n",
+		(unsigned)getuid());
+	snprintf(section, sizeof(section), "priority = realtime' in [user %u]", (unsigned)getuid());
+	for (size_t i = 0; i < ET_ARRAY_LEN(limits); i++) {
+		start(&e, &by, limits[i] ? limits[i] : leave);
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		e2e_raw_bind(raw, "double", &method, &binding, &region, NULL);
+		struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+		for (int priority = INF_INTERACTIVE; priority <= INF_IDLE; priority++) {
+			infer.infer.priority = (enum inf_priority)priority;
+			if (priority == INF_REALTIME && limits[i])
+				expect(e2e_raw_call(raw, infer), INF_PERMISSION_DENIED, section);
+			else
+				assert_int_equal(e2e_raw_call(raw, infer).status, INF_OK);
+		}
+		e2e_raw_free(raw);
+		stop(&e, &by);
+	}
+}
+
 /* The daemon runs out of descriptors: who is there goes on, who waits gets in when somebody leaves. */
 static void test_out_of_descriptors(void **state)
 {
@@ -467,6 +495,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_many_indexes),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),
 	};
