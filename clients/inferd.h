@@ -67,8 +67,9 @@ struct inferd_open_options {
 	size_t struct_size;      /* sizeof(struct inferd_open_options) */
 	const char *socket;      /* as above */
 	const char *client_name; /* for `inferctl status`; NULL: the program's name */
-	/* This connection's share of the accelerators beside others. 0, or more than inferd.conf gives its user: the
-	 * user's. So one of a program's connections may be told to take less than another. */
+	/* This connection's part of its user's share of the accelerators, beside that user's other connections. 0, or
+	 * more than inferd.conf gives the user: as much as that. So one of a program's connections may be told to take
+	 * less than another. */
 	uint32_t weight;
 };
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);

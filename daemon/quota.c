@@ -1,7 +1,10 @@
 /* Counting what users hold.
  *
  * The used counts are atomic because a worker gives back what the loop charged. Only the loop charges, so
- * between its look at a count and its addition the count can only have fallen: the limit always holds. */
+ * between its look at a count and its addition the count can only have fallen: the limit always holds.
+ *
+ * Users who went are kept for a while, with nothing charged to them: were they not, a program that connects anew for each
+ * request would each time begin as somebody who has used nothing. */
 #include "daemon/quota.h"
 #include "daemon/text.h"
 
@@ -20,6 +23,14 @@ void inf_quota_init(struct inf_quota *quota)
 {
 	memset(quota, 0, sizeof(*quota));
 	et_list_init(&quota->users);
+	et_list_init(&quota->absent);
+}
+
+static void forget(struct inf_quota_user *user)
+{
+	et_list_remove(&user->node);
+	user->quota->n_absent--;
+	free(user);
 }
 
 void inf_quota_deinit(struct inf_quota *quota)
@@ -27,6 +38,8 @@ void inf_quota_deinit(struct inf_quota *quota)
 	struct et_list_node *node, *after;
 	if (!quota->users.next)
 		return;
+	ET_LIST_FOR_EACH(node, after, &quota->absent)
+	forget(ET_CONTAINER_OF(node, struct inf_quota_user, node));
 	ET_LIST_FOR_EACH(node, after, &quota->users)
 	et_list_remove(node);
 }
@@ -61,6 +74,8 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 	user->limits[INF_QUOTA_REQUESTS] = limits.requests;
 	user->limits[INF_QUOTA_BYTES] = limits.bytes;
 	user->highest = (enum inf_class)limits.priority;
+	for (size_t i = 0; i < INF_QUEUES_MAX; i++)
+		inf_group_set_weight(&user->groups[i], user->weight);
 }
 
 void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
@@ -73,6 +88,16 @@ void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limit
 		apply(quota, ET_CONTAINER_OF(node, struct inf_quota_user, node));
 }
 
+static struct inf_quota_user *find_absent(struct inf_quota *quota, uid_t uid)
+{
+	for (struct et_list_node *node = quota->absent.next; node != &quota->absent; node = node->next) {
+		struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		if (user->uid == uid)
+			return user;
+	}
+	return NULL;
+}
+
 struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid)
 {
 	struct inf_quota_user *user;
@@ -83,10 +108,19 @@ struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid)
 			return user;
 		}
 	}
-	user = calloc(1, sizeof(*user));
-	if (!user)
-		return NULL;
-	user->uid = uid;
+	user = find_absent(quota, uid);
+	if (user) {
+		et_list_remove(&user->node);
+		quota->n_absent--;
+	} else {
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return NULL;
+		user->quota = quota;
+		user->uid = uid;
+		for (size_t i = 0; i < INF_QUEUES_MAX; i++)
+			inf_group_init(&user->groups[i], 1);
+	}
 	user->n_refs = 1;
 	apply(quota, user);
 	et_list_append(&quota->users, &user->node);
@@ -95,10 +129,13 @@ struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid)
 
 struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user)
 {
-	if (user && --user->n_refs == 0) {
-		et_list_remove(&user->node);
-		free(user);
-	}
+	if (!user || --user->n_refs)
+		return NULL;
+	struct inf_quota *quota = user->quota;
+	et_list_remove(&user->node);
+	et_list_append(&quota->absent, &user->node);
+	if (++quota->n_absent > INF_QUOTA_MAX_ABSENT)
+		forget(ET_CONTAINER_OF(quota->absent.next, struct inf_quota_user, node));
 	return NULL;
 }
 

@@ -24,16 +24,21 @@ enum inf_quota_kind {
 	INF_N_QUOTAS,
 };
 
-/* One user who is there or was recently; lives as long as somebody holds it. */
+/* One user who is there or was recently. Lives as long as somebody holds it, and some time longer: what its connections
+ * have used of the queues is not forgotten when it closes them and comes back. */
 struct inf_quota_user {
-	struct et_list_node node;
+	struct et_list_node node; /* in the quota's users, or absent */
+	struct inf_quota *quota;
 	uid_t uid;
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
 	uint64_t limits[INF_N_QUOTAS];
 	_Atomic(uint64_t) used[INF_N_QUOTAS];
+	struct inf_group groups[INF_QUEUES_MAX]; /* one a queue, under its lock */
 };
+
+enum { INF_QUOTA_MAX_ABSENT = 32 };
 
 /* What a [user] section says, its name looked up. */
 struct inf_quota_rule {
@@ -43,6 +48,8 @@ struct inf_quota_rule {
 
 struct inf_quota {
 	struct et_list_node users;
+	struct et_list_node absent; /* those who went, the last one last */
+	uint32_t n_absent;
 	struct inf_limits limits;
 	struct inf_quota_rule *rules; /* the caller's */
 	uint32_t n_rules;

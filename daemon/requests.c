@@ -104,7 +104,7 @@ static void on_hello(struct inf_session *s, const struct inf_request *r)
 		bool is_less = r->hello.weight && r->hello.weight < s->user->weight;
 		s->weight = is_less ? r->hello.weight : s->user->weight;
 		for (size_t i = 0; i < ET_ARRAY_LEN(s->flows); i++)
-			inf_flow_init(&s->flows[i], s->weight);
+			inf_flow_init(&s->flows[i], &s->user->groups[i], s->weight);
 	}
 	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_HELLO };
 	reply.hello = (struct inf_hello_reply){ INF_PROTOCOL, "inferd", INF_VERSION,

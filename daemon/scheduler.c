@@ -1,16 +1,23 @@
 /* The order in which waiting requests run.
  *
- * Priority class first. Inside a class the client that has used the queue least, in time divided by its weight
- * (start-time fair queueing: Goyal, Vin, Cheng 1996). Inside a client the earliest deadline, then first come.
+ * Priority class first. Inside a class the user who has used the queue least, in time divided by weight, and of that
+ * user's connections the one that has: start-time fair queueing (Goyal, Vin, Cheng 1996) on two levels. Inside a
+ * connection the earliest deadline, then first come. Two levels, because a client decides how many connections it
+ * makes and an administrator what its user gets.
  *
- * A flow's virtual time grows when one of its items is taken, by the item's guessed cost, and is corrected when
- * the item leaves: a client with many requests in flight must not be taken for one that used nothing. A flow
- * that comes back after it had nothing to do begins where the queue is, so that idleness earns no credit.
+ * Virtual time grows when an item is taken, by the item's guessed cost, and is corrected when the item leaves: who has
+ * many requests in flight must not be taken for one that used nothing. Who comes back after having nothing to do
+ * begins where the others are, so that idleness earns no credit. Each class keeps its own times: what somebody used
+ * in a higher class was there for nobody below, and must not keep him from his share of what is.
  * Virtual times are compared by their difference, so they may wrap.
+ *
+ * What must always be true: of two users (or two connections of one user) who both have something waiting in a class
+ * all the while, neither gets ahead of the other, in time divided by weight, by more than one item of each for each
+ * core.
  *
  * Ageing is by turns rather than by raising priorities: one take in INF_AGED_TURN goes to the oldest item that
  * waited too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority
- * under any overload, and the time is charged to the flow like any other, so that shares stay what they are.
+ * under any overload, and the time is charged like any other, so that shares stay what they are.
  *
  * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the worker that owns the wide
  * lane and nothing else starts until it leaves, so cores are never handed out twice. */
@@ -63,9 +70,25 @@ void inf_sched_init(struct inf_sched *sched, const struct inf_sched_options *opt
 	sched->deadlines.is_before = is_before_in_deadlines;
 }
 
-void inf_flow_init(struct inf_flow *flow, uint32_t weight)
+void inf_group_set_weight(struct inf_group *group, uint32_t weight)
+{
+	atomic_store_explicit(&group->weight, weight ? weight : 1, memory_order_relaxed);
+}
+
+void inf_group_init(struct inf_group *group, uint32_t weight)
+{
+	memset(group, 0, sizeof(*group));
+	inf_group_set_weight(group, weight);
+	for (size_t i = 0; i < INF_N_CLASSES; i++) {
+		et_list_init(&group->classes[i].node);
+		et_list_init(&group->classes[i].flows);
+	}
+}
+
+void inf_flow_init(struct inf_flow *flow, struct inf_group *group, uint32_t weight)
 {
 	memset(flow, 0, sizeof(*flow));
+	flow->group = group;
 	flow->weight = weight ? weight : 1;
 	for (size_t i = 0; i < INF_N_CLASSES; i++) {
 		et_list_init(&flow->classes[i].node);
@@ -81,31 +104,42 @@ void inf_stream_init(struct inf_stream *stream)
 
 /* --- waiting -------------------------------------------------------------------------------------- */
 
+/* One more waits; who had nothing begins at @begin_ns. */
+static void add_waiting(struct inf_use *use, uint64_t begin_ns)
+{
+	if (!use->n_waiting && !use->n_running && is_less(use->virtual_ns, begin_ns))
+		use->virtual_ns = begin_ns;
+	use->n_waiting++;
+}
+
 static void start_waiting(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
 {
-	struct inf_flow *flow = item->flow;
-	struct inf_flow_class *class = &flow->classes[item->class];
-	if (!flow->n_waiting && !flow->n_running && is_less(flow->virtual_ns, sched->virtual_ns[item->class]))
-		flow->virtual_ns = sched->virtual_ns[item->class];
+	struct inf_flow_class *flow = &item->flow->classes[item->class];
+	struct inf_group_class *group = &item->flow->group->classes[item->class];
+	add_waiting(&group->use, sched->virtual_ns[item->class]);
+	add_waiting(&flow->use, group->flows_virtual_ns);
 	item->state = INF_ITEM_WAITING;
 	item->waiting_since_ns = now_ns;
-	inf_heap_push(&class->waiting, &item->in_flow);
-	if (et_list_is_empty(&class->node))
-		et_list_append(&sched->classes[item->class], &class->node);
+	inf_heap_push(&flow->waiting, &item->in_flow);
+	if (et_list_is_empty(&flow->node))
+		et_list_append(&group->flows, &flow->node);
+	if (et_list_is_empty(&group->node))
+		et_list_append(&sched->classes[item->class], &group->node);
 	et_list_append(&sched->ages, &item->in_ages);
-	flow->n_waiting++;
 	sched->n_waiting++;
 }
 
 static void stop_waiting(struct inf_sched *sched, struct inf_item *item)
 {
-	struct inf_flow_class *class = &item->flow->classes[item->class];
-	inf_heap_remove(&class->waiting, &item->in_flow);
-	if (!class->waiting.root)
-		et_list_remove(&class->node);
+	struct inf_flow_class *flow = &item->flow->classes[item->class];
+	struct inf_group_class *group = &item->flow->group->classes[item->class];
+	inf_heap_remove(&flow->waiting, &item->in_flow);
+	if (!--flow->use.n_waiting)
+		et_list_remove(&flow->node);
+	if (!--group->use.n_waiting)
+		et_list_remove(&group->node);
 	et_list_remove(&item->in_ages);
 	inf_heap_remove(&sched->deadlines, &item->in_deadlines);
-	item->flow->n_waiting--;
 	sched->n_waiting--;
 }
 
@@ -116,7 +150,7 @@ static void submit(struct inf_sched *sched, struct inf_item *item, uint64_t arri
 	memset(&item->in_flow, 0, sizeof(item->in_flow));
 	memset(&item->in_deadlines, 0, sizeof(item->in_deadlines));
 	item->arrival = arrival;
-	item->charged_ns = 0;
+	item->charged_to_flow = item->charged_to_group = 0;
 	item->is_wide = false;
 	if (item->deadline_ns)
 		inf_heap_push(&sched->deadlines, &item->in_deadlines);
@@ -192,23 +226,58 @@ struct inf_item *inf_sched_take_expired(struct inf_sched *sched, uint64_t now_ns
 
 /* --- running -------------------------------------------------------------------------------------- */
 
-static uint64_t weighted(const struct inf_flow *flow, uint64_t ns)
+/* What @ns of a core are in virtual time. */
+static uint64_t for_flow(const struct inf_item *item, uint64_t ns)
 {
-	return ns * VIRTUAL_SCALE / flow->weight;
+	return ns * VIRTUAL_SCALE / item->flow->weight;
 }
 
-/* The first of its class: least used flow, at equal use the earlier first item. */
-static struct inf_item *first_of_class(const struct et_list_node *class_list, enum inf_class class)
+static uint64_t for_group(const struct inf_item *item, uint64_t ns)
+{
+	return ns * VIRTUAL_SCALE / atomic_load_explicit(&item->flow->group->weight, memory_order_relaxed);
+}
+
+/* The first of a group: least used flow, at equal use the earlier first item. */
+static struct inf_item *first_of_group(const struct inf_group_class *group)
 {
 	struct inf_item *best = NULL;
-	for (struct et_list_node *node = class_list->next; node != class_list; node = node->next) {
-		struct inf_flow_class *candidate = ET_CONTAINER_OF(node, struct inf_flow_class, node);
-		struct inf_item *item = ET_CONTAINER_OF(candidate->waiting.root, struct inf_item, in_flow);
-		if (!best || is_less(item->flow->virtual_ns, best->flow->virtual_ns) ||
-			(item->flow->virtual_ns == best->flow->virtual_ns && is_earlier(item, best)))
+	uint64_t least_ns = 0;
+	for (struct et_list_node *node = group->flows.next; node != &group->flows; node = node->next) {
+		struct inf_flow_class *flow = ET_CONTAINER_OF(node, struct inf_flow_class, node);
+		struct inf_item *item = ET_CONTAINER_OF(flow->waiting.root, struct inf_item, in_flow);
+		if (best && is_less(least_ns, flow->use.virtual_ns))
+			continue;
+		if (!best || is_less(flow->use.virtual_ns, least_ns) || is_earlier(item, best)) {
 			best = item;
+			least_ns = flow->use.virtual_ns;
+		}
 	}
 	return best;
+}
+
+/* The same for a class and its groups. */
+static struct inf_item *first_of_class(const struct et_list_node *groups)
+{
+	struct inf_item *best = NULL;
+	uint64_t least_ns = 0;
+	for (struct et_list_node *node = groups->next; node != groups; node = node->next) {
+		struct inf_group_class *group = ET_CONTAINER_OF(node, struct inf_group_class, node);
+		if (best && is_less(least_ns, group->use.virtual_ns))
+			continue;
+		struct inf_item *item = first_of_group(group);
+		if (!best || is_less(group->use.virtual_ns, least_ns) || is_earlier(item, best)) {
+			best = item;
+			least_ns = group->use.virtual_ns;
+		}
+	}
+	return best;
+}
+
+/* Whoever comes now begins where the one is who is served. */
+static void advance(uint64_t *begin_ns, const struct inf_use *served)
+{
+	if (is_less(*begin_ns, served->virtual_ns))
+		*begin_ns = served->virtual_ns;
 }
 
 static bool is_alone(const struct inf_sched *sched)
@@ -240,20 +309,27 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_wide_owner, uin
 		sched->n_since_aged++;
 	}
 	for (size_t i = 0; i < INF_N_CLASSES && !item; i++) {
-		item = first_of_class(&sched->classes[i], (enum inf_class)i);
-		if (item && is_less(sched->virtual_ns[i], item->flow->virtual_ns))
-			sched->virtual_ns[i] = item->flow->virtual_ns;
+		item = first_of_class(&sched->classes[i]);
+		if (item) {
+			struct inf_group_class *group = &item->flow->group->classes[i];
+			advance(&sched->virtual_ns[i], &group->use);
+			advance(&group->flows_virtual_ns, &item->flow->classes[i].use);
+		}
 	}
 
 	if (!item) /* can't be: something waits, so some class has a first */
 		return NULL;
-	struct inf_flow *flow = item->flow;
+	struct inf_use *flow = &item->flow->classes[item->class].use;
+	struct inf_use *group = &item->flow->group->classes[item->class].use;
 	stop_waiting(sched, item);
 	item->state = INF_ITEM_RUNNING;
 	item->is_wide = is_wide;
-	item->charged_ns = item->cost_ns;
-	flow->virtual_ns += weighted(flow, item->charged_ns);
+	item->charged_to_flow = for_flow(item, item->cost_ns);
+	item->charged_to_group = for_group(item, item->cost_ns);
+	flow->virtual_ns += item->charged_to_flow;
+	group->virtual_ns += item->charged_to_group;
 	flow->n_running++;
+	group->n_running++;
 	sched->n_running++;
 	sched->is_wide_running = is_wide;
 	return item;
@@ -261,9 +337,12 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_wide_owner, uin
 
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns)
 {
-	struct inf_flow *flow = item->flow;
-	flow->virtual_ns += weighted(flow, used_ns) - weighted(flow, item->charged_ns);
+	struct inf_use *flow = &item->flow->classes[item->class].use;
+	struct inf_use *group = &item->flow->group->classes[item->class].use;
+	flow->virtual_ns += for_flow(item, used_ns) - item->charged_to_flow;
+	group->virtual_ns += for_group(item, used_ns) - item->charged_to_group;
 	flow->n_running--;
+	group->n_running--;
 	sched->n_running--;
 	if (item->is_wide)
 		sched->is_wide_running = false;

@@ -3,7 +3,8 @@
  * Pure: no clock, thread, lock or allocation; every call is told the time, and whoever owns the queue holds
  * its lock. The things it orders are embedded in the caller's objects:
  *     item     one request (a job)
- *     flow     one client's share of this queue
+ *     flow     one connection's share of what its user has of this queue
+ *     group    one user's share of this queue
  *     stream   one stateful Method, whose requests run one at a time in the order they came */
 #ifndef DAEMON_SCHEDULER_H
 #define DAEMON_SCHEDULER_H
@@ -11,7 +12,10 @@
 #include "daemon/heap.h"
 #include "runtime/base/list.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
+
+enum { INF_QUEUES_MAX = 16 }; /* that a daemon has, each with a scheduler of its own */
 
 enum inf_class {
 	INF_CLASS_REALTIME,
@@ -29,13 +33,29 @@ enum inf_item_state {
 	INF_ITEM_RUNNING,
 };
 
-struct inf_flow {
-	uint32_t weight;
-	uint64_t virtual_ns; /* time used, divided by weight; comes in units that only compare */
+/* What somebody has used in a class of a queue. */
+struct inf_use {
+	uint64_t virtual_ns; /* time, divided by weight; comes in units that only compare */
 	uint32_t n_waiting, n_running;
+};
+
+struct inf_group {
+	_Atomic(uint32_t) weight; /* may change at any time */
+	struct inf_group_class {
+		struct et_list_node node;  /* in the scheduler's list, while something waits */
+		struct et_list_node flows; /* with something waiting */
+		struct inf_use use;
+		uint64_t flows_virtual_ns; /* where a flow begins that was not there */
+	} classes[INF_N_CLASSES];
+};
+
+struct inf_flow {
+	struct inf_group *group;
+	uint32_t weight;
 	struct inf_flow_class {
-		struct et_list_node node; /* in the scheduler's list, while something waits */
+		struct et_list_node node; /* in the group's list, while something waits */
 		struct inf_heap waiting;  /* by deadline, then order of arrival */
+		struct inf_use use;
 	} classes[INF_N_CLASSES];
 };
 
@@ -61,7 +81,7 @@ struct inf_item {
 	bool is_wide;     /* it was given all cores */
 	uint64_t arrival; /* running number */
 	uint64_t waiting_since_ns;
-	uint64_t charged_ns; /* to its flow, while running */
+	uint64_t charged_to_flow, charged_to_group; /* of virtual time, while running */
 	struct inf_heap_node in_flow, in_deadlines;
 	struct et_list_node
 		in_ages; /* in the order in which they became able to run; or in the stream's list */
@@ -75,10 +95,10 @@ struct inf_sched_options {
 
 struct inf_sched {
 	struct inf_sched_options options;
-	struct et_list_node classes[INF_N_CLASSES]; /* flows with something waiting */
+	struct et_list_node classes[INF_N_CLASSES]; /* groups with something waiting */
 	struct et_list_node ages;                   /* every waiting item, oldest first */
 	struct inf_heap deadlines;                  /* waiting and blocked ones that have one */
-	uint64_t virtual_ns[INF_N_CLASSES];         /* where a flow begins that was not there */
+	uint64_t virtual_ns[INF_N_CLASSES];         /* where a group begins that was not there */
 	uint64_t arrivals;
 	uint32_t n_waiting, n_blocked, n_running;
 	uint32_t n_since_aged; /* items taken since the last one that went for its age */
@@ -86,7 +106,12 @@ struct inf_sched {
 };
 
 void inf_sched_init(struct inf_sched *sched, const struct inf_sched_options *options);
-void inf_flow_init(struct inf_flow *flow, uint32_t weight);
+/* A weight of 0 is 1. */
+void inf_group_init(struct inf_group *group, uint32_t weight);
+/* For what it does from now on. Any thread, without the lock. */
+void inf_group_set_weight(struct inf_group *group, uint32_t weight);
+/* @group must outlive it, on the same queue. */
+void inf_flow_init(struct inf_flow *flow, struct inf_group *group, uint32_t weight);
 void inf_stream_init(struct inf_stream *stream);
 
 /* @item is OUT; it becomes WAITING, or BLOCKED behind its stream. */

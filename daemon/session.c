@@ -297,7 +297,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	s->is_manager = is_manager;
 	s->pid = (uint32_t)peer.pid;
 	for (uint32_t i = 0; i < INF_QUEUES_MAX; i++)
-		inf_flow_init(&s->flows[i], s->user->weight);
+		inf_flow_init(&s->flows[i], &s->user->groups[i], s->user->weight);
 	et_list_init(&s->opens);
 	et_list_append(&server->sessions, &s->node);
 	server->n_sessions++;

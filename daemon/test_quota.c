@@ -79,6 +79,29 @@ static void test_users_apart(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* Who comes back is who it was, so that connecting anew earns nothing; if not too many came and went meanwhile. */
+static void test_comes_back(void **state)
+{
+	struct inf_quota quota;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	for (uint32_t n_others = 0; n_others < 2 * INF_QUOTA_MAX_ABSENT; n_others++) {
+		struct inf_quota_user *user = inf_quota_take_user(&quota, 1);
+		struct inf_use *use = &user->groups[3].classes[INF_CLASS_BATCH].use;
+		use->virtual_ns = 5;
+		inf_quota_user_unref(user);
+		for (uint32_t i = 0; i < n_others; i++)
+			inf_quota_user_unref(inf_quota_take_user(&quota, 1000 * (n_others + 1) + i));
+		assert_true(quota.n_absent <= INF_QUOTA_MAX_ABSENT);
+		user = inf_quota_take_user(&quota, 1);
+		use = &user->groups[3].classes[INF_CLASS_BATCH].use;
+		assert_int_equal(use->virtual_ns, n_others < INF_QUOTA_MAX_ABSENT ? 5 : 0);
+		assert_int_equal(user->groups[3].weight, 1);
+		inf_quota_user_unref(user);
+	}
+	inf_quota_deinit(&quota);
+}
+
 static void test_rules(void **state)
 {
 	struct inf_config_user camera = { .weight = 3, .limits.methods = 1, .given = INF_LIMIT_BIT_METHODS };
@@ -88,12 +111,14 @@ static void test_rules(void **state)
 	inf_quota_configure(&quota, &limits, &rule, 1);
 	struct inf_quota_user *user = inf_quota_take_user(&quota, 5);
 	assert_int_equal(user->weight, 3);
+	assert_int_equal(user->groups[INF_QUEUES_MAX - 1].weight, 3);
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
 	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
 	assert_true(inf_quota_charge(user, INF_QUOTA_REGIONS, 4));
 
 	inf_quota_configure(&quota, &limits, NULL, 0);
 	assert_int_equal(user->weight, 1);
+	assert_int_equal(user->groups[0].weight, 1);
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 2));
 	inf_quota_configure(&quota, &limits, &rule, 1); /* 3 in use, 1 allowed */
 	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
@@ -109,6 +134,7 @@ int main(void)
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_users_apart),
+		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_rules),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

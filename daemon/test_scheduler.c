@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { N_ITEMS = 400, N_FLOWS = 7, N_STREAMS = 5, AGE = 50, MAX_COST = 9 };
+enum { N_ITEMS = 400, N_GROUPS = 3, N_FLOWS = 7, N_STREAMS = 5, AGE = 50, MAX_COST = 9 };
 
 static uint64_t seed;
 
@@ -23,6 +23,7 @@ static uint32_t below(uint32_t n)
 
 struct world {
 	struct inf_sched sched;
+	struct inf_group groups[N_GROUPS];
 	struct inf_flow flows[N_FLOWS];
 	struct inf_stream streams[N_STREAMS];
 	struct inf_item items[N_ITEMS];
@@ -84,8 +85,10 @@ static void play(uint64_t from, uint32_t n_workers, bool has_wide)
 	seed = from;
 	w.n_workers = n_workers;
 	inf_sched_init(&w.sched, &options);
+	for (size_t i = 0; i < N_GROUPS; i++)
+		inf_group_init(&w.groups[i], 1 + below(4));
 	for (size_t i = 0; i < N_FLOWS; i++)
-		inf_flow_init(&w.flows[i], 1 + below(4));
+		inf_flow_init(&w.flows[i], &w.groups[below(N_GROUPS)], 1 + below(4));
 	for (size_t i = 0; i < N_STREAMS; i++)
 		inf_stream_init(&w.streams[i]);
 	for (uint64_t now = 0;; now++) {
@@ -105,6 +108,8 @@ static void play(uint64_t from, uint32_t n_workers, bool has_wide)
 		}
 		for (uint32_t n = below(4); n && n_submitted < N_ITEMS; n--)
 			submit(&w, n_submitted++, now);
+		if (below(16) == 0)
+			inf_group_set_weight(&w.groups[below(N_GROUPS)], 1 + below(4));
 		if (n_submitted && below(6) == 0) {
 			size_t i = below((uint32_t)n_submitted);
 			if (!w.is_over[i] && inf_sched_remove(&w.sched, &w.items[i], now))
@@ -134,6 +139,15 @@ static void play(uint64_t from, uint32_t n_workers, bool has_wide)
 	assert_true(inf_sched_next_deadline(&w.sched) == UINT64_MAX);
 	for (size_t i = 0; i < N_ITEMS; i++)
 		assert_true(w.is_over[i]);
+	for (size_t c = 0; c < INF_N_CLASSES; c++) {
+		assert_true(et_list_is_empty(&w.sched.classes[c]));
+		for (size_t i = 0; i < N_GROUPS; i++)
+			assert_false(
+				w.groups[i].classes[c].use.n_waiting || w.groups[i].classes[c].use.n_running);
+		for (size_t i = 0; i < N_FLOWS; i++)
+			assert_false(
+				w.flows[i].classes[c].use.n_waiting || w.flows[i].classes[c].use.n_running);
+	}
 }
 
 static void test_anything(void **state)
@@ -150,11 +164,14 @@ static void test_bound(void **state)
 	for (uint32_t k = 0; k < 20; k++) {
 		struct inf_sched_options options = { 1, false, AGE };
 		struct inf_sched sched;
+		struct inf_group groups[2];
 		struct inf_flow flood, poor;
 		size_t n = 0;
 		inf_sched_init(&sched, &options);
-		inf_flow_init(&flood, 1000);
-		inf_flow_init(&poor, 1);
+		inf_group_init(&groups[0], 1000);
+		inf_group_init(&groups[1], 1);
+		inf_flow_init(&flood, &groups[k % 2], 1000); /* the same user's, or another's */
+		inf_flow_init(&poor, &groups[1], 1);
 		memset(items, 0, sizeof(items));
 		for (uint32_t i = 0; i <= k; i++, n++) {
 			items[n].flow = &poor;
@@ -177,6 +194,96 @@ static void test_bound(void **state)
 			assert_true(takes_since <= INF_AGED_TURN * (k + 1));
 		}
 	}
+}
+
+/* --- shares --------------------------------------------------------------------------------------- */
+
+/* A client that always has something waiting. */
+struct backlog {
+	struct inf_flow flow;
+	uint32_t group, max_cost;
+	struct inf_item items[5]; /* more than there are workers, so that one waits */
+	uint64_t used;
+};
+
+/* How far one who used @a with weight @weight_a may be ahead of one who used @b, in time by weight: what runs on the
+ * cores and was guessed wrong, and one more. Times are far too small for the product to overflow. */
+static void check_ahead(uint64_t a, uint64_t weight_a, uint64_t b, uint64_t weight_b, uint64_t slack)
+{
+	if (a * weight_b > b * weight_a + slack * (weight_a + weight_b))
+		fail_msg("%llu with weight %llu beside %llu with weight %llu", (unsigned long long)a,
+			(unsigned long long)weight_a, (unsigned long long)b, (unsigned long long)weight_b);
+}
+
+/* Users of any weight, each with any number of connections of any weight that ask for anything, guessed right or wrong:
+ * at every moment nobody is ahead of his share, neither among users nor among the connections of one. */
+static void play_shares(uint64_t from, uint32_t n_workers)
+{
+	enum { MAX_GROUPS = 5, MAX_FLOWS = 12, MAX = 20, UNTIL = 3000, UNIT = 1000 };
+	static struct backlog flows[MAX_FLOWS];
+	struct inf_sched_options options = { n_workers, from % 2, UINT64_MAX };
+	struct inf_group groups[MAX_GROUPS];
+	struct inf_item *running[8] = { NULL };
+	uint64_t ends[8] = { 0 }, used[MAX_GROUPS] = { 0 };
+	struct inf_sched sched;
+	seed = from;
+	uint32_t n_groups = 1 + below(MAX_GROUPS), n_flows = n_groups + below(MAX_FLOWS - n_groups + 1);
+	inf_sched_init(&sched, &options);
+	for (uint32_t i = 0; i < n_groups; i++)
+		inf_group_init(&groups[i], 1 + below(9));
+	memset(flows, 0, sizeof(flows));
+	for (uint32_t i = 0; i < n_flows; i++) {
+		struct backlog *f = &flows[i];
+		f->group = i < n_groups ? i : below(n_groups);
+		f->max_cost = 1 + below(MAX);
+		inf_flow_init(&f->flow, &groups[f->group], 1 + below(9));
+	}
+	for (uint64_t now = 0; now < UNTIL; now++) {
+		for (uint32_t k = 0; k < n_workers; k++) {
+			if (!running[k] || ends[k] > now)
+				continue;
+			inf_sched_leave(&sched, running[k], running[k]->deadline_ns * UNIT); /* see below */
+			running[k] = NULL;
+		}
+		for (uint32_t i = 0; i < n_flows; i++)
+			for (uint32_t k = 0; k < ET_ARRAY_LEN(flows[i].items); k++) {
+				struct inf_item *item = &flows[i].items[k];
+				if (item->state != INF_ITEM_OUT)
+					continue;
+				item->flow = &flows[i].flow;
+				item->class = INF_CLASS_BATCH;
+				item->deadline_ns = 0;
+				item->cost_ns = (from % 3 ? 1 + below(MAX) : flows[i].max_cost) * UNIT;
+				inf_sched_submit(&sched, item, now);
+			}
+		for (uint32_t k = 0; k < n_workers; k++) {
+			struct inf_item *item = running[k] ? NULL : inf_sched_take(&sched, k == 0, now);
+			if (!item)
+				continue;
+			struct backlog *f = ET_CONTAINER_OF(item->flow, struct backlog, flow);
+			uint64_t cost = 1 + below(f->max_cost);
+			running[k] = item;
+			ends[k] = now + cost;
+			item->deadline_ns = cost; /* remembered here: the scheduler looks at it no more */
+			f->used += cost * UNIT;
+			used[f->group] += cost * UNIT;
+		}
+		uint64_t slack = (uint64_t)MAX * UNIT * n_workers + UNIT;
+		for (uint32_t a = 0; a < n_groups; a++)
+			for (uint32_t b = 0; b < n_groups; b++)
+				check_ahead(used[a], groups[a].weight, used[b], groups[b].weight, slack);
+		for (uint32_t a = 0; a < n_flows; a++)
+			for (uint32_t b = 0; b < n_flows; b++)
+				if (flows[a].group == flows[b].group)
+					check_ahead(flows[a].used, flows[a].flow.weight, flows[b].used,
+						flows[b].flow.weight, slack);
+	}
+}
+
+static void test_shares(void **state)
+{
+	for (uint64_t from = 1; from <= 200; from++)
+		play_shares(from, 1 + (uint32_t)from % 4);
 }
 
 struct number {
@@ -225,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_heap),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_shares),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

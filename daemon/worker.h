@@ -74,7 +74,6 @@ uint32_t inf_pool_n_workers(const struct inf_pool *pool);
 uint32_t inf_pool_n_slots(const struct inf_pool *pool);
 
 /* One a device, cpu first: queues as the daemon has them. */
-enum { INF_QUEUES_MAX = 16 };
 struct inf_queues {
 	struct inf_pool *pools[INF_QUEUES_MAX];
 	uint32_t n;

@@ -4,11 +4,13 @@
  *     scenario WORDS                begins one, everything fresh
  *     workers N [wide]              how many cores (default 1); `wide`: a lone request may take all
  *     age T                         (default 1000)
- *     flow NAME weight=N            a client; those not declared weigh 1
+ *     user NAME weight=N            a user with connections
+ *     flow NAME [user=U] [weight=N] a connection. Without a user, or not declared, it is that of a user of its own, who
+ *                                   weighs as much (default 1)
  *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [narrow]
  *                                   cost: how long it runs on one core; guess: what the scheduler is told (default:
  *                                   the cost); deadline: absolute
- *     t=T saturate F [class=C] [cost=T] [n=N] [until=T]
+ *     t=T saturate F [class=C] [cost=T] [guess=T] [n=N] [until=T]
  *                                   client F keeps N requests in flight until then (default 1, 1000)
  *     t=T cancel NAME
  *     expect order NAME...          exactly these ran, begun in this order
@@ -18,7 +20,11 @@
  *     expect missed NAME T          expired: found then, never ran
  *     expect cancelled NAME
  *     expect wide NAME / narrow NAME
- *     expect share F PERCENT TOLERANCE   of all time used by saturating clients
+ *     expect share F PERCENT TOLERANCE   of all time used by saturating clients; user=U for all of a user's
+ * A scenario may stand for a family of them, one for each combination of values:
+ *     each NAME VALUE...            {NAME} in the other lines is one of them; each A,B 1,2 3,4 takes them in pairs
+ *     for NAME N LINE               the line once for each {NAME} from 1 to N
+ * and {EXPRESSION} of numbers, names, + - * / and parentheses is its value.
  * Every scenario also holds: each request ends exactly once, no core is used twice, nothing is left over. */
 #include "daemon/scheduler.h"
 
@@ -33,7 +39,11 @@ enum {
 	MAX_STREAMS = 64,
 	MAX_WORKERS = 64,
 	MAX_EXPECTS = 256,
-	MAX_NAME = 24
+	MAX_NAME = 24,
+	MAX_LINE = 512,
+	MAX_LINES = 128,
+	MAX_EACH = 8,
+	MAX_VARIABLES = 16
 };
 
 enum fate { FATE_NONE, FATE_DONE, FATE_MISSED, FATE_CANCELLED };
@@ -51,7 +61,7 @@ struct request {
 struct loop {
 	unsigned flow;
 	enum inf_class class;
-	uint64_t at, cost, until, used;
+	uint64_t at, cost, guess, until, used;
 	unsigned n;
 };
 
@@ -61,7 +71,11 @@ static struct play {
 	struct inf_sched sched;
 	struct request requests[MAX_REQUESTS];
 	unsigned n_requests, n_started;
+	struct inf_group groups[MAX_FLOWS];
+	char group_names[MAX_FLOWS][MAX_NAME];
+	unsigned n_groups;
 	struct inf_flow flows[MAX_FLOWS];
+	unsigned flow_groups[MAX_FLOWS];
 	char flow_names[MAX_FLOWS][MAX_NAME];
 	unsigned n_flows;
 	struct inf_stream streams[MAX_STREAMS];
@@ -75,6 +89,7 @@ static struct play {
 	} expects[MAX_EXPECTS];
 	unsigned n_expects;
 	struct request *workers[MAX_WORKERS];
+	unsigned first_open; /* all requests before it are over */
 } play;
 
 static const char *file_name;
@@ -112,12 +127,26 @@ static unsigned take_name(char (*names)[MAX_NAME], unsigned *n, unsigned max, co
 	return (*n)++;
 }
 
-static unsigned take_flow(const char *name)
+static unsigned take_group(const char *name)
+{
+	bool is_new;
+	unsigned i = take_name(play.group_names, &play.n_groups, MAX_FLOWS, name, &is_new);
+	if (is_new)
+		inf_group_init(&play.groups[i], 1);
+	return i;
+}
+
+/* @user: NULL for one of its own. */
+static unsigned take_flow(const char *name, const char *user, uint32_t weight)
 {
 	bool is_new;
 	unsigned i = take_name(play.flow_names, &play.n_flows, MAX_FLOWS, name, &is_new);
-	if (is_new)
-		inf_flow_init(&play.flows[i], 1);
+	if (is_new) {
+		play.flow_groups[i] = take_group(user ? user : name);
+		if (!user)
+			inf_group_set_weight(&play.groups[play.flow_groups[i]], weight);
+		inf_flow_init(&play.flows[i], &play.groups[play.flow_groups[i]], weight);
+	}
 	return i;
 }
 
@@ -170,6 +199,14 @@ static struct request *new_request(unsigned flow, enum inf_class class, uint64_t
 	return r;
 }
 
+static void new_looped(int index, uint64_t at)
+{
+	const struct loop *loop = &play.loops[index];
+	struct request *r = new_request(loop->flow, loop->class, at, loop->cost);
+	r->guess = loop->guess;
+	r->loop = index;
+}
+
 static const char *after(const char *word, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -214,7 +251,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			bad_line("unknown word");
 	}
 	if (strcmp(words[0], "submit") == 0) {
-		struct request *r = new_request(take_flow(flow), class, at, cost);
+		struct request *r = new_request(take_flow(flow, NULL, 1), class, at, cost);
 		snprintf(r->name, sizeof(r->name), "%s", words[1]);
 		r->item.deadline_ns = deadline;
 		r->item.prefers_narrow = prefers_narrow;
@@ -223,9 +260,11 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			r->guess = guess;
 	} else if (strcmp(words[0], "saturate") == 0) {
 		struct loop *loop = &play.loops[play.n_loops++];
-		*loop = (struct loop){ take_flow(words[1]), class, at, cost, until, 0, (unsigned)count };
+		guess = guess == UINT64_MAX ? cost : guess;
+		*loop = (struct loop){ take_flow(words[1], NULL, 1), class, at, cost, guess, until, 0,
+			(unsigned)count };
 		for (unsigned i = 0; i < loop->n; i++)
-			new_request(loop->flow, class, at, cost)->loop = (int)play.n_loops - 1;
+			new_looped((int)play.n_loops - 1, at);
 	} else {
 		bad_line("unknown verb");
 	}
@@ -239,10 +278,8 @@ static void end(struct request *r, uint64_t now, enum fate fate)
 		failed(line_number, "%s ended twice", r->name);
 	r->fate = fate;
 	r->end = now;
-	if (r->loop >= 0 && now < play.loops[r->loop].until && fate != FATE_CANCELLED) {
-		struct loop *loop = &play.loops[r->loop];
-		new_request(loop->flow, loop->class, now, loop->cost)->loop = r->loop;
-	}
+	if (r->loop >= 0 && now < play.loops[r->loop].until && fate != FATE_CANCELLED)
+		new_looped(r->loop, now);
 }
 
 static void finish(unsigned worker, uint64_t now)
@@ -290,7 +327,9 @@ static void run_scenario(void)
 		for (; n_known < play.n_requests; n_known++)
 			play.requests[n_known].start = UINT64_MAX;
 		uint64_t next = UINT64_MAX;
-		for (unsigned i = 0; i < play.n_requests; i++) {
+		while (play.first_open < play.n_requests && play.requests[play.first_open].fate)
+			play.first_open++;
+		for (unsigned i = play.first_open; i < play.n_requests; i++) {
 			struct request *r = &play.requests[i];
 			if (r->fate)
 				continue;
@@ -350,10 +389,13 @@ static void check_order(unsigned line, char **words, unsigned n)
 
 static void check_share(unsigned line, const char *flow, double percent, double tolerance)
 {
+	const char *user = after(flow, "user=");
 	double used = 0, all = 0;
 	for (unsigned i = 0; i < play.n_loops; i++) {
+		unsigned at = play.loops[i].flow;
+		const char *name = user ? play.group_names[play.flow_groups[at]] : play.flow_names[at];
 		all += (double)play.loops[i].used;
-		if (strcmp(play.flow_names[play.loops[i].flow], flow) == 0)
+		if (strcmp(name, user ? user : flow) == 0)
 			used += (double)play.loops[i].used;
 	}
 	double share = all > 0 ? 100 * used / all : 0;
@@ -417,11 +459,10 @@ static unsigned split(char *line, char **words, unsigned max)
 
 static unsigned n_scenarios;
 
+/* Run what was read and judge it. */
 static void end_scenario(void)
 {
 	char *words[64];
-	if (!play.title[0])
-		return;
 	unsigned last = line_number;
 	if (!play.n_expects)
 		bad_line("a scenario that expects nothing");
@@ -435,21 +476,34 @@ static void end_scenario(void)
 	n_scenarios++;
 }
 
-static void read_line(char *line)
+static void read_flow(char **words, unsigned n)
 {
-	char *words[64], copy[512];
+	const char *user = NULL, *value;
+	uint32_t weight = 1;
+	for (unsigned i = 2; i < n; i++) {
+		if ((value = after(words[i], "user=")))
+			user = value;
+		else if ((value = after(words[i], "weight=")))
+			weight = (uint32_t)number(value);
+		else
+			bad_line("unknown word");
+	}
+	take_flow(words[1], user, weight);
+}
+
+static void read_line(const char *line)
+{
+	char *words[64], copy[MAX_LINE], whole[MAX_LINE];
 	snprintf(copy, sizeof(copy), "%s", line);
-	unsigned n = split(line, words, 64);
+	snprintf(whole, sizeof(whole), "%s", line);
+	unsigned n = split(copy, words, 64);
 	if (!n)
 		return;
 	if (strcmp(words[0], "scenario") == 0) {
-		end_scenario();
 		memset(&play, 0, sizeof(play));
-		copy[strcspn(copy, "\n")] = '\0';
-		snprintf(play.title, sizeof(play.title), "%.100s", copy + strlen("scenario "));
+		whole[strcspn(whole, "\n")] = '\0';
+		snprintf(play.title, sizeof(play.title), "%.100s", whole + strlen("scenario "));
 		play.options = (struct inf_sched_options){ .n_workers = 1, .age_ns = 1000 };
-	} else if (!play.title[0]) {
-		bad_line("begin with 'scenario WORDS'");
 	} else if (strcmp(words[0], "workers") == 0 && n >= 2) {
 		play.options.n_workers = (uint32_t)number(words[1]);
 		play.options.has_wide = n > 2 && strcmp(words[2], "wide") == 0;
@@ -457,14 +511,17 @@ static void read_line(char *line)
 			bad_line("too many workers");
 	} else if (strcmp(words[0], "age") == 0 && n == 2) {
 		play.options.age_ns = number(words[1]);
-	} else if (strcmp(words[0], "flow") == 0 && n == 3 && after(words[2], "weight=")) {
-		inf_flow_init(&play.flows[take_flow(words[1])], (uint32_t)number(after(words[2], "weight=")));
+	} else if (strcmp(words[0], "user") == 0 && n == 3 && after(words[2], "weight=")) {
+		inf_group_set_weight(
+			&play.groups[take_group(words[1])], (uint32_t)number(after(words[2], "weight=")));
+	} else if (strcmp(words[0], "flow") == 0 && n >= 2) {
+		read_flow(words, n);
 	} else if (strcmp(words[0], "expect") == 0 && n > 1) {
 		if (play.n_expects == MAX_EXPECTS)
 			bad_line("too many expectations");
 		play.expects[play.n_expects].line = line_number;
 		snprintf(play.expects[play.n_expects++].text, 160, "%s",
-			strstr(copy, "expect") + strlen("expect "));
+			strstr(whole, "expect") + strlen("expect "));
 	} else if (after(words[0], "t=")) {
 		read_event(number(after(words[0], "t=")), words + 1, n - 1);
 	} else {
@@ -472,20 +529,206 @@ static void read_line(char *line)
 	}
 }
 
+/* --- families ------------------------------------------------------------------------------------- */
+
+static struct family {
+	struct {
+		char text[MAX_LINE];
+		unsigned number;
+	} lines[MAX_LINES];
+	unsigned n_lines;
+	struct each {
+		char names[MAX_LINE], values[MAX_LINE];
+		unsigned n;
+	} each[MAX_EACH];
+	unsigned n_each;
+	struct variable {
+		char name[MAX_NAME], value[MAX_NAME];
+	} variables[MAX_VARIABLES];
+	unsigned n_variables;
+} family;
+
+static const char *find_variable(const char *name, size_t n)
+{
+	for (unsigned i = 0; i < family.n_variables; i++)
+		if (strlen(family.variables[i].name) == n && memcmp(family.variables[i].name, name, n) == 0)
+			return family.variables[i].value;
+	return NULL;
+}
+
+static double evaluate_sum(const char **at);
+
+static double evaluate_atom(const char **at)
+{
+	char *end;
+	if (**at == '(') {
+		++*at;
+		double value = evaluate_sum(at);
+		if (*(*at)++ != ')')
+			bad_line("')' is missing");
+		return value;
+	}
+	size_t n = strspn(*at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+	const char *text = n ? find_variable(*at, n) : *at;
+	double value = text ? strtod(text, &end) : 0;
+	if (!text || end == text)
+		bad_line("no number");
+	*at = n ? *at + n : end;
+	return value;
+}
+
+static double evaluate_product(const char **at)
+{
+	double value = evaluate_atom(at);
+	while (**at == '*' || **at == '/') {
+		char what = *(*at)++;
+		double by = evaluate_atom(at);
+		value = what == '*' ? value * by : value / by;
+	}
+	return value;
+}
+
+static double evaluate_sum(const char **at)
+{
+	double value = evaluate_product(at);
+	while (**at == '+' || **at == '-') {
+		char what = *(*at)++;
+		double by = evaluate_product(at);
+		value = what == '+' ? value + by : value - by;
+	}
+	return value;
+}
+
+/* @line with what is in braces replaced. */
+static void substitute(char *to, const char *line)
+{
+	size_t n = 0;
+	while (*line && n + 2 * MAX_NAME < MAX_LINE) {
+		if (*line != '{') {
+			to[n++] = *line++;
+			continue;
+		}
+		const char *at = ++line, *text = find_variable(line, strcspn(line, "}"));
+		if (text) /* perhaps a word */
+			n += (size_t)snprintf(to + n, MAX_LINE - n, "%s", text);
+		else
+			n += (size_t)snprintf(to + n, MAX_LINE - n, "%.10g", evaluate_sum(&at));
+		line += strcspn(line, "}");
+		if (!*line || (!text && *at != '}'))
+			bad_line("what is in braces is no expression");
+		line++;
+	}
+	to[n] = '\0';
+}
+
+static void set_variable(const char *name, const char *value)
+{
+	if (family.n_variables == MAX_VARIABLES)
+		bad_line("too many names");
+	struct variable *v = &family.variables[family.n_variables++];
+	snprintf(v->name, sizeof(v->name), "%.*s", MAX_NAME - 1, name);
+	snprintf(v->value, sizeof(v->value), "%.*s", MAX_NAME - 1, value);
+}
+
+static void play_one(void)
+{
+	char line[MAX_LINE], copy[MAX_LINE], *words[64];
+	for (unsigned i = 0; i < family.n_lines; i++) {
+		line_number = family.lines[i].number;
+		snprintf(copy, sizeof(copy), "%s", family.lines[i].text);
+		if (strncmp(copy, "for ", 4)) {
+			substitute(line, copy);
+			read_line(line);
+			continue;
+		}
+		if (split(copy, words, 64) < 4)
+			bad_line("for NAME N LINE");
+		substitute(line, words[2]);
+		uint64_t n = number(line);
+		const char *rest = strstr(family.lines[i].text, words[2]) + strlen(words[2]);
+		for (uint64_t k = 1; k <= n; k++) {
+			snprintf(copy, sizeof(copy), "%llu", (unsigned long long)k);
+			set_variable(words[1], copy);
+			substitute(line, rest);
+			read_line(line);
+			family.n_variables--;
+		}
+	}
+	end_scenario();
+}
+
+/* All combinations of the values of the @at-th line of `each` and those after it. */
+static void play_each(unsigned at)
+{
+	char names[MAX_LINE], values[MAX_LINE], *all[64], *save_name, *save_value;
+	if (at == family.n_each) {
+		play_one();
+		return;
+	}
+	snprintf(values, sizeof(values), "%s", family.each[at].values);
+	unsigned n = split(values, all, 64), n_before = family.n_variables;
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(names, sizeof(names), "%s", family.each[at].names);
+		char *value = strtok_r(all[i], ",", &save_value);
+		for (char *name = strtok_r(names, ",", &save_name); name;
+			name = strtok_r(NULL, ",", &save_name)) {
+			if (!value)
+				bad_line("as many values as names");
+			set_variable(name, value);
+			value = strtok_r(NULL, ",", &save_value);
+		}
+		play_each(at + 1);
+		family.n_variables = n_before;
+	}
+}
+
+static void end_family(void)
+{
+	if (family.n_lines)
+		play_each(0);
+	memset(&family, 0, sizeof(family));
+}
+
+static void collect_line(const char *line)
+{
+	char copy[MAX_LINE], *words[64];
+	snprintf(copy, sizeof(copy), "%s", line);
+	unsigned n = split(copy, words, 64);
+	if (!n)
+		return;
+	if (strcmp(words[0], "scenario") == 0)
+		end_family();
+	else if (!family.n_lines)
+		bad_line("begin with 'scenario WORDS'");
+	if (strcmp(words[0], "each") == 0) {
+		if (n < 3 || family.n_each == MAX_EACH)
+			bad_line("each NAME VALUE...");
+		struct each *each = &family.each[family.n_each++];
+		snprintf(each->names, sizeof(each->names), "%s", words[1]);
+		snprintf(each->values, sizeof(each->values), "%s", strstr(line, words[1]) + strlen(words[1]));
+		return;
+	}
+	if (family.n_lines == MAX_LINES)
+		bad_line("too many lines");
+	snprintf(family.lines[family.n_lines].text, MAX_LINE, "%s", line);
+	family.lines[family.n_lines++].number = line_number;
+}
+
 int main(int argc, char **argv)
 {
-	char line[512];
+	char line[MAX_LINE];
 	FILE *file = argc == 2 ? fopen(argv[1], "re") : NULL;
+	unsigned n = 0;
 	if (!file) {
 		fprintf(stderr, "usage: run FILE\n");
 		return 2;
 	}
 	file_name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
 	while (fgets(line, sizeof(line), file)) {
-		line_number++;
-		read_line(line);
+		line_number = ++n;
+		collect_line(line);
 	}
-	end_scenario();
+	end_family();
 	fclose(file);
 	printf("%s: %u scenarios, %u failures\n", file_name, n_scenarios, n_failures);
 	return n_failures || !n_scenarios;
