@@ -124,6 +124,8 @@ INFERD_API size_t inferd_n_outputs(const struct inferd_method *m);
 INFERD_API const struct inferd_tensor_info *inferd_input_info(const struct inferd_method *m, size_t index);
 INFERD_API const struct inferd_tensor_info *inferd_output_info(const struct inferd_method *m, size_t index);
 INFERD_API bool inferd_method_is_stateful(const struct inferd_method *m);
+/* When it was opened. A model whose backend is given up after too many crashes goes on with another variant, and a Method
+ * with it; one that was opened for a particular backend stays. */
 INFERD_API const char *inferd_method_backend(const struct inferd_method *m);
 INFERD_API const char *inferd_method_version(const struct inferd_method *m);
 

@@ -324,9 +324,13 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 		if (sv->is_foreign || strcmp(sv->model, v->model) || strcmp(sv->version, v->version))
 			continue;
 		index->memory_bytes += inf_serving_memory(sv);
-		if (nearness(sv->state) <= nearness(state))
+		/* what has lost its backend serves nobody, what has a successor nobody new */
+		enum inf_model_state now = sv->is_given_up ? INF_MODEL_FAILED
+					   : sv->successor ? INF_MODEL_UNLOADING
+							   : sv->state;
+		if (nearness(now) <= nearness(state))
 			continue;
-		state = sv->state;
+		state = now;
 		index->backend = state == INF_MODEL_READY ? sv->backend : "";
 		if (state == INF_MODEL_FAILED)
 			index->reason = sv->reason;

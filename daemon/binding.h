@@ -35,6 +35,7 @@ struct inf_method {
 	struct inf_stream stream; /* under the queue's lock */
 	_Atomic(uint32_t) n_jobs; /* in flight, also those whose binding was given back */
 	struct inf_server *server;
+	bool wants_backend;          /* the client asked for this very one */
 	struct inf_quota_user *user; /* charged: a Method, and a foreign program's bytes */
 	uint64_t n_foreign_bytes;
 };

@@ -10,6 +10,7 @@
 #include "daemon/job.h"
 
 #include "daemon/binding.h"
+#include "daemon/fallback.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/text.h"
@@ -69,6 +70,7 @@ static enum inf_status status_of(enum et_status status)
 	case ET_E_STATE_LOST:
 		return INF_STATE_LOST;
 	case ET_E_BACKEND_CRASHED:
+	case ET_E_BACKEND_DOWN:
 		return INF_BACKEND_CRASHED;
 	case ET_E_MEMORY_ALLOCATION_FAILED:
 	case ET_E_OUT_OF_RESOURCES:
@@ -214,10 +216,11 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	drop_profile(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
-	/* release: pairs with the acquire in on_method_reset */
-	atomic_fetch_sub_explicit(&b->method->n_jobs, 1, memory_order_release);
 	inf_serving_job_ended(b->method->serving);
 	end_of_stream_item(b);
+	/* release: pairs with the acquires in on_method_reset and inf_method_follow; after it the Method may be somebody
+	 * else's, and its serving another one */
+	atomic_fetch_sub_explicit(&b->method->n_jobs, 1, memory_order_release);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in submit keeps @b, and @b the session, until the last line */
 	inf_session_send(session, buffer);
@@ -330,6 +333,8 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 		inf_text(text, sizeof(text), "%s: %s", b->method->serving->model, why);
 	}
 	encode(b, answer, answer == INF_OK ? NULL : text, buffer);
+	if (answer == INF_BACKEND_CRASHED)
+		inf_server_crashed(b->method->server);
 }
 
 static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
@@ -445,7 +450,6 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 {
 	struct inf_job *job = &b->job;
 	struct inf_method *method = b->method;
-	struct inf_serving *serving = method->serving;
 	struct inf_refusal refusal;
 	if (inf_job_is_busy(job)) {
 		inf_text(error, room,
@@ -453,6 +457,15 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			"of tensors",
 			(unsigned long long)b->id);
 		return INF_BUSY;
+	}
+	bool has_followed = !method->serving->successor || inf_method_follow(method);
+	struct inf_serving *serving = method->serving;
+	if (!has_followed && serving->is_given_up) {
+		inf_text(error, room,
+			"the backend of '%s' was given up; wait for the requests that are in flight, then go "
+			"on",
+			serving->model);
+		return INF_BACKEND_CRASHED;
 	}
 	if (method->server->is_draining) {
 		inf_text(error, room, "inferd is shutting down");

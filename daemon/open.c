@@ -107,10 +107,7 @@ static void make_done(struct inf_work *work)
 		inf_serving_prepare(s, make->program, make->plan);
 	} else {
 		inf_repository_let_go(r, make->program, NULL);
-		s->is_for_now = make->status == ET_E_OUT_OF_RESOURCES ||
-				make->status == ET_E_MEMORY_ALLOCATION_FAILED;
-		s->is_missing = make->status == ET_E_OPERATOR_MISSING ||
-				make->status == ET_E_BACKEND_MISSING || make->status == ET_E_NOT_SUPPORTED;
+		inf_serving_note_failure(s, make->status);
 		inf_serving_fail(s, reason);
 	}
 	free(make);
@@ -119,7 +116,7 @@ static void make_done(struct inf_work *work)
 
 /* NULL: no memory. */
 static struct inf_serving *make_serving(
-	struct inf_open_state *state, struct inf_variant *v, const char *method)
+	struct inf_open_state *state, struct inf_variant *v, const char *method, uint32_t n_crashes)
 {
 	struct inf_repository *r = state->repository;
 	struct make *make = calloc(1, sizeof(*make));
@@ -133,6 +130,7 @@ static struct inf_serving *make_serving(
 		free(make);
 		return NULL;
 	}
+	s->n_crashes = n_crashes;
 	s->file = v->id;
 	s->data = state->variants.data_ids;
 	s->is_foreign = state->fd >= 0;
@@ -200,12 +198,13 @@ static void keep_packed(struct inf_repository *r, const struct inf_serving *s)
 
 /* --- choosing ------------------------------------------------------------------------------------- */
 
-static void note_tried(
-	struct inf_open_state *state, const struct inf_variant *v, const char *reason, bool is_missing)
+static void note_tried(struct inf_open_state *state, const struct inf_variant *v, const char *reason,
+	bool is_missing, bool is_down)
 {
 	size_t n = strlen(state->tried);
 	state->n_missing += is_missing;
-	state->n_broken += !is_missing;
+	state->n_down += is_down;
+	state->n_broken += !is_missing && !is_down;
 	inf_text(state->tried + n, sizeof(state->tried) - n, "%s%s: %s", n ? "; " : "",
 		v->file ? v->file : v->path, reason);
 }
@@ -242,6 +241,7 @@ static void give_up(struct inf_open_state *state)
 	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
 	finish(state,
 		state->is_for_now                      ? INF_RESOURCE_EXHAUSTED
+		: state->n_down                        ? INF_BACKEND_CRASHED
 		: state->n_missing && !state->n_broken ? INF_UNIMPLEMENTED
 						       : INF_FAILED_PRECONDITION,
 		error, NULL);
@@ -254,7 +254,7 @@ static void choose(struct inf_open_state *state)
 	while (state->next < state->variants.n) {
 		struct inf_variant *v = &state->variants.items[state->next];
 		if (!v->program) {
-			note_tried(state, v, v->reason, v->is_missing);
+			note_tried(state, v, v->reason, v->is_missing, v->is_down);
 			state->next++;
 			continue;
 		}
@@ -272,13 +272,20 @@ static void choose(struct inf_open_state *state)
 		}
 		struct inf_serving *s =
 			find_serving(r, &v->id, &state->variants.data_ids, method, state->fd >= 0);
+		uint32_t n_crashes = 0;
+		if (s && s->state == INF_MODEL_FAILED && s->n_crashes == 1 && !s->is_for_now) {
+			/* Another model's run may have been to blame: once more. */
+			n_crashes = s->n_crashes;
+			et_list_remove(&s->node);
+			s = inf_serving_unref(s);
+		}
 		if (s && s->state == INF_MODEL_FAILED) {
-			note_tried(state, v, s->reason, s->is_missing);
-			state->is_for_now = s->is_for_now;
+			note_tried(state, v, s->reason, s->is_missing, s->is_down);
+			state->is_for_now = s->is_for_now && !s->is_down;
 			state->next++;
 			continue;
 		}
-		if (!s && !(s = make_serving(state, v, method))) {
+		if (!s && !(s = make_serving(state, v, method, n_crashes))) {
 			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 			return;
 		}
@@ -291,6 +298,8 @@ static void choose(struct inf_open_state *state)
 					       strcmp(inf_default_method(v->program), method) == 0);
 		s->is_newest = s->is_newest || !state->version[0];
 		s->is_preferred = s->is_preferred || !state->backend[0];
+		if (v->note[0])
+			note_tried(state, v, v->note, false, false);
 		if (!state->backend[0] && !s->is_foreign)
 			inf_repository_remark(r, state->model, state->variants.version, state->tried);
 		finish(state, INF_OK, NULL, s);
@@ -318,7 +327,8 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving)
 	if (serving->state == INF_MODEL_READY && !serving->n_methods)
 		serving->last_used_ns = et_host_now_ns(NULL);
 	/* A model's own fault is remembered until its files change or an administrator loads it again. */
-	if (serving->state == INF_MODEL_FAILED && (serving->is_foreign || serving->is_for_now)) {
+	if (serving->state == INF_MODEL_FAILED && (serving->is_foreign || serving->is_for_now) &&
+		!et_list_is_empty(&serving->node)) {
 		et_list_remove(&serving->node);
 		inf_serving_unref(serving);
 	}
@@ -336,6 +346,7 @@ static void look_run(struct inf_work *work)
 		.registry = state->repository->o.registry,
 		.config = state->repository->o.config, /* the order never changes while it runs */
 		.backend = state->backend,
+		.method = state->method,
 	};
 	if (state->fd < 0)
 		inf_variants_find(&state->variants, state->folder, state->model, state->version);
@@ -467,8 +478,8 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		}
 		for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
 			struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
-			if (s->state == INF_MODEL_READY && !s->is_foreign &&
-				strcmp(s->model, state->model) == 0 &&
+			if (s->state == INF_MODEL_READY && !s->is_foreign && !s->is_given_up &&
+				!s->successor && !open->is_anew && strcmp(s->model, state->model) == 0 &&
 				(state->version[0] ? strcmp(s->version, state->version) == 0
 						   : s->is_newest) &&
 				(state->method[0] ? strcmp(s->method, state->method) == 0

@@ -33,6 +33,7 @@ struct inf_open {
 	struct inf_file_id file;                        /* of fd */
 	int data_fds[ET_HOST_MAX_DATA];                 /* the program's data files; consumed */
 	struct inf_data_ids data;                       /* of data_fds */
+	bool is_anew; /* look at the model's files and backends even if something that fits is READY */
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
 	 * to be kept. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error,

@@ -17,8 +17,9 @@ struct inf_open_state {
 	uint32_t next;                /* variant to try */
 	struct inf_serving *awaiting; /* a reference */
 	char tried[400];
-	bool is_for_now;              /* the last one tried failed for want of memory */
-	uint32_t n_missing, n_broken; /* of those tried: for want of an operator or a backend; else */
+	bool is_for_now;                      /* the last one tried failed for want of memory */
+	uint32_t n_missing, n_down, n_broken; /* of those tried: for want of an operator or a backend, because
+	                                        * that has crashed; else */
 	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
 };
 

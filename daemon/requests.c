@@ -6,6 +6,7 @@
 #include "daemon/requests.h"
 
 #include "daemon/answers.h"
+#include "daemon/fallback.h"
 #include "daemon/server.h"
 #include "daemon/text.h"
 #include "runtime/base/checked.h"
@@ -34,6 +35,7 @@ struct pending {
 	uint64_t n_charged_bytes;
 	bool has_charge; /* a Method and those bytes */
 	bool only_ready;
+	bool wants_backend;          /* it asks for a particular one */
 	struct inf_serving *serving; /* a reference, while the folder is looked at */
 };
 
@@ -158,6 +160,7 @@ static void method_opened(
 		return;
 	}
 	p->has_charge = false; /* the Method has it now */
+	method->wants_backend = p->wants_backend;
 	et_pool_init(&pool, et_host_allocator());
 	struct inf_method_opened *m = &reply.method_opened;
 	m->method = method->id = inf_table_add(&s->methods, method);
@@ -244,6 +247,7 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	p->user->n_refs++;
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
+	p->wants_backend = m->backend[0];
 	p->open = open;
 	ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);
 }
@@ -291,6 +295,7 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 			"a request of this Method is in flight; wait for it before the reset");
 		return;
 	}
+	inf_method_follow(method);
 	et_method_reset(method->method);
 	ok(s, r->id);
 }
@@ -377,6 +382,40 @@ static void on_unload(struct inf_session *s, const struct inf_request *r)
 	if (!inf_repository_unload(s->server->repository, model, unload_done, p)) {
 		inf_session_refuse(s, r->id, INF_NOT_FOUND, "model '%s' is not loaded", model);
 		free_pending(p);
+	}
+}
+
+static void on_backend_restart(struct inf_session *s, const struct inf_request *r)
+{
+	struct inf_server *server = s->server;
+	const char *name = r->backend_restart.name;
+	const struct et_backend_entry *found = NULL;
+	struct et_diag diag = { "" };
+	size_t n_name = strlen(name);
+	if (!is_manager(s, r))
+		return;
+	for (size_t i = 0; i < server->registry.n_backends; i++)
+		if (strcmp(server->registry.backends[i].ops->name, name) == 0)
+			found = &server->registry.backends[i];
+	for (uint32_t i = 0; i < server->n_missing && !found; i++)
+		if (strncmp(server->missing[i], name, n_name) == 0 && server->missing[i][n_name] == ':') {
+			inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
+				"backend %s; it was not there when inferd started: restart inferd",
+				server->missing[i]);
+			return;
+		}
+	if (!found) {
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "there is no backend '%s'", name);
+	} else if (!found->ops->restart) {
+		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
+			"backend '%s' is a part of inferd: there is nothing to restart", name);
+	} else if (found->ops->restart(found->backend, &diag) != ET_OK) {
+		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "backend '%s': %s", name, diag.text);
+	} else {
+		et_logf(&server->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked",
+			name);
+		ok(s, r->id);
+		inf_fallback_return(server);
 	}
 }
 
@@ -687,6 +726,9 @@ void inf_request_handle(
 		break;
 	case INF_REQUEST_REPOSITORY_MODEL_UNLOAD:
 		on_unload(s, r);
+		break;
+	case INF_REQUEST_BACKEND_RESTART:
+		on_backend_restart(s, r);
 		break;
 	case INF_REQUEST_MODEL_STATISTICS:
 		inf_answer_statistics(s, r->id, r->model_statistics.name, r->model_statistics.version);

@@ -9,6 +9,7 @@
 #include "daemon/server.h"
 
 #include "daemon/binding.h"
+#include "daemon/fallback.h"
 #include "daemon/listener.h"
 #include "daemon/notify.h"
 #include "daemon/session.h"
@@ -58,6 +59,12 @@ void inf_server_want_attention(struct inf_server *server)
 	uv_async_send(&server->async);
 }
 
+void inf_server_crashed(struct inf_server *server)
+{
+	if (!atomic_exchange(&server->has_crashed, true))
+		uv_async_send(&server->async);
+}
+
 void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes)
 {
 	atomic_fetch_add_explicit(&server->n_requests, 1, memory_order_relaxed);
@@ -93,6 +100,8 @@ static void on_async(uv_async_t *handle)
 	if (atomic_exchange(&server->has_attention, false))
 		ET_LIST_FOR_EACH(node, after, &server->sessions)
 	inf_session_attend(ET_CONTAINER_OF(node, struct inf_session, node));
+	if (atomic_exchange(&server->has_crashed, false))
+		inf_fallback_look(server);
 	inf_repository_poll(server->repository);
 	dig(server);
 	if (server->is_draining)
@@ -128,6 +137,7 @@ static void on_tick(uv_timer_t *handle)
 	inf_listeners_resume(server);
 	if (!server->is_draining)
 		inf_repository_evict(server->repository, et_host_now_ns(NULL));
+	inf_fallback_look(server); /* a process may have died that nobody was using */
 	bool is_alive = true;
 	for (uint32_t i = 0; i < server->queues.n; i++)
 		is_alive = inf_pool_is_alive(server->queues.pools[i], server->config.stall_ns) && is_alive;

@@ -69,6 +69,7 @@ struct inf_server {
 	/* Any thread. */
 	_Atomic(struct inf_binding *) buried;
 	_Atomic(bool) has_attention; /* some session wants it */
+	_Atomic(bool) has_crashed;   /* a backend's process, maybe once too often */
 	_Atomic(uint64_t) n_requests, n_failed, copied_bytes;
 };
 
@@ -85,6 +86,8 @@ void inf_server_notify(void *self);
 void inf_server_bury(struct inf_server *server, struct inf_binding *binding);
 /* A session wants the loop: something waits to be sent, or it is to end. Any thread. */
 void inf_server_want_attention(struct inf_server *server);
+/* A request ended with BACKEND_CRASHED. Any thread. */
+void inf_server_crashed(struct inf_server *server);
 void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes);
 /* NULL: there is no such queue. Any thread. */
 struct inf_pool *inf_server_pool(struct inf_server *server, struct et_queue_id queue);

@@ -118,6 +118,7 @@ struct inf_serving *inf_serving_unref(struct inf_serving *s)
 	if (!s || --s->n_refs)
 		return NULL;
 	free_frames(s);
+	inf_serving_unref(s->successor);
 	s->events->let_go(s->events->self, s->program, s->plan);
 	pthread_mutex_destroy(&s->frames_lock);
 	et_list_remove(&s->node);
@@ -178,6 +179,17 @@ void inf_serving_prepare(struct inf_serving *s, struct et_program *program, stru
 	post_tasks(s, false);
 }
 
+void inf_serving_note_failure(struct inf_serving *s, enum et_status status)
+{
+	s->is_down = status == ET_E_BACKEND_DOWN;
+	s->is_for_now = s->is_down || status == ET_E_OUT_OF_RESOURCES ||
+			status == ET_E_MEMORY_ALLOCATION_FAILED ||
+			status == ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
+	s->is_missing = status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING ||
+			status == ET_E_NOT_SUPPORTED;
+	s->n_crashes += status == ET_E_BACKEND_CRASHED;
+}
+
 void inf_serving_fail(struct inf_serving *s, const char *reason)
 {
 	inf_text(s->reason, sizeof(s->reason), "%s", reason);
@@ -191,7 +203,7 @@ static void prepared(struct inf_serving *s)
 		enum et_status status = s->tasks[i].status;
 		if (status == ET_OK || s->reason[0])
 			continue;
-		s->is_for_now = status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_OUT_OF_RESOURCES;
+		inf_serving_note_failure(s, status);
 		inf_text(s->reason, sizeof(s->reason), "%s",
 			s->tasks[i].diag.text[0] ? s->tasks[i].diag.text : et_status_text(status));
 	}

@@ -92,7 +92,9 @@ struct inf_serving {
 	struct inf_data_ids data;
 	bool is_foreign; /* a client's own program */
 	char reason[400];
-	bool is_for_now; /* FAILED for want of memory: it may well work later */
+	bool is_for_now; /* FAILED for want of memory or because its backend was down: it may well work later */
+	bool is_down;    /* the latter */
+	uint32_t n_crashes; /* so often was its backend's process lost while it was being loaded; FAILED */
 	bool is_missing; /* FAILED because an operator or a backend is not here; set before inf_serving_fail */
 	const struct inf_serving_events *events;
 	const struct et_log *log;
@@ -126,6 +128,10 @@ struct inf_serving {
 	bool is_newest, is_default_method, is_preferred;
 	uint32_t n_methods;
 	uint64_t last_used_ns; /* when the last Method went */
+	/* Its backend was given up: no new Methods. See fallback.h. */
+	bool is_given_up;
+	bool wants_look;               /* fallback.c's */
+	struct inf_serving *successor; /* where its Methods go on; a reference, or NULL */
 	uint64_t keep_alive_ns;
 	bool is_pinned;
 	struct inf_serving_stats stats;
@@ -141,6 +147,8 @@ struct inf_serving *inf_serving_unref(struct inf_serving *serving);
 /* Loading is done in so far that there is a Plan: prepare it on every worker. @program and @plan are taken over.
  * events->loaded follows, from inf_serving_poll. */
 void inf_serving_prepare(struct inf_serving *serving, struct et_program *program, struct et_plan *plan);
+/* What @status, with which loading it failed, means for those who want it; before it is FAILED. */
+void inf_serving_note_failure(struct inf_serving *serving, enum et_status status);
 /* Loading failed with that sentence. events->loaded is called. */
 void inf_serving_fail(struct inf_serving *serving, const char *reason);
 /* READY -> UNLOADING; events->unloaded follows when the running requests have ended. */

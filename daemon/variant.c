@@ -325,6 +325,66 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 	return true;
 }
 
+/* Arguments of its calls; 0: it is never called. */
+static uint32_t n_args_of(const struct et_method_spec *method, uint32_t delegate)
+{
+	for (uint32_t i = 0; i < method->n_instructions; i++)
+		if (method->instructions[i].op == ET_OP_DELEGATE && method->instructions[i].index == delegate)
+			return method->instructions[i].n_args;
+	return 0;
+}
+
+/* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
+static bool probe_one(struct inf_variant *v, const struct et_backend_entry *entry,
+	const struct et_method_spec *method, uint32_t index)
+{
+	const struct et_delegate_spec *spec = &method->delegates[index];
+	struct et_payload payload = {
+		.struct_size = sizeof payload,
+		.program = v->program,
+		.bytes = spec->payload,
+		.n_bytes = spec->n_bytes,
+		.specs = spec->specs,
+		.n_specs = spec->n_specs,
+		.method = method->name,
+		.n_args = n_args_of(method, index),
+	};
+	enum et_readiness readiness = ET_READINESS_READY;
+	struct et_diag diag = { "" };
+	if (!entry->ops->probe || !payload.n_args ||
+		entry->ops->probe(entry->backend, &payload, &readiness, &diag) != ET_OK)
+		return true;
+	const char *why = diag.text[0] ? diag.text : "the backend does not say why";
+	if (readiness == ET_READINESS_NO)
+		inf_text(v->reason, sizeof(v->reason), "%s can't run it here: %s", entry->ops->name, why);
+	else if (readiness == ET_READINESS_RECOMPILE && !v->note[0])
+		inf_text(v->note, sizeof(v->note), "%.60s compiles it anew: %s", entry->ops->name, why);
+	return readiness != ET_READINESS_NO;
+}
+
+/* Whether the backends are well and can run the payloads of the method that is meant; else `reason`. */
+static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_backend_entry *const *entries, size_t n)
+{
+	struct et_diag diag = { "" };
+	for (size_t i = 0; i < n; i++)
+		if (entries[i]->ops->health && entries[i]->ops->health(entries[i]->backend, &diag) != ET_OK) {
+			v->is_down = true;
+			inf_text(v->reason, sizeof(v->reason),
+				"backend '%s' %s; 'inferctl restart %s' gives it another chance",
+				entries[i]->ops->name, diag.text, entries[i]->ops->name);
+			return false;
+		}
+	const char *name = o->method[0] ? o->method : inf_default_method(v->program);
+	const struct et_method_spec *method = name ? et_program_find_method(v->program, name) : NULL;
+	for (uint32_t d = 0; method && d < method->n_delegates; d++) {
+		const struct et_backend_entry *entry = find_backend(o->registry, method->delegates[d].id);
+		if (entry && !probe_one(v, entry, method, d))
+			return false;
+	}
+	return true;
+}
+
 static enum et_status open_file(struct et_source *ret_source, int fd, const char *path, uint64_t n_bytes,
 	const struct inf_inspect_options *o, struct et_diag *diag)
 {
@@ -413,10 +473,10 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 		inf_text(v->label, sizeof(v->label), "portable");
 		is_asked = is_asked || strcmp(o->backend, "portable") == 0;
 	}
-	if (!is_asked && strcmp(v->label, o->backend)) {
+	if (!is_asked && strcmp(v->label, o->backend))
 		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
+	if (v->reason[0] || !ask_backends(v, o, entries, n))
 		v->program = et_program_unref(v->program);
-	}
 }
 
 static int by_rank(const void *a, const void *b)

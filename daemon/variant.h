@@ -27,6 +27,8 @@ struct inf_variant {
 	char label[64];             /* "xnnpack", "xnnpack+opencl", "portable" */
 	char reason[700];           /* why it can't be used */
 	bool is_missing;            /* because a backend is not here */
+	bool is_down;               /* because a backend has crashed too often */
+	char note[320];             /* it can be used, but is compiled anew: why; else empty */
 	uint32_t rank;              /* place in the configured order, 0 first */
 };
 
@@ -60,9 +62,11 @@ struct inf_inspect_options {
 	const struct et_registry *registry;
 	const struct inf_config *config; /* its `backends` */
 	const char *backend;             /* only variants for this one; "": any */
+	const char *method;              /* whose payloads the backends are to look at; "": the default */
 };
-/* Open the data files and the program of each variant, see what it needs, and put them in the order in which to try
- * them. A data file that can't be opened is every variant's `reason`. Slow. */
+/* Open the data files and the program of each variant, see what it needs, ask its backends whether they can run its
+ * payloads, and put them in the order in which to try them. A data file that can't be opened is every variant's
+ * `reason`. Slow. */
 void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspect_options *options);
 
 /* The name of the method that is meant when none is named: the only one, or "forward". NULL if there is none such. */

@@ -346,6 +346,9 @@ struct inf_inferred {
 struct inf_cancel {
 	uint64_t request;
 };
+struct inf_backend_restart {
+	const char *name;
+};
 struct inf_attached {
 	uint64_t byte_size;
 };
@@ -375,6 +378,7 @@ enum inf_request_kind {
 	INF_REQUEST_UNBIND = 19,
 	INF_REQUEST_INFER = 20,
 	INF_REQUEST_CANCEL = 21,
+	INF_REQUEST_BACKEND_RESTART = 22,
 };
 /* "MethodOpen", … for logs; "unknown" for what is none. */
 const char *inf_request_kind_name(enum inf_request_kind kind);
@@ -400,6 +404,7 @@ struct inf_request {
 		struct inf_unbind unbind;
 		struct inf_infer infer;
 		struct inf_cancel cancel;
+		struct inf_backend_restart backend_restart;
 	};
 };
 

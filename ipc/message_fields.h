@@ -228,6 +228,15 @@ SHAPE(repository_model_unload, repository_model_unload_request);
 #undef OURS
 #undef THEIRS
 
+#define OURS   struct inf_backend_restart
+#define THEIRS Inferd__Wire__BackendRestart
+static const struct field backend_restart_fields[] = {
+	STRING(name, INF_MAX_NAME),
+};
+SHAPE(backend_restart, backend_restart);
+#undef OURS
+#undef THEIRS
+
 #define OURS   struct inf_statistic_duration
 #define THEIRS Inferd__Wire__StatisticDuration
 static const struct field statistic_duration_fields[] = {
@@ -594,6 +603,7 @@ static const struct shape *const request_bodies[] = {
 	[INF_REQUEST_UNBIND] = &unbind_shape,
 	[INF_REQUEST_INFER] = &infer_shape,
 	[INF_REQUEST_CANCEL] = &cancel_shape,
+	[INF_REQUEST_BACKEND_RESTART] = &backend_restart_shape,
 };
 
 static const struct shape *const reply_bodies[] = {

@@ -198,6 +198,8 @@ static void requests_come_back(void **state)
 	assert_int_equal(back.infer.timeout_us, 1000);
 	assert_int_equal(inf_request_n_fds(&back), 0);
 	REQUEST(INF_REQUEST_CANCEL, 1, .cancel = { 5 });
+	REQUEST(INF_REQUEST_BACKEND_RESTART, 1, .backend_restart = { "npu" });
+	assert_string_equal(back.backend_restart.name, "npu");
 #undef REQUEST
 	assert_string_equal(inf_request_kind_name(INF_REQUEST_INFER), "Infer");
 	assert_string_equal(

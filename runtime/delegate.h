@@ -69,6 +69,12 @@ struct et_compiled_info {
 	bool has_free_contexts; /* a context may be used on any lane of its device, by one run at a time */
 };
 
+enum et_readiness {
+	ET_READINESS_NO,        /* never here */
+	ET_READINESS_RECOMPILE, /* it will work, but is to be compiled anew */
+	ET_READINESS_READY,
+};
+
 /* Called once when an asynchronous run ended, from any thread. */
 struct et_completion {
 	void *self;
@@ -133,6 +139,17 @@ struct et_delegate_ops {
 	/* Put what compile made (for the Program, not only for this payload) into the payload's store, unless it came
 	 * from there. May be slow; nobody waits for it. Any thread, also while it is used. May be NULL. */
 	enum et_status (*keep)(struct et_compiled *compiled, struct et_diag *diag);
+
+	/* Whether compile could work, from a look at the payload's header; nothing is kept. With ET_OK *ret_readiness
+	 * says so, and @diag why it is not READY. Any thread, one at a time with compile. May be NULL: compile tells. */
+	enum et_status (*probe)(struct et_backend *backend, const struct et_payload *payload,
+		enum et_readiness *ret_readiness, struct et_diag *diag);
+	/* ET_OK; or ET_E_BACKEND_CRASHED and why: it was given up, and nothing runs before restart. Any thread. May be
+	 * NULL: it does not fail as a whole. */
+	enum et_status (*health)(struct et_backend *backend, struct et_diag *diag);
+	/* End what runs, forget what went wrong, begin anew with the next call. ET_E_NOT_SUPPORTED and why it can't. Any
+	 * thread. May be NULL: there is nothing to restart. */
+	enum et_status (*restart)(struct et_backend *backend, struct et_diag *diag);
 };
 
 #endif

@@ -119,6 +119,12 @@ bool et_method_is_lost(const struct et_method *method)
 	return method->phase == ET_METHOD_LOST;
 }
 
+void et_method_lose(struct et_method *method)
+{
+	if (method->plan->info.is_stateful)
+		method->phase = ET_METHOD_LOST;
+}
+
 struct et_plan *et_method_plan(const struct et_method *method)
 {
 	return method->plan;

@@ -30,6 +30,9 @@ void et_method_reset(struct et_method *method);
 /* A run of a stateful Method was cut short and its state could not be rolled back (it is larger than 64 KiB, or
  * a delegate holds part of it): runs answer ET_E_STATE_LOST until it is reset. */
 bool et_method_is_lost(const struct et_method *method);
+/* The state is lost although no run of this Method was cut short: it is to go on where another left off. Nothing if it
+ * has no state. No run may be using it. */
+void et_method_lose(struct et_method *method);
 struct et_plan *et_method_plan(const struct et_method *method);
 
 /* --- frame ---------------------------------------------------------------------------------------- */

@@ -299,6 +299,11 @@ static void a_large_state_is_lost_until_reset(void **state)
 	assert_false(et_method_is_lost(rig.method));
 	rig_run_floats(&rig, in, N, out, N);
 	assert_true(out[N - 1] == 3);
+	et_method_lose(rig.method); /* as when it goes on elsewhere */
+	assert_true(et_method_is_lost(rig.method));
+	et_method_reset(rig.method);
+	rig_run_floats(&rig, in, N, out, N);
+	assert_true(out[N - 1] == 3);
 }
 
 static void a_refused_run_leaves_the_state(void **state)

@@ -18,6 +18,7 @@ static const struct ctl_command *const commands[] = {
 	&ctl_why_command,
 	&ctl_load_command,
 	&ctl_unload_command,
+	&ctl_restart_command,
 	&ctl_inspect_command,
 	&ctl_infer_command,
 	&ctl_verify_command,

@@ -1,4 +1,4 @@
-/* inferctl models, why, load, unload: the daemon's model repository.
+/* inferctl models, why, load, unload, restart: the daemon's model repository, and what its models run on.
  *
  * What is shown is what the daemon answered; nothing is looked up in the repository's folder, which may belong to another
  * user or lie on another mount. Loading and unloading ask the manager's socket, looking needs the other only. */
@@ -216,4 +216,38 @@ const struct ctl_command ctl_unload_command = {
 	.summary = "Unload a model (manager's socket)",
 	.help = "Clients that use it keep it until they close their Methods.\n",
 	.run = run_unload,
+};
+
+static int run_restart(struct ctl *ctl, int argc, char **argv)
+{
+	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART };
+	struct inf_reply reply;
+	struct ctl_ask *ask;
+	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+
+	if (at < 0)
+		return rc;
+	if (argc - at != 1)
+		return ctl_misuse(ctl, "name one backend");
+	request.backend_restart = (struct inf_backend_restart){ argv[at] };
+	rc = ctl_ask_once(ctl, true, &request, &ask, &reply);
+	if (rc != CTL_OK)
+		return rc;
+	ctl_ask_close(ask);
+	if (ctl->is_json)
+		return ctl_print_json(json_pack("{s:s, s:s}", "backend", argv[at], "done", "restart"));
+	printf("backend %s starts anew with its next use\n", argv[at]);
+	return CTL_OK;
+}
+
+const struct ctl_command ctl_restart_command = {
+	.name = "restart",
+	.arguments = "BACKEND",
+	.summary = "Restart the process of a backend that is a plug-in",
+	.help = "A backend that crashed too often is given up; this gives it another chance, and the models "
+		"that "
+		"went on\n"
+		"with another variant go back to it. What runs on it now ends with BACKEND_CRASHED.\n"
+		"Asks the manager's socket.\n",
+	.run = run_restart,
 };

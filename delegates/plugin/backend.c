@@ -170,16 +170,17 @@ static void end_host(struct et_backend *b, const char *why)
 	if (b->process.output >= 0)
 		read_output(b);
 	pthread_mutex_lock(&b->lock);
-	bool is_closing = b->is_closing;
+	bool is_closing = b->is_closing, is_asked = b->is_restarting;
 	bool may_restart = et_plugin_process_end(&b->process, why != NULL, how, sizeof how);
 	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
 		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
 	b->kill_reason = NULL;
+	b->is_restarting = false;
 	take_all(&b->calls, &ended);
 	take_all(&b->waiting, &ended);
 	b->n_in_flight = b->n_waiting = 0;
 	b->phase = ET_PLUGIN_DOWN;
-	if (!is_closing) {
+	if (!is_closing && !is_asked) {
 		count_crash(b, may_restart);
 		memcpy(b->reason, reason, sizeof reason);
 	}
@@ -188,7 +189,7 @@ static void end_host(struct et_backend *b, const char *why)
 	if (b->n_line)
 		log_line(b);
 	if (!is_closing)
-		et_logf(b->log, ET_LOG_ERROR, "%s; %s", reason,
+		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
 			has_failed ? "giving it up" : "it is started again when it is next used");
 	end_calls(b, &ended, reason);
 	pthread_mutex_lock(&b->lock);
@@ -622,6 +623,36 @@ enum et_status et_plugin_up(struct et_backend *b, uint64_t *ret_generation, stru
 	pthread_mutex_unlock(&b->lock);
 	pthread_mutex_unlock(&b->starting);
 	return status;
+}
+
+enum et_status et_plugin_health(struct et_backend *b, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	pthread_mutex_lock(&b->lock);
+	if (b->phase == ET_PLUGIN_FAILED)
+		status = et_fail(
+			diag, ET_E_BACKEND_CRASHED, "failed %u times: %.200s", b->n_crashes, b->reason);
+	pthread_mutex_unlock(&b->lock);
+	return status;
+}
+
+enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
+{
+	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
+		return et_fail(diag, ET_E_NOT_SUPPORTED,
+			"it runs on a thread of inferd (isolation = thread); restart inferd");
+	pthread_mutex_lock(&b->lock);
+	b->n_crashes = 0;
+	b->not_before_ns = 0;
+	if (b->phase == ET_PLUGIN_FAILED)
+		b->phase = ET_PLUGIN_DOWN;
+	if (b->process.is_running) {
+		b->is_restarting = true;
+		b->kill_reason = "was restarted on request";
+		wake(b);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return ET_OK;
 }
 
 /* --- open and close --------------------------------------------------------------------------------- */

@@ -61,7 +61,7 @@ struct et_backend {
 	uint64_t not_before_ns;
 	char reason[320];
 	const char *kill_reason; /* the reader is to end the host */
-	bool is_closing;
+	bool is_closing, is_restarting;
 	uint64_t close_by_ns, sleep_until_ns; /* the latter: when the reader looks around by itself */
 	uint64_t n_runs, n_copied_bytes;
 
@@ -89,6 +89,9 @@ void et_plugin_tell(struct et_backend *backend, uint64_t generation, void *packe
 /* Start a run, now or when there is room. ET_PENDING, or ET_E_BACKEND_CRASHED. */
 enum et_status et_plugin_start_run(
 	struct et_backend *backend, uint64_t generation, struct et_context *context, struct et_diag *diag);
+/* As the delegate interface has them. */
+enum et_status et_plugin_health(struct et_backend *backend, struct et_diag *diag);
+enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *diag);
 uint64_t et_plugin_new_handle(struct et_backend *backend);
 /* inferd_delegate_result to status, with the plug-in's text. */
 enum et_status et_plugin_status(uint32_t result, const char *text, struct et_diag *diag);

@@ -4,7 +4,8 @@
  * When that process dies or does not answer in time, the runs that it had end with ET_E_BACKEND_CRASHED; the next
  * call starts it again, at first at once, after further crashes with growing pauses, and payloads are made ready in
  * the new process when they are next run. After `max_crashes` within `crash_window_ns` the backend counts as failed,
- * and every call says so. */
+ * and every call says so,
+ * until it is restarted. */
 #ifndef DELEGATES_PLUGIN_PLUGIN_H
 #define DELEGATES_PLUGIN_PLUGIN_H
 

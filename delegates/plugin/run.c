@@ -164,9 +164,9 @@ enum et_status et_plugin_probe(
 	struct et_plugin_answer answer;
 	uint64_t generation;
 	int fd;
-	enum et_status status = et_plugin_up(b, &generation, diag);
-	if (!status)
-		status = pack(payload, &init, &fd, diag);
+	if (et_plugin_up(b, &generation, diag))
+		return ET_E_BACKEND_DOWN;
+	enum et_status status = pack(payload, &init, &fd, diag);
 	if (status)
 		return status;
 	init.header.type = ET_PLUGIN_PROBE;
@@ -183,6 +183,19 @@ enum et_status et_plugin_probe(
 		et_fail(diag, ET_OK, "%.255s", answer.text);
 	*ret_readiness = answer.readiness <= INFERD_DELEGATE_READY ? answer.readiness : INFERD_DELEGATE_NO;
 	return ET_OK;
+}
+
+static enum et_status probe(struct et_backend *b, const struct et_payload *payload,
+	enum et_readiness *ret_readiness, struct et_diag *diag)
+{
+	static const enum et_readiness readiness[] = { [INFERD_DELEGATE_NO] = ET_READINESS_NO,
+		[INFERD_DELEGATE_RECOMPILE] = ET_READINESS_RECOMPILE,
+		[INFERD_DELEGATE_READY] = ET_READINESS_READY };
+	uint32_t answer;
+	enum et_status status = et_plugin_probe(b, payload, &answer, diag);
+	if (!status)
+		*ret_readiness = readiness[answer];
+	return status;
 }
 
 /* Make the payload ready in the host of @generation, if it is not. */
@@ -238,8 +251,8 @@ static enum et_status compile(struct et_backend *b, const struct et_payload *pay
 	*c = (struct et_compiled){ .backend = b, .program = payload->program, .fd = -1 };
 	pthread_mutex_init(&c->lock, NULL);
 	enum et_status status = pack(payload, &c->init, &c->fd, diag);
-	if (!status)
-		status = et_plugin_up(b, &generation, diag);
+	if (!status && et_plugin_up(b, &generation, diag))
+		status = ET_E_BACKEND_DOWN; /* which is not this payload's fault */
 	if (!status)
 		status = load(c, generation, diag);
 	if (!status && c->facts.device >= b->facts.n_devices && b->facts.n_devices)
@@ -648,6 +661,9 @@ const struct et_delegate_ops et_plugin_ops = {
 	.context_reset = context_reset,
 	.enqueue = enqueue,
 	.cancel = cancel,
+	.probe = probe,
+	.health = et_plugin_health,
+	.restart = et_plugin_restart,
 };
 
 /* --- kernels ---------------------------------------------------------------------------------------- */

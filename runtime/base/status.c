@@ -57,6 +57,8 @@ const char *et_status_text(enum et_status status)
 		return "state lost";
 	case ET_E_BACKEND_MISSING:
 		return "backend missing";
+	case ET_E_BACKEND_DOWN:
+		return "the backend's process is not there";
 	case ET_E_BACKEND_CRASHED:
 		return "backend crashed";
 	}

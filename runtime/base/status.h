@@ -40,6 +40,7 @@ enum et_status {
 	ET_E_STATE_LOST = 0x82,      /* a run of this stateful Method was cut short; reset it */
 	ET_E_BACKEND_MISSING = 0x83, /* the program needs a delegate that is not here */
 	ET_E_BACKEND_CRASHED = 0x84, /* the delegate's process died */
+	ET_E_BACKEND_DOWN = 0x85,    /* it had died before, and is not there now */
 };
 
 /* The status as a short phrase, e.g. "invalid program". Never NULL. */

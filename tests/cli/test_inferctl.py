@@ -26,7 +26,7 @@ EXTERNAL = os.path.join(TOP, "tests", "models", "external")
 PTD = "_default_external_constant.ptd"
 CORPUS = os.path.join(TOP, "tests", "corpus")
 MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
-COMMANDS = ["status", "models", "why", "load", "unload", "inspect", "infer", "verify", "bench"]
+COMMANDS = ["status", "models", "why", "load", "unload", "restart", "inspect", "infer", "verify", "bench"]
 DATA = os.path.join(TOP, "tests", "data")
 INFERCTL, INFERD, CLASSIFY = None, None, None
 
@@ -531,6 +531,8 @@ class Daemon(Folder):
         self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [])
         self.fails("cut.pte", "--socket", self.socket, "load", "broken")
         self.fails("other", "--socket", self.socket, "load", "other")
+        self.fails("nothing to restart", "--socket", self.socket, "restart", "xnnpack")
+        self.fails("no backend 'other'", "--socket", self.socket, "restart", "other")
 
     def test_four_applications_share_one_program(self):
         """What tools/demo shows: each picture as itself, one program, nothing copied."""

@@ -11,10 +11,9 @@
 enum { KILLED = 100 };
 
 /* y = the plug-in's answer to x; see tests/plugins/plugin.c. */
-static void put_word(struct e2e *e, const char *word)
+static void put_word_as(struct e2e *e, const char *word, const char *name)
 {
 	struct make_program mk;
-	char name[64];
 	size_t n_bytes;
 	mk_init(&mk);
 	mk_method(&mk, "forward");
@@ -25,9 +24,15 @@ static void put_word(struct e2e *e, const char *word)
 	mk_input(&mk, x);
 	mk_output(&mk, y);
 	uint8_t *bytes = mk_finish(&mk, &n_bytes);
-	snprintf(name, sizeof name, "%s.pte", word);
 	e2e_put(e, name, bytes, n_bytes);
 	free(bytes);
+}
+
+static void put_word(struct e2e *e, const char *word)
+{
+	char name[64];
+	snprintf(name, sizeof name, "%s.pte", word);
+	put_word_as(e, word, name);
 }
 
 static void start(struct e2e *e, const char *plugin, const char *more)
@@ -143,6 +148,27 @@ static bool says_why(const struct inf_server_status *status, const void *arg)
 	return status->n_backends_missing == 1 && strstr(status->backends_missing[0], arg);
 }
 
+/* What the index says of @model: its state and backend; its reason must have @text in it. */
+static void expect_index(
+	struct e2e *e, const char *model, const char *model_state, const char *backend, const char *text)
+{
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	assert_int_equal(reply.kind, INF_REPLY_REPOSITORY_INDEX);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
+		const struct inf_model_index *found = &reply.repository_index.models[i];
+		if (strcmp(found->name, model) != 0)
+			continue;
+		assert_string_equal(found->state, model_state);
+		assert_string_equal(found->backend, backend);
+		if (!strstr(found->reason, text))
+			fail_msg("'%s' does not say '%s'", found->reason, text);
+		return;
+	}
+	fail_msg("no model %s", model);
+}
+
 /* Given up after so many crashes: the status says so, and why. */
 static void test_gives_up(void **state)
 {
@@ -152,6 +178,7 @@ static void test_gives_up(void **state)
 	put_word(&e, "exit");
 	start(&e, "sync", "max_crashes = 2\n");
 	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
 	struct inferd_binding *b = e2e_bind(d, "exit", NULL);
 	do {
 		e2e_infer(b, 1, &rc);
@@ -161,9 +188,200 @@ static void test_gives_up(void **state)
 	assert_true(n >= 3);
 	e2e_until(&e, says_why,
 		"test: failed 2 times: the host process of backend 'test' exited with status 3");
+	expect_index(&e, "exit", "FAILED", "", "backend 'test' failed 2 times");
+	assert_true(inferd_method_open(d, &method, "exit", NULL) == -INFERD_BACKEND_CRASHED);
+	assert_non_null(strstr(inferd_error(d), "'inferctl restart test'"));
 	inferd_close(d);
 	e2e_deinit(&e);
 }
+
+/* --- a backend that is given up, and its models ---------------------------------------------------------- */
+
+/* With a file that means trouble for the plug-in's `moody` and `moods`; it is there from the start. */
+static void start_in_trouble(struct e2e *e, char *trouble, size_t room)
+{
+	char more[200];
+	e2e_put(e, "../trouble", "", 0);
+	snprintf(trouble, room, "%s/trouble", e->dir);
+	snprintf(more, sizeof more, "max_crashes = 2\ntrouble = %s\n", trouble);
+	start(e, "async", more);
+}
+
+static bool serves(const struct inf_server_status *status, const void *arg)
+{
+	for (size_t i = 0; i < status->n_programs; i++)
+		if (status->programs[i].methods && strcmp(status->programs[i].backend, arg) == 0)
+			return true;
+	return false;
+}
+
+static enum inf_status restart(struct e2e *e, const char *backend)
+{
+	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { backend } };
+	return e2e_raw_call(e->watcher, request).status;
+}
+
+/* Until a request is answered with anything but BACKEND_CRASHED. */
+static float infer_until_served(struct inferd_binding *b, float x, int *ret_status)
+{
+	float y;
+	do
+		y = e2e_infer(b, x, ret_status);
+	while (*ret_status == -INFERD_BACKEND_CRASHED);
+	return y;
+}
+
+/* The model goes on with its next variant, for the clients that have it open and for new ones; who asked for that very
+ * backend stays with it; after a restart everybody is back. */
+static void test_falls(void **state)
+{
+	struct e2e e;
+	char trouble[128];
+	int rc;
+	e2e_init(&e);
+	put_word_as(&e, "moody", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e), *late = e2e_connect(&e);
+	struct inferd_method *method, *stays_method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method), *idle = e2e_bind(d, "m", NULL), *stays;
+	assert_string_equal(inferd_method_backend(method), "test");
+	assert_int_equal(
+		inferd_method_open(d, &stays_method, "m",
+			&(struct inferd_method_options){
+				.struct_size = sizeof(struct inferd_method_options), .backend = "test" }),
+		0);
+	assert_int_equal(inferd_bind(stays_method, &stays), 0);
+	e2e_infer(b, 1, &rc);
+	assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+	assert_true(infer_until_served(b, 5, &rc) == 15 && rc == 0);
+	assert_true(e2e_infer(idle, 2, &rc) == 6 && rc == 0);
+	e2e_infer(stays, 1, &rc);
+	assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+	struct inferd_binding *fresh = e2e_bind(late, "m", &method);
+	assert_string_equal(inferd_method_backend(method), "portable");
+	assert_true(e2e_infer(fresh, 3, &rc) == 9 && rc == 0);
+	e2e_until(&e, says_why, "test: failed 2 times: ");
+	expect_index(&e, "m", "READY", "portable", "a.pte: backend 'test' failed 2 times");
+
+	assert_int_equal(unlink(trouble), 0);
+	assert_int_equal(restart(&e, "portable"), INF_NOT_FOUND);
+	assert_int_equal(restart(&e, "xnnpack"), INF_FAILED_PRECONDITION);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_true(e2e_infer(stays, 4, &rc) == 8 && rc == 0);
+	while (e2e_infer(b, 4, &rc) != 8)
+		assert_int_equal(rc, 0);
+	assert_true(e2e_infer(idle, 4, &rc) == 8 && rc == 0);
+	assert_true(e2e_infer(fresh, 4, &rc) == 8 && rc == 0);
+	expect_index(&e, "m", "READY", "test", "");
+	inferd_close(d);
+	inferd_close(late);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* What had a state says that it is lost, once, whatever was there to go on with. */
+static void test_falls_with_state(void **state)
+{
+	struct e2e e;
+	char trouble[128];
+	int rc;
+	e2e_init(&e);
+	put_word_as(&e, "moods", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_accumulate);
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	do {
+		e2e_infer(b, 1, &rc);
+		assert_true(rc == -INFERD_BACKEND_CRASHED || rc == -INFERD_STATE_LOST);
+		if (rc == -INFERD_STATE_LOST)
+			assert_int_equal(inferd_method_reset(method), 0);
+		e2e_infer(b, 10, &rc);
+	} while (rc);
+	assert_true(e2e_infer(b, 5, &rc) == 15 && rc == 0);
+	e2e_until(&e, serves, "portable");
+	/* its state is well there: it does not go back */
+	assert_int_equal(unlink(trouble), 0);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_true(e2e_infer(b, 1, &rc) == 16 && rc == 0);
+	struct inferd_method *fresh;
+	do {
+		e2e_bind(d, "m", &fresh);
+	} while (strcmp(inferd_method_backend(fresh), "test") != 0);
+	assert_true(e2e_infer(b, 1, &rc) == 17 && rc == 0);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* A variant with other inputs is no successor for who has the model open, but for others. */
+static void test_falls_not(void **state)
+{
+	struct e2e e;
+	char trouble[128];
+	int rc;
+	e2e_init(&e);
+	put_word_as(&e, "moods", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple); /* which has no state */
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	do {
+		e2e_infer(b, 1, &rc);
+		assert_true(rc == -INFERD_BACKEND_CRASHED || rc == -INFERD_STATE_LOST);
+		if (rc == -INFERD_STATE_LOST)
+			assert_int_equal(inferd_method_reset(method), 0);
+	} while (!strstr(inferd_error(d), "has failed 2 times"));
+	struct inferd_binding *fresh = e2e_bind(d, "m", NULL);
+	assert_true(e2e_infer(fresh, 3, &rc) == 9 && rc == 0);
+	e2e_infer(b, 1, &rc);
+	assert_true(rc == -INFERD_BACKEND_CRASHED || rc == -INFERD_STATE_LOST);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* Backends are asked before anything is loaded: who can't run a payload is passed over, who would compile it anew says
+ * so; and a payload that kills its backend is not tried for ever. */
+static void test_asked_first(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	put_word_as(&e, "babble", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
+	put_word(&e, "babble");
+	put_word(&e, "stale");
+	put_word(&e, "die");
+	put_word(&e, "scale");
+	start(&e, "sync", "");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	assert_string_equal(inferd_method_backend(method), "portable");
+	assert_true(e2e_infer(b, 3, &rc) == 9 && rc == 0);
+	expect_index(&e, "m", "READY", "portable", "a.pte: test can't run it here: it is no word");
+	assert_int_equal(inferd_method_open(d, &method, "babble", NULL), -INFERD_FAILED_PRECONDITION);
+	assert_non_null(strstr(inferd_error(d), "it is no word"));
+	struct inferd_binding *stale = e2e_bind(d, "stale", NULL);
+	assert_true(e2e_infer(stale, 3, &rc) == 6 && rc == 0);
+	expect_index(&e, "stale", "READY", "test",
+		"stale.pte: test compiles it anew: it was made for the engine of last year");
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(inferd_method_open(d, &method, "die", NULL), -INFERD_FAILED_PRECONDITION);
+	assert_non_null(strstr(inferd_error(d), "host process of backend 'test'"));
+	do /* after two crashes there is a pause */
+		rc = inferd_method_open(d, &method, "scale", NULL);
+	while (rc == -INFERD_BACKEND_CRASHED);
+	assert_int_equal(rc, 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+/* --- killed from outside --------------------------------------------------------------------------------- */
 
 /* Kill the daemon's child, whichever it is now. */
 static int kill_host(pid_t parent)
@@ -242,6 +460,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_crash),
 		cmocka_unit_test(test_gives_up),
+		cmocka_unit_test(test_falls),
+		cmocka_unit_test(test_falls_with_state),
+		cmocka_unit_test(test_falls_not),
+		cmocka_unit_test(test_asked_first),
 		cmocka_unit_test(test_killed_often),
 		cmocka_unit_test(test_missing),
 	};

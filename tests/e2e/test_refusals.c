@@ -233,6 +233,8 @@ static void test_names(void **state)
 		{ { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
 			  .repository_model_unload = { "", "double" } },
 			INF_PERMISSION_DENIED, "manager socket" },
+		{ { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { "xnnpack" } },
+			INF_PERMISSION_DENIED, "manager socket" },
 		{ { .kind = INF_REQUEST_HELLO, .hello = { 9, "x" } }, INF_FAILED_PRECONDITION, "protocol" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++)

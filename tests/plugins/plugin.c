@@ -6,6 +6,8 @@
  *     print        prints, then scales              wild      writes far beyond its output
  *     cage         out[i]: what the sandbox let through
  *     refuse       init refuses                     die       init crashes
+ *     moody        scales, but exits while the file that the option `trouble` names is there
+ *     moods        the same for state               stale     scales; is to be compiled anew, says probe
  * and, where runs are submitted (-DASYNC), besides:
  *     twice        ends twice                       never     does not end
  *     late         refuses, and then ends           wait      ends when it is cancelled
@@ -97,7 +99,8 @@ static int is(const struct inferd_delegate_payload *payload, const char *text)
 static int is_word(const struct inferd_delegate_payload *payload)
 {
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
-		"print", "wild", "cage", "refuse", "die", "twice", "never", "late", "wait" };
+		"print", "wild", "cage", "refuse", "die", "twice", "never", "late", "wait", "moody", "moods",
+		"stale" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -114,6 +117,9 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 	} else if (is(payload, "named")) {
 		*ret_readiness = INFERD_DELEGATE_RECOMPILE;
 		refuse(message, 0, "its factor lies elsewhere");
+	} else if (is(payload, "stale")) {
+		*ret_readiness = INFERD_DELEGATE_RECOMPILE;
+		refuse(message, 0, "it was made for the engine of last year");
 	}
 	return INFERD_DELEGATE_OK;
 }
@@ -153,7 +159,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	}
 	info->n_inputs = info->n_outputs = 1;
 	info->n_bytes = sizeof *model;
-	info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (is(payload, "state") ? INFERD_DELEGATE_STATEFUL : 0);
+	int is_stateful = is(payload, "state") || is(payload, "moods");
+	info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (is_stateful ? INFERD_DELEGATE_STATEFUL : 0);
 	*ret_model = model;
 	return INFERD_DELEGATE_OK;
 }
@@ -187,6 +194,14 @@ static int instance_reset(struct inferd_delegate_instance *instance, struct infe
 {
 	instance->n_runs = 0;
 	return INFERD_DELEGATE_OK;
+}
+
+static int is_in_trouble(void)
+{
+	for (uint32_t i = 0; host && i < host->n_options; i++)
+		if (strcmp(host->options[i]->key, "trouble") == 0)
+			return access(host->options[i]->value, F_OK) == 0;
+	return 0;
 }
 
 /* What should not be possible in here. */
@@ -233,7 +248,7 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 	float *out = args[1]->data, plus = 0;
 	if (strcmp(what, "crash") == 0)
 		raise(SIGSEGV);
-	else if (strcmp(what, "exit") == 0)
+	else if (strcmp(what, "exit") == 0 || (strncmp(what, "mood", 4) == 0 && is_in_trouble()))
 		_exit(3); /* without the sanitizers' own last words, which change the status */
 	else if (strcmp(what, "hang") == 0)
 		for (;;)
@@ -244,13 +259,14 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 		memset(out, 1, args[1]->n_bytes + 8192);
 	else if (strcmp(what, "sizes") == 0)
 		args[1]->sizes[0] = 1 << 28;
-	else if (strcmp(what, "state") == 0)
+	int is_stateful = strcmp(what, "state") == 0 || strcmp(what, "moods") == 0;
+	if (is_stateful)
 		plus = (float)instance->n_runs++;
 	if (strcmp(what, "cage") == 0) {
 		try_cage(out, args[1]->n_bytes);
 		return INFERD_DELEGATE_OK;
 	}
-	float factor = plus != 0 || strcmp(what, "state") == 0 ? 1 : model->factor;
+	float factor = is_stateful ? 1 : model->factor;
 	for (uint64_t i = 0; i < args[0]->n_bytes / sizeof *in; i++)
 		out[i] = factor * in[i] + plus;
 	return INFERD_DELEGATE_OK;
