@@ -166,7 +166,6 @@ enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan,
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a frame of %zu bytes",
 			n_bytes + plan->activation_bytes);
 	}
-	memset(activations, 0, plan->activation_bytes);
 	memset(frame, 0, n_bytes);
 	struct carving carving = { .base = (uint8_t *)frame, .used = sizeof *frame };
 	carve_frame(frame, plan, &carving);

@@ -39,8 +39,9 @@ struct et_plan *et_method_plan(const struct et_method *method);
 
 struct et_frame;
 
-/* @small for the value table, @arena for the activations (asked for page-sized pieces). Activations start as
- * zeros. Takes a reference on @plan. Any thread. */
+/* @small for the value table, @arena for the activations (asked for page-sized pieces), which are left as they come: no
+ * run relies on what is in them, and pages that no run reaches are never touched. Takes a reference on @plan. Any
+ * thread. */
 enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan,
 	const struct et_allocator *small, const struct et_allocator *arena, struct et_diag *diag);
 /* NULL is fine; returns NULL. */
