@@ -17,18 +17,27 @@ enum {
 	COPY_AT_MOST = 1 << 20, /* or a quarter of the payload */
 };
 
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+/* Four at a time, which don't wait for each other: there are as many scales as channels. */
 static uint64_t hash_bytes(const void *bytes, size_t n)
 {
 	const uint8_t *from = bytes;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325), word;
-	for (; n; from += sizeof(word)) {
-		size_t n_word = n < sizeof(word) ? n : sizeof(word);
-		word = 0;
-		memcpy(&word, from, n_word);
-		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-		hash ^= hash >> 32;
-		n -= n_word;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325), lanes[4] = { hash, hash + 1, hash + 2, hash + 3 },
+		 words[4];
+	for (; n >= sizeof(words); from += sizeof(words), n -= sizeof(words)) {
+		memcpy(words, from, sizeof(words));
+		for (size_t i = 0; i < 4; i++)
+			lanes[i] = mix(lanes[i], words[i]);
 	}
+	memset(words, 0, sizeof(words));
+	memcpy(words, from, n);
+	for (size_t i = 0; i < 4; i++)
+		hash = mix(mix(hash, lanes[i]), words[i]);
 	return hash;
 }
 
@@ -163,7 +172,8 @@ static enum et_status claim_filters(
 		if (filter.data != payload->values[node->inputs[1]].data) {
 			filter.in_payload = false;
 			node->inputs[1] = payload->n_values;
-			payload->values[payload->n_values++] = filter;
+			if (!et_xnn_payload_add_value(payload, &filter, &compiled->pool))
+				return no_memory(diag);
 		}
 	}
 	return ET_OK;
@@ -209,21 +219,8 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 	enum et_status status = et_xnn_payload_read(payload, source, &compiled->pool, diag);
 	if (status != ET_OK)
 		return status;
-	/* Room for copies of filters, at most one a node. */
-	uint32_t n_most = payload->n_values + payload->n_nodes;
-	struct et_xnn_value *values = ET_POOL_NEW_ARRAY(&compiled->pool, struct et_xnn_value, n_most);
-	struct et_pool scratch;
-	et_pool_init(&scratch, &compiled->pool.allocator);
-	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, n_most);
-	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, n_most);
-	if (!values || !shapes || !ids) {
-		et_pool_deinit(&scratch);
-		return no_memory(diag);
-	}
-	memcpy(values, payload->values, payload->n_values * sizeof(*values));
-	payload->values = values;
 	for (uint32_t i = 0; i < payload->n_values; i++)
-		values[i].origin = values[i].data;
+		payload->values[i].origin = payload->values[i].data;
 	bool is_all_here = is_all_in_program(payload, source);
 	uint64_t where = position(source, source->bytes);
 
@@ -231,10 +228,19 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 	status = settle_constants(compiled, source, &drops_payload, diag);
 	if (status == ET_OK)
 		status = claim_filters(compiled, source, diag);
+	if (status != ET_OK)
+		return status;
+	struct et_pool scratch;
+	et_pool_init(&scratch, &compiled->pool.allocator);
+	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, payload->n_values);
+	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values);
+	if (!shapes || !ids) {
+		et_pool_deinit(&scratch);
+		return no_memory(diag);
+	}
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		shapes[i] = payload->values[i].shape;
-	if (status == ET_OK)
-		status = et_xnn_infer_shapes(payload, shapes, diag);
+	status = et_xnn_infer_shapes(payload, shapes, diag);
 	/* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
 	for (uint32_t i = 0; status == ET_OK && i < payload->n_values; i++)
 		payload->values[i].shape = shapes[i];

@@ -7,7 +7,8 @@
  *     - a node's inputs and outputs are values of this payload, written before they are read, each
  *       by one node, and never a constant or an argument that the caller only reads;
  *     - a constant has as many bytes as its shape and datatype say;
- *     - scales are in memory of our own, as many as there are channels, with padding behind;
+ *     - there are as many scales as channels, with readable bytes behind: copied, or where they lie in the program, which
+ *       stays;
  *     - the datatypes of a node fit each other as far as XNNPACK would not say so by itself.
  *
  * Constants stay where they are. Which of them must remain readable, because an operator does not pack them
@@ -222,6 +223,14 @@ static bool tensor_bytes(const struct et_xnn_shape *shape, uint32_t bits, size_t
 	return true;
 }
 
+/* Whether these are floats of the program that may be read where they lie, for as long as it is there. */
+static bool stays_readable(const struct reader *r, const uint8_t *bytes, size_t n_bytes)
+{
+	const struct et_source *file = et_program_source(r->source->program);
+	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)file->bytes;
+	return (uintptr_t)bytes % _Alignof(float) == 0 && et_in_range(offset, n_bytes, file->n_bytes);
+}
+
 /* Scales, one for each of @n: from the table itself or from a constant, as fp32 or (blocks) bf16. */
 static enum et_status read_scales(struct reader *r, struct et_fb_table quant, uint32_t inline_field,
 	uint32_t constant_field, uint32_t count_field, size_t n, bool is_bf16, struct et_xnn_value *value)
@@ -233,7 +242,7 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 	uint32_t constant = et_fb_u32(&r->fb, quant, constant_field, 0);
 	struct et_fb_vector inline_scales = et_fb_vector(&r->fb, quant, inline_field, 4);
 	const uint8_t *bytes = NULL;
-	bool in_payload;
+	bool in_payload = true;
 	uint32_t n_given = constant ? et_fb_u32(&r->fb, quant, count_field, 0) : inline_scales.n;
 	if (n_given != n)
 		return et_fb_fail(
@@ -242,6 +251,11 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 		enum et_status status = find_constant(r, constant, n_bytes, &bytes, &in_payload);
 		if (status != ET_OK)
 			return status;
+		value->n_scales = (uint32_t)n;
+		if (!in_payload && !is_bf16 && stays_readable(r, bytes, n_bytes + SCALE_PADDING)) {
+			value->scales = (const float *)(const void *)bytes;
+			return ET_OK;
+		}
 	}
 	uint8_t *copy = et_pool_alloc(r->pool, n_bytes + SCALE_PADDING, SCALE_PADDING);
 	if (!copy)
@@ -314,13 +328,54 @@ static enum et_status read_quant(struct reader *r, struct et_fb_table quantized,
 	}
 }
 
+/* Room for one more of @n items, of @max. NULL if there is no memory. Pages that nothing is written to cost nothing, so
+ * nothing is cleared. */
+static void *grow(struct et_pool *pool, void *items, uint32_t n, uint32_t *max, size_t item_bytes)
+{
+	uint32_t more = *max ? 2 * *max : 16;
+	if (n < *max)
+		return items;
+	void *moved = et_pool_scratch(pool, more * item_bytes, _Alignof(max_align_t));
+	if (!moved)
+		return NULL;
+	if (n)
+		memcpy(moved, items, n * item_bytes);
+	*max = more;
+	return moved;
+}
+
+bool et_xnn_payload_add_value(
+	struct et_xnn_payload *payload, const struct et_xnn_value *value, struct et_pool *pool)
+{
+	struct et_xnn_value *values =
+		grow(pool, payload->values, payload->n_values, &payload->max_values, sizeof(*values));
+	if (!values)
+		return false;
+	payload->values = values;
+	values[payload->n_values++] = *value;
+	return true;
+}
+
 static enum et_status add_value(struct reader *r, const struct et_xnn_value *value)
 {
-	struct et_xnn_payload *payload = r->payload;
+	uint32_t index = r->payload->n_values;
 	if (find_id(&r->ids, value->id) != ET_XNN_NONE)
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "id %u is there twice", value->id);
-	put_id(&r->ids, value->id, payload->n_values);
-	payload->values[payload->n_values++] = *value;
+	if (!et_xnn_payload_add_value(r->payload, value, r->pool))
+		return no_memory(r->diag);
+	put_id(&r->ids, value->id, index);
+	return ET_OK;
+}
+
+static enum et_status add_node(struct reader *r, const struct et_xnn_node *node)
+{
+	struct et_xnn_payload *payload = r->payload;
+	struct et_xnn_node *nodes =
+		grow(r->pool, payload->nodes, payload->n_nodes, &payload->max_nodes, sizeof(*nodes));
+	if (!nodes)
+		return no_memory(r->diag);
+	payload->nodes = nodes;
+	nodes[payload->n_nodes++] = *node;
 	return ET_OK;
 }
 
@@ -345,15 +400,18 @@ static enum et_status split_old_dynamic(struct reader *r, uint32_t type, struct 
 		.producer = ET_XNN_NONE,
 	};
 	uint32_t external = payload->n_values;
-	payload->values[payload->n_values++] = *value; /* has no id of its own any more */
-	struct et_xnn_node *node = &payload->nodes[payload->n_nodes++];
-	*node = (struct et_xnn_node){
-		.kind = et_xnn_kind_at(KIND_CONVERT), .min = -INFINITY, .max = INFINITY
+	if (!et_xnn_payload_add_value(payload, value, r->pool)) /* has no id of its own any more */
+		return no_memory(r->diag);
+	struct et_xnn_node node = {
+		.kind = et_xnn_kind_at(KIND_CONVERT),
+		.index = external, /* for messages: the value that asked for it */
+		.inputs = { external },
+		.outputs = { payload->n_values },
+		.min = -INFINITY,
+		.max = INFINITY,
 	};
-	node->index = external; /* for messages: the value that asked for it */
-	node->inputs[0] = external;
-	node->outputs[0] = payload->n_values;
-	return add_value(r, &row);
+	enum et_status status = add_node(r, &node);
+	return status == ET_OK ? add_value(r, &row) : status;
 }
 
 static enum et_status read_value(struct reader *r, struct et_fb_table outer)
@@ -526,8 +584,7 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 	if (isnan(node.min) || isnan(node.max) || isnan(node.number) || node.min > node.max)
 		return et_xnn_node_fail(
 			r->diag, ET_E_INVALID_PROGRAM, &node, "has limits or a parameter that is no number");
-	r->payload->nodes[r->payload->n_nodes++] = node;
-	return ET_OK;
+	return add_node(r, &node);
 }
 
 static enum et_status read_graph(struct reader *r)
@@ -544,15 +601,18 @@ static enum et_status read_graph(struct reader *r)
 			"XNNPACK payload: %u values, %u nodes, %u arguments are more than is supported",
 			values.n, nodes.n, payload->n_externs);
 
-	/* The old dynamic quantization makes two values and a node of one value. */
 	size_t n_slots = 16;
 	while (n_slots < 2 * (size_t)values.n)
 		n_slots *= 2;
-	payload->values = ET_POOL_NEW_ARRAY(r->pool, struct et_xnn_value, 2 * (size_t)values.n);
-	payload->nodes = ET_POOL_NEW_ARRAY(r->pool, struct et_xnn_node, (size_t)nodes.n + values.n);
-	r->ids.slots = et_pool_array(r->pool, n_slots, sizeof(*r->ids.slots));
+	payload->values =
+		et_pool_scratch(r->pool, values.n * sizeof(*payload->values), _Alignof(struct et_xnn_value));
+	payload->nodes =
+		et_pool_scratch(r->pool, nodes.n * sizeof(*payload->nodes), _Alignof(struct et_xnn_node));
+	r->ids.slots = et_pool_scratch(r->pool, n_slots * sizeof(*r->ids.slots), _Alignof(max_align_t));
 	if (!payload->values || !payload->nodes || !r->ids.slots)
 		return no_memory(r->diag);
+	payload->max_values = values.n;
+	payload->max_nodes = nodes.n;
 	r->ids.mask = n_slots - 1;
 	for (size_t i = 0; i < n_slots; i++)
 		r->ids.slots[i].index = ET_XNN_NONE;

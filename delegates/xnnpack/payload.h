@@ -80,7 +80,7 @@ struct et_xnn_value {
 
 	float scale; /* TENSOR */
 	int32_t zero_point;
-	const float *scales;          /* CHANNEL: n_scales, in memory of our own, with padding */
+	const float *scales;          /* CHANNEL: n_scales, with readable bytes behind */
 	const uint16_t *block_scales; /* BLOCK: bf16, likewise */
 	uint32_t n_scales;
 	uint32_t channel_dim;
@@ -130,12 +130,12 @@ struct et_xnn_node {
 	uint32_t list[2][ET_XNN_MAX_DIMS]; /* permutation; new shape; offsets and sizes; paddings */
 };
 
-/* Immutable once read; everything lives in the pool. */
+/* Immutable once compiled; everything lives in the pool. */
 struct et_xnn_payload {
 	struct et_xnn_value *values;
-	uint32_t n_values;
+	uint32_t n_values, max_values; /* there, and room for */
 	struct et_xnn_node *nodes;
-	uint32_t n_nodes;
+	uint32_t n_nodes, max_nodes;
 	uint32_t n_externs;     /* value ids that XNNPACK reserves */
 	uint32_t n_args;        /* of each call */
 	const uint32_t *inputs; /* values, by rising argument */
@@ -150,6 +150,10 @@ struct et_xnn_payload {
  * ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload, const struct et_payload *source,
 	struct et_pool *pool, struct et_diag *diag);
+
+/* One value more, a copy of *@value; values move. False if there is no memory. */
+bool et_xnn_payload_add_value(
+	struct et_xnn_payload *payload, const struct et_xnn_value *value, struct et_pool *pool);
 
 /* The second half of et_xnn_payload_read, in payload_check.c: how the nodes fit together. */
 enum et_status et_xnn_payload_check(

@@ -59,8 +59,8 @@ struct claim {
 	struct claim *next;
 	const void *kernel;
 	struct et_xnn_signature signature;
-	struct et_xnn_name name;
-	uint32_t row; /* the first of that name in the mapping */
+	uint64_t position, bias_position; /* in the program, for its name */
+	uint32_t row;                     /* the first of that name in the mapping */
 };
 
 struct compiled {
@@ -191,6 +191,11 @@ static struct claim *find_claim(const struct et_xnn_weights *weights, const void
 	return claim;
 }
 
+static bool is_same_name(const struct et_xnn_row *a, const struct et_xnn_row *b)
+{
+	return a->name.position == b->name.position && memcmp(&a->name, &b->name, sizeof(a->name)) == 0;
+}
+
 /* What the store kept for @key, or NULL. */
 static const struct et_xnn_row *find_row(
 	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key)
@@ -201,7 +206,7 @@ static const struct et_xnn_row *find_row(
 	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
 		const struct et_xnn_row *row = &packed->rows[at];
 		if (row->seed == key->seed && row->n_bias == (key->bias != NULL) &&
-			memcmp(&row->name, &claim->name, sizeof(claim->name)) == 0)
+			(at == claim->row || is_same_name(row, &packed->rows[claim->row])))
 			return row;
 		at = (at + 1) % packed->n_rows;
 	}
@@ -381,13 +386,13 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights)
 }
 
 /* Where the store's file has what @claim is about. */
-static void find_kept(struct et_xnn_weights *weights, struct claim *claim)
+static void find_kept(struct et_xnn_weights *weights, struct claim *claim, const struct et_xnn_name *name)
 {
 	const struct et_xnn_packed *packed = &weights->packed_file;
 	claim->row = packed->n_rows;
-	if (claim->name.position == ET_XNN_NOWHERE || !packed->n_rows)
+	if (name->position == ET_XNN_NOWHERE || !packed->n_rows)
 		return;
-	claim->row = et_xnn_packed_find(packed, &claim->name, weights->cursor);
+	claim->row = et_xnn_packed_find(packed, name, weights->cursor);
 	if (claim->row == packed->n_rows)
 		return;
 	weights->cursor = claim->row + 1 < packed->n_rows ? claim->row + 1 : 0;
@@ -406,8 +411,9 @@ bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel,
 			struct claim **head = &weights->claims[bucket(kernel)];
 			claim->kernel = kernel;
 			claim->signature = *signature;
-			claim->name = *name;
-			find_kept(weights, claim);
+			claim->position = name->position;
+			claim->bias_position = name->signature.bias;
+			find_kept(weights, claim, name);
 			claim->next = *head;
 			*head = claim;
 		}
@@ -505,15 +511,16 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 	{
 		struct block *block = ET_CONTAINER_OF(node, struct block, node);
 		const struct claim *claim = block->has_key ? find_claim(weights, block->kernel) : NULL;
-		if (!claim || claim->name.position == ET_XNN_NOWHERE)
+		if (!claim || claim->position == ET_XNN_NOWHERE)
 			continue;
 		all->bytes[n] = bytes_of(block);
 		all->rows[n++] = (struct et_xnn_row){
 			.n_bytes = block->n_bytes,
 			.seed = block->seed,
 			.n_bias = block->bias != NULL,
-			.name = claim->name,
+			.name = { .position = claim->position, .signature = claim->signature },
 		};
+		all->rows[n - 1].name.signature.bias = claim->bias_position;
 	}
 	all->header.n_rows = n;
 	if (old->n_compiled)
