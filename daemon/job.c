@@ -273,6 +273,9 @@ static enum et_stop advance(struct inf_binding *b, struct inf_worker *worker, co
 		worker->is_pending = !worker->has_ended;
 		if (worker->is_pending && atomic_load_explicit(&run->cancelled, memory_order_relaxed))
 			et_run_cancel(run);
+		pthread_mutex_unlock(&worker->lock);
+		et_run_wait(run);
+		pthread_mutex_lock(&worker->lock);
 		while (!worker->has_ended)
 			pthread_cond_wait(&worker->changed, &worker->lock);
 		worker->pending = NULL;
@@ -296,7 +299,7 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	run->inputs = b->io;
 	run->outputs = b->io + b->n_inputs;
 	run->deadline_ns = job->item.deadline_ns;
-	run->completion = (struct et_completion){ b, delegate_done };
+	run->completion = (struct et_completion){ b, delegate_done, .will_wait = true };
 	run->trace = job->profile ? et_profile_trace(job->profile) : NULL;
 	status = et_run_begin(run);
 	if (status != ET_OK) {
@@ -355,6 +358,10 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 		}
 	}
 	enum et_stop stop = advance(b, worker, env);
+	/* the delegate was asked to end early because of the time */
+	if (run->status == ET_E_CANCELLED && run->deadline_ns && et_host_now_ns(NULL) >= run->deadline_ns &&
+		!atomic_load_explicit(&run->cancelled, memory_order_relaxed))
+		run->status = ET_E_DEADLINE;
 	uint64_t used_ns = et_host_now_ns(NULL) - began_ns;
 	job->run_ns += used_ns;
 	job->cost_ns += used_ns * cores;

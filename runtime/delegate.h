@@ -79,6 +79,7 @@ enum et_readiness {
 struct et_completion {
 	void *self;
 	void (*done)(void *self, enum et_status status, const char *reason);
+	bool will_wait; /* whoever enqueues calls wait afterwards, if there is one, and does nothing else before */
 };
 
 struct et_delegate_ops {
@@ -150,6 +151,11 @@ struct et_delegate_ops {
 	/* End what runs, forget what went wrong, begin anew with the next call. ET_E_NOT_SUPPORTED and why it can't. Any
 	 * thread. May be NULL: there is nothing to restart. */
 	enum et_status (*restart)(struct et_backend *backend, struct et_diag *diag);
+
+	/* After ET_PENDING with a completion that will_wait: until it has been called, perhaps on this thread. Waking the
+	 * one thread that needs the result is what a delegate in another process saves so. At @cancel_ns on the
+	 * monotonic clock (0: never) the run is asked to end early. May be NULL: nothing waits then. */
+	void (*wait)(struct et_context *context, uint64_t cancel_ns);
 };
 
 #endif

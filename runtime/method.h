@@ -110,6 +110,7 @@ struct et_run {
 	uint32_t pc;             /* next instruction */
 	uint32_t n_executed;     /* instructions so far: a bound against programs that loop for ever */
 	struct et_plan_context *pending; /* what an asynchronous delegate works on */
+	struct et_plan_context *begun;   /* the same, until the next one begins */
 };
 
 /* Bind everything and put the program counter at the start. @run's first block of members is the caller's
@@ -122,6 +123,10 @@ enum et_status et_run_begin(struct et_run *run);
 enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env);
 /* A pending delegate call ended with @status. On whichever thread will advance next. */
 void et_run_resume(struct et_run *run, enum et_status status, const char *reason);
+/* After ET_STOP_PENDING, where run->completion.will_wait says so: on the thread that advanced, before anything else.
+ * Helps the delegate to call the completion, if it can be helped; who needs to know still waits for that. Once the
+ * run's deadline has passed the delegate is asked to end early. */
+void et_run_wait(struct et_run *run);
 /* Cancel, and ask a pending delegate to end early; its completion still comes. Any thread, but not while another
  * may be in et_run_resume or et_run_end of this run. */
 void et_run_cancel(struct et_run *run);

@@ -205,7 +205,7 @@ static enum et_status run_delegate(
 	if (!held)
 		return status;
 	atomic_store_explicit(&held->is_busy, true, memory_order_relaxed);
-	run->pending = held;
+	run->pending = run->begun = held;
 	status = run->trace ? enqueue_traced(run, held, args)
 			    : held->ops->enqueue(held->context, args, &run->completion, &run->diag);
 	if (status == ET_PENDING)
@@ -336,7 +336,7 @@ enum et_status et_run_begin(struct et_run *run)
 	run->diag.text[0] = '\0';
 	run->pc = 0;
 	run->n_executed = 0;
-	run->pending = NULL;
+	run->pending = run->begun = NULL;
 	run->status = ET_OK;
 	if (run->frame->plan != plan)
 		return et_fail(&run->diag, ET_E_INVALID_STATE, "the frame belongs to another plan");
@@ -371,6 +371,13 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 		return;
 	}
 	run->pc++;
+}
+
+void et_run_wait(struct et_run *run)
+{
+	const struct et_plan_context *held = run->begun;
+	if (held->ops->struct_size > offsetof(struct et_delegate_ops, wait) && held->ops->wait)
+		held->ops->wait(held->context, run->deadline_ns);
 }
 
 void et_run_cancel(struct et_run *run)

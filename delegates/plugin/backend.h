@@ -1,8 +1,10 @@
-/* Inside the proxy of a plug-in: its process and the calls to it. Shared by backend.c, process.c and run.c. */
+/* Inside the proxy of a plug-in: its process, the calls to it, who listens. Shared by the proxy's files. */
 #ifndef DELEGATES_PLUGIN_BACKEND_H
 #define DELEGATES_PLUGIN_BACKEND_H
 
+#include "delegates/plugin/lines.h"
 #include "delegates/plugin/plugin.h"
+#include "delegates/plugin/restart.h"
 #include "delegates/plugin/wire.h"
 #include "runtime/base/list.h"
 
@@ -23,20 +25,23 @@ int et_plugin_process_start(struct et_plugin_process *process, const struct et_p
  * False: it is a thread that does not end; it is left behind. */
 bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, char *text, size_t room);
 
-/* --- backend.c: calls ------------------------------------------------------------------------------ */
+/* --- calls.c: what was asked of a host ------------------------------------------------------------- */
 
 struct et_plugin_call {
 	struct et_list_node node;
 	uint64_t id, deadline_ns;
-	struct et_context *run; /* NULL: somebody waits for it */
-	bool is_done;
+	struct et_context *run; /* NULL: a question, whose answer goes to @answer */
+	bool is_attended;       /* who sent it waits for it (et_plugin_wait) and receives meanwhile */
+	bool is_hurried;        /* it was asked to end early, and has little time left */
+	bool is_done;           /* attended: handed over, nobody else touches it any more */
 	enum et_status status;
 	void *answer; /* room for the packet */
 	size_t n_answer;
 	const struct et_program *program; /* whose named data may be asked for */
+	pthread_cond_t changed;           /* attended: it is done, or there is nobody who receives */
 };
 
-enum et_plugin_phase { ET_PLUGIN_DOWN, ET_PLUGIN_UP, ET_PLUGIN_FAILED };
+enum et_plugin_phase { ET_PLUGIN_DOWN, ET_PLUGIN_UP };
 
 struct et_backend {
 	struct et_delegate_ops ops; /* with this plug-in's own names */
@@ -48,29 +53,33 @@ struct et_backend {
 
 	pthread_mutex_t starting; /* held while a host is started; taken before lock */
 	pthread_mutex_t lock;     /* guards what follows */
-	pthread_cond_t changed;
+	pthread_cond_t changed;   /* phase, process, is_receiving while is_ending */
 	enum et_plugin_phase phase;
 	struct et_plugin_process process;
+	struct et_plugin_restart restart;
 	uint64_t generation;         /* counts starts */
 	struct et_list_node calls;   /* sent */
 	struct et_list_node waiting; /* runs beyond max_in_flight */
 	uint32_t n_in_flight, n_waiting, max_in_flight;
+	uint32_t n_unattended; /* calls that the watcher has to receive */
+	bool is_receiving;     /* somebody is at the socket and has the packet buffer */
+	bool is_gone;          /* the socket was found closed, or what came could not be read */
+	bool is_ending;        /* the watcher ends the host: nobody begins to receive */
+	bool is_watching;      /* the watcher looks for packets */
 	uint64_t last_id, last_handle;
-	uint64_t crashes_ns[16]; /* a ring */
-	uint32_t n_crashes, n_starts;
-	uint64_t not_before_ns;
+	uint32_t n_starts;
 	char reason[320];
-	const char *kill_reason; /* the reader is to end the host */
+	const char *kill_reason; /* the watcher is to end the host */
 	bool is_closing, is_restarting;
-	uint64_t close_by_ns, sleep_until_ns; /* the latter: when the reader looks around by itself */
+	uint64_t close_by_ns, sleep_until_ns; /* the latter: when the watcher looks around by itself */
 	uint64_t n_runs, n_copied_bytes;
+	char *packet; /* whoever receives, ET_PLUGIN_MAX_PACKET */
 
-	pthread_t reader;
-	int wake; /* an eventfd */
-	char line[400];
-	size_t n_line;
-	uint64_t lines_since_ns;
-	uint32_t n_lines, n_lines_dropped;
+	/* the watcher's */
+	pthread_t watcher;
+	int wake;  /* an eventfd */
+	char *ask; /* ET_PLUGIN_MAX_PACKET */
+	struct et_plugin_lines lines;
 
 	struct et_plugin_kernel *kernels;
 	struct et_kernel *rows;
@@ -78,29 +87,55 @@ struct et_backend {
 	struct et_kernel_table table;
 };
 
-/* Make sure that there is a host. *ret_generation says which. */
-enum et_status et_plugin_up(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
-/* Send @packet (its id is set here) and wait for an answer of exactly @n_answer bytes and type @type. The answer's own
- * result is not looked at. ET_E_BACKEND_CRASHED if the host of @generation is gone. */
+/* Send @packet (its id is set here) and wait for an answer of exactly @n_answer bytes. The answer's own result is not
+ * looked at. ET_E_BACKEND_CRASHED if the host of @generation is gone. */
 enum et_status et_plugin_ask(struct et_backend *backend, uint64_t generation, void *packet, int fd,
-	uint32_t type, void *answer, size_t n_answer, const struct et_program *program, struct et_diag *diag);
+	void *answer, size_t n_answer, const struct et_program *program, struct et_diag *diag);
 /* Send something that has no answer. */
 void et_plugin_tell(struct et_backend *backend, uint64_t generation, void *packet);
-/* Start a run, now or when there is room. ET_PENDING, or ET_E_BACKEND_CRASHED. */
-enum et_status et_plugin_start_run(
-	struct et_backend *backend, uint64_t generation, struct et_context *context, struct et_diag *diag);
-/* As the delegate interface has them. */
-enum et_status et_plugin_health(struct et_backend *backend, struct et_diag *diag);
-enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *diag);
+/* Start a run, now or when there is room. ET_PENDING, or ET_E_BACKEND_CRASHED. @is_attended: the caller will wait. */
+enum et_status et_plugin_start_run(struct et_backend *backend, uint64_t generation,
+	struct et_context *context, bool is_attended, struct et_diag *diag);
+/* Until the attended run of @context is done, receiving for everybody meanwhile. At @cancel_ns (0: never) it is asked
+ * to end early. */
+void et_plugin_wait(struct et_backend *backend, struct et_context *context, uint64_t cancel_ns);
+/* The run was asked to end early: from now on it has so long. Under no lock. */
+void et_plugin_hurry(struct et_backend *backend, struct et_context *context);
 uint64_t et_plugin_new_handle(struct et_backend *backend);
 /* inferd_delegate_result to status, with the plug-in's text. */
 enum et_status et_plugin_status(uint32_t result, const char *text, struct et_diag *diag);
+
+/* With the lock. */
+void et_plugin_wake_watcher(struct et_backend *backend);
+/* With the lock: make this thread the one that receives. False: another is. */
+bool et_plugin_begin_receiving(struct et_backend *backend);
+/* Without the lock, after that: one packet. False: nothing came now. What can't go on is noted in is_gone. */
+bool et_plugin_receive_one(struct et_backend *backend, bool may_wait);
+/* With the lock: give the place to somebody else who waits. */
+void et_plugin_end_receiving(struct et_backend *backend);
+/* With the lock: all calls into @taken. Without it: end them with ET_E_BACKEND_CRASHED. */
+void et_plugin_take_calls(struct et_backend *backend, struct et_list_node *taken);
+void et_plugin_end_calls(struct et_backend *backend, struct et_list_node *taken, const char *reason);
+
+/* --- watch.c: the watcher's thread ------------------------------------------------------------------ */
+
+void *et_plugin_watch(void *backend);
+
+/* --- backend.c -------------------------------------------------------------------------------------- */
+
+/* As the delegate interface has them. */
+enum et_status et_plugin_health(struct et_backend *backend, struct et_diag *diag);
+enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *diag);
+/* Make sure that there is a host. *ret_generation says which. */
+enum et_status et_plugin_up(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
 
 /* --- run.c ------------------------------------------------------------------------------------------ */
 
 /* The packet and the call of a context whose run is to be sent. */
 struct et_plugin_run *et_plugin_context_packet(struct et_context *context);
 struct et_plugin_call *et_plugin_context_call(struct et_context *context);
+/* Ask its run to end early. Any thread. */
+void et_plugin_context_cancel(struct et_context *context);
 /* A run is over: @done is the host's packet, or NULL with why not. Without the lock; calls the completion. */
 void et_plugin_run_ended(struct et_context *context, const struct et_plugin_done *done, enum et_status status,
 	const char *reason);

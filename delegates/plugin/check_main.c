@@ -158,7 +158,7 @@ static enum et_status run_once(struct et_run *run, struct et_pool *scratch)
 {
 	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 	struct et_worker_env env = { .scratch = scratch };
-	run->completion = (struct et_completion){ &w, done };
+	run->completion = (struct et_completion){ &w, done, .will_wait = true };
 	run->cancelled = false;
 	enum et_status status = et_run_begin(run);
 	enum et_stop stop = ET_STOP_QUEUE;
@@ -170,6 +170,7 @@ static enum et_status run_once(struct et_run *run, struct et_pool *scratch)
 		stop = et_run_advance(run, &env);
 		if (stop != ET_STOP_PENDING)
 			continue;
+		et_run_wait(run);
 		pthread_mutex_lock(&w.lock);
 		while (!w.is_done)
 			pthread_cond_wait(&w.changed, &w.lock);

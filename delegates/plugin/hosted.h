@@ -63,7 +63,8 @@ struct instance {
 	struct et_list_node pending;
 	/* Cancelling. Packets are read by several threads, so a cancel may be here before its run, or while the run is
 	 * being submitted; it is kept until the plug-in can know what it is meant for. Under pending_lock. */
-	uint32_t number;    /* of the run that the plug-in has accepted, counted by inferd; 0: none */
+	uint32_t
+		number; /* of the run that the plug-in has accepted or executes, counted by inferd; 0: none */
 	uint32_t cancelled; /* of the run that a cancel came for last */
 };
 

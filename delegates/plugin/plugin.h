@@ -29,10 +29,11 @@ struct et_plugin_config {
 	const char *host_path; /* of inferd-delegate-host; NULL: where it was installed */
 	const char *cache_dir; /* NULL: none */
 	enum et_plugin_isolation isolation;
-	uint64_t run_timeout_ns;  /* 0: 30 s */
-	uint64_t load_timeout_ns; /* of everything but runs; 0: 120 s */
-	uint32_t max_crashes;     /* 0: 5 */
-	uint64_t crash_window_ns; /* 0: 60 s */
+	uint64_t run_timeout_ns;    /* 0: 30 s */
+	uint64_t load_timeout_ns;   /* of everything but runs; 0: 120 s */
+	uint64_t cancel_timeout_ns; /* of a run that was asked to end; 0: what is left of run_timeout_ns */
+	uint32_t max_crashes;       /* 0: 5 */
+	uint64_t crash_window_ns;   /* 0: 60 s */
 	const struct et_plugin_option *options;
 	uint32_t n_options;
 };

@@ -30,8 +30,8 @@ struct et_compiled {
 	const struct et_program *program;
 	struct et_plugin_init init;
 	int fd;
-	struct et_plugin_answer facts;
-	pthread_mutex_t lock; /* guards what follows; held while it is made ready */
+	struct et_plugin_answer facts; /* of the first time */
+	pthread_mutex_t lock;          /* guards what follows; held while it is made ready */
 	uint64_t generation, id;
 };
 
@@ -43,9 +43,9 @@ struct et_context {
 	struct et_backend *backend;
 	struct et_compiled *compiled; /* NULL: for a kernel */
 	uint32_t kernel;
-	uint32_t n_runs; /* begun; the last one's number, for a cancel */
-	uint64_t generation, id;
-	bool has_state; /* ran since it was new or reset */
+	uint32_t n_runs;                /* begun; the last one's number, for a cancel */
+	uint64_t generation, id, model; /* of the host, and its numbers there */
+	bool has_state;                 /* ran since it was new or reset */
 	/* the stage */
 	int fd;
 	uint8_t *bytes;
@@ -61,7 +61,6 @@ struct et_context {
 	/* for kernels, who wait */
 	enum et_status status;
 	struct et_diag diag;
-	bool is_done;
 };
 
 struct et_plugin_kernel {
@@ -170,8 +169,7 @@ enum et_status et_plugin_probe(
 	if (status)
 		return status;
 	init.header.type = ET_PLUGIN_PROBE;
-	status = et_plugin_ask(
-		b, generation, &init, fd, ET_PLUGIN_ANSWER, &answer, sizeof answer, payload->program, diag);
+	status = et_plugin_ask(b, generation, &init, fd, &answer, sizeof answer, payload->program, diag);
 	close(fd);
 	if (status)
 		return status;
@@ -198,8 +196,8 @@ static enum et_status probe(struct et_backend *b, const struct et_payload *paylo
 	return status;
 }
 
-/* Make the payload ready in the host of @generation, if it is not. */
-static enum et_status load(struct et_compiled *c, uint64_t generation, struct et_diag *diag)
+/* Make the payload ready in the host of @generation, if it is not. *ret_id: its number there. */
+static enum et_status load(struct et_compiled *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	struct et_plugin_answer answer;
@@ -207,22 +205,25 @@ static enum et_status load(struct et_compiled *c, uint64_t generation, struct et
 	if (c->generation != generation) {
 		struct et_plugin_init init = c->init;
 		init.model = et_plugin_new_handle(c->backend);
-		status = et_plugin_ask(c->backend, generation, &init, c->fd, ET_PLUGIN_ANSWER, &answer,
-			sizeof answer, c->program, diag);
+		status = et_plugin_ask(
+			c->backend, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
 		if (!status) {
 			answer.text[sizeof answer.text - 1] = '\0';
 			status = et_plugin_status(answer.result, answer.text, diag);
 		}
 		if (!status && c->generation &&
-			(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs))
+			(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
+				answer.flags != c->facts.flags || answer.device != c->facts.device))
 			status = et_fail(diag, ET_E_BACKEND_CRASHED,
 				"the plug-in came back with other inputs and outputs for the same payload");
 		if (!status) {
-			c->facts = answer;
+			if (!c->generation)
+				c->facts = answer; /* others read it without the lock from now on */
 			c->id = init.model;
 			c->generation = generation;
 		}
 	}
+	*ret_id = c->id;
 	pthread_mutex_unlock(&c->lock);
 	return status;
 }
@@ -241,7 +242,7 @@ static void compiled_free(struct et_compiled *c)
 static enum et_status compile(struct et_backend *b, const struct et_payload *payload,
 	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
 {
-	uint64_t generation;
+	uint64_t generation, id;
 	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d",
 			payload->n_args, ET_PLUGIN_MAX_ARGS);
@@ -254,7 +255,7 @@ static enum et_status compile(struct et_backend *b, const struct et_payload *pay
 	if (!status && et_plugin_up(b, &generation, diag))
 		status = ET_E_BACKEND_DOWN; /* which is not this payload's fault */
 	if (!status)
-		status = load(c, generation, diag);
+		status = load(c, generation, &id, diag);
 	if (!status && c->facts.device >= b->facts.n_devices && b->facts.n_devices)
 		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u",
 			c->facts.device, b->facts.n_devices);
@@ -349,8 +350,7 @@ static enum et_status ask(
 	struct et_backend *b, uint64_t generation, void *packet, int fd, struct et_diag *diag)
 {
 	struct et_plugin_answer answer;
-	enum et_status status = et_plugin_ask(
-		b, generation, packet, fd, ET_PLUGIN_ANSWER, &answer, sizeof answer, NULL, diag);
+	enum et_status status = et_plugin_ask(b, generation, packet, fd, &answer, sizeof answer, NULL, diag);
 	if (status)
 		return status;
 	answer.text[sizeof answer.text - 1] = '\0';
@@ -368,18 +368,20 @@ static enum et_status revive(struct et_context *c, uint64_t *ret_generation, str
 			"the host process of backend '%.60s' was started again, the state is "
 			"lost",
 			c->backend->ops.name);
+	uint64_t model = 0;
 	if (c->compiled)
-		status = load(c->compiled, *ret_generation, diag);
+		status = load(c->compiled, *ret_generation, &model, diag);
 	if (status)
 		return status;
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_NEW, sizeof handle, 0 },
-		.model = c->compiled ? c->compiled->id : 0,
+		.model = model,
 		.instance = et_plugin_new_handle(c->backend) };
 	status = ask(c->backend, *ret_generation, &handle, -1, diag);
 	if (status)
 		return status;
 	drop_stage(c);
 	c->id = handle.instance;
+	c->model = model;
 	c->generation = *ret_generation;
 	return ET_OK;
 }
@@ -508,7 +510,7 @@ static enum et_status fill(
 	memset(c->packet, 0, sizeof *c->packet + c->n_args * sizeof c->packet->args[0]);
 	c->packet->header = (struct et_plugin_header){ ET_PLUGIN_RUN,
 		(uint32_t)(sizeof *c->packet + c->n_args * sizeof c->packet->args[0]), 0 };
-	c->packet->model = c->compiled ? c->compiled->id : 0;
+	c->packet->model = c->model;
 	c->packet->instance = c->id;
 	c->packet->kernel = c->compiled ? ++c->n_runs : c->kernel;
 	c->packet->n_args = c->n_args;
@@ -566,15 +568,22 @@ static enum et_status enqueue(struct et_context *c, struct et_evalue *const *arg
 	c->args = args;
 	c->completion = *completion;
 	c->has_state = true;
-	return et_plugin_start_run(c->backend, generation, c, diag);
+	return et_plugin_start_run(c->backend, generation, c, completion->will_wait, diag);
 }
 
-static void cancel(struct et_context *c)
+void et_plugin_context_cancel(struct et_context *c)
 {
 	struct et_plugin_handle handle = {
 		.header = { ET_PLUGIN_CANCEL, sizeof handle, 0 }, .model = c->n_runs, .instance = c->id
 	};
-	et_plugin_tell(c->backend, c->generation, &handle);
+	if (c->compiled && (c->backend->facts.flags & ET_PLUGIN_HAS_CANCEL))
+		et_plugin_tell(c->backend, c->generation, &handle);
+	et_plugin_hurry(c->backend, c);
+}
+
+static void wait_for_run(struct et_context *c, uint64_t cancel_ns)
+{
+	et_plugin_wait(c->backend, c, cancel_ns);
 }
 
 /* What the host wrote, to where it belongs. */
@@ -641,12 +650,8 @@ void et_plugin_run_ended(
 		completion.done(completion.self, status, diag.text[0] ? diag.text : NULL);
 		return;
 	}
-	pthread_mutex_lock(&c->backend->lock);
 	c->status = status;
 	c->diag = diag;
-	c->is_done = true;
-	pthread_cond_broadcast(&c->backend->changed);
-	pthread_mutex_unlock(&c->backend->lock);
 }
 
 const struct et_delegate_ops et_plugin_ops = {
@@ -660,7 +665,8 @@ const struct et_delegate_ops et_plugin_ops = {
 	.context_free = context_free,
 	.context_reset = context_reset,
 	.enqueue = enqueue,
-	.cancel = cancel,
+	.cancel = et_plugin_context_cancel,
+	.wait = wait_for_run,
 	.probe = probe,
 	.health = et_plugin_health,
 	.restart = et_plugin_restart,
@@ -687,14 +693,10 @@ static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *co
 		status = prepare(c, args, k->n_args - k->n_outputs, &generation, ctx->diag);
 	if (!status) {
 		c->args = args;
-		c->is_done = false;
-		status = et_plugin_start_run(b, generation, c, ctx->diag);
+		status = et_plugin_start_run(b, generation, c, true, ctx->diag);
 	}
 	if (status == ET_PENDING) {
-		pthread_mutex_lock(&b->lock);
-		while (!c->is_done)
-			pthread_cond_wait(&b->changed, &b->lock);
-		pthread_mutex_unlock(&b->lock);
+		et_plugin_wait(b, c, 0);
 		status = c->status;
 		if (status)
 			et_fail(ctx->diag, status, "%s",
@@ -726,8 +728,8 @@ enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag
 		struct et_plugin_answer answer;
 		struct et_kernel_arg how[ET_KERNEL_MAX_ARGS];
 		char *name = b->kernel_names + (size_t)i * 2 * ROOM, *signature = name + ROOM;
-		enum et_status status = et_plugin_ask(
-			b, b->generation, &handle, -1, ET_PLUGIN_ANSWER, &answer, sizeof answer, NULL, diag);
+		enum et_status status =
+			et_plugin_ask(b, b->generation, &handle, -1, &answer, sizeof answer, NULL, diag);
 		if (status)
 			return status;
 		memcpy(name, answer.text, sizeof answer.text - 1);

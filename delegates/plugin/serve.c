@@ -346,6 +346,26 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 	instance_put(instance);
 }
 
+static void run_execute(struct host *host, const struct et_plugin_run *run, struct instance *instance)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	int result = INFERD_DELEGATE_E_CANCELLED;
+	pthread_mutex_lock(&pending_lock);
+	bool is_cancelled = instance->cancelled == run->kernel;
+	instance->number = is_cancelled ? 0 : run->kernel;
+	pthread_mutex_unlock(&pending_lock);
+	if (is_cancelled)
+		snprintf(message.text, sizeof message.text, "cancelled before it began");
+	else
+		result = host->table->execute(instance->model->model, instance->instance,
+			instance->arg_pointers, instance->n_args, &message);
+	pthread_mutex_lock(&pending_lock);
+	instance->number = 0;
+	pthread_mutex_unlock(&pending_lock);
+	message.text[sizeof message.text - 1] = '\0';
+	send_done(host, instance, run->header.id, result, message.text);
+}
+
 static void on_run(struct host *host, const struct et_plugin_run *run)
 {
 	struct instance *instance = instance_get(host, run->instance);
@@ -357,11 +377,7 @@ static void on_run(struct host *host, const struct et_plugin_run *run)
 	} else if (host->table->submit) {
 		run_submit(host, run, instance);
 	} else {
-		struct inferd_delegate_message message = { .struct_size = sizeof message };
-		int result = host->table->execute(instance->model->model, instance->instance,
-			instance->arg_pointers, instance->n_args, &message);
-		message.text[sizeof message.text - 1] = '\0';
-		send_done(host, instance, run->header.id, result, message.text);
+		run_execute(host, run, instance);
 	}
 	if (instance)
 		instance_put(instance);
@@ -533,8 +549,7 @@ static void on_free(struct host *host, const struct et_plugin_handle *handle)
 	if (handle->header.type == ET_PLUGIN_CANCEL) {
 		uint32_t number = (uint32_t)handle->model;
 		pthread_mutex_lock(&pending_lock);
-		/* an execution that blocks is under way or over; of a submitted one we know */
-		bool is_running = !host->table->submit || instance->number == number;
+		bool is_running = instance->number == number;
 		instance->cancelled = number;
 		pthread_mutex_unlock(&pending_lock);
 		if (is_running && host->table->cancel && instance->model)

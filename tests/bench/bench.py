@@ -254,7 +254,7 @@ def isolation(setup):
             rows.append((ping, float(found.group(1))))
     return [{"what": "a run of a no-op plug-in in its own process, p50",
              "value": f"{median(r[1] for r in rows):.1f} µs"},
-            {"what": "as a multiple of the socket ping-pong", "value": f"{median(r[1] / r[0] for r in rows):.2f} ×"}]
+            row("as a multiple of the socket ping-pong", median(r[1] / r[0] for r in rows), "≤", 2, " ×")]
 
 
 def row(what, value, relation, bar, unit=""):

@@ -112,6 +112,26 @@ static void test_two_queues(void **state)
 	e2e_deinit(&e);
 }
 
+/* A request's deadline passes while the plug-in works: it is asked to end, and the client hears why. */
+static void test_deadline(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	put_word(&e, "wait");
+	put_word(&e, "scale");
+	start(&e, "async", "");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "wait", NULL), *good = e2e_bind(d, "scale", NULL);
+	struct inferd_request_options options = { .struct_size = sizeof options, .timeout_us = 20000 };
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(inferd_infer(b, &options), -INFERD_MISSED_DEADLINE);
+		assert_true(e2e_infer(good, 3, &rc) == 6 && rc == 0);
+	}
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 static void test_crash(void **state)
 {
 	struct e2e e;
@@ -458,6 +478,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_two_queues),
+		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_crash),
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_falls),

@@ -71,6 +71,7 @@ struct subject {
 	struct et_lane *lanes[4];
 	struct et_plugin_config config;
 	float in[N], out[N];
+	bool will_wait; /* for each completion */
 	struct rig_run run;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -159,7 +160,7 @@ static void begin(struct subject *s)
 	}
 	rig_input(&s->run, 0, s->in, N);
 	rig_output(&s->run, 0, s->out, N);
-	s->run.run.completion = (struct et_completion){ s, done };
+	s->run.run.completion = (struct et_completion){ s, done, s->will_wait };
 	s->is_done = false;
 	s->run.run.cancelled = false;
 }
@@ -172,6 +173,8 @@ static enum et_status finish(struct subject *s)
 		s->run.env.queue = run->queue;
 		stop = et_run_advance(run, &s->run.env);
 		if (stop == ET_STOP_PENDING) {
+			if (s->will_wait)
+				et_run_wait(run);
 			pthread_mutex_lock(&s->lock);
 			while (!s->is_done)
 				pthread_cond_wait(&s->changed, &s->lock);
@@ -223,8 +226,10 @@ static void test_runs(void **state)
 		assert_string_equal(s.rig.backends[0].ops->name, "test");
 		open_program(&s, "scale");
 		assert_int_equal(s.rig.info->first_queue.kind, ET_QUEUE_NPU);
-		for (int k = 0; k < 20; k++)
+		for (int k = 0; k < 20; k++) {
+			s.will_wait = k % 3 != 0;
 			expect_scaled(&s, 2, 0);
+		}
 		et_plugin_state(s.rig.backends[0].backend, &after);
 		assert_int_equal(after.n_runs, 20);
 		assert_int_equal(after.n_copied_bytes, 20 * 2 * N * sizeof(float));
@@ -314,6 +319,27 @@ static void test_cancel(void **state)
 	close_plugin(&s);
 }
 
+/* Who waits has the run cancelled at its deadline, whether he is the one who receives or not. */
+static void test_deadline(void **state)
+{
+	struct subject s = { .will_wait = true };
+	open_plugin(&s, "async");
+	open_program(&s, "wait");
+	for (int i = 0; i < 3; i++) {
+		begin(&s);
+		s.run.run.deadline_ns = et_host_now_ns(NULL) + 1000000;
+		assert_int_equal(et_run_begin(&s.run.run), ET_OK);
+		assert_int_equal(finish(&s), ET_E_CANCELLED);
+		assert_non_null(strstr(s.run.run.diag.text, "it was cancelled"));
+	}
+	close_program(&s);
+	rig_init(&s.rig);
+	open_program(&s, "scale");
+	expect_scaled(&s, 2, 0);
+	close_program(&s);
+	close_plugin(&s);
+}
+
 static void test_kernel(void **state)
 {
 	struct subject s = { 0 };
@@ -352,6 +378,121 @@ static void test_kernel(void **state)
 	assert_int_equal(found->run(&ctx, args), ET_E_INVALID_PROGRAM);
 	assert_non_null(strstr(diag.text, "takes floats"));
 	close_plugin(&s);
+}
+
+/* Several at once, some of whom wait themselves: each gets its own answer, whoever received it. */
+enum { N_RUNNERS = 5, N_EACH = 300 };
+
+struct runner {
+	struct et_backend_entry entry;
+	struct et_compiled *compiled;
+	pthread_t thread;
+	bool will_wait, may_crash;
+	float factor;
+	_Atomic(uint32_t) *n_left; /* NULL: N_EACH runs; else until it is 0 */
+	uint32_t n_good, n_wrong, n_crashed;
+};
+
+static void run_many(struct runner *r, struct et_context *context, struct et_lane *lane)
+{
+	float in[N], out[N];
+	int32_t sizes[] = { N }, strides[] = { 1 };
+	uint8_t order[] = { 0 };
+	struct et_tensor a = { in, N, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, b = a;
+	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
+		{ .tag = ET_TAG_TENSOR, .tensor = &b } };
+	struct et_evalue *args[] = { &values[0], &values[1] };
+	struct subject s = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	b.data = out;
+	for (uint32_t k = 0; r->n_left ? *r->n_left > 0 : k < N_EACH; k++) {
+		struct et_completion completion = { &s, done, r->will_wait };
+		struct et_diag diag = { "" };
+		for (int i = 0; i < N; i++)
+			in[i] = (float)k + (float)i * r->factor;
+		s.is_done = false;
+		enum et_status status = r->entry.ops->enqueue(context, args, &completion, &diag);
+		if (status == ET_PENDING) {
+			if (r->will_wait)
+				r->entry.ops->wait(context, k % 2 ? 0 : UINT64_MAX);
+			pthread_mutex_lock(&s.lock);
+			while (!s.is_done)
+				pthread_cond_wait(&s.changed, &s.lock);
+			pthread_mutex_unlock(&s.lock);
+			status = s.status;
+		}
+		bool is_right = status == ET_OK;
+		for (int i = 0; i < N && is_right; i++)
+			is_right = out[i] == 2 * in[i];
+		r->n_good += is_right;
+		r->n_crashed += status == ET_E_BACKEND_CRASHED;
+		r->n_wrong += !is_right && status != ET_E_BACKEND_CRASHED;
+	}
+}
+
+static void *runner_main(void *arg)
+{
+	struct runner *r = arg;
+	struct et_lane *lane;
+	struct et_context *context = NULL;
+	struct et_diag diag = { "" };
+	if (r->entry.ops->lane_new(r->entry.backend, 0, 1, &lane, &diag)) {
+		r->n_wrong++;
+		return NULL;
+	}
+	while (r->entry.ops->context_new(r->compiled, lane, &context, &diag) == ET_E_BACKEND_CRASHED &&
+		r->may_crash)
+		;
+	if (context)
+		run_many(r, context, lane);
+	else
+		r->n_wrong++;
+	if (context)
+		r->entry.ops->context_free(context);
+	r->entry.ops->lane_free(lane);
+	return NULL;
+}
+
+static void start_runners(struct subject *s, struct runner *runners, struct et_compiled **ret_compiled,
+	_Atomic(uint32_t) *n_left)
+{
+	struct et_payload payload = { .struct_size = sizeof payload,
+		.bytes = (const uint8_t *)"scale",
+		.n_bytes = 5,
+		.method = "forward",
+		.n_args = 2 };
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_diag diag = { "" };
+	const struct et_backend_entry *entry = &s->rig.backends[0];
+	assert_int_equal(entry->ops->compile(entry->backend, &payload, ret_compiled, &info, &diag), ET_OK);
+	for (int i = 0; i < N_RUNNERS; i++) {
+		runners[i] = (struct runner){ .entry = *entry,
+			.compiled = *ret_compiled,
+			.will_wait = i != 1,
+			.may_crash = n_left != NULL,
+			.factor = (float)(i + 1),
+			.n_left = n_left };
+		assert_int_equal(pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]), 0);
+	}
+}
+
+static void test_many(void **state)
+{
+	for (size_t g = 0; g < ET_ARRAY_LEN(good); g++) {
+		struct subject s = { 0 };
+		struct runner runners[N_RUNNERS];
+		struct et_compiled *compiled;
+		struct et_plugin_state after;
+		open_plugin(&s, good[g]);
+		start_runners(&s, runners, &compiled, NULL);
+		for (int i = 0; i < N_RUNNERS; i++) {
+			pthread_join(runners[i].thread, NULL);
+			assert_int_equal(runners[i].n_good, N_EACH);
+		}
+		et_plugin_state(s.rig.backends[0].backend, &after);
+		assert_int_equal(after.n_in_flight + after.n_waiting, 0);
+		s.rig.backends[0].ops->compiled_free(compiled);
+		close_plugin(&s);
+	}
 }
 
 /* --- what is refused ----------------------------------------------------------------------------------- */
@@ -403,7 +544,7 @@ static void test_crashes(void **state)
 		const char *payload, *text;
 	} cases[] = { { "crash", "killed by signal 11" }, { "exit", "exited with status 3" },
 		{ "wild", "killed by signal 11" }, { "hang", "did not answer in time" } };
-	for (size_t g = 0; g < ET_ARRAY_LEN(good); g++)
+	for (size_t g = 0; g < 2 * ET_ARRAY_LEN(good); g++)
 		for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 			/* under a sanitizer a bad access ends with a report and another status */
 			const char *text = strstr(cases[i].text, "signal 11") && INF_SANITIZED_HOST
@@ -411,7 +552,8 @@ static void test_crashes(void **state)
 						   : cases[i].text;
 			struct subject s = { .config = { .run_timeout_ns = 300000000, .max_crashes = 100 } };
 			struct et_plugin_state after;
-			open_plugin(&s, good[g]);
+			s.will_wait = g % 2;
+			open_plugin(&s, good[g / 2]);
 			open_program(&s, cases[i].payload);
 			expect_failure(&s, ET_E_BACKEND_CRASHED, text);
 			close_program(&s);
@@ -533,6 +675,26 @@ static void test_completions(void **state)
 	close_plugin(&s);
 }
 
+/* Asked to end and does not: then the configuration decides. */
+static void test_ignores_cancel(void **state)
+{
+	struct subject s = { .config = { .cancel_timeout_ns = 1000000, .max_crashes = 100 },
+		.will_wait = true };
+	open_plugin(&s, "async");
+	open_program(&s, "never");
+	begin(&s);
+	s.run.run.deadline_ns = et_host_now_ns(NULL) + 1000000;
+	assert_int_equal(et_run_begin(&s.run.run), ET_OK);
+	assert_int_equal(finish(&s), ET_E_BACKEND_CRASHED);
+	assert_non_null(strstr(s.run.run.diag.text, "did not end a cancelled run in time"));
+	close_program(&s);
+	rig_init(&s.rig);
+	open_program(&s, "scale");
+	expect_scaled(&s, 2, 0);
+	close_program(&s);
+	close_plugin(&s);
+}
+
 static void test_cage(void **state)
 {
 	char cache[] = "/tmp/inferd-plugin-XXXXXX", kept[100];
@@ -598,6 +760,7 @@ static void test_killed_often(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, killer_main, &k), 0);
 	struct et_plugin_state now;
 	do {
+		s.will_wait = !s.will_wait;
 		enum et_status status = run(&s);
 		assert_true(status == ET_OK || status == ET_E_BACKEND_CRASHED);
 		for (int i = 0; i < N && status == ET_OK; i++)
@@ -614,6 +777,39 @@ static void test_killed_often(void **state)
 	assert_int_equal(n_open_files(), n_files);
 }
 
+/* The same with several who wait for each other's answers. */
+static void test_killed_among_many(void **state)
+{
+	struct subject s = { .config = { .max_crashes = 1000000, .crash_window_ns = 1 } };
+	struct runner runners[N_RUNNERS];
+	struct et_compiled *compiled;
+	struct et_plugin_state now;
+	_Atomic(uint32_t) n_left = 1;
+	pthread_t thread;
+	size_t n_files = n_open_files();
+	open_plugin(&s, "async");
+	start_runners(&s, runners, &compiled, &n_left);
+	struct killer k = { .backend = s.rig.backends[0].backend };
+	assert_int_equal(pthread_create(&thread, NULL, killer_main, &k), 0);
+	do {
+		sched_yield();
+		et_plugin_state(s.rig.backends[0].backend, &now);
+	} while (now.n_crashes < 100);
+	k.is_over = true;
+	pthread_join(thread, NULL);
+	n_left = 0;
+	uint32_t n_good = 0;
+	for (int i = 0; i < N_RUNNERS; i++) {
+		pthread_join(runners[i].thread, NULL);
+		assert_int_equal(runners[i].n_wrong, 0);
+		n_good += runners[i].n_good;
+	}
+	assert_true(n_good > 0);
+	s.rig.backends[0].ops->compiled_free(compiled);
+	close_plugin(&s);
+	assert_int_equal(n_open_files(), n_files);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "process") == 0 && getenv("INFERD_EMULATED")) {
@@ -626,7 +822,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_probe),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_sizes),
 	};
@@ -638,8 +836,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_prints),
 		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_ignores_cancel),
 		cmocka_unit_test(test_cage),
 		cmocka_unit_test(test_killed_often),
+		cmocka_unit_test(test_killed_among_many),
 	};
 	isolation = argc > 1 && strcmp(argv[1], "thread") == 0 ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS;
 	if (isolation == ET_PLUGIN_IN_PROCESS && getenv("INFERD_EMULATED")) {

@@ -1,0 +1,244 @@
+/* The watcher: a thread that looks after a host while others use it.
+ *
+ * It reads what the library prints and what the host asks for, keeps the time that calls may take, notices when the
+ * host has gone, and ends it: by force, if it hangs or does not speak as it should. It alone closes the sockets, when
+ * nobody receives any more, so a descriptor never changes under somebody who uses it; senders hold the lock. Packets
+ * with answers it takes only for calls that nobody waits for (calls.c). */
+#include "delegates/plugin/backend.h"
+
+#include "clients/inferd-delegate.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* --- what the library prints ------------------------------------------------------------------------ */
+
+/* False: the other end is closed. */
+static bool read_output(struct et_backend *b)
+{
+	char bytes[4096];
+	for (;;) {
+		ssize_t n = read(b->process.output, bytes, sizeof bytes);
+		if (n <= 0)
+			return n < 0 && (errno == EAGAIN || errno == EINTR);
+		et_plugin_lines_add(&b->lines, bytes, (size_t)n);
+	}
+}
+
+/* --- the end of a host ------------------------------------------------------------------------------ */
+
+/* The host is gone or must go. */
+static void end_host(struct et_backend *b, const char *why)
+{
+	char how[128], reason[sizeof b->reason];
+	struct et_list_node ended;
+	if (b->process.output >= 0)
+		read_output(b);
+	pthread_mutex_lock(&b->lock);
+	bool is_closing = b->is_closing, is_asked = b->is_restarting;
+	b->is_ending = true;
+	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
+	while (b->is_receiving)
+		pthread_cond_wait(&b->changed, &b->lock);
+	bool may_restart = et_plugin_process_end(&b->process, why != NULL, how, sizeof how);
+	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
+		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
+	b->kill_reason = NULL;
+	b->is_restarting = false;
+	b->phase = ET_PLUGIN_DOWN;
+	if (!is_closing && !is_asked) {
+		et_plugin_restart_crashed(&b->restart, may_restart, et_host_now_ns(NULL));
+		memcpy(b->reason, reason, sizeof reason);
+	}
+	bool has_failed = b->restart.has_failed;
+	et_plugin_take_calls(b, &ended);
+	b->is_ending = b->is_gone = false; /* from here on there may be another host */
+	pthread_cond_broadcast(&b->changed);
+	pthread_mutex_unlock(&b->lock);
+	if (b->lines.n_line)
+		et_plugin_lines_end(&b->lines);
+	if (!is_closing)
+		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
+			has_failed ? "giving it up" : "it is started again when it is next used");
+	et_plugin_end_calls(b, &ended, reason);
+}
+
+/* --- what the host asks ------------------------------------------------------------------------------ */
+
+static const struct et_program *program_of(struct et_backend *b, uint64_t id)
+{
+	const struct et_program *program = NULL;
+	struct et_list_node *node, *after;
+	pthread_mutex_lock(&b->lock);
+	ET_LIST_FOR_EACH(node, after, &b->calls)
+	{
+		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
+		if (call->id == id && !call->is_done)
+			program = call->program;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return program;
+}
+
+/* A memory file with these bytes; negative errno. */
+static int memory_of(const char *name, const uint8_t *bytes, size_t n_bytes)
+{
+	int fd = et_plugin_memory(name, n_bytes);
+	for (size_t at = 0; fd >= 0 && at < n_bytes;) {
+		ssize_t n = pwrite(fd, bytes + at, n_bytes - at, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			int rc = n < 0 ? -errno : -EIO;
+			close(fd);
+			return rc;
+		}
+		at += (size_t)n;
+	}
+	if (fd >= 0)
+		et_plugin_memory_seal(fd);
+	return fd;
+}
+
+static void answer_named(struct et_backend *b, const struct et_plugin_named *ask)
+{
+	struct et_plugin_named answer = { .header = { ET_PLUGIN_NAMED_ANSWER, sizeof answer, ask->header.id },
+		.result = INFERD_DELEGATE_E_NOT_FOUND };
+	/* The caller of init waits, and holds the program, until we have answered it; and only this thread does. */
+	const struct et_program *program = program_of(b, ask->call);
+	const uint8_t *bytes;
+	size_t n_bytes;
+	int fd = -1;
+	if (program && memchr(ask->key, 0, sizeof ask->key) &&
+		et_program_find_named_data(program, ask->key, &bytes, &n_bytes) == ET_OK) {
+		fd = memory_of("inferd-named-data", bytes, n_bytes);
+		answer.result = fd >= 0 ? INFERD_DELEGATE_OK : INFERD_DELEGATE_E_MEMORY;
+		answer.n_bytes = n_bytes;
+	}
+	et_plugin_send(b->process.asks, &answer, fd, 0);
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool read_asks(struct et_backend *b)
+{
+	for (;;) {
+		int fd, n = et_plugin_receive(b->process.asks, b->ask, ET_PLUGIN_MAX_PACKET, &fd, 0);
+		const struct et_plugin_header *header = (const struct et_plugin_header *)b->ask;
+		if (fd >= 0)
+			close(fd);
+		if (n == -EAGAIN || n == 0)
+			return n != 0;
+		if (n < 0)
+			return false;
+		if (header->type == ET_PLUGIN_NAMED && header->n_bytes == sizeof(struct et_plugin_named)) {
+			answer_named(b, (const struct et_plugin_named *)b->ask);
+		} else if (header->type == ET_PLUGIN_LOG && header->n_bytes == sizeof(struct et_plugin_log)) {
+			const struct et_plugin_log *log = (const struct et_plugin_log *)b->ask;
+			char prefix[4] = { '<', (char)('0' + log->level % 10), '>', 0 };
+			et_plugin_lines_add(&b->lines, prefix, 3);
+			et_plugin_lines_add(&b->lines, log->text, strnlen(log->text, sizeof log->text));
+			et_plugin_lines_add(&b->lines, "\n", 1);
+		} else {
+			return false;
+		}
+	}
+}
+
+/* --- time -------------------------------------------------------------------------------------------- */
+
+/* Under the lock: how long poll may wait; *ret_why: the host has to go. */
+static int time_left_ms(struct et_backend *b, const char **ret_why)
+{
+	uint64_t now_ns = et_host_now_ns(NULL), next_ns = b->is_closing ? b->close_by_ns : UINT64_MAX;
+	struct et_list_node *node, *after;
+	const char *why = "did not answer in time";
+	ET_LIST_FOR_EACH(node, after, &b->calls)
+	{
+		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
+		if (call->deadline_ns >= next_ns)
+			continue;
+		next_ns = call->deadline_ns;
+		why = call->is_hurried ? "did not end a cancelled run in time" : "did not answer in time";
+	}
+	if (next_ns <= now_ns)
+		*ret_why = why;
+	if (b->kill_reason)
+		*ret_why = b->kill_reason;
+	/* Nothing under way: stay with the alarm that is set, so that the next run need not set one. */
+	if (next_ns == UINT64_MAX && b->sleep_until_ns != UINT64_MAX && b->sleep_until_ns > now_ns)
+		next_ns = b->sleep_until_ns;
+	b->sleep_until_ns = next_ns;
+	if (next_ns == UINT64_MAX)
+		return -1;
+	uint64_t ms = next_ns > now_ns ? (next_ns - now_ns) / 1000000 + 1 : 0;
+	return ms < 1000000 ? (int)ms : 1000000;
+}
+
+/* --- the thread -------------------------------------------------------------------------------------- */
+
+/* What poll said of the socket with the answers. False: the host is gone. */
+static bool on_calls(struct et_backend *b, short events)
+{
+	pthread_mutex_lock(&b->lock);
+	/* closed: whoever is at it finds out, too, when he has read what is left */
+	while ((events & (POLLHUP | POLLERR)) && b->is_receiving && !b->is_gone)
+		pthread_cond_wait(&b->changed, &b->lock);
+	bool may_receive = et_plugin_begin_receiving(b);
+	if (may_receive) {
+		pthread_mutex_unlock(&b->lock);
+		while (et_plugin_receive_one(b, false))
+			;
+		pthread_mutex_lock(&b->lock);
+		et_plugin_end_receiving(b);
+	}
+	bool is_alive = !b->is_gone;
+	pthread_mutex_unlock(&b->lock);
+	return is_alive;
+}
+
+void *et_plugin_watch(void *arg)
+{
+	struct et_backend *b = arg;
+	for (;;) {
+		const char *why = NULL;
+		pthread_mutex_lock(&b->lock);
+		bool is_running = b->process.is_running, is_closing = b->is_closing, is_gone = b->is_gone;
+		int ms = is_running ? time_left_ms(b, &why) : -1;
+		b->is_watching = is_running && b->n_unattended && !b->is_receiving;
+		struct pollfd fds[4] = { { b->wake, POLLIN, 0 },
+			{ is_running ? b->process.calls : -1, b->is_watching ? POLLIN : 0, 0 },
+			{ is_running ? b->process.asks : -1, POLLIN, 0 },
+			{ is_running ? b->process.output : -1, POLLIN, 0 } };
+		pthread_mutex_unlock(&b->lock);
+		if (!is_running && is_closing)
+			return NULL;
+		if (is_running && (why || is_gone)) {
+			end_host(b, why);
+			continue;
+		}
+		if (poll(fds, 4, ms) < 0)
+			continue;
+		uint64_t n;
+		if (fds[0].revents && read(b->wake, &n, sizeof n) < 0)
+			continue;
+		if (fds[3].revents && !read_output(b)) {
+			close(b->process.output);
+			b->process.output = -1;
+		}
+		bool is_alive = !fds[2].revents || read_asks(b);
+		if (fds[1].revents)
+			is_alive = on_calls(b, fds[1].revents);
+		if (!is_alive) {
+			pthread_mutex_lock(&b->lock);
+			why = b->kill_reason;
+			pthread_mutex_unlock(&b->lock);
+			end_host(b, why);
+		}
+	}
+}
