@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,6 +98,12 @@ static void set_digest(struct et_store_binding *binding, const uint8_t digest[ET
 	atomic_store_explicit(&binding->digest_state, KNOWN, memory_order_release);
 }
 
+/* Its pages were all read just now, and most of them will not be again: those that are come back from the copy. */
+static void let_go(const struct et_host_source *source)
+{
+	madvise((void *)(uintptr_t)source->mapping.bytes, source->mapping.n_bytes, MADV_DONTNEED);
+}
+
 /* The digest, if somebody made it before. */
 static bool look_digest_up(struct et_store_binding *binding, uint8_t ret_digest[ET_SHA256_BYTES])
 {
@@ -113,7 +120,9 @@ static bool look_digest_up(struct et_store_binding *binding, uint8_t ret_digest[
 	if (!et_store_record_read(binding->store, name, &source->identity, &record, &is_certain))
 		return false;
 	if (!is_certain) {
-		if (record.contents != et_store_checksum(source->mapping.bytes, source->mapping.n_bytes))
+		uint64_t contents = et_store_checksum(source->mapping.bytes, source->mapping.n_bytes);
+		let_go(source);
+		if (record.contents != contents)
 			return false;
 		record.seen_ns = source->taken_ns;
 		et_store_record_write(binding->store, name, &record);
@@ -136,6 +145,7 @@ static void make_digest(struct et_store_binding *binding, uint8_t ret_digest[ET_
 	sha256_init(&sha);
 	sha256_update(&sha, source->mapping.n_bytes, source->mapping.bytes);
 	sha256_digest(&sha, sizeof(record.digest), record.digest);
+	let_go(source);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
 	program_name(name, &source->identity);
 	et_store_record_write(binding->store, name, &record);

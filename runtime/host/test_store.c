@@ -191,6 +191,40 @@ static void test_program_changes_under_a_mapping(void **state)
 	assert_int_equal(count_files(".kept", NULL), 0);
 }
 
+/* Pages of @bytes that are in this process's memory; 0 where the kernel does not say. */
+static size_t count_present(const uint8_t *bytes, size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_present = 0;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	for (size_t i = 0; fd >= 0 && i < n / page; i++) {
+		uint64_t entry = 0;
+		off_t at = (off_t)(((uintptr_t)bytes / page + i) * sizeof(entry));
+		n_present += pread(fd, &entry, sizeof(entry), at) == sizeof(entry) && entry >> 63;
+	}
+	if (fd >= 0)
+		close(fd);
+	return n_present;
+}
+
+/* To name a program all of it is read; that should not be what keeps all of it in memory. */
+static void test_naming_leaves_no_pages(void **state)
+{
+	enum { N = 1 << 20 };
+	char *bytes = calloc(1, N);
+	write_file(f.program, bytes, N, O_APPEND);
+	struct et_source source = open_program(false);
+	assert_memory_equal(source.bytes + 22, bytes, N);
+	free(bytes);
+	if (!count_present(source.bytes, N)) {
+		source.release(source.owner);
+		skip(); /* an emulated processor's pages are not the kernel's */
+	}
+	assert_int_equal(keep_as(&source, "v", 1), ET_OK);
+	assert_int_equal(count_present(source.bytes, N), 0);
+	source.release(source.owner);
+	assert_int_equal(found_anew("v"), 1);
+}
+
 static void test_damage_everywhere(void **state)
 {
 	char path[400];
@@ -379,6 +413,7 @@ int main(void)
 		TEST(kept_and_found),
 		TEST(another_program_finds_nothing),
 		TEST(program_changes_under_a_mapping),
+		TEST(naming_leaves_no_pages),
 		TEST(damage_everywhere),
 		TEST(cut_off_or_longer),
 		TEST(foreign_files),
