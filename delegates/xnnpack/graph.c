@@ -99,6 +99,11 @@ static enum et_status define_all(
 	const struct et_xnn_payload *payload = builder->payload;
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
+		/* XNNPACK would plan memory for it */
+		bool is_unused = !value->data && !value->external && value->producer == ET_XNN_NONE;
+		ids[i] = XNN_INVALID_VALUE_ID;
+		if (is_unused)
+			continue;
 		enum xnn_status status = define_value(builder->subgraph, value, &ids[i]);
 		if (status != xnn_status_success)
 			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s",

@@ -50,6 +50,8 @@ struct et_xnn_kind {
 	bool has_filter; /* input 1 is a filter, input 2 a bias */
 };
 
+/* Numbers of the schema's union, for nodes that are made here (simplify.c). */
+enum { ET_XNN_KIND_ABS = 30, ET_XNN_KIND_COPY = 46 };
 /* Never NULL for a number the schema has; NULL for others. */
 const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
 

@@ -87,7 +87,8 @@ struct et_xnn_value {
 	uint32_t block_size;
 	uint32_t n_row_dims; /* ROW: the trailing dimensions that share a scale */
 
-	uint32_t producer; /* index of the node that writes it, or NONE */
+	uint32_t
+		producer; /* index of the node that writes it, or NONE: also where nobody needs it any more */
 	uint32_t n_users;
 };
 
@@ -158,5 +159,9 @@ bool et_xnn_payload_add_value(
 /* The second half of et_xnn_payload_read, in payload_check.c: how the nodes fit together. */
 enum et_status et_xnn_payload_check(
 	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag);
+
+/* The same results with less work, in simplify.c: for payload_check.c, when producers and readers are known. Nodes that
+ * are done without have no reader afterwards. */
+void et_xnn_payload_simplify(struct et_xnn_payload *payload);
 
 #endif

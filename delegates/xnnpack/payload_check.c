@@ -137,10 +137,16 @@ static void drop_dead_nodes(struct et_xnn_payload *payload)
 		node->kind = NULL;
 		n_alive--;
 	}
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		payload->values[i].producer = ET_XNN_NONE;
 	uint32_t at = 0;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		if (payload->nodes[i].kind)
-			payload->nodes[at++] = payload->nodes[i];
+		const struct et_xnn_node *node = &payload->nodes[i];
+		if (!node->kind)
+			continue;
+		for (uint32_t j = 0; j < node->kind->n_outputs; j++)
+			payload->values[node->outputs[j]].producer = at;
+		payload->nodes[at++] = *node;
 	}
 	payload->n_nodes = n_alive;
 }
@@ -199,6 +205,7 @@ enum et_status et_xnn_payload_check(
 		status = check_node(payload, i, diag);
 	if (status != ET_OK)
 		return status;
+	et_xnn_payload_simplify(payload);
 	drop_dead_nodes(payload);
 	return sort_args(payload, n_args, pool, diag);
 }

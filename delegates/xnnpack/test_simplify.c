@@ -1,0 +1,210 @@
+/* What simplify.c makes of a graph computes the same, to the last bit, and in fewer nodes. The graph it is compared with
+ * is the same one, but for two values that are outputs too: what somebody else reads stays as it is. */
+#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/test_args.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct variant {
+	float from, to; /* scales before and after the second padding */
+	int32_t from_zero, to_zero;
+	float min, padding;
+	uint32_t n_nodes; /* that are left */
+};
+
+enum { N_OUTPUTS = 4 * 5 * 3 };
+
+static uint32_t quantized(
+	struct make_xnn *mk, float scale, int32_t zero_point, uint32_t h, uint32_t w, uint32_t c)
+{
+	return mx_value(mk, &(struct mx_value){ .type = ET_XNN_QINT8,
+				    MX_DIMS(1, h, w, c),
+				    .scale = scale,
+				    .zero_point = zero_point });
+}
+
+static uint32_t filter(struct make_xnn *mk, uint32_t out, uint32_t in, bool is_depthwise)
+{
+	static int8_t weights[3 * 9 * 2];
+	static const float scales[3] = { 0.03f, 0.02f, 0.05f };
+	for (uint32_t i = 0; i < out * 9 * in; i++)
+		weights[i] = (int8_t)(i * 37 % 200 - 100);
+	struct mx_value value = { .type = ET_XNN_QCINT8,
+		.dims = { out, 3, 3, in },
+		.n_dims = 4,
+		.scales = scales,
+		.n_scales = is_depthwise ? in : out,
+		.channel_dim = is_depthwise ? 3 : 0,
+		.constant = mx_constant(mk, weights, out * 9 * in) };
+	return mx_value(mk, &value);
+}
+
+/* As exporters write the beginning of a network: pad, quantize, to channels last, convolution, clamp, pad in floats,
+ * depthwise convolution. */
+static void make(struct make_xnn *mk, const struct variant *v, bool is_watched)
+{
+	mx_init(mk);
+	uint32_t in =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 5, 6), .input = 1 });
+	uint32_t padded = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 6, 7), .output = is_watched ? 3 : 0 });
+	uint32_t bytes = mx_value(
+		mk, &(struct mx_value){
+			    .type = ET_XNN_QINT8, MX_DIMS(1, 2, 6, 7), .scale = 0.05f, .zero_point = 3 });
+	uint32_t last = quantized(mk, 0.05f, 3, 6, 7, 2);
+	uint32_t wide = quantized(mk, v->from, v->from_zero, 4, 5, 3);
+	uint32_t clamped = quantized(mk, v->from, v->from_zero, 4, 5, 3);
+	uint32_t real = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 5, 3) });
+	uint32_t real_padded = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 6, 7, 3), .output = is_watched ? 4 : 0 });
+	uint32_t again = quantized(mk, v->to, v->to_zero, 6, 7, 3);
+	uint32_t result = quantized(mk, 0.4f, -5, 4, 5, 3);
+	uint32_t out =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 5, 3), .output = 2 });
+	uint32_t filters[] = { filter(mk, 3, 2, false), filter(mk, 1, 3, true) };
+
+	mx_node(mk, MX_PAD,
+		&(struct et_xnn_node){ .inputs = { in },
+			.outputs = { padded },
+			.n_list = { 4, 4 },
+			.list = { { 0, 0, 0, 1 }, { 0, 0, 1, 0 } } });
+	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { padded }, .outputs = { bytes } });
+	mx_node(mk, MX_TRANSPOSE,
+		&(struct et_xnn_node){ .inputs = { bytes },
+			.outputs = { last },
+			.n_list = { 4 },
+			.list = { { 0, 2, 3, 1 } } });
+	mx_node(mk, MX_CONV,
+		&(struct et_xnn_node){ .inputs = { last, filters[0], ET_XNN_NONE },
+			.outputs = { wide },
+			.numbers = { 0, 0, 0, 0, 3, 3, 1, 1, 1, 1, 2, 3, 1 } });
+	mx_node(mk, MX_CLAMP,
+		&(struct et_xnn_node){ .inputs = { wide }, .outputs = { clamped }, .min = v->min, .max = 6 });
+	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { clamped }, .outputs = { real } });
+	mx_node(mk, MX_PAD,
+		&(struct et_xnn_node){ .inputs = { real },
+			.outputs = { real_padded },
+			.n_list = { 4, 4 },
+			.list = { { 0, 1, 2, 0 }, { 0, 1, 0, 0 } },
+			.number = v->padding });
+	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { real_padded }, .outputs = { again } });
+	mx_node(mk, MX_DEPTHWISE,
+		&(struct et_xnn_node){ .inputs = { again, filters[1], ET_XNN_NONE },
+			.outputs = { result },
+			.numbers = { 0, 0, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 3 } });
+	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { result }, .outputs = { out } });
+}
+
+static void compute(const struct variant *v, bool is_watched, float outputs[N_OUTPUTS], uint32_t *ret_n_nodes)
+{
+	struct make_xnn mk;
+	struct arg args[4];
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lane;
+	struct et_context *context;
+	struct et_evalue *values[4];
+	uint32_t n_args = is_watched ? 4 : 2;
+	size_t n_bytes;
+	make(&mk, v, is_watched);
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 2, 5, 6);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 4, 5, 3);
+	ARG(&args[2], ET_FLOAT32, ET_STATIC, 1, 2, 6, 7);
+	ARG(&args[3], ET_FLOAT32, ET_STATIC, 1, 6, 7, 3);
+	for (uint32_t i = 0; i < n_args; i++)
+		values[i] = &args[i].value;
+	test_ok(test_compile(bytes, n_bytes, n_args, &compiled, &info, &diag), &diag);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	for (int i = 0; i < 60; i++)
+		args[0].f32[i] = 5 * sinf((float)(i * i));
+	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+	memcpy(outputs, args[1].f32, N_OUTPUTS * sizeof(*outputs));
+	*ret_n_nodes = compiled->payload.n_nodes;
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
+static void test_variants(void **state)
+{
+	static const struct variant variants[] = {
+		/* quantize, transpose, convolution, clamp, table, depthwise, dequantize */
+		{ .from = 0.47f, .from_zero = 37, .to = 6 / 255.0f, .to_zero = -128, .min = 0, .n_nodes = 7 },
+		/* a copy instead of the table */
+		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .min = -2, .n_nodes = 7 },
+		/* dequantize, quantize: 1 step of 0.3 is 1.5 steps of 0.2 */
+		{ .from = 0.3f, .from_zero = 0, .to = 0.2f, .to_zero = 0, .min = 0, .n_nodes = 8 },
+		/* the same: there are negative numbers */
+		{ .from = 0.47f,
+			.from_zero = 37,
+			.to = 6 / 255.0f,
+			.to_zero = -128,
+			.min = -1,
+			.n_nodes = 8 },
+		/* dequantize, pad, quantize */
+		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .padding = 1, .n_nodes = 9 },
+	};
+	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+		float expected[N_OUTPUTS], got[N_OUTPUTS];
+		uint32_t n_all, n_nodes;
+		compute(&variants[i], true, expected, &n_all);
+		compute(&variants[i], false, got, &n_nodes);
+		if (memcmp(expected, got, sizeof(got)) != 0)
+			fail_msg("variant %zu computes something else", i);
+		if (n_nodes != variants[i].n_nodes || n_all != 10)
+			fail_msg("variant %zu: %u nodes of %u, expected %u of 10", i, n_nodes, n_all,
+				variants[i].n_nodes);
+		bool is_constant = true;
+		for (uint32_t k = 1; k < N_OUTPUTS; k++)
+			is_constant = is_constant && got[k] == got[0];
+		assert_false(is_constant);
+	}
+}
+
+/* Paddings that add up to more than a number holds are left where they are, and refused as ever. */
+static void test_absurd_padding(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	mx_init(&mk);
+	static const float weights[1] = { 1 };
+	uint32_t in =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .input = 1 });
+	uint32_t padded = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1) });
+	uint32_t out =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .output = 2 });
+	uint32_t one = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					     MX_DIMS(1, 1, 1, 1),
+					     .constant = mx_constant(&mk, weights, sizeof(weights)) });
+	mx_node(&mk, MX_PAD,
+		&(struct et_xnn_node){ .inputs = { in },
+			.outputs = { padded },
+			.n_list = { 4, 4 },
+			.list = { { 0, UINT32_MAX, 0, 0 }, { 0, 0, 0, 0 } } });
+	mx_node(&mk, MX_CONV,
+		&(struct et_xnn_node){ .inputs = { padded, one, ET_XNN_NONE },
+			.outputs = { out },
+			.numbers = { 1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1 } });
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 2, 2, 1);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 2, 2, 1);
+	test_refused(test_run_once(&mk, args, 2, &diag), ET_E_INVALID_ARGUMENT, &diag, "absurdly large");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_variants, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
