@@ -325,30 +325,11 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 	return true;
 }
 
-/* Arguments of its calls; 0: it is never called. */
-static uint32_t n_args_of(const struct et_method_spec *method, uint32_t delegate)
-{
-	for (uint32_t i = 0; i < method->n_instructions; i++)
-		if (method->instructions[i].op == ET_OP_DELEGATE && method->instructions[i].index == delegate)
-			return method->instructions[i].n_args;
-	return 0;
-}
-
 /* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
 static bool probe_one(struct inf_variant *v, const struct et_backend_entry *entry,
 	const struct et_method_spec *method, uint32_t index)
 {
-	const struct et_delegate_spec *spec = &method->delegates[index];
-	struct et_payload payload = {
-		.struct_size = sizeof payload,
-		.program = v->program,
-		.bytes = spec->payload,
-		.n_bytes = spec->n_bytes,
-		.specs = spec->specs,
-		.n_specs = spec->n_specs,
-		.method = method->name,
-		.n_args = n_args_of(method, index),
-	};
+	struct et_payload payload = et_payload_of(v->program, method, index);
 	enum et_readiness readiness = ET_READINESS_READY;
 	struct et_diag diag = { "" };
 	if (!entry->ops->probe || !payload.n_args ||

@@ -9,7 +9,8 @@
 
 #define OTHER_FILE \
 	"put a file of the same model that was exported for XNNPACK (or without delegates) beside it"
-#define APPLE "it runs on Apple's systems only"
+#define APPLE      "it runs on Apple's systems only"
+#define PLUGIN(id) "configure a plug-in for " id " on such a device, or " OTHER_FILE
 
 static const struct et_known_delegate known[] = {
 	{ "CoreMLBackend", "Apple's Core ML", APPLE, OTHER_FILE },
@@ -17,34 +18,51 @@ static const struct et_known_delegate known[] = {
 		"its payload is a C++ library made for PyTorch's run time and one GPU generation",
 		OTHER_FILE },
 	{ "EnnBackend", "Samsung's Exynos NPUs, by ENN",
-		"it needs Samsung's libenn_public_api_cpp.so and its NPU",
-		"configure a plug-in for EnnBackend on such a device, or " OTHER_FILE },
+		"it needs Samsung's libenn_public_api_cpp.so and its NPU", PLUGIN("EnnBackend") },
 	{ "EthosUBackend", "Arm's Ethos-U NPUs",
 		"it needs the kernel driver ethosu (/dev/accel) or Arm's /dev/ethosu0",
-		"configure a plug-in for EthosUBackend on such a device, or " OTHER_FILE },
+		PLUGIN("EthosUBackend") },
 	{ "MLXBackend", "Apple's GPUs, by MLX", APPLE, OTHER_FILE },
 	{ "MPSBackend", "Apple's GPUs, by Metal Performance Shaders", APPLE, OTHER_FILE },
 	{ "MetalBackend", "Apple's GPUs, by Metal", APPLE, OTHER_FILE },
+	{ "NativeBackend", "ExecuTorch's own experimental run time", "nothing but that run time can read it",
+		OTHER_FILE },
 	{ "NeuropilotBackend", "MediaTek's NPUs, by NeuroPilot",
 		"it needs MediaTek's libneuronusdk_adapter.mtk.so and the chip it was compiled for",
-		"configure a plug-in for NeuropilotBackend on such a device, or " OTHER_FILE },
+		PLUGIN("NeuropilotBackend") },
 	{ "NeutronBackend", "NXP's eIQ Neutron NPUs",
 		"it needs NXP's libNeutronDriver.so and an i.MX chip with that NPU",
-		"configure a plug-in for NeutronBackend on such a device, or " OTHER_FILE },
+		PLUGIN("NeutronBackend") },
 	{ "OpenvinoBackend", "Intel's CPUs, GPUs and NPUs, by OpenVINO",
 		"it needs OpenVINO's libopenvino_c.so",
 		"install OpenVINO and add [backend openvino] with path = .../inferd/openvino.so to "
 		"inferd.conf" },
 	{ "QnnBackend", "Qualcomm's NPUs (Hexagon), by QNN",
-		"it needs Qualcomm's libQnnHtp.so and the chip it was compiled for",
-		"configure a plug-in for QnnBackend on such a device, or " OTHER_FILE },
+		"it needs Qualcomm's libQnnHtp.so and the chip it was compiled for", PLUGIN("QnnBackend") },
+	{ "TOSABackend", "a look at its TOSA graph", "it holds no code for any machine", OTHER_FILE },
 	{ "VgfBackend", "Vulkan's ML extensions, by Arm's VGF",
-		"it needs a Vulkan driver with VK_ARM_tensors and VK_ARM_data_graph",
-		"configure a plug-in for VgfBackend on such a device, or " OTHER_FILE },
-	{ "VulkanBackend", "GPUs, by Vulkan", "this inferd has no backend for it", OTHER_FILE },
+		"it needs a Vulkan driver with VK_ARM_tensors and VK_ARM_data_graph", PLUGIN("VgfBackend") },
+	{ "VulkanBackend", "GPUs, by Vulkan or WebGPU", "this inferd has no backend for it", OTHER_FILE },
 	{ "XnnpackBackend", "CPUs, by XNNPACK", "XNNPACK could not be started",
 		"see the log of inferd for why" },
 };
+
+/* Operators that are no part of ATen: their exporters leave a program without a delegate. */
+static const struct {
+	const char *space, *text;
+} spaces[] = {
+	{ "cadence::", "exported for Cadence's DSPs; a plug-in may bring these operators, or " OTHER_FILE },
+	{ "cortex_m::", "exported for Arm's Cortex-M, by CMSIS-NN; a plug-in may bring these operators, "
+			"or " OTHER_FILE },
+};
+
+const char *et_known_operator_text(const char *name)
+{
+	for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++)
+		if (strncmp(name, spaces[i].space, strlen(spaces[i].space)) == 0)
+			return spaces[i].text;
+	return NULL;
+}
 
 const struct et_known_delegate *et_known_delegate_find(const char *id)
 {

@@ -19,4 +19,7 @@ const struct et_known_delegate *et_known_delegate_find(const char *id);
  * @text. */
 const char *et_known_delegate_text(const char *id, char *text, size_t room);
 
+/* For an operator that is not here: what its program was exported for and what would help; NULL: nothing is known. */
+const char *et_known_operator_text(const char *name);
+
 #endif

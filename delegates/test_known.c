@@ -13,7 +13,8 @@ static void test_sentences(void **state)
 {
 	static const char *const ids[] = { "QnnBackend", "NeuropilotBackend", "NeutronBackend", "EnnBackend",
 		"VgfBackend", "CoreMLBackend", "MPSBackend", "CudaBackend", "MetalBackend", "MLXBackend",
-		"EthosUBackend", "OpenvinoBackend", "VulkanBackend", "XnnpackBackend" };
+		"EthosUBackend", "OpenvinoBackend", "VulkanBackend", "XnnpackBackend", "NativeBackend",
+		"TOSABackend" };
 	char text[320], previous[320] = "";
 	for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
 		const struct et_known_delegate *found = et_known_delegate_find(ids[i]);
@@ -27,6 +28,8 @@ static void test_sentences(void **state)
 	}
 	assert_null(et_known_delegate_find("NobodysBackend"));
 	assert_string_equal(et_known_delegate_text("NobodysBackend", text, sizeof text), "");
+	assert_non_null(strstr(et_known_operator_text("cadence::quantized_relu.out"), "Cadence"));
+	assert_null(et_known_operator_text("aten::add.out"));
 	et_known_delegate_text("QnnBackend", text, 20);
 	assert_string_equal(text, "exported for Qualco");
 }

@@ -400,21 +400,32 @@ static enum et_status find_backends(struct et_plan *plan, struct et_diag *diag)
 	return ET_OK;
 }
 
-static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct et_diag *diag)
+struct et_payload et_payload_of(
+	const struct et_program *program, const struct et_method_spec *method, uint32_t index)
 {
-	struct et_plan_delegate *delegate = &plan->delegates[number];
-	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
+	const struct et_delegate_spec *spec = &method->delegates[index];
 	struct et_payload payload = {
 		.struct_size = sizeof payload,
-		.program = plan->program,
+		.program = program,
 		.bytes = spec->payload,
 		.n_bytes = spec->n_bytes,
 		.specs = spec->specs,
 		.n_specs = spec->n_specs,
-		.method = plan->spec->name,
-		.n_args = delegate->n_args,
-		.store = et_program_source(plan->program)->store,
+		.method = method->name,
+		.store = et_program_source(program)->store,
 	};
+	/* every call has as many arguments as the first: decode_one sees to that */
+	for (uint32_t i = 0; i < method->n_instructions && !payload.n_args; i++)
+		if (method->instructions[i].op == ET_OP_DELEGATE && method->instructions[i].index == index)
+			payload.n_args = method->instructions[i].n_args;
+	return payload;
+}
+
+static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct et_diag *diag)
+{
+	struct et_plan_delegate *delegate = &plan->delegates[number];
+	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
+	struct et_payload payload = et_payload_of(plan->program, plan->spec, number);
 	struct et_compiled *compiled = NULL;
 	struct et_compiled_info info = { .struct_size = sizeof info };
 	enum et_status status = delegate->ops->compile(

@@ -94,6 +94,9 @@ struct et_plan_info {
 	struct et_queue_id first_queue;
 };
 const struct et_plan_info *et_plan_info(const struct et_plan *plan);
+/* What the backend of delegate @index of @method is given to compile or to look at; n_args is 0 if nothing calls it. */
+struct et_payload et_payload_of(
+	const struct et_program *program, const struct et_method_spec *method, uint32_t index);
 /* Borrowed, as long as the plan. */
 const struct et_program *et_plan_program(const struct et_plan *plan);
 

@@ -213,6 +213,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc, at;
 	const struct ctl_option rows[] = {
 		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
+		{ "config", 0, CTL_STRING, &options.config, "FILE",
+			"with --local: the daemon's configuration, whose plug-ins are used" },
 		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
 			"with --local: keep packed weights in this folder, and use what is there" },
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",

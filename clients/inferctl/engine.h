@@ -27,7 +27,9 @@ struct ctl_engine_options {
 	unsigned n_seats;   /* how many seats there will be at most */
 	unsigned n_threads; /* local: threads a seat computes with */
 	const char *cache;  /* local: a folder where packed weights are kept; NULL: nowhere */
-	bool poison;        /* local: fill activations with NaN before each run */
+	const char *
+		config; /* local: the daemon's configuration, for its plug-ins; NULL: where it was installed */
+	bool poison;    /* local: fill activations with NaN before each run */
 };
 
 /* One input or output. */

@@ -339,6 +339,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "data", 'd', CTL_STRINGS, &infer.data, "FILE",
 			"a data file (.ptd) of the program; else those beside it" },
 		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
+		{ "config", 0, CTL_STRING, &options.config, "FILE",
+			"with --local: the daemon's configuration, whose plug-ins are used" },
 		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
 			"with --local: keep packed weights in this folder, and use what is there" },
 		{ "threads", 't', CTL_UINT, &options.n_threads, "N",

@@ -1,14 +1,15 @@
 /* inferctl inspect: what is in a model file, and whether it can run here.
  *
- * Everything is read from the file alone; a program whose backends are not here is shown as well as any other. What
- * only a Plan knows (state, activations, which inputs can be bound without a copy) is added where one can be made,
- * and the reason where not. */
+ * Everything is read from the file alone, but for what backends (plug-ins too) say of their payloads; a program whose
+ * backends are not here is shown as well as any other. What only a Plan knows (state, activations, which inputs can be
+ * bound without a copy) is added where one can be made, and the reason where not. */
+#include "clients/inferctl/backends.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/file.h"
 #include "clients/inferctl/value.h"
 
-#include "delegates/delegates.h"
 #include "delegates/known.h"
+#include "delegates/target.h"
 #include "runtime/host/host.h"
 #include "runtime/plan.h"
 
@@ -19,54 +20,40 @@ struct inspect {
 	const struct ctl *ctl;
 	struct ctl_file file;
 	struct et_program *program;
-	struct et_registry registry;
-	struct et_backend_entry *entries;
-	char (*reasons)[320]; /* one a compiled-in delegate: empty, or why it is not available */
-	char known[320];      /* what the last backend that is none of these is for */
+	struct et_log log;
+	struct ctl_backends backends;
+	const char *config; /* option */
 };
 
-static void open_backends(struct inspect *in)
+/* What can be said of one delegate of a method. */
+struct verdict {
+	bool is_available; /* its backend is here, and would take the payload */
+	char target[64];   /* what exactly it was exported for; or empty */
+	char text[960];    /* why it is not available, or what else is to be known; or empty */
+};
+
+static struct verdict judge(struct inspect *in, const struct et_method_spec *method, uint32_t index)
 {
-	in->entries = ctl_alloc(et_n_delegates, sizeof(*in->entries));
-	in->reasons = ctl_alloc(et_n_delegates, sizeof(*in->reasons));
-	in->registry = (struct et_registry){ et_kernel_tables, et_n_kernel_tables, in->entries, 0 };
-	for (size_t i = 0; i < et_n_delegates; i++) {
-		struct et_backend_entry *entry = &in->entries[in->registry.n_backends];
-		struct et_diag diag = { 0 };
-		entry->ops = et_delegates[i];
-		if (entry->ops->open(&entry->backend, et_host_allocator(), NULL, &diag) == ET_OK)
-			in->registry.n_backends++;
-		else
-			snprintf(in->reasons[i], sizeof(in->reasons[i]), "%s",
-				diag.text[0] ? diag.text : "not available");
+	const struct et_delegate_spec *spec = &method->delegates[index];
+	const struct et_backend_entry *entry = ctl_backends_find(&in->backends, spec->id);
+	struct et_payload payload = et_payload_of(in->program, method, index);
+	enum et_readiness readiness = ET_READINESS_READY;
+	struct et_diag diag = { 0 };
+	struct verdict verdict = { 0 };
+	et_target_text(spec, verdict.target, sizeof(verdict.target));
+	if (et_target_check(spec, &diag) != ET_OK) {
+		snprintf(verdict.text, sizeof(verdict.text), "the payload is broken: %s", diag.text);
+	} else if (!entry) {
+		ctl_backends_problem(&in->backends, spec->id, verdict.text, sizeof(verdict.text));
+	} else {
+		if (entry->ops->probe &&
+			entry->ops->probe(entry->backend, &payload, &readiness, &diag) != ET_OK)
+			readiness = ET_READINESS_NO;
+		verdict.is_available = readiness != ET_READINESS_NO;
+		snprintf(verdict.text, sizeof(verdict.text), "%s%s",
+			readiness == ET_READINESS_RECOMPILE ? "it is compiled anew: " : "", diag.text);
 	}
-}
-
-static void close_backends(struct inspect *in)
-{
-	for (size_t i = 0; i < in->registry.n_backends; i++)
-		in->entries[i].ops->close(in->entries[i].backend);
-	free(in->entries);
-	free(in->reasons);
-}
-
-/* NULL if it is available, else why not. */
-static const char *backend_problem(struct inspect *in, const char *id)
-{
-	for (size_t i = 0; i < et_n_delegates; i++)
-		if (strcmp(et_delegates[i]->id, id) == 0)
-			return in->reasons[i][0] ? in->reasons[i] : NULL;
-	if (*et_known_delegate_text(id, in->known, sizeof(in->known)))
-		return in->known + sizeof("exported for ") - 1;
-	return "this inferd has no such backend";
-}
-
-static bool has_kernel(const char *name)
-{
-	for (size_t i = 0; i < et_n_kernel_tables; i++)
-		if (et_kernel_table_find(et_kernel_tables[i], name))
-			return true;
-	return false;
+	return verdict;
 }
 
 /* Calls of each operator of a method; as long as its operators. */
@@ -141,8 +128,8 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 	struct et_diag diag = { 0 };
 	const struct et_plan_info *info;
 	json_t *json;
-	enum et_status status =
-		et_plan_new(&plan, in->program, method->name, &in->registry, 1, et_host_allocator(), &diag);
+	enum et_status status = et_plan_new(
+		&plan, in->program, method->name, &in->backends.registry, 1, et_host_allocator(), &diag);
 	if (status != ET_OK)
 		return json_pack("{s:b, s:o}", "runs_here", 0, "reason",
 			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
@@ -164,17 +151,20 @@ static json_t *method_json(struct inspect *in, const struct et_method_spec *meth
 	unsigned *n_calls = count_calls(method);
 
 	for (uint32_t i = 0; i < method->n_operators; i++)
-		json_array_append_new(operators,
-			json_pack("{s:o, s:i, s:b}", "name", ctl_json_text(method->operators[i]), "calls",
-				(int)n_calls[i], "available", has_kernel(method->operators[i])));
+		json_array_append_new(
+			operators, json_pack("{s:o, s:i, s:b}", "name", ctl_json_text(method->operators[i]),
+					   "calls", (int)n_calls[i], "available",
+					   ctl_backends_has_kernel(&in->backends, method->operators[i])));
 	free(n_calls);
 	for (uint32_t i = 0; i < method->n_delegates; i++) {
 		const struct et_delegate_spec *delegate = &method->delegates[i];
-		const char *problem = backend_problem(in, delegate->id);
+		struct verdict verdict = judge(in, method, i);
 		json_t *row = json_pack("{s:o, s:I, s:b}", "backend", ctl_json_text(delegate->id),
-			"payload_bytes", (json_int_t)delegate->n_bytes, "available", problem == NULL);
-		if (problem)
-			json_object_set_new(row, "reason", json_string(problem));
+			"payload_bytes", (json_int_t)delegate->n_bytes, "available", verdict.is_available);
+		if (verdict.target[0])
+			json_object_set_new(row, "target", ctl_json_text(verdict.target));
+		if (verdict.text[0])
+			json_object_set_new(row, "reason", ctl_json_text(verdict.text));
 		json_array_append_new(delegates, row);
 	}
 	for (uint32_t i = 0; i < method->n_arenas; i++)
@@ -247,23 +237,35 @@ static void print_operators(const struct inspect *in, const struct et_method_spe
 {
 	const struct ctl *ctl = in->ctl;
 	unsigned *n_calls = count_calls(method);
-	for (uint32_t i = 0; i < method->n_operators; i++)
-		printf("    %5u x  %s%s%s%s\n", n_calls[i], ctl_safe(method->operators[i]),
-			has_kernel(method->operators[i]) ? "" : ctl_red(ctl),
-			has_kernel(method->operators[i]) ? "" : "  not available", ctl_plain(ctl));
+	const char *about = NULL;
+	for (uint32_t i = 0; i < method->n_operators; i++) {
+		const char *name = method->operators[i];
+		bool is_here = ctl_backends_has_kernel(&in->backends, name);
+		printf("    %5u x  %s%s%s%s\n", n_calls[i], ctl_safe(name), is_here ? "" : ctl_red(ctl),
+			is_here ? "" : "  not available", ctl_plain(ctl));
+		if (!is_here && !about)
+			about = et_known_operator_text(name);
+	}
+	if (about)
+		printf("    %s%s%s\n", ctl_red(ctl), about, ctl_plain(ctl));
 	free(n_calls);
 }
 
+/* One line for delegates of the same backend of which the same can be said. */
 static void print_delegates(struct inspect *in, const struct et_method_spec *method)
 {
 	const struct ctl *ctl = in->ctl;
+	struct verdict *verdicts = ctl_alloc(method->n_delegates, sizeof(*verdicts));
+	for (uint32_t i = 0; i < method->n_delegates; i++)
+		verdicts[i] = judge(in, method, i);
 	for (uint32_t i = 0; i < method->n_delegates; i++) {
-		const char *id = method->delegates[i].id, *problem = backend_problem(in, id);
+		const struct verdict *verdict = &verdicts[i];
 		unsigned n = 0;
 		size_t n_bytes = 0;
 		bool is_first = true;
 		for (uint32_t k = 0; k < method->n_delegates; k++) {
-			if (strcmp(method->delegates[k].id, id) != 0)
+			if (strcmp(method->delegates[k].id, method->delegates[i].id) != 0 ||
+				strcmp(verdicts[k].text, verdict->text) != 0)
 				continue;
 			is_first = is_first && k >= i;
 			n++;
@@ -271,12 +273,18 @@ static void print_delegates(struct inspect *in, const struct et_method_spec *met
 		}
 		if (!is_first)
 			continue;
-		printf("    exported for %s: %u payload%s, %s", ctl_safe(id), n, n == 1 ? "" : "s",
-			ctl_bytes(n_bytes));
-		if (problem)
-			printf("; %snot available: %s%s", ctl_red(ctl), problem, ctl_plain(ctl));
+		printf("    exported for %s", ctl_safe(method->delegates[i].id));
+		if (verdict->target[0])
+			printf(" (%s)", ctl_safe(verdict->target));
+		printf(": %u payload%s, %s", n, n == 1 ? "" : "s", ctl_bytes(n_bytes));
+		if (!verdict->is_available)
+			printf("; %snot available: %s%s", ctl_red(ctl), ctl_safe(verdict->text),
+				ctl_plain(ctl));
+		else if (verdict->text[0])
+			printf("; %s%s%s", ctl_yellow(ctl), ctl_safe(verdict->text), ctl_plain(ctl));
 		putchar('\n');
 	}
+	free(verdicts);
 }
 
 static void print_memory(struct inspect *in, const struct et_method_spec *method)
@@ -290,7 +298,8 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		printf("%sarena %u: %s", i > 1 ? ", " : "", i, ctl_bytes(method->arena_bytes[i]));
 	if (method->n_arenas < 2)
 		printf("no arena");
-	status = et_plan_new(&plan, in->program, method->name, &in->registry, 1, et_host_allocator(), &diag);
+	status = et_plan_new(
+		&plan, in->program, method->name, &in->backends.registry, 1, et_host_allocator(), &diag);
 	if (status == ET_OK) {
 		const struct et_plan_info *info = et_plan_info(plan);
 		unsigned n_copied = 0;
@@ -348,6 +357,7 @@ static void print_text(struct inspect *in)
 static int inspect(struct inspect *in, const char *path, const struct ctl_strings *data)
 {
 	struct et_diag diag = { 0 };
+	char text[700];
 	int rc = CTL_OK;
 
 	if (ctl_file_open(&in->file, path, data, &diag) != ET_OK)
@@ -356,13 +366,16 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 		ctl_file_close(&in->file);
 		return ctl_fail("%s", diag.text);
 	}
-	open_backends(in);
-	if (in->ctl->is_json)
+	in->log = et_host_log(ET_LOG_ERROR);
+	ctl_backends_open(&in->backends, &in->log, in->config, NULL);
+	if (ctl_backends_want(&in->backends, in->program, text, sizeof(text)) < 0)
+		rc = ctl_fail("%s", text);
+	else if (in->ctl->is_json)
 		rc = print_json(in);
 	else
 		print_text(in);
 	et_program_unref(in->program);
-	close_backends(in);
+	ctl_backends_close(&in->backends);
 	ctl_file_close(&in->file);
 	return rc;
 }
@@ -374,6 +387,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	const struct ctl_option rows[] = {
 		{ "data", 'd', CTL_STRINGS, &data, "FILE",
 			"a data file (.ptd) of the program; else those beside it" },
+		{ "config", 0, CTL_STRING, &in.config, "FILE",
+			"the daemon's configuration, whose plug-ins are asked too" },
 		{ NULL },
 	};
 	int rc, at = ctl_parse(ctl, rows, argc, argv, &rc);
@@ -388,12 +403,13 @@ static int run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command ctl_inspect_command = {
 	.name = "inspect",
-	.arguments = "[--data FILE]... FILE",
+	.arguments = "[--data FILE]... [--config FILE] FILE",
 	.summary = "Show what is in a model file (.pte, .bpte) and whether it can run here",
 	.help = "Methods with their inputs and outputs, the operators they call and how often, the backends "
 		"they were\n"
 		"exported for, their memory, and the test cases of a bundled program. Needs no daemon, and "
 		"none of the\n"
-		"backends.\n",
+		"backends; plug-ins of the daemon's configuration are started if the file asks for what is "
+		"not built in.\n",
 	.run = run,
 };

@@ -5,10 +5,10 @@
  * Plan are the model's, a Method and its frame the instance's.
  *
  * Memory for inputs and outputs comes in whole pages with a guard page behind, as a client's region would. */
+#include "clients/inferctl/backends.h"
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 
-#include "delegates/delegates.h"
 #include "runtime/host/host.h"
 #include "runtime/method.h"
 #include "runtime/profile/etdump.h"
@@ -24,8 +24,7 @@ enum { MAX_PROFILE_EVENTS = 1000000 };
 struct local_engine {
 	struct ctl_engine base;
 	struct et_log log;
-	struct et_registry registry;
-	struct et_backend_entry *entries;
+	struct ctl_backends backends;
 	struct et_host_store *store; /* or NULL */
 };
 
@@ -38,7 +37,9 @@ struct local_model {
 
 struct local_seat {
 	struct ctl_seat base;
-	struct et_lane **lanes; /* one a backend of the registry; NULL where it has no device */
+	struct et_lane
+		*lanes[CTL_BACKENDS_MAX]; /* one a backend of the registry; NULL where it has no device */
+	size_t n_lanes;                   /* the registry may have grown since */
 	const struct et_compute *compute;
 	struct et_pool scratch;
 };
@@ -63,9 +64,7 @@ struct local_instance {
 static void engine_free(struct ctl_engine *base)
 {
 	struct local_engine *engine = (struct local_engine *)base;
-	for (size_t i = 0; i < engine->registry.n_backends; i++)
-		engine->entries[i].ops->close(engine->entries[i].backend);
-	free(engine->entries);
+	ctl_backends_close(&engine->backends);
 	et_host_store_unref(engine->store);
 	free(engine);
 }
@@ -117,8 +116,12 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		return ctl_error_set(error, "%s", diag.text);
 	}
 	model->path = ctl_format("%s", file->path);
-	status = et_plan_new(&model->plan, model->program, method, &engine->registry, base->options.n_seats,
-		et_host_allocator(), &diag);
+	if (ctl_backends_want(&engine->backends, model->program, error->text, sizeof(error->text)) < 0) {
+		model_close(&model->base);
+		return -1;
+	}
+	status = et_plan_new(&model->plan, model->program, method, &engine->backends.registry,
+		base->options.n_seats, et_host_allocator(), &diag);
 	if (status != ET_OK) {
 		model_error(error, status, model->path, &diag);
 		model_close(&model->base);
@@ -137,39 +140,44 @@ static void seat_close(struct ctl_seat *base)
 	if (!seat)
 		return;
 	engine = (const struct local_engine *)seat->base.engine;
-	for (size_t i = 0; i < engine->registry.n_backends; i++)
+	for (size_t i = 0; i < seat->n_lanes; i++)
 		if (seat->lanes[i])
-			engine->entries[i].ops->lane_free(seat->lanes[i]);
+			engine->backends.entries[i].ops->lane_free(seat->lanes[i]);
 	et_pool_deinit(&seat->scratch);
-	free(seat->lanes);
 	free(seat);
+}
+
+/* A lane for each backend that has none yet. */
+static int make_lanes(struct local_seat *seat, struct ctl_error *error)
+{
+	const struct local_engine *engine = (const struct local_engine *)seat->base.engine;
+	for (; seat->n_lanes < engine->backends.registry.n_backends; seat->n_lanes++) {
+		const struct et_backend_entry *entry = &engine->backends.entries[seat->n_lanes];
+		struct et_lane **lane = &seat->lanes[seat->n_lanes];
+		struct et_diag diag = { 0 };
+		if (entry->ops->n_devices(entry->backend) == 0)
+			continue;
+		if (entry->ops->lane_new(entry->backend, 0, engine->base.options.n_threads, lane, &diag) !=
+			ET_OK) {
+			*lane = NULL;
+			return ctl_error_set(error, "backend %s: %s", entry->ops->name,
+				diag.text[0] ? diag.text : "it can't be used");
+		}
+		if (!seat->compute && entry->ops->lane_compute)
+			seat->compute = entry->ops->lane_compute(*lane);
+	}
+	return 0;
 }
 
 static int seat_open(struct ctl_engine *base, struct ctl_seat **ret, unsigned index, struct ctl_error *error)
 {
-	struct local_engine *engine = (struct local_engine *)base;
 	struct local_seat *seat = ctl_alloc(1, sizeof(*seat));
 
 	seat->base = (struct ctl_seat){ base, index };
-	seat->lanes = ctl_alloc(engine->registry.n_backends, sizeof(*seat->lanes));
 	et_pool_init(&seat->scratch, et_host_allocator());
-	for (size_t i = 0; i < engine->registry.n_backends; i++) {
-		const struct et_backend_entry *entry = &engine->entries[i];
-		struct et_diag diag = { 0 };
-		enum et_status status;
-		if (entry->ops->n_devices(entry->backend) == 0)
-			continue;
-		status = entry->ops->lane_new(
-			entry->backend, 0, base->options.n_threads, &seat->lanes[i], &diag);
-		if (status != ET_OK) {
-			ctl_error_set(error, "backend %s: %s", entry->ops->name,
-				diag.text[0] ? diag.text : et_status_text(status));
-			seat->lanes[i] = NULL;
-			seat_close(&seat->base);
-			return -1;
-		}
-		if (!seat->compute && entry->ops->lane_compute)
-			seat->compute = entry->ops->lane_compute(seat->lanes[i]);
+	if (make_lanes(seat, error) < 0) {
+		seat_close(&seat->base);
+		return -1;
 	}
 	*ret = &seat->base;
 	return 0;
@@ -268,6 +276,8 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 {
 	struct local_model *model = (struct local_model *)base_model;
 	const struct et_plan_info *info = et_plan_info(model->plan);
+	if (make_lanes((struct local_seat *)seat, error) < 0)
+		return -1;
 	struct local_instance *instance = ctl_alloc(1, sizeof(*instance));
 	struct ctl_instance *base = &instance->base;
 	struct et_diag diag = { 0 };
@@ -502,16 +512,8 @@ int ctl_local_engine_new(
 	struct local_engine *engine = ctl_alloc(1, sizeof(*engine));
 	engine->base = (struct ctl_engine){ &local_ops, *options };
 	engine->log = et_host_log(ET_LOG_WARNING);
-	engine->entries = ctl_alloc(et_n_delegates, sizeof(*engine->entries));
-	engine->registry = (struct et_registry){ et_kernel_tables, et_n_kernel_tables, engine->entries, 0 };
-	for (size_t i = 0; i < et_n_delegates; i++) {
-		struct et_backend_entry *entry = &engine->entries[engine->registry.n_backends];
-		struct et_diag diag = { 0 };
-		entry->ops = et_delegates[i];
-		/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
-		if (entry->ops->open(&entry->backend, et_host_allocator(), &engine->log, &diag) == ET_OK)
-			engine->registry.n_backends++;
-	}
+	/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
+	ctl_backends_open(&engine->backends, &engine->log, options->config, options->cache);
 	if (options->cache) {
 		struct et_diag diag = { 0 };
 		engine->store = et_host_store_new(options->cache, CACHE_BYTES, &engine->log, &diag);

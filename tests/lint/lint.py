@@ -44,7 +44,8 @@ MAY_INCLUDE = {
     "clients": FLOOR + ["ipc"],
     # `inferctl --local` runs programs in its own process.
     "clients/inferd-delegate.h": [],
-    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "ipc", "config", "clients"],
+    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/plugin", "ipc", "config",
+                                        "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + FLOOR,

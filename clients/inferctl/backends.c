@@ -1,0 +1,170 @@
+/* The backends that inspect, verify --local and their like can use: what the daemon would have.
+ *
+ * Starting plug-ins takes a process each, and most programs need none: they are opened for the first program that asks
+ * for something that is not compiled in. Which id a plug-in serves only the plug-in knows, so then all are. */
+#include "clients/inferctl/backends.h"
+
+#include "clients/inferctl/ctl.h"
+#include "config/config.h"
+#include "delegates/delegates.h"
+#include "delegates/known.h"
+#include "delegates/plugin/plugin.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#ifndef INF_CONFIG_FILE
+#define INF_CONFIG_FILE "/etc/inferd/inferd.conf"
+#endif
+
+static void note_problem(struct ctl_backends *b, const char *id, const char *name, const struct et_diag *diag)
+{
+	if (b->n_problems == CTL_BACKENDS_MAX)
+		return;
+	struct ctl_backend_problem *problem = &b->problems[b->n_problems++];
+	snprintf(problem->id, sizeof(problem->id), "%s", id);
+	snprintf(problem->text, sizeof(problem->text), "%s%s%s", name, *name ? ": " : "",
+		diag->text[0] ? diag->text : "not available");
+}
+
+void ctl_backends_open(
+	struct ctl_backends *b, const struct et_log *log, const char *config, const char *cache)
+{
+	*b = (struct ctl_backends){ .log = log, .config = config, .cache = cache };
+	size_t n_tables = 0;
+	while (n_tables < et_n_kernel_tables && n_tables < ET_ARRAY_LEN(b->tables)) {
+		b->tables[n_tables] = et_kernel_tables[n_tables];
+		n_tables++;
+	}
+	b->registry = (struct et_registry){ b->tables, n_tables, b->entries, 0 };
+	for (size_t i = 0; i < et_n_delegates && b->registry.n_backends < CTL_BACKENDS_MAX; i++) {
+		struct et_backend_entry *entry = &b->entries[b->registry.n_backends];
+		struct et_diag diag = { 0 };
+		entry->ops = et_delegates[i];
+		if (entry->ops->open(&entry->backend, et_host_allocator(), log, &diag) == ET_OK)
+			b->registry.n_backends++;
+		else
+			note_problem(b, et_delegates[i]->id, "", &diag);
+	}
+}
+
+void ctl_backends_close(struct ctl_backends *b)
+{
+	while (b->registry.n_backends) {
+		struct et_backend_entry *entry = &b->entries[--b->registry.n_backends];
+		entry->ops->close(entry->backend);
+	}
+}
+
+const struct et_backend_entry *ctl_backends_find(const struct ctl_backends *b, const char *id)
+{
+	for (size_t i = 0; i < b->registry.n_backends; i++)
+		if (strcmp(b->entries[i].ops->id, id) == 0)
+			return &b->entries[i];
+	return NULL;
+}
+
+bool ctl_backends_has_kernel(const struct ctl_backends *b, const char *name)
+{
+	for (size_t i = 0; i < b->registry.n_tables; i++)
+		if (et_kernel_table_find(b->tables[i], name))
+			return true;
+	return false;
+}
+
+const char *ctl_backends_problem(const struct ctl_backends *b, const char *id, char *text, size_t room)
+{
+	size_t n;
+	for (unsigned i = 0; i < b->n_problems; i++)
+		if (strcmp(b->problems[i].id, id) == 0) {
+			snprintf(text, room, "%s", b->problems[i].text);
+			return text;
+		}
+	const struct et_known_delegate *known = et_known_delegate_find(id);
+	n = (size_t)(known ? snprintf(text, room, "%s: %s; %s", known->target, known->why_not, known->instead)
+			   : snprintf(text, room,
+				     "no exporter of ExecuTorch 1.5 writes it; configure its plug-in"));
+	/* a plug-in that could not be opened may have been it */
+	for (unsigned i = 0; i < b->n_problems && n < room; i++)
+		if (!b->problems[i].id[0])
+			n += (size_t)snprintf(text + n, room - n, "; plug-in %s", b->problems[i].text);
+	return text;
+}
+
+/* --- plug-ins -------------------------------------------------------------------------------------- */
+
+static bool lacks_something(const struct ctl_backends *b, const struct et_program *program)
+{
+	for (uint32_t m = 0; m < et_program_n_methods(program); m++) {
+		const struct et_method_spec *method = et_program_method_at(program, m);
+		for (uint32_t i = 0; i < method->n_delegates; i++)
+			if (!ctl_backends_find(b, method->delegates[i].id))
+				return true;
+		for (uint32_t i = 0; i < method->n_operators; i++)
+			if (!ctl_backends_has_kernel(b, method->operators[i]))
+				return true;
+	}
+	return false;
+}
+
+static void open_plugin(struct ctl_backends *b, const struct inf_config_backend *section)
+{
+	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
+	struct et_diag diag = { 0 };
+	struct et_backend_entry *entry = &b->entries[b->registry.n_backends];
+	if (!section->path[0]) {
+		et_fail(&diag, ET_E_NOT_FOUND, "its section of the configuration has no path");
+		note_problem(b, "", section->name, &diag);
+		return;
+	}
+	for (uint32_t i = 0; i < section->n_options; i++)
+		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
+	char *cache = b->cache ? ctl_format("%s/backend-%s", b->cache, section->name) : NULL;
+	struct et_plugin_config config = {
+		.name = section->name,
+		.path = section->path,
+		.host_path = section->host[0] ? section->host : NULL,
+		.cache_dir = cache && (mkdir(cache, 0700) == 0 || errno == EEXIST) ? cache : NULL,
+		.isolation = section->is_thread ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS,
+		.run_timeout_ns = section->timeout_ns,
+		.max_crashes = section->max_crashes,
+		.crash_window_ns = section->crash_window_ns,
+		.options = options,
+		.n_options = section->n_options,
+	};
+	if (et_plugin_open(entry, &config, et_host_allocator(), b->log, &diag) != ET_OK) {
+		note_problem(b, "", section->name, &diag);
+	} else {
+		const struct et_kernel_table *table = et_plugin_kernels(entry->backend);
+		if (table && b->registry.n_tables < ET_ARRAY_LEN(b->tables))
+			b->tables[b->registry.n_tables++] = table;
+		b->registry.n_backends++;
+	}
+	free(cache);
+}
+
+int ctl_backends_want(struct ctl_backends *b, const struct et_program *program, char *text, size_t room)
+{
+	struct inf_config config;
+	struct inf_config_error error = { "" };
+	if (b->has_plugins || !lacks_something(b, program))
+		return 0;
+	b->has_plugins = true;
+	inf_config_init(&config);
+	int rc = inf_config_load(&config, b->config ? b->config : INF_CONFIG_FILE, &error);
+	if (rc < 0 && b->config) {
+		snprintf(text, room, "%s", error.text);
+		inf_config_deinit(&config);
+		return -1;
+	}
+	/* without a daemon on this machine there need not be one */
+	for (uint32_t i = 0; rc >= 0 && i < config.n_backend_sections; i++)
+		if (b->registry.n_backends < CTL_BACKENDS_MAX)
+			open_plugin(b, &config.backend_sections[i]);
+	inf_config_deinit(&config);
+	return 0;
+}

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""inferctl and plug-ins of a configuration: inspect asks them, infer --local runs on them.
+
+    test_inferctl_plugins.py INFERCTL HOST PLUGINS MAKE_DELEGATED [NPU]
+
+PLUGINS holds the test plug-ins (tests/plugins/plugin.c). NPU, where it is there, holds files for engines that are not:
+for each, inspect must say what it was exported for and what would help.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+INFERCTL, HOST, PLUGINS, MAKE, NPU = [None] * 5
+
+TARGETS = {"ethos-u55-128_mv2.bpte": "ethos-u55-128", "ethos-u55-128_small.bpte": "ethos-u55-128",
+           "ethos-u65-256_mv2.bpte": "ethos-u65-256", "ethos-u65-256_small.bpte": "ethos-u65-256",
+           "ethos-u85-256_small.bpte": "ethos-u85-256", "openvino_mv2.bpte": "CPU", "openvino_small.bpte": "CPU",
+           "qnn_small_sm8650.bpte": "SoC 57, Hexagon V75", "small_coreml.pte": None,
+           "vgf_small_fp.bpte": "TOSA-1.0+FP", "vgf_small_int.bpte": "TOSA-1.0+INT"}
+
+
+class Test(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="inferctl-plugins-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.config = self.configure("sync")
+
+    def configure(self, plugin):
+        path = os.path.join(self.folder, plugin + ".conf")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"[backend test]\npath = {PLUGINS}/{plugin}.so\nhost = {HOST}\n")
+        return path
+
+    def program(self, word):
+        path = os.path.join(self.folder, word + ".pte")
+        subprocess.run([MAKE, word, path], check=True)
+        return path
+
+    def call(self, *args, status=0):
+        r = subprocess.run([INFERCTL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           check=False, timeout=120)
+        self.assertEqual(r.returncode, status, r.stderr.decode() + r.stdout.decode())
+        return r.stdout.decode() if not status else r.stderr.decode()
+
+    def method(self, config, path):
+        return json.loads(self.call("inspect", "--json", "--config", config, path))["methods"][0]
+
+    def test_inspect(self):
+        seen = self.method(self.config, self.program("scale"))
+        self.assertTrue(seen["plan"]["runs_here"])
+        self.assertEqual(seen["plan"]["first_queue"], "npu")
+        self.assertTrue(seen["delegates"][0]["available"])
+        self.assertNotIn("not available", self.call("inspect", "--config", self.config, self.program("scale")))
+
+    def test_inspect_says_why(self):
+        anew = "it is compiled anew: it was made for the engine of last year"
+        seen = self.method(self.config, self.program("stale"))["delegates"][0]
+        self.assertTrue(seen["available"])
+        self.assertEqual(seen["reason"], anew)
+        self.assertIn(anew, self.call("inspect", "--config", self.config, self.program("stale")))
+        seen = self.method(self.config, self.program("babble"))
+        self.assertFalse(seen["delegates"][0]["available"])
+        self.assertEqual(seen["delegates"][0]["reason"], "it is no word")
+        self.assertFalse(seen["plan"]["runs_here"])
+
+    def test_plugin_that_is_not_there(self):
+        for plugin, why in (("not_here", "there is no such device in this machine"), ("nowhere", "nowhere.so")):
+            seen = self.method(self.configure(plugin), self.program("scale"))["delegates"][0]
+            self.assertFalse(seen["available"])
+            self.assertIn("plug-in test: ", seen["reason"])
+            self.assertIn(why, seen["reason"])
+        self.assertIn("none.conf", self.call("inspect", "--config", os.path.join(self.folder, "none.conf"),
+                                             self.program("scale"), status=1))
+
+    def test_runs_in_this_process(self):
+        values = [float(i) for i in range(256)]
+        given, got = (os.path.join(self.folder, n) for n in ("in.raw", "out.raw"))
+        with open(given, "wb") as f:
+            f.write(struct.pack("<256f", *values))
+        self.call("infer", "--local", "--config", self.config, "-i", given, "-o", got, self.program("scale"))
+        with open(got, "rb") as f:
+            self.assertEqual(list(struct.unpack("<256f", f.read())), [2 * v for v in values])
+        self.assertIn("host process of backend 'test'",
+                      self.call("infer", "--local", "--config", self.config, "-i", given, self.program("exit"), status=1))
+
+    def test_what_else_there_is(self):
+        if not NPU or not os.path.isdir(NPU):
+            self.skipTest("no files for other engines here")
+        for name, target in TARGETS.items():
+            seen = self.method(self.config, os.path.join(NPU, name))["delegates"][0]
+            self.assertEqual(seen.get("target"), target, name)
+            self.assertFalse(seen["available"])
+            self.assertRegex(seen["reason"], r"(it needs|runs on) .*(put a file|configure|install)", name)
+        text = self.call("inspect", "--config", self.config, os.path.join(NPU, "small_cadence.pte"))
+        self.assertIn("exported for Cadence's DSPs; a plug-in may bring these operators", text)
+        broken = os.path.join(self.folder, "broken.bpte")
+        for name, at, word, why in (("ethos-u55-128_small.bpte", b"vela_bin_stream", b"vela_bim", "block 0: its name is 'vela_bim"),
+                                    ("ethos-u55-128_small.bpte", b"cmd_data", b"cmd_data".ljust(16, b"\0") + b"\xff" * 4,
+                                     "block 1 'cmd_data': size 4294967295"),
+                                    ("qnn_small_sm8650.bpte", b"\xcd\xab\x78\x56", b"\xcd\xab\x78\x56" + bytes(12), "size: 0"),
+                                    ("vgf_small_fp.bpte", b"VGF1", b"VGF2", "magic: ")):
+            with open(os.path.join(NPU, name), "rb") as f:
+                data = bytearray(f.read())
+            start = data.index(at)
+            data[start:start + len(word)] = word
+            with open(broken, "wb") as f:
+                f.write(data)
+            seen = self.method(self.config, broken)["delegates"][0]
+            self.assertTrue(seen["reason"].startswith("the payload is broken: " + why), seen["reason"])
+
+
+if __name__ == "__main__":
+    INFERCTL, HOST, PLUGINS, MAKE = sys.argv[1:5]
+    NPU = sys.argv[5] if len(sys.argv) > 5 else None
+    unittest.main(argv=sys.argv[:1])
