@@ -89,6 +89,8 @@ static const struct key keys[] = {
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
 	{ "model", "keep_alive", KIND_DURATION, offsetof(struct inf_config_model, keep_alive_ns), 0, 0, 0,
 		offsetof(struct inf_config_model, has_keep_alive) },
+	{ "model", "stall", KIND_DURATION, offsetof(struct inf_config_model, stall_ns), 0, 0, 0,
+		offsetof(struct inf_config_model, has_stall) },
 	{ "model", "backend", KIND_NAME, offsetof(struct inf_config_model, backend) },
 };
 
@@ -521,7 +523,7 @@ void inf_config_init(struct inf_config *config)
 		.n_backends = 4,
 		.keep_alive_ns = UINT64_C(300) * 1000000000,
 		.drain_ns = UINT64_C(20) * 1000000000,
-		.stall_ns = UINT64_C(120) * 1000000000,
+		.stall_ns = UINT64_C(300) * 1000000000,
 		.spin_ns = 50000,
 		.age_ns = UINT64_C(1) * 1000000000,
 		.limits = { .connections = 256,

@@ -59,6 +59,8 @@ struct inf_config_model {
 	bool pin; /* loaded at the start, never evicted */
 	bool has_keep_alive;
 	uint64_t keep_alive_ns;
+	bool has_stall;
+	uint64_t stall_ns;
 	char backend[INF_CONFIG_NAME_MAX]; /* empty: the general order */
 };
 
@@ -91,7 +93,7 @@ struct inf_config {
 	uint64_t memory_budget; /* of all models; 0: none */
 	uint64_t keep_alive_ns; /* UINT64_MAX: for ever */
 	uint64_t drain_ns;      /* how long running jobs may take to end at shutdown */
-	uint64_t stall_ns;      /* a worker this long in one segment is considered stuck */
+	uint64_t stall_ns;      /* a worker this long in one instruction is considered stuck */
 	uint64_t spin_ns;       /* a worker looks this long for more work before it sleeps */
 	uint64_t age_ns;        /* work that waited so long takes its turn whatever its class */
 	struct inf_limits limits;

@@ -49,6 +49,7 @@ static void test_values(void **state)
 				   "pin = yes\n"
 				   "[model dog]\n"
 				   "keep_alive = 2h\n"
+				   "stall = 20m\n"
 				   "[model cat]\n"
 				   "backend = portable";
 	struct inf_config_error e;
@@ -79,6 +80,8 @@ static void test_values(void **state)
 	assert_false(cat->has_keep_alive);
 	assert_string_equal(cat->backend, "portable");
 	assert_true(inf_config_find_model(&c, "dog")->has_keep_alive);
+	assert_true(inf_config_find_model(&c, "dog")->has_stall && !cat->has_stall);
+	assert_int_equal(inf_config_find_model(&c, "dog")->stall_ns, UINT64_C(1200) * 1000000000);
 	assert_null(inf_config_find_model(&c, "cow"));
 	inf_config_deinit(&c);
 }

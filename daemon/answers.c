@@ -161,7 +161,9 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	const char **backends = ET_POOL_NEW_ARRAY(&pool, const char *, server->registry.n_backends + 1);
 	const char **missing =
 		ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing + server->registry.n_backends);
-	if (!programs || !clients || !backends || !missing) {
+	const char **warnings = ET_POOL_NEW_ARRAY(&pool, const char *, server->watch.n_stuck);
+	char warning[600];
+	if (!programs || !clients || !backends || !missing || !warnings) {
 		et_pool_deinit(&pool);
 		out_of_memory(s, id);
 		return;
@@ -205,8 +207,12 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 		else
 			inf_text(names[i], sizeof(names[i]), "%s%u", kind, queue_id.device);
 		queues[i] = (struct inf_queue_status){ names[i], inf_pool_n_workers(queue), stats.n_running,
-			stats.n_waiting, stats.busy_ns, stats.n_completed };
+			stats.n_waiting, stats.busy_ns, stats.n_completed,
+			inf_watch_count(&server->watch, i) };
 	}
+	for (uint32_t i = 0; inf_watch_describe(server, i, warning, sizeof(warning)); i++)
+		if ((warnings[status->n_warnings] = et_pool_strndup(&pool, warning, strlen(warning))))
+			status->n_warnings++;
 	status->version = INF_VERSION;
 	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
 	status->resident_bytes = resident_bytes();
@@ -219,6 +225,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	status->copied_bytes = get(&server->copied_bytes);
 	status->backends = backends;
 	status->backends_missing = missing;
+	status->warnings = warnings;
 	inf_session_reply(s, &reply);
 	et_pool_deinit(&pool);
 }

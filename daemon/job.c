@@ -6,7 +6,8 @@
  * request belongs to the loop again and nothing of it is read here; the binding's reference is the last to go.
  *
  * What must always be true: QUEUED or RUNNING is answered exactly once, whichever of run, deadline, cancellation
- * and disconnection comes first. The queue's lock decides that: whoever takes the item out of the queue ends it. */
+ * and disconnection comes first. The queue's lock decides that: whoever takes the item out of the queue ends it. A worker
+ * that does not come back cannot do so; is_answered decides between it and whoever answers in its place. */
 #include "daemon/job.h"
 
 #include "daemon/binding.h"
@@ -20,6 +21,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_PROFILE_EVENTS = 16384 };
 
@@ -50,7 +52,7 @@ static bool set_state(struct inf_binding *b, enum inf_job_state state)
 	return is_legal;
 }
 
-static struct inf_binding *binding_of(struct inf_item *item)
+struct inf_binding *inf_job_binding(struct inf_item *item)
 {
 	return ET_CONTAINER_OF(item, struct inf_binding, job.item);
 }
@@ -209,13 +211,24 @@ static void end_of_stream_item(struct inf_binding *b)
 		inf_server_pool(b->method->server, serving->info->first_queue), &b->job.item);
 }
 
-/* Let the request go and send what encode wrote. Nothing of @b is this thread's afterwards. */
+static void drop_reply(struct inf_reply_buffer *buffer)
+{
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	buffer->fd = -1;
+}
+
+/* Let the request go and send what encode wrote, if it was not given up meanwhile. Nothing of @b is this thread's afterwards. */
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
 	drop_profile(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
+	/* before it is IDLE and may be submitted again */
+	bool is_given_up = atomic_exchange(&b->job.is_answered, true);
+	if (is_given_up)
+		atomic_fetch_sub_explicit(&b->method->serving->n_stuck, 1, memory_order_relaxed);
 	inf_serving_job_ended(b->method->serving);
 	end_of_stream_item(b);
 	/* release: pairs with the acquires in on_method_reset and inf_method_follow; after it the Method may be somebody
@@ -223,7 +236,10 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	atomic_fetch_sub_explicit(&b->method->n_jobs, 1, memory_order_release);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in submit keeps @b, and @b the session, until the last line */
-	inf_session_send(session, buffer);
+	if (is_given_up)
+		drop_reply(buffer);
+	else
+		inf_session_send(session, buffer);
 	inf_binding_unref(b);
 }
 
@@ -342,7 +358,7 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 
 static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
 {
-	struct inf_binding *b = binding_of(item);
+	struct inf_binding *b = inf_job_binding(item);
 	struct inf_job *job = &b->job;
 	struct et_run *run = &job->run;
 	uint64_t began_ns = et_host_now_ns(NULL);
@@ -385,12 +401,12 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 
 static void job_finished(void *self, struct inf_item *item, struct inf_worker *worker)
 {
-	deliver(binding_of(item), &worker->reply);
+	deliver(inf_job_binding(item), &worker->reply);
 }
 
 static void job_left(void *self, struct inf_item *item, struct inf_worker *worker)
 {
-	struct inf_binding *b = binding_of(item);
+	struct inf_binding *b = inf_job_binding(item);
 	if (set_state(b, INF_JOB_QUEUED))
 		submit_to(b, b->job.run.queue, false);
 }
@@ -414,7 +430,7 @@ static const char *const late = "the request's deadline passed before it could r
 
 static void job_expired(void *self, struct inf_item *item, struct inf_worker *worker)
 {
-	end_waiting(binding_of(item), INF_MISSED_DEADLINE, late, &worker->reply);
+	end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &worker->reply);
 }
 
 const struct inf_pool_events inf_job_events = {
@@ -459,9 +475,12 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	struct inf_method *method = b->method;
 	struct inf_refusal refusal;
 	if (inf_job_is_busy(job)) {
+		bool is_given_up = atomic_load(&job->is_answered);
 		inf_text(error, room,
-			"a request is already in flight on binding %llu; wait for it, or bind a second set "
-			"of tensors",
+			is_given_up ? "an earlier request on binding %llu was given up, but a worker is "
+				      "still in it; bind a second set of tensors"
+				    : "a request is already in flight on binding %llu; wait for it, or "
+				      "bind a second set of tensors",
 			(unsigned long long)b->id);
 		return INF_BUSY;
 	}
@@ -481,6 +500,10 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	if (serving->state != INF_MODEL_READY) {
 		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again",
 			serving->model);
+		return INF_UNAVAILABLE;
+	}
+	if (atomic_load_explicit(&serving->n_stuck, memory_order_relaxed)) {
+		inf_text(error, room, "%s", inf_job_stuck_text);
 		return INF_UNAVAILABLE;
 	}
 	if (inf_binding_faulted(b)) {
@@ -517,6 +540,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	job->n_narrow = job->n_wide = 0;
 	job->frame = NULL;
 	job->run.n_copied_bytes = 0;
+	atomic_store(&job->is_answered, false);
 	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
 	uint64_t timeout_ns, deadline_ns;
 	bool has_deadline = request->timeout_us &&
@@ -561,6 +585,24 @@ void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *w
 		inf_queues_cancel(&server->queues, &b->job.run);
 }
 
+const char inf_job_stuck_text[] =
+	"a worker does not come back from an earlier request of this model; no other one "
+	"is begun until it does";
+
+bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_serving *serving = b->method->serving;
+	atomic_fetch_add_explicit(&serving->n_stuck, 1, memory_order_relaxed);
+	if (!inf_job_is_busy(&b->job) || atomic_exchange(&b->job.is_answered, true)) {
+		atomic_fetch_sub_explicit(&serving->n_stuck, 1, memory_order_relaxed);
+		return false;
+	}
+	atomic_store(&b->job.run.cancelled, true);
+	inf_queues_cancel(&b->method->server->queues, &b->job.run);
+	inf_session_refuse(b->session, b->job.id, status, "%s", why);
+	return true;
+}
+
 void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
 {
 	struct inf_server *server = b->method->server;
@@ -574,7 +616,7 @@ uint64_t inf_jobs_expire(struct inf_server *server)
 	struct inf_item *item;
 	for (uint32_t i = 0; i < server->queues.n; i++) {
 		while ((item = inf_pool_take_expired(server->queues.pools[i], &next_ns)))
-			end_waiting(binding_of(item), INF_MISSED_DEADLINE, late, &server->reply);
+			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &server->reply);
 		first_ns = next_ns < first_ns ? next_ns : first_ns;
 	}
 	return first_ns;

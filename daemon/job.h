@@ -39,9 +39,12 @@ struct inf_job {
 	struct et_profile *profile; /* NULL: nobody wants to know */
 	struct inf_worker *worker;  /* that runs it; while a delegate works elsewhere, who waits for it */
 	bool is_guest;              /* in a queue where the stream does not begin */
+	_Atomic(bool) is_answered;  /* by whoever sets it; else and before its end: it was given up */
 };
 
 void inf_job_init(struct inf_job *job);
+/* Whose it is. */
+struct inf_binding *inf_job_binding(struct inf_item *item);
 /* Whether it is in flight. Loop thread. */
 bool inf_job_is_busy(const struct inf_job *job);
 /* Start a request. On INF_OK it is on its way and will be answered; else the caller answers. Loop thread.
@@ -53,6 +56,12 @@ enum inf_status inf_job_submit(struct inf_binding *binding, uint64_t id, const s
 void inf_job_cancel(struct inf_binding *binding, enum inf_status status, const char *why);
 /* The same for one that waits; one that runs goes on. Loop thread. */
 void inf_job_stop_waiting(struct inf_binding *binding, enum inf_status status, const char *why);
+/* Answer one that runs now, though its worker does not come back, and ask it to stop; what it comes to is thrown away. The
+ * binding stays busy until then, and its memory in use. False: it has been answered. The caller has a reference. Loop
+ * thread. */
+bool inf_job_give_up(struct inf_binding *binding, enum inf_status status, const char *why);
+/* Why requests of a model are refused while one of it was given up. */
+extern const char inf_job_stuck_text[];
 /* Answer what waited too long; when the next one will have: UINT64_MAX if none. Loop thread. */
 uint64_t inf_jobs_expire(struct inf_server *server);
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #ifndef INF_VERSION
 #define INF_VERSION "unknown"
@@ -182,6 +183,8 @@ int main(int argc, char **argv)
 	int rc = inf_server_init(&server);
 	if (rc == 0)
 		rc = inf_server_run(&server);
+	if (rc == -ETIMEDOUT)
+		_exit(1);
 	inf_server_deinit(&server);
 	return rc < 0 ? 1 : 0;
 }

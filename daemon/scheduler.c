@@ -20,7 +20,8 @@
  * under any overload, and the time is charged like any other, so that shares stay what they are.
  *
  * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the worker that owns the wide
- * lane and nothing else starts until it leaves, so cores are never handed out twice. */
+ * lane and nothing else starts until it leaves, so cores are never handed out twice; unless it does not come to an end
+ * of an instruction, and then (inf_sched_narrow) cores had better be shared by the kernel than not at all. */
 #include "daemon/scheduler.h"
 
 #include "runtime/base/checked.h"
@@ -333,6 +334,11 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_wide_owner, uin
 	sched->n_running++;
 	sched->is_wide_running = is_wide;
 	return item;
+}
+
+void inf_sched_narrow(struct inf_sched *sched)
+{
+	sched->is_wide_running = false;
 }
 
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns)

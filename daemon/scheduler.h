@@ -140,6 +140,10 @@ uint64_t inf_sched_next_deadline(const struct inf_sched *sched);
 /* Take a waiting or blocked item out. False, and nothing happens, if it is running or OUT. */
 bool inf_sched_remove(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns);
 
+/* The item that has all cores keeps them, but counts as one core's from now on, so that others may begin beside it: for
+ * one that does not come to an end. Nothing if there is none. */
+void inf_sched_narrow(struct inf_sched *sched);
+
 /* A running item gives its worker back after using it for @used_ns (times the cores it had). */
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns);
 /* The request of a stream has ended (it left, expired or was removed from the queue where it was last): let the

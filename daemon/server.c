@@ -5,7 +5,8 @@
  *
  * Ending has an order, since each part uses those below: no new clients and requests; waiting requests answered;
  * running ones end (for as long as `drain` says); sessions closed; models unloaded by the workers; then helper,
- * repository, workers, backends. The loop itself runs until libuv has let go of every handle. */
+ * repository, workers, backends. The loop itself runs until libuv has let go of every handle. A thread that still does
+ * not come back is left to the kernel, which ends it with the process: whoever stops the daemon wants it stopped. */
 #include "daemon/server.h"
 
 #include "daemon/binding.h"
@@ -32,6 +33,7 @@ enum {
 	TICK_MS = 1000,
 	/* On fewer a worker that looks around takes the core that the loop and the client need to bring it work. */
 	SPIN_MIN_CORES = 4,
+	GRACE_NS = 2000 * 1000 * 1000, /* for what was cancelled at the end of `drain` */
 };
 
 /* --- what other threads ask for ------------------------------------------------------------------- */
@@ -138,16 +140,12 @@ static void on_tick(uv_timer_t *handle)
 	if (!server->is_draining)
 		inf_repository_evict(server->repository, et_host_now_ns(NULL));
 	inf_fallback_look(server); /* a process may have died that nobody was using */
-	bool is_alive = true;
-	for (uint32_t i = 0; i < server->queues.n; i++)
-		is_alive = inf_pool_is_alive(server->queues.pools[i], server->config.stall_ns) && is_alive;
-	if (is_alive)
-		inf_notify_alive();
-	else
-		et_logf(&server->log, ET_LOG_ERROR,
-			"a worker has made no progress for too long; not feeding the watchdog");
-	inf_text(status, sizeof(status), "%u clients, %llu requests answered", server->n_sessions,
+	inf_watch_look(server);
+	inf_notify_alive(); /* whatever the workers do: see watch.c */
+	size_t n = inf_text(status, sizeof(status), "%u clients, %llu requests answered", server->n_sessions,
 		(unsigned long long)atomic_load_explicit(&server->n_requests, memory_order_relaxed));
+	if (server->watch.n_stuck)
+		inf_text(status + n, sizeof(status) - n, ", %u workers stuck", server->watch.n_stuck);
 	if (!server->is_draining)
 		inf_notify_status(status);
 }
@@ -188,6 +186,7 @@ static void reload(struct inf_server *server)
 	struct inf_config *config = &server->config;
 	config->limits = fresh.limits;
 	config->keep_alive_ns = fresh.keep_alive_ns;
+	config->stall_ns = fresh.stall_ns;
 	config->memory_budget = fresh.memory_budget;
 	config->log_level = fresh.log_level;
 	__atomic_store_n(&server->log.max_level, (enum et_log_level)fresh.log_level, __ATOMIC_RELAXED);
@@ -227,6 +226,16 @@ static void close_handles(struct inf_server *server)
 		uv_close((uv_handle_t *)&server->signals[i], NULL);
 }
 
+static void abandon(struct inf_server *server, uint32_t n_running)
+{
+	et_logf(&server->log, ET_LOG_ERROR,
+		"ending though %u requests still run and will not be stopped, or a model's file can't be "
+		"read",
+		n_running);
+	server->is_stopped = server->is_abandoned = true;
+	uv_stop(&server->loop);
+}
+
 /* Nothing runs any more: hang up, unload, and when that is done let the loop end. */
 static void end_if_drained(struct inf_server *server)
 {
@@ -262,8 +271,12 @@ static void end_if_drained(struct inf_server *server)
 	dig(server);
 	inf_repository_unload_all(server->repository);
 	inf_repository_poll(server->repository);
-	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository))
+	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository)) {
+		uint64_t grace_ns = server->config.drain_ns < GRACE_NS ? server->config.drain_ns : GRACE_NS;
+		if (is_late && et_host_now_ns(NULL) - server->drain_until_ns > grace_ns)
+			abandon(server, n_running);
 		return;
+	}
 	server->is_stopped = true;
 	close_handles(server);
 }
@@ -339,7 +352,7 @@ static size_t open_plugin(
 		return 0;
 	}
 	const struct et_kernel_table *table = et_plugin_kernels(server->backends[at].backend);
-	if (table && *n_tables < ET_ARRAY_LEN(server->tables))
+	if (table)
 		server->tables[(*n_tables)++] = table;
 	return 1;
 }
@@ -347,6 +360,9 @@ static size_t open_plugin(
 static int open_backends(struct inf_server *server)
 {
 	size_t n = 0;
+	server->tables = calloc(et_n_kernel_tables + INF_BACKENDS_MAX, sizeof(struct et_kernel_table *));
+	if (!server->tables)
+		return -ENOMEM;
 	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++) {
 		const struct et_delegate_ops *ops = et_delegates[i];
 		struct et_diag diag = { "" };
@@ -359,7 +375,7 @@ static int open_backends(struct inf_server *server)
 	}
 	server->n_compiled_in = (uint32_t)n;
 	size_t n_tables = 0;
-	while (n_tables < et_n_kernel_tables && n_tables < ET_ARRAY_LEN(server->tables)) {
+	while (n_tables < et_n_kernel_tables) {
 		server->tables[n_tables] = et_kernel_tables[n_tables];
 		n_tables++;
 	}
@@ -473,13 +489,16 @@ int inf_server_init(struct inf_server *server)
 	server->reply.fd = -1;
 	et_list_init(&server->sessions);
 	inf_quota_init(&server->quota);
+	inf_watch_init(&server->watch);
 	inf_codec_init(&server->request_codec, et_host_allocator());
 	inf_codec_init(&server->reply.codec, et_host_allocator());
 	apply_limits(server);
 	int rc = init_loop(server);
 	if (rc < 0)
 		return fail(server, "event loop", rc, NULL);
-	open_backends(server);
+	rc = open_backends(server);
+	if (rc < 0)
+		return fail(server, "backends", rc, NULL);
 	rc = start_queues(server, &diag);
 	if (rc < 0)
 		return fail(server, "workers", rc, &diag);
@@ -518,7 +537,7 @@ int inf_server_run(struct inf_server *server)
 	int rc = uv_run(&server->loop, UV_RUN_DEFAULT);
 	et_logf(&server->log, ET_LOG_NOTICE, "ended after %llu requests",
 		(unsigned long long)atomic_load(&server->n_requests));
-	return rc < 0 ? rc : 0;
+	return server->is_abandoned ? -ETIMEDOUT : rc < 0 ? rc : 0;
 }
 
 void inf_server_deinit(struct inf_server *server)
@@ -540,6 +559,8 @@ void inf_server_deinit(struct inf_server *server)
 	inf_codec_deinit(&server->request_codec);
 	inf_codec_deinit(&server->reply.codec);
 	inf_quota_deinit(&server->quota);
+	inf_watch_deinit(&server->watch);
 	free(server->rules);
+	free(server->tables);
 	inf_config_deinit(&server->config);
 }

@@ -8,6 +8,7 @@
 #include "daemon/quota.h"
 #include "daemon/reply.h"
 #include "daemon/repository.h"
+#include "daemon/watch.h"
 #include "daemon/worker.h"
 #include "runtime/base/list.h"
 
@@ -47,8 +48,9 @@ struct inf_server {
 	uint32_t n_compiled_in; /* of the backends; those after them are plug-ins */
 	struct et_registry registry;
 
-	struct inf_queues queues; /* cpu first */
-	const struct et_kernel_table *tables[INF_BACKENDS_MAX + 8];
+	struct inf_queues queues;              /* cpu first */
+	const struct et_kernel_table **tables; /* those compiled in, and plug-ins' */
+	struct inf_watch watch;
 	struct inf_helper *helper;
 	struct et_host_store *store; /* or NULL */
 	struct inf_repository *repository;
@@ -65,6 +67,7 @@ struct inf_server {
 
 	uint64_t started_ns, drain_until_ns, next_deadline_ns;
 	bool is_draining, is_stopped;
+	bool is_abandoned; /* the end came before some worker did */
 
 	/* Any thread. */
 	_Atomic(struct inf_binding *) buried;
@@ -76,7 +79,8 @@ struct inf_server {
 /* Start everything: backends, workers, sockets. @server->config is set, @server->log too. 0, or negative with a
  * sentence in the log; inf_server_deinit is to be called in either case. */
 int inf_server_init(struct inf_server *server);
-/* Serve until a signal ends it. 0, or negative. */
+/* Serve until a signal ends it. 0, or negative. -ETIMEDOUT: all is done that can be, but some thread does not come back;
+ * the process must end without inf_server_deinit, which would wait for it. */
 int inf_server_run(struct inf_server *server);
 void inf_server_deinit(struct inf_server *server);
 

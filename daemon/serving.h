@@ -122,8 +122,9 @@ struct inf_serving {
 	} *frames; /* not borrowed */
 	_Atomic(uint32_t) n_frames;
 
-	_Atomic(uint32_t) n_jobs; /* in flight */
-	_Atomic(bool) is_ending;  /* whoever brings n_jobs to 0 notifies */
+	_Atomic(uint32_t) n_jobs;  /* in flight */
+	_Atomic(uint32_t) n_stuck; /* of them: given up, but a worker is still in it */
+	_Atomic(bool) is_ending;   /* whoever brings n_jobs to 0 notifies */
 	/* It is what a client gets that asks for no version, method or backend in particular. */
 	bool is_newest, is_default_method, is_preferred;
 	uint32_t n_methods;

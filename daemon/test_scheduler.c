@@ -30,6 +30,7 @@ struct world {
 	bool is_submitted[N_ITEMS], is_over[N_ITEMS];
 	uint64_t ends[N_ITEMS];
 	struct inf_item *running[8];
+	bool is_narrowed; /* what has all cores does not come to an end, and counts as one */
 	uint32_t n_workers;
 };
 
@@ -69,7 +70,7 @@ static void check_running(const struct world *w)
 		const struct inf_item *item = w->running[a];
 		if (!item)
 			continue;
-		used += item->is_wide ? w->n_workers : 1;
+		used += item->is_wide && !w->is_narrowed ? w->n_workers : 1;
 		for (uint32_t b = 0; b < a; b++)
 			assert_false(item->stream && w->running[b] && w->running[b]->stream == item->stream);
 	}
@@ -98,6 +99,7 @@ static void play(uint64_t from, uint32_t n_workers, bool has_wide)
 			if (!item || w.ends[index_of(&w, item)] > now)
 				continue;
 			w.running[k] = NULL;
+			w.is_narrowed = w.is_narrowed && !item->is_wide;
 			inf_sched_leave(&w.sched, item, below(MAX_COST));
 			if (below(5) == 0) { /* between two segments */
 				inf_sched_submit(&w.sched, item, now);
@@ -108,6 +110,10 @@ static void play(uint64_t from, uint32_t n_workers, bool has_wide)
 		}
 		for (uint32_t n = below(4); n && n_submitted < N_ITEMS; n--)
 			submit(&w, n_submitted++, now);
+		if (w.sched.is_wide_running && below(4) == 0) {
+			inf_sched_narrow(&w.sched);
+			w.is_narrowed = true;
+		}
 		if (below(16) == 0)
 			inf_group_set_weight(&w.groups[below(N_GROUPS)], 1 + below(4));
 		if (n_submitted && below(6) == 0) {

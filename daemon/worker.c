@@ -15,7 +15,8 @@
  * What must always be true:
  *   - If something can be taken and a worker is idle, a wake-up is on its way: every change of the
  *     scheduler's state ends with wake_others before the lock is dropped.
- *   - The lock is never held across a run, a callback or a system call but the lock's own.
+ *   - The lock is never held across a run, a callback (but the one that only looks, inf_pool_look) or a system call
+ *     but the lock's own.
  *   - While the first worker does a task it cannot run wide requests, so there are none meanwhile. */
 #include "daemon/worker.h"
 
@@ -47,8 +48,10 @@ struct thread {
 	_Atomic(uint8_t) class;          /* of what it runs */
 	_Atomic(bool) has_tasks;         /* a copy, for the run at hand to make room */
 	_Atomic(uint32_t) n_steps;       /* instructions and runs begun: how others see that it goes on */
-	uint32_t seen_steps;             /* these two are inf_pool_is_alive's */
+	uint32_t seen_steps;             /* these two are inf_pool_look's */
 	uint64_t seen_ns;
+	struct inf_item *item; /* that it runs; this and the next under the lock */
+	bool is_in_task;
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
@@ -245,9 +248,13 @@ static void run_task(struct inf_pool *pool, struct thread *t)
 	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
 	if (t->worker.index == 0)
 		pool->sched.options.has_wide = false;
+	t->is_in_task = true;
+	atomic_store_explicit(&t->busy_since_ns, et_host_now_ns(NULL), memory_order_relaxed);
 	unlock_and_wake(pool);
 	task->run(task, &t->worker);
+	atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
 	pthread_mutex_lock(&pool->lock);
+	t->is_in_task = false;
 	if (t->worker.index == 0)
 		pool->sched.options.has_wide = pool->has_wide;
 }
@@ -278,6 +285,7 @@ static void work(struct thread *t)
 		item = et_list_is_empty(&t->tasks)
 			       ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns)
 			       : NULL;
+		t->item = item;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
 		if (must_sleep && pool->is_stopping) {
 			pthread_mutex_unlock(&pool->lock);
@@ -694,29 +702,41 @@ void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-bool inf_pool_is_alive(struct inf_pool *pool, uint64_t stall_ns)
+/* Since when @t has been in the same instruction; 0: it is idle. */
+static uint64_t look_at(struct thread *t, uint64_t now_ns)
+{
+	uint64_t since_ns = atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed);
+	uint32_t n_steps = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
+	if (n_steps != t->seen_steps) { /* a long run, not a stuck one */
+		t->seen_steps = n_steps;
+		t->seen_ns = now_ns;
+	}
+	return since_ns && since_ns < t->seen_ns ? t->seen_ns : since_ns;
+}
+
+void inf_pool_look(struct inf_pool *pool,
+	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self)
 {
 	uint64_t now_ns = et_host_now_ns(NULL);
+	pthread_mutex_lock(&pool->lock);
 	for (uint32_t i = 0; i < pool->n_threads; i++) {
 		struct thread *t = &pool->threads[i];
-		uint64_t since = atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed);
-		uint32_t n_steps = atomic_load_explicit(&t->n_steps, memory_order_relaxed);
-		if (n_steps != t->seen_steps) { /* a long run, not a stuck one */
-			t->seen_steps = n_steps;
-			t->seen_ns = now_ns;
-		}
-		since = since > t->seen_ns ? since : t->seen_ns;
-		if (atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) && now_ns > since &&
-			now_ns - since > stall_ns)
-			return false;
+		uint64_t since_ns = look_at(t, now_ns);
+		if (since_ns && (t->item || t->is_in_task))
+			look(self, t->item, i, since_ns);
 	}
+	unlock_and_wake(pool);
+}
+
+void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns)
+{
+	uint64_t now_ns = et_host_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
-	const struct et_list_node *ages = &pool->sched.ages;
-	bool is_stuck =
-		!et_list_is_empty(ages) && !et_list_is_empty(&pool->idle) && !pool->sched.n_running &&
-		now_ns > ET_CONTAINER_OF(ages->next, struct inf_item, in_ages)->waiting_since_ns + stall_ns;
-	pthread_mutex_unlock(&pool->lock);
-	return !is_stuck;
+	uint64_t since_ns = look_at(&pool->threads[0], now_ns);
+	if (pool->sched.is_wide_running && pool->sched.n_waiting && since_ns && now_ns > since_ns &&
+		now_ns - since_ns > after_ns)
+		inf_sched_narrow(&pool->sched);
+	unlock_and_wake(pool);
 }
 
 /* --- helper --------------------------------------------------------------------------------------- */

@@ -116,9 +116,14 @@ struct inf_pool_stats {
 	uint64_t busy_ns, n_completed;
 };
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
-/* Whether work gets done: no segment has run for longer than @stall_ns, nothing waits for as long beside idle
- * workers. For the watchdog. */
-bool inf_pool_is_alive(struct inf_pool *pool, uint64_t stall_ns);
+/* Call @look, with the pool's lock held, for each worker that runs something: @item (NULL: it prepares or releases a
+ * model), and since when it has been in the same instruction, as far as is known from looking before. @look must do no
+ * more than look and take references. Loop thread only. */
+void inf_pool_look(struct inf_pool *pool,
+	void (*look)(void *self, struct inf_item *item, uint32_t worker, uint64_t since_ns), void *self);
+/* Let others begin beside a run that has all cores and has been in one instruction for @after_ns while they wait. Loop
+ * thread only, after inf_pool_look. */
+void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns);
 
 /* The cores this process may use. */
 uint32_t inf_n_cores(void);

@@ -205,6 +205,7 @@ struct inf_queue_status {
 	uint32_t waiting;
 	uint64_t busy_ns;
 	uint64_t completed;
+	uint32_t stuck;
 };
 struct inf_server_status {
 	const char *version;
@@ -223,6 +224,8 @@ struct inf_server_status {
 	const char *const *backends;
 	size_t n_backends_missing;
 	const char *const *backends_missing;
+	size_t n_warnings;
+	const char *const *warnings;
 };
 
 /* ---- Methods ---- */

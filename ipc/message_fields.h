@@ -342,6 +342,7 @@ static const struct field queue_status_fields[] = {
 	NUMBER(waiting),
 	NUMBER(busy_ns),
 	NUMBER(completed),
+	NUMBER(stuck),
 };
 SHAPE(queue_status, queue_status);
 #undef OURS
@@ -361,6 +362,7 @@ static const struct field server_status_fields[] = {
 	NUMBER(copied_bytes),
 	STRINGS(backends, INF_MAX_LIST),
 	STRINGS(backends_missing, INF_MAX_LIST),
+	STRINGS(warnings, INF_MAX_LIST),
 };
 SHAPE(server_status, status_response);
 #undef OURS

@@ -223,7 +223,7 @@ static void replies_come_back(void **state)
 	};
 	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8 } };
 	static const struct inf_client_status clients[] = { { 1, 2, 3, "c", 4, 5, 6, 7, 8 } };
-	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5 } };
+	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6 } };
 	static const struct inf_region_info regions[] = { { "a", "b", 1, 2, 3 }, { 0 } };
 	static const struct inf_output_shape outputs[] = {
 		{ 3, shape, { INF_SCALAR_NONE } },
@@ -252,12 +252,14 @@ static void replies_come_back(void **state)
 	REPLY(INF_REPLY_MODEL_STATISTICS, 1, .model_statistics = { 1, stats });
 	assert_memory_equal(&back.model_statistics.model_stats[0].inference_stats, &stats[0].inference_stats,
 		sizeof stats[0].inference_stats);
-	REPLY(INF_REPLY_SERVER_STATUS, 11,
-		.server_status = {
-			"v", 1, 2, 1, programs, 1, clients, 1, queues, 3, 4, 5, 3, texts, 3, texts });
+	REPLY(INF_REPLY_SERVER_STATUS, 12,
+		.server_status = { "v", 1, 2, 1, programs, 1, clients, 1, queues, 3, 4, 5, 3, texts, 3, texts,
+			3, texts });
 	assert_int_equal(back.server_status.programs[0].median_ns, 8);
 	assert_int_equal(back.server_status.clients[0].in_flight, 8);
 	assert_int_equal(back.server_status.queues[0].completed, 5);
+	assert_int_equal(back.server_status.queues[0].stuck, 6);
+	assert_string_equal(back.server_status.warnings[2], "three");
 	REPLY(INF_REPLY_METHOD_OPENED, 6, .method_opened = { 1, 2, tensors, 1, tensors, "1", "x", true });
 	assert_true(back.method_opened.inputs[0].dynamic && back.method_opened.inputs[0].scalar);
 	REPLY(INF_REPLY_REGION_CREATED, 2, .region_created = { 1, 2 });

@@ -39,18 +39,19 @@ static int print_json(const struct inf_server_status *s)
 	}
 	for (size_t i = 0; i < s->n_queues; i++) {
 		const struct inf_queue_status *q = &s->queues[i];
-		json_array_append_new(
-			queues, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "name", q->name, "workers",
-					(json_int_t)q->workers, "running", (json_int_t)q->running, "waiting",
-					(json_int_t)q->waiting, "busy_ns", (json_int_t)q->busy_ns,
-					"completed", (json_int_t)q->completed));
+		json_array_append_new(queues,
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", q->name, "workers",
+				(json_int_t)q->workers, "running", (json_int_t)q->running, "waiting",
+				(json_int_t)q->waiting, "busy_ns", (json_int_t)q->busy_ns, "completed",
+				(json_int_t)q->completed, "stuck", (json_int_t)q->stuck));
 	}
-	return ctl_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "version",
-		s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
+	return ctl_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"version", s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
 		(json_int_t)s->resident_bytes, "requests", (json_int_t)s->requests, "failed",
 		(json_int_t)s->failed, "copied_bytes", (json_int_t)s->copied_bytes, "programs", programs,
 		"clients", clients, "queues", queues, "backends", texts_json(s->backends, s->n_backends),
-		"backends_missing", texts_json(s->backends_missing, s->n_backends_missing)));
+		"backends_missing", texts_json(s->backends_missing, s->n_backends_missing), "warnings",
+		texts_json(s->warnings, s->n_warnings)));
 }
 
 static void print_heading(const struct ctl *ctl, size_t n, const char *one, const char *many)
@@ -147,6 +148,8 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 	printf("%s\n", s->n_backends ? "" : " none");
 	for (size_t i = 0; i < s->n_backends_missing; i++)
 		printf("%snot available: %s%s\n", ctl_dim(ctl), s->backends_missing[i], ctl_plain(ctl));
+	for (size_t i = 0; i < s->n_warnings; i++)
+		printf("%swarning:%s %s\n", ctl_bold(ctl), ctl_plain(ctl), s->warnings[i]);
 	print_programs(ctl, s);
 	print_clients(ctl, s);
 	print_queues(ctl, s);

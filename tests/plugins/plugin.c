@@ -5,6 +5,7 @@
  *     crash, exit, hang                             what they say, while running
  *     print        prints, then scales              wild      writes far beyond its output
  *     cage         out[i]: what the sandbox let through
+ *     block        scales; if in[0] is 1 it first waits at the FIFO that INFERD_TEST_GATE names
  *     refuse       init refuses                     die       init crashes
  *     moody        scales, but exits while the file that the option `trouble` names is there
  *     moods        the same for state               stale     scales; is to be compiled anew, says probe
@@ -99,8 +100,8 @@ static int is(const struct inferd_delegate_payload *payload, const char *text)
 static int is_word(const struct inferd_delegate_payload *payload)
 {
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
-		"print", "wild", "cage", "refuse", "die", "twice", "never", "late", "wait", "moody", "moods",
-		"stale" };
+		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
+		"moods", "stale" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -237,6 +238,18 @@ static void try_cage(float *out, uint64_t n)
 	memcpy(out, got, n < sizeof got ? n : sizeof got);
 }
 
+/* Until somebody has opened the other end of that FIFO, and closed it. */
+static void block_on(const float *in)
+{
+	char byte;
+	const char *path = getenv("INFERD_TEST_GATE");
+	int fd = in[0] == 1 && path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	while (fd >= 0 && read(fd, &byte, 1) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
 static int run(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 	struct inferd_delegate_arg *const *args, uint32_t n_args, struct inferd_delegate_message *message)
 {
@@ -259,6 +272,8 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 		memset(out, 1, args[1]->n_bytes + 8192);
 	else if (strcmp(what, "sizes") == 0)
 		args[1]->sizes[0] = 1 << 28;
+	else if (strcmp(what, "block") == 0)
+		block_on(in);
 	int is_stateful = strcmp(what, "state") == 0 || strcmp(what, "moods") == 0;
 	if (is_stateful)
 		plus = (float)instance->n_runs++;
@@ -352,10 +367,23 @@ static int kernel_scale(void *self, struct inferd_delegate_arg *const *args, uin
 	return INFERD_DELEGATE_OK;
 }
 
+/* out = in, with the same wait. */
+static int kernel_block(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
+	struct inferd_delegate_message *message)
+{
+	block_on(args[0]->data);
+	memcpy(args[1]->data, args[0]->data, args[0]->n_bytes);
+	return INFERD_DELEGATE_OK;
+}
+
 static const struct inferd_delegate_kernel scale = {
 	.struct_size = sizeof scale, .name = "test::plug_scale.out", .signature = "TD>T", .run = kernel_scale
 };
-static const struct inferd_delegate_kernel *const kernels[] = { &scale };
+static const struct inferd_delegate_kernel blocking = { .struct_size = sizeof blocking,
+	.name = "test::plug_block.out",
+	.signature = "T>T",
+	.run = kernel_block };
+static const struct inferd_delegate_kernel *const kernels[] = { &scale, &blocking };
 
 static const struct inferd_delegate table = {
 	.struct_size = VARIANT == WRONG_SIZE ? 96 : sizeof table,
@@ -365,7 +393,7 @@ static const struct inferd_delegate table = {
 	.name = "test",
 	.version = "7.1",
 	.kernels = kernels,
-	.n_kernels = 1,
+	.n_kernels = 2,
 	.open = plugin_open,
 	.close = plugin_close,
 	.devices = devices,

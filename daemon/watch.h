@@ -1,0 +1,30 @@
+/* Watch: workers that do not come back from an instruction.
+ *
+ * An instruction cannot be interrupted, and some rightly take long, so a worker that is in one for longer than `stall`
+ * is not a reason to end the daemon: it is logged, shown in the status, and its client told. Loop thread only. */
+#ifndef DAEMON_WATCH_H
+#define DAEMON_WATCH_H
+
+#include "runtime/base/list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct inf_server;
+struct inf_watch {
+	struct et_list_node stuck;
+	uint32_t n_stuck;
+};
+
+void inf_watch_init(struct inf_watch *watch);
+/* All zeros is fine. */
+void inf_watch_deinit(struct inf_watch *watch);
+/* Look at all workers; call now and then. */
+void inf_watch_look(struct inf_server *server);
+/* How many workers of the queue with that index are stuck. */
+uint32_t inf_watch_count(const struct inf_watch *watch, uint32_t queue);
+/* A sentence for each stuck worker, in the order in which they were found. False: there are not so many. */
+bool inf_watch_describe(const struct inf_server *server, uint32_t index, char *to, size_t room);
+
+#endif

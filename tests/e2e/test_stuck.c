@@ -1,0 +1,298 @@
+/* Workers that do not come back: seen, told, worked around, and no reason to end. A plug-in inside the daemon stands in
+ * for an engine that hangs, or takes long: it waits at a FIFO until the test opens the other end. */
+#include "tests/e2e/harness.h"
+#include "tests/support/make_program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void put_word(struct e2e *e, const char *word)
+{
+	struct make_program mk;
+	char name[64];
+	size_t n_bytes;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int delegate = mk_delegate(&mk, "TestBackend", word, strlen(word), false, NULL, NULL);
+	mk_call(&mk, delegate, MK_ARGS(x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	snprintf(name, sizeof name, "%s.pte", word);
+	e2e_put(e, name, bytes, n_bytes);
+	free(bytes);
+}
+
+/* y = x, on the CPU, in one instruction that blocks. */
+static uint8_t *make_blocking(size_t *ret_n_bytes)
+{
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
+	mk_kernel(&mk, mk_operator(&mk, "test::plug_block", "out"), MK_ARGS(x, y, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+static char gate[128];
+
+/* Let whoever waits at the gate go; whether anybody did. */
+static bool open_gate(void)
+{
+	int fd = open(gate, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* With a watchdog, so that the loop looks around ten times a second, and is to feed it. */
+static void start(struct e2e *e, const char *server, const char *more)
+{
+	static char config[2048];
+	snprintf(config, sizeof config,
+		"%s[backend test]\npath = %s/sync.so\nisolation = thread\ntimeout = 1h\n%s", server, PLUGINS,
+		more);
+	snprintf(gate, sizeof gate, "%s/gate", e->dir);
+	assert_int_equal(mkfifo(gate, 0600), 0);
+	setenv("INFERD_TEST_GATE", gate, 1);
+	setenv("WATCHDOG_USEC", "200000", 1);
+	e2e_start(e, config);
+	unsetenv("WATCHDOG_USEC");
+}
+
+static void expect_watchdog(struct e2e *e, int n_times)
+{
+	char text[512];
+	while (n_times) {
+		struct pollfd p = { .fd = e->notify_fd, .events = POLLIN };
+		if (poll(&p, 1, 30000) != 1)
+			fail_msg("the watchdog is not fed");
+		ssize_t n = recv(e->notify_fd, text, sizeof text - 1, 0);
+		assert_true(n > 0);
+		text[n] = '\0';
+		n_times -= strstr(text, "WATCHDOG=1") != NULL;
+	}
+}
+
+static void note(struct inferd_binding *b, int status, void *userdata)
+{
+	*(int *)userdata = status;
+}
+
+static void begin(struct inferd_binding *b, int *status)
+{
+	*(float *)inferd_input(b, 0) = 1;
+	*status = 1;
+	assert_int_equal(inferd_infer_async(b, NULL, note, status), 0);
+}
+
+/* Until it is answered, letting those go who come to the gate. */
+static int release(struct inferd *d, const int *status)
+{
+	while (*status == 1) {
+		open_gate();
+		assert_true(inferd_wait(d, 1) >= 0);
+	}
+	return *status;
+}
+
+static int wait_for(struct inferd *d, const int *status)
+{
+	while (*status == 1)
+		assert_true(inferd_wait(d, 30000) >= 0);
+	return *status;
+}
+
+static const struct inf_queue_status *find_queue(const struct inf_server_status *status, const char *name)
+{
+	for (size_t i = 0; i < status->n_queues; i++)
+		if (strcmp(status->queues[i].name, name) == 0)
+			return &status->queues[i];
+	fail_msg("there is no queue %s", name);
+	return NULL;
+}
+
+static bool has_one_stuck(const struct inf_server_status *status, const void *arg)
+{
+	return find_queue(status, "npu0")->stuck == 1 && status->n_warnings == 1 &&
+	       strstr(status->warnings[0], arg) != NULL;
+}
+
+static bool is_released(const struct inf_server_status *status, const void *arg)
+{
+	open_gate();
+	return find_queue(status, "npu0")->stuck == 0 && find_queue(status, "cpu")->stuck == 0 &&
+	       status->n_warnings == 0 && find_queue(status, "npu0")->running == 0;
+}
+
+static bool runs_on_npu(const struct inf_server_status *status, const void *arg)
+{
+	return find_queue(status, "npu0")->running == *(const uint32_t *)arg;
+}
+
+/* One of two workers hangs. */
+static void test_stuck(void **state)
+{
+	struct e2e e;
+	int status, rc;
+	e2e_init(&e);
+	put_word(&e, "block");
+	put_word(&e, "scale");
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	start(&e, "stall = 50ms\n", "");
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "block", NULL), *same = e2e_bind(other, "block", NULL);
+	struct inferd_binding *scale = e2e_bind(other, "scale", NULL), *cpu = e2e_bind(other, "double", NULL);
+	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
+
+	begin(b, &status);
+	assert_int_equal(wait_for(d, &status), -INFERD_INTERNAL); /* told while the worker is still in it */
+	assert_non_null(strstr(inferd_error(d), "model 'block'"));
+	assert_non_null(strstr(inferd_error(d), "'stall'"));
+	e2e_until(&e, has_one_stuck, "one instruction of model 'block' for client 'test_e2e_stuck'");
+	expect_watchdog(&e, 5);
+
+	/* others go on, beside it and behind it; nobody is sent the same way */
+	for (int i = 0; i < 20; i++) {
+		assert_true(e2e_infer(scale, (float)i, &rc) == 2 * (float)i && rc == 0);
+		assert_true(e2e_infer(cpu, (float)i, &rc) == 2 * (float)i && rc == 0);
+	}
+	e2e_infer(same, 3, &rc);
+	assert_int_equal(rc, -INFERD_UNAVAILABLE);
+	assert_non_null(strstr(inferd_error(other), "does not come back"));
+	assert_int_equal(inferd_infer(b, NULL), -INFERD_BUSY);
+	assert_non_null(strstr(inferd_error(d), "given up"));
+	e2e_until(&e, runs_on_npu, &(uint32_t){ 1 });
+
+	/* it comes back: nothing is answered a second time, and all is as before */
+	e2e_until(&e, is_released, NULL);
+	assert_true(e2e_infer(b, 4, &rc) == 8 && rc == 0);
+	assert_true(e2e_infer(same, 5, &rc) == 10 && rc == 0);
+	inferd_close(d);
+	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* Those that wait behind one that hangs are answered, and the client of the one may go. */
+static void test_gone(void **state)
+{
+	enum { N = 4 };
+	struct inferd_binding *b[N];
+	struct inferd_method *m = NULL;
+	int status[N];
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	put_word(&e, "block");
+	put_word(&e, "scale");
+	start(&e, "stall = 300ms\n", "");
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct inferd_binding *scale = e2e_bind(other, "scale", NULL);
+	b[0] = e2e_bind(d, "block", &m);
+	for (int i = 1; i < N; i++)
+		assert_int_equal(inferd_bind(m, &b[i]), 0);
+	for (int i = 0; i < N; i++)
+		begin(b[i], &status[i]);
+	for (int i = 0; i < N; i++) {
+		rc = wait_for(d, &status[i]);
+		assert_true(rc == -INFERD_INTERNAL || rc == -INFERD_UNAVAILABLE);
+	}
+	e2e_until(&e, is_released, NULL);
+	assert_true(e2e_infer(scale, 3, &rc) == 6 && rc == 0);
+	inferd_close(d);
+	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* A model for which more patience is configured is waited for. */
+static void test_patience(void **state)
+{
+	struct e2e e;
+	int status;
+	e2e_init(&e);
+	put_word(&e, "block");
+	start(&e, "stall = 20ms\n", "[model block]\nstall = 1h\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "block", NULL);
+	begin(b, &status);
+	e2e_until(&e, runs_on_npu, &(uint32_t){ 1 });
+	expect_watchdog(&e, 5); /* as many looks */
+	assert_int_equal(status, 1);
+	assert_int_equal(release(d, &status), 0);
+	assert_true(*(float *)inferd_output(b, 0) == 2);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* A run that has all cores and does not come to the end of an instruction: others begin beside it. */
+static void test_wide(void **state)
+{
+	struct e2e e;
+	int status, rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "block.pte", make_blocking);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	start(&e, "", "");
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "block", NULL), *cpu = e2e_bind(other, "double", NULL);
+	for (int i = 0; i < 8; i++) { /* on one core and on all, in turn: it is not known what suits it */
+		begin(b, &status);
+		e2e_until_jobs(&e, 1, 0);
+		assert_true(e2e_infer(cpu, 3, &rc) == 6 && rc == 0);
+		assert_int_equal(release(d, &status), 0);
+		assert_true(*(float *)inferd_output(b, 0) == 1);
+	}
+	inferd_close(d);
+	inferd_close(other);
+	e2e_until_clients(&e, 0);
+	e2e_until_jobs(&e, 0, 0);
+	e2e_deinit(&e);
+}
+
+/* Whoever stops the daemon wants it stopped. */
+static void test_end(void **state)
+{
+	struct e2e e;
+	int status;
+	e2e_init(&e);
+	put_word(&e, "block");
+	start(&e, "drain = 50ms\n", "");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "block", NULL);
+	begin(b, &status);
+	e2e_until(&e, runs_on_npu, &(uint32_t){ 1 });
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	assert_int_equal(e2e_wait(&e), 1);
+	assert_int_equal(access(e.socket, F_OK), -1);
+	assert_true(wait_for(d, &status) < 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_wide),
+		cmocka_unit_test(test_end),
+	};
+	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
+}
