@@ -5,7 +5,8 @@
  * count of tasks have both reached zero, whichever comes last.
  *
  * What must always be true: the Plan is only let go when every slot was released; frames never outnumber the
- * runs that were ever at once; the requests of a serving that is not READY are refused before they exist. */
+ * requests that have begun, nor the workers when these have ended; the requests of a serving that is not READY are refused
+ * before they exist. */
 #include "daemon/serving.h"
 #include "daemon/text.h"
 
@@ -102,14 +103,20 @@ struct inf_serving *inf_serving_ref(struct inf_serving *s)
 	return s;
 }
 
+static void free_frame(struct inf_serving *s, struct inf_frame_entry *entry)
+{
+	et_frame_free(entry->frame);
+	free(entry);
+	atomic_fetch_sub_explicit(&s->n_frames, 1, memory_order_relaxed);
+}
+
 static void free_frames(struct inf_serving *s)
 {
 	while (s->frames) {
 		struct inf_frame_entry *entry = s->frames;
 		s->frames = entry->next;
-		et_frame_free(entry->frame);
-		free(entry);
-		atomic_fetch_sub_explicit(&s->n_frames, 1, memory_order_relaxed);
+		s->n_frames_idle--;
+		free_frame(s, entry);
 	}
 }
 
@@ -265,8 +272,10 @@ enum et_status inf_serving_take_frame(
 {
 	pthread_mutex_lock(&s->frames_lock);
 	struct inf_frame_entry *entry = s->frames;
-	if (entry)
+	if (entry) {
 		s->frames = entry->next;
+		s->n_frames_idle--;
+	}
 	pthread_mutex_unlock(&s->frames_lock);
 	if (entry) {
 		*ret_frame = entry;
@@ -289,9 +298,16 @@ enum et_status inf_serving_take_frame(
 void inf_serving_give_frame(struct inf_serving *s, struct inf_frame_entry *entry)
 {
 	pthread_mutex_lock(&s->frames_lock);
-	entry->next = s->frames;
-	s->frames = entry;
+	/* requests that were interrupted keep theirs, so there may be more than can run */
+	bool is_surplus = s->n_frames_idle == inf_queues_n_workers(s->queues);
+	if (!is_surplus) {
+		entry->next = s->frames;
+		s->frames = entry;
+		s->n_frames_idle++;
+	}
 	pthread_mutex_unlock(&s->frames_lock);
+	if (is_surplus)
+		free_frame(s, entry);
 }
 
 void inf_serving_job_begun(struct inf_serving *s)

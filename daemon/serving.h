@@ -120,6 +120,7 @@ struct inf_serving {
 		struct inf_frame_entry *next;
 		struct et_frame *frame;
 	} *frames; /* not borrowed */
+	uint32_t n_frames_idle;
 	_Atomic(uint32_t) n_frames;
 
 	_Atomic(uint32_t) n_jobs;  /* in flight */

@@ -22,6 +22,7 @@ struct et_backend {
 	char machine[ET_STORE_MAX_VARIANT + 1]; /* empty: nothing is kept */
 	pthread_mutex_t lock;                   /* programs */
 	struct et_list_node programs;
+	struct et_xnn_lanes lanes;
 };
 
 struct program_weights {
@@ -109,6 +110,7 @@ static enum et_status backend_open(struct et_backend **ret_backend, const struct
 	backend->max_context_bytes = DEFAULT_MAX_CONTEXT_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
+	et_xnn_lanes_init(&backend->lanes, allocator);
 	*ret_backend = backend;
 	return ET_OK;
 }
@@ -118,6 +120,7 @@ static void backend_close(struct et_backend *backend)
 	if (!backend)
 		return;
 	pthread_mutex_destroy(&backend->lock);
+	et_xnn_lanes_deinit(&backend->lanes);
 	struct et_allocator allocator = backend->allocator;
 	allocator.free(allocator.self, backend, sizeof(*backend));
 	xnn_deinitialize();
@@ -183,7 +186,7 @@ static void compiled_free(struct et_compiled *compiled)
 static enum et_status lane_new(struct et_backend *backend, uint32_t index, uint32_t n_threads,
 	struct et_lane **ret_lane, struct et_diag *diag)
 {
-	return et_xnn_lane_new(ret_lane, &backend->allocator, n_threads, diag);
+	return et_xnn_lane_new(ret_lane, &backend->lanes, n_threads, diag);
 }
 
 static const struct et_compute *lane_compute(struct et_lane *lane)

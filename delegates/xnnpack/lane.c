@@ -49,28 +49,102 @@ static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t
 	(void)atomic_load_explicit(&loop.handover, memory_order_acquire);
 }
 
-enum et_status et_xnn_lane_new(struct et_lane **ret_lane, const struct et_allocator *allocator,
-	uint32_t n_threads, struct et_diag *diag)
+/* --- workspaces ---------------------------------------------------------------------------------------- */
+
+/* One thread's. */
+struct et_xnn_space {
+	struct et_list_node node;
+	pthread_t owner;
+	xnn_workspace_t workspace;
+	uint32_t n_lanes;
+};
+
+void et_xnn_lanes_init(struct et_xnn_lanes *lanes, const struct et_allocator *allocator)
+{
+	lanes->allocator = *allocator;
+	pthread_mutex_init(&lanes->lock, NULL);
+	et_list_init(&lanes->spaces);
+}
+
+void et_xnn_lanes_deinit(struct et_xnn_lanes *lanes)
+{
+	pthread_mutex_destroy(&lanes->lock);
+}
+
+/* Under the lock: this thread's, made if there is none. */
+static enum et_status space_find(
+	struct et_xnn_lanes *lanes, struct et_xnn_space **ret_space, struct et_diag *diag)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &lanes->spaces)
+	{
+		*ret_space = ET_CONTAINER_OF(node, struct et_xnn_space, node);
+		if (pthread_equal((*ret_space)->owner, pthread_self()))
+			return ET_OK;
+	}
+	struct et_xnn_space *space =
+		lanes->allocator.alloc(lanes->allocator.self, sizeof(*space), _Alignof(struct et_xnn_space));
+	if (!space)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
+	*space = (struct et_xnn_space){ .owner = pthread_self() };
+	enum xnn_status status = xnn_create_workspace(&space->workspace);
+	if (status != xnn_status_success) {
+		lanes->allocator.free(lanes->allocator.self, space, sizeof(*space));
+		return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
+			et_xnn_status_text(status));
+	}
+	et_list_append(&lanes->spaces, &space->node);
+	*ret_space = space;
+	return ET_OK;
+}
+
+static enum et_status space_get(
+	struct et_xnn_lanes *lanes, struct et_xnn_space **ret_space, struct et_diag *diag)
+{
+	pthread_mutex_lock(&lanes->lock);
+	enum et_status status = space_find(lanes, ret_space, diag);
+	if (status == ET_OK)
+		(*ret_space)->n_lanes++;
+	pthread_mutex_unlock(&lanes->lock);
+	return status;
+}
+
+static void space_put(struct et_xnn_lanes *lanes, struct et_xnn_space *space)
+{
+	pthread_mutex_lock(&lanes->lock);
+	if (--space->n_lanes == 0) {
+		et_list_remove(&space->node);
+		xnn_release_workspace(space->workspace);
+		lanes->allocator.free(lanes->allocator.self, space, sizeof(*space));
+	}
+	pthread_mutex_unlock(&lanes->lock);
+}
+
+/* --- lanes --------------------------------------------------------------------------------------------- */
+
+enum et_status et_xnn_lane_new(
+	struct et_lane **ret_lane, struct et_xnn_lanes *lanes, uint32_t n_threads, struct et_diag *diag)
 {
 	if (n_threads == 0 || n_threads > MAX_THREADS)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a lane of %u threads", n_threads);
-	struct et_lane *lane = allocator->alloc(allocator->self, sizeof(*lane), _Alignof(struct et_lane));
+	struct et_lane *lane =
+		lanes->allocator.alloc(lanes->allocator.self, sizeof(*lane), _Alignof(struct et_lane));
 	if (!lane)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	memset(lane, 0, sizeof(*lane));
-	lane->allocator = *allocator;
+	lane->lanes = lanes;
 	lane->compute = (struct et_compute){
 		.struct_size = sizeof(lane->compute),
 		.self = lane,
 		.parallel_for = parallel_for,
 	};
-	enum xnn_status status = xnn_create_workspace(&lane->workspace);
-	if (status != xnn_status_success) {
-		lane->workspace = NULL;
+	enum et_status status = space_get(lanes, &lane->space, diag);
+	if (status != ET_OK) {
+		lane->space = NULL;
 		et_xnn_lane_free(lane);
-		return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
-			et_xnn_status_text(status));
+		return status;
 	}
+	lane->workspace = lane->space->workspace;
 	if (n_threads > 1) {
 		lane->threads = pthreadpool_create(n_threads);
 		if (!lane->threads) {
@@ -87,10 +161,10 @@ void et_xnn_lane_free(struct et_lane *lane)
 {
 	if (!lane)
 		return;
+	struct et_xnn_lanes *lanes = lane->lanes;
 	if (lane->threads)
 		pthreadpool_destroy(lane->threads);
-	if (lane->workspace)
-		xnn_release_workspace(lane->workspace);
-	struct et_allocator allocator = lane->allocator;
-	allocator.free(allocator.self, lane, sizeof(*lane));
+	if (lane->space)
+		space_put(lanes, lane->space);
+	lanes->allocator.free(lanes->allocator.self, lane, sizeof(*lane));
 }

@@ -1,26 +1,39 @@
 /* What one worker has for XNNPACK: a thread pool of its width and a workspace.
  *
  * XNNPACK binds both to a runtime when that is made. Runtimes of one workspace may not run at the same time, and one
- * that grows it moves the pointers of all others: so a workspace belongs to one worker, and everything here
- * happens on that worker's thread. */
+ * that grows it moves the pointers of all others: so a workspace belongs to one worker's thread, where everything here
+ * happens. Its lanes of different widths share it. */
 #ifndef DELEGATES_XNNPACK_LANE_H
 #define DELEGATES_XNNPACK_LANE_H
 
+#include "runtime/base/list.h"
 #include "runtime/delegate.h"
 
+#include <pthread.h>
 #include <xnnpack.h>
 
-struct et_lane {
+/* The workspaces of all workers: one a backend. */
+struct et_xnn_lanes {
 	struct et_allocator allocator;
-	pthreadpool_t threads; /* NULL: the worker's own thread alone */
-	xnn_workspace_t workspace;
+	pthread_mutex_t lock; /* guards what follows */
+	struct et_list_node spaces;
+};
+void et_xnn_lanes_init(struct et_xnn_lanes *lanes, const struct et_allocator *allocator);
+/* No lane may be left. */
+void et_xnn_lanes_deinit(struct et_xnn_lanes *lanes);
+
+struct et_lane {
+	struct et_xnn_lanes *lanes;
+	struct et_xnn_space *space;
+	pthreadpool_t threads;     /* NULL: the worker's own thread alone */
+	xnn_workspace_t workspace; /* the space's */
 	struct et_compute compute;
 };
 
 /* @n_threads wide, the calling thread included. ET_E_INVALID_ARGUMENT, ET_E_OUT_OF_RESOURCES (no threads),
  * ET_E_MEMORY_ALLOCATION_FAILED. The caller frees it. */
-enum et_status et_xnn_lane_new(struct et_lane **ret_lane, const struct et_allocator *allocator,
-	uint32_t n_threads, struct et_diag *diag);
+enum et_status et_xnn_lane_new(
+	struct et_lane **ret_lane, struct et_xnn_lanes *lanes, uint32_t n_threads, struct et_diag *diag);
 /* No context of it may be left. */
 void et_xnn_lane_free(struct et_lane *lane);
 

@@ -1,8 +1,9 @@
 /* What is packed once and shared: filters used in several ways, contexts after the first, payloads that are dropped, lanes
  * that run at the same time. */
+#include "delegates/xnnpack/lane.h"
+#include "delegates/xnnpack/test_args.h"
 #include "delegates/xnnpack/weights.h"
 #include "runtime/host/host.h"
-#include "delegates/xnnpack/test_args.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -205,6 +206,50 @@ static void test_two_lanes_at_once(void **state)
 	free(bytes);
 }
 
+/* Two widths on one worker's thread take turns in one workspace, which the second payload makes larger. */
+static void test_one_workspace_a_thread(void **state)
+{
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	struct et_compiled *mixture, *linear;
+	struct et_compiled_info info;
+	struct et_lane *lanes[2];
+	struct et_context *contexts[2];
+	struct arg args[2];
+	size_t n_mixture, n_linear;
+	uint8_t *mixture_bytes = test_make_mixture(&n_mixture);
+	test_make_linear(&mk, ET_XNN_QCINT8, false); /* quantizes its rows into the workspace */
+	uint8_t *linear_bytes = mx_finish(&mk, &n_linear);
+	test_ok(test_compile(mixture_bytes, n_mixture, 2, &mixture, &info, &diag), &diag);
+	test_ok(test_compile(linear_bytes, n_linear, 2, &linear, &info, &diag), &diag);
+	for (uint32_t i = 0; i < 2; i++) {
+		test_ok(test_ops->lane_new(test_backend, 0, 1 + i, &lanes[i], &diag), &diag);
+		test_ok(test_ops->context_new(linear, lanes[i], &contexts[i], &diag), &diag);
+	}
+	assert_ptr_equal(lanes[0]->workspace, lanes[1]->workspace);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 2; i++) {
+			test_run_mixture(mixture, lanes[i], (float)round);
+			ARG(&args[1], ET_FLOAT32, ET_STATIC, N_ROWS, N_OUT);
+			test_fill_inputs(args[0].f32);
+			test_ok(test_ops->enqueue(contexts[i],
+					(struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL,
+					&diag),
+				&diag);
+			test_check_linear(args[0].f32, args[1].f32, 0.15f);
+		}
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		test_ops->context_free(contexts[i]);
+		test_ops->lane_free(lanes[i]);
+	}
+	test_ops->compiled_free(mixture);
+	test_ops->compiled_free(linear);
+	free(mixture_bytes);
+	free(linear_bytes);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -216,6 +261,7 @@ int main(void)
 		TEST(second_context_packs_nothing),
 		TEST(payload_may_go),
 		TEST(two_lanes_at_once),
+		TEST(one_workspace_a_thread),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,10 @@ static void count_done(struct inferd_binding *b, int status, void *userdata)
 	++*n;
 }
 
+static void ignore_end(struct inferd_binding *b, int status, void *userdata)
+{
+}
+
 static void test_many_in_flight(void **state)
 {
 	enum { N = 64 };
@@ -77,6 +81,50 @@ static void test_many_in_flight(void **state)
 			assert_true(*(float *)inferd_output(b[i], 0) == (float)(2 * i * round));
 	}
 	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+struct frames {
+	size_t n_clients;
+	uint64_t n_bytes; /* of all; 0: any number */
+	uint64_t *ret_bytes;
+};
+
+static bool has_frames(const struct inf_server_status *status, const void *arg)
+{
+	const struct frames *frames = arg;
+	if (status->n_programs != 1 || !status->programs[0].frame_bytes ||
+		status->n_clients != frames->n_clients + 1) /* the watcher */
+		return false;
+	*frames->ret_bytes = status->programs[0].frame_bytes;
+	return !frames->n_bytes || frames->n_bytes == *frames->ret_bytes;
+}
+
+/* Each class interrupts the one below, whose request keeps its activations; they are not kept when all has ended. */
+static void test_interrupted(void **state)
+{
+	static const enum inferd_priority classes[] = { INFERD_IDLE, INFERD_BATCH, INFERD_INTERACTIVE };
+	struct inferd_method *m = NULL;
+	struct inferd_binding *b;
+	uint64_t n_bytes = 0, n_now;
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "forever.pte", e2e_program_forever);
+	e2e_start(&e, "workers = 1\n");
+	struct inferd *d = e2e_connect(&e);
+	b = e2e_bind(d, "forever", &m);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct inferd_request_options options = { .struct_size = sizeof(options),
+			.priority = classes[i] };
+		if (i)
+			assert_int_equal(inferd_bind(m, &b), 0);
+		*(float *)inferd_input(b, 0) = 1;
+		assert_int_equal(inferd_infer_async(b, &options, ignore_end, NULL), 0);
+		e2e_until(&e, has_frames, &(struct frames){ 1, (i + 1) * n_bytes, i ? &n_now : &n_bytes });
+	}
+	inferd_close(d);
+	e2e_until(&e, has_frames, &(struct frames){ 0, n_bytes, &n_now });
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
 }
@@ -356,6 +404,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_program),
 		cmocka_unit_test(test_many_in_flight),
+		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_state_is_ones_own),
 		cmocka_unit_test(test_state_in_order),
 		cmocka_unit_test(test_variants),
