@@ -15,6 +15,7 @@
 
 enum {
 	COPY_AT_MOST = 1 << 20, /* or a quarter of the payload */
+	KIND_CONVOLUTION = 7,   /* number in the union XNodeUnion */
 };
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -143,6 +144,34 @@ static enum et_status settle_constants(struct et_compiled *compiled, const struc
 	return ET_OK;
 }
 
+/* A depthwise convolution that makes several channels of one is none to XNNPACK's kernels: it packs the filter as that of
+ * a convolution in groups, for each context anew, since its depthwise nodes know no weights cache. As a
+ * convolution it does the same with one. Only the order of the filter's dimensions differs. */
+static enum et_status regroup(
+	struct et_compiled *compiled, struct et_xnn_node *node, bool *ret_is_transposed, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	struct et_xnn_value filter = payload->values[node->inputs[1]];
+	uint32_t n_rows = node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
+	*ret_is_transposed = false;
+	if (node->kind->infer != et_xnn_infer_depthwise || node->numbers[ET_XNN_GROUP_OUT] < 2 ||
+		filter.type != ET_XNN_FP32 || payload->values[node->inputs[0]].type != ET_XNN_FP32 ||
+		payload->values[node->outputs[0]].type != ET_XNN_FP32 || filter.shape.n_dims != 4 ||
+		filter.shape.dims[0] != 1 || filter.n_bytes / sizeof(float) != n_rows * filter.shape.dims[3])
+		return ET_OK; /* or it makes no sense, which shape.c will say */
+	filter.data = (const uint8_t *)et_xnn_weights_transpose(compiled->weights,
+		(const float *)(const void *)filter.data, n_rows, (uint32_t)filter.shape.dims[3]);
+	filter.shape.dims[0] = filter.shape.dims[3];
+	filter.shape.dims[3] = 1;
+	filter.in_payload = false;
+	if (!filter.data || !et_xnn_payload_add_value(payload, &filter, &compiled->pool))
+		return no_memory(diag);
+	node->kind = et_xnn_kind_at(KIND_CONVOLUTION);
+	node->inputs[1] = payload->n_values - 1;
+	*ret_is_transposed = true;
+	return ET_OK;
+}
+
 /* Give each way of packing a filter a pointer of its own. */
 static enum et_status claim_filters(
 	struct et_compiled *compiled, const struct et_payload *source, struct et_diag *diag)
@@ -152,10 +181,15 @@ static enum et_status claim_filters(
 		struct et_xnn_node *node = &payload->nodes[i];
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
+		bool is_transposed;
+		enum et_status status = regroup(compiled, node, &is_transposed, diag);
+		if (status != ET_OK)
+			return status;
 		struct et_xnn_value filter = payload->values[node->inputs[1]];
 		struct et_xnn_signature signature;
 		struct et_xnn_name name;
 		sign(&signature, payload, node);
+		signature.is_transposed = is_transposed;
 		name_filter(&name, &signature, payload, node, source);
 		bool fits = false;
 		while (!fits) {

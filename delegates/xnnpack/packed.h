@@ -13,8 +13,8 @@ struct et_xnn_signature {
 	uint32_t kind; /* as a number that is the same for equal kinds */
 	uint32_t flags;
 	uint32_t numbers[ET_XNN_N_NUMBERS];
-	uint32_t reserved;
-	uint64_t bias; /* its address; in a name, where it lies in the program */
+	uint32_t is_transposed; /* 1: its filter was */
+	uint64_t bias;          /* its address; in a name, where it lies in the program */
 	struct {
 		uint32_t type;
 		uint32_t n_dims;

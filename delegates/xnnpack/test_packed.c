@@ -248,6 +248,88 @@ static void test_one_filter_twice(void **state)
 	free(bytes);
 }
 
+/* [1,3,3,2] -> [1,2,2,6]: each channel makes three. Two such nodes on one filter, the second with a bias. */
+static void make_multiplied(struct make_xnn *mk)
+{
+	float filter[4 * 6], bias[6] = { 1, 2, 3, 4, 5, 6 };
+	for (int i = 0; i < 24; i++)
+		filter[i] = (float)(i % 7) - 3;
+	mx_init(mk);
+	uint32_t constants[] = { mx_constant(mk, filter, sizeof(filter)),
+		mx_constant(mk, bias, sizeof(bias)) };
+	uint32_t in =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 3, 3, 2), .input = 1 });
+	uint32_t weights = mx_value(
+		mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 6), .constant = constants[0] });
+	uint32_t biases[] = { ET_XNN_NONE,
+		mx_value(mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(6), .constant = constants[1] }) };
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t out = mx_value(
+			mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 6), .output = 2 + i });
+		mx_node(mk, MX_DEPTHWISE,
+			&(struct et_xnn_node){ .inputs = { in, weights, biases[i] },
+				.outputs = { out },
+				.numbers = { 0, 0, 0, 0, 2, 2, 1, 1, 1, 1, 1, 3, 2 } });
+	}
+}
+
+static void check_multiplied(const struct arg args[3])
+{
+	for (uint32_t at = 0; at < 4; at++) {
+		for (uint32_t o = 0; o < 6; o++) {
+			float sum = 0;
+			for (uint32_t k = 0; k < 4; k++)
+				sum += args[0].f32[((at / 2 + k / 2) * 3 + at % 2 + k % 2) * 2 + o / 3] *
+				       ((float)((k * 6 + o) % 7) - 3);
+			test_near(args[1].f32[at * 6 + o], sum, 1e-4f);
+			test_near(args[2].f32[at * 6 + o], sum + (float)o + 1, 1e-4f);
+		}
+	}
+}
+
+/* A depthwise convolution that multiplies channels is packed once, and not at all where that was kept. */
+static void test_multiplied_channels(void **state)
+{
+	struct memory_store store = memory_store();
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	make_multiplied(&mk);
+	size_t n_bytes;
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	for (int load = 0; load < 3; load++) {
+		struct arg args[3];
+		struct et_lane *lane;
+		struct et_xnn_weights_stats stats;
+		struct et_compiled *compiled = compile(&store, bytes, n_bytes, 3);
+		test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+		for (int i = 0; i < 2; i++) {
+			struct et_context *context;
+			ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 3, 3, 2);
+			ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 2, 2, 6);
+			ARG(&args[2], ET_FLOAT32, ET_STATIC, 1, 2, 2, 6);
+			for (int k = 0; k < 18; k++)
+				args[0].f32[k] = (float)(k + i) * 0.25f;
+			test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+			test_ok(test_ops->enqueue(context,
+					(struct et_evalue *[]){
+						&args[0].value, &args[1].value, &args[2].value },
+					NULL, &diag),
+				&diag);
+			check_multiplied(args);
+			test_ops->context_free(context);
+		}
+		et_xnnpack_weights_stats(compiled, &stats);
+		assert_int_equal(stats.n_packings, load ? 0 : 2);
+		test_ok(test_ops->keep(compiled, &diag), &diag);
+		test_ops->lane_free(lane);
+		test_ops->compiled_free(compiled);
+	}
+	assert_int_equal(store.n_kept, 1);
+	free(store.bytes);
+	free(bytes);
+}
+
 static void test_machine_has_a_name(void **state)
 {
 	char one[ET_STORE_MAX_VARIANT + 1], two[ET_STORE_MAX_VARIANT + 1];
@@ -264,6 +346,7 @@ int main(void)
 		TEST(second_load_packs_nothing),
 		TEST(broken_bodies),
 		TEST(one_filter_twice),
+		TEST(multiplied_channels),
 		TEST(machine_has_a_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

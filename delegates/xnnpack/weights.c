@@ -43,6 +43,8 @@ struct block {
 	const void *bias;
 	uint32_t seed;
 	bool has_key;
+	bool is_to_fill; /* a transposed copy that has no floats yet */
+	uint32_t n_rows, n_columns;
 	struct slab *slab; /* it lies in; NULL: memory of its own */
 };
 
@@ -242,12 +244,32 @@ static struct block *find_same(
 	return NULL;
 }
 
+/* If @kernel is a transposed copy, somebody is about to read it. */
+static void fill_if_needed(struct et_xnn_weights *weights, const void *kernel)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &weights->copies)
+	{
+		struct block *block = ET_CONTAINER_OF(node, struct block, node);
+		if (!block->is_to_fill || bytes_of(block) != kernel)
+			continue;
+		const float *from = block->kernel;
+		float *to = bytes_of(block);
+		for (uint32_t column = 0; column < block->n_columns; column++)
+			for (uint32_t row = 0; row < block->n_rows; row++)
+				*to++ = from[(size_t)row * block->n_columns + column];
+		block->is_to_fill = false;
+	}
+}
+
 static size_t look_up(void *self, const struct xnn_weights_cache_look_up_key *key)
 {
 	struct et_xnn_weights *weights = self;
 	pthread_mutex_lock(&weights->lock);
 	const struct et_xnn_row *row = find_row(weights, key);
 	struct block *block = row ? NULL : find(weights, key);
+	if (!row && !block)
+		fill_if_needed(weights, key->kernel);
 	pthread_mutex_unlock(&weights->lock);
 	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)bytes_of(block) : SIZE_MAX;
 }
@@ -434,14 +456,40 @@ const void *et_xnn_weights_copy(
 	ET_LIST_FOR_EACH(node, after, &weights->copies)
 	{
 		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		if (is_shared && block->kernel == bytes && block->n_bytes == n_bytes)
+		if (is_shared && !block->n_rows && block->kernel == bytes && block->n_bytes == n_bytes)
 			copy = block;
 	}
+	fill_if_needed(weights, bytes);
 	if (!copy) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
 			memcpy(bytes_of(copy), bytes, n_bytes);
 			copy->kernel = is_shared ? bytes : NULL;
+		}
+	}
+	pthread_mutex_unlock(&weights->lock);
+	return copy ? bytes_of(copy) : NULL;
+}
+
+const float *et_xnn_weights_transpose(
+	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns)
+{
+	struct block *copy = NULL;
+	struct et_list_node *node, *after;
+	pthread_mutex_lock(&weights->lock);
+	ET_LIST_FOR_EACH(node, after, &weights->copies)
+	{
+		struct block *block = ET_CONTAINER_OF(node, struct block, node);
+		if (block->kernel == source && block->n_rows == n_rows && block->n_columns == n_columns)
+			copy = block;
+	}
+	if (!copy) {
+		copy = block_new(weights, (size_t)n_rows * n_columns * sizeof(float), &weights->copies);
+		if (copy) {
+			copy->kernel = source;
+			copy->n_rows = n_rows;
+			copy->n_columns = n_columns;
+			copy->is_to_fill = true;
 		}
 	}
 	pthread_mutex_unlock(&weights->lock);

@@ -44,6 +44,12 @@ enum et_status et_xnn_weights_keep(struct et_xnn_weights *weights, struct et_dia
 const void *et_xnn_weights_copy(
 	struct et_xnn_weights *weights, const void *bytes, size_t n_bytes, bool is_shared);
 
+/* A kernel of @n_rows by @n_columns floats with rows and columns changed over; same source, same address. The floats are
+ * put there when XNNPACK comes to pack them: where what was packed is kept, it never does, and only the address counts.
+ * Lives as long as @weights; the source must, too. NULL if there is no memory. */
+const float *et_xnn_weights_transpose(
+	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns);
+
 struct et_xnn_weights_stats {
 	size_t n_bytes;    /* kept, packed and copied */
 	size_t n_packed;   /* packed arrays kept */
