@@ -63,7 +63,7 @@ struct inf_serving_stats {
 	_Atomic(uint64_t) recent_ns[INF_N_RECENT];
 	_Atomic(uint64_t) guess_ns; /* what the next run may cost on one core */
 	bool may_be_quick;          /* no delegate, which could work elsewhere and be waited for */
-	_Atomic(uint32_t) n_quick;  /* runs in a row that took less than waking a worker */
+	_Atomic(uint32_t) n_quick;  /* runs that took less than waking a worker; a slow one halves it */
 	/* Running averages of whole runs on one core and on all; and how many there were. */
 	_Atomic(uint64_t) narrow_ns, wide_ns;
 	_Atomic(uint32_t) n_narrow, n_wide, n_chosen;
@@ -175,7 +175,8 @@ void inf_serving_count_width(struct inf_serving *serving, bool is_wide, uint64_t
  * done before they have met, and on a machine that others use too they wait for each other. So both are measured, and
  * the slower way is tried again now and then. Loop thread. */
 bool inf_serving_prefers_narrow(struct inf_serving *serving);
-/* Whether the next run can be expected to take less time than waking a worker for it: all of the last many did. */
+/* Whether the next run can be expected to take less time than waking a worker for it: of the last many all but one
+ * did. */
 bool inf_serving_is_quick(const struct inf_serving *serving);
 uint64_t inf_serving_median_ns(const struct inf_serving *serving);
 /* Memory while it is loaded, without Methods' state: the file, the Plan and what its delegates compiled, frames. */
