@@ -51,20 +51,25 @@ class Setup:
             if not program.exists():
                 sys.exit(f"bench: {program} is missing: build first (ninja -C {options.build})")
 
-    def json_of(self, *command):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    def json_of(self, *command, core=None):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, preexec_fn=on_core(core))
         if done.returncode != 0:
             sys.exit(f"bench: {' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
         return json.loads(done.stdout)
 
-    def ping(self):
-        return self.json_of(self.pingpong, "3000")["p50_us"]
+    def ping(self, *cores):
+        return self.json_of(self.pingpong, "3000", *cores)["p50_us"]
 
     def local(self, model, **options):
         return self.json_of(self.inferctl, "bench", "--local", "--json", *flags(options), model)
 
-    def remote(self, daemon, name, **options):
-        return self.json_of(self.inferctl, "--socket", daemon.socket, "bench", "--json", *flags(options), name)
+    def remote(self, daemon, name, core=None, **options):
+        return self.json_of(self.inferctl, "--socket", daemon.socket, "bench", "--json", *flags(options), name, core=core)
+
+
+def on_core(core):
+    """For a process to be started: keep it on that core; None: where the kernel likes."""
+    return None if core is None else lambda: os.sched_setaffinity(0, {core})
 
 
 def flags(options):
@@ -95,7 +100,7 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def daemon(setup, models, config=""):
+def daemon(setup, models, config="", core=None):
     with tempfile.TemporaryDirectory(prefix="inferd-bench-") as folder:
         folder = pathlib.Path(folder)
         for name, source in models.items():
@@ -105,7 +110,7 @@ def daemon(setup, models, config=""):
         (folder / "inferd.conf").write_text(
             f"[server]\nmodels = {folder}/models\nsocket = {folder}/inferd.sock\ncache = {folder}\n"
             f"manager_socket = {folder}/manager.sock\nlog_level = warning\n{config}")
-        process = subprocess.Popen([str(setup.inferd), "--config", str(folder / "inferd.conf")])
+        process = subprocess.Popen([str(setup.inferd), "--config", str(folder / "inferd.conf")], preexec_fn=on_core(core))
         try:
             wait_for_socket(process, folder / "inferd.sock")
             yield Daemon(process, folder)
@@ -203,33 +208,47 @@ def efficientnet(setup):
 
 def overhead(setup):
     """What a blocking request adds to the same Method run in-process, as a multiple of one socket round trip."""
-    rows = []
-    growth = {}
+    rows, growth, placed = [], {}, {}
     copied = 0
-    with tempfile.TemporaryDirectory(prefix="inferd-noop-") as folder:
+    with tempfile.TemporaryDirectory(prefix="inferd-noop-") as folder, contextlib.ExitStack() as stack:
         sizes = {"noop_1k": 1 << 10, "noop_1m": 1 << 20, "noop_64m": 64 << 20}
         models = {}
         for name, n_bytes in sizes.items():
             models[name] = pathlib.Path(folder) / f"{name}.pte"
             subprocess.run([str(setup.make_noop), str(n_bytes), str(models[name])], check=True)
-        with daemon(setup, models) as d:
-            for _ in range(setup.pairs):
-                ping = setup.ping()
-                for name in sizes:
-                    a = setup.local(models[name], threads=1, requests=3000)["p50_ms"] * 1000
-                    measured = setup.remote(d, name, requests=3000)
-                    b = measured["p50_ms"] * 1000
-                    copied += measured["copied_tensors"]
-                    growth.setdefault(name, []).append(b - a)
-                    if name == "noop_1k":
-                        rows.append((ping, b - a, (b - a) / ping))
+        d = stack.enter_context(daemon(setup, models))
+        # Who shares a core with whom is the kernel's choice, and it decides: so each placement by itself, too.
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        places = {"on one core": (cores[0], cores[0]), "on two cores": (cores[0], cores[-1])}
+        pinned = stack.enter_context(daemon(setup, {"noop_1k": models["noop_1k"]}, core=cores[0]))
+        for i in range(setup.pairs):
+            ping = setup.ping()
+            # what ran before has a say in where this one runs: each size comes first as often as the others
+            for name in [*sizes][i % 3:] + [*sizes][:i % 3]:
+                a = setup.local(models[name], threads=1, requests=3000)["p50_ms"] * 1000
+                measured = setup.remote(d, name, requests=3000)
+                b = measured["p50_ms"] * 1000
+                copied += measured["copied_tensors"]
+                growth.setdefault(name, []).append(b - a)
+                if name == "noop_1k":
+                    rows.append((ping, b - a, (b - a) / ping))
+                    in_process = a
+            for place, (ours, other) in places.items():
+                if place == "on one core" or ours != other:
+                    there = setup.ping(other, ours)
+                    b = setup.remote(pinned, "noop_1k", core=other, requests=3000)["p50_ms"] * 1000 - in_process
+                    placed.setdefault(place, []).append((there, b, b / there))
     base = median(growth["noop_1k"])
     grown = median(large - small for small, large in zip(growth["noop_1k"], growth["noop_64m"]))
-    return [{"what": "socket ping-pong between two processes, p50", "value": f"{median(r[0] for r in rows):.1f} µs"},
-            {"what": "a blocking request adds (no-op model, 1 kB), p50", "value": f"{base:.1f} µs"},
-            row("as a multiple of the ping-pong", median(r[2] for r in rows), "≤", 2.0),
-            row("its growth from 1 kB to 64 MB of tensors, of itself", grown / base, "≤", 0.05),
-            row("tensors copied", copied, "≤", 0)]
+    out = [{"what": "socket ping-pong between two processes, p50", "value": f"{median(r[0] for r in rows):.1f} µs"},
+           {"what": "a blocking request adds (no-op model, 1 kB), p50", "value": f"{base:.1f} µs"},
+           row("as a multiple of the ping-pong", median(r[2] for r in rows), "≤", 2.0)]
+    for place, found in placed.items():
+        out += [{"what": f"both {place}: ping-pong, and what a request adds",
+                 "value": f"{median(r[0] for r in found):.1f} µs, {median(r[1] for r in found):.1f} µs"},
+                row(f"both {place}: as a multiple", median(r[2] for r in found), "≤", 2.0)]
+    return out + [row("its growth from 1 kB to 64 MB of tensors, of itself", grown / base, "≤", 0.05),
+                  row("tensors copied", copied, "≤", 0)]
 
 
 def isolation(setup):

@@ -2,7 +2,12 @@
  * socket that inferd uses, blocking, with nothing else done. What inferd adds to a run is stated as a multiple of
  * this, since it is the part that the machine and its kernel decide.
  *
- *     pingpong [ROUNDS]      prints {"p50_us": …, "min_us": …, "p99_us": …} */
+ *     pingpong [ROUNDS [CORE CORE]]      prints {"p50_us": …, "min_us": …, "p99_us": …}
+ *
+ * Where the two run decides most of it: a wake-up on the same core is a switch, one on another core that has halted an
+ * interrupt and more. Without cores that is the kernel's choice, as it is for inferd and its clients. */
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +31,22 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Run on that core alone, if one is given. */
+static bool go_to(const char *core)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	if (!core)
+		return true;
+	CPU_SET(strtoul(core, NULL, 10), &set);
+	return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	long n_rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 5000;
-	if (n_rounds < 1 || n_rounds > 10000000) {
-		fprintf(stderr, "usage: pingpong [ROUNDS]\n");
+	if (n_rounds < 1 || n_rounds > 10000000 || argc == 3) {
+		fprintf(stderr, "usage: pingpong [ROUNDS [CORE CORE]]\n");
 		return 2;
 	}
 	int ends[2];
@@ -46,12 +62,18 @@ int main(int argc, char **argv)
 	}
 	if (child == 0) {
 		close(ends[0]);
+		if (!go_to(argc > 3 ? argv[3] : NULL))
+			_exit(1);
 		while (recv(ends[1], packet, sizeof packet, 0) > 0)
 			if (send(ends[1], packet, sizeof packet, 0) < 0)
 				_exit(1);
 		_exit(0);
 	}
 	close(ends[1]);
+	if (!go_to(argc > 3 ? argv[2] : NULL)) {
+		perror("sched_setaffinity");
+		return 1;
+	}
 
 	uint64_t *times = calloc((size_t)n_rounds, sizeof *times);
 	int rc = times ? 0 : 1;
