@@ -257,8 +257,15 @@ static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_q
 	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
 	job->item.stream =
 		b->method->serving->info->is_stateful && !job->is_guest ? &b->method->stream : NULL;
-	(is_quick ? inf_pool_submit_quick : inf_pool_submit)(
-		server->queues.pools[index < 0 ? 0 : index], &job->item);
+	struct inf_pool *pool = server->queues.pools[index < 0 ? 0 : index];
+	if (!is_quick) {
+		inf_pool_submit(pool, &job->item);
+		return;
+	}
+	struct inf_session *session = b->session;
+	inf_session_quick_came(session, job->arrived_ns);
+	if (inf_pool_submit_quick(pool, &job->item))
+		inf_session_quick_ended(session);
 }
 
 static void delegate_done(void *self, enum et_status status, const char *reason)

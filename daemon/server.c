@@ -150,6 +150,22 @@ static void on_tick(uv_timer_t *handle)
 		inf_notify_status(status);
 }
 
+/* --- looking around ------------------------------------------------------------------------------- */
+
+/* An idle handle makes libuv ask for events without sleeping: everybody is served as ever meanwhile. */
+static void on_looking(uv_idle_t *handle)
+{
+	struct inf_server *server = handle->data;
+	if (et_host_now_ns(NULL) >= server->look_until_ns)
+		uv_idle_stop(handle);
+}
+
+void inf_server_look_until(struct inf_server *server, uint64_t until_ns)
+{
+	server->look_until_ns = until_ns;
+	uv_idle_start(&server->looking, on_looking);
+}
+
 /* --- signals -------------------------------------------------------------------------------------- */
 
 /* Names of the [user] sections looked up. */
@@ -219,6 +235,7 @@ static void on_signal(uv_signal_t *handle, int number)
 static void close_handles(struct inf_server *server)
 {
 	uv_close((uv_handle_t *)&server->async, NULL);
+	uv_close((uv_handle_t *)&server->looking, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
 	uv_close((uv_handle_t *)&server->deadline, NULL);
 	uv_close((uv_handle_t *)&server->drain, NULL);
@@ -404,10 +421,12 @@ static int init_loop(struct inf_server *server)
 	if (rc < 0)
 		return rc;
 	server->has_loop = true;
-	server->async.data = server->tick.data = server->deadline.data = server->drain.data = server;
+	server->async.data = server->looking.data = server->tick.data = server->deadline.data =
+		server->drain.data = server;
 	rc = uv_async_init(&server->loop, &server->async, on_async);
 	if (rc < 0)
 		return rc;
+	uv_idle_init(&server->loop, &server->looking);
 	uv_timer_init(&server->loop, &server->tick);
 	uv_timer_init(&server->loop, &server->deadline);
 	uv_timer_init(&server->loop, &server->drain);
@@ -439,7 +458,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 		.n_workers = config->workers ? config->workers : inf_n_cores(),
 		.has_wide = true,
 		.age_ns = config->age_ns,
-		.spin_ns = inf_n_cores() > 1 ? config->spin_ns : 0,
+		.spin_ns = inf_n_cores() >= SPIN_MIN_CORES ? config->spin_ns : 0,
 		.registry = registry,
 		.log = &server->log,
 		.allocator = et_host_allocator(),

@@ -31,6 +31,8 @@ struct inf_listener {
 struct inf_server {
 	uv_loop_t loop;
 	uv_async_t async;
+	uv_idle_t looking; /* active while the loop looks around instead of sleeping */
+	uint64_t look_until_ns;
 	uv_signal_t signals[3];
 	uv_timer_t tick, deadline, drain;
 	bool has_loop;
@@ -95,6 +97,8 @@ void inf_server_crashed(struct inf_server *server);
 void inf_server_count(struct inf_server *server, bool is_success, uint64_t copied_bytes);
 /* NULL: there is no such queue. Any thread. */
 struct inf_pool *inf_server_pool(struct inf_server *server, struct et_queue_id queue);
+/* Another request is likely to come before then: do not sleep until it is there or the time is up. */
+void inf_server_look_until(struct inf_server *server, uint64_t until_ns);
 /* Something may expire then. */
 void inf_server_expect_deadline(struct inf_server *server, uint64_t deadline_ns);
 /* Take no new work, let what runs end, then stop. */

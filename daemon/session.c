@@ -163,6 +163,20 @@ static bool receive_one(struct inf_session *s)
 	return s->state != INF_SESSION_CLOSED;
 }
 
+void inf_session_quick_came(struct inf_session *s, uint64_t now_ns)
+{
+	if (s->answered_ns)
+		inf_spin_note(&s->spin, now_ns - s->answered_ns < s->spin.window_ns, s->has_looked);
+}
+
+void inf_session_quick_ended(struct inf_session *s)
+{
+	s->answered_ns = et_host_now_ns(NULL);
+	s->has_looked = inf_spin_is_due(&s->spin);
+	if (s->has_looked)
+		inf_server_look_until(s->server, s->answered_ns + s->spin.window_ns);
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	struct inf_session *s = ET_CONTAINER_OF(handle, struct inf_session, poll);
@@ -299,6 +313,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	for (uint32_t i = 0; i < INF_QUEUES_MAX; i++)
 		inf_flow_init(&s->flows[i], &s->user->groups[i], s->user->weight);
 	et_list_init(&s->opens);
+	inf_spin_init(&s->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? server->config.spin_ns : 0);
 	et_list_append(&server->sessions, &s->node);
 	server->n_sessions++;
 	if (uv_poll_init(&server->loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {

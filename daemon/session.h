@@ -16,6 +16,7 @@
 #include "daemon/scheduler.h"
 #include "daemon/table.h"
 #include "ipc/channel.h"
+#include "ipc/spin.h"
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -46,6 +47,11 @@ struct inf_session {
 	uint64_t region_bytes, n_requests;
 	struct et_list_node opens; /* requests that wait for a model */
 
+	/* When its last quick request was answered, 0: never; and whether the loop then looked around for the next. */
+	uint64_t answered_ns;
+	bool has_looked;
+	struct inf_spin spin;
+
 	_Atomic(uint32_t) n_in_flight;
 	_Atomic(bool) wants_flush, is_broken;
 };
@@ -59,6 +65,11 @@ struct inf_session *inf_session_ref(struct inf_session *session);
 struct inf_session *inf_session_unref(struct inf_session *session);
 /* Do what a worker could not: poll for writing, end it. */
 void inf_session_attend(struct inf_session *session);
+
+/* A quick request has come that was received at @now_ns; it has been answered on the loop's thread. Who gets an answer
+ * at once often asks again at once: if it was so before, the loop looks around for that before it sleeps. */
+void inf_session_quick_came(struct inf_session *session, uint64_t now_ns);
+void inf_session_quick_ended(struct inf_session *session);
 
 struct inf_client_region *inf_session_find_region(const struct inf_session *session, uint64_t id);
 

@@ -20,6 +20,7 @@
  *   - While the first worker does a task it cannot run wide requests, so there are none meanwhile. */
 #include "daemon/worker.h"
 
+#include "ipc/spin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -101,15 +102,6 @@ static void wake(struct thread *t)
 		syscall(SYS_futex, &t->wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 /* Look around until somebody wakes @t or the time is up. */
 static bool spin(struct thread *t, uint64_t spin_ns)
 {
@@ -125,7 +117,7 @@ static bool spin(struct thread *t, uint64_t spin_ns)
 	do {
 		for (int i = 0; i < 64 && !is_woken; i++) {
 			is_woken = atomic_load_explicit(&t->wake, memory_order_acquire) == WOKEN;
-			relax();
+			inf_spin_relax();
 		}
 	} while (!is_woken && et_host_now_ns(NULL) < end);
 	atomic_fetch_sub_explicit(&pool->n_spinning, 1, memory_order_relaxed);
@@ -608,7 +600,7 @@ static struct thread *take_place(struct inf_pool *pool)
 	return t;
 }
 
-void inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
+bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 {
 	struct inf_worker *guest = &pool->guest;
 	uint64_t began_ns = et_host_now_ns(NULL);
@@ -622,7 +614,7 @@ void inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 		if (t)
 			et_list_append(&pool->idle, &t->idle);
 		unlock_and_wake(pool);
-		return;
+		return false;
 	}
 	pthread_mutex_unlock(&pool->lock);
 
@@ -646,6 +638,7 @@ void inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 		pool->events.finished(pool->events.self, taken, guest);
 	else if (end == INF_SEGMENT_LEFT)
 		pool->events.left(pool->events.self, taken, guest);
+	return true;
 }
 
 bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)

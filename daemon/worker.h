@@ -91,8 +91,9 @@ struct et_queue_id inf_pool_queue(const struct inf_pool *pool);
 void inf_pool_submit(struct inf_pool *pool, struct inf_item *item);
 /* The same, but where nothing else waits and a worker idles, run @item here and now in that worker's place, which
  * spares waking it: for requests that take less time than that. It is cut short after a moment and goes on in the
- * queue, as ever. The caller's thread is then a worker's: events are called on it. Loop thread only. */
-void inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item);
+ * queue, as ever. The caller's thread is then a worker's: events are called on it. Whether it ran here. Loop thread
+ * only. */
+bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item);
 /* Take a request out that has not begun (or waits between segments). False: it runs, or is not in this queue. Any
  * thread. */
 bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item);

@@ -32,9 +32,6 @@ struct inf_channel_packet {
 int inf_channel_init(
 	struct inf_channel *channel, int fd, size_t max_waiting_bytes, const struct et_allocator *allocator)
 {
-	int flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return -errno;
 	*channel = (struct inf_channel){
 		.fd = fd, .allocator = *allocator, .max_waiting_bytes = max_waiting_bytes
 	};
@@ -218,7 +215,7 @@ static size_t take_fds(struct msghdr *message, int *fds)
 	return n_fds;
 }
 
-int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+static int receive(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {
 	union {
@@ -239,7 +236,7 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
 	/* A peer that hung up before it had read everything is reported once as a reset; what it sent comes after. */
 	bool may_reset = true, is_again;
 	do {
-		n = recvmsg(channel->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		n = recvmsg(channel->fd, &message, flags | MSG_CMSG_CLOEXEC);
 		is_again = n < 0 && (errno == EINTR || (errno == ECONNRESET && may_reset));
 		may_reset = may_reset && !(is_again && errno == ECONNRESET);
 	} while (is_again);
@@ -256,6 +253,18 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
 	*ret_n_bytes = (size_t)n;
 	*ret_n_fds = n_fds;
 	return 0;
+}
+
+int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
+{
+	return receive(channel, MSG_DONTWAIT, packet, max, ret_n_bytes, fds, ret_n_fds);
+}
+
+int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
+{
+	return receive(channel, 0, packet, max, ret_n_bytes, fds, ret_n_fds);
 }
 
 /* ---- making connections ---- */

@@ -1,7 +1,7 @@
 /* Channel: one end of a session's socket: packets with descriptors, and who the peer is.
  *
  * There is no event loop inside: the owner polls `inf_channel_fd` for POLLIN and calls inf_channel_receive until it
- * answers AGAIN. Nothing here ever blocks.
+ * answers AGAIN. Nothing here ever blocks, but for inf_channel_wait.
  *
  * Sending may be done by several threads at once, so that whoever finishes a job sends its reply. What the socket
  * does not take at once waits in a bounded queue, in order; the caller who gets INF_CHANNEL_PENDING sees to it that
@@ -36,8 +36,8 @@ struct inf_channel {
 	size_t n_waiting_bytes, max_waiting_bytes;
 };
 
-/* Takes over @fd, a connected SOCK_SEQPACKET socket, and makes it non-blocking. At most @max_waiting_bytes of
- * packets wait in the queue. Negative errno: @fd stays the caller's. */
+/* Takes over @fd, a connected SOCK_SEQPACKET socket. At most @max_waiting_bytes of packets wait in the queue. Negative
+ * errno: @fd stays the caller's. */
 int inf_channel_init(
 	struct inf_channel *channel, int fd, size_t max_waiting_bytes, const struct et_allocator *allocator);
 /* Close the socket and drop what waits: every later call answers INF_CHANNEL_E_CLOSED. Called by the thread that
@@ -60,6 +60,10 @@ int inf_channel_flush(struct inf_channel *channel);
  * 0, INF_CHANNEL_AGAIN, INF_CHANNEL_E_CLOSED (an empty packet counts as the end: it is no message),
  * INF_CHANNEL_E_BROKEN; negative errno. *ret_n_fds is 0 and nothing is left open unless the answer is 0. */
 int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
+/* The same, but sleep until there is one: one system call where poll and receive are two. Only where the descriptor
+ * is blocking (as inf_channel_connect makes it; else AGAIN is an answer as above) and nothing waits to be flushed. */
+int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
 
 /* Close descriptors that came beside a message that did not want them. */

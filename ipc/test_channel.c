@@ -8,13 +8,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -302,6 +305,66 @@ static void closing_while_sending(void **state)
 	inf_channel_close(&channel);
 }
 
+/* ---- waiting ---- */
+
+struct waiter {
+	pthread_t thread;
+	_Atomic(int) tid;
+	int answer;
+	size_t n_bytes, n_fds;
+};
+
+static void *wait_for_one(void *arg)
+{
+	struct waiter *w = arg;
+	int fds[INF_MAX_PACKET_FDS];
+	w->tid = (int)syscall(SYS_gettid);
+	w->answer = inf_channel_wait(&channel, packet, sizeof packet, &w->n_bytes, fds, &w->n_fds);
+	return NULL;
+}
+
+static bool is_asleep(int tid)
+{
+	char path[64], text[512] = "", *end;
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof text, file));
+	fclose(file);
+	end = strrchr(text, ')');
+	return end && end[2] == 'S';
+}
+
+static void start_waiting(struct waiter *w)
+{
+	*w = (struct waiter){ .answer = -1 };
+	assert_int_equal(pthread_create(&w->thread, NULL, wait_for_one, w), 0);
+	while (!w->tid || !is_asleep(w->tid))
+		sched_yield();
+}
+
+static void waiting_ends_with_a_packet(void **state)
+{
+	struct waiter w;
+	start_waiting(&w);
+	peer_send("hello", 5, 0);
+	pthread_join(w.thread, NULL);
+	assert_int_equal(w.answer, 0);
+	assert_int_equal(w.n_bytes, 5);
+	assert_int_equal(w.n_fds, 0);
+	assert_memory_equal(packet, "hello", 5);
+	assert_receives(INF_CHANNEL_AGAIN); /* a descriptor that can wait need not */
+}
+
+static void waiting_ends_with_the_peer(void **state)
+{
+	struct waiter w;
+	start_waiting(&w);
+	shutdown(peer, SHUT_RDWR);
+	pthread_join(w.thread, NULL);
+	assert_int_equal(w.answer, INF_CHANNEL_E_CLOSED);
+}
+
 /* ---- addresses ---- */
 
 static char dir[] = "/tmp/inferd-test-channel-XXXXXX";
@@ -372,6 +435,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(waiting_packets_go_with_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_threads_send, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(closing_while_sending, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(waiting_ends_with_a_packet, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(waiting_ends_with_the_peer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(listen_and_connect, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

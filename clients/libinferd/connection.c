@@ -160,13 +160,14 @@ static void sort_reply(struct inferd *d, const struct inf_reply *reply, int *fds
 		inf_lib_binding_complete(b, reply);
 }
 
-int inf_lib_receive(struct inferd *d)
+static int receive(struct inferd *d, bool waits)
 {
 	if (!d->is_open || d->is_lost)
 		return lost(d);
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
-	int rc = inf_channel_receive(&d->channel, d->packet, INF_MAX_PACKET, &n_bytes, fds, &n_fds);
+	int rc = (waits ? inf_channel_wait : inf_channel_receive)(
+		&d->channel, d->packet, INF_MAX_PACKET, &n_bytes, fds, &n_fds);
 	if (rc == INF_CHANNEL_AGAIN)
 		return 0;
 	if (rc)
@@ -194,6 +195,19 @@ int inf_lib_receive(struct inferd *d)
 	return 1;
 }
 
+int inf_lib_receive(struct inferd *d)
+{
+	return receive(d, false);
+}
+
+int inf_lib_wait(struct inferd *d)
+{
+	if (!d->has_more)
+		return receive(d, true);
+	int rc = inf_lib_poll(d, -1);
+	return rc ? rc : receive(d, false);
+}
+
 int inf_lib_poll(struct inferd *d, int timeout_ms)
 {
 	if (!d->is_open || d->is_lost)
@@ -214,9 +228,7 @@ int inf_lib_call(
 	d->awaited_id = request->id;
 	d->has_reply = false;
 	do {
-		rc = inf_lib_receive(d);
-		if (rc == 0)
-			rc = inf_lib_poll(d, -1);
+		rc = inf_lib_wait(d);
 	} while (rc >= 0 && !d->has_reply);
 	inf_lib_notice(d);
 	if (rc < 0) {
@@ -362,7 +374,7 @@ int inferd_open_with(struct inferd **ret, const struct inferd_open_options *give
 	}
 	d->packet = packet;
 	d->epoll_fd = d->event_fd = d->reply_fd = -1;
-	d->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	inf_spin_init(&d->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? INF_LIB_SPIN_NS : 0);
 	inf_codec_init(&d->encoder, et_host_allocator());
 	inf_codec_init(&d->decoder, et_host_allocator());
 	et_list_init(&d->methods);

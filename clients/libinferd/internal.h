@@ -5,9 +5,12 @@
 #include "clients/inferd.h"
 #include "ipc/channel.h"
 #include "ipc/message.h"
+#include "ipc/spin.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/list.h"
 #include "runtime/host/host.h"
+
+enum { INF_LIB_SPIN_NS = 50 * 1000 };
 
 struct inferd {
 	struct inf_channel channel;
@@ -19,7 +22,7 @@ struct inferd {
 	bool is_raised;
 	uint64_t last_id;
 	uint32_t tensor_alignment;
-	bool may_spin;
+	struct inf_spin spin;
 	struct inf_codec encoder, decoder;
 	uint8_t *packet; /* INF_MAX_PACKET bytes */
 
@@ -114,6 +117,8 @@ int inf_lib_call(struct inferd *d, struct inf_request *request, const int *fds, 
 void inf_lib_tell(struct inferd *d, struct inf_request *request);
 /* Receive and sort one packet. 1: there was one; 0: nothing there; negative: disconnected. */
 int inf_lib_receive(struct inferd *d);
+/* The same, but sleep until something came, or more can be sent. 1, 0 or negative as above. */
+int inf_lib_wait(struct inferd *d);
 /* Block until the socket can be read, or for @timeout_ms. 0, or negative. */
 int inf_lib_poll(struct inferd *d, int timeout_ms);
 /* Completions may have come or gone: have the caller's event loop know. */

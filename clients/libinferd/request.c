@@ -1,17 +1,13 @@
 /* Requests: one at a time on a binding, as many bindings as you like.
  *
  * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for
- * a moment before it sleeps, but only where the request before took the daemon less than that moment and there is
- * another processor for the daemon to run on: everybody else sleeps at once. Measured with an empty model on two
- * cores of a VM, client and daemon each pinned to one: p50 27 µs instead of 45; where the scheduler puts both on one
- * core it is 12 either way. */
+ * a moment before it sleeps, but only where the request before took the daemon less than that moment, and only as
+ * long as that pays (ipc/spin.c); the daemon does the same at its end. docs/performance.md has the figures. */
 #include "clients/libinferd/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SPIN_NS = 50 * 1000 };
 
 /* ---- what arrived ---- */
 
@@ -128,23 +124,34 @@ int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_opt
 	return start(b, options, done, userdata);
 }
 
+/* Look for the reply until it came or the time is up; whether it did. */
+static bool spin(struct inferd_binding *b)
+{
+	struct inferd *d = b->method->d;
+	uint64_t until_ns = et_host_now_ns(NULL) + d->spin.window_ns;
+	do {
+		inf_lib_receive(d);
+		if (b->state != INF_LIB_RUNNING)
+			return true;
+		inf_spin_relax();
+	} while (et_host_now_ns(NULL) < until_ns);
+	return false;
+}
+
 int inferd_infer(struct inferd_binding *b, const struct inferd_request_options *options)
 {
 	struct inferd *d = b->method->d;
 	uint64_t before_ns = b->timing.queue_ns + b->timing.run_ns;
-	bool spins = d->may_spin && before_ns && before_ns < SPIN_NS;
+	bool is_quick = before_ns && before_ns < INF_LIB_SPIN_NS;
 	int rc = start(b, options, NULL, NULL);
 	if (rc)
 		return rc;
-	uint64_t spin_until = spins ? et_host_now_ns(NULL) + SPIN_NS : 0;
-	while (b->state == INF_LIB_RUNNING) {
-		if (!spins || et_host_now_ns(NULL) >= spin_until) {
-			spins = false;
-			inf_lib_poll(d, -1);
-		}
-		/* something came, or nothing yet, or the connection is lost and with it the request */
-		inf_lib_receive(d);
-	}
+	bool spins = is_quick && inf_spin_is_due(&d->spin);
+	if (is_quick)
+		inf_spin_note(&d->spin, !spins || spin(b), spins);
+	while (b->state ==
+		INF_LIB_RUNNING) /* until the reply came, or the connection is lost and with it the request */
+		inf_lib_wait(d);
 	b->state = INF_LIB_IDLE;
 	inf_lib_notice(d);
 	if (b->status)
