@@ -18,7 +18,7 @@ struct ctl_backends {
 	bool has_plugins;   /* the configuration's were opened, or tried */
 	/* What could not be opened: compiled in with its id, plug-ins without. */
 	struct ctl_backend_problem {
-		char id[64], text[400];
+		char id[64], text[512];
 	} problems[CTL_BACKENDS_MAX];
 	unsigned n_problems;
 };
