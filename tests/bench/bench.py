@@ -19,6 +19,7 @@ import resource
 import shutil
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -276,6 +277,65 @@ def isolation(setup):
             row("as a multiple of the socket ping-pong", median(r[1] / r[0] for r in rows), "≤", 2, " ×")]
 
 
+def openvino_payload(path):
+    """What the exporter made, out of a program: six u64, each part behind the one before, the first behind these."""
+    data = path.read_bytes()
+    at = data.find(b"<?xml")
+    while at >= 0:
+        for start in range(max(0, at - 4096), at):
+            f = struct.unpack_from("<6Q", data, start)
+            if f[0] == 48 and f[2] == f[0] + f[1] and f[4] == f[2] + f[3] and f[2] >= at - start:
+                return data[start:start + f[4] + f[5]]
+        at = data.find(b"<?xml", at + 1)
+    sys.exit(f"bench: no OpenVINO payload in {path}")
+
+
+def children(pid):
+    return [int(n) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+            for n in (task / "children").read_text().split()]
+
+
+def openvino(setup):
+    """OpenVINO behind daemon and host process beside the same payload on OpenVINO's own C interface."""
+    libraries = os.environ.get("INFERD_OPENVINO", str(TOP / "build-test" / "openvino" / "openvino" / "libs"))
+    direct = setup.build / "tests" / "bench" / "openvino_direct"
+    models = {name: SHARED / "npu" / f"openvino_{name}.bpte" for name in ("mv2", "small")}
+    if not os.path.isdir(libraries) or not all(m.exists() for m in models.values()):
+        return [{"what": "OpenVINO behind the daemon", "value": f"left out: no {libraries}, or no models"}]
+    config = (f"[backend openvino]\npath = {setup.build}/delegates/openvino/openvino.so\nfolder = {libraries}\n"
+              f"host = {setup.build}/delegates/plugin/inferd-delegate-host\n")
+    out = []
+    with tempfile.TemporaryDirectory(prefix="inferd-openvino-") as folder:
+        for name, bundle in models.items():
+            payload = pathlib.Path(folder) / name
+            payload.write_bytes(openvino_payload(bundle))
+            n = setup.requests if name == "mv2" else 50 * setup.requests
+            with daemon(setup, {name: program_of(bundle, folder)}, config) as d:
+                setup.remote(d, name, requests=n)
+                rows = []
+                for _ in range(setup.pairs):
+                    a = setup.json_of(direct, libraries, payload, 0, n)["p50_ms"]
+                    b = setup.remote(d, name, requests=n)["p50_ms"]
+                    rows.append((a, b))
+            what = {"mv2": "mobilenet_v2 fp32 on OpenVINO", "small": "a network of 40 kB on OpenVINO"}[name]
+            out.append({"what": f"{what}, called directly, p50", "value": f"{median(r[0] for r in rows):.3f} ms"})
+            if name == "mv2":
+                out.append(row("the same through daemon and host process, over that", median(b / a for a, b in rows), "≤",
+                               1.1))
+            else:
+                out.append({"what": "the same through daemon and host process adds",
+                            "value": f"{median(b - a for a, b in rows) * 1000:.0f} µs"})
+        totals = []
+        for n in (1, 8):
+            with daemon(setup, {"mv2": program_of(models["mv2"], folder)}, config) as d, \
+                    Load(setup, d, 1, "mv2", str(n)) as run:
+                run.wait()
+                totals.append(sum(pss(pid) for pid in children(d.pid)))
+        out += [{"what": "memory of OpenVINO's host process with one client (Pss)", "value": f"{totals[0] / 2**20:.0f} MiB"},
+                row("with 8 clients over with one", totals[1] / totals[0], "≤", 1.25)]
+    return out
+
+
 def row(what, value, relation, bar, unit=""):
     met = value <= bar if relation == "≤" else value >= bar
     return {"what": what, "value": f"{value:.3g}{unit}", "bar": f"{relation} {bar:.3g}{unit}", "met": met}
@@ -491,7 +551,7 @@ def killed(setup):
             row("the rest, after one longest segment", max(rest), "≤", 10, " ms")]
 
 
-BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "crowd": crowd,
+BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "openvino": openvino, "crowd": crowd,
            "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "killed": killed,
            **versus.benches(sys.modules[__name__])}
 

@@ -5,11 +5,14 @@
 
 INFERD_OPENVINO names the folder with libopenvino_c.so.* (`tools/test --with openvino` sees to it). The models'
 own expected outputs must come out within 1e-4; payloads that were cut short or changed must be refused with the field's
-name, and the daemon must go on serving. The daemon itself must stay small: the library's memory is the host's.
+name, and the daemon must go on serving. The daemon itself must stay small: the library's memory is the host's, once for
+all clients. inferctl must say the same in its own process.
 """
 
+import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -26,7 +29,7 @@ class Daemon:
         self.socket = os.path.join(folder, "inferd.sock")
         for name in ("models", "cache"):
             os.mkdir(os.path.join(folder, name))
-        config = os.path.join(folder, "inferd.conf")
+        self.config = config = os.path.join(folder, "inferd.conf")
         with open(config, "w", encoding="utf-8") as f:
             f.write(f"[server]\nsocket = {self.socket}\nmanager_socket =\nmodels = {folder}/models\n"
                     f"cache = {folder}/cache\n[backend openvino]\npath = {plugin}\nhost = {host}\nfolder = {libraries}\n")
@@ -49,6 +52,16 @@ class Daemon:
     def resident_kb(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+
+    def host_kb(self):
+        """What the host processes hold, each shared page once."""
+        total = 0
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/children", encoding="ascii") as f:
+                for child in f.read().split():
+                    with open(f"/proc/{child}/smaps_rollup", encoding="ascii") as rollup:
+                        total += int(re.search(r"\nPss:\s+(\d+)", rollup.read()).group(1))
+        return total
 
 
 def payload_at(data):
@@ -74,6 +87,36 @@ def broken_payloads(data):
         for value in (2**40, 2**64 - 1, 2**64 - fields[2 * i]):
             yield f"{name}: offset", start + 16 * i + 8, value
     yield "model: size 0", start + 40, 0
+
+
+def local(inferctl, daemon, models, names):
+    """In inferctl's own process, with the daemon's configuration: what is wrong."""
+    wrong = []
+    r = subprocess.run([inferctl, "verify", "--local", "--config", daemon.config, "--atol", "1e-4", "--rtol", "1e-4",
+                        *(os.path.join(models, n) for n in names)], stdout=subprocess.PIPE, text=True, check=False)
+    print("in this process:", r.stdout.strip())
+    if r.returncode or f"{len(names)} passed" not in r.stdout:
+        wrong.append("verify --local")
+    for config, expected in ((["--config", daemon.config], True), (["--config", os.devnull], False)):
+        r = subprocess.run([inferctl, "inspect", "--json", *config, os.path.join(models, names[0])],
+                           stdout=subprocess.PIPE, text=True, check=False)
+        method = json.loads(r.stdout)["methods"][0]
+        delegate = method["delegates"][0]
+        if delegate["available"] != expected or method["plan"]["runs_here"] != expected or delegate["target"] != "CPU":
+            wrong.append(f"inspect with {config}: {delegate}")
+    return wrong
+
+
+def sharing(inferctl, daemon, models, folder):
+    """What eight clients take beside one."""
+    shutil.copy(os.path.join(models, "openvino_mv2.bpte"), os.path.join(folder, "models", "mv2.bpte"))
+    sizes = []
+    for clients in ("1", "8"):
+        subprocess.run([inferctl, "--socket", daemon.socket, "bench", "--clients", clients, "--requests", "3", "mv2"],
+                       stdout=subprocess.DEVNULL, check=True)
+        sizes.append(daemon.host_kb())
+    print(f"the host process: {sizes[0]} kB with one client, {sizes[1]} kB with eight")
+    return [] if sizes[1] < 1.25 * sizes[0] else ["the host's memory with eight clients"]
 
 
 def main():
@@ -106,6 +149,8 @@ def main():
             print(f"the daemon grew by {grown_kb} kB")
             if grown_kb > 40000:
                 failed.append("the daemon's memory")
+            failed += local(inferctl, daemon, models, names)
+            failed += sharing(inferctl, daemon, models, folder) if len(names) == 2 else []
             with open(os.path.join(models, "openvino_small.bpte"), "rb") as f:
                 data = f.read()
             n = 0
