@@ -4,6 +4,7 @@
  * above everything, as in PyTorch. */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/line.h"
+#include "runtime/kernels/shape.h"
 
 #include <math.h>
 
@@ -31,13 +32,20 @@ static void softmax(struct et_line *line)
 		line->out[i] /= sum;
 }
 
+/* Of half types along the innermost dimension, PyTorch (and the original, which took it from there) keeps the sum and
+ * its logarithm in the type; @line->arg then says which. */
 static void log_softmax(struct et_line *line)
 {
 	double most = largest(line), sum = 0;
 	for (size_t i = 0; i < line->n; i++)
 		sum += exponential(line, line->in[i] - most);
+	double rest = log(sum);
+	if (line->arg) {
+		enum et_scalar_type type = *(const uint8_t *)line->arg;
+		rest = et_round_to(log(et_round_to(sum, type)), type);
+	}
 	for (size_t i = 0; i < line->n; i++)
-		line->out[i] = line->in[i] - most - log(sum);
+		line->out[i] = line->in[i] - most - rest;
 }
 
 static void cumsum(struct et_line *line)
@@ -45,7 +53,9 @@ static void cumsum(struct et_line *line)
 	double sum = 0;
 	int64_t sum_ints = 0;
 	for (size_t i = 0; i < line->n; i++) {
-		if (line->in)
+		if (line->in && line->arg)
+			line->out[i] = sum = et_round_to(sum + line->in[i], *(const uint8_t *)line->arg);
+		else if (line->in)
 			line->out[i] = sum += line->in[i];
 		else
 			line->out_ints[i] = sum_ints += line->in_ints[i];
@@ -221,8 +231,22 @@ static void nanmedian(struct et_line *line)
 
 struct along {
 	et_line_fn fn;
-	bool is_float; /* takes floats only */
+	bool is_float;         /* takes floats only */
+	bool rounds_innermost; /* of half types, along the innermost dimension: the function is told the type */
+	bool rounds_short;     /* of half types, short lines */
 };
+
+/* The type in whose arithmetic to compute, for the function's arg; or NULL. */
+static const uint8_t *rounding_type(const struct along *along, const struct et_lines *lines)
+{
+	size_t n_dims = lines->self->n_dims;
+	if (!et_type_is_half(lines->out->type))
+		return NULL;
+	if ((along->rounds_innermost && n_dims && lines->dim == n_dims - 1) ||
+		(along->rounds_short && lines->n_out <= ET_HALF_TERMS))
+		return &lines->out->type;
+	return NULL;
+}
 
 /* self, dim … > out */
 static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -240,6 +264,7 @@ static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *con
 	ET_REQUIRE(ctx, !along->is_float || et_type_is_float(lines.out->type), "an output of %s",
 		et_scalar_name(lines.out->type));
 	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
+	lines.arg = rounding_type(along, &lines);
 	return et_run_lines(ctx, &lines);
 }
 
@@ -306,7 +331,13 @@ static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *co
 	const struct along *along = ctx->kernel->row;
 	struct et_tensor flat = *args[0]->tensor;
 	size_t numel = et_tensor_numel(&flat);
-	ET_REQUIRE(ctx, numel > 0 && numel <= INT32_MAX, "%zu elements to choose from", numel);
+	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)),
+		"%zu elements to choose from", numel);
+	if (numel == 0) {
+		ET_TRY(et_resize(ctx, args[1]->tensor, NULL, 0));
+		return et_fill(
+			ctx, args[1]->tensor, &(const struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = NAN });
+	}
 	flat.n_dims = 1;
 	flat.sizes = (int32_t[]){ (int32_t)numel };
 	flat.strides = (int32_t[]){ 1 };
@@ -326,10 +357,11 @@ static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *co
 		__VA_ARGS__   \
 	}
 static const struct et_kernel rows[] = {
-	{ "aten::_log_softmax.out", "TIB>T", run_along, ALONG(log_softmax, .is_float = true) },
+	{ "aten::_log_softmax.out", "TIB>T", run_along,
+		ALONG(log_softmax, .is_float = true, .rounds_innermost = true) },
 	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true) },
 	{ "aten::cumprod.out", "TIi>T", run_along, ALONG(cumprod) },
-	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum) },
+	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum, .rounds_short = true) },
 	{ "aten::median.dim_values", "TIB>TT", run_median_dim, ALONG(median) },
 	{ "aten::median.out", "T>T", run_median, ALONG(median) },
 	{ "aten::nanmedian.dim_values", "TIB>TT", run_median_dim, ALONG(nanmedian) },

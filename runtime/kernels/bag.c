@@ -153,9 +153,24 @@ static double reduce(enum reduction reduction, double a, double b)
 	}
 }
 
-/* Combine every row of @from along @dim into the row of @sum that its index names; count them. */
+static int64_t reduce_ints(enum reduction reduction, int64_t a, int64_t b)
+{
+	switch (reduction) {
+	case REDUCE_PROD:
+		return (int64_t)((uint64_t)a * (uint64_t)b);
+	case REDUCE_MEAN:
+		return (int64_t)((uint64_t)a + (uint64_t)b);
+	case REDUCE_MAX:
+		return a > b ? a : b;
+	default:
+		return a < b ? a : b;
+	}
+}
+
+/* Combine every row of @from along @dim into the row of @sum that its index names; count them. Both are copies of
+ * elements of @type: of floats as double, rounded to it after each step, of integers as int64, wrapping around as it does. */
 static void reduce_rows(struct et_view *sum, const struct et_view *from, size_t dim, const int64_t *indices,
-	enum reduction reduction, int64_t *counts)
+	enum reduction reduction, int64_t *counts, enum et_scalar_type type)
 {
 	for (int64_t i = 0; i < from->sizes[dim]; i++) {
 		struct et_view to = *sum, row = *from;
@@ -167,9 +182,15 @@ static void reduce_rows(struct et_view *sum, const struct et_view *from, size_t 
 		et_walk_init(&walk, (const struct et_view *[]){ &to, &row }, 2);
 		et_place_seek(&place, &walk, 0);
 		for (size_t k = 0; k < walk.numel; k++) {
-			double *a = (double *)to.data + place.offset[0],
-			       b = ((const double *)row.data)[place.offset[1]];
-			*a = is_first ? b : reduce(reduction, *a, b);
+			if (to.type == ET_INT64) {
+				int64_t *a = (int64_t *)to.data + place.offset[0];
+				int64_t b = ((const int64_t *)row.data)[place.offset[1]];
+				*a = is_first ? b : et_wrap(reduce_ints(reduction, *a, b), type);
+			} else {
+				double *a = (double *)to.data + place.offset[0];
+				double b = ((const double *)row.data)[place.offset[1]];
+				*a = is_first ? b : et_round_to(reduce(reduction, *a, b), type);
+			}
 			et_place_advance(&place, &walk, 1);
 		}
 	}
@@ -193,8 +214,8 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 		et_scalar_name(index->type));
 	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &dim));
 	const int64_t *indices = et_local_copy(ctx, index, ET_INT64, &view);
-	if (!indices || !et_local_copy(ctx, self, ET_FLOAT64, &sum) ||
-		!et_local_copy(ctx, source, ET_FLOAT64, &from))
+	enum et_scalar_type type = et_type_is_float(self->type) ? ET_FLOAT64 : ET_INT64;
+	if (!indices || !et_local_copy(ctx, self, type, &sum) || !et_local_copy(ctx, source, type, &from))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	for (struct et_view *v = &sum; v; v = v == &sum ? &from : NULL) {
 		if (v->n_dims == 0)
@@ -214,7 +235,7 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 	for (size_t i = 0; i < et_tensor_numel(index); i++)
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < n, "index %lld of %lld",
 			(long long)indices[i], (long long)n);
-	reduce_rows(&sum, &from, dim, indices, reduction, counts);
+	reduce_rows(&sum, &from, dim, indices, reduction, counts, self->type);
 	for (int64_t i = 0; reduction == REDUCE_MEAN && i < n; i++) {
 		struct et_view row = sum;
 		et_view_select(&row, dim, i);
@@ -223,10 +244,13 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 		et_walk_init(&walk, (const struct et_view *[]){ &row }, 1);
 		et_place_seek(&place, &walk, 0);
 		for (size_t k = 0; counts[i] > 1 && k < walk.numel; k++) {
-			double *element = (double *)row.data + place.offset[0];
-			*element /= (double)counts[i];
-			if (!et_type_is_float(out->type))
-				*element = floor(*element);
+			if (type == ET_INT64) {
+				int64_t *element = (int64_t *)row.data + place.offset[0];
+				int64_t rest = *element % counts[i];
+				*element = *element / counts[i] - (rest < 0);
+			} else {
+				((double *)row.data)[place.offset[0]] /= (double)counts[i];
+			}
 			et_place_advance(&place, &walk, 1);
 		}
 	}

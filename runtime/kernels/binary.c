@@ -17,7 +17,24 @@ ET_FLOAT_FNS(div, 2, a / b)
 ET_FLOAT_FNS(atan2, 2, atan2(a, b))
 ET_FLOAT_FNS(copysign, 2, copysign(a, b))
 ET_FLOAT_FNS(ldexp, 2, a *exp2(b))
-ET_FLOAT_FNS(nextafter, 2, nextafter(a, b))
+/* The neighbour of @a towards @b in @type, whose bit patterns are in the order of their magnitudes. */
+static float next_half(float a, float b, enum et_scalar_type type)
+{
+	bool is_half = type == ET_FLOAT16;
+	if (a != a || b != b)
+		return a + b;
+	if (a == b)
+		return b;
+	uint16_t bits = is_half ? et_to_half(a) : et_to_bfloat16(a);
+	if (a == 0)
+		bits = b > 0 ? 1 : 0x8001;
+	else
+		bits = (uint16_t)((a < b) == (a > 0) ? bits + 1 : bits - 1);
+	return is_half ? et_from_half(bits) : et_from_bfloat16(bits);
+}
+ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float),
+	et_type_is_half(span->common) ? next_half(a, b, span->common) : nextafterf(a, b))
+ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
 ET_FLOAT_FNS(fmod, 2, fmod(a, b))
 ET_FLOAT_FNS(pow, 2, pow(a, b))
 ET_FLOAT_FNS(trunc_div, 2, trunc(a / b))

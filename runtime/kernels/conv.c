@@ -6,10 +6,11 @@
  *                 last, whole pixels multiplied and added;
  *     product     the rest that is not transposed: the weights times a matrix of which each column holds
  *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
- *     plain       transposed, double and integers: one output element after the other, summed in double.
- *                 The tests hold the fast ways against this one.
- * Half and bfloat16 are computed on float copies. Only a transposed half convolution in 3-D, which PyTorch alone
- * defines, is rounded where PyTorch does: it adds up, in the output, what each kernel position contributes. */
+ *     plain       transposed, double and integers: one output element after the other, summed in double or
+ *                 integers. The tests hold the fast ways against this one.
+ * Half and bfloat16 are computed on float copies, but for short sums, which are rounded after each operation as the
+ * original does; and a transposed convolution in 3-D, which PyTorch alone defines, is rounded where PyTorch does: it
+ * adds up, in the output, what each kernel position contributes. */
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
@@ -24,7 +25,9 @@ struct conv {
 	int64_t in[SPACE], kernel[SPACE], out[SPACE];
 	int64_t stride[SPACE], padding[SPACE], dilation[SPACE];
 	bool is_transposed;
-	bool rounds_to_half;         /* what each kernel position contributes, and the sum of them */
+	enum et_scalar_type type;    /* of the tensors, before any copy */
+	bool rounds_parts;           /* what each kernel position contributes, and the sum of them */
+	bool rounds_all;             /* each product and each sum */
 	struct et_view x, weight, y; /* five-dimensional: batch (or output channel), channel, space */
 	const struct et_view *bias;  /* one-dimensional, or NULL */
 };
@@ -51,35 +54,64 @@ static inline int64_t meet(const struct conv *c, size_t d, int64_t out, int64_t 
 	return at >= 0 && at < c->in[d] ? at : -1;
 }
 
-static double sum_under_kernel(
-	const struct conv *c, const double *x, const double *weight, const int64_t *out)
-{
-	/* A transposed weight is (input channel, output channel, space): the caller points at the latter. */
-	int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];
-	double sum = 0;
-	for (int64_t kd = 0; kd < c->kernel[0]; kd++) {
-		int64_t d = meet(c, 0, out[0], kd);
-		for (int64_t kh = 0; d >= 0 && kh < c->kernel[1]; kh++) {
-			int64_t h = meet(c, 1, out[1], kh);
-			for (int64_t kw = 0; h >= 0 && kw < c->kernel[2]; kw++) {
-				int64_t w = meet(c, 2, out[2], kw);
-				if (w < 0)
-					continue;
-				const double *pixel =
-					x + d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4];
-				const double *factor = weight + kd * c->weight.strides[2] +
-						       kh * c->weight.strides[3] + kw * c->weight.strides[4];
-				double part = 0;
-				for (int64_t i = 0; i < c->in_channels; i++)
-					part += pixel[i * c->x.strides[1]] * factor[i * weight_channel];
-				if (c->rounds_to_half)
-					sum = et_round_to(sum + et_round_to(part, ET_FLOAT16), ET_FLOAT16);
-				else
-					sum += part;
-			}
-		}
+/* Of doubles, and of integers, which wrap around. */
+#define SUM_UNDER_KERNEL(name, number)                                                                        \
+	static number name(const struct conv *c, const number *x, const number *weight, const int64_t *out)   \
+	{                                                                                                     \
+		/* A transposed weight is (input channel, output channel, space): the caller points at the */ \
+		/* latter. */                                                                                 \
+		int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];                         \
+		number sum = 0;                                                                               \
+		for (int64_t k = 0; k < kernel_size(c); k++) {                                                \
+			int64_t kw = k % c->kernel[2], kh = k / c->kernel[2] % c->kernel[1],                  \
+				kd = k / c->kernel[2] / c->kernel[1];                                         \
+			int64_t d = meet(c, 0, out[0], kd), h = meet(c, 1, out[1], kh),                       \
+				w = meet(c, 2, out[2], kw);                                                   \
+			if (d < 0 || h < 0 || w < 0)                                                          \
+				continue;                                                                     \
+			const number *pixel =                                                                 \
+				x + d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4];          \
+			const number *factor = weight + kd * c->weight.strides[2] +                           \
+					       kh * c->weight.strides[3] + kw * c->weight.strides[4];         \
+			number part = 0;                                                                      \
+			for (int64_t i = 0; i < c->in_channels; i++)                                          \
+				part += pixel[i * c->x.strides[1]] * factor[i * weight_channel];              \
+			if (c->rounds_parts)                                                                  \
+				sum = (number)et_round_to(                                                    \
+					(double)sum + et_round_to((double)part, c->type), c->type);           \
+			else                                                                                  \
+				sum += part;                                                                  \
+		}                                                                                             \
+		return sum;                                                                                   \
 	}
-	return sum;
+SUM_UNDER_KERNEL(sum_doubles, double)
+SUM_UNDER_KERNEL(sum_ints, uint64_t)
+
+static float add_rounded(const struct conv *c, float sum, double a, double b)
+{
+	return et_round_half(sum + et_round_half((float)a * (float)b, c->type), c->type);
+}
+
+/* In the order of the original, on which the result depends: channel by channel; transposed, input pixel by input
+ * pixel, beginning with the bias. In 1-D and 2-D, which it has. */
+static double sum_rounded(
+	const struct conv *c, const double *x, const double *weight, double bias, const int64_t *out)
+{
+	int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];
+	int64_t n_space = kernel_size(c), n = n_space * c->in_channels;
+	float sum = c->is_transposed ? et_round_half((float)bias, c->type) : 0;
+	for (int64_t k = 0; k < n; k++) {
+		int64_t channel = c->is_transposed ? k % c->in_channels : k / n_space;
+		int64_t at = c->is_transposed ? n_space - 1 - k / c->in_channels : k % n_space;
+		int64_t kh = at / c->kernel[2], kw = at % c->kernel[2];
+		int64_t h = meet(c, 1, out[1], kh), w = meet(c, 2, out[2], kw);
+		if (h >= 0 && w >= 0)
+			sum = add_rounded(c, sum,
+				x[channel * c->x.strides[1] + h * c->x.strides[3] + w * c->x.strides[4]],
+				weight[channel * weight_channel + kh * c->weight.strides[3] +
+					kw * c->weight.strides[4]]);
+	}
+	return c->is_transposed ? sum : sum + et_round_half((float)bias, c->type);
 }
 
 /* Output channels [begin, end) of all batches. */
@@ -90,22 +122,31 @@ static void run_plain(void *arg, size_t begin, size_t end)
 		int64_t channels = c->n_groups * c->out_channels;
 		int64_t n = (int64_t)item / channels, channel = (int64_t)item % channels;
 		int64_t group = channel / c->out_channels, own = channel % c->out_channels;
-		const double *x = (const double *)c->x.data + n * c->x.strides[0] +
-				  group * c->in_channels * c->x.strides[1];
-		const double *weight = (const double *)c->weight.data;
-		weight += c->is_transposed
-				  ? group * c->in_channels * c->weight.strides[0] + own * c->weight.strides[1]
-				  : channel * c->weight.strides[0];
-		double *y = (double *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1];
-		double bias = c->bias ? ((const double *)c->bias->data)[channel * c->bias->strides[0]] : 0;
-		int64_t out[SPACE];
-		for (out[0] = 0; out[0] < c->out[0]; out[0]++) {
-			for (out[1] = 0; out[1] < c->out[1]; out[1]++) {
-				for (out[2] = 0; out[2] < c->out[2]; out[2]++)
-					y[out[0] * c->y.strides[2] + out[1] * c->y.strides[3] +
-						out[2] * c->y.strides[4]] =
-						bias + sum_under_kernel(c, x, weight, out);
+		int64_t x = n * c->x.strides[0] + group * c->in_channels * c->x.strides[1];
+		int64_t weight = c->is_transposed ? group * c->in_channels * c->weight.strides[0] +
+							    own * c->weight.strides[1]
+						  : channel * c->weight.strides[0];
+		int64_t y = n * c->y.strides[0] + channel * c->y.strides[1];
+		int64_t bias = c->bias ? channel * c->bias->strides[0] : 0, out[SPACE];
+		for (int64_t i = 0; i < c->out[0] * c->out[1] * c->out[2]; i++) {
+			out[0] = i / c->out[2] / c->out[1];
+			out[1] = i / c->out[2] % c->out[1];
+			out[2] = i % c->out[2];
+			int64_t to = y + out[0] * c->y.strides[2] + out[1] * c->y.strides[3] +
+				     out[2] * c->y.strides[4];
+			if (c->y.type == ET_INT64) {
+				uint64_t start = c->bias ? ((const uint64_t *)c->bias->data)[bias] : 0;
+				((uint64_t *)c->y.data)[to] =
+					start + sum_ints(c, (const uint64_t *)c->x.data + x,
+							(const uint64_t *)c->weight.data + weight, out);
+				continue;
 			}
+			const double *pixels = (const double *)c->x.data + x;
+			const double *factors = (const double *)c->weight.data + weight;
+			double start = c->bias ? ((const double *)c->bias->data)[bias] : 0;
+			((double *)c->y.data)[to] = c->rounds_all
+							    ? sum_rounded(c, pixels, factors, start, out)
+							    : start + sum_doubles(c, pixels, factors, out);
 		}
 	}
 }
@@ -428,33 +469,62 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct conv *c)
 	return ET_OK;
 }
 
-static enum et_status run(struct et_kernel_ctx *ctx, struct conv *c, struct et_view *bias)
+/* On elements of @type, which the result is converted from. */
+static enum et_status run_as(struct et_kernel_ctx *ctx, const struct conv *given, const struct et_view *bias,
+	enum et_scalar_type type)
 {
-	struct et_view y = c->y;
-	bool is_float = et_class_of(y.type) == ET_F32 && !c->is_transposed && has_even_pixels(c);
-	enum et_scalar_type type = is_float ? ET_FLOAT32 : ET_FLOAT64;
-	ET_TRY(prepare(ctx, &c->x, type, false));
-	ET_TRY(prepare(ctx, &c->weight, type, false));
-	if (bias)
-		ET_TRY(prepare(ctx, bias, type, false));
-	c->bias = bias;
-	if (y.type != type) {
+	struct conv c = *given;
+	struct et_view start;
+	const struct et_view *y = &given->y;
+	ET_TRY(prepare(ctx, &c.x, type, false));
+	ET_TRY(prepare(ctx, &c.weight, type, false));
+	if (bias) {
+		start = *bias;
+		ET_TRY(prepare(ctx, &start, type, false));
+		c.bias = &start;
+	}
+	if (y->type != type) {
 		int64_t stride = 1;
-		for (size_t d = c->y.n_dims; d-- > 0;) {
-			c->y.strides[d] = stride;
-			stride *= c->y.sizes[d];
+		for (size_t d = y->n_dims; d-- > 0;) {
+			c.y.strides[d] = stride;
+			stride *= y->sizes[d];
 		}
-		c->y.type = (uint8_t)type;
-		c->y.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
-		if (!c->y.data)
+		c.y.type = (uint8_t)type;
+		c.y.data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+		if (!c.y.data)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
-	if (is_float)
-		ET_TRY(run_float(ctx, c));
+	if (type == ET_FLOAT32)
+		ET_TRY(run_float(ctx, &c));
 	else
 		et_parallel_for(
-			ctx->compute, run_plain, c, (size_t)(c->n_batch * c->n_groups * c->out_channels), 1);
-	return y.type == type ? ET_OK : et_view_cast(ctx, &y, &c->y);
+			ctx->compute, run_plain, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
+	return y->type == type ? ET_OK : et_view_cast(ctx, y, &c.y);
+}
+
+/* Whether the output holds a NaN; it is one stretch of memory in every dim order. */
+static bool has_nan(const struct et_view *y)
+{
+	size_t numel = et_view_numel(y), n_nan = 0;
+	if (y->type != ET_FLOAT32)
+		return false;
+	for (size_t i = 0; i < numel; i++)
+		n_nan += ((const float *)y->data)[i] != ((const float *)y->data)[i];
+	return n_nan > 0;
+}
+
+/* The fast ways multiply padding, too: zero times an infinite weight is a NaN that the operator does not have. It is
+ * rare enough for all of it to be computed again. */
+static enum et_status run(struct et_kernel_ctx *ctx, const struct conv *c, const struct et_view *bias)
+{
+	enum et_class class = et_class_of(c->y.type);
+	if (class == ET_I64)
+		return run_as(ctx, c, bias, ET_INT64);
+	if (class != ET_F32 || c->is_transposed || c->rounds_all || !has_even_pixels(c))
+		return run_as(ctx, c, bias, ET_FLOAT64);
+	ET_TRY(run_as(ctx, c, bias, ET_FLOAT32));
+	bool is_padded = c->padding[0] || c->padding[1] || c->padding[2];
+	return is_padded && has_nan(&c->y) ? run_as(ctx, c, bias, ET_FLOAT64) : ET_OK;
 }
 
 /* Item @d of stride, padding …: one number may stand for all. */
@@ -493,6 +563,16 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, stru
 	return ET_OK;
 }
 
+/* Whether an output padding reaches its stride. */
+static bool has_wide_padding(const struct conv *c, const struct et_evalue *output_padding)
+{
+	for (size_t d = 0; d < SPACE; d++) {
+		if (setting(output_padding, d, 0) >= c->stride[d])
+			return true;
+	}
+	return false;
+}
+
 static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
@@ -511,7 +591,6 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	ET_TRY(et_require_same_type(ctx, x, weight));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
-	c.rounds_to_half = c.is_transposed && x->n_dims == 5 && x->type == ET_FLOAT16;
 	et_view_of(&c.x, x);
 	et_view_of(&c.weight, weight);
 	while (c.x.n_dims < 2 + SPACE) {
@@ -531,9 +610,15 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 		c.in[d] = c.x.sizes[2 + d];
 		c.kernel[d] = c.weight.sizes[2 + d];
 	}
+	c.type = x->type;
+	c.rounds_all = x->n_dims < 5 && et_type_is_half(c.type) && c.in_channels <= ET_HALF_TERMS &&
+		       kernel_size(&c) <= ET_HALF_TERMS / (c.in_channels ? c.in_channels : 1);
 	sizes[0] = c.n_batch;
 	sizes[1] = c.out_channels * groups;
 	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
+	/* bfloat16: where the output is padded by no less than a stride; PyTorch leaves all others to a library. */
+	c.rounds_parts = c.is_transposed && x->n_dims == 5 &&
+			 (c.type == ET_FLOAT16 || (c.type == ET_BFLOAT16 && has_wide_padding(&c, args[7])));
 	if (!et_is_none(args[2])) {
 		et_view_of(&bias, args[2]->tensor);
 		ET_REQUIRE(ctx, bias.n_dims == 1 && bias.sizes[0] == sizes[1] && et_loader(bias.type, ET_F64),

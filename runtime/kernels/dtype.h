@@ -52,6 +52,10 @@ void et_element_set_int(void *element, enum et_scalar_type type, int64_t value);
 /* @value as an element of @type holds it: half and bfloat16 (and float) are rounded to. */
 double et_round_to(double value, enum et_scalar_type type);
 
+/* The original computes half and bfloat16 in themselves, rounding after each operation; its numbers come out only where
+ * this is done too. A sum of more terms than this has no right digit left then, and is summed in float instead. */
+enum { ET_HALF_TERMS = 256 };
+
 /* @value as the integer type @type holds it: wrapped around; 0 or 1 for bool. */
 int64_t et_wrap(int64_t value, enum et_scalar_type type);
 
@@ -111,6 +115,18 @@ static inline uint16_t et_to_half(float value)
 	half = bits >= 0x47800000u ? 0x7c00 : half;
 	half = bits > 0x7f800000u ? 0x7e00 : half;
 	return (uint16_t)(sign | half);
+}
+
+static inline bool et_type_is_half(enum et_scalar_type type)
+{
+	return type == ET_FLOAT16 || type == ET_BFLOAT16;
+}
+
+/* What an operation of half or bfloat16 leaves of a result computed in float. */
+static inline float et_round_half(float value, enum et_scalar_type type)
+{
+	return type == ET_BFLOAT16 ? et_from_bfloat16(et_to_bfloat16(value))
+				   : et_from_half(et_to_half(value));
 }
 
 #endif

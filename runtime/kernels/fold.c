@@ -18,6 +18,7 @@ struct fold_job {
 	enum et_scalar_type in_type;
 	bool is_double;
 	double correction;
+	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];
 };
 
@@ -72,7 +73,7 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	struct et_place place;
 	et_place_seek(&place, &job->kept, begin);
 	for (size_t i = begin; i < end; i++) {
-		struct et_fold_state state = { .correction = job->correction };
+		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
 			job->fold->begin(&state);
 		fold_one(
@@ -131,6 +132,10 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	et_walk_init_in_order(&job.folded, (const struct et_view *[]){ &folded }, 1);
 	ET_REQUIRE(ctx, !fold->needs_one || job.folded.numel > 0 || job.kept.numel == 0,
 		"nothing to choose from");
+	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
+	job.rounding = et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
+			       ? (enum et_scalar_type)out->type
+			       : ET_FLOAT64;
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -165,7 +170,7 @@ static void mean_finish(struct et_fold_state *state)
 static void prod_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
-		state->d *= numbers[k];
+		state->d = et_round_to(state->d * numbers[k], state->rounding);
 }
 
 static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
@@ -203,9 +208,26 @@ CHOOSE(min_doubles, d, double, best == best && (a < best || a != a))
 CHOOSE(max_ints, i, int64_t, a > best)
 CHOOSE(min_ints, i, int64_t, a < best)
 
+/* The same sums as var_doubles, of all there is. */
+static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	enum et_scalar_type type = state->rounding;
+	for (size_t k = 0; k < n; k++)
+		state->d2 = et_round_to(state->d2 + et_round_to(numbers[k], type), type);
+	state->d2 = et_round_to(state->d2 / (double)n, type);
+	for (size_t k = 0; k < n; k++) {
+		double apart = et_round_to(et_round_to(numbers[k], type) - state->d2, type);
+		state->d = et_round_to(state->d + et_round_to(apart * apart, type), type);
+	}
+}
+
 /* Mean in d2, sum of squared distances from it in d: a block's own are merged into what came before. */
 static void var_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
+	if (state->rounding != ET_FLOAT64) {
+		var_rounded(state, numbers, n);
+		return;
+	}
 	double mean = 0, squares = 0, before = (double)state->n, added = (double)n;
 	for (size_t k = 0; k < n; k++)
 		mean += numbers[k];

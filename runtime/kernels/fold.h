@@ -15,6 +15,9 @@ struct et_fold_state {
 	int64_t index;
 	int64_t n;         /* numbers taken in so far */
 	double correction; /* of var: from the kernel's arguments */
+	/* The type to which each operation rounds: half or bfloat16 where few numbers are folded, all of them in one block;
+	 * otherwise ET_FLOAT64, which rounds nothing. */
+	enum et_scalar_type rounding;
 };
 
 struct et_fold {

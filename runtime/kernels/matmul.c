@@ -11,6 +11,7 @@
 struct product {
 	const struct et_view *self, *a, *b, *out;
 	double beta, alpha;
+	bool is_rounded; /* half and bfloat16: after each operation, as the original does */
 };
 
 static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, const struct et_view *like,
@@ -51,6 +52,46 @@ static void begin_float(const struct et_view *out, const struct et_view *self, f
 	}
 }
 
+/* out = alpha out + beta self, after the product: alpha times a sum and a sum of alpha times something differ where it is
+ * infinite. */
+static void scale_and_add(const struct et_view *out, const struct et_view *self, float alpha, float beta)
+{
+	float *to = (float *)out->data;
+	const float *from = self && beta != 0 ? (const float *)self->data : NULL;
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < out->sizes[1]; j++) {
+			float *element = &to[i * out->strides[0] + j * out->strides[1]];
+			*element *= alpha;
+			if (from)
+				*element += beta * from[i * self->strides[0] + j * self->strides[1]];
+		}
+	}
+}
+
+/* All of them float copies of elements of @type. */
+static void multiply_rounded(const struct product *p, const struct et_view *out, const struct et_view *self,
+	const struct et_view *a, const struct et_view *b, enum et_scalar_type type)
+{
+	float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < out->sizes[1]; j++) {
+			const float *left = (const float *)a->data + i * a->strides[0];
+			const float *right = (const float *)b->data + j * b->strides[1];
+			const float *start = (const float *)self->data + i * self->strides[0];
+			float sum = 0;
+			for (int64_t k = 0; k < a->sizes[1]; k++)
+				sum = et_round_half(sum + et_round_half(left[k * a->strides[1]] *
+										right[k * b->strides[0]],
+								  type),
+					type);
+			sum = et_round_half(sum * alpha, type);
+			if (beta != 0)
+				sum += et_round_half(start[j * self->strides[1]] * beta, type);
+			((float *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;
+		}
+	}
+}
+
 static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
 {
 	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
@@ -64,17 +105,12 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
-	if (p->alpha != 1) {
-		struct et_view scaled;
-		if (!scratch_view(ctx, &scaled, a, ET_FLOAT32))
-			return ET_E_MEMORY_ALLOCATION_FAILED;
-		et_view_copy(&scaled, a);
-		for (size_t i = 0; i < et_view_numel(&scaled); i++)
-			((float *)scaled.data)[i] *= (float)p->alpha;
-		room_a = scaled;
-		a = &room_a;
+	if (self && p->is_rounded && et_type_is_half(p->out->type) && a->sizes[1] <= ET_HALF_TERMS) {
+		multiply_rounded(p, out, self, a, b, p->out->type);
+		return et_view_cast(ctx, p->out, out);
 	}
-	begin_float(out, self, (float)p->beta);
+	bool is_scaled = p->alpha != 1;
+	begin_float(out, is_scaled ? NULL : self, (float)p->beta);
 	struct et_matrix matrix = { (const float *)b->data, b->strides[0], b->strides[1] };
 	struct et_gemm gemm = {
 		.n_rows = (size_t)out->sizes[0],
@@ -90,6 +126,8 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 		.c_col = out->strides[1],
 	};
 	et_gemm(ctx->compute, &gemm);
+	if (is_scaled)
+		scale_and_add(out, self, (float)p->alpha, (float)p->beta);
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
@@ -161,7 +199,7 @@ static enum et_status require_product(
 
 /* out = beta self + alpha a b, all of them given as tensors; a 1-dimensional b is a column. */
 static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_tensor *self,
-	const struct et_tensor *left, const struct et_tensor *right, double beta, double alpha,
+	const struct et_tensor *left, const struct et_tensor *right, const struct product *factors,
 	struct et_tensor *result)
 {
 	struct et_view a, b, out, start;
@@ -182,18 +220,28 @@ static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_ten
 		ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2),
 			"self does not broadcast to the product");
 	}
-	return multiply(ctx, &(const struct product){ self ? &start : NULL, &a, &b, &out, beta, alpha });
+	struct product product = *factors;
+	product.self = self ? &start : NULL;
+	product.a = &a;
+	product.b = &b;
+	product.out = &out;
+	return multiply(ctx, &product);
 }
 
 static enum et_status run_mm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	return add_product(ctx, NULL, args[0]->tensor, args[1]->tensor, 0, 1, args[2]->tensor);
+	return add_product(ctx, NULL, args[0]->tensor, args[1]->tensor, &(const struct product){ .alpha = 1 },
+		args[2]->tensor);
 }
 
 static enum et_status run_addmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	return add_product(ctx, args[0]->tensor, args[1]->tensor, args[2]->tensor, et_number_double(args[3]),
-		et_number_double(args[4]), args[5]->tensor);
+	const struct product factors = {
+		.beta = et_number_double(args[3]),
+		.alpha = et_number_double(args[4]),
+		.is_rounded = args[2]->tensor->n_dims == 2, /* of a vector PyTorch's numbers are wanted */
+	};
+	return add_product(ctx, args[0]->tensor, args[1]->tensor, args[2]->tensor, &factors, args[5]->tensor);
 }
 
 static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -212,7 +260,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 		et_view_select(&right, 0, i);
 		et_view_select(&product, 0, i);
 		ET_TRY(require_product(ctx, &left, &right));
-		ET_TRY(multiply(ctx, &(const struct product){ NULL, &left, &right, &product, 0, 1 }));
+		ET_TRY(multiply(ctx, &(const struct product){ NULL, &left, &right, &product, .alpha = 1 }));
 	}
 	return ET_OK;
 }
@@ -237,8 +285,8 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 		et_view_select(&left, 0, i);
 		et_view_select(&right, 0, i);
 		ET_TRY(require_product(ctx, &left, &right));
-		ET_TRY(multiply(ctx, &(const struct product){
-					     i ? &out : &self, &left, &right, &out, i ? 1 : beta, alpha }));
+		ET_TRY(multiply(ctx, &(const struct product){ i ? &out : &self, &left, &right, &out,
+					     .beta = i ? 1 : beta, .alpha = alpha }));
 	}
 	return ET_OK;
 }
@@ -259,61 +307,73 @@ static enum et_status insert_dims(
 	return ET_OK;
 }
 
-/* Three tensors with dimensions inserted into each, multiplied element by element, and summed over some. */
+/* The product of two of as many dimensions, element by element, summed over the dimensions in @summed, which remain with
+ * stride 0. In double, but rounded to @type in the end. */
+static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *ret_sums,
+	const struct et_view *a, const struct et_view *b, uint32_t summed, enum et_scalar_type type)
+{
+	struct et_view sums = { .type = ET_FLOAT64 }, left = *a, right = *b;
+	struct et_walk walk;
+	struct et_place place;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t numel = 1, n_dims = a->n_dims;
+	for (size_t d = n_dims; d-- > 0;) {
+		sizes[d] = a->sizes[d] == 1 ? b->sizes[d] : a->sizes[d];
+		et_view_insert(&sums, 0, sizes[d], summed >> d & 1 ? 0 : (int64_t)numel);
+		ET_REQUIRE(ctx, (summed >> d & 1) || et_mul(numel, (size_t)sizes[d], &numel),
+			"the sizes overflow");
+	}
+	ET_REQUIRE(ctx, et_view_broadcast(&left, sizes, n_dims) && et_view_broadcast(&right, sizes, n_dims),
+		"the tensors do not broadcast");
+	double *numbers = et_kernel_scratch(ctx, numel * sizeof(*numbers) + 1);
+	if (!numbers)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	memset(numbers, 0, numel * sizeof(*numbers));
+	sums.data = (uint8_t *)numbers;
+	et_walk_init(&walk, (const struct et_view *[]){ &sums, &left, &right }, 3);
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < walk.numel; i++) {
+		const uint8_t *l = left.data + place.offset[1] * (int64_t)et_scalar_size(left.type);
+		const uint8_t *r = right.data + place.offset[2] * (int64_t)et_scalar_size(right.type);
+		numbers[place.offset[0]] +=
+			et_element_get_double(l, left.type) * et_element_get_double(r, right.type);
+		et_place_advance(&place, &walk, 1);
+	}
+	for (size_t i = 0; i < numel; i++)
+		numbers[i] = et_round_to(numbers[i], type);
+	for (size_t d = 0; d < n_dims; d++)
+		sums.sizes[d] = summed >> d & 1 ? 1 : sums.sizes[d];
+	*ret_sums = sums;
+	return ET_OK;
+}
+
+/* Three tensors with dimensions inserted into each, multiplied element by element, and summed over some: first two of
+ * them, summed over what the third does not have, then that with the third. */
 static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *result = args[8]->tensor;
-	struct et_view in[3], out;
-	struct et_walk walk;
-	struct et_place place;
-	int64_t sizes[ET_MAX_DIMS], kept[ET_MAX_DIMS];
-	size_t n_dims = args[0]->tensor->n_dims + et_list_len(args[3]), n_kept = 0;
-	uint32_t summed = 0;
+	struct et_view in[3], sums;
+	size_t n_dims = args[0]->tensor->n_dims + et_list_len(args[3]);
+	uint32_t summed = 0, early = 0;
 	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_loader(result->type, ET_F64), "%zu dimensions of %s",
 		n_dims, et_scalar_name(result->type));
 	if (et_list_len(args[6]))
 		ET_TRY(et_get_dims(ctx, args[6], n_dims, &summed));
+	if (et_list_len(args[5]))
+		ET_TRY(et_get_dims(ctx, args[5], n_dims, &early));
+	early &= summed;
 	for (size_t k = 0; k < 3; k++) {
 		ET_TRY(et_require_same_type(ctx, args[k]->tensor, result));
 		et_view_of(&in[k], args[k]->tensor);
 		ET_TRY(insert_dims(ctx, &in[k], args[3 + k], n_dims));
 	}
-	for (size_t d = 0; d < n_dims; d++) {
-		sizes[d] = in[0].sizes[d];
-		for (size_t k = 1; k < 3; k++)
-			sizes[d] = sizes[d] == 1 ? in[k].sizes[d] : sizes[d];
-		if (!(summed >> d & 1))
-			kept[n_kept++] = sizes[d];
-	}
-	for (size_t k = 0; k < 3; k++)
-		ET_REQUIRE(ctx, et_view_broadcast(&in[k], sizes, n_dims), "the tensors do not broadcast");
-	ET_TRY(et_resize(ctx, result, kept, n_kept));
-	double *sums = et_kernel_scratch(ctx, et_tensor_numel(result) * sizeof(*sums) + 1);
-	if (!sums)
-		return ET_E_MEMORY_ALLOCATION_FAILED;
-	memset(sums, 0, et_tensor_numel(result) * sizeof(*sums));
-	out = (struct et_view){ .data = (uint8_t *)sums, .type = ET_FLOAT64 };
-	int64_t stride = 1;
-	for (size_t d = n_dims; d-- > 0;) {
-		et_view_insert(&out, 0, sizes[d], summed >> d & 1 ? 0 : stride);
-		stride *= summed >> d & 1 ? 1 : sizes[d];
-	}
-	et_walk_init(&walk, (const struct et_view *[]){ &out, &in[0], &in[1], &in[2] }, 4);
-	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
-		double product = 1;
-		for (size_t k = 0; k < 3; k++)
-			product *= et_element_get_double(
-				in[k].data + place.offset[k + 1] * (int64_t)et_scalar_size(in[k].type),
-				in[k].type);
-		sums[place.offset[0]] += product;
-		et_place_advance(&place, &walk, 1);
-	}
+	ET_TRY(sum_products(ctx, &sums, &in[0], &in[1], early, result->type));
+	ET_TRY(sum_products(ctx, &sums, &sums, &in[2], summed & ~early, result->type));
 	for (size_t d = n_dims; d-- > 0;) {
 		if (summed >> d & 1)
-			et_view_remove(&out, d);
+			et_view_remove(&sums, d);
 	}
-	return et_give_view_cast(ctx, &out, result);
+	return et_give_view_cast(ctx, &sums, result);
 }
 
 static const struct et_kernel rows[] = {

@@ -23,51 +23,77 @@ static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct e
 	return ET_OK;
 }
 
+/* Of half types each operation is rounded, as the original does. */
+static void normalize_rounded(struct et_span *span)
+{
+	const float *const *in = (const float *const *)span->in;
+	float *out = span->out;
+	for (size_t i = 0; i < span->n; i++) {
+		float value = et_round_half(in[0][i] - in[1][i], span->common);
+		value = et_round_half(value * in[2][i], span->common);
+		out[i] = et_round_half(value * in[3][i], span->common) + in[4][i];
+	}
+}
+
+/* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
+static struct et_tensor per_channel(
+	void *numbers, bool is_double, int32_t *sizes, int32_t *strides, size_t n_dims)
+{
+	return (struct et_tensor){
+		.data = numbers,
+		.sizes = sizes,
+		.strides = strides,
+		.type = is_double ? ET_FLOAT64 : ET_FLOAT32,
+		.n_dims = (uint8_t)n_dims,
+	};
+}
+
 /* out = (x - mean) / sqrt(var + eps) * weight + bias, the four of them one number a channel. */
 static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_tensor *x,
 	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean,
 	const double *invstd, struct et_tensor *out)
 {
-	static const struct et_map map = { ET_MAP_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
+	enum { MOST = 4 }; /* tensors of one number a channel */
+	static const struct et_map scale_map = { ET_MAP_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
+	static const struct et_map rounded_map = { ET_MAP_SAME, { normalize_rounded }, .promotes = 1 };
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
 	size_t channel_dim = x->n_dims >= 2 ? 1 : 0, n_dims = x->n_dims - channel_dim;
 	size_t n = (size_t)x->sizes[channel_dim];
-	bool is_double = x->type == ET_FLOAT64;
-	double *factor = et_kernel_scratch(ctx, 2 * n * sizeof(*factor) + 1);
-	if (!factor)
+	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type);
+	size_t n_numbers = is_half ? 4 : 2;
+	double *numbers = et_kernel_scratch(ctx, MOST * n * sizeof(*numbers) + 1);
+	if (!numbers)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	double *shift = factor + n;
 	for (size_t c = 0; c < n; c++) {
-		double f = invstd[c] * (et_is_none(weight) ? 1 : element(weight->tensor, c));
-		double s = (et_is_none(bias) ? 0 : element(bias->tensor, c)) - mean[c] * f;
-		if (is_double) {
-			factor[c] = f;
-			shift[c] = s;
-		} else {
-			((float *)factor)[c] = (float)f;
-			((float *)shift)[c] = (float)s;
+		double w = et_is_none(weight) ? 1 : element(weight->tensor, c);
+		double b = et_is_none(bias) ? 0 : element(bias->tensor, c), f = invstd[c] * w;
+		double one[2][MOST] = { { f, b - mean[c] * f }, { mean[c], invstd[c], w, b } };
+		for (size_t k = 0; k < n_numbers; k++) {
+			if (is_double)
+				numbers[k * n + c] = one[is_half][k];
+			else
+				((float *)(numbers + k * n))[c] = (float)one[is_half][k];
 		}
 	}
 	for (size_t d = 0; d < n_dims; d++) {
 		sizes[d] = d ? 1 : (int32_t)n;
 		strides[d] = 1;
 	}
-	struct et_tensor per_channel[2];
-	for (size_t k = 0; k < 2; k++)
-		per_channel[k] = (struct et_tensor){
-			.data = k ? shift : factor,
-			.sizes = sizes,
-			.strides = strides,
-			.type = is_double ? ET_FLOAT64 : ET_FLOAT32,
-			.n_dims = (uint8_t)n_dims,
-		};
-	struct et_evalue values[3] = {
-		{ .tag = ET_TAG_TENSOR, .tensor = (struct et_tensor *)x },
-		{ .tag = ET_TAG_TENSOR, .tensor = &per_channel[0] },
-		{ .tag = ET_TAG_TENSOR, .tensor = &per_channel[1] },
-	};
-	return et_map_apply(
-		ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1], &values[2] }, 3, out);
+	struct et_tensor tensors[MOST];
+	struct et_evalue values[1 + MOST] = { { .tag = ET_TAG_TENSOR, .tensor = (struct et_tensor *)x } };
+	const struct et_evalue *operands[1 + MOST] = { &values[0] };
+	for (size_t k = 0; k < n_numbers; k++) {
+		tensors[k] = per_channel(numbers + k * n, is_double, sizes, strides, n_dims);
+		values[1 + k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &tensors[k] };
+		operands[1 + k] = &values[1 + k];
+	}
+	return et_map_apply(ctx, is_half ? &rounded_map : &scale_map, operands, 1 + n_numbers, out);
+}
+
+/* @value as half types keep it between two operations; other types compute exactly. */
+static double half_or_exact(const struct et_tensor *x, double value)
+{
+	return et_type_is_half(x->type) ? et_round_to(value, x->type) : value;
 }
 
 static enum et_status batch_norm(
@@ -85,7 +111,7 @@ static enum et_status batch_norm(
 	double *invstd = mean + n;
 	for (size_t c = 0; c < (size_t)n; c++) {
 		mean[c] = element(args[3]->tensor, c);
-		invstd[c] = 1 / sqrt(element(args[4]->tensor, c) + eps);
+		invstd[c] = half_or_exact(x, 1 / sqrt(element(args[4]->tensor, c) + eps));
 	}
 	ET_TRY(et_resize(ctx, outs[1]->tensor, (const int64_t[]){ 0 }, 1));
 	ET_TRY(et_resize(ctx, outs[2]->tensor, (const int64_t[]){ 0 }, 1));
@@ -120,6 +146,34 @@ static void add_moments(
 	}
 }
 
+/* Mean and variance of channel @c of a batch of @batch times @n planes of @inner elements; of half types by way of sums
+ * that are rounded after each plane, as the original does. */
+static void channel_moments(const struct et_tensor *x, size_t c, size_t batch, size_t n, size_t inner,
+	double *ret_mean, double *ret_var)
+{
+	const uint8_t *data = (const uint8_t *)x->data + c * inner * et_element_bytes(x);
+	double sum = 0, squares = 0, unused = 0, count = half_or_exact(x, (double)(batch * inner)), mean;
+	bool is_half = et_type_is_half(x->type);
+	size_t step = n * inner * et_element_bytes(x);
+	for (size_t b = 0; b < batch; b++) {
+		double more = 0, more_squares = 0;
+		add_moments(data + b * step, x->type, inner, &more, &more_squares, 0);
+		sum = half_or_exact(x, sum + half_or_exact(x, more));
+		squares = half_or_exact(x, squares + half_or_exact(x, more_squares));
+	}
+	mean = half_or_exact(x, sum / count);
+	if (is_half) {
+		*ret_var = et_round_to(
+			et_round_to(squares / count, x->type) - et_round_to(mean * mean, x->type), x->type);
+	} else {
+		squares = 0;
+		for (size_t b = 0; b < batch; b++)
+			add_moments(data + b * step, x->type, inner, &unused, &squares, mean);
+		*ret_var = squares / count;
+	}
+	*ret_mean = mean;
+}
+
 /* Statistics of the batch itself. */
 static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -139,16 +193,8 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	double *invstd = mean + n;
 	for (size_t c = 0; c < n; c++) {
-		const uint8_t *data = (const uint8_t *)x->data + c * inner * et_element_bytes(x);
-		double sum = 0, squares = 0, unused = 0, count = (double)(batch * inner);
-		for (size_t b = 0; b < batch; b++)
-			add_moments(
-				data + b * n * inner * et_element_bytes(x), x->type, inner, &sum, &unused, 0);
-		mean[c] = sum / count;
-		for (size_t b = 0; b < batch; b++)
-			add_moments(data + b * n * inner * et_element_bytes(x), x->type, inner, &unused,
-				&squares, mean[c]);
-		invstd[c] = 1 / sqrt(squares / count + args[5]->d);
+		channel_moments(x, c, batch, n, inner, &mean[c], &invstd[c]);
+		invstd[c] = half_or_exact(x, 1 / sqrt(invstd[c] + args[5]->d));
 		et_element_set_double(
 			(uint8_t *)mean_out->data + c * et_element_bytes(mean_out), mean_out->type, mean[c]);
 		et_element_set_double((uint8_t *)invstd_out->data + c * et_element_bytes(invstd_out),
@@ -166,6 +212,7 @@ struct rows_job {
 	struct et_tensor *out, *mean, *rstd;
 	size_t n, run, period, row_step;
 	double eps;
+	bool is_group; /* group norm */
 };
 
 static void norm_row(const struct rows_job *job, size_t row)
@@ -185,7 +232,12 @@ static void norm_row(const struct rows_job *job, size_t row)
 		for (size_t i = 0; i < part; i++) {
 			size_t at = (row * job->row_step + (done + i) / job->run) % job->period;
 			double factor = job->weight ? element(job->weight, at) : 1;
-			out[i] = (in[i] - mean) * rstd * factor + (job->bias ? element(job->bias, at) : 0);
+			double shift = job->bias ? element(job->bias, at) : 0;
+			/* The same but for infinities, with which these are the original's ways. */
+			if (job->is_group && (job->weight || job->bias))
+				out[i] = in[i] * (rstd * factor) + (shift - rstd * factor * mean);
+			else
+				out[i] = (in[i] - mean) * rstd * factor + shift;
 		}
 		et_storer(job->out->type, ET_F64)(to + done * et_element_bytes(job->out), 1, out, part);
 		done += part;
@@ -244,9 +296,9 @@ static bool is_f32(const struct et_tensor *tensor)
 static void norm_rows(void *arg, size_t begin, size_t end)
 {
 	struct rows_job *job = arg;
-	bool is_plain = job->n && job->run == 1 && job->row_step == 0 && job->period == job->n &&
-			is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) && is_f32(job->bias) &&
-			is_f32(job->mean) && is_f32(job->rstd);
+	bool is_plain = job->n && !job->is_group && job->run == 1 && job->row_step == 0 &&
+			job->period == job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) &&
+			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
 	for (size_t row = begin; row < end; row++) {
 		if (is_plain)
 			norm_row_f32(job, row);
@@ -316,6 +368,7 @@ static enum et_status run_group_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		.mean = args[9]->tensor,
 		.rstd = args[10]->tensor,
 		.eps = args[7]->d,
+		.is_group = true,
 	};
 	ET_REQUIRE(ctx, x->n_dims >= 2 && x->sizes[0] == n && x->sizes[1] == channels,
 		"the input is not %lld by %lld", (long long)n, (long long)channels);

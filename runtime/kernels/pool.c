@@ -1,8 +1,8 @@
 /* Pooling: the mean or the largest of a window, in two or three dimensions, regular or adaptive.
  *
  * What the operators differ in is where an output position's window lies; so each dimension first becomes a
- * table of windows, and one loop serves all. Means are summed in double, but for the adaptive one in 3-D, which
- * PyTorch alone defines: in the elements' own type. An index is the position in the input's plane, row-major,
+ * table of windows, and one loop serves all. Means are summed in double, but for those of half
+ * types, and for the adaptive one in 3-D, which PyTorch alone defines: in the elements' own type. An index is the position in the input's plane, row-major,
  * whatever the dim order. */
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/kernels.h"
@@ -23,10 +23,49 @@ struct pool {
 	struct et_view x, y, indices;  /* batch, channel, space; @indices without data if there are none */
 	bool is_max;
 	bool counts_padding;
-	bool rounds;     /* sum and divide in the type of the elements */
-	int64_t divisor; /* 0: what was counted */
+	bool rounds;          /* sum and divide in the type of the elements */
+	bool divides_by_each; /* by the window's size in one dimension after the other */
+	int64_t divisor;      /* 0: what was counted */
 	struct et_walk planes;
 };
+
+/* Elements in the window, or in it and the padding around the input: what a mean divides by. */
+static int64_t divisor_of(const struct pool *p, const struct window *const *at)
+{
+	if (p->divisor)
+		return p->divisor;
+	if (p->counts_padding)
+		return at[0]->n_padded * at[1]->n_padded * at[2]->n_padded;
+	return at[0]->n * at[1]->n * at[2]->n;
+}
+
+/* Integers: exact, and wrapping around. */
+static int64_t pool_window_ints(
+	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
+{
+	enum et_scalar_type type = p->x.type;
+	int64_t most = 0, element;
+	uint64_t sum = 0;
+	*index = -1;
+	for (int64_t i = 0; i < at[0]->n * at[1]->n * at[2]->n; i++) {
+		int64_t d = at[0]->first + i / at[2]->n / at[1]->n * at[0]->step;
+		int64_t h = at[1]->first + i / at[2]->n % at[1]->n * at[1]->step;
+		int64_t w = at[2]->first + i % at[2]->n * at[2]->step;
+		element = et_element_get_int(
+			plane + (d * p->x.strides[2] + h * p->x.strides[3] + w * p->x.strides[4]) *
+					(int64_t)et_scalar_size(type),
+			type);
+		sum += (uint64_t)element;
+		if (*index < 0 || element > most) {
+			most = element;
+			*index = (d * p->in[1] + h) * p->in[2] + w;
+		}
+	}
+	int64_t divisor = divisor_of(p, at);
+	if (p->is_max || divisor == 0)
+		return most;
+	return divisor == -1 ? (int64_t)-sum : (int64_t)sum / divisor;
+}
 
 static double pool_window(
 	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
@@ -60,14 +99,12 @@ static double pool_window(
 	}
 	if (p->is_max)
 		return result;
-	for (size_t d = 0; d < SPACE && p->rounds; d++)
+	for (size_t d = 0; d < SPACE && p->divides_by_each; d++)
 		result = et_round_to(result / et_round_to((double)at[d]->n, type), type);
-	if (p->rounds)
+	if (p->divides_by_each)
 		return result;
-	int64_t n = at[0]->n * at[1]->n * at[2]->n;
-	if (p->counts_padding)
-		n = at[0]->n_padded * at[1]->n_padded * at[2]->n_padded;
-	return result / (double)(p->divisor ? p->divisor : n);
+	double divisor = (double)divisor_of(p, at);
+	return result / (p->rounds ? et_round_to(divisor, type) : divisor);
 }
 
 /* Planes [begin, end) of batch times channel. */
@@ -83,11 +120,13 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 				d = i / p->out[2] / p->out[1], index;
 			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],
 				&p->windows[2][w] };
-			double result = pool_window(p, x, at, &index);
 			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] +
 				     w * p->y.strides[4];
-			et_element_set_double(
-				p->y.data + to * (int64_t)et_scalar_size(p->y.type), p->y.type, result);
+			uint8_t *element = p->y.data + to * (int64_t)et_scalar_size(p->y.type);
+			if (et_type_is_float(p->x.type))
+				et_element_set_double(element, p->y.type, pool_window(p, x, at, &index));
+			else
+				et_element_set_int(element, p->y.type, pool_window_ints(p, x, at, &index));
 			if (!p->indices.data)
 				continue;
 			to = place.offset[1] + d * p->indices.strides[2] + h * p->indices.strides[3] +
@@ -131,11 +170,12 @@ static enum et_status regular_size(
 		"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)g->kernel,
 		(long long)g->stride, (long long)g->padding, (long long)g->dilation);
 	int64_t room = in + 2 * g->padding - g->dilation * (g->kernel - 1) - 1;
-	ET_REQUIRE(ctx, room >= 0, "a window of %lld does not fit an input of %lld", (long long)g->kernel,
-		(long long)in);
-	*ret_out = room / g->stride + (is_ceil && room % g->stride ? 1 : 0) + 1;
+	int64_t reach = is_ceil ? room + g->stride - 1 : room;
+	*ret_out = reach < 0 ? 0 : reach / g->stride + 1;
 	if (is_ceil && (*ret_out - 1) * g->stride >= in + g->padding) /* it would begin in the padding */
 		--*ret_out;
+	ET_REQUIRE(ctx, *ret_out > 0, "a window of %lld does not fit an input of %lld", (long long)g->kernel,
+		(long long)in);
 	return ET_OK;
 }
 
@@ -248,6 +288,7 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	struct pool p = { .counts_padding = args[5]->b };
 	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3],
 		.is_ceil = args[4]->b, .out = args[7]->tensor };
+	p.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
 	if (!et_is_none(args[6])) {
 		p.divisor = args[6]->i;
 		ET_REQUIRE(ctx, p.divisor != 0, "a divisor of 0");
@@ -267,7 +308,8 @@ static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
-	struct pool p = { .is_max = is_max, .rounds = !is_max && n_space_of(ctx) == 3 };
+	bool rounds = !is_max && n_space_of(ctx) == 3;
+	struct pool p = { .is_max = is_max, .rounds = rounds, .divides_by_each = rounds };
 	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
 		.indices = is_max ? args[3]->tensor : NULL };
 	return run_pool(ctx, &p, &request);

@@ -179,30 +179,48 @@ struct grid {
 	struct et_view x, grid, y;
 	int64_t mode, padding;
 	bool align_corners;
+	enum et_scalar_type
+		type; /* in which positions and weights are computed, rounding after each operation */
 };
 
-static double clip(double at, int64_t size)
+/* On which pixel a position falls hangs on the last bit of it. */
+static double rounded(const struct grid *g, double value)
 {
-	return at<0 ? 0 : at>(double)(size - 1) ? (double)(size - 1) : at == at ? at : 0;
+	return g->type == ET_FLOAT32 ? (float)value : et_round_to(value, g->type);
 }
 
-static double reflect(double at, double low, double high)
+static double clip(const struct grid *g, double at, int64_t size)
 {
-	double span = high - low;
+	double last = rounded(g, (double)(size - 1));
+	return at < 0 ? 0 : at > last ? last : at == at ? at : 0;
+}
+
+static double reflect(const struct grid *g, double at, int64_t size)
+{
+	double low = g->align_corners ? 0 : -0.5, span = rounded(g, (double)(size - g->align_corners));
 	if (span == 0)
 		return 0;
-	at = fabs(at - low);
-	double extra = fmod(at, span);
-	return fmod(floor(at / span), 2) == 0 ? extra + low : span - extra + low;
+	at = fabs(rounded(g, at - low));
+	double extra = rounded(g, fmod(at, span));
+	bool is_forward = fmod(floor(rounded(g, at / span)), 2) == 0;
+	return rounded(g, (is_forward ? extra : rounded(g, span - extra)) + low);
+}
+
+/* From -1 to 1, to pixels. */
+static double to_pixels(const struct grid *g, double at, int64_t size)
+{
+	at = rounded(g, at + 1);
+	if (g->align_corners)
+		return rounded(g, rounded(g, at / 2) * rounded(g, (double)(size - 1)));
+	return rounded(g, rounded(g, rounded(g, at * rounded(g, (double)size)) - 1) / 2);
 }
 
 /* A position outside as the padding has it. */
 static double settle(const struct grid *g, double at, int64_t size)
 {
-	double edge = g->align_corners ? 0 : 0.5;
 	if (g->padding == REFLECTION)
-		at = reflect(at, -edge, (double)(size - 1) + edge);
-	return g->padding == ZEROS ? at : clip(at, size);
+		at = reflect(g, at, size);
+	return g->padding == ZEROS ? at : clip(g, at, size);
 }
 
 static double pixel(const struct grid *g, const uint8_t *plane, double h, double w)
@@ -215,57 +233,74 @@ static double pixel(const struct grid *g, const uint8_t *plane, double h, double
 		g->x.type);
 }
 
-static void cubic_weights(double t, double *weights)
+/* ((a x + b) x + c) x + d */
+static double polynomial(const struct grid *g, double x, double a, double b, double c, double d)
+{
+	double sum = rounded(g, rounded(g, a * x) + b);
+	sum = rounded(g, rounded(g, sum * x) + c);
+	return rounded(g, rounded(g, sum * x) + d);
+}
+
+static void cubic_weights(const struct grid *g, double t, double *weights)
 {
 	const double a = -0.75;
-	for (int k = 0; k < 4; k++) {
-		double x = fabs(t + 1 - k);
-		weights[k] = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
-				    : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+	double back = rounded(g, 1 - t);
+	weights[0] = polynomial(g, rounded(g, t + 1), a, -5 * a, 8 * a, -4 * a);
+	weights[1] = polynomial(g, t, a + 2, -(a + 3), 0, 1);
+	weights[2] = polynomial(g, back, a + 2, -(a + 3), 0, 1);
+	weights[3] = polynomial(g, rounded(g, back + 1), a, -5 * a, 8 * a, -4 * a);
+}
+
+static double weigh(const struct grid *g, const double *numbers, const double *weights)
+{
+	double sum = 0;
+	for (int i = 0; i < 4; i++)
+		sum = rounded(g, sum + rounded(g, numbers[i] * weights[i]));
+	return sum;
+}
+
+static double sample_cubic(const struct grid *g, const uint8_t *plane, double h, double w)
+{
+	double h0 = floor(h), w0 = floor(w), weights_h[4], weights_w[4], rows[4], row[4];
+	cubic_weights(g, rounded(g, h - rounded(g, h0)), weights_h);
+	cubic_weights(g, rounded(g, w - rounded(g, w0)), weights_w);
+	for (int i = 0; i < 4; i++) {
+		double at = trunc(settle(g, h0 - 1 + i, g->x.sizes[2]));
+		for (int k = 0; k < 4; k++)
+			row[k] = pixel(g, plane, at, trunc(settle(g, w0 - 1 + k, g->x.sizes[3])));
+		rows[i] = weigh(g, row, weights_w);
 	}
+	return weigh(g, rows, weights_h);
 }
 
 static double sample(const struct grid *g, const uint8_t *plane, double grid_w, double grid_h)
 {
 	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
-	double h, w, sum = 0, weights_h[4], weights_w[4];
-	if (g->align_corners) {
-		h = (grid_h + 1) / 2 * (double)(height - 1);
-		w = (grid_w + 1) / 2 * (double)(width - 1);
-	} else {
-		h = ((grid_h + 1) * (double)height - 1) / 2;
-		w = ((grid_w + 1) * (double)width - 1) / 2;
-	}
+	double h = to_pixels(g, grid_h, height), w = to_pixels(g, grid_w, width);
+	double pixels[4], weights[4];
+	if (g->mode == BICUBIC)
+		return sample_cubic(g, plane, h, w);
+	h = settle(g, h, height);
+	w = settle(g, w, width);
 	if (g->mode == NEAREST) {
-		h = rint(settle(g, h, height));
-		w = rint(settle(g, w, width));
+		h = rint(h);
+		w = rint(w);
 		return g->padding == ZEROS ? pixel(g, plane, h, w)
-					   : pixel(g, plane, clip(h, height), clip(w, width));
-	}
-	if (g->mode == BILINEAR) {
-		h = settle(g, h, height);
-		w = settle(g, w, width);
+					   : pixel(g, plane, clip(g, h, height), clip(g, w, width));
 	}
 	double h0 = floor(h), w0 = floor(w);
-	if (g->mode == BICUBIC) {
-		cubic_weights(h - h0, weights_h);
-		cubic_weights(w - w0, weights_w);
-		for (int i = 0; i < 16; i++)
-			sum += weights_h[i / 4] * weights_w[i % 4] *
-			       pixel(g, plane, floor(settle(g, h0 - 1 + i / 4, height)),
-				       floor(settle(g, w0 - 1 + i % 4, width)));
-		return sum;
-	}
 	for (int i = 0; i < 4; i++) {
 		double at_h = h0 + i / 2, at_w = w0 + i % 2;
-		double weight = (1 - fabs(h - at_h)) * (1 - fabs(w - at_w));
+		double share_h = i / 2 ? rounded(g, h - h0) : rounded(g, h0 + 1 - h);
+		double share_w = i % 2 ? rounded(g, w - w0) : rounded(g, w0 + 1 - w);
+		weights[i] = rounded(g, share_w * share_h);
 		if (g->padding != ZEROS) {
-			at_h = clip(at_h, height);
-			at_w = clip(at_w, width);
+			at_h = clip(g, at_h, height);
+			at_w = clip(g, at_w, width);
 		}
-		sum += weight * pixel(g, plane, at_h, at_w);
+		pixels[i] = pixel(g, plane, at_h, at_w);
 	}
-	return sum;
+	return weigh(g, pixels, weights);
 }
 
 static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -282,6 +317,7 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	ET_REQUIRE(ctx, x->sizes[2] > 0 && x->sizes[3] > 0, "an empty picture");
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_require_same_type(ctx, x, positions));
+	g.type = g.mode == BILINEAR && et_type_is_half(x->type) ? ET_FLOAT32 : (enum et_scalar_type)x->type;
 	ET_TRY(et_resize(ctx, out,
 		(const int64_t[]){ x->sizes[0], x->sizes[1], positions->sizes[1], positions->sizes[2] }, 4));
 	et_view_of(&g.x, x);

@@ -201,8 +201,12 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 	int64_t size = args[2]->i, step = args[3]->i;
 	et_view_of(&view, args[0]->tensor);
 	ET_TRY(et_get_dim(ctx, args[1]->i, view.n_dims, &dim));
-	if (view.n_dims == 0)
-		et_view_insert(&view, 0, 1, 1);
+	if (view.n_dims == 0) { /* seen as one of 1 element, whose one window is the whole result */
+		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0, "windows of %lld, %lld apart, of 1",
+			(long long)size, (long long)step);
+		et_view_insert(&view, 0, size, 1);
+		return et_give_view(ctx, &view, args[4]->tensor);
+	}
 	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0,
 		"windows of %lld, %lld apart, of %lld", (long long)size, (long long)step,
 		(long long)view.sizes[dim]);

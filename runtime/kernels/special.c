@@ -107,15 +107,29 @@ static double digamma(double x)
 						   square * (1. / 252 - square * (1. / 240 - square / 132))));
 }
 
-static double polygamma(double n, double x)
+/* Reflected from the negative side, as PyTorch does, in the number's own precision: what it gives at the poles is what
+ * rounding leaves of the sine of a multiple of pi. */
+static double trigamma(double x, bool is_single)
+{
+	const double pi = 3.14159265358979323846;
+	if (!(x < 0.5))
+		return zeta(2, x);
+	double sine = is_single ? (double)sinf((float)pi * (float)x) : sin(pi * x);
+	return pi * pi / (sine * sine) - zeta(2, 1 - x);
+}
+
+static double polygamma(double n, double x, bool is_single)
 {
 	if (n == 0)
 		return digamma(x);
+	if (n == 1)
+		return trigamma(x, is_single);
 	if (x < -1e4) /* it takes as many terms */
 		return NAN;
 	return (fmod(n, 2) == 0 ? -1 : 1) * exp(lgamma(n + 1)) * zeta(n + 1, x);
 }
-ET_FLOAT_FNS(polygamma, 2, polygamma(a, b))
+ET_SPAN_FN(polygamma_f32, float, ET_LOADS2(float), polygamma((double)a, (double)b, true))
+ET_SPAN_FN(polygamma_f64, double, ET_LOADS2(double), polygamma(a, b, false))
 
 static enum et_status run_polygamma(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {

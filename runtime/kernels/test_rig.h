@@ -9,7 +9,8 @@
  *              of truths (true,false)
  *     numbers  an Int, a Double if it has a point, true or false; strings as they are; None is -
  * Expected outputs follow the same way; they also give the outputs' sizes and dim orders. Of an operator that
- * changes its first argument, that argument is expected. "! text" expects a refusal whose sentence contains the text. */
+ * changes its first argument, that argument is expected. "! text" expects a refusal whose sentence contains the text,
+ * and "= " in front that floats are equal, not only close. */
 #ifndef RUNTIME_KERNELS_TEST_RIG_H
 #define RUNTIME_KERNELS_TEST_RIG_H
 

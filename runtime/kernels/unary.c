@@ -52,7 +52,7 @@ ET_ALL_FNS(logical_not, 1, a == 0)
 ET_FLOAT_FNS(signbit, 1, signbit(a) != 0)
 ET_INT_FN(signbit, 1, a < 0)
 
-ET_ALL_FNS(hardtanh, 3, a<b ? b : a> c ? c : a)
+ET_ALL_FNS(hardtanh, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
 ET_FLOAT_FNS(leaky_relu, 2, a > 0 ? a : a * b)
 ET_SPAN_FN(elu_f32, float, ET_LOADS3(float); const float d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
 ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
@@ -67,13 +67,12 @@ static inline double rounded(const struct et_span *span, double value)
 	return span->common == ET_FLOAT16 ? et_from_half(et_to_half((float)value)) : value;
 }
 ET_FLOAT_FNS(logit, 1, log(rounded(span, a / rounded(span, 1 - a))))
-ET_FLOAT_FNS(logit_eps, 2,
-	log((a < b              ? b
-		    : a > 1 - b ? 1 - b
-				: a) /
-		(1 - (a < b              ? b
-			     : a > 1 - b ? 1 - b
-					 : a))))
+static inline double clamped(const struct et_span *span, double value, double eps)
+{
+	double most = rounded(span, 1 - rounded(span, eps));
+	return value < eps ? rounded(span, eps) : value > most ? most : value;
+}
+ET_FLOAT_FNS(logit_eps, 2, log(rounded(span, clamped(span, a, b) / rounded(span, 1 - clamped(span, a, b)))))
 ET_FLOAT_FNS(round_up, 2, rint(a *b) / b)
 ET_FLOAT_FNS(round_down, 2, rint(a / b) * b)
 
