@@ -33,8 +33,10 @@
  * Answers: 0 or an enum inferd_delegate_result. Whoever answers anything else than 0 writes one sentence into the
  * message: what is wrong, with names and numbers ("the context is for SoC 57, this is 43"), no newline.
  *
- * Payloads, specs and options come from files and users: check them. Outputs are written only within their n_bytes:
- * a page that can't be written follows each. Inputs can't be written. */
+ * Payloads, specs and options come from files and users: check them. Arguments lie in the memory of whoever asked for
+ * the run, which he may change at any moment: a value that decides an address is read once, checked, and used from the
+ * copy. Inputs can't be written. Outputs are written only within their n_bytes: behind them, up to the end of the page,
+ * lies more of the same client's memory, and then a page that can't be written. */
 #ifndef INFERD_DELEGATE_H
 #define INFERD_DELEGATE_H
 
@@ -56,6 +58,8 @@ enum inferd_delegate_result {
 	INFERD_DELEGATE_E_MEMORY = 5,
 	INFERD_DELEGATE_E_DEVICE = 6, /* the device or its driver failed */
 	INFERD_DELEGATE_E_CANCELLED = 7,
+	INFERD_DELEGATE_E_LOST =
+		8, /* the device was reset, or the library can't go on: inferd starts the process again */
 };
 
 enum { INFERD_DELEGATE_TEXT = 256 };
@@ -96,7 +100,7 @@ enum inferd_delegate_kind {
 };
 
 enum inferd_delegate_device_flags {
-	INFERD_DELEGATE_DMA_BUF = 1 << 0,   /* buffer_import takes dma-bufs */
+	INFERD_DELEGATE_DMA_BUF = 1 << 0,   /* buffer_import takes dma-bufs, buffer_export gives them */
 	INFERD_DELEGATE_ZERO_COPY = 1 << 1, /* the device works on the arguments' memory as it is */
 	INFERD_DELEGATE_CAN_CANCEL = 1 << 2,
 	INFERD_DELEGATE_SIMULATOR = 1 << 3, /* not the real thing: results count, times do not */
@@ -109,8 +113,10 @@ struct inferd_delegate_device {
 	char name[64];         /* for people: "Ethos-U65-256" */
 	char id[64];           /* for programs, stable: "/dev/accel/accel0", a PCI address, a serial number */
 	uint64_t memory_bytes; /* its own; 0: the machine's */
-	uint32_t max_in_flight;         /* runs it wants at once, at least 1 */
-	uint32_t alignment;             /* of arguments' memory, a power of two; 64 is always given */
+	uint32_t max_in_flight; /* runs it wants at once, at least 1 */
+	uint32_t
+		alignment; /* of arguments' memory, a power of two up to 4096; 64 is always given. What lies otherwise
+			       is copied to where it fits */
 	uint32_t flags;                 /* enum inferd_delegate_device_flags */
 	uint32_t vendor_id, product_id; /* PCI or USB, or 0 */
 	uint32_t reserved;
@@ -133,6 +139,9 @@ struct inferd_delegate_payload {
 	 * long as the payload. Only while init or probe runs, on its thread. OK or E_NOT_FOUND. */
 	void *self;
 	int (*named_data)(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes);
+	/* The same number for all payloads of one program that are there at the same time: its methods' payloads may
+	 * share what they make of the same named data. Never 0. */
+	uint64_t program;
 };
 
 enum inferd_delegate_readiness {
@@ -187,10 +196,45 @@ struct inferd_delegate_arg {
 	uint64_t n_bytes;                   /* input: of the tensor; output: room */
 	int64_t i;                          /* INT, BOOL */
 	double d;                           /* DOUBLE */
-	/* Where data lies, for importing it: a memory file (or -1) and the offset. */
+	/* Where data lies besides: in a memory file (or -1) at an offset, and, if the plug-in has imported that, in a
+	 * buffer (or NULL) of its own at another. */
 	int32_t fd;
 	uint32_t reserved;
 	uint64_t fd_offset;
+	struct inferd_delegate_buffer *buffer;
+	uint64_t buffer_offset;
+};
+
+enum inferd_delegate_run_flags {
+	INFERD_DELEGATE_PROFILE = 1 << 0, /* somebody wants to know how long each part takes */
+};
+
+/* One run. Lives until its end. */
+struct inferd_delegate_run {
+	uint32_t struct_size;
+	uint32_t flags; /* enum inferd_delegate_run_flags */
+	uint32_t n_args;
+	uint32_t reserved;
+	struct inferd_delegate_arg *const *args; /* inputs, then outputs */
+	/* With PROFILE: a part of the work took so long; in the order in which they ran, before the run's end, from any
+	 * thread. @name is read at once. */
+	void *self;
+	void (*event)(void *self, const char *name, uint64_t ns);
+};
+
+enum inferd_delegate_memory_kind {
+	INFERD_DELEGATE_MEMFD = 0,  /* the machine's memory, in a file */
+	INFERD_DELEGATE_DMABUF = 1, /* some device's, as a dma-buf */
+};
+
+/* Memory to be made known to a device: whole pages. */
+struct inferd_delegate_memory {
+	uint32_t struct_size;
+	uint32_t kind; /* enum inferd_delegate_memory_kind; hosts of 1.0 import memory files */
+	int32_t fd;
+	uint32_t is_written; /* else it can't be */
+	uint64_t fd_offset, n_bytes;
+	void *data; /* the same, mapped; NULL: it can't be */
 };
 
 /* What submit is given to report the end. */
@@ -254,8 +298,7 @@ struct inferd_delegate {
 		struct inferd_delegate_message *message);
 	/* Run and wait. @instance is NULL if there is no instance_new; the host then runs one at a time of a model. */
 	int (*execute)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
-		struct inferd_delegate_arg *const *args, uint32_t n_args,
-		struct inferd_delegate_message *message);
+		const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
 	/* All its instances are gone. */
 	void (*destroy)(struct inferd_delegate_model *model);
 
@@ -268,20 +311,25 @@ struct inferd_delegate {
 	/* Forget the state. Needed if any model is STATEFUL. */
 	int (*instance_reset)(
 		struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
-	/* Start a run and return; used in place of execute. Arguments and completion live until done is called. */
+	/* Start a run and return; used in place of execute. Run and completion live until done is called. */
 	int (*submit)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
-		struct inferd_delegate_arg *const *args, uint32_t n_args,
-		const struct inferd_delegate_completion *completion, struct inferd_delegate_message *message);
+		const struct inferd_delegate_run *run, const struct inferd_delegate_completion *completion,
+		struct inferd_delegate_message *message);
 	/* Ask the run of @instance (or @model, where there are none) to end early; its done, or execute's return, still
-	 * comes. May come too late: then nothing happens. */
+	 * comes. Called once at most for a run, from another thread: for one that was submitted after submit has
+	 * returned; for execute at any time between its call and its return, so it is to be remembered if the engine has
+	 * not begun. May come too late: then nothing happens. A plug-in that wants ONE_THREAD only hears it if it has
+	 * submit. */
 	void (*cancel)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
 
-	/* Memory of a device: made there, or a client's (memory file or dma-buf) made known to it. Descriptors stay the
-	 * caller's; that of buffer_export is a new one. */
+	/* Memory made known to a device, or made there. Descriptors stay the caller's; that of buffer_export is a new
+	 * one, of a dma-buf. The host imports what runs use, once, and hands the buffer over with each argument that lies
+	 * in it; where the answer is E_UNSUPPORTED, arguments come without. It frees a buffer when the client lets its
+	 * memory go, or others are used more, and never while a run uses it. */
+	int (*buffer_import)(void *self, uint32_t device, const struct inferd_delegate_memory *memory,
+		struct inferd_delegate_buffer **ret_buffer);
 	int (*buffer_alloc)(
 		void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer);
-	int (*buffer_import)(void *self, uint32_t device, int fd, uint64_t offset, uint64_t n_bytes,
-		struct inferd_delegate_buffer **ret_buffer);
 	int (*buffer_map)(struct inferd_delegate_buffer *buffer, void **ret_bytes);
 	void (*buffer_unmap)(struct inferd_delegate_buffer *buffer);
 	int (*buffer_export)(struct inferd_delegate_buffer *buffer, int *ret_fd);

@@ -34,6 +34,7 @@ struct inf_client_region *inf_client_region_unref(struct inf_client_region *regi
 {
 	if (!region || --region->n_refs)
 		return NULL;
+	inf_shared_remove(&region->shared, &region->server->registry);
 	inf_repository_let_go_region(region->server->repository, region->region);
 	inf_quota_discharge(region->user, INF_QUOTA_REGIONS, 1);
 	inf_quota_discharge(region->user, INF_QUOTA_FDS, 1);

@@ -11,6 +11,7 @@
 #include "daemon/job.h"
 #include "daemon/quota.h"
 #include "daemon/serving.h"
+#include "daemon/shared.h"
 #include "ipc/message.h"
 #include "ipc/region.h"
 
@@ -22,6 +23,7 @@ struct inf_client_region {
 	uint32_t n_refs;
 	uint64_t n_bytes;
 	struct inf_region *region;
+	struct inf_shared shared;
 	struct inf_server *server;
 	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
 	char name[INF_MAX_NAME + 1]; /* the client's word */

@@ -74,6 +74,8 @@ static enum inf_status status_of(enum et_status status)
 	case ET_E_BACKEND_CRASHED:
 	case ET_E_BACKEND_DOWN:
 		return INF_BACKEND_CRASHED;
+	case ET_E_ACCESS_FAILED: /* a client's memory went away under a delegate */
+		return INF_FAILED_PRECONDITION;
 	case ET_E_MEMORY_ALLOCATION_FAILED:
 	case ET_E_OUT_OF_RESOURCES:
 		return INF_RESOURCE_EXHAUSTED;

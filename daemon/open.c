@@ -120,8 +120,8 @@ static struct inf_serving *make_serving(
 {
 	struct inf_repository *r = state->repository;
 	struct make *make = calloc(1, sizeof(*make));
-	struct inf_serving *s = inf_serving_new(
-		r->o.queues, &r->events, r->o.log, state->model, state->variants.version, method);
+	struct inf_serving *s = inf_serving_new(r->o.queues, &r->events, r->o.shared_pages, r->o.log,
+		state->model, state->variants.version, method);
 	const struct inf_config_model *section = inf_config_find_model(r->o.config, state->model);
 	if (!make || !s || !(s->backend = strdup(v->label)) || !(s->path = strdup(v->path))) {
 		if (s)

@@ -465,6 +465,8 @@ static struct inf_client_region *keep_region(
 		return NULL;
 	}
 	s->region_bytes += n_bytes;
+	inf_shared_add(
+		&c->shared, &s->server->registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
 	return c;
 }
 

@@ -399,6 +399,7 @@ static int open_backends(struct inf_server *server)
 	for (uint32_t i = 0; i < server->config.n_backend_sections && n < INF_BACKENDS_MAX; i++)
 		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
 	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n };
+	inf_shared_pages_init(&server->shared_pages, &server->registry);
 	return 0;
 }
 
@@ -528,6 +529,7 @@ int inf_server_init(struct inf_server *server)
 	struct inf_repository_options repository = {
 		.config = config,
 		.registry = &server->registry,
+		.shared_pages = &server->shared_pages.allocator,
 		.queues = &server->queues,
 		.helper = server->helper,
 		.log = &server->log,
@@ -571,6 +573,8 @@ void inf_server_deinit(struct inf_server *server)
 		inf_pool_free(server->queues.pools[--server->queues.n]);
 	for (size_t i = 0; i < server->registry.n_backends; i++)
 		server->backends[i].ops->close(server->backends[i].backend);
+	if (server->shared_pages.registry)
+		inf_shared_pages_deinit(&server->shared_pages);
 	if (server->has_loop) {
 		uv_run(&server->loop, UV_RUN_DEFAULT);
 		uv_loop_close(&server->loop);

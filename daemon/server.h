@@ -8,6 +8,7 @@
 #include "daemon/quota.h"
 #include "daemon/reply.h"
 #include "daemon/repository.h"
+#include "daemon/shared.h"
 #include "daemon/watch.h"
 #include "daemon/worker.h"
 #include "runtime/base/list.h"
@@ -15,7 +16,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-enum { INF_TENSOR_ALIGNMENT = 64, INF_BACKENDS_MAX = 16, INF_LISTENERS_MAX = 8 };
+enum { INF_TENSOR_ALIGNMENT = 64, INF_LISTENERS_MAX = 8 };
 
 struct inf_binding;
 struct inf_session;
@@ -49,6 +50,7 @@ struct inf_server {
 	uint32_t n_missing;
 	uint32_t n_compiled_in; /* of the backends; those after them are plug-ins */
 	struct et_registry registry;
+	struct inf_shared_pages shared_pages;
 
 	struct inf_queues queues;              /* cpu first */
 	const struct et_kernel_table **tables; /* those compiled in, and plug-ins' */

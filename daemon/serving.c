@@ -74,7 +74,8 @@ static void set_state(struct inf_serving *s, enum inf_model_state state)
 }
 
 struct inf_serving *inf_serving_new(const struct inf_queues *queues, const struct inf_serving_events *events,
-	const struct et_log *log, const char *model, const char *version, const char *method)
+	const struct et_allocator *shared_pages, const struct et_log *log, const char *model,
+	const char *version, const char *method)
 {
 	struct inf_serving *s = calloc(1, sizeof(*s));
 	if (!s)
@@ -84,6 +85,7 @@ struct inf_serving *inf_serving_new(const struct inf_queues *queues, const struc
 	s->state = INF_MODEL_LOADING;
 	s->queues = queues;
 	s->events = events;
+	s->shared_pages = shared_pages;
 	s->log = log;
 	s->model = strdup(model);
 	s->version = strdup(version);
@@ -284,8 +286,9 @@ enum et_status inf_serving_take_frame(
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
-	enum et_status status =
-		et_frame_new(&entry->frame, s->plan, et_host_allocator(), et_host_page_allocator(), diag);
+	const struct et_allocator *pages =
+		s->info->shares_activations ? s->shared_pages : et_host_page_allocator();
+	enum et_status status = et_frame_new(&entry->frame, s->plan, et_host_allocator(), pages, diag);
 	if (status != ET_OK) {
 		free(entry);
 		return status;

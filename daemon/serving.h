@@ -98,6 +98,7 @@ struct inf_serving {
 	bool is_missing; /* FAILED because an operator or a backend is not here; set before inf_serving_fail */
 	const struct inf_serving_events *events;
 	const struct et_log *log;
+	const struct et_allocator *shared_pages;
 	const struct inf_queues *queues;
 
 	struct et_program *program;
@@ -141,7 +142,8 @@ struct inf_serving {
 
 /* A new one, LOADING, with one reference. NULL: no memory. The strings are copied. */
 struct inf_serving *inf_serving_new(const struct inf_queues *queues, const struct inf_serving_events *events,
-	const struct et_log *log, const char *model, const char *version, const char *method);
+	const struct et_allocator *shared_pages, const struct et_log *log, const char *model,
+	const char *version, const char *method);
 struct inf_serving *inf_serving_ref(struct inf_serving *serving);
 /* NULL is fine; returns NULL. The last one must not come before UNLOADED or FAILED. */
 struct inf_serving *inf_serving_unref(struct inf_serving *serving);

@@ -443,6 +443,7 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct 
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;
+	plan->info.shares_activations |= delegate->ops->import_memory != NULL;
 	return ET_OK;
 }
 

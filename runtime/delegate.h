@@ -125,10 +125,12 @@ struct et_delegate_ops {
 	/* Ask a pending run to end early; its completion still comes. Any thread. May be NULL. */
 	void (*cancel)(struct et_context *context);
 
-	/* Make a client's memory known to the device, so that binding it later copies nothing. May be NULL.
-	 * @fd stays the caller's. Loop thread. */
-	enum et_status (*import_memory)(struct et_backend *backend, uint32_t device, int fd, void *mapping,
-		size_t n_bytes, void **ret_handle);
+	/* Make memory known in which tensors will lie (a client's region, the activations of a program): [bytes, bytes +
+	 * n_bytes), the start of file @fd, which both stay until it is released. Runs over it then copy nothing. May be
+	 * NULL: the delegate reaches all memory. Any thread. */
+	enum et_status (*import_memory)(
+		struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
+	/* No run uses it any more. */
 	void (*release_memory)(struct et_backend *backend, void *handle);
 
 	/* As enqueue, for one chosen run whose times somebody wants: may take any time around the work itself, never
@@ -156,6 +158,10 @@ struct et_delegate_ops {
 	 * one thread that needs the result is what a delegate in another process saves so. At @cancel_ns on the
 	 * monotonic clock (0: never) the run is asked to end early. May be NULL: nothing waits then. */
 	void (*wait)(struct et_context *context, uint64_t cancel_ns);
+
+	/* Bytes that the last run of @context copied, because they did not lie where the delegate can use them. May be
+	 * NULL: none ever. */
+	uint64_t (*copied_bytes)(const struct et_context *context);
 };
 
 #endif

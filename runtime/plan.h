@@ -91,6 +91,7 @@ struct et_plan_info {
 	size_t n_plan_bytes;       /* decoded structs, once */
 	size_t n_constant_copies;  /* bytes of constants copied because the file had them unaligned */
 	bool is_stateful;          /* runs of one Method must follow each other, in order */
+	bool shares_activations; /* a delegate uses memory where it lies if it was imported, see import_memory */
 	struct et_queue_id first_queue;
 };
 const struct et_plan_info *et_plan_info(const struct et_plan *plan);

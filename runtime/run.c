@@ -192,6 +192,13 @@ static enum et_status enqueue_traced(
 	return status;
 }
 
+static void count_copies(struct et_run *run, const struct et_plan_context *held)
+{
+	if (held->ops->struct_size > offsetof(struct et_delegate_ops, copied_bytes) &&
+		held->ops->copied_bytes)
+		run->n_copied_bytes += held->ops->copied_bytes(held->context);
+}
+
 /* ET_PENDING: hands off the run. */
 static enum et_status run_delegate(
 	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
@@ -211,6 +218,7 @@ static enum et_status run_delegate(
 	if (status == ET_PENDING)
 		return status;
 	run->pending = NULL;
+	count_copies(run, held);
 	atomic_store_explicit(&held->is_busy, false, memory_order_release);
 	return status;
 }
@@ -361,6 +369,8 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 	run->pending = NULL;
 	if (run->trace)
 		run->trace->end(run->trace->self, run->pc);
+	if (held)
+		count_copies(run, held);
 	/* release: pairs with the acquire of the next run that takes the context */
 	if (held)
 		atomic_store_explicit(&held->is_busy, false, memory_order_release);

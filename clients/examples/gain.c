@@ -111,11 +111,11 @@ static int amplify(const struct inferd_delegate_arg *in, struct inferd_delegate_
 }
 
 static int gain_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
-	struct inferd_delegate_arg *const *args, uint32_t n_args, struct inferd_delegate_message *message)
+	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
-	if (n_args != 2)
+	if (run->n_args != 2)
 		return say(message, INFERD_DELEGATE_E_INVALID, "it takes one input and gives one output");
-	return amplify(args[0], args[1], model->factor, message);
+	return amplify(run->args[0], run->args[1], model->factor, message);
 }
 
 /* example::gain.out(Tensor in, float factor, *, Tensor out) */

@@ -473,9 +473,11 @@ static int set_argument(struct inferd_delegate_instance *instance, struct inferd
 }
 
 static int execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
-	struct inferd_delegate_arg *const *args, uint32_t n_args, struct inferd_delegate_message *message)
+	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	struct plugin *p = model->plugin;
+	struct inferd_delegate_arg *const *args = run->args;
+	uint32_t n_args = run->n_args;
 	if (n_args != model->n_inputs + model->n_outputs)
 		return refuse(message, INFERD_DELEGATE_E_INVALID,
 			"%u arguments for %zu inputs and %zu outputs", n_args, model->n_inputs,

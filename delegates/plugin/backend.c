@@ -172,6 +172,7 @@ static void backend_free(struct et_backend *b)
 		return;
 	if (b->wake >= 0)
 		close(b->wake);
+	free(b->shared);
 	free(b->packet);
 	free(b->ask);
 	free(b->strings);
@@ -192,6 +193,7 @@ static void plugin_close(struct et_backend *b)
 	pthread_join(b->watcher, NULL);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->starting);
+	pthread_mutex_destroy(&b->shared_lock);
 	pthread_cond_destroy(&b->changed);
 	backend_free(b);
 }
@@ -313,6 +315,8 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 	et_list_init(&b->calls);
 	et_list_init(&b->waiting);
 	pthread_mutex_init(&b->lock, NULL);
+	et_list_init(&b->compiled);
+	pthread_mutex_init(&b->shared_lock, NULL);
 	pthread_mutex_init(&b->starting, NULL);
 	pthread_cond_init(&b->changed, NULL);
 	sigset_t all, before;

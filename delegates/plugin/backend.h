@@ -9,6 +9,7 @@
 #include "runtime/base/list.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* --- process.c: a host and its sockets ------------------------------------------------------------- */
 
@@ -24,6 +25,27 @@ int et_plugin_process_start(struct et_plugin_process *process, const struct et_p
 /* End it, by force if it has one, and say in @text how it ended ("was killed by signal 11 (Segmentation fault)").
  * False: it is a thread that does not end; it is left behind. */
 bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, char *text, size_t room);
+
+/* --- payload.c and share.c: what a host is given ----------------------------------------------------- */
+
+struct et_compiled {
+	struct et_list_node node; /* of the backend */
+	struct et_backend *backend;
+	const struct et_program *program;
+	struct et_plugin_init init;
+	int fd;
+	struct et_plugin_answer facts; /* of the first time */
+	pthread_mutex_t lock;          /* guards what follows; held while it is made ready */
+	uint64_t generation, id;
+};
+
+struct et_plugin_shared {
+	uintptr_t start;
+	size_t n_bytes;
+	int fd; /* borrowed */
+	uint64_t id;
+	_Atomic(uint64_t) generation; /* of the host that knows it */
+};
 
 /* --- calls.c: what was asked of a host ------------------------------------------------------------- */
 
@@ -66,7 +88,8 @@ struct et_backend {
 	bool is_gone;          /* the socket was found closed, or what came could not be read */
 	bool is_ending;        /* the watcher ends the host: nobody begins to receive */
 	bool is_watching;      /* the watcher looks for packets */
-	uint64_t last_id, last_handle;
+	uint64_t last_id, last_handle, last_program;
+	struct et_list_node compiled;
 	uint32_t n_starts;
 	char reason[320];
 	const char *kill_reason; /* the watcher is to end the host */
@@ -74,6 +97,10 @@ struct et_backend {
 	uint64_t close_by_ns, sleep_until_ns; /* the latter: when the watcher looks around by itself */
 	uint64_t n_runs, n_copied_bytes;
 	char *packet; /* whoever receives, ET_PLUGIN_MAX_PACKET */
+
+	pthread_mutex_t shared_lock;      /* guards these; taken last */
+	struct et_plugin_shared **shared; /* by their start */
+	uint32_t n_shared, shared_room;
 
 	/* the watcher's */
 	pthread_t watcher;
@@ -117,6 +144,9 @@ void et_plugin_end_receiving(struct et_backend *backend);
 void et_plugin_take_calls(struct et_backend *backend, struct et_list_node *taken);
 void et_plugin_end_calls(struct et_backend *backend, struct et_list_node *taken, const char *reason);
 
+/* A run came back that copied so much; @is_lost: its device was lost. */
+void et_plugin_note_run(struct et_backend *backend, uint64_t n_copied, bool is_lost);
+
 /* --- watch.c: the watcher's thread ------------------------------------------------------------------ */
 
 void *et_plugin_watch(void *backend);
@@ -129,6 +159,29 @@ enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *dia
 /* Make sure that there is a host. *ret_generation says which. */
 enum et_status et_plugin_up(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
 
+/* --- payload.c, as the delegate interface has them ---------------------------------------------------- */
+
+enum et_status et_plugin_probe_payload(struct et_backend *backend, const struct et_payload *payload,
+	enum et_readiness *ret_readiness, struct et_diag *diag);
+enum et_status et_plugin_compile(struct et_backend *backend, const struct et_payload *payload,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
+void et_plugin_compiled_free(struct et_compiled *compiled);
+/* Make it ready in the host of @generation, if it is not. *ret_id: its number there. */
+enum et_status et_plugin_load(
+	struct et_compiled *compiled, uint64_t generation, uint64_t *ret_id, struct et_diag *diag);
+
+/* --- share.c ----------------------------------------------------------------------------------------- */
+
+enum et_status et_plugin_import_memory(
+	struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
+void et_plugin_release_memory(struct et_backend *backend, void *handle);
+/* The one that all of [bytes, bytes + n_bytes) lies in; NULL: none. */
+struct et_plugin_shared *et_plugin_find_memory(struct et_backend *backend, const void *bytes, size_t n_bytes);
+/* Give the host of @generation memory that runs may name @id from now on, and take that back. */
+enum et_status et_plugin_show(struct et_backend *backend, uint64_t generation, uint64_t id, int fd,
+	uint64_t n_bytes, struct et_diag *diag);
+void et_plugin_forget(struct et_backend *backend, uint64_t generation, uint64_t id);
+
 /* --- run.c ------------------------------------------------------------------------------------------ */
 
 /* The packet and the call of a context whose run is to be sent. */
@@ -139,6 +192,13 @@ void et_plugin_context_cancel(struct et_context *context);
 /* A run is over: @done is the host's packet, or NULL with why not. Without the lock; calls the completion. */
 void et_plugin_run_ended(struct et_context *context, const struct et_plugin_done *done, enum et_status status,
 	const char *reason);
+
+/* @compiled NULL: for kernel number @kernel. */
+enum et_status et_plugin_context_make(struct et_backend *backend, struct et_compiled *compiled,
+	uint32_t kernel, uint32_t n_args, struct et_context **ret_context, struct et_diag *diag);
+/* With enum inferd_delegate_run_flags. */
+enum et_status et_plugin_run_and_wait(struct et_context *context, struct et_evalue *const *args,
+	uint32_t n_inputs, uint32_t flags, struct et_diag *diag);
 
 extern const struct et_delegate_ops et_plugin_ops; /* names and open are not set */
 enum et_status et_plugin_kernels_init(struct et_backend *backend, struct et_diag *diag);

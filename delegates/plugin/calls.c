@@ -55,6 +55,12 @@ enum et_status et_plugin_status(uint32_t result, const char *text, struct et_dia
 	case INFERD_DELEGATE_E_CANCELLED:
 		status = ET_E_CANCELLED;
 		break;
+	case INFERD_DELEGATE_E_LOST:
+		status = ET_E_BACKEND_CRASHED;
+		break;
+	case ET_PLUGIN_RESULT_FAULT:
+		status = ET_E_ACCESS_FAILED;
+		break;
 	default:
 		break;
 	}
@@ -150,6 +156,19 @@ enum et_status et_plugin_start_run(struct et_backend *b, uint64_t generation, st
 	}
 	pthread_mutex_unlock(&b->lock);
 	return ET_PENDING;
+}
+
+void et_plugin_note_run(struct et_backend *b, uint64_t n_copied, bool is_lost)
+{
+	if (!n_copied && !is_lost)
+		return;
+	pthread_mutex_lock(&b->lock);
+	b->n_copied_bytes += n_copied;
+	if (is_lost && !b->kill_reason) {
+		b->kill_reason = "lost its device";
+		et_plugin_wake_watcher(b);
+	}
+	pthread_mutex_unlock(&b->lock);
 }
 
 void et_plugin_hurry(struct et_backend *b, struct et_context *context)

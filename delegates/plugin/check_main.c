@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MAX_OPTIONS = 16, MAX_IOS = 64, N_FLIPPED = 64 };
@@ -187,8 +188,53 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Inputs and outputs lie in one memory file that the plug-in's host shares, as clients' do. */
+struct memory {
+	struct et_host_mapping mapping;
+	void *handle;
+	int fd;
+	size_t n_used;
+};
+
+static bool memory_open(struct check *c, struct memory *memory, const struct et_plan_info *info)
+{
+	const struct et_io_info *infos[] = { info->inputs, info->outputs };
+	uint32_t n[] = { info->n_inputs, info->n_outputs };
+	size_t n_bytes = 4096;
+	for (uint32_t k = 0; k < 2; k++)
+		for (uint32_t i = 0; i < n[k]; i++)
+			if (!et_align_up(infos[k][i].n_bytes + 64, 64, &memory->n_used) ||
+				!et_add(n_bytes, memory->n_used, &n_bytes))
+				return false;
+	memory->n_used = 0;
+	memory->fd = memfd_create("inferd-check", MFD_CLOEXEC);
+	return memory->fd >= 0 && ftruncate(memory->fd, (off_t)n_bytes) == 0 &&
+	       et_host_map(&memory->mapping, memory->fd, n_bytes, true) == 0 &&
+	       c->entry.ops->import_memory(c->entry.backend, memory->fd, memory->mapping.bytes, n_bytes,
+		       &memory->handle) == ET_OK;
+}
+
+static void memory_close(struct check *c, struct memory *memory)
+{
+	if (memory->handle)
+		c->entry.ops->release_memory(c->entry.backend, memory->handle);
+	et_host_unmap(&memory->mapping);
+	if (memory->fd >= 0)
+		close(memory->fd);
+}
+
+static bool take_memory(struct memory *memory, size_t n_bytes, void **ret_bytes)
+{
+	size_t at;
+	if (!et_align_up(memory->n_used, 64, &at) || !et_in_range(at, n_bytes, memory->mapping.n_bytes))
+		return false;
+	*ret_bytes = (uint8_t *)memory->mapping.bytes + at;
+	memory->n_used = at + n_bytes;
+	return true;
+}
+
 /* Inputs of a pattern, as the Plan says; false: it has inputs that are not tensors. */
-static bool make_ios(const struct et_plan_info *info, struct et_io *ios)
+static bool make_ios(const struct et_plan_info *info, struct et_io *ios, struct memory *memory)
 {
 	const struct et_io_info *infos[] = { info->inputs, info->outputs };
 	uint32_t n[] = { info->n_inputs, info->n_outputs };
@@ -200,7 +246,8 @@ static bool make_ios(const struct et_plan_info *info, struct et_io *ios)
 			ios[at] = (struct et_io){ .tag = from->tag, .n_dims = from->n_dims };
 			memcpy(ios[at].sizes, from->sizes, from->n_dims * sizeof *from->sizes);
 			ios[at].tensor.n_bytes = from->n_bytes;
-			ios[at].tensor.data = calloc(1, from->n_bytes + ET_SOURCE_PADDING);
+			if (!take_memory(memory, from->n_bytes, &ios[at].tensor.data))
+				return false;
 			float *floats = ios[at].tensor.data;
 			for (size_t f = 0;
 				k == 0 && from->type == ET_FLOAT32 && f < from->n_bytes / sizeof *floats; f++)
@@ -220,7 +267,8 @@ static void check_run(struct check *c, struct et_plan *plan)
 	struct et_pool scratch;
 	uint64_t *times = calloc(c->n_runs, sizeof *times);
 	et_pool_init(&scratch, et_host_allocator());
-	bool is_ready = times && make_ios(info, ios) &&
+	struct memory memory = { .fd = -1 };
+	bool is_ready = times && memory_open(c, &memory, info) && make_ios(info, ios, &memory) &&
 			c->entry.ops->lane_new(c->entry.backend, 0, 1, &lane, &diag) == ET_OK;
 	lanes[0] = lane;
 	is_ready = is_ready && et_plan_prepare(plan, 0, lanes, &diag) == ET_OK &&
@@ -243,8 +291,9 @@ static void check_run(struct check *c, struct et_plan *plan)
 			n_same += !n_first || memcmp(kept, first->tensor.data, n_first) == 0;
 		}
 		qsort(times, c->n_runs, sizeof *times, by_size);
-		say(c, n_good == c->n_runs, "%u runs, %u good; p50 %.1f us; %s", c->n_runs, n_good,
-			(double)times[c->n_runs / 2] / 1000, run.diag.text);
+		say(c, n_good == c->n_runs, "%u runs, %u good; p50 %.1f us; %llu bytes copied each; %s",
+			c->n_runs, n_good, (double)times[c->n_runs / 2] / 1000,
+			(unsigned long long)run.n_copied_bytes, run.diag.text);
 		if (!info->is_stateful)
 			say(c, n_same == c->n_runs, "the same input gives the same output");
 		free(kept);
@@ -254,8 +303,7 @@ static void check_run(struct check *c, struct et_plan *plan)
 	et_plan_release(plan, 0);
 	if (lane)
 		c->entry.ops->lane_free(lane);
-	for (uint32_t i = 0; i < MAX_IOS; i++)
-		free(ios[i].tensor.data);
+	memory_close(c, &memory);
 	et_pool_deinit(&scratch);
 	free(times);
 }

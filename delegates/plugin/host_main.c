@@ -1,6 +1,7 @@
 /* inferd-delegate-host: the process around one plug-in. Started by inferd alone, which leaves it two sockets. */
 #include "delegates/plugin/serve.h"
 #include "delegates/plugin/wire.h"
+#include "runtime/host/host.h"
 
 #include <stdio.h>
 #include <sys/socket.h>
@@ -23,6 +24,7 @@ int main(void)
 	}
 	/* lines, so that what the library prints is in the log even if it dies in the next moment */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	et_host_install_sigbus_guard(); /* clients' memory */
 	struct et_serve_options options = { ET_PLUGIN_CALLS_FD, ET_PLUGIN_ASKS_FD, true };
 	int rc = et_plugin_serve(&options);
 	fflush(stdout);

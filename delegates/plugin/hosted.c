@@ -203,6 +203,7 @@ static struct model *model_new(
 		.method = model->method,
 		.self = model,
 		.named_data = named_data,
+		.program = init->program,
 	};
 	return model;
 }
@@ -240,7 +241,7 @@ void et_hosted_init(
 	answer->n_inputs = info.n_inputs;
 	answer->n_outputs = info.n_outputs;
 	answer->flags = info.flags;
-	answer->device = info.device;
+	answer->device = model->device = info.device;
 	answer->n_bytes = info.n_bytes;
 	answer->scratch_bytes = info.scratch_bytes;
 	if ((info.flags & INFERD_DELEGATE_DROPS_PAYLOAD)) {

@@ -1,42 +1,35 @@
-/* Payloads, contexts and runs of a plug-in, over there.
+/* Contexts and runs of a plug-in, over there.
  *
- * A payload is copied once into a sealed memory file, which is what every host that is started is given. What a host
- * knows is remembered by the number of its start (generation): a payload or context of an earlier one is made again
- * when it is next run, on the thread that runs it. A stateful context whose host died has lost its state and says so
- * until it is reset.
+ * Tensors are used where they lie: in memory that the host shares (share.c), by its number and an offset. What lies
+ * elsewhere, does not have the alignment that the device wants, or overlaps another argument goes through the context's
+ * stage, a memory file of its own, and is copied, which is counted. In the stage each tensor ends at the end of whole
+ * pages of its own (but for the alignment), with a page behind them that can't be written.
  *
- * Tensors go through the context's stage, a memory file that both processes map: inputs are copied in before the
- * run and outputs out after it, which is counted. Each tensor ends at the end of an area of whole pages (but for the
- * alignment), and the host maps a page that can't be written behind each: who writes past an output's end dies there
- * instead of changing its neighbour. */
+ * A context of an earlier host is made again when it is next run. A stateful one whose host died has lost its state and
+ * says so until it is reset. */
 #include "delegates/plugin/backend.h"
 
 #include "clients/inferd-delegate.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
-#include "runtime/kernel.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64 };
-
-struct et_compiled {
-	struct et_backend *backend;
-	const struct et_program *program;
-	struct et_plugin_init init;
-	int fd;
-	struct et_plugin_answer facts; /* of the first time */
-	pthread_mutex_t lock;          /* guards what follows; held while it is made ready */
-	uint64_t generation, id;
-};
+enum { ALIGNMENT = 64, MAX_ALIGNMENT = 4096 };
 
 struct et_lane {
 	struct et_backend *backend;
+};
+
+/* Where an argument lies for the host. */
+struct place {
+	struct et_plugin_shared *shared; /* NULL: in the stage */
+	size_t n_bytes;                  /* of the argument now */
+	size_t capacity;                 /* of its part of the stage, once it was there */
+	uint64_t offset;                 /* of that part's end in the stage */
 };
 
 struct et_context {
@@ -46,28 +39,23 @@ struct et_context {
 	uint32_t n_runs;                /* begun; the last one's number, for a cancel */
 	uint64_t generation, id, model; /* of the host, and its numbers there */
 	bool has_state;                 /* ran since it was new or reset */
+	uint32_t alignment, n_args;
+	struct place *places;
 	/* the stage */
 	int fd;
 	uint8_t *bytes;
 	size_t n_bytes;
-	uint32_t n_args;
-	size_t *capacities; /* of each argument, as the stage was made for */
-	struct et_plugin_area *areas;
+	uint64_t stage; /* its number there */
 	/* the run */
 	struct et_plugin_run *packet;
 	struct et_plugin_call call;
 	struct et_evalue *const *args;
-	struct et_completion completion;
-	/* for kernels, who wait */
+	struct et_completion completion; /* done is NULL where somebody waits for status */
+	uint64_t n_copied;
+	struct et_plugin_event *events; /* of a run that is profiled */
+	uint32_t n_events;
 	enum et_status status;
 	struct et_diag diag;
-};
-
-struct et_plugin_kernel {
-	struct et_backend *backend;
-	uint32_t index, n_args, n_outputs;
-	pthread_mutex_t lock;
-	struct et_context *context; /* used by one run at a time */
 };
 
 struct et_plugin_run *et_plugin_context_packet(struct et_context *context)
@@ -83,203 +71,6 @@ struct et_plugin_call *et_plugin_context_call(struct et_context *context)
 static enum et_status no_memory(struct et_diag *diag)
 {
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
-}
-
-/* --- payloads --------------------------------------------------------------------------------------- */
-
-static bool write_all(int fd, const void *bytes, size_t n_bytes, uint64_t at)
-{
-	const uint8_t *from = bytes;
-	while (n_bytes) {
-		ssize_t n = pwrite(fd, from, n_bytes, (off_t)at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		from += n;
-		at += (uint64_t)n;
-		n_bytes -= (size_t)n;
-	}
-	return true;
-}
-
-static bool measure_specs(const struct et_payload *payload, size_t *ret_n)
-{
-	*ret_n = 0;
-	for (uint32_t i = 0; i < payload->n_specs; i++) {
-		size_t n;
-		if (payload->specs[i].n_bytes > UINT32_MAX || strlen(payload->specs[i].key) > UINT32_MAX ||
-			!et_add(strlen(payload->specs[i].key) + 2, payload->specs[i].n_bytes, &n) ||
-			!et_align_up(n, 8, &n) || !et_add(*ret_n, n + 8, ret_n))
-			return false;
-	}
-	return true;
-}
-
-static bool write_specs(int fd, const struct et_payload *payload, uint64_t at)
-{
-	for (uint32_t i = 0; i < payload->n_specs; i++) {
-		const struct et_compile_spec *spec = &payload->specs[i];
-		size_t n_key = strlen(spec->key);
-		uint32_t lengths[2] = { (uint32_t)n_key, (uint32_t)spec->n_bytes };
-		if (!write_all(fd, lengths, sizeof lengths, at) || !write_all(fd, spec->key, n_key, at + 8) ||
-			!write_all(fd, spec->value, spec->n_bytes, at + 8 + n_key + 1))
-			return false;
-		at += 8 + ((n_key + spec->n_bytes + 2 + 7) & ~(size_t)7);
-	}
-	return true;
-}
-
-/* The payload as hosts get it. */
-static enum et_status pack(
-	const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd, struct et_diag *diag)
-{
-	size_t n_specs, at, n_bytes;
-	*ret_init = (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof *ret_init, 0 },
-		.n_payload_bytes = payload->n_bytes,
-		.n_specs = payload->n_specs,
-		.n_args = payload->n_args };
-	snprintf(ret_init->method, sizeof ret_init->method, "%s", payload->method ? payload->method : "");
-	if (!measure_specs(payload, &n_specs) || !et_align_up(payload->n_bytes, ET_PLUGIN_PAGE, &at) ||
-		!et_add(at, n_specs, &n_bytes))
-		return no_memory(diag);
-	ret_init->n_spec_bytes = n_specs;
-	int fd = et_plugin_memory("inferd-payload", n_bytes);
-	if (fd < 0)
-		return no_memory(diag);
-	if (!write_all(fd, payload->bytes, payload->n_bytes, 0) || !write_specs(fd, payload, at) ||
-		et_plugin_memory_seal(fd) < 0) {
-		close(fd);
-		return no_memory(diag);
-	}
-	*ret_fd = fd;
-	return ET_OK;
-}
-
-enum et_status et_plugin_probe(
-	struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness, struct et_diag *diag)
-{
-	struct et_plugin_init init;
-	struct et_plugin_answer answer;
-	uint64_t generation;
-	int fd;
-	if (et_plugin_up(b, &generation, diag))
-		return ET_E_BACKEND_DOWN;
-	enum et_status status = pack(payload, &init, &fd, diag);
-	if (status)
-		return status;
-	init.header.type = ET_PLUGIN_PROBE;
-	status = et_plugin_ask(b, generation, &init, fd, &answer, sizeof answer, payload->program, diag);
-	close(fd);
-	if (status)
-		return status;
-	answer.text[sizeof answer.text - 1] = '\0';
-	status = et_plugin_status(answer.result, answer.text, diag);
-	if (status)
-		return status;
-	if (answer.text[0])
-		et_fail(diag, ET_OK, "%.255s", answer.text);
-	*ret_readiness = answer.readiness <= INFERD_DELEGATE_READY ? answer.readiness : INFERD_DELEGATE_NO;
-	return ET_OK;
-}
-
-static enum et_status probe(struct et_backend *b, const struct et_payload *payload,
-	enum et_readiness *ret_readiness, struct et_diag *diag)
-{
-	static const enum et_readiness readiness[] = { [INFERD_DELEGATE_NO] = ET_READINESS_NO,
-		[INFERD_DELEGATE_RECOMPILE] = ET_READINESS_RECOMPILE,
-		[INFERD_DELEGATE_READY] = ET_READINESS_READY };
-	uint32_t answer;
-	enum et_status status = et_plugin_probe(b, payload, &answer, diag);
-	if (!status)
-		*ret_readiness = readiness[answer];
-	return status;
-}
-
-/* Make the payload ready in the host of @generation, if it is not. *ret_id: its number there. */
-static enum et_status load(struct et_compiled *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
-{
-	enum et_status status = ET_OK;
-	struct et_plugin_answer answer;
-	pthread_mutex_lock(&c->lock);
-	if (c->generation != generation) {
-		struct et_plugin_init init = c->init;
-		init.model = et_plugin_new_handle(c->backend);
-		status = et_plugin_ask(
-			c->backend, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
-		if (!status) {
-			answer.text[sizeof answer.text - 1] = '\0';
-			status = et_plugin_status(answer.result, answer.text, diag);
-		}
-		if (!status && c->generation &&
-			(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
-				answer.flags != c->facts.flags || answer.device != c->facts.device))
-			status = et_fail(diag, ET_E_BACKEND_CRASHED,
-				"the plug-in came back with other inputs and outputs for the same payload");
-		if (!status) {
-			if (!c->generation)
-				c->facts = answer; /* others read it without the lock from now on */
-			c->id = init.model;
-			c->generation = generation;
-		}
-	}
-	*ret_id = c->id;
-	pthread_mutex_unlock(&c->lock);
-	return status;
-}
-
-static void compiled_free(struct et_compiled *c)
-{
-	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 },
-		.model = c->id };
-	if (c->generation)
-		et_plugin_tell(c->backend, c->generation, &handle);
-	close(c->fd);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
-}
-
-static enum et_status compile(struct et_backend *b, const struct et_payload *payload,
-	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
-{
-	uint64_t generation, id;
-	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
-		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d",
-			payload->n_args, ET_PLUGIN_MAX_ARGS);
-	struct et_compiled *c = calloc(1, sizeof *c);
-	if (!c)
-		return no_memory(diag);
-	*c = (struct et_compiled){ .backend = b, .program = payload->program, .fd = -1 };
-	pthread_mutex_init(&c->lock, NULL);
-	enum et_status status = pack(payload, &c->init, &c->fd, diag);
-	if (!status && et_plugin_up(b, &generation, diag))
-		status = ET_E_BACKEND_DOWN; /* which is not this payload's fault */
-	if (!status)
-		status = load(c, generation, &id, diag);
-	if (!status && c->facts.device >= b->facts.n_devices && b->facts.n_devices)
-		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u",
-			c->facts.device, b->facts.n_devices);
-	if (!status && (c->facts.n_inputs > ET_PLUGIN_MAX_ARGS || c->facts.n_outputs > ET_PLUGIN_MAX_ARGS))
-		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs",
-			c->facts.n_inputs, c->facts.n_outputs);
-	if (!status && (c->facts.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
-		status = et_fail(
-			diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
-	if (status) {
-		compiled_free(c);
-		return status;
-	}
-	*ret_compiled = c;
-	*ret_info = (struct et_compiled_info){ .struct_size = sizeof *ret_info,
-		.n_inputs = c->facts.n_inputs,
-		.n_outputs = c->facts.n_outputs,
-		.is_stateful = c->facts.flags & INFERD_DELEGATE_STATEFUL,
-		.drops_payload = true,
-		.has_free_contexts = true,
-		.device = c->facts.device,
-		.n_bytes = (size_t)c->facts.n_bytes + (size_t)c->init.n_payload_bytes,
-		.context_bytes = (size_t)c->facts.scratch_bytes };
-	return ET_OK;
 }
 
 static enum et_status lane_new(struct et_backend *b, uint32_t device, uint32_t n_threads,
@@ -306,8 +97,10 @@ static void drop_stage(struct et_context *c)
 		munmap(c->bytes, c->n_bytes);
 	if (c->fd >= 0)
 		close(c->fd);
+	et_plugin_forget(c->backend, c->generation, c->stage);
 	c->bytes = NULL;
 	c->fd = -1;
+	c->stage = 0;
 }
 
 static void context_free(struct et_context *c)
@@ -317,27 +110,29 @@ static void context_free(struct et_context *c)
 	if (c->generation)
 		et_plugin_tell(c->backend, c->generation, &handle);
 	drop_stage(c);
-	free(c->capacities);
-	free(c->areas);
+	free(c->places);
 	free(c->packet);
 	free(c);
 }
 
-static enum et_status context_make(struct et_backend *b, struct et_compiled *compiled, uint32_t n_args,
-	struct et_context **ret, struct et_diag *diag)
+enum et_status et_plugin_context_make(struct et_backend *b, struct et_compiled *compiled, uint32_t kernel,
+	uint32_t n_args, struct et_context **ret, struct et_diag *diag)
 {
 	struct et_context *c = calloc(1, sizeof *c);
 	if (!c)
 		return no_memory(diag);
 	c->backend = b;
 	c->compiled = compiled;
+	c->kernel = kernel;
 	c->fd = -1;
 	c->n_args = n_args;
-	c->capacities = calloc(n_args + 1, sizeof *c->capacities);
-	c->areas = calloc(n_args + 1, sizeof *c->areas);
+	uint32_t alignment = compiled ? b->facts.devices[compiled->facts.device].alignment : 0;
+	bool is_sane = alignment && alignment <= MAX_ALIGNMENT && !(alignment & (alignment - 1));
+	c->alignment = is_sane ? alignment : ALIGNMENT;
+	c->places = calloc(n_args + 1, sizeof *c->places);
 	c->packet = calloc(1, sizeof *c->packet + n_args * sizeof c->packet->args[0]);
 	et_list_init(&c->call.node);
-	if (!c->capacities || !c->areas || !c->packet) {
+	if (!c->places || !c->packet) {
 		context_free(c);
 		return no_memory(diag);
 	}
@@ -370,7 +165,7 @@ static enum et_status revive(struct et_context *c, uint64_t *ret_generation, str
 			c->backend->ops.name);
 	uint64_t model = 0;
 	if (c->compiled)
-		status = load(c->compiled, *ret_generation, &model, diag);
+		status = et_plugin_load(c->compiled, *ret_generation, &model, diag);
 	if (status)
 		return status;
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_NEW, sizeof handle, 0 },
@@ -391,8 +186,8 @@ static enum et_status context_new(struct et_compiled *compiled, struct et_lane *
 {
 	struct et_context *c = NULL;
 	uint64_t generation;
-	enum et_status status = context_make(
-		compiled->backend, compiled, compiled->facts.n_inputs + compiled->facts.n_outputs, &c, diag);
+	enum et_status status = et_plugin_context_make(compiled->backend, compiled, 0,
+		compiled->facts.n_inputs + compiled->facts.n_outputs, &c, diag);
 	if (status)
 		return status;
 	status = revive(c, &generation, diag);
@@ -418,7 +213,7 @@ static enum et_status context_reset(struct et_context *c)
 	return status == ET_E_BACKEND_CRASHED ? ET_OK : status;
 }
 
-/* --- the stage -------------------------------------------------------------------------------------- */
+/* --- where arguments lie ------------------------------------------------------------------------------- */
 
 static size_t capacity_of(const struct et_tensor *tensor, bool is_output)
 {
@@ -428,77 +223,113 @@ static size_t capacity_of(const struct et_tensor *tensor, bool is_output)
 	return numel * et_scalar_size((enum et_scalar_type)tensor->type);
 }
 
-static bool stage_fits(const struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs)
+/* Whether output @i shares bytes with an argument: the plug-in has been promised that it does not. */
+static bool overlaps(const struct et_context *c, struct et_evalue *const *args, uint32_t i)
 {
-	for (uint32_t i = 0; i < c->n_args; i++)
-		if (args[i]->tag == ET_TAG_TENSOR &&
-			capacity_of(args[i]->tensor, i >= n_inputs) > c->capacities[i])
-			return false;
-	return c->bytes != NULL;
+	uintptr_t start = (uintptr_t)args[i]->tensor->data;
+	for (uint32_t k = 0; k < c->n_args; k++) {
+		if (k == i || args[k]->tag != ET_TAG_TENSOR)
+			continue;
+		uintptr_t other = (uintptr_t)args[k]->tensor->data;
+		if (start < other + c->places[k].n_bytes && other < start + c->places[i].n_bytes)
+			return true;
+	}
+	return false;
 }
 
-static enum et_status make_stage(
-	struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs, struct et_diag *diag)
+/* Find a place for each. True: the stage has to grow first. */
+static bool find_places(struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs)
+{
+	bool must_grow = false;
+	for (uint32_t i = 0; i < c->n_args; i++)
+		c->places[i].n_bytes =
+			args[i]->tag == ET_TAG_TENSOR ? capacity_of(args[i]->tensor, i >= n_inputs) : 0;
+	for (uint32_t i = 0; i < c->n_args; i++) {
+		struct place *place = &c->places[i];
+		place->shared = NULL;
+		if (!place->n_bytes)
+			continue;
+		const void *data = args[i]->tensor->data;
+		if (i < n_inputs || !overlaps(c, args, i))
+			place->shared = et_plugin_find_memory(c->backend, data, place->n_bytes);
+		if (place->shared && ((uintptr_t)data - place->shared->start) % c->alignment)
+			place->shared = NULL;
+		must_grow |= !place->shared && place->n_bytes > place->capacity;
+	}
+	return must_grow;
+}
+
+/* Show the host what memory it does not know yet. */
+static enum et_status show_places(struct et_context *c, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < c->n_args; i++) {
+		struct et_plugin_shared *shared = c->places[i].shared;
+		if (!shared ||
+			atomic_load_explicit(&shared->generation, memory_order_acquire) == c->generation)
+			continue;
+		enum et_status status = et_plugin_show(
+			c->backend, c->generation, shared->id, shared->fd, shared->n_bytes, diag);
+		if (status)
+			return status;
+		atomic_store_explicit(&shared->generation, c->generation, memory_order_release);
+	}
+	return ET_OK;
+}
+
+/* A stage with room for what is to lie there now, and for what ever did. */
+static enum et_status make_stage(struct et_context *c, struct et_diag *diag)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), at = 0, n;
-	struct et_plugin_stage *stage = calloc(1, sizeof *stage + c->n_args * sizeof stage->areas[0]);
-	if (!stage)
-		return no_memory(diag);
 	drop_stage(c);
 	for (uint32_t i = 0; i < c->n_args; i++) {
-		size_t capacity =
-			args[i]->tag == ET_TAG_TENSOR ? capacity_of(args[i]->tensor, i >= n_inputs) : 0;
-		if (capacity > c->capacities[i])
-			c->capacities[i] = capacity;
-		n = 0;
-		if (!et_align_up(c->capacities[i], page, &n) || !et_add(at, n, &at)) {
-			free(stage);
+		struct place *place = &c->places[i];
+		if (!place->shared && place->n_bytes > place->capacity)
+			place->capacity = place->n_bytes;
+		if (!et_align_up(place->capacity, page, &n) || !et_add(at, n, &at))
 			return no_memory(diag);
-		}
-		c->areas[i] = (struct et_plugin_area){ at - n, n, i >= n_inputs, 0 };
+		place->offset = at;
 	}
-	c->n_bytes = at ? at : page;
+	c->n_bytes = at;
 	c->fd = et_plugin_memory("inferd-stage", c->n_bytes);
-	c->bytes =
+	void *bytes =
 		c->fd < 0 ? MAP_FAILED : mmap(NULL, c->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
-	if (c->bytes == MAP_FAILED) {
-		c->bytes = NULL;
-		free(stage);
+	if (bytes == MAP_FAILED)
 		return no_memory(diag);
-	}
-	stage->header = (struct et_plugin_header){ ET_PLUGIN_STAGE,
-		(uint32_t)(sizeof *stage + c->n_args * sizeof stage->areas[0]), 0 };
-	stage->instance = c->id;
-	stage->n_bytes = c->n_bytes;
-	stage->n_areas = c->n_args;
-	memcpy(stage->areas, c->areas, c->n_args * sizeof stage->areas[0]);
-	enum et_status status = ask(c->backend, c->generation, stage, c->fd, diag);
-	free(stage);
-	if (status)
-		drop_stage(c);
+	c->bytes = bytes;
+	uint64_t id = et_plugin_new_handle(c->backend);
+	enum et_status status = et_plugin_show(c->backend, c->generation, id, c->fd, c->n_bytes, diag);
+	if (!status)
+		c->stage = id;
 	return status;
 }
 
 /* --- runs ------------------------------------------------------------------------------------------- */
 
 static enum et_status fill_tensor(
-	struct et_context *c, uint32_t i, const struct et_tensor *tensor, bool is_output, uint64_t *copied)
+	struct et_context *c, uint32_t i, const struct et_tensor *tensor, bool is_output)
 {
 	struct et_plugin_arg *to = &c->packet->args[i];
-	size_t n = capacity_of(tensor, is_output), room;
-	if (!et_align_up(n, ALIGNMENT, &room))
-		return ET_E_INTERNAL;
-	to->kind = INFERD_DELEGATE_TENSOR;
+	const struct place *place = &c->places[i];
+	size_t room;
 	to->type = tensor->type;
 	to->n_dims = tensor->n_dims;
 	memcpy(to->sizes, tensor->sizes, tensor->n_dims * sizeof *tensor->sizes);
 	memcpy(to->dim_order, tensor->dim_order, tensor->n_dims);
-	/* at the end of its area, so that the guard is right behind it */
-	to->offset = c->areas[i].offset + c->areas[i].n_bytes - room;
-	to->n_bytes = n;
-	if (!is_output && n) {
-		memcpy(c->bytes + to->offset, tensor->data, n);
-		*copied += n;
+	to->n_bytes = place->n_bytes;
+	if (!place->n_bytes)
+		return ET_OK;
+	if (place->shared) {
+		to->memory = place->shared->id;
+		to->offset = (uintptr_t)tensor->data - place->shared->start;
+		return ET_OK;
+	}
+	if (!et_align_up(place->n_bytes, c->alignment, &room))
+		return ET_E_INTERNAL;
+	to->memory = c->stage;
+	to->offset = place->offset - room; /* so that the guard is right behind it */
+	if (!is_output) {
+		memcpy(c->bytes + to->offset, tensor->data, place->n_bytes);
+		c->n_copied += place->n_bytes;
 	}
 	return ET_OK;
 }
@@ -506,7 +337,6 @@ static enum et_status fill_tensor(
 static enum et_status fill(
 	struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs, struct et_diag *diag)
 {
-	uint64_t copied = 0;
 	memset(c->packet, 0, sizeof *c->packet + c->n_args * sizeof c->packet->args[0]);
 	c->packet->header = (struct et_plugin_header){ ET_PLUGIN_RUN,
 		(uint32_t)(sizeof *c->packet + c->n_args * sizeof c->packet->args[0]), 0 };
@@ -516,12 +346,11 @@ static enum et_status fill(
 	c->packet->n_args = c->n_args;
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		struct et_plugin_arg *to = &c->packet->args[i];
-		to->area = i;
 		to->is_output = i >= n_inputs;
 		to->kind = args[i]->tag;
 		switch (args[i]->tag) {
 		case ET_TAG_TENSOR:
-			if (fill_tensor(c, i, args[i]->tensor, i >= n_inputs, &copied))
+			if (fill_tensor(c, i, args[i]->tensor, i >= n_inputs))
 				return no_memory(diag);
 			break;
 		case ET_TAG_INT:
@@ -541,9 +370,6 @@ static enum et_status fill(
 				et_tag_name((enum et_tag)args[i]->tag));
 		}
 	}
-	pthread_mutex_lock(&c->backend->lock);
-	c->backend->n_copied_bytes += copied;
-	pthread_mutex_unlock(&c->backend->lock);
 	return ET_OK;
 }
 
@@ -551,10 +377,19 @@ static enum et_status prepare(struct et_context *c, struct et_evalue *const *arg
 	uint64_t *ret_generation, struct et_diag *diag)
 {
 	enum et_status status = revive(c, ret_generation, diag);
-	if (!status && !stage_fits(c, args, n_inputs))
-		status = make_stage(c, args, n_inputs, diag);
+	if (status)
+		return status;
+	c->n_copied = 0;
+	c->n_events = 0;
+	bool must_grow = find_places(c, args, n_inputs), is_staged = false;
+	for (uint32_t i = 0; i < c->n_args; i++)
+		is_staged |= c->places[i].n_bytes && !c->places[i].shared;
+	status = show_places(c, diag);
+	if (!status && (must_grow || (is_staged && !c->stage)))
+		status = make_stage(c, diag);
 	if (!status)
 		status = fill(c, args, n_inputs, diag);
+	c->args = args;
 	return status;
 }
 
@@ -565,10 +400,45 @@ static enum et_status enqueue(struct et_context *c, struct et_evalue *const *arg
 	enum et_status status = prepare(c, args, c->compiled->facts.n_inputs, &generation, diag);
 	if (status)
 		return status;
-	c->args = args;
 	c->completion = *completion;
 	c->has_state = true;
 	return et_plugin_start_run(c->backend, generation, c, completion->will_wait, diag);
+}
+
+enum et_status et_plugin_run_and_wait(struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs,
+	uint32_t flags, struct et_diag *diag)
+{
+	uint64_t generation;
+	enum et_status status = prepare(c, args, n_inputs, &generation, diag);
+	if (status)
+		return status;
+	c->completion = (struct et_completion){ .will_wait = true };
+	c->packet->flags = flags;
+	c->has_state = true;
+	status = et_plugin_start_run(c->backend, generation, c, true, diag);
+	if (status != ET_PENDING)
+		return status;
+	et_plugin_wait(c->backend, c, 0);
+	if (c->status)
+		et_fail(diag, c->status, "%s", c->diag.text[0] ? c->diag.text : et_status_text(c->status));
+	return c->status;
+}
+
+static enum et_status profile(struct et_context *c, struct et_evalue *const *args,
+	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+{
+	c->events = calloc(ET_PLUGIN_MAX_EVENTS, sizeof *c->events);
+	trace->begin(trace->self, instruction);
+	enum et_status status = et_plugin_run_and_wait(
+		c, args, c->compiled->facts.n_inputs, c->events ? INFERD_DELEGATE_PROFILE : 0, diag);
+	trace->end(trace->self, instruction);
+	for (uint32_t i = 0; i < c->n_events && !status; i++) {
+		c->events[i].name[sizeof c->events[i].name - 1] = '\0';
+		trace->part(trace->self, c->events[i].name, c->events[i].ns);
+	}
+	free(c->events);
+	c->events = NULL;
+	return status;
 }
 
 void et_plugin_context_cancel(struct et_context *c)
@@ -586,12 +456,18 @@ static void wait_for_run(struct et_context *c, uint64_t cancel_ns)
 	et_plugin_wait(c->backend, c, cancel_ns);
 }
 
+static uint64_t copied_bytes(const struct et_context *c)
+{
+	return c->n_copied;
+}
+
+/* --- their ends ------------------------------------------------------------------------------------- */
+
 /* What the host wrote, to where it belongs. */
 static enum et_status take_outputs(
 	struct et_context *c, const struct et_plugin_done *done, struct et_diag *diag)
 {
 	uint32_t n = 0;
-	uint64_t copied = 0;
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		const struct et_plugin_arg *arg = &c->packet->args[i];
 		if (!arg->is_output)
@@ -616,14 +492,25 @@ static enum et_status take_outputs(
 		if (n_bytes > arg->n_bytes)
 			return et_fail(diag, ET_E_INTERNAL,
 				"the plug-in gave output %u more bytes than it has", n - 1);
-		if (n_bytes)
-			memcpy(to->tensor->data, c->bytes + arg->offset, n_bytes);
-		copied += n_bytes;
+		if (!n_bytes || c->places[i].shared)
+			continue;
+		memcpy(to->tensor->data, c->bytes + arg->offset, n_bytes);
+		c->n_copied += n_bytes;
 	}
-	pthread_mutex_lock(&c->backend->lock);
-	c->backend->n_copied_bytes += copied;
-	pthread_mutex_unlock(&c->backend->lock);
 	return ET_OK;
+}
+
+static bool is_whole(const struct et_plugin_done *done)
+{
+	return done->n_outputs <= ET_PLUGIN_MAX_ARGS && done->n_events <= ET_PLUGIN_MAX_EVENTS &&
+	       done->header.n_bytes == sizeof *done + (uint64_t)done->n_outputs * sizeof done->outputs[0] +
+					       (uint64_t)done->n_events * sizeof(struct et_plugin_event);
+}
+
+static void take_events(struct et_context *c, const struct et_plugin_done *done)
+{
+	memcpy(c->events, &done->outputs[done->n_outputs], done->n_events * sizeof *c->events);
+	c->n_events = done->n_events;
 }
 
 void et_plugin_run_ended(
@@ -632,8 +519,7 @@ void et_plugin_run_ended(
 	struct et_diag diag = { "" };
 	if (reason)
 		et_fail(&diag, status, "%.300s", reason);
-	if (done &&
-		done->header.n_bytes != sizeof *done + (uint64_t)done->n_outputs * sizeof done->outputs[0]) {
+	if (done && !is_whole(done)) {
 		status = et_fail(
 			&diag, ET_E_INTERNAL, "the host process returned an answer that can't be read");
 	} else if (done) {
@@ -643,10 +529,13 @@ void et_plugin_run_ended(
 		status = et_plugin_status(done->result, text, &diag);
 		if (!status)
 			status = take_outputs(c, done, &diag);
+		if (!status && c->events)
+			take_events(c, done);
+		et_plugin_note_run(c->backend, c->n_copied, done->result == INFERD_DELEGATE_E_LOST);
 	}
 	/* a copy: the context may be used again before done returns */
 	struct et_completion completion = c->completion;
-	if (c->compiled) {
+	if (completion.done) {
 		completion.done(completion.self, status, diag.text[0] ? diag.text : NULL);
 		return;
 	}
@@ -657,8 +546,8 @@ void et_plugin_run_ended(
 const struct et_delegate_ops et_plugin_ops = {
 	.struct_size = sizeof(struct et_delegate_ops),
 	.interface = ET_DELEGATE_INTERFACE,
-	.compile = compile,
-	.compiled_free = compiled_free,
+	.compile = et_plugin_compile,
+	.compiled_free = et_plugin_compiled_free,
 	.lane_new = lane_new,
 	.lane_free = lane_free,
 	.context_new = context_new,
@@ -667,99 +556,11 @@ const struct et_delegate_ops et_plugin_ops = {
 	.enqueue = enqueue,
 	.cancel = et_plugin_context_cancel,
 	.wait = wait_for_run,
-	.probe = probe,
+	.import_memory = et_plugin_import_memory,
+	.release_memory = et_plugin_release_memory,
+	.profile = profile,
+	.copied_bytes = copied_bytes,
+	.probe = et_plugin_probe_payload,
 	.health = et_plugin_health,
 	.restart = et_plugin_restart,
 };
-
-/* --- kernels ---------------------------------------------------------------------------------------- */
-
-/* On a worker's thread, which waits: kernels are small. */
-static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	struct et_plugin_kernel *k = (struct et_plugin_kernel *)(uintptr_t)ctx->kernel->row;
-	struct et_backend *b = k->backend;
-	uint64_t generation;
-	enum et_status status = ET_OK;
-	pthread_mutex_lock(&k->lock);
-	struct et_context *c = k->context;
-	if (!c) {
-		status = context_make(b, NULL, k->n_args, &k->context, ctx->diag);
-		c = k->context;
-		if (c)
-			c->kernel = k->index;
-	}
-	if (!status)
-		status = prepare(c, args, k->n_args - k->n_outputs, &generation, ctx->diag);
-	if (!status) {
-		c->args = args;
-		status = et_plugin_start_run(b, generation, c, true, ctx->diag);
-	}
-	if (status == ET_PENDING) {
-		et_plugin_wait(b, c, 0);
-		status = c->status;
-		if (status)
-			et_fail(ctx->diag, status, "%s",
-				c->diag.text[0] ? c->diag.text : et_status_text(status));
-	}
-	pthread_mutex_unlock(&k->lock);
-	return status;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct et_kernel *)a)->name, ((const struct et_kernel *)b)->name);
-}
-
-enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag)
-{
-	uint32_t n = b->facts.n_kernels;
-	enum { ROOM = 256 };
-	if (!n)
-		return ET_OK;
-	b->kernels = calloc(n, sizeof *b->kernels);
-	b->rows = calloc(n, sizeof *b->rows);
-	b->kernel_names = calloc(n, 2 * ROOM);
-	if (!b->kernels || !b->rows || !b->kernel_names)
-		return no_memory(diag);
-	for (uint32_t i = 0; i < n; i++) {
-		struct et_plugin_handle handle = { .header = { ET_PLUGIN_KERNEL, sizeof handle, 0 },
-			.instance = i };
-		struct et_plugin_answer answer;
-		struct et_kernel_arg how[ET_KERNEL_MAX_ARGS];
-		char *name = b->kernel_names + (size_t)i * 2 * ROOM, *signature = name + ROOM;
-		enum et_status status =
-			et_plugin_ask(b, b->generation, &handle, -1, &answer, sizeof answer, NULL, diag);
-		if (status)
-			return status;
-		memcpy(name, answer.text, sizeof answer.text - 1);
-		memcpy(signature, answer.signature, sizeof answer.signature - 1);
-		int n_args = et_kernel_signature(signature, how, ET_KERNEL_MAX_ARGS);
-		const char *outputs = strchr(signature, '>');
-		if (n_args < 0 || !outputs || answer.result)
-			return et_fail(diag, ET_E_NOT_FOUND,
-				"kernel '%.64s' of the plug-in has a signature that can't be read", name);
-		b->kernels[i] = (struct et_plugin_kernel){ .backend = b,
-			.index = i,
-			.n_args = (uint32_t)n_args,
-			.n_outputs = (uint32_t)strlen(outputs + 1) };
-		pthread_mutex_init(&b->kernels[i].lock, NULL);
-		b->rows[i] = (struct et_kernel){ name, signature, kernel_run, &b->kernels[i] };
-		b->table.n = i + 1;
-	}
-	qsort(b->rows, n, sizeof *b->rows, by_name);
-	b->table.kernels = b->rows;
-	return ET_OK;
-}
-
-void et_plugin_kernels_deinit(struct et_backend *b)
-{
-	for (size_t i = 0; i < b->table.n; i++) {
-		if (b->kernels[i].context)
-			context_free(b->kernels[i].context);
-		pthread_mutex_destroy(&b->kernels[i].lock);
-	}
-	free(b->kernels);
-	free(b->rows);
-	free(b->kernel_names);
-}

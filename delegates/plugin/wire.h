@@ -5,8 +5,9 @@
  * lines for the log. Both sides check every packet: its type, that it is as long as it says, and every count and
  * offset in it, since the host may be in the hands of a broken library.
  *
- * Payloads and tensors travel in memory files. Those that both sides write (stages) are sealed against changing
- * size, those that only inferd writes against writing too. */
+ * Payloads and tensors travel in memory files: a tensor lies in one that clients, inferd and the host share, which is
+ * passed once and named by a number afterwards. Those of inferd's own are sealed against changing size, those that only
+ * inferd writes against writing too; those of clients are what inferd accepts as a region. */
 #ifndef DELEGATES_PLUGIN_WIRE_H
 #define DELEGATES_PLUGIN_WIRE_H
 
@@ -15,9 +16,10 @@
 #include <stdint.h>
 
 enum {
-	ET_PLUGIN_WIRE = 1, /* both come from one build; a stale host is still told */
+	ET_PLUGIN_WIRE = 2, /* both come from one build; a stale host is still told */
 	ET_PLUGIN_MAX_PACKET = 64 * 1024,
 	ET_PLUGIN_MAX_ARGS = 256,
+	ET_PLUGIN_MAX_EVENTS = 512,
 	ET_PLUGIN_MAX_DEVICES = 8,
 	ET_PLUGIN_MAX_KERNELS = 256,
 	ET_PLUGIN_TEXT = 256,
@@ -36,7 +38,8 @@ enum et_plugin_message {
 	ET_PLUGIN_INSTANCE_NEW,
 	ET_PLUGIN_INSTANCE_FREE, /* no answer */
 	ET_PLUGIN_INSTANCE_RESET,
-	ET_PLUGIN_STAGE,
+	ET_PLUGIN_SHARE,
+	ET_PLUGIN_FORGET, /* no answer; of memory */
 	ET_PLUGIN_RUN,
 	ET_PLUGIN_CANCEL, /* no answer */
 	ET_PLUGIN_STATS,
@@ -100,6 +103,7 @@ struct et_plugin_init {
 	uint64_t model; /* its number, inferd's choice */
 	uint64_t n_payload_bytes, n_spec_bytes;
 	uint32_t n_specs, n_args;
+	uint64_t program; /* the same for payloads of one program */
 	char method[128];
 };
 
@@ -120,23 +124,19 @@ struct et_plugin_handle {
 	uint64_t model, instance; /* CANCEL: the run's number instead of the model */
 };
 
-struct et_plugin_area {
-	uint64_t offset, n_bytes; /* whole pages of 4096 */
-	uint32_t is_written, zero;
-};
-
-/* With a memory file: the instance's arguments lie there. */
-struct et_plugin_stage {
+/* With a memory file, which runs from now on may name: the host maps the parts of it that a run uses, for as long as
+ * that run, and may keep them mapped until FORGET. */
+struct et_plugin_share {
 	struct et_plugin_header header;
-	uint64_t instance, n_bytes;
-	uint32_t n_areas, zero;
-	struct et_plugin_area areas[];
+	uint64_t id; /* inferd's choice, never used again */
+	uint64_t n_bytes;
 };
 
 struct et_plugin_arg {
 	uint8_t kind, type, n_dims, is_output;
-	uint32_t area;
-	uint64_t offset; /* in the memory file */
+	uint32_t zero;
+	uint64_t memory; /* its number; 0: empty */
+	uint64_t offset; /* in it */
 	uint64_t n_bytes;
 	int64_t i;
 	double d;
@@ -146,9 +146,11 @@ struct et_plugin_arg {
 
 struct et_plugin_run {
 	struct et_plugin_header header;
-	uint64_t model; /* 0: kernel number @kernel, on that instance's stage */
+	uint64_t model; /* 0: kernel number @kernel */
 	uint64_t instance;
 	uint32_t kernel, n_args; /* with a model: the instance's run number, which a cancel names */
+	uint32_t flags;          /* enum inferd_delegate_run_flags */
+	uint32_t zero;
 	struct et_plugin_arg args[];
 };
 
@@ -159,9 +161,20 @@ struct et_plugin_output {
 	double d;
 };
 
+/* One part of the run and its time. */
+struct et_plugin_event {
+	uint64_t ns;
+	char name[56];
+};
+
+/* Beyond inferd_delegate_result: memory that an argument lies in could not be read or written (SIGBUS). */
+enum { ET_PLUGIN_RESULT_FAULT = 1000 };
+
+/* Followed by n_events of them behind the outputs. */
 struct et_plugin_done {
 	struct et_plugin_header header;
 	uint32_t result, n_outputs;
+	uint32_t n_events, zero;
 	char text[ET_PLUGIN_TEXT];
 	struct et_plugin_output outputs[];
 };
@@ -185,14 +198,18 @@ static_assert(sizeof(struct et_plugin_header) == 16, "wire");
 static_assert(offsetof(struct et_plugin_start, path) == 32, "wire");
 static_assert(sizeof(struct et_plugin_device) == 160, "wire");
 static_assert(offsetof(struct et_plugin_started, devices) == 488, "wire");
-static_assert(sizeof(struct et_plugin_init) == 176, "wire");
+static_assert(sizeof(struct et_plugin_init) == 184, "wire");
 static_assert(offsetof(struct et_plugin_answer, text) == 80, "wire");
-static_assert(offsetof(struct et_plugin_stage, areas) == 40, "wire");
-static_assert(sizeof(struct et_plugin_area) == 24, "wire");
-static_assert(sizeof(struct et_plugin_arg) == 120, "wire");
-static_assert(offsetof(struct et_plugin_run, args) == 40, "wire");
+static_assert(sizeof(struct et_plugin_share) == 32, "wire");
+static_assert(sizeof(struct et_plugin_arg) == 128, "wire");
+static_assert(offsetof(struct et_plugin_run, args) == 48, "wire");
+static_assert(sizeof(struct et_plugin_event) == 64, "wire");
 static_assert(sizeof(struct et_plugin_output) == 80, "wire");
-static_assert(offsetof(struct et_plugin_done, outputs) == 280, "wire");
+static_assert(offsetof(struct et_plugin_done, outputs) == 288, "wire");
+static_assert(sizeof(struct et_plugin_done) + ET_PLUGIN_MAX_ARGS * sizeof(struct et_plugin_output) +
+			      ET_PLUGIN_MAX_EVENTS * sizeof(struct et_plugin_event) <=
+		      ET_PLUGIN_MAX_PACKET,
+	"the largest answer fits a packet");
 static_assert(sizeof(struct et_plugin_run) + ET_PLUGIN_MAX_ARGS * sizeof(struct et_plugin_arg) <=
 		      ET_PLUGIN_MAX_PACKET,
 	"the largest run fits a packet");

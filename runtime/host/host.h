@@ -77,10 +77,15 @@ struct et_host_mapping {
 	void *bytes;
 	size_t n_bytes;  /* of the file part; the guard page comes on top */
 	size_t n_mapped; /* with the guard, for unmapping */
+	size_t n_front;  /* of n_mapped, in front of bytes */
 	int guard;       /* its entry in the SIGBUS table, or -1 */
 };
 /* @fd stays the caller's. Negative errno on failure. */
 int et_host_map(struct et_host_mapping *ret_mapping, int fd, size_t n_bytes, bool is_writable);
+/* [offset, offset + n_bytes) of it, whole pages, with a guard page in front, too. What others write to the file is seen
+ * also where this one is not writable. */
+int et_host_map_part(
+	struct et_host_mapping *ret_mapping, int fd, uint64_t offset, size_t n_bytes, bool is_writable);
 /* All zeros is fine. */
 void et_host_unmap(struct et_host_mapping *mapping);
 

@@ -3,6 +3,7 @@
 #include "tests/support/make_program.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -403,6 +404,91 @@ static void test_asked_first(void **state)
 
 /* --- killed from outside --------------------------------------------------------------------------------- */
 
+/* y = 4 * x over two calls, with what lies between them in an arena of the daemon's. */
+static void put_twice(struct e2e *e)
+{
+	struct make_program mk;
+	size_t n_bytes;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 64);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(16) });
+	int t = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(16), .arena = arena });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(16) });
+	int first = mk_delegate(&mk, "TestBackend", "scale", 5, false, NULL, NULL);
+	int second = mk_delegate(&mk, "TestBackend", "scale", 5, false, NULL, NULL);
+	mk_call(&mk, first, MK_ARGS(x, t));
+	mk_call(&mk, second, MK_ARGS(t, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	e2e_put(e, "twice_scaled.pte", bytes, n_bytes);
+	free(bytes);
+}
+
+/* Mappings of the daemon's child with that name. */
+static int n_maps_of_host(pid_t parent, const char *name)
+{
+	int n = 0;
+	struct dirent *entry;
+	DIR *proc = opendir("/proc");
+	while (proc && (entry = readdir(proc))) {
+		char path[300], comm[64], line[600];
+		int pid, ppid = 0;
+		snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+		FILE *file = fopen(path, "re");
+		bool is_child =
+			file && fscanf(file, "%d (%63[^)]) %*c %d", &pid, comm, &ppid) == 3 && ppid == parent;
+		if (file)
+			fclose(file);
+		snprintf(path, sizeof path, "/proc/%s/maps", entry->d_name);
+		file = is_child ? fopen(path, "re") : NULL;
+		while (file && fgets(line, sizeof line, file))
+			n += strstr(line, name) != NULL;
+		if (file)
+			fclose(file);
+	}
+	closedir(proc);
+	return n;
+}
+
+static bool copied_nothing(const struct inf_server_status *status, const void *arg)
+{
+	assert_int_equal(status->copied_bytes, 0);
+	return true;
+}
+
+/* Tensors stay where they lie, also between two parts of a program; a client that has gone takes its memory along. */
+static void test_memory(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	put_word(&e, "scale");
+	put_twice(&e);
+	start(&e, "async", "");
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "scale", NULL), *t = e2e_bind(other, "twice_scaled", NULL);
+	for (int i = 0; i < 20; i++) {
+		assert_true(e2e_infer(b, (float)i, &rc) == 2 * (float)i && rc == 0);
+		assert_true(e2e_infer(t, (float)i, &rc) == 4 * (float)i && rc == 0);
+	}
+	e2e_until(&e, copied_nothing, NULL);
+	assert_true(n_maps_of_host(e.pid, "inferd-activations") >= 2);
+	assert_true(n_maps_of_host(e.pid, "inferd-region") >= 4);
+	inferd_close(d);
+	inferd_close(other);
+	e2e_until_clients(&e, 0);
+	while (n_maps_of_host(e.pid, "inferd-region")) /* until the host has read it */
+		sched_yield();
+	assert_int_equal(e2e_unload(&e, "scale"), INF_OK);
+	assert_int_equal(e2e_unload(&e, "twice_scaled"), INF_OK);
+	while (n_maps_of_host(e.pid, "inferd-activations"))
+		sched_yield();
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* Kill the daemon's child, whichever it is now. */
 static int kill_host(pid_t parent)
 {
@@ -479,6 +565,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_crash),
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_falls),

@@ -320,7 +320,8 @@ static struct inferd_delegate_arg argument(float *data, bool is_output)
 static int execute(struct run *r)
 {
 	struct inferd_delegate_arg *args[] = { &r->in, &r->out };
-	return r->s->table->execute(r->model, r->instance, args, 2, &r->message);
+	struct inferd_delegate_run view = { .struct_size = sizeof view, .n_args = 2, .args = args };
+	return r->s->table->execute(r->model, r->instance, &view, &r->message);
 }
 
 static void begin(struct run *r, struct subject *s)
@@ -357,8 +358,8 @@ static void test_run(void **state)
 	r.in.type = 8; /* a complex number */
 	assert_int_equal(execute(&r), INFERD_DELEGATE_E_UNSUPPORTED);
 	struct inferd_delegate_arg *args[] = { &r.in };
-	assert_int_equal(
-		s.table->execute(r.model, r.instance, args, 1, &r.message), INFERD_DELEGATE_E_INVALID);
+	struct inferd_delegate_run view = { .struct_size = sizeof view, .n_args = 1, .args = args };
+	assert_int_equal(s.table->execute(r.model, r.instance, &view, &r.message), INFERD_DELEGATE_E_INVALID);
 	assert_non_null(strstr(r.message.text, "1 arguments for 1 inputs and 1 outputs"));
 	end(&r);
 }

@@ -9,6 +9,8 @@
  *     refuse       init refuses                     die       init crashes
  *     moody        scales, but exits while the file that the option `trouble` names is there
  *     moods        the same for state               stale     scales; is to be compiled anew, says probe
+ *     scribble     writes to its input              before    writes in front of its output
+ *     lost         says that its device is lost     buffer    scales through what it imported (-DBUFFERS)
  * and, where runs are submitted (-DASYNC), besides:
  *     twice        ends twice                       never     does not end
  *     late         refuses, and then ends           wait      ends when it is cancelled
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,7 +104,7 @@ static int is_word(const struct inferd_delegate_payload *payload)
 {
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
 		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
-		"moods", "stale" };
+		"moods", "stale", "scribble", "before", "lost", "buffer" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -205,6 +208,100 @@ static int is_in_trouble(void)
 	return 0;
 }
 
+/* --- buffers: memory of the device, which here is a memory file --------------------------------------- */
+
+struct inferd_delegate_buffer {
+	void *bytes;
+	size_t n_bytes;
+	int fd;
+	int is_imported;
+};
+
+#ifdef BUFFERS
+static int buffer_import(void *self, uint32_t device, const struct inferd_delegate_memory *memory,
+	struct inferd_delegate_buffer **ret_buffer)
+{
+	if (device != 0 || memory->kind != INFERD_DELEGATE_MEMFD || !memory->data || memory->n_bytes % 4096 ||
+		memory->fd_offset % 4096)
+		return INFERD_DELEGATE_E_UNSUPPORTED;
+	struct inferd_delegate_buffer *buffer = calloc(1, sizeof *buffer);
+	if (!buffer)
+		return INFERD_DELEGATE_E_MEMORY;
+	*buffer = (struct inferd_delegate_buffer){
+		.bytes = memory->data, .n_bytes = memory->n_bytes, .fd = -1, .is_imported = 1
+	};
+	*ret_buffer = buffer;
+	return INFERD_DELEGATE_OK;
+}
+
+static int buffer_alloc(
+	void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
+{
+	struct inferd_delegate_buffer *buffer = calloc(1, sizeof *buffer);
+	if (!buffer)
+		return INFERD_DELEGATE_E_MEMORY;
+	buffer->n_bytes = n_bytes;
+	buffer->fd = memfd_create("test-device-memory", MFD_CLOEXEC);
+	if (buffer->fd < 0 || ftruncate(buffer->fd, (off_t)n_bytes) < 0) {
+		free(buffer);
+		return INFERD_DELEGATE_E_MEMORY;
+	}
+	*ret_buffer = buffer;
+	return INFERD_DELEGATE_OK;
+}
+
+static int buffer_map(struct inferd_delegate_buffer *buffer, void **ret_bytes)
+{
+	if (!buffer->bytes) {
+		void *bytes = mmap(NULL, buffer->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->fd, 0);
+		if (bytes == MAP_FAILED)
+			return INFERD_DELEGATE_E_MEMORY;
+		buffer->bytes = bytes;
+	}
+	*ret_bytes = buffer->bytes;
+	return INFERD_DELEGATE_OK;
+}
+
+static void buffer_unmap(struct inferd_delegate_buffer *buffer)
+{
+	if (!buffer->is_imported && buffer->bytes)
+		munmap(buffer->bytes, buffer->n_bytes);
+	if (!buffer->is_imported)
+		buffer->bytes = NULL;
+}
+
+static int buffer_export(struct inferd_delegate_buffer *buffer, int *ret_fd)
+{
+	if (buffer->fd < 0)
+		return INFERD_DELEGATE_E_UNSUPPORTED;
+	*ret_fd = fcntl(buffer->fd, F_DUPFD_CLOEXEC, 0);
+	return *ret_fd < 0 ? INFERD_DELEGATE_E_MEMORY : INFERD_DELEGATE_OK;
+}
+
+static void buffer_free(struct inferd_delegate_buffer *buffer)
+{
+	buffer_unmap(buffer);
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	free(buffer);
+}
+#endif
+
+/* The arguments through their buffers; false: they are not the same. */
+static int find_buffers(struct inferd_delegate_arg *const *args, const float **in, float **out)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct inferd_delegate_buffer *buffer = args[i]->buffer;
+		if (!buffer || args[i]->buffer_offset > buffer->n_bytes ||
+			args[i]->n_bytes > buffer->n_bytes - args[i]->buffer_offset ||
+			(char *)buffer->bytes + args[i]->buffer_offset != args[i]->data)
+			return 0;
+	}
+	*in = (const float *)((const char *)args[0]->buffer->bytes + args[0]->buffer_offset);
+	*out = (float *)((char *)args[1]->buffer->bytes + args[1]->buffer_offset);
+	return 1;
+}
+
 /* What should not be possible in here. */
 static void try_cage(float *out, uint64_t n)
 {
@@ -251,10 +348,11 @@ static void block_on(const float *in)
 }
 
 static int run(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
-	struct inferd_delegate_arg *const *args, uint32_t n_args, struct inferd_delegate_message *message)
+	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	const char *what = model->text;
-	if (n_args != 2 || args[0]->type != 6 || args[1]->n_bytes < args[0]->n_bytes)
+	struct inferd_delegate_arg *const *args = run->args;
+	if (run->n_args != 2 || args[0]->type != 6 || args[1]->n_bytes < args[0]->n_bytes)
 		return refuse(
 			message, INFERD_DELEGATE_E_INVALID, "it takes one tensor of floats and gives one");
 	const float *in = args[0]->data;
@@ -270,6 +368,12 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 		printf("a line on stdout\n"), fprintf(stderr, "\033[31mand one on stderr\n");
 	else if (strcmp(what, "wild") == 0)
 		memset(out, 1, args[1]->n_bytes + 8192);
+	else if (strcmp(what, "scribble") == 0)
+		memset(args[0]->data, 1, args[0]->n_bytes);
+	else if (strcmp(what, "before") == 0)
+		memset((char *)out - 8192, 1, 8192);
+	else if (strcmp(what, "lost") == 0)
+		return refuse(message, INFERD_DELEGATE_E_LOST, "the bus was reset");
 	else if (strcmp(what, "sizes") == 0)
 		args[1]->sizes[0] = 1 << 28;
 	else if (strcmp(what, "block") == 0)
@@ -281,6 +385,12 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 		try_cage(out, args[1]->n_bytes);
 		return INFERD_DELEGATE_OK;
 	}
+	if (strcmp(what, "buffer") == 0 && !find_buffers(args, &in, &out))
+		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "an argument is not where its buffer is");
+	if (run->flags & INFERD_DELEGATE_PROFILE) {
+		run->event(run->self, "load", 1000);
+		run->event(run->self, "multiply", 2000);
+	}
 	float factor = is_stateful ? 1 : model->factor;
 	for (uint64_t i = 0; i < args[0]->n_bytes / sizeof *in; i++)
 		out[i] = factor * in[i] + plus;
@@ -291,8 +401,7 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 struct job {
 	struct inferd_delegate_model *model;
 	struct inferd_delegate_instance *instance;
-	struct inferd_delegate_arg *const *args;
-	uint32_t n_args;
+	const struct inferd_delegate_run *run;
 	struct inferd_delegate_completion completion;
 };
 
@@ -313,7 +422,7 @@ static void *work(void *arg)
 		return NULL;
 	}
 	int is_twice = strcmp(what, "twice") == 0;
-	int result = run(job.model, job.instance, job.args, job.n_args, &message);
+	int result = run(job.model, job.instance, job.run, &message);
 	job.completion.done(job.completion.self, result, result ? message.text : NULL);
 	if (is_twice)
 		job.completion.done(job.completion.self, INFERD_DELEGATE_OK, NULL);
@@ -321,8 +430,8 @@ static void *work(void *arg)
 }
 
 static int submit(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
-	struct inferd_delegate_arg *const *args, uint32_t n_args,
-	const struct inferd_delegate_completion *completion, struct inferd_delegate_message *message)
+	const struct inferd_delegate_run *run, const struct inferd_delegate_completion *completion,
+	struct inferd_delegate_message *message)
 {
 	pthread_t thread;
 	struct job *job = calloc(1, sizeof *job);
@@ -331,7 +440,7 @@ static int submit(struct inferd_delegate_model *model, struct inferd_delegate_in
 	pthread_mutex_lock(&instance->lock);
 	instance->is_cancelled = 0;
 	pthread_mutex_unlock(&instance->lock);
-	*job = (struct job){ model, instance, args, n_args, *completion };
+	*job = (struct job){ model, instance, run, *completion };
 	int rc = pthread_create(&thread, NULL, work, job);
 	if (rc) {
 		free(job);
@@ -404,6 +513,14 @@ static const struct inferd_delegate table = {
 	.instance_new = instance_new,
 	.instance_free = instance_free,
 	.instance_reset = instance_reset,
+#ifdef BUFFERS
+	.buffer_import = buffer_import,
+	.buffer_alloc = buffer_alloc,
+	.buffer_map = buffer_map,
+	.buffer_unmap = buffer_unmap,
+	.buffer_export = buffer_export,
+	.buffer_free = buffer_free,
+#endif
 #ifdef ASYNC
 	.submit = submit,
 	.cancel = cancel,

@@ -1,0 +1,88 @@
+/* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context and a lock,
+ * on a worker's thread, which waits: kernels are small. */
+#include "delegates/plugin/backend.h"
+
+#include "clients/inferd-delegate.h"
+#include "runtime/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct et_plugin_kernel {
+	struct et_backend *backend;
+	uint32_t index, n_args, n_outputs;
+	pthread_mutex_t lock;
+	struct et_context *context; /* used by one run at a time */
+};
+
+static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_plugin_kernel *k = (struct et_plugin_kernel *)(uintptr_t)ctx->kernel->row;
+	struct et_backend *b = k->backend;
+	enum et_status status = ET_OK;
+	pthread_mutex_lock(&k->lock);
+	if (!k->context)
+		status = et_plugin_context_make(b, NULL, k->index, k->n_args, &k->context, ctx->diag);
+	if (!status)
+		status = et_plugin_run_and_wait(k->context, args, k->n_args - k->n_outputs, 0, ctx->diag);
+	pthread_mutex_unlock(&k->lock);
+	return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct et_kernel *)a)->name, ((const struct et_kernel *)b)->name);
+}
+
+enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag)
+{
+	uint32_t n = b->facts.n_kernels;
+	enum { ROOM = 256 };
+	if (!n)
+		return ET_OK;
+	b->kernels = calloc(n, sizeof *b->kernels);
+	b->rows = calloc(n, sizeof *b->rows);
+	b->kernel_names = calloc(n, 2 * ROOM);
+	if (!b->kernels || !b->rows || !b->kernel_names)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a plug-in's operators");
+	for (uint32_t i = 0; i < n; i++) {
+		struct et_plugin_handle handle = { .header = { ET_PLUGIN_KERNEL, sizeof handle, 0 },
+			.instance = i };
+		struct et_plugin_answer answer;
+		struct et_kernel_arg how[ET_KERNEL_MAX_ARGS];
+		char *name = b->kernel_names + (size_t)i * 2 * ROOM, *signature = name + ROOM;
+		enum et_status status =
+			et_plugin_ask(b, b->generation, &handle, -1, &answer, sizeof answer, NULL, diag);
+		if (status)
+			return status;
+		memcpy(name, answer.text, sizeof answer.text - 1);
+		memcpy(signature, answer.signature, sizeof answer.signature - 1);
+		int n_args = et_kernel_signature(signature, how, ET_KERNEL_MAX_ARGS);
+		const char *outputs = strchr(signature, '>');
+		if (n_args < 0 || !outputs || answer.result)
+			return et_fail(diag, ET_E_NOT_FOUND,
+				"kernel '%.64s' of the plug-in has a signature that can't be read", name);
+		b->kernels[i] = (struct et_plugin_kernel){ .backend = b,
+			.index = i,
+			.n_args = (uint32_t)n_args,
+			.n_outputs = (uint32_t)strlen(outputs + 1) };
+		pthread_mutex_init(&b->kernels[i].lock, NULL);
+		b->rows[i] = (struct et_kernel){ name, signature, kernel_run, &b->kernels[i] };
+		b->table.n = i + 1;
+	}
+	qsort(b->rows, n, sizeof *b->rows, by_name);
+	b->table.kernels = b->rows;
+	return ET_OK;
+}
+
+void et_plugin_kernels_deinit(struct et_backend *b)
+{
+	for (size_t i = 0; i < b->table.n; i++) {
+		if (b->kernels[i].context)
+			et_plugin_ops.context_free(b->kernels[i].context);
+		pthread_mutex_destroy(&b->kernels[i].lock);
+	}
+	free(b->kernels);
+	free(b->rows);
+	free(b->kernel_names);
+}

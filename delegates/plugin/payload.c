@@ -1,0 +1,246 @@
+/* Payloads of a plug-in.
+ *
+ * A payload is copied once into a sealed memory file, which is what every host that is started is given. What a host
+ * knows is remembered by the number of its start (generation): a payload of an earlier one is made ready again when it
+ * is next run, on the thread that runs it. What the first time found out stays; another answer later is a failure. */
+#include "delegates/plugin/backend.h"
+
+#include "clients/inferd-delegate.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
+}
+
+/* --- as hosts get them ------------------------------------------------------------------------------ */
+
+static bool write_all(int fd, const void *bytes, size_t n_bytes, uint64_t at)
+{
+	const uint8_t *from = bytes;
+	while (n_bytes) {
+		ssize_t n = pwrite(fd, from, n_bytes, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		from += n;
+		at += (uint64_t)n;
+		n_bytes -= (size_t)n;
+	}
+	return true;
+}
+
+static bool measure_specs(const struct et_payload *payload, size_t *ret_n)
+{
+	*ret_n = 0;
+	for (uint32_t i = 0; i < payload->n_specs; i++) {
+		size_t n;
+		if (payload->specs[i].n_bytes > UINT32_MAX || strlen(payload->specs[i].key) > UINT32_MAX ||
+			!et_add(strlen(payload->specs[i].key) + 2, payload->specs[i].n_bytes, &n) ||
+			!et_align_up(n, 8, &n) || !et_add(*ret_n, n + 8, ret_n))
+			return false;
+	}
+	return true;
+}
+
+static bool write_specs(int fd, const struct et_payload *payload, uint64_t at)
+{
+	for (uint32_t i = 0; i < payload->n_specs; i++) {
+		const struct et_compile_spec *spec = &payload->specs[i];
+		size_t n_key = strlen(spec->key);
+		uint32_t lengths[2] = { (uint32_t)n_key, (uint32_t)spec->n_bytes };
+		if (!write_all(fd, lengths, sizeof lengths, at) || !write_all(fd, spec->key, n_key, at + 8) ||
+			!write_all(fd, spec->value, spec->n_bytes, at + 8 + n_key + 1))
+			return false;
+		at += 8 + ((n_key + spec->n_bytes + 2 + 7) & ~(size_t)7);
+	}
+	return true;
+}
+
+/* The payload as hosts get it. */
+static enum et_status pack(
+	const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd, struct et_diag *diag)
+{
+	size_t n_specs, at, n_bytes;
+	*ret_init = (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof *ret_init, 0 },
+		.n_payload_bytes = payload->n_bytes,
+		.n_specs = payload->n_specs,
+		.n_args = payload->n_args };
+	snprintf(ret_init->method, sizeof ret_init->method, "%s", payload->method ? payload->method : "");
+	if (!measure_specs(payload, &n_specs) || !et_align_up(payload->n_bytes, ET_PLUGIN_PAGE, &at) ||
+		!et_add(at, n_specs, &n_bytes))
+		return no_memory(diag);
+	ret_init->n_spec_bytes = n_specs;
+	int fd = et_plugin_memory("inferd-payload", n_bytes);
+	if (fd < 0)
+		return no_memory(diag);
+	if (!write_all(fd, payload->bytes, payload->n_bytes, 0) || !write_specs(fd, payload, at) ||
+		et_plugin_memory_seal(fd) < 0) {
+		close(fd);
+		return no_memory(diag);
+	}
+	*ret_fd = fd;
+	return ET_OK;
+}
+
+/* The number of the program: that of another payload of it that is there, or a new one. */
+static uint64_t number_of(struct et_backend *b, const struct et_program *program)
+{
+	struct et_list_node *node, *after;
+	uint64_t number = 0;
+	pthread_mutex_lock(&b->lock);
+	ET_LIST_FOR_EACH(node, after, &b->compiled)
+	{
+		const struct et_compiled *c = ET_CONTAINER_OF(node, struct et_compiled, node);
+		if (program && c->program == program)
+			number = c->init.program;
+	}
+	if (!number)
+		number = ++b->last_program;
+	pthread_mutex_unlock(&b->lock);
+	return number;
+}
+
+enum et_status et_plugin_probe(
+	struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness, struct et_diag *diag)
+{
+	struct et_plugin_init init;
+	struct et_plugin_answer answer;
+	uint64_t generation;
+	int fd;
+	if (et_plugin_up(b, &generation, diag))
+		return ET_E_BACKEND_DOWN;
+	enum et_status status = pack(payload, &init, &fd, diag);
+	if (status)
+		return status;
+	init.header.type = ET_PLUGIN_PROBE;
+	init.program = number_of(b, payload->program);
+	status = et_plugin_ask(b, generation, &init, fd, &answer, sizeof answer, payload->program, diag);
+	close(fd);
+	if (status)
+		return status;
+	answer.text[sizeof answer.text - 1] = '\0';
+	status = et_plugin_status(answer.result, answer.text, diag);
+	if (status)
+		return status;
+	if (answer.text[0])
+		et_fail(diag, ET_OK, "%.255s", answer.text);
+	*ret_readiness = answer.readiness <= INFERD_DELEGATE_READY ? answer.readiness : INFERD_DELEGATE_NO;
+	return ET_OK;
+}
+
+enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_payload *payload,
+	enum et_readiness *ret_readiness, struct et_diag *diag)
+{
+	static const enum et_readiness readiness[] = { [INFERD_DELEGATE_NO] = ET_READINESS_NO,
+		[INFERD_DELEGATE_RECOMPILE] = ET_READINESS_RECOMPILE,
+		[INFERD_DELEGATE_READY] = ET_READINESS_READY };
+	uint32_t answer;
+	enum et_status status = et_plugin_probe(b, payload, &answer, diag);
+	if (!status)
+		*ret_readiness = readiness[answer];
+	return status;
+}
+
+/* Make the payload ready in the host of @generation, if it is not. *ret_id: its number there. */
+enum et_status et_plugin_load(
+	struct et_compiled *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	struct et_plugin_answer answer;
+	pthread_mutex_lock(&c->lock);
+	if (c->generation != generation) {
+		struct et_plugin_init init = c->init;
+		init.model = et_plugin_new_handle(c->backend);
+		status = et_plugin_ask(
+			c->backend, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
+		if (!status) {
+			answer.text[sizeof answer.text - 1] = '\0';
+			status = et_plugin_status(answer.result, answer.text, diag);
+		}
+		if (!status && c->generation &&
+			(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
+				answer.flags != c->facts.flags || answer.device != c->facts.device))
+			status = et_fail(diag, ET_E_BACKEND_CRASHED,
+				"the plug-in came back with other inputs and outputs for the same payload");
+		if (!status) {
+			if (!c->generation)
+				c->facts = answer; /* others read it without the lock from now on */
+			c->id = init.model;
+			c->generation = generation;
+		}
+	}
+	*ret_id = c->id;
+	pthread_mutex_unlock(&c->lock);
+	return status;
+}
+
+void et_plugin_compiled_free(struct et_compiled *c)
+{
+	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 },
+		.model = c->id };
+	if (c->generation)
+		et_plugin_tell(c->backend, c->generation, &handle);
+	pthread_mutex_lock(&c->backend->lock);
+	et_list_remove(&c->node);
+	pthread_mutex_unlock(&c->backend->lock);
+	if (c->fd >= 0)
+		close(c->fd);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+enum et_status et_plugin_compile(struct et_backend *b, const struct et_payload *payload,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	uint64_t generation, id;
+	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d",
+			payload->n_args, ET_PLUGIN_MAX_ARGS);
+	struct et_compiled *c = calloc(1, sizeof *c);
+	if (!c)
+		return no_memory(diag);
+	*c = (struct et_compiled){ .backend = b, .program = payload->program, .fd = -1 };
+	pthread_mutex_init(&c->lock, NULL);
+	enum et_status status = pack(payload, &c->init, &c->fd, diag);
+	c->init.program = number_of(b, payload->program);
+	pthread_mutex_lock(&b->lock);
+	et_list_append(&b->compiled, &c->node);
+	pthread_mutex_unlock(&b->lock);
+	if (!status && et_plugin_up(b, &generation, diag))
+		status = ET_E_BACKEND_DOWN; /* which is not this payload's fault */
+	if (!status)
+		status = et_plugin_load(c, generation, &id, diag);
+	if (!status && c->facts.device >= b->facts.n_devices && b->facts.n_devices)
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u",
+			c->facts.device, b->facts.n_devices);
+	if (!status && (c->facts.n_inputs > ET_PLUGIN_MAX_ARGS || c->facts.n_outputs > ET_PLUGIN_MAX_ARGS))
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs",
+			c->facts.n_inputs, c->facts.n_outputs);
+	if (!status && (c->facts.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
+		status = et_fail(
+			diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
+	if (status) {
+		et_plugin_compiled_free(c);
+		return status;
+	}
+	*ret_compiled = c;
+	*ret_info = (struct et_compiled_info){ .struct_size = sizeof *ret_info,
+		.n_inputs = c->facts.n_inputs,
+		.n_outputs = c->facts.n_outputs,
+		.is_stateful = c->facts.flags & INFERD_DELEGATE_STATEFUL,
+		.drops_payload = true,
+		.has_free_contexts = true,
+		.device = c->facts.device,
+		.n_bytes = (size_t)c->facts.n_bytes + (size_t)c->init.n_payload_bytes,
+		.context_bytes = (size_t)c->facts.scratch_bytes };
+	return ET_OK;
+}

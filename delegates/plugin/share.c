@@ -1,0 +1,109 @@
+/* Shared: memory of this process that a host may map, too.
+ *
+ * Clients' regions and the arenas of programs are made known here (import_memory); a run then finds the one that a
+ * tensor lies in by its address, however it came by that address, and names it to the host, which is given the
+ * descriptor when it first needs it. What is let go is forgotten there at once.
+ *
+ * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended. */
+#include "delegates/plugin/backend.h"
+
+#include "clients/inferd-delegate.h"
+#include "runtime/base/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Under the lock: the index of the first one that begins behind @at. */
+static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
+{
+	uint32_t low = 0, high = b->n_shared;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (b->shared[middle]->start <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+enum et_status et_plugin_import_memory(
+	struct et_backend *b, int fd, void *bytes, size_t n_bytes, void **ret_handle)
+{
+	struct et_plugin_shared *shared = calloc(1, sizeof *shared);
+	if (!shared)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	shared->start = (uintptr_t)bytes;
+	shared->n_bytes = n_bytes;
+	shared->fd = fd;
+	shared->id = et_plugin_new_handle(b);
+	pthread_mutex_lock(&b->shared_lock);
+	if (b->n_shared == b->shared_room) {
+		uint32_t room = b->shared_room ? 2 * b->shared_room : 16;
+		struct et_plugin_shared **more = realloc(b->shared, room * sizeof *more);
+		if (!more) {
+			pthread_mutex_unlock(&b->shared_lock);
+			free(shared);
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		}
+		b->shared = more;
+		b->shared_room = room;
+	}
+	uint32_t at = index_behind(b, shared->start);
+	memmove(b->shared + at + 1, b->shared + at, (b->n_shared - at) * sizeof *b->shared);
+	b->shared[at] = shared;
+	b->n_shared++;
+	pthread_mutex_unlock(&b->shared_lock);
+	*ret_handle = shared;
+	return ET_OK;
+}
+
+void et_plugin_release_memory(struct et_backend *b, void *handle)
+{
+	struct et_plugin_shared *shared = handle;
+	pthread_mutex_lock(&b->shared_lock);
+	uint32_t at = index_behind(b, shared->start);
+	while (at > 0 && b->shared[at - 1] != shared)
+		at--;
+	if (at > 0) {
+		memmove(b->shared + at - 1, b->shared + at, (b->n_shared - at) * sizeof *b->shared);
+		b->n_shared--;
+	}
+	pthread_mutex_unlock(&b->shared_lock);
+	et_plugin_forget(b, atomic_load(&shared->generation), shared->id);
+	free(shared);
+}
+
+struct et_plugin_shared *et_plugin_find_memory(struct et_backend *b, const void *bytes, size_t n_bytes)
+{
+	uintptr_t start = (uintptr_t)bytes;
+	struct et_plugin_shared *found = NULL;
+	pthread_mutex_lock(&b->shared_lock);
+	uint32_t at = index_behind(b, start);
+	if (at > 0 && et_in_range(start - b->shared[at - 1]->start, n_bytes, b->shared[at - 1]->n_bytes))
+		found = b->shared[at - 1];
+	pthread_mutex_unlock(&b->shared_lock);
+	return found;
+}
+
+enum et_status et_plugin_show(struct et_backend *b, uint64_t generation, uint64_t id, int fd,
+	uint64_t n_bytes, struct et_diag *diag)
+{
+	struct et_plugin_share share = {
+		.header = { ET_PLUGIN_SHARE, sizeof share, 0 }, .id = id, .n_bytes = n_bytes
+	};
+	struct et_plugin_answer answer;
+	enum et_status status = et_plugin_ask(b, generation, &share, fd, &answer, sizeof answer, NULL, diag);
+	if (!status && answer.result == INFERD_DELEGATE_E_INVALID)
+		status = et_fail(diag, ET_E_ACCESS_FAILED, "memory is smaller than it was");
+	else if (!status && answer.result)
+		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "the host process can't share memory");
+	return status;
+}
+
+void et_plugin_forget(struct et_backend *b, uint64_t generation, uint64_t id)
+{
+	struct et_plugin_handle handle = { .header = { ET_PLUGIN_FORGET, sizeof handle, 0 }, .instance = id };
+	if (generation && id)
+		et_plugin_tell(b, generation, &handle);
+}
