@@ -56,7 +56,7 @@ struct area {
 	struct et_host_mapping mapping;
 	struct inferd_delegate_buffer *buffer;
 };
-enum { NO_DEVICE = UINT32_MAX };
+#define NO_DEVICE UINT32_MAX
 
 struct instance {
 	struct et_list_node node;

@@ -14,6 +14,8 @@
  * and, where runs are submitted (-DASYNC), besides:
  *     twice        ends twice                       never     does not end
  *     late         refuses, and then ends           wait      ends when it is cancelled
+ *     hold         submit waits until somebody asks for statistics, and forgets who cancelled before; then as wait
+ *     posthumous   ends, and ends again when it is destroyed
  * -DVARIANT=... breaks the table itself. */
 #include <inferd-delegate.h>
 
@@ -56,6 +58,36 @@ struct inferd_delegate_instance {
 	int is_cancelled;
 };
 
+/* Until stats is called. */
+static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t hold_changed = PTHREAD_COND_INITIALIZER;
+static int n_holding, n_released;
+
+static void hold(const char *where)
+{
+	pthread_mutex_lock(&hold_lock);
+	int ticket = n_holding++;
+	if (host)
+		host->log(host->self, 6, where);
+	while (n_released <= ticket)
+		pthread_cond_wait(&hold_changed, &hold_lock);
+	pthread_mutex_unlock(&hold_lock);
+}
+
+static int stats(void *self, uint32_t device, struct inferd_delegate_stats *ret_stats)
+{
+	if (device)
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	pthread_mutex_lock(&hold_lock);
+	n_released = n_holding;
+	ret_stats->n_runs = (uint64_t)n_released;
+	pthread_cond_broadcast(&hold_changed);
+	pthread_mutex_unlock(&hold_lock);
+	return INFERD_DELEGATE_OK;
+}
+
+static struct inferd_delegate_completion ended; /* of posthumous */
+
 static int refuse(struct inferd_delegate_message *message, int result, const char *text)
 {
 	snprintf(message->text, sizeof message->text, "%s", text);
@@ -90,6 +122,9 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *de
 	snprintf(device->name, sizeof device->name, "Test engine");
 	snprintf(device->id, sizeof device->id, "test-0");
 	device->max_in_flight = 2;
+	for (uint32_t i = 0; host && i < host->n_options; i++)
+		if (strcmp(host->options[i]->key, "in_flight") == 0)
+			device->max_in_flight = (uint32_t)strtoul(host->options[i]->value, NULL, 10);
 	device->alignment = 64;
 	device->flags = INFERD_DELEGATE_SIMULATOR;
 	return INFERD_DELEGATE_OK;
@@ -104,7 +139,7 @@ static int is_word(const struct inferd_delegate_payload *payload)
 {
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
 		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
-		"moods", "stale", "scribble", "before", "lost", "buffer" };
+		"moods", "stale", "scribble", "before", "lost", "buffer", "hold", "posthumous" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -171,6 +206,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 
 static void destroy(struct inferd_delegate_model *model)
 {
+	if (strcmp(model->text, "posthumous") == 0 && ended.done)
+		ended.done(ended.self, INFERD_DELEGATE_OK, NULL);
 	free(model);
 }
 
@@ -197,6 +234,8 @@ static void instance_free(struct inferd_delegate_instance *instance)
 static int instance_reset(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
 {
 	instance->n_runs = 0;
+	if (strcmp(instance->model->text, "hold") == 0)
+		hold("resetting");
 	return INFERD_DELEGATE_OK;
 }
 
@@ -413,7 +452,7 @@ static void *work(void *arg)
 	free(arg);
 	if (strcmp(what, "never") == 0)
 		return NULL;
-	if (strcmp(what, "wait") == 0) {
+	if (strcmp(what, "wait") == 0 || strcmp(what, "hold") == 0) {
 		pthread_mutex_lock(&job.instance->lock);
 		while (!job.instance->is_cancelled)
 			pthread_cond_wait(&job.instance->changed, &job.instance->lock);
@@ -422,6 +461,8 @@ static void *work(void *arg)
 		return NULL;
 	}
 	int is_twice = strcmp(what, "twice") == 0;
+	if (strcmp(what, "posthumous") == 0)
+		ended = job.completion;
 	int result = run(job.model, job.instance, job.run, &message);
 	job.completion.done(job.completion.self, result, result ? message.text : NULL);
 	if (is_twice)
@@ -437,8 +478,10 @@ static int submit(struct inferd_delegate_model *model, struct inferd_delegate_in
 	struct job *job = calloc(1, sizeof *job);
 	if (!job)
 		return INFERD_DELEGATE_E_MEMORY;
+	if (strcmp(model->text, "hold") == 0)
+		hold("submitting");
 	pthread_mutex_lock(&instance->lock);
-	instance->is_cancelled = 0;
+	instance->is_cancelled = 0; /* an engine that knows nothing of a run before it has begun */
 	pthread_mutex_unlock(&instance->lock);
 	*job = (struct job){ model, instance, run, *completion };
 	int rc = pthread_create(&thread, NULL, work, job);
@@ -513,6 +556,10 @@ static const struct inferd_delegate table = {
 	.instance_new = instance_new,
 	.instance_free = instance_free,
 	.instance_reset = instance_reset,
+	.stats = stats,
+#ifdef ONE_THREAD
+	.flags = INFERD_DELEGATE_ONE_THREAD,
+#endif
 #ifdef BUFFERS
 	.buffer_import = buffer_import,
 	.buffer_alloc = buffer_alloc,

@@ -669,6 +669,11 @@ static void test_completions(void **state)
 	assert_int_equal(run(&s), ET_OK); /* its end came first */
 	expect_log("refused a run that it also reported as ended");
 	close_program(&s);
+	clear_log();
+	open_program(&s, "posthumous");
+	expect_scaled(&s, 2, 0);
+	close_program(&s);
+	expect_log("reported the end of a run that is not running");
 	open_program(&s, "never");
 	expect_failure(&s, ET_E_BACKEND_CRASHED, "did not answer in time");
 	close_program(&s);
