@@ -24,8 +24,10 @@ int ctl_engine_new(
 				 : ctl_remote_engine_new(ret_engine, options, error);
 }
 
-static bool fits(const struct ctl_io *io, const struct ctl_value *value)
+/* Whether @value may be @io's input, in whatever order its elements lie; *ret_is_alike: they lie as the method has them. */
+static bool fits(const struct ctl_io *io, const struct ctl_value *value, bool *ret_is_alike)
 {
+	*ret_is_alike = true;
 	struct ctl_value want = io->value;
 	if (value->tag != want.tag)
 		return false;
@@ -35,7 +37,8 @@ static bool fits(const struct ctl_io *io, const struct ctl_value *value)
 		return false;
 	if (io->is_dynamic)
 		memcpy(want.sizes, value->sizes, want.n_dims * sizeof(want.sizes[0]));
-	return ctl_value_same_layout(&want, value);
+	*ret_is_alike = ctl_value_same_layout(&want, value);
+	return memcmp(value->sizes, want.sizes, want.n_dims * sizeof(want.sizes[0])) == 0;
 }
 
 int ctl_instance_set_input(
@@ -43,6 +46,7 @@ int ctl_instance_set_input(
 {
 	const struct ctl_io *io;
 	struct ctl_value v = *value;
+	bool is_alike;
 	if (index >= instance->n_inputs)
 		return ctl_error_set(
 			error, "there is no input %u: the method has %u", index, instance->n_inputs);
@@ -53,12 +57,16 @@ int ctl_instance_set_input(
 		v.i = v.tag == ET_TAG_DOUBLE ? (int64_t)v.d : v.i;
 		v.tag = io->value.tag;
 	}
-	if (!fits(io, &v)) {
+	if (!fits(io, &v, &is_alike)) {
 		char got[CTL_VALUE_TEXT], want[CTL_VALUE_TEXT];
 		return ctl_error_set(error, "input %u is %s, expected %s%s", index, ctl_value_text(got, &v),
 			ctl_value_text(want, &io->value), io->is_dynamic ? " at most" : "");
 	}
-	if (v.tag == ET_TAG_TENSOR && v.n_bytes)
+	if (!is_alike) {
+		/* Bundled programs and .npy are row-major, whatever the method wants. */
+		ctl_value_reorder(instance->engine->ops->input(instance, index), &v, &io->value);
+		memcpy(v.dim_order, io->value.dim_order, v.n_dims);
+	} else if (v.tag == ET_TAG_TENSOR && v.n_bytes)
 		memcpy(instance->engine->ops->input(instance, index), v.data, v.n_bytes);
 	return instance->engine->ops->describe_input(instance, index, &v, error);
 }

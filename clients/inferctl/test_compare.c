@@ -117,6 +117,27 @@ static void test_dim_orders_are_looked_through(void **state)
 	assert_int_equal(compare(b, a, CTL_TOLERANCE_DEFAULT).n_beyond, 4);
 }
 
+static void test_reorder(void **state)
+{
+	const uint8_t rows[] = { 0, 1, 2, 3, 4, 5 };
+	struct ctl_value a = { .tag = ET_TAG_TENSOR,
+		.type = ET_UINT8,
+		.n_dims = 3,
+		.sizes = { 2, 1, 3 },
+		.dim_order = { 0, 1, 2 },
+		.data = rows,
+		.n_bytes = sizeof(rows) };
+	struct ctl_value like = { .n_dims = 3, .dim_order = { 2, 1, 0 } }, b = a;
+	uint8_t columns[6], back[6];
+	ctl_value_reorder(columns, &a, &like);
+	assert_memory_equal(columns, ((uint8_t[]){ 0, 3, 1, 4, 2, 5 }), 6);
+	memcpy(b.dim_order, like.dim_order, 3);
+	b.data = columns;
+	assert_true(compare(b, a, CTL_TOLERANCE_DEFAULT).is_equal);
+	ctl_value_reorder(back, &b, &a);
+	assert_memory_equal(back, rows, 6);
+}
+
 static void test_layout_ignores_dimensions_of_one(void **state)
 {
 	struct ctl_value a = { .tag = ET_TAG_TENSOR,
@@ -155,6 +176,7 @@ int main(void)
 		cmocka_unit_test(test_integers_are_exact),
 		cmocka_unit_test(test_kind_and_shape),
 		cmocka_unit_test(test_dim_orders_are_looked_through),
+		cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_layout_ignores_dimensions_of_one),
 		cmocka_unit_test(test_cosine_and_argmax),
 	};

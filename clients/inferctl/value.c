@@ -176,6 +176,16 @@ bool ctl_value_same_layout(const struct ctl_value *a, const struct ctl_value *b)
 	return n_a == n_b && memcmp(order_a, order_b, n_a) == 0;
 }
 
+void ctl_value_reorder(uint8_t *ret, const struct ctl_value *value, const struct ctl_value *like)
+{
+	size_t n = ctl_value_numel(value), n_element = et_scalar_size(value->type);
+	struct ctl_value to = *value;
+	memcpy(to.dim_order, like->dim_order, to.n_dims);
+	for (size_t i = 0; i < n; i++)
+		memcpy(ret + ctl_value_place(&to, i) * n_element,
+			value->data + ctl_value_place(value, i) * n_element, n_element);
+}
+
 bool ctl_type_is_float(uint8_t type)
 {
 	return type == ET_FLOAT16 || type == ET_BFLOAT16 || type == ET_FLOAT32 || type == ET_FLOAT64;

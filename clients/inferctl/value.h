@@ -42,6 +42,9 @@ struct ctl_number ctl_value_at(const struct ctl_value *value, size_t index);
 /* Whether both lay their elements out alike: same type and sizes, and dim orders that differ only in
  * dimensions of size 1. */
 bool ctl_value_same_layout(const struct ctl_value *a, const struct ctl_value *b);
+/* Copy @value's elements to @ret, which has room for as many bytes, in the dim order of @like: same number of
+ * dimensions, each order a permutation. */
+void ctl_value_reorder(uint8_t *ret, const struct ctl_value *value, const struct ctl_value *like);
 
 /* FP16, BF16, FP32, FP64 */
 bool ctl_type_is_float(uint8_t type);

@@ -293,6 +293,9 @@ class Local(Folder):
         self.assertEqual(len(sums["files"]), len(names))
         self.assertEqual(sums["failed"], 0)
         self.assertGreater(sums["passed"], 0)
+        small = os.path.join(TOP, "tests", "models", "small")  # one of them with its input's channels last
+        n_small = sum(n.endswith(".bpte") for n in os.listdir(small))
+        self.assertIn(f"{n_small} passed, 0 failed, 0 skipped", self.good("verify", "--local", small))
         good = next(f["path"] for f in sums["files"] if f["verdict"] == "passed")
         with open(good, "rb") as f:
             data = f.read()
