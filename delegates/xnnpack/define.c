@@ -36,10 +36,57 @@ static struct wide_list widen(const struct et_xnn_node *node, uint32_t slot)
 	return wide;
 }
 
+/* --- elementwise, in floats where 8 bits won't do --- */
+
+/* What a unary or binary node reads and writes, as XNNPACK calls it. */
+struct operands {
+	uint32_t inputs[2], output;
+};
+
+static enum xnn_status define_float(const struct et_xnn_builder *builder, uint32_t index, uint32_t *ret_id)
+{
+	const struct et_xnn_shape *shape = &builder->payload->values[index].shape;
+	return xnn_define_tensor_value(builder->subgraph, xnn_datatype_fp32, shape->n_dims, shape->dims, NULL,
+		XNN_INVALID_VALUE_ID, 0, ret_id);
+}
+
+static enum xnn_status define_convert(const struct et_xnn_builder *builder, uint32_t from, uint32_t to)
+{
+	return xnn_define_unary(builder->subgraph, xnn_unary_convert, NULL, from, to, 0);
+}
+
+/* The node's own operands, or floats of its inputs and a float for its output, which end_operands is to convert. */
+static enum xnn_status begin_operands(
+	const struct et_xnn_builder *builder, const struct et_xnn_node *node, struct operands *ret)
+{
+	enum xnn_status status = xnn_status_success;
+	*ret = (struct operands){ .output = output(builder, node, 0) };
+	for (uint32_t i = 0; i < node->kind->n_inputs; i++)
+		ret->inputs[i] = input(builder, node, i);
+	if (et_xnn_scales_fit(builder->payload, node))
+		return status;
+	for (uint32_t i = 0; i < node->kind->n_inputs && status == xnn_status_success; i++) {
+		status = define_float(builder, node->inputs[i], &ret->inputs[i]);
+		if (status == xnn_status_success)
+			status = define_convert(builder, input(builder, node, i), ret->inputs[i]);
+	}
+	if (status != xnn_status_success || node->kind->types == ET_XNN_TYPES_CONVERT)
+		return status; /* to convert the floats is the node itself */
+	return define_float(builder, node->outputs[0], &ret->output);
+}
+
+static enum xnn_status end_operands(
+	const struct et_xnn_builder *builder, const struct et_xnn_node *node, const struct operands *operands)
+{
+	uint32_t to = output(builder, node, 0);
+	return operands->output == to ? xnn_status_success : define_convert(builder, operands->output, to);
+}
+
 DEFINE(unary)
 {
 	union xnn_unary_params params = { 0 };
 	const union xnn_unary_params *given = &params;
+	struct operands operands;
 	switch ((enum xnn_unary_operator)node->kind->op) {
 	case xnn_unary_clamp:
 		params.clamp.min = node->min;
@@ -55,15 +102,23 @@ DEFINE(unary)
 		given = NULL;
 		break;
 	}
-	return xnn_define_unary(builder->subgraph, (enum xnn_unary_operator)node->kind->op, given,
-		input(builder, node, 0), output(builder, node, 0), node->flags);
+	enum xnn_status status = begin_operands(builder, node, &operands);
+	if (status != xnn_status_success)
+		return status;
+	status = xnn_define_unary(builder->subgraph, (enum xnn_unary_operator)node->kind->op, given,
+		operands.inputs[0], operands.output, node->flags);
+	return status == xnn_status_success ? end_operands(builder, node, &operands) : status;
 }
 
 DEFINE(binary)
 {
 	struct xnn_binary_params params = { .output_min = node->min, .output_max = node->max };
-	return xnn_define_binary(builder->subgraph, (enum xnn_binary_operator)node->kind->op, &params,
-		input(builder, node, 0), input(builder, node, 1), output(builder, node, 0), node->flags);
+	struct operands operands;
+	enum xnn_status status = begin_operands(builder, node, &operands);
+	if (status == xnn_status_success)
+		status = xnn_define_binary(builder->subgraph, (enum xnn_binary_operator)node->kind->op,
+			&params, operands.inputs[0], operands.inputs[1], operands.output, node->flags);
+	return status == xnn_status_success ? end_operands(builder, node, &operands) : status;
 }
 
 DEFINE(softmax)

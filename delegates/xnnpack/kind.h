@@ -59,6 +59,14 @@ const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
 enum et_status et_xnn_node_fail(struct et_diag *diag, enum et_status status, const struct et_xnn_node *node,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* --- scales.c ------------------------------------------------------------------------------------- */
+
+/* One scale for all: qint8 or quint8. */
+bool et_xnn_is_8_bit(const struct et_xnn_value *value);
+/* Whether XNNPACK's kernel for @node, whose datatypes go together, takes its values' scales. Where a unary or binary node's
+ * don't fit it is computed in floats; no other may come here with such. */
+bool et_xnn_scales_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+
 /* --- shape.c -------------------------------------------------------------------------------------- */
 
 enum et_status et_xnn_infer_binary(const struct et_xnn_payload *payload, const struct et_xnn_node *node,

@@ -113,6 +113,11 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 			kind->n_inputs > 1 ? et_xnn_type_name(payload->values[node->inputs[1]].type)
 					   : "nothing",
 			et_xnn_type_name(payload->values[node->outputs[0]].type));
+	if (node->kind->types == ET_XNN_TYPES_WEIGHTS && !et_xnn_scales_fit(payload, node))
+		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node, "takes no scales of %g and %g to %g",
+			(double)payload->values[node->inputs[0]].scale,
+			(double)payload->values[node->inputs[1]].scale,
+			(double)payload->values[node->outputs[0]].scale);
 	return ET_OK;
 }
 

@@ -541,6 +541,11 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 	enum { TILE = 64 }; /* columns are packed in tiles; no processor's are wider */
 	const struct et_xnn_shape *second = &shapes[node->inputs[1]], *out = &shapes[node->outputs[0]];
 	bool is_clamped = node->min != -INFINITY || node->max != INFINITY;
+	/* floats beside the 8 bits */
+	if (!et_xnn_scales_fit(payload, node))
+		return (count(&shapes[node->inputs[0]]) + count(out) +
+			       (node->kind->n_inputs > 1 ? count(second) : 0)) *
+		       sizeof(float) * (is_clamped ? 2 : 1);
 	/* limits become a node of their own */
 	if (is_clamped && (node->kind->define == et_xnn_define_binary ||
 				  node->kind->define == et_xnn_define_global_pooling))

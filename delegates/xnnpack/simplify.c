@@ -25,11 +25,6 @@
 
 #include <math.h>
 
-static bool is_8_bit(const struct et_xnn_value *value)
-{
-	return value->type == ET_XNN_QINT8 || value->type == ET_XNN_QUINT8;
-}
-
 /* Products and quotients of 8 bits with it neither overflow nor lose digits. */
 static bool is_plain(const struct et_xnn_value *value)
 {
@@ -46,7 +41,7 @@ static bool is_convert(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t of, uint32_t to)
 {
 	return node->kind->types == ET_XNN_TYPES_CONVERT && payload->values[of].type == ET_XNN_FP32 &&
-	       is_8_bit(&payload->values[to]) && is_plain(&payload->values[to]);
+	       et_xnn_is_8_bit(&payload->values[to]) && is_plain(&payload->values[to]);
 }
 
 static bool quantizes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)

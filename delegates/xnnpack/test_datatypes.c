@@ -99,6 +99,80 @@ static void test_indexes_are_widened(void **state)
 	assert_int_equal(args[2].i64[0], 0);
 }
 
+/* Elementwise nodes on 8 bits whose scales XNNPACK's kernels do not take, each beside its result in reals. */
+static void test_scales_far_apart(void **state)
+{
+	static const struct {
+		uint8_t node;
+		float a, b, out, slope;
+		int8_t x, y, expected;
+	} cases[] = {
+		{ MX_ADD, 39.1f, 0.01f, 39.1f, 0, -100, 127, -100 }, /* a mask of -3910, scores up to 1.27 */
+		{ MX_ADD, 0.00001f, 1, 1, 0, 100, 7, 7 },
+		{ MX_ADD, 500, 1, 1, 0, 1, -128, 127 },
+		{ MX_SUBTRACT, 0.0001f, 0.0002f, 1, 0, 50, 100, 0 },
+		{ MX_SUBTRACT, 0.0001f, 1000, 1000, 0, 50, 100, -100 },
+		{ MX_MULTIPLY, 0.001f, 0.001f, 0.5f, 0, 127, 127, 0 },
+		{ MX_MULTIPLY, 100, 100, 1, 0, 1, -1, -128 },
+		{ MX_LEAKY_RELU, 1, 0, 1, 0.001f, -128, 0, 0 },
+		{ MX_LEAKY_RELU, 1, 0, 0.005f, 0.001f, -100, 0, -20 },
+		{ MX_CONVERT, 1, 0, 0.001f, 0, 1, 0, 127 },
+		{ MX_CONVERT, 0.01f, 0, 10, 0, 127, 0, 0 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool is_binary = cases[i].b != 0;
+		struct make_xnn mk;
+		struct arg args[3];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		struct mx_value value = {
+			.type = ET_XNN_QINT8, MX_DIMS(1, 8), .input = 1, .scale = cases[i].a
+		};
+		uint32_t a = mx_value(&mk, &value), b = 0;
+		value.input = 2;
+		value.scale = cases[i].b;
+		if (is_binary)
+			b = mx_value(&mk, &value);
+		value.input = 0;
+		value.output = is_binary ? 3 : 2;
+		value.scale = cases[i].out;
+		uint32_t out = mx_value(&mk, &value);
+		mx_node(&mk, cases[i].node,
+			&(struct et_xnn_node){
+				.inputs = { a, b }, .outputs = { out }, .number = cases[i].slope });
+		for (uint32_t j = 0; j < 3; j++) {
+			ARG(&args[j], ET_INT8, ET_STATIC, 1, 8);
+			memset(args[j].f32, j ? cases[i].y : cases[i].x, 8);
+		}
+		test_ok(test_run_once(&mk, args, is_binary ? 3 : 2, &diag), &diag);
+		for (uint32_t j = 0; j < 8; j++)
+			assert_int_equal(((int8_t *)args[is_binary ? 2 : 1].f32)[j], cases[i].expected);
+	}
+}
+
+/* The product of two scales that leaves nothing: XNNPACK asserts. */
+static void test_scales_of_a_filter(void **state)
+{
+	static const int8_t filter[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	mx_init(&mk);
+	struct mx_value value = { .type = ET_XNN_QINT8, MX_DIMS(1, 8), .input = 1, .scale = 1e-8f };
+	uint32_t in = mx_value(&mk, &value);
+	value.input = 0;
+	value.constant = mx_constant(&mk, filter, sizeof(filter));
+	uint32_t weights = mx_value(&mk, &value);
+	uint32_t out = mx_value(
+		&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1), .output = 2, .scale = 1 });
+	mx_node(&mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { in, weights, ET_XNN_NONE }, .outputs = { out } });
+	ARG(&args[0], ET_INT8, ET_STATIC, 1, 8);
+	ARG(&args[1], ET_INT8, ET_STATIC, 1, 1);
+	assert_int_equal(test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED);
+	assert_non_null(strstr(diag.text, "takes no scales of 1e-08 and 1e-08 to 1"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -108,6 +182,8 @@ int main(void)
 		TEST(old_dynamic_quantization),
 		TEST(half_precision),
 		TEST(indexes_are_widened),
+		TEST(scales_far_apart),
+		TEST(scales_of_a_filter),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
