@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import types
 import unittest
 from pathlib import Path
 
@@ -46,11 +47,13 @@ class CommandLine(unittest.TestCase):
 
     def test_all(self):
         everything = chosen("--all")
-        self.assertEqual({name for name, _ in everything}, set(catalog.BY_NAME))
-        self.assertEqual(chosen("--all", "--backends", "portable"), [(name, "portable") for name in catalog.BY_NAME])
+        self.assertEqual({name for name, _ in everything}, {model.name for model in catalog.MODELS})
+        self.assertEqual(chosen("--all", "--backends", "portable"), [(model.name, "portable") for model in catalog.MODELS])
+        self.assertEqual({name for name, _ in chosen("--survey")}, {model.name for model in catalog.SURVEY})
 
     def test_mistakes(self):
         self.assertIn("either --model NAME or --all", self.refused())
+        self.assertIn("either --model NAME or --all", self.refused("--all", "--survey"))
         self.assertIn("either --model NAME or --all", self.refused("--all", "--model", "mlp"))
         self.assertIn("no model 'nothing'; known: efficientnet_lite0", self.refused("--model", "nothing"))
         self.assertIn("no backend 'tpu'; known: portable", self.refused("--model", "mlp", "--backends", "xnnpack+tpu"))
@@ -59,22 +62,42 @@ class CommandLine(unittest.TestCase):
         ran = subprocess.run([sys.executable, here / "export", "--list"], capture_output=True, text=True,
                              env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        for name in list(catalog.BY_NAME) + list(backends.BACKENDS):
+        for name in [model.name for model in catalog.MODELS] + list(backends.BACKENDS):
             self.assertRegex(ran.stdout, rf"(?m)^  {name} ")
+
+
+class Node:
+    def __init__(self, name="", tag=None, sources=()):
+        self.meta, self.all_input_nodes = {"delegation_tag": tag} if tag else {}, list(sources)
+
+
+class Chooser:
+    """What a partitioner answers, without one."""
+
+    def __init__(self, nodes=(), tags=None):
+        graph = types.SimpleNamespace(nodes=nodes)
+        self.result = types.SimpleNamespace(tagged_exported_program=types.SimpleNamespace(graph=graph), partition_tags=tags)
+
+    def partition(self, program):
+        return self.result
 
 
 class Tables(unittest.TestCase):
     def test_every_model_can_be_built_and_its_backends_exist(self):
-        self.assertEqual(len(catalog.BY_NAME), len(catalog.MODELS))
-        for model in catalog.MODELS:
+        self.assertEqual(len(catalog.BY_NAME), len(catalog.MODELS) + len(catalog.SURVEY))
+        for model in catalog.MODELS + catalog.SURVEY:
             file, function = model.build.split(":")
             tree = ast.parse((here / "models" / (file + ".py")).read_text())
-            self.assertIn(function, [node.name for node in tree.body if isinstance(node, ast.FunctionDef)], model.name)
+            functions = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
+            self.assertIn(function, functions, model.name)
+            taken = [arg.arg for arg in functions[function].args]
+            if not functions[function].kwarg:
+                self.assertLessEqual(set(model.options), set(taken), model.name)
             for name in model.backends + tuple(model.names):
                 self.assertEqual(backends.canonical(name), name)
 
     def test_no_two_exports_write_one_file(self):
-        files = [model.file(backend) for model in catalog.MODELS
+        files = [model.file(backend) for model in catalog.MODELS + catalog.SURVEY
                  for backend in dict.fromkeys(model.backends + tuple(backends.BACKENDS))]
         self.assertEqual(len(files), len(set(files)))
 
@@ -82,13 +105,22 @@ class Tables(unittest.TestCase):
         table = dict(backends.BACKENDS)
         self.addCleanup(lambda: (backends.BACKENDS.clear(), backends.BACKENDS.update(table)))
         backend = backends.backend
-        backend("a", "")(lambda: backends.Recipe(["pa"], quantizer="qa"))
-        backend("b", "")(lambda: backends.Recipe(["pb"], transform="tb"))
+        pa, pb = Chooser(), Chooser()
+        backend("a", "")(lambda: backends.Recipe([pa], quantizer="qa"))
+        backend("b", "")(lambda: backends.Recipe([pb], transform="tb"))
         backend("c", "")(lambda: backends.Recipe(lower="lc"))
         joined = backends.recipe("b+a+portable")
-        self.assertEqual((joined.partitioners, joined.quantizer, joined.transform), (["pb", "pa"], "qa", "tb"))
+        self.assertEqual((joined.partitioners, joined.quantizer, joined.transform), ([pb, pa], "qa", "tb"))
         for two in ("a+a", "a+c"):
             self.assertRaises(backends.Unavailable, backends.recipe, two)
+
+    def test_what_is_left_without_inputs_stays_with_the_kernels(self):
+        fed, full, add = Node("fed"), Node(tag="constants"), Node(tag="sums")
+        add.all_input_nodes = [fed, full]
+        tail = Node(tag="constants", sources=[full])
+        result = backends.after_another(Chooser([fed, full, add, tail], {"constants": 1, "sums": 2})).partition(None)
+        self.assertEqual(result.partition_tags, {"sums": 2})
+        self.assertEqual([node.meta.get("delegation_tag") for node in (full, add, tail)], [None, "sums", None])
 
     def test_a_missing_sdk_is_named(self):
         kept = os.environ.pop("QNN_SDK_ROOT", None)
@@ -124,7 +156,8 @@ class Report(unittest.TestCase):
         results = [
             Result("small", "portable", 1.25, "", 2000, 3500, "9 kernels", "original"),
             Result("small", "xnnpack", 12, "", 1000, 2500, "1 XnnpackBackend", "original"),
-            Result("small", "qnn", 0.5, "no SDK"),
+            Result("small", "qnn", 0, "no SDK", is_lacking=True),
+            Result("small", "vulkan", 0.5, "it broke"),
             Result("mlp", "portable", 2, "", 500, 900, "5 kernels", "PyTorch"),
         ]
         self.assertEqual(report.report(results).splitlines(), [
@@ -132,11 +165,13 @@ class Report(unittest.TestCase):
             "-----  --------  ------  ------  ------  ---------------------  ----------------",
             "small  portable   1.2 s  2.0 kB  3.5 kB  9 kernels              original",
             "small  xnnpack   12.0 s  1.0 kB  2.5 kB  1 XnnpackBackend       original",
-            "small  qnn        0.5 s       -       -  failed                 -",
+            "small  qnn        0.0 s       -       -  needs an SDK           -",
+            "small  vulkan     0.5 s       -       -  failed                 -",
             "mlp    portable   2.0 s   500 B   900 B  5 kernels              PyTorch",
             "",
-            "small: 2/3 backends exported, failed: qnn",
+            "small: 2/4 backends exported, failed: vulkan, lacking an SDK: qnn",
             "  qnn: no SDK",
+            "  vulkan: it broke",
             "mlp: 1/1 backends exported",
         ])
 

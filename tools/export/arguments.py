@@ -18,11 +18,13 @@ def parser():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", nargs="+", metavar="NAME", default=[], help="which models")
     p.add_argument("--all", action="store_true", help="every model")
+    p.add_argument("--survey", action="store_true", help="every program of the survey")
     p.add_argument("--backends", nargs="+", metavar="BACKEND",
                    help="for which backends, in place of those the list names for the model; A+B asks A first and "
                         "B for what it leaves")
     p.add_argument("--out", metavar="DIR", default="exported", help="where to (./exported)")
     p.add_argument("--list", action="store_true", help="print the models and backends, and stop")
+    p.add_argument("--install", action="store_true", help="see that the packages are there, and stop")
     p.add_argument("--clean", action="store_true", help="delete environments of other requirements, and stop")
     return p
 
@@ -31,10 +33,10 @@ def parse(argv):
     """The arguments, checked; a mistake is said and ends with 2, as argparse does."""
     p = parser()
     args = p.parse_args(argv)
-    if args.list or args.clean:
+    if args.list or args.clean or args.install:
         return args
-    if bool(args.model) == args.all:
-        p.error("say either --model NAME or --all (--list shows the names)")
+    if bool(args.model) + args.all + args.survey != 1:
+        p.error("say either --model NAME or --all or --survey (--list shows the names)")
     for name in args.model:
         if name not in catalog.BY_NAME:
             p.error(f"there is no model {name!r}; known: {', '.join(catalog.BY_NAME)}")
@@ -48,7 +50,7 @@ def parse(argv):
 
 def chosen(args):
     """Pairs of a model and a backend's name, each once, in the order of the command line."""
-    models = catalog.MODELS if args.all else [catalog.BY_NAME[name] for name in args.model]
+    models = catalog.MODELS if args.all else catalog.SURVEY if args.survey else [catalog.BY_NAME[name] for name in args.model]
     return list(dict.fromkeys((model, backend) for model in models for backend in args.backends or model.backends))
 
 
@@ -58,7 +60,9 @@ def listing():
         lines.append(f"  {model.name:20} {model.about}")
         lines += textwrap.wrap(" ".join(model.backends), 110, initial_indent=" " * 23, subsequent_indent=" " * 23,
                                break_on_hyphens=False)
+    lines += ["", "programs of the survey:"]
+    lines += textwrap.wrap(" ".join(model.name for model in catalog.SURVEY), 110, initial_indent="  ", subsequent_indent="  ")
     lines += ["", "backends:"]
-    lines += [f"  {name:20} {about}" for name, (_, about) in backends.BACKENDS.items()]
-    lines += [f"  {short:20} short for {name}" for short, name in backends.ALIASES.items()]
+    lines += [f"  {name:21} {about}" for name, (_, about) in backends.BACKENDS.items()]
+    lines += [f"  {short:21} short for {name}" for short, name in backends.ALIASES.items()]
     return "\n".join(lines)

@@ -58,13 +58,32 @@ def recipe(name):
     for part, one in zip(parts(name), recipes):
         if one.lower:
             raise Unavailable(f"{part} lowers whole programs in a way of its own, so it cannot share one with others")
-        joined.partitioners += one.partitioners
+        joined.partitioners += [after_another(p) for p in one.partitioners] if joined.partitioners else one.partitioners
         for what in ("quantizer", "transform"):
             if getattr(one, what):
                 if getattr(joined, what):
                     raise Unavailable(f"two of {name} bring a {what}, and only one can be applied")
                 setattr(joined, what, getattr(one, what))
     return joined
+
+
+def after_another(partitioner):
+    """The same partitioner, for a program of which another has taken parts. Often only constants are left that its
+    delegates want: a part without any input is nothing to compute, and compilers stumble over it, so it stays with the
+    kernels."""
+
+    def partition(program, choose=partitioner.partition):
+        result = choose(program)
+        nodes = [node for node in result.tagged_exported_program.graph.nodes if "delegation_tag" in node.meta]
+        fed = {node.meta["delegation_tag"] for node in nodes for source in node.all_input_nodes
+               if source.meta.get("delegation_tag") != node.meta["delegation_tag"]}
+        for node in nodes:
+            if node.meta["delegation_tag"] not in fed:
+                result.partition_tags.pop(node.meta.pop("delegation_tag"), None)
+        return result
+
+    partitioner.partition = partition
+    return partitioner
 
 
 @backend("portable", "no delegate: kernels only")
@@ -100,6 +119,35 @@ def xnnpack_qd8():
 
     dynamic = XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, per_op_mode=True)
     return Recipe([dynamic, XnnpackPartitioner()], xnnpack_quantizer(is_per_channel=True, is_dynamic=True))
+
+
+@backend("xnnpack_int8_tensor", "XNNPACK, static int8, weights per tensor")
+def xnnpack_int8_tensor():
+    return Recipe(xnnpack().partitioners, xnnpack_quantizer(is_per_channel=False))
+
+
+@backend("portable_int8", "kernels only, static int8: quantized and back between them")
+def portable_int8():
+    import executorch.kernels.quantized  # noqa: F401  declares the operators that quantize
+
+    return Recipe(quantizer=xnnpack_quantizer(is_per_channel=True))
+
+
+@backend("xnnpack_8da4w", "XNNPACK, linear layers with 4-bit weights in groups, activations quantized by row at run time")
+def xnnpack_8da4w():
+    return Recipe(xnnpack_qd8().partitioners, transform=torchao(four_bits_dynamic))
+
+
+@backend("xnnpack_8da4w_channel", "the same with one scale for each channel")
+def xnnpack_8da4w_channel():
+    return Recipe(xnnpack_qd8().partitioners, transform=torchao(four_bits_dynamic_channel))
+
+
+@backend("xnnpack_per_op", "XNNPACK, a delegate for each operator")
+def xnnpack_per_op():
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    return Recipe([XnnpackPartitioner(per_op_mode=True)])
 
 
 @backend("xnnpack_conv", "XNNPACK for convolutions only; to leave the rest to another, as in xnnpack_conv+vulkan")
@@ -146,6 +194,14 @@ def four_bits_dynamic():
     import torch
 
     return Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32))
+
+
+def four_bits_dynamic_channel():
+    from torchao.quantization import Int8DynamicActivationIntxWeightConfig
+    from torchao.quantization.granularity import PerAxis
+    import torch
+
+    return Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerAxis(0))
 
 
 @backend("vulkan", "Vulkan, fp32")

@@ -19,6 +19,7 @@ class Model:
     backends: tuple
     path: str = ""
     names: dict = field(default_factory=dict)
+    options: dict = field(default_factory=dict)  # what the function is called with
 
     def file(self, backend):
         """Where the program for @backend goes, below --out and without its suffix."""
@@ -71,4 +72,106 @@ MODELS = (
           names={"xnnpack_conv+vulkan": "vulkan/mixed_vulkan_xnnpack"}),
 )
 
-BY_NAME = {model.name: model for model in MODELS}
+
+
+def seen(name, build, *backends, **options):
+    """A model of the survey."""
+    return Model(name, "", build, backends or CPU, "survey/" + name + "/{backend}/model", {}, options)
+
+
+# Programs of many kinds, to see that all of them run: exported by --survey, with what the original answers.
+SURVEY = (
+    seen("resnet18", "survey_vision:torchvision", "xnnpack", "xnnpack_int8", arch="resnet18"),
+    seen("mobilenet_v2_96", "survey_vision:torchvision", "portable", "xnnpack", "xnnpack_int8", "xnnpack_int8_tensor", "portable_int8", arch="mobilenet_v2"),
+    seen("shufflenet", "survey_vision:torchvision", "xnnpack", "xnnpack_int8", arch="shufflenet_v2_x0_5"),
+    seen("squeezenet", "survey_vision:torchvision", "portable", "xnnpack_int8", arch="squeezenet1_1"),
+    seen("densenet", "survey_vision:torchvision", "xnnpack", arch="densenet121", size=64),
+    seen("efficientnet_b0", "survey_vision:torchvision", "xnnpack", "xnnpack_int8", arch="efficientnet_b0"),
+    seen("mnasnet", "survey_vision:torchvision", "xnnpack", arch="mnasnet0_5"),
+    seen("regnet", "survey_vision:torchvision", "xnnpack", "xnnpack_per_op", arch="regnet_x_400mf"),
+    seen("googlenet", "survey_vision:torchvision", "xnnpack", arch="googlenet", aux_logits=False, init_weights=False),
+    seen("alexnet", "survey_vision:torchvision", "xnnpack_qd8", arch="alexnet", size=64, num_classes=20),
+    seen("mobilenet_v3_last", "survey_vision:torchvision", "portable", "xnnpack", arch="mobilenet_v3_small", last=True),
+    seen("mobilenet_v3_fp16", "survey_vision:halved", "portable", "xnnpack", arch="mobilenet_v3_small", kind="float16", size=64),
+    seen("mobilenet_v3_bf16", "survey_vision:halved", "portable", arch="mobilenet_v3_small", kind="bfloat16", size=64),
+    seen("resnet18_dynamic", "survey_vision:any_batch_and_size", "xnnpack", arch="resnet18"),
+    seen("mobilenet_v3_dynamic", "survey_vision:any_batch_and_size", "xnnpack", arch="mobilenet_v3_small"),
+    seen("vit_small", "survey_vision:vision_transformer", "portable", "xnnpack", "xnnpack_qd8", "xnnpack_int8"),
+    seen("swin", "survey_vision:swin", "portable", "xnnpack"),
+    seen("convnext", "survey_vision:convnext", "xnnpack", "xnnpack_int8"),
+    seen("lraspp", "survey_vision:segmentation", "xnnpack", arch="lraspp_mobilenet_v3_large"),
+    seen("deeplab", "survey_vision:segmentation", "xnnpack", arch="deeplabv3_mobilenet_v3_large"),
+    seen("ssdlite", "survey_vision:ssdlite", "xnnpack"),
+    seen("upscale_shuffle", "survey_vision:upscale", *CPU, "xnnpack_int8", kind="shuffle"),
+    seen("upscale_bilinear", "survey_vision:upscale", kind="bilinear"),
+    seen("upscale_nearest", "survey_vision:upscale", *CPU, "xnnpack_int8", kind="nearest"),
+    seen("upscale_transposed", "survey_vision:upscale", *CPU, "xnnpack_int8", kind="transposed"),
+    seen("unet", "survey_vision:unet", *CPU, "xnnpack_int8"),
+    seen("boxes", "survey_vision:boxes"),
+    seen("depth", "survey_vision:depth"),
+    seen("bert", "survey_text:bert", *CPU, "xnnpack_qd8", "xnnpack_8da4w", "xnnpack_per_op"),
+    seen("bert_dynamic", "survey_text:bert_dynamic", *CPU, "xnnpack_qd8", norm_first=True),
+    seen("t5", "survey_text:t5"),
+    seen("gpt", "survey_text:gpt", *CPU, "xnnpack_qd8", "xnnpack_8da4w", "xnnpack_8da4w_channel"),
+    seen("gpt_step", "survey_text:gpt", *CPU, "xnnpack_8da4w", dynamic=False),
+    seen("gpt_fp16", "survey_text:gpt", *CPU, dtype="float16"),
+    seen("gpt_bf16", "survey_text:gpt", *CPU, dtype="bfloat16"),
+    seen("gpt_two_methods", "survey_text:gpt_two_methods"),
+    seen("llama_8da4w", "survey_text:llama", "portable_int8", "xnnpack_qd8", "xnnpack_8da4w", "xnnpack_8da4w_channel"),
+    seen("encoder_dynamic_64", "survey_text:encoder", *CPU, "xnnpack_qd8", "xnnpack_8da4w"),
+    seen("encoder_masked", "survey_text:masked", *CPU, "xnnpack_int8"),
+    seen("beam", "survey_text:beam"),
+    seen("lstm_plain", "survey_audio:recurrent", kind="LSTM"),
+    seen("lstm_both_ways", "survey_audio:recurrent", kind="LSTM", num_layers=2, bidirectional=True),
+    seen("gru", "survey_audio:recurrent", *CPU, "xnnpack_qd8", kind="GRU", num_layers=2),
+    seen("rnn", "survey_audio:recurrent", kind="RNN", nonlinearity="relu"),
+    seen("wav2letter", "survey_audio:wav2letter", *CPU, "xnnpack_int8"),
+    seen("wav2letter_dynamic", "survey_audio:wav2letter", dynamic=True),
+    seen("tcn", "survey_audio:tcn", *CPU, "xnnpack_int8"),
+    seen("stream", "survey_audio:stream", *CPU, "xnnpack_qd8"),
+    seen("spectrum", "survey_audio:spectrum"),
+    seen("conformer", "survey_audio:conformer", *CPU, "xnnpack_qd8", "xnnpack_int8"),
+    seen("conformer_dynamic", "survey_audio:conformer", dynamic=True),
+    seen("net", "survey_forms:net", *CPU, "xnnpack_int8", "xnnpack_int8_tensor", "portable_int8", "xnnpack_per_op", "xnnpack_conv"),
+    seen("net_last", "survey_forms:channels_last", "portable"),
+    seen("last", "survey_forms:last", "portable"),
+    seen("net_no_dim_order", "survey_forms:no_dim_order"),
+    seen("net_inline_delegates", "survey_forms:emitted", "xnnpack", extract_delegate_segments=False),
+    seen("net_aligned", "survey_forms:emitted", "xnnpack", segment_alignment=4096, delegate_alignment=256),
+    seen("net_tight", "survey_forms:emitted", "portable", "xnnpack", segment_alignment=16, constant_tensor_alignment=64),
+    seen("net_views", "survey_forms:emitted", remove_view_copy=False),
+    seen("net_symbolic", "survey_forms:emitted", dynamic_memory_planning_mode=1),
+    seen("net_inputs_elsewhere", "survey_forms:planned", alloc_graph_input=False),
+    seen("net_ends_elsewhere", "survey_forms:planned", alloc_graph_input=False, alloc_graph_output=False),
+    seen("net_aligned_plan", "survey_forms:planned", alignment=64),
+    seen("net_naive", "survey_forms:naively"),
+    seen("net_two_arenas", "survey_forms:two_arenas"),
+    seen("net_external", "survey_forms:external"),
+    seen("net_external_several", "survey_forms:external_several"),
+    seen("fp16", "survey_forms:halves", kind="float16"),
+    seen("bf16", "survey_forms:halves", kind="bfloat16"),
+    seen("constant", "survey_forms:constant"),
+    seen("same", "survey_forms:same"),
+    seen("nested", "survey_forms:nested"),
+    seen("scalars", "survey_forms:scalars"),
+    seen("branches", "survey_forms:branches", "portable"),
+    seen("mapped", "survey_forms:mapped", "portable"),
+    seen("scanned", "survey_forms:scanned"),
+    seen("counter", "survey_forms:counter", "portable"),
+    seen("counter_elsewhere", "survey_forms:counter_elsewhere", "portable"),
+    seen("shared_state", "survey_forms:shared_state"),
+    seen("in_place", "survey_forms:in_place"),
+    seen("twice", "survey_forms:twice", *CPU, "xnnpack_qd8", "xnnpack_per_op"),
+    seen("shapes", "survey_forms:shapes"),
+    seen("data", "survey_forms:data"),
+    seen("selected", "survey_forms:selected", "portable"),
+    seen("types", "survey_forms:types"),
+    seen("maths", "survey_forms:maths"),
+    seen("moves", "survey_forms:moves"),
+    seen("joint", "survey_forms:joint", "portable"),
+    seen("embedding_8", "survey_forms:fused", "portable", bits=8),
+    seen("embedding_4", "survey_forms:fused", *CPU, bits=4),
+    seen("embedding_2", "survey_forms:fused", "portable", bits=2),
+)
+
+BY_NAME = {model.name: model for model in MODELS + SURVEY}

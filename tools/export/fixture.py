@@ -18,12 +18,15 @@ class Method:
 @dataclass
 class Fixture:
     methods: dict  # by name; most have one, "forward"
-    external: bool = False  # weights go to a .ptd beside the program
+    external: object = False  # weights go to a .ptd beside the program; or to several: a function of the node to a name
     expect_eager: bool = False  # expected outputs are PyTorch's even where the original runtime could be asked
     constants: dict = field(default_factory=dict)  # methods that only answer a number
+    edge: dict = field(default_factory=dict)  # more options for EdgeCompileConfig
+    emit: dict = field(default_factory=dict)  # and for ExecutorchBackendConfig
+    lower: object = None  # (recipe) -> (program manager, reference modules by method), in place of the usual way
 
     @staticmethod
     def of(module, *cases, **options):
         """A fixture of the one method `forward`; @options are Method's and Fixture's."""
         own = {key: options.pop(key) for key in ("dynamic_shapes", "calibration") if key in options}
-        return Fixture({"forward": Method(module.eval(), list(cases), **own)}, **options)
+        return Fixture({"forward": Method(module and module.eval(), list(cases), **own)}, **options)

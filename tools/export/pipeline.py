@@ -94,6 +94,8 @@ def lower(fixture, recipe):
     import torch
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
+    if fixture.lower:
+        return fixture.lower(recipe)
     programs, references = {}, {}
     for name, method in fixture.methods.items():
         if recipe.transform:
@@ -109,9 +111,9 @@ def lower(fixture, recipe):
             references[name], program = quantized(program, method, recipe.quantizer)
         programs[name] = program
     edge = to_edge_transform_and_lower(programs, partitioner=recipe.partitioners,
-                                       compile_config=EdgeCompileConfig(_check_ir_validity=False),
+                                       compile_config=EdgeCompileConfig(_check_ir_validity=False, **fixture.edge),
                                        constant_methods=fixture.constants or None)
-    return edge.to_executorch(ExecutorchBackendConfig(external_constants=fixture.external)), references
+    return edge.to_executorch(ExecutorchBackendConfig(external_constants=fixture.external, **fixture.emit)), references
 
 
 def consists(program):
@@ -129,12 +131,24 @@ def consists(program):
     return ", ".join(text), set(counts)
 
 
+def leaves(values):
+    """Tensors and numbers one after the other, however they are nested: so they are a method's inputs and outputs."""
+    import torch
+
+    return torch.utils._pytree.tree_leaves(values)
+
+
+def plain(tensor):
+    """A copy of its own, laid out plainly: what is bundled is the whole storage."""
+    import torch
+
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
 def flat(answer):
     import torch
 
-    tensors = [answer] if isinstance(answer, torch.Tensor) else list(answer)
-    # A copy of its own, laid out plainly: what is bundled is the whole storage.
-    return [torch.as_tensor(tensor).detach().clone(memory_format=torch.contiguous_format) for tensor in tensors]
+    return [plain(torch.as_tensor(leaf)) for leaf in leaves(answer)]
 
 
 def by_eager(fixture, references):
@@ -158,7 +172,7 @@ def by_original(fixture, pte, data):
         answers = {}
         for name, method in fixture.methods.items():
             loaded = program.load_method(name)
-            answers[name] = [flat(loaded.execute(list(inputs))) for inputs in method.cases]
+            answers[name] = [flat(loaded.execute(leaves(inputs))) for inputs in method.cases]
         kept = io.BytesIO()
         torch.save(answers, kept)
         return kept.getvalue()
@@ -166,8 +180,8 @@ def by_original(fixture, pte, data):
     return torch.load(io.BytesIO(in_child(run)))
 
 
-def expected(fixture, references, needed, pte, data):
-    """Expected outputs, and where they are from."""
+def expected(fixture, references, recipe, needed, pte, data):
+    """Expected outputs, and where they are from: the original's, unless they are of no use."""
     from executorch.runtime import Runtime
 
     eager = by_eager(fixture, references)
@@ -179,17 +193,28 @@ def expected(fixture, references, needed, pte, data):
     except Died as died:
         print(f"the original runtime was of no help: {died}", file=sys.stderr)
         return eager, "PyTorch (the original failed)"
-    worst = max(float((a.double() - b.double()).abs().max()) if a.numel() else 0
-                for name in eager for x, y in zip(eager[name], answers[name]) for a, b in zip(x, y))
+    worst = far = 0.0
+    for name in eager:
+        for a, b in ((a, b) for x, y in zip(eager[name], answers[name]) for a, b in zip(x, y)):
+            if a.shape == b.shape and a.numel() and a.dtype == b.dtype:
+                difference = float((a.double() - b.double()).nan_to_num().abs().max())
+                worst = max(worst, difference)
+                far = max(far, difference / (float(a.double().nan_to_num().abs().max()) + 1e-3))
+    if far > 0.5 and not recipe.quantizer and not recipe.transform:
+        return eager, f"PyTorch (the original is {worst:.1g} from it)"
     return answers, f"original ({worst:.1g} from PyTorch)"
 
 
 def bundle(fixture, answers, pte):
+    import torch
     from executorch.devtools import BundledProgram
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
     from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
 
-    suites = [MethodTestSuite(name, [MethodTestCase(flat(inputs), outputs)
+    def bundled(inputs):
+        return [plain(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves(inputs)]
+
+    suites = [MethodTestSuite(name, [MethodTestCase(bundled(inputs), outputs)
                                      for inputs, outputs in zip(method.cases, answers[name])])
               for name, method in fixture.methods.items()]
     return serialize_from_bundled_program_to_flatbuffer(BundledProgram(None, suites, str(pte)))
@@ -203,7 +228,7 @@ def export_one(model, backend, pte):
     # Before the model: what a backend lacks is known at once.
     recipe = backends.recipe(backend)
     module, function = model.build.split(":")
-    fixture = getattr(importlib.import_module("models." + module), function)()
+    fixture = getattr(importlib.import_module("models." + module), function)(**model.options)
     start = time.monotonic()
     with torch.no_grad():
         manager, references = lower(fixture, recipe)
@@ -214,7 +239,7 @@ def export_one(model, backend, pte):
         manager.write_tensor_data_to_file(str(pte.parent))
         data = sorted(pte.parent.glob("*.ptd"))
     parts, needed = consists(manager.executorch_program)
-    answers, source = expected(fixture, references, needed, pte, data[0] if data else None)
+    answers, source = expected(fixture, references, recipe, needed, pte, data[0] if data else None)
     bpte = pte.with_suffix(".bpte")
     bpte.write_bytes(bundle(fixture, answers, pte))
     n_data = sum(path.stat().st_size for path in data)
@@ -234,7 +259,7 @@ def export(model, backend, out):
         try:
             return export_one(model, backend, pte)
         except backends.Unavailable as needs:
-            return Result(model.name, backend, 0, str(needs))
+            return Result(model.name, backend, 0, str(needs), is_lacking=True)
         except BaseException as error:
             traceback.print_exc()
             return Result(model.name, backend, time.monotonic() - start, sentence(error))
@@ -243,7 +268,7 @@ def export(model, backend, out):
         result = in_child(run, log)
     except Died as died:
         result = Result(model.name, backend, time.monotonic() - start, str(died))
-    if not result.failure or log.stat().st_size == 0:
+    if not result.failure or result.is_lacking or log.stat().st_size == 0:
         log.unlink()
     else:
         result.failure += f" (its log: {log.relative_to(out)})"
@@ -267,5 +292,7 @@ def export_all(pairs, out):
     for i, (model, backend) in enumerate(pairs, 1):
         print(f"[{i}/{len(pairs)}] {model.name} {backend}: ", end="", flush=True)
         results.append(export(model, backend, out))
-        print(results[-1].failure and "failed: " + results[-1].failure or f"{results[-1].seconds:.1f} s", flush=True)
+        last = results[-1]
+        print(("lacking: " if last.is_lacking else "failed: ") + last.failure if last.failure else f"{last.seconds:.1f} s",
+              flush=True)
     return results

@@ -13,6 +13,7 @@ class Result:
     n_bpte: int = 0
     parts: str = ""  # "2 XnnpackBackend, 13 kernels"
     expected: str = ""  # where the expected outputs are from
+    is_lacking: bool = False  # it needs a vendor's SDK, which no package brings
 
 
 def size(n_bytes):
@@ -40,8 +41,10 @@ def summary(results):
         of_model = [result for result in results if result.model == model]
         failed = [result for result in of_model if result.failure]
         line = f"{model}: {len(of_model) - len(failed)}/{len(of_model)} backends exported"
-        if failed:
-            line += ", failed: " + ", ".join(result.backend for result in failed)
+        for what, is_lacking in (("failed", False), ("lacking an SDK", True)):
+            names = [result.backend for result in failed if result.is_lacking == is_lacking]
+            if names:
+                line += f", {what}: " + ", ".join(names)
         lines.append(line)
         lines += [f"  {result.backend}: {result.failure}" for result in failed]
     return lines
@@ -51,7 +54,8 @@ def report(results):
     rows = [("model", "backend", "time", ".pte", ".bpte", "delegates and kernels", "expected outputs")]
     for result in results:
         if result.failure:
-            rows.append((result.model, result.backend, f"{result.seconds:.1f} s", "-", "-", "failed", "-"))
+            rows.append((result.model, result.backend, f"{result.seconds:.1f} s", "-", "-",
+                         "needs an SDK" if result.is_lacking else "failed", "-"))
         else:
             rows.append((result.model, result.backend, f"{result.seconds:.1f} s", size(result.n_pte),
                          size(result.n_bpte), result.parts, result.expected))
