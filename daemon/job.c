@@ -224,6 +224,7 @@ static void drop_reply(struct inf_reply_buffer *buffer)
 static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 {
 	struct inf_session *session = b->session;
+	struct inf_server *server = session->server;
 	drop_profile(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
@@ -243,6 +244,8 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	else
 		inf_session_send(session, buffer);
 	inf_binding_unref(b);
+	/* release: pairs with the acquire in end_if_drained, which then ends what all this uses */
+	atomic_fetch_sub_explicit(&server->n_unanswered, 1, memory_order_release);
 }
 
 /* --- running -------------------------------------------------------------------------------------- */
@@ -562,6 +565,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&method->server->n_unanswered, 1, memory_order_relaxed);
 	inf_serving_job_begun(serving);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);

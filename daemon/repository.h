@@ -6,6 +6,7 @@
 #ifndef DAEMON_REPOSITORY_H
 #define DAEMON_REPOSITORY_H
 
+#include "daemon/helper.h"
 #include "daemon/serving.h"
 #include "daemon/variant.h"
 #include "ipc/message.h"

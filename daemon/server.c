@@ -15,6 +15,7 @@
 #include "daemon/notify.h"
 #include "daemon/session.h"
 #include "daemon/text.h"
+#include "daemon/thread.h"
 #include "delegates/delegates.h"
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
@@ -256,21 +257,15 @@ static void abandon(struct inf_server *server, uint32_t n_running)
 /* Nothing runs any more: hang up, unload, and when that is done let the loop end. */
 static void end_if_drained(struct inf_server *server)
 {
-	struct inf_pool_stats stats;
 	struct et_list_node *node, *after;
 	bool is_late = et_host_now_ns(NULL) >= server->drain_until_ns;
 	if (server->is_stopped)
 		return;
-	uint32_t n_running = 0, n_waiting = 0, n_ending = 0;
-	for (uint32_t i = 0; i < server->queues.n; i++) {
-		inf_pool_stats(server->queues.pools[i], &stats);
-		n_running += stats.n_running;
-		n_waiting += stats.n_waiting;
-		n_ending += stats.n_ending;
-	}
-	if ((n_running || n_waiting || n_ending) && !is_late)
+	/* acquire: pairs with the release in deliver; what was answered is sent, and buried what nobody uses any more */
+	uint32_t n_unanswered = atomic_load_explicit(&server->n_unanswered, memory_order_acquire);
+	if (n_unanswered && !is_late)
 		return;
-	if (n_running)
+	if (n_unanswered)
 		ET_LIST_FOR_EACH(node, after, &server->sessions)
 		{
 			struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
@@ -291,7 +286,7 @@ static void end_if_drained(struct inf_server *server)
 	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository)) {
 		uint64_t grace_ns = server->config.drain_ns < GRACE_NS ? server->config.drain_ns : GRACE_NS;
 		if (is_late && et_host_now_ns(NULL) - server->drain_until_ns > grace_ns)
-			abandon(server, n_running);
+			abandon(server, n_unanswered);
 		return;
 	}
 	server->is_stopped = true;

@@ -5,12 +5,13 @@
 #define DAEMON_SERVER_H
 
 #include "config/config.h"
+#include "daemon/helper.h"
+#include "daemon/queues.h"
 #include "daemon/quota.h"
 #include "daemon/reply.h"
 #include "daemon/repository.h"
 #include "daemon/shared.h"
 #include "daemon/watch.h"
-#include "daemon/worker.h"
 #include "runtime/base/list.h"
 
 #include <stdatomic.h>
@@ -75,8 +76,9 @@ struct inf_server {
 
 	/* Any thread. */
 	_Atomic(struct inf_binding *) buried;
-	_Atomic(bool) has_attention; /* some session wants it */
-	_Atomic(bool) has_crashed;   /* a backend's process, maybe once too often */
+	_Atomic(bool) has_attention;    /* some session wants it */
+	_Atomic(bool) has_crashed;      /* a backend's process, maybe once too often */
+	_Atomic(uint32_t) n_unanswered; /* requests from their submission until their reply is sent */
 	_Atomic(uint64_t) n_requests, n_failed, copied_bytes;
 };
 

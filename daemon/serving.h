@@ -13,7 +13,7 @@
 #ifndef DAEMON_SERVING_H
 #define DAEMON_SERVING_H
 
-#include "daemon/worker.h"
+#include "daemon/queues.h"
 #include "runtime/base/list.h"
 #include "runtime/host/host.h"
 #include "runtime/method.h"

@@ -20,6 +20,7 @@
  *   - While the first worker does a task it cannot run wide requests, so there are none meanwhile. */
 #include "daemon/worker.h"
 
+#include "daemon/thread.h"
 #include "ipc/spin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -27,8 +28,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +71,6 @@ struct inf_pool {
 	bool is_stopping;
 	uint64_t busy_ns, n_completed;
 
-	_Atomic(uint32_t) n_ending;   /* out of the queue, but their results are still being handed over */
 	_Atomic(uint32_t) n_waiting;  /* a copy, for those who only glance */
 	_Atomic(uint32_t) best_class; /* of what waits; INF_N_CLASSES: nothing does */
 	_Atomic(uint32_t) n_spinning;
@@ -83,15 +81,6 @@ struct inf_pool {
 	struct inf_worker guest;
 	uint64_t guest_until_ns;
 };
-
-uint32_t inf_n_cores(void)
-{
-	cpu_set_t set;
-	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
-		return (uint32_t)CPU_COUNT(&set);
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-	return n > 0 ? (uint32_t)n : 1;
-}
 
 /* --- sleeping and waking -------------------------------------------------------------------------- */
 
@@ -204,13 +193,13 @@ static bool should_yield_wide(void *self)
 	       atomic_load_explicit(&t->worker.pool->n_waiting, memory_order_relaxed) > 0;
 }
 
-/* Under the lock: settle @item, which ran for @used_ns. */
 /* Under the lock: @item is not this queue's any more. */
 static void disown(struct inf_item *item)
 {
 	atomic_store_explicit(&item->owner, NULL, memory_order_relaxed);
 }
 
+/* Under the lock: settle @item, which ran for @used_ns. */
 static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segment_end end, uint64_t used_ns,
 	uint64_t now_ns)
 {
@@ -289,10 +278,6 @@ static void work(struct thread *t)
 			pool->idle.next->prev = &t->idle;
 			pool->idle.next = &t->idle;
 		}
-		/* Under the lock, so that whoever counts finds each request running, waiting or ending. */
-		bool is_ending = expired || (ran && end != INF_SEGMENT_AGAIN);
-		if (is_ending)
-			atomic_fetch_add_explicit(&pool->n_ending, 1, memory_order_relaxed);
 		unlock_and_wake(pool);
 
 		if (ran && end == INF_SEGMENT_ENDED)
@@ -304,8 +289,6 @@ static void work(struct thread *t)
 		ran = NULL;
 		if (expired)
 			events->expired(events->self, expired, &t->worker);
-		if (is_ending) /* release: pairs with the acquire in inf_pool_stats; the reply has been sent */
-			atomic_fetch_sub_explicit(&pool->n_ending, 1, memory_order_release);
 		if (must_sleep) {
 			sleep_until_woken(t, spin_ns);
 			spin_ns = 0;
@@ -414,24 +397,6 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the loop's; those that a fault raises stay with the thread that faulted. */
-static int start_thread(pthread_t *ret_id, void *(*run)(void *), void *arg, const char *name)
-{
-	sigset_t all, before;
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = pthread_create(ret_id, NULL, run, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc)
-		return -rc;
-	pthread_setname_np(*ret_id, name);
-	return 0;
-}
-
 int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *options,
 	const struct inf_pool_events *events, struct et_diag *diag)
 {
@@ -474,7 +439,7 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 		else
 			snprintf(name, sizeof(name), "%s%u-%u", et_queue_kind_name(options->queue.kind),
 				options->queue.device % 100, n % 1000);
-		rc = start_thread(&pool->threads[n].id, thread_main, &pool->threads[n], name);
+		rc = inf_thread_start(&pool->threads[n].id, thread_main, &pool->threads[n], name);
 		pool->threads[n].has_thread = rc == 0;
 	}
 	if (rc < 0) {
@@ -529,42 +494,15 @@ struct et_queue_id inf_pool_queue(const struct inf_pool *pool)
 	return pool->options.queue;
 }
 
-void inf_queues_cancel(const struct inf_queues *queues, struct et_run *run)
+void inf_pool_cancel(struct inf_pool *pool, struct et_run *run)
 {
-	for (uint32_t i = 0; i < queues->n; i++)
-		for (uint32_t k = 0; k < queues->pools[i]->n_threads; k++) {
-			struct inf_worker *worker = &queues->pools[i]->threads[k].worker;
-			pthread_mutex_lock(&worker->lock);
-			if (worker->is_pending && worker->pending == run)
-				et_run_cancel(run);
-			pthread_mutex_unlock(&worker->lock);
-		}
-}
-
-uint32_t inf_queues_n_workers(const struct inf_queues *queues)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < queues->n; i++)
-		n += inf_pool_n_workers(queues->pools[i]);
-	return n;
-}
-
-uint32_t inf_queues_n_slots(const struct inf_queues *queues)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < queues->n; i++)
-		n += inf_pool_n_slots(queues->pools[i]);
-	return n;
-}
-
-int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue)
-{
-	for (uint32_t i = 0; i < queues->n; i++) {
-		struct et_queue_id id = inf_pool_queue(queues->pools[i]);
-		if (id.kind == queue.kind && id.device == queue.device)
-			return (int)i;
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		struct inf_worker *worker = &pool->threads[i].worker;
+		pthread_mutex_lock(&worker->lock);
+		if (worker->is_pending && worker->pending == run)
+			et_run_cancel(run);
+		pthread_mutex_unlock(&worker->lock);
 	}
-	return -1;
 }
 
 uint32_t inf_pool_n_workers(const struct inf_pool *pool)
@@ -688,10 +626,8 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 {
 	pthread_mutex_lock(&pool->lock);
-	*ret_stats =
-		(struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
-			atomic_load_explicit(&pool->n_ending, memory_order_acquire), pool->busy_ns,
-			pool->n_completed };
+	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running,
+		pool->sched.n_waiting + pool->sched.n_blocked, pool->busy_ns, pool->n_completed };
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -730,98 +666,4 @@ void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns)
 		now_ns - since_ns > after_ns)
 		inf_sched_narrow(&pool->sched);
 	unlock_and_wake(pool);
-}
-
-/* --- helper --------------------------------------------------------------------------------------- */
-
-struct inf_helper {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct et_list_node waiting, done;
-	bool is_stopping;
-	void (*notify)(void *self);
-	void *self;
-	pthread_t id;
-};
-
-static void *helper_main(void *arg)
-{
-	struct inf_helper *helper = arg;
-	pthread_mutex_lock(&helper->lock);
-	for (;;) {
-		while (et_list_is_empty(&helper->waiting) && !helper->is_stopping)
-			pthread_cond_wait(&helper->changed, &helper->lock);
-		if (helper->is_stopping)
-			break;
-		struct inf_work *w = ET_CONTAINER_OF(helper->waiting.next, struct inf_work, node);
-		et_list_remove(&w->node);
-		pthread_mutex_unlock(&helper->lock);
-		w->run(w);
-		pthread_mutex_lock(&helper->lock);
-		et_list_append(&helper->done, &w->node);
-		helper->notify(helper->self);
-	}
-	pthread_mutex_unlock(&helper->lock);
-	return NULL;
-}
-
-int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), void *self)
-{
-	struct inf_helper *helper = calloc(1, sizeof(*helper));
-	if (!helper)
-		return -ENOMEM;
-	pthread_mutex_init(&helper->lock, NULL);
-	pthread_cond_init(&helper->changed, NULL);
-	et_list_init(&helper->waiting);
-	et_list_init(&helper->done);
-	helper->notify = notify;
-	helper->self = self;
-	int rc = start_thread(&helper->id, helper_main, helper, "helper");
-	if (rc < 0) {
-		pthread_cond_destroy(&helper->changed);
-		pthread_mutex_destroy(&helper->lock);
-		free(helper);
-		return rc;
-	}
-	*ret_helper = helper;
-	return 0;
-}
-
-struct inf_helper *inf_helper_free(struct inf_helper *helper)
-{
-	if (!helper)
-		return NULL;
-	pthread_mutex_lock(&helper->lock);
-	helper->is_stopping = true;
-	pthread_cond_signal(&helper->changed);
-	pthread_mutex_unlock(&helper->lock);
-	pthread_join(helper->id, NULL);
-	pthread_cond_destroy(&helper->changed);
-	pthread_mutex_destroy(&helper->lock);
-	free(helper);
-	return NULL;
-}
-
-void inf_helper_post(struct inf_helper *helper, struct inf_work *work)
-{
-	pthread_mutex_lock(&helper->lock);
-	et_list_append(&helper->waiting, &work->node);
-	pthread_cond_signal(&helper->changed);
-	pthread_mutex_unlock(&helper->lock);
-}
-
-void inf_helper_reap(struct inf_helper *helper)
-{
-	for (;;) {
-		pthread_mutex_lock(&helper->lock);
-		struct inf_work *w = NULL;
-		if (!et_list_is_empty(&helper->done)) {
-			w = ET_CONTAINER_OF(helper->done.next, struct inf_work, node);
-			et_list_remove(&w->node);
-		}
-		pthread_mutex_unlock(&helper->lock);
-		if (!w)
-			return;
-		w->done(w);
-	}
 }

@@ -1,4 +1,4 @@
-/* Threads: the workers of one queue, and the helper that does what would hold up the loop.
+/* Workers: the threads of one queue.
  *
  * A pool is a queue (`cpu`) with its scheduler, its one lock, and its worker threads. Each worker owns lanes, one a
  * backend and one core wide; the first worker also owns lanes over all cores, for a request that is alone. A lane's
@@ -73,18 +73,8 @@ uint32_t inf_pool_n_workers(const struct inf_pool *pool);
 /* Lanes, and so slots of a Plan: one a worker and perhaps the wide one. */
 uint32_t inf_pool_n_slots(const struct inf_pool *pool);
 
-/* One a device, cpu first: queues as the daemon has them. */
-struct inf_queues {
-	struct inf_pool *pools[INF_QUEUES_MAX];
-	uint32_t n;
-};
-/* How many workers, and slots, all of them have. */
-uint32_t inf_queues_n_workers(const struct inf_queues *queues);
-uint32_t inf_queues_n_slots(const struct inf_queues *queues);
-/* Its index, or -1: there is no such queue. */
-int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue);
-/* Whoever waits for a delegate's part of @run: ask the delegate to end it early. Any thread. */
-void inf_queues_cancel(const struct inf_queues *queues, struct et_run *run);
+/* If one of its workers waits for a delegate's part of @run, ask the delegate to end it early. Any thread. */
+void inf_pool_cancel(struct inf_pool *pool, struct et_run *run);
 struct et_queue_id inf_pool_queue(const struct inf_pool *pool);
 
 /* Any thread. */
@@ -113,7 +103,6 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;
-	uint32_t n_ending; /* out of the queue, not yet answered */
 	uint64_t busy_ns, n_completed;
 };
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats);
@@ -125,28 +114,5 @@ void inf_pool_look(struct inf_pool *pool,
 /* Let others begin beside a run that has all cores and has been in one instruction for @after_ns while they wait. Loop
  * thread only, after inf_pool_look. */
 void inf_pool_loosen(struct inf_pool *pool, uint64_t after_ns);
-
-/* The cores this process may use. */
-uint32_t inf_n_cores(void);
-
-/* --- helper: one thread for slow work, one piece after the other ------------------------------------ */
-
-struct inf_helper;
-
-struct inf_work {
-	struct et_list_node node;
-	void (*run)(struct inf_work *work);  /* on the helper's thread */
-	void (*done)(struct inf_work *work); /* by inf_helper_reap */
-};
-
-/* @notify is called on the helper's thread when inf_helper_reap has something to do. */
-int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), void *self);
-/* Waits for the piece at hand; those that have not begun are dropped, neither run nor done called.
- * NULL is fine; returns NULL. */
-struct inf_helper *inf_helper_free(struct inf_helper *helper);
-/* Runs @work after all that was posted before. */
-void inf_helper_post(struct inf_helper *helper, struct inf_work *work);
-/* Call done of what has been run. On one thread, the loop's. */
-void inf_helper_reap(struct inf_helper *helper);
 
 #endif

@@ -76,7 +76,7 @@ LIBRARIES = [
 
 # Starting a thread is another matter than taking a lock.
 THREAD_STARTERS = r"pthread_create|thrd_create|uv_thread_create(?:_ex)?|uv_queue_work|clone3?|fork|vfork"
-MAY_START_THREADS = ["daemon/worker.c", "delegates/", "clients/inferctl"]
+MAY_START_THREADS = ["daemon/thread.c", "delegates/", "clients/inferctl"]
 
 # The runtime's core and kernels are given memory, time and files; the C library's headers that are
 # only definitions, arithmetic and bytes are all they need.

@@ -33,7 +33,7 @@ GOOD = {
     "ipc/message.c": ESSAY + '#include "inferd.pb-c.h"\n#include "ipc/channel.h"\n',
     "daemon/loop.c": ESSAY + '#include "ipc/channel.h"\n#include "runtime/plan.h"\n#include <uv.h>\n',
     "daemon/session.h": header("DAEMON_SESSION_H"),
-    "daemon/worker.c": ESSAY + "void f(void)\n{\n\tpthread_create(a, b, c, d);\n}\n",
+    "daemon/thread.c": ESSAY + "void f(void)\n{\n\tpthread_create(a, b, c, d);\n}\n",
     "clients/inferd.h": header("INFERD_H"),
     "clients/inferctl.c": ESSAY + '#include "runtime/plan.h"\n#include <jansson.h>\n',
     "runtime/test_plan.c": "/* The plan, at its edges and beyond. */\n"
