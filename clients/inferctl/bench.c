@@ -6,8 +6,8 @@
  * what is measured is the request, not the making of inputs.
  *
  * load_ms is what the first client waits for before its first request: opening the file, verifying, compiling
- * payloads, making its Method. (A daemon that has the model loaded already answers at once, and so says the
- * number.) rss_kb is the resident memory of whoever computes, after the run: this process with --local, else the
+ * payloads, making its Method; first_ms goes on until its first answer is there. (A daemon that has the model loaded
+ * already answers at once, and so say the numbers.) rss_kb is the resident memory of whoever computes, after the run: this process with --local, else the
  * daemon. */
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
@@ -34,6 +34,7 @@ struct client {
 	uint64_t queue_ns, run_ns, resident_bytes;
 	unsigned n_copied;
 	uint64_t ready_ns; /* when its Method was there */
+	uint64_t first_ns; /* when its first answer was */
 	uint64_t start_ns, end_ns;
 	bool has_failed;
 	struct ctl_error error;
@@ -55,9 +56,12 @@ static int open_client(struct client *client)
 	snprintf(client->backend, sizeof(client->backend), "%s", client->instance->backend);
 	if (ctl_instance_set_case(client->instance, bench->test, &client->error) < 0)
 		return -1;
-	for (unsigned i = 0; i < bench->n_warm_up; i++)
+	for (unsigned i = 0; i < bench->n_warm_up; i++) {
 		if (ops->run(client->instance, &client->error) < 0)
 			return -1;
+		if (i == 0)
+			client->first_ns = ctl_now_ns();
+	}
 	return 0;
 }
 
@@ -125,7 +129,8 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 	uint64_t *all = ctl_alloc(n, sizeof(*all)), start_ns = UINT64_MAX, end_ns = 0, queue_ns = 0,
 		 run_ns = 0;
 	double p50_ms, p99_ms, min_ms, throughput,
-		load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6;
+		load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6,
+		first_ms = (double)(clients[0].first_ns - load_start_ns) / 1e6;
 	uint64_t rss_kb = clients[0].resident_bytes / 1024;
 	int rc = CTL_OK;
 
@@ -144,12 +149,12 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 	free(all);
 	if (ctl->is_json) {
 		rc = ctl_print_json(json_pack(
-			"{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}", "model", name,
-			"backend", clients[0].backend, "clients", (int)n_clients, "requests", (int)n,
+			"{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}", "model",
+			name, "backend", clients[0].backend, "clients", (int)n_clients, "requests", (int)n,
 			"p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "throughput_per_s", throughput,
-			"load_ms", load_ms, "rss_kb", (json_int_t)rss_kb, "mean_queue_ms",
-			(double)queue_ns / 1e6 / (double)n, "mean_run_ms", (double)run_ns / 1e6 / (double)n,
-			"copied_tensors", (int)clients[0].n_copied));
+			"load_ms", load_ms, "first_ms", first_ms, "rss_kb", (json_int_t)rss_kb,
+			"mean_queue_ms", (double)queue_ns / 1e6 / (double)n, "mean_run_ms",
+			(double)run_ns / 1e6 / (double)n, "copied_tensors", (int)clients[0].n_copied));
 	} else {
 		printf("%s%s%s: %u client%s, %zu requests\n", ctl_bold(ctl), name, ctl_plain(ctl), n_clients,
 			n_clients == 1 ? "" : "s", n);
@@ -280,7 +285,8 @@ const struct ctl_command ctl_bench_command = {
 		"daemon is handed, or which runs in this process with --local. Inputs are those of the "
 		"file's first test\n"
 		"case, else zeros.\n\n"
-		"JSON: p50_ms p99_ms min_ms throughput_per_s load_ms rss_kb, mean_queue_ms mean_run_ms "
+		"JSON: p50_ms p99_ms min_ms throughput_per_s load_ms first_ms rss_kb, mean_queue_ms "
+		"mean_run_ms "
 		"copied_tensors.\n",
 	.run = run,
 };

@@ -26,6 +26,7 @@
 #define RECORD_MAGIC   UINT64_C(0x31646e6572666e69) /* "infrend1" in the order of a little-endian machine */
 #define CERTAIN_NS     INT64_C(2000000000)
 #define ABANDONED_S    3600
+#define USED_LATELY_S  600
 #define RECORD_ON_DISK 4096
 
 static_assert(sizeof(struct et_store_record) == 8 * 9 + ET_SHA256_BYTES, "no padding in a record");
@@ -77,7 +78,9 @@ bool et_store_record_read(struct et_host_store *store, const char *name,
 			record.magic == RECORD_MAGIC &&
 			record.check == et_store_checksum(&record, offsetof(struct et_store_record, check)) &&
 			memcmp(&record.identity, identity, sizeof(*identity)) == 0;
-	if (is_right)
+	/* Which was used last need not be known by the minute, and a load is not to wait for a file system's journal. */
+	struct stat st;
+	if (is_right && (fstat(fd, &st) < 0 || time(NULL) - st.st_mtim.tv_sec >= USED_LATELY_S))
 		futimens(fd, NULL);
 	close(fd);
 	if (!is_right)

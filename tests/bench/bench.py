@@ -2,7 +2,7 @@
 """Every performance claim of the README, measured again.
 
     tools/debian13 tests/bench/bench.py --build build [--pairs N] [--seconds S] [--only NAME,...]
-                          [--peer RUNNER | --build-peer RUNNER.cpp] [--json]
+                          [--peer RUNNER [--peer-cache PROGRAM] | --build-peer RUNNER.cpp] [--json]
 
 Each row compares things that ran side by side: A, B, A, B, … in one go, at least nine times; what is printed are
 medians of the pairs' figures and of their ratios. Absolute times belong to the machine named above the table and
@@ -40,7 +40,7 @@ class Setup:
         self.build = pathlib.Path(options.build).resolve()
         self.pairs = options.pairs
         self.requests = options.requests
-        self.peer = options.peer
+        self.peer, self.peer_cache = options.peer, options.peer_cache
         self.inferctl = self.build / "clients" / "inferctl" / "inferctl"
         self.inferd = self.build / "daemon" / "inferd"
         self.pingpong = self.build / "tests" / "bench" / "pingpong"
@@ -573,7 +573,8 @@ def main():
     parser.add_argument("--only", default="", help="comma-separated: " + ", ".join(BENCHES))
     parser.add_argument("--seconds", type=float, default=5, help="of saturating load, each time (default: 5)")
     parser.add_argument("--peer", help="runner of the original runtime")
-    parser.add_argument("--build-peer", metavar="RUNNER.cpp", help="build it in the user's cache, and use it")
+    parser.add_argument("--peer-cache", help="the same runtime with its own weight cache (tests/bench/peer_cache.cpp)")
+    parser.add_argument("--build-peer", metavar="RUNNER.cpp", help="build both in the user's cache, and use them")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     chosen = [n for n in options.only.split(",") if n] or list(BENCHES)
@@ -581,8 +582,9 @@ def main():
         if name not in BENCHES:
             parser.error(f"no bench {name!r}; there are: {', '.join(BENCHES)}")
     if options.build_peer:
-        done = subprocess.run([str(HERE / "peer.sh"), options.build_peer], stdout=subprocess.PIPE, text=True, check=True)
-        options.peer = done.stdout.strip()
+        options.peer, options.peer_cache = (
+            subprocess.run([str(HERE / "peer.sh"), str(source)], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout.strip() for source in (options.build_peer, HERE / "peer_cache.cpp"))
     setup = Setup(options)
     results = {name: BENCHES[name](setup) for name in chosen}
     rows = [r for rows in results.values() for r in rows]

@@ -1,17 +1,18 @@
 #!/bin/bash
-# Build the runner of the original runtime, for bench.py to compare with.
+# Build a program over the original runtime, for bench.py to compare with.
 #
-#     tests/bench/peer.sh RUNNER.cpp     prints where the runner is
+#     tests/bench/peer.sh PROGRAM.cpp     prints where what was built of it is
 #
-# RUNNER.cpp comes with the material beside the checkout (../shared/peer/runner.cpp). It is compiled against the PyPI
+# PROGRAM.cpp is the runner that comes with the material beside the checkout (../shared/peer/runner.cpp), or peer_cache.cpp
+# here. It is compiled against the PyPI
 # wheel `executorch`, which is installed without its dependencies into a virtual environment of its own below
 # ${XDG_CACHE_HOME:-~/.cache}/inferd/peer. What is there already is used again.
 set -euo pipefail
 
 VERSION=1.5.1
-source=${1:?usage: tests/bench/peer.sh RUNNER.cpp}
+source=${1:?usage: tests/bench/peer.sh PROGRAM.cpp}
 place=${XDG_CACHE_HOME:-$HOME/.cache}/inferd/peer
-runner=$place/runner-$VERSION
+runner=$place/$(basename "$source" .cpp)-$VERSION
 if [ -x "$runner" ] && [ ! "$source" -nt "$runner" ]; then
 	echo "$runner"
 	exit

@@ -45,7 +45,8 @@ class Versus:
 
     def row(self, what, rows, bar):
         a, b = (self.bench.median(r[i] for r in rows) for i in range(2))
-        out = self.bench.row(what, self.bench.median(r[1] / r[0] for r in rows), "≤", bar, " ×")
+        ratio = self.bench.median(r[1] / r[0] for r in rows)
+        out = self.bench.row(what, ratio, "≤", bar, " ×") if bar else {"what": what, "value": f"{ratio:.3g} ×"}
         out["value"] += f" ({b:.3g} ms, the original {a:.3g} ms)"
         return out
 
@@ -88,25 +89,50 @@ def benches(bench):
         return [v.row(f"{what}: best of three runs", v.pairs(program, 1, 3, "min_ms"), bar)]
 
     def loading(v):
-        """First: nothing kept. Again: packed weights mapped from the cache that an earlier process left."""
+        """First: nothing kept. Again: packed weights mapped from the cache that an earlier process left, beside the original
+        without a cache and with its own. Until it is ready to run, and until the first answer is there."""
         out = []
         for what, name, _, _ in LOADS:
             program = v.program(name)
             if not program:
                 out.append(left_out(what, f"{name} is not there"))
                 continue
-            cache = v.folder / "cache"
+            cache, theirs = v.folder / "cache", v.folder / f"{program.stem}.original"
             cache.mkdir(mode=0o700, exist_ok=True)
+
+            def original():
+                ran = v.original(program, 1, 1)
+                return ran["load_ms"], ran["load_ms"] + ran["p50_ms"]
+
+            def original_cached(do="load"):
+                ran = v.setup.json_of(v.setup.peer_cache, theirs, do, program)
+                return ran["load_ms"], ran["load_ms"] + ran["first_run_ms"]
+
+            def ours(**options):
+                ran = v.setup.local(program, requests=1, **options, **{"warm-up": 1})
+                return ran["load_ms"], ran["first_ms"]
+
             # One keeps the packed weights; another, later, sees that nobody has written to the files since. The cache
             # trusts their times when they are two seconds old, which the measurements between the two take.
-            v.setup.local(program, requests=1, cache=cache, **{"warm-up": 1})
+            ours(cache=cache)
+            if v.setup.peer_cache:
+                original_cached("save")
             begin, first = time.monotonic(), []
-            while not first or time.monotonic() - begin < CERTAIN_S:
-                first += v.pairs(program, 1, 1, "load_ms", **{"warm-up": 1})
-            v.setup.local(program, requests=1, cache=cache, **{"warm-up": 1})
-            again = v.pairs(program, 1, 1, "load_ms", cache=cache, **{"warm-up": 1})
-            out.append(v.row(f"{what}: first load", first, 1.0))
-            out.append(v.row(f"{what}: loaded again, against the original without its cache", again, 0.25))
+            while len(first) < v.setup.pairs or time.monotonic() - begin < CERTAIN_S:
+                first.append((original(), ours()))
+            ours(cache=cache)
+            again = [(original(), original_cached() if v.setup.peer_cache else None, ours(cache=cache))
+                     for _ in range(v.setup.pairs)]
+            for i, until in ((0, ""), (1, ", until the first answer")):
+                bars = ((1.0, 0.25, 1.0), (None, None, None))[i]
+                out.append(v.row(f"{what}: first load{until}", [(a[i], b[i]) for a, b in first], bars[0]))
+                out.append(v.row(f"{what}: loaded again, against the original without its cache{until}",
+                                 [(a[i], c[i]) for a, _, c in again], bars[1]))
+                if v.setup.peer_cache:
+                    out.append(v.row(f"{what}: loaded again, against the original with its cache{until}",
+                                     [(b[i], c[i]) for _, b, c in again], bars[2]))
+            if not v.setup.peer_cache:
+                out.append(left_out(f"{what}: loaded again, against the original with its cache", "no --peer-cache"))
         return out
 
     return {"latency": with_peer(latency, "latency against the original"),
