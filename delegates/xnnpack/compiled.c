@@ -11,6 +11,7 @@
  * no such runtime: what there was to find out about it is known. */
 #include "delegates/xnnpack/compiled.h"
 
+#include "delegates/xnnpack/memory.h"
 #include <string.h>
 
 enum {
@@ -219,7 +220,7 @@ static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, stru
 	const struct et_xnn_payload *payload = &compiled->payload;
 	xnn_workspace_t workspace;
 	xnn_runtime_t runtime;
-	enum xnn_status made = xnn_create_workspace(&workspace);
+	enum xnn_status made = et_xnn_settle(xnn_create_workspace(&workspace));
 	if (made != xnn_status_success)
 		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no workspace: %s",
 			et_xnn_status_text(made));

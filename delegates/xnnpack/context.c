@@ -14,6 +14,7 @@
  * smaller batch loses those it has no use for any more. So a payload with one makes another runtime for other shapes. */
 #include "delegates/xnnpack/context.h"
 #include "delegates/xnnpack/kind.h"
+#include "delegates/xnnpack/memory.h"
 
 #include "runtime/base/checked.h"
 
@@ -168,7 +169,7 @@ static enum et_status reshape(struct et_context *context, struct et_diag *diag)
 		if (status != xnn_status_success)
 			return refuse(context, status, "take an input's shape", diag);
 	}
-	enum xnn_status status = xnn_reshape_runtime(context->runtime);
+	enum xnn_status status = et_xnn_settle(xnn_reshape_runtime(context->runtime));
 	if (status != xnn_status_success)
 		return refuse(context, status, "work with the inputs' shapes", diag);
 
@@ -225,6 +226,7 @@ static enum et_status set_up(struct et_context *context, bool plans_anew, struct
 	size_t n = payload->n_inputs + payload->n_outputs;
 	enum xnn_status status = plans_anew ? xnn_setup_runtime(context->runtime, n, context->externals)
 					    : xnn_setup_runtime_v2(context->runtime, n, context->externals);
+	status = et_xnn_settle(status);
 	if (status != xnn_status_success)
 		return refuse(context, status, "set its operators up", diag);
 	context->is_set_up = true;

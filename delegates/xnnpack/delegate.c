@@ -7,6 +7,7 @@
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/context.h"
 #include "delegates/xnnpack/lane.h"
+#include "delegates/xnnpack/memory.h"
 #include "runtime/base/list.h"
 
 #include <pthread.h>
@@ -88,7 +89,7 @@ static void weights_put(struct et_backend *backend, struct et_xnn_weights *weigh
 static enum et_status backend_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
 	const struct et_log *log, struct et_diag *diag)
 {
-	enum xnn_status status = xnn_initialize(NULL);
+	enum xnn_status status = xnn_initialize(et_xnn_allocator());
 	if (status == xnn_status_unsupported_hardware &&
 		(access("/proc/cpuinfo", R_OK) != 0 || access("/sys/devices/system/cpu", R_OK) != 0))
 		return et_fail(diag, ET_E_NOT_FOUND,

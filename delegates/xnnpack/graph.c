@@ -8,6 +8,7 @@
  * nodes that it refuses ends with the node to be blamed. */
 #include "delegates/xnnpack/graph.h"
 
+#include "delegates/xnnpack/memory.h"
 #include "runtime/base/checked.h"
 
 /* The schema's datatypes in XNNPACK's own numbers; what it does not have was refused by the decoder. */
@@ -128,6 +129,10 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 		return et_fail(
 			diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
 	enum et_status status = define_all(&builder, ids, n_nodes, diag);
+	made = et_xnn_settle(xnn_status_success);
+	if (status == ET_OK && made != xnn_status_success)
+		status = et_fail(
+			diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
 	if (status != ET_OK) {
 		xnn_delete_subgraph(builder.subgraph);
 		return status;
@@ -146,8 +151,11 @@ static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_x
 	if (*ret_built != ET_OK)
 		return xnn_status_invalid_parameter;
 	/* A daemon's idle threads give the processor back instead of spinning for the next request. */
-	enum xnn_status status = xnn_create_runtime_v4(
+	enum xnn_status made = xnn_create_runtime_v4(
 		subgraph, weights, workspace, threads, XNN_FLAG_YIELD_WORKERS | flags, ret_runtime);
+	enum xnn_status status = et_xnn_settle(made);
+	if (made == xnn_status_success && status != xnn_status_success)
+		xnn_delete_runtime(*ret_runtime);
 	xnn_delete_subgraph(subgraph);
 	return status;
 }

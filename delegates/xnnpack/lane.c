@@ -4,6 +4,7 @@
 #include "delegates/xnnpack/lane.h"
 
 #include "delegates/xnnpack/graph.h"
+#include "delegates/xnnpack/memory.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -292,7 +292,7 @@ uint8_t *test_make_mixture(size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-static void check_mixture(struct arg *args)
+void test_check_mixture(const struct arg *args)
 {
 	for (uint32_t y = 0; y < 4; y++) {
 		for (uint32_t x = 0; x < 4; x++) {
@@ -331,7 +331,7 @@ void test_run_mixture(struct et_compiled *compiled, struct et_lane *lane, float 
 		test_ok(test_ops->enqueue(context, (struct et_evalue *[]){ &args[0].value, &args[1].value },
 				NULL, &diag),
 			&diag);
-		check_mixture(args);
+		test_check_mixture(args);
 	}
 	test_ops->context_free(context);
 }

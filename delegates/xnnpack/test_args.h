@@ -62,6 +62,8 @@ void test_check_linear(const float *inputs, const float *outputs, float bound);
 
 /* A payload with a constant of each sort; [1,4,4,2] -> [1,4,4,3]. The caller frees it. */
 uint8_t *test_make_mixture(size_t *ret_n_bytes);
+/* Its input and output. */
+void test_check_mixture(const struct arg *args);
 /* In a context of its own, three times, with right results. */
 void test_run_mixture(struct et_compiled *compiled, struct et_lane *lane, float first);
 

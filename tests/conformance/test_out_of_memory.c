@@ -4,8 +4,9 @@
  *
  * Everything that the runtime and the delegates ask of their allocator is counted: program, Plan, what is compiled,
  * lane, contexts, Method, frame, scratch. For each n the same load and run (every method, its first cases) is tried with
- * an allocator that has nothing left from the nth call on. It must end with a status and a sentence, or well and
- * with the outputs that it always has; and nothing may be left behind. That ends with the first n that is not reached. */
+ * an allocator that has nothing left from the nth call on, and with one that has nothing at the nth call alone. It must
+ * end with a status and a sentence, or well and with the outputs that it always has; and nothing may be left behind. That
+ * ends with the first n that is not reached. (XNNPACK's own memory: delegates/xnnpack/test_memory.c.) */
 #include "delegates/delegates.h"
 #include "runtime/bundle.h"
 #include "runtime/host/host.h"
@@ -154,13 +155,14 @@ static enum et_status run_suite(
 	return status;
 }
 
-static enum et_status try_model(struct attempt *a, const struct et_source *file, size_t fail_at)
+static enum et_status try_model(
+	struct attempt *a, const struct et_source *file, size_t fail_at, bool fails_once)
 {
 	struct et_source inner = *file;
 	struct et_bundle bundle = { 0 };
 	struct et_program *program = NULL;
 	struct et_pool pool;
-	*a = (struct attempt){ .counting.fail_at = fail_at };
+	*a = (struct attempt){ .counting = { .fail_at = fail_at, .fails_once = fails_once } };
 	a->allocator = counting_allocator(&a->counting);
 	et_pool_init(&pool, &a->allocator);
 	enum et_status status = et_bundle_open(&bundle, file->bytes, file->n_bytes, &pool, &a->diag);
@@ -179,42 +181,50 @@ static enum et_status try_model(struct attempt *a, const struct et_source *file,
 	return status;
 }
 
+/* Every n; the number of allocations, or 0 when something went wrong. */
+static size_t fail_each(
+	const char *path, const struct et_source *file, const struct attempt *whole, bool once)
+{
+	struct attempt part;
+	size_t n_survived = 0;
+	for (size_t n = 1; n < MAX_ALLOCATIONS; n++) {
+		enum et_status status = try_model(&part, file, n, once);
+		bool was_reached = part.counting.n_calls >= n;
+		bool is_same = status == ET_OK && part.sum == whole->sum;
+		bool is_refused = status != ET_OK && part.diag.text[0];
+		n_survived += was_reached && is_same;
+		if (part.counting.n_live || !(is_same || (is_refused && was_reached))) {
+			printf("%s: allocation %zu fails%s: %s: '%s', %zu left behind%s\n", path, n,
+				once ? " alone" : "", et_status_text(status), part.diag.text,
+				part.counting.n_live, status == ET_OK && !is_same ? ", other outputs" : "");
+			return 0;
+		}
+		if (!was_reached) {
+			printf("%s: %zu allocations, %zu of them can be done without%s\n", path, n - 1,
+				n_survived, once ? ", each alone" : "");
+			return n - 1;
+		}
+	}
+	return 0;
+}
+
 static bool test_model(const char *path)
 {
 	struct et_source file;
-	struct attempt whole, part;
+	struct attempt whole;
 	struct et_diag diag = { 0 };
-	size_t n = 1, n_survived = 0;
-	bool is_good = true;
 	if (et_host_source_map(&file, path, &diag) != ET_OK) {
 		printf("%s: %s\n", path, diag.text);
 		return false;
 	}
-	enum et_status status = try_model(&whole, &file, 0);
-	if (status != ET_OK || whole.counting.n_live) {
+	enum et_status status = try_model(&whole, &file, 0, false);
+	bool is_good = status == ET_OK && !whole.counting.n_live;
+	if (!is_good)
 		printf("%s: %s: %s (%zu left behind)\n", path, et_status_text(status), whole.diag.text,
 			whole.counting.n_live);
-		is_good = false;
-	}
-	for (; n < MAX_ALLOCATIONS && is_good; n++) {
-		status = try_model(&part, &file, n);
-		bool was_reached = part.counting.n_calls >= n;
-		bool is_same = status == ET_OK && part.sum == whole.sum;
-		bool is_refused = status != ET_OK && part.diag.text[0];
-		n_survived += was_reached && is_same;
-		if (part.counting.n_live || !(is_same || (is_refused && was_reached))) {
-			printf("%s: allocation %zu fails: %s: '%s', %zu left behind%s\n", path, n,
-				et_status_text(status), part.diag.text, part.counting.n_live,
-				status == ET_OK && !is_same ? ", other outputs" : "");
-			is_good = false;
-		}
-		if (!was_reached)
-			break;
-	}
-	if (is_good)
-		printf("%s: %zu allocations, %zu of them can be done without\n", path, n - 1, n_survived);
+	is_good = is_good && fail_each(path, &file, &whole, false) && fail_each(path, &file, &whole, true);
 	file.release(file.owner);
-	return is_good && n > 1 && n < MAX_ALLOCATIONS;
+	return is_good;
 }
 
 int main(int argc, char **argv)

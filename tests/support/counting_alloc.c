@@ -6,7 +6,8 @@
 static void *counting_alloc(void *self, size_t n_bytes, size_t align)
 {
 	struct counting_alloc *counting = self;
-	if (++counting->n_calls >= counting->fail_at && counting->fail_at)
+	size_t n = ++counting->n_calls;
+	if (counting->fail_at && (counting->fails_once ? n == counting->fail_at : n >= counting->fail_at))
 		return NULL;
 	if (n_bytes > (size_t)1 << 32)
 		return NULL; /* a hostile file must not make a test thrash */

@@ -4,12 +4,15 @@
 
 #include "runtime/base/alloc.h"
 
+#include <stdbool.h>
+
 struct counting_alloc {
 	size_t n_calls;
 	size_t n_live; /* pieces not yet freed */
 	size_t n_live_bytes;
 	size_t n_peak_bytes;
-	size_t fail_at; /* the call that fails, and all behind it: 1 = the first; 0 = never */
+	size_t fail_at;  /* the call that fails, and all behind it: 1 = the first; 0 = never */
+	bool fails_once; /* and not those behind it */
 };
 
 /* @counting must be all zeros, or as the test wants it. */
