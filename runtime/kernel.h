@@ -77,5 +77,6 @@ void *et_kernel_scratch(struct et_kernel_ctx *ctx, size_t n_bytes);
 /* All kernels compiled in: portable, quantized, prim (runtime/kernels/). */
 extern const struct et_kernel_table *const et_kernel_tables[];
 extern const size_t et_n_kernel_tables;
+enum { ET_KERNEL_TABLES_MAX = 40 }; /* there are no more than that */
 
 #endif

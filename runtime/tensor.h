@@ -20,8 +20,9 @@
 
 enum { ET_MAX_DIMS = 16 };
 
-/* Numbers of ExecuTorch's ScalarType. Complex and sub-byte types (8 to 10, 16 to 21) are known by name and
- * refused: no tensor here has them. The float8 types are only carried, never computed with. */
+/* Numbers of ExecuTorch's ScalarType. Sub-byte types (16 to 21) are known by name and refused: no tensor here has
+ * them. A complex element is its real part and then its imaginary one, each of the half, float or double that it is
+ * named after twice over. The float8 types are only carried, never computed with. */
 enum et_scalar_type {
 	ET_UINT8 = 0,
 	ET_INT8 = 1,
@@ -31,6 +32,9 @@ enum et_scalar_type {
 	ET_FLOAT16 = 5,
 	ET_FLOAT32 = 6,
 	ET_FLOAT64 = 7,
+	ET_COMPLEX32 = 8,
+	ET_COMPLEX64 = 9,
+	ET_COMPLEX128 = 10,
 	ET_BOOL = 11,
 	ET_QINT8 = 12,
 	ET_QUINT8 = 13,

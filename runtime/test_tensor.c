@@ -13,6 +13,7 @@ static void test_types(void **state)
 	assert_int_equal(et_scalar_size(ET_BOOL), 1);
 	assert_int_equal(et_scalar_size(ET_BFLOAT16), 2);
 	assert_int_equal(et_scalar_size(ET_UINT64), 8);
+	assert_int_equal(et_scalar_size(ET_COMPLEX128), 16);
 	assert_int_equal(et_scalar_size((enum et_scalar_type)16), 0);
 	assert_int_equal(et_scalar_size((enum et_scalar_type)99), 0);
 	assert_string_equal(et_scalar_name(ET_FLOAT16), "FP16");

@@ -11,7 +11,7 @@ enum { CTL_BACKENDS_MAX = 16 };
 struct ctl_backends {
 	struct et_registry registry; /* grows at its end */
 	struct et_backend_entry entries[CTL_BACKENDS_MAX];
-	const struct et_kernel_table *tables[CTL_BACKENDS_MAX + 8];
+	const struct et_kernel_table *tables[CTL_BACKENDS_MAX + ET_KERNEL_TABLES_MAX];
 	const struct et_log *log;
 	const char *config; /* the daemon's configuration; NULL: where it was installed, if it is there */
 	const char *cache;  /* a folder below which plug-ins keep theirs; NULL: nowhere */

@@ -107,6 +107,7 @@ static size_t argmax(const struct ctl_value *value, size_t n)
 void ctl_compare(struct ctl_difference *ret, const struct ctl_value *got, const struct ctl_value *expected,
 	const struct ctl_tolerance *tolerance)
 {
+	struct ctl_value parts[2] = { ctl_value_parts(got), ctl_value_parts(expected) };
 	double atol, rtol;
 	bool has_bounds = tolerance->atol >= 0 || tolerance->rtol >= 0, is_float;
 
@@ -121,6 +122,8 @@ void ctl_compare(struct ctl_difference *ret, const struct ctl_value *got, const 
 			ctl_value_text(b, expected));
 		return;
 	}
+	got = &parts[0];
+	expected = &parts[1];
 	ret->n_elements = ctl_value_numel(expected);
 	bounds_for(tolerance, expected, &atol, &rtol);
 	is_float = expected->tag == ET_TAG_DOUBLE ||

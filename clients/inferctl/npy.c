@@ -29,6 +29,8 @@ static const struct {
 	{ "<u2", ET_UINT16 },
 	{ "<u4", ET_UINT32 },
 	{ "<u8", ET_UINT64 },
+	{ "<c8", ET_COMPLEX64 },
+	{ "<c16", ET_COMPLEX128 },
 	{ "<u2", ET_BFLOAT16 }, /* writing only: the first row with a descr counts when reading */
 	{ "<u2", ET_BITS16 },
 	{ "|i1", ET_QINT8 },

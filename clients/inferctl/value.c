@@ -41,6 +41,18 @@ struct ctl_value ctl_value_from_bundle(const struct et_bundle_value *value)
 	return v;
 }
 
+struct ctl_value ctl_value_parts(const struct ctl_value *value)
+{
+	struct ctl_value parts = *value;
+	if (value->tag != ET_TAG_TENSOR || value->type < ET_COMPLEX32 || value->type > ET_COMPLEX128 ||
+		value->n_dims == ET_MAX_DIMS)
+		return parts;
+	parts.type = (uint8_t)(ET_FLOAT16 + (value->type - ET_COMPLEX32));
+	parts.dim_order[parts.n_dims] = parts.n_dims;
+	parts.sizes[parts.n_dims++] = 2;
+	return parts;
+}
+
 size_t ctl_value_numel(const struct ctl_value *value)
 {
 	size_t n = 1;
@@ -195,7 +207,7 @@ int ctl_type_from_name(const char *name)
 {
 	static const enum et_scalar_type types[] = { ET_UINT8, ET_INT8, ET_INT16, ET_INT32, ET_INT64,
 		ET_FLOAT16, ET_FLOAT32, ET_FLOAT64, ET_BOOL, ET_BFLOAT16, ET_UINT16, ET_UINT32, ET_UINT64,
-		ET_QINT8, ET_QUINT8, ET_QINT32, ET_BITS16 };
+		ET_QINT8, ET_QUINT8, ET_QINT32, ET_BITS16, ET_COMPLEX32, ET_COMPLEX64, ET_COMPLEX128 };
 	for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++)
 		if (et_scalar_size(types[i]) && strcmp(et_scalar_name(types[i]), name) == 0)
 			return (int)types[i];

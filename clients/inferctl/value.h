@@ -33,6 +33,9 @@ struct ctl_number {
 	double d; /* always set, rounded if need be */
 };
 
+/* A tensor of complex numbers as one of their parts, which are its last dimension; any other value as it is. */
+struct ctl_value ctl_value_parts(const struct ctl_value *value);
+
 /* Elements; 1 for a number, 0 for nothing and for sizes whose product does not fit. */
 size_t ctl_value_numel(const struct ctl_value *value);
 /* Where element @index of the row-major order lies in the data, counted in elements. */

@@ -23,7 +23,7 @@ enum { MAX_OPTIONS = 16, MAX_IOS = 64, N_FLIPPED = 64 };
 struct check {
 	struct et_backend_entry entry;
 	struct et_registry registry;
-	const struct et_kernel_table *tables[16];
+	const struct et_kernel_table *tables[ET_KERNEL_TABLES_MAX + 1];
 	struct et_log log;
 	uint32_t n_runs, n_failed;
 };

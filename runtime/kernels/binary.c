@@ -3,6 +3,7 @@
  * alpha of add and sub is an operand like the others (c), and so is the number of a Scalar overload: one
  * definition serves both. Comparisons and logic compute in the common type and give truths. Integer
  * division never traps: a zero divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -39,6 +40,19 @@ ET_FLOAT_FNS(fmod, 2, fmod(a, b))
 ET_FLOAT_FNS(pow, 2, pow(a, b))
 ET_FLOAT_FNS(trunc_div, 2, trunc(a / b))
 ET_ALL_FNS(square, 1, a *a)
+
+#define COMPLEX_FN(name, expression)                                   \
+	static double complex name##_complex(const double complex *in) \
+	{                                                              \
+		const double complex a = in[0], b = in[1];             \
+		return expression;                                     \
+	}
+COMPLEX_FN(add, a + b * in[2])
+COMPLEX_FN(sub, a - b * in[2])
+COMPLEX_FN(mul, a *b)
+COMPLEX_FN(div, a / b)
+COMPLEX_FN(where, a != 0 ? b : in[2])
+COMPLEX_FN(masked_fill, b != 0 ? in[2] : a)
 
 ET_FLOAT_FNS(maximum, 2, a != a || a > b ? a : b)
 ET_FLOAT_FNS(minimum, 2, a != a || a < b ? a : b)
@@ -162,7 +176,7 @@ static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue
 
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_map exact = { ET_MAP_FLOAT, ET_FLOATS(div) };
+	static const struct et_map exact = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
 	static const struct et_map trunc_map = { ET_MAP_SAME, ET_ALL(trunc_div) };
 	static const struct et_map floor_map = { ET_MAP_SAME, ET_ALL(floor_div) };
 	const struct et_evalue *operands[] = { args[0], args[1] };
@@ -220,8 +234,10 @@ static enum et_status run_glu(struct et_kernel_ctx *ctx, struct et_evalue *const
 
 static const struct et_kernel rows[] = {
 	{ "aten::__rshift__.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
-	{ "aten::add.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3) },
-	{ "aten::add.out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3) },
+	{ "aten::add.Scalar_out", "TSS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex) },
+	{ "aten::add.out", "TTS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex) },
 	{ "aten::atan2.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan2)) },
 	{ "aten::bitwise_and.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
 	{ "aten::bitwise_and.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
@@ -243,8 +259,10 @@ static const struct et_kernel rows[] = {
 	{ "aten::clamp.out", "Tss>T", run_clamp, NULL },
 	{ "aten::copysign.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(copysign)) },
 	{ "aten::div.Scalar_mode_out", "TSc>T", run_div_mode, NULL },
-	{ "aten::div.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div)) },
-	{ "aten::div.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div)) },
+	{ "aten::div.Scalar_out", "TS>T", et_map_run,
+		ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex) },
+	{ "aten::div.out", "TT>T", et_map_run,
+		ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex) },
 	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
 	{ "aten::eq.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
 	{ "aten::eq.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
@@ -269,13 +287,14 @@ static const struct et_kernel rows[] = {
 	{ "aten::lt.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(lt)) },
 	{ "aten::lt.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(lt)) },
 	{ "aten::masked_fill.Scalar_out", "TTS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_ALL(masked_fill), .promotes = 1) },
+		ET_MAP(ET_MAP_SAME, ET_ALL(masked_fill), .promotes = 1, .on_complex = masked_fill_complex) },
 	{ "aten::max.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(maximum)) },
 	{ "aten::maximum.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(maximum)) },
 	{ "aten::min.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(minimum)) },
 	{ "aten::minimum.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(minimum)) },
-	{ "aten::mul.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(mul)) },
-	{ "aten::mul.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(mul)) },
+	{ "aten::mul.Scalar_out", "TS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(mul), .on_complex = mul_complex) },
+	{ "aten::mul.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(mul), .on_complex = mul_complex) },
 	{ "aten::ne.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ne)) },
 	{ "aten::ne.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ne)) },
 	{ "aten::nextafter.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_FLOATS(nextafter)) },
@@ -286,9 +305,12 @@ static const struct et_kernel rows[] = {
 	{ "aten::remainder.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(remainder)) },
 	{ "aten::rsub.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
 	{ "aten::rsub.Tensor_out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
-	{ "aten::sub.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3) },
-	{ "aten::sub.out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3) },
-	{ "aten::where.self_out", "TTT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(where), .promotes = 6) },
+	{ "aten::sub.Scalar_out", "TSS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex) },
+	{ "aten::sub.out", "TTS>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex) },
+	{ "aten::where.self_out", "TTT>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(where), .promotes = 6, .on_complex = where_complex) },
 };
 
 ET_KERNEL_TABLE(binary);

@@ -112,6 +112,17 @@ bool et_type_is_integral(enum et_scalar_type type)
 	return (type <= ET_INT64) || (type >= ET_UINT16 && type <= ET_UINT64);
 }
 
+bool et_type_is_complex(enum et_scalar_type type)
+{
+	return type >= ET_COMPLEX32 && type <= ET_COMPLEX128;
+}
+
+/* Halves, floats and doubles are in the same order as what is made of two of them. */
+enum et_scalar_type et_real_type(enum et_scalar_type type)
+{
+	return et_type_is_complex(type) ? ET_FLOAT16 + (type - ET_COMPLEX32) : type;
+}
+
 enum et_class et_class_of(enum et_scalar_type type)
 {
 	if (type == ET_FLOAT64)
@@ -138,6 +149,10 @@ enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b)
 		return b;
 	if (b == ET_BOOL)
 		return a;
+	if (et_type_is_complex(a) || et_type_is_complex(b)) {
+		enum et_scalar_type real = et_promote(et_real_type(a), et_real_type(b));
+		return ET_COMPLEX32 + (real == ET_BFLOAT16 ? ET_FLOAT32 : real) - ET_FLOAT16;
+	}
 	bool a_is_float = et_type_is_float(a), b_is_float = et_type_is_float(b);
 	if (a_is_float != b_is_float)
 		return a_is_float ? a : b;
@@ -154,7 +169,7 @@ enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b)
 enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
 {
 	if (tag == ET_TAG_DOUBLE)
-		return et_type_is_float(type) ? type : ET_FLOAT32;
+		return et_type_is_float(type) || et_type_is_complex(type) ? type : ET_FLOAT32;
 	if (tag == ET_TAG_INT)
 		return type == ET_BOOL ? ET_INT64 : type;
 	return type;
@@ -162,6 +177,8 @@ enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
 
 bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to)
 {
+	if (et_type_is_complex(from) || et_type_is_complex(to))
+		return et_type_is_complex(to);
 	if (et_type_is_float(from) && !et_type_is_float(to))
 		return false;
 	return from == ET_BOOL || to != ET_BOOL;

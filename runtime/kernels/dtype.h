@@ -35,12 +35,16 @@ size_t et_class_size(enum et_class as);
 
 bool et_type_is_float(enum et_scalar_type type);    /* half and bfloat16 too */
 bool et_type_is_integral(enum et_scalar_type type); /* bool is not */
+bool et_type_is_complex(enum et_scalar_type type);  /* has neither loader nor storer: complexes.h */
+/* What the parts of a complex number are; any other type as it is. */
+enum et_scalar_type et_real_type(enum et_scalar_type type);
 
 /* PyTorch's type promotion. */
 enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b);
 /* Of a tensor's type with a number: only a number of a higher category (bool < integer < float) counts. */
 enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag);
-/* Whether a result of type @from may be stored as @to: never from float to integer, nor anything to bool. */
+/* Whether a result of type @from may be stored as @to: never from complex to float, nor from float to integer, nor
+ * anything to bool. */
 bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to);
 
 /* One element as a number, and back. */

@@ -1,6 +1,7 @@
 /* Operators that make tensors from numbers.
  *
  * empty gives zeros: what a tensor held before may be another client's. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/shape.h"
@@ -9,10 +10,13 @@
 
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number)
 {
-	uint64_t element = 0;
+	struct et_wide element = { { 0 } };
 	struct et_view to, from;
-	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
-	if (number->tag == ET_TAG_DOUBLE)
+	ET_REQUIRE(
+		ctx, et_loader(et_real_type(out->type), ET_F64), "cannot fill %s", et_scalar_name(out->type));
+	if (et_type_is_complex(out->type))
+		et_element_set_complex(&element, out->type, et_number_double(number));
+	else if (number->tag == ET_TAG_DOUBLE)
 		et_element_set_double(&element, out->type, number->d);
 	else
 		et_element_set_int(&element, out->type, et_number_int(number));

@@ -3,6 +3,7 @@
  * The engine walks the kept dimensions on the outside and the folded ones, in their logical order, on the
  * inside, a block of numbers at a time; so an index that argmax finds is the one PyTorch means whatever the
  * dim order is. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/fold.h"
 #include "runtime/kernels/kernels.h"
 
@@ -282,6 +283,8 @@ static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
 	uint32_t set;
 	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
+	if (et_type_is_complex(args[0]->tensor->type) && ctx->kernel->row == &sum)
+		return et_complex_sum(ctx, args[0]->tensor, set, args[2]->b, out);
 	return et_fold(ctx, ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
 }
 

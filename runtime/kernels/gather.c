@@ -2,6 +2,7 @@
  * index_select, embedding, masked_select, nonzero …
  *
  * Indices and masks are used from a local copy only (index.h), and every index is checked where it is used. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
@@ -20,8 +21,11 @@ static void copy_element(uint8_t *to, const uint8_t *from, size_t n_bytes)
 	case 4:
 		memcpy(to, from, 4);
 		break;
-	default:
+	case 8:
 		memcpy(to, from, 8);
+		break;
+	default:
+		memcpy(to, from, n_bytes);
 		break;
 	}
 }
@@ -114,6 +118,9 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 {
 	if (mode == SCATTER_SET) {
 		copy_element(to, from, et_scalar_size(type));
+	} else if (et_type_is_complex(type)) {
+		double complex a = et_element_get_complex(to, type), b = et_element_get_complex(from, type);
+		et_element_set_complex(to, type, mode == SCATTER_ADD ? a + b : a * b);
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
 		et_element_set_double(to, type, mode == SCATTER_ADD ? a + b : a * b);

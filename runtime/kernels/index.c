@@ -4,6 +4,7 @@
  * only the copy is checked and used. What comes of them is an offset into self for every place of the broadcast
  * index shape, found a chunk at a time: a program chooses that shape, and it may be larger than any memory. A mask
  * stands for the indices of its true elements. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/map.h"
@@ -294,7 +295,11 @@ static void accumulate(const struct et_view *to, const struct et_view *from)
 	for (size_t i = 0; i < walk.numel; i++) {
 		uint8_t *left = to->data + place.offset[0] * (int64_t)bytes;
 		const uint8_t *right = from->data + place.offset[1] * (int64_t)bytes;
-		if (is_float)
+		if (et_type_is_complex(to->type))
+			et_element_set_complex(left, to->type,
+				et_element_get_complex(left, to->type) +
+					et_element_get_complex(right, to->type));
+		else if (is_float)
 			et_element_set_double(left, to->type,
 				et_element_get_double(left, to->type) +
 					et_element_get_double(right, to->type));

@@ -6,6 +6,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_backward,
 	&et_kernels_bag,
 	&et_kernels_binary,
+	&et_kernels_complex,
 	&et_kernels_conv,
 	&et_kernels_copy,
 	&et_kernels_distance,
@@ -27,4 +28,5 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_special,
 	&et_kernels_unary,
 };
+_Static_assert(ET_ARRAY_LEN(et_kernel_tables) <= ET_KERNEL_TABLES_MAX, "lists of tables have room for them");
 const size_t et_n_kernel_tables = ET_ARRAY_LEN(et_kernel_tables);

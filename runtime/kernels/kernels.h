@@ -11,6 +11,7 @@ extern const struct et_kernel_table et_kernels_along;
 extern const struct et_kernel_table et_kernels_backward;
 extern const struct et_kernel_table et_kernels_bag;
 extern const struct et_kernel_table et_kernels_binary;
+extern const struct et_kernel_table et_kernels_complex;
 extern const struct et_kernel_table et_kernels_conv;
 extern const struct et_kernel_table et_kernels_copy;
 extern const struct et_kernel_table et_kernels_distance;

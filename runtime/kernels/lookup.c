@@ -33,8 +33,11 @@ static void copy_row(const struct lookup *l, const struct et_view *x, const stru
 	case 4:
 		COPY_ROW(uint32_t)
 		break;
-	default:
+	case 8:
 		COPY_ROW(uint64_t)
+		break;
+	default:
+		COPY_ROW(struct et_wide)
 		break;
 	}
 }

@@ -8,7 +8,8 @@
  * The output may be the same memory as an operand (in-place operators): a block is stored only after it
  * was computed. It must not overlap in any other way.
  *
- * Not here: operators that look at neighbours, and complex numbers. */
+ * Not here: operators that look at neighbours. Complex numbers go through complexes.c, one by one. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/map.h"
 
 #include <stdatomic.h>
@@ -168,6 +169,8 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 		et_view_copy(to, from);
 		return ET_OK;
 	}
+	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
+		return et_complex_cast(ctx, to, from);
 	job.class = et_class_of(from->type);
 	job.class_bytes = et_class_size(job.class);
 	ET_REQUIRE(ctx, et_loader(from->type, job.class) && et_storer(to->type, job.class),
@@ -301,6 +304,37 @@ static bool apply_small(const struct et_map *map, const struct et_evalue *const 
 	return true;
 }
 
+/* Where the common type is complex. */
+static enum et_status apply_complex(struct et_kernel_ctx *ctx, const struct et_map *map,
+	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
+{
+	struct et_view views[ET_MAP_OPERANDS + 1];
+	const struct et_view *view_list[ET_MAP_OPERANDS + 1] = { &views[0] };
+	double numbers[ET_MAP_OPERANDS] = { 0 };
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_dims;
+	ET_REQUIRE(ctx, map->on_complex, "does not take complex numbers");
+	ET_REQUIRE(ctx, map->is_then_real ? et_type_is_float(out->type) : et_type_is_complex(out->type),
+		"a result does not fit an output of %s", et_scalar_name(out->type));
+	ET_TRY(broadcast_sizes(ctx, operands, n_operands, sizes, &n_dims));
+	ET_TRY(et_resize(ctx, out, sizes, n_dims));
+	et_view_of(&views[0], out);
+	for (size_t k = 0; k < n_operands; k++) {
+		view_list[k + 1] = NULL;
+		if (operands[k]->tag != ET_TAG_TENSOR) {
+			numbers[k] = et_number_double(operands[k]);
+			continue;
+		}
+		et_view_of(&views[k + 1], operands[k]->tensor);
+		ET_REQUIRE(ctx, et_loader(et_real_type(views[k + 1].type), ET_F64), "does not take %s",
+			et_scalar_name(views[k + 1].type));
+		et_view_broadcast(&views[k + 1], sizes, n_dims);
+		view_list[k + 1] = &views[k + 1];
+	}
+	et_complex_map(map->on_complex, view_list, numbers, n_operands + 1);
+	return ET_OK;
+}
+
 /* Of its own, so that a small call does not make room for all these blocks. */
 static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *ctx, const struct et_map *map,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
@@ -313,6 +347,8 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 	size_t n_dims;
 
 	enum et_scalar_type common = common_type(map, operands, n_operands);
+	if (et_type_is_complex(common))
+		return apply_complex(ctx, map, operands, n_operands, out);
 	if (map->result == ET_MAP_FLOAT && !et_type_is_float(common))
 		common = ET_FLOAT32;
 	if (map->result == ET_MAP_SAME || map->result == ET_MAP_FLOAT)

@@ -44,6 +44,8 @@ struct et_map {
 	enum et_map_result result;
 	et_span_fn fns[ET_N_CLASSES]; /* NULL: not for such numbers */
 	uint8_t promotes;             /* bit i: operand i counts for the common type; 0: all do */
+	double _Complex (*on_complex)(const double _Complex *operands); /* NULL: not for complex numbers */
+	bool is_then_real;                                              /* and gives a real one */
 };
 
 /* The kernel of a row: ctx->kernel->row is a struct et_map. */

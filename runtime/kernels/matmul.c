@@ -3,6 +3,7 @@
  * All of them prepare one operand description and call one product. Float and what computes as float runs
  * through et_gemm (half and bfloat16 by way of a float copy); double and integers through a plain loop that
  * sums in double or int64, which is also what tests hold the fast one against. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
@@ -178,6 +179,11 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 {
 	ET_REQUIRE(ctx, p->a->type == p->b->type && p->a->type == p->out->type, "types %s, %s and %s differ",
 		et_scalar_name(p->a->type), et_scalar_name(p->b->type), et_scalar_name(p->out->type));
+	if (et_type_is_complex(p->a->type)) {
+		ET_REQUIRE(ctx, !p->self && p->alpha == 1, "does not take complex numbers");
+		et_complex_multiply(p->out, p->a, p->b);
+		return ET_OK;
+	}
 	switch (et_class_of(p->a->type)) {
 	case ET_F32:
 		return multiply_float(ctx, p);

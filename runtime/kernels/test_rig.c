@@ -3,6 +3,7 @@
  * Every tensor's memory is an allocation of its exact size, so that the address sanitizer sees a kernel that
  * reaches beyond; outputs are filled with a pattern first. What is parsed is freed as one pool. */
 #include "runtime/kernels/test_rig.h"
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernel.h"
 
@@ -75,7 +76,8 @@ static enum et_scalar_type parse_type(struct parser *p)
 		enum et_scalar_type type;
 	} types[] = { { "f32", ET_FLOAT32 }, { "f64", ET_FLOAT64 }, { "f16", ET_FLOAT16 },
 		{ "bf16", ET_BFLOAT16 }, { "i64", ET_INT64 }, { "i32", ET_INT32 }, { "i16", ET_INT16 },
-		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "bool", ET_BOOL } };
+		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "bool", ET_BOOL }, { "c32", ET_COMPLEX32 },
+		{ "c64", ET_COMPLEX64 }, { "c128", ET_COMPLEX128 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(types); i++) {
 		if (take(p, types[i].name))
 			return types[i].type;
@@ -122,7 +124,12 @@ static struct et_tensor *parse_tensor(struct parser *p)
 	p->memory[p->n_memory++] = tensor->data;
 	expect_char(p, '{');
 	for (size_t i = 0; i < et_tensor_numel(tensor); i++) {
-		if (et_type_is_float(tensor->type))
+		if (et_type_is_complex(tensor->type)) {
+			double real = parse_double(p);
+			expect_char(p, ':');
+			et_element_set_complex(
+				element_at(tensor, i), tensor->type, CMPLX(real, parse_double(p)));
+		} else if (et_type_is_float(tensor->type))
 			et_element_set_double(element_at(tensor, i), tensor->type, parse_double(p));
 		else
 			et_element_set_int(element_at(tensor, i), tensor->type, parse_int(p));
@@ -246,6 +253,14 @@ static void compare_tensors(
 				got->sizes[d], d, want->sizes[d]);
 	}
 	for (size_t i = 0; i < et_tensor_numel(want); i++) {
+		if (et_type_is_complex(want->type)) {
+			double complex x = et_element_get_complex(element_at(got, i), got->type);
+			double complex y = et_element_get_complex(element_at(want, i), want->type);
+			if (cabs(x - y) > 1e-3 * cabs(y))
+				fail_msg("%s(%s): element %zu is %g:%g, expected %g:%g", test->kernel,
+					test->args, i, creal(x), cimag(x), creal(y), cimag(y));
+			continue;
+		}
 		double a = et_element_get_double(element_at(got, i), got->type);
 		double b = et_element_get_double(element_at(want, i), want->type);
 		double bound = et_type_is_half(want->type) ? 1e-2 * fabs(b) : 1e-6 + 1e-5 * fabs(b);

@@ -1,5 +1,5 @@
-/* Half and bfloat16 where each operation rounds, and what infinities, NaN and integers that reach 2^63 make of
- * operators: the numbers of the original runtime, or of PyTorch where the original has none. */
+/* Half and bfloat16 where each operation rounds, what infinities, NaN and integers that reach 2^63 make of
+ * operators, and complex numbers: the numbers of the original runtime, or of PyTorch where the original has none. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernel.h"
 
@@ -129,6 +129,40 @@ static void integers(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
+static void complex_numbers(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::view_as_real_copy.out", "c64[2]{1:2,3:-4}", "f32[2,2]{1,2,3,-4}" },
+		{ "aten::view_as_real_copy.out", "c32[1,2]{1:2,3:-4}", "f64[1,2,2]{1,2,3,-4}" },
+		{ "aten::view_as_real_copy.out", "c128[]{1:2}", "f32[2]{1,2}" },
+		{ "aten::view_as_real_copy.out", "f32[1]{1}", "! not FP32 ! f32[1,2]{0,0}" },
+		{ "aten::view_as_complex_copy.out", "f64[2,2]{1,2,3,-4}", "c128[2]{1:2,3:-4}" },
+		{ "aten::view_as_complex_copy.out", "f64[2,1]{1,2}", "! pairs ! c128[2]{0:0,0:0}" },
+		{ "aten::mul.out", "c64[2,1]{1:2,0:1} c64[2]{3:4,1:0}", "c64[2,2]{-5:10,1:2,-4:3,0:1}" },
+		{ "aten::mul.out", "c64[2]{1:2,0:1} f32[]{2}", "c64[2]{2:4,0:2}" },
+		{ "aten::add.out", "c32[2]{1:2,0:1} c32[2]{1:1,2:0} 2", "c32[2]{3:4,4:1}" },
+		{ "aten::sub.out", "c128[1]{1:2} c128[1]{1:1} 1", "c128[1]{0:1}" },
+		{ "aten::div.out", "c64[1]{-5:10} c64[1]{3:4}", "c64[1]{1:2}" },
+		{ "aten::abs.out", "c64[2]{3:4,-5:12}", "f32[2]{5,13}" },
+		{ "aten::_conj_physical.out", "c64[2]{3:4,-5:12}", "c64[2]{3:-4,-5:-12}" },
+		{ "aten::sum.IntList_out", "c64[2,2]{1:2,3:4,5:6,7:8} (0) true -", "c64[1,2]{6:8,10:12}" },
+		{ "aten::sum.IntList_out", "c128[2,2]{1:2,3:4,5:6,7:8} - false -", "c128[]{16:20}" },
+		{ "aten::bmm.out", "c64[1,1,2]{1:1,2:0} c64[1,2,1]{1:-1,0:3}", "c64[1,1,1]{2:6}" },
+		{ "aten::cat.out", "(c64[1]{1:2};f32[1]{3}) 0", "c64[2]{1:2,3:0}" },
+		{ "aten::permute_copy.out", "c128[2,2]{1:2,3:4,5:6,7:8} (1,0)",
+			"c128[2,2]{1:2,5:6,3:4,7:8}" },
+		{ "aten::reflection_pad1d.out", "c128[1,2]{1:2,3:4} (1,0)", "c128[1,3]{3:4,1:2,3:4}" },
+		{ "aten::gather.out", "c128[2]{1:2,3:4} 0 i64[1]{1} false", "c128[1]{3:4}" },
+		{ "aten::index_put.out", "c128[2]{1:2,3:4} (i64[1]{1}) c128[1]{1:1} true",
+			"c128[2]{1:2,4:5}" },
+		{ "aten::full_like.out", "c128[2]{1:2,3:4} 2.5 -", "c128[2]{2.5:0,2.5:0}" },
+		{ "aten::where.self_out", "bool[2]{1,0} c64[2]{1:2,3:4} c64[2]{5:6,7:8}", "c64[2]{1:2,7:8}" },
+		{ "aten::exp.out", "c64[1]{1:2}", "! complex ! c64[1]{0:0}" },
+		{ "aten::mul.out", "c64[1]{1:2} c64[1]{1:2}", "! FP32 ! f32[1]{0}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
 static void sizes(void **state)
 {
 	static const struct kernel_case cases[] = {
@@ -154,6 +188,7 @@ int main(void)
 		cmocka_unit_test(halves),
 		cmocka_unit_test(infinities),
 		cmocka_unit_test(integers),
+		cmocka_unit_test(complex_numbers),
 		cmocka_unit_test(sizes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  *
  * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The
  * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. */
+#include "runtime/kernels/complexes.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -31,6 +32,21 @@ ET_FLOAT_FNS(sinh, 1, sinh(a))
 ET_FLOAT_FNS(sqrt, 1, sqrt(a))
 ET_FLOAT_FNS(tan, 1, tan(a))
 ET_FLOAT_FNS(tanh, 1, tanh(a))
+
+static double complex conjugate(const double complex *in)
+{
+	return conj(in[0]);
+}
+
+static double complex magnitude(const double complex *in)
+{
+	return cabs(in[0]);
+}
+
+static double complex negative(const double complex *in)
+{
+	return -in[0];
+}
 
 ET_FLOAT_FNS(abs, 1, fabs(a))
 ET_INT_FN(abs, 1, a < 0 ? -a : a)
@@ -109,8 +125,10 @@ static enum et_status run_round_decimals(struct et_kernel_ctx *ctx, struct et_ev
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::_conj_physical.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(same)) },
-	{ "aten::abs.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(abs)) },
+	{ "aten::_conj_physical.out", "T>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(same), .on_complex = conjugate) },
+	{ "aten::abs.out", "T>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, ET_ALL(abs), .on_complex = magnitude, .is_then_real = true) },
 	{ "aten::acos.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(acos)) },
 	{ "aten::acosh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(acosh)) },
 	{ "aten::angle.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(angle)) },
@@ -141,7 +159,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::log2.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log2)) },
 	{ "aten::logical_not.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(logical_not)) },
 	{ "aten::logit.out", "Td>T", run_logit, NULL },
-	{ "aten::neg.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(neg)) },
+	{ "aten::neg.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(neg), .on_complex = negative) },
 	{ "aten::reciprocal.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(reciprocal)) },
 	{ "aten::relu.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(relu)) },
 	{ "aten::round.decimals_out", "TI>T", run_round_decimals, NULL },

@@ -1,7 +1,7 @@
 /* The strided copy and the walk below it.
  *
  * A copy is as many sheets, of rows of runs, as the walk could not join: memcpy where both sides are
- * contiguous, loops over tiles of elements of 1, 2, 4 or 8 bytes otherwise. Nothing here checks: a kernel has resized its output and
+ * contiguous, loops over tiles of elements of 1, 2, 4, 8 or 16 bytes otherwise. Nothing here checks: a kernel has resized its output and
  * checked its ranges before it makes a view. */
 #include "runtime/kernels/view.h"
 
@@ -272,6 +272,9 @@ static void copy_sheet(const struct sheet *s, uint8_t *to, const uint8_t *from, 
 		break;
 	case 8:
 		COPY_SHEET(uint64_t)
+		break;
+	case 16:
+		COPY_SHEET(struct et_wide)
 		break;
 	default:
 		break;

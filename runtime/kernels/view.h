@@ -14,6 +14,11 @@
 
 enum { ET_VIEW_DIMS = 2 * ET_MAX_DIMS }; /* repeat and unfold split dimensions */
 
+/* An element of 16 bytes: a complex number of doubles. */
+struct et_wide {
+	uint64_t halves[2];
+};
+
 struct et_view {
 	uint8_t *data;
 	uint8_t type; /* enum et_scalar_type */

@@ -8,8 +8,8 @@ import struct
 
 import numpy as np
 
-DTYPES = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 5: "<f2", 6: "<f4", 7: "<f8", 11: "?", 15: "bf16",
-          27: "<u2", 28: "<u4", 29: "<u8"}
+DTYPES = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 5: "<f2", 6: "<f4", 7: "<f8", 9: "<c8",
+          10: "<c16", 11: "?", 15: "bf16", 27: "<u2", 28: "<u4", 29: "<u8"}
 TENSOR, INT, BOOL, DOUBLE = 1, 2, 3, 4  # the union ValueUnion
 
 

@@ -28,7 +28,8 @@ COMMITTED = os.path.join(TOP, "tests", "corpus")
 FOLDERS = ("portable", "opdb", "xnnpack", "xnnpack_qd8", "xnnpack_qs8c", "xnnpack_qs8t")
 QUANTIZED = ("xnnpack_q",)  # atol 0.1, rtol 0.04: the README of the corpus
 DATATYPES = {"UINT8": "u1", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4",
-             "FP64": "<f8", "BOOL": "?", "BF16": "bf16", "UINT16": "<u2", "UINT32": "<u4", "UINT64": "<u8"}
+             "FP64": "<f8", "COMPLEX64": "<c8", "COMPLEX128": "<c16", "BOOL": "?", "BF16": "bf16", "UINT16": "<u2",
+             "UINT32": "<u4", "UINT64": "<u8"}
 
 
 def list_archive(archive):
@@ -91,6 +92,8 @@ def is_close(got, want, is_quantized):
         a, b = np.float64(np.nan if a is None else a), np.float64(b)
     elif a_type != b_type or a.shape != b.shape:
         return False
+    elif b_type in ("<c8", "<c16"):
+        return all(is_close((x, "<f8"), (y, "<f8"), is_quantized) for x, y in ((a.real, b.real), (a.imag, b.imag)))
     elif b_type not in ("<f2", "<f4", "<f8", "bf16"):
         return np.array_equal(a, b)
     atol, rtol = (1e-3, 1e-2) if b_type in ("<f2", "bf16") else (1e-4, 1e-3)
