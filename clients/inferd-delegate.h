@@ -47,6 +47,10 @@
 extern "C" {
 #endif
 
+/* Whether the maker of *@p knew @field. */
+#define INFERD_DELEGATE_HAS(p, field) \
+	((size_t)((const char *)(&(p)->field + 1) - (const char *)(p)) <= (p)->struct_size)
+
 enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 0 };
 
 enum inferd_delegate_result {
@@ -114,9 +118,9 @@ struct inferd_delegate_device {
 	char id[64];           /* for programs, stable: "/dev/accel/accel0", a PCI address, a serial number */
 	uint64_t memory_bytes; /* its own; 0: the machine's */
 	uint32_t max_in_flight; /* runs it wants at once, at least 1 */
-	uint32_t
-		alignment; /* of arguments' memory, a power of two up to 4096; 64 is always given. What lies otherwise
-			       is copied to where it fits */
+	/* Of arguments' memory, a power of two up to 4096; 0: 64. What lies otherwise is copied to where it fits;
+	 * exporters align to 16. */
+	uint32_t alignment;
 	uint32_t flags;                 /* enum inferd_delegate_device_flags */
 	uint32_t vendor_id, product_id; /* PCI or USB, or 0 */
 	uint32_t reserved;

@@ -81,6 +81,7 @@ static const struct key keys[] = {
 	{ "backend", "host", KIND_PATH, offsetof(struct inf_config_backend, host) },
 	{ "backend", "isolation", KIND_ISOLATION, offsetof(struct inf_config_backend, is_thread) },
 	{ "backend", "timeout", KIND_DURATION, offsetof(struct inf_config_backend, timeout_ns) },
+	{ "backend", "load_timeout", KIND_DURATION, offsetof(struct inf_config_backend, load_timeout_ns) },
 	{ "backend", "cancel_timeout", KIND_DURATION,
 		offsetof(struct inf_config_backend, cancel_timeout_ns) },
 	{ "backend", "crash_window", KIND_DURATION, offsetof(struct inf_config_backend, crash_window_ns) },

@@ -71,6 +71,7 @@ struct inf_config_backend {
 	char host[INF_CONFIG_PATH_MAX]; /* the program around it; empty: the installed one */
 	bool is_thread;                 /* isolation = thread */
 	uint64_t timeout_ns;            /* of one run; 0: the default */
+	uint64_t load_timeout_ns;       /* of making a payload ready; 0: the default */
 	uint64_t cancel_timeout_ns;     /* of a run that was asked to end; 0: what is left of timeout */
 	uint32_t max_crashes;           /* within the next; 0: the default */
 	uint64_t crash_window_ns;       /* 0: the default */

@@ -93,6 +93,7 @@ static void test_backends(void **state)
 				   "threads = 2\n"
 				   "timeout = 5s\n"
 				   "cancel_timeout = 20ms\n"
+				   "load_timeout = 5m\n"
 				   "[backend acme]\n"
 				   "isolation = thread\n"
 				   "[backend ov]\n"
@@ -112,6 +113,7 @@ static void test_backends(void **state)
 	assert_false(ov->is_thread);
 	assert_true(ov->timeout_ns == UINT64_C(5000000000) && ov->crash_window_ns == UINT64_C(60000000000));
 	assert_true(ov->cancel_timeout_ns == UINT64_C(20000000));
+	assert_true(ov->load_timeout_ns == UINT64_C(300000000000));
 	assert_int_equal(ov->max_crashes, 3);
 	assert_int_equal(ov->n_options, 2);
 	assert_string_equal(ov->options[0].key, "threads");

@@ -352,6 +352,7 @@ static size_t open_plugin(
 		.cache_dir = has_cache ? cache : NULL,
 		.isolation = section->is_thread ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS,
 		.run_timeout_ns = section->timeout_ns,
+		.load_timeout_ns = section->load_timeout_ns,
 		.cancel_timeout_ns = section->cancel_timeout_ns,
 		.max_crashes = section->max_crashes,
 		.crash_window_ns = section->crash_window_ns,

@@ -164,6 +164,38 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 	return ET_OK;
 }
 
+/* --- trying it -------------------------------------------------------------------------------------- */
+
+static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t device,
+	struct et_plugin_answer *answer, struct et_diag *diag)
+{
+	struct et_plugin_handle handle = { .header = { type, sizeof handle, 0 }, .instance = device };
+	uint64_t generation;
+	enum et_status status = et_plugin_up(b, &generation, diag);
+	if (!status)
+		status = et_plugin_ask(b, generation, &handle, -1, answer, sizeof *answer, NULL, diag);
+	if (status)
+		return status;
+	answer->text[sizeof answer->text - 1] = '\0';
+	return et_plugin_status(answer->result, answer->text, diag);
+}
+
+enum et_status et_plugin_stats(
+	struct et_backend *b, uint32_t device, struct et_plugin_stats *ret_stats, struct et_diag *diag)
+{
+	struct et_plugin_answer answer;
+	enum et_status status = ask_device(b, ET_PLUGIN_STATS, device, &answer, diag);
+	if (!status)
+		*ret_stats = (struct et_plugin_stats){ answer.stats[0], answer.stats[1], answer.stats[2] };
+	return status;
+}
+
+enum et_status et_plugin_try_buffers(struct et_backend *b, uint32_t device, struct et_diag *diag)
+{
+	struct et_plugin_answer answer;
+	return ask_device(b, ET_PLUGIN_TRY_BUFFERS, device, &answer, diag);
+}
+
 /* --- open and close --------------------------------------------------------------------------------- */
 
 static void backend_free(struct et_backend *b)

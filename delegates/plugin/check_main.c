@@ -62,6 +62,25 @@ static void check_devices(struct check *c)
 	}
 }
 
+static void check_memory(struct check *c)
+{
+	uint32_t n = c->entry.ops->n_devices(c->entry.backend);
+	for (uint32_t i = 0; i < n; i++) {
+		struct et_diag diag = { "" };
+		struct et_plugin_stats stats;
+		enum et_status status = et_plugin_try_buffers(c->entry.backend, i, &diag);
+		if (status != ET_E_NOT_SUPPORTED)
+			say(c, !status, "device %u: memory of its own %s", i, diag.text);
+		diag.text[0] = '\0';
+		status = et_plugin_stats(c->entry.backend, i, &stats, &diag);
+		if (status != ET_E_NOT_SUPPORTED)
+			say(c, !status, "device %u: %llu runs, %.1f ms busy, %llu bytes %s", i,
+				status ? 0 : (unsigned long long)stats.n_runs,
+				status ? 0 : (double)stats.busy_ns / 1e6,
+				status ? 0 : (unsigned long long)stats.memory_bytes, diag.text);
+	}
+}
+
 /* --- payloads that are none --------------------------------------------------------------------------- */
 
 /* Whether it refuses with a sentence, or takes it; in neither case may the host die. */
@@ -390,6 +409,7 @@ int main(int argc, char **argv)
 	check_garbage(&c);
 	if (optind + 1 < argc)
 		check_program(&c, argv[optind + 1]);
+	check_memory(&c);
 	say(&c, n_crashes(&c) == 0, "%u crashes of the host process", n_crashes(&c));
 	c.entry.ops->close(c.entry.backend);
 	printf("%s\n", c.n_failed ? "not conforming" : "conforming");

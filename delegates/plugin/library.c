@@ -63,6 +63,14 @@ static int check(const struct inferd_delegate *table, char *text, size_t room)
 	if (!table->instance_new != !table->instance_free)
 		return refuse(
 			text, room, "its table has one of instance_new and instance_free without the other");
+	if (table->buffer_import && !table->buffer_free)
+		return refuse(text, room, "its table has buffer_import without buffer_free");
+	if (table->buffer_alloc && !(table->buffer_map && table->buffer_unmap && table->buffer_free))
+		return refuse(text, room,
+			"its table has buffer_alloc without buffer_map, buffer_unmap or buffer_free");
+	if (table->cancel && !table->instance_new && table->submit)
+		return refuse(
+			text, room, "its table has submit and cancel, but no instances to tell runs apart");
 	return check_kernels(table, text, room);
 }
 

@@ -77,7 +77,9 @@ static int restrict_files(const char *cache_dir)
 {
 	static const char *const devices[] = { "/dev/dri", "/dev/accel", "/dev/ethosu0", "/dev/dma_heap",
 		"/dev/kfd", "/dev/apusys", "/dev/neutron0", "/dev/adsprpc-smd", "/dev/fastrpc-cdsp",
-		"/dev/fastrpc-cdsp-secure", "/dev/null", "/dev/zero", "/dev/shm" };
+		"/dev/fastrpc-cdsp-secure", "/dev/mali0", "/dev/kgsl-3d0", "/dev/galcore", "/dev/nvidia0",
+		"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/hailo0", "/dev/apex_0", "/dev/null", "/dev/zero",
+		"/dev/shm" };
 	long abi = syscall(CALL_CREATE_RULESET, NULL, 0, VERSION_QUESTION);
 	if (abi < 1)
 		return -1;

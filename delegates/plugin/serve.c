@@ -121,6 +121,52 @@ static void on_start(
 	list_devices(host, started);
 }
 
+/* --- trying buffers ------------------------------------------------------------------------------------- */
+
+/* What is wrong with a buffer of @n_bytes of the device, or NULL. */
+static const char *try_buffer(
+	const struct inferd_delegate *table, struct inferd_delegate_buffer *buffer, size_t n)
+{
+	void *bytes = NULL;
+	int fd = -1;
+	struct stat st;
+	for (int round = 0; round < 2; round++) {
+		if (table->buffer_map(buffer, &bytes) || !bytes)
+			return "buffer_map does not map what buffer_alloc gave";
+		if (round && (((uint8_t *)bytes)[0] != 0x5a || ((uint8_t *)bytes)[n - 1] != 0x5a))
+			return "what was written to a buffer is not there when it is mapped again";
+		memset(bytes, 0x5a, n);
+		table->buffer_unmap(buffer);
+	}
+	if (!table->buffer_export || table->buffer_export(buffer, &fd))
+		return NULL;
+	const char *wrong = fd < 0 || fstat(fd, &st) < 0 ? "buffer_export gave no descriptor" : NULL;
+	if (fd >= 0)
+		close(fd);
+	return wrong;
+}
+
+static void try_buffers(struct host *host, uint32_t device, struct et_plugin_answer *answer)
+{
+	const struct inferd_delegate *table = host->table;
+	const char *wrong = NULL;
+	answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
+	snprintf(answer->text, sizeof answer->text, "it has no buffers of its own");
+	if (!table->buffer_alloc)
+		return;
+	for (size_t n = 1; n <= 1 << 20 && !wrong; n *= 16) {
+		struct inferd_delegate_buffer *buffer = NULL;
+		if (table->buffer_alloc(host->self, device, n, &buffer) || !buffer) {
+			wrong = "buffer_alloc gives nothing";
+			break;
+		}
+		wrong = try_buffer(table, buffer, n);
+		table->buffer_free(buffer);
+	}
+	answer->result = wrong ? INFERD_DELEGATE_E_INTERNAL : INFERD_DELEGATE_OK;
+	snprintf(answer->text, sizeof answer->text, "%s", wrong ? wrong : "");
+}
+
 /* --- the loop -------------------------------------------------------------------------------------------- */
 
 static void on_handle(
@@ -143,6 +189,9 @@ static void on_handle(
 		break;
 	case ET_PLUGIN_INSTANCE_RESET:
 		et_hosted_instance_reset(host, handle, answer);
+		break;
+	case ET_PLUGIN_TRY_BUFFERS:
+		try_buffers(host, (uint32_t)handle->instance, answer);
 		break;
 	default: /* ET_PLUGIN_STATS */
 		answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
@@ -207,6 +256,7 @@ static bool handle(struct host *host, const struct et_plugin_header *header, int
 	case ET_PLUGIN_INSTANCE_NEW:
 	case ET_PLUGIN_INSTANCE_RESET:
 	case ET_PLUGIN_STATS:
+	case ET_PLUGIN_TRY_BUFFERS:
 		if (header->n_bytes != sizeof(struct et_plugin_handle) || fd >= 0)
 			break;
 		on_handle(host, (const struct et_plugin_handle *)header, &answer);

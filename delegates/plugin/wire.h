@@ -43,7 +43,8 @@ enum et_plugin_message {
 	ET_PLUGIN_RUN,
 	ET_PLUGIN_CANCEL, /* no answer */
 	ET_PLUGIN_STATS,
-	ET_PLUGIN_END, /* no answer but the end of the connection */
+	ET_PLUGIN_TRY_BUFFERS, /* for those who try a plug-in: of that device */
+	ET_PLUGIN_END,         /* no answer but the end of the connection */
 	/* host to inferd */
 	ET_PLUGIN_STARTED,
 	ET_PLUGIN_ANSWER,

@@ -426,30 +426,44 @@ static void put_twice(struct e2e *e)
 	free(bytes);
 }
 
-/* Mappings of the daemon's child with that name. */
-static int n_maps_of_host(pid_t parent, const char *name)
+/* Its mappings with that name. */
+static int n_maps_of(pid_t pid, const char *name)
+{
+	char path[64], line[600];
+	int n = 0;
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof line, file))
+		n += strstr(line, name) != NULL;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/* Calls @each for the daemon's children; the sum of what it returns. */
+static int for_children(pid_t parent, int (*each)(pid_t pid, const char *name), const char *name)
 {
 	int n = 0;
 	struct dirent *entry;
 	DIR *proc = opendir("/proc");
 	while (proc && (entry = readdir(proc))) {
-		char path[300], comm[64], line[600];
-		int pid, ppid = 0;
+		char path[300], comm[64];
+		int pid, ppid;
 		snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
 		FILE *file = fopen(path, "re");
-		bool is_child =
-			file && fscanf(file, "%d (%63[^)]) %*c %d", &pid, comm, &ppid) == 3 && ppid == parent;
-		if (file)
-			fclose(file);
-		snprintf(path, sizeof path, "/proc/%s/maps", entry->d_name);
-		file = is_child ? fopen(path, "re") : NULL;
-		while (file && fgets(line, sizeof line, file))
-			n += strstr(line, name) != NULL;
-		if (file)
-			fclose(file);
+		if (!file)
+			continue;
+		if (fscanf(file, "%d (%63[^)]) %*c %d", &pid, comm, &ppid) == 3 && ppid == parent)
+			n += each(pid, name);
+		fclose(file);
 	}
 	closedir(proc);
 	return n;
+}
+
+static int n_maps_of_host(pid_t parent, const char *name)
+{
+	return for_children(parent, n_maps_of, name);
 }
 
 static bool copied_nothing(const struct inf_server_status *status, const void *arg)
@@ -489,25 +503,15 @@ static void test_memory(void **state)
 	e2e_deinit(&e);
 }
 
+static int kill_one(pid_t pid, const char *name)
+{
+	return kill(pid, SIGKILL) == 0;
+}
+
 /* Kill the daemon's child, whichever it is now. */
 static int kill_host(pid_t parent)
 {
-	int n = 0;
-	struct dirent *entry;
-	DIR *proc = opendir("/proc");
-	while (proc && (entry = readdir(proc))) {
-		char path[300], comm[64];
-		int pid, ppid;
-		snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-		FILE *file = fopen(path, "re");
-		if (!file)
-			continue;
-		if (fscanf(file, "%d (%63[^)]) %*c %d", &pid, comm, &ppid) == 3 && ppid == parent)
-			n += kill(pid, SIGKILL) == 0;
-		fclose(file);
-	}
-	closedir(proc);
-	return n;
+	return for_children(parent, kill_one, NULL);
 }
 
 /* Under load: other clients notice nothing, and nothing is left behind. */
@@ -521,20 +525,23 @@ static void test_killed_often(void **state)
 	start(&e, "async", "max_crashes = 1000000\ncrash_window = 1ms\n");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "scale", NULL), *cpu = e2e_bind(other, "double", NULL);
-	int n_fds = e2e_count_fds(e.pid);
+	int n_fds = e2e_count_fds(e.pid), n_maps = 0;
 	for (int i = 0; n_killed < KILLED || n_good < KILLED; i++) {
 		float y = e2e_infer(b, (float)i, &rc);
 		assert_true(rc == 0 ? y == 2 * (float)i : rc == -INFERD_BACKEND_CRASHED);
 		n_good += rc == 0;
 		if (rc == 0 && n_killed < KILLED)
 			n_killed += kill_host(e.pid);
+		if (rc == 0 && n_killed == 10)
+			n_maps = n_maps_of(e.pid, "");
 		y = e2e_infer(cpu, (float)i, &rc);
 		assert_true(rc == 0 && y == 2 * (float)i);
 	}
 	do
 		e2e_infer(b, 1, &rc);
 	while (rc);
-	assert_true(e2e_count_fds(e.pid) <= n_fds + 4); /* two stages, at most */
+	assert_true(e2e_count_fds(e.pid) <= n_fds + 4); /* two frames' activations, at most */
+	assert_true(n_maps_of(e.pid, "") <= n_maps + 8);
 	inferd_close(d);
 	inferd_close(other);
 	e2e_until_clients(&e, 0);

@@ -39,6 +39,7 @@
 #define CRASHES       5
 #define NOT_HERE      6
 #define NO_TABLE      7
+#define HALF_BUFFERS  8
 #ifndef VARIANT
 #define VARIANT GOOD
 #endif
@@ -537,6 +538,14 @@ static const struct inferd_delegate_kernel blocking = { .struct_size = sizeof bl
 	.run = kernel_block };
 static const struct inferd_delegate_kernel *const kernels[] = { &scale, &blocking };
 
+#if VARIANT == HALF_BUFFERS
+static int half_buffer(
+	void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
+{
+	return INFERD_DELEGATE_E_MEMORY;
+}
+#endif
+
 static const struct inferd_delegate table = {
 	.struct_size = VARIANT == WRONG_SIZE ? 96 : sizeof table,
 	.major = VARIANT == WRONG_VERSION ? 2 : INFERD_DELEGATE_MAJOR,
@@ -559,6 +568,9 @@ static const struct inferd_delegate table = {
 	.stats = stats,
 #ifdef ONE_THREAD
 	.flags = INFERD_DELEGATE_ONE_THREAD,
+#endif
+#if VARIANT == HALF_BUFFERS
+	.buffer_alloc = half_buffer,
 #endif
 #ifdef BUFFERS
 	.buffer_import = buffer_import,
