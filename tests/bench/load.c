@@ -6,7 +6,7 @@
  * with that many bindings and so requests in flight (1; 0: one request to begin with, then idle). Each is a thread.
  * When all have had their first answer, "ready" is printed; after SECONDS of requests the result, in JSON:
  *
- *     {"seconds", "requests_per_s", "p50_us", "p99_us", "min_us",
+ *     {"seconds", "requests_per_s", "p50_us", "p90_us", "p99_us", "min_us", "max_us",
  *      "clients": [{"priority", "weight", "requests", "run_ms", "p50_us", "p99_us"}, ...]}
  *
  * run_ms is the time that the client's requests computed, as the daemon says. The connections stay until standard
@@ -198,11 +198,11 @@ static void report(struct client *clients, unsigned n_clients, double seconds)
 		n += c->n_done;
 	}
 	qsort(all, n, sizeof *all, by_value);
-	printf("{\"seconds\": %.3f, \"requests_per_s\": %.2f, \"p50_us\": %.3f, \"p99_us\": %.3f, "
-	       "\"min_us\": %.3f, "
-	       "\"clients\": [",
+	printf("{\"seconds\": %.3f, \"requests_per_s\": %.2f, \"p50_us\": %.3f, \"p90_us\": %.3f, "
+	       "\"p99_us\": %.3f, \"min_us\": %.3f, \"max_us\": %.3f, \"clients\": [",
 		seconds, seconds > 0 ? (double)n / seconds : 0, percentile_us(all, n, 50),
-		percentile_us(all, n, 99), percentile_us(all, n, 0));
+		percentile_us(all, n, 90), percentile_us(all, n, 99), percentile_us(all, n, 0),
+		percentile_us(all, n, 100));
 	for (unsigned i = 0; i < n_clients; i++) {
 		struct client *c = &clients[i];
 		printf("%s{\"priority\": \"%s\", \"weight\": %u, \"requests\": %zu, \"run_ms\": %.3f, "
