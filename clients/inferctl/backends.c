@@ -27,7 +27,7 @@ static void note_problem(struct ctl_backends *b, const char *id, const char *nam
 		return;
 	struct ctl_backend_problem *problem = &b->problems[b->n_problems++];
 	snprintf(problem->id, sizeof(problem->id), "%s", id);
-	snprintf(problem->text, sizeof(problem->text), "%s%s%s", name, *name ? ": " : "",
+	snprintf(problem->text, sizeof(problem->text), "%.70s%s%.320s", name, *name ? ": " : "",
 		diag->text[0] ? diag->text : "not available");
 }
 
