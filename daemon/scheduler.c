@@ -12,8 +12,8 @@
  * Virtual times are compared by their difference, so they may wrap.
  *
  * What must always be true: of two users (or two connections of one user) who both have something waiting in a class
- * all the while, neither gets ahead of the other, in time divided by weight, by more than one item of each for each
- * core.
+ * all the while, neither gets ahead of the other, in time divided by weight, by more than one item of each for each core,
+ * and half of one more.
  *
  * Ageing is by turns rather than by raising priorities: one take in INF_AGED_TURN goes to the oldest item that
  * waited too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority
@@ -238,38 +238,59 @@ static uint64_t for_group(const struct inf_item *item, uint64_t ns)
 	return ns * VIRTUAL_SCALE / atomic_load_explicit(&item->flow->group->weight, memory_order_relaxed);
 }
 
-/* The first of a group: least used flow, at equal use the earlier first item. */
+/* Whether who used @virtual_ns is as good as who used @least_ns, when @cost is what the one's next item will take: ahead by
+ * less than half of that. Equal requests never take quite the same time, and whoever's took a little longer would be
+ * passed over for a whole round. */
+static bool is_level(uint64_t virtual_ns, uint64_t least_ns, uint64_t cost)
+{
+	return !is_less(least_ns + cost / 2, virtual_ns);
+}
+
+static struct inf_flow_class *flow_at(const struct et_list_node *node)
+{
+	return ET_CONTAINER_OF(node, struct inf_flow_class, node);
+}
+
+/* The first of a group: of those flows that used least, the earlier first item. */
 static struct inf_item *first_of_group(const struct inf_group_class *group)
 {
 	struct inf_item *best = NULL;
-	uint64_t least_ns = 0;
-	for (struct et_list_node *node = group->flows.next; node != &group->flows; node = node->next) {
-		struct inf_flow_class *flow = ET_CONTAINER_OF(node, struct inf_flow_class, node);
+	const struct et_list_node *node = group->flows.next;
+	uint64_t least_ns = flow_at(node)->use.virtual_ns;
+	while ((node = node->next) != &group->flows)
+		if (is_less(flow_at(node)->use.virtual_ns, least_ns))
+			least_ns = flow_at(node)->use.virtual_ns;
+	for (node = group->flows.next; node != &group->flows; node = node->next) {
+		const struct inf_flow_class *flow = flow_at(node);
 		struct inf_item *item = ET_CONTAINER_OF(flow->waiting.root, struct inf_item, in_flow);
-		if (best && is_less(least_ns, flow->use.virtual_ns))
-			continue;
-		if (!best || is_less(flow->use.virtual_ns, least_ns) || is_earlier(item, best)) {
+		if (is_level(flow->use.virtual_ns, least_ns, for_flow(item, item->cost_ns)) &&
+			(!best || is_earlier(item, best)))
 			best = item;
-			least_ns = flow->use.virtual_ns;
-		}
 	}
 	return best;
 }
 
-/* The same for a class and its groups. */
+static struct inf_group_class *group_at(const struct et_list_node *node)
+{
+	return ET_CONTAINER_OF(node, struct inf_group_class, node);
+}
+
+/* The same for a class and its groups; NULL: nothing waits in it. */
 static struct inf_item *first_of_class(const struct et_list_node *groups)
 {
 	struct inf_item *best = NULL;
+	const struct et_list_node *node;
 	uint64_t least_ns = 0;
-	for (struct et_list_node *node = groups->next; node != groups; node = node->next) {
-		struct inf_group_class *group = ET_CONTAINER_OF(node, struct inf_group_class, node);
-		if (best && is_less(least_ns, group->use.virtual_ns))
+	for (node = groups->next; node != groups; node = node->next)
+		if (node == groups->next || is_less(group_at(node)->use.virtual_ns, least_ns))
+			least_ns = group_at(node)->use.virtual_ns;
+	for (node = groups->next; node != groups; node = node->next) {
+		struct inf_item *item = first_of_group(group_at(node));
+		if (!item) /* can't be: who used least is level with himself */
 			continue;
-		struct inf_item *item = first_of_group(group);
-		if (!best || is_less(group->use.virtual_ns, least_ns) || is_earlier(item, best)) {
+		if (is_level(group_at(node)->use.virtual_ns, least_ns, for_group(item, item->cost_ns)) &&
+			(!best || is_earlier(item, best)))
 			best = item;
-			least_ns = group->use.virtual_ns;
-		}
 	}
 	return best;
 }

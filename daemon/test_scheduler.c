@@ -213,7 +213,7 @@ struct backlog {
 };
 
 /* How far one who used @a with weight @weight_a may be ahead of one who used @b, in time by weight: what runs on the
- * cores and was guessed wrong, and one more. Times are far too small for the product to overflow. */
+ * cores and was guessed wrong, half a request that counts as nothing, and one more. Times are far too small for the product to overflow. */
 static void check_ahead(uint64_t a, uint64_t weight_a, uint64_t b, uint64_t weight_b, uint64_t slack)
 {
 	if (a * weight_b > b * weight_a + slack * (weight_a + weight_b))
@@ -274,7 +274,7 @@ static void play_shares(uint64_t from, uint32_t n_workers)
 			f->used += cost * UNIT;
 			used[f->group] += cost * UNIT;
 		}
-		uint64_t slack = (uint64_t)MAX * UNIT * n_workers + UNIT;
+		uint64_t slack = (uint64_t)MAX * UNIT * n_workers + MAX * UNIT / 2 + UNIT;
 		for (uint32_t a = 0; a < n_groups; a++)
 			for (uint32_t b = 0; b < n_groups; b++)
 				check_ahead(used[a], groups[a].weight, used[b], groups[b].weight, slack);

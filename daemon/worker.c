@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -199,12 +200,12 @@ static void disown(struct inf_item *item)
 	atomic_store_explicit(&item->owner, NULL, memory_order_relaxed);
 }
 
-/* Under the lock: settle @item, which ran for @used_ns. */
+/* Under the lock: settle @item, which had its cores for @used_ns and pays for @charged_ns. */
 static void settle(struct inf_pool *pool, struct inf_item *item, enum inf_segment_end end, uint64_t used_ns,
-	uint64_t now_ns)
+	uint64_t charged_ns, uint64_t now_ns)
 {
 	uint64_t cores = item->is_wide ? pool->n_threads : 1;
-	inf_sched_leave(&pool->sched, item, used_ns * cores);
+	inf_sched_leave(&pool->sched, item, charged_ns * cores);
 	pool->busy_ns += used_ns * cores;
 	if (end == INF_SEGMENT_ENDED) {
 		pool->n_completed++;
@@ -240,20 +241,50 @@ static void run_task(struct inf_pool *pool, struct thread *t)
 		pool->sched.options.has_wide = pool->has_wide;
 }
 
+/* Of a run on this thread. */
+struct use {
+	uint64_t wall_ns, core_ns; /* before it, then of it */
+	long n_sleeps;
+};
+
+static void look_at_use(struct use *ret_use)
+{
+	struct rusage now;
+	getrusage(RUSAGE_THREAD, &now);
+	ret_use->wall_ns = et_host_now_ns(NULL);
+	ret_use->core_ns = (uint64_t)(now.ru_utime.tv_sec + now.ru_stime.tv_sec) * 1000000000u +
+			   (uint64_t)(now.ru_utime.tv_usec + now.ru_stime.tv_usec) * 1000u;
+	ret_use->n_sleeps = now.ru_nvcsw;
+}
+
+/* What a run that began at @began is charged for: not for the time in which the kernel gave its core to somebody else, or
+ * its client would wait longer the next time, too. One that waited for another device or process had its worker all the
+ * while; and one on all cores had other threads as well. */
+static uint64_t charge(
+	const struct thread *t, const struct inf_item *item, const struct use *began, const struct use *ended)
+{
+	uint64_t wall_ns = ended->wall_ns - began->wall_ns, core_ns = ended->core_ns - began->core_ns;
+	bool is_all_here = t->worker.pool->options.queue.kind == ET_QUEUE_CPU && !item->is_wide &&
+			   began->n_sleeps == ended->n_sleeps;
+	return is_all_here && core_ns < wall_ns ? core_ns : wall_ns;
+}
+
 static void work(struct thread *t)
 {
 	struct inf_pool *pool = t->worker.pool;
 	const struct inf_pool_events *events = &pool->events;
 	struct inf_item *ran = NULL, *item;
 	enum inf_segment_end end = INF_SEGMENT_ENDED;
-	uint64_t began_ns = 0, spin_ns = 0;
+	struct use began = { 0 }, ended = { 0 };
+	uint64_t spin_ns = 0;
 
 	for (;;) {
-		uint64_t now_ns = et_host_now_ns(NULL);
+		uint64_t now_ns = ran ? ended.wall_ns : et_host_now_ns(NULL);
 		pthread_mutex_lock(&pool->lock);
 		et_list_remove(&t->idle);
 		if (ran)
-			settle(pool, ran, end, now_ns - began_ns, now_ns);
+			settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended),
+				now_ns);
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
 		if (expired)
 			disown(expired);
@@ -295,12 +326,13 @@ static void work(struct thread *t)
 		}
 		if (!item)
 			continue;
-		began_ns = et_host_now_ns(NULL);
+		look_at_use(&began);
 		atomic_store_explicit(&t->class, item->class, memory_order_relaxed);
-		atomic_store_explicit(&t->busy_since_ns, began_ns, memory_order_relaxed);
+		atomic_store_explicit(&t->busy_since_ns, began.wall_ns, memory_order_relaxed);
 		count_step(t);
 		end = events->run(events->self, item, &t->worker);
 		atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
+		look_at_use(&ended);
 		et_pool_reset(&t->scratch);
 		ran = item;
 	}
@@ -569,7 +601,7 @@ bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 
 	uint64_t now_ns = et_host_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
-	settle(pool, taken, end, now_ns - began_ns, now_ns);
+	settle(pool, taken, end, now_ns - began_ns, now_ns - began_ns, now_ns);
 	et_list_append(&pool->idle, &t->idle);
 	unlock_and_wake(pool);
 	if (end == INF_SEGMENT_ENDED)
