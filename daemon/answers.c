@@ -161,7 +161,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	const char **backends = ET_POOL_NEW_ARRAY(&pool, const char *, server->registry.n_backends + 1);
 	const char **missing =
 		ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing + server->registry.n_backends);
-	const char **warnings = ET_POOL_NEW_ARRAY(&pool, const char *, server->watch.n_stuck);
+	const char **warnings = ET_POOL_NEW_ARRAY(&pool, const char *, server->watch.n_stuck + 1);
 	char warning[600];
 	if (!programs || !clients || !backends || !missing || !warnings) {
 		et_pool_deinit(&pool);
@@ -213,6 +213,9 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	for (uint32_t i = 0; inf_watch_describe(server, i, warning, sizeof(warning)); i++)
 		if ((warnings[status->n_warnings] = et_pool_strndup(&pool, warning, strlen(warning))))
 			status->n_warnings++;
+	if (inf_watch_helper(server, warning, sizeof(warning)) &&
+		(warnings[status->n_warnings] = et_pool_strndup(&pool, warning, strlen(warning))))
+		status->n_warnings++;
 	status->version = INF_VERSION;
 	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
 	status->resident_bytes = resident_bytes();

@@ -30,18 +30,52 @@ __attribute__((format(printf, 3, 4))) static bool refuse(
 
 /* --- regions and Methods -------------------------------------------------------------------------- */
 
-struct inf_client_region *inf_client_region_unref(struct inf_client_region *region)
+/* Its memory is given back, and only now the charge for it. */
+static void region_gone(void *arg)
 {
-	if (!region || --region->n_refs)
-		return NULL;
-	inf_shared_remove(&region->shared, &region->server->registry);
-	inf_repository_let_go_region(region->server->repository, region->region);
+	struct inf_client_region *region = arg;
 	inf_quota_discharge(region->user, INF_QUOTA_REGIONS, 1);
 	inf_quota_discharge(region->user, INF_QUOTA_FDS, 1);
 	inf_quota_discharge(region->user, INF_QUOTA_BYTES, region->n_bytes);
 	inf_quota_user_unref(region->user);
 	free(region);
+}
+
+struct inf_client_region *inf_client_region_unref(struct inf_client_region *region)
+{
+	if (!region || --region->n_refs)
+		return NULL;
+	inf_shared_remove(&region->shared, &region->server->registry);
+	inf_repository_let_go_region(region->server->repository, region->region, region_gone, region);
 	return NULL;
+}
+
+/* What a client's own program had charged, until all of it is given back. */
+struct foreign_charge {
+	struct inf_quota_user *user;
+	uint64_t n_bytes;
+};
+
+static void foreign_gone(void *arg)
+{
+	struct foreign_charge *charge = arg;
+	inf_quota_discharge(charge->user, INF_QUOTA_BYTES, charge->n_bytes);
+	inf_quota_user_unref(charge->user);
+	free(charge);
+}
+
+/* The last Method of a client's own program goes: its charge stays until the program has gone too. */
+static void leave_charge(struct inf_serving *serving, struct inf_quota_user *user, uint64_t n_bytes)
+{
+	struct foreign_charge *charge = n_bytes && !serving->gone ? malloc(sizeof(*charge)) : NULL;
+	if (!charge) {
+		inf_quota_discharge(user, INF_QUOTA_BYTES, n_bytes);
+		return;
+	}
+	*charge = (struct foreign_charge){ user, n_bytes };
+	user->n_refs++;
+	serving->gone = foreign_gone;
+	serving->gone_arg = charge;
 }
 
 struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
@@ -77,10 +111,13 @@ struct inf_method *inf_method_unref(struct inf_method *method)
 	struct inf_serving *serving = method->serving;
 	et_method_free(method->method);
 	serving->n_methods--;
+	if (serving->n_methods)
+		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);
+	else
+		leave_charge(serving, method->user, method->n_foreign_bytes);
 	inf_repository_method_gone(method->server->repository, serving);
 	inf_serving_unref(serving);
 	inf_quota_discharge(method->user, INF_QUOTA_METHODS, 1);
-	inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);
 	inf_quota_user_unref(method->user);
 	free(method);
 	return NULL;

@@ -1,27 +1,54 @@
-/* The helper: one thread, two lists.
+/* Slow work beside the loop.
  *
- * What waits is run in the order in which it was posted; what has been run waits for the loop to see it. The lock is
- * never held while something runs, and what was posted belongs to the helper from then until its done is called. It
- * has no queue of its own to be in, no priority and no deadline: that is what the workers' pools are for. */
+ * The own thread takes its list in order. A foreign thread takes the first piece of whose owner no other is at work: an
+ * owner whose file system does not answer so keeps one thread, and the rest of what is his waits behind it. There are
+ * as many foreign threads as owners had work at the same time, at most INF_HELPER_MAX_FOREIGN; owners beyond that wait.
+ * A thread that can't be started is not missed as long as there is one; without any, the own thread does it.
+ *
+ * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for
+ * each that was run. */
 #include "daemon/helper.h"
 
 #include "daemon/thread.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-struct inf_helper {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct et_list_node waiting, done;
-	bool is_stopping;
-	void (*notify)(void *self);
-	void *self;
+struct helper_thread {
+	struct inf_helper *helper;
+	const void *whose; /* it is at work for; under the lock */
 	pthread_t id;
 };
 
-static void *helper_main(void *arg)
+struct inf_helper {
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t changed, foreign_changed;
+	struct et_list_node waiting, foreign, done;
+	bool is_stopping;
+	struct helper_thread threads[INF_HELPER_MAX_FOREIGN];
+	uint32_t n_threads, n_idle; /* of the foreign ones */
+
+	void (*notify)(void *self);
+	void *self;
+	pthread_t id;
+	_Atomic(uint64_t) busy_since_ns;
+};
+
+/* Under the lock, which it drops meanwhile. */
+static void run(struct inf_helper *helper, struct inf_work *w)
+{
+	pthread_mutex_unlock(&helper->lock);
+	w->run(w);
+	pthread_mutex_lock(&helper->lock);
+	et_list_append(&helper->done, &w->node);
+	helper->notify(helper->self);
+}
+
+static void *own_main(void *arg)
 {
 	struct inf_helper *helper = arg;
 	pthread_mutex_lock(&helper->lock);
@@ -32,11 +59,53 @@ static void *helper_main(void *arg)
 			break;
 		struct inf_work *w = ET_CONTAINER_OF(helper->waiting.next, struct inf_work, node);
 		et_list_remove(&w->node);
-		pthread_mutex_unlock(&helper->lock);
-		w->run(w);
-		pthread_mutex_lock(&helper->lock);
-		et_list_append(&helper->done, &w->node);
-		helper->notify(helper->self);
+		atomic_store_explicit(&helper->busy_since_ns, et_host_now_ns(NULL), memory_order_relaxed);
+		run(helper, w);
+		atomic_store_explicit(&helper->busy_since_ns, 0, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&helper->lock);
+	return NULL;
+}
+
+/* Under the lock. */
+static bool is_at_work_for(const struct inf_helper *helper, const void *whose)
+{
+	for (uint32_t i = 0; i < helper->n_threads; i++)
+		if (helper->threads[i].whose == whose)
+			return true;
+	return false;
+}
+
+/* Under the lock: take the first piece that may begin; NULL: none. */
+static struct inf_work *take_foreign(struct inf_helper *helper)
+{
+	for (struct et_list_node *node = helper->foreign.next; node != &helper->foreign; node = node->next) {
+		struct inf_work *w = ET_CONTAINER_OF(node, struct inf_work, node);
+		if (is_at_work_for(helper, w->whose))
+			continue;
+		et_list_remove(&w->node);
+		return w;
+	}
+	return NULL;
+}
+
+static void *foreign_main(void *arg)
+{
+	struct helper_thread *t = arg;
+	struct inf_helper *helper = t->helper;
+	struct inf_work *w;
+	pthread_mutex_lock(&helper->lock);
+	while (!helper->is_stopping) {
+		w = take_foreign(helper);
+		if (!w) {
+			helper->n_idle++;
+			pthread_cond_wait(&helper->foreign_changed, &helper->lock);
+			helper->n_idle--;
+			continue;
+		}
+		t->whose = w->whose;
+		run(helper, w);
+		t->whose = NULL;
 	}
 	pthread_mutex_unlock(&helper->lock);
 	return NULL;
@@ -49,12 +118,15 @@ int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), v
 		return -ENOMEM;
 	pthread_mutex_init(&helper->lock, NULL);
 	pthread_cond_init(&helper->changed, NULL);
+	pthread_cond_init(&helper->foreign_changed, NULL);
 	et_list_init(&helper->waiting);
+	et_list_init(&helper->foreign);
 	et_list_init(&helper->done);
 	helper->notify = notify;
 	helper->self = self;
-	int rc = inf_thread_start(&helper->id, helper_main, helper, "helper");
+	int rc = inf_thread_start(&helper->id, own_main, helper, "helper");
 	if (rc < 0) {
+		pthread_cond_destroy(&helper->foreign_changed);
 		pthread_cond_destroy(&helper->changed);
 		pthread_mutex_destroy(&helper->lock);
 		free(helper);
@@ -71,8 +143,12 @@ struct inf_helper *inf_helper_free(struct inf_helper *helper)
 	pthread_mutex_lock(&helper->lock);
 	helper->is_stopping = true;
 	pthread_cond_signal(&helper->changed);
+	pthread_cond_broadcast(&helper->foreign_changed);
 	pthread_mutex_unlock(&helper->lock);
 	pthread_join(helper->id, NULL);
+	for (uint32_t i = 0; i < helper->n_threads; i++)
+		pthread_join(helper->threads[i].id, NULL);
+	pthread_cond_destroy(&helper->foreign_changed);
 	pthread_cond_destroy(&helper->changed);
 	pthread_mutex_destroy(&helper->lock);
 	free(helper);
@@ -84,6 +160,22 @@ void inf_helper_post(struct inf_helper *helper, struct inf_work *work)
 	pthread_mutex_lock(&helper->lock);
 	et_list_append(&helper->waiting, &work->node);
 	pthread_cond_signal(&helper->changed);
+	pthread_mutex_unlock(&helper->lock);
+}
+
+void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, const void *whose)
+{
+	work->whose = whose;
+	pthread_mutex_lock(&helper->lock);
+	if (!helper->n_idle && helper->n_threads < INF_HELPER_MAX_FOREIGN) {
+		struct helper_thread *t = &helper->threads[helper->n_threads];
+		*t = (struct helper_thread){ .helper = helper };
+		if (inf_thread_start(&t->id, foreign_main, t, "helper-files") == 0)
+			helper->n_threads++;
+	}
+	bool is_own = !helper->n_threads;
+	et_list_append(is_own ? &helper->waiting : &helper->foreign, &work->node);
+	pthread_cond_signal(is_own ? &helper->changed : &helper->foreign_changed);
 	pthread_mutex_unlock(&helper->lock);
 }
 
@@ -101,4 +193,9 @@ void inf_helper_reap(struct inf_helper *helper)
 			return;
 		w->done(w);
 	}
+}
+
+uint64_t inf_helper_busy_since(const struct inf_helper *helper)
+{
+	return atomic_load_explicit(&helper->busy_since_ns, memory_order_relaxed);
 }

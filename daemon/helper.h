@@ -1,25 +1,39 @@
-/* Helper: one thread for slow work, one piece after the other: reading folders, compiling, letting go of memory. */
+/* Helper: threads for slow work that would hold up the loop.
+ *
+ * Most of it is the daemon's own and is done by one thread, one piece after the other. What may block as long as a
+ * client likes, reading a file from a file system of the client's, is done by others, a piece at a time for each
+ * client's user, so that nobody waits for anybody else's files. */
 #ifndef DAEMON_HELPER_H
 #define DAEMON_HELPER_H
 
 #include "runtime/base/list.h"
 
+#include <stdint.h>
+
 struct inf_helper;
 
 struct inf_work {
 	struct et_list_node node;
-	void (*run)(struct inf_work *work);  /* on the helper's thread */
+	void (*run)(struct inf_work *work);  /* on a helper's thread */
 	void (*done)(struct inf_work *work); /* by inf_helper_reap */
+	const void *whose;                   /* the helper's */
 };
 
-/* @notify is called on the helper's thread when inf_helper_reap has something to do. */
+/* Threads for foreign work; they are started when there is some. */
+enum { INF_HELPER_MAX_FOREIGN = 8 };
+
+/* @notify is called on a helper's thread when inf_helper_reap has something to do. */
 int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), void *self);
-/* Waits for the piece at hand; those that have not begun are dropped, neither run nor done called.
+/* Waits for the pieces at hand; those that have not begun are dropped, neither run nor done called.
  * NULL is fine; returns NULL. */
 struct inf_helper *inf_helper_free(struct inf_helper *helper);
-/* Runs @work after all that was posted before. */
+/* Runs @work after all that was posted so before. */
 void inf_helper_post(struct inf_helper *helper, struct inf_work *work);
+/* Runs @work on a thread for such, after all of @whose that was posted so before. */
+void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, const void *whose);
 /* Call done of what has been run. On one thread, the loop's. */
 void inf_helper_reap(struct inf_helper *helper);
+/* Since when the daemon's own thread has been in one piece of work; 0: it is idle. Any thread. */
+uint64_t inf_helper_busy_since(const struct inf_helper *helper);
 
 #endif

@@ -8,7 +8,9 @@
  *     make      the Plan                                                 (helper; several opens may wait)
  *     prepare   contexts on every worker                                 (workers)
  * and back to choose when making or preparing failed, with the reason noted. Steps that run elsewhere own what they
- * need; an open that is cancelled meanwhile is only marked, and freed when its step comes back.
+ * need; an open that is cancelled meanwhile is only marked, and ended when its step comes back: until then it uses what
+ * its user was charged for. A client's own files are looked at on a thread apart, since they may lie in a file system
+ * that answers when it likes; what is made of them lies in a copy.
  *
  * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
  * by the next look, while those who have it keep what they have. */
@@ -38,18 +40,26 @@ static void choose(struct inf_open_state *state);
 
 /* --- ending an open ------------------------------------------------------------------------------- */
 
+/* Closing may take as long as reading does. */
+static void close_own_files(struct inf_open_state *state)
+{
+	if (state->fd >= 0)
+		close(state->fd);
+	inf_close_fds(state->data_fds, state->n_data_fds);
+	state->fd = -1;
+	state->n_data_fds = 0;
+}
+
 static void free_state(struct inf_open_state *state)
 {
 	et_list_remove(&state->node);
 	inf_serving_unref(state->awaiting);
 	for (uint32_t i = 0; i < state->variants.n; i++) {
-		inf_repository_let_go(state->repository, state->variants.items[i].program, NULL);
+		inf_repository_let_go(state->repository, state->variants.items[i].program, NULL, NULL, NULL);
 		state->variants.items[i].program = NULL;
 	}
 	inf_variants_deinit(&state->variants);
-	if (state->fd >= 0)
-		close(state->fd);
-	inf_close_fds(state->data_fds, state->n_data_fds);
+	close_own_files(state);
 	free(state);
 }
 
@@ -57,17 +67,13 @@ static void finish(
 	struct inf_open_state *state, enum inf_status status, const char *error, struct inf_serving *serving)
 {
 	struct inf_open *open = state->open;
+	char text[900];
 	if (serving)
 		inf_serving_ref(serving);
-	if (open) {
-		open->state = NULL;
-		char text[900];
-		inf_text(text, sizeof(text), "%s", error ? error : "");
-		free_state(state);
-		open->done(open, status, text, serving);
-	} else {
-		free_state(state);
-	}
+	open->state = NULL;
+	inf_text(text, sizeof(text), "%s", error ? error : "");
+	free_state(state);
+	open->done(open, status, text, serving);
 	inf_serving_unref(serving);
 }
 
@@ -96,7 +102,7 @@ static void make_done(struct inf_work *work)
 			    stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + info->n_plan_bytes +
 				    info->n_delegate_bytes,
 			    reason, sizeof(reason))) {
-			inf_repository_let_go(r, NULL, make->plan);
+			inf_repository_let_go(r, NULL, make->plan, NULL, NULL);
 			make->status = ET_E_OUT_OF_RESOURCES;
 		}
 	} else {
@@ -106,7 +112,7 @@ static void make_done(struct inf_work *work)
 	if (make->status == ET_OK) {
 		inf_serving_prepare(s, make->program, make->plan);
 	} else {
-		inf_repository_let_go(r, make->program, NULL);
+		inf_repository_let_go(r, make->program, NULL, NULL, NULL);
 		inf_serving_note_failure(s, make->status);
 		inf_serving_fail(s, reason);
 	}
@@ -133,7 +139,7 @@ static struct inf_serving *make_serving(
 	s->n_crashes = n_crashes;
 	s->file = v->id;
 	s->data = state->variants.data_ids;
-	s->is_foreign = state->fd >= 0;
+	s->is_foreign = state->is_foreign;
 	s->keep_alive_ns = s->is_foreign                        ? 0
 			   : section && section->has_keep_alive ? section->keep_alive_ns
 								: r->o.config->keep_alive_ns;
@@ -175,7 +181,7 @@ static void keep_done(struct inf_work *work)
 			"model %s: nothing is kept for its next load: %s", keep->model,
 			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
 	keep->repository->n_busy--;
-	inf_repository_let_go(keep->repository, NULL, keep->plan);
+	inf_repository_let_go(keep->repository, NULL, keep->plan, NULL, NULL);
 	free(keep);
 }
 
@@ -231,7 +237,7 @@ static void give_up(struct inf_open_state *state)
 	if (state->backend[0] && state->variants.n) {
 		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
 			state->backend, state->tried);
-	} else if (state->fd >= 0) {
+	} else if (state->is_foreign) {
 		inf_text(error, sizeof(error), "%s",
 			state->tried); /* which begins with the client's name for it */
 	} else {
@@ -255,6 +261,7 @@ static void choose(struct inf_open_state *state)
 		struct inf_variant *v = &state->variants.items[state->next];
 		if (!v->program) {
 			note_tried(state, v, v->reason, v->is_missing, v->is_down);
+			state->is_for_now = v->is_for_now;
 			state->next++;
 			continue;
 		}
@@ -271,7 +278,7 @@ static void choose(struct inf_open_state *state)
 			return;
 		}
 		struct inf_serving *s =
-			find_serving(r, &v->id, &state->variants.data_ids, method, state->fd >= 0);
+			find_serving(r, &v->id, &state->variants.data_ids, method, state->is_foreign);
 		uint32_t n_crashes = 0;
 		if (s && s->state == INF_MODEL_FAILED && s->n_crashes == 1 && !s->is_for_now) {
 			/* Another model's run may have been to blame: once more. */
@@ -348,9 +355,10 @@ static void look_run(struct inf_work *work)
 		.backend = state->backend,
 		.method = state->method,
 	};
-	if (state->fd < 0)
+	if (!state->is_foreign)
 		inf_variants_find(&state->variants, state->folder, state->model, state->version);
 	inf_variants_inspect(&state->variants, &options);
+	close_own_files(state);
 }
 
 static void not_found(void *arg, int rc, const struct inf_variants *models, size_t n)
@@ -378,13 +386,15 @@ static void not_found(void *arg, int rc, const struct inf_variants *models, size
 	if (is_other_version)
 		inf_text(error, sizeof(error), "model '%s' has no version '%s'; there are: %s", state->model,
 			state->version, names);
+	else if (inf_is_scarcity(rc))
+		inf_text(error, sizeof(error), "the models' folder can't be read now: %s", strerror(-rc));
 	else if (rc < 0)
 		inf_text(error, sizeof(error), "no model '%s'; the models' folder can't be read: %s",
 			state->model, strerror(-rc));
 	else
 		inf_text(error, sizeof(error), "no model '%s'; available models: %s", state->model,
 			n_names ? names : "none");
-	finish(state, INF_NOT_FOUND, error, NULL);
+	finish(state, inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_NOT_FOUND, error, NULL);
 }
 
 static void look_done(struct inf_work *work)
@@ -392,11 +402,15 @@ static void look_done(struct inf_work *work)
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
 	struct inf_repository *r = state->repository;
 	r->n_busy--;
-	if (!state->open) {
-		free_state(state);
+	state->is_away = false;
+	if (state->is_cancelled) {
+		finish(state, INF_CANCELLED, "it was cancelled", NULL);
 	} else if (r->is_closing) {
 		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (state->variants.rc < 0) {
+		not_found(state, state->variants.rc, NULL, 0);
 	} else if (!state->variants.n) {
+		state->is_away = true;
 		inf_repository_scan(r, not_found, state);
 	} else {
 		choose(state);
@@ -442,6 +456,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	state->open = open;
 	open->state = state;
 	state->fd = open->fd;
+	state->is_foreign = open->fd >= 0;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
 	state->n_data_fds = open->data.n;
 	inf_text(state->model, sizeof(state->model), "%s", open->model);
@@ -500,16 +515,22 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);
 	state->work.run = look_run;
 	state->work.done = look_done;
+	state->is_away = true;
 	r->n_busy++;
-	inf_helper_post(r->o.helper, &state->work);
+	if (open->fd < 0)
+		inf_helper_post(r->o.helper, &state->work);
+	else
+		inf_helper_post_foreign(r->o.helper, &state->work, open->whose);
 }
 
 void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)
 {
-	if (!open->state)
+	struct inf_open_state *state = open->state;
+	if (!state)
 		return;
-	open->state->open = NULL; /* freed when the step it is in comes back */
-	open->state = NULL;
+	state->is_cancelled = true;
+	if (!state->is_away)
+		finish(state, INF_CANCELLED, "it was cancelled", NULL);
 }
 
 void inf_opens_end(struct inf_repository *r)

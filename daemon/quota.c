@@ -139,17 +139,34 @@ struct inf_quota_user *inf_quota_user_unref(struct inf_quota_user *user)
 	return NULL;
 }
 
+void inf_quota_set_max_fds(struct inf_quota *quota, uint64_t max_fds)
+{
+	quota->max_fds = max_fds;
+}
+
+static bool has_fds(const struct inf_quota *quota, uint64_t n)
+{
+	uint64_t used = atomic_load_explicit(&quota->n_fds, memory_order_relaxed);
+	return !quota->max_fds || (used <= quota->max_fds && n <= quota->max_fds - used);
+}
+
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
 {
 	uint64_t used = atomic_load_explicit(&user->used[kind], memory_order_relaxed);
 	if (used > user->limits[kind] || n > user->limits[kind] - used)
 		return false;
+	if (kind == INF_QUOTA_FDS && !has_fds(user->quota, n))
+		return false;
+	if (kind == INF_QUOTA_FDS)
+		atomic_fetch_add_explicit(&user->quota->n_fds, n, memory_order_relaxed);
 	atomic_fetch_add_explicit(&user->used[kind], n, memory_order_relaxed);
 	return true;
 }
 
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
 {
+	if (kind == INF_QUOTA_FDS)
+		atomic_fetch_sub_explicit(&user->quota->n_fds, n, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&user->used[kind], n, memory_order_relaxed);
 }
 
@@ -164,6 +181,14 @@ bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked,
 void inf_quota_explain(
 	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room)
 {
+	if (kind == INF_QUOTA_FDS && !has_fds(user->quota, n)) {
+		inf_text(to, room,
+			"the daemon holds %" PRIu64 " of the %" PRIu64
+			" descriptors that it may for all its clients (LimitNOFILE of its service)",
+			atomic_load_explicit(&user->quota->n_fds, memory_order_relaxed),
+			user->quota->max_fds);
+		return;
+	}
 	inf_text(to, room,
 		"the limit '%s' of user %lu is reached: %" PRIu64 " of %" PRIu64 " in use, %" PRIu64
 		" more asked for",

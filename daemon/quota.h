@@ -51,6 +51,8 @@ struct inf_quota {
 	struct et_list_node absent; /* those who went, the last one last */
 	uint32_t n_absent;
 	struct inf_limits limits;
+	uint64_t max_fds;             /* of all users together; 0: no limit */
+	_Atomic(uint64_t) n_fds;      /* charged */
 	struct inf_quota_rule *rules; /* the caller's */
 	uint32_t n_rules;
 };
@@ -62,6 +64,10 @@ void inf_quota_deinit(struct inf_quota *quota);
  * call. */
 void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
 	struct inf_quota_rule *rules, uint32_t n_rules);
+
+/* How many descriptors the daemon may hold for all users together. What is left of its own limit is for models, replies
+ * and what arrives: a daemon that runs out of descriptors can refuse nothing politely any more. */
+void inf_quota_set_max_fds(struct inf_quota *quota, uint64_t max_fds);
 
 /* The user with that uid, made if need be; NULL: no memory. Give it back with inf_quota_user_unref. */
 struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid);

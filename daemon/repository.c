@@ -224,6 +224,8 @@ struct let_go {
 	struct et_program *program;
 	struct et_plan *plan;
 	struct inf_region *region;
+	void (*gone)(void *arg);
+	void *arg;
 };
 
 static void let_go_run(struct inf_work *work)
@@ -238,6 +240,8 @@ static void let_go_done(struct inf_work *work)
 {
 	struct let_go *gone = ET_CONTAINER_OF(work, struct let_go, work);
 	gone->repository->n_busy--;
+	if (gone->gone)
+		gone->gone(gone->arg);
 	free(gone);
 }
 
@@ -246,6 +250,8 @@ static void let_go(struct inf_repository *r, struct let_go references)
 	struct let_go *gone = r && r->has_helper ? calloc(1, sizeof(*gone)) : NULL;
 	if (!gone) {
 		let_go_run(&references.work);
+		if (references.gone)
+			references.gone(references.arg);
 		return;
 	}
 	*gone = references;
@@ -256,19 +262,25 @@ static void let_go(struct inf_repository *r, struct let_go references)
 	inf_helper_post(r->o.helper, &gone->work);
 }
 
-void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan)
+void inf_repository_let_go(
+	void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg), void *arg)
 {
 	if (program || plan)
-		let_go(self, (struct let_go){ .program = program, .plan = plan });
+		let_go(self, (struct let_go){ .program = program, .plan = plan, .gone = gone, .arg = arg });
+	else if (gone)
+		gone(arg);
 }
 
-void inf_repository_let_go_region(struct inf_repository *r, struct inf_region *region)
+void inf_repository_let_go_region(
+	struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg), void *arg)
 {
 	enum { SMALL = 1 << 20 }; /* sooner done than said */
-	if (region->mapping.n_bytes < SMALL)
+	if (region->mapping.n_bytes < SMALL) {
 		inf_region_unref(region);
-	else
-		let_go(r, (struct let_go){ .region = region });
+		gone(arg);
+	} else {
+		let_go(r, (struct let_go){ .region = region, .gone = gone, .arg = arg });
+	}
 }
 
 /* --- unloading ------------------------------------------------------------------------------------ */

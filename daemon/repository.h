@@ -35,7 +35,8 @@ struct inf_open {
 	struct inf_file_id file;                        /* of fd */
 	int data_fds[ET_HOST_MAX_DATA];                 /* the program's data files; consumed */
 	struct inf_data_ids data;                       /* of data_fds */
-	bool is_anew; /* look at the model's files and backends even if something that fits is READY */
+	const void *whose; /* who answers for the file systems of fd and data_fds, and alone waits for them */
+	bool is_anew;      /* look at the model's files and backends even if something that fits is READY */
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
 	 * to be kept. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error,
@@ -53,7 +54,8 @@ struct inf_repository *inf_repository_free(struct inf_repository *repository);
 
 /* Get a model. */
 void inf_repository_open(struct inf_repository *repository, struct inf_open *open);
-/* done will not be called any more. Fine if it was called. */
+/* End it: done is called with INF_CANCELLED, perhaps at once, perhaps when a step that cannot be interrupted has come back
+ * (reading a file may take long); until then it keeps what it was given. Fine if done was called. */
 void inf_repository_cancel(struct inf_repository *repository, struct inf_open *open);
 
 /* No new Methods or requests on @model (all versions); done(done_arg) when none runs any more and its memory is free
@@ -64,9 +66,11 @@ void inf_repository_unload_all(struct inf_repository *repository);
 /* Forget that loading it failed: it is tried again. */
 void inf_repository_retry(struct inf_repository *repository, const char *model);
 
-/* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large.
- * @repository may be NULL when it is no more. Loop thread only. */
-void inf_repository_let_go_region(struct inf_repository *repository, struct inf_region *region);
+/* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large. gone(arg)
+ * is called on the loop when that is done, perhaps at once. @repository may be NULL when it is no more. Loop thread
+ * only. */
+void inf_repository_let_go_region(
+	struct inf_repository *repository, struct inf_region *region, void (*gone)(void *arg), void *arg);
 
 /* What lies in the folder: answered from the helper's thread through @done, on the loop. @models is lent. */
 typedef void (*inf_index_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);

@@ -8,7 +8,10 @@
 struct inf_open_state {
 	struct et_list_node node; /* in the repository's opens */
 	struct inf_repository *repository;
-	struct inf_open *open; /* NULL: cancelled */
+	struct inf_open *open;
+	bool is_foreign;   /* a client's own program */
+	bool is_cancelled; /* to be ended when the step it is in comes back */
+	bool is_away;      /* in a step that runs elsewhere */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_HOST_MAX_DATA];
 	uint32_t n_data_fds;
@@ -41,8 +44,10 @@ bool inf_repository_is_unloading(struct inf_repository *repository, const char *
  * holds the rest, when there is too little even so. */
 bool inf_repository_make_room(struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
 /* Give up references to a program and a Plan; either may be NULL. The last ones are dropped on the helper's thread:
- * giving back a gigabyte takes long enough for every client to notice. @self is the repository. */
-void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan);
+ * giving back a gigabyte takes long enough for every client to notice. gone(arg) is called on the loop when that is
+ * done, perhaps at once; NULL is fine. @self is the repository. */
+void inf_repository_let_go(
+	void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg), void *arg);
 /* Event of a serving that is not LOADING any more: those who wait for it go on. @self is the repository. */
 void inf_opens_serving_loaded(void *self, struct inf_serving *serving);
 /* Answer every open that waits. */

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #ifndef INF_VERSION
@@ -27,12 +28,13 @@
 /* A request whose answer comes later. */
 struct pending {
 	struct et_list_node node;
-	struct inf_session *session; /* NULL: it is gone; free this when the step comes back */
+	struct inf_session
+		*session; /* NULL: nobody waits for it any more; free this when the step comes back */
 	uint64_t id;
 	struct inf_open open;
 	bool is_open; /* the repository has `open` */
 	struct inf_quota_user *user;
-	uint64_t n_charged_bytes;
+	uint64_t n_charged_bytes, n_charged_fds;
 	bool has_charge; /* a Method and those bytes */
 	bool only_ready;
 	bool wants_backend;          /* it asks for a particular one */
@@ -65,6 +67,8 @@ static struct pending *new_pending(struct inf_session *s, uint64_t id)
 
 static void free_pending(struct pending *p)
 {
+	if (p->n_charged_fds)
+		inf_quota_discharge(p->user, INF_QUOTA_FDS, p->n_charged_fds);
 	if (p->has_charge) {
 		inf_quota_discharge(p->user, INF_QUOTA_METHODS, 1);
 		inf_quota_discharge(p->user, INF_QUOTA_BYTES, p->n_charged_bytes);
@@ -83,10 +87,8 @@ void inf_requests_drop(struct inf_session *s)
 		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
 		p->session = NULL;
 		et_list_remove(&p->node);
-		if (p->is_open) {
+		if (p->is_open)
 			inf_repository_cancel(s->server->repository, &p->open);
-			free_pending(p);
-		}
 	}
 }
 
@@ -148,6 +150,13 @@ static void method_opened(
 	struct inf_refusal refusal = { status, "" };
 	struct inf_reply reply = { .id = p->id, .kind = INF_REPLY_METHOD_OPENED };
 	struct et_pool pool;
+	if (!s) {
+		free_pending(p);
+		return;
+	}
+	if (p->n_charged_fds) /* they are closed */
+		inf_quota_discharge(p->user, INF_QUOTA_FDS, p->n_charged_fds);
+	p->n_charged_fds = 0;
 	if (status != INF_OK) {
 		inf_session_refuse(s, p->id, status, "%s", error);
 		free_pending(p);
@@ -182,6 +191,24 @@ static void method_opened(
 	free_pending(p);
 }
 
+/* What is known of a file without asking its file system, which may be in somebody's process and answer when it likes:
+ * this is the loop. Whoever reads the file sees whether it is true. */
+static bool look_at_file(int fd, struct stat *ret_st)
+{
+	struct statx now;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &now) < 0)
+		return false;
+	*ret_st = (struct stat){
+		.st_mode = now.stx_mode,
+		.st_dev = makedev(now.stx_dev_major, now.stx_dev_minor),
+		.st_ino = now.stx_ino,
+		.st_size = (off_t)now.stx_size,
+		.st_mtim = { now.stx_mtime.tv_sec, now.stx_mtime.tv_nsec },
+		.st_ctim = { now.stx_ctime.tv_sec, now.stx_ctime.tv_nsec },
+	};
+	return true;
+}
+
 /* What the descriptors of a client's own program are, into @open. NULL, or why they are not acceptable. */
 static const char *look_at_own_files(
 	struct inf_open *open, const struct inf_method_open *m, const int *fds, uint64_t *ret_n_bytes)
@@ -197,7 +224,7 @@ static const char *look_at_own_files(
 		int flags = fcntl(fds[i], F_GETFL);
 		if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
 			return "the descriptor is not open for reading";
-		if (fstat(fds[i], &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+		if (!look_at_file(fds[i], &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
 			return "the descriptor is no regular file or memory file, or is empty";
 		if (__builtin_add_overflow(*ret_n_bytes, (uint64_t)st.st_size, ret_n_bytes))
 			return "the files are too large";
@@ -219,34 +246,34 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	uint64_t n_bytes = 0;
 	const char *refusal = look_at_own_files(&open, m, fds, &n_bytes);
 	if (refusal) {
-		inf_close_fds(fds, n_fds);
+		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "%s", refusal);
 		return;
 	}
-	enum inf_quota_kind kind = INF_QUOTA_METHODS;
-	bool fits = inf_quota_charge(s->user, INF_QUOTA_METHODS, 1);
-	if (fits && !inf_quota_charge(s->user, INF_QUOTA_BYTES, n_bytes)) {
-		inf_quota_discharge(s->user, INF_QUOTA_METHODS, 1);
-		kind = INF_QUOTA_BYTES;
-		fits = false;
+	static const enum inf_quota_kind kinds[] = { INF_QUOTA_METHODS, INF_QUOTA_BYTES, INF_QUOTA_FDS };
+	const uint64_t amounts[] = { 1, n_bytes, n_fds };
+	size_t n_charged = 0;
+	while (n_charged < ET_ARRAY_LEN(kinds) &&
+		inf_quota_charge(s->user, kinds[n_charged], amounts[n_charged]))
+		n_charged++;
+	bool fits = n_charged == ET_ARRAY_LEN(kinds);
+	if (!fits) {
+		inf_quota_explain(s->user, kinds[n_charged], amounts[n_charged], why, sizeof(why));
+		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "%s", why);
 	}
-	struct pending *p = fits ? new_pending(s, r->id) : NULL;
+	struct pending *p = fits ? new_pending(s, r->id) : NULL; /* which has answered if it is NULL */
 	if (!p) {
-		if (fits) { /* new_pending has answered */
-			inf_quota_discharge(s->user, INF_QUOTA_METHODS, 1);
-			inf_quota_discharge(s->user, INF_QUOTA_BYTES, n_bytes);
-		} else {
-			inf_quota_explain(
-				s->user, kind, kind == INF_QUOTA_BYTES ? n_bytes : 1, why, sizeof(why));
-			inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "%s", why);
-		}
-		inf_close_fds(fds, n_fds);
+		while (n_charged-- > 0)
+			inf_quota_discharge(s->user, kinds[n_charged], amounts[n_charged]);
+		inf_session_close_fds(s, fds, n_fds);
 		return;
 	}
 	p->user = s->user;
 	p->user->n_refs++;
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
+	p->n_charged_fds = n_fds;
+	open.whose = s->user;
 	p->wants_backend = m->backend[0];
 	p->open = open;
 	ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);
@@ -315,6 +342,10 @@ static void metadata_loaded(
 {
 	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
 	p->is_open = false;
+	if (!p->session) {
+		free_pending(p);
+		return;
+	}
 	if (status != INF_OK) {
 		inf_session_refuse(p->session, p->id, status, "%s", error);
 		free_pending(p);
@@ -328,7 +359,8 @@ static void index_scanned(void *arg, int rc, const struct inf_variants *models, 
 {
 	struct pending *p = arg;
 	if (p->session && rc < 0)
-		inf_session_refuse(p->session, p->id, INF_FAILED_PRECONDITION,
+		inf_session_refuse(p->session, p->id,
+			inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_FAILED_PRECONDITION,
 			"the models' folder '%s' can't be read: %s", p->session->server->config.models,
 			strerror(-rc));
 	else if (p->session)
@@ -340,9 +372,9 @@ static void load_done(
 	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
 {
 	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
-	if (status == INF_OK)
+	if (p->session && status == INF_OK)
 		ok(p->session, p->id);
-	else
+	else if (p->session)
 		inf_session_refuse(p->session, p->id, status, "%s", error);
 	free_pending(p);
 }
@@ -518,7 +550,7 @@ static void on_region_register(struct inf_session *s, const struct inf_request *
 	const struct inf_region_register *m = &r->region_register;
 	struct inf_region *region;
 	if (m->offset || find_region_by_name(s, m->name)) {
-		close(fd);
+		inf_session_close_fds(s, &fd, 1);
 		if (m->offset)
 			inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT,
 				"offset must be 0: a region is a whole memory file; give offsets when "
@@ -529,12 +561,12 @@ static void on_region_register(struct inf_session *s, const struct inf_request *
 		return;
 	}
 	if (!charge_region(s, r->id, m->byte_size)) {
-		close(fd);
+		inf_session_close_fds(s, &fd, 1);
 		return;
 	}
 	int rc = inf_region_import(&region, fd, m->byte_size, et_host_allocator());
 	if (rc) {
-		close(fd);
+		inf_session_close_fds(s, &fd, 1);
 		region_failed(s, r->id, m->byte_size, rc);
 		return;
 	}
@@ -674,9 +706,10 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
 		if (p->id != r->cancel.request || !p->is_open)
 			continue;
-		inf_repository_cancel(s->server->repository, &p->open);
 		inf_session_refuse(s, p->id, INF_CANCELLED, "the request was cancelled");
-		free_pending(p);
+		p->session = NULL;
+		et_list_remove(&p->node);
+		inf_repository_cancel(s->server->repository, &p->open);
 		is_found = true;
 	}
 	if (is_found)
@@ -694,7 +727,7 @@ void inf_request_handle(
 	int fd = n_fds ? fds[0] : -1;
 	struct pending *p;
 	if (s->state == INF_SESSION_NEW && r->kind != INF_REQUEST_HELLO) {
-		inf_close_fds(fds, n_fds);
+		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "say Hello first");
 		return;
 	}
@@ -772,7 +805,7 @@ void inf_request_handle(
 		on_cancel(s, r);
 		break;
 	default:
-		inf_close_fds(fds, n_fds);
+		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, r->id, INF_UNIMPLEMENTED,
 			"this daemon (%s) does not know that message; it is newer than the daemon",
 			INF_VERSION);

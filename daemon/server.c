@@ -22,11 +22,13 @@
 #include "runtime/host/host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -444,6 +446,20 @@ static int fail(struct inf_server *server, const char *what, int rc, const struc
 	return rc;
 }
 
+/* Of the descriptors it may have, those that clients get: not what is open already, nor some to work with. */
+static void limit_descriptors(struct inf_server *server)
+{
+	enum { RESERVE = 128 };
+	struct rlimit limit;
+	int next =
+		fcntl(0, F_DUPFD_CLOEXEC, 0); /* the lowest free number is how many there are, but for gaps */
+	if (next < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	close(next);
+	uint64_t n = limit.rlim_cur > (rlim_t)next ? limit.rlim_cur - (rlim_t)next : 0;
+	inf_quota_set_max_fds(&server->quota, n > 2 * RESERVE ? n - RESERVE : n / 2 + 1);
+}
+
 /* One queue for the CPU, one for each other device, with as many workers as it wants runs at once. */
 static int start_queues(struct inf_server *server, struct et_diag *diag)
 {
@@ -540,6 +556,7 @@ int inf_server_init(struct inf_server *server)
 	if (rc < 0)
 		return rc;
 	inf_repository_reconfigured(server->repository);
+	limit_descriptors(server);
 	return 0;
 }
 

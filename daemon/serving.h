@@ -79,8 +79,10 @@ struct inf_serving_events {
 	void (*unloaded)(void *self, struct inf_serving *serving);
 	/* Ask the loop, from any thread, to call inf_serving_poll soon. */
 	void (*notify)(void *self);
-	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL. */
-	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan);
+	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL.
+	 * gone(arg) is called on the loop when they are; NULL is fine. */
+	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg),
+		void *arg);
 };
 
 struct inf_serving {
@@ -129,6 +131,9 @@ struct inf_serving {
 	_Atomic(bool) is_ending;   /* whoever brings n_jobs to 0 notifies */
 	/* It is what a client gets that asks for no version, method or backend in particular. */
 	bool is_newest, is_default_method, is_preferred;
+	/* Called with it when the memory is gone: what the last Method of a client's own program had charged. */
+	void (*gone)(void *arg);
+	void *gone_arg;
 	uint32_t n_methods;
 	uint64_t last_used_ns; /* when the last Method went */
 	/* Its backend was given up: no new Methods. See fallback.h. */

@@ -68,14 +68,11 @@ struct inf_client_region *inf_session_find_region(const struct inf_session *s, u
 
 /* --- sending -------------------------------------------------------------------------------------- */
 
-void inf_session_send(struct inf_session *s, struct inf_reply_buffer *buffer)
+static void send_buffer(struct inf_session *s, struct inf_reply_buffer *buffer)
 {
 	int rc = buffer->n_bytes ? inf_channel_send(&s->channel, buffer->packet, buffer->n_bytes, &buffer->fd,
 					   buffer->fd >= 0)
 				 : -ENOMEM;
-	if (buffer->fd >= 0)
-		close(buffer->fd);
-	buffer->fd = -1;
 	if (rc == 0 || rc == INF_CHANNEL_E_CLOSED)
 		return;
 	if (rc == INF_CHANNEL_PENDING)
@@ -85,17 +82,34 @@ void inf_session_send(struct inf_session *s, struct inf_reply_buffer *buffer)
 	inf_server_want_attention(s->server);
 }
 
+void inf_session_send(struct inf_session *s, struct inf_reply_buffer *buffer)
+{
+	send_buffer(s, buffer);
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	buffer->fd = -1;
+}
+
 void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, int fd)
 {
 	struct inf_reply_buffer *buffer = &s->server->reply;
-	if (inf_message_encode_reply(reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) <
-		0) {
-		buffer->n_bytes = 0;
+	const struct inf_reply refusal = { .id = reply->id,
+		.status = INF_RESOURCE_EXHAUSTED,
+		.error = "the daemon is out of memory or descriptors for the answer" };
+	bool is_whole = inf_message_encode_reply(
+				reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) == 0;
+	if (!is_whole && inf_message_encode_reply(&refusal, buffer->packet, &buffer->n_bytes, &buffer->fd,
+				 &buffer->codec) < 0) {
+		buffer->n_bytes = 0; /* the session ends */
 		buffer->fd = -1;
 	}
-	if (fd >= 0 && (buffer->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3)) < 0)
-		buffer->n_bytes = 0; /* half an answer would be worse than none: the session ends */
-	inf_session_send(s, buffer);
+	bool is_lent = is_whole && fd >= 0;
+	if (is_lent)
+		buffer->fd = fd;
+	send_buffer(s, buffer);
+	if (!is_lent && buffer->fd >= 0)
+		close(buffer->fd);
+	buffer->fd = -1;
 }
 
 void inf_session_reply(struct inf_session *s, const struct inf_reply *reply)
@@ -114,6 +128,50 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 		(unsigned long long)id, text);
 	struct inf_reply reply = { .id = id, .status = status, .error = text };
 	inf_session_reply(s, &reply);
+}
+
+/* --- descriptors ---------------------------------------------------------------------------------- */
+
+struct closing {
+	struct inf_work work;
+	int fd;
+	struct inf_quota_user *user; /* a reference */
+	bool is_charged;
+};
+
+static void closing_run(struct inf_work *work)
+{
+	close(ET_CONTAINER_OF(work, struct closing, work)->fd);
+}
+
+static void closing_done(struct inf_work *work)
+{
+	struct closing *c = ET_CONTAINER_OF(work, struct closing, work);
+	if (c->is_charged)
+		inf_quota_discharge(c->user, INF_QUOTA_FDS, 1);
+	inf_quota_user_unref(c->user);
+	free(c);
+}
+
+void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
+{
+	for (size_t i = 0; i < n_fds; i++) {
+		/* memory files have no file system to ask */
+		struct closing *c = fcntl(fds[i], F_GET_SEALS) < 0 ? calloc(1, sizeof(*c)) : NULL;
+		if (!c) {
+			close(fds[i]);
+			continue;
+		}
+		c->work.run = closing_run;
+		c->work.done = closing_done;
+		c->fd = fds[i];
+		c->user = s->user;
+		c->user->n_refs++;
+		c->is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
+		inf_helper_post_foreign(s->server->helper, &c->work, s->user);
+		if (!c->is_charged)
+			inf_session_close(s, "too many descriptors that take long to close");
+	}
 }
 
 /* --- receiving ------------------------------------------------------------------------------------ */
@@ -143,7 +201,7 @@ static bool receive_one(struct inf_session *s)
 				      : inf_message_decode_request(&request, server->packet, n_bytes,
 						&server->request_codec, &diag);
 	if (rc == INF_MESSAGE_E_INVALID) {
-		inf_close_fds(fds, n_fds);
+		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, request.id, INF_INVALID_ARGUMENT, "%s: %s",
 			inf_request_kind_name(request.kind), diag.text);
 		return s->state != INF_SESSION_CLOSED;
@@ -152,7 +210,7 @@ static bool receive_one(struct inf_session *s)
 		et_logf(&server->log, ET_LOG_INFO, "session %llu (pid %u): ending it, malformed message: %s",
 			(unsigned long long)s->id, s->pid,
 			rc ? diag.text : "descriptors that its message does not announce");
-		inf_close_fds(fds, n_fds);
+		inf_session_close_fds(s, fds, n_fds);
 		inf_session_close(s, "malformed message");
 		return false;
 	}
@@ -253,20 +311,14 @@ void inf_session_close(struct inf_session *s, const char *why)
 	s->server->n_sessions--;
 }
 
-/* Say why and hang up; the client has not been made a session. */
-static void turn_away(struct inf_server *server, int fd, enum inf_status status, const char *why)
+/* Say why; the client has not been made a session. */
+static void turn_away(struct inf_server *server, struct inf_channel *channel, const char *why)
 {
-	struct inf_reply reply = { .status = status, .error = why };
+	struct inf_reply reply = { .status = INF_RESOURCE_EXHAUSTED, .error = why };
 	struct inf_reply_buffer *buffer = &server->reply;
-	struct inf_channel channel;
-	if (inf_channel_init(&channel, fd, 0, et_host_allocator()) < 0) {
-		close(fd);
-		return;
-	}
 	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) ==
 		0)
-		inf_channel_send(&channel, buffer->packet, buffer->n_bytes, NULL, 0);
-	inf_channel_deinit(&channel);
+		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
 }
 
 void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
@@ -295,12 +347,10 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 		fits = false;
 	}
 	if (!fits) {
-		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
 		et_logf(&server->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
+		turn_away(server, &s->channel, why);
 		inf_channel_deinit(&s->channel);
-		if (copy >= 0)
-			turn_away(server, copy, INF_RESOURCE_EXHAUSTED, why);
 		inf_quota_user_unref(s->user);
 		free(s);
 		return;

@@ -70,6 +70,9 @@ void inf_session_attend(struct inf_session *session);
  * at once often asks again at once: if it was so before, the loop looks around for that before it sleeps. */
 void inf_session_quick_came(struct inf_session *session, uint64_t now_ns);
 void inf_session_quick_ended(struct inf_session *session);
+/* Close what the client has passed. A file system of its own may take as long as it likes for that, so it happens beside
+ * the loop, charged until it is done; a client at its limit is cut off, as it could go on. */
+void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n_fds);
 
 struct inf_client_region *inf_session_find_region(const struct inf_session *session, uint64_t id);
 

@@ -79,6 +79,30 @@ static void test_users_apart(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* What all users hold together is bounded too, and the sentence says which limit it was. */
+static void test_max_fds(void **state)
+{
+	struct inf_quota quota;
+	char text[200];
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	inf_quota_set_max_fds(&quota, 8);
+	struct inf_quota_user *a = inf_quota_take_user(&quota, 1), *b = inf_quota_take_user(&quota, 2);
+	assert_true(inf_quota_charge(a, INF_QUOTA_FDS, 6));
+	assert_true(inf_quota_charge(b, INF_QUOTA_FDS, 2));
+	assert_false(inf_quota_charge(b, INF_QUOTA_FDS, 1));
+	inf_quota_explain(b, INF_QUOTA_FDS, 1, text, sizeof(text));
+	assert_non_null(strstr(text, "8 of the 8 descriptors"));
+	inf_quota_discharge(a, INF_QUOTA_FDS, 1);
+	assert_true(inf_quota_charge(b, INF_QUOTA_FDS, 1));
+	inf_quota_discharge(b, INF_QUOTA_FDS, 3);
+	inf_quota_discharge(a, INF_QUOTA_FDS, 5);
+	assert_int_equal(quota.n_fds, 0);
+	inf_quota_user_unref(a);
+	inf_quota_user_unref(b);
+	inf_quota_deinit(&quota);
+}
+
 /* Who comes back is who it was, so that connecting anew earns nothing; if not too many came and went meanwhile. */
 static void test_comes_back(void **state)
 {
@@ -134,6 +158,7 @@ int main(void)
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_users_apart),
+		cmocka_unit_test(test_max_fds),
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_rules),
 	};

@@ -92,11 +92,25 @@ static int visible(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
+bool inf_is_scarcity(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+}
+
+/* A folder that is not there is an empty one; one that can't be read now is not. */
+static void note_error(struct inf_variants *v, int error)
+{
+	if (inf_is_scarcity(-error))
+		v->rc = -error;
+}
+
 /* The programs and data files directly in @folder. */
 static void add_folder(struct inf_variants *v, const char *folder)
 {
 	struct dirent **entries = NULL;
 	int n = scandir(folder, &entries, visible, alphasort);
+	if (n < 0)
+		note_error(v, errno);
 	for (int i = 0; i < n; i++) {
 		if (stem(entries[i]->d_name))
 			add_file(v, folder, entries[i]->d_name);
@@ -107,13 +121,17 @@ static void add_folder(struct inf_variants *v, const char *folder)
 	free(entries);
 }
 
-/* Folders below that hold programs are versions; calls back for each, oldest first. */
-static void each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg)
+/* Folders below that hold programs are versions; calls back for each, oldest first. Negative errno: not all could be
+ * looked at for want of something. */
+static int each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg)
 {
 	struct dirent **entries = NULL;
 	char path[INF_CONFIG_PATH_MAX + 512];
-	struct inf_variants v;
-	int n = scandir(folder, &entries, visible, versionsort);
+	struct inf_variants v = { .rc = 0 };
+	int n = scandir(folder, &entries, visible, versionsort), rc = 0;
+	if (n < 0)
+		note_error(&v, errno);
+	rc = v.rc;
 	for (int i = 0; i < n; i++) {
 		inf_text(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
 		if (is_folder(path)) {
@@ -121,11 +139,13 @@ static void each_version(const char *folder, void (*found)(void *arg, const char
 			add_folder(&v, path);
 			if (v.n)
 				found(arg, entries[i]->d_name);
+			rc = v.rc < 0 ? v.rc : rc;
 			inf_variants_deinit(&v);
 		}
 		free(entries[i]);
 	}
 	free(entries);
+	return rc;
 }
 
 static void keep_last(void *arg, const char *version)
@@ -155,7 +175,7 @@ bool inf_variants_find(struct inf_variants *v, const char *folder, const char *m
 	if (version[0])
 		inf_text(v->version, sizeof(v->version), "%s", version);
 	else
-		each_version(path, keep_last, v->version);
+		v->rc = each_version(path, keep_last, v->version);
 	if (v->version[0]) {
 		inf_text(below, sizeof(below), "%s/%s", path, v->version);
 		add_folder(v, below);
@@ -193,7 +213,7 @@ struct scan {
 	const char *folder, *model;
 	struct inf_variants *models;
 	size_t n;
-	bool is_out_of_memory;
+	int rc;
 };
 
 static void scan_version(void *arg, const char *version)
@@ -205,12 +225,13 @@ static void scan_version(void *arg, const char *version)
 			strcmp(scan->models[i].version, version) == 0)
 			return;
 	if (!inf_variants_find(&v, scan->folder, scan->model, version)) {
+		scan->rc = v.rc < 0 ? v.rc : scan->rc;
 		inf_variants_deinit(&v);
 		return;
 	}
 	struct inf_variants *bigger = reallocarray(scan->models, scan->n + 1, sizeof(*bigger));
 	if (!bigger) {
-		scan->is_out_of_memory = true;
+		scan->rc = -ENOMEM;
 		inf_variants_deinit(&v);
 		return;
 	}
@@ -231,7 +252,8 @@ int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size
 		size_t n_stem = stem(entries[i]->d_name);
 		scan.model = entries[i]->d_name;
 		if (is_folder(path)) {
-			each_version(path, scan_version, &scan);
+			int rc = each_version(path, scan_version, &scan);
+			scan.rc = rc < 0 ? rc : scan.rc;
 			scan_version(&scan, "1");
 		} else if (n_stem) {
 			inf_text(name, sizeof(name), "%.*s", (int)n_stem, entries[i]->d_name);
@@ -241,11 +263,11 @@ int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size
 		free(entries[i]);
 	}
 	free(entries);
-	if (scan.is_out_of_memory) {
+	if (scan.rc < 0) {
 		for (size_t i = 0; i < scan.n; i++)
 			inf_variants_deinit(&scan.models[i]);
 		free(scan.models);
-		return -ENOMEM;
+		return scan.rc;
 	}
 	*ret_models = scan.models;
 	*ret_n = scan.n;
@@ -374,8 +396,8 @@ static enum et_status open_file(struct et_source *ret_source, int fd, const char
 }
 
 /* The data files of all variants, or NULL and @diag. */
-static struct et_host_data *open_data(
-	const struct inf_variants *v, const struct inf_inspect_options *o, struct et_diag *diag)
+static struct et_host_data *open_data(const struct inf_variants *v, const struct inf_inspect_options *o,
+	enum et_status *ret_status, struct et_diag *diag)
 {
 	struct et_host_data *data = et_host_data_new();
 	enum et_status status = data ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
@@ -396,7 +418,7 @@ static struct et_host_data *open_data(
 	}
 	if (status == ET_OK)
 		return data;
-	et_fail(diag, status, "%s", et_status_text(status));
+	*ret_status = et_fail(diag, status, "%s", et_status_text(status));
 	return et_host_data_unref(data);
 }
 
@@ -423,6 +445,11 @@ static enum et_status open_program(struct inf_variant *v, struct et_host_data *d
 	return status;
 }
 
+static bool is_for_now(enum et_status status)
+{
+	return status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_OUT_OF_RESOURCES;
+}
+
 static void inspect(struct inf_variant *v, struct et_host_data *data, const struct inf_inspect_options *o)
 {
 	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
@@ -432,6 +459,7 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 
 	enum et_status status = open_program(v, data, o, &diag);
 	if (status != ET_OK) {
+		v->is_for_now = is_for_now(status);
 		inf_text(v->reason, sizeof(v->reason), "%s",
 			diag.text[0] ? diag.text : et_status_text(status));
 		return;
@@ -471,12 +499,15 @@ static int by_rank(const void *a, const void *b)
 void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_options *options)
 {
 	struct et_diag diag = { "" };
-	struct et_host_data *data = open_data(v, options, &diag);
+	enum et_status status = ET_OK;
+	struct et_host_data *data = open_data(v, options, &status, &diag);
 	for (uint32_t i = 0; i < v->n; i++) {
-		if (data)
+		if (data) {
 			inspect(&v->items[i], data, options);
-		else
+		} else {
+			v->items[i].is_for_now = is_for_now(status);
 			inf_text(v->items[i].reason, sizeof(v->items[i].reason), "%s", diag.text);
+		}
 	}
 	et_host_data_unref(data); /* the programs have references */
 	if (v->n)

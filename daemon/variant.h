@@ -27,6 +27,7 @@ struct inf_variant {
 	char label[64];             /* "xnnpack", "xnnpack+opencl", "portable" */
 	char reason[700];           /* why it can't be used */
 	bool is_missing;            /* because a backend is not here */
+	bool is_for_now;            /* because something has run out: it may well work later */
 	bool is_down;               /* because a backend has crashed too often */
 	char note[320];             /* it can be used, but is compiled anew: why; else empty */
 	uint32_t rank;              /* place in the configured order, 0 first */
@@ -44,7 +45,11 @@ struct inf_variants {
 	struct inf_data_ids data_ids;
 	struct inf_data_file *data; /* heap; as many as data_ids */
 	bool has_too_much_data;     /* more than there can be: no variant can be used */
+	int rc;                     /* negative errno: a folder could not be read for want of something */
 };
+
+/* Whether that errno (negative) says that something has run out which may be there later. */
+bool inf_is_scarcity(int rc);
 
 /* Whether @name can be a model's or a version's name: one path component, not hidden. */
 bool inf_model_name_is_valid(const char *name);

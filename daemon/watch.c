@@ -208,6 +208,19 @@ uint32_t inf_watch_count(const struct inf_watch *watch, uint32_t queue)
 	return n;
 }
 
+bool inf_watch_helper(const struct inf_server *server, char *to, size_t room)
+{
+	uint64_t since_ns = inf_helper_busy_since(server->helper), now_ns = et_host_now_ns(NULL);
+	if (!since_ns || now_ns <= since_ns || now_ns - since_ns <= server->config.stall_ns)
+		return false;
+	inf_text(to, room,
+		"a model has been loading for %.0f s, and others wait for it: perhaps the file system of "
+		"'%s' does "
+		"not answer",
+		(double)(now_ns - since_ns) / 1e9, server->config.models);
+	return true;
+}
+
 bool inf_watch_describe(const struct inf_server *server, uint32_t index, char *to, size_t room)
 {
 	const struct et_list_node *list = &server->watch.stuck;

@@ -26,5 +26,7 @@ void inf_watch_look(struct inf_server *server);
 uint32_t inf_watch_count(const struct inf_watch *watch, uint32_t queue);
 /* A sentence for each stuck worker, in the order in which they were found. False: there are not so many. */
 bool inf_watch_describe(const struct inf_server *server, uint32_t index, char *to, size_t room);
+/* The same for the thread that loads models. */
+bool inf_watch_helper(const struct inf_server *server, char *to, size_t room);
 
 #endif

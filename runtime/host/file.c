@@ -65,6 +65,22 @@ static int open_nameless(const char *cache_dir, bool *ret_is_memory)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Something that has run out may be there later; anything else is the file's. */
+static enum et_status status_of(int error)
+{
+	switch (error) {
+	case ENOMEM:
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	case EMFILE:
+	case ENFILE:
+	case ENOSPC:
+	case EDQUOT:
+		return ET_E_OUT_OF_RESOURCES;
+	default:
+		return ET_E_ACCESS_FAILED;
+	}
+}
+
 static uint64_t ns_of(const struct timespec *time)
 {
 	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
@@ -201,34 +217,36 @@ enum et_status et_host_source_import(struct et_source *ret_source, int fd, size_
 	if (copy == -ESTALE)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: its size changed while it was read", name);
 	if (copy < 0)
-		return et_fail(diag, copy == -ENOMEM ? ET_E_MEMORY_ALLOCATION_FAILED : ET_E_ACCESS_FAILED,
-			"%s: cannot copy it: %s", name, strerror(-copy));
+		return et_fail(diag, status_of(-copy), "%s: cannot copy it: %s", name, strerror(-copy));
 	status = map_source(ret_source, copy, n_bytes, false, &identity, name, diag);
 	close(copy);
 	return status;
 }
 
-/* Not blocking: opening a FIFO must not wait for a writer. The descriptor, or -1 and @diag. */
-static int open_path(const char *path, struct stat *ret_st, struct et_diag *diag)
+/* Not blocking: opening a FIFO must not wait for a writer. */
+static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_st, struct et_diag *diag)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && fstat(fd, ret_st) == 0)
-		return fd;
-	et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot open it: %s", path, strerror(errno));
+	if (fd >= 0 && fstat(fd, ret_st) == 0) {
+		*ret_fd = fd;
+		return ET_OK;
+	}
+	enum et_status status =
+		et_fail(diag, status_of(errno), "%s: cannot open it: %s", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
-	return -1;
+	return status;
 }
 
 enum et_status et_host_source_open(
 	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag)
 {
 	struct stat st;
-	int fd = open_path(path, &st, diag);
-	if (fd < 0)
-		return ET_E_ACCESS_FAILED;
-	enum et_status status =
-		et_host_source_import(ret_source, fd, (size_t)st.st_size, path, cache_dir, diag);
+	int fd;
+	enum et_status status = open_path(&fd, path, &st, diag);
+	if (status != ET_OK)
+		return status;
+	status = et_host_source_import(ret_source, fd, (size_t)st.st_size, path, cache_dir, diag);
 	close(fd);
 	return status;
 }
@@ -236,10 +254,11 @@ enum et_status et_host_source_open(
 enum et_status et_host_source_map(struct et_source *ret_source, const char *path, struct et_diag *diag)
 {
 	struct stat st;
-	int fd = open_path(path, &st, diag);
-	if (fd < 0)
-		return ET_E_ACCESS_FAILED;
-	enum et_status status = check_file(&st, (size_t)st.st_size, path, diag);
+	int fd;
+	enum et_status status = open_path(&fd, path, &st, diag);
+	if (status != ET_OK)
+		return status;
+	status = check_file(&st, (size_t)st.st_size, path, diag);
 	if (status == ET_OK) {
 		struct et_host_identity identity = et_host_identity_of(&st);
 		status = map_source(ret_source, fd, (size_t)st.st_size, true, &identity, path, diag);

@@ -24,7 +24,8 @@ struct et_log et_host_log(enum et_log_level max_level);
  * the file system can) into an unlinked file in @cache_dir, or into a sealed memfd where that is NULL or not
  * writable, and mapped with a guard page behind. Truncating or rewriting @path later changes nothing here.
  * Any thread. Answers: ET_E_ACCESS_FAILED with the path and errno's text in @diag, ET_E_INVALID_ARGUMENT for
- * something that is no regular file or is empty, ET_E_MEMORY_ALLOCATION_FAILED. */
+ * something that is no regular file or is empty, ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES when there are no
+ * descriptors or no room left. */
 enum et_status et_host_source_open(
 	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag);
 /* The same for a file that somebody opened for us. @fd stays the caller's; its position is neither used nor moved.

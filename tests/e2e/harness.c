@@ -70,6 +70,11 @@ static void wait_until_ready(struct e2e *e)
 
 void e2e_start(struct e2e *e, const char *config)
 {
+	e2e_start_limited(e, config, NULL);
+}
+
+void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *descriptors)
+{
 	char path[128], notify[100];
 	snprintf(path, sizeof(path), "%s/inferd.conf", e->dir);
 	FILE *file = fopen(path, "we");
@@ -86,6 +91,8 @@ void e2e_start(struct e2e *e, const char *config)
 	if (e->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		setenv("NOTIFY_SOCKET", notify, 1);
+		if (descriptors && setrlimit(RLIMIT_NOFILE, descriptors) < 0)
+			_exit(127);
 		execl(e2e_inferd, "inferd", "--config", path, (char *)NULL);
 		_exit(127);
 	}

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <cmocka.h>
 
@@ -41,6 +42,8 @@ extern const char *e2e_inferd;
 void e2e_init(struct e2e *e);
 /* Start the daemon and wait until it is ready. @config is the text of its configuration, added to the paths. */
 void e2e_start(struct e2e *e, const char *config);
+/* The same for a daemon that may have so many descriptors. */
+void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *descriptors);
 /* Make the socket that NOTIFY_SOCKET is to name. Called by e2e_start. */
 void e2e_listen_for_readiness(struct e2e *e, char *path, size_t room);
 /* Connects the watcher and notes the descriptors. Called by e2e_start. */

@@ -1,0 +1,178 @@
+/* Slow work: one owner who is kept waiting keeps nobody else waiting. */
+#include "daemon/helper.h"
+
+#include "runtime/base/checked.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+enum { MAX_ORDER = 256 };
+
+struct world {
+	struct inf_helper *helper;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint32_t n_notified, n_blocked, n_ran, n_done;
+	bool is_open; /* the gate at which some work waits */
+	int order[MAX_ORDER];
+};
+
+struct piece {
+	struct inf_work work;
+	struct world *world;
+	int number;
+	bool is_blocking;
+};
+
+static void notify(void *self)
+{
+	struct world *w = self;
+	pthread_mutex_lock(&w->lock);
+	w->n_notified++;
+	pthread_cond_broadcast(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void run_piece(struct inf_work *work)
+{
+	struct piece *p = ET_CONTAINER_OF(work, struct piece, work);
+	struct world *w = p->world;
+	pthread_mutex_lock(&w->lock);
+	w->n_blocked += p->is_blocking;
+	pthread_cond_broadcast(&w->changed);
+	while (p->is_blocking && !w->is_open)
+		pthread_cond_wait(&w->changed, &w->lock);
+	w->order[w->n_ran++] = p->number;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void piece_done(struct inf_work *work)
+{
+	ET_CONTAINER_OF(work, struct piece, work)->world->n_done++;
+}
+
+static void begin(struct world *w)
+{
+	*w = (struct world){ 0 };
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->changed, NULL);
+	assert_int_equal(inf_helper_new(&w->helper, notify, w), 0);
+}
+
+static void end(struct world *w)
+{
+	assert_null(inf_helper_free(w->helper));
+	pthread_cond_destroy(&w->changed);
+	pthread_mutex_destroy(&w->lock);
+}
+
+static void wait_until(struct world *w, const uint32_t *count, uint32_t n)
+{
+	pthread_mutex_lock(&w->lock);
+	while (*count < n)
+		pthread_cond_wait(&w->changed, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void open_gate(struct world *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->is_open = true;
+	pthread_cond_broadcast(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void reap(struct world *w, uint32_t n)
+{
+	wait_until(w, &w->n_notified, n);
+	inf_helper_reap(w->helper);
+	assert_int_equal(w->n_done, n);
+}
+
+static struct piece make(struct world *w, int number, bool is_blocking)
+{
+	return (struct piece){ { .run = run_piece, .done = piece_done }, w, number, is_blocking };
+}
+
+static void test_order(void **state)
+{
+	struct world w;
+	struct piece pieces[32];
+	begin(&w);
+	for (int i = 0; i < 32; i++) {
+		pieces[i] = make(&w, i, false);
+		if (i % 2)
+			inf_helper_post(w.helper, &pieces[i].work);
+		else
+			inf_helper_post_foreign(w.helper, &pieces[i].work, &w);
+	}
+	reap(&w, 32);
+	int last[2] = { -1, -1 };
+	for (int i = 0; i < 32; i++) { /* of each kind in order */
+		assert_true(w.order[i] > last[w.order[i] % 2]);
+		last[w.order[i] % 2] = w.order[i];
+	}
+	end(&w);
+}
+
+/* As many owners as there are threads but one block; the one more, and the daemon itself, go on. */
+static void test_blocked(void **state)
+{
+	enum { N = INF_HELPER_MAX_FOREIGN - 1 };
+	static const int owners[N + 2];
+	struct piece blocked[N], behind[N], free_one, own;
+	struct world w;
+	begin(&w);
+	for (int i = 0; i < N; i++) {
+		blocked[i] = make(&w, i, true);
+		behind[i] = make(&w, 100 + i, false);
+		inf_helper_post_foreign(w.helper, &blocked[i].work, &owners[i]);
+		inf_helper_post_foreign(w.helper, &behind[i].work, &owners[i]);
+	}
+	wait_until(&w, &w.n_blocked, N);
+	free_one = make(&w, 50, false);
+	inf_helper_post_foreign(w.helper, &free_one.work, &owners[N]);
+	own = make(&w, 51, false);
+	inf_helper_post(w.helper, &own.work);
+	reap(&w, 2);
+	assert_int_equal(w.order[0] + w.order[1], 101); /* what is behind the blocked ones has not begun */
+	open_gate(&w);
+	reap(&w, 2 + 2 * N);
+	end(&w);
+}
+
+/* More owners block than there are threads: the daemon's own work goes on, and all of it is done in the end. */
+static void test_all_blocked(void **state)
+{
+	enum { N = INF_HELPER_MAX_FOREIGN + 3 };
+	static const int owners[N];
+	struct piece blocked[N], own;
+	struct world w;
+	begin(&w);
+	for (int i = 0; i < N; i++) {
+		blocked[i] = make(&w, i, true);
+		inf_helper_post_foreign(w.helper, &blocked[i].work, &owners[i]);
+	}
+	wait_until(&w, &w.n_blocked, INF_HELPER_MAX_FOREIGN);
+	own = make(&w, 99, false);
+	inf_helper_post(w.helper, &own.work);
+	reap(&w, 1);
+	assert_int_equal(w.order[0], 99);
+	assert_int_equal(w.n_blocked, INF_HELPER_MAX_FOREIGN);
+	open_gate(&w);
+	reap(&w, 1 + N);
+	end(&w);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_blocked),
+		cmocka_unit_test(test_all_blocked),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
