@@ -129,12 +129,55 @@ static enum et_status run_batch_norm_legit(struct et_kernel_ctx *ctx, struct et_
 	return batch_norm(ctx, args, args[7]->d, args + 8);
 }
 
-/* Mean and 1 / deviation of @n numbers from @data on, @stride apart, added to what is in the sums. */
+static bool is_f32(const struct et_tensor *tensor)
+{
+	return !tensor || (tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0);
+}
+
+/* The sum of @n floats, or of the squares of their distance to @center: loops that the compiler makes vectors of. */
+enum { LANES = 8 };
+
+static double sum_f32(const float *x, size_t n)
+{
+	double sums[LANES] = { 0 }, sum = 0;
+	size_t n_even = n - n % LANES;
+	for (size_t i = 0; i < n_even; i += LANES)
+		for (size_t k = 0; k < LANES; k++)
+			sums[k] += (double)x[i + k];
+	for (size_t i = n_even; i < n; i++)
+		sum += (double)x[i];
+	for (size_t k = 0; k < LANES; k++)
+		sum += sums[k];
+	return sum;
+}
+
+static double squares_f32(const float *x, size_t n, double center)
+{
+	double squares[LANES] = { 0 }, square = 0;
+	size_t n_even = n - n % LANES;
+	for (size_t i = 0; i < n_even; i += LANES)
+		for (size_t k = 0; k < LANES; k++) {
+			double d = (double)x[i + k] - center;
+			squares[k] += d * d;
+		}
+	for (size_t i = n_even; i < n; i++)
+		square += ((double)x[i] - center) * ((double)x[i] - center);
+	for (size_t k = 0; k < LANES; k++)
+		square += squares[k];
+	return square;
+}
+
+/* The sum of @n numbers from @data on, and of the squares of their distance to @center, added to what is there. */
 static void add_moments(
 	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
 {
 	double block[256];
 	et_load_fn load = et_loader(type, ET_F64);
+	if (type == ET_FLOAT32 && (uintptr_t)data % sizeof(float) == 0) {
+		*sum += sum_f32((const float *)data, n);
+		*squares += squares_f32((const float *)data, n, center);
+		return;
+	}
 	for (size_t done = 0; done < n;) {
 		size_t part = n - done < 256 ? n - done : 256;
 		load(block, data + done * et_scalar_size(type), 1, part);
@@ -248,34 +291,16 @@ static void norm_row(const struct rows_job *job, size_t row)
 		(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
 }
 
-/* Layer norm of floats, as nearly all of it is: loops that the compiler makes vectors of, sums in double. */
+/* Layer norm of floats, as nearly all of it is: sums in double, the rest in float. */
 static void norm_row_f32(struct rows_job *job, size_t row)
 {
-	enum { LANES = 8 };
 	const float *x = (const float *)job->x->data + row * job->n;
 	const float *weight = job->weight ? job->weight->data : NULL,
 		    *bias = job->bias ? job->bias->data : NULL;
 	float *out = (float *)job->out->data + row * job->n;
-	double sums[LANES] = { 0 }, squares[LANES] = { 0 }, sum = 0, square = 0;
-	size_t n = job->n, n_even = n - n % LANES;
-	for (size_t i = 0; i < n_even; i += LANES)
-		for (size_t k = 0; k < LANES; k++)
-			sums[k] += (double)x[i + k];
-	for (size_t i = n_even; i < n; i++)
-		sum += (double)x[i];
-	for (size_t k = 0; k < LANES; k++)
-		sum += sums[k];
-	double mean = sum / (double)n;
-	for (size_t i = 0; i < n_even; i += LANES)
-		for (size_t k = 0; k < LANES; k++) {
-			double d = (double)x[i + k] - mean;
-			squares[k] += d * d;
-		}
-	for (size_t i = n_even; i < n; i++)
-		square += ((double)x[i] - mean) * ((double)x[i] - mean);
-	for (size_t k = 0; k < LANES; k++)
-		square += squares[k];
-	double rstd = 1 / sqrt(square / (double)n + job->eps);
+	size_t n = job->n;
+	double mean = sum_f32(x, n) / (double)n;
+	double rstd = 1 / sqrt(squares_f32(x, n, mean) / (double)n + job->eps);
 	float factor = (float)rstd, center = (float)mean;
 	if (weight && bias) {
 		for (size_t i = 0; i < n; i++)
@@ -288,20 +313,40 @@ static void norm_row_f32(struct rows_job *job, size_t row)
 	((float *)job->rstd->data)[row] = (float)rstd;
 }
 
-static bool is_f32(const struct et_tensor *tensor)
+/* Group norm of floats: in each of the row's channels one factor and one shift for a run of elements. */
+static void norm_group_f32(struct rows_job *job, size_t row)
 {
-	return !tensor || (tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0);
+	const float *x = (const float *)job->x->data + row * job->n;
+	float *out = (float *)job->out->data + row * job->n;
+	double mean = sum_f32(x, job->n) / (double)job->n;
+	double rstd = 1 / sqrt(squares_f32(x, job->n, mean) / (double)job->n + job->eps);
+	for (size_t done = 0; done < job->n; done += job->run) {
+		size_t at = (row * job->row_step + done / job->run) % job->period;
+		double weight = job->weight ? (double)((const float *)job->weight->data)[at] : 1;
+		double bias = job->bias ? (double)((const float *)job->bias->data)[at] : 0;
+		/* As for norm_row: which of the two decides what becomes of infinities. */
+		bool is_scaled = job->weight || job->bias;
+		float factor = (float)(rstd * weight), center = is_scaled ? 0 : (float)mean;
+		float shift = is_scaled ? (float)(bias - rstd * weight * mean) : 0;
+		for (size_t i = 0; i < job->run; i++)
+			out[done + i] = (x[done + i] - center) * factor + shift;
+	}
+	((float *)job->mean->data)[row] = (float)mean;
+	((float *)job->rstd->data)[row] = (float)rstd;
 }
 
 static void norm_rows(void *arg, size_t begin, size_t end)
 {
 	struct rows_job *job = arg;
-	bool is_plain = job->n && !job->is_group && job->run == 1 && job->row_step == 0 &&
-			job->period == job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) &&
+	bool is_float = job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) &&
 			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
+	bool is_plain =
+		is_float && !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	for (size_t row = begin; row < end; row++) {
 		if (is_plain)
 			norm_row_f32(job, row);
+		else if (is_float && job->is_group)
+			norm_group_f32(job, row);
 		else
 			norm_row(job, row);
 	}
