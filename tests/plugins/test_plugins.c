@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 #include <dirent.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -381,134 +380,6 @@ static void test_kernel(void **state)
 	close_plugin(&s);
 }
 
-/* Several at once, some of whom wait themselves: each gets its own answer, whoever received it. */
-enum { N_RUNNERS = 5, N_EACH = 300 };
-
-struct runner {
-	struct et_backend_entry entry;
-	struct et_compiled *compiled;
-	pthread_t thread;
-	bool will_wait, may_crash;
-	float factor;
-	_Atomic(uint32_t) *n_left; /* NULL: N_EACH runs; else until it is 0 */
-	uint32_t n_good, n_wrong, n_crashed;
-};
-
-static void run_many(struct runner *r, struct et_context *context, struct et_lane *lane)
-{
-	float in[N], out[N];
-	int32_t sizes[] = { N }, strides[] = { 1 };
-	uint8_t order[] = { 0 };
-	struct et_tensor a = { in, N, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, b = a;
-	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
-		{ .tag = ET_TAG_TENSOR, .tensor = &b } };
-	struct et_evalue *args[] = { &values[0], &values[1] };
-	struct subject s = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-	b.data = out;
-	for (uint32_t k = 0; r->n_left ? *r->n_left > 0 : k < N_EACH; k++) {
-		struct et_completion completion = { &s, done, r->will_wait };
-		struct et_diag diag = { "" };
-		for (int i = 0; i < N; i++)
-			in[i] = (float)k + (float)i * r->factor;
-		s.is_done = false;
-		enum et_status status = r->entry.ops->enqueue(context, args, &completion, &diag);
-		if (status == ET_PENDING) {
-			if (r->will_wait)
-				r->entry.ops->wait(context, k % 2 ? 0 : UINT64_MAX);
-			pthread_mutex_lock(&s.lock);
-			while (!s.is_done)
-				pthread_cond_wait(&s.changed, &s.lock);
-			pthread_mutex_unlock(&s.lock);
-			status = s.status;
-		}
-		bool is_right = status == ET_OK;
-		for (int i = 0; i < N && is_right; i++)
-			is_right = out[i] == 2 * in[i];
-		r->n_good += is_right;
-		r->n_crashed += status == ET_E_BACKEND_CRASHED;
-		r->n_wrong += !is_right && status != ET_E_BACKEND_CRASHED;
-	}
-}
-
-static void *runner_main(void *arg)
-{
-	struct runner *r = arg;
-	struct et_lane *lane;
-	struct et_context *context = NULL;
-	struct et_diag diag = { "" };
-	if (r->entry.ops->lane_new(r->entry.backend, 0, 1, &lane, &diag)) {
-		r->n_wrong++;
-		return NULL;
-	}
-	while (r->entry.ops->context_new(r->compiled, lane, &context, &diag) == ET_E_BACKEND_CRASHED &&
-		r->may_crash)
-		;
-	if (context)
-		run_many(r, context, lane);
-	else
-		r->n_wrong++;
-	if (context)
-		r->entry.ops->context_free(context);
-	r->entry.ops->lane_free(lane);
-	return NULL;
-}
-
-/* True: the host is on its way down. */
-static bool ask_again(struct subject *s, struct et_compiled *compiled)
-{
-	struct runner one = {
-		.entry = s->rig.backends[0], .compiled = compiled, .may_crash = true, .will_wait = true
-	};
-	runner_main(&one);
-	return one.n_crashed || one.n_wrong;
-}
-
-/* *compiled is made if it is NULL. */
-static void start_runners(
-	struct subject *s, struct runner *runners, struct et_compiled **compiled, _Atomic(uint32_t) *n_left)
-{
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)"scale",
-		.n_bytes = 5,
-		.method = "forward",
-		.n_args = 2 };
-	struct et_compiled_info info = { .struct_size = sizeof info };
-	struct et_diag diag = { "" };
-	const struct et_backend_entry *entry = &s->rig.backends[0];
-	if (!*compiled)
-		assert_int_equal(
-			entry->ops->compile(entry->backend, &payload, compiled, &info, &diag), ET_OK);
-	for (int i = 0; i < N_RUNNERS; i++) {
-		runners[i] = (struct runner){ .entry = *entry,
-			.compiled = *compiled,
-			.will_wait = i != 1,
-			.may_crash = n_left != NULL,
-			.factor = (float)(i + 1),
-			.n_left = n_left };
-		assert_int_equal(pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]), 0);
-	}
-}
-
-static void test_many(void **state)
-{
-	for (size_t g = 0; g < ET_ARRAY_LEN(good); g++) {
-		struct subject s = { 0 };
-		struct runner runners[N_RUNNERS];
-		struct et_compiled *compiled = NULL;
-		struct et_plugin_state after;
-		open_plugin(&s, good[g]);
-		start_runners(&s, runners, &compiled, NULL);
-		for (int i = 0; i < N_RUNNERS; i++) {
-			pthread_join(runners[i].thread, NULL);
-			assert_int_equal(runners[i].n_good, N_EACH);
-		}
-		et_plugin_state(s.rig.backends[0].backend, &after);
-		assert_int_equal(after.n_in_flight + after.n_waiting, 0);
-		s.rig.backends[0].ops->compiled_free(compiled);
-		close_plugin(&s);
-	}
-}
-
 /* --- what is refused ----------------------------------------------------------------------------------- */
 
 static void test_tables(void **state)
@@ -796,78 +667,6 @@ static void test_killed_often(void **state)
 	assert_int_equal(n_open_files(), n_files);
 }
 
-/* What this process holds. */
-struct holdings {
-	size_t n_files, n_maps, n_heap;
-};
-
-static struct holdings holdings_now(void)
-{
-	struct holdings now = { .n_files = n_open_files() };
-	char line[600];
-	FILE *file = fopen("/proc/self/maps", "re");
-	assert_non_null(file);
-	while (fgets(line, sizeof line, file))
-		now.n_maps += strchr(line, '\n') != NULL;
-	fclose(file);
-	struct mallinfo2 heap = mallinfo2();
-	now.n_heap = heap.uordblks + heap.hblkhd;
-	return now;
-}
-
-/* Several who wait for each other's answers, until the host has died @n_crashes times. */
-static void kill_among_many(struct subject *s, struct et_compiled **compiled, uint32_t n_crashes)
-{
-	struct runner runners[N_RUNNERS];
-	struct et_plugin_state now;
-	_Atomic(uint32_t) n_left = 1;
-	pthread_t thread;
-	start_runners(s, runners, compiled, &n_left);
-	struct killer k = { .backend = s->rig.backends[0].backend };
-	assert_int_equal(pthread_create(&thread, NULL, killer_main, &k), 0);
-	do {
-		sched_yield();
-		et_plugin_state(s->rig.backends[0].backend, &now);
-	} while (now.n_crashes < n_crashes);
-	k.is_over = true;
-	pthread_join(thread, NULL);
-	n_left = 0;
-	uint32_t n_good = 0;
-	for (int i = 0; i < N_RUNNERS; i++) {
-		pthread_join(runners[i].thread, NULL);
-		assert_int_equal(runners[i].n_wrong, 0);
-		n_good += runners[i].n_good;
-	}
-	assert_true(n_good > 0);
-}
-
-/* A hundred hosts killed under load: nobody gets a wrong answer, and not a descriptor, mapping or byte is left behind.
- * The first few bring everything to its size. (Sanitizers have their own heap, and look for leaks themselves.) */
-static void test_killed_among_many(void **state)
-{
-	struct subject s = { .config = { .max_crashes = 1000000, .crash_window_ns = 1 } };
-	struct et_compiled *compiled = NULL;
-	size_t n_files = n_open_files();
-	open_plugin(&s, "async");
-	kill_among_many(&s, &compiled, 20);
-	do
-		clear_log();
-	while (ask_again(&s, compiled));
-	struct holdings before = holdings_now();
-	kill_among_many(&s, &compiled, 120);
-	while (ask_again(&s, compiled))
-		;
-	struct holdings after = holdings_now();
-	assert_int_equal(after.n_files, before.n_files);
-	if (!INF_SANITIZED_HOST) {
-		assert_true(after.n_maps <= before.n_maps);
-		assert_true(after.n_heap <= before.n_heap);
-	}
-	s.rig.backends[0].ops->compiled_free(compiled);
-	close_plugin(&s);
-	assert_int_equal(n_open_files(), n_files);
-}
-
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "process") == 0 && getenv("INFERD_EMULATED")) {
@@ -882,7 +681,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_kernel),
-		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_sizes),
 	};
@@ -897,7 +695,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_ignores_cancel),
 		cmocka_unit_test(test_cage),
 		cmocka_unit_test(test_killed_often),
-		cmocka_unit_test(test_killed_among_many),
 	};
 	isolation = argc > 1 && strcmp(argv[1], "thread") == 0 ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS;
 	if (isolation == ET_PLUGIN_IN_PROCESS && getenv("INFERD_EMULATED")) {

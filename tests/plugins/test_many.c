@@ -1,0 +1,313 @@
+/* Several runs at once through one plug-in, whose host may be killed at any moment.
+ *
+ *     test_many process|thread    nobody is killed in the second */
+#include "delegates/plugin/plugin.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N = 1000 };
+
+static enum et_plugin_isolation isolation;
+
+static void drop(void *self, enum et_log_level level, const char *text)
+{
+}
+
+static const struct et_log log_table = { .max_level = ET_LOG_DEBUG, .write = drop };
+
+/* A plug-in, and one payload of it. */
+struct subject {
+	struct et_plugin_config config;
+	struct et_backend_entry entry;
+	struct et_compiled *compiled;
+};
+
+static void subject_open(struct subject *s, const char *name)
+{
+	static char path[600];
+	struct et_payload payload = { .struct_size = sizeof payload,
+		.bytes = (const uint8_t *)"scale",
+		.n_bytes = 5,
+		.method = "forward",
+		.n_args = 2 };
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_diag diag = { "" };
+	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, name);
+	s->config.path = path;
+	s->config.host_path = HOST;
+	s->config.isolation = isolation;
+	if (et_plugin_open(&s->entry, &s->config, et_host_allocator(), &log_table, &diag) ||
+		s->entry.ops->compile(s->entry.backend, &payload, &s->compiled, &info, &diag))
+		fail_msg("%s", diag.text);
+}
+
+static void subject_close(struct subject *s)
+{
+	s->entry.ops->compiled_free(s->compiled);
+	s->entry.ops->close(s->entry.backend);
+}
+
+static struct et_plugin_state state_of(const struct subject *s)
+{
+	struct et_plugin_state now;
+	et_plugin_state(s->entry.backend, &now);
+	return now;
+}
+
+/* Who waits for a completion. */
+struct waiter {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_done;
+	enum et_status status;
+};
+
+static void done(void *self, enum et_status status, const char *reason)
+{
+	struct waiter *w = self;
+	pthread_mutex_lock(&w->lock);
+	assert_false(w->is_done);
+	w->status = status;
+	w->is_done = true;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static const char *const good[] = { "sync", "async" };
+
+/* Several at once, some of whom wait themselves: each gets its own answer, whoever received it. */
+enum { N_RUNNERS = 5, N_EACH = 300 };
+
+struct runner {
+	struct et_backend_entry entry;
+	struct et_compiled *compiled;
+	pthread_t thread;
+	bool will_wait, may_crash;
+	float factor;
+	_Atomic(uint32_t) *n_left; /* NULL: N_EACH runs; else until it is 0 */
+	uint32_t n_good, n_wrong, n_crashed;
+};
+
+static void run_many(struct runner *r, struct et_context *context, struct et_lane *lane)
+{
+	float in[N], out[N];
+	int32_t sizes[] = { N }, strides[] = { 1 };
+	uint8_t order[] = { 0 };
+	struct et_tensor a = { in, N, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, b = a;
+	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
+		{ .tag = ET_TAG_TENSOR, .tensor = &b } };
+	struct et_evalue *args[] = { &values[0], &values[1] };
+	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	b.data = out;
+	for (uint32_t k = 0; r->n_left ? *r->n_left > 0 : k < N_EACH; k++) {
+		struct et_completion completion = { &w, done, r->will_wait };
+		struct et_diag diag = { "" };
+		for (int i = 0; i < N; i++)
+			in[i] = (float)k + (float)i * r->factor;
+		w.is_done = false;
+		enum et_status status = r->entry.ops->enqueue(context, args, &completion, &diag);
+		if (status == ET_PENDING) {
+			if (r->will_wait)
+				r->entry.ops->wait(context, k % 2 ? 0 : UINT64_MAX);
+			pthread_mutex_lock(&w.lock);
+			while (!w.is_done)
+				pthread_cond_wait(&w.changed, &w.lock);
+			pthread_mutex_unlock(&w.lock);
+			status = w.status;
+		}
+		bool is_right = status == ET_OK;
+		for (int i = 0; i < N && is_right; i++)
+			is_right = out[i] == 2 * in[i];
+		r->n_good += is_right;
+		r->n_crashed += status == ET_E_BACKEND_CRASHED;
+		r->n_wrong += !is_right && status != ET_E_BACKEND_CRASHED;
+	}
+}
+
+static void *runner_main(void *arg)
+{
+	struct runner *r = arg;
+	struct et_lane *lane;
+	struct et_context *context = NULL;
+	struct et_diag diag = { "" };
+	if (r->entry.ops->lane_new(r->entry.backend, 0, 1, &lane, &diag)) {
+		r->n_wrong++;
+		return NULL;
+	}
+	while (r->entry.ops->context_new(r->compiled, lane, &context, &diag) == ET_E_BACKEND_CRASHED &&
+		r->may_crash)
+		;
+	if (context)
+		run_many(r, context, lane);
+	else
+		r->n_wrong++;
+	if (context)
+		r->entry.ops->context_free(context);
+	r->entry.ops->lane_free(lane);
+	return NULL;
+}
+
+/* Whether the host was on its way down. */
+static bool ask_again(struct subject *s)
+{
+	struct runner one = {
+		.entry = s->entry, .compiled = s->compiled, .may_crash = true, .will_wait = true
+	};
+	runner_main(&one);
+	return one.n_crashed || one.n_wrong;
+}
+
+static void start_runners(struct subject *s, struct runner *runners, _Atomic(uint32_t) *n_left)
+{
+	for (int i = 0; i < N_RUNNERS; i++) {
+		runners[i] = (struct runner){ .entry = s->entry,
+			.compiled = s->compiled,
+			.will_wait = i != 1,
+			.may_crash = n_left != NULL,
+			.factor = (float)(i + 1),
+			.n_left = n_left };
+		assert_int_equal(pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]), 0);
+	}
+}
+
+static void test_many(void **state)
+{
+	for (size_t g = 0; g < ET_ARRAY_LEN(good); g++) {
+		struct subject s = { 0 };
+		struct runner runners[N_RUNNERS];
+		subject_open(&s, good[g]);
+		start_runners(&s, runners, NULL);
+		for (int i = 0; i < N_RUNNERS; i++) {
+			pthread_join(runners[i].thread, NULL);
+			assert_int_equal(runners[i].n_good, N_EACH);
+		}
+		assert_int_equal(state_of(&s).n_in_flight + state_of(&s).n_waiting, 0);
+		subject_close(&s);
+	}
+}
+
+/* --- killed ---------------------------------------------------------------------------------------------- */
+
+static size_t n_open_files(void)
+{
+	size_t n = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+struct killer {
+	struct et_backend *backend;
+	_Atomic(bool) is_over;
+};
+
+static void *killer_main(void *arg)
+{
+	struct killer *k = arg;
+	while (!k->is_over) {
+		struct et_plugin_state now;
+		et_plugin_state(k->backend, &now);
+		/* each process after a few runs, so that it dies at any point of one */
+		if (now.pid && now.n_runs >= 3 * (uint64_t)now.n_starts)
+			kill(now.pid, SIGKILL);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* What this process holds. */
+struct holdings {
+	size_t n_files, n_maps, n_heap;
+};
+
+static struct holdings holdings_now(void)
+{
+	struct holdings now = { .n_files = n_open_files() };
+	char line[600];
+	FILE *file = fopen("/proc/self/maps", "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file))
+		now.n_maps += strchr(line, '\n') != NULL;
+	fclose(file);
+	struct mallinfo2 heap = mallinfo2();
+	now.n_heap = heap.uordblks + heap.hblkhd;
+	return now;
+}
+
+/* Several who wait for each other's answers, until the host has died @n_crashes times. */
+static void kill_among_many(struct subject *s, uint32_t n_crashes)
+{
+	struct runner runners[N_RUNNERS];
+	_Atomic(uint32_t) n_left = 1;
+	pthread_t thread;
+	start_runners(s, runners, &n_left);
+	struct killer k = { .backend = s->entry.backend };
+	assert_int_equal(pthread_create(&thread, NULL, killer_main, &k), 0);
+	while (state_of(s).n_crashes < n_crashes)
+		sched_yield();
+	k.is_over = true;
+	pthread_join(thread, NULL);
+	n_left = 0;
+	uint32_t n_good = 0;
+	for (int i = 0; i < N_RUNNERS; i++) {
+		pthread_join(runners[i].thread, NULL);
+		assert_int_equal(runners[i].n_wrong, 0);
+		n_good += runners[i].n_good;
+	}
+	assert_true(n_good > 0);
+}
+
+/* A hundred hosts killed under load: nobody gets a wrong answer, and not a descriptor, mapping or byte is left behind.
+ * The first few bring everything to its size. (Sanitizers have their own heap, and look for leaks themselves.) */
+static void test_killed_among_many(void **state)
+{
+	struct subject s = { .config = { .max_crashes = 1000000, .crash_window_ns = 1 } };
+	size_t n_files = n_open_files();
+	subject_open(&s, "async");
+	kill_among_many(&s, 20);
+	while (ask_again(&s))
+		;
+	struct holdings before = holdings_now();
+	kill_among_many(&s, 120);
+	while (ask_again(&s))
+		;
+	struct holdings after = holdings_now();
+	assert_int_equal(after.n_files, before.n_files);
+	if (!INF_SANITIZED_HOST) {
+		assert_true(after.n_maps <= before.n_maps);
+		assert_true(after.n_heap <= before.n_heap);
+	}
+	subject_close(&s);
+	assert_int_equal(n_open_files(), n_files);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest harmless[] = { cmocka_unit_test(test_many) };
+	const struct CMUnitTest harmful[] = { cmocka_unit_test(test_killed_among_many) };
+	isolation = argc > 1 && strcmp(argv[1], "thread") == 0 ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS;
+	if (isolation == ET_PLUGIN_IN_PROCESS && getenv("INFERD_EMULATED")) {
+		puts("skipped: an emulated process can't start another that is emulated");
+		return 77;
+	}
+	int n_failed = cmocka_run_group_tests_name("several at once", harmless, NULL, NULL);
+	if (isolation == ET_PLUGIN_IN_PROCESS)
+		n_failed += cmocka_run_group_tests_name("and killed", harmful, NULL, NULL);
+	return n_failed;
+}
