@@ -219,6 +219,7 @@ static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, co
 		io->tensor.n_bytes = n_bytes;
 	b->room[at] = n_bytes;
 	b->regions[at] = region;
+	b->has_dma_buf = b->has_dma_buf || region->region->is_dma_buf;
 	region->n_refs++;
 	b->n_zero_copy += info->zero_copy;
 	b->n_copied += !info->zero_copy;
@@ -369,6 +370,29 @@ void inf_binding_free(struct inf_binding *b)
 	free(b->shapes);
 	free(b->dims);
 	free(b);
+}
+
+static void end_access(const struct inf_binding *b, uint32_t n)
+{
+	while (n-- > 0)
+		if (b->regions[n])
+			inf_region_end_access(b->regions[n]->region, n >= b->n_inputs);
+}
+
+bool inf_binding_begin_access(const struct inf_binding *b)
+{
+	for (uint32_t i = 0; i < b->n_regions && b->has_dma_buf; i++)
+		if (b->regions[i] && inf_region_begin_access(b->regions[i]->region, i >= b->n_inputs) < 0) {
+			end_access(b, i);
+			return false;
+		}
+	return true;
+}
+
+void inf_binding_end_access(const struct inf_binding *b)
+{
+	if (b->has_dma_buf)
+		end_access(b, b->n_regions);
 }
 
 const struct inf_client_region *inf_binding_faulted(const struct inf_binding *b)

@@ -50,6 +50,7 @@ struct inf_binding {
 	struct inf_quota_user *user;
 	struct inf_client_region **regions; /* one an input, then one an output; NULL: none */
 	uint32_t n_regions;
+	bool has_dma_buf;                /* among them */
 	struct et_io *bound;             /* inputs, then outputs, as bound */
 	struct et_io *io;                /* the same for the request at hand; the run writes here */
 	size_t *room;                    /* bytes behind each */
@@ -91,6 +92,10 @@ void inf_binding_unref(struct inf_binding *binding);
 void inf_binding_drop(struct inf_binding *binding);
 /* The last step, on the loop thread. */
 void inf_binding_free(struct inf_binding *binding);
+/* Around a run: let the processor at regions that are dma-bufs. False, with nothing begun: one of them does not let it.
+ * May wait for a device. Any thread. */
+bool inf_binding_begin_access(const struct inf_binding *binding);
+void inf_binding_end_access(const struct inf_binding *binding);
 /* A region it uses whose memory is gone; NULL: all are well. Any thread. */
 const struct inf_client_region *inf_binding_faulted(const struct inf_binding *binding);
 

@@ -311,6 +311,17 @@ static enum et_stop advance(struct inf_binding *b, struct inf_worker *worker, co
 	}
 }
 
+/* What the run borrowed goes back. */
+static void give_back(struct inf_binding *b)
+{
+	struct inf_job *job = &b->job;
+	if (!job->frame)
+		return;
+	inf_binding_end_access(b);
+	inf_serving_give_frame(b->method->serving, job->frame);
+	job->frame = NULL;
+}
+
 static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 {
 	struct inf_job *job = &b->job;
@@ -320,6 +331,12 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	enum et_status status = inf_serving_take_frame(b->method->serving, &job->frame, &run->diag);
 	if (status != ET_OK)
 		return status;
+	if (!inf_binding_begin_access(b)) {
+		inf_serving_give_frame(b->method->serving, job->frame);
+		job->frame = NULL;
+		return et_fail(&run->diag, ET_E_ACCESS_FAILED,
+			"a dma-buf among its regions does not let the processor at it");
+	}
 	job->has_begun = true;
 	job->started_ns = now_ns;
 	run->method = b->method->method;
@@ -330,10 +347,8 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	run->completion = (struct et_completion){ b, delegate_done, .will_wait = true };
 	run->trace = job->profile ? et_profile_trace(job->profile) : NULL;
 	status = et_run_begin(run);
-	if (status != ET_OK) {
-		inf_serving_give_frame(b->method->serving, job->frame);
-		job->frame = NULL;
-	}
+	if (status != ET_OK)
+		give_back(b);
 	return status;
 }
 
@@ -344,9 +359,7 @@ static void end_run(struct inf_binding *b, enum et_status status, struct inf_rep
 	const char *why = job->run.diag.text[0] ? job->run.diag.text : et_status_text(status);
 	enum inf_status answer = status_of(status);
 	const struct inf_client_region *faulted = inf_binding_faulted(b);
-	if (job->frame)
-		inf_serving_give_frame(b->method->serving, job->frame);
-	job->frame = NULL;
+	give_back(b);
 	if (faulted) {
 		answer = INF_FAILED_PRECONDITION;
 		inf_text(text, sizeof(text),
@@ -431,8 +444,7 @@ static void end_waiting(
 	if (job->frame) {
 		atomic_store(&job->run.cancelled, true);
 		et_run_end(&job->run);
-		inf_serving_give_frame(b->method->serving, job->frame);
-		job->frame = NULL;
+		give_back(b);
 	}
 	encode(b, status, why, buffer);
 	deliver(b, buffer);
@@ -569,7 +581,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	inf_serving_job_begun(serving);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
-	submit_to(b, serving->info->first_queue, inf_serving_is_quick(serving));
+	submit_to(b, serving->info->first_queue, !b->has_dma_buf && inf_serving_is_quick(serving));
 	if (has_deadline && inf_job_is_busy(job))
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;

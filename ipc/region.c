@@ -2,14 +2,22 @@
  *
  * The checks come before the mapping, on properties that the owner cannot take back: seals only ever get more, the
  * file system of a descriptor never changes, and with both seals set the size stays. What they do not promise is
- * that a page can be had when it is touched (a hole in a full tmpfs or cgroup), so the mapping is guarded too. */
+ * that a page can be had when it is touched (a hole in a full tmpfs or cgroup), so the mapping is guarded too.
+ *
+ * A dma-buf is what a camera or a video decoder fills. It has no seals and needs none: its size is its exporter's, for
+ * good. What it is says the kernel in /proc/self/fdinfo: to ask the file itself (ioctl, fstatfs) would be to ask
+ * somebody's process if it were a file of FUSE. */
 #include "ipc/region.h"
 
 #include "runtime/base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -21,7 +29,7 @@ const char *inf_region_error_text(int error)
 	case INF_REGION_E_SIZE:
 		return "the region's size is zero, or more than its file has";
 	case INF_REGION_E_TYPE:
-		return "a region must be shared memory: a memfd";
+		return "a region must be shared memory: a memfd or a dma-buf";
 	case INF_REGION_E_HUGE:
 		return "a region must not use huge pages";
 	case INF_REGION_E_UNSEALED:
@@ -29,19 +37,21 @@ const char *inf_region_error_text(int error)
 	case INF_REGION_E_READ_ONLY:
 		return "a region must be writable: opened for reading and writing, and not sealed against "
 		       "writing";
+	case INF_REGION_E_MAP:
+		return "that dma-buf can't be mapped for the processor";
 	}
 	return "the region is not acceptable";
 }
 
 /* Takes over @fd on success. */
-static int region_new(
-	struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator)
+static int region_new(struct inf_region **ret_region, int fd, size_t n_bytes, bool is_dma_buf,
+	const struct et_allocator *allocator)
 {
 	struct inf_region *region =
 		allocator->alloc(allocator->self, sizeof *region, _Alignof(struct inf_region));
 	if (!region)
 		return -ENOMEM;
-	*region = (struct inf_region){ .fd = fd, .allocator = *allocator };
+	*region = (struct inf_region){ .fd = fd, .is_dma_buf = is_dma_buf, .allocator = *allocator };
 	et_ref_init(&region->ref);
 	int rc = et_host_map(&region->mapping, fd, n_bytes, true);
 	if (rc) {
@@ -64,10 +74,42 @@ int inf_region_create(struct inf_region **ret_region, size_t n_bytes, const stru
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		rc = -errno;
 	if (!rc)
-		rc = region_new(ret_region, fd, n_bytes, allocator);
+		rc = region_new(ret_region, fd, n_bytes, false, allocator);
 	if (rc)
 		close(fd);
 	return rc;
+}
+
+/* Whether @fd is a dma-buf, without asking it: only they say the name of their exporter. */
+static bool is_dma_buf(int fd)
+{
+	char path[64], text[1024];
+	struct statfs fs;
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+	int info = open(path, O_RDONLY | O_CLOEXEC);
+	if (info < 0)
+		return false;
+	ssize_t n = read(info, text, sizeof text - 1);
+	close(info);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return strstr(text, "\nexp_name:\t") && fstatfs(fd, &fs) == 0 &&
+	       (unsigned long)fs.f_type == DMA_BUF_MAGIC;
+}
+
+static int import_dma_buf(struct inf_region **ret_region, int fd, int flags, size_t n_bytes,
+	const struct et_allocator *allocator)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	if (size < 0)
+		return -errno;
+	if (!n_bytes || n_bytes > PTRDIFF_MAX / 2 || (uint64_t)size < n_bytes)
+		return INF_REGION_E_SIZE;
+	if ((flags & O_ACCMODE) != O_RDWR)
+		return INF_REGION_E_READ_ONLY;
+	int rc = region_new(ret_region, fd, n_bytes, true, allocator);
+	return rc == -ENOTTY || rc == -EINVAL || rc == -ENODEV || rc == -EACCES ? INF_REGION_E_MAP : rc;
 }
 
 int inf_region_import(
@@ -80,6 +122,8 @@ int inf_region_import(
 		return -errno;
 	/* First what is asked of the kernel alone: a file system in somebody's process answers fstat when it likes. */
 	int seals = flags & O_PATH ? -1 : fcntl(fd, F_GET_SEALS);
+	if (seals < 0 && !(flags & O_PATH) && is_dma_buf(fd))
+		return import_dma_buf(ret_region, fd, flags, n_bytes, allocator);
 	if (seals < 0)
 		return INF_REGION_E_TYPE;
 	if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
@@ -101,7 +145,7 @@ int inf_region_import(
 		return -errno;
 	if (!n_bytes || n_bytes > PTRDIFF_MAX / 2 || (uint64_t)st.st_size < n_bytes)
 		return INF_REGION_E_SIZE;
-	int rc = region_new(ret_region, fd, n_bytes, allocator);
+	int rc = region_new(ret_region, fd, n_bytes, false, allocator);
 	/* The client added a seal in between: a race against itself. */
 	return rc == -EPERM ? INF_REGION_E_READ_ONLY : rc;
 }
@@ -121,6 +165,28 @@ struct inf_region *inf_region_unref(struct inf_region *region)
 		allocator.free(allocator.self, region, sizeof *region);
 	}
 	return NULL;
+}
+
+static int sync_access(const struct inf_region *region, bool writes, bool is_end)
+{
+	struct dma_buf_sync sync = { .flags = (writes ? DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ) |
+					      (is_end ? DMA_BUF_SYNC_END : DMA_BUF_SYNC_START) };
+	if (!region->is_dma_buf)
+		return 0;
+	while (ioctl(region->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0)
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+	return 0;
+}
+
+int inf_region_begin_access(const struct inf_region *region, bool writes)
+{
+	return sync_access(region, writes, false);
+}
+
+int inf_region_end_access(const struct inf_region *region, bool writes)
+{
+	return sync_access(region, writes, true);
 }
 
 void *inf_region_at(const struct inf_region *region, uint64_t offset, uint64_t n_bytes)

@@ -1,7 +1,7 @@
 /* Region: shared memory in which tensors lie, as the daemon sees it.
  *
- * A region is made by the daemon and handed to the client, or made by the client and imported. Either way it is a
- * memfd that can neither shrink nor grow, mapped with a readable guard page behind. Its bytes may change at any
+ * A region is made by the daemon and handed to the client, or made by the client and imported: a memfd that can neither
+ * shrink nor grow, or a dma-buf, whose size never changes. It is mapped with a readable guard page behind. Its bytes may change at any
  * moment. It is reference-counted: jobs hold references, so that a client that dies cannot take memory from under a
  * run. Charging a client for it is the daemon's. */
 #ifndef IPC_REGION_H
@@ -20,6 +20,7 @@ enum inf_region_error {
 	INF_REGION_E_HUGE,      /* huge pages: they can fault even when sealed */
 	INF_REGION_E_UNSEALED,  /* F_SEAL_SHRINK and F_SEAL_GROW are not both set */
 	INF_REGION_E_READ_ONLY, /* opened for reading only, or sealed against writing */
+	INF_REGION_E_MAP,       /* a dma-buf whose exporter does not let the processor at it */
 };
 /* The sentence for the client. Never NULL. */
 const char *inf_region_error_text(int error);
@@ -28,6 +29,7 @@ struct inf_region {
 	struct et_ref ref;
 	struct et_host_mapping mapping;
 	int fd; /* borrowed by whoever sends or imports it */
+	bool is_dma_buf;
 	struct et_allocator allocator;
 };
 
@@ -43,6 +45,12 @@ int inf_region_import(
 struct inf_region *inf_region_ref(struct inf_region *region);
 /* NULL is fine; returns NULL. The allocator must take this from whichever thread comes last. */
 struct inf_region *inf_region_unref(struct inf_region *region);
+
+/* Around every time the processor reads (or @writes) a dma-buf: caches are made to agree with the device, and what it
+ * still does to the buffer is waited for. Each begin has an end. Nothing for other regions. 0 or negative errno; after
+ * a begin that failed there is no end. */
+int inf_region_begin_access(const struct inf_region *region, bool writes);
+int inf_region_end_access(const struct inf_region *region, bool writes);
 
 /* [offset, offset + n_bytes) of it, or NULL when that is not inside. */
 void *inf_region_at(const struct inf_region *region, uint64_t offset, uint64_t n_bytes);

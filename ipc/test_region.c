@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -129,6 +131,65 @@ static void holes_read_as_zeros(void **state)
 	inf_region_unref(region);
 }
 
+/* A dma-buf over the pages of @memory, made by the kernel's udmabuf; -1: it is not there. */
+static int dma_buf(int memory, size_t n_bytes)
+{
+	int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		return -1;
+	struct udmabuf_create create = {
+		.memfd = (uint32_t)memory, .flags = UDMABUF_FLAGS_CLOEXEC, .size = n_bytes
+	};
+	int fd = ioctl(device, UDMABUF_CREATE, &create);
+	close(device);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* Memory that a device fills: mapped, kept in step by begin and end, and of the size that it has. */
+static void dma_bufs_are_imported(void **state)
+{
+	size_t n_bytes = 4 * (size_t)sysconf(_SC_PAGESIZE);
+	int memory = sealed_memory(n_bytes, F_SEAL_SHRINK), fd = dma_buf(memory, n_bytes);
+	struct inf_region *region;
+	if (fd < 0) {
+		print_message("SKIPPED: /dev/udmabuf: %s\n", strerror(errno));
+		close(memory);
+		skip();
+	}
+	assert_int_equal(refused(dup(fd), n_bytes + 1), INF_REGION_E_SIZE);
+	assert_int_equal(refused(dup(fd), 0), INF_REGION_E_SIZE);
+	assert_int_equal(inf_region_import(&region, fd, n_bytes, et_host_allocator()), 0);
+	assert_true(region->is_dma_buf);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(pwrite(memory, "device", 6, 100), 6);
+		assert_int_equal(inf_region_begin_access(region, i == 2), 0);
+		assert_memory_equal(inf_region_at(region, 100, 6), "device", 6);
+		if (i == 2)
+			memcpy(inf_region_at(region, n_bytes - 4, 4), "host", 4);
+		assert_int_equal(inf_region_end_access(region, i == 2), 0);
+	}
+	char back[4];
+	assert_int_equal(pread(memory, back, 4, (off_t)n_bytes - 4), 4);
+	assert_memory_equal(back, "host", 4);
+	/* kernels may read past its last byte */
+	assert_int_equal(((volatile uint8_t *)inf_region_at(region, 0, n_bytes))[n_bytes + 15], 0);
+	assert_false(inf_region_faulted(region));
+	inf_region_unref(region);
+	close(memory);
+}
+
+/* Asking for access to other memory is fine and does nothing. */
+static void access_to_memory_files(void **state)
+{
+	struct inf_region *region;
+	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
+	assert_false(region->is_dma_buf);
+	assert_int_equal(inf_region_begin_access(region, true), 0);
+	assert_int_equal(inf_region_end_access(region, true), 0);
+	inf_region_unref(region);
+}
+
 int main(void)
 {
 	et_host_install_sigbus_guard();
@@ -138,6 +199,8 @@ int main(void)
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(huge_pages_are_refused),
 		cmocka_unit_test(holes_read_as_zeros),
+		cmocka_unit_test(dma_bufs_are_imported),
+		cmocka_unit_test(access_to_memory_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

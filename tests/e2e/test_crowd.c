@@ -2,14 +2,15 @@
  *
  * What is random comes from a fixed seed, so a failure can be seen again: E2E_SEED and E2E_STEPS change it. */
 #include "tests/e2e/harness.h"
+#include "tests/e2e/player.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/bundle.h"
 #include "runtime/host/host.h"
 #include "tests/support/make_program.h"
 
+#include <dirent.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,22 +18,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static uint64_t seed;
-
-static uint32_t below(uint32_t n)
-{
-	seed ^= seed << 13; /* xorshift64 */
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)(seed >> 32) % n;
-}
-
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-	return text ? strtoull(text, NULL, 10) : otherwise;
-}
 
 /* --- streams -------------------------------------------------------------------------------------- */
 
@@ -206,6 +191,19 @@ static int count_memory_files(pid_t pid)
 	return n;
 }
 
+static int count_threads(pid_t pid)
+{
+	char path[64];
+	int n = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
 struct memory_files {
 	pid_t pid;
 	int n;
@@ -228,20 +226,22 @@ static void test_kills(void **state)
 	pid_t children[N_CHILDREN];
 	struct e2e e;
 	int status, rc;
-	seed = from_environment("E2E_SEED", 42);
+	player_seed(player_number("E2E_SEED", 42));
 	e2e_init(&e);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_start(&e, NULL);
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "double", NULL);
-	int n_before = count_memory_files(e.pid);
+	assert_true(e2e_infer(b, 1, &rc) == 2 && rc == 0);
+	int n_before = count_memory_files(e.pid), n_fds = e2e_count_fds(e.pid),
+	    n_threads = count_threads(e.pid);
 	for (int i = 0; i < N_CHILDREN; i++)
 		children[i] = spawn(&e);
 	for (int i = 0; i < N_KILLS + N_CHILDREN; i++) {
-		uint32_t k = i < N_KILLS ? below(N_CHILDREN) : (uint32_t)(i - N_KILLS);
+		uint32_t k = i < N_KILLS ? player_below(N_CHILDREN) : (uint32_t)(i - N_KILLS);
 		uint64_t n = 0;
 		e2e_until(&e, note_requests, &n);
-		n += below(300);
+		n += player_below(300);
 		if (i < N_KILLS)
 			e2e_until(&e, has_requests, &n);
 		uint32_t pid = (uint32_t)children[k];
@@ -257,6 +257,8 @@ static void test_kills(void **state)
 	e2e_until_clients(&e, 1);
 	e2e_until_jobs(&e, 0, 0);
 	until_memory_files(&e, n_before);
+	assert_int_equal(e2e_count_fds(e.pid), n_fds);
+	assert_int_equal(count_threads(e.pid), n_threads);
 	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
@@ -264,130 +266,19 @@ static void test_kills(void **state)
 
 /* --- every end of a request ----------------------------------------------------------------------- */
 
-enum { N_SESSIONS = 4, N_SLOTS = 6, MAX_IDS = 1 << 17, MAX_OPEN = 48 };
+enum { N_PLAYERS = 4 };
 static const char *const models[] = { "double", "sum", "forever" };
-
-struct player {
-	struct e2e_raw *raw;
-	struct player_slot {
-		uint64_t method, binding, region;
-		bool is_dead;
-		uint8_t model;
-	} slots[N_SLOTS];
-	uint8_t *is_open; /* by id: sent and not answered */
-	uint32_t n_open;
-};
-
-static void bind_slot(struct player *p, uint32_t i)
-{
-	struct player_slot *slot = &p->slots[i];
-	slot->model = (uint8_t)below(ET_ARRAY_LEN(models));
-	slot->is_dead = false;
-	e2e_raw_bind(p->raw, models[slot->model], &slot->method, &slot->binding, &slot->region, NULL);
-}
-
-static void join(struct e2e *e, struct player *p)
-{
-	p->raw = e2e_raw_new(e->socket, false);
-	p->is_open = calloc(MAX_IDS, 1);
-	assert_non_null(p->is_open);
-	p->n_open = 0;
-	for (uint32_t i = 0; i < N_SLOTS; i++)
-		bind_slot(p, i);
-}
-
-static void leave(struct player *p)
-{
-	e2e_raw_free(p->raw);
-	free(p->is_open);
-}
-
-static void tell(struct player *p, struct inf_request request)
-{
-	e2e_raw_send(p->raw, &request, -1);
-	p->is_open[p->raw->last_id] = 1;
-	p->n_open++;
-}
-
-static void take_reply(struct player *p)
-{
-	struct inf_reply reply;
-	if (!e2e_raw_receive(p->raw, &reply))
-		fail_msg("the daemon hung up");
-	if (reply.id >= MAX_IDS || !p->is_open[reply.id])
-		fail_msg("request %llu was answered twice, or never sent", (unsigned long long)reply.id);
-	p->is_open[reply.id] = 0;
-	p->n_open--;
-	switch (reply.status) {
-	case INF_OK:
-	case INF_BUSY:
-	case INF_CANCELLED:
-	case INF_NOT_FOUND:
-	case INF_MISSED_DEADLINE:
-	case INF_STATE_LOST:
-		break;
-	default:
-		fail_msg("request %llu: %s", (unsigned long long)reply.id, reply.error);
-	}
-}
-
-static void drain(struct player *p)
-{
-	while (p->n_open)
-		take_reply(p);
-}
-
-static void take_what_is_there(struct player *p)
-{
-	struct pollfd fd = { .fd = inf_channel_fd(&p->raw->channel), .events = POLLIN };
-	while (p->n_open && poll(&fd, 1, 0) == 1)
-		take_reply(p);
-	if (p->n_open > MAX_OPEN || p->raw->last_id > MAX_IDS - 1000)
-		drain(p);
-}
-
-static void play(struct e2e *e, struct player *p)
-{
-	uint32_t i = below(N_SLOTS), what = below(100);
-	struct player_slot *slot = &p->slots[i];
-	uint64_t last = p->raw->last_id;
-	if (what < 62) {
-		/* what never ends by itself has a deadline */
-		uint64_t timeout_us = slot->model == 2 || below(3) == 0 ? 1 + below(2000) : 0;
-		tell(p, (struct inf_request){ .kind = INF_REQUEST_INFER,
-				.infer = {
-					slot->binding, (enum inf_priority)below(4), timeout_us, 0, NULL } });
-	} else if (what < 78) {
-		tell(p, (struct inf_request){
-				.kind = INF_REQUEST_CANCEL, .cancel = { last - below(last < 8 ? 1 : 8) } });
-	} else if (what < 84) {
-		tell(p, (struct inf_request){ .kind = INF_REQUEST_UNBIND, .unbind = { slot->binding } });
-		slot->is_dead = true;
-	} else if (what < 87) {
-		tell(p, (struct inf_request){
-				.kind = INF_REQUEST_METHOD_CLOSE, .method_close = { slot->method } });
-		slot->is_dead = true;
-	} else if (what < 92) {
-		tell(p, (struct inf_request){
-				.kind = INF_REQUEST_METHOD_RESET, .method_reset = { slot->method } });
-	} else if (what < 94) {
-		leave(p);
-		join(e, p);
-	} else if (slot->is_dead) {
-		drain(p);
-		bind_slot(p, i);
-	}
-}
+static const struct player_rules rules = { .models = models, .n_models = ET_ARRAY_LEN(models), .n_timed = 1 };
 
 /* Each request is answered exactly once, whatever ends it: its run, a deadline, a cancellation, its binding or its
  * Method going; and nothing is left of those whose client goes. */
 static void test_every_end(void **state)
 {
-	struct player players[N_SESSIONS] = { 0 };
+	struct player *players[N_PLAYERS];
 	uint64_t method, binding, region;
 	struct e2e e;
-	uint64_t n_steps = from_environment("E2E_STEPS", 6000);
-	seed = from_environment("E2E_SEED", 42);
+	uint64_t n_steps = player_number("E2E_STEPS", 6000);
+	player_seed(player_number("E2E_SEED", 42));
 	e2e_init(&e);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
@@ -397,22 +288,15 @@ static void test_every_end(void **state)
 	for (size_t i = 0; i < ET_ARRAY_LEN(models); i++)
 		e2e_raw_bind(keeper, models[i], &method, &binding, &region, NULL);
 	int n_before = count_memory_files(e.pid);
-	for (int i = 0; i < N_SESSIONS; i++)
-		join(&e, &players[i]);
-	for (uint64_t step = 0; step < n_steps; step++) {
-		struct player *p = &players[below(N_SESSIONS)];
-		play(&e, p);
-		take_what_is_there(p);
-		if (p->raw->last_id > MAX_IDS - 1000) {
-			leave(p);
-			join(&e, p);
-		}
-	}
-	for (int i = 0; i < N_SESSIONS; i++)
-		drain(&players[i]);
+	for (int i = 0; i < N_PLAYERS; i++)
+		players[i] = player_new(&e, &rules);
+	for (uint64_t step = 0; step < n_steps; step++)
+		player_step(players[player_below(N_PLAYERS)]);
+	for (int i = 0; i < N_PLAYERS; i++)
+		player_drain(players[i]);
 	e2e_until_jobs(&e, 0, 0);
-	for (int i = 0; i < N_SESSIONS; i++)
-		leave(&players[i]);
+	for (int i = 0; i < N_PLAYERS; i++)
+		player_free(players[i]);
 	e2e_until_clients(&e, 1);
 	until_memory_files(&e, n_before);
 	e2e_raw_free(keeper);

@@ -16,7 +16,7 @@
  *     late         refuses, and then ends           wait      ends when it is cancelled
  *     hold         submit waits until somebody asks for statistics, and forgets who cancelled before; then as wait
  *     posthumous   ends, and ends again when it is destroyed
- * -DVARIANT=... breaks the table itself. */
+ * -DGPU makes it another backend, for a GPU. -DVARIANT=... breaks the table itself. */
 #include <inferd-delegate.h>
 
 #include <errno.h>
@@ -40,6 +40,11 @@
 #define NOT_HERE      6
 #define NO_TABLE      7
 #define HALF_BUFFERS  8
+#ifdef GPU
+#define IS_GPU 1
+#else
+#define IS_GPU 0
+#endif
 #ifndef VARIANT
 #define VARIANT GOOD
 #endif
@@ -119,7 +124,7 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *de
 {
 	if (index)
 		return INFERD_DELEGATE_E_NOT_FOUND;
-	device->kind = INFERD_DELEGATE_NPU;
+	device->kind = IS_GPU ? INFERD_DELEGATE_GPU : INFERD_DELEGATE_NPU;
 	snprintf(device->name, sizeof device->name, "Test engine");
 	snprintf(device->id, sizeof device->id, "test-0");
 	device->max_in_flight = 2;
@@ -550,7 +555,7 @@ static const struct inferd_delegate table = {
 	.struct_size = VARIANT == WRONG_SIZE ? 96 : sizeof table,
 	.major = VARIANT == WRONG_VERSION ? 2 : INFERD_DELEGATE_MAJOR,
 	.minor = INFERD_DELEGATE_MINOR,
-	.id = "TestBackend",
+	.id = IS_GPU ? "TestGpuBackend" : "TestBackend",
 	.name = "test",
 	.version = "7.1",
 	.kernels = kernels,
