@@ -176,8 +176,15 @@ static void post_tasks(struct inf_serving *s, bool is_release)
 		et_list_init(&s->tasks[i].task.node);
 	}
 	for (uint32_t q = 0; q < s->queues->n; q++)
-		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++)
-			inf_pool_post(s->queues->pools[q], i, &s->tasks[at++].task);
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
+			struct inf_task *task = &s->tasks[at++].task;
+			struct inf_worker *worker = inf_pool_worker(s->queues->pools[q], i);
+			if (et_plan_needs_contexts(s->plan, worker->narrow_lanes) ||
+				et_plan_needs_contexts(s->plan, worker->wide_lanes))
+				inf_pool_post(s->queues->pools[q], i, task);
+			else /* nothing that must be done on its thread, which may be busy for long */
+				run_task(task, worker);
+		}
 }
 
 void inf_serving_prepare(struct inf_serving *s, struct et_program *program, struct et_plan *plan)

@@ -644,6 +644,11 @@ void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item)
 	unlock_and_wake(pool);
 }
 
+struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker)
+{
+	return &pool->threads[worker].worker;
+}
+
 void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
 {
 	struct thread *t = &pool->threads[worker];

@@ -168,6 +168,16 @@ static void free_contexts(struct et_plan *plan, struct et_slot *slot)
 	}
 }
 
+bool et_plan_needs_contexts(const struct et_plan *plan, struct et_lane *const *lanes)
+{
+	for (uint32_t i = 0; i < plan->spec->n_delegates && lanes; i++) {
+		const struct et_plan_delegate *delegate = &plan->delegates[i];
+		if (delegate->compiled && !delegate->info.is_stateful && lanes[delegate->backend])
+			return true;
+	}
+	return false;
+}
+
 enum et_status et_plan_prepare(
 	struct et_plan *plan, uint32_t number, struct et_lane *const *lanes, struct et_diag *diag)
 {

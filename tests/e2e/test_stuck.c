@@ -152,6 +152,7 @@ static void test_stuck(void **state)
 	put_word(&e, "block");
 	put_word(&e, "scale");
 	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_put_program(&e, "late.pte", e2e_program_triple); /* loaded meanwhile */
 	start(&e, "stall = 50ms\n", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "block", NULL), *same = e2e_bind(other, "block", NULL);
@@ -170,6 +171,8 @@ static void test_stuck(void **state)
 		assert_true(e2e_infer(scale, (float)i, &rc) == 2 * (float)i && rc == 0);
 		assert_true(e2e_infer(cpu, (float)i, &rc) == 2 * (float)i && rc == 0);
 	}
+	struct inferd_binding *late = e2e_bind(other, "late", NULL);
+	assert_true(e2e_infer(late, 2, &rc) == 6 && rc == 0);
 	e2e_infer(same, 3, &rc);
 	assert_int_equal(rc, -INFERD_UNAVAILABLE);
 	assert_non_null(strstr(inferd_error(other), "does not come back"));
