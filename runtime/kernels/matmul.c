@@ -250,6 +250,51 @@ static enum et_status run_addmm(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return add_product(ctx, args[0]->tensor, args[1]->tensor, args[2]->tensor, &factors, args[5]->tensor);
 }
 
+/* x times the transpose of a weight, plus a bias; x has any dimensions in front. */
+static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
+	struct et_tensor *out = args[3]->tensor;
+	struct et_view a = { 0 }, b, y = { 0 }, bias;
+	int64_t sizes[ET_MAX_DIMS], n_rows = 1;
+	ET_REQUIRE(ctx, x->n_dims >= 1 && weight->n_dims == 2 && x->sizes[x->n_dims - 1] == weight->sizes[1],
+		"an input of rank %u and a weight of rank %u", x->n_dims, weight->n_dims);
+	ET_TRY(et_require_contiguous(ctx, x, "the input"));
+	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	size_t last = (size_t)x->n_dims - 1;
+	for (size_t d = 0; d < last; d++) {
+		sizes[d] = x->sizes[d];
+		n_rows *= x->sizes[d];
+	}
+	sizes[last] = weight->sizes[0];
+	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
+	et_view_of(&b, weight);
+	et_view_swap(&b, 0, 1);
+	a.data = x->data;
+	a.type = x->type;
+	y.data = out->data;
+	y.type = out->type;
+	et_view_insert(&a, 0, n_rows, b.sizes[0]);
+	et_view_insert(&a, 1, b.sizes[0], 1);
+	et_view_insert(&y, 0, n_rows, b.sizes[1]);
+	et_view_insert(&y, 1, b.sizes[1], 1);
+	if (!et_is_none(args[2])) {
+		et_view_of(&bias, args[2]->tensor);
+		ET_TRY(et_require_same_type(ctx, args[2]->tensor, out));
+		ET_REQUIRE(ctx, bias.n_dims == 1 && et_view_broadcast(&bias, y.sizes, 2),
+			"a bias that is not one number for each of %lld columns", (long long)y.sizes[1]);
+	}
+	const struct product product = {
+		.self = et_is_none(args[2]) ? NULL : &bias,
+		.a = &a,
+		.b = &b,
+		.out = &y,
+		.beta = 1,
+		.alpha = 1,
+	};
+	return multiply(ctx, &product);
+}
+
 static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *result = args[2]->tensor;
@@ -388,6 +433,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::addmm.out", "TTTSS>T", run_addmm },
 	{ "aten::addmv.out", "TTTSS>T", run_addmm },
 	{ "aten::bmm.out", "TT>T", run_bmm },
+	{ "aten::linear.out", "TTt>T", run_linear },
 	{ "aten::mm.out", "TT>T", run_mm },
 };
 
