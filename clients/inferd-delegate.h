@@ -227,14 +227,16 @@ struct inferd_delegate_run {
 };
 
 enum inferd_delegate_memory_kind {
-	INFERD_DELEGATE_MEMFD = 0,  /* the machine's memory, in a file */
-	INFERD_DELEGATE_DMABUF = 1, /* some device's, as a dma-buf */
+	INFERD_DELEGATE_MEMFD = 0, /* the machine's memory, in a file */
+	/* Some device's, as a dma-buf. While runs use it inferd keeps the processor's access to it begun
+	 * (DMA_BUF_IOCTL_SYNC). */
+	INFERD_DELEGATE_DMABUF = 1,
 };
 
 /* Memory to be made known to a device: whole pages. */
 struct inferd_delegate_memory {
 	uint32_t struct_size;
-	uint32_t kind; /* enum inferd_delegate_memory_kind; hosts of 1.0 import memory files */
+	uint32_t kind; /* enum inferd_delegate_memory_kind */
 	int32_t fd;
 	uint32_t is_written; /* else it can't be */
 	uint64_t fd_offset, n_bytes;

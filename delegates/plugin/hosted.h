@@ -42,6 +42,7 @@ struct shared {
 	struct et_list_node node, areas;
 	uint64_t id, n_bytes;
 	int fd;
+	uint32_t kind;   /* enum inferd_delegate_memory_kind */
 	uint32_t n_refs; /* one until it is forgotten, one an area */
 };
 

@@ -14,7 +14,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { MAX_AREAS = 256 };
@@ -42,6 +44,13 @@ static void shared_put(struct shared *shared)
 	free(shared);
 }
 
+static uint32_t kind_of(int fd)
+{
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && (unsigned long)fs.f_type == DMA_BUF_MAGIC ? INFERD_DELEGATE_DMABUF
+										  : INFERD_DELEGATE_MEMFD;
+}
+
 void et_hosted_share(
 	struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer)
 {
@@ -54,7 +63,9 @@ void et_hosted_share(
 		free(shared);
 		return;
 	}
-	*shared = (struct shared){ .id = share->id, .n_bytes = share->n_bytes, .fd = fd, .n_refs = 1 };
+	*shared = (struct shared){
+		.id = share->id, .n_bytes = share->n_bytes, .fd = fd, .kind = kind_of(fd), .n_refs = 1
+	};
 	et_list_init(&shared->areas);
 	answer->result = INFERD_DELEGATE_OK;
 	pthread_mutex_lock(&host->lock);
@@ -125,7 +136,7 @@ static void import(struct host *host, struct area *area)
 	if (area->device == NO_DEVICE || !host->table->buffer_import || !host->table->buffer_free)
 		return;
 	struct inferd_delegate_memory memory = { .struct_size = sizeof memory,
-		.kind = INFERD_DELEGATE_MEMFD,
+		.kind = area->shared->kind,
 		.fd = area->shared->fd,
 		.is_written = area->is_written,
 		.fd_offset = area->offset,

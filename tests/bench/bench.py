@@ -260,21 +260,36 @@ def isolation(setup):
     if not (check.exists() and plugin.exists() and make.exists()):
         return [{"what": "plug-in in its own process", "value": f"left out: {plugin} is missing"}]
     environment = dict(os.environ, INFERD_DELEGATE_HOST=str(check.parent / "inferd-delegate-host"))
-    rows = []
+    cores = sorted(os.sched_getaffinity(0))
+    # who shares a core with whom decides, for the ping-pong as for a run: so each placement by itself, too
+    places = {"": (None, None), "both on one core": (cores[0], cores[0]), "both on two cores": (cores[0], cores[-1])}
+    rows = {}
     with tempfile.TemporaryDirectory(prefix="inferd-plugin-") as folder:
         model = pathlib.Path(folder) / "scale.pte"
         subprocess.run([str(make), "scale", str(model)], check=True)
         for _ in range(setup.pairs):
-            ping = setup.ping()
-            done = subprocess.run([str(check), "-n", "3000", str(plugin), str(model)], env=environment,
-                                  capture_output=True, text=True)
-            found = re.search(r"p50 ([0-9.]+) us", done.stdout)
-            if done.returncode or not found:
-                sys.exit(f"bench: {check} failed:\n{done.stdout}{done.stderr}")
-            rows.append((ping, float(found.group(1))))
-    return [{"what": "a run of a no-op plug-in in its own process, p50",
-             "value": f"{median(r[1] for r in rows):.1f} µs"},
-            row("as a multiple of the socket ping-pong", median(r[1] / r[0] for r in rows), "≤", 2, " ×")]
+            for place, (ours, other) in places.items():
+                if place == "both on two cores" and ours == other:
+                    continue
+                host = pathlib.Path(folder) / f"host-{other}"
+                if other is not None and not host.exists():
+                    host.write_text(f"#!/bin/sh\nexec taskset -c {other} {environment['INFERD_DELEGATE_HOST']}\n")
+                    host.chmod(0o755)
+                there = environment if other is None else dict(environment, INFERD_DELEGATE_HOST=str(host))
+                ping = setup.ping(*(() if other is None else (ours, other)))
+                done = subprocess.run([str(check), "-n", "3000", str(plugin), str(model)], env=there,
+                                      capture_output=True, text=True, preexec_fn=on_core(ours))
+                found = re.search(r"p50 ([0-9.]+) us; ([0-9]+) bytes copied", done.stdout)
+                if done.returncode or not found:
+                    sys.exit(f"bench: {check} failed:\n{done.stdout}{done.stderr}")
+                rows.setdefault(place, []).append((ping, float(found.group(1)), int(found.group(2))))
+    out = []
+    for place, found in rows.items():
+        where = f", {place}" if place else ""
+        out += [{"what": f"a run of a no-op plug-in in its own process{where}, p50 (and the ping-pong)",
+                 "value": f"{median(r[1] for r in found):.1f} µs ({median(r[0] for r in found):.1f} µs)"},
+                row(f"as a multiple of the ping-pong{where}", median(r[1] / r[0] for r in found), "≤", 2, " ×")]
+    return out + [row("tensor bytes copied for it", max(r[2] for found in rows.values() for r in found), "≤", 0)]
 
 
 def openvino_payload(path):
