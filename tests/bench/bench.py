@@ -209,47 +209,45 @@ def efficientnet(setup):
 
 def overhead(setup):
     """What a blocking request adds to the same Method run in-process, as a multiple of one socket round trip."""
-    rows, growth, placed = [], {}, {}
+    rows, placed = [], {}
     copied = 0
     with tempfile.TemporaryDirectory(prefix="inferd-noop-") as folder, contextlib.ExitStack() as stack:
-        sizes = {"noop_1k": 1 << 10, "noop_1m": 1 << 20, "noop_64m": 64 << 20}
         models = {}
-        for name, n_bytes in sizes.items():
+        for name, n_bytes in {"noop_1k": 1 << 10, "noop_1m": 1 << 20, "noop_64m": 64 << 20}.items():
             models[name] = pathlib.Path(folder) / f"{name}.pte"
             subprocess.run([str(setup.make_noop), str(n_bytes), str(models[name])], check=True)
-        d = stack.enter_context(daemon(setup, models))
         # Who shares a core with whom is the kernel's choice, and it decides: so each placement by itself, too.
         cores = sorted(os.sched_getaffinity(0))[:2]
-        places = {"on one core": (cores[0], cores[0]), "on two cores": (cores[0], cores[-1])}
-        pinned = stack.enter_context(daemon(setup, {"noop_1k": models["noop_1k"]}, core=cores[0]))
-        for i in range(setup.pairs):
-            ping = setup.ping()
-            # what ran before has a say in where this one runs: each size comes first as often as the others
-            for name in [*sizes][i % 3:] + [*sizes][:i % 3]:
-                a = setup.local(models[name], threads=1, requests=3000)["p50_ms"] * 1000
-                measured = setup.remote(d, name, requests=3000)
-                b = measured["p50_ms"] * 1000
-                copied += measured["copied_tensors"]
-                growth.setdefault(name, []).append(b - a)
-                if name == "noop_1k":
-                    rows.append((ping, b - a, (b - a) / ping))
-                    in_process = a
-            for place, (ours, other) in places.items():
-                if place == "on one core" or ours != other:
-                    there = setup.ping(other, ours)
-                    b = setup.remote(pinned, "noop_1k", core=other, requests=3000)["p50_ms"] * 1000 - in_process
-                    placed.setdefault(place, []).append((there, b, b / there))
-    base = median(growth["noop_1k"])
-    grown = median(large - small for small, large in zip(growth["noop_1k"], growth["noop_64m"]))
+        places = {"on one core": cores[0]} | ({"on two cores": cores[1]} if len(cores) > 1 else {})
+        free = stack.enter_context(daemon(setup, models))
+        pinned = stack.enter_context(daemon(setup, models, core=cores[0]))
+
+        def added(d, name, core=None):
+            nonlocal copied
+            there = setup.local(models[name], threads=1, requests=3000)["p50_ms"]
+            here = setup.remote(d, name, core=core, requests=3000)
+            copied += here["copied_tensors"]
+            return (here["p50_ms"] - there) * 1000
+
+        for _ in range(setup.pairs):
+            ping, here = setup.ping(), added(free, "noop_1k")
+            rows.append((ping, here, here / ping))
+            for place, core in places.items():
+                ping = setup.ping(core, cores[0])
+                here = {name: added(pinned, name, core) for name in models}
+                placed.setdefault(place, []).append(
+                    (ping, here["noop_1k"], here["noop_1k"] / ping, here["noop_64m"] / here["noop_1k"] - 1))
     out = [{"what": "socket ping-pong between two processes, p50", "value": f"{median(r[0] for r in rows):.1f} µs"},
-           {"what": "a blocking request adds (no-op model, 1 kB), p50", "value": f"{base:.1f} µs"},
+           {"what": "a blocking request adds (no-op model, 1 kB), p50",
+            "value": f"{median(r[1] for r in rows):.1f} µs"},
            row("as a multiple of the ping-pong", median(r[2] for r in rows), "≤", 2.0)]
     for place, found in placed.items():
         out += [{"what": f"both {place}: ping-pong, and what a request adds",
                  "value": f"{median(r[0] for r in found):.1f} µs, {median(r[1] for r in found):.1f} µs"},
-                row(f"both {place}: as a multiple", median(r[2] for r in found), "≤", 2.0)]
-    return out + [row("its growth from 1 kB to 64 MB of tensors, of itself", grown / base, "≤", 0.05),
-                  row("tensors copied", copied, "≤", 0)]
+                row(f"both {place}: as a multiple", median(r[2] for r in found), "≤", 2.0),
+                row(f"both {place}: growth from 1 kB to 64 MB of tensors, of itself", median(r[3] for r in found),
+                    "≤", 0.05)]
+    return out + [row("tensors copied", copied, "≤", 0)]
 
 
 def isolation(setup):
