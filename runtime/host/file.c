@@ -242,7 +242,7 @@ enum et_status et_host_source_open(
 	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag)
 {
 	struct stat st;
-	int fd;
+	int fd = -1;
 	enum et_status status = open_path(&fd, path, &st, diag);
 	if (status != ET_OK)
 		return status;
@@ -254,7 +254,7 @@ enum et_status et_host_source_open(
 enum et_status et_host_source_map(struct et_source *ret_source, const char *path, struct et_diag *diag)
 {
 	struct stat st;
-	int fd;
+	int fd = -1;
 	enum et_status status = open_path(&fd, path, &st, diag);
 	if (status != ET_OK)
 		return status;
