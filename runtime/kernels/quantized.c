@@ -296,6 +296,32 @@ static int32_t table_value(const uint8_t *row, size_t j, size_t bits, bool is_si
 }
 
 /* weight, scales, zero points or None, smallest, largest, indices … > out */
+/* Numbers of one row of a table that share a scale. */
+struct table_part {
+	const uint8_t *row;
+	size_t first, n, bits;
+	bool is_signed;
+	float zero, scale;
+};
+
+static void look_up(const struct table_part *part, enum et_scalar_type type, uint8_t *to)
+{
+	if (type == ET_FLOAT32 && (uintptr_t)to % sizeof(float) == 0) {
+		float *out = (float *)to;
+		for (size_t j = 0; j < part->n; j++)
+			out[j] =
+				((float)table_value(part->row, part->first + j, part->bits, part->is_signed) -
+					part->zero) *
+				part->scale;
+		return;
+	}
+	for (size_t j = 0; j < part->n; j++, to += et_scalar_size(type)) {
+		float value = (float)table_value(part->row, part->first + j, part->bits, part->is_signed) -
+			      part->zero;
+		et_element_set_double(to, type, value * part->scale);
+	}
+}
+
 static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	size_t bits = *(const size_t *)ctx->kernel->row;
@@ -339,23 +365,83 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 			(long long)local[i], weight->sizes[0]);
 		const uint8_t *row =
 			(const uint8_t *)weight->data + (size_t)local[i] * (size_t)weight->sizes[1];
-		double scale = 0, zero = 0;
-		for (size_t j = 0; j < n; j++, to += et_element_bytes(out)) {
-			if (j % (n / n_groups) == 0) {
-				size_t at = (size_t)local[i] * n_groups + j / (n / n_groups);
-				scale = et_element_get_double(
-					(const uint8_t *)scales->data + at * et_element_bytes(scales),
-					scales->type);
-				if (zeros)
-					zero = et_element_get_double(
-						(const uint8_t *)zeros->data + at * et_element_bytes(zeros),
-						zeros->type);
-			}
-			double value = table_value(row, j, bits, weight->type == ET_INT8) - zero;
-			et_element_set_double(to, out->type, (float)value * (float)scale);
+		for (size_t g = 0; g < n_groups; g++, to += n / n_groups * et_element_bytes(out)) {
+			size_t at = (size_t)local[i] * n_groups + g;
+			double scale = et_element_get_double(
+				(const uint8_t *)scales->data + at * et_element_bytes(scales), scales->type);
+			double zero = zeros ? et_element_get_double((const uint8_t *)zeros->data +
+									    at * et_element_bytes(zeros),
+						      zeros->type)
+					    : 0;
+			struct table_part part = { .row = row,
+				.first = g * (n / n_groups),
+				.n = n / n_groups,
+				.bits = bits,
+				.is_signed = weight->type == ET_INT8,
+				.zero = (float)zero,
+				.scale = (float)scale };
+			look_up(&part, out->type, to);
 		}
 	}
 	return ET_OK;
+}
+
+/* mixed() for floats: loops that the compiler makes vectors of. A linear layer's sums are over groups first, as the
+ * original's. */
+struct mixed_f32 {
+	const float *x, *scales;
+	const int8_t *weight;
+	float *out;
+	size_t rows, n_k, columns, group, n_groups; /* n_groups 0: not a linear layer, a scale for each k */
+};
+
+static float dot_f32(const float *x, const int8_t *weight, size_t n)
+{
+	enum { LANES = 8 };
+	float sums[LANES] = { 0 }, sum = 0;
+	size_t n_even = n - n % LANES;
+	for (size_t k = 0; k < n_even; k += LANES)
+		for (size_t l = 0; l < LANES; l++)
+			sums[l] += x[k + l] * (float)weight[k + l];
+	for (size_t k = n_even; k < n; k++)
+		sum += x[k] * (float)weight[k];
+	for (size_t l = 0; l < LANES; l++)
+		sum += sums[l];
+	return sum;
+}
+
+static void mixed_linear_f32(const struct mixed_f32 *m)
+{
+	for (size_t i = 0; i < m->rows * m->columns; i++) {
+		const float *x = m->x + i / m->columns * m->n_k;
+		const int8_t *weight = m->weight + i % m->columns * m->n_k;
+		float sum = 0;
+		for (size_t k = 0; k < m->n_k; k += m->group) {
+			size_t n = m->n_k - k < m->group ? m->n_k - k : m->group;
+			sum += dot_f32(x + k, weight + k, n) *
+			       m->scales[i % m->columns * m->n_groups + k / m->group];
+		}
+		m->out[i] = sum;
+	}
+}
+
+static void mixed_mm_f32(const struct mixed_f32 *m)
+{
+	for (size_t i = 0; i < m->rows; i++) {
+		float *out = m->out + i * m->columns;
+		memset(out, 0, m->columns * sizeof(*out));
+		for (size_t k = 0; k < m->n_k; k++) {
+			const int8_t *weight = m->weight + k * m->columns;
+			float factor = m->x[i * m->n_k + k] * m->scales[k];
+			for (size_t j = 0; j < m->columns; j++)
+				out[j] += factor * (float)weight[j];
+		}
+	}
+}
+
+static bool is_aligned_f32(const struct et_tensor *tensor)
+{
+	return tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0;
 }
 
 /* Real activations times an int8 matrix with a scale for each of its rows, or for groups within them. */
@@ -383,6 +469,12 @@ static enum et_status mixed(
 	int64_t rows = x->sizes[0], n_k = x->sizes[1], columns = weight->sizes[is_linear ? 0 : 1];
 	size_t group = ((size_t)n_k + n_groups - 1) / n_groups;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ rows, columns }, 2));
+	if (is_aligned_f32(x) && is_aligned_f32(scales) && is_aligned_f32(out) && n_k) {
+		struct mixed_f32 m = { x->data, scales->data, weight->data, out->data, (size_t)rows,
+			(size_t)n_k, (size_t)columns, group, is_linear ? n_groups : 0 };
+		(is_linear ? mixed_linear_f32 : mixed_mm_f32)(&m);
+		return ET_OK;
+	}
 	for (int64_t i = 0; i < rows * columns; i++) {
 		int64_t row = i / columns, column = i % columns;
 		double sum = 0;
