@@ -136,6 +136,22 @@ static bool comes_first(const struct et_line *line, int64_t a, int64_t b)
 	return *is_descending ? is_less(line, b, a) : is_less(line, a, b);
 }
 
+/* The first few of the sorted line without sorting the rest. */
+static void select_first(struct et_line *line)
+{
+	size_t n_found = 0;
+	for (size_t i = 0; i < line->n; i++) {
+		int64_t index = (int64_t)i;
+		size_t at = n_found < line->n_out ? n_found++ : line->n_out;
+		if (at == line->n_out && !comes_first(line, index, line->index[--at]))
+			continue;
+		for (; at > 0 && comes_first(line, index, line->index[at - 1]); at--)
+			line->index[at] = line->index[at - 1];
+		line->index[at] = index;
+	}
+	take_values(line);
+}
+
 static void swap(int64_t *a, int64_t *b)
 {
 	int64_t spare = *a;
@@ -184,7 +200,10 @@ static void topk(struct et_line *line)
 	if (k == 0)
 		return;
 	if (k * 64 <= line->n) {
-		sort(line);
+		if (k <= 64)
+			select_first(line);
+		else
+			sort(line);
 		return;
 	}
 	for (size_t i = 0; i < line->n; i++)

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, WORK_PER_TASK = 1 << 16 };
+enum { BLOCK = 256, COLUMNS = 64, WORK_PER_TASK = 1 << 16 };
 
 struct fold_job {
 	const struct et_fold *fold;
@@ -18,6 +18,7 @@ struct fold_job {
 	const uint8_t *in;
 	enum et_scalar_type in_type;
 	bool is_double;
+	bool in_columns; /* a sum of floats across rows: fold_columns */
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];
@@ -67,13 +68,48 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 	}
 }
 
+static void sum_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		state->d += numbers[k];
+}
+
+/* Sums of @n neighbours at once, where what is folded lies in rows above each other. */
+static void fold_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	double sums[COLUMNS] = { 0 }, row[COLUMNS];
+	const struct et_walk *kept = &job->kept;
+	et_load_fn load = et_loader(job->in_type, ET_F64);
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type);
+	for (size_t r = 0; r < job->folded.numel; r++) {
+		load(row, job->in + (place->offset[1] + (int64_t)r * job->folded.strides[0][0]) * bytes, 1,
+			n);
+		for (size_t k = 0; k < n; k++)
+			sums[k] += row[k];
+	}
+	for (size_t k = 0; k < n; k++) {
+		struct et_fold_state state = { .d = sums[k], .n = (int64_t)job->folded.numel };
+		if (job->fold->finish)
+			job->fold->finish(&state);
+		give(job, &state, 0, place->offset[0] + (int64_t)k * kept->strides[0][kept->n_dims - 1]);
+	}
+}
+
 static void fold_range(void *arg, size_t begin, size_t end)
 {
 	const struct fold_job *job = arg;
 	size_t in_view = job->kept.n_views - 1;
 	struct et_place place;
 	et_place_seek(&place, &job->kept, begin);
-	for (size_t i = begin; i < end; i++) {
+	for (size_t i = begin; job->in_columns && i < end;) {
+		size_t n = et_place_run(&place, &job->kept);
+		n = n < end - i ? n : end - i;
+		n = n < COLUMNS ? n : COLUMNS;
+		fold_columns(job, &place, n);
+		et_place_advance(&place, &job->kept, n);
+		i += n;
+	}
+	for (size_t i = begin; !job->in_columns && i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
 			job->fold->begin(&state);
@@ -137,6 +173,9 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	job.rounding = et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
 			       ? (enum et_scalar_type)out->type
 			       : ET_FLOAT64;
+	job.in_columns = job.is_double && fold->step_doubles == sum_doubles && !out2 &&
+			 job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
+			 job.kept.strides[1][job.kept.n_dims - 1] == 1;
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -149,12 +188,6 @@ static void begin_one(struct et_fold_state *state)
 {
 	state->d = 1;
 	state->i = 1;
-}
-
-static void sum_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	for (size_t k = 0; k < n; k++)
-		state->d += numbers[k];
 }
 
 static void sum_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
@@ -170,8 +203,15 @@ static void mean_finish(struct et_fold_state *state)
 
 static void prod_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
-	for (size_t k = 0; k < n; k++)
-		state->d = et_round_to(state->d * numbers[k], state->rounding);
+	double product = state->d;
+	if (state->rounding == ET_FLOAT64) {
+		for (size_t k = 0; k < n; k++)
+			product *= numbers[k];
+	} else {
+		for (size_t k = 0; k < n; k++)
+			product = et_round_to(product * numbers[k], state->rounding);
+	}
+	state->d = product;
 }
 
 static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)

@@ -35,6 +35,27 @@ static void normalize_rounded(struct et_span *span)
 	}
 }
 
+/* Of floats in row-major order: one plane after the other, each with its channel's factor and shift. */
+struct planes_job {
+	const float *x;
+	float *out;
+	const float *factor, *shift;
+	size_t n_channels, inner;
+};
+
+static void scale_planes(void *arg, size_t begin, size_t end)
+{
+	const struct planes_job *job = arg;
+	for (size_t plane = begin; plane < end; plane++) {
+		const float *x = job->x + plane * job->inner;
+		float *out = job->out + plane * job->inner;
+		float factor = job->factor[plane % job->n_channels],
+		      shift = job->shift[plane % job->n_channels];
+		for (size_t i = 0; i < job->inner; i++)
+			out[i] = x[i] * factor + shift;
+	}
+}
+
 /* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
 static struct et_tensor per_channel(
 	void *numbers, bool is_double, int32_t *sizes, int32_t *strides, size_t n_dims)
@@ -61,6 +82,9 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	size_t n = (size_t)x->sizes[channel_dim];
 	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type);
 	size_t n_numbers = is_half ? 4 : 2;
+	bool is_plain = x->type == ET_FLOAT32 && out->type == ET_FLOAT32 && x->n_dims >= 3 &&
+			et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
+			et_dim_order_is_contiguous(out->dim_order, out->n_dims);
 	double *numbers = et_kernel_scratch(ctx, MOST * n * sizeof(*numbers) + 1);
 	if (!numbers)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
@@ -74,6 +98,15 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 			else
 				((float *)(numbers + k * n))[c] = (float)one[is_half][k];
 		}
+	}
+	if (is_plain) {
+		size_t planes = (size_t)x->sizes[0] * n, numel = et_tensor_numel(x);
+		ET_TRY(et_resize_like(ctx, out, x));
+		struct planes_job job = { x->data, out->data, (const float *)numbers,
+			(const float *)(numbers + n), n, planes ? numel / planes : 0 };
+		if (numel)
+			et_parallel_for(ctx->compute, scale_planes, &job, planes, 16384 / job.inner + 1);
+		return ET_OK;
 	}
 	for (size_t d = 0; d < n_dims; d++) {
 		sizes[d] = d ? 1 : (int32_t)n;
@@ -272,15 +305,22 @@ static void norm_row(const struct rows_job *job, size_t row)
 	for (size_t done = 0; done < job->n;) {
 		size_t part = job->n - done < 256 ? job->n - done : 256;
 		et_loader(x->type, ET_F64)(in, data + done * et_element_bytes(x), 1, part);
-		for (size_t i = 0; i < part; i++) {
+		for (size_t i = 0, end; i < part; i = end) {
+			/* As far as weight and bias stay what they are. */
 			size_t at = (row * job->row_step + (done + i) / job->run) % job->period;
 			double factor = job->weight ? element(job->weight, at) : 1;
 			double shift = job->bias ? element(job->bias, at) : 0;
+			end = i + job->run - (done + i) % job->run;
+			end = end < part ? end : part;
 			/* The same but for infinities, with which these are the original's ways. */
-			if (job->is_group && (job->weight || job->bias))
-				out[i] = in[i] * (rstd * factor) + (shift - rstd * factor * mean);
-			else
-				out[i] = (in[i] - mean) * rstd * factor + shift;
+			if (job->is_group && (job->weight || job->bias)) {
+				double scale = rstd * factor, rest = shift - scale * mean;
+				for (size_t k = i; k < end; k++)
+					out[k] = in[k] * scale + rest;
+			} else {
+				for (size_t k = i; k < end; k++)
+					out[k] = (in[k] - mean) * rstd * factor + shift;
+			}
 		}
 		et_storer(job->out->type, ET_F64)(to + done * et_element_bytes(job->out), 1, out, part);
 		done += part;

@@ -26,6 +26,7 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	const int64_t *xs = r->x.strides, *ys = r->y.strides;
 	int64_t channels = r->y.sizes[1], n_x = (int64_t)et_scalar_size(r->x.type);
 	et_load_fn load = et_loader(r->x.type, ET_F64);
+	bool is_single = r->x.type == ET_FLOAT32;
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t batch = (int64_t)plane / channels, channel = (int64_t)plane % channels;
 		const uint8_t *x = r->x.data + (batch * xs[0] + channel * xs[1]) * n_x;
@@ -36,15 +37,20 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			double sum = 0, pixel;
 			for (int64_t j = 0; j < h->n; j++) {
 				for (int64_t k = 0; k < w->n; k++) {
-					load(&pixel,
-						x + ((h->first + j) * xs[2] + (w->first + k) * xs[3]) * n_x,
-						1, 1);
+					int64_t at = (h->first + j) * xs[2] + (w->first + k) * xs[3];
+					if (is_single)
+						pixel = (double)((const float *)x)[at];
+					else
+						load(&pixel, x + at * n_x, 1, 1);
 					sum += pixel * h->weights[j] * w->weights[k];
 				}
 			}
-			et_element_set_double(r->y.data + (y + row * ys[2] + column * ys[3]) *
-								  (int64_t)et_scalar_size(r->y.type),
-				r->y.type, sum);
+			int64_t to = y + row * ys[2] + column * ys[3];
+			if (is_single)
+				((float *)r->y.data)[to] = (float)sum;
+			else
+				et_element_set_double(
+					r->y.data + to * (int64_t)et_scalar_size(r->y.type), r->y.type, sum);
 		}
 	}
 }
