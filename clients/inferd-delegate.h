@@ -22,16 +22,19 @@
  *     run       execute, or submit and done
  *
  * Rules for every struct: it begins with struct_size, the size that its maker knows; fields are only ever appended,
- * and who reads one looks at struct_size before he looks at a field that 1.0 did not have. Reserved fields are 0.
+ * and who reads one looks at struct_size before he looks at a field that 1.0 did not have. Structs that a function fills
+ * in (ret_...) come zeroed, with struct_size set by the caller: it stays, and tells what fits. Reserved fields are 0.
  * Arrays are arrays of pointers, so that their items may grow. A new major version means that this promise was
  * broken; a host serves plug-ins of its own major version and any minor one.
  *
  * Threads: calls come from any thread of the host process, several at a time, but never two at once for the same
- * instance, and at most max_in_flight runs of a device; a plug-in that wants all calls on one thread, the one that
- * loaded it, sets INFERD_DELEGATE_ONE_THREAD in its table. Own threads are welcome. Functions that may be NULL say so.
+ * instance (cancel excepted, which comes while a run of it is under way), and at most max_in_flight runs of a device;
+ * a plug-in that wants all calls on one thread, the one that loaded it, sets INFERD_DELEGATE_ONE_THREAD in its table:
+ * its runs can then be cancelled only if it has submit. Own threads are welcome. Functions that may be NULL say so.
  *
  * Answers: 0 or an enum inferd_delegate_result. Whoever answers anything else than 0 writes one sentence into the
- * message: what is wrong, with names and numbers ("the context is for SoC 57, this is 43"), no newline.
+ * message: what is wrong, with names and numbers ("the context is for SoC 57, this is 43"), no newline. What a function
+ * that failed left in its ret_... is not looked at, and nothing of it is freed.
  *
  * Payloads, specs and options come from files and users: check them. Arguments lie in the memory of whoever asked for
  * the run, which he may change at any moment: a value that decides an address is read once, checked, and used from the
@@ -140,7 +143,8 @@ struct inferd_delegate_payload {
 	const struct inferd_delegate_pair *const *specs;
 	const char *method; /* "forward" */
 	/* Bytes that the program keeps beside the payload, by name (weights that several payloads share). They live as
-	 * long as the payload. Only while init or probe runs, on its thread. OK or E_NOT_FOUND. */
+	 * long as the payload and begin at a page's start. Only while init or probe runs, on its thread. OK, or
+	 * E_NOT_FOUND. */
 	void *self;
 	int (*named_data)(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes);
 	/* The same number for all payloads of one program that are there at the same time: its methods' payloads may
@@ -159,7 +163,8 @@ struct inferd_delegate_instance; /* the plug-in's own */
 struct inferd_delegate_buffer;   /* the plug-in's own */
 
 enum inferd_delegate_model_flags {
-	INFERD_DELEGATE_STATEFUL = 1 << 0,      /* an instance remembers something between runs */
+	INFERD_DELEGATE_STATEFUL =
+		1 << 0, /* an instance remembers something between runs; a new one, nothing */
 	INFERD_DELEGATE_DROPS_PAYLOAD = 1 << 1, /* bytes, fd, specs and named data are not used after init */
 };
 
@@ -192,8 +197,9 @@ struct inferd_delegate_arg {
 	                    * 27 u16, 28 u32, 29 u64 */
 	uint8_t n_dims;
 	uint8_t is_output;
-	int32_t sizes
-		[INFERD_DELEGATE_MAX_DIMS]; /* an output's may be changed, its rank not: n_bytes limits them */
+	/* An output comes with those that the program has for it, and they may be changed to what came out: its rank not,
+	 * and n_bytes limits them. Dimension 0 first, whatever dim_order says. */
+	int32_t sizes[INFERD_DELEGATE_MAX_DIMS];
 	uint8_t dim_order
 		[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; memory is dense */
 	void *data;                         /* input: read only, 64 readable bytes behind */
@@ -249,7 +255,7 @@ struct inferd_delegate_completion {
 	uint32_t reserved;
 	void *self;
 	/* Exactly once for each submit that answered 0, from any thread, also before submit has returned. @text: why not,
-	 * or NULL. */
+	 * or NULL. Before done returns the next run of the same instance may come, on another thread. */
 	void (*done)(void *self, int result, const char *text);
 };
 
@@ -290,13 +296,15 @@ struct inferd_delegate {
 
 	/* --- all of these must be there ------------------------------------------------------------------ */
 
-	/* Find the vendor's library and the devices. E_NOT_FOUND with the reason: this backend is not available here. */
+	/* Find the vendor's library and the devices. E_NOT_FOUND with the reason: this backend is not available here. Once,
+	 * before everything else; close follows only if it answered 0. */
 	int (*open)(const struct inferd_delegate_host *host, void **ret_self,
 		struct inferd_delegate_message *message);
 	void (*close)(void *self);
 	/* Device @index, 0 first; E_NOT_FOUND after the last. The same answers until close. */
 	int (*devices)(void *self, uint32_t index, struct inferd_delegate_device *ret_device);
-	/* Whether init could work, from a look at the payload's header; nothing is kept. */
+	/* Whether init could work, from a look at the payload's header; nothing is kept. OK whatever the answer is; for any
+	 * but READY the message says why. */
 	int (*probe)(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
 		struct inferd_delegate_message *message);
 	int (*init)(void *self, const struct inferd_delegate_payload *payload,
@@ -317,7 +325,8 @@ struct inferd_delegate {
 	/* Forget the state. Needed if any model is STATEFUL. */
 	int (*instance_reset)(
 		struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
-	/* Start a run and return; used in place of execute. Run and completion live until done is called. */
+	/* Start a run and return; used in place of execute, which is there nevertheless. Run and completion live until done
+	 * is called. An answer other than 0: it was not started, and done is not called. */
 	int (*submit)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 		const struct inferd_delegate_run *run, const struct inferd_delegate_completion *completion,
 		struct inferd_delegate_message *message);

@@ -99,8 +99,8 @@ static void gain_destroy(struct inferd_delegate_model *model)
 static int amplify(const struct inferd_delegate_arg *in, struct inferd_delegate_arg *out, float factor,
 	struct inferd_delegate_message *message)
 {
-	if (in->kind != INFERD_DELEGATE_TENSOR || in->type != FP32 || out->type != FP32 ||
-		out->n_bytes < in->n_bytes)
+	if (in->kind != INFERD_DELEGATE_TENSOR || out->kind != INFERD_DELEGATE_TENSOR || in->type != FP32 ||
+		out->type != FP32 || out->n_bytes < in->n_bytes)
 		return say(message, INFERD_DELEGATE_E_INVALID, "it takes FP32 and gives as many");
 	const float *from = in->data;
 	float *to = out->data;

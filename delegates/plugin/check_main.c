@@ -315,6 +315,12 @@ static void check_run(struct check *c, struct et_plan *plan)
 			(unsigned long long)run.n_copied_bytes, run.diag.text);
 		if (!info->is_stateful)
 			say(c, n_same == c->n_runs, "the same input gives the same output");
+		et_method_reset(method);
+		if (info->is_stateful && kept)
+			say(c,
+				run_once(&run, &scratch) == ET_OK &&
+					(!n_first || memcmp(kept, first->tensor.data, n_first) == 0),
+				"after a reset the same input gives the first output again");
 		free(kept);
 	}
 	et_frame_free(frame);

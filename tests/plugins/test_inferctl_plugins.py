@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """inferctl and plug-ins of a configuration: inspect asks them, infer --local runs on them.
 
-    test_inferctl_plugins.py INFERCTL HOST PLUGINS MAKE_DELEGATED [NPU]
+    test_inferctl_plugins.py INFERCTL INFERD HOST PLUGINS MAKE_DELEGATED [NPU]
 
 PLUGINS holds the test plug-ins (tests/plugins/plugin.c). NPU, where it is there, holds files for engines that are not:
 for each, inspect must say what it was exported for and what would help.
@@ -15,7 +15,9 @@ import sys
 import tempfile
 import unittest
 
-INFERCTL, HOST, PLUGINS, MAKE, NPU = [None] * 5
+INFERCTL, INFERD, HOST, PLUGINS, MAKE, NPU = [None] * 6
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODEL = os.path.join(TOP, "tests", "models", "efficientnet_lite0_int8.pte")
 
 TARGETS = {"ethos-u55-128_mv2.bpte": "ethos-u55-128", "ethos-u55-128_small.bpte": "ethos-u55-128",
            "ethos-u65-256_mv2.bpte": "ethos-u65-256", "ethos-u65-256_small.bpte": "ethos-u65-256",
@@ -89,6 +91,42 @@ class Test(unittest.TestCase):
         self.assertIn("host process of backend 'test'",
                       self.call("infer", "--local", "--config", self.config, "-i", given, self.program("exit"), status=1))
 
+    def test_two_queues_in_one_status(self):
+        """A client of the CPU and one of the NPU, and both queues at work in what `inferctl status` prints once."""
+        models, socket = os.path.join(self.folder, "models"), os.path.join(self.folder, "inferd.sock")
+        os.mkdir(models)
+        os.rename(self.program("wait"), os.path.join(models, "wait.pte"))
+        os.symlink(MODEL, os.path.join(models, "net.pte"))
+        config = self.configure("async")
+        with open(config, encoding="utf-8") as f:
+            plugin = f.read()
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(f"[server]\nsocket = {socket}\nmanager_socket =\nmodels = {models}\ncache =\nlog_level = error\n{plugin}")
+        daemon = subprocess.Popen([INFERD, "--config", config], stdin=subprocess.DEVNULL)
+        clients = []
+        try:
+            while subprocess.run([INFERCTL, "--socket", socket, "status"], capture_output=True, check=False).returncode:
+                self.assertIsNone(daemon.poll())
+            zeros = os.path.join(self.folder, "zeros.raw")
+            with open(zeros, "wb") as f:
+                f.write(bytes(1024))
+            for args in (["infer", "-i", zeros, "wait"], ["bench", "--requests", "100000", "net"]):
+                clients.append(subprocess.Popen([INFERCTL, "--socket", socket, *args], stdout=subprocess.DEVNULL))
+            busy = []
+            while busy != ["cpu", "npu0"]:
+                for process in [daemon, *clients]:
+                    self.assertIsNone(process.poll())
+                lines = self.call("--socket", socket, "status").splitlines()
+                heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ["queue"])
+                column = lines[heading].split().index("running")
+                rows = [line.split() for line in lines[heading + 1:heading + 3]]
+                busy = [row[0] for row in rows if int(row[column])]
+        finally:
+            for process in [*clients, daemon]:
+                process.terminate()
+            for process in [*clients, daemon]:
+                process.wait(60)
+
     def test_what_else_there_is(self):
         if not NPU or not os.path.isdir(NPU):
             self.skipTest("no files for other engines here")
@@ -116,6 +154,6 @@ class Test(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    INFERCTL, HOST, PLUGINS, MAKE = sys.argv[1:5]
-    NPU = sys.argv[5] if len(sys.argv) > 5 else None
+    INFERCTL, INFERD, HOST, PLUGINS, MAKE = sys.argv[1:6]
+    NPU = sys.argv[6] if len(sys.argv) > 6 else None
     unittest.main(argv=sys.argv[:1])

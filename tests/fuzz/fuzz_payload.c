@@ -1,0 +1,87 @@
+/* Any bytes as a payload of an engine that may not be here: what target.c says of it, and that the OpenVINO plug-in, which
+ * checks the same header by itself, agrees.
+ *
+ * The first byte is the delegate, the second how many bytes of a compile spec follow; the rest is the payload. */
+#include "tests/fuzz/fuzz.h"
+
+#include "delegates/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The plug-in is one file, and what is tried is inside of it. */
+#include "delegates/openvino/openvino.c"
+
+static void agree_with_the_plugin(const struct et_delegate_spec *spec, enum et_status status)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	struct inferd_delegate_payload payload = {
+		.struct_size = sizeof payload, .bytes = spec->payload, .n_bytes = spec->n_bytes, .fd = -1
+	};
+	int result = check_payload(&payload, &message);
+	uint64_t n_model;
+	if (!result != (status == ET_OK)) {
+		/* a model of no bytes is in its place, but it is no model */
+		memcpy(&n_model, spec->payload + 40, sizeof n_model);
+		if (status != ET_OK || n_model)
+			abort();
+	}
+	if (result && !message.text[0])
+		abort();
+}
+
+static void try_the_plugin(const struct et_delegate_spec *spec, const char *device)
+{
+	struct plugin plugin = { .devices = { "CPU", "NPU" }, .n_devices = 2 };
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	struct inferd_delegate_pair pair = { sizeof pair, 0, "device", device, strlen(device) };
+	const struct inferd_delegate_pair *pairs[] = { &pair };
+	struct inferd_delegate_payload payload = { .struct_size = sizeof payload,
+		.bytes = spec->payload,
+		.n_bytes = spec->n_bytes,
+		.fd = -1,
+		.n_specs = 1,
+		.specs = pairs };
+	uint32_t readiness;
+	if (probe(&plugin, &payload, &readiness, &message) || readiness > INFERD_DELEGATE_READY ||
+		(readiness == INFERD_DELEGATE_NO && !message.text[0]))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+	static const struct {
+		const char *id, *key;
+	} kinds[] = { { "EthosUBackend", "target" }, { "VgfBackend", "tosa_spec" },
+		{ "QnnBackend", "qnn_compile_spec" }, { "NeuropilotBackend", "target" },
+		{ "NeutronBackend", "target" }, { "OpenvinoBackend", "device" } };
+	char text[64], device[256];
+	struct et_diag diag = { "" };
+	if (n_bytes < 2 || bytes[1] > n_bytes - 2)
+		return 0;
+	/* a copy, so that a sanitizer sees a byte too many */
+	size_t n_value = bytes[1], n_payload = n_bytes - 2 - n_value;
+	uint8_t *value = malloc(n_value + 1), *payload = malloc(n_payload + 1);
+	if (!value || !payload)
+		abort();
+	uint8_t *value_end = memcpy(value + 1, bytes + 2, n_value),
+		*payload_end = memcpy(payload + 1, bytes + 2 + n_value, n_payload);
+	struct et_compile_spec spec = { kinds[bytes[0] % 6].key, value_end, n_value };
+	struct et_delegate_spec delegate = { kinds[bytes[0] % 6].id, payload_end, n_payload, &spec, 1 };
+	et_target_text(&delegate, text, sizeof text);
+	if (strlen(text) >= sizeof text)
+		abort();
+	enum et_status status = et_target_check(&delegate, &diag);
+	if (status != ET_OK && !diag.text[0])
+		abort();
+	if (bytes[0] % 6 == 5) {
+		memcpy(device, value_end, n_value);
+		device[n_value] = '\0';
+		if (strcmp(text, "CPU") == 0 && strcmp(device, "CPU") == 0)
+			agree_with_the_plugin(&delegate, status);
+		try_the_plugin(&delegate, device);
+	}
+	free(value);
+	free(payload);
+	return 0;
+}

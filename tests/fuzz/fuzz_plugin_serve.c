@@ -1,0 +1,215 @@
+/* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the example's plug-in
+ * loaded. Whatever comes, it must end when the connection does, and leave nothing behind but the plug-in's library.
+ *
+ * The input is a list of {kind, length, bytes}: the kind is the message, of which the bytes change a right one, three
+ * at a time: where, in two, and what. Behind 0x80 the bytes are the packet. */
+#include "tests/fuzz/fuzz.h"
+
+#include "delegates/plugin/serve.h"
+#include "delegates/plugin/wire.h"
+#include "clients/inferd-delegate.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, N_FLOATS = 4, MODEL = 1, INSTANCE = 2, MEMORY = 3 };
+
+union packet {
+	struct et_plugin_header header;
+	struct et_plugin_start start;
+	struct et_plugin_init init;
+	struct et_plugin_handle handle;
+	struct et_plugin_share share;
+	struct et_plugin_run run;
+	char bytes[8192];
+};
+
+static void patch(union packet *packet, size_t n_packet, const uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i + 3 <= n; i += 3)
+		packet->bytes[(bytes[i] | (size_t)bytes[i + 1] << 8) % n_packet] = (char)bytes[i + 2];
+}
+
+/* A payload of the example's, and one compile spec behind it. */
+static int payload_file(struct et_plugin_init *init)
+{
+	static const char payload[] = "GAIN\0\0\0\x40";
+	struct {
+		uint32_t lengths[2];
+		char text[8];
+	} spec = { { 3, 3 }, "key\0val" };
+	int fd = et_plugin_memory("fuzz-payload", 2 * PAGE);
+	if (fd < 0 || pwrite(fd, payload, 8, 0) != 8 || pwrite(fd, &spec, sizeof spec, PAGE) != sizeof spec ||
+		et_plugin_memory_seal(fd))
+		abort();
+	init->n_payload_bytes = 8;
+	init->n_specs = 1;
+	init->n_spec_bytes = sizeof spec;
+	init->n_args = 2;
+	init->model = MODEL;
+	snprintf(init->method, sizeof init->method, "forward");
+	return fd;
+}
+
+/* Memory of three pages that runs may name. */
+static int share_file(struct et_plugin_share *share)
+{
+	int fd = et_plugin_memory("fuzz-memory", 3 * PAGE);
+	if (fd < 0)
+		abort();
+	share->id = MEMORY;
+	share->n_bytes = 3 * PAGE;
+	share->header.n_bytes = sizeof *share;
+	return fd;
+}
+
+static struct et_plugin_arg tensor(uint32_t page, bool is_output)
+{
+	return (struct et_plugin_arg){ .kind = INFERD_DELEGATE_TENSOR,
+		.type = 6,
+		.n_dims = 1,
+		.is_output = is_output,
+		.memory = MEMORY,
+		.offset = (uint64_t)page * PAGE + 64,
+		.n_bytes = N_FLOATS * 4,
+		.sizes = { N_FLOATS } };
+}
+
+static void fill_run(struct et_plugin_run *run, bool is_kernel)
+{
+	run->model = is_kernel ? 0 : MODEL;
+	run->instance = INSTANCE;
+	run->kernel = is_kernel ? 0 : 1;
+	run->args[run->n_args++] = tensor(0, false);
+	if (is_kernel)
+		run->args[run->n_args++] = (struct et_plugin_arg){ .kind = INFERD_DELEGATE_DOUBLE, .d = 3 };
+	run->args[run->n_args++] = tensor(2, true);
+	run->header.n_bytes = (uint32_t)(sizeof *run + run->n_args * sizeof run->args[0]);
+}
+
+/* A right packet of that kind; the descriptor to go with it, or -1. */
+static int make_packet(union packet *packet, uint8_t kind)
+{
+	int fd = -1;
+	memset(packet, 0, sizeof *packet);
+	packet->header = (struct et_plugin_header){ kind, sizeof packet->handle, 77 };
+	packet->handle.model = MODEL;
+	packet->handle.instance = INSTANCE;
+	if (kind == ET_PLUGIN_KERNEL)
+		packet->handle.instance = 0;
+	if (kind == ET_PLUGIN_FORGET)
+		packet->handle.instance = MEMORY;
+	if (kind == ET_PLUGIN_PROBE || kind == ET_PLUGIN_INIT) {
+		packet->header.n_bytes = sizeof packet->init;
+		fd = payload_file(&packet->init);
+	} else if (kind == ET_PLUGIN_SHARE) {
+		fd = share_file(&packet->share);
+	} else if (kind == ET_PLUGIN_RUN || kind == 0) { /* 0: a kernel's */
+		packet->header.type = ET_PLUGIN_RUN;
+		packet->handle.model = packet->handle.instance = 0;
+		fill_run(&packet->run, kind == 0);
+	}
+	return fd;
+}
+
+static void send_packet(int socket, union packet *packet, size_t n, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = { packet, n };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (fd >= 0) {
+		memset(&control, 0, sizeof control);
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof control.bytes;
+		struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof fd);
+	}
+	sendmsg(socket, &message, MSG_NOSIGNAL);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Answers are read, so that nobody waits for room; what they say is not looked at, but that they are packets. */
+static void *read_answers(void *arg)
+{
+	int socket = *(int *)arg, fd, n;
+	_Alignas(16) static _Thread_local char packet[ET_PLUGIN_MAX_PACKET];
+	while ((n = et_plugin_receive(socket, packet, sizeof packet, &fd, 1)) > 0)
+		if (fd >= 0)
+			abort();
+	if (n < 0)
+		abort();
+	return NULL;
+}
+
+static void *serve(void *arg)
+{
+	et_plugin_serve(arg);
+	return NULL;
+}
+
+/* START with whatever is changed but the path, which is the one library that may be loaded here. */
+static void start(int socket, const uint8_t *bytes, size_t n)
+{
+	union packet packet;
+	memset(&packet, 0, sizeof packet);
+	packet.start.wire = ET_PLUGIN_WIRE;
+	packet.start.n_options = 1;
+	packet.start.n_option_bytes = 10;
+	memcpy(&packet.start + 1, "key\0value", 10);
+	packet.header = (struct et_plugin_header){ ET_PLUGIN_START, sizeof packet.start + 10, 1 };
+	patch(&packet, packet.header.n_bytes + 0, bytes, n);
+	snprintf(packet.start.path, sizeof packet.start.path, "%s", PLUGIN);
+	send_packet(socket, &packet, sizeof packet.start + 10, -1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+	int calls[2], asks[2];
+	pthread_t server, reader, asked;
+	union packet packet;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls) ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks))
+		abort();
+	struct et_serve_options options = { .calls = calls[1], .asks = asks[1] };
+	if (pthread_create(&server, NULL, serve, &options) ||
+		pthread_create(&reader, NULL, read_answers, &calls[0]) ||
+		pthread_create(&asked, NULL, read_answers, &asks[0]))
+		abort();
+	for (bool is_first = true; n_bytes >= 2; is_first = false) {
+		size_t n = bytes[1] < n_bytes - 2 ? bytes[1] : n_bytes - 2;
+		uint8_t kind = bytes[0];
+		if (is_first) {
+			start(calls[0], bytes + 2, n);
+		} else if (kind & 0x80) {
+			int fd = make_packet(&packet, kind & 0x0f);
+			memcpy(&packet, bytes + 2, n);
+			send_packet(calls[0], &packet, n, fd);
+		} else {
+			int fd = make_packet(&packet, kind % (ET_PLUGIN_END + 1));
+			size_t n_packet = packet.header.n_bytes;
+			patch(&packet, n_packet, bytes + 2, n);
+			send_packet(calls[0], &packet, n_packet, fd);
+		}
+		bytes += 2 + n;
+		n_bytes -= 2 + n;
+	}
+	shutdown(calls[0], SHUT_WR);
+	pthread_join(server, NULL);
+	pthread_join(reader, NULL);
+	pthread_join(asked, NULL);
+	close(calls[0]);
+	close(asks[0]);
+	return 0;
+}
