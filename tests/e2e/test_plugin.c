@@ -113,6 +113,30 @@ static void test_two_queues(void **state)
 	e2e_deinit(&e);
 }
 
+/* A device that is at something long holds up nobody who has nothing to do with it, not even a model that is loaded. */
+static void test_loads_meanwhile(void **state)
+{
+	const struct queues npu = { 0, 1 };
+	struct e2e e;
+	int waits = -1, rc;
+	e2e_init(&e);
+	put_word(&e, "wait");
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	start(&e, "async", "");
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "wait", NULL);
+	assert_int_equal(inferd_infer_async(b, NULL, ignore, &waits), 0);
+	e2e_until(&e, are_running, &npu);
+	struct inferd_binding *f = e2e_bind(other, "double", NULL);
+	assert_true(e2e_infer(f, 3, &rc) == 6 && rc == 0);
+	inferd_close(other);
+	e2e_until_clients(&e, 1);
+	assert_int_equal(e2e_unload(&e, "double"), INF_OK);
+	e2e_until(&e, are_running, &npu); /* still */
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 /* A request's deadline passes while the plug-in works: it is asked to end, and the client hears why. */
 static void test_deadline(void **state)
 {
@@ -571,6 +595,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_two_queues),
+		cmocka_unit_test(test_loads_meanwhile),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_crash),
