@@ -94,7 +94,7 @@ struct inf_config {
 	uint64_t memory_budget; /* of all models; 0: none */
 	uint64_t keep_alive_ns; /* UINT64_MAX: for ever */
 	uint64_t drain_ns;      /* how long running jobs may take to end at shutdown */
-	uint64_t stall_ns;      /* a worker this long in one instruction is considered stuck */
+	uint64_t stall_ns;      /* a worker this long in one instruction is considered stuck; 0: none is */
 	uint64_t spin_ns;       /* loop and workers look this long for more work before they sleep */
 	uint64_t age_ns;        /* work that waited so long takes its turn whatever its class */
 	struct inf_limits limits;

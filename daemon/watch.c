@@ -77,7 +77,8 @@ static void look(void *self, struct inf_item *item, uint32_t worker, uint64_t si
 			? inf_config_find_model(config, b->method->serving->model)
 			: NULL;
 	uint64_t patience_ns = section && section->has_stall ? section->stall_ns : config->stall_ns;
-	if (found->n == MAX_FOUND || found->now_ns <= since_ns || found->now_ns - since_ns <= patience_ns)
+	if (!patience_ns || found->n == MAX_FOUND || found->now_ns <= since_ns ||
+		found->now_ns - since_ns <= patience_ns)
 		return;
 	if (b)
 		inf_binding_ref(b);
@@ -211,7 +212,8 @@ uint32_t inf_watch_count(const struct inf_watch *watch, uint32_t queue)
 bool inf_watch_helper(const struct inf_server *server, char *to, size_t room)
 {
 	uint64_t since_ns = inf_helper_busy_since(server->helper), now_ns = et_host_now_ns(NULL);
-	if (!since_ns || now_ns <= since_ns || now_ns - since_ns <= server->config.stall_ns)
+	if (!since_ns || !server->config.stall_ns || now_ns <= since_ns ||
+		now_ns - since_ns <= server->config.stall_ns)
 		return false;
 	inf_text(to, room,
 		"a model has been loading for %.0f s, and others wait for it: perhaps the file system of "
