@@ -64,8 +64,8 @@ struct inf_pool {
 	struct inf_pool_events events;
 	bool has_wide;
 
-	pthread_mutex_t lock; /* guards what follows */
-	pthread_cond_t started;
+	pthread_mutex_t lock;   /* guards what follows */
+	pthread_cond_t changed; /* a thread has started, or ended a task */
 	struct inf_sched sched;
 	struct et_list_node idle; /* the last to become idle first */
 	uint32_t n_started, n_failed;
@@ -237,6 +237,7 @@ static void run_task(struct inf_pool *pool, struct thread *t)
 	atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
 	pthread_mutex_lock(&pool->lock);
 	t->is_in_task = false;
+	pthread_cond_broadcast(&pool->changed);
 	if (t->worker.index == 0)
 		pool->sched.options.has_wide = pool->has_wide;
 }
@@ -417,7 +418,7 @@ static void *thread_main(void *arg)
 	pthread_mutex_lock(&pool->lock);
 	pool->n_started++;
 	pool->n_failed += status != ET_OK;
-	pthread_cond_broadcast(&pool->started);
+	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 	if (status != ET_OK)
 		return NULL;
@@ -443,7 +444,7 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 	pool->n_threads = options->n_workers;
 	pool->has_wide = options->has_wide && options->n_workers > 1;
 	pthread_mutex_init(&pool->lock, NULL);
-	pthread_cond_init(&pool->started, NULL);
+	pthread_cond_init(&pool->changed, NULL);
 	et_list_init(&pool->idle);
 	atomic_store(&pool->best_class, INF_N_CLASSES);
 	pool->guest.pool = pool;
@@ -480,7 +481,7 @@ int inf_pool_new(struct inf_pool **ret_pool, const struct inf_pool_options *opti
 	}
 	pthread_mutex_lock(&pool->lock);
 	while (pool->n_started < n)
-		pthread_cond_wait(&pool->started, &pool->lock);
+		pthread_cond_wait(&pool->changed, &pool->lock);
 	bool has_failed = pool->n_failed > 0;
 	pthread_mutex_unlock(&pool->lock);
 	for (uint32_t i = 0; i < n && has_failed; i++)
@@ -514,7 +515,7 @@ struct inf_pool *inf_pool_free(struct inf_pool *pool)
 	pthread_mutex_destroy(&pool->guest.lock);
 	pthread_cond_destroy(&pool->guest.changed);
 	inf_codec_deinit(&pool->guest.reply.codec);
-	pthread_cond_destroy(&pool->started);
+	pthread_cond_destroy(&pool->changed);
 	pthread_mutex_destroy(&pool->lock);
 	free(pool->threads);
 	free(pool);
@@ -642,6 +643,15 @@ void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item)
 	pthread_mutex_lock(&pool->lock);
 	inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
 	unlock_and_wake(pool);
+}
+
+void inf_pool_wait_for_tasks(struct inf_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	for (uint32_t i = 0; i < pool->n_threads; i++)
+		while (pool->threads[i].is_in_task)
+			pthread_cond_wait(&pool->changed, &pool->lock);
+	pthread_mutex_unlock(&pool->lock);
 }
 
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker)
