@@ -463,12 +463,6 @@ bool inf_repository_is_idle(const struct inf_repository *r)
 	return !r->n_busy;
 }
 
-static void serving_notify(void *self)
-{
-	struct inf_repository *r = self;
-	r->o.notify(r->o.self);
-}
-
 int inf_repository_new(struct inf_repository **ret_repository, const struct inf_repository_options *options)
 {
 	struct inf_repository *r = calloc(1, sizeof(*r));
@@ -476,8 +470,8 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 		return -ENOMEM;
 	r->o = *options;
 	r->has_helper = true;
-	r->events = (struct inf_serving_events){ r, inf_opens_serving_loaded, serving_unloaded,
-		serving_notify, inf_repository_let_go };
+	r->events = (struct inf_serving_events){ r, inf_opens_serving_loaded, serving_unloaded, r->o.notify,
+		r->o.self, inf_repository_let_go };
 	et_list_init(&r->servings);
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);

@@ -147,7 +147,7 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 {
 	struct inf_serving_task *task = ET_CONTAINER_OF(base, struct inf_serving_task, task);
 	struct inf_serving *s = task->serving;
-	const struct inf_serving_events *events = s->events;
+	const struct inf_serving_events events = *s->events;
 	if (task->is_release) {
 		et_plan_release(s->plan, worker->narrow.slot);
 		if (worker->wide_lanes)
@@ -161,7 +161,7 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 	}
 	/* release: pairs with the acquire in inf_serving_poll; after it the loop may free everything */
 	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1)
-		events->notify(events->self);
+		events.notify(events.whom);
 }
 
 static void post_tasks(struct inf_serving *s, bool is_release)
@@ -327,10 +327,9 @@ void inf_serving_job_begun(struct inf_serving *s)
 
 void inf_serving_job_ended(struct inf_serving *s)
 {
-	const struct inf_serving_events *events = s->events;
 	/* The binding of the request that ended keeps @s. */
 	if (atomic_fetch_sub(&s->n_jobs, 1) == 1 && atomic_load(&s->is_ending))
-		events->notify(events->self);
+		s->events->notify(s->events->whom);
 }
 
 /* --- counting ------------------------------------------------------------------------------------- */

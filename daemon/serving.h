@@ -77,8 +77,10 @@ struct inf_serving_events {
 	void (*loaded)(void *self, struct inf_serving *serving);
 	/* UNLOADED. */
 	void (*unloaded)(void *self, struct inf_serving *serving);
-	/* Ask the loop, from any thread, to call inf_serving_poll soon. */
-	void (*notify)(void *self);
+	/* Ask the loop, from any thread, to call inf_serving_poll soon. What @whom is outlives the workers: the loop may be
+	 * quicker, and have let go of everything else while one of them is still in here. */
+	void (*notify)(void *whom);
+	void *whom;
 	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL.
 	 * gone(arg) is called on the loop when they are; NULL is fine. */
 	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg),
