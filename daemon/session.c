@@ -57,6 +57,8 @@ struct inf_session *inf_session_unref(struct inf_session *s)
 	inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
 	inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
 	inf_quota_user_unref(s->user);
+	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: nothing is left of it",
+		(unsigned long long)s->id);
 	free(s);
 	return NULL;
 }
@@ -309,6 +311,9 @@ void inf_session_close(struct inf_session *s, const char *why)
 	}
 	et_list_remove(&s->node);
 	s->server->n_sessions--;
+	/* tests/bench/kills.c waits for this line and the one in inf_session_unref */
+	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: what waited or lay idle is free",
+		(unsigned long long)s->id);
 }
 
 /* Say why; the client has not been made a session. */
