@@ -1,5 +1,5 @@
 /* As much of OpenVINO's C interface as the plug-in uses, for tests where OpenVINO is not: three devices, and a model whose
- * one output is its one input plus 1. What it was asked is a text, a line a call, that fake_log returns.
+ * one output is its one input plus 1. What it was asked is a text, a line a call, of which fake_log gives a copy.
  *
  * A request waits for its end until another thread cancels it if its first input is negative. */
 #include <pthread.h>
@@ -13,27 +13,27 @@
 
 enum { OV_F32 = 4, OV_CANCELLED = -13, OV_UNKNOWN = -11 };
 
-struct core {
+struct ov_core {
 	int unused;
 };
-struct model {
+struct ov_compiled_model {
 	int unused;
 };
-struct tensor {
+struct ov_tensor {
 	float *data;
 	size_t n;
 };
-struct request {
+struct ov_infer_request {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct tensor in, out;
+	struct ov_tensor in, out;
 	int is_running, is_cancelled;
 };
-struct shape {
+struct ov_shape {
 	int64_t rank;
 	int64_t *dims;
 };
-struct devices {
+struct ov_devices {
 	char **names;
 	size_t n;
 };
@@ -41,10 +41,12 @@ struct devices {
 static char text[8192];
 static pthread_mutex_t text_lock = PTHREAD_MUTEX_INITIALIZER;
 
-API const char *fake_log(void);
-API const char *fake_log(void)
+API void fake_log(char *to, size_t room);
+API void fake_log(char *to, size_t room)
 {
-	return text;
+	pthread_mutex_lock(&text_lock);
+	snprintf(to, room, "%s", text);
+	pthread_mutex_unlock(&text_lock);
 }
 
 __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
@@ -58,22 +60,24 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 	va_end(args);
 }
 
-API int ov_core_create(struct core **core);
-API int ov_core_create(struct core **core)
+API int ov_core_create(struct ov_core **core);
+API int ov_core_create(struct ov_core **core)
 {
+	pthread_mutex_lock(&text_lock);
 	text[0] = '\0';
+	pthread_mutex_unlock(&text_lock);
 	*core = calloc(1, sizeof **core);
 	return *core ? 0 : OV_UNKNOWN;
 }
 
-API void ov_core_free(struct core *core);
-API void ov_core_free(struct core *core)
+API void ov_core_free(struct ov_core *core);
+API void ov_core_free(struct ov_core *core)
 {
 	free(core);
 }
 
-API int ov_core_set_property(const struct core *core, const char *device, ...);
-API int ov_core_set_property(const struct core *core, const char *device, ...)
+API int ov_core_set_property(const struct ov_core *core, const char *device, ...);
+API int ov_core_set_property(const struct ov_core *core, const char *device, ...)
 {
 	va_list args;
 	va_start(args, device);
@@ -83,8 +87,8 @@ API int ov_core_set_property(const struct core *core, const char *device, ...)
 	return 0;
 }
 
-API int ov_core_get_available_devices(const struct core *core, struct devices *devices);
-API int ov_core_get_available_devices(const struct core *core, struct devices *devices)
+API int ov_core_get_available_devices(const struct ov_core *core, struct ov_devices *devices);
+API int ov_core_get_available_devices(const struct ov_core *core, struct ov_devices *devices)
 {
 	static const char *const names[] = { "CPU", "GPU", "NPU" };
 	devices->n = 3;
@@ -94,8 +98,8 @@ API int ov_core_get_available_devices(const struct core *core, struct devices *d
 	return devices->names ? 0 : OV_UNKNOWN;
 }
 
-API void ov_available_devices_free(struct devices *devices);
-API void ov_available_devices_free(struct devices *devices)
+API void ov_available_devices_free(struct ov_devices *devices);
+API void ov_available_devices_free(struct ov_devices *devices)
 {
 	for (size_t i = 0; i < devices->n; i++)
 		free(devices->names[i]);
@@ -103,10 +107,10 @@ API void ov_available_devices_free(struct devices *devices)
 }
 
 #ifndef WITHOUT_IMPORT
-API int ov_core_import_model(
-	const struct core *core, const char *bytes, size_t n_bytes, const char *device, struct model **model);
-API int ov_core_import_model(
-	const struct core *core, const char *bytes, size_t n_bytes, const char *device, struct model **model)
+API int ov_core_import_model(const struct ov_core *core, const char *bytes, size_t n_bytes,
+	const char *device, struct ov_compiled_model **model);
+API int ov_core_import_model(const struct ov_core *core, const char *bytes, size_t n_bytes,
+	const char *device, struct ov_compiled_model **model)
 {
 	note("import of %zu bytes on %s\n", n_bytes, device);
 	if (n_bytes && bytes[n_bytes - 1] == '!')
@@ -116,30 +120,32 @@ API int ov_core_import_model(
 }
 #endif
 
-API int ov_compiled_model_inputs_size(const struct model *model, size_t *n);
-API int ov_compiled_model_inputs_size(const struct model *model, size_t *n)
+API int ov_compiled_model_inputs_size(const struct ov_compiled_model *model, size_t *n);
+API int ov_compiled_model_inputs_size(const struct ov_compiled_model *model, size_t *n)
 {
 	*n = 1;
 	return 0;
 }
 
-API int ov_compiled_model_outputs_size(const struct model *model, size_t *n);
-API int ov_compiled_model_outputs_size(const struct model *model, size_t *n)
+API int ov_compiled_model_outputs_size(const struct ov_compiled_model *model, size_t *n);
+API int ov_compiled_model_outputs_size(const struct ov_compiled_model *model, size_t *n)
 {
 	*n = 1;
 	return 0;
 }
 
-API void ov_compiled_model_free(struct model *model);
-API void ov_compiled_model_free(struct model *model)
+API void ov_compiled_model_free(struct ov_compiled_model *model);
+API void ov_compiled_model_free(struct ov_compiled_model *model)
 {
 	free(model);
 }
 
-API int ov_compiled_model_create_infer_request(const struct model *model, struct request **request);
-API int ov_compiled_model_create_infer_request(const struct model *model, struct request **request)
+API int ov_compiled_model_create_infer_request(
+	const struct ov_compiled_model *model, struct ov_infer_request **request);
+API int ov_compiled_model_create_infer_request(
+	const struct ov_compiled_model *model, struct ov_infer_request **request)
 {
-	struct request *r = calloc(1, sizeof *r);
+	struct ov_infer_request *r = calloc(1, sizeof *r);
 	if (!r)
 		return OV_UNKNOWN;
 	pthread_mutex_init(&r->lock, NULL);
@@ -148,18 +154,20 @@ API int ov_compiled_model_create_infer_request(const struct model *model, struct
 	return 0;
 }
 
-API void ov_infer_request_free(struct request *r);
-API void ov_infer_request_free(struct request *r)
+API void ov_infer_request_free(struct ov_infer_request *r);
+API void ov_infer_request_free(struct ov_infer_request *r)
 {
 	pthread_mutex_destroy(&r->lock);
 	pthread_cond_destroy(&r->changed);
 	free(r);
 }
 
-API int ov_tensor_create_from_host_ptr(unsigned type, struct shape shape, void *data, struct tensor **tensor);
-API int ov_tensor_create_from_host_ptr(unsigned type, struct shape shape, void *data, struct tensor **tensor)
+API int ov_tensor_create_from_host_ptr(
+	unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor);
+API int ov_tensor_create_from_host_ptr(
+	unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor)
 {
-	struct tensor *t = type == OV_F32 ? calloc(1, sizeof *t) : NULL;
+	struct ov_tensor *t = type == OV_F32 ? calloc(1, sizeof *t) : NULL;
 	if (!t)
 		return OV_UNKNOWN;
 	t->data = data;
@@ -170,32 +178,32 @@ API int ov_tensor_create_from_host_ptr(unsigned type, struct shape shape, void *
 	return 0;
 }
 
-API void ov_tensor_free(struct tensor *tensor);
-API void ov_tensor_free(struct tensor *tensor)
+API void ov_tensor_free(struct ov_tensor *tensor);
+API void ov_tensor_free(struct ov_tensor *tensor)
 {
 	free(tensor);
 }
 
 API int ov_infer_request_set_input_tensor_by_index(
-	struct request *r, size_t index, const struct tensor *tensor);
+	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor);
 API int ov_infer_request_set_input_tensor_by_index(
-	struct request *r, size_t index, const struct tensor *tensor)
+	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor)
 {
 	r->in = *tensor;
 	return index ? OV_UNKNOWN : 0;
 }
 
 API int ov_infer_request_set_output_tensor_by_index(
-	struct request *r, size_t index, const struct tensor *tensor);
+	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor);
 API int ov_infer_request_set_output_tensor_by_index(
-	struct request *r, size_t index, const struct tensor *tensor)
+	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor)
 {
 	r->out = *tensor;
 	return index ? OV_UNKNOWN : 0;
 }
 
-API int ov_infer_request_start_async(struct request *r);
-API int ov_infer_request_start_async(struct request *r)
+API int ov_infer_request_start_async(struct ov_infer_request *r);
+API int ov_infer_request_start_async(struct ov_infer_request *r)
 {
 	note("start\n");
 	pthread_mutex_lock(&r->lock);
@@ -205,8 +213,8 @@ API int ov_infer_request_start_async(struct request *r)
 	return 0;
 }
 
-API int ov_infer_request_wait(struct request *r);
-API int ov_infer_request_wait(struct request *r)
+API int ov_infer_request_wait(struct ov_infer_request *r);
+API int ov_infer_request_wait(struct ov_infer_request *r)
 {
 	pthread_mutex_lock(&r->lock);
 	note("wait\n");
@@ -220,8 +228,8 @@ API int ov_infer_request_wait(struct request *r)
 	return status;
 }
 
-API int ov_infer_request_cancel(struct request *r);
-API int ov_infer_request_cancel(struct request *r)
+API int ov_infer_request_cancel(struct ov_infer_request *r);
+API int ov_infer_request_cancel(struct ov_infer_request *r)
 {
 	pthread_mutex_lock(&r->lock);
 	r->is_cancelled = 1;
