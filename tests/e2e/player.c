@@ -72,7 +72,7 @@ static bool take_reply(struct player *p)
 	case INF_UNAVAILABLE:
 		if (p->rules->are_unloaded)
 			return true;
-		/* fall through */
+		__attribute__((fallthrough));
 	default:
 		fail_msg("request %llu: %s", (unsigned long long)reply.id, reply.error);
 	}
