@@ -153,6 +153,8 @@ static bool has_fds(const struct inf_quota *quota, uint64_t n)
 bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n)
 {
 	uint64_t used = atomic_load_explicit(&user->used[kind], memory_order_relaxed);
+	if (!n) /* also for who holds more than a new limit allows */
+		return true;
 	if (used > user->limits[kind] || n > user->limits[kind] - used)
 		return false;
 	if (kind == INF_QUOTA_FDS && !has_fds(user->quota, n))

@@ -146,6 +146,8 @@ static void test_rules(void **state)
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 2));
 	inf_quota_configure(&quota, &limits, &rule, 1); /* 3 in use, 1 allowed */
 	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
+	assert_true(
+		inf_quota_charge(user, INF_QUOTA_METHODS, 0)); /* who asks for nothing more is not refused */
 	inf_quota_discharge(user, INF_QUOTA_METHODS, 3);
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
 	inf_quota_user_unref(user);
