@@ -276,6 +276,14 @@ class Local(Folder):
         self.assertEqual(output(), expected)
         self.fails("nothing can be kept in .*nowhere", "infer", "--local", "--cache", self.path("nowhere"), MODEL)
 
+    def test_inputs_may_lie_in_any_order(self):
+        x = np.linspace(-2, 2, 3 * 224 * 224, dtype="f4").reshape(1, 3, 224, 224)
+        answers = []
+        for name, array in (("rows.npy", x), ("columns.npy", np.asfortranarray(x))):
+            np.save(self.path(name), array)
+            answers.append(json.loads(self.good("infer", "--local", "--json", MODEL, "-i", self.path(name)))["outputs"])
+        self.assertEqual(answers[0], answers[1])
+
     def test_infer_refuses_what_does_not_fit(self):
         np.save(self.path("type.npy"), np.zeros((1, 3, 224, 224)))
         np.save(self.path("shape.npy"), np.zeros((1, 3, 10, 10), "f4"))
