@@ -118,15 +118,16 @@ void et_hosted_forget(struct host *host, uint64_t id)
 	struct area *idle;
 	pthread_mutex_lock(&host->lock);
 	struct shared *shared = id ? find(host, id) : NULL;
+	if (shared)
+		shared->id =
+			0; /* not found again, nor by another who is to forget it; its reference is ours */
 	while (shared && (idle = take_idle(host, shared))) {
 		pthread_mutex_unlock(&host->lock);
 		area_free(host, idle);
 		pthread_mutex_lock(&host->lock);
 	}
-	if (shared) {
-		shared->id = 0; /* not found again; areas in use end with their runs */
-		shared_put(shared);
-	}
+	if (shared)
+		shared_put(shared); /* areas in use end with their runs */
 	pthread_mutex_unlock(&host->lock);
 }
 

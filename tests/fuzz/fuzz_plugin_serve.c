@@ -1,6 +1,9 @@
 /* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the example's plug-in
  * loaded. Whatever comes, it must end when the connection does, and leave nothing behind but the plug-in's library.
  *
+ * Two things are as inferd does them, since nothing in the host can know better: a run is answered before the next
+ * packet goes, and arguments are aligned as plug-ins may rely on.
+ *
  * The input is a list of {kind, length, bytes}: the kind is the message, of which the bytes change a right one, three
  * at a time: where, in two, and what. Behind 0x80 the bytes are the packet. */
 #include "tests/fuzz/fuzz.h"
@@ -140,6 +143,39 @@ static void send_packet(int socket, union packet *packet, size_t n, int fd)
 		close(fd);
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static unsigned n_done; /* runs that were answered */
+static bool is_over;    /* there will be no more answers */
+
+/* Arguments where plug-ins may expect them. Whether it is a run. */
+static bool align_run(union packet *packet, size_t n)
+{
+	struct et_plugin_run *run = &packet->run;
+	if (n < sizeof *run || packet->header.type != ET_PLUGIN_RUN)
+		return false;
+	for (size_t i = 0; (i + 1) * sizeof run->args[0] <= n - sizeof *run; i++)
+		run->args[i].offset &= ~UINT64_C(63);
+	return true;
+}
+
+static void wait_for_runs(unsigned n)
+{
+	pthread_mutex_lock(&lock);
+	while (n_done < n && !is_over)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void note(bool is_run)
+{
+	pthread_mutex_lock(&lock);
+	n_done += is_run;
+	is_over = is_over || !is_run;
+	pthread_cond_signal(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
 /* Answers are read, so that nobody waits for room; what they say is not looked at, but that they are packets. */
 static void *read_answers(void *arg)
 {
@@ -148,8 +184,11 @@ static void *read_answers(void *arg)
 	while ((n = et_plugin_receive(socket, packet, sizeof packet, &fd, 1)) > 0)
 		if (fd >= 0)
 			abort();
+		else if (((const struct et_plugin_header *)packet)->type == ET_PLUGIN_DONE)
+			note(true);
 	if (n < 0)
 		abort();
+	note(false);
 	return NULL;
 }
 
@@ -179,6 +218,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	int calls[2], asks[2];
 	pthread_t server, reader, asked;
 	union packet packet;
+	unsigned n_runs = 0;
+	n_done = 0;
+	is_over = false;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls) ||
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks))
 		abort();
@@ -195,13 +237,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		} else if (kind & 0x80) {
 			int fd = make_packet(&packet, kind & 0x0f);
 			memcpy(&packet, bytes + 2, n);
+			n_runs += align_run(&packet, n);
 			send_packet(calls[0], &packet, n, fd);
 		} else {
 			int fd = make_packet(&packet, kind % (ET_PLUGIN_END + 1));
 			size_t n_packet = packet.header.n_bytes;
 			patch(&packet, n_packet, bytes + 2, n);
+			n_runs += align_run(&packet, n_packet);
 			send_packet(calls[0], &packet, n_packet, fd);
 		}
+		wait_for_runs(n_runs);
 		bytes += 2 + n;
 		n_bytes -= 2 + n;
 	}
