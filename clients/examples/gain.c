@@ -99,8 +99,8 @@ static void gain_destroy(struct inferd_delegate_model *model)
 static int amplify(const struct inferd_delegate_arg *in, struct inferd_delegate_arg *out, float factor,
 	struct inferd_delegate_message *message)
 {
-	if (in->kind != INFERD_DELEGATE_TENSOR || out->kind != INFERD_DELEGATE_TENSOR || in->type != FP32 ||
-		out->type != FP32 || out->n_bytes < in->n_bytes)
+	if (!out->is_output || in->kind != INFERD_DELEGATE_TENSOR || out->kind != INFERD_DELEGATE_TENSOR ||
+		in->type != FP32 || out->type != FP32 || out->n_bytes < in->n_bytes)
 		return say(message, INFERD_DELEGATE_E_INVALID, "it takes FP32 and gives as many");
 	const float *from = in->data;
 	float *to = out->data;
@@ -122,6 +122,9 @@ static int gain_execute(struct inferd_delegate_model *model, struct inferd_deleg
 static int gain_operator(void *self, struct inferd_delegate_arg *const *args, uint32_t n_args,
 	struct inferd_delegate_message *message)
 {
+	if (n_args != 3)
+		return say(message, INFERD_DELEGATE_E_INVALID,
+			"it takes a tensor and a number and gives a tensor");
 	return amplify(args[0], args[2], (float)args[1]->d, message);
 }
 
