@@ -408,6 +408,7 @@ void inf_repository_poll(struct inf_repository *r)
 		node = is_moved ? r->servings.next : node->next;
 	}
 	begin_unloads(r);
+	check_unloads(r); /* for a load that failed nothing is unloaded */
 }
 
 /* --- life ----------------------------------------------------------------------------------------- */
