@@ -75,7 +75,7 @@ struct et_backend {
 
 	pthread_mutex_t starting; /* held while a host is started; taken before lock */
 	pthread_mutex_t lock;     /* guards what follows */
-	pthread_cond_t changed;   /* phase, process, is_receiving while is_ending */
+	pthread_cond_t changed;   /* phase, process, answering, is_receiving while is_ending */
 	enum et_plugin_phase phase;
 	struct et_plugin_process process;
 	struct et_plugin_restart restart;
@@ -88,6 +88,7 @@ struct et_backend {
 	bool is_gone;          /* the socket was found closed, or what came could not be read */
 	bool is_ending;        /* the watcher ends the host: nobody begins to receive */
 	bool is_watching;      /* the watcher looks for packets */
+	const struct et_plugin_call *answering; /* the watcher reads its program; it does not return */
 	uint64_t last_id, last_handle, last_program;
 	struct et_list_node compiled;
 	uint32_t n_starts;

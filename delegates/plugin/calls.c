@@ -413,6 +413,8 @@ enum et_status et_plugin_ask(struct et_backend *b, uint64_t generation, void *pa
 		call.deadline_ns = from_now(DEFAULT(b->config.load_timeout_ns, 120 * SECOND));
 		send_call(b, &call, packet, fd);
 		wait_for(b, &call, 0);
+		while (b->answering == &call) /* a host that asks for named data and does not wait for it */
+			pthread_cond_wait(&b->changed, &b->lock);
 		status = call.status ? gone(b, diag) : ET_OK;
 	} else {
 		status = gone(b, diag);

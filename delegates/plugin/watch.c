@@ -70,19 +70,29 @@ static void end_host(struct et_backend *b, const char *why)
 
 /* --- what the host asks ------------------------------------------------------------------------------ */
 
-static const struct et_program *program_of(struct et_backend *b, uint64_t id)
+/* The program of call @id, which stays until b->answering is another: the call's answer may come meanwhile, and is
+ * received by who asked. */
+static const struct et_program *begin_answering(struct et_backend *b, uint64_t id)
 {
-	const struct et_program *program = NULL;
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&b->lock);
 	ET_LIST_FOR_EACH(node, after, &b->calls)
 	{
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
-		if (call->id == id && !call->is_done)
-			program = call->program;
+		if (call->id == id && call->program)
+			b->answering = call;
 	}
+	const struct et_program *program = b->answering ? b->answering->program : NULL;
 	pthread_mutex_unlock(&b->lock);
 	return program;
+}
+
+static void end_answering(struct et_backend *b)
+{
+	pthread_mutex_lock(&b->lock);
+	b->answering = NULL;
+	pthread_cond_broadcast(&b->changed);
+	pthread_mutex_unlock(&b->lock);
 }
 
 /* A memory file with these bytes; negative errno. */
@@ -109,8 +119,7 @@ static void answer_named(struct et_backend *b, const struct et_plugin_named *ask
 {
 	struct et_plugin_named answer = { .header = { ET_PLUGIN_NAMED_ANSWER, sizeof answer, ask->header.id },
 		.result = INFERD_DELEGATE_E_NOT_FOUND };
-	/* The caller of init waits, and holds the program, until we have answered it; and only this thread does. */
-	const struct et_program *program = program_of(b, ask->call);
+	const struct et_program *program = begin_answering(b, ask->call);
 	const uint8_t *bytes;
 	size_t n_bytes;
 	int fd = -1;
@@ -120,6 +129,7 @@ static void answer_named(struct et_backend *b, const struct et_plugin_named *ask
 		answer.result = fd >= 0 ? INFERD_DELEGATE_OK : INFERD_DELEGATE_E_MEMORY;
 		answer.n_bytes = n_bytes;
 	}
+	end_answering(b);
 	et_plugin_send(b->process.asks, &answer, fd, 0);
 	if (fd >= 0)
 		close(fd);

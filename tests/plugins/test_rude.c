@@ -1,0 +1,232 @@
+/* Hosts that are rude, not broken: every packet of theirs can be read, but its time or its number is unexpected.
+ *
+ * The host is this program itself, when inferd starts it; how it behaves is its only option, "manner". */
+#include "delegates/plugin/plugin.h"
+#include "delegates/plugin/wire.h"
+#include "clients/inferd-delegate.h"
+#include "runtime/host/host.h"
+#include "tests/support/make_program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { N_NAMED = 8 << 20, N_HASTY = 20 };
+
+/* --- the host ----------------------------------------------------------------------------------------- */
+
+struct host {
+	char manner[32];
+	uint64_t n_init;
+	_Alignas(16) char packet[ET_PLUGIN_MAX_PACKET];
+};
+
+static void say(void *packet)
+{
+	if (et_plugin_send(ET_PLUGIN_CALLS_FD, packet, -1, 1) < 0)
+		_exit(1);
+}
+
+static void answer(const struct et_plugin_header *to, uint64_t number)
+{
+	struct et_plugin_answer packet = { .header = { ET_PLUGIN_ANSWER, sizeof packet, to->id },
+		.n_inputs = 1,
+		.n_outputs = 1,
+		.stats = { number } };
+	say(&packet);
+}
+
+static void on_start(struct host *h, const struct et_plugin_start *start)
+{
+	struct et_plugin_started started = { .header = { ET_PLUGIN_STARTED, sizeof started,
+						     start->header.id },
+		.flags = ET_PLUGIN_HAS_STATS | ET_PLUGIN_HAS_INSTANCES,
+		.n_devices = 1,
+		.id = "RudeBackend",
+		.name = "rude",
+		.devices = { { .kind = INFERD_DELEGATE_NPU, .max_in_flight = 1, .alignment = 64 } } };
+	snprintf(h->manner, sizeof h->manner, "%.31s", (const char *)(start + 1) + sizeof "manner");
+	say(&started);
+}
+
+/* Ask for named data, and do not wait for it: for a little longer each time. */
+static void ask_in_haste(struct host *h, const struct et_plugin_header *init)
+{
+	struct et_plugin_named named = {
+		.header = { ET_PLUGIN_NAMED, sizeof named, 1 }, .call = init->id, .key = "big"
+	};
+	if (et_plugin_send(ET_PLUGIN_ASKS_FD, &named, -1, 1) < 0)
+		_exit(1);
+	for (uint64_t i = 0; i < h->n_init * 20; i++)
+		sched_yield();
+	h->n_init++;
+	answer(init, 0);
+}
+
+/* What came of it: how many bytes are not as they were in the program. */
+static uint64_t n_wrong_bytes(void)
+{
+	struct et_plugin_named named;
+	int fd;
+	if (et_plugin_receive(ET_PLUGIN_ASKS_FD, &named, sizeof named, &fd, 1) != (int)sizeof named)
+		_exit(1);
+	if (fd < 0)
+		return 0; /* it came too late, which is as good */
+	uint64_t n_wrong = 0;
+	const char *bytes = mmap(NULL, named.n_bytes, PROT_READ, MAP_SHARED, fd, 0);
+	for (uint64_t i = 0; bytes != MAP_FAILED && i < named.n_bytes; i++)
+		n_wrong += bytes[i] != 'n';
+	close(fd);
+	return bytes == MAP_FAILED || named.n_bytes != N_NAMED ? N_NAMED : n_wrong;
+}
+
+static void on_packet(struct host *h, const struct et_plugin_header *header)
+{
+	bool is_hasty = strcmp(h->manner, "hasty") == 0;
+	switch (header->type) {
+	case ET_PLUGIN_START:
+		on_start(h, (const struct et_plugin_start *)header);
+		break;
+	case ET_PLUGIN_INIT:
+		if (is_hasty)
+			ask_in_haste(h, header);
+		else
+			answer(header, 0);
+		break;
+	case ET_PLUGIN_STATS:
+		answer(header, is_hasty ? n_wrong_bytes() : 0);
+		break;
+	case ET_PLUGIN_INSTANCE_NEW:
+		answer(header, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+static int host_main(void)
+{
+	static struct host host;
+	int fd;
+	while (et_plugin_receive(ET_PLUGIN_CALLS_FD, host.packet, sizeof host.packet, &fd, 1) > 0) {
+		if (fd >= 0)
+			close(fd);
+		on_packet(&host, (const struct et_plugin_header *)host.packet);
+	}
+	return 0;
+}
+
+/* --- its subject ---------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t log_changed = PTHREAD_COND_INITIALIZER;
+static char last_error[400];
+
+static void keep(void *self, enum et_log_level level, const char *text)
+{
+	pthread_mutex_lock(&log_lock);
+	if (level <= ET_LOG_ERROR)
+		snprintf(last_error, sizeof last_error, "%s", text);
+	pthread_cond_broadcast(&log_changed);
+	pthread_mutex_unlock(&log_lock);
+}
+
+static const struct et_log log_table = { .max_level = ET_LOG_ERROR, .write = keep };
+
+static struct et_backend_entry open_host(const char *manner, uint64_t timeout_ns)
+{
+	static char self[600];
+	struct et_plugin_option option = { "manner", manner };
+	struct et_plugin_config config = { .path = "rude.so",
+		.host_path = self,
+		.run_timeout_ns = timeout_ns,
+		.load_timeout_ns = timeout_ns,
+		.options = &option,
+		.n_options = 1 };
+	struct et_backend_entry entry;
+	struct et_diag diag = { "" };
+	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+	last_error[0] = '\0';
+	if (et_plugin_open(&entry, &config, et_host_allocator(), &log_table, &diag))
+		fail_msg("%s", diag.text);
+	return entry;
+}
+
+static enum et_status compile(struct et_backend_entry *entry, const struct et_program *program,
+	struct et_compiled **ret_compiled, struct et_diag *diag)
+{
+	static const uint8_t bytes[64] = "rude";
+	struct et_payload payload = { .struct_size = sizeof payload,
+		.program = program,
+		.bytes = bytes,
+		.n_bytes = 4,
+		.method = "forward",
+		.n_args = 2 };
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	return entry->ops->compile(entry->backend, &payload, ret_compiled, &info, diag);
+}
+
+/* --- tests ------------------------------------------------------------------------------------------------ */
+
+static void release(void *owner)
+{
+	free(owner);
+}
+
+/* The program is its owner's again when compile returns, whatever the host still wants of it. */
+static void test_hasty(void **state)
+{
+	struct et_backend_entry entry = open_host("hasty", 0);
+	char *named = malloc(N_NAMED);
+	assert_non_null(named);
+	memset(named, 'n', N_NAMED);
+	for (int k = 0; k < N_HASTY; k++) {
+		struct make_program mk;
+		struct et_diag diag = { "" };
+		struct et_program *program;
+		struct et_compiled *compiled;
+		struct et_plugin_stats stats;
+		size_t n_bytes;
+		mk_init(&mk);
+		mk_method(&mk, "forward");
+		mk_named_data(&mk, "big", named, N_NAMED);
+		uint8_t *bytes = mk_finish(&mk, &n_bytes);
+		struct et_source source = {
+			.bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .release = release
+		};
+		if (et_program_open(&program, &source, NULL, et_host_allocator(), &diag) ||
+			compile(&entry, program, &compiled, &diag))
+			fail_msg("%s", diag.text);
+		memset(bytes + n_bytes / 4, 0, n_bytes / 2); /* in the middle of the data */
+		assert_int_equal(et_plugin_stats(entry.backend, 0, &stats, &diag), ET_OK);
+		assert_int_equal(stats.n_runs, 0);
+		entry.ops->compiled_free(compiled);
+		et_program_unref(program);
+	}
+	free(named);
+	entry.ops->close(entry.backend);
+}
+
+int main(int argc, char **argv)
+{
+	if (strcmp(argv[0], "inferd-delegate-host") == 0)
+		return host_main();
+	if (getenv("INFERD_EMULATED")) {
+		puts("SKIP: an emulated process cannot start another program of its architecture");
+		return 77;
+	}
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hasty),
+	};
+	return cmocka_run_group_tests_name("rude hosts", tests, NULL, NULL);
+}
