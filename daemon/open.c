@@ -8,9 +8,9 @@
  *     make      the Plan                                                 (helper; several opens may wait)
  *     prepare   contexts on every worker                                 (workers)
  * and back to choose when making or preparing failed, with the reason noted. Steps that run elsewhere own what they
- * need; an open that is cancelled meanwhile is only marked, and ended when its step comes back: until then it uses what
- * its user was charged for. A client's own files are looked at on a thread apart, since they may lie in a file system
- * that answers when it likes; what is made of them lies in a copy.
+ * need; an open that is cancelled meanwhile is only marked, and ended when its step comes back, which one that has not
+ * begun does at once: until then it uses what its user was charged for. A client's own files are looked at on a thread
+ * apart, since they may lie in a file system that answers when it likes; what is made of them lies in a copy.
  *
  * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
  * by the next look, while those who have it keep what they have. */
@@ -347,6 +347,10 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving)
 static void look_run(struct inf_work *work)
 {
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
+	if (atomic_load_explicit(&state->is_cancelled, memory_order_relaxed)) {
+		close_own_files(state);
+		return;
+	}
 	struct inf_inspect_options options = {
 		.cache_dir = state->cache_dir[0] ? state->cache_dir : NULL,
 		.store = state->repository->o.store,
@@ -528,7 +532,7 @@ void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)
 	struct inf_open_state *state = open->state;
 	if (!state)
 		return;
-	state->is_cancelled = true;
+	atomic_store_explicit(&state->is_cancelled, true, memory_order_relaxed);
 	if (!state->is_away)
 		finish(state, INF_CANCELLED, "it was cancelled", NULL);
 }

@@ -31,6 +31,8 @@ struct inf_quota_user {
 	struct inf_quota *quota;
 	uid_t uid;
 	uint32_t n_refs; /* loop thread */
+	uint32_t
+		n_pending; /* requests that wait for a step elsewhere, also those given up meanwhile; loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
 	uint64_t limits[INF_N_QUOTAS];

@@ -4,14 +4,17 @@
 
 #include "daemon/repository.h"
 
+#include <stdatomic.h>
+
 /* An open on its way; owned by the repository, whatever becomes of the caller's struct. */
 struct inf_open_state {
 	struct et_list_node node; /* in the repository's opens */
 	struct inf_repository *repository;
 	struct inf_open *open;
-	bool is_foreign;   /* a client's own program */
-	bool is_cancelled; /* to be ended when the step it is in comes back */
-	bool is_away;      /* in a step that runs elsewhere */
+	bool is_foreign; /* a client's own program */
+	_Atomic(bool)
+		is_cancelled; /* to be ended when the step it is in comes back; one that has not begun does nothing */
+	bool is_away;         /* in a step that runs elsewhere */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_HOST_MAX_DATA];
 	uint32_t n_data_fds;

@@ -32,16 +32,18 @@ struct pending {
 		*session; /* NULL: nobody waits for it any more; free this when the step comes back */
 	uint64_t id;
 	struct inf_open open;
-	bool is_open; /* the repository has `open` */
-	struct inf_quota_user *user;
+	bool is_open;                /* the repository has `open` */
+	struct inf_quota_user *user; /* a reference, and counted there */
 	uint64_t n_charged_bytes, n_charged_fds;
-	bool has_charge; /* a Method and those bytes */
+	bool has_charge; /* a Method and those bytes, and another reference to the user */
 	bool only_ready;
 	bool wants_backend;          /* it asks for a particular one */
 	struct inf_serving *serving; /* a reference, while the folder is looked at */
 };
 
-enum { MAX_PENDING = 64 }; /* of one session */
+/* Of one session those that are to be answered; of one user all, also those given up that still are in a step somewhere:
+ * what asks and cancels, or asks and hangs up, and begins again, makes no more work than what waits. */
+enum { MAX_PENDING = 64, MAX_PENDING_OF_USER = 1024 };
 
 static struct pending *new_pending(struct inf_session *s, uint64_t id)
 {
@@ -54,6 +56,14 @@ static struct pending *new_pending(struct inf_session *s, uint64_t id)
 			MAX_PENDING);
 		return NULL;
 	}
+	if (s->user->n_pending >= MAX_PENDING_OF_USER) {
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
+			"%d requests of user %lu wait for models already, those counted that were given up "
+			"and are "
+			"not gone yet; try again when some have ended",
+			MAX_PENDING_OF_USER, (unsigned long)s->user->uid);
+		return NULL;
+	}
 	struct pending *p = calloc(1, sizeof(*p));
 	if (!p) {
 		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
@@ -61,6 +71,9 @@ static struct pending *new_pending(struct inf_session *s, uint64_t id)
 	}
 	p->session = s;
 	p->id = id;
+	p->user = s->user;
+	p->user->n_refs++;
+	p->user->n_pending++;
 	et_list_append(&s->opens, &p->node);
 	return p;
 }
@@ -76,6 +89,8 @@ static void free_pending(struct pending *p)
 	}
 	inf_serving_unref(p->serving);
 	et_list_remove(&p->node);
+	p->user->n_pending--;
+	inf_quota_user_unref(p->user);
 	free(p);
 }
 
@@ -268,8 +283,7 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 		inf_session_close_fds(s, fds, n_fds);
 		return;
 	}
-	p->user = s->user;
-	p->user->n_refs++;
+	p->user->n_refs++; /* the charge's */
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
 	p->n_charged_fds = n_fds;

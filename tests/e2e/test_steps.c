@@ -1,0 +1,216 @@
+/* Requests in a step that takes its time, which another event meets.
+ *
+ * The server's loop is this test's own thread, and the helper is held at a gate, so that each test decides in which step
+ * its request is when the rest happens. */
+#include "daemon/repository.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "runtime/base/checked.h"
+#include "tests/e2e/harness.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct world {
+	struct e2e e;
+	struct inf_server *server;
+	struct gate {
+		struct inf_work work;
+		pthread_mutex_t lock;
+		pthread_cond_t changed;
+		bool is_open, is_done;
+	} gate;
+};
+
+static void gate_run(struct inf_work *work)
+{
+	struct gate *g = ET_CONTAINER_OF(work, struct gate, work);
+	pthread_mutex_lock(&g->lock);
+	while (!g->is_open)
+		pthread_cond_wait(&g->changed, &g->lock);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void gate_done(struct inf_work *work)
+{
+	ET_CONTAINER_OF(work, struct gate, work)->is_done = true;
+}
+
+static void turn(struct world *w)
+{
+	uv_run(&w->server->loop, UV_RUN_NOWAIT);
+	sched_yield();
+}
+
+static void begin(struct world *w, uint64_t memory_budget)
+{
+	struct inf_server *server = calloc(1, sizeof(*server));
+	assert_non_null(server);
+	*w = (struct world){ .server = server,
+		.gate = { { .run = gate_run, .done = gate_done }, PTHREAD_MUTEX_INITIALIZER,
+			PTHREAD_COND_INITIALIZER } };
+	e2e_init(&w->e);
+	e2e_put_program(&w->e, "double.pte", e2e_program_double);
+	inf_config_init(&server->config);
+	snprintf(server->config.socket, sizeof(server->config.socket), "%s", w->e.socket);
+	snprintf(server->config.models, sizeof(server->config.models), "%s", w->e.models);
+	server->config.manager_socket[0] = server->config.cache[0] = '\0';
+	server->config.workers = 1;
+	server->config.memory_budget = memory_budget;
+	server->log = et_host_log(ET_LOG_ERROR);
+	assert_int_equal(inf_server_init(server), 0);
+}
+
+static void open_gate(struct world *w)
+{
+	pthread_mutex_lock(&w->gate.lock);
+	w->gate.is_open = true;
+	pthread_cond_broadcast(&w->gate.changed);
+	pthread_mutex_unlock(&w->gate.lock);
+	while (!w->gate.is_done)
+		turn(w);
+}
+
+static void end(struct world *w)
+{
+	inf_server_drain(w->server);
+	while (!w->server->is_stopped)
+		turn(w);
+	inf_server_deinit(w->server);
+	free(w->server);
+	e2e_deinit(&w->e);
+}
+
+/* --- unloading what is being loaded ----------------------------------------------------------------- */
+
+struct opening {
+	struct inf_open open;
+	bool is_done;
+	enum inf_status status;
+};
+
+static void opened(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+{
+	struct opening *o = ET_CONTAINER_OF(open, struct opening, open);
+	o->is_done = true;
+	o->status = status;
+}
+
+static void unloaded(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static struct opening of_double(void)
+{
+	return (struct opening){ .open = {
+					 .model = "double",
+					 .version = "",
+					 .method = "",
+					 .backend = "",
+					 .fd = -1,
+					 .done = opened,
+				 } };
+}
+
+/* The load fails that the unload waits for: the unload is answered, and the model may be asked for again. */
+static void test_unload_meets_failure(void **state)
+{
+	struct opening first = of_double(), second = of_double();
+	bool is_unloaded = false;
+	struct world w;
+	begin(&w, 1); /* byte of memory for models */
+	struct inf_repository *r = w.server->repository;
+	inf_repository_open(r, &first.open);
+	inf_helper_post(w.server->helper, &w.gate.work); /* between looking and making */
+	while (!inf_repository_unload(r, "double", unloaded, &is_unloaded))
+		turn(&w);
+	assert_false(is_unloaded);
+	assert_false(first.is_done);
+	open_gate(&w);
+	while (!is_unloaded || !first.is_done)
+		turn(&w);
+	assert_int_not_equal(first.status, INF_OK);
+	assert_int_not_equal(first.status, INF_UNAVAILABLE);
+	inf_repository_open(r, &second.open);
+	while (!second.is_done)
+		turn(&w);
+	assert_int_equal(second.status, first.status);
+	end(&w);
+}
+
+/* --- asking and giving up --------------------------------------------------------------------------- */
+
+static struct inf_reply next_reply(struct world *w, struct e2e_raw *raw)
+{
+	struct pollfd in = { .fd = inf_channel_fd(&raw->channel), .events = POLLIN };
+	struct inf_reply reply;
+	while (poll(&in, 1, 0) == 0)
+		turn(w);
+	assert_true(e2e_raw_receive(raw, &reply));
+	return reply;
+}
+
+static struct e2e_raw *connect_to(struct world *w)
+{
+	struct e2e_raw *raw = e2e_raw_new(w->e.socket, true);
+	struct inf_request hello = { .kind = INF_REQUEST_HELLO, .hello = { INF_PROTOCOL, "test", 0 } };
+	e2e_raw_send(raw, &hello, -1);
+	assert_int_equal(next_reply(w, raw).status, INF_OK);
+	return raw;
+}
+
+static enum inf_status ask_and_cancel(struct world *w, struct e2e_raw *raw)
+{
+	struct inf_request ask = { .kind = INF_REQUEST_MODEL_METADATA,
+		.model_metadata = { "double", "", "" } };
+	e2e_raw_send(raw, &ask, -1);
+	struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { ask.id } };
+	e2e_raw_send(raw, &cancel, -1);
+	enum inf_status status = next_reply(w, raw).status;
+	assert_int_equal(next_reply(w, raw).status, status == INF_CANCELLED ? INF_OK : INF_NOT_FOUND);
+	return status;
+}
+
+/* Who asks and gives up, again and again, and by new connections, comes to an end; when those are gone it goes on. */
+static void test_asks_and_gives_up(void **state)
+{
+	enum { MORE_THAN_ENOUGH = 1 << 16 };
+	struct inf_request ask = { .kind = INF_REQUEST_MODEL_METADATA,
+		.model_metadata = { "double", "", "" } };
+	enum inf_status status = INF_CANCELLED;
+	struct world w;
+	int n = 0;
+	begin(&w, 0);
+	inf_helper_post(w.server->helper, &w.gate.work);
+	struct e2e_raw *raw = connect_to(&w);
+	for (; n < MORE_THAN_ENOUGH && (status = ask_and_cancel(&w, raw)) == INF_CANCELLED; n++)
+		if (n % 100 == 99) {
+			e2e_raw_free(raw);
+			raw = connect_to(&w);
+		}
+	assert_int_equal(status, INF_RESOURCE_EXHAUSTED);
+	e2e_raw_free(raw);
+	raw = connect_to(&w);
+	assert_int_equal(ask_and_cancel(&w, raw), INF_RESOURCE_EXHAUSTED);
+	open_gate(&w);
+	do
+		e2e_raw_send(raw, &ask, -1);
+	while ((status = next_reply(&w, raw).status) == INF_RESOURCE_EXHAUSTED);
+	assert_int_equal(status, INF_OK);
+	e2e_raw_free(raw);
+	end(&w);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unload_meets_failure),
+		cmocka_unit_test(test_asks_and_gives_up),
+	};
+	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
+}
