@@ -10,13 +10,16 @@
  *
  * A request that takes less time than waking a worker the loop thread runs itself, as a guest: it takes an idle worker
  * out of the list, so that nobody wakes that one, uses its lanes, and puts it back. Cores are handed out as if the
- * worker had run it. The guest yields after QUICK_MAX_NS, so that the loop is soon back at what only it can do.
+ * worker had run it. A worker can be awake for an old reason all the same (WOKEN sticks: somebody posted a task that it
+ * had found by itself), so the lanes are lent under the lock, and one that finds its own lent waits for them. The guest
+ * yields after QUICK_MAX_NS, so that the loop is soon back at what only it can do.
  *
  * What must always be true:
  *   - If something can be taken and a worker is idle, a wake-up is on its way: every change of the
  *     scheduler's state ends with wake_others before the lock is dropped.
  *   - The lock is never held across a run, a callback (but the one that only looks, inf_pool_look) or a system call
  *     but the lock's own.
+ *   - A worker's lanes, slot and scratch are its own thread's, or the guest's while is_lent says so.
  *   - While the first worker does a task it cannot run wide requests, so there are none meanwhile. */
 #include "daemon/worker.h"
 
@@ -51,8 +54,9 @@ struct thread {
 	_Atomic(uint32_t) n_steps;       /* instructions and runs begun: how others see that it goes on */
 	uint32_t seen_steps;             /* these two are inf_pool_look's */
 	uint64_t seen_ns;
-	struct inf_item *item; /* that it runs; this and the next under the lock */
+	struct inf_item *item; /* that it runs; this and the next two under the lock */
 	bool is_in_task;
+	bool is_lent; /* a guest uses its lanes */
 	struct et_pool scratch;
 	pthread_t id;
 	bool has_thread;
@@ -65,7 +69,7 @@ struct inf_pool {
 	bool has_wide;
 
 	pthread_mutex_t lock;   /* guards what follows */
-	pthread_cond_t changed; /* a thread has started, or ended a task */
+	pthread_cond_t changed; /* a thread has started, ended a task, or has its lanes back */
 	struct inf_sched sched;
 	struct et_list_node idle; /* the last to become idle first */
 	uint32_t n_started, n_failed;
@@ -282,6 +286,8 @@ static void work(struct thread *t)
 	for (;;) {
 		uint64_t now_ns = ran ? ended.wall_ns : et_host_now_ns(NULL);
 		pthread_mutex_lock(&pool->lock);
+		while (t->is_lent)
+			pthread_cond_wait(&pool->changed, &pool->lock);
 		et_list_remove(&t->idle);
 		if (ran)
 			settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended),
@@ -568,7 +574,16 @@ static struct thread *take_place(struct inf_pool *pool)
 	if (!et_list_is_empty(&t->tasks))
 		return NULL;
 	et_list_remove(&t->idle);
+	t->is_lent = true;
 	return t;
+}
+
+/* Under the lock. Whoever waits for it has work to do, and is rare: without one this is no system call. */
+static void give_place_back(struct inf_pool *pool, struct thread *t)
+{
+	t->is_lent = false;
+	et_list_append(&pool->idle, &t->idle);
+	pthread_cond_broadcast(&pool->changed);
 }
 
 bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
@@ -583,7 +598,7 @@ bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 	struct inf_item *taken = t ? inf_sched_take(&pool->sched, false, began_ns) : NULL;
 	if (!taken) { /* or it waits behind another one of its stream */
 		if (t)
-			et_list_append(&pool->idle, &t->idle);
+			give_place_back(pool, t);
 		unlock_and_wake(pool);
 		return false;
 	}
@@ -603,7 +618,7 @@ bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 	uint64_t now_ns = et_host_now_ns(NULL);
 	pthread_mutex_lock(&pool->lock);
 	settle(pool, taken, end, now_ns - began_ns, now_ns - began_ns, now_ns);
-	et_list_append(&pool->idle, &t->idle);
+	give_place_back(pool, t);
 	unlock_and_wake(pool);
 	if (end == INF_SEGMENT_ENDED)
 		pool->events.finished(pool->events.self, taken, guest);
