@@ -3,7 +3,9 @@
  * The own thread takes its list in order. A foreign thread takes the first piece of whose owner no other is at work: an
  * owner whose file system does not answer so keeps one thread, and the rest of what is his waits behind it. There are
  * as many foreign threads as owners had work at the same time, at most INF_HELPER_MAX_FOREIGN; owners beyond that wait.
- * A thread that can't be started is not missed as long as there is one; without any, the own thread does it.
+ * Who posts calls one sleeping thread a piece or, with none left to call, starts one: a thread that was called and does
+ * not run yet is not there for the next piece. A thread that can't be started is not missed as long as there is one;
+ * without any, the own thread does it.
  *
  * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for
  * each that was run. */
@@ -30,7 +32,9 @@ struct inf_helper {
 	struct et_list_node waiting, foreign, done;
 	bool is_stopping;
 	struct helper_thread threads[INF_HELPER_MAX_FOREIGN];
-	uint32_t n_threads, n_idle; /* of the foreign ones */
+	uint32_t n_threads; /* the foreign ones */
+	uint32_t n_idle;    /* of those the ones that sleep and were not called */
+	uint32_t n_woken;   /* calls that no thread has taken yet */
 
 	void (*notify)(void *self);
 	void *self;
@@ -99,8 +103,10 @@ static void *foreign_main(void *arg)
 		w = take_foreign(helper);
 		if (!w) {
 			helper->n_idle++;
-			pthread_cond_wait(&helper->foreign_changed, &helper->lock);
-			helper->n_idle--;
+			while (!helper->n_woken && !helper->is_stopping)
+				pthread_cond_wait(&helper->foreign_changed, &helper->lock);
+			if (helper->n_woken)
+				helper->n_woken--;
 			continue;
 		}
 		t->whose = w->whose;
@@ -167,7 +173,10 @@ void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, c
 {
 	work->whose = whose;
 	pthread_mutex_lock(&helper->lock);
-	if (!helper->n_idle && helper->n_threads < INF_HELPER_MAX_FOREIGN) {
+	if (helper->n_idle) {
+		helper->n_idle--; /* now, not when it runs: the next piece is for another one */
+		helper->n_woken++;
+	} else if (helper->n_threads < INF_HELPER_MAX_FOREIGN) {
 		struct helper_thread *t = &helper->threads[helper->n_threads];
 		*t = (struct helper_thread){ .helper = helper };
 		if (inf_thread_start(&t->id, foreign_main, t, "helper-files") == 0)

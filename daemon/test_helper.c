@@ -167,12 +167,36 @@ static void test_all_blocked(void **state)
 	end(&w);
 }
 
+/* One thread sleeps, two owners come at the same time and the first one blocks: the second is not behind it. */
+static void test_two_at_once(void **state)
+{
+	static const int owners[2];
+	for (int i = 0; i < 100; i++) {
+		struct piece first, blocked, free_one;
+		struct world w;
+		begin(&w);
+		first = make(&w, 0, false);
+		blocked = make(&w, 1, true);
+		free_one = make(&w, 2, false);
+		inf_helper_post_foreign(w.helper, &first.work, &owners[0]);
+		reap(&w, 1); /* which takes the lock that its thread gives back when it sleeps */
+		inf_helper_post_foreign(w.helper, &blocked.work, &owners[0]);
+		inf_helper_post_foreign(w.helper, &free_one.work, &owners[1]);
+		reap(&w, 2);
+		assert_int_equal(w.order[1], 2);
+		open_gate(&w);
+		reap(&w, 3);
+		end(&w);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_blocked),
 		cmocka_unit_test(test_all_blocked),
+		cmocka_unit_test(test_two_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
