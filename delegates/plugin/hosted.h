@@ -33,6 +33,7 @@ struct model {
 	const struct inferd_delegate_pair **spec_pointers;
 	struct mapping *mappings; /* payload and named data */
 	uint64_t call;            /* under way: init or probe */
+	uint32_t n_cancelling;    /* as an instance's, where the plug-in has none */
 	uint32_t device;
 	char method[128];
 };
@@ -82,6 +83,7 @@ struct instance {
 	/* Cancelling: of the run that the plug-in works on, and of the one that a cancel came for last, counted by
 	 * inferd; 0: none. */
 	uint32_t number, cancelled;
+	uint32_t n_cancelling; /* calls of the plug-in's cancel that have not returned */
 };
 
 struct host {

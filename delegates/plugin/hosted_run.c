@@ -4,7 +4,8 @@
  * a second time, late or made up finds nothing in the list of what is running, is reported, and does nothing else.
  *
  * Packets are read by several threads, so a cancel may be here before its run, or while the run is being submitted; it
- * is kept until the plug-in can know what it is meant for. */
+ * is kept until the plug-in can know what it is meant for. The plug-in's cancel names an instance, not a run: until it
+ * returns the instance's next run does not begin, though the one that it is meant for may end. */
 #include "delegates/plugin/hosted.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 /* Runs of all hosts in this process, and the last token given out. */
 static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t has_ended = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t has_cancelled = PTHREAD_COND_INITIALIZER;
 static struct et_list_node running = { &running, &running };
 static uintptr_t last_token;
 
@@ -208,15 +210,39 @@ static struct instance *find_running(void *self)
 	return NULL;
 }
 
+/* Calls of cancel that a run of @instance might mistake for its own, under the lock. */
+static uint32_t *n_cancelling(struct instance *instance)
+{
+	bool has_instances = instance->host->table->instance_new || !instance->model;
+	return has_instances ? &instance->n_cancelling : &instance->model->n_cancelling;
+}
+
 /* The run begins: it has a number that only it ever had. */
 static void enter(struct instance *instance, bool is_submitted)
 {
 	pthread_mutex_lock(&running_lock);
+	while (*n_cancelling(instance)) /* of the run before */
+		pthread_cond_wait(&has_cancelled, &running_lock);
 	instance->token = ++last_token;
 	instance->is_submitted = is_submitted;
 	instance->view.self = (void *)instance->token;
 	et_list_append(&running, &instance->running);
 	pthread_mutex_unlock(&running_lock);
+}
+
+/* Under the lock, which is released meanwhile: the plug-in is asked to end what runs on @instance. It may call done from
+ * within. */
+static void pass_cancel(struct instance *instance)
+{
+	const struct inferd_delegate *table = instance->host->table;
+	if (!table->cancel)
+		return;
+	++*n_cancelling(instance);
+	pthread_mutex_unlock(&running_lock);
+	table->cancel(instance->model->model, instance->instance);
+	pthread_mutex_lock(&running_lock);
+	if (--*n_cancelling(instance) == 0)
+		pthread_cond_broadcast(&has_cancelled);
 }
 
 /* A submitted run has ended, from any thread. */
@@ -363,14 +389,15 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 		instance->model->model, instance->instance, &instance->view, &instance->completion, &message);
 	pthread_mutex_lock(&running_lock);
 	bool is_running = instance->token == token && !et_list_is_empty(&instance->running);
-	bool must_cancel = !result && is_running && instance->cancelled == run->kernel;
-	if (result) /* refused: there will be no completion, and what comes in spite of it finds nothing */
+	/* else it has ended, and the instance may have its next run already */
+	if (is_running && result) { /* refused: a completion that comes in spite of it finds nothing */
 		et_list_remove(&instance->running);
-	else
-		instance->number = is_running ? run->kernel : 0;
+	} else if (is_running) {
+		instance->number = run->kernel;
+		if (instance->cancelled == run->kernel)
+			pass_cancel(instance);
+	}
 	pthread_mutex_unlock(&running_lock);
-	if (must_cancel && host->table->cancel)
-		host->table->cancel(instance->model->model, instance->instance);
 	if (!result)
 		return;
 	if (!is_running) {
@@ -429,9 +456,9 @@ void et_hosted_cancel(struct host *host, uint64_t id, uint32_t number)
 	pthread_mutex_lock(&running_lock);
 	bool is_running = instance->number == number && instance->cancelled != number;
 	instance->cancelled = number;
+	if (is_running && instance->model)
+		pass_cancel(instance);
 	pthread_mutex_unlock(&running_lock);
-	if (is_running && host->table->cancel && instance->model)
-		host->table->cancel(instance->model->model, instance->instance);
 	instance_put(instance);
 }
 

@@ -16,6 +16,8 @@
  *     late         refuses, and then ends           wait      ends when it is cancelled
  *     hold         submit waits until somebody asks for statistics, and forgets who cancelled before; then as wait
  *     posthumous   ends, and ends again when it is destroyed
+ *     linger       as wait, but cancel returns only when somebody has asked for statistics
+ *     early        an instance's first run ends within submit, which then waits as hold; the others as wait
  * -DGPU makes it another backend, for a GPU. -DVARIANT=... breaks the table itself. */
 #include <inferd-delegate.h>
 
@@ -69,12 +71,17 @@ static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t hold_changed = PTHREAD_COND_INITIALIZER;
 static int n_holding, n_released;
 
+static void say(const char *what)
+{
+	if (host)
+		host->log(host->self, 6, what);
+}
+
 static void hold(const char *where)
 {
 	pthread_mutex_lock(&hold_lock);
 	int ticket = n_holding++;
-	if (host)
-		host->log(host->self, 6, where);
+	say(where);
 	while (n_released <= ticket)
 		pthread_cond_wait(&hold_changed, &hold_lock);
 	pthread_mutex_unlock(&hold_lock);
@@ -145,7 +152,8 @@ static int is_word(const struct inferd_delegate_payload *payload)
 {
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
 		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
-		"moods", "stale", "scribble", "before", "lost", "buffer", "hold", "posthumous" };
+		"moods", "stale", "scribble", "before", "lost", "buffer", "hold", "posthumous", "linger",
+		"early" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -240,7 +248,7 @@ static void instance_free(struct inferd_delegate_instance *instance)
 static int instance_reset(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
 {
 	instance->n_runs = 0;
-	if (strcmp(instance->model->text, "hold") == 0)
+	if (strcmp(instance->model->text, "hold") == 0 || strcmp(instance->model->text, "early") == 0)
 		hold("resetting");
 	return INFERD_DELEGATE_OK;
 }
@@ -458,7 +466,8 @@ static void *work(void *arg)
 	free(arg);
 	if (strcmp(what, "never") == 0)
 		return NULL;
-	if (strcmp(what, "wait") == 0 || strcmp(what, "hold") == 0) {
+	if (strcmp(what, "wait") == 0 || strcmp(what, "hold") == 0 || strcmp(what, "linger") == 0 ||
+		strcmp(what, "early") == 0) {
 		pthread_mutex_lock(&job.instance->lock);
 		while (!job.instance->is_cancelled)
 			pthread_cond_wait(&job.instance->changed, &job.instance->lock);
@@ -481,9 +490,16 @@ static int submit(struct inferd_delegate_model *model, struct inferd_delegate_in
 	struct inferd_delegate_message *message)
 {
 	pthread_t thread;
+	if (strcmp(model->text, "early") == 0 && instance->n_runs++ == 0) {
+		completion->done(completion->self, INFERD_DELEGATE_OK, NULL);
+		hold("ended");
+		return INFERD_DELEGATE_OK;
+	}
 	struct job *job = calloc(1, sizeof *job);
 	if (!job)
 		return INFERD_DELEGATE_E_MEMORY;
+	if (strcmp(model->text, "early") == 0 || strcmp(model->text, "linger") == 0)
+		say("submitting");
 	if (strcmp(model->text, "hold") == 0)
 		hold("submitting");
 	pthread_mutex_lock(&instance->lock);
@@ -509,6 +525,10 @@ static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_i
 	instance->is_cancelled = 1;
 	pthread_cond_signal(&instance->changed);
 	pthread_mutex_unlock(&instance->lock);
+	if (strcmp(model->text, "linger") == 0) {
+		hold("cancelling");
+		say("cancelled");
+	}
 }
 #endif
 

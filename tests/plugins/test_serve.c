@@ -246,6 +246,64 @@ static void test_cancel_during_submit(void **state)
 	assert_int_equal(stop(&h), 0);
 }
 
+/* The plug-in's cancel of a run returns when that run has long ended: the next one begins after that, or the cancel would
+ * hit it. */
+static void test_cancel_outlasts_run(void **state)
+{
+	struct host h;
+	start(&h, "async", "in_flight", "1");
+	prepare(&h, "linger");
+	for (uint32_t k = 1; k < 4; k++) {
+		union run run = make_run(k);
+		send_packet(&h, &run, ET_PLUGIN_RUN, sizeof run, -1);
+		if (k > 1) { /* the cancel of the one before is not over */
+			assert_int_equal(ask_handle(&h, ET_PLUGIN_STATS, 0, 0), 0);
+			expect_line(&h, "cancelled");
+		}
+		expect_line(&h, "submitting");
+		tell(&h, ET_PLUGIN_CANCEL, INSTANCE, k);
+		expect_line(&h, "cancelling");
+		expect_done(&h, INFERD_DELEGATE_E_CANCELLED);
+	}
+	assert_int_equal(ask_handle(&h, ET_PLUGIN_STATS, 0, 0), 0);
+	expect_line(&h, "cancelled");
+	assert_int_equal(stop(&h), 0);
+}
+
+/* A run ends within its submit, which returns when the instance's next run is under way: that one's cancel still finds
+ * it. There are three threads; those that are kept in resets make the others read what comes next, so that the second
+ * submit is over before the first, and the first before the cancel. */
+static void test_submit_outlasts_run(void **state)
+{
+	enum { THIRD = 7 };
+	struct host h;
+	start(&h, "async", "in_flight", "1");
+	prepare(&h, "early");
+	assert_int_equal(ask_handle(&h, ET_PLUGIN_INSTANCE_NEW, THIRD, MODEL), 0);
+	union run run = make_run(1);
+	send_packet(&h, &run, ET_PLUGIN_RUN, sizeof run, -1);
+	expect_done(&h, INFERD_DELEGATE_OK);
+	expect_line(&h, "ended");
+	run = make_run(2);
+	send_packet(&h, &run, ET_PLUGIN_RUN, sizeof run, -1);
+	expect_line(&h, "submitting");
+	tell(&h, ET_PLUGIN_INSTANCE_RESET, OTHER, 0);
+	expect_line(&h, "resetting");
+	tell(&h, ET_PLUGIN_STATS, 0, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(receive(&h)->type, ET_PLUGIN_ANSWER);
+	tell(&h, ET_PLUGIN_INSTANCE_RESET, OTHER, 0);
+	expect_line(&h, "resetting");
+	tell(&h, ET_PLUGIN_INSTANCE_RESET, THIRD, 0);
+	expect_line(&h, "resetting");
+	tell(&h, ET_PLUGIN_CANCEL, INSTANCE, 2);
+	expect_done(&h, INFERD_DELEGATE_E_CANCELLED);
+	tell(&h, ET_PLUGIN_STATS, 0, 0); /* lets both go on */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(receive(&h)->type, ET_PLUGIN_ANSWER);
+	assert_int_equal(stop(&h), 0);
+}
+
 /* --- what is wrong ----------------------------------------------------------------------------------------- */
 
 static void test_memory(void **state)
@@ -324,6 +382,8 @@ int main(void)
 		cmocka_unit_test(test_cancel_overtakes),
 		cmocka_unit_test(test_cancel_overtakes_execute),
 		cmocka_unit_test(test_cancel_during_submit),
+		cmocka_unit_test(test_cancel_outlasts_run),
+		cmocka_unit_test(test_submit_outlasts_run),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_packets),
 	};
