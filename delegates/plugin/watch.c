@@ -3,7 +3,8 @@
  * It reads what the library prints and what the host asks for, keeps the time that calls may take, notices when the
  * host has gone, and ends it: by force, if it hangs or does not speak as it should. It alone closes the sockets, when
  * nobody receives any more, so a descriptor never changes under somebody who uses it; senders hold the lock. Packets
- * with answers it takes only for calls that nobody waits for (calls.c). */
+ * with answers it takes only for calls that nobody waits for (calls.c). Of each it takes a few at a time, and looks at
+ * the time in between: a host that never stops talking is not listened to for ever. */
 #include "delegates/plugin/backend.h"
 
 #include "clients/inferd-delegate.h"
@@ -16,56 +17,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { MAX_AT_ONCE = 16 }; /* of 4096 bytes: what a pipe holds */
+
 /* --- what the library prints ------------------------------------------------------------------------ */
 
 /* False: the other end is closed. */
-static bool read_output(struct et_backend *b)
+static bool read_output(struct et_backend *b, int output)
 {
 	char bytes[4096];
-	for (;;) {
-		ssize_t n = read(b->process.output, bytes, sizeof bytes);
+	for (int i = 0; i < MAX_AT_ONCE; i++) {
+		ssize_t n = read(output, bytes, sizeof bytes);
 		if (n <= 0)
 			return n < 0 && (errno == EAGAIN || errno == EINTR);
 		et_plugin_lines_add(&b->lines, bytes, (size_t)n);
 	}
-}
-
-/* --- the end of a host ------------------------------------------------------------------------------ */
-
-/* The host is gone or must go. */
-static void end_host(struct et_backend *b, const char *why)
-{
-	char how[128], reason[sizeof b->reason];
-	struct et_list_node ended;
-	if (b->process.output >= 0)
-		read_output(b);
-	pthread_mutex_lock(&b->lock);
-	bool is_closing = b->is_closing, is_asked = b->is_restarting;
-	b->is_ending = true;
-	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
-	while (b->is_receiving)
-		pthread_cond_wait(&b->changed, &b->lock);
-	bool may_restart = et_plugin_process_end(&b->process, why != NULL, how, sizeof how);
-	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
-		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
-	b->kill_reason = NULL;
-	b->is_restarting = false;
-	b->phase = ET_PLUGIN_DOWN;
-	if (!is_closing && !is_asked) {
-		et_plugin_restart_crashed(&b->restart, may_restart, et_host_now_ns(NULL));
-		memcpy(b->reason, reason, sizeof reason);
-	}
-	bool has_failed = b->restart.has_failed;
-	et_plugin_take_calls(b, &ended);
-	b->is_ending = b->is_gone = false; /* from here on there may be another host */
-	pthread_cond_broadcast(&b->changed);
-	pthread_mutex_unlock(&b->lock);
-	if (b->lines.n_line)
-		et_plugin_lines_end(&b->lines);
-	if (!is_closing)
-		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
-			has_failed ? "giving it up" : "it is started again when it is next used");
-	et_plugin_end_calls(b, &ended, reason);
+	return true;
 }
 
 /* --- what the host asks ------------------------------------------------------------------------------ */
@@ -137,7 +103,7 @@ static void answer_named(struct et_backend *b, const struct et_plugin_named *ask
 
 static bool read_asks(struct et_backend *b)
 {
-	for (;;) {
+	for (int i = 0; i < MAX_AT_ONCE; i++) {
 		int fd, n = et_plugin_receive(b->process.asks, b->ask, ET_PLUGIN_MAX_PACKET, &fd, 0);
 		const struct et_plugin_header *header = (const struct et_plugin_header *)b->ask;
 		if (fd >= 0)
@@ -158,6 +124,51 @@ static bool read_asks(struct et_backend *b)
 			return false;
 		}
 	}
+	return true;
+}
+
+/* --- the end of a host ------------------------------------------------------------------------------ */
+
+/* The host is gone or must go. */
+static void end_host(struct et_backend *b, const char *why)
+{
+	char how[128], reason[sizeof b->reason];
+	struct et_list_node ended;
+	int output = b->process.output; /* read when nobody writes any more */
+	for (int i = 0; i < 4 && read_asks(b); i++)
+		; /* its last words: more lines than are logged in a second */
+	pthread_mutex_lock(&b->lock);
+	b->process.output = -1;
+	bool is_closing = b->is_closing, is_asked = b->is_restarting;
+	b->is_ending = true;
+	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
+	while (b->is_receiving)
+		pthread_cond_wait(&b->changed, &b->lock);
+	bool may_restart = et_plugin_process_end(&b->process, why != NULL, how, sizeof how);
+	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
+		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
+	b->kill_reason = NULL;
+	b->is_restarting = false;
+	b->phase = ET_PLUGIN_DOWN;
+	if (!is_closing && !is_asked) {
+		et_plugin_restart_crashed(&b->restart, may_restart, et_host_now_ns(NULL));
+		memcpy(b->reason, reason, sizeof reason);
+	}
+	bool has_failed = b->restart.has_failed;
+	et_plugin_take_calls(b, &ended);
+	b->is_ending = b->is_gone = false; /* from here on there may be another host */
+	pthread_cond_broadcast(&b->changed);
+	pthread_mutex_unlock(&b->lock);
+	if (output >= 0) {
+		read_output(b, output);
+		close(output);
+	}
+	if (b->lines.n_line)
+		et_plugin_lines_end(&b->lines);
+	if (!is_closing)
+		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
+			has_failed ? "giving it up" : "it is started again when it is next used");
+	et_plugin_end_calls(b, &ended, reason);
 }
 
 /* --- time -------------------------------------------------------------------------------------------- */
@@ -202,7 +213,7 @@ static bool on_calls(struct et_backend *b, short events)
 	bool may_receive = et_plugin_begin_receiving(b);
 	if (may_receive) {
 		pthread_mutex_unlock(&b->lock);
-		while (et_plugin_receive_one(b, false))
+		for (int i = 0; i < MAX_AT_ONCE && et_plugin_receive_one(b, false); i++)
 			;
 		pthread_mutex_lock(&b->lock);
 		et_plugin_end_receiving(b);
@@ -237,7 +248,7 @@ void *et_plugin_watch(void *arg)
 		uint64_t n;
 		if (fds[0].revents && read(b->wake, &n, sizeof n) < 0)
 			continue;
-		if (fds[3].revents && !read_output(b)) {
+		if (fds[3].revents && !read_output(b, b->process.output)) {
 			close(b->process.output);
 			b->process.output = -1;
 		}

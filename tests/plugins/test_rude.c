@@ -90,6 +90,34 @@ static uint64_t n_wrong_bytes(void)
 	return bytes == MAP_FAILED || named.n_bytes != N_NAMED ? N_NAMED : n_wrong;
 }
 
+/* Empty lines: the most work for who reads them. */
+static void *print_for_ever(void *arg)
+{
+	char lines[4096];
+	memset(lines, '\n', sizeof lines);
+	while (write(1, lines, sizeof lines) > 0)
+		;
+	return NULL;
+}
+
+static void *log_for_ever(void *arg)
+{
+	struct et_plugin_log log = { .header = { ET_PLUGIN_LOG, sizeof log, 0 }, .level = 7 };
+	memset(log.text, '\n', sizeof log.text);
+	while (et_plugin_send(ET_PLUGIN_ASKS_FD, &log, -1, 1) == 0)
+		;
+	return NULL;
+}
+
+/* By several threads, so that one writes while another is waited for. */
+static void talk(void *(*how)(void *))
+{
+	pthread_t thread;
+	for (int i = 0; i < 3; i++)
+		if (pthread_create(&thread, NULL, how, NULL) || pthread_detach(thread))
+			_exit(1);
+}
+
 static void on_packet(struct host *h, const struct et_plugin_header *header)
 {
 	bool is_hasty = strcmp(h->manner, "hasty") == 0;
@@ -100,6 +128,10 @@ static void on_packet(struct host *h, const struct et_plugin_header *header)
 	case ET_PLUGIN_INIT:
 		if (is_hasty)
 			ask_in_haste(h, header);
+		else if (strcmp(h->manner, "prints") == 0)
+			talk(print_for_ever);
+		else if (strcmp(h->manner, "logs") == 0)
+			talk(log_for_ever);
 		else
 			answer(header, 0);
 		break;
@@ -217,6 +249,21 @@ static void test_hasty(void **state)
 	entry.ops->close(entry.backend);
 }
 
+/* A host that talks and talks is ended in time all the same. */
+static void test_talks(void **state)
+{
+	static const char *const manners[] = { "prints", "logs" };
+	for (int i = 0; i < 2; i++) {
+		struct et_backend_entry entry = open_host(manners[i], 300000000);
+		struct et_compiled *compiled;
+		struct et_diag diag = { "" };
+		assert_int_not_equal(compile(&entry, NULL, &compiled, &diag), ET_OK);
+		if (!strstr(diag.text, "did not answer in time"))
+			fail_msg("%s", diag.text);
+		entry.ops->close(entry.backend);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (strcmp(argv[0], "inferd-delegate-host") == 0)
@@ -227,6 +274,7 @@ int main(int argc, char **argv)
 	}
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hasty),
+		cmocka_unit_test(test_talks),
 	};
 	return cmocka_run_group_tests_name("rude hosts", tests, NULL, NULL);
 }
