@@ -6,6 +6,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_backward,
 	&et_kernels_bag,
 	&et_kernels_binary,
+	&et_kernels_cadence,
 	&et_kernels_complex,
 	&et_kernels_conv,
 	&et_kernels_copy,

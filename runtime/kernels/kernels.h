@@ -11,6 +11,7 @@ extern const struct et_kernel_table et_kernels_along;
 extern const struct et_kernel_table et_kernels_backward;
 extern const struct et_kernel_table et_kernels_bag;
 extern const struct et_kernel_table et_kernels_binary;
+extern const struct et_kernel_table et_kernels_cadence;
 extern const struct et_kernel_table et_kernels_complex;
 extern const struct et_kernel_table et_kernels_conv;
 extern const struct et_kernel_table et_kernels_copy;
@@ -32,5 +33,10 @@ extern const struct et_kernel_table et_kernels_search;
 extern const struct et_kernel_table et_kernels_shape;
 extern const struct et_kernel_table et_kernels_special;
 extern const struct et_kernel_table et_kernels_unary;
+
+/* x, scale, zero point, smallest, largest, dtype > out */
+enum et_status et_quantize_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args);
+/* x, scale, zero point, smallest, largest, dtype, out dtype > out */
+enum et_status et_dequantize_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args);
 
 #endif

@@ -85,8 +85,7 @@ static enum et_status as_operand(struct et_kernel_ctx *ctx, const struct et_eval
 	return ET_OK;
 }
 
-/* x, scale, zero point, smallest, largest, dtype > out */
-static enum et_status run_quantize(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+enum et_status et_quantize_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_evalue *scale = args[1], *zero = args[2];
 	struct et_evalue rooms[2];
@@ -95,8 +94,7 @@ static enum et_status run_quantize(struct et_kernel_ctx *ctx, struct et_evalue *
 	return quantize(ctx, args[0], scale, zero, args + 3, args[6]->tensor);
 }
 
-/* x, scale, zero point, smallest, largest, dtype, out dtype > out */
-static enum et_status run_dequantize(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+enum et_status et_dequantize_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_evalue *scale = args[1], *zero = args[2];
 	struct et_evalue rooms[2];
@@ -512,9 +510,9 @@ static const struct et_kernel rows[] = {
 	{ "quantized_decomposed::choose_qparams.Tensor_out", "TIIDI>TT", run_choose },
 	{ "quantized_decomposed::choose_qparams_per_token_asymmetric.out", "TI>TT", run_choose_per_token },
 	{ "quantized_decomposed::dequantize_per_channel.out", "TTtIIIIi>T", run_dequantize_channel },
-	{ "quantized_decomposed::dequantize_per_tensor.Tensor_out", "TTTIIIi>T", run_dequantize },
-	{ "quantized_decomposed::dequantize_per_tensor.out", "TDIIIIi>T", run_dequantize },
-	{ "quantized_decomposed::dequantize_per_token.out", "TTTIIII>T", run_dequantize },
+	{ "quantized_decomposed::dequantize_per_tensor.Tensor_out", "TTTIIIi>T", et_dequantize_run },
+	{ "quantized_decomposed::dequantize_per_tensor.out", "TDIIIIi>T", et_dequantize_run },
+	{ "quantized_decomposed::dequantize_per_token.out", "TTTIIII>T", et_dequantize_run },
 	{ "quantized_decomposed::embedding_2bit.dtype_out", "TTtIITi>T", run_embedding, &two },
 	{ "quantized_decomposed::embedding_2bit.out", "TTtIIT>T", run_embedding, &two },
 	{ "quantized_decomposed::embedding_4bit.dtype_out", "TTtIITi>T", run_embedding, &four },
@@ -524,9 +522,9 @@ static const struct et_kernel rows[] = {
 	{ "quantized_decomposed::mixed_linear.out", "TTTti>T", run_mixed_linear },
 	{ "quantized_decomposed::mixed_mm.out", "TTTt>T", run_mixed_mm },
 	{ "quantized_decomposed::quantize_per_channel.out", "TTTIIII>T", run_quantize_channel },
-	{ "quantized_decomposed::quantize_per_tensor.Tensor_out", "TTTIII>T", run_quantize },
-	{ "quantized_decomposed::quantize_per_tensor.out", "TDIIII>T", run_quantize },
-	{ "quantized_decomposed::quantize_per_token.out", "TTTIII>T", run_quantize },
+	{ "quantized_decomposed::quantize_per_tensor.Tensor_out", "TTTIII>T", et_quantize_run },
+	{ "quantized_decomposed::quantize_per_tensor.out", "TDIIII>T", et_quantize_run },
+	{ "quantized_decomposed::quantize_per_token.out", "TTTIII>T", et_quantize_run },
 };
 
 ET_KERNEL_TABLE(quantized);

@@ -136,7 +136,8 @@ class Test(unittest.TestCase):
             self.assertFalse(seen["available"])
             self.assertRegex(seen["reason"], r"(it needs|runs on) .*(put a file|configure|install)", name)
         text = self.call("inspect", "--config", self.config, os.path.join(NPU, "small_cadence.pte"))
-        self.assertIn("exported for Cadence's DSPs; a plug-in may bring these operators", text)
+        self.assertIn("cadence::quantized_conv2d_nhwc.per_tensor_out", text)
+        self.assertNotIn("not available", text)  # Cadence's operators are kernels like any other
         broken = os.path.join(self.folder, "broken.bpte")
         for name, at, word, why in (("ethos-u55-128_small.bpte", b"vela_bin_stream", b"vela_bim", "block 0: its name is 'vela_bim"),
                                     ("ethos-u55-128_small.bpte", b"cmd_data", b"cmd_data".ljust(16, b"\0") + b"\xff" * 4,
