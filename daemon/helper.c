@@ -30,6 +30,7 @@ struct inf_helper {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed, foreign_changed;
 	struct et_list_node waiting, foreign, done;
+	uint32_t n_pieces; /* posted and not done */
 	bool is_stopping;
 	struct helper_thread threads[INF_HELPER_MAX_FOREIGN];
 	uint32_t n_threads; /* the foreign ones */
@@ -164,6 +165,7 @@ struct inf_helper *inf_helper_free(struct inf_helper *helper)
 void inf_helper_post(struct inf_helper *helper, struct inf_work *work)
 {
 	pthread_mutex_lock(&helper->lock);
+	helper->n_pieces++;
 	et_list_append(&helper->waiting, &work->node);
 	pthread_cond_signal(&helper->changed);
 	pthread_mutex_unlock(&helper->lock);
@@ -173,6 +175,7 @@ void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, c
 {
 	work->whose = whose;
 	pthread_mutex_lock(&helper->lock);
+	helper->n_pieces++;
 	if (helper->n_idle) {
 		helper->n_idle--; /* now, not when it runs: the next piece is for another one */
 		helper->n_woken++;
@@ -196,12 +199,21 @@ void inf_helper_reap(struct inf_helper *helper)
 		if (!et_list_is_empty(&helper->done)) {
 			w = ET_CONTAINER_OF(helper->done.next, struct inf_work, node);
 			et_list_remove(&w->node);
+			helper->n_pieces--;
 		}
 		pthread_mutex_unlock(&helper->lock);
 		if (!w)
 			return;
 		w->done(w);
 	}
+}
+
+bool inf_helper_is_idle(struct inf_helper *helper)
+{
+	pthread_mutex_lock(&helper->lock);
+	bool is_idle = !helper->n_pieces;
+	pthread_mutex_unlock(&helper->lock);
+	return is_idle;
 }
 
 uint64_t inf_helper_busy_since(const struct inf_helper *helper)

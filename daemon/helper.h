@@ -8,6 +8,7 @@
 
 #include "runtime/base/list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct inf_helper;
@@ -33,6 +34,8 @@ void inf_helper_post(struct inf_helper *helper, struct inf_work *work);
 void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, const void *whose);
 /* Call done of what has been run. On one thread, the loop's. */
 void inf_helper_reap(struct inf_helper *helper);
+/* Whether all that was posted is done: inf_helper_free would not wait. On the thread that reaps. */
+bool inf_helper_is_idle(struct inf_helper *helper);
 /* Since when the daemon's own thread has been in one piece of work; 0: it is idle. Any thread. */
 uint64_t inf_helper_busy_since(const struct inf_helper *helper);
 

@@ -249,8 +249,8 @@ static void close_handles(struct inf_server *server)
 static void abandon(struct inf_server *server, uint32_t n_running)
 {
 	et_logf(&server->log, ET_LOG_ERROR,
-		"ending though %u requests still run and will not be stopped, or a model's file can't be "
-		"read",
+		"ending though %u requests still run and will not be stopped, or a file can't be read or "
+		"closed",
 		n_running);
 	server->is_stopped = server->is_abandoned = true;
 	uv_stop(&server->loop);
@@ -285,7 +285,8 @@ static void end_if_drained(struct inf_server *server)
 	dig(server);
 	inf_repository_unload_all(server->repository);
 	inf_repository_poll(server->repository);
-	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository)) {
+	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository) ||
+		!inf_helper_is_idle(server->helper)) {
 		uint64_t grace_ns = server->config.drain_ns < GRACE_NS ? server->config.drain_ns : GRACE_NS;
 		if (is_late && et_host_now_ns(NULL) - server->drain_until_ns > grace_ns)
 			abandon(server, n_unanswered);

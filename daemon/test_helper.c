@@ -184,8 +184,10 @@ static void test_two_at_once(void **state)
 		inf_helper_post_foreign(w.helper, &free_one.work, &owners[1]);
 		reap(&w, 2);
 		assert_int_equal(w.order[1], 2);
+		assert_false(inf_helper_is_idle(w.helper));
 		open_gate(&w);
 		reap(&w, 3);
+		assert_true(inf_helper_is_idle(w.helper));
 		end(&w);
 	}
 }

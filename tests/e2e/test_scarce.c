@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -390,12 +391,57 @@ static void test_slow_files(void **state)
 	e2e_deinit(&e);
 }
 
+/* The first thread's: 'Z' when it has ended, whatever the others are in. */
+static char state_of(pid_t pid)
+{
+	char path[64], text[256] = "";
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof text, file));
+	fclose(file);
+	const char *name_end = strrchr(text, ')');
+	assert_non_null(name_end);
+	return name_end[2];
+}
+
+/* A descriptor that does not close holds up nobody who stops the daemon, and the exit status says that it was left. */
+static void test_slow_close(void **state)
+{
+	struct slow *slow;
+	struct e2e e;
+	e2e_init(&e);
+	if (!(slow = mount_slow(&e))) {
+		e2e_deinit(&e);
+		skip();
+	}
+	e2e_start(&e, "drain = 100ms\n");
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	int fd = open(slow->path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	set_slow(slow, true);
+	struct inf_request import = { .kind = INF_REQUEST_REGION_REGISTER,
+		.region_register = { .name = "r", .byte_size = 64 } };
+	assert_int_equal(e2e_raw_call_fd(raw, import, fd).status, INF_INVALID_ARGUMENT);
+	wait_held(slow);
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	while (state_of(e.pid) != 'Z')
+		sched_yield();
+	set_slow(slow, false);
+	assert_int_equal(e2e_wait(&e), 1);
+	e2e_raw_free(raw);
+	close(fd);
+	unmount_slow(slow);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_all_together),
 		cmocka_unit_test(test_slow_files),
+		cmocka_unit_test(test_slow_close),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
