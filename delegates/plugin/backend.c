@@ -81,7 +81,7 @@ static enum et_status start_host(
 		return et_fail(diag, ET_E_NOT_FOUND, "%.255s",
 			started->text[0] ? started->text : "the plug-in does not say why it can't be opened");
 	pthread_mutex_lock(&b->lock);
-	if (b->process.is_running && b->generation == generation && !b->is_gone)
+	if (b->process.is_running && !b->is_ending && b->generation == generation && !b->is_gone)
 		b->phase = ET_PLUGIN_UP;
 	pthread_mutex_unlock(&b->lock);
 	return ET_OK;
@@ -98,7 +98,7 @@ static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
 	if (!status)
 		return ET_OK;
 	pthread_mutex_lock(&b->lock);
-	if (b->process.is_running)
+	if (b->process.is_running && !b->is_ending)
 		b->kill_reason = "could not be started again";
 	pthread_mutex_unlock(&b->lock);
 	et_plugin_wake_watcher(b);
@@ -155,7 +155,7 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 			"it runs on a thread of inferd (isolation = thread); restart inferd");
 	pthread_mutex_lock(&b->lock);
 	et_plugin_restart_init(&b->restart, b->config.max_crashes, b->config.crash_window_ns);
-	if (b->process.is_running) {
+	if (b->process.is_running && !b->is_ending) {
 		b->is_restarting = true;
 		b->kill_reason = "was restarted on request";
 		et_plugin_wake_watcher(b);
@@ -218,7 +218,7 @@ static void plugin_close(struct et_backend *b)
 	pthread_mutex_lock(&b->lock);
 	b->is_closing = true;
 	b->close_by_ns = et_host_now_ns(NULL) + 5 * SECOND;
-	if (b->process.is_running)
+	if (b->process.is_running && !b->is_ending)
 		shutdown(b->process.calls, SHUT_WR);
 	pthread_mutex_unlock(&b->lock);
 	et_plugin_wake_watcher(b);
@@ -380,7 +380,7 @@ void et_plugin_state(struct et_backend *b, struct et_plugin_state *ret_state)
 {
 	pthread_mutex_lock(&b->lock);
 	*ret_state = (struct et_plugin_state){
-		.pid = b->process.is_running ? b->process.pid : 0,
+		.pid = b->process.is_running && !b->is_ending ? b->process.pid : 0,
 		.has_failed = b->restart.has_failed,
 		.sandbox = b->facts.sandbox,
 		.n_starts = b->n_starts,

@@ -86,7 +86,7 @@ struct et_backend {
 	uint32_t n_unattended; /* calls that the watcher has to receive */
 	bool is_receiving;     /* somebody is at the socket and has the packet buffer */
 	bool is_gone;          /* the socket was found closed, or what came could not be read */
-	bool is_ending;        /* the watcher ends the host: nobody begins to receive */
+	bool is_ending;        /* the watcher ends the host: nobody else sends, receives or has its process */
 	bool is_watching;      /* the watcher looks for packets */
 	const struct et_plugin_call *answering; /* the watcher reads its program; it does not return */
 	uint64_t last_id, last_handle, last_program;

@@ -80,14 +80,15 @@ uint64_t et_plugin_new_handle(struct et_backend *b)
 /* Under the lock. */
 static bool is_there(const struct et_backend *b, uint64_t generation)
 {
-	return b->process.is_running && b->generation == generation && !b->kill_reason && !b->is_gone;
+	return b->process.is_running && !b->is_ending && b->generation == generation && !b->kill_reason &&
+	       !b->is_gone;
 }
 
 /* Under the lock. */
 static enum et_status gone(struct et_backend *b, struct et_diag *diag)
 {
 	return et_fail(diag, ET_E_BACKEND_CRASHED, "%.300s",
-		b->reason[0] ? b->reason : "the host process of the backend is gone");
+		b->reason[0] && !b->is_ending ? b->reason : "the host process of the backend is gone");
 }
 
 static uint64_t from_now(uint64_t ns)

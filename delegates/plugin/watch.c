@@ -144,12 +144,17 @@ static void end_host(struct et_backend *b, const char *why)
 	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
 	while (b->is_receiving)
 		pthread_cond_wait(&b->changed, &b->lock);
-	bool may_restart = et_plugin_process_end(&b->process, why != NULL, how, sizeof how);
+	/* That may take long, and a loop may want the lock: nobody else touches the process now (is_ending). */
+	struct et_plugin_process process = b->process;
+	b->phase = ET_PLUGIN_DOWN;
+	pthread_mutex_unlock(&b->lock);
+	bool may_restart = et_plugin_process_end(&process, why != NULL, how, sizeof how);
+	pthread_mutex_lock(&b->lock);
+	b->process = process;
 	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
 		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
 	b->kill_reason = NULL;
 	b->is_restarting = false;
-	b->phase = ET_PLUGIN_DOWN;
 	if (!is_closing && !is_asked) {
 		et_plugin_restart_crashed(&b->restart, may_restart, et_host_now_ns(NULL));
 		memcpy(b->reason, reason, sizeof reason);

@@ -14,11 +14,14 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { N_NAMED = 8 << 20, N_HASTY = 20 };
@@ -264,6 +267,54 @@ static void test_talks(void **state)
 	}
 }
 
+/* In place of the C library's: a process that takes its time to die. */
+static _Atomic(bool) is_slow;
+static sem_t is_dying, may_die;
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	if (is_slow) {
+		sem_post(&is_dying);
+		while (sem_wait(&may_die) < 0)
+			;
+	}
+	return wait4(pid, status, options, NULL);
+}
+
+static struct et_plugin_state state_of(const struct et_backend_entry *entry)
+{
+	struct et_plugin_state now;
+	et_plugin_state(entry->backend, &now);
+	return now;
+}
+
+/* Meanwhile a loop gets its answers at once, and who needs the host waits. */
+static void test_dies_slowly(void **state)
+{
+	struct et_backend_entry entry = open_host("fine", 0);
+	struct et_plugin_stats stats;
+	struct et_diag diag = { "" };
+	void *handle;
+	static char bytes[64];
+	sem_init(&is_dying, 0, 0);
+	sem_init(&may_die, 0, 0);
+	is_slow = true;
+	kill(state_of(&entry).pid, SIGKILL);
+	while (sem_wait(&is_dying) < 0)
+		;
+	assert_int_equal(state_of(&entry).pid, 0);
+	assert_int_equal(entry.ops->health(entry.backend, &diag), ET_OK);
+	assert_int_equal(entry.ops->import_memory(entry.backend, 0, bytes, sizeof bytes, &handle), ET_OK);
+	entry.ops->release_memory(entry.backend, handle);
+	is_slow = false;
+	sem_post(&may_die);
+	assert_int_equal(et_plugin_stats(entry.backend, 0, &stats, &diag), ET_OK);
+	assert_int_equal(state_of(&entry).n_starts, 2);
+	entry.ops->close(entry.backend);
+	sem_destroy(&is_dying);
+	sem_destroy(&may_die);
+}
+
 int main(int argc, char **argv)
 {
 	if (strcmp(argv[0], "inferd-delegate-host") == 0)
@@ -275,6 +326,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hasty),
 		cmocka_unit_test(test_talks),
+		cmocka_unit_test(test_dies_slowly),
 	};
 	return cmocka_run_group_tests_name("rude hosts", tests, NULL, NULL);
 }
