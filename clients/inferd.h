@@ -134,7 +134,8 @@ INFERD_API const char *inferd_method_version(const struct inferd_method *m);
 /* Memory made by the daemon. */
 INFERD_API int inferd_region_new(struct inferd *d, struct inferd_region **ret, size_t n_bytes);
 /* Memory of your own: a memfd with F_SEAL_SHRINK and F_SEAL_GROW, or a dma-buf that the processor may map, as a camera
- * fills it; the daemon waits for the device and keeps caches in step around each request. @fd stays yours. */
+ * fills it; around each request the daemon keeps caches in step and waits for the device, up to 100 ms and no longer than
+ * the request's deadline: ask when it is about to be done. @fd stays yours. */
 INFERD_API int inferd_region_import(struct inferd *d, struct inferd_region **ret, int fd, size_t n_bytes);
 INFERD_API void *inferd_region_data(const struct inferd_region *r);
 INFERD_API size_t inferd_region_size(const struct inferd_region *r);

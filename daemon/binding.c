@@ -379,14 +379,18 @@ static void end_access(const struct inf_binding *b, uint32_t n)
 			inf_region_end_access(b->regions[n]->region, n >= b->n_inputs);
 }
 
-bool inf_binding_begin_access(const struct inf_binding *b)
+int inf_binding_begin_access(const struct inf_binding *b, uint64_t until_ns)
 {
-	for (uint32_t i = 0; i < b->n_regions && b->has_dma_buf; i++)
-		if (b->regions[i] && inf_region_begin_access(b->regions[i]->region, i >= b->n_inputs) < 0) {
+	for (uint32_t i = 0; i < b->n_regions && b->has_dma_buf; i++) {
+		int rc = b->regions[i]
+				 ? inf_region_begin_access(b->regions[i]->region, i >= b->n_inputs, until_ns)
+				 : 0;
+		if (rc < 0) {
 			end_access(b, i);
-			return false;
+			return rc;
 		}
-	return true;
+	}
+	return 0;
 }
 
 void inf_binding_end_access(const struct inf_binding *b)

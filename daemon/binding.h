@@ -92,9 +92,9 @@ void inf_binding_unref(struct inf_binding *binding);
 void inf_binding_drop(struct inf_binding *binding);
 /* The last step, on the loop thread. */
 void inf_binding_free(struct inf_binding *binding);
-/* Around a run: let the processor at regions that are dma-bufs. False, with nothing begun: one of them does not let it.
- * May wait for a device. Any thread. */
-bool inf_binding_begin_access(const struct inf_binding *binding);
+/* Around a run: let the processor at regions that are dma-bufs, waiting for devices until @until_ns. -ETIMEDOUT or
+ * another negative errno, with nothing begun: one of them does not let it. Any thread. */
+int inf_binding_begin_access(const struct inf_binding *binding, uint64_t until_ns);
 void inf_binding_end_access(const struct inf_binding *binding);
 /* A region it uses whose memory is gone; NULL: all are well. Any thread. */
 const struct inf_client_region *inf_binding_faulted(const struct inf_binding *binding);

@@ -19,11 +19,12 @@
 #include "runtime/host/host.h"
 #include "runtime/profile/etdump.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PROFILE_EVENTS = 16384 };
+enum { MAX_PROFILE_EVENTS = 16384, MAX_DEVICE_NS = 100 * 1000 * 1000 };
 
 static const char *state_name(uint32_t state)
 {
@@ -322,6 +323,25 @@ static void give_back(struct inf_binding *b)
 	job->frame = NULL;
 }
 
+/* A worker waits here: for a device that is about to be done with a client's buffer, not for one that may never be. */
+static enum et_status begin_access(struct inf_binding *b, uint64_t now_ns)
+{
+	uint64_t until_ns = now_ns + MAX_DEVICE_NS, deadline_ns = b->job.item.deadline_ns;
+	bool is_deadline = deadline_ns && deadline_ns < until_ns;
+	switch (inf_binding_begin_access(b, is_deadline ? deadline_ns : until_ns)) {
+	case 0:
+		return ET_OK;
+	case -ETIMEDOUT:
+		return is_deadline ? ET_E_DEADLINE
+				   : et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
+					     "a device still works on a dma-buf among its regions; ask when "
+					     "it is done");
+	default:
+		return et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
+			"a dma-buf among its regions does not let the processor at it");
+	}
+}
+
 static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 {
 	struct inf_job *job = &b->job;
@@ -331,11 +351,11 @@ static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
 	enum et_status status = inf_serving_take_frame(b->method->serving, &job->frame, &run->diag);
 	if (status != ET_OK)
 		return status;
-	if (!inf_binding_begin_access(b)) {
+	status = begin_access(b, now_ns);
+	if (status != ET_OK) {
 		inf_serving_give_frame(b->method->serving, job->frame);
 		job->frame = NULL;
-		return et_fail(&run->diag, ET_E_ACCESS_FAILED,
-			"a dma-buf among its regions does not let the processor at it");
+		return status;
 	}
 	job->has_begun = true;
 	job->started_ns = now_ns;

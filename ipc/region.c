@@ -13,8 +13,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/dma-buf.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -179,9 +181,29 @@ static int sync_access(const struct inf_region *region, bool writes, bool is_end
 	return 0;
 }
 
-int inf_region_begin_access(const struct inf_region *region, bool writes)
+/* The ioctl would wait for the buffer's fences for as long as they take, and whoever made the buffer may have put there
+ * one that is never signalled. A dma-buf is ready to be read when nobody writes it, and to be written when nobody uses
+ * it. What this does not see is a fence that is added after it. */
+static int wait_for_device(const struct inf_region *region, bool writes, uint64_t until_ns)
 {
-	return sync_access(region, writes, false);
+	struct pollfd fences = { .fd = region->fd, .events = writes ? POLLOUT : POLLIN };
+	for (;;) {
+		uint64_t now_ns = et_host_now_ns(NULL);
+		uint64_t ms = until_ns > now_ns ? (until_ns - now_ns + 999999) / 1000000 : 0;
+		int rc = poll(&fences, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+		if (rc > 0)
+			return 0;
+		if (rc == 0)
+			return -ETIMEDOUT;
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+	}
+}
+
+int inf_region_begin_access(const struct inf_region *region, bool writes, uint64_t until_ns)
+{
+	int rc = region->is_dma_buf ? wait_for_device(region, writes, until_ns) : 0;
+	return rc ? rc : sync_access(region, writes, false);
 }
 
 int inf_region_end_access(const struct inf_region *region, bool writes)

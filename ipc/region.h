@@ -47,9 +47,10 @@ struct inf_region *inf_region_ref(struct inf_region *region);
 struct inf_region *inf_region_unref(struct inf_region *region);
 
 /* Around every time the processor reads (or @writes) a dma-buf: caches are made to agree with the device, and what it
- * still does to the buffer is waited for. Each begin has an end. Nothing for other regions. 0 or negative errno; after
- * a begin that failed there is no end. */
-int inf_region_begin_access(const struct inf_region *region, bool writes);
+ * still does to the buffer is waited for, until @until_ns of et_host_now_ns. Each begin has an end. Nothing for other
+ * regions. 0, -ETIMEDOUT: a device is not done with it; or another negative errno; after a begin that failed there is
+ * no end. */
+int inf_region_begin_access(const struct inf_region *region, bool writes, uint64_t until_ns);
 int inf_region_end_access(const struct inf_region *region, bool writes);
 
 /* [offset, offset + n_bytes) of it, or NULL when that is not inside. */

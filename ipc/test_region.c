@@ -163,7 +163,7 @@ static void dma_bufs_are_imported(void **state)
 	assert_true(region->is_dma_buf);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(pwrite(memory, "device", 6, 100), 6);
-		assert_int_equal(inf_region_begin_access(region, i == 2), 0);
+		assert_int_equal(inf_region_begin_access(region, i == 2, UINT64_MAX), 0);
 		assert_memory_equal(inf_region_at(region, 100, 6), "device", 6);
 		if (i == 2)
 			memcpy(inf_region_at(region, n_bytes - 4, 4), "host", 4);
@@ -185,9 +185,30 @@ static void access_to_memory_files(void **state)
 	struct inf_region *region;
 	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
 	assert_false(region->is_dma_buf);
-	assert_int_equal(inf_region_begin_access(region, true), 0);
+	assert_int_equal(inf_region_begin_access(region, true, 0), 0);
 	assert_int_equal(inf_region_end_access(region, true), 0);
 	inf_region_unref(region);
+}
+
+/* A device that is never done is not waited for beyond the time given. A pipe stands for the buffer: it becomes ready as
+ * one does, but does not know the request that follows. */
+static void access_waits_no_longer(void **state)
+{
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	struct inf_region reads = { .fd = ends[0], .is_dma_buf = true };
+	struct inf_region writes = { .fd = ends[1], .is_dma_buf = true };
+	uint64_t soon_ns = et_host_now_ns(NULL) + 1000000;
+	assert_int_equal(inf_region_begin_access(&reads, false, 0), -ETIMEDOUT);
+	assert_int_equal(inf_region_begin_access(&reads, false, soon_ns), -ETIMEDOUT);
+	assert_true(et_host_now_ns(NULL) >= soon_ns);
+	assert_int_equal(inf_region_begin_access(&writes, true, 0), -ENOTTY);
+	while (write(ends[1], "filled", 6) > 0)
+		;
+	assert_int_equal(inf_region_begin_access(&writes, true, 0), -ETIMEDOUT);
+	assert_int_equal(inf_region_begin_access(&reads, false, UINT64_MAX), -ENOTTY);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 int main(void)
@@ -201,6 +222,7 @@ int main(void)
 		cmocka_unit_test(holes_read_as_zeros),
 		cmocka_unit_test(dma_bufs_are_imported),
 		cmocka_unit_test(access_to_memory_files),
+		cmocka_unit_test(access_waits_no_longer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
