@@ -348,6 +348,7 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 	et_list_init(&b->waiting);
 	pthread_mutex_init(&b->lock, NULL);
 	et_list_init(&b->compiled);
+	et_list_init(&b->shown);
 	pthread_mutex_init(&b->shared_lock, NULL);
 	pthread_mutex_init(&b->starting, NULL);
 	pthread_cond_init(&b->changed, NULL);

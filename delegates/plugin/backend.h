@@ -42,9 +42,11 @@ struct et_compiled {
 struct et_plugin_shared {
 	uintptr_t start;
 	size_t n_bytes;
-	int fd; /* borrowed */
-	uint64_t id;
-	_Atomic(uint64_t) generation; /* of the host that knows it */
+	int fd;                       /* borrowed */
+	_Atomic(uint64_t) generation; /* of the host that knows it; 0: none */
+	uint64_t id;                  /* there; another each time that it was let go */
+	uint32_t n_uses;              /* runs that hold it */
+	struct et_list_node shown;    /* of the backend */
 };
 
 /* --- calls.c: what was asked of a host ------------------------------------------------------------- */
@@ -102,6 +104,9 @@ struct et_backend {
 	pthread_mutex_t shared_lock;      /* guards these; taken last */
 	struct et_plugin_shared **shared; /* by their start */
 	uint32_t n_shared, shared_room;
+	struct et_list_node shown; /* what the host of shown_generation knows, used last at the end */
+	uint64_t shown_generation;
+	uint32_t n_shown; /* those, and stages */
 
 	/* the watcher's */
 	pthread_t watcher;
@@ -176,9 +181,14 @@ enum et_status et_plugin_load(
 enum et_status et_plugin_import_memory(
 	struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
 void et_plugin_release_memory(struct et_backend *backend, void *handle);
-/* The one that all of [bytes, bytes + n_bytes) lies in; NULL: none. */
+/* The one that all of [bytes, bytes + n_bytes) lies in, held until it is put; NULL: none. */
 struct et_plugin_shared *et_plugin_find_memory(struct et_backend *backend, const void *bytes, size_t n_bytes);
-/* Give the host of @generation memory that runs may name @id from now on, and take that back. */
+void et_plugin_put_memory(struct et_backend *backend, struct et_plugin_shared *shared);
+/* Have the host of @generation know what is held. */
+enum et_status et_plugin_show_memory(struct et_backend *backend, uint64_t generation,
+	struct et_plugin_shared *shared, struct et_diag *diag);
+/* Give the host of @generation memory that runs may name @id from now on, and take that back. What nobody has used for
+ * longest makes room for it. */
 enum et_status et_plugin_show(struct et_backend *backend, uint64_t generation, uint64_t id, int fd,
 	uint64_t n_bytes, struct et_diag *diag);
 void et_plugin_forget(struct et_backend *backend, uint64_t generation, uint64_t id);

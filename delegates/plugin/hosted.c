@@ -81,7 +81,9 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 		fd < 0) {
 		if (fd >= 0)
 			close(fd);
-		return n == (int)sizeof answer ? INFERD_DELEGATE_E_NOT_FOUND : INFERD_DELEGATE_E_INTERNAL;
+		if (n != (int)sizeof answer)
+			return INFERD_DELEGATE_E_INTERNAL;
+		return answer.result ? INFERD_DELEGATE_E_NOT_FOUND : INFERD_DELEGATE_E_MEMORY;
 	}
 	struct mapping *mapping = map_file(fd, answer.n_bytes);
 	if (!mapping) {

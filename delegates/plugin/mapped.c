@@ -56,7 +56,8 @@ void et_hosted_share(
 {
 	struct stat st;
 	struct shared *shared = calloc(1, sizeof *shared);
-	answer->result = shared ? INFERD_DELEGATE_E_INVALID : INFERD_DELEGATE_E_MEMORY;
+	/* without a descriptor: there was none left */
+	answer->result = shared && fd >= 0 ? INFERD_DELEGATE_E_INVALID : INFERD_DELEGATE_E_MEMORY;
 	if (!shared || fd < 0 || !share->id || fstat(fd, &st) < 0 || (uint64_t)st.st_size < share->n_bytes) {
 		if (fd >= 0)
 			close(fd);

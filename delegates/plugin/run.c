@@ -26,7 +26,7 @@ struct et_lane {
 
 /* Where an argument lies for the host. */
 struct place {
-	struct et_plugin_shared *shared; /* NULL: in the stage */
+	struct et_plugin_shared *shared; /* held from prepare until the run has ended; NULL: in the stage */
 	size_t n_bytes;                  /* of the argument now */
 	size_t capacity;                 /* of its part of the stage, once it was there */
 	uint64_t offset;                 /* of that part's end in the stage */
@@ -237,6 +237,16 @@ static bool overlaps(const struct et_context *c, struct et_evalue *const *args, 
 	return false;
 }
 
+/* The run has ended, or is not to be. */
+static void put_places(struct et_context *c)
+{
+	for (uint32_t i = 0; i < c->n_args; i++) {
+		if (c->places[i].shared)
+			et_plugin_put_memory(c->backend, c->places[i].shared);
+		c->places[i].shared = NULL;
+	}
+}
+
 /* Find a place for each. True: the stage has to grow first. */
 static bool find_places(struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs)
 {
@@ -252,8 +262,10 @@ static bool find_places(struct et_context *c, struct et_evalue *const *args, uin
 		const void *data = args[i]->tensor->data;
 		if (i < n_inputs || !overlaps(c, args, i))
 			place->shared = et_plugin_find_memory(c->backend, data, place->n_bytes);
-		if (place->shared && ((uintptr_t)data - place->shared->start) % c->alignment)
+		if (place->shared && ((uintptr_t)data - place->shared->start) % c->alignment) {
+			et_plugin_put_memory(c->backend, place->shared);
 			place->shared = NULL;
+		}
 		must_grow |= !place->shared && place->n_bytes > place->capacity;
 	}
 	return must_grow;
@@ -264,14 +276,10 @@ static enum et_status show_places(struct et_context *c, struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		struct et_plugin_shared *shared = c->places[i].shared;
-		if (!shared ||
-			atomic_load_explicit(&shared->generation, memory_order_acquire) == c->generation)
-			continue;
-		enum et_status status = et_plugin_show(
-			c->backend, c->generation, shared->id, shared->fd, shared->n_bytes, diag);
+		enum et_status status =
+			shared ? et_plugin_show_memory(c->backend, c->generation, shared, diag) : ET_OK;
 		if (status)
 			return status;
-		atomic_store_explicit(&shared->generation, c->generation, memory_order_release);
 	}
 	return ET_OK;
 }
@@ -389,6 +397,8 @@ static enum et_status prepare(struct et_context *c, struct et_evalue *const *arg
 		status = make_stage(c, diag);
 	if (!status)
 		status = fill(c, args, n_inputs, diag);
+	if (status)
+		put_places(c);
 	c->args = args;
 	return status;
 }
@@ -402,7 +412,10 @@ static enum et_status enqueue(struct et_context *c, struct et_evalue *const *arg
 		return status;
 	c->completion = *completion;
 	c->has_state = true;
-	return et_plugin_start_run(c->backend, generation, c, completion->will_wait, diag);
+	status = et_plugin_start_run(c->backend, generation, c, completion->will_wait, diag);
+	if (status != ET_PENDING)
+		put_places(c);
+	return status;
 }
 
 enum et_status et_plugin_run_and_wait(struct et_context *c, struct et_evalue *const *args, uint32_t n_inputs,
@@ -416,8 +429,10 @@ enum et_status et_plugin_run_and_wait(struct et_context *c, struct et_evalue *co
 	c->packet->flags = flags;
 	c->has_state = true;
 	status = et_plugin_start_run(c->backend, generation, c, true, diag);
-	if (status != ET_PENDING)
+	if (status != ET_PENDING) {
+		put_places(c);
 		return status;
+	}
 	et_plugin_wait(c->backend, c, 0);
 	if (c->status)
 		et_fail(diag, c->status, "%s", c->diag.text[0] ? c->diag.text : et_status_text(c->status));
@@ -533,6 +548,7 @@ void et_plugin_run_ended(
 			take_events(c, done);
 		et_plugin_note_run(c->backend, c->n_copied, done->result == INFERD_DELEGATE_E_LOST);
 	}
+	put_places(c);
 	/* a copy: the context may be used again before done returns */
 	struct et_completion completion = c->completion;
 	if (completion.done) {

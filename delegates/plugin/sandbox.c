@@ -13,6 +13,7 @@
  * Each part is tried by itself; what an old kernel lacks is reported and lived without. The Landlock structs are
  * declared here, since the installed headers may be older than the kernel. */
 #include "delegates/plugin/sandbox.h"
+#include "delegates/plugin/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,7 +240,7 @@ static int filter_calls(void)
 
 static int set_limits(void)
 {
-	const struct rlimit none = { 0, 0 }, files = { 1024, 1024 };
+	const struct rlimit none = { 0, 0 }, files = { ET_PLUGIN_MAX_FILES, ET_PLUGIN_MAX_FILES };
 	return setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0 ? -1 : 0;
 }
 

@@ -4,6 +4,10 @@
  * tensor lies in by its address, however it came by that address, and names it to the host, which is given the
  * descriptor when it first needs it. What is let go is forgotten there at once.
  *
+ * A host can have so many descriptors, all clients together may have more regions. So it knows MAX_SHOWN at once; beyond
+ * that the one that was used longest ago, and that no run holds, is forgotten, and shown again under another number when
+ * it is next used: a number is never used again, since the host may read what is sent to it in any order.
+ *
  * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended. */
 #include "delegates/plugin/backend.h"
 
@@ -37,6 +41,7 @@ enum et_status et_plugin_import_memory(
 	shared->n_bytes = n_bytes;
 	shared->fd = fd;
 	shared->id = et_plugin_new_handle(b);
+	et_list_init(&shared->shown);
 	pthread_mutex_lock(&b->shared_lock);
 	if (b->n_shared == b->shared_room) {
 		uint32_t room = b->shared_room ? 2 * b->shared_room : 16;
@@ -69,6 +74,7 @@ void et_plugin_release_memory(struct et_backend *b, void *handle)
 		memmove(b->shared + at - 1, b->shared + at, (b->n_shared - at) * sizeof *b->shared);
 		b->n_shared--;
 	}
+	et_list_remove(&shared->shown);
 	pthread_mutex_unlock(&b->shared_lock);
 	et_plugin_forget(b, atomic_load(&shared->generation), shared->id);
 	free(shared);
@@ -82,8 +88,93 @@ struct et_plugin_shared *et_plugin_find_memory(struct et_backend *b, const void 
 	uint32_t at = index_behind(b, start);
 	if (at > 0 && et_in_range(start - b->shared[at - 1]->start, n_bytes, b->shared[at - 1]->n_bytes))
 		found = b->shared[at - 1];
+	if (found)
+		found->n_uses++;
+	if (found && !et_list_is_empty(&found->shown)) {
+		et_list_remove(&found->shown);
+		et_list_append(&b->shown, &found->shown);
+	}
 	pthread_mutex_unlock(&b->shared_lock);
 	return found;
+}
+
+void et_plugin_put_memory(struct et_backend *b, struct et_plugin_shared *shared)
+{
+	pthread_mutex_lock(&b->shared_lock);
+	shared->n_uses--;
+	pthread_mutex_unlock(&b->shared_lock);
+}
+
+/* Under the lock: the one that was used longest ago of those that no run holds. */
+static struct et_plugin_shared *find_idle(struct et_backend *b)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &b->shown)
+	{
+		struct et_plugin_shared *shared = ET_CONTAINER_OF(node, struct et_plugin_shared, shown);
+		if (!shared->n_uses)
+			return shared;
+	}
+	return NULL;
+}
+
+/* Have the host forget what is idle until one more fits. If nothing is, the host says whether one more does. */
+static void make_room(struct et_backend *b)
+{
+	for (;;) {
+		pthread_mutex_lock(&b->shared_lock);
+		bool has_room = b->n_shown < ET_PLUGIN_MAX_SHOWN;
+		pthread_mutex_unlock(&b->shared_lock);
+		if (has_room)
+			return;
+		uint64_t id = et_plugin_new_handle(b), old_id = 0, generation = 0;
+		pthread_mutex_lock(&b->shared_lock);
+		struct et_plugin_shared *idle = find_idle(b);
+		if (idle) {
+			et_list_remove(&idle->shown);
+			old_id = idle->id;
+			idle->id = id;
+			generation = atomic_exchange(&idle->generation, 0);
+		}
+		pthread_mutex_unlock(&b->shared_lock);
+		if (!idle)
+			return;
+		et_plugin_forget(b, generation, old_id);
+	}
+}
+
+/* One more is known to the host of @generation. */
+static void count_shown(struct et_backend *b, uint64_t generation)
+{
+	struct et_list_node *node, *after;
+	pthread_mutex_lock(&b->shared_lock);
+	if (generation > b->shown_generation) { /* it knows nothing else */
+		b->shown_generation = generation;
+		b->n_shown = 0;
+		ET_LIST_FOR_EACH(node, after, &b->shown)
+		et_list_remove(node);
+	}
+	b->n_shown += generation == b->shown_generation;
+	pthread_mutex_unlock(&b->shared_lock);
+}
+
+enum et_status et_plugin_show_memory(
+	struct et_backend *b, uint64_t generation, struct et_plugin_shared *shared, struct et_diag *diag)
+{
+	if (atomic_load_explicit(&shared->generation, memory_order_acquire) == generation)
+		return ET_OK;
+	enum et_status status = et_plugin_show(b, generation, shared->id, shared->fd, shared->n_bytes, diag);
+	if (status)
+		return status;
+	pthread_mutex_lock(&b->shared_lock);
+	if (generation == b->shown_generation && atomic_load(&shared->generation) != generation) {
+		atomic_store_explicit(&shared->generation, generation, memory_order_release);
+		et_list_append(&b->shown, &shared->shown);
+	} else if (generation == b->shown_generation) {
+		b->n_shown--; /* another run showed it at the same time */
+	}
+	pthread_mutex_unlock(&b->shared_lock);
+	return ET_OK;
 }
 
 enum et_status et_plugin_show(struct et_backend *b, uint64_t generation, uint64_t id, int fd,
@@ -93,17 +184,24 @@ enum et_status et_plugin_show(struct et_backend *b, uint64_t generation, uint64_
 		.header = { ET_PLUGIN_SHARE, sizeof share, 0 }, .id = id, .n_bytes = n_bytes
 	};
 	struct et_plugin_answer answer;
+	make_room(b);
 	enum et_status status = et_plugin_ask(b, generation, &share, fd, &answer, sizeof answer, NULL, diag);
 	if (!status && answer.result == INFERD_DELEGATE_E_INVALID)
 		status = et_fail(diag, ET_E_ACCESS_FAILED, "memory is smaller than it was");
 	else if (!status && answer.result)
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "the host process can't share memory");
+	if (!status)
+		count_shown(b, generation);
 	return status;
 }
 
 void et_plugin_forget(struct et_backend *b, uint64_t generation, uint64_t id)
 {
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_FORGET, sizeof handle, 0 }, .instance = id };
-	if (generation && id)
-		et_plugin_tell(b, generation, &handle);
+	if (!generation || !id)
+		return;
+	et_plugin_tell(b, generation, &handle);
+	pthread_mutex_lock(&b->shared_lock);
+	b->n_shown -= generation == b->shown_generation;
+	pthread_mutex_unlock(&b->shared_lock);
 }

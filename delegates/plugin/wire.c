@@ -1,7 +1,8 @@
 /* Packets and memory files between inferd and a host process.
  *
  * A packet is as long as its header says, or it is no packet: whoever reads on may rely on that. More than one
- * descriptor, or one cut short, ends the connection. */
+ * descriptor ends the connection; one that there was no room for in the table of this process is missing, which is an
+ * error of the message alone. */
 #include "delegates/plugin/wire.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ int et_plugin_receive(int socket, void *packet, size_t room, int *ret_fd, int ma
 	int fd = take_fd(&message, &n_fds);
 	const struct et_plugin_header *header = packet;
 	if (n == 0 || (size_t)n < sizeof *header || header->n_bytes != (uint32_t)n || n_fds > 1 ||
-		(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		(message.msg_flags & MSG_TRUNC)) {
 		if (fd >= 0)
 			close(fd);
 		return n == 0 ? 0 : -EBADMSG;

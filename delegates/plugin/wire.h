@@ -26,6 +26,8 @@ enum {
 	ET_PLUGIN_DIMS = 16,
 	ET_PLUGIN_CALLS_FD = 3, /* in the host process */
 	ET_PLUGIN_ASKS_FD = 4,
+	ET_PLUGIN_MAX_FILES = 1024,                    /* that a host process may have open */
+	ET_PLUGIN_MAX_SHOWN = ET_PLUGIN_MAX_FILES / 2, /* of them memory that runs may name, about */
 };
 
 enum et_plugin_message {
@@ -224,7 +226,7 @@ enum { ET_PLUGIN_PAGE = 4096 };
 int et_plugin_send(int socket, const void *packet, int fd, int may_wait);
 /* Receive one packet, waiting for it unless @may_wait is 0. The number of bytes (at least a header's, and what the
  * header says), 0 when the peer is gone, negative errno; -EBADMSG for a packet that is none. *ret_fd is -1 or the
- * caller's. */
+ * caller's; -1, too, if one came and this process has no room for it. */
 int et_plugin_receive(int socket, void *packet, size_t room, int *ret_fd, int may_wait);
 /* A memory file of @n_bytes, sealed against changing size; negative errno. */
 int et_plugin_memory(const char *name, uint64_t n_bytes);

@@ -252,6 +252,38 @@ static void test_bounded(void **state)
 	bench_close(&b);
 }
 
+/* More memory, all clients together, than a host can have descriptors: what was used longest ago is forgotten, and shown
+ * again when it is next used. */
+static void test_many_regions(void **state)
+{
+	enum { MANY = 1100 };
+	static struct bench regions[MANY];
+	struct bench b = { .fd = -1 };
+	float own[N];
+	bench_open(&b, "sync", "scale");
+	region_open(&b);
+	for (int i = 0; i < MANY; i++) { /* of one file, so that this process needs no more than one itself */
+		assert_int_equal(et_host_map(&regions[i].region, b.fd, N_PAGES * PAGE, true), 0);
+		assert_int_equal(b.entry.ops->import_memory(b.entry.backend, b.fd, regions[i].region.bytes,
+					 N_PAGES * PAGE, &regions[i].handle),
+			ET_OK);
+	}
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < MANY; i++) {
+			expect_scaled(&b, at(&regions[i], 0), at(&regions[i], 2 * PAGE), 16, 0);
+			expect_scaled(&b, at(&b, 0), at(&regions[i], 2 * PAGE), 16, 0);
+		}
+	expect_scaled(&b, own, at(&b, 2 * PAGE), N, N * sizeof(float)); /* and a stage */
+	assert_int_equal(state_of(&b).n_crashes, 0);
+	assert_int_equal(state_of(&b).n_starts, 1);
+	for (int i = 0; i < MANY; i++) {
+		b.entry.ops->release_memory(b.entry.backend, regions[i].handle);
+		et_host_unmap(&regions[i].region);
+	}
+	region_close(&b);
+	bench_close(&b);
+}
+
 /* A new host is shown the memory again. */
 static void test_after_crash(void **state)
 {
@@ -408,6 +440,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest harmless[] = {
 		cmocka_unit_test(test_where_it_lies),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_many_regions),
 		cmocka_unit_test(test_taken_away),
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_profile),

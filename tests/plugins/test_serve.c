@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -314,7 +315,16 @@ static void test_memory(void **state)
 	struct et_plugin_share share = { .id = 9, .n_bytes = 2 * ET_PLUGIN_PAGE + 1 };
 	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, h.fd), INFERD_DELEGATE_E_INVALID);
 	share.n_bytes = ET_PLUGIN_PAGE;
-	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, -1), INFERD_DELEGATE_E_INVALID);
+	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, -1), INFERD_DELEGATE_E_MEMORY);
+	/* a process that can't have one more descriptor: that memory can't be shared, and the rest goes on */
+	struct rlimit files, none;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = (struct rlimit){ 0, files.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, h.fd), INFERD_DELEGATE_E_MEMORY);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, h.fd), 0);
+	tell(&h, ET_PLUGIN_FORGET, share.id, 0);
 	share.id = 0;
 	assert_int_equal(ask(&h, &share, ET_PLUGIN_SHARE, sizeof share, h.fd), INFERD_DELEGATE_E_INVALID);
 	share.id = MEMORY; /* again */
