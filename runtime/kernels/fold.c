@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, COLUMNS = 64, WORK_PER_TASK = 1 << 16 };
+enum { BLOCK = 256, COLUMNS = 256, GROUP = 32, WORK_PER_TASK = 1 << 16 };
 
 struct fold_job {
 	const struct et_fold *fold;
@@ -78,21 +78,27 @@ static void sum_doubles(struct et_fold_state *state, const double *numbers, size
 static void fold_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	double sums[COLUMNS] = { 0 }, row[COLUMNS];
-	const struct et_walk *kept = &job->kept;
 	et_load_fn load = et_loader(job->in_type, ET_F64);
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type);
-	for (size_t r = 0; r < job->folded.numel; r++) {
-		load(row, job->in + (place->offset[1] + (int64_t)r * job->folded.strides[0][0]) * bytes, 1,
-			n);
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
+	const uint8_t *in = job->in + place->offset[1] * bytes;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		if (job->in_type == ET_FLOAT32) {
+			for (size_t k = 0; k < n; k++)
+				sums[k] += (double)((const float *)in)[k];
+			continue;
+		}
+		load(row, in, 1, n);
 		for (size_t k = 0; k < n; k++)
 			sums[k] += row[k];
 	}
-	for (size_t k = 0; k < n; k++) {
+	for (size_t k = 0; k < n && job->fold->finish; k++) {
 		struct et_fold_state state = { .d = sums[k], .n = (int64_t)job->folded.numel };
-		if (job->fold->finish)
-			job->fold->finish(&state);
-		give(job, &state, 0, place->offset[0] + (int64_t)k * kept->strides[0][kept->n_dims - 1]);
+		job->fold->finish(&state);
+		sums[k] = state.d;
 	}
+	const struct et_tensor *out = job->outs[0];
+	et_storer(out->type, ET_F64)((uint8_t *)out->data + (size_t)place->offset[0] * et_element_bytes(out),
+		job->kept.strides[0][job->kept.n_dims - 1], sums, n);
 }
 
 static void fold_range(void *arg, size_t begin, size_t end)
@@ -222,32 +228,44 @@ static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_
 
 static void any_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
+	int64_t any = state->d != 0; /* as wide as the numbers: vectors of both */
 	for (size_t k = 0; k < n; k++)
-		state->d = state->d != 0 || numbers[k] != 0;
+		any |= numbers[k] != 0;
+	state->d = (double)any;
 }
 
 static void any_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
 {
+	int64_t any = state->i;
 	for (size_t k = 0; k < n; k++)
-		state->i = state->i != 0 || numbers[k] != 0;
+		any |= numbers[k];
+	state->i = any != 0;
 }
 
-/* The first of the largest (or smallest), and NaN before all others. */
-#define CHOOSE(name, member, type, is_better)                                        \
+/* The first of the largest (or smallest), and NaN before all others. A group without one is passed over by vectors. */
+#define CHOOSE(name, member, type, no_better)                                        \
 	static void name(struct et_fold_state *state, const type *numbers, size_t n) \
 	{                                                                            \
-		for (size_t k = 0; k < n; k++) {                                     \
-			type a = numbers[k], best = state->member;                   \
-			if (state->n + (int64_t)k == 0 || (is_better)) {             \
-				state->member = a;                                   \
-				state->index = state->n + (int64_t)k;                \
+		type best = state->n ? state->member : numbers[0];                   \
+		for (size_t k = 0; k < n;) {                                         \
+			size_t end = n - k < GROUP ? n : k + GROUP;                  \
+			int64_t is_here = 0;                                         \
+			for (size_t i = k; i < end; i++)                             \
+				is_here |= !(numbers[i] no_better best);             \
+			for (; is_here && k < end; k++) {                            \
+				if (!(numbers[k] no_better best) && best == best) {  \
+					best = numbers[k];                           \
+					state->index = state->n + (int64_t)k;        \
+				}                                                    \
 			}                                                            \
+			k = end;                                                     \
 		}                                                                    \
+		state->member = best;                                                \
 	}
-CHOOSE(max_doubles, d, double, best == best && (a > best || a != a))
-CHOOSE(min_doubles, d, double, best == best && (a < best || a != a))
-CHOOSE(max_ints, i, int64_t, a > best)
-CHOOSE(min_ints, i, int64_t, a < best)
+CHOOSE(max_doubles, d, double, <=)
+CHOOSE(min_doubles, d, double, >=)
+CHOOSE(max_ints, i, int64_t, <=)
+CHOOSE(min_ints, i, int64_t, >=)
 
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)

@@ -56,16 +56,27 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 /* Convert element by element; sizes equal, types may differ. Memory must not overlap. */
 enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
 
-/* Span functions from an expression in a, b, c; <tgmath.h> makes sin(a) the float's or the double's. */
-#define ET_SPAN_FN(name, type, loads, expression)                      \
-	static void name(struct et_span *span)                         \
-	{                                                              \
-		const type *const *in = (const type *const *)span->in; \
-		type *out = span->out;                                 \
-		for (size_t i = 0, n = span->n; i < n; i++) {          \
-			loads;                                         \
-			out[i] = (type)(expression);                   \
-		}                                                      \
+/* The output is an operand's memory or touches none of it, so no element waits for another one: without knowing that
+ * the compiler leaves operators in place, or all, unvectorized. */
+#if defined(__clang__)
+#define ET_INDEPENDENT
+#else
+#define ET_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* Span functions from an expression in a, b, c; <tgmath.h> makes sin(a) the float's or the double's. The pointers are
+ * copied first, since what is stored could otherwise be them. */
+#define ET_SPAN_FN(name, type, loads, expression)             \
+	static void name(struct et_span *span)                \
+	{                                                     \
+		const type *in[ET_MAP_OPERANDS];              \
+		type *out = span->out;                        \
+		memcpy(in, span->in, sizeof(in));             \
+		ET_INDEPENDENT                                \
+		for (size_t i = 0, n = span->n; i < n; i++) { \
+			loads;                                \
+			out[i] = (type)(expression);          \
+		}                                             \
 	}
 #define ET_LOADS1(type) const type a = in[0][i]
 #define ET_LOADS2(type) const type a = in[0][i], b = in[1][i]

@@ -51,7 +51,8 @@ static void scale_planes(void *arg, size_t begin, size_t end)
 		float *out = job->out + plane * job->inner;
 		float factor = job->factor[plane % job->n_channels],
 		      shift = job->shift[plane % job->n_channels];
-		for (size_t i = 0; i < job->inner; i++)
+		ET_INDEPENDENT
+		for (size_t i = 0, n = job->inner; i < n; i++)
 			out[i] = x[i] * factor + shift;
 	}
 }

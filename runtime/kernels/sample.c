@@ -229,14 +229,23 @@ static double settle(const struct grid *g, double at, int64_t size)
 	return g->padding == ZEROS ? at : clip(g, at, size);
 }
 
-static double pixel(const struct grid *g, const uint8_t *plane, double h, double w)
+/* Where a pixel lies in its plane, in elements; OUTSIDE is where it has none, and is 0. */
+enum { OUTSIDE = -1 };
+
+static int64_t place(const struct grid *g, double h, double w)
 {
-	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
-	if (!(h >= 0 && h < (double)height && w >= 0 && w < (double)width))
+	if (!(h >= 0 && h < (double)g->x.sizes[2] && w >= 0 && w < (double)g->x.sizes[3]))
+		return OUTSIDE;
+	return (int64_t)h * g->x.strides[2] + (int64_t)w * g->x.strides[3];
+}
+
+static double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
+{
+	if (at == OUTSIDE)
 		return 0;
-	return et_element_get_double(plane + ((int64_t)h * g->x.strides[2] + (int64_t)w * g->x.strides[3]) *
-						     (int64_t)et_scalar_size(g->x.type),
-		g->x.type);
+	if (g->x.type == ET_FLOAT32)
+		return (double)((const float *)plane)[at];
+	return et_element_get_double(plane + at * (int64_t)et_scalar_size(g->x.type), g->x.type);
 }
 
 /* ((a x + b) x + c) x + d */
@@ -265,48 +274,84 @@ static double weigh(const struct grid *g, const double *numbers, const double *w
 	return sum;
 }
 
-static double sample_cubic(const struct grid *g, const uint8_t *plane, double h, double w)
+/* What one position of the grid reads, of every channel alike. */
+struct spot {
+	int64_t at[4][4];     /* one row of them, if it isn't bicubic; nearest: one */
+	double weights[2][4]; /* within a row, and of the rows */
+};
+
+static void find_cubic(const struct grid *g, double h, double w, struct spot *spot)
 {
-	double h0 = floor(h), w0 = floor(w), weights_h[4], weights_w[4], rows[4], row[4];
-	cubic_weights(g, rounded(g, h - rounded(g, h0)), weights_h);
-	cubic_weights(g, rounded(g, w - rounded(g, w0)), weights_w);
+	double h0 = floor(h), w0 = floor(w);
+	cubic_weights(g, rounded(g, w - rounded(g, w0)), spot->weights[0]);
+	cubic_weights(g, rounded(g, h - rounded(g, h0)), spot->weights[1]);
 	for (int i = 0; i < 4; i++) {
 		double at = trunc(settle(g, h0 - 1 + i, g->x.sizes[2]));
 		for (int k = 0; k < 4; k++)
-			row[k] = pixel(g, plane, at, trunc(settle(g, w0 - 1 + k, g->x.sizes[3])));
-		rows[i] = weigh(g, row, weights_w);
+			spot->at[i][k] = place(g, at, trunc(settle(g, w0 - 1 + k, g->x.sizes[3])));
 	}
-	return weigh(g, rows, weights_h);
 }
 
-static double sample(const struct grid *g, const uint8_t *plane, double grid_w, double grid_h)
+static void find(const struct grid *g, double grid_w, double grid_h, struct spot *spot)
 {
 	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
 	double h = to_pixels(g, grid_h, height), w = to_pixels(g, grid_w, width);
-	double pixels[4], weights[4];
-	if (g->mode == BICUBIC)
-		return sample_cubic(g, plane, h, w);
+	if (g->mode == BICUBIC) {
+		find_cubic(g, h, w, spot);
+		return;
+	}
 	h = settle(g, h, height);
 	w = settle(g, w, width);
 	if (g->mode == NEAREST) {
 		h = rint(h);
 		w = rint(w);
-		return g->padding == ZEROS ? pixel(g, plane, h, w)
-					   : pixel(g, plane, clip(g, h, height), clip(g, w, width));
+		spot->at[0][0] = g->padding == ZEROS ? place(g, h, w)
+						     : place(g, clip(g, h, height), clip(g, w, width));
+		return;
 	}
 	double h0 = floor(h), w0 = floor(w);
 	for (int i = 0; i < 4; i++) {
 		double at_h = h0 + i / 2, at_w = w0 + i % 2;
 		double share_h = i / 2 ? rounded(g, h - h0) : rounded(g, h0 + 1 - h);
 		double share_w = i % 2 ? rounded(g, w - w0) : rounded(g, w0 + 1 - w);
-		weights[i] = rounded(g, share_w * share_h);
+		spot->weights[0][i] = rounded(g, share_w * share_h);
 		if (g->padding != ZEROS) {
 			at_h = clip(g, at_h, height);
 			at_w = clip(g, at_w, width);
 		}
-		pixels[i] = pixel(g, plane, at_h, at_w);
+		spot->at[0][i] = place(g, at_h, at_w);
 	}
-	return weigh(g, pixels, weights);
+}
+
+static double sample(const struct grid *g, const uint8_t *plane, const struct spot *spot)
+{
+	double row[4], rows[4];
+	if (g->mode == NEAREST)
+		return pixel(g, plane, spot->at[0][0]);
+	for (int i = 0; i < (g->mode == BICUBIC ? 4 : 1); i++) {
+		for (int k = 0; k < 4; k++)
+			row[k] = pixel(g, plane, spot->at[i][k]);
+		rows[i] = weigh(g, row, spot->weights[0]);
+	}
+	return g->mode == BICUBIC ? weigh(g, rows, spot->weights[1]) : rows[0];
+}
+
+/* Row @row of all channels of picture @n. */
+static void sample_row(const struct grid *g, int64_t n, int64_t row, struct spot *spots)
+{
+	const int64_t *xs = g->x.strides, *ys = g->y.strides, *at = g->grid.strides;
+	int64_t bytes = (int64_t)et_scalar_size(g->x.type), columns = g->y.sizes[3];
+	for (int64_t w = 0; w < columns; w++) {
+		const uint8_t *from = g->grid.data + (n * at[0] + row * at[1] + w * at[2]) * bytes;
+		find(g, et_element_get_double(from, g->x.type),
+			et_element_get_double(from + at[3] * bytes, g->x.type), &spots[w]);
+	}
+	for (int64_t c = 0; c < g->y.sizes[1]; c++) {
+		const uint8_t *plane = g->x.data + (n * xs[0] + c * xs[1]) * bytes;
+		uint8_t *to = g->y.data + (n * ys[0] + c * ys[1] + row * ys[2]) * bytes;
+		for (int64_t w = 0; w < columns; w++)
+			et_element_set_double(to + w * ys[3] * bytes, g->y.type, sample(g, plane, &spots[w]));
+	}
 }
 
 static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -329,22 +374,11 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	et_view_of(&g.x, x);
 	et_view_of(&g.grid, positions);
 	et_view_of(&g.y, out);
-	int64_t bytes = (int64_t)et_element_bytes(x), rows = out->sizes[2], columns = out->sizes[3];
-	for (int64_t i = 0; i < out->sizes[0] * rows * columns; i++) {
-		int64_t n = i / columns / rows, h = i / columns % rows, w = i % columns;
-		const uint8_t *at =
-			g.grid.data +
-			(n * g.grid.strides[0] + h * g.grid.strides[1] + w * g.grid.strides[2]) * bytes;
-		double grid_w = et_element_get_double(at, x->type);
-		double grid_h = et_element_get_double(at + g.grid.strides[3] * bytes, x->type);
-		for (int64_t c = 0; c < out->sizes[1]; c++) {
-			const uint8_t *plane = g.x.data + (n * g.x.strides[0] + c * g.x.strides[1]) * bytes;
-			int64_t to = n * g.y.strides[0] + c * g.y.strides[1] + h * g.y.strides[2] +
-				     w * g.y.strides[3];
-			et_element_set_double(
-				g.y.data + to * bytes, out->type, sample(&g, plane, grid_w, grid_h));
-		}
-	}
+	struct spot *spots = et_kernel_scratch(ctx, (size_t)out->sizes[3] * sizeof(*spots) + 1);
+	if (!spots)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (int64_t i = 0; i < (int64_t)out->sizes[0] * out->sizes[2]; i++)
+		sample_row(&g, i / out->sizes[2], i % out->sizes[2], spots);
 	return ET_OK;
 }
 
