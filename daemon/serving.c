@@ -213,6 +213,24 @@ void inf_serving_fail(struct inf_serving *s, const char *reason)
 	s->events->loaded(s->events->self, s);
 }
 
+enum { MAX_QUICK_STEPS = 1 << 20, MAX_QUICK_COPY = 64 * 1024 };
+
+/* That all its runs were quick says nothing of the next one, which may come with larger shapes or take another branch. The
+ * loop that runs it can stop between two instructions; so none may take long, nor what is copied before and after them.
+ * A delegate could work elsewhere and be waited for. */
+static bool may_be_quick(const struct inf_serving *s)
+{
+	size_t n_copied = 0;
+	for (uint32_t i = 0; i < s->info->n_inputs; i++)
+		if (!s->info->inputs[i].zero_copy && !et_add(n_copied, s->info->inputs[i].n_bytes, &n_copied))
+			return false;
+	for (uint32_t i = 0; i < s->info->n_outputs; i++) /* copied where a client has it overlap others */
+		if (!et_add(n_copied, s->info->outputs[i].n_bytes, &n_copied))
+			return false;
+	return s->backend && strcmp(s->backend, "portable") == 0 &&
+	       s->info->n_most_steps <= MAX_QUICK_STEPS && n_copied <= MAX_QUICK_COPY;
+}
+
 static void prepared(struct inf_serving *s)
 {
 	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++) {
@@ -227,7 +245,7 @@ static void prepared(struct inf_serving *s)
 		post_tasks(s, true);
 		return;
 	}
-	s->stats.may_be_quick = s->backend && strcmp(s->backend, "portable") == 0;
+	s->stats.may_be_quick = may_be_quick(s);
 	set_state(s, INF_MODEL_READY);
 	s->events->loaded(s->events->self, s);
 }
@@ -339,7 +357,7 @@ static uint64_t add(_Atomic(uint64_t) *to, uint64_t n)
 	return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-enum { QUICK_NS = 10 * 1000, N_QUICK = 64 };
+enum { QUICK_NS = 10 * 1000, LONG_NS = 10 * QUICK_NS, N_QUICK = 64 };
 
 bool inf_serving_is_quick(const struct inf_serving *s)
 {
@@ -348,12 +366,17 @@ bool inf_serving_is_quick(const struct inf_serving *s)
 }
 
 /* Any end but success counts as slow: nothing is known of how long it would have been. A single slow run is as likely
- * the machine's doing, which ran something else meanwhile, as the model's: one in N_QUICK is forgiven. Updates that
- * threads lose to each other do not matter. */
-static void count_quick(struct inf_serving_stats *stats, bool was_quick)
+ * the machine's doing, which ran something else meanwhile, as the model's: one in N_QUICK is forgiven. But one that was
+ * long costs it its place: it kept the loop, or would have. Updates that threads lose to each other do not matter. */
+static void count_quick(struct inf_serving_stats *stats, bool is_success, uint64_t cost_ns)
 {
 	uint32_t n = atomic_load_explicit(&stats->n_quick, memory_order_relaxed);
-	n = !was_quick ? n / 2 : n < 2 * N_QUICK ? n + 1 : n;
+	if (cost_ns >= LONG_NS)
+		n /= 4;
+	else if (!is_success || cost_ns >= QUICK_NS)
+		n /= 2;
+	else if (n < 2 * N_QUICK)
+		n++;
 	atomic_store_explicit(&stats->n_quick, n, memory_order_relaxed);
 }
 
@@ -368,7 +391,7 @@ void inf_serving_count(struct inf_serving *s, bool is_success, uint64_t queue_ns
 	add(&stats->queue_ns, queue_ns);
 	add(&stats->run_ns, run_ns);
 	add(&stats->copied_bytes, copied_bytes);
-	count_quick(stats, is_success && cost_ns < QUICK_NS);
+	count_quick(stats, is_success, cost_ns);
 	atomic_store_explicit(&stats->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
 		memory_order_relaxed);
 	uint64_t n = add(&stats->n_runs, 1);

@@ -62,8 +62,9 @@ struct inf_serving_stats {
 	_Atomic(uint64_t) last_ms; /* since the epoch */
 	_Atomic(uint64_t) recent_ns[INF_N_RECENT];
 	_Atomic(uint64_t) guess_ns; /* what the next run may cost on one core */
-	bool may_be_quick;          /* no delegate, which could work elsewhere and be waited for */
-	_Atomic(uint32_t) n_quick;  /* runs that took less than waking a worker; a slow one halves it */
+	bool may_be_quick;          /* no instruction of it can take long */
+	_Atomic(uint32_t)
+		n_quick; /* runs that took less than waking a worker; a slow one halves it, or worse */
 	/* Running averages of whole runs on one core and on all; and how many there were. */
 	_Atomic(uint64_t) narrow_ns, wide_ns;
 	_Atomic(uint32_t) n_narrow, n_wide, n_chosen;
@@ -185,7 +186,7 @@ void inf_serving_count_width(struct inf_serving *serving, bool is_wide, uint64_t
  * the slower way is tried again now and then. Loop thread. */
 bool inf_serving_prefers_narrow(struct inf_serving *serving);
 /* Whether the next run can be expected to take less time than waking a worker for it: of the last many all but one
- * did. */
+ * did, and no instruction of it can take long whatever it is given. */
 bool inf_serving_is_quick(const struct inf_serving *serving);
 uint64_t inf_serving_median_ns(const struct inf_serving *serving);
 /* Memory while it is loaded, without Methods' state: the file, the Plan and what its delegates compiled, frames. */

@@ -47,6 +47,7 @@ struct et_kernel {
 	et_kernel_fn run;
 	const void *
 		row; /* what a function shared by many operators needs to know: the operator's own table row */
+	bool is_elsewhere; /* another process computes it, for as long as that likes */
 };
 
 /* Sorted by name (strcmp), which a test checks. */

@@ -51,6 +51,69 @@ static enum et_status make_slots(struct et_plan *plan, uint32_t n_slots, struct 
 	return ET_OK;
 }
 
+/* --- how long one instruction can take ---------------------------------------------------------------------- */
+
+/* The tensors of one instruction, at their largest. */
+struct reach {
+	const struct et_plan *plan;
+	size_t n_any; /* elements of the largest of the program */
+	size_t n_largest, n_others;
+	bool computes;
+};
+
+static size_t n_elements(const struct et_plan *plan, uint32_t slot)
+{
+	const struct et_value_spec *value = &plan->spec->values[slot];
+	size_t size = value->tag == ET_TAG_TENSOR ? et_scalar_size(value->tensor->type) : 0;
+	return size ? value->tensor->n_bytes / size : 0;
+}
+
+static void reach_slot(void *arg, uint32_t slot, unsigned access)
+{
+	struct reach *r = arg;
+	const struct et_value_spec *value = &r->plan->spec->values[slot];
+	const struct et_plan_value *plan_value = &r->plan->values[slot];
+	/* what such a slot holds may be larger than what is declared for it */
+	bool is_any = value->tag == ET_TAG_TENSOR &&
+		      (plan_value->is_moved || (plan_value->is_view && value->tensor->dynamism != ET_STATIC));
+	size_t n = is_any ? r->n_any : n_elements(r->plan, slot);
+	size_t other = n < r->n_largest ? n : r->n_largest;
+	if (n > r->n_largest)
+		r->n_largest = n;
+	if (!et_add(r->n_others, other, &r->n_others) || !et_add(r->n_others, 1, &r->n_others))
+		r->n_others = SIZE_MAX;
+	r->computes = r->computes || (value->tag == ET_TAG_TENSOR && (access & ET_ACCESS_WRITE) &&
+					     !(access & ET_ACCESS_VIEW));
+}
+
+/* Of any kernel's outputs each element is made from each element of the inputs at most once, or so: a matmul's from a row
+ * and a column, a convolution's from a window and the weights, a mean's from all of them. So steps are no more than
+ * outputs times inputs; and that product is largest where the largest tensor is on one side and all others on the other.
+ * Kernels that write only a number or make a view look at headers or at one element. */
+static size_t most_steps(const struct et_plan *plan)
+{
+	size_t n_any = 0, most = 0;
+	for (uint32_t i = 0; i < plan->spec->n_values; i++) {
+		size_t n = n_elements(plan, i);
+		n_any = n > n_any ? n : n_any;
+	}
+	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
+		const struct et_plan_instruction *instruction = &plan->instructions[i];
+		struct reach r = { .plan = plan, .n_any = n_any };
+		size_t n = 0;
+		if (instruction->op != ET_OP_KERNEL)
+			continue;
+		if (plan->operators[instruction->index].kernel->is_elsewhere)
+			return SIZE_MAX;
+		et_plan_visit(
+			plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, reach_slot, &r);
+		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
+			return SIZE_MAX;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 static enum et_status build(
 	struct et_plan *plan, uint32_t n_slots, const struct et_allocator *allocator, struct et_diag *diag)
 {
@@ -69,6 +132,7 @@ static enum et_status build(
 		return status;
 	plan->info.method = plan->spec->name;
 	plan->info.n_instructions = plan->spec->n_instructions;
+	plan->info.n_most_steps = most_steps(plan);
 	plan->info.n_frame_bytes = et_frame_bytes(plan);
 	if (plan->info.n_frame_bytes == SIZE_MAX)
 		return no_memory(diag);

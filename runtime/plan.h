@@ -86,6 +86,9 @@ struct et_plan_info {
 	uint32_t n_inputs, n_outputs;
 	const struct et_io_info *inputs, *outputs;
 	uint32_t n_instructions;
+	/* No kernel of it takes more steps in one call, whatever it is given, where a step is to read an element or two
+	 * and compute with them; SIZE_MAX: there is no telling. */
+	size_t n_most_steps;
 	size_t n_state_bytes;      /* a client's, between runs */
 	size_t n_activation_bytes; /* borrowed during a run */
 	size_t n_frame_bytes;      /* the value table of a run */

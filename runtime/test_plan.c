@@ -346,6 +346,58 @@ static void sorting_sorts(void **state)
 	}
 }
 
+static size_t most_steps(void)
+{
+	if (rig_try_plan(&rig, &mk) != ET_OK)
+		fail_msg("%s", rig.diag.text);
+	return et_plan_info(rig.plan)->n_most_steps;
+}
+
+/* The largest tensor's elements, times all others' and one for each argument. */
+static void steps_of_one_instruction(void **state)
+{
+	mk_arena(&mk, 4096);
+	int x = planned(0, 4), y = planned(64, 5), small = planned(128, 2), out = planned(192, 50);
+	int items[] = { x, y, small };
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(small, small, small));
+	mk_kernel(&mk, mk_operator(&mk, "test::cat", ""),
+		MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, items, 3), out));
+	assert_int_equal(most_steps(), 50 * (4 + 5 + 2 + 4));
+}
+
+/* Who looks at headers only may look at anything. */
+static void steps_of_views_and_numbers(void **state)
+{
+	mk_arena(&mk, 4096);
+	int x = planned(0, 1000), seen = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1000) });
+	int a = mk_int(&mk, 1), b = mk_int(&mk, 2), sum = mk_int(&mk, 0);
+	int items[] = { a, b };
+	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(x, seen));
+	mk_kernel(&mk, mk_operator(&mk, "test::sum_ints", ""),
+		MK_ARGS(mk_slots(&mk, ET_TAG_INT_LIST, items, 2), sum));
+	assert_int_equal(most_steps(), 0);
+}
+
+/* A dynamic view, and what a move fills, may be larger than they say: as large as anything. */
+static void steps_of_what_hides_its_size(void **state)
+{
+	mk_arena(&mk, 4096);
+	int x = planned(0, 1000), y = planned(4000, 3);
+	int seen = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .dynamism = ET_DYNAMIC_BOUND });
+	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(x, seen));
+	mk_kernel(&mk, mk_operator(&mk, "test::shrink", ""), MK_ARGS(seen, mk_int(&mk, 1), y));
+	assert_int_equal(most_steps(), 1000 * (3 + 3));
+}
+
+static void steps_of_what_is_moved(void **state)
+{
+	mk_arena(&mk, 4096);
+	int x = planned(0, 900), y = planned(4000, 3), z = planned(4032, 3);
+	mk_move(&mk, x, y);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(y, z, z));
+	assert_int_equal(most_steps(), 900 * (3 + 3 + 3));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -366,6 +418,10 @@ int main(void)
 		cmocka_unit_test(kernels_are_found_and_sorted),
 		TEST(constants_that_lie_odd_are_copied_once),
 		TEST(every_allocation_may_fail),
+		TEST(steps_of_one_instruction),
+		TEST(steps_of_views_and_numbers),
+		TEST(steps_of_what_hides_its_size),
+		TEST(steps_of_what_is_moved),
 		cmocka_unit_test(sorting_sorts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag
 			.n_args = (uint32_t)n_args,
 			.n_outputs = (uint32_t)strlen(outputs + 1) };
 		pthread_mutex_init(&b->kernels[i].lock, NULL);
-		b->rows[i] = (struct et_kernel){ name, signature, kernel_run, &b->kernels[i] };
+		b->rows[i] = (struct et_kernel){ name, signature, kernel_run, &b->kernels[i], true };
 		b->table.n = i + 1;
 	}
 	qsort(b->rows, n, sizeof *b->rows, by_name);
