@@ -204,6 +204,7 @@ static void backend_free(struct et_backend *b)
 		return;
 	if (b->wake >= 0)
 		close(b->wake);
+	free(b->backlog);
 	free(b->shared);
 	free(b->packet);
 	free(b->ask);

@@ -59,6 +59,8 @@ struct et_plugin_call {
 	bool is_hurried;        /* it was asked to end early, and has little time left */
 	bool is_done;           /* attended: handed over, nobody else touches it any more */
 	enum et_status status;
+	void *unsent; /* its packet, while the socket has no room for it */
+	int unsent_fd;
 	void *answer; /* room for the packet */
 	size_t n_answer;
 	const struct et_program *program; /* whose named data may be asked for */
@@ -91,6 +93,10 @@ struct et_backend {
 	bool is_ending;        /* the watcher ends the host: nobody else sends, receives or has its process */
 	bool is_watching;      /* the watcher looks for packets */
 	const struct et_plugin_call *answering; /* the watcher reads its program; it does not return */
+	/* What the socket has no room for; the watcher sends it: what has no answer, and how many calls are unsent. */
+	struct et_plugin_handle *backlog;
+	uint32_t n_backlog, backlog_room, n_unsent;
+	uint64_t deaf_by_ns; /* when the host has read nothing for too long */
 	uint64_t last_id, last_handle, last_program;
 	struct et_list_node compiled;
 	uint32_t n_starts;
@@ -124,8 +130,12 @@ struct et_backend {
  * looked at. ET_E_BACKEND_CRASHED if the host of @generation is gone. */
 enum et_status et_plugin_ask(struct et_backend *backend, uint64_t generation, void *packet, int fd,
 	void *answer, size_t n_answer, const struct et_program *program, struct et_diag *diag);
-/* Send something that has no answer. */
-void et_plugin_tell(struct et_backend *backend, uint64_t generation, void *packet);
+/* Send something that has no answer, now or when there is room. */
+void et_plugin_tell(struct et_backend *backend, uint64_t generation, struct et_plugin_handle *handle);
+/* With the lock: whether something waits for room, and send what there is room for. */
+bool et_plugin_has_backlog(const struct et_backend *backend);
+void et_plugin_send_backlog(struct et_backend *backend);
+extern const char et_plugin_deaf[]; /* the reason when there never is room */
 /* Start a run, now or when there is room. ET_PENDING, or ET_E_BACKEND_CRASHED. @is_attended: the caller will wait. */
 enum et_status et_plugin_start_run(struct et_backend *backend, uint64_t generation,
 	struct et_context *context, bool is_attended, struct et_diag *diag);

@@ -9,6 +9,8 @@
  *   - a call is in exactly one of `calls`, `waiting` and nowhere, and who takes it out of a list (under the lock) is
  *     who ends it, so a run's completion comes exactly once whatever the host says;
  *   - an attended call is not touched after is_done, one that is not attended not after its completion;
+ *   - nobody waits for room in the socket: what finds none is kept, and the watcher sends it. A host may be
+ *     busy for as long as a call may take, and all that a client lets go of comes at once;
  *   - while a call is sent, somebody receives: one who waits, or, if a call is unattended, the watcher;
  *   - the socket is closed by the watcher alone, when nobody receives. */
 #include "delegates/plugin/backend.h"
@@ -19,13 +21,16 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SECOND                    UINT64_C(1000000000)
 #define DEFAULT(value, otherwise) ((value) ? (value) : (otherwise))
 
-static const char *const deaf = "does not read what is sent to it";
+enum { MAX_BACKLOG = 1 << 16 };
+
+const char et_plugin_deaf[] = "does not read what is sent to it";
 
 void et_plugin_wake_watcher(struct et_backend *b)
 {
@@ -97,15 +102,104 @@ static uint64_t from_now(uint64_t ns)
 	return ns < UINT64_MAX - now_ns ? now_ns + ns : UINT64_MAX;
 }
 
+bool et_plugin_has_backlog(const struct et_backend *b)
+{
+	return b->n_backlog || b->n_unsent;
+}
+
+/* Under the lock: as long as the longest call may keep a host's threads. */
+static void listen_again(struct et_backend *b)
+{
+	uint64_t run_ns = DEFAULT(b->config.run_timeout_ns, 30 * SECOND);
+	uint64_t load_ns = DEFAULT(b->config.load_timeout_ns, 120 * SECOND);
+	b->deaf_by_ns = from_now(run_ns > load_ns ? run_ns : load_ns);
+}
+
+/* Under the lock: send it behind what waits for room. 0, -EAGAIN (it has to wait, too), or another error. */
+static int send_in_order(struct et_backend *b, const void *packet, int fd)
+{
+	if (et_plugin_has_backlog(b))
+		return -EAGAIN;
+	int rc = et_plugin_send(b->process.calls, packet, fd, 0);
+	if (rc == -EAGAIN) {
+		listen_again(b);
+		et_plugin_wake_watcher(b);
+	}
+	return rc;
+}
+
+/* Under the lock. False: there is no memory, or far too much of it. */
+static bool keep(struct et_backend *b, const struct et_plugin_handle *handle)
+{
+	if (b->n_backlog == b->backlog_room) {
+		uint32_t room = b->backlog_room ? 2 * b->backlog_room : 64;
+		struct et_plugin_handle *more =
+			room > MAX_BACKLOG ? NULL : realloc(b->backlog, room * sizeof *more);
+		if (!more)
+			return false;
+		b->backlog = more;
+		b->backlog_room = room;
+	}
+	b->backlog[b->n_backlog++] = *handle;
+	return true;
+}
+
+/* Under the lock. */
+static void drop_backlog(struct et_backend *b)
+{
+	free(b->backlog);
+	b->backlog = NULL;
+	b->n_backlog = b->backlog_room = 0;
+}
+
+void et_plugin_send_backlog(struct et_backend *b)
+{
+	struct et_list_node *node, *after;
+	uint32_t n = 0, n_calls = 0;
+	int rc = 0;
+	while (n < b->n_backlog && (rc = et_plugin_send(b->process.calls, &b->backlog[n], -1, 0)) == 0)
+		n++;
+	b->n_backlog -= n;
+	if (b->n_backlog)
+		memmove(b->backlog, b->backlog + n, b->n_backlog * sizeof *b->backlog);
+	else
+		drop_backlog(b);
+	ET_LIST_FOR_EACH(node, after, &b->calls)
+	{
+		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
+		if (!call->unsent || rc == -EAGAIN)
+			continue;
+		if (!rc)
+			rc = et_plugin_send(b->process.calls, call->unsent, call->unsent_fd, 0);
+		if (rc == -EAGAIN)
+			continue;
+		call->unsent = NULL; /* or it never will be: the host is gone, or goes */
+		b->n_unsent--;
+		n_calls++;
+	}
+	if (n || n_calls)
+		listen_again(b);
+	if (!rc || rc == -EAGAIN)
+		return;
+	drop_backlog(b);
+	if (rc != -EPIPE)
+		b->kill_reason = et_plugin_deaf;
+}
+
 /* Under the lock: send, note the call, and have the watcher look if its alarm or its view is not right any more. */
 static void send_call(struct et_backend *b, struct et_plugin_call *call, void *packet, int fd)
 {
 	struct et_plugin_header *header = packet;
 	call->id = header->id = ++b->last_id;
 	et_list_append(&b->calls, &call->node);
-	int rc = et_plugin_send(b->process.calls, packet, fd, 0);
-	if (rc < 0 && rc != -EPIPE)
-		b->kill_reason = deaf;
+	int rc = send_in_order(b, packet, fd);
+	if (rc == -EAGAIN) {
+		call->unsent = packet;
+		call->unsent_fd = fd;
+		b->n_unsent++;
+	} else if (rc < 0 && rc != -EPIPE) {
+		b->kill_reason = et_plugin_deaf;
+	}
 	if (b->kill_reason || call->deadline_ns < b->sleep_until_ns ||
 		(b->n_unattended && !b->is_watching && !b->is_receiving))
 		et_plugin_wake_watcher(b);
@@ -120,15 +214,16 @@ static void send_run(struct et_backend *b, struct et_plugin_call *call)
 	send_call(b, call, et_plugin_context_packet(call->run), -1);
 }
 
-void et_plugin_tell(struct et_backend *b, uint64_t generation, void *packet)
+void et_plugin_tell(struct et_backend *b, uint64_t generation, struct et_plugin_handle *handle)
 {
-	struct et_plugin_header *header = packet;
 	pthread_mutex_lock(&b->lock);
 	if (is_there(b, generation)) {
-		header->id = ++b->last_id;
-		int rc = et_plugin_send(b->process.calls, packet, -1, 0);
+		handle->header.id = ++b->last_id;
+		int rc = send_in_order(b, handle, -1);
+		if (rc == -EAGAIN && keep(b, handle))
+			rc = 0;
 		if (rc < 0 && rc != -EPIPE) {
-			b->kill_reason = deaf;
+			b->kill_reason = et_plugin_deaf;
 			et_plugin_wake_watcher(b);
 		}
 	}
@@ -234,7 +329,8 @@ void et_plugin_take_calls(struct et_backend *b, struct et_list_node *taken)
 	et_list_init(taken);
 	take_all(&b->calls, taken);
 	take_all(&b->waiting, taken);
-	b->n_in_flight = b->n_waiting = b->n_unattended = 0;
+	b->n_in_flight = b->n_waiting = b->n_unattended = b->n_unsent = 0;
+	drop_backlog(b);
 }
 
 void et_plugin_end_calls(struct et_backend *b, struct et_list_node *taken, const char *reason)
@@ -257,7 +353,7 @@ static struct et_plugin_call *find_call(struct et_backend *b, const struct et_pl
 	ET_LIST_FOR_EACH(node, after, &b->calls)
 	{
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
-		if (call->id != header->id)
+		if (call->id != header->id || call->unsent)
 			continue;
 		if (call->run)
 			return header->type == ET_PLUGIN_DONE &&

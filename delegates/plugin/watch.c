@@ -192,6 +192,10 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 		next_ns = call->deadline_ns;
 		why = call->is_hurried ? "did not end a cancelled run in time" : "did not answer in time";
 	}
+	if (et_plugin_has_backlog(b) && b->deaf_by_ns < next_ns) {
+		next_ns = b->deaf_by_ns;
+		why = et_plugin_deaf;
+	}
 	if (next_ns <= now_ns)
 		*ret_why = why;
 	if (b->kill_reason)
@@ -237,8 +241,9 @@ void *et_plugin_watch(void *arg)
 		bool is_running = b->process.is_running, is_closing = b->is_closing, is_gone = b->is_gone;
 		int ms = is_running ? time_left_ms(b, &why) : -1;
 		b->is_watching = is_running && b->n_unattended && !b->is_receiving;
+		short events = (b->is_watching ? POLLIN : 0) | (et_plugin_has_backlog(b) ? POLLOUT : 0);
 		struct pollfd fds[4] = { { b->wake, POLLIN, 0 },
-			{ is_running ? b->process.calls : -1, b->is_watching ? POLLIN : 0, 0 },
+			{ is_running ? b->process.calls : -1, events, 0 },
 			{ is_running ? b->process.asks : -1, POLLIN, 0 },
 			{ is_running ? b->process.output : -1, POLLIN, 0 } };
 		pthread_mutex_unlock(&b->lock);
@@ -258,7 +263,12 @@ void *et_plugin_watch(void *arg)
 			b->process.output = -1;
 		}
 		bool is_alive = !fds[2].revents || read_asks(b);
-		if (fds[1].revents)
+		if (fds[1].revents & POLLOUT) {
+			pthread_mutex_lock(&b->lock);
+			et_plugin_send_backlog(b);
+			pthread_mutex_unlock(&b->lock);
+		}
+		if (fds[1].revents & ~POLLOUT)
 			is_alive = on_calls(b, fds[1].revents);
 		if (!is_alive) {
 			pthread_mutex_lock(&b->lock);

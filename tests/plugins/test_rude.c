@@ -24,13 +24,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_NAMED = 8 << 20, N_HASTY = 20 };
+enum { N_NAMED = 8 << 20, N_HASTY = 20, N_CONTEXTS = 2000 };
 
 /* --- the host ----------------------------------------------------------------------------------------- */
 
 struct host {
 	char manner[32];
-	uint64_t n_init;
+	uint64_t n_init, n_freed, last_freed;
 	_Alignas(16) char packet[ET_PLUGIN_MAX_PACKET];
 };
 
@@ -139,7 +139,13 @@ static void on_packet(struct host *h, const struct et_plugin_header *header)
 			answer(header, 0);
 		break;
 	case ET_PLUGIN_STATS:
-		answer(header, is_hasty ? n_wrong_bytes() : 0);
+		answer(header, is_hasty ? n_wrong_bytes() : h->n_freed);
+		break;
+	case ET_PLUGIN_INSTANCE_FREE:
+		if (((const struct et_plugin_handle *)header)->instance <= h->last_freed)
+			_exit(1); /* they come in the order in which they were sent */
+		h->last_freed = ((const struct et_plugin_handle *)header)->instance;
+		h->n_freed++;
 		break;
 	case ET_PLUGIN_INSTANCE_NEW:
 		answer(header, 0);
@@ -257,7 +263,7 @@ static void test_talks(void **state)
 {
 	static const char *const manners[] = { "prints", "logs" };
 	for (int i = 0; i < 2; i++) {
-		struct et_backend_entry entry = open_host(manners[i], 300000000);
+		struct et_backend_entry entry = open_host(manners[i], 2000000000);
 		struct et_compiled *compiled;
 		struct et_diag diag = { "" };
 		assert_int_not_equal(compile(&entry, NULL, &compiled, &diag), ET_OK);
@@ -315,6 +321,71 @@ static void test_dies_slowly(void **state)
 	sem_destroy(&may_die);
 }
 
+/* More than a socket takes. */
+static struct et_context **make_contexts(struct et_backend_entry *entry, struct et_compiled **ret_compiled)
+{
+	static struct et_context *contexts[N_CONTEXTS];
+	struct et_lane *lane;
+	struct et_diag diag = { "" };
+	assert_int_equal(compile(entry, NULL, ret_compiled, &diag), ET_OK);
+	assert_int_equal(entry->ops->lane_new(entry->backend, 0, 1, &lane, &diag), ET_OK);
+	for (int i = 0; i < N_CONTEXTS; i++)
+		assert_int_equal(entry->ops->context_new(*ret_compiled, lane, &contexts[i], &diag), ET_OK);
+	entry->ops->lane_free(lane);
+	return contexts;
+}
+
+static void *ask_stats(void *arg)
+{
+	struct et_backend_entry *entry = arg;
+	static struct et_plugin_stats stats;
+	struct et_diag diag = { "" };
+	return et_plugin_stats(entry->backend, 0, &stats, &diag) ? NULL : &stats;
+}
+
+/* A host that is busy when much is let go at once hears of it all when it listens again. */
+static void test_is_busy(void **state)
+{
+	struct et_backend_entry entry = open_host("fine", 0);
+	struct et_compiled *compiled;
+	struct et_context **contexts = make_contexts(&entry, &compiled);
+	pthread_t thread;
+	void *stats;
+	pid_t pid = state_of(&entry).pid;
+	kill(pid, SIGSTOP);
+	for (int i = 0; i < N_CONTEXTS; i++)
+		entry.ops->context_free(contexts[i]);
+	assert_int_equal(pthread_create(&thread, NULL, ask_stats, &entry), 0);
+	kill(pid, SIGCONT);
+	pthread_join(thread, &stats);
+	assert_non_null(stats);
+	assert_int_equal(((struct et_plugin_stats *)stats)->n_runs, N_CONTEXTS);
+	assert_int_equal(state_of(&entry).n_starts, 1);
+	assert_int_equal(state_of(&entry).n_crashes, 0);
+	entry.ops->compiled_free(compiled);
+	entry.ops->close(entry.backend);
+}
+
+/* One that never listens again is ended. */
+static void test_is_deaf(void **state)
+{
+	struct et_backend_entry entry = open_host("fine", 2000000000);
+	struct et_compiled *compiled;
+	struct et_context **contexts = make_contexts(&entry, &compiled);
+	kill(state_of(&entry).pid, SIGSTOP);
+	for (int i = 0; i < N_CONTEXTS; i++)
+		entry.ops->context_free(contexts[i]);
+	pthread_mutex_lock(&log_lock);
+	while (!last_error[0])
+		pthread_cond_wait(&log_changed, &log_lock);
+	assert_non_null(strstr(last_error, "does not read what is sent to it"));
+	pthread_mutex_unlock(&log_lock);
+	assert_int_equal(state_of(&entry).n_crashes, 1);
+	assert_non_null(ask_stats(&entry));
+	entry.ops->compiled_free(compiled);
+	entry.ops->close(entry.backend);
+}
+
 int main(int argc, char **argv)
 {
 	if (strcmp(argv[0], "inferd-delegate-host") == 0)
@@ -327,6 +398,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_hasty),
 		cmocka_unit_test(test_talks),
 		cmocka_unit_test(test_dies_slowly),
+		cmocka_unit_test(test_is_busy),
+		cmocka_unit_test(test_is_deaf),
 	};
 	return cmocka_run_group_tests_name("rude hosts", tests, NULL, NULL);
 }
