@@ -220,11 +220,18 @@ struct killer {
 static void *killer_main(void *arg)
 {
 	struct killer *k = arg;
+	uint32_t n_starts = 0;
+	uint64_t n_runs = 0;
 	while (!k->is_over) {
 		struct et_plugin_state now;
 		et_plugin_state(k->backend, &now);
-		/* each process after a few runs, so that it dies at any point of one */
-		if (now.pid && now.n_runs >= 3 * (uint64_t)now.n_starts)
+		if (now.n_starts != n_starts) {
+			n_starts = now.n_starts;
+			n_runs = now.n_runs;
+		}
+		/* each process at any point of a run, but not before it has answered a few: of twice as many as there
+		 * are runners, half are over */
+		if (now.pid && now.n_runs >= n_runs + 2 * N_RUNNERS)
 			kill(now.pid, SIGKILL);
 		sched_yield();
 	}
