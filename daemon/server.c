@@ -581,9 +581,6 @@ void inf_server_deinit(struct inf_server *server)
 	server->helper = inf_helper_free(server->helper);
 	if (server->has_loop && !server->is_stopped) /* never ran */
 		close_handles(server);
-	for (uint32_t i = 0; i < server->queues.n;
-		i++) /* the last of which may still be telling the repository */
-		inf_pool_wait_for_tasks(server->queues.pools[i]);
 	server->repository = inf_repository_free(server->repository);
 	server->store = et_host_store_unref(server->store);
 	while (server->queues.n)

@@ -69,7 +69,7 @@ struct inf_pool {
 	bool has_wide;
 
 	pthread_mutex_t lock;   /* guards what follows */
-	pthread_cond_t changed; /* a thread has started, ended a task, or has its lanes back */
+	pthread_cond_t changed; /* a thread has started, or has its lanes back */
 	struct inf_sched sched;
 	struct et_list_node idle; /* the last to become idle first */
 	uint32_t n_started, n_failed;
@@ -241,7 +241,6 @@ static void run_task(struct inf_pool *pool, struct thread *t)
 	atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
 	pthread_mutex_lock(&pool->lock);
 	t->is_in_task = false;
-	pthread_cond_broadcast(&pool->changed);
 	if (t->worker.index == 0)
 		pool->sched.options.has_wide = pool->has_wide;
 }
@@ -658,15 +657,6 @@ void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item)
 	pthread_mutex_lock(&pool->lock);
 	inf_sched_end_of_stream_item(&pool->sched, item, now_ns);
 	unlock_and_wake(pool);
-}
-
-void inf_pool_wait_for_tasks(struct inf_pool *pool)
-{
-	pthread_mutex_lock(&pool->lock);
-	for (uint32_t i = 0; i < pool->n_threads; i++)
-		while (pool->threads[i].is_in_task)
-			pthread_cond_wait(&pool->changed, &pool->lock);
-	pthread_mutex_unlock(&pool->lock);
 }
 
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker)

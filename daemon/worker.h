@@ -98,8 +98,6 @@ struct inf_task {
 	struct et_list_node node;
 	void (*run)(struct inf_task *task, struct inf_worker *worker);
 };
-/* Until no worker is in a task any more, nor in what it calls when it is done. */
-void inf_pool_wait_for_tasks(struct inf_pool *pool);
 /* For work of which the lanes need not know; its threads are the pool's. */
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker);
 /* @task is the worker's until its run is called. Loop thread only. */
