@@ -4,13 +4,13 @@
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
+#include "tests/plugins/killer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -202,42 +202,6 @@ static void test_many(void **state)
 
 /* --- killed ---------------------------------------------------------------------------------------------- */
 
-static size_t n_open_files(void)
-{
-	size_t n = 0;
-	DIR *dir = opendir("/proc/self/fd");
-	while (dir && readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-struct killer {
-	struct et_backend *backend;
-	_Atomic(bool) is_over;
-};
-
-static void *killer_main(void *arg)
-{
-	struct killer *k = arg;
-	uint32_t n_starts = 0;
-	uint64_t n_runs = 0;
-	while (!k->is_over) {
-		struct et_plugin_state now;
-		et_plugin_state(k->backend, &now);
-		if (now.n_starts != n_starts) {
-			n_starts = now.n_starts;
-			n_runs = now.n_runs;
-		}
-		/* each process at any point of a run, but not before it has answered a few: of twice as many as there
-		 * are runners, half are over */
-		if (now.pid && now.n_runs >= n_runs + 2 * N_RUNNERS)
-			kill(now.pid, SIGKILL);
-		sched_yield();
-	}
-	return NULL;
-}
-
 /* What this process holds. */
 struct holdings {
 	size_t n_files, n_maps, n_heap;
@@ -262,14 +226,13 @@ static void kill_among_many(struct subject *s, uint32_t n_crashes)
 {
 	struct runner runners[N_RUNNERS];
 	_Atomic(uint32_t) n_left = 1;
-	pthread_t thread;
+	struct killer killer;
 	start_runners(s, runners, &n_left);
-	struct killer k = { .backend = s->entry.backend };
-	assert_int_equal(pthread_create(&thread, NULL, killer_main, &k), 0);
+	/* of twice as many runs as there are runners, half are over */
+	killer_start(&killer, s->entry.backend, 2 * N_RUNNERS);
 	while (state_of(s).n_crashes < n_crashes)
 		sched_yield();
-	k.is_over = true;
-	pthread_join(thread, NULL);
+	killer_stop(&killer);
 	n_left = 0;
 	uint32_t n_good = 0;
 	for (int i = 0; i < N_RUNNERS; i++) {

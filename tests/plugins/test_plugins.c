@@ -5,6 +5,7 @@
 #include "delegates/plugin/sandbox.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
+#include "tests/plugins/killer.h"
 #include "tests/support/method_rig.h"
 
 #include <setjmp.h>
@@ -12,7 +13,6 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -610,44 +610,14 @@ static void test_cage(void **state)
 }
 
 /* Processes killed at any moment: no run is lost or answered twice, nothing is left open. */
-static size_t n_open_files(void)
-{
-	size_t n = 0;
-	DIR *dir = opendir("/proc/self/fd");
-	while (dir && readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-struct killer {
-	struct et_backend *backend;
-	_Atomic(bool) is_over;
-};
-
-static void *killer_main(void *arg)
-{
-	struct killer *k = arg;
-	while (!k->is_over) {
-		struct et_plugin_state now;
-		et_plugin_state(k->backend, &now);
-		/* each process after a few runs, so that it dies at any point of one */
-		if (now.pid && now.n_runs >= 3 * (uint64_t)now.n_starts)
-			kill(now.pid, SIGKILL);
-		sched_yield();
-	}
-	return NULL;
-}
-
 static void test_killed_often(void **state)
 {
 	struct subject s = { .config = { .max_crashes = 1000, .crash_window_ns = 1 } };
-	pthread_t thread;
 	size_t n_files = n_open_files();
 	open_plugin(&s, "async");
 	open_program(&s, "scale");
-	struct killer k = { .backend = s.rig.backends[0].backend };
-	assert_int_equal(pthread_create(&thread, NULL, killer_main, &k), 0);
+	struct killer killer;
+	killer_start(&killer, s.rig.backends[0].backend, 3);
 	struct et_plugin_state now;
 	do {
 		s.will_wait = !s.will_wait;
@@ -657,8 +627,7 @@ static void test_killed_often(void **state)
 			assert_true(s.out[i] == 2 * (float)i);
 		et_plugin_state(s.rig.backends[0].backend, &now);
 	} while (now.n_crashes < 100);
-	k.is_over = true;
-	pthread_join(thread, NULL);
+	killer_stop(&killer);
 	while (run(&s) == ET_E_BACKEND_CRASHED)
 		;
 	expect_scaled(&s, 2, 0);

@@ -1,0 +1,59 @@
+/* Kills host processes.
+ *
+ * Each is left to itself until it was given some runs, counted from when it was first seen: of all processes together
+ * there soon are so many that every new one would be killed before it answered anything. */
+#include "tests/plugins/killer.h"
+
+#include "delegates/plugin/plugin.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+
+static void *killer_main(void *arg)
+{
+	struct killer *k = arg;
+	uint32_t n_starts = 0;
+	uint64_t n_runs = 0;
+	while (!k->is_over) {
+		struct et_plugin_state now;
+		et_plugin_state(k->backend, &now);
+		if (now.n_starts != n_starts) {
+			n_starts = now.n_starts;
+			n_runs = now.n_runs;
+		}
+		if (now.pid && now.n_runs >= n_runs + k->n_runs)
+			kill(now.pid, SIGKILL);
+		sched_yield();
+	}
+	return NULL;
+}
+
+void killer_start(struct killer *killer, struct et_backend *backend, uint64_t n_runs)
+{
+	killer->backend = backend;
+	killer->n_runs = n_runs;
+	killer->is_over = false;
+	assert_int_equal(pthread_create(&killer->thread, NULL, killer_main, killer), 0);
+}
+
+void killer_stop(struct killer *killer)
+{
+	killer->is_over = true;
+	pthread_join(killer->thread, NULL);
+}
+
+size_t n_open_files(void)
+{
+	size_t n = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}

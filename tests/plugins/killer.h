@@ -1,0 +1,27 @@
+/* Who kills the host processes of a backend, and what a test looks at afterwards. */
+#ifndef TESTS_PLUGINS_KILLER_H
+#define TESTS_PLUGINS_KILLER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct et_backend;
+
+struct killer {
+	struct et_backend *backend;
+	uint64_t n_runs; /* that a process may begin before it is killed */
+	_Atomic(bool) is_over;
+	pthread_t thread;
+};
+
+/* Kill each process of @backend, at any point of a run, after it was given @n_runs. Until killer_stop. */
+void killer_start(struct killer *killer, struct et_backend *backend, uint64_t n_runs);
+void killer_stop(struct killer *killer);
+
+/* Descriptors of this process. */
+size_t n_open_files(void);
+
+#endif
