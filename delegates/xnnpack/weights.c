@@ -447,18 +447,26 @@ bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel,
 	return claim != NULL;
 }
 
-const void *et_xnn_weights_copy(
-	struct et_xnn_weights *weights, const void *bytes, size_t n_bytes, bool is_shared)
+/* What was copied of @source as it is (no rows and columns) or transposed; NULL: nothing yet. Under the lock. */
+static struct block *find_copy(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
+	uint32_t n_rows, uint32_t n_columns)
 {
-	struct block *copy = NULL;
 	struct et_list_node *node, *after;
-	pthread_mutex_lock(&weights->lock);
 	ET_LIST_FOR_EACH(node, after, &weights->copies)
 	{
 		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		if (is_shared && !block->n_rows && block->kernel == bytes && block->n_bytes == n_bytes)
-			copy = block;
+		if (block->kernel == source && block->n_bytes == n_bytes && block->n_rows == n_rows &&
+			block->n_columns == n_columns)
+			return block;
 	}
+	return NULL;
+}
+
+const void *et_xnn_weights_copy(
+	struct et_xnn_weights *weights, const void *bytes, size_t n_bytes, bool is_shared)
+{
+	pthread_mutex_lock(&weights->lock);
+	struct block *copy = is_shared ? find_copy(weights, bytes, n_bytes, 0, 0) : NULL;
 	fill_if_needed(weights, bytes);
 	if (!copy) {
 		copy = block_new(weights, n_bytes, &weights->copies);
@@ -474,17 +482,11 @@ const void *et_xnn_weights_copy(
 const float *et_xnn_weights_transpose(
 	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns)
 {
-	struct block *copy = NULL;
-	struct et_list_node *node, *after;
+	size_t n_bytes = (size_t)n_rows * n_columns * sizeof(float);
 	pthread_mutex_lock(&weights->lock);
-	ET_LIST_FOR_EACH(node, after, &weights->copies)
-	{
-		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		if (block->kernel == source && block->n_rows == n_rows && block->n_columns == n_columns)
-			copy = block;
-	}
+	struct block *copy = find_copy(weights, source, n_bytes, n_rows, n_columns);
 	if (!copy) {
-		copy = block_new(weights, (size_t)n_rows * n_columns * sizeof(float), &weights->copies);
+		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
 			copy->kernel = source;
 			copy->n_rows = n_rows;
