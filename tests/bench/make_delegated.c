@@ -42,13 +42,5 @@ int main(int argc, char **argv)
 	mk_call(&mk, delegate, MK_ARGS(x, y));
 	mk_input(&mk, x);
 	mk_output(&mk, y);
-	size_t n_file;
-	uint8_t *file = mk_finish(&mk, &n_file);
-	FILE *out = fopen(argv[2], "wb");
-	if (!out || fwrite(file, 1, n_file, out) != n_file || fclose(out) != 0) {
-		perror(argv[2]);
-		return 1;
-	}
-	free(file);
-	return 0;
+	return mk_write(&mk, argv[2]);
 }

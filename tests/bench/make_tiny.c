@@ -34,14 +34,5 @@ int main(int argc, char **argv)
 	}
 	mk_input(&mk, tensors[0]);
 	mk_output(&mk, tensors[1 + (n - 1) % 2]);
-	size_t n_file;
-	uint8_t *file = mk_finish(&mk, &n_file);
-
-	FILE *out = fopen(argv[2], "wb");
-	if (!out || fwrite(file, 1, n_file, out) != n_file || fclose(out) != 0) {
-		perror(argv[2]);
-		return 1;
-	}
-	free(file);
-	return 0;
+	return mk_write(&mk, argv[2]);
 }

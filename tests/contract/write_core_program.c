@@ -3,9 +3,6 @@
  * the test. */
 #include "tests/support/make_program.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 int main(int argc, char **argv)
 {
 	struct make_program mk;
@@ -26,10 +23,5 @@ int main(int argc, char **argv)
 	mk_input(&mk, x);
 	mk_input(&mk, n);
 	mk_output(&mk, y);
-	size_t n_bytes;
-	uint8_t *bytes = mk_finish(&mk, &n_bytes);
-	FILE *file = argc == 2 ? fopen(argv[1], "wb") : NULL;
-	bool is_written = file && fwrite(bytes, 1, n_bytes, file) == n_bytes && fclose(file) == 0;
-	free(bytes);
-	return is_written ? 0 : 1;
+	return mk_write(&mk, argc == 2 ? argv[1] : "");
 }

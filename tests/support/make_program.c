@@ -4,6 +4,7 @@
 #include "tests/support/make_program.h"
 #include "runtime/program_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -508,6 +509,20 @@ uint8_t *mk_finish(struct make_program *mk, size_t *ret_n_bytes)
 	*ret_n_bytes = n_flatbuffer + n_segments;
 	mk_deinit(mk);
 	return file;
+}
+
+int mk_write(struct make_program *mk, const char *path)
+{
+	size_t n_file;
+	uint8_t *file = mk_finish(mk, &n_file);
+	FILE *out = fopen(path, "wb");
+	bool is_written = out && fwrite(file, 1, n_file, out) == n_file;
+	if (out && fclose(out) != 0)
+		is_written = false;
+	if (!is_written)
+		perror(path);
+	free(file);
+	return is_written ? 0 : 1;
 }
 
 /* --- bundles ---------------------------------------------------------------------------------- */

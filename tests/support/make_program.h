@@ -51,6 +51,8 @@ struct make_program {
 void mk_init(struct make_program *mk);
 /* Ends everything; @mk may be initialized again. The file is the caller's to free. */
 uint8_t *mk_finish(struct make_program *mk, size_t *ret_n_bytes);
+/* The same into a file. 0, or 1 after saying what is wrong: a program's exit status. */
+int mk_write(struct make_program *mk, const char *path);
 /* Give up. */
 void mk_deinit(struct make_program *mk);
 
