@@ -1,4 +1,4 @@
-/* Regions, Methods, bindings: checking once what every request then relies on.
+/* Methods and bindings: checking once what every request then relies on.
  *
  * What is checked here is what decides an address: that a slot lies inside its region, that it is aligned, that a
  * shape has the rank and the bytes that the Plan says. The region's bytes themselves are the client's business and
@@ -28,27 +28,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(
 	return false;
 }
 
-/* --- regions and Methods -------------------------------------------------------------------------- */
-
-/* Its memory is given back, and only now the charge for it. */
-static void region_gone(void *arg)
-{
-	struct inf_client_region *region = arg;
-	inf_quota_discharge(region->user, INF_QUOTA_REGIONS, 1);
-	inf_quota_discharge(region->user, INF_QUOTA_FDS, 1);
-	inf_quota_discharge(region->user, INF_QUOTA_BYTES, region->n_bytes);
-	inf_quota_user_unref(region->user);
-	free(region);
-}
-
-struct inf_client_region *inf_client_region_unref(struct inf_client_region *region)
-{
-	if (!region || --region->n_refs)
-		return NULL;
-	inf_shared_remove(&region->shared, &region->server->registry);
-	inf_repository_let_go_region(region->server->repository, region->region, region_gone, region);
-	return NULL;
-}
+/* --- Methods -------------------------------------------------------------------------------------- */
 
 /* What a client's own program had charged, until all of it is given back. */
 struct foreign_charge {
@@ -193,7 +173,7 @@ static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, co
 	struct et_io *io = &b->bound[at];
 	if (!slot->region && !is_input)
 		return true; /* not wanted */
-	struct inf_client_region *region = inf_session_find_region(b->session, slot->region);
+	struct inf_client_region *region = inf_client_region_find(b->session, slot->region);
 	if (!region)
 		return refuse(refusal, slot->region ? INF_NOT_FOUND : INF_INVALID_ARGUMENT,
 			slot->region ? "%s_%u: no region %" PRIu64 " on this connection"

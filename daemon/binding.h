@@ -1,33 +1,21 @@
-/* What a client holds: regions, Methods, and bindings of the one to the other.
+/* What a client holds: Methods, and bindings of regions (client_region.h) to them.
  *
  * A binding is resolved and checked once; after that a request on it takes no memory and looks nothing up. The
  * request itself (the job) lies inside the binding, since there is at most one in flight.
  *
- * Regions and Methods are counted on the loop thread alone. A binding is counted by any thread, because a worker may
+ * Methods are counted on the loop thread alone. A binding is counted by any thread, because a worker may
  * be the last to let it go; its memory is then given back by the loop (inf_server_bury). */
 #ifndef DAEMON_BINDING_H
 #define DAEMON_BINDING_H
 
+#include "daemon/client_region.h"
 #include "daemon/job.h"
 #include "daemon/quota.h"
 #include "daemon/serving.h"
-#include "daemon/shared.h"
 #include "ipc/message.h"
-#include "ipc/region.h"
 
 struct inf_session;
 struct inf_server;
-
-struct inf_client_region {
-	uint64_t id;
-	uint32_t n_refs;
-	uint64_t n_bytes;
-	struct inf_region *region;
-	struct inf_shared shared;
-	struct inf_server *server;
-	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
-	char name[INF_MAX_NAME + 1]; /* the client's word */
-};
 
 struct inf_method {
 	uint64_t id;
@@ -68,8 +56,7 @@ struct inf_refusal {
 	char text[400];
 };
 
-/* NULL is fine for each unref; they return NULL. */
-struct inf_client_region *inf_client_region_unref(struct inf_client_region *region);
+/* NULL is fine; returns NULL. */
 struct inf_method *inf_method_unref(struct inf_method *method);
 
 /* A Method on @serving, which must be READY; charged already, and taken over with the user's reference on success.

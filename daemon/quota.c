@@ -197,3 +197,22 @@ void inf_quota_explain(
 		names[kind], (unsigned long)user->uid,
 		atomic_load_explicit(&user->used[kind], memory_order_relaxed), user->limits[kind], n);
 }
+
+bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges,
+	char *why, size_t room)
+{
+	for (size_t i = 0; i < n_charges; i++) {
+		if (inf_quota_charge(user, charges[i].kind, charges[i].n))
+			continue;
+		inf_quota_explain(user, charges[i].kind, charges[i].n, why, room);
+		inf_quota_discharge_all(user, charges, i);
+		return false;
+	}
+	return true;
+}
+
+void inf_quota_discharge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges)
+{
+	for (size_t i = 0; i < n_charges; i++)
+		inf_quota_discharge(user, charges[i].kind, charges[i].n);
+}

@@ -81,6 +81,16 @@ bool inf_quota_charge(struct inf_quota_user *user, enum inf_quota_kind kind, uin
 /* Give back. Any thread. */
 void inf_quota_discharge(struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n);
 
+/* Several at once: all of them, or none and a sentence in @why, of @room bytes. */
+struct inf_charge {
+	enum inf_quota_kind kind;
+	uint64_t n;
+};
+bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges,
+	char *why, size_t room);
+/* Any thread. */
+void inf_quota_discharge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges);
+
 /* The class of a request that asks for @asked, where the default one is lowered to what the user may have. False, and
  * nothing set, when more was asked for than that. */
 bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked, enum inf_class *ret_class);

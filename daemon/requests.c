@@ -1,6 +1,6 @@
 /* What each message does.
  *
- * Every request is answered exactly once, here or (Infer) by the job, or (what waits for a model or for the folder)
+ * Every request is answered exactly once, here or (Infer) by the job or (regions) in client_region.c, or (what waits for a model or for the folder)
  * by a `pending` that belongs to its session. Whatever a client asks to keep is charged to its user before it is
  * made, and every way out gives the charge back or hands it to what was made. */
 #include "daemon/requests.h"
@@ -134,12 +134,6 @@ static void on_hello(struct inf_session *s, const struct inf_request *r)
 	inf_session_reply(s, &reply);
 }
 
-static void ok(struct inf_session *s, uint64_t id)
-{
-	struct inf_reply reply = { .id = id };
-	inf_session_reply(s, &reply);
-}
-
 /* --- models --------------------------------------------------------------------------------------- */
 
 static void ask(struct pending *p, const char *model, const char *version, const char *method,
@@ -265,21 +259,14 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 		inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "%s", refusal);
 		return;
 	}
-	static const enum inf_quota_kind kinds[] = { INF_QUOTA_METHODS, INF_QUOTA_BYTES, INF_QUOTA_FDS };
-	const uint64_t amounts[] = { 1, n_bytes, n_fds };
-	size_t n_charged = 0;
-	while (n_charged < ET_ARRAY_LEN(kinds) &&
-		inf_quota_charge(s->user, kinds[n_charged], amounts[n_charged]))
-		n_charged++;
-	bool fits = n_charged == ET_ARRAY_LEN(kinds);
-	if (!fits) {
-		inf_quota_explain(s->user, kinds[n_charged], amounts[n_charged], why, sizeof(why));
+	const struct inf_charge charges[] = { { INF_QUOTA_METHODS, 1 }, { INF_QUOTA_BYTES, n_bytes },
+		{ INF_QUOTA_FDS, n_fds } };
+	struct pending *p = NULL;
+	if (!inf_quota_charge_all(s->user, charges, ET_ARRAY_LEN(charges), why, sizeof(why)))
 		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "%s", why);
-	}
-	struct pending *p = fits ? new_pending(s, r->id) : NULL; /* which has answered if it is NULL */
+	else if (!(p = new_pending(s, r->id))) /* which has answered */
+		inf_quota_discharge_all(s->user, charges, ET_ARRAY_LEN(charges));
 	if (!p) {
-		while (n_charged-- > 0)
-			inf_quota_discharge(s->user, kinds[n_charged], amounts[n_charged]);
 		inf_session_close_fds(s, fds, n_fds);
 		return;
 	}
@@ -322,7 +309,7 @@ static void on_method_close(struct inf_session *s, const struct inf_request *r)
 	give_up_bindings(s, method, "its Method was closed");
 	inf_table_remove(&s->methods, method->id);
 	inf_method_unref(method);
-	ok(s, r->id);
+	inf_session_ok(s, r->id);
 }
 
 static void on_method_reset(struct inf_session *s, const struct inf_request *r)
@@ -338,7 +325,7 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 	}
 	inf_method_follow(method);
 	et_method_reset(method->method);
-	ok(s, r->id);
+	inf_session_ok(s, r->id);
 }
 
 static void metadata_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)
@@ -387,7 +374,7 @@ static void load_done(
 {
 	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
 	if (p->session && status == INF_OK)
-		ok(p->session, p->id);
+		inf_session_ok(p->session, p->id);
 	else if (p->session)
 		inf_session_refuse(p->session, p->id, status, "%s", error);
 	free_pending(p);
@@ -397,7 +384,7 @@ static void unload_done(void *arg)
 {
 	struct pending *p = arg;
 	if (p->session)
-		ok(p->session, p->id);
+		inf_session_ok(p->session, p->id);
 	free_pending(p);
 }
 
@@ -460,180 +447,9 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 	} else {
 		et_logf(&server->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked",
 			name);
-		ok(s, r->id);
+		inf_session_ok(s, r->id);
 		inf_fallback_return(server);
 	}
-}
-
-/* --- regions -------------------------------------------------------------------------------------- */
-
-static bool charge_region(struct inf_session *s, uint64_t id, uint64_t n_bytes)
-{
-	static const enum inf_quota_kind kinds[] = { INF_QUOTA_REGIONS, INF_QUOTA_FDS, INF_QUOTA_BYTES };
-	const uint64_t amounts[] = { 1, 1, n_bytes };
-	char why[400];
-	for (size_t i = 0; i < ET_ARRAY_LEN(kinds); i++) {
-		if (inf_quota_charge(s->user, kinds[i], amounts[i]))
-			continue;
-		inf_quota_explain(s->user, kinds[i], amounts[i], why, sizeof(why));
-		while (i-- > 0)
-			inf_quota_discharge(s->user, kinds[i], amounts[i]);
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "%s", why);
-		return false;
-	}
-	return true;
-}
-
-/* Hand the new region and its charge to the session. On failure both are given back and the client answered. */
-static struct inf_client_region *keep_region(
-	struct inf_session *s, uint64_t id, struct inf_region *region, uint64_t n_bytes, const char *name)
-{
-	struct inf_client_region *c = calloc(1, sizeof(*c));
-	if (!c) {
-		inf_region_unref(region);
-		inf_quota_discharge(s->user, INF_QUOTA_REGIONS, 1);
-		inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
-		inf_quota_discharge(s->user, INF_QUOTA_BYTES, n_bytes);
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
-		return NULL;
-	}
-	c->n_refs = 1;
-	c->n_bytes = n_bytes;
-	c->region = region;
-	c->server = s->server;
-	c->user = s->user;
-	c->user->n_refs++;
-	inf_text(c->name, sizeof(c->name), "%s", name);
-	c->id = inf_table_add(&s->regions, c);
-	if (!c->id) {
-		inf_client_region_unref(c);
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
-		return NULL;
-	}
-	s->region_bytes += n_bytes;
-	inf_shared_add(
-		&c->shared, &s->server->registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
-	return c;
-}
-
-static void region_failed(struct inf_session *s, uint64_t id, uint64_t n_bytes, int rc)
-{
-	inf_quota_discharge(s->user, INF_QUOTA_REGIONS, 1);
-	inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
-	inf_quota_discharge(s->user, INF_QUOTA_BYTES, n_bytes);
-	if (rc < 0)
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
-			"a region of %" PRIu64 " bytes can't be made: %s", n_bytes, strerror(-rc));
-	else
-		inf_session_refuse(s, id,
-			rc == INF_REGION_E_SIZE || rc == INF_REGION_E_TYPE ? INF_INVALID_ARGUMENT
-									   : INF_FAILED_PRECONDITION,
-			"%s", inf_region_error_text(rc));
-}
-
-static void on_region_create(struct inf_session *s, const struct inf_request *r)
-{
-	uint64_t n_bytes = r->region_create.byte_size;
-	struct inf_region *region;
-	if (!charge_region(s, r->id, n_bytes))
-		return;
-	int rc = inf_region_create(&region, n_bytes, et_host_allocator());
-	if (rc) {
-		region_failed(s, r->id, n_bytes, rc);
-		return;
-	}
-	struct inf_client_region *c = keep_region(s, r->id, region, n_bytes, "");
-	if (!c)
-		return;
-	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_REGION_CREATED };
-	reply.region_created = (struct inf_region_created){ c->id, n_bytes };
-	inf_session_reply_fd(s, &reply, region->fd);
-}
-
-static struct inf_client_region *find_region_by_name(struct inf_session *s, const char *name)
-{
-	struct inf_client_region *c;
-	for (uint32_t at = 0; name[0] && (c = inf_table_next(&s->regions, &at));)
-		if (strcmp(c->name, name) == 0)
-			return c;
-	return NULL;
-}
-
-static void on_region_register(struct inf_session *s, const struct inf_request *r, int fd)
-{
-	const struct inf_region_register *m = &r->region_register;
-	struct inf_region *region;
-	if (m->offset || find_region_by_name(s, m->name)) {
-		inf_session_close_fds(s, &fd, 1);
-		if (m->offset)
-			inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT,
-				"offset must be 0: a region is a whole memory file; give offsets when "
-				"binding");
-		else
-			inf_session_refuse(
-				s, r->id, INF_INVALID_ARGUMENT, "there is a region '%s' already", m->name);
-		return;
-	}
-	if (!charge_region(s, r->id, m->byte_size)) {
-		inf_session_close_fds(s, &fd, 1);
-		return;
-	}
-	int rc = inf_region_import(&region, fd, m->byte_size, et_host_allocator());
-	if (rc) {
-		inf_session_close_fds(s, &fd, 1);
-		region_failed(s, r->id, m->byte_size, rc);
-		return;
-	}
-	struct inf_client_region *c = keep_region(s, r->id, region, m->byte_size, m->name);
-	if (!c)
-		return;
-	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_REGION_CREATED };
-	reply.region_created = (struct inf_region_created){ c->id, m->byte_size };
-	inf_session_reply(s, &reply);
-}
-
-static void drop_region(struct inf_session *s, struct inf_client_region *c)
-{
-	inf_table_remove(&s->regions, c->id);
-	s->region_bytes -= c->n_bytes;
-	inf_client_region_unref(c);
-}
-
-static void on_region_unregister(struct inf_session *s, const struct inf_request *r)
-{
-	const struct inf_region_unregister *m = &r->region_unregister;
-	struct inf_client_region *c =
-		m->region ? inf_session_find_region(s, m->region) : find_region_by_name(s, m->name);
-	if (!c && (m->region || m->name[0])) {
-		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no region %" PRIu64 " '%s' on this connection",
-			m->region, m->name);
-		return;
-	}
-	if (c)
-		drop_region(s, c);
-	for (uint32_t at = 0; !m->region && !m->name[0] && (c = inf_table_next(&s->regions, &at));)
-		drop_region(s, c);
-	ok(s, r->id);
-}
-
-static void on_region_status(struct inf_session *s, const struct inf_request *r)
-{
-	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_REGION_STATUS };
-	struct inf_region_info *infos = calloc(s->regions.n_used + 1, sizeof(*infos));
-	struct inf_client_region *c;
-	size_t n = 0;
-	if (!infos) {
-		inf_session_refuse(s, r->id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
-		return;
-	}
-	for (uint32_t at = 0; (c = inf_table_next(&s->regions, &at));)
-		if (!r->region_status.name[0] || strcmp(c->name, r->region_status.name) == 0)
-			infos[n++] = (struct inf_region_info){
-				.name = c->name, .key = "", .byte_size = c->n_bytes, .region = c->id
-			};
-	reply.region_status = (struct inf_region_status){ n, infos };
-	inf_session_reply(s, &reply);
-	free(infos);
 }
 
 /* --- bindings and requests ------------------------------------------------------------------------ */
@@ -688,7 +504,7 @@ static void on_unbind(struct inf_session *s, const struct inf_request *r)
 	inf_job_cancel(b, INF_CANCELLED, "its binding was given back");
 	inf_table_remove(&s->bindings, b->id);
 	inf_binding_drop(b);
-	ok(s, r->id);
+	inf_session_ok(s, r->id);
 }
 
 static void on_infer(struct inf_session *s, const struct inf_request *r, uint64_t now_ns)
@@ -727,7 +543,7 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 		is_found = true;
 	}
 	if (is_found)
-		ok(s, r->id);
+		inf_session_ok(s, r->id);
 	else
 		inf_session_refuse(
 			s, r->id, INF_NOT_FOUND, "no request %" PRIu64 " is in flight", r->cancel.request);
@@ -795,16 +611,16 @@ void inf_request_handle(
 		on_method_reset(s, r);
 		break;
 	case INF_REQUEST_REGION_CREATE:
-		on_region_create(s, r);
+		inf_client_region_create(s, r);
 		break;
 	case INF_REQUEST_REGION_REGISTER:
-		on_region_register(s, r, fd);
+		inf_client_region_register(s, r, fd);
 		break;
 	case INF_REQUEST_REGION_UNREGISTER:
-		on_region_unregister(s, r);
+		inf_client_region_unregister(s, r);
 		break;
 	case INF_REQUEST_REGION_STATUS:
-		on_region_status(s, r);
+		inf_client_region_status(s, r);
 		break;
 	case INF_REQUEST_BIND:
 		on_bind(s, r);

@@ -63,11 +63,6 @@ struct inf_session *inf_session_unref(struct inf_session *s)
 	return NULL;
 }
 
-struct inf_client_region *inf_session_find_region(const struct inf_session *s, uint64_t id)
-{
-	return inf_table_find(&s->regions, id);
-}
-
 /* --- sending -------------------------------------------------------------------------------------- */
 
 static void send_buffer(struct inf_session *s, struct inf_reply_buffer *buffer)
@@ -117,6 +112,12 @@ void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, 
 void inf_session_reply(struct inf_session *s, const struct inf_reply *reply)
 {
 	inf_session_reply_fd(s, reply, -1);
+}
+
+void inf_session_ok(struct inf_session *s, uint64_t id)
+{
+	struct inf_reply reply = { .id = id };
+	inf_session_reply(s, &reply);
 }
 
 void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status status, const char *format, ...)
@@ -304,11 +305,7 @@ void inf_session_close(struct inf_session *s, const char *why)
 		inf_table_remove(&s->methods, method->id);
 		inf_method_unref(method);
 	}
-	for (at = 0; (object = inf_table_next(&s->regions, &at));) {
-		struct inf_client_region *region = object;
-		inf_table_remove(&s->regions, region->id);
-		inf_client_region_unref(region);
-	}
+	inf_client_region_drop_all(s);
 	et_list_remove(&s->node);
 	s->server->n_sessions--;
 	/* tests/bench/kills.c waits for this line and the one in inf_session_unref */

@@ -74,14 +74,14 @@ void inf_session_quick_ended(struct inf_session *session);
  * the loop, charged until it is done; a client at its limit is cut off, as it could go on. */
 void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n_fds);
 
-struct inf_client_region *inf_session_find_region(const struct inf_session *session, uint64_t id);
-
 /* Send what is in @buffer and close its descriptor. Any thread that keeps the session. */
 void inf_session_send(struct inf_session *session, struct inf_reply_buffer *buffer);
 /* Encode and send. */
 void inf_session_reply(struct inf_session *session, const struct inf_reply *reply);
 /* The same with a descriptor beside it, which stays the caller's. */
 void inf_session_reply_fd(struct inf_session *session, const struct inf_reply *reply, int fd);
+/* The reply to request @id that says no more than that it was done. */
+void inf_session_ok(struct inf_session *session, uint64_t id);
 /* A refusal with a sentence. */
 void inf_session_refuse(struct inf_session *session, uint64_t id, enum inf_status status, const char *format,
 	...) __attribute__((format(printf, 4, 5)));

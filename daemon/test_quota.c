@@ -103,6 +103,33 @@ static void test_max_fds(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* All or nothing, and the sentence is about the one that did not fit. */
+static void test_all_at_once(void **state)
+{
+	const struct inf_charge charges[] = { { INF_QUOTA_REGIONS, 1 }, { INF_QUOTA_FDS, 2 },
+		{ INF_QUOTA_BYTES, 400 } };
+	struct inf_quota quota;
+	char text[200] = "";
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &limits, NULL, 0);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
+	assert_true(inf_quota_charge_all(user, charges, 3, text, sizeof(text)));
+	assert_true(inf_quota_charge_all(user, charges, 3, text, sizeof(text)));
+	assert_string_equal(text, "");
+	assert_false(inf_quota_charge_all(user, charges, 3, text, sizeof(text)));
+	assert_string_equal(
+		text, "the limit 'bytes' of user 7 is reached: 800 of 1000 in use, 400 more asked for");
+	assert_int_equal(user->used[INF_QUOTA_REGIONS], 2);
+	assert_int_equal(user->used[INF_QUOTA_FDS], 4);
+	inf_quota_discharge_all(user, charges, 3);
+	inf_quota_discharge_all(user, charges, 3);
+	for (int kind = 0; kind < INF_N_QUOTAS; kind++)
+		assert_int_equal(user->used[kind], 0);
+	assert_int_equal(quota.n_fds, 0);
+	inf_quota_user_unref(user);
+	inf_quota_deinit(&quota);
+}
+
 /* Who comes back is who it was, so that connecting anew earns nothing; if not too many came and went meanwhile. */
 static void test_comes_back(void **state)
 {
@@ -161,6 +188,7 @@ int main(void)
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_users_apart),
 		cmocka_unit_test(test_max_fds),
+		cmocka_unit_test(test_all_at_once),
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_rules),
 	};
