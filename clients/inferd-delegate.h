@@ -1,4 +1,4 @@
-/* inferd-delegate.h: how a vendor's engine becomes a backend of inferd. Version 1.0 of the interface.
+/* inferd-delegate.h: how a vendor's engine becomes a backend of inferd. Version 1.1 of the interface.
  *
  * A plug-in is a shared object with one exported symbol:
  *
@@ -54,7 +54,7 @@ extern "C" {
 #define INFERD_DELEGATE_HAS(p, field) \
 	((size_t)((const char *)(&(p)->field + 1) - (const char *)(p)) <= (p)->struct_size)
 
-enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 0 };
+enum { INFERD_DELEGATE_MAJOR = 1, INFERD_DELEGATE_MINOR = 1 };
 
 enum inferd_delegate_result {
 	INFERD_DELEGATE_OK = 0,
@@ -150,6 +150,15 @@ struct inferd_delegate_payload {
 	/* The same number for all payloads of one program that are there at the same time: its methods' payloads may
 	 * share what they make of the same named data. Never 0. */
 	uint64_t program;
+
+	/* --- since 1.1 --- */
+
+	/* Options of this one model, from the configuration: for it they go before those of the same key that open was
+	 * given. They are texts, in no order; no key comes twice. One that the plug-in does not know, or with a value that
+	 * makes no sense, is refused by name (E_INVALID): whoever wrote it meant something. */
+	const struct inferd_delegate_pair *const *options;
+	uint32_t n_options;
+	uint32_t reserved;
 };
 
 enum inferd_delegate_readiness {
@@ -165,7 +174,8 @@ struct inferd_delegate_buffer;   /* the plug-in's own */
 enum inferd_delegate_model_flags {
 	INFERD_DELEGATE_STATEFUL =
 		1 << 0, /* an instance remembers something between runs; a new one, nothing */
-	INFERD_DELEGATE_DROPS_PAYLOAD = 1 << 1, /* bytes, fd, specs and named data are not used after init */
+	INFERD_DELEGATE_DROPS_PAYLOAD =
+		1 << 1, /* bytes, fd, specs, options and named data are not used after init */
 };
 
 /* What init found out. struct_size is set by the host: fill in only what fits. */

@@ -346,6 +346,39 @@ static int set_option(struct parse *p, struct inf_config_backend *backend, const
 	return rc;
 }
 
+/* "openvino.precision". A later line for the same one wins. False: the key has another form. */
+static bool set_model_option(
+	struct parse *p, struct inf_config_model *model, const char *name, const char *value)
+{
+	struct inf_config_model_options *options = &model->options;
+	size_t n_backend = strcspn(name, ".");
+	if (!n_backend || !name[n_backend] || !name[n_backend + 1])
+		return false;
+	struct inf_config_model_option new = { "" };
+	if (n_backend >= sizeof(new.backend)) {
+		fail(p, -EINVAL, "%s: a backend's name has at most %zu characters", name,
+			sizeof(new.backend) - 1);
+		return true;
+	}
+	memcpy(new.backend, name, n_backend);
+	if (set_text(p, "option", new.key, sizeof(new.key), name + n_backend + 1) < 0 ||
+		set_text(p, name, new.value, sizeof(new.value), value) < 0)
+		return true;
+	uint32_t i = 0;
+	while (i < options->n &&
+		(strcmp(options->items[i].backend, new.backend) || strcmp(options->items[i].key, new.key)))
+		i++;
+	if (i == INF_CONFIG_MODEL_OPTIONS_MAX) {
+		fail(p, -EINVAL, "[model %s]: at most %d options for backends", model->name,
+			INF_CONFIG_MODEL_OPTIONS_MAX);
+		return true;
+	}
+	options->items[i] = new;
+	if (i == options->n)
+		options->n++;
+	return true;
+}
+
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
 	struct parse *p = user;
@@ -393,6 +426,8 @@ static int handle(void *user, const char *section, const char *name, const char 
 	}
 	if (is_backend)
 		return set_option(p, object, name, value) == 0;
+	if (is_model && set_model_option(p, object, name, value))
+		return p->rc == 0;
 	fail(p, -EINVAL, "unknown key '%s' in [%s]", name, section);
 	return 0;
 }

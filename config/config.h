@@ -15,6 +15,7 @@ enum {
 	INF_CONFIG_NAME_MAX = 128,
 	INF_CONFIG_BACKENDS_MAX = 16,
 	INF_CONFIG_OPTIONS_MAX = 16,
+	INF_CONFIG_MODEL_OPTIONS_MAX = 8,
 };
 
 /* What one user may hold at a time. */
@@ -53,6 +54,14 @@ enum inf_limit_bit {
 	INF_LIMIT_BIT_PRIORITY = 1 << 7,
 };
 
+/* Options of a model for backends, "BACKEND.KEY = VALUE", which only those backends know. */
+struct inf_config_model_options {
+	struct inf_config_model_option {
+		char backend[INF_CONFIG_NAME_MAX], key[INF_CONFIG_NAME_MAX], value[INF_CONFIG_PATH_MAX];
+	} items[INF_CONFIG_MODEL_OPTIONS_MAX];
+	uint32_t n;
+};
+
 /* [model NAME] */
 struct inf_config_model {
 	char name[INF_CONFIG_NAME_MAX];
@@ -62,6 +71,7 @@ struct inf_config_model {
 	bool has_stall;
 	uint64_t stall_ns;
 	char backend[INF_CONFIG_NAME_MAX]; /* empty: the general order */
+	struct inf_config_model_options options;
 };
 
 /* [backend NAME]: a plug-in. Keys other than these are options, which the plug-in knows. */

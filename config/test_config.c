@@ -124,6 +124,33 @@ static void test_backends(void **state)
 	inf_config_deinit(&c);
 }
 
+static void test_model_options(void **state)
+{
+	static const char text[] = "[model cat]\nopenvino.precision = bf16\nopenvino.threads = 2\n"
+				   "acme.a.b = c\nopenvino.precision = f16\n";
+	struct inf_config c;
+	struct inf_config_error error;
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c, text, "f", &error), 0);
+	const struct inf_config_model_options *options = &inf_config_find_model(&c, "cat")->options;
+	assert_int_equal(options->n, 3);
+	assert_string_equal(options->items[0].backend, "openvino");
+	assert_string_equal(options->items[0].key, "precision");
+	assert_string_equal(options->items[0].value, "f16");
+	assert_string_equal(options->items[1].key, "threads");
+	assert_string_equal(options->items[2].backend, "acme");
+	assert_string_equal(options->items[2].key, "a.b");
+	inf_config_deinit(&c);
+
+	char many[400] = "[model cat]\n";
+	for (int i = 0; i <= INF_CONFIG_MODEL_OPTIONS_MAX; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), "acme.option%d = x\n", i);
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c, many, "f", &error), -EINVAL);
+	assert_string_equal(error.text, "f:10: [model cat]: at most 8 options for backends");
+	inf_config_deinit(&c);
+}
+
 static void test_mistakes(void **state)
 {
 	static const struct {
@@ -153,6 +180,9 @@ static void test_mistakes(void **state)
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
 		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
+		{ "[model x]\nprecision = bf16\n", "f:2: unknown key 'precision' in [model x]" },
+		{ "[model x]\n.precision = bf16\n", "f:2: unknown key '.precision' in [model x]" },
+		{ "[model x]\nopenvino. = bf16\n", "f:2: unknown key 'openvino.' in [model x]" },
 		{ "[server]\njust words\n", "f:2: neither 'key = value' nor '[section]'" },
 		{ "[server]\njust words\nworker = 3\n", "f:2: neither" },
 		{ "[server]\nworker = 3\njust words\n", "f:2: unknown key" },
@@ -266,6 +296,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_backends),
+		cmocka_unit_test(test_model_options),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_drop_ins),

@@ -34,6 +34,7 @@ struct make {
 	struct et_plan *plan;
 	enum et_status status;
 	struct et_diag diag;
+	struct inf_config_model_options options; /* of the model */
 };
 
 static void choose(struct inf_open_state *state);
@@ -82,9 +83,11 @@ static void finish(
 static void make_run(struct inf_work *work)
 {
 	struct make *make = ET_CONTAINER_OF(work, struct make, work);
-	make->status =
-		et_plan_new(&make->plan, make->program, make->serving->method, make->repository->o.registry,
-			inf_queues_n_slots(make->repository->o.queues), et_host_allocator(), &make->diag);
+	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX];
+	struct et_options options = inf_model_options(&make->options, room);
+	make->status = et_plan_new(&make->plan, make->program, make->serving->method,
+		make->repository->o.registry, &options, inf_queues_n_slots(make->repository->o.queues),
+		et_host_allocator(), &make->diag);
 }
 
 static void make_done(struct inf_work *work)
@@ -151,6 +154,7 @@ static struct inf_serving *make_serving(
 	make->repository = r;
 	make->serving = inf_serving_ref(s);
 	make->program = et_program_ref(v->program);
+	make->options = state->options;
 	r->n_busy++;
 	inf_helper_post(r->o.helper, &make->work);
 	return s;
@@ -358,6 +362,7 @@ static void look_run(struct inf_work *work)
 		.config = state->repository->o.config, /* the order never changes while it runs */
 		.backend = state->backend,
 		.method = state->method,
+		.options = &state->options,
 	};
 	if (!state->is_foreign)
 		inf_variants_find(&state->variants, state->folder, state->model, state->version);
@@ -470,6 +475,8 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		open->backend[0]          ? open->backend
 		: section && open->fd < 0 ? section->backend
 					  : "");
+	if (section && open->fd < 0)
+		state->options = section->options;
 	et_list_append(&r->opens, &state->node);
 	if (r->is_closing) {
 		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);

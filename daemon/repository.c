@@ -428,6 +428,22 @@ static void pinned(
 	free(pin);
 }
 
+/* Options for what is not there are a mistake, but no reason not to serve the rest. */
+static void warn_of_options(const struct inf_repository *r, const struct inf_config_model *section)
+{
+	for (uint32_t i = 0; i < section->options.n; i++) {
+		const struct inf_config_model_option *option = &section->options.items[i];
+		size_t b = 0;
+		while (b < r->o.registry->n_backends &&
+			strcmp(r->o.registry->backends[b].ops->name, option->backend))
+			b++;
+		if (b == r->o.registry->n_backends)
+			et_logf(r->o.log, ET_LOG_WARNING,
+				"model %s: %s.%s has no effect: there is no backend '%s' here", section->name,
+				option->backend, option->key, option->backend);
+	}
+}
+
 void inf_repository_reconfigured(struct inf_repository *r)
 {
 	const struct inf_config *config = r->o.config;
@@ -441,6 +457,7 @@ void inf_repository_reconfigured(struct inf_repository *r)
 			section && section->has_keep_alive ? section->keep_alive_ns : config->keep_alive_ns;
 	}
 	for (uint32_t i = 0; i < config->n_model_sections; i++) {
+		warn_of_options(r, &config->model_sections[i]);
 		struct pin *pin = config->model_sections[i].pin ? calloc(1, sizeof(*pin)) : NULL;
 		if (!pin)
 			continue;

@@ -27,6 +27,7 @@ struct inf_open_state {
 	uint32_t n_missing, n_down, n_broken; /* of those tried: for want of an operator or a backend, because
 	                                        * that has crashed; else */
 	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
+	struct inf_config_model_options options; /* a copy: the configuration may change meanwhile */
 };
 
 struct inf_repository {

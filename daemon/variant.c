@@ -347,15 +347,33 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 	return true;
 }
 
-/* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
-static bool probe_one(struct inf_variant *v, const struct et_backend_entry *entry,
-	const struct et_method_spec *method, uint32_t index)
+struct et_options inf_model_options(
+	const struct inf_config_model_options *from, struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX])
 {
+	struct et_options options = { .items = room, .n = from ? from->n : 0 };
+	for (uint32_t i = 0; i < options.n; i++)
+		room[i] = (struct et_option){ from->items[i].backend, from->items[i].key,
+			from->items[i].value };
+	return options;
+}
+
+/* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
+static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_backend_entry *entry, const struct et_method_spec *method, uint32_t index)
+{
+	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX];
+	struct et_options options = inf_model_options(o->options, room);
+	struct et_pool pool;
 	struct et_payload payload = et_payload_of(v->program, method, index);
 	enum et_readiness readiness = ET_READINESS_READY;
 	struct et_diag diag = { "" };
-	if (!entry->ops->probe || !payload.n_args ||
-		entry->ops->probe(entry->backend, &payload, &readiness, &diag) != ET_OK)
+	if (!entry->ops->probe || !payload.n_args)
+		return true;
+	et_pool_init(&pool, et_host_allocator());
+	bool is_told = et_payload_set_options(&payload, &options, entry->ops->name, &pool) &&
+		       entry->ops->probe(entry->backend, &payload, &readiness, &diag) == ET_OK;
+	et_pool_deinit(&pool);
+	if (!is_told)
 		return true;
 	const char *why = diag.text[0] ? diag.text : "the backend does not say why";
 	if (readiness == ET_READINESS_NO)
@@ -382,7 +400,7 @@ static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options
 	const struct et_method_spec *method = name ? et_program_find_method(v->program, name) : NULL;
 	for (uint32_t d = 0; method && d < method->n_delegates; d++) {
 		const struct et_backend_entry *entry = find_backend(o->registry, method->delegates[d].id);
-		if (entry && !probe_one(v, entry, method, d))
+		if (entry && !probe_one(v, o, entry, method, d))
 			return false;
 	}
 	return true;

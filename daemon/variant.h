@@ -68,7 +68,11 @@ struct inf_inspect_options {
 	const struct inf_config *config; /* its `backends` */
 	const char *backend;             /* only variants for this one; "": any */
 	const char *method;              /* whose payloads the backends are to look at; "": the default */
+	const struct inf_config_model_options *options; /* of the model; NULL: none */
 };
+/* As Plans see them, in @room. Borrows from @from, which may be NULL. */
+struct et_options inf_model_options(
+	const struct inf_config_model_options *from, struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX]);
 /* Open the data files and the program of each variant, see what it needs, ask its backends whether they can run its
  * payloads, and put them in the order in which to try them. A data file that can't be opened is every variant's
  * `reason`. Slow. */

@@ -421,13 +421,41 @@ struct et_payload et_payload_of(
 	return payload;
 }
 
-static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct et_diag *diag)
+bool et_payload_set_options(struct et_payload *payload, const struct et_options *options, const char *backend,
+	struct et_pool *pool)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; options && i < options->n; i++)
+		n += strcmp(options->items[i].backend, backend) == 0;
+	struct et_option *own = n ? ET_POOL_NEW_ARRAY(pool, struct et_option, n) : NULL;
+	if (n && !own)
+		return false;
+	payload->options = own;
+	payload->n_options = n;
+	for (uint32_t i = 0; n && i < options->n; i++) {
+		const struct et_option *from = &options->items[i];
+		if (strcmp(from->backend, backend))
+			continue;
+		own->backend = backend;
+		own->key = et_pool_strndup(pool, from->key, strlen(from->key));
+		own->value = et_pool_strndup(pool, from->value, strlen(from->value));
+		if (!own->key || !own->value)
+			return false;
+		own++;
+	}
+	return true;
+}
+
+static enum et_status compile_one(
+	struct et_plan *plan, uint32_t number, const struct et_options *options, struct et_diag *diag)
 {
 	struct et_plan_delegate *delegate = &plan->delegates[number];
 	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
 	struct et_payload payload = et_payload_of(plan->program, plan->spec, number);
 	struct et_compiled *compiled = NULL;
 	struct et_compiled_info info = { .struct_size = sizeof info };
+	if (!et_payload_set_options(&payload, options, delegate->ops->name, &plan->pool))
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model's options");
 	enum et_status status = delegate->ops->compile(
 		plan->registry->backends[delegate->backend].backend, &payload, &compiled, &info, diag);
 	if (status)
@@ -447,12 +475,12 @@ static enum et_status compile_one(struct et_plan *plan, uint32_t number, struct 
 	return ET_OK;
 }
 
-enum et_status et_plan_compile(struct et_plan *plan, struct et_diag *diag)
+enum et_status et_plan_compile(struct et_plan *plan, const struct et_options *options, struct et_diag *diag)
 {
 	enum et_status status = find_backends(plan, diag);
 	for (uint32_t i = 0; i < plan->spec->n_delegates && !status; i++)
 		if (plan->delegates[i].is_called)
-			status = compile_one(plan, i, diag);
+			status = compile_one(plan, i, options, diag);
 	if (status)
 		return status;
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++)

@@ -43,6 +43,12 @@ struct et_lane;     /* one worker's */
 struct et_compiled; /* one payload's */
 struct et_context;  /* one running execution's */
 
+/* What somebody wants for one model from one backend, in words that the backend knows. */
+struct et_option {
+	const char *backend; /* its name: "openvino" */
+	const char *key, *value;
+};
+
 /* What compile is given. All of it lives as long as the Program, which outlives the compiled. */
 struct et_payload {
 	uint32_t struct_size;
@@ -54,6 +60,9 @@ struct et_payload {
 	const char *method;           /* its name, for messages */
 	uint32_t n_args;              /* EValues that each call passes, inputs before outputs */
 	const struct et_store *store; /* for what is made of the Program; NULL: nothing is kept */
+	const struct et_option
+		*options; /* for this backend; they live as long as the compiled, or until probe returns */
+	uint32_t n_options;
 };
 
 /* What compile found out. */

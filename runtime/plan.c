@@ -114,12 +114,12 @@ static size_t most_steps(const struct et_plan *plan)
 	return most;
 }
 
-static enum et_status build(
-	struct et_plan *plan, uint32_t n_slots, const struct et_allocator *allocator, struct et_diag *diag)
+static enum et_status build(struct et_plan *plan, const struct et_options *options, uint32_t n_slots,
+	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	enum et_status status = et_plan_decode(plan, allocator, diag);
 	if (!status)
-		status = et_plan_compile(plan, diag);
+		status = et_plan_compile(plan, options, diag);
 	if (!status)
 		status = et_lifetime_run(plan, diag);
 	if (!status)
@@ -155,8 +155,8 @@ static void drop_payloads(const struct et_plan *plan)
 }
 
 enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
-	const struct et_registry *registry, uint32_t n_slots, const struct et_allocator *allocator,
-	struct et_diag *diag)
+	const struct et_registry *registry, const struct et_options *options, uint32_t n_slots,
+	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_method_spec *spec = find_method(program, method, diag);
 	if (!spec)
@@ -173,7 +173,7 @@ enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program
 	plan->program = et_program_ref(program);
 	plan->registry = registry;
 	plan->spec = spec;
-	enum et_status status = build(plan, n_slots, allocator, diag);
+	enum et_status status = build(plan, options, n_slots, allocator, diag);
 	if (status) {
 		destroy(plan);
 		return status;

@@ -42,14 +42,21 @@ struct et_queue_id {
  * all backends in the registry's order. */
 struct et_queue_id et_registry_queue(const struct et_registry *registry, size_t backend, uint32_t device);
 
+/* Options of a model for any backends. All zeros: none. */
+struct et_options {
+	const struct et_option *items;
+	uint32_t n;
+};
+
 /* Make @method (NULL: the only one, or "forward") of @program ready. @n_slots: how many lanes a worker pool
- * has; each gets its own contexts (see et_plan_prepare). Takes a reference on @program. Any thread; slow.
+ * has; each gets its own contexts (see et_plan_prepare). @options are copied; NULL: none. Takes a reference on @program.
+ * Any thread; slow.
  * Answers: ET_E_NOT_FOUND (no such method), ET_E_OPERATOR_MISSING (@diag lists them), ET_E_BACKEND_MISSING
  * (@diag: "Backend 'X' is not available. Available backends: [...]"), ET_E_INVALID_PROGRAM, what a delegate's
  * compile answers, ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
-	const struct et_registry *registry, uint32_t n_slots, const struct et_allocator *allocator,
-	struct et_diag *diag);
+	const struct et_registry *registry, const struct et_options *options, uint32_t n_slots,
+	const struct et_allocator *allocator, struct et_diag *diag);
 /* Have the delegates keep what they made, so that the next load is faster (see et_source.store). Slow: reads and writes
  * files; for a thread that has nothing better to do, also while the plan is used. A failure costs nothing but
  * the next load's time. */
@@ -100,9 +107,13 @@ struct et_plan_info {
 	struct et_queue_id first_queue;
 };
 const struct et_plan_info *et_plan_info(const struct et_plan *plan);
-/* What the backend of delegate @index of @method is given to compile or to look at; n_args is 0 if nothing calls it. */
+/* What the backend of delegate @index of @method is given to compile or to look at; n_args is 0 if nothing calls it, and
+ * there are no options yet. */
 struct et_payload et_payload_of(
 	const struct et_program *program, const struct et_method_spec *method, uint32_t index);
+/* Give @payload copies, in @pool, of those of @options (NULL: none) that are for @backend. False: no memory. */
+bool et_payload_set_options(struct et_payload *payload, const struct et_options *options, const char *backend,
+	struct et_pool *pool);
 /* Borrowed, as long as the plan. */
 const struct et_program *et_plan_program(const struct et_plan *plan);
 

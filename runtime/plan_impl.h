@@ -146,7 +146,7 @@ struct et_plan {
 /* Instructions, kernels, argument kinds; then the delegates' payloads. */
 enum et_status et_plan_decode(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
-enum et_status et_plan_compile(struct et_plan *plan, struct et_diag *diag);
+enum et_status et_plan_compile(struct et_plan *plan, const struct et_options *options, struct et_diag *diag);
 
 enum et_access {
 	ET_ACCESS_READ = 1,

@@ -519,7 +519,7 @@ static void a_payload_may_go(void **state)
 	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .drop = drop };
 	assert_int_equal(et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
 	assert_int_equal(
-		et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, 1, &rig.allocator, &rig.diag),
+		et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
 		ET_OK);
 	assert_int_equal(n_dropped, 1);
 	rig.plan = et_plan_unref(rig.plan);

@@ -75,11 +75,13 @@ static void a_method_that_is_not_there(void **state)
 	assert_int_equal(rig_try_plan(&rig, &mk), ET_OK); /* forward, of two */
 	struct et_plan *plan = NULL;
 	struct et_diag diag = { 0 };
-	assert_int_equal(et_plan_new(&plan, rig.program, "decode", &rig.registry, 1, &rig.allocator, &diag),
+	assert_int_equal(
+		et_plan_new(&plan, rig.program, "decode", &rig.registry, NULL, 1, &rig.allocator, &diag),
 		ET_E_NOT_FOUND);
 	assert_string_equal(diag.text, "the program has no method 'decode'");
 	assert_int_equal(
-		et_plan_new(&plan, rig.program, "encode", &rig.registry, 1, &rig.allocator, &diag), ET_OK);
+		et_plan_new(&plan, rig.program, "encode", &rig.registry, NULL, 1, &rig.allocator, &diag),
+		ET_OK);
 	et_plan_unref(plan);
 }
 
@@ -248,8 +250,8 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 		enum et_status status =
 			et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag);
 		if (!status)
-			status = et_plan_new(
-				&rig.plan, rig.program, NULL, &rig.registry, 1, &rig.allocator, &rig.diag);
+			status = et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1,
+				&rig.allocator, &rig.diag);
 		if (status)
 			fail_msg("%s", rig.diag.text);
 		rig.info = et_plan_info(rig.plan);
@@ -294,7 +296,7 @@ static void every_allocation_may_fail(void **state)
 		rig.counting.fail_at = rig.counting.n_calls + n;
 		rig.diag.text[0] = '\0';
 		enum et_status status = et_plan_new(
-			&rig.plan, rig.program, NULL, &rig.registry, 2, &rig.allocator, &rig.diag);
+			&rig.plan, rig.program, NULL, &rig.registry, NULL, 2, &rig.allocator, &rig.diag);
 		if (!status)
 			status = et_method_new(&rig.method, rig.plan, &rig.allocator, &rig.diag);
 		if (!status)

@@ -128,8 +128,8 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 	struct et_diag diag = { 0 };
 	const struct et_plan_info *info;
 	json_t *json;
-	enum et_status status = et_plan_new(
-		&plan, in->program, method->name, &in->backends.registry, 1, et_host_allocator(), &diag);
+	enum et_status status = et_plan_new(&plan, in->program, method->name, &in->backends.registry, NULL, 1,
+		et_host_allocator(), &diag);
 	if (status != ET_OK)
 		return json_pack("{s:b, s:o}", "runs_here", 0, "reason",
 			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
@@ -298,8 +298,8 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		printf("%sarena %u: %s", i > 1 ? ", " : "", i, ctl_bytes(method->arena_bytes[i]));
 	if (method->n_arenas < 2)
 		printf("no arena");
-	status = et_plan_new(
-		&plan, in->program, method->name, &in->backends.registry, 1, et_host_allocator(), &diag);
+	status = et_plan_new(&plan, in->program, method->name, &in->backends.registry, NULL, 1,
+		et_host_allocator(), &diag);
 	if (status == ET_OK) {
 		const struct et_plan_info *info = et_plan_info(plan);
 		unsigned n_copied = 0;

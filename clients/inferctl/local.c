@@ -120,7 +120,7 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		model_close(&model->base);
 		return -1;
 	}
-	status = et_plan_new(&model->plan, model->program, method, &engine->backends.registry,
+	status = et_plan_new(&model->plan, model->program, method, &engine->backends.registry, NULL,
 		base->options.n_seats, et_host_allocator(), &diag);
 	if (status != ET_OK) {
 		model_error(error, status, model->path, &diag);

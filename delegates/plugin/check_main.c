@@ -357,7 +357,7 @@ static void check_program(struct check *c, const char *path)
 			}
 	}
 	if (say(c, is_for_it, "exported for %s", c->entry.ops->id)) {
-		status = et_plan_new(&plan, program, NULL, &c->registry, 1, et_host_allocator(), &diag);
+		status = et_plan_new(&plan, program, NULL, &c->registry, NULL, 1, et_host_allocator(), &diag);
 		if (say(c, !status, "init %s", diag.text))
 			check_run(c, plan);
 	}

@@ -104,8 +104,8 @@ void et_hosted_model_free(struct model *model)
 	if (model->model)
 		model->host->table->destroy(model->model);
 	free_mappings(model->mappings);
-	free(model->specs);
-	free(model->spec_pointers);
+	free(model->pairs);
+	free(model->pair_pointers);
 	free(model);
 }
 
@@ -131,15 +131,15 @@ struct model *et_hosted_model_find(struct host *host, uint64_t id)
 	return NULL;
 }
 
-/* The specs behind the payload; false if they are not as they should be. */
-static bool take_specs(struct model *model, const uint8_t *bytes, uint64_t n_bytes, uint32_t n)
+/* The specs and options behind the payload; false if they are not as they should be. */
+static bool take_pairs(struct model *model, const uint8_t *bytes, uint64_t n_bytes, uint64_t n)
 {
 	uint64_t at = 0;
 	if (n > n_bytes / 16)
 		return false;
-	model->specs = calloc(n + 1, sizeof *model->specs);
-	model->spec_pointers = calloc(n + 1, sizeof *model->spec_pointers);
-	if (!model->specs || !model->spec_pointers)
+	model->pairs = calloc(n + 1, sizeof *model->pairs);
+	model->pair_pointers = calloc(n + 1, sizeof *model->pair_pointers);
+	if (!model->pairs || !model->pair_pointers)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t lengths[2];
@@ -150,11 +150,11 @@ static bool take_specs(struct model *model, const uint8_t *bytes, uint64_t n_byt
 		uint64_t n_both = (uint64_t)lengths[0] + lengths[1] + 2;
 		if (!et_in_range(at, n_both, n_bytes) || bytes[at + lengths[0]] || bytes[at + n_both - 1])
 			return false;
-		model->specs[i] = (struct inferd_delegate_pair){ .struct_size = sizeof model->specs[i],
+		model->pairs[i] = (struct inferd_delegate_pair){ .struct_size = sizeof model->pairs[i],
 			.key = (const char *)bytes + at,
 			.value = bytes + at + lengths[0] + 1,
 			.n_bytes = lengths[1] };
-		model->spec_pointers[i] = &model->specs[i];
+		model->pair_pointers[i] = &model->pairs[i];
 		at += (n_both + 7) & ~UINT64_C(7);
 	}
 	return true;
@@ -168,7 +168,7 @@ static struct model *model_new(
 	size_t payload, at, n_bytes;
 	struct stat st;
 	bool fits = et_align_up(init->n_payload_bytes, ET_PLUGIN_PAGE, &at) &&
-		    et_add(at, init->n_spec_bytes, &n_bytes) && fd >= 0 && fstat(fd, &st) == 0 &&
+		    et_add(at, init->n_pair_bytes, &n_bytes) && fd >= 0 && fstat(fd, &st) == 0 &&
 		    (uint64_t)st.st_size >= n_bytes;
 	struct mapping *mapping = model && fits ? map_file(fd, n_bytes) : NULL;
 	if (!mapping) {
@@ -188,8 +188,9 @@ static struct model *model_new(
 	model->mappings = mapping;
 	model->call = init->header.id;
 	memcpy(model->method, init->method, sizeof model->method - 1);
-	if (!take_specs(model, mapping->bytes + at, init->n_spec_bytes, init->n_specs)) {
-		snprintf(answer->text, sizeof answer->text, "the compile specs did not arrive whole");
+	if (!take_pairs(model, mapping->bytes + at, init->n_pair_bytes,
+		    (uint64_t)init->n_specs + init->n_options)) {
+		snprintf(answer->text, sizeof answer->text, "compile specs or options did not arrive whole");
 		answer->result = INFERD_DELEGATE_E_INTERNAL;
 		et_hosted_model_free(model);
 		return NULL;
@@ -201,11 +202,13 @@ static struct model *model_new(
 		.n_bytes = payload,
 		.fd = mapping->fd,
 		.n_specs = init->n_specs,
-		.specs = model->spec_pointers,
+		.specs = model->pair_pointers,
 		.method = model->method,
 		.self = model,
 		.named_data = named_data,
 		.program = init->program,
+		.options = model->pair_pointers + init->n_specs,
+		.n_options = init->n_options,
 	};
 	return model;
 }

@@ -29,8 +29,8 @@ struct model {
 	struct host *host;
 	struct inferd_delegate_model *model;
 	struct inferd_delegate_payload payload;
-	struct inferd_delegate_pair *specs;
-	const struct inferd_delegate_pair **spec_pointers;
+	struct inferd_delegate_pair *pairs; /* specs, then options */
+	const struct inferd_delegate_pair **pair_pointers;
 	struct mapping *mappings; /* payload and named data */
 	uint64_t call;            /* under way: init or probe */
 	uint32_t n_cancelling;    /* as an instance's, where the plug-in has none */

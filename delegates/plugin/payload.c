@@ -38,29 +38,39 @@ static bool write_all(int fd, const void *bytes, size_t n_bytes, uint64_t at)
 	return true;
 }
 
-static bool measure_specs(const struct et_payload *payload, size_t *ret_n)
+/* Pair @i of a payload: its specs, then its options. */
+static struct et_compile_spec pair_at(const struct et_payload *payload, uint32_t i)
+{
+	if (i < payload->n_specs)
+		return payload->specs[i];
+	const struct et_option *option = &payload->options[i - payload->n_specs];
+	return (struct et_compile_spec){ option->key, (const uint8_t *)option->value, strlen(option->value) };
+}
+
+static bool measure_pairs(const struct et_payload *payload, size_t *ret_n)
 {
 	*ret_n = 0;
-	for (uint32_t i = 0; i < payload->n_specs; i++) {
+	for (uint32_t i = 0; i < payload->n_specs + payload->n_options; i++) {
+		struct et_compile_spec pair = pair_at(payload, i);
 		size_t n;
-		if (payload->specs[i].n_bytes > UINT32_MAX || strlen(payload->specs[i].key) > UINT32_MAX ||
-			!et_add(strlen(payload->specs[i].key) + 2, payload->specs[i].n_bytes, &n) ||
-			!et_align_up(n, 8, &n) || !et_add(*ret_n, n + 8, ret_n))
+		if (pair.n_bytes > UINT32_MAX || strlen(pair.key) > UINT32_MAX ||
+			!et_add(strlen(pair.key) + 2, pair.n_bytes, &n) || !et_align_up(n, 8, &n) ||
+			!et_add(*ret_n, n + 8, ret_n))
 			return false;
 	}
 	return true;
 }
 
-static bool write_specs(int fd, const struct et_payload *payload, uint64_t at)
+static bool write_pairs(int fd, const struct et_payload *payload, uint64_t at)
 {
-	for (uint32_t i = 0; i < payload->n_specs; i++) {
-		const struct et_compile_spec *spec = &payload->specs[i];
-		size_t n_key = strlen(spec->key);
-		uint32_t lengths[2] = { (uint32_t)n_key, (uint32_t)spec->n_bytes };
-		if (!write_all(fd, lengths, sizeof lengths, at) || !write_all(fd, spec->key, n_key, at + 8) ||
-			!write_all(fd, spec->value, spec->n_bytes, at + 8 + n_key + 1))
+	for (uint32_t i = 0; i < payload->n_specs + payload->n_options; i++) {
+		struct et_compile_spec pair = pair_at(payload, i);
+		size_t n_key = strlen(pair.key);
+		uint32_t lengths[2] = { (uint32_t)n_key, (uint32_t)pair.n_bytes };
+		if (!write_all(fd, lengths, sizeof lengths, at) || !write_all(fd, pair.key, n_key, at + 8) ||
+			!write_all(fd, pair.value, pair.n_bytes, at + 8 + n_key + 1))
 			return false;
-		at += 8 + ((n_key + spec->n_bytes + 2 + 7) & ~(size_t)7);
+		at += 8 + ((n_key + pair.n_bytes + 2 + 7) & ~(size_t)7);
 	}
 	return true;
 }
@@ -69,20 +79,21 @@ static bool write_specs(int fd, const struct et_payload *payload, uint64_t at)
 static enum et_status pack(
 	const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd, struct et_diag *diag)
 {
-	size_t n_specs, at, n_bytes;
+	size_t n_pairs, at, n_bytes;
 	*ret_init = (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof *ret_init, 0 },
 		.n_payload_bytes = payload->n_bytes,
 		.n_specs = payload->n_specs,
+		.n_options = payload->n_options,
 		.n_args = payload->n_args };
 	snprintf(ret_init->method, sizeof ret_init->method, "%s", payload->method ? payload->method : "");
-	if (!measure_specs(payload, &n_specs) || !et_align_up(payload->n_bytes, ET_PLUGIN_PAGE, &at) ||
-		!et_add(at, n_specs, &n_bytes))
+	if (!measure_pairs(payload, &n_pairs) || !et_align_up(payload->n_bytes, ET_PLUGIN_PAGE, &at) ||
+		!et_add(at, n_pairs, &n_bytes))
 		return no_memory(diag);
-	ret_init->n_spec_bytes = n_specs;
+	ret_init->n_pair_bytes = n_pairs;
 	int fd = et_plugin_memory("inferd-payload", n_bytes);
 	if (fd < 0)
 		return no_memory(diag);
-	if (!write_all(fd, payload->bytes, payload->n_bytes, 0) || !write_specs(fd, payload, at) ||
+	if (!write_all(fd, payload->bytes, payload->n_bytes, 0) || !write_pairs(fd, payload, at) ||
 		et_plugin_memory_seal(fd) < 0) {
 		close(fd);
 		return no_memory(diag);

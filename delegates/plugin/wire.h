@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-	ET_PLUGIN_WIRE = 2, /* both come from one build; a stale host is still told */
+	ET_PLUGIN_WIRE = 3, /* both come from one build; a stale host is still told */
 	ET_PLUGIN_MAX_PACKET = 64 * 1024,
 	ET_PLUGIN_MAX_ARGS = 256,
 	ET_PLUGIN_MAX_EVENTS = 512,
@@ -99,13 +99,13 @@ struct et_plugin_started {
 	struct et_plugin_device devices[ET_PLUGIN_MAX_DEVICES];
 };
 
-/* PROBE, INIT. With a memory file: the payload, then from the next multiple of 4096 the specs, each as two u32
- * (length of key and of value), the key, NUL, the value, NUL, padded to 8. */
+/* PROBE, INIT. With a memory file: the payload, then from the next multiple of 4096 the specs and behind them the model's
+ * options, n_pair_bytes in all, each as two u32 (length of key and of value), the key, NUL, the value, NUL, padded to 8. */
 struct et_plugin_init {
 	struct et_plugin_header header;
 	uint64_t model; /* its number, inferd's choice */
-	uint64_t n_payload_bytes, n_spec_bytes;
-	uint32_t n_specs, n_args;
+	uint64_t n_payload_bytes, n_pair_bytes;
+	uint32_t n_specs, n_options, n_args, zero;
 	uint64_t program; /* the same for payloads of one program */
 	char method[128];
 };
@@ -201,7 +201,7 @@ static_assert(sizeof(struct et_plugin_header) == 16, "wire");
 static_assert(offsetof(struct et_plugin_start, path) == 32, "wire");
 static_assert(sizeof(struct et_plugin_device) == 160, "wire");
 static_assert(offsetof(struct et_plugin_started, devices) == 488, "wire");
-static_assert(sizeof(struct et_plugin_init) == 184, "wire");
+static_assert(sizeof(struct et_plugin_init) == 192, "wire");
 static_assert(offsetof(struct et_plugin_answer, text) == 80, "wire");
 static_assert(sizeof(struct et_plugin_share) == 32, "wire");
 static_assert(sizeof(struct et_plugin_arg) == 128, "wire");

@@ -137,7 +137,7 @@ static enum et_status run_suite(
 	struct et_pool scratch;
 	et_pool_init(&scratch, &a->allocator);
 	enum et_status status =
-		et_plan_new(&plan, program, suite->method, &a->registry, 1, &a->allocator, &a->diag);
+		et_plan_new(&plan, program, suite->method, &a->registry, NULL, 1, &a->allocator, &a->diag);
 	if (status == ET_OK)
 		status = et_plan_prepare(plan, 0, a->lanes, &a->diag);
 	if (status == ET_OK)

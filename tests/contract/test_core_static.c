@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 	struct et_frame *frame = NULL;
 	struct et_lane *lanes[] = { (struct et_lane *)memory };
 	CHECK(et_program_open(&program, &source, NULL, &allocator, &diag) == ET_OK);
-	CHECK(et_plan_new(&plan, program, NULL, &registry, 1, &allocator, &diag) == ET_OK);
+	CHECK(et_plan_new(&plan, program, NULL, &registry, NULL, 1, &allocator, &diag) == ET_OK);
 	CHECK(et_plan_prepare(plan, 0, lanes, &diag) == ET_OK);
 	CHECK(et_method_new(&method, plan, &allocator, &diag) == ET_OK);
 	CHECK(et_frame_new(&frame, plan, &allocator, &allocator, &diag) == ET_OK);

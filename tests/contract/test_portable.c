@@ -127,7 +127,7 @@ static void run_suite(struct et_program *program, const struct et_bundle_suite *
 	struct et_frame *frame = NULL;
 	struct et_pool scratch;
 	et_pool_init(&scratch, heap);
-	if (et_plan_new(&plan, program, suite->method, &registry, 1, heap, &diag) ||
+	if (et_plan_new(&plan, program, suite->method, &registry, NULL, 1, heap, &diag) ||
 		et_method_new(&methods[0], plan, heap, &diag) ||
 		et_method_new(&methods[1], plan, heap, &diag) ||
 		et_frame_new(&frame, plan, heap, et_host_page_allocator(), &diag)) {

@@ -87,6 +87,27 @@ static void test_runs(void **state)
 	e2e_deinit(&e);
 }
 
+/* What the configuration says for one model, and only that one; what makes no sense keeps it from being loaded. */
+static void test_model_options(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	put_word_as(&e, "scale", "plain.pte");
+	put_word_as(&e, "scale", "tripled.pte");
+	put_word_as(&e, "scale", "mistaken.pte");
+	start(&e, "async",
+		"[model tripled]\ntest.factor = 3\nnobody.factor = 4\n[model mistaken]\ntest.tint = blue\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	assert_true(e2e_infer(e2e_bind(d, "plain", NULL), 5, &rc) == 10 && rc == 0);
+	assert_true(e2e_infer(e2e_bind(d, "tripled", NULL), 5, &rc) == 15 && rc == 0);
+	assert_int_not_equal(inferd_method_open(d, &method, "mistaken", NULL), 0);
+	assert_non_null(strstr(inferd_error(d), "there is no such option"));
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 static void ignore(struct inferd_binding *b, int status, void *userdata)
 {
 	*(int *)userdata = status;
@@ -594,6 +615,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_model_options),
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_loads_meanwhile),
 		cmocka_unit_test(test_deadline),

@@ -52,7 +52,7 @@ static int payload_file(struct et_plugin_init *init)
 		abort();
 	init->n_payload_bytes = 8;
 	init->n_specs = 1;
-	init->n_spec_bytes = sizeof spec;
+	init->n_pair_bytes = sizeof spec;
 	init->n_args = 2;
 	init->model = MODEL;
 	snprintf(init->method, sizeof init->method, "forward");

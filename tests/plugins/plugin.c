@@ -201,6 +201,13 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	for (uint32_t i = 0; i < payload->n_specs; i++)
 		if (strcmp(payload->specs[i]->key, "factor") == 0)
 			model->factor = strtof(payload->specs[i]->value, NULL);
+	for (uint32_t i = 0; INFERD_DELEGATE_HAS(payload, n_options) && i < payload->n_options; i++) {
+		if (strcmp(payload->options[i]->key, "factor")) {
+			free(model);
+			return refuse(message, INFERD_DELEGATE_E_INVALID, "there is no such option");
+		}
+		model->factor = strtof(payload->options[i]->value, NULL);
+	}
 	if (is(payload, "named")) {
 		if (payload->named_data(payload->self, "factor", &bytes, &n_bytes) ||
 			n_bytes != sizeof model->factor) {

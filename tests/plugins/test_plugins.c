@@ -260,6 +260,26 @@ static void test_specs(void **state)
 	close_plugin(&s);
 }
 
+/* Those of its model, for this backend; they go before what the program says. */
+static void test_model_options(void **state)
+{
+	static const struct et_option items[] = { { "other", "factor", "9" }, { "test", "factor", "3" },
+		{ "test", "tint", "blue" } };
+	struct subject s = { 0 };
+	open_plugin(&s, "sync");
+	rig_init(&s.rig);
+	s.rig.options = (struct et_options){ items, 2 };
+	open_program(&s, "scale");
+	expect_scaled(&s, 3, 0);
+	close_program(&s);
+	rig_init(&s.rig);
+	s.rig.options.n = 3;
+	assert_int_equal(try_program(&s, "scale", NULL, NULL), ET_E_INVALID_PROGRAM);
+	assert_non_null(strstr(s.rig.diag.text, "there is no such option"));
+	rig_close(&s.rig);
+	close_plugin(&s);
+}
+
 static void test_probe(void **state)
 {
 	static const struct {
@@ -386,7 +406,7 @@ static void test_tables(void **state)
 {
 	static const struct {
 		const char *name, *text;
-	} cases[] = { { "wrong_version", "made for version 2.0" }, { "wrong_size", "has 96 bytes" },
+	} cases[] = { { "wrong_version", "made for version 2." }, { "wrong_size", "has 96 bytes" },
 		{ "no_symbol", "does not export inferd_delegate_entry" },
 		{ "no_function", "lacks one of open" }, { "half_buffers", "buffer_alloc without buffer_map" },
 		{ "not_here", "no such device" }, { "no_table", "does not work with version 1.0" },
@@ -645,6 +665,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest harmless[] = {
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_specs),
+		cmocka_unit_test(test_model_options),
 		cmocka_unit_test(test_probe),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_cancel),

@@ -181,7 +181,8 @@ enum et_status rig_try_plan(struct method_rig *rig, struct make_program *mk)
 		rig->program = NULL;
 		return status;
 	}
-	status = et_plan_new(&rig->plan, rig->program, NULL, &rig->registry, 2, &rig->allocator, &rig->diag);
+	status = et_plan_new(&rig->plan, rig->program, NULL, &rig->registry, &rig->options, 2,
+		&rig->allocator, &rig->diag);
 	if (!status)
 		rig->info = et_plan_info(rig->plan);
 	return status;

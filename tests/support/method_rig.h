@@ -32,6 +32,7 @@ struct method_rig {
 	struct et_backend_entry backends[4];
 	size_t n_backends;
 	struct et_registry registry;
+	struct et_options options; /* of the model; the test's */
 	struct et_program *program;
 	struct et_plan *plan;
 	const struct et_plan_info *info;
