@@ -1,15 +1,14 @@
 /* Regions: what is made, what is refused and why, and who keeps them alive. */
 #include "ipc/region.h"
+#include "tests/support/dma_buf.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -131,30 +130,14 @@ static void holes_read_as_zeros(void **state)
 	inf_region_unref(region);
 }
 
-/* A dma-buf over the pages of @memory, made by the kernel's udmabuf; -1: it is not there. */
-static int dma_buf(int memory, size_t n_bytes)
-{
-	int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	if (device < 0)
-		return -1;
-	struct udmabuf_create create = {
-		.memfd = (uint32_t)memory, .flags = UDMABUF_FLAGS_CLOEXEC, .size = n_bytes
-	};
-	int fd = ioctl(device, UDMABUF_CREATE, &create);
-	close(device);
-	assert_true(fd >= 0);
-	return fd;
-}
-
 /* Memory that a device fills: mapped, kept in step by begin and end, and of the size that it has. */
 static void dma_bufs_are_imported(void **state)
 {
 	size_t n_bytes = 4 * (size_t)sysconf(_SC_PAGESIZE);
-	int memory = sealed_memory(n_bytes, F_SEAL_SHRINK), fd = dma_buf(memory, n_bytes);
+	int memory, fd = test_dma_buf(n_bytes, &memory);
 	struct inf_region *region;
 	if (fd < 0) {
 		print_message("SKIPPED: /dev/udmabuf: %s\n", strerror(errno));
-		close(memory);
 		skip();
 	}
 	assert_int_equal(refused(dup(fd), n_bytes + 1), INF_REGION_E_SIZE);

@@ -38,7 +38,7 @@ LOG_LINES = 150  # of a failing test's log, from its end
 class Leg:
     """One line of the report: a build and what runs on it."""
 
-    def __init__(self, name, text, build=None, cc="gcc", options=(), suites=(), without=(), patience=2):
+    def __init__(self, name, text, build=None, cc="gcc", options=(), suites=(), without=(), patience=2, tests=(), wrap=None):
         self.name = name
         self.text = text
         self.build = build or name  # the folder; legs may share one
@@ -47,8 +47,12 @@ class Leg:
         self.suites = set(suites)  # empty: all
         self.without = set(without)
         self.patience = patience  # times the limit that a test declares
+        self.tests = set(tests)  # empty: all
+        self.wrap = wrap  # a command to run each under
 
     def wants(self, test):
+        if self.tests and test["name"] not in self.tests:
+            return False
         suites = {s.split(":")[-1] for s in test["suite"]}
         if self.suites and not suites & self.suites:
             return False
@@ -69,6 +73,9 @@ LEGS = [
         options=["--cross-file", CROSS], suites=["unit"], patience=4),
 ]
 QUICK = ["tools", "lint", "gcc"]
+if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel
+    LEGS.append(Leg("kernel", "under Debian's own kernel, emulated: device memory, Landlock", build="gcc", patience=6,
+                    tests=["ipc-region", "e2e-dma_buf", "plugins-process"], wrap=os.path.join(TOP, "tools", "kernel")))
 
 
 class Sum:
@@ -201,7 +208,8 @@ def run_leg(leg, args, total, built):
         return "FAILED: no tests"
 
     say("testing ", end="")
-    results = os.path.join(folder, "meson-logs", leg.name + ".json")
+    base = leg.name + ("-" + os.path.basename(leg.wrap) if leg.wrap else "")  # as meson calls them
+    results = os.path.join(folder, "meson-logs", base + ".json")
     if os.path.exists(results):
         os.unlink(results)
     log = os.path.join(WORK, leg.name + "-test.log")
@@ -211,7 +219,9 @@ def run_leg(leg, args, total, built):
         argv += ["--suite", suite]
     for suite in sorted(leg.without):
         argv += ["--no-suite", suite]
-    status = call(argv + (names if args.pattern else []), log)
+    if leg.wrap:
+        argv += ["--wrap", leg.wrap]
+    status = call(argv + (names if args.pattern or leg.tests else []), log)
 
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     seen = 0

@@ -409,6 +409,30 @@ void e2e_raw_bind(struct e2e_raw *raw, const char *model, uint64_t *ret_method, 
 
 /* --- watching ------------------------------------------------------------------------------------- */
 
+void e2e_put_word_as(struct e2e *e, const char *word, const char *name)
+{
+	struct make_program mk;
+	size_t n_bytes;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int delegate = mk_delegate(&mk, "TestBackend", word, strlen(word), false, NULL, NULL);
+	mk_call(&mk, delegate, MK_ARGS(x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	e2e_put(e, name, bytes, n_bytes);
+	free(bytes);
+}
+
+void e2e_put_word(struct e2e *e, const char *word)
+{
+	char name[64];
+	snprintf(name, sizeof name, "%s.pte", word);
+	e2e_put_word_as(e, word, name);
+}
+
 void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg),
 	const void *arg)
 {

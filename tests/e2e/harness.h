@@ -73,6 +73,10 @@ uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x; never 
 uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend that nobody has */
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes);          /* needs an operator that nobody has */
 
+/* A program that is one payload of the test plug-in's, tests/plugins/plugin.c: what it does is what @word says. Also FP32[4]. */
+void e2e_put_word_as(struct e2e *e, const char *word, const char *name);
+void e2e_put_word(struct e2e *e, const char *word); /* as WORD.pte */
+
 /* Ask for the status until @holds; fails the test after half a minute. The status is valid until the next call. */
 void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg),
 	const void *arg);

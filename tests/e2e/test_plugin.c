@@ -12,30 +12,6 @@
 enum { KILLED = 100 };
 
 /* y = the plug-in's answer to x; see tests/plugins/plugin.c. */
-static void put_word_as(struct e2e *e, const char *word, const char *name)
-{
-	struct make_program mk;
-	size_t n_bytes;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int delegate = mk_delegate(&mk, "TestBackend", word, strlen(word), false, NULL, NULL);
-	mk_call(&mk, delegate, MK_ARGS(x, y));
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	uint8_t *bytes = mk_finish(&mk, &n_bytes);
-	e2e_put(e, name, bytes, n_bytes);
-	free(bytes);
-}
-
-static void put_word(struct e2e *e, const char *word)
-{
-	char name[64];
-	snprintf(name, sizeof name, "%s.pte", word);
-	put_word_as(e, word, name);
-}
-
 static void start(struct e2e *e, const char *plugin, const char *more)
 {
 	static char config[2048];
@@ -66,8 +42,8 @@ static void test_runs(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word(&e, "scale");
-	put_word(&e, "state");
+	e2e_put_word(&e, "scale");
+	e2e_put_word(&e, "state");
 	start(&e, "async", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
 	struct inferd_method *method;
@@ -93,9 +69,9 @@ static void test_model_options(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word_as(&e, "scale", "plain.pte");
-	put_word_as(&e, "scale", "tripled.pte");
-	put_word_as(&e, "scale", "mistaken.pte");
+	e2e_put_word_as(&e, "scale", "plain.pte");
+	e2e_put_word_as(&e, "scale", "tripled.pte");
+	e2e_put_word_as(&e, "scale", "mistaken.pte");
 	start(&e, "async",
 		"[model tripled]\ntest.factor = 3\nnobody.factor = 4\n[model mistaken]\ntest.tint = blue\n");
 	struct inferd *d = e2e_connect(&e);
@@ -120,7 +96,7 @@ static void test_two_queues(void **state)
 	struct e2e e;
 	int waits = -1, computes = -1;
 	e2e_init(&e);
-	put_word(&e, "wait");
+	e2e_put_word(&e, "wait");
 	e2e_put_program(&e, "forever.pte", e2e_program_forever);
 	start(&e, "async", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
@@ -141,7 +117,7 @@ static void test_loads_meanwhile(void **state)
 	struct e2e e;
 	int waits = -1, rc;
 	e2e_init(&e);
-	put_word(&e, "wait");
+	e2e_put_word(&e, "wait");
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	start(&e, "async", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
@@ -164,8 +140,8 @@ static void test_deadline(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word(&e, "wait");
-	put_word(&e, "scale");
+	e2e_put_word(&e, "wait");
+	e2e_put_word(&e, "scale");
 	start(&e, "async", "");
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "wait", NULL), *good = e2e_bind(d, "scale", NULL);
@@ -183,9 +159,9 @@ static void test_crash(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word(&e, "scale");
-	put_word(&e, "exit");
-	put_word(&e, "hang");
+	e2e_put_word(&e, "scale");
+	e2e_put_word(&e, "exit");
+	e2e_put_word(&e, "hang");
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	start(&e, "sync", "timeout = 300ms\nmax_crashes = 100\n");
 	struct inferd *d = e2e_connect(&e);
@@ -241,7 +217,7 @@ static void test_gives_up(void **state)
 	struct e2e e;
 	int rc, n = 0;
 	e2e_init(&e);
-	put_word(&e, "exit");
+	e2e_put_word(&e, "exit");
 	start(&e, "sync", "max_crashes = 2\n");
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_method *method;
@@ -305,7 +281,7 @@ static void test_falls(void **state)
 	char trouble[128];
 	int rc;
 	e2e_init(&e);
-	put_word_as(&e, "moody", "m/1/a.pte");
+	e2e_put_word_as(&e, "moody", "m/1/a.pte");
 	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
 	start_in_trouble(&e, trouble, sizeof trouble);
 	struct inferd *d = e2e_connect(&e), *late = e2e_connect(&e);
@@ -353,7 +329,7 @@ static void test_falls_with_state(void **state)
 	char trouble[128];
 	int rc;
 	e2e_init(&e);
-	put_word_as(&e, "moods", "m/1/a.pte");
+	e2e_put_word_as(&e, "moods", "m/1/a.pte");
 	e2e_put_program(&e, "m/1/b.pte", e2e_program_accumulate);
 	start_in_trouble(&e, trouble, sizeof trouble);
 	struct inferd *d = e2e_connect(&e);
@@ -389,7 +365,7 @@ static void test_falls_not(void **state)
 	char trouble[128];
 	int rc;
 	e2e_init(&e);
-	put_word_as(&e, "moods", "m/1/a.pte");
+	e2e_put_word_as(&e, "moods", "m/1/a.pte");
 	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple); /* which has no state */
 	start_in_trouble(&e, trouble, sizeof trouble);
 	struct inferd *d = e2e_connect(&e);
@@ -417,12 +393,12 @@ static void test_asked_first(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word_as(&e, "babble", "m/1/a.pte");
+	e2e_put_word_as(&e, "babble", "m/1/a.pte");
 	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
-	put_word(&e, "babble");
-	put_word(&e, "stale");
-	put_word(&e, "die");
-	put_word(&e, "scale");
+	e2e_put_word(&e, "babble");
+	e2e_put_word(&e, "stale");
+	e2e_put_word(&e, "die");
+	e2e_put_word(&e, "scale");
 	start(&e, "sync", "");
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_method *method;
@@ -523,7 +499,7 @@ static void test_memory(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word(&e, "scale");
+	e2e_put_word(&e, "scale");
 	put_twice(&e);
 	start(&e, "async", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
@@ -565,7 +541,7 @@ static void test_killed_often(void **state)
 	struct e2e e;
 	int rc, n_killed = 0, n_good = 0;
 	e2e_init(&e);
-	put_word(&e, "scale");
+	e2e_put_word(&e, "scale");
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	start(&e, "async", "max_crashes = 1000000\ncrash_window = 1ms\n");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
@@ -602,7 +578,7 @@ static void test_missing(void **state)
 	struct e2e e;
 	struct inferd_method *method;
 	e2e_init(&e);
-	put_word(&e, "scale");
+	e2e_put_word(&e, "scale");
 	start(&e, "wrong_version", "");
 	struct inferd *d = e2e_connect(&e);
 	assert_true(inferd_method_open(d, &method, "scale", NULL) != 0);

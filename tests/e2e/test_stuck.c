@@ -13,25 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void put_word(struct e2e *e, const char *word)
-{
-	struct make_program mk;
-	char name[64];
-	size_t n_bytes;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int delegate = mk_delegate(&mk, "TestBackend", word, strlen(word), false, NULL, NULL);
-	mk_call(&mk, delegate, MK_ARGS(x, y));
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	uint8_t *bytes = mk_finish(&mk, &n_bytes);
-	snprintf(name, sizeof name, "%s.pte", word);
-	e2e_put(e, name, bytes, n_bytes);
-	free(bytes);
-}
-
 /* y = x, on the CPU, in one instruction that blocks. */
 static uint8_t *make_blocking(size_t *ret_n_bytes)
 {
@@ -149,8 +130,8 @@ static void test_stuck(void **state)
 	struct e2e e;
 	int status, rc;
 	e2e_init(&e);
-	put_word(&e, "block");
-	put_word(&e, "scale");
+	e2e_put_word(&e, "block");
+	e2e_put_word(&e, "scale");
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_put_program(&e, "late.pte", e2e_program_triple); /* loaded meanwhile */
 	start(&e, "stall = 50ms\n", "");
@@ -200,8 +181,8 @@ static void test_gone(void **state)
 	struct e2e e;
 	int rc;
 	e2e_init(&e);
-	put_word(&e, "block");
-	put_word(&e, "scale");
+	e2e_put_word(&e, "block");
+	e2e_put_word(&e, "scale");
 	start(&e, "stall = 300ms\n", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
 	struct inferd_binding *scale = e2e_bind(other, "scale", NULL);
@@ -228,7 +209,7 @@ static void test_patience(void **state)
 	struct e2e e;
 	int status;
 	e2e_init(&e);
-	put_word(&e, "block");
+	e2e_put_word(&e, "block");
 	start(&e, "stall = 20ms\n", "[model block]\nstall = 1h\n");
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "block", NULL);
@@ -274,7 +255,7 @@ static void test_end(void **state)
 	struct e2e e;
 	int status;
 	e2e_init(&e);
-	put_word(&e, "block");
+	e2e_put_word(&e, "block");
 	start(&e, "drain = 50ms\nstall = 0\n", "");
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "block", NULL);

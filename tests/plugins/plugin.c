@@ -281,8 +281,7 @@ struct inferd_delegate_buffer {
 static int buffer_import(void *self, uint32_t device, const struct inferd_delegate_memory *memory,
 	struct inferd_delegate_buffer **ret_buffer)
 {
-	if (device != 0 || memory->kind != INFERD_DELEGATE_MEMFD || !memory->data || memory->n_bytes % 4096 ||
-		memory->fd_offset % 4096)
+	if (device != 0 || !memory->data || memory->n_bytes % 4096 || memory->fd_offset % 4096)
 		return INFERD_DELEGATE_E_UNSUPPORTED;
 	struct inferd_delegate_buffer *buffer = calloc(1, sizeof *buffer);
 	if (!buffer)
