@@ -75,7 +75,8 @@ struct inferd_open_options {
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);
 /* Ends every request in flight without calling its callback. NULL is fine. Not from inside a callback. */
 INFERD_API void inferd_close(struct inferd *d);
-/* Why the last failing call on this connection failed. Never NULL; valid until the next call. */
+/* Why the last failing call on this connection failed. Never NULL; valid until the next call. @d is NULL where memory
+ * ran out in inferd_open. */
 INFERD_API const char *inferd_error(const struct inferd *d);
 
 /* ---- Methods ---- */

@@ -379,6 +379,21 @@ static bool set_model_option(
 	return true;
 }
 
+/* A typing mistake is mended soonest by who sees the right words. */
+static int unknown_key(struct parse *p, const char *section, size_t n_kind, const char *name)
+{
+	char known[256] = "";
+	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++) {
+		if (strlen(keys[i].section) != n_kind || memcmp(keys[i].section, section, n_kind))
+			continue;
+		size_t n = strlen(known);
+		snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", keys[i].name);
+	}
+	bool is_model = n_kind == 5 && memcmp(section, "model", n_kind) == 0;
+	return fail(p, -EINVAL, "unknown key '%s' in [%s]; there are %s%s", name, section, known,
+		is_model ? " and BACKEND.OPTION" : "");
+}
+
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
 	struct parse *p = user;
@@ -428,7 +443,7 @@ static int handle(void *user, const char *section, const char *name, const char 
 		return set_option(p, object, name, value) == 0;
 	if (is_model && set_model_option(p, object, name, value))
 		return p->rc == 0;
-	fail(p, -EINVAL, "unknown key '%s' in [%s]", name, section);
+	unknown_key(p, section, n_kind, name);
 	return 0;
 }
 

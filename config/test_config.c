@@ -156,7 +156,13 @@ static void test_mistakes(void **state)
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
-		{ "[server]\nworker = 3\n", "f:2: unknown key 'worker' in [server]" },
+		{ "[server]\nworker = 3\n", "f:2: unknown key 'worker' in [server]; there are socket, "
+					    "manager_socket, models, cache, "
+					    "cache_limit, workers, log_level, backends, memory_budget, "
+					    "keep_alive, drain, stall, spin, age" },
+		{ "[limits]\nmetods = 3\n",
+			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "
+			"bindings, fds, requests, bytes, priority" },
 		{ "[sever]\nworkers = 3\n", "f:2: unknown section [sever]" },
 		{ "workers = 3\n", "f:1: unknown section []" },
 		{ "[server x]\nworkers = 3\n", "f:2: unknown section [server x]" },

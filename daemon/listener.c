@@ -66,8 +66,9 @@ static int make(struct inf_server *server, const char *path, bool is_manager)
 {
 	int fd = inf_channel_listen(path, is_manager ? 0660 : 0666);
 	if (fd < 0) {
-		et_logf(&server->log, ET_LOG_ERROR, "can't listen at %s: %s", path,
-			fd == -EADDRINUSE ? "another daemon answers there" : strerror(-fd));
+		et_logf(&server->log, ET_LOG_ERROR, "can't listen at %s: %s; %s names another place", path,
+			fd == -EADDRINUSE ? "another daemon answers there" : strerror(-fd),
+			is_manager ? "--manager-socket" : "--socket");
 		return fd;
 	}
 	return add(server, fd, is_manager, path);

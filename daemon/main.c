@@ -32,6 +32,7 @@ static const char *const help =
 	"      --cache DIR            for private copies of model files; '' for memory\n"
 	"  -w, --workers N            CPU worker threads; 0 for one a core\n"
 	"  -l, --log-level LEVEL      error, warning, notice, info or debug\n"
+	"      --check                read the configuration, say what is wrong with it, and end\n"
 	"  -V, --version              print the version\n"
 	"  -h, --help                 print this\n"
 	"\n"
@@ -45,7 +46,7 @@ struct options {
 	const char *config, *models, *socket, *manager_socket, *cache, *workers, *log_level;
 };
 
-enum { OPT_MANAGER_SOCKET = 256, OPT_CACHE };
+enum { OPT_MANAGER_SOCKET = 256, OPT_CACHE, OPT_CHECK };
 
 /* Options on top of @config. Negative, with a sentence, for one that does not fit. */
 static int apply_options(struct inf_config *config, const struct options *o)
@@ -94,10 +95,12 @@ static int load_config(struct inf_config *config, const struct options *o)
 	int rc = inf_config_load(config, o->config ? o->config : INF_CONFIG_FILE, &error);
 	if (rc == -ENOENT && !o->config) /* the defaults are a configuration too */
 		rc = 0;
-	if (rc < 0)
-		fprintf(stderr, "inferd: %s\n", error.text);
-	else
+	if (rc < 0) {
+		const struct et_log log = et_host_log(ET_LOG_ERROR);
+		et_logf(&log, ET_LOG_ERROR, "%s", error.text);
+	} else {
 		rc = apply_options(config, o);
+	}
 	if (rc < 0)
 		inf_config_deinit(config);
 	return rc;
@@ -129,11 +132,13 @@ int main(int argc, char **argv)
 		{ "cache", required_argument, NULL, OPT_CACHE },
 		{ "workers", required_argument, NULL, 'w' },
 		{ "log-level", required_argument, NULL, 'l' },
+		{ "check", no_argument, NULL, OPT_CHECK },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	static struct inf_server server;
+	bool is_check = false;
 	int c;
 	while ((c = getopt_long(argc, argv, "c:m:s:w:l:Vh", table, NULL)) != -1) {
 		switch (c) {
@@ -158,6 +163,9 @@ int main(int argc, char **argv)
 		case 'l':
 			options.log_level = optarg;
 			break;
+		case OPT_CHECK:
+			is_check = true;
+			break;
 		case 'V':
 			puts("inferd " INF_VERSION);
 			return 0;
@@ -172,6 +180,12 @@ int main(int argc, char **argv)
 	if (optind < argc) {
 		fprintf(stderr, "inferd: '%s' is not an option; try 'inferd --help'\n", argv[optind]);
 		return 2;
+	}
+	if (is_check) {
+		int bad = load_config(&server.config, &options);
+		if (!bad)
+			inf_config_deinit(&server.config);
+		return bad ? 1 : 0;
 	}
 	et_host_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */

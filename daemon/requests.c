@@ -438,7 +438,8 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 			return;
 		}
 	if (!found) {
-		inf_session_refuse(s, r->id, INF_NOT_FOUND, "there is no backend '%s'", name);
+		inf_session_refuse(s, r->id, INF_NOT_FOUND,
+			"there is no backend '%s'; 'inferctl status' lists them", name);
 	} else if (!found->ops->restart) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
 			"backend '%s' is a part of inferd: there is nothing to restart", name);

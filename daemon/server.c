@@ -197,11 +197,13 @@ static void apply_limits(struct inf_server *server)
 static void reload(struct inf_server *server)
 {
 	struct inf_config fresh;
+	inf_notify_reloading();
 	if (!server->reload || server->reload(server, &fresh) < 0) {
 		et_logf(&server->log, ET_LOG_WARNING, "keeping the configuration as it was");
+		/* The service manager waits for this whatever became of it. */
+		inf_notify_ready("The configuration is faulty and stays as it was; the log says why");
 		return;
 	}
-	inf_notify_reloading();
 	struct inf_config *config = &server->config;
 	config->limits = fresh.limits;
 	config->keep_alive_ns = fresh.keep_alive_ns;

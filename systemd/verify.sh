@@ -11,7 +11,7 @@ trap 'rm -rf "$dir"' EXIT
 for unit; do
 	name=$(basename "$unit")
 	# The program is not installed while this runs, so point at the one that was built.
-	sed "s|^ExecStart=.*|ExecStart=$inferd|" "$unit" >"$dir/$name"
+	sed -E "s;^(ExecStart|ExecReload)=[^ ]*;\1=$inferd;" "$unit" >"$dir/$name"
 done
 out=$(SYSTEMD_UNIT_PATH="$dir:" "$analyze" verify --man=no "$dir/inferd.service" "$dir/inferd.socket" \
 	"$dir/inferd-manager.socket" 2>&1) && rc=0 || rc=$?

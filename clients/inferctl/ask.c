@@ -157,7 +157,9 @@ static int receive_reply(struct ctl_ask *ask, struct inf_reply *ret_reply, char 
 			return -1;
 	if (rc != 0) {
 		snprintf(error, error_size, "%s: %s", ask->path,
-			rc < 0 ? strerror(-rc) : "the daemon closed the connection without an answer");
+			rc < 0 ? strerror(-rc)
+			       : "the daemon ended the connection without an answer; its log says why "
+				 "(journalctl -u inferd)");
 		return -1;
 	}
 	rc = inf_message_decode_reply(&outer, ask->packet, n_bytes, &ask->decode, &diag);

@@ -192,7 +192,8 @@ static int run_clients(struct bench *bench, const struct ctl *ctl, const char *n
 		pthread_join(clients[i].thread, NULL);
 	for (unsigned i = 0; i < n_clients && rc == CTL_OK; i++)
 		if (clients[i].has_failed)
-			rc = ctl_fail("client %u: %s", i, clients[i].error.text);
+			rc = n_clients > 1 ? ctl_fail("client %u: %s", i, clients[i].error.text)
+					   : ctl_fail("%s", clients[i].error.text);
 	if (rc == CTL_OK)
 		rc = report(ctl, name, clients, n_clients, bench->n_requests, load_start_ns);
 	if (rc == CTL_OK && bench->profile)

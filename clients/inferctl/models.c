@@ -41,7 +41,9 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 	static const char *const headings[] = { "model", "version", "state", "backend", "memory", "files" };
 	struct ctl_table table;
 	if (!index->n_models) {
-		printf("the repository holds no model\n");
+		printf("the repository holds no model; one goes to NAME/1/model.pte in its folder, 'models' "
+		       "of "
+		       "inferd.conf\n");
 		return;
 	}
 	ctl_table_init(&table, "llllrl");

@@ -33,7 +33,7 @@ const char *inferd_status_text(int status)
 
 const char *inferd_error(const struct inferd *d)
 {
-	return d->error;
+	return d ? d->error : "out of memory"; /* the only way to have none */
 }
 
 int inf_lib_fail(struct inferd *d, int status, const char *format, ...)
@@ -171,8 +171,11 @@ static int receive(struct inferd *d, bool waits)
 	if (rc == INF_CHANNEL_AGAIN)
 		return 0;
 	if (rc)
-		return lose(d, rc == INF_CHANNEL_E_CLOSED ? "the daemon closed the connection"
-							  : "the connection to the daemon is broken");
+		return lose(d, rc != INF_CHANNEL_E_CLOSED ? "the connection to the daemon is broken"
+			       : d->last_id == 1
+				       ? "the daemon ended the connection without an answer; its log says "
+					 "why (journalctl -u inferd)"
+				       : "the daemon closed the connection");
 	struct inf_reply reply;
 	struct et_diag diag = { "" };
 	rc = inf_message_decode_reply(&reply, d->packet, n_bytes, &d->decoder, &diag);
@@ -321,7 +324,11 @@ static int connect_to(struct inferd *d, const char *path)
 	int fd = inf_channel_connect(path);
 	if (fd < 0)
 		return inf_lib_fail(d, fd == -EACCES ? INFERD_PERMISSION_DENIED : INFERD_DISCONNECTED,
-			"cannot connect to inferd at %s: %s", path, strerror(-fd));
+			"cannot connect to inferd at %s: %s%s", path, strerror(-fd),
+			fd == -ENOENT || fd == -ECONNREFUSED
+				? "; is it running? ('systemctl start inferd.socket'; $INFERD_SOCKET is "
+				  "another place to look)"
+				: "");
 	int rc = inf_channel_init(&d->channel, fd, MAX_WAITING_BYTES, et_host_allocator());
 	if (rc) {
 		close(fd);

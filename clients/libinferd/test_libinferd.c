@@ -381,8 +381,10 @@ static void says_why_it_cannot_connect(void **state)
 {
 	struct inferd *none;
 	assert_int_equal(inferd_open(&none, "/no/such/socket"), -INFERD_DISCONNECTED);
-	assert_string_equal(
-		inferd_error(none), "cannot connect to inferd at /no/such/socket: No such file or directory");
+	assert_string_equal(inferd_error(none),
+		"cannot connect to inferd at /no/such/socket: No such file or directory; is it running? "
+		"('systemctl start inferd.socket'; $INFERD_SOCKET is another place to look)");
+	assert_string_equal(inferd_error(NULL), "out of memory");
 	struct inferd_method *m;
 	assert_int_equal(inferd_method_open(none, &m, "x", NULL), -INFERD_DISCONNECTED);
 	assert_int_equal(inferd_dispatch(none), -INFERD_DISCONNECTED);

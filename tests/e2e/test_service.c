@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Start it with both sockets passed as descriptors 3 and 4. They stay ours too, as they stay systemd's. */
-static void start_activated(struct e2e *e, const int sockets[2], const char *watchdog_us)
+static void start_activated(struct e2e *e, const int sockets[2], const char *watchdog_us, const char *config)
 {
 	char notify[128], pid[16];
 	e2e_listen_for_readiness(e, notify, sizeof(notify));
@@ -37,7 +37,7 @@ static void start_activated(struct e2e *e, const int sockets[2], const char *wat
 		}
 		close(20);
 		close(21);
-		execl(e2e_inferd, "inferd", "--config", "/dev/null", "--models", e->models, "--cache", "",
+		execl(e2e_inferd, "inferd", "--config", config, "--models", e->models, "--cache", "",
 			"--log-level", "error", (char *)NULL);
 		_exit(127);
 	}
@@ -81,7 +81,7 @@ static void test_activation(void **state)
 	make_sockets(&e, sockets);
 	/* two lives of the daemon on the same sockets; who connects in between just waits */
 	for (int life = 0; life < 2; life++) {
-		start_activated(&e, sockets, NULL);
+		start_activated(&e, sockets, NULL, "/dev/null");
 		wait_for(&e, "READY=1");
 		e2e_watch(&e);
 		check_works(&e);
@@ -102,7 +102,7 @@ static void test_watchdog(void **state)
 	struct e2e e;
 	e2e_init(&e);
 	make_sockets(&e, sockets);
-	start_activated(&e, sockets, "200000");
+	start_activated(&e, sockets, "200000", "/dev/null");
 	wait_for(&e, "READY=1");
 	for (int i = 0; i < 3; i++)
 		wait_for(&e, "WATCHDOG=1");
@@ -110,6 +110,47 @@ static void test_watchdog(void **state)
 	wait_for(&e, "RELOADING=1");
 	wait_for(&e, "READY=1");
 	assert_int_equal(kill(e.pid, SIGINT), 0);
+	assert_int_equal(e2e_wait(&e), 0);
+	close(sockets[0]);
+	close(sockets[1]);
+	e2e_deinit(&e);
+}
+
+static void write_config(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* The service manager waits for a reload to end. It does so with a faulty configuration, too, and nothing changes. */
+static void test_faulty_reload(void **state)
+{
+	char config[128];
+	int sockets[2];
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	snprintf(config, sizeof(config), "%s/inferd.conf", e.dir);
+	write_config(config, "[limits]\nmethods = 1\n");
+	make_sockets(&e, sockets);
+	start_activated(&e, sockets, NULL, config);
+	wait_for(&e, "READY=1");
+	write_config(config, "[limits]\nmethods = none\n");
+	assert_int_equal(kill(e.pid, SIGHUP), 0);
+	wait_for(&e, "RELOADING=1");
+	wait_for(&e, "READY=1\nSTATUS=The configuration is faulty");
+	check_works(&e);
+	write_config(config, "[limits]\nmethods = 0\n");
+	assert_int_equal(kill(e.pid, SIGHUP), 0);
+	wait_for(&e, "RELOADING=1");
+	wait_for(&e, "READY=1\nSTATUS=Configuration read again");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *m;
+	assert_int_equal(inferd_method_open(d, &m, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
+	inferd_close(d);
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
 	assert_int_equal(e2e_wait(&e), 0);
 	close(sockets[0]);
 	close(sockets[1]);
@@ -141,16 +182,15 @@ static int run(const char *const *args, char *out, size_t room)
 
 static void test_options(void **state)
 {
-	char out[8192], conf[128];
+	char out[8192], conf[128], good[128];
 	struct e2e e;
 	e2e_init(&e);
 	snprintf(conf, sizeof(conf), "%s/bad.conf", e.dir);
-	FILE *file = fopen(conf, "we");
-	assert_non_null(file);
-	fputs("[server]\nworkers = many\n", file);
-	assert_int_equal(fclose(file), 0);
+	snprintf(good, sizeof(good), "%s/good.conf", e.dir);
+	write_config(conf, "[server]\nworkers = many\n");
+	write_config(good, "[server]\nworkers = 1\n");
 	const struct {
-		const char *args[6];
+		const char *args[7];
 		int status;
 		const char *says;
 	} cases[] = {
@@ -159,11 +199,14 @@ static void test_options(void **state)
 		{ { "inferd", "--nonsense" }, 2, "Try 'inferd --help'" },
 		{ { "inferd", "nonsense" }, 2, "'nonsense' is not an option" },
 		{ { "inferd", "--config", conf }, 1, "bad.conf:2: workers: 'many' is not a whole number" },
+		{ { "inferd", "--check", "--config", conf }, 1, "bad.conf:2: workers:" },
+		{ { "inferd", "--check", "--config", good }, 0, "" },
+		{ { "inferd", "--check", "--config", good, "--workers", "x" }, 1, "--workers: 'x'" },
 		{ { "inferd", "--config", "/nonexistent" }, 1, "/nonexistent: No such file" },
 		{ { "inferd", "--workers", "x" }, 2, "--workers: 'x' is not a number" },
 		{ { "inferd", "--log-level", "loud" }, 2, "--log-level: 'loud'" },
 		{ { "inferd", "--socket", "/nonexistent/s", "--cache", "" }, 1,
-			"can't listen at /nonexistent/s" },
+			"can't listen at /nonexistent/s: No such file or directory; --socket names another" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		int status = run(cases[i].args, out, sizeof(out));
@@ -194,6 +237,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_activation),
 		cmocka_unit_test(test_watchdog),
+		cmocka_unit_test(test_faulty_reload),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_two),
 	};
