@@ -1,4 +1,5 @@
-/* A guest on a worker's lanes: the worker stays off them, whatever wakes it. */
+/* A worker's lanes: it stays off them while a guest is there, whatever wakes it; and the threads of the wide one rest before
+ * the reply. */
 #include "daemon/worker.h"
 
 #include "runtime/base/checked.h"
@@ -91,9 +92,100 @@ static void test_guest_is_alone(void **state)
 	free(w);
 }
 
+/* --- a delegate whose lanes count how often they are told to rest ---------------------------------------- */
+
+struct et_lane {
+	struct et_compute compute;
+};
+
+static _Atomic(uint32_t) n_rests;
+static uint32_t n_rests_at_reply;
+
+static void rest(void *self)
+{
+	atomic_fetch_add(&n_rests, 1);
+}
+
+static uint32_t one_device(const struct et_backend *backend)
+{
+	return 1;
+}
+
+static void device(const struct et_backend *backend, uint32_t index, struct et_device *ret_device)
+{
+	*ret_device = (struct et_device){ .struct_size = sizeof(*ret_device), .kind = ET_QUEUE_CPU };
+}
+
+static enum et_status lane_new(struct et_backend *backend, uint32_t index, uint32_t n_threads,
+	struct et_lane **ret_lane, struct et_diag *diag)
+{
+	struct et_lane *lane = calloc(1, sizeof(*lane));
+	assert_non_null(lane);
+	lane->compute.struct_size = sizeof(lane->compute);
+	lane->compute.rest = n_threads > 1 ? rest : NULL;
+	*ret_lane = lane;
+	return ET_OK;
+}
+
+static void lane_free(struct et_lane *lane)
+{
+	free(lane);
+}
+
+static const struct et_compute *lane_compute(struct et_lane *lane)
+{
+	return &lane->compute;
+}
+
+static enum inf_segment_end run_wide(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	assert_true(item->is_wide);
+	return INF_SEGMENT_ENDED;
+}
+
+static void note_rests(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	n_rests_at_reply = atomic_load(&n_rests);
+	finished(self, item, worker);
+}
+
+static void test_threads_rest_before_the_reply(void **state)
+{
+	static const struct et_delegate_ops ops = { .struct_size = sizeof(ops),
+		.n_devices = one_device,
+		.device = device,
+		.lane_new = lane_new,
+		.lane_free = lane_free,
+		.lane_compute = lane_compute };
+	const struct et_backend_entry entry = { &ops, NULL };
+	const struct et_registry registry = { .backends = &entry, .n_backends = 1 };
+	const struct et_log log = { 0 };
+	struct world w = { 0 };
+	const struct inf_pool_options options = { .n_workers = 2,
+		.has_wide = true,
+		.registry = &registry,
+		.log = &log,
+		.allocator = et_host_allocator() };
+	const struct inf_pool_events events = {
+		.self = &w, .run = run_wide, .finished = note_rests, .left = never, .expired = never
+	};
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&w.pool, &options, &events, &diag), 0);
+	assert_int_equal(atomic_load(&n_rests), 1); /* as soon as they are there */
+	inf_group_init(&w.group, 1);
+	inf_flow_init(&w.flow, &w.group, 1);
+	w.item = (struct inf_item){ .flow = &w.flow, .class = INF_CLASS_INTERACTIVE };
+	inf_pool_submit(w.pool, &w.item);
+	while (atomic_load(&w.n_ended) == 0)
+		sched_yield();
+	assert_int_equal(n_rests_at_reply, 2);
+	inf_pool_free(w.pool);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_threads_rest_before_the_reply),
 		cmocka_unit_test(test_guest_is_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -337,6 +337,7 @@ static void work(struct thread *t)
 		atomic_store_explicit(&t->busy_since_ns, began.wall_ns, memory_order_relaxed);
 		count_step(t);
 		end = events->run(events->self, item, &t->worker);
+		et_compute_rest(t->worker.wide.compute); /* before the reply: its receiver needs a core */
 		atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
 		look_at_use(&ended);
 		et_pool_reset(&t->scratch);
@@ -412,6 +413,7 @@ static enum et_status thread_init(struct thread *t)
 	t->worker.wide.slot = pool->options.first_slot + pool->n_threads;
 	t->worker.wide.compute = wide_compute;
 	t->worker.wide.should_yield = should_yield_wide;
+	et_compute_rest(wide_compute);
 	return ET_OK;
 }
 

@@ -21,6 +21,9 @@ struct et_compute {
 	/* Call @fn over [0, n) in pieces of at least @grain, on the worker's threads; returns when all
 	 * is done. @fn must not fail and must not call back into the table. */
 	void (*parallel_for)(void *self, et_range_fn fn, void *arg, size_t n, size_t grain);
+	/* Nothing follows at once: the threads may sleep. Until then they may look around for work between one loop or
+	 * delegate's call and the next. On the worker's thread, outside all other calls. */
+	void (*rest)(void *self);
 };
 
 /* Through the table, or in the calling thread where there is none. */
@@ -31,6 +34,12 @@ static inline void et_parallel_for(
 		compute->parallel_for(compute->self, fn, arg, n, grain);
 	else if (n)
 		fn(arg, 0, n);
+}
+
+static inline void et_compute_rest(const struct et_compute *compute)
+{
+	if (compute && compute->rest)
+		compute->rest(compute->self);
 }
 
 #endif

@@ -310,13 +310,20 @@ static void finish_outputs(const struct et_context *context, struct et_evalue *c
 	}
 }
 
+static enum xnn_status invoke(struct et_context *context)
+{
+	struct et_lane *lane = context->lane;
+	lane->is_awake = lane->threads != NULL;
+	return xnn_invoke_runtime(context->runtime);
+}
+
 enum et_status et_xnn_context_run(
 	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag)
 {
 	enum et_status status = get_ready(context, args, diag);
 	if (status != ET_OK)
 		return status;
-	enum xnn_status ran = xnn_invoke_runtime(context->runtime);
+	enum xnn_status ran = invoke(context);
 	if (ran != xnn_status_success)
 		return refuse(context, ran, "run", diag);
 	finish_outputs(context, args);
@@ -361,7 +368,7 @@ enum et_status et_xnn_context_profile(struct et_context *context, struct et_eval
 	status = get_ready(own, args, diag);
 	if (status == ET_OK) {
 		trace->begin(trace->self, instruction);
-		enum xnn_status ran = xnn_invoke_runtime(own->runtime);
+		enum xnn_status ran = invoke(own);
 		trace->end(trace->self, instruction);
 		if (ran == xnn_status_success) {
 			finish_outputs(own, args);

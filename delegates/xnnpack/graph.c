@@ -150,9 +150,8 @@ static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_x
 	*ret_built = et_xnn_graph_build(&subgraph, payload, n_nodes, ids, diag);
 	if (*ret_built != ET_OK)
 		return xnn_status_invalid_parameter;
-	/* A daemon's idle threads give the processor back instead of spinning for the next request. */
-	enum xnn_status made = xnn_create_runtime_v4(
-		subgraph, weights, workspace, threads, XNN_FLAG_YIELD_WORKERS | flags, ret_runtime);
+	enum xnn_status made =
+		xnn_create_runtime_v4(subgraph, weights, workspace, threads, flags, ret_runtime);
 	enum xnn_status status = et_xnn_settle(made);
 	if (made == xnn_status_success && status != xnn_status_success)
 		xnn_delete_runtime(*ret_runtime);

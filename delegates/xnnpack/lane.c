@@ -1,6 +1,10 @@
 /* A worker's threads and workspace, and the compute table for portable kernels over those threads.
  *
- * The threads are asked to yield after each loop: a daemon's idle threads should cost nothing. */
+ * Inside a run the threads look around for the next loop, as pthreadpool has it: waking a thread takes longer than most
+ * loops. After a run they would go on for a million looks, some milliseconds, so whoever has other work for these
+ * cores, or none, tells them to rest. To pthreadpool that is a flag of a loop, for what its threads do when it is
+ * done; XNNPACK could set it for each payload's last operator, but a program may have many payloads, with
+ * kernels between them, and only the runner knows when a run is over. So to rest is an empty loop with that flag. */
 #include "delegates/xnnpack/lane.h"
 
 #include "delegates/xnnpack/graph.h"
@@ -45,9 +49,23 @@ static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t
 	size_t step = n / (n_threads * PIECES_PER_THREAD);
 	struct loop loop = { .fn = fn, .arg = arg, .n = n, .step = step > grain ? step : grain };
 	atomic_store_explicit(&loop.handover, 0, memory_order_release);
-	pthreadpool_parallelize_1d_tile_1d(
-		lane->threads, loop_piece, &loop, n, loop.step, PTHREADPOOL_FLAG_YIELD_WORKERS);
+	lane->is_awake = true;
+	pthreadpool_parallelize_1d_tile_1d(lane->threads, loop_piece, &loop, n, loop.step, 0);
 	(void)atomic_load_explicit(&loop.handover, memory_order_acquire);
+}
+
+static void nothing(void *self, size_t index)
+{
+}
+
+static void rest(void *self)
+{
+	struct et_lane *lane = self;
+	if (!lane->is_awake)
+		return;
+	pthreadpool_parallelize_1d(lane->threads, nothing, NULL, pthreadpool_get_threads_count(lane->threads),
+		PTHREADPOOL_FLAG_YIELD_WORKERS);
+	lane->is_awake = false;
 }
 
 /* --- workspaces ---------------------------------------------------------------------------------------- */
@@ -138,6 +156,7 @@ enum et_status et_xnn_lane_new(
 		.struct_size = sizeof(lane->compute),
 		.self = lane,
 		.parallel_for = parallel_for,
+		.rest = rest,
 	};
 	enum et_status status = space_get(lanes, &lane->space, diag);
 	if (status != ET_OK) {
@@ -153,6 +172,7 @@ enum et_status et_xnn_lane_new(
 			return et_fail(
 				diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);
 		}
+		lane->is_awake = true;
 	}
 	*ret_lane = lane;
 	return ET_OK;

@@ -26,6 +26,7 @@ struct et_lane {
 	struct et_xnn_lanes *lanes;
 	struct et_xnn_space *space;
 	pthreadpool_t threads;     /* NULL: the worker's own thread alone */
+	bool is_awake;             /* threads may look around for work: compute.rest has something to do */
 	xnn_workspace_t workspace; /* the space's */
 	struct et_compute compute;
 };

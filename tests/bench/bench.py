@@ -507,6 +507,28 @@ def idle(setup):
     return [row(f"each of {n} idle clients of EfficientNet-Lite0", each / 1024, "≤", 64, " kB")]
 
 
+def resting(setup):
+    """Processor time of the daemon for requests with pauses between them: threads that look around in vain would show."""
+    n = 20
+
+    def spent():
+        return sum(int((task / "schedstat").read_text().split()[0])
+                   for task in pathlib.Path(f"/proc/{d.pid}/task").iterdir()) / 1e6
+
+    def each(pause_s, count):
+        before = spent()
+        for _ in range(count):
+            setup.remote(d, "net", requests=n // count, **{"warm-up": 1})
+            time.sleep(pause_s)
+        return (spent() - before) / (n + count)
+
+    with daemon(setup, {"net": MODELS / "efficientnet_lite0_int8.pte"}) as d:
+        setup.remote(d, "net", requests=60)
+        pairs = [(each(0, 1), each(0.05, n)) for _ in range(setup.pairs)]
+    return [{"what": "processor time of a request (EfficientNet-Lite0 int8), in a row / with a pause after each",
+             "value": f"{median(a for a, _ in pairs):.1f} ms / {median(b for _, b in pairs):.1f} ms"}]
+
+
 def killed(setup):
     """How long after SIGKILL of a client with requests queued and running anything of it is left, by the daemon's own log."""
     n = 100
@@ -532,7 +554,8 @@ def killed(setup):
 
 
 BENCHES = {"efficientnet": efficientnet, "overhead": overhead, "isolation": isolation, "openvino": openvino, "crowd": crowd,
-           "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "killed": killed,
+           "interactive": interactive, "weights": weights, "memory": memory, "noop": noop, "idle": idle, "resting": resting,
+           "killed": killed,
            **versus.benches(sys.modules[__name__])}
 
 
