@@ -7,26 +7,42 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
-/* In: x, scale, zero point, smallest, largest. */
+/* In: x, scale, zero point, smallest, largest. What no int64 can hold, and NaN, is the smallest, as where the original
+ * converts it. */
 #define QUANTIZE(name, type)                                                                      \
 	ET_SPAN_FN(name, type, ET_LOADS3(type); const type d = in[3][i]; const type e = in[4][i]; \
-		const type q = c + rint(a * (1 / b)), q < d   ? d                                 \
-						      : q > e ? e                                 \
-							      : q)
+		const float q = (float)c + rintf((float)((type)(1 / (float)b) * a)),              \
+		!(q >= d) || q >= 0x1p63f ? d                                                     \
+		: q > e                   ? e                                                     \
+					  : q)
 QUANTIZE(quantize_f32, float)
 QUANTIZE(quantize_f64, double)
 ET_FLOAT_FNS(dequantize, 3, (a - c) * b)
+/* Integers of 32 bits are subtracted as such, and wrap around. */
+ET_SPAN_FN(dequantize_wide, double, ET_LOADS3(double),
+	(float)et_wrap((int64_t)a - et_wrap(et_double_to_int(c), ET_INT32), ET_INT32) * (float)b)
 
 static const struct et_map quantize_map = { ET_MAP_CAST, ET_FLOATS(quantize), .promotes = 1 };
 static const struct et_map dequantize_map = { ET_MAP_FLOAT, ET_FLOATS(dequantize), .promotes = 1 };
+/* Where float cannot hold every integer: the last operand makes all of them double. */
+static const struct et_map quantize_wide_map = { ET_MAP_CAST, { NULL, quantize_f64, NULL },
+	.promotes = 1 | 1 << 4 };
+static const struct et_map dequantize_wide_map = { ET_MAP_CAST, { NULL, dequantize_wide, NULL },
+	.promotes = 1 | 1 << 3 };
 
-/* A number as the operand it is, not above what float can hold of it: saturation must not overflow. */
-static struct et_evalue limit(int64_t value)
+/* A number as a tensor without dimensions, of which any number of bits counts. */
+struct wide {
+	double number;
+	struct et_tensor tensor;
+	struct et_evalue value;
+};
+
+static const struct et_evalue *wide_number(struct wide *wide, int64_t number)
 {
-	float rounded = (float)value;
-	if ((double)rounded > (double)value)
-		rounded = nextafterf(rounded, 0);
-	return (struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = rounded };
+	wide->number = (double)number;
+	wide->tensor = (struct et_tensor){ .data = &wide->number, .type = ET_FLOAT64, .capacity = 1 };
+	wide->value = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &wide->tensor };
+	return &wide->value;
 }
 
 static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_tensor *quantized,
@@ -48,10 +64,15 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 	const struct et_evalue *scale, const struct et_evalue *zero, struct et_evalue *const *range,
 	struct et_tensor *out)
 {
-	struct et_evalue least = limit(range[0]->i), most = limit(range[1]->i);
+	struct et_evalue least = { .tag = ET_TAG_DOUBLE, .d = (double)range[0]->i },
+			 most = { .tag = ET_TAG_DOUBLE, .d = (double)range[1]->i };
+	struct wide wide;
 	ET_TRY(require_range(ctx, out, range[0]->i, range[1]->i, range[2]->i));
-	return et_map_apply(
-		ctx, &quantize_map, (const struct et_evalue *[]){ x, scale, zero, &least, &most }, 5, out);
+	bool is_wide = out->type == ET_INT32;
+	return et_map_apply(ctx, is_wide ? &quantize_wide_map : &quantize_map,
+		(const struct et_evalue *[]){
+			x, scale, zero, &least, is_wide ? wide_number(&wide, range[1]->i) : &most },
+		5, out);
 }
 
 static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
@@ -59,29 +80,29 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	struct et_tensor *out)
 {
 	enum et_scalar_type type = x->tensor->type;
+	struct wide wide;
 	ET_REQUIRE(ctx, et_type_is_integral(type) && dtype->i == (int64_t)type,
 		"dtype %lld, the tensor is %s", (long long)dtype->i, et_scalar_name(type));
-	return et_map_apply(ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3, out);
+	if (type != ET_INT32)
+		return et_map_apply(
+			ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3, out);
+	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
+	return et_map_apply(ctx, &dequantize_wide_map,
+		(const struct et_evalue *[]){ x, scale, zero, wide_number(&wide, 0) }, 4, out);
 }
 
-/* A tensor of one element is a number; others must broadcast over the input as they are. */
-static enum et_status as_operand(struct et_kernel_ctx *ctx, const struct et_evalue **value,
-	struct et_evalue *room, const struct et_tensor *x)
+/* A tensor of one element is the number it holds. */
+static enum et_status as_number(
+	struct et_kernel_ctx *ctx, const struct et_evalue **value, struct et_evalue *room)
 {
 	const struct et_tensor *tensor = (*value)->tensor;
 	if ((*value)->tag != ET_TAG_TENSOR)
 		return ET_OK;
-	if (et_tensor_numel(tensor) == 1) {
-		*room = (struct et_evalue){ .tag = ET_TAG_DOUBLE,
-			.d = et_element_get_double(tensor->data, tensor->type) };
-		*value = room;
-		return ET_OK;
-	}
-	ET_REQUIRE(ctx, tensor->n_dims == x->n_dims, "scale or zero point of rank %u", tensor->n_dims);
-	for (size_t d = 0; d < x->n_dims; d++)
-		ET_REQUIRE(ctx,
-			tensor->sizes[d] == x->sizes[d] || (d + 1 == x->n_dims && tensor->sizes[d] == 1),
-			"scale or zero point of size %d in dimension %zu", tensor->sizes[d], d);
+	ET_REQUIRE(ctx, et_tensor_numel(tensor) == 1, "%zu numbers as a scale or zero point",
+		et_tensor_numel(tensor));
+	*room = (struct et_evalue){ .tag = ET_TAG_DOUBLE,
+		.d = et_element_get_double(tensor->data, tensor->type) };
+	*value = room;
 	return ET_OK;
 }
 
@@ -89,8 +110,8 @@ enum et_status et_quantize_run(struct et_kernel_ctx *ctx, struct et_evalue *cons
 {
 	const struct et_evalue *scale = args[1], *zero = args[2];
 	struct et_evalue rooms[2];
-	ET_TRY(as_operand(ctx, &scale, &rooms[0], args[0]->tensor));
-	ET_TRY(as_operand(ctx, &zero, &rooms[1], args[0]->tensor));
+	ET_TRY(as_number(ctx, &scale, &rooms[0]));
+	ET_TRY(as_number(ctx, &zero, &rooms[1]));
 	return quantize(ctx, args[0], scale, zero, args + 3, args[6]->tensor);
 }
 
@@ -98,19 +119,20 @@ enum et_status et_dequantize_run(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	const struct et_evalue *scale = args[1], *zero = args[2];
 	struct et_evalue rooms[2];
-	ET_TRY(as_operand(ctx, &scale, &rooms[0], args[0]->tensor));
-	ET_TRY(as_operand(ctx, &zero, &rooms[1], args[0]->tensor));
+	ET_TRY(as_number(ctx, &scale, &rooms[0]));
+	ET_TRY(as_number(ctx, &zero, &rooms[1]));
 	return dequantize(ctx, args[0], scale, zero, args[5], args[7]->tensor);
 }
 
-/* One number for each position along an axis of @x, seen so that it broadcasts. */
-struct per_channel {
+/* One number for each position along an axis of @x, or for each stretch along its last dimension, seen so that it
+ * broadcasts. */
+struct spread {
 	struct et_tensor tensor;
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
 	struct et_evalue value;
 };
 
-static enum et_status along_axis(struct et_kernel_ctx *ctx, struct per_channel *channel,
+static enum et_status along_axis(struct et_kernel_ctx *ctx, struct spread *channel,
 	const struct et_evalue *numbers, const struct et_tensor *x, int64_t axis_arg)
 {
 	size_t axis;
@@ -136,7 +158,7 @@ static enum et_status along_axis(struct et_kernel_ctx *ctx, struct per_channel *
 /* x, scales, zero points, axis, smallest, largest, dtype > out */
 static enum et_status run_quantize_channel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct per_channel scale, zero;
+	struct spread scale, zero;
 	ET_TRY(along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
 	ET_TRY(along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
 	return quantize(ctx, args[0], &scale.value, &zero.value, args + 4, args[7]->tensor);
@@ -145,10 +167,49 @@ static enum et_status run_quantize_channel(struct et_kernel_ctx *ctx, struct et_
 /* x, scales, zero points or None, axis, smallest, largest, dtype, out dtype > out */
 static enum et_status run_dequantize_channel(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct per_channel scale, zero;
+	struct spread scale, zero;
 	ET_TRY(along_axis(ctx, &scale, args[1], args[0]->tensor, args[3]->i));
 	ET_TRY(along_axis(ctx, &zero, args[2], args[0]->tensor, args[3]->i));
 	return dequantize(ctx, args[0], &scale.value, &zero.value, args[6], args[8]->tensor);
+}
+
+/* What counts is how many numbers there are, not which sizes they have. */
+static enum et_status along_tokens(struct et_kernel_ctx *ctx, struct spread *tokens,
+	const struct et_evalue *numbers, const struct et_tensor *x)
+{
+	size_t n = 1;
+	ET_REQUIRE(ctx, x->n_dims > 0, "the input has no dimensions");
+	tokens->tensor = *numbers->tensor;
+	tokens->tensor.n_dims = x->n_dims;
+	for (size_t d = x->n_dims; d-- > 0;) {
+		tokens->sizes[d] = d + 1 < x->n_dims ? x->sizes[d] : 1;
+		tokens->strides[d] = (int32_t)n;
+		n *= (size_t)tokens->sizes[d];
+	}
+	ET_REQUIRE(ctx, et_tensor_numel(numbers->tensor) == n, "%zu numbers for %zu tokens",
+		et_tensor_numel(numbers->tensor), n);
+	tokens->tensor.sizes = tokens->sizes;
+	tokens->tensor.strides = tokens->strides;
+	tokens->value = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &tokens->tensor };
+	return ET_OK;
+}
+
+/* x, scales, zero points, smallest, largest, dtype > out */
+static enum et_status run_quantize_token(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct spread scale, zero;
+	ET_TRY(along_tokens(ctx, &scale, args[1], args[0]->tensor));
+	ET_TRY(along_tokens(ctx, &zero, args[2], args[0]->tensor));
+	return quantize(ctx, args[0], &scale.value, &zero.value, args + 3, args[6]->tensor);
+}
+
+/* x, scales, zero points, smallest, largest, dtype, out dtype > out */
+static enum et_status run_dequantize_token(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct spread scale, zero;
+	ET_TRY(along_tokens(ctx, &scale, args[1], args[0]->tensor));
+	ET_TRY(along_tokens(ctx, &zero, args[2], args[0]->tensor));
+	return dequantize(ctx, args[0], &scale.value, &zero.value, args[5], args[7]->tensor);
 }
 
 /* --- choosing scale and zero point ------------------------------------------------------------------------ */
@@ -183,7 +244,10 @@ static void choose(
 	       high_error = fabs((double)most) - fabs(high / scale);
 	double zero = low_error < high_error ? from_low : from_high;
 	*ret_scale = scale;
-	*ret_zero = zero<(double)least ? least : zero>(double) most ? most : (int64_t)rintf((float)zero);
+	/* What is no number, as where something infinite was met, is what the original's conversion makes of it. */
+	*ret_zero = isnan(zero)                                       ? INT32_MIN
+		    : zero<(double)least ? least : zero>(double) most ? most
+								      : (int64_t)rintf((float)zero);
 }
 
 static enum et_status run_choose(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -258,8 +322,8 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_TRY(get_qparams(ctx, args + 10, &po));
 	ET_TRY(et_require_same_type(ctx, a, b));
 	ET_TRY(et_require_same_type(ctx, a, out));
-	ET_REQUIRE(
-		ctx, a->type == ET_UINT8 || a->type == ET_INT8, "does not take %s", et_scalar_name(a->type));
+	ET_REQUIRE(ctx, et_type_is_integral(a->type) && a->type != ET_BOOL, "does not take %s",
+		et_scalar_name(a->type));
 	ET_REQUIRE(ctx,
 		a->n_dims == b->n_dims && memcmp(a->sizes, b->sizes, a->n_dims * sizeof(*a->sizes)) == 0 &&
 			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0 &&
@@ -267,12 +331,14 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 		"the inputs differ in sizes or dim order");
 	ET_TRY(et_resize_like(ctx, out, a));
 	float inverse = 1 / po.scale;
+	size_t step = et_element_bytes(a);
 	for (size_t i = 0; i < et_tensor_numel(a); i++) {
-		int64_t x = et_element_get_int((const uint8_t *)a->data + i, a->type);
-		int64_t y = et_element_get_int((const uint8_t *)b->data + i, b->type);
-		float sum = (float)(x - pa.zero) * pa.scale + (float)(y - pb.zero) * pb.scale;
+		int64_t x = et_element_get_int((const uint8_t *)a->data + i * step, a->type);
+		int64_t y = et_element_get_int((const uint8_t *)b->data + i * step, b->type);
+		float sum = (float)((double)(int64_t)((uint64_t)x - (uint64_t)pa.zero) * pa.scale) +
+			    (float)((double)(int64_t)((uint64_t)y - (uint64_t)pb.zero) * pb.scale);
 		int64_t q = et_double_to_int((float)po.zero + rintf(inverse * sum));
-		et_element_set_int((uint8_t *)out->data + i, out->type,
+		et_element_set_int((uint8_t *)out->data + i * step, out->type,
 			q < po.least  ? po.least
 			: q > po.most ? po.most
 				      : q);
@@ -293,7 +359,6 @@ static int32_t table_value(const uint8_t *row, size_t j, size_t bits, bool is_si
 	}
 }
 
-/* weight, scales, zero points or None, smallest, largest, indices … > out */
 /* Numbers of one row of a table that share a scale. */
 struct table_part {
 	const uint8_t *row;
@@ -320,6 +385,7 @@ static void look_up(const struct table_part *part, enum et_scalar_type type, uin
 	}
 }
 
+/* weight, scales, zero points or None, smallest, largest, indices … > out */
 static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	size_t bits = *(const size_t *)ctx->kernel->row;
@@ -442,7 +508,8 @@ static bool is_aligned_f32(const struct et_tensor *tensor)
 	return tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0;
 }
 
-/* Real activations times an int8 matrix with a scale for each of its rows, or for groups within them. */
+/* Real activations times an int8 matrix with a scale for each of its rows, or for groups within them. In half, each
+ * product and each sum is rounded, as the original's are. */
 static enum et_status mixed(
 	struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_linear, struct et_tensor *out)
 {
@@ -466,6 +533,8 @@ static enum et_status mixed(
 	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
 	int64_t rows = x->sizes[0], n_k = x->sizes[1], columns = weight->sizes[is_linear ? 0 : 1];
 	size_t group = ((size_t)n_k + n_groups - 1) / n_groups;
+	if (n_k) /* fewer numbers than groups: the scales are read as if there were no more of them, as in the original */
+		n_groups = ((size_t)n_k + group - 1) / group;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ rows, columns }, 2));
 	if (is_aligned_f32(x) && is_aligned_f32(scales) && is_aligned_f32(out) && n_k) {
 		struct mixed_f32 m = { x->data, scales->data, weight->data, out->data, (size_t)rows,
@@ -475,17 +544,27 @@ static enum et_status mixed(
 	}
 	for (int64_t i = 0; i < rows * columns; i++) {
 		int64_t row = i / columns, column = i % columns;
-		double sum = 0;
+		double sum = 0, part = 0;
 		for (int64_t k = 0; k < n_k; k++) {
 			double value = et_element_get_double(
 				(const uint8_t *)x->data + (size_t)(row * n_k + k) * et_element_bytes(x),
 				x->type);
 			int64_t at = is_linear ? column * n_k + k : k * columns + column;
-			size_t scale = is_linear ? (size_t)column * n_groups + (size_t)k / group : (size_t)k;
-			sum += value * ((const int8_t *)weight->data)[at] *
-			       et_element_get_double(
-				       (const uint8_t *)scales->data + scale * et_element_bytes(scales),
-				       scales->type);
+			size_t at_scale =
+				is_linear ? (size_t)column * n_groups + (size_t)k / group : (size_t)k;
+			double scale = et_element_get_double(
+				(const uint8_t *)scales->data + at_scale * et_element_bytes(scales),
+				scales->type);
+			value = et_round_to(value * ((const int8_t *)weight->data)[at], x->type);
+			if (!is_linear) {
+				sum = et_round_to(sum + et_round_to(value * scale, x->type), out->type);
+				continue;
+			}
+			part = et_round_to(part + value, out->type);
+			if ((size_t)(k + 1) % group == 0 || k + 1 == n_k) {
+				sum = et_round_to(sum + et_round_to(part * scale, out->type), out->type);
+				part = 0;
+			}
 		}
 		et_element_set_double(
 			(uint8_t *)out->data + (size_t)i * et_element_bytes(out), out->type, sum);
@@ -512,7 +591,7 @@ static const struct et_kernel rows[] = {
 	{ "quantized_decomposed::dequantize_per_channel.out", "TTtIIIIi>T", run_dequantize_channel },
 	{ "quantized_decomposed::dequantize_per_tensor.Tensor_out", "TTTIIIi>T", et_dequantize_run },
 	{ "quantized_decomposed::dequantize_per_tensor.out", "TDIIIIi>T", et_dequantize_run },
-	{ "quantized_decomposed::dequantize_per_token.out", "TTTIIII>T", et_dequantize_run },
+	{ "quantized_decomposed::dequantize_per_token.out", "TTTIIII>T", run_dequantize_token },
 	{ "quantized_decomposed::embedding_2bit.dtype_out", "TTtIITi>T", run_embedding, &two },
 	{ "quantized_decomposed::embedding_2bit.out", "TTtIIT>T", run_embedding, &two },
 	{ "quantized_decomposed::embedding_4bit.dtype_out", "TTtIITi>T", run_embedding, &four },
@@ -524,7 +603,7 @@ static const struct et_kernel rows[] = {
 	{ "quantized_decomposed::quantize_per_channel.out", "TTTIIII>T", run_quantize_channel },
 	{ "quantized_decomposed::quantize_per_tensor.Tensor_out", "TTTIII>T", et_quantize_run },
 	{ "quantized_decomposed::quantize_per_tensor.out", "TDIIII>T", et_quantize_run },
-	{ "quantized_decomposed::quantize_per_token.out", "TTTIII>T", et_quantize_run },
+	{ "quantized_decomposed::quantize_per_token.out", "TTTIII>T", run_quantize_token },
 };
 
 ET_KERNEL_TABLE(quantized);
