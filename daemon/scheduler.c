@@ -21,7 +21,9 @@
  *
  * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the worker that owns the wide
  * lane and nothing else starts until it leaves, so cores are never handed out twice; unless it does not come to an end
- * of an instruction, and then (inf_sched_narrow) cores had better be shared by the kernel than not at all. */
+ * of an instruction, and then (inf_sched_narrow) cores had better be shared by the kernel than not at all.
+ * It is charged for no more than its guess: nobody waited when it was given all cores, and where one of them is busy with
+ * something else the others wait for it. Half a second of that, times the cores, kept a client from everything for ten. */
 #include "daemon/scheduler.h"
 
 #include "runtime/base/checked.h"
@@ -364,6 +366,8 @@ void inf_sched_narrow(struct inf_sched *sched)
 
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns)
 {
+	if (item->is_wide && item->cost_ns && item->cost_ns < used_ns)
+		used_ns = item->cost_ns;
 	struct inf_use *flow = &item->flow->classes[item->class].use;
 	struct inf_use *group = &item->flow->group->classes[item->class].use;
 	flow->virtual_ns += for_flow(item, used_ns) - item->charged_to_flow;

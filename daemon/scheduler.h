@@ -144,7 +144,8 @@ bool inf_sched_remove(struct inf_sched *sched, struct inf_item *item, uint64_t n
  * one that does not come to an end. Nothing if there is none. */
 void inf_sched_narrow(struct inf_sched *sched);
 
-/* A running item gives its worker back after using it for @used_ns (times the cores it had). */
+/* A running item gives its worker back after using it for @used_ns (times the cores it had). One that had all cores is
+ * charged for no more than its cost_ns, if that is known. */
 void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t used_ns);
 /* The request of a stream has ended (it left, expired or was removed from the queue where it was last): let the
  * stream's next one go. @sched is the queue where the stream's requests begin. Nothing if @item has no stream. */

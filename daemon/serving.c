@@ -399,7 +399,8 @@ void inf_serving_count(struct inf_serving *s, bool is_success, uint64_t queue_ns
 		return;
 	atomic_store_explicit(&stats->recent_ns[n % INF_N_RECENT], run_ns, memory_order_relaxed);
 	uint64_t guess = atomic_load_explicit(&stats->guess_ns, memory_order_relaxed);
-	guess = guess ? guess - guess / 8 + cost_ns / 8 : cost_ns;
+	/* an outlier counts for little: it is as likely the machine's doing as the model's */
+	guess = guess ? guess - guess / 8 + (cost_ns < 4 * guess ? cost_ns : 4 * guess) / 8 : cost_ns;
 	atomic_store_explicit(&stats->guess_ns, guess, memory_order_relaxed);
 }
 

@@ -1,5 +1,5 @@
 /* A worker's lanes: it stays off them while a guest is there, whatever wakes it; and the threads of the wide one rest before
- * the reply. */
+ * the reply. And what a run is charged for. */
 #include "daemon/worker.h"
 
 #include "runtime/base/checked.h"
@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 #include <cmocka.h>
 
 enum { N_ROUNDS = 200, N_LOOKS = 200 };
@@ -182,11 +183,74 @@ static void test_threads_rest_before_the_reply(void **state)
 	inf_pool_free(w.pool);
 }
 
+/* --- what a run is charged for ---------------------------------------------------------------------- */
+
+enum { N_CHARGED = 16, BURN_NS = 1000 * 1000, PER_NS = 64 /* of virtual time, with weight 1 */ };
+
+struct charged {
+	struct inf_item item;
+	_Atomic(uint32_t) n_ended;
+};
+
+static uint64_t core_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static enum inf_segment_end burn(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	uint64_t until = core_ns() + BURN_NS;
+	while (core_ns() < until)
+		;
+	return INF_SEGMENT_ENDED;
+}
+
+static void burned(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct charged *c = self;
+	atomic_fetch_add(&c->n_ended, 1);
+}
+
+/* Each run, not only all of them together: a clock that moves by ticks says nothing of most, and a lot of some. */
+static void test_charge(void **state)
+{
+	struct charged c = { 0 };
+	const struct et_registry registry = { 0 };
+	const struct et_log log = { 0 };
+	const struct inf_pool_options options = {
+		.n_workers = 1, .registry = &registry, .log = &log, .allocator = et_host_allocator()
+	};
+	const struct inf_pool_events events = {
+		.self = &c, .run = burn, .finished = burned, .left = never, .expired = never
+	};
+	struct inf_group group;
+	struct inf_flow flow;
+	struct inf_pool *pool;
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
+	inf_group_init(&group, 1);
+	inf_flow_init(&flow, &group, 1);
+	for (uint32_t i = 0; i < N_CHARGED; i++) {
+		/* the worker is done with it before it says that it has ended */
+		uint64_t before = flow.classes[INF_CLASS_BATCH].use.virtual_ns;
+		c.item = (struct inf_item){ .flow = &flow, .class = INF_CLASS_BATCH };
+		inf_pool_submit(pool, &c.item);
+		while (atomic_load(&c.n_ended) <= i)
+			sched_yield();
+		uint64_t charged = flow.classes[INF_CLASS_BATCH].use.virtual_ns - before;
+		assert_true(charged >= (uint64_t)BURN_NS * PER_NS);
+	}
+	inf_pool_free(pool);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_rest_before_the_reply),
 		cmocka_unit_test(test_guest_is_alone),
+		cmocka_unit_test(test_charge),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
