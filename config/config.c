@@ -31,6 +31,7 @@ enum kind {
 	KIND_LEVEL,
 	KIND_BACKENDS,
 	KIND_ISOLATION,
+	KIND_OWN,
 	KIND_PRIORITY,
 };
 
@@ -87,6 +88,8 @@ static const struct key keys[] = {
 	{ "backend", "crash_window", KIND_DURATION, offsetof(struct inf_config_backend, crash_window_ns) },
 	{ "backend", "max_crashes", KIND_COUNT, offsetof(struct inf_config_backend, max_crashes), 1,
 		1000000 },
+	{ "backend", "own_programs", KIND_OWN, offsetof(struct inf_config_backend, own_programs) },
+	{ "backend", "own_processes", KIND_COUNT, offsetof(struct inf_config_backend, own_processes), 1, 64 },
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
 	{ "model", "keep_alive", KIND_DURATION, offsetof(struct inf_config_model, keep_alive_ns), 0, 0, 0,
 		offsetof(struct inf_config_model, has_keep_alive) },
@@ -264,6 +267,15 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 			return fail(p, -EINVAL, "%s: '%s' is neither process nor thread", key->name, value);
 		*(bool *)to = strcmp(value, "thread") == 0;
 		return 0;
+	case KIND_OWN: {
+		static const char *const names[INF_CONFIG_N_OWN] = { "apart", "together", "refused" };
+		for (uint32_t i = 0; i < INF_CONFIG_N_OWN; i++)
+			if (strcmp(value, names[i]) == 0) {
+				*(uint32_t *)to = i;
+				return 0;
+			}
+		return fail(p, -EINVAL, "%s: '%s' is none of apart, together, refused", key->name, value);
+	}
 	case KIND_PRIORITY:
 		for (uint32_t i = 0; i < INF_CONFIG_N_PRIORITIES; i++)
 			if (strcmp(value, inf_config_priorities[i]) == 0) {

@@ -74,6 +74,14 @@ struct inf_config_model {
 	struct inf_config_model_options options;
 };
 
+/* Where programs are run that clients bring along. */
+enum inf_config_own {
+	INF_CONFIG_OWN_APART,
+	INF_CONFIG_OWN_TOGETHER,
+	INF_CONFIG_OWN_REFUSED,
+	INF_CONFIG_N_OWN
+};
+
 /* [backend NAME]: a plug-in. Keys other than these are options, which the plug-in knows. */
 struct inf_config_backend {
 	char name[INF_CONFIG_NAME_MAX];
@@ -85,6 +93,8 @@ struct inf_config_backend {
 	uint64_t cancel_timeout_ns;     /* of a run that was asked to end; 0: what is left of timeout */
 	uint32_t max_crashes;           /* within the next; 0: the default */
 	uint64_t crash_window_ns;       /* 0: the default */
+	uint32_t own_programs;          /* of clients: enum inf_config_own */
+	uint32_t own_processes;         /* for them at a time; 0: the default */
 	struct inf_config_option {
 		char key[INF_CONFIG_NAME_MAX], value[INF_CONFIG_PATH_MAX];
 	} options[INF_CONFIG_OPTIONS_MAX];

@@ -101,6 +101,8 @@ static void test_backends(void **state)
 				   "folder = /opt/ov\n"
 				   "isolation = process\n"
 				   "max_crashes = 3\n"
+				   "own_programs = refused\n"
+				   "own_processes = 2\n"
 				   "crash_window = 1m\n";
 	struct inf_config c;
 	struct inf_config_error error;
@@ -115,6 +117,8 @@ static void test_backends(void **state)
 	assert_true(ov->cancel_timeout_ns == UINT64_C(20000000));
 	assert_true(ov->load_timeout_ns == UINT64_C(300000000000));
 	assert_int_equal(ov->max_crashes, 3);
+	assert_int_equal(ov->own_programs, INF_CONFIG_OWN_REFUSED);
+	assert_int_equal(ov->own_processes, 2);
 	assert_int_equal(ov->n_options, 2);
 	assert_string_equal(ov->options[0].key, "threads");
 	assert_string_equal(ov->options[0].value, "4");
@@ -185,6 +189,8 @@ static void test_mistakes(void **state)
 		{ "[backend]\npath = x\n", "f:2: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
+		{ "[backend x]\nown_programs = no\n",
+			"f:2: own_programs: 'no' is none of apart, together, refused" },
 		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
 		{ "[model x]\nprecision = bf16\n", "f:2: unknown key 'precision' in [model x]" },
 		{ "[model x]\n.precision = bf16\n", "f:2: unknown key '.precision' in [model x]" },

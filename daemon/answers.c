@@ -142,6 +142,47 @@ static const char *failure_of(const struct et_backend_entry *entry, struct et_po
 	return kept ? kept : entry->ops->name;
 }
 
+enum { MAX_TENANTS = 64 }; /* of a backend's that are shown */
+
+static struct inf_host_status host_of(
+	const char *backend, const struct et_plugin_state *now, struct et_pool *pool)
+{
+	const char *reason = et_pool_strndup(pool, now->reason, strlen(now->reason));
+	return (struct inf_host_status){
+		.backend = backend,
+		.own = now->tenant != 0,
+		.uid = now->tenant ? (uint32_t)(now->tenant - 1) : 0,
+		.pid = (uint32_t)now->pid,
+		.starts = now->n_starts,
+		.crashes = now->n_crashes,
+		.requests = now->n_runs,
+		.pause_ns = now->wait_ns,
+		.reason = reason ? reason : "",
+	};
+}
+
+/* The processes of plug-ins. False: no memory. */
+static bool list_hosts(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const size_t n_plugins = server->registry.n_backends - server->n_compiled_in;
+	struct inf_host_status *hosts =
+		ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
+	struct et_plugin_state *states = ET_POOL_NEW_ARRAY(pool, struct et_plugin_state, MAX_TENANTS);
+	if (!hosts || !states)
+		return false;
+	for (size_t i = server->n_compiled_in; i < server->registry.n_backends; i++) {
+		const struct et_backend_entry *entry = &server->backends[i];
+		et_plugin_state(entry->backend, &states[0]);
+		hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
+		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
+		for (uint32_t k = 0; k < n && k < MAX_TENANTS; k++)
+			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[k], pool);
+	}
+	status->hosts = hosts;
+	return true;
+}
+
 void inf_answer_status(struct inf_session *s, uint64_t id)
 {
 	struct inf_server *server = s->server;
@@ -163,7 +204,8 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 		ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing + server->registry.n_backends);
 	const char **warnings = ET_POOL_NEW_ARRAY(&pool, const char *, server->watch.n_stuck + 1);
 	char warning[600];
-	if (!programs || !clients || !backends || !missing || !warnings) {
+	if (!programs || !clients || !backends || !missing || !warnings ||
+		!list_hosts(server, &pool, status)) {
 		et_pool_deinit(&pool);
 		out_of_memory(s, id);
 		return;

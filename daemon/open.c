@@ -13,7 +13,8 @@
  * apart, since they may lie in a file system that answers when it likes; what is made of them lies in a copy.
  *
  * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
- * by the next look, while those who have it keep what they have. */
+ * by the next look, while those who have it keep what they have. Clients' own files are shared within a user only:
+ * whatever one user's does to a backend that has processes for such is that user's. */
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
 #include "ipc/channel.h"
@@ -143,6 +144,7 @@ static struct inf_serving *make_serving(
 	s->file = v->id;
 	s->data = state->variants.data_ids;
 	s->is_foreign = state->is_foreign;
+	s->tenant = state->tenant;
 	s->keep_alive_ns = s->is_foreign                        ? 0
 			   : section && section->has_keep_alive ? section->keep_alive_ns
 								: r->o.config->keep_alive_ns;
@@ -220,14 +222,14 @@ static void note_tried(struct inf_open_state *state, const struct inf_variant *v
 }
 
 static struct inf_serving *find_serving(struct inf_repository *r, const struct inf_file_id *file,
-	const struct inf_data_ids *data, const char *method, bool is_foreign)
+	const struct inf_data_ids *data, const char *method, uint64_t tenant)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->servings)
 	{
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
 		if (inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
-			strcmp(s->method, method) == 0 && s->is_foreign == is_foreign &&
+			strcmp(s->method, method) == 0 && s->tenant == tenant &&
 			(s->state == INF_MODEL_READY || s->state == INF_MODEL_LOADING ||
 				s->state == INF_MODEL_FAILED))
 			return s;
@@ -282,7 +284,7 @@ static void choose(struct inf_open_state *state)
 			return;
 		}
 		struct inf_serving *s =
-			find_serving(r, &v->id, &state->variants.data_ids, method, state->is_foreign);
+			find_serving(r, &v->id, &state->variants.data_ids, method, state->tenant);
 		uint32_t n_crashes = 0;
 		if (s && s->state == INF_MODEL_FAILED && s->n_crashes == 1 && !s->is_for_now) {
 			/* Another model's run may have been to blame: once more. */
@@ -363,6 +365,7 @@ static void look_run(struct inf_work *work)
 		.backend = state->backend,
 		.method = state->method,
 		.options = &state->options,
+		.tenant = state->tenant,
 	};
 	if (!state->is_foreign)
 		inf_variants_find(&state->variants, state->folder, state->model, state->version);
@@ -466,6 +469,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	open->state = state;
 	state->fd = open->fd;
 	state->is_foreign = open->fd >= 0;
+	state->tenant = open->tenant;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
 	state->n_data_fds = open->data.n;
 	inf_text(state->model, sizeof(state->model), "%s", open->model);

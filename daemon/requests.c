@@ -275,6 +275,7 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	p->n_charged_bytes = n_bytes;
 	p->n_charged_fds = n_fds;
 	open.whose = s->user;
+	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
 	p->wants_backend = m->backend[0];
 	p->open = open;
 	ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);

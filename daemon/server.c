@@ -338,6 +338,11 @@ static void note_missing(struct inf_server *server, const char *name, const stru
 static size_t open_plugin(
 	struct inf_server *server, const struct inf_config_backend *section, size_t at, size_t *n_tables)
 {
+	static const enum et_plugin_tenancy tenancies[INF_CONFIG_N_OWN] = {
+		[INF_CONFIG_OWN_APART] = ET_PLUGIN_APART,
+		[INF_CONFIG_OWN_TOGETHER] = ET_PLUGIN_TOGETHER,
+		[INF_CONFIG_OWN_REFUSED] = ET_PLUGIN_REFUSED,
+	};
 	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
@@ -363,6 +368,8 @@ static size_t open_plugin(
 		.crash_window_ns = section->crash_window_ns,
 		.options = options,
 		.n_options = section->n_options,
+		.tenancy = tenancies[section->own_programs],
+		.max_tenants = section->own_processes,
 	};
 	if (et_plugin_open(&server->backends[at], &config, et_host_allocator(), &server->log, &diag) !=
 		ET_OK) {

@@ -96,6 +96,7 @@ struct inf_serving {
 	struct inf_file_id file;
 	struct inf_data_ids data;
 	bool is_foreign; /* a client's own program */
+	uint64_t tenant; /* whose, see et_source */
 	char reason[400];
 	bool is_for_now; /* FAILED for want of memory or because its backend was down: it may well work later */
 	bool is_down;    /* the latter */

@@ -447,6 +447,7 @@ static enum et_status open_program(struct inf_variant *v, struct et_host_data *d
 	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, o, diag);
 	if (status != ET_OK)
 		return status;
+	source.tenant = v->fd >= 0 ? o->tenant : 0;
 	/* A client's own program is gone soon, and its user would fill the folder. */
 	if (o->store && v->fd < 0)
 		status = et_host_store_bind(o->store, &source, v->path, diag);

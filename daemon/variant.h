@@ -69,6 +69,7 @@ struct inf_inspect_options {
 	const char *backend;             /* only variants for this one; "": any */
 	const char *method;              /* whose payloads the backends are to look at; "": the default */
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
+	uint64_t tenant;                                /* of files that were lent, see et_source */
 };
 /* As Plans see them, in @room. Borrows from @from, which may be NULL. */
 struct et_options inf_model_options(

@@ -207,6 +207,17 @@ struct inf_queue_status {
 	uint64_t completed;
 	uint32_t stuck;
 };
+struct inf_host_status {
+	const char *backend;
+	bool own;
+	uint32_t uid;
+	uint32_t pid;
+	uint32_t starts;
+	uint32_t crashes;
+	uint64_t requests;
+	uint64_t pause_ns;
+	const char *reason;
+};
 struct inf_server_status {
 	const char *version;
 	uint64_t uptime_ns;
@@ -226,6 +237,8 @@ struct inf_server_status {
 	const char *const *backends_missing;
 	size_t n_warnings;
 	const char *const *warnings;
+	size_t n_hosts;
+	const struct inf_host_status *hosts;
 };
 
 /* ---- Methods ---- */

@@ -348,6 +348,23 @@ SHAPE(queue_status, queue_status);
 #undef OURS
 #undef THEIRS
 
+#define OURS   struct inf_host_status
+#define THEIRS Inferd__Wire__HostStatus
+static const struct field host_status_fields[] = {
+	STRING(backend, INF_MAX_NAME),
+	BOOL(own),
+	NUMBER(uid),
+	NUMBER(pid),
+	NUMBER(starts),
+	NUMBER(crashes),
+	NUMBER(requests),
+	NUMBER(pause_ns),
+	STRING(reason, INF_MAX_TEXT),
+};
+SHAPE(host_status, host_status);
+#undef OURS
+#undef THEIRS
+
 #define OURS   struct inf_server_status
 #define THEIRS Inferd__Wire__StatusResponse
 static const struct field server_status_fields[] = {
@@ -363,6 +380,7 @@ static const struct field server_status_fields[] = {
 	STRINGS(backends, INF_MAX_LIST),
 	STRINGS(backends_missing, INF_MAX_LIST),
 	STRINGS(warnings, INF_MAX_LIST),
+	MESSAGES(hosts, INF_MAX_LIST, &host_status_shape),
 };
 SHAPE(server_status, status_response);
 #undef OURS

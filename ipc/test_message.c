@@ -224,6 +224,7 @@ static void replies_come_back(void **state)
 	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8 } };
 	static const struct inf_client_status clients[] = { { 1, 2, 3, "c", 4, 5, 6, 7, 8 } };
 	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6 } };
+	static const struct inf_host_status hosts[] = { { "npu", true, 1, 2, 3, 4, 5, 6, "fell" } };
 	static const struct inf_region_info regions[] = { { "a", "b", 1, 2, 3 }, { 0 } };
 	static const struct inf_output_shape outputs[] = {
 		{ 3, shape, { INF_SCALAR_NONE } },
@@ -252,9 +253,11 @@ static void replies_come_back(void **state)
 	REPLY(INF_REPLY_MODEL_STATISTICS, 1, .model_statistics = { 1, stats });
 	assert_memory_equal(&back.model_statistics.model_stats[0].inference_stats, &stats[0].inference_stats,
 		sizeof stats[0].inference_stats);
-	REPLY(INF_REPLY_SERVER_STATUS, 12,
+	REPLY(INF_REPLY_SERVER_STATUS, 13,
 		.server_status = { "v", 1, 2, 1, programs, 1, clients, 1, queues, 3, 4, 5, 3, texts, 3, texts,
-			3, texts });
+			3, texts, 1, hosts });
+	assert_int_equal(back.server_status.hosts[0].pause_ns, 6);
+	assert_string_equal(back.server_status.hosts[0].reason, "fell");
 	assert_int_equal(back.server_status.programs[0].median_ns, 8);
 	assert_int_equal(back.server_status.clients[0].in_flight, 8);
 	assert_int_equal(back.server_status.queues[0].completed, 5);

@@ -413,6 +413,7 @@ struct et_payload et_payload_of(
 		.n_specs = spec->n_specs,
 		.method = method->name,
 		.store = et_program_source(program)->store,
+		.tenant = et_program_source(program)->tenant,
 	};
 	/* every call has as many arguments as the first: decode_one sees to that */
 	for (uint32_t i = 0; i < method->n_instructions && !payload.n_args; i++)

@@ -63,6 +63,7 @@ struct et_payload {
 	const struct et_option
 		*options; /* for this backend; they live as long as the compiled, or until probe returns */
 	uint32_t n_options;
+	uint64_t tenant; /* the Program's, see et_source */
 };
 
 /* What compile found out. */

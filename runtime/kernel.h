@@ -35,6 +35,7 @@ struct et_kernel_ctx {
 	const struct et_compute *compute; /* may be NULL */
 	struct et_pool *scratch;          /* emptied after each instruction */
 	struct et_diag *diag;             /* for et_fail */
+	uint64_t tenant;                  /* whose program it is, see et_source */
 };
 
 /* @args: as many as the signature has letters. Returns ET_OK with the outputs written and resized, or

@@ -25,6 +25,9 @@ struct et_source {
 	void (*drop)(void *owner, size_t offset, size_t n);
 	/* Where delegates keep what they make of these bytes; lives until release. May be NULL. */
 	const struct et_store *store;
+	/* 0: who runs this process chose it. Else somebody who is less trusted brought it, 1 + whose uid: a delegate that
+	 * works in processes of its own lets it into none that others' programs are in. */
+	uint64_t tenant;
 };
 
 struct et_program;

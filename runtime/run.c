@@ -161,9 +161,11 @@ static enum et_status run_kernel(
 	const struct et_plan *plan = run->method->plan;
 	struct et_evalue **args = run->frame->args + instruction->first_arg;
 	const struct et_kernel *kernel = plan->operators[instruction->index].kernel;
-	struct et_kernel_ctx ctx = {
-		.kernel = kernel, .compute = env->compute, .scratch = env->scratch, .diag = &run->diag
-	};
+	struct et_kernel_ctx ctx = { .kernel = kernel,
+		.compute = env->compute,
+		.scratch = env->scratch,
+		.diag = &run->diag,
+		.tenant = et_program_source(plan->program)->tenant };
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
 	if (!status)
 		status = check_aliases(run, plan->operators[instruction->index].args, instruction, args);

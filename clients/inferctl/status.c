@@ -16,7 +16,8 @@ static json_t *texts_json(const char *const *texts, size_t n)
 
 static int print_json(const struct inf_server_status *s)
 {
-	json_t *programs = json_array(), *clients = json_array(), *queues = json_array();
+	json_t *programs = json_array(), *clients = json_array(), *queues = json_array(),
+	       *hosts = json_array();
 	for (size_t i = 0; i < s->n_programs; i++) {
 		const struct inf_program_status *p = &s->programs[i];
 		json_array_append_new(programs,
@@ -45,13 +46,23 @@ static int print_json(const struct inf_server_status *s)
 				(json_int_t)q->waiting, "busy_ns", (json_int_t)q->busy_ns, "completed",
 				(json_int_t)q->completed, "stuck", (json_int_t)q->stuck));
 	}
-	return ctl_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+	for (size_t i = 0; i < s->n_hosts; i++) {
+		const struct inf_host_status *h = &s->hosts[i];
+		json_t *host = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s}", "backend", h->backend, "pid",
+			(json_int_t)h->pid, "starts", (json_int_t)h->starts, "crashes",
+			(json_int_t)h->crashes, "requests", (json_int_t)h->requests, "pause_ns",
+			(json_int_t)h->pause_ns, "reason", h->reason);
+		if (h->own)
+			json_object_set_new(host, "uid", json_integer((json_int_t)h->uid));
+		json_array_append_new(hosts, host);
+	}
+	return ctl_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"version", s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
 		(json_int_t)s->resident_bytes, "requests", (json_int_t)s->requests, "failed",
 		(json_int_t)s->failed, "copied_bytes", (json_int_t)s->copied_bytes, "programs", programs,
 		"clients", clients, "queues", queues, "backends", texts_json(s->backends, s->n_backends),
 		"backends_missing", texts_json(s->backends_missing, s->n_backends_missing), "warnings",
-		texts_json(s->warnings, s->n_warnings)));
+		texts_json(s->warnings, s->n_warnings), "hosts", hosts));
 }
 
 static void print_heading(const struct ctl *ctl, size_t n, const char *one, const char *many)
@@ -136,6 +147,38 @@ static void print_queues(const struct ctl *ctl, const struct inf_server_status *
 	ctl_table_deinit(&table);
 }
 
+static void print_hosts(const struct ctl *ctl, const struct inf_server_status *s)
+{
+	static const char *const headings[] = { "plug-in", "for", "pid", "starts", "crashes", "requests",
+		"last crash" };
+	struct ctl_table table;
+	if (!s->n_hosts)
+		return;
+	print_heading(ctl, s->n_hosts, "process of a plug-in", "processes of plug-ins");
+	ctl_table_init(&table, "llrrrrl");
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		ctl_table_cell(&table, "%s", headings[i]);
+	for (size_t i = 0; i < s->n_hosts; i++) {
+		const struct inf_host_status *h = &s->hosts[i];
+		ctl_table_cell(&table, "%s", h->backend);
+		if (h->own)
+			ctl_table_cell(&table, "user %" PRIu32 "'s own", h->uid);
+		else
+			ctl_table_cell(&table, "models");
+		if (h->pid)
+			ctl_table_cell(&table, "%" PRIu32, h->pid);
+		else
+			ctl_table_cell(&table, "%s%s", h->pause_ns ? "in " : "-",
+				h->pause_ns ? ctl_duration(h->pause_ns) : "");
+		ctl_table_cell(&table, "%" PRIu32, h->starts);
+		ctl_table_cell(&table, "%" PRIu32, h->crashes);
+		ctl_table_cell(&table, "%" PRIu64, h->requests);
+		ctl_table_cell(&table, "%s", h->reason);
+	}
+	ctl_table_print(ctl, &table, 2);
+	ctl_table_deinit(&table);
+}
+
 static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 {
 	printf("%sinferd %s%s, up %s, %s resident\n", ctl_bold(ctl), s->version, ctl_plain(ctl),
@@ -153,6 +196,7 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 	print_programs(ctl, s);
 	print_clients(ctl, s);
 	print_queues(ctl, s);
+	print_hosts(ctl, s);
 }
 
 /* Everybody but this very process: who asks is not who is asked about. */

@@ -57,8 +57,14 @@ static enum et_status start_host(
 	struct et_plugin_start *start = make_start(&b->config);
 	if (!start)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "no room for the options of the backend");
+	enum et_status status = et_plugin_tenant_starts(b, diag);
+	if (status) {
+		free(start);
+		return status;
+	}
 	int rc = et_plugin_process_start(&process, &b->config);
 	if (rc < 0) {
+		et_plugin_tenant_ended(b);
 		free(start);
 		return et_fail(
 			diag, ET_E_NOT_FOUND, "can't start %.200s: %s", b->config.host_path, strerror(-rc));
@@ -69,7 +75,7 @@ static enum et_status start_host(
 	uint64_t generation = ++b->generation;
 	pthread_mutex_unlock(&b->lock);
 	et_plugin_wake_watcher(b);
-	enum et_status status = et_plugin_ask(b, generation, start, -1, started, sizeof *started, NULL, diag);
+	status = et_plugin_ask(b, generation, start, -1, started, sizeof *started, NULL, diag);
 	free(start);
 	if (status)
 		return status;
@@ -102,7 +108,7 @@ static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
 		b->kill_reason = "could not be started again";
 	pthread_mutex_unlock(&b->lock);
 	et_plugin_wake_watcher(b);
-	return ET_E_BACKEND_CRASHED;
+	return status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_CRASHED;
 }
 
 enum et_status et_plugin_up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
@@ -153,8 +159,11 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
 			"it runs on a thread of inferd (isolation = thread); restart inferd");
+	if (!b->parent)
+		et_plugin_tenants_restart(b, diag);
 	pthread_mutex_lock(&b->lock);
-	et_plugin_restart_init(&b->restart, b->config.max_crashes, b->config.crash_window_ns);
+	et_plugin_restart_init(
+		&b->restart, b->config.max_crashes, b->config.crash_window_ns, b->parent != NULL);
 	if (b->process.is_running && !b->is_ending) {
 		b->is_restarting = true;
 		b->kill_reason = "was restarted on request";
@@ -213,9 +222,11 @@ static void backend_free(struct et_backend *b)
 	free(b);
 }
 
-static void plugin_close(struct et_backend *b)
+void et_plugin_backend_end(struct et_backend *b)
 {
+	et_plugin_tenants_end(b);
 	et_plugin_kernels_deinit(b);
+	et_plugin_forget_memory(b);
 	pthread_mutex_lock(&b->lock);
 	b->is_closing = true;
 	b->close_by_ns = et_host_now_ns(NULL) + 5 * SECOND;
@@ -227,6 +238,7 @@ static void plugin_close(struct et_backend *b)
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->starting);
 	pthread_mutex_destroy(&b->shared_lock);
+	pthread_mutex_destroy(&b->tenants_lock);
 	pthread_cond_destroy(&b->changed);
 	backend_free(b);
 }
@@ -316,13 +328,9 @@ static void log_start(const struct et_backend *b)
 			s & ET_SANDBOX_LIMITS ? " limits" : "");
 }
 
-enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
-	const struct et_allocator *allocator, const struct et_log *log, struct et_diag *diag)
+struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, const struct et_log *log,
+	bool is_forgiving, struct et_diag *diag)
 {
-	if (strlen(config->path) >= sizeof((struct et_plugin_start *)0)->path ||
-		(config->cache_dir &&
-			strlen(config->cache_dir) >= sizeof((struct et_plugin_start *)0)->cache_dir))
-		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a path is too long");
 	struct et_backend *b = calloc(1, sizeof *b);
 	if (b) {
 		b->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -331,26 +339,30 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 	}
 	if (!b || b->wake < 0 || !b->packet || !b->ask || !copy_config(b, config)) {
 		backend_free(b);
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+		return NULL;
 	}
 	b->ops = et_plugin_ops;
 	b->ops.open = no_open;
-	b->ops.close = plugin_close;
+	b->ops.close = et_plugin_backend_end;
 	b->ops.n_devices = n_devices;
 	b->ops.device = device;
 	b->ops.name = config->name ? b->config.name : "plug-in";
 	b->log = log;
 	b->lines = (struct et_plugin_lines){ .log = log, .name = b->ops.name };
-	et_plugin_restart_init(&b->restart, config->max_crashes, config->crash_window_ns);
+	et_plugin_restart_init(&b->restart, config->max_crashes, config->crash_window_ns, is_forgiving);
 	b->process = (struct et_plugin_process){ .calls = -1, .asks = -1, .output = -1 };
 	b->max_in_flight = 1;
 	b->sleep_until_ns = UINT64_MAX;
 	et_list_init(&b->calls);
 	et_list_init(&b->waiting);
-	pthread_mutex_init(&b->lock, NULL);
 	et_list_init(&b->compiled);
 	et_list_init(&b->shown);
+	et_list_init(&b->tenants);
+	et_list_init(&b->tenant_node);
+	pthread_mutex_init(&b->lock, NULL);
 	pthread_mutex_init(&b->shared_lock, NULL);
+	pthread_mutex_init(&b->tenants_lock, NULL);
 	pthread_mutex_init(&b->starting, NULL);
 	pthread_cond_init(&b->changed, NULL);
 	sigset_t all, before;
@@ -360,8 +372,22 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
 		backend_free(b);
-		return et_fail(diag, ET_E_INTERNAL, "can't start a thread: %s", strerror(rc));
+		et_fail(diag, ET_E_INTERNAL, "can't start a thread: %s", strerror(rc));
+		return NULL;
 	}
+	return b;
+}
+
+enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
+	const struct et_allocator *allocator, const struct et_log *log, struct et_diag *diag)
+{
+	if (strlen(config->path) >= sizeof((struct et_plugin_start *)0)->path ||
+		(config->cache_dir &&
+			strlen(config->cache_dir) >= sizeof((struct et_plugin_start *)0)->cache_dir))
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a path is too long");
+	struct et_backend *b = et_plugin_backend_new(config, log, false, diag);
+	if (!b)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
 	pthread_mutex_lock(&b->starting);
 	enum et_status status = start_host(b, &b->facts, diag);
 	pthread_mutex_unlock(&b->starting);
@@ -370,7 +396,7 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 		status = et_plugin_kernels_init(b, diag);
 	}
 	if (status) {
-		plugin_close(b);
+		et_plugin_backend_end(b);
 		return status == ET_E_MEMORY_ALLOCATION_FAILED ? status : ET_E_NOT_FOUND;
 	}
 	log_start(b);
@@ -391,6 +417,8 @@ void et_plugin_state(struct et_backend *b, struct et_plugin_state *ret_state)
 		.n_copied_bytes = b->n_copied_bytes,
 		.n_in_flight = b->n_in_flight,
 		.n_waiting = b->n_waiting,
+		.tenant = b->tenant,
+		.wait_ns = et_plugin_restart_wait_ns(&b->restart, et_host_now_ns(NULL)),
 	};
 	memcpy(ret_state->version, b->facts.version, sizeof ret_state->version);
 	memcpy(ret_state->reason, b->reason, sizeof ret_state->reason);

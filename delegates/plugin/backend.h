@@ -47,6 +47,10 @@ struct et_plugin_shared {
 	uint64_t id;                  /* there; another each time that it was let go */
 	uint32_t n_uses;              /* runs that hold it */
 	struct et_list_node shown;    /* of the backend */
+	/* A tenant's backend knows what its runs used under a number of its own; it goes with the original. */
+	struct et_list_node
+		copies; /* of the original, guarded by its backend's shared_lock; of a copy: its place */
+	struct et_backend *owner;
 };
 
 /* --- calls.c: what was asked of a host ------------------------------------------------------------- */
@@ -77,6 +81,15 @@ struct et_backend {
 	const struct et_log *log;
 	struct et_plugin_started facts; /* of the first start */
 
+	/* tenant.c */
+	struct et_backend *parent;       /* NULL: this is the configured one */
+	uint64_t tenant;                 /* with a parent: whose programs are run here */
+	struct et_list_node tenant_node; /* of the parent */
+	pthread_mutex_t tenants_lock;    /* guards these two; taken before the tenants' lock */
+	struct et_list_node tenants;
+	uint32_t n_tenants;
+	_Atomic(uint32_t) n_hosts; /* of tenants, with a process */
+
 	pthread_mutex_t starting; /* held while a host is started; taken before lock */
 	pthread_mutex_t lock;     /* guards what follows */
 	pthread_cond_t changed;   /* phase, process, answering, is_receiving while is_ending */
@@ -105,9 +118,12 @@ struct et_backend {
 	bool is_closing, is_restarting;
 	uint64_t close_by_ns, sleep_until_ns; /* the latter: when the watcher looks around by itself */
 	uint64_t n_runs, n_copied_bytes;
-	char *packet; /* whoever receives, ET_PLUGIN_MAX_PACKET */
+	uint32_t n_users;       /* of a tenant's backend */
+	uint64_t idle_since_ns; /* it has had none since */
+	char *packet;           /* whoever receives, ET_PLUGIN_MAX_PACKET */
 
-	pthread_mutex_t shared_lock;      /* guards these; taken last */
+	/* guards these; taken last, but the parent's before a tenant's, with the latter's lock between */
+	pthread_mutex_t shared_lock;
 	struct et_plugin_shared **shared; /* by their start */
 	uint32_t n_shared, shared_room;
 	struct et_list_node shown; /* what the host of shown_generation knows, used last at the end */
@@ -175,6 +191,26 @@ enum et_status et_plugin_restart(struct et_backend *backend, struct et_diag *dia
 /* Make sure that there is a host. *ret_generation says which. */
 enum et_status et_plugin_up(struct et_backend *backend, uint64_t *ret_generation, struct et_diag *diag);
 
+/* A backend without a process, its watcher started; NULL: no memory. It is ended, with its process, by the other. */
+struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, const struct et_log *log,
+	bool is_forgiving, struct et_diag *diag);
+void et_plugin_backend_end(struct et_backend *backend);
+
+/* --- tenant.c --------------------------------------------------------------------------------------- */
+
+/* The backend that runs what @tenant brought: @backend itself for tenant 0, and where they go together. To be put when
+ * nothing of it is used any more; any thread. *ret_backend is NULL after a failure. */
+enum et_status et_plugin_tenant_take(
+	struct et_backend *backend, uint64_t tenant, struct et_backend **ret_backend, struct et_diag *diag);
+void et_plugin_tenant_put(struct et_backend *backend);
+/* With the lock: when its process is to end, for want of users; UINT64_MAX: not now. */
+uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
+/* A process is about to start: ET_E_OUT_OF_RESOURCES if there are too many. It has ended, or did not start. */
+enum et_status et_plugin_tenant_starts(struct et_backend *backend, struct et_diag *diag);
+void et_plugin_tenant_ended(struct et_backend *backend);
+void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag);
+void et_plugin_tenants_end(struct et_backend *parent);
+
 /* --- payload.c, as the delegate interface has them ---------------------------------------------------- */
 
 enum et_status et_plugin_probe_payload(struct et_backend *backend, const struct et_payload *payload,
@@ -194,6 +230,8 @@ void et_plugin_release_memory(struct et_backend *backend, void *handle);
 /* The one that all of [bytes, bytes + n_bytes) lies in, held until it is put; NULL: none. */
 struct et_plugin_shared *et_plugin_find_memory(struct et_backend *backend, const void *bytes, size_t n_bytes);
 void et_plugin_put_memory(struct et_backend *backend, struct et_plugin_shared *shared);
+/* All that is left: a tenant's backend ends. */
+void et_plugin_forget_memory(struct et_backend *backend);
 /* Have the host of @generation know what is held. */
 enum et_status et_plugin_show_memory(struct et_backend *backend, uint64_t generation,
 	struct et_plugin_shared *shared, struct et_diag *diag);
@@ -223,6 +261,8 @@ enum et_status et_plugin_run_and_wait(struct et_context *context, struct et_eval
 
 extern const struct et_delegate_ops et_plugin_ops; /* names and open are not set */
 enum et_status et_plugin_kernels_init(struct et_backend *backend, struct et_diag *diag);
+/* Those of @from, run by @backend. False: no memory. */
+bool et_plugin_kernels_copy(struct et_backend *backend, const struct et_backend *from);
 void et_plugin_kernels_deinit(struct et_backend *backend);
 
 #endif

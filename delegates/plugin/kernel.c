@@ -1,5 +1,5 @@
 /* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context and a lock,
- * on a worker's thread, which waits: kernels are small. */
+ * on a worker's thread, which waits: kernels are small. A tenant's backend has its own. */
 #include "delegates/plugin/backend.h"
 
 #include "clients/inferd-delegate.h"
@@ -18,14 +18,18 @@ struct et_plugin_kernel {
 static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_plugin_kernel *k = (struct et_plugin_kernel *)(uintptr_t)ctx->kernel->row;
-	struct et_backend *b = k->backend;
-	enum et_status status = ET_OK;
+	struct et_backend *b;
+	enum et_status status = et_plugin_tenant_take(k->backend, ctx->tenant, &b, ctx->diag);
+	if (status)
+		return status;
+	k = &b->kernels[k - k->backend->kernels];
 	pthread_mutex_lock(&k->lock);
 	if (!k->context)
 		status = et_plugin_context_make(b, NULL, k->index, k->n_args, &k->context, ctx->diag);
 	if (!status)
 		status = et_plugin_run_and_wait(k->context, args, k->n_args - k->n_outputs, 0, ctx->diag);
 	pthread_mutex_unlock(&k->lock);
+	et_plugin_tenant_put(b);
 	return status;
 }
 
@@ -73,6 +77,19 @@ enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag
 	qsort(b->rows, n, sizeof *b->rows, by_name);
 	b->table.kernels = b->rows;
 	return ET_OK;
+}
+
+bool et_plugin_kernels_copy(struct et_backend *b, const struct et_backend *from)
+{
+	b->kernels = calloc(from->table.n + 1, sizeof *b->kernels);
+	for (size_t i = 0; b->kernels && i < from->table.n; i++) {
+		b->kernels[i] = from->kernels[i];
+		b->kernels[i].backend = b;
+		b->kernels[i].context = NULL;
+		pthread_mutex_init(&b->kernels[i].lock, NULL);
+		b->table.n = i + 1;
+	}
+	return b->kernels;
 }
 
 void et_plugin_kernels_deinit(struct et_backend *b)

@@ -120,16 +120,24 @@ static uint64_t number_of(struct et_backend *b, const struct et_program *program
 	return number;
 }
 
-enum et_status et_plugin_probe(
+/* Have a host for it. */
+static enum et_status up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
+{
+	enum et_status status = et_plugin_up(b, ret_generation, diag);
+	return !status || status == ET_E_OUT_OF_RESOURCES ? status
+							  : ET_E_BACKEND_DOWN; /* not this payload's fault */
+}
+
+static enum et_status probe(
 	struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness, struct et_diag *diag)
 {
 	struct et_plugin_init init;
 	struct et_plugin_answer answer;
 	uint64_t generation;
 	int fd;
-	if (et_plugin_up(b, &generation, diag))
-		return ET_E_BACKEND_DOWN;
-	enum et_status status = pack(payload, &init, &fd, diag);
+	enum et_status status = up(b, &generation, diag);
+	if (!status)
+		status = pack(payload, &init, &fd, diag);
 	if (status)
 		return status;
 	init.header.type = ET_PLUGIN_PROBE;
@@ -146,6 +154,18 @@ enum et_status et_plugin_probe(
 		et_fail(diag, ET_OK, "%.255s", answer.text);
 	*ret_readiness = answer.readiness <= INFERD_DELEGATE_READY ? answer.readiness : INFERD_DELEGATE_NO;
 	return ET_OK;
+}
+
+enum et_status et_plugin_probe(struct et_backend *parent, const struct et_payload *payload,
+	uint32_t *ret_readiness, struct et_diag *diag)
+{
+	struct et_backend *b;
+	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
+	if (status)
+		return status;
+	status = probe(b, payload, ret_readiness, diag);
+	et_plugin_tenant_put(b);
+	return status;
 }
 
 enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_payload *payload,
@@ -196,38 +216,46 @@ enum et_status et_plugin_load(
 
 void et_plugin_compiled_free(struct et_compiled *c)
 {
+	struct et_backend *b = c->backend;
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 },
 		.model = c->id };
 	if (c->generation)
-		et_plugin_tell(c->backend, c->generation, &handle);
-	pthread_mutex_lock(&c->backend->lock);
+		et_plugin_tell(b, c->generation, &handle);
+	pthread_mutex_lock(&b->lock);
 	et_list_remove(&c->node);
-	pthread_mutex_unlock(&c->backend->lock);
+	pthread_mutex_unlock(&b->lock);
 	if (c->fd >= 0)
 		close(c->fd);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
+	et_plugin_tenant_put(b);
 }
 
-enum et_status et_plugin_compile(struct et_backend *b, const struct et_payload *payload,
+enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payload *payload,
 	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
 {
+	struct et_backend *b;
 	uint64_t generation, id;
 	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d",
 			payload->n_args, ET_PLUGIN_MAX_ARGS);
+	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
+	if (status)
+		return status;
 	struct et_compiled *c = calloc(1, sizeof *c);
-	if (!c)
+	if (!c) {
+		et_plugin_tenant_put(b);
 		return no_memory(diag);
+	}
 	*c = (struct et_compiled){ .backend = b, .program = payload->program, .fd = -1 };
 	pthread_mutex_init(&c->lock, NULL);
-	enum et_status status = pack(payload, &c->init, &c->fd, diag);
+	status = pack(payload, &c->init, &c->fd, diag);
 	c->init.program = number_of(b, payload->program);
 	pthread_mutex_lock(&b->lock);
 	et_list_append(&b->compiled, &c->node);
 	pthread_mutex_unlock(&b->lock);
-	if (!status && et_plugin_up(b, &generation, diag))
-		status = ET_E_BACKEND_DOWN; /* which is not this payload's fault */
+	if (!status)
+		status = up(b, &generation, diag);
 	if (!status)
 		status = et_plugin_load(c, generation, &id, diag);
 	if (!status && c->facts.device >= b->facts.n_devices && b->facts.n_devices)

@@ -4,8 +4,10 @@
  * When that process dies or does not answer in time, the runs that it had end with ET_E_BACKEND_CRASHED; the next
  * call starts it again, at first at once, after further crashes with growing pauses, and payloads are made ready in
  * the new process when they are next run. After `max_crashes` within `crash_window_ns` the backend counts as failed,
- * and every call says so,
- * until it is restarted. */
+ * and every call says so, until it is restarted.
+ *
+ * Programs that somebody less trusted brought are run in further processes, one for each such tenant; what happens there
+ * is no crash of the backend's. */
 #ifndef DELEGATES_PLUGIN_PLUGIN_H
 #define DELEGATES_PLUGIN_PLUGIN_H
 
@@ -16,6 +18,13 @@
 enum et_plugin_isolation {
 	ET_PLUGIN_IN_PROCESS, /* of its own */
 	ET_PLUGIN_IN_THREAD,  /* of this process: nothing is contained */
+};
+
+/* Where programs go that a tenant brought (see et_source). In a thread (isolation) they always go together. */
+enum et_plugin_tenancy {
+	ET_PLUGIN_APART,    /* each tenant's into a process of its own, see guest.c */
+	ET_PLUGIN_TOGETHER, /* into the one that all others are in */
+	ET_PLUGIN_REFUSED,
 };
 
 struct et_plugin_option {
@@ -36,6 +45,9 @@ struct et_plugin_config {
 	uint64_t crash_window_ns;   /* 0: 60 s */
 	const struct et_plugin_option *options;
 	uint32_t n_options;
+	enum et_plugin_tenancy tenancy;
+	uint32_t max_tenants; /* whose processes may be there at a time; 0: 8 */
+	uint64_t idle_ns;     /* how long such a process stays when it has nothing to do; 0: 10 s */
 };
 
 /* Start the plug-in and ask for its devices. On success ops and backend are the entry's, to be ended with
@@ -56,9 +68,15 @@ struct et_plugin_state {
 	uint32_t n_in_flight, n_waiting;
 	char version[64];
 	char reason[320]; /* of the last crash, or empty */
+	uint64_t tenant;  /* 0: the process of the models that were not brought by somebody */
+	uint64_t wait_ns; /* it is not started again before that has passed */
 };
 /* Any thread. */
 void et_plugin_state(struct et_backend *backend, struct et_plugin_state *ret_state);
+/* The same for the processes of tenants, also those that are not there now; how many there are, of which at most @max
+ * are written. */
+uint32_t et_plugin_tenant_states(
+	struct et_backend *backend, struct et_plugin_state *ret_states, uint32_t max);
 
 /* Whether the plug-in could run @payload: an enum inferd_delegate_readiness, with the reason in @diag. Any thread but
  * one at a time with compile. */

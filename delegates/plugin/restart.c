@@ -2,7 +2,8 @@
  *
  * The first crash in a while costs nothing: the next call starts the host at once. Each further one within the window
  * doubles a pause, from 0.1 s to 5 s, in which calls are answered with the reason instead of with another crash. After
- * max_crashes within the window the backend has failed for good; only an administrator knows what has changed.
+ * max_crashes within the window the backend has failed for good; only an administrator knows what has changed. Where
+ * nobody would (is_forgiving) it has a pause as long as the window instead.
  *
  * No clock, no lock: who calls has both. */
 #include "delegates/plugin/restart.h"
@@ -11,10 +12,12 @@ enum { FIRST_PAUSE_MS = 100, MAX_PAUSE_MS = 5000, DEFAULT_CRASHES = 5 };
 #define MS     UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
-void et_plugin_restart_init(struct et_plugin_restart *r, uint32_t max_crashes, uint64_t window_ns)
+void et_plugin_restart_init(
+	struct et_plugin_restart *r, uint32_t max_crashes, uint64_t window_ns, bool is_forgiving)
 {
 	*r = (struct et_plugin_restart){ .max_crashes = max_crashes ? max_crashes : DEFAULT_CRASHES,
-		.window_ns = window_ns ? window_ns : 60 * SECOND };
+		.window_ns = window_ns ? window_ns : 60 * SECOND,
+		.is_forgiving = is_forgiving };
 }
 
 static uint64_t pause_ns(uint32_t n_recent)
@@ -33,7 +36,9 @@ bool et_plugin_restart_crashed(struct et_plugin_restart *r, bool may_restart, ui
 			    r->window_ns;
 	r->crashes_ns[r->n_crashes++ % ET_PLUGIN_RESTART_RING] = now_ns;
 	r->not_before_ns = now_ns + pause_ns(n_recent);
-	if (n_recent >= r->max_crashes || !may_restart)
+	if (n_recent >= r->max_crashes && r->is_forgiving)
+		r->not_before_ns = now_ns + r->window_ns;
+	else if (n_recent >= r->max_crashes || !may_restart)
 		r->has_failed = true;
 	return !r->has_failed;
 }

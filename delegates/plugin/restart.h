@@ -13,11 +13,13 @@ struct et_plugin_restart {
 	uint32_t n_crashes;
 	uint64_t crashes_ns[ET_PLUGIN_RESTART_RING]; /* the last ones */
 	uint64_t not_before_ns;
-	bool has_failed; /* for good */
+	bool is_forgiving; /* too many crashes cost a pause of window_ns, and are not the end */
+	bool has_failed;   /* for good */
 };
 
 /* 0: 5 crashes, 60 s. */
-void et_plugin_restart_init(struct et_plugin_restart *restart, uint32_t max_crashes, uint64_t window_ns);
+void et_plugin_restart_init(
+	struct et_plugin_restart *restart, uint32_t max_crashes, uint64_t window_ns, bool is_forgiving);
 /* The host crashed. @may_restart: else there is no way to have another. Returns whether one may be started. */
 bool et_plugin_restart_crashed(struct et_plugin_restart *restart, bool may_restart, uint64_t now_ns);
 /* How long to go until it may be started; 0: now. */

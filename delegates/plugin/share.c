@@ -8,7 +8,10 @@
  * that the one that was used longest ago, and that no run holds, is forgotten, and shown again under another number when
  * it is next used: a number is never used again, since the host may read what is sent to it in any order.
  *
- * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended. */
+ * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended.
+ *
+ * A tenant's backend (tenant.c) is told of nothing: what its runs find with the parent it copies into a table of its own
+ * with a number of its own, so that its host knows no other memory, and loses it when the original goes. */
 #include "delegates/plugin/backend.h"
 
 #include "clients/inferd-delegate.h"
@@ -31,6 +34,24 @@ static uint32_t index_behind(const struct et_backend *b, uintptr_t at)
 	return low;
 }
 
+/* Under the lock. False: no memory. */
+static bool insert(struct et_backend *b, struct et_plugin_shared *shared)
+{
+	if (b->n_shared == b->shared_room) {
+		uint32_t room = b->shared_room ? 2 * b->shared_room : 16;
+		struct et_plugin_shared **more = realloc(b->shared, room * sizeof *more);
+		if (!more)
+			return false;
+		b->shared = more;
+		b->shared_room = room;
+	}
+	uint32_t at = index_behind(b, shared->start);
+	memmove(b->shared + at + 1, b->shared + at, (b->n_shared - at) * sizeof *b->shared);
+	b->shared[at] = shared;
+	b->n_shared++;
+	return true;
+}
+
 enum et_status et_plugin_import_memory(
 	struct et_backend *b, int fd, void *bytes, size_t n_bytes, void **ret_handle)
 {
@@ -41,31 +62,22 @@ enum et_status et_plugin_import_memory(
 	shared->n_bytes = n_bytes;
 	shared->fd = fd;
 	shared->id = et_plugin_new_handle(b);
+	shared->owner = b;
 	et_list_init(&shared->shown);
+	et_list_init(&shared->copies);
 	pthread_mutex_lock(&b->shared_lock);
-	if (b->n_shared == b->shared_room) {
-		uint32_t room = b->shared_room ? 2 * b->shared_room : 16;
-		struct et_plugin_shared **more = realloc(b->shared, room * sizeof *more);
-		if (!more) {
-			pthread_mutex_unlock(&b->shared_lock);
-			free(shared);
-			return ET_E_MEMORY_ALLOCATION_FAILED;
-		}
-		b->shared = more;
-		b->shared_room = room;
-	}
-	uint32_t at = index_behind(b, shared->start);
-	memmove(b->shared + at + 1, b->shared + at, (b->n_shared - at) * sizeof *b->shared);
-	b->shared[at] = shared;
-	b->n_shared++;
+	bool has_room = insert(b, shared);
 	pthread_mutex_unlock(&b->shared_lock);
+	if (!has_room) {
+		free(shared);
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
 	*ret_handle = shared;
 	return ET_OK;
 }
-
-void et_plugin_release_memory(struct et_backend *b, void *handle)
+/* Take it out of its backend's table, have the host forget it, free it. For a copy with the original's lock. */
+static void drop(struct et_backend *b, struct et_plugin_shared *shared)
 {
-	struct et_plugin_shared *shared = handle;
 	pthread_mutex_lock(&b->shared_lock);
 	uint32_t at = index_behind(b, shared->start);
 	while (at > 0 && b->shared[at - 1] != shared)
@@ -80,14 +92,46 @@ void et_plugin_release_memory(struct et_backend *b, void *handle)
 	free(shared);
 }
 
-struct et_plugin_shared *et_plugin_find_memory(struct et_backend *b, const void *bytes, size_t n_bytes)
+void et_plugin_release_memory(struct et_backend *b, void *handle)
 {
-	uintptr_t start = (uintptr_t)bytes;
-	struct et_plugin_shared *found = NULL;
+	struct et_plugin_shared *shared = handle;
+	struct et_list_node *node, *after;
 	pthread_mutex_lock(&b->shared_lock);
+	ET_LIST_FOR_EACH(node, after, &shared->copies)
+	{
+		struct et_plugin_shared *copy = ET_CONTAINER_OF(node, struct et_plugin_shared, copies);
+		et_list_remove(node);
+		drop(copy->owner, copy);
+	}
+	pthread_mutex_unlock(&b->shared_lock);
+	drop(b, shared);
+}
+
+void et_plugin_forget_memory(struct et_backend *b)
+{
+	if (!b->parent)
+		return;
+	pthread_mutex_lock(&b->parent->shared_lock);
+	while (b->n_shared) {
+		et_list_remove(&b->shared[b->n_shared - 1]->copies);
+		drop(b, b->shared[b->n_shared - 1]);
+	}
+	pthread_mutex_unlock(&b->parent->shared_lock);
+}
+
+/* Under the lock: the one that all of it lies in. */
+static struct et_plugin_shared *look_up(struct et_backend *b, uintptr_t start, size_t n_bytes)
+{
 	uint32_t at = index_behind(b, start);
-	if (at > 0 && et_in_range(start - b->shared[at - 1]->start, n_bytes, b->shared[at - 1]->n_bytes))
-		found = b->shared[at - 1];
+	bool is_inside =
+		at > 0 && et_in_range(start - b->shared[at - 1]->start, n_bytes, b->shared[at - 1]->n_bytes);
+	return is_inside ? b->shared[at - 1] : NULL;
+}
+
+static struct et_plugin_shared *find_own(struct et_backend *b, uintptr_t start, size_t n_bytes)
+{
+	pthread_mutex_lock(&b->shared_lock);
+	struct et_plugin_shared *found = look_up(b, start, n_bytes);
 	if (found)
 		found->n_uses++;
 	if (found && !et_list_is_empty(&found->shown)) {
@@ -96,6 +140,39 @@ struct et_plugin_shared *et_plugin_find_memory(struct et_backend *b, const void 
 	}
 	pthread_mutex_unlock(&b->shared_lock);
 	return found;
+}
+
+/* The parent knows it: so does the tenant's backend now. */
+static struct et_plugin_shared *find_parents(struct et_backend *b, uintptr_t start, size_t n_bytes)
+{
+	struct et_plugin_shared *copy = calloc(1, sizeof *copy), *found = NULL;
+	uint64_t id = et_plugin_new_handle(b);
+	pthread_mutex_lock(&b->parent->shared_lock);
+	struct et_plugin_shared *original = copy ? look_up(b->parent, start, n_bytes) : NULL;
+	if (original && !(found = find_own(b, start, n_bytes))) { /* else another run was faster */
+		*copy = (struct et_plugin_shared){ .start = original->start,
+			.n_bytes = original->n_bytes,
+			.fd = original->fd,
+			.id = id,
+			.owner = b,
+			.n_uses = 1 };
+		et_list_init(&copy->shown);
+		pthread_mutex_lock(&b->shared_lock);
+		found = insert(b, copy) ? copy : NULL;
+		pthread_mutex_unlock(&b->shared_lock);
+	}
+	if (found && found == copy)
+		et_list_append(&original->copies, &copy->copies);
+	pthread_mutex_unlock(&b->parent->shared_lock);
+	if (found != copy)
+		free(copy);
+	return found;
+}
+
+struct et_plugin_shared *et_plugin_find_memory(struct et_backend *b, const void *bytes, size_t n_bytes)
+{
+	struct et_plugin_shared *found = find_own(b, (uintptr_t)bytes, n_bytes);
+	return found || !b->parent ? found : find_parents(b, (uintptr_t)bytes, n_bytes);
 }
 
 void et_plugin_put_memory(struct et_backend *b, struct et_plugin_shared *shared)

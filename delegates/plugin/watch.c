@@ -17,6 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define MILLISECOND UINT64_C(1000000)
+
 enum { MAX_AT_ONCE = 16 }; /* of 4096 bytes: what a pipe holds */
 
 /* --- what the library prints ------------------------------------------------------------------------ */
@@ -129,6 +131,8 @@ static bool read_asks(struct et_backend *b)
 
 /* --- the end of a host ------------------------------------------------------------------------------ */
 
+static const char idle[] = "is not needed now";
+
 /* The host is gone or must go. */
 static void end_host(struct et_backend *b, const char *why)
 {
@@ -139,7 +143,7 @@ static void end_host(struct et_backend *b, const char *why)
 		; /* its last words: more lines than are logged in a second */
 	pthread_mutex_lock(&b->lock);
 	b->process.output = -1;
-	bool is_closing = b->is_closing, is_asked = b->is_restarting;
+	bool is_closing = b->is_closing, is_asked = b->is_restarting || why == idle;
 	b->is_ending = true;
 	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
 	while (b->is_receiving)
@@ -149,6 +153,7 @@ static void end_host(struct et_backend *b, const char *why)
 	b->phase = ET_PLUGIN_DOWN;
 	pthread_mutex_unlock(&b->lock);
 	bool may_restart = et_plugin_process_end(&process, why != NULL, how, sizeof how);
+	et_plugin_tenant_ended(b);
 	pthread_mutex_lock(&b->lock);
 	b->process = process;
 	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
@@ -160,6 +165,7 @@ static void end_host(struct et_backend *b, const char *why)
 		memcpy(b->reason, reason, sizeof reason);
 	}
 	bool has_failed = b->restart.has_failed;
+	uint64_t wait_ns = et_plugin_restart_wait_ns(&b->restart, et_host_now_ns(NULL));
 	et_plugin_take_calls(b, &ended);
 	b->is_ending = b->is_gone = false; /* from here on there may be another host */
 	pthread_cond_broadcast(&b->changed);
@@ -170,9 +176,11 @@ static void end_host(struct et_backend *b, const char *why)
 	}
 	if (b->lines.n_line)
 		et_plugin_lines_end(&b->lines);
-	if (!is_closing)
+	if (!is_closing && why != idle)
 		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
-			has_failed ? "giving it up" : "it is started again when it is next used");
+			has_failed                      ? "giving it up"
+			: wait_ns >= 1000 * MILLISECOND ? "it is started again after a pause"
+							: "it is started again when it is next used");
 	et_plugin_end_calls(b, &ended, reason);
 }
 
@@ -196,10 +204,19 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 		next_ns = b->deaf_by_ns;
 		why = et_plugin_deaf;
 	}
+	uint64_t idle_end_ns = et_plugin_idle_end_ns(b);
+	if (idle_end_ns < next_ns) {
+		next_ns = idle_end_ns;
+		why = idle;
+	}
 	if (next_ns <= now_ns)
 		*ret_why = why;
 	if (b->kill_reason)
 		*ret_why = b->kill_reason;
+	if (*ret_why == idle) {
+		b->phase = ET_PLUGIN_DOWN; /* who comes from now on waits, and has another one */
+		b->is_ending = true;
+	}
 	/* Nothing under way: stay with the alarm that is set, so that the next run need not set one. */
 	if (next_ns == UINT64_MAX && b->sleep_until_ns != UINT64_MAX && b->sleep_until_ns > now_ns)
 		next_ns = b->sleep_until_ns;

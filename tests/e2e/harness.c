@@ -409,10 +409,9 @@ void e2e_raw_bind(struct e2e_raw *raw, const char *model, uint64_t *ret_method, 
 
 /* --- watching ------------------------------------------------------------------------------------- */
 
-void e2e_put_word_as(struct e2e *e, const char *word, const char *name)
+uint8_t *e2e_program_word(const char *word, size_t *ret_n_bytes)
 {
 	struct make_program mk;
-	size_t n_bytes;
 	mk_init(&mk);
 	mk_method(&mk, "forward");
 	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
@@ -421,7 +420,13 @@ void e2e_put_word_as(struct e2e *e, const char *word, const char *name)
 	mk_call(&mk, delegate, MK_ARGS(x, y));
 	mk_input(&mk, x);
 	mk_output(&mk, y);
-	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+void e2e_put_word_as(struct e2e *e, const char *word, const char *name)
+{
+	size_t n_bytes;
+	uint8_t *bytes = e2e_program_word(word, &n_bytes);
 	e2e_put(e, name, bytes, n_bytes);
 	free(bytes);
 }

@@ -74,6 +74,7 @@ uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend t
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes);          /* needs an operator that nobody has */
 
 /* A program that is one payload of the test plug-in's, tests/plugins/plugin.c: what it does is what @word says. Also FP32[4]. */
+uint8_t *e2e_program_word(const char *word, size_t *ret_n_bytes);
 void e2e_put_word_as(struct e2e *e, const char *word, const char *name);
 void e2e_put_word(struct e2e *e, const char *word); /* as WORD.pte */
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { KILLED = 100 };
 
@@ -211,6 +213,83 @@ static void expect_index(
 	fail_msg("no model %s", model);
 }
 
+/* Until a request is answered with anything but BACKEND_CRASHED. */
+static float infer_until_served(struct inferd_binding *b, float x, int *ret_status)
+{
+	float y;
+	do
+		y = e2e_infer(b, x, ret_status);
+	while (*ret_status == -INFERD_BACKEND_CRASHED);
+	return y;
+}
+
+static bool copied_nothing(const struct inf_server_status *status, const void *arg)
+{
+	assert_int_equal(status->copied_bytes, 0);
+	return true;
+}
+
+/* --- programs that clients bring ------------------------------------------------------------------------- */
+
+/* A program of the client's own that hands its input to the plug-in with that word. */
+static struct inferd_binding *bind_own(struct inferd *d, const char *word)
+{
+	struct inferd_method *method;
+	struct inferd_binding *b;
+	size_t n_bytes;
+	uint8_t *bytes = e2e_program_word(word, &n_bytes);
+	int fd = memfd_create("own", MFD_CLOEXEC);
+	assert_true(fd >= 0 && write(fd, bytes, n_bytes) == (ssize_t)n_bytes);
+	free(bytes);
+	if (inferd_method_open_fd(d, &method, fd, "own", NULL) || inferd_bind(method, &b))
+		fail_msg("%s", inferd_error(d));
+	close(fd);
+	return b;
+}
+
+static bool knows_whose(const struct inf_server_status *status, const void *arg)
+{
+	const uint32_t *n_crashes = arg;
+	assert_int_equal(status->n_backends_missing, 0);
+	assert_int_equal(status->n_hosts, 2);
+	assert_false(status->hosts[0].own);
+	assert_int_equal(status->hosts[0].starts, 1);
+	assert_int_equal(status->hosts[0].crashes, 0);
+	assert_true(status->hosts[1].own);
+	assert_int_equal(status->hosts[1].uid, getuid());
+	assert_string_equal(status->hosts[1].backend, "test");
+	return status->hosts[1].crashes >= *n_crashes && strstr(status->hosts[1].reason, "for user");
+}
+
+/* A client's own payload crashes a hundred times: a model of the repository on the same backend never fails, nor is the
+ * backend given up. */
+static void test_own_crashes(void **state)
+{
+	const uint32_t n_crashes = KILLED;
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_word(&e, "scale");
+	start(&e, "sync", "max_crashes = 3\ncrash_window = 1ms\n");
+	struct inferd *d = e2e_connect(&e), *hostile = e2e_connect(&e);
+	struct inferd_binding *good = e2e_bind(d, "scale", NULL), *bad = bind_own(hostile, "exit"),
+			      *own = bind_own(hostile, "scale");
+	for (uint32_t i = 0, n = 0; n < n_crashes; i++) {
+		e2e_infer(bad, 1, &rc);
+		assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+		n += strstr(inferd_error(hostile), "exited with status 3") != NULL;
+		assert_true(e2e_infer(good, (float)i, &rc) == 2 * (float)i && rc == 0);
+	}
+	e2e_until(&e, knows_whose, &n_crashes);
+	assert_true(infer_until_served(own, 3, &rc) == 6 && rc == 0);
+	e2e_until(&e, copied_nothing, NULL);
+	inferd_close(hostile);
+	assert_true(e2e_infer(good, 3, &rc) == 6 && rc == 0);
+	inferd_close(d);
+	e2e_until_clients(&e, 0);
+	e2e_deinit(&e);
+}
+
 /* Given up after so many crashes: the status says so, and why. */
 static void test_gives_up(void **state)
 {
@@ -261,16 +340,6 @@ static enum inf_status restart(struct e2e *e, const char *backend)
 {
 	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { backend } };
 	return e2e_raw_call(e->watcher, request).status;
-}
-
-/* Until a request is answered with anything but BACKEND_CRASHED. */
-static float infer_until_served(struct inferd_binding *b, float x, int *ret_status)
-{
-	float y;
-	do
-		y = e2e_infer(b, x, ret_status);
-	while (*ret_status == -INFERD_BACKEND_CRASHED);
-	return y;
 }
 
 /* The model goes on with its next variant, for the clients that have it open and for new ones; who asked for that very
@@ -487,12 +556,6 @@ static int n_maps_of_host(pid_t parent, const char *name)
 	return for_children(parent, n_maps_of, name);
 }
 
-static bool copied_nothing(const struct inf_server_status *status, const void *arg)
-{
-	assert_int_equal(status->copied_bytes, 0);
-	return true;
-}
-
 /* Tensors stay where they lie, also between two parts of a program; a client that has gone takes its memory along. */
 static void test_memory(void **state)
 {
@@ -597,6 +660,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_crash),
+		cmocka_unit_test(test_own_crashes),
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_falls),
 		cmocka_unit_test(test_falls_with_state),

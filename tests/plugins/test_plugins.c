@@ -409,7 +409,7 @@ static void test_tables(void **state)
 	} cases[] = { { "wrong_version", "made for version 2." }, { "wrong_size", "has 96 bytes" },
 		{ "no_symbol", "does not export inferd_delegate_entry" },
 		{ "no_function", "lacks one of open" }, { "half_buffers", "buffer_alloc without buffer_map" },
-		{ "not_here", "no such device" }, { "no_table", "does not work with version 1.0" },
+		{ "not_here", "no such device" }, { "no_table", "does not work with version 1." },
 		{ "crashes", "killed by signal 6" }, { "absent", "absent.so" } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		char path[600];

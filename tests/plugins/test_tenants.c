@@ -1,0 +1,429 @@
+/* Programs that somebody brought: in a process of their own, whose crashes hurt nobody else. */
+#include "delegates/plugin/plugin.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+#include "runtime/kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { N = 64, PAGE = 4096, N_CRASHES = 100, ANNA = 1001, BERT = 1002, CARL = 1003 };
+#define MS UINT64_C(1000000)
+
+static void drop(void *self, enum et_log_level level, const char *text)
+{
+}
+
+static const struct et_log log_table = { .max_level = ET_LOG_DEBUG, .write = drop };
+
+struct plugin {
+	struct et_plugin_config config;
+	struct et_backend_entry entry;
+};
+
+static void open_plugin(struct plugin *p)
+{
+	struct et_diag diag = { "" };
+	p->config.path = PLUGINS "/sync.so";
+	p->config.host_path = HOST;
+	if (et_plugin_open(&p->entry, &p->config, et_host_allocator(), &log_table, &diag))
+		fail_msg("%s", diag.text);
+}
+
+static void close_plugin(struct plugin *p)
+{
+	p->entry.ops->close(p->entry.backend);
+}
+
+/* A payload made ready, with a context. */
+struct part {
+	const struct et_backend_entry *entry;
+	struct et_compiled *compiled;
+	struct et_lane *lane;
+	struct et_context *context;
+	struct et_diag diag;
+	enum et_status status;
+};
+
+static enum et_status make_ready(struct part *part, const struct plugin *p, const char *word, uint64_t tenant)
+{
+	const struct et_payload payload = { .struct_size = sizeof payload,
+		.bytes = (const uint8_t *)word,
+		.n_bytes = strlen(word),
+		.method = "forward",
+		.n_args = 2,
+		.tenant = tenant };
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	*part = (struct part){ .entry = &p->entry };
+	enum et_status status =
+		p->entry.ops->compile(p->entry.backend, &payload, &part->compiled, &info, &part->diag);
+	if (status)
+		return status;
+	assert_int_equal(p->entry.ops->lane_new(p->entry.backend, 0, 1, &part->lane, &part->diag), ET_OK);
+	status = p->entry.ops->context_new(part->compiled, part->lane, &part->context, &part->diag);
+	if (status) {
+		p->entry.ops->lane_free(part->lane);
+		p->entry.ops->compiled_free(part->compiled);
+	}
+	return status;
+}
+
+static void let_go(struct part *part)
+{
+	part->entry->ops->context_free(part->context);
+	part->entry->ops->lane_free(part->lane);
+	part->entry->ops->compiled_free(part->compiled);
+}
+
+static void done(void *self, enum et_status status, const char *reason)
+{
+	struct part *part = self;
+	part->status = status;
+	if (reason)
+		et_fail(&part->diag, status, "%s", reason);
+}
+
+static enum et_status run(struct part *part, float *in, float *out)
+{
+	int32_t sizes[2][1] = { { N }, { N } }, strides[1] = { 1 };
+	uint8_t order[1] = { 0 };
+	struct et_tensor tensors[2] = {
+		{ in, N, sizes[0], strides, order, ET_FLOAT32, 1, ET_STATIC, false },
+		{ out, N, sizes[1], strides, order, ET_FLOAT32, 1, ET_STATIC, false },
+	};
+	struct et_evalue values[2] = { { .tag = ET_TAG_TENSOR, .tensor = &tensors[0] },
+		{ .tag = ET_TAG_TENSOR, .tensor = &tensors[1] } };
+	struct et_evalue *args[2] = { &values[0], &values[1] };
+	struct et_completion completion = { part, done, .will_wait = true };
+	enum et_status status = part->entry->ops->enqueue(part->context, args, &completion, &part->diag);
+	if (status != ET_PENDING)
+		return status;
+	part->entry->ops->wait(part->context, 0);
+	return part->status;
+}
+
+static void expect_scaled(struct part *part)
+{
+	float in[N], out[N];
+	for (int i = 0; i < N; i++)
+		in[i] = (float)i;
+	if (run(part, in, out))
+		fail_msg("%s", part->diag.text);
+	for (int i = 0; i < N; i++)
+		assert_true(out[i] == 2 * (float)i);
+}
+
+static enum et_status run_any(struct part *part)
+{
+	float in[N] = { 0 }, out[N];
+	return run(part, in, out);
+}
+
+static struct et_plugin_state state_of(const struct plugin *p)
+{
+	struct et_plugin_state now;
+	et_plugin_state(p->entry.backend, &now);
+	return now;
+}
+
+static struct et_plugin_state tenant_state(const struct plugin *p, uint64_t tenant)
+{
+	struct et_plugin_state states[8];
+	uint32_t n = et_plugin_tenant_states(p->entry.backend, states, ET_ARRAY_LEN(states));
+	for (uint32_t i = 0; i < n; i++)
+		if (states[i].tenant == tenant)
+			return states[i];
+	fail_msg("no process for tenant %u", (unsigned)tenant);
+	return states[0];
+}
+
+static uint32_t n_tenants(const struct plugin *p)
+{
+	return et_plugin_tenant_states(p->entry.backend, NULL, 0);
+}
+
+/* Everything about the backend is as if no tenant had ever been. */
+static void expect_unhurt(const struct plugin *p, struct part *model)
+{
+	struct et_diag diag = { "" };
+	struct et_plugin_state now = state_of(p);
+	expect_scaled(model);
+	assert_int_equal(now.n_starts, 1);
+	assert_int_equal(now.n_crashes, 0);
+	assert_false(now.has_failed);
+	assert_int_equal(p->entry.ops->health(p->entry.backend, &diag), ET_OK);
+}
+
+/* A payload of a client's crashes a hundred times; one of the repository's never notices. */
+static void test_crashes(void **state)
+{
+	struct plugin p = { .config = { .max_crashes = 3, .crash_window_ns = MS } };
+	struct part model, bad, good;
+	open_plugin(&p);
+	assert_int_equal(make_ready(&model, &p, "scale", 0), ET_OK);
+	assert_int_equal(n_tenants(&p), 0); /* nobody brought anything yet */
+	assert_int_equal(make_ready(&bad, &p, "exit", ANNA), ET_OK);
+	assert_int_equal(make_ready(&good, &p, "scale", BERT), ET_OK);
+	pid_t pid = state_of(&p).pid;
+	while (tenant_state(&p, ANNA).n_crashes < N_CRASHES) {
+		assert_int_equal(run_any(&bad), ET_E_BACKEND_CRASHED);
+		expect_unhurt(&p, &model);
+		expect_scaled(&good);
+	}
+	assert_int_equal(state_of(&p).pid, pid);
+	assert_int_equal(tenant_state(&p, BERT).n_crashes, 0);
+	assert_false(tenant_state(&p, ANNA).has_failed);
+	assert_non_null(strstr(tenant_state(&p, ANNA).reason, "for user 1000' exited with status 3"));
+	let_go(&bad);
+	let_go(&good);
+	expect_unhurt(&p, &model);
+	let_go(&model);
+	close_plugin(&p);
+}
+
+/* Too many crashes cost a pause, also of those who go and come back, and a restart on request ends it. */
+static void test_pause(void **state)
+{
+	struct plugin p = { .config = { .max_crashes = 2, .crash_window_ns = 3600000 * MS } };
+	struct part model, bad;
+	enum et_status status;
+	struct et_diag diag = { "" };
+	open_plugin(&p);
+	assert_int_equal(make_ready(&model, &p, "scale", 0), ET_OK);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(make_ready(&bad, &p, "exit", ANNA), ET_OK);
+		assert_int_equal(run_any(&bad), ET_E_BACKEND_CRASHED);
+		assert_int_equal(tenant_state(&p, ANNA).n_crashes, i + 1);
+		let_go(&bad);
+	}
+	status = make_ready(&bad, &p, "scale", ANNA);
+	assert_int_equal(status, ET_E_BACKEND_DOWN);
+	assert_non_null(strstr(bad.diag.text, "it is started again in"));
+	assert_true(tenant_state(&p, ANNA).wait_ns > 3000000 * MS);
+	assert_int_equal(tenant_state(&p, ANNA).n_starts, 2);
+	expect_unhurt(&p, &model);
+	assert_int_equal(make_ready(&bad, &p, "scale", BERT), ET_OK);
+	expect_scaled(&bad);
+	let_go(&bad);
+	assert_int_equal(p.entry.ops->restart(p.entry.backend, &diag), ET_OK);
+	assert_int_equal(make_ready(&bad, &p, "scale", ANNA), ET_OK);
+	expect_scaled(&bad);
+	let_go(&bad);
+	let_go(&model);
+	close_plugin(&p);
+}
+
+/* Without anything to do it goes, and is there again when it has. */
+static void test_idle(void **state)
+{
+	struct plugin p = { .config = { .idle_ns = MS } };
+	struct part own;
+	open_plugin(&p);
+	for (uint32_t i = 1; i <= 5; i++) {
+		assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
+		expect_scaled(&own);
+		assert_int_equal(tenant_state(&p, ANNA).n_starts, i);
+		let_go(&own);
+		while (tenant_state(&p, ANNA).pid)
+			sched_yield();
+	}
+	assert_int_equal(tenant_state(&p, ANNA).n_crashes, 0);
+	assert_int_equal(n_tenants(&p), 1);
+	/* never under those who use it: each run finds it, however close to its end */
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
+		expect_scaled(&own);
+		let_go(&own);
+	}
+	assert_int_equal(state_of(&p).n_starts, 1);
+	close_plugin(&p);
+}
+
+static void test_too_many(void **state)
+{
+	struct plugin p = { .config = { .max_tenants = 2, .idle_ns = MS } };
+	struct part parts[2], more;
+	open_plugin(&p);
+	assert_int_equal(make_ready(&parts[0], &p, "scale", ANNA), ET_OK);
+	assert_int_equal(make_ready(&parts[1], &p, "scale", BERT), ET_OK);
+	assert_int_equal(make_ready(&more, &p, "scale", CARL), ET_E_OUT_OF_RESOURCES);
+	assert_non_null(strstr(more.diag.text, "of 2 users already (own_processes)"));
+	let_go(&parts[0]);
+	while (tenant_state(&p, ANNA).pid)
+		sched_yield();
+	assert_int_equal(make_ready(&parts[0], &p, "scale", CARL), ET_OK);
+	expect_scaled(&parts[0]);
+	expect_scaled(&parts[1]);
+	let_go(&parts[0]);
+	let_go(&parts[1]);
+	/* more users than are remembered: those who are gone make room */
+	for (uint64_t tenant = 1; tenant <= 200; tenant++) {
+		enum et_status status;
+		while ((status = make_ready(&more, &p, "scale", tenant)) == ET_E_OUT_OF_RESOURCES)
+			sched_yield();
+		assert_int_equal(status, ET_OK);
+		expect_scaled(&more);
+		let_go(&more);
+	}
+	assert_true(n_tenants(&p) <= 64);
+	close_plugin(&p);
+}
+
+static int n_maps(pid_t pid, const char *name)
+{
+	char path[64], line[600];
+	int n = 0;
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file))
+		n += strstr(line, name) != NULL;
+	fclose(file);
+	return n;
+}
+
+/* Its runs use memory where it lies; it sees no other memory than theirs, and loses it with everybody else. */
+static void test_memory(void **state)
+{
+	struct plugin p = { 0 };
+	struct part own, model;
+	struct {
+		int fd;
+		struct et_host_mapping mapping;
+		void *handle;
+	} regions[2];
+	open_plugin(&p);
+	assert_int_equal(make_ready(&model, &p, "scale", 0), ET_OK);
+	assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 2; i++) {
+			regions[i].fd = memfd_create(i ? "inferd-test-anna" : "inferd-test-model",
+				MFD_CLOEXEC | MFD_ALLOW_SEALING);
+			assert_int_equal(ftruncate(regions[i].fd, 4 * PAGE), 0);
+			assert_int_equal(et_host_map(&regions[i].mapping, regions[i].fd, 4 * PAGE, true), 0);
+			assert_int_equal(p.entry.ops->import_memory(p.entry.backend, regions[i].fd,
+						 regions[i].mapping.bytes, 4 * PAGE, &regions[i].handle),
+				ET_OK);
+			float *in = (float *)(void *)regions[i].mapping.bytes,
+			      *out = in + 2 * PAGE / sizeof *in;
+			struct part *part = i ? &own : &model;
+			for (int k = 0; k < N; k++)
+				in[k] = (float)k;
+			for (int k = 0; k < 3; k++)
+				assert_int_equal(run(part, in, out), ET_OK);
+			assert_true(out[3] == 6);
+			assert_int_equal(p.entry.ops->copied_bytes(part->context), 0);
+		}
+		pid_t pid = tenant_state(&p, ANNA).pid;
+		assert_true(n_maps(pid, "inferd-test-anna") > 0);
+		assert_int_equal(n_maps(pid, "inferd-test-model"), 0);
+		assert_int_equal(n_maps(state_of(&p).pid, "inferd-test-anna"), 0);
+		if (round == 1) { /* what is known to a process that is gone is shown to the next */
+			assert_int_equal(kill(pid, SIGKILL), 0);
+			float *in = (float *)(void *)regions[1].mapping.bytes;
+			while (run(&own, in, in + PAGE / sizeof *in))
+				;
+			assert_int_equal(p.entry.ops->copied_bytes(own.context), 0);
+			pid = tenant_state(&p, ANNA).pid;
+		}
+		for (int i = 0; i < 2; i++)
+			p.entry.ops->release_memory(p.entry.backend, regions[i].handle);
+		while (n_maps(pid, "inferd-test-anna"))
+			sched_yield();
+		for (int i = 0; i < 2; i++) {
+			et_host_unmap(&regions[i].mapping);
+			close(regions[i].fd);
+		}
+	}
+	let_go(&own);
+	let_go(&model);
+	close_plugin(&p);
+}
+
+/* The operators that a plug-in brings along run there, too. */
+static void test_kernel(void **state)
+{
+	struct plugin p = { 0 };
+	open_plugin(&p);
+	const struct et_kernel *kernel =
+		et_kernel_table_find(et_plugin_kernels(p.entry.backend), "test::plug_scale.out");
+	assert_non_null(kernel);
+	float in[N] = { 4 }, out[N] = { 0 };
+	int32_t sizes[1] = { N }, strides[1] = { 1 };
+	uint8_t order[1] = { 0 };
+	struct et_tensor a = { in, N, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, b = a;
+	b.data = out;
+	struct et_evalue values[3] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
+		{ .tag = ET_TAG_DOUBLE, .d = 1.5 }, { .tag = ET_TAG_TENSOR, .tensor = &b } };
+	struct et_evalue *args[3] = { &values[0], &values[1], &values[2] };
+	struct et_diag diag = { "" };
+	struct et_kernel_ctx ctx = { .kernel = kernel, .diag = &diag, .tenant = ANNA };
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(kernel->run(&ctx, args), ET_OK);
+	assert_true(out[0] == 6);
+	assert_int_equal(state_of(&p).n_runs, 0);
+	assert_int_equal(tenant_state(&p, ANNA).n_runs, 3);
+	ctx.tenant = 0;
+	assert_int_equal(kernel->run(&ctx, args), ET_OK);
+	assert_int_equal(state_of(&p).n_runs, 1);
+	close_plugin(&p);
+}
+
+/* As configured: into the one process, or not at all. In a thread there is nothing to keep apart. */
+static void test_otherwise(void **state)
+{
+	struct plugin together = { .config = { .tenancy = ET_PLUGIN_TOGETHER } },
+		      refused = { .config = { .tenancy = ET_PLUGIN_REFUSED } },
+		      thread = { .config = { .isolation = ET_PLUGIN_IN_THREAD } };
+	struct part own;
+	open_plugin(&together);
+	assert_int_equal(make_ready(&own, &together, "scale", ANNA), ET_OK);
+	expect_scaled(&own);
+	assert_int_equal(n_tenants(&together), 0);
+	assert_int_equal(state_of(&together).n_runs, 1);
+	let_go(&own);
+	close_plugin(&together);
+
+	open_plugin(&refused);
+	assert_int_equal(make_ready(&own, &refused, "scale", ANNA), ET_E_NOT_SUPPORTED);
+	assert_non_null(strstr(own.diag.text, "own_programs = refused"));
+	assert_int_equal(make_ready(&own, &refused, "scale", 0), ET_OK);
+	expect_scaled(&own);
+	let_go(&own);
+	close_plugin(&refused);
+
+	open_plugin(&thread);
+	assert_int_equal(make_ready(&own, &thread, "scale", ANNA), ET_OK);
+	expect_scaled(&own);
+	assert_int_equal(n_tenants(&thread), 0);
+	let_go(&own);
+	close_plugin(&thread);
+}
+
+int main(void)
+{
+	if (getenv("INFERD_EMULATED")) {
+		puts("skipped: an emulated process can't start another that is emulated");
+		return 77;
+	}
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_crashes),
+		cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_otherwise),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
