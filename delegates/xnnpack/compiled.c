@@ -277,8 +277,12 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 		shapes[i] = payload->values[i].shape;
 	status = et_xnn_infer_shapes(payload, shapes, diag);
 	/* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
-	for (uint32_t i = 0; status == ET_OK && i < payload->n_values; i++)
+	for (uint32_t i = 0; status == ET_OK && i < payload->n_values; i++) {
 		payload->values[i].shape = shapes[i];
+		if (et_xnn_is_empty(&shapes[i]))
+			status = et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK value %u is empty",
+				payload->values[i].id);
+	}
 	size_t context_bytes = 0;
 	if (status == ET_OK)
 		status = et_xnn_check_memory(

@@ -29,6 +29,7 @@ struct et_context {
 	bool was_reshaped;     /* ever, this runtime */
 	bool is_shaped;        /* in_shapes and out_shapes are what the runtime has */
 	bool is_set_up;        /* externals are what the runtime has */
+	bool is_empty; /* no output has elements: the runtime has none of these shapes, and nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
 	struct xnn_external_value *externals; /* inputs, then outputs */
 	struct et_xnn_shape *shapes;          /* scratch: one a value */
@@ -140,6 +141,47 @@ static enum et_status physical_shape(const struct et_xnn_value *value, const str
 	return ET_OK;
 }
 
+/* Something joined to nothing, as where a cache begins: the one thing with an empty input that XNNPACK is asked for. */
+static bool joins_nothing(const struct et_context *context)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		bool is_empty = false;
+		for (uint32_t j = 0; j < node->kind->n_inputs; j++)
+			is_empty = is_empty || (node->inputs[j] != ET_XNN_NONE &&
+						       et_xnn_is_empty(&context->shapes[node->inputs[j]]));
+		if (is_empty && (node->kind->infer != et_xnn_infer_concatenate ||
+					et_xnn_is_empty(&context->shapes[node->outputs[0]])))
+			return false;
+	}
+	return true;
+}
+
+/* XNNPACK is not given what makes nothing. */
+static enum et_status settle_empty(struct et_context *context, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	context->is_empty = false;
+	for (uint32_t i = 0; i < payload->n_inputs && !context->is_empty; i++)
+		context->is_empty = et_xnn_is_empty(&context->in_shapes[i]);
+	if (!context->is_empty)
+		return ET_OK;
+	if (joins_nothing(context)) {
+		context->is_empty = false;
+		return ET_OK;
+	}
+	for (uint32_t i = 0; i < payload->n_outputs; i++) {
+		context->out_shapes[i] = context->shapes[payload->outputs[i]];
+		if (!et_xnn_is_empty(&context->out_shapes[i]))
+			return et_fail(diag, ET_E_INVALID_ARGUMENT,
+				"XNNPACK: an input is empty, but output %u is not",
+				payload->values[payload->outputs[i]].external_id);
+	}
+	context->is_shaped = true;
+	return ET_OK;
+}
+
 /* The inputs' shapes are in in_shapes: see what becomes of them, then tell XNNPACK. */
 static enum et_status reshape(struct et_context *context, struct et_diag *diag)
 {
@@ -149,6 +191,10 @@ static enum et_status reshape(struct et_context *context, struct et_diag *diag)
 		context->shapes[payload->inputs[i]] = context->in_shapes[i];
 	size_t n_bytes;
 	enum et_status inferred = et_xnn_infer_shapes(payload, context->shapes, diag);
+	if (inferred == ET_OK)
+		inferred = settle_empty(context, diag);
+	if (inferred == ET_OK && context->is_empty)
+		return ET_OK;
 	if (inferred == ET_OK)
 		inferred = et_xnn_check_memory(payload, context->shapes, context->ids,
 			context->compiled->max_context_bytes, &n_bytes, diag);
@@ -296,7 +342,7 @@ static enum et_status get_ready(
 			context->is_set_up = false;
 		}
 	}
-	return context->is_set_up ? ET_OK : set_up(context, is_reshaped, diag);
+	return context->is_set_up || context->is_empty ? ET_OK : set_up(context, is_reshaped, diag);
 }
 
 static void finish_outputs(const struct et_context *context, struct et_evalue *const *args)
@@ -312,6 +358,8 @@ static void finish_outputs(const struct et_context *context, struct et_evalue *c
 
 static enum xnn_status invoke(struct et_context *context)
 {
+	if (context->is_empty)
+		return xnn_status_success;
 	struct et_lane *lane = context->lane;
 	lane->is_awake = lane->threads != NULL;
 	return xnn_invoke_runtime(context->runtime);

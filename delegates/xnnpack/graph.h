@@ -9,13 +9,15 @@
 /* --- shape.c -------------------------------------------------------------------------------------- */
 
 /* Shapes of all values. @shapes: one a value; those of the inputs are given, the others are written, also on
- * failure. ET_E_INVALID_ARGUMENT or ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
+ * failure. If an input is empty, so may others be: those XNNPACK must not see. ET_E_INVALID_ARGUMENT or ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
 enum et_status et_xnn_infer_shapes(
 	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag);
 /* What a context with these shapes takes, about. ET_E_OUT_OF_RESOURCES if it is more than @max_bytes. @last_users: scratch,
  * one a value. */
 enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,
 	uint32_t *last_users, uint64_t max_bytes, size_t *ret_bytes, struct et_diag *diag);
+/* Whether a dimension has size 0. */
+bool et_xnn_is_empty(const struct et_xnn_shape *shape);
 /* "[1,3,224,224]" */
 void et_xnn_shape_text(const struct et_xnn_shape *shape, char *ret_text, size_t n);
 /* A concatenation's axis, counted from the first; at or above @n_dims if it makes no sense. */

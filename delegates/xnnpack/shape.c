@@ -3,7 +3,10 @@
  * XNNPACK computes shapes as well, but takes much on trust: the channels of a convolution's input, for one,
  * are those it was created with, whatever the tensor really has. So nothing reaches XNNPACK before it went through
  * here: the exported shapes when the payload is compiled, and the real ones whenever an argument's shape
- * changes. A node's function gets the shapes of all values; its inputs' are known, its outputs' it writes. */
+ * changes. A node's function gets the shapes of all values; its inputs' are known, its outputs' it writes.
+ *
+ * At run time an input may be empty, and what is made of it: a batch of none. Such shapes go no further than here
+ * (context.c), so what XNNPACK would make of them does not matter. */
 #include "delegates/xnnpack/graph.h"
 
 #include "runtime/base/checked.h"
@@ -35,15 +38,23 @@ static uint64_t count_dims(const size_t *dims, uint32_t n_dims)
 	return n;
 }
 
+/* Also without its dimensions of size 0: nothing that is computed from the others overflows. */
 static bool is_sane(const struct et_xnn_shape *shape)
 {
 	uint64_t n = 1;
 	for (uint32_t i = 0; i < shape->n_dims; i++) {
-		if (shape->dims[i] == 0 || shape->dims[i] > MAX_ELEMENTS || n > MAX_ELEMENTS / shape->dims[i])
+		if (shape->dims[i] == 0)
+			continue;
+		if (shape->dims[i] > MAX_ELEMENTS || n > MAX_ELEMENTS / shape->dims[i])
 			return false;
 		n *= shape->dims[i];
 	}
 	return shape->n_dims <= ET_XNN_MAX_DIMS;
+}
+
+bool et_xnn_is_empty(const struct et_xnn_shape *shape)
+{
+	return count(shape) == 0;
 }
 
 static enum et_status bad_shape(
@@ -113,7 +124,7 @@ INFER(binary)
 		size_t of_b = i <= b->n_dims ? b->dims[b->n_dims - i] : 1;
 		if (of_a != of_b && of_a != 1 && of_b != 1)
 			return bad_shape(diag, node, b);
-		out.dims[out.n_dims - i] = of_a > of_b ? of_a : of_b;
+		out.dims[out.n_dims - i] = of_a == 1 ? of_b : of_a;
 	}
 	shapes[node->outputs[0]] = out;
 	return ET_OK;
@@ -127,6 +138,8 @@ INFER(fully_connected)
 		return bad_weights(diag, node, "filter");
 	size_t n_in = filter->dims[is_transposed ? 0 : 1];
 	size_t n_out = filter->dims[is_transposed ? 1 : 0];
+	if (n_in == 0 || n_out == 0)
+		return bad_shape(diag, node, filter);
 	if (has_bias(node) && !is_shape(&shapes[node->inputs[2]], 1, n_out, 0, 0, 0))
 		return bad_weights(diag, node, "bias");
 	struct et_xnn_shape out = *in;
@@ -153,7 +166,7 @@ INFER(fully_connected)
 static uint64_t window_positions(
 	uint64_t size, uint64_t before, uint64_t after, uint64_t kernel, uint64_t stride, uint64_t dilation)
 {
-	if (size > MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
+	if (size == 0 || size > MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
 		return 0;
 	uint64_t padded = size + before + after;      /* at most 2^31 + 2 * 2^32 */
 	uint64_t reach = (kernel - 1) * dilation + 1; /* below 2^64 */
@@ -253,6 +266,8 @@ INFER(deconvolution)
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has kernel %u, stride %u, dilation %u, adjustment %u", (unsigned)kernel,
 				(unsigned)stride, (unsigned)dilation, (unsigned)adjust);
+		if (in->dims[1 + axis] == 0)
+			return bad_shape(diag, node, in);
 		uint64_t whole = stride * (in->dims[1 + axis] - 1) + adjust + (kernel - 1) * dilation + 1;
 		if (whole <= padding)
 			return bad_shape(diag, node, in);
@@ -378,7 +393,7 @@ INFER(reshape)
 			open = i;
 			continue;
 		}
-		if (out.dims[i] > total || n * out.dims[i] > total)
+		if (out.dims[i] > MAX_ELEMENTS || n * out.dims[i] > MAX_ELEMENTS)
 			return bad_shape(diag, node, in);
 		n *= out.dims[i];
 	}
@@ -469,7 +484,7 @@ INFER(matmul)
 		size_t of_b = i <= b->n_dims ? b->dims[b->n_dims - i] : 1;
 		if (of_a != of_b && of_a != 1 && of_b != 1)
 			return bad_shape(diag, node, b);
-		out.dims[out.n_dims - i] = of_a > of_b ? of_a : of_b;
+		out.dims[out.n_dims - i] = of_a == 1 ? of_b : of_a;
 	}
 	out.dims[out.n_dims - 2] = a->dims[a->n_dims - 2];
 	out.dims[out.n_dims - 1] = b->dims[b->n_dims - (is_transposed ? 2 : 1)];
@@ -496,7 +511,8 @@ enum et_status et_xnn_infer_shapes(
 		const struct et_xnn_value *value = &payload->values[i];
 		if (value->data)
 			shapes[i] = value->shape;
-		if ((value->data || value->external == ET_XNN_IS_INPUT) && !is_sane(&shapes[i]))
+		if ((value->data || value->external == ET_XNN_IS_INPUT) &&
+			(!is_sane(&shapes[i]) || (value->data && et_xnn_is_empty(&shapes[i]))))
 			return et_fail(diag, ET_E_INVALID_ARGUMENT,
 				"XNNPACK value %u is empty or absurdly large", value->id);
 	}
