@@ -431,6 +431,9 @@ static int handle(void *user, const char *section, const char *name, const char 
 			fail(p, -ENOMEM, "out of memory");
 			return 0;
 		}
+	} else if (!*section) {
+		fail(p, -EINVAL, "'%s' stands before any section; there is [server] for it, perhaps", name);
+		return 0;
 	} else if (*instance || (strcmp(section, "server") && strcmp(section, "limits"))) {
 		fail(p, -EINVAL,
 			"unknown section [%s]; there are [server], [limits], [user NAME], [model NAME] and "

@@ -168,7 +168,7 @@ static void test_mistakes(void **state)
 			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "
 			"bindings, fds, requests, bytes, priority" },
 		{ "[sever]\nworkers = 3\n", "f:2: unknown section [sever]" },
-		{ "workers = 3\n", "f:1: unknown section []" },
+		{ "workers = 3\n", "f:1: 'workers' stands before any section" },
 		{ "[server x]\nworkers = 3\n", "f:2: unknown section [server x]" },
 		{ "[server]\n\nworkers = three\n", "f:3: workers: 'three' is not a whole number" },
 		{ "[server]\nworkers = -1\n", "f:2: workers: '-1' is not a whole number" },

@@ -128,10 +128,11 @@ bool inf_repository_make_room(struct inf_repository *r, uint64_t n, char *reason
 			write_size(has, sizeof(has), budget > used - freeing ? budget - used + freeing : 0);
 			write_size(all, sizeof(all), budget);
 			write_size(holds, sizeof(holds), largest ? inf_serving_memory(largest) : 0);
-			inf_text(reason, room,
-				"it needs %s, %s of the memory budget of %s are free, most is held by '%s' "
-				"(%s)",
-				needs, has, all, largest ? largest->model : "nobody", holds);
+			size_t length = inf_text(reason, room,
+				"it needs %s, and %s of the memory budget of %s are free", needs, has, all);
+			if (largest)
+				inf_text(reason + length, room - length, "; most is held by '%s' (%s)",
+					largest->model, holds);
 			return false;
 		}
 		et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room", oldest->model);

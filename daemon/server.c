@@ -194,6 +194,26 @@ static void apply_limits(struct inf_server *server)
 	server->rules = rules;
 }
 
+/* Whether @fresh says something new about what is decided when the daemon starts. */
+static bool needs_restart(const struct inf_config *now, const struct inf_config *fresh)
+{
+	struct inf_config now_again;
+	memcpy(&now_again, fresh, sizeof(now_again));
+	now_again.limits = now->limits;
+	now_again.keep_alive_ns = now->keep_alive_ns;
+	now_again.stall_ns = now->stall_ns;
+	now_again.memory_budget = now->memory_budget;
+	now_again.log_level = now->log_level;
+	now_again.model_sections = now->model_sections;
+	now_again.n_model_sections = now->n_model_sections;
+	now_again.user_sections = now->user_sections;
+	now_again.n_user_sections = now->n_user_sections;
+	now_again.backend_sections = now->backend_sections;
+	return memcmp(&now_again, now, sizeof(now_again)) ||
+	       (now->n_backend_sections && memcmp(now->backend_sections, fresh->backend_sections,
+						   now->n_backend_sections * sizeof(*now->backend_sections)));
+}
+
 static void reload(struct inf_server *server)
 {
 	struct inf_config fresh;
@@ -205,6 +225,7 @@ static void reload(struct inf_server *server)
 		return;
 	}
 	struct inf_config *config = &server->config;
+	bool is_all = !needs_restart(config, &fresh);
 	config->limits = fresh.limits;
 	config->keep_alive_ns = fresh.keep_alive_ns;
 	config->stall_ns = fresh.stall_ns;
@@ -220,8 +241,10 @@ static void reload(struct inf_server *server)
 	config->n_user_sections = fresh.n_user_sections;
 	apply_limits(server);
 	inf_repository_reconfigured(server->repository);
-	et_logf(&server->log, ET_LOG_NOTICE, "configuration read again");
-	inf_notify_ready("Configuration read again");
+	const char *done = is_all ? "configuration read again"
+				  : "configuration read again; some of what changed needs a restart";
+	et_logf(&server->log, ET_LOG_NOTICE, "%s", done);
+	inf_notify_ready(done);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -331,7 +354,7 @@ static void note_missing(struct inf_server *server, const char *name, const stru
 		return;
 	inf_text(server->missing[server->n_missing], sizeof(server->missing[0]), "%s: %s", name,
 		diag->text[0] ? diag->text : "not available");
-	et_logf(&server->log, ET_LOG_NOTICE, "backend %s", server->missing[server->n_missing++]);
+	et_logf(&server->log, ET_LOG_WARNING, "backend %s", server->missing[server->n_missing++]);
 }
 
 /* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
@@ -382,6 +405,28 @@ static size_t open_plugin(
 	return 1;
 }
 
+/* Those that no variant of a model can ever be for, as far as is known here: a typing mistake, most likely. */
+static void warn_of_unknown_backends(const struct inf_server *server)
+{
+	for (uint32_t i = 0; i < server->config.n_backends; i++) {
+		const char *name = server->config.backends[i];
+		bool is_known = strcmp(name, "portable") == 0;
+		for (int kind = 0; kind <= ET_QUEUE_NPU; kind++)
+			is_known |= strcmp(name, et_queue_kind_name((enum et_queue_kind)kind)) == 0;
+		for (size_t j = 0; j < server->registry.n_backends; j++)
+			is_known |= strcmp(name, server->registry.backends[j].ops->name) == 0;
+		for (uint32_t j = 0; j < server->n_missing; j++)
+			is_known |= strncmp(server->missing[j], name, strlen(name)) == 0 &&
+				    server->missing[j][strlen(name)] == ':';
+		if (!is_known)
+			et_logf(&server->log, ET_LOG_WARNING,
+				"backends: there is none called '%s'; a plug-in has its name from its "
+				"section "
+				"[backend %s]",
+				name, name);
+	}
+}
+
 static int open_backends(struct inf_server *server)
 {
 	size_t n = 0;
@@ -408,6 +453,7 @@ static int open_backends(struct inf_server *server)
 		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
 	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n };
 	inf_shared_pages_init(&server->shared_pages, &server->registry);
+	warn_of_unknown_backends(server);
 	return 0;
 }
 

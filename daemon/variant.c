@@ -332,9 +332,12 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 				char known[320];
 				et_known_delegate_text(method->delegates[d].id, known, sizeof(known));
 				inf_text(v->reason, sizeof(v->reason),
-					"Backend '%.100s' is not available. Available backends: [%s]%s%s",
+					"Backend '%.100s' is not available. Available backends: [%s]%s%s%s",
 					method->delegates[d].id, available, known[0] ? ". It was " : "",
-					known);
+					known,
+					o->config->n_backend_sections ? ". Why a plug-in of inferd.conf is "
+									"not there, 'inferctl status' says"
+								      : "");
 				return false;
 			}
 			while (i < n && ret_entries[i] != entry)

@@ -137,8 +137,9 @@ struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t
 		char found[5] = { 0 };
 		for (int i = 0; i < 4; i++)
 			found[i] = bytes[4 + i] > ' ' && bytes[4 + i] < 0x7f ? (char)bytes[4 + i] : '.';
-		et_fb_fail(
-			ret_fb, ET_E_INVALID_PROGRAM, "the identifier is '%s', not '%s'", found, identifier);
+		et_fb_fail(ret_fb, ET_E_INVALID_PROGRAM,
+			"the identifier is '%s', not '%s': another kind of file, or another version of it",
+			found, identifier);
 		return absent;
 	}
 	ret_fb->n_budget = BUDGET_FLOOR;

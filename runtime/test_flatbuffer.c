@@ -198,7 +198,8 @@ static void test_broken_structure_is_refused(void **state)
 	build(&b);
 	expect_failure_with(0, 0x7fffffff, "a table lies beyond the end");
 	expect_failure_with(0, 0, "the root table would lie at byte 0");
-	expect_failure_with(4, 0x20202020, "the identifier is '....', not 'TEST'");
+	expect_failure_with(4, 0x20202020,
+		"the identifier is '....', not 'TEST': another kind of file, or another version of it");
 	expect_failure_with(b.root_at, 0x40000000, "a vtable lies outside");
 	expect_failure_with(b.root_at, 0xc0000000, "a vtable lies outside");
 	expect_failure_with(b.string_at, 0xffffffff, "a vector of 4294967295 items");
@@ -246,7 +247,8 @@ static void test_size_and_identifier(void **state)
 	diag = (struct et_diag){ 0 };
 	const uint8_t pte[8] = { 4, 0, 0, 0, 'E', 'T', '1', '1' };
 	et_fb_open(&fb, pte, sizeof pte, "ET12", &diag);
-	assert_string_equal(diag.text, "the identifier is 'ET11', not 'ET12'");
+	assert_string_equal(diag.text,
+		"the identifier is 'ET11', not 'ET12': another kind of file, or another version of it");
 	assert_true(et_fb_has_identifier(pte, sizeof pte, "ET11"));
 	assert_false(et_fb_has_identifier(pte, 7, "ET11"));
 }

@@ -451,7 +451,8 @@ static void expect_patched(size_t at, uint64_t value, size_t n, const char *sent
 static void test_headers(void **state)
 {
 	(void)state;
-	expect_patched(4, 0x31315445, 4, "the identifier is 'ET11', not 'ET12'");
+	expect_patched(4, 0x31315445, 4,
+		"the identifier is 'ET11', not 'ET12': another kind of file, or another version of it");
 	expect_patched(12, 23, 4, "the extended header's length is 23");
 	expect_patched(
 		16, UINT64_MAX, 8, "truncated: the header speaks of 18446744073709551615 bytes of program");
@@ -677,8 +678,10 @@ static void test_bundles(void **state)
 	put(data - 4, 12, 4);
 	bytes[7] = '7';
 	assert_true(et_bundle_is(bytes, n_bytes));
-	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM, "the identifier is 'BP07', not 'BP08'");
-	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "the identifier is 'BP07', not 'BP08'");
+	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM,
+		"the identifier is 'BP07', not 'BP08': another kind of file, or another version of it");
+	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM,
+		"the identifier is 'BP07', not 'BP08': another kind of file, or another version of it");
 	/* a program that is none */
 	bytes = mk_bundle(pte, 3, "forward", input, output, 3, &n_bytes);
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "3 bytes are too few for a FlatBuffer");
@@ -688,7 +691,8 @@ static void test_bundles(void **state)
 	bytes = mk_bundle(pte, n_program, "forward", input, output, 3, &n_bytes);
 	size_t n_outer;
 	uint8_t *outer = mk_bundle(bytes, n_bytes, "forward", input, output, 3, &n_outer);
-	expect_bytes(outer, n_outer, ET_E_INVALID_PROGRAM, "the identifier is 'BP08', not 'ET12'");
+	expect_bytes(outer, n_outer, ET_E_INVALID_PROGRAM,
+		"the identifier is 'BP08', not 'ET12': another kind of file, or another version of it");
 	free(bytes);
 	free(pte);
 }

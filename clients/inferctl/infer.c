@@ -269,8 +269,8 @@ static int run_instance(struct infer *infer, struct ctl_instance *instance, cons
 	if (!infer->inputs.n && ctl_instance_set_case(instance, test, &error) < 0)
 		return ctl_fail("%s", error.text);
 	if (infer->inputs.n && infer->inputs.n != instance->n_inputs)
-		return ctl_fail(
-			"the method has %u inputs, and %zu were given", instance->n_inputs, infer->inputs.n);
+		return ctl_fail("the method has %u input%s, and %zu were given", instance->n_inputs,
+			instance->n_inputs == 1 ? "" : "s", infer->inputs.n);
 	if (infer->outputs.n > instance->n_outputs)
 		return ctl_fail("the method has only %u outputs", instance->n_outputs);
 	for (unsigned i = 0; i < infer->inputs.n; i++) {

@@ -78,6 +78,25 @@ static int model_error(
 		diag->text[0] ? diag->text : et_status_text(status));
 }
 
+/* Of the first backend that @program asks for and that is not there. */
+static void say_what_helps(
+	struct ctl_error *error, const struct ctl_backends *backends, const struct et_program *program)
+{
+	char text[960];
+	for (uint32_t m = 0; m < et_program_n_methods(program); m++) {
+		const struct et_method_spec *method = et_program_method_at(program, m);
+		for (uint32_t i = 0; i < method->n_delegates; i++) {
+			const char *id = method->delegates[i].id;
+			size_t n = strlen(error->text);
+			if (ctl_backends_find(backends, id))
+				continue;
+			snprintf(error->text + n, sizeof(error->text) - n, ". It was exported for %s",
+				ctl_backends_problem(backends, id, text, sizeof(text)));
+			return;
+		}
+	}
+}
+
 static void model_close(struct ctl_model *base)
 {
 	struct local_model *model = (struct local_model *)base;
@@ -124,6 +143,8 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		base->options.n_seats, et_host_allocator(), &diag);
 	if (status != ET_OK) {
 		model_error(error, status, model->path, &diag);
+		if (status == ET_E_BACKEND_MISSING)
+			say_what_helps(error, &engine->backends, model->program);
 		model_close(&model->base);
 		return -1;
 	}

@@ -145,11 +145,14 @@ static void test_faulty_reload(void **state)
 	write_config(config, "[limits]\nmethods = 0\n");
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
 	wait_for(&e, "RELOADING=1");
-	wait_for(&e, "READY=1\nSTATUS=Configuration read again");
+	wait_for(&e, "READY=1\nSTATUS=configuration read again");
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_method *m;
 	assert_int_equal(inferd_method_open(d, &m, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
 	inferd_close(d);
+	write_config(config, "[limits]\nmethods = 1\n[server]\nspin = 0\n");
+	assert_int_equal(kill(e.pid, SIGHUP), 0);
+	wait_for(&e, "some of what changed needs a restart");
 	assert_int_equal(kill(e.pid, SIGTERM), 0);
 	assert_int_equal(e2e_wait(&e), 0);
 	close(sockets[0]);
@@ -182,13 +185,15 @@ static int run(const char *const *args, char *out, size_t room)
 
 static void test_options(void **state)
 {
-	char out[8192], conf[128], good[128];
+	char out[8192], conf[128], good[128], unknown[128];
 	struct e2e e;
 	e2e_init(&e);
 	snprintf(conf, sizeof(conf), "%s/bad.conf", e.dir);
 	snprintf(good, sizeof(good), "%s/good.conf", e.dir);
+	snprintf(unknown, sizeof(unknown), "%s/unknown.conf", e.dir);
 	write_config(conf, "[server]\nworkers = many\n");
 	write_config(good, "[server]\nworkers = 1\n");
+	write_config(unknown, "[server]\nbackends = acme, gpu, xnnpack, portable\n");
 	const struct {
 		const char *args[7];
 		int status;
@@ -202,6 +207,8 @@ static void test_options(void **state)
 		{ { "inferd", "--check", "--config", conf }, 1, "bad.conf:2: workers:" },
 		{ { "inferd", "--check", "--config", good }, 0, "" },
 		{ { "inferd", "--check", "--config", good, "--workers", "x" }, 1, "--workers: 'x'" },
+		{ { "inferd", "--config", unknown, "--socket", "/nonexistent/s" }, 1,
+			"backends: there is none called 'acme'; a plug-in has its name from its section" },
 		{ { "inferd", "--config", "/nonexistent" }, 1, "/nonexistent: No such file" },
 		{ { "inferd", "--workers", "x" }, 2, "--workers: 'x' is not a number" },
 		{ { "inferd", "--log-level", "loud" }, 2, "--log-level: 'loud'" },
