@@ -1,7 +1,10 @@
 /* Operators along one dimension: softmax, cumulative sums and products, sorting, the k largest, the median.
  *
  * Each is a function of one line (line.h). Sorting orders indices by merging, which is stable, with NaN
- * above everything, as in PyTorch. */
+ * above everything, as in PyTorch. Softmax of floats has a way of its own over the tensor as it lies (hot.c), for which
+ * the function of a line is the reference. */
+#include "runtime/compute.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/line.h"
 #include "runtime/kernels/shape.h"
@@ -253,6 +256,8 @@ struct along {
 	bool is_float;         /* takes floats only */
 	bool rounds_innermost; /* of half types, along the innermost dimension: the function is told the type */
 	bool rounds_short;     /* of half types, short lines */
+	bool is_softmax;       /* of floats there is a faster way */
+	bool is_log;           /* its logarithm */
 };
 
 /* The type in whose arithmetic to compute, for the function's arg; or NULL. */
@@ -265,6 +270,57 @@ static const uint8_t *rounding_type(const struct along *along, const struct et_l
 		(along->rounds_short && lines->n_out <= ET_HALF_TERMS))
 		return &lines->out->type;
 	return NULL;
+}
+
+/* --- softmax of floats ----------------------------------------------------------------------------------- */
+
+enum { WORK_PER_TASK = 1 << 14 };
+
+struct softmax {
+	const float *x;
+	float *y;
+	size_t n, stride; /* of a line; as many lines lie next to each other */
+	bool is_log;
+};
+
+static void softmax_range(void *arg, size_t begin, size_t end)
+{
+	const struct softmax *s = arg;
+	for (size_t i = begin; i < end;) {
+		size_t column = i % s->stride,
+		       n = s->stride - column < end - i ? s->stride - column : end - i;
+		size_t at = i / s->stride * s->stride * s->n + column;
+		if (s->stride == 1)
+			et_hot()->softmax_row(s->n, s->y + at, s->x + at, s->is_log);
+		else
+			et_hot()->softmax_columns(n, s->n, s->y + at, s->x + at, s->stride, s->is_log);
+		i += n;
+	}
+}
+
+/* If @lines are floats that lie alike in both tensors; *ret_is_done: they were. */
+static enum et_status softmax_floats(
+	struct et_kernel_ctx *ctx, const struct et_lines *lines, bool is_log, bool *ret_is_done)
+{
+	const struct et_tensor *self = lines->self;
+	struct et_tensor *out = lines->out;
+	*ret_is_done = false;
+	if (self->type != ET_FLOAT32 || out->type != ET_FLOAT32 || self->n_dims == 0)
+		return ET_OK;
+	ET_TRY(et_resize_like(ctx, out, self));
+	size_t numel = et_tensor_numel(self);
+	if (memcmp(self->strides, out->strides, self->n_dims * sizeof(*self->strides)) != 0 || numel == 0)
+		return ET_OK;
+	struct softmax job = {
+		.x = self->data,
+		.y = out->data,
+		.n = (size_t)lines->n_out,
+		.stride = (size_t)self->strides[lines->dim],
+		.is_log = is_log,
+	};
+	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+	*ret_is_done = true;
+	return ET_OK;
 }
 
 /* self, dim … > out */
@@ -284,7 +340,10 @@ static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *con
 		et_scalar_name(lines.out->type));
 	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
 	lines.arg = rounding_type(along, &lines);
-	return et_run_lines(ctx, &lines);
+	bool is_done = false;
+	if (along->is_softmax)
+		ET_TRY(softmax_floats(ctx, &lines, along->is_log, &is_done));
+	return is_done ? ET_OK : et_run_lines(ctx, &lines);
 }
 
 static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -377,8 +436,9 @@ static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *co
 	}
 static const struct et_kernel rows[] = {
 	{ "aten::_log_softmax.out", "TIB>T", run_along,
-		ALONG(log_softmax, .is_float = true, .rounds_innermost = true) },
-	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true) },
+		ALONG(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true,
+			.is_log = true) },
+	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true, .is_softmax = true) },
 	{ "aten::cumprod.out", "TIi>T", run_along, ALONG(cumprod) },
 	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum, .rounds_short = true) },
 	{ "aten::median.dim_values", "TIB>TT", run_median_dim, ALONG(median) },

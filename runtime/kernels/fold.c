@@ -18,7 +18,8 @@ struct fold_job {
 	const uint8_t *in;
 	enum et_scalar_type in_type;
 	bool is_double;
-	bool in_columns; /* a sum of floats across rows: fold_columns */
+	/* Across rows, so many neighbours at once; NULL: one result after the other. */
+	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];
@@ -74,13 +75,22 @@ static void sum_doubles(struct et_fold_state *state, const double *numbers, size
 		state->d += numbers[k];
 }
 
-/* Sums of @n neighbours at once, where what is folded lies in rows above each other. */
-static void fold_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+/* Where what is folded lies in rows above each other: results of neighbours into one of the outputs. */
+static void give_columns(const struct fold_job *job, const struct et_place *place, size_t output,
+	enum et_class class, const void *results, size_t n)
+{
+	const struct et_tensor *out = job->outs[output];
+	et_storer(out->type, class)(
+		(uint8_t *)out->data + (size_t)place->offset[output] * et_element_bytes(out),
+		job->kept.strides[output][job->kept.n_dims - 1], results, n);
+}
+
+static void sum_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	double sums[COLUMNS] = { 0 }, row[COLUMNS];
 	et_load_fn load = et_loader(job->in_type, ET_F64);
 	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[1] * bytes;
+	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
 	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
 		if (job->in_type == ET_FLOAT32) {
 			for (size_t k = 0; k < n; k++)
@@ -96,10 +106,50 @@ static void fold_columns(const struct fold_job *job, const struct et_place *plac
 		job->fold->finish(&state);
 		sums[k] = state.d;
 	}
-	const struct et_tensor *out = job->outs[0];
-	et_storer(out->type, ET_F64)((uint8_t *)out->data + (size_t)place->offset[0] * et_element_bytes(out),
-		job->kept.strides[0][job->kept.n_dims - 1], sums, n);
+	give_columns(job, place, 0, ET_F64, sums, n);
 }
+
+/* The first of the largest (or smallest) floats, and NaN before all others. */
+#define CHOOSE_COLUMNS(name, no_better)                                                              \
+	static void name(const struct fold_job *job, const struct et_place *place, size_t n)         \
+	{                                                                                            \
+		float best[COLUMNS];                                                                 \
+		int32_t where[COLUMNS] = { 0 };                                                      \
+		size_t row = (size_t)job->folded.strides[0][0];                                      \
+		const float *in =                                                                    \
+			(const float *)(const void *)job->in + place->offset[job->kept.n_views - 1]; \
+		memcpy(best, in, n * sizeof(*best));                                                 \
+		for (size_t r = 1; r < job->folded.numel; r++) {                                     \
+			for (size_t k = 0; k < n; k++) {                                             \
+				float number = in[r * row + k];                                      \
+				bool is_better = !(number no_better best[k]) & (best[k] == best[k]); \
+				where[k] = is_better ? (int32_t)r : where[k];                        \
+				best[k] = is_better ? number : best[k];                              \
+			}                                                                            \
+		}                                                                                    \
+		give_best(job, place, best, where, n);                                               \
+	}
+
+static void give_best(const struct fold_job *job, const struct et_place *place, const float *best,
+	const int32_t *where, size_t n)
+{
+	double values[COLUMNS];
+	int64_t indices[COLUMNS];
+	for (size_t k = 0; k < n; k++) {
+		values[k] = (double)best[k];
+		indices[k] = where[k];
+	}
+	bool is_index_only = job->fold->is_index && !job->outs[1];
+	if (is_index_only)
+		give_columns(job, place, 0, ET_I64, indices, n);
+	else
+		give_columns(job, place, 0, ET_F64, values, n);
+	if (job->outs[1])
+		give_columns(job, place, 1, ET_I64, indices, n);
+}
+
+CHOOSE_COLUMNS(max_columns, <=)
+CHOOSE_COLUMNS(min_columns, >=)
 
 static void fold_range(void *arg, size_t begin, size_t end)
 {
@@ -107,15 +157,15 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	size_t in_view = job->kept.n_views - 1;
 	struct et_place place;
 	et_place_seek(&place, &job->kept, begin);
-	for (size_t i = begin; job->in_columns && i < end;) {
+	for (size_t i = begin; job->columns && i < end;) {
 		size_t n = et_place_run(&place, &job->kept);
 		n = n < end - i ? n : end - i;
 		n = n < COLUMNS ? n : COLUMNS;
-		fold_columns(job, &place, n);
+		job->columns(job, &place, n);
 		et_place_advance(&place, &job->kept, n);
 		i += n;
 	}
-	for (size_t i = begin; !job->in_columns && i < end; i++) {
+	for (size_t i = begin; !job->columns && i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
 			job->fold->begin(&state);
@@ -179,9 +229,10 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	job.rounding = et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
 			       ? (enum et_scalar_type)out->type
 			       : ET_FLOAT64;
-	job.in_columns = job.is_double && fold->step_doubles == sum_doubles && !out2 &&
-			 job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
-			 job.kept.strides[1][job.kept.n_dims - 1] == 1;
+	if (job.is_double && job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
+		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
+		(!fold->columns_are_floats || self->type == ET_FLOAT32) && (!out2 || fold->is_index))
+		job.columns = fold->columns;
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -306,21 +357,28 @@ static void var_finish(struct et_fold_state *state)
 		state->d2 = NAN;
 }
 
-static const struct et_fold sum = { .step_doubles = sum_doubles, .step_ints = sum_ints };
-static const struct et_fold mean = { .step_doubles = sum_doubles, .finish = mean_finish };
+static const struct et_fold sum = {
+	.step_doubles = sum_doubles, .step_ints = sum_ints, .columns = sum_columns
+};
+static const struct et_fold mean = {
+	.step_doubles = sum_doubles, .finish = mean_finish, .columns = sum_columns
+};
 static const struct et_fold prod = {
 	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints
 };
 static const struct et_fold any = { .step_doubles = any_doubles, .step_ints = any_ints };
 static const struct et_fold var = { .step_doubles = var_doubles, .finish = var_finish };
-static const struct et_fold max = { .step_doubles = max_doubles, .step_ints = max_ints, .needs_one = true };
-static const struct et_fold min = { .step_doubles = min_doubles, .step_ints = min_ints, .needs_one = true };
-static const struct et_fold argmax = {
-	.step_doubles = max_doubles, .step_ints = max_ints, .is_index = true, .needs_one = true
-};
-static const struct et_fold argmin = {
-	.step_doubles = min_doubles, .step_ints = min_ints, .is_index = true, .needs_one = true
-};
+#define CHOICE(which, ...)                  \
+	{ .step_doubles = which##_doubles,  \
+		.step_ints = which##_ints,  \
+		.columns = which##_columns, \
+		.columns_are_floats = true, \
+		.needs_one = true,          \
+		__VA_ARGS__ }
+static const struct et_fold max = CHOICE(max, .is_index = false);
+static const struct et_fold min = CHOICE(min, .is_index = false);
+static const struct et_fold argmax = CHOICE(max, .is_index = true);
+static const struct et_fold argmin = CHOICE(min, .is_index = true);
 
 static uint32_t all_dims(const struct et_tensor *self)
 {

@@ -20,6 +20,8 @@ struct et_fold_state {
 	enum et_scalar_type rounding;
 };
 
+struct fold_job;
+
 struct et_fold {
 	void (*begin)(struct et_fold_state *state); /* NULL: zeros */
 	void (*step_doubles)(struct et_fold_state *state, const double *numbers, size_t n);
@@ -29,6 +31,9 @@ struct et_fold {
 	void (*finish)(struct et_fold_state *state);
 	bool is_index;  /* the (or the second) output is state->index */
 	bool needs_one; /* nothing folded is an error */
+	/* The same of @n results next to one another, whose numbers lie in rows above each other. NULL: one by one. */
+	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
+	bool columns_are_floats; /* it takes FLOAT32 only */
 };
 
 /* Fold the dimensions in @set of @self into @out (and @out2, if not NULL). */

@@ -5,6 +5,8 @@
  * A row's element is broadcast, so a may lie anyhow; b comes packed. */
 #include "runtime/kernels/hot.h"
 
+#include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
@@ -145,6 +147,129 @@ static void add_product(size_t n, float *restrict y, const float *restrict a, co
 		y[i] += a[i] * b[i];
 }
 
+/* --- softmax ------------------------------------------------------------------------------------------- */
+
+typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
+typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(uint32_t))));
+
+enum { ABREAST = 4 }; /* vectors at a time, so that one waits for no other */
+
+static inline vector choose(ints mask, vector a, vector b)
+{
+	return (vector)((mask & (ints)a) | (~mask & (ints)b));
+}
+
+static inline vector larger(vector a, vector b)
+{
+	return choose(a > b, a, b);
+}
+
+/* e to the power of what is not above 0: 2^n times a power near 1, which is Taylor's series up to r^7; what that leaves
+ * away is below a tenth of the last bit. NaN stays; below -104 it is 0, as it would be if rounded. */
+static inline vector power_of_e(vector x)
+{
+	const float magic = 0x1.8p23f; /* an integer in the lowest bits of its sums */
+	const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; /* the first times any n is exact */
+	x = choose(x < -104, (vector){ 0 } - 104, x);
+	vector sum = x * 0x1.715476p0f + magic;
+	vector n = sum - magic;
+	vector r = x - n * ln2_high - n * ln2_low;
+	vector p = r * (1.0f / 5040) + 1.0f / 720;
+	p = p * r + 1.0f / 120;
+	p = p * r + 1.0f / 24;
+	p = p * r + 1.0f / 6;
+	p = p * r + 0.5f;
+	p = p * r + 1;
+	p = p * r + 1;
+	/* In two steps, since 2^n itself may be too small. */
+	ints whole = (ints)((bits)sum - 0x4b400000u), half = whole >> 1;
+	bits first = ((bits)half + 127) << 23, second = ((bits)(whole - half) + 127) << 23;
+	return p * (vector)first * (vector)second;
+}
+
+/* @n floats, and minus infinity in lanes behind them. */
+static inline vector get(const float *from, size_t n)
+{
+	if (n >= LANES)
+		return load(from);
+	vector value = (vector){ 0 } - INFINITY;
+	memcpy(&value, from, n * sizeof(float));
+	return value;
+}
+
+static inline void put(float *to, vector value, size_t n)
+{
+	memcpy(to, &value, (n < LANES ? n : LANES) * sizeof(float));
+}
+
+static void softmax_row(size_t n, float *y, const float *x, bool is_log)
+{
+	vector largest = (vector){ 0 } - INFINITY, sums = { 0 };
+	float most = -INFINITY, sum = 0;
+	for (size_t i = 0; i < n; i += LANES)
+		largest = larger(get(x + i, n - i), largest);
+	for (int lane = 0; lane < LANES; lane++)
+		most = largest[lane] > most ? largest[lane] : most;
+	for (size_t i = 0; i < n; i += LANES) {
+		vector power = power_of_e(get(x + i, n - i) - most);
+		sums += power;
+		if (!is_log)
+			put(y + i, power, n - i);
+	}
+	for (int lane = 0; lane < LANES; lane++)
+		sum += sums[lane];
+	float log_sum = is_log ? logf(sum) : 0;
+	for (size_t i = 0; i < n; i += LANES)
+		put(y + i, is_log ? get(x + i, n - i) - most - log_sum : get(y + i, n - i) / sum, n - i);
+}
+
+/* Of @n_vectors of columns; the last one may be @n wide, where there is only one. */
+static inline __attribute__((always_inline)) void softmax_block(
+	size_t n_vectors, size_t n, size_t n_rows, float *y, const float *x, size_t stride, bool is_log)
+{
+	vector most[ABREAST], sum[ABREAST];
+	UNROLL
+	for (size_t v = 0; v < n_vectors; v++) {
+		most[v] = (vector){ 0 } - INFINITY;
+		sum[v] = (vector){ 0 };
+	}
+	for (size_t i = 0; i < n_rows; i++) {
+		UNROLL
+		for (size_t v = 0; v < n_vectors; v++)
+			most[v] = larger(get(x + i * stride + v * LANES, n), most[v]);
+	}
+	for (size_t i = 0; i < n_rows; i++) {
+		UNROLL
+		for (size_t v = 0; v < n_vectors; v++) {
+			vector power = power_of_e(get(x + i * stride + v * LANES, n) - most[v]);
+			sum[v] += power;
+			if (!is_log)
+				put(y + i * stride + v * LANES, power, n);
+		}
+	}
+	for (size_t v = 0; v < n_vectors && is_log; v++) {
+		for (int lane = 0; lane < LANES; lane++)
+			sum[v][lane] = logf(sum[v][lane]);
+	}
+	for (size_t i = 0; i < n_rows; i++) {
+		UNROLL
+		for (size_t v = 0; v < n_vectors; v++) {
+			size_t at = i * stride + v * LANES;
+			put(y + at, is_log ? get(x + at, n) - most[v] - sum[v] : get(y + at, n) / sum[v], n);
+		}
+	}
+}
+
+static void softmax_columns(
+	size_t n_columns, size_t n_rows, float *y, const float *x, size_t stride, bool is_log)
+{
+	size_t i = 0;
+	for (; i + ABREAST * LANES <= n_columns; i += ABREAST * LANES)
+		softmax_block(ABREAST, LANES, n_rows, y + i, x + i, stride, is_log);
+	for (; i < n_columns; i += LANES)
+		softmax_block(1, n_columns - i, n_rows, y + i, x + i, stride, is_log);
+}
+
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 const struct et_hot ET_HOT_NAME = {
@@ -156,6 +281,8 @@ const struct et_hot ET_HOT_NAME = {
 	.add_scaled = add_scaled,
 	.stencil = stencil,
 	.add_product = add_product,
+	.softmax_row = softmax_row,
+	.softmax_columns = softmax_columns,
 };
 _Static_assert((int)ROWS <= (int)ET_TILE_MAX_ROWS, "too many rows");
 _Static_assert((int)VECTORS *(int)LANES <= (int)ET_TILE_MAX_COLUMNS, "too many columns");

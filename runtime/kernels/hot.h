@@ -6,6 +6,7 @@
 #ifndef RUNTIME_KERNELS_HOT_H
 #define RUNTIME_KERNELS_HOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -28,6 +29,11 @@ struct et_hot {
 		const float *factors, float begin);
 	/* y[i] += a[i] * b[i] */
 	void (*add_product)(size_t n, float *y, const float *a, const float *b);
+	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */
+	void (*softmax_row)(size_t n, float *y, const float *x, bool is_log);
+	/* Down each of @n_columns neighbours; rows are @stride apart in both. */
+	void (*softmax_columns)(
+		size_t n_columns, size_t n_rows, float *y, const float *x, size_t stride, bool is_log);
 };
 
 /* The best one for this processor. */

@@ -37,6 +37,13 @@ static void reductions(void **state)
 			"3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3} 1 "
 			"false",
 			"i64[2]{39,0}" },
+		/* Down columns: the first of several, NaN before all, the first NaN. */
+		{ "aten::max.dim_max", "f32[3,4]{1,5,nan,2, 3,5,nan,nan, 3,4,9,9} 0 false",
+			"f32[4]{3,5,nan,nan} i64[4]{1,0,0,1}" },
+		{ "aten::min.dim_min", "f32[3,4]{1,5,nan,2, -3,4,nan,nan, -3,4,9,9} 0 true",
+			"f32[1,4]{-3,4,nan,nan} i64[1,4]{1,1,0,1}" },
+		{ "aten::argmin.out", "f32[2,2]{-0.0,1,0,-inf} 0 false", "i64[2]{0,1}" },
+		{ "aten::amin.out", "f32[2,2]{1,nan,-3,4} (0) false", "f32[2]{-3,nan}" },
 		{ "aten::max.dim_max", "i32[2,2]{5,5,1,2} 1 true", "i32[2,1]{5,2} i64[2,1]{0,1}" },
 		{ "aten::max.dim_max", "i32[2,0]{} 1 false",
 			"! nothing to choose ! i32[2]{0,0} i64[2]{0,0}" },
@@ -52,6 +59,11 @@ static void reductions(void **state)
 		{ "aten::_softmax.out", "f32[2]{0,0.693147181} 0 false", "f32[2]{0.333333333,0.666666667}" },
 		{ "aten::_log_softmax.out", "f32[2]{1000,1000} 0 false",
 			"f32[2]{-0.693147181,-0.693147181}" },
+		{ "aten::_softmax.out", "f32[2,2]{-200,nan,0,1} 0 false", "f32[2,2]{0,nan,1,nan}" },
+		{ "aten::_softmax.out", "f32[3]{-inf,5,-inf} 0 false", "f32[3]{0,1,0}" },
+		{ "aten::_softmax.out", "f32[2]{-inf,-inf} 0 false", "f32[2]{nan,nan}" },
+		{ "aten::_softmax.out", "f32[]{7} 0 false", "f32[]{1}" },
+		{ "aten::_log_softmax.out", "f32[2,1]{0,-1000} 0 false", "f32[2,1]{0,-1000}" },
 		{ "aten::_softmax.out", "i32[2]{0,1} 0 false", "! an output of INT32 ! i32[2]{0,0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
@@ -91,6 +103,10 @@ static void norms_and_pools(void **state)
 			"! index 4 of 4 ! f32[1,2,2]{0,0,0,0}" },
 		{ "aten::upsample_nearest2d.vec_out", "u8[1,1,1,2]{1,2} (2,4) -",
 			"u8[1,1,2,4]{1,1,2,2,1,1,2,2}" },
+		{ "aten::upsample_nearest2d.vec_out", "f32[1,2,1,2]@0231{1,2,3,4} (1,4) -",
+			"f32[1,2,1,4]@0231{1,1,2,2,3,3,4,4}" },
+		{ "aten::upsample_nearest2d.vec_out", "f32[1,1,1,3]{1,2,3} (1,5) -",
+			"f32[1,1,1,5]{1,1,2,2,3}" },
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,4) false -",
 			"f32[1,1,1,4]{0,.25,.75,1}" },
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,3) true -",
@@ -333,6 +349,44 @@ static void convolutions_of_all_kinds(void **state)
 	}
 }
 
+/* Along each dimension, of floats and of doubles; lines that lie in a piece and lines across others. */
+static void lines_of_all_sizes(void **state)
+{
+	static const int32_t sizes[][4] = { { 1, 1, 1, 1 }, { 1, 3, 2, 5 }, { 2, 70, 1, 17 },
+		{ 1, 5, 9, 300 }, { 3, 16, 4, 67 }, { 1, 2, 1, 1030 } };
+	static const char *const values[] = { "aten::_softmax.out", "aten::_log_softmax.out" };
+	static const char *const indices[] = { "aten::argmax.out", "aten::argmin.out" };
+	for (size_t i = 0; i < ET_ARRAY_LEN(sizes) * 8; i++) {
+		const int32_t *size = sizes[i / 8];
+		size_t dim = i % 4;
+		struct owned t[2][3];
+		struct et_evalue along = { .tag = ET_TAG_INT, .i = (int64_t)dim },
+				 no = { .tag = ET_TAG_BOOL };
+		int32_t left[3];
+		for (size_t d = 0; d < 3; d++)
+			left[d] = size[d < dim ? d : d + 1];
+		for (size_t k = 0; k < 2; k++) {
+			for (int plain = 0; plain < 2; plain++) {
+				enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
+				bool is_last = i % 8 > 3 && !plain;
+				own(&t[plain][0], type, 4, size, is_last, (unsigned)i);
+				own(&t[plain][1], type, 4, size, is_last, 2);
+				own(&t[plain][2], ET_INT64, 3, left, false, 3);
+				struct et_evalue *in = &t[plain][0].value;
+				call(values[k],
+					(struct et_evalue *[]){ in, &along, &no, &t[plain][1].value });
+				call(indices[k],
+					(struct et_evalue *[]){ in, &along, &no, &t[plain][2].value });
+			}
+			assert_close(&t[0][1], &t[1][1]);
+			assert_memory_equal(
+				t[0][2].tensor.data, t[1][2].tensor.data, et_tensor_n_bytes(&t[0][2].tensor));
+			for (size_t n = 0; n < 6; n++)
+				free(t[n / 3][n % 3].tensor.data);
+		}
+	}
+}
+
 /* Elementwise operators, reductions and lines in pieces give what they give at once. */
 static void pieces_fit_together(void **state)
 {
@@ -379,6 +433,7 @@ int main(void)
 		cmocka_unit_test(products),
 		cmocka_unit_test(matrices_of_all_sizes),
 		cmocka_unit_test(convolutions_of_all_kinds),
+		cmocka_unit_test(lines_of_all_sizes),
 		cmocka_unit_test(pieces_fit_together),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
