@@ -90,7 +90,7 @@ static void say_what_helps(
 			size_t n = strlen(error->text);
 			if (ctl_backends_find(backends, id))
 				continue;
-			snprintf(error->text + n, sizeof(error->text) - n, ". It was exported for %s",
+			snprintf(error->text + n, sizeof(error->text) - n, ". %s: %s", id,
 				ctl_backends_problem(backends, id, text, sizeof(text)));
 			return;
 		}
