@@ -195,10 +195,11 @@ static double rounded(const struct grid *g, double value)
 	return g->type == ET_FLOAT32 ? (float)value : et_round_to(value, g->type);
 }
 
+/* NaN is the last one, as it comes out of the original's comparisons. */
 static double clip(const struct grid *g, double at, int64_t size)
 {
 	double last = rounded(g, (double)(size - 1));
-	return at < 0 ? 0 : at > last ? last : at == at ? at : 0;
+	return at < 0 ? 0 : at < last ? at : last;
 }
 
 static double reflect(const struct grid *g, double at, int64_t size)
@@ -208,7 +209,8 @@ static double reflect(const struct grid *g, double at, int64_t size)
 		return 0;
 	at = fabs(rounded(g, at - low));
 	double extra = rounded(g, fmod(at, span));
-	bool is_forward = fmod(floor(rounded(g, at / span)), 2) == 0;
+	double flips = floor(rounded(g, at / span));
+	bool is_forward = !(flips < 0x1p31) || fmod(flips, 2) == 0; /* more than an int holds is even */
 	return rounded(g, (is_forward ? extra : rounded(g, span - extra)) + low);
 }
 
@@ -282,13 +284,16 @@ struct spot {
 
 static void find_cubic(const struct grid *g, double h, double w, struct spot *spot)
 {
-	double h0 = floor(h), w0 = floor(w);
-	cubic_weights(g, rounded(g, w - rounded(g, w0)), spot->weights[0]);
-	cubic_weights(g, rounded(g, h - rounded(g, h0)), spot->weights[1]);
+	int64_t h0 = et_double_to_int(floor(h)), w0 = et_double_to_int(floor(w));
+	cubic_weights(g, rounded(g, w - rounded(g, (double)w0)), spot->weights[0]);
+	cubic_weights(g, rounded(g, h - rounded(g, (double)h0)), spot->weights[1]);
 	for (int i = 0; i < 4; i++) {
-		double at = trunc(settle(g, h0 - 1 + i, g->x.sizes[2]));
+		double at =
+			trunc(settle(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]));
 		for (int k = 0; k < 4; k++)
-			spot->at[i][k] = place(g, at, trunc(settle(g, w0 - 1 + k, g->x.sizes[3])));
+			spot->at[i][k] = place(g, at,
+				trunc(settle(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)k),
+					g->x.sizes[3])));
 	}
 }
 
@@ -320,6 +325,8 @@ static void find(const struct grid *g, double grid_w, double grid_h, struct spot
 			at_w = clip(g, at_w, width);
 		}
 		spot->at[0][i] = place(g, at_h, at_w);
+		if (spot->at[0][i] == OUTSIDE)
+			spot->weights[0][i] = 0; /* instead of an infinite one, or NaN */
 	}
 }
 
@@ -358,7 +365,9 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 {
 	const struct et_tensor *x = args[0]->tensor, *positions = args[1]->tensor;
 	struct et_tensor *out = args[5]->tensor;
-	struct grid g = { .mode = args[2]->i, .padding = args[3]->i, .align_corners = args[4]->b };
+	struct grid g = {
+		.mode = (int32_t)args[2]->i, .padding = (int32_t)args[3]->i, .align_corners = args[4]->b
+	};
 	ET_REQUIRE(ctx,
 		x->n_dims == 4 && positions->n_dims == 4 && positions->sizes[3] == 2 &&
 			positions->sizes[0] == x->sizes[0],

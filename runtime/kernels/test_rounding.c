@@ -61,6 +61,15 @@ static void halves(void **state)
 			"= bf16[6]{0.392578125,2.9375,1.328125,3.1875,-4.3125,-6.75}" },
 		{ "aten::prod.int_out", "bf16[5]{0.796875,-3.15625,2.15625,-1.7421875,-1.0078125} 0 false -",
 			"= bf16[]{-9.5625}" },
+		/* NaN and what is infinite: outside, the last pixel, or reflected an even number of times */
+		{ "aten::grid_sampler_2d.out",
+			"f32[1,1,1,3]{1,2,4} f32[1,1,4,2]{nan,0,inf,0,-inf,0,1,0} 0 0 true",
+			"f32[1,1,1,4]{0,0,0,4}" },
+		{ "aten::grid_sampler_2d.out",
+			"f32[1,1,1,3]{1,2,4} f32[1,1,3,2]{nan,0,inf,0,-inf,0} 1 1 true",
+			"f32[1,1,1,3]{4,4,1}" },
+		{ "aten::grid_sampler_2d.out", "f32[1,1,1,3]{1,2,4} f32[1,1,2,2]{1e20,0,-1e20,0} 1 2 true",
+			"f32[1,1,1,2]{1,1}" },
 		{ "aten::grid_sampler_2d.out",
 			"f16[1,1,3,3]{0.60546875,-4.0625,0.69677734375,-8.53125,3.701171875,1.087890625,-5."
 			"46484375,"
