@@ -146,12 +146,48 @@ static void test_plugin(void **state)
 	e2e_deinit(&e);
 }
 
+/* A device that still writes is waited for, but not for ever: the request ends with the reason, or at its deadline, and
+ * the next finds what the device wrote. */
+static void test_waits(void **state)
+{
+	struct e2e e;
+	struct test_device device;
+	struct camera c = { .n_bytes = (size_t)sysconf(_SC_PAGESIZE) };
+	if (!test_device_open(&device, c.n_bytes)) {
+		print_message("SKIPPED: vgem: %s\n", strerror(errno));
+		skip();
+	}
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	assert_int_equal(inferd_region_import(d, &c.region, device.dma_buf, c.n_bytes), 0);
+	struct inferd_binding *b = camera_bind(&c, d, "double");
+	struct inferd_request_options hurried = { .struct_size = sizeof hurried, .timeout_us = 20000 };
+	float *in = inferd_input(b, 0), *out = inferd_output(b, 0);
+	for (int i = 1; i < 4; i++) {
+		test_device_begin(&device);
+		assert_int_equal(inferd_infer(b, NULL), -INFERD_FAILED_PRECONDITION);
+		assert_non_null(strstr(inferd_error(d), "still works on a dma-buf"));
+		assert_int_equal(inferd_infer(b, &hurried), -INFERD_MISSED_DEADLINE);
+		in[0] = (float)i;
+		test_device_end(&device);
+		assert_int_equal(inferd_infer(b, NULL), 0);
+		assert_true(out[0] == 2 * (float)i);
+	}
+	inferd_close(d);
+	test_device_close(&device);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_infers),
 		cmocka_unit_test(test_dies),
 		cmocka_unit_test(test_plugin),
+		cmocka_unit_test(test_waits),
 	};
 	int memory, fd = test_dma_buf((size_t)sysconf(_SC_PAGESIZE), &memory);
 	if (fd < 0) {
