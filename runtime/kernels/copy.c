@@ -81,6 +81,7 @@ static const struct et_kernel rows[] = {
 	{ "dim_order_ops::_to_dim_order_copy.out", "TBv>T", run_to_dim_order },
 	{ "et_copy::_d2h_copy.out", "T>T", run_clone },
 	{ "et_copy::_h2d_copy.out", "T>T", run_clone },
+	{ "llama::fallback.out", "T>T", run_clone },
 };
 
 ET_KERNEL_TABLE(copy);

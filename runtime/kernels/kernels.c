@@ -3,6 +3,7 @@
 
 const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_along,
+	&et_kernels_attention,
 	&et_kernels_backward,
 	&et_kernels_bag,
 	&et_kernels_binary,
@@ -11,9 +12,11 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_conv,
 	&et_kernels_copy,
 	&et_kernels_distance,
+	&et_kernels_fft,
 	&et_kernels_fill,
 	&et_kernels_fold,
 	&et_kernels_gather,
+	&et_kernels_hadamard,
 	&et_kernels_index,
 	&et_kernels_join,
 	&et_kernels_lookup,
@@ -23,6 +26,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_prim,
 	&et_kernels_quantized,
 	&et_kernels_random,
+	&et_kernels_recurrence,
 	&et_kernels_sample,
 	&et_kernels_search,
 	&et_kernels_shape,

@@ -8,6 +8,7 @@
 #define ET_KERNEL_TABLE(name) const struct et_kernel_table et_kernels_##name = { rows, ET_ARRAY_LEN(rows) }
 
 extern const struct et_kernel_table et_kernels_along;
+extern const struct et_kernel_table et_kernels_attention;
 extern const struct et_kernel_table et_kernels_backward;
 extern const struct et_kernel_table et_kernels_bag;
 extern const struct et_kernel_table et_kernels_binary;
@@ -16,9 +17,11 @@ extern const struct et_kernel_table et_kernels_complex;
 extern const struct et_kernel_table et_kernels_conv;
 extern const struct et_kernel_table et_kernels_copy;
 extern const struct et_kernel_table et_kernels_distance;
+extern const struct et_kernel_table et_kernels_fft;
 extern const struct et_kernel_table et_kernels_fill;
 extern const struct et_kernel_table et_kernels_fold;
 extern const struct et_kernel_table et_kernels_gather;
+extern const struct et_kernel_table et_kernels_hadamard;
 extern const struct et_kernel_table et_kernels_index;
 extern const struct et_kernel_table et_kernels_join;
 extern const struct et_kernel_table et_kernels_lookup;
@@ -28,6 +31,7 @@ extern const struct et_kernel_table et_kernels_pool;
 extern const struct et_kernel_table et_kernels_prim;
 extern const struct et_kernel_table et_kernels_quantized;
 extern const struct et_kernel_table et_kernels_random;
+extern const struct et_kernel_table et_kernels_recurrence;
 extern const struct et_kernel_table et_kernels_sample;
 extern const struct et_kernel_table et_kernels_search;
 extern const struct et_kernel_table et_kernels_shape;

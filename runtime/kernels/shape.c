@@ -378,6 +378,32 @@ static enum et_status run_pixel_unshuffle(struct et_kernel_ctx *ctx, struct et_e
 	return shuffle(ctx, args, true);
 }
 
+/* (C, H, W) to squares of side r: (H / r * W / r, C, r, r). */
+static enum et_status run_tile_crop(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[2]->tensor;
+	struct et_view from, to;
+	int64_t r = args[1]->i;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	et_view_of(&from, self);
+	ET_REQUIRE(ctx, from.n_dims == 3, "rank %u", from.n_dims);
+	ET_REQUIRE(ctx, r > 0 && from.sizes[1] % r == 0 && from.sizes[2] % r == 0,
+		"height or width is no multiple of %lld", (long long)r);
+	int64_t high = from.sizes[1] / r, wide = from.sizes[2] / r;
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ high * wide, from.sizes[0], r, r }, 4));
+	et_view_of(&to, out);
+	/* Both sides as (H / r, W / r, C, r, r). */
+	int64_t stride_h = from.strides[1], stride_w = from.strides[2], stride = to.strides[0];
+	from.sizes[1] = from.sizes[2] = r;
+	et_view_insert(&from, 0, wide, stride_w * r);
+	et_view_insert(&from, 0, high, stride_h * r);
+	to.sizes[0] = wide;
+	et_view_insert(&to, 0, high, stride * wide);
+	et_view_copy(&to, &from);
+	return ET_OK;
+}
+
 /* Up to two pieces a dimension: what moves up, and what wraps around; over all combinations. */
 static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -448,6 +474,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::unfold_copy.out", "TIII>T", run_unfold },
 	{ "aten::unsqueeze_copy.out", "TI>T", run_unsqueeze },
 	{ "aten::view_copy.out", "TV>T", run_view_copy },
+	{ "preprocess::tile_crop.out", "TI>T", run_tile_crop },
 };
 
 ET_KERNEL_TABLE(shape);

@@ -76,8 +76,8 @@ static enum et_scalar_type parse_type(struct parser *p)
 		enum et_scalar_type type;
 	} types[] = { { "f32", ET_FLOAT32 }, { "f64", ET_FLOAT64 }, { "f16", ET_FLOAT16 },
 		{ "bf16", ET_BFLOAT16 }, { "i64", ET_INT64 }, { "i32", ET_INT32 }, { "i16", ET_INT16 },
-		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "bool", ET_BOOL }, { "c32", ET_COMPLEX32 },
-		{ "c64", ET_COMPLEX64 }, { "c128", ET_COMPLEX128 } };
+		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "u16", ET_UINT16 }, { "bool", ET_BOOL },
+		{ "c32", ET_COMPLEX32 }, { "c64", ET_COMPLEX64 }, { "c128", ET_COMPLEX128 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(types); i++) {
 		if (take(p, types[i].name))
 			return types[i].type;
@@ -256,7 +256,7 @@ static void compare_tensors(
 		if (et_type_is_complex(want->type)) {
 			double complex x = et_element_get_complex(element_at(got, i), got->type);
 			double complex y = et_element_get_complex(element_at(want, i), want->type);
-			if (cabs(x - y) > 1e-3 * cabs(y))
+			if (cabs(x - y) > 1e-12 + 1e-3 * cabs(y))
 				fail_msg("%s(%s): element %zu is %g:%g, expected %g:%g", test->kernel,
 					test->args, i, creal(x), cimag(x), creal(y), cimag(y));
 			continue;
@@ -331,7 +331,8 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 	take(&expected, "= ");
 	take(&spare, "= ");
 	for (int i = 0; i < n; i++) {
-		bool is_output = args[i].is_written && !(i == 0 && !strchr(kernel->signature, '>'));
+		bool is_output = args[i].is_written && !args[i].is_read &&
+				 !(i == 0 && !strchr(kernel->signature, '>'));
 		list[i] = &values[i];
 		if (is_output) {
 			parse_value(&expected, args[i].letter, &wanted[i]);
@@ -342,8 +343,11 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 		} else {
 			parse_value(&p, args[i].letter, &values[i]);
 			take(&p, " ");
-			if (args[i].is_written)
+			if (args[i].is_written) {
 				parse_value(&expected, args[i].letter, &wanted[i]);
+				take(&expected, " ");
+				spare.at = expected.at;
+			}
 		}
 	}
 	if (*p.at)
