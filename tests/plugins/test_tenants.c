@@ -249,6 +249,15 @@ static void test_idle(void **state)
 	close_plugin(&p);
 }
 
+/* When another's process has ended. */
+static void make_ready_in_time(struct part *part, const struct plugin *p, uint64_t tenant)
+{
+	enum et_status status;
+	while ((status = make_ready(part, p, "scale", tenant)) == ET_E_OUT_OF_RESOURCES)
+		sched_yield();
+	assert_int_equal(status, ET_OK);
+}
+
 static void test_too_many(void **state)
 {
 	struct plugin p = { .config = { .max_tenants = 2, .idle_ns = MS } };
@@ -259,19 +268,14 @@ static void test_too_many(void **state)
 	assert_int_equal(make_ready(&more, &p, "scale", CARL), ET_E_OUT_OF_RESOURCES);
 	assert_non_null(strstr(more.diag.text, "of 2 users already (own_processes)"));
 	let_go(&parts[0]);
-	while (tenant_state(&p, ANNA).pid)
-		sched_yield();
-	assert_int_equal(make_ready(&parts[0], &p, "scale", CARL), ET_OK);
+	make_ready_in_time(&parts[0], &p, CARL);
 	expect_scaled(&parts[0]);
 	expect_scaled(&parts[1]);
 	let_go(&parts[0]);
 	let_go(&parts[1]);
 	/* more users than are remembered: those who are gone make room */
 	for (uint64_t tenant = 1; tenant <= 200; tenant++) {
-		enum et_status status;
-		while ((status = make_ready(&more, &p, "scale", tenant)) == ET_E_OUT_OF_RESOURCES)
-			sched_yield();
-		assert_int_equal(status, ET_OK);
+		make_ready_in_time(&more, &p, tenant);
 		expect_scaled(&more);
 		let_go(&more);
 	}
