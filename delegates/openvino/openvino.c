@@ -6,15 +6,17 @@
  * what that interface promises (OpenVINO 2025, docs.openvino.ai, "OpenVINO Runtime C API").
  *
  * A payload for the CPU begins with six u64: offset and size of custom data, weights and model. The importer
- * believes them, so they are checked before it sees them. Precision and threads are set before anything is imported:
- * left alone, newer CPUs compute in bf16, and differ from the exporter's results by a thousandth.
+ * believes them, so they are checked before it sees them. Precision and threads are set before each import, under one
+ * lock, since the C interface has no import with properties of its own; what is imported keeps what was set then. Left
+ * alone, newer CPUs compute in bf16, and differ from the exporter's results by a thousandth.
  *
  * Options: library, folder, precision (f32, bf16, f16; f32), threads (0: all), device (what the spec `device` of a payload
- * says goes before it). */
+ * says goes before it). Of a model: precision, threads. */
 #include <inferd-delegate.h>
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,7 @@ struct plugin {
 	char devices[MAX_DEVICES][32];
 	uint32_t n_devices;
 	const char *device; /* the option's, or NULL */
+	pthread_mutex_t importing;
 
 	int (*core_create)(struct ov_core **core);
 	void (*core_free)(struct ov_core *core);
@@ -85,6 +88,12 @@ struct plugin {
 	void (*tensor_free)(struct ov_tensor *tensor);
 	const char *(*get_error_info)(int status);
 	const char *(*get_last_err_msg)(void);
+};
+
+/* How a model is to be computed. */
+struct manner {
+	const char *precision, *threads;
+	int is_models_own; /* its configuration asks for it: else a device that does not know it has its own way */
 };
 
 struct inferd_delegate_model {
@@ -209,6 +218,7 @@ static void plugin_close(void *self)
 	struct plugin *p = self;
 	if (p->core)
 		p->core_free(p->core);
+	pthread_mutex_destroy(&p->importing);
 	free(p);
 }
 
@@ -222,19 +232,47 @@ static void list_devices(struct plugin *p)
 	p->available_devices_free(&found);
 }
 
-/* Before any import; a device that does not know a property is left with its own choice. */
-static void set_properties(struct plugin *p)
+/* What is the same for every import; the CPU compiles nothing that is worth keeping. */
+static void set_caches(struct plugin *p)
 {
-	const char *precision = option(p->host, "precision"), *threads = option(p->host, "threads");
-	for (uint32_t i = 0; i < p->n_devices; i++) {
-		p->core_set_property(
-			p->core, p->devices[i], "INFERENCE_PRECISION_HINT", precision ? precision : "f32");
-		if (strcmp(p->devices[i], "CPU") == 0)
-			p->core_set_property(
-				p->core, p->devices[i], "INFERENCE_NUM_THREADS", threads ? threads : "0");
-		else if (p->host->cache_dir)
+	for (uint32_t i = 0; i < p->n_devices && p->host->cache_dir; i++)
+		if (strcmp(p->devices[i], "CPU") != 0)
 			p->core_set_property(p->core, p->devices[i], "CACHE_DIR", p->host->cache_dir);
+}
+
+/* Take in an option of that name. 0, or what is wrong in @message. */
+static int choose(
+	struct manner *manner, const char *key, const char *value, struct inferd_delegate_message *message)
+{
+	if (strcmp(key, "precision") == 0) {
+		if (strcmp(value, "f32") && strcmp(value, "bf16") && strcmp(value, "f16"))
+			return refuse(message, INFERD_DELEGATE_E_INVALID,
+				"precision: '%.40s' is none of f32, bf16, f16", value);
+		manner->precision = value;
+	} else if (strcmp(key, "threads") == 0) {
+		size_t n = strlen(value);
+		if (!n || n > 4 || strspn(value, "0123456789") != n)
+			return refuse(message, INFERD_DELEGATE_E_INVALID,
+				"threads: '%.40s' is not a number from 0 to 9999", value);
+		manner->threads = value;
+	} else {
+		return refuse(message, INFERD_DELEGATE_E_INVALID,
+			"option '%.60s': a model has precision and threads", key);
 	}
+	return INFERD_DELEGATE_OK;
+}
+
+/* What the backend's section says. */
+static int choose_generally(
+	const struct plugin *p, struct manner *manner, struct inferd_delegate_message *message)
+{
+	static const char *const keys[] = { "precision", "threads" };
+	int result = INFERD_DELEGATE_OK;
+	*manner = (struct manner){ .precision = "f32", .threads = "0" };
+	for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !result; i++)
+		if (option(p->host, keys[i]))
+			result = choose(manner, keys[i], option(p->host, keys[i]), message);
+	return result;
 }
 
 static int plugin_open(
@@ -243,11 +281,13 @@ static int plugin_open(
 	struct plugin *p = calloc(1, sizeof *p);
 	if (!p)
 		return INFERD_DELEGATE_E_MEMORY;
+	struct manner manner;
+	pthread_mutex_init(&p->importing, NULL);
 	p->host = host;
 	p->device = option(host, "device");
 	p->library = find_library(host);
-	int result = INFERD_DELEGATE_OK;
-	if (!p->library) {
+	int result = choose_generally(p, &manner, message);
+	if (!result && !p->library) {
 		const char *why = dlerror();
 		result = refuse(message, INFERD_DELEGATE_E_NOT_FOUND,
 			"libopenvino_c.so was not found: install OpenVINO, or name it with `library` or "
@@ -263,7 +303,7 @@ static int plugin_open(
 	}
 	if (!result) {
 		list_devices(p);
-		set_properties(p);
+		set_caches(p);
 		if (!p->n_devices)
 			result = refuse(message, INFERD_DELEGATE_E_NOT_FOUND, "OpenVINO finds no device");
 	}
@@ -287,7 +327,8 @@ static int devices(void *self, uint32_t index, struct inferd_delegate_device *de
 	snprintf(device->name, sizeof device->name, "OpenVINO %s", name);
 	snprintf(device->id, sizeof device->id, "%s", name);
 	device->max_in_flight = 2;
-	device->alignment = 64;
+	/* The CPU computes the same at any address, in the same time; 16 is what exporters give activations. */
+	device->alignment = device->kind == INFERD_DELEGATE_CPU ? 16 : 64;
 	device->flags = INFERD_DELEGATE_CAN_CANCEL | INFERD_DELEGATE_ZERO_COPY;
 	return INFERD_DELEGATE_OK;
 }
@@ -335,13 +376,41 @@ static int check_payload(
 	return INFERD_DELEGATE_OK;
 }
 
+/* The options of the model go before those of the backend. */
+static int choose_manner(const struct plugin *p, const struct inferd_delegate_payload *payload,
+	struct manner *manner, struct inferd_delegate_message *message)
+{
+	int result = choose_generally(p, manner, message);
+	if (payload->struct_size < offsetof(struct inferd_delegate_payload, n_options) + sizeof(uint32_t))
+		return result; /* a host of 1.0 */
+	manner->is_models_own = payload->n_options != 0;
+	for (uint32_t i = 0; i < payload->n_options && !result; i++)
+		result = choose(manner, payload->options[i]->key, payload->options[i]->value, message);
+	return result;
+}
+
+/* Before an import, with the lock. */
+static int set_manner(const struct plugin *p, const char *device, const struct manner *manner,
+	struct inferd_delegate_message *message)
+{
+	const char *what = "precision";
+	int status = p->core_set_property(p->core, device, "INFERENCE_PRECISION_HINT", manner->precision);
+	if (!status && strcmp(device, "CPU") == 0) {
+		what = "threads";
+		status = p->core_set_property(p->core, device, "INFERENCE_NUM_THREADS", manner->threads);
+	}
+	return status && manner->is_models_own ? ov_refuse(p, message, what, status) : INFERD_DELEGATE_OK;
+}
+
 static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
 	struct inferd_delegate_message *message)
 {
 	struct plugin *p = self;
 	*ret_readiness = INFERD_DELEGATE_NO;
+	struct manner manner;
 	int device = find_device(p, payload, message);
-	if (device < 0 || (strcmp(p->devices[device], "CPU") == 0 && check_payload(payload, message)))
+	if (device < 0 || (strcmp(p->devices[device], "CPU") == 0 && check_payload(payload, message)) ||
+		choose_manner(p, payload, &manner, message))
 		return INFERD_DELEGATE_OK;
 	*ret_readiness = INFERD_DELEGATE_READY;
 	return INFERD_DELEGATE_OK;
@@ -359,29 +428,37 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	struct inferd_delegate_message *message)
 {
 	struct plugin *p = self;
+	struct manner manner;
 	int device = find_device(p, payload, message);
 	if (device < 0)
 		return INFERD_DELEGATE_E_NOT_FOUND;
-	if (strcmp(p->devices[device], "CPU") == 0) {
-		int result = check_payload(payload, message);
-		if (result)
-			return result;
-	}
+	int result = choose_manner(p, payload, &manner, message);
+	if (!result && strcmp(p->devices[device], "CPU") == 0)
+		result = check_payload(payload, message);
+	if (result)
+		return result;
 	struct inferd_delegate_model *model = calloc(1, sizeof *model);
 	if (!model)
 		return INFERD_DELEGATE_E_MEMORY;
 	model->plugin = p;
-	int status = p->core_import_model(p->core, (const char *)payload->bytes, (size_t)payload->n_bytes,
-		p->devices[device], &model->model);
+	pthread_mutex_lock(&p->importing);
+	result = set_manner(p, p->devices[device], &manner, message);
+	int status = result ? 0
+			    : p->core_import_model(p->core, (const char *)payload->bytes,
+				      (size_t)payload->n_bytes, p->devices[device], &model->model);
+	pthread_mutex_unlock(&p->importing);
+	if (result) {
+		destroy(model);
+		return result;
+	}
 	if (!status)
 		status = p->compiled_model_inputs_size(model->model, &model->n_inputs);
 	if (!status)
 		status = p->compiled_model_outputs_size(model->model, &model->n_outputs);
 	if (status || model->n_inputs > MAX_ARGS || model->n_outputs > MAX_ARGS) {
-		int result =
-			status ? ov_refuse(p, message, "import", status)
-			       : refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "%zu inputs and %zu outputs",
-					 model->n_inputs, model->n_outputs);
+		result = status ? ov_refuse(p, message, "import", status)
+				: refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "%zu inputs and %zu outputs",
+					  model->n_inputs, model->n_outputs);
 		destroy(model);
 		return status ? INFERD_DELEGATE_E_INVALID : result;
 	}

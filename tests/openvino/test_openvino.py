@@ -31,6 +31,8 @@ class Daemon:
             os.mkdir(os.path.join(folder, name))
         self.config = config = os.path.join(folder, "inferd.conf")
         with open(config, "w", encoding="utf-8") as f:
+            f.write("[model half]\nopenvino.precision = bf16\nopenvino.threads = 1\n"
+                    "[model odd]\nopenvino.precision = int8\n")
             f.write(f"[server]\nsocket = {self.socket}\nmanager_socket =\nmodels = {folder}/models\n"
                     f"cache = {folder}/cache\n[backend openvino]\npath = {plugin}\nhost = {host}\nfolder = {libraries}\n")
         self.log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
@@ -119,6 +121,49 @@ def sharing(inferctl, daemon, models, folder):
     return [] if sizes[1] < 1.25 * sizes[0] else ["the host's memory with eight clients"]
 
 
+def precision(inferctl, daemon, models, folder):
+    """bf16 for one model and f32 for the same file under another name, loaded at the same time: what is wrong."""
+    wrong = []
+    for name in ("plain", "half", "odd"):
+        shutil.copy(os.path.join(models, "openvino_mv2.bpte"), os.path.join(folder, "models", name + ".bpte"))
+    picture = os.path.join(folder, "picture.raw")
+    with open(picture, "wb") as f:
+        f.write(struct.pack("<150528f", *(((i * 7919) % 255 - 127) / 64 for i in range(150528))))
+
+    def run(name):
+        out = os.path.join(folder, name + ".raw")
+        r = subprocess.run([inferctl, "--socket", daemon.socket, "infer", name, "-i", picture, "-o", out],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if r.returncode:
+            return r.stdout
+        with open(out, "rb") as f:
+            data = f.read()
+        return struct.unpack(f"<{len(data) // 4}f", data)
+
+    clients = [subprocess.Popen([inferctl, "--socket", daemon.socket, "bench", "--requests", "1000000", name],
+                                stdout=subprocess.DEVNULL) for name in ("plain", "half")]
+    try:
+        plain, half, again, odd = run("plain"), run("half"), run("plain"), run("odd")
+    finally:
+        for client in clients:
+            client.kill()
+            client.wait()
+    for name, result in (("plain", plain), ("half", half), ("again", again)):
+        if isinstance(result, str):
+            return [f"{name}: {result}"]
+    difference = max(abs(x - y) for x, y in zip(plain, half)) / max(abs(x) for x in plain)
+    with open("/proc/cpuinfo", encoding="ascii") as f:
+        has_bf16 = "bf16" in f.read()
+    print(f"bf16 differs from f32 by {difference:.2g}" + ("" if has_bf16 else "; this processor has no bf16"))
+    if again != plain:
+        wrong.append("f32 is not what it was")
+    if has_bf16 and not 1e-4 < difference < 0.1:
+        wrong.append(f"bf16 differs from f32 by {difference}")
+    if not isinstance(odd, str) or "precision: 'int8' is none of f32, bf16, f16" not in odd:
+        wrong.append(f"precision int8: {odd}")
+    return wrong
+
+
 def main():
     inferd, inferctl, host, plugin, models = sys.argv[1:]
     libraries = os.environ.get("INFERD_OPENVINO", "")
@@ -150,7 +195,9 @@ def main():
             if grown_kb > 40000:
                 failed.append("the daemon's memory")
             failed += local(inferctl, daemon, models, names)
-            failed += sharing(inferctl, daemon, models, folder) if len(names) == 2 else []
+            if len(names) == 2:
+                failed += sharing(inferctl, daemon, models, folder)
+                failed += precision(inferctl, daemon, models, folder)
             with open(os.path.join(models, "openvino_small.bpte"), "rb") as f:
                 data = f.read()
             n = 0

@@ -159,6 +159,7 @@ static void test_devices(void **state)
 		struct inferd_delegate_device device = { .struct_size = sizeof device };
 		assert_int_equal(s.table->devices(s.self, i, &device), 0);
 		assert_int_equal(device.kind, kinds[i]);
+		assert_int_equal(device.alignment, i ? 64 : 16);
 	}
 	struct inferd_delegate_device device = { .struct_size = sizeof device };
 	assert_int_equal(s.table->devices(s.self, 3, &device), INFERD_DELEGATE_E_NOT_FOUND);
@@ -174,8 +175,9 @@ struct payload {
 
 static const struct payload good = { { 48, 4, 52, 4, 56, 8 }, "custweigmodel..." };
 
-static int init(struct subject *s, const void *bytes, size_t n_bytes, const char *device,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info)
+static int init_as(struct subject *s, const void *bytes, size_t n_bytes, const char *device,
+	const struct inferd_delegate_pair *option, struct inferd_delegate_model **ret_model,
+	struct inferd_delegate_model_info *info)
 {
 	struct inferd_delegate_pair spec = { sizeof spec, 0, "device", device, strlen(device) };
 	const struct inferd_delegate_pair *specs[] = { &spec };
@@ -186,7 +188,9 @@ static int init(struct subject *s, const void *bytes, size_t n_bytes, const char
 		.fd = -1,
 		.n_specs = device[0] ? 1 : 0,
 		.specs = specs,
-		.method = "forward" };
+		.method = "forward",
+		.options = &option,
+		.n_options = option != NULL };
 	uint32_t readiness = 77;
 	*info = (struct inferd_delegate_model_info){ .struct_size = sizeof *info };
 	assert_int_equal(s->table->probe(s->self, &payload, &readiness, &s->message), 0);
@@ -194,7 +198,23 @@ static int init(struct subject *s, const void *bytes, size_t n_bytes, const char
 	/* what the header shows, probe knows as well */
 	if (!result)
 		assert_int_equal(readiness, INFERD_DELEGATE_READY);
+	else if (option && result == INFERD_DELEGATE_E_INVALID)
+		assert_int_equal(readiness, INFERD_DELEGATE_NO);
 	return result;
+}
+
+static int init(struct subject *s, const void *bytes, size_t n_bytes, const char *device,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info)
+{
+	return init_as(s, bytes, n_bytes, device, NULL, ret_model, info);
+}
+
+/* A model of whose configuration that is an option. */
+static int init_with(struct subject *s, const char *device, const char *key, const char *value,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info)
+{
+	const struct inferd_delegate_pair option = { sizeof option, 0, key, value, strlen(value) };
+	return init_as(s, &good, sizeof good, device, &option, ret_model, info);
 }
 
 /* Precision and threads before anything is imported; caches for devices that compile. */
@@ -208,9 +228,8 @@ static void test_properties(void **state)
 	s.host.cache_dir = "/tmp/somewhere";
 	open_it(&s);
 	assert_int_equal(init(&s, &good, sizeof good, "CPU", &model, &info), 0);
-	assert_string_equal(asked(&s), "CPU INFERENCE_PRECISION_HINT=f32\nCPU INFERENCE_NUM_THREADS=0\n"
-				       "GPU INFERENCE_PRECISION_HINT=f32\nGPU CACHE_DIR=/tmp/somewhere\n"
-				       "NPU INFERENCE_PRECISION_HINT=f32\nNPU CACHE_DIR=/tmp/somewhere\n"
+	assert_string_equal(asked(&s), "GPU CACHE_DIR=/tmp/somewhere\nNPU CACHE_DIR=/tmp/somewhere\n"
+				       "CPU INFERENCE_PRECISION_HINT=f32\nCPU INFERENCE_NUM_THREADS=0\n"
 				       "import of 64 bytes on CPU\n");
 	s.table->destroy(model);
 	unload(&s);
@@ -219,9 +238,56 @@ static void test_properties(void **state)
 	set(&s, "precision", "bf16");
 	set(&s, "threads", "3");
 	open_it(&s);
+	assert_int_equal(init(&s, &good, sizeof good, "CPU", &model, &info), 0);
+	s.table->destroy(model);
+	assert_int_equal(init(&s, &good, sizeof good, "GPU", &model, &info), 0);
+	s.table->destroy(model);
 	assert_string_equal(asked(&s),
 		"CPU INFERENCE_PRECISION_HINT=bf16\nCPU INFERENCE_NUM_THREADS=3\n"
-		"GPU INFERENCE_PRECISION_HINT=bf16\nNPU INFERENCE_PRECISION_HINT=bf16\n");
+		"import of 64 bytes on CPU\nGPU INFERENCE_PRECISION_HINT=bf16\nimport of 64 bytes on GPU\n");
+	unload(&s);
+	load(&s);
+	set(&s, "folder", s.folder);
+	set(&s, "precision", "fp8");
+	assert_int_equal(s.table->open(&s.host, &s.self, &s.message), INFERD_DELEGATE_E_INVALID);
+	assert_string_equal(s.message.text, "precision: 'fp8' is none of f32, bf16, f16");
+	unload(&s);
+}
+
+/* Options of one model go before the backend's, for that model alone; what makes no sense is refused by name, by probe
+ * and by init. */
+static void test_options_of_a_model(void **state)
+{
+	static const struct {
+		const char *key, *value, *device, *says;
+	} wrong[] = { { "precision", "int8", "CPU", "precision: 'int8' is none of" },
+		{ "threads", "-1", "CPU", "threads: '-1' is not a number" },
+		{ "threads", "", "CPU", "threads: '' is not" },
+		{ "threads", "3x", "CPU", "threads: '3x' is not" },
+		{ "device", "GPU", "CPU", "option 'device': a model has precision and threads" },
+		{ "precision", "f16", "NPU", "precision: OpenVINO answers -11 (unknown)" } };
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_model_info info;
+	struct subject s;
+	load(&s);
+	set(&s, "folder", s.folder);
+	set(&s, "threads", "2");
+	open_it(&s);
+	assert_int_equal(init_with(&s, "CPU", "precision", "bf16", &model, &info), 0);
+	s.table->destroy(model);
+	assert_int_equal(init_with(&s, "CPU", "threads", "1", &model, &info), 0);
+	s.table->destroy(model);
+	assert_int_equal(init(&s, &good, sizeof good, "CPU", &model, &info), 0);
+	s.table->destroy(model);
+	assert_string_equal(asked(&s),
+		"CPU INFERENCE_PRECISION_HINT=bf16\nCPU INFERENCE_NUM_THREADS=2\nimport of 64 bytes on CPU\n"
+		"CPU INFERENCE_PRECISION_HINT=f32\nCPU INFERENCE_NUM_THREADS=1\nimport of 64 bytes on CPU\n"
+		"CPU INFERENCE_PRECISION_HINT=f32\nCPU INFERENCE_NUM_THREADS=2\nimport of 64 bytes on CPU\n");
+	for (size_t i = 0; i < N_OF(wrong); i++) {
+		assert_true(init_with(&s, wrong[i].device, wrong[i].key, wrong[i].value, &model, &info) != 0);
+		if (!strstr(s.message.text, wrong[i].says))
+			fail_msg("'%s' does not say '%s'", s.message.text, wrong[i].says);
+	}
 	unload(&s);
 }
 
@@ -393,7 +459,8 @@ static void test_cancel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_library), cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_properties), cmocka_unit_test(test_device_of_a_payload),
-		cmocka_unit_test(test_offsets), cmocka_unit_test(test_run), cmocka_unit_test(test_cancel) };
+		cmocka_unit_test(test_properties), cmocka_unit_test(test_options_of_a_model),
+		cmocka_unit_test(test_device_of_a_payload), cmocka_unit_test(test_offsets),
+		cmocka_unit_test(test_run), cmocka_unit_test(test_cancel) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
