@@ -259,6 +259,31 @@ uint8_t *e2e_program_accumulate(size_t *ret_n_bytes)
 	return mk_finish(&mk, ret_n_bytes);
 }
 
+uint8_t *e2e_program_large(size_t *ret_n_bytes)
+{
+	struct make_program mk;
+	enum { N = E2E_LARGE / sizeof(float) };
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, E2E_LARGE + 80);
+	int large = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
+	int four[5]; /* x, s, ones, a sum, y */
+	for (uint64_t i = 0; i < 5; i++)
+		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
+						 .offset = E2E_LARGE + 16 * i });
+	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1), n = mk_int(&mk, N), no = mk_bool(&mk, false);
+	int size = mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(n)), add = mk_operator(&mk, "aten::add", "out");
+	mk_kernel(&mk, mk_operator(&mk, "aten::full", "out"), MK_ARGS(size, one, large, large));
+	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
+		MK_ARGS(large, zero, zero, mk_int(&mk, 4), one, four[2], four[2]));
+	mk_kernel(&mk, add, MK_ARGS(four[1], four[0], one, four[3], four[3]));
+	mk_kernel(&mk, add, MK_ARGS(four[3], four[2], one, four[4], four[4]));
+	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(four[1], four[4], no, four[1]));
+	mk_input(&mk, four[0]);
+	mk_output(&mk, four[4]);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
 uint8_t *e2e_program_forever(size_t *ret_n_bytes)
 {
 	struct make_program mk;

@@ -19,6 +19,8 @@
 #include <sys/types.h>
 #include <cmocka.h>
 
+enum { E2E_LARGE = 2 << 20 }; /* of activations */
+
 struct e2e_raw {
 	struct inf_channel channel;
 	struct inf_codec encoder, decoder;
@@ -65,10 +67,11 @@ bool e2e_put_file(struct e2e *e, const char *name, const char *path);
 void *e2e_read(const char *path, size_t *ret_n_bytes);
 
 /* Programs. All take and give FP32[4]. */
-uint8_t *e2e_program_double(size_t *ret_n_bytes);           /* y = x + x */
-uint8_t *e2e_program_triple(size_t *ret_n_bytes);           /* y = x + 2 x */
-uint8_t *e2e_program_accumulate(size_t *ret_n_bytes);       /* s = s + x, y = s: stateful */
-uint8_t *e2e_program_forever(size_t *ret_n_bytes);          /* never ends by itself */
+uint8_t *e2e_program_double(size_t *ret_n_bytes);     /* y = x + x */
+uint8_t *e2e_program_triple(size_t *ret_n_bytes);     /* y = x + 2 x */
+uint8_t *e2e_program_accumulate(size_t *ret_n_bytes); /* s = s + x, y = s: stateful */
+uint8_t *e2e_program_large(size_t *ret_n_bytes);      /* s = s + x + 1, y = s, by way of E2E_LARGE bytes */
+uint8_t *e2e_program_forever(size_t *ret_n_bytes);    /* never ends by itself */
 uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x; never ends while x[0] is not 0 */
 uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend that nobody has */
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes);          /* needs an operator that nobody has */

@@ -413,6 +413,36 @@ static void test_limits(void **state)
 	stop(&e, &by);
 }
 
+/* The limits of what passes: at once, and though everything else is there. */
+static void test_limits_in_passing(void **state)
+{
+	uint64_t method, binding, region;
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, "[limits]\nfds = 5\nrequests = 1\n");
+	e2e_put_program(&e, "forever.pte", e2e_program_forever);
+	/* the fourth and the fifth, after the watcher's, and the bystander's with its region */
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "forever", &method, &binding, &region, NULL);
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
+	expect(e2e_raw_call(raw, create), INF_RESOURCE_EXHAUSTED, "the limit 'fds'");
+	struct inf_slot in = { .region = region }, out = { .region = region, .offset = 64 };
+	struct inf_request bind = { .kind = INF_REQUEST_BIND, .bind = { method, 1, &in, 1, &out } };
+	struct inf_reply other = e2e_raw_call(raw, bind);
+	assert_int_equal(other.status, INF_OK);
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+	e2e_raw_send(raw, &infer, -1);
+	e2e_until_jobs(&e, 1, 0);
+	infer.infer.binding = other.bound.binding;
+	expect(e2e_raw_call(raw, infer), INF_RESOURCE_EXHAUSTED, "the limit 'requests'");
+	assert_int_equal(
+		inferd_infer(by.b, NULL), -INFERD_RESOURCE_EXHAUSTED); /* whichever connection asks */
+	e2e_raw_free(raw);
+	e2e_until_jobs(&e, 0, 0);
+	e2e_until_clients(&e, 1);
+	stop(&e, &by);
+}
+
 /* Nobody goes before everybody else without leave, and the refusal says how to get it. */
 static void test_priorities(void **state)
 {
@@ -497,6 +527,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_many_indexes),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_limits_in_passing),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -269,8 +270,8 @@ static bool has_no_program(const struct inf_server_status *status, const void *a
 	return status->n_programs == 0;
 }
 
-/* Private memory of the daemon, in bytes. */
-static size_t anonymous_bytes(pid_t pid)
+/* Memory that the daemon has touched, but for files': its own, and what it shares with others. */
+static size_t touched_bytes(pid_t pid)
 {
 	char path[64], line[256];
 	unsigned long kb = 0;
@@ -278,19 +279,22 @@ static size_t anonymous_bytes(pid_t pid)
 	FILE *file = fopen(path, "re");
 	assert_non_null(file);
 	while (fgets(line, sizeof(line), file))
-		if (strncmp(line, "RssAnon:", 8) == 0)
-			kb = strtoul(line + 8, NULL, 10);
+		if (strncmp(line, "RssAnon:", 8) == 0 || strncmp(line, "RssShmem:", 9) == 0)
+			kb += strtoul(strchr(line, ':') + 1, NULL, 10);
 	fclose(file);
 	assert_true(kb > 0);
 	return kb * 1024;
 }
 
-/* A client that has a Method and a binding and does nothing costs kilobytes, whatever the model's activations. */
+/* A client that has a Method and a binding and does nothing costs kilobytes, whatever the model's activations: its
+ * state, and no arena. */
 static void test_idle_clients(void **state)
 {
-	enum { N = 400, EACH = 64 * 1024 };
+	enum { N = 1000, EACH = 64 * 1024, REGION = 4096 };
 	static struct e2e_raw *raw[N];
-	uint64_t method, binding, region;
+	static float *floats[N];
+	static uint64_t bindings[N];
+	uint64_t method, region;
 	struct rlimit limit;
 	size_t before = 0;
 	struct e2e e;
@@ -298,29 +302,34 @@ static void test_idle_clients(void **state)
 	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	e2e_init(&e);
-	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
-	e2e_start(&e, "[limits]\nconnections = 1000\n");
-	for (int i = 0; i < N + 1; i++) {
-		if (i == 1) /* the first one loads the model */
-			before = anonymous_bytes(e.pid);
-		struct e2e_raw *r = e2e_raw_new(e.socket, false);
-		e2e_raw_bind(r, "sum", &method, &binding, &region, NULL);
-		struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
-		assert_int_equal(e2e_raw_call(r, infer).status, INF_OK);
-		if (i < N) {
-			raw[i] = r;
-			continue;
+	e2e_put_program(&e, "large.pte", e2e_program_large);
+	e2e_start(&e, "[limits]\nconnections = 2000\n");
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < N; i++) {
+			if (round == 0 && i == 1) /* the first one loads the model */
+				before = touched_bytes(e.pid);
+			if (round == 0) {
+				raw[i] = e2e_raw_new(e.socket, false);
+				e2e_raw_bind(raw[i], "large", &method, &bindings[i], &region, &floats[i]);
+				floats[i][0] = (float)i;
+			}
+			struct inf_request infer = { .kind = INF_REQUEST_INFER,
+				.infer = { .binding = bindings[i] } };
+			assert_int_equal(e2e_raw_call(raw[i], infer).status, INF_OK);
+			/* each has a state of its own */
+			assert_true(floats[i][16] == (float)((i + 1) * (round + 1)));
 		}
-		size_t after = anonymous_bytes(e.pid);
-		size_t each = after > before ? (after - before) / N : 0;
-		print_message("%zu bytes for each idle client\n", each);
+		size_t after = touched_bytes(e.pid);
+		size_t each = after > before ? (after - before) / (N - 1) : 0;
+		print_message("%zu bytes for each idle client, %d of them its tensors\n", each, REGION);
 #ifndef INF_SANITIZED /* whose allocator keeps more */
-		assert_true(each <= EACH);
+		assert_true(each <= EACH + REGION);
 #endif
-		e2e_raw_free(r);
 	}
-	for (int i = 0; i < N; i++)
+	for (int i = 0; i < N; i++) {
+		munmap(floats[i], REGION);
 		e2e_raw_free(raw[i]);
+	}
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
 }
