@@ -18,8 +18,13 @@
  *
  *     plug-in   open ... close                one per process
  *     model     init ... destroy              one payload made ready; many at once
+ *     lane      lane_new ... lane_free        an engine for the CPU only: the threads and memory of one worker
  *     instance  instance_new ... free         what one run at a time needs (a request object, a state)
  *     run       execute, or submit and done
+ *
+ * The delegates that are part of inferd have the same table, without the entry: inferd calls it in its own process, on
+ * the threads that run requests, and nothing is contained. What only such a host offers says so below (a lane, a store, the
+ * program's file); everything else is the same, so that an engine can move from one side to the other.
  *
  * Rules for every struct: it begins with struct_size, the size that its maker knows; fields are only ever appended,
  * and who reads one looks at struct_size before he looks at a field that 1.0 did not have. Structs that a function fills
@@ -67,6 +72,9 @@ enum inferd_delegate_result {
 	INFERD_DELEGATE_E_CANCELLED = 7,
 	INFERD_DELEGATE_E_LOST =
 		8, /* the device was reset, or the library can't go on: inferd starts the process again */
+	/* since 1.1 */
+	INFERD_DELEGATE_E_ARGUMENT = 9, /* of a run: not the type or the sizes that the payload takes */
+	INFERD_DELEGATE_E_LIMIT = 10,   /* more than there may be: threads, memory for one instance */
 };
 
 enum { INFERD_DELEGATE_TEXT = 256 };
@@ -86,6 +94,10 @@ struct inferd_delegate_pair {
 	size_t n_bytes;
 };
 
+enum inferd_delegate_host_flags {
+	INFERD_DELEGATE_HAS_LANES = 1 << 0, /* workers for the CPU, which make lanes */
+};
+
 /* What the plug-in may use of the process it lives in. Lives until close returns. */
 struct inferd_delegate_host {
 	uint32_t struct_size;
@@ -98,6 +110,15 @@ struct inferd_delegate_host {
 	void *self;
 	/* One line for the log. @level as in syslog: 3 error, 4 warning, 5 notice, 6 info, 7 debug. Any thread. */
 	void (*log)(void *self, int level, const char *text);
+
+	/* --- since 1.1 --- */
+
+	/* Memory that is counted, and refused where the host wants no more of it. NULL: there is none. @alignment is a power of
+	 * two up to 4096; @n_bytes of free is what was asked for, @bytes may be NULL. Nobody has to use it. Any thread. */
+	void *(*alloc)(void *self, size_t n_bytes, size_t alignment);
+	void (*free)(void *self, void *bytes, size_t n_bytes);
+	uint32_t flags; /* enum inferd_delegate_host_flags */
+	uint32_t reserved2;
 };
 
 enum inferd_delegate_kind {
@@ -127,14 +148,42 @@ struct inferd_delegate_device {
 	uint32_t flags;                 /* enum inferd_delegate_device_flags */
 	uint32_t vendor_id, product_id; /* PCI or USB, or 0 */
 	uint32_t reserved;
+	/* since 1.1: of a CPU, how wide a lane can be: processors that may be used; 0: unsaid. Runs on lanes do not count
+	 * towards max_in_flight, each lane has one at a time. */
+	uint32_t n_threads;
+	uint32_t reserved2;
+};
+
+/* Bytes one after the other make one thing. */
+struct inferd_delegate_piece {
+	const void *bytes;
+	size_t n_bytes;
+};
+
+/* Where to keep what was made of a program, for the next time that it is loaded: found again only for the very same
+ * file. Add to @key (up to 255 characters) for what library and machine it was made. What comes out is what went in,
+ * whole, or E_NOT_FOUND; but it is a file that somebody may have written to: check what decides an address. The stores of
+ * payloads of one program are the same: what was found by one can be released by another. Any thread. */
+struct inferd_delegate_store {
+	uint32_t struct_size;
+	uint32_t reserved;
+	void *self;
+	/* Fast. At a page's start, read-only, 64 readable bytes behind, until it is released. */
+	int (*find)(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+		void **ret_handle);
+	void (*release)(void *self, void *handle);
+	/* In place of what was kept as @key before; who has found that keeps it. All or nothing. Slow. */
+	int (*keep)(void *self, const char *key, const struct inferd_delegate_piece *pieces, size_t n_pieces,
+		struct inferd_delegate_message *message);
 };
 
 /* Payload and what belongs to it. Everything in it lives until destroy (for probe: until it returns). */
 struct inferd_delegate_payload {
 	uint32_t struct_size;
 	uint32_t n_args; /* arguments of each run: inputs, then outputs; 0: not known yet */
-	/* The same bytes twice: mapped read-only at a page's start, 64 readable bytes behind; and as a file, for drivers
-	 * that want one: @fd, from @fd_offset. The descriptor stays the host's. */
+	/* The same bytes twice: mapped read-only at a page's start (or, with @file, where they lie in there), 64 readable bytes
+	 * behind; and as a file, for drivers
+	 * that want one: @fd, from @fd_offset; -1: there is none. The descriptor stays the host's. */
 	const uint8_t *bytes;
 	uint64_t n_bytes;
 	uint64_t fd_offset;
@@ -143,7 +192,7 @@ struct inferd_delegate_payload {
 	const struct inferd_delegate_pair *const *specs;
 	const char *method; /* "forward" */
 	/* Bytes that the program keeps beside the payload, by name (weights that several payloads share). They live as
-	 * long as the payload and begin at a page's start. Only while init or probe runs, on its thread. OK, or
+	 * long as the payload and begin as that does. Only while init or probe runs, on its thread. OK, or
 	 * E_NOT_FOUND. */
 	void *self;
 	int (*named_data)(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes);
@@ -159,6 +208,15 @@ struct inferd_delegate_payload {
 	const struct inferd_delegate_pair *const *options;
 	uint32_t n_options;
 	uint32_t reserved;
+	/* Only from a host that has it at hand, else NULL: the file that bytes and named data are parts of (but for those that
+	 * come from another file), where it lies in memory. It is the same each time, so that a place in it can stand for
+	 * its bytes in what is kept. @fd is then -1. */
+	const uint8_t *file;
+	uint64_t n_file_bytes;
+	/* These bytes of @file are not going to be read soon, their memory may go. May be NULL. Until destroy. Any thread. */
+	void (*drop)(void *self, const uint8_t *bytes, uint64_t n_bytes);
+	/* NULL: there is none; what is worth it goes to cache_dir. */
+	const struct inferd_delegate_store *store;
 };
 
 enum inferd_delegate_readiness {
@@ -170,12 +228,15 @@ enum inferd_delegate_readiness {
 struct inferd_delegate_model;    /* the plug-in's own */
 struct inferd_delegate_instance; /* the plug-in's own */
 struct inferd_delegate_buffer;   /* the plug-in's own */
+struct inferd_delegate_lane;     /* the plug-in's own */
 
 enum inferd_delegate_model_flags {
 	INFERD_DELEGATE_STATEFUL =
 		1 << 0, /* an instance remembers something between runs; a new one, nothing */
 	INFERD_DELEGATE_DROPS_PAYLOAD =
 		1 << 1, /* bytes, fd, specs, options and named data are not used after init */
+	/* since 1.1: instances are made by instance_on_lane, not by instance_new. A host without lanes refuses it. */
+	INFERD_DELEGATE_ON_LANE = 1 << 2,
 };
 
 /* What init found out. struct_size is set by the host: fill in only what fits. */
@@ -199,6 +260,11 @@ enum inferd_delegate_arg_kind {
 
 enum { INFERD_DELEGATE_MAX_DIMS = 16 };
 
+enum inferd_delegate_arg_flags {
+	INFERD_DELEGATE_FIXED_SIZES =
+		1 << 0, /* since 1.1: they are the same in each run; an output's can't be changed */
+};
+
 /* One argument of a run. */
 struct inferd_delegate_arg {
 	uint32_t struct_size;
@@ -212,14 +278,15 @@ struct inferd_delegate_arg {
 	int32_t sizes[INFERD_DELEGATE_MAX_DIMS];
 	uint8_t dim_order
 		[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; memory is dense */
-	void *data;                         /* input: read only, 64 readable bytes behind */
-	uint64_t n_bytes;                   /* input: of the tensor; output: room */
-	int64_t i;                          /* INT, BOOL */
-	double d;                           /* DOUBLE */
+	/* Input: read only, 64 readable bytes behind; 16 from a host that HAS_LANES. */
+	void *data;
+	uint64_t n_bytes; /* input: of the tensor; output: room */
+	int64_t i;        /* INT, BOOL */
+	double d;         /* DOUBLE */
 	/* Where data lies besides: in a memory file (or -1) at an offset, and, if the plug-in has imported that, in a
 	 * buffer (or NULL) of its own at another. */
 	int32_t fd;
-	uint32_t reserved;
+	uint32_t flags; /* enum inferd_delegate_arg_flags */
 	uint64_t fd_offset;
 	struct inferd_delegate_buffer *buffer;
 	uint64_t buffer_offset;
@@ -240,6 +307,12 @@ struct inferd_delegate_run {
 	 * thread. @name is read at once. */
 	void *self;
 	void (*event)(void *self, const char *name, uint64_t ns);
+
+	/* Since 1.1. With PROFILE, from a plug-in with INFERD_DELEGATE_TELLS_WORK: the work itself begins, and has ended; what
+	 * lies before and behind is preparation for being measured, which does not count. Once each, on the thread of
+	 * execute, unless the run fails. May be NULL: nobody wants to know. */
+	void (*began)(void *self);
+	void (*ended)(void *self);
 };
 
 enum inferd_delegate_memory_kind {
@@ -292,6 +365,8 @@ struct inferd_delegate_kernel {
 
 enum inferd_delegate_flags {
 	INFERD_DELEGATE_ONE_THREAD = 1 << 0, /* all calls on the thread that called the entry */
+	INFERD_DELEGATE_TELLS_WORK = 1
+				     << 1, /* since 1.1: execute tells where the work of a profiled run is */
 };
 
 struct inferd_delegate {
@@ -361,6 +436,31 @@ struct inferd_delegate {
 	void (*buffer_free)(struct inferd_delegate_buffer *buffer);
 
 	int (*stats)(void *self, uint32_t device, struct inferd_delegate_stats *ret_stats);
+
+	/* --- since 1.1, each of them may be NULL; see INFERD_DELEGATE_HAS ----------------------------------- */
+
+	/* An engine for the CPU works with the threads of its host's workers rather than against them: a lane is what one
+	 * worker has for it, @n_threads wide, the worker's own thread included. A worker may have several, of different
+	 * widths, and uses one of them at a time. A lane is made, used and freed on that one thread. E_ARGUMENT, E_LIMIT. All
+	 * four together; from a host that HAS_LANES alone. */
+	int (*lane_new)(void *self, uint32_t device, uint32_t n_threads,
+		struct inferd_delegate_lane **ret_lane, struct inferd_delegate_message *message);
+	void (*lane_free)(struct inferd_delegate_lane *lane);
+	/* For a model that is ON_LANE: this instance is made, runs and is freed on the thread of @lane, before that is freed. */
+	int (*instance_on_lane)(struct inferd_delegate_model *model, struct inferd_delegate_lane *lane,
+		struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message);
+	/* Call @fn for all of [0, n) in pieces of at least @grain, on the lane's threads, and return when all is done: inferd's
+	 * own operators use them so between two payloads. @fn does not fail and does not call the plug-in. */
+	void (*lane_parallel_for)(struct inferd_delegate_lane *lane,
+		void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);
+
+	/* Nothing follows at once, the lane's threads may sleep; until then they may look around for work between one loop
+	 * or run and the next. On the lane's thread, between other calls. */
+	void (*lane_rest)(struct inferd_delegate_lane *lane);
+
+	/* Put what init made (for the program, not only this payload) into the payload's store, unless it came from there or
+	 * there is none. May be slow: nobody waits for it. Any thread, also while the model is used. */
+	int (*keep)(struct inferd_delegate_model *model, struct inferd_delegate_message *message);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

@@ -78,6 +78,7 @@ static enum inf_status status_of(enum et_status status)
 	case ET_E_ACCESS_FAILED: /* a client's memory went away under a delegate */
 		return INF_FAILED_PRECONDITION;
 	case ET_E_MEMORY_ALLOCATION_FAILED:
+	case ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED:
 	case ET_E_OUT_OF_RESOURCES:
 		return INF_RESOURCE_EXHAUSTED;
 	default:

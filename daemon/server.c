@@ -17,6 +17,7 @@
 #include "daemon/text.h"
 #include "daemon/thread.h"
 #include "delegates/delegates.h"
+#include "delegates/direct/direct.h"
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -434,14 +435,12 @@ static int open_backends(struct inf_server *server)
 	if (!server->tables)
 		return -ENOMEM;
 	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++) {
-		const struct et_delegate_ops *ops = et_delegates[i];
 		struct et_diag diag = { "" };
-		struct et_backend *backend;
-		if (ops->open(&backend, et_host_allocator(), &server->log, &diag) == ET_OK) {
-			server->backends[n++] = (struct et_backend_entry){ ops, backend };
-			continue;
-		}
-		note_missing(server, ops->name, &diag);
+		if (et_direct_open(&server->backends[n], et_delegates[i], NULL, et_host_allocator(),
+			    &server->log, &diag) == ET_OK)
+			n++;
+		else
+			note_missing(server, et_delegates[i]->name, &diag);
 	}
 	server->n_compiled_in = (uint32_t)n;
 	size_t n_tables = 0;

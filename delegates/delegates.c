@@ -1,7 +1,7 @@
 /* The delegates compiled in, in the order in which they are preferred where nothing is configured. */
 #include "delegates/delegates.h"
 
-const struct et_delegate_ops *const et_delegates[] = {
+const struct inferd_delegate *const et_delegates[] = {
 	&et_xnnpack_delegate,
 };
 

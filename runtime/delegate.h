@@ -1,4 +1,4 @@
-/* The delegate interface: how a backend runs the parts of a program that were compiled for it.
+/* The runtime's side of delegates: how a backend runs the parts of a program that were compiled for it.
  *
  * Three levels, like the runtime's own:
  *   compiled  one payload made ready (packed weights and all): immutable, shared by every client;
@@ -6,8 +6,10 @@
  *   context   what one running execution of one payload needs, made on a lane, used by one run at a time.
  * A stateless payload's contexts belong to the lane; a stateful one's belong to the client's Method.
  *
- * The same table is what a plug-in exports, so every struct begins with its size, fields are only
- * appended, and nothing here needs more than C. A function pointer that may be NULL says so. */
+ * A delegate itself has another table, that of clients/inferd-delegate.h, whether it is compiled in or a plug-in: what is
+ * promised to vendors must not change, what the runtime wants may. Two adapters are this table's only implementations:
+ * delegates/direct calls a delegate in this process, delegates/plugin one in a process of its own. Structs begin with
+ * their size. A function pointer that may be NULL says so. */
 #ifndef RUNTIME_DELEGATE_H
 #define RUNTIME_DELEGATE_H
 

@@ -7,6 +7,7 @@
 #include "clients/inferctl/ctl.h"
 #include "config/config.h"
 #include "delegates/delegates.h"
+#include "delegates/direct/direct.h"
 #include "delegates/known.h"
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
@@ -42,10 +43,9 @@ void ctl_backends_open(
 	}
 	b->registry = (struct et_registry){ b->tables, n_tables, b->entries, 0 };
 	for (size_t i = 0; i < et_n_delegates && b->registry.n_backends < CTL_BACKENDS_MAX; i++) {
-		struct et_backend_entry *entry = &b->entries[b->registry.n_backends];
 		struct et_diag diag = { 0 };
-		entry->ops = et_delegates[i];
-		if (entry->ops->open(&entry->backend, et_host_allocator(), log, &diag) == ET_OK)
+		if (et_direct_open(&b->entries[b->registry.n_backends], et_delegates[i], NULL,
+			    et_host_allocator(), log, &diag) == ET_OK)
 			b->registry.n_backends++;
 		else
 			note_problem(b, et_delegates[i]->id, "", &diag);

@@ -4,7 +4,7 @@
  * What it said of itself at the first start must be so after each. */
 #include "delegates/plugin/backend.h"
 
-#include "clients/inferd-delegate.h"
+#include "delegates/interface.h"
 #include "delegates/plugin/sandbox.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -290,9 +290,7 @@ static uint32_t n_devices(const struct et_backend *b)
 static void device(const struct et_backend *b, uint32_t index, struct et_device *ret_device)
 {
 	const struct et_plugin_device *from = &b->facts.devices[index];
-	ret_device->kind = from->kind == INFERD_DELEGATE_CPU   ? ET_QUEUE_CPU
-			   : from->kind == INFERD_DELEGATE_GPU ? ET_QUEUE_GPU
-							       : ET_QUEUE_NPU;
+	ret_device->kind = et_interface_kind(from->kind);
 	memcpy(ret_device->name, from->name, sizeof ret_device->name);
 	ret_device->name[sizeof ret_device->name - 1] = '\0';
 	ret_device->memory_bytes = from->memory_bytes;

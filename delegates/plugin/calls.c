@@ -15,7 +15,7 @@
  *   - the socket is closed by the watcher alone, when nobody receives. */
 #include "delegates/plugin/backend.h"
 
-#include "clients/inferd-delegate.h"
+#include "delegates/interface.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -41,35 +41,9 @@ void et_plugin_wake_watcher(struct et_backend *b)
 
 enum et_status et_plugin_status(uint32_t result, const char *text, struct et_diag *diag)
 {
-	enum et_status status = ET_E_INTERNAL;
-	switch (result) {
-	case INFERD_DELEGATE_OK:
-		return ET_OK;
-	case INFERD_DELEGATE_E_INVALID:
-		status = ET_E_INVALID_PROGRAM;
-		break;
-	case INFERD_DELEGATE_E_UNSUPPORTED:
-		status = ET_E_NOT_SUPPORTED;
-		break;
-	case INFERD_DELEGATE_E_NOT_FOUND:
-		status = ET_E_NOT_FOUND;
-		break;
-	case INFERD_DELEGATE_E_MEMORY:
-		status = ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
-		break;
-	case INFERD_DELEGATE_E_CANCELLED:
-		status = ET_E_CANCELLED;
-		break;
-	case INFERD_DELEGATE_E_LOST:
-		status = ET_E_BACKEND_CRASHED;
-		break;
-	case ET_PLUGIN_RESULT_FAULT:
-		status = ET_E_ACCESS_FAILED;
-		break;
-	default:
-		break;
-	}
-	return et_fail(diag, status, "%.255s", text[0] ? text : "the plug-in does not say why");
+	if (result == ET_PLUGIN_RESULT_FAULT)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%.255s", text);
+	return et_interface_status((int)result, text, diag);
 }
 
 uint64_t et_plugin_new_handle(struct et_backend *b)

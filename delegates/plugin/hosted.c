@@ -242,6 +242,13 @@ void et_hosted_init(
 		et_hosted_model_free(model);
 		return;
 	}
+	if (info.flags & INFERD_DELEGATE_ON_LANE) {
+		answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
+		snprintf(answer->text, sizeof answer->text,
+			"its instances need lanes, which a host process does not have");
+		et_hosted_model_free(model);
+		return;
+	}
 	model->call = 0;
 	answer->n_inputs = info.n_inputs;
 	answer->n_outputs = info.n_outputs;

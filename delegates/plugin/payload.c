@@ -5,7 +5,7 @@
  * is next run, on the thread that runs it. What the first time found out stays; another answer later is a failure. */
 #include "delegates/plugin/backend.h"
 
-#include "clients/inferd-delegate.h"
+#include "delegates/interface.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -171,13 +171,10 @@ enum et_status et_plugin_probe(struct et_backend *parent, const struct et_payloa
 enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_payload *payload,
 	enum et_readiness *ret_readiness, struct et_diag *diag)
 {
-	static const enum et_readiness readiness[] = { [INFERD_DELEGATE_NO] = ET_READINESS_NO,
-		[INFERD_DELEGATE_RECOMPILE] = ET_READINESS_RECOMPILE,
-		[INFERD_DELEGATE_READY] = ET_READINESS_READY };
 	uint32_t answer;
 	enum et_status status = et_plugin_probe(b, payload, &answer, diag);
 	if (!status)
-		*ret_readiness = readiness[answer];
+		*ret_readiness = et_interface_readiness(answer);
 	return status;
 }
 

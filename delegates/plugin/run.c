@@ -9,7 +9,7 @@
  * says so until it is reset. */
 #include "delegates/plugin/backend.h"
 
-#include "clients/inferd-delegate.h"
+#include "delegates/interface.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -215,14 +215,6 @@ static enum et_status context_reset(struct et_context *c)
 
 /* --- where arguments lie ------------------------------------------------------------------------------- */
 
-static size_t capacity_of(const struct et_tensor *tensor, bool is_output)
-{
-	size_t numel = et_tensor_numel(tensor);
-	if (is_output && tensor->capacity > numel)
-		numel = tensor->capacity;
-	return numel * et_scalar_size((enum et_scalar_type)tensor->type);
-}
-
 /* Whether output @i shares bytes with an argument: the plug-in has been promised that it does not. */
 static bool overlaps(const struct et_context *c, struct et_evalue *const *args, uint32_t i)
 {
@@ -252,8 +244,9 @@ static bool find_places(struct et_context *c, struct et_evalue *const *args, uin
 {
 	bool must_grow = false;
 	for (uint32_t i = 0; i < c->n_args; i++)
-		c->places[i].n_bytes =
-			args[i]->tag == ET_TAG_TENSOR ? capacity_of(args[i]->tensor, i >= n_inputs) : 0;
+		c->places[i].n_bytes = args[i]->tag == ET_TAG_TENSOR
+					       ? et_interface_n_bytes(args[i]->tensor, i >= n_inputs)
+					       : 0;
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		struct place *place = &c->places[i];
 		place->shared = NULL;
@@ -492,21 +485,11 @@ static enum et_status take_outputs(
 				diag, ET_E_INTERNAL, "the host process returned %u outputs", done->n_outputs);
 		const struct et_plugin_output *from = &done->outputs[n++];
 		struct et_evalue *to = c->args[i];
-		if (to->tag == ET_TAG_INT)
-			to->i = from->i;
-		else if (to->tag == ET_TAG_BOOL)
-			to->b = from->i != 0;
-		else if (to->tag == ET_TAG_DOUBLE)
-			to->d = from->d;
-		if (to->tag != ET_TAG_TENSOR)
-			continue;
-		if (et_tensor_resize(to->tensor, from->sizes, to->tensor->n_dims))
-			return et_fail(diag, ET_E_INTERNAL,
-				"the plug-in gave output %u sizes that the program does not allow", n - 1);
-		size_t n_bytes = et_tensor_n_bytes(to->tensor);
-		if (n_bytes > arg->n_bytes)
-			return et_fail(diag, ET_E_INTERNAL,
-				"the plug-in gave output %u more bytes than it has", n - 1);
+		enum et_status status = et_interface_take_output(
+			to, from->sizes, from->i, from->d, arg->n_bytes, n - 1, diag);
+		if (status)
+			return status;
+		size_t n_bytes = to->tag == ET_TAG_TENSOR ? et_tensor_n_bytes(to->tensor) : 0;
 		if (!n_bytes || c->places[i].shared)
 			continue;
 		memcpy(to->tensor->data, c->bytes + arg->offset, n_bytes);

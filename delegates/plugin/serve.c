@@ -74,6 +74,18 @@ static void list_devices(struct host *host, struct et_plugin_started *started)
 	host->n_threads = host->table->flags & INFERD_DELEGATE_ONE_THREAD ? 1 : n_in_flight + 2;
 }
 
+static void *host_alloc(void *self, size_t n_bytes, size_t alignment)
+{
+	const struct et_allocator *allocator = et_host_allocator();
+	return allocator->alloc(allocator->self, n_bytes, alignment);
+}
+
+static void host_free(void *self, void *bytes, size_t n_bytes)
+{
+	const struct et_allocator *allocator = et_host_allocator();
+	allocator->free(allocator->self, bytes, n_bytes);
+}
+
 static void on_start(
 	struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
 {
@@ -106,7 +118,9 @@ static void on_start(
 		.options = host->option_pointers,
 		.n_options = start->n_options,
 		.self = host,
-		.log = et_hosted_log };
+		.log = et_hosted_log,
+		.alloc = host_alloc,
+		.free = host_free };
 	started->result = (uint32_t)table->open(&host->view, &host->self, &message);
 	message.text[sizeof message.text - 1] = '\0';
 	snprintf(started->text, sizeof started->text, "%s", message.text);

@@ -78,20 +78,17 @@ static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload
 
 /* Where in the Program @bytes lie. The store knows the Program by its file alone, so what lies in a data file beside it
  * is nowhere. */
-static uint64_t position(const struct et_payload *source, const uint8_t *bytes)
+static uint64_t position(const struct inferd_delegate_payload *source, const uint8_t *bytes)
 {
-	const uint8_t *base = source->bytes;
-	size_t n = source->n_bytes;
-	if (source->program) {
-		base = et_program_source(source->program)->bytes;
-		n = et_program_source(source->program)->n_bytes;
-	}
+	const uint8_t *base = source->file ? source->file : source->bytes;
+	uint64_t n = source->file ? source->n_file_bytes : source->n_bytes;
 	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)base;
 	return offset < n ? offset : ET_XNN_NOWHERE;
 }
 
 static void name_filter(struct et_xnn_name *name, const struct et_xnn_signature *signature,
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, const struct et_payload *source)
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	const struct inferd_delegate_payload *source)
 {
 	name->signature = *signature;
 	name->position = position(source, payload->values[node->inputs[1]].origin);
@@ -102,7 +99,8 @@ static void name_filter(struct et_xnn_name *name, const struct et_xnn_signature 
 		name->position = ET_XNN_NOWHERE;
 }
 
-static bool is_all_in_program(const struct et_xnn_payload *payload, const struct et_payload *source)
+static bool is_all_in_program(
+	const struct et_xnn_payload *payload, const struct inferd_delegate_payload *source)
 {
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const uint8_t *origin = payload->values[i].origin;
@@ -118,8 +116,8 @@ static enum et_status no_memory(struct et_diag *diag)
 }
 
 /* Copy the constants that must stay readable, and those that are not aligned for their type. */
-static enum et_status settle_constants(struct et_compiled *compiled, const struct et_payload *source,
-	bool *ret_drops_payload, struct et_diag *diag)
+static enum et_status settle_constants(struct inferd_delegate_model *compiled,
+	const struct inferd_delegate_payload *source, bool *ret_drops_payload, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	size_t n_kept = 0;
@@ -148,8 +146,8 @@ static enum et_status settle_constants(struct et_compiled *compiled, const struc
 /* A depthwise convolution that makes several channels of one is none to XNNPACK's kernels: it packs the filter as that of
  * a convolution in groups, for each context anew, since its depthwise nodes know no weights cache. As a
  * convolution it does the same with one. Only the order of the filter's dimensions differs. */
-static enum et_status regroup(
-	struct et_compiled *compiled, struct et_xnn_node *node, bool *ret_is_transposed, struct et_diag *diag)
+static enum et_status regroup(struct inferd_delegate_model *compiled, struct et_xnn_node *node,
+	bool *ret_is_transposed, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_value filter = payload->values[node->inputs[1]];
@@ -174,8 +172,8 @@ static enum et_status regroup(
 }
 
 /* Give each way of packing a filter a pointer of its own. */
-static enum et_status claim_filters(
-	struct et_compiled *compiled, const struct et_payload *source, struct et_diag *diag)
+static enum et_status claim_filters(struct inferd_delegate_model *compiled,
+	const struct inferd_delegate_payload *source, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -215,7 +213,7 @@ static enum et_status claim_filters(
 }
 
 /* Make a runtime, so that everything is packed, and see that XNNPACK takes every node. */
-static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, struct et_diag *diag)
+static enum et_status rehearse(struct inferd_delegate_model *compiled, uint32_t *ids, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
 	xnn_workspace_t workspace;
@@ -233,19 +231,19 @@ static enum et_status rehearse(struct et_compiled *compiled, uint32_t *ids, stru
 }
 
 /* What was packed is not read again: its pages may go. Payload bytes that are constants too are dropped by the Plan. */
-static void drop_packed(const struct et_xnn_payload *payload, const struct et_payload *source)
+static void drop_packed(const struct et_xnn_payload *payload, const struct inferd_delegate_payload *source)
 {
-	const struct et_source *file = source->program ? et_program_source(source->program) : NULL;
-	for (uint32_t i = 0; file && file->drop && i < payload->n_values; i++) {
+	for (uint32_t i = 0; source->drop && i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
-		uint64_t where = value->origin ? position(source, value->origin) : ET_XNN_NOWHERE;
-		if (!value->in_payload && !value->is_kept && where != ET_XNN_NOWHERE)
-			file->drop(file->owner, where, value->n_bytes);
+		if (value->origin && !value->in_payload && !value->is_kept &&
+			position(source, value->origin) != ET_XNN_NOWHERE)
+			source->drop(source->self, value->origin, value->n_bytes);
 	}
 }
 
-static enum et_status compile(struct et_compiled *compiled, const struct et_payload *source,
-	struct et_compiled_info *ret_info, struct et_diag *diag)
+static enum et_status compile(struct inferd_delegate_model *compiled,
+	const struct inferd_delegate_payload *source, struct inferd_delegate_model_info *ret_info,
+	struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_weights_stats before, after;
@@ -297,27 +295,26 @@ static enum et_status compile(struct et_compiled *compiled, const struct et_payl
 	}
 	if (status == ET_OK) {
 		et_xnn_weights_stats(compiled->weights, &after);
-		*ret_info = (struct et_compiled_info){
-			.struct_size = sizeof(*ret_info),
-			.n_inputs = payload->first_output,
-			.n_outputs = payload->n_outputs,
-			.drops_payload = drops_payload,
-			.n_bytes = sizeof(*compiled) + compiled->pool.n_bytes +
-				   (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
-				   (after.n_mapped - before.n_mapped),
-			.context_bytes = context_bytes,
-		};
+		ret_info->n_inputs = payload->first_output;
+		ret_info->n_outputs = payload->n_outputs;
+		ret_info->flags =
+			INFERD_DELEGATE_ON_LANE | (drops_payload ? INFERD_DELEGATE_DROPS_PAYLOAD : 0);
+		ret_info->n_bytes = sizeof(*compiled) + compiled->pool.n_bytes +
+				    (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
+				    (after.n_mapped - before.n_mapped);
+		ret_info->scratch_bytes = context_bytes;
 	}
 	et_pool_deinit(&scratch);
 	return status;
 }
 
-enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et_payload *source,
-	struct et_xnn_weights *weights, size_t max_context_bytes, const struct et_allocator *allocator,
-	struct et_compiled_info *ret_info, struct et_diag *diag)
+enum et_status et_xnn_compile(struct inferd_delegate_model **ret_compiled,
+	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
+	size_t max_context_bytes, const struct et_allocator *allocator,
+	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
-	struct et_compiled *compiled =
-		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct et_compiled));
+	struct inferd_delegate_model *compiled =
+		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct inferd_delegate_model));
 	if (!compiled)
 		return no_memory(diag);
 	memset(compiled, 0, sizeof(*compiled));
@@ -333,7 +330,7 @@ enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et
 	return ET_OK;
 }
 
-void et_xnn_compiled_free(struct et_compiled *compiled)
+void et_xnn_compiled_free(struct inferd_delegate_model *compiled)
 {
 	if (!compiled)
 		return;

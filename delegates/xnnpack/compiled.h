@@ -5,8 +5,9 @@
 #include "delegates/xnnpack/graph.h"
 #include "delegates/xnnpack/weights.h"
 
-struct et_compiled {
-	struct et_backend *backend;
+struct inferd_delegate_model {
+	struct et_xnn_backend *backend;
+	const struct inferd_delegate_store *store; /* of what it was made of; NULL: nothing is kept */
 	struct et_pool pool;
 	struct et_xnn_payload payload;
 	struct et_xnn_weights *weights; /* the Program's */
@@ -15,9 +16,10 @@ struct et_compiled {
 
 /* @weights: the caller's, to be released after et_xnn_compiled_free. @max_context_bytes: shapes that make a context need
  * more are refused, here and by its runs. */
-enum et_status et_xnn_compile(struct et_compiled **ret_compiled, const struct et_payload *source,
-	struct et_xnn_weights *weights, size_t max_context_bytes, const struct et_allocator *allocator,
-	struct et_compiled_info *ret_info, struct et_diag *diag);
-void et_xnn_compiled_free(struct et_compiled *compiled);
+enum et_status et_xnn_compile(struct inferd_delegate_model **ret_compiled,
+	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
+	size_t max_context_bytes, const struct et_allocator *allocator,
+	struct inferd_delegate_model_info *ret_info, struct et_diag *diag);
+void et_xnn_compiled_free(struct inferd_delegate_model *compiled);
 
 #endif

@@ -20,9 +20,9 @@
 
 #include <string.h>
 
-struct et_context {
-	struct et_compiled *compiled;
-	struct et_lane *lane;
+struct inferd_delegate_instance {
+	struct inferd_delegate_model *compiled;
+	struct inferd_delegate_lane *lane;
 	struct et_pool pool;
 	uint32_t flags;
 	xnn_runtime_t runtime; /* NULL: to be made by the next run */
@@ -58,7 +58,7 @@ static bool type_fits(const struct et_xnn_value *value, uint8_t type)
 	}
 }
 
-static void drop_runtime(struct et_context *context)
+static void drop_runtime(struct inferd_delegate_instance *context)
 {
 	if (context->runtime)
 		xnn_delete_runtime(context->runtime);
@@ -66,7 +66,7 @@ static void drop_runtime(struct et_context *context)
 	context->was_reshaped = context->is_shaped = context->is_set_up = false;
 }
 
-static enum et_status make_runtime(struct et_context *context, struct et_diag *diag)
+static enum et_status make_runtime(struct inferd_delegate_instance *context, struct et_diag *diag)
 {
 	enum et_status status = et_xnn_runtime_new(&context->runtime, &context->compiled->payload,
 		et_xnn_weights_provider(context->compiled->weights), context->lane->workspace,
@@ -89,36 +89,34 @@ static bool loses_zeros(const struct et_xnn_payload *payload)
 	return false;
 }
 
-static enum et_status refuse(
-	struct et_context *context, enum xnn_status status, const char *what, struct et_diag *diag)
+static enum et_status refuse(struct inferd_delegate_instance *context, enum xnn_status status,
+	const char *what, struct et_diag *diag)
 {
 	drop_runtime(context);
 	return et_fail(
 		diag, et_xnn_status_of(status), "XNNPACK can't %s: %s", what, et_xnn_status_text(status));
 }
 
-/* The tensor behind an argument, as far as XNNPACK may be given it. */
-static enum et_status check_arg(const struct et_xnn_value *value, const struct et_evalue *arg,
-	const char *side, struct et_tensor **ret_tensor, struct et_diag *diag)
+/* Whether XNNPACK may be given this argument. */
+static enum et_status check_arg(const struct et_xnn_value *value, const struct inferd_delegate_arg *arg,
+	const char *side, struct et_diag *diag)
 {
-	if (!arg || arg->tag != ET_TAG_TENSOR || !arg->tensor)
+	if (arg->kind != INFERD_DELEGATE_TENSOR)
 		return et_fail(diag, ET_E_INVALID_TYPE, "XNNPACK: %s %u is %s, expected a tensor", side,
-			value->external_id, arg ? et_tag_name(arg->tag) : "missing");
-	struct et_tensor *tensor = arg->tensor;
-	if (!type_fits(value, tensor->type))
+			value->external_id, et_tag_name((enum et_tag)arg->kind));
+	if (!type_fits(value, arg->type))
 		return et_fail(diag, ET_E_INVALID_TYPE, "XNNPACK: %s %u is %s, the payload says %s", side,
-			value->external_id, et_scalar_name(tensor->type),
+			value->external_id, et_scalar_name((enum et_scalar_type)arg->type),
 			value->is_index ? "indexes" : et_xnn_type_name(value->type));
-	if (!tensor->data)
+	if (!arg->data)
 		return et_fail(
 			diag, ET_E_INVALID_STATE, "XNNPACK: %s %u has no memory", side, value->external_id);
-	*ret_tensor = tensor;
 	return ET_OK;
 }
 
 /* XNNPACK sees a tensor as it lies in memory: outermost dimension first. */
-static enum et_status physical_shape(const struct et_xnn_value *value, const struct et_tensor *tensor,
-	struct et_xnn_shape *ret_shape, struct et_diag *diag)
+static enum et_status physical_shape(const struct et_xnn_value *value,
+	const struct inferd_delegate_arg *tensor, struct et_xnn_shape *ret_shape, struct et_diag *diag)
 {
 	if (tensor->n_dims == 0 && value->shape.n_dims == 1) {
 		/* The exporter writes a single number as one dimension of size 1. */
@@ -142,7 +140,7 @@ static enum et_status physical_shape(const struct et_xnn_value *value, const str
 }
 
 /* Something joined to nothing, as where a cache begins: the one thing with an empty input that XNNPACK is asked for. */
-static bool joins_nothing(const struct et_context *context)
+static bool joins_nothing(const struct inferd_delegate_instance *context)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -159,7 +157,7 @@ static bool joins_nothing(const struct et_context *context)
 }
 
 /* XNNPACK is not given what makes nothing. */
-static enum et_status settle_empty(struct et_context *context, struct et_diag *diag)
+static enum et_status settle_empty(struct inferd_delegate_instance *context, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	context->is_empty = false;
@@ -183,7 +181,7 @@ static enum et_status settle_empty(struct et_context *context, struct et_diag *d
 }
 
 /* The inputs' shapes are in in_shapes: see what becomes of them, then tell XNNPACK. */
-static enum et_status reshape(struct et_context *context, struct et_diag *diag)
+static enum et_status reshape(struct inferd_delegate_instance *context, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	context->is_shaped = context->is_set_up = false;
@@ -241,32 +239,33 @@ static enum et_status reshape(struct et_context *context, struct et_diag *diag)
 	return ET_OK;
 }
 
-/* Give an output's tensor the shape that comes out. */
+/* Give an output the shape that comes out. */
 static enum et_status resize_output(const struct et_xnn_value *value, const struct et_xnn_shape *shape,
-	struct et_tensor *tensor, struct et_diag *diag)
+	struct inferd_delegate_arg *arg, struct et_diag *diag)
 {
-	int32_t sizes[ET_XNN_MAX_DIMS];
-	bool is_same = tensor->n_dims == shape->n_dims;
-	for (uint32_t i = 0; i < shape->n_dims && tensor->n_dims == shape->n_dims; i++) {
-		uint8_t dim = tensor->dim_order[i];
-		sizes[dim] = (int32_t)shape->dims[i]; /* below 2^31: shape.c */
-		is_same = is_same && tensor->sizes[dim] == sizes[dim];
-	}
-	if (tensor->n_dims == 0 && shape->n_dims == 1 && shape->dims[0] == 1)
+	if (arg->n_dims == 0 && shape->n_dims == 1 && shape->dims[0] == 1)
 		return ET_OK; /* see physical_shape */
+	bool fits = arg->n_dims == shape->n_dims, is_same = fits;
+	for (uint32_t i = 0; i < shape->n_dims && fits; i++) {
+		int32_t *size = &arg->sizes[arg->dim_order[i]];
+		is_same = is_same && *size == (int32_t)shape->dims[i]; /* below 2^31: shape.c */
+		*size = (int32_t)shape->dims[i];
+	}
 	if (is_same)
 		return ET_OK;
-	if (tensor->n_dims != shape->n_dims || et_tensor_resize(tensor, sizes, shape->n_dims) != ET_OK) {
-		char text[128];
-		et_xnn_shape_text(shape, text, sizeof(text));
-		return et_fail(diag, ET_E_NOT_SUPPORTED,
-			"XNNPACK: output %u comes out as %s, which its tensor can't take", value->external_id,
-			text);
-	}
-	return ET_OK;
+	fits = fits && !(arg->flags & INFERD_DELEGATE_FIXED_SIZES);
+	size_t n_bytes = et_scalar_size((enum et_scalar_type)arg->type);
+	for (uint32_t i = 0; i < shape->n_dims && fits; i++)
+		fits = et_mul(n_bytes, shape->dims[i], &n_bytes);
+	if (fits && n_bytes <= arg->n_bytes)
+		return ET_OK;
+	char text[128];
+	et_xnn_shape_text(shape, text, sizeof(text));
+	return et_fail(diag, ET_E_NOT_SUPPORTED,
+		"XNNPACK: output %u comes out as %s, which its tensor can't take", value->external_id, text);
 }
 
-static enum et_status set_up(struct et_context *context, bool plans_anew, struct et_diag *diag)
+static enum et_status set_up(struct inferd_delegate_instance *context, bool plans_anew, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	size_t n = payload->n_inputs + payload->n_outputs;
@@ -281,9 +280,12 @@ static enum et_status set_up(struct et_context *context, bool plans_anew, struct
 
 /* XNNPACK writes indexes as 32-bit integers; a 64-bit tensor has room for both, so they are widened in place,
  * the last one first. */
-static void widen_indexes(struct et_tensor *tensor)
+static void widen_indexes(const struct inferd_delegate_arg *tensor, const struct et_xnn_shape *shape)
 {
-	for (size_t i = et_tensor_numel(tensor); i > 0; i--) {
+	size_t n = 1;
+	for (uint32_t i = 0; i < shape->n_dims; i++)
+		n *= shape->dims[i];
+	for (size_t i = n; i > 0; i--) {
 		int32_t index;
 		memcpy(&index, (const uint8_t *)tensor->data + (i - 1) * sizeof(index), sizeof(index));
 		int64_t wide = index;
@@ -292,8 +294,8 @@ static void widen_indexes(struct et_tensor *tensor)
 }
 
 /* Everything before the work: shapes, memory. */
-static enum et_status get_ready(
-	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag)
+static enum et_status get_ready(struct inferd_delegate_instance *context,
+	struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	enum et_status status = ET_OK;
@@ -303,11 +305,11 @@ static enum et_status get_ready(
 			return status;
 	}
 
-	struct et_tensor *tensor = NULL;
 	for (uint32_t i = 0; i < payload->n_inputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->inputs[i]];
+		const struct inferd_delegate_arg *tensor = args[value->external_id];
 		struct et_xnn_shape shape;
-		status = check_arg(value, args[value->external_id], "input", &tensor, diag);
+		status = check_arg(value, tensor, "input", diag);
 		if (status == ET_OK)
 			status = physical_shape(value, tensor, &shape, diag);
 		if (status != ET_OK)
@@ -330,7 +332,8 @@ static enum et_status get_ready(
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
 		struct xnn_external_value *external = &context->externals[payload->n_inputs + i];
-		status = check_arg(value, args[value->external_id], "output", &tensor, diag);
+		struct inferd_delegate_arg *tensor = args[value->external_id];
+		status = check_arg(value, tensor, "output", diag);
 		if (status == ET_OK)
 			status = resize_output(value, &context->out_shapes[i], tensor, diag);
 		if (status != ET_OK) {
@@ -345,28 +348,29 @@ static enum et_status get_ready(
 	return context->is_set_up || context->is_empty ? ET_OK : set_up(context, is_reshaped, diag);
 }
 
-static void finish_outputs(const struct et_context *context, struct et_evalue *const *args)
+static void finish_outputs(
+	const struct inferd_delegate_instance *context, struct inferd_delegate_arg *const *args)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
-		struct et_tensor *tensor = args[value->external_id]->tensor;
+		const struct inferd_delegate_arg *tensor = args[value->external_id];
 		if (value->is_index && tensor->type == ET_INT64)
-			widen_indexes(tensor);
+			widen_indexes(tensor, &context->out_shapes[i]);
 	}
 }
 
-static enum xnn_status invoke(struct et_context *context)
+static enum xnn_status invoke(struct inferd_delegate_instance *context)
 {
 	if (context->is_empty)
 		return xnn_status_success;
-	struct et_lane *lane = context->lane;
+	struct inferd_delegate_lane *lane = context->lane;
 	lane->is_awake = lane->threads != NULL;
 	return xnn_invoke_runtime(context->runtime);
 }
 
-enum et_status et_xnn_context_run(
-	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag)
+enum et_status et_xnn_context_run(struct inferd_delegate_instance *context,
+	struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
 	enum et_status status = get_ready(context, args, diag);
 	if (status != ET_OK)
@@ -379,7 +383,7 @@ enum et_status et_xnn_context_run(
 }
 
 /* Whole microseconds are all that XNNPACK says. */
-static void tell_parts(struct et_context *context, const struct et_trace *trace)
+static void tell_parts(struct inferd_delegate_instance *context, const struct inferd_delegate_run *run)
 {
 	size_t n = 0, n_names = 0, n_needed = 0;
 	if (xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_num_operators, sizeof(n), &n,
@@ -397,30 +401,33 @@ static void tell_parts(struct et_context *context, const struct et_trace *trace)
 		return;
 	const char *name = names, *end = names + n_names;
 	for (size_t i = 0; i < n && name < end; i++) {
-		trace->part(trace->self, name, times_us[i] * 1000);
+		run->event(run->self, name, times_us[i] * 1000);
 		name += strlen(name) + 1;
 	}
 }
 
-static enum et_status new_context(struct et_context **ret_context, struct et_compiled *compiled,
-	struct et_lane *lane, uint32_t flags, const struct et_allocator *allocator, struct et_diag *diag);
+static enum et_status new_context(struct inferd_delegate_instance **ret_context,
+	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
+	const struct et_allocator *allocator, struct et_diag *diag);
 
-enum et_status et_xnn_context_profile(struct et_context *context, struct et_evalue *const *args,
-	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+enum et_status et_xnn_context_profile(
+	struct inferd_delegate_instance *context, const struct inferd_delegate_run *run, struct et_diag *diag)
 {
-	struct et_context *own;
+	struct inferd_delegate_instance *own;
 	enum et_status status = new_context(&own, context->compiled, context->lane, XNN_FLAG_BASIC_PROFILING,
 		&context->pool.allocator, diag);
 	if (status != ET_OK)
 		return status;
-	status = get_ready(own, args, diag);
+	status = get_ready(own, run->args, diag);
 	if (status == ET_OK) {
-		trace->begin(trace->self, instruction);
+		if (run->began)
+			run->began(run->self);
 		enum xnn_status ran = invoke(own);
-		trace->end(trace->self, instruction);
+		if (run->ended)
+			run->ended(run->self);
 		if (ran == xnn_status_success) {
-			finish_outputs(own, args);
-			tell_parts(own, trace);
+			finish_outputs(own, run->args);
+			tell_parts(own, run);
 		} else {
 			status = refuse(own, ran, "run", diag);
 		}
@@ -429,12 +436,13 @@ enum et_status et_xnn_context_profile(struct et_context *context, struct et_eval
 	return status;
 }
 
-static enum et_status new_context(struct et_context **ret_context, struct et_compiled *compiled,
-	struct et_lane *lane, uint32_t flags, const struct et_allocator *allocator, struct et_diag *diag)
+static enum et_status new_context(struct inferd_delegate_instance **ret_context,
+	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
+	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
-	struct et_context *context =
-		allocator->alloc(allocator->self, sizeof(*context), _Alignof(struct et_context));
+	struct inferd_delegate_instance *context = allocator->alloc(
+		allocator->self, sizeof(*context), _Alignof(struct inferd_delegate_instance));
 	if (!context)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	memset(context, 0, sizeof(*context));
@@ -467,13 +475,14 @@ static enum et_status new_context(struct et_context **ret_context, struct et_com
 	return ET_OK;
 }
 
-enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_compiled *compiled,
-	struct et_lane *lane, const struct et_allocator *allocator, struct et_diag *diag)
+enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
+	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane,
+	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	return new_context(ret_context, compiled, lane, 0, allocator, diag);
 }
 
-void et_xnn_context_free(struct et_context *context)
+void et_xnn_context_free(struct inferd_delegate_instance *context)
 {
 	if (!context)
 		return;

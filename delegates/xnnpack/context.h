@@ -6,16 +6,17 @@
 #include "delegates/xnnpack/lane.h"
 
 /* On the lane's thread; both must outlive the context. */
-enum et_status et_xnn_context_new(struct et_context **ret_context, struct et_compiled *compiled,
-	struct et_lane *lane, const struct et_allocator *allocator, struct et_diag *diag);
-void et_xnn_context_free(struct et_context *context);
+enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
+	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane,
+	const struct et_allocator *allocator, struct et_diag *diag);
+void et_xnn_context_free(struct inferd_delegate_instance *context);
 /* Runs to the end. Answers: ET_E_INVALID_TYPE (an argument's kind or dtype), ET_E_INVALID_ARGUMENT (its shape; no memory
  * bound), ET_E_NOT_SUPPORTED (an output can't take its new shape), and whatever XNNPACK refuses. */
-enum et_status et_xnn_context_run(
-	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
+enum et_status et_xnn_context_run(struct inferd_delegate_instance *context,
+	struct inferd_delegate_arg *const *args, struct et_diag *diag);
 /* The same on a runtime of its own, made for this once, that measures its operators: a normal one never does, since
  * that takes two looks at the clock around each. */
-enum et_status et_xnn_context_profile(struct et_context *context, struct et_evalue *const *args,
-	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
+enum et_status et_xnn_context_profile(struct inferd_delegate_instance *context,
+	const struct inferd_delegate_run *run, struct et_diag *diag);
 
 #endif

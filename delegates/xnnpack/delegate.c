@@ -8,27 +8,29 @@
 #include "delegates/xnnpack/context.h"
 #include "delegates/xnnpack/lane.h"
 #include "delegates/xnnpack/memory.h"
+#include "delegates/interface.h"
 #include "runtime/base/list.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_MAX_CONTEXT_BYTES ((size_t)2 << 30)
 
-struct et_backend {
+struct et_xnn_backend {
 	struct et_allocator allocator;
 	size_t max_context_bytes;
-	char machine[ET_STORE_MAX_VARIANT + 1]; /* empty: nothing is kept */
-	pthread_mutex_t lock;                   /* programs */
+	char machine[256];    /* the store's key; empty: nothing is kept */
+	pthread_mutex_t lock; /* programs */
 	struct et_list_node programs;
 	struct et_xnn_lanes lanes;
 };
 
 struct program_weights {
 	struct et_list_node node;
-	const struct et_program *program; /* NULL: a payload of its own, never shared */
+	uint64_t program; /* its number */
 	struct et_xnn_weights *weights;
 	uint32_t n_users;
 };
@@ -36,20 +38,20 @@ struct program_weights {
 /* --- weights by Program ---------------------------------------------------------------------------- */
 
 static struct program_weights *weights_find(
-	struct et_backend *backend, const struct et_program *program, const struct et_xnn_weights *weights)
+	struct et_xnn_backend *backend, uint64_t program, const struct et_xnn_weights *weights)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &backend->programs)
 	{
 		struct program_weights *entry = ET_CONTAINER_OF(node, struct program_weights, node);
-		if (weights ? entry->weights == weights : program && entry->program == program)
+		if (weights ? entry->weights == weights : entry->program == program)
 			return entry;
 	}
 	return NULL;
 }
 
 static struct et_xnn_weights *weights_get(
-	struct et_backend *backend, const struct et_program *program, const struct et_store *store)
+	struct et_xnn_backend *backend, uint64_t program, const struct inferd_delegate_store *store)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	pthread_mutex_lock(&backend->lock);
@@ -72,13 +74,14 @@ static struct et_xnn_weights *weights_get(
 	return entry ? entry->weights : NULL;
 }
 
-static void weights_put(struct et_backend *backend, struct et_xnn_weights *weights)
+static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *weights,
+	const struct inferd_delegate_store *store)
 {
 	pthread_mutex_lock(&backend->lock);
-	struct program_weights *entry = weights_find(backend, NULL, weights);
+	struct program_weights *entry = weights_find(backend, 0, weights);
 	if (entry && --entry->n_users == 0) {
 		et_list_remove(&entry->node);
-		et_xnn_weights_free(entry->weights);
+		et_xnn_weights_free(entry->weights, store);
 		backend->allocator.free(backend->allocator.self, entry, sizeof(*entry));
 	}
 	pthread_mutex_unlock(&backend->lock);
@@ -86,8 +89,17 @@ static void weights_put(struct et_backend *backend, struct et_xnn_weights *weigh
 
 /* --- the table ---------------------------------------------------------------------------------------- */
 
-static enum et_status backend_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
-	const struct et_log *log, struct et_diag *diag)
+static int no_option(const struct inferd_delegate_pair *const *options, uint32_t n,
+	struct inferd_delegate_message *message)
+{
+	if (!n)
+		return INFERD_DELEGATE_OK;
+	snprintf(message->text, sizeof(message->text), "XNNPACK has no option '%.100s'", options[0]->key);
+	return INFERD_DELEGATE_E_INVALID;
+}
+
+static enum et_status make_backend(
+	struct et_xnn_backend **ret_backend, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	enum xnn_status status = xnn_initialize(et_xnn_allocator());
 	if (status == xnn_status_unsupported_hardware &&
@@ -98,8 +110,8 @@ static enum et_status backend_open(struct et_backend **ret_backend, const struct
 	if (status != xnn_status_success)
 		return et_fail(
 			diag, ET_E_NOT_FOUND, "XNNPACK can't be initialized: %s", et_xnn_status_text(status));
-	struct et_backend *backend =
-		allocator->alloc(allocator->self, sizeof(*backend), _Alignof(struct et_backend));
+	struct et_xnn_backend *backend =
+		allocator->alloc(allocator->self, sizeof(*backend), _Alignof(struct et_xnn_backend));
 	if (!backend) {
 		xnn_deinitialize();
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK");
@@ -116,20 +128,27 @@ static enum et_status backend_open(struct et_backend **ret_backend, const struct
 	return ET_OK;
 }
 
-static void backend_close(struct et_backend *backend)
+static int backend_open(
+	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
 {
-	if (!backend)
-		return;
+	struct et_allocator allocator = { .self = host->self, .alloc = host->alloc, .free = host->free };
+	struct et_xnn_backend *backend = NULL;
+	struct et_diag diag = { "" };
+	if (no_option(host->options, host->n_options, message))
+		return INFERD_DELEGATE_E_INVALID;
+	enum et_status status = make_backend(&backend, &allocator, &diag);
+	*ret_self = backend;
+	return et_interface_result(status, &diag, message);
+}
+
+static void backend_close(void *self)
+{
+	struct et_xnn_backend *backend = self;
 	pthread_mutex_destroy(&backend->lock);
 	et_xnn_lanes_deinit(&backend->lanes);
 	struct et_allocator allocator = backend->allocator;
 	allocator.free(allocator.self, backend, sizeof(*backend));
 	xnn_deinitialize();
-}
-
-static uint32_t n_devices(const struct et_backend *backend)
-{
-	return 1;
 }
 
 /* Processors that this process may use. */
@@ -142,103 +161,137 @@ static uint32_t n_processors(void)
 	return n > 0 ? (uint32_t)n : 1;
 }
 
-static void device(const struct et_backend *backend, uint32_t index, struct et_device *ret_device)
+static int devices(void *self, uint32_t index, struct inferd_delegate_device *ret_device)
 {
-	*ret_device = (struct et_device){
-		.struct_size = sizeof(*ret_device),
-		.kind = ET_QUEUE_CPU,
+	if (index)
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	*ret_device = (struct inferd_delegate_device){
+		.struct_size = ret_device->struct_size,
+		.kind = INFERD_DELEGATE_CPU,
 		.name = "CPU, by XNNPACK",
+		.id = "cpu",
 		.max_in_flight = 1,
+		.alignment = 1,
+		.flags = INFERD_DELEGATE_ZERO_COPY,
 		.n_threads = n_processors(),
 	};
+	return INFERD_DELEGATE_OK;
 }
 
-static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+/* Reading a payload is most of the work of making it ready, and nothing is said before that. */
+static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
+	struct inferd_delegate_message *message)
 {
-	struct et_xnn_weights *weights = weights_get(backend, payload->program,
-		payload->struct_size > offsetof(struct et_payload, store) && backend->machine[0]
-			? payload->store
-			: NULL);
+	*ret_readiness = INFERD_DELEGATE_READY;
+	if (no_option(payload->options, payload->n_options, message))
+		*ret_readiness = INFERD_DELEGATE_NO;
+	return INFERD_DELEGATE_OK;
+}
+
+static enum et_status compile(struct et_xnn_backend *backend, const struct inferd_delegate_payload *payload,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
+	struct et_diag *diag)
+{
+	const struct inferd_delegate_store *store = backend->machine[0] ? payload->store : NULL;
+	struct et_xnn_weights *weights = weights_get(backend, payload->program, store);
 	if (!weights)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
-	struct et_compiled *compiled;
+	struct inferd_delegate_model *model;
 	enum et_status status = et_xnn_compile(
-		&compiled, payload, weights, backend->max_context_bytes, &backend->allocator, ret_info, diag);
+		&model, payload, weights, backend->max_context_bytes, &backend->allocator, ret_info, diag);
 	if (status != ET_OK) {
-		weights_put(backend, weights);
+		weights_put(backend, weights, store);
 		return status;
 	}
-	compiled->backend = backend;
-	*ret_compiled = compiled;
+	model->backend = backend;
+	model->store = store;
+	*ret_model = model;
 	return ET_OK;
 }
 
-static void compiled_free(struct et_compiled *compiled)
+static int init(void *self, const struct inferd_delegate_payload *payload,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
+	struct inferd_delegate_message *message)
 {
-	if (!compiled)
-		return;
-	struct et_backend *backend = compiled->backend;
-	struct et_xnn_weights *weights = compiled->weights;
-	et_xnn_compiled_free(compiled);
-	weights_put(backend, weights);
+	struct et_diag diag = { "" };
+	if (no_option(payload->options, payload->n_options, message))
+		return INFERD_DELEGATE_E_INVALID;
+	return et_interface_result(compile(self, payload, ret_model, ret_info, &diag), &diag, message);
 }
 
-static enum et_status lane_new(struct et_backend *backend, uint32_t index, uint32_t n_threads,
-	struct et_lane **ret_lane, struct et_diag *diag)
+static void destroy(struct inferd_delegate_model *model)
 {
-	return et_xnn_lane_new(ret_lane, &backend->lanes, n_threads, diag);
+	struct et_xnn_backend *backend = model->backend;
+	struct et_xnn_weights *weights = model->weights;
+	const struct inferd_delegate_store *store = model->store;
+	et_xnn_compiled_free(model);
+	weights_put(backend, weights, store);
 }
 
-static const struct et_compute *lane_compute(struct et_lane *lane)
+static int lane_new(void *self, uint32_t index, uint32_t n_threads, struct inferd_delegate_lane **ret_lane,
+	struct inferd_delegate_message *message)
 {
-	return &lane->compute;
+	struct et_xnn_backend *backend = self;
+	struct et_diag diag = { "" };
+	return et_interface_result(
+		et_xnn_lane_new(ret_lane, &backend->lanes, n_threads, &diag), &diag, message);
 }
 
-static enum et_status context_new(struct et_compiled *compiled, struct et_lane *lane,
-	struct et_context **ret_context, struct et_diag *diag)
+static int instance_on_lane(struct inferd_delegate_model *model, struct inferd_delegate_lane *lane,
+	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
 {
-	return et_xnn_context_new(ret_context, compiled, lane, &compiled->backend->allocator, diag);
+	struct et_diag diag = { "" };
+	enum et_status status =
+		et_xnn_context_new(ret_instance, model, lane, &model->backend->allocator, &diag);
+	return et_interface_result(status, &diag, message);
 }
 
-static enum et_status enqueue(struct et_context *context, struct et_evalue *const *args,
-	const struct et_completion *completion, struct et_diag *diag)
+static int execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
-	return et_xnn_context_run(context, args, diag);
+	struct et_diag diag;
+	diag.text[0] = '\0'; /* not all of it: this is a run */
+	enum et_status status = run->flags & INFERD_DELEGATE_PROFILE
+					? et_xnn_context_profile(instance, run, &diag)
+					: et_xnn_context_run(instance, run->args, &diag);
+	return et_interface_result(status, &diag, message);
 }
 
-static enum et_status keep(struct et_compiled *compiled, struct et_diag *diag)
+static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
 {
-	return et_xnn_weights_keep(compiled->weights, diag);
+	struct et_diag diag = { "" };
+	return et_interface_result(et_xnn_weights_keep(model->weights, model->store, &diag), &diag, message);
 }
 
-void et_xnnpack_set_max_context_bytes(struct et_backend *backend, size_t n_bytes)
+void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes)
 {
-	backend->max_context_bytes = n_bytes;
+	((struct et_xnn_backend *)self)->max_context_bytes = n_bytes;
 }
 
-void et_xnnpack_weights_stats(struct et_compiled *compiled, struct et_xnn_weights_stats *ret_stats)
+void et_xnnpack_weights_stats(struct inferd_delegate_model *model, struct et_xnn_weights_stats *ret_stats)
 {
-	et_xnn_weights_stats(compiled->weights, ret_stats);
+	et_xnn_weights_stats(model->weights, ret_stats);
 }
 
-const struct et_delegate_ops et_xnnpack_delegate = {
-	.struct_size = sizeof(struct et_delegate_ops),
-	.interface = ET_DELEGATE_INTERFACE,
+const struct inferd_delegate et_xnnpack_delegate = {
+	.struct_size = sizeof(struct inferd_delegate),
+	.major = INFERD_DELEGATE_MAJOR,
+	.minor = INFERD_DELEGATE_MINOR,
+	.flags = INFERD_DELEGATE_TELLS_WORK,
 	.id = "XnnpackBackend",
 	.name = "xnnpack",
 	.open = backend_open,
 	.close = backend_close,
-	.n_devices = n_devices,
-	.device = device,
-	.compile = compile,
-	.compiled_free = compiled_free,
+	.devices = devices,
+	.probe = probe,
+	.init = init,
+	.execute = execute,
+	.destroy = destroy,
+	.instance_free = et_xnn_context_free,
 	.lane_new = lane_new,
 	.lane_free = et_xnn_lane_free,
-	.lane_compute = lane_compute,
-	.context_new = context_new,
-	.context_free = et_xnn_context_free,
-	.enqueue = enqueue,
-	.profile = et_xnn_context_profile,
+	.instance_on_lane = instance_on_lane,
+	.lane_parallel_for = et_xnn_lane_parallel_for,
+	.lane_rest = et_xnn_lane_rest,
 	.keep = keep,
 };

@@ -4,12 +4,14 @@
 
 #include "delegates/delegates.h"
 
-/* How much memory one context may take beside the packed weights, from now on; at first 2 GiB. A small file can ask for
- * any amount. */
-void et_xnnpack_set_max_context_bytes(struct et_backend *backend, size_t n_bytes);
+#include <stddef.h>
 
-/* How much is packed for the Program of @compiled; for tests and statistics. */
+/* How much memory one instance may take beside the packed weights, from now on; at first 2 GiB. @self: what open gave. A small file can ask for
+ * any amount. */
+void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes);
+
+/* How much is packed for the Program of @model; for tests and statistics. */
 struct et_xnn_weights_stats;
-void et_xnnpack_weights_stats(struct et_compiled *compiled, struct et_xnn_weights_stats *ret_stats);
+void et_xnnpack_weights_stats(struct inferd_delegate_model *model, struct et_xnn_weights_stats *ret_stats);
 
 #endif

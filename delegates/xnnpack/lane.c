@@ -1,4 +1,4 @@
-/* A worker's threads and workspace, and the compute table for portable kernels over those threads.
+/* A worker's threads and workspace, and loops of portable kernels over those threads.
  *
  * Inside a run the threads look around for the next loop, as pthreadpool has it: waking a thread takes longer than most
  * loops. After a run they would go on for a million looks, some milliseconds, so whoever has other work for these
@@ -16,7 +16,7 @@
 enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 4 };
 
 struct loop {
-	et_range_fn fn;
+	void (*fn)(void *arg, size_t begin, size_t end);
 	void *arg;
 	size_t n;
 	size_t step;
@@ -28,15 +28,15 @@ static void loop_piece(void *self, size_t begin, size_t n)
 	struct loop *loop = self;
 	size_t end = begin + n < loop->n ? begin + n : loop->n;
 	/* acquire and release: the pool itself orders these, but in a way that a thread checker which does not see
-	 * into its library can't know; they pair with those in parallel_for */
+	 * into its library can't know; they pair with those in et_xnn_lane_parallel_for */
 	(void)atomic_load_explicit(&loop->handover, memory_order_acquire);
 	loop->fn(loop->arg, begin, end);
 	atomic_fetch_add_explicit(&loop->handover, 1, memory_order_release);
 }
 
-static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t grain)
+void et_xnn_lane_parallel_for(struct inferd_delegate_lane *lane,
+	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain)
 {
-	struct et_lane *lane = self;
 	size_t n_threads = lane->threads ? pthreadpool_get_threads_count(lane->threads) : 1;
 	if (grain == 0)
 		grain = 1;
@@ -58,9 +58,8 @@ static void nothing(void *self, size_t index)
 {
 }
 
-static void rest(void *self)
+void et_xnn_lane_rest(struct inferd_delegate_lane *lane)
 {
-	struct et_lane *lane = self;
 	if (!lane->is_awake)
 		return;
 	pthreadpool_parallelize_1d(lane->threads, nothing, NULL, pthreadpool_get_threads_count(lane->threads),
@@ -141,23 +140,17 @@ static void space_put(struct et_xnn_lanes *lanes, struct et_xnn_space *space)
 
 /* --- lanes --------------------------------------------------------------------------------------------- */
 
-enum et_status et_xnn_lane_new(
-	struct et_lane **ret_lane, struct et_xnn_lanes *lanes, uint32_t n_threads, struct et_diag *diag)
+enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et_xnn_lanes *lanes,
+	uint32_t n_threads, struct et_diag *diag)
 {
 	if (n_threads == 0 || n_threads > MAX_THREADS)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a lane of %u threads", n_threads);
-	struct et_lane *lane =
-		lanes->allocator.alloc(lanes->allocator.self, sizeof(*lane), _Alignof(struct et_lane));
+	struct inferd_delegate_lane *lane = lanes->allocator.alloc(
+		lanes->allocator.self, sizeof(*lane), _Alignof(struct inferd_delegate_lane));
 	if (!lane)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	memset(lane, 0, sizeof(*lane));
 	lane->lanes = lanes;
-	lane->compute = (struct et_compute){
-		.struct_size = sizeof(lane->compute),
-		.self = lane,
-		.parallel_for = parallel_for,
-		.rest = rest,
-	};
 	enum et_status status = space_get(lanes, &lane->space, diag);
 	if (status != ET_OK) {
 		lane->space = NULL;
@@ -178,7 +171,7 @@ enum et_status et_xnn_lane_new(
 	return ET_OK;
 }
 
-void et_xnn_lane_free(struct et_lane *lane)
+void et_xnn_lane_free(struct inferd_delegate_lane *lane)
 {
 	if (!lane)
 		return;

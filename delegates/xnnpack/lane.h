@@ -7,7 +7,9 @@
 #define DELEGATES_XNNPACK_LANE_H
 
 #include "runtime/base/list.h"
-#include "runtime/delegate.h"
+#include "clients/inferd-delegate.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
 
 #include <pthread.h>
 #include <xnnpack.h>
@@ -22,20 +24,24 @@ void et_xnn_lanes_init(struct et_xnn_lanes *lanes, const struct et_allocator *al
 /* No lane may be left. */
 void et_xnn_lanes_deinit(struct et_xnn_lanes *lanes);
 
-struct et_lane {
+struct inferd_delegate_lane {
 	struct et_xnn_lanes *lanes;
 	struct et_xnn_space *space;
-	pthreadpool_t threads;     /* NULL: the worker's own thread alone */
-	bool is_awake;             /* threads may look around for work: compute.rest has something to do */
+	pthreadpool_t threads; /* NULL: the worker's own thread alone */
+	bool is_awake;         /* threads may look around for work: et_xnn_lane_rest has something to do */
 	xnn_workspace_t workspace; /* the space's */
-	struct et_compute compute;
 };
 
 /* @n_threads wide, the calling thread included. ET_E_INVALID_ARGUMENT, ET_E_OUT_OF_RESOURCES (no threads),
  * ET_E_MEMORY_ALLOCATION_FAILED. The caller frees it. */
-enum et_status et_xnn_lane_new(
-	struct et_lane **ret_lane, struct et_xnn_lanes *lanes, uint32_t n_threads, struct et_diag *diag);
+enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et_xnn_lanes *lanes,
+	uint32_t n_threads, struct et_diag *diag);
+/* For portable kernels: see lane_parallel_for of the interface. */
+void et_xnn_lane_parallel_for(struct inferd_delegate_lane *lane,
+	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);
+/* Nothing follows at once: see lane_rest. */
+void et_xnn_lane_rest(struct inferd_delegate_lane *lane);
 /* No context of it may be left. */
-void et_xnn_lane_free(struct et_lane *lane);
+void et_xnn_lane_free(struct inferd_delegate_lane *lane);
 
 #endif

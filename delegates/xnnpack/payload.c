@@ -86,7 +86,7 @@ struct id_map {
 };
 
 struct reader {
-	const struct et_payload *source;
+	const struct inferd_delegate_payload *source;
 	struct et_pool *pool;
 	struct et_diag *diag;
 	struct et_fb fb;
@@ -186,10 +186,12 @@ static enum et_status find_constant(
 			return et_fb_status(&r->fb);
 		if (key.chars && key.n > 0) {
 			*ret_in_payload = false;
-			if (!r->source->program || et_program_find_named_data(r->source->program, key.chars,
-							   &bytes, &n) != ET_OK)
+			uint64_t n_named;
+			if (r->source->named_data(r->source->self, key.chars, &bytes, &n_named) !=
+				INFERD_DELEGATE_OK)
 				return et_fb_fail(&r->fb, ET_E_NOT_FOUND,
 					"the program has no named data '%.100s'", key.chars);
+			n = (size_t)n_named;
 		} else {
 			if (!et_in_range(offset, size, r->n_constant_bytes))
 				return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM,
@@ -226,9 +228,9 @@ static bool tensor_bytes(const struct et_xnn_shape *shape, uint32_t bits, size_t
 /* Whether these are floats of the program that may be read where they lie, for as long as it is there. */
 static bool stays_readable(const struct reader *r, const uint8_t *bytes, size_t n_bytes)
 {
-	const struct et_source *file = et_program_source(r->source->program);
-	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)file->bytes;
-	return (uintptr_t)bytes % _Alignof(float) == 0 && et_in_range(offset, n_bytes, file->n_bytes);
+	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)r->source->file;
+	return r->source->file && (uintptr_t)bytes % _Alignof(float) == 0 &&
+	       et_in_range(offset, n_bytes, r->source->n_file_bytes);
 }
 
 /* Scales, one for each of @n: from the table itself or from a constant, as fp32 or (blocks) bf16. */
@@ -629,8 +631,8 @@ static enum et_status read_graph(struct reader *r)
 	return status == ET_OK ? et_xnn_payload_check(payload, r->source->n_args, r->pool, r->diag) : status;
 }
 
-enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload, const struct et_payload *source,
-	struct et_pool *pool, struct et_diag *diag)
+enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload,
+	const struct inferd_delegate_payload *source, struct et_pool *pool, struct et_diag *diag)
 {
 	struct et_xnn_payload payload = { 0 };
 	struct reader r = { .source = source, .pool = pool, .diag = diag, .payload = &payload };

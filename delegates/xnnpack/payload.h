@@ -10,7 +10,9 @@
 #ifndef DELEGATES_XNNPACK_PAYLOAD_H
 #define DELEGATES_XNNPACK_PAYLOAD_H
 
-#include "runtime/delegate.h"
+#include "clients/inferd-delegate.h"
+#include "runtime/base/alloc.h"
+#include "runtime/tensor.h"
 
 enum {
 	ET_XNN_MAX_DIMS = 6,
@@ -149,8 +151,8 @@ struct et_xnn_payload {
 /* Answers: ET_E_DELEGATE_INVALID_COMPATIBILITY (not such a payload, or corrupt), ET_E_NOT_SUPPORTED (a node,
  * datatype or quantization that is not done here, by name), ET_E_NOT_FOUND (named data),
  * ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload, const struct et_payload *source,
-	struct et_pool *pool, struct et_diag *diag);
+enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload,
+	const struct inferd_delegate_payload *source, struct et_pool *pool, struct et_diag *diag);
 
 /* One value more, a copy of *@value; values move. False if there is no memory. */
 bool et_xnn_payload_add_value(

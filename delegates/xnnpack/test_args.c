@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-const struct et_delegate_ops *const test_ops = &et_xnnpack_delegate;
+const struct et_delegate_ops *test_ops;
 struct counting_alloc test_counting;
 struct et_allocator test_allocator;
 struct et_backend *test_backend;
@@ -18,7 +18,12 @@ int test_set_up(void **state)
 {
 	test_counting = (struct counting_alloc){ 0 };
 	test_allocator = counting_allocator(&test_counting);
-	return test_ops->open(&test_backend, &test_allocator, NULL, NULL) == ET_OK ? 0 : -1;
+	struct et_backend_entry entry;
+	if (et_direct_open(&entry, &et_xnnpack_delegate, NULL, &test_allocator, NULL, NULL) != ET_OK)
+		return -1;
+	test_ops = entry.ops;
+	test_backend = entry.backend;
+	return 0;
 }
 
 int test_tear_down(void **state)

@@ -2,12 +2,13 @@
 #ifndef DELEGATES_XNNPACK_TEST_ARGS_H
 #define DELEGATES_XNNPACK_TEST_ARGS_H
 
+#include "delegates/direct/direct.h"
 #include "delegates/xnnpack/delegate.h"
 #include "delegates/xnnpack/test_make.h"
 #include "tests/support/counting_alloc.h"
 
-extern const struct et_delegate_ops *const test_ops;
 /* Made anew by test_set_up; test_tear_down fails if anything of it is left. */
+extern const struct et_delegate_ops *test_ops;
 extern struct counting_alloc test_counting;
 extern struct et_allocator test_allocator;
 extern struct et_backend *test_backend;

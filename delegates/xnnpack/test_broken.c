@@ -72,7 +72,7 @@ static void test_broken_payloads(void **state)
 	size_t n_bytes;
 	uint8_t *bytes = test_make_mixture(&n_bytes);
 	et_xnnpack_set_max_context_bytes(
-		test_backend, 1 << 20); /* some ask for gigabytes, which takes a while */
+		et_direct_self(test_backend), 1 << 20); /* some ask for gigabytes, which takes a while */
 	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, NULL), &(struct et_diag){ 0 });
 	for (size_t n = 0; n < n_bytes; n++) {
 		/* exactly as long as it says, but for the padding */

@@ -89,22 +89,19 @@ static void test_refuses_graphs_that_make_no_sense(void **state)
 		 out = test_plain(&mk, 0, 2, 2, 2);
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, middle }, .outputs = { out } });
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { middle } });
-	test_refused(refuse(&mk, 2, &diag), ET_E_DELEGATE_INVALID_COMPATIBILITY, &diag,
-		"which nothing has written");
+	test_refused(refuse(&mk, 2, &diag), ET_E_INVALID_PROGRAM, &diag, "which nothing has written");
 	/* written twice */
 	diag = (struct et_diag){ 0 };
 	mx_init(&mk);
 	in = test_plain(&mk, 1, 0, 2, 2), out = test_plain(&mk, 0, 2, 2, 2);
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
-	test_refused(refuse(&mk, 2, &diag), ET_E_DELEGATE_INVALID_COMPATIBILITY, &diag,
-		"which is written already");
+	test_refused(refuse(&mk, 2, &diag), ET_E_INVALID_PROGRAM, &diag, "which is written already");
 	/* nothing writes an output; an output before an input; more arguments than the call passes */
 	diag = (struct et_diag){ 0 };
 	mx_init(&mk);
 	test_plain(&mk, 1, 0, 2, 2), test_plain(&mk, 0, 2, 2, 2);
-	test_refused(refuse(&mk, 2, &diag), ET_E_DELEGATE_INVALID_COMPATIBILITY, &diag,
-		"nothing writes argument 1");
+	test_refused(refuse(&mk, 2, &diag), ET_E_INVALID_PROGRAM, &diag, "nothing writes argument 1");
 	diag = (struct et_diag){ 0 };
 	mx_init(&mk);
 	in = test_plain(&mk, 2, 0, 2, 2), out = test_plain(&mk, 0, 1, 2, 2);
@@ -115,7 +112,7 @@ static void test_refuses_graphs_that_make_no_sense(void **state)
 	mx_init(&mk);
 	in = test_plain(&mk, 1, 0, 2, 2), out = test_plain(&mk, 0, 2, 2, 2);
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
-	test_refused(refuse(&mk, 1, &diag), ET_E_DELEGATE_INVALID_COMPATIBILITY, &diag,
+	test_refused(refuse(&mk, 1, &diag), ET_E_INVALID_PROGRAM, &diag,
 		"it is argument 1 of a call that passes 1");
 	/* a constant shorter than its shape */
 	diag = (struct et_diag){ 0 };
@@ -126,7 +123,7 @@ static void test_refuses_graphs_that_make_no_sense(void **state)
 	middle =
 		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 2), .constant = constant });
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, middle }, .outputs = { out } });
-	test_refused(refuse(&mk, 2, &diag), ET_E_DELEGATE_INVALID_COMPATIBILITY, &diag,
+	test_refused(refuse(&mk, 2, &diag), ET_E_INVALID_PROGRAM, &diag,
 		"has 12 bytes, its shape and datatype need 16");
 	/* named data of a program that is not there */
 	diag = (struct et_diag){ 0 };
@@ -339,7 +336,7 @@ static void test_profile(void **state)
 	}
 	args[0].tensor.type = ET_INT32;
 	told[0] = '\0';
-	test_refused(test_ops->profile(context, values, &trace, 7, &diag), ET_E_INVALID_TYPE, &diag,
+	test_refused(test_ops->profile(context, values, &trace, 7, &diag), ET_E_INVALID_ARGUMENT, &diag,
 		"XNNPACK: input 0 is INT32");
 	assert_string_equal(told, "");
 	test_ops->context_free(context);
@@ -414,13 +411,13 @@ static void test_wrong_arguments(void **state)
 		enum et_status status;
 		const char *part;
 	} cases[] = {
-		{ ET_E_INVALID_TYPE, "input 0 is Int, expected a tensor" },
-		{ ET_E_INVALID_TYPE, "input 0 is INT32, the payload says fp32" },
+		{ ET_E_INVALID_ARGUMENT, "input 0 is Int, expected a tensor" },
+		{ ET_E_INVALID_ARGUMENT, "input 0 is INT32, the payload says fp32" },
 		{ ET_E_INVALID_ARGUMENT, "input 0 has 3 dimensions, expected 4" },
 		{ ET_E_INVALID_ARGUMENT, "can't take an input of shape [1,4,4,3]" },
 		{ ET_E_NOT_SUPPORTED, "output 1 comes out as [0,4,4,3], which its tensor can't take" },
-		{ ET_E_INVALID_STATE, "input 0 has no memory" },
-		{ ET_E_INVALID_TYPE, "output 1 is FP16, the payload says fp32" },
+		{ ET_E_INVALID_ARGUMENT, "input 0 has no memory" },
+		{ ET_E_INVALID_ARGUMENT, "output 1 is FP16, the payload says fp32" },
 		{ ET_E_NOT_SUPPORTED, "output 1 comes out as [1,4,4,3], which its tensor can't take" },
 	};
 	for (size_t i = 0; i < 8; i++) {

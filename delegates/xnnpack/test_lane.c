@@ -40,10 +40,10 @@ static void count(void *arg, size_t begin, size_t end)
 	*(size_t *)arg += end - begin;
 }
 
-static struct et_lane *open_lane(struct et_xnn_lanes *lanes, uint32_t n_threads)
+static struct inferd_delegate_lane *open_lane(struct et_xnn_lanes *lanes, uint32_t n_threads)
 {
 	struct et_diag diag = { 0 };
-	struct et_lane *lane = NULL;
+	struct inferd_delegate_lane *lane = NULL;
 	assert_int_equal(xnn_initialize(NULL), xnn_status_success);
 	et_xnn_lanes_init(lanes, et_host_allocator());
 	assert_int_equal(et_xnn_lane_new(&lane, lanes, n_threads, &diag), ET_OK);
@@ -54,19 +54,19 @@ static struct et_lane *open_lane(struct et_xnn_lanes *lanes, uint32_t n_threads)
 static void test_threads_rest_when_told(void **state)
 {
 	struct et_xnn_lanes lanes;
-	struct et_lane *lane = open_lane(&lanes, N_THREADS);
-	et_compute_rest(&lane->compute); /* new threads look around, too */
+	struct inferd_delegate_lane *lane = open_lane(&lanes, N_THREADS);
+	et_xnn_lane_rest(lane); /* new threads look around, too */
 	assert_int_equal(n_rests, 1);
 	assert_int_equal(last_flags, PTHREADPOOL_FLAG_YIELD_WORKERS);
 	size_t n = 0;
-	et_parallel_for(&lane->compute, count, &n, N, 1);
+	et_xnn_lane_parallel_for(lane, count, &n, N, 1);
 	assert_int_equal(n, N);
 	assert_int_equal(n_loops, 1);
 	assert_int_equal(last_flags, 0);
-	et_compute_rest(&lane->compute);
+	et_xnn_lane_rest(lane);
 	assert_int_equal(n_rests, 2);
 	assert_int_equal(last_flags, PTHREADPOOL_FLAG_YIELD_WORKERS);
-	et_compute_rest(&lane->compute); /* waking them for that is no rest */
+	et_xnn_lane_rest(lane); /* waking them for that is no rest */
 	assert_int_equal(n_rests, 2);
 	et_xnn_lane_free(lane);
 	et_xnn_lanes_deinit(&lanes);
@@ -75,11 +75,10 @@ static void test_threads_rest_when_told(void **state)
 static void test_one_thread_has_none_to_rest(void **state)
 {
 	struct et_xnn_lanes lanes;
-	struct et_lane *lane = open_lane(&lanes, 1);
+	struct inferd_delegate_lane *lane = open_lane(&lanes, 1);
 	size_t n = 0;
-	et_parallel_for(&lane->compute, count, &n, N, 1);
-	et_compute_rest(&lane->compute);
-	et_compute_rest(NULL);
+	et_xnn_lane_parallel_for(lane, count, &n, N, 1);
+	et_xnn_lane_rest(lane);
 	assert_int_equal(n, N);
 	assert_int_equal(n_loops + n_rests, 0);
 	et_xnn_lane_free(lane);

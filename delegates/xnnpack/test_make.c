@@ -3,6 +3,7 @@
  * It takes the layout of a node's table from kind.c, so a mistake there would not show here; the exporter's own files,
  * which other tests run, would show it. */
 #include "delegates/xnnpack/test_make.h"
+#include "runtime/program.h"
 
 #include <math.h>
 #include <stdlib.h>

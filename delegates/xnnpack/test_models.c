@@ -17,13 +17,13 @@ static struct {
 	int n_passed, n_failed, n_skipped;
 } total;
 
-static void run_file(
-	struct et_backend *backend, struct et_lane *lane, const char *path, double atol, double rtol)
+static void run_file(const struct et_backend_entry *entry, struct et_lane *lane, const char *path,
+	double atol, double rtol)
 {
 	struct et_diag diag = { 0 };
 	struct test_model model;
 	struct test_instance instance;
-	enum et_status status = test_model_open(&model, path, "forward", backend, et_host_allocator(), &diag);
+	enum et_status status = test_model_open(&model, path, "forward", entry, et_host_allocator(), &diag);
 	if (status != ET_OK) {
 		bool is_skipped = status == ET_E_NOT_IMPLEMENTED || status == ET_E_NOT_FOUND;
 		printf("%s: %s: %s: %s\n", is_skipped ? "SKIP" : "FAIL", path, et_status_text(status),
@@ -67,17 +67,17 @@ int main(int argc, char **argv)
 		}
 	}
 	struct et_diag diag = { 0 };
-	struct et_backend *backend = NULL;
+	struct et_backend_entry entry;
 	struct et_lane *lane = NULL;
-	if (et_xnnpack_delegate.open(&backend, et_host_allocator(), NULL, &diag) != ET_OK ||
-		et_xnnpack_delegate.lane_new(backend, 0, 2, &lane, &diag) != ET_OK) {
+	if (et_direct_open(&entry, &et_xnnpack_delegate, NULL, et_host_allocator(), NULL, &diag) != ET_OK ||
+		entry.ops->lane_new(entry.backend, 0, 2, &lane, &diag) != ET_OK) {
 		fprintf(stderr, "%s\n", diag.text);
 		return 1;
 	}
 	for (int i = first; i < argc; i++)
-		run_file(backend, lane, argv[i], atol, rtol);
-	et_xnnpack_delegate.lane_free(lane);
-	et_xnnpack_delegate.close(backend);
+		run_file(&entry, lane, argv[i], atol, rtol);
+	entry.ops->lane_free(lane);
+	entry.ops->close(entry.backend);
 	printf("%d passed, %d failed, %d skipped\n", total.n_passed, total.n_failed, total.n_skipped);
 	return total.n_failed ? 1 : total.n_passed ? 0 : 77;
 }

@@ -33,9 +33,9 @@ static enum et_status open_program(struct test_model *model, const char *path,
 }
 
 enum et_status test_model_open(struct test_model *ret_model, const char *path, const char *method,
-	struct et_backend *backend, const struct et_allocator *allocator, struct et_diag *diag)
+	const struct et_backend_entry *entry, const struct et_allocator *allocator, struct et_diag *diag)
 {
-	struct test_model model = { .backend = backend };
+	struct test_model model = { .entry = *entry };
 	enum et_status status = open_program(&model, path, allocator, diag);
 	if (status == ET_OK) {
 		model.method = et_program_find_method(model.program, method);
@@ -62,8 +62,8 @@ enum et_status test_model_open(struct test_model *ret_model, const char *path, c
 				model.method->instructions[j].index == i)
 				payload.n_args = model.method->instructions[j].n_args;
 		}
-		status = et_xnnpack_delegate.compile(
-			backend, &payload, &model.compiled[i], &model.infos[i], diag);
+		status = entry->ops->compile(
+			entry->backend, &payload, &model.compiled[i], &model.infos[i], diag);
 	}
 	for (uint32_t i = 0; status == ET_OK && i < model.method->n_instructions; i++) {
 		if (model.method->instructions[i].op != ET_OP_DELEGATE)
@@ -80,7 +80,7 @@ enum et_status test_model_open(struct test_model *ret_model, const char *path, c
 void test_model_close(struct test_model *model)
 {
 	for (uint32_t i = 0; i < TEST_MAX_DELEGATES; i++)
-		et_xnnpack_delegate.compiled_free(model->compiled[i]);
+		model->entry.ops->compiled_free(model->compiled[i]);
 	et_program_unref(model->program);
 	et_pool_deinit(&model->pool);
 	if (model->source.release)
@@ -135,8 +135,7 @@ enum et_status test_instance_new(struct test_instance *ret_instance, struct test
 	}
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < method->n_delegates && status == ET_OK; i++)
-		status = et_xnnpack_delegate.context_new(
-			model->compiled[i], lane, &instance.contexts[i], diag);
+		status = model->entry.ops->context_new(model->compiled[i], lane, &instance.contexts[i], diag);
 	if (status != ET_OK) {
 		test_instance_free(&instance);
 		return status;
@@ -150,7 +149,7 @@ void test_instance_free(struct test_instance *instance)
 	if (!instance->model)
 		return;
 	for (uint32_t i = 0; i < TEST_MAX_DELEGATES; i++)
-		et_xnnpack_delegate.context_free(instance->contexts[i]);
+		instance->model->entry.ops->context_free(instance->contexts[i]);
 	for (uint32_t i = 0; i < instance->model->method->n_values; i++) {
 		struct et_evalue *value = &instance->values[i];
 		if (value->tag != ET_TAG_TENSOR)
@@ -256,7 +255,8 @@ enum et_status test_instance_run(struct test_instance *instance, const struct et
 			return et_fail(diag, ET_E_NOT_IMPLEMENTED, "%u arguments", call->n_args);
 		for (uint32_t j = 0; j < call->n_args; j++)
 			args[j] = &instance->values[call->args[j]];
-		status = et_xnnpack_delegate.enqueue(instance->contexts[call->index], args, NULL, diag);
+		status = instance->model->entry.ops->enqueue(
+			instance->contexts[call->index], args, NULL, diag);
 	}
 	*ret_worst = 0;
 	*ret_passed = status == ET_OK;

@@ -4,6 +4,7 @@
 #ifndef DELEGATES_XNNPACK_TEST_RUN_H
 #define DELEGATES_XNNPACK_TEST_RUN_H
 
+#include "delegates/direct/direct.h"
 #include "delegates/xnnpack/delegate.h"
 #include "runtime/bundle.h"
 
@@ -16,14 +17,14 @@ struct test_model {
 	struct et_bundle bundle;
 	struct et_program *program;
 	const struct et_method_spec *method;
-	struct et_backend *backend; /* not the model's */
+	struct et_backend_entry entry; /* not the model's */
 	struct et_compiled *compiled[TEST_MAX_DELEGATES];
 	struct et_compiled_info infos[TEST_MAX_DELEGATES];
 };
 
 /* Answers as open and compile do; ET_E_NOT_IMPLEMENTED: more than delegate calls. Nothing to close on failure. */
 enum et_status test_model_open(struct test_model *ret_model, const char *path, const char *method,
-	struct et_backend *backend, const struct et_allocator *allocator, struct et_diag *diag);
+	const struct et_backend_entry *entry, const struct et_allocator *allocator, struct et_diag *diag);
 void test_model_close(struct test_model *model);
 
 /* Contexts and tensors to run it with. */

@@ -111,7 +111,7 @@ static void test_second_context_packs_nothing(void **state)
 	test_make_linear(&mk, ET_XNN_QCINT8, false);
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
-	et_xnnpack_weights_stats(compiled, &before);
+	et_xnnpack_weights_stats(et_direct_model(compiled), &before);
 	assert_int_equal(before.n_packings, 1);
 	assert_int_equal(before.n_packed, 1);
 	assert_true(info.n_bytes >= N_IN * N_OUT);
@@ -119,7 +119,7 @@ static void test_second_context_packs_nothing(void **state)
 		test_ok(test_ops->lane_new(test_backend, 0, 1, &lanes[i], &diag), &diag);
 		test_ok(test_ops->context_new(compiled, lanes[i], &contexts[i], &diag), &diag);
 	}
-	et_xnnpack_weights_stats(compiled, &after);
+	et_xnnpack_weights_stats(et_direct_model(compiled), &after);
 	assert_memory_equal(&before, &after, sizeof(before));
 	for (int i = 0; i < 2; i++) {
 		test_ops->context_free(contexts[i]);
@@ -131,10 +131,10 @@ static void test_second_context_packs_nothing(void **state)
 	free(bytes);
 	bytes = test_make_mixture(&n_bytes);
 	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
-	et_xnnpack_weights_stats(compiled, &before);
+	et_xnnpack_weights_stats(et_direct_model(compiled), &before);
 	test_ok(test_ops->lane_new(test_backend, 0, 1, &lanes[0], &diag), &diag);
 	test_run_mixture(compiled, lanes[0], 0);
-	et_xnnpack_weights_stats(compiled, &after);
+	et_xnnpack_weights_stats(et_direct_model(compiled), &after);
 	assert_int_equal(after.n_packed, before.n_packed);
 	assert_int_equal(after.n_bytes, before.n_bytes);
 	test_ops->lane_free(lanes[0]);
@@ -194,7 +194,10 @@ static void test_two_lanes_at_once(void **state)
 	uint8_t *bytes = test_make_mixture(&n_bytes);
 	/* the test_counting test_allocator is for one thread; et_host_allocator for any */
 	test_ops->close(test_backend);
-	test_ok(test_ops->open(&test_backend, et_host_allocator(), NULL, &diag), &diag);
+	struct et_backend_entry entry;
+	test_ok(et_direct_open(&entry, &et_xnnpack_delegate, NULL, et_host_allocator(), NULL, &diag), &diag);
+	test_ops = entry.ops;
+	test_backend = entry.backend;
 	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
 	struct worker workers[2] = { { .compiled = compiled, .n_threads = 1 },
 		{ .compiled = compiled, .n_threads = 2, .first = 3 } };
@@ -226,7 +229,7 @@ static void test_one_workspace_a_thread(void **state)
 		test_ok(test_ops->lane_new(test_backend, 0, 1 + i, &lanes[i], &diag), &diag);
 		test_ok(test_ops->context_new(linear, lanes[i], &contexts[i], &diag), &diag);
 	}
-	assert_ptr_equal(lanes[0]->workspace, lanes[1]->workspace);
+	assert_ptr_equal(et_direct_lane(lanes[0])->workspace, et_direct_lane(lanes[1])->workspace);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
 	for (uint32_t round = 0; round < 3; round++) {
 		for (uint32_t i = 0; i < 2; i++) {

@@ -85,7 +85,6 @@ struct et_xnn_weights {
 	uint32_t cursor; /* where the last name was found: they come in the same order */
 
 	/* Immutable. */
-	const struct et_store *store;
 	const char *machine;
 	struct et_xnn_packed packed_file; /* what the store kept */
 	void *handle;                     /* the store's, of it */
@@ -347,7 +346,7 @@ static enum xnn_status delete_cache(void *self)
 /* --- ours ------------------------------------------------------------------------------------------- */
 
 struct et_xnn_weights *et_xnn_weights_new(
-	const struct et_allocator *allocator, const struct et_store *store, const char *machine)
+	const struct et_allocator *allocator, const struct inferd_delegate_store *store, const char *machine)
 {
 	struct et_xnn_weights *weights =
 		allocator->alloc(allocator->self, sizeof(*weights), _Alignof(struct et_xnn_weights));
@@ -370,11 +369,11 @@ struct et_xnn_weights *et_xnn_weights_new(
 	et_list_init(&weights->copies);
 	et_pool_init(&weights->pool, allocator);
 	weights->stats.n_bytes = sizeof(*weights);
-	weights->store = store;
 	weights->machine = machine;
 	const uint8_t *bytes;
 	size_t n_bytes;
-	if (store && store->find(store->self, machine, &bytes, &n_bytes, &weights->handle) == ET_OK &&
+	if (store &&
+		store->find(store->self, machine, &bytes, &n_bytes, &weights->handle) == INFERD_DELEGATE_OK &&
 		!et_xnn_packed_open(&weights->packed_file, bytes, n_bytes)) {
 		store->release(store->self, weights->handle);
 		weights->handle = NULL;
@@ -382,7 +381,8 @@ struct et_xnn_weights *et_xnn_weights_new(
 	return weights;
 }
 
-struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights)
+struct et_xnn_weights *et_xnn_weights_free(
+	struct et_xnn_weights *weights, const struct inferd_delegate_store *store)
 {
 	if (!weights)
 		return NULL;
@@ -395,7 +395,7 @@ struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights)
 		slab_put(weights, slab);
 	et_pool_deinit(&weights->pool);
 	if (weights->handle)
-		weights->store->release(weights->store->self, weights->handle);
+		store->release(store->self, weights->handle);
 	pthread_mutex_destroy(&weights->lock);
 	struct et_allocator allocator = weights->allocator;
 	allocator.free(allocator.self, weights, sizeof(*weights));
@@ -583,35 +583,41 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 }
 
 /* Header, two tables, then for each row its bytes and zeros up to the next. */
-static enum et_status put(const struct et_xnn_weights *weights, struct collection *all, struct et_diag *diag)
+static enum et_status put(const struct et_xnn_weights *weights, const struct inferd_delegate_store *store,
+	struct collection *all, struct et_diag *diag)
 {
 	static const uint8_t zeros[2 * ALIGNMENT];
 	size_t n_rows = all->header.n_rows, n_pieces = 0, offset;
-	struct et_store_piece *pieces = ET_POOL_NEW_ARRAY(&all->pool, struct et_store_piece, 4 + 2 * n_rows);
+	struct inferd_delegate_piece *pieces =
+		ET_POOL_NEW_ARRAY(&all->pool, struct inferd_delegate_piece, 4 + 2 * n_rows);
 	if (!pieces)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
 	et_xnn_packed_mark(&all->header);
-	pieces[n_pieces++] = (struct et_store_piece){ &all->header, sizeof(all->header) };
-	pieces[n_pieces++] = (struct et_store_piece){ all->rows, n_rows * sizeof(*all->rows) };
-	pieces[n_pieces++] =
-		(struct et_store_piece){ all->compiled, all->header.n_compiled * sizeof(*all->compiled) };
+	pieces[n_pieces++] = (struct inferd_delegate_piece){ &all->header, sizeof(all->header) };
+	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->rows, n_rows * sizeof(*all->rows) };
+	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->compiled,
+		all->header.n_compiled * sizeof(*all->compiled) };
 	offset = pieces[0].n_bytes + pieces[1].n_bytes + pieces[2].n_bytes;
-	pieces[n_pieces++] = (struct et_store_piece){ zeros, -offset % ALIGNMENT };
+	pieces[n_pieces++] = (struct inferd_delegate_piece){ zeros, -offset % ALIGNMENT };
 	offset += -offset % ALIGNMENT;
 	for (size_t i = 0; i < n_rows; i++) {
 		size_t n_bytes = all->rows[i].n_bytes, n_zeros = PADDING + -n_bytes % ALIGNMENT;
 		all->rows[i].offset = offset;
-		pieces[n_pieces++] = (struct et_store_piece){ all->bytes[i], n_bytes };
-		pieces[n_pieces++] = (struct et_store_piece){ zeros, n_zeros };
+		pieces[n_pieces++] = (struct inferd_delegate_piece){ all->bytes[i], n_bytes };
+		pieces[n_pieces++] = (struct inferd_delegate_piece){ zeros, n_zeros };
 		offset += n_bytes + n_zeros;
 	}
-	return weights->store->keep(weights->store->self, weights->machine, pieces, n_pieces, diag);
+	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
+	int result = store->keep(store->self, weights->machine, pieces, n_pieces, &message);
+	return result == INFERD_DELEGATE_OK ? ET_OK
+					    : et_fail(diag, ET_E_ACCESS_FAILED, "%.255s", message.text);
 }
 
-enum et_status et_xnn_weights_keep(struct et_xnn_weights *weights, struct et_diag *diag)
+enum et_status et_xnn_weights_keep(
+	struct et_xnn_weights *weights, const struct inferd_delegate_store *store, struct et_diag *diag)
 {
 	struct collection all = { 0 };
-	if (!weights->store)
+	if (!store)
 		return ET_OK;
 	et_pool_init(&all.pool, &weights->allocator);
 	pthread_mutex_lock(&weights->lock);
@@ -621,7 +627,7 @@ enum et_status et_xnn_weights_keep(struct et_xnn_weights *weights, struct et_dia
 	pthread_mutex_unlock(&weights->lock);
 	enum et_status status = ET_OK;
 	if (is_collected)
-		status = put(weights, &all, diag);
+		status = put(weights, store, &all, diag);
 	else if (has_news)
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
 	et_pool_deinit(&all.pool);

@@ -7,6 +7,7 @@
 #define DELEGATES_XNNPACK_WEIGHTS_H
 
 #include "delegates/xnnpack/packed.h"
+#include "clients/inferd-delegate.h"
 #include "runtime/base/alloc.h"
 
 #include <stdbool.h>
@@ -14,12 +15,13 @@
 
 struct et_xnn_weights;
 
-/* @store: NULL, or where packed weights are looked for and kept; @machine: its variant (et_xnn_machine). Both outlive the
- * object. NULL if there is no memory. */
+/* @store: NULL, or where packed weights are looked for; it may be another one of the same program each time. @machine: its
+ * key (et_xnn_machine), which outlives the object. NULL if there is no memory. */
 struct et_xnn_weights *et_xnn_weights_new(
-	const struct et_allocator *allocator, const struct et_store *store, const char *machine);
+	const struct et_allocator *allocator, const struct inferd_delegate_store *store, const char *machine);
 /* No runtime may use it any more. NULL is fine; returns NULL. */
-struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights);
+struct et_xnn_weights *et_xnn_weights_free(
+	struct et_xnn_weights *weights, const struct inferd_delegate_store *store);
 /* For xnn_create_runtime_v4; lives as long as @weights. */
 xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
 
@@ -37,7 +39,8 @@ bool et_xnn_weights_is_compiled(struct et_xnn_weights *weights, uint64_t positio
 /* Note that it was compiled, to be kept too. */
 void et_xnn_weights_note_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes);
 /* Put everything into the store, if there is one and something is new. Any thread, also while contexts use it. */
-enum et_status et_xnn_weights_keep(struct et_xnn_weights *weights, struct et_diag *diag);
+enum et_status et_xnn_weights_keep(
+	struct et_xnn_weights *weights, const struct inferd_delegate_store *store, struct et_diag *diag);
 
 /* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind. @is_shared: the same
  * source gives the same copy. NULL if there is no memory. */

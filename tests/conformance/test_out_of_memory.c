@@ -8,6 +8,7 @@
  * end with a status and a sentence, or well and with the outputs that it always has; and nothing may be left behind. That
  * ends with the first n that is not reached. (XNNPACK's own memory: delegates/xnnpack/test_memory.c.) */
 #include "delegates/delegates.h"
+#include "delegates/direct/direct.h"
 #include "runtime/bundle.h"
 #include "runtime/host/host.h"
 #include "runtime/method.h"
@@ -37,8 +38,8 @@ static enum et_status open_backends(struct attempt *a)
 {
 	for (size_t i = 0; i < et_n_delegates && i < MAX_BACKENDS; i++) {
 		struct et_backend_entry *entry = &a->backends[a->n_backends];
-		entry->ops = et_delegates[i];
-		enum et_status status = entry->ops->open(&entry->backend, &a->allocator, NULL, &a->diag);
+		enum et_status status =
+			et_direct_open(entry, et_delegates[i], NULL, &a->allocator, NULL, &a->diag);
 		if (status == ET_E_NOT_FOUND)
 			continue;
 		if (status != ET_OK)

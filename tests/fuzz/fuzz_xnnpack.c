@@ -2,6 +2,7 @@
  * says and once with a dimension changed: XNNPACK asserts, or reads out of bounds, on a graph that makes no sense, so
  * none may reach it. Memory must be back afterwards, also where it runs out half-way. */
 #include "delegates/xnnpack/compiled.h"
+#include "delegates/direct/direct.h"
 #include "delegates/xnnpack/delegate.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"
@@ -70,7 +71,8 @@ static bool arg_init(struct arg *arg, const struct et_xnn_value *value)
 }
 
 /* What the file left out as an argument is a number that nobody reads. */
-static void run(struct et_context *context, const struct et_xnn_payload *payload)
+static void run(
+	const struct et_delegate_ops *ops, struct et_context *context, const struct et_xnn_payload *payload)
 {
 	struct arg args[MAX_ARGS] = { 0 };
 	struct et_evalue number = { .tag = ET_TAG_INT }, *values[MAX_ARGS];
@@ -86,7 +88,7 @@ static void run(struct et_context *context, const struct et_xnn_payload *payload
 	}
 	if (fits) {
 		struct et_diag diag = { 0 };
-		if (et_xnnpack_delegate.enqueue(context, values, NULL, &diag) != ET_OK && !diag.text[0])
+		if (ops->enqueue(context, values, NULL, &diag) != ET_OK && !diag.text[0])
 			abort();
 		for (uint32_t i = 0; i < payload->n_inputs; i++) {
 			struct et_tensor *tensor =
@@ -94,7 +96,7 @@ static void run(struct et_context *context, const struct et_xnn_payload *payload
 			if (tensor->n_dims > 0 && tensor->sizes[0] > 1)
 				tensor->sizes[0]--;
 		}
-		(void)et_xnnpack_delegate.enqueue(context, values, NULL, &diag);
+		(void)ops->enqueue(context, values, NULL, &diag);
 	}
 	for (uint32_t i = 0; i < MAX_ARGS; i++)
 		free(args[i].bytes);
@@ -102,18 +104,19 @@ static void run(struct et_context *context, const struct et_xnn_payload *payload
 
 static void try_payload(const struct et_payload *payload, size_t fail_at)
 {
-	const struct et_delegate_ops *ops = &et_xnnpack_delegate;
 	struct counting_alloc counting = { 0 };
 	struct et_allocator allocator = counting_allocator(&counting);
-	struct et_backend *backend;
+	struct et_backend_entry entry;
 	struct et_compiled *compiled = NULL;
 	struct et_compiled_info info;
 	struct et_lane *lane = NULL;
 	struct et_context *context = NULL;
 	struct et_diag diag = { 0 };
-	if (ops->open(&backend, &allocator, NULL, &diag) != ET_OK)
+	if (et_direct_open(&entry, &et_xnnpack_delegate, NULL, &allocator, NULL, &diag) != ET_OK)
 		abort();
-	et_xnnpack_set_max_context_bytes(backend, MAX_CONTEXT_BYTES);
+	const struct et_delegate_ops *ops = entry.ops;
+	struct et_backend *backend = entry.backend;
+	et_xnnpack_set_max_context_bytes(et_direct_self(backend), MAX_CONTEXT_BYTES);
 	if (fail_at)
 		counting.fail_at = counting.n_calls + fail_at;
 	enum et_status status = ops->compile(backend, payload, &compiled, &info, &diag);
@@ -122,7 +125,7 @@ static void try_payload(const struct et_payload *payload, size_t fail_at)
 	if (status == ET_OK)
 		status = ops->context_new(compiled, lane, &context, &diag);
 	if (status == ET_OK)
-		run(context, &compiled->payload);
+		run(ops, context, &et_direct_model(compiled)->payload);
 	else if (!diag.text[0])
 		abort();
 	ops->context_free(context);

@@ -34,27 +34,28 @@ MAY_INCLUDE = {
     "runtime/kernels": CORE,
     "runtime/host": CORE,
     "runtime/profile": CORE,
-    "delegates": CORE + ["runtime/kernels"],  # delegates.h and the table of those compiled in
+    # delegates.h and the table of those compiled in; what callers of such a table have in common
+    "delegates": CORE + ["runtime/kernels", "clients/inferd-delegate.h"],
     "delegates/graph": CORE,
-    # the one header that plug-ins are written to
+    # the one header that plug-ins and the compiled-in delegates are written to
     "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "clients/inferd-delegate.h"],
     "ipc": FLOOR,
     "config": BASE,
-    "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/plugin", "ipc", "config"],
+    "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config"],
     "clients": FLOOR + ["ipc"],
     # `inferctl --local` runs programs in its own process.
     "clients/inferd-delegate.h": [],
-    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/plugin", "ipc", "config",
+    "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config",
                                         "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
     "tests": ["*"],
     "tools": CORE + FLOOR,
 }
 # Any other delegates/X: the runtime's headers and the engine-neutral graph, never another backend.
-ANY_DELEGATE = CORE + ["delegates", "delegates/graph"]
+ANY_DELEGATE = CORE + ["delegates", "delegates/graph", "clients/inferd-delegate.h"]
 
 # What a folder's own tests may use on top: something to run on and to compare with.
-TESTS_MAY = CORE + FLOOR + ["runtime/kernels", "delegates", "tests"]
+TESTS_MAY = CORE + FLOOR + ["runtime/kernels", "delegates", "delegates/direct", "tests"]
 
 # Library's headers: the files (or folders, with a slash) that may include them. Tests may too.
 LIBRARIES = [

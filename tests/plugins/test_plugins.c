@@ -436,7 +436,7 @@ static void test_sizes(void **state)
 	struct subject s = { 0 };
 	open_plugin(&s, "sync");
 	open_program(&s, "sizes");
-	expect_failure(&s, ET_E_INTERNAL, "sizes that the program does not allow");
+	expect_failure(&s, ET_E_INTERNAL, "which the program does not allow");
 	close_program(&s);
 	close_plugin(&s);
 }

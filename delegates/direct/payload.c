@@ -1,0 +1,233 @@
+/* Payloads, as a delegate in this process is given them: where they lie in the program's file, with the store that
+ * belongs to that file.
+ *
+ * Programs are told apart by their address, which none that is there at the same time has; a payload that belongs to
+ * none is a program of its own. */
+#include "delegates/direct/backend.h"
+
+#include "runtime/base/checked.h"
+
+#include <string.h>
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a payload");
+}
+
+/* --- the program's file and its store -------------------------------------------------------------------- */
+
+static int named_data(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes)
+{
+	const struct et_compiled *c = self;
+	size_t n_bytes;
+	if (!key || !c->program || et_program_find_named_data(c->program, key, ret_bytes, &n_bytes) != ET_OK)
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	*ret_n_bytes = n_bytes;
+	return INFERD_DELEGATE_OK;
+}
+
+static void drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
+{
+	const struct et_compiled *c = self;
+	const struct et_source *file = et_program_source(c->program);
+	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)file->bytes;
+	if (et_in_range(offset, n_bytes, file->n_bytes))
+		file->drop(file->owner, offset, (size_t)n_bytes);
+}
+
+static int store_find(
+	void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+{
+	const struct et_compiled *c = self;
+	enum et_status status = c->kept->find(c->kept->self, key, ret_bytes, ret_n_bytes, ret_handle);
+	return et_interface_result(status, NULL, NULL);
+}
+
+static void store_release(void *self, void *handle)
+{
+	const struct et_compiled *c = self;
+	c->kept->release(c->kept->self, handle);
+}
+
+static int store_keep(void *self, const char *key, const struct inferd_delegate_piece *pieces,
+	size_t n_pieces, struct inferd_delegate_message *message)
+{
+	const struct et_compiled *c = self;
+	struct et_diag diag = { "" };
+	struct et_pool pool;
+	et_pool_init(&pool, &c->backend->allocator);
+	struct et_store_piece *own = ET_POOL_NEW_ARRAY(&pool, struct et_store_piece, n_pieces);
+	for (size_t i = 0; own && i < n_pieces; i++)
+		own[i] = (struct et_store_piece){ pieces[i].bytes, pieces[i].n_bytes };
+	enum et_status status =
+		own ? c->kept->keep(c->kept->self, key, own, n_pieces, &diag) : no_memory(&diag);
+	et_pool_deinit(&pool);
+	return et_interface_result(status, &diag, message);
+}
+
+/* --- payloads ---------------------------------------------------------------------------------------------- */
+
+static bool take_pairs(struct et_compiled *c, const struct et_payload *from)
+{
+	struct et_direct_pairs specs, options;
+	if (!et_direct_pairs_new(&specs, from->n_specs, &c->pool) ||
+		!et_direct_pairs_new(&options, from->n_options, &c->pool))
+		return false;
+	for (uint32_t i = 0; i < from->n_specs; i++)
+		if (!et_direct_pair_set(&specs, i, from->specs[i].key, from->specs[i].value,
+			    from->specs[i].n_bytes, &c->pool))
+			return false;
+	for (uint32_t i = 0; i < from->n_options; i++)
+		if (!et_direct_pair_set(&options, i, from->options[i].key, from->options[i].value,
+			    strlen(from->options[i].value), &c->pool))
+			return false;
+	c->payload.specs = specs.pointers;
+	c->payload.n_specs = from->n_specs;
+	c->payload.options = options.pointers;
+	c->payload.n_options = from->n_options;
+	return true;
+}
+
+static bool take_payload(struct et_compiled *c, const struct et_payload *from)
+{
+	const struct et_source *file = from->program ? et_program_source(from->program) : NULL;
+	c->program = from->program;
+	c->kept = from->store;
+	c->payload = (struct inferd_delegate_payload){
+		.struct_size = sizeof c->payload,
+		.n_args = from->n_args,
+		.bytes = from->bytes,
+		.n_bytes = from->n_bytes,
+		.fd = -1,
+		.method = from->method ? from->method : "",
+		.self = c,
+		.named_data = named_data,
+		.program = from->program ? (uintptr_t)from->program : (uintptr_t)c,
+		.file = file ? file->bytes : NULL,
+		.n_file_bytes = file ? file->n_bytes : 0,
+		.drop = file && file->drop ? drop : NULL,
+		.store = c->kept ? &c->store : NULL,
+	};
+	c->store = (struct inferd_delegate_store){
+		.struct_size = sizeof c->store,
+		.self = c,
+		.find = store_find,
+		.release = store_release,
+		.keep = store_keep,
+	};
+	return take_pairs(c, from);
+}
+
+static struct et_compiled *compiled_new(struct et_backend *b, const struct et_payload *from)
+{
+	struct et_compiled *c =
+		b->allocator.alloc(b->allocator.self, sizeof *c, _Alignof(struct et_compiled));
+	if (!c)
+		return NULL;
+	*c = (struct et_compiled){ .backend = b };
+	et_pool_init(&c->pool, &b->allocator);
+	if (!take_payload(c, from)) {
+		et_direct_compiled_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void et_direct_compiled_free(struct et_compiled *c)
+{
+	if (!c)
+		return;
+	struct et_backend *b = c->backend;
+	if (c->model)
+		b->table.destroy(c->model);
+	et_pool_deinit(&c->pool);
+	b->allocator.free(b->allocator.self, c, sizeof *c);
+}
+
+/* What init found out, as far as it can be wrong. */
+static enum et_status take_info(
+	struct et_compiled *c, const struct inferd_delegate_model_info *info, struct et_diag *diag)
+{
+	const struct et_backend *b = c->backend;
+	enum { MAX_ARGS = 1 << 16 };
+	c->is_on_lane = info->flags & INFERD_DELEGATE_ON_LANE;
+	c->n_inputs = info->n_inputs;
+	c->n_outputs = info->n_outputs;
+	c->device = info->device;
+	if (info->device >= b->n_devices || info->n_inputs > MAX_ARGS || info->n_outputs > MAX_ARGS)
+		return et_fail(diag, ET_E_INTERNAL, "%s chose device %u of %u, for %u inputs and %u outputs",
+			b->table.name, info->device, b->n_devices, info->n_inputs, info->n_outputs);
+	if (info->n_inputs + info->n_outputs != c->payload.n_args)
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"%s: a payload of %u inputs and %u outputs is called with %u arguments", b->table.id,
+			info->n_inputs, info->n_outputs, c->payload.n_args);
+	if (c->is_on_lane ? !b->table.instance_on_lane || b->devices[c->device].kind != INFERD_DELEGATE_CPU
+			  : !b->table.instance_new)
+		return et_fail(
+			diag, ET_E_INTERNAL, "%s can't make instances of its own model", b->table.name);
+	if ((info->flags & INFERD_DELEGATE_STATEFUL) && !b->table.instance_reset)
+		return et_fail(diag, ET_E_INTERNAL, "the payload is stateful, %s has no instance_reset",
+			b->table.name);
+	return ET_OK;
+}
+
+enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *payload,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	struct inferd_delegate_model_info info = { .struct_size = sizeof info };
+	struct inferd_delegate_message message;
+	struct et_compiled *c = compiled_new(b, payload);
+	if (!c)
+		return no_memory(diag);
+	et_direct_message_init(&message);
+	int result = b->table.init(b->self, &c->payload, &c->model, &info, &message);
+	if (result)
+		c->model = NULL;
+	enum et_status status = et_direct_status(result, &message, diag);
+	if (!status)
+		status = take_info(c, &info, diag);
+	if (status) {
+		et_direct_compiled_free(c);
+		return status;
+	}
+	*ret_compiled = c;
+	*ret_info = (struct et_compiled_info){
+		.struct_size = sizeof *ret_info,
+		.n_inputs = info.n_inputs,
+		.n_outputs = info.n_outputs,
+		.is_stateful = info.flags & INFERD_DELEGATE_STATEFUL,
+		.drops_payload = info.flags & INFERD_DELEGATE_DROPS_PAYLOAD,
+		.device = info.device,
+		.n_bytes = sizeof *c + c->pool.n_bytes + (size_t)info.n_bytes,
+		.context_bytes = (size_t)info.scratch_bytes,
+		.has_free_contexts = !c->is_on_lane,
+	};
+	return ET_OK;
+}
+
+enum et_status et_direct_keep(struct et_compiled *c, struct et_diag *diag)
+{
+	struct inferd_delegate_message message;
+	et_direct_message_init(&message);
+	return et_direct_status(c->backend->table.keep(c->model, &message), &message, diag);
+}
+
+enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *payload,
+	enum et_readiness *ret_readiness, struct et_diag *diag)
+{
+	uint32_t readiness = INFERD_DELEGATE_NO;
+	struct inferd_delegate_message message;
+	struct et_compiled *c = compiled_new(b, payload);
+	if (!c)
+		return no_memory(diag);
+	et_direct_message_init(&message);
+	enum et_status status =
+		et_direct_status(b->table.probe(b->self, &c->payload, &readiness, &message), &message, diag);
+	et_direct_compiled_free(c);
+	if (status)
+		return status;
+	if (message.text[0])
+		et_fail(diag, ET_OK, "%.255s", message.text);
+	*ret_readiness = et_interface_readiness(readiness);
+	return ET_OK;
+}

@@ -1,0 +1,263 @@
+/* Contexts and runs.
+ *
+ * A context has its arguments in the form of the interface, made once; what a run changes of them is where a tensor lies,
+ * its sizes, and what numbers are. That is copied before the call, some ten words an argument, and the sizes of outputs
+ * are looked at behind it: no allocation, no lock, no byte of a tensor. How many bytes a tensor has is computed again
+ * only when its sizes are others than before: a small model takes a microsecond, and most of them never change. */
+#include "delegates/direct/backend.h"
+
+#include "runtime/base/checked.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct argument {
+	struct inferd_delegate_arg arg;
+	size_t capacity; /* of the tensor that arg.n_bytes was computed for, SIZE_MAX: to be computed */
+};
+
+struct et_context {
+	struct et_backend *backend;
+	struct et_compiled *compiled;
+	struct inferd_delegate_instance *instance;
+	size_t n_bytes; /* of this */
+	uint32_t n_args, n_inputs;
+	struct inferd_delegate_run run;
+	struct inferd_delegate_arg **pointers;
+	struct argument args[];
+};
+
+/* --- contexts -------------------------------------------------------------------------------------------- */
+
+enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lane *lane,
+	struct et_context **ret_context, struct et_diag *diag)
+{
+	struct et_backend *b = compiled->backend;
+	uint32_t n = compiled->n_inputs + compiled->n_outputs;
+	size_t n_bytes = sizeof(struct et_context) +
+			 n * (sizeof(struct argument) + sizeof(struct inferd_delegate_arg *));
+	struct et_context *c = b->allocator.alloc(b->allocator.self, n_bytes, _Alignof(struct et_context));
+	if (!c)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a context");
+	memset(c, 0, n_bytes);
+	c->backend = b;
+	c->compiled = compiled;
+	c->n_bytes = n_bytes;
+	c->n_args = n;
+	c->n_inputs = compiled->n_inputs;
+	c->pointers = (struct inferd_delegate_arg **)(void *)&c->args[n];
+	for (uint32_t i = 0; i < n; i++) {
+		struct inferd_delegate_arg *arg = c->pointers[i] = &c->args[i].arg;
+		*arg = (struct inferd_delegate_arg){
+			.struct_size = sizeof *arg, .is_output = i >= c->n_inputs, .fd = -1
+		};
+		c->args[i].capacity = SIZE_MAX;
+	}
+	c->run = (struct inferd_delegate_run){
+		.struct_size = sizeof c->run, .n_args = n, .args = c->pointers
+	};
+	struct inferd_delegate_message message;
+	et_direct_message_init(&message);
+	int result = compiled->is_on_lane
+			     ? b->table.instance_on_lane(compiled->model, lane->lane, &c->instance, &message)
+			     : b->table.instance_new(compiled->model, &c->instance, &message);
+	if (result) {
+		c->instance = NULL;
+		et_direct_context_free(c);
+		return et_direct_status(result, &message, diag);
+	}
+	*ret_context = c;
+	return ET_OK;
+}
+
+void et_direct_context_free(struct et_context *c)
+{
+	if (!c)
+		return;
+	struct et_backend *b = c->backend;
+	if (c->instance)
+		b->table.instance_free(c->instance);
+	b->allocator.free(b->allocator.self, c, c->n_bytes);
+}
+
+enum et_status et_direct_context_reset(struct et_context *c)
+{
+	struct inferd_delegate_message message;
+	et_direct_message_init(&message);
+	return et_direct_status(c->backend->table.instance_reset(c->instance, &message), &message, NULL);
+}
+
+/* --- arguments -------------------------------------------------------------------------------------------- */
+
+static void take_tensor(struct argument *argument, const struct et_tensor *tensor)
+{
+	struct inferd_delegate_arg *to = &argument->arg;
+	bool is_same = argument->capacity == tensor->capacity && to->type == tensor->type &&
+		       to->n_dims == tensor->n_dims;
+	to->kind = INFERD_DELEGATE_TENSOR;
+	to->type = tensor->type;
+	to->n_dims = tensor->n_dims;
+	to->data = tensor->data;
+	to->flags = tensor->dynamism == ET_STATIC ? INFERD_DELEGATE_FIXED_SIZES : 0;
+	for (uint32_t i = 0; i < tensor->n_dims; i++) {
+		is_same = is_same && to->sizes[i] == tensor->sizes[i];
+		to->sizes[i] = tensor->sizes[i];
+		to->dim_order[i] = tensor->dim_order[i];
+	}
+	if (is_same)
+		return;
+	to->n_bytes = et_interface_n_bytes(tensor, to->is_output);
+	argument->capacity = tensor->capacity;
+}
+
+static enum et_status take_other(
+	struct argument *argument, uint32_t i, const struct et_evalue *from, struct et_diag *diag)
+{
+	struct inferd_delegate_arg *to = &argument->arg;
+	argument->capacity = SIZE_MAX;
+	to->kind = from->tag;
+	switch (from->tag) {
+	case ET_TAG_INT:
+		to->i = from->i;
+		return ET_OK;
+	case ET_TAG_BOOL:
+		to->i = from->b;
+		return ET_OK;
+	case ET_TAG_DOUBLE:
+		to->d = from->d;
+		return ET_OK;
+	case ET_TAG_NONE:
+		return ET_OK;
+	default:
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "argument %u is a %s, which delegates do not take",
+			i, et_tag_name((enum et_tag)from->tag));
+	}
+}
+
+static enum et_status take_args(struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < c->n_args; i++) {
+		enum et_status status = ET_OK;
+		if (args[i]->tag == ET_TAG_TENSOR)
+			take_tensor(&c->args[i], args[i]->tensor);
+		else
+			status = take_other(&c->args[i], i, args[i], diag);
+		if (status)
+			return status;
+	}
+	return ET_OK;
+}
+
+static bool has_sizes(const struct et_evalue *value, const int32_t *sizes)
+{
+	if (value->tag != ET_TAG_TENSOR)
+		return false;
+	for (uint32_t i = 0; i < value->tensor->n_dims; i++)
+		if (value->tensor->sizes[i] != sizes[i])
+			return false;
+	return true;
+}
+
+static enum et_status give_outputs(struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	for (uint32_t i = c->n_inputs; i < c->n_args && !status; i++) {
+		const struct inferd_delegate_arg *from = &c->args[i].arg;
+		if (has_sizes(args[i], from->sizes))
+			continue;
+		c->args[i].capacity = SIZE_MAX;
+		status = et_interface_take_output(
+			args[i], from->sizes, from->i, from->d, from->n_bytes, i - c->n_inputs, diag);
+	}
+	return status;
+}
+
+/* --- runs -------------------------------------------------------------------------------------------------- */
+
+static enum et_status execute(struct et_context *c, struct et_evalue *const *args,
+	const struct inferd_delegate_run *run, struct et_diag *diag)
+{
+	struct inferd_delegate_message message;
+	et_direct_message_init(&message);
+	int result = c->backend->table.execute(c->compiled->model, c->instance, run, &message);
+	return result ? et_direct_status(result, &message, diag) : give_outputs(c, args, diag);
+}
+
+enum et_status et_direct_execute(struct et_context *c, struct et_evalue *const *args,
+	const struct et_completion *completion, struct et_diag *diag)
+{
+	enum et_status status = take_args(c, args, diag);
+	return status ? status : execute(c, args, &c->run, diag);
+}
+
+/* --- profiles ---------------------------------------------------------------------------------------------- */
+
+/* What a run told of its parts, which may come from any thread. */
+struct part {
+	struct part *next;
+	const char *name;
+	uint64_t ns;
+};
+
+struct profile {
+	const struct et_trace *trace;
+	uint32_t instruction;
+	pthread_mutex_t lock; /* what follows */
+	struct et_pool pool;
+	struct part *first, **end;
+};
+
+static void on_event(void *self, const char *name, uint64_t ns)
+{
+	struct profile *profile = self;
+	pthread_mutex_lock(&profile->lock);
+	struct part *part = ET_POOL_NEW(&profile->pool, struct part);
+	const char *copy = part && name ? et_pool_strndup(&profile->pool, name, strlen(name)) : NULL;
+	if (copy) { /* else one part is missing */
+		*part = (struct part){ .name = copy, .ns = ns };
+		*profile->end = part;
+		profile->end = &part->next;
+	}
+	pthread_mutex_unlock(&profile->lock);
+}
+
+static void on_began(void *self)
+{
+	const struct profile *profile = self;
+	profile->trace->begin(profile->trace->self, profile->instruction);
+}
+
+static void on_ended(void *self)
+{
+	const struct profile *profile = self;
+	profile->trace->end(profile->trace->self, profile->instruction);
+}
+
+enum et_status et_direct_profile(struct et_context *c, struct et_evalue *const *args,
+	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+{
+	bool tells_work = c->backend->table.flags & INFERD_DELEGATE_TELLS_WORK;
+	struct profile profile = { .trace = trace, .instruction = instruction };
+	struct inferd_delegate_run run = c->run;
+	enum et_status status = take_args(c, args, diag);
+	if (status)
+		return status;
+	pthread_mutex_init(&profile.lock, NULL);
+	et_pool_init(&profile.pool, &c->backend->allocator);
+	profile.end = &profile.first;
+	run.flags = INFERD_DELEGATE_PROFILE;
+	run.self = &profile;
+	run.event = on_event;
+	run.began = on_began;
+	run.ended = on_ended;
+	if (!tells_work)
+		on_began(&profile);
+	status = execute(c, args, &run, diag);
+	if (!tells_work)
+		on_ended(&profile);
+	for (const struct part *part = profile.first; part && !status; part = part->next)
+		trace->part(trace->self, part->name, part->ns);
+	et_pool_deinit(&profile.pool);
+	pthread_mutex_destroy(&profile.lock);
+	return status;
+}

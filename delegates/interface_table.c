@@ -1,0 +1,95 @@
+/* A delegate's table: whether it is made for this version, and whether what must be there is.
+ *
+ * Sizes and pointers are looked at, no function of it is called; what its functions do shows later. */
+#include "delegates/interface.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+__attribute__((format(printf, 3, 4))) static int refuse(char *text, size_t room, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, room, format, args);
+	va_end(args);
+	return -1;
+}
+
+/* The table as it was in 1.0. */
+enum { SIZE_1_0 = offsetof(struct inferd_delegate, stats) + sizeof(void *), SIZE_MAX_SANE = 65536 };
+
+static int is_name(const char *name)
+{
+	return name && name[0] && strlen(name) < 64;
+}
+
+static int check_kernels(const struct inferd_delegate *table, char *text, size_t room)
+{
+	if (table->n_kernels > ET_INTERFACE_MAX_KERNELS || (table->n_kernels && !table->kernels))
+		return refuse(text, room, "it says it has %u kernels", table->n_kernels);
+	for (uint32_t i = 0; i < table->n_kernels; i++) {
+		const struct inferd_delegate_kernel *kernel = table->kernels[i];
+		if (!kernel || kernel->struct_size < sizeof *kernel || !kernel->run || !kernel->name ||
+			!strstr(kernel->name, "::") || strlen(kernel->name) >= 128)
+			return refuse(text, room,
+				"its kernel %u has no name of the form space::operator or no function", i);
+		const char *signature = kernel->signature;
+		size_t n_outputs = 0, n = signature ? strlen(signature) : 0;
+		const char *after = n ? strchr(signature, '>') : NULL;
+		if (!n || n >= 60 || strspn(signature, "TtIiDdBbS>") != n || !after || strchr(after + 1, '>'))
+			return refuse(text, room, "its kernel '%.64s' has a signature that can't be read",
+				kernel->name);
+		for (const char *c = after + 1; *c; c++)
+			n_outputs += *c == 'T';
+		if (!n_outputs || n_outputs != strlen(after + 1))
+			return refuse(
+				text, room, "its kernel '%.64s' must have tensors as outputs", kernel->name);
+	}
+	return 0;
+}
+
+static int check(const struct inferd_delegate *table, char *text, size_t room)
+{
+	if (!is_name(table->id) || !is_name(table->name))
+		return refuse(text, room, "its table has no id or no name, or a long one");
+	if (!table->open || !table->close || !table->devices || !table->probe || !table->init ||
+		!table->execute || !table->destroy)
+		return refuse(text, room,
+			"its table lacks one of open, close, devices, probe, init, execute, destroy");
+	if (!(table->instance_new || table->instance_on_lane) != !table->instance_free)
+		return refuse(
+			text, room, "its table has one of instance_new and instance_free without the other");
+	if (table->buffer_import && !table->buffer_free)
+		return refuse(text, room, "its table has buffer_import without buffer_free");
+	if (table->buffer_alloc && !(table->buffer_map && table->buffer_unmap && table->buffer_free))
+		return refuse(text, room,
+			"its table has buffer_alloc without buffer_map, buffer_unmap or buffer_free");
+	if (table->cancel && !table->instance_new && table->submit)
+		return refuse(
+			text, room, "its table has submit and cancel, but no instances to tell runs apart");
+	if (!table->lane_new != !table->lane_free || !table->lane_new != !table->instance_on_lane ||
+		!table->lane_new != !table->lane_parallel_for)
+		return refuse(text, room,
+			"its table has some of lane_new, lane_free, lane_parallel_for and instance_on_lane "
+			"without "
+			"the others");
+	return check_kernels(table, text, room);
+}
+
+int et_interface_take(
+	struct inferd_delegate *ret_table, const struct inferd_delegate *from, char *text, size_t room)
+{
+	if (from->struct_size < offsetof(struct inferd_delegate, id) || from->struct_size > SIZE_MAX_SANE)
+		return refuse(text, room, "its table says it has %u bytes", from->struct_size);
+	if (from->major != INFERD_DELEGATE_MAJOR)
+		return refuse(text, room,
+			"it is made for version %u.%u of the plug-in interface, this is %d.%d", from->major,
+			from->minor, INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR);
+	if (from->struct_size < SIZE_1_0)
+		return refuse(text, room, "its table has %u bytes, version 1.0 has %u", from->struct_size,
+			(unsigned)SIZE_1_0);
+	memset(ret_table, 0, sizeof *ret_table);
+	memcpy(ret_table, from, from->struct_size < sizeof *from ? from->struct_size : sizeof *from);
+	return check(ret_table, text, room);
+}
