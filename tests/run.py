@@ -302,6 +302,8 @@ def report(total):
 def main():
     names = ["tools"] + [leg.name for leg in LEGS]
     parser = argparse.ArgumentParser(prog="tools/test", description="Run inferd's tests.")
+    parser.add_argument("--with", metavar="WHAT", action="append",
+                        help="those, too, that take openvino, export (ExecuTorch) or kernel (an emulated machine)")
     parser.add_argument("--quick", action="store_true", help="only " + ", ".join(QUICK))
     parser.add_argument("--only", metavar="LEG[,LEG]", action="append", help="only these legs")
     parser.add_argument("-k", dest="pattern", metavar="PATTERN", help="only tests whose name matches")
