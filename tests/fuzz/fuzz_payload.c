@@ -32,7 +32,8 @@ static void agree_with_the_plugin(const struct et_delegate_spec *spec, enum et_s
 
 static void try_the_plugin(const struct et_delegate_spec *spec, const char *device)
 {
-	struct plugin plugin = { .devices = { "CPU", "NPU" }, .n_devices = 2 };
+	struct inferd_delegate_host host = { .struct_size = sizeof host };
+	struct plugin plugin = { .host = &host, .devices = { "CPU", "NPU" }, .n_devices = 2 };
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct inferd_delegate_pair pair = { sizeof pair, 0, "device", device, strlen(device) };
 	const struct inferd_delegate_pair *pairs[] = { &pair };
