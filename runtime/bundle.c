@@ -6,8 +6,8 @@
  *
  * Deliberately missing: the inputs' fit to the method. Whoever runs a case finds out. */
 #include "runtime/bundle.h"
-#include "runtime/base/checked.h"
 #include "runtime/flatbuffer.h"
+#include "runtime/layout.h"
 
 #include <string.h>
 
@@ -60,48 +60,24 @@ bool et_bundle_is(const uint8_t *bytes, size_t n_bytes)
 
 static void read_tensor(struct reader *reader, struct et_fb_table table, struct et_bundle_value *value)
 {
+	static const struct et_layout_fields fields = { TENSOR_TYPE, TENSOR_SIZES, TENSOR_DIM_ORDER };
 	struct et_fb *fb = &reader->fb;
-	struct et_fb_vector sizes = et_fb_vector(fb, table, TENSOR_SIZES, 4);
-	struct et_fb_vector order = et_fb_vector(fb, table, TENSOR_DIM_ORDER, 1);
 	struct et_fb_vector data = et_fb_blob(fb, table, TENSOR_DATA);
-	int8_t type = et_fb_i8(fb, table, TENSOR_TYPE, 0);
-	size_t n_item = type < 0 ? 0 : et_scalar_size((enum et_scalar_type)type);
-	if (n_item == 0)
-		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "scalar type %d (%s) is not supported", type,
-			et_scalar_name((enum et_scalar_type)type));
-	else if (sizes.n > ET_MAX_DIMS || order.n != sizes.n)
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "a tensor of %u dimensions with a dim order of %u",
-			sizes.n, order.n);
-	int32_t *own_sizes = READER_NEW_ARRAY(reader, int32_t, sizes.n);
-	uint8_t *own_order = READER_NEW_ARRAY(reader, uint8_t, sizes.n);
-	if (!own_sizes || !own_order)
+	struct et_layout layout;
+	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_PROGRAM, reader->pool, &layout))
 		return;
-	for (uint32_t i = 0; i < sizes.n; i++) {
-		own_sizes[i] = et_fb_i32_at(fb, sizes, i);
-		own_order[i] = et_fb_u8_at(fb, order, i);
-	}
-	size_t numel, n_bytes;
-	if (!et_dim_order_is_valid(own_order, sizes.n)) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the dim order is no permutation of its %u dimensions",
-			sizes.n);
-		return;
-	}
-	if (!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
-		!et_mul(numel, n_item, &n_bytes)) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "its sizes are negative, or their product overflows");
-		return;
-	}
-	if (data.n != n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu", data.n, n_bytes);
+	if (data.n != layout.n_bytes) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu", data.n,
+			layout.n_bytes);
 		return;
 	}
 	value->tag = ET_TAG_TENSOR;
-	value->tensor.type = (uint8_t)type;
-	value->tensor.n_dims = (uint8_t)sizes.n;
-	value->tensor.sizes = own_sizes;
-	value->tensor.dim_order = own_order;
+	value->tensor.type = layout.type;
+	value->tensor.n_dims = layout.n_dims;
+	value->tensor.sizes = layout.sizes;
+	value->tensor.dim_order = layout.dim_order;
 	value->tensor.data = data.items ? data.items : fb->bytes;
-	value->tensor.n_bytes = n_bytes;
+	value->tensor.n_bytes = layout.n_bytes;
 }
 
 static void read_value(struct reader *reader, struct et_fb_table table, struct et_bundle_value *value)

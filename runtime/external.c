@@ -7,6 +7,7 @@
 #include "runtime/external.h"
 #include "runtime/base/checked.h"
 #include "runtime/flatbuffer.h"
+#include "runtime/layout.h"
 
 #include <string.h>
 
@@ -85,44 +86,23 @@ static enum et_status read_header(const struct et_source *source, size_t *ret_n_
 	return ET_OK;
 }
 
-static void read_layout(struct reader *reader, struct et_fb_table layout, struct et_external_entry *entry)
+static void read_layout(struct reader *reader, struct et_fb_table table, struct et_external_entry *entry)
 {
+	static const struct et_layout_fields fields = { LAYOUT_TYPE, LAYOUT_SIZES, LAYOUT_DIM_ORDER };
 	struct et_fb *fb = &reader->fb;
-	struct et_fb_vector sizes = et_fb_vector(fb, layout, LAYOUT_SIZES, 4);
-	struct et_fb_vector order = et_fb_vector(fb, layout, LAYOUT_DIM_ORDER, 1);
-	int8_t type = et_fb_i8(fb, layout, LAYOUT_TYPE, 0);
-	size_t n_item = type < 0 ? 0 : et_scalar_size((enum et_scalar_type)type);
-	if (n_item == 0)
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "scalar type %d (%s) is not supported", type,
-			et_scalar_name((enum et_scalar_type)type));
-	else if (sizes.n > ET_MAX_DIMS || order.n != sizes.n)
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "a tensor of %u dimensions with a dim order of %u",
-			sizes.n, order.n);
-	int32_t *own_sizes = READER_NEW_ARRAY(reader, int32_t, sizes.n);
-	uint8_t *own_order = READER_NEW_ARRAY(reader, uint8_t, sizes.n);
-	if (!own_sizes || !own_order)
+	struct et_layout layout;
+	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_EXTERNAL_DATA, reader->pool, &layout))
 		return;
-	for (uint32_t i = 0; i < sizes.n; i++) {
-		own_sizes[i] = et_fb_i32_at(fb, sizes, i);
-		own_order[i] = et_fb_u8_at(fb, order, i);
-	}
-	size_t numel, n_bytes;
-	if (!et_dim_order_is_valid(own_order, sizes.n) ||
-		!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
-		!et_mul(numel, n_item, &n_bytes)) {
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "its sizes or its dim order are impossible");
-		return;
-	}
-	if (n_bytes > entry->n_bytes) {
+	if (layout.n_bytes > entry->n_bytes) {
 		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu",
-			entry->n_bytes, n_bytes);
+			entry->n_bytes, layout.n_bytes);
 		return;
 	}
 	entry->is_tensor = true;
-	entry->type = (uint8_t)type;
-	entry->n_dims = (uint8_t)sizes.n;
-	entry->sizes = own_sizes;
-	entry->dim_order = own_order;
+	entry->type = layout.type;
+	entry->n_dims = layout.n_dims;
+	entry->sizes = layout.sizes;
+	entry->dim_order = layout.dim_order;
 }
 
 static void read_entry(struct reader *reader, struct et_fb_table table, struct et_external_entry *entry)
