@@ -6,6 +6,7 @@
  *     choose    the first variant left that is usable; if a serving of that very file and method is there, wait for
  *               it, else make one
  *     make      the Plan                                                 (helper; several opens may wait)
+ *     room      within the memory budget: what is being unloaded is waited for
  *     prepare   contexts on every worker                                 (workers)
  * and back to choose when making or preparing failed, with the reason noted. Steps that run elsewhere own what they
  * need; an open that is cancelled meanwhile is only marked, and ended when its step comes back, which one that has not
@@ -29,6 +30,7 @@
 
 struct make {
 	struct inf_work work;
+	struct et_list_node node; /* in the repository's, while it waits for room */
 	struct inf_repository *repository;
 	struct inf_serving *serving; /* a reference */
 	struct et_program *program;
@@ -57,7 +59,8 @@ static void free_state(struct inf_open_state *state)
 	et_list_remove(&state->node);
 	inf_serving_unref(state->awaiting);
 	for (uint32_t i = 0; i < state->variants.n; i++) {
-		inf_repository_let_go(state->repository, state->variants.items[i].program, NULL, NULL, NULL);
+		inf_repository_let_go(
+			state->repository, state->variants.items[i].program, NULL, 0, NULL, NULL);
 		state->variants.items[i].program = NULL;
 	}
 	inf_variants_deinit(&state->variants);
@@ -91,37 +94,65 @@ static void make_run(struct inf_work *work)
 		et_host_allocator(), &make->diag);
 }
 
+static void fail_make(struct make *make, const char *reason)
+{
+	inf_repository_let_go(make->repository, make->program, make->plan, 0, NULL, NULL);
+	inf_serving_note_failure(make->serving, make->status);
+	inf_serving_fail(make->serving, reason);
+	inf_serving_unref(make->serving);
+	free(make);
+}
+
+/* There is a Plan: prepare it, if there is room for it or, after a while, will be. */
+static void go_on(struct make *make)
+{
+	struct inf_repository *r = make->repository;
+	struct inf_serving *s = make->serving;
+	const struct et_plan_info *info = et_plan_info(make->plan);
+	struct et_program_stats stats;
+	char reason[400];
+	et_program_stats(make->program, &stats);
+	uint64_t n = stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + info->n_plan_bytes +
+		     info->n_delegate_bytes;
+	switch (inf_repository_make_room(r, n, reason, sizeof(reason))) {
+	case INF_ROOM:
+		inf_serving_prepare(s, make->program, make->plan);
+		inf_serving_unref(s);
+		free(make);
+		return;
+	case INF_ROOM_LATER:
+		if (!r->is_closing) {
+			et_list_append(&r->makes, &make->node);
+			return;
+		}
+		inf_text(reason, sizeof(reason), "inferd is shutting down");
+		break;
+	case INF_ROOM_NEVER:
+		break;
+	}
+	make->status = ET_E_OUT_OF_RESOURCES;
+	fail_make(make, reason);
+}
+
+void inf_opens_look_for_room(struct inf_repository *r)
+{
+	const struct et_list_node *last = r->makes.prev; /* of those who wait now */
+	for (bool is_over = et_list_is_empty(&r->makes); !is_over;) {
+		struct et_list_node *node = r->makes.next;
+		is_over = node == last;
+		et_list_remove(node);
+		go_on(ET_CONTAINER_OF(node, struct make, node));
+	}
+}
+
 static void make_done(struct inf_work *work)
 {
 	struct make *make = ET_CONTAINER_OF(work, struct make, work);
-	struct inf_repository *r = make->repository;
-	struct inf_serving *s = make->serving;
-	char reason[400] = "";
-	r->n_busy--;
-	if (make->status == ET_OK) {
-		const struct et_plan_info *info = et_plan_info(make->plan);
-		struct et_program_stats stats;
-		et_program_stats(make->program, &stats);
-		if (!inf_repository_make_room(r,
-			    stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + info->n_plan_bytes +
-				    info->n_delegate_bytes,
-			    reason, sizeof(reason))) {
-			inf_repository_let_go(r, NULL, make->plan, NULL, NULL);
-			make->status = ET_E_OUT_OF_RESOURCES;
-		}
-	} else {
-		inf_text(reason, sizeof(reason), "%s",
-			make->diag.text[0] ? make->diag.text : et_status_text(make->status));
-	}
-	if (make->status == ET_OK) {
-		inf_serving_prepare(s, make->program, make->plan);
-	} else {
-		inf_repository_let_go(r, make->program, NULL, NULL, NULL);
-		inf_serving_note_failure(s, make->status);
-		inf_serving_fail(s, reason);
-	}
-	free(make);
-	inf_serving_unref(s);
+	make->repository->n_busy--;
+	if (make->status == ET_OK)
+		go_on(make);
+	else
+		fail_make(make, make->diag.text[0] ? make->diag.text : et_status_text(make->status));
 }
 
 /* NULL: no memory. */
@@ -177,6 +208,7 @@ static void keep_run(struct inf_work *work)
 {
 	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
 	keep->status = et_plan_keep(keep->plan, &keep->diag);
+	et_plan_unref(keep->plan); /* perhaps the last: this is the helper's thread already */
 }
 
 static void keep_done(struct inf_work *work)
@@ -187,7 +219,6 @@ static void keep_done(struct inf_work *work)
 			"model %s: nothing is kept for its next load: %s", keep->model,
 			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
 	keep->repository->n_busy--;
-	inf_repository_let_go(keep->repository, NULL, keep->plan, NULL, NULL);
 	free(keep);
 }
 

@@ -1,7 +1,7 @@
 /* Models: which are loaded, for how long, and what there is on disk.
  *
- * Every serving is in one list, from the moment it is to be made (open.c) until it is UNLOADED and its last Method's
- * reference goes. Unloading never waits: it marks, and goes on when the serving says that its runs have ended.
+ * Every serving is in one list, from the moment it is to be made (open.c) until it is UNLOADED, and then in another until its
+ * last Method's reference goes, since its Plan still takes memory (budget.c). Unloading never waits: it marks, and goes on when the serving says that its runs have ended.
  *
  * What must always be true: a serving with Methods, runs or a pin is not unloaded for its age; a model that is being
  * unloaded on request is not opened again before it is gone. */
@@ -83,62 +83,6 @@ const char *inf_repository_why(struct inf_repository *r, const char *model, cons
 			return found->text;
 	}
 	return NULL;
-}
-
-static uint64_t memory_in_use(const struct inf_repository *r)
-{
-	uint64_t n = 0;
-	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next)
-		n += inf_serving_memory(ET_CONTAINER_OF(node, struct inf_serving, node));
-	return n;
-}
-
-static void write_size(char *to, size_t room, uint64_t n_bytes)
-{
-	if (n_bytes < 10240)
-		inf_text(to, room, "%llu B", (unsigned long long)n_bytes);
-	else if (n_bytes < UINT64_C(10240) << 10)
-		inf_text(to, room, "%llu kB", (unsigned long long)(n_bytes >> 10));
-	else
-		inf_text(to, room, "%llu MB", (unsigned long long)(n_bytes >> 20));
-}
-
-bool inf_repository_make_room(struct inf_repository *r, uint64_t n, char *reason, size_t room)
-{
-	uint64_t budget = r->o.config->memory_budget, used = memory_in_use(r), freeing = 0;
-	if (!budget || n <= budget - (used < budget ? used : budget))
-		return true;
-	for (;;) {
-		struct inf_serving *oldest = NULL, *largest = NULL;
-		for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
-			struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
-			if (s->state != INF_MODEL_READY)
-				continue;
-			if (!largest || inf_serving_memory(s) > inf_serving_memory(largest))
-				largest = s;
-			if (!s->n_methods && !s->is_pinned &&
-				(!oldest || s->last_used_ns < oldest->last_used_ns))
-				oldest = s;
-		}
-		if (n <= budget && used - freeing <= budget - n)
-			return true;
-		if (!oldest) {
-			char needs[16], has[16], all[16], holds[16];
-			write_size(needs, sizeof(needs), n);
-			write_size(has, sizeof(has), budget > used - freeing ? budget - used + freeing : 0);
-			write_size(all, sizeof(all), budget);
-			write_size(holds, sizeof(holds), largest ? inf_serving_memory(largest) : 0);
-			size_t length = inf_text(reason, room,
-				"it needs %s, and %s of the memory budget of %s are free", needs, has, all);
-			if (largest)
-				inf_text(reason + length, room - length, "; most is held by '%s' (%s)",
-					largest->model, holds);
-			return false;
-		}
-		et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room", oldest->model);
-		freeing += inf_serving_memory(oldest);
-		inf_serving_unload(oldest);
-	}
 }
 
 /* --- the folder ----------------------------------------------------------------------------------- */
@@ -225,6 +169,7 @@ struct let_go {
 	struct et_program *program;
 	struct et_plan *plan;
 	struct inf_region *region;
+	uint64_t n_bytes; /* of the memory budget */
 	void (*gone)(void *arg);
 	void *arg;
 };
@@ -241,6 +186,7 @@ static void let_go_done(struct inf_work *work)
 {
 	struct let_go *gone = ET_CONTAINER_OF(work, struct let_go, work);
 	gone->repository->n_busy--;
+	gone->repository->n_leaving -= gone->n_bytes;
 	if (gone->gone)
 		gone->gone(gone->arg);
 	free(gone);
@@ -253,9 +199,12 @@ static void let_go(struct inf_repository *r, struct let_go references)
 		let_go_run(&references.work);
 		if (references.gone)
 			references.gone(references.arg);
+		if (r && r->has_helper) /* who waits for room is to look */
+			r->o.notify(r->o.self);
 		return;
 	}
 	*gone = references;
+	r->n_leaving += references.n_bytes;
 	gone->work.run = let_go_run;
 	gone->work.done = let_go_done;
 	gone->repository = r;
@@ -263,11 +212,15 @@ static void let_go(struct inf_repository *r, struct let_go references)
 	inf_helper_post(r->o.helper, &gone->work);
 }
 
-void inf_repository_let_go(
-	void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg), void *arg)
+void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg)
 {
 	if (program || plan)
-		let_go(self, (struct let_go){ .program = program, .plan = plan, .gone = gone, .arg = arg });
+		let_go(self, (struct let_go){ .program = program,
+				     .plan = plan,
+				     .n_bytes = n_bytes,
+				     .gone = gone,
+				     .arg = arg });
 	else if (gone)
 		gone(arg);
 }
@@ -314,6 +267,7 @@ static void serving_unloaded(void *self, struct inf_serving *serving)
 {
 	struct inf_repository *r = self;
 	et_list_remove(&serving->node);
+	et_list_append(&r->unloaded, &serving->node); /* until its last Method goes */
 	inf_serving_unref(serving);
 	check_unloads(r);
 }
@@ -410,6 +364,7 @@ void inf_repository_poll(struct inf_repository *r)
 	}
 	begin_unloads(r);
 	check_unloads(r); /* for a load that failed nothing is unloaded */
+	inf_opens_look_for_room(r);
 }
 
 /* --- life ----------------------------------------------------------------------------------------- */
@@ -492,6 +447,8 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	r->events = (struct inf_serving_events){ r, inf_opens_serving_loaded, serving_unloaded, r->o.notify,
 		r->o.self, inf_repository_let_go };
 	et_list_init(&r->servings);
+	et_list_init(&r->unloaded);
+	et_list_init(&r->makes);
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
 	et_list_init(&r->remarks);
@@ -512,6 +469,8 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 		et_list_remove(node);
 		inf_serving_unref(ET_CONTAINER_OF(node, struct inf_serving, node));
 	}
+	ET_LIST_FOR_EACH(node, after, &r->unloaded)
+	et_list_remove(node);
 	ET_LIST_FOR_EACH(node, after, &r->unloads)
 	free(ET_CONTAINER_OF(node, struct unload, node));
 	ET_LIST_FOR_EACH(node, after, &r->remarks)

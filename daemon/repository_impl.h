@@ -35,8 +35,11 @@ struct inf_repository {
 	struct inf_repository_options o;
 	struct inf_serving_events events;
 	struct et_list_node servings, opens, unloads, remarks;
-	struct scan *scan; /* the last one posted, while it is on its way */
-	uint32_t n_busy;   /* steps on the helper's thread */
+	struct et_list_node unloaded; /* servings that are, whose Plans somebody still holds */
+	struct et_list_node makes;    /* with a Plan, that wait for room */
+	uint64_t n_leaving;           /* bytes of the memory budget that the helper gives back */
+	struct scan *scan;            /* the last one posted, while it is on its way */
+	uint32_t n_busy;              /* steps on the helper's thread */
 	bool is_closing, has_helper;
 };
 
@@ -45,14 +48,22 @@ void inf_repository_remark(
 	struct inf_repository *repository, const char *model, const char *version, const char *text);
 /* Whether inf_repository_unload waits for it: it is not to be opened meanwhile. */
 bool inf_repository_is_unloading(struct inf_repository *repository, const char *model);
-/* Make room for @n_bytes by unloading what nobody uses, least recently used first. False, and a sentence that says who
- * holds the rest, when there is too little even so. */
-bool inf_repository_make_room(struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
+enum inf_room {
+	INF_ROOM,
+	INF_ROOM_LATER, /* enough is on its way out: ask again when something has gone */
+	INF_ROOM_NEVER, /* too little even so */
+};
+/* Make room for @n_bytes by unloading what nobody uses, least recently used first. With INF_ROOM_NEVER a sentence that says
+ * who holds the rest. */
+enum inf_room inf_repository_make_room(
+	struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
+/* Memory has gone: makes that wait for room look again. */
+void inf_opens_look_for_room(struct inf_repository *repository);
 /* Give up references to a program and a Plan; either may be NULL. The last ones are dropped on the helper's thread:
  * giving back a gigabyte takes long enough for every client to notice. gone(arg) is called on the loop when that is
- * done, perhaps at once; NULL is fine. @self is the repository. */
-void inf_repository_let_go(
-	void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg), void *arg);
+ * done, perhaps at once; NULL is fine. @n_bytes count as used until then. @self is the repository. */
+void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg);
 /* Event of a serving that is not LOADING any more: those who wait for it go on. @self is the repository. */
 void inf_opens_serving_loaded(void *self, struct inf_serving *serving);
 /* Answer every open that waits. */

@@ -128,7 +128,7 @@ struct inf_serving *inf_serving_unref(struct inf_serving *s)
 		return NULL;
 	free_frames(s);
 	inf_serving_unref(s->successor);
-	s->events->let_go(s->events->self, s->program, s->plan, s->gone, s->gone_arg);
+	s->events->let_go(s->events->self, s->program, s->plan, inf_serving_memory(s), s->gone, s->gone_arg);
 	pthread_mutex_destroy(&s->frames_lock);
 	et_list_remove(&s->node);
 	free(s->tasks);
@@ -273,7 +273,7 @@ void inf_serving_poll(struct inf_serving *s)
 			prepared(s);
 			return;
 		}
-		s->events->let_go(s->events->self, s->program, s->plan, NULL, NULL);
+		s->events->let_go(s->events->self, s->program, s->plan, inf_serving_memory(s), NULL, NULL);
 		s->program = NULL;
 		s->plan = NULL;
 		s->info = NULL;

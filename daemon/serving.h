@@ -82,10 +82,10 @@ struct inf_serving_events {
 	 * quicker, and have let go of everything else while one of them is still in here. */
 	void (*notify)(void *whom);
 	void *whom;
-	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL.
-	 * gone(arg) is called on the loop when they are; NULL is fine. */
-	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan, void (*gone)(void *arg),
-		void *arg);
+	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL. They
+	 * keep @n_bytes. gone(arg) is called on the loop when they are; NULL is fine. */
+	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+		void (*gone)(void *arg), void *arg);
 };
 
 struct inf_serving {

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct world {
 	struct e2e e;
@@ -143,6 +144,59 @@ static void test_unload_meets_failure(void **state)
 	end(&w);
 }
 
+/* --- a load that finds no room ------------------------------------------------------------------------ */
+
+static const struct inf_serving *find(const struct world *w, const char *model)
+{
+	const struct et_list_node *servings = inf_repository_servings(w->server->repository);
+	for (const struct et_list_node *node = servings->next; node != servings; node = node->next)
+		if (strcmp(ET_CONTAINER_OF(node, struct inf_serving, node)->model, model) == 0)
+			return ET_CONTAINER_OF(node, struct inf_serving, node);
+	return NULL;
+}
+
+/* Load 'double' into an empty daemon and tell what it takes. */
+static uint64_t load_double(struct world *w)
+{
+	struct opening open = of_double();
+	inf_repository_open(w->server->repository, &open.open);
+	while (!open.is_done)
+		turn(w);
+	assert_int_equal(open.status, INF_OK);
+	const struct inf_serving *serving = find(w, "double");
+	assert_non_null(serving);
+	return inf_serving_memory(serving);
+}
+
+/* What makes room counts until it is gone; the load that needs it waits for that. */
+static void test_room_is_waited_for(void **state)
+{
+	struct opening other = of_double();
+	struct world w;
+	begin(&w, 0);
+	uint64_t n_bytes = load_double(&w);
+	end(&w);
+	begin(&w, n_bytes * 3 / 2);
+	e2e_put_program(&w.e, "other.pte", e2e_program_triple);
+	load_double(&w);
+	other.open.model = "other";
+	inf_repository_open(w.server->repository, &other.open);
+	while (!find(&w, "other"))
+		turn(&w);
+	inf_helper_post(
+		w.server->helper, &w.gate.work); /* between making it and giving back what 'double' took */
+	while (find(&w, "double"))
+		turn(&w);
+	assert_false(other.is_done);
+	const struct inf_serving *serving = find(&w, "other");
+	assert_true(serving && serving->state == INF_MODEL_LOADING);
+	open_gate(&w);
+	while (!other.is_done)
+		turn(&w);
+	assert_int_equal(other.status, INF_OK);
+	end(&w);
+}
+
 /* --- asking and giving up --------------------------------------------------------------------------- */
 
 static struct inf_reply next_reply(struct world *w, struct e2e_raw *raw)
@@ -210,6 +264,7 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unload_meets_failure),
+		cmocka_unit_test(test_room_is_waited_for),
 		cmocka_unit_test(test_asks_and_gives_up),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
