@@ -110,12 +110,15 @@ struct elements {
 	struct et_qparams x, y, out;
 	float factor;
 	enum combination how;
+	bool is_with_number; /* instead of a second tensor */
+	float number;
 };
 
 static void combine(const struct elements *e, const float *x, const float *y, float *out, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		float a = (x[i] - e->x.zero) * e->x.scale, b = (y[i] - e->y.zero) * e->y.scale;
+		float a = (x[i] - e->x.zero) * e->x.scale;
+		float b = e->is_with_number ? e->number : (y[i] - e->y.zero) * e->y.scale;
 		float value = e->how == SUM        ? a + b
 			      : e->how == PRODUCT  ? a * b
 			      : e->how == POSITIVE ? (a > 0 ? a : 0)
@@ -179,6 +182,21 @@ static enum et_status run_binary(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_same_type(ctx, x, out));
 	e.factor = 1 / e.out.scale;
 	return over_elements(ctx, &e, x, y, out);
+}
+
+/* x, its scale and zero point, number, scale and zero point of the output > out */
+static enum et_status run_with_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	struct et_tensor *out = args[6]->tensor;
+	struct elements e = { .how = et_cadence_kind_of(ctx)->is_product ? PRODUCT : SUM,
+		.is_with_number = true,
+		.number = (float)et_number_double(args[3]) };
+	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
+	ET_TRY(et_get_qparams(ctx, args[4], args[5], out, "an output", &e.out));
+	ET_TRY(et_require_same_type(ctx, x, out));
+	e.factor = 1 / e.out.scale;
+	return over_elements(ctx, &e, x, NULL, out);
 }
 
 /* x, its zero point, that of the output, multiplier, shift > out */
@@ -336,6 +354,7 @@ static const struct et_kernel rows[] = {
 	{ "cadence::quantize_per_tensor_asym8u.out", "TDIIII>T", run_quantize, &u8 },
 	{ "cadence::quantized_add.out", "TTTTTTDI>T", run_binary, &any },
 	{ "cadence::quantized_add.per_tensor_out", "TDITDIDI>T", run_binary, &any },
+	{ "cadence::quantized_add_Scalar.out", "TTTSDI>T", run_with_number, &any },
 	{ "cadence::quantized_add_asym8sxasym8s_asym8s.per_tensor_out", "TDITDIDI>T", run_binary, &s8 },
 	{ "cadence::quantized_add_asym8uxasym8u_asym8u.per_tensor_out", "TDITDIDI>T", run_binary, &u8 },
 	{ "cadence::quantized_conv1d_ncl.out", CONV_TENSORS, et_cadence_conv, &ncl },
@@ -393,6 +412,7 @@ static const struct et_kernel rows[] = {
 	{ "cadence::quantized_max_pool2d_nhwc.out", "TVVVVB>T", et_cadence_max_pool, &last },
 	{ "cadence::quantized_mul.out", "TTTTTTDI>T", run_binary, &times },
 	{ "cadence::quantized_mul.per_tensor_out", "TDITDIDI>T", run_binary, &times },
+	{ "cadence::quantized_mul_Scalar.out", "TTTSDI>T", run_with_number, &times },
 	{ "cadence::quantized_relu.out", "TTITT>T", run_relu, &any },
 	{ "cadence::quantized_relu.per_tensor_out", "TIIII>T", run_relu, &any },
 	{ "cadence::quantized_relu_asym8s_asym8s.per_tensor_out", "TIIII>T", run_relu, &s8 },

@@ -10,7 +10,11 @@
 struct et_cadence_kind {
 	bool is_typed; /* all quantized tensors are of @type */
 	bool is_channels_last;
-	bool is_product; /* of the elementwise ones */
+	bool is_product;    /* of the elementwise ones */
+	bool is_transposed; /* rows for a transposed convolution */
+	bool is_halves;     /* pairs of a rotation stand half a head apart */
+	bool is_quantized;  /* where there is a plain one, too */
+	const char *as;     /* the operator that does it */
 	uint8_t type;
 	uint8_t rank; /* of the input; 0: any that the operator knows */
 };
@@ -55,6 +59,9 @@ static inline float et_quantized(const struct et_qparams *q, float value, float 
 	float number = q->zero + rintf(value * factor);
 	return !(number > q->least) ? q->least : number > q->most ? q->most : number;
 }
+
+/* Do it as operator @name, which exists; @args are as its signature has them. */
+enum et_status et_cadence_run_as(struct et_kernel_ctx *ctx, const char *name, struct et_evalue *const *args);
 
 /* Rows of one operand times rows of the other: linear, matmul and convolution. */
 enum et_status et_cadence_linear(struct et_kernel_ctx *ctx, struct et_evalue *const *args);

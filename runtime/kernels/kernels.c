@@ -8,6 +8,8 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_bag,
 	&et_kernels_binary,
 	&et_kernels_cadence,
+	&et_kernels_cadence_floats,
+	&et_kernels_cadence_moves,
 	&et_kernels_complex,
 	&et_kernels_conv,
 	&et_kernels_copy,

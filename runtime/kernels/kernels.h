@@ -13,6 +13,8 @@ extern const struct et_kernel_table et_kernels_backward;
 extern const struct et_kernel_table et_kernels_bag;
 extern const struct et_kernel_table et_kernels_binary;
 extern const struct et_kernel_table et_kernels_cadence;
+extern const struct et_kernel_table et_kernels_cadence_floats;
+extern const struct et_kernel_table et_kernels_cadence_moves;
 extern const struct et_kernel_table et_kernels_complex;
 extern const struct et_kernel_table et_kernels_conv;
 extern const struct et_kernel_table et_kernels_copy;
