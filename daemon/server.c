@@ -9,28 +9,25 @@
  * not come back is left to the kernel, which ends it with the process: whoever stops the daemon wants it stopped. */
 #include "daemon/server.h"
 
+#include "daemon/backends.h"
 #include "daemon/binding.h"
 #include "daemon/fallback.h"
 #include "daemon/listener.h"
 #include "daemon/notify.h"
+#include "daemon/reload.h"
 #include "daemon/session.h"
 #include "daemon/text.h"
 #include "daemon/thread.h"
-#include "delegates/delegates.h"
-#include "delegates/direct/direct.h"
-#include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -172,87 +169,11 @@ void inf_server_look_until(struct inf_server *server, uint64_t until_ns)
 
 /* --- signals -------------------------------------------------------------------------------------- */
 
-/* Names of the [user] sections looked up. */
-static void apply_limits(struct inf_server *server)
-{
-	const struct inf_config *config = &server->config;
-	struct inf_quota_rule *rules = calloc(config->n_user_sections + 1, sizeof(*rules));
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < config->n_user_sections && rules; i++) {
-		const struct inf_config_user *section = &config->user_sections[i];
-		char *end;
-		unsigned long uid = strtoul(section->name, &end, 10);
-		struct passwd *user = *end ? getpwnam(section->name) : NULL;
-		if (*end && !user) {
-			et_logf(&server->log, ET_LOG_WARNING,
-				"[user %s]: there is no such user; ignoring the section", section->name);
-			continue;
-		}
-		rules[n++] = (struct inf_quota_rule){ user ? user->pw_uid : (uid_t)uid, section };
-	}
-	inf_quota_configure(&server->quota, &config->limits, rules, n);
-	free(server->rules);
-	server->rules = rules;
-}
-
-/* Whether @fresh says something new about what is decided when the daemon starts. */
-static bool needs_restart(const struct inf_config *now, const struct inf_config *fresh)
-{
-	struct inf_config now_again;
-	memcpy(&now_again, fresh, sizeof(now_again));
-	now_again.limits = now->limits;
-	now_again.keep_alive_ns = now->keep_alive_ns;
-	now_again.stall_ns = now->stall_ns;
-	now_again.memory_budget = now->memory_budget;
-	now_again.log_level = now->log_level;
-	now_again.model_sections = now->model_sections;
-	now_again.n_model_sections = now->n_model_sections;
-	now_again.user_sections = now->user_sections;
-	now_again.n_user_sections = now->n_user_sections;
-	now_again.backend_sections = now->backend_sections;
-	return memcmp(&now_again, now, sizeof(now_again)) ||
-	       (now->n_backend_sections && memcmp(now->backend_sections, fresh->backend_sections,
-						   now->n_backend_sections * sizeof(*now->backend_sections)));
-}
-
-static void reload(struct inf_server *server)
-{
-	struct inf_config fresh;
-	inf_notify_reloading();
-	if (!server->reload || server->reload(server, &fresh) < 0) {
-		et_logf(&server->log, ET_LOG_WARNING, "keeping the configuration as it was");
-		/* The service manager waits for this whatever became of it. */
-		inf_notify_ready("The configuration is faulty and stays as it was; the log says why");
-		return;
-	}
-	struct inf_config *config = &server->config;
-	bool is_all = !needs_restart(config, &fresh);
-	config->limits = fresh.limits;
-	config->keep_alive_ns = fresh.keep_alive_ns;
-	config->stall_ns = fresh.stall_ns;
-	config->memory_budget = fresh.memory_budget;
-	config->log_level = fresh.log_level;
-	__atomic_store_n(&server->log.max_level, (enum et_log_level)fresh.log_level, __ATOMIC_RELAXED);
-	free(config->model_sections);
-	free(fresh.backend_sections); /* needs a restart */
-	free(config->user_sections);
-	config->model_sections = fresh.model_sections;
-	config->n_model_sections = fresh.n_model_sections;
-	config->user_sections = fresh.user_sections;
-	config->n_user_sections = fresh.n_user_sections;
-	apply_limits(server);
-	inf_repository_reconfigured(server->repository);
-	const char *done = is_all ? "configuration read again"
-				  : "configuration read again; some of what changed needs a restart";
-	et_logf(&server->log, ET_LOG_NOTICE, "%s", done);
-	inf_notify_ready(done);
-}
-
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct inf_server *server = handle->data;
 	if (number == SIGHUP) {
-		reload(server);
+		inf_reload(server);
 		return;
 	}
 	et_logf(&server->log, ET_LOG_NOTICE, "%s: ending", number == SIGTERM ? "SIGTERM" : "SIGINT");
@@ -347,114 +268,6 @@ void inf_server_drain(struct inf_server *server)
 }
 
 /* --- starting ------------------------------------------------------------------------------------- */
-
-/* Not available: say why, here and in what clients are told. */
-static void note_missing(struct inf_server *server, const char *name, const struct et_diag *diag)
-{
-	if (server->n_missing == INF_BACKENDS_MAX)
-		return;
-	inf_text(server->missing[server->n_missing], sizeof(server->missing[0]), "%s: %s", name,
-		diag->text[0] ? diag->text : "not available");
-	et_logf(&server->log, ET_LOG_WARNING, "backend %s", server->missing[server->n_missing++]);
-}
-
-/* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
-static size_t open_plugin(
-	struct inf_server *server, const struct inf_config_backend *section, size_t at, size_t *n_tables)
-{
-	static const enum et_plugin_tenancy tenancies[INF_CONFIG_N_OWN] = {
-		[INF_CONFIG_OWN_APART] = ET_PLUGIN_APART,
-		[INF_CONFIG_OWN_TOGETHER] = ET_PLUGIN_TOGETHER,
-		[INF_CONFIG_OWN_REFUSED] = ET_PLUGIN_REFUSED,
-	};
-	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
-	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
-	struct et_diag diag = { "" };
-	if (!section->path[0]) {
-		et_fail(&diag, ET_E_NOT_FOUND, "its section of the configuration has no path");
-		note_missing(server, section->name, &diag);
-		return 0;
-	}
-	for (uint32_t i = 0; i < section->n_options; i++)
-		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
-	inf_text(cache, sizeof(cache), "%s/backend-%s", server->config.cache, section->name);
-	bool has_cache = server->config.cache[0] && (mkdir(cache, 0700) == 0 || errno == EEXIST);
-	struct et_plugin_config config = {
-		.name = section->name,
-		.path = section->path,
-		.host_path = section->host[0] ? section->host : NULL,
-		.cache_dir = has_cache ? cache : NULL,
-		.isolation = section->is_thread ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS,
-		.run_timeout_ns = section->timeout_ns,
-		.load_timeout_ns = section->load_timeout_ns,
-		.cancel_timeout_ns = section->cancel_timeout_ns,
-		.max_crashes = section->max_crashes,
-		.crash_window_ns = section->crash_window_ns,
-		.options = options,
-		.n_options = section->n_options,
-		.tenancy = tenancies[section->own_programs],
-		.max_tenants = section->own_processes,
-	};
-	if (et_plugin_open(&server->backends[at], &config, et_host_allocator(), &server->log, &diag) !=
-		ET_OK) {
-		note_missing(server, section->name, &diag);
-		return 0;
-	}
-	const struct et_kernel_table *table = et_plugin_kernels(server->backends[at].backend);
-	if (table)
-		server->tables[(*n_tables)++] = table;
-	return 1;
-}
-
-/* Those that no variant of a model can ever be for, as far as is known here: a typing mistake, most likely. */
-static void warn_of_unknown_backends(const struct inf_server *server)
-{
-	for (uint32_t i = 0; i < server->config.n_backends; i++) {
-		const char *name = server->config.backends[i];
-		bool is_known = strcmp(name, "portable") == 0;
-		for (int kind = 0; kind <= ET_QUEUE_NPU; kind++)
-			is_known |= strcmp(name, et_queue_kind_name((enum et_queue_kind)kind)) == 0;
-		for (size_t j = 0; j < server->registry.n_backends; j++)
-			is_known |= strcmp(name, server->registry.backends[j].ops->name) == 0;
-		for (uint32_t j = 0; j < server->n_missing; j++)
-			is_known |= strncmp(server->missing[j], name, strlen(name)) == 0 &&
-				    server->missing[j][strlen(name)] == ':';
-		if (!is_known)
-			et_logf(&server->log, ET_LOG_WARNING,
-				"backends: there is none called '%s'; a plug-in has its name from its "
-				"section "
-				"[backend %s]",
-				name, name);
-	}
-}
-
-static int open_backends(struct inf_server *server)
-{
-	size_t n = 0;
-	server->tables = calloc(et_n_kernel_tables + INF_BACKENDS_MAX, sizeof(struct et_kernel_table *));
-	if (!server->tables)
-		return -ENOMEM;
-	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++) {
-		struct et_diag diag = { "" };
-		if (et_direct_open(&server->backends[n], et_delegates[i], NULL, et_host_allocator(),
-			    &server->log, &diag) == ET_OK)
-			n++;
-		else
-			note_missing(server, et_delegates[i]->name, &diag);
-	}
-	server->n_compiled_in = (uint32_t)n;
-	size_t n_tables = 0;
-	while (n_tables < et_n_kernel_tables) {
-		server->tables[n_tables] = et_kernel_tables[n_tables];
-		n_tables++;
-	}
-	for (uint32_t i = 0; i < server->config.n_backend_sections && n < INF_BACKENDS_MAX; i++)
-		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
-	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n };
-	inf_shared_pages_init(&server->shared_pages, &server->registry);
-	warn_of_unknown_backends(server);
-	return 0;
-}
 
 /* Without one every load packs weights anew; that is no reason not to start. */
 static void open_store(struct inf_server *server)
@@ -579,11 +392,11 @@ int inf_server_init(struct inf_server *server)
 	inf_watch_init(&server->watch);
 	inf_codec_init(&server->request_codec, et_host_allocator());
 	inf_codec_init(&server->reply.codec, et_host_allocator());
-	apply_limits(server);
+	inf_reload_limits(server);
 	int rc = init_loop(server);
 	if (rc < 0)
 		return fail(server, "event loop", rc, NULL);
-	rc = open_backends(server);
+	rc = inf_backends_open(server);
 	if (rc < 0)
 		return fail(server, "backends", rc, NULL);
 	rc = start_queues(server, &diag);
@@ -639,10 +452,7 @@ void inf_server_deinit(struct inf_server *server)
 	server->store = et_host_store_unref(server->store);
 	while (server->queues.n)
 		inf_pool_free(server->queues.pools[--server->queues.n]);
-	for (size_t i = 0; i < server->registry.n_backends; i++)
-		server->backends[i].ops->close(server->backends[i].backend);
-	if (server->shared_pages.registry)
-		inf_shared_pages_deinit(&server->shared_pages);
+	inf_backends_close(server);
 	if (server->has_loop) {
 		uv_run(&server->loop, UV_RUN_DEFAULT);
 		uv_loop_close(&server->loop);
@@ -652,6 +462,5 @@ void inf_server_deinit(struct inf_server *server)
 	inf_quota_deinit(&server->quota);
 	inf_watch_deinit(&server->watch);
 	free(server->rules);
-	free(server->tables);
 	inf_config_deinit(&server->config);
 }
