@@ -75,6 +75,20 @@ static void sum_doubles(struct et_fold_state *state, const double *numbers, size
 		state->d += numbers[k];
 }
 
+/* A mean is summed in float, one after the other, unless its output is double: as the original does, whose last bit decides
+ * where a quantized model rounds halves of its steps. */
+static void mean_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	if (state->rounding == ET_FLOAT64) {
+		sum_doubles(state, numbers, n);
+		return;
+	}
+	float sum = (float)state->d;
+	for (size_t k = 0; k < n; k++)
+		sum += (float)numbers[k];
+	state->d = (double)sum;
+}
+
 /* Where what is folded lies in rows above each other: results of neighbours into one of the outputs. */
 static void give_columns(const struct fold_job *job, const struct et_place *place, size_t output,
 	enum et_class class, const void *results, size_t n)
@@ -102,11 +116,37 @@ static void sum_columns(const struct fold_job *job, const struct et_place *place
 			sums[k] += row[k];
 	}
 	for (size_t k = 0; k < n && job->fold->finish; k++) {
-		struct et_fold_state state = { .d = sums[k], .n = (int64_t)job->folded.numel };
+		struct et_fold_state state = {
+			.d = sums[k], .n = (int64_t)job->folded.numel, .rounding = job->rounding
+		};
 		job->fold->finish(&state);
 		sums[k] = state.d;
 	}
 	give_columns(job, place, 0, ET_F64, sums, n);
+}
+
+static void mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	float sums[COLUMNS] = { 0 }, loaded[COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_F32);
+	if (job->rounding == ET_FLOAT64 || !load) {
+		sum_columns(job, place, n);
+		return;
+	}
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
+	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		const float *row = (const float *)(const void *)in;
+		if (job->in_type != ET_FLOAT32) {
+			load(loaded, in, 1, n);
+			row = loaded;
+		}
+		for (size_t k = 0; k < n; k++)
+			sums[k] += row[k];
+	}
+	for (size_t k = 0; k < n; k++)
+		sums[k] /= (float)job->folded.numel;
+	give_columns(job, place, 0, ET_F32, sums, n);
 }
 
 /* The first of the largest (or smallest) floats, and NaN before all others. */
@@ -226,7 +266,8 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	ET_REQUIRE(ctx, !fold->needs_one || job.folded.numel > 0 || job.kept.numel == 0,
 		"nothing to choose from");
 	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
-	job.rounding = et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
+	job.rounding = fold->is_mean && out->type != ET_FLOAT64 ? ET_FLOAT32
+		       : et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
 			       ? (enum et_scalar_type)out->type
 			       : ET_FLOAT64;
 	if (job.is_double && job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
@@ -255,7 +296,7 @@ static void sum_ints(struct et_fold_state *state, const int64_t *numbers, size_t
 
 static void mean_finish(struct et_fold_state *state)
 {
-	state->d /= (double)state->n;
+	state->d = et_round_to(state->d / (double)state->n, state->rounding);
 }
 
 static void prod_doubles(struct et_fold_state *state, const double *numbers, size_t n)
@@ -361,7 +402,7 @@ static const struct et_fold sum = {
 	.step_doubles = sum_doubles, .step_ints = sum_ints, .columns = sum_columns
 };
 static const struct et_fold mean = {
-	.step_doubles = sum_doubles, .finish = mean_finish, .columns = sum_columns
+	.step_doubles = mean_doubles, .finish = mean_finish, .columns = mean_columns, .is_mean = true
 };
 static const struct et_fold prod = {
 	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints

@@ -16,7 +16,7 @@ struct et_fold_state {
 	int64_t n;         /* numbers taken in so far */
 	double correction; /* of var: from the kernel's arguments */
 	/* The type to which each operation rounds: half or bfloat16 where few numbers are folded, all of them in one block;
-	 * otherwise ET_FLOAT64, which rounds nothing. */
+	 * float for a mean; otherwise ET_FLOAT64, which rounds nothing. */
 	enum et_scalar_type rounding;
 };
 
@@ -34,6 +34,7 @@ struct et_fold {
 	/* The same of @n results next to one another, whose numbers lie in rows above each other. NULL: one by one. */
 	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
 	bool columns_are_floats; /* it takes FLOAT32 only */
+	bool is_mean; /* rounds to float but for a double output, however many numbers are folded */
 };
 
 /* Fold the dimensions in @set of @self into @out (and @out2, if not NULL). */

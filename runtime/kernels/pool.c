@@ -24,6 +24,7 @@ struct pool {
 	bool is_max;
 	bool counts_padding;
 	bool rounds;          /* sum and divide in the type of the elements */
+	bool sums_floats;     /* the same where that is float */
 	bool divides_by_each; /* by the window's size in one dimension after the other */
 	int64_t divisor;      /* 0: what was counted */
 	struct et_walk planes;
@@ -88,7 +89,7 @@ static double pool_window(
 				if (p->rounds) {
 					result = et_round_to(result + row[k], type);
 				} else if (!p->is_max) {
-					result += row[k];
+					result = p->sums_floats ? (float)(result + row[k]) : result + row[k];
 				} else if (*index < 0 || row[k] > result || row[k] != row[k]) {
 					result = row[k];
 					*index = (d * p->in[1] + h) * p->in[2] + w + k * at[2]->step;
@@ -288,6 +289,7 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	struct pool p = { .counts_padding = args[5]->b };
 	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3],
 		.is_ceil = args[4]->b, .out = args[7]->tensor };
+	p.sums_floats = n_space_of(ctx) == 2 && args[0]->tensor->type == ET_FLOAT32;
 	p.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
 	if (!et_is_none(args[6])) {
 		p.divisor = args[6]->i;

@@ -62,6 +62,12 @@ static void halves(void **state)
 		{ "aten::prod.int_out", "bf16[5]{0.796875,-3.15625,2.15625,-1.7421875,-1.0078125} 0 false -",
 			"= bf16[]{-9.5625}" },
 		/* NaN and what is infinite: outside, the last pixel, or reflected an even number of times */
+		/* sums in float, one after the other: what is below the last digit of the first is lost */
+		{ "aten::mean.out", "f32[1,3]{16777216,1,1} (1) false -", "= f32[1]{5592405.5}" },
+		{ "aten::mean.out", "f32[3,2]{16777216,1,1,1,1,1} (0) false -", "= f32[2]{5592405.5,1}" },
+		{ "aten::mean.out", "f64[1,3]{16777216,1,1} (1) false -", "= f64[1]{5592406}" },
+		{ "aten::avg_pool2d.out", "f32[1,1,3]{16777216,1,1} (1,3) (1) (0) false true -",
+			"= f32[1,1,1]{5592405.5}" },
 		{ "aten::grid_sampler_2d.out",
 			"f32[1,1,1,3]{1,2,4} f32[1,1,4,2]{nan,0,inf,0,-inf,0,1,0} 0 0 true",
 			"f32[1,1,1,4]{0,0,0,4}" },
