@@ -128,7 +128,8 @@ struct et_backend {
 	uint32_t n_shared, shared_room;
 	struct et_list_node shown; /* what the host of shown_generation knows, used last at the end */
 	uint64_t shown_generation;
-	uint32_t n_shown; /* those, and stages */
+	uint32_t n_shown;    /* those, and stages */
+	uint32_t n_payloads; /* whose descriptors it has */
 
 	/* the watcher's */
 	pthread_t watcher;
@@ -240,6 +241,10 @@ enum et_status et_plugin_show_memory(struct et_backend *backend, uint64_t genera
 enum et_status et_plugin_show(struct et_backend *backend, uint64_t generation, uint64_t id, int fd,
 	uint64_t n_bytes, struct et_diag *diag);
 void et_plugin_forget(struct et_backend *backend, uint64_t generation, uint64_t id);
+/* The host of @generation is about to be given the descriptor of a payload, which costs as much room.
+ * ET_E_OUT_OF_RESOURCES: it has too many. The other gives the room back. */
+enum et_status et_plugin_hold_payload(struct et_backend *backend, uint64_t generation, struct et_diag *diag);
+void et_plugin_drop_payload(struct et_backend *backend, uint64_t generation);
 
 /* --- run.c ------------------------------------------------------------------------------------------ */
 

@@ -1,7 +1,8 @@
 /* Payloads in a host: mapped, described to the plug-in, freed; and the named data that it asks for meanwhile.
  *
  * The specs lie behind the payload in the memory file that inferd sent; they are checked as if a stranger had written
- * them, and pointed to where they lie. Named data stays mapped for as long as the payload. */
+ * them, and pointed to where they lie. Named data stays mapped for as long as the payload; its descriptor does not,
+ * since a process can't have many, and inferd counts those of payloads only. */
 #include "delegates/plugin/hosted.h"
 
 #include <stdio.h>
@@ -55,7 +56,8 @@ static void free_mappings(struct mapping *mapping)
 	while (mapping) {
 		struct mapping *next = mapping->next;
 		munmap(mapping->bytes, mapping->n_mapped);
-		close(mapping->fd);
+		if (mapping->fd >= 0)
+			close(mapping->fd);
 		free(mapping);
 		mapping = next;
 	}
@@ -86,10 +88,10 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 		return answer.result ? INFERD_DELEGATE_E_NOT_FOUND : INFERD_DELEGATE_E_MEMORY;
 	}
 	struct mapping *mapping = map_file(fd, answer.n_bytes);
-	if (!mapping) {
-		close(fd);
+	close(fd);
+	if (!mapping)
 		return INFERD_DELEGATE_E_MEMORY;
-	}
+	mapping->fd = -1;
 	mapping->next = model->mappings;
 	model->mappings = mapping;
 	*ret_bytes = mapping->bytes;

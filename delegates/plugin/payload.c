@@ -178,34 +178,52 @@ enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_pay
 	return status;
 }
 
-/* Make the payload ready in the host of @generation, if it is not. *ret_id: its number there. */
+/* Have the host forget it, and count what that had of it. */
+static void drop(struct et_backend *b, uint64_t generation, uint64_t id)
+{
+	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 }, .model = id };
+	et_plugin_tell(b, generation, &handle);
+	et_plugin_drop_payload(b, generation);
+}
+
+/* With its lock. */
+static enum et_status load(struct et_compiled *c, uint64_t generation, struct et_diag *diag)
+{
+	struct et_backend *b = c->backend;
+	struct et_plugin_answer answer;
+	struct et_plugin_init init = c->init;
+	init.model = et_plugin_new_handle(b);
+	enum et_status status = et_plugin_hold_payload(b, generation, diag);
+	if (status)
+		return status;
+	status = et_plugin_ask(b, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
+	if (!status) {
+		answer.text[sizeof answer.text - 1] = '\0';
+		status = et_plugin_status(answer.result, answer.text, diag);
+	}
+	if (status) {
+		et_plugin_drop_payload(b, generation);
+		return status;
+	}
+	if (c->generation &&
+		(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
+			answer.flags != c->facts.flags || answer.device != c->facts.device)) {
+		drop(b, generation, init.model);
+		return et_fail(diag, ET_E_BACKEND_CRASHED,
+			"the plug-in came back with other inputs and outputs for the same payload");
+	}
+	if (!c->generation)
+		c->facts = answer; /* others read it without the lock from now on */
+	c->id = init.model;
+	c->generation = generation;
+	return ET_OK;
+}
+
 enum et_status et_plugin_load(
 	struct et_compiled *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
 {
-	enum et_status status = ET_OK;
-	struct et_plugin_answer answer;
 	pthread_mutex_lock(&c->lock);
-	if (c->generation != generation) {
-		struct et_plugin_init init = c->init;
-		init.model = et_plugin_new_handle(c->backend);
-		status = et_plugin_ask(
-			c->backend, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
-		if (!status) {
-			answer.text[sizeof answer.text - 1] = '\0';
-			status = et_plugin_status(answer.result, answer.text, diag);
-		}
-		if (!status && c->generation &&
-			(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
-				answer.flags != c->facts.flags || answer.device != c->facts.device))
-			status = et_fail(diag, ET_E_BACKEND_CRASHED,
-				"the plug-in came back with other inputs and outputs for the same payload");
-		if (!status) {
-			if (!c->generation)
-				c->facts = answer; /* others read it without the lock from now on */
-			c->id = init.model;
-			c->generation = generation;
-		}
-	}
+	enum et_status status = c->generation == generation ? ET_OK : load(c, generation, diag);
 	*ret_id = c->id;
 	pthread_mutex_unlock(&c->lock);
 	return status;
@@ -214,10 +232,8 @@ enum et_status et_plugin_load(
 void et_plugin_compiled_free(struct et_compiled *c)
 {
 	struct et_backend *b = c->backend;
-	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 },
-		.model = c->id };
 	if (c->generation)
-		et_plugin_tell(b, c->generation, &handle);
+		drop(b, c->generation, c->id);
 	pthread_mutex_lock(&b->lock);
 	et_list_remove(&c->node);
 	pthread_mutex_unlock(&b->lock);

@@ -4,8 +4,8 @@
  * tensor lies in by its address, however it came by that address, and names it to the host, which is given the
  * descriptor when it first needs it. What is let go is forgotten there at once.
  *
- * A host can have so many descriptors, all clients together may have more regions. So it knows MAX_SHOWN at once; beyond
- * that the one that was used longest ago, and that no run holds, is forgotten, and shown again under another number when
+ * A host can have so many descriptors, all clients together may have more regions. So it knows MAX_SHOWN at once, and
+ * MAX_KNOWN together with the payloads whose descriptors it has; beyond that the one that was used longest ago, and that no run holds, is forgotten, and shown again under another number when
  * it is next used: a number is never used again, since the host may read what is sent to it in any order.
  *
  * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended.
@@ -200,7 +200,8 @@ static void make_room(struct et_backend *b)
 {
 	for (;;) {
 		pthread_mutex_lock(&b->shared_lock);
-		bool has_room = b->n_shown < ET_PLUGIN_MAX_SHOWN;
+		bool has_room =
+			b->n_shown < ET_PLUGIN_MAX_SHOWN && b->n_shown + b->n_payloads < ET_PLUGIN_MAX_KNOWN;
 		pthread_mutex_unlock(&b->shared_lock);
 		if (has_room)
 			return;
@@ -220,17 +221,46 @@ static void make_room(struct et_backend *b)
 	}
 }
 
+/* Under the lock: what is counted is what the host of @generation knows. */
+static void begin_generation(struct et_backend *b, uint64_t generation)
+{
+	struct et_list_node *node, *after;
+	if (generation <= b->shown_generation)
+		return;
+	b->shown_generation = generation;
+	b->n_shown = b->n_payloads = 0;
+	ET_LIST_FOR_EACH(node, after, &b->shown)
+	et_list_remove(node);
+}
+
+enum et_status et_plugin_hold_payload(struct et_backend *b, uint64_t generation, struct et_diag *diag)
+{
+	pthread_mutex_lock(&b->shared_lock);
+	begin_generation(b, generation);
+	bool is_current = generation == b->shown_generation;
+	bool has_room = !is_current || b->n_payloads < ET_PLUGIN_MAX_PAYLOADS;
+	b->n_payloads += is_current && has_room;
+	pthread_mutex_unlock(&b->shared_lock);
+	if (!has_room)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"backend '%.60s' has %d payloads already, which is as many as its process can hold",
+			b->ops.name, ET_PLUGIN_MAX_PAYLOADS);
+	make_room(b);
+	return ET_OK;
+}
+
+void et_plugin_drop_payload(struct et_backend *b, uint64_t generation)
+{
+	pthread_mutex_lock(&b->shared_lock);
+	b->n_payloads -= generation == b->shown_generation;
+	pthread_mutex_unlock(&b->shared_lock);
+}
+
 /* One more is known to the host of @generation. */
 static void count_shown(struct et_backend *b, uint64_t generation)
 {
-	struct et_list_node *node, *after;
 	pthread_mutex_lock(&b->shared_lock);
-	if (generation > b->shown_generation) { /* it knows nothing else */
-		b->shown_generation = generation;
-		b->n_shown = 0;
-		ET_LIST_FOR_EACH(node, after, &b->shown)
-		et_list_remove(node);
-	}
+	begin_generation(b, generation);
 	b->n_shown += generation == b->shown_generation;
 	pthread_mutex_unlock(&b->shared_lock);
 }

@@ -28,6 +28,9 @@ enum {
 	ET_PLUGIN_ASKS_FD = 4,
 	ET_PLUGIN_MAX_FILES = 1024,                    /* that a host process may have open */
 	ET_PLUGIN_MAX_SHOWN = ET_PLUGIN_MAX_FILES / 2, /* of them memory that runs may name, about */
+	ET_PLUGIN_MAX_KNOWN =
+		ET_PLUGIN_MAX_FILES - 128, /* memory and payloads; the rest is the library's own */
+	ET_PLUGIN_MAX_PAYLOADS = ET_PLUGIN_MAX_KNOWN - 128,
 };
 
 enum et_plugin_message {

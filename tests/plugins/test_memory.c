@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { N = 1024, PAGE = 4096, N_PAGES = 16 };
@@ -284,6 +285,62 @@ static void test_many_regions(void **state)
 	bench_close(&b);
 }
 
+/* Payloads' descriptors count as well: memory makes room for them, and too many are refused, while all others run. */
+static void test_many_payloads(void **state)
+{
+	enum { MANY = 1100, REGIONS = 520 };
+	static struct et_compiled *compiled[MANY];
+	static struct bench regions[REGIONS];
+	struct bench b = { .fd = -1 };
+	const struct et_payload payload = { .struct_size = sizeof payload,
+		.bytes = (const uint8_t *)"scale",
+		.n_bytes = 5,
+		.method = "forward",
+		.n_args = 2 };
+	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct rlimit files, more;
+	enum et_status status = ET_OK;
+	int n = 0;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	more = files;
+	more.rlim_cur = more.rlim_max; /* here there is one for each payload, too */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
+	if (more.rlim_cur < 3 * MANY) {
+		print_message("SKIPPED: no room for so many descriptors here\n");
+		skip();
+	}
+	bench_open(&b, "sync", "scale");
+	region_open(&b);
+	for (int i = 0; i < REGIONS; i++) {
+		assert_int_equal(et_host_map(&regions[i].region, b.fd, N_PAGES * PAGE, true), 0);
+		assert_int_equal(b.entry.ops->import_memory(b.entry.backend, b.fd, regions[i].region.bytes,
+					 N_PAGES * PAGE, &regions[i].handle),
+			ET_OK);
+		expect_scaled(&b, at(&regions[i], 0), at(&regions[i], 2 * PAGE), 16, 0);
+	}
+	for (; n < MANY && !status; n += !status)
+		status = b.entry.ops->compile(b.entry.backend, &payload, &compiled[n], &info, &b.diag);
+	assert_int_equal(status, ET_E_OUT_OF_RESOURCES);
+	assert_non_null(strstr(b.diag.text, "payloads already"));
+	assert_true(n > 600);
+	for (int i = 0; i < REGIONS; i++)
+		expect_scaled(&b, at(&regions[i], 0), at(&regions[i], 2 * PAGE), 16, 0);
+	b.entry.ops->compiled_free(compiled[--n]);
+	assert_int_equal(
+		b.entry.ops->compile(b.entry.backend, &payload, &compiled[n++], &info, &b.diag), ET_OK);
+	while (n)
+		b.entry.ops->compiled_free(compiled[--n]);
+	expect_scaled(&b, at(&regions[0], 0), at(&regions[0], 2 * PAGE), 16, 0);
+	assert_int_equal(state_of(&b).n_crashes, 0);
+	for (int i = 0; i < REGIONS; i++) {
+		b.entry.ops->release_memory(b.entry.backend, regions[i].handle);
+		et_host_unmap(&regions[i].region);
+	}
+	region_close(&b);
+	bench_close(&b);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
 /* A new host is shown the memory again. */
 static void test_after_crash(void **state)
 {
@@ -441,6 +498,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_where_it_lies),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_many_regions),
+		cmocka_unit_test(test_many_payloads),
 		cmocka_unit_test(test_taken_away),
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_profile),
