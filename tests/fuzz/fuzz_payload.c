@@ -1,7 +1,7 @@
 /* Any bytes as a payload of an engine that may not be here: what target.c says of it, and that the OpenVINO plug-in, which
  * checks the same header by itself, agrees.
  *
- * The first byte is the delegate, the second how many bytes of a compile spec follow; the rest is the payload. */
+ * The first byte is the delegate (and which option the model has), the second how many bytes of a compile spec follow; the rest is the payload. */
 #include "tests/fuzz/fuzz.h"
 
 #include "delegates/target.h"
@@ -30,19 +30,25 @@ static void agree_with_the_plugin(const struct et_delegate_spec *spec, enum et_s
 		abort();
 }
 
-static void try_the_plugin(const struct et_delegate_spec *spec, const char *device)
+/* @option_number: which one the model has; 0: none. From 3 on its value comes in place of the device. */
+static void try_the_plugin(const struct et_delegate_spec *spec, const char *device, unsigned option_number)
 {
+	static const char *const keys[] = { "precision", "threads", "colour" };
 	struct inferd_delegate_host host = { .struct_size = sizeof host };
 	struct plugin plugin = { .host = &host, .devices = { "CPU", "NPU" }, .n_devices = 2 };
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct inferd_delegate_pair pair = { sizeof pair, 0, "device", device, strlen(device) };
 	const struct inferd_delegate_pair *pairs[] = { &pair };
+	struct inferd_delegate_pair own = { sizeof own, 0, keys[option_number % 3], device, strlen(device) };
+	const struct inferd_delegate_pair *options[] = { &own };
 	struct inferd_delegate_payload payload = { .struct_size = sizeof payload,
 		.bytes = spec->payload,
 		.n_bytes = spec->n_bytes,
 		.fd = -1,
-		.n_specs = 1,
-		.specs = pairs };
+		.n_specs = option_number < 3,
+		.specs = pairs,
+		.n_options = option_number > 0,
+		.options = options };
 	uint32_t readiness;
 	if (probe(&plugin, &payload, &readiness, &message) || readiness > INFERD_DELEGATE_READY ||
 		(readiness == INFERD_DELEGATE_NO && !message.text[0]))
@@ -80,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		device[n_value] = '\0';
 		if (strcmp(text, "CPU") == 0 && strcmp(device, "CPU") == 0)
 			agree_with_the_plugin(&delegate, status);
-		try_the_plugin(&delegate, device);
+		try_the_plugin(&delegate, device, bytes[0] / 6);
 	}
 	free(value);
 	free(payload);
