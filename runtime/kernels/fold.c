@@ -50,8 +50,17 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 	ptrdiff_t stride = walk->strides[0][walk->n_dims - 1];
 	struct et_place place;
 	et_place_seek(&place, walk, 0);
+	bool is_direct = job->fold->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
 	for (size_t done = 0; done < walk->numel;) {
 		size_t filled = 0;
+		if (is_direct) {
+			size_t run = et_place_run(&place, walk);
+			job->fold->step_floats(state, (const float *)(const void *)in + place.offset[0], run);
+			et_place_advance(&place, walk, run);
+			state->n += (int64_t)run;
+			done += run;
+			continue;
+		}
 		while (filled < BLOCK && done + filled < walk->numel) {
 			size_t run = et_place_run(&place, walk);
 			run = run < BLOCK - filled ? run : BLOCK - filled;
@@ -75,6 +84,22 @@ static void sum_doubles(struct et_fold_state *state, const double *numbers, size
 		state->d += numbers[k];
 }
 
+/* So many sums that none waits for the one before it. */
+static void sum_floats(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	enum { LANES = 8 };
+	double sums[LANES] = { 0 };
+	size_t k = 0;
+	for (; k + LANES <= n; k += LANES) {
+		for (size_t lane = 0; lane < LANES; lane++)
+			sums[lane] += (double)numbers[k + lane];
+	}
+	for (; k < n; k++)
+		state->d += (double)numbers[k];
+	for (size_t lane = 0; lane < LANES; lane++)
+		state->d += sums[lane];
+}
+
 /* A mean is summed in float, one after the other, unless its output is double: as the original does, whose last bit decides
  * where a quantized model rounds halves of its steps. */
 static void mean_doubles(struct et_fold_state *state, const double *numbers, size_t n)
@@ -86,6 +111,18 @@ static void mean_doubles(struct et_fold_state *state, const double *numbers, siz
 	float sum = (float)state->d;
 	for (size_t k = 0; k < n; k++)
 		sum += (float)numbers[k];
+	state->d = (double)sum;
+}
+
+static void mean_floats(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	if (state->rounding == ET_FLOAT64) {
+		sum_floats(state, numbers, n);
+		return;
+	}
+	float sum = (float)state->d;
+	for (size_t k = 0; k < n; k++)
+		sum += numbers[k];
 	state->d = (double)sum;
 }
 
@@ -335,13 +372,13 @@ static void any_ints(struct et_fold_state *state, const int64_t *numbers, size_t
 }
 
 /* The first of the largest (or smallest), and NaN before all others. A group without one is passed over by vectors. */
-#define CHOOSE(name, member, type, no_better)                                        \
+#define CHOOSE(name, member, type, int_type, no_better)                              \
 	static void name(struct et_fold_state *state, const type *numbers, size_t n) \
 	{                                                                            \
-		type best = state->n ? state->member : numbers[0];                   \
+		type best = state->n ? (type)state->member : numbers[0];             \
 		for (size_t k = 0; k < n;) {                                         \
 			size_t end = n - k < GROUP ? n : k + GROUP;                  \
-			int64_t is_here = 0;                                         \
+			int_type is_here = 0; /* as wide as a number */              \
 			for (size_t i = k; i < end; i++)                             \
 				is_here |= !(numbers[i] no_better best);             \
 			for (; is_here && k < end; k++) {                            \
@@ -354,10 +391,12 @@ static void any_ints(struct et_fold_state *state, const int64_t *numbers, size_t
 		}                                                                    \
 		state->member = best;                                                \
 	}
-CHOOSE(max_doubles, d, double, <=)
-CHOOSE(min_doubles, d, double, >=)
-CHOOSE(max_ints, i, int64_t, <=)
-CHOOSE(min_ints, i, int64_t, >=)
+CHOOSE(max_floats, d, float, int32_t, <=)
+CHOOSE(min_floats, d, float, int32_t, >=)
+CHOOSE(max_doubles, d, double, int64_t, <=)
+CHOOSE(min_doubles, d, double, int64_t, >=)
+CHOOSE(max_ints, i, int64_t, int64_t, <=)
+CHOOSE(min_ints, i, int64_t, int64_t, >=)
 
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
@@ -399,22 +438,25 @@ static void var_finish(struct et_fold_state *state)
 }
 
 static const struct et_fold sum = {
-	.step_doubles = sum_doubles, .step_ints = sum_ints, .columns = sum_columns
+	.step_doubles = sum_doubles, .step_ints = sum_ints, .step_floats = sum_floats, .columns = sum_columns
 };
-static const struct et_fold mean = {
-	.step_doubles = mean_doubles, .finish = mean_finish, .columns = mean_columns, .is_mean = true
-};
+static const struct et_fold mean = { .step_doubles = mean_doubles,
+	.step_floats = mean_floats,
+	.finish = mean_finish,
+	.columns = mean_columns,
+	.is_mean = true };
 static const struct et_fold prod = {
 	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints
 };
 static const struct et_fold any = { .step_doubles = any_doubles, .step_ints = any_ints };
 static const struct et_fold var = { .step_doubles = var_doubles, .finish = var_finish };
-#define CHOICE(which, ...)                  \
-	{ .step_doubles = which##_doubles,  \
-		.step_ints = which##_ints,  \
-		.columns = which##_columns, \
-		.columns_are_floats = true, \
-		.needs_one = true,          \
+#define CHOICE(which, ...)                     \
+	{ .step_doubles = which##_doubles,     \
+		.step_ints = which##_ints,     \
+		.step_floats = which##_floats, \
+		.columns = which##_columns,    \
+		.columns_are_floats = true,    \
+		.needs_one = true,             \
 		__VA_ARGS__ }
 static const struct et_fold max = CHOICE(max, .is_index = false);
 static const struct et_fold min = CHOICE(min, .is_index = false);

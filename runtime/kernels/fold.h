@@ -27,6 +27,8 @@ struct et_fold {
 	void (*step_doubles)(struct et_fold_state *state, const double *numbers, size_t n);
 	void (*step_ints)(
 		struct et_fold_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
+	/* As step_doubles, of floats where they lie; NULL: they are made doubles. */
+	void (*step_floats)(struct et_fold_state *state, const float *numbers, size_t n);
 	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */
 	void (*finish)(struct et_fold_state *state);
 	bool is_index;  /* the (or the second) output is state->index */

@@ -20,7 +20,8 @@ enum {
 const struct et_hot *et_hot(void)
 {
 #ifdef ET_HOT_X86
-	if (__builtin_cpu_supports("avx512f"))
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+		__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
 		return &et_hot_avx512;
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 		return &et_hot_avx2;

@@ -147,7 +147,7 @@ static void add_product(size_t n, float *restrict y, const float *restrict a, co
 		y[i] += a[i] * b[i];
 }
 
-/* --- softmax ------------------------------------------------------------------------------------------- */
+/* --- powers of e, and softmax --------------------------------------------------------------------------------- */
 
 typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(uint32_t))));
@@ -164,13 +164,17 @@ static inline vector larger(vector a, vector b)
 	return choose(a > b, a, b);
 }
 
-/* e to the power of what is not above 0: 2^n times a power near 1, which is Taylor's series up to r^7; what that leaves
- * away is below a tenth of the last bit. NaN stays; below -104 it is 0, as it would be if rounded. */
-static inline vector power_of_e(vector x)
+static inline vector power_of_two(ints n)
 {
-	const float magic = 0x1.8p23f; /* an integer in the lowest bits of its sums */
+	return (vector)(((bits)n + 127) << 23);
+}
+
+/* e^x is 2^n of a power near 1: of that what is above 1, by Taylor's series up to r^7; what that leaves away is below a
+ * tenth of the last bit. */
+static inline vector near_one(vector x, ints *ret_n)
+{
+	const float magic = 0x1.8p23f; /* its sums have an integer in their lowest bits */
 	const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; /* the first times any n is exact */
-	x = choose(x < -104, (vector){ 0 } - 104, x);
 	vector sum = x * 0x1.715476p0f + magic;
 	vector n = sum - magic;
 	vector r = x - n * ln2_high - n * ln2_low;
@@ -179,12 +183,39 @@ static inline vector power_of_e(vector x)
 	p = p * r + 1.0f / 24;
 	p = p * r + 1.0f / 6;
 	p = p * r + 0.5f;
-	p = p * r + 1;
-	p = p * r + 1;
-	/* In two steps, since 2^n itself may be too small. */
-	ints whole = (ints)((bits)sum - 0x4b400000u), half = whole >> 1;
-	bits first = ((bits)half + 127) << 23, second = ((bits)(whole - half) + 127) << 23;
-	return p * (vector)first * (vector)second;
+	*ret_n = (ints)((bits)sum - 0x4b400000u);
+	return p * r * r + r;
+}
+
+/* Below -104 it is 0, above 89 infinite, as they would be if rounded. NaN stays. */
+static inline vector power_of_e(vector x)
+{
+	ints n;
+	x = choose(x < -104.0f, (vector){ 0 } - 104.0f, x);
+	x = choose(x > 89.0f, (vector){ 0 } + 89.0f, x);
+	vector p = near_one(x, &n) + 1.0f;
+	return p * power_of_two(n >> 1) * power_of_two(n - (n >> 1)); /* 2^n itself may be no float */
+}
+
+/* e^x - 1 of what is not above 0, to the last bits of what is near it, too. */
+static inline vector power_less_one(vector x)
+{
+	ints n;
+	x = choose(x < -20.0f, (vector){ 0 } - 20.0f, x);
+	vector p = near_one(x, &n), power = power_of_two(n);
+	return p * power + (power - 1.0f);
+}
+
+static inline vector sigmoid_of(vector x)
+{
+	return 1.0f / (power_of_e(-x) + 1.0f);
+}
+
+static inline vector tanh_of(vector x)
+{
+	const bits sign = (bits){ 0 } + 0x80000000u;
+	vector less = power_less_one((vector)((bits)x | sign) * 2.0f);
+	return (vector)(((bits)(less / (less + 2.0f)) & ~sign) | ((bits)x & sign));
 }
 
 /* @n floats, and minus infinity in lanes behind them. */
@@ -201,6 +232,19 @@ static inline void put(float *to, vector value, size_t n)
 {
 	memcpy(to, &value, (n < LANES ? n : LANES) * sizeof(float));
 }
+
+#define EACH(name, expression)                               \
+	static void name(size_t n, float *y, const float *x) \
+	{                                                    \
+		for (size_t i = 0; i < n; i += LANES) {      \
+			vector a = get(x + i, n - i);        \
+			put(y + i, expression, n - i);       \
+		}                                            \
+	}
+EACH(exponentials, power_of_e(a))
+EACH(exponentials_less_one, power_less_one(a))
+EACH(sigmoids, sigmoid_of(a))
+EACH(tanhs, tanh_of(a))
 
 static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 {
@@ -281,6 +325,10 @@ const struct et_hot ET_HOT_NAME = {
 	.add_scaled = add_scaled,
 	.stencil = stencil,
 	.add_product = add_product,
+	.each_exp = exponentials,
+	.each_expm1 = exponentials_less_one,
+	.each_sigmoid = sigmoids,
+	.each_tanh = tanhs,
 	.softmax_row = softmax_row,
 	.softmax_columns = softmax_columns,
 };

@@ -29,6 +29,11 @@ struct et_hot {
 		const float *factors, float begin);
 	/* y[i] += a[i] * b[i] */
 	void (*add_product)(size_t n, float *y, const float *a, const float *b);
+	/* Of each; y may be x. (No plain names: <tgmath.h> makes those macros.) */
+	void (*each_exp)(size_t n, float *y, const float *x);
+	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */
+	void (*each_sigmoid)(size_t n, float *y, const float *x);
+	void (*each_tanh)(size_t n, float *y, const float *x);
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */
 	void (*softmax_row)(size_t n, float *y, const float *x, bool is_log);
 	/* Down each of @n_columns neighbours; rows are @stride apart in both. */

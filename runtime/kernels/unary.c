@@ -1,10 +1,19 @@
 /* Operators of one tensor, element by element: each is an expression and a row.
  *
  * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The
- * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. */
+ * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. Powers of e of
+ * floats, and what is made of them, come from hot.c. */
 #include "runtime/kernels/complexes.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+
+#define ET_HOT_FNS(name, expression)                                    \
+	static void name##_f32(struct et_span *span)                    \
+	{                                                               \
+		et_hot()->each_##name(span->n, span->out, span->in[0]); \
+	}                                                               \
+	ET_SPAN_FN(name##_f64, double, ET_LOADS1(double), expression)
 
 ET_FLOAT_FNS(acos, 1, acos(a))
 ET_FLOAT_FNS(acosh, 1, acosh(a))
@@ -16,7 +25,7 @@ ET_FLOAT_FNS(atanh, 1, atanh(a))
 ET_FLOAT_FNS(cos, 1, cos(a))
 ET_FLOAT_FNS(cosh, 1, cosh(a))
 ET_FLOAT_FNS(erf, 1, erf(a))
-ET_FLOAT_FNS(exp, 1, exp(a))
+ET_HOT_FNS(exp, exp(a))
 ET_FLOAT_FNS(exp2, 1, exp2(a))
 ET_FLOAT_FNS(expm1, 1, expm1(a))
 ET_FLOAT_FNS(lgamma, 1, lgamma(a))
@@ -26,12 +35,12 @@ ET_FLOAT_FNS(log1p, 1, log1p(a))
 ET_FLOAT_FNS(log2, 1, log2(a))
 ET_FLOAT_FNS(reciprocal, 1, 1 / a)
 ET_FLOAT_FNS(rsqrt, 1, 1 / sqrt(a))
-ET_FLOAT_FNS(sigmoid, 1, 1 / (1 + exp(-a)))
+ET_HOT_FNS(sigmoid, 1 / (1 + exp(-a)))
 ET_FLOAT_FNS(sin, 1, sin(a))
 ET_FLOAT_FNS(sinh, 1, sinh(a))
 ET_FLOAT_FNS(sqrt, 1, sqrt(a))
 ET_FLOAT_FNS(tan, 1, tan(a))
-ET_FLOAT_FNS(tanh, 1, tanh(a))
+ET_HOT_FNS(tanh, tanh(a))
 
 static double complex conjugate(const double complex *in)
 {
@@ -70,11 +79,47 @@ ET_INT_FN(signbit, 1, a < 0)
 
 ET_ALL_FNS(hardtanh, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
 ET_FLOAT_FNS(leaky_relu, 2, a > 0 ? a : a * b)
-ET_SPAN_FN(elu_f32, float, ET_LOADS3(float); const float d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
+ET_SPAN_FN(elu_any_f32, float, ET_LOADS3(float);
+	const float d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
+/* The numbers are the same for all. */
+static void elu_f32(struct et_span *span)
+{
+	const float *x = span->in[0];
+	float *out = span->out, power[ET_MAP_BLOCK];
+	float scale = *(const float *)span->in[2], alpha = *(const float *)span->in[1] * scale,
+	      factor = *(const float *)span->in[3];
+	size_t n = span->n;
+	if (!(factor >= 0)) { /* powers above 0 are not what hot.c has */
+		elu_any_f32(span);
+		return;
+	}
+	ET_INDEPENDENT
+	for (size_t i = 0; i < n; i++)
+		power[i] = (x[i] > 0 ? 0 : x[i]) * factor;
+	et_hot()->each_expm1(n, power, power);
+	ET_INDEPENDENT
+	for (size_t i = 0; i < n; i++) { /* both, and then one: for vectors */
+		float above = x[i] * scale, below = power[i] * alpha;
+		out[i] = x[i] > 0 ? above : below;
+	}
+}
 ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
 	const double d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
 ET_FLOAT_FNS(gelu, 1, a / 2 * (1 + erf(a * M_SQRT1_2)))
-ET_FLOAT_FNS(gelu_tanh, 1, a / 2 * (1 + tanh(0.79788456080286536 * (a + 0.044715 * a * a * a))))
+static void gelu_tanh_f32(struct et_span *span)
+{
+	const float *in = span->in[0];
+	size_t n = span->n;
+	float *out = span->out, inner[ET_MAP_BLOCK];
+	for (size_t i = 0; i < n; i++)
+		inner[i] = 0.797884561f * (in[i] + 0.044715f * in[i] * in[i] * in[i]);
+	et_hot()->each_tanh(n, inner, inner);
+	ET_INDEPENDENT
+	for (size_t i = 0; i < n; i++)
+		out[i] = in[i] / 2 * (1 + inner[i]);
+}
+ET_SPAN_FN(gelu_tanh_f64, double, ET_LOADS1(double),
+	a / 2 * (1 + tanh(0.79788456080286536 * (a + 0.044715 * a * a * a))))
 /* Quotient and difference are rounded to the type, as where each is an operation of its own. */
 static inline double rounded(const struct et_span *span, double value)
 {

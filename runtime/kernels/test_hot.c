@@ -1,0 +1,131 @@
+/* Functions of hot.c against the C library's doubles, in each build of it that this processor can run. */
+#include "runtime/kernels/hot.h"
+
+#include "runtime/base/checked.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+enum { N = 20011, MOST_COLUMNS = 150 };
+
+static float xs[N], ys[N];
+
+static const struct et_hot *variant(size_t i)
+{
+	const struct et_hot *all[] = {
+		&et_hot_base,
+#ifdef ET_HOT_X86
+		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &et_hot_avx2 : NULL,
+		__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+				__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")
+			? &et_hot_avx512
+			: NULL,
+#endif
+	};
+	return i < ET_ARRAY_LEN(all) ? all[i] : NULL;
+}
+
+static double sigmoid(double x)
+{
+	return 1 / (1 + exp(-x));
+}
+
+static void check(const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double),
+	float low, float high)
+{
+	for (size_t i = 0; i < N; i++)
+		xs[i] = low + (high - low) * (float)i / (N - 1);
+	for (size_t i = 0; i < 40; i++) /* what is near 0, on both sides where both are asked for */
+		xs[N / 2 + i] = (i % 2 && high > 0 ? 1.f : -1.f) * powf(10, -(float)i);
+	xs[N - 1] = high > 0 ? INFINITY : 0;
+	xs[0] = -INFINITY;
+	xs[1] = NAN;
+	xs[2] = -0.f;
+	fn(N, ys, xs);
+	for (size_t i = 0; i < N; i++) {
+		double y = (double)ys[i], right = (double)(float)truth((double)xs[i]);
+		if (isnan(right) ? !isnan(y)
+				 : y != right && !(fabs(y - right) <= 4e-7 * fabs(right) + 1.2e-38))
+			fail_msg("%s of %.9g is %.9g, not %.9g", name, (double)xs[i], y, right);
+		if (low == -high) /* that function is its own reflection */
+			assert_true(isnan(y) || signbit(y) == signbit(right));
+	}
+}
+
+static void test_powers_of_e(void **state)
+{
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		if (!hot)
+			continue;
+		check("exp", hot->each_exp, exp, -110, 95);
+		check("expm1", hot->each_expm1, expm1, -110, 0);
+		check("sigmoid", hot->each_sigmoid, sigmoid, -110, 95);
+		check("tanh", hot->each_tanh, tanh, -30, 30);
+	}
+}
+
+/* One line after the other and in doubles, as the definition says. */
+static void plain(size_t n, const float *x, size_t stride, bool is_log, double *y)
+{
+	double most = -INFINITY, sum = 0;
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, (double)x[i * stride]);
+	for (size_t i = 0; i < n; i++)
+		sum += exp((double)x[i * stride] - most);
+	for (size_t i = 0; i < n; i++) {
+		double apart = (double)x[i * stride] - most;
+		y[i] = is_log ? apart - log(sum) : exp(apart) / sum;
+	}
+}
+
+static void check_softmax(
+	const struct et_hot *hot, size_t n_columns, size_t n_rows, size_t stride, bool is_log)
+{
+	double right[N];
+	for (size_t i = 0; i < N; i++) {
+		xs[i] = 20 * sinf((float)i * 1.7f);
+		ys[i] = 7;
+	}
+	if (stride == 1)
+		hot->softmax_row(n_rows, ys, xs, is_log);
+	else
+		hot->softmax_columns(n_columns, n_rows, ys, xs, stride, is_log);
+	for (size_t k = 0; k < n_columns; k++) {
+		plain(n_rows, xs + k, stride, is_log, right);
+		for (size_t i = 0; i < n_rows; i++) {
+			double y = (double)ys[k + i * stride];
+			if (!(fabs(y - right[i]) <= 4e-6 * fabs(right[i]) + (is_log ? 1e-6 : 1e-37)))
+				fail_msg("softmax %zu of %zu: %g, not %g", i, n_rows, y, right[i]);
+		}
+	}
+	for (size_t i = 0; i < N; i++) { /* and nothing else was written */
+		bool is_result = i % stride < n_columns && i / stride < n_rows;
+		assert_true(is_result || ys[i] == 7);
+	}
+}
+
+static void test_softmax(void **state)
+{
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t n = 1; hot && n <= MOST_COLUMNS; n++) {
+			for (int is_log = 0; is_log < 2; is_log++) {
+				check_softmax(hot, 1, n, 1, is_log);
+				check_softmax(hot, n, n % 7 + 1, MOST_COLUMNS, is_log);
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_powers_of_e),
+		cmocka_unit_test(test_softmax),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
