@@ -418,7 +418,8 @@ struct inferd_delegate {
 	/* Ask the run of @instance (or @model, where there are none) to end early; its done, or execute's return, still
 	 * comes. Called once at most for a run, from another thread: for one that was submitted after submit has
 	 * returned; for execute at any time between its call and its return, so it is to be remembered if the engine has
-	 * not begun. May come too late: then nothing happens; the next run begins when it has returned. A plug-in that
+	 * not begun. May come too late: then nothing happens; the next run begins when it has returned. A host that
+	 * HAS_LANES may hold locks meanwhile: there done is not called from within. A plug-in that
 	 * wants ONE_THREAD only hears it if it has submit. */
 	void (*cancel)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance);
 

@@ -27,6 +27,49 @@ static void note_missing(struct inf_server *server, const char *name, const stru
 	et_logf(&server->log, ET_LOG_WARNING, "backend %s", server->missing[server->n_missing++]);
 }
 
+/* The folder below the cache that is this backend's own; NULL: there is none. @room is where its name is put. */
+static const char *backend_folder(const struct inf_server *server, const char *name, char *room, size_t n)
+{
+	inf_text(room, n, "%s/backend-%s", server->config.cache, name);
+	return server->config.cache[0] && (mkdir(room, 0700) == 0 || errno == EEXIST) ? room : NULL;
+}
+
+static const struct inf_config_backend *find_section(const struct inf_server *server, const char *name)
+{
+	for (uint32_t i = 0; i < server->config.n_backend_sections; i++)
+		if (strcmp(server->config.backend_sections[i].name, name) == 0)
+			return &server->config.backend_sections[i];
+	return NULL;
+}
+
+/* One that is part of inferd, as backend number @at, with the options of its section, if it has one. How many it is. */
+static size_t open_compiled_in(struct inf_server *server, const struct inferd_delegate *delegate, size_t at)
+{
+	struct et_option options[INF_CONFIG_OPTIONS_MAX];
+	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
+	struct et_diag diag = { "" };
+	const struct inf_config_backend *section = find_section(server, delegate->name);
+	struct et_direct_config config = { .options = options,
+		.n_options = section ? section->n_options : 0,
+		.cache_dir = section ? backend_folder(server, delegate->name, cache, sizeof(cache)) : NULL };
+	for (uint32_t i = 0; i < config.n_options; i++)
+		options[i] = (struct et_option){ delegate->name, section->options[i].key,
+			section->options[i].value };
+	if (et_direct_open(&server->backends[at], delegate, &config, et_host_allocator(), &server->log,
+		    &diag) == ET_OK)
+		return 1;
+	note_missing(server, delegate->name, &diag);
+	return 0;
+}
+
+static bool is_compiled_in(const char *name)
+{
+	for (size_t i = 0; i < et_n_delegates; i++)
+		if (strcmp(et_delegates[i]->name, name) == 0)
+			return true;
+	return false;
+}
+
 /* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
 static size_t open_plugin(
 	struct inf_server *server, const struct inf_config_backend *section, size_t at, size_t *n_tables)
@@ -39,6 +82,8 @@ static size_t open_plugin(
 	struct et_plugin_option options[INF_CONFIG_OPTIONS_MAX];
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
+	if (!section->path[0] && is_compiled_in(section->name))
+		return 0; /* open_compiled_in has seen it */
 	if (!section->path[0]) {
 		et_fail(&diag, ET_E_NOT_FOUND, "its section of the configuration has no path");
 		note_missing(server, section->name, &diag);
@@ -46,13 +91,11 @@ static size_t open_plugin(
 	}
 	for (uint32_t i = 0; i < section->n_options; i++)
 		options[i] = (struct et_plugin_option){ section->options[i].key, section->options[i].value };
-	inf_text(cache, sizeof(cache), "%s/backend-%s", server->config.cache, section->name);
-	bool has_cache = server->config.cache[0] && (mkdir(cache, 0700) == 0 || errno == EEXIST);
 	struct et_plugin_config config = {
 		.name = section->name,
 		.path = section->path,
 		.host_path = section->host[0] ? section->host : NULL,
-		.cache_dir = has_cache ? cache : NULL,
+		.cache_dir = backend_folder(server, section->name, cache, sizeof(cache)),
 		.isolation = section->is_thread ? ET_PLUGIN_IN_THREAD : ET_PLUGIN_IN_PROCESS,
 		.run_timeout_ns = section->timeout_ns,
 		.load_timeout_ns = section->load_timeout_ns,
@@ -103,14 +146,8 @@ int inf_backends_open(struct inf_server *server)
 	server->tables = calloc(et_n_kernel_tables + INF_BACKENDS_MAX, sizeof(struct et_kernel_table *));
 	if (!server->tables)
 		return -ENOMEM;
-	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++) {
-		struct et_diag diag = { "" };
-		if (et_direct_open(&server->backends[n], et_delegates[i], NULL, et_host_allocator(),
-			    &server->log, &diag) == ET_OK)
-			n++;
-		else
-			note_missing(server, et_delegates[i]->name, &diag);
-	}
+	for (size_t i = 0; i < et_n_delegates && n < INF_BACKENDS_MAX; i++)
+		n += open_compiled_in(server, et_delegates[i], n);
 	server->n_compiled_in = (uint32_t)n;
 	size_t n_tables = 0;
 	while (n_tables < et_n_kernel_tables) {

@@ -5,6 +5,8 @@
 #include "delegates/direct/direct.h"
 #include "delegates/interface.h"
 
+#include <pthread.h>
+
 struct et_backend {
 	struct et_delegate_ops ops; /* with what this table has */
 	struct inferd_delegate table;
@@ -33,6 +35,44 @@ struct et_compiled {
 	struct inferd_delegate_model *model;
 	uint32_t n_inputs, n_outputs, device;
 	bool is_on_lane;
+};
+
+/* An argument as the delegate sees it. */
+struct argument {
+	struct inferd_delegate_arg arg;
+	size_t capacity; /* of the tensor that arg.n_bytes was computed for, SIZE_MAX: to be computed */
+	void *stage;     /* a copy, if it ever lay where the device can't use it */
+	size_t n_stage;
+	void *staged; /* where it does lie, this time; NULL: arg has it */
+};
+
+/* A submitted run; see submit.c. */
+struct flight {
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t changed;
+	uint64_t number;       /* counts runs */
+	bool is_under_way;     /* and has not been reported as ended */
+	bool is_submitted;     /* submit has returned */
+	bool is_cancelled;     /* somebody asked for it */
+	uint32_t n_submitting; /* calls of submit, and of cancel, that have not returned */
+	uint32_t n_cancelling;
+	struct et_evalue *const *args;
+	struct et_completion completion;
+	struct inferd_delegate_completion end;
+};
+
+struct et_context {
+	struct et_backend *backend;
+	struct et_compiled *compiled;
+	struct inferd_delegate_instance *instance;
+	size_t n_bytes; /* of this */
+	uint32_t n_args, n_inputs;
+	uint32_t misaligned; /* bits that no argument's address may have */
+	uint64_t n_copied;   /* by the last run */
+	struct inferd_delegate_run run;
+	struct inferd_delegate_arg **pointers;
+	struct flight flight; /* if the delegate has submit */
+	struct argument args[];
 };
 
 /* Pairs as the interface has them, in @pool; NULL: no memory. */
@@ -69,7 +109,22 @@ void et_direct_context_free(struct et_context *context);
 enum et_status et_direct_context_reset(struct et_context *context);
 enum et_status et_direct_execute(struct et_context *context, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag);
+uint64_t et_direct_copied_bytes(const struct et_context *context);
 enum et_status et_direct_profile(struct et_context *context, struct et_evalue *const *args,
 	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
+/* A run's arguments for the delegate, and what it made of the outputs. */
+enum et_status et_direct_take_args(
+	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
+enum et_status et_direct_give_outputs(
+	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
+
+/* --- submit.c ------------------------------------------------------------------------------------------ */
+
+void et_direct_flight_init(struct et_context *context);
+/* Waits for calls that have not returned. */
+void et_direct_flight_deinit(struct et_context *context);
+enum et_status et_direct_submit(struct et_context *context, struct et_evalue *const *args,
+	const struct et_completion *completion, struct et_diag *diag);
+void et_direct_cancel(struct et_context *context);
 
 #endif

@@ -107,8 +107,12 @@ static enum et_status find_devices(struct et_backend *b, struct et_diag *diag)
 		return no_memory(diag);
 	for (uint32_t i = 0; i < b->n_devices; i++) {
 		b->devices[i].struct_size = sizeof b->devices[i];
-		if (b->table.devices(b->self, i, &b->devices[i]) != INFERD_DELEGATE_OK)
-			return et_fail(diag, ET_E_INTERNAL, "device %u of %s is gone", i, b->table.name);
+		if (b->table.devices(b->self, i, &b->devices[i]) != INFERD_DELEGATE_OK ||
+			b->devices[i].alignment > 4096 ||
+			(b->devices[i].alignment & (b->devices[i].alignment - 1)))
+			return et_fail(diag, ET_E_INTERNAL,
+				"device %u of %s is gone, or wants an alignment that is none", i,
+				b->table.name);
 	}
 	return ET_OK;
 }
@@ -229,6 +233,15 @@ static enum et_status check_table(const struct inferd_delegate *table, struct et
 	return ET_OK;
 }
 
+/* A device that takes arguments wherever they lie has nothing to copy. */
+static bool can_copy(const struct et_backend *b)
+{
+	bool can = false;
+	for (uint32_t i = 0; i < b->n_devices; i++)
+		can = can || b->devices[i].alignment != 1;
+	return can;
+}
+
 static void make_ops(struct et_backend *b)
 {
 	const struct inferd_delegate *table = &b->table;
@@ -249,7 +262,9 @@ static void make_ops(struct et_backend *b)
 		.context_new = et_direct_context_new,
 		.context_free = et_direct_context_free,
 		.context_reset = table->instance_reset ? et_direct_context_reset : NULL,
-		.enqueue = et_direct_execute,
+		.enqueue = table->submit ? et_direct_submit : et_direct_execute,
+		.cancel = table->submit && table->cancel ? et_direct_cancel : NULL,
+		.copied_bytes = can_copy(b) ? et_direct_copied_bytes : NULL,
 		.profile = et_direct_profile,
 		.keep = table->keep ? et_direct_keep : NULL,
 		.probe = et_direct_probe,

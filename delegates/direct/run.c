@@ -3,7 +3,10 @@
  * A context has its arguments in the form of the interface, made once; what a run changes of them is where a tensor lies,
  * its sizes, and what numbers are. That is copied before the call, some ten words an argument, and the sizes of outputs
  * are looked at behind it: no allocation, no lock, no byte of a tensor. How many bytes a tensor has is computed again
- * only when its sizes are others than before: a small model takes a microsecond, and most of them never change. */
+ * only when its sizes are others than before: a small model takes a microsecond, and most of them never change.
+ *
+ * What a device wants aligned further than it lies goes through memory of the context's own, and is copied and counted.
+ * Runs that are submitted go on in submit.c. */
 #include "delegates/direct/backend.h"
 
 #include "runtime/base/checked.h"
@@ -11,21 +14,7 @@
 #include <pthread.h>
 #include <string.h>
 
-struct argument {
-	struct inferd_delegate_arg arg;
-	size_t capacity; /* of the tensor that arg.n_bytes was computed for, SIZE_MAX: to be computed */
-};
-
-struct et_context {
-	struct et_backend *backend;
-	struct et_compiled *compiled;
-	struct inferd_delegate_instance *instance;
-	size_t n_bytes; /* of this */
-	uint32_t n_args, n_inputs;
-	struct inferd_delegate_run run;
-	struct inferd_delegate_arg **pointers;
-	struct argument args[];
-};
+enum { DEFAULT_ALIGNMENT = 64, PADDING = 64 };
 
 /* --- contexts -------------------------------------------------------------------------------------------- */
 
@@ -56,6 +45,9 @@ enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lan
 	c->run = (struct inferd_delegate_run){
 		.struct_size = sizeof c->run, .n_args = n, .args = c->pointers
 	};
+	uint32_t alignment = b->devices[compiled->device].alignment;
+	c->misaligned = (alignment ? alignment : DEFAULT_ALIGNMENT) - 1;
+	et_direct_flight_init(c);
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
 	int result = compiled->is_on_lane
@@ -75,8 +67,11 @@ void et_direct_context_free(struct et_context *c)
 	if (!c)
 		return;
 	struct et_backend *b = c->backend;
+	et_direct_flight_deinit(c);
 	if (c->instance)
 		b->table.instance_free(c->instance);
+	for (uint32_t i = 0; i < c->n_args; i++)
+		b->allocator.free(b->allocator.self, c->args[i].stage, c->args[i].n_stage);
 	b->allocator.free(b->allocator.self, c, c->n_bytes);
 }
 
@@ -110,6 +105,30 @@ static void take_tensor(struct argument *argument, const struct et_tensor *tenso
 	argument->capacity = tensor->capacity;
 }
 
+/* A tensor that lies where the device can't use it: what is given is a copy. */
+static bool stage(struct et_context *c, struct argument *argument)
+{
+	const struct et_allocator *allocator = &c->backend->allocator;
+	struct inferd_delegate_arg *arg = &argument->arg;
+	size_t n_bytes;
+	if (!et_add(arg->n_bytes, PADDING, &n_bytes))
+		return false;
+	if (argument->n_stage < n_bytes) {
+		allocator->free(allocator->self, argument->stage, argument->n_stage);
+		argument->stage = allocator->alloc(allocator->self, n_bytes, (size_t)c->misaligned + 1);
+		argument->n_stage = argument->stage ? n_bytes : 0;
+	}
+	if (!argument->stage)
+		return false;
+	argument->staged = arg->data;
+	if (!arg->is_output) {
+		memcpy(argument->stage, arg->data, arg->n_bytes);
+		c->n_copied += arg->n_bytes;
+	}
+	arg->data = argument->stage;
+	return true;
+}
+
 static enum et_status take_other(
 	struct argument *argument, uint32_t i, const struct et_evalue *from, struct et_diag *diag)
 {
@@ -134,8 +153,9 @@ static enum et_status take_other(
 	}
 }
 
-static enum et_status take_args(struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
+enum et_status et_direct_take_args(struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
 {
+	c->n_copied = 0;
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		enum et_status status = ET_OK;
 		if (args[i]->tag == ET_TAG_TENSOR)
@@ -144,6 +164,11 @@ static enum et_status take_args(struct et_context *c, struct et_evalue *const *a
 			status = take_other(&c->args[i], i, args[i], diag);
 		if (status)
 			return status;
+		c->args[i].staged = NULL;
+		if (args[i]->tag == ET_TAG_TENSOR && ((uintptr_t)c->args[i].arg.data & c->misaligned) &&
+			!stage(c, &c->args[i]))
+			return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED,
+				"no memory to copy argument %u to where the device can use it", i);
 	}
 	return ET_OK;
 }
@@ -158,18 +183,33 @@ static bool has_sizes(const struct et_evalue *value, const int32_t *sizes)
 	return true;
 }
 
-static enum et_status give_outputs(struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
+static void unstage(struct et_context *c, uint32_t i, const struct et_evalue *value)
+{
+	size_t n_bytes = et_tensor_n_bytes(value->tensor);
+	memcpy(c->args[i].staged, c->args[i].stage, n_bytes);
+	c->n_copied += n_bytes;
+}
+
+enum et_status et_direct_give_outputs(
+	struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	for (uint32_t i = c->n_inputs; i < c->n_args && !status; i++) {
 		const struct inferd_delegate_arg *from = &c->args[i].arg;
-		if (has_sizes(args[i], from->sizes))
-			continue;
-		c->args[i].capacity = SIZE_MAX;
-		status = et_interface_take_output(
-			args[i], from->sizes, from->i, from->d, from->n_bytes, i - c->n_inputs, diag);
+		if (!has_sizes(args[i], from->sizes)) {
+			c->args[i].capacity = SIZE_MAX;
+			status = et_interface_take_output(
+				args[i], from->sizes, from->i, from->d, from->n_bytes, i - c->n_inputs, diag);
+		}
+		if (!status && c->args[i].staged)
+			unstage(c, i, args[i]);
 	}
 	return status;
+}
+
+uint64_t et_direct_copied_bytes(const struct et_context *c)
+{
+	return c->n_copied;
 }
 
 /* --- runs -------------------------------------------------------------------------------------------------- */
@@ -180,13 +220,13 @@ static enum et_status execute(struct et_context *c, struct et_evalue *const *arg
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
 	int result = c->backend->table.execute(c->compiled->model, c->instance, run, &message);
-	return result ? et_direct_status(result, &message, diag) : give_outputs(c, args, diag);
+	return result ? et_direct_status(result, &message, diag) : et_direct_give_outputs(c, args, diag);
 }
 
 enum et_status et_direct_execute(struct et_context *c, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
-	enum et_status status = take_args(c, args, diag);
+	enum et_status status = et_direct_take_args(c, args, diag);
 	return status ? status : execute(c, args, &c->run, diag);
 }
 
@@ -239,7 +279,7 @@ enum et_status et_direct_profile(struct et_context *c, struct et_evalue *const *
 	bool tells_work = c->backend->table.flags & INFERD_DELEGATE_TELLS_WORK;
 	struct profile profile = { .trace = trace, .instruction = instruction };
 	struct inferd_delegate_run run = c->run;
-	enum et_status status = take_args(c, args, diag);
+	enum et_status status = et_direct_take_args(c, args, diag);
 	if (status)
 		return status;
 	pthread_mutex_init(&profile.lock, NULL);

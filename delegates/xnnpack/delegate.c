@@ -254,7 +254,7 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	enum et_status status = run->flags & INFERD_DELEGATE_PROFILE
 					? et_xnn_context_profile(instance, run, &diag)
 					: et_xnn_context_run(instance, run->args, &diag);
-	return et_interface_result(status, &diag, message);
+	return status == ET_OK ? INFERD_DELEGATE_OK : et_interface_result(status, &diag, message);
 }
 
 static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)

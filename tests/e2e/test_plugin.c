@@ -86,6 +86,50 @@ static void test_model_options(void **state)
 	e2e_deinit(&e);
 }
 
+/* A payload that is none: options are looked at before it. */
+static void put_for_xnnpack(struct e2e *e, const char *name)
+{
+	struct make_program mk;
+	size_t n_bytes;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	mk_call(&mk, mk_delegate(&mk, "XnnpackBackend", "nonsense", 8, false, NULL, NULL), MK_ARGS(x, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	e2e_put(e, name, bytes, n_bytes);
+	free(bytes);
+}
+
+static bool misses(const struct inf_server_status *status, const void *why)
+{
+	for (size_t i = 0; i < status->n_backends_missing; i++)
+		if (strstr(status->backends_missing[i], why))
+			return true;
+	return false;
+}
+
+/* A backend that is compiled in has a section and models' options, too, and refuses what it does not know. */
+static void test_compiled_in_options(void **state)
+{
+	struct e2e e;
+	struct inferd_method *method;
+	e2e_init(&e);
+	e2e_start(&e, "[backend xnnpack]\ntint = blue\n");
+	e2e_until(&e, misses, "XNNPACK has no option 'tint'");
+	e2e_deinit(&e);
+	e2e_init(&e);
+	put_for_xnnpack(&e, "m.pte");
+	e2e_start(&e, "[model m]\nxnnpack.tone = deep\n");
+	struct inferd *d = e2e_connect(&e);
+	assert_int_not_equal(inferd_method_open(d, &method, "m", NULL), 0);
+	assert_non_null(strstr(inferd_error(d), "XNNPACK has no option 'tone'"));
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 static void ignore(struct inferd_binding *b, int status, void *userdata)
 {
 	*(int *)userdata = status;
@@ -655,6 +699,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_model_options),
+		cmocka_unit_test(test_compiled_in_options),
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_loads_meanwhile),
 		cmocka_unit_test(test_deadline),
