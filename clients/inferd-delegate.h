@@ -462,6 +462,11 @@ struct inferd_delegate {
 	/* Put what init made (for the program, not only this payload) into the payload's store, unless it came from there or
 	 * there is none. May be slow: nobody waits for it. Any thread, also while the model is used. */
 	int (*keep)(struct inferd_delegate_model *model, struct inferd_delegate_message *message);
+
+	/* Take now whatever memory runs of the largest sizes need, so that none of them has to: called for an instance
+	 * whose arguments all have fixed sizes, behind instance_on_lane and on its thread. What fails is left for a run
+	 * to say. */
+	void (*instance_warm)(struct inferd_delegate_instance *instance);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

@@ -158,6 +158,10 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 		if (task->status == ET_OK && worker->wide_lanes)
 			task->status =
 				et_plan_prepare(s->plan, worker->wide.slot, worker->wide_lanes, &task->diag);
+		/* or the first client after the first would wait while a second worker takes its memory */
+		et_plan_warm(s->plan, worker->narrow.slot);
+		if (worker->wide_lanes)
+			et_plan_warm(s->plan, worker->wide.slot);
 	}
 	/* release: pairs with the acquire in inf_serving_poll; after it the loop may free everything */
 	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1)

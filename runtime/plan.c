@@ -271,6 +271,31 @@ enum et_status et_plan_prepare(
 	return ET_OK;
 }
 
+static bool has_fixed_sizes(const struct et_method_spec *spec, const struct et_instruction_spec *call)
+{
+	for (uint32_t i = 0; i < call->n_args; i++) {
+		const struct et_value_spec *value = &spec->values[call->args[i]];
+		if (value->tag == ET_TAG_TENSOR && value->tensor->dynamism != ET_STATIC)
+			return false;
+	}
+	return true;
+}
+
+void et_plan_warm(struct et_plan *plan, uint32_t number)
+{
+	const struct et_method_spec *spec = plan->spec;
+	if (!et_plan_is_prepared(plan, number))
+		return;
+	for (uint32_t i = 0; i < spec->n_instructions; i++) {
+		const struct et_instruction_spec *call = &spec->instructions[i];
+		if (call->op != ET_OP_DELEGATE)
+			continue;
+		const struct et_plan_context *context = &plan->slots[number].contexts[call->index];
+		if (context->context && context->ops->context_warm && has_fixed_sizes(spec, call))
+			context->ops->context_warm(context->context);
+	}
+}
+
 bool et_plan_is_prepared(const struct et_plan *plan, uint32_t slot)
 {
 	/* acquire: pairs with the release in et_plan_prepare */

@@ -70,7 +70,10 @@ struct et_plan *et_plan_unref(struct et_plan *plan);
  * that owns the lanes. Runs on a slot that was not prepared answer ET_E_INVALID_STATE. */
 enum et_status et_plan_prepare(
 	struct et_plan *plan, uint32_t slot, struct et_lane *const *lanes, struct et_diag *diag);
-/* Whether that has anything to make. If not, any thread may do it, and et_plan_release for that slot. */
+/* Have those contexts take now what their runs need, where sizes are fixed. On the same thread, before any run. What fails is
+ * left for a run to say. */
+void et_plan_warm(struct et_plan *plan, uint32_t slot);
+/* Whether et_plan_prepare has anything to make. If not, any thread may do it, and et_plan_release for that slot. */
 bool et_plan_needs_contexts(const struct et_plan *plan, struct et_lane *const *lanes);
 bool et_plan_is_prepared(const struct et_plan *plan, uint32_t slot);
 /* On the same thread, when no run uses the slot any more. Fine if it was not prepared. */

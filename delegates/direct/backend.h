@@ -106,6 +106,7 @@ enum et_status et_direct_keep(struct et_compiled *compiled, struct et_diag *diag
 enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lane *lane,
 	struct et_context **ret_context, struct et_diag *diag);
 void et_direct_context_free(struct et_context *context);
+void et_direct_context_warm(struct et_context *context);
 enum et_status et_direct_context_reset(struct et_context *context);
 enum et_status et_direct_execute(struct et_context *context, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag);

@@ -261,6 +261,7 @@ static void make_ops(struct et_backend *b)
 		.lane_compute = table->lane_new ? lane_compute : NULL,
 		.context_new = et_direct_context_new,
 		.context_free = et_direct_context_free,
+		.context_warm = table->instance_warm ? et_direct_context_warm : NULL,
 		.context_reset = table->instance_reset ? et_direct_context_reset : NULL,
 		.enqueue = table->submit ? et_direct_submit : et_direct_execute,
 		.cancel = table->submit && table->cancel ? et_direct_cancel : NULL,

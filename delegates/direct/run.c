@@ -75,6 +75,11 @@ void et_direct_context_free(struct et_context *c)
 	b->allocator.free(b->allocator.self, c, c->n_bytes);
 }
 
+void et_direct_context_warm(struct et_context *c)
+{
+	c->backend->table.instance_warm(c->instance);
+}
+
 enum et_status et_direct_context_reset(struct et_context *c)
 {
 	struct inferd_delegate_message message;

@@ -482,6 +482,18 @@ enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
 	return new_context(ret_context, compiled, lane, 0, allocator, diag);
 }
 
+/* The first time that XNNPACK is told shapes it plans its workspace for them, so a run with these need not. */
+void et_xnn_context_warm(struct inferd_delegate_instance *context)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	struct et_diag diag = { "" };
+	if (context->was_reshaped)
+		return;
+	for (uint32_t i = 0; i < payload->n_inputs; i++)
+		context->in_shapes[i] = payload->values[payload->inputs[i]].shape;
+	reshape(context, &diag);
+}
+
 void et_xnn_context_free(struct inferd_delegate_instance *context)
 {
 	if (!context)

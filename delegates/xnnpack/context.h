@@ -9,6 +9,8 @@
 enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
 	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane,
 	const struct et_allocator *allocator, struct et_diag *diag);
+/* Have XNNPACK take what a run with the payload's own shapes needs; what fails is left for that run. */
+void et_xnn_context_warm(struct inferd_delegate_instance *context);
 void et_xnn_context_free(struct inferd_delegate_instance *context);
 /* Runs to the end. Answers: ET_E_INVALID_TYPE (an argument's kind or dtype), ET_E_INVALID_ARGUMENT (its shape; no memory
  * bound), ET_E_NOT_SUPPORTED (an output can't take its new shape), and whatever XNNPACK refuses. */

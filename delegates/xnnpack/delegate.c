@@ -294,4 +294,5 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.lane_parallel_for = et_xnn_lane_parallel_for,
 	.lane_rest = et_xnn_lane_rest,
 	.keep = keep,
+	.instance_warm = et_xnn_context_warm,
 };

@@ -34,6 +34,7 @@ struct attempt {
 	struct et_compiled *compiled;
 	struct et_lane *lane;
 	struct et_context *context;
+	bool is_warm;
 	struct arg args[3];
 };
 
@@ -45,6 +46,8 @@ static enum et_status get_context(struct attempt *a, const uint8_t *bytes, size_
 		status = test_ops->lane_new(test_backend, 0, 1, &a->lane, &a->diag);
 	if (status == ET_OK)
 		status = test_ops->context_new(a->compiled, a->lane, &a->context, &a->diag);
+	if (status == ET_OK && a->is_warm)
+		test_ops->context_warm(a->context);
 	return status;
 }
 
@@ -156,7 +159,10 @@ static enum et_status try_shapes(struct attempt *a)
 static const struct {
 	const char *name;
 	enum et_status (*try)(struct attempt *a);
+	bool is_warm;
 } tries[] = {
+	{ "mixture, warm", try_mixture, true },
+	{ "shapes, warm", try_shapes, true },
 	{ "mixture", try_mixture },
 	{ "linear, fp32", try_linear_f32 },
 	{ "linear, qd8 and qc8", try_linear_qc8 },
@@ -175,6 +181,7 @@ static enum outcome attempt(size_t which, const char **ret_text)
 	static struct attempt a;
 	static char text[600];
 	n_calls = 0;
+	a.is_warm = tries[which].is_warm;
 	et_xnn_memory_set_gate(may_go_on);
 	if (test_set_up(NULL) != 0)
 		return WRONG;
@@ -237,8 +244,47 @@ static void test_every_allocation(void **state)
 	assert_int_equal(n_bad, 0);
 }
 
+/* --- what is taken beforehand ----------------------------------------------------------------------- */
+
+static bool may_not(void)
+{
+	return false;
+}
+
+/* A context that is warm runs without any of XNNPACK's allocations; one that is not does not. */
+static void test_warm(void **state)
+{
+	for (int is_warm = 0; is_warm < 2; is_warm++) {
+		struct attempt a = { .is_warm = is_warm };
+		size_t n_bytes;
+		et_xnn_memory_set_gate(NULL);
+		assert_int_equal(test_set_up(NULL), 0);
+		uint8_t *bytes = test_make_mixture(&n_bytes);
+		test_ok(get_context(&a, bytes, n_bytes, 2), &a.diag);
+		ARG(&a.args[0], ET_FLOAT32, ET_STATIC, 1, 4, 4, 2);
+		ARG(&a.args[1], ET_FLOAT32, ET_STATIC, 1, 4, 4, 3);
+		for (int i = 0; i < 32; i++)
+			a.args[0].f32[i] = (float)(i % 5);
+		et_xnn_memory_set_gate(may_not);
+		enum et_status status = run(&a);
+		et_xnn_memory_set_gate(NULL);
+		if (is_warm) {
+			test_ok(status, &a.diag);
+			test_check_mixture(a.args);
+		} else {
+			assert_int_not_equal(status, ET_OK);
+		}
+		test_ops->context_free(a.context);
+		test_ops->lane_free(a.lane);
+		test_ops->compiled_free(a.compiled);
+		free(bytes);
+		assert_int_equal(test_tear_down(NULL), 0);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation),
+		cmocka_unit_test(test_warm) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
