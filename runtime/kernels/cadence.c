@@ -2,7 +2,8 @@
  *
  * All of it is arithmetic on integers with a scale and a zero point. Here are the table, what goes by elements (one
  * or two tensors dequantized, combined and quantized, in float, which is exact for the 16 bits that there are at
- * most) and what goes by lines, layer norm and softmax; cadence_products.c has the sums of products.
+ * most) and what goes by lines, layer norm and softmax; cadence_products.c has the sums of products,
+ * cadence_moves.c what moves numbers only, cadence_floats.c what is not quantized.
  *
  * An operator's overloads share its function: what the plain one has in a tensor, the per_tensor one has as a number,
  * and a name that ends in _asym8s_... or _asym8u_... only promises the types, which its row then demands.

@@ -45,6 +45,8 @@ MODELS = (
     Model("llama_tiny", "decoder with a key-value cache, random weights", "llama_tiny:build", CPU + ("vulkan", "vulkan_8da4w"),
           "programs/llama_tiny_{backend}",
           {"vulkan": "vulkan/llama_tiny_vulkan_fp32", "vulkan_8da4w": "vulkan/llama_tiny_vulkan_8da4w"}),
+    Model("decoder", "attention with caches of ExecuTorch's extension/llm, random weights", "decoder:build", ("portable",),
+          "programs/decoder_{backend}"),
     Model("two_methods_cond", "two methods, one with a branch", "programs:two_methods_cond", ("portable",), "programs/two_methods_cond_{backend}",
           {"portable": "programs/two_methods_cond"}),
     Model("external", "its weights in a .ptd file", "programs:external", CPU, "programs/external_{backend}/mlp"),
