@@ -24,7 +24,7 @@ struct pool {
 	bool is_max;
 	bool counts_padding;
 	bool rounds;          /* sum and divide in the type of the elements */
-	bool sums_floats;     /* the same where that is float */
+	bool sums_floats;     /* sum in float, also elements of half its size */
 	bool divides_by_each; /* by the window's size in one dimension after the other */
 	int64_t divisor;      /* 0: what was counted */
 	struct et_walk planes;
@@ -335,7 +335,10 @@ static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_eva
 {
 	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
 	bool rounds = !is_max && n_space_of(ctx) == 3;
-	struct pool p = { .is_max = is_max, .rounds = rounds, .divides_by_each = rounds };
+	bool sums_floats = !is_max && !rounds && args[0]->tensor->type != ET_FLOAT64;
+	struct pool p = {
+		.is_max = is_max, .rounds = rounds, .sums_floats = sums_floats, .divides_by_each = rounds
+	};
 	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
 		.indices = is_max ? args[3]->tensor : NULL };
 	return run_pool(ctx, &p, &request);

@@ -68,6 +68,8 @@ static void halves(void **state)
 		{ "aten::mean.out", "f64[1,3]{16777216,1,1} (1) false -", "= f64[1]{5592406}" },
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{16777216,1,1} (1,3) (1) (0) false true -",
 			"= f32[1,1,1]{5592405.5}" },
+		{ "aten::_adaptive_avg_pool2d.out", "f32[1,1,3]{16777216,1,1} (1,1)",
+			"= f32[1,1,1]{5592405.5}" },
 		{ "aten::grid_sampler_2d.out",
 			"f32[1,1,1,3]{1,2,4} f32[1,1,4,2]{nan,0,inf,0,-inf,0,1,0} 0 0 true",
 			"f32[1,1,1,4]{0,0,0,4}" },
