@@ -1,8 +1,8 @@
 /* What each message does.
  *
- * Every request is answered exactly once, here or (Infer) by the job or (regions) in client_region.c, or (what waits for a model or for the folder)
- * by a `pending` that belongs to its session. Whatever a client asks to keep is charged to its user before it is
- * made, and every way out gives the charge back or hands it to what was made. */
+ * Every request is answered exactly once: here, or by the job (Infer), or in client_region.c (regions), or (what waits
+ * for a model or for the folder) by a `pending` that belongs to its session. Whatever a client asks to keep is charged
+ * to its user before it is made, and every way out gives the charge back or hands it to what was made. */
 #include "daemon/requests.h"
 
 #include "daemon/answers.h"
