@@ -3,6 +3,7 @@
 
 #include "runtime/base/checked.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static const char *example; /* inferd.conf beside this file */
+static const char *example, *manual; /* inferd.conf beside this file */
 
 static void test_defaults(void **state)
 {
@@ -302,6 +303,68 @@ static void test_example(void **state)
 	inf_config_deinit(&d);
 }
 
+static char *read_whole(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *text = calloc(1, 1 << 16);
+	assert_non_null(file);
+	assert_non_null(text);
+	assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+	fclose(file);
+	return text;
+}
+
+/* Whether @before and @word stand in @text, the next section of which begins with @end, as a whole word. */
+static bool has_word(const char *text, const char *end, const char *before, const char *word)
+{
+	char wanted[64];
+	const char *last = strstr(text + 1, end);
+	int n = snprintf(wanted, sizeof(wanted), "%s%s", before, word);
+	for (const char *at = text; (at = strstr(at, wanted)) && (!last || at < last); at += n)
+		if (!isalnum((unsigned char)at[n]) && at[n] != '_')
+			return true;
+	return false;
+}
+
+/* Every key that there is, as a mistake lists them, is in the manual and in the installed file, in its section. */
+static void test_documentation(void **state)
+{
+	static const struct {
+		const char *section, *man, *shown;
+	} sections[] = { { "server", ".Ss [server]", "[server]" }, { "limits", ".Ss [limits]", "[limits]" },
+		{ "user x", ".Ss [user NAME]", "#[user " }, { "model x", ".Ss [model NAME]", "#[model " } };
+	char *man = read_whole(manual), *installed = read_whole(example);
+	const char *limits = strstr(man, sections[1].man);
+	assert_non_null(limits);
+	for (size_t i = 0; i < ET_ARRAY_LEN(sections); i++) {
+		char text[64];
+		struct inf_config_error e = { "" };
+		struct inf_config c;
+		bool is_user = i == 2; /* for whom there are the limits, too */
+		const char *in_man = strstr(man, sections[i].man),
+			   *in_file = strstr(installed, sections[i].shown);
+		assert_non_null(in_man);
+		assert_non_null(in_file);
+		snprintf(text, sizeof(text), "[%s]\nno_such_key = 1\n", sections[i].section);
+		inf_config_init(&c);
+		assert_int_equal(inf_config_parse(&c, text, "f", &e), -EINVAL);
+		inf_config_deinit(&c);
+		char *keys = strstr(e.text, "there are ");
+		assert_non_null(keys);
+		for (char *rest = keys + 10, *key; (key = strsep(&rest, ", "));) {
+			bool is_limit = is_user && has_word(limits, ".Ss ", "Ic ", key);
+			if (!*key || !islower((unsigned char)*key) || strcmp(key, "and") == 0)
+				continue;
+			if (!is_limit && !has_word(in_man, ".Ss ", "Ic ", key))
+				fail_msg("inferd.conf(5) lacks %s in [%s]", key, sections[i].section);
+			if (!is_limit && !has_word(in_file, "\n[", "\n#", key))
+				fail_msg("inferd.conf lacks %s in [%s]", key, sections[i].section);
+		}
+	}
+	free(man);
+	free(installed);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -313,9 +376,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_drop_ins),
 		cmocka_unit_test(test_example),
+		cmocka_unit_test(test_documentation),
 	};
-	if (argc != 2)
+	if (argc != 3)
 		return 2;
 	example = argv[1];
+	manual = argv[2];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
