@@ -17,6 +17,9 @@ struct et_backend {
 	void *self;
 	struct inferd_delegate_device *devices;
 	uint32_t n_devices;
+	pthread_mutex_t memories_lock;      /* guards these; of a delegate that imports */
+	struct et_direct_memory **memories; /* by their start */
+	uint32_t n_memories, memories_room;
 };
 
 struct et_lane {
@@ -118,6 +121,14 @@ enum et_status et_direct_take_args(
 	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
 enum et_status et_direct_give_outputs(
 	struct et_context *context, struct et_evalue *const *args, struct et_diag *diag);
+
+/* --- memory.c, the first two as the delegate interface of the runtime has them ------------------------ */
+
+enum et_status et_direct_import_memory(
+	struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
+void et_direct_release_memory(struct et_backend *backend, void *handle);
+/* Where @arg lies besides its address: in a file, and in a buffer of the delegate's for @device. */
+void et_direct_place(struct et_backend *backend, uint32_t device, struct inferd_delegate_arg *arg);
 
 /* --- submit.c ------------------------------------------------------------------------------------------ */
 

@@ -203,6 +203,8 @@ static enum et_status no_open(struct et_backend **ret_backend, const struct et_a
 static void backend_free(struct et_backend *b)
 {
 	struct et_allocator allocator = b->allocator;
+	allocator.free(allocator.self, b->memories, b->memories_room * sizeof(*b->memories));
+	pthread_mutex_destroy(&b->memories_lock);
 	et_pool_deinit(&b->pool);
 	allocator.free(allocator.self, b, sizeof *b);
 }
@@ -267,6 +269,8 @@ static void make_ops(struct et_backend *b)
 		.cancel = table->submit && table->cancel ? et_direct_cancel : NULL,
 		.copied_bytes = can_copy(b) ? et_direct_copied_bytes : NULL,
 		.profile = et_direct_profile,
+		.import_memory = table->buffer_import ? et_direct_import_memory : NULL,
+		.release_memory = table->buffer_import ? et_direct_release_memory : NULL,
 		.keep = table->keep ? et_direct_keep : NULL,
 		.probe = et_direct_probe,
 	};
@@ -282,6 +286,7 @@ enum et_status et_direct_open(struct et_backend_entry *ret_entry, const struct i
 		return no_memory(diag);
 	*b = (struct et_backend){ .allocator = *allocator, .log = log };
 	et_pool_init(&b->pool, allocator);
+	pthread_mutex_init(&b->memories_lock, NULL);
 	et_direct_message_init(&message);
 	enum et_status status = ET_OK;
 	if (et_interface_take(&b->table, table, message.text, sizeof message.text) < 0)

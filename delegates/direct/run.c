@@ -126,6 +126,8 @@ static bool stage(struct et_context *c, struct argument *argument)
 	if (!argument->stage)
 		return false;
 	argument->staged = arg->data;
+	arg->fd = -1;
+	arg->buffer = NULL;
 	if (!arg->is_output) {
 		memcpy(argument->stage, arg->data, arg->n_bytes);
 		c->n_copied += arg->n_bytes;
@@ -169,6 +171,8 @@ enum et_status et_direct_take_args(struct et_context *c, struct et_evalue *const
 			status = take_other(&c->args[i], i, args[i], diag);
 		if (status)
 			return status;
+		if (args[i]->tag == ET_TAG_TENSOR && c->backend->table.buffer_import)
+			et_direct_place(c->backend, c->compiled->device, &c->args[i].arg);
 		c->args[i].staged = NULL;
 		if (args[i]->tag == ET_TAG_TENSOR && ((uintptr_t)c->args[i].arg.data & c->misaligned) &&
 			!stage(c, &c->args[i]))
