@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static const char *example, *manual; /* inferd.conf beside this file */
+static const char *example, *manual; /* inferd.conf and inferd.conf(5) */
 
 static void test_defaults(void **state)
 {
