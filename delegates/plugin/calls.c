@@ -42,7 +42,9 @@ void et_plugin_wake_watcher(struct et_backend *b)
 enum et_status et_plugin_status(uint32_t result, const char *text, struct et_diag *diag)
 {
 	if (result == ET_PLUGIN_RESULT_FAULT)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%.255s", text);
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%.255s",
+			text[0] ? text
+				: "memory of the run went away, the plug-in's process does not say which");
 	return et_interface_status((int)result, text, diag);
 }
 

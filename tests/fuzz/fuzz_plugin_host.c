@@ -2,7 +2,8 @@
  * answers what the input says.
  *
  * The input is a list of {kind, length, bytes}. To each question the thread takes the next one: a right answer with
- * bytes of it changed, the bytes themselves, or the end of the connection; in between something on the second pair.
+ * bytes of it changed, the bytes themselves, or the end of the connection; in between something on the second pair, or
+ * nothing at all for a while.
  * Whatever comes, every call must return, no memory may be lost, and outputs must stay within their room. */
 #include "tests/fuzz/fuzz.h"
 
@@ -21,7 +22,19 @@
 
 #define LONG_TIME (UINT64_C(100) * 1000000000)
 
-enum { KIND_PATCHED, KIND_RAW, KIND_END, KIND_ASK, KIND_NUMBER, KIND_TWICE, KIND_FD, N_KINDS, N_FLOATS = 4 };
+enum {
+	KIND_PATCHED,
+	KIND_RAW,
+	KIND_END,
+	KIND_ASK,
+	KIND_NUMBER,
+	KIND_TWICE,
+	KIND_FD,
+	KIND_HOLD,
+	N_KINDS,
+	N_FLOATS = 4,
+	N_HELD = 64
+};
 
 static struct {
 	const uint8_t *bytes;
@@ -29,6 +42,11 @@ static struct {
 } script;
 
 static struct et_program *program;
+
+/* Runs that are not waited for may be held by the host of that number: it reads nothing until so much has been sent that
+ * there is no room. */
+static _Atomic(unsigned) may_hold, n_hosts;
+static sem_t go_on;
 
 /* --- the script ------------------------------------------------------------------------------------- */
 
@@ -63,6 +81,27 @@ static void patch(void *packet, size_t n_packet, const struct step *step)
 static bool send_packet(int socket, void *packet, size_t n)
 {
 	return send(socket, packet, n, MSG_NOSIGNAL) == (ssize_t)n;
+}
+
+/* With the same descriptor several times, which no packet has. */
+static bool send_fds(int socket, void *packet, size_t n, int fd, size_t n_fds)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct iovec iov = { packet, n };
+	struct msghdr message = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_SPACE(n_fds * sizeof fd) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n_fds * sizeof fd);
+	for (size_t i = 0; i < n_fds; i++)
+		memcpy(CMSG_DATA(c) + i * sizeof fd, &fd, sizeof fd);
+	return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)n;
 }
 
 /* --- the host --------------------------------------------------------------------------------------- */
@@ -137,6 +176,7 @@ static bool ask(int asks, uint64_t call, const struct step *step)
 
 struct ends {
 	int calls, asks;
+	unsigned number;
 };
 
 static bool answer(const struct ends *ends, const struct et_plugin_header *question)
@@ -156,6 +196,11 @@ static bool answer(const struct ends *ends, const struct et_plugin_header *quest
 			if (!ask(ends->asks, question->id, &step))
 				return false;
 			continue;
+		case KIND_HOLD:
+			if (question->type == ET_PLUGIN_RUN && may_hold == ends->number)
+				while (sem_wait(&go_on) < 0)
+					;
+			break;
 		case KIND_END:
 			return false;
 		case KIND_RAW:
@@ -180,7 +225,7 @@ static bool answer(const struct ends *ends, const struct et_plugin_header *quest
 		}
 		if (step.kind == KIND_FD) { /* which nobody asked for */
 			packet.started.header.n_bytes = (uint32_t)n;
-			return et_plugin_send(ends->calls, &packet, ends->asks, 1) == 0;
+			return send_fds(ends->calls, &packet, n, ends->asks, 1 + step.n % 3);
 		}
 		if (!send_packet(ends->calls, &packet, n))
 			return false;
@@ -215,7 +260,10 @@ int et_plugin_process_start(struct et_plugin_process *process, const struct et_p
 	if (!ends || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls) ||
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks))
 		abort();
-	*ends = (struct ends){ calls[1], asks[1] };
+	const int room = 1; /* the least there can be */
+	if (setsockopt(calls[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room))
+		abort();
+	*ends = (struct ends){ calls[1], asks[1], ++n_hosts };
 	if (pthread_create(&process->thread, NULL, host_main, ends))
 		abort();
 	process->calls = calls[0];
@@ -230,6 +278,7 @@ bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, cha
 		shutdown(process->calls, SHUT_RDWR);
 	if (process->asks >= 0)
 		shutdown(process->asks, SHUT_RDWR);
+	sem_post(&go_on);
 	if (process->is_running)
 		pthread_join(process->thread, NULL);
 	if (process->calls >= 0)
@@ -243,8 +292,11 @@ bool et_plugin_process_end(struct et_plugin_process *process, bool is_stuck, cha
 
 /* --- the daemon ------------------------------------------------------------------------------------- */
 
+static _Atomic(enum et_status) last_status;
+
 static void completed(void *self, enum et_status status, const char *reason)
 {
+	last_status = status;
 	sem_post(self); /* nothing of the job is touched afterwards */
 }
 
@@ -327,8 +379,21 @@ static void run_many(const struct et_delegate_ops *ops, struct et_compiled *comp
 	uint32_t n = 0;
 	while (n < N && ops->context_new(compiled, lane, &contexts[n], &diag) == ET_OK)
 		n++;
+	/* afterwards the host knows all that they need: nothing is asked while it holds */
+	bool are_known = n == N;
+	for (uint32_t i = 0; i < n; i++) {
+		last_status = ET_E_INTERNAL;
+		run(ops, contexts[i], 0);
+		are_known &= last_status == ET_OK;
+	}
+	may_hold = are_known ? n_hosts : 0;
 	for (uint32_t i = 0; i < n; i++)
 		begin(ops, contexts[i], &jobs[i], false);
+	for (int i = 0; i < N_HELD && n; i++)
+		ops->cancel(contexts[0]);
+	may_hold = 0;
+	for (uint32_t i = 0; i < n; i++)
+		sem_post(&go_on);
 	for (uint32_t i = 0; i < n; i++) {
 		if (jobs[i].is_pending && i == 1)
 			ops->cancel(contexts[i]);
@@ -364,6 +429,7 @@ static void use(struct et_backend_entry *entry)
 			ops->context_new(compiled, lane, &context, &diag) == ET_OK) {
 			run(ops, context, 0);
 			run(ops, context, 1); /* long ago */
+			run(ops, context, et_host_now_ns(NULL) + 100000);
 			ops->context_reset(context);
 			run(ops, context, 0);
 			ops->context_free(context);
@@ -408,8 +474,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	};
 	struct et_backend_entry entry;
 	struct et_diag diag = { "" };
-	if (!program)
+	if (!program) {
 		make_program();
+		sem_init(&go_on, 0, 0);
+	}
+	while (sem_trywait(&go_on) == 0)
+		;
 	script.bytes = bytes;
 	script.n_bytes = n_bytes;
 	if (et_plugin_open(&entry, &config, et_host_allocator(), &log, &diag) == ET_OK) {
