@@ -271,7 +271,7 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 		status = up(b, &generation, diag);
 	if (!status)
 		status = et_plugin_load(c, generation, &id, diag);
-	if (!status && c->facts.device >= b->facts.n_devices && b->facts.n_devices)
+	if (!status && c->facts.device >= b->facts.n_devices)
 		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u",
 			c->facts.device, b->facts.n_devices);
 	if (!status && (c->facts.n_inputs > ET_PLUGIN_MAX_ARGS || c->facts.n_outputs > ET_PLUGIN_MAX_ARGS))

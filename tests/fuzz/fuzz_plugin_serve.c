@@ -1,11 +1,12 @@
 /* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the example's plug-in
- * loaded. Whatever comes, it must end when the connection does, and leave nothing behind but the plug-in's library.
+ * loaded, or one that has everything (plugin.c). Whatever comes, it must end when the connection does, and leave nothing behind but the plug-in's library.
  *
- * Two things are as inferd does them, since nothing in the host can know better: a run is answered before the next
+ * Two things are as inferd does them, since nothing in the host can know better: a question is answered before the next
  * packet goes, and arguments are aligned as plug-ins may rely on.
  *
  * The input is a list of {kind, length, bytes}: the kind is the message, of which the bytes change a right one, three
- * at a time: where, in two, and what. Behind 0x80 the bytes are the packet. */
+ * at a time: where, in two, and what. Behind 0x80 the bytes are the packet. With 0x40 the first one is for the plug-in that
+ * has everything; with 0x20 a descriptor comes twice. The input's last byte says how questions for named data are answered. */
 #include "tests/fuzz/fuzz.h"
 
 #include "delegates/plugin/serve.h"
@@ -39,13 +40,14 @@ static void patch(union packet *packet, size_t n_packet, const uint8_t *bytes, s
 }
 
 /* A payload of the example's, and one compile spec behind it. */
-static int payload_file(struct et_plugin_init *init)
+static int payload_file(struct et_plugin_init *init, char first)
 {
-	static const char payload[] = "GAIN\0\0\0\x40";
+	char payload[] = "GAIN\0\0\0\x40";
 	struct {
 		uint32_t lengths[2];
 		char text[8];
 	} spec = { { 3, 3 }, "key\0val" };
+	payload[0] = first;
 	int fd = et_plugin_memory("fuzz-payload", 2 * PAGE);
 	if (fd < 0 || pwrite(fd, payload, 8, 0) != 8 || pwrite(fd, &spec, sizeof spec, PAGE) != sizeof spec ||
 		et_plugin_memory_seal(fd))
@@ -96,7 +98,7 @@ static void fill_run(struct et_plugin_run *run, bool is_kernel)
 }
 
 /* A right packet of that kind; the descriptor to go with it, or -1. */
-static int make_packet(union packet *packet, uint8_t kind)
+static int make_packet(union packet *packet, uint8_t kind, size_t n_changes)
 {
 	int fd = -1;
 	memset(packet, 0, sizeof *packet);
@@ -109,7 +111,7 @@ static int make_packet(union packet *packet, uint8_t kind)
 		packet->handle.instance = MEMORY;
 	if (kind == ET_PLUGIN_PROBE || kind == ET_PLUGIN_INIT) {
 		packet->header.n_bytes = sizeof packet->init;
-		fd = payload_file(&packet->init);
+		fd = payload_file(&packet->init, "GDN"[n_changes % 3]);
 	} else if (kind == ET_PLUGIN_SHARE) {
 		fd = share_file(&packet->share);
 	} else if (kind == ET_PLUGIN_RUN || kind == 0) { /* 0: a kernel's */
@@ -120,23 +122,27 @@ static int make_packet(union packet *packet, uint8_t kind)
 	return fd;
 }
 
+static bool is_twice; /* descriptors come in pairs, which no packet of inferd's has */
+
 static void send_packet(int socket, union packet *packet, size_t n, int fd)
 {
+	const int fds[2] = { fd, fd };
+	const size_t n_fds = is_twice ? 2 : 1;
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
 	} control;
 	struct iovec iov = { packet, n };
 	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
 	if (fd >= 0) {
 		memset(&control, 0, sizeof control);
 		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof control.bytes;
+		message.msg_controllen = CMSG_SPACE(n_fds * sizeof fd);
 		struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof fd);
+		c->cmsg_len = CMSG_LEN(n_fds * sizeof fd);
+		memcpy(CMSG_DATA(c), fds, n_fds * sizeof fd);
 	}
 	sendmsg(socket, &message, MSG_NOSIGNAL);
 	if (fd >= 0)
@@ -145,7 +151,7 @@ static void send_packet(int socket, union packet *packet, size_t n, int fd)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static unsigned n_done; /* runs that were answered */
+static unsigned n_done; /* questions that were answered */
 static bool is_over;    /* there will be no more answers */
 
 /* Arguments where plug-ins may expect them. Whether it is a run. */
@@ -156,10 +162,42 @@ static bool align_run(union packet *packet, size_t n)
 		return false;
 	for (size_t i = 0; (i + 1) * sizeof run->args[0] <= n - sizeof *run; i++)
 		run->args[i].offset &= ~UINT64_C(63);
+	if (run->model)
+		run->kernel |= 1;
 	return true;
 }
 
-static void wait_for_runs(unsigned n)
+/* Whether the host answers, if it does not hang up. */
+static bool is_question(const union packet *packet, size_t n)
+{
+	return n >= sizeof packet->header && packet->header.type != ET_PLUGIN_DESTROY &&
+	       packet->header.type != ET_PLUGIN_INSTANCE_FREE && packet->header.type != ET_PLUGIN_CANCEL &&
+	       packet->header.type != ET_PLUGIN_FORGET;
+}
+
+/* A run that ends only when it is cancelled (plugin.c) is, at once. Its number is never 0 here: that is none. */
+static void cancel_run(int socket, const union packet *run, size_t n)
+{
+	union packet packet;
+	if (n < sizeof run->run + sizeof run->run.args[0] || run->run.args[0].sizes[0] % 8 != 7)
+		return;
+	make_packet(&packet, ET_PLUGIN_CANCEL, 0);
+	packet.handle.instance = run->run.instance;
+	packet.handle.model = run->run.kernel;
+	send_packet(socket, &packet, sizeof packet.handle, -1);
+}
+
+/* All that a packet of the input needs; whether there will be an answer. */
+static bool tell(int socket, union packet *packet, size_t n, int fd)
+{
+	bool is_run = align_run(packet, n), is_asking = is_question(packet, n);
+	send_packet(socket, packet, n, fd);
+	if (is_run)
+		cancel_run(socket, packet, n);
+	return is_asking;
+}
+
+static void wait_for_answers(unsigned n)
 {
 	pthread_mutex_lock(&lock);
 	while (n_done < n && !is_over)
@@ -167,13 +205,38 @@ static void wait_for_runs(unsigned n)
 	pthread_mutex_unlock(&lock);
 }
 
-static void note(bool is_run)
+static void note(bool is_answer)
 {
 	pthread_mutex_lock(&lock);
-	n_done += is_run;
-	is_over = is_over || !is_run;
+	n_done += is_answer;
+	is_over = is_over || !is_answer;
 	pthread_cond_signal(&changed);
 	pthread_mutex_unlock(&lock);
+}
+
+static uint8_t named_manner; /* of this input */
+
+/* "absent" is not there; of the others one is there, and what is said of the last is wrong in some way. */
+static void answer_named(int socket, const struct et_plugin_named *ask)
+{
+	struct et_plugin_named answer = { .header = { ET_PLUGIN_NAMED_ANSWER, sizeof answer, ask->header.id },
+		.n_bytes = 16,
+		.result =
+			strcmp(ask->key, "absent") == 0 ? INFERD_DELEGATE_E_NOT_FOUND : INFERD_DELEGATE_OK };
+	unsigned manner = strcmp(ask->key, "another") == 0 ? named_manner % 6 : 0;
+	int fd = et_plugin_memory("fuzz-named", answer.n_bytes);
+	if (fd < 0)
+		abort();
+	if (manner == 2)
+		answer.n_bytes = UINT64_MAX;
+	if (manner == 3)
+		answer.header.type = ET_PLUGIN_LOG;
+	if (manner == 4)
+		answer.header.n_bytes = sizeof answer.header;
+	if (manner == 5)
+		answer.n_bytes = 0;
+	et_plugin_send(socket, &answer, manner == 1 || answer.result ? -1 : fd, 1);
+	close(fd);
 }
 
 /* Answers are read, so that nobody waits for room; what they say is not looked at, but that they are packets. */
@@ -184,8 +247,11 @@ static void *read_answers(void *arg)
 	while ((n = et_plugin_receive(socket, packet, sizeof packet, &fd, 1)) > 0)
 		if (fd >= 0)
 			abort();
-		else if (((const struct et_plugin_header *)packet)->type == ET_PLUGIN_DONE)
+		else if (((const struct et_plugin_header *)packet)->type == ET_PLUGIN_DONE ||
+			 ((const struct et_plugin_header *)packet)->type == ET_PLUGIN_ANSWER)
 			note(true);
+		else if (((const struct et_plugin_header *)packet)->type == ET_PLUGIN_NAMED)
+			answer_named(socket, (const struct et_plugin_named *)packet);
 	if (n < 0)
 		abort();
 	note(false);
@@ -199,7 +265,7 @@ static void *serve(void *arg)
 }
 
 /* START with whatever is changed but the path, which is the one library that may be loaded here. */
-static void start(int socket, const uint8_t *bytes, size_t n)
+static void start(int socket, bool has_everything, const uint8_t *bytes, size_t n)
 {
 	union packet packet;
 	memset(&packet, 0, sizeof packet);
@@ -209,7 +275,8 @@ static void start(int socket, const uint8_t *bytes, size_t n)
 	memcpy(&packet.start + 1, "key\0value", 10);
 	packet.header = (struct et_plugin_header){ ET_PLUGIN_START, sizeof packet.start + 10, 1 };
 	patch(&packet, packet.header.n_bytes + 0, bytes, n);
-	snprintf(packet.start.path, sizeof packet.start.path, "%s", PLUGIN);
+	snprintf(packet.start.path, sizeof packet.start.path, "%s",
+		has_everything ? PLUGIN_WITH_EVERYTHING : PLUGIN);
 	send_packet(socket, &packet, sizeof packet.start + 10, -1);
 }
 
@@ -218,7 +285,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	int calls[2], asks[2];
 	pthread_t server, reader, asked;
 	union packet packet;
-	unsigned n_runs = 0;
+	unsigned n_asked = 0;
+	named_manner = n_bytes ? bytes[n_bytes - 1] : 0;
 	n_done = 0;
 	is_over = false;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls) ||
@@ -232,21 +300,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	for (bool is_first = true; n_bytes >= 2; is_first = false) {
 		size_t n = bytes[1] < n_bytes - 2 ? bytes[1] : n_bytes - 2;
 		uint8_t kind = bytes[0];
+		is_twice = kind & 0x20 && !is_first;
 		if (is_first) {
-			start(calls[0], bytes + 2, n);
+			start(calls[0], kind & 0x40, bytes + 2, n);
 		} else if (kind & 0x80) {
-			int fd = make_packet(&packet, kind & 0x0f);
+			int fd = make_packet(&packet, kind & 0x0f, n);
 			memcpy(&packet, bytes + 2, n);
-			n_runs += align_run(&packet, n);
-			send_packet(calls[0], &packet, n, fd);
+			n_asked += tell(calls[0], &packet, n, fd);
 		} else {
-			int fd = make_packet(&packet, kind % (ET_PLUGIN_END + 1));
+			int fd = make_packet(&packet, kind % (ET_PLUGIN_END + 1), n);
 			size_t n_packet = packet.header.n_bytes;
 			patch(&packet, n_packet, bytes + 2, n);
-			n_runs += align_run(&packet, n_packet);
-			send_packet(calls[0], &packet, n_packet, fd);
+			n_asked += tell(calls[0], &packet, n_packet, fd);
 		}
-		wait_for_runs(n_runs);
+		wait_for_answers(n_asked);
 		bytes += 2 + n;
 		n_bytes -= 2 + n;
 	}
