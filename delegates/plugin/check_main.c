@@ -10,6 +10,7 @@
 #include "runtime/host/host.h"
 #include "runtime/method.h"
 
+#include <getopt.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -367,10 +368,34 @@ static void check_program(struct check *c, const char *path)
 
 /* --- main ------------------------------------------------------------------------------------------------ */
 
+static const char usage_line[] =
+	"usage: inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so [PROGRAM.pte]\n";
+
 static int usage(void)
 {
-	fputs("usage: inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so [PROGRAM.pte]\n", stderr);
+	fputs(usage_line, stderr);
+	fputs("inferd-delegate-check --help says more\n", stderr);
 	return 2;
+}
+
+static int help(void)
+{
+	fputs(usage_line, stdout);
+	fputs("\n"
+	      "Try a plug-in as inferd would use it, and as a broken file would: in a host process, with\n"
+	      "payloads that are none and, where a program was exported for it, with payloads cut short and\n"
+	      "changed; then run the program, and compare runs of the same input.\n"
+	      "\n"
+	      "  -o, --option KEY=VALUE  an option, as in the plug-in's section of inferd.conf; may be "
+	      "repeated\n"
+	      "  -n, --runs RUNS         of the program (20)\n"
+	      "  -h, --help              this text\n"
+	      "\n"
+	      "INFERD_DELEGATE_HOST names another inferd-delegate-host than the installed one. Each check is "
+	      "one\n"
+	      "line. Status 0: the plug-in conforms; 1: it does not; 2: it could not be tried.\n",
+		stdout);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -379,8 +404,12 @@ int main(int argc, char **argv)
 	struct et_plugin_config config = { .options = options, .max_crashes = 1000000, .crash_window_ns = 1 };
 	struct check c = { .n_runs = 20 };
 	struct et_diag diag = { "" };
+	static const struct option names[] = { { "option", required_argument, NULL, 'o' },
+		{ "runs", required_argument, NULL, 'n' }, { "help", no_argument, NULL, 'h' }, { 0 } };
 	int option;
-	while ((option = getopt(argc, argv, "o:n:")) != -1) {
+	while ((option = getopt_long(argc, argv, "o:n:h", names, NULL)) != -1) {
+		if (option == 'h')
+			return help();
 		char *equals = option == 'o' ? strchr(optarg, '=') : NULL;
 		if (option == 'n') {
 			c.n_runs = (uint32_t)strtoul(optarg, NULL, 10);
