@@ -27,22 +27,15 @@ struct move {
 
 /* --- which ---------------------------------------------------------------------------------------- */
 
-static bool uses(const struct inf_serving *s, const struct et_backend_entry *entry)
-{
-	const struct et_method_spec *method = et_program_find_method(s->program, s->method);
-	for (uint32_t d = 0; method && d < method->n_delegates; d++)
-		if (strcmp(method->delegates[d].id, entry->ops->id) == 0)
-			return true;
-	return false;
-}
-
 /* The name of a backend of it that was given up, with the reason; NULL: all are well. */
 static const char *given_up(
 	const struct inf_server *server, const struct inf_serving *s, struct et_diag *ret_why)
 {
-	for (size_t i = 0; i < server->registry.n_backends; i++) {
+	const struct et_method_spec *method = et_program_find_method(s->program, s->method);
+	for (size_t i = 0; method && i < server->registry.n_backends; i++) {
 		const struct et_backend_entry *entry = &server->registry.backends[i];
-		if (entry->ops->health && uses(s, entry) && entry->ops->health(entry->backend, ret_why))
+		if (entry->ops->health && inf_method_uses(&server->registry, method, entry) &&
+			entry->ops->health(entry->backend, ret_why))
 			return entry->ops->name;
 	}
 	return NULL;

@@ -1,10 +1,11 @@
 /* Looking at the repository's folder and into its files.
  *
  * A model's name comes from a client, so it is checked to be one visible path component before it becomes part
- * of a path. What a program needs is read from its delegates' names alone; no Plan is made here. */
+ * of a path. What a program needs is read from the names of its delegates and operators alone; no Plan is made here. */
 #include "daemon/variant.h"
 #include "daemon/text.h"
 #include "delegates/known.h"
+#include "delegates/plugin/plugin.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -386,21 +387,54 @@ static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o
 	return readiness != ET_READINESS_NO;
 }
 
+static bool is_brought_by(
+	const struct et_registry *registry, const char *operator, const struct et_backend * backend)
+{
+	for (size_t i = 0; i < registry->n_tables; i++) {
+		const struct et_kernel *kernel = et_kernel_table_find(registry->tables[i], operator);
+		if (kernel)
+			return et_plugin_of_kernel(kernel) == backend;
+	}
+	return false;
+}
+
+bool inf_method_uses(const struct et_registry *registry, const struct et_method_spec *method,
+	const struct et_backend_entry *entry)
+{
+	for (uint32_t d = 0; d < method->n_delegates; d++)
+		if (strcmp(method->delegates[d].id, entry->ops->id) == 0)
+			return true;
+	for (uint32_t i = 0; i < method->n_operators; i++)
+		if (is_brought_by(registry, method->operators[i], entry->backend))
+			return true;
+	return false;
+}
+
+static bool is_well(struct inf_variant *v, const struct et_backend_entry *entry)
+{
+	struct et_diag diag = { "" };
+	if (!entry->ops->health || entry->ops->health(entry->backend, &diag) == ET_OK)
+		return true;
+	v->is_down = true;
+	inf_text(v->reason, sizeof(v->reason),
+		"backend '%s' %s; 'inferctl restart %s' gives it another chance", entry->ops->name, diag.text,
+		entry->ops->name);
+	return false;
+}
+
 /* Whether the backends are well and can run the payloads of the method that is meant; else `reason`. */
 static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options *o,
 	const struct et_backend_entry *const *entries, size_t n)
 {
-	struct et_diag diag = { "" };
 	for (size_t i = 0; i < n; i++)
-		if (entries[i]->ops->health && entries[i]->ops->health(entries[i]->backend, &diag) != ET_OK) {
-			v->is_down = true;
-			inf_text(v->reason, sizeof(v->reason),
-				"backend '%s' %s; 'inferctl restart %s' gives it another chance",
-				entries[i]->ops->name, diag.text, entries[i]->ops->name);
+		if (!is_well(v, entries[i]))
 			return false;
-		}
 	const char *name = o->method[0] ? o->method : inf_default_method(v->program);
 	const struct et_method_spec *method = name ? et_program_find_method(v->program, name) : NULL;
+	for (size_t i = 0; method && i < o->registry->n_backends; i++)
+		if (inf_method_uses(o->registry, method, &o->registry->backends[i]) &&
+			!is_well(v, &o->registry->backends[i]))
+			return false;
 	for (uint32_t d = 0; method && d < method->n_delegates; d++) {
 		const struct et_backend_entry *entry = find_backend(o->registry, method->delegates[d].id);
 		if (entry && !probe_one(v, o, entry, method, d))

@@ -82,6 +82,11 @@ void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspec
 /* The name of the method that is meant when none is named: the only one, or "forward". NULL if there is none such. */
 const char *inf_default_method(const struct et_program *program);
 
+/* Whether @method needs the backend of @entry, which is one of the registry: a payload of it is for that, or an
+ * operator is one that it brings along. */
+bool inf_method_uses(const struct et_registry *registry, const struct et_method_spec *method,
+	const struct et_backend_entry *entry);
+
 /* Every model and version below @folder, each with its files (not inspected); sorted by name. The array and each of
  * its entries are the caller's. Negative errno if the folder can't be read. */
 int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n);

@@ -33,6 +33,11 @@ static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return status;
 }
 
+struct et_backend *et_plugin_of_kernel(const struct et_kernel *kernel)
+{
+	return kernel->run == kernel_run ? ((const struct et_plugin_kernel *)kernel->row)->backend : NULL;
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct et_kernel *)a)->name, ((const struct et_kernel *)b)->name);

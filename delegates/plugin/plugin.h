@@ -58,6 +58,8 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 
 /* Kernels that the plug-in brings along; NULL: none. Lives as long as the backend. */
 const struct et_kernel_table *et_plugin_kernels(struct et_backend *backend);
+/* Whose kernel that is; NULL: no plug-in's. */
+struct et_backend *et_plugin_of_kernel(const struct et_kernel *kernel);
 
 struct et_plugin_state {
 	pid_t pid; /* 0: none now */

@@ -435,6 +435,41 @@ static void test_falls(void **state)
 	e2e_deinit(&e);
 }
 
+/* So does a model that has nothing of the plug-in's but an operator. */
+static void test_falls_by_an_operator(void **state)
+{
+	struct make_program mk;
+	struct e2e e;
+	size_t n_bytes;
+	int rc;
+	e2e_init(&e);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	mk_kernel(&mk, mk_operator(&mk, "test::plug_scale", "out"), MK_ARGS(x, mk_double(&mk, 2), y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	e2e_put(&e, "m/1/a.pte", bytes, n_bytes);
+	free(bytes);
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
+	e2e_put_word(&e, "exit");
+	start(&e, "sync", "max_crashes = 2\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "m", NULL), *bad = e2e_bind(d, "exit", NULL);
+	assert_true(e2e_infer(b, 5, &rc) == 10 && rc == 0);
+	do
+		e2e_infer(bad, 1, &rc);
+	while (!strstr(inferd_error(d), "has failed 2 times"));
+	assert_true(infer_until_served(b, 5, &rc) == 15 && rc == 0);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	while (e2e_infer(b, 5, &rc) != 10)
+		assert_int_equal(rc, 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
 /* What had a state says that it is lost, once, whatever was there to go on with. */
 static void test_falls_with_state(void **state)
 {
@@ -708,6 +743,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_own_crashes),
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_falls),
+		cmocka_unit_test(test_falls_by_an_operator),
 		cmocka_unit_test(test_falls_with_state),
 		cmocka_unit_test(test_falls_not),
 		cmocka_unit_test(test_asked_first),
