@@ -17,8 +17,21 @@ struct taps {
 
 struct resize {
 	struct taps *taps[2]; /* rows, columns */
+	bool is_bilinear;     /* two each; where n is 1, both lie in the same place */
 	struct et_view x, y;
 };
+
+/* Of four pixels: first within the rows, then between them, in float but for double ones. The original's last bit is worth
+ * having: where 8 bits are made of the result, halves are frequent. */
+static double blend(const double *pixels, const float *h, const float *w, bool is_double)
+{
+	if (is_double)
+		return (pixels[0] * w[0] + pixels[1] * w[1]) * h[0] +
+		       (pixels[2] * w[0] + pixels[3] * w[1]) * h[1];
+	float top = (float)pixels[0] * w[0] + (float)pixels[1] * w[1];
+	float bottom = (float)pixels[2] * w[0] + (float)pixels[3] * w[1];
+	return (double)(top * h[0] + bottom * h[1]);
+}
 
 static void resize_planes(void *arg, size_t begin, size_t end)
 {
@@ -34,17 +47,23 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 		for (int64_t i = 0; i < r->y.sizes[2] * r->y.sizes[3]; i++) {
 			int64_t row = i / r->y.sizes[3], column = i % r->y.sizes[3];
 			const struct taps *h = &r->taps[0][row], *w = &r->taps[1][column];
-			double sum = 0, pixel;
-			for (int64_t j = 0; j < h->n; j++) {
-				for (int64_t k = 0; k < w->n; k++) {
-					int64_t at = (h->first + j) * xs[2] + (w->first + k) * xs[3];
+			double sum = 0, pixel, pixels[4];
+			for (int64_t j = 0; j < (r->is_bilinear ? 2 : h->n); j++) {
+				for (int64_t k = 0; k < (r->is_bilinear ? 2 : w->n); k++) {
+					int64_t at = (h->first + (j < h->n ? j : 0)) * xs[2] +
+						     (w->first + (k < w->n ? k : 0)) * xs[3];
 					if (is_single)
 						pixel = (double)((const float *)x)[at];
 					else
 						load(&pixel, x + at * n_x, 1, 1);
-					sum += pixel * h->weights[j] * w->weights[k];
+					if (r->is_bilinear)
+						pixels[2 * j + k] = pixel;
+					else
+						sum += pixel * h->weights[j] * w->weights[k];
 				}
 			}
+			if (r->is_bilinear)
+				sum = blend(pixels, h->weights, w->weights, r->x.type == ET_FLOAT64);
 			int64_t to = y + row * ys[2] + column * ys[3];
 			if (is_single)
 				((float *)r->y.data)[to] = (float)sum;
@@ -72,8 +91,8 @@ static void bilinear_taps(
 	float rest = at - (float)first;
 	rest = rest < 0 ? 0 : rest > 1 ? 1 : rest;
 	taps->first = first;
-	taps->n = first < in - 1 ? 2 : 1;
-	taps->weights[0] = taps->n == 2 ? 1 - rest : 1;
+	taps->n = first < in - 1 && in != out ? 2 : 1;
+	taps->weights[0] = 1 - rest;
 	taps->weights[1] = rest;
 }
 
@@ -104,7 +123,7 @@ static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float ste
 static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *self, const int64_t *sizes,
 	const double *factors, bool align_corners, bool antialias, struct et_tensor *out)
 {
-	struct resize r;
+	struct resize r = { .is_bilinear = !antialias };
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_REQUIRE(ctx, sizes[0] > 0 && sizes[1] > 0 && self->sizes[2] > 0 && self->sizes[3] > 0,

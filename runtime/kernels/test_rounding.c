@@ -70,6 +70,14 @@ static void halves(void **state)
 			"= f32[1,1,1]{5592405.5}" },
 		{ "aten::_adaptive_avg_pool2d.out", "f32[1,1,3]{16777216,1,1} (1,1)",
 			"= f32[1,1,1]{5592405.5}" },
+		/* within a row first, in float; and no neighbour counts where the size stays */
+		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{1,inf} (1,2) false -",
+			"f32[1,1,1,2]{1,nan}" },
+		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,2,2]{1.8,7.3,9.8,0.9} (4,4) false -",
+			"= "
+			"f32[1,1,4,4]{1.79999995,3.17499995,5.92500019,7.30000019,3.79999995,4.2750001,5."
+			"22500038,5.70000029,7.80000019,6.4749999,3.82500005,2.5,9.80000019,7.57500029,3.125,"
+			"0.899999976}" },
 		{ "aten::grid_sampler_2d.out",
 			"f32[1,1,1,3]{1,2,4} f32[1,1,4,2]{nan,0,inf,0,-inf,0,1,0} 0 0 true",
 			"f32[1,1,1,4]{0,0,0,4}" },
