@@ -10,6 +10,8 @@
  *
  * Without a mask keys end at the last query, whether or not it is causal: beyond, a cache has nothing yet. */
 #include "runtime/kernels/args.h"
+#include "runtime/kernels/gemm.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
@@ -88,7 +90,7 @@ static enum et_status run_update_indices(struct et_kernel_ctx *ctx, struct et_ev
 
 /* --- attention ---------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 8, LANES = 8 };
+enum { ROWS = 32, FEW_ROWS = 4 };
 
 /* Queries, keys or values; strides in elements. */
 struct operand {
@@ -148,38 +150,76 @@ static enum et_status see_qparams(struct et_kernel_ctx *ctx, struct operand *o, 
 	return ET_OK;
 }
 
-/* Row @row as float, without its scale, which is returned. */
-static float load_row(
-	const struct operand *o, int64_t batch, int64_t head, int64_t row, int64_t size, float *span)
+/* What row @row is to be multiplied with. */
+static float scale_of(const struct operand *o, int64_t batch, int64_t head, int64_t row)
+{
+	return o->scales ? ((const float *)o->scales->data)[batch * o->scale_batch + head * o->scale_head +
+							    row * o->scale_row]
+			 : 1;
+}
+
+/* @n numbers of row @row as float, from number @first on, without its scale: where they lie, or in @span. */
+static const float *load_row(const struct operand *o, int64_t batch, int64_t head, int64_t row, size_t first,
+	size_t n, float *span)
 {
 	const struct et_tensor *tensor = o->tensor;
-	const uint8_t *at = (const uint8_t *)tensor->data +
-			    (size_t)(batch * o->batch_stride + head * o->head_stride + row * o->stride) *
-				    et_element_bytes(tensor);
+	const uint8_t *at =
+		(const uint8_t *)tensor->data +
+		((size_t)(batch * o->batch_stride + head * o->head_stride + row * o->stride) + first) *
+			et_element_bytes(tensor);
+	if (tensor->type == ET_FLOAT32 && (uintptr_t)at % sizeof(float) == 0)
+		return (const float *)(const void *)at;
 	if (!o->zeros) {
-		et_loader(tensor->type, ET_F32)(span, at, 1, (size_t)size);
-		return 1;
+		et_loader(tensor->type, ET_F32)(span, at, 1, n);
+		return span;
 	}
 	int8_t zero =
 		((const int8_t *)o->zeros->data)[batch * o->of_batch + head * o->of_head + row * o->of_row];
-	for (int64_t i = 0; i < size; i++)
+	for (size_t i = 0; i < n; i++)
 		span[i] = (float)((const int8_t *)at)[i] - (float)zero;
-	return ((const float *)
-			o->scales->data)[batch * o->scale_batch + head * o->scale_head + row * o->scale_row];
+	return span;
 }
 
-static float dot(const float *a, const float *b, int64_t n)
+/* One head of keys or values, as a matrix in panels. */
+struct head {
+	const struct operand *operand;
+	int64_t batch, head;
+};
+
+enum { PIECE = 32 };
+
+/* Keys are columns. */
+static void key_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+	float *panel, size_t width)
 {
-	float sums[LANES] = { 0 }, sum = 0;
-	int64_t n_even = n - n % LANES;
-	for (int64_t i = 0; i < n_even; i += LANES)
-		for (int64_t l = 0; l < LANES; l++)
-			sums[l] += a[i + l] * b[i + l];
-	for (int64_t i = n_even; i < n; i++)
-		sum += a[i] * b[i];
-	for (int64_t l = 0; l < LANES; l++)
-		sum += sums[l];
-	return sum;
+	const struct head *h = b;
+	float piece[PIECE];
+	for (size_t j = 0; j < n_columns; j++)
+		for (size_t k = 0; k < n_k; k += PIECE) {
+			size_t n = n_k - k < PIECE ? n_k - k : PIECE;
+			const float *row = load_row(h->operand, h->batch, h->head,
+				(int64_t)(first_column + j), first_k + k, n, piece);
+			for (size_t i = 0; i < n; i++)
+				panel[(k + i) * width + j] = row[i];
+		}
+}
+
+/* Values are rows. */
+static void value_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+	float *panel, size_t width)
+{
+	const struct head *h = b;
+	float piece[PIECE];
+	for (size_t k = 0; k < n_k; k++) {
+		float scale = scale_of(h->operand, h->batch, h->head, (int64_t)(first_k + k));
+		for (size_t j = 0; j < n_columns; j += PIECE) {
+			size_t n = n_columns - j < PIECE ? n_columns - j : PIECE;
+			const float *row = load_row(h->operand, h->batch, h->head, (int64_t)(first_k + k),
+				first_column + j, n, piece);
+			for (size_t i = 0; i < n; i++)
+				panel[k * width + j + i] = row[i] * scale;
+		}
+	}
 }
 
 /* The original rounds weights to half and bfloat16, but for a row of bfloat16 that is alone in its block of 32 to 256. */
@@ -196,11 +236,12 @@ static float weigh(float *scores, int64_t n, bool rounds, enum et_scalar_type ty
 	float most = -INFINITY, sum = 0;
 	for (int64_t i = 0; i < n; i++)
 		most = scores[i] > most || scores[i] != scores[i] ? scores[i] : most;
-	for (int64_t i = 0; i < n; i++) {
-		/* a row that may look at nothing has no weights, and NaN for its result */
-		scores[i] = most == -INFINITY ? 0 : expf(scores[i] - most);
+	/* a row that may look at nothing has no weights, and NaN for its result */
+	for (int64_t i = 0; i < n; i++)
+		scores[i] = most == -INFINITY ? -INFINITY : scores[i] - most;
+	et_hot()->each_exp((size_t)n, scores, scores);
+	for (int64_t i = 0; i < n; i++)
 		sum += scores[i];
-	}
 	for (int64_t i = 0; rounds && i < n; i++)
 		scores[i] = et_round_half(scores[i], type);
 	return sum;
@@ -213,47 +254,118 @@ static int64_t keys_for(const struct attention *a, int64_t row)
 	return a->is_causal && n < a->n_keys ? n : a->n_keys;
 }
 
-static void attend_block(const struct attention *a, int64_t block, float *scratch)
+/* The queries of one block. */
+struct block {
+	const struct attention *a;
+	struct head k, v;
+	int64_t batch, head, first, n, n_keys;
+	float *queries, *sums, *scores, *span;
+	float totals[ROWS];
+};
+
+/* Few rows: each key and value as it lies. */
+static void score_few(const struct block *b)
 {
-	int64_t first = block % a->n_blocks * ROWS, head = block / a->n_blocks % a->n_heads;
-	int64_t batch = block / a->n_blocks / a->n_heads, kv_head = head / (a->n_heads / a->n_kv_heads);
-	int64_t n = a->n_queries - first < ROWS ? a->n_queries - first : ROWS;
-	int64_t n_keys = keys_for(a, first + n - 1);
-	float *queries = scratch, *sums = queries + ROWS * a->size, *span = sums + ROWS * a->size;
-	float *scores = span + a->size, factors[ROWS], totals[ROWS];
-	for (int64_t r = 0; r < n; r++)
-		factors[r] = load_row(&a->q, batch, head, first + r, a->size, queries + r * a->size);
-	for (int64_t k = 0; k < n_keys; k++) {
-		float factor = load_row(&a->k, batch, kv_head, k, a->size, span);
-		for (int64_t r = 0; r < n; r++) {
-			float score = dot(queries + r * a->size, span, a->size) * (factors[r] * factor);
-			scores[r * a->n_keys + k] = k < keys_for(a, first + r) ? score * a->scale : -INFINITY;
-		}
+	const struct attention *a = b->a;
+	for (int64_t k = 0; k < b->n_keys; k++) {
+		const float *key = load_row(&a->k, b->batch, b->k.head, k, 0, (size_t)a->size, b->span);
+		for (int64_t r = 0; r < b->n; r++)
+			b->scores[r * a->n_keys + k] =
+				et_hot()->dot((size_t)a->size, b->queries + r * a->size, key);
 	}
-	for (int64_t r = 0; r < n; r++) {
-		float *row = scores + r * a->n_keys;
-		for (int64_t k = 0; a->mask && k < n_keys; k++)
-			row[k] += a->mask[(first + r) * a->n_keys + k];
-		totals[r] = weigh(row, n_keys, is_rounded(a, first + r), a->q.tensor->type);
+}
+
+static void sum_few(const struct block *b)
+{
+	const struct attention *a = b->a;
+	memset(b->sums, 0, (size_t)(b->n * a->size) * sizeof(*b->sums));
+	for (int64_t k = 0; k < b->n_keys; k++) {
+		float scale = scale_of(&a->v, b->batch, b->v.head, k);
+		const float *value = load_row(&a->v, b->batch, b->v.head, k, 0, (size_t)a->size, b->span);
+		for (int64_t r = 0; r < b->n; r++)
+			if (k < keys_for(a, b->first + r))
+				et_hot()->add_scaled((size_t)a->size, b->sums + r * a->size, value, 1,
+					b->scores[r * a->n_keys + k] * scale);
 	}
-	memset(sums, 0, (size_t)(ROWS * a->size) * sizeof(*sums));
-	for (int64_t k = 0; k < n_keys; k++) {
-		float factor = load_row(&a->v, batch, kv_head, k, a->size, span);
-		for (int64_t i = 0; a->v.zeros && i < a->size; i++)
-			span[i] *= factor;
-		for (int64_t r = 0; r < n; r++) {
-			float weight = scores[r * a->n_keys + k], *sum = sums + r * a->size;
-			if (weight == 0 && k >= keys_for(a, first + r))
-				continue; /* what is there does not count, even if it is infinite */
-			for (int64_t i = 0; i < a->size; i++)
-				sum[i] += weight * span[i];
-		}
+}
+
+static void score_many(const struct block *b)
+{
+	static const float zeros[ROWS];
+	const struct attention *a = b->a;
+	et_gemm(NULL, &(struct et_gemm){ .n_rows = (size_t)b->n,
+			      .n_columns = (size_t)b->n_keys,
+			      .n_k = (size_t)a->size,
+			      .a = b->queries,
+			      .a_row = a->size,
+			      .a_col = 1,
+			      .panel = key_panel,
+			      .b = &b->k,
+			      .c = b->scores,
+			      .c_row = a->n_keys,
+			      .c_col = 1,
+			      .begin = zeros });
+}
+
+static void sum_many(const struct block *b)
+{
+	static const float zeros[ROWS];
+	const struct attention *a = b->a;
+	for (int64_t r = 0; r < b->n; r++)
+		for (int64_t k = keys_for(a, b->first + r); k < b->n_keys; k++)
+			b->scores[r * a->n_keys + k] = 0;
+	et_gemm(NULL, &(struct et_gemm){ .n_rows = (size_t)b->n,
+			      .n_columns = (size_t)a->size,
+			      .n_k = (size_t)b->n_keys,
+			      .a = b->scores,
+			      .a_row = a->n_keys,
+			      .a_col = 1,
+			      .panel = value_panel,
+			      .b = &b->v,
+			      .c = b->sums,
+			      .c_row = a->size,
+			      .c_col = 1,
+			      .begin = zeros });
+}
+
+static void attend_block(const struct attention *a, int64_t index, float *scratch)
+{
+	int64_t head = index / a->n_blocks % a->n_heads, batch = index / a->n_blocks / a->n_heads;
+	int64_t kv_head = head / (a->n_heads / a->n_kv_heads);
+	struct block b = { .a = a,
+		.batch = batch,
+		.head = head,
+		.k = { &a->k, batch, kv_head },
+		.v = { &a->v, batch, kv_head },
+		.first = index % a->n_blocks * ROWS,
+		.queries = scratch };
+	b.n = a->n_queries - b.first < ROWS ? a->n_queries - b.first : ROWS;
+	b.n_keys = keys_for(a, b.first + b.n - 1);
+	b.sums = b.queries + ROWS * a->size;
+	b.span = b.sums + ROWS * a->size;
+	b.scores = b.span + a->size;
+	for (int64_t r = 0; r < b.n; r++) {
+		float *to = b.queries + r * a->size;
+		const float *row = load_row(&a->q, batch, head, b.first + r, 0, (size_t)a->size, to);
+		if (row != to)
+			memcpy(to, row, (size_t)a->size * sizeof(*to));
 	}
-	struct operand to = a->q;
-	for (int64_t r = 0; r < n; r++) {
-		float *sum = sums + r * a->size, factor = 1 / totals[r];
-		size_t at =
-			(size_t)(batch * to.batch_stride + head * to.head_stride + (first + r) * to.stride);
+	(b.n < FEW_ROWS ? score_few : score_many)(&b);
+	for (int64_t r = 0; r < b.n; r++) {
+		float *row = b.scores + r * a->n_keys, scale = scale_of(&a->q, batch, head, b.first + r);
+		int64_t n = keys_for(a, b.first + r);
+		for (int64_t k = 0; k < n; k++)
+			row[k] *= a->k.scales ? scale * scale_of(&a->k, batch, kv_head, k) * a->scale
+					      : a->scale;
+		for (int64_t k = 0; a->mask && k < n; k++)
+			row[k] += a->mask[(b.first + r) * a->n_keys + k];
+		b.totals[r] = weigh(row, n, is_rounded(a, b.first + r), a->q.tensor->type);
+	}
+	(b.n < FEW_ROWS ? sum_few : sum_many)(&b);
+	for (int64_t r = 0; r < b.n; r++) {
+		float *sum = b.sums + r * a->size, factor = 1 / b.totals[r];
+		size_t at = (size_t)(batch * a->q.batch_stride + head * a->q.head_stride +
+				     (b.first + r) * a->q.stride);
 		for (int64_t i = 0; i < a->size; i++)
 			sum[i] *= factor;
 		et_storer(a->out->type, ET_F32)(
