@@ -68,24 +68,20 @@ static int64_t pool_window_ints(
 	return divisor == -1 ? (int64_t)-sum : (int64_t)sum / divisor;
 }
 
-/* Of a window of floats whose rows lie in one piece: so many sums that none waits for the one before it. */
-static double sum_window(const struct pool *p, const uint8_t *plane, const struct window *const *at)
+/* In float, of a window whose rows lie in one piece: nothing between one number and the next, so that windows overlap
+ * in time. */
+static float sum_window(const struct pool *p, const uint8_t *plane, const struct window *const *at)
 {
-	enum { LANES = 4 };
-	double sums[LANES] = { 0 };
+	float sum = 0;
 	for (int64_t i = 0; i < at[0]->n * at[1]->n; i++) {
 		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
-			h = at[1]->first + i % at[1]->n * at[1]->step, k = 0;
+			h = at[1]->first + i % at[1]->n * at[1]->step;
 		const float *from = (const float *)(const void *)plane + d * p->x.strides[2] +
 				    h * p->x.strides[3] + at[2]->first;
-		for (; k + LANES <= at[2]->n; k += LANES) {
-			for (int64_t lane = 0; lane < LANES; lane++)
-				sums[lane] += (double)from[k + lane];
-		}
-		for (; k < at[2]->n; k++)
-			sums[0] += (double)from[k];
+		for (int64_t k = 0; k < at[2]->n; k++)
+			sum += from[k];
 	}
-	return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+	return sum;
 }
 
 static double pool_window(
@@ -95,10 +91,9 @@ static double pool_window(
 	et_load_fn load = et_loader(type, ET_F64);
 	double result = p->is_max ? -INFINITY : 0, row[16];
 	*index = -1;
-	bool is_plain = type == ET_FLOAT32 && !p->is_max && !p->rounds && !p->sums_floats &&
-			p->x.strides[4] * at[2]->step == 1;
+	bool is_plain = type == ET_FLOAT32 && p->sums_floats && p->x.strides[4] * at[2]->step == 1;
 	if (is_plain)
-		result = sum_window(p, plane, at);
+		result = (double)sum_window(p, plane, at);
 	for (int64_t i = 0; i < at[0]->n * at[1]->n && !is_plain; i++) {
 		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
 			h = at[1]->first + i % at[1]->n * at[1]->step;
