@@ -2,13 +2,19 @@
  *
  *   no_new_privs  nothing it runs gains rights
  *   Landlock      files: read everything, write only the cache folder and device nodes; no TCP
- *   seccomp       no sockets, no programs, no other processes, no mounts, no modules, no kernel internals
+ *   seccomp       no sockets, no programs, no new processes, no mounts, no modules, no kernel internals; of the
+ *                 processes that are there none but this one
  *   limits        no core files, few descriptors
  *
  * The filter is a list of what is denied (EPERM), not of what is allowed: vendors' libraries and their drivers'
  * ioctls are not ours to know, and one that breaks on an unexpected call is worth less than the last bit of
  * tightness. Threads stay possible, processes not: clone is looked at, and clone3, whose flags lie in memory that a
  * filter can't read, is answered ENOSYS, so that the C library falls back to clone.
+ *
+ * All hosts and inferd are one user, so for the kernel each may signal, limit and slow down the others; Landlock knows
+ * signals alone, and those since ABI 6. So calls that name a process are let through only with 0 or this process's own
+ * number. A thread's number is as good as a stranger's here: a library that pins its threads or changes their priority
+ * has to do it from the thread itself, by 0.
  *
  * Each part is tried by itself; what an old kernel lacks is reported and lived without. The Landlock structs are
  * declared here, since the installed headers may be older than the kernel. */
@@ -20,7 +26,9 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -127,7 +135,6 @@ static const uint32_t denied[] = {
 	SYS_ptrace,
 	SYS_process_vm_readv,
 	SYS_process_vm_writev,
-	SYS_kill,
 	SYS_setns,
 	SYS_unshare,
 	SYS_kcmp,
@@ -139,6 +146,8 @@ static const uint32_t denied[] = {
 	424 /* pidfd_send_signal */,
 	434 /* pidfd_open */,
 	438 /* pidfd_getfd */,
+	440 /* process_madvise */,
+	448 /* process_mrelease */,
 	/* the file system's shape */
 	SYS_mount,
 	SYS_umount2,
@@ -195,10 +204,53 @@ static const uint32_t denied[] = {
 #endif
 };
 
+/* Calls on a process by its number: which argument that is, whether 0 there is this one, and what the first argument
+ * has to be besides (ANY: whatever it is). */
+enum { ANY = -1, ONE_PROCESS = 0, IO_ONE_PROCESS = 1 }; /* PRIO_PROCESS, IOPRIO_WHO_PROCESS */
+static const struct own {
+	uint32_t call;
+	int8_t at, has_zero, first;
+} own[] = {
+	/* glibc's abort and pthread_kill are tgkill */
+	{ SYS_kill, 0, false, ANY },
+	{ SYS_tkill, 0, false, ANY },
+	{ SYS_tgkill, 0, false, ANY },
+	{ SYS_rt_sigqueueinfo, 0, false, ANY },
+	{ SYS_rt_tgsigqueueinfo, 0, false, ANY },
+	{ SYS_prlimit64, 0, true, ANY },
+	{ SYS_sched_setaffinity, 0, true, ANY },
+	{ SYS_sched_setscheduler, 0, true, ANY },
+	{ SYS_sched_setparam, 0, true, ANY },
+	{ SYS_sched_setattr, 0, true, ANY },
+	{ SYS_setpriority, 1, true, ONE_PROCESS },
+	{ SYS_ioprio_set, 1, true, IO_ONE_PROCESS },
+	{ SYS_migrate_pages, 0, true, ANY },
+	{ SYS_move_pages, 0, true, ANY },
+};
+
+/* What makes a descriptor send signals, to anybody, in its second argument. */
+static const struct command {
+	uint32_t call, command;
+} commands[] = {
+	{ SYS_fcntl, F_SETOWN },
+	{ SYS_fcntl, F_SETOWN_EX },
+	{ SYS_fcntl, F_SETSIG },
+	{ SYS_ioctl, FIOSETOWN },
+	{ SYS_ioctl, SIOCSPGRP },
+};
+
+/* Numbers of processes and commands are ints: the kernel looks at no more of the argument than its low half. */
+static uint32_t low_half_of(unsigned arg)
+{
+	return (uint32_t)(offsetof(struct seccomp_data, args) + arg * sizeof(uint64_t) +
+			  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4));
+}
+
 static int filter_calls(void)
 {
-	enum { N_HEAD = 4, N_CLONE = 6, N_DENIED = N_ITEMS(denied) };
-	struct sock_filter code[N_HEAD + N_CLONE + 2 + 2 * N_DENIED + 3];
+	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied) };
+	struct sock_filter
+		code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(own) + 5 * N_ITEMS(commands) + 3];
 	size_t n = 0;
 	const uint32_t number = offsetof(struct seccomp_data, nr),
 		       machine = offsetof(struct seccomp_data, arch);
@@ -209,9 +261,7 @@ static int filter_calls(void)
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
 	/* a thread, or nothing; its flags are the first argument, and the low half of it */
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4));
-	EMIT(BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, args) +
-						     (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4))));
+	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
@@ -220,6 +270,29 @@ static int filter_calls(void)
 	for (size_t i = 0; i < N_DENIED; i++) {
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	}
+	for (size_t i = 0; i < N_ITEMS(own); i++) {
+		const struct own *o = &own[i];
+		uint8_t n_first = o->first == ANY ? 0 : 2, n_zero = o->has_zero ? 1 : 0;
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->call, 0, (uint8_t)(n_first + n_zero + 4)));
+		if (n_first) {
+			EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
+			EMIT(BPF_JUMP(
+				BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)o->first, 0, (uint8_t)(n_zero + 2)));
+		}
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of((unsigned)o->at)));
+		if (n_zero)
+			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	}
+	for (size_t i = 0; i < N_ITEMS(commands); i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, commands[i].call, 0, 4));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(1)));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, commands[i].command, 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
 	}
 #ifdef __x86_64__
 	/* the other numbering of calls on the same machine */

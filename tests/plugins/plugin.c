@@ -4,7 +4,7 @@
  *     state        out = in + number of runs        sizes     returns sizes that nobody allowed
  *     crash, exit, hang                             what they say, while running
  *     print        prints, then scales              wild      writes far beyond its output
- *     cage         out[i]: what the sandbox let through
+ *     cage         out[i]: what the sandbox let through, and what it should have
  *     block        scales; if in[0] is 1 it first waits at the FIFO that INFERD_TEST_GATE names
  *     refuse       init refuses                     die       init crashes
  *     moody        scales, but exits while the file that the option `trouble` names is there
@@ -23,13 +23,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -361,11 +366,69 @@ static int find_buffers(struct inferd_delegate_arg *const *args, const float **i
 	return 1;
 }
 
-/* What should not be possible in here. */
+/* What reaches another process, of inferd's user as this one is: a bit for each, all of it harmless. */
+static unsigned reach(pid_t other)
+{
+	unsigned reached = 0;
+	struct rlimit limit;
+	cpu_set_t cpus;
+	siginfo_t info = { .si_code = SI_QUEUE };
+	int pair[2], priority = getpriority(PRIO_PROCESS, (id_t)other);
+	reached |= (prlimit(other, RLIMIT_CPU, NULL, &limit) == 0) << 0;
+	reached |= (syscall(SYS_tgkill, other, other, 0) == 0) << 1;
+	reached |= (syscall(SYS_tkill, other, 0) == 0) << 2;
+	reached |= (syscall(SYS_rt_sigqueueinfo, other, 0, &info) == 0) << 3;
+	reached |= (syscall(SYS_rt_tgsigqueueinfo, other, other, 0, &info) == 0) << 4;
+	reached |= (sched_getaffinity(other, sizeof cpus, &cpus) == 0 &&
+			   sched_setaffinity(other, sizeof cpus, &cpus) == 0)
+		   << 5;
+	reached |= (setpriority(PRIO_PROCESS, (id_t)other, priority) == 0) << 6;
+	reached |= (setpriority(PRIO_PGRP, 0, getpriority(PRIO_PROCESS, 0)) == 0) << 7;
+	reached |= (syscall(SYS_ioprio_set, 1, other, syscall(SYS_ioprio_get, 1, other)) == 0) << 8;
+	reached |= (syscall(SYS_move_pages, other, 0L, NULL, NULL, NULL, 0) == 0) << 9;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+		int owner = (int)other;
+		reached |= (fcntl(pair[0], F_SETOWN, owner) == 0) << 10;
+		reached |= (fcntl(pair[0], F_SETSIG, SIGURG) == 0) << 11;
+		reached |= (ioctl(pair[0], FIOSETOWN, &owner) == 0) << 12;
+		close(pair[0]);
+		close(pair[1]);
+	}
+	return reached;
+}
+
+static void *thread(void *arg)
+{
+	cpu_set_t cpus;
+	*(int *)arg = sched_getaffinity(0, sizeof cpus, &cpus) == 0 &&
+		      sched_setaffinity(0, sizeof cpus, &cpus) == 0 && pthread_kill(pthread_self(), 0) == 0 &&
+		      raise(SIGURG) == 0; /* which is ignored */
+	return NULL;
+}
+
+/* What libraries do to their own process, a bit for each that fails. */
+static unsigned reach_itself(void)
+{
+	unsigned failed = 0;
+	struct rlimit limit;
+	pthread_t id;
+	int is_done = 0, fd = fcntl(2, F_DUPFD_CLOEXEC, 0);
+	failed |= (getrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_NOFILE, &limit) != 0) << 0;
+	failed |= (prlimit(getpid(), RLIMIT_NOFILE, NULL, &limit) != 0) << 1;
+	failed |=
+		(pthread_create(&id, NULL, thread, &is_done) != 0 || pthread_join(id, NULL) != 0 || !is_done)
+		<< 2;
+	failed |= (setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0)) != 0) << 3;
+	failed |= (kill(getpid(), 0) != 0) << 4;
+	failed |= (fd < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || close(fd) != 0) << 5;
+	return failed;
+}
+
+/* What should not be possible in here, and what should. */
 static void try_cage(float *out, uint64_t n)
 {
 	char path[600];
-	float got[6] = { 0 };
+	float got[8] = { 0 };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	got[0] = fd >= 0;
 	if (fd >= 0)
@@ -391,6 +454,8 @@ static void try_cage(float *out, uint64_t n)
 		if (fd >= 0)
 			close(fd);
 	}
+	got[6] = (float)reach(getppid());
+	got[7] = (float)reach_itself();
 	memcpy(out, got, n < sizeof got ? n : sizeof got);
 }
 

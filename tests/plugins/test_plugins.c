@@ -617,9 +617,12 @@ static void test_cage(void **state)
 	assert_true(now.sandbox & ET_SANDBOX_NO_NEW_PRIVS);
 	open_program(&s, "cage");
 	assert_int_equal(run(&s), ET_OK);
-	if (now.sandbox & ET_SANDBOX_CALLS)
+	if (now.sandbox & ET_SANDBOX_CALLS) {
 		for (int i = 0; i < 4; i++)
 			assert_true(s.out[i] == 0);
+		assert_int_equal((unsigned)s.out[6], 0);
+	}
+	assert_int_equal((unsigned)s.out[7], 0);
 	if (now.sandbox & ET_SANDBOX_FILES)
 		assert_true(s.out[4] == 0);
 	assert_true(s.out[5] == 1);
