@@ -143,8 +143,10 @@ void et_direct_place(struct et_backend *b, uint32_t device, struct inferd_delega
 	pthread_mutex_lock(&b->memories_lock);
 	uint32_t at = index_behind(b, start);
 	struct et_direct_memory *memory = at > 0 ? b->memories[at - 1] : NULL;
+	if (memory && !et_in_range(start - memory->start, arg->n_bytes, memory->n_bytes))
+		memory = NULL; /* it is not this run's, so it may be gone without the lock */
 	pthread_mutex_unlock(&b->memories_lock);
-	if (!memory || !et_in_range(start - memory->start, arg->n_bytes, memory->n_bytes))
+	if (!memory)
 		return;
 	arg->fd = memory->fd;
 	arg->fd_offset = arg->buffer_offset = start - memory->start;

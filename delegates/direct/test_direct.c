@@ -2,8 +2,12 @@
  * is given, and tables that are not what they should be. */
 #include "delegates/direct/test_rig.h"
 
+#include "runtime/host/host.h"
+
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,6 +381,57 @@ static void test_buffers(void **state)
 	rig_tear_down(&s);
 }
 
+/* What lies nearest below a tensor may be somebody else's, and let go while the run looks for what it lies in: for the
+ * sanitizers to see. */
+static float below[2 * N];
+static _Atomic(bool) has_gone;
+static _Atomic(unsigned) n_runs;
+
+static void *come_and_go(void *arg)
+{
+	struct subject *s = arg;
+	enum et_status status = ET_OK;
+	for (int i = 0; i < 500 && !status; i++) {
+		void *handle;
+		status = s->entry.ops->import_memory(s->entry.backend, 9, below, sizeof below / 2, &handle);
+		/* until a run has looked; relaxed, so that it orders nothing */
+		unsigned before = atomic_load_explicit(&n_runs, memory_order_relaxed);
+		while (atomic_load_explicit(&n_runs, memory_order_relaxed) - before < 2)
+			sched_yield();
+		if (!status)
+			s->entry.ops->release_memory(s->entry.backend, handle);
+	}
+	s->status = status;
+	atomic_store(&has_gone, true);
+	return NULL;
+}
+
+static void test_neighbours(void **state)
+{
+	struct inferd_delegate table = rig_delegate;
+	struct subject s;
+	pthread_t other;
+	table.submit = NULL;
+	table.execute = execute_on_buffers;
+	table.buffer_import = buffer_import;
+	table.buffer_free = buffer_free;
+	rig_set_up(&s);
+	s.allocator = *et_host_allocator(); /* the counting one is for one thread */
+	assert_int_equal(rig_begin(&s, &table, "double", NULL), ET_OK);
+	s.tensors[1].data = below + N;
+	atomic_store(&has_gone, false);
+	assert_int_equal(pthread_create(&other, NULL, come_and_go, &s), 0);
+	do {
+		assert_int_equal(rig_run(&s), ET_OK);
+		assert_int_equal(seen->fd, -1);
+		atomic_fetch_add_explicit(&n_runs, 1, memory_order_relaxed);
+	} while (!atomic_load(&has_gone));
+	assert_int_equal(pthread_join(other, NULL), 0);
+	assert_int_equal(s.status, ET_OK);
+	rig_expect(s.in, below + N, 2, ROWS * COLUMNS);
+	rig_tear_down(&s);
+}
+
 static void some_loop(struct inferd_delegate_lane *lane, void (*fn)(void *arg, size_t begin, size_t end),
 	void *arg, size_t n, size_t grain)
 {
@@ -477,6 +532,7 @@ int main(void)
 		cmocka_unit_test(test_keep),
 		cmocka_unit_test(test_profile),
 		cmocka_unit_test(test_buffers),
+		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_out_of_memory),
 	};
