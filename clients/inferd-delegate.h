@@ -235,7 +235,8 @@ enum inferd_delegate_model_flags {
 		1 << 0, /* an instance remembers something between runs; a new one, nothing */
 	INFERD_DELEGATE_DROPS_PAYLOAD =
 		1 << 1, /* bytes, fd, specs, options and named data are not used after init */
-	/* since 1.1: instances are made by instance_on_lane, not by instance_new. A host without lanes refuses it. */
+	/* since 1.1: instances are made by instance_on_lane, not by instance_new. A host without lanes refuses it,
+	 * and every host a model that is STATEFUL, too: what an instance remembers is a client's, and lanes are not. */
 	INFERD_DELEGATE_ON_LANE = 1 << 2,
 };
 

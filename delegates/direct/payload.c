@@ -165,6 +165,11 @@ static enum et_status take_info(
 			  : !b->table.instance_new)
 		return et_fail(
 			diag, ET_E_INTERNAL, "%s can't make instances of its own model", b->table.name);
+	if (c->is_on_lane && (info->flags & INFERD_DELEGATE_STATEFUL))
+		return et_fail(diag, ET_E_NOT_SUPPORTED,
+			"%s made a model that is STATEFUL and ON_LANE: an instance that remembers something "
+			"belongs to a client, not to a worker's lane",
+			b->table.name);
 	if ((info->flags & INFERD_DELEGATE_STATEFUL) && !b->table.instance_reset)
 		return et_fail(diag, ET_E_INTERNAL, "the payload is stateful, %s has no instance_reset",
 			b->table.name);

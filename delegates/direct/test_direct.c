@@ -497,6 +497,66 @@ static void test_tables(void **state)
 	rig_tear_down(&s);
 }
 
+/* --- lanes -------------------------------------------------------------------------------------------------- */
+
+static int some_lane(void *self, uint32_t device, uint32_t n_threads, struct inferd_delegate_lane **ret_lane,
+	struct inferd_delegate_message *message)
+{
+	*ret_lane = NULL;
+	return INFERD_DELEGATE_OK;
+}
+
+static void no_lane(struct inferd_delegate_lane *lane)
+{
+}
+
+static int instance_on_lane(struct inferd_delegate_model *model, struct inferd_delegate_lane *lane,
+	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
+{
+	return rig_delegate.instance_new(model, ret_instance, message);
+}
+
+static uint32_t model_flags;
+
+static int init_on_lane(void *self, const struct inferd_delegate_payload *payload,
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
+	struct inferd_delegate_message *message)
+{
+	int result = rig_delegate.init(self, payload, ret_model, ret_info, message);
+	ret_info->device = 0;
+	ret_info->flags = model_flags;
+	return result;
+}
+
+static int reset_nothing(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
+{
+	return INFERD_DELEGATE_OK;
+}
+
+/* What a lane has is freed with it, on its thread; a client's state, when the client goes. */
+static void test_state_on_a_lane(void **state)
+{
+	struct inferd_delegate table = rig_delegate;
+	table.submit = NULL;
+	table.init = init_on_lane;
+	table.lane_new = some_lane;
+	table.lane_free = no_lane;
+	table.lane_parallel_for = some_loop;
+	table.instance_on_lane = instance_on_lane;
+	table.instance_reset = reset_nothing;
+	for (int i = 0; i < 3; i++) {
+		struct subject s;
+		rig_set_up(&s);
+		model_flags = (i < 2 ? INFERD_DELEGATE_ON_LANE : 0) | (i ? INFERD_DELEGATE_STATEFUL : 0);
+		assert_int_equal(rig_begin(&s, &table, "double", NULL), i == 1 ? ET_E_NOT_SUPPORTED : ET_OK);
+		if (i == 1)
+			assert_non_null(strstr(s.diag.text, "STATEFUL and ON_LANE"));
+		else
+			assert_int_equal(rig_run(&s), ET_OK);
+		rig_tear_down(&s);
+	}
+}
+
 /* The nth allocation fails, for every n: a status, a sentence, and nothing left. */
 static void test_out_of_memory(void **state)
 {
@@ -534,6 +594,7 @@ int main(void)
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_state_on_a_lane),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
