@@ -49,6 +49,8 @@ static size_t open_compiled_in(struct inf_server *server, const struct inferd_de
 	char cache[INF_CONFIG_PATH_MAX + INF_CONFIG_NAME_MAX + 16];
 	struct et_diag diag = { "" };
 	const struct inf_config_backend *section = find_section(server, delegate->name);
+	if (section && section->path[0])
+		section = NULL; /* it is a plug-in's */
 	struct et_direct_config config = { .options = options,
 		.n_options = section ? section->n_options : 0,
 		.cache_dir = section ? backend_folder(server, delegate->name, cache, sizeof(cache)) : NULL };

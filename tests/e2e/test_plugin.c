@@ -120,10 +120,25 @@ static void test_compiled_in_options(void **state)
 	e2e_start(&e, "[backend xnnpack]\ntint = blue\n");
 	e2e_until(&e, misses, "XNNPACK has no option 'tint'");
 	e2e_deinit(&e);
+	/* a plug-in of that name has options of its own, and takes nothing away */
+	char config[1024];
+	int rc;
+	e2e_init(&e);
+	put_for_xnnpack(&e, "m.pte");
+	snprintf(config, sizeof config, "[backend xnnpack]\npath = %s/sync.so\nhost = %s\ngreeting = hello\n",
+		PLUGINS, HOST);
+	e2e_put_word(&e, "scale");
+	e2e_start(&e, config);
+	struct inferd *d = e2e_connect(&e);
+	assert_int_not_equal(inferd_method_open(d, &method, "m", NULL), 0);
+	assert_non_null(strstr(inferd_error(d), "XNNPACK payload"));
+	assert_true(e2e_infer(e2e_bind(d, "scale", NULL), 5, &rc) == 10 && rc == 0);
+	inferd_close(d);
+	e2e_deinit(&e);
 	e2e_init(&e);
 	put_for_xnnpack(&e, "m.pte");
 	e2e_start(&e, "[model m]\nxnnpack.tone = deep\n");
-	struct inferd *d = e2e_connect(&e);
+	d = e2e_connect(&e);
 	assert_int_not_equal(inferd_method_open(d, &method, "m", NULL), 0);
 	assert_non_null(strstr(inferd_error(d), "XNNPACK has no option 'tone'"));
 	inferd_close(d);
