@@ -2,8 +2,9 @@
  *
  * A context has its arguments in the form of the interface, made once; what a run changes of them is where a tensor lies,
  * its sizes, and what numbers are. That is copied before the call, some ten words an argument, and the sizes of outputs
- * are looked at behind it: no allocation, no lock, no byte of a tensor. How many bytes a tensor has is computed again
- * only when its sizes are others than before: a small model takes a microsecond, and most of them never change.
+ * are looked at behind it: no allocation, no byte of a tensor, and no lock, but that of memory.c where the delegate imports
+ * buffers. How many bytes a tensor has is computed again only when its sizes are others than before: a small model takes a
+ * microsecond, and most of them never change.
  *
  * What a device wants aligned further than it lies goes through memory of the context's own, and is copied and counted.
  * Runs that are submitted go on in submit.c. */

@@ -22,7 +22,7 @@ enum et_plugin_isolation {
 
 /* Where programs go that a tenant brought (see et_source). In a thread (isolation) they always go together. */
 enum et_plugin_tenancy {
-	ET_PLUGIN_APART,    /* each tenant's into a process of its own, see guest.c */
+	ET_PLUGIN_APART,    /* each tenant's into a process of its own, see tenant.c */
 	ET_PLUGIN_TOGETHER, /* into the one that all others are in */
 	ET_PLUGIN_REFUSED,
 };
