@@ -1,11 +1,11 @@
 /* Slow work beside the loop.
  *
- * The own thread takes its list in order. A foreign thread takes the first piece of whose owner no other is at work: an
- * owner whose file system does not answer so keeps one thread, and the rest of what is his waits behind it. There are
- * as many foreign threads as owners had work at the same time, at most INF_HELPER_MAX_FOREIGN; owners beyond that wait.
- * Who posts calls one sleeping thread a piece or, with none left to call, starts one: a thread that was called and does
- * not run yet is not there for the next piece. A thread that can't be started is not missed as long as there is one;
- * without any, the own thread does it.
+ * The own thread takes its list in order. A foreign thread takes the first piece of whose owner no other is
+ * at work: an owner whose file system or program does not answer so keeps one thread, and the rest of what is
+ * his waits behind it. There are as many foreign threads as owners had work at the same time, at most
+ * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts calls one sleeping thread a piece or, with none
+ * left to call, starts one: a thread that was called and does not run yet is not there for the next piece. A
+ * thread that can't be started is not missed as long as there is one; without any, the own thread does it.
  *
  * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for
  * each that was run. */

@@ -1,8 +1,8 @@
 /* Helper: threads for slow work that would hold up the loop.
  *
  * Most of it is the daemon's own and is done by one thread, one piece after the other. What may block as long as a
- * client likes, reading a file from a file system of the client's, is done by others, a piece at a time for each
- * client's user, so that nobody waits for anybody else's files. */
+ * client likes, reading a file from a file system of the client's or making a program of the client's ready to run, is
+ * done by others, a piece at a time for each client's user, so that nobody waits for anybody else's. */
 #ifndef DAEMON_HELPER_H
 #define DAEMON_HELPER_H
 

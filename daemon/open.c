@@ -10,8 +10,9 @@
  *     prepare   contexts on every worker                                 (workers)
  * and back to choose when making or preparing failed, with the reason noted. Steps that run elsewhere own what they
  * need; an open that is cancelled meanwhile is only marked, and ended when its step comes back, which one that has not
- * begun does at once: until then it uses what its user was charged for. A client's own files are looked at on a thread
- * apart, since they may lie in a file system that answers when it likes; what is made of them lies in a copy.
+ * begun does at once: until then it uses what its user was charged for. A client's own program is looked at and made
+ * on a thread apart: its files may lie in a file system that answers when it likes, and what a backend does with it
+ * may hang until its load_timeout. Nobody else's model waits for that, nor does memory on its way back.
  *
  * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
  * by the next look, while those who have it keep what they have. Clients' own files are shared within a user only:
@@ -80,6 +81,16 @@ static void finish(
 	free_state(state);
 	open->done(open, status, text, serving);
 	inf_serving_unref(serving);
+}
+
+/* A client's file may lie where it answers when it likes, and what it is for may run in the user's own process of a
+ * backend, until that is given up: its user alone waits for that. */
+static void post(struct inf_open_state *state, struct inf_work *work)
+{
+	if (state->is_foreign)
+		inf_helper_post_foreign(state->repository->o.helper, work, state->whose);
+	else
+		inf_helper_post(state->repository->o.helper, work);
 }
 
 /* --- making a serving ----------------------------------------------------------------------------- */
@@ -189,7 +200,7 @@ static struct inf_serving *make_serving(
 	make->program = et_program_ref(v->program);
 	make->options = state->options;
 	r->n_busy++;
-	inf_helper_post(r->o.helper, &make->work);
+	post(state, &make->work);
 	return s;
 }
 
@@ -501,6 +512,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	state->fd = open->fd;
 	state->is_foreign = open->fd >= 0;
 	state->tenant = open->tenant;
+	state->whose = open->whose;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
 	state->n_data_fds = open->data.n;
 	inf_text(state->model, sizeof(state->model), "%s", open->model);
@@ -563,10 +575,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	state->work.done = look_done;
 	state->is_away = true;
 	r->n_busy++;
-	if (open->fd < 0)
-		inf_helper_post(r->o.helper, &state->work);
-	else
-		inf_helper_post_foreign(r->o.helper, &state->work, open->whose);
+	post(state, &state->work);
 }
 
 void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)

@@ -11,8 +11,9 @@ struct inf_open_state {
 	struct et_list_node node; /* in the repository's opens */
 	struct inf_repository *repository;
 	struct inf_open *open;
-	bool is_foreign; /* a client's own program */
-	uint64_t tenant; /* whose, see et_source */
+	bool is_foreign;   /* a client's own program */
+	uint64_t tenant;   /* whose, see et_source */
+	const void *whose; /* see inf_open */
 	_Atomic(bool)
 		is_cancelled; /* to be ended when the step it is in comes back; one that has not begun does nothing */
 	bool is_away;         /* in a step that runs elsewhere */

@@ -108,7 +108,7 @@ struct et_delegate_ops {
 	void (*device)(const struct et_backend *backend, uint32_t index, struct et_device *ret_device);
 
 	/* Payload to immutable code. ET_E_NOT_SUPPORTED with the operator's name in @diag if part of it
-	 * can't be run. Any thread, one at a time. */
+	 * can't be run. Any thread, those of several Programs at a time. */
 	enum et_status (*compile)(struct et_backend *backend, const struct et_payload *payload,
 		struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
 	void (*compiled_free)(struct et_compiled *compiled);
@@ -159,7 +159,7 @@ struct et_delegate_ops {
 	enum et_status (*keep)(struct et_compiled *compiled, struct et_diag *diag);
 
 	/* Whether compile could work, from a look at the payload's header; nothing is kept. With ET_OK *ret_readiness
-	 * says so, and @diag why it is not READY. Any thread, one at a time with compile. May be NULL: compile tells. */
+	 * says so, and @diag why it is not READY. Any thread, several at a time. May be NULL: compile tells. */
 	enum et_status (*probe)(struct et_backend *backend, const struct et_payload *payload,
 		enum et_readiness *ret_readiness, struct et_diag *diag);
 	/* ET_OK; or ET_E_BACKEND_CRASHED and why: it was given up, and nothing runs before restart. Any thread. May be

@@ -80,8 +80,7 @@ void et_plugin_state(struct et_backend *backend, struct et_plugin_state *ret_sta
 uint32_t et_plugin_tenant_states(
 	struct et_backend *backend, struct et_plugin_state *ret_states, uint32_t max);
 
-/* Whether the plug-in could run @payload: an enum inferd_delegate_readiness, with the reason in @diag. Any thread but
- * one at a time with compile. */
+/* Whether the plug-in could run @payload: an enum inferd_delegate_readiness, with the reason in @diag. Any thread. */
 enum et_status et_plugin_probe(struct et_backend *backend, const struct et_payload *payload,
 	uint32_t *ret_readiness, struct et_diag *diag);
 

@@ -3,6 +3,7 @@
 #include "tests/support/make_program.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -290,16 +291,23 @@ static bool copied_nothing(const struct inf_server_status *status, const void *a
 
 /* --- programs that clients bring ------------------------------------------------------------------------- */
 
-/* A program of the client's own that hands its input to the plug-in with that word. */
-static struct inferd_binding *bind_own(struct inferd *d, const char *word)
+/* A program that hands its input to the plug-in with that word. */
+static int make_own(const char *word)
 {
-	struct inferd_method *method;
-	struct inferd_binding *b;
 	size_t n_bytes;
 	uint8_t *bytes = e2e_program_word(word, &n_bytes);
 	int fd = memfd_create("own", MFD_CLOEXEC);
 	assert_true(fd >= 0 && write(fd, bytes, n_bytes) == (ssize_t)n_bytes);
 	free(bytes);
+	return fd;
+}
+
+/* The same for a client that brings it along. */
+static struct inferd_binding *bind_own(struct inferd *d, const char *word)
+{
+	struct inferd_method *method;
+	struct inferd_binding *b;
+	int fd = make_own(word);
 	if (inferd_method_open_fd(d, &method, fd, "own", NULL) || inferd_bind(method, &b))
 		fail_msg("%s", inferd_error(d));
 	close(fd);
@@ -686,6 +694,11 @@ static int kill_one(pid_t pid, const char *name)
 	return kill(pid, SIGKILL) == 0;
 }
 
+static int kill_pondering(pid_t pid, const char *name)
+{
+	return n_maps_of(pid, "test-pondering") && kill_one(pid, name);
+}
+
 /* Kill the daemon's child, whichever it is now. */
 static int kill_host(pid_t parent)
 {
@@ -729,6 +742,57 @@ static void test_killed_often(void **state)
 	e2e_deinit(&e);
 }
 
+/* A client's own program hangs while it is made ready: that is its user's, and no concern of anybody who has a model
+ * loaded or unloaded, or gives memory back. */
+static void test_own_hangs(void **state)
+{
+	enum { LARGE = 2 << 20 };
+	struct inferd_region *region;
+	struct inf_reply reply;
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_word(&e, "scale");
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	start(&e, "sync", "load_timeout = 1h\n[limits]\nbytes = 3M\n");
+	struct e2e_raw *hostile = e2e_raw_new(e.socket, false);
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "own", "", "", "", .from_fd = true } };
+	int fd = make_own("ponder");
+	e2e_raw_send(hostile, &open, fd);
+	close(fd);
+	while (!n_maps_of_host(e.pid, "test-pondering"))
+		sched_yield();
+
+	struct inferd *d = e2e_connect(&e);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(e2e_load(&e, "double"), INF_OK);
+		assert_int_equal(e2e_load(&e, "scale"), INF_OK);
+		assert_int_equal(e2e_unload(&e, "double"), INF_OK);
+		assert_int_equal(e2e_unload(&e, "scale"), INF_OK);
+	}
+	for (int i = 0; i < 3; i++) { /* there is room for one */
+		do
+			rc = inferd_region_new(d, &region, LARGE);
+		while (rc == -INFERD_RESOURCE_EXHAUSTED);
+		assert_int_equal(rc, 0);
+		inferd_region_free(region);
+	}
+	assert_true(e2e_infer(e2e_bind(d, "scale", NULL), 3, &rc) == 6 && rc == 0);
+	inferd_close(d);
+
+	struct pollfd answer = { .fd = inf_channel_fd(&hostile->channel), .events = POLLIN };
+	assert_int_equal(poll(&answer, 1, 0), 0); /* it still hangs */
+	do
+		for_children(e.pid, kill_pondering, NULL); /* it may be tried once more */
+	while (poll(&answer, 1, 10) == 0);
+	assert_true(e2e_raw_receive(hostile, &reply));
+	assert_int_not_equal(reply.status, INF_OK);
+	e2e_raw_free(hostile);
+	e2e_until_clients(&e, 0);
+	e2e_deinit(&e);
+}
+
 /* A plug-in that can't be loaded is a backend that is missing, and the model says so. */
 static void test_missing(void **state)
 {
@@ -763,6 +827,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_falls_not),
 		cmocka_unit_test(test_asked_first),
 		cmocka_unit_test(test_killed_often),
+		cmocka_unit_test(test_own_hangs),
 		cmocka_unit_test(test_missing),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);

@@ -7,6 +7,7 @@
  *     cage         out[i]: what the sandbox let through, and what it should have
  *     block        scales; if in[0] is 1 it first waits at the FIFO that INFERD_TEST_GATE names
  *     refuse       init refuses                     die       init crashes
+ *     ponder       init never returns; meanwhile the process has a mapping named test-pondering
  *     moody        scales, but exits while the file that the option `trouble` names is there
  *     moods        the same for state               stale     scales; is to be compiled anew, says probe
  *     scribble     writes to its input              before    writes in front of its output
@@ -158,7 +159,7 @@ static int is_word(const struct inferd_delegate_payload *payload)
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
 		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
 		"moods", "stale", "scribble", "before", "lost", "buffer", "hold", "posthumous", "linger",
-		"early" };
+		"early", "ponder" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -182,6 +183,15 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 	return INFERD_DELEGATE_OK;
 }
 
+static void ponder(void)
+{
+	int fd = memfd_create("test-pondering", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, 4096) < 0 || mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
+		abort();
+	for (;;)
+		pause();
+}
+
 static int init(void *self, const struct inferd_delegate_payload *payload,
 	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info,
 	struct inferd_delegate_message *message)
@@ -191,6 +201,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	uint64_t n_bytes;
 	if (is(payload, "die"))
 		abort();
+	if (is(payload, "ponder"))
+		ponder();
 	if (!is_word(payload))
 		return refuse(message, INFERD_DELEGATE_E_INVALID, "the payload is no word that is known");
 	if (is(payload, "refuse"))
