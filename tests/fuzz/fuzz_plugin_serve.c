@@ -167,12 +167,15 @@ static bool align_run(union packet *packet, size_t n)
 	return true;
 }
 
-/* Whether the host answers, if it does not hang up. */
-static bool is_question(const union packet *packet, size_t n)
+/* Whether the host answers or hangs up. Only what is right and needs no answer is not waited for: beside a packet that
+ * makes one thread of the host hang up, another would still begin the run that comes next, and nobody would end it. */
+static bool is_question(const union packet *packet, size_t n, int fd)
 {
-	return n >= sizeof packet->header && packet->header.type != ET_PLUGIN_DESTROY &&
-	       packet->header.type != ET_PLUGIN_INSTANCE_FREE && packet->header.type != ET_PLUGIN_CANCEL &&
-	       packet->header.type != ET_PLUGIN_FORGET;
+	bool is_told =
+		n == sizeof packet->handle && packet->header.n_bytes == n && fd < 0 &&
+		(packet->header.type == ET_PLUGIN_DESTROY || packet->header.type == ET_PLUGIN_INSTANCE_FREE ||
+			packet->header.type == ET_PLUGIN_CANCEL || packet->header.type == ET_PLUGIN_FORGET);
+	return !is_told;
 }
 
 /* A run that ends only when it is cancelled (plugin.c) is, at once. Its number is never 0 here: that is none. */
@@ -190,19 +193,22 @@ static void cancel_run(int socket, const union packet *run, size_t n)
 /* All that a packet of the input needs; whether there will be an answer. */
 static bool tell(int socket, union packet *packet, size_t n, int fd)
 {
-	bool is_run = align_run(packet, n), is_asking = is_question(packet, n);
+	bool is_run = align_run(packet, n), is_asking = is_question(packet, n, fd);
 	send_packet(socket, packet, n, fd);
 	if (is_run)
 		cancel_run(socket, packet, n);
 	return is_asking;
 }
 
-static void wait_for_answers(unsigned n)
+/* False: there will be no more. */
+static bool wait_for_answers(unsigned n)
 {
 	pthread_mutex_lock(&lock);
 	while (n_done < n && !is_over)
 		pthread_cond_wait(&changed, &lock);
+	bool is_there = !is_over;
 	pthread_mutex_unlock(&lock);
+	return is_there;
 }
 
 static void note(bool is_answer)
@@ -313,7 +319,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 			patch(&packet, n_packet, bytes + 2, n);
 			n_asked += tell(calls[0], &packet, n_packet, fd);
 		}
-		wait_for_answers(n_asked);
+		if (!wait_for_answers(n_asked))
+			break;
 		bytes += 2 + n;
 		n_bytes -= 2 + n;
 	}
