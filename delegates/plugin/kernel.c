@@ -88,9 +88,11 @@ bool et_plugin_kernels_copy(struct et_backend *b, const struct et_backend *from)
 {
 	b->kernels = calloc(from->table.n + 1, sizeof *b->kernels);
 	for (size_t i = 0; b->kernels && i < from->table.n; i++) {
-		b->kernels[i] = from->kernels[i];
-		b->kernels[i].backend = b;
-		b->kernels[i].context = NULL;
+		/* a worker may be in that one: its lock and its context change */
+		const struct et_plugin_kernel *k = &from->kernels[i];
+		b->kernels[i] = (struct et_plugin_kernel){
+			.backend = b, .index = k->index, .n_args = k->n_args, .n_outputs = k->n_outputs
+		};
 		pthread_mutex_init(&b->kernels[i].lock, NULL);
 		b->table.n = i + 1;
 	}

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -354,14 +355,9 @@ static void test_memory(void **state)
 	close_plugin(&p);
 }
 
-/* The operators that a plug-in brings along run there, too. */
-static void test_kernel(void **state)
+/* Runs @kernel for @tenant, @n times. */
+static void run_kernel(const struct et_kernel *kernel, uint64_t tenant, int n)
 {
-	struct plugin p = { 0 };
-	open_plugin(&p);
-	const struct et_kernel *kernel =
-		et_kernel_table_find(et_plugin_kernels(p.entry.backend), "test::plug_scale.out");
-	assert_non_null(kernel);
 	float in[N] = { 4 }, out[N] = { 0 };
 	int32_t sizes[1] = { N }, strides[1] = { 1 };
 	uint8_t order[1] = { 0 };
@@ -371,15 +367,38 @@ static void test_kernel(void **state)
 		{ .tag = ET_TAG_DOUBLE, .d = 1.5 }, { .tag = ET_TAG_TENSOR, .tensor = &b } };
 	struct et_evalue *args[3] = { &values[0], &values[1], &values[2] };
 	struct et_diag diag = { "" };
-	struct et_kernel_ctx ctx = { .kernel = kernel, .diag = &diag, .tenant = ANNA };
-	for (int i = 0; i < 3; i++)
-		assert_int_equal(kernel->run(&ctx, args), ET_OK);
+	struct et_kernel_ctx ctx = { .kernel = kernel, .diag = &diag, .tenant = tenant };
+	for (int i = 0; i < n; i++)
+		if (kernel->run(&ctx, args))
+			fail_msg("%s", diag.text);
 	assert_true(out[0] == 6);
+}
+
+static void *run_meanwhile(void *kernel)
+{
+	run_kernel(kernel, 0, 100);
+	return NULL;
+}
+
+/* The operators that a plug-in brings along run there, too, also where tenants come while they run elsewhere. */
+static void test_kernel(void **state)
+{
+	struct plugin p = { 0 };
+	pthread_t thread;
+	open_plugin(&p);
+	const struct et_kernel *kernel =
+		et_kernel_table_find(et_plugin_kernels(p.entry.backend), "test::plug_scale.out");
+	assert_non_null(kernel);
+	run_kernel(kernel, ANNA, 3);
 	assert_int_equal(state_of(&p).n_runs, 0);
 	assert_int_equal(tenant_state(&p, ANNA).n_runs, 3);
-	ctx.tenant = 0;
-	assert_int_equal(kernel->run(&ctx, args), ET_OK);
+	run_kernel(kernel, 0, 1);
 	assert_int_equal(state_of(&p).n_runs, 1);
+	assert_int_equal(pthread_create(&thread, NULL, run_meanwhile, (void *)kernel), 0);
+	run_kernel(kernel, BERT, 3);
+	run_kernel(kernel, CARL, 3);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(state_of(&p).n_runs, 101);
 	close_plugin(&p);
 }
 
