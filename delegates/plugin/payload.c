@@ -178,12 +178,13 @@ enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_pay
 	return status;
 }
 
-/* Have the host forget it, and count what that had of it. */
-static void drop(struct et_backend *b, uint64_t generation, uint64_t id)
+/* Have the host forget it, and count what that had of it: with these @flags it let go of the bytes after init. */
+static void drop(struct et_backend *b, uint64_t generation, uint64_t id, uint32_t flags)
 {
 	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 }, .model = id };
 	et_plugin_tell(b, generation, &handle);
-	et_plugin_drop_payload(b, generation);
+	if (!(flags & INFERD_DELEGATE_DROPS_PAYLOAD))
+		et_plugin_drop_payload(b, generation);
 }
 
 /* With its lock. */
@@ -201,14 +202,14 @@ static enum et_status load(struct et_compiled *c, uint64_t generation, struct et
 		answer.text[sizeof answer.text - 1] = '\0';
 		status = et_plugin_status(answer.result, answer.text, diag);
 	}
-	if (status) {
+	if (status || (answer.flags & INFERD_DELEGATE_DROPS_PAYLOAD))
 		et_plugin_drop_payload(b, generation);
+	if (status)
 		return status;
-	}
 	if (c->generation &&
 		(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
 			answer.flags != c->facts.flags || answer.device != c->facts.device)) {
-		drop(b, generation, init.model);
+		drop(b, generation, init.model, answer.flags);
 		return et_fail(diag, ET_E_BACKEND_CRASHED,
 			"the plug-in came back with other inputs and outputs for the same payload");
 	}
@@ -233,7 +234,7 @@ void et_plugin_compiled_free(struct et_compiled *c)
 {
 	struct et_backend *b = c->backend;
 	if (c->generation)
-		drop(b, c->generation, c->id);
+		drop(b, c->generation, c->id, c->facts.flags);
 	pthread_mutex_lock(&b->lock);
 	et_list_remove(&c->node);
 	pthread_mutex_unlock(&b->lock);

@@ -3,6 +3,7 @@
  *     scale        out = 2 * in                     named     out = in * the named data "factor"
  *     state        out = in + number of runs        sizes     returns sizes that nobody allowed
  *     crash, exit, hang                             what they say, while running
+ *     hoard        scales, and keeps its payload
  *     print        prints, then scales              wild      writes far beyond its output
  *     cage         out[i]: what the sandbox let through, and what it should have
  *     block        scales; if in[0] is 1 it first waits at the FIFO that INFERD_TEST_GATE names
@@ -159,7 +160,7 @@ static int is_word(const struct inferd_delegate_payload *payload)
 	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
 		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
 		"moods", "stale", "scribble", "before", "lost", "buffer", "hold", "posthumous", "linger",
-		"early", "ponder" };
+		"early", "ponder", "hoard" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -237,7 +238,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	info->n_inputs = info->n_outputs = 1;
 	info->n_bytes = sizeof *model;
 	int is_stateful = is(payload, "state") || is(payload, "moods");
-	info->flags = INFERD_DELEGATE_DROPS_PAYLOAD | (is_stateful ? INFERD_DELEGATE_STATEFUL : 0);
+	info->flags = (is(payload, "hoard") ? 0 : INFERD_DELEGATE_DROPS_PAYLOAD) |
+		      (is_stateful ? INFERD_DELEGATE_STATEFUL : 0);
 	*ret_model = model;
 	return INFERD_DELEGATE_OK;
 }
