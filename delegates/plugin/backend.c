@@ -222,6 +222,13 @@ static void backend_free(struct et_backend *b)
 	free(b);
 }
 
+void et_plugin_hang_up(struct et_backend *b)
+{
+	b->close_by_ns = et_host_now_ns(NULL) + 5 * SECOND;
+	if (b->process.is_running && !b->is_ending)
+		shutdown(b->process.calls, SHUT_WR);
+}
+
 void et_plugin_backend_end(struct et_backend *b)
 {
 	et_plugin_tenants_end(b);
@@ -229,9 +236,7 @@ void et_plugin_backend_end(struct et_backend *b)
 	et_plugin_forget_memory(b);
 	pthread_mutex_lock(&b->lock);
 	b->is_closing = true;
-	b->close_by_ns = et_host_now_ns(NULL) + 5 * SECOND;
-	if (b->process.is_running && !b->is_ending)
-		shutdown(b->process.calls, SHUT_WR);
+	et_plugin_hang_up(b);
 	pthread_mutex_unlock(&b->lock);
 	et_plugin_wake_watcher(b);
 	pthread_join(b->watcher, NULL);

@@ -116,7 +116,9 @@ struct et_backend {
 	char reason[320];
 	const char *kill_reason; /* the watcher is to end the host */
 	bool is_closing, is_restarting;
-	uint64_t close_by_ns, sleep_until_ns; /* the latter: when the watcher looks around by itself */
+	bool is_leaving; /* nobody needs the host now: it was hung up on, and whoever comes waits for another */
+	uint64_t close_by_ns;    /* when it must have ended, closing or leaving */
+	uint64_t sleep_until_ns; /* when the watcher looks around by itself */
 	uint64_t n_runs, n_copied_bytes;
 	uint32_t n_users;       /* of a tenant's backend */
 	uint64_t idle_since_ns; /* it has had none since */
@@ -196,6 +198,8 @@ enum et_status et_plugin_up(struct et_backend *backend, uint64_t *ret_generation
 struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, const struct et_log *log,
 	bool is_forgiving, struct et_diag *diag);
 void et_plugin_backend_end(struct et_backend *backend);
+/* With the lock: no more is sent to the host, which ends when it has destroyed what it has, or is ended in 5 s. */
+void et_plugin_hang_up(struct et_backend *backend);
 
 /* --- tenant.c --------------------------------------------------------------------------------------- */
 

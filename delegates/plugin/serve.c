@@ -307,8 +307,8 @@ static void *serve_thread(void *arg)
 			break;
 	if (n < 0)
 		atomic_store(&host->rc, n);
-	/* the others, too */
-	shutdown(host->options.calls, SHUT_RDWR);
+	/* The others, too. inferd hears of the end when it has come, unless it was not inferd that hung up. */
+	shutdown(host->options.calls, atomic_load(&host->rc) ? SHUT_RDWR : SHUT_RD);
 	return NULL;
 }
 

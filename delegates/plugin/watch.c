@@ -131,8 +131,6 @@ static bool read_asks(struct et_backend *b)
 
 /* --- the end of a host ------------------------------------------------------------------------------ */
 
-static const char idle[] = "is not needed now";
-
 /* The host is gone or must go. */
 static void end_host(struct et_backend *b, const char *why)
 {
@@ -143,7 +141,8 @@ static void end_host(struct et_backend *b, const char *why)
 		; /* its last words: more lines than are logged in a second */
 	pthread_mutex_lock(&b->lock);
 	b->process.output = -1;
-	bool is_closing = b->is_closing, is_asked = b->is_restarting || why == idle;
+	bool is_closing = b->is_closing, is_asked = b->is_restarting || b->is_leaving,
+	     is_leaving = b->is_leaving;
 	b->is_ending = true;
 	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
 	while (b->is_receiving)
@@ -159,7 +158,7 @@ static void end_host(struct et_backend *b, const char *why)
 	snprintf(reason, sizeof reason, "the host process of backend '%.40s' %.60s%s%.100s%s", b->ops.name,
 		why ? why : how, why ? " (it " : "", why ? how : "", why ? ")" : "");
 	b->kill_reason = NULL;
-	b->is_restarting = false;
+	b->is_restarting = b->is_leaving = false;
 	if (!is_closing && !is_asked) {
 		et_plugin_restart_crashed(&b->restart, may_restart, et_host_now_ns(NULL));
 		memcpy(b->reason, reason, sizeof reason);
@@ -176,7 +175,7 @@ static void end_host(struct et_backend *b, const char *why)
 	}
 	if (b->lines.n_line)
 		et_plugin_lines_end(&b->lines);
-	if (!is_closing && why != idle)
+	if (!is_closing && (why || !is_leaving))
 		et_logf(b->log, is_asked ? ET_LOG_NOTICE : ET_LOG_ERROR, "%s; %s", reason,
 			has_failed                      ? "giving it up"
 			: wait_ns >= 1000 * MILLISECOND ? "it is started again after a pause"
@@ -189,9 +188,16 @@ static void end_host(struct et_backend *b, const char *why)
 /* Under the lock: how long poll may wait; *ret_why: the host has to go. */
 static int time_left_ms(struct et_backend *b, const char **ret_why)
 {
-	uint64_t now_ns = et_host_now_ns(NULL), next_ns = b->is_closing ? b->close_by_ns : UINT64_MAX;
+	uint64_t now_ns = et_host_now_ns(NULL), idle_end_ns = et_plugin_idle_end_ns(b);
+	if (idle_end_ns <= now_ns) {
+		b->phase = ET_PLUGIN_DOWN; /* who comes from now on waits, and has another one */
+		b->is_leaving = true;
+		et_plugin_hang_up(b);
+	}
+	bool must_end = b->is_closing || b->is_leaving;
+	uint64_t next_ns = must_end ? b->close_by_ns : UINT64_MAX;
 	struct et_list_node *node, *after;
-	const char *why = "did not answer in time";
+	const char *why = must_end ? "did not end in time" : "did not answer in time";
 	ET_LIST_FOR_EACH(node, after, &b->calls)
 	{
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
@@ -204,19 +210,12 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 		next_ns = b->deaf_by_ns;
 		why = et_plugin_deaf;
 	}
-	uint64_t idle_end_ns = et_plugin_idle_end_ns(b);
-	if (idle_end_ns < next_ns) {
+	if (!b->is_leaving && idle_end_ns < next_ns)
 		next_ns = idle_end_ns;
-		why = idle;
-	}
 	if (next_ns <= now_ns)
 		*ret_why = why;
 	if (b->kill_reason)
 		*ret_why = b->kill_reason;
-	if (*ret_why == idle) {
-		b->phase = ET_PLUGIN_DOWN; /* who comes from now on waits, and has another one */
-		b->is_ending = true;
-	}
 	/* Nothing under way: stay with the alarm that is set, so that the next run need not set one. */
 	if (next_ns == UINT64_MAX && b->sleep_until_ns != UINT64_MAX && b->sleep_until_ns > now_ns)
 		next_ns = b->sleep_until_ns;

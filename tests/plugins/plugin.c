@@ -130,8 +130,21 @@ static int plugin_open(
 	return INFERD_DELEGATE_OK;
 }
 
+/* Says so; with the option `gate`, the path of a FIFO, it first waits for a byte there. */
 static void plugin_close(void *self)
 {
+	char byte;
+	say("closing");
+	for (uint32_t i = 0; host && i < host->n_options; i++) {
+		if (strcmp(host->options[i]->key, "gate"))
+			continue;
+		int fd = open(host->options[i]->value, O_RDONLY | O_CLOEXEC);
+		while (fd >= 0 && read(fd, &byte, 1) < 0 && errno == EINTR)
+			;
+		if (fd >= 0)
+			close(fd);
+	}
+	say("closed");
 }
 
 static int devices(void *self, uint32_t index, struct inferd_delegate_device *device)

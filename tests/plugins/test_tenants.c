@@ -21,11 +21,32 @@
 enum { N = 64, PAGE = 4096, N_CRASHES = 100, ANNA = 1001, BERT = 1002, CARL = 1003 };
 #define MS UINT64_C(1000000)
 
-static void drop(void *self, enum et_log_level level, const char *text)
+/* What plug-ins say at their ends, counted; when @gate_at of them are there a byte for each is written to @gate. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static int n_closing, n_closed, gate, gate_at;
+
+static void count(void *self, enum et_log_level level, const char *text)
 {
+	pthread_mutex_lock(&log_lock);
+	n_closed += strstr(text, "closed") != NULL;
+	if (strstr(text, "closing") && ++n_closing == gate_at)
+		for (int i = 0; i < gate_at; i++)
+			while (write(gate, "", 1) < 0)
+				;
+	pthread_mutex_unlock(&log_lock);
 }
 
-static const struct et_log log_table = { .max_level = ET_LOG_DEBUG, .write = drop };
+/* How many have ended since this was last asked. */
+static int count_closed(void)
+{
+	pthread_mutex_lock(&log_lock);
+	int n = n_closed;
+	n_closing = n_closed = 0;
+	pthread_mutex_unlock(&log_lock);
+	return n;
+}
+
+static const struct et_log log_table = { .max_level = ET_LOG_DEBUG, .write = count };
 
 struct plugin {
 	struct et_plugin_config config;
@@ -224,12 +245,13 @@ static void test_pause(void **state)
 	close_plugin(&p);
 }
 
-/* Without anything to do it goes, and is there again when it has. */
+/* Without anything to do it goes, properly closed, and is there again when it has. */
 static void test_idle(void **state)
 {
 	struct plugin p = { .config = { .idle_ns = MS } };
 	struct part own;
 	open_plugin(&p);
+	count_closed();
 	for (uint32_t i = 1; i <= 5; i++) {
 		assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
 		expect_scaled(&own);
@@ -238,6 +260,10 @@ static void test_idle(void **state)
 		while (tenant_state(&p, ANNA).pid)
 			sched_yield();
 	}
+	/* what it says last is logged after it has gone: when the next one is there */
+	assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
+	let_go(&own);
+	assert_true(count_closed() >= 5);
 	assert_int_equal(tenant_state(&p, ANNA).n_crashes, 0);
 	assert_int_equal(n_tenants(&p), 1);
 	/* never under those who use it: each run finds it, however close to its end */
