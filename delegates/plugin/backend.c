@@ -229,16 +229,23 @@ void et_plugin_hang_up(struct et_backend *b)
 		shutdown(b->process.calls, SHUT_WR);
 }
 
+void et_plugin_begin_ending(struct et_backend *b)
+{
+	et_plugin_tenants_begin_ending(b);
+	pthread_mutex_lock(&b->lock);
+	if (!b->is_closing)
+		et_plugin_hang_up(b);
+	b->is_closing = true;
+	pthread_mutex_unlock(&b->lock);
+	et_plugin_wake_watcher(b);
+}
+
 void et_plugin_backend_end(struct et_backend *b)
 {
+	et_plugin_begin_ending(b);
 	et_plugin_tenants_end(b);
 	et_plugin_kernels_deinit(b);
 	et_plugin_forget_memory(b);
-	pthread_mutex_lock(&b->lock);
-	b->is_closing = true;
-	et_plugin_hang_up(b);
-	pthread_mutex_unlock(&b->lock);
-	et_plugin_wake_watcher(b);
 	pthread_join(b->watcher, NULL);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->starting);

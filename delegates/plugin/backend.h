@@ -200,6 +200,8 @@ struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, 
 void et_plugin_backend_end(struct et_backend *backend);
 /* With the lock: no more is sent to the host, which ends when it has destroyed what it has, or is ended in 5 s. */
 void et_plugin_hang_up(struct et_backend *backend);
+/* Have its host and those of its tenants begin to end, before one after the other is waited for. */
+void et_plugin_begin_ending(struct et_backend *backend);
 
 /* --- tenant.c --------------------------------------------------------------------------------------- */
 
@@ -214,6 +216,7 @@ uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
 enum et_status et_plugin_tenant_starts(struct et_backend *backend, struct et_diag *diag);
 void et_plugin_tenant_ended(struct et_backend *backend);
 void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag);
+void et_plugin_tenants_begin_ending(struct et_backend *parent);
 void et_plugin_tenants_end(struct et_backend *parent);
 
 /* --- payload.c, as the delegate interface has them ---------------------------------------------------- */

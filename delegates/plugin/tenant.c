@@ -169,6 +169,13 @@ void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag)
 	pthread_mutex_unlock(&parent->tenants_lock);
 }
 
+void et_plugin_tenants_begin_ending(struct et_backend *parent)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &parent->tenants)
+	et_plugin_begin_ending(ET_CONTAINER_OF(node, struct et_backend, tenant_node));
+}
+
 void et_plugin_tenants_end(struct et_backend *parent)
 {
 	struct et_list_node *node, *after;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { N = 64, PAGE = 4096, N_CRASHES = 100, ANNA = 1001, BERT = 1002, CARL = 1003 };
@@ -428,6 +430,33 @@ static void test_kernel(void **state)
 	close_plugin(&p);
 }
 
+/* All of them end at the same time: each waits for the others here, and not one is ended by force. */
+static void test_close(void **state)
+{
+	char dir[] = "/tmp/inferd-tenants-XXXXXX", path[64];
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/gate", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	const struct et_plugin_option option = { "gate", path };
+	struct plugin p = { .config = { .options = &option, .n_options = 1 } };
+	struct part parts[2];
+	open_plugin(&p);
+	assert_int_equal(make_ready(&parts[0], &p, "scale", ANNA), ET_OK);
+	assert_int_equal(make_ready(&parts[1], &p, "scale", BERT), ET_OK);
+	let_go(&parts[0]);
+	let_go(&parts[1]);
+	count_closed();
+	gate = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(gate >= 0);
+	gate_at = 3;
+	close_plugin(&p);
+	gate_at = 0;
+	assert_int_equal(count_closed(), 3);
+	close(gate);
+	unlink(path);
+	rmdir(dir);
+}
+
 /* As configured: into the one process, or not at all. In a thread there is nothing to keep apart. */
 static void test_otherwise(void **state)
 {
@@ -472,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_otherwise),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
