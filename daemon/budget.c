@@ -2,9 +2,12 @@
  *
  * Memory counts until it is really free: that of a model which is being unloaded until the helper has given it back, and
  * that of one whose clients still hold its Plan until they let go. So a load that finds too little may have to wait
- * for what is on its way out, which ends by itself; what clients hold may not, and is never waited for. */
+ * for what is on its way out, which ends by itself; what clients hold may not, and is never waited for. Neither is what a
+ * worker that does not come back (watch.c) would have to release first: nothing is unloaded for that, and a load that
+ * waits already is refused when the worker is found. */
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
+#include "daemon/watch.h"
 
 #include <stdatomic.h>
 
@@ -13,15 +16,24 @@ static struct inf_serving *serving_at(const struct et_list_node *node)
 	return ET_CONTAINER_OF(node, struct inf_serving, node);
 }
 
-/* Unloading, with nobody who could keep it. */
-static bool is_on_its_way(const struct inf_serving *s)
+/* Whether a worker that does not come back has something of it. */
+static bool is_held_up(const struct inf_repository *r, const struct inf_serving *s)
 {
-	return s->state == INF_MODEL_UNLOADING && !s->n_methods &&
-	       !atomic_load_explicit(&s->n_stuck, memory_order_relaxed);
+	uint32_t queue, worker;
+	for (uint32_t i = 0; inf_watch_stuck_at(r->o.watch, i, &queue, &worker); i++)
+		if (inf_serving_needs_worker(s, queue, worker))
+			return true;
+	return atomic_load_explicit(&s->n_stuck, memory_order_relaxed) != 0;
+}
+
+/* Unloading, with nobody who could keep it. */
+static bool is_on_its_way(const struct inf_repository *r, const struct inf_serving *s)
+{
+	return s->state == INF_MODEL_UNLOADING && !s->n_methods && !is_held_up(r, s);
 }
 
 struct use {
-	uint64_t used, leaving;
+	uint64_t used, leaving, held_up;
 	const struct inf_serving *largest; /* that stays */
 	struct inf_serving *oldest;        /* that nobody uses; NULL: none */
 };
@@ -35,14 +47,19 @@ static void look(const struct inf_repository *r, struct use *ret_use)
 			struct inf_serving *s = serving_at(node);
 			uint64_t n = inf_serving_memory(s);
 			use.used += n;
-			if (is_on_its_way(s)) {
+			if (is_on_its_way(r, s)) {
 				use.leaving += n;
 				continue;
 			}
+			bool is_free = s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned;
+			bool is_going = s->state == INF_MODEL_UNLOADING && !s->n_methods;
+			if ((is_free || is_going) && is_held_up(r, s)) {
+				use.held_up += n;
+				is_free = false;
+			}
 			if (!use.largest || n > inf_serving_memory(use.largest))
 				use.largest = s;
-			if (s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned &&
-				(!use.oldest || s->last_used_ns < use.oldest->last_used_ns))
+			if (is_free && (!use.oldest || s->last_used_ns < use.oldest->last_used_ns))
 				use.oldest = s;
 		}
 	*ret_use = use;
@@ -76,15 +93,19 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, uint64_t n, cha
 			inf_serving_unload(use.oldest);
 			continue;
 		}
-		char needs[16], has[16], all[16], holds[16];
+		char needs[16], has[16], all[16], holds[16], held_up[16], why[80] = "";
 		uint64_t stays = use.used - use.leaving;
 		write_size(needs, sizeof(needs), n);
 		write_size(has, sizeof(has), budget > stays ? budget - stays : 0);
 		write_size(all, sizeof(all), budget);
 		write_size(holds, sizeof(holds), use.largest ? inf_serving_memory(use.largest) : 0);
+		write_size(held_up, sizeof(held_up), use.held_up);
+		if (use.held_up)
+			inf_text(why, sizeof(why), "; %s could go if a worker came back that is stuck",
+				held_up);
 		inf_text(reason, room,
-			"it needs %s, %s of the memory budget of %s are free, most is held by '%s' (%s)",
-			needs, has, all, use.largest ? use.largest->model : "nobody", holds);
+			"it needs %s, %s of the memory budget of %s are free, most is held by '%s' (%s)%s",
+			needs, has, all, use.largest ? use.largest->model : "nobody", holds, why);
 		return INF_ROOM_NEVER;
 	}
 }

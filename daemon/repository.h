@@ -13,12 +13,14 @@
 #include "ipc/region.h"
 
 struct inf_repository;
+struct inf_watch;
 
 struct inf_repository_options {
 	const struct inf_config *config; /* may change its contents, see inf_repository_reconfigured */
 	const struct et_registry *registry;
 	const struct et_allocator *shared_pages; /* for activations that backends elsewhere work on */
 	const struct inf_queues *queues;
+	const struct inf_watch *watch; /* over these */
 	struct inf_helper *helper;
 	const struct et_log *log;
 	struct et_host_store

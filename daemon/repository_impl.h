@@ -51,14 +51,14 @@ void inf_repository_remark(
 bool inf_repository_is_unloading(struct inf_repository *repository, const char *model);
 enum inf_room {
 	INF_ROOM,
-	INF_ROOM_LATER, /* enough is on its way out: ask again when something has gone */
+	INF_ROOM_LATER, /* enough is on its way out: ask again when something has gone, or is held up */
 	INF_ROOM_NEVER, /* too little even so */
 };
-/* Make room for @n_bytes by unloading what nobody uses, least recently used first. With INF_ROOM_NEVER a sentence that says
+/* Make room for @n_bytes by unloading what nobody uses and no stuck worker holds, least recently used first. With INF_ROOM_NEVER a sentence that says
  * who holds the rest. */
 enum inf_room inf_repository_make_room(
 	struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
-/* Memory has gone: makes that wait for room look again. */
+/* Memory has gone, or will not: makes that wait for room look again. */
 void inf_opens_look_for_room(struct inf_repository *repository);
 /* Give up references to a program and a Plan; either may be NULL. The last ones are dropped on the helper's thread:
  * giving back a gigabyte takes long enough for every client to notice. gone(arg) is called on the loop when that is

@@ -411,6 +411,7 @@ int inf_server_init(struct inf_server *server)
 		.registry = &server->registry,
 		.shared_pages = &server->shared_pages.allocator,
 		.queues = &server->queues,
+		.watch = &server->watch,
 		.helper = server->helper,
 		.log = &server->log,
 		.store = server->store,

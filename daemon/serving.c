@@ -163,9 +163,16 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 		if (worker->wide_lanes)
 			et_plan_warm(s->plan, worker->wide.slot);
 	}
+	atomic_store_explicit(&task->is_done, true, memory_order_relaxed);
 	/* release: pairs with the acquire in inf_serving_poll; after it the loop may free everything */
 	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1)
 		events.notify(events.whom);
+}
+
+static bool has_contexts_of(const struct inf_worker *worker, const struct et_plan *plan)
+{
+	return et_plan_needs_contexts(plan, worker->narrow_lanes) ||
+	       et_plan_needs_contexts(plan, worker->wide_lanes);
 }
 
 static void post_tasks(struct inf_serving *s, bool is_release)
@@ -183,12 +190,22 @@ static void post_tasks(struct inf_serving *s, bool is_release)
 		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
 			struct inf_task *task = &s->tasks[at++].task;
 			struct inf_worker *worker = inf_pool_worker(s->queues->pools[q], i);
-			if (et_plan_needs_contexts(s->plan, worker->narrow_lanes) ||
-				et_plan_needs_contexts(s->plan, worker->wide_lanes))
+			if (has_contexts_of(worker, s->plan))
 				inf_pool_post(s->queues->pools[q], i, task);
 			else /* nothing that must be done on its thread, which may be busy for long */
 				run_task(task, worker);
 		}
+}
+
+bool inf_serving_needs_worker(const struct inf_serving *s, uint32_t queue, uint32_t worker)
+{
+	uint32_t at = worker;
+	if (!s->plan)
+		return false;
+	for (uint32_t q = 0; q < queue; q++)
+		at += inf_pool_n_workers(s->queues->pools[q]);
+	return s->has_tasks ? !atomic_load_explicit(&s->tasks[at].is_done, memory_order_relaxed)
+			    : has_contexts_of(inf_pool_worker(s->queues->pools[queue], worker), s->plan);
 }
 
 void inf_serving_prepare(struct inf_serving *s, struct et_program *program, struct et_plan *plan)

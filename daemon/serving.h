@@ -118,6 +118,7 @@ struct inf_serving {
 		struct et_diag diag;
 		enum et_status status;
 		bool is_release;
+		_Atomic(bool) is_done;
 	} *tasks;
 	_Atomic(uint32_t) n_tasks_left; /* whoever brings it to 0 notifies */
 	bool has_tasks;                 /* posted and not yet seen done by poll */
@@ -166,6 +167,8 @@ void inf_serving_note_failure(struct inf_serving *serving, enum et_status status
 void inf_serving_fail(struct inf_serving *serving, const char *reason);
 /* READY -> UNLOADING; events->unloaded follows when the running requests have ended. */
 void inf_serving_unload(struct inf_serving *serving);
+/* Whether it can't be unloaded before that worker of that queue has done something for it. */
+bool inf_serving_needs_worker(const struct inf_serving *serving, uint32_t queue, uint32_t worker);
 /* Whether tasks have ended or running requests gone; calls events. */
 void inf_serving_poll(struct inf_serving *serving);
 

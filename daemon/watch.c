@@ -158,6 +158,7 @@ static void note(struct inf_server *server, uint32_t queue, const struct found *
 		inf_text(stuck->what, sizeof(stuck->what), "preparing or releasing a model");
 	et_list_append(&watch->stuck, &stuck->node);
 	watch->n_stuck++;
+	inf_server_notify(server); /* who waits for memory that is in that worker's hands is to look again */
 	write_stuck(server, stuck, text, sizeof(text));
 	et_logf(&server->log, ET_LOG_WARNING, "%s; %s", text,
 		b ? "giving its request up, the other workers go on" : "the other workers go on");
@@ -223,13 +224,29 @@ bool inf_watch_helper(const struct inf_server *server, char *to, size_t room)
 	return true;
 }
 
+static const struct stuck *stuck_at(const struct inf_watch *watch, uint32_t index)
+{
+	for (struct et_list_node *node = watch->stuck.next; node != &watch->stuck; node = node->next)
+		if (index-- == 0)
+			return ET_CONTAINER_OF(node, struct stuck, node);
+	return NULL;
+}
+
+bool inf_watch_stuck_at(
+	const struct inf_watch *watch, uint32_t index, uint32_t *ret_queue, uint32_t *ret_worker)
+{
+	const struct stuck *stuck = stuck_at(watch, index);
+	if (!stuck)
+		return false;
+	*ret_queue = stuck->queue;
+	*ret_worker = stuck->worker;
+	return true;
+}
+
 bool inf_watch_describe(const struct inf_server *server, uint32_t index, char *to, size_t room)
 {
-	const struct et_list_node *list = &server->watch.stuck;
-	for (struct et_list_node *node = list->next; node != list; node = node->next)
-		if (index-- == 0) {
-			write_stuck(server, ET_CONTAINER_OF(node, struct stuck, node), to, room);
-			return true;
-		}
-	return false;
+	const struct stuck *stuck = stuck_at(&server->watch, index);
+	if (stuck)
+		write_stuck(server, stuck, to, room);
+	return stuck != NULL;
 }

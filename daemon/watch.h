@@ -24,6 +24,9 @@ void inf_watch_deinit(struct inf_watch *watch);
 void inf_watch_look(struct inf_server *server);
 /* How many workers of the queue with that index are stuck. */
 uint32_t inf_watch_count(const struct inf_watch *watch, uint32_t queue);
+/* Which one that is, by the index of its queue, in the order in which they were found. False: there are not so many. */
+bool inf_watch_stuck_at(
+	const struct inf_watch *watch, uint32_t index, uint32_t *ret_queue, uint32_t *ret_worker);
 /* A sentence for each stuck worker, in the order in which they were found. False: there are not so many. */
 bool inf_watch_describe(const struct inf_server *server, uint32_t index, char *to, size_t room);
 /* The same for the thread that loads models. */

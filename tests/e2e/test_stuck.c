@@ -249,6 +249,89 @@ static void test_wide(void **state)
 	e2e_deinit(&e);
 }
 
+static uint64_t memory_of(struct e2e *e, const char *model)
+{
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", true } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, index);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++)
+		if (strcmp(reply.repository_index.models[i].name, model) == 0)
+			return reply.repository_index.models[i].memory_bytes;
+	return 0;
+}
+
+static void put_three(struct e2e *e)
+{
+	e2e_init(e);
+	e2e_put_word(e, "block");
+	e2e_put_word(e, "scale");
+	e2e_put_program(e, "double.pte", e2e_program_double);
+}
+
+/* Room for two of them and a half, as the configuration says it. */
+static void write_budget(char *to, size_t room)
+{
+	static const char *const names[] = { "block", "scale", "double" };
+	unsigned long long n_bytes = 0;
+	struct e2e e;
+	put_three(&e);
+	start(&e, "", "");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(e2e_load(&e, names[i]), INF_OK);
+		n_bytes += memory_of(&e, names[i]) / (i == 2 ? 2 : 1);
+	}
+	e2e_deinit(&e);
+	snprintf(to, room, "memory_budget = %llu\nstall = 100ms\n", n_bytes);
+}
+
+/* A model would have to go for another to come, and a worker that hangs would have to let go of it: the other is
+ * refused, whether the one is on its way already or not, and comes when the worker does. */
+static void test_room(void **state)
+{
+	char config[128];
+	int status;
+	write_budget(config, sizeof config);
+	for (int is_leaving = 0; is_leaving < 2; is_leaving++) {
+		struct e2e e;
+		put_three(&e);
+		start(&e, config, "");
+		assert_int_equal(e2e_load(&e, "scale"), INF_OK);
+		struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+		struct inferd_binding *b = e2e_bind(d, "block", NULL);
+		struct inferd_method *method;
+		begin(b, &status);
+		e2e_until(&e, runs_on_npu, &(uint32_t){ 1 });
+		struct e2e_raw *manager = e2e_raw_new(e.manager, false);
+		struct inf_request unload = { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
+			.repository_model_unload = { "", "scale" } };
+		if (is_leaving)
+			e2e_raw_send(manager, &unload, -1);
+		else
+			e2e_until(&e, has_one_stuck, "model 'block'");
+		assert_int_equal(
+			inferd_method_open(other, &method, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
+		if (!strstr(inferd_error(other), "memory budget") ||
+			!strstr(inferd_error(other), "worker came back"))
+			fail_msg("%s", inferd_error(other));
+		if (!is_leaving) /* it did not go in vain */
+			assert_true(memory_of(&e, "scale") > 0);
+		assert_int_equal(wait_for(d, &status), -INFERD_INTERNAL);
+
+		e2e_until(&e, is_released, NULL);
+		if (is_leaving) {
+			struct inf_reply reply;
+			assert_true(e2e_raw_receive(manager, &reply));
+			assert_int_equal(reply.status, INF_OK);
+		}
+		inferd_close(d);
+		e2e_until_clients(&e, 2);
+		assert_int_equal(inferd_method_open(other, &method, "double", NULL), 0);
+		assert_int_equal(memory_of(&e, "scale"), 0);
+		inferd_close(other);
+		e2e_raw_free(manager);
+		e2e_deinit(&e);
+	}
+}
+
 /* Whoever stops the daemon wants it stopped. */
 static void test_end(void **state)
 {
@@ -277,6 +360,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_wide),
+		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_end),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
