@@ -185,6 +185,17 @@ static void *work(void *self)
 	return NULL;
 }
 
+/* The counting allocator is for one thread; et_host_allocator for any. */
+static void open_for_threads(void)
+{
+	struct et_diag diag = { 0 };
+	struct et_backend_entry entry;
+	test_ops->close(test_backend);
+	test_ok(et_direct_open(&entry, &et_xnnpack_delegate, NULL, et_host_allocator(), NULL, &diag), &diag);
+	test_ops = entry.ops;
+	test_backend = entry.backend;
+}
+
 static void test_two_lanes_at_once(void **state)
 {
 	struct et_diag diag = { 0 };
@@ -192,12 +203,7 @@ static void test_two_lanes_at_once(void **state)
 	struct et_compiled_info info;
 	size_t n_bytes;
 	uint8_t *bytes = test_make_mixture(&n_bytes);
-	/* the test_counting test_allocator is for one thread; et_host_allocator for any */
-	test_ops->close(test_backend);
-	struct et_backend_entry entry;
-	test_ok(et_direct_open(&entry, &et_xnnpack_delegate, NULL, et_host_allocator(), NULL, &diag), &diag);
-	test_ops = entry.ops;
-	test_backend = entry.backend;
+	open_for_threads();
 	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
 	struct worker workers[2] = { { .compiled = compiled, .n_threads = 1 },
 		{ .compiled = compiled, .n_threads = 2, .first = 3 } };
@@ -207,6 +213,33 @@ static void test_two_lanes_at_once(void **state)
 		assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
 	test_ops->compiled_free(compiled);
 	free(bytes);
+}
+
+static void *load(void *self)
+{
+	struct worker *worker = self;
+	struct et_diag diag = { 0 };
+	struct et_compiled_info info;
+	size_t n_bytes;
+	uint8_t *bytes = test_make_mixture(&n_bytes);
+	for (int i = 0; i < 10; i++) {
+		test_ok(test_compile(bytes, n_bytes, 2, &worker->compiled, &info, &diag), &diag);
+		work(worker);
+		test_ops->compiled_free(worker->compiled);
+	}
+	free(bytes);
+	return NULL;
+}
+
+/* Programs come and go on several threads. */
+static void test_programs_at_once(void **state)
+{
+	struct worker workers[3] = { { .n_threads = 1 }, { .n_threads = 1 }, { .n_threads = 1 } };
+	open_for_threads();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, load, &workers[i]), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
 }
 
 /* Two widths on one worker's thread take turns in one workspace, which the second payload makes larger. */
@@ -264,6 +297,7 @@ int main(void)
 		TEST(second_context_packs_nothing),
 		TEST(payload_may_go),
 		TEST(two_lanes_at_once),
+		TEST(programs_at_once),
 		TEST(one_workspace_a_thread),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
