@@ -254,12 +254,13 @@ def overhead(setup):
 
 def isolation(setup):
     """A run of a plug-in that computes next to nothing, in a process of its own, beside one socket round trip."""
-    check = setup.build / "delegates" / "plugin" / "inferd-delegate-check"
+    check = setup.build / "delegates" / "check" / "inferd-delegate-check"
     plugin = setup.build / "tests" / "plugins" / "sync.so"
     make = setup.build / "tests" / "bench" / "make_delegated"
     if not (check.exists() and plugin.exists() and make.exists()):
         return [{"what": "plug-in in its own process", "value": f"left out: {plugin} is missing"}]
-    environment = dict(os.environ, INFERD_DELEGATE_HOST=str(check.parent / "inferd-delegate-host"))
+    host_path = setup.build / "delegates" / "plugin" / "inferd-delegate-host"
+    environment = dict(os.environ, INFERD_DELEGATE_HOST=str(host_path))
     cores = sorted(os.sched_getaffinity(0))
     # who shares a core with whom decides, for the ping-pong as for a run: so each placement by itself, too
     places = {"": (None, None), "both on one core": (cores[0], cores[0]), "both on two cores": (cores[0], cores[-1])}

@@ -39,6 +39,8 @@ MAY_INCLUDE = {
     "delegates/graph": CORE,
     # the one header that plug-ins and the compiled-in delegates are written to
     "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "clients/inferd-delegate.h"],
+    # tries delegates of both kinds
+    "delegates/check": CORE + FLOOR + ["delegates", "delegates/direct", "delegates/plugin"],
     "ipc": FLOOR,
     "config": BASE,
     "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config"],

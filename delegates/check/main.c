@@ -1,10 +1,15 @@
-/* inferd-delegate-check: try a plug-in as inferd would use it, and as a broken file would.
+/* inferd-delegate-check: try a delegate as inferd would use it, and as a broken file would.
  *
- *     inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so [PROGRAM.pte]
+ *     inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]
  *
- * Loads it into a host process, looks at what it says of itself, hands it payloads that are none, and, with a program
- * that was exported for it, payloads that were cut short and changed, then runs the program and compares two runs of
- * the same input. Each check is one line; the exit status is 0 if all hold, 1 if not, 2 if nothing could be tried. */
+ * Loads a plug-in into a host process, or opens the delegate of that name that is compiled in; looks at what it says of
+ * itself, hands it payloads that are none, and, with a program that was exported for it, payloads that were cut short and
+ * changed, then runs the program and compares two runs of the same input. Both kinds have the same table, and the checks
+ * are the same; only what a process of its own is asked for (its crashes, its memory) is not asked of one in this process,
+ * which ends this one if it crashes. Each check is one line; the exit status is 0 if all hold, 1 if not, 2 if nothing could
+ * be tried. */
+#include "delegates/delegates.h"
+#include "delegates/direct/direct.h"
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -23,6 +28,7 @@ enum { MAX_OPTIONS = 16, MAX_IOS = 64, N_FLIPPED = 64 };
 
 struct check {
 	struct et_backend_entry entry;
+	bool is_plugin; /* else it is compiled in */
 	struct et_registry registry;
 	const struct et_kernel_table *tables[ET_KERNEL_TABLES_MAX + 1];
 	struct et_log log;
@@ -45,6 +51,8 @@ __attribute__((format(printf, 3, 4))) static bool say(struct check *c, bool hold
 static uint32_t n_crashes(struct check *c)
 {
 	struct et_plugin_state state;
+	if (!c->is_plugin)
+		return 0; /* or nobody would ask */
 	et_plugin_state(c->entry.backend, &state);
 	return state.n_crashes;
 }
@@ -90,9 +98,10 @@ static bool survives(
 {
 	struct et_compiled *compiled;
 	struct et_compiled_info info = { .struct_size = sizeof info };
-	uint32_t before = n_crashes(c), readiness;
+	uint32_t before = n_crashes(c);
+	enum et_readiness readiness;
 	struct et_diag probe = { "" };
-	et_plugin_probe(c->entry.backend, payload, &readiness, &probe);
+	c->entry.ops->probe(c->entry.backend, payload, &readiness, &probe);
 	diag->text[0] = '\0';
 	enum et_status status = c->entry.ops->compile(c->entry.backend, payload, &compiled, &info, diag);
 	*ret_was_taken = status == ET_OK;
@@ -104,7 +113,7 @@ static bool survives(
 static void check_garbage(struct check *c)
 {
 	static const size_t sizes[] = { 0, 1, 7, 64, 4096 };
-	uint8_t bytes[4096];
+	uint8_t bytes[4096 + ET_SOURCE_PADDING];
 	uint32_t random = 1;
 	for (size_t k = 0; k < 2 * ET_ARRAY_LEN(sizes); k++) {
 		struct et_payload payload = { .struct_size = sizeof payload,
@@ -123,27 +132,25 @@ static void check_garbage(struct check *c)
 }
 
 /* The program's own payloads, cut and changed: refused or taken, but survived. */
-static void check_changed(struct check *c, const struct et_delegate_spec *spec, const char *method)
+static void check_changed(struct check *c, const struct et_program *program,
+	const struct et_method_spec *method, uint32_t index)
 {
-	uint8_t *bytes = malloc(spec->n_bytes + ET_SOURCE_PADDING);
+	const struct et_payload whole = et_payload_of(program, method, index);
+	uint8_t *bytes = malloc(whole.n_bytes + ET_SOURCE_PADDING);
 	uint32_t random = 7, n_survived = 0, n_taken = 0;
 	if (!bytes)
 		return;
 	for (uint32_t k = 0; k < N_FLIPPED; k++) {
-		struct et_payload payload = { .struct_size = sizeof payload,
-			.bytes = bytes,
-			.n_bytes = spec->n_bytes,
-			.specs = spec->specs,
-			.n_specs = spec->n_specs,
-			.method = method };
+		struct et_payload payload = whole;
 		struct et_diag diag;
 		bool was_taken;
-		memcpy(bytes, spec->payload, spec->n_bytes);
+		payload.bytes = bytes;
+		memcpy(bytes, whole.bytes, whole.n_bytes);
 		random = random * 1664525 + 1013904223;
 		size_t near =
-			spec->n_bytes < 256 || k % 4 == 3 ? spec->n_bytes : 256; /* headers come first */
+			whole.n_bytes < 256 || k % 4 == 3 ? whole.n_bytes : 256; /* headers come first */
 		if (k % 2)
-			payload.n_bytes = (size_t)((uint64_t)random * spec->n_bytes >> 32);
+			payload.n_bytes = (size_t)((uint64_t)random * whole.n_bytes >> 32);
 		else if (near)
 			bytes[(uint64_t)random * near >> 32] ^= (uint8_t)(1u << (k / 2 % 8));
 		n_survived += survives(c, &payload, &was_taken, &diag);
@@ -208,7 +215,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Inputs and outputs lie in one memory file that the plug-in's host shares, as clients' do. */
+/* Inputs and outputs lie in one memory file, as clients' do, which the delegate is told of if it can use that. */
 struct memory {
 	struct et_host_mapping mapping;
 	void *handle;
@@ -230,8 +237,9 @@ static bool memory_open(struct check *c, struct memory *memory, const struct et_
 	memory->fd = memfd_create("inferd-check", MFD_CLOEXEC);
 	return memory->fd >= 0 && ftruncate(memory->fd, (off_t)n_bytes) == 0 &&
 	       et_host_map(&memory->mapping, memory->fd, n_bytes, true) == 0 &&
-	       c->entry.ops->import_memory(c->entry.backend, memory->fd, memory->mapping.bytes, n_bytes,
-		       &memory->handle) == ET_OK;
+	       (!c->entry.ops->import_memory ||
+		       c->entry.ops->import_memory(c->entry.backend, memory->fd, memory->mapping.bytes,
+			       n_bytes, &memory->handle) == ET_OK);
 }
 
 static void memory_close(struct check *c, struct memory *memory)
@@ -354,7 +362,7 @@ static void check_program(struct check *c, const char *path)
 		for (uint32_t d = 0; d < method->n_delegates; d++)
 			if (strcmp(method->delegates[d].id, c->entry.ops->id) == 0) {
 				is_for_it = true;
-				check_changed(c, &method->delegates[d], method->name);
+				check_changed(c, program, method, d);
 			}
 	}
 	if (say(c, is_for_it, "exported for %s", c->entry.ops->id)) {
@@ -369,7 +377,7 @@ static void check_program(struct check *c, const char *path)
 /* --- main ------------------------------------------------------------------------------------------------ */
 
 static const char usage_line[] =
-	"usage: inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so [PROGRAM.pte]\n";
+	"usage: inferd-delegate-check [-o KEY=VALUE]... [-n RUNS] PLUGIN.so|NAME [PROGRAM.pte]\n";
 
 static int usage(void)
 {
@@ -382,20 +390,40 @@ static int help(void)
 {
 	fputs(usage_line, stdout);
 	fputs("\n"
-	      "Try a plug-in as inferd would use it, and as a broken file would: in a host process, with\n"
-	      "payloads that are none and, where a program was exported for it, with payloads cut short and\n"
-	      "changed; then run the program, and compare runs of the same input.\n"
+	      "Try a delegate as inferd would use it, and as a broken file would: a plug-in in a host\n"
+	      "process, or, by its name (xnnpack), one that is compiled in; with payloads that are none "
+	      "and,\n"
+	      "where a program was exported for it, with payloads cut short and changed; then run the\n"
+	      "program, and compare runs of the same input.\n"
 	      "\n"
-	      "  -o, --option KEY=VALUE  an option, as in the plug-in's section of inferd.conf; may be "
-	      "repeated\n"
+	      "  -o, --option KEY=VALUE  an option, as in its section of inferd.conf; may be repeated\n"
 	      "  -n, --runs RUNS         of the program (20)\n"
 	      "  -h, --help              this text\n"
 	      "\n"
 	      "INFERD_DELEGATE_HOST names another inferd-delegate-host than the installed one. Each check is "
 	      "one\n"
-	      "line. Status 0: the plug-in conforms; 1: it does not; 2: it could not be tried.\n",
+	      "line. Status 0: the delegate conforms; 1: it does not; 2: it could not be tried.\n",
 		stdout);
 	return 0;
+}
+
+/* The plug-in there, or what is compiled in by that name. */
+static enum et_status open_delegate(
+	struct check *c, const struct et_plugin_config *config, struct et_diag *diag)
+{
+	struct et_option options[MAX_OPTIONS];
+	struct et_direct_config direct = { .options = options, .n_options = config->n_options };
+	const struct inferd_delegate *table = NULL;
+	for (size_t i = 0; i < et_n_delegates; i++)
+		if (strcmp(et_delegates[i]->name, config->path) == 0)
+			table = et_delegates[i];
+	c->is_plugin = !table;
+	if (!table)
+		return et_plugin_open(&c->entry, config, et_host_allocator(), &c->log, diag);
+	for (uint32_t i = 0; i < config->n_options; i++)
+		options[i] =
+			(struct et_option){ table->name, config->options[i].key, config->options[i].value };
+	return et_direct_open(&c->entry, table, &direct, et_host_allocator(), &c->log, diag);
 }
 
 int main(int argc, char **argv)
@@ -425,7 +453,7 @@ int main(int argc, char **argv)
 	config.path = argv[optind];
 	config.host_path = getenv("INFERD_DELEGATE_HOST"); /* for trying one that is not installed */
 	c.log = et_host_log(ET_LOG_NOTICE);
-	if (et_plugin_open(&c.entry, &config, et_host_allocator(), &c.log, &diag)) {
+	if (open_delegate(&c, &config, &diag)) {
 		printf("FAILED  %s: %s\n", config.path, diag.text);
 		return 2;
 	}
@@ -434,7 +462,7 @@ int main(int argc, char **argv)
 		c.tables[n_tables] = et_kernel_tables[n_tables];
 		n_tables++;
 	}
-	const struct et_kernel_table *own = et_plugin_kernels(c.entry.backend);
+	const struct et_kernel_table *own = c.is_plugin ? et_plugin_kernels(c.entry.backend) : NULL;
 	if (own)
 		c.tables[n_tables++] = own;
 	for (size_t i = 0; own && i < own->n; i++)
@@ -444,8 +472,10 @@ int main(int argc, char **argv)
 	check_garbage(&c);
 	if (optind + 1 < argc)
 		check_program(&c, argv[optind + 1]);
-	check_memory(&c);
-	say(&c, n_crashes(&c) == 0, "%u crashes of the host process", n_crashes(&c));
+	if (c.is_plugin) {
+		check_memory(&c);
+		say(&c, n_crashes(&c) == 0, "%u crashes of the host process", n_crashes(&c));
+	}
 	c.entry.ops->close(c.entry.backend);
 	printf("%s\n", c.n_failed ? "not conforming" : "conforming");
 	return c.n_failed > 0;
