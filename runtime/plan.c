@@ -18,6 +18,9 @@ static void destroy(struct et_plan *plan)
 	for (uint32_t i = 0; plan->delegates && i < plan->spec->n_delegates; i++)
 		if (plan->delegates[i].compiled)
 			plan->delegates[i].ops->compiled_free(plan->delegates[i].compiled);
+	for (uint32_t i = 0; plan->operators && i < plan->spec->n_operators; i++)
+		if (plan->operators[i].held)
+			plan->operators[i].kernel->let_go(plan->operators[i].held);
 	et_program_unref(plan->program);
 	struct et_pool pool = plan->pool; /* the plan lies in it */
 	et_pool_deinit(&pool);
@@ -47,6 +50,20 @@ static enum et_status make_slots(struct et_plan *plan, uint32_t n_slots, struct 
 			ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_context, plan->spec->n_delegates);
 		if (!slot->lanes || !slot->contexts)
 			return no_memory(diag);
+	}
+	return ET_OK;
+}
+
+static enum et_status hold_operators(struct et_plan *plan, struct et_diag *diag)
+{
+	uint64_t tenant = et_program_source(plan->program)->tenant;
+	for (uint32_t i = 0; i < plan->spec->n_operators; i++) {
+		struct et_plan_operator *op = &plan->operators[i];
+		enum et_status status = op->kernel && op->kernel->hold
+						? op->kernel->hold(op->kernel, tenant, &op->held, diag)
+						: ET_OK;
+		if (status)
+			return status;
 	}
 	return ET_OK;
 }
@@ -128,6 +145,8 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 		status = et_memory_layout(plan, allocator, diag);
 	if (!status)
 		status = make_slots(plan, n_slots, diag);
+	if (!status)
+		status = hold_operators(plan, diag);
 	if (status)
 		return status;
 	plan->info.method = plan->spec->name;

@@ -26,6 +26,7 @@ struct et_plan_operator {
 	const struct et_kernel *kernel; /* NULL if no instruction uses it */
 	const struct et_kernel_arg *args;
 	uint32_t n_args;
+	void *held; /* of the kernel; NULL: nothing */
 };
 
 struct et_plan_instruction {

@@ -62,6 +62,53 @@ static void many_missing_operators_are_counted(void **state)
 	assert_non_null(strstr(rig.diag.text, " more"));
 }
 
+static int n_held, n_holdable;
+
+static enum et_status hold(
+	const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag)
+{
+	if (n_held == n_holdable)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no room for %s", kernel->name);
+	n_held++;
+	*ret_held = &n_held;
+	return ET_OK;
+}
+
+static void let_go(void *held)
+{
+	--*(int *)held;
+}
+
+/* By the Plan, for as long as it lives; those that no instruction needs are not. */
+static void operators_are_held(void **state)
+{
+	static const struct et_kernel kernels[] = {
+		{ .name = "test::one", .signature = "T>T", .hold = hold, .let_go = let_go },
+		{ .name = "test::three", .signature = "T>T", .hold = hold, .let_go = let_go },
+		{ .name = "test::two", .signature = "T>T", .hold = hold, .let_go = let_go },
+	};
+	static const struct et_kernel_table table = { kernels, 3 };
+	static const struct et_kernel_table *const tables[] = { &table };
+	struct et_plan *plan;
+	rig.registry.tables = tables;
+	mk_arena(&mk, 64);
+	int x = planned(0, 1), y = planned(16, 1);
+	mk_kernel(&mk, mk_operator(&mk, "test::one", ""), MK_ARGS(x, y));
+	mk_operator(&mk, "test::three", "");
+	mk_kernel(&mk, mk_operator(&mk, "test::two", ""), MK_ARGS(x, y));
+	n_held = 0;
+	n_holdable = 1;
+	refuses(ET_E_OUT_OF_RESOURCES, "no room for test::two");
+	assert_int_equal(n_held, 0);
+	n_holdable = 2;
+	assert_int_equal(
+		et_plan_new(&plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
+		ET_OK);
+	assert_int_equal(n_held, 2);
+	et_plan_unref(plan);
+	assert_int_equal(n_held, 0);
+}
+
 static void a_missing_backend_is_named(void **state)
 {
 	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
@@ -406,6 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(all_missing_operators_are_named),
 		TEST(many_missing_operators_are_counted),
+		TEST(operators_are_held),
 		TEST(a_missing_backend_is_named),
 		TEST(a_method_that_is_not_there),
 		TEST(arguments_of_a_wrong_kind),

@@ -1,5 +1,6 @@
 /* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context and a lock,
- * on a worker's thread, which waits: kernels are small. A tenant's backend has its own. */
+ * on a worker's thread, which waits: kernels are small. A tenant's backend has its own, and a process from the Plan's beginning to its end, so
+ * that no run has to start one. */
 #include "delegates/plugin/backend.h"
 
 #include "clients/inferd-delegate.h"
@@ -31,6 +32,29 @@ static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *co
 	pthread_mutex_unlock(&k->lock);
 	et_plugin_tenant_put(b);
 	return status;
+}
+
+static enum et_status kernel_hold(
+	const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag)
+{
+	struct et_backend *b;
+	uint64_t generation;
+	enum et_status status = et_plugin_tenant_take(et_plugin_of_kernel(kernel), tenant, &b, diag);
+	if (status)
+		return status;
+	if (b->parent)
+		status = et_plugin_up(b, &generation, diag);
+	if (status) {
+		et_plugin_tenant_put(b);
+		return status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_DOWN; /* as for payloads */
+	}
+	*ret_held = b;
+	return ET_OK;
+}
+
+static void kernel_let_go(void *held)
+{
+	et_plugin_tenant_put(held);
 }
 
 struct et_backend *et_plugin_of_kernel(const struct et_kernel *kernel)
@@ -76,7 +100,13 @@ enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag
 			.n_args = (uint32_t)n_args,
 			.n_outputs = (uint32_t)strlen(outputs + 1) };
 		pthread_mutex_init(&b->kernels[i].lock, NULL);
-		b->rows[i] = (struct et_kernel){ name, signature, kernel_run, &b->kernels[i], true };
+		b->rows[i] = (struct et_kernel){ .name = name,
+			.signature = signature,
+			.run = kernel_run,
+			.row = &b->kernels[i],
+			.is_elsewhere = true,
+			.hold = kernel_hold,
+			.let_go = kernel_let_go };
 		b->table.n = i + 1;
 	}
 	qsort(b->rows, n, sizeof *b->rows, by_name);

@@ -430,6 +430,33 @@ static void test_kernel(void **state)
 	close_plugin(&p);
 }
 
+/* A program of nothing but such operators has its process for as long as it is there. */
+static void test_held_kernel(void **state)
+{
+	struct plugin p = { .config = { .idle_ns = MS, .max_tenants = 1 } };
+	struct et_diag diag = { "" };
+	void *held, *other;
+	open_plugin(&p);
+	const struct et_kernel *kernel =
+		et_kernel_table_find(et_plugin_kernels(p.entry.backend), "test::plug_scale.out");
+	assert_non_null(kernel);
+	assert_int_equal(kernel->hold(kernel, ANNA, &held, &diag), ET_OK);
+	pid_t pid = tenant_state(&p, ANNA).pid;
+	assert_true(pid > 0);
+	/* not to be had later either: said now */
+	assert_int_equal(kernel->hold(kernel, BERT, &other, &diag), ET_E_OUT_OF_RESOURCES);
+	for (int i = 0; i < 100; i++)
+		run_kernel(kernel, ANNA, 1);
+	assert_int_equal(tenant_state(&p, ANNA).pid, pid);
+	assert_int_equal(tenant_state(&p, ANNA).n_starts, 1);
+	kernel->let_go(held);
+	while (tenant_state(&p, ANNA).pid)
+		sched_yield();
+	assert_int_equal(kernel->hold(kernel, 0, &held, &diag), ET_OK);
+	kernel->let_go(held);
+	close_plugin(&p);
+}
+
 /* All of them end at the same time: each waits for the others here, and not one is ended by force. */
 static void test_close(void **state)
 {
@@ -501,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_held_kernel),
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_otherwise),
 	};
