@@ -11,7 +11,7 @@
  * alone, newer CPUs compute in bf16, and differ from the exporter's results by a thousandth.
  *
  * Options: library, folder, precision (f32, bf16, f16; f32), threads (0: all), device (what the spec `device` of a payload
- * says goes before it). Of a model: precision, threads. */
+ * says goes before it). Of a model: precision, and threads on the CPU. */
 #include <inferd-delegate.h>
 
 #include <dlfcn.h>
@@ -377,29 +377,38 @@ static int check_payload(
 }
 
 /* The options of the model go before those of the backend. */
-static int choose_manner(const struct plugin *p, const struct inferd_delegate_payload *payload,
-	struct manner *manner, struct inferd_delegate_message *message)
+static int choose_manner(const struct plugin *p, const char *device,
+	const struct inferd_delegate_payload *payload, struct manner *manner,
+	struct inferd_delegate_message *message)
 {
 	int result = choose_generally(p, manner, message);
 	if (payload->struct_size < offsetof(struct inferd_delegate_payload, n_options) + sizeof(uint32_t))
 		return result; /* a host of 1.0 */
 	manner->is_models_own = payload->n_options != 0;
-	for (uint32_t i = 0; i < payload->n_options && !result; i++)
+	for (uint32_t i = 0; i < payload->n_options && !result; i++) {
 		result = choose(manner, payload->options[i]->key, payload->options[i]->value, message);
+		if (!result && strcmp(payload->options[i]->key, "threads") == 0 && strcmp(device, "CPU") != 0)
+			result = refuse(message, INFERD_DELEGATE_E_INVALID,
+				"threads: a model on %.40s has none, only one on the CPU has", device);
+	}
 	return result;
 }
 
-/* Before an import, with the lock. */
+/* Before an import, with the lock. All of it, whatever is refused: what is not set is as the model before had it.
+ * A model's own that is refused ends here, and nothing is imported. */
 static int set_manner(const struct plugin *p, const char *device, const struct manner *manner,
 	struct inferd_delegate_message *message)
 {
-	const char *what = "precision";
 	int status = p->core_set_property(p->core, device, "INFERENCE_PRECISION_HINT", manner->precision);
-	if (!status && strcmp(device, "CPU") == 0) {
-		what = "threads";
-		status = p->core_set_property(p->core, device, "INFERENCE_NUM_THREADS", manner->threads);
-	}
-	return status && manner->is_models_own ? ov_refuse(p, message, what, status) : INFERD_DELEGATE_OK;
+	if (status && manner->is_models_own)
+		return ov_refuse(p, message, "precision", status);
+	if (status)
+		p->core_set_property(p->core, device, "INFERENCE_PRECISION_HINT", "f32");
+	if (strcmp(device, "CPU") != 0)
+		return INFERD_DELEGATE_OK;
+	status = p->core_set_property(p->core, device, "INFERENCE_NUM_THREADS", manner->threads);
+	return status && manner->is_models_own ? ov_refuse(p, message, "threads", status)
+					       : INFERD_DELEGATE_OK;
 }
 
 static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
@@ -410,7 +419,7 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 	struct manner manner;
 	int device = find_device(p, payload, message);
 	if (device < 0 || (strcmp(p->devices[device], "CPU") == 0 && check_payload(payload, message)) ||
-		choose_manner(p, payload, &manner, message))
+		choose_manner(p, p->devices[device], payload, &manner, message))
 		return INFERD_DELEGATE_OK;
 	*ret_readiness = INFERD_DELEGATE_READY;
 	return INFERD_DELEGATE_OK;
@@ -432,7 +441,7 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	int device = find_device(p, payload, message);
 	if (device < 0)
 		return INFERD_DELEGATE_E_NOT_FOUND;
-	int result = choose_manner(p, payload, &manner, message);
+	int result = choose_manner(p, p->devices[device], payload, &manner, message);
 	if (!result && strcmp(p->devices[device], "CPU") == 0)
 		result = check_payload(payload, message);
 	if (result)

@@ -85,7 +85,7 @@ API int ov_core_set_property(const struct ov_core *core, const char *device, ...
 	const char *value = va_arg(args, const char *);
 	note("%s %s=%s\n", device, key, value);
 	va_end(args);
-	return strcmp(device, "NPU") == 0 && strcmp(value, "f16") == 0 ? OV_UNKNOWN : 0;
+	return strcmp(device, "GPU") != 0 && strcmp(value, "f16") == 0 ? OV_UNKNOWN : 0;
 }
 
 API int ov_core_get_available_devices(const struct ov_core *core, struct ov_devices *devices);

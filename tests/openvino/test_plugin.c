@@ -246,6 +246,17 @@ static void test_properties(void **state)
 		"CPU INFERENCE_PRECISION_HINT=bf16\nCPU INFERENCE_NUM_THREADS=3\n"
 		"import of 64 bytes on CPU\nGPU INFERENCE_PRECISION_HINT=bf16\nimport of 64 bytes on GPU\n");
 	unload(&s);
+	/* a device that does not know the backend's has its own way, not the last model's */
+	load(&s);
+	set(&s, "folder", s.folder);
+	set(&s, "precision", "f16");
+	set(&s, "threads", "3");
+	open_it(&s);
+	assert_int_equal(init(&s, &good, sizeof good, "CPU", &model, &info), 0);
+	s.table->destroy(model);
+	assert_string_equal(asked(&s), "CPU INFERENCE_PRECISION_HINT=f16\nCPU INFERENCE_PRECISION_HINT=f32\n"
+				       "CPU INFERENCE_NUM_THREADS=3\nimport of 64 bytes on CPU\n");
+	unload(&s);
 	load(&s);
 	set(&s, "folder", s.folder);
 	set(&s, "precision", "fp8");
@@ -264,6 +275,7 @@ static void test_options_of_a_model(void **state)
 		{ "threads", "-1", "CPU", "threads: '-1' is not a number" },
 		{ "threads", "", "CPU", "threads: '' is not" },
 		{ "threads", "3x", "CPU", "threads: '3x' is not" },
+		{ "threads", "2", "GPU", "threads: a model on GPU has none" },
 		{ "device", "GPU", "CPU", "option 'device': a model has precision and threads" },
 		{ "precision", "f16", "NPU", "precision: OpenVINO answers -11 (unknown)" } };
 	struct inferd_delegate_model *model;
