@@ -380,7 +380,7 @@ enum et_status et_dataflow_run(
 	bool is_done = analyse(&flow);
 	et_pool_deinit(&flow.pool);
 	if (!is_done)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the data flow analysis");
+		return et_plan_no_memory(diag);
 	settle(plan);
 	return ET_OK;
 }

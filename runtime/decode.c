@@ -28,11 +28,6 @@ bool et_tag_is_scalar(uint8_t tag)
 	return tag == ET_TAG_NONE || tag == ET_TAG_INT || tag == ET_TAG_BOOL || tag == ET_TAG_DOUBLE;
 }
 
-static enum et_status no_memory(struct et_diag *diag)
-{
-	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the plan");
-}
-
 /* --- walking the arguments -------------------------------------------------------------------------- */
 
 static void visit_slot(const struct et_plan *plan, uint32_t slot, unsigned access, et_access_fn fn, void *arg)
@@ -182,7 +177,7 @@ static enum et_status decode_signature(
 			op->kernel->signature, op->kernel->name);
 	struct et_kernel_arg *copy = ET_POOL_NEW_ARRAY(&plan->pool, struct et_kernel_arg, (size_t)n);
 	if (!copy)
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	memcpy(copy, args, (size_t)n * sizeof *copy);
 	op->args = copy;
 	op->n_args = (uint32_t)n;
@@ -195,7 +190,7 @@ static enum et_status find_kernels(struct et_plan *plan, struct et_pool *scratch
 	bool *is_used = ET_POOL_NEW_ARRAY(scratch, bool, spec->n_operators);
 	plan->operators = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_operator, spec->n_operators);
 	if (!is_used || !plan->operators)
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	for (uint32_t i = 0; i < spec->n_instructions; i++)
 		if (spec->instructions[i].op == ET_OP_KERNEL)
 			is_used[spec->instructions[i].index] = true;
@@ -330,7 +325,7 @@ static enum et_status decode_instructions(struct et_plan *plan, struct et_diag *
 	plan->n_args = (uint32_t)n_args;
 	plan->args = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, n_args);
 	if (!plan->args)
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	for (uint32_t i = 0; i < spec->n_instructions; i++)
 		for (uint32_t a = 0; a < plan->instructions[i].n_args; a++)
 			plan->args[plan->instructions[i].first_arg + a] = spec->instructions[i].args[a];
@@ -345,7 +340,7 @@ enum et_status et_plan_decode(
 	plan->instructions = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instruction, spec->n_instructions);
 	plan->delegates = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_delegate, spec->n_delegates);
 	if (!plan->values || !plan->instructions || !plan->delegates)
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	enum et_status status = check_values(spec, diag);
 	if (status)
 		return status;
@@ -456,7 +451,7 @@ static enum et_status compile_one(
 	struct et_compiled *compiled = NULL;
 	struct et_compiled_info info = { .struct_size = sizeof info };
 	if (!et_payload_set_options(&payload, options, delegate->ops->name, &plan->pool))
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a model's options");
+		return et_plan_no_memory(diag);
 	enum et_status status = delegate->ops->compile(
 		plan->registry->backends[delegate->backend].backend, &payload, &compiled, &info, diag);
 	if (status)

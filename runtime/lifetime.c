@@ -213,7 +213,7 @@ static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 	}
 	plan->checks = ET_POOL_NEW_ARRAY(&plan->pool, struct et_check, n_checks);
 	if (!plan->checks)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the plan");
+		return et_plan_no_memory(diag);
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
 		const struct et_plan_instruction *instruction = &plan->instructions[i];
 		struct et_check *check = &plan->checks[instruction->first_check];

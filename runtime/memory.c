@@ -401,6 +401,5 @@ enum et_status et_memory_layout(
 	et_pool_init(&layout.pool, allocator);
 	bool is_done = lay_out(&layout);
 	et_pool_deinit(&layout.pool);
-	return is_done ? ET_OK
-		       : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the memory plan");
+	return is_done ? ET_OK : et_plan_no_memory(diag);
 }

@@ -8,7 +8,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/method_impl.h"
 
-static enum et_status no_memory(struct et_diag *diag)
+enum et_status et_plan_no_memory(struct et_diag *diag)
 {
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for the plan");
 }
@@ -41,7 +41,7 @@ static enum et_status make_slots(struct et_plan *plan, uint32_t n_slots, struct 
 {
 	plan->slots = ET_POOL_NEW_ARRAY(&plan->pool, struct et_slot, n_slots);
 	if (!plan->slots)
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	plan->n_slots = n_slots;
 	for (uint32_t i = 0; i < n_slots; i++) {
 		struct et_slot *slot = &plan->slots[i];
@@ -49,7 +49,7 @@ static enum et_status make_slots(struct et_plan *plan, uint32_t n_slots, struct 
 		slot->contexts =
 			ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_context, plan->spec->n_delegates);
 		if (!slot->lanes || !slot->contexts)
-			return no_memory(diag);
+			return et_plan_no_memory(diag);
 	}
 	return ET_OK;
 }
@@ -154,7 +154,7 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	plan->info.n_most_steps = most_steps(plan);
 	plan->info.n_frame_bytes = et_frame_bytes(plan);
 	if (plan->info.n_frame_bytes == SIZE_MAX)
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	for (uint32_t i = plan->spec->n_instructions; i-- > 0;)
 		if (plan->instructions[i].has_queue)
 			plan->info.first_queue = plan->instructions[i].queue;
@@ -185,7 +185,7 @@ enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program
 	struct et_plan *plan = ET_POOL_NEW(&pool, struct et_plan);
 	if (!plan) {
 		et_pool_deinit(&pool);
-		return no_memory(diag);
+		return et_plan_no_memory(diag);
 	}
 	plan->pool = pool;
 	et_ref_init(&plan->ref);

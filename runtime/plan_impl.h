@@ -142,6 +142,11 @@ struct et_plan {
 	uint32_t n_slots;
 };
 
+/* --- plan.c --------------------------------------------------------------------------------------- */
+
+/* What all steps answer that get no memory. */
+enum et_status et_plan_no_memory(struct et_diag *diag);
+
 /* --- decode.c ------------------------------------------------------------------------------------- */
 
 /* Instructions, kernels, argument kinds; then the delegates' payloads. */
