@@ -31,4 +31,7 @@ enum { ET_INTERFACE_MAX_KERNELS = 256 };
 int et_interface_take(
 	struct inferd_delegate *ret_table, const struct inferd_delegate *from, char *text, size_t room);
 
+/* What the memory behind a descriptor is, for buffer_import: a dma-buf or a memory file. */
+uint32_t et_interface_memory_kind(int fd);
+
 #endif

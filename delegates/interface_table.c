@@ -1,11 +1,13 @@
-/* A delegate's table: whether it is made for this version, and whether what must be there is.
- *
- * Sizes and pointers are looked at, no function of it is called; what its functions do shows later. */
+/* What of the interface needs nothing of the runtime. Of a delegate's table: whether it is made for this version, and whether
+ * what must be there is. Sizes and pointers are looked at, no function of it is called; what its functions do shows
+ * later. */
 #include "delegates/interface.h"
 
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *text, size_t room, const char *format, ...)
 {
@@ -92,4 +94,11 @@ int et_interface_take(
 	memset(ret_table, 0, sizeof *ret_table);
 	memcpy(ret_table, from, from->struct_size < sizeof *from ? from->struct_size : sizeof *from);
 	return check(ret_table, text, room);
+}
+
+uint32_t et_interface_memory_kind(int fd)
+{
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && (unsigned long)fs.f_type == DMA_BUF_MAGIC ? INFERD_DELEGATE_DMABUF
+										  : INFERD_DELEGATE_MEMFD;
 }

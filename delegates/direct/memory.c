@@ -11,10 +11,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#define DMA_BUF_MAGIC 0x444d4142UL /* linux/magic.h */
 
 struct et_direct_memory {
 	uintptr_t start;
@@ -117,15 +114,12 @@ static struct inferd_delegate_buffer *import(
 	struct et_backend *b, struct et_direct_memory *memory, uint32_t device)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_bytes;
-	struct statfs fs;
 	struct inferd_delegate_buffer *buffer = NULL;
 	if (!et_align_up(memory->n_bytes, page, &n_bytes))
 		return NONE;
 	struct inferd_delegate_memory what = {
 		.struct_size = sizeof what,
-		.kind = fstatfs(memory->fd, &fs) == 0 && (unsigned long)fs.f_type == DMA_BUF_MAGIC
-				? INFERD_DELEGATE_DMABUF
-				: INFERD_DELEGATE_MEMFD,
+		.kind = et_interface_memory_kind(memory->fd),
 		.fd = memory->fd,
 		.is_written = 1,
 		.n_bytes = n_bytes,

@@ -10,13 +10,12 @@
  * the process's guard puts zeros in their place, and the run, not the process, has failed.
  *
  * The plug-in's buffer_import and buffer_free are never called with the lock held. */
+#include "delegates/interface.h"
 #include "delegates/plugin/hosted.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { MAX_AREAS = 256 };
@@ -44,13 +43,6 @@ static void shared_put(struct shared *shared)
 	free(shared);
 }
 
-static uint32_t kind_of(int fd)
-{
-	struct statfs fs;
-	return fstatfs(fd, &fs) == 0 && (unsigned long)fs.f_type == DMA_BUF_MAGIC ? INFERD_DELEGATE_DMABUF
-										  : INFERD_DELEGATE_MEMFD;
-}
-
 void et_hosted_share(
 	struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer)
 {
@@ -64,9 +56,11 @@ void et_hosted_share(
 		free(shared);
 		return;
 	}
-	*shared = (struct shared){
-		.id = share->id, .n_bytes = share->n_bytes, .fd = fd, .kind = kind_of(fd), .n_refs = 1
-	};
+	*shared = (struct shared){ .id = share->id,
+		.n_bytes = share->n_bytes,
+		.fd = fd,
+		.kind = et_interface_memory_kind(fd),
+		.n_refs = 1 };
 	et_list_init(&shared->areas);
 	answer->result = INFERD_DELEGATE_OK;
 	pthread_mutex_lock(&host->lock);
