@@ -230,25 +230,34 @@ static enum et_status run_requantize(struct et_kernel_ctx *ctx, struct et_evalue
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
 
+enum et_status et_get_normalized(
+	struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *shape, size_t *ret_n)
+{
+	size_t n_shape = et_list_len(shape), n = 1;
+	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a shape of rank %zu in one of rank %u", n_shape,
+		x->n_dims);
+	for (size_t d = 0; d < n_shape; d++) {
+		int32_t size = x->sizes[x->n_dims - n_shape + d];
+		ET_REQUIRE(ctx, et_list_int(shape, d) == size, "size %lld of what is normalized, not %d",
+			(long long)et_list_int(shape, d), size);
+		n *= (size_t)size;
+	}
+	*ret_n = n;
+	return ET_OK;
+}
+
 /* x, its scale and zero point, shape of what is normalized, weight, bias, eps, scale and zero point of the output > out */
 static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[4]->tensor, *bias = args[5]->tensor;
 	struct et_tensor *out = args[9]->tensor;
 	struct et_qparams from, to;
-	size_t n_shape = et_list_len(args[3]), n = 1;
+	size_t n;
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &from));
 	ET_TRY(et_get_qparams(ctx, args[7], args[8], out, "an output", &to));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_require_contiguous(ctx, x, "the input"));
-	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a shape of rank %zu in one of rank %u", n_shape,
-		x->n_dims);
-	for (size_t d = 0; d < n_shape; d++) {
-		int32_t size = x->sizes[x->n_dims - n_shape + d];
-		ET_REQUIRE(ctx, et_list_int(args[3], d) == size, "size %lld of what is normalized, not %d",
-			(long long)et_list_int(args[3], d), size);
-		n *= (size_t)size;
-	}
+	ET_TRY(et_get_normalized(ctx, x, args[3], &n));
 	ET_TRY(et_require_type(ctx, weight, ET_FLOAT32, "the weight"));
 	ET_TRY(et_require_type(ctx, bias, ET_FLOAT32, "the bias"));
 	ET_TRY(et_require_contiguous(ctx, weight, "the weight"));

@@ -53,6 +53,10 @@ enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue 
 	const struct et_evalue *zero, const struct et_tensor *tensor, const char *what,
 	struct et_qparams *ret);
 
+/* How many numbers of @x are normalized together: @shape names its last dimensions. */
+enum et_status et_get_normalized(
+	struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *shape, size_t *ret_n);
+
 /* @value times @factor, which is one divided by the scale. NaN, too, lies within the type. */
 static inline float et_quantized(const struct et_qparams *q, float value, float factor)
 {

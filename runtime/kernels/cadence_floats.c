@@ -175,19 +175,12 @@ static enum et_status run_rms_norm(struct et_kernel_ctx *ctx, struct et_evalue *
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = et_is_none(args[2]) ? NULL : args[2]->tensor;
 	struct et_tensor *out = args[4]->tensor;
-	size_t n_shape = et_list_len(args[1]), n = 1;
+	size_t n;
 	double eps = et_is_none(args[3]) ? (double)0x1p-23f : args[3]->d;
 	ET_TRY(et_require_type(ctx, x, ET_FLOAT32, "the input"));
 	ET_TRY(et_require_contiguous(ctx, x, "the input"));
 	ET_TRY(et_require_same_type(ctx, x, out));
-	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a shape of rank %zu in one of rank %u", n_shape,
-		x->n_dims);
-	for (size_t d = 0; d < n_shape; d++) {
-		int32_t size = x->sizes[x->n_dims - n_shape + d];
-		ET_REQUIRE(ctx, et_list_int(args[1], d) == size, "size %lld of what is normalized, not %d",
-			(long long)et_list_int(args[1], d), size);
-		n *= (size_t)size;
-	}
+	ET_TRY(et_get_normalized(ctx, x, args[1], &n));
 	if (weight) {
 		ET_TRY(et_require_type(ctx, weight, ET_FLOAT32, "the weight"));
 		ET_TRY(et_require_contiguous(ctx, weight, "the weight"));
