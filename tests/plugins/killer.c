@@ -14,6 +14,8 @@
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 static void *killer_main(void *arg)
 {
@@ -55,5 +57,18 @@ size_t n_open_files(void)
 	while (dir && readdir(dir))
 		n++;
 	closedir(dir);
+	return n;
+}
+
+int n_maps(pid_t pid, const char *name)
+{
+	char path[64], line[600];
+	int n = 0;
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file))
+		n += strstr(line, name) != NULL;
+	fclose(file);
 	return n;
 }

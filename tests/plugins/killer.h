@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct et_backend;
 
@@ -23,5 +24,7 @@ void killer_stop(struct killer *killer);
 
 /* Descriptors of this process. */
 size_t n_open_files(void);
+/* Mappings of process @pid, which must be there, of files with @name in theirs. */
+int n_maps(pid_t pid, const char *name);
 
 #endif

@@ -2,6 +2,7 @@
  * client that takes its memory away can do.
  *
  *     test_memory process|thread */
+#include "tests/plugins/killer.h"
 #include "clients/inferd-delegate.h"
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
@@ -195,19 +196,6 @@ static void test_where_it_lies(void **state)
 }
 
 /* --- what is let go ------------------------------------------------------------------------------------------ */
-
-static int n_maps(pid_t pid, const char *name)
-{
-	char path[64], line[600];
-	int n = 0;
-	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-	FILE *file = fopen(path, "re");
-	assert_non_null(file);
-	while (fgets(line, sizeof line, file))
-		n += strstr(line, name) != NULL;
-	fclose(file);
-	return n;
-}
 
 static void test_let_go(void **state)
 {

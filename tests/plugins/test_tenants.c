@@ -1,4 +1,5 @@
 /* Programs that somebody brought: in a process of their own, whose crashes hurt nobody else. */
+#include "tests/plugins/killer.h"
 #include "delegates/plugin/plugin.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
@@ -310,19 +311,6 @@ static void test_too_many(void **state)
 	}
 	assert_true(n_tenants(&p) <= 64);
 	close_plugin(&p);
-}
-
-static int n_maps(pid_t pid, const char *name)
-{
-	char path[64], line[600];
-	int n = 0;
-	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-	FILE *file = fopen(path, "re");
-	assert_non_null(file);
-	while (fgets(line, sizeof line, file))
-		n += strstr(line, name) != NULL;
-	fclose(file);
-	return n;
 }
 
 /* Its runs use memory where it lies; it sees no other memory than theirs, and loses it with everybody else. */
