@@ -448,6 +448,14 @@ uint8_t *e2e_program_word(const char *word, size_t *ret_n_bytes)
 	return mk_finish(&mk, ret_n_bytes);
 }
 
+void e2e_start_plugin(struct e2e *e, const char *plugin, const char *more)
+{
+	static char config[2048];
+	snprintf(config, sizeof config, "[backend test]\npath = %s/%s.so\nhost = %s\n%s", PLUGINS, plugin,
+		HOST, more);
+	e2e_start(e, config);
+}
+
 void e2e_put_word_as(struct e2e *e, const char *word, const char *name)
 {
 	size_t n_bytes;
@@ -569,6 +577,15 @@ float e2e_infer(struct inferd_binding *b, float x, int *ret_status)
 	out[0] = -1;
 	*ret_status = inferd_infer(b, NULL);
 	return out[0];
+}
+
+float e2e_infer_until_served(struct inferd_binding *b, float x, int *ret_status)
+{
+	float y;
+	do
+		y = e2e_infer(b, x, ret_status);
+	while (*ret_status == -INFERD_BACKEND_CRASHED);
+	return y;
 }
 
 int e2e_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n)

@@ -46,6 +46,8 @@ void e2e_init(struct e2e *e);
 void e2e_start(struct e2e *e, const char *config);
 /* The same for a daemon that may have so many descriptors. */
 void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *descriptors);
+/* The same with the test plug-in called @plugin (tests/plugins) as backend "test"; @more goes into its section. */
+void e2e_start_plugin(struct e2e *e, const char *plugin, const char *more);
 /* Make the socket that NOTIFY_SOCKET is to name. Called by e2e_start. */
 void e2e_listen_for_readiness(struct e2e *e, char *path, size_t room);
 /* Connects the watcher and notes the descriptors. Called by e2e_start. */
@@ -116,6 +118,8 @@ struct inferd *e2e_connect(struct e2e *e);
 struct inferd_binding *e2e_bind(struct inferd *d, const char *model, struct inferd_method **ret_method);
 /* Put @x into all inputs, infer, and the first output. Negative status otherwise: *ret_status. */
 float e2e_infer(struct inferd_binding *b, float x, int *ret_status);
+/* The same until it is answered with anything but BACKEND_CRASHED. */
+float e2e_infer_until_served(struct inferd_binding *b, float x, int *ret_status);
 
 /* Runs the tests; the end of every main. */
 int e2e_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n);

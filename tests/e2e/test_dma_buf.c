@@ -123,12 +123,10 @@ static void test_plugin(void **state)
 {
 	struct e2e e;
 	struct camera c;
-	char config[600];
 	e2e_init(&e);
 	e2e_put_word(&e, "scale");
 	e2e_put_word(&e, "buffer");
-	snprintf(config, sizeof config, "[backend test]\npath = %s/buffers.so\nhost = %s\n", PLUGINS, HOST);
-	e2e_start(&e, config);
+	e2e_start_plugin(&e, "buffers", "");
 	struct inferd *d = e2e_connect(&e);
 	camera_open(&c, d);
 	struct inferd_binding *mapped = camera_bind(&c, d, "scale"), *imported = camera_bind(&c, d, "buffer");

@@ -1,0 +1,286 @@
+/* What becomes of models whose backend can't run them, or fails too often: their next variants, and the way back. */
+#include "tests/e2e/harness.h"
+#include "tests/support/make_program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool says_why(const struct inf_server_status *status, const void *arg)
+{
+	for (size_t i = 0; i < status->n_backends; i++)
+		assert_string_not_equal(status->backends[i], "test");
+	return status->n_backends_missing == 1 && strstr(status->backends_missing[0], arg);
+}
+
+/* What the index says of @model: its state and backend; its reason must have @text in it. */
+static void expect_index(
+	struct e2e *e, const char *model, const char *model_state, const char *backend, const char *text)
+{
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	assert_int_equal(reply.kind, INF_REPLY_REPOSITORY_INDEX);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
+		const struct inf_model_index *found = &reply.repository_index.models[i];
+		if (strcmp(found->name, model) != 0)
+			continue;
+		assert_string_equal(found->state, model_state);
+		assert_string_equal(found->backend, backend);
+		if (!strstr(found->reason, text))
+			fail_msg("'%s' does not say '%s'", found->reason, text);
+		return;
+	}
+	fail_msg("no model %s", model);
+}
+
+/* Given up after so many crashes: the status says so, and why. */
+static void test_gives_up(void **state)
+{
+	struct e2e e;
+	int rc, n = 0;
+	e2e_init(&e);
+	e2e_put_word(&e, "exit");
+	e2e_start_plugin(&e, "sync", "max_crashes = 2\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "exit", NULL);
+	do {
+		e2e_infer(b, 1, &rc);
+		assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+		n++;
+	} while (!strstr(inferd_error(d), "has failed 2 times"));
+	assert_true(n >= 3);
+	e2e_until(&e, says_why,
+		"test: failed 2 times: the host process of backend 'test' exited with status 3");
+	expect_index(&e, "exit", "FAILED", "", "backend 'test' failed 2 times");
+	assert_true(inferd_method_open(d, &method, "exit", NULL) == -INFERD_BACKEND_CRASHED);
+	assert_non_null(strstr(inferd_error(d), "'inferctl restart test'"));
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+/* --- a backend that is given up, and its models ---------------------------------------------------------- */
+
+/* With a file that means trouble for the plug-in's `moody` and `moods`; it is there from the start. */
+static void start_in_trouble(struct e2e *e, char *trouble, size_t room)
+{
+	char more[200];
+	e2e_put(e, "../trouble", "", 0);
+	snprintf(trouble, room, "%s/trouble", e->dir);
+	snprintf(more, sizeof more, "max_crashes = 2\ntrouble = %s\n", trouble);
+	e2e_start_plugin(e, "async", more);
+}
+
+static bool serves(const struct inf_server_status *status, const void *arg)
+{
+	for (size_t i = 0; i < status->n_programs; i++)
+		if (status->programs[i].methods && strcmp(status->programs[i].backend, arg) == 0)
+			return true;
+	return false;
+}
+
+static enum inf_status restart(struct e2e *e, const char *backend)
+{
+	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { backend } };
+	return e2e_raw_call(e->watcher, request).status;
+}
+
+/* The model goes on with its next variant, for the clients that have it open and for new ones; who asked for that very
+ * backend stays with it; after a restart everybody is back. */
+static void test_falls(void **state)
+{
+	struct e2e e;
+	char trouble[128];
+	int rc;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "moody", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e), *late = e2e_connect(&e);
+	struct inferd_method *method, *stays_method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method), *idle = e2e_bind(d, "m", NULL), *stays;
+	assert_string_equal(inferd_method_backend(method), "test");
+	assert_int_equal(
+		inferd_method_open(d, &stays_method, "m",
+			&(struct inferd_method_options){
+				.struct_size = sizeof(struct inferd_method_options), .backend = "test" }),
+		0);
+	assert_int_equal(inferd_bind(stays_method, &stays), 0);
+	e2e_infer(b, 1, &rc);
+	assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+	assert_true(e2e_infer_until_served(b, 5, &rc) == 15 && rc == 0);
+	assert_true(e2e_infer(idle, 2, &rc) == 6 && rc == 0);
+	e2e_infer(stays, 1, &rc);
+	assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+	struct inferd_binding *fresh = e2e_bind(late, "m", &method);
+	assert_string_equal(inferd_method_backend(method), "portable");
+	assert_true(e2e_infer(fresh, 3, &rc) == 9 && rc == 0);
+	e2e_until(&e, says_why, "test: failed 2 times: ");
+	expect_index(&e, "m", "READY", "portable", "a.pte: backend 'test' failed 2 times");
+
+	assert_int_equal(unlink(trouble), 0);
+	assert_int_equal(restart(&e, "portable"), INF_NOT_FOUND);
+	assert_int_equal(restart(&e, "xnnpack"), INF_FAILED_PRECONDITION);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_true(e2e_infer(stays, 4, &rc) == 8 && rc == 0);
+	while (e2e_infer(b, 4, &rc) != 8)
+		assert_int_equal(rc, 0);
+	assert_true(e2e_infer(idle, 4, &rc) == 8 && rc == 0);
+	assert_true(e2e_infer(fresh, 4, &rc) == 8 && rc == 0);
+	expect_index(&e, "m", "READY", "test", "");
+	inferd_close(d);
+	inferd_close(late);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* So does a model that has nothing of the plug-in's but an operator. */
+static void test_falls_by_an_operator(void **state)
+{
+	struct make_program mk;
+	struct e2e e;
+	size_t n_bytes;
+	int rc;
+	e2e_init(&e);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
+	mk_kernel(&mk, mk_operator(&mk, "test::plug_scale", "out"), MK_ARGS(x, mk_double(&mk, 2), y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	e2e_put(&e, "m/1/a.pte", bytes, n_bytes);
+	free(bytes);
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
+	e2e_put_word(&e, "exit");
+	e2e_start_plugin(&e, "sync", "max_crashes = 2\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "m", NULL), *bad = e2e_bind(d, "exit", NULL);
+	assert_true(e2e_infer(b, 5, &rc) == 10 && rc == 0);
+	do
+		e2e_infer(bad, 1, &rc);
+	while (!strstr(inferd_error(d), "has failed 2 times"));
+	assert_true(e2e_infer_until_served(b, 5, &rc) == 15 && rc == 0);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	while (e2e_infer(b, 5, &rc) != 10)
+		assert_int_equal(rc, 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+/* What had a state says that it is lost, once, whatever was there to go on with. */
+static void test_falls_with_state(void **state)
+{
+	struct e2e e;
+	char trouble[128];
+	int rc;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "moods", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_accumulate);
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	do {
+		e2e_infer(b, 1, &rc);
+		assert_true(rc == -INFERD_BACKEND_CRASHED || rc == -INFERD_STATE_LOST);
+		if (rc == -INFERD_STATE_LOST)
+			assert_int_equal(inferd_method_reset(method), 0);
+		e2e_infer(b, 10, &rc);
+	} while (rc);
+	assert_true(e2e_infer(b, 5, &rc) == 15 && rc == 0);
+	e2e_until(&e, serves, "portable");
+	/* its state is well there: it does not go back */
+	assert_int_equal(unlink(trouble), 0);
+	assert_int_equal(restart(&e, "test"), INF_OK);
+	assert_true(e2e_infer(b, 1, &rc) == 16 && rc == 0);
+	struct inferd_method *fresh;
+	do {
+		e2e_bind(d, "m", &fresh);
+	} while (strcmp(inferd_method_backend(fresh), "test") != 0);
+	assert_true(e2e_infer(b, 1, &rc) == 17 && rc == 0);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* A variant with other inputs is no successor for who has the model open, but for others. */
+static void test_falls_not(void **state)
+{
+	struct e2e e;
+	char trouble[128];
+	int rc;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "moods", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple); /* which has no state */
+	start_in_trouble(&e, trouble, sizeof trouble);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	do {
+		e2e_infer(b, 1, &rc);
+		assert_true(rc == -INFERD_BACKEND_CRASHED || rc == -INFERD_STATE_LOST);
+		if (rc == -INFERD_STATE_LOST)
+			assert_int_equal(inferd_method_reset(method), 0);
+	} while (!strstr(inferd_error(d), "has failed 2 times"));
+	struct inferd_binding *fresh = e2e_bind(d, "m", NULL);
+	assert_true(e2e_infer(fresh, 3, &rc) == 9 && rc == 0);
+	e2e_infer(b, 1, &rc);
+	assert_true(rc == -INFERD_BACKEND_CRASHED || rc == -INFERD_STATE_LOST);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* Backends are asked before anything is loaded: who can't run a payload is passed over, who would compile it anew says
+ * so; and a payload that kills its backend is not tried for ever. */
+static void test_asked_first(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_word_as(&e, "babble", "m/1/a.pte");
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_triple);
+	e2e_put_word(&e, "babble");
+	e2e_put_word(&e, "stale");
+	e2e_put_word(&e, "die");
+	e2e_put_word(&e, "scale");
+	e2e_start_plugin(&e, "sync", "");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	assert_string_equal(inferd_method_backend(method), "portable");
+	assert_true(e2e_infer(b, 3, &rc) == 9 && rc == 0);
+	expect_index(&e, "m", "READY", "portable", "a.pte: test can't run it here: it is no word");
+	assert_int_equal(inferd_method_open(d, &method, "babble", NULL), -INFERD_FAILED_PRECONDITION);
+	assert_non_null(strstr(inferd_error(d), "it is no word"));
+	struct inferd_binding *stale = e2e_bind(d, "stale", NULL);
+	assert_true(e2e_infer(stale, 3, &rc) == 6 && rc == 0);
+	expect_index(&e, "stale", "READY", "test",
+		"stale.pte: test compiles it anew: it was made for the engine of last year");
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(inferd_method_open(d, &method, "die", NULL), -INFERD_FAILED_PRECONDITION);
+	assert_non_null(strstr(inferd_error(d), "host process of backend 'test'"));
+	do /* after two crashes there is a pause */
+		rc = inferd_method_open(d, &method, "scale", NULL);
+	while (rc == -INFERD_BACKEND_CRASHED);
+	assert_int_equal(rc, 0);
+	inferd_close(d);
+	e2e_deinit(&e);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_gives_up),
+		cmocka_unit_test(test_falls),
+		cmocka_unit_test(test_falls_by_an_operator),
+		cmocka_unit_test(test_falls_with_state),
+		cmocka_unit_test(test_falls_not),
+		cmocka_unit_test(test_asked_first),
+	};
+	return e2e_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
