@@ -3,8 +3,9 @@
  * The own thread takes its list in order. A foreign thread takes the first piece of whose owner no other is
  * at work: an owner whose file system or program does not answer so keeps one thread, and the rest of what is
  * his waits behind it. There are as many foreign threads as owners had work at the same time, at most
- * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts calls one sleeping thread a piece or, with none
- * left to call, starts one: a thread that was called and does not run yet is not there for the next piece. A
+ * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts the first piece of an owner calls one sleeping thread or,
+ * with none left to call, starts one: a thread that was called and does not run yet is not there for the next owner. The
+ * pieces after it need no call: a thread that has done one looks for the next. A
  * thread that can't be started is not missed as long as there is one; without any, the own thread does it.
  *
  * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for
@@ -171,11 +172,26 @@ void inf_helper_post(struct inf_helper *helper, struct inf_work *work)
 	pthread_mutex_unlock(&helper->lock);
 }
 
+/* Under the lock: whether a thread will look for pieces of this owner's without being called. */
+static bool is_looked_for(const struct inf_helper *helper, const void *whose)
+{
+	for (const struct et_list_node *node = helper->foreign.next; node != &helper->foreign;
+		node = node->next)
+		if (ET_CONTAINER_OF(node, struct inf_work, node)->whose == whose)
+			return true;
+	return is_at_work_for(helper, whose);
+}
+
 void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, const void *whose)
 {
 	work->whose = whose;
 	pthread_mutex_lock(&helper->lock);
 	helper->n_pieces++;
+	if (is_looked_for(helper, whose)) {
+		et_list_append(&helper->foreign, &work->node);
+		pthread_mutex_unlock(&helper->lock);
+		return;
+	}
 	if (helper->n_idle) {
 		helper->n_idle--; /* now, not when it runs: the next piece is for another one */
 		helper->n_woken++;

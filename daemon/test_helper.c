@@ -3,6 +3,7 @@
 
 #include "runtime/base/checked.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -192,6 +193,37 @@ static void test_two_at_once(void **state)
 	}
 }
 
+static int count_threads(void)
+{
+	int n = 0;
+	DIR *dir = opendir("/proc/self/task");
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+/* However much one owner has, it is one thread's. */
+static void test_one_thread_an_owner(void **state)
+{
+	enum { N = 32 };
+	static const int owners[2];
+	struct piece pieces[N];
+	struct world w;
+	begin(&w);
+	int n_before = count_threads();
+	for (int i = 0; i < N; i++) {
+		pieces[i] = make(&w, i, i < 2);
+		inf_helper_post_foreign(w.helper, &pieces[i].work, &owners[i == 1]);
+	}
+	wait_until(&w, &w.n_blocked, 2);
+	assert_int_equal(count_threads(), n_before + 2);
+	open_gate(&w);
+	reap(&w, N);
+	end(&w);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -199,6 +231,7 @@ int main(void)
 		cmocka_unit_test(test_blocked),
 		cmocka_unit_test(test_all_blocked),
 		cmocka_unit_test(test_two_at_once),
+		cmocka_unit_test(test_one_thread_an_owner),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
