@@ -3,8 +3,9 @@
  * Packets are taken while there are some, a bounded number at a time so that one client cannot keep the loop. A
  * packet that cannot be understood as a message ends the session it came by and no other.
  *
- * Closing comes in three steps. At once: the socket, the requests that wait, the numbers of everything it held, so
- * that all of it goes that nobody uses. When its last running request ends: the regions and Methods that one used.
+ * Closing comes in three steps. At once: the socket is shut down, the requests that wait, the numbers of everything it
+ * held, so that all of it goes that nobody uses. (The socket's descriptor is closed beside the loop: in what nobody read
+ * there may be descriptors of the client's.) When its last running request ends: the regions and Methods that one used.
  * When libuv has let go of the poll handle as well: the struct. */
 #include "daemon/session.h"
 
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PACKETS_AT_A_TIME = 16 };
@@ -55,7 +57,6 @@ struct inf_session *inf_session_unref(struct inf_session *s)
 	inf_table_deinit(&s->methods);
 	inf_table_deinit(&s->bindings);
 	inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
-	inf_quota_discharge(s->user, INF_QUOTA_FDS, 1);
 	inf_quota_user_unref(s->user);
 	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: nothing is left of it",
 		(unsigned long long)s->id);
@@ -156,23 +157,39 @@ static void closing_done(struct inf_work *work)
 	free(c);
 }
 
+/* Close @fd beside the loop, and give back its charge, if it has one, when it is done. */
+static void close_beside(struct inf_server *server, struct inf_quota_user *user, int fd, bool is_charged)
+{
+	struct closing *c = calloc(1, sizeof(*c));
+	if (!c) {
+		close(fd);
+		if (is_charged)
+			inf_quota_discharge(user, INF_QUOTA_FDS, 1);
+		return;
+	}
+	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, user, is_charged };
+	user->n_refs++;
+	inf_helper_post_foreign(server->helper, &c->work, user);
+}
+
+/* A memory file has no file system to ask, but giving back a large one takes its time, too. */
+static bool is_soon_closed(int fd)
+{
+	enum { SMALL_BLOCKS = (1 << 20) / 512 };
+	struct stat st;
+	return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 && st.st_blocks <= SMALL_BLOCKS;
+}
+
 void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 {
 	for (size_t i = 0; i < n_fds; i++) {
-		/* memory files have no file system to ask */
-		struct closing *c = fcntl(fds[i], F_GET_SEALS) < 0 ? calloc(1, sizeof(*c)) : NULL;
-		if (!c) {
+		if (is_soon_closed(fds[i])) {
 			close(fds[i]);
 			continue;
 		}
-		c->work.run = closing_run;
-		c->work.done = closing_done;
-		c->fd = fds[i];
-		c->user = s->user;
-		c->user->n_refs++;
-		c->is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
-		inf_helper_post_foreign(s->server->helper, &c->work, s->user);
-		if (!c->is_charged)
+		bool is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
+		close_beside(s->server, s->user, fds[i], is_charged);
+		if (!is_charged)
 			inf_session_close(s, "too many descriptors that take long to close");
 	}
 }
@@ -187,13 +204,14 @@ static bool receive_one(struct inf_session *s)
 	struct inf_server *server = s->server;
 	struct inf_request request;
 	struct et_diag diag = { "" };
-	int fds[INF_MAX_PACKET_FDS];
+	int fds[INF_CHANNEL_MAX_FDS];
 	size_t n_bytes, n_fds = 0;
-	int rc = inf_channel_receive(
+	int rc = inf_channel_receive_all(
 		&s->channel, server->packet, sizeof(server->packet), &n_bytes, fds, &n_fds);
 	if (rc == INF_CHANNEL_AGAIN)
 		return false;
 	if (rc) {
+		inf_session_close_fds(s, fds, n_fds);
 		inf_session_close(s, rc == INF_CHANNEL_E_CLOSED   ? "end of file"
 				     : rc == INF_CHANNEL_E_BROKEN ? "truncated packet"
 								  : strerror(-rc));
@@ -292,7 +310,7 @@ void inf_session_close(struct inf_session *s, const char *why)
 	set_state(s, INF_SESSION_CLOSED, why);
 	/* libuv first: after the close the number of the descriptor may be another thread's. */
 	uv_close((uv_handle_t *)&s->poll, on_closed);
-	inf_channel_close(&s->channel);
+	close_beside(s->server, s->user, inf_channel_detach(&s->channel), true);
 	inf_requests_drop(s);
 	while ((object = inf_table_next(&s->bindings, &at))) {
 		struct inf_binding *binding = object;
@@ -352,6 +370,8 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
 		et_logf(&server->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
 		turn_away(server, &s->channel, why);
+		if (inf_quota_charge(s->user, INF_QUOTA_FDS, 1)) /* it may have sent something already */
+			close_beside(server, s->user, inf_channel_detach(&s->channel), true);
 		inf_channel_deinit(&s->channel);
 		inf_quota_user_unref(s->user);
 		free(s);
@@ -371,6 +391,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	if (uv_poll_init(&server->loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {
 		et_list_remove(&s->node);
 		server->n_sessions--;
+		close_beside(server, s->user, inf_channel_detach(&s->channel), true);
 		inf_session_unref(s);
 		return;
 	}

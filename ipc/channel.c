@@ -57,15 +57,24 @@ static struct inf_channel_packet *packet_take(struct inf_channel *channel)
 	return packet;
 }
 
-void inf_channel_close(struct inf_channel *channel)
+int inf_channel_detach(struct inf_channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
-	if (channel->fd >= 0)
-		close(channel->fd);
+	int fd = channel->fd;
+	if (fd >= 0)
+		shutdown(fd, SHUT_RDWR);
 	channel->fd = -1;
 	while (channel->first)
 		packet_free(channel, packet_take(channel));
 	pthread_mutex_unlock(&channel->lock);
+	return fd;
+}
+
+void inf_channel_close(struct inf_channel *channel)
+{
+	int fd = inf_channel_detach(channel);
+	if (fd >= 0)
+		close(fd);
 }
 
 void inf_channel_deinit(struct inf_channel *channel)
@@ -194,33 +203,28 @@ void inf_close_fds(const int *fds, size_t n_fds)
 		close(fds[i]);
 }
 
-/* Every descriptor of a received message, whatever else is true of it. There is no room for more than fit, but one
- * that came all the same is closed and counted: the answer is then beyond the limit. */
-static size_t take_fds(struct msghdr *message, int *fds)
+/* Every descriptor of a received message, whatever else is true of it. */
+static size_t take_fds(struct msghdr *message, int fds[static INF_CHANNEL_MAX_FDS])
 {
 	size_t n_fds = 0;
 	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
 		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 			continue;
 		size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < n; i++, n_fds++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-			if (n_fds < INF_MAX_PACKET_FDS)
-				fds[n_fds] = fd;
-			else
-				close(fd);
-		}
+		for (size_t i = 0; i < n && n_fds < INF_CHANNEL_MAX_FDS; i++, n_fds++)
+			memcpy(&fds[n_fds], CMSG_DATA(header) + i * sizeof(int), sizeof(int));
 	}
 	return n_fds;
 }
 
+/* As inf_channel_receive_all. There is room for as many descriptors as can come: those for which there is none the kernel
+ * would close on this thread. */
 static int receive(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
-	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
+	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds)
 {
 	union {
 		struct cmsghdr header;
-		uint8_t space[CMSG_SPACE(sizeof(int) * INF_MAX_PACKET_FDS)];
+		uint8_t space[CMSG_SPACE(sizeof(int) * INF_CHANNEL_MAX_FDS)];
 	} control;
 	*ret_n_fds = 0;
 	if (channel->fd < 0)
@@ -244,27 +248,47 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 		return errno == EAGAIN       ? INF_CHANNEL_AGAIN
 		       : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED
 					     : -errno;
-	size_t n_fds = take_fds(&message, fds);
-	bool is_whole = !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && n_fds <= INF_MAX_PACKET_FDS;
-	if (n == 0 || !is_whole) {
-		inf_close_fds(fds, n_fds < INF_MAX_PACKET_FDS ? n_fds : INF_MAX_PACKET_FDS);
-		return n == 0 ? INF_CHANNEL_E_CLOSED : INF_CHANNEL_E_BROKEN;
-	}
 	*ret_n_bytes = (size_t)n;
+	*ret_n_fds = take_fds(&message, fds);
+	if (n == 0)
+		return INF_CHANNEL_E_CLOSED;
+	bool is_whole = !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && *ret_n_fds <= INF_MAX_PACKET_FDS;
+	return is_whole ? 0 : INF_CHANNEL_E_BROKEN;
+}
+
+/* Of what came only what can be of use. */
+static int receive_fitting(struct inf_channel *channel, int flags, void *packet, size_t max,
+	size_t *ret_n_bytes, int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
+{
+	int all[INF_CHANNEL_MAX_FDS];
+	size_t n_fds;
+	int rc = receive(channel, flags, packet, max, ret_n_bytes, all, &n_fds);
+	if (rc) {
+		inf_close_fds(all, n_fds);
+		n_fds = 0;
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		fds[i] = all[i];
 	*ret_n_fds = n_fds;
-	return 0;
+	return rc;
+}
+
+int inf_channel_receive_all(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds)
+{
+	return receive(channel, MSG_DONTWAIT, packet, max, ret_n_bytes, fds, ret_n_fds);
 }
 
 int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {
-	return receive(channel, MSG_DONTWAIT, packet, max, ret_n_bytes, fds, ret_n_fds);
+	return receive_fitting(channel, MSG_DONTWAIT, packet, max, ret_n_bytes, fds, ret_n_fds);
 }
 
 int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {
-	return receive(channel, 0, packet, max, ret_n_bytes, fds, ret_n_fds);
+	return receive_fitting(channel, 0, packet, max, ret_n_bytes, fds, ret_n_fds);
 }
 
 /* ---- making connections ---- */

@@ -26,6 +26,8 @@ enum {
 	INF_CHANNEL_E_TOO_LARGE, /* send: the socket's buffer will never take a packet of this size */
 };
 
+enum { INF_CHANNEL_MAX_FDS = 253 }; /* that the kernel lets travel beside one packet */
+
 struct inf_channel_packet;
 
 struct inf_channel {
@@ -43,6 +45,9 @@ int inf_channel_init(
 /* Close the socket and drop what waits: every later call answers INF_CHANNEL_E_CLOSED. Called by the thread that
  * receives, after it has stopped polling the fd; others may be sending meanwhile. Twice is fine. */
 void inf_channel_close(struct inf_channel *channel);
+/* The same, but the socket, which is shut down, is the caller's to close, or -1: in what nobody has read of it there may
+ * be descriptors, and the last close of one takes as long as its file system likes. */
+int inf_channel_detach(struct inf_channel *channel);
 /* No thread may be using it any more. Closes it if need be. */
 void inf_channel_deinit(struct inf_channel *channel);
 /* For polling; -1 once closed. */
@@ -61,7 +66,11 @@ int inf_channel_flush(struct inf_channel *channel);
  * INF_CHANNEL_E_BROKEN; negative errno. *ret_n_fds is 0 and nothing is left open unless the answer is 0. */
 int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
-/* The same, but sleep until there is one: one system call where poll and receive are two. Only where the descriptor
+/* The same, but whatever the answer *ret_n_fds descriptors are the caller's, also those that came beside an empty packet
+ * or one that is refused: for who must not wait until they are closed. */
+int inf_channel_receive_all(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds);
+/* As inf_channel_receive, but sleep until there is one: one system call where poll and receive are two. Only where the descriptor
  * is blocking (as inf_channel_connect makes it; else AGAIN is an answer as above) and nothing waits to be flushed. */
 int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);

@@ -19,6 +19,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -394,6 +395,75 @@ static void test_slow_files(void **state)
 	e2e_deinit(&e);
 }
 
+/* One packet of these bytes with @n copies of @fd beside it. False: the daemon has hung up. */
+static bool send_odd(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int fd, size_t n)
+{
+	enum { MOST = 64 };
+	union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(int) * MOST)];
+	} control = { .space = { 0 } };
+	struct iovec piece = { (void *)bytes, n_bytes };
+	struct msghdr message = { .msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(sizeof(int) * n) };
+	assert_true(n <= MOST);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int) * n);
+	for (size_t i = 0; i < n; i++)
+		memcpy(CMSG_DATA(&control.header) + i * sizeof fd, &fd, sizeof fd);
+	return sendmsg(inf_channel_fd(&raw->channel), &message, MSG_NOSIGNAL) == (ssize_t)n_bytes;
+}
+
+/* Nor do packets hold anybody up that are none: what came beside them is closed beside the loop, too, and so is what lies
+ * unread in a socket that is closed. */
+static void test_slow_packets(void **state)
+{
+	static uint8_t large[INF_MAX_PACKET + 1000];
+	static const struct {
+		size_t n_bytes, n_fds;
+	} cases[] = {
+		{ 0, 1 },            /* empty: reads like the end */
+		{ 4, 1 },            /* no message */
+		{ 4, 17 },           /* too many */
+		{ sizeof large, 2 }, /* too long */
+	};
+	uint64_t method, binding, region;
+	struct slow *slow;
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	if (!(slow = mount_slow(&e))) {
+		e2e_deinit(&e);
+		skip();
+	}
+	e2e_start(&e, NULL);
+	struct e2e_raw *other = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+	memset(large, 0xff, sizeof large);
+	int fd = open(slow->path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	set_slow(slow, true);
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		assert_true(send_odd(raw, large, cases[i].n_bytes, fd, cases[i].n_fds));
+		for (int k = 0; k < 3; k++) /* and more, which perhaps nobody reads any more */
+			send_odd(raw, large, 4, fd, 1);
+		e2e_raw_expect_end(raw);
+		assert_int_equal(ask(other, infer), INF_OK);
+		e2e_raw_free(raw);
+	}
+	set_slow(slow, false);
+	close(fd);
+	e2e_raw_free(other);
+	e2e_check_clean(&e);
+	unmount_slow(slow);
+	e2e_deinit(&e);
+}
+
 /* The first thread's: 'Z' when it has ended, whatever the others are in. */
 static char state_of(pid_t pid)
 {
@@ -444,6 +514,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_all_together),
 		cmocka_unit_test(test_slow_files),
+		cmocka_unit_test(test_slow_packets),
 		cmocka_unit_test(test_slow_close),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
