@@ -180,6 +180,13 @@ static enum et_status settle_empty(struct inferd_delegate_instance *context, str
 	return ET_OK;
 }
 
+/* What XNNPACK takes argument @index's shape for. */
+static const struct et_xnn_shape *seen_shape(const struct inferd_delegate_instance *context, uint32_t index)
+{
+	uint32_t seen_as = context->compiled->payload.values[index].seen_as;
+	return &context->shapes[seen_as == ET_XNN_NONE ? index : seen_as];
+}
+
 /* The inputs' shapes are in in_shapes: see what becomes of them, then tell XNNPACK. */
 static enum et_status reshape(struct inferd_delegate_instance *context, struct et_diag *diag)
 {
@@ -207,7 +214,7 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 
 	context->was_reshaped = true;
 	for (uint32_t i = 0; i < payload->n_inputs; i++) {
-		const struct et_xnn_shape *shape = &context->in_shapes[i];
+		const struct et_xnn_shape *shape = seen_shape(context, payload->inputs[i]);
 		enum xnn_status status = xnn_reshape_external_value(
 			context->runtime, context->externals[i].id, shape->n_dims, shape->dims);
 		if (status != xnn_status_success)
@@ -219,7 +226,7 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
-		const struct et_xnn_shape *expected = &context->shapes[payload->outputs[i]];
+		const struct et_xnn_shape *expected = seen_shape(context, payload->outputs[i]);
 		struct et_xnn_shape shape = { 0 };
 		size_t n_dims = 0;
 		status = xnn_get_external_value_shape(
@@ -233,7 +240,7 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 				"XNNPACK: output %u has not the shape that its graph makes",
 				value->external_id);
 		}
-		context->out_shapes[i] = *expected;
+		context->out_shapes[i] = context->shapes[payload->outputs[i]];
 	}
 	context->is_shaped = true;
 	return ET_OK;

@@ -58,15 +58,16 @@ enum et_status et_xnn_status_of(enum xnn_status status)
 	}
 }
 
-static enum xnn_status define_value(
-	xnn_subgraph_t subgraph, const struct et_xnn_value *value, uint32_t *ret_id)
+/* @arg: the argument whose memory it has, or itself. */
+static enum xnn_status define_value(xnn_subgraph_t subgraph, const struct et_xnn_value *value,
+	const struct et_xnn_value *arg, uint32_t *ret_id)
 {
 	enum xnn_datatype type = datatypes[value->type];
-	uint32_t external = value->external ? value->external_id : XNN_INVALID_VALUE_ID;
+	uint32_t external = arg->external ? arg->external_id : XNN_INVALID_VALUE_ID;
 	uint32_t flags = 0;
-	if (value->external == ET_XNN_IS_INPUT)
+	if (arg->external == ET_XNN_IS_INPUT)
 		flags = XNN_VALUE_FLAG_EXTERNAL_INPUT;
-	else if (value->external == ET_XNN_IS_OUTPUT)
+	else if (arg->external == ET_XNN_IS_OUTPUT)
 		flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
 	const size_t *dims = value->shape.dims;
 	size_t n_dims = value->shape.n_dims;
@@ -103,15 +104,19 @@ static enum et_status define_all(
 		/* XNNPACK would plan memory for it */
 		bool is_unused = !value->data && !value->external && value->producer == ET_XNN_NONE;
 		ids[i] = XNN_INVALID_VALUE_ID;
-		if (is_unused)
+		if (is_unused || value->seen_as != ET_XNN_NONE)
 			continue;
-		enum xnn_status status = define_value(builder->subgraph, value, &ids[i]);
+		const struct et_xnn_value *arg =
+			value->stands_for != ET_XNN_NONE ? &payload->values[value->stands_for] : value;
+		enum xnn_status status = define_value(builder->subgraph, value, arg, &ids[i]);
 		if (status != xnn_status_success)
 			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s",
 				value->id, et_xnn_type_name(value->type), et_xnn_status_text(status));
 	}
 	for (uint32_t i = 0; i < n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
+		if (node->is_view)
+			continue;
 		enum xnn_status status = node->kind->define(builder, node);
 		if (status != xnn_status_success)
 			return et_xnn_node_fail(diag, et_xnn_status_of(status), node,

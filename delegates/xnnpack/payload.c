@@ -399,6 +399,8 @@ static enum et_status split_old_dynamic(struct reader *r, uint32_t type, struct 
 		.n_row_dims = 1,
 		.external_id = ET_XNN_NONE,
 		.shape = value->shape,
+		.seen_as = ET_XNN_NONE,
+		.stands_for = ET_XNN_NONE,
 		.producer = ET_XNN_NONE,
 	};
 	uint32_t external = payload->n_values;
@@ -431,6 +433,8 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 	struct et_xnn_value value = {
 		.id = et_fb_u32(&r->fb, tensor, TENSOR_ID, 0),
 		.external_id = et_fb_u32(&r->fb, tensor, TENSOR_EXTERNAL, 0),
+		.seen_as = ET_XNN_NONE,
+		.stands_for = ET_XNN_NONE,
 		.producer = ET_XNN_NONE,
 	};
 	uint16_t type = et_fb_u16(&r->fb, tensor, TENSOR_TYPE, 0);

@@ -89,6 +89,10 @@ struct et_xnn_value {
 	uint32_t block_size;
 	uint32_t n_row_dims; /* ROW: the trailing dimensions that share a scale */
 
+	/* An argument that XNNPACK knows by another shape: the value that it is, seen so. And the other way. NONE: no such.
+	 * (payload_check.c) */
+	uint32_t seen_as, stands_for;
+
 	uint32_t
 		producer; /* index of the node that writes it, or NONE: also where nobody needs it any more */
 	uint32_t n_users;
@@ -124,6 +128,7 @@ struct et_xnn_node {
 	const struct et_xnn_kind *kind;
 	uint32_t index; /* in the file */
 	uint32_t flags;
+	bool is_view; /* its input and output are the same memory: there is nothing to do */
 	uint32_t inputs[ET_XNN_MAX_INPUTS]; /* values; NONE for a bias that is absent */
 	uint32_t outputs[ET_XNN_MAX_OUTPUTS];
 	uint32_t numbers[ET_XNN_N_NUMBERS];

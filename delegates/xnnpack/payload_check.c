@@ -202,6 +202,26 @@ static enum et_status sort_args(
 	return ET_OK;
 }
 
+/* To reshape is to copy, for XNNPACK, unless it may write over what it reads: not where that is an argument. But it does
+ * not know what shape an argument has elsewhere. */
+static void see_arguments(struct et_xnn_payload *payload)
+{
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		struct et_xnn_node *node = &payload->nodes[i];
+		struct et_xnn_value *in = &payload->values[node->inputs[0]];
+		struct et_xnn_value *out = &payload->values[node->outputs[0]];
+		if (node->kind->infer != et_xnn_infer_reshape || in->n_users != 1 || in->data ||
+			in->scale != out->scale || in->zero_point != out->zero_point)
+			continue;
+		struct et_xnn_value *arg = in->external ? in : out, *inner = in->external ? out : in;
+		if (!arg->external || inner->external || inner->stands_for != ET_XNN_NONE)
+			continue;
+		arg->seen_as = (uint32_t)(inner - payload->values);
+		inner->stands_for = (uint32_t)(arg - payload->values);
+		node->is_view = true;
+	}
+}
+
 enum et_status et_xnn_payload_check(
 	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag)
 {
@@ -212,5 +232,6 @@ enum et_status et_xnn_payload_check(
 		return status;
 	et_xnn_payload_simplify(payload);
 	drop_dead_nodes(payload);
+	see_arguments(payload);
 	return sort_args(payload, n_args, pool, diag);
 }

@@ -533,7 +533,8 @@ enum et_status et_xnn_infer_shapes(
 static uint64_t value_bytes(
 	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, uint32_t index)
 {
-	if (index == ET_XNN_NONE || payload->values[index].data || payload->values[index].external)
+	if (index == ET_XNN_NONE || payload->values[index].data || payload->values[index].external ||
+		payload->values[index].stands_for != ET_XNN_NONE)
 		return 0;
 	return count(&shapes[index]) * et_xnn_type_bits(payload->values[index].type) / 8;
 }

@@ -6,6 +6,7 @@
  *     move, quantize                    ->  quantize, move
  *     dequantize, quantize alike        ->  nothing
  *     dequantize, quantize otherwise    ->  look each number up in a table
+ *     transpose, transpose              ->  transpose
  *     pad, transpose                    ->  transpose, pad
  *     pad, convolution                  ->  convolution
  * where to move is to put elements elsewhere and perhaps zeros beside them. 0 is its zero point in 8 bits, and a convolution
@@ -155,6 +156,23 @@ static void meet(struct et_xnn_payload *payload, struct et_xnn_node *node)
 	from->n_users++;
 }
 
+/* transpose, transpose -> transpose. */
+static void join_transposes(struct et_xnn_payload *payload, struct et_xnn_node *node)
+{
+	struct et_xnn_node *above =
+		node->kind->infer == et_xnn_infer_transpose ? only_source(payload, node) : NULL;
+	if (!above || above->kind != node->kind || above->n_list[0] != node->n_list[0])
+		return;
+	for (uint32_t i = 0; i < node->n_list[0]; i++)
+		if (node->list[0][i] >= node->n_list[0])
+			return; /* it will be refused */
+	for (uint32_t i = 0; i < node->n_list[0]; i++)
+		node->list[0][i] = above->list[0][node->list[0][i]];
+	payload->values[node->inputs[0]].n_users--; /* which leaves none to @above */
+	node->inputs[0] = above->inputs[0];
+	payload->values[node->inputs[0]].n_users++;
+}
+
 /* pad, transpose -> transpose, pad. */
 static void sink_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 {
@@ -204,7 +222,7 @@ static void take_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 void et_xnn_payload_simplify(struct et_xnn_payload *payload)
 {
 	static void (*const rules[])(struct et_xnn_payload *payload, struct et_xnn_node *node) = { sink_moves,
-		meet, sink_pad, take_pad };
+		meet, join_transposes, sink_pad, take_pad };
 	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
 		for (uint32_t i = 0; i < payload->n_nodes; i++)
 			rules[rule](payload, &payload->nodes[i]);

@@ -170,6 +170,133 @@ static void test_variants(void **state)
 	}
 }
 
+/* What attention does: parts of rows become matrices of their own, whose shape is said and changed again, between
+ * arguments. [n, 4, 6] times [n, 6, 5], both transposed twice, and what comes out added to an argument. */
+enum { MOST_BATCHES = 3, N_PRODUCTS = 4 * 5 };
+
+static void make_views(struct make_xnn *mk, bool is_watched)
+{
+	enum { N = MOST_BATCHES };
+	mx_init(mk);
+	uint32_t a = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 24), .input = 1 });
+	uint32_t b = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(5, N, 6), .input = 2 });
+	uint32_t c = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .input = 3 });
+	uint32_t left = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 6), .output = is_watched ? 6 : 0 });
+	uint32_t turned = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 5, 6), .output = is_watched ? 7 : 0 });
+	uint32_t right = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 6, 5) });
+	uint32_t product = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
+	uint32_t more = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
+	uint32_t sum = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
+	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .output = 4 });
+	uint32_t copy = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .output = 5 });
+	mx_node(mk, MX_RESHAPE,
+		&(struct et_xnn_node){
+			.inputs = { a }, .outputs = { left }, .n_list = { 3 }, .list = { { 0, 4, 6 } } });
+	mx_node(mk, MX_TRANSPOSE,
+		&(struct et_xnn_node){
+			.inputs = { b }, .outputs = { turned }, .n_list = { 3 }, .list = { { 1, 0, 2 } } });
+	mx_node(mk, MX_TRANSPOSE,
+		&(struct et_xnn_node){ .inputs = { turned },
+			.outputs = { right },
+			.n_list = { 3 },
+			.list = { { 0, 2, 1 } } });
+	mx_node(mk, MX_MATMUL, &(struct et_xnn_node){ .inputs = { left, right }, .outputs = { product } });
+	mx_node(mk, MX_RESHAPE,
+		&(struct et_xnn_node){
+			.inputs = { c }, .outputs = { more }, .n_list = { 3 }, .list = { { 0, 4, 5 } } });
+	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { product, more }, .outputs = { sum } });
+	mx_node(mk, MX_RESHAPE,
+		&(struct et_xnn_node){
+			.inputs = { sum }, .outputs = { out }, .n_list = { 2 }, .list = { { 0, 20 } } });
+	/* of an argument that others read, to another: that one is copied */
+	uint32_t again = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20) });
+	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { c, c }, .outputs = { again } });
+	mx_node(mk, MX_RESHAPE,
+		&(struct et_xnn_node){
+			.inputs = { again }, .outputs = { copy }, .n_list = { 2 }, .list = { { 0, 20 } } });
+}
+
+static void fill(float *numbers, uint32_t n, uint32_t seed)
+{
+	for (uint32_t i = 0; i < n; i++)
+		numbers[i] = (float)((i * 37 + seed) % 101) - 50;
+}
+
+/* One context, with more and fewer batches than it was made for, and other memory. */
+static void compute_views(bool is_watched, float outputs[][2][MOST_BATCHES * N_PRODUCTS],
+	uint32_t *ret_n_views, uint32_t *ret_n_nodes)
+{
+	static const int32_t batches[] = { 3, 1, 2, 3 };
+	struct make_xnn mk;
+	struct arg args[2][7];
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lane;
+	struct et_context *context;
+	struct et_evalue *values[7];
+	size_t n_bytes;
+	make_views(&mk, is_watched);
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	test_ok(test_compile(bytes, n_bytes, is_watched ? 7 : 5, &compiled, &info, &diag), &diag);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	for (uint32_t run = 0; run < 4; run++) {
+		struct arg *arg = args[run % 2];
+		int32_t n = batches[run];
+		ARG(&arg[0], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 24);
+		ARG(&arg[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 5, MOST_BATCHES, 6);
+		ARG(&arg[2], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
+		ARG(&arg[3], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
+		ARG(&arg[4], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
+		ARG(&arg[5], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 4, 6);
+		ARG(&arg[6], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 5, 6);
+		arg[0].sizes[0] = arg[1].sizes[1] = arg[2].sizes[0] = n;
+		for (uint32_t i = 0; i < 7; i++)
+			values[i] = &arg[i].value;
+		fill(arg[0].f32, MOST_BATCHES * 24, run);
+		fill(arg[1].f32, MOST_BATCHES * 30, run + 1);
+		fill(arg[2].f32, MOST_BATCHES * 20, run + 2);
+		test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+		for (uint32_t i = 0; i < 2; i++) {
+			assert_int_equal(arg[3 + i].sizes[0], n);
+			assert_int_equal(arg[3 + i].sizes[1], N_PRODUCTS);
+			memset(outputs[run][i], 0, sizeof(outputs[run][i]));
+			memcpy(outputs[run][i], arg[3 + i].f32, (size_t)n * N_PRODUCTS * sizeof(float));
+		}
+	}
+	const struct et_xnn_payload *payload = &et_direct_model(compiled)->payload;
+	*ret_n_views = 0;
+	*ret_n_nodes = payload->n_nodes;
+	for (uint32_t i = 0; i < payload->n_nodes; i++)
+		*ret_n_views += payload->nodes[i].is_view;
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
+static void test_views(void **state)
+{
+	static float expected[4][2][MOST_BATCHES * N_PRODUCTS], got[4][2][MOST_BATCHES * N_PRODUCTS];
+	uint32_t n_views, n_nodes;
+	compute_views(true, expected, &n_views, &n_nodes);
+	assert_int_equal(n_nodes, 9);
+	assert_int_equal(
+		n_views, 2); /* both outputs, but no input: one has two readers, one becomes an output */
+	compute_views(false, got, &n_views, &n_nodes);
+	assert_int_equal(n_nodes, 8);
+	assert_int_equal(n_views, 3);
+	assert_memory_equal(got, expected, sizeof(got));
+	/* [0][0][0]: a row of a times a column of b, and c */
+	float sum = 2 - 50;
+	for (uint32_t i = 0; i < 6; i++)
+		sum += ((float)(i * 37 % 101) - 50) * ((float)((i * 37 + 1) % 101) - 50);
+	assert_true(got[0][0][0] == sum);
+}
+
 /* Paddings that add up to more than a number holds are left where they are, and refused as ever. */
 static void test_absurd_padding(void **state)
 {
@@ -204,6 +331,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_variants, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_views, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

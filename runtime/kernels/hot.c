@@ -147,6 +147,51 @@ static void add_product(size_t n, float *restrict y, const float *restrict a, co
 		y[i] += a[i] * b[i];
 }
 
+/* --- normalization --------------------------------------------------------------------------------------------- */
+
+enum { SUMS = 16 }; /* at a time: loops over them become vectors */
+
+static double total(const double sums[SUMS])
+{
+	double all = 0;
+	for (size_t k = 0; k < SUMS; k++)
+		all += sums[k];
+	return all;
+}
+
+static double sum_of(size_t n, const float *x)
+{
+	double sums[SUMS] = { 0 }, rest = 0;
+	size_t n_even = n - n % SUMS;
+	for (size_t i = 0; i < n_even; i += SUMS)
+		for (size_t k = 0; k < SUMS; k++)
+			sums[k] += (double)x[i + k];
+	for (size_t i = n_even; i < n; i++)
+		rest += (double)x[i];
+	return rest + total(sums);
+}
+
+static double squares_of(size_t n, const float *x, double center)
+{
+	double sums[SUMS] = { 0 }, rest = 0;
+	size_t n_even = n - n % SUMS;
+	for (size_t i = 0; i < n_even; i += SUMS)
+		for (size_t k = 0; k < SUMS; k++) {
+			double d = (double)x[i + k] - center;
+			sums[k] += d * d;
+		}
+	for (size_t i = n_even; i < n; i++)
+		rest += ((double)x[i] - center) * ((double)x[i] - center);
+	return rest + total(sums);
+}
+
+static void normalize(size_t n, float *y, const float *x, float center, float factor, const float *weight,
+	const float *bias)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = (x[i] - center) * factor * weight[i] + bias[i];
+}
+
 /* --- powers of e, and softmax --------------------------------------------------------------------------------- */
 
 typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
@@ -325,6 +370,9 @@ const struct et_hot ET_HOT_NAME = {
 	.add_scaled = add_scaled,
 	.stencil = stencil,
 	.add_product = add_product,
+	.sum = sum_of,
+	.squares = squares_of,
+	.normalize = normalize,
 	.each_exp = exponentials,
 	.each_expm1 = exponentials_less_one,
 	.each_sigmoid = sigmoids,

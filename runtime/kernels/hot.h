@@ -29,6 +29,12 @@ struct et_hot {
 		const float *factors, float begin);
 	/* y[i] += a[i] * b[i] */
 	void (*add_product)(size_t n, float *y, const float *a, const float *b);
+	/* The sum of x, and of the squares of its distance to @center: in double. */
+	double (*sum)(size_t n, const float *x);
+	double (*squares)(size_t n, const float *x, double center);
+	/* y[i] = (x[i] - center) * factor * weight[i] + bias[i] */
+	void (*normalize)(size_t n, float *y, const float *x, float center, float factor, const float *weight,
+		const float *bias);
 	/* Of each; y may be x. (No plain names: <tgmath.h> makes those macros.) */
 	void (*each_exp)(size_t n, float *y, const float *x);
 	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */

@@ -2,7 +2,8 @@
  *
  * All of them end as out = x * factor + shift. Batch norm knows factor and shift of each channel beforehand
  * and is an elementwise operator on broadcast tensors. Layer and group norm find mean and deviation of
- * stretches of contiguous memory first, in double. */
+ * stretches of contiguous memory first, in double (hot.c). */
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -168,39 +169,6 @@ static bool is_f32(const struct et_tensor *tensor)
 	return !tensor || (tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0);
 }
 
-/* The sum of @n floats, or of the squares of their distance to @center: loops that the compiler makes vectors of. */
-enum { LANES = 8 };
-
-static double sum_f32(const float *x, size_t n)
-{
-	double sums[LANES] = { 0 }, sum = 0;
-	size_t n_even = n - n % LANES;
-	for (size_t i = 0; i < n_even; i += LANES)
-		for (size_t k = 0; k < LANES; k++)
-			sums[k] += (double)x[i + k];
-	for (size_t i = n_even; i < n; i++)
-		sum += (double)x[i];
-	for (size_t k = 0; k < LANES; k++)
-		sum += sums[k];
-	return sum;
-}
-
-static double squares_f32(const float *x, size_t n, double center)
-{
-	double squares[LANES] = { 0 }, square = 0;
-	size_t n_even = n - n % LANES;
-	for (size_t i = 0; i < n_even; i += LANES)
-		for (size_t k = 0; k < LANES; k++) {
-			double d = (double)x[i + k] - center;
-			squares[k] += d * d;
-		}
-	for (size_t i = n_even; i < n; i++)
-		square += ((double)x[i] - center) * ((double)x[i] - center);
-	for (size_t k = 0; k < LANES; k++)
-		square += squares[k];
-	return square;
-}
-
 /* The sum of @n numbers from @data on, and of the squares of their distance to @center, added to what is there. */
 static void add_moments(
 	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
@@ -208,8 +176,8 @@ static void add_moments(
 	double block[256];
 	et_load_fn load = et_loader(type, ET_F64);
 	if (type == ET_FLOAT32 && (uintptr_t)data % sizeof(float) == 0) {
-		*sum += sum_f32((const float *)data, n);
-		*squares += squares_f32((const float *)data, n, center);
+		*sum += et_hot()->sum(n, (const float *)data);
+		*squares += et_hot()->squares(n, (const float *)data, center);
 		return;
 	}
 	for (size_t done = 0; done < n;) {
@@ -340,12 +308,12 @@ static void norm_row_f32(struct rows_job *job, size_t row)
 		    *bias = job->bias ? job->bias->data : NULL;
 	float *out = (float *)job->out->data + row * job->n;
 	size_t n = job->n;
-	double mean = sum_f32(x, n) / (double)n;
-	double rstd = 1 / sqrt(squares_f32(x, n, mean) / (double)n + job->eps);
+	const struct et_hot *hot = et_hot();
+	double mean = hot->sum(n, x) / (double)n;
+	double rstd = 1 / sqrt(hot->squares(n, x, mean) / (double)n + job->eps);
 	float factor = (float)rstd, center = (float)mean;
 	if (weight && bias) {
-		for (size_t i = 0; i < n; i++)
-			out[i] = (x[i] - center) * factor * weight[i] + bias[i];
+		hot->normalize(n, out, x, center, factor, weight, bias);
 	} else {
 		for (size_t i = 0; i < n; i++)
 			out[i] = (x[i] - center) * factor * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);
@@ -359,8 +327,9 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 {
 	const float *x = (const float *)job->x->data + row * job->n;
 	float *out = (float *)job->out->data + row * job->n;
-	double mean = sum_f32(x, job->n) / (double)job->n;
-	double rstd = 1 / sqrt(squares_f32(x, job->n, mean) / (double)job->n + job->eps);
+	const struct et_hot *hot = et_hot();
+	double mean = hot->sum(job->n, x) / (double)job->n;
+	double rstd = 1 / sqrt(hot->squares(job->n, x, mean) / (double)job->n + job->eps);
 	for (size_t done = 0; done < job->n; done += job->run) {
 		size_t at = (row * job->row_step + done / job->run) % job->period;
 		double weight = job->weight ? (double)((const float *)job->weight->data)[at] : 1;

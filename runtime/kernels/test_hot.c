@@ -121,11 +121,43 @@ static void test_softmax(void **state)
 	}
 }
 
+/* Of every length, so that each way to end a loop comes up. */
+static void test_normalization(void **state)
+{
+	static float weights[MOST_COLUMNS], biases[MOST_COLUMNS];
+	for (size_t i = 0; i < MOST_COLUMNS; i++) {
+		xs[i] = 1000 + sinf((float)i * 1.7f);
+		weights[i] = 1 + 0.01f * (float)i;
+		biases[i] = (float)i - 70;
+	}
+	for (size_t k = 0; k < 3; k++) {
+		const struct et_hot *hot = variant(k);
+		for (size_t n = 0; hot && n < MOST_COLUMNS; n++) {
+			double sum = 0, squares = 0;
+			for (size_t i = 0; i < n; i++) {
+				sum += (double)xs[i];
+				squares += ((double)xs[i] - 1000.25) * ((double)xs[i] - 1000.25);
+			}
+			assert_true(fabs(hot->sum(n, xs) - sum) <= 1e-14 * sum);
+			assert_true(fabs(hot->squares(n, xs, 1000.25) - squares) <= 1e-14 * squares);
+			ys[n] = 7;
+			hot->normalize(n, ys, xs, 1000.25f, 3.5f, weights, biases);
+			for (size_t i = 0; i < n; i++) {
+				double right = ((double)xs[i] - 1000.25) * 3.5 * (double)weights[i] +
+					       (double)biases[i];
+				assert_true(fabs((double)ys[i] - right) <= 1e-5);
+			}
+			assert_true(ys[n] == 7);
+		}
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_powers_of_e),
 		cmocka_unit_test(test_softmax),
+		cmocka_unit_test(test_normalization),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
