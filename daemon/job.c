@@ -412,12 +412,16 @@ static enum inf_segment_end job_run(void *self, struct inf_item *item, struct in
 	uint64_t cores = item->is_wide ? inf_pool_n_workers(worker->pool) : 1;
 	set_state(b, INF_JOB_RUNNING);
 
-	if (!job->has_begun) {
-		enum et_status status = begin(b, began_ns);
-		if (status != ET_OK) {
-			end_run(b, status, &worker->reply);
-			return INF_SEGMENT_ENDED;
-		}
+	enum et_status status = inf_serving_ensure(b->method->serving, worker, item->is_wide, &run->diag);
+	if (status != ET_OK && job->has_begun) {
+		run->status = status;
+		status = et_run_end(run);
+	} else if (status == ET_OK && !job->has_begun) {
+		status = begin(b, began_ns);
+	}
+	if (status != ET_OK) {
+		end_run(b, status, &worker->reply);
+		return INF_SEGMENT_ENDED;
 	}
 	enum et_stop stop = advance(b, worker, env);
 	/* the delegate was asked to end early because of the time */

@@ -1,8 +1,10 @@
 /* One Plan in service.
  *
- * Contexts are made and released on the worker that owns the lane, by a task for each; the last task to end
- * tells the loop. Nothing here waits: UNLOADING becomes UNLOADED when the count of requests in flight and the
- * count of tasks have both reached zero, whichever comes last.
+ * Contexts are made and released on the worker that owns the lane, by a task for each, which tells the loop when it ends.
+ * READY does not wait for all of them, only for one worker of each queue: the others may be in a run that takes long,
+ * or never ends. That is enough, because a worker does what it was posted before it takes a request: none ever comes to a
+ * worker before that one's contexts. Nothing here waits: UNLOADING takes back what no worker has begun, and becomes
+ * UNLOADED when the count of requests in flight and the count of tasks have both reached zero, whichever comes last.
  *
  * What must always be true: the Plan is only let go when every slot was released; frames never outnumber the
  * requests that have begun, nor the workers when these have ended; the requests of a serving that is not READY are refused
@@ -143,36 +145,55 @@ struct inf_serving *inf_serving_unref(struct inf_serving *s)
 
 /* --- preparing and releasing ---------------------------------------------------------------------- */
 
+static enum et_status prepare(
+	struct inf_serving *s, uint32_t slot, struct et_lane *const *lanes, struct et_diag *diag)
+{
+	enum et_status status = et_plan_prepare(s->plan, slot, lanes, diag);
+	if (status ==
+		ET_OK) /* or the first client after the first would wait while a second worker takes its memory */
+		et_plan_warm(s->plan, slot);
+	return status;
+}
+
 static void run_task(struct inf_task *base, struct inf_worker *worker)
 {
 	struct inf_serving_task *task = ET_CONTAINER_OF(base, struct inf_serving_task, task);
 	struct inf_serving *s = task->serving;
 	const struct inf_serving_events events = *s->events;
-	if (task->is_release) {
+	bool is_release = task->is_release;
+	atomic_store_explicit(&task->has_begun, true, memory_order_relaxed);
+	if (is_release) {
 		et_plan_release(s->plan, worker->narrow.slot);
 		if (worker->wide_lanes)
 			et_plan_release(s->plan, worker->wide.slot);
 	} else {
-		task->status =
-			et_plan_prepare(s->plan, worker->narrow.slot, worker->narrow_lanes, &task->diag);
+		task->status = prepare(s, worker->narrow.slot, worker->narrow_lanes, &task->diag);
 		if (task->status == ET_OK && worker->wide_lanes)
-			task->status =
-				et_plan_prepare(s->plan, worker->wide.slot, worker->wide_lanes, &task->diag);
-		/* or the first client after the first would wait while a second worker takes its memory */
-		et_plan_warm(s->plan, worker->narrow.slot);
-		if (worker->wide_lanes)
-			et_plan_warm(s->plan, worker->wide.slot);
+			task->status = prepare(s, worker->wide.slot, worker->wide_lanes, &task->diag);
 	}
-	atomic_store_explicit(&task->is_done, true, memory_order_relaxed);
+	/* release: pairs with the acquire in is_done, which then reads the status */
+	atomic_store_explicit(&task->is_done, true, memory_order_release);
 	/* release: pairs with the acquire in inf_serving_poll; after it the loop may free everything */
-	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1)
+	if (atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_acq_rel) == 1 || !is_release)
 		events.notify(events.whom);
 }
 
-static bool has_contexts_of(const struct inf_worker *worker, const struct et_plan *plan)
+static bool is_done(const struct inf_serving_task *task)
+{
+	return atomic_load_explicit(&task->is_done, memory_order_acquire);
+}
+
+static bool needs_contexts(const struct inf_worker *worker, const struct et_plan *plan)
 {
 	return et_plan_needs_contexts(plan, worker->narrow_lanes) ||
 	       et_plan_needs_contexts(plan, worker->wide_lanes);
+}
+
+static bool has_contexts(const struct inf_worker *worker, const struct et_plan *plan)
+{
+	return needs_contexts(worker, plan) &&
+	       (et_plan_is_prepared(plan, worker->narrow.slot) ||
+		       (worker->wide_lanes && et_plan_is_prepared(plan, worker->wide.slot)));
 }
 
 static void post_tasks(struct inf_serving *s, bool is_release)
@@ -190,11 +211,23 @@ static void post_tasks(struct inf_serving *s, bool is_release)
 		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
 			struct inf_task *task = &s->tasks[at++].task;
 			struct inf_worker *worker = inf_pool_worker(s->queues->pools[q], i);
-			if (has_contexts_of(worker, s->plan))
+			if (is_release ? has_contexts(worker, s->plan) : needs_contexts(worker, s->plan))
 				inf_pool_post(s->queues->pools[q], i, task);
 			else /* nothing that must be done on its thread, which may be busy for long */
 				run_task(task, worker);
 		}
+}
+
+/* What is no longer wanted and no worker has begun needs not be done. */
+static void take_tasks_back(struct inf_serving *s)
+{
+	uint32_t at = 0;
+	for (uint32_t q = 0; q < s->queues->n; q++)
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++, at++)
+			if (inf_pool_take_back(s->queues->pools[q], i, &s->tasks[at].task)) {
+				atomic_store_explicit(&s->tasks[at].is_done, true, memory_order_relaxed);
+				atomic_fetch_sub_explicit(&s->n_tasks_left, 1, memory_order_relaxed);
+			}
 }
 
 bool inf_serving_needs_worker(const struct inf_serving *s, uint32_t queue, uint32_t worker)
@@ -204,8 +237,11 @@ bool inf_serving_needs_worker(const struct inf_serving *s, uint32_t queue, uint3
 		return false;
 	for (uint32_t q = 0; q < queue; q++)
 		at += inf_pool_n_workers(s->queues->pools[q]);
-	return s->has_tasks ? !atomic_load_explicit(&s->tasks[at].is_done, memory_order_relaxed)
-			    : has_contexts_of(inf_pool_worker(s->queues->pools[queue], worker), s->plan);
+	const struct inf_serving_task *task = &s->tasks[at];
+	if (s->has_tasks &&
+		!is_done(task)) /* what has not begun can be taken back, but a release must be done */
+		return task->is_release || atomic_load_explicit(&task->has_begun, memory_order_relaxed);
+	return has_contexts(inf_pool_worker(s->queues->pools[queue], worker), s->plan);
 }
 
 void inf_serving_prepare(struct inf_serving *s, struct et_program *program, struct et_plan *plan)
@@ -214,6 +250,15 @@ void inf_serving_prepare(struct inf_serving *s, struct et_program *program, stru
 	s->plan = plan;
 	s->info = et_plan_info(plan);
 	post_tasks(s, false);
+}
+
+enum et_status inf_serving_ensure(
+	struct inf_serving *s, struct inf_worker *worker, bool is_wide, struct et_diag *diag)
+{
+	uint32_t slot = is_wide ? worker->wide.slot : worker->narrow.slot;
+	if (et_plan_is_prepared(s->plan, slot))
+		return ET_OK;
+	return prepare(s, slot, is_wide ? worker->wide_lanes : worker->narrow_lanes, diag);
 }
 
 void inf_serving_note_failure(struct inf_serving *s, enum et_status status)
@@ -252,23 +297,43 @@ static bool may_be_quick(const struct inf_serving *s)
 	       s->info->n_most_steps <= MAX_QUICK_STEPS && n_copied <= MAX_QUICK_COPY;
 }
 
-static void prepared(struct inf_serving *s)
+static const char *reason_of(const struct inf_serving_task *task)
 {
-	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++) {
-		enum et_status status = s->tasks[i].status;
-		if (status == ET_OK || s->reason[0])
-			continue;
-		inf_serving_note_failure(s, status);
-		inf_text(s->reason, sizeof(s->reason), "%s",
-			s->tasks[i].diag.text[0] ? s->tasks[i].diag.text : et_status_text(status));
+	return task->diag.text[0] ? task->diag.text : et_status_text(task->status);
+}
+
+/* LOADING: what has become of the workers' contexts so far. Whether it is enough to begin with. */
+static bool look_at_tasks(struct inf_serving *s)
+{
+	uint32_t at = 0;
+	bool is_enough = true;
+	for (uint32_t q = 0; q < s->queues->n; q++) {
+		uint32_t n_needed = 0, n_ready = 0;
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
+			struct inf_serving_task *task = &s->tasks[at++];
+			n_needed += needs_contexts(inf_pool_worker(s->queues->pools[q], i), s->plan);
+			if (!is_done(task))
+				continue;
+			n_ready += task->status == ET_OK;
+			if (task->status == ET_OK || s->reason[0])
+				continue;
+			inf_serving_note_failure(s, task->status);
+			inf_text(s->reason, sizeof(s->reason), "%s", reason_of(task));
+		}
+		is_enough = is_enough && (!n_needed || n_ready);
 	}
-	if (s->reason[0]) { /* the slots that were prepared must be released before the Plan can go */
-		post_tasks(s, true);
-		return;
-	}
-	s->stats.may_be_quick = may_be_quick(s);
-	set_state(s, INF_MODEL_READY);
-	s->events->loaded(s->events->self, s);
+	return is_enough && !s->reason[0];
+}
+
+/* READY, and all workers have come by. */
+static void complain(const struct inf_serving *s)
+{
+	for (uint32_t i = 0; i < inf_queues_n_workers(s->queues); i++)
+		if (s->tasks[i].status != ET_OK)
+			et_logf(s->log, ET_LOG_WARNING,
+				"model %s: a worker could not get ready for it, and tries again when a "
+				"request comes to it: %s",
+				s->model, reason_of(&s->tasks[i]));
 }
 
 void inf_serving_unload(struct inf_serving *s)
@@ -276,41 +341,67 @@ void inf_serving_unload(struct inf_serving *s)
 	if (s->state != INF_MODEL_READY)
 		return;
 	set_state(s, INF_MODEL_UNLOADING);
+	if (s->has_tasks)
+		take_tasks_back(s);
 	atomic_store(&s->is_ending, true);
 	inf_serving_poll(s);
 }
 
+static void poll_loading(struct inf_serving *s)
+{
+	if (!s->has_tasks)
+		return;
+	if (!s->tasks[0].is_release && !s->reason[0]) {
+		if (look_at_tasks(s)) {
+			s->stats.may_be_quick = may_be_quick(s);
+			set_state(s, INF_MODEL_READY);
+			s->events->loaded(s->events->self, s);
+			return;
+		}
+		if (s->reason[0])
+			take_tasks_back(s);
+	}
+	if (atomic_load_explicit(&s->n_tasks_left, memory_order_acquire))
+		return;
+	s->has_tasks = false;
+	if (!s->tasks[0].is_release) { /* the slots that were prepared must be released before the Plan can go */
+		post_tasks(s, true);
+		return;
+	}
+	s->events->let_go(s->events->self, s->program, s->plan, inf_serving_memory(s), NULL, NULL);
+	s->program = NULL;
+	s->plan = NULL;
+	s->info = NULL;
+	set_state(s, INF_MODEL_FAILED);
+	s->events->loaded(s->events->self, s);
+}
+
 void inf_serving_poll(struct inf_serving *s)
 {
-	bool tasks_done = false;
+	bool is_released = false;
+	if (s->state == INF_MODEL_LOADING) {
+		poll_loading(s);
+		return;
+	}
 	if (s->has_tasks) {
 		if (atomic_load_explicit(&s->n_tasks_left, memory_order_acquire))
 			return;
 		s->has_tasks = false;
-		tasks_done = true;
+		is_released = s->tasks[0].is_release;
+		if (s->state == INF_MODEL_READY)
+			complain(s);
 	}
-	if (s->state == INF_MODEL_LOADING && tasks_done) {
-		if (!s->tasks[0].is_release) {
-			prepared(s);
-			return;
-		}
-		s->events->let_go(s->events->self, s->program, s->plan, inf_serving_memory(s), NULL, NULL);
-		s->program = NULL;
-		s->plan = NULL;
-		s->info = NULL;
-		set_state(s, INF_MODEL_FAILED);
-		s->events->loaded(s->events->self, s);
-	} else if (s->state == INF_MODEL_UNLOADING) {
-		if (!tasks_done) {
-			/* either this sees the last request gone or that one sees is_ending and notifies */
-			if (!atomic_load(&s->n_jobs))
-				post_tasks(s, true);
-			return;
-		}
-		free_frames(s);
-		set_state(s, INF_MODEL_UNLOADED);
-		s->events->unloaded(s->events->self, s);
+	if (s->state != INF_MODEL_UNLOADING)
+		return;
+	if (!is_released) {
+		/* either this sees the last request gone or that one sees is_ending and notifies */
+		if (!atomic_load(&s->n_jobs))
+			post_tasks(s, true);
+		return;
 	}
+	free_frames(s);
+	set_state(s, INF_MODEL_UNLOADED);
+	s->events->unloaded(s->events->self, s);
 }
 
 /* --- what runs use -------------------------------------------------------------------------------- */

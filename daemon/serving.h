@@ -3,8 +3,8 @@
  * It holds the Program and the Plan, the frames that runs borrow, and what is counted. The repository makes it and
  * decides when it goes; while it is READY, Methods may be opened on it and their requests run.
  *
- *     LOADING    being read, compiled, and prepared on every worker
- *     READY
+ *     LOADING    being read, compiled, and prepared on a worker of each queue
+ *     READY      the other workers follow, each before it takes another request
  *     UNLOADING  no new Methods or requests; goes on when running requests have ended
  *     UNLOADED   contexts and frames are gone; the Plan goes with the last Method
  *     FAILED     `reason` says why
@@ -118,9 +118,9 @@ struct inf_serving {
 		struct et_diag diag;
 		enum et_status status;
 		bool is_release;
-		_Atomic(bool) is_done;
+		_Atomic(bool) has_begun, is_done;
 	} *tasks;
-	_Atomic(uint32_t) n_tasks_left; /* whoever brings it to 0 notifies */
+	_Atomic(uint32_t) n_tasks_left; /* whoever brings it to 0 notifies, and each that prepared */
 	bool has_tasks;                 /* posted and not yet seen done by poll */
 
 	pthread_mutex_t frames_lock;
@@ -159,7 +159,7 @@ struct inf_serving *inf_serving_ref(struct inf_serving *serving);
 struct inf_serving *inf_serving_unref(struct inf_serving *serving);
 
 /* Loading is done in so far that there is a Plan: prepare it on every worker. @program and @plan are taken over.
- * events->loaded follows, from inf_serving_poll. */
+ * events->loaded follows, from inf_serving_poll, when one worker of each queue that the Plan needs has its contexts. */
 void inf_serving_prepare(struct inf_serving *serving, struct et_program *program, struct et_plan *plan);
 /* What @status, with which loading it failed, means for those who want it; before it is FAILED. */
 void inf_serving_note_failure(struct inf_serving *serving, enum et_status status);
@@ -171,6 +171,10 @@ void inf_serving_unload(struct inf_serving *serving);
 bool inf_serving_needs_worker(const struct inf_serving *serving, uint32_t queue, uint32_t worker);
 /* Whether tasks have ended or running requests gone; calls events. */
 void inf_serving_poll(struct inf_serving *serving);
+/* Before each segment of a run, on the worker's thread: whether its contexts are there. They are, but for a worker that
+ * had no memory for them when its turn to prepare came: it tries again here. */
+enum et_status inf_serving_ensure(
+	struct inf_serving *serving, struct inf_worker *worker, bool is_wide, struct et_diag *diag);
 
 /* Memory for a run's values, borrowed until it is given back. Any thread. */
 enum et_status inf_serving_take_frame(

@@ -20,6 +20,8 @@
  *   - The lock is never held across a run, a callback (but the one that only looks, inf_pool_look) or a system call
  *     but the lock's own.
  *   - A worker's lanes, slot and scratch are its own thread's, or the guest's while is_lent says so.
+ *   - A worker does all tasks it was posted before it takes a request: a model's requests begin when one worker is ready
+ *     for it (serving.c), and find each of the others ready when it takes one.
  *   - While the first worker does a task it cannot run wide requests, so there are none meanwhile. */
 #include "daemon/worker.h"
 
@@ -679,6 +681,17 @@ void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task
 	et_list_remove(&t->idle);
 	unlock_and_wake(pool);
 	wake(t);
+}
+
+bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
+{
+	struct thread *t = &pool->threads[worker];
+	pthread_mutex_lock(&pool->lock);
+	bool is_there = !et_list_is_empty(&task->node);
+	et_list_remove(&task->node);
+	atomic_store_explicit(&t->has_tasks, !et_list_is_empty(&t->tasks), memory_order_relaxed);
+	unlock_and_wake(pool);
+	return is_there;
 }
 
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)

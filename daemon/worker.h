@@ -100,8 +100,10 @@ struct inf_task {
 };
 /* For work of which the lanes need not know; its threads are the pool's. */
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker);
-/* @task is the worker's until its run is called. Loop thread only. */
+/* @task is the worker's until its run is called, which is before the worker takes another request. Loop thread only. */
 void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
+/* Take it back if the worker has not begun it. Whether it was there. Loop thread only. */
+bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
 
 struct inf_pool_stats {
 	uint32_t n_running, n_waiting;

@@ -124,6 +124,11 @@ static bool runs_on_npu(const struct inf_server_status *status, const void *arg)
 	return find_queue(status, "npu0")->running == *(const uint32_t *)arg;
 }
 
+static bool runs_one(const struct inf_server_status *status, const void *queue)
+{
+	return find_queue(status, queue)->running == 1;
+}
+
 /* One of two workers hangs. */
 static void test_stuck(void **state)
 {
@@ -332,6 +337,56 @@ static void test_room(void **state)
 	}
 }
 
+/* Of a queue with two workers one is in a run that takes long: a model that comes is served by the other one, goes without
+ * waiting for the one, and is served by both when that is back. */
+static void check_late_worker(const char *queue, const char *blocking, const char *model)
+{
+	struct e2e e;
+	int status, late[2];
+	e2e_init(&e);
+	e2e_put_word(&e, "block");
+	e2e_put_word(&e, "scale");
+	e2e_put_program(&e, "hold.pte", make_blocking);
+	assert_true(e2e_put_file(&e, "picture.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
+	start(&e, "workers = 2\nstall = 0\n", "");
+	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
+	begin(e2e_bind(d, blocking, NULL), &status);
+	e2e_until(&e, runs_one, queue);
+
+	for (int i = 0; i < 2; i++) { /* the second time it has been unloaded meanwhile */
+		struct inferd_method *method;
+		assert_int_equal(inferd_infer(e2e_bind(other, model, &method), NULL), 0);
+		assert_int_equal(status, 1);
+		inferd_method_close(method);
+		if (i == 0)
+			assert_int_equal(e2e_unload(&e, model), INF_OK);
+	}
+
+	struct inferd_method *method;
+	struct inferd_binding *both[2];
+	both[0] = e2e_bind(other, model, &method);
+	assert_int_equal(inferd_bind(method, &both[1]), 0);
+	assert_int_equal(release(d, &status), 0);
+	for (int i = 0; i < 20; i++) {
+		for (int k = 0; k < 2; k++) {
+			late[k] = 1;
+			assert_int_equal(inferd_infer_async(both[k], NULL, note, &late[k]), 0);
+		}
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(wait_for(other, &late[k]), 0);
+	}
+	inferd_close(d);
+	inferd_close(other);
+	e2e_until_clients(&e, 0);
+	e2e_deinit(&e);
+}
+
+static void test_late_worker(void **state)
+{
+	check_late_worker("npu0", "block", "scale");
+	check_late_worker("cpu", "hold", "picture");
+}
+
 /* Whoever stops the daemon wants it stopped. */
 static void test_end(void **state)
 {
@@ -361,6 +416,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_wide),
 		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_late_worker),
 		cmocka_unit_test(test_end),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);

@@ -1,0 +1,387 @@
+/* Contexts on several workers: what a model waits for before it is READY, and what becomes of the others'. The delegate here
+ * makes each context when it is told to, or fails. */
+#include "daemon/serving.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
+#include "tests/support/method_rig.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_WORKERS = 2 };
+enum order { WAIT, MAKE, FAIL };
+
+struct et_lane {
+	int unused;
+};
+struct et_context {
+	int unused;
+};
+
+/* What all threads of a test share. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static enum order orders[8]; /* for the first context, the second, ... */
+static uint32_t n_asked, n_contexts, n_held, n_notes;
+static bool may_go;
+
+static uint32_t n_devices(const struct et_backend *backend)
+{
+	return 1;
+}
+
+static void device(const struct et_backend *backend, uint32_t index, struct et_device *ret_device)
+{
+	ret_device->kind = ET_QUEUE_CPU;
+}
+
+static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
+	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+{
+	ret_info->n_inputs = ret_info->n_outputs = 1;
+	*ret_compiled = (struct et_compiled *)backend;
+	return ET_OK;
+}
+
+static void compiled_free(struct et_compiled *compiled)
+{
+}
+
+static enum et_status lane_new(struct et_backend *backend, uint32_t index, uint32_t n_threads,
+	struct et_lane **ret_lane, struct et_diag *diag)
+{
+	*ret_lane = calloc(1, sizeof(**ret_lane));
+	return *ret_lane ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
+}
+
+static void lane_free(struct et_lane *lane)
+{
+	free(lane);
+}
+
+static enum et_status context_new(struct et_compiled *compiled, struct et_lane *lane,
+	struct et_context **ret_context, struct et_diag *diag)
+{
+	pthread_mutex_lock(&lock);
+	uint32_t i = n_asked++;
+	assert_true(i < ET_ARRAY_LEN(orders));
+	pthread_cond_broadcast(&changed);
+	while (orders[i] == WAIT)
+		pthread_cond_wait(&changed, &lock);
+	bool is_made = orders[i] == MAKE;
+	n_contexts += is_made;
+	pthread_mutex_unlock(&lock);
+	if (!is_made)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no room on the device");
+	*ret_context = calloc(1, sizeof(**ret_context));
+	return ET_OK;
+}
+
+static void context_free(struct et_context *context)
+{
+	pthread_mutex_lock(&lock);
+	n_contexts--;
+	pthread_mutex_unlock(&lock);
+	free(context);
+}
+
+static const struct et_delegate_ops ops = {
+	.struct_size = sizeof(ops),
+	.interface = ET_DELEGATE_INTERFACE,
+	.id = "TestBackend",
+	.name = "test",
+	.n_devices = n_devices,
+	.device = device,
+	.compile = compile,
+	.compiled_free = compiled_free,
+	.lane_new = lane_new,
+	.lane_free = lane_free,
+	.context_new = context_new,
+	.context_free = context_free,
+};
+
+static struct method_rig rig;
+static struct inf_queues queues;
+static struct inf_serving *serving;
+static int n_loaded, n_unloaded;
+
+static void loaded(void *self, struct inf_serving *s)
+{
+	n_loaded++;
+}
+
+static void unloaded(void *self, struct inf_serving *s)
+{
+	n_unloaded++;
+}
+
+static void notify(void *whom)
+{
+	pthread_mutex_lock(&lock);
+	n_notes++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static void let_go(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg)
+{
+	et_plan_unref(plan);
+	et_program_unref(program);
+}
+
+static const struct inf_serving_events events = { NULL, loaded, unloaded, notify, NULL, let_go };
+
+static enum inf_segment_end run(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	return INF_SEGMENT_ENDED;
+}
+
+static void ended(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+}
+
+static const struct inf_pool_events pool_events = {
+	.run = run, .finished = ended, .left = ended, .expired = ended
+};
+
+static int setup(void **state)
+{
+	static struct make_program mk;
+	static struct et_log log;
+	struct et_diag diag = { "" };
+	memset(&rig, 0, sizeof(rig));
+	memset(orders, 0, sizeof(orders));
+	n_asked = n_held = n_notes = 0;
+	n_loaded = n_unloaded = 0;
+	may_go = false;
+	rig.backends[0] = (struct et_backend_entry){ &ops, (struct et_backend *)&rig };
+	rig.n_backends = 1;
+	rig_init(&rig);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	mk_arena(&mk, 128);
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1 });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 16 });
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	mk_call(&mk, mk_delegate(&mk, "TestBackend", "5", 1, false, NULL, NULL), MK_ARGS(x, y));
+	rig_open(&rig, &mk);
+	const struct inf_pool_options options = { .n_workers = N_WORKERS,
+		.registry = &rig.registry,
+		.log = &log,
+		.allocator = et_host_allocator() };
+	queues = (struct inf_queues){ .n = 1 };
+	if (inf_pool_new(&queues.pools[0], &options, &pool_events, &diag))
+		fail_msg("%s", diag.text);
+	serving = inf_serving_new(&queues, &events, et_host_page_allocator(), &log, "m", "1", "forward");
+	assert_non_null(serving);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	inf_serving_unref(serving);
+	inf_pool_free(queues.pools[0]);
+	rig_close(&rig);
+	return n_contexts != 0;
+}
+
+static void begin(void)
+{
+	inf_serving_prepare(serving, et_program_ref(rig.program), et_plan_ref(rig.plan));
+}
+
+static void order(uint32_t context, enum order what)
+{
+	pthread_mutex_lock(&lock);
+	orders[context] = what;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Poll with each note, as the loop does, until @n or more of them have come. */
+static void poll_notes(uint32_t n)
+{
+	pthread_mutex_lock(&lock);
+	while (n_notes < n)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	inf_serving_poll(serving);
+}
+
+static void poll_until(enum inf_model_state state)
+{
+	for (uint32_t n = 0; serving->state != state; n++)
+		poll_notes(n);
+}
+
+static void until_asked(uint32_t n)
+{
+	pthread_mutex_lock(&lock);
+	while (n_asked < n)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void until_tasks_end(void)
+{
+	for (uint32_t n = 0; serving->has_tasks; n++)
+		poll_notes(n);
+}
+
+/* --- what a worker is given to do ------------------------------------------------------------------- */
+
+struct errand {
+	struct inf_task task;
+	enum et_status status;
+	bool is_done;
+};
+
+static void done(struct errand *errand)
+{
+	pthread_mutex_lock(&lock);
+	errand->is_done = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static void ensure(struct inf_task *task, struct inf_worker *worker)
+{
+	struct errand *errand = ET_CONTAINER_OF(task, struct errand, task);
+	struct et_diag diag = { "" };
+	errand->status = inf_serving_ensure(serving, worker, false, &diag);
+	done(errand);
+}
+
+static void hold(struct inf_task *task, struct inf_worker *worker)
+{
+	pthread_mutex_lock(&lock);
+	n_held++;
+	pthread_cond_broadcast(&changed);
+	while (!may_go)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	done(ET_CONTAINER_OF(task, struct errand, task));
+}
+
+static void post(struct errand *errand, uint32_t worker)
+{
+	et_list_init(&errand->task.node);
+	errand->is_done = false;
+	inf_pool_post(queues.pools[0], worker, &errand->task);
+}
+
+static void wait_for(const struct errand *errand)
+{
+	pthread_mutex_lock(&lock);
+	while (!errand->is_done)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static enum et_status ensure_on(uint32_t worker)
+{
+	struct errand errand = { .task.run = ensure };
+	post(&errand, worker);
+	wait_for(&errand);
+	return errand.status;
+}
+
+/* --- tests ------------------------------------------------------------------------------------------ */
+
+static void one_worker_is_enough(void **state)
+{
+	orders[0] = MAKE;
+	begin();
+	poll_until(INF_MODEL_READY);
+	assert_int_equal(n_loaded, 1);
+	assert_true(serving->has_tasks);
+	order(1, MAKE);
+	until_tasks_end();
+	assert_int_equal(n_contexts, N_WORKERS);
+	for (uint32_t i = 0; i < N_WORKERS; i++)
+		assert_int_equal(ensure_on(i), ET_OK);
+	assert_int_equal(n_asked, N_WORKERS);
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+	assert_int_equal(n_contexts, 0);
+	assert_int_equal(n_loaded, 1);
+	assert_int_equal(n_unloaded, 1);
+}
+
+static void the_first_that_fails_is_a_failure(void **state)
+{
+	orders[0] = FAIL;
+	begin();
+	until_asked(2);
+	poll_notes(1);
+	assert_int_equal(serving->state, INF_MODEL_LOADING);
+	order(1, MAKE); /* released again */
+	poll_until(INF_MODEL_FAILED);
+	assert_non_null(strstr(serving->reason, "no room on the device"));
+	assert_true(serving->is_for_now);
+	assert_int_equal(n_contexts, 0);
+	assert_int_equal(n_loaded, 1);
+}
+
+static void a_later_one_tries_again(void **state)
+{
+	orders[0] = MAKE;
+	begin();
+	poll_until(INF_MODEL_READY);
+	order(1, FAIL);
+	until_tasks_end();
+	assert_int_equal(serving->state, INF_MODEL_READY);
+	order(2, FAIL);
+	order(3, MAKE);
+	bool is_first = ensure_on(0) == ET_OK; /* which of the two it was */
+	assert_int_equal(ensure_on(1), is_first ? ET_E_OUT_OF_RESOURCES : ET_OK);
+	assert_int_equal(ensure_on(is_first), ET_OK);
+	assert_int_equal(n_asked, 4);
+	assert_int_equal(n_contexts, N_WORKERS);
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+	assert_int_equal(n_contexts, 0);
+}
+
+/* The other one is in something that takes long. */
+static void a_busy_worker_is_not_waited_for(void **state)
+{
+	struct errand busy = { .task.run = hold };
+	orders[0] = MAKE;
+	post(&busy, 1);
+	pthread_mutex_lock(&lock);
+	while (!n_held)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	begin();
+	poll_until(INF_MODEL_READY);
+	assert_true(inf_serving_needs_worker(serving, 0, 0));
+	assert_false(inf_serving_needs_worker(serving, 0, 1));
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+	assert_int_equal(n_asked, 1);
+	pthread_mutex_lock(&lock);
+	may_go = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	wait_for(&busy);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(one_worker_is_enough, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_first_that_fails_is_a_failure, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_later_one_tries_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_busy_worker_is_not_waited_for, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
