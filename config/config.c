@@ -75,6 +75,7 @@ static const struct key keys[] = {
 	LIMIT(bindings, KIND_COUNT, INF_LIMIT_BIT_BINDINGS),
 	LIMIT(fds, KIND_COUNT, INF_LIMIT_BIT_FDS),
 	LIMIT(requests, KIND_COUNT, INF_LIMIT_BIT_REQUESTS),
+	LIMIT(opens, KIND_COUNT, INF_LIMIT_BIT_OPENS),
 	LIMIT(bytes, KIND_SIZE, INF_LIMIT_BIT_BYTES),
 	LIMIT(priority, KIND_PRIORITY, INF_LIMIT_BIT_PRIORITY),
 	{ "user", "weight", KIND_COUNT, offsetof(struct inf_config_user, weight), 1, 1000 },
@@ -598,6 +599,7 @@ void inf_config_init(struct inf_config *config)
 			.bindings = 8192,
 			.fds = 4096,
 			.requests = 1024,
+			.opens = 1024,
 			.bytes = UINT64_C(2) << 30,
 			.priority = 1 },
 	};

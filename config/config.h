@@ -26,6 +26,7 @@ struct inf_limits {
 	uint32_t bindings;
 	uint32_t fds; /* that the daemon keeps open for the user: connections and regions */
 	uint32_t requests;
+	uint32_t opens; /* that wait for a model or for the models' folder */
 	uint64_t bytes;
 	uint32_t
 		priority; /* the highest class its requests may ask for, an index into inf_config_priorities */
@@ -52,6 +53,7 @@ enum inf_limit_bit {
 	INF_LIMIT_BIT_REQUESTS = 1 << 5,
 	INF_LIMIT_BIT_BYTES = 1 << 6,
 	INF_LIMIT_BIT_PRIORITY = 1 << 7,
+	INF_LIMIT_BIT_OPENS = 1 << 8,
 };
 
 /* Options of a model for backends, "BACKEND.KEY = VALUE", which only those backends know. */

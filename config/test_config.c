@@ -167,7 +167,7 @@ static void test_mistakes(void **state)
 					    "keep_alive, drain, stall, spin, age" },
 		{ "[limits]\nmetods = 3\n",
 			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "
-			"bindings, fds, requests, bytes, priority" },
+			"bindings, fds, requests, opens, bytes, priority" },
 		{ "[sever]\nworkers = 3\n", "f:2: unknown section [sever]" },
 		{ "workers = 3\n", "f:1: 'workers' stands before any section" },
 		{ "[server x]\nworkers = 3\n", "f:2: unknown section [server x]" },

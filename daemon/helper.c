@@ -1,6 +1,8 @@
 /* Slow work beside the loop.
  *
- * The own thread takes its list in order. A foreign thread takes the first piece of whose owner no other is
+ * The own thread takes its list in order. That order is by rounds: an owner's first piece belongs to the round after the one
+ * that is being served, each further one to the round after its last, and in a round who came first is first. So nobody
+ * gets a second piece done while another one's first waits behind it. A foreign thread takes the first piece of whose owner no other is
  * at work: an owner whose file system or program does not answer so keeps one thread, and the rest of what is
  * his waits behind it. There are as many foreign threads as owners had work at the same time, at most
  * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts the first piece of an owner calls one sleeping thread or,
@@ -30,7 +32,9 @@ struct helper_thread {
 struct inf_helper {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed, foreign_changed;
-	struct et_list_node waiting, foreign, done;
+	struct et_list_node waiting; /* by rounds */
+	uint64_t round;              /* of the last one taken */
+	struct et_list_node foreign, done;
 	uint32_t n_pieces; /* posted and not done */
 	bool is_stopping;
 	struct helper_thread threads[INF_HELPER_MAX_FOREIGN];
@@ -65,6 +69,7 @@ static void *own_main(void *arg)
 			break;
 		struct inf_work *w = ET_CONTAINER_OF(helper->waiting.next, struct inf_work, node);
 		et_list_remove(&w->node);
+		helper->round = w->round;
 		atomic_store_explicit(&helper->busy_since_ns, et_host_now_ns(NULL), memory_order_relaxed);
 		run(helper, w);
 		atomic_store_explicit(&helper->busy_since_ns, 0, memory_order_relaxed);
@@ -163,11 +168,33 @@ struct inf_helper *inf_helper_free(struct inf_helper *helper)
 	return NULL;
 }
 
-void inf_helper_post(struct inf_helper *helper, struct inf_work *work)
+static struct inf_work *work_at(struct et_list_node *node)
 {
+	return ET_CONTAINER_OF(node, struct inf_work, node);
+}
+
+/* Under the lock: into the own thread's list. */
+static void append_own(struct inf_helper *helper, struct inf_work *work)
+{
+	struct et_list_node *node, *head = &helper->waiting;
+	work->round = helper->round + 1;
+	for (node = head->prev; node != head; node = node->prev)
+		if (work_at(node)->whose == work->whose) {
+			work->round = work_at(node)->round + 1;
+			break;
+		}
+	node = head->prev;
+	while (node != head && work_at(node)->round > work->round)
+		node = node->prev;
+	et_list_append(node->next, &work->node); /* which puts it before that one */
+}
+
+void inf_helper_post(struct inf_helper *helper, struct inf_work *work, const void *whose)
+{
+	work->whose = whose;
 	pthread_mutex_lock(&helper->lock);
 	helper->n_pieces++;
-	et_list_append(&helper->waiting, &work->node);
+	append_own(helper, work);
 	pthread_cond_signal(&helper->changed);
 	pthread_mutex_unlock(&helper->lock);
 }
@@ -202,7 +229,10 @@ void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, c
 			helper->n_threads++;
 	}
 	bool is_own = !helper->n_threads;
-	et_list_append(is_own ? &helper->waiting : &helper->foreign, &work->node);
+	if (is_own)
+		append_own(helper, work);
+	else
+		et_list_append(&helper->foreign, &work->node);
 	pthread_cond_signal(is_own ? &helper->changed : &helper->foreign_changed);
 	pthread_mutex_unlock(&helper->lock);
 }

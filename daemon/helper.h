@@ -1,8 +1,8 @@
 /* Helper: threads for slow work that would hold up the loop.
  *
- * Most of it is the daemon's own and is done by one thread, one piece after the other. What may block as long as a
- * client likes, reading a file from a file system of the client's or making a program of the client's ready to run, is
- * done by others, a piece at a time for each client's user, so that nobody waits for anybody else's. */
+ * Most of it is done by one thread, one piece after the other, in turn for all who have asked for something. What may
+ * block as long as a client likes, reading a file from a file system of the client's or making a program of the client's
+ * ready to run, is done by others, a piece at a time for each client's user, so that nobody waits for anybody else's. */
 #ifndef DAEMON_HELPER_H
 #define DAEMON_HELPER_H
 
@@ -17,7 +17,8 @@ struct inf_work {
 	struct et_list_node node;
 	void (*run)(struct inf_work *work);  /* on a helper's thread */
 	void (*done)(struct inf_work *work); /* by inf_helper_reap */
-	const void *whose;                   /* the helper's */
+	const void *whose;                   /* this and the next one are the helper's */
+	uint64_t round;
 };
 
 /* Threads for foreign work; they are started when there is some. */
@@ -28,8 +29,9 @@ int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), v
 /* Waits for the pieces at hand; those that have not begun are dropped, neither run nor done called.
  * NULL is fine; returns NULL. */
 struct inf_helper *inf_helper_free(struct inf_helper *helper);
-/* Runs @work after all that was posted so before. */
-void inf_helper_post(struct inf_helper *helper, struct inf_work *work);
+/* Runs @work after all of @whose (NULL: the daemon's) that was posted so before. Where several have work they take turns, a
+ * piece each, so that who has a thousand does not keep who has one waiting for more than two. */
+void inf_helper_post(struct inf_helper *helper, struct inf_work *work, const void *whose);
 /* Runs @work on a thread for such, after all of @whose that was posted so before. */
 void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, const void *whose);
 /* Call done of what has been run. On one thread, the loop's. */

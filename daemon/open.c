@@ -7,7 +7,7 @@
  *               it, else make one
  *     make      the Plan                                                 (helper; several opens may wait)
  *     room      within the memory budget: what is being unloaded is waited for
- *     prepare   contexts on every worker                                 (workers)
+ *     prepare   contexts on a worker of each queue                       (workers; the others follow)
  * and back to choose when making or preparing failed, with the reason noted. Steps that run elsewhere own what they
  * need; an open that is cancelled meanwhile is only marked, and ended when its step comes back, which one that has not
  * begun does at once: until then it uses what its user was charged for. A client's own program is looked at and made
@@ -90,7 +90,7 @@ static void post(struct inf_open_state *state, struct inf_work *work)
 	if (state->is_foreign)
 		inf_helper_post_foreign(state->repository->o.helper, work, state->whose);
 	else
-		inf_helper_post(state->repository->o.helper, work);
+		inf_helper_post(state->repository->o.helper, work, state->whose);
 }
 
 /* --- making a serving ----------------------------------------------------------------------------- */
@@ -247,7 +247,7 @@ static void keep_packed(struct inf_repository *r, const struct inf_serving *s)
 	keep->plan = et_plan_ref(s->plan);
 	inf_text(keep->model, sizeof(keep->model), "%s", s->model);
 	r->n_busy++;
-	inf_helper_post(r->o.helper, &keep->work);
+	inf_helper_post(r->o.helper, &keep->work, NULL);
 }
 
 /* --- choosing ------------------------------------------------------------------------------------- */

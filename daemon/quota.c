@@ -17,7 +17,7 @@
 static_assert((int)INF_CONFIG_N_PRIORITIES == (int)INF_N_CLASSES, "both list them highest first");
 
 static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings", "fds",
-	"requests", "bytes" };
+	"requests", "opens", "bytes" };
 
 void inf_quota_init(struct inf_quota *quota)
 {
@@ -62,6 +62,7 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 		OVERRIDE(bindings, BINDINGS);
 		OVERRIDE(fds, FDS);
 		OVERRIDE(requests, REQUESTS);
+		OVERRIDE(opens, OPENS);
 		OVERRIDE(bytes, BYTES);
 		OVERRIDE(priority, PRIORITY);
 #undef OVERRIDE
@@ -72,6 +73,7 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 	user->limits[INF_QUOTA_BINDINGS] = limits.bindings;
 	user->limits[INF_QUOTA_FDS] = limits.fds;
 	user->limits[INF_QUOTA_REQUESTS] = limits.requests;
+	user->limits[INF_QUOTA_OPENS] = limits.opens;
 	user->limits[INF_QUOTA_BYTES] = limits.bytes;
 	user->highest = (enum inf_class)limits.priority;
 	for (size_t i = 0; i < INF_QUEUES_MAX; i++)

@@ -20,6 +20,7 @@ enum inf_quota_kind {
 	INF_QUOTA_BINDINGS,
 	INF_QUOTA_FDS,
 	INF_QUOTA_REQUESTS,
+	INF_QUOTA_OPENS, /* what waits for a model or for the folder, also if nobody waits for its answer any more */
 	INF_QUOTA_BYTES,
 	INF_N_QUOTAS,
 };
@@ -31,8 +32,6 @@ struct inf_quota_user {
 	struct inf_quota *quota;
 	uid_t uid;
 	uint32_t n_refs; /* loop thread */
-	uint32_t
-		n_pending; /* requests that wait for a step elsewhere, also those given up meanwhile; loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
 	uint64_t limits[INF_N_QUOTAS];

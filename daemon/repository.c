@@ -140,7 +140,7 @@ void inf_repository_scan(struct inf_repository *r, inf_index_fn done, void *arg)
 	r->n_busy++;
 	r->scan = scan;
 	inf_text(scan->folder, sizeof(scan->folder), "%s", r->o.config->models);
-	inf_helper_post(r->o.helper, &scan->work);
+	inf_helper_post(r->o.helper, &scan->work, &r->scan); /* there is one, whoever asks */
 }
 
 const struct et_list_node *inf_repository_servings(const struct inf_repository *r)
@@ -209,7 +209,7 @@ static void let_go(struct inf_repository *r, struct let_go references)
 	gone->work.done = let_go_done;
 	gone->repository = r;
 	r->n_busy++;
-	inf_helper_post(r->o.helper, &gone->work);
+	inf_helper_post(r->o.helper, &gone->work, NULL);
 }
 
 void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,

@@ -37,9 +37,11 @@ struct inf_open {
 	struct inf_file_id file;                        /* of fd */
 	int data_fds[ET_HOST_MAX_DATA];                 /* the program's data files; consumed */
 	struct inf_data_ids data;                       /* of data_fds */
-	const void *whose; /* who answers for the file systems of fd and data_fds, and alone waits for them */
-	uint64_t tenant;   /* 0 for a model of the folder; who brought fd, see et_source */
-	bool is_anew;      /* look at the model's files and backends even if something that fits is READY */
+	const void *
+		whose; /* who asks, and takes turns with others who do; alone waits for the file systems of fd
+			* and data_fds. NULL: the daemon itself */
+	uint64_t tenant; /* 0 for a model of the folder; who brought fd, see et_source */
+	bool is_anew;    /* look at the model's files and backends even if something that fits is READY */
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
 	 * to be kept. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error,

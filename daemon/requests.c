@@ -41,31 +41,19 @@ struct pending {
 	struct inf_serving *serving; /* a reference, while the folder is looked at */
 };
 
-/* Of one session those that are to be answered; of one user all, also those given up that still are in a step somewhere:
- * what asks and cancels, or asks and hangs up, and begins again, makes no more work than what waits. */
-enum { MAX_PENDING = 64, MAX_PENDING_OF_USER = 1024 };
-
+/* Those count that were given up and still are in a step somewhere: what asks and cancels, or asks and hangs up, and
+ * begins again, makes no more work than what waits. */
 static struct pending *new_pending(struct inf_session *s, uint64_t id)
 {
-	size_t n = 0;
-	for (struct et_list_node *node = s->opens.next; node != &s->opens; node = node->next)
-		n++;
-	if (n >= MAX_PENDING) {
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
-			"%d requests of this connection wait for models already; wait for their answers",
-			MAX_PENDING);
-		return NULL;
-	}
-	if (s->user->n_pending >= MAX_PENDING_OF_USER) {
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
-			"%d requests of user %lu wait for models already, those counted that were given up "
-			"and are "
-			"not gone yet; try again when some have ended",
-			MAX_PENDING_OF_USER, (unsigned long)s->user->uid);
+	char why[400];
+	if (!inf_quota_charge(s->user, INF_QUOTA_OPENS, 1)) {
+		inf_quota_explain(s->user, INF_QUOTA_OPENS, 1, why, sizeof(why));
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "%s", why);
 		return NULL;
 	}
 	struct pending *p = calloc(1, sizeof(*p));
 	if (!p) {
+		inf_quota_discharge(s->user, INF_QUOTA_OPENS, 1);
 		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 		return NULL;
 	}
@@ -73,7 +61,6 @@ static struct pending *new_pending(struct inf_session *s, uint64_t id)
 	p->id = id;
 	p->user = s->user;
 	p->user->n_refs++;
-	p->user->n_pending++;
 	et_list_append(&s->opens, &p->node);
 	return p;
 }
@@ -89,7 +76,7 @@ static void free_pending(struct pending *p)
 	}
 	inf_serving_unref(p->serving);
 	et_list_remove(&p->node);
-	p->user->n_pending--;
+	inf_quota_discharge(p->user, INF_QUOTA_OPENS, 1);
 	inf_quota_user_unref(p->user);
 	free(p);
 }
@@ -147,6 +134,7 @@ static void ask(struct pending *p, const char *model, const char *version, const
 	p->open.backend = backend;
 	p->open.fd = fd;
 	p->open.done = done;
+	p->open.whose = p->user;
 	p->is_open = true;
 	inf_repository_open(p->session->server->repository, &p->open);
 }
@@ -274,7 +262,6 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
 	p->n_charged_fds = n_fds;
-	open.whose = s->user;
 	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
 	p->wants_backend = m->backend[0];
 	p->open = open;

@@ -17,7 +17,8 @@ struct world {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	uint32_t n_notified, n_blocked, n_ran, n_done;
-	bool is_open; /* the gate at which some work waits */
+	bool is_open;      /* the gate at which some work waits */
+	uint32_t n_let_by; /* that many have passed it, or may, though it is closed */
 	int order[MAX_ORDER];
 };
 
@@ -44,7 +45,8 @@ static void run_piece(struct inf_work *work)
 	pthread_mutex_lock(&w->lock);
 	w->n_blocked += p->is_blocking;
 	pthread_cond_broadcast(&w->changed);
-	while (p->is_blocking && !w->is_open)
+	uint32_t ticket = w->n_blocked;
+	while (p->is_blocking && !w->is_open && ticket > w->n_let_by)
 		pthread_cond_wait(&w->changed, &w->lock);
 	w->order[w->n_ran++] = p->number;
 	pthread_mutex_unlock(&w->lock);
@@ -106,7 +108,7 @@ static void test_order(void **state)
 	for (int i = 0; i < 32; i++) {
 		pieces[i] = make(&w, i, false);
 		if (i % 2)
-			inf_helper_post(w.helper, &pieces[i].work);
+			inf_helper_post(w.helper, &pieces[i].work, NULL);
 		else
 			inf_helper_post_foreign(w.helper, &pieces[i].work, &w);
 	}
@@ -116,6 +118,65 @@ static void test_order(void **state)
 		assert_true(w.order[i] > last[w.order[i] % 2]);
 		last[w.order[i] % 2] = w.order[i];
 	}
+	end(&w);
+}
+
+/* Who asks for much gets no more of the own thread than who asks for little: each waits for two pieces at most, the one
+ * that is being done counted, and its own are done in order. */
+static void test_turns(void **state)
+{
+	enum { MUCH = 40 };
+	static const int owners[3];
+	struct piece much[MUCH], little[3], now;
+	struct world w;
+	begin(&w);
+	now = make(&w, 0, true);
+	inf_helper_post(w.helper, &now.work, &owners[0]);
+	wait_until(&w, &w.n_blocked, 1);
+	for (int i = 0; i < MUCH; i++) {
+		much[i] = make(&w, 1 + i, false);
+		inf_helper_post(w.helper, &much[i].work, &owners[0]);
+	}
+	for (int i = 0; i < 3; i++) {
+		little[i] = make(&w, 100 + i, false);
+		inf_helper_post(w.helper, &little[i].work, i == 2 ? NULL : &owners[1]);
+	}
+	open_gate(&w);
+	reap(&w, MUCH + 4);
+	static const int expected[] = { 0, 1, 100, 102, 2, 101, 3, 4 };
+	assert_memory_equal(w.order, expected, sizeof(expected));
+	for (int i = 7; i < MUCH + 4; i++)
+		assert_int_equal(w.order[i], i - 3);
+	end(&w);
+}
+
+/* One at a time, and again when it is done, is no way past who waits. */
+static void test_again(void **state)
+{
+	static const int owners[2];
+	struct piece waiting[4], again[4], now;
+	struct world w;
+	begin(&w);
+	now = make(&w, 0, true);
+	inf_helper_post(w.helper, &now.work, &owners[0]);
+	wait_until(&w, &w.n_blocked, 1);
+	for (int i = 0; i < 4; i++) {
+		waiting[i] = make(&w, 10 + i, false);
+		inf_helper_post(w.helper, &waiting[i].work, &owners[0]);
+	}
+	for (uint32_t i = 0; i < 4; i++) {
+		again[i] = make(&w, 20 + (int)i, true);
+		inf_helper_post(w.helper, &again[i].work, &owners[1]);
+		pthread_mutex_lock(&w.lock);
+		w.n_let_by++;
+		pthread_cond_broadcast(&w.changed);
+		pthread_mutex_unlock(&w.lock);
+		wait_until(&w, &w.n_blocked, i + 2);
+	}
+	open_gate(&w);
+	reap(&w, 9);
+	static const int expected[] = { 0, 10, 20, 11, 21, 12, 22, 13, 23 };
+	assert_memory_equal(w.order, expected, sizeof(expected));
 	end(&w);
 }
 
@@ -137,7 +198,7 @@ static void test_blocked(void **state)
 	free_one = make(&w, 50, false);
 	inf_helper_post_foreign(w.helper, &free_one.work, &owners[N]);
 	own = make(&w, 51, false);
-	inf_helper_post(w.helper, &own.work);
+	inf_helper_post(w.helper, &own.work, NULL);
 	reap(&w, 2);
 	assert_int_equal(w.order[0] + w.order[1], 101); /* what is behind the blocked ones has not begun */
 	open_gate(&w);
@@ -159,7 +220,7 @@ static void test_all_blocked(void **state)
 	}
 	wait_until(&w, &w.n_blocked, INF_HELPER_MAX_FOREIGN);
 	own = make(&w, 99, false);
-	inf_helper_post(w.helper, &own.work);
+	inf_helper_post(w.helper, &own.work, NULL);
 	reap(&w, 1);
 	assert_int_equal(w.order[0], 99);
 	assert_int_equal(w.n_blocked, INF_HELPER_MAX_FOREIGN);
@@ -228,6 +289,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_blocked),
 		cmocka_unit_test(test_all_blocked),
 		cmocka_unit_test(test_two_at_once),

@@ -7,9 +7,14 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const struct inf_limits limits = {
-	.connections = 2, .methods = 3, .regions = 4, .bindings = 5, .fds = 6, .requests = 7, .bytes = 1000
-};
+static const struct inf_limits limits = { .connections = 2,
+	.methods = 3,
+	.regions = 4,
+	.bindings = 5,
+	.fds = 6,
+	.requests = 7,
+	.opens = 8,
+	.bytes = 1000 };
 
 static void test_limit(void **state)
 {
@@ -18,7 +23,7 @@ static void test_limit(void **state)
 	inf_quota_init(&quota);
 	inf_quota_configure(&quota, &limits, NULL, 0);
 	struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
-	static const uint64_t each[INF_N_QUOTAS] = { 2, 3, 4, 5, 6, 7, 1000 };
+	static const uint64_t each[INF_N_QUOTAS] = { 2, 3, 4, 5, 6, 7, 8, 1000 };
 	for (int kind = 0; kind < INF_N_QUOTAS; kind++) {
 		for (uint64_t i = 0; i < each[kind]; i++)
 			assert_true(inf_quota_charge(user, (enum inf_quota_kind)kind, 1));

@@ -127,7 +127,7 @@ static void test_unload_meets_failure(void **state)
 	begin(&w, 1); /* byte of memory for models */
 	struct inf_repository *r = w.server->repository;
 	inf_repository_open(r, &first.open);
-	inf_helper_post(w.server->helper, &w.gate.work); /* between looking and making */
+	inf_helper_post(w.server->helper, &w.gate.work, NULL); /* between looking and making */
 	while (!inf_repository_unload(r, "double", unloaded, &is_unloaded))
 		turn(&w);
 	assert_false(is_unloaded);
@@ -183,8 +183,8 @@ static void test_room_is_waited_for(void **state)
 	inf_repository_open(w.server->repository, &other.open);
 	while (!find(&w, "other"))
 		turn(&w);
-	inf_helper_post(
-		w.server->helper, &w.gate.work); /* between making it and giving back what 'double' took */
+	inf_helper_post(w.server->helper, &w.gate.work,
+		NULL); /* between making it and giving back what 'double' took */
 	while (find(&w, "double"))
 		turn(&w);
 	assert_false(other.is_done);
@@ -240,7 +240,7 @@ static void test_asks_and_gives_up(void **state)
 	struct world w;
 	int n = 0;
 	begin(&w, 0);
-	inf_helper_post(w.server->helper, &w.gate.work);
+	inf_helper_post(w.server->helper, &w.gate.work, NULL);
 	struct e2e_raw *raw = connect_to(&w);
 	for (; n < MORE_THAN_ENOUGH && (status = ask_and_cancel(&w, raw)) == INF_CANCELLED; n++)
 		if (n % 100 == 99) {
@@ -251,6 +251,8 @@ static void test_asks_and_gives_up(void **state)
 	e2e_raw_free(raw);
 	raw = connect_to(&w);
 	assert_int_equal(ask_and_cancel(&w, raw), INF_RESOURCE_EXHAUSTED);
+	e2e_raw_send(raw, &ask, -1);
+	assert_non_null(strstr(next_reply(&w, raw).error, "the limit 'opens' of user"));
 	open_gate(&w);
 	do
 		e2e_raw_send(raw, &ask, -1);
