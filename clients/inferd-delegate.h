@@ -213,10 +213,15 @@ struct inferd_delegate_payload {
 	 * its bytes in what is kept. @fd is then -1. */
 	const uint8_t *file;
 	uint64_t n_file_bytes;
-	/* These bytes of @file are not going to be read soon, their memory may go. May be NULL. Until destroy. Any thread. */
+	/* These bytes of @file or of named data are not going to be read soon, their memory may go. May be NULL. Until destroy.
+	 * Any thread. */
 	void (*drop)(void *self, const uint8_t *bytes, uint64_t n_bytes);
 	/* NULL: there is none; what is worth it goes to cache_dir. */
 	const struct inferd_delegate_store *store;
+	/* The place of a byte of @file or of named data, as a number that can stand for it in what is kept in @store: that
+	 * knows the contents of all files, and the same file gives the same number. E_NOT_FOUND: it is none of
+	 * these. NULL: only places in @file are known. Any thread, until destroy. */
+	int (*place)(void *self, const uint8_t *byte, uint64_t *ret_place);
 };
 
 enum inferd_delegate_readiness {

@@ -487,7 +487,7 @@ static enum et_status open_program(struct inf_variant *v, struct et_host_data *d
 	source.tenant = v->fd >= 0 ? o->tenant : 0;
 	/* A client's own program is gone soon, and its user would fill the folder. */
 	if (o->store && v->fd < 0)
-		status = et_host_store_bind(o->store, &source, v->path, diag);
+		status = et_host_store_bind(o->store, &source, et_host_data_table(data), v->path, diag);
 	if (status == ET_OK && et_host_data_table(data))
 		status = et_host_data_bind(data, &source, diag);
 	if (status == ET_OK)

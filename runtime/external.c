@@ -166,6 +166,15 @@ static enum et_status find(void *self, const char *name, const struct et_tensor_
 	return external->next->find(external->next->self, name, expected, ret_bytes, ret_n_bytes, diag);
 }
 
+static const struct et_source *source_at(void *self, uint32_t index)
+{
+	const struct et_external *external = self;
+	if (!index)
+		return &external->source;
+	const struct et_external_data *next = external->next;
+	return next && next->source_at ? next->source_at(next->self, index - 1) : NULL;
+}
+
 static enum et_status read_file(struct et_external *external, struct et_pool *pool,
 	const struct et_source *source, struct et_diag *diag)
 {
@@ -198,7 +207,7 @@ enum et_status et_external_open(struct et_external **ret_external, const struct 
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for external data");
 	external->source = *source;
 	external->next = next;
-	external->data = (struct et_external_data){ .self = external, .find = find };
+	external->data = (struct et_external_data){ .self = external, .find = find, .source_at = source_at };
 	enum et_status status = read_file(external, &pool, source, diag);
 	if (status != ET_OK) {
 		et_pool_deinit(&pool);

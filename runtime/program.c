@@ -343,6 +343,27 @@ const struct et_source *et_program_source(const struct et_program *program)
 	return &program->source;
 }
 
+static bool lies_in(const struct et_source *source, const uint8_t *bytes, size_t n_bytes)
+{
+	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)source->bytes;
+	return et_in_range(offset, n_bytes, source->n_bytes);
+}
+
+const struct et_source *et_program_find_source(
+	const struct et_program *program, const uint8_t *bytes, size_t n_bytes, uint32_t *ret_number)
+{
+	const struct et_external_data *external = program->external;
+	const struct et_source *source = &program->source;
+	for (uint32_t number = 0; source; number++) {
+		if (lies_in(source, bytes, n_bytes)) {
+			*ret_number = number;
+			return source;
+		}
+		source = external && external->source_at ? external->source_at(external->self, number) : NULL;
+	}
+	return NULL;
+}
+
 void et_program_stats(const struct et_program *program, struct et_program_stats *ret_stats)
 {
 	*ret_stats = program->stats;

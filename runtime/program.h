@@ -42,6 +42,9 @@ struct et_external_data {
 	 * Answers: ET_E_NOT_FOUND; ET_E_INVALID_EXTERNAL_DATA (what is there is not the @expected tensor). */
 	enum et_status (*find)(void *self, const char *name, const struct et_tensor_spec *expected,
 		const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag);
+	/* The files that the bytes lie in, in the order in which names are looked for; NULL beyond the last. They live as long
+	 * as @self. NULL: nobody says which. Any thread. */
+	const struct et_source *(*source_at)(void *self, uint32_t index);
 };
 
 /* Open a `.pte`; a bundled program (`.bpte`) is opened as the program inside (see bundle.h).
@@ -164,6 +167,10 @@ enum et_status et_program_find_named_data(
 	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes);
 
 const struct et_source *et_program_source(const struct et_program *program);
+/* The file that [bytes, bytes + n_bytes) lies in: the program's own is number 0, those of its external data follow. NULL if it is
+ * none of them. */
+const struct et_source *et_program_find_source(
+	const struct et_program *program, const uint8_t *bytes, size_t n_bytes, uint32_t *ret_number);
 
 struct et_program_stats {
 	uint32_t version; /* schema version in the file */

@@ -143,6 +143,10 @@ static void test_find(void **state)
 	assert_true(found > renamed && found < renamed + n_bytes);
 	assert_int_equal(data->find(data->self, "blob", NULL, &found, &n_found, NULL), ET_OK);
 	assert_true(found > bytes && found < bytes + n_bytes);
+	/* and the files, in that order */
+	assert_ptr_equal(data->source_at(data->self, 0)->bytes, renamed);
+	assert_ptr_equal(data->source_at(data->self, 1)->bytes, bytes);
+	assert_null(data->source_at(data->self, 2));
 	et_external_free(second);
 	et_external_free(external);
 	assert_null(et_external_free(NULL));

@@ -137,7 +137,8 @@ enum et_status ctl_file_program(const struct ctl_file *file, struct et_host_stor
 	struct et_diag why = { 0 };
 	enum et_status status = ET_OK;
 	if (store)
-		status = et_host_store_bind(store, &borrowed, file->path, &why);
+		status = et_host_store_bind(
+			store, &borrowed, et_host_data_table(file->data), file->path, &why);
 	borrowed.release = NULL;
 	if (status == ET_OK)
 		status = et_program_open(

@@ -1,5 +1,5 @@
 /* Payloads, as a delegate in this process is given them: where they lie in the program's file, with the store that
- * belongs to that file.
+ * belongs to that file and to the data files beside it.
  *
  * Programs are told apart by their address, which none that is there at the same time has; a payload that belongs to
  * none is a program of its own. */
@@ -26,13 +26,28 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 	return INFERD_DELEGATE_OK;
 }
 
+/* The number of the file stands in front of the place in it. */
+enum { PLACE_BITS = 48 };
+
 static void drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 {
 	const struct et_compiled *c = self;
-	const struct et_source *file = et_program_source(c->program);
-	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)file->bytes;
-	if (et_in_range(offset, n_bytes, file->n_bytes))
-		file->drop(file->owner, offset, (size_t)n_bytes);
+	uint32_t number;
+	const struct et_source *file = et_program_find_source(c->program, bytes, (size_t)n_bytes, &number);
+	if (file && file->drop)
+		file->drop(file->owner, (size_t)(bytes - file->bytes), (size_t)n_bytes);
+}
+
+static int place(void *self, const uint8_t *byte, uint64_t *ret_place)
+{
+	const struct et_compiled *c = self;
+	uint32_t number;
+	const struct et_source *file = et_program_find_source(c->program, byte, 1, &number);
+	uint64_t offset = file ? (uint64_t)(byte - file->bytes) : 0;
+	if (!file || offset >> PLACE_BITS || number >> (64 - PLACE_BITS))
+		return INFERD_DELEGATE_E_NOT_FOUND;
+	*ret_place = (uint64_t)number << PLACE_BITS | offset;
+	return INFERD_DELEGATE_OK;
 }
 
 static int store_find(
@@ -105,7 +120,8 @@ static bool take_payload(struct et_compiled *c, const struct et_payload *from)
 		.program = from->program ? (uintptr_t)from->program : (uintptr_t)c,
 		.file = file ? file->bytes : NULL,
 		.n_file_bytes = file ? file->n_bytes : 0,
-		.drop = file && file->drop ? drop : NULL,
+		.drop = file ? drop : NULL,
+		.place = file ? place : NULL,
 		.store = c->kept ? &c->store : NULL,
 	};
 	c->store = (struct inferd_delegate_store){

@@ -76,10 +76,13 @@ static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload
 	}
 }
 
-/* Where in the Program @bytes lie. The store knows the Program by its file alone, so what lies in a data file beside it
- * is nowhere. */
+/* Where in the Program's files @bytes lie. */
 static uint64_t position(const struct inferd_delegate_payload *source, const uint8_t *bytes)
 {
+	uint64_t place;
+	if (source->place)
+		return source->place(source->self, bytes, &place) == INFERD_DELEGATE_OK ? place
+											: ET_XNN_NOWHERE;
 	const uint8_t *base = source->file ? source->file : source->bytes;
 	uint64_t n = source->file ? source->n_file_bytes : source->n_bytes;
 	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)base;

@@ -12,14 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static enum et_status open_program(struct test_model *model, const char *path,
+static enum et_status open_program(struct test_model *model, const struct et_external_data *external,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
-	struct et_source inner;
-	enum et_status status = et_host_source_open(&model->source, path, NULL, diag);
-	if (status != ET_OK)
-		return status;
-	inner = model->source;
+	struct et_source inner = model->source;
+	enum et_status status = ET_OK;
 	inner.release = NULL;
 	et_pool_init(&model->pool, et_host_allocator());
 	if (et_bundle_is(inner.bytes, inner.n_bytes)) {
@@ -28,15 +25,26 @@ static enum et_status open_program(struct test_model *model, const char *path,
 		inner.n_bytes = model->bundle.n_program_bytes;
 	}
 	if (status == ET_OK)
-		status = et_program_open(&model->program, &inner, NULL, allocator, diag);
+		status = et_program_open(&model->program, &inner, external, allocator, diag);
 	return status;
 }
 
 enum et_status test_model_open(struct test_model *ret_model, const char *path, const char *method,
 	const struct et_backend_entry *entry, const struct et_allocator *allocator, struct et_diag *diag)
 {
-	struct test_model model = { .entry = *entry };
-	enum et_status status = open_program(&model, path, allocator, diag);
+	struct et_source source;
+	enum et_status status = et_host_source_open(&source, path, NULL, diag);
+	if (status != ET_OK)
+		return status;
+	return test_model_open_source(ret_model, &source, NULL, method, entry, allocator, diag);
+}
+
+enum et_status test_model_open_source(struct test_model *ret_model, const struct et_source *source,
+	const struct et_external_data *external, const char *method, const struct et_backend_entry *entry,
+	const struct et_allocator *allocator, struct et_diag *diag)
+{
+	struct test_model model = { .entry = *entry, .source = *source };
+	enum et_status status = open_program(&model, external, allocator, diag);
 	if (status == ET_OK) {
 		model.method = et_program_find_method(model.program, method);
 		if (!model.method)
@@ -52,6 +60,7 @@ enum et_status test_model_open(struct test_model *ret_model, const char *path, c
 			.specs = spec->specs,
 			.n_specs = spec->n_specs,
 			.method = model.method->name,
+			.store = model.source.store,
 		};
 		if (i >= TEST_MAX_DELEGATES || strcmp(spec->id, et_xnnpack_delegate.id) != 0) {
 			status = et_fail(diag, ET_E_NOT_IMPLEMENTED, "delegate %s", spec->id);

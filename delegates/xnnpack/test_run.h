@@ -25,6 +25,11 @@ struct test_model {
 /* Answers as open and compile do; ET_E_NOT_IMPLEMENTED: more than delegate calls. Nothing to close on failure. */
 enum et_status test_model_open(struct test_model *ret_model, const char *path, const char *method,
 	const struct et_backend_entry *entry, const struct et_allocator *allocator, struct et_diag *diag);
+/* The same for a file that was opened; @source, which may have a store, is taken over, also on failure. @external may be
+ * NULL. */
+enum et_status test_model_open_source(struct test_model *ret_model, const struct et_source *source,
+	const struct et_external_data *external, const char *method, const struct et_backend_entry *entry,
+	const struct et_allocator *allocator, struct et_diag *diag);
 void test_model_close(struct test_model *model);
 
 /* Contexts and tensors to run it with. */

@@ -1,10 +1,11 @@
 /* A store in a folder: what was made of a program, one file a variant, found again by the program's contents.
  *
- * Which program it is says the SHA-256 of its bytes. That is made once, when something is first kept for it; later
- * loads find it under the identity of the program's file (store_folder.c), so that no load reads the whole file for it.
- * A program whose file is not known has nothing kept: it is like new.
+ * Which program it is says the SHA-256 of its bytes, and where it has data files, that of the digests of them all. A file's
+ * digest is made once, when something is first kept for it; later loads find it under the identity of the file
+ * (store_folder.c), so that no load reads the whole file for it, and programs that share a data file share its digest.
+ * Where one of the files is not known, nothing is kept: the program is like new.
  *
- *     header   magic, version, its own length, the program's digest, the variant, length and checksum of the body, and
+ *     header   magic, version, its own length, the digest, the variant, length and checksum of the body, and
  *              a checksum of the header
  *     body     from ET_STORE_ALIGNMENT on, what was given to keep
  *
@@ -47,14 +48,20 @@ static_assert(sizeof(struct header) == 16 + 32 + 16 + 256 + 8, "no padding in a 
 
 enum digest_state { UNKNOWN, BEING_SET, KNOWN };
 
+/* One of a program's files. */
+struct file {
+	const struct et_host_source *source;
+	_Atomic(int) digest_state; /* enum digest_state */
+	uint8_t digest[ET_SHA256_BYTES];
+};
+
 /* One program's. */
 struct et_store_binding {
 	struct et_store table;
 	struct et_host_store *store; /* a reference */
-	const struct et_host_source *source;
-	_Atomic(int) digest_state; /* enum digest_state */
-	uint8_t digest[ET_SHA256_BYTES];
-	char name[]; /* for log lines */
+	const char *name;            /* for log lines */
+	uint32_t n_files;
+	struct file files[]; /* the program's own, then its data files */
 };
 
 static int64_t realtime_ns(void)
@@ -66,7 +73,7 @@ static int64_t realtime_ns(void)
 
 /* --- which program it is ------------------------------------------------------------------------------ */
 
-static void program_name(char ret_name[ET_STORE_NAME], const struct et_host_identity *identity)
+static void contents_name(char ret_name[ET_STORE_NAME], const struct et_host_identity *identity)
 {
 	struct sha256_ctx sha;
 	uint8_t digest[ET_SHA256_BYTES];
@@ -88,14 +95,14 @@ static void thing_name(
 	et_store_name(ret_name, both, ".kept");
 }
 
-static void set_digest(struct et_store_binding *binding, const uint8_t digest[ET_SHA256_BYTES])
+static void set_digest(struct file *file, const uint8_t digest[ET_SHA256_BYTES])
 {
 	int state = UNKNOWN; /* whoever else is at it sets the same */
-	if (!atomic_compare_exchange_strong(&binding->digest_state, &state, BEING_SET))
+	if (!atomic_compare_exchange_strong(&file->digest_state, &state, BEING_SET))
 		return;
-	memcpy(binding->digest, digest, ET_SHA256_BYTES);
+	memcpy(file->digest, digest, ET_SHA256_BYTES);
 	/* release: pairs with the acquire in look_digest_up */
-	atomic_store_explicit(&binding->digest_state, KNOWN, memory_order_release);
+	atomic_store_explicit(&file->digest_state, KNOWN, memory_order_release);
 }
 
 /* Its pages were all read just now, and most of them will not be again: those that are come back from the copy. */
@@ -105,19 +112,20 @@ static void let_go(const struct et_host_source *source)
 }
 
 /* The digest, if somebody made it before. */
-static bool look_digest_up(struct et_store_binding *binding, uint8_t ret_digest[ET_SHA256_BYTES])
+static bool look_digest_up(
+	struct et_host_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
 {
-	const struct et_host_source *source = binding->source;
+	const struct et_host_source *source = file->source;
 	char name[ET_STORE_NAME];
 	struct et_store_record record;
 	bool is_certain;
 	/* acquire: pairs with the release in set_digest */
-	if (atomic_load_explicit(&binding->digest_state, memory_order_acquire) == KNOWN) {
-		memcpy(ret_digest, binding->digest, ET_SHA256_BYTES);
+	if (atomic_load_explicit(&file->digest_state, memory_order_acquire) == KNOWN) {
+		memcpy(ret_digest, file->digest, ET_SHA256_BYTES);
 		return true;
 	}
-	program_name(name, &source->identity);
-	if (!et_store_record_read(binding->store, name, &source->identity, &record, &is_certain))
+	contents_name(name, &source->identity);
+	if (!et_store_record_read(store, name, &source->identity, &record, &is_certain))
 		return false;
 	if (!is_certain) {
 		uint64_t contents = et_store_checksum(source->mapping.bytes, source->mapping.n_bytes);
@@ -125,16 +133,16 @@ static bool look_digest_up(struct et_store_binding *binding, uint8_t ret_digest[
 		if (record.contents != contents)
 			return false;
 		record.seen_ns = source->taken_ns;
-		et_store_record_write(binding->store, name, &record);
+		et_store_record_write(store, name, &record);
 	}
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
-	set_digest(binding, record.digest);
+	set_digest(file, record.digest);
 	return true;
 }
 
-static void make_digest(struct et_store_binding *binding, uint8_t ret_digest[ET_SHA256_BYTES])
+static void make_digest(struct et_host_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
 {
-	const struct et_host_source *source = binding->source;
+	const struct et_host_source *source = file->source;
 	struct et_store_record record = {
 		.identity = source->identity,
 		.seen_ns = source->taken_ns,
@@ -147,9 +155,27 @@ static void make_digest(struct et_store_binding *binding, uint8_t ret_digest[ET_
 	sha256_digest(&sha, sizeof(record.digest), record.digest);
 	let_go(source);
 	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
-	program_name(name, &source->identity);
-	et_store_record_write(binding->store, name, &record);
-	set_digest(binding, record.digest);
+	contents_name(name, &source->identity);
+	et_store_record_write(store, name, &record);
+	set_digest(file, record.digest);
+}
+
+/* The digest of all files together: for one alone its own. False: one of them is not known; with @makes it always is. */
+static bool find_digest(struct et_store_binding *binding, bool makes, uint8_t ret_digest[ET_SHA256_BYTES])
+{
+	struct sha256_ctx all;
+	sha256_init(&all);
+	for (uint32_t i = 0; i < binding->n_files; i++) {
+		if (!look_digest_up(binding->store, &binding->files[i], ret_digest)) {
+			if (!makes)
+				return false;
+			make_digest(binding->store, &binding->files[i], ret_digest);
+		}
+		sha256_update(&all, ET_SHA256_BYTES, ret_digest);
+	}
+	if (binding->n_files > 1)
+		sha256_digest(&all, ET_SHA256_BYTES, ret_digest);
+	return true;
 }
 
 /* Whether the bytes that things were made of are still those of the file. A copy's always are. */
@@ -240,7 +266,7 @@ static enum et_status find(
 	struct et_host_store *store = binding->store;
 	char kept[ET_STORE_NAME];
 	uint8_t digest[ET_SHA256_BYTES];
-	if (!look_digest_up(binding, digest))
+	if (!find_digest(binding, false, digest))
 		return ET_E_NOT_FOUND;
 	thing_name(kept, digest, variant);
 	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -335,11 +361,12 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
 			"%s: %llu bytes to keep, more than the %llu that %s may hold", binding->name,
 			(unsigned long long)n_bytes, (unsigned long long)store->max_bytes, store->path);
-	if (!look_digest_up(binding, digest))
-		make_digest(binding, digest);
-	if (!is_unchanged(binding->source))
-		return et_fail(diag, ET_E_INVALID_STATE,
-			"%s: the file was changed meanwhile; nothing is kept of it", binding->name);
+	find_digest(binding, true, digest);
+	for (uint32_t i = 0; i < binding->n_files; i++)
+		if (!is_unchanged(binding->files[i].source))
+			return et_fail(diag, ET_E_INVALID_STATE,
+				"%s: %s was changed meanwhile; nothing is kept of it", binding->name,
+				i ? "a data file of it" : "the file");
 	thing_name(kept, digest, variant);
 	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
 	if (fd >= 0) {
@@ -405,15 +432,40 @@ struct et_host_store *et_host_store_unref(struct et_host_store *store)
 	return NULL;
 }
 
-enum et_status et_host_store_bind(
-	struct et_host_store *store, struct et_source *source, const char *name, struct et_diag *diag)
+/* The program's own file (number 0) or a data file of it; NULL beyond the last. */
+static const struct et_source *file_at(
+	const struct et_source *program, const struct et_external_data *external, uint32_t number)
+{
+	if (!number)
+		return program;
+	return external ? external->source_at(external->self, number - 1) : NULL;
+}
+
+/* How many files there are; 0 where nothing says which one of them is. */
+static uint32_t count_files(const struct et_source *program, const struct et_external_data *external)
+{
+	uint32_t n = 0;
+	if (external && !external->source_at)
+		return 0;
+	for (const struct et_source *file; (file = file_at(program, external, n)); n++) {
+		const struct et_host_source *own = et_host_source_of(file);
+		if (!own || !own->identity.inode)
+			return 0;
+	}
+	return n;
+}
+
+enum et_status et_host_store_bind(struct et_host_store *store, struct et_source *source,
+	const struct et_external_data *external, const char *name, struct et_diag *diag)
 {
 	struct et_host_source *own = et_host_source_of(source);
+	uint32_t n_files = count_files(source, external);
 	if (own && own->binding)
 		source->store = &own->binding->table;
-	if (!own || !own->identity.inode || own->binding)
-		return ET_OK; /* where nothing says which file it is, it does without */
-	struct et_store_binding *binding = calloc(1, sizeof(*binding) + strlen(name) + 1);
+	if (!n_files || own->binding)
+		return ET_OK; /* one that is not known does without */
+	size_t n_bytes = sizeof(struct et_store_binding) + n_files * sizeof(struct file);
+	struct et_store_binding *binding = calloc(1, n_bytes + strlen(name) + 1);
 	if (!binding)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: no memory", name);
 	binding->table = (struct et_store){
@@ -424,9 +476,12 @@ enum et_status et_host_store_bind(
 		.keep = keep,
 	};
 	binding->store = et_host_store_ref(store);
-	binding->source = own;
-	atomic_init(&binding->digest_state, UNKNOWN);
-	memcpy(binding->name, name, strlen(name));
+	binding->n_files = n_files;
+	for (uint32_t i = 0; i < n_files; i++) {
+		binding->files[i].source = et_host_source_of(file_at(source, external, i));
+		atomic_init(&binding->files[i].digest_state, UNKNOWN);
+	}
+	binding->name = memcpy((char *)binding + n_bytes, name, strlen(name) + 1);
 	own->binding = binding;
 	source->store = &binding->table;
 	return ET_OK;

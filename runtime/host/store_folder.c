@@ -2,7 +2,7 @@
  *
  *     HEX.kept     one thing that was made of a program (store.c); HEX stands for the program's contents and the variant
  *     HEX.seen     record: which file HEX.kept was when its checksum was right; its time is that of the last use
- *     HEX.program  record: what the contents of a program's file are; HEX stands for the file's identity
+ *     HEX.program  record: what the contents of a program's file or data file are; HEX stands for the file's identity
  *     .tmp-*       being written; left behind by somebody who died
  *
  * A record saves reading a file again: device, inode, size and times say that nobody has written to it. A file can be

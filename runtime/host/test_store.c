@@ -97,7 +97,7 @@ static struct et_source open_program(bool is_mapped)
 	assert_int_equal(is_mapped ? et_host_source_map(&source, f.program, &diag)
 				   : et_host_source_open(&source, f.program, NULL, &diag),
 		ET_OK);
-	assert_int_equal(et_host_store_bind(f.store, &source, "program", &diag), ET_OK);
+	assert_int_equal(et_host_store_bind(f.store, &source, NULL, "program", &diag), ET_OK);
 	assert_non_null(source.store);
 	return source;
 }

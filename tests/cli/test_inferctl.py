@@ -23,6 +23,7 @@ import numpy as np
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODEL = os.path.join(TOP, "tests", "models", "efficientnet_lite0_int8.pte")
 EXTERNAL = os.path.join(TOP, "tests", "models", "external")
+DATA_FILES = os.path.join(TOP, "tests", "models", "data_files")
 PTD = "_default_external_constant.ptd"
 CORPUS = os.path.join(TOP, "tests", "corpus")
 MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
@@ -275,6 +276,25 @@ class Local(Folder):
         self.good(*command)
         self.assertEqual(output(), expected)
         self.fails("nothing can be kept in .*nowhere", "infer", "--local", "--cache", self.path("nowhere"), MODEL)
+
+    def test_cache_with_a_data_file(self):
+        """Filters in a .ptd that changes under its name: what was packed of the other contents is not used."""
+        cache = self.path("cache")
+        os.mkdir(cache, 0o700)
+        for name in ("first.bpte", PTD):
+            with open(os.path.join(DATA_FILES, "weights.ptd" if name == PTD else name), "rb") as f:
+                content = f.read()
+            self.path(name, content)
+        command = ("infer", "--local", "--json", "--cache", cache, self.path("first.bpte"),
+                   "-i", self.path("in.raw", np.linspace(-1, 1, 108, dtype="<f4").tobytes()))
+        answers, n_kept = [], []
+        for change in (0, 0, 1, 1, 0):
+            self.path(PTD, content[:-200] + bytes(byte ^ change for byte in content[-200:]))
+            answers.append(json.loads(self.good(*command))["outputs"])
+            n_kept.append(sum(name.endswith(".kept") for name in os.listdir(cache)))
+        self.assertEqual([answers[0]] * 2 + [answers[2]] * 2 + [answers[0]], answers)
+        self.assertNotEqual(answers[0], answers[2])
+        self.assertEqual(n_kept, [1, 1, 2, 2, 2])
 
     def test_inputs_may_lie_in_any_order(self):
         x = np.linspace(-2, 2, 3 * 224 * 224, dtype="f4").reshape(1, 3, 224, 224)
