@@ -76,7 +76,7 @@ static void send_buffer(struct inf_session *s, struct inf_reply_buffer *buffer)
 	if (rc == INF_CHANNEL_PENDING)
 		atomic_store(&s->wants_flush, true);
 	else
-		atomic_store(&s->is_broken, true);
+		atomic_store(&s->send_error, rc);
 	inf_server_want_attention(s->server);
 }
 
@@ -256,15 +256,36 @@ void inf_session_quick_ended(struct inf_session *s)
 		inf_server_look_until(s->server, s->answered_ns + s->spin.window_ns);
 }
 
+static void end_unsent(struct inf_session *s, int rc)
+{
+	const char *why = rc == INF_CHANNEL_E_FULL        ? "it does not read its replies"
+			  : rc == INF_CHANNEL_E_TOO_LARGE ? "a reply is larger than its socket takes"
+							  : strerror(-rc);
+	et_logf(&s->server->log, ET_LOG_INFO, "session %llu (pid %u): ending it, a reply can't be sent: %s",
+		(unsigned long long)s->id, s->pid, why);
+	inf_session_close(s, "replies not sent");
+}
+
+/* Send what waits, and see to it that the rest follows. */
+static void flush(struct inf_session *s)
+{
+	int rc = inf_channel_flush(&s->channel);
+	if (rc == 0)
+		poll_for(s, UV_READABLE);
+	else if (rc == INF_CHANNEL_PENDING)
+		poll_for(s, UV_READABLE | UV_WRITABLE);
+	else if (rc != INF_CHANNEL_E_CLOSED) /* which receiving sees */
+		end_unsent(s, rc);
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	struct inf_session *s = ET_CONTAINER_OF(handle, struct inf_session, poll);
 	inf_session_ref(s);
 	if (status < 0)
 		inf_session_close(s, uv_strerror(status));
-	if (s->state != INF_SESSION_CLOSED && (events & UV_WRITABLE) &&
-		inf_channel_flush(&s->channel) != INF_CHANNEL_PENDING)
-		poll_for(s, UV_READABLE);
+	if (s->state != INF_SESSION_CLOSED && (events & UV_WRITABLE))
+		flush(s);
 	if (s->state != INF_SESSION_CLOSED && (events & (UV_READABLE | UV_DISCONNECT)))
 		for (int i = 0; i < PACKETS_AT_A_TIME && receive_one(s); i++)
 			/* who has one request at a time has sent nothing more: asking would only cost time */
@@ -283,15 +304,11 @@ void inf_session_attend(struct inf_session *s)
 {
 	if (s->state == INF_SESSION_CLOSED)
 		return;
-	if (atomic_exchange(&s->is_broken, false)) {
-		et_logf(&s->server->log, ET_LOG_INFO,
-			"session %llu (pid %u): ending it, it does not read its replies",
-			(unsigned long long)s->id, s->pid);
-		inf_session_close(s, "replies not read");
-	} else if (atomic_exchange(&s->wants_flush, false) &&
-		   inf_channel_flush(&s->channel) == INF_CHANNEL_PENDING) {
-		poll_for(s, UV_READABLE | UV_WRITABLE);
-	}
+	int rc = atomic_exchange(&s->send_error, 0);
+	if (rc)
+		end_unsent(s, rc);
+	else if (atomic_exchange(&s->wants_flush, false))
+		flush(s);
 }
 
 /* --- life ----------------------------------------------------------------------------------------- */
@@ -351,6 +368,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 		free(s);
 		return;
 	}
+	s->channel.is_wary = true;
 	int rc = inf_channel_peer(&s->channel, &peer);
 	if (peer.pidfd >= 0)
 		close(peer.pidfd);

@@ -53,7 +53,8 @@ struct inf_session {
 	struct inf_spin spin;
 
 	_Atomic(uint32_t) n_in_flight;
-	_Atomic(bool) wants_flush, is_broken;
+	_Atomic(bool) wants_flush;
+	_Atomic(int) send_error; /* why a reply could not be sent, as inf_channel_send says; 0: none */
 };
 
 /* A client has connected; @fd is consumed in any case. */

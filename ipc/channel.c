@@ -5,13 +5,18 @@
  *     refused, and an empty packet may carry some too.
  *   - Packets leave in the order in which they were sent. While one waits, every later one waits behind it.
  *   - The lock is held only over calls that do not block, so a worker that sends never waits for a peer.
+ *   - What a peer leaves unread is bounded: bytes by the socket's buffer and the queue's size, descriptors by numbers of
+ *     their own (is_wary). Each stands for a file, maybe a large one, and while it travels the kernel counts it against
+ *     this process: a few peers who let thousands lie would keep everybody from being sent any.
  *
  * It keeps no count of what its peer does; limits beyond the queue's size belong to the session. */
 #include "ipc/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -24,7 +29,7 @@
 struct inf_channel_packet {
 	struct inf_channel_packet *next;
 	size_t n_bytes;
-	size_t n_fds;
+	size_t n_fds, n_file_bytes;
 	int fds[INF_MAX_PACKET_FDS];
 	uint8_t bytes[];
 };
@@ -54,15 +59,14 @@ static struct inf_channel_packet *packet_take(struct inf_channel *channel)
 	if (!channel->first)
 		channel->last = &channel->first;
 	channel->n_waiting_bytes -= sizeof *packet + packet->n_bytes;
+	channel->n_waiting_fds -= (uint32_t)packet->n_fds;
 	return packet;
 }
 
-int inf_channel_detach(struct inf_channel *channel)
+static int take_socket(struct inf_channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
 	int fd = channel->fd;
-	if (fd >= 0)
-		shutdown(fd, SHUT_RDWR);
 	channel->fd = -1;
 	while (channel->first)
 		packet_free(channel, packet_take(channel));
@@ -70,9 +74,17 @@ int inf_channel_detach(struct inf_channel *channel)
 	return fd;
 }
 
+int inf_channel_detach(struct inf_channel *channel)
+{
+	int fd = take_socket(channel);
+	if (fd >= 0)
+		shutdown(fd, SHUT_RDWR);
+	return fd;
+}
+
 void inf_channel_close(struct inf_channel *channel)
 {
-	int fd = inf_channel_detach(channel);
+	int fd = take_socket(channel);
 	if (fd >= 0)
 		close(fd);
 }
@@ -129,6 +141,60 @@ static int send_now(int fd, const void *bytes, size_t n_bytes, const int *fds, s
 	}
 }
 
+/* ---- what the peer has not read ---- */
+
+/* What a packet takes of the socket's buffer beside its bytes, at least: the kernel's own structs. */
+enum { LEAST_OVERHEAD = 384 };
+
+/* Forget what has been read. The kernel says how much of the buffer is taken by packets that are not, and they are the
+ * last ones: so one is read when it and those after it take more than that. */
+static void forget_read(struct inf_channel *channel)
+{
+	int n_taken;
+	if (!channel->n_unread || ioctl(channel->fd, SIOCOUTQ, &n_taken) < 0)
+		return;
+	while (channel->n_unread) {
+		const struct inf_channel_unread *first = &channel->unread[channel->first_unread];
+		if (channel->n_sent - first->at <= (uint64_t)n_taken)
+			return;
+		channel->n_unread_bytes -= first->n_bytes;
+		channel->first_unread = (channel->first_unread + 1) % INF_CHANNEL_MAX_UNREAD_FDS;
+		channel->n_unread--;
+	}
+}
+
+/* Whether another packet with descriptors is not too much. */
+static bool has_room_for_fds(struct inf_channel *channel, size_t n_file_bytes)
+{
+	forget_read(channel);
+	return channel->n_unread + channel->n_waiting_fds < INF_CHANNEL_MAX_UNREAD_FDS &&
+	       (!channel->n_unread_bytes || !n_file_bytes ||
+		       channel->n_unread_bytes + n_file_bytes <= channel->max_waiting_bytes);
+}
+
+/* A packet is in the socket. There is a place in the ring: has_room_for_fds said so, before it waited perhaps. */
+static void note_sent(struct inf_channel *channel, size_t n_bytes, size_t n_fds, size_t n_file_bytes)
+{
+	uint64_t at = channel->n_sent;
+	channel->n_sent += n_bytes + LEAST_OVERHEAD;
+	if (!channel->is_wary || !n_fds)
+		return;
+	uint32_t place = (channel->first_unread + channel->n_unread++) % INF_CHANNEL_MAX_UNREAD_FDS;
+	channel->unread[place] = (struct inf_channel_unread){ at, n_file_bytes };
+}
+
+/* What files hold now, not what they may come to. */
+static size_t file_bytes(const int *fds, size_t n_fds)
+{
+	size_t n = 0;
+	struct stat st;
+	for (size_t i = 0; i < n_fds; i++)
+		n += fstat(fds[i], &st) == 0 ? (size_t)st.st_blocks * 512 : 0;
+	return n;
+}
+
+/* ---- sending, and keeping what can't be sent now ---- */
+
 /* Send from the front of the queue until it is empty or the socket is full. */
 static int flush_locked(struct inf_channel *channel)
 {
@@ -136,18 +202,22 @@ static int flush_locked(struct inf_channel *channel)
 	while (channel->first && !rc) {
 		struct inf_channel_packet *packet = channel->first;
 		rc = send_now(channel->fd, packet->bytes, packet->n_bytes, packet->fds, packet->n_fds);
-		if (!rc)
-			packet_free(channel, packet_take(channel));
+		if (rc)
+			break;
+		packet_take(channel);
+		note_sent(channel, packet->n_bytes, packet->n_fds, packet->n_file_bytes);
+		packet_free(channel, packet);
 	}
 	return rc;
 }
 
 /* Keep a copy of the packet, and of its descriptors, at the end of the queue. */
-static int enqueue_locked(
-	struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds)
+static int enqueue_locked(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds,
+	size_t n_fds, size_t n_file_bytes)
 {
 	size_t n_all = sizeof(struct inf_channel_packet) + n_bytes;
-	if (n_all > channel->max_waiting_bytes - channel->n_waiting_bytes)
+	if (n_all > channel->max_waiting_bytes - channel->n_waiting_bytes ||
+		(channel->is_wary && n_fds && channel->n_waiting_fds + n_fds > INF_CHANNEL_MAX_WAITING_FDS))
 		return INF_CHANNEL_E_FULL;
 	struct inf_channel_packet *packet =
 		channel->allocator.alloc(channel->allocator.self, n_all, _Alignof(struct inf_channel_packet));
@@ -156,6 +226,7 @@ static int enqueue_locked(
 	packet->next = NULL;
 	packet->n_bytes = n_bytes;
 	packet->n_fds = 0;
+	packet->n_file_bytes = n_file_bytes;
 	memcpy(packet->bytes, bytes, n_bytes);
 	for (size_t i = 0; i < n_fds; i++) {
 		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
@@ -169,6 +240,8 @@ static int enqueue_locked(
 	*channel->last = packet;
 	channel->last = &packet->next;
 	channel->n_waiting_bytes += n_all;
+	channel->n_waiting_fds += (uint32_t)n_fds;
+	channel->n_unread_bytes += n_file_bytes;
 	return INF_CHANNEL_PENDING;
 }
 
@@ -179,10 +252,18 @@ int inf_channel_send(
 		return -EINVAL;
 	pthread_mutex_lock(&channel->lock);
 	int rc = channel->fd < 0 ? INF_CHANNEL_E_CLOSED : flush_locked(channel);
+	size_t n_file_bytes = channel->is_wary ? file_bytes(fds, n_fds) : 0;
+	if ((rc == 0 || rc == INF_CHANNEL_PENDING) && channel->is_wary && n_fds &&
+		!has_room_for_fds(channel, n_file_bytes))
+		rc = INF_CHANNEL_E_FULL;
 	if (!rc)
 		rc = send_now(channel->fd, packet, n_bytes, fds, n_fds);
-	if (rc == INF_CHANNEL_PENDING)
-		rc = enqueue_locked(channel, packet, n_bytes, fds, n_fds);
+	if (!rc) {
+		note_sent(channel, n_bytes, n_fds, n_file_bytes);
+		channel->n_unread_bytes += n_file_bytes;
+	} else if (rc == INF_CHANNEL_PENDING) {
+		rc = enqueue_locked(channel, packet, n_bytes, fds, n_fds, n_file_bytes);
+	}
 	pthread_mutex_unlock(&channel->lock);
 	return rc;
 }

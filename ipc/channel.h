@@ -26,7 +26,11 @@ enum {
 	INF_CHANNEL_E_TOO_LARGE, /* send: the socket's buffer will never take a packet of this size */
 };
 
-enum { INF_CHANNEL_MAX_FDS = 253 }; /* that the kernel lets travel beside one packet */
+enum {
+	INF_CHANNEL_MAX_FDS = 253,       /* that the kernel lets travel beside one packet */
+	INF_CHANNEL_MAX_UNREAD_FDS = 64, /* packets with descriptors that a wary sender leaves unread */
+	INF_CHANNEL_MAX_WAITING_FDS = 8, /* of those, in the queue */
+};
 
 struct inf_channel_packet;
 
@@ -36,6 +40,19 @@ struct inf_channel {
 	struct et_allocator allocator;
 	struct inf_channel_packet *first, **last; /* waiting */
 	size_t n_waiting_bytes, max_waiting_bytes;
+
+	/* Set after inf_channel_init by who does not trust its peer to read: then a peer that does not is sent no more than
+	 * INF_CHANNEL_MAX_UNREAD_FDS packets with descriptors, nor memory files that together hold more than
+	 * @max_waiting_bytes, but for one. */
+	bool is_wary;
+	uint32_t n_waiting_fds;
+	uint64_t n_sent; /* at least so much of the socket's buffer has ever been taken */
+	size_t n_unread_bytes;
+	uint32_t first_unread, n_unread;
+	struct inf_channel_unread {
+		uint64_t at; /* n_sent before it */
+		size_t n_bytes;
+	} unread[INF_CHANNEL_MAX_UNREAD_FDS]; /* a ring */
 };
 
 /* Takes over @fd, a connected SOCK_SEQPACKET socket. At most @max_waiting_bytes of packets wait in the queue. Negative
@@ -45,7 +62,7 @@ int inf_channel_init(
 /* Close the socket and drop what waits: every later call answers INF_CHANNEL_E_CLOSED. Called by the thread that
  * receives, after it has stopped polling the fd; others may be sending meanwhile. Twice is fine. */
 void inf_channel_close(struct inf_channel *channel);
-/* The same, but the socket, which is shut down, is the caller's to close, or -1: in what nobody has read of it there may
+/* The same, but the socket is shut down and the caller's to close (-1: it is closed): in what nobody has read there may
  * be descriptors, and the last close of one takes as long as its file system likes. */
 int inf_channel_detach(struct inf_channel *channel);
 /* No thread may be using it any more. Closes it if need be. */

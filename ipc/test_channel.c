@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,6 +33,8 @@ static size_t n_open_fds(void)
 	return n;
 }
 
+enum { MAX_WAITING = 64 * 1024 };
+
 static struct inf_channel channel;
 static int peer;
 static size_t n_fds_before;
@@ -44,7 +47,7 @@ static int set_up(void **state)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	peer = pair[1];
-	return inf_channel_init(&channel, pair[0], 64 * 1024, et_host_allocator());
+	return inf_channel_init(&channel, pair[0], MAX_WAITING, et_host_allocator());
 }
 
 static int tear_down(void **state)
@@ -232,6 +235,79 @@ static void waiting_packets_keep_their_order(void **state)
 	assert_int_equal(
 		inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), INF_CHANNEL_AGAIN);
 	inf_channel_deinit(&other);
+}
+
+/* Take all packets that have come at the peer's end, and the queue's. */
+static void read_all(void)
+{
+	struct inf_channel other;
+	int fds[INF_MAX_PACKET_FDS], rc;
+	size_t n_bytes, n_fds;
+	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_host_allocator()), 0);
+	for (;;) {
+		rc = inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds);
+		if (rc == INF_CHANNEL_AGAIN)
+			break;
+		assert_int_equal(rc, 0);
+		inf_close_fds(fds, n_fds);
+		inf_channel_flush(&channel);
+	}
+	inf_channel_deinit(&other);
+}
+
+/* A descriptor is dear: a peer that does not read gets few of them, one that reads as many as it likes. */
+static void unread_descriptors_are_few(void **state)
+{
+	int fd = dup(peer), n = 0, rc;
+	if (getenv("INFERD_EMULATED"))
+		skip(); /* qemu's user mode does not know how much of a socket is unread */
+	channel.is_wary = true;
+	for (int i = 0; i < 1000;
+		i++) { /* while it reads there may be any number, and something unread all the time */
+		assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
+		if (i % 10 == 9)
+			read_all();
+	}
+	while ((rc = inf_channel_send(&channel, "x", 1, &fd, 1)) == 0)
+		n++;
+	assert_int_equal(rc, INF_CHANNEL_E_FULL);
+	assert_int_equal(n, INF_CHANNEL_MAX_UNREAD_FDS);
+	assert_int_equal(inf_channel_send(&channel, "x", 1, NULL, 0), 0); /* others still go */
+	read_all();
+	assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
+	read_all();
+	/* fewer still that wait in the queue, where each is one of this process */
+	while ((rc = inf_channel_send(&channel, packet, 4096, NULL, 0)) == 0)
+		;
+	assert_int_equal(rc, INF_CHANNEL_PENDING);
+	for (n = 0; (rc = inf_channel_send(&channel, "x", 1, &fd, 1)) == INF_CHANNEL_PENDING;)
+		n++;
+	assert_int_equal(rc, INF_CHANNEL_E_FULL);
+	assert_int_equal(n, INF_CHANNEL_MAX_WAITING_FDS);
+	read_all();
+	assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
+	close(fd);
+}
+
+/* A file that holds much counts for what it holds. */
+static void unread_files_are_small(void **state)
+{
+	int fd = memfd_create("large", MFD_CLOEXEC), empty = memfd_create("empty", MFD_CLOEXEC);
+	if (getenv("INFERD_EMULATED"))
+		skip();
+	assert_true(fd >= 0 && empty >= 0);
+	for (size_t at = 0; at < MAX_WAITING; at += sizeof packet) /* all that may wait */
+		assert_int_equal(write(fd, packet, sizeof packet), sizeof packet);
+	assert_int_equal(ftruncate(empty, 1 << 30), 0);
+	channel.is_wary = true;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
+		assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), INF_CHANNEL_E_FULL);
+		assert_int_equal(inf_channel_send(&channel, "x", 1, &empty, 1), 0);
+		read_all();
+	}
+	close(fd);
+	close(empty);
 }
 
 static void waiting_packets_go_with_it(void **state)
@@ -432,6 +508,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closed_is_closed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(bad_sizes_are_our_own_fault, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_keep_their_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_descriptors_are_few, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_files_are_small, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_go_with_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_threads_send, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(closing_while_sending, set_up, tear_down),

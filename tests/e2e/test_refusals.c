@@ -516,6 +516,42 @@ static void test_deaf_client(void **state)
 	stop(&e, &by);
 }
 
+/* Nor does one that lets descriptors lie take those of the daemon. */
+static void test_deaf_to_descriptors(void **state)
+{
+	struct bystander by;
+	struct e2e e;
+	uint64_t id = 1;
+	int n_most = 0;
+	start(&e, &by, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	int n_fds = e2e_count_fds(e.pid), fd = inf_channel_fd(&raw->channel);
+	struct inf_request requests[2] = {
+		{ .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } },
+		{ .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } },
+	};
+	for (bool is_there = true; is_there;) {
+		struct et_diag diag = { "" };
+		size_t n_bytes;
+		struct inf_request *request = &requests[id % 2];
+		request->id = id++;
+		assert_int_equal(
+			inf_message_encode_request(request, raw->packet, &n_bytes, &raw->encoder, &diag), 0);
+		while (send(fd, raw->packet, n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && is_there) {
+			is_there = errno == EAGAIN;
+			assert_true(is_there || errno == EPIPE || errno == ECONNRESET);
+			check_bystander(&by);
+			int n = e2e_count_fds(e.pid);
+			n_most = n > n_most ? n : n_most;
+		}
+	}
+	/* those in the queue, the region's own, and what answers the bystander */
+	if (n_most > n_fds + INF_CHANNEL_MAX_WAITING_FDS + 4)
+		fail_msg("%d descriptors instead of %d", n_most, n_fds);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -531,6 +567,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),
+		cmocka_unit_test(test_deaf_to_descriptors),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
