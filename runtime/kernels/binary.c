@@ -4,6 +4,7 @@
  * definition serves both. Comparisons and logic compute in the common type and give truths. Integer
  * division never traps: a zero divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps. */
 #include "runtime/kernels/complexes.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -37,7 +38,11 @@ ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float),
 	et_type_is_half(span->common) ? next_half(a, b, span->common) : nextafterf(a, b))
 ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
 ET_FLOAT_FNS(fmod, 2, fmod(a, b))
-ET_FLOAT_FNS(pow, 2, pow(a, b))
+static void pow_f32(struct et_span *span)
+{
+	et_hot()->each_pow(span->n, span->out, span->in[0], span->in[1]);
+}
+ET_SPAN_FN(pow_f64, double, ET_LOADS2(double), pow(a, b))
 ET_FLOAT_FNS(trunc_div, 2, trunc(a / b))
 ET_ALL_FNS(square, 1, a *a)
 
@@ -79,12 +84,14 @@ ET_INT_FN(bitwise_and, 2, a &b)
 ET_INT_FN(bitwise_or, 2, a | b)
 ET_INT_FN(bitwise_xor, 2, a ^ b)
 
-static inline int64_t type_bits(const struct et_span *span)
-{
-	return (int64_t)et_scalar_size(span->common) * CHAR_BIT;
-}
-ET_INT_FN(left_shift, 2, b < 0 || b >= type_bits(span) ? 0 : (int64_t)((uint64_t)a << b))
-ET_INT_FN(right_shift, 2, a >> (b < 0 || b >= type_bits(span) ? 63 : b))
+/* As many bits as the type has, or more (or less than none), leave nothing, or the sign. */
+#define SHIFTED_OUT \
+	((size_t)b >= (sizeof(a) < sizeof(int64_t) ? sizeof(a) : et_scalar_size(span->common)) * CHAR_BIT)
+ET_INT_FN(left_shift, 2,
+	SHIFTED_OUT                   ? 0
+	: sizeof(a) < sizeof(int64_t) ? (int64_t)((uint32_t)a << (b & 31))
+				      : (int64_t)((uint64_t)a << (b & 63)))
+ET_INT_FN(right_shift, 2, a >> (!SHIFTED_OUT ? (int)b : sizeof(a) < sizeof(int64_t) ? 31 : 63))
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
@@ -95,8 +102,8 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
 	}
 	return a < 0 ? -a : a;
 }
-ET_INT_FN(gcd, 2, greatest_divisor(a, b))
-ET_INT_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * b))
+ET_INT64_FN(gcd, 2, greatest_divisor(a, b))
+ET_INT64_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * b))
 
 /* Quotients and rests of integers. */
 enum rounding { TOWARDS_ZERO, DOWNWARDS };
@@ -141,11 +148,11 @@ static double floor_rest(double a, double b)
 	return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
 }
 
-ET_INT_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
-ET_INT_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
+ET_INT64_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
+ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
 ET_FLOAT_FNS(floor_div, 2, floor_quotient(a, b))
-ET_INT_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
-ET_INT_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
+ET_INT64_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
+ET_INT64_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
 ET_FLOAT_FNS(remainder, 2, floor_rest(a, b))
 
 /* By squaring, wrapping; a negative exponent leaves what a division would, cut to an integer. */
@@ -161,9 +168,9 @@ static int64_t power(int64_t base, int64_t exponent)
 	}
 	return result;
 }
-ET_INT_FN(pow, 2, power(a, b))
+ET_INT64_FN(pow, 2, power(a, b))
 
-static const struct et_map pow_map = { ET_MAP_SAME, ET_ALL(pow) };
+static const struct et_map pow_map = { ET_MAP_SAME, ET_ALL64(pow) };
 
 /* Squares are what programs mostly want. */
 static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -177,8 +184,8 @@ static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_map exact = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
-	static const struct et_map trunc_map = { ET_MAP_SAME, ET_ALL(trunc_div) };
-	static const struct et_map floor_map = { ET_MAP_SAME, ET_ALL(floor_div) };
+	static const struct et_map trunc_map = { ET_MAP_SAME, ET_ALL64(trunc_div) };
+	static const struct et_map floor_map = { ET_MAP_SAME, ET_ALL64(floor_div) };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	const struct et_map *map = &exact;
 	if (et_string_is(args[2], "trunc"))
@@ -266,18 +273,18 @@ static const struct et_kernel rows[] = {
 	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
 	{ "aten::eq.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
 	{ "aten::eq.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
-	{ "aten::floor_divide.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(floor_div)) },
+	{ "aten::floor_divide.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(floor_div)) },
 	{ "aten::fmax.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, { fmax_f32, fmax_f64, maximum_i64 }) },
 	{ "aten::fmin.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, { fmin_f32, fmin_f64, minimum_i64 }) },
-	{ "aten::fmod.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(fmod)) },
-	{ "aten::fmod.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(fmod)) },
-	{ "aten::gcd.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(gcd)) },
+	{ "aten::fmod.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(fmod)) },
+	{ "aten::fmod.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(fmod)) },
+	{ "aten::gcd.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS64(gcd)) },
 	{ "aten::ge.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
 	{ "aten::ge.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
 	{ "aten::glu.out", "TI>T", run_glu },
 	{ "aten::gt.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(gt)) },
 	{ "aten::gt.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(gt)) },
-	{ "aten::lcm.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(lcm)) },
+	{ "aten::lcm.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS64(lcm)) },
 	{ "aten::ldexp.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(ldexp)) },
 	{ "aten::le.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(le)) },
 	{ "aten::le.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(le)) },
@@ -301,8 +308,8 @@ static const struct et_kernel rows[] = {
 	{ "aten::pow.Scalar_out", "ST>T", et_map_run, &pow_map },
 	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
 	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_map_run, &pow_map },
-	{ "aten::remainder.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(remainder)) },
-	{ "aten::remainder.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(remainder)) },
+	{ "aten::remainder.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(remainder)) },
+	{ "aten::remainder.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(remainder)) },
 	{ "aten::rsub.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
 	{ "aten::rsub.Tensor_out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
 	{ "aten::sub.Scalar_out", "TSS>T", et_map_run,

@@ -80,6 +80,32 @@ static float from_bool(uint8_t value)
 /* et_to_half and et_to_bfloat16 take a float: narrowing to it is meant. */
 ELEMENT_TYPES(CONVERTERS)
 
+/* The narrow classes: the type itself, and bool. */
+#define NARROW_TYPES(X) \
+	X(i32, int32_t) \
+	X(i16, int16_t) \
+	X(i8, int8_t)   \
+	X(u8, uint8_t)
+#define NARROW(suffix, type)                             \
+	LOADER(SAME, type, AS_IS, suffix, type, AS_IS)   \
+	STORER(SAME, type, suffix, type, AS_IS, AS_IS)   \
+	LOADER(BOOL, uint8_t, 0 !=, suffix, type, AS_IS) \
+	STORER(BOOL, uint8_t, suffix, type, AS_IS, 0 !=)
+NARROW_TYPES(NARROW)
+
+static const struct {
+	enum et_scalar_type type;
+	size_t n_bytes;
+	et_load_fn load, load_bool;
+	et_store_fn store, store_bool;
+} narrow[] = {
+	{ ET_INT32, 4, load_SAME_i32, load_BOOL_i32, store_SAME_i32, store_BOOL_i32 },
+	{ ET_INT16, 2, load_SAME_i16, load_BOOL_i16, store_SAME_i16, store_BOOL_i16 },
+	{ ET_INT8, 1, load_SAME_i8, load_BOOL_i8, store_SAME_i8, store_BOOL_i8 },
+	{ ET_UINT8, 1, load_SAME_u8, load_BOOL_u8, store_SAME_u8, store_BOOL_u8 },
+};
+_Static_assert(sizeof(narrow) / sizeof(*narrow) == ET_N_SPANS - ET_N_CLASSES, "a row for each narrow class");
+
 static const struct {
 	et_load_fn load[ET_N_CLASSES];
 	et_store_fn store[ET_N_CLASSES];
@@ -94,11 +120,19 @@ static const struct {
 
 et_load_fn et_loader(enum et_scalar_type type, enum et_class as)
 {
+	if (as >= ET_N_CLASSES)
+		return type == narrow[as - ET_N_CLASSES].type ? narrow[as - ET_N_CLASSES].load
+		       : type == ET_BOOL                      ? narrow[as - ET_N_CLASSES].load_bool
+							      : NULL;
 	return (unsigned)type <= ET_UINT64 ? converters[type].load[as] : NULL;
 }
 
 et_store_fn et_storer(enum et_scalar_type type, enum et_class from)
 {
+	if (from >= ET_N_CLASSES)
+		return type == narrow[from - ET_N_CLASSES].type ? narrow[from - ET_N_CLASSES].store
+		       : type == ET_BOOL                        ? narrow[from - ET_N_CLASSES].store_bool
+								: NULL;
 	return (unsigned)type <= ET_UINT64 ? converters[type].store[from] : NULL;
 }
 
@@ -130,14 +164,27 @@ enum et_class et_class_of(enum et_scalar_type type)
 	return et_type_is_float(type) ? ET_F32 : ET_I64;
 }
 
+enum et_class et_narrow_class_of(enum et_scalar_type type)
+{
+	for (size_t i = 0; i < sizeof(narrow) / sizeof(*narrow); i++) {
+		if (type == narrow[i].type)
+			return ET_N_CLASSES + (enum et_class)i;
+	}
+	return type == ET_BOOL ? ET_U8 : ET_N_SPANS;
+}
+
 bool et_class_is_type(enum et_class as, enum et_scalar_type type)
 {
+	if (as >= ET_N_CLASSES)
+		return type == narrow[as - ET_N_CLASSES].type;
 	return (as == ET_F32 && type == ET_FLOAT32) || (as == ET_F64 && type == ET_FLOAT64) ||
 	       (as == ET_I64 && type == ET_INT64);
 }
 
 size_t et_class_size(enum et_class as)
 {
+	if (as >= ET_N_CLASSES)
+		return narrow[as - ET_N_CLASSES].n_bytes;
 	return as == ET_F32 ? 4 : 8;
 }
 

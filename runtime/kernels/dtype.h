@@ -17,18 +17,26 @@ enum et_class {
 	ET_F64,
 	ET_I64,
 	ET_N_CLASSES,
+	/* Integers as they lie, for loops over operands that are all of one type. */
+	ET_I32 = ET_N_CLASSES,
+	ET_I16,
+	ET_I8,
+	ET_U8, /* bool too, as 0 and 1 */
+	ET_N_SPANS,
 };
 
 /* @n elements, @stride elements apart (0 repeats one, negative walks backwards), to a span of one class. */
 typedef void (*et_load_fn)(void *span, const void *elements, ptrdiff_t stride, size_t n);
 typedef void (*et_store_fn)(void *elements, ptrdiff_t stride, const void *span, size_t n);
 
-/* NULL for a type that cannot be computed with. */
+/* NULL for a type that cannot be computed with. The narrow classes have them for their own type and bool only. */
 et_load_fn et_loader(enum et_scalar_type type, enum et_class as);
 et_store_fn et_storer(enum et_scalar_type type, enum et_class from);
 
 /* The class in which elements of @type compute. */
 enum et_class et_class_of(enum et_scalar_type type);
+/* The narrow class that holds just what @type does, or ET_N_SPANS. */
+enum et_class et_narrow_class_of(enum et_scalar_type type);
 /* Whether a span of @as looks in memory exactly like elements of @type. */
 bool et_class_is_type(enum et_class as, enum et_scalar_type type);
 size_t et_class_size(enum et_class as);

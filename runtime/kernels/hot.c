@@ -263,6 +263,136 @@ static inline vector tanh_of(vector x)
 	return (vector)(((bits)(less / (less + 2.0f)) & ~sign) | ((bits)x & sign));
 }
 
+/* --- logarithms ----------------------------------------------------------------------------------------------- */
+
+/* x as 2^e times what is within a factor of sqrt(2) of 1; of that, what it is above 1 and its logarithm. Subnormals are
+ * made normal first; what is no finite number above 0 is for put_right. */
+struct split {
+	vector e, above, log;
+};
+
+/* log(1 + f) is f - f²/2 + s (f²/2 + r), with s = f / (2 + f) and r the rest of the series 2 atanh(s) = 2 (s + s³/3 + …),
+ * of which what is left away is below 3e-9: so the large terms have no error but their last bits. */
+static inline struct split take_log(vector x)
+{
+	struct split split;
+	ints is_small = x < 0x1p-126f;
+	x = choose(is_small, x * 0x1p23f, x);
+	bits from_root = (bits)x - 0x3f3504f3u; /* sqrt(1/2) */
+	ints e = (ints)from_root >> 23;
+	vector f = (vector)((from_root & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+	split.e = __builtin_convertvector(e + (is_small & -23), vector);
+	vector s = f / (f + 2.0f), z = s * s, half = f * f * 0.5f;
+	vector r = z * (2.0f / 9) + 2.0f / 7;
+	r = r * z + 2.0f / 5;
+	r = (r * z + 2.0f / 3) * z;
+	split.above = f;
+	split.log = f - (half - s * (half + r));
+	return split;
+}
+
+/* Of a number that has no logarithm, or none that is finite. */
+static inline vector put_right(vector x, vector log)
+{
+	log = choose(x == 0.0f, (vector){ 0 } - INFINITY, log);
+	log = choose(x == INFINITY, x, log);
+	return choose(x >= 0.0f, log, (vector){ 0 } + NAN);
+}
+
+/* Powers of two lose nothing: so many times 0.693… is added in two parts, the first of which is exact. */
+static inline vector scaled_log(vector x, float factor, float two_high, float two_low)
+{
+	struct split split = take_log(x);
+	return put_right(x, split.e * two_high + (split.log * factor + split.e * two_low));
+}
+
+static inline vector log_of(vector x)
+{
+	return scaled_log(x, 1, 0x1.62e4p-1f, 0x1.7f7d1cp-20f);
+}
+
+static inline vector log2_of(vector x)
+{
+	return scaled_log(x, 0x1.715476p0f, 1, 0);
+}
+
+static inline vector log10_of(vector x)
+{
+	return scaled_log(x, 0x1.bcb7b2p-2f, 0x1.344p-2f, 0x1.3509f8p-18f);
+}
+
+/* The logarithm of the rounded sum, and what rounding took from it. */
+static inline vector log1p_of(vector x)
+{
+	vector sum = x + 1.0f, log = log_of(sum);
+	vector lost = choose(sum < 2.0f, x - (sum - 1.0f), (vector){ 0 } + 1.0f - (sum - x)) / sum;
+	ints is_plain = (sum > 0.0f) & (sum < INFINITY);
+	return choose((sum == 1.0f) | (x != x), x, choose(is_plain, log + lost, log));
+}
+
+/* --- sine and cosine ------------------------------------------------------------------------------------------- */
+
+/* Beyond this the C library takes over: quarters of a circle are subtracted in four parts, and as many of them as fit
+ * below it times each of the first three are exact. */
+#define MOST_ANGLE 8192.0f
+
+/* The angle within its quarter, -pi/4 to pi/4, and which quarter it was. */
+static inline vector quarter_of(vector x, ints *ret_quarter)
+{
+	const float magic = 0x1.8p23f;
+	vector sum = x * 0x1.45f306p-1f + magic, n = sum - magic;
+	*ret_quarter = (ints)((bits)sum - 0x4b400000u);
+	return x - n * 0x1.92p0f - n * 0x1.fb4p-12f - n * 0x1.444p-24f - n * 0x1.68c234p-39f;
+}
+
+/* Both by Taylor's series; what is left away is below 2e-9. */
+static inline vector sine_of_quarter(vector r, ints quarter)
+{
+	vector z = r * r;
+	vector sine = z * (1.0f / 362880) - 1.0f / 5040;
+	sine = (sine * z + 1.0f / 120) * z - 1.0f / 6;
+	sine = (vector)((bits)(sine * z * r + r) | ((bits)r & 0x80000000u)); /* of -0, too */
+	vector cosine = z * (-1.0f / 3628800) + 1.0f / 40320;
+	cosine = (cosine * z - 1.0f / 720) * z + 1.0f / 24;
+	cosine = cosine * z * z + (1.0f - z * 0.5f);
+	vector value = choose((quarter & 1) != 0, cosine, sine);
+	return (vector)((bits)value ^ (bits)(quarter & 2) << 30);
+}
+
+/* Whether any bit of @n_bytes, a multiple of 8, is set. */
+static inline bool is_any(const void *mask, size_t n_bytes)
+{
+	uint64_t any = 0, part;
+	UNROLL
+	for (size_t i = 0; i < n_bytes; i += sizeof(part)) {
+		memcpy(&part, (const uint8_t *)mask + i, sizeof(part));
+		any |= part;
+	}
+	return any != 0;
+}
+
+static inline vector angles(vector x, int quarters, float (*plain)(float x))
+{
+	ints quarter, is_far = ~((x <= MOST_ANGLE) & (x >= -MOST_ANGLE));
+	vector r = quarter_of(x, &quarter), y = sine_of_quarter(r, quarter + quarters);
+	bool any = is_any(&is_far, sizeof(is_far));
+	for (int lane = 0; any && lane < LANES; lane++) {
+		if (is_far[lane])
+			y[lane] = plain(x[lane]);
+	}
+	return y;
+}
+
+static inline vector sin_of(vector x)
+{
+	return angles(x, 0, sinf);
+}
+
+static inline vector cos_of(vector x)
+{
+	return angles(x, 1, cosf);
+}
+
 /* @n floats, and minus infinity in lanes behind them. */
 static inline vector get(const float *from, size_t n)
 {
@@ -290,6 +420,83 @@ EACH(exponentials, power_of_e(a))
 EACH(exponentials_less_one, power_less_one(a))
 EACH(sigmoids, sigmoid_of(a))
 EACH(tanhs, tanh_of(a))
+EACH(logarithms, log_of(a))
+EACH(logarithms_of_2, log2_of(a))
+EACH(logarithms_of_10, log10_of(a))
+EACH(logarithms_of_more, log1p_of(a))
+EACH(sines, sin_of(a))
+EACH(cosines, cos_of(a))
+
+/* --- powers ------------------------------------------------------------------------------------------------------ */
+
+#if defined(__AVX2__)
+/* In doubles, so that the exponent may multiply the logarithm's error: as accurate as the C library. */
+enum { HALF = LANES / 2 };
+typedef double doubles __attribute__((vector_size(HALF * sizeof(double))));
+typedef int64_t longs __attribute__((vector_size(HALF * sizeof(int64_t))));
+typedef float half_vector __attribute__((vector_size(HALF * sizeof(float))));
+typedef int32_t half_ints __attribute__((vector_size(HALF * sizeof(int32_t))));
+
+/* log2 of what is normal and above 0: as take_log, by the series of atanh up to s^15 (what is left away is below 1e-13).
+ * Then 2^y is 2^n times Taylor's series up to the 9th power (below 3e-11). */
+static inline half_vector power_of(half_vector a, half_vector b)
+{
+	const double magic = 0x1.8p52;
+	doubles x = __builtin_convertvector(a, doubles), y = __builtin_convertvector(b, doubles);
+	longs from_root = (longs)x - 0x3fe6a09e667f3bcd; /* sqrt(1/2) */
+	longs e = from_root >> 52;
+	doubles f = (doubles)((from_root & 0xfffffffffffff) + 0x3fe6a09e667f3bcd) - 1.0;
+	doubles s = f / (f + 2.0), z = s * s;
+	doubles p = z * (1.0 / 15) + 1.0 / 13;
+	p = p * z + 1.0 / 11;
+	p = p * z + 1.0 / 9;
+	p = p * z + 1.0 / 7;
+	p = p * z + 1.0 / 5;
+	p = p * z + 1.0 / 3;
+	p = p * z + 1.0;
+	doubles whole = (doubles)(e + (longs)((doubles){ 0 } + magic)) - magic;
+	y *= s * p * (2 * 0x1.71547652b82fep0) + whole;
+	/* beyond the limits it is 0 or infinite as a float */
+	y = (doubles)(((y < -1000.0) & (longs)((doubles){ 0 } - 1000.0)) | (~(y < -1000.0) & (longs)y));
+	y = (doubles)(((y > 1000.0) & (longs)((doubles){ 0 } + 1000.0)) | (~(y > 1000.0) & (longs)y));
+	doubles sum = y + magic, n = sum - magic, r = (y - n) * 0x1.62e42fefa39efp-1;
+	doubles q = r * (1.0 / 362880) + 1.0 / 40320;
+	q = q * r + 1.0 / 5040;
+	q = q * r + 1.0 / 720;
+	q = q * r + 1.0 / 120;
+	q = q * r + 1.0 / 24;
+	q = q * r + 1.0 / 6;
+	q = q * r + 0.5;
+	q = q * r * r + r + 1.0;
+	doubles power = (doubles)(((longs)sum - (longs)((doubles){ 0 } + magic) + 1023) << 52);
+	return __builtin_convertvector(q * power, half_vector);
+}
+
+static void powers(size_t n, float *y, const float *x, const float *exponents)
+{
+	for (size_t i = 0; i < n; i += HALF) {
+		size_t part = n - i < HALF ? n - i : HALF;
+		half_vector a = { 0 }, b = { 0 }, power;
+		memcpy(&a, x + i, part == HALF ? sizeof(a) : part * sizeof(float));
+		memcpy(&b, exponents + i, part == HALF ? sizeof(b) : part * sizeof(float));
+		power = power_of(a, b);
+		/* what is special to pow: no positive normal base, or an exponent that is not finite */
+		half_ints is_special = ~((a >= 0x1p-126f) & (a < INFINITY) & (b - b == 0.0f));
+		bool any = is_any(&is_special, sizeof(is_special));
+		for (size_t lane = 0; any && lane < part; lane++) {
+			if (is_special[lane])
+				power[lane] = powf(a[lane], b[lane]);
+		}
+		memcpy(y + i, &power, part == HALF ? sizeof(power) : part * sizeof(float));
+	}
+}
+#else
+static void powers(size_t n, float *y, const float *x, const float *exponents)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = powf(x[i], exponents[i]);
+}
+#endif
 
 static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 {
@@ -377,6 +584,13 @@ const struct et_hot ET_HOT_NAME = {
 	.each_expm1 = exponentials_less_one,
 	.each_sigmoid = sigmoids,
 	.each_tanh = tanhs,
+	.each_log = logarithms,
+	.each_log2 = logarithms_of_2,
+	.each_log10 = logarithms_of_10,
+	.each_log1p = logarithms_of_more,
+	.each_sin = sines,
+	.each_cos = cosines,
+	.each_pow = powers,
 	.softmax_row = softmax_row,
 	.softmax_columns = softmax_columns,
 };

@@ -40,6 +40,14 @@ struct et_hot {
 	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */
 	void (*each_sigmoid)(size_t n, float *y, const float *x);
 	void (*each_tanh)(size_t n, float *y, const float *x);
+	void (*each_log)(size_t n, float *y, const float *x);
+	void (*each_log2)(size_t n, float *y, const float *x);
+	void (*each_log10)(size_t n, float *y, const float *x);
+	void (*each_log1p)(size_t n, float *y, const float *x);
+	void (*each_sin)(size_t n, float *y, const float *x);
+	void (*each_cos)(size_t n, float *y, const float *x);
+	/* y[i] = x[i] to the power of exponents[i], each of which y may be */
+	void (*each_pow)(size_t n, float *y, const float *x, const float *exponents);
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */
 	void (*softmax_row)(size_t n, float *y, const float *x, bool is_log);
 	/* Down each of @n_columns neighbours; rows are @stride apart in both. */

@@ -3,7 +3,7 @@
  * A block is at most ET_MAP_BLOCK results. An operand whose memory already is what the span function
  * wants (right type, unit stride, the block within one inner run) is passed by pointer and costs nothing;
  * a number was written into its block once, before the loop; everything else is loaded. Where inner runs
- * are shorter than a block, several are gathered into one, so that a span function never runs on crumbs.
+ * are much shorter than a block, several are gathered into one, so that a span function never runs on crumbs.
  *
  * The output may be the same memory as an operand (in-place operators): a block is stored only after it
  * was computed. It must not overlap in any other way.
@@ -16,6 +16,7 @@
 
 enum {
 	GRAIN = 32768, /* elements worth another thread */
+	LONG_RUN = 64, /* elements worth a call of their own, rather than to be gathered with others */
 };
 
 struct map_job {
@@ -44,6 +45,7 @@ union block {
 	float f32[ET_MAP_BLOCK];
 	double f64[ET_MAP_BLOCK];
 	int64_t i64[ET_MAP_BLOCK];
+	uint8_t bytes[ET_MAP_BLOCK * sizeof(int64_t)];
 };
 
 static void identity(struct et_span *span)
@@ -100,7 +102,10 @@ static void map_range(void *arg, size_t begin, size_t end)
 	out_place = place;
 	while (begin < end) {
 		size_t n = end - begin < ET_MAP_BLOCK ? end - begin : ET_MAP_BLOCK;
-		bool is_one_run = et_place_run(&place, walk) >= n;
+		size_t left = et_place_run(&place, walk);
+		if (left < n && left >= LONG_RUN)
+			n = left;
+		bool is_one_run = left >= n;
 		unsigned held_mask = 0; /* operands whose block is still right */
 		span.n = n;
 		for (size_t k = 0; k < job->n_operands; k++) {
@@ -245,9 +250,16 @@ static enum et_status broadcast_sizes(struct et_kernel_ctx *ctx, const struct et
 static void fill_block(union block *block, enum et_class class, enum et_scalar_type common,
 	const struct et_evalue *number, size_t n)
 {
-	double f64 = class == ET_I64 ? 0 : et_number_double(number);
-	int64_t i64 = class == ET_I64 ? et_wrap(et_number_int(number), common) : 0;
-	for (size_t i = 0; i < n; i++) {
+	bool is_int = class != ET_F32 && class != ET_F64;
+	int64_t i64 = is_int ? et_wrap(et_number_int(number), common) : 0;
+	double f64 = is_int ? 0 : et_number_double(number);
+	if (class >= ET_N_CLASSES)
+		et_storer(common == ET_BOOL ? ET_UINT8 : common, ET_I64)(block, 1, &i64, 1);
+	for (size_t i = 0, bytes = et_class_size(class); i < n; i++) {
+		if (class >= ET_N_CLASSES) {
+			memcpy(block->bytes + i * bytes, block->bytes, bytes);
+			continue;
+		}
 		if (class == ET_F32)
 			block->f32[i] = (float)f64;
 		else if (class == ET_F64)
@@ -255,6 +267,22 @@ static void fill_block(union block *block, enum et_class class, enum et_scalar_t
 		else
 			block->i64[i] = i64;
 	}
+}
+
+/* Where all that takes part is of one type of narrow integers, and the result is of that type or a truth: no need to
+ * widen them. */
+static enum et_class narrowed(const struct et_map *map, enum et_scalar_type common,
+	const struct et_evalue *const *operands, size_t n_operands, const struct et_tensor *out)
+{
+	enum et_class narrow = et_narrow_class_of(common);
+	enum et_scalar_type result = map->result == ET_MAP_BOOL ? ET_BOOL : common;
+	if (narrow == ET_N_SPANS || !map->fns[narrow] || out->type != result)
+		return ET_I64;
+	for (size_t k = 0; k < n_operands; k++) {
+		if (operands[k]->tag == ET_TAG_TENSOR && !et_loader(operands[k]->tensor->type, narrow))
+			return ET_I64;
+	}
+	return narrow;
 }
 
 /* Row-major, of just these sizes, without gaps. */
@@ -356,6 +384,8 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 			et_scalar_name(common), et_scalar_name(out->type));
 	job.common = common;
 	job.class = et_class_of(common);
+	if (job.class == ET_I64)
+		job.class = narrowed(map, common, operands, n_operands, out);
 	job.class_bytes = et_class_size(job.class);
 	job.fn = map->fns[job.class];
 	ET_REQUIRE(ctx, job.fn && et_loader(common, job.class), "does not take %s", et_scalar_name(common));

@@ -28,7 +28,7 @@ struct et_span {
 	size_t n;
 	void *out;
 	const void *in[ET_MAP_OPERANDS];
-	enum et_scalar_type common; /* whose integers these int64 are */
+	enum et_scalar_type common; /* whose integers these are */
 	bool divided_by_zero;       /* set it: the kernel then fails */
 };
 typedef void (*et_span_fn)(struct et_span *span);
@@ -42,8 +42,8 @@ enum et_map_result {
 
 struct et_map {
 	enum et_map_result result;
-	et_span_fn fns[ET_N_CLASSES]; /* NULL: not for such numbers */
-	uint8_t promotes;             /* bit i: operand i counts for the common type; 0: all do */
+	et_span_fn fns[ET_N_SPANS]; /* NULL: not for such numbers; of the narrow classes: as int64 */
+	uint8_t promotes;           /* bit i: operand i counts for the common type; 0: all do */
 	double _Complex (*on_complex)(const double _Complex *operands); /* NULL: not for complex numbers */
 	bool is_then_real;                                              /* and gives a real one */
 };
@@ -82,19 +82,33 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 #define ET_LOADS2(type) const type a = in[0][i], b = in[1][i]
 #define ET_LOADS3(type) const type a = in[0][i], b = in[1][i], c = in[2][i]
 
-/* For float and double, or for int64 too: NAME_f32, NAME_f64, NAME_i64. */
+/* For float and double, or for integers too: NAME_f32, NAME_f64, NAME_i64, and for those of less bits, in which the
+ * expression wraps as it does in 64: NAME_i32, NAME_i16, NAME_i8, NAME_u8. */
 #define ET_FLOAT_FNS(name, n, expression)                             \
 	ET_SPAN_FN(name##_f32, float, ET_LOADS##n(float), expression) \
 	ET_SPAN_FN(name##_f64, double, ET_LOADS##n(double), expression)
-#define ET_INT_FN(name, n, expression) ET_SPAN_FN(name##_i64, int64_t, ET_LOADS##n(int64_t), expression)
+#define ET_INT64_FN(name, n, expression) ET_SPAN_FN(name##_i64, int64_t, ET_LOADS##n(int64_t), expression)
+#define ET_INT_FN(name, n, expression)                                                  \
+	ET_INT64_FN(name, n, expression)                                                \
+	ET_SPAN_FN(name##_i32, int32_t, ET_LOADS##n(int32_t), expression)               \
+	ET_SPAN_FN(name##_i16, int16_t, ET_LOADS##n(int16_t), expression)               \
+	ET_SPAN_FN(name##_i8, int8_t, ET_LOADS##n(int8_t), expression)                  \
+	_Pragma("GCC diagnostic push")                                                  \
+		_Pragma("GCC diagnostic ignored \"-Wtype-limits\"") /* never below 0 */ \
+		ET_SPAN_FN(name##_u8, uint8_t, ET_LOADS##n(uint8_t), expression)        \
+			_Pragma("GCC diagnostic pop")
 #define ET_ALL_FNS(name, n, expression)   \
 	ET_FLOAT_FNS(name, n, expression) \
 	ET_INT_FN(name, n, expression)
 
 /* In a row: .fns of a name defined for these classes. */
 #define ET_FLOATS(name) { name##_f32, name##_f64, NULL }
-#define ET_INTS(name)   { NULL, NULL, name##_i64 }
-#define ET_ALL(name)    { name##_f32, name##_f64, name##_i64 }
+#define ET_NARROW(name) name##_i64, name##_i32, name##_i16, name##_i8, name##_u8
+#define ET_INTS(name)   { NULL, NULL, ET_NARROW(name) }
+#define ET_ALL(name)    { name##_f32, name##_f64, ET_NARROW(name) }
+/* Where there is but one for all integers. */
+#define ET_INTS64(name) { NULL, NULL, name##_i64 }
+#define ET_ALL64(name)  { name##_f32, name##_f64, name##_i64 }
 #define ET_MAP(...)            \
 	&(const struct et_map) \
 	{                      \

@@ -26,6 +26,27 @@ static void promotion(void **state)
 		{ "aten::eq.Scalar_out", "u8[3]{1,2,255} 255", "bool[3]{0,0,1}" },
 		{ "aten::gt.Tensor_out", "i64[2]{1,3} f32[2]{1.5,2.5}", "bool[2]{0,1}" },
 		{ "aten::lt.Scalar_out", "f32[2]{1,nan} 2", "u8[2]{1,0}" },
+		/* Integers that are all of one type are not widened. */
+		{ "aten::add.out", "i8[3]{100,-100,1} i8[3]{100,-100,2} 3", "i8[3]{-112,112,7}" },
+		{ "aten::sub.out", "i16[2]{-32768,5} i16[1]{1} 1", "i16[2]{32767,4}" },
+		{ "aten::mul.out", "i32[2]{65536,3} i32[2]{65536,-4}", "i32[2]{0,-12}" },
+		{ "aten::add.Scalar_out", "u8[2]{250,1} 10 1", "u8[2]{4,11}" },
+		{ "aten::maximum.out", "u8[2]{200,1} u8[2]{100,2}", "u8[2]{200,2}" },
+		{ "aten::minimum.out", "i8[2]{-128,1} i8[2]{127,2}", "i8[2]{-128,1}" },
+		{ "aten::gt.Tensor_out", "i8[2]{-1,1} i8[2]{1,-1}", "bool[2]{0,1}" },
+		{ "aten::gt.Tensor_out", "u8[2]{200,1} u8[2]{100,2}", "bool[2]{1,0}" },
+		{ "aten::logical_xor.out", "bool[4]{0,0,1,1} bool[4]{0,1,0,1}", "bool[4]{0,1,1,0}" },
+		{ "aten::bitwise_and.Tensor_out", "bool[2]{1,1} bool[2]{1,0}", "bool[2]{1,0}" },
+		{ "aten::where.self_out", "bool[2]{1,0} i8[2]{1,2} i8[2]{-3,-4}", "i8[2]{1,-4}" },
+		{ "aten::where.self_out", "u8[2]{4,0} i16[2]{1,2} i16[2]{-3,-4}", "i16[2]{1,-4}" },
+		{ "aten::masked_fill.Scalar_out", "i32[2]{1,2} bool[2]{1,0} 7", "i32[2]{7,2}" },
+		{ "aten::bitwise_left_shift.Tensor_out", "i32[4]{1,1,-1,3} i32[4]{31,32,1,-1}",
+			"i32[4]{-2147483648,0,-2,0}" },
+		{ "aten::bitwise_left_shift.Tensor_out", "i8[3]{1,1,3} i8[3]{7,8,1}", "i8[3]{-128,0,6}" },
+		{ "aten::bitwise_right_shift.Tensor_out", "i32[4]{-8,-8,8,8} i32[4]{1,32,33,-1}",
+			"i32[4]{-4,-1,0,0}" },
+		{ "aten::bitwise_right_shift.Tensor_out", "u8[3]{200,200,200} u8[3]{1,8,255}",
+			"u8[3]{100,0,0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 enum { N = 20011, MOST_COLUMNS = 150 };
@@ -65,6 +66,93 @@ static void test_powers_of_e(void **state)
 		check("expm1", hot->each_expm1, expm1, -110, 0);
 		check("sigmoid", hot->each_sigmoid, sigmoid, -110, 95);
 		check("tanh", hot->each_tanh, tanh, -30, 30);
+	}
+}
+
+static void check_one(const char *name, float x, float y, double truth)
+{
+	double right = (double)(float)truth;
+	bool is_right = isnan(right) ? isnan(y)
+				     : ((double)y == right ||
+					       fabs((double)y - right) <= 2.4e-7 * fabs(right) + 1.5e-45) &&
+					       !signbit(y) == !signbit(right);
+	if (!is_right)
+		fail_msg("%s of %.9g is %.9g, not %.9g", name, (double)x, (double)y, right);
+}
+
+/* Over all floats, a few thousand in each power of two, and what is special; within two of the last bits. */
+static void check_all(
+	const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double))
+{
+	static const float special[] = { 0, -0.f, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f,
+		0x1p-126f, 0x1.fffffep127f, -0x1.fffffep127f, 0x1.921fb6p0f, 0x1.921fb6p1f, 8192, 8193, -8192,
+		2, 1000, 0.5f };
+	for (uint64_t first = 0; first <= UINT32_MAX;) {
+		size_t n = 0;
+		for (; n < N && first <= UINT32_MAX; first += 20011) {
+			uint32_t bits = (uint32_t)first;
+			memcpy(&xs[n++], &bits, sizeof(bits));
+		}
+		fn(n, ys, xs);
+		for (size_t i = 0; i < n; i++)
+			check_one(name, xs[i], ys[i], truth((double)xs[i]));
+	}
+	fn(ET_ARRAY_LEN(special), ys, special);
+	for (size_t i = 0; i < ET_ARRAY_LEN(special); i++)
+		check_one(name, special[i], ys[i], truth((double)special[i]));
+	for (size_t i = 0; i < N;
+		i++) /* near 1, where logarithms vanish, and multiples of quarters of a circle */
+		xs[i] = i % 2 ? 1 + ((float)i - N / 2) * 0x1p-20f : (float)((double)i * M_PI_2 / 4);
+	fn(N, ys, xs);
+	for (size_t i = 0; i < N; i++)
+		check_one(name, xs[i], ys[i], truth((double)xs[i]));
+}
+
+static void test_logarithms_and_angles(void **state)
+{
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		if (!hot)
+			continue;
+		check_all("log", hot->each_log, log);
+		check_all("log2", hot->each_log2, log2);
+		check_all("log10", hot->each_log10, log10);
+		check_all("log1p", hot->each_log1p, log1p);
+		check_all("sin", hot->each_sin, sin);
+		check_all("cos", hot->each_cos, cos);
+	}
+}
+
+static void test_powers(void **state)
+{
+	static const float bases[] = { 0, -0.f, 1, -1, 2, -2, 0.5f, 0.99999994f, 1.0000001f, 10, 3.1415927f,
+		1e-30f, 1e30f, 0x1p-126f, 0x1p-149f, 0x1p-140f, 0x1.fffffep127f, -8, INFINITY, -INFINITY,
+		NAN };
+	static const float exponents[] = { 0, -0.f, 1, -1, 2, 3, -3, 0.5f, -0.5f, 0.7f, 1.0f / 3, 127, -126,
+		-149, 128, 1e-7f, 1e7f, -1e7f, 8.5e7f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
+	float x[64], e[64], y[64];
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t b = 0; hot && b < ET_ARRAY_LEN(bases); b++) {
+			for (size_t k = 0; k < ET_ARRAY_LEN(exponents); k++) {
+				x[k] = bases[b];
+				e[k] = exponents[k];
+			}
+			hot->each_pow(ET_ARRAY_LEN(exponents), y, x, e);
+			for (size_t k = 0; k < ET_ARRAY_LEN(exponents); k++)
+				check_one("pow", x[k], y[k], pow((double)x[k], (double)e[k]));
+		}
+		for (uint32_t at = 0; hot && at < 200000; at += 64) {
+			for (uint32_t k = 0; k < 64; k++) { /* bases of any size, and results of any */
+				uint32_t bits = (at + k) * 2654435761u % 0x7f800000u;
+				memcpy(&x[k], &bits, sizeof(bits));
+				double most = 152 / fabs(log2(fabs((double)x[k])));
+				e[k] = (float)(((double)((at + k) % 641) / 320 - 1) * fmin(most, 1e30));
+			}
+			hot->each_pow(64 - at / 64 % 7, y, x, e);
+			for (uint32_t k = 0; k < 64 - at / 64 % 7; k++)
+				check_one("pow", x[k], y[k], pow((double)x[k], (double)e[k]));
+		}
 	}
 }
 
@@ -156,6 +244,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_powers_of_e),
+		cmocka_unit_test(test_logarithms_and_angles),
+		cmocka_unit_test(test_powers),
 		cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_normalization),
 	};

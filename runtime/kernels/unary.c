@@ -1,8 +1,8 @@
 /* Operators of one tensor, element by element: each is an expression and a row.
  *
  * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The
- * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. Powers of e of
- * floats, and what is made of them, come from hot.c. */
+ * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. Powers of e,
+ * logarithms, sine and cosine of floats, and what is made of them, come from hot.c. */
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
@@ -22,21 +22,21 @@ ET_FLOAT_FNS(asin, 1, asin(a))
 ET_FLOAT_FNS(asinh, 1, asinh(a))
 ET_FLOAT_FNS(atan, 1, atan(a))
 ET_FLOAT_FNS(atanh, 1, atanh(a))
-ET_FLOAT_FNS(cos, 1, cos(a))
+ET_HOT_FNS(cos, cos(a))
 ET_FLOAT_FNS(cosh, 1, cosh(a))
 ET_FLOAT_FNS(erf, 1, erf(a))
 ET_HOT_FNS(exp, exp(a))
 ET_FLOAT_FNS(exp2, 1, exp2(a))
 ET_FLOAT_FNS(expm1, 1, expm1(a))
 ET_FLOAT_FNS(lgamma, 1, lgamma(a))
-ET_FLOAT_FNS(log, 1, log(a))
-ET_FLOAT_FNS(log10, 1, log10(a))
-ET_FLOAT_FNS(log1p, 1, log1p(a))
-ET_FLOAT_FNS(log2, 1, log2(a))
+ET_HOT_FNS(log, log(a))
+ET_HOT_FNS(log10, log10(a))
+ET_HOT_FNS(log1p, log1p(a))
+ET_HOT_FNS(log2, log2(a))
 ET_FLOAT_FNS(reciprocal, 1, 1 / a)
 ET_FLOAT_FNS(rsqrt, 1, 1 / sqrt(a))
 ET_HOT_FNS(sigmoid, 1 / (1 + exp(-a)))
-ET_FLOAT_FNS(sin, 1, sin(a))
+ET_HOT_FNS(sin, sin(a))
 ET_FLOAT_FNS(sinh, 1, sinh(a))
 ET_FLOAT_FNS(sqrt, 1, sqrt(a))
 ET_FLOAT_FNS(tan, 1, tan(a))
@@ -72,7 +72,7 @@ ET_INT_FN(bitwise_not, 1, span->common == ET_BOOL ? !a : ~a)
 
 ET_FLOAT_FNS(isinf, 1, isinf(a) != 0)
 ET_FLOAT_FNS(isnan, 1, a != a)
-ET_INT_FN(never, 1, 0 * a)
+ET_INT64_FN(never, 1, 0 * a)
 ET_ALL_FNS(logical_not, 1, a == 0)
 ET_FLOAT_FNS(signbit, 1, signbit(a) != 0)
 ET_INT_FN(signbit, 1, a < 0)
