@@ -6,7 +6,9 @@
  *                 last, whole pixels multiplied and added;
  *     product     the rest that is not transposed: the weights times a matrix of which each column holds
  *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
- *     plain       transposed, double and integers: one output element after the other, summed in double or
+ *     phases      transposed: the outputs that are a stride apart are a convolution with some of the kernel's
+ *                 positions, one of the two above;
+ *     plain       double and integers: one output element after the other, summed in double or
  *                 integers. The tests hold the fast ways against this one.
  * Half and bfloat16 are computed on float copies, but for short sums, which are rounded after each operation as the
  * original does; and a transposed convolution in 3-D, which PyTorch alone defines, is rounded where PyTorch does: it
@@ -367,7 +369,7 @@ static bool is_pointwise(const struct conv *c)
 {
 	const int64_t *x = c->x.strides;
 	for (size_t d = 0; d < SPACE; d++) {
-		if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0)
+		if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->out[d] != c->in[d])
 			return false;
 	}
 	/* Pixels one after the other at equal distances. */
@@ -469,6 +471,139 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct conv *c)
 	return ET_OK;
 }
 
+/* --- transposed ----------------------------------------------------------------------------------- */
+
+enum { MAX_PHASES = 256 };
+
+/* The outputs first, first + stride … of one dimension. They meet every @step-th kernel position, of which there are
+ * @n_taps: seen from @last downwards these lie @dilation apart in the input, the first of them at @at. */
+struct phase {
+	int64_t first, n, last, step, n_taps, dilation, at;
+};
+
+static struct phase phase_of(const struct conv *c, size_t d, int64_t first)
+{
+	int64_t common = c->stride[d], rest = c->dilation[d];
+	while (rest) {
+		int64_t left = common % rest;
+		common = rest;
+		rest = left;
+	}
+	struct phase p = { .first = first,
+		.n = (c->out[d] - first + c->stride[d] - 1) / c->stride[d],
+		.step = c->stride[d] / common,
+		.dilation = c->dilation[d] / common };
+	for (int64_t k = 0; k < c->kernel[d]; k++) {
+		if ((first + c->padding[d] - k * c->dilation[d]) % c->stride[d] == 0) {
+			p.last = k;
+			p.n_taps++;
+		}
+	}
+	p.at = (first + c->padding[d] - p.last * c->dilation[d]) / c->stride[d];
+	return p;
+}
+
+/* The kernel positions that @phases meet, the last one first, as a weight that is not transposed. */
+static void turn_weight(const struct conv *c, const struct phase *phases, struct et_view *to)
+{
+	int64_t stride = 1;
+	struct et_view from = { .data = c->weight.data,
+		.type = c->weight.type,
+		.n_dims = 3 + SPACE,
+		.sizes = { c->n_groups, c->out_channels, c->in_channels },
+		.strides = {
+			c->in_channels * c->weight.strides[0], c->weight.strides[1], c->weight.strides[0] } };
+	for (size_t d = 0; d < SPACE; d++) {
+		from.data += phases[d].last * c->weight.strides[2 + d] * (int64_t)sizeof(float);
+		from.sizes[3 + d] = phases[d].n_taps;
+		from.strides[3 + d] = -phases[d].step * c->weight.strides[2 + d];
+	}
+	struct et_view grouped = from;
+	grouped.data = to->data;
+	for (size_t d = grouped.n_dims; d-- > 0; stride *= grouped.sizes[d])
+		grouped.strides[d] = stride;
+	et_view_copy(&grouped, &from);
+	to->sizes[0] = c->n_groups * c->out_channels;
+	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + SPACE) * sizeof(*to->sizes));
+	memcpy(to->strides, grouped.strides + 1, (2 + SPACE) * sizeof(*to->strides));
+}
+
+/* @weight and @room are large enough for any phase's. */
+static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct conv *c, const struct phase *phases,
+	uint8_t *weight, uint8_t *room)
+{
+	static const float zero;
+	struct conv part = *c;
+	struct et_view to = c->y, none;
+	int64_t stride = 1;
+	bool has_none = false;
+	part.is_transposed = false;
+	part.weight.data = weight;
+	for (size_t d = 0; d < SPACE; d++) {
+		const struct phase *p = &phases[d];
+		int64_t skipped = p->at > 0 ? p->at : 0;
+		has_none |= p->n_taps == 0 || skipped >= c->in[d];
+		part.x.data += has_none ? 0 : skipped * c->x.strides[2 + d] * (int64_t)sizeof(float);
+		part.x.sizes[2 + d] = part.in[d] = c->in[d] - skipped;
+		part.kernel[d] = p->n_taps;
+		part.dilation[d] = p->dilation;
+		part.stride[d] = 1;
+		part.padding[d] = skipped - p->at;
+		part.out[d] = p->n;
+		to.data += p->first * to.strides[2 + d] * (int64_t)sizeof(float);
+		to.strides[2 + d] *= c->stride[d];
+		to.sizes[2 + d] = p->n;
+	}
+	if (has_none) { /* nothing but the bias */
+		none = to;
+		none.data = c->bias ? c->bias->data : (uint8_t *)(uintptr_t)&zero;
+		memset(none.strides, 0, sizeof(none.strides));
+		none.strides[1] = c->bias ? c->bias->strides[0] : 0;
+		et_view_copy(&to, &none);
+		return ET_OK;
+	}
+	turn_weight(c, phases, &part.weight);
+	part.y = to;
+	part.y.data = room;
+	for (size_t d = to.n_dims; d-- > 0; stride *= to.sizes[d])
+		part.y.strides[d] = stride;
+	ET_TRY(run_float(ctx, &part));
+	et_view_copy(&to, &part.y);
+	return ET_OK;
+}
+
+/* How many phases there are in dimension @d. */
+static int64_t n_phases(const struct conv *c, size_t d)
+{
+	return c->stride[d] < c->out[d] ? c->stride[d] : c->out[d];
+}
+
+static bool has_phases(const struct conv *c)
+{
+	int64_t n = 1;
+	for (size_t d = 0; d < SPACE && n <= MAX_PHASES; d++)
+		n *= n_phases(c, d);
+	return n <= MAX_PHASES && !c->rounds_parts && !c->rounds_all;
+}
+
+static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct conv *c)
+{
+	struct phase phases[SPACE];
+	uint8_t *weight = et_kernel_scratch(ctx, et_view_numel(&c->weight) * sizeof(float) + 1);
+	uint8_t *room = et_kernel_scratch(ctx, et_view_numel(&c->y) * sizeof(float) + 1);
+	if (!weight || !room)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (int64_t i = 0; i < n_phases(c, 0) * n_phases(c, 1) * n_phases(c, 2); i++) {
+		int64_t rest = i;
+		for (size_t d = 0; d < SPACE; d++) {
+			phases[d] = phase_of(c, d, rest % n_phases(c, d));
+			rest /= n_phases(c, d);
+		}
+		ET_TRY(run_phase(ctx, c, phases, weight, room));
+	}
+	return ET_OK;
+}
+
 /* On elements of @type, which the result is converted from. */
 static enum et_status run_as(struct et_kernel_ctx *ctx, const struct conv *given, const struct et_view *bias,
 	enum et_scalar_type type)
@@ -495,7 +630,7 @@ static enum et_status run_as(struct et_kernel_ctx *ctx, const struct conv *given
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
 	if (type == ET_FLOAT32)
-		ET_TRY(run_float(ctx, &c));
+		ET_TRY(c.is_transposed ? run_phases(ctx, &c) : run_float(ctx, &c));
 	else
 		et_parallel_for(
 			ctx->compute, run_plain, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
@@ -520,10 +655,10 @@ static enum et_status run(struct et_kernel_ctx *ctx, const struct conv *c, const
 	enum et_class class = et_class_of(c->y.type);
 	if (class == ET_I64)
 		return run_as(ctx, c, bias, ET_INT64);
-	if (class != ET_F32 || c->is_transposed || c->rounds_all || !has_even_pixels(c))
+	if (class != ET_F32 || c->rounds_all || (c->is_transposed ? !has_phases(c) : !has_even_pixels(c)))
 		return run_as(ctx, c, bias, ET_FLOAT64);
 	ET_TRY(run_as(ctx, c, bias, ET_FLOAT32));
-	bool is_padded = c->padding[0] || c->padding[1] || c->padding[2];
+	bool is_padded = c->is_transposed || c->padding[0] || c->padding[1] || c->padding[2];
 	return is_padded && has_nan(&c->y) ? run_as(ctx, c, bias, ET_FLOAT64) : ET_OK;
 }
 

@@ -283,6 +283,8 @@ static void matrices_of_all_sizes(void **state)
 struct conv_case {
 	int32_t batch, in_channels, out_channels, size[2], kernel[2];
 	int64_t stride, padding, dilation, groups;
+	bool is_transposed;
+	int64_t output_padding;
 };
 
 static void check_conv(const struct conv_case *c, bool is_last)
@@ -291,10 +293,10 @@ static void check_conv(const struct conv_case *c, bool is_last)
 	struct et_evalue stride = { .tag = ET_TAG_INT, .i = c->stride },
 			 padding = { .tag = ET_TAG_INT, .i = c->padding };
 	struct et_evalue dilation = { .tag = ET_TAG_INT, .i = c->dilation },
-			 zero = { .tag = ET_TAG_INT, .i = 0 };
-	struct et_evalue transposed = { .tag = ET_TAG_BOOL, .b = false },
+			 more = { .tag = ET_TAG_INT, .i = c->output_padding };
+	struct et_evalue transposed = { .tag = ET_TAG_BOOL, .b = c->is_transposed },
 			 groups = { .tag = ET_TAG_INT, .i = c->groups };
-	struct et_evalue *items[4] = { &stride, &padding, &dilation, &zero };
+	struct et_evalue *items[4] = { &stride, &padding, &dilation, &more };
 	struct et_list lists[4];
 	struct et_evalue options[4];
 	int32_t out[2];
@@ -302,18 +304,20 @@ static void check_conv(const struct conv_case *c, bool is_last)
 		lists[k] = (struct et_list){ .n = 1, .values = &items[k] };
 		options[k] = (struct et_evalue){ .tag = ET_TAG_INT_LIST, .list = &lists[k] };
 	}
-	for (size_t d = 0; d < 2; d++)
-		out[d] = (int32_t)((c->size[d] + 2 * c->padding - c->dilation * (c->kernel[d] - 1) - 1) /
-					   c->stride +
-				   1);
+	for (size_t d = 0; d < 2; d++) {
+		int64_t reach = c->dilation * (c->kernel[d] - 1) + 1, spread = (c->size[d] - 1) * c->stride;
+		out[d] = (int32_t)(c->is_transposed ? spread + reach - 2 * c->padding + c->output_padding
+						    : (c->size[d] + 2 * c->padding - reach) / c->stride + 1);
+	}
+	int32_t per_group[2] = { c->in_channels / (int32_t)c->groups, c->out_channels / (int32_t)c->groups };
 	for (int plain = 0; plain < 2; plain++) {
 		enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
 		bool last = is_last && !plain;
 		own(&t[plain][0], type, 4, (int32_t[]){ c->batch, c->in_channels, c->size[0], c->size[1] },
 			last, 1);
 		own(&t[plain][1], type, 4,
-			(int32_t[]){ c->out_channels, c->in_channels / (int32_t)c->groups, c->kernel[0],
-				c->kernel[1] },
+			(int32_t[]){ c->is_transposed ? c->in_channels : c->out_channels,
+				per_group[c->is_transposed], c->kernel[0], c->kernel[1] },
 			last, 2);
 		own(&t[plain][2], type, 1, (int32_t[]){ c->out_channels }, false, 3);
 		own(&t[plain][3], type, 4, (int32_t[]){ c->batch, c->out_channels, out[0], out[1] }, last, 4);
@@ -330,18 +334,22 @@ static void check_conv(const struct conv_case *c, bool is_last)
 static void convolutions_of_all_kinds(void **state)
 {
 	static const struct conv_case cases[] = {
-		{ 1, 3, 8, { 9, 11 }, { 3, 3 }, 1, 1, 1, 1 },
-		{ 2, 3, 8, { 9, 11 }, { 3, 3 }, 2, 1, 1, 1 },
-		{ 1, 16, 24, { 7, 7 }, { 1, 1 }, 1, 0, 1, 1 },
-		{ 1, 16, 24, { 7, 7 }, { 1, 1 }, 2, 0, 1, 1 },
+		{ 1, 3, 8, { 9, 11 }, { 3, 3 }, 1, 1, 1, 1 }, { 2, 3, 8, { 9, 11 }, { 3, 3 }, 2, 1, 1, 1 },
+		{ 1, 16, 24, { 7, 7 }, { 1, 1 }, 1, 0, 1, 1 }, { 1, 16, 24, { 7, 7 }, { 1, 1 }, 2, 0, 1, 1 },
 		{ 1, 12, 12, { 8, 9 }, { 3, 3 }, 1, 1, 1, 12 },
-		{ 2, 12, 12, { 8, 9 }, { 5, 5 }, 2, 2, 1, 12 },
-		{ 1, 8, 12, { 6, 50 }, { 2, 3 }, 1, 2, 2, 4 },
-		{ 1, 300, 5, { 3, 3 }, { 3, 3 }, 1, 1, 1, 1 },
-		{ 1, 4, 1, { 5, 1 }, { 1, 1 }, 1, 0, 1, 1 },
-		{ 1, 1, 6, { 5, 70 }, { 3, 3 }, 1, 0, 1, 1 },
-		{ 1, 6, 12, { 5, 6 }, { 3, 3 }, 1, 1, 1, 6 },
+		{ 2, 12, 12, { 8, 9 }, { 5, 5 }, 2, 2, 1, 12 }, { 1, 8, 12, { 6, 50 }, { 2, 3 }, 1, 2, 2, 4 },
+		{ 1, 300, 5, { 3, 3 }, { 3, 3 }, 1, 1, 1, 1 }, { 1, 4, 1, { 5, 1 }, { 1, 1 }, 1, 0, 1, 1 },
+		{ 1, 1, 6, { 5, 70 }, { 3, 3 }, 1, 0, 1, 1 }, { 1, 6, 12, { 5, 6 }, { 3, 3 }, 1, 1, 1, 6 },
 		{ 1, 7, 7, { 1, 5 }, { 1, 5 }, 1, 2, 1, 7 },
+		{ 2, 6, 8, { 5, 7 }, { 3, 3 }, 2, 1, 1, 1, true, 1 },
+		{ 1, 6, 8, { 5, 7 }, { 2, 4 }, 2, 0, 1, 2, true },
+		{ 1, 8, 8, { 9, 30 }, { 3, 3 }, 2, 1, 1, 8, true },
+		{ 1, 4, 6, { 4, 5 }, { 3, 2 }, 4, 0, 1, 2, true, 3 }, /* outputs that meet nothing */
+		{ 1, 4, 6, { 6, 5 }, { 3, 4 }, 3, 2, 2, 1, true },
+		{ 1, 4, 6, { 6, 5 }, { 3, 4 }, 2, 1, 2, 1, true, 1 },
+		{ 1, 4, 6, { 6, 7 }, { 5, 3 }, 1, 2, 3, 1, true },
+		{ 1, 5, 6, { 6, 7 }, { 1, 1 }, 1, 0, 1, 1, true },
+		{ 1, 4, 6, { 2, 3 }, { 3, 3 }, 20, 0, 1, 2, true }, /* more phases than it is worth */
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		check_conv(&cases[i], false);
