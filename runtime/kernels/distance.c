@@ -1,24 +1,50 @@
 /* Distances between vectors: of all pairs from two sets, of all pairs within one, of two whole tensors.
  *
- * All are the p-norm of a difference, summed in double: p = 0 counts, infinity takes the largest. */
+ * All are the p-norm of a difference, summed in double (differences, and powers of
+ * them, of floats are floats): p = 0 counts, infinity takes the largest. */
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
 #include <math.h>
 
+enum { BLOCK = 128 };
+
 struct norm {
 	double p, sum;
 };
 
+static bool is_power(const struct norm *norm)
+{
+	return norm->p != 0 && norm->p != 1 && norm->p != 2 && !isinf(norm->p);
+}
+
+/* Of powers already raised, where @norm is of any other than these. */
+static void add_sizes(struct norm *norm, const double *sizes, size_t n)
+{
+	enum { LANES = 4 };
+	double sums[LANES] = { 0 };
+	size_t i = 0;
+	for (; isinf(norm->p) && i < n; i++)
+		norm->sum = sizes[i] > norm->sum || sizes[i] != sizes[i] ? sizes[i] : norm->sum;
+	for (; norm->p == 0 && i < n; i++)
+		norm->sum += sizes[i] != 0;
+	double factors[LANES] = { 1, 1, 1, 1 };
+	for (; i + LANES <= n; i += LANES) {
+		for (size_t lane = 0; lane < LANES; lane++)
+			sums[lane] += (norm->p == 2 ? sizes[i + lane] : factors[lane]) * sizes[i + lane];
+	}
+	for (; i < n; i++)
+		norm->sum += (norm->p == 2 ? sizes[i] : 1) * sizes[i];
+	norm->sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 static void add_difference(struct norm *norm, double difference)
 {
 	double size = fabs(difference);
-	if (norm->p == 0)
-		norm->sum += size != 0;
-	else if (isinf(norm->p))
-		norm->sum = size > norm->sum || size != size ? size : norm->sum;
-	else
-		norm->sum += norm->p == 1 ? size : norm->p == 2 ? size * size : pow(size, norm->p);
+	if (is_power(norm))
+		size = pow(size, norm->p);
+	add_sizes(norm, &size, 1);
 }
 
 static double finish(const struct norm *norm)
@@ -28,14 +54,60 @@ static double finish(const struct norm *norm)
 	return norm->p == 2 ? sqrt(norm->sum) : pow(norm->sum, 1 / norm->p);
 }
 
-/* Between @n elements from each of two places, @step apart in bytes. */
-static double distance(const uint8_t *a, const uint8_t *b, int64_t step_a, int64_t step_b, int64_t n,
+/* Floats, and halves as such: @n from each of two places. */
+static void add_floats(struct norm *norm, const float *a, const float *b, size_t n)
+{
+	float powers[BLOCK], exponents[BLOCK];
+	double sizes[BLOCK];
+	for (size_t i = 0; i < n; i++)
+		powers[i] = fabsf(a[i] - b[i]);
+	for (size_t i = 0; is_power(norm) && i < n; i++)
+		exponents[i] = (float)norm->p;
+	if (is_power(norm))
+		et_hot()->each_pow(n, powers, powers, exponents);
+	for (size_t i = 0; i < n; i++)
+		sizes[i] = (double)powers[i];
+	add_sizes(norm, sizes, n);
+}
+
+static void add_doubles(struct norm *norm, const double *a, const double *b, size_t n)
+{
+	double sizes[BLOCK];
+	for (size_t i = 0; i < n; i++)
+		sizes[i] = fabs(a[i] - b[i]);
+	for (size_t i = 0; is_power(norm) && i < n; i++)
+		sizes[i] = pow(sizes[i], norm->p);
+	add_sizes(norm, sizes, n);
+}
+
+/* Between @n elements from each of two places, @step apart. */
+static double distance(const uint8_t *a, const uint8_t *b, int64_t step_a, int64_t step_b, size_t n,
 	enum et_scalar_type type, double p)
 {
 	struct norm norm = { .p = p };
-	for (int64_t i = 0; i < n; i++)
-		add_difference(&norm, et_element_get_double(a + i * step_a, type) -
-					      et_element_get_double(b + i * step_b, type));
+	union {
+		float f[BLOCK];
+		double d[BLOCK];
+	} of_a, of_b;
+	enum et_class class = et_class_of(type);
+	et_load_fn load = et_loader(type, class);
+	int64_t bytes = (int64_t)et_scalar_size(type);
+	for (size_t i = 0; i < n; i += BLOCK) {
+		size_t part = n - i < BLOCK ? n - i : BLOCK;
+		const uint8_t *from_a = a + (int64_t)i * step_a * bytes,
+			      *from_b = b + (int64_t)i * step_b * bytes;
+		if (type == ET_FLOAT32 && step_a == 1 && step_b == 1) {
+			add_floats(&norm, (const float *)(const void *)from_a,
+				(const float *)(const void *)from_b, part);
+			continue;
+		}
+		load(&of_a, from_a, step_a, part);
+		load(&of_b, from_b, step_b, part);
+		if (class == ET_F32)
+			add_floats(&norm, of_a.f, of_b.f, part);
+		else
+			add_doubles(&norm, of_a.d, of_b.d, part);
+	}
 	return finish(&norm);
 }
 
@@ -59,7 +131,7 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	int64_t m = a.sizes[a.n_dims - 1], rows = a.sizes[a.n_dims - 2], columns = b.sizes[b.n_dims - 2];
 	ET_REQUIRE(ctx, b.sizes[b.n_dims - 1] == m, "vectors of %lld and %lld", (long long)m,
 		(long long)b.sizes[b.n_dims - 1]);
-	int64_t step_a = a.strides[a.n_dims - 1] * bytes, step_b = b.strides[b.n_dims - 1] * bytes;
+	int64_t step_a = a.strides[a.n_dims - 1], step_b = b.strides[b.n_dims - 1];
 	et_view_remove(&a, (size_t)a.n_dims - 1);
 	et_view_remove(&b, (size_t)b.n_dims - 1);
 	et_view_insert(&a, a.n_dims, 1, 0);             /* (…, P, 1) */
@@ -79,7 +151,7 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	for (size_t i = 0; i < walk.numel; i++) {
 		et_element_set_double(y.data + place.offset[0] * bytes, y.type,
 			distance(a.data + place.offset[1] * bytes, b.data + place.offset[2] * bytes, step_a,
-				step_b, m, x1->type, p));
+				step_b, (size_t)m, x1->type, p));
 		et_place_advance(&place, &walk, 1);
 	}
 	return ET_OK;
@@ -103,8 +175,8 @@ static enum et_status run_pdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 		for (int64_t j = i + 1; j < n; j++, to += bytes) {
 			const uint8_t *a = x->data;
 			et_element_set_double(to, out->type,
-				distance(a + i * row, a + j * row, x->strides[1] * bytes,
-					x->strides[1] * bytes, m, x->type, p));
+				distance(a + i * row, a + j * row, x->strides[1], x->strides[1], (size_t)m,
+					x->type, p));
 		}
 	}
 	return ET_OK;
