@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { SPACE = 3 };
+enum { SPACE = 3, ABREAST = 8 };
 
 /* Of one output position in one dimension: @n input positions from @first, @step apart. */
 struct window {
@@ -68,20 +68,24 @@ static int64_t pool_window_ints(
 	return divisor == -1 ? (int64_t)-sum : (int64_t)sum / divisor;
 }
 
-/* In float, of a window whose rows lie in one piece: nothing between one number and the next, so that windows overlap
- * in time. */
-static float sum_window(const struct pool *p, const uint8_t *plane, const struct window *const *at)
+/* The same window of several planes, in float: each sum waits for itself only. The sums are what one would be. */
+static inline __attribute__((always_inline)) void sum_windows(size_t n_planes, const struct pool *p,
+	const float *const *planes, const struct window *const *at, float *ret_sums)
 {
-	float sum = 0;
-	for (int64_t i = 0; i < at[0]->n * at[1]->n; i++) {
-		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
-			h = at[1]->first + i % at[1]->n * at[1]->step;
-		const float *from = (const float *)(const void *)plane + d * p->x.strides[2] +
-				    h * p->x.strides[3] + at[2]->first;
-		for (int64_t k = 0; k < at[2]->n; k++)
-			sum += from[k];
+	float sums[ABREAST] = { 0 };
+	int64_t step = p->x.strides[4] * at[2]->step;
+	for (int64_t d = 0; d < at[0]->n; d++) {
+		for (int64_t h = 0; h < at[1]->n; h++) {
+			int64_t row = (at[0]->first + d * at[0]->step) * p->x.strides[2] +
+				      (at[1]->first + h * at[1]->step) * p->x.strides[3] +
+				      at[2]->first * p->x.strides[4];
+			for (int64_t k = 0; k < at[2]->n; k++, row += step) {
+				for (size_t plane = 0; plane < n_planes; plane++)
+					sums[plane] += planes[plane][row];
+			}
+		}
 	}
-	return sum;
+	memcpy(ret_sums, sums, n_planes * sizeof(*sums));
 }
 
 static double pool_window(
@@ -91,10 +95,7 @@ static double pool_window(
 	et_load_fn load = et_loader(type, ET_F64);
 	double result = p->is_max ? -INFINITY : 0, row[16];
 	*index = -1;
-	bool is_plain = type == ET_FLOAT32 && p->sums_floats && p->x.strides[4] * at[2]->step == 1;
-	if (is_plain)
-		result = (double)sum_window(p, plane, at);
-	for (int64_t i = 0; i < at[0]->n * at[1]->n && !is_plain; i++) {
+	for (int64_t i = 0; i < at[0]->n * at[1]->n; i++) {
 		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
 			h = at[1]->first + i % at[1]->n * at[1]->step;
 		const uint8_t *from =
@@ -127,12 +128,47 @@ static double pool_window(
 	return result / (p->rounds ? et_round_to(divisor, type) : divisor);
 }
 
+/* Means of floats, of as many planes as there are @places for. */
+static void mean_planes(const struct pool *p, const struct et_place *places, size_t n_planes)
+{
+	const float *planes[ABREAST];
+	float *results[ABREAST], sums[ABREAST];
+	for (size_t k = 0; k < n_planes; k++) {
+		planes[k] = (const float *)(const void *)p->x.data + places[k].offset[2];
+		results[k] = (float *)(void *)p->y.data + places[k].offset[0];
+	}
+	for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {
+		int64_t w = i % p->out[2], h = i / p->out[2] % p->out[1], d = i / p->out[2] / p->out[1];
+		const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] };
+		int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];
+		double divisor = (double)divisor_of(p, at);
+		if (n_planes == ABREAST)
+			sum_windows(ABREAST, p, planes, at, sums);
+		else
+			sum_windows(n_planes, p, planes, at, sums);
+		for (size_t k = 0; k < n_planes; k++)
+			results[k][to] = (float)((double)sums[k] / divisor);
+	}
+}
+
 /* Planes [begin, end) of batch times channel. */
 static void pool_planes(void *arg, size_t begin, size_t end)
 {
 	const struct pool *p = arg;
 	struct et_place place;
 	et_place_seek(&place, &p->planes, begin);
+	for (size_t plane = begin; p->sums_floats && p->x.type == ET_FLOAT32 && plane < end;) {
+		struct et_place places[ABREAST];
+		size_t n = end - plane < ABREAST ? end - plane : ABREAST;
+		for (size_t k = 0; k < n; k++) {
+			places[k] = place;
+			et_place_advance(&place, &p->planes, 1);
+		}
+		mean_planes(p, places, n);
+		plane += n;
+		if (plane == end)
+			return;
+	}
 	for (size_t plane = begin; plane < end; plane++) {
 		const uint8_t *x = p->x.data + place.offset[2] * (int64_t)et_scalar_size(p->x.type);
 		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {
