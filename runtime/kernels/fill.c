@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+enum { BLOCK = 256 };
+
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number)
 {
 	struct et_wide element = { { 0 } };
@@ -92,9 +94,14 @@ static enum et_status arange(
 	ET_REQUIRE(ctx, n >= 0 && n <= INT32_MAX, "from %g to %g by %g", start, end, step);
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n }, 1));
-	for (int64_t i = 0; i < (int64_t)n; i++)
-		et_element_set_double((uint8_t *)out->data + (size_t)i * et_element_bytes(out), out->type,
-			start + (double)i * step);
+	double block[BLOCK];
+	et_store_fn store = et_storer(out->type, ET_F64);
+	for (size_t i = 0; i < (size_t)n; i += BLOCK) {
+		size_t part = (size_t)n - i < BLOCK ? (size_t)n - i : BLOCK;
+		for (size_t k = 0; k < part; k++)
+			block[k] = start + (double)(int32_t)(i + k) * step;
+		store((uint8_t *)out->data + i * et_element_bytes(out), 1, block, part);
+	}
 	return ET_OK;
 }
 

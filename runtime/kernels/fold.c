@@ -162,6 +162,29 @@ static void sum_columns(const struct fold_job *job, const struct et_place *place
 	give_columns(job, place, 0, ET_F64, sums, n);
 }
 
+static void prod_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	double products[COLUMNS], row[COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_F64);
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
+	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
+	for (size_t k = 0; k < n; k++)
+		products[k] = 1;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		if (job->in_type == ET_FLOAT32) {
+			for (size_t k = 0; k < n; k++)
+				products[k] *= (double)((const float *)(const void *)in)[k];
+			continue;
+		}
+		load(row, in, 1, n);
+		for (size_t k = 0; k < n; k++)
+			products[k] = job->rounding == ET_FLOAT64
+					      ? products[k] * row[k]
+					      : et_round_to(products[k] * row[k], job->rounding);
+	}
+	give_columns(job, place, 0, ET_F64, products, n);
+}
+
 static void mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	float sums[COLUMNS] = { 0 }, loaded[COLUMNS];
@@ -446,7 +469,7 @@ static const struct et_fold mean = { .step_doubles = mean_doubles,
 	.columns = mean_columns,
 	.is_mean = true };
 static const struct et_fold prod = {
-	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints
+	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints, .columns = prod_columns
 };
 static const struct et_fold any = { .step_doubles = any_doubles, .step_ints = any_ints };
 static const struct et_fold var = { .step_doubles = var_doubles, .finish = var_finish };
