@@ -82,16 +82,23 @@ int inf_region_create(struct inf_region **ret_region, size_t n_bytes, const stru
 	return rc;
 }
 
-/* Whether @fd is a dma-buf, without asking it: only they say the name of their exporter. */
+/* Whether @fd is a dma-buf, without asking it: first by what it is called, which the kernel alone knows, then by the
+ * text about it, where only they say the name of their exporter. A file that its owner calls so has no such line; and
+ * the text about other things may have to wait for whoever keeps them busy (an epoll). */
 static bool is_dma_buf(int fd)
 {
+	static const char name[] = "/dmabuf:";
 	char path[64], text[1024];
 	struct statfs fs;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(path, text, sizeof text);
+	if (n < (ssize_t)sizeof name - 1 || memcmp(text, name, sizeof name - 1) != 0)
+		return false;
 	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
 	int info = open(path, O_RDONLY | O_CLOEXEC);
 	if (info < 0)
 		return false;
-	ssize_t n = read(info, text, sizeof text - 1);
+	n = read(info, text, sizeof text - 1);
 	close(info);
 	if (n <= 0)
 		return false;

@@ -4,12 +4,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -194,6 +202,64 @@ static void access_waits_no_longer(void **state)
 	close(ends[1]);
 }
 
+/* ---- a descriptor that is busy ---- */
+
+struct busy {
+	int epoll;
+	void *page; /* touching it waits until somebody fills it */
+	pthread_t waiter;
+};
+
+static void *wait_for_events(void *arg)
+{
+	const struct busy *b = arg;
+	epoll_wait(b->epoll, b->page, 1, -1); /* holds what belongs to the epoll while it writes there */
+	return NULL;
+}
+
+/* Of an epoll descriptor whose owner keeps it busy even the kernel's text about it has to wait: the daemon's loop must
+ * not ask for that. */
+static void a_busy_descriptor_is_not_asked(void **state)
+{
+	const size_t n_page = (size_t)sysconf(_SC_PAGESIZE);
+	struct busy b = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
+	struct epoll_event event = { .events = EPOLLIN };
+	struct uffdio_api api = { .api = UFFD_API };
+	int ready = eventfd(1, EFD_CLOEXEC), faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	b.page = mmap(NULL, n_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register pages = { .range = { (uintptr_t)b.page, n_page },
+		.mode = UFFDIO_REGISTER_MODE_MISSING };
+	assert_int_equal(epoll_ctl(b.epoll, EPOLL_CTL_ADD, ready, &event), 0);
+	if (faults < 0 || ioctl(faults, UFFDIO_API, &api) < 0 || ioctl(faults, UFFDIO_REGISTER, &pages) < 0) {
+		print_message("SKIPPED: no userfaultfd here: %s\n", strerror(errno));
+		skip();
+	}
+	assert_int_equal(pthread_create(&b.waiter, NULL, wait_for_events, &b), 0);
+	struct pollfd fault = { .fd = faults, .events = POLLIN };
+	assert_int_equal(poll(&fault, 1, 30000), 1);
+
+	/* in a process of its own: it could not be ended here */
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct inf_region *region;
+		_exit(inf_region_import(&region, b.epoll, N_BYTES, et_host_allocator()));
+	}
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), status;
+	bool has_ended = poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, 30000) == 1;
+	struct uffdio_zeropage zero = { .range = pages.range };
+	assert_int_equal(ioctl(faults, UFFDIO_ZEROPAGE, &zero), 0);
+	pthread_join(b.waiter, NULL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(has_ended);
+	assert_int_equal(WEXITSTATUS(status), INF_REGION_E_TYPE);
+	close(pidfd);
+	close(faults);
+	close(ready);
+	close(b.epoll);
+	munmap(b.page, n_page);
+}
+
 int main(void)
 {
 	et_host_install_sigbus_guard();
@@ -206,6 +272,7 @@ int main(void)
 		cmocka_unit_test(dma_bufs_are_imported),
 		cmocka_unit_test(access_to_memory_files),
 		cmocka_unit_test(access_waits_no_longer),
+		cmocka_unit_test(a_busy_descriptor_is_not_asked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
