@@ -377,9 +377,9 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 			continue;
 		index->memory_bytes += inf_serving_memory(sv);
 		/* what has lost its backend serves nobody, what has a successor nobody new */
-		enum inf_model_state now = sv->is_given_up ? INF_MODEL_FAILED
-					   : sv->successor ? INF_MODEL_UNLOADING
-							   : sv->state;
+		enum inf_model_state now = sv->is_given_up                    ? INF_MODEL_FAILED
+					   : sv->successor || sv->is_replaced ? INF_MODEL_UNLOADING
+									      : sv->state;
 		if (nearness(now) <= nearness(state))
 			continue;
 		state = now;

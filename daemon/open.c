@@ -15,7 +15,8 @@
  * may hang until its load_timeout. Nobody else's model waits for that, nor does memory on its way back.
  *
  * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
- * by the next look, while those who have it keep what they have. Clients' own files are shared within a user only:
+ * by the next look (when nothing of it is READY, or an administrator has it loaded), while those who have it keep what
+ * they have. Clients' own files are shared within a user only:
  * whatever one user's does to a backend that has processes for such is that user's. */
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
@@ -301,6 +302,42 @@ static void give_up(struct inf_open_state *state)
 		error, NULL);
 }
 
+static bool is_among(const struct inf_variants *variants, const struct inf_serving *s)
+{
+	for (uint32_t i = 0; i < variants->n; i++)
+		if (inf_file_id_equal(&variants->items[i].id, &s->file) &&
+			inf_data_ids_equal(&variants->data_ids, &s->data))
+			return true;
+	return false;
+}
+
+/* @state has looked at the files and found @now: what is loaded of files that are there no more serves nobody new. */
+static void replace(struct inf_open_state *state, const struct inf_serving *now)
+{
+	struct inf_repository *r = state->repository;
+	struct et_list_node *node = r->servings.next;
+	while (node != &r->servings) {
+		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
+		node = node->next;
+		if (s == now || s->is_foreign || s->state != INF_MODEL_READY ||
+			strcmp(s->model, state->model))
+			continue;
+		bool is_this_version = strcmp(s->version, state->variants.version) == 0;
+		if (!is_this_version && !state->version[0])
+			s->is_newest = false;
+		if (!is_this_version || s->is_replaced || is_among(&state->variants, s))
+			continue;
+		et_logf(r->o.log, ET_LOG_NOTICE,
+			"model %s/%s %s: its files have changed: new clients get those", s->model, s->version,
+			s->method);
+		s->is_replaced = true;
+		if (s->n_methods)
+			continue;
+		inf_serving_unload(s);
+		node = r->servings.next; /* the list may be another one now */
+	}
+}
+
 static void choose(struct inf_open_state *state)
 {
 	struct inf_repository *r = state->repository;
@@ -353,6 +390,8 @@ static void choose(struct inf_open_state *state)
 					       strcmp(inf_default_method(v->program), method) == 0);
 		s->is_newest = s->is_newest || !state->version[0];
 		s->is_preferred = s->is_preferred || !state->backend[0];
+		if (!state->is_foreign)
+			replace(state, s);
 		if (v->note[0])
 			note_tried(state, v, v->note, false, false);
 		if (!state->backend[0] && !s->is_foreign)
@@ -552,7 +591,8 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
 			struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
 			if (s->state == INF_MODEL_READY && !s->is_foreign && !s->is_given_up &&
-				!s->successor && !open->is_anew && strcmp(s->model, state->model) == 0 &&
+				!s->is_replaced && !s->successor && !open->is_anew &&
+				strcmp(s->model, state->model) == 0 &&
 				(state->version[0] ? strcmp(s->version, state->version) == 0
 						   : s->is_newest) &&
 				(state->method[0] ? strcmp(s->method, state->method) == 0

@@ -154,7 +154,8 @@ struct inf_serving *inf_repository_find_ready(
 	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
 		if (s->state == INF_MODEL_READY && strcmp(s->model, model) == 0 && !s->is_foreign &&
-			!s->is_given_up && (!version[0] || strcmp(s->version, version) == 0) &&
+			!s->is_given_up && !s->is_replaced &&
+			(!version[0] || strcmp(s->version, version) == 0) &&
 			(!method[0] || strcmp(s->method, method) == 0))
 			return s;
 	}
@@ -328,7 +329,8 @@ void inf_repository_retry(struct inf_repository *r, const char *model)
 void inf_repository_method_gone(struct inf_repository *r, struct inf_serving *s)
 {
 	s->last_used_ns = et_host_now_ns(NULL);
-	if (!s->n_methods && (s->is_foreign || s->is_given_up) && s->state == INF_MODEL_READY)
+	if (!s->n_methods && (s->is_foreign || s->is_given_up || s->is_replaced) &&
+		s->state == INF_MODEL_READY)
 		inf_serving_unload(s);
 }
 

@@ -391,6 +391,7 @@ static void on_load(struct inf_session *s, const struct inf_request *r)
 	if (!p)
 		return;
 	inf_repository_retry(s->server->repository, r->repository_model_load.model_name);
+	p->open.is_anew = true;
 	ask(p, r->repository_model_load.model_name, "", "", "", -1, load_done);
 }
 

@@ -136,6 +136,8 @@ struct inf_serving {
 	_Atomic(bool) is_ending;   /* whoever brings n_jobs to 0 notifies */
 	/* It is what a client gets that asks for no version, method or backend in particular. */
 	bool is_newest, is_default_method, is_preferred;
+	/* Its files are not those of the folder any more: who has it keeps it, nobody else gets it. */
+	bool is_replaced;
 	/* Called with it when the memory is gone: what the last Method of a client's own program had charged. */
 	void (*gone)(void *arg);
 	void *gone_arg;

@@ -241,6 +241,11 @@ static void test_variants(void **state)
 }
 
 /* A file that is replaced: who has it keeps it, the next load gets the new one. */
+static bool has_programs(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == *(const size_t *)arg;
+}
+
 static void test_replaced_file(void **state)
 {
 	struct e2e e;
@@ -254,8 +259,30 @@ static void test_replaced_file(void **state)
 	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
 	e2e_put_program(&e, "m.pte", e2e_program_triple);
 	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	/* loaded again: who comes now gets the new one, who has the old one keeps it */
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	struct inferd *later = e2e_connect(&e);
+	struct inferd_binding *other = e2e_bind(later, "m", NULL);
+	assert_true(e2e_infer(other, 2, &rc) == 6 && rc == 0);
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	e2e_until(&e, has_programs, &(size_t){ 2 });
 	inferd_close(d);
+	e2e_until(&e, has_programs, &(size_t){ 1 });
+	/* nothing has changed: it is the same one */
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	e2e_until(&e, has_programs, &(size_t){ 1 });
+	/* a newer version, and the file's own again */
+	e2e_put_program(&e, "m/2/m.pte", e2e_program_double);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	d = e2e_connect(&e);
+	b = e2e_bind(d, "m", NULL);
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	assert_true(e2e_infer(other, 2, &rc) == 6 && rc == 0);
+	inferd_close(d);
+	inferd_close(later);
 	e2e_until_clients(&e, 0);
+	e2e_put(&e, "m/2/m.pte", "gone", 4);
+	e2e_put_program(&e, "m/2/m.pte", e2e_program_triple);
 	assert_int_equal(e2e_unload(&e, "m"), INF_OK);
 	d = e2e_connect(&e);
 	b = e2e_bind(d, "m", NULL);
