@@ -7,10 +7,12 @@
  *     user NAME weight=N            a user with connections
  *     flow NAME [user=U] [weight=N] a connection. Without a user, or not declared, it is that of a user of its own, who
  *                                   weighs as much (default 1)
- *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [narrow]
+ *     t=T submit NAME [flow=F] [class=C] [cost=T] [guess=T] [deadline=T] [stream=S] [narrow] [steps=N]
  *                                   cost: how long it runs on one core; guess: what the scheduler is told (default:
- *                                   the cost); deadline: absolute
- *     t=T saturate F [class=C] [cost=T] [guess=T] [n=N] [until=T]
+ *                                   the cost); deadline: absolute; steps: instructions, of equal length (default 1),
+ *                                   between which it makes room as a worker's run does: for a higher class, and for
+ *                                   anybody if it has all cores
+ *     t=T saturate F [class=C] [cost=T] [guess=T] [n=N] [until=T] [steps=N]
  *                                   client F keeps N requests in flight until then (default 1, 1000)
  *     t=T cancel NAME
  *     expect order NAME...          exactly these ran, begun in this order
@@ -19,13 +21,14 @@
  *     expect end NAME T
  *     expect missed NAME T          expired: found then, never ran
  *     expect cancelled NAME
- *     expect wide NAME / narrow NAME
+ *     expect wide NAME / narrow NAME / widths NAME TEXT   in its first segment; in each: as many w and n
  *     expect share F PERCENT TOLERANCE   of all time used by saturating clients; user=U for all of a user's
  * A scenario may stand for a family of them, one for each combination of values:
  *     each NAME VALUE...            {NAME} in the other lines is one of them; each A,B 1,2 3,4 takes them in pairs
  *     for NAME N LINE               the line once for each {NAME} from 1 to N
  * and {EXPRESSION} of numbers, names, + - * / and parentheses is its value.
- * Every scenario also holds: each request ends exactly once, no core is used twice, nothing is left over. */
+ * Every scenario also holds: each request ends exactly once, no core is used twice, the requests of a stream neither
+ * overlap nor overtake each other, nothing is left over. */
 #include "daemon/scheduler.h"
 
 #include <stdarg.h>
@@ -40,6 +43,7 @@ enum {
 	MAX_WORKERS = 64,
 	MAX_EXPECTS = 256,
 	MAX_NAME = 24,
+	MAX_SEGMENTS = 24,
 	MAX_LINE = 512,
 	MAX_LINES = 128,
 	MAX_EACH = 8,
@@ -53,16 +57,20 @@ struct request {
 	char name[MAX_NAME];
 	uint64_t at, cost, guess, cancel_at, start, end;
 	enum fate fate;
-	bool was_wide;
-	int loop; /* index of the saturating client, or -1 */
+	bool was_wide; /* in its first segment */
+	int loop;      /* index of the saturating client, or -1 */
 	unsigned order;
+	unsigned n_steps, n_done;
+	uint64_t begun; /* the segment */
+	char widths[MAX_SEGMENTS + 1];
+	unsigned n_segments;
 };
 
 struct loop {
 	unsigned flow;
 	enum inf_class class;
 	uint64_t at, cost, guess, until, used;
-	unsigned n;
+	unsigned n, n_steps;
 };
 
 static struct play {
@@ -196,6 +204,7 @@ static struct request *new_request(unsigned flow, enum inf_class class, uint64_t
 	r->cost = r->guess = cost;
 	r->cancel_at = UINT64_MAX;
 	r->loop = -1;
+	r->n_steps = 1;
 	return r;
 }
 
@@ -204,6 +213,7 @@ static void new_looped(int index, uint64_t at)
 	const struct loop *loop = &play.loops[index];
 	struct request *r = new_request(loop->flow, loop->class, at, loop->cost);
 	r->guess = loop->guess;
+	r->n_steps = loop->n_steps;
 	r->loop = index;
 }
 
@@ -218,7 +228,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 	const char *flow = "a", *stream = NULL, *value;
 	bool prefers_narrow = false;
 	enum inf_class class = INF_CLASS_INTERACTIVE;
-	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1;
+	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1, steps = 1;
 	if (n < 2)
 		bad_line("an event needs a verb and a name");
 	if (strcmp(words[0], "cancel") == 0) {
@@ -247,6 +257,8 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			prefers_narrow = true;
 		else if ((value = after(words[i], "n=")))
 			count = number(value);
+		else if ((value = after(words[i], "steps=")))
+			steps = number(value);
 		else
 			bad_line("unknown word");
 	}
@@ -256,13 +268,14 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		r->item.deadline_ns = deadline;
 		r->item.prefers_narrow = prefers_narrow;
 		r->item.stream = stream ? take_stream(stream) : NULL;
+		r->n_steps = (unsigned)steps;
 		if (guess != UINT64_MAX)
 			r->guess = guess;
 	} else if (strcmp(words[0], "saturate") == 0) {
 		struct loop *loop = &play.loops[play.n_loops++];
 		guess = guess == UINT64_MAX ? cost : guess;
 		*loop = (struct loop){ take_flow(words[1], NULL, 1), class, at, cost, guess, until, 0,
-			(unsigned)count };
+			(unsigned)count, (unsigned)steps };
 		for (unsigned i = 0; i < loop->n; i++)
 			new_looped((int)play.n_loops - 1, at);
 	} else {
@@ -282,34 +295,85 @@ static void end(struct request *r, uint64_t now, enum fate fate)
 		new_looped(r->loop, now);
 }
 
+static uint64_t cores_of(const struct request *r)
+{
+	return r->item.is_wide ? play.options.n_workers : 1;
+}
+
+/* When its next step ends. */
+static uint64_t end_of_step(const struct request *r, uint64_t now)
+{
+	uint64_t cores = cores_of(r), cost = r->cost * (r->n_done + 1) / r->n_steps;
+	cost -= r->cost * r->n_done / r->n_steps;
+	return now + (cost + cores - 1) / cores;
+}
+
+/* As a worker's run looks around between two instructions (daemon/worker.c). */
+static bool should_yield(const struct request *r)
+{
+	if (r->item.is_wide && play.sched.n_waiting)
+		return true;
+	for (int class = 0; class < (int)r->item.class; class ++)
+		if (!et_list_is_empty(&play.sched.classes[class]))
+			return true;
+	return false;
+}
+
 static void finish(unsigned worker, uint64_t now)
 {
 	struct request *r = play.workers[worker];
-	uint64_t cores = r->was_wide ? play.options.n_workers : 1, used = (now - r->start) * cores;
+	bool is_over = ++r->n_done == r->n_steps;
+	if (!is_over && !should_yield(r)) {
+		r->end = end_of_step(r, now);
+		return;
+	}
+	uint64_t used = (now - r->begun) * cores_of(r);
 	play.workers[worker] = NULL;
 	if (r->loop >= 0)
 		play.loops[r->loop].used += used;
 	inf_sched_leave(&play.sched, &r->item, used);
+	if (!is_over) {
+		inf_sched_resubmit(&play.sched, &r->item, now);
+		return;
+	}
 	inf_sched_end_of_stream_item(&play.sched, &r->item, now);
 	end(r, now, FATE_DONE);
 }
 
+/* Nobody of its stream runs, and none that came before it is still to end. */
+static void check_stream(const struct request *r)
+{
+	for (unsigned i = 0; r->item.stream && i < play.n_requests; i++) {
+		const struct request *other = &play.requests[i];
+		if (other != r && other->item.stream == r->item.stream && !other->fate &&
+			(other->at < r->at || (other->at == r->at && other < r)))
+			failed(line_number, "%s runs before %s of the same stream has ended", r->name,
+				other->name);
+	}
+}
+
 static void start(unsigned worker, struct request *r, uint64_t now)
 {
-	uint64_t cores = r->item.is_wide ? play.options.n_workers : 1;
-	if (r->fate || r->start != UINT64_MAX)
-		failed(line_number, "%s runs though it ended or ran before", r->name);
+	bool is_first = r->start == UINT64_MAX;
+	if (r->fate || r->n_done == r->n_steps)
+		failed(line_number, "%s runs though it ended", r->name);
 	if (r->item.deadline_ns && r->item.deadline_ns <= now)
 		failed(line_number, "%s runs after its deadline", r->name);
-	r->start = now;
-	r->was_wide = r->item.is_wide;
-	r->end = now + (r->cost + cores - 1) / cores;
-	r->order = play.n_started++;
+	if (is_first) {
+		r->start = now;
+		r->was_wide = r->item.is_wide;
+		r->order = play.n_started++;
+	}
+	r->begun = now;
+	r->end = end_of_step(r, now);
+	if (r->n_segments < MAX_SEGMENTS)
+		r->widths[r->n_segments++] = r->item.is_wide ? 'w' : 'n';
+	check_stream(r);
 	play.workers[worker] = r;
 	unsigned used = 0;
 	for (unsigned i = 0; i < play.options.n_workers; i++)
 		if (play.workers[i])
-			used += play.workers[i]->was_wide ? play.options.n_workers : 1;
+			used += (unsigned)cores_of(play.workers[i]);
 	if (used > play.options.n_workers)
 		failed(line_number, "%u cores in use of %u", used, play.options.n_workers);
 }
@@ -418,6 +482,11 @@ static void check(unsigned line, char **words, unsigned n)
 	struct request *r = n > 1 ? find_request(words[1]) : NULL;
 	if (!r)
 		bad_line("expects what was never submitted");
+	if (strcmp(words[0], "widths") == 0 && n == 3) {
+		if (strcmp(r->widths, words[2]))
+			failed(line, "%s ran as %s, expected %s", r->name, r->widths, words[2]);
+		return;
+	}
 	uint64_t t = n > 2 ? number(words[2]) : 0;
 	bool ran = r->fate == FATE_DONE, is_met;
 	if (strcmp(words[0], "start") == 0)
