@@ -470,8 +470,8 @@ struct inferd_delegate {
 	int (*keep)(struct inferd_delegate_model *model, struct inferd_delegate_message *message);
 
 	/* Take now whatever memory runs of the largest sizes need, so that none of them has to: called for an instance
-	 * whose arguments all have fixed sizes, behind instance_on_lane and on its thread. What fails is left for a run
-	 * to say. */
+	 * whose arguments all have fixed sizes, or whose model's scratch_bytes are at most 4 MiB, behind
+	 * instance_on_lane and on its thread. What fails is left for a run to say. */
 	void (*instance_warm)(struct inferd_delegate_instance *instance);
 };
 

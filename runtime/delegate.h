@@ -125,8 +125,9 @@ struct et_delegate_ops {
 	enum et_status (*context_new)(struct et_compiled *compiled, struct et_lane *lane,
 		struct et_context **ret_context, struct et_diag *diag);
 	void (*context_free)(struct et_context *context);
-	/* Take now whatever memory runs need, so that none of them has to: for a context all of whose arguments have fixed
-	 * sizes. What fails is left for a run to say. On the lane's thread. May be NULL. */
+	/* Take now whatever memory runs of the largest sizes need, so that none of them has to: for a context all of whose
+	 * arguments have fixed sizes, or whose context_bytes are few. What fails is left for a run to say. On the lane's
+	 * thread. May be NULL. */
 	void (*context_warm)(struct et_context *context);
 	/* Forget what a stateful context remembers. May be NULL for a backend without state. */
 	enum et_status (*context_reset)(struct et_context *context);

@@ -310,7 +310,9 @@ void et_plan_warm(struct et_plan *plan, uint32_t number)
 		if (call->op != ET_OP_DELEGATE)
 			continue;
 		const struct et_plan_context *context = &plan->slots[number].contexts[call->index];
-		if (context->context && context->ops->context_warm && has_fixed_sizes(spec, call))
+		bool is_worth_it = has_fixed_sizes(spec, call) ||
+				   plan->delegates[call->index].info.context_bytes <= ET_PLAN_WARM_BYTES;
+		if (context->context && context->ops->context_warm && is_worth_it)
 			context->ops->context_warm(context->context);
 	}
 }

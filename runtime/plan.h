@@ -70,8 +70,10 @@ struct et_plan *et_plan_unref(struct et_plan *plan);
  * that owns the lanes. Runs on a slot that was not prepared answer ET_E_INVALID_STATE. */
 enum et_status et_plan_prepare(
 	struct et_plan *plan, uint32_t slot, struct et_lane *const *lanes, struct et_diag *diag);
-/* Have those contexts take now what their runs need, where sizes are fixed. On the same thread, before any run. What fails is
- * left for a run to say. */
+/* Have those contexts take now what their runs need: where sizes are fixed, or where the largest need no more than so much.
+ * Else the largest that came by decide, since what they may be one day would be held for nothing. On the same thread, before
+ * any run. What fails is left for a run to say. */
+enum { ET_PLAN_WARM_BYTES = 4 << 20 };
 void et_plan_warm(struct et_plan *plan, uint32_t slot);
 /* Whether et_plan_prepare has anything to make. If not, any thread may do it, and et_plan_release for that slot. */
 bool et_plan_needs_contexts(const struct et_plan *plan, struct et_lane *const *lanes);

@@ -1,7 +1,7 @@
 /* Delegates: compiled once, contexts by slot or by Method, queues, and runs that end on another thread's word.
  * The test delegate adds its payload's first byte to each input element; the payload's letters say the rest:
  * 'a' asynchronous, 's' stateful (it adds up what it saw), 'g' on the second GPU, 'd' lets its payload go,
- * 'x' does not compile, 'c' makes no context. */
+ * 'x' does not compile, 'c' makes no context, 'l' needs much memory for one. */
 #include "tests/support/method_rig.h"
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ struct et_context {
 	const struct et_completion *completion;
 };
 
-static int n_compiled, n_contexts, n_cancels, n_dropped;
+static int n_compiled, n_contexts, n_cancels, n_dropped, n_warm;
 static struct et_context *pending;
 
 static bool has(const struct et_compiled *compiled, char letter)
@@ -64,6 +64,7 @@ static enum et_status compile(struct et_backend *backend, const struct et_payloa
 	ret_info->drops_payload = has(compiled, 'd');
 	ret_info->device = has(compiled, 'g') ? 2 : 0;
 	ret_info->n_bytes = 1000;
+	ret_info->context_bytes = ET_PLAN_WARM_BYTES + has(compiled, 'l');
 	n_compiled++;
 	*ret_compiled = compiled;
 	return ET_OK;
@@ -94,6 +95,11 @@ static void context_free(struct et_context *context)
 	context->lane->n_contexts--;
 	n_contexts--;
 	free(context);
+}
+
+static void context_warm(struct et_context *context)
+{
+	n_warm++;
 }
 
 static enum et_status context_reset(struct et_context *context)
@@ -141,6 +147,7 @@ static const struct et_delegate_ops ops = {
 	.compiled_free = compiled_free,
 	.context_new = context_new,
 	.context_free = context_free,
+	.context_warm = context_warm,
 	.context_reset = context_reset,
 	.enqueue = enqueue,
 	.cancel = cancel,
@@ -176,7 +183,7 @@ static int setup(void **state)
 	for (int i = 0; i < 2; i++)
 		slot_lanes[i][1] = &lanes[i];
 	n_cancels = 0;
-	n_dropped = 0;
+	n_dropped = n_warm = 0;
 	return 0;
 }
 
@@ -233,6 +240,35 @@ static void a_payload_is_compiled_once(void **state)
 		assert_int_equal(rig_run(&rig, &run), ET_OK);
 		assert_true(out[0] == 6 && out[1] == 7);
 	}
+}
+
+/* What every run will need is taken beforehand; what some may need, if it is little. */
+static void check_warm(const char *letters, uint8_t dynamism, int n)
+{
+	int z = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 32, .dynamism = dynamism });
+	mk_call(&mk, delegate(letters), MK_ARGS(x, z));
+	rig_open(&rig, &mk);
+	et_plan_warm(rig.plan, 0); /* nothing is there yet */
+	assert_int_equal(n_warm, 0);
+	prepare(0);
+	et_plan_warm(rig.plan, 0);
+	assert_int_equal(n_warm, n);
+}
+
+static void fixed_sizes_are_warmed(void **state)
+{
+	check_warm("5l", ET_STATIC, 1);
+}
+
+static void small_ones_are_warmed(void **state)
+{
+	check_warm("5", ET_DYNAMIC_BOUND, 1);
+}
+
+static void large_ones_are_not_warmed(void **state)
+{
+	check_warm("5l", ET_DYNAMIC_BOUND, 0);
 }
 
 static void what_does_not_compile_says_why(void **state)
@@ -532,6 +568,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_payload_is_compiled_once),
+		TEST(fixed_sizes_are_warmed),
+		TEST(small_ones_are_warmed),
+		TEST(large_ones_are_not_warmed),
 		TEST(what_does_not_compile_says_why),
 		TEST(available_backends_are_named),
 		TEST(calls_must_agree),

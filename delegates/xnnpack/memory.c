@@ -29,7 +29,7 @@ static size_t n_used, n_pieces;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both */
 
 static _Thread_local bool has_run_out;
-static bool (*_Atomic the_gate)(void);
+static bool (*_Atomic the_gate)(size_t n_bytes);
 
 static bool is_reserve(const void *bytes)
 {
@@ -55,22 +55,22 @@ static void *from_reserve(size_t n_bytes, size_t align)
 	return bytes;
 }
 
-static bool has_heap(void)
+static bool has_heap(size_t n_bytes)
 {
-	bool (*gate)(void) = atomic_load_explicit(&the_gate, memory_order_relaxed);
-	return !gate || gate();
+	bool (*gate)(size_t) = atomic_load_explicit(&the_gate, memory_order_relaxed);
+	return !gate || gate(n_bytes);
 }
 
 static void *allocate(void *self, size_t n_bytes)
 {
-	void *bytes = has_heap() ? malloc(n_bytes) : NULL;
+	void *bytes = has_heap(n_bytes) ? malloc(n_bytes) : NULL;
 	return bytes ? bytes : from_reserve(n_bytes, ALIGNMENT);
 }
 
 static void *aligned_allocate(void *self, size_t align, size_t n_bytes)
 {
 	void *bytes = NULL;
-	if (has_heap() && posix_memalign(&bytes, align, n_bytes) == 0)
+	if (has_heap(n_bytes) && posix_memalign(&bytes, align, n_bytes) == 0)
 		return bytes;
 	return from_reserve(n_bytes, align);
 }
@@ -90,7 +90,7 @@ static void deallocate(void *self, void *bytes)
 static void *reallocate(void *self, void *bytes, size_t n_bytes)
 {
 	if (!is_reserve(bytes)) {
-		void *moved = has_heap() ? realloc(bytes, n_bytes) : NULL;
+		void *moved = has_heap(n_bytes) ? realloc(bytes, n_bytes) : NULL;
 		has_run_out = has_run_out || !moved; /* this answer XNNPACK looks at, wherever it asks */
 		return moved;
 	}
@@ -122,7 +122,7 @@ enum xnn_status et_xnn_settle(enum xnn_status status)
 	return ran_out ? xnn_status_out_of_memory : status;
 }
 
-void et_xnn_memory_set_gate(bool (*may_allocate)(void))
+void et_xnn_memory_set_gate(bool (*may_allocate)(size_t n_bytes))
 {
 	atomic_store_explicit(&the_gate, may_allocate, memory_order_relaxed);
 }

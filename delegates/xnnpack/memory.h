@@ -13,6 +13,6 @@ const struct xnn_allocator *et_xnn_allocator(void);
 enum xnn_status et_xnn_settle(enum xnn_status status);
 
 /* Asked before each allocation from now on; false: there is no more. NULL: the heap is. For tests. */
-void et_xnn_memory_set_gate(bool (*may_allocate)(void));
+void et_xnn_memory_set_gate(bool (*may_allocate)(size_t n_bytes));
 
 #endif

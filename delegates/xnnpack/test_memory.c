@@ -5,6 +5,7 @@
  * and where it uses memory that it did not get, the process is gone: so each attempt is a process of its own. */
 #include "delegates/xnnpack/memory.h"
 #include "delegates/xnnpack/test_args.h"
+#include "runtime/base/checked.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ enum { MAX_ALLOCATIONS = 2000 };
 static size_t n_calls, fail_at;
 static bool fails_once;
 
-static bool may_go_on(void)
+static bool may_go_on(size_t n)
 {
 	n_calls++;
 	return !fail_at || (fails_once ? n_calls != fail_at : n_calls < fail_at);
@@ -246,7 +247,7 @@ static void test_every_allocation(void **state)
 
 /* --- what is taken beforehand ----------------------------------------------------------------------- */
 
-static bool may_not(void)
+static bool may_not(size_t n)
 {
 	return false;
 }
@@ -282,9 +283,72 @@ static void test_warm(void **state)
 	}
 }
 
+enum { N_ROWS_MAX = 16, N_COLUMNS = 16 };
+static size_t n_large;
+
+/* Tables of the planner are small, and gone when it is done. */
+static bool count_large(size_t n)
+{
+	n_large += n >= 1024;
+	return true;
+}
+
+/* With sizes that differ from run to run: once the largest had their memory, by a run or by warming, none takes more. */
+static void test_warm_sizes(void **state)
+{
+	static const uint32_t rows[] = { N_ROWS_MAX, 1, 7, N_ROWS_MAX, 2, N_ROWS_MAX - 1, N_ROWS_MAX };
+	for (int is_warm = 0; is_warm < 2; is_warm++) {
+		struct attempt a = { .is_warm = is_warm };
+		struct make_xnn mk;
+		size_t n_bytes;
+		mx_init(&mk);
+		uint32_t x = test_plain(&mk, 1, 0, N_ROWS_MAX, N_COLUMNS),
+			 y = test_plain(&mk, 2, 0, N_COLUMNS, N_COLUMNS),
+			 product = test_plain(&mk, 0, 0, N_ROWS_MAX, N_COLUMNS),
+			 soft = test_plain(&mk, 0, 0, N_ROWS_MAX, N_COLUMNS),
+			 out = test_plain(&mk, 0, 3, N_ROWS_MAX, 2 * N_COLUMNS);
+		mx_node(&mk, MX_MATMUL, &(struct et_xnn_node){ .inputs = { x, y }, .outputs = { product } });
+		mx_node(&mk, MX_SOFTMAX, &(struct et_xnn_node){ .inputs = { product }, .outputs = { soft } });
+		mx_node(&mk, MX_CAT2,
+			&(struct et_xnn_node){ .inputs = { product, soft },
+				.outputs = { out },
+				.numbers = { [ET_XNN_AXIS] = 1 } });
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		assert_int_equal(test_set_up(NULL), 0);
+		test_ok(get_context(&a, bytes, n_bytes, 3), &a.diag);
+		n_large = 0;
+		et_xnn_memory_set_gate(count_large);
+		for (size_t i = 0; i < ET_ARRAY_LEN(rows); i++) {
+			int n = (int)rows[i];
+			ARG(&a.args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, n, N_COLUMNS);
+			ARG(&a.args[1], ET_FLOAT32, ET_STATIC, N_COLUMNS, N_COLUMNS);
+			ARG(&a.args[2], ET_FLOAT32, ET_DYNAMIC_BOUND, N_ROWS_MAX, 2 * N_COLUMNS);
+			for (int k = 0; k < N_COLUMNS * N_COLUMNS; k++) {
+				a.args[0].f32[k] = (float)(k % 7);
+				a.args[1].f32[k] = k % (N_COLUMNS + 1) == 0; /* the unit matrix */
+			}
+			test_ok(run(&a), &a.diag);
+			for (int k = 0; k < n * N_COLUMNS; k++)
+				test_near(a.args[2].f32[k / N_COLUMNS * 2 * N_COLUMNS + k % N_COLUMNS],
+					(float)(k % 7), 1e-4f);
+			if (i == 0) {
+				assert_true(is_warm ? n_large == 0 : n_large > 0);
+				n_large = 0;
+			}
+		}
+		et_xnn_memory_set_gate(NULL);
+		assert_int_equal(n_large, 0);
+		test_ops->context_free(a.context);
+		test_ops->lane_free(a.lane);
+		test_ops->compiled_free(a.compiled);
+		free(bytes);
+		assert_int_equal(test_tear_down(NULL), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation),
-		cmocka_unit_test(test_warm) };
+		cmocka_unit_test(test_warm), cmocka_unit_test(test_warm_sizes) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
