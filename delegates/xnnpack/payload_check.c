@@ -216,6 +216,9 @@ static void see_arguments(struct et_xnn_payload *payload)
 		struct et_xnn_value *arg = in->external ? in : out, *inner = in->external ? out : in;
 		if (!arg->external || inner->external || inner->stands_for != ET_XNN_NONE)
 			continue;
+		/* an output that is read as well has its own shape for who writes or reads it beside this node */
+		if (arg == out ? out->n_users > 0 : in->producer != ET_XNN_NONE)
+			continue;
 		arg->seen_as = (uint32_t)(inner - payload->values);
 		inner->stands_for = (uint32_t)(arg - payload->values);
 		node->is_view = true;

@@ -297,6 +297,58 @@ static void test_views(void **state)
 	assert_true(got[0][0][0] == sum);
 }
 
+/* An output that is read on as well: who writes or reads it means its own shape, so it is copied. [2, 6] + itself -> [3, 4], one
+ * of which is an output, and that + itself. */
+static void try_output_that_is_read(bool is_before)
+{
+	struct make_xnn mk;
+	struct arg args[3];
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lane;
+	struct et_context *context;
+	size_t n_bytes;
+	mx_init(&mk);
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 6), .input = 1 });
+	uint32_t sum = mx_value(
+		&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 6), .output = is_before ? 2 : 0 });
+	uint32_t seen = mx_value(
+		&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 4), .output = is_before ? 0 : 2 });
+	uint32_t twice = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 4), .output = 3 });
+	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, in }, .outputs = { sum } });
+	mx_node(&mk, MX_RESHAPE,
+		&(struct et_xnn_node){
+			.inputs = { sum }, .outputs = { seen }, .n_list = { 2 }, .list = { { 3, 4 } } });
+	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { seen, seen }, .outputs = { twice } });
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	test_ok(test_compile(bytes, n_bytes, 3, &compiled, &info, &diag), &diag);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, 6);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, is_before ? 2 : 3, is_before ? 6 : 4);
+	ARG(&args[2], ET_FLOAT32, ET_STATIC, 3, 4);
+	fill(args[0].f32, 12, 1);
+	test_ok(test_ops->enqueue(context,
+			(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value }, NULL,
+			&diag),
+		&diag);
+	for (uint32_t i = 0; i < 12; i++) {
+		assert_true(args[1].f32[i] == 2 * args[0].f32[i]);
+		assert_true(args[2].f32[i] == 4 * args[0].f32[i]);
+	}
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
+static void test_output_that_is_read(void **state)
+{
+	try_output_that_is_read(false);
+	try_output_that_is_read(true);
+}
+
 /* Paddings that add up to more than a number holds are left where they are, and refused as ever. */
 static void test_absurd_padding(void **state)
 {
@@ -332,6 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_variants, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_views, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_output_that_is_read, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
