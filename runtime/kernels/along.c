@@ -79,39 +79,83 @@ static void cumprod(struct et_line *line)
 
 /* --- order --------------------------------------------------------------------------------------------- */
 
-static bool is_less(const struct et_line *line, int64_t a, int64_t b)
+/* Which numbers a line has and which way it goes is the same for all of it: what follows is made for each of the four. */
+#define INLINE static inline __attribute__((always_inline))
+
+enum order { ASCENDING = 0, DESCENDING = 1, INTS = 2 };
+
+/* Whether index @a comes before @b. */
+INLINE bool comes_first(const struct et_line *line, int64_t a, int64_t b, enum order order)
 {
-	if (line->in_ints)
+	if (order & DESCENDING) {
+		int64_t spare = a;
+		a = b;
+		b = spare;
+	}
+	if (order & INTS)
 		return line->in_ints[a] < line->in_ints[b];
 	double x = line->in[a], y = line->in[b];
 	return x < y || (y != y && x == x);
 }
 
-/* Indices of the line in order, into line->index. The output's memory serves as the other half. */
-static void sort_indices(struct et_line *line, bool is_descending)
+/* @n indices in order, with as much @spare memory. */
+INLINE void merge_sort(const struct et_line *line, int64_t *items, int64_t *spare, size_t n, enum order order)
 {
-	int64_t *from = line->index, *to = line->in ? (int64_t *)line->out : line->out_ints;
-	size_t n = line->n;
-	for (size_t i = 0; i < n; i++)
-		from[i] = (int64_t)i;
+	int64_t *from = items, *to = spare;
 	for (size_t width = 1; width < n; width *= 2) {
 		for (size_t begin = 0; begin < n; begin += 2 * width) {
 			size_t middle = begin + width < n ? begin + width : n;
 			size_t end = middle + width < n ? middle + width : n;
 			for (size_t k = begin, i = begin, j = middle; k < end; k++) {
-				bool takes_right =
-					i == middle ||
-					(j < end && (is_descending ? is_less(line, from[i], from[j])
-								   : is_less(line, from[j], from[i])));
+				bool takes_right = i == middle ||
+						   (j < end && comes_first(line, from[j], from[i], order));
 				to[k] = takes_right ? from[j++] : from[i++];
 			}
 		}
-		int64_t *spare = from;
+		int64_t *other = from;
 		from = to;
-		to = spare;
+		to = other;
 	}
-	if (from != line->index)
-		memcpy(line->index, from, n * sizeof(*from));
+	if (from != items)
+		memcpy(items, from, n * sizeof(*from));
+}
+
+/* The memory of the output, which gets its values last. */
+static int64_t *spare_of(const struct et_line *line)
+{
+	return line->in ? (int64_t *)line->out : line->out_ints;
+}
+
+static enum order order_of(const struct et_line *line, bool is_descending)
+{
+	return (enum order)((is_descending ? DESCENDING : ASCENDING) | (line->in_ints ? INTS : 0));
+}
+
+/* @call of a function that takes the order last. */
+#define IN_ORDER(order, call, ...)                            \
+	do {                                                  \
+		switch (order) {                              \
+		case ASCENDING:                               \
+			call(__VA_ARGS__, ASCENDING);         \
+			break;                                \
+		case DESCENDING:                              \
+			call(__VA_ARGS__, DESCENDING);        \
+			break;                                \
+		case INTS:                                    \
+			call(__VA_ARGS__, INTS);              \
+			break;                                \
+		default:                                      \
+			call(__VA_ARGS__, INTS | DESCENDING); \
+			break;                                \
+		}                                             \
+	} while (0)
+
+/* Indices of the line in order, into line->index. The output's memory serves as the other half. */
+static void sort_indices(struct et_line *line, bool is_descending)
+{
+	for (size_t i = 0; i < line->n; i++)
+		line->index[i] = (int64_t)i;
+	IN_ORDER(order_of(line, is_descending), merge_sort, line, line->index, spare_of(line), line->n);
 }
 
 /* The values at the first n_out indices. */
@@ -132,23 +176,16 @@ static void sort(struct et_line *line)
 	take_values(line);
 }
 
-/* Whether index @a comes before @b among the chosen. */
-static bool comes_first(const struct et_line *line, int64_t a, int64_t b)
-{
-	const bool *is_descending = line->arg;
-	return *is_descending ? is_less(line, b, a) : is_less(line, a, b);
-}
-
 /* The first few of the sorted line without sorting the rest. */
-static void select_first(struct et_line *line)
+INLINE void select_first(struct et_line *line, enum order order)
 {
 	size_t n_found = 0;
 	for (size_t i = 0; i < line->n; i++) {
 		int64_t index = (int64_t)i;
 		size_t at = n_found < line->n_out ? n_found++ : line->n_out;
-		if (at == line->n_out && !comes_first(line, index, line->index[--at]))
+		if (at == line->n_out && !comes_first(line, index, line->index[--at], order))
 			continue;
-		for (; at > 0 && comes_first(line, index, line->index[at - 1]); at--)
+		for (; at > 0 && comes_first(line, index, line->index[at - 1], order); at--)
 			line->index[at] = line->index[at - 1];
 		line->index[at] = index;
 	}
@@ -162,12 +199,12 @@ static void swap(int64_t *a, int64_t *b)
 	*b = spare;
 }
 
-static void insert_sort(const struct et_line *line, int64_t *items, size_t n)
+INLINE void insert_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
 {
 	for (size_t i = 1; i < n; i++) {
 		int64_t item = items[i];
 		size_t k = i;
-		for (; k > 0 && comes_first(line, item, items[k - 1]); k--)
+		for (; k > 0 && comes_first(line, item, items[k - 1], order); k--)
 			items[k] = items[k - 1];
 		items[k] = item;
 	}
@@ -175,19 +212,19 @@ static void insert_sort(const struct et_line *line, int64_t *items, size_t n)
 
 /* Move the median of items[1], the middle and the last one to items[0], split the rest around it and return
  * where the second part begins. */
-static size_t split(const struct et_line *line, int64_t *items, size_t n)
+INLINE size_t split(const struct et_line *line, int64_t *items, size_t n, enum order order)
 {
 	int64_t *a = &items[1], *b = &items[n / 2], *c = &items[n - 1];
-	if (comes_first(line, *a, *b))
-		swap(items, comes_first(line, *b, *c) ? b : comes_first(line, *a, *c) ? c : a);
+	if (comes_first(line, *a, *b, order))
+		swap(items, comes_first(line, *b, *c, order) ? b : comes_first(line, *a, *c, order) ? c : a);
 	else
-		swap(items, comes_first(line, *a, *c) ? a : comes_first(line, *b, *c) ? c : b);
+		swap(items, comes_first(line, *a, *c, order) ? a : comes_first(line, *b, *c, order) ? c : b);
 	for (size_t low = 1, high = n;; low++) {
-		while (comes_first(line, items[low], items[0]))
+		while (comes_first(line, items[low], items[0], order))
 			low++;
 		do
 			high--;
-		while (comes_first(line, items[0], items[high]));
+		while (comes_first(line, items[0], items[high], order));
 		if (low >= high)
 			return low;
 		swap(&items[low], &items[high]);
@@ -196,15 +233,15 @@ static size_t split(const struct et_line *line, int64_t *items, size_t n)
 
 /* The k first ones in order. Which of several equal ones are taken, and in which order, is not said anywhere,
  * but programs are compared with the original: so this selects as it does, by quickselect with these pivots,
- * then insertion. */
-static void topk(struct et_line *line)
+ * then insertion, or merging where they are many. */
+INLINE void topk_in(struct et_line *line, enum order order)
 {
 	size_t first = 0, end = line->n, k = line->n_out, splits = 0;
 	if (k == 0)
 		return;
 	if (k * 64 <= line->n) {
 		if (k <= 64)
-			select_first(line);
+			select_first(line, order);
 		else
 			sort(line);
 		return;
@@ -212,19 +249,28 @@ static void topk(struct et_line *line)
 	for (size_t i = 0; i < line->n; i++)
 		line->index[i] = (int64_t)i;
 	while (end - first > 3 && splits++ < 128) {
-		size_t at = first + split(line, line->index + first, end - first);
+		size_t at = first + split(line, line->index + first, end - first, order);
 		if (at <= k - 1)
 			first = at;
 		else
 			end = at;
 	}
-	if (end - first > 3 || k > 17) { /* bad luck with pivots, or too many for insertion */
+	if (end - first > 3) { /* bad luck with pivots */
 		sort(line);
 		return;
 	}
-	insert_sort(line, line->index + first, end - first);
-	insert_sort(line, line->index, k - 1);
+	insert_sort(line, line->index + first, end - first, order);
+	if (k <= 17)
+		insert_sort(line, line->index, k - 1, order);
+	else
+		merge_sort(line, line->index, spare_of(line), k - 1, order);
 	take_values(line);
+}
+
+static void topk(struct et_line *line)
+{
+	const bool *is_descending = line->arg;
+	IN_ORDER(order_of(line, *is_descending), topk_in, line);
 }
 
 /* The lower one of the two in the middle; the first NaN, if there is one and it counts. */

@@ -263,10 +263,23 @@ struct block {
 	float totals[ROWS];
 };
 
+/* Row 0 of what lies there as floats already, or NULL. */
+static const float *rows_of(const struct operand *o, int64_t batch, int64_t head)
+{
+	const float *rows = (const float *)o->tensor->data + batch * o->batch_stride + head * o->head_stride;
+	return o->tensor->type == ET_FLOAT32 && (uintptr_t)rows % sizeof(float) == 0 ? rows : NULL;
+}
+
 /* Few rows: each key and value as it lies. */
 static void score_few(const struct block *b)
 {
 	const struct attention *a = b->a;
+	const float *keys = rows_of(&a->k, b->batch, b->k.head);
+	for (int64_t r = 0; keys && r < b->n; r++)
+		et_hot()->dots((size_t)b->n_keys, (size_t)a->size, b->scores + r * a->n_keys,
+			b->queries + r * a->size, keys, a->k.stride);
+	if (keys)
+		return;
 	for (int64_t k = 0; k < b->n_keys; k++) {
 		const float *key = load_row(&a->k, b->batch, b->k.head, k, 0, (size_t)a->size, b->span);
 		for (int64_t r = 0; r < b->n; r++)
@@ -278,6 +291,14 @@ static void score_few(const struct block *b)
 static void sum_few(const struct block *b)
 {
 	const struct attention *a = b->a;
+	const float *values = rows_of(&a->v, b->batch, b->v.head);
+	for (int64_t r = 0; values && r < b->n; r++) {
+		int64_t n = keys_for(a, b->first + r);
+		et_hot()->weighted_rows((size_t)(n < b->n_keys ? n : b->n_keys), (size_t)a->size,
+			b->sums + r * a->size, b->scores + r * a->n_keys, values, a->v.stride);
+	}
+	if (values)
+		return;
 	memset(b->sums, 0, (size_t)(b->n * a->size) * sizeof(*b->sums));
 	for (int64_t k = 0; k < b->n_keys; k++) {
 		float scale = scale_of(&a->v, b->batch, b->v.head, k);

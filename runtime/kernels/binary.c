@@ -35,9 +35,20 @@ static float next_half(float a, float b, enum et_scalar_type type)
 	return is_half ? et_from_half(bits) : et_from_bfloat16(bits);
 }
 ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float),
-	et_type_is_half(span->common) ? next_half(a, b, span->common) : nextafterf(a, b))
+	et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
 ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
-ET_FLOAT_FNS(fmod, 2, fmod(a, b))
+/* What is left of a float divided by a float. The quotient of both as doubles is cut to the right integer while that has
+ * no more than 28 bits, since it is either whole or further away from being so than doubles round; and then nothing of
+ * this is rounded. */
+static inline double float_rest(double a, double b)
+{
+	double quotient = a / b;
+	if (!(fabs(quotient) < 0x1p28) || isinf(b))
+		return fmod(a, b);
+	return copysign(a - (double)(int32_t)quotient * b, a);
+}
+ET_SPAN_FN(fmod_f32, float, ET_LOADS2(float), float_rest((double)a, (double)b))
+ET_SPAN_FN(fmod_f64, double, ET_LOADS2(double), fmod(a, b))
 static void pow_f32(struct et_span *span)
 {
 	et_hot()->each_pow(span->n, span->out, span->in[0], span->in[1]);
@@ -86,7 +97,7 @@ ET_INT_FN(bitwise_xor, 2, a ^ b)
 
 /* As many bits as the type has, or more (or less than none), leave nothing, or the sign. */
 #define SHIFTED_OUT \
-	((size_t)b >= (sizeof(a) < sizeof(int64_t) ? sizeof(a) : et_scalar_size(span->common)) * CHAR_BIT)
+	((size_t)b >= (sizeof(a) < sizeof(int64_t) ? sizeof(a) : et_scalar_size(common)) * CHAR_BIT)
 ET_INT_FN(left_shift, 2,
 	SHIFTED_OUT                   ? 0
 	: sizeof(a) < sizeof(int64_t) ? (int64_t)((uint32_t)a << (b & 31))
@@ -129,11 +140,11 @@ static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum roun
 }
 
 /* The same of floats, as Python defines them; what float computes is exact in double. */
-static double floor_quotient(double a, double b)
+static inline double floor_quotient(double a, double b, double mod)
 {
 	if (b == 0)
 		return a / b;
-	double mod = fmod(a, b), quotient = (a - mod) / b;
+	double quotient = (a - mod) / b;
 	if (mod != 0 && (b < 0) != (mod < 0))
 		quotient -= 1;
 	if (quotient == 0)
@@ -142,18 +153,20 @@ static double floor_quotient(double a, double b)
 	return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
-static double floor_rest(double a, double b)
+static inline double floor_rest(double b, double mod)
 {
-	double mod = fmod(a, b);
 	return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
 }
 
 ET_INT64_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
 ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
-ET_FLOAT_FNS(floor_div, 2, floor_quotient(a, b))
+ET_SPAN_FN(floor_div_f32, float, ET_LOADS2(float),
+	floor_quotient((double)a, (double)b, float_rest((double)a, (double)b)))
+ET_SPAN_FN(floor_div_f64, double, ET_LOADS2(double), floor_quotient(a, b, fmod(a, b)))
 ET_INT64_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
 ET_INT64_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
-ET_FLOAT_FNS(remainder, 2, floor_rest(a, b))
+ET_SPAN_FN(remainder_f32, float, ET_LOADS2(float), floor_rest((double)b, float_rest((double)a, (double)b)))
+ET_SPAN_FN(remainder_f64, double, ET_LOADS2(double), floor_rest(b, fmod(a, b)))
 
 /* By squaring, wrapping; a negative exponent leaves what a division would, cut to an integer. */
 static int64_t power(int64_t base, int64_t exponent)

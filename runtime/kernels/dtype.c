@@ -4,6 +4,7 @@
  * vectorizes. What float to integer gives where C leaves it open is fixed here: through int64, then
  * wrapped, NaN as INT64_MIN. */
 #include "runtime/kernels/dtype.h"
+#include "runtime/kernels/hot.h"
 
 static float from_bool(uint8_t value)
 {
@@ -13,19 +14,21 @@ static float from_bool(uint8_t value)
 #define AS_IS(x) (x)
 
 /* name, element in memory, its value as a number, and how a float, double, int64 is stored as one */
-#define ELEMENT_TYPES(X)                                         \
+#define INTEGER_TYPES(X)                                         \
 	X(UINT8, uint8_t, AS_IS, et_double_to_int, (uint8_t))    \
 	X(INT8, int8_t, AS_IS, et_double_to_int, (int8_t))       \
 	X(INT16, int16_t, AS_IS, et_double_to_int, (int16_t))    \
 	X(INT32, int32_t, AS_IS, et_double_to_int, (int32_t))    \
 	X(INT64, int64_t, AS_IS, et_double_to_int, (int64_t))    \
 	X(UINT16, uint16_t, AS_IS, et_double_to_int, (uint16_t)) \
-	X(UINT32, uint32_t, AS_IS, et_double_to_int, (uint32_t)) \
-	X(FLOAT32, float, AS_IS, AS_IS, (float))                 \
-	X(FLOAT64, double, AS_IS, AS_IS, (double))               \
-	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)                 \
-	X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)    \
+	X(UINT32, uint32_t, AS_IS, et_double_to_int, (uint32_t))
+#define OTHER_TYPES(X)                             \
+	X(FLOAT32, float, AS_IS, AS_IS, (float))   \
+	X(FLOAT64, double, AS_IS, AS_IS, (double)) \
+	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)   \
 	X(BFLOAT16, uint16_t, et_from_bfloat16, AS_IS, et_to_bfloat16)
+#define HALF_TYPE(X)     X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)
+#define ELEMENT_TYPES(X) INTEGER_TYPES(X) OTHER_TYPES(X) HALF_TYPE(X)
 
 #define LOADER(name, element, value, suffix, type, convert)                                              \
 	static void load_##name##_##suffix(void *span, const void *elements, ptrdiff_t stride, size_t n) \
@@ -80,6 +83,80 @@ static float from_bool(uint8_t value)
 /* et_to_half and et_to_bfloat16 take a float: narrowing to it is meant. */
 ELEMENT_TYPES(CONVERTERS)
 
+/* Floats that an int32 holds need no care; one loop finds out and is worth it. */
+static bool all_fit(const float *from, size_t n)
+{
+	int32_t outside = 0;
+	for (size_t i = 0; i < n; i++)
+		outside |= !(from[i] > -0x1p31f && from[i] < 0x1p31f);
+	return !outside;
+}
+
+#define INTEGER_STORER(name, element, value, whole, narrow)                                           \
+	static void store_floats_##name(void *elements, ptrdiff_t stride, const void *span, size_t n) \
+	{                                                                                             \
+		element *to = elements;                                                               \
+		const float *from = span;                                                             \
+		if (stride != 1 || !all_fit(from, n)) {                                               \
+			store_##name##_f32(elements, stride, span, n);                                \
+			return;                                                                       \
+		}                                                                                     \
+		for (size_t i = 0; i < n; i++)                                                        \
+			to[i] = narrow(int32_t) from[i];                                              \
+	}
+INTEGER_TYPES(INTEGER_STORER)
+
+/* Long runs of halves are converted by what this processor has. */
+enum { LONG_RUN = 16, PART = 128 };
+
+static void load_halves(void *span, const void *elements, ptrdiff_t stride, size_t n)
+{
+	if (stride != 1 || n < LONG_RUN)
+		load_FLOAT16_f32(span, elements, stride, n);
+	else
+		et_hot()->from_halves(n, span, elements);
+}
+
+static void store_halves(void *elements, ptrdiff_t stride, const void *span, size_t n)
+{
+	if (stride != 1 || n < LONG_RUN)
+		store_FLOAT16_f32(elements, stride, span, n);
+	else
+		et_hot()->to_halves(n, elements, span);
+}
+
+static void load_halves_as_doubles(void *span, const void *elements, ptrdiff_t stride, size_t n)
+{
+	float part[PART];
+	double *to = span;
+	if (stride != 1 || n < LONG_RUN) {
+		load_FLOAT16_f64(span, elements, stride, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i += PART) {
+		size_t m = n - i < PART ? n - i : PART;
+		et_hot()->from_halves(m, part, (const uint16_t *)elements + i);
+		for (size_t k = 0; k < m; k++)
+			to[i + k] = (double)part[k];
+	}
+}
+
+static void store_doubles_as_halves(void *elements, ptrdiff_t stride, const void *span, size_t n)
+{
+	float part[PART];
+	const double *from = span;
+	if (stride != 1 || n < LONG_RUN) {
+		store_FLOAT16_f64(elements, stride, span, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i += PART) {
+		size_t m = n - i < PART ? n - i : PART;
+		for (size_t k = 0; k < m; k++)
+			part[k] = (float)from[i + k];
+		et_hot()->to_halves(m, (uint16_t *)elements + i, part);
+	}
+}
+
 /* The narrow classes: the type itself, and bool. */
 #define NARROW_TYPES(X) \
 	X(i32, int32_t) \
@@ -115,7 +192,15 @@ static const struct {
 		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },    \
 		{ store_##name##_f32, store_##name##_f64, store_##name##_i64 }, \
 	},
-	ELEMENT_TYPES(ROW)
+	OTHER_TYPES(ROW)
+#define INTEGER_ROW(name, element, value, whole, narrow)                         \
+	[ET_##name] = {                                                          \
+		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },     \
+		{ store_floats_##name, store_##name##_f64, store_##name##_i64 }, \
+	},
+		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_halves, load_halves_as_doubles,
+								   load_FLOAT16_i64 },
+			{ store_halves, store_doubles_as_halves, store_FLOAT16_i64 } },
 };
 
 et_load_fn et_loader(enum et_scalar_type type, enum et_class as)

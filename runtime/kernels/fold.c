@@ -51,7 +51,8 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 	struct et_place place;
 	et_place_seek(&place, walk, 0);
 	bool is_direct = job->fold->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
-	for (size_t done = 0; done < walk->numel;) {
+	for (size_t done = 0;
+		done < walk->numel && !(job->fold->ends_early && (state->d != 0 || state->i));) {
 		size_t filled = 0;
 		if (is_direct) {
 			size_t run = et_place_run(&place, walk);
@@ -162,6 +163,52 @@ static void sum_columns(const struct fold_job *job, const struct et_place *place
 	give_columns(job, place, 0, ET_F64, sums, n);
 }
 
+static void sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	int64_t sums[COLUMNS] = { 0 }, row[COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_I64);
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
+	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		const int64_t *numbers = (const int64_t *)(const void *)in;
+		if (job->in_type != ET_INT64) {
+			load(row, in, 1, n);
+			numbers = row;
+		}
+		for (size_t k = 0; k < n; k++)
+			sums[k] += numbers[k];
+	}
+	give_columns(job, place, 0, ET_I64, sums, n);
+}
+
+static void any_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	uint8_t found[COLUMNS] = { 0 };
+	double row[COLUMNS];
+	int64_t truths[COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_F64);
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
+	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		if (bytes == 1) {
+			for (size_t k = 0; k < n; k++)
+				found[k] |= in[k];
+			continue;
+		}
+		if (job->in_type == ET_FLOAT32) {
+			for (size_t k = 0; k < n; k++)
+				found[k] |= ((const float *)(const void *)in)[k] != 0;
+			continue;
+		}
+		load(row, in, 1, n);
+		for (size_t k = 0; k < n; k++)
+			found[k] |= row[k] != 0;
+	}
+	for (size_t k = 0; k < n; k++)
+		truths[k] = found[k] != 0;
+	give_columns(job, place, 0, ET_I64, truths, n);
+}
+
 static void prod_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	double products[COLUMNS], row[COLUMNS];
@@ -265,12 +312,23 @@ static void fold_range(void *arg, size_t begin, size_t end)
 		et_place_advance(&place, &job->kept, n);
 		i += n;
 	}
+	/* A row that lies there as it is folded. */
+	bool is_row = job->folded.n_dims == 1 && job->folded.strides[0][0] == 1 && job->folded.numel > 0;
+	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->fold->step_floats,
+	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64;
 	for (size_t i = begin; !job->columns && i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
 			job->fold->begin(&state);
-		fold_one(
-			job, job->in + place.offset[in_view] * (int64_t)et_scalar_size(job->in_type), &state);
+		const uint8_t *in = job->in + place.offset[in_view] * (int64_t)et_scalar_size(job->in_type);
+		if (is_float_row)
+			job->fold->step_floats(&state, (const float *)(const void *)in, job->folded.numel);
+		else if (is_int_row)
+			job->fold->step_ints(&state, (const int64_t *)(const void *)in, job->folded.numel);
+		else
+			fold_one(job, in, &state);
+		if (is_float_row || is_int_row)
+			state.n = (int64_t)job->folded.numel;
 		if (job->fold->finish)
 			job->fold->finish(&state);
 		give(job, &state, 0, place.offset[0]);
@@ -330,10 +388,10 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 		       : et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
 			       ? (enum et_scalar_type)out->type
 			       : ET_FLOAT64;
-	if (job.is_double && job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
+	if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
 		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
 		(!fold->columns_are_floats || self->type == ET_FLOAT32) && (!out2 || fold->is_index))
-		job.columns = fold->columns;
+		job.columns = job.is_double ? fold->columns : fold->int_columns;
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -386,6 +444,17 @@ static void any_doubles(struct et_fold_state *state, const double *numbers, size
 	state->d = (double)any;
 }
 
+static void any_floats(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	int32_t any = 0;
+	for (size_t k = 0; k < n && !any; k += BLOCK) {
+		size_t part = n - k < BLOCK ? n - k : BLOCK;
+		for (size_t i = 0; i < part; i++)
+			any |= numbers[k + i] != 0;
+	}
+	state->d = state->d != 0 || any;
+}
+
 static void any_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
 {
 	int64_t any = state->i;
@@ -420,6 +489,31 @@ CHOOSE(max_doubles, d, double, int64_t, <=)
 CHOOSE(min_doubles, d, double, int64_t, >=)
 CHOOSE(max_ints, i, int64_t, int64_t, <=)
 CHOOSE(min_ints, i, int64_t, int64_t, >=)
+
+/* The same without its place, so that all lanes go on by themselves. */
+#define MOST(name, better)                                                                                 \
+	static void name(struct et_fold_state *state, const float *numbers, size_t n)                      \
+	{                                                                                                  \
+		enum { LANES = 8 };                                                                        \
+		float best[LANES], most = state->n ? (float)state->d : numbers[0];                         \
+		size_t k = 0;                                                                              \
+		for (size_t lane = 0; lane < LANES; lane++)                                                \
+			best[lane] = most;                                                                 \
+		for (; k + LANES <= n; k += LANES) {                                                       \
+			for (size_t lane = 0; lane < LANES; lane++) {                                      \
+				float number = numbers[k + lane];                                          \
+				best[lane] = (number better best[lane]) | (number != number) ? number      \
+											     : best[lane]; \
+			}                                                                                  \
+		}                                                                                          \
+		for (; k < n; k++)                                                                         \
+			most = (numbers[k] better most) | (numbers[k] != numbers[k]) ? numbers[k] : most;  \
+		for (size_t lane = 0; lane < LANES; lane++)                                                \
+			most = (best[lane] better most) | (best[lane] != best[lane]) ? best[lane] : most;  \
+		state->d = (double)most;                                                                   \
+	}
+MOST(max_of_floats, >)
+MOST(min_of_floats, <)
 
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
@@ -460,9 +554,11 @@ static void var_finish(struct et_fold_state *state)
 		state->d2 = NAN;
 }
 
-static const struct et_fold sum = {
-	.step_doubles = sum_doubles, .step_ints = sum_ints, .step_floats = sum_floats, .columns = sum_columns
-};
+static const struct et_fold sum = { .step_doubles = sum_doubles,
+	.step_ints = sum_ints,
+	.step_floats = sum_floats,
+	.columns = sum_columns,
+	.int_columns = sum_int_columns };
 static const struct et_fold mean = { .step_doubles = mean_doubles,
 	.step_floats = mean_floats,
 	.finish = mean_finish,
@@ -471,20 +567,32 @@ static const struct et_fold mean = { .step_doubles = mean_doubles,
 static const struct et_fold prod = {
 	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints, .columns = prod_columns
 };
-static const struct et_fold any = { .step_doubles = any_doubles, .step_ints = any_ints };
+static const struct et_fold any = { .step_doubles = any_doubles,
+	.step_ints = any_ints,
+	.step_floats = any_floats,
+	.columns = any_columns,
+	.int_columns = any_columns,
+	.ends_early = true };
 static const struct et_fold var = { .step_doubles = var_doubles, .finish = var_finish };
-#define CHOICE(which, ...)                     \
+#define CHOICE(which)                          \
 	{ .step_doubles = which##_doubles,     \
 		.step_ints = which##_ints,     \
 		.step_floats = which##_floats, \
 		.columns = which##_columns,    \
 		.columns_are_floats = true,    \
 		.needs_one = true,             \
-		__VA_ARGS__ }
-static const struct et_fold max = CHOICE(max, .is_index = false);
-static const struct et_fold min = CHOICE(min, .is_index = false);
-static const struct et_fold argmax = CHOICE(max, .is_index = true);
-static const struct et_fold argmin = CHOICE(min, .is_index = true);
+		.is_index = true }
+#define VALUE(which)                              \
+	{ .step_doubles = which##_doubles,        \
+		.step_ints = which##_ints,        \
+		.step_floats = which##_of_floats, \
+		.columns = which##_columns,       \
+		.columns_are_floats = true,       \
+		.needs_one = true }
+static const struct et_fold max = VALUE(max);
+static const struct et_fold min = VALUE(min);
+static const struct et_fold argmax = CHOICE(max);
+static const struct et_fold argmin = CHOICE(min);
 
 static uint32_t all_dims(const struct et_tensor *self)
 {

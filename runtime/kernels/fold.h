@@ -36,7 +36,10 @@ struct et_fold {
 	/* The same of @n results next to one another, whose numbers lie in rows above each other. NULL: one by one. */
 	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
 	bool columns_are_floats; /* it takes FLOAT32 only */
-	bool is_mean; /* rounds to float but for a double output, however many numbers are folded */
+	/* The same where integers are folded as such. */
+	void (*int_columns)(const struct fold_job *job, const struct et_place *place, size_t n);
+	bool ends_early; /* a result that is not 0 stays what it is */
+	bool is_mean;    /* rounds to float but for a double output, however many numbers are folded */
 };
 
 /* Fold the dimensions in @set of @self into @out (and @out2, if not NULL). */

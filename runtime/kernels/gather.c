@@ -121,6 +121,12 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 	} else if (et_type_is_complex(type)) {
 		double complex a = et_element_get_complex(to, type), b = et_element_get_complex(from, type);
 		et_element_set_complex(to, type, mode == SCATTER_ADD ? a + b : a * b);
+	} else if (type == ET_FLOAT32) {
+		float a, b;
+		memcpy(&a, to, sizeof(a));
+		memcpy(&b, from, sizeof(b));
+		a = mode == SCATTER_ADD ? a + b : a * b;
+		memcpy(to, &a, sizeof(a));
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
 		et_element_set_double(to, type, mode == SCATTER_ADD ? a + b : a * b);
@@ -194,6 +200,33 @@ static enum et_status run_scatter_value(struct et_kernel_ctx *ctx, struct et_eva
 	return scatter(ctx, args, &src, SCATTER_SET, out);
 }
 
+static bool is_row_major(const struct et_view *view)
+{
+	int64_t stride = 1;
+	for (size_t d = view->n_dims; d-- > 0; stride *= view->sizes[d]) {
+		if (view->sizes[d] != 1 && view->strides[d] != stride)
+			return false;
+	}
+	return true;
+}
+
+/* Where what is chosen lies in one piece for each index. */
+static void select_rows(
+	const struct et_view *to, const struct et_view *from, size_t dim, const int64_t *indices)
+{
+	size_t bytes = et_scalar_size(to->type), n_outer = 1, n = (size_t)to->sizes[dim];
+	for (size_t d = 0; d < to->n_dims; d++) {
+		n_outer *= d < dim ? (size_t)to->sizes[d] : 1;
+		bytes *= d > dim ? (size_t)to->sizes[d] : 1;
+	}
+	uint8_t *next = to->data;
+	const uint8_t *row = from->data;
+	for (size_t i = 0; bytes && i < n_outer; i++, row += (size_t)from->sizes[dim] * bytes) {
+		for (size_t k = 0; k < n; k++, next += bytes)
+			copy_element(next, row + (size_t)indices[k] * bytes, bytes);
+	}
+}
+
 /* Slices of @self along @dim, one for each index. */
 static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -218,10 +251,15 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 		et_view_insert(&from, 0, 1, 1);
 		et_view_insert(&to, 0, 1, 1);
 	}
-	for (size_t i = 0; i < n; i++) {
-		struct et_view from_one = from, to_one = to;
+	for (size_t i = 0; i < n; i++)
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < from.sizes[dim], "index %lld of %lld",
 			(long long)indices[i], (long long)from.sizes[dim]);
+	if (is_row_major(&from) && is_row_major(&to)) {
+		select_rows(&to, &from, dim, indices);
+		return ET_OK;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct et_view from_one = from, to_one = to;
 		et_view_select(&from_one, dim, indices[i]);
 		et_view_select(&to_one, dim, (int64_t)i);
 		et_view_copy(&to_one, &from_one);
@@ -284,32 +322,87 @@ static enum et_status broadcast_mask(struct et_kernel_ctx *ctx, const struct et_
 	return ET_OK;
 }
 
+/* The elements of a walk's inner run, and whether each is chosen. */
+struct masked_run {
+	const uint8_t *mask;
+	uint8_t *elements;
+	ptrdiff_t mask_step, step; /* in bytes */
+	size_t n;
+};
+
+static struct masked_run run_at(const struct et_walk *walk, const struct et_place *place, const uint8_t *mask,
+	uint8_t *elements, size_t bytes, size_t n)
+{
+	return (struct masked_run){ mask + place->offset[0], elements + place->offset[1] * (int64_t)bytes,
+		walk->strides[0][walk->n_dims - 1], walk->strides[1][walk->n_dims - 1] * (ptrdiff_t)bytes,
+		n };
+}
+
+/* View 0 of @walk is the mask: a local copy, 0 or 1 each. */
+static size_t count_chosen(const struct et_walk *walk, const uint8_t *mask)
+{
+	size_t n = 0;
+	struct et_place place;
+	et_place_seek(&place, walk, 0);
+	for (size_t i = 0, run; i < walk->numel; i += run) {
+		ptrdiff_t step = walk->strides[0][walk->n_dims - 1];
+		run = et_place_run(&place, walk);
+		for (size_t k = 0; k < run; k++)
+			n += mask[place.offset[0] + (ptrdiff_t)k * step];
+		et_place_advance(&place, walk, run);
+	}
+	return n;
+}
+
+/* To where the next chosen one goes, every element is written: no branch, whose outcome nobody could foresee. At most
+ * @room of them; returns how many. */
+static inline __attribute__((always_inline)) size_t select_run(
+	const struct masked_run *run, uint8_t *to, size_t room, size_t bytes)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < run->n && n < room; i++) {
+		memcpy(to + n * bytes, run->elements + (ptrdiff_t)i * run->step, bytes);
+		n += run->mask[(ptrdiff_t)i * run->mask_step];
+	}
+	return n;
+}
+
+/* The chosen ones from @from on, of which there are enough; returns how many. */
+static inline __attribute__((always_inline)) size_t scatter_run(
+	const struct masked_run *run, const uint8_t *from, size_t left, size_t bytes)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < run->n && n < left; i++) {
+		uint8_t *element = run->elements + (ptrdiff_t)i * run->step;
+		bool is_chosen = run->mask[(ptrdiff_t)i * run->mask_step];
+		memmove(element, is_chosen ? from + n * bytes : element, bytes);
+		n += is_chosen;
+	}
+	return n;
+}
+
 static enum et_status run_masked_select(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *out = args[2]->tensor;
 	struct et_view self, mask;
 	struct et_walk walk;
 	struct et_place place;
-	int64_t n = 0;
-	size_t bytes = et_element_bytes(out);
+	size_t n, at = 0, bytes = et_element_bytes(out);
 	ET_TRY(et_require_same_type(ctx, args[0]->tensor, out));
 	ET_TRY(broadcast_mask(ctx, args[0]->tensor, args[1]->tensor, &self, &mask));
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &self }, 2);
-	for (int pass = 0; pass < 2; pass++) {
-		size_t at = 0;
-		et_place_seek(&place, &walk, 0);
-		for (size_t i = 0; i < walk.numel; i++) {
-			if (mask.data[place.offset[0]]) {
-				if (pass == 1)
-					copy_element((uint8_t *)out->data + at * bytes,
-						self.data + place.offset[1] * (int64_t)bytes, bytes);
-				at++;
-			}
-			et_place_advance(&place, &walk, 1);
-		}
-		n = (int64_t)at;
-		if (pass == 0)
-			ET_TRY(et_resize(ctx, out, &n, 1));
+	n = count_chosen(&walk, mask.data);
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n }, 1));
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0, run; i < walk.numel && at < n; i += run) {
+		run = et_place_run(&place, &walk);
+		struct masked_run r = run_at(&walk, &place, mask.data, self.data, bytes, run);
+		uint8_t *to = (uint8_t *)out->data + at * bytes;
+		at += bytes == 4   ? select_run(&r, to, n - at, 4)
+		      : bytes == 8 ? select_run(&r, to, n - at, 8)
+		      : bytes == 1 ? select_run(&r, to, n - at, 1)
+				   : select_run(&r, to, n - at, bytes);
+		et_place_advance(&place, &walk, run);
 	}
 	return ET_OK;
 }
@@ -328,15 +421,19 @@ static enum et_status run_masked_scatter(struct et_kernel_ctx *ctx, struct et_ev
 	ET_TRY(et_give_view(ctx, &self, out));
 	et_view_of(&to, out);
 	et_walk_init_in_order(&walk, (const struct et_view *[]){ &mask, &to }, 2);
+	size_t n = count_chosen(&walk, mask.data);
+	ET_REQUIRE(ctx, n <= et_tensor_numel(source), "the source has %zu elements, the mask more",
+		et_tensor_numel(source));
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
-		if (mask.data[place.offset[0]]) {
-			ET_REQUIRE(ctx, at < et_tensor_numel(source),
-				"the source has %zu elements, the mask more", et_tensor_numel(source));
-			copy_element(to.data + place.offset[1] * (int64_t)bytes,
-				(const uint8_t *)source->data + at++ * bytes, bytes);
-		}
-		et_place_advance(&place, &walk, 1);
+	for (size_t i = 0, run; i < walk.numel && at < n; i += run) {
+		run = et_place_run(&place, &walk);
+		struct masked_run r = run_at(&walk, &place, mask.data, to.data, bytes, run);
+		const uint8_t *from = (const uint8_t *)source->data + at * bytes;
+		at += bytes == 4   ? scatter_run(&r, from, n - at, 4)
+		      : bytes == 8 ? scatter_run(&r, from, n - at, 8)
+		      : bytes == 1 ? scatter_run(&r, from, n - at, 1)
+				   : scatter_run(&r, from, n - at, bytes);
+		et_place_advance(&place, &walk, run);
 	}
 	return ET_OK;
 }

@@ -150,6 +150,25 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 			return;
 		}
 	}
+	if (gemm->n_columns == 1 && gemm->n_rows > 1 && gemm->panel == et_matrix_panel && !gemm->begin) {
+		/* one column is one row of the transposed product */
+		const struct et_matrix *b = gemm->b, a = { gemm->a, gemm->a_col, gemm->a_row };
+		struct et_gemm turned = { .n_rows = 1,
+			.n_columns = gemm->n_rows,
+			.n_k = gemm->n_k,
+			.a = b->data,
+			.a_row = b->col,
+			.a_col = b->row,
+			.panel = et_matrix_panel,
+			.b = &a,
+			.c = gemm->c,
+			.c_row = gemm->c_col,
+			.c_col = gemm->c_row };
+		if (b->row == 1 && gemm->a_col == 1) {
+			et_gemm(compute, &turned);
+			return;
+		}
+	}
 	job.n_panels = (gemm->n_columns - 1) / job.hot->tile_columns + 1;
 	job.rows_per_task =
 		job.n_panels < 8 ? ROWS_PER_TASK / job.hot->tile_rows * job.hot->tile_rows : gemm->n_rows;

@@ -3,6 +3,7 @@
  *
  * The matrix tile is the heart: so many rows of so many vectors that all sums stay in registers while k runs.
  * A row's element is broadcast, so a may lie anyhow; b comes packed. */
+#include "runtime/kernels/dtype.h"
 #include "runtime/kernels/hot.h"
 
 #include <math.h>
@@ -89,6 +90,60 @@ static float dot(size_t n, const float *a, const float *b)
 	for (; i < n; i++)
 		total += a[i] * b[i];
 	return total;
+}
+
+enum { ROWS_ABREAST = 4 };
+
+static void dots(size_t n_rows, size_t n, float *y, const float *x, const float *rows, ptrdiff_t stride)
+{
+	size_t i = 0;
+	for (; i + ROWS_ABREAST <= n_rows; i += ROWS_ABREAST, rows += ROWS_ABREAST * stride) {
+		vector sums[ROWS_ABREAST] = { { 0 } };
+		size_t k = 0;
+		for (; k + LANES <= n; k += LANES) {
+			vector factor = load(x + k);
+			UNROLL
+			for (int row = 0; row < ROWS_ABREAST; row++)
+				sums[row] += factor * load(rows + row * stride + k);
+		}
+		UNROLL
+		for (int row = 0; row < ROWS_ABREAST; row++) {
+			float total = 0;
+			for (int lane = 0; lane < LANES; lane++)
+				total += sums[row][lane];
+			for (size_t rest = k; rest < n; rest++)
+				total += x[rest] * (rows + row * stride)[rest];
+			y[i + (size_t)row] = total;
+		}
+	}
+	for (; i < n_rows; i++, rows += stride)
+		y[i] = dot(n, x, rows);
+}
+
+static void weighted_rows(
+	size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride)
+{
+	size_t k = 0;
+	for (; k + ROWS_ABREAST * LANES <= n; k += ROWS_ABREAST * LANES) {
+		vector sums[ROWS_ABREAST] = { { 0 } };
+		for (size_t i = 0; i < n_rows; i++) {
+			UNROLL
+			for (int v = 0; v < ROWS_ABREAST; v++)
+				sums[v] += weights[i] * load(rows + (ptrdiff_t)i * stride + k + v * LANES);
+		}
+		UNROLL
+		for (int v = 0; v < ROWS_ABREAST; v++)
+			store(y + k + (size_t)v * LANES, sums[v]);
+	}
+	for (; k < n; k += LANES) {
+		size_t part = n - k < LANES ? n - k : LANES;
+		float sums[LANES] = { 0 };
+		for (size_t i = 0; i < n_rows; i++) {
+			for (size_t v = 0; v < part; v++)
+				sums[v] += weights[i] * rows[(ptrdiff_t)i * stride + (ptrdiff_t)(k + v)];
+		}
+		memcpy(y + k, sums, part * sizeof(*sums));
+	}
 }
 
 static void add_scaled(size_t n, float *restrict y, const float *restrict x, ptrdiff_t stride, float factor)
@@ -498,6 +553,19 @@ static void powers(size_t n, float *y, const float *x, const float *exponents)
 }
 #endif
 
+/* As everywhere, but with this build's vectors. */
+static void from_halves(size_t n, float *y, const uint16_t *x)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = et_from_half(x[i]);
+}
+
+static void to_halves(size_t n, uint16_t *y, const float *x)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = et_to_half(x[i]);
+}
+
 static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 {
 	vector largest = (vector){ 0 } - INFINITY, sums = { 0 };
@@ -577,6 +645,8 @@ const struct et_hot ET_HOT_NAME = {
 	.add_scaled = add_scaled,
 	.stencil = stencil,
 	.add_product = add_product,
+	.dots = dots,
+	.weighted_rows = weighted_rows,
 	.sum = sum_of,
 	.squares = squares_of,
 	.normalize = normalize,
@@ -591,6 +661,8 @@ const struct et_hot ET_HOT_NAME = {
 	.each_sin = sines,
 	.each_cos = cosines,
 	.each_pow = powers,
+	.from_halves = from_halves,
+	.to_halves = to_halves,
 	.softmax_row = softmax_row,
 	.softmax_columns = softmax_columns,
 };

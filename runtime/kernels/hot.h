@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
 	ET_TILE_MAX_ROWS = 8,
@@ -35,6 +36,11 @@ struct et_hot {
 	/* y[i] = (x[i] - center) * factor * weight[i] + bias[i] */
 	void (*normalize)(size_t n, float *y, const float *x, float center, float factor, const float *weight,
 		const float *bias);
+	/* y[i] = sum over k of x[k] * rows[i * stride + k] */
+	void (*dots)(size_t n_rows, size_t n, float *y, const float *x, const float *rows, ptrdiff_t stride);
+	/* y[k] = sum over i of weights[i] * rows[i * stride + k] */
+	void (*weighted_rows)(
+		size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride);
 	/* Of each; y may be x. (No plain names: <tgmath.h> makes those macros.) */
 	void (*each_exp)(size_t n, float *y, const float *x);
 	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */
@@ -48,6 +54,8 @@ struct et_hot {
 	void (*each_cos)(size_t n, float *y, const float *x);
 	/* y[i] = x[i] to the power of exponents[i], each of which y may be */
 	void (*each_pow)(size_t n, float *y, const float *x, const float *exponents);
+	void (*from_halves)(size_t n, float *y, const uint16_t *x);
+	void (*to_halves)(size_t n, uint16_t *y, const float *x);
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */
 	void (*softmax_row)(size_t n, float *y, const float *x, bool is_log);
 	/* Down each of @n_columns neighbours; rows are @stride apart in both. */

@@ -56,6 +56,13 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 /* Convert element by element; sizes equal, types may differ. Memory must not overlap. */
 enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
 
+/* rint of floats without a call: what is below 2^23 loses its fraction where that is added. */
+static inline float et_rint(float x)
+{
+	float size = __builtin_fabsf(x), whole = (size + 0x1p23f) - 0x1p23f;
+	return __builtin_copysignf(size < 0x1p23f ? whole : size, x);
+}
+
 /* The output is an operand's memory or touches none of it, so no element waits for another one: without knowing that
  * the compiler leaves operators in place, or all, unvectorized. */
 #if defined(__clang__)
@@ -64,19 +71,20 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 #define ET_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* Span functions from an expression in a, b, c; <tgmath.h> makes sin(a) the float's or the double's. The pointers are
+/* Span functions from an expression in a, b, c, and common; <tgmath.h> makes sin(a) the float's or the double's. The pointers are
  * copied first, since what is stored could otherwise be them. */
-#define ET_SPAN_FN(name, type, loads, expression)             \
-	static void name(struct et_span *span)                \
-	{                                                     \
-		const type *in[ET_MAP_OPERANDS];              \
-		type *out = span->out;                        \
-		memcpy(in, span->in, sizeof(in));             \
-		ET_INDEPENDENT                                \
-		for (size_t i = 0, n = span->n; i < n; i++) { \
-			loads;                                \
-			out[i] = (type)(expression);          \
-		}                                             \
+#define ET_SPAN_FN(name, type, loads, expression)                                        \
+	static void name(struct et_span *span)                                           \
+	{                                                                                \
+		const type *in[ET_MAP_OPERANDS];                                         \
+		type *out = span->out;                                                   \
+		const enum et_scalar_type common __attribute__((unused)) = span->common; \
+		memcpy(in, span->in, sizeof(in));                                        \
+		ET_INDEPENDENT                                                           \
+		for (size_t i = 0, n = span->n; i < n; i++) {                            \
+			loads;                                                           \
+			out[i] = (type)(expression);                                     \
+		}                                                                        \
 	}
 #define ET_LOADS1(type) const type a = in[0][i]
 #define ET_LOADS2(type) const type a = in[0][i], b = in[1][i]

@@ -132,24 +132,47 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
-#define PLAIN_PRODUCT(name, type, number)                                                                \
-	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a, \
-		const struct et_view *b, number beta, number alpha)                                      \
-	{                                                                                                \
-		for (int64_t i = 0; i < out->sizes[0]; i++) {                                            \
-			for (int64_t j = 0; j < out->sizes[1]; j++) {                                    \
-				const type *left = (const type *)a->data + i * a->strides[0];            \
-				const type *right = (const type *)b->data + j * b->strides[1];           \
-				number sum = 0;                                                          \
-				for (int64_t k = 0; k < a->sizes[1]; k++)                                \
-					sum += left[k * a->strides[1]] * right[k * b->strides[0]];       \
-				sum *= alpha;                                                            \
-				if (self && beta != 0)                                                   \
-					sum += beta * ((const type *)self->data)[i * self->strides[0] +  \
-										 j * self->strides[1]];  \
-				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;    \
-			}                                                                                \
-		}                                                                                        \
+enum { PIECE = 256, ABREAST = 4 };
+
+/* Each sum takes its products in order; a piece of a row of them runs along b's rows, four of which at a time spare going
+ * through the sums for each. */
+#define PLAIN_PRODUCT(name, type, number)                                                                    \
+	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,         \
+		const type *right, size_t n, number *sums)                                                   \
+	{                                                                                                    \
+		int64_t k = 0, n_k = a->sizes[1], col = a->strides[1], row = b->strides[0],                  \
+			step = b->strides[1];                                                                \
+		memset(sums, 0, n * sizeof(*sums));                                                          \
+		for (; step == 1 && k + ABREAST <= n_k; k += ABREAST) {                                      \
+			const type *r0 = right + k * row, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;    \
+			number f0 = left[k * col], f1 = left[(k + 1) * col], f2 = left[(k + 2) * col],       \
+			       f3 = left[(k + 3) * col];                                                     \
+			for (size_t j = 0; j < n; j++)                                                       \
+				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j]; \
+		}                                                                                            \
+		for (; k < n_k; k++) {                                                                       \
+			for (size_t j = 0; j < n; j++)                                                       \
+				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];               \
+		}                                                                                            \
+	}                                                                                                    \
+	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a,     \
+		const struct et_view *b, number beta, number alpha)                                          \
+	{                                                                                                    \
+		number sums[PIECE];                                                                          \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                                \
+			const type *left = (const type *)a->data + i * a->strides[0];                        \
+			for (int64_t j = 0; j < out->sizes[1]; j++) {                                        \
+				int64_t rest = out->sizes[1] - j;                                            \
+				if (j % PIECE == 0)                                                          \
+					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1],  \
+						(size_t)(rest < PIECE ? rest : PIECE), sums);                \
+				number sum = sums[j % PIECE] * alpha;                                        \
+				if (self && beta != 0)                                                       \
+					sum += beta * ((const type *)self->data)[i * self->strides[0] +      \
+										 j * self->strides[1]];      \
+				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;        \
+			}                                                                                    \
+		}                                                                                            \
 	}
 PLAIN_PRODUCT(multiply_doubles, double, double)
 PLAIN_PRODUCT(multiply_ints, int64_t, int64_t)

@@ -260,6 +260,17 @@ struct rows_job {
 	bool is_group; /* group norm */
 };
 
+/* @n from @first on, or as often @otherwise where there are none. */
+static void load_numbers(
+	const struct et_tensor *tensor, size_t first, size_t n, double otherwise, double *ret)
+{
+	for (size_t i = 0; !tensor && i < n; i++)
+		ret[i] = otherwise;
+	if (tensor)
+		et_loader(tensor->type, ET_F64)(
+			ret, (const uint8_t *)tensor->data + first * et_element_bytes(tensor), 1, n);
+}
+
 static void norm_row(const struct rows_job *job, size_t row)
 {
 	double in[256], out[256];
@@ -271,10 +282,18 @@ static void norm_row(const struct rows_job *job, size_t row)
 	double mean = job->n ? sum / (double)job->n : 0;
 	add_moments(data, x->type, job->n, &unused, &squares, mean);
 	double rstd = job->n ? 1 / sqrt(squares / (double)job->n + job->eps) : NAN;
+	bool is_plain = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	for (size_t done = 0; done < job->n;) {
 		size_t part = job->n - done < 256 ? job->n - done : 256;
 		et_loader(x->type, ET_F64)(in, data + done * et_element_bytes(x), 1, part);
-		for (size_t i = 0, end; i < part; i = end) {
+		if (is_plain) {
+			double factors[256], shifts[256];
+			load_numbers(job->weight, done, part, 1, factors);
+			load_numbers(job->bias, done, part, 0, shifts);
+			for (size_t k = 0; k < part; k++)
+				out[k] = (in[k] - mean) * rstd * factors[k] + shifts[k];
+		}
+		for (size_t i = 0, end; !is_plain && i < part; i = end) {
 			/* As far as weight and bias stay what they are. */
 			size_t at = (row * job->row_step + (done + i) / job->run) % job->period;
 			double factor = job->weight ? element(job->weight, at) : 1;

@@ -11,7 +11,7 @@
  * converts it. */
 #define QUANTIZE(name, type)                                                                      \
 	ET_SPAN_FN(name, type, ET_LOADS3(type); const type d = in[3][i]; const type e = in[4][i]; \
-		const float q = (float)c + rintf((float)((type)(1 / (float)b) * a)),              \
+		const float q = (float)c + et_rint((float)((type)(1 / (float)b) * a)),            \
 		!(q >= d) || q >= 0x1p63f ? d                                                     \
 		: q > e                   ? e                                                     \
 					  : q)

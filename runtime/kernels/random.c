@@ -93,14 +93,19 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 	et_view_of(&from, self);
 	ET_TRY(et_give_view(ctx, &from, out));
 	et_view_of(&to, out);
+	if (!drops) {
+		if (et_tensor_numel(mask))
+			memset(mask->data, 1, et_tensor_numel(mask));
+		return ET_OK;
+	}
 	start(&g, out->data);
 	for (size_t i = 0; i < et_tensor_numel(out); i++) {
 		uint8_t *element = to.data + i * et_element_bytes(out);
-		bool stays = !drops || uniform(&g) >= p;
+		bool stays = uniform(&g) >= p;
 		((uint8_t *)mask->data)[i] = stays;
 		if (!stays)
 			et_element_set_double(element, out->type, 0);
-		else if (drops)
+		else
 			et_element_set_double(
 				element, out->type, et_element_get_double(element, out->type) / (1 - p));
 	}

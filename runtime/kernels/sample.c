@@ -33,6 +33,12 @@ static double blend(const double *pixels, const float *h, const float *w, bool i
 	return (double)(top * h[0] + bottom * h[1]);
 }
 
+/* Channels that lie next to each other in both. */
+static int64_t channels_abreast(const struct resize *r)
+{
+	return r->x.strides[1] == 1 && r->y.strides[1] == 1 ? r->y.sizes[1] : 1;
+}
+
 static void resize_planes(void *arg, size_t begin, size_t end)
 {
 	const struct resize *r = arg;
@@ -71,6 +77,40 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 				et_element_set_double(
 					r->y.data + to * (int64_t)et_scalar_size(r->y.type), r->y.type, sum);
 		}
+	}
+}
+
+/* One output row of floats, of @n channels that lie next to each other. The same numbers as blend's. */
+static void blend_row(const struct resize *r, const struct taps *h, const float *x, float *y, int64_t n)
+{
+	const int64_t *xs = r->x.strides, *ys = r->y.strides;
+	const float *upper = x + h->first * xs[2], *lower = upper + (h->n > 1 ? xs[2] : 0);
+	float h0 = h->weights[0], h1 = h->weights[1];
+	for (int64_t column = 0; column < r->y.sizes[3]; column++) {
+		const struct taps *w = &r->taps[1][column];
+		const float *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];
+		int64_t next = w->n > 1 ? xs[3] : 0;
+		float w0 = w->weights[0], w1 = w->weights[1], *to = y + column * ys[3];
+		for (int64_t c = 0; c < n; c++) {
+			float top = a[c] * w0 + a[c + next] * w1, bottom = b[c] * w0 + b[c + next] * w1;
+			to[c] = top * h0 + bottom * h1;
+		}
+	}
+}
+
+/* Output rows of all planes or, channels last, of all batches. */
+static void blend_rows(void *arg, size_t begin, size_t end)
+{
+	const struct resize *r = arg;
+	const int64_t *xs = r->x.strides, *ys = r->y.strides, *sizes = r->y.sizes;
+	int64_t abreast = channels_abreast(r), parts = sizes[1] / abreast;
+	for (size_t i = begin; i < end; i++) {
+		int64_t row = (int64_t)i % sizes[2], part = (int64_t)i / sizes[2] % parts,
+			batch = (int64_t)i / sizes[2] / parts;
+		blend_row(r, &r->taps[0][row],
+			(const float *)(const void *)r->x.data + batch * xs[0] + part * abreast * xs[1],
+			(float *)(void *)r->y.data + batch * ys[0] + part * abreast * ys[1] + row * ys[2],
+			abreast);
 	}
 }
 
@@ -152,6 +192,11 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		}
 	}
 	et_view_of(&r.y, out);
+	if (r.is_bilinear && self->type == ET_FLOAT32) {
+		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / channels_abreast(&r) * sizes[0]);
+		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
+		return ET_OK;
+	}
 	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
 		4096 / (size_t)(sizes[0] * sizes[1]) + 1);
 	return ET_OK;

@@ -26,6 +26,13 @@ static void promotion(void **state)
 		{ "aten::eq.Scalar_out", "u8[3]{1,2,255} 255", "bool[3]{0,0,1}" },
 		{ "aten::gt.Tensor_out", "i64[2]{1,3} f32[2]{1.5,2.5}", "bool[2]{0,1}" },
 		{ "aten::lt.Scalar_out", "f32[2]{1,nan} 2", "u8[2]{1,0}" },
+		/* Rests are exact, however large the quotient; of -4 by 2 it is -0. */
+		{ "aten::fmod.Tensor_out", "f32[6]{1e30,5,-5,16777215,1,-3} f32[6]{3,-3,3,0.75,inf,nan}",
+			"= f32[6]{0,2,-2,0,1,nan}" },
+		{ "aten::remainder.Tensor_out", "f32[5]{1e30,5,-5,1,-1} f32[5]{-3,-3,3,inf,inf}",
+			"= f32[5]{0,-1,1,1,inf}" },
+		{ "aten::div.out_mode", "f32[4]{7,-7,1e30,1} f32[4]{2,2,3,0} floor",
+			"f32[4]{3,-4,3.3333333e29,inf}" },
 		/* Integers that are all of one type are not widened. */
 		{ "aten::add.out", "i8[3]{100,-100,1} i8[3]{100,-100,2} 3", "i8[3]{-112,112,7}" },
 		{ "aten::sub.out", "i16[2]{-32768,5} i16[1]{1} 1", "i16[2]{32767,4}" },

@@ -66,9 +66,11 @@ ET_INT_FN(sign, 1, (a > 0) - (a < 0))
 ET_ALL_FNS(same, 1, a)
 ET_FLOAT_FNS(ceil, 1, ceil(a))
 ET_FLOAT_FNS(floor, 1, floor(a))
-ET_FLOAT_FNS(round, 1, rint(a)) /* ties to even */
+/* ties to even */
+ET_SPAN_FN(round_f32, float, ET_LOADS1(float), et_rint(a))
+ET_SPAN_FN(round_f64, double, ET_LOADS1(double), rint(a))
 ET_FLOAT_FNS(trunc, 1, trunc(a))
-ET_INT_FN(bitwise_not, 1, span->common == ET_BOOL ? !a : ~a)
+ET_INT_FN(bitwise_not, 1, common == ET_BOOL ? !a : ~a)
 
 ET_FLOAT_FNS(isinf, 1, isinf(a) != 0)
 ET_FLOAT_FNS(isnan, 1, a != a)
