@@ -70,8 +70,9 @@ static void set_state(struct inf_serving *s, enum inf_model_state state)
 			inf_model_state_name(s->state), inf_model_state_name(state));
 		return;
 	}
-	et_logf(s->log, ET_LOG_INFO, "model %s/%s %s (%s): %s -> %s", s->model, s->version, s->method,
-		s->backend ? s->backend : "?", inf_model_state_name(s->state), inf_model_state_name(state));
+	et_logf(s->log, ET_LOG_INFO, "model %s%s%s %s (%s): %s -> %s", s->model, s->version[0] ? "/" : "",
+		s->version, s->method, s->backend ? s->backend : "?", inf_model_state_name(s->state),
+		inf_model_state_name(state));
 	s->state = state;
 }
 

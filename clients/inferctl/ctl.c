@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <wchar.h>
 
 enum { MAX_OPTIONS = 32, FIRST_LONG = 256 };
 
@@ -270,6 +271,29 @@ void ctl_table_cell(struct ctl_table *table, const char *format, ...)
 	table->cells[table->n_cells++] = text ? text : strdup("");
 }
 
+/* How many columns of a terminal @text takes; of what is no text in this locale its bytes. */
+static size_t width_of(const char *text)
+{
+	mbstate_t state = { 0 };
+	size_t n_bytes = strlen(text), width = 0;
+	for (size_t at = 0, n; at < n_bytes; at += n) {
+		wchar_t c;
+		n = mbrtowc(&c, text + at, n_bytes - at, &state);
+		int columns = n && n <= n_bytes - at ? wcwidth(c) : -1;
+		if (columns < 0)
+			return n_bytes;
+		width += (size_t)columns;
+	}
+	return width;
+}
+
+static void print_padded(const char *text, size_t width, bool is_right)
+{
+	size_t own = width_of(text);
+	int padding = own < width ? (int)(width - own) : 0;
+	printf("%*s%s%*s", is_right ? padding : 0, "", text, is_right ? 0 : padding, "");
+}
+
 void ctl_table_print(const struct ctl *ctl, const struct ctl_table *table, int indent)
 {
 	size_t widths[32] = { 0 };
@@ -277,7 +301,7 @@ void ctl_table_print(const struct ctl *ctl, const struct ctl_table *table, int i
 	if (!n)
 		return;
 	for (size_t i = 0; i < table->n_cells; i++) {
-		size_t width = strlen(table->cells[i]);
+		size_t width = width_of(table->cells[i]);
 		if (i % n < 32 && width > widths[i % n])
 			widths[i % n] = width;
 	}
@@ -286,10 +310,8 @@ void ctl_table_print(const struct ctl *ctl, const struct ctl_table *table, int i
 		bool is_last = column == n - 1;
 		if (column == 0)
 			printf("%*s%s", indent, "", i < n ? ctl_dim(ctl) : "");
-		if (table->align[column] == 'r')
-			printf("%*s", (int)widths[column], table->cells[i]);
-		else
-			printf("%-*s", is_last ? 0 : (int)widths[column], table->cells[i]);
+		bool is_right = table->align[column] == 'r';
+		print_padded(table->cells[i], is_last && !is_right ? 0 : widths[column], is_right);
 		if (is_last)
 			printf("%s\n", i < n ? ctl_plain(ctl) : "");
 		else

@@ -47,7 +47,8 @@ static void print_help(void)
 	       "      --manager PATH      its manager's socket (else inferd-manager.sock beside the other)\n"
 	       "  -V, --version           print the version\n"
 	       "  -h, --help              show this help\n\n"
-	       "'inferctl COMMAND --help' explains a command; the manual is inferctl(1).\n");
+	       "'inferctl COMMAND --help' explains a command; the manual is inferctl(1).\n"
+	       "Exits with 0 if all went well, 1 if something failed, 2 if the command line is wrong.\n");
 }
 
 static int run_command(struct ctl *ctl, int argc, char **argv)

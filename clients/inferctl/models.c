@@ -98,7 +98,7 @@ static int run_models(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command ctl_models_command = {
 	.name = "models",
-	.arguments = "",
+	.arguments = "[OPTION...]",
 	.summary = "List the models of the daemon's repository and their state",
 	.help = "READY models are loaded; UNLOADED ones will be when somebody asks for them; FAILED ones "
 		"could not be,\n"
@@ -216,7 +216,9 @@ const struct ctl_command ctl_unload_command = {
 	.name = "unload",
 	.arguments = "NAME",
 	.summary = "Unload a model (manager's socket)",
-	.help = "Clients that use it keep it until they close their Methods.\n",
+	.help = "Requests that run now end as ever. Clients that have it open are answered UNAVAILABLE until "
+		"they open\n"
+		"it again, which loads it.\n",
 	.run = run_unload,
 };
 

@@ -86,7 +86,8 @@ static int parse_header(const char *header, struct ctl_value *value, char *error
 		return -1;
 	}
 	for (i = 0; i < ET_ARRAY_LEN(descrs); i++)
-		if (strncmp(descr + 1, descrs[i].descr, 3) == 0 && descr[4] == '\'')
+		if (strncmp(descr + 1, descrs[i].descr, strlen(descrs[i].descr)) == 0 &&
+			descr[1 + strlen(descrs[i].descr)] == '\'')
 			break;
 	if (i == ET_ARRAY_LEN(descrs)) {
 		snprintf(error, error_size, "dtype %.12s is not supported", descr);

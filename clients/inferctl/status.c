@@ -86,7 +86,7 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 		ctl_table_cell(&table, "%s", p->backend);
 		ctl_table_cell(&table, "%" PRIu32, p->methods);
 		ctl_table_cell(&table, "%" PRIu64, p->requests);
-		ctl_table_cell(&table, "%s", p->requests ? ctl_duration(p->median_ns) : "-");
+		ctl_table_cell(&table, "%s", p->median_ns ? ctl_duration(p->median_ns) : "-");
 		ctl_table_cell(&table, "%s", ctl_bytes(p->file_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->plan_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->state_bytes));
@@ -187,12 +187,13 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 		s->failed, s->copied_bytes);
 	printf("backends:");
 	for (size_t i = 0; i < s->n_backends; i++)
-		printf("%s %s", i ? "," : "", s->backends[i]);
+		printf("%s %s", i ? "," : "", ctl_safe(s->backends[i]));
 	printf("%s\n", s->n_backends ? "" : " none");
 	for (size_t i = 0; i < s->n_backends_missing; i++)
-		printf("%snot available: %s%s\n", ctl_dim(ctl), s->backends_missing[i], ctl_plain(ctl));
+		printf("%snot available: %s%s\n", ctl_dim(ctl), ctl_safe(s->backends_missing[i]),
+			ctl_plain(ctl));
 	for (size_t i = 0; i < s->n_warnings; i++)
-		printf("%swarning:%s %s\n", ctl_bold(ctl), ctl_plain(ctl), s->warnings[i]);
+		printf("%swarning:%s %s\n", ctl_bold(ctl), ctl_plain(ctl), ctl_safe(s->warnings[i]));
 	print_programs(ctl, s);
 	print_clients(ctl, s);
 	print_queues(ctl, s);
@@ -242,7 +243,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command ctl_status_command = {
 	.name = "status",
-	.arguments = "",
+	.arguments = "[OPTION...]",
 	.summary = "Show what is loaded, who is connected and how busy the queues are",
 	.help = "Bytes: file is the model's file; plan what was decoded and compiled from it, once for all "
 		"clients; state\n"

@@ -57,6 +57,30 @@ static void test_there_and_back(void **state)
 	free(bytes);
 }
 
+/* Every type that is written under a name of its own comes back as itself. */
+static void test_types(void **state)
+{
+	static const uint8_t types[] = { ET_FLOAT32, ET_FLOAT64, ET_FLOAT16, ET_INT64, ET_INT32, ET_INT16,
+		ET_INT8, ET_UINT8, ET_BOOL, ET_UINT16, ET_UINT32, ET_UINT64, ET_COMPLEX64, ET_COMPLEX128 };
+	static const uint8_t zeros[2 * 16];
+	for (size_t i = 0; i < sizeof(types); i++) {
+		struct ctl_value back, value = { .tag = ET_TAG_TENSOR,
+			.type = types[i],
+			.n_dims = 1,
+			.sizes = { 2 },
+			.data = zeros,
+			.n_bytes = 2 * et_scalar_size(types[i]) };
+		char *bytes, error[256];
+		void *memory;
+		size_t n = write_bytes(&value, &bytes);
+		assert_int_equal(read_bytes(bytes, n, &back, &memory, error), 0);
+		assert_int_equal(back.type, types[i]);
+		assert_int_equal(back.n_bytes, value.n_bytes);
+		free(memory);
+		free(bytes);
+	}
+}
+
 static void test_orders(void **state)
 {
 	/* [[0,1,2],[3,4,5]] column by column: Fortran order, kept as it is */
@@ -158,6 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_orders),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_hostile_headers),

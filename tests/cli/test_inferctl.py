@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 import unittest
 
 import numpy as np
@@ -451,6 +452,19 @@ class Daemon(Folder):
         self.assertEqual((status["programs"], status["clients"]), ([], []))
         self.assertIn("inferd", self.ask("status"))
 
+    def test_tables_line_up(self):
+        """Whatever letters a name has: columns are counted, not bytes."""
+        for name in ("modèle", "网络"):
+            os.makedirs(os.path.join(self.models, name))
+            shutil.copy(MODEL, os.path.join(self.models, name))
+        status, out, err = call("--socket", self.socket, "models", env={"LC_ALL": "C.UTF-8"})
+        self.assertEqual((status, err), (0, ""))
+        columns = set()
+        for line in out.splitlines()[:5]:
+            before = line[:line.index("state" if line.startswith("model ") else "UNLOADED")]
+            columns.add(sum(2 if unicodedata.east_asian_width(c) == "W" else 1 for c in before))
+        self.assertEqual(len(columns), 1, out)
+
     def test_failed_model(self):
         status, _, err = call("--socket", self.socket, "infer", "broken")
         self.assertEqual(status, 1)
@@ -561,6 +575,7 @@ class Daemon(Folder):
         self.assertEqual(index["net"]["state"], "READY")
         self.assertGreater(index["net"]["memory_bytes"], 0)
         self.assertEqual(len(json.loads(self.ask("status", "--json"))["programs"]), 1)
+        self.assertRegex(self.ask("status"), r"net +1 +xnnpack +0 +0 +- ")  # no median of no request
         self.ask("unload", "net")
         self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [])
         self.fails("cut.pte", "--socket", self.socket, "load", "broken")
