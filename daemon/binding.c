@@ -30,6 +30,45 @@ __attribute__((format(printf, 3, 4))) static bool refuse(
 
 /* --- Methods -------------------------------------------------------------------------------------- */
 
+/* What runs of @serving may take at most: as many frames as there are workers. */
+static uint64_t frames_bytes(const struct inf_serving *serving)
+{
+	uint64_t n = 0;
+	if (__builtin_add_overflow(serving->info->n_activation_bytes, serving->info->n_frame_bytes, &n) ||
+		__builtin_mul_overflow(n, (uint64_t)inf_queues_n_workers(serving->queues), &n))
+		return UINT64_MAX;
+	return n;
+}
+
+/* A Method costs its user its state; the first one of a program that the client has brought, what its runs take, too: how
+ * much that is, up to all there is, says the program. False and *refusal. */
+static bool charge_method(struct inf_method *method, struct inf_refusal *refusal)
+{
+	struct inf_serving *serving = method->serving;
+	uint64_t n_frames = serving->is_foreign && !serving->n_methods ? frames_bytes(serving) : 0;
+	uint64_t n_state = serving->info->n_state_bytes, n;
+	char why[300];
+	if (__builtin_add_overflow(n_state, n_frames, &n))
+		n = UINT64_MAX;
+	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n)) {
+		inf_quota_explain(method->user, INF_QUOTA_BYTES, n, why, sizeof(why));
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED,
+			"'%.80s' needs %" PRIu64 " bytes for its state%s; %s", serving->model, n,
+			n_frames ? " and its runs" : "", why);
+	}
+	method->n_state_bytes = n_state;
+	if (n_frames)
+		serving->n_charged_frames = n_frames;
+	return true;
+}
+
+static uint64_t take_frames_charge(struct inf_serving *serving)
+{
+	uint64_t n = serving->n_charged_frames;
+	serving->n_charged_frames = 0;
+	return n;
+}
+
 /* What a client's own program had charged, until all of it is given back. */
 struct foreign_charge {
 	struct inf_quota_user *user;
@@ -67,17 +106,25 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 		refuse(refusal, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 		return NULL;
 	}
+	method->serving = serving;
+	method->user = user;
+	if (!charge_method(method, refusal)) {
+		free(method);
+		return NULL;
+	}
 	enum et_status status = et_method_new(&method->method, serving->plan, et_host_allocator(), &diag);
 	if (status != ET_OK) {
 		refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s", serving->model,
 			diag.text[0] ? diag.text : et_status_text(status));
+		inf_quota_discharge(user, INF_QUOTA_BYTES, method->n_state_bytes);
+		if (!serving->n_methods)
+			inf_quota_discharge(user, INF_QUOTA_BYTES, take_frames_charge(serving));
 		free(method);
 		return NULL;
 	}
 	method->n_refs = 1;
-	method->serving = inf_serving_ref(serving);
+	inf_serving_ref(serving);
 	method->server = server;
-	method->user = user;
 	method->n_foreign_bytes = n_foreign_bytes;
 	inf_stream_init(&method->stream);
 	serving->n_methods++;
@@ -90,11 +137,12 @@ struct inf_method *inf_method_unref(struct inf_method *method)
 		return NULL;
 	struct inf_serving *serving = method->serving;
 	et_method_free(method->method);
+	inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_state_bytes);
 	serving->n_methods--;
 	if (serving->n_methods)
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);
 	else
-		leave_charge(serving, method->user, method->n_foreign_bytes);
+		leave_charge(serving, method->user, method->n_foreign_bytes + take_frames_charge(serving));
 	inf_repository_method_gone(method->server->repository, serving);
 	inf_serving_unref(serving);
 	inf_quota_discharge(method->user, INF_QUOTA_METHODS, 1);

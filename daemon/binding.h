@@ -26,8 +26,8 @@ struct inf_method {
 	_Atomic(uint32_t) n_jobs; /* in flight, also those whose binding was given back */
 	struct inf_server *server;
 	bool wants_backend;          /* the client asked for this very one */
-	struct inf_quota_user *user; /* charged: a Method, and a foreign program's bytes */
-	uint64_t n_foreign_bytes;
+	struct inf_quota_user *user; /* charged: a Method, its state, and a foreign program's bytes */
+	uint64_t n_foreign_bytes, n_state_bytes;
 };
 
 struct inf_binding {
@@ -59,7 +59,8 @@ struct inf_refusal {
 /* NULL is fine; returns NULL. */
 struct inf_method *inf_method_unref(struct inf_method *method);
 
-/* A Method on @serving, which must be READY; charged already, and taken over with the user's reference on success.
+/* A Method on @serving, which must be READY; charged already but for its state and what the runs of a foreign program
+ * take, and taken over with the user's reference on success.
  * NULL and *ret_refusal otherwise. */
 struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
 	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *ret_refusal);

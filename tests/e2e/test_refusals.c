@@ -443,6 +443,86 @@ static void test_limits_in_passing(void **state)
 	stop(&e, &by);
 }
 
+/* y = x + s[0], where s is a state of 16 MB that nobody writes. */
+static uint8_t *make_hoarder(size_t *ret_n_bytes)
+{
+	enum { N = 4 << 20 };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 4 * N + 64);
+	int s = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
+	int four[3]; /* x, some of s, y */
+	for (uint64_t i = 0; i < 3; i++)
+		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
+						 .offset = 4 * N + 16 * i });
+	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1);
+	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
+		MK_ARGS(s, zero, zero, mk_int(&mk, 4), one, four[1], four[1]));
+	mk_kernel(
+		&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[0], four[1], one, four[2], four[2]));
+	mk_input(&mk, four[0]);
+	mk_output(&mk, four[2]);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+static int program_file(uint8_t *(*make)(size_t *ret_n_bytes))
+{
+	size_t n_bytes;
+	uint8_t *bytes = make(&n_bytes);
+	int fd = memfd_create("own", MFD_CLOEXEC);
+	assert_true(fd >= 0 && write(fd, bytes, n_bytes) == (ssize_t)n_bytes);
+	free(bytes);
+	return fd;
+}
+
+/* What a program makes the daemon keep is charged like what a client asks for itself: a small file may say much. */
+static void test_states_are_charged(void **state)
+{
+	enum { N = 3 };
+	uint64_t methods[N];
+	struct bystander by;
+	struct e2e e;
+	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
+	e2e_put_program(&e, "hoarder.pte", make_hoarder);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "hoarder", "", "", "", false } };
+	for (int i = 0; i < N; i++) {
+		struct inf_reply reply = e2e_raw_call(raw, open);
+		assert_int_equal(reply.status, INF_OK);
+		methods[i] = reply.method_opened.method;
+	}
+	expect(e2e_raw_call(raw, open), INF_RESOURCE_EXHAUSTED, "for its state; the limit 'bytes'");
+	for (int i = 0; i < N; i++) {
+		struct inf_request close_one = { .kind = INF_REQUEST_METHOD_CLOSE,
+			.method_close = { methods[i] } };
+		assert_int_equal(e2e_raw_call(raw, close_one).status, INF_OK);
+	}
+	/* of a program of one's own what its runs take, too: once for each worker, whatever number of Methods */
+	int own = program_file(make_hoarder), large = program_file(e2e_program_large);
+	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "own", "", "", "", true } };
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 53 << 20 } };
+	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
+	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED, "for its state and its runs");
+	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
+	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
+	struct inf_reply reply;
+	do /* the region's memory goes a little later */
+		reply = e2e_raw_call_fd(raw, open_own, large);
+	while (reply.status == INF_RESOURCE_EXHAUSTED);
+	assert_int_equal(reply.status, INF_OK);
+	assert_int_equal(e2e_raw_call_fd(raw, open_own, large).status, INF_OK);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(e2e_raw_call_fd(raw, open_own, own).status, INF_OK);
+	expect(e2e_raw_call_fd(raw, open_own, own), INF_RESOURCE_EXHAUSTED, "for its state; the limit");
+	close(own);
+	close(large);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
 /* Nobody goes before everybody else without leave, and the refusal says how to get it. */
 static void test_priorities(void **state)
 {
@@ -564,6 +644,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_many_indexes),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_limits_in_passing),
+		cmocka_unit_test(test_states_are_charged),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),
