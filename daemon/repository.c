@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct unload {
 	struct et_list_node node;
@@ -230,7 +231,8 @@ void inf_repository_let_go_region(
 	struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg), void *arg)
 {
 	enum { SMALL = 1 << 20 }; /* sooner done than said */
-	if (region->mapping.n_bytes < SMALL) {
+	struct stat st; /* of its file, which may have more than is mapped, and go with this descriptor */
+	if (region->mapping.n_bytes < SMALL && fstat(region->fd, &st) == 0 && st.st_blocks < SMALL / 512) {
 		inf_region_unref(region);
 		gone(arg);
 	} else {
