@@ -25,10 +25,11 @@ struct inferd_delegate_instance {
 	struct inferd_delegate_lane *lane;
 	struct et_pool pool;
 	uint32_t flags;
-	xnn_runtime_t runtime; /* NULL: to be made by the next run */
-	bool was_reshaped;     /* ever, this runtime */
-	bool is_shaped;        /* in_shapes and out_shapes are what the runtime has */
-	bool is_set_up;        /* externals are what the runtime has */
+	xnn_workspace_t workspace; /* the lane's; NULL: not taken */
+	xnn_runtime_t runtime;     /* NULL: to be made by the next run */
+	bool was_reshaped;         /* ever, this runtime */
+	bool is_shaped;            /* in_shapes and out_shapes are what the runtime has */
+	bool is_set_up;            /* externals are what the runtime has */
 	bool is_empty; /* no output has elements: the runtime has none of these shapes, and nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
 	struct xnn_external_value *externals; /* inputs, then outputs */
@@ -69,7 +70,7 @@ static void drop_runtime(struct inferd_delegate_instance *context)
 static enum et_status make_runtime(struct inferd_delegate_instance *context, struct et_diag *diag)
 {
 	enum et_status status = et_xnn_runtime_new(&context->runtime, &context->compiled->payload,
-		et_xnn_weights_provider(context->compiled->weights), context->lane->workspace,
+		et_xnn_weights_provider(context->compiled->weights), context->workspace,
 		context->lane->threads, context->flags, context->ids, diag);
 	if (status != ET_OK)
 		context->runtime = NULL;
@@ -468,6 +469,8 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 		!context->ids)
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	else
+		status = et_xnn_lane_take_workspace(lane, &context->workspace, diag);
+	if (status == ET_OK)
 		status = make_runtime(context, diag);
 	if (status != ET_OK) {
 		et_xnn_context_free(context);
@@ -506,6 +509,8 @@ void et_xnn_context_free(struct inferd_delegate_instance *context)
 	if (!context)
 		return;
 	drop_runtime(context);
+	if (context->workspace)
+		et_xnn_lane_give_workspace(context->lane);
 	struct et_allocator allocator = context->pool.allocator;
 	et_pool_deinit(&context->pool);
 	allocator.free(allocator.self, context, sizeof(*context));

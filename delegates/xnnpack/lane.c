@@ -73,8 +73,10 @@ void et_xnn_lane_rest(struct inferd_delegate_lane *lane)
 struct et_xnn_space {
 	struct et_list_node node;
 	pthread_t owner;
-	xnn_workspace_t workspace;
 	uint32_t n_lanes;
+	/* These are its thread's. */
+	xnn_workspace_t workspace; /* NULL: nobody uses it */
+	uint32_t n_users;
 };
 
 void et_xnn_lanes_init(struct et_xnn_lanes *lanes, const struct et_allocator *allocator)
@@ -105,12 +107,6 @@ static enum et_status space_find(
 	if (!space)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	*space = (struct et_xnn_space){ .owner = pthread_self() };
-	enum xnn_status status = xnn_create_workspace(&space->workspace);
-	if (status != xnn_status_success) {
-		lanes->allocator.free(lanes->allocator.self, space, sizeof(*space));
-		return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
-			et_xnn_status_text(status));
-	}
 	et_list_append(&lanes->spaces, &space->node);
 	*ret_space = space;
 	return ET_OK;
@@ -132,10 +128,37 @@ static void space_put(struct et_xnn_lanes *lanes, struct et_xnn_space *space)
 	pthread_mutex_lock(&lanes->lock);
 	if (--space->n_lanes == 0) {
 		et_list_remove(&space->node);
-		xnn_release_workspace(space->workspace);
 		lanes->allocator.free(lanes->allocator.self, space, sizeof(*space));
 	}
 	pthread_mutex_unlock(&lanes->lock);
+}
+
+enum et_status et_xnn_lane_take_workspace(
+	struct inferd_delegate_lane *lane, xnn_workspace_t *ret_workspace, struct et_diag *diag)
+{
+	struct et_xnn_space *space = lane->space;
+	if (!space->workspace) {
+		enum xnn_status status = et_xnn_settle(xnn_create_workspace(&space->workspace));
+		if (status != xnn_status_success) {
+			if (space->workspace)
+				xnn_release_workspace(space->workspace);
+			space->workspace = NULL;
+			return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
+				et_xnn_status_text(status));
+		}
+	}
+	space->n_users++;
+	*ret_workspace = space->workspace;
+	return ET_OK;
+}
+
+void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane)
+{
+	struct et_xnn_space *space = lane->space;
+	if (--space->n_users)
+		return;
+	xnn_release_workspace(space->workspace);
+	space->workspace = NULL;
 }
 
 /* --- lanes --------------------------------------------------------------------------------------------- */
@@ -157,7 +180,6 @@ enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et
 		et_xnn_lane_free(lane);
 		return status;
 	}
-	lane->workspace = lane->space->workspace;
 	if (n_threads > 1) {
 		lane->threads = pthreadpool_create(n_threads);
 		if (!lane->threads) {

@@ -2,7 +2,8 @@
  *
  * XNNPACK binds both to a runtime when that is made. Runtimes of one workspace may not run at the same time, and one
  * that grows it moves the pointers of all others: so a workspace belongs to one worker's thread, where everything here
- * happens. Its lanes of different widths share it. */
+ * happens. Its lanes of different widths share it. It grows with the largest runtime and never shrinks: it goes with the
+ * last context that uses it, and the next one begins anew. */
 #ifndef DELEGATES_XNNPACK_LANE_H
 #define DELEGATES_XNNPACK_LANE_H
 
@@ -29,13 +30,17 @@ struct inferd_delegate_lane {
 	struct et_xnn_space *space;
 	pthreadpool_t threads; /* NULL: the worker's own thread alone */
 	bool is_awake;         /* threads may look around for work: et_xnn_lane_rest has something to do */
-	xnn_workspace_t workspace; /* the space's */
 };
 
 /* @n_threads wide, the calling thread included. ET_E_INVALID_ARGUMENT, ET_E_OUT_OF_RESOURCES (no threads),
  * ET_E_MEMORY_ALLOCATION_FAILED. The caller frees it. */
 enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et_xnn_lanes *lanes,
 	uint32_t n_threads, struct et_diag *diag);
+/* The workspace for one context's runtimes; give it back when these are gone. On the lane's thread.
+ * ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_xnn_lane_take_workspace(
+	struct inferd_delegate_lane *lane, xnn_workspace_t *ret_workspace, struct et_diag *diag);
+void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane);
 /* For portable kernels: see lane_parallel_for of the interface. */
 void et_xnn_lane_parallel_for(struct inferd_delegate_lane *lane,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);

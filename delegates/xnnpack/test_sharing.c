@@ -262,7 +262,7 @@ static void test_one_workspace_a_thread(void **state)
 		test_ok(test_ops->lane_new(test_backend, 0, 1 + i, &lanes[i], &diag), &diag);
 		test_ok(test_ops->context_new(linear, lanes[i], &contexts[i], &diag), &diag);
 	}
-	assert_ptr_equal(et_direct_lane(lanes[0])->workspace, et_direct_lane(lanes[1])->workspace);
+	assert_ptr_equal(et_direct_lane(lanes[0])->space, et_direct_lane(lanes[1])->space);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
 	for (uint32_t round = 0; round < 3; round++) {
 		for (uint32_t i = 0; i < 2; i++) {
