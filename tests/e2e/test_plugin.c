@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILLED = 100 };
+enum { KILLED = 100, N_KILLED_CLIENTS = 40 };
 
 struct queues {
 	uint32_t cpu, npu;
@@ -458,6 +460,99 @@ static void test_killed_often(void **state)
 	e2e_deinit(&e);
 }
 
+/* Its answers are right, or it ends with 3. */
+static void go_on(struct inferd_binding *b, int status, void *userdata)
+{
+	float *x = inferd_input(b, 0), *y = inferd_output(b, 0);
+	if (status < 0 || *y != 2 * *x)
+		_exit(3);
+	*x += 1;
+	if (inferd_infer_async(b, NULL, go_on, NULL) < 0)
+		_exit(3);
+}
+
+/* A client with requests in flight in the backend's process, in its user's own and in the daemon. */
+static pid_t spawn_client(struct e2e *e)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	struct inferd *d = e2e_connect(e);
+	struct inferd_method *m;
+	struct inferd_binding *b[4] = { e2e_bind(d, "scale", &m) };
+	if (inferd_bind(m, &b[1]) < 0)
+		_exit(3);
+	b[2] = bind_own(d, "scale");
+	b[3] = e2e_bind(d, "double", NULL);
+	for (int i = 0; i < 4; i++)
+		if (inferd_infer_async(b[i], NULL, go_on, NULL) < 0)
+			_exit(3);
+	while (inferd_wait(d, -1) >= 0)
+		;
+	_exit(3);
+}
+
+static bool has_answered(const struct inf_server_status *status, const void *n)
+{
+	return status->requests >= *(const uint64_t *)n;
+}
+
+static bool note_answered(const struct inf_server_status *status, const void *n)
+{
+	*(uint64_t *)(uintptr_t)n = status->requests;
+	return true;
+}
+
+static int count_one(pid_t pid, const char *name)
+{
+	return 1;
+}
+
+/* Clients are killed wherever their requests are: nothing of theirs is left, in no process. */
+static void test_killed_clients(void **state)
+{
+	struct e2e e;
+	int rc, status;
+	e2e_init(&e);
+	e2e_put_word(&e, "scale");
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start_plugin(&e, "async", "");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "scale", NULL);
+	for (int i = 0; i < N_KILLED_CLIENTS; i++) {
+		pid_t pid = spawn_client(&e);
+		uint64_t n = 0;
+		e2e_until_clients(&e, 2);
+		e2e_until(&e, note_answered, &n);
+		n += (uint64_t)(i * 37 % 100);
+		e2e_until(&e, has_answered, &n);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		assert_true(e2e_infer(b, (float)i, &rc) == 2 * (float)i && rc == 0);
+		e2e_until_clients(&e, 1);
+		e2e_until_jobs(&e, 0, 0);
+	}
+	e2e_until(&e, copied_nothing, NULL);
+	while (for_children(e.pid, count_one, NULL) > 1) /* their user's process has nothing to do any more */
+		sched_yield();
+	inferd_close(d);
+	e2e_until_clients(&e, 0);
+	while (n_maps_of_host(e.pid, "inferd-region"))
+		sched_yield();
+	assert_int_equal(e2e_unload(&e, "scale"), INF_OK);
+	assert_int_equal(e2e_unload(&e, "double"), INF_OK);
+	while (n_maps_of_host(e.pid, "inferd-activations"))
+		sched_yield();
+	assert_int_equal(n_maps_of(e.pid, "inferd-region"), 0);
+	while (e2e_count_fds(e.pid) >
+		e.n_fds + 1) /* what is known of that user's process keeps one, however often it comes */
+		sched_yield();
+	e2e_deinit(&e);
+}
+
 /* A client's own program hangs while it is made ready: that is its user's, and no concern of anybody who has a model
  * loaded or unloaded, or gives memory back. */
 static void test_own_hangs(void **state)
@@ -537,6 +632,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_crash),
 		cmocka_unit_test(test_own_crashes),
 		cmocka_unit_test(test_killed_often),
+		cmocka_unit_test(test_killed_clients),
 		cmocka_unit_test(test_own_hangs),
 		cmocka_unit_test(test_missing),
 	};
