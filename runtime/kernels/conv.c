@@ -648,11 +648,25 @@ static bool has_nan(const struct et_view *y)
 	return n_nan > 0;
 }
 
+/* Where there is nothing to multiply: a kernel or an input of size 0. */
+static enum et_status give_bias(struct et_kernel_ctx *ctx, const struct conv *c, const struct et_view *bias)
+{
+	static const uint64_t zero;
+	struct et_view from = c->y;
+	from.data = bias ? bias->data : (uint8_t *)(uintptr_t)&zero;
+	from.type = bias ? bias->type : c->y.type;
+	memset(from.strides, 0, sizeof(from.strides));
+	from.strides[1] = bias ? bias->strides[0] : 0;
+	return et_view_cast(ctx, &c->y, &from);
+}
+
 /* The fast ways multiply padding, too: zero times an infinite weight is a NaN that the operator does not have. It is
  * rare enough for all of it to be computed again. */
 static enum et_status run(struct et_kernel_ctx *ctx, const struct conv *c, const struct et_view *bias)
 {
 	enum et_class class = et_class_of(c->y.type);
+	if (kernel_size(c) == 0 || c->in_channels == 0 || c->in[0] == 0 || c->in[1] == 0 || c->in[2] == 0)
+		return give_bias(ctx, c, bias);
 	if (class == ET_I64)
 		return run_as(ctx, c, bias, ET_INT64);
 	if (class != ET_F32 || c->rounds_all || (c->is_transposed ? !has_phases(c) : !has_even_pixels(c)))
@@ -682,7 +696,7 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, stru
 			c->stride[at] > 0 && c->stride[at] < INT32_MAX && c->dilation[at] > 0 &&
 				c->dilation[at] < INT32_MAX && c->padding[at] >= 0 &&
 				c->padding[at] < INT32_MAX && extra >= 0 && extra < INT32_MAX &&
-				c->kernel[at] > 0,
+				c->kernel[at] >= 0,
 			"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)c->kernel[at],
 			(long long)c->stride[at], (long long)c->padding[at], (long long)c->dilation[at]);
 		int64_t reach = c->dilation[at] * (c->kernel[at] - 1) + 1,
@@ -690,7 +704,8 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, stru
 		if (c->is_transposed)
 			c->out[at] = (c->in[at] - 1) * c->stride[at] - 2 * c->padding[at] + reach + extra;
 		else
-			c->out[at] = room < reach ? 0 : (room - reach) / c->stride[at] + 1;
+			c->out[at] = (room - reach) / c->stride[at] +
+				     1; /* of less than a stride too little: 1, too */
 		ET_REQUIRE(ctx, c->out[at] > 0, "a kernel of %lld does not fit an input of %lld",
 			(long long)c->kernel[at], (long long)c->in[at]);
 		sizes[2 + d] = c->out[at];
@@ -749,15 +764,19 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	c.rounds_all = x->n_dims < 5 && et_type_is_half(c.type) && c.in_channels <= ET_HALF_TERMS &&
 		       kernel_size(&c) <= ET_HALF_TERMS / (c.in_channels ? c.in_channels : 1);
 	sizes[0] = c.n_batch;
-	sizes[1] = c.out_channels * groups;
+	sizes[1] =
+		x->sizes[1] ? c.out_channels * groups : 0; /* nothing comes of nothing, as in the original */
 	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
 	/* bfloat16: where the output is padded by no less than a stride; PyTorch leaves all others to a library. */
 	c.rounds_parts = c.is_transposed && x->n_dims == 5 &&
 			 (c.type == ET_FLOAT16 || (c.type == ET_BFLOAT16 && has_wide_padding(&c, args[7])));
 	if (!et_is_none(args[2])) {
 		et_view_of(&bias, args[2]->tensor);
-		ET_REQUIRE(ctx, bias.n_dims == 1 && bias.sizes[0] == sizes[1] && et_loader(bias.type, ET_F64),
-			"a bias that is not one number for each of %lld channels", (long long)sizes[1]);
+		ET_REQUIRE(ctx,
+			bias.n_dims == 1 && bias.sizes[0] == c.out_channels * groups &&
+				et_loader(bias.type, ET_F64),
+			"a bias that is not one number for each of %lld channels",
+			(long long)(c.out_channels * groups));
 	}
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	et_view_of(&c.y, out);

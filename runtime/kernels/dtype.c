@@ -38,6 +38,10 @@ static float from_bool(uint8_t value)
 		if (stride == 1) {                                                                       \
 			for (size_t i = 0; i < n; i++)                                                   \
 				to[i] = (type)convert(value(from[i]));                                   \
+		} else if (stride == 0) {                                                                \
+			type repeated = n ? (type)convert(value(*from)) : 0;                             \
+			for (size_t i = 0; i < n; i++)                                                   \
+				to[i] = repeated;                                                        \
 		} else {                                                                                 \
 			for (size_t i = 0; i < n; i++)                                                   \
 				to[i] = (type)convert(value(from[(ptrdiff_t)i * stride]));               \

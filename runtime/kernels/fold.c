@@ -5,6 +5,7 @@
  * dim order is. */
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/fold.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
@@ -85,20 +86,9 @@ static void sum_doubles(struct et_fold_state *state, const double *numbers, size
 		state->d += numbers[k];
 }
 
-/* So many sums that none waits for the one before it. */
 static void sum_floats(struct et_fold_state *state, const float *numbers, size_t n)
 {
-	enum { LANES = 8 };
-	double sums[LANES] = { 0 };
-	size_t k = 0;
-	for (; k + LANES <= n; k += LANES) {
-		for (size_t lane = 0; lane < LANES; lane++)
-			sums[lane] += (double)numbers[k + lane];
-	}
-	for (; k < n; k++)
-		state->d += (double)numbers[k];
-	for (size_t lane = 0; lane < LANES; lane++)
-		state->d += sums[lane];
+	state->d += et_hot()->sum(n, numbers);
 }
 
 /* A mean is summed in float, one after the other, unless its output is double: as the original does, whose last bit decides
@@ -490,30 +480,20 @@ CHOOSE(min_doubles, d, double, int64_t, >=)
 CHOOSE(max_ints, i, int64_t, int64_t, <=)
 CHOOSE(min_ints, i, int64_t, int64_t, >=)
 
-/* The same without its place, so that all lanes go on by themselves. */
-#define MOST(name, better)                                                                                 \
-	static void name(struct et_fold_state *state, const float *numbers, size_t n)                      \
-	{                                                                                                  \
-		enum { LANES = 8 };                                                                        \
-		float best[LANES], most = state->n ? (float)state->d : numbers[0];                         \
-		size_t k = 0;                                                                              \
-		for (size_t lane = 0; lane < LANES; lane++)                                                \
-			best[lane] = most;                                                                 \
-		for (; k + LANES <= n; k += LANES) {                                                       \
-			for (size_t lane = 0; lane < LANES; lane++) {                                      \
-				float number = numbers[k + lane];                                          \
-				best[lane] = (number better best[lane]) | (number != number) ? number      \
-											     : best[lane]; \
-			}                                                                                  \
-		}                                                                                          \
-		for (; k < n; k++)                                                                         \
-			most = (numbers[k] better most) | (numbers[k] != numbers[k]) ? numbers[k] : most;  \
-		for (size_t lane = 0; lane < LANES; lane++)                                                \
-			most = (best[lane] better most) | (best[lane] != best[lane]) ? best[lane] : most;  \
-		state->d = (double)most;                                                                   \
-	}
-MOST(max_of_floats, >)
-MOST(min_of_floats, <)
+/* The same without its place. */
+static void max_of_floats(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	float most = et_hot()->largest(n, numbers);
+	bool is_better = state->n == 0 || (!((double)most <= state->d) && state->d == state->d);
+	state->d = is_better ? (double)most : state->d;
+}
+
+static void min_of_floats(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	float most = et_hot()->smallest(n, numbers);
+	bool is_better = state->n == 0 || (!((double)most >= state->d) && state->d == state->d);
+	state->d = is_better ? (double)most : state->d;
+}
 
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
@@ -528,22 +508,40 @@ static void var_rounded(struct et_fold_state *state, const double *numbers, size
 	}
 }
 
-/* Mean in d2, sum of squared distances from it in d: a block's own are merged into what came before. */
+/* A block's own are merged into what came before. */
+static void merge_var(struct et_fold_state *state, double mean, double squares, double added)
+{
+	double before = (double)state->n, apart = mean - state->d2;
+	state->d += squares + apart * apart * before * added / (before + added);
+	state->d2 += apart * added / (before + added);
+}
+
+/* Mean in d2, sum of squared distances from it in d. */
 static void var_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
 	if (state->rounding != ET_FLOAT64) {
 		var_rounded(state, numbers, n);
 		return;
 	}
-	double mean = 0, squares = 0, before = (double)state->n, added = (double)n;
+	double mean = 0, squares = 0;
 	for (size_t k = 0; k < n; k++)
 		mean += numbers[k];
-	mean /= added;
+	mean /= (double)n;
 	for (size_t k = 0; k < n; k++)
 		squares += (numbers[k] - mean) * (numbers[k] - mean);
-	double apart = mean - state->d2;
-	state->d += squares + apart * apart * before * added / (before + added);
-	state->d2 += apart * added / (before + added);
+	merge_var(state, mean, squares, (double)n);
+}
+
+static void var_floats(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	double block[BLOCK], mean = et_hot()->sum(n, numbers) / (double)n;
+	if (state->rounding == ET_FLOAT64) {
+		merge_var(state, mean, et_hot()->squares(n, numbers, mean), (double)n);
+		return;
+	}
+	for (size_t k = 0; k < n && k < BLOCK; k++) /* there are no more */
+		block[k] = (double)numbers[k];
+	var_rounded(state, block, n < BLOCK ? n : BLOCK);
 }
 
 static void var_finish(struct et_fold_state *state)
@@ -573,7 +571,9 @@ static const struct et_fold any = { .step_doubles = any_doubles,
 	.columns = any_columns,
 	.int_columns = any_columns,
 	.ends_early = true };
-static const struct et_fold var = { .step_doubles = var_doubles, .finish = var_finish };
+static const struct et_fold var = {
+	.step_doubles = var_doubles, .step_floats = var_floats, .finish = var_finish
+};
 #define CHOICE(which)                          \
 	{ .step_doubles = which##_doubles,     \
 		.step_ints = which##_ints,     \

@@ -460,7 +460,10 @@ static inline vector get(const float *from, size_t n)
 
 static inline void put(float *to, vector value, size_t n)
 {
-	memcpy(to, &value, (n < LANES ? n : LANES) * sizeof(float));
+	if (n >= LANES)
+		store(to, value);
+	else
+		memcpy(to, &value, n * sizeof(float));
 }
 
 #define EACH(name, expression)                               \
@@ -532,8 +535,13 @@ static void powers(size_t n, float *y, const float *x, const float *exponents)
 	for (size_t i = 0; i < n; i += HALF) {
 		size_t part = n - i < HALF ? n - i : HALF;
 		half_vector a = { 0 }, b = { 0 }, power;
-		memcpy(&a, x + i, part == HALF ? sizeof(a) : part * sizeof(float));
-		memcpy(&b, exponents + i, part == HALF ? sizeof(b) : part * sizeof(float));
+		if (part == HALF) { /* a size that is known makes no call */
+			memcpy(&a, x + i, sizeof(a));
+			memcpy(&b, exponents + i, sizeof(b));
+		} else {
+			memcpy(&a, x + i, part * sizeof(float));
+			memcpy(&b, exponents + i, part * sizeof(float));
+		}
 		power = power_of(a, b);
 		/* what is special to pow: no positive normal base, or an exponent that is not finite */
 		half_ints is_special = ~((a >= 0x1p-126f) & (a < INFINITY) & (b - b == 0.0f));
@@ -542,7 +550,10 @@ static void powers(size_t n, float *y, const float *x, const float *exponents)
 			if (is_special[lane])
 				power[lane] = powf(a[lane], b[lane]);
 		}
-		memcpy(y + i, &power, part == HALF ? sizeof(power) : part * sizeof(float));
+		if (part == HALF)
+			memcpy(y + i, &power, sizeof(power));
+		else
+			memcpy(y + i, &power, part * sizeof(float));
 	}
 }
 #else
@@ -564,6 +575,40 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 {
 	for (size_t i = 0; i < n; i++)
 		y[i] = et_to_half(x[i]);
+}
+
+/* @sign -1: the smallest, as the largest of what is turned around. */
+static float most_of(size_t n, const float *x, float sign)
+{
+	vector most[ABREAST];
+	float result = sign * x[0];
+	size_t i = 0;
+	for (int v = 0; v < ABREAST; v++)
+		most[v] = (vector){ 0 } + result;
+	for (; i + ABREAST * LANES <= n; i += ABREAST * LANES) {
+		UNROLL
+		for (int v = 0; v < ABREAST; v++) {
+			vector number = load(x + i + (size_t)v * LANES) * sign;
+			most[v] = choose(~(number <= most[v]) & (most[v] == most[v]), number, most[v]);
+		}
+	}
+	for (; i < n; i++)
+		result = !(sign * x[i] <= result) && result == result ? sign * x[i] : result;
+	for (int v = 0; v < ABREAST * LANES; v++) {
+		float number = most[v / LANES][v % LANES];
+		result = !(number <= result) && result == result ? number : result;
+	}
+	return sign * result;
+}
+
+static float largest_of(size_t n, const float *x)
+{
+	return most_of(n, x, 1);
+}
+
+static float smallest_of(size_t n, const float *x)
+{
+	return most_of(n, x, -1);
 }
 
 static void softmax_row(size_t n, float *y, const float *x, bool is_log)
@@ -661,6 +706,8 @@ const struct et_hot ET_HOT_NAME = {
 	.each_sin = sines,
 	.each_cos = cosines,
 	.each_pow = powers,
+	.largest = largest_of,
+	.smallest = smallest_of,
 	.from_halves = from_halves,
 	.to_halves = to_halves,
 	.softmax_row = softmax_row,

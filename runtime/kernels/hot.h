@@ -54,6 +54,9 @@ struct et_hot {
 	void (*each_cos)(size_t n, float *y, const float *x);
 	/* y[i] = x[i] to the power of exponents[i], each of which y may be */
 	void (*each_pow)(size_t n, float *y, const float *x, const float *exponents);
+	/* Of one number or more; NaN if one is. */
+	float (*largest)(size_t n, const float *x);
+	float (*smallest)(size_t n, const float *x);
 	void (*from_halves)(size_t n, float *y, const uint16_t *x);
 	void (*to_halves)(size_t n, uint16_t *y, const float *x);
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */

@@ -174,7 +174,16 @@ static void add_moments(
 	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
 {
 	double block[256];
+	float floats[256];
 	et_load_fn load = et_loader(type, ET_F64);
+	for (size_t done = 0, part; et_type_is_half(type) && done < n; done += part) {
+		part = n - done < 256 ? n - done : 256;
+		et_loader(type, ET_F32)(floats, data + done * et_scalar_size(type), 1, part);
+		*sum += et_hot()->sum(part, floats);
+		*squares += et_hot()->squares(part, floats, center);
+	}
+	if (et_type_is_half(type))
+		return;
 	if (type == ET_FLOAT32 && (uintptr_t)data % sizeof(float) == 0) {
 		*sum += et_hot()->sum(n, (const float *)data);
 		*squares += et_hot()->squares(n, (const float *)data, center);

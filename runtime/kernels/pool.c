@@ -5,6 +5,7 @@
  * types, and for the adaptive one in 3-D, which PyTorch alone defines: in the elements' own type. An index is the position in the input's plane, row-major,
  * whatever the dim order. */
 #include "runtime/kernels/args.h"
+#include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
@@ -128,14 +129,16 @@ static double pool_window(
 	return result / (p->rounds ? et_round_to(divisor, type) : divisor);
 }
 
-/* Means of floats, of as many planes as there are @places for. */
+/* Means of floats, which halves are by now, of as many planes as there are @places for. */
 static void mean_planes(const struct pool *p, const struct et_place *places, size_t n_planes)
 {
 	const float *planes[ABREAST];
-	float *results[ABREAST], sums[ABREAST];
+	uint8_t *results[ABREAST];
+	float sums[ABREAST];
+	int64_t bytes = (int64_t)et_scalar_size(p->y.type);
 	for (size_t k = 0; k < n_planes; k++) {
 		planes[k] = (const float *)(const void *)p->x.data + places[k].offset[2];
-		results[k] = (float *)(void *)p->y.data + places[k].offset[0];
+		results[k] = p->y.data + places[k].offset[0] * bytes;
 	}
 	for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {
 		int64_t w = i % p->out[2], h = i / p->out[2] % p->out[1], d = i / p->out[2] / p->out[1];
@@ -147,7 +150,7 @@ static void mean_planes(const struct pool *p, const struct et_place *places, siz
 		else
 			sum_windows(n_planes, p, planes, at, sums);
 		for (size_t k = 0; k < n_planes; k++)
-			results[k][to] = (float)((double)sums[k] / divisor);
+			et_element_set_double(results[k] + to * bytes, p->y.type, (double)sums[k] / divisor);
 	}
 }
 
@@ -195,13 +198,18 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 }
 
 /* As five dimensions: batch, channel, space; inserted ones have size 1. */
-static void widen(struct et_view *view, const struct et_tensor *tensor, size_t n_space)
+static void insert_missing(struct et_view *view, size_t n_space)
 {
-	et_view_of(view, tensor);
 	while (view->n_dims < n_space + 2)
 		et_view_insert(view, 0, 1, 0);
 	while (view->n_dims < SPACE + 2)
 		et_view_insert(view, 2, 1, 0);
+}
+
+static void widen(struct et_view *view, const struct et_tensor *tensor, size_t n_space)
+{
+	et_view_of(view, tensor);
+	insert_missing(view, n_space);
 }
 
 /* Item @d of an option: one number may stand for all, none for @otherwise. */
@@ -227,11 +235,12 @@ static enum et_status regular_size(
 		(long long)g->stride, (long long)g->padding, (long long)g->dilation);
 	int64_t room = in + 2 * g->padding - g->dilation * (g->kernel - 1) - 1;
 	int64_t reach = is_ceil ? room + g->stride - 1 : room;
-	*ret_out = reach < 0 ? 0 : reach / g->stride + 1;
+	*ret_out = reach / g->stride +
+		   1; /* a window that lacks less than a stride is cut off, as in the original */
 	if (is_ceil && (*ret_out - 1) * g->stride >= in + g->padding) /* it would begin in the padding */
 		--*ret_out;
-	ET_REQUIRE(ctx, *ret_out > 0, "a window of %lld does not fit an input of %lld", (long long)g->kernel,
-		(long long)in);
+	ET_REQUIRE(ctx, *ret_out > 0 && in > 0, "a window of %lld does not fit an input of %lld",
+		(long long)g->kernel, (long long)in);
 	return ET_OK;
 }
 
@@ -315,6 +324,11 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const 
 	ET_TRY(resize_outputs(ctx, p, r));
 	if (et_tensor_numel(r->out) == 0)
 		return ET_OK;
+	if (p->sums_floats && et_type_is_half(self->type)) {
+		if (!et_local_copy(ctx, self, ET_FLOAT32, &p->x))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		insert_missing(&p->x, r->n_space);
+	}
 	for (size_t at = 0; at < SPACE; at++) {
 		p->windows[at] = et_kernel_scratch(ctx, (size_t)p->out[at] * sizeof(struct window));
 		if (!p->windows[at])

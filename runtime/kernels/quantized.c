@@ -378,10 +378,14 @@ static void look_up(const struct table_part *part, enum et_scalar_type type, uin
 				part->scale;
 		return;
 	}
-	for (size_t j = 0; j < part->n; j++, to += et_scalar_size(type)) {
-		float value = (float)table_value(part->row, part->first + j, part->bits, part->is_signed) -
-			      part->zero;
-		et_element_set_double(to, type, value * part->scale);
+	float block[128];
+	for (size_t j = 0, n; j < part->n; j += n) {
+		n = part->n - j < ET_ARRAY_LEN(block) ? part->n - j : ET_ARRAY_LEN(block);
+		struct table_part piece = *part;
+		piece.first += j;
+		piece.n = n;
+		look_up(&piece, ET_FLOAT32, (uint8_t *)block);
+		et_storer(type, ET_F32)(to + j * et_scalar_size(type), 1, block, n);
 	}
 }
 

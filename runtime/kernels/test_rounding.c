@@ -195,6 +195,8 @@ static void sizes(void **state)
 		{ "aten::max_pool2d_with_indices.out", "f32[1,1,4]{1,2,3,4} (3,3) (3,3) (0,0) (1,1) true",
 			"f32[1,1,2]{3,4} i64[1,1,2]{2,3}" },
 		{ "aten::max_pool2d_with_indices.out", "f32[1,1,4]{1,2,3,4} (3,3) (3,3) (0,0) (1,1) false",
+			"f32[1,1,1]{3} i64[1,1,1]{2}" },
+		{ "aten::max_pool2d_with_indices.out", "f32[1,1,4]{1,2,3,4} (3,3) (2,2) (0,0) (1,1) false",
 			"! does not fit ! f32[1,1,1]{0} i64[1,1,1]{0}" },
 		{ "aten::replication_pad2d.out", "f32[1,1,3]{1,2,3} (-2,1,0,0)", "f32[1,1,2]{3,3}" },
 		{ "aten::replication_pad2d.out", "f32[1,1,3]{1,2,3} (-4,3,0,0)", "f32[1,1,2]{3,3}" },
