@@ -8,6 +8,7 @@
 #include "delegates/xnnpack/context.h"
 #include "delegates/xnnpack/lane.h"
 #include "delegates/xnnpack/memory.h"
+#include "delegates/xnnpack/warm.h"
 #include "delegates/interface.h"
 #include "runtime/base/list.h"
 
@@ -124,6 +125,7 @@ static enum et_status make_backend(
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
 	et_xnn_lanes_init(&backend->lanes, allocator);
+	et_xnn_warm();
 	*ret_backend = backend;
 	return ET_OK;
 }

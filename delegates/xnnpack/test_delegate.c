@@ -1,6 +1,7 @@
 /* The delegate through its table: what it refuses and how it says so, shapes that change, arguments that do not
  * fit, the compute table. */
 #include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/warm.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -501,6 +502,12 @@ static void test_device(void **state)
 	assert_true(device.n_threads >= 1);
 }
 
+/* In vain it would be without a word. */
+static void test_warms_up(void **state)
+{
+	assert_true(et_xnn_warm());
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -517,6 +524,7 @@ int main(void)
 		TEST(wrong_arguments),
 		TEST(compute_table),
 		TEST(device),
+		TEST(warms_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,11 @@ static_assert(sizeof(struct et_store_record) == 8 * 9 + ET_SHA256_BYTES, "no pad
 
 void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *ending)
 {
-	for (unsigned i = 0; i < 16; i++)
-		snprintf(ret_name + (size_t)2 * i, 3, "%02x", digest[i]);
+	static const char digits[] = "0123456789abcdef";
+	for (unsigned i = 0; i < 16; i++) {
+		ret_name[2 * i] = digits[digest[i] >> 4];
+		ret_name[2 * i + 1] = digits[digest[i] & 15];
+	}
 	snprintf(ret_name + 32, ET_STORE_NAME - 32, "%s", ending);
 }
 
