@@ -70,8 +70,8 @@ static enum et_status begin_pick(struct et_kernel_ctx *ctx, struct pick *p, cons
 	p->size = p->indexed.sizes[dim];
 	p->stride = p->indexed.strides[dim];
 	still.strides[dim] = 0;
-	if (is_empty) {
-		p->walk.numel = 0;
+	if (is_empty) { /* the sizes need not fit, and nobody goes anywhere */
+		p->walk.n_views = p->walk.n_dims = p->walk.numel = 0;
 		return ET_OK;
 	}
 	et_walk_init_in_order(&p->walk, (const struct et_view *[]){ &index_view, &p->companion, &still }, 3);
@@ -239,6 +239,7 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 	ET_REQUIRE(ctx, index->n_dims <= 1 && et_type_is_integral(index->type), "an index of %s, rank %u",
 		et_scalar_name(index->type), index->n_dims);
 	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &dim));
+	ET_REQUIRE(ctx, self->n_dims > 0 || n == 1, "%zu indices of a tensor without dimensions", n);
 	const int64_t *indices = et_local_copy(ctx, index, ET_INT64, &unused);
 	if (!indices)
 		return ET_E_MEMORY_ALLOCATION_FAILED;

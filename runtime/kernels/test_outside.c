@@ -48,6 +48,20 @@ static void try_rows(const struct outside *rows, size_t n_rows)
 	}
 }
 
+/* Sizes at the ends of their range, of tensors that have no elements or hardly any. */
+static void sizes_without_elements(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::gather.out", "f32[2]{1,2} 0 i64[0]{} false", "f32[0]{}" },
+		{ "aten::gather.out", "f32[2,2]{1,2,3,4} 0 i64[0]{} false", "f32[0]{}" },
+		{ "aten::scatter.src_out", "f32[2]{1,2} 0 i64[0]{} f32[1]{3}", "f32[2]{1,2}" },
+		{ "aten::scatter.value_out", "f32[2]{1,2} 0 i64[0]{} 3", "f32[2]{1,2}" },
+		{ "aten::index_select.out", "f32[]{1} 0 i64[2]{0,0}", "! 2 indices ! f32[]{0}" },
+		{ "aten::index_select.out", "f32[]{1} 0 i64[1]{0}", "f32[]{1}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
 static void an_index_that_points_outside(void **state)
 {
 	static const struct outside rows[] = {
@@ -283,6 +297,7 @@ static void a_result_beyond_the_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_without_elements),
 		cmocka_unit_test(an_index_that_points_outside),
 		cmocka_unit_test(a_dimension_that_does_not_exist),
 		cmocka_unit_test(masks_and_counts_that_do_not_fit),
