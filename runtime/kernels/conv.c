@@ -185,14 +185,16 @@ static int64_t step_of(const struct conv *c, size_t d, int64_t k)
 static bool make_layout(const struct conv *c, struct layout *l)
 {
 	l->n_taps = (size_t)(c->kernel[1] * c->kernel[2]);
-	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || l->n_taps > MAX_TAPS)
+	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || l->n_taps > MAX_TAPS ||
+		c->stride[1] > PLANE_ROOM || c->stride[2] > PLANE_ROOM)
 		return false;
 	l->reach = step_of(c, 1, c->kernel[1] - 1) + 1;
 	l->width = c->out[2] + step_of(c, 2, c->kernel[2] - 1);
 	l->height = c->out[1] + l->reach - 1;
 	l->is_input = c->stride[1] == 1 && c->stride[2] == 1 && c->padding[1] == 0 && c->padding[2] == 0 &&
 		      c->x.strides[3] == c->in[2];
-	return l->width <= BAND_ROOM && l->reach * l->width * c->stride[1] * c->stride[2] <= PLANE_ROOM;
+	return l->width <= BAND_ROOM && l->reach <= PLANE_ROOM &&
+	       l->reach * l->width * c->stride[1] * c->stride[2] <= PLANE_ROOM;
 }
 
 /* Lay out what output rows [first, first + n_rows) need of one channel; a plane is @plane_rows high. */
@@ -767,6 +769,9 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	sizes[1] =
 		x->sizes[1] ? c.out_channels * groups : 0; /* nothing comes of nothing, as in the original */
 	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
+	/* Without channels there is nothing under the kernel, which may then be larger than any memory. */
+	for (size_t d = 0; d < SPACE && c.in_channels == 0; d++)
+		c.kernel[d] = 1;
 	/* bfloat16: where the output is padded by no less than a stride; PyTorch leaves all others to a library. */
 	c.rounds_parts = c.is_transposed && x->n_dims == 5 &&
 			 (c.type == ET_FLOAT16 || (c.type == ET_BFLOAT16 && has_wide_padding(&c, args[7])));

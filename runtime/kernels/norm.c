@@ -242,6 +242,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 	ET_TRY(et_resize(ctx, invstd_out, &channels, 1));
 	size_t n = (size_t)channels, batch = (size_t)x->sizes[0], numel = et_tensor_numel(x);
 	size_t inner = n && batch ? numel / n / batch : 0;
+	batch = inner ? batch : 0; /* of empty ones there may be any number */
 	double *mean = et_kernel_scratch(ctx, 2 * n * sizeof(*mean) + 1);
 	if (!mean)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
@@ -443,6 +444,7 @@ static enum et_status run_group_norm(struct et_kernel_ctx *ctx, struct et_evalue
 {
 	struct et_tensor *x = args[0]->tensor;
 	int64_t n = args[3]->i, channels = args[4]->i, inner = args[5]->i, groups = args[6]->i;
+	size_t n_planes, numel;
 	struct rows_job job = {
 		.x = x,
 		.weight = et_is_none(args[1]) ? NULL : args[1]->tensor,
@@ -458,8 +460,8 @@ static enum et_status run_group_norm(struct et_kernel_ctx *ctx, struct et_evalue
 	ET_REQUIRE(ctx, groups > 0 && channels % groups == 0, "%lld groups of %lld channels",
 		(long long)groups, (long long)channels);
 	ET_REQUIRE(ctx,
-		inner >= 0 && inner <= INT32_MAX &&
-			(size_t)n * (size_t)channels * (size_t)inner == et_tensor_numel(x),
+		inner >= 0 && et_mul((size_t)n, (size_t)channels, &n_planes) &&
+			et_mul(n_planes, (size_t)inner, &numel) && numel == et_tensor_numel(x),
 		"%zu elements are not %lld times %lld times %lld", et_tensor_numel(x), (long long)n,
 		(long long)channels, (long long)inner);
 	ET_TRY(require_channels(ctx, args[1], channels));

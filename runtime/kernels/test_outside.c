@@ -58,6 +58,19 @@ static void sizes_without_elements(void **state)
 		{ "aten::scatter.value_out", "f32[2]{1,2} 0 i64[0]{} 3", "f32[2]{1,2}" },
 		{ "aten::index_select.out", "f32[]{1} 0 i64[2]{0,0}", "! 2 indices ! f32[]{0}" },
 		{ "aten::index_select.out", "f32[]{1} 0 i64[1]{0}", "f32[]{1}" },
+		/* numbers whose product is 2^64, and so none */
+		{ "aten::native_group_norm.out", "f32[16,1073741824,0]{} - - 16 1073741824 1073741824 1 1e-5",
+			"! elements are not ! f32[16,1073741824,0]{} "
+			"f32[16,1]{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0} "
+			"f32[16,1]{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}" },
+		/* strides whose product is no int64 any more */
+		{ "aten::convolution.out",
+			"f32[1,1,1,1]{2} f32[1,1,1,1]{3} - (2147483645,2147483645) (1,1) (1,1) false (0,0) 1",
+			"f32[1,1,1,1]{0}" },
+		{ "aten::convolution.out",
+			"f32[1,1,1,1]{2} f32[1,1,1,4]{3,3,3,3} - (2147483645,1431655766) (1,2147483646) "
+			"(1,1431655764) false (0,0) 1",
+			"f32[1,1,1,1]{0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
