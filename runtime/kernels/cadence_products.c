@@ -225,6 +225,8 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	if (et_tensor_numel(out) == 0) /* of any number of batches */
+		return ET_OK;
 	for (size_t j = 0; j < p.n_channels; j++)
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], 0, 1, &p.scales[j]));
 	for (size_t b = 0; b < n_batch && p.n_channels; b++) {
@@ -379,7 +381,7 @@ static void gather(const struct conv *c, int64_t batch, int64_t group, int64_t i
 	size_t n = (size_t)c->in_channels, n_bytes = n * (p->is_narrow ? sizeof(int16_t) : sizeof(int32_t));
 	int64_t first = batch * c->x.batch_stride + group * c->in_channels * c->x.channel_stride;
 	uint8_t *span = p->row;
-	for (int64_t k = 0; k < c->window.size[0]; k++) {
+	for (int64_t k = 0; k < c->window.size[0] && n; k++) {
 		int64_t row = meet(&c->window, &c->x, 0, i, k);
 		for (int64_t l = 0; l < c->window.size[1]; l++, span += n_bytes) {
 			int64_t column = meet(&c->window, &c->x, 1, j, l);
@@ -418,7 +420,7 @@ enum et_status et_cadence_conv(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	struct conv c = { .n_groups = args[6]->i };
 	struct product *p = &c.product;
 	struct weights w;
-	ET_REQUIRE(ctx, x->n_dims == kind->rank || (!kind->rank && (x->n_dims == 3 || x->n_dims == 4)),
+	ET_REQUIRE(ctx, kind->rank ? x->n_dims == kind->rank : x->n_dims == 3 || x->n_dims == 4,
 		"an input of rank %u", x->n_dims);
 	ET_REQUIRE(ctx, c.n_groups >= 1 && c.n_groups <= INT32_MAX, "%lld groups", (long long)c.n_groups);
 	c.x = image_of(x, kind->is_channels_last);
@@ -489,7 +491,7 @@ enum et_status et_cadence_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 		meet_all(&w, &in, 1, rest / to.stride[1] % to.size[1], &first[1], &end[1]);
 		int64_t plane = (int64_t)at / to.batch_stride * in.batch_stride +
 				rest / to.channel_stride % to.channels * in.channel_stride;
-		for (int64_t i = first[0]; i < end[0]; i += w.dilation[0])
+		for (int64_t i = first[0]; i < end[0] && first[1] < end[1]; i += w.dilation[0])
 			for (int64_t j = first[1]; j < end[1]; j += w.dilation[1]) {
 				size_t from = (size_t)(plane + i * in.stride[0] + j * in.stride[1]);
 				int64_t value =

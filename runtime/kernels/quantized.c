@@ -326,10 +326,11 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 		et_scalar_name(a->type));
 	ET_REQUIRE(ctx,
 		a->n_dims == b->n_dims && memcmp(a->sizes, b->sizes, a->n_dims * sizeof(*a->sizes)) == 0 &&
-			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0 &&
-			memcmp(a->dim_order, out->dim_order, a->n_dims) == 0,
+			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0,
 		"the inputs differ in sizes or dim order");
 	ET_TRY(et_resize_like(ctx, out, a));
+	ET_REQUIRE(
+		ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "an output of another dim order");
 	float inverse = 1 / po.scale;
 	size_t step = et_element_bytes(a);
 	for (size_t i = 0; i < et_tensor_numel(a); i++) {

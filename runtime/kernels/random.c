@@ -85,11 +85,12 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 	ET_TRY(et_require_type(ctx, mask, ET_BOOL, "the mask"));
 	ET_REQUIRE(ctx, et_type_is_float(self->type), "does not take %s", et_scalar_name(self->type));
 	ET_REQUIRE(ctx, p >= 0 && p <= 1, "a probability of %g", p);
+	ET_TRY(et_resize_like(ctx, mask, self));
+	ET_TRY(et_resize_like(ctx, out, self));
 	ET_REQUIRE(ctx,
 		memcmp(self->dim_order, out->dim_order, self->n_dims) == 0 &&
 			memcmp(self->dim_order, mask->dim_order, self->n_dims) == 0,
 		"the tensors differ in dim order");
-	ET_TRY(et_resize_like(ctx, mask, self));
 	et_view_of(&from, self);
 	ET_TRY(et_give_view(ctx, &from, out));
 	et_view_of(&to, out);

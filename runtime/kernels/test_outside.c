@@ -58,6 +58,15 @@ static void sizes_without_elements(void **state)
 		{ "aten::scatter.value_out", "f32[2]{1,2} 0 i64[0]{} 3", "f32[2]{1,2}" },
 		{ "aten::index_select.out", "f32[]{1} 0 i64[2]{0,0}", "! 2 indices ! f32[]{0}" },
 		{ "aten::index_select.out", "f32[]{1} 0 i64[1]{0}", "f32[]{1}" },
+		/* no rank at all */
+		{ "cadence::quantized_conv2d_nchw.per_tensor_out",
+			"i8[]{1} i8[1,1,1,1]{1} i32[1]{0} (1) (0) (1) 1 0 0 1.0 1.0 0 0 0",
+			"! rank 0 ! i8[1,1,1,1]{0}" },
+		{ "aten::native_dropout.out", "f32[2,2]{1,2,3,4} 0.5 true",
+			"! the sizes [2,2] ! f32[2]{0,0} bool[1]{0}" },
+		{ "quantized_decomposed::add.out",
+			"i8[1,1]{1} 1.0 0 0 127 i8[1,1]{1} 1.0 0 0 127 1.0 0 0 127",
+			"! the sizes [1,1] ! i8[1]{0}" },
 		/* numbers whose product is 2^64, and so none */
 		{ "aten::native_group_norm.out", "f32[16,1073741824,0]{} - - 16 1073741824 1073741824 1 1e-5",
 			"! elements are not ! f32[16,1073741824,0]{} "
