@@ -99,7 +99,7 @@ static double sum_window(const struct et_tensor *x, size_t plane, const int64_t 
 		first[d] = at[d] - padding[d] > 0 ? at[d] - padding[d] : 0;
 		end[d] = at[d] - padding[d] + n < size[d] ? at[d] - padding[d] + n : size[d];
 	}
-	for (int64_t i = first[0]; i < end[0]; i++)
+	for (int64_t i = first[0]; i < end[0] && first[1] < end[1]; i++)
 		for (int64_t j = first[1]; j < end[1]; j++, n_seen++)
 			sum += (double)et_element_get_int(
 				(const uint8_t *)x->data + (plane * (size_t)size[0] * (size_t)size[1] +

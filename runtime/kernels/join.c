@@ -253,6 +253,8 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_REQUIRE(ctx, diagonal > -INT32_MAX && diagonal < INT32_MAX, "diagonal %lld", (long long)diagonal);
 	ET_TRY(et_resize_like(ctx, out, self));
 	ET_TRY(et_fill(ctx, out, &zero));
+	if (et_tensor_numel(out) == 0) /* of any number of rows */
+		return ET_OK;
 	et_view_of(&from, self);
 	et_view_of(&to, out);
 	size_t row_dim = (size_t)from.n_dims - 2;

@@ -90,6 +90,9 @@ enum et_status et_run_lines(struct et_kernel_ctx *ctx, const struct et_lines *li
 	indices = out;
 	if (lines->indices)
 		ET_TRY(line_view(ctx, lines, lines->indices, &indices, &job.index_stride));
+	/* An empty tensor may have any number of lines. */
+	if (et_tensor_numel(lines->out) == 0)
+		return ET_OK;
 	et_view_of(&in, self);
 	if (in.n_dims) {
 		job.n = (size_t)in.sizes[lines->dim];

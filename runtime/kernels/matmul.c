@@ -204,9 +204,13 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 		et_scalar_name(p->a->type), et_scalar_name(p->b->type), et_scalar_name(p->out->type));
 	if (et_type_is_complex(p->a->type)) {
 		ET_REQUIRE(ctx, !p->self && p->alpha == 1, "does not take complex numbers");
+		if (et_view_numel(p->out) == 0)
+			return ET_OK;
 		et_complex_multiply(p->out, p->a, p->b);
 		return ET_OK;
 	}
+	if (et_view_numel(p->out) == 0) /* of which there may be any number of rows */
+		return ET_OK;
 	switch (et_class_of(p->a->type)) {
 	case ET_F32:
 		return multiply_float(ctx, p);
@@ -328,7 +332,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 		"takes two batches of matrices");
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
 	et_view_of(&out, result);
-	for (int64_t i = 0; i < a.sizes[0]; i++) {
+	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
 		struct et_view left = a, right = b, product = out;
 		et_view_select(&left, 0, i);
 		et_view_select(&right, 0, i);
@@ -354,7 +358,9 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	et_view_of(&self, args[0]->tensor);
 	ET_REQUIRE(ctx, et_view_broadcast(&self, out.sizes, 2), "self does not broadcast to the product");
 	ET_REQUIRE(ctx, a.sizes[0] > 0, "takes no empty batch");
-	for (int64_t i = 0; i < a.sizes[0]; i++) {
+	/* Of empty matrices there may be any number, and one adds as little as all. */
+	int64_t n = et_view_numel(&a) && et_view_numel(&b) ? a.sizes[0] : 1;
+	for (int64_t i = 0; i < n; i++) {
 		struct et_view left = a, right = b;
 		et_view_select(&left, 0, i);
 		et_view_select(&right, 0, i);
@@ -390,7 +396,7 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 	struct et_walk walk;
 	struct et_place place;
 	int64_t sizes[ET_MAX_DIMS];
-	size_t numel = 1, n_dims = a->n_dims;
+	size_t numel = 1, n_bytes, n_dims = a->n_dims;
 	for (size_t d = n_dims; d-- > 0;) {
 		sizes[d] = a->sizes[d] == 1 ? b->sizes[d] : a->sizes[d];
 		et_view_insert(&sums, 0, sizes[d], summed >> d & 1 ? 0 : (int64_t)numel);
@@ -399,10 +405,11 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 	}
 	ET_REQUIRE(ctx, et_view_broadcast(&left, sizes, n_dims) && et_view_broadcast(&right, sizes, n_dims),
 		"the tensors do not broadcast");
-	double *numbers = et_kernel_scratch(ctx, numel * sizeof(*numbers) + 1);
+	ET_REQUIRE(ctx, et_mul(numel, sizeof(double), &n_bytes), "the sizes overflow");
+	double *numbers = et_kernel_scratch(ctx, n_bytes);
 	if (!numbers)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	memset(numbers, 0, numel * sizeof(*numbers));
+	memset(numbers, 0, n_bytes);
 	sums.data = (uint8_t *)numbers;
 	et_walk_init(&walk, (const struct et_view *[]){ &sums, &left, &right }, 3);
 	et_place_seek(&place, &walk, 0);

@@ -336,6 +336,9 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const 
 		for (int64_t o = 0; o < p->out[at]; o++)
 			p->windows[at][o] = r->sizes ? adaptive_window(p->in[at], p->out[at], o)
 						     : regular_window(&grids[at], p->in[at], o);
+		/* Of an input that is empty in one dimension the others may be larger than any memory. */
+		for (int64_t o = 0; o < p->out[at] && et_tensor_numel(self) == 0; o++)
+			p->windows[at][o].n = 0;
 	}
 	outer[0] = p->y;
 	outer[1] = p->indices;

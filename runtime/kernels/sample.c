@@ -136,12 +136,13 @@ static void bilinear_taps(
 	taps->weights[1] = rest;
 }
 
-static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float step)
+static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float step, int64_t most)
 {
 	float center = step * ((float)i + 0.5f), reach = step >= 1 ? step : 1, total = 0;
 	int64_t first = (int64_t)(center - reach + 0.5f), end = (int64_t)(center + reach + 0.5f);
 	first = first < 0 ? 0 : first;
 	end = end < in ? end : in;
+	end = end - first < most ? end : first + most; /* far out a float is off by more than one */
 	for (int64_t k = 0; k < end - first; k++) {
 		float distance = fabsf(((float)(first + k) - center + 0.5f) / reach);
 		taps->weights[k] = distance < 1 ? 1 - distance : 0;
@@ -186,7 +187,7 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		for (int64_t i = 0; i < n; i++) {
 			r.taps[k][i].weights = weights + (size_t)i * most;
 			if (antialias)
-				antialiased_taps(&r.taps[k][i], i, in, step);
+				antialiased_taps(&r.taps[k][i], i, in, step, (int64_t)most);
 			else
 				bilinear_taps(&r.taps[k][i], i, in, n, step, align_corners);
 		}
@@ -444,6 +445,8 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	g.type = g.mode == BILINEAR && et_type_is_half(x->type) ? ET_FLOAT32 : (enum et_scalar_type)x->type;
 	ET_TRY(et_resize(ctx, out,
 		(const int64_t[]){ x->sizes[0], x->sizes[1], positions->sizes[1], positions->sizes[2] }, 4));
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
 	et_view_of(&g.x, x);
 	et_view_of(&g.grid, positions);
 	et_view_of(&g.y, out);
