@@ -1,11 +1,14 @@
 /* Parsing the text of a case, calling the kernel, comparing.
  *
+ * After a case, some calls that differ from it in a few things are tried, which must be answered, whatever the answer.
+ *
  * Every tensor's memory is an allocation of its exact size, so that the address sanitizer sees a kernel that
  * reaches beyond; outputs are filled with a pattern first. What is parsed is freed as one pool. */
 #include "runtime/kernels/test_rig.h"
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernel.h"
+#include "tests/support/hostile.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +17,11 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-enum { MAX_ARGS = 24, MAX_TENSORS = 64 };
+enum {
+	MAX_ARGS = 24,
+	MAX_TENSORS = 64,
+	N_NEAR = 20, /* calls beside each case */
+};
 
 struct parser {
 	const struct kernel_case *test;
@@ -370,6 +377,10 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 		if (args[i].is_written)
 			compare(test, &values[i], &wanted[i]);
 	}
+	struct choices choices = { .random = 1 + (uint64_t)strlen(test->args) };
+	const char *more = getenv("HOSTILE_CALLS"); /* for long runs */
+	for (size_t i = 0, n_near = more ? strtoul(more, NULL, 10) : N_NEAR; i < n_near; i++)
+		hostile_call_near(kernel, list, &choices);
 	for (size_t i = 0; i < p.n_memory; i++)
 		free(p.memory[i]);
 	for (size_t i = 0; i < expected.n_memory; i++)

@@ -1,0 +1,10 @@
+/* Any bytes, taken as choices: which kernel, and what it is called with. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/hostile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+	struct choices choices = { .bytes = bytes, .n_bytes = n_bytes, .random = n_bytes + 1 };
+	hostile_call(hostile_kernel(choose(&choices, hostile_n_kernels())), &choices);
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* Calls of kernels that no exporter would make, made from choices: the bytes of a fuzzer's input, and then numbers
+ * that a seed gives.
+ *
+ * What a Plan and a run see to holds: the kinds of arguments that the signature names, dim orders that are
+ * permutations, sizes that can be addressed, memory of at least that size and aligned to its elements. Everything
+ * else is up to chance: dtypes, ranks up to 16, sizes, empty tensors with dimensions of 2^31 - 1, numbers at the ends
+ * of their range, lists of any length, None, what lies in memory, and memory that arguments share.
+ *
+ * Each call must answer a status, with a sentence if it is a refusal; outputs must fit their memory afterwards; and
+ * what is only read must not have changed. What lies outside, the sanitizers see: each tensor has an allocation of
+ * its exact size, or all of them lie in one. Whatever is wrong is printed, and the program aborts. */
+#ifndef TESTS_SUPPORT_HOSTILE_H
+#define TESTS_SUPPORT_HOSTILE_H
+
+#include "runtime/kernel.h"
+
+struct choices {
+	const uint8_t *bytes;
+	size_t n_bytes;
+	uint64_t random; /* where the bytes are used up; 0: every choice is the first, then */
+};
+
+/* One of @n, from 0. */
+size_t choose(struct choices *choices, size_t n);
+
+/* Any call of @kernel. */
+void hostile_call(const struct et_kernel *kernel, struct choices *choices);
+/* A call that is like @args in all but a few things. They stay as they are. */
+void hostile_call_near(
+	const struct et_kernel *kernel, struct et_evalue *const *args, struct choices *choices);
+
+/* Kernels of all tables, and the one at @index. */
+size_t hostile_n_kernels(void);
+const struct et_kernel *hostile_kernel(size_t index);
+
+#endif
