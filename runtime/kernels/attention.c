@@ -12,6 +12,7 @@
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
@@ -44,14 +45,17 @@ static enum et_status require_cache(struct et_kernel_ctx *ctx, const struct et_t
 }
 
 /* @indices: where each position goes, or NULL: one after the other from @start on. All are looked at before any is
- * written. */
+ * written, and in a copy: they may lie in a client's memory, or where the cache does. */
 static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_tensor *value,
 	struct et_tensor *cache, int64_t start, const struct et_tensor *indices)
 {
 	ET_TRY(require_cache(ctx, value, cache, indices));
 	int64_t n = value->sizes[1], room = cache->sizes[1];
 	size_t bytes = (size_t)value->sizes[2] * (size_t)value->sizes[3] * et_element_bytes(value);
-	const int64_t *where = indices ? indices->data : NULL;
+	struct et_view copied;
+	const int64_t *where = indices ? et_local_copy(ctx, indices, ET_INT64, &copied) : NULL;
+	if (indices && !where)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
 	if (!where)
 		ET_REQUIRE(ctx, start >= 0 && start < room && n <= room - start,
 			"position %lld and %lld more in a cache of %lld", (long long)start, (long long)n,
@@ -61,7 +65,7 @@ static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_
 			(long long)where[i], (long long)room);
 	for (int64_t i = 0; bytes && i < value->sizes[0] * n; i++) {
 		int64_t at = i / n * room + (where ? where[i] : start + i % n);
-		memcpy((uint8_t *)cache->data + (size_t)at * bytes,
+		memmove((uint8_t *)cache->data + (size_t)at * bytes,
 			(const uint8_t *)value->data + (size_t)i * bytes, bytes);
 	}
 	return ET_OK;

@@ -3,6 +3,7 @@
  *     test_kernels_hostile              some calls of each
  *     test_kernels_hostile N            N calls of each, from another seed each time N changes
  *     test_kernels_hostile N KERNEL     of this one alone */
+#include "tests/support/counting_alloc.h"
 #include "tests/support/hostile.h"
 
 #include <setjmp.h>
@@ -30,12 +31,47 @@ static void every_call_is_answered(void **state)
 	}
 }
 
+/* Positions that change while they are used: a program may put them where the cache is, as a client may change them at any
+ * moment. What was looked at is what counts. */
+static void positions_under_the_cache(void **state)
+{
+	int64_t values[2] = { INT64_C(1) << 40, 7 }, memory[2] = { 1, 0 }, returned[1];
+	int32_t sizes[] = { 1, 2, 1, 1 }, strides[] = { 2, 1, 1, 1 }, one = 1;
+	const uint8_t order[] = { 0, 1, 2, 3 };
+	struct et_tensor value = { values, 2, sizes, strides, order, .type = ET_INT64, .n_dims = 4 };
+	struct et_tensor cache = { memory, 2, sizes, strides, order, .type = ET_INT64, .n_dims = 4 };
+	struct et_tensor positions = { memory, 2, sizes, strides, order, .type = ET_INT64, .n_dims = 2 };
+	struct et_tensor out = { returned, 1, &one, &one, order, .type = ET_INT64, .n_dims = 1 };
+	struct et_evalue args[] = { { .tag = ET_TAG_TENSOR, .tensor = &value },
+		{ .tag = ET_TAG_TENSOR, .tensor = &cache }, { .tag = ET_TAG_INT },
+		{ .tag = ET_TAG_TENSOR, .tensor = &positions }, { .tag = ET_TAG_TENSOR, .tensor = &out } };
+	struct et_evalue *list[] = { &args[0], &args[1], &args[2], &args[3], &args[4] };
+	struct counting_alloc counting = { 0 };
+	struct et_allocator allocator = counting_allocator(&counting);
+	struct et_pool scratch;
+	struct et_diag diag = { 0 };
+	const struct et_kernel *kernel = NULL;
+	for (size_t i = 0; i < et_n_kernel_tables && !kernel; i++)
+		kernel = et_kernel_table_find(et_kernel_tables[i], "llama::update_cache_with_indices.out");
+	if (!kernel) {
+		fail_msg("there is no such kernel");
+		return;
+	}
+	et_pool_init(&scratch, &allocator);
+	struct et_kernel_ctx ctx = { .kernel = kernel, .scratch = &scratch, .diag = &diag };
+	assert_int_equal(kernel->run(&ctx, list), ET_OK);
+	assert_int_equal(memory[0], 7);
+	assert_int_equal(memory[1], INT64_C(1) << 40);
+	et_pool_deinit(&scratch);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		n_calls = strtoul(argv[1], NULL, 10);
 	if (argc > 2)
 		only = argv[2];
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_call_is_answered) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(positions_under_the_cache),
+		cmocka_unit_test(every_call_is_answered) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
