@@ -473,6 +473,16 @@ struct inferd_delegate {
 	 * whose arguments all have fixed sizes, or whose model's scratch_bytes are at most 4 MiB, behind
 	 * instance_on_lane and on its thread. What fails is left for a run to say. */
 	void (*instance_warm)(struct inferd_delegate_instance *instance);
+
+	/* Programs say how tensors lie between their parts, as a rule dimension 0 first; an engine that wants channels last
+	 * transposes what comes and goes, and the next one back. Whether argument @arg of @model, a tensor of @n_dims dimensions,
+	 * dimension 0 outermost, would better lie otherwise: then how many dimensions it has, which must be @n_dims, and
+	 * ret_dim_order as in inferd_delegate_arg; else 0. Before there is an instance. */
+	uint32_t (*preferred_order)(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
+		uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS]);
+	/* From now on it lies so. Not every preference can be met, and those that are, are independent of each other. Together
+	 * with preferred_order; before there is an instance. */
+	void (*adopt_order)(struct inferd_delegate_model *model, uint32_t arg);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

@@ -178,6 +178,13 @@ struct et_delegate_ops {
 	/* Bytes that the last run of @context copied, because they did not lie where the delegate can use them. May be
 	 * NULL: none ever. */
 	uint64_t (*copied_bytes)(const struct et_context *context);
+
+	/* Whether argument @arg of @compiled, a tensor of @n_dims dimensions in row-major order, would better lie in another:
+	 * what it does now is to transpose it. Then true, and the dimensions from outermost to innermost. */
+	bool (*find_order)(
+		const struct et_compiled *compiled, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+	/* From now on it does. Before there is a context, on compile's thread. Both may be NULL. */
+	void (*take_order)(struct et_compiled *compiled, uint32_t arg);
 };
 
 #endif

@@ -271,7 +271,8 @@ static const uint8_t *constant_bytes(struct et_plan *plan, const struct et_tenso
 static bool make_tensor(struct layout *layout, uint32_t index, uint32_t slot, int32_t *shape)
 {
 	struct et_plan *plan = layout->plan;
-	const struct et_tensor_spec *spec = tensor_of(plan, slot);
+	const struct et_tensor_spec *instead = plan->values[slot].instead;
+	const struct et_tensor_spec *spec = instead ? instead : tensor_of(plan, slot);
 	struct et_plan_tensor *tensor = &plan->tensors[index];
 	plan->values[slot].tensor = index;
 	*tensor = (struct et_plan_tensor){

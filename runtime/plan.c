@@ -142,6 +142,8 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	if (!status)
 		status = et_dataflow_run(plan, allocator, diag);
 	if (!status)
+		status = et_order_run(plan, allocator, diag);
+	if (!status)
 		status = et_memory_layout(plan, allocator, diag);
 	if (!status)
 		status = make_slots(plan, n_slots, diag);

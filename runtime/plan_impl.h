@@ -1,8 +1,8 @@
 /* Inside a Plan: shared by the files that make one (plan, decode, dataflow, memory) and those that run
  * one (frame, method, run). Nobody else includes this.
  *
- * Making a Plan goes  decode (instructions, kernels, delegates)  ->  dataflow (what is state)  ->
- * memory (where each tensor lies, which inputs and outputs can be bound).  Afterwards nothing changes
+ * Making a Plan goes  decode (instructions, kernels, delegates)  ->  dataflow (what is state)  ->  order (which dimension
+ * comes first)  ->  memory (where each tensor lies, which inputs and outputs can be bound).  Afterwards nothing changes
  * but the slots' contexts. */
 #ifndef RUNTIME_PLAN_IMPL_H
 #define RUNTIME_PLAN_IMPL_H
@@ -52,9 +52,10 @@ struct et_plan_value {
 	bool is_written : 1; /* by an instruction (scalars: slot; tensors: their memory) */
 	bool is_used : 1;    /* by an instruction or as an output */
 	bool is_input : 1, is_output : 1;
-	bool is_state : 1;       /* may be read before it was written */
-	bool is_borrowing : 1;   /* may be read for what another tensor in its place wrote */
-	bool is_class_state : 1; /* at the root of an alias class: so are all of it */
+	bool is_state : 1;                    /* may be read before it was written */
+	bool is_borrowing : 1;                /* may be read for what another tensor in its place wrote */
+	bool is_class_state : 1;              /* at the root of an alias class: so are all of it */
+	const struct et_tensor_spec *instead; /* TENSOR: as it lies here, or NULL: as the program says */
 };
 
 enum et_place {
@@ -166,7 +167,7 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 bool et_tag_is_slot_list(uint8_t tag);
 bool et_tag_is_scalar(uint8_t tag);
 
-/* --- lifetime.c, dataflow.c, memory.c ---------------------------------------------------------------- */
+/* --- lifetime.c, dataflow.c, order.c, memory.c ---------------------------------------------------------------- */
 
 /* Who may share memory with whom, who is accessed when, which arguments need a look before each call. */
 enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag);
@@ -174,6 +175,8 @@ uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t slot);
 /* Mark the slots that may be read before they are written. */
 enum et_status et_dataflow_run(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+/* What lies between delegates that want it otherwise than the program says lies so. */
+enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 /* Place every tensor, decide which inputs and outputs can be bound. */
 enum et_status et_memory_layout(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);

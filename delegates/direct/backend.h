@@ -105,6 +105,9 @@ enum et_status et_direct_compile(struct et_backend *backend, const struct et_pay
 	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
 void et_direct_compiled_free(struct et_compiled *compiled);
 enum et_status et_direct_keep(struct et_compiled *compiled, struct et_diag *diag);
+bool et_direct_find_order(
+	const struct et_compiled *compiled, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+void et_direct_take_order(struct et_compiled *compiled, uint32_t arg);
 
 enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lane *lane,
 	struct et_context **ret_context, struct et_diag *diag);

@@ -233,6 +233,22 @@ enum et_status et_direct_keep(struct et_compiled *c, struct et_diag *diag)
 	return et_direct_status(c->backend->table.keep(c->model, &message), &message, diag);
 }
 
+bool et_direct_find_order(const struct et_compiled *c, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
+{
+	uint8_t order[INFERD_DELEGATE_MAX_DIMS] = { 0 };
+	if (n_dims > INFERD_DELEGATE_MAX_DIMS ||
+		c->backend->table.preferred_order(c->model, arg, n_dims, order) != n_dims || !n_dims ||
+		!et_dim_order_is_valid(order, n_dims))
+		return false;
+	memcpy(ret_order, order, n_dims);
+	return true;
+}
+
+void et_direct_take_order(struct et_compiled *c, uint32_t arg)
+{
+	c->backend->table.adopt_order(c->model, arg);
+}
+
 enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *payload,
 	enum et_readiness *ret_readiness, struct et_diag *diag)
 {

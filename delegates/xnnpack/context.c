@@ -147,7 +147,7 @@ static bool joins_nothing(const struct inferd_delegate_instance *context)
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		bool is_empty = false;
-		for (uint32_t j = 0; j < node->kind->n_inputs; j++)
+		for (uint32_t j = 0; j < node->kind->n_inputs && !node->is_gone; j++)
 			is_empty = is_empty || (node->inputs[j] != ET_XNN_NONE &&
 						       et_xnn_is_empty(&context->shapes[node->inputs[j]]));
 		if (is_empty && (node->kind->infer != et_xnn_infer_concatenate ||

@@ -265,6 +265,18 @@ static int keep(struct inferd_delegate_model *model, struct inferd_delegate_mess
 	return et_interface_result(et_xnn_weights_keep(model->weights, model->store, &diag), &diag, message);
 }
 
+static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
+	uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS])
+{
+	uint32_t n = et_xnn_payload_order(&model->payload, arg, ret_dim_order);
+	return n == n_dims ? n : 0;
+}
+
+static void adopt_order(struct inferd_delegate_model *model, uint32_t arg)
+{
+	et_xnn_payload_reorder(&model->payload, arg);
+}
+
 void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes)
 {
 	((struct et_xnn_backend *)self)->max_context_bytes = n_bytes;
@@ -297,4 +309,6 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.lane_rest = et_xnn_lane_rest,
 	.keep = keep,
 	.instance_warm = et_xnn_context_warm,
+	.preferred_order = preferred_order,
+	.adopt_order = adopt_order,
 };

@@ -115,7 +115,7 @@ static enum et_status define_all(
 	}
 	for (uint32_t i = 0; i < n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		if (node->is_view)
+		if (node->is_view || node->is_gone)
 			continue;
 		enum xnn_status status = node->kind->define(builder, node);
 		if (status != xnn_status_success)

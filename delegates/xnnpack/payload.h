@@ -129,6 +129,7 @@ struct et_xnn_node {
 	uint32_t index; /* in the file */
 	uint32_t flags;
 	bool is_view; /* its input and output are the same memory: there is nothing to do */
+	bool is_gone; /* somebody else does it: neither value is anything any more (order.c) */
 	uint32_t inputs[ET_XNN_MAX_INPUTS]; /* values; NONE for a bias that is absent */
 	uint32_t outputs[ET_XNN_MAX_OUTPUTS];
 	uint32_t numbers[ET_XNN_N_NUMBERS];
@@ -144,11 +145,11 @@ struct et_xnn_payload {
 	uint32_t n_values, max_values; /* there, and room for */
 	struct et_xnn_node *nodes;
 	uint32_t n_nodes, max_nodes;
-	uint32_t n_externs;     /* value ids that XNNPACK reserves */
-	uint32_t n_args;        /* of each call */
-	const uint32_t *inputs; /* values, by rising argument */
+	uint32_t n_externs; /* value ids that XNNPACK reserves */
+	uint32_t n_args;    /* of each call */
+	uint32_t *inputs;   /* values, by rising argument */
 	uint32_t n_inputs;
-	const uint32_t *outputs;
+	uint32_t *outputs;
 	uint32_t n_outputs;
 	uint32_t first_output; /* the lowest argument that is written */
 };
@@ -170,5 +171,16 @@ enum et_status et_xnn_payload_check(
 /* The same results with less work, in simplify.c: for payload_check.c, when producers and readers are known. Nodes that
  * are done without have no reader afterwards. */
 void et_xnn_payload_simplify(struct et_xnn_payload *payload);
+
+/* --- order.c ------------------------------------------------------------------------------------- */
+
+/* Transposes that stand above a concatenation of arguments, rather than one below. */
+enum et_status et_xnn_payload_spread_transposes(
+	struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
+/* If all that is done with argument @arg is to transpose it: how many dimensions it has, and in which order they should
+ * lie for that to be needless. Else 0. */
+uint32_t et_xnn_payload_order(const struct et_xnn_payload *payload, uint32_t arg, uint8_t *ret_order);
+/* Now they do lie so. */
+void et_xnn_payload_reorder(struct et_xnn_payload *payload, uint32_t arg);
 
 #endif

@@ -235,6 +235,10 @@ enum et_status et_xnn_payload_check(
 		return status;
 	et_xnn_payload_simplify(payload);
 	drop_dead_nodes(payload);
+	status = et_xnn_payload_spread_transposes(payload, pool, diag);
+	if (status != ET_OK)
+		return status;
+	drop_dead_nodes(payload);
 	see_arguments(payload);
 	return sort_args(payload, n_args, pool, diag);
 }

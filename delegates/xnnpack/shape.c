@@ -518,10 +518,11 @@ enum et_status et_xnn_infer_shapes(
 	}
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		enum et_status status = node->kind->infer(payload, node, shapes, diag);
+		enum et_status status =
+			node->is_gone ? ET_OK : node->kind->infer(payload, node, shapes, diag);
 		if (status != ET_OK)
 			return status;
-		if (!is_sane(&shapes[node->outputs[0]]))
+		if (!node->is_gone && !is_sane(&shapes[node->outputs[0]]))
 			return et_xnn_node_fail(
 				diag, ET_E_INVALID_ARGUMENT, node, "makes an absurdly large output");
 	}
@@ -585,13 +586,16 @@ enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const s
 {
 	uint64_t now = 0, most = 0, tables = 0;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs; j++) {
+		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs && !payload->nodes[i].is_gone;
+			j++) {
 			if (payload->nodes[i].inputs[j] != ET_XNN_NONE)
 				last_users[payload->nodes[i].inputs[j]] = i;
 		}
 	}
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
+		if (node->is_gone)
+			continue;
 		for (uint32_t j = 0; j < node->kind->n_outputs; j++)
 			now += value_bytes(payload, shapes, node->outputs[j]);
 		uint64_t here = now + scratch_bytes(payload, node, shapes);

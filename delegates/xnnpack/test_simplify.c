@@ -182,15 +182,16 @@ static void make_views(struct make_xnn *mk, bool is_watched)
 	uint32_t b = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(5, N, 6), .input = 2 });
 	uint32_t c = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .input = 3 });
 	uint32_t left = mx_value(mk,
-		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 6), .output = is_watched ? 6 : 0 });
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 6), .output = is_watched ? 7 : 0 });
 	uint32_t turned = mx_value(mk,
-		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 5, 6), .output = is_watched ? 7 : 0 });
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 5, 6), .output = is_watched ? 8 : 0 });
 	uint32_t right = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 6, 5) });
 	uint32_t product = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
 	uint32_t more = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
 	uint32_t sum = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
 	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .output = 4 });
 	uint32_t copy = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .output = 5 });
+	uint32_t twice = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20), .output = 6 });
 	mx_node(mk, MX_RESHAPE,
 		&(struct et_xnn_node){
 			.inputs = { a }, .outputs = { left }, .n_list = { 3 }, .list = { { 0, 4, 6 } } });
@@ -210,9 +211,14 @@ static void make_views(struct make_xnn *mk, bool is_watched)
 	mx_node(mk, MX_RESHAPE,
 		&(struct et_xnn_node){
 			.inputs = { sum }, .outputs = { out }, .n_list = { 2 }, .list = { { 0, 20 } } });
-	/* of an argument that others read, to another: that one is copied */
-	uint32_t again = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 20) });
-	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { c, c }, .outputs = { again } });
+	/* of one output to another by way of a third shape: that is one copy */
+	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { c, c }, .outputs = { twice } });
+	uint32_t again = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
+	mx_node(mk, MX_RESHAPE,
+		&(struct et_xnn_node){ .inputs = { twice },
+			.outputs = { again },
+			.n_list = { 3 },
+			.list = { { 0, 4, 5 } } });
 	mx_node(mk, MX_RESHAPE,
 		&(struct et_xnn_node){
 			.inputs = { again }, .outputs = { copy }, .n_list = { 2 }, .list = { { 0, 20 } } });
@@ -225,22 +231,22 @@ static void fill(float *numbers, uint32_t n, uint32_t seed)
 }
 
 /* One context, with more and fewer batches than it was made for, and other memory. */
-static void compute_views(bool is_watched, float outputs[][2][MOST_BATCHES * N_PRODUCTS],
+static void compute_views(bool is_watched, float outputs[][3][MOST_BATCHES * N_PRODUCTS],
 	uint32_t *ret_n_views, uint32_t *ret_n_nodes)
 {
 	static const int32_t batches[] = { 3, 1, 2, 3 };
 	struct make_xnn mk;
-	struct arg args[2][7];
+	struct arg args[2][8];
 	struct et_diag diag = { 0 };
 	struct et_compiled *compiled;
 	struct et_compiled_info info;
 	struct et_lane *lane;
 	struct et_context *context;
-	struct et_evalue *values[7];
+	struct et_evalue *values[8];
 	size_t n_bytes;
 	make_views(&mk, is_watched);
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	test_ok(test_compile(bytes, n_bytes, is_watched ? 7 : 5, &compiled, &info, &diag), &diag);
+	test_ok(test_compile(bytes, n_bytes, is_watched ? 8 : 6, &compiled, &info, &diag), &diag);
 	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
 	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
 	for (uint32_t run = 0; run < 4; run++) {
@@ -251,16 +257,17 @@ static void compute_views(bool is_watched, float outputs[][2][MOST_BATCHES * N_P
 		ARG(&arg[2], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
 		ARG(&arg[3], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
 		ARG(&arg[4], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
-		ARG(&arg[5], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 4, 6);
-		ARG(&arg[6], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 5, 6);
+		ARG(&arg[5], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 20);
+		ARG(&arg[6], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 4, 6);
+		ARG(&arg[7], ET_FLOAT32, ET_DYNAMIC_BOUND, MOST_BATCHES, 5, 6);
 		arg[0].sizes[0] = arg[1].sizes[1] = arg[2].sizes[0] = n;
-		for (uint32_t i = 0; i < 7; i++)
+		for (uint32_t i = 0; i < 8; i++)
 			values[i] = &arg[i].value;
 		fill(arg[0].f32, MOST_BATCHES * 24, run);
 		fill(arg[1].f32, MOST_BATCHES * 30, run + 1);
 		fill(arg[2].f32, MOST_BATCHES * 20, run + 2);
 		test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
-		for (uint32_t i = 0; i < 2; i++) {
+		for (uint32_t i = 0; i < 3; i++) {
 			assert_int_equal(arg[3 + i].sizes[0], n);
 			assert_int_equal(arg[3 + i].sizes[1], N_PRODUCTS);
 			memset(outputs[run][i], 0, sizeof(outputs[run][i]));
@@ -280,14 +287,14 @@ static void compute_views(bool is_watched, float outputs[][2][MOST_BATCHES * N_P
 
 static void test_views(void **state)
 {
-	static float expected[4][2][MOST_BATCHES * N_PRODUCTS], got[4][2][MOST_BATCHES * N_PRODUCTS];
+	static float expected[4][3][MOST_BATCHES * N_PRODUCTS], got[4][3][MOST_BATCHES * N_PRODUCTS];
 	uint32_t n_views, n_nodes;
 	compute_views(true, expected, &n_views, &n_nodes);
-	assert_int_equal(n_nodes, 9);
+	assert_int_equal(n_nodes, 10);
 	assert_int_equal(
-		n_views, 2); /* both outputs, but no input: one has two readers, one becomes an output */
+		n_views, 2); /* to two outputs; of the inputs, others read one, and one becomes an output */
 	compute_views(false, got, &n_views, &n_nodes);
-	assert_int_equal(n_nodes, 8);
+	assert_int_equal(n_nodes, 9);
 	assert_int_equal(n_views, 3);
 	assert_memory_equal(got, expected, sizeof(got));
 	/* [0][0][0]: a row of a times a column of b, and c */
@@ -295,6 +302,8 @@ static void test_views(void **state)
 	for (uint32_t i = 0; i < 6; i++)
 		sum += ((float)(i * 37 % 101) - 50) * ((float)((i * 37 + 1) % 101) - 50);
 	assert_true(got[0][0][0] == sum);
+	for (uint32_t run = 0; run < 4; run++)
+		assert_memory_equal(got[run][1], got[run][2], sizeof(got[run][1]));
 }
 
 /* An output that is read on as well: who writes or reads it means its own shape, so it is copied. [2, 6] + itself -> [3, 4], one

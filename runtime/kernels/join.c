@@ -273,13 +273,13 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 
 static const struct et_kernel rows[] = {
 	{ "aten::as_strided_scatter.out", "TTVVi>T", run_as_strided_scatter },
-	{ "aten::cat.out", "LI>T", run_cat },
+	{ "aten::cat.out", "LI>T", run_cat, .is_orderless = true },
 	{ "aten::constant_pad_nd.out", "TVS>T", run_pad },
 	{ "aten::diagonal_scatter.out", "TTIII>T", run_diagonal_scatter },
 	{ "aten::select_scatter.out", "TTII>T", run_select_scatter },
 	{ "aten::slice_scatter.out", "TTIiiI>T", run_slice_scatter },
-	{ "aten::split_copy.Tensor_out", "TII>L", run_split },
-	{ "aten::split_with_sizes_copy.out", "TVI>L", run_split_sizes },
+	{ "aten::split_copy.Tensor_out", "TII>L", run_split, .is_orderless = true },
+	{ "aten::split_with_sizes_copy.out", "TVI>L", run_split_sizes, .is_orderless = true },
 	{ "aten::stack.out", "LI>T", run_stack },
 	{ "aten::tril.out", "TI>T", run_tril },
 	{ "aten::unbind_copy.int_out", "TI>L", run_unbind },

@@ -7,6 +7,7 @@
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SPACE = 3 };
 
@@ -79,8 +80,34 @@ static bool is_doubled(const struct lookup *l)
 	return is_so;
 }
 
+/* Whether all channels of a position lie in one piece. */
+static bool is_channels_last(const struct et_tensor *tensor)
+{
+	static const uint8_t order[] = { 0, 2, 3, 1 };
+	return tensor->n_dims == 4 && memcmp(tensor->dim_order, order, sizeof order) == 0;
+}
+
+static void copy_pixels(const struct lookup *l, const struct et_tensor *self, struct et_tensor *out)
+{
+	size_t n_bytes = (size_t)self->sizes[1] * et_element_bytes(self);
+	size_t height = (size_t)self->sizes[2], width = (size_t)self->sizes[3];
+	uint8_t *to = out->data;
+	for (size_t n = 0; n < (size_t)self->sizes[0]; n++) {
+		for (int64_t h = 0; h < l->out[1]; h++) {
+			size_t row = n * height + (size_t)l->table[1][h];
+			const uint8_t *from = (const uint8_t *)self->data + row * width * n_bytes;
+			for (int64_t w = 0; w < l->out[2]; w++, to += n_bytes)
+				memcpy(to, from + (size_t)l->table[2][w] * n_bytes, n_bytes);
+		}
+	}
+}
+
 static void run_lookup(struct lookup *l, const struct et_tensor *self, struct et_tensor *out)
 {
+	if (l->n_space == 2 && is_channels_last(self) && is_channels_last(out)) {
+		copy_pixels(l, self, out);
+		return;
+	}
 	struct et_view x, y, outer_x, outer_y;
 	struct et_walk walk;
 	struct et_place place;
@@ -207,7 +234,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::replication_pad1d.out", "TV>T", run_padding, PADDING(1, false) },
 	{ "aten::replication_pad2d.out", "TV>T", run_padding, PADDING(2, false) },
 	{ "aten::replication_pad3d.out", "TV>T", run_padding, PADDING(3, false) },
-	{ "aten::upsample_nearest2d.vec_out", "Tvf>T", run_nearest },
+	{ "aten::upsample_nearest2d.vec_out", "Tvf>T", run_nearest, .is_orderless = true },
 };
 
 ET_KERNEL_TABLE(lookup);
