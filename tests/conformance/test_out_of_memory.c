@@ -1,8 +1,8 @@
 /* Loading a model and running it while memory runs out at the first, the second, the nth allocation.
  *
- *     test_out_of_memory FILE.bpte...
+ *     test_out_of_memory {FILE.bpte [FILE.ptd]}...
  *
- * Everything that the runtime and the delegates ask of their allocator is counted: program, Plan, what is compiled,
+ * Everything that the runtime and the delegates ask of their allocator is counted: program, data file, Plan, what is compiled,
  * lane, contexts, Method, frame, scratch. For each n the same load and run (every method, its first cases) is tried with
  * an allocator that has nothing left from the nth call on, and with one that has nothing at the nth call alone. It must
  * end with a status and a sentence, or well and with the outputs that it always has; and nothing may be left behind. That
@@ -10,6 +10,7 @@
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
 #include "runtime/bundle.h"
+#include "runtime/external.h"
 #include "runtime/host/host.h"
 #include "runtime/method.h"
 #include "tests/support/counting_alloc.h"
@@ -156,40 +157,47 @@ static enum et_status run_suite(
 	return status;
 }
 
-static enum et_status try_model(
-	struct attempt *a, const struct et_source *file, size_t fail_at, bool fails_once)
+struct files {
+	struct et_source program, data; /* no bytes: there is no data file */
+};
+
+static enum et_status try_model(struct attempt *a, const struct files *files, size_t fail_at, bool fails_once)
 {
-	struct et_source inner = *file;
+	struct et_source inner = files->program, data = files->data;
+	struct et_external *external = NULL;
 	struct et_bundle bundle = { 0 };
 	struct et_program *program = NULL;
 	struct et_pool pool;
 	*a = (struct attempt){ .counting = { .fail_at = fail_at, .fails_once = fails_once } };
 	a->allocator = counting_allocator(&a->counting);
 	et_pool_init(&pool, &a->allocator);
-	enum et_status status = et_bundle_open(&bundle, file->bytes, file->n_bytes, &pool, &a->diag);
-	inner.release = NULL;
+	enum et_status status = et_bundle_open(&bundle, inner.bytes, inner.n_bytes, &pool, &a->diag);
+	inner.release = data.release = NULL;
 	inner.bytes = bundle.program;
 	inner.n_bytes = bundle.n_program_bytes;
+	if (status == ET_OK && data.bytes)
+		status = et_external_open(&external, &data, NULL, &a->allocator, &a->diag);
 	if (status == ET_OK)
-		status = et_program_open(&program, &inner, NULL, &a->allocator, &a->diag);
+		status = et_program_open(&program, &inner, external ? et_external_data(external) : NULL,
+			&a->allocator, &a->diag);
 	if (status == ET_OK)
 		status = open_backends(a);
 	for (uint32_t i = 0; i < bundle.n_suites && status == ET_OK; i++)
 		status = run_suite(a, program, &bundle.suites[i]);
 	close_backends(a);
 	et_program_unref(program);
+	et_external_free(external);
 	et_pool_deinit(&pool);
 	return status;
 }
 
 /* Every n; the number of allocations, or 0 when something went wrong. */
-static size_t fail_each(
-	const char *path, const struct et_source *file, const struct attempt *whole, bool once)
+static size_t fail_each(const char *path, const struct files *files, const struct attempt *whole, bool once)
 {
 	struct attempt part;
 	size_t n_survived = 0;
 	for (size_t n = 1; n < MAX_ALLOCATIONS; n++) {
-		enum et_status status = try_model(&part, file, n, once);
+		enum et_status status = try_model(&part, files, n, once);
 		bool was_reached = part.counting.n_calls >= n;
 		bool is_same = status == ET_OK && part.sum == whole->sum;
 		bool is_refused = status != ET_OK && part.diag.text[0];
@@ -209,23 +217,32 @@ static size_t fail_each(
 	return 0;
 }
 
-static bool test_model(const char *path)
+static bool test_model(const char *path, const char *data_path)
 {
-	struct et_source file;
+	struct files files = { 0 };
 	struct attempt whole;
 	struct et_diag diag = { 0 };
-	if (et_host_source_map(&file, path, &diag) != ET_OK) {
+	if (et_host_source_map(&files.program, path, &diag) != ET_OK ||
+		(data_path && et_host_source_map(&files.data, data_path, &diag) != ET_OK)) {
 		printf("%s: %s\n", path, diag.text);
 		return false;
 	}
-	enum et_status status = try_model(&whole, &file, 0, false);
+	enum et_status status = try_model(&whole, &files, 0, false);
 	bool is_good = status == ET_OK && !whole.counting.n_live;
 	if (!is_good)
 		printf("%s: %s: %s (%zu left behind)\n", path, et_status_text(status), whole.diag.text,
 			whole.counting.n_live);
-	is_good = is_good && fail_each(path, &file, &whole, false) && fail_each(path, &file, &whole, true);
-	file.release(file.owner);
+	is_good = is_good && fail_each(path, &files, &whole, false) && fail_each(path, &files, &whole, true);
+	files.program.release(files.program.owner);
+	if (data_path)
+		files.data.release(files.data.owner);
 	return is_good;
+}
+
+static bool is_data(const char *path)
+{
+	size_t n = strlen(path);
+	return n > 4 && strcmp(path + n - 4, ".ptd") == 0;
 }
 
 int main(int argc, char **argv)
@@ -237,7 +254,10 @@ int main(int argc, char **argv)
 			return 77;
 		}
 	}
-	for (int i = 1; i < argc; i++)
-		is_good &= test_model(argv[i]);
+	for (int i = 1; i < argc; i++) {
+		const char *data = i + 1 < argc && is_data(argv[i + 1]) ? argv[i + 1] : NULL;
+		is_good &= test_model(argv[i], data);
+		i += data != NULL;
+	}
 	return is_good ? 0 : 1;
 }
