@@ -69,7 +69,7 @@ static uint64_t take_frames_charge(struct inf_serving *serving)
 	return n;
 }
 
-/* What a client's own program had charged, until all of it is given back. */
+/* What a client's own program had charged, or a large state, until all of it is given back. */
 struct foreign_charge {
 	struct inf_quota_user *user;
 	uint64_t n_bytes;
@@ -101,7 +101,6 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *refusal)
 {
 	struct inf_method *method = calloc(1, sizeof(*method));
-	struct et_diag diag = { "" };
 	if (!method) {
 		refuse(refusal, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 		return NULL;
@@ -109,16 +108,6 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 	method->serving = serving;
 	method->user = user;
 	if (!charge_method(method, refusal)) {
-		free(method);
-		return NULL;
-	}
-	enum et_status status = et_method_new(&method->method, serving->plan, et_host_allocator(), &diag);
-	if (status != ET_OK) {
-		refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s", serving->model,
-			diag.text[0] ? diag.text : et_status_text(status));
-		inf_quota_discharge(user, INF_QUOTA_BYTES, method->n_state_bytes);
-		if (!serving->n_methods)
-			inf_quota_discharge(user, INF_QUOTA_BYTES, take_frames_charge(serving));
 		free(method);
 		return NULL;
 	}
@@ -131,13 +120,37 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 	return method;
 }
 
+bool inf_method_make_state(struct inf_method *method, struct inf_refusal *refusal)
+{
+	struct et_diag diag = { "" };
+	enum et_status status =
+		et_method_new(&method->method, method->serving->plan, et_host_allocator(), &diag);
+	return status == ET_OK ||
+	       refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s",
+		       method->serving->model, diag.text[0] ? diag.text : et_status_text(status));
+}
+
+bool inf_method_is_large(const struct inf_method *method)
+{
+	enum { LARGE = 1 << 20 };
+	return method->n_state_bytes >= LARGE;
+}
+
 struct inf_method *inf_method_unref(struct inf_method *method)
 {
 	if (!method || --method->n_refs)
 		return NULL;
 	struct inf_serving *serving = method->serving;
-	et_method_free(method->method);
-	inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_state_bytes);
+	struct foreign_charge *charge = inf_method_is_large(method) ? malloc(sizeof(*charge)) : NULL;
+	if (charge) {
+		*charge = (struct foreign_charge){ method->user, method->n_state_bytes };
+		method->user->n_refs++;
+		inf_repository_let_go_method(
+			method->server->repository, method->method, foreign_gone, charge);
+	} else {
+		et_method_free(method->method);
+		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_state_bytes);
+	}
 	serving->n_methods--;
 	if (serving->n_methods)
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);

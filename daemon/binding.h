@@ -26,6 +26,7 @@ struct inf_method {
 	_Atomic(uint32_t) n_jobs; /* in flight, also those whose binding was given back */
 	struct inf_server *server;
 	bool wants_backend;          /* the client asked for this very one */
+	bool is_away;                /* its state is being reset beside the loop: no requests meanwhile */
 	struct inf_quota_user *user; /* charged: a Method, its state, and a foreign program's bytes */
 	uint64_t n_foreign_bytes, n_state_bytes;
 };
@@ -60,10 +61,14 @@ struct inf_refusal {
 struct inf_method *inf_method_unref(struct inf_method *method);
 
 /* A Method on @serving, which must be READY; charged already but for its state and what the runs of a foreign program
- * take, and taken over with the user's reference on success.
- * NULL and *ret_refusal otherwise. */
+ * take, and taken over with the user's reference on success. It has no state yet: inf_method_make_state, before anything
+ * else. NULL and *ret_refusal otherwise. */
 struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
 	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *ret_refusal);
+/* Any thread; nothing else may use the Method meanwhile. False and *ret_refusal: no memory. */
+bool inf_method_make_state(struct inf_method *method, struct inf_refusal *ret_refusal);
+/* Whether making, resetting and freeing its state takes so long that it is not for the loop. */
+bool inf_method_is_large(const struct inf_method *method);
 
 /* Check every slot and make the binding, with one reference; it takes references on what it uses. NULL and
  * *ret_refusal with a sentence that names the slot. The caller has charged a binding to the session's user; the

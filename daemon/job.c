@@ -533,6 +533,10 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			(unsigned long long)b->id);
 		return INF_BUSY;
 	}
+	if (method->is_away) {
+		inf_text(error, room, "the Method is being reset; wait for the answer to that");
+		return INF_BUSY;
+	}
 	bool has_followed = !method->serving->successor || inf_method_follow(method);
 	struct inf_serving *serving = method->serving;
 	if (!has_followed && serving->is_given_up) {

@@ -171,6 +171,7 @@ struct let_go {
 	struct et_program *program;
 	struct et_plan *plan;
 	struct inf_region *region;
+	struct et_method *method;
 	uint64_t n_bytes; /* of the memory budget */
 	void (*gone)(void *arg);
 	void *arg;
@@ -179,6 +180,7 @@ struct let_go {
 static void let_go_run(struct inf_work *work)
 {
 	struct let_go *gone = ET_CONTAINER_OF(work, struct let_go, work);
+	et_method_free(gone->method);
 	et_plan_unref(gone->plan);
 	et_program_unref(gone->program);
 	inf_region_unref(gone->region);
@@ -238,6 +240,12 @@ void inf_repository_let_go_region(
 	} else {
 		let_go(r, (struct let_go){ .region = region, .gone = gone, .arg = arg });
 	}
+}
+
+void inf_repository_let_go_method(
+	struct inf_repository *r, struct et_method *method, void (*gone)(void *arg), void *arg)
+{
+	let_go(r, (struct let_go){ .method = method, .gone = gone, .arg = arg });
 }
 
 /* --- unloading ------------------------------------------------------------------------------------ */

@@ -77,6 +77,10 @@ void inf_repository_retry(struct inf_repository *repository, const char *model);
 void inf_repository_let_go_region(
 	struct inf_repository *repository, struct inf_region *region, void (*gone)(void *arg), void *arg);
 
+/* Free a Method, or NULL, whose state is large, likewise. */
+void inf_repository_let_go_method(
+	struct inf_repository *repository, struct et_method *method, void (*gone)(void *arg), void *arg);
+
 /* What lies in the folder: answered from the helper's thread through @done, on the loop. @models is lent. */
 typedef void (*inf_index_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);
 void inf_repository_scan(struct inf_repository *repository, inf_index_fn done, void *arg);

@@ -39,6 +39,11 @@ struct pending {
 	bool only_ready;
 	bool wants_backend;          /* it asks for a particular one */
 	struct inf_serving *serving; /* a reference, while the folder is looked at */
+	/* A Method whose state is large, being made or reset: a reference. */
+	struct inf_method *method;
+	struct inf_work work;
+	struct inf_refusal refusal;
+	bool has_state;
 };
 
 /* Those count that were given up and still are in a step somewhere: what asks and cancels, or asks and hangs up, and
@@ -139,34 +144,21 @@ static void ask(struct pending *p, const char *model, const char *version, const
 	inf_repository_open(p->session->server->repository, &p->open);
 }
 
-static void method_opened(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+/* There is a Method, perhaps without a state for want of memory: it is the session's, or goes. */
+static void finish_open(struct pending *p)
 {
-	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
 	struct inf_session *s = p->session;
-	struct inf_refusal refusal = { status, "" };
+	struct inf_method *method = p->method;
+	struct inf_serving *serving = method->serving;
 	struct inf_reply reply = { .id = p->id, .kind = INF_REPLY_METHOD_OPENED };
 	struct et_pool pool;
-	if (!s) {
+	if (!s || !p->has_state) {
+		if (s)
+			inf_session_refuse(s, p->id, p->refusal.status, "%s", p->refusal.text);
+		inf_method_unref(method);
 		free_pending(p);
 		return;
 	}
-	if (p->n_charged_fds) /* they are closed */
-		inf_quota_discharge(p->user, INF_QUOTA_FDS, p->n_charged_fds);
-	p->n_charged_fds = 0;
-	if (status != INF_OK) {
-		inf_session_refuse(s, p->id, status, "%s", error);
-		free_pending(p);
-		return;
-	}
-	struct inf_method *method = inf_method_new(s->server, serving, p->user, p->n_charged_bytes, &refusal);
-	if (!method) {
-		inf_session_refuse(s, p->id, refusal.status, "%s", refusal.text);
-		free_pending(p);
-		return;
-	}
-	p->has_charge = false; /* the Method has it now */
-	method->wants_backend = p->wants_backend;
 	et_pool_init(&pool, et_host_allocator());
 	struct inf_method_opened *m = &reply.method_opened;
 	m->method = method->id = inf_table_add(&s->methods, method);
@@ -186,6 +178,70 @@ static void method_opened(
 	}
 	et_pool_deinit(&pool);
 	free_pending(p);
+}
+
+/* A large state is made and reset on a helper's thread: a gigabyte of it would hold up everybody for half a second. */
+static void make_state(struct inf_work *work)
+{
+	struct pending *p = ET_CONTAINER_OF(work, struct pending, work);
+	p->has_state = inf_method_make_state(p->method, &p->refusal);
+}
+
+static void state_made(struct inf_work *work)
+{
+	finish_open(ET_CONTAINER_OF(work, struct pending, work));
+}
+
+static void reset_state(struct inf_work *work)
+{
+	et_method_reset(ET_CONTAINER_OF(work, struct pending, work)->method->method);
+}
+
+static void state_reset(struct inf_work *work)
+{
+	struct pending *p = ET_CONTAINER_OF(work, struct pending, work);
+	p->method->is_away = false;
+	atomic_fetch_sub_explicit(&p->method->n_jobs, 1, memory_order_release);
+	if (p->session)
+		inf_session_ok(p->session, p->id);
+	inf_method_unref(p->method);
+	free_pending(p);
+}
+
+static void method_opened(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+{
+	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
+	struct inf_session *s = p->session;
+	struct inf_refusal refusal = { status, "" };
+	if (!s) {
+		free_pending(p);
+		return;
+	}
+	if (p->n_charged_fds) /* they are closed */
+		inf_quota_discharge(p->user, INF_QUOTA_FDS, p->n_charged_fds);
+	p->n_charged_fds = 0;
+	if (status != INF_OK) {
+		inf_session_refuse(s, p->id, status, "%s", error);
+		free_pending(p);
+		return;
+	}
+	struct inf_method *method = inf_method_new(s->server, serving, p->user, p->n_charged_bytes, &refusal);
+	if (!method) {
+		inf_session_refuse(s, p->id, refusal.status, "%s", refusal.text);
+		free_pending(p);
+		return;
+	}
+	p->has_charge = false; /* the Method has it now */
+	p->method = method;
+	method->wants_backend = p->wants_backend;
+	if (!inf_method_is_large(method)) {
+		p->has_state = inf_method_make_state(method, &p->refusal);
+		finish_open(p);
+		return;
+	}
+	p->work = (struct inf_work){ .run = make_state, .done = state_made };
+	inf_helper_post_foreign(s->server->helper, &p->work, p->user);
 }
 
 /* What is known of a file without asking its file system, which may be in somebody's process and answer when it likes:
@@ -312,8 +368,20 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 		return;
 	}
 	inf_method_follow(method);
-	et_method_reset(method->method);
-	inf_session_ok(s, r->id);
+	if (!inf_method_is_large(method)) {
+		et_method_reset(method->method);
+		inf_session_ok(s, r->id);
+		return;
+	}
+	struct pending *p = new_pending(s, r->id);
+	if (!p)
+		return;
+	p->method = method;
+	method->n_refs++;
+	method->is_away = true;
+	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
+	p->work = (struct inf_work){ .run = reset_state, .done = state_reset };
+	inf_helper_post_foreign(s->server->helper, &p->work, p->user);
 }
 
 static void metadata_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)

@@ -483,6 +483,10 @@ static void test_states_are_charged(void **state)
 	uint64_t methods[N];
 	struct bystander by;
 	struct e2e e;
+	struct inf_reply expect_room;
+	struct inf_request create_all = { .kind = INF_REQUEST_REGION_CREATE,
+		.region_create = { (56 << 20) - 8192 } }; /* the bystander's */
+	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
 	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
 	e2e_put_program(&e, "hoarder.pte", make_hoarder);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
@@ -494,19 +498,64 @@ static void test_states_are_charged(void **state)
 		methods[i] = reply.method_opened.method;
 	}
 	expect(e2e_raw_call(raw, open), INF_RESOURCE_EXHAUSTED, "for its state; the limit 'bytes'");
-	for (int i = 0; i < N; i++) {
-		struct inf_request close_one = { .kind = INF_REQUEST_METHOD_CLOSE,
-			.method_close = { methods[i] } };
-		assert_int_equal(e2e_raw_call(raw, close_one).status, INF_OK);
+	/* so large a state is made and reset beside the loop, and given back, whatever happens meanwhile */
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
+	struct inf_slot in = { .region = e2e_raw_call(raw, create).region_created.region };
+	struct inf_slot out = { .region = in.region, .offset = 64 };
+	struct inf_request bind = { .kind = INF_REQUEST_BIND, .bind = { methods[0], 1, &in, 1, &out } };
+	struct inf_request infer = { .kind = INF_REQUEST_INFER };
+	infer.infer.binding = e2e_raw_call(raw, bind).bound.binding;
+	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { methods[0] } };
+	for (int i = 0; i < 20; i++) {
+		struct inf_reply reply;
+		e2e_raw_send(raw, &reset, -1);
+		e2e_raw_send(raw, &infer, -1);
+		for (int k = 0; k < 2; k++) {
+			assert_true(e2e_raw_receive(raw, &reply));
+			if (reply.id == reset.id)
+				assert_int_equal(reply.status, INF_OK);
+			else
+				assert_true(reply.status == INF_OK || reply.status == INF_BUSY);
+		}
+		assert_int_equal(e2e_raw_call(raw, infer).status, INF_OK);
+		check_bystander(&by);
 	}
+	e2e_raw_send(raw, &reset, -1);
+	e2e_raw_free(raw);
+	raw = e2e_raw_new(e.socket, false);
+	for (int i = 0; i < 20; i++) {
+		struct inf_reply reply;
+		struct inf_request cancel = { .kind = INF_REQUEST_CANCEL };
+		struct e2e_raw *other = e2e_raw_new(e.socket, false);
+		e2e_raw_send(other, &open, -1);
+		cancel.cancel.request = open.id;
+		if (i % 2)
+			e2e_raw_send(other, &cancel, -1);
+		for (int k = 0; k < 2 && i % 2; k++) {
+			assert_true(e2e_raw_receive(other, &reply));
+			if (reply.id == cancel.id)
+				assert_true(reply.status == INF_OK || reply.status == INF_NOT_FOUND);
+			else
+				assert_true(reply.status == INF_OK || reply.status == INF_CANCELLED ||
+					    reply.status == INF_RESOURCE_EXHAUSTED);
+		}
+		e2e_raw_free(other);
+	}
+	e2e_until_clients(&e, 2);
+	do /* all of it comes back */
+		expect_room = e2e_raw_call(raw, create_all);
+	while (expect_room.status == INF_RESOURCE_EXHAUSTED);
+	assert_int_equal(expect_room.status, INF_OK);
+	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
 	/* of a program of one's own what its runs take, too: once for each worker, whatever number of Methods */
 	int own = program_file(make_hoarder), large = program_file(e2e_program_large);
 	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN,
 		.method_open = { "own", "", "", "", true } };
-	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 53 << 20 } };
-	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
+	create.region_create.byte_size = 53 << 20;
+	do
+		expect_room = e2e_raw_call(raw, create);
+	while (expect_room.status == INF_RESOURCE_EXHAUSTED);
 	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED, "for its state and its runs");
-	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
 	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
 	struct inf_reply reply;
 	do /* the region's memory goes a little later */
