@@ -769,9 +769,6 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	sizes[1] =
 		x->sizes[1] ? c.out_channels * groups : 0; /* nothing comes of nothing, as in the original */
 	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
-	/* Without channels there is nothing under the kernel, which may then be larger than any memory. */
-	for (size_t d = 0; d < SPACE && c.in_channels == 0; d++)
-		c.kernel[d] = 1;
 	/* bfloat16: where the output is padded by no less than a stride; PyTorch leaves all others to a library. */
 	c.rounds_parts = c.is_transposed && x->n_dims == 5 &&
 			 (c.type == ET_FLOAT16 || (c.type == ET_BFLOAT16 && has_wide_padding(&c, args[7])));
