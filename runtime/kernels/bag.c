@@ -114,6 +114,8 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	ET_TRY(size_side_outputs(ctx, &b, outs, n_columns));
 	int64_t *bag_of = outs[1]->tensor->data, *sizes = outs[2]->tensor->data,
 		*largest = outs[3]->tensor->data;
+	if (et_tensor_n_bytes(outs[1]->tensor)) /* some may be in no bag */
+		memset(bag_of, 0, et_tensor_n_bytes(outs[1]->tensor));
 	for (size_t bag = 0; bag < b.n_bags; bag++) {
 		size_t begin = (size_t)b.offsets[bag];
 		size_t end = bag + 1 < b.n_bags || args[7]->b ? (size_t)b.offsets[bag + 1] : b.n_indices;

@@ -473,6 +473,7 @@ static enum et_status run_repeat_interleave(struct et_kernel_ctx *ctx, struct et
 	size_t total = 0;
 	ET_REQUIRE(ctx, repeats->n_dims == 1 && et_type_is_integral(repeats->type), "repeats of %s, rank %u",
 		et_scalar_name(repeats->type), repeats->n_dims);
+	ET_REQUIRE(ctx, et_storer(out->type, ET_I64), "an output of %s", et_scalar_name(out->type));
 	const int64_t *times = et_local_copy(ctx, repeats, ET_INT64, &view);
 	if (!times)
 		return ET_E_MEMORY_ALLOCATION_FAILED;

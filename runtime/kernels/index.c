@@ -46,7 +46,13 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 		ret_view->strides[d] = stride;
 		stride *= from.sizes[d];
 	}
-	return et_view_cast(ctx, ret_view, &from) == ET_OK ? copy : NULL;
+	if (et_view_cast(ctx, ret_view, &from) != ET_OK)
+		return NULL;
+	/* A client's truths need not be 0 and 1, and they are counted. */
+	uint8_t *truths = copy;
+	for (size_t i = 0, n = type == ET_BOOL ? et_tensor_numel(tensor) : 0; i < n; i++)
+		truths[i] = truths[i] != 0;
+	return copy;
 }
 
 /* A mask over @mask->n_dims dimensions from @dim on becomes as many lists of positions. */

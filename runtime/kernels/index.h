@@ -5,7 +5,7 @@
 
 #include "runtime/kernels/args.h"
 
-/* The elements of @tensor as @type, row-major, in scratch memory; @ret_view shows them. NULL: no memory, or
+/* The elements of @tensor as @type, row-major, in scratch memory, truths as 0 and 1; @ret_view shows them. NULL: no memory, or
  * not convertible (with a sentence). */
 void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type,
 	struct et_view *ret_view);

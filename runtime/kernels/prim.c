@@ -208,10 +208,14 @@ static enum et_status run_view(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	int64_t sizes[ET_MAX_DIMS];
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_TRY(et_get_view_sizes(ctx, args[1], et_tensor_numel(self), sizes, out->n_dims));
+	size_t capacity = out->capacity;
 	out->capacity = self->capacity; /* what fits is what fits behind the memory it shows */
-	ET_TRY(et_resize(ctx, out, sizes, out->n_dims));
-	out->data = self->data;
-	return ET_OK;
+	enum et_status status = et_resize(ctx, out, sizes, out->n_dims);
+	if (status == ET_OK)
+		out->data = self->data;
+	else
+		out->capacity = capacity;
+	return status;
 }
 
 static const struct et_kernel rows[] = {
