@@ -10,6 +10,7 @@
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
 #include "delegates/plugin/plugin.h"
+#include "runtime/order.h"
 #include "runtime/host/host.h"
 
 #include <errno.h>
@@ -158,7 +159,8 @@ int inf_backends_open(struct inf_server *server)
 	}
 	for (uint32_t i = 0; i < server->config.n_backend_sections && n < INF_BACKENDS_MAX; i++)
 		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
-	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n };
+	server->registry =
+		(struct et_registry){ server->tables, n_tables, server->backends, n, et_order_run };
 	inf_shared_pages_init(&server->shared_pages, &server->registry);
 	warn_of_unknown_backends(server);
 	return 0;

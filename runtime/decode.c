@@ -462,8 +462,8 @@ static enum et_status compile_one(
 	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
 	if (n_args != delegate->n_args)
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"%s: delegate %u takes %u inputs and %u outputs but is called with %u arguments",
-			spec->id, number, info.n_inputs, info.n_outputs, delegate->n_args);
+			"%s: delegate %u takes %u inputs and %u outputs, not %u", spec->id, number,
+			info.n_inputs, info.n_outputs, delegate->n_args);
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;

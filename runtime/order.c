@@ -9,6 +9,8 @@
  * holds back its whole group. Can't be: inputs and outputs, state, what a move or a view may reach, dynamic tensors, what
  * is no row-major tensor to begin with. And none can, if anything in the program may be read for what another tensor in its
  * place wrote (is_borrowing): such a program counts on where elements lie. */
+#include "runtime/order.h"
+
 #include "runtime/base/checked.h"
 #include "runtime/plan_impl.h"
 

@@ -141,8 +141,8 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 		status = et_lifetime_run(plan, diag);
 	if (!status)
 		status = et_dataflow_run(plan, allocator, diag);
-	if (!status)
-		status = et_order_run(plan, allocator, diag);
+	if (!status && plan->registry->order)
+		status = plan->registry->order(plan, allocator, diag);
 	if (!status)
 		status = et_memory_layout(plan, allocator, diag);
 	if (!status)
@@ -268,7 +268,7 @@ enum et_status et_plan_prepare(
 {
 	if (number >= plan->n_slots || et_plan_is_prepared(plan, number))
 		return et_fail(diag, ET_E_INVALID_STATE, "slot %u is %s", number,
-			number < plan->n_slots ? "prepared already" : "beyond those of the plan");
+			number < plan->n_slots ? "prepared" : "too many");
 	struct et_slot *slot = &plan->slots[number];
 	for (size_t b = 0; b < plan->registry->n_backends; b++)
 		slot->lanes[b] = lanes ? lanes[b] : NULL;

@@ -31,6 +31,9 @@ struct et_registry {
 	size_t n_tables;
 	const struct et_backend_entry *backends;
 	size_t n_backends;
+	/* et_order_run; or NULL: tensors lie as the program says. */
+	enum et_status (*order)(
+		struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 };
 
 struct et_queue_id {

@@ -167,7 +167,7 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 bool et_tag_is_slot_list(uint8_t tag);
 bool et_tag_is_scalar(uint8_t tag);
 
-/* --- lifetime.c, dataflow.c, order.c, memory.c ---------------------------------------------------------------- */
+/* --- lifetime.c, dataflow.c, memory.c ---------------------------------------------------------------- */
 
 /* Who may share memory with whom, who is accessed when, which arguments need a look before each call. */
 enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag);
@@ -175,8 +175,6 @@ uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t slot);
 /* Mark the slots that may be read before they are written. */
 enum et_status et_dataflow_run(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
-/* What lies between delegates that want it otherwise than the program says lies so. */
-enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 /* Place every tensor, decide which inputs and outputs can be bound. */
 enum et_status et_memory_layout(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);

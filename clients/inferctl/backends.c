@@ -10,6 +10,7 @@
 #include "delegates/direct/direct.h"
 #include "delegates/known.h"
 #include "delegates/plugin/plugin.h"
+#include "runtime/order.h"
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
@@ -41,7 +42,7 @@ void ctl_backends_open(
 		b->tables[n_tables] = et_kernel_tables[n_tables];
 		n_tables++;
 	}
-	b->registry = (struct et_registry){ b->tables, n_tables, b->entries, 0 };
+	b->registry = (struct et_registry){ b->tables, n_tables, b->entries, 0, et_order_run };
 	for (size_t i = 0; i < et_n_delegates && b->registry.n_backends < CTL_BACKENDS_MAX; i++) {
 		struct et_diag diag = { 0 };
 		if (et_direct_open(&b->entries[b->registry.n_backends], et_delegates[i], NULL,

@@ -2,6 +2,7 @@
  * since the tests reason about who wrote what when. */
 #include "tests/support/method_rig.h"
 
+#include "runtime/order.h"
 #include "runtime/base/checked.h"
 
 #include <setjmp.h>
@@ -163,7 +164,11 @@ void rig_init(struct method_rig *rig)
 	rig->counting = (struct counting_alloc){ 0 };
 	rig->allocator = counting_allocator(&rig->counting);
 	rig->registry = (struct et_registry){
-		.tables = tables, .n_tables = 1, .backends = rig->backends, .n_backends = rig->n_backends
+		.tables = tables,
+		.n_tables = 1,
+		.backends = rig->backends,
+		.n_backends = rig->n_backends,
+		.order = et_order_run,
 	};
 	et_pool_init(&rig->scratch, &rig->allocator);
 	rig->poison = 0xff; /* a float of these bytes is a NaN */
