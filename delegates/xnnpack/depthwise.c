@@ -1,0 +1,201 @@
+/* Depthwise convolutions: compiled several times, as runtime/kernels/hot.c is.
+ *
+ * XNNPACK's kernels know no image, only a table with a pointer for each tap of each pixel; so they load an input and a
+ * weight for each product, and loads are what they wait for. Here a tile is TILE neighbours of one output row, one vector
+ * of channels deep. All its sums stay in registers. Of each row of the filter the weights are loaded once, of each row of
+ * the image every vector that the tile needs, once, and added to all sums that it is a part of: for 5 × 5 that is 16 loads
+ * for 35 products. An input moves on to sums of falling taps, so each sum still takes its taps in their order.
+ *
+ * A tile at the left or right border leaves out the columns that are not there; rows that are not there, no tile looks at.
+ * A zero that is not added is no other sum, but where a weight is infinite.
+ *
+ * What is left at the end of a row or of the channels is done by a last tile that overlaps the one before. A row shorter
+ * than a tile is a tile that is stored in part; channels fewer than a vector go one by one.
+ *
+ * Tiles go down all rows of a strip before the next channels' turn, so that their weights come from a copy in the nearest
+ * cache, where those of many channels would push each other out; a strip is as high as its input stays in the second one.
+ *
+ * TILE is 7 because rows of images are 7 times a power of two more often than not; 8 would do a quarter of them twice
+ * in a row of 28, and all but one in a row of 7. */
+#include "delegates/xnnpack/depthwise.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX2__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+enum { TILE = 7, MAX_KERNEL = 5, STRIP_BYTES = 256 << 10 };
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+/* Filter and stride are constants where these are expanded: otherwise sums would be an array in memory. */
+#define EXPANDED static inline __attribute__((always_inline))
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+static inline vector load(const float *from)
+{
+	vector value;
+	memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+static inline void store(float *to, vector value)
+{
+	memcpy(to, &value, sizeof(value));
+}
+
+static inline vector choose(ints mask, vector a, vector b)
+{
+	return (vector)((mask & (ints)a) | (~mask & (ints)b));
+}
+
+/* One vector of channels in one row of one image. Pointers are to the first of these channels. */
+struct strip {
+	const struct et_depthwise *job;
+	const float *in, *filter; /* the filter's copy: a vector a tap */
+	float *out;
+	vector bias;
+};
+
+/* Where an output's window begins, in the image. */
+static inline ptrdiff_t origin(size_t at, int stride, ptrdiff_t padding)
+{
+	return (ptrdiff_t)at * stride - padding;
+}
+
+EXPANDED void tile(
+	const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel, const int stride)
+{
+	const struct et_depthwise *job = strip->job;
+	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
+			height = (ptrdiff_t)job->height;
+	const ptrdiff_t left = origin(x, stride, job->left), top = origin(y, stride, job->top);
+	const ptrdiff_t first = top < 0 ? -top : 0, end = height - top < kernel ? height - top : kernel;
+	vector sums[TILE];
+	UNROLL
+	for (int t = 0; t < TILE; t++)
+		sums[t] = strip->bias;
+	for (ptrdiff_t row = first; row < end; row++) {
+		const float *in = strip->in + ((top + row) * width + left) * step;
+		vector weights[MAX_KERNEL];
+		UNROLL
+		for (int k = 0; k < kernel; k++)
+			weights[k] = load(strip->filter + (row * kernel + k) * LANES);
+		UNROLL
+		for (int column = 0; column < (TILE - 1) * stride + kernel; column++) {
+			if (is_border && (left + column < 0 || left + column >= width))
+				continue;
+			vector value = load(in + column * step);
+			UNROLL
+			for (int k = 0; k < kernel; k++) {
+				int t = (column - k) / stride;
+				if (column >= k && (column - k) % stride == 0 && t < TILE)
+					sums[t] += value * weights[k];
+			}
+		}
+	}
+	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
+	float *out = strip->out + (ptrdiff_t)(y * job->out_width + x) * step;
+	size_t n = is_border && job->out_width < TILE ? job->out_width : TILE;
+	UNROLL
+	for (int t = 0; t < TILE; t++) {
+		vector sum = choose(min > sums[t], min, sums[t]);
+		sum = choose(max < sum, max, sum);
+		if ((size_t)t < n)
+			store(out + t * step, sum);
+	}
+}
+
+EXPANDED void row_of_tiles(const struct strip *strip, size_t y, const int kernel, const int stride)
+{
+	const struct et_depthwise *job = strip->job;
+	for (size_t x = 0; x < job->out_width; x += TILE) {
+		if (job->out_width >= TILE && x > job->out_width - TILE)
+			x = job->out_width - TILE;
+		ptrdiff_t left = origin(x, stride, job->left);
+		if (left < 0 || left + (TILE - 1) * stride + kernel > (ptrdiff_t)job->width)
+			tile(strip, x, y, true, kernel, stride);
+		else
+			tile(strip, x, y, false, kernel, stride);
+	}
+}
+
+/* Rows @begin to @end of one image. */
+EXPANDED void rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end,
+	const int kernel, const int stride)
+{
+	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(float) * (size_t)stride);
+	n_rows = n_rows ? n_rows : 1;
+	for (size_t y = begin; y < end; y += n_rows) {
+		size_t last = end - y < n_rows ? end : y + n_rows;
+		for (size_t c = 0; c < job->channels; c += LANES) {
+			if (c > job->channels - LANES)
+				c = job->channels - LANES;
+			_Alignas(64) float filter[MAX_KERNEL * MAX_KERNEL * LANES];
+			for (int tap = 0; tap < kernel * kernel; tap++)
+				store(filter + (ptrdiff_t)tap * LANES,
+					load(job->filter + (size_t)tap * job->channels + c));
+			struct strip strip = { .job = job, .in = in + c, .filter = filter, .out = out + c };
+			if (job->bias)
+				strip.bias = load(job->bias + c);
+			for (size_t row = y; row < last; row++)
+				row_of_tiles(&strip, row, kernel, stride);
+		}
+	}
+}
+
+/* One number after the other. */
+static void narrow_rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end)
+{
+	int kernel = (int)job->kernel, stride = (int)job->stride;
+	size_t n_channels = job->channels, n = job->out_width * n_channels;
+	for (size_t i = begin * n; i < end * n; i++) {
+		size_t channel = i % n_channels;
+		ptrdiff_t left = origin(i / n_channels % job->out_width, stride, job->left),
+			  top = origin(i / n, stride, job->top);
+		float sum = job->bias ? job->bias[channel] : 0;
+		for (int tap = 0; tap < kernel * kernel; tap++) {
+			ptrdiff_t x = left + tap % kernel, y = top + tap / kernel;
+			if (x >= 0 && x < (ptrdiff_t)job->width && y >= 0 && y < (ptrdiff_t)job->height)
+				sum += in[(size_t)(y * (ptrdiff_t)job->width + x) * n_channels + channel] *
+				       job->filter[(size_t)tap * n_channels + channel];
+		}
+		sum = job->min > sum ? job->min : sum;
+		out[i] = job->max < sum ? job->max : sum;
+	}
+}
+
+static void run(const struct et_depthwise *job, size_t begin, size_t end)
+{
+	while (begin < end) {
+		size_t image = begin / job->out_height, y = begin % job->out_height,
+		       n = job->out_height - y < end - begin ? job->out_height - y : end - begin;
+		const float *in = job->in + image * job->height * job->width * job->channels;
+		float *out = job->out + image * job->out_height * job->out_width * job->channels;
+		if (job->channels < LANES)
+			narrow_rows(job, in, out, y, y + n);
+		else if (job->kernel == 3 && job->stride == 1)
+			rows(job, in, out, y, y + n, 3, 1);
+		else if (job->kernel == 3)
+			rows(job, in, out, y, y + n, 3, 2);
+		else if (job->stride == 1)
+			rows(job, in, out, y, y + n, 5, 1);
+		else
+			rows(job, in, out, y, y + n, 5, 2);
+		begin += n;
+	}
+}
+
+#define TEXT_OF(name) #name
+#define TEXT(name)    TEXT_OF(name)
+const struct et_depthwise_build ET_DEPTHWISE_NAME = { .name = TEXT(ET_DEPTHWISE_NAME), .run = run };

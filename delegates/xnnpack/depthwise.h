@@ -1,0 +1,47 @@
+/* Depthwise convolutions of floats, NHWC: each channel has a filter of its own.
+ *
+ * depthwise.c is built once for each instruction set that is worth it; which one runs is decided by asking the processor.
+ * Each sum begins with the bias and takes the taps row by row; builds differ in rounding only. */
+#ifndef DELEGATES_XNNPACK_DEPTHWISE_H
+#define DELEGATES_XNNPACK_DEPTHWISE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct et_depthwise {
+	size_t channels;
+	size_t height, width, out_height, out_width;
+	size_t kernel, stride; /* both ways; see et_depthwise_does */
+	ptrdiff_t top, left; /* zeros around the image; those below and to the right follow from the sizes */
+	float min, max;      /* limits of what comes out; NaN stays */
+	const float *filter; /* [kernel][kernel][channels] */
+	const float *bias;   /* [channels], or NULL */
+	const float *in;     /* [n][height][width][channels] */
+	float *out;          /* [n][out_height][out_width][channels] */
+};
+
+struct et_depthwise_build {
+	const char *name;
+	/* Rows @begin to @end of the output, counted through all images. Reads and writes nothing outside the
+	 * arrays. */
+	void (*run)(const struct et_depthwise *job, size_t begin, size_t end);
+};
+
+/* 3 × 3 and 5 × 5, strides 1 and 2. */
+static inline bool et_depthwise_does(size_t kernel, size_t stride)
+{
+	return (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2);
+}
+
+/* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
+const struct et_depthwise_build *et_depthwise(void);
+/* Each one that this processor can run, from 0; NULL behind the last. For tests. */
+const struct et_depthwise_build *et_depthwise_at(size_t i);
+
+extern const struct et_depthwise_build et_depthwise_base;
+#ifdef ET_DEPTHWISE_X86
+extern const struct et_depthwise_build et_depthwise_avx2;
+extern const struct et_depthwise_build et_depthwise_avx512;
+#endif
+
+#endif

@@ -1,0 +1,176 @@
+/* Each build of depthwise.c that this processor can run against a plain loop in doubles. */
+#include "delegates/xnnpack/depthwise.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static uint32_t seed = 1;
+
+static uint32_t draw(uint32_t n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % n;
+}
+
+/* Of exactly that size, so that a checker sees what is read outside. */
+static float *floats(size_t n)
+{
+	float *bytes = malloc(n * sizeof(*bytes));
+	assert_non_null(bytes);
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = (float)draw(2001) / 1000 - 1;
+	return bytes;
+}
+
+static double plain(const struct et_depthwise *job, size_t image, size_t y, size_t x, size_t c)
+{
+	double sum = job->bias ? (double)job->bias[c] : 0;
+	for (size_t ky = 0; ky < job->kernel; ky++)
+		for (size_t kx = 0; kx < job->kernel; kx++) {
+			ptrdiff_t row = (ptrdiff_t)(y * job->stride + ky) - job->top,
+				  column = (ptrdiff_t)(x * job->stride + kx) - job->left;
+			if (row < 0 || row >= (ptrdiff_t)job->height || column < 0 ||
+				column >= (ptrdiff_t)job->width)
+				continue;
+			size_t at = (image * job->height + (size_t)row) * job->width + (size_t)column;
+			sum += (double)job->in[at * job->channels + c] *
+			       (double)job->filter[(ky * job->kernel + kx) * job->channels + c];
+		}
+	return fmin(fmax(sum, (double)job->min), (double)job->max);
+}
+
+static void check(const struct et_depthwise_build *build, const struct et_depthwise *job, size_t n_images)
+{
+	size_t n_rows = n_images * job->out_height, n_row = job->out_width * job->channels;
+	memset(job->out, 0xff, n_rows * n_row * sizeof(float));
+	size_t begin = draw((uint32_t)n_rows + 1), end = begin + draw((uint32_t)(n_rows - begin) + 1);
+	build->run(job, begin, end);
+	for (size_t i = 0; i < n_rows * n_row; i++) {
+		size_t row = i / n_row;
+		if (row < begin || row >= end) {
+			assert_true(isnan(job->out[i])); /* not its to write */
+			continue;
+		}
+		double right = plain(job, row / job->out_height, row % job->out_height,
+			       i / job->channels % job->out_width, i % job->channels),
+		       is = (double)job->out[i];
+		if (!(fabs(is - right) <= 4e-6))
+			fail_msg("%s: %zu x %zu of %zu channels, filter %zu, stride %zu, padding %td, %td: "
+				 "element %zu is %.9g, not %.9g",
+				build->name, job->height, job->width, job->channels, job->kernel, job->stride,
+				job->top, job->left, i, is, right);
+	}
+	build->run(job, 0, begin);
+	build->run(job, end, n_rows);
+	for (size_t i = 0; i < n_rows * n_row; i++)
+		assert_false(isnan(job->out[i])); /* nothing is left out */
+}
+
+static void try(
+	size_t channels, size_t height, size_t width, size_t kernel, size_t stride, const size_t pad[4])
+{
+	size_t n_images = 1 + draw(2);
+	struct et_depthwise job = {
+		.channels = channels,
+		.height = height,
+		.width = width,
+		.out_height = (height + pad[0] + pad[2] - kernel) / stride + 1,
+		.out_width = (width + pad[1] + pad[3] - kernel) / stride + 1,
+		.kernel = kernel,
+		.stride = stride,
+		.top = (ptrdiff_t)pad[0],
+		.left = (ptrdiff_t)pad[1],
+		.min = draw(3) ? -INFINITY : -0.5f,
+		.max = draw(3) ? INFINITY : 0.75f,
+	};
+	float *in = floats(n_images * height * width * channels),
+	      *filter = floats(kernel * kernel * channels), *bias = draw(4) ? floats(channels) : NULL;
+	job.in = in;
+	job.filter = filter;
+	job.bias = bias;
+	job.out = floats(n_images * job.out_height * job.out_width * channels);
+	for (size_t i = 0; et_depthwise_at(i); i++)
+		check(et_depthwise_at(i), &job, n_images);
+	free(in);
+	free(filter);
+	free(bias);
+	free(job.out);
+}
+
+/* Every number of channels, images from 1 × 1 on, padding up to more than the filter. */
+static void test_sizes(void **state)
+{
+	for (size_t channels = 1; channels <= 70; channels++)
+		for (size_t kernel = 3; kernel <= 5; kernel += 2)
+			for (size_t stride = 1; stride <= 2; stride++) {
+				assert_true(et_depthwise_does(kernel, stride));
+				size_t height = 1 + draw(20), width = 1 + draw(30), pad[4];
+				for (size_t i = 0; i < 4; i++) {
+					size_t size = i % 2 ? width : height;
+					pad[i] = draw((uint32_t)kernel + 2);
+					while (i >= 2 && size + pad[i - 2] + pad[i] < kernel)
+						pad[i]++;
+				}
+				try(channels, height, width, kernel, stride, pad);
+			}
+}
+
+/* As networks have them: wide enough for tiles without a border, and several strips high. */
+static void test_images(void **state)
+{
+	static const size_t images[][4] = { { 96, 40, 113, 3 }, { 240, 28, 28, 5 }, { 520, 14, 15, 5 },
+		{ 1152, 7, 7, 3 } };
+	for (size_t i = 0; i < sizeof(images) / sizeof(*images); i++)
+		for (size_t stride = 1; stride <= 2; stride++) {
+			size_t half = images[i][3] / 2;
+			try(images[i][0], images[i][1], images[i][2], images[i][3], stride,
+				(size_t[]){ half, half, half, half });
+		}
+}
+
+static void test_nan_stays(void **state)
+{
+	float in[9 * 16], filter[9 * 16], out[9 * 16];
+	for (size_t i = 0; i < 9 * 16; i++)
+		in[i] = filter[i] = 1;
+	in[4 * 16 + 3] = NAN;
+	struct et_depthwise job = { .channels = 16,
+		.height = 3,
+		.width = 3,
+		.out_height = 3,
+		.out_width = 3,
+		.kernel = 3,
+		.stride = 1,
+		.top = 1,
+		.left = 1,
+		.min = 0,
+		.max = 6,
+		.filter = filter,
+		.in = in,
+		.out = out };
+	for (size_t i = 0; et_depthwise_at(i); i++) {
+		et_depthwise_at(i)->run(&job, 0, 3);
+		for (size_t j = 0; j < 9 * 16; j++) {
+			size_t pixel = j / 16, n_taps = (pixel % 2 ? 6 : pixel == 4 ? 9 : 4);
+			if (j % 16 == 3)
+				assert_true(isnan(out[j]));
+			else
+				assert_true(out[j] == (float)(n_taps > 6 ? 6 : n_taps));
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_nan_stays),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
