@@ -1,8 +1,9 @@
 /* Compiling a payload.
  *
- * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache, which shows
- * whether every operator is there, and deletes it: what remains are the decoded graph and the packed weights. (Letting it
- * compute the exported shapes too, which shape.c has done by then, would take and clear a whole workspace for nothing.)
+ * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache (one for each of
+ * XNNPACK's parts, parts.h), which shows whether every operator is there, and deletes it: what remains are the decoded graph
+ * and the packed weights. (Letting it compute the exported shapes too, which shape.c has done by then, would take and clear
+ * a whole workspace for nothing.)
  * Contexts made later find those by their constants' addresses and read no constant again,
  * but for the few that XNNPACK keeps reading or packs anew each time (is_kept). Those are copied where
  * they lie in the payload, unless they are most of it; then the payload is kept.
@@ -215,20 +216,25 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 	return ET_OK;
 }
 
-/* Make a runtime, so that everything is packed, and see that XNNPACK takes every node. */
+/* Make the runtimes, so that everything is packed, and see that XNNPACK takes every node. */
 static enum et_status rehearse(struct inferd_delegate_model *compiled, uint32_t *ids, struct et_diag *diag)
 {
-	const struct et_xnn_payload *payload = &compiled->payload;
 	xnn_workspace_t workspace;
 	xnn_runtime_t runtime;
 	enum xnn_status made = et_xnn_settle(xnn_create_workspace(&workspace));
 	if (made != xnn_status_success)
 		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no workspace: %s",
 			et_xnn_status_text(made));
-	enum et_status status = et_xnn_runtime_new(
-		&runtime, payload, et_xnn_weights_provider(compiled->weights), workspace, NULL, 0, ids, diag);
-	if (status == ET_OK)
-		xnn_delete_runtime(runtime);
+	enum et_status status = ET_OK;
+	for (uint32_t i = 0; i < compiled->parts.n_parts && status == ET_OK; i++) {
+		const struct et_xnn_part *part = &compiled->parts.parts[i];
+		if (part->own)
+			continue;
+		status = et_xnn_runtime_new(&runtime, part->graph, et_xnn_weights_provider(compiled->weights),
+			workspace, NULL, 0, ids, diag);
+		if (status == ET_OK)
+			xnn_delete_runtime(runtime);
+	}
 	xnn_release_workspace(workspace);
 	return status;
 }
@@ -284,6 +290,8 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 			status = et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK value %u is empty",
 				payload->values[i].id);
 	}
+	if (status == ET_OK)
+		status = et_xnn_parts_make(&compiled->parts, payload, &compiled->pool, diag);
 	size_t context_bytes = 0;
 	if (status == ET_OK)
 		status = et_xnn_check_memory(

@@ -3,6 +3,7 @@
 #define DELEGATES_XNNPACK_COMPILED_H
 
 #include "delegates/xnnpack/graph.h"
+#include "delegates/xnnpack/parts.h"
 #include "delegates/xnnpack/weights.h"
 
 struct inferd_delegate_model {
@@ -10,6 +11,7 @@ struct inferd_delegate_model {
 	const struct inferd_delegate_store *store; /* of what it was made of; NULL: nothing is kept */
 	struct et_pool pool;
 	struct et_xnn_payload payload;
+	struct et_xnn_parts parts;      /* of it */
 	struct et_xnn_weights *weights; /* the Program's */
 	size_t max_context_bytes;
 };

@@ -1,8 +1,11 @@
 /* Running a payload.
  *
- * A context owns an XNNPACK runtime. XNNPACK wants three steps before it runs: reshape (if an input's shape changed),
- * setup (if any pointer changed), invoke. Both are remembered, so that a run with the shapes and memory of
- * the one before does nothing but the work.
+ * A context owns an XNNPACK runtime; or several, where the payload is in parts (parts.h), with nodes of our own between
+ * them. XNNPACK wants three steps before it runs: reshape (if an input's shape changed), setup (if any pointer changed),
+ * invoke. Both are remembered, so that a run with the shapes and memory of the one before does nothing but the work.
+ *
+ * What parts hand to each other lies in the worker's memory, like XNNPACK's workspace: it is planned when shapes
+ * change, taken then, and may have moved when this context runs again, because another one needed more.
  *
  * XNNPACK plans its workspace only when something grew, and that plan lets an operator write over its input where
  * the two had the same size at that time. They need not have it after a later reshape to smaller shapes. So a
@@ -19,6 +22,7 @@
 #include "runtime/base/checked.h"
 
 #include <string.h>
+#include <time.h>
 
 struct inferd_delegate_instance {
 	struct inferd_delegate_model *compiled;
@@ -26,15 +30,21 @@ struct inferd_delegate_instance {
 	struct et_pool pool;
 	uint32_t flags;
 	xnn_workspace_t workspace; /* the lane's; NULL: not taken */
-	xnn_runtime_t runtime;     /* NULL: to be made by the next run */
-	bool was_reshaped;         /* ever, this runtime */
-	bool is_shaped;            /* in_shapes and out_shapes are what the runtime has */
-	bool is_set_up;            /* externals are what the runtime has */
-	bool is_empty; /* no output has elements: the runtime has none of these shapes, and nothing to do */
+	xnn_runtime_t *runtimes;   /* one a part; NULL: of our own nodes */
+	bool is_made;              /* else they are to be made by the next run */
+	bool was_reshaped;         /* ever, these runtimes */
+	bool is_shaped;            /* in_shapes and out_shapes are what the runtimes have */
+	bool is_set_up;            /* memory is what the runtimes have */
+	bool is_empty; /* no output has elements: the runtimes have none of these shapes, and nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
-	struct xnn_external_value *externals; /* inputs, then outputs */
-	struct et_xnn_shape *shapes;          /* scratch: one a value */
+	struct et_xnn_shape *shapes;          /* one a value */
+	void **memory;                        /* one a value: of arguments, and of what crosses parts */
+	size_t *offsets;                      /* of what crosses parts, in the worker's memory */
+	size_t n_between;                     /* bytes of that which all need together */
+	void *between;                        /* where it was at the last setup */
+	struct xnn_external_value *externals; /* scratch: for one part */
 	uint32_t *ids;                        /* scratch: one a value */
+	uint64_t *times_ns;                   /* one a part, or NULL: nobody wants to know */
 };
 
 /* The dtype an argument must have. */
@@ -59,22 +69,33 @@ static bool type_fits(const struct et_xnn_value *value, uint8_t type)
 	}
 }
 
-static void drop_runtime(struct inferd_delegate_instance *context)
+static void drop_runtimes(struct inferd_delegate_instance *context)
 {
-	if (context->runtime)
-		xnn_delete_runtime(context->runtime);
-	context->runtime = NULL;
-	context->was_reshaped = context->is_shaped = context->is_set_up = false;
+	for (uint32_t i = 0; context->runtimes && i < context->compiled->parts.n_parts; i++) {
+		if (context->runtimes[i])
+			xnn_delete_runtime(context->runtimes[i]);
+		context->runtimes[i] = NULL;
+	}
+	context->is_made = context->was_reshaped = context->is_shaped = context->is_set_up = false;
 }
 
-static enum et_status make_runtime(struct inferd_delegate_instance *context, struct et_diag *diag)
+static enum et_status make_runtimes(struct inferd_delegate_instance *context, struct et_diag *diag)
 {
-	enum et_status status = et_xnn_runtime_new(&context->runtime, &context->compiled->payload,
-		et_xnn_weights_provider(context->compiled->weights), context->workspace,
-		context->lane->threads, context->flags, context->ids, diag);
-	if (status != ET_OK)
-		context->runtime = NULL;
-	return status;
+	const struct et_xnn_parts *parts = &context->compiled->parts;
+	for (uint32_t i = 0; i < parts->n_parts; i++) {
+		if (parts->parts[i].own)
+			continue;
+		enum et_status status = et_xnn_runtime_new(&context->runtimes[i], parts->parts[i].graph,
+			et_xnn_weights_provider(context->compiled->weights), context->workspace,
+			context->lane->threads, context->flags, context->ids, diag);
+		if (status != ET_OK) {
+			context->runtimes[i] = NULL;
+			drop_runtimes(context);
+			return status;
+		}
+	}
+	context->is_made = true;
+	return ET_OK;
 }
 
 /* Whether XNNPACK loses memory when it reshapes this to less. */
@@ -93,7 +114,7 @@ static bool loses_zeros(const struct et_xnn_payload *payload)
 static enum et_status refuse(struct inferd_delegate_instance *context, enum xnn_status status,
 	const char *what, struct et_diag *diag)
 {
-	drop_runtime(context);
+	drop_runtimes(context);
 	return et_fail(
 		diag, et_xnn_status_of(status), "XNNPACK can't %s: %s", what, et_xnn_status_text(status));
 }
@@ -181,11 +202,53 @@ static enum et_status settle_empty(struct inferd_delegate_instance *context, str
 	return ET_OK;
 }
 
-/* What XNNPACK takes argument @index's shape for. */
-static const struct et_xnn_shape *seen_shape(const struct inferd_delegate_instance *context, uint32_t index)
+/* Tell XNNPACK the shapes that a part reads; those that it writes must come out as ours. */
+static enum et_status reshape_part(
+	struct inferd_delegate_instance *context, uint32_t index, struct et_diag *diag)
 {
-	uint32_t seen_as = context->compiled->payload.values[index].seen_as;
-	return &context->shapes[seen_as == ET_XNN_NONE ? index : seen_as];
+	const struct et_xnn_part *part = &context->compiled->parts.parts[index];
+	const struct et_xnn_payload *graph = part->graph;
+	xnn_runtime_t runtime = context->runtimes[index];
+	enum xnn_status status;
+	for (uint32_t i = 0; i < graph->n_inputs; i++) {
+		const struct et_xnn_shape *shape = &context->shapes[et_xnn_part_outer(part, i)];
+		status = xnn_reshape_external_value(
+			runtime, et_xnn_part_id(part, i), shape->n_dims, shape->dims);
+		if (status != xnn_status_success)
+			return refuse(context, status, "take an input's shape", diag);
+	}
+	status = et_xnn_settle(xnn_reshape_runtime(runtime));
+	if (status != xnn_status_success)
+		return refuse(context, status, "work with the inputs' shapes", diag);
+	for (uint32_t i = graph->n_inputs; i < graph->n_inputs + graph->n_outputs; i++) {
+		const struct et_xnn_shape *expected = &context->shapes[et_xnn_part_outer(part, i)];
+		struct et_xnn_shape shape = { 0 };
+		size_t n_dims = 0;
+		status = xnn_get_external_value_shape(runtime, et_xnn_part_id(part, i), &n_dims, shape.dims);
+		if (status != xnn_status_success)
+			return refuse(context, status, "tell an output's shape", diag);
+		if (n_dims != expected->n_dims ||
+			memcmp(shape.dims, expected->dims, n_dims * sizeof(*shape.dims)) != 0) {
+			drop_runtimes(context);
+			return et_fail(diag, ET_E_INTERNAL,
+				"XNNPACK: value %u has not the shape that its graph makes",
+				context->compiled->payload.values[et_xnn_part_outer(part, i)].id);
+		}
+	}
+	return ET_OK;
+}
+
+/* Memory for what crosses parts. */
+static enum et_status plan_between(struct inferd_delegate_instance *context, struct et_diag *diag)
+{
+	const struct et_xnn_parts *parts = &context->compiled->parts;
+	context->n_between = 0;
+	if (!parts->n_crossings)
+		return ET_OK;
+	if (!et_xnn_parts_plan(parts, context->shapes, context->offsets, context->ids, &context->n_between) ||
+		!et_xnn_lane_memory(context->lane, context->n_between))
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK run");
+	return ET_OK;
 }
 
 /* The inputs' shapes are in in_shapes: see what becomes of them, then tell XNNPACK. */
@@ -207,42 +270,22 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 	if (inferred != ET_OK)
 		return inferred;
 	if (context->was_reshaped && loses_zeros(payload)) {
-		drop_runtime(context);
-		inferred = make_runtime(context, diag);
+		drop_runtimes(context);
+		inferred = make_runtimes(context, diag);
 		if (inferred != ET_OK)
 			return inferred;
 	}
 
 	context->was_reshaped = true;
-	for (uint32_t i = 0; i < payload->n_inputs; i++) {
-		const struct et_xnn_shape *shape = seen_shape(context, payload->inputs[i]);
-		enum xnn_status status = xnn_reshape_external_value(
-			context->runtime, context->externals[i].id, shape->n_dims, shape->dims);
-		if (status != xnn_status_success)
-			return refuse(context, status, "take an input's shape", diag);
-	}
-	enum xnn_status status = et_xnn_settle(xnn_reshape_runtime(context->runtime));
-	if (status != xnn_status_success)
-		return refuse(context, status, "work with the inputs' shapes", diag);
-
-	for (uint32_t i = 0; i < payload->n_outputs; i++) {
-		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
-		const struct et_xnn_shape *expected = seen_shape(context, payload->outputs[i]);
-		struct et_xnn_shape shape = { 0 };
-		size_t n_dims = 0;
-		status = xnn_get_external_value_shape(
-			context->runtime, value->external_id, &n_dims, shape.dims);
-		if (status != xnn_status_success)
-			return refuse(context, status, "tell an output's shape", diag);
-		if (n_dims != expected->n_dims ||
-			memcmp(shape.dims, expected->dims, n_dims * sizeof(*shape.dims)) != 0) {
-			drop_runtime(context);
-			return et_fail(diag, ET_E_INTERNAL,
-				"XNNPACK: output %u has not the shape that its graph makes",
-				value->external_id);
-		}
+	for (uint32_t i = 0; i < context->compiled->parts.n_parts && inferred == ET_OK; i++)
+		if (context->runtimes[i])
+			inferred = reshape_part(context, i, diag);
+	if (inferred == ET_OK)
+		inferred = plan_between(context, diag);
+	if (inferred != ET_OK)
+		return inferred;
+	for (uint32_t i = 0; i < payload->n_outputs; i++)
 		context->out_shapes[i] = context->shapes[payload->outputs[i]];
-	}
 	context->is_shaped = true;
 	return ET_OK;
 }
@@ -275,13 +318,35 @@ static enum et_status resize_output(const struct et_xnn_value *value, const stru
 
 static enum et_status set_up(struct inferd_delegate_instance *context, bool plans_anew, struct et_diag *diag)
 {
+	const struct et_xnn_parts *parts = &context->compiled->parts;
+	uint8_t *between = parts->n_crossings ? et_xnn_lane_memory(context->lane, context->n_between) : NULL;
+	if (parts->n_crossings && !between)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK run");
 	const struct et_xnn_payload *payload = &context->compiled->payload;
-	size_t n = payload->n_inputs + payload->n_outputs;
-	enum xnn_status status = plans_anew ? xnn_setup_runtime(context->runtime, n, context->externals)
-					    : xnn_setup_runtime_v2(context->runtime, n, context->externals);
-	status = et_xnn_settle(status);
-	if (status != xnn_status_success)
-		return refuse(context, status, "set its operators up", diag);
+	for (uint32_t i = 0; i < payload->n_inputs + payload->n_outputs; i++) {
+		uint32_t arg =
+			i < payload->n_inputs ? payload->inputs[i] : payload->outputs[i - payload->n_inputs];
+		if (payload->values[arg].seen_as != ET_XNN_NONE)
+			context->memory[payload->values[arg].seen_as] = context->memory[arg];
+	}
+	for (uint32_t i = 0; i < parts->n_crossings; i++)
+		context->memory[parts->crossings[i].value] = between + context->offsets[i];
+	for (uint32_t i = 0; i < parts->n_parts; i++) {
+		const struct et_xnn_part *part = &parts->parts[i];
+		xnn_runtime_t runtime = context->runtimes[i];
+		if (!runtime)
+			continue;
+		size_t n = part->graph->n_inputs + part->graph->n_outputs;
+		for (uint32_t j = 0; j < n; j++)
+			context->externals[j] = (struct xnn_external_value){ et_xnn_part_id(part, j),
+				context->memory[et_xnn_part_outer(part, j)] };
+		enum xnn_status status = plans_anew ? xnn_setup_runtime(runtime, n, context->externals)
+						    : xnn_setup_runtime_v2(runtime, n, context->externals);
+		status = et_xnn_settle(status);
+		if (status != xnn_status_success)
+			return refuse(context, status, "set its operators up", diag);
+	}
+	context->between = between;
 	context->is_set_up = true;
 	return ET_OK;
 }
@@ -307,8 +372,8 @@ static enum et_status get_ready(struct inferd_delegate_instance *context,
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	enum et_status status = ET_OK;
-	if (!context->runtime) {
-		status = make_runtime(context, diag);
+	if (!context->is_made) {
+		status = make_runtimes(context, diag);
 		if (status != ET_OK)
 			return status;
 	}
@@ -326,8 +391,8 @@ static enum et_status get_ready(struct inferd_delegate_instance *context,
 			context->in_shapes[i] = shape;
 			context->is_shaped = false;
 		}
-		if (context->externals[i].data != tensor->data) {
-			context->externals[i].data = tensor->data;
+		if (context->memory[payload->inputs[i]] != tensor->data) {
+			context->memory[payload->inputs[i]] = tensor->data;
 			context->is_set_up = false;
 		}
 	}
@@ -339,7 +404,6 @@ static enum et_status get_ready(struct inferd_delegate_instance *context,
 	}
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		const struct et_xnn_value *value = &payload->values[payload->outputs[i]];
-		struct xnn_external_value *external = &context->externals[payload->n_inputs + i];
 		struct inferd_delegate_arg *tensor = args[value->external_id];
 		status = check_arg(value, tensor, "output", diag);
 		if (status == ET_OK)
@@ -348,12 +412,16 @@ static enum et_status get_ready(struct inferd_delegate_instance *context,
 			context->is_shaped = !is_reshaped; /* or the next run would forget to plan anew */
 			return status;
 		}
-		if (external->data != tensor->data) {
-			external->data = tensor->data;
+		if (context->memory[payload->outputs[i]] != tensor->data) {
+			context->memory[payload->outputs[i]] = tensor->data;
 			context->is_set_up = false;
 		}
 	}
-	return context->is_set_up || context->is_empty ? ET_OK : set_up(context, is_reshaped, diag);
+	if (context->is_empty)
+		return ET_OK;
+	bool has_moved = context->n_between &&
+			 et_xnn_lane_memory(context->lane, context->n_between) != context->between;
+	return context->is_set_up && !has_moved ? ET_OK : set_up(context, is_reshaped, diag);
 }
 
 static void finish_outputs(
@@ -368,13 +436,39 @@ static void finish_outputs(
 	}
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static enum xnn_status invoke(struct inferd_delegate_instance *context)
 {
 	if (context->is_empty)
 		return xnn_status_success;
 	struct inferd_delegate_lane *lane = context->lane;
+	const struct inferd_delegate_model *compiled = context->compiled;
+	struct et_xnn_own_run own = { .payload = &compiled->payload,
+		.shapes = context->shapes,
+		.memory = context->memory,
+		.lane = lane };
 	lane->is_awake = lane->threads != NULL;
-	return xnn_invoke_runtime(context->runtime);
+	for (uint32_t i = 0; i < compiled->parts.n_parts; i++) {
+		const struct et_xnn_part *part = &compiled->parts.parts[i];
+		if (!part->own) {
+			enum xnn_status status = xnn_invoke_runtime(context->runtimes[i]);
+			if (status != xnn_status_success)
+				return status;
+			continue;
+		}
+		uint64_t began = context->times_ns ? now_ns() : 0;
+		own.node = part->node;
+		part->own->run(&own);
+		if (context->times_ns)
+			context->times_ns[i] = now_ns() - began;
+	}
+	return xnn_status_success;
 }
 
 enum et_status et_xnn_context_run(struct inferd_delegate_instance *context,
@@ -391,26 +485,38 @@ enum et_status et_xnn_context_run(struct inferd_delegate_instance *context,
 }
 
 /* Whole microseconds are all that XNNPACK says. */
-static void tell_parts(struct inferd_delegate_instance *context, const struct inferd_delegate_run *run)
+static void tell_operators(struct inferd_delegate_instance *context, xnn_runtime_t runtime,
+	const struct inferd_delegate_run *run)
 {
 	size_t n = 0, n_names = 0, n_needed = 0;
-	if (xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_num_operators, sizeof(n), &n,
+	if (xnn_get_runtime_profiling_info(runtime, xnn_profile_info_num_operators, sizeof(n), &n,
 		    &n_needed) != xnn_status_success ||
-		xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_operator_name, 0, NULL,
-			&n_names) != xnn_status_out_of_memory)
+		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name, 0, NULL, &n_names) !=
+			xnn_status_out_of_memory)
 		return;
 	char *names = ET_POOL_NEW_ARRAY(&context->pool, char, n_names + 1);
 	uint64_t *times_us = ET_POOL_NEW_ARRAY(&context->pool, uint64_t, n);
 	if (!names || !times_us ||
-		xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_operator_name, n_names,
-			names, &n_needed) != xnn_status_success ||
-		xnn_get_runtime_profiling_info(context->runtime, xnn_profile_info_operator_timing,
+		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name, n_names, names,
+			&n_needed) != xnn_status_success ||
+		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_timing,
 			n * sizeof(*times_us), times_us, &n_needed) != xnn_status_success)
 		return;
 	const char *name = names, *end = names + n_names;
 	for (size_t i = 0; i < n && name < end; i++) {
 		run->event(run->self, name, times_us[i] * 1000);
 		name += strlen(name) + 1;
+	}
+}
+
+static void tell_parts(struct inferd_delegate_instance *context, const struct inferd_delegate_run *run)
+{
+	const struct et_xnn_parts *parts = &context->compiled->parts;
+	for (uint32_t i = 0; i < parts->n_parts; i++) {
+		if (context->runtimes[i])
+			tell_operators(context, context->runtimes[i], run);
+		else
+			run->event(run->self, parts->parts[i].own->name, context->times_ns[i]);
 	}
 }
 
@@ -426,7 +532,9 @@ enum et_status et_xnn_context_profile(
 		&context->pool.allocator, diag);
 	if (status != ET_OK)
 		return status;
-	status = get_ready(own, run->args, diag);
+	own->times_ns = ET_POOL_NEW_ARRAY(&own->pool, uint64_t, own->compiled->parts.n_parts);
+	status = own->times_ns ? get_ready(own, run->args, diag)
+			       : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a profile");
 	if (status == ET_OK) {
 		if (run->began)
 			run->began(run->self);
@@ -460,27 +568,25 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 	et_pool_init(&context->pool, allocator);
 	context->in_shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_inputs);
 	context->out_shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_outputs);
-	context->externals = ET_POOL_NEW_ARRAY(
-		&context->pool, struct xnn_external_value, payload->n_inputs + payload->n_outputs);
+	context->runtimes = ET_POOL_NEW_ARRAY(&context->pool, xnn_runtime_t, compiled->parts.n_parts);
+	context->memory = ET_POOL_NEW_ARRAY(&context->pool, void *, payload->n_values);
+	context->offsets = ET_POOL_NEW_ARRAY(&context->pool, size_t, compiled->parts.n_crossings);
+	context->externals =
+		ET_POOL_NEW_ARRAY(&context->pool, struct xnn_external_value, compiled->parts.n_outer);
 	context->shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_values);
 	context->ids = ET_POOL_NEW_ARRAY(&context->pool, uint32_t, payload->n_values);
 	enum et_status status;
-	if (!context->in_shapes || !context->out_shapes || !context->externals || !context->shapes ||
-		!context->ids)
+	if (!context->runtimes || !context->in_shapes || !context->out_shapes || !context->memory ||
+		!context->offsets || !context->externals || !context->shapes || !context->ids)
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	else
 		status = et_xnn_lane_take_workspace(lane, &context->workspace, diag);
 	if (status == ET_OK)
-		status = make_runtime(context, diag);
+		status = make_runtimes(context, diag);
 	if (status != ET_OK) {
 		et_xnn_context_free(context);
 		return status;
 	}
-	for (uint32_t i = 0; i < payload->n_inputs; i++)
-		context->externals[i].id = payload->values[payload->inputs[i]].external_id;
-	for (uint32_t i = 0; i < payload->n_outputs; i++)
-		context->externals[payload->n_inputs + i].id =
-			payload->values[payload->outputs[i]].external_id;
 	*ret_context = context;
 	return ET_OK;
 }
@@ -508,7 +614,7 @@ void et_xnn_context_free(struct inferd_delegate_instance *context)
 {
 	if (!context)
 		return;
-	drop_runtime(context);
+	drop_runtimes(context);
 	if (context->workspace)
 		et_xnn_lane_give_workspace(context->lane);
 	struct et_allocator allocator = context->pool.allocator;

@@ -76,8 +76,33 @@ struct et_xnn_space {
 	uint32_t n_lanes;
 	/* These are its thread's. */
 	xnn_workspace_t workspace; /* NULL: nobody uses it */
+	void *memory;              /* between parts */
+	size_t n_memory;
 	uint32_t n_users;
 };
+
+static void drop_memory(struct et_xnn_lanes *lanes, struct et_xnn_space *space)
+{
+	lanes->allocator.free(lanes->allocator.self, space->memory, space->n_memory);
+	space->memory = NULL;
+	space->n_memory = 0;
+}
+
+/* Cleared, so that its pages are there before the first run. */
+void *et_xnn_lane_memory(struct inferd_delegate_lane *lane, size_t n_bytes)
+{
+	struct et_xnn_lanes *lanes = lane->lanes;
+	struct et_xnn_space *space = lane->space;
+	if (n_bytes <= space->n_memory && space->memory)
+		return space->memory;
+	drop_memory(lanes, space);
+	n_bytes = n_bytes ? n_bytes : 1;
+	space->memory = lanes->allocator.alloc(lanes->allocator.self, n_bytes, ET_XNN_MEMORY_ALIGNMENT);
+	if (!space->memory)
+		return NULL;
+	space->n_memory = n_bytes;
+	return memset(space->memory, 0, n_bytes);
+}
 
 void et_xnn_lanes_init(struct et_xnn_lanes *lanes, const struct et_allocator *allocator)
 {
@@ -159,6 +184,7 @@ void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane)
 		return;
 	xnn_release_workspace(space->workspace);
 	space->workspace = NULL;
+	drop_memory(lane->lanes, space);
 }
 
 /* --- lanes --------------------------------------------------------------------------------------------- */

@@ -15,6 +15,8 @@
 #include <pthread.h>
 #include <xnnpack.h>
 
+enum { ET_XNN_MEMORY_ALIGNMENT = 64 };
+
 /* The workspaces of all workers: one a backend. */
 struct et_xnn_lanes {
 	struct et_allocator allocator;
@@ -41,6 +43,10 @@ enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et
 enum et_status et_xnn_lane_take_workspace(
 	struct inferd_delegate_lane *lane, xnn_workspace_t *ret_workspace, struct et_diag *diag);
 void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane);
+/* Memory for what lies between parts of a run, at least @n_bytes of it, aligned to ET_XNN_MEMORY_ALIGNMENT: the worker's,
+ * for all of its lanes and contexts, so it holds from the beginning of one run to its end. It grows, and moves then; it
+ * goes with the workspace. NULL if there is no memory; then there is none at all, until it is asked for again. */
+void *et_xnn_lane_memory(struct inferd_delegate_lane *lane, size_t n_bytes);
 /* For portable kernels: see lane_parallel_for of the interface. */
 void et_xnn_lane_parallel_for(struct inferd_delegate_lane *lane,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);

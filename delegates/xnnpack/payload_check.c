@@ -63,7 +63,7 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 }
 
 /* Whether XNNPACK packs input @slot of the node into the weights cache and can find it there again without
- * reading it. Depthwise convolutions are packed anew each time; transposed ones and products
+ * reading it. Depthwise convolutions are packed anew each time, or read as they are (own.c); transposed ones and products
  * have no place in the cache in this version. */
 static bool is_packed_once(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t slot)

@@ -1,0 +1,33 @@
+/* The nodes that are done here instead of by XNNPACK: a row each in own.c. */
+#ifndef DELEGATES_XNNPACK_OWN_H
+#define DELEGATES_XNNPACK_OWN_H
+
+#include "delegates/xnnpack/kind.h"
+#include "delegates/xnnpack/lane.h"
+
+/* One node's turn in a run. */
+struct et_xnn_own_run {
+	const struct et_xnn_payload *payload;
+	const struct et_xnn_node *node;
+	const struct et_xnn_shape *shapes; /* of all values */
+	void *const *memory;               /* of all values that are no constants */
+	struct inferd_delegate_lane *lane;
+};
+
+struct et_xnn_own {
+	const char *name; /* as profiles have it */
+	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Never for a node with
+	 * values other than floats that are not constants: they lie where parts meet. */
+	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+	/* Shapes were checked (shape.c) and none is empty. Cannot fail; allocates nothing. */
+	void (*run)(const struct et_xnn_own_run *run);
+};
+
+/* Who does @node; NULL: XNNPACK. */
+const struct et_xnn_own *et_xnn_own_find(
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+/* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does
+ * all of them. */
+void et_xnn_own_set_least_work(uint64_t n_products);
+
+#endif

@@ -1,0 +1,327 @@
+/* Cutting a payload at the nodes that are not XNNPACK's.
+ *
+ * Nodes keep their order. Each run of nodes that XNNPACK does becomes a graph of its own: copies of the nodes and of the
+ * values that they name, in which what comes from elsewhere is an input and what is read elsewhere an output. To graph.c
+ * such a graph is a payload like any other. A payload without nodes of our own is one part, itself.
+ *
+ * Between parts values lie in memory of the worker's (lane.h), planned as XNNPACK plans its own: what is never
+ * needed at the same time may lie in the same place, the largest first. Only floats do; a payload of which
+ * others would have to, as rows that are quantized at run time, is not cut. Nor is one that would fall into more pieces
+ * than any network has, since the plan takes time in proportion to their square. */
+#include "delegates/xnnpack/parts.h"
+
+#include "runtime/base/checked.h"
+
+#include <string.h>
+
+enum { MAX_OWN = 512, MAX_CROSSINGS = 2048, PADDING = 128 /* XNNPACK reads in whole vectors */ };
+
+struct cut {
+	const struct et_xnn_payload *payload;
+	struct et_pool *pool;
+	const struct et_xnn_own **owns; /* one a node */
+	uint32_t *part_of;              /* of each node */
+	uint32_t *last;                 /* one a value: the last part that reads it, or NONE */
+	uint32_t *local;                /* one a value: its place in the part at hand, or NONE */
+};
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
+}
+
+/* The whole payload as XNNPACK's. */
+static enum et_status leave_whole(struct et_xnn_parts *parts, const struct cut *cut, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	uint32_t n = payload->n_inputs + payload->n_outputs;
+	struct et_xnn_part *part = ET_POOL_NEW(cut->pool, struct et_xnn_part);
+	if (!part)
+		return no_memory(diag);
+	*part = (struct et_xnn_part){ .graph = payload };
+	*parts = (struct et_xnn_parts){ .parts = part, .n_parts = 1, .n_outer = n };
+	return ET_OK;
+}
+
+/* Which part each node is in, NONE for those that do nothing: returns their number, or 0 where the payload stays whole. */
+static uint32_t number_parts(struct cut *cut)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	uint32_t n_own = 0, n_parts = 0;
+	bool was_own = true;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		if (payload->nodes[i].is_view) {
+			cut->part_of[i] = ET_XNN_NONE;
+			continue;
+		}
+		cut->owns[i] = et_xnn_own_find(payload, &payload->nodes[i]);
+		n_own += cut->owns[i] != NULL;
+		if (n_own > MAX_OWN)
+			return 0;
+		n_parts += was_own || cut->owns[i];
+		was_own = cut->owns[i] != NULL;
+		cut->part_of[i] = n_parts - 1;
+	}
+	return n_own ? n_parts : 0;
+}
+
+/* Its memory is an argument's. */
+static bool is_argument(const struct cut *cut, uint32_t value)
+{
+	return cut->payload->values[value].external || cut->payload->values[value].stands_for != ET_XNN_NONE;
+}
+
+/* The part that writes a value; NONE for inputs, in whichever shape, and constants. */
+static uint32_t part_of_value(const struct cut *cut, uint32_t value)
+{
+	uint32_t producer = cut->payload->values[value].producer;
+	return producer == ET_XNN_NONE ? ET_XNN_NONE : cut->part_of[producer];
+}
+
+static bool crosses(const struct cut *cut, uint32_t value)
+{
+	uint32_t last = cut->last[value], first = part_of_value(cut, value);
+	return first != ET_XNN_NONE && last != ET_XNN_NONE && last > first && !is_argument(cut, value);
+}
+
+/* Returns how many there are, or NONE where one may not. */
+static uint32_t count_crossings(struct cut *cut)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		cut->last[i] = cut->local[i] = ET_XNN_NONE;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		for (uint32_t j = 0; j < node->kind->n_inputs && !node->is_view; j++)
+			if (node->inputs[j] != ET_XNN_NONE)
+				cut->last[node->inputs[j]] = cut->part_of[i];
+	}
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		const struct et_xnn_value *value = &payload->values[i];
+		if (!crosses(cut, i))
+			continue;
+		if (value->type != ET_XNN_FP32 || value->quant != ET_XNN_QUANT_NONE || n == MAX_CROSSINGS)
+			return ET_XNN_NONE;
+		n++;
+	}
+	return n;
+}
+
+/* A graph of XNNPACK's that is being made. */
+struct copy {
+	struct et_xnn_payload *graph;
+	uint32_t *inputs, *outputs; /* the graph's, local */
+	uint32_t *outer_inputs, *outer_outputs;
+	uint32_t part;
+};
+
+/* The place of @value in the graph; it is copied there if it is new. */
+static uint32_t localize(struct cut *cut, struct copy *copy, uint32_t value)
+{
+	struct et_xnn_payload *graph = copy->graph;
+	if (value == ET_XNN_NONE || cut->local[value] != ET_XNN_NONE)
+		return value == ET_XNN_NONE ? ET_XNN_NONE : cut->local[value];
+	uint32_t at = cut->local[value] = graph->n_values++;
+	struct et_xnn_value *to = &graph->values[at];
+	*to = cut->payload->values[value];
+	bool is_ours = part_of_value(cut, value) == copy->part;
+	to->producer = ET_XNN_NONE;
+	to->external = 0;
+	to->seen_as = to->stands_for = ET_XNN_NONE;
+	if (to->data)
+		return at;
+	if (!is_ours) {
+		to->external = ET_XNN_IS_INPUT;
+		copy->outer_inputs[graph->n_inputs] = value;
+		copy->inputs[graph->n_inputs++] = at;
+	} else if (is_argument(cut, value) || crosses(cut, value)) {
+		to->external = ET_XNN_IS_OUTPUT;
+		copy->outer_outputs[graph->n_outputs] = value;
+		copy->outputs[graph->n_outputs++] = at;
+	}
+	return at;
+}
+
+/* Nodes @begin to @end. */
+static enum et_status copy_graph(
+	struct cut *cut, struct et_xnn_part *part, uint32_t begin, uint32_t end, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	struct et_pool *pool = cut->pool;
+	size_t n = 0;
+	for (uint32_t i = begin; i < end; i++)
+		n += payload->nodes[i].kind->n_inputs + payload->nodes[i].kind->n_outputs;
+	struct et_xnn_payload *graph = ET_POOL_NEW(pool, struct et_xnn_payload);
+	struct copy copy = { .graph = graph, .part = cut->part_of[begin] };
+	copy.inputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
+	copy.outputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
+	copy.outer_inputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
+	copy.outer_outputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
+	uint32_t *outer = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
+	if (!graph || !copy.inputs || !copy.outputs || !copy.outer_inputs || !copy.outer_outputs || !outer)
+		return no_memory(diag);
+	graph->values = ET_POOL_NEW_ARRAY(pool, struct et_xnn_value, n);
+	graph->nodes = ET_POOL_NEW_ARRAY(pool, struct et_xnn_node, end - begin);
+	if (!graph->values || !graph->nodes)
+		return no_memory(diag);
+	for (uint32_t i = begin; i < end; i++) {
+		if (payload->nodes[i].is_view)
+			continue;
+		struct et_xnn_node *node = &graph->nodes[graph->n_nodes];
+		*node = payload->nodes[i];
+		for (uint32_t j = 0; j < node->kind->n_inputs; j++)
+			node->inputs[j] = localize(cut, &copy, node->inputs[j]);
+		for (uint32_t j = 0; j < node->kind->n_outputs; j++) {
+			node->outputs[j] = localize(cut, &copy, node->outputs[j]);
+			graph->values[node->outputs[j]].producer = graph->n_nodes;
+		}
+		graph->n_nodes++;
+	}
+	for (uint32_t i = begin; i < end; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		for (uint32_t j = 0; j < node->kind->n_inputs; j++)
+			if (node->inputs[j] != ET_XNN_NONE)
+				cut->local[node->inputs[j]] = ET_XNN_NONE;
+		for (uint32_t j = 0; j < node->kind->n_outputs; j++)
+			cut->local[node->outputs[j]] = ET_XNN_NONE;
+	}
+	graph->inputs = copy.inputs;
+	graph->outputs = copy.outputs;
+	graph->n_externs = graph->n_inputs + graph->n_outputs;
+	for (uint32_t i = 0; i < graph->n_inputs; i++) {
+		graph->values[copy.inputs[i]].external_id = i;
+		outer[i] = copy.outer_inputs[i];
+	}
+	for (uint32_t i = 0; i < graph->n_outputs; i++) {
+		graph->values[copy.outputs[i]].external_id = graph->n_inputs + i;
+		outer[graph->n_inputs + i] = copy.outer_outputs[i];
+	}
+	*part = (struct et_xnn_part){ .graph = graph, .outer = outer };
+	return ET_OK;
+}
+
+static enum et_status cut_up(struct et_xnn_parts *parts, struct cut *cut, uint32_t n_parts,
+	uint32_t n_crossings, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	struct et_xnn_parts made = { 0 };
+	made.parts = ET_POOL_NEW_ARRAY(cut->pool, struct et_xnn_part, n_parts);
+	made.crossings = ET_POOL_NEW_ARRAY(cut->pool, struct et_xnn_crossing, n_crossings);
+	if (!made.parts || !made.crossings)
+		return no_memory(diag);
+	for (uint32_t begin = 0, end; begin < payload->n_nodes; begin = end) {
+		end = begin + 1;
+		if (payload->nodes[begin].is_view)
+			continue;
+		struct et_xnn_part *part = &made.parts[made.n_parts++];
+		while (end < payload->n_nodes &&
+			(payload->nodes[end].is_view || cut->part_of[end] == cut->part_of[begin]))
+			end++;
+		if (cut->owns[begin]) {
+			*part = (struct et_xnn_part){ .own = cut->owns[begin],
+				.node = &payload->nodes[begin] };
+			continue;
+		}
+		enum et_status status = copy_graph(cut, part, begin, end, diag);
+		if (status != ET_OK)
+			return status;
+		made.n_outer += part->graph->n_externs;
+	}
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		if (crosses(cut, i))
+			made.crossings[made.n_crossings++] = (struct et_xnn_crossing){
+				.value = i, .first = part_of_value(cut, i), .last = cut->last[i]
+			};
+	*parts = made;
+	return ET_OK;
+}
+
+enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, const struct et_xnn_payload *payload,
+	struct et_pool *pool, struct et_diag *diag)
+{
+	struct et_pool scratch;
+	et_pool_init(&scratch, &pool->allocator);
+	struct cut cut = {
+		.payload = payload,
+		.pool = pool,
+		.owns = ET_POOL_NEW_ARRAY(&scratch, const struct et_xnn_own *, payload->n_nodes),
+		.part_of = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_nodes),
+		.last = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
+		.local = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
+	};
+	enum et_status status;
+	if (cut.owns && cut.part_of && cut.last && cut.local) {
+		uint32_t n_parts = number_parts(&cut), n_crossings = n_parts ? count_crossings(&cut) : 0;
+		if (n_parts && n_crossings != ET_XNN_NONE)
+			status = cut_up(ret_parts, &cut, n_parts, n_crossings, diag);
+		else
+			status = leave_whole(ret_parts, &cut, diag);
+	} else {
+		status = no_memory(diag);
+	}
+	et_pool_deinit(&scratch);
+	return status;
+}
+
+/* --- memory between parts --------------------------------------------------------------------------- */
+
+/* With room behind; SIZE_MAX if that is more than there are addresses. */
+static size_t size_of(const struct et_xnn_shape *shape)
+{
+	size_t n = sizeof(float);
+	bool fits = true;
+	for (uint32_t i = 0; i < shape->n_dims; i++)
+		fits = fits && et_mul(n, shape->dims[i], &n);
+	return fits && et_add(n, PADDING, &n) && et_align_up(n, ET_XNN_MEMORY_ALIGNMENT, &n) ? n : SIZE_MAX;
+}
+
+/* Put @order[0..n) in order of where they lie, and the next one into the first gap that is large enough. */
+static bool place(const struct et_xnn_parts *parts, const struct et_xnn_shape *shapes, size_t *offsets,
+	uint32_t *order, uint32_t n, size_t *most)
+{
+	uint32_t index = order[n];
+	const struct et_xnn_crossing *crossing = &parts->crossings[index];
+	size_t size = size_of(&shapes[crossing->value]), at = 0, end;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct et_xnn_crossing *other = &parts->crossings[order[i]];
+		if (other->last < crossing->first || other->first > crossing->last)
+			continue;
+		if (offsets[order[i]] >= at && offsets[order[i]] - at >= size)
+			break;
+		end = offsets[order[i]] + size_of(&shapes[other->value]);
+		at = end > at ? end : at;
+	}
+	if (!et_add(at, size, &end))
+		return false;
+	uint32_t to = n;
+	for (; to > 0 && offsets[order[to - 1]] > at; to--)
+		order[to] = order[to - 1];
+	order[to] = index;
+	offsets[index] = at;
+	*most = end > *most ? end : *most;
+	return true;
+}
+
+bool et_xnn_parts_plan(const struct et_xnn_parts *parts, const struct et_xnn_shape *shapes, size_t *offsets,
+	uint32_t *order, size_t *ret_bytes)
+{
+	size_t most = 0;
+	for (uint32_t i = 0; i < parts->n_crossings; i++)
+		order[i] = i;
+	for (uint32_t n = 0; n < parts->n_crossings; n++) {
+		/* The largest of those that are left. */
+		uint32_t largest = n;
+		for (uint32_t i = n + 1; i < parts->n_crossings; i++)
+			if (size_of(&shapes[parts->crossings[order[i]].value]) >
+				size_of(&shapes[parts->crossings[order[largest]].value]))
+				largest = i;
+		uint32_t index = order[largest];
+		order[largest] = order[n];
+		order[n] = index;
+		if (!place(parts, shapes, offsets, order, n, &most))
+			return false;
+	}
+	*ret_bytes = most;
+	return true;
+}
