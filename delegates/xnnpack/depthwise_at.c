@@ -1,4 +1,7 @@
-/* Which builds of depthwise.c this processor can run. */
+/* Which builds of depthwise.c this processor can run.
+ *
+ * Asked once for each run of a node; the compiler's library has asked the processor by then. A build is never answered
+ * that needs an instruction which the processor lacks, so this file itself is built for the baseline. */
 #include "delegates/xnnpack/depthwise.h"
 
 const struct et_depthwise_build *et_depthwise_at(size_t i)
