@@ -480,9 +480,10 @@ struct inferd_delegate {
 	 * ret_dim_order as in inferd_delegate_arg; else 0. Before there is an instance. */
 	uint32_t (*preferred_order)(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 		uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS]);
-	/* From now on it lies so. Not every preference can be met, and those that are, are independent of each other. Together
-	 * with preferred_order; before there is an instance. */
-	void (*adopt_order)(struct inferd_delegate_model *model, uint32_t arg);
+	/* From now on these @n_args arguments lie so. Not every preference can be met, and they are independent of each other.
+	 * Together with preferred_order; once at most, before there is an instance. E_MEMORY. */
+	int (*adopt_orders)(struct inferd_delegate_model *model, const uint32_t *args, uint32_t n_args,
+		struct inferd_delegate_message *message);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

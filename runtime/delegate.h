@@ -183,8 +183,9 @@ struct et_delegate_ops {
 	 * what it does now is to transpose it. Then true, and the dimensions from outermost to innermost. */
 	bool (*find_order)(
 		const struct et_compiled *compiled, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
-	/* From now on it does. Before there is a context, on compile's thread. Both may be NULL. */
-	void (*take_order)(struct et_compiled *compiled, uint32_t arg);
+	/* From now on these do. Once at most, before there is a context, on compile's thread. Both may be NULL. */
+	enum et_status (*take_orders)(
+		struct et_compiled *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
 };
 
 #endif

@@ -114,8 +114,8 @@ static void on_access(void *arg, uint32_t slot, unsigned access)
 
 static bool has_orders(const struct et_delegate_ops *ops)
 {
-	return ops->struct_size >= offsetof(struct et_delegate_ops, take_order) + sizeof(ops->take_order) &&
-	       ops->find_order && ops->take_order;
+	return ops->struct_size >= offsetof(struct et_delegate_ops, take_orders) + sizeof(ops->take_orders) &&
+	       ops->find_order && ops->take_orders;
 }
 
 static void look_at_call(struct ordering *o, const struct et_plan_instruction *call)
@@ -156,7 +156,7 @@ static bool is_changed(const struct ordering *o, uint32_t slot)
 	return o->plan->spec->values[slot].tag == ET_TAG_TENSOR && group->has_order && !group->is_fixed;
 }
 
-static bool change(struct ordering *o)
+static enum et_status change(struct ordering *o, struct et_pool *scratch, struct et_diag *diag)
 {
 	struct et_plan *plan = o->plan;
 	for (uint32_t slot = 0; slot < plan->spec->n_values; slot++) {
@@ -166,7 +166,7 @@ static bool change(struct ordering *o)
 		struct et_tensor_spec *to = ET_POOL_NEW(&plan->pool, struct et_tensor_spec);
 		uint8_t *order = ET_POOL_NEW_ARRAY(&plan->pool, uint8_t, from->n_dims);
 		if (!to || !order)
-			return false;
+			return et_plan_no_memory(diag);
 		*to = *from;
 		memcpy(order, o->groups[find(o, slot)].order, from->n_dims);
 		to->dim_order = order;
@@ -174,19 +174,28 @@ static bool change(struct ordering *o)
 	}
 	for (uint32_t i = 0; i < plan->spec->n_instructions; i++) {
 		const struct et_plan_instruction *call = &plan->instructions[i];
-		for (uint32_t a = 0; a < call->n_args && call->op == ET_OP_DELEGATE; a++)
+		if (call->op != ET_OP_DELEGATE)
+			continue;
+		const struct et_plan_delegate *delegate = &plan->delegates[call->index];
+		uint32_t n = 0, *args = ET_POOL_NEW_ARRAY(scratch, uint32_t, call->n_args);
+		if (!args)
+			return et_plan_no_memory(diag);
+		for (uint32_t a = 0; a < call->n_args; a++)
 			if (is_changed(o, plan->args[call->first_arg + a]))
-				plan->delegates[call->index].ops->take_order(
-					plan->delegates[call->index].compiled, a);
+				args[n++] = a;
+		enum et_status status =
+			n ? delegate->ops->take_orders(delegate->compiled, args, n, diag) : ET_OK;
+		if (status != ET_OK)
+			return status;
 	}
-	return true;
+	return ET_OK;
 }
 
 enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	struct ordering o = { .plan = plan };
 	uint32_t n = 0;
-	bool is_done = true;
+	enum et_status status = ET_OK;
 	struct et_pool pool;
 	for (uint32_t d = 0; d < plan->spec->n_delegates; d++)
 		n += plan->delegates[d].is_called && has_orders(plan->delegates[d].ops);
@@ -196,14 +205,14 @@ enum et_status et_order_run(struct et_plan *plan, const struct et_allocator *all
 	o.groups = ET_POOL_NEW_ARRAY(&pool, struct group, plan->spec->n_values);
 	o.n_calls = ET_POOL_NEW_ARRAY(&pool, uint32_t, plan->spec->n_delegates);
 	if (!o.groups || !o.n_calls) {
-		is_done = false;
+		status = et_plan_no_memory(diag);
 	} else if (make_groups(&o)) {
 		for (uint32_t i = 0; i < plan->spec->n_instructions; i++)
 			if (plan->instructions[i].op == ET_OP_DELEGATE)
 				o.n_calls[plan->instructions[i].index]++;
 		look(&o);
-		is_done = change(&o);
+		status = change(&o, &pool, diag);
 	}
 	et_pool_deinit(&pool);
-	return is_done ? ET_OK : et_plan_no_memory(diag);
+	return status;
 }

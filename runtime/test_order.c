@@ -82,11 +82,15 @@ static bool find_order(const struct et_compiled *compiled, uint32_t arg, uint8_t
 	return true;
 }
 
-static void take_order(struct et_compiled *compiled, uint32_t arg)
+static enum et_status take_orders(
+	struct et_compiled *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
-	assert_true(arg < compiled->n_args && !compiled->is_taken[arg]);
-	compiled->is_taken[arg] = true;
-	n_taken++;
+	for (uint32_t i = 0; i < n_args; i++) {
+		assert_true(args[i] < compiled->n_args && !compiled->is_taken[args[i]]);
+		compiled->is_taken[args[i]] = true;
+		n_taken++;
+	}
+	return ET_OK;
 }
 
 static enum et_status context_new(struct et_compiled *compiled, struct et_lane *lane,
@@ -143,7 +147,7 @@ static const struct et_delegate_ops ops = {
 	.context_free = context_free,
 	.enqueue = enqueue,
 	.find_order = find_order,
-	.take_order = take_order,
+	.take_orders = take_orders,
 };
 
 static enum et_status run_same(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

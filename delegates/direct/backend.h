@@ -107,7 +107,8 @@ void et_direct_compiled_free(struct et_compiled *compiled);
 enum et_status et_direct_keep(struct et_compiled *compiled, struct et_diag *diag);
 bool et_direct_find_order(
 	const struct et_compiled *compiled, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
-void et_direct_take_order(struct et_compiled *compiled, uint32_t arg);
+enum et_status et_direct_take_orders(
+	struct et_compiled *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
 
 enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lane *lane,
 	struct et_context **ret_context, struct et_diag *diag);

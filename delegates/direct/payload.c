@@ -244,9 +244,13 @@ bool et_direct_find_order(const struct et_compiled *c, uint32_t arg, uint8_t *re
 	return true;
 }
 
-void et_direct_take_order(struct et_compiled *c, uint32_t arg)
+enum et_status et_direct_take_orders(
+	struct et_compiled *c, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
-	c->backend->table.adopt_order(c->model, arg);
+	struct inferd_delegate_message message;
+	et_direct_message_init(&message);
+	return et_direct_status(
+		c->backend->table.adopt_orders(c->model, args, n_args, &message), &message, diag);
 }
 
 enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *payload,

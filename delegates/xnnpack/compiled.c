@@ -341,6 +341,14 @@ enum et_status et_xnn_compile(struct inferd_delegate_model **ret_compiled,
 	return ET_OK;
 }
 
+enum et_status et_xnn_compiled_reorder(
+	struct inferd_delegate_model *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < n_args; i++)
+		et_xnn_payload_reorder(&compiled->payload, args[i]);
+	return et_xnn_parts_make(&compiled->parts, &compiled->payload, &compiled->pool, diag);
+}
+
 void et_xnn_compiled_free(struct inferd_delegate_model *compiled)
 {
 	if (!compiled)

@@ -274,9 +274,11 @@ static uint32_t preferred_order(const struct inferd_delegate_model *model, uint3
 	return n == n_dims ? n : 0;
 }
 
-static void adopt_order(struct inferd_delegate_model *model, uint32_t arg)
+static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *args, uint32_t n_args,
+	struct inferd_delegate_message *message)
 {
-	et_xnn_payload_reorder(&model->payload, arg);
+	struct et_diag diag = { "" };
+	return et_interface_result(et_xnn_compiled_reorder(model, args, n_args, &diag), &diag, message);
 }
 
 void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes)
@@ -312,5 +314,5 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.keep = keep,
 	.instance_warm = et_xnn_context_warm,
 	.preferred_order = preferred_order,
-	.adopt_order = adopt_order,
+	.adopt_orders = adopt_orders,
 };

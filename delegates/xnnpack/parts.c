@@ -30,6 +30,11 @@ static enum et_status no_memory(struct et_diag *diag)
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
 }
 
+static bool is_idle(const struct et_xnn_node *node)
+{
+	return node->is_view || node->is_gone;
+}
+
 /* The whole payload as XNNPACK's. */
 static enum et_status leave_whole(struct et_xnn_parts *parts, const struct cut *cut, struct et_diag *diag)
 {
@@ -50,7 +55,7 @@ static uint32_t number_parts(struct cut *cut)
 	uint32_t n_own = 0, n_parts = 0;
 	bool was_own = true;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		if (payload->nodes[i].is_view) {
+		if (is_idle(&payload->nodes[i])) {
 			cut->part_of[i] = ET_XNN_NONE;
 			continue;
 		}
@@ -93,7 +98,7 @@ static uint32_t count_crossings(struct cut *cut)
 		cut->last[i] = cut->local[i] = ET_XNN_NONE;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		for (uint32_t j = 0; j < node->kind->n_inputs && !node->is_view; j++)
+		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(node); j++)
 			if (node->inputs[j] != ET_XNN_NONE)
 				cut->last[node->inputs[j]] = cut->part_of[i];
 	}
@@ -166,7 +171,7 @@ static enum et_status copy_graph(
 	if (!graph->values || !graph->nodes)
 		return no_memory(diag);
 	for (uint32_t i = begin; i < end; i++) {
-		if (payload->nodes[i].is_view)
+		if (is_idle(&payload->nodes[i]))
 			continue;
 		struct et_xnn_node *node = &graph->nodes[graph->n_nodes];
 		*node = payload->nodes[i];
@@ -212,11 +217,11 @@ static enum et_status cut_up(struct et_xnn_parts *parts, struct cut *cut, uint32
 		return no_memory(diag);
 	for (uint32_t begin = 0, end; begin < payload->n_nodes; begin = end) {
 		end = begin + 1;
-		if (payload->nodes[begin].is_view)
+		if (is_idle(&payload->nodes[begin]))
 			continue;
 		struct et_xnn_part *part = &made.parts[made.n_parts++];
 		while (end < payload->n_nodes &&
-			(payload->nodes[end].is_view || cut->part_of[end] == cut->part_of[begin]))
+			(is_idle(&payload->nodes[end]) || cut->part_of[end] == cut->part_of[begin]))
 			end++;
 		if (cut->owns[begin]) {
 			*part = (struct et_xnn_part){ .own = cut->owns[begin],

@@ -30,7 +30,7 @@ struct et_xnn_parts {
 	uint32_t n_outer; /* of all of XNNPACK's together */
 };
 
-/* @payload, whose shapes are known, must outlive the parts; if it was cut it may not change. ET_E_MEMORY_ALLOCATION_FAILED. */
+/* @payload, whose shapes are known, must outlive the parts; when it changes (order.c) they are made anew. ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, const struct et_xnn_payload *payload,
 	struct et_pool *pool, struct et_diag *diag);
 

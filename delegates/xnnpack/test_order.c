@@ -99,7 +99,7 @@ static void compute(uint32_t taken, float outputs[3][N_OUTPUTS])
 		if (would_rather)
 			assert_memory_equal(order, last, sizeof(last));
 		if (taken >> i & 1) {
-			test_ops->take_order(compiled, i);
+			test_ok(test_ops->take_orders(compiled, &i, 1, &diag), &diag);
 			set_order(&args[i]);
 			assert_false(test_ops->find_order(compiled, i, order, 4));
 		}
