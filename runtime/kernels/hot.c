@@ -577,28 +577,41 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 		y[i] = et_to_half(x[i]);
 }
 
+/* What is not less (or the NaN, if one is) lane by lane. */
+static inline vector upper(vector most, vector number)
+{
+	return choose(~(number <= most) & (most == most), number, most);
+}
+
 /* @sign -1: the smallest, as the largest of what is turned around. */
-static float most_of(size_t n, const float *x, float sign)
+static inline float most_of(size_t n, const float *x, float sign)
 {
 	vector most[ABREAST];
-	float result = sign * x[0];
 	size_t i = 0;
+	if (n < LANES) {
+		float result = sign * x[0];
+		for (i = 1; i < n; i++)
+			result = !(sign * x[i] <= result) && result == result ? sign * x[i] : result;
+		return sign * result;
+	}
 	for (int v = 0; v < ABREAST; v++)
-		most[v] = (vector){ 0 } + result;
+		most[v] = load(x) * sign;
 	for (; i + ABREAST * LANES <= n; i += ABREAST * LANES) {
 		UNROLL
-		for (int v = 0; v < ABREAST; v++) {
-			vector number = load(x + i + (size_t)v * LANES) * sign;
-			most[v] = choose(~(number <= most[v]) & (most[v] == most[v]), number, most[v]);
-		}
+		for (int v = 0; v < ABREAST; v++)
+			most[v] = upper(most[v], load(x + i + (size_t)v * LANES) * sign);
 	}
-	for (; i < n; i++)
-		result = !(sign * x[i] <= result) && result == result ? sign * x[i] : result;
-	for (int v = 0; v < ABREAST * LANES; v++) {
-		float number = most[v / LANES][v % LANES];
-		result = !(number <= result) && result == result ? number : result;
+	for (; i + LANES <= n; i += LANES)
+		most[0] = upper(most[0], load(x + i) * sign);
+	most[1] = upper(most[1], load(x + n - LANES) * sign); /* some of them once more */
+	most[0] = upper(upper(most[0], most[1]), upper(most[2], most[3]));
+	for (int half = LANES / 2; half; half /= 2) {
+		float lanes[2 * LANES];
+		store(lanes, most[0]);
+		store(lanes + LANES, most[0]);
+		most[0] = upper(most[0], load(lanes + half));
 	}
-	return sign * result;
+	return sign * most[0][0];
 }
 
 static float largest_of(size_t n, const float *x)

@@ -147,10 +147,12 @@ enum { PIECE = 256, ABREAST = 4 };
 			const type *r0 = right + k * row, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;    \
 			number f0 = left[k * col], f1 = left[(k + 1) * col], f2 = left[(k + 2) * col],       \
 			       f3 = left[(k + 3) * col];                                                     \
+			ET_INDEPENDENT                                                                       \
 			for (size_t j = 0; j < n; j++)                                                       \
 				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j]; \
 		}                                                                                            \
 		for (; k < n_k; k++) {                                                                       \
+			ET_INDEPENDENT                                                                       \
 			for (size_t j = 0; j < n; j++)                                                       \
 				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];               \
 		}                                                                                            \

@@ -5,7 +5,9 @@
  * made once. Plain bilinear has two of them, antialiased as many as the shrunk pixel covers. Positions are
  * computed in float, as PyTorch does. The grid sampler reads each position of its grid once. */
 #include "runtime/kernels/args.h"
+#include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
 
 #include <math.h>
 
@@ -193,10 +195,20 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		}
 	}
 	et_view_of(&r.y, out);
-	if (r.is_bilinear && self->type == ET_FLOAT32) {
+	struct et_view result = r.y;
+	if (r.is_bilinear && et_type_is_half(self->type)) { /* computed in float anyway */
+		int64_t stride = 1;
+		r.y.type = ET_FLOAT32;
+		for (size_t d = r.y.n_dims; d-- > 0; stride *= r.y.sizes[d])
+			r.y.strides[d] = stride;
+		r.y.data = et_kernel_scratch(ctx, (size_t)stride * sizeof(float));
+		if (!r.y.data || !et_local_copy(ctx, self, ET_FLOAT32, &r.x))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	if (r.is_bilinear && r.x.type == ET_FLOAT32) {
 		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / channels_abreast(&r) * sizes[0]);
 		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
-		return ET_OK;
+		return result.type == ET_FLOAT32 ? ET_OK : et_view_cast(ctx, &result, &r.y);
 	}
 	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
 		4096 / (size_t)(sizes[0] * sizes[1]) + 1);

@@ -156,6 +156,70 @@ static void test_powers(void **state)
 	}
 }
 
+static void test_extremes(void **state)
+{
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t n = 1; hot && n <= MOST_COLUMNS; n++) {
+			for (size_t at = 0; at < n; at++) {
+				for (size_t k = 0; k < n; k++)
+					xs[k] = sinf((float)(k + at));
+				xs[at] = 2;
+				assert_true(hot->largest(n, xs) == 2);
+				xs[at] = -2;
+				assert_true(hot->smallest(n, xs) == -2);
+				xs[at] = NAN;
+				assert_true(isnan(hot->largest(n, xs)) && isnan(hot->smallest(n, xs)));
+			}
+		}
+	}
+}
+
+static void test_sums_of_rows(void **state)
+{
+	enum { ROWS = 9, STRIDE = 170 };
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t n = 1; hot && n <= MOST_COLUMNS; n++) {
+			for (size_t k = 0; k < N; k++)
+				xs[k] = sinf((float)k * 1.7f);
+			hot->dots(ROWS, n, ys, xs, xs + STRIDE, STRIDE);
+			hot->weighted_rows(ROWS, n, ys + ROWS, xs, xs + STRIDE, STRIDE);
+			for (size_t row = 0; row < ROWS; row++) {
+				double right = 0;
+				for (size_t k = 0; k < n; k++)
+					right += (double)xs[k] * (double)xs[STRIDE + row * STRIDE + k];
+				assert_true(fabs((double)ys[row] - right) < 1e-4);
+			}
+			for (size_t k = 0; k < n; k++) {
+				double right = 0;
+				for (size_t row = 0; row < ROWS; row++)
+					right += (double)xs[row] * (double)xs[STRIDE + row * STRIDE + k];
+				assert_true(fabs((double)ys[ROWS + k] - right) < 1e-5);
+			}
+		}
+	}
+}
+
+static void test_halves(void **state)
+{
+	static uint16_t halves[UINT16_MAX + 1], back[UINT16_MAX + 1];
+	static float floats[UINT16_MAX + 1];
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t k = 0; k <= UINT16_MAX; k++)
+			halves[k] = (uint16_t)k;
+		if (!hot)
+			continue;
+		hot->from_halves(ET_ARRAY_LEN(halves), floats, halves);
+		hot->to_halves(ET_ARRAY_LEN(back), back, floats);
+		for (size_t k = 0; k <= UINT16_MAX; k++) {
+			bool is_nan = (k & 0x7fff) > 0x7c00;
+			assert_true(is_nan ? isnan(floats[k]) && (back[k] & 0x7fff) > 0x7c00 : back[k] == k);
+		}
+	}
+}
+
 /* One line after the other and in doubles, as the definition says. */
 static void plain(size_t n, const float *x, size_t stride, bool is_log, double *y)
 {
@@ -246,6 +310,9 @@ int main(void)
 		cmocka_unit_test(test_powers_of_e),
 		cmocka_unit_test(test_logarithms_and_angles),
 		cmocka_unit_test(test_powers),
+		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_sums_of_rows),
+		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_normalization),
 	};
