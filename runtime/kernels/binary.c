@@ -145,12 +145,11 @@ static inline double floor_quotient(double a, double b, double mod)
 	if (b == 0)
 		return a / b;
 	double quotient = (a - mod) / b;
-	if (mod != 0 && (b < 0) != (mod < 0))
-		quotient -= 1;
-	if (quotient == 0)
-		return copysign(0.0, a / b);
-	double whole = floor(quotient);
-	return quotient - whole > 0.5 ? whole + 1 : whole;
+	/* Signs are as good as random: no branches on them. */
+	quotient -= (double)((mod != 0) & ((b < 0) != (mod < 0)));
+	double zero = !signbit(a) != !signbit(b) ? -0.0 : 0.0, whole = floor(quotient);
+	whole += (double)(quotient - whole > 0.5);
+	return quotient == 0 ? zero : whole;
 }
 
 static inline double floor_rest(double b, double mod)

@@ -33,6 +33,10 @@ static void promotion(void **state)
 			"= f32[5]{0,-1,1,1,inf}" },
 		{ "aten::div.out_mode", "f32[4]{7,-7,1e30,1} f32[4]{2,2,3,0} floor",
 			"f32[4]{3,-4,3.3333333e29,inf}" },
+		{ "aten::floor_divide.out", "f32[6]{-1,1,-0.5,9e15,-7.5,nan} f32[6]{3,-3,0.25,1,0.5,1}",
+			"f32[6]{-1,-1,-2,9e15,-15,nan}" },
+		{ "aten::div.out_mode", "f64[3]{-7,7,-1e300} f64[3]{2,-2,3} floor",
+			"f64[3]{-4,-4,-3.3333333333e299}" },
 		/* Integers that are all of one type are not widened. */
 		{ "aten::add.out", "i8[3]{100,-100,1} i8[3]{100,-100,2} 3", "i8[3]{-112,112,7}" },
 		{ "aten::sub.out", "i16[2]{-32768,5} i16[1]{1} 1", "i16[2]{32767,4}" },
