@@ -268,8 +268,6 @@ static int keep(struct inferd_delegate_model *model, struct inferd_delegate_mess
 static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 	uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS])
 {
-	if (model->parts.n_parts > 1) /* they know the payload as it is */
-		return 0;
 	uint32_t n = et_xnn_payload_order(&model->payload, arg, ret_dim_order);
 	return n == n_dims ? n : 0;
 }
