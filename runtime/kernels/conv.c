@@ -191,8 +191,10 @@ static bool make_layout(const struct conv *c, struct layout *l)
 	l->reach = step_of(c, 1, c->kernel[1] - 1) + 1;
 	l->width = c->out[2] + step_of(c, 2, c->kernel[2] - 1);
 	l->height = c->out[1] + l->reach - 1;
+	/* The piece that a transposed one is made of may reach over the end of its input, or leave some of it. */
 	l->is_input = c->stride[1] == 1 && c->stride[2] == 1 && c->padding[1] == 0 && c->padding[2] == 0 &&
-		      c->x.strides[3] == c->in[2];
+		      c->x.strides[3] == c->in[2] && l->width <= c->in[2] && l->height <= c->in[1] &&
+		      c->in[2] <= BAND_ROOM;
 	return l->width <= BAND_ROOM && l->reach <= PLANE_ROOM &&
 	       l->reach * l->width * c->stride[1] * c->stride[2] <= PLANE_ROOM;
 }
