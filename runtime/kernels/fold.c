@@ -288,6 +288,77 @@ static void give_best(const struct fold_job *job, const struct et_place *place, 
 CHOOSE_COLUMNS(max_columns, <=)
 CHOOSE_COLUMNS(min_columns, >=)
 
+static bool is_byte(enum et_scalar_type type)
+{
+	return type == ET_INT8 || type == ET_UINT8;
+}
+
+/* With these bits turned around, what is sought among bytes is the largest of unsigned ones. */
+static uint8_t turned_bits(bool is_least, bool is_signed)
+{
+	return (uint8_t)((is_signed ? 0x80 : 0) ^ (is_least ? 0xff : 0));
+}
+
+static int64_t byte_value(uint8_t byte, bool is_signed)
+{
+	return is_signed ? (int8_t)byte : byte;
+}
+
+static void extreme_columns_of_bytes(
+	const struct fold_job *job, const struct et_place *place, bool is_least, size_t n)
+{
+	uint8_t most[COLUMNS] = { 0 };
+	int64_t results[COLUMNS];
+	bool is_signed = job->in_type == ET_INT8;
+	uint8_t turn = turned_bits(is_least, is_signed);
+	const uint8_t *row = job->in + place->offset[job->kept.n_views - 1];
+	for (size_t r = 0; r < job->folded.numel; r++, row += job->folded.strides[0][0]) {
+		for (size_t k = 0; k < n; k++) {
+			uint8_t number = row[k] ^ turn;
+			most[k] = number > most[k] ? number : most[k];
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		results[k] = byte_value(most[k] ^ turn, is_signed);
+	give_columns(job, place, 0, ET_I64, results, n);
+}
+
+/* The least is what of the largest of all complements is the complement. */
+static void extreme_int_columns(
+	const struct fold_job *job, const struct et_place *place, bool is_least, size_t n)
+{
+	int64_t most[COLUMNS], row[COLUMNS], turn = is_least ? -1 : 0;
+	et_load_fn load = et_loader(job->in_type, ET_I64);
+	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
+	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
+	if (is_byte(job->in_type)) {
+		extreme_columns_of_bytes(job, place, is_least, n);
+		return;
+	}
+	for (size_t k = 0; k < n; k++)
+		most[k] = INT64_MIN;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		load(row, in, 1, n);
+		for (size_t k = 0; k < n; k++) {
+			int64_t number = row[k] ^ turn;
+			most[k] = number > most[k] ? number : most[k];
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		most[k] ^= turn;
+	give_columns(job, place, 0, ET_I64, most, n);
+}
+
+static void max_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	extreme_int_columns(job, place, false, n);
+}
+
+static void min_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	extreme_int_columns(job, place, true, n);
+}
+
 static void fold_range(void *arg, size_t begin, size_t end)
 {
 	const struct fold_job *job = arg;
@@ -305,7 +376,8 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	/* A row that lies there as it is folded. */
 	bool is_row = job->folded.n_dims == 1 && job->folded.strides[0][0] == 1 && job->folded.numel > 0;
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->fold->step_floats,
-	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64;
+	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64,
+	     is_byte_row = is_row && !job->is_double && is_byte(job->in_type) && job->fold->all_bytes;
 	for (size_t i = begin; !job->columns && i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
@@ -315,9 +387,11 @@ static void fold_range(void *arg, size_t begin, size_t end)
 			job->fold->step_floats(&state, (const float *)(const void *)in, job->folded.numel);
 		else if (is_int_row)
 			job->fold->step_ints(&state, (const int64_t *)(const void *)in, job->folded.numel);
+		else if (is_byte_row)
+			job->fold->all_bytes(&state, in, job->in_type == ET_INT8, job->folded.numel);
 		else
 			fold_one(job, in, &state);
-		if (is_float_row || is_int_row)
+		if (is_float_row || is_int_row || is_byte_row)
 			state.n = (int64_t)job->folded.numel;
 		if (job->fold->finish)
 			job->fold->finish(&state);
@@ -379,9 +453,10 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 			       ? (enum et_scalar_type)out->type
 			       : ET_FLOAT64;
 	if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
-		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
-		(!fold->columns_are_floats || self->type == ET_FLOAT32) && (!out2 || fold->is_index))
-		job.columns = job.is_double ? fold->columns : fold->int_columns;
+		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 && (!out2 || fold->is_index))
+		job.columns = !job.is_double                                          ? fold->int_columns
+			      : !fold->columns_are_floats || self->type == ET_FLOAT32 ? fold->columns
+										      : NULL;
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -495,6 +570,26 @@ static void min_of_floats(struct et_fold_state *state, const float *numbers, siz
 	state->d = is_better ? (double)most : state->d;
 }
 
+static int64_t extreme_of_bytes(const uint8_t *numbers, bool is_least, bool is_signed, size_t n)
+{
+	uint8_t most = 0, turn = turned_bits(is_least, is_signed);
+	for (size_t k = 0; k < n; k++) {
+		uint8_t number = numbers[k] ^ turn;
+		most = number > most ? number : most;
+	}
+	return byte_value(most ^ turn, is_signed);
+}
+
+static void max_of_bytes(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n)
+{
+	state->i = extreme_of_bytes(numbers, false, is_signed, n);
+}
+
+static void min_of_bytes(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n)
+{
+	state->i = extreme_of_bytes(numbers, true, is_signed, n);
+}
+
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
 {
@@ -582,12 +677,14 @@ static const struct et_fold var = {
 		.columns_are_floats = true,    \
 		.needs_one = true,             \
 		.is_index = true }
-#define VALUE(which)                              \
-	{ .step_doubles = which##_doubles,        \
-		.step_ints = which##_ints,        \
-		.step_floats = which##_of_floats, \
-		.columns = which##_columns,       \
-		.columns_are_floats = true,       \
+#define VALUE(which)                                \
+	{ .step_doubles = which##_doubles,          \
+		.step_ints = which##_ints,          \
+		.step_floats = which##_of_floats,   \
+		.all_bytes = which##_of_bytes,      \
+		.columns = which##_columns,         \
+		.columns_are_floats = true,         \
+		.int_columns = which##_int_columns, \
 		.needs_one = true }
 static const struct et_fold max = VALUE(max);
 static const struct et_fold min = VALUE(min);

@@ -29,13 +29,15 @@ struct et_fold {
 		struct et_fold_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
 	/* As step_doubles, of floats where they lie; NULL: they are made doubles. */
 	void (*step_floats)(struct et_fold_state *state, const float *numbers, size_t n);
+	/* The least or largest of a whole row of INT8 or UINT8 where they lie, into i; NULL: they are made int64. */
+	void (*all_bytes)(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n);
 	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */
 	void (*finish)(struct et_fold_state *state);
 	bool is_index;  /* the (or the second) output is state->index */
 	bool needs_one; /* nothing folded is an error */
 	/* The same of @n results next to one another, whose numbers lie in rows above each other. NULL: one by one. */
 	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
-	bool columns_are_floats; /* it takes FLOAT32 only */
+	bool columns_are_floats; /* columns takes FLOAT32 only */
 	/* The same where integers are folded as such. */
 	void (*int_columns)(const struct fold_job *job, const struct et_place *place, size_t n);
 	bool ends_early; /* a result that is not 0 stays what it is */
