@@ -121,6 +121,11 @@ enum et_status et_require_same_type(
 	return ET_OK;
 }
 
+bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b)
+{
+	return a->n_dims == b->n_dims && memcmp(a->dim_order, b->dim_order, a->n_dims) == 0;
+}
+
 enum et_status et_require_contiguous(
 	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
 {

@@ -78,6 +78,8 @@ enum et_status et_require_type(struct et_kernel_ctx *ctx, const struct et_tensor
 	enum et_scalar_type type, const char *what);
 enum et_status et_require_same_type(
 	struct et_kernel_ctx *ctx, const struct et_tensor *a, const struct et_tensor *b);
+/* Of one rank and dim order: resized to the same sizes, elements correspond as they lie in memory. */
+bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b);
 /* Row-major, or a rank at which dim orders make no difference. */
 enum et_status et_require_contiguous(
 	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);

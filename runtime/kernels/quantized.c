@@ -7,6 +7,8 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
+enum { BYTES_GRAIN = 32768 }; /* bytes worth another thread */
+
 /* In: x, scale, zero point, smallest, largest. What no int64 can hold, and NaN, is the smallest, as where the original
  * converts it. */
 #define QUANTIZE(name, type)                                                                      \
@@ -75,6 +77,30 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 		5, out);
 }
 
+/* Bytes to floats that lie as they do, with one scale: no blocks of it, nor of bytes as floats. */
+struct bytes_job {
+	const struct et_tensor *x;
+	float *out;
+	float scale, zero;
+};
+
+static void dequantize_bytes(void *arg, size_t begin, size_t end)
+{
+	const struct bytes_job *job = arg;
+	float *out = job->out, scale = job->scale, zero = job->zero;
+	if (job->x->type == ET_INT8) {
+		const int8_t *x = job->x->data;
+		ET_INDEPENDENT
+		for (size_t i = begin; i < end; i++)
+			out[i] = ((float)x[i] - zero) * scale;
+	} else {
+		const uint8_t *x = job->x->data;
+		ET_INDEPENDENT
+		for (size_t i = begin; i < end; i++)
+			out[i] = ((float)x[i] - zero) * scale;
+	}
+}
+
 static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
 	const struct et_evalue *scale, const struct et_evalue *zero, const struct et_evalue *dtype,
 	struct et_tensor *out)
@@ -83,6 +109,16 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	struct wide wide;
 	ET_REQUIRE(ctx, et_type_is_integral(type) && dtype->i == (int64_t)type,
 		"dtype %lld, the tensor is %s", (long long)dtype->i, et_scalar_name(type));
+	if ((type == ET_INT8 || type == ET_UINT8) && out->type == ET_FLOAT32 &&
+		et_lie_alike(x->tensor, out) && scale->tag != ET_TAG_TENSOR && zero->tag != ET_TAG_TENSOR) {
+		struct bytes_job job = { .x = x->tensor,
+			.scale = (float)et_number_double(scale),
+			.zero = (float)et_number_double(zero) };
+		ET_TRY(et_resize_like(ctx, out, x->tensor));
+		job.out = out->data;
+		et_parallel_for(ctx->compute, dequantize_bytes, &job, et_tensor_numel(out), BYTES_GRAIN);
+		return ET_OK;
+	}
 	if (type != ET_INT32)
 		return et_map_apply(
 			ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3, out);

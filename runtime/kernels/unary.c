@@ -8,6 +8,8 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
+enum { NOT_GRAIN = 32768 }; /* elements worth another thread */
+
 #define ET_HOT_FNS(name, expression)                                    \
 	static void name##_f32(struct et_span *span)                    \
 	{                                                               \
@@ -76,6 +78,7 @@ ET_FLOAT_FNS(isinf, 1, isinf(a) != 0)
 ET_FLOAT_FNS(isnan, 1, a != a)
 ET_INT64_FN(never, 1, 0 * a)
 ET_ALL_FNS(logical_not, 1, a == 0)
+static const struct et_map logical_not_map = { ET_MAP_BOOL, ET_ALL(logical_not) };
 ET_FLOAT_FNS(signbit, 1, signbit(a) != 0)
 ET_INT_FN(signbit, 1, a < 0)
 
@@ -171,6 +174,34 @@ static enum et_status run_round_decimals(struct et_kernel_ctx *ctx, struct et_ev
 	return et_map_apply(ctx, decimals < 0 ? &down : &up, operands, 2, args[2]->tensor);
 }
 
+struct not_job {
+	const float *in;
+	uint8_t *out;
+};
+
+static void not_floats(void *arg, size_t begin, size_t end)
+{
+	const struct not_job *job = arg;
+	const float *in = job->in;
+	uint8_t *out = job->out;
+	ET_INDEPENDENT
+	for (size_t i = begin; i < end; i++)
+		out[i] = in[i] == 0;
+}
+
+/* Truths of floats that lie as they do are stored at once, not first as floats. */
+static enum et_status run_logical_not(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[1]->tensor;
+	if (self->type != ET_FLOAT32 || out->type != ET_BOOL || !et_lie_alike(self, out))
+		return et_map_apply(ctx, &logical_not_map, (const struct et_evalue *[]){ args[0] }, 1, out);
+	ET_TRY(et_resize_like(ctx, out, self));
+	struct not_job job = { .in = self->data, .out = out->data };
+	et_parallel_for(ctx->compute, not_floats, &job, et_tensor_numel(out), NOT_GRAIN);
+	return ET_OK;
+}
+
 static const struct et_kernel rows[] = {
 	{ "aten::_conj_physical.out", "T>T", et_map_run,
 		ET_MAP(ET_MAP_SAME, ET_ALL(same), .on_complex = conjugate) },
@@ -204,7 +235,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::log10.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log10)) },
 	{ "aten::log1p.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log1p)) },
 	{ "aten::log2.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(log2)) },
-	{ "aten::logical_not.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(logical_not)) },
+	{ "aten::logical_not.out", "T>T", run_logical_not, NULL },
 	{ "aten::logit.out", "Td>T", run_logit, NULL },
 	{ "aten::neg.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(neg), .on_complex = negative) },
 	{ "aten::reciprocal.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(reciprocal)) },
