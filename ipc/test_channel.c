@@ -258,12 +258,12 @@ static void read_all(void)
 /* A descriptor is dear: a peer that does not read gets few of them, one that reads as many as it likes. */
 static void unread_descriptors_are_few(void **state)
 {
-	int fd = dup(peer), n = 0, rc;
 	if (getenv("INFERD_EMULATED"))
 		skip(); /* qemu's user mode does not know how much of a socket is unread */
+	int fd = dup(peer), n = 0, rc;
 	channel.is_wary = true;
-	for (int i = 0; i < 1000;
-		i++) { /* while it reads there may be any number, and something unread all the time */
+	/* while it reads there may be any number, and something unread all the time */
+	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(inf_channel_send(&channel, "x", 1, &fd, 1), 0);
 		if (i % 10 == 9)
 			read_all();
@@ -292,9 +292,9 @@ static void unread_descriptors_are_few(void **state)
 /* A file that holds much counts for what it holds. */
 static void unread_files_are_small(void **state)
 {
-	int fd = memfd_create("large", MFD_CLOEXEC), empty = memfd_create("empty", MFD_CLOEXEC);
 	if (getenv("INFERD_EMULATED"))
 		skip();
+	int fd = memfd_create("large", MFD_CLOEXEC), empty = memfd_create("empty", MFD_CLOEXEC);
 	assert_true(fd >= 0 && empty >= 0);
 	for (size_t at = 0; at < MAX_WAITING; at += sizeof packet) /* all that may wait */
 		assert_int_equal(write(fd, packet, sizeof packet), sizeof packet);
