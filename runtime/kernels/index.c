@@ -148,7 +148,7 @@ static enum et_status offset_of(struct et_kernel_ctx *ctx, struct selection *s, 
 {
 	if (i % CHUNK == 0) {
 		size_t n = s->numel - i < CHUNK ? s->numel - i : CHUNK;
-		memset(s->offsets, 0, sizeof(s->offsets));
+		memset(s->offsets, 0, n * sizeof(*s->offsets));
 		for (size_t k = 0; k < s->n_indices; k++)
 			ET_TRY(add_offsets(ctx, s, &s->indices[k], i, n));
 	}
@@ -161,8 +161,9 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 {
 	struct index_of *indices = s->indices;
 	size_t n = 0;
-	memset(s, 0, sizeof(*s));
-	s->self = self;
+	s->self = self; /* not all of it is made 0: it is as large as many a tensor */
+	s->n_dims = 0;
+	s->dims = 0;
 	ET_REQUIRE(ctx, et_list_len(list) <= ET_MAX_DIMS, "%zu indices", et_list_len(list));
 	ET_TRY(read_indices(ctx, self, list, indices, &n));
 	s->numel = 1;
@@ -257,6 +258,28 @@ static enum et_status take_elements(
 	return ET_OK;
 }
 
+/* Whether a place is one run of elements, both where it is taken from and where it goes. */
+static bool is_one_run(const struct et_view *to, const struct et_view *from)
+{
+	struct et_walk walk;
+	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
+	return walk.n_dims == 1 && walk.strides[0][0] == 1 && walk.strides[1][0] == 1;
+}
+
+static enum et_status take_runs(
+	struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+{
+	size_t bytes = et_view_numel(&s->kept) * element_bytes;
+	for (size_t i = 0; i < s->numel; i++) {
+		int64_t offset;
+		ET_TRY(offset_of(ctx, s, i, &offset));
+		memmove(to->kept.data + to->place.offset[0] * (int64_t)element_bytes,
+			s->kept.data + offset * (int64_t)element_bytes, bytes);
+		et_place_advance(&to->place, &to->walk, 1);
+	}
+	return ET_OK;
+}
+
 static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -277,6 +300,8 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 	size_t element_bytes = et_element_bytes(self);
 	if (et_view_numel(&s.kept) == 1)
 		return take_elements(ctx, &s, &to, element_bytes);
+	if (is_one_run(&to.kept, &s.kept))
+		return take_runs(ctx, &s, &to, element_bytes);
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one = s.kept, to_one = to.kept;
 		int64_t offset;
