@@ -185,8 +185,9 @@ static int64_t step_of(const struct conv *c, size_t d, int64_t k)
 static bool make_layout(const struct conv *c, struct layout *l)
 {
 	l->n_taps = (size_t)(c->kernel[1] * c->kernel[2]);
-	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || l->n_taps > MAX_TAPS ||
-		c->stride[1] > PLANE_ROOM || c->stride[2] > PLANE_ROOM)
+	/* One plane deep; a piece of a transposed one may be deeper than its input. */
+	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || c->out[0] != 1 ||
+		l->n_taps > MAX_TAPS || c->stride[1] > PLANE_ROOM || c->stride[2] > PLANE_ROOM)
 		return false;
 	l->reach = step_of(c, 1, c->kernel[1] - 1) + 1;
 	l->width = c->out[2] + step_of(c, 2, c->kernel[2] - 1);

@@ -206,6 +206,16 @@ static void products(void **state)
 			"f32[1,0,2]{}" },
 		{ "aten::convolution.out", "f32[1,1,1]{1} f32[1,1,1]{1} - (0) (0) (1) false (0) 1",
 			"! stride 0 ! f32[1,1,1]{0}" },
+		/* Pieces that are deeper than their input. */
+		{ "aten::convolution.out",
+			"f32[1,1,1,1,1]{2} f32[1,1,1,1,1]{3} f32[1]{1} (1) (0) (2) true (1,0,0) 1",
+			"f32[1,1,2,1,1]{7,1}" },
+		{ "aten::convolution.out",
+			"f32[1,2,2,1,1]{1,2,3,4} f32[2,1,4,1,1]{1,2,3,4,5,6,7,8} f32[2]{100,200} (4,1,1) "
+			"(1,0,0) "
+			"(1) true (3,0,0) 2",
+			"f32[1,2,9,1,1]{102,103,104,102,104,106,108,100,100,218,221,224,220,224,228,232,200,"
+			"200}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
