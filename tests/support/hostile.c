@@ -147,7 +147,7 @@ static void fit(struct draft_tensor *tensor)
 static void choose_order(struct draft *draft, struct draft_tensor *tensor)
 {
 	size_t n = tensor->n_dims, how = choose(draft->choices, 8);
-	for (size_t d = 0; d < n; d++)
+	for (size_t d = 0; d < ET_MAX_DIMS; d++)
 		tensor->order[d] = (uint8_t)d;
 	if (how == 6 && n > 2) {
 		for (size_t d = 1; d + 1 < n; d++)
