@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, COLUMNS = 256, GROUP = 32, WORK_PER_TASK = 1 << 16 };
+enum { BLOCK = 256, COLUMNS = 256, GROUP = 32, ABREAST = 8, WORK_PER_TASK = 1 << 16 };
 
 struct fold_job {
 	const struct et_fold *fold;
@@ -299,11 +299,6 @@ static uint8_t turned_bits(bool is_least, bool is_signed)
 	return (uint8_t)((is_signed ? 0x80 : 0) ^ (is_least ? 0xff : 0));
 }
 
-static int64_t byte_value(uint8_t byte, bool is_signed)
-{
-	return is_signed ? (int8_t)byte : byte;
-}
-
 static void extreme_columns_of_bytes(
 	const struct fold_job *job, const struct et_place *place, bool is_least, size_t n)
 {
@@ -319,7 +314,7 @@ static void extreme_columns_of_bytes(
 		}
 	}
 	for (size_t k = 0; k < n; k++)
-		results[k] = byte_value(most[k] ^ turn, is_signed);
+		results[k] = is_signed ? (int8_t)(most[k] ^ turn) : most[k] ^ turn;
 	give_columns(job, place, 0, ET_I64, results, n);
 }
 
@@ -359,13 +354,38 @@ static void min_int_columns(const struct fold_job *job, const struct et_place *p
 	extreme_int_columns(job, place, true, n);
 }
 
+/* Means of rows of floats, each summed in its order: an addition waits for the one before, but not for other rows'. */
+static void mean_rows(const struct fold_job *job, struct et_place *place)
+{
+	const float *rows[ABREAST];
+	float sums[ABREAST] = { 0 };
+	int64_t offsets[ABREAST];
+	size_t n = job->folded.numel;
+	for (size_t r = 0; r < ABREAST; r++) {
+		rows[r] = (const float *)(const void *)job->in + place->offset[job->kept.n_views - 1];
+		offsets[r] = place->offset[0];
+		et_place_advance(place, &job->kept, 1);
+	}
+	for (size_t k = 0; k < n; k++)
+		for (size_t r = 0; r < ABREAST; r++)
+			sums[r] += rows[r][k];
+	for (size_t r = 0; r < ABREAST; r++) {
+		struct et_fold_state state = {
+			.d = (double)sums[r], .n = (int64_t)n, .rounding = job->rounding
+		};
+		job->fold->finish(&state);
+		give(job, &state, 0, offsets[r]);
+	}
+}
+
 static void fold_range(void *arg, size_t begin, size_t end)
 {
 	const struct fold_job *job = arg;
 	size_t in_view = job->kept.n_views - 1;
 	struct et_place place;
 	et_place_seek(&place, &job->kept, begin);
-	for (size_t i = begin; job->columns && i < end;) {
+	size_t i = begin;
+	while (job->columns && i < end) {
 		size_t n = et_place_run(&place, &job->kept);
 		n = n < end - i ? n : end - i;
 		n = n < COLUMNS ? n : COLUMNS;
@@ -378,7 +398,11 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->fold->step_floats,
 	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64,
 	     is_byte_row = is_row && !job->is_double && is_byte(job->in_type) && job->fold->all_bytes;
-	for (size_t i = begin; !job->columns && i < end; i++) {
+	while (is_float_row && job->fold->is_mean && job->rounding != ET_FLOAT64 && end - i >= ABREAST) {
+		mean_rows(job, &place);
+		i += ABREAST;
+	}
+	for (; i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
 			job->fold->begin(&state);
@@ -577,7 +601,7 @@ static int64_t extreme_of_bytes(const uint8_t *numbers, bool is_least, bool is_s
 		uint8_t number = numbers[k] ^ turn;
 		most = number > most ? number : most;
 	}
-	return byte_value(most ^ turn, is_signed);
+	return is_signed ? (int8_t)(most ^ turn) : most ^ turn;
 }
 
 static void max_of_bytes(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n)
