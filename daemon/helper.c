@@ -2,7 +2,8 @@
  *
  * The own thread takes its list in order. That order is by rounds: an owner's first piece belongs to the round after the one
  * that is being served, each further one to the round after its last, and in a round who came first is first. So nobody
- * gets a second piece done while another one's first waits behind it. A foreign thread takes the first piece of whose owner no other is
+ * gets a second piece done while another one's first waits behind it. What only gives memory back is short, and others
+ * may wait for that memory: it is done before all of those, in order, whoever's it was. A foreign thread takes the first piece of whose owner no other is
  * at work: an owner whose file system or program does not answer so keeps one thread, and the rest of what is
  * his waits behind it. There are as many foreign threads as owners had work at the same time, at most
  * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts the first piece of an owner calls one sleeping thread or,
@@ -32,6 +33,7 @@ struct helper_thread {
 struct inf_helper {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed, foreign_changed;
+	struct et_list_node leaving; /* before what is waiting */
 	struct et_list_node waiting; /* by rounds */
 	uint64_t round;              /* of the last one taken */
 	struct et_list_node foreign, done;
@@ -63,13 +65,19 @@ static void *own_main(void *arg)
 	struct inf_helper *helper = arg;
 	pthread_mutex_lock(&helper->lock);
 	for (;;) {
-		while (et_list_is_empty(&helper->waiting) && !helper->is_stopping)
+		while (et_list_is_empty(&helper->leaving) && et_list_is_empty(&helper->waiting) &&
+			!helper->is_stopping)
 			pthread_cond_wait(&helper->changed, &helper->lock);
 		if (helper->is_stopping)
 			break;
-		struct inf_work *w = ET_CONTAINER_OF(helper->waiting.next, struct inf_work, node);
+		struct inf_work *w;
+		if (!et_list_is_empty(&helper->leaving)) {
+			w = ET_CONTAINER_OF(helper->leaving.next, struct inf_work, node);
+		} else {
+			w = ET_CONTAINER_OF(helper->waiting.next, struct inf_work, node);
+			helper->round = w->round;
+		}
 		et_list_remove(&w->node);
-		helper->round = w->round;
 		atomic_store_explicit(&helper->busy_since_ns, et_host_now_ns(NULL), memory_order_relaxed);
 		run(helper, w);
 		atomic_store_explicit(&helper->busy_since_ns, 0, memory_order_relaxed);
@@ -132,6 +140,7 @@ int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), v
 	pthread_mutex_init(&helper->lock, NULL);
 	pthread_cond_init(&helper->changed, NULL);
 	pthread_cond_init(&helper->foreign_changed, NULL);
+	et_list_init(&helper->leaving);
 	et_list_init(&helper->waiting);
 	et_list_init(&helper->foreign);
 	et_list_init(&helper->done);
@@ -195,6 +204,15 @@ void inf_helper_post(struct inf_helper *helper, struct inf_work *work, const voi
 	pthread_mutex_lock(&helper->lock);
 	helper->n_pieces++;
 	append_own(helper, work);
+	pthread_cond_signal(&helper->changed);
+	pthread_mutex_unlock(&helper->lock);
+}
+
+void inf_helper_post_leaving(struct inf_helper *helper, struct inf_work *work)
+{
+	pthread_mutex_lock(&helper->lock);
+	helper->n_pieces++;
+	et_list_append(&helper->leaving, &work->node);
 	pthread_cond_signal(&helper->changed);
 	pthread_mutex_unlock(&helper->lock);
 }

@@ -213,7 +213,7 @@ static void let_go(struct inf_repository *r, struct let_go references)
 	gone->work.done = let_go_done;
 	gone->repository = r;
 	r->n_busy++;
-	inf_helper_post(r->o.helper, &gone->work, NULL);
+	inf_helper_post_leaving(r->o.helper, &gone->work);
 }
 
 void inf_repository_let_go(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,

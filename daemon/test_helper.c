@@ -180,6 +180,34 @@ static void test_again(void **state)
 	end(&w);
 }
 
+/* Memory on its way back waits for the piece at hand, and for nobody's turn. */
+static void test_leaving(void **state)
+{
+	enum { MUCH = 8 };
+	static const int owners[2];
+	struct piece much[MUCH], leaving[MUCH], now;
+	struct world w;
+	begin(&w);
+	now = make(&w, 0, true);
+	inf_helper_post(w.helper, &now.work, &owners[0]);
+	wait_until(&w, &w.n_blocked, 1);
+	for (int i = 0; i < MUCH; i++) {
+		much[i] = make(&w, 1 + i, false);
+		leaving[i] = make(&w, 100 + i, false);
+		inf_helper_post(w.helper, &much[i].work, &owners[i % 2]);
+		inf_helper_post_leaving(w.helper, &leaving[i].work);
+	}
+	open_gate(&w);
+	reap(&w, 2 * MUCH + 1);
+	assert_int_equal(w.order[0], 0);
+	for (int i = 0; i < MUCH; i++) {
+		assert_int_equal(w.order[1 + i], 100 + i);
+		assert_int_equal(w.order[1 + MUCH + i], 1 + i); /* their turns are as they were */
+	}
+	assert_true(inf_helper_is_idle(w.helper));
+	end(&w);
+}
+
 /* As many owners as there are threads but one block; the one more, and the daemon itself, go on. */
 static void test_blocked(void **state)
 {
@@ -291,6 +319,7 @@ int main(void)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_leaving),
 		cmocka_unit_test(test_blocked),
 		cmocka_unit_test(test_all_blocked),
 		cmocka_unit_test(test_two_at_once),
