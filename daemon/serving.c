@@ -262,12 +262,16 @@ enum et_status inf_serving_ensure(
 	return prepare(s, slot, is_wide ? worker->wide_lanes : worker->narrow_lanes, diag);
 }
 
+static bool is_for_now(enum et_status status)
+{
+	return status == ET_E_BACKEND_DOWN || status == ET_E_OUT_OF_RESOURCES ||
+	       status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
+}
+
 void inf_serving_note_failure(struct inf_serving *s, enum et_status status)
 {
 	s->is_down = status == ET_E_BACKEND_DOWN;
-	s->is_for_now = s->is_down || status == ET_E_OUT_OF_RESOURCES ||
-			status == ET_E_MEMORY_ALLOCATION_FAILED ||
-			status == ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED;
+	s->is_for_now = is_for_now(status);
 	s->is_missing = status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING ||
 			status == ET_E_NOT_SUPPORTED;
 	s->n_crashes += status == ET_E_BACKEND_CRASHED;
@@ -303,27 +307,34 @@ static const char *reason_of(const struct inf_serving_task *task)
 	return task->diag.text[0] ? task->diag.text : et_status_text(task->status);
 }
 
-/* LOADING: what has become of the workers' contexts so far. Whether it is enough to begin with. */
+/* LOADING: what has become of the workers' contexts so far. Whether it is enough to begin with. What a worker fails for want
+ * of now, memory say, it may get later: as long as another one of its queue is ready or may become so, that is no failure,
+ * whichever of them is seen first. */
 static bool look_at_tasks(struct inf_serving *s)
 {
 	uint32_t at = 0;
 	bool is_enough = true;
 	for (uint32_t q = 0; q < s->queues->n; q++) {
-		uint32_t n_needed = 0, n_ready = 0;
+		uint32_t n_needed = 0, n_ready = 0, n_open = 0;
+		const struct inf_serving_task *failed = NULL;
 		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++) {
-			struct inf_serving_task *task = &s->tasks[at++];
+			const struct inf_serving_task *task = &s->tasks[at++];
 			n_needed += needs_contexts(inf_pool_worker(s->queues->pools[q], i), s->plan);
 			if (!is_done(task))
-				continue;
-			n_ready += task->status == ET_OK;
-			if (task->status == ET_OK || s->reason[0])
-				continue;
-			inf_serving_note_failure(s, task->status);
-			inf_text(s->reason, sizeof(s->reason), "%s", reason_of(task));
+				n_open++;
+			else if (task->status == ET_OK)
+				n_ready++;
+			else if (!failed || (is_for_now(failed->status) && !is_for_now(task->status)))
+				failed = task;
+		}
+		if (failed && (!is_for_now(failed->status) || (!n_ready && !n_open))) {
+			inf_serving_note_failure(s, failed->status);
+			inf_text(s->reason, sizeof(s->reason), "%s", reason_of(failed));
+			return false;
 		}
 		is_enough = is_enough && (!n_needed || n_ready);
 	}
-	return is_enough && !s->reason[0];
+	return is_enough;
 }
 
 /* READY, and all workers have come by. */

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 enum { N_WORKERS = 2 };
-enum order { WAIT, MAKE, FAIL };
+enum order { WAIT, MAKE, FAIL, BREAK };
 
 struct et_lane {
 	int unused;
@@ -74,10 +74,12 @@ static enum et_status context_new(struct et_compiled *compiled, struct et_lane *
 	pthread_cond_broadcast(&changed);
 	while (orders[i] == WAIT)
 		pthread_cond_wait(&changed, &lock);
-	bool is_made = orders[i] == MAKE;
-	n_contexts += is_made;
+	enum order what = orders[i];
+	n_contexts += what == MAKE;
 	pthread_mutex_unlock(&lock);
-	if (!is_made)
+	if (what == BREAK)
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "it is broken");
+	if (what == FAIL)
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no room on the device");
 	*ret_context = calloc(1, sizeof(**ret_context));
 	return ET_OK;
@@ -316,17 +318,58 @@ static void one_worker_is_enough(void **state)
 	assert_int_equal(n_unloaded, 1);
 }
 
-static void the_first_that_fails_is_a_failure(void **state)
+/* One has no room for it, the other has: whoever of them is seen first. */
+static void one_without_room_is_no_failure(void **state)
 {
 	orders[0] = FAIL;
 	begin();
 	until_asked(2);
 	poll_notes(1);
 	assert_int_equal(serving->state, INF_MODEL_LOADING);
-	order(1, MAKE); /* released again */
+	assert_string_equal(serving->reason, "");
+	order(1, MAKE);
+	poll_until(INF_MODEL_READY);
+	assert_int_equal(n_contexts, 1);
+	assert_int_equal(n_loaded, 1);
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
+static void both_are_seen_at_once(void **state)
+{
+	orders[0] = FAIL;
+	orders[1] = MAKE;
+	begin();
+	poll_notes(N_WORKERS); /* each that prepared, and not before */
+	assert_int_equal(serving->state, INF_MODEL_READY);
+	assert_false(serving->is_for_now);
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
+static void all_without_room_are_a_failure(void **state)
+{
+	orders[0] = orders[1] = FAIL;
+	begin();
 	poll_until(INF_MODEL_FAILED);
 	assert_non_null(strstr(serving->reason, "no room on the device"));
 	assert_true(serving->is_for_now);
+	assert_int_equal(n_contexts, 0);
+	assert_int_equal(n_loaded, 1);
+}
+
+/* What will be no better later is: nobody waits for the others, what they have made is released again. */
+static void what_is_wrong_for_good_is_a_failure(void **state)
+{
+	orders[0] = BREAK;
+	begin();
+	until_asked(2);
+	poll_notes(1);
+	assert_int_equal(serving->state, INF_MODEL_LOADING);
+	assert_non_null(strstr(serving->reason, "it is broken"));
+	order(1, MAKE);
+	poll_until(INF_MODEL_FAILED);
+	assert_false(serving->is_for_now);
 	assert_int_equal(n_contexts, 0);
 	assert_int_equal(n_loaded, 1);
 }
@@ -379,7 +422,10 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_worker_is_enough, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_first_that_fails_is_a_failure, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_without_room_is_no_failure, setup, teardown),
+		cmocka_unit_test_setup_teardown(both_are_seen_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_without_room_are_a_failure, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_wrong_for_good_is_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_later_one_tries_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_busy_worker_is_not_waited_for, setup, teardown),
 	};
