@@ -16,8 +16,9 @@
  *
  * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
  * by the next look (when nothing of it is READY, or an administrator has it loaded), while those who have it keep what
- * they have. Clients' own files are shared within a user only:
- * whatever one user's does to a backend that has processes for such is that user's. */
+ * they have. Looks are numbered as they begin, and a serving remembers the last one that told something of its
+ * files: what comes of a look may be long in coming, and must not undo what a later one has found. Clients' own files
+ * are shared within a user only: whatever one user's does to a backend that has processes for such is that user's. */
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
 #include "ipc/channel.h"
@@ -311,27 +312,74 @@ static bool is_among(const struct inf_variants *variants, const struct inf_servi
 	return false;
 }
 
-/* @state has looked at the files and found @now: what is loaded of files that are there no more serves nobody new. */
-static void replace(struct inf_open_state *state, const struct inf_serving *now)
+/* It is not in the folder any more. */
+static void mark_replaced(struct inf_repository *r, struct inf_serving *s)
+{
+	if (s->is_replaced)
+		return;
+	et_logf(r->o.log, ET_LOG_NOTICE,
+		"model %s/%s %s: its files have changed or gone: new clients get what is there", s->model,
+		s->version, s->method);
+	s->is_replaced = true;
+}
+
+static bool is_of(const struct inf_serving *s, const char *model)
+{
+	return !s->is_foreign && s->state == INF_MODEL_READY && strcmp(s->model, model) == 0;
+}
+
+/* @state has looked at the files and found @now. What was loaded of files that it has not found serves nobody new, and what
+ * it has found does, even if an earlier look had not. But it may have waited for long: what is known from a look
+ * that began after its own stays, and is held against @now. */
+static void compare(struct inf_open_state *state, struct inf_serving *now)
 {
 	struct inf_repository *r = state->repository;
+	bool is_last_of_all = !state->version[0]; /* of the looks for whatever version is the newest */
+	bool is_own = is_of(now, state->model) && strcmp(now->version, state->variants.version) == 0;
+	bool is_outdated = false; /* never what has the same files by another name */
+	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
+		const struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (!is_of(s, state->model))
+			continue;
+		is_last_of_all = is_last_of_all && s->newest_look <= state->look;
+		is_outdated =
+			is_outdated || (is_own && strcmp(s->version, now->version) == 0 && !s->is_replaced &&
+					       s->look > now->look && !is_among(&state->variants, s));
+	}
+	if (is_outdated)
+		mark_replaced(r, now);
+	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
+		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (!is_of(s, state->model))
+			continue;
+		bool is_this_version = strcmp(s->version, state->variants.version) == 0;
+		if (is_last_of_all) {
+			s->newest_look = state->look;
+			s->is_newest = is_this_version || s == now;
+		}
+		/* of the versions older than the newest this look does not tell whether they are there */
+		if (s->look > state->look ||
+			(!is_this_version && s != now &&
+				(!is_last_of_all || strverscmp(s->version, state->variants.version) < 0)))
+			continue;
+		s->look = state->look;
+		if (s == now)
+			s->is_replaced = is_outdated;
+		else if (is_this_version && is_among(&state->variants, s))
+			s->is_replaced = false;
+		else
+			mark_replaced(r, s);
+	}
+}
+
+/* What serves nobody new goes when nobody has it. */
+static void unload_replaced(struct inf_repository *r)
+{
 	struct et_list_node *node = r->servings.next;
 	while (node != &r->servings) {
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
 		node = node->next;
-		if (s == now || s->is_foreign || s->state != INF_MODEL_READY ||
-			strcmp(s->model, state->model))
-			continue;
-		bool is_this_version = strcmp(s->version, state->variants.version) == 0;
-		if (!is_this_version && !state->version[0])
-			s->is_newest = false;
-		if (!is_this_version || s->is_replaced || is_among(&state->variants, s))
-			continue;
-		et_logf(r->o.log, ET_LOG_NOTICE,
-			"model %s/%s %s: its files have changed: new clients get those", s->model, s->version,
-			s->method);
-		s->is_replaced = true;
-		if (s->n_methods)
+		if (s->state != INF_MODEL_READY || !s->is_replaced || s->n_methods)
 			continue;
 		inf_serving_unload(s);
 		node = r->servings.next; /* the list may be another one now */
@@ -382,21 +430,22 @@ static void choose(struct inf_open_state *state)
 			return;
 		}
 		if (s->state == INF_MODEL_LOADING) {
+			s->look = s->look > state->look ? s->look : state->look;
 			state->awaiting = inf_serving_ref(s);
 			return;
 		}
 		s->is_default_method = s->is_default_method || !state->method[0] ||
 				       (inf_default_method(v->program) &&
 					       strcmp(inf_default_method(v->program), method) == 0);
-		s->is_newest = s->is_newest || !state->version[0];
 		s->is_preferred = s->is_preferred || !state->backend[0];
 		if (!state->is_foreign)
-			replace(state, s);
+			compare(state, s);
 		if (v->note[0])
 			note_tried(state, v, v->note, false, false);
 		if (!state->backend[0] && !s->is_foreign)
 			inf_repository_remark(r, state->model, state->variants.version, state->tried);
 		finish(state, INF_OK, NULL, s);
+		unload_replaced(r);
 		return;
 	}
 	give_up(state);
@@ -448,6 +497,7 @@ static void look_run(struct inf_work *work)
 		.options = &state->options,
 		.tenant = state->tenant,
 	};
+	state->look = atomic_fetch_add_explicit(&state->repository->n_looks, 1, memory_order_relaxed) + 1;
 	if (!state->is_foreign)
 		inf_variants_find(&state->variants, state->folder, state->model, state->version);
 	inf_variants_inspect(&state->variants, &options);

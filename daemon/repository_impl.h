@@ -21,6 +21,7 @@ struct inf_open_state {
 	int fd, data_fds[ET_HOST_MAX_DATA];
 	uint32_t n_data_fds;
 	struct inf_work work;
+	uint64_t look; /* its number; see open.c */
 	struct inf_variants variants;
 	uint32_t next;                /* variant to try */
 	struct inf_serving *awaiting; /* a reference */
@@ -39,6 +40,7 @@ struct inf_repository {
 	struct et_list_node unloaded; /* servings that are, whose Plans somebody still holds */
 	struct et_list_node makes;    /* with a Plan, that wait for room */
 	uint64_t n_leaving;           /* bytes of the memory budget that the helper gives back */
+	_Atomic(uint64_t) n_looks;    /* that have begun */
 	struct scan *scan;            /* the last one posted, while it is on its way */
 	uint32_t n_busy;              /* steps on the helper's thread */
 	bool is_closing, has_helper;

@@ -138,6 +138,8 @@ struct inf_serving {
 	bool is_newest, is_default_method, is_preferred;
 	/* Its files are not those of the folder any more: who has it keeps it, nobody else gets it. */
 	bool is_replaced;
+	/* The last look at the folder (see open.c) that told whether it is, and the last that told which version is the newest. */
+	uint64_t look, newest_look;
 	/* Called with it when the memory is gone: what the last Method of a client's own program had charged. */
 	void (*gone)(void *arg);
 	void *gone_arg;

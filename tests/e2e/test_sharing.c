@@ -292,6 +292,87 @@ static void test_replaced_file(void **state)
 	e2e_deinit(&e);
 }
 
+static void move(struct e2e *e, const char *from, const char *to)
+{
+	char paths[2][256];
+	snprintf(paths[0], sizeof(paths[0]), "%s/%s", e->models, from);
+	snprintf(paths[1], sizeof(paths[1]), "%s/%s", e->models, to);
+	assert_int_equal(rename(paths[0], paths[1]), 0);
+}
+
+static void assert_ready(struct e2e *e)
+{
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	struct inf_reply reply = e2e_raw_call(e->watcher, index);
+	assert_int_equal(reply.repository_index.n_models, 1);
+	assert_string_equal(reply.repository_index.models[0].state, "READY");
+}
+
+/* There and back: what was loaded of these very files, and is in use, is what is served again. */
+static void test_replaced_and_back(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/m.pte", e2e_program_double);
+	e2e_start(&e, NULL);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	struct inferd *first = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(first, "m", NULL);
+	move(&e, "m", ".first");
+	e2e_put_program(&e, "m/1/m.pte", e2e_program_triple);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	struct inferd *second = e2e_connect(&e);
+	struct inferd_binding *other = e2e_bind(second, "m", NULL);
+	assert_true(e2e_infer(other, 2, &rc) == 6 && rc == 0);
+	move(&e, "m", ".second");
+	move(&e, ".first", "m");
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	assert_ready(&e);
+	inferd_close(second);
+	e2e_until(&e, has_programs, &(size_t){ 1 });
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	inferd_close(first); /* which it outlives */
+	e2e_until_clients(&e, 0);
+	assert_ready(&e);
+	second = e2e_connect(&e);
+	other = e2e_bind(second, "m", NULL);
+	assert_true(e2e_infer(other, 2, &rc) == 4 && rc == 0);
+	inferd_close(second);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+/* A newer version is taken away again: nobody gets it, not by its number either, until it is there again. */
+static void test_version_gone(void **state)
+{
+	const struct inferd_method_options options = { .struct_size = sizeof(options), .version = "2" };
+	struct inferd_method *m;
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/m.pte", e2e_program_double);
+	e2e_put_program(&e, "m/2/m.pte", e2e_program_triple);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *b = e2e_bind(d, "m", NULL);
+	move(&e, "m/2", ".gone");
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), 0);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_NOT_FOUND);
+	assert_true(e2e_infer(b, 2, &rc) == 6 && rc == 0);
+	b = e2e_bind(d, "m", &m);
+	assert_string_equal(inferd_method_version(m), "1");
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	move(&e, ".gone", "m/2");
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), 0);
+	assert_string_equal(inferd_method_version(m), "2");
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 static bool has_no_program(const struct inf_server_status *status, const void *arg)
 {
 	return status->n_programs == 0;
@@ -445,6 +526,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_state_in_order),
 		cmocka_unit_test(test_variants),
 		cmocka_unit_test(test_replaced_file),
+		cmocka_unit_test(test_replaced_and_back),
+		cmocka_unit_test(test_version_gone),
 		cmocka_unit_test(test_own_program),
 		cmocka_unit_test(test_idle_clients),
 		cmocka_unit_test(test_silero),
