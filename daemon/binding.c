@@ -30,18 +30,27 @@ __attribute__((format(printf, 3, 4))) static bool refuse(
 
 /* --- Methods -------------------------------------------------------------------------------------- */
 
-/* What runs of @serving may take at most: as many frames as there are workers. */
-static uint64_t frames_bytes(const struct inf_serving *serving)
+/* What one run of @serving may take. */
+static uint64_t frame_bytes(const struct inf_serving *serving)
 {
 	uint64_t n = 0;
-	if (__builtin_add_overflow(serving->info->n_activation_bytes, serving->info->n_frame_bytes, &n) ||
-		__builtin_mul_overflow(n, (uint64_t)inf_queues_n_workers(serving->queues), &n))
+	if (__builtin_add_overflow(serving->info->n_activation_bytes, serving->info->n_frame_bytes, &n))
 		return UINT64_MAX;
 	return n;
 }
 
-/* A Method costs its user its state; the first one of a program that the client has brought, what its runs take, too: how
- * much that is, up to all there is, says the program. False and *refusal. */
+/* As many frames as there are workers: what is kept for runs even if none is in flight. */
+static uint64_t frames_bytes(const struct inf_serving *serving)
+{
+	uint64_t n = frame_bytes(serving);
+	if (__builtin_mul_overflow(n, (uint64_t)inf_queues_n_workers(serving->queues), &n))
+		return UINT64_MAX;
+	return n;
+}
+
+/* A Method costs its user its state; the first one of a program that the client has brought, what a run on
+ * each worker takes, too: how much that is, up to all there is, says the program. (Requests beyond those are charged each:
+ * inf_binding_charge_frame.) False and *refusal. */
 static bool charge_method(struct inf_method *method, struct inf_refusal *refusal)
 {
 	struct inf_serving *serving = method->serving;
@@ -377,6 +386,40 @@ bool inf_binding_apply(struct inf_binding *b, const struct inf_infer *request, s
 				b->io[i].tensor.n_bytes, b->room[i]);
 	}
 	return true;
+}
+
+bool inf_binding_charge_frame(struct inf_binding *b, char *why, size_t room)
+{
+	struct inf_serving *serving = b->method->serving;
+	b->job.frame_charge = INF_FRAME_FREE;
+	if (!serving->is_foreign)
+		return true;
+	if (atomic_load_explicit(&serving->n_covered, memory_order_relaxed) <
+		inf_queues_n_workers(serving->queues)) {
+		atomic_fetch_add_explicit(&serving->n_covered, 1, memory_order_relaxed);
+		b->job.frame_charge = INF_FRAME_COVERED;
+		return true;
+	}
+	uint64_t n = frame_bytes(serving);
+	char explained[300];
+	if (inf_quota_charge(b->user, INF_QUOTA_BYTES, n)) {
+		b->job.frame_charge = INF_FRAME_CHARGED;
+		return true;
+	}
+	inf_quota_explain(b->user, INF_QUOTA_BYTES, n, explained, sizeof(explained));
+	inf_text(why, room, "another run of '%.80s' at the same time needs %" PRIu64 " bytes; %s",
+		serving->model, n, explained);
+	return false;
+}
+
+void inf_binding_discharge_frame(struct inf_binding *b)
+{
+	struct inf_serving *serving = b->method->serving;
+	if (b->job.frame_charge == INF_FRAME_COVERED)
+		atomic_fetch_sub_explicit(&serving->n_covered, 1, memory_order_relaxed);
+	else if (b->job.frame_charge == INF_FRAME_CHARGED)
+		inf_quota_discharge(b->user, INF_QUOTA_BYTES, frame_bytes(serving));
+	b->job.frame_charge = INF_FRAME_FREE;
 }
 
 struct inf_binding *inf_binding_ref(struct inf_binding *b)

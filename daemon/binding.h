@@ -78,6 +78,12 @@ struct inf_binding *inf_binding_new(struct inf_session *session, struct inf_meth
 /* Put the io arrays back to what was bound, with the shapes and numbers of @request on top. False and a sentence. */
 bool inf_binding_apply(
 	struct inf_binding *binding, const struct inf_infer *request, struct inf_refusal *ret_refusal);
+/* Before a request on it: a run that is interrupted keeps its frame, so each in flight may come to hold one. Those of a
+ * client's own program beyond the number of workers, for which its first Method was charged, are charged to the user.
+ * False and a sentence in @why, of @room bytes. Loop thread. */
+bool inf_binding_charge_frame(struct inf_binding *binding, char *why, size_t room);
+/* The request has ended and its frame was given back. Any thread. */
+void inf_binding_discharge_frame(struct inf_binding *binding);
 struct inf_binding *inf_binding_ref(struct inf_binding *binding);
 /* Any thread. */
 void inf_binding_unref(struct inf_binding *binding);

@@ -228,6 +228,7 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	struct inf_session *session = b->session;
 	struct inf_server *server = session->server;
 	drop_profile(b);
+	inf_binding_discharge_frame(b);
 	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
 	/* before it is IDLE and may be submitted again */
@@ -582,7 +583,12 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 		inf_quota_explain(b->user, INF_QUOTA_REQUESTS, 1, error, room);
 		return INF_RESOURCE_EXHAUSTED;
 	}
+	if (!inf_binding_charge_frame(b, error, room)) {
+		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
+		return INF_RESOURCE_EXHAUSTED;
+	}
 	if (request->profile && make_profile(b, error, room) != INF_OK) {
+		inf_binding_discharge_frame(b);
 		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 		return INF_RESOURCE_EXHAUSTED;
 	}

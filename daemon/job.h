@@ -27,6 +27,13 @@ enum inf_job_state {
 	INF_JOB_DONE,
 };
 
+/* Who pays for the memory that its run takes, see inf_binding_charge_frame. */
+enum inf_frame_charge {
+	INF_FRAME_FREE,    /* nobody: the program is none of a client's own */
+	INF_FRAME_COVERED, /* the program's first Method has */
+	INF_FRAME_CHARGED, /* the user, while it is in flight */
+};
+
 struct inf_job {
 	struct inf_item item;
 	_Atomic(uint32_t) state; /* enum inf_job_state */
@@ -35,6 +42,7 @@ struct inf_job {
 	bool has_begun;
 	uint32_t n_narrow, n_wide; /* segments so far */
 	struct inf_frame_entry *frame;
+	enum inf_frame_charge frame_charge;
 	struct et_run run;
 	struct et_profile *profile; /* NULL: nobody wants to know */
 	struct inf_worker *worker;  /* that runs it; while a delegate works elsewhere, who waits for it */

@@ -450,8 +450,12 @@ enum et_status inf_serving_take_frame(
 void inf_serving_give_frame(struct inf_serving *s, struct inf_frame_entry *entry)
 {
 	pthread_mutex_lock(&s->frames_lock);
-	/* requests that were interrupted keep theirs, so there may be more than can run */
-	bool is_surplus = s->n_frames_idle == inf_queues_n_workers(s->queues);
+	/* Requests that were interrupted keep theirs, so there may be more than can run. Of a client's own program each
+	 * in flight beyond the workers is charged for one while it lasts, so none may lie idle then. */
+	uint32_t n_workers = inf_queues_n_workers(s->queues);
+	bool is_surplus =
+		s->n_frames_idle == n_workers ||
+		(s->is_foreign && atomic_load_explicit(&s->n_frames, memory_order_relaxed) > n_workers);
 	if (!is_surplus) {
 		entry->next = s->frames;
 		s->frames = entry;

@@ -143,7 +143,8 @@ struct inf_serving {
 	/* Called with it when the memory is gone: what the last Method of a client's own program had charged. */
 	void (*gone)(void *arg);
 	void *gone_arg;
-	uint64_t n_charged_frames; /* of the memory of its runs, to the user whose own program it is */
+	uint64_t n_charged_frames;   /* of the memory of its runs, to the user whose own program it is */
+	_Atomic(uint32_t) n_covered; /* requests in flight for whose runs that is */
 	uint32_t n_methods;
 	uint64_t last_used_ns; /* when the last Method went */
 	/* Its backend was given up: no new Methods. See fallback.h. */

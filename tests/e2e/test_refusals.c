@@ -572,6 +572,83 @@ static void test_states_are_charged(void **state)
 	stop(&e, &by);
 }
 
+/* z = a large one of ones, and it never ends. */
+static uint8_t *make_endless(size_t *ret_n_bytes)
+{
+	enum { N = E2E_LARGE / sizeof(float) };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, E2E_LARGE + 32);
+	int large = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
+	int x = mk_tensor(
+		&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = E2E_LARGE });
+	int y = mk_tensor(
+		&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = E2E_LARGE + 16 });
+	int one = mk_int(&mk, 1), no = mk_bool(&mk, false);
+	int size = mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(mk_int(&mk, N)));
+	mk_kernel(&mk, mk_operator(&mk, "aten::full", "out"), MK_ARGS(size, one, large, large));
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
+	mk_jump_false(&mk, no, 0);
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+/* Runs that take turns keep their memory meanwhile: of a client's own program each in flight is charged for it. */
+static void test_runs_are_charged(void **state)
+{
+	enum { N = 8 };
+	struct bystander by;
+	struct e2e e;
+	struct inf_reply reply;
+	uint64_t ids[N];
+	int n = 0;
+	start(&e, &by, "workers = 1\n[limits]\nbytes = 9M\n"); /* four runs, and what else there is */
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	int own = program_file(make_endless);
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "own", "", "", "", true } };
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
+	struct inf_slot in = { .region = e2e_raw_call(raw, create).region_created.region };
+	struct inf_slot out = { .region = in.region, .offset = 64 };
+	reply = e2e_raw_call_fd(raw, open, own);
+	assert_int_equal(reply.status, INF_OK);
+	struct inf_request bind = { .kind = INF_REQUEST_BIND,
+		.bind = { reply.method_opened.method, 1, &in, 1, &out } };
+	struct inf_request infer[N], cancel = { .kind = INF_REQUEST_CANCEL };
+	for (int i = 0; i < N; i++)
+		infer[i] = (struct inf_request){ .kind = INF_REQUEST_INFER,
+			.infer = { .binding = e2e_raw_call(raw, bind).bound.binding } };
+	for (int round = 0; round < 3; round++) {
+		/* as many as there is room for; the next one is refused, and what is in flight goes on */
+		for (n = 0; n < N; n++) {
+			e2e_raw_send(raw, &infer[n], -1);
+			ids[n] = infer[n].id;
+			if (n == 4)
+				break;
+		}
+		assert_true(e2e_raw_receive(raw, &reply));
+		assert_int_equal(reply.id, ids[4]);
+		expect(reply, INF_RESOURCE_EXHAUSTED, "the limit 'bytes'");
+		check_bystander(&by);
+		/* what has ended is given back: as many again */
+		for (int i = 0; i < 4; i++) {
+			cancel.cancel.request = ids[i];
+			e2e_raw_send(raw, &cancel, -1);
+			for (int k = 0; k < 2; k++) {
+				assert_true(e2e_raw_receive(raw, &reply));
+				assert_int_equal(
+					reply.status, reply.id == cancel.id ? INF_OK : INF_CANCELLED);
+			}
+		}
+		e2e_until_jobs(&e, 0, 0);
+	}
+	close(own);
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
 /* Nobody goes before everybody else without leave, and the refusal says how to get it. */
 static void test_priorities(void **state)
 {
@@ -694,6 +771,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_limits_in_passing),
 		cmocka_unit_test(test_states_are_charged),
+		cmocka_unit_test(test_runs_are_charged),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_deaf_client),
