@@ -145,21 +145,53 @@ bool inf_method_is_large(const struct inf_method *method)
 	return method->n_state_bytes >= LARGE;
 }
 
-struct inf_method *inf_method_unref(struct inf_method *method)
+/* Free its state, a large one beside the loop, and give @n_bytes back when it is gone. */
+static void free_state(struct inf_method *method, uint64_t n_bytes)
 {
-	if (!method || --method->n_refs)
-		return NULL;
-	struct inf_serving *serving = method->serving;
 	struct foreign_charge *charge = inf_method_is_large(method) ? malloc(sizeof(*charge)) : NULL;
 	if (charge) {
-		*charge = (struct foreign_charge){ method->user, method->n_state_bytes };
+		*charge = (struct foreign_charge){ method->user, n_bytes };
 		method->user->n_refs++;
 		inf_repository_let_go_method(
 			method->server->repository, method->method, foreign_gone, charge);
 	} else {
 		et_method_free(method->method);
-		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_state_bytes);
+		inf_quota_discharge(method->user, INF_QUOTA_BYTES, n_bytes);
 	}
+}
+
+bool inf_method_change_state(
+	struct inf_method *method, const struct inf_serving *to, struct inf_refusal *refusal)
+{
+	uint64_t n_old = method->n_state_bytes, n_new = to->info->n_state_bytes;
+	uint64_t n_more = n_new > n_old ? n_new - n_old : 0;
+	struct et_method *state;
+	struct et_diag diag = { "" };
+	char why[300];
+	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n_more)) {
+		inf_quota_explain(method->user, INF_QUOTA_BYTES, n_more, why, sizeof(why));
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "its state would need %" PRIu64 " bytes; %s",
+			n_new, why);
+	}
+	enum et_status status = et_method_new(&state, to->plan, et_host_allocator(), &diag);
+	if (status != ET_OK) {
+		inf_quota_discharge(method->user, INF_QUOTA_BYTES, n_more);
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "%s",
+			diag.text[0] ? diag.text : et_status_text(status));
+	}
+	et_method_lose(state);
+	free_state(method, n_old > n_new ? n_old - n_new : 0);
+	method->method = state;
+	method->n_state_bytes = n_new;
+	return true;
+}
+
+struct inf_method *inf_method_unref(struct inf_method *method)
+{
+	if (!method || --method->n_refs)
+		return NULL;
+	struct inf_serving *serving = method->serving;
+	free_state(method, method->n_state_bytes);
 	serving->n_methods--;
 	if (serving->n_methods)
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);

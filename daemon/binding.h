@@ -67,6 +67,10 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *ret_refusal);
 /* Any thread; nothing else may use the Method meanwhile. False and *ret_refusal: no memory. */
 bool inf_method_make_state(struct inf_method *method, struct inf_refusal *ret_refusal);
+/* A state as @to has it in place of its own, marked as lost; the difference is charged or given back. None of its requests
+ * is in flight. False and *ret_refusal, nothing changed: no memory, or the user's limit. */
+bool inf_method_change_state(
+	struct inf_method *method, const struct inf_serving *to, struct inf_refusal *ret_refusal);
 /* Whether making, resetting and freeing its state takes so long that it is not for the loop. */
 bool inf_method_is_large(const struct inf_method *method);
 

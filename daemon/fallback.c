@@ -94,16 +94,12 @@ bool inf_method_follow(struct inf_method *m)
 	/* acquire: pairs with the release in deliver (job.c) */
 	if (atomic_load_explicit(&m->n_jobs, memory_order_acquire))
 		return false;
-	struct et_method *method;
-	struct et_diag diag = { "" };
-	if (et_method_new(&method, to->plan, et_host_allocator(), &diag) != ET_OK) {
+	struct inf_refusal refusal;
+	if (!inf_method_change_state(m, to, &refusal)) {
 		et_logf(&m->server->log, ET_LOG_WARNING, "model %s: a Method stays where it is: %s",
-			from->model, diag.text);
+			from->model, refusal.text);
 		return true;
 	}
-	et_method_lose(method);
-	et_method_free(m->method);
-	m->method = method;
 	m->serving = inf_serving_ref(to);
 	to->n_methods++;
 	from->n_methods--;

@@ -64,13 +64,18 @@ static void test_gives_up(void **state)
 /* --- a backend that is given up, and its models ---------------------------------------------------------- */
 
 /* With a file that means trouble for the plug-in's `moody` and `moods`; it is there from the start. */
-static void start_in_trouble(struct e2e *e, char *trouble, size_t room)
+static void start_limited_in_trouble(struct e2e *e, char *trouble, size_t room, const char *limits)
 {
-	char more[200];
+	char more[300];
 	e2e_put(e, "../trouble", "", 0);
 	snprintf(trouble, room, "%s/trouble", e->dir);
-	snprintf(more, sizeof more, "max_crashes = 2\ntrouble = %s\n", trouble);
+	snprintf(more, sizeof more, "max_crashes = 2\ntrouble = %s\n%s", trouble, limits);
 	e2e_start_plugin(e, "async", more);
+}
+
+static void start_in_trouble(struct e2e *e, char *trouble, size_t room)
+{
+	start_limited_in_trouble(e, trouble, room, "");
 }
 
 static bool serves(const struct inf_server_status *status, const void *arg)
@@ -207,6 +212,84 @@ static void test_falls_with_state(void **state)
 	e2e_deinit(&e);
 }
 
+/* s = s + x, y = s, and a state of 2 MB besides that nobody writes. */
+static uint8_t *make_large_state(size_t *ret_n_bytes)
+{
+	enum { N = 512 << 10 };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, 4 * N + 64);
+	int large = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
+	int four[4]; /* x, s, y, some of the large one */
+	for (uint64_t i = 0; i < 4; i++)
+		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
+						 .offset = 4 * N + 16 * i });
+	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1), no = mk_bool(&mk, false);
+	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
+		MK_ARGS(large, zero, zero, mk_int(&mk, 4), one, four[3], four[3]));
+	mk_kernel(
+		&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[1], four[0], one, four[2], four[2]));
+	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(four[1], four[2], no, four[1]));
+	mk_input(&mk, four[0]);
+	mk_output(&mk, four[2]);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+/* The next variant's state is another one: that is what is charged now, and who may not have it stays without. */
+static void test_falls_with_charge(void **state)
+{
+	static const char *const limits[] = { "[limits]\nbytes = 3M\n", "[limits]\nbytes = 1M\n" };
+	for (int is_small = 0; is_small < 2; is_small++) {
+		struct e2e e;
+		char trouble[128];
+		struct inf_reply reply;
+		struct inferd_method *method, *next;
+		int rc;
+		e2e_init(&e);
+		e2e_put_word_as(&e, "moods", "m/1/a.pte");
+		e2e_put_program(&e, "m/1/b.pte", make_large_state);
+		start_limited_in_trouble(&e, trouble, sizeof trouble, limits[is_small]);
+		struct inferd *d = e2e_connect(&e);
+		struct inferd_binding *b = e2e_bind(d, "m", &method);
+		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+		struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE,
+			.region_create = { 2 << 20 } };
+		if (is_small) {
+			do
+				e2e_infer(b, 1, &rc);
+			while ((rc = inferd_method_open(d, &next, "m", NULL)) == -INFERD_BACKEND_CRASHED ||
+				rc == 0);
+			assert_int_equal(rc, -INFERD_RESOURCE_EXHAUSTED);
+			for (int i = 0; i < 3; i++) {
+				assert_int_equal(inferd_method_reset(method), 0);
+				e2e_infer(b, 1, &rc);
+				assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
+			}
+		} else {
+			do {
+				e2e_infer(b, 1, &rc);
+				if (rc == -INFERD_STATE_LOST)
+					assert_int_equal(inferd_method_reset(method), 0);
+				e2e_infer(b, 10, &rc);
+			} while (rc);
+			assert_true(e2e_infer(b, 5, &rc) == 15 && rc == 0);
+			reply = e2e_raw_call(raw, create);
+			assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
+			assert_non_null(strstr(reply.error, "the limit 'bytes'"));
+		}
+		inferd_close(d);
+		create.region_create.byte_size = is_small ? 1000 << 10 : 3000 << 10;
+		do /* all of it comes back */
+			reply = e2e_raw_call(raw, create);
+		while (reply.status == INF_RESOURCE_EXHAUSTED);
+		assert_int_equal(reply.status, INF_OK);
+		e2e_raw_free(raw);
+		e2e_check_clean(&e);
+		e2e_deinit(&e);
+	}
+}
+
 /* A variant with other inputs is no successor for who has the model open, but for others. */
 static void test_falls_not(void **state)
 {
@@ -279,6 +362,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_falls),
 		cmocka_unit_test(test_falls_by_an_operator),
 		cmocka_unit_test(test_falls_with_state),
+		cmocka_unit_test(test_falls_with_charge),
 		cmocka_unit_test(test_falls_not),
 		cmocka_unit_test(test_asked_first),
 	};
