@@ -31,7 +31,8 @@ struct inf_quota_user {
 	struct et_list_node node; /* in the quota's users, or absent */
 	struct inf_quota *quota;
 	uid_t uid;
-	uint32_t n_refs; /* loop thread */
+	uint32_t n_refs;  /* loop thread */
+	uint32_t n_turns; /* sockets being closed that it could not be charged for; loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
 	uint64_t limits[INF_N_QUOTAS];

@@ -136,11 +136,20 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 
 /* --- descriptors ---------------------------------------------------------------------------------- */
 
+/* Who pays for a descriptor until it is closed. */
+enum closing_cost {
+	COST_NOTHING,
+	COST_FD,   /* charged to the user */
+	COST_TURN, /* one of the few for who has nothing left to be charged */
+};
+
+enum { MAX_TURNS = 16 };
+
 struct closing {
 	struct inf_work work;
 	int fd;
 	struct inf_quota_user *user; /* a reference */
-	bool is_charged;
+	enum closing_cost cost;
 };
 
 static void closing_run(struct inf_work *work)
@@ -148,26 +157,33 @@ static void closing_run(struct inf_work *work)
 	close(ET_CONTAINER_OF(work, struct closing, work)->fd);
 }
 
+static void give_cost_back(struct inf_quota_user *user, enum closing_cost cost)
+{
+	if (cost == COST_FD)
+		inf_quota_discharge(user, INF_QUOTA_FDS, 1);
+	else if (cost == COST_TURN)
+		user->n_turns--;
+}
+
 static void closing_done(struct inf_work *work)
 {
 	struct closing *c = ET_CONTAINER_OF(work, struct closing, work);
-	if (c->is_charged)
-		inf_quota_discharge(c->user, INF_QUOTA_FDS, 1);
+	give_cost_back(c->user, c->cost);
 	inf_quota_user_unref(c->user);
 	free(c);
 }
 
-/* Close @fd beside the loop, and give back its charge, if it has one, when it is done. */
-static void close_beside(struct inf_server *server, struct inf_quota_user *user, int fd, bool is_charged)
+/* Close @fd beside the loop, and give back what it costs when it is done. */
+static void close_beside(
+	struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 	if (!c) {
 		close(fd);
-		if (is_charged)
-			inf_quota_discharge(user, INF_QUOTA_FDS, 1);
+		give_cost_back(user, cost);
 		return;
 	}
-	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, user, is_charged };
+	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, user, cost };
 	user->n_refs++;
 	inf_helper_post_foreign(server->helper, &c->work, user);
 }
@@ -188,7 +204,7 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 			continue;
 		}
 		bool is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
-		close_beside(s->server, s->user, fds[i], is_charged);
+		close_beside(s->server, s->user, fds[i], is_charged ? COST_FD : COST_NOTHING);
 		if (!is_charged)
 			inf_session_close(s, "too many descriptors that take long to close");
 	}
@@ -327,7 +343,7 @@ void inf_session_close(struct inf_session *s, const char *why)
 	set_state(s, INF_SESSION_CLOSED, why);
 	/* libuv first: after the close the number of the descriptor may be another thread's. */
 	uv_close((uv_handle_t *)&s->poll, on_closed);
-	close_beside(s->server, s->user, inf_channel_detach(&s->channel), true);
+	close_beside(s->server, s->user, inf_channel_detach(&s->channel), COST_FD);
 	inf_requests_drop(s);
 	while ((object = inf_table_next(&s->bindings, &at))) {
 		struct inf_binding *binding = object;
@@ -356,6 +372,21 @@ static void turn_away(struct inf_server *server, struct inf_channel *channel, co
 	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) ==
 		0)
 		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
+}
+
+/* It may have sent something already. Who is turned away for having no descriptors left can't be charged for this one;
+ * without any bound, connecting would be a way to have more. */
+static void close_turned_away(
+	struct inf_server *server, struct inf_quota_user *user, struct inf_channel *channel)
+{
+	enum closing_cost cost = COST_FD;
+	if (!inf_quota_charge(user, INF_QUOTA_FDS, 1)) {
+		if (user->n_turns == MAX_TURNS)
+			return; /* closed with the channel */
+		user->n_turns++;
+		cost = COST_TURN;
+	}
+	close_beside(server, user, inf_channel_detach(channel), cost);
 }
 
 void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
@@ -388,8 +419,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 		inf_quota_explain(s->user, kind, 1, why, sizeof(why));
 		et_logf(&server->log, ET_LOG_INFO, "turning pid %ld away: %s", (long)peer.pid, why);
 		turn_away(server, &s->channel, why);
-		if (inf_quota_charge(s->user, INF_QUOTA_FDS, 1)) /* it may have sent something already */
-			close_beside(server, s->user, inf_channel_detach(&s->channel), true);
+		close_turned_away(server, s->user, &s->channel);
 		inf_channel_deinit(&s->channel);
 		inf_quota_user_unref(s->user);
 		free(s);
@@ -409,7 +439,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	if (uv_poll_init(&server->loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {
 		et_list_remove(&s->node);
 		server->n_sessions--;
-		close_beside(server, s->user, inf_channel_detach(&s->channel), true);
+		close_beside(server, s->user, inf_channel_detach(&s->channel), COST_FD);
 		inf_session_unref(s);
 		return;
 	}

@@ -464,6 +464,48 @@ static void test_slow_packets(void **state)
 	e2e_deinit(&e);
 }
 
+/* Who has no descriptor left is turned away as often as he comes, whatever he sent at once, and nothing of it stays. */
+static void test_turned_away(void **state)
+{
+	enum { N = 40 };
+	struct e2e_raw *raw[N];
+	uint64_t method, binding, region;
+	struct e2e e;
+	int fd = memfd_create("sent", MFD_CLOEXEC);
+	assert_true(fd >= 0 && ftruncate(fd, 1 << 20) == 0);
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, "[limits]\nfds = 3\n"); /* the watcher's, the next one's, and its region */
+	struct e2e_raw *other = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+	for (int round = 0; round < 3; round++) {
+		int n_fds = e2e_count_fds(e.pid);
+		assert_int_equal(
+			kill(e.pid, SIGSTOP), 0); /* so that they come at once, with what they sent */
+		for (int i = 0; i < N; i++) {
+			raw[i] = e2e_raw_new(e.socket, true);
+			assert_true(send_odd(raw[i], "odd", 4, fd, 1));
+		}
+		assert_int_equal(kill(e.pid, SIGCONT), 0);
+		for (int i = 0; i < N; i++) {
+			struct inf_reply reply;
+			assert_true(e2e_raw_receive(raw[i], &reply));
+			assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
+			assert_non_null(strstr(reply.error, "the limit 'fds'"));
+			e2e_raw_expect_end(raw[i]);
+			e2e_raw_free(raw[i]);
+		}
+		while (e2e_count_fds(e.pid) > n_fds)
+			assert_int_equal(ask(other, infer), INF_OK);
+		assert_int_equal(ask(other, infer), INF_OK);
+	}
+	close(fd);
+	e2e_raw_free(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* The first thread's: 'Z' when it has ended, whatever the others are in. */
 static char state_of(pid_t pid)
 {
@@ -515,6 +557,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_all_together),
 		cmocka_unit_test(test_slow_files),
 		cmocka_unit_test(test_slow_packets),
+		cmocka_unit_test(test_turned_away),
 		cmocka_unit_test(test_slow_close),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
