@@ -582,7 +582,7 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 {
 	struct inf_binding *b;
 	struct et_list_node *node, *after;
-	bool is_found = false;
+	bool is_found = false, is_late = false;
 	for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));) {
 		if (inf_job_is_busy(&b->job) && b->job.id == r->cancel.request) {
 			inf_job_cancel(b, INF_CANCELLED, "the request was cancelled");
@@ -592,8 +592,12 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 	ET_LIST_FOR_EACH(node, after, &s->opens)
 	{
 		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
-		if (p->id != r->cancel.request || !p->is_open)
+		if (p->id != r->cancel.request)
 			continue;
+		if (!p->is_open) {
+			is_late = true;
+			continue;
+		}
 		inf_session_refuse(s, p->id, INF_CANCELLED, "the request was cancelled");
 		p->session = NULL;
 		et_list_remove(&p->node);
@@ -602,6 +606,10 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 	}
 	if (is_found)
 		inf_session_ok(s, r->id);
+	else if (is_late)
+		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
+			"request %" PRIu64 " cannot be cancelled any more; its answer comes when it is done",
+			r->cancel.request);
 	else
 		inf_session_refuse(
 			s, r->id, INF_NOT_FOUND, "no request %" PRIu64 " is in flight", r->cancel.request);

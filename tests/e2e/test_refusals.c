@@ -520,6 +520,25 @@ static void test_states_are_charged(void **state)
 		assert_int_equal(e2e_raw_call(raw, infer).status, INF_OK);
 		check_bystander(&by);
 	}
+	/* one that has begun is not cancelled; the answer to that says so, unless the reset has been answered before */
+	for (int i = 0; i < 20; i++) {
+		struct inf_request stop_reset = { .kind = INF_REQUEST_CANCEL };
+		struct inf_reply reply;
+		bool was_reset = false;
+		e2e_raw_send(raw, &reset, -1);
+		stop_reset.cancel.request = reset.id;
+		e2e_raw_send(raw, &stop_reset, -1);
+		for (int k = 0; k < 2; k++) {
+			assert_true(e2e_raw_receive(raw, &reply));
+			if (reply.id == reset.id) {
+				assert_int_equal(reply.status, INF_OK);
+				was_reset = true;
+			} else {
+				expect(reply, was_reset ? INF_NOT_FOUND : INF_FAILED_PRECONDITION,
+					was_reset ? "in flight" : "cannot be cancelled any more");
+			}
+		}
+	}
 	e2e_raw_send(raw, &reset, -1);
 	e2e_raw_free(raw);
 	raw = e2e_raw_new(e.socket, false);
