@@ -143,16 +143,14 @@ static int send_now(int fd, const void *bytes, size_t n_bytes, const int *fds, s
 
 /* ---- what the peer has not read ---- */
 
-/* What a packet takes of the socket's buffer beside its bytes, at least: the kernel's own structs. */
+/* What a packet takes of the socket's buffer beside its bytes, at least: the kernel's own structs. It may be twice that, by
+ * the kernel and the size; so while there are descriptors unread, what each packet really takes is asked for. */
 enum { LEAST_OVERHEAD = 384 };
 
 /* Forget what has been read. The kernel says how much of the buffer is taken by packets that are not, and they are the
  * last ones: so one is read when it and those after it take more than that. */
-static void forget_read(struct inf_channel *channel)
+static void forget_read(struct inf_channel *channel, int n_taken)
 {
-	int n_taken;
-	if (!channel->n_unread || ioctl(channel->fd, SIOCOUTQ, &n_taken) < 0)
-		return;
 	while (channel->n_unread) {
 		const struct inf_channel_unread *first = &channel->unread[channel->first_unread];
 		if (channel->n_sent - first->at <= (uint64_t)n_taken)
@@ -163,24 +161,48 @@ static void forget_read(struct inf_channel *channel)
 	}
 }
 
+/* Whether the kernel says how much of the socket's buffer is taken; what has been read is forgotten then. */
+static bool look_at_socket(struct inf_channel *channel, int *ret_n_taken)
+{
+	if (ioctl(channel->fd, SIOCOUTQ, ret_n_taken) < 0)
+		return false;
+	forget_read(channel, *ret_n_taken);
+	return true;
+}
+
 /* Whether another packet with descriptors is not too much. */
 static bool has_room_for_fds(struct inf_channel *channel, size_t n_file_bytes)
 {
-	forget_read(channel);
+	int n_taken;
+	if (channel->n_unread)
+		look_at_socket(channel, &n_taken);
 	return channel->n_unread + channel->n_waiting_fds < INF_CHANNEL_MAX_UNREAD_FDS &&
 	       (!channel->n_unread_bytes || !n_file_bytes ||
 		       channel->n_unread_bytes + n_file_bytes <= channel->max_waiting_bytes);
 }
 
-/* A packet is in the socket. There is a place in the ring: has_room_for_fds said so, before it waited perhaps. */
-static void note_sent(struct inf_channel *channel, size_t n_bytes, size_t n_fds, size_t n_file_bytes)
+/* As send_now, and note what it takes. There is a place in the ring: has_room_for_fds said so, before it waited perhaps. Who
+ * has read all descriptors costs no call more. If the peer reads meanwhile the socket grows by less than the packet takes:
+ * that errs on the safe side. */
+static int send_and_note(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds,
+	size_t n_fds, size_t n_file_bytes)
 {
-	uint64_t at = channel->n_sent;
-	channel->n_sent += n_bytes + LEAST_OVERHEAD;
+	uint64_t at = channel->n_sent, n_least = n_bytes + LEAST_OVERHEAD;
+	int n_before, n_after;
+	bool is_known = channel->is_wary && (n_fds || channel->n_unread) &&
+			look_at_socket(channel, &n_before) && (n_fds || channel->n_unread);
+	int rc = send_now(channel->fd, bytes, n_bytes, fds, n_fds);
+	if (rc)
+		return rc;
+	is_known = is_known && ioctl(channel->fd, SIOCOUTQ, &n_after) == 0 && n_after > n_before;
+	channel->n_sent += is_known && (uint64_t)(n_after - n_before) > n_least
+				   ? (uint64_t)(n_after - n_before)
+				   : n_least;
 	if (!channel->is_wary || !n_fds)
-		return;
+		return 0;
 	uint32_t place = (channel->first_unread + channel->n_unread++) % INF_CHANNEL_MAX_UNREAD_FDS;
 	channel->unread[place] = (struct inf_channel_unread){ at, n_file_bytes };
+	return 0;
 }
 
 /* What files hold now, not what they may come to. */
@@ -201,11 +223,11 @@ static int flush_locked(struct inf_channel *channel)
 	int rc = 0;
 	while (channel->first && !rc) {
 		struct inf_channel_packet *packet = channel->first;
-		rc = send_now(channel->fd, packet->bytes, packet->n_bytes, packet->fds, packet->n_fds);
+		rc = send_and_note(channel, packet->bytes, packet->n_bytes, packet->fds, packet->n_fds,
+			packet->n_file_bytes);
 		if (rc)
 			break;
 		packet_take(channel);
-		note_sent(channel, packet->n_bytes, packet->n_fds, packet->n_file_bytes);
 		packet_free(channel, packet);
 	}
 	return rc;
@@ -257,13 +279,11 @@ int inf_channel_send(
 		!has_room_for_fds(channel, n_file_bytes))
 		rc = INF_CHANNEL_E_FULL;
 	if (!rc)
-		rc = send_now(channel->fd, packet, n_bytes, fds, n_fds);
-	if (!rc) {
-		note_sent(channel, n_bytes, n_fds, n_file_bytes);
+		rc = send_and_note(channel, packet, n_bytes, fds, n_fds, n_file_bytes);
+	if (!rc)
 		channel->n_unread_bytes += n_file_bytes;
-	} else if (rc == INF_CHANNEL_PENDING) {
+	else if (rc == INF_CHANNEL_PENDING)
 		rc = enqueue_locked(channel, packet, n_bytes, fds, n_fds, n_file_bytes);
-	}
 	pthread_mutex_unlock(&channel->lock);
 	return rc;
 }

@@ -289,6 +289,36 @@ static void unread_descriptors_are_few(void **state)
 	close(fd);
 }
 
+/* One that reads steadily is never taken for one that does not, however much is on the way and whatever its size. */
+static void steady_readers_get_descriptors(void **state)
+{
+	static const size_t sizes[] = { 1, 24, 96, 768, 2000 };
+	enum { OUTSTANDING = INF_CHANNEL_MAX_UNREAD_FDS - 4, ROUNDS = 500 };
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), size = 1 << 20;
+	struct inf_channel other;
+	if (getenv("INFERD_EMULATED"))
+		skip();
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(inf_channel_fd(&channel), SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_host_allocator()), 0);
+	channel.is_wary = true;
+	for (int i = 0; i < ROUNDS; i++) {
+		int fds[INF_MAX_PACKET_FDS];
+		size_t n_bytes, n_fds, n = sizes[(size_t)i % (sizeof sizes / sizeof *sizes)];
+		assert_int_equal(inf_channel_send(&channel, packet, n, &fd, 1), 0);
+		assert_int_equal(inf_channel_send(&channel, packet, n, NULL, 0), 0);
+		for (int k = 0; k < 2 && i >= OUTSTANDING; k++) {
+			assert_int_equal(
+				inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
+			assert_int_equal(n_fds, !k);
+			inf_close_fds(fds, n_fds);
+		}
+	}
+	inf_channel_deinit(&other);
+	read_all();
+	close(fd);
+}
+
 /* A file that holds much counts for what it holds. */
 static void unread_files_are_small(void **state)
 {
@@ -509,6 +539,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bad_sizes_are_our_own_fault, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_keep_their_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(unread_descriptors_are_few, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(steady_readers_get_descriptors, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(unread_files_are_small, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_packets_go_with_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_threads_send, set_up, tear_down),
