@@ -59,9 +59,10 @@ class Leg:
         return not suites & self.without
 
 
+RELEASE = ["-Doptimization=3"]  # what is installed is built so, and gcc warns of more then
 LEGS = [
-    Leg("lint", "the rules of the source tree", build="gcc", suites=["lint"]),
-    Leg("gcc", "gcc, optimized: every suite", without=["lint", "fuzz"]),
+    Leg("lint", "the rules of the source tree", build="gcc", options=RELEASE, suites=["lint"]),
+    Leg("gcc", "gcc, optimized: every suite", options=RELEASE, without=["lint", "fuzz"]),
     Leg("clang", "clang: unit tests", cc="clang", suites=["unit"]),
     Leg("asan", "AddressSanitizer and UndefinedBehaviorSanitizer: every suite", cc="clang",
         options=["-Db_sanitize=address,undefined"], without=["lint", "fuzz", "tools", "install"], patience=3),
@@ -74,7 +75,7 @@ LEGS = [
 ]
 QUICK = ["tools", "lint", "gcc"]
 if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel
-    LEGS.append(Leg("kernel", "under Debian's own kernel, emulated: device memory, Landlock", build="gcc", patience=6,
+    LEGS.append(Leg("kernel", "under Debian's own kernel, emulated: device memory, Landlock", build="gcc", options=RELEASE, patience=6,
                     tests=["ipc-region", "e2e-dma_buf", "plugins-process"], wrap=os.path.join(TOP, "tools", "kernel")))
 
 
