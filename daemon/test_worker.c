@@ -94,6 +94,82 @@ static void test_guest_is_alone(void **state)
 	free(w);
 }
 
+/* --- tasks before requests ------------------------------------------------------------------------------ */
+
+struct sequence {
+	struct inf_task hold, task;
+	struct inf_item items[2];
+	_Atomic(bool) is_held, may_go;
+	_Atomic(uint32_t) n_tasks, n_begun, n_ended;
+	bool is_late; /* a request began before the task that its serving's contexts would have come from */
+};
+
+static void hold(struct inf_task *task, struct inf_worker *worker)
+{
+	struct sequence *s = ET_CONTAINER_OF(task, struct sequence, hold);
+	atomic_store(&s->is_held, true);
+	while (!atomic_load(&s->may_go))
+		sched_yield();
+}
+
+static void count_task(struct inf_task *task, struct inf_worker *worker)
+{
+	atomic_fetch_add(&ET_CONTAINER_OF(task, struct sequence, task)->n_tasks, 1);
+}
+
+static enum inf_segment_end count_item(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct sequence *s = self;
+	s->is_late = s->is_late || !atomic_load(&s->n_tasks);
+	atomic_fetch_add(&s->n_begun, 1);
+	return INF_SEGMENT_ENDED;
+}
+
+static void count_end(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	atomic_fetch_add(&((struct sequence *)self)->n_ended, 1);
+}
+
+/* A model is READY when one worker has its contexts: the others rely on doing what they were posted before they take a
+ * request, one that came sooner too. */
+static void test_tasks_come_first(void **state)
+{
+	struct sequence s = { .hold.run = hold, .task.run = count_task };
+	const struct et_registry registry = { 0 };
+	const struct et_log log = { 0 };
+	const struct inf_pool_options options = {
+		.n_workers = 1, .registry = &registry, .log = &log, .allocator = et_host_allocator()
+	};
+	const struct inf_pool_events events = {
+		.self = &s, .run = count_item, .finished = count_end, .left = never, .expired = never
+	};
+	struct inf_group group;
+	struct inf_flow flow;
+	struct inf_pool *pool;
+	struct et_diag diag = { 0 };
+	assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
+	inf_group_init(&group, 1);
+	inf_flow_init(&flow, &group, 1);
+	et_list_init(&s.hold.node);
+	et_list_init(&s.task.node);
+	inf_pool_post(pool, 0, &s.hold);
+	while (!atomic_load(&s.is_held))
+		sched_yield();
+	for (int i = 0; i < 2; i++) {
+		s.items[i] = (struct inf_item){ .flow = &flow, .class = INF_CLASS_INTERACTIVE };
+		inf_pool_submit(pool, &s.items[i]);
+		if (i == 0)
+			inf_pool_post(pool, 0, &s.task);
+	}
+	atomic_store(&s.may_go, true);
+	while (atomic_load(&s.n_ended) < 2)
+		sched_yield();
+	assert_int_equal(s.n_tasks, 1);
+	assert_int_equal(s.n_begun, 2);
+	assert_false(s.is_late);
+	inf_pool_free(pool);
+}
+
 /* --- a delegate whose lanes count how often they are told to rest ---------------------------------------- */
 
 struct et_lane {
@@ -290,6 +366,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_rest_before_the_reply),
 		cmocka_unit_test(test_guest_is_alone),
+		cmocka_unit_test(test_tasks_come_first),
 		cmocka_unit_test(test_charge),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
