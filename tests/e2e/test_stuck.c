@@ -387,6 +387,67 @@ static void test_late_worker(void **state)
 	check_late_worker("cpu", "hold", "picture");
 }
 
+static void until_loading(struct e2e *e, size_t model)
+{
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", false } };
+	struct inf_reply reply;
+	do {
+		reply = e2e_raw_call(e->watcher, index);
+		assert_true(reply.repository_index.n_models > model);
+	} while (strcmp(reply.repository_index.models[model].state, "LOADING"));
+}
+
+static bool has_two_programs(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 2;
+}
+
+/* A model waits for a worker; meanwhile its file is replaced, and what it is now is loaded. When the worker comes, what was
+ * the newest stays it, and the late one goes. */
+static void test_overtaken(void **state)
+{
+	struct e2e e;
+	struct inferd *d[2], *other;
+	int status[2], rc;
+	e2e_init(&e);
+	e2e_put_word(&e, "block");
+	e2e_put_word_as(&e, "scale", "m.pte");
+	start(&e, "stall = 0\n", "");
+	for (uint32_t i = 0; i < 2; i++) { /* both workers of the queue */
+		d[i] = e2e_connect(&e);
+		begin(e2e_bind(d[i], "block", NULL), &status[i]);
+		e2e_until(&e, runs_on_npu, &(uint32_t){ i + 1 });
+	}
+	other = e2e_connect(&e);
+
+	struct e2e_raw *manager = e2e_raw_new(e.manager, false);
+	struct inf_request load = { .kind = INF_REQUEST_REPOSITORY_MODEL_LOAD,
+		.repository_model_load = { "", "m" } };
+	struct inf_reply reply;
+	struct inferd_method *method;
+	e2e_raw_send(manager, &load, -1);
+	until_loading(&e, 1);
+	e2e_put_program(&e, "m.pte", e2e_program_double);
+	assert_int_equal(e2e_load(&e, "m"), INF_OK);
+	assert_true(status[0] == 1 && status[1] == 1);
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(release(d[i], &status[i]), 0);
+	assert_true(e2e_raw_receive(manager, &reply));
+	assert_int_equal(reply.status, INF_OK);
+	e2e_until(&e, has_two_programs, NULL); /* the blocking one's, and m's */
+	struct inferd_binding *b = e2e_bind(other, "m", &method);
+	assert_string_equal(inferd_method_backend(method), "portable");
+	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
+	for (int i = 0; i < 2; i++)
+		inferd_close(d[i]);
+	inferd_close(other);
+	e2e_raw_free(manager);
+	e2e_until_clients(&e, 0);
+	e2e_deinit(&e);
+}
+
 /* Whoever stops the daemon wants it stopped. */
 static void test_end(void **state)
 {
@@ -417,6 +478,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_wide),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_late_worker),
+		cmocka_unit_test(test_overtaken),
 		cmocka_unit_test(test_end),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
