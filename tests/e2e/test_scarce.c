@@ -83,6 +83,8 @@ static void test_all_together(void **state)
 {
 	enum { MAX = 200 };
 	static struct inferd *d[MAX];
+	struct inferd_method *m = NULL;
+	struct inferd_binding *b = NULL;
 	struct rlimit before, few;
 	struct e2e e;
 	int rc = 0, n = 0, status;
@@ -102,7 +104,12 @@ static void test_all_together(void **state)
 	inferd_close(d[--n]); /* a region needs one too */
 	inferd_close(d[--n]);
 	e2e_until_clients(&e, (size_t)n);
-	struct inferd_binding *b = e2e_bind(d[0], "double", NULL);
+	/* sockets are closed beside the loop, and count until they are */
+	while ((rc = inferd_method_open(d[0], &m, "double", NULL)) == -INFERD_RESOURCE_EXHAUSTED)
+		;
+	while (rc == 0 && (rc = inferd_bind(m, &b)) == -INFERD_RESOURCE_EXHAUSTED)
+		rc = 0;
+	assert_int_equal(rc, 0);
 	assert_true(e2e_infer(b, 3, &status) == 6 && status == 0);
 	while (n)
 		inferd_close(d[--n]);
