@@ -232,8 +232,9 @@ INLINE size_t split(const struct et_line *line, int64_t *items, size_t n, enum o
 }
 
 /* The k first ones in order. Which of several equal ones are taken, and in which order, is not said anywhere,
- * but programs are compared with the original: so this selects as it does, by quickselect with these pivots,
- * then insertion, or merging where they are many. */
+ * but programs are compared with the original: so this selects as it does where k is 17 or less and more than a 64th
+ * of the line, by quickselect with these pivots, then insertion. Elsewhere the original takes a heap or introsort, and equal
+ * ones come in another order here: as they lie, where many are merged. */
 INLINE void topk_in(struct et_line *line, enum order order)
 {
 	size_t first = 0, end = line->n, k = line->n_out, splits = 0;
