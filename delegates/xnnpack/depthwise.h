@@ -39,7 +39,7 @@ const struct et_depthwise_build *et_depthwise(void);
 const struct et_depthwise_build *et_depthwise_at(size_t i);
 
 extern const struct et_depthwise_build et_depthwise_base;
-#ifdef ET_DEPTHWISE_X86
+#ifdef __x86_64__
 extern const struct et_depthwise_build et_depthwise_avx2;
 extern const struct et_depthwise_build et_depthwise_avx512;
 #endif

@@ -6,6 +6,7 @@
  *
  * A product with a single row skips all this: there B is read once and never again. */
 #include "runtime/kernels/gemm.h"
+#include "runtime/base/cpu.h"
 #include "runtime/kernels/hot.h"
 
 #include <stdbool.h>
@@ -19,11 +20,10 @@ enum {
 
 const struct et_hot *et_hot(void)
 {
-#ifdef ET_HOT_X86
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-		__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+#ifdef __x86_64__
+	if (et_cpu_runs_avx512())
 		return &et_hot_avx512;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	if (et_cpu_runs_avx2())
 		return &et_hot_avx2;
 #endif
 	return &et_hot_base;

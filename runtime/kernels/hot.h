@@ -70,7 +70,7 @@ struct et_hot {
 const struct et_hot *et_hot(void);
 
 extern const struct et_hot et_hot_base;
-#ifdef ET_HOT_X86
+#ifdef __x86_64__
 extern const struct et_hot et_hot_avx2;
 extern const struct et_hot et_hot_avx512;
 #endif

@@ -2,6 +2,7 @@
 #include "runtime/kernels/hot.h"
 
 #include "runtime/base/checked.h"
+#include "runtime/base/cpu.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -18,12 +19,9 @@ static const struct et_hot *variant(size_t i)
 {
 	const struct et_hot *all[] = {
 		&et_hot_base,
-#ifdef ET_HOT_X86
-		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &et_hot_avx2 : NULL,
-		__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-				__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")
-			? &et_hot_avx512
-			: NULL,
+#ifdef __x86_64__
+		et_cpu_runs_avx2() ? &et_hot_avx2 : NULL,
+		et_cpu_runs_avx512() ? &et_hot_avx512 : NULL,
 #endif
 	};
 	return i < ET_ARRAY_LEN(all) ? all[i] : NULL;
