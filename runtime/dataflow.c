@@ -126,7 +126,7 @@ static bool cut_arenas(struct flow *flow)
 		}
 		if (!n)
 			continue;
-		et_sort(cuts, n);
+		et_sort_items(cuts, n);
 		for (size_t i = 0; i < n; i++)
 			if (!n_cuts || cuts[n_cuts - 1].key != cuts[i].key)
 				cuts[n_cuts++] = cuts[i];

@@ -12,6 +12,7 @@
  * state, no constant, no view, it is not both or twice, and an input is not written. Otherwise it is copied, and
  * io info says so beforehand. */
 #include "runtime/base/checked.h"
+#include "runtime/base/sort.h"
 #include "runtime/plan_impl.h"
 
 #include <string.h>
@@ -20,33 +21,14 @@ enum { LINE = 64, MAX_ARENAS = 1024 };
 
 /* --- sorting ---------------------------------------------------------------------------------------------- */
 
-static void sift_down(struct et_sort_item *items, size_t at, size_t n)
+static bool is_item_before(const void *a, const void *b)
 {
-	for (;;) {
-		size_t largest = at, left = 2 * at + 1;
-		if (left < n && items[left].key > items[largest].key)
-			largest = left;
-		if (left + 1 < n && items[left + 1].key > items[largest].key)
-			largest = left + 1;
-		if (largest == at)
-			return;
-		struct et_sort_item item = items[at];
-		items[at] = items[largest];
-		items[largest] = item;
-		at = largest;
-	}
+	return ((const struct et_sort_item *)a)->key < ((const struct et_sort_item *)b)->key;
 }
 
-void et_sort(struct et_sort_item *items, size_t n)
+void et_sort_items(struct et_sort_item *items, size_t n)
 {
-	for (size_t i = n / 2; i-- > 0;)
-		sift_down(items, i, n);
-	for (size_t end = n; end-- > 1;) {
-		struct et_sort_item item = items[0];
-		items[0] = items[end];
-		items[end] = item;
-		sift_down(items, 0, end);
-	}
+	et_sort(items, n, sizeof *items, is_item_before);
 }
 
 /* --- components ------------------------------------------------------------------------------------------- */
@@ -142,7 +124,7 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 			value->tensor->arena == arena)
 			layout->planned[n++] = (struct et_sort_item){ value->tensor->offset, slot };
 	}
-	et_sort(layout->planned, n);
+	et_sort_items(layout->planned, n);
 	for (size_t first = 0; first < n;) {
 		size_t reach = layout->planned[first].key, i = first;
 		do {

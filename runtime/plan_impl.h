@@ -183,8 +183,7 @@ struct et_sort_item {
 	uint64_t key;
 	uint32_t index;
 };
-/* Put @items into ascending order of their keys, equal ones in any order; without recursion, allocation or the C
- * library's sort. Cannot fail. */
-void et_sort(struct et_sort_item *items, size_t n);
+/* By their keys. */
+void et_sort_items(struct et_sort_item *items, size_t n);
 
 #endif

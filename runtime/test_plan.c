@@ -377,24 +377,6 @@ static void every_allocation_may_fail(void **state)
 	free(bytes);
 }
 
-/* Items come out in order, whatever order they went in. */
-static void sorting_sorts(void **state)
-{
-	struct et_sort_item items[200];
-	for (size_t n = 0; n <= 200; n++) {
-		for (size_t i = 0; i < n; i++)
-			items[i] =
-				(struct et_sort_item){ .key = i * 7919 % (n / 2 + 1), .index = (uint32_t)i };
-		et_sort(items, n);
-		uint64_t sum = 0;
-		for (size_t i = 0; i < n; i++) {
-			sum += items[i].index;
-			assert_true(i == 0 || items[i - 1].key <= items[i].key);
-		}
-		assert_int_equal(sum, n ? n * (n - 1) / 2 : 0);
-	}
-}
-
 static size_t most_steps(void)
 {
 	if (rig_try_plan(&rig, &mk) != ET_OK)
@@ -472,7 +454,6 @@ int main(void)
 		TEST(steps_of_views_and_numbers),
 		TEST(steps_of_what_hides_its_size),
 		TEST(steps_of_what_is_moved),
-		cmocka_unit_test(sorting_sorts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
