@@ -6,6 +6,7 @@
  * the bytes mean nothing otherwise. */
 #include "runtime/external.h"
 #include "runtime/base/checked.h"
+#include "runtime/base/sort.h"
 #include "runtime/flatbuffer.h"
 #include "runtime/layout.h"
 
@@ -38,6 +39,7 @@ struct et_external {
 	const struct et_external_data *next;
 	struct et_external_data data;
 	struct et_external_entry *entries;
+	struct et_name *names; /* of the entries, sorted */
 	uint32_t n_entries;
 };
 
@@ -145,10 +147,9 @@ static enum et_status find(void *self, const char *name, const struct et_tensor_
 	const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag)
 {
 	const struct et_external *external = self;
-	for (uint32_t i = 0; i < external->n_entries; i++) {
-		const struct et_external_entry *entry = &external->entries[i];
-		if (strcmp(entry->name, name) != 0)
-			continue;
+	uint32_t index = et_names_find(external->names, external->n_entries, name);
+	if (index != ET_NO_NAME) {
+		const struct et_external_entry *entry = &external->entries[index];
 		if (expected && !is_as_expected(entry, expected))
 			return entry->is_tensor
 				       ? et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
@@ -188,12 +189,16 @@ static enum et_status read_file(struct et_external *external, struct et_pool *po
 	reader.segments = et_fb_vector(fb, root, FILE_SEGMENTS, 4);
 	struct et_fb_vector named = et_fb_vector(fb, root, FILE_NAMED_DATA, 4);
 	external->entries = READER_NEW_ARRAY(&reader, struct et_external_entry, named.n);
+	external->names = READER_NEW_ARRAY(&reader, struct et_name, named.n);
 	for (uint32_t i = 0; i < named.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "external data", i);
 		read_entry(&reader, et_fb_table_at(fb, named, i), &external->entries[i]);
+		external->names[i] = (struct et_name){ external->entries[i].name, i };
 	}
 	external->n_entries = named.n;
 	status = et_fb_status(fb);
+	if (status == ET_OK)
+		et_names_sort(external->names, named.n);
 	return status == ET_E_INVALID_PROGRAM ? ET_E_INVALID_EXTERNAL_DATA : status;
 }
 

@@ -161,20 +161,13 @@ static void read_constants(struct et_program_reader *reader, struct et_fb_table 
 	reader->constant_offsets = offsets;
 }
 
-static uint32_t hash_of(const char *text)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * 16777619u;
-	return hash;
-}
-
+/* Of a key that is there twice the lower segment is found. */
 static void read_named_data(struct et_program_reader *reader, struct et_fb_table root)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_program *program = reader->program;
 	struct et_fb_vector vector = et_fb_vector(fb, root, PROGRAM_NAMED_DATA, 4);
-	program->named = READER_NEW_ARRAY(reader, struct et_named_data, vector.n);
+	program->named = READER_NEW_ARRAY(reader, struct et_name, vector.n);
 	for (uint32_t i = 0; i < vector.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "named data", i);
 		struct et_fb_table table = et_fb_table_at(fb, vector, i);
@@ -188,12 +181,13 @@ static void read_named_data(struct et_program_reader *reader, struct et_fb_table
 			return;
 		}
 		segment->has_named_data = true;
-		program->named[i] =
-			(struct et_named_data){ .key = key, .hash = hash_of(key), .segment = index };
+		program->named[i] = (struct et_name){ key, index };
 	}
 	et_fb_where(fb, NULL, 0);
-	if (fb->status == ET_OK)
-		program->n_named = vector.n;
+	if (fb->status != ET_OK)
+		return;
+	et_names_sort(program->named, vector.n);
+	program->n_named = vector.n;
 }
 
 static void read_methods(struct et_program_reader *reader, struct et_fb_table root)
@@ -322,12 +316,9 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
 enum et_status et_program_find_named_data(
 	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes)
 {
-	uint32_t hash = hash_of(key);
-	for (uint32_t i = 0; i < program->n_named; i++) {
-		const struct et_named_data *named = &program->named[i];
-		if (named->hash != hash || strcmp(named->key, key) != 0)
-			continue;
-		const struct et_segment *segment = &program->segments[named->segment];
+	uint32_t index = et_names_find(program->named, program->n_named, key);
+	if (index != ET_NO_NAME) {
+		const struct et_segment *segment = &program->segments[index];
 		*ret_bytes = program->bytes + segment->offset;
 		*ret_n_bytes = segment->n_bytes;
 		return ET_OK;

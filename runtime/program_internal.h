@@ -4,6 +4,7 @@
 #define RUNTIME_PROGRAM_INTERNAL_H
 
 #include "runtime/base/ref.h"
+#include "runtime/base/sort.h"
 #include "runtime/flatbuffer.h"
 #include "runtime/program.h"
 
@@ -12,12 +13,6 @@ struct et_segment {
 	size_t offset; /* from the program's first byte */
 	size_t n_bytes;
 	bool has_constants, has_payload, has_named_data; /* what refers to it, for the statistics */
-};
-
-struct et_named_data {
-	const char *key;
-	uint32_t hash;
-	uint32_t segment;
 };
 
 struct et_program {
@@ -31,7 +26,7 @@ struct et_program {
 	uint32_t n_methods;
 	struct et_segment *segments;
 	uint32_t n_segments;
-	struct et_named_data *named;
+	struct et_name *named; /* named data: keys, sorted, and their segments */
 	uint32_t n_named;
 	struct et_program_stats stats;
 };

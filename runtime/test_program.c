@@ -330,6 +330,7 @@ static void test_named_data(void **state)
 	mk_named_data(&mk, "first", "one", 3);
 	mk_named_data(&mk, "second", "twos", 4);
 	mk_named_data(&mk, "empty", "", 0);
+	mk_named_data(&mk, "second", "another", 7);
 	mk_method(&mk, "forward");
 	size_t n_bytes;
 	uint8_t *bytes = mk_finish(&mk, &n_bytes);
@@ -347,8 +348,8 @@ static void test_named_data(void **state)
 	assert_int_equal(et_program_find_named_data(program, "third", &found, &n_found), ET_E_NOT_FOUND);
 	struct et_program_stats stats;
 	et_program_stats(program, &stats);
-	assert_int_equal(stats.n_named_data, 3);
-	assert_int_equal(stats.n_named_bytes, 7);
+	assert_int_equal(stats.n_named_data, 4);
+	assert_int_equal(stats.n_named_bytes, 14);
 	et_program_unref(program);
 }
 
