@@ -40,17 +40,7 @@ struct reader {
 	struct et_pool *pool;
 };
 
-#define READER_NEW_ARRAY(reader, type, n) ((type *)new_array(reader, n, sizeof(type)))
-
-static void *new_array(struct reader *reader, size_t n, size_t item_bytes)
-{
-	if (reader->fb.status != ET_OK)
-		return NULL;
-	void *array = et_pool_array(reader->pool, n, item_bytes);
-	if (!array)
-		et_fb_fail(&reader->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a bundled program");
-	return array;
-}
+#define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
 
 bool et_bundle_is(const uint8_t *bytes, size_t n_bytes)
 {

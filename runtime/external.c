@@ -51,17 +51,7 @@ struct reader {
 	struct et_fb_vector segments;
 };
 
-#define READER_NEW_ARRAY(reader, type, n) ((type *)new_array(reader, n, sizeof(type)))
-
-static void *new_array(struct reader *reader, size_t n, size_t item_bytes)
-{
-	if (reader->fb.status != ET_OK)
-		return NULL;
-	void *array = et_pool_array(reader->pool, n, item_bytes);
-	if (!array)
-		et_fb_fail(&reader->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for external data");
-	return array;
-}
+#define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
 
 /* The file's FlatBuffer begins at its first byte; its offset in the header counts what lies before the rest. */
 static enum et_status read_header(const struct et_source *source, size_t *ret_n_flatbuffer,

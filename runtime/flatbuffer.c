@@ -60,6 +60,17 @@ enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *f
 	return et_fail(fb->diag, status, "%s%s%s", within, colon, text);
 }
 
+void *et_fb_array(struct et_fb *fb, struct et_pool *pool, size_t n, size_t item_bytes)
+{
+	if (fb->status != ET_OK)
+		return NULL;
+	void *array = et_pool_array(pool, n, item_bytes);
+	if (!array)
+		et_fb_fail(fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for %zu times %zu bytes", n,
+			item_bytes);
+	return array;
+}
+
 static void corrupt(struct et_fb *fb, const char *what, uint64_t at)
 {
 	et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%s at byte %llu of %zu", what, (unsigned long long)at,

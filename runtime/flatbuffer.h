@@ -39,6 +39,7 @@
 #ifndef RUNTIME_FLATBUFFER_H
 #define RUNTIME_FLATBUFFER_H
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
 #include <stdbool.h>
@@ -98,6 +99,10 @@ void et_fb_within(struct et_fb *fb, const char *name);
 /* The decoder's own complaint: sticks like the reader's. Returns the status that sticks. */
 enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Zeros from @pool, for what is read; NULL if the reader has failed, or fails for want of memory. */
+void *et_fb_array(struct et_fb *fb, struct et_pool *pool, size_t n, size_t item_bytes);
+#define ET_FB_NEW_ARRAY(fb, pool, type, n) ((type *)et_fb_array(fb, pool, n, sizeof(type)))
 
 /* --- fields of a table ------------------------------------------------------------------------ */
 

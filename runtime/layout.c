@@ -1,20 +1,11 @@
 /* Reading layouts.
  *
  * What must always be true: whoever has one can multiply its sizes without looking, and knows that its arrays are as long
- * as it has dimensions. What its bytes are is not known here; each file keeps them elsewhere. A program's own tensors are
- * read in program_values.c: they have more fields, and their refusals name more. */
+ * as it has dimensions. What its bytes are is not known here; each file keeps them elsewhere. */
 #include "runtime/layout.h"
 
 #include "runtime/base/checked.h"
 #include "runtime/tensor.h"
-
-static void *new_array(struct et_fb *fb, struct et_pool *pool, size_t n, size_t item_bytes)
-{
-	void *array = et_fb_status(fb) == ET_OK ? et_pool_array(pool, n, item_bytes) : NULL;
-	if (!array)
-		et_fb_fail(fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a tensor's layout");
-	return array;
-}
 
 bool et_layout_read(struct et_fb *fb, struct et_fb_table table, const struct et_layout_fields *fields,
 	enum et_status status, struct et_pool *pool, struct et_layout *ret)
@@ -26,25 +17,26 @@ bool et_layout_read(struct et_fb *fb, struct et_fb_table table, const struct et_
 	if (n_item == 0)
 		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "scalar type %d (%s) is not supported", type,
 			et_scalar_name((enum et_scalar_type)type));
-	else if (sizes.n > ET_MAX_DIMS || order.n != sizes.n)
-		et_fb_fail(fb, status, "a tensor of %u dimensions with a dim order of %u", sizes.n, order.n);
-	int32_t *own_sizes = new_array(fb, pool, sizes.n, sizeof(*own_sizes));
-	uint8_t *own_order = new_array(fb, pool, sizes.n, sizeof(*own_order));
+	else if (sizes.n > ET_MAX_DIMS)
+		et_fb_fail(fb, status, "the tensor has %u dimensions, %d are the most", sizes.n, ET_MAX_DIMS);
+	else if (order.n != sizes.n)
+		et_fb_fail(fb, status, "%u dimensions, but a dim order of %u", sizes.n, order.n);
+	int32_t *own_sizes = ET_FB_NEW_ARRAY(fb, pool, int32_t, sizes.n);
+	uint8_t *own_order = ET_FB_NEW_ARRAY(fb, pool, uint8_t, sizes.n);
 	if (!own_sizes || !own_order)
 		return false;
 	for (uint32_t i = 0; i < sizes.n; i++) {
 		own_sizes[i] = et_fb_i32_at(fb, sizes, i);
 		own_order[i] = et_fb_u8_at(fb, order, i);
+		if (own_sizes[i] < 0)
+			et_fb_fail(fb, status, "size %d in dimension %u", own_sizes[i], i);
 	}
-	if (!et_dim_order_is_valid(own_order, sizes.n)) {
+	if (!et_dim_order_is_valid(own_order, sizes.n))
 		et_fb_fail(fb, status, "the dim order is no permutation of its %u dimensions", sizes.n);
-		return false;
-	}
-	if (!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
-		!et_mul(numel, n_item, &n_bytes)) {
-		et_fb_fail(fb, status, "its sizes are negative, or their product overflows");
-		return false;
-	}
-	*ret = (struct et_layout){ (uint8_t)type, (uint8_t)sizes.n, own_sizes, own_order, n_bytes };
-	return true;
+	else if (!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
+		 !et_mul(numel, n_item, &n_bytes) || n_bytes > PTRDIFF_MAX)
+		et_fb_fail(fb, status, "its sizes are absurd: their product overflows");
+	else
+		*ret = (struct et_layout){ (uint8_t)type, (uint8_t)sizes.n, own_sizes, own_order, n_bytes };
+	return et_fb_status(fb) == ET_OK;
 }

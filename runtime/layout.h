@@ -1,6 +1,6 @@
-/* Layout: what a file beside the program says of a tensor: its type, its sizes, its dim order.
+/* Layout: what a file says of a tensor: its type, its sizes, its dim order.
  *
- * Bundled programs and external data write the same three fields, in tables of their own. */
+ * Programs, bundled programs and external data write the same three fields, in tables of their own. */
 #ifndef RUNTIME_LAYOUT_H
 #define RUNTIME_LAYOUT_H
 

@@ -30,17 +30,6 @@ enum {
 	SHORTEST_HEADER_WITH_SIZE = 32,
 };
 
-void *et_program_array(struct et_program_reader *reader, size_t n, size_t item_bytes)
-{
-	if (reader->fb.status != ET_OK)
-		return NULL;
-	void *array = et_pool_array(reader->pool, n, item_bytes);
-	if (!array)
-		et_fb_fail(&reader->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for %zu times %zu bytes", n,
-			item_bytes);
-	return array;
-}
-
 const char *et_program_string(struct et_program_reader *reader, struct et_fb_string string)
 {
 	if (reader->fb.status != ET_OK || !string.chars)

@@ -54,15 +54,13 @@ void et_program_read_method(
 
 /* The bytes of a segment, or NULL with the failure noted. */
 struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index);
-/* As ET_POOL_NEW_ARRAY; notes the failure. */
-void *et_program_array(struct et_program_reader *reader, size_t n, size_t item_bytes);
 /* A copy that outlives the file's bytes; NULL for an absent string, or with the failure noted. */
 const char *et_program_string(struct et_program_reader *reader, struct et_fb_string string);
 /* Indexes of values, all checked to be below @n_values. @what: "argument". */
 const uint32_t *et_program_slots(
 	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what);
 
-#define READER_NEW_ARRAY(reader, type, n) ((type *)et_program_array(reader, n, sizeof(type)))
+#define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
 
 enum {
 	/* Program */

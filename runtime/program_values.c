@@ -13,6 +13,7 @@
  * the list is of. Lists are checked after all values are known, since they may name later ones. */
 #include "runtime/program_internal.h"
 #include "runtime/base/checked.h"
+#include "runtime/layout.h"
 
 #include <string.h>
 
@@ -142,54 +143,23 @@ static void read_allocation(struct et_program_reader *reader, struct et_fb_table
 	spec->offset = (size_t)offset;
 }
 
-/* Sizes, dim order and how many bytes they make. */
-static void read_shape(
+/* Type, sizes, dim order and how many bytes they make. */
+static void read_layout(
 	struct et_program_reader *reader, struct et_fb_table table, struct et_tensor_spec *spec)
 {
+	static const struct et_layout_fields fields = { TENSOR_SCALAR_TYPE, TENSOR_SIZES, TENSOR_DIM_ORDER };
 	struct et_fb *fb = &reader->fb;
-	struct et_fb_vector sizes = et_fb_vector(fb, table, TENSOR_SIZES, 4);
-	struct et_fb_vector dim_order = et_fb_vector(fb, table, TENSOR_DIM_ORDER, 1);
-	if (!sizes.items || !dim_order.items) {
+	struct et_layout layout;
+	if (!et_fb_has(fb, table, TENSOR_SIZES) || !et_fb_has(fb, table, TENSOR_DIM_ORDER))
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the tensor has no %s",
-			sizes.items ? "dim order" : "sizes");
+			et_fb_has(fb, table, TENSOR_SIZES) ? "dim order" : "sizes");
+	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_PROGRAM, reader->pool, &layout))
 		return;
-	}
-	if (sizes.n > ET_MAX_DIMS) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the tensor has %u dimensions, %d are the most", sizes.n,
-			ET_MAX_DIMS);
-		return;
-	}
-	if (dim_order.n != sizes.n) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u dimensions, but a dim order of %u", sizes.n,
-			dim_order.n);
-		return;
-	}
-	int32_t *own_sizes = READER_NEW_ARRAY(reader, int32_t, sizes.n);
-	uint8_t *own_order = READER_NEW_ARRAY(reader, uint8_t, sizes.n);
-	if (!own_sizes || !own_order)
-		return;
-	for (uint32_t i = 0; i < sizes.n; i++) {
-		own_sizes[i] = et_fb_i32_at(fb, sizes, i);
-		own_order[i] = et_fb_u8_at(fb, dim_order, i);
-		if (own_sizes[i] < 0) {
-			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "size %d in dimension %u", own_sizes[i], i);
-			return;
-		}
-	}
-	if (!et_dim_order_is_valid(own_order, sizes.n)) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the dim order is no permutation of its %u dimensions",
-			sizes.n);
-		return;
-	}
-	size_t numel;
-	if (!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
-		!et_mul(numel, et_scalar_size(spec->type), &spec->n_bytes) || spec->n_bytes > PTRDIFF_MAX) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "its sizes are absurd: their product overflows");
-		return;
-	}
-	spec->n_dims = (uint8_t)sizes.n;
-	spec->sizes = own_sizes;
-	spec->dim_order = own_order;
+	spec->type = layout.type;
+	spec->n_dims = layout.n_dims;
+	spec->sizes = layout.sizes;
+	spec->dim_order = layout.dim_order;
+	spec->n_bytes = layout.n_bytes;
 }
 
 static void read_tensor(struct et_program_reader *reader, struct et_fb_table table,
@@ -199,7 +169,6 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 	struct et_fb_table extra = et_fb_table(fb, table, TENSOR_EXTRA_INFO);
 	struct et_fb_table allocation = et_fb_table(fb, table, TENSOR_ALLOCATION_INFO);
 	spec->name = et_program_string(reader, et_fb_string(fb, extra, EXTRA_NAME));
-	int8_t type = et_fb_i8(fb, table, TENSOR_SCALAR_TYPE, 0);
 	int8_t dynamism = et_fb_i8(fb, table, TENSOR_SHAPE_DYNAMISM, 0);
 	int8_t device = et_fb_i8(fb, extra, EXTRA_DEVICE_TYPE, 0);
 	int32_t storage_offset = et_fb_i32(fb, table, TENSOR_STORAGE_OFFSET, 0);
@@ -207,9 +176,6 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 	uint32_t buffer = et_fb_u32(fb, table, TENSOR_DATA_BUFFER_IDX, 0);
 	if (et_fb_is_absent(table))
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the tensor is missing");
-	else if (type < 0 || et_scalar_size((enum et_scalar_type)type) == 0)
-		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "scalar type %d (%s) is not supported", type,
-			et_scalar_name((enum et_scalar_type)type));
 	else if (dynamism == ET_DYNAMIC_UNBOUND)
 		et_fb_fail(fb, ET_E_NOT_SUPPORTED,
 			"the tensor's shape is DYNAMIC_UNBOUND, which is not supported");
@@ -222,11 +188,8 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "storage offset %d is not supported", storage_offset);
 	else if (location != LOCATION_SEGMENT && location != LOCATION_EXTERNAL)
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "unknown data location %d", location);
-	if (fb->status != ET_OK)
-		return;
-	spec->type = (uint8_t)type;
 	spec->dynamism = (uint8_t)dynamism;
-	read_shape(reader, table, spec);
+	read_layout(reader, table, spec);
 	if (fb->status != ET_OK)
 		return;
 	if (!et_fb_is_absent(allocation))
