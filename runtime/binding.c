@@ -10,8 +10,6 @@
 #include "runtime/base/checked.h"
 #include "runtime/method_impl.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct et_plan_tensor *plan_tensor(const struct et_plan *plan, uint32_t slot)
@@ -29,16 +27,6 @@ static bool is_aligned(const void *data, uint8_t type)
 	return (uintptr_t)data % et_scalar_size(type) == 0;
 }
 
-/* "[1,3,224,224]" */
-static const char *sizes_text(char *buffer, size_t room, const int32_t *sizes, size_t n_dims)
-{
-	size_t n = 0;
-	for (size_t d = 0; d < n_dims && n + 16 < room; d++)
-		n += (size_t)snprintf(buffer + n, room - n, "%s%" PRId32, d ? "," : "[", sizes[d]);
-	snprintf(buffer + n, room - n, "%s]", n_dims ? "" : "[");
-	return buffer;
-}
-
 /* --- inputs ---------------------------------------------------------------------------------------------- */
 
 static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
@@ -52,19 +40,19 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 	size_t numel = 0;
 	if (io->n_dims != info->n_dims)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: %u dimensions, expected %s%s",
-			index, io->n_dims, sizes_text(wanted, sizeof wanted, info->sizes, info->n_dims),
+			index, io->n_dims, et_sizes_text(wanted, sizeof wanted, info->sizes, info->n_dims),
 			info->dynamism == ET_STATIC ? "" : " or less");
 	if (!et_sizes_are_addressable(io->sizes, info->dim_order, info->n_dims, &numel) ||
 		et_tensor_resize(tensor, io->sizes, io->n_dims))
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: sizes %s, expected %s%s", index,
-			sizes_text(given, sizeof given, io->sizes, io->n_dims),
-			sizes_text(wanted, sizeof wanted, info->sizes, info->n_dims),
+			et_sizes_text(given, sizeof given, io->sizes, io->n_dims),
+			et_sizes_text(wanted, sizeof wanted, info->sizes, info->n_dims),
 			info->dynamism == ET_STATIC ? "" : " or less");
 	size_t n_bytes = numel * et_scalar_size(info->type);
 	if (io->tensor.n_bytes != n_bytes)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
 			"input %u: %zu bytes, but sizes %s of %s take %zu", index, io->tensor.n_bytes,
-			sizes_text(given, sizeof given, io->sizes, io->n_dims), et_scalar_name(info->type),
+			et_sizes_text(given, sizeof given, io->sizes, io->n_dims), et_scalar_name(info->type),
 			n_bytes);
 	if (n_bytes && !io->tensor.data)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: no memory given", index);

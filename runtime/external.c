@@ -133,6 +133,24 @@ static bool is_as_expected(const struct et_external_entry *entry, const struct e
 	       memcmp(entry->dim_order, expected->dim_order, entry->n_dims) == 0;
 }
 
+static enum et_status refuse(
+	const struct et_external_entry *entry, const struct et_tensor_spec *expected, struct et_diag *diag)
+{
+	char there[ET_SIZES_TEXT], wanted[ET_SIZES_TEXT];
+	if (!entry->is_tensor)
+		return et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
+			"the data file has no tensor of that name, but a blob");
+	bool is_order = entry->type == expected->type && entry->n_dims == expected->n_dims &&
+			memcmp(entry->sizes, expected->sizes, entry->n_dims * sizeof *entry->sizes) == 0;
+	return et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
+		"the data file has another tensor of that name: %s %s, not %s %s%s; are both files of one "
+		"export?",
+		et_scalar_name(entry->type), et_sizes_text(there, sizeof there, entry->sizes, entry->n_dims),
+		et_scalar_name(expected->type),
+		et_sizes_text(wanted, sizeof wanted, expected->sizes, expected->n_dims),
+		is_order ? " in another dim order" : "");
+}
+
 static enum et_status find(void *self, const char *name, const struct et_tensor_spec *expected,
 	const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag)
 {
@@ -141,13 +159,7 @@ static enum et_status find(void *self, const char *name, const struct et_tensor_
 	if (index != ET_NO_NAME) {
 		const struct et_external_entry *entry = &external->entries[index];
 		if (expected && !is_as_expected(entry, expected))
-			return entry->is_tensor
-				       ? et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
-						 "the data file has another tensor of that name: %s of %u "
-						 "dimensions",
-						 et_scalar_name(entry->type), entry->n_dims)
-				       : et_fail(diag, ET_E_INVALID_EXTERNAL_DATA,
-						 "the data file has no tensor of that name, but a blob");
+			return refuse(entry, expected, diag);
 		*ret_bytes = entry->bytes;
 		*ret_n_bytes = entry->n_bytes;
 		return ET_OK;

@@ -9,6 +9,8 @@
 #include "runtime/tensor.h"
 #include "runtime/base/checked.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -167,4 +169,13 @@ enum et_status et_tensor_resize(struct et_tensor *tensor, const int32_t *sizes, 
 	memcpy(tensor->sizes, sizes, n_dims * sizeof *sizes);
 	et_dim_order_to_strides(sizes, tensor->dim_order, n_dims, tensor->strides);
 	return ET_OK;
+}
+
+const char *et_sizes_text(char *buffer, size_t room, const int32_t *sizes, size_t n_dims)
+{
+	size_t n = 0;
+	for (size_t d = 0; d < n_dims && n + 16 < room; d++)
+		n += (size_t)snprintf(buffer + n, room - n, "%s%" PRId32, d ? "," : "[", sizes[d]);
+	snprintf(buffer + n, room - n, "%s]", n_dims ? "" : "[");
+	return buffer;
 }

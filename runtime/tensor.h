@@ -91,6 +91,9 @@ bool et_sizes_are_addressable(
 	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel);
 /* Whether it is a permutation of 0 … n_dims - 1. */
 bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims);
+/* "[1,3,224,224]" in @buffer, of ET_SIZES_TEXT bytes or more; cut short if they are fewer. Returns it. */
+enum { ET_SIZES_TEXT = 2 + 12 * ET_MAX_DIMS };
+const char *et_sizes_text(char *buffer, size_t room, const int32_t *sizes, size_t n_dims);
 /* Row-major: 0, 1, 2, … */
 bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims);
 /* Batch, then space, then channels: (0,2,1), (0,2,3,1), (0,2,3,4,1). */

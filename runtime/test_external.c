@@ -127,7 +127,16 @@ static void test_find(void **state)
 	diag = (struct et_diag){ 0 };
 	assert_int_equal(
 		data->find(data->self, "w", &spec, &found, &n_found, &diag), ET_E_INVALID_EXTERNAL_DATA);
-	assert_string_equal(diag.text, "the data file has another tensor of that name: FP32 of 2 dimensions");
+	assert_string_equal(diag.text,
+		"the data file has another tensor of that name: FP32 [2,2], not INT32 [2,2]; are "
+		"both files of one export?");
+	spec.type = ET_FLOAT32;
+	spec.dim_order = swapped;
+	diag = (struct et_diag){ 0 };
+	assert_int_equal(
+		data->find(data->self, "w", &spec, &found, &n_found, &diag), ET_E_INVALID_EXTERNAL_DATA);
+	assert_non_null(strstr(diag.text, ": FP32 [2,2], not FP32 [2,2] in another dim order;"));
+	spec.dim_order = order;
 
 	/* one file behind another */
 	uint8_t *renamed = malloc(n_bytes);
