@@ -137,7 +137,10 @@ struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t
 	struct et_fb_table absent = { 0 };
 	*ret_fb = (struct et_fb){ .bytes = bytes, .n_bytes = n_bytes, .diag = diag };
 	if (n_bytes < 8) {
-		et_fb_fail(ret_fb, ET_E_INVALID_PROGRAM, "%zu bytes are too few for a FlatBuffer", n_bytes);
+		et_fb_fail(ret_fb, ET_E_INVALID_PROGRAM,
+			"%zu bytes are too few for a FlatBuffer: another kind of file, or one that was cut "
+			"off",
+			n_bytes);
 		return absent;
 	}
 	if (n_bytes > LARGEST) {

@@ -243,7 +243,8 @@ static void test_size_and_identifier(void **state)
 	struct et_diag diag = { 0 };
 	const uint8_t few[7] = { 4 };
 	assert_true(et_fb_is_absent(et_fb_open(&fb, few, sizeof few, NULL, &diag)));
-	assert_string_equal(diag.text, "7 bytes are too few for a FlatBuffer");
+	assert_string_equal(diag.text,
+		"7 bytes are too few for a FlatBuffer: another kind of file, or one that was cut off");
 	diag = (struct et_diag){ 0 };
 	const uint8_t pte[8] = { 4, 0, 0, 0, 'E', 'T', '1', '1' };
 	et_fb_open(&fb, pte, sizeof pte, "ET12", &diag);

@@ -184,10 +184,14 @@ static int run_file(struct verify *v, const char *path, struct result *result)
 		has_cases = true;
 		rc = run_suite(v, &file, &file.bundle.suites[i], &tolerance, result);
 	}
-	if (!has_cases) {
+	struct et_program *program = NULL;
+	if (!file.is_bundle && ctl_file_program(&file, NULL, &program, &diag) == ET_E_INVALID_PROGRAM) {
+		fail_case(result, INFINITY, diag.text);
+	} else if (!has_cases) {
 		result->verdict = SKIPPED;
 		snprintf(result->text, sizeof(result->text), "it bundles no test cases");
 	}
+	et_program_unref(program);
 	ctl_file_close(&file);
 	return rc;
 }

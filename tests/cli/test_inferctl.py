@@ -337,6 +337,10 @@ class Local(Folder):
         self.assertEqual(status, 1)
         self.assertEqual(out.strip().split("\n")[-1], "1 passed, 1 failed, 0 skipped")
         self.assertRegex(out, r"FAIL  .*deep/cut.bpte: ")
+        for name, data in ("note.bpte", b"no program at all"), ("short.bpte", b"hello"):
+            status, out, _ = call("verify", "--local", self.path(name, data))
+            self.assertEqual(status, 1, out)
+            self.assertRegex(out, r"FAIL  .*%s: .*: another kind of file, or (another|one)" % name)
 
     def test_verify_skips_by_name(self):
         with open(MODEL, "rb") as f:
