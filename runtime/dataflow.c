@@ -9,14 +9,19 @@
  * Bits are never taken away again but by a move, whose target becomes as written as its source.
  *
  * Sets are kept only where a jump lands. A program made to be expensive (too many jumps times bits, or too
- * many sweeps before nothing changes) is not refused: at its joins only what held at entry counts as written,
+ * much work before nothing changes) is not refused: at its joins only what held at entry counts as written,
  * which is always true and at worst calls more of it state. In doubt, stateful. */
 #include "runtime/base/checked.h"
 #include "runtime/plan_impl.h"
 
 #include <string.h>
 
-enum { MAX_SET_BYTES = 32 << 20, MAX_SWEEPS = 64, WORD_BITS = 64 };
+enum {
+	MAX_SET_BYTES = 32 << 20,
+	MAX_SWEEPS = 64,
+	MAX_WORK = 1 << 24, /* words of sets that all sweeps together look at, but for the last two */
+	WORD_BITS = 64
+};
 
 /* The tensors of each arena by where they begin; segment numbers of those that have them. */
 struct range {
@@ -34,6 +39,7 @@ struct flow {
 	struct range *ranges; /* one a slot; n = 0 where the slot has a bit of its own */
 	uint32_t n_segments;
 	size_t n_words;
+	size_t n_work; /* words looked at so far */
 	uint64_t *entry, *now;
 	uint32_t *join_of; /* one an instruction, and one for the end */
 	struct join *joins;
@@ -145,9 +151,10 @@ static bool cut_arenas(struct flow *flow)
 
 /* --- facts ------------------------------------------------------------------------------------------------ */
 
-static bool is_written(const struct flow *flow, uint32_t slot)
+static bool is_written(struct flow *flow, uint32_t slot)
 {
 	const struct range *range = &flow->ranges[slot];
+	flow->n_work += range->n / WORD_BITS + 1;
 	if (range->n)
 		return bits_all(flow->now, range->first, range->n);
 	return bits_all(flow->now, own_bit(flow, slot), 1);
@@ -156,6 +163,7 @@ static bool is_written(const struct flow *flow, uint32_t slot)
 static void set_written(struct flow *flow, uint64_t *set, uint32_t slot)
 {
 	const struct range *range = &flow->ranges[slot];
+	flow->n_work += range->n / WORD_BITS + 1;
 	bits_set(set, range->first, range->n);
 	bits_set(set, own_bit(flow, slot), 1);
 }
@@ -249,6 +257,7 @@ static bool find_joins(struct flow *flow)
 static bool arrive(struct flow *flow, struct join *join)
 {
 	bool changed = !join->is_reached;
+	flow->n_work += flow->n_words;
 	if (flow->is_coarse) {
 		join->is_reached = true;
 		return changed;
@@ -335,7 +344,7 @@ static bool analyse(struct flow *flow)
 		return false;
 	make_entry(flow);
 	for (int n = 0; sweep(flow); n++) {
-		if (n < MAX_SWEEPS)
+		if (n < MAX_SWEEPS && flow->n_work < MAX_WORK)
 			continue;
 		/* facts are not stable: take what is always true, and everything as reachable */
 		flow->is_coarse = true;

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Slots that one pass over all instructions may look at: lists are counted with their items. A program beyond
- * this is made to waste time. */
-enum { MAX_VISITS = 1 << 26 };
+/* Slots that one pass over all instructions may look at: lists are counted with their items; and arenas, for each of which
+ * there are passes over all values. A program beyond this is made to waste time. */
+enum { MAX_VISITS = 1 << 26, MAX_ARENAS = 64 };
 
 bool et_tag_is_slot_list(uint8_t tag)
 {
@@ -336,6 +336,9 @@ enum et_status et_plan_decode(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_method_spec *spec = plan->spec;
+	if (spec->n_arenas > MAX_ARENAS)
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "method '%s' has %u arenas, %d are the most",
+			spec->name, spec->n_arenas, MAX_ARENAS);
 	plan->values = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_value, spec->n_values);
 	plan->instructions = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instruction, spec->n_instructions);
 	plan->delegates = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_delegate, spec->n_delegates);

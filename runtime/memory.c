@@ -9,17 +9,20 @@
  *
  * An input or output is bound to the client's memory only where no other value can tell the difference: nothing
  * else that lives at the same time, or that passes a value on to it or from it, overlaps its range, it is no
- * state, no constant, no view, it is not both or twice, and an input is not written. Otherwise it is copied, and
- * io info says so beforehand. */
+ * state, no constant, no view, it is not both or twice, and an input is not written. Otherwise, or where it would take
+ * too long to tell, it is copied, and io info says so beforehand. */
 #include "runtime/base/checked.h"
 #include "runtime/base/sort.h"
 #include "runtime/plan_impl.h"
 
 #include <string.h>
 
-enum { LINE = 64, MAX_ARENAS = 1024 };
-
-/* --- sorting ---------------------------------------------------------------------------------------------- */
+enum {
+	LINE = 64,
+	/* How often one input or output may be compared with another tensor. A program that needs more is made to waste
+	 * time, and has the rest of its inputs and outputs copied. */
+	PATIENCE = 1 << 24,
+};
 
 static bool is_item_before(const void *a, const void *b)
 {
@@ -41,6 +44,7 @@ struct layout {
 	uint8_t *places;              /* enum et_place, one a slot */
 	bool *is_bound;               /* one a slot: an input or output that can lie in the client's memory */
 	size_t n_state, n_activation; /* bytes given out so far */
+	size_t n_patience;            /* comparisons left */
 	bool is_state_written;
 };
 
@@ -66,9 +70,19 @@ static bool is_borrowed(const struct et_plan_value *value)
 	return !value->is_written && !value->is_input;
 }
 
-/* An input or output at @slot could be bound but for the other tensors [@first, @end) of its component. */
-static bool is_alone(const struct layout *layout, uint32_t slot, size_t first, size_t end)
+/* Whether there is patience for @n comparisons; they are counted. */
+static bool is_worth(struct layout *layout, size_t n)
 {
+	bool is_worth = n <= layout->n_patience;
+	layout->n_patience -= is_worth ? n : 0;
+	return is_worth;
+}
+
+/* An input or output at @slot could be bound but for the other tensors [@first, @end) of its component. */
+static bool is_alone(struct layout *layout, uint32_t slot, size_t first, size_t end)
+{
+	if (!is_worth(layout, end - first))
+		return false;
 	const struct et_plan *plan = layout->plan;
 	const struct et_tensor_spec *self = tensor_of(plan, slot);
 	const struct et_plan_value *mine = &plan->values[slot];
@@ -143,25 +157,28 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 
 /* --- inputs and outputs ------------------------------------------------------------------------------------ */
 
-static bool occurs_twice(const uint32_t *slots, uint32_t n, uint32_t slot)
+static bool occurs_once(struct layout *layout, const uint32_t *slots, uint32_t n, uint32_t slot)
 {
 	uint32_t times = 0;
+	if (!is_worth(layout, n))
+		return false;
 	for (uint32_t i = 0; i < n; i++)
 		times += slots[i] == slot;
-	return times > 1;
+	return times == 1;
 }
 
 /* What holds for every place: see the essay. */
-static bool may_bind(const struct et_plan *plan, uint32_t slot)
+static bool may_bind(struct layout *layout, uint32_t slot)
 {
+	const struct et_plan *plan = layout->plan;
 	const struct et_plan_value *value = &plan->values[slot];
 	const struct et_method_spec *spec = plan->spec;
 	if (value->is_moved || value->is_view || value->is_freed || (value->is_input && value->is_output))
 		return false;
 	if (value->is_input)
-		return !value->is_written && !occurs_twice(spec->inputs, spec->n_inputs, slot);
+		return !value->is_written && occurs_once(layout, spec->inputs, spec->n_inputs, slot);
 	return tensor_of(plan, slot)->storage != ET_STORAGE_CONSTANT && !value->is_borrowing &&
-	       !occurs_twice(spec->outputs, spec->n_outputs, slot);
+	       occurs_once(layout, spec->outputs, spec->n_outputs, slot);
 }
 
 /* @slot is an input or output. An unplanned one that can't be bound gets memory of its own. */
@@ -173,7 +190,7 @@ static bool settle_io(struct layout *layout, uint32_t slot)
 	bool is_unplanned = tensor_of(plan, slot)->storage == ET_STORAGE_NONE;
 	if (is_unplanned && layout->places[slot] == ET_PLACE_NOWHERE)
 		layout->is_bound[slot] = true;
-	layout->is_bound[slot] &= may_bind(plan, slot);
+	layout->is_bound[slot] = layout->is_bound[slot] && may_bind(layout, slot);
 	if (!is_unplanned || layout->is_bound[slot] || layout->places[slot] != ET_PLACE_NOWHERE ||
 		(!plan->values[slot].is_input && (plan->values[slot].is_moved || plan->values[slot].is_view)))
 		return true;
@@ -377,10 +394,7 @@ static bool lay_out(struct layout *layout)
 enum et_status et_memory_layout(
 	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
-	if (plan->spec->n_arenas > MAX_ARENAS)
-		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arenas, more than %d", plan->spec->n_arenas,
-			MAX_ARENAS);
-	struct layout layout = { .plan = plan };
+	struct layout layout = { .plan = plan, .n_patience = PATIENCE };
 	et_pool_init(&layout.pool, allocator);
 	bool is_done = lay_out(&layout);
 	et_pool_deinit(&layout.pool);

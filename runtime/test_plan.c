@@ -377,6 +377,77 @@ static void every_allocation_may_fail(void **state)
 	free(bytes);
 }
 
+/* --- programs that are made to waste time ------------------------------------------------------------- */
+
+static void more_arenas_than_anybody_has(void **state)
+{
+	for (int i = 0; i < 64; i++)
+		mk_arena(&mk, 64);
+	refuses(ET_E_NOT_SUPPORTED, "method 'forward' has 65 arenas, 64 are the most");
+}
+
+/* @n inputs side by side, in one component since what nothing touches covers them all. */
+static void make_inputs(int n)
+{
+	mk_arena(&mk, 4 * n);
+	planned(0, n);
+	for (int i = 0; i < n; i++)
+		mk_input(&mk, planned(4 * (uint64_t)i, 1));
+}
+
+static void many_inputs_are_bound(void **state)
+{
+	enum { N = 1024 };
+	make_inputs(N);
+	rig_open(&rig, &mk);
+	for (int i = 0; i < N; i++)
+		assert_true(rig.info->inputs[i].zero_copy);
+}
+
+static void so_many_inputs_are_copied(void **state)
+{
+	make_inputs(4200);
+	rig_open(&rig, &mk);
+	assert_false(rig.info->inputs[0].zero_copy);
+}
+
+/* Whether a tensor that is written first and read last is taken for state, where @n_blocks of @n_jumps each, between the two,
+ * are found one in each sweep: each is reached from the one behind it. */
+static bool is_state_beyond(int n_blocks, int n_jumps, int n_values)
+{
+	mk_arena(&mk, 64);
+	int x = planned(0, 1), t = planned(16, 1), y = planned(32, 1);
+	int condition = mk_bool(&mk, true), no = mk_bool(&mk, false);
+	int copy = mk_operator(&mk, "test::scratch", ""), n_block = n_jumps + 2, end = 3 + n_blocks * n_block;
+	for (int i = 0; i < n_values; i++)
+		mk_none(&mk);
+	mk_kernel(&mk, copy, MK_ARGS(x, t));
+	mk_jump_false(&mk, condition, end - n_block);
+	mk_jump_false(&mk, no, end);
+	for (int i = 0; i < n_blocks; i++) {
+		for (int j = 0; j < n_jumps; j++)
+			mk_jump_false(&mk, condition, end);
+		mk_jump_false(&mk, condition, i ? 3 + (i - 1) * n_block : end);
+		mk_jump_false(&mk, no, end);
+	}
+	mk_kernel(&mk, copy, MK_ARGS(t, y));
+	mk_input(&mk, x);
+	mk_input(&mk, condition);
+	mk_output(&mk, y);
+	rig_open(&rig, &mk);
+	return rig.info->is_stateful;
+}
+
+static void jumps_are_followed(void **state)
+{
+	assert_false(is_state_beyond(60, 10, 100));
+}
+
+static void so_many_jumps_are_not(void **state)
+{
+	assert_true(is_state_beyond(60, 150, 32000));
+}
+
 static size_t most_steps(void)
 {
 	if (rig_try_plan(&rig, &mk) != ET_OK)
@@ -450,6 +521,11 @@ int main(void)
 		cmocka_unit_test(kernels_are_found_and_sorted),
 		TEST(constants_that_lie_odd_are_copied_once),
 		TEST(every_allocation_may_fail),
+		TEST(more_arenas_than_anybody_has),
+		TEST(many_inputs_are_bound),
+		TEST(so_many_inputs_are_copied),
+		TEST(jumps_are_followed),
+		TEST(so_many_jumps_are_not),
 		TEST(steps_of_one_instruction),
 		TEST(steps_of_views_and_numbers),
 		TEST(steps_of_what_hides_its_size),
