@@ -266,14 +266,13 @@ static enum et_status decode_one(
 	case ET_OP_KERNEL:
 		return decode_kernel(plan, number, from, diag);
 	case ET_OP_DELEGATE: {
-		struct et_plan_delegate *delegate = &plan->delegates[from->index];
-		if (delegate->is_called && delegate->n_args != from->n_args)
+		uint32_t n_args = plan->spec->delegates[from->index].n_args;
+		if (n_args != from->n_args)
 			return et_fail(diag, ET_E_INVALID_PROGRAM,
 				"instruction %u: delegate %u is called with %u arguments here and %u "
 				"elsewhere",
-				number, from->index, from->n_args, delegate->n_args);
-		delegate->is_called = true;
-		delegate->n_args = from->n_args;
+				number, from->index, from->n_args, n_args);
+		plan->delegates[from->index].is_called = true;
 		to->has_queue = true;
 		return ET_OK;
 	}
@@ -402,22 +401,18 @@ struct et_payload et_payload_of(
 	const struct et_program *program, const struct et_method_spec *method, uint32_t index)
 {
 	const struct et_delegate_spec *spec = &method->delegates[index];
-	struct et_payload payload = {
-		.struct_size = sizeof payload,
+	return (struct et_payload){
+		.struct_size = sizeof(struct et_payload),
 		.program = program,
 		.bytes = spec->payload,
 		.n_bytes = spec->n_bytes,
 		.specs = spec->specs,
 		.n_specs = spec->n_specs,
+		.n_args = spec->n_args,
 		.method = method->name,
 		.store = et_program_source(program)->store,
 		.tenant = et_program_source(program)->tenant,
 	};
-	/* every call has as many arguments as the first: decode_one sees to that */
-	for (uint32_t i = 0; i < method->n_instructions && !payload.n_args; i++)
-		if (method->instructions[i].op == ET_OP_DELEGATE && method->instructions[i].index == index)
-			payload.n_args = method->instructions[i].n_args;
-	return payload;
 }
 
 bool et_payload_set_options(struct et_payload *payload, const struct et_options *options, const char *backend,
@@ -463,10 +458,10 @@ static enum et_status compile_one(
 	delegate->compiled = compiled;
 	delegate->info = info;
 	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
-	if (n_args != delegate->n_args)
+	if (n_args != spec->n_args)
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
 			"%s: delegate %u takes %u inputs and %u outputs, not %u", spec->id, number,
-			info.n_inputs, info.n_outputs, delegate->n_args);
+			info.n_inputs, info.n_outputs, spec->n_args);
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;

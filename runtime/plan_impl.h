@@ -86,7 +86,6 @@ struct et_plan_delegate {
 	struct et_compiled *compiled; /* NULL if no instruction calls it */
 	struct et_compiled_info info;
 	struct et_queue_id queue;
-	uint32_t n_args;
 	bool is_called;
 };
 

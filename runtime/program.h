@@ -134,6 +134,7 @@ struct et_delegate_spec {
 	size_t n_bytes;
 	const struct et_compile_spec *specs;
 	uint32_t n_specs;
+	uint32_t n_args; /* of the first call of it; 0: there is none */
 };
 
 struct et_method_spec {

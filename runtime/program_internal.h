@@ -36,7 +36,8 @@ struct et_program_reader {
 	struct et_fb fb;
 	struct et_pool *pool; /* the program's */
 	struct et_program *program;
-	bool has_segments;
+	struct et_delegate_spec *delegates; /* of the method in progress */
+	size_t n_payload_bytes;             /* of all delegates, however many share a payload */
 	/* Constants lie in one segment at offsets[i], or (deprecated) inline in buffers[i]. */
 	struct et_fb_vector constant_offsets;
 	uint32_t constant_segment;

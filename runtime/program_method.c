@@ -13,6 +13,10 @@
 
 enum { PAYLOAD_INLINE, PAYLOAD_SEGMENT };
 
+/* Delegates may share a payload, as an exporter lets equal ones; each is compiled for itself. Beyond so many times the file's
+ * size a program is made to waste time. */
+enum { MOST_SHARED = 64 };
+
 static void read_arenas(
 	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
@@ -138,6 +142,12 @@ static void read_payload(
 		delegate->n_bytes = blob.n;
 		reader->program->stats.n_payload_bytes += blob.n;
 	}
+	size_t n_file_bytes = reader->program->n_bytes;
+	if (!et_add(reader->n_payload_bytes, delegate->n_bytes, &reader->n_payload_bytes) ||
+		reader->n_payload_bytes / MOST_SHARED > n_file_bytes)
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
+			"payloads are shared so often that they are more than %d times the file's %zu bytes",
+			MOST_SHARED, n_file_bytes);
 }
 
 static void read_delegates(
@@ -155,6 +165,7 @@ static void read_delegates(
 		read_payload(reader, table, &delegates[i]);
 		read_compile_specs(reader, table, &delegates[i]);
 	}
+	reader->delegates = delegates;
 	method->delegates = delegates;
 	method->n_delegates = vector.n;
 }
@@ -218,6 +229,8 @@ static void read_instruction(struct et_program_reader *reader, struct et_fb_tabl
 		return;
 	case ET_OP_DELEGATE:
 		read_call(reader, args, method->n_delegates, "delegate", method->n_values, instruction);
+		if (fb->status == ET_OK && !reader->delegates[instruction->index].n_args)
+			reader->delegates[instruction->index].n_args = instruction->n_args;
 		return;
 	case ET_OP_MOVE:
 		read_fixed_args(reader, args, 2, method->n_values, instruction);

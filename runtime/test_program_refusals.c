@@ -556,6 +556,38 @@ static void test_missing_lists(void **state)
 	}
 }
 
+/* Each delegate is compiled for itself, so a file could make many times its size of them. */
+static void test_shared_payloads(void **state)
+{
+	(void)state;
+	static const uint8_t payload[1 << 16];
+	for (int n = 1; n <= 1000; n = n == 1 ? 50 : 20 * n) {
+		struct make_program mk;
+		size_t n_bytes;
+		begin(&mk);
+		mk_output(&mk, mk_none(&mk));
+		for (int i = 0; i < n; i++)
+			mk_delegate(&mk, "X", payload, i ? 1 : sizeof payload, n < 1000, NULL, NULL);
+		for (int i = 1; i < n; i++)
+			((fbb_ref *)mk.delegates.items)[i] = ((fbb_ref *)mk.delegates.items)[0];
+		if (n == 1000) {
+			expect_invalid(&mk,
+				"payloads are shared so often that they are more than 64 times the file");
+			continue;
+		}
+		uint8_t *bytes = mk_finish(&mk, &n_bytes);
+		struct counting_alloc counting = { 0 };
+		struct et_allocator allocator = counting_allocator(&counting);
+		struct et_source source = { .bytes = bytes, .n_bytes = n_bytes };
+		struct et_program *program = NULL;
+		struct et_diag diag = { 0 };
+		assert_int_equal(et_program_open(&program, &source, NULL, &allocator, &diag), ET_OK);
+		assert_int_equal(et_program_method_at(program, 0)->n_delegates, n);
+		et_program_unref(program);
+		free(bytes);
+	}
+}
+
 /* A delegate whose payload is where nothing is. */
 static void test_payloads(void **state)
 {
@@ -718,6 +750,7 @@ int main(void)
 		cmocka_unit_test(test_constants_in_two_places),
 		cmocka_unit_test(test_missing_lists),
 		cmocka_unit_test(test_payloads),
+		cmocka_unit_test(test_shared_payloads),
 		cmocka_unit_test(test_sharing),
 		cmocka_unit_test(test_bundles),
 	};
