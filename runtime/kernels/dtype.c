@@ -225,19 +225,10 @@ et_store_fn et_storer(enum et_scalar_type type, enum et_class from)
 	return (unsigned)type <= ET_UINT64 ? converters[type].store[from] : NULL;
 }
 
-bool et_type_is_float(enum et_scalar_type type)
-{
-	return type == ET_FLOAT32 || type == ET_FLOAT64 || type == ET_FLOAT16 || type == ET_BFLOAT16;
-}
-
+/* Those that there is a loader for: not uint64. */
 bool et_type_is_integral(enum et_scalar_type type)
 {
-	return (type <= ET_INT64) || (type >= ET_UINT16 && type <= ET_UINT64);
-}
-
-bool et_type_is_complex(enum et_scalar_type type)
-{
-	return type >= ET_COMPLEX32 && type <= ET_COMPLEX128;
+	return type <= ET_INT64 || type == ET_UINT16 || type == ET_UINT32;
 }
 
 /* Halves, floats and doubles are in the same order as what is made of two of them. */
@@ -246,20 +237,21 @@ enum et_scalar_type et_real_type(enum et_scalar_type type)
 	return et_type_is_complex(type) ? ET_FLOAT16 + (type - ET_COMPLEX32) : type;
 }
 
-enum et_class et_class_of(enum et_scalar_type type)
-{
-	if (type == ET_FLOAT64)
-		return ET_F64;
-	return et_type_is_float(type) ? ET_F32 : ET_I64;
-}
-
 enum et_class et_narrow_class_of(enum et_scalar_type type)
 {
-	for (size_t i = 0; i < sizeof(narrow) / sizeof(*narrow); i++) {
-		if (type == narrow[i].type)
-			return ET_N_CLASSES + (enum et_class)i;
+	switch (type) {
+	case ET_INT32:
+		return ET_I32;
+	case ET_INT16:
+		return ET_I16;
+	case ET_INT8:
+		return ET_I8;
+	case ET_UINT8:
+	case ET_BOOL:
+		return ET_U8;
+	default:
+		return ET_N_SPANS;
 	}
-	return type == ET_BOOL ? ET_U8 : ET_N_SPANS;
 }
 
 bool et_class_is_type(enum et_class as, enum et_scalar_type type)
@@ -300,15 +292,6 @@ enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b)
 	if (et_scalar_size(a) == et_scalar_size(b)) /* one signed, one not: the next larger signed type */
 		return et_scalar_size(a) == 1 ? ET_INT16 : et_scalar_size(a) == 2 ? ET_INT32 : ET_INT64;
 	return et_scalar_size(a) > et_scalar_size(b) ? a : b;
-}
-
-enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
-{
-	if (tag == ET_TAG_DOUBLE)
-		return et_type_is_float(type) || et_type_is_complex(type) ? type : ET_FLOAT32;
-	if (tag == ET_TAG_INT)
-		return type == ET_BOOL ? ET_INT64 : type;
-	return type;
 }
 
 bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to)

@@ -33,24 +33,46 @@ typedef void (*et_store_fn)(void *elements, ptrdiff_t stride, const void *span, 
 et_load_fn et_loader(enum et_scalar_type type, enum et_class as);
 et_store_fn et_storer(enum et_scalar_type type, enum et_class from);
 
-/* The class in which elements of @type compute. */
-enum et_class et_class_of(enum et_scalar_type type);
 /* The narrow class that holds just what @type does, or ET_N_SPANS. */
 enum et_class et_narrow_class_of(enum et_scalar_type type);
 /* Whether a span of @as looks in memory exactly like elements of @type. */
 bool et_class_is_type(enum et_class as, enum et_scalar_type type);
 size_t et_class_size(enum et_class as);
 
-bool et_type_is_float(enum et_scalar_type type);    /* half and bfloat16 too */
 bool et_type_is_integral(enum et_scalar_type type); /* bool is not */
-bool et_type_is_complex(enum et_scalar_type type);  /* has neither loader nor storer: complexes.h */
+/* Half and bfloat16 too. */
+static inline bool et_type_is_float(enum et_scalar_type type)
+{
+	return type == ET_FLOAT32 || type == ET_FLOAT64 || type == ET_FLOAT16 || type == ET_BFLOAT16;
+}
+/* Has neither loader nor storer: complexes.h */
+static inline bool et_type_is_complex(enum et_scalar_type type)
+{
+	return type >= ET_COMPLEX32 && type <= ET_COMPLEX128;
+}
+
+/* The class in which elements of @type compute. */
+static inline enum et_class et_class_of(enum et_scalar_type type)
+{
+	if (type == ET_FLOAT64)
+		return ET_F64;
+	return et_type_is_float(type) ? ET_F32 : ET_I64;
+}
+
 /* What the parts of a complex number are; any other type as it is. */
 enum et_scalar_type et_real_type(enum et_scalar_type type);
 
 /* PyTorch's type promotion. */
 enum et_scalar_type et_promote(enum et_scalar_type a, enum et_scalar_type b);
 /* Of a tensor's type with a number: only a number of a higher category (bool < integer < float) counts. */
-enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag);
+static inline enum et_scalar_type et_promote_number(enum et_scalar_type type, enum et_tag tag)
+{
+	if (tag == ET_TAG_DOUBLE)
+		return et_type_is_float(type) || et_type_is_complex(type) ? type : ET_FLOAT32;
+	if (tag == ET_TAG_INT)
+		return type == ET_BOOL ? ET_INT64 : type;
+	return type;
+}
 /* Whether a result of type @from may be stored as @to: never from complex to float, nor from float to integer, nor
  * anything to bool. */
 bool et_can_cast(enum et_scalar_type from, enum et_scalar_type to);
