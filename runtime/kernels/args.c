@@ -80,9 +80,14 @@ static void print_sizes(char *text, size_t n_text, const int64_t *sizes, size_t 
 enum et_status et_resize(
 	struct et_kernel_ctx *ctx, struct et_tensor *out, const int64_t *sizes, size_t n_dims)
 {
-	int32_t narrow[ET_MAX_DIMS] = { 0 };
+	int32_t narrow[ET_MAX_DIMS];
 	char wanted[96];
 	enum et_status status = n_dims <= ET_MAX_DIMS ? ET_OK : ET_E_NOT_SUPPORTED;
+	bool is_sized = n_dims == out->n_dims; /* as it nearly always is */
+	for (size_t d = 0; is_sized && d < n_dims; d++)
+		is_sized = sizes[d] == out->sizes[d];
+	if (is_sized)
+		return ET_OK;
 	for (size_t d = 0; status == ET_OK && d < n_dims; d++) {
 		if (sizes[d] < 0 || sizes[d] > INT32_MAX)
 			status = ET_E_NOT_SUPPORTED;

@@ -55,7 +55,7 @@ static enum et_status begin_pick(struct et_kernel_ctx *ctx, struct pick *p, cons
 		et_view_insert(&index_view, 0, 1, 1);
 	if (p->companion.n_dims == 0)
 		et_view_insert(&p->companion, 0, 1, 1);
-	still = p->indexed;
+	et_view_clone(&still, &p->indexed);
 	bool is_empty = et_view_numel(&index_view) == 0;
 	ET_REQUIRE(ctx,
 		is_empty || (index_view.n_dims == still.n_dims && p->companion.n_dims == still.n_dims),
@@ -140,11 +140,12 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args,
 	const struct et_view *src, enum scatter_mode mode, struct et_tensor *out)
 {
-	struct pick p = { .companion = *src };
+	struct pick p;
 	struct et_view self;
 	struct et_place place;
 	et_view_of(&self, args[0]->tensor);
 	ET_TRY(et_give_view(ctx, &self, out));
+	et_view_clone(&p.companion, src);
 	ET_TRY(begin_pick(ctx, &p, args[2]->tensor, args[1]->i, out));
 	et_place_seek(&place, &p.walk, 0);
 	for (size_t i = 0; i < p.walk.numel; i++) {
@@ -260,7 +261,9 @@ static enum et_status run_index_select(struct et_kernel_ctx *ctx, struct et_eval
 		return ET_OK;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct et_view from_one = from, to_one = to;
+		struct et_view from_one, to_one;
+		et_view_clone(&from_one, &from);
+		et_view_clone(&to_one, &to);
 		et_view_select(&from_one, dim, indices[i]);
 		et_view_select(&to_one, dim, (int64_t)i);
 		et_view_copy(&to_one, &from_one);

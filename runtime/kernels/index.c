@@ -39,7 +39,7 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 	if (!copy)
 		return NULL;
 	et_view_of(&from, tensor);
-	*ret_view = from;
+	et_view_clone(ret_view, &from);
 	ret_view->data = copy;
 	ret_view->type = (uint8_t)type;
 	for (size_t d = from.n_dims; d-- > 0;) {
@@ -126,19 +126,25 @@ static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_te
 static enum et_status add_offsets(
 	struct et_kernel_ctx *ctx, struct selection *s, const struct index_of *index, size_t begin, size_t n)
 {
-	struct et_view view = index->view;
+	struct et_view view;
 	struct et_walk walk;
 	struct et_place place;
 	int64_t size = s->self->sizes[index->dim], stride = s->self->strides[index->dim];
-	et_view_broadcast(&view, s->sizes, s->n_dims);
-	et_walk_init_in_order(&walk, (const struct et_view *[]){ &view }, 1);
-	et_place_seek(&place, &walk, begin);
+	const int64_t *indices = (const int64_t *)(const void *)index->view.data;
+	bool is_whole = et_view_numel(&index->view) == s->numel; /* a copy of our own, one behind the other */
+	if (!is_whole) {
+		et_view_clone(&view, &index->view);
+		et_view_broadcast(&view, s->sizes, s->n_dims);
+		et_walk_init_in_order(&walk, (const struct et_view *[]){ &view }, 1);
+		et_place_seek(&place, &walk, begin);
+	}
 	for (size_t i = 0; i < n; i++) {
-		int64_t at = ((const int64_t *)view.data)[place.offset[0]];
+		int64_t at = indices[is_whole ? (int64_t)(begin + i) : place.offset[0]];
 		ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
 			(long long)at, index->dim, (long long)size);
 		s->offsets[i] += (at < 0 ? at + size : at) * stride;
-		et_place_advance(&place, &walk, 1);
+		if (!is_whole)
+			et_place_advance(&place, &walk, 1);
 	}
 	return ET_OK;
 }
@@ -224,8 +230,9 @@ struct places {
 
 static void open_places(struct places *places, const struct selection *s, const struct et_view *selected)
 {
-	struct et_view index = *selected;
-	places->kept = *selected;
+	struct et_view index;
+	et_view_clone(&index, selected);
+	et_view_clone(&places->kept, selected);
 	for (size_t k = 0; k < s->n_dims; k++)
 		et_view_remove(&places->kept, s->result_dim);
 	for (size_t d = selected->n_dims; d-- > 0;) {
@@ -303,8 +310,10 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 	if (is_one_run(&to.kept, &s.kept))
 		return take_runs(ctx, &s, &to, element_bytes);
 	for (size_t i = 0; i < s.numel; i++) {
-		struct et_view from_one = s.kept, to_one = to.kept;
+		struct et_view from_one, to_one;
 		int64_t offset;
+		et_view_clone(&from_one, &s.kept);
+		et_view_clone(&to_one, &to.kept);
 		ET_TRY(offset_of(ctx, &s, i, &offset));
 		from_one.data += offset * (int64_t)element_bytes;
 		to_one.data += to.place.offset[0] * (int64_t)element_bytes;
@@ -362,8 +371,10 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 		return ET_OK;
 	open_places(&from, &s, &view);
 	for (size_t i = 0; i < s.numel; i++) {
-		struct et_view from_one = from.kept, to_one = s.kept;
+		struct et_view from_one, to_one;
 		int64_t offset;
+		et_view_clone(&from_one, &from.kept);
+		et_view_clone(&to_one, &s.kept);
 		ET_TRY(offset_of(ctx, &s, i, &offset));
 		to_one.data += offset * (int64_t)element_bytes;
 		from_one.data += from.place.offset[0] * (int64_t)element_bytes;

@@ -240,6 +240,13 @@ static enum et_status run_as_strided_scatter(struct et_kernel_ctx *ctx, struct e
 	return end_scatter(ctx, args[1]->tensor, &to);
 }
 
+/* How much of a row lies on and below the diagonal. */
+static int64_t lower_part(int64_t row, int64_t width, int64_t diagonal)
+{
+	int64_t n = row + diagonal + 1;
+	return n < 0 ? 0 : n > width ? width : n;
+}
+
 /* Zeros, then row by row what lies on and below the diagonal. */
 static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -258,10 +265,21 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	et_view_of(&from, self);
 	et_view_of(&to, out);
 	size_t row_dim = (size_t)from.n_dims - 2;
-	for (int64_t row = 0; row < from.sizes[row_dim]; row++) {
-		struct et_view from_row = from, to_row = to;
-		int64_t n = row + diagonal + 1, width = from.sizes[row_dim + 1];
-		n = n < 0 ? 0 : n > width ? width : n;
+	int64_t n_rows = from.sizes[row_dim], width = from.sizes[row_dim + 1];
+	if (et_lie_alike(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
+		size_t row_bytes = (size_t)width * et_element_bytes(out), n_bytes = et_tensor_n_bytes(out);
+		for (size_t at = 0, row = 0; at < n_bytes; at += row_bytes, row++) {
+			int64_t n = lower_part((int64_t)(row % (size_t)n_rows), width, diagonal);
+			memmove((uint8_t *)out->data + at, (const uint8_t *)self->data + at,
+				(size_t)n * et_element_bytes(out));
+		}
+		return ET_OK;
+	}
+	for (int64_t row = 0; row < n_rows; row++) {
+		struct et_view from_row, to_row;
+		int64_t n = lower_part(row, width, diagonal);
+		et_view_clone(&from_row, &from);
+		et_view_clone(&to_row, &to);
 		et_view_select(&from_row, row_dim, row);
 		et_view_select(&to_row, row_dim, row);
 		et_view_slice(&from_row, row_dim, 0, 1, n);

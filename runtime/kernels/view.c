@@ -69,7 +69,8 @@ void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step
 
 void et_view_permute(struct et_view *view, const uint8_t *dims)
 {
-	struct et_view old = *view;
+	struct et_view old;
+	et_view_clone(&old, view);
 	for (size_t d = 0; d < view->n_dims; d++) {
 		view->sizes[d] = old.sizes[dims[d]];
 		view->strides[d] = old.strides[dims[d]];
@@ -212,12 +213,9 @@ void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t po
 	}
 }
 
-void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n)
+void et_place_carry(struct et_place *place, const struct et_walk *walk)
 {
 	size_t d = walk->n_dims - 1;
-	place->index[d] += (int64_t)n;
-	for (size_t v = 0; v < walk->n_views; v++)
-		place->offset[v] += (int64_t)n * walk->strides[v][d];
 	while (d > 0 && place->index[d] == walk->sizes[d]) {
 		place->index[d] = 0;
 		place->index[d - 1]++;
@@ -292,12 +290,31 @@ static void fill(uint8_t *to, const uint8_t *element, size_t n, size_t element_b
 	}
 }
 
+/* Both lie in one piece, row after row: nothing to walk. */
+static bool is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
+{
+	int64_t stride = 1;
+	for (size_t d = to->n_dims; d-- > 0;) {
+		if (to->sizes[d] != 1 && (to->strides[d] != stride || from->strides[d] != stride))
+			return false;
+		stride *= to->sizes[d];
+	}
+	*ret_numel = (size_t)stride;
+	return true;
+}
+
 void et_view_copy(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	struct et_place place;
 	ptrdiff_t element_bytes = (ptrdiff_t)et_scalar_size(to->type);
 	struct sheet sheet = { .n_rows = 1 };
+	size_t numel;
+	if (is_one_piece(to, from, &numel)) {
+		if (numel)
+			memmove(to->data, from->data, numel * (size_t)element_bytes);
+		return;
+	}
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	size_t inner = walk.n_dims - 1;
 	if (walk.numel == 0)

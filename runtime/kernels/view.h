@@ -29,6 +29,17 @@ struct et_view {
 
 /* The whole of @tensor. Borrows its memory. */
 void et_view_of(struct et_view *ret_view, const struct et_tensor *tensor);
+/* The same view again: only as many dimensions are copied as there are. */
+static inline void et_view_clone(struct et_view *ret_view, const struct et_view *view)
+{
+	ret_view->data = view->data;
+	ret_view->type = view->type;
+	ret_view->n_dims = view->n_dims;
+	for (size_t d = 0; d < view->n_dims; d++) {
+		ret_view->sizes[d] = view->sizes[d];
+		ret_view->strides[d] = view->strides[d];
+	}
+}
 /* Elements, repeated ones included. */
 size_t et_view_numel(const struct et_view *view);
 
@@ -73,7 +84,17 @@ static inline size_t et_place_run(const struct et_place *place, const struct et_
 {
 	return (size_t)(walk->sizes[walk->n_dims - 1] - place->index[walk->n_dims - 1]);
 }
+/* From the end of an inner run to the beginning of the next. */
+void et_place_carry(struct et_place *place, const struct et_walk *walk);
 /* @n is at most et_place_run. */
-void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n);
+static inline void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n)
+{
+	size_t d = walk->n_dims - 1;
+	place->index[d] += (int64_t)n;
+	for (size_t v = 0; v < walk->n_views; v++)
+		place->offset[v] += (int64_t)n * walk->strides[v][d];
+	if (d > 0 && place->index[d] == walk->sizes[d])
+		et_place_carry(place, walk);
+}
 
 #endif
