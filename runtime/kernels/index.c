@@ -323,30 +323,38 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return ET_OK;
 }
 
-/* Add one element to another of the same type. */
+static void add_element(uint8_t *left, const uint8_t *right, enum et_scalar_type type)
+{
+	if (type == ET_FLOAT32) {
+		float a, b;
+		memcpy(&a, left, sizeof(a));
+		memcpy(&b, right, sizeof(b));
+		a += b;
+		memcpy(left, &a, sizeof(a));
+	} else if (et_type_is_complex(type)) {
+		et_element_set_complex(
+			left, type, et_element_get_complex(left, type) + et_element_get_complex(right, type));
+	} else if (et_type_is_float(type)) {
+		et_element_set_double(
+			left, type, et_element_get_double(left, type) + et_element_get_double(right, type));
+	} else {
+		et_element_set_int(left, type,
+			(int64_t)((uint64_t)et_element_get_int(left, type) +
+				  (uint64_t)et_element_get_int(right, type)));
+	}
+}
+
+/* Each element of one to that of the other, which has the same type. */
 static void accumulate(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
 	struct et_place place;
-	size_t bytes = et_scalar_size(to->type);
-	bool is_float = et_type_is_float(to->type);
+	int64_t bytes = (int64_t)et_scalar_size(to->type);
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0; i < walk.numel; i++) {
-		uint8_t *left = to->data + place.offset[0] * (int64_t)bytes;
-		const uint8_t *right = from->data + place.offset[1] * (int64_t)bytes;
-		if (et_type_is_complex(to->type))
-			et_element_set_complex(left, to->type,
-				et_element_get_complex(left, to->type) +
-					et_element_get_complex(right, to->type));
-		else if (is_float)
-			et_element_set_double(left, to->type,
-				et_element_get_double(left, to->type) +
-					et_element_get_double(right, to->type));
-		else
-			et_element_set_int(left, to->type,
-				(int64_t)((uint64_t)et_element_get_int(left, to->type) +
-					  (uint64_t)et_element_get_int(right, to->type)));
+		add_element(
+			to->data + place.offset[0] * bytes, from->data + place.offset[1] * bytes, to->type);
 		et_place_advance(&place, &walk, 1);
 	}
 }
@@ -370,6 +378,7 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	if (et_view_numel(&view) == 0)
 		return ET_OK;
 	open_places(&from, &s, &view);
+	bool is_element = et_view_numel(&s.kept) == 1;
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one, to_one;
 		int64_t offset;
@@ -378,7 +387,9 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 		ET_TRY(offset_of(ctx, &s, i, &offset));
 		to_one.data += offset * (int64_t)element_bytes;
 		from_one.data += from.place.offset[0] * (int64_t)element_bytes;
-		if (accumulates)
+		if (accumulates && is_element)
+			add_element(to_one.data, from_one.data, (enum et_scalar_type)out->type);
+		else if (accumulates)
 			accumulate(&to_one, &from_one);
 		else
 			et_view_copy(&to_one, &from_one);
