@@ -22,10 +22,14 @@ enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const s
 		et_element_set_double(&element, out->type, number->d);
 	else
 		et_element_set_int(&element, out->type, et_number_int(number));
-	et_view_of(&to, out);
-	from = to;
+	/* A tensor has no gaps. */
+	to.data = out->data;
 	from.data = (uint8_t *)&element;
-	memset(from.strides, 0, sizeof(from.strides));
+	to.type = from.type = out->type;
+	to.n_dims = from.n_dims = 1;
+	to.sizes[0] = from.sizes[0] = (int64_t)et_tensor_numel(out);
+	to.strides[0] = 1;
+	from.strides[0] = 0;
 	et_view_copy(&to, &from);
 	return ET_OK;
 }
@@ -94,13 +98,21 @@ static enum et_status arange(
 	ET_REQUIRE(ctx, n >= 0 && n <= INT32_MAX, "from %g to %g by %g", start, end, step);
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n }, 1));
-	double block[BLOCK];
-	et_store_fn store = et_storer(out->type, ET_F64);
+	/* Whole numbers that doubles hold are as right as int64. */
+	bool is_whole = et_type_is_integral(out->type) && fabs(start) < 0x1p52 && fabs(step * n) < 0x1p52 &&
+			floor(start) == start && floor(step) == step;
+	union {
+		double d[BLOCK];
+		int64_t i[BLOCK];
+	} block;
+	et_store_fn store = et_storer(out->type, is_whole ? ET_I64 : ET_F64);
 	for (size_t i = 0; i < (size_t)n; i += BLOCK) {
 		size_t part = (size_t)n - i < BLOCK ? (size_t)n - i : BLOCK;
-		for (size_t k = 0; k < part; k++)
-			block[k] = start + (double)(int32_t)(i + k) * step;
-		store((uint8_t *)out->data + i * et_element_bytes(out), 1, block, part);
+		for (size_t k = 0; is_whole && k < part; k++)
+			block.i[k] = (int64_t)start + (int64_t)(i + k) * (int64_t)step;
+		for (size_t k = 0; !is_whole && k < part; k++)
+			block.d[k] = start + (double)(int32_t)(i + k) * step;
+		store((uint8_t *)out->data + i * et_element_bytes(out), 1, &block, part);
 	}
 	return ET_OK;
 }
@@ -116,16 +128,83 @@ static enum et_status run_arange_start(struct et_kernel_ctx *ctx, struct et_eval
 		args[3]->tensor);
 }
 
+/* Memory without values, so zeros; the sizes are argument number row, and how they shall lie is the argument behind
+ * them. A program says that of the output itself, too, and that holds. */
+static enum et_status run_empty_laid_out(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	size_t first = *(const size_t *)ctx->kernel->row;
+	struct et_tensor *out = args[first + 2]->tensor;
+	ET_REQUIRE(ctx, et_list_len(args[first + 1]) == et_list_len(args[first]),
+		"a layout of %zu dimensions for %zu", et_list_len(args[first + 1]), et_list_len(args[first]));
+	ET_TRY(resize_to_list(ctx, out, args[first]));
+	return et_fill(ctx, out, &zero);
+}
+static const size_t sizes_first = 0, sizes_second = 1;
+
+/* How many elements of row @row are on the diagonal or below, of @n_columns. */
+static int64_t below_diagonal(int64_t row, int64_t n_columns, int64_t offset)
+{
+	int64_t n = row + offset + 1;
+	return n < 0 ? 0 : n < n_columns ? n : n_columns;
+}
+
+/* Rows, columns, the diagonal's offset > the indices of the elements below it, or above if row says so: the rows, and
+ * then the columns. */
+static enum et_status run_triangle_indices(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	bool is_upper = *(const bool *)ctx->kernel->row;
+	int64_t n_rows = args[0]->i, n_columns = args[1]->i, offset = args[2]->i;
+	struct et_tensor *out = args[3]->tensor;
+	ET_REQUIRE(ctx, n_rows >= 0 && n_rows <= INT32_MAX && n_columns >= 0 && n_columns <= INT32_MAX,
+		"%lld rows and %lld columns", (long long)n_rows, (long long)n_columns);
+	/* Farther than that it makes no difference. */
+	offset = offset < -n_rows ? -n_rows : offset > n_columns ? n_columns : offset;
+	/* Above the diagonal is what is not below the one before. */
+	offset -= is_upper;
+	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
+	et_store_fn store = et_storer(out->type, ET_I64);
+	/* Rows that have none are passed over: there may be any number. */
+	int64_t n = 0, first = is_upper || offset > -1 ? 0 : -1 - offset;
+	if (is_upper && n_rows > n_columns - offset)
+		n_rows = n_columns - offset;
+	if (n_columns == 0)
+		n_rows = 0;
+	for (int64_t row = first; row < n_rows && n <= INT32_MAX; row++) {
+		int64_t below = below_diagonal(row, n_columns, offset);
+		n += is_upper ? n_columns - below : below;
+	}
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ 2, n }, 2));
+	struct et_view to;
+	et_view_of(&to, out);
+	int64_t at = 0;
+	for (int64_t row = first; row < n_rows && at < n; row++) {
+		int64_t below = below_diagonal(row, n_columns, offset);
+		int64_t end = is_upper ? n_columns : below;
+		for (int64_t column = is_upper ? below : 0; column < end; column++, at++) {
+			uint8_t *data = to.data + (size_t)(at * to.strides[1]) * et_element_bytes(out);
+			store(data, 1, &row, 1);
+			store(data + (size_t)to.strides[0] * et_element_bytes(out), 1, &column, 1);
+		}
+	}
+	return ET_OK;
+}
+static const bool lower = false, upper = true;
+
 static const struct et_kernel rows[] = {
 	{ "aten::arange.out", "S>T", run_arange },
 	{ "aten::arange.start_out", "SSS>T", run_arange_start },
 	{ "aten::empty.out", "Vi>T", run_constant, &zero },
+	{ "aten::empty_permuted.out", "VV>T", run_empty_laid_out, &sizes_first },
+	{ "aten::empty_strided.out", "VV>T", run_empty_laid_out, &sizes_first },
 	{ "aten::fill.Scalar_out", "TS>T", run_fill },
 	{ "aten::fill.Tensor_out", "TT>T", run_fill_tensor },
 	{ "aten::full.out", "VS>T", run_full },
 	{ "aten::full_like.out", "TSi>T", run_full_like },
+	{ "aten::new_empty_strided.out", "TVV>T", run_empty_laid_out, &sizes_second },
 	{ "aten::ones.out", "V>T", run_constant, &one },
 	{ "aten::scalar_tensor.out", "S>T", run_scalar_tensor },
+	{ "aten::tril_indices.out", "III>T", run_triangle_indices, &lower },
+	{ "aten::triu_indices.out", "III>T", run_triangle_indices, &upper },
 	{ "aten::zeros.out", "V>T", run_constant, &zero },
 	{ "dim_order_ops::_empty_dim_order.out", "Vv>T", run_constant, &zero },
 };
