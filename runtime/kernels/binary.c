@@ -96,12 +96,19 @@ ET_INT_FN(bitwise_or, 2, a | b)
 ET_INT_FN(bitwise_xor, 2, a ^ b)
 
 /* As many bits as the type has, or more (or less than none), leave nothing, or the sign. */
-#define SHIFTED_OUT \
-	((size_t)b >= (sizeof(a) < sizeof(int64_t) ? sizeof(a) : et_scalar_size(common)) * CHAR_BIT)
+static inline size_t bytes_of(enum et_scalar_type integer)
+{
+	return integer == ET_INT64                           ? 8
+	       : integer == ET_INT32 || integer == ET_UINT32 ? 4
+	       : integer == ET_INT16 || integer == ET_UINT16 ? 2
+							     : 1;
+}
+#define SHIFTED_OUT ((size_t)b >= (sizeof(a) < sizeof(int64_t) ? sizeof(a) : bytes_of(common)) * CHAR_BIT)
 ET_INT_FN(left_shift, 2,
 	SHIFTED_OUT                   ? 0
 	: sizeof(a) < sizeof(int64_t) ? (int64_t)((uint32_t)a << (b & 31))
 				      : (int64_t)((uint64_t)a << (b & 63)))
+static const struct et_map left_shift_map = { ET_MAP_SAME, ET_INTS(left_shift) };
 ET_INT_FN(right_shift, 2, a >> (!SHIFTED_OUT ? (int)b : sizeof(a) < sizeof(int64_t) ? 31 : 63))
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
@@ -209,6 +216,21 @@ static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *
 	return et_map_apply(ctx, map, operands, 2, args[3]->tensor);
 }
 
+/* By the same number everywhere: a product, of which there are vectors on every processor. */
+static enum et_status run_left_shift_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map map = { ET_MAP_SAME, ET_INTS(mul) };
+	int64_t by = et_number_int(args[1]);
+	struct et_evalue factor = *args[1];
+	if (factor.tag == ET_TAG_INT)
+		factor.i = by >= 0 && by < 64 ? (int64_t)(UINT64_C(1) << by) : 0;
+	return factor.tag == ET_TAG_INT
+		       ? et_map_apply(ctx, &map, (const struct et_evalue *[]){ args[0], &factor }, 2,
+				 args[2]->tensor)
+		       : et_map_apply(ctx, &left_shift_map, (const struct et_evalue *[]){ args[0], args[1] },
+				 2, args[2]->tensor);
+}
+
 /* Either limit may be None; tensors broadcast, NaN stays. */
 static enum et_status run_clamp(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -262,8 +284,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::bitwise_and.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
 	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_map_run,
 		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
-	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
+	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", run_left_shift_number },
 	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_map_run,
 		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
 	{ "aten::bitwise_or.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_or)) },
