@@ -1,5 +1,8 @@
 /* Running one elementwise operator: promote, broadcast, resize, then block by block.
  *
+ * A call of no more than a block, whose tensors lie as the result does, is computed where they lie, without resizing or
+ * walking: programs of many small operators are made of these.
+ *
  * A block is at most ET_MAP_BLOCK results. An operand whose memory already is what the span function
  * wants (right type, unit stride, the block within one inner run) is passed by pointer and costs nothing;
  * a number was written into its block once, before the loop; everything else is loaded. Where inner runs
@@ -19,13 +22,20 @@ enum {
 	LONG_RUN = 64, /* elements worth a call of their own, rather than to be gathered with others */
 };
 
-struct map_job {
-	struct et_walk walk; /* view 0 is the output */
+/* What is computed, and in which numbers. */
+struct way {
 	et_span_fn fn;
 	enum et_scalar_type common;
+	enum et_class class;
+	enum et_scalar_type as; /* what the class's numbers are in memory */
+	bool wraps;             /* the result is narrower in the common type than where it is stored */
+};
+
+struct map_job {
+	struct et_walk walk; /* view 0 is the output */
+	struct way way;
 	size_t n_operands;
 	size_t class_bytes;
-	enum et_class class;
 	struct {
 		const uint8_t *data;
 		const void *filled; /* a block of one number, or NULL */
@@ -37,7 +47,6 @@ struct map_job {
 	et_store_fn store;
 	size_t out_bytes;
 	bool is_out_direct;
-	bool wraps; /* the result is narrower in the common type than where it is stored */
 	_Atomic(bool) divided_by_zero;
 };
 
@@ -67,13 +76,13 @@ static void store_block(const struct map_job *job, struct et_place *place, const
 	}
 }
 
-static void compute(struct map_job *job, struct et_span *span)
+static void compute(const struct way *way, struct et_span *span)
 {
-	job->fn(span);
-	if (job->wraps) {
+	way->fn(span);
+	if (way->wraps) {
 		int64_t *out = span->out;
 		for (size_t i = 0; i < span->n; i++)
-			out[i] = et_wrap(out[i], job->common);
+			out[i] = et_wrap(out[i], way->common);
 	}
 }
 
@@ -95,7 +104,7 @@ static void map_range(void *arg, size_t begin, size_t end)
 	const struct et_walk *walk = &job->walk;
 	size_t inner = walk->n_dims - 1;
 	union block in[ET_MAP_OPERANDS], result;
-	struct et_span span = { .common = job->common };
+	struct et_span span = { .common = job->way.common };
 	struct et_place place, out_place;
 	struct repeated held[ET_MAP_OPERANDS] = { 0 };
 	et_place_seek(&place, walk, begin);
@@ -132,15 +141,15 @@ static void map_range(void *arg, size_t begin, size_t end)
 			et_place_advance(&place, walk, run);
 			filled += run;
 		}
-		if (job->fn == identity) {
+		if (job->way.fn == identity) {
 			store_block(job, &out_place, span.in[0], n);
 		} else if (is_one_run && job->is_out_direct) {
 			span.out = job->out + out_place.offset[0] * (int64_t)job->out_bytes;
-			compute(job, &span);
+			compute(&job->way, &span);
 			et_place_advance(&out_place, walk, n);
 		} else {
 			span.out = &result;
-			compute(job, &span);
+			compute(&job->way, &span);
 			store_block(job, &out_place, span.out, n);
 		}
 		begin += n;
@@ -149,42 +158,50 @@ static void map_range(void *arg, size_t begin, size_t end)
 		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
 }
 
-static void set_out(struct map_job *job, const struct et_view *out)
+/* Its operands come after. Not all of this large thing is set to 0, which would take longer than a small tensor. */
+static void begin_job(
+	struct map_job *job, const struct way *way, const struct et_view *const *views, size_t n_operands)
 {
+	const struct et_view *out = views[0];
+	et_walk_init(&job->walk, views, n_operands + 1);
+	job->way = *way;
+	job->n_operands = n_operands;
+	job->class_bytes = et_class_size(way->class);
+	atomic_init(&job->divided_by_zero, false);
 	job->out = out->data;
 	job->out_bytes = et_scalar_size(out->type);
-	job->store = et_storer(out->type, job->class);
-	job->is_out_direct =
-		et_class_is_type(job->class, out->type) && job->walk.strides[0][job->walk.n_dims - 1] == 1;
+	job->store = et_storer(out->type, job->way.class);
+	job->is_out_direct = et_class_is_type(job->way.class, out->type) &&
+			     job->walk.strides[0][job->walk.n_dims - 1] == 1;
 }
 
 static void set_in(struct map_job *job, size_t k, const struct et_view *in)
 {
 	job->in[k].data = in->data;
+	job->in[k].filled = NULL;
 	job->in[k].element_bytes = et_scalar_size(in->type);
-	job->in[k].load = et_loader(in->type, job->class);
-	job->in[k].is_direct =
-		et_class_is_type(job->class, in->type) && job->walk.strides[k + 1][job->walk.n_dims - 1] == 1;
+	job->in[k].load = et_loader(in->type, job->way.class);
+	job->in[k].is_direct = et_class_is_type(job->way.class, in->type) &&
+			       job->walk.strides[k + 1][job->walk.n_dims - 1] == 1;
 }
 
 enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
 {
-	struct map_job job = { .fn = identity, .n_operands = 1, .common = from->type };
+	struct map_job job;
+	struct way way = { .fn = identity, .common = from->type };
 	if (to->type == from->type) {
 		et_view_copy(to, from);
 		return ET_OK;
 	}
 	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
 		return et_complex_cast(ctx, to, from);
-	job.class = et_class_of(from->type);
-	if (job.class == ET_I64 && et_type_is_float(to->type) &&
+	way.class = et_class_of(from->type);
+	if (way.class == ET_I64 && et_type_is_float(to->type) &&
 		et_scalar_size(from->type) <= sizeof(int32_t))
-		job.class = et_class_of(to->type); /* rounded once, as from int64, but by vectors */
-	job.class_bytes = et_class_size(job.class);
-	ET_REQUIRE(ctx, et_loader(from->type, job.class) && et_storer(to->type, job.class),
+		way.class = et_class_of(to->type); /* rounded once, as from int64, but by vectors */
+	ET_REQUIRE(ctx, et_loader(from->type, way.class) && et_storer(to->type, way.class),
 		"cannot convert %s to %s", et_scalar_name(from->type), et_scalar_name(to->type));
-	et_walk_init(&job.walk, (const struct et_view *[]){ to, from }, 2);
-	set_out(&job, to);
+	begin_job(&job, &way, (const struct et_view *[]){ to, from }, 1);
 	set_in(&job, 0, from);
 	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
 	return ET_OK;
@@ -209,8 +226,8 @@ static enum et_scalar_type common_type(
 	for (size_t k = 0; k < n_operands; k++) {
 		if ((map->promotes && !(map->promotes >> k & 1)) || operands[k]->tag != ET_TAG_TENSOR)
 			continue;
-		common = has_tensor ? et_promote(common, operands[k]->tensor->type)
-				    : operands[k]->tensor->type;
+		enum et_scalar_type type = operands[k]->tensor->type;
+		common = !has_tensor || type == common ? type : et_promote(common, type);
 		has_tensor = true;
 	}
 	for (size_t k = 0; k < n_operands; k++) {
@@ -249,27 +266,21 @@ static enum et_status broadcast_sizes(struct et_kernel_ctx *ctx, const struct et
 	return ET_OK;
 }
 
-/* @n elements, the most that one call of the span function sees. */
-static void fill_block(union block *block, enum et_class class, enum et_scalar_type common,
-	const struct et_evalue *number, size_t n)
+/* A number as the way's class has it, @n times: the most that one call of the span function sees. */
+static void fill_block(union block *block, const struct way *way, const struct et_evalue *number, size_t n)
 {
-	bool is_int = class != ET_F32 && class != ET_F64;
-	int64_t i64 = is_int ? et_wrap(et_number_int(number), common) : 0;
-	double f64 = is_int ? 0 : et_number_double(number);
-	if (class >= ET_N_CLASSES)
-		et_storer(common == ET_BOOL ? ET_UINT8 : common, ET_I64)(block, 1, &i64, 1);
-	for (size_t i = 0, bytes = et_class_size(class); i < n; i++) {
-		if (class >= ET_N_CLASSES) {
-			memcpy(block->bytes + i * bytes, block->bytes, bytes);
-			continue;
-		}
-		if (class == ET_F32)
-			block->f32[i] = (float)f64;
-		else if (class == ET_F64)
-			block->f64[i] = f64;
-		else
-			block->i64[i] = i64;
+	uint64_t element;
+	if (way->class == ET_F32) {
+		float value = (float)et_number_double(number);
+		for (size_t i = 0; i < n; i++)
+			block->f32[i] = value;
+		return;
 	}
+	if (way->class == ET_F64)
+		et_element_set_double(&element, way->as, et_number_double(number));
+	else
+		et_element_set_int(&element, way->as, et_wrap(et_number_int(number), way->common));
+	et_loader(way->as, way->class)(block, &element, 0, n);
 }
 
 /* Where all that takes part is of one type of narrow integers, and the result is of that type or a truth: no need to
@@ -282,57 +293,11 @@ static enum et_class narrowed(const struct et_map *map, enum et_scalar_type comm
 	if (narrow == ET_N_SPANS || !map->fns[narrow] || out->type != result)
 		return ET_I64;
 	for (size_t k = 0; k < n_operands; k++) {
-		if (operands[k]->tag == ET_TAG_TENSOR && !et_loader(operands[k]->tensor->type, narrow))
+		if (operands[k]->tag == ET_TAG_TENSOR && operands[k]->tensor->type != common &&
+			!et_loader(operands[k]->tensor->type, narrow))
 			return ET_I64;
 	}
 	return narrow;
-}
-
-/* Row-major, of just these sizes, without gaps. */
-static bool is_plain(const struct et_tensor *tensor, const struct et_tensor *like)
-{
-	int32_t stride = 1;
-	if (tensor->type != ET_FLOAT32 || tensor->n_dims != like->n_dims)
-		return false;
-	for (size_t d = tensor->n_dims; d-- > 0;) {
-		int32_t size = tensor->sizes[d];
-		if (size != like->sizes[d] || (size != 1 && tensor->strides[d] != stride))
-			return false;
-		stride *= size; /* no overflow: a tensor that is there has this many elements */
-	}
-	return true;
-}
-
-/* A block or less of floats that lie alike, and numbers: nothing to promote, broadcast, resize or walk. Small programs
- * are made of such calls. */
-static bool apply_small(const struct et_map *map, const struct et_evalue *const *operands, size_t n_operands,
-	struct et_tensor *out)
-{
-	struct et_span span = { .common = ET_FLOAT32, .out = out->data };
-	float filled[ET_MAP_OPERANDS][16];
-	if ((map->result != ET_MAP_SAME && map->result != ET_MAP_FLOAT) || !map->fns[ET_F32] ||
-		operands[0]->tag != ET_TAG_TENSOR || (map->promotes && !(map->promotes & 1)) ||
-		!is_plain(out, out))
-		return false;
-	span.n = et_tensor_numel(out);
-	if (!span.n || span.n > ET_MAP_BLOCK)
-		return false;
-	for (size_t k = 0; k < n_operands; k++) {
-		if (operands[k]->tag == ET_TAG_TENSOR) {
-			if (!is_plain(operands[k]->tensor, out))
-				return false;
-			span.in[k] = operands[k]->tensor->data;
-		} else {
-			if (!is_number(operands[k]) || span.n > ET_ARRAY_LEN(filled[k]))
-				return false;
-			float number = (float)et_number_double(operands[k]);
-			for (size_t i = 0; i < span.n; i++)
-				filled[k][i] = number;
-			span.in[k] = filled[k];
-		}
-	}
-	map->fns[ET_F32](&span);
-	return true;
 }
 
 /* Where the common type is complex. */
@@ -366,61 +331,186 @@ static enum et_status apply_complex(struct et_kernel_ctx *ctx, const struct et_m
 	return ET_OK;
 }
 
+/* Whether its elements correspond to those of @out as they lie: of the same sizes and strides, but for leading dimensions of
+ * size 1 that it may lack. */
+static bool lies_as(const struct et_tensor *tensor, const struct et_tensor *out)
+{
+	size_t lacks = (size_t)out->n_dims - tensor->n_dims;
+	if (tensor->n_dims > out->n_dims)
+		return false;
+	for (size_t d = 0; d < out->n_dims; d++) {
+		int32_t size = out->sizes[d];
+		if (d < lacks ? size != 1
+			      : tensor->sizes[d - lacks] != size ||
+					(size != 1 && tensor->strides[d - lacks] != out->strides[d]))
+			return false;
+	}
+	return true;
+}
+
+/* What programs of small operators have most, floats or int64 that lie alike and numbers, with nothing to find out about
+ * them. */
+static bool apply_alike(const struct et_map *map, const struct et_evalue *const *operands, size_t n_operands,
+	struct et_tensor *out, bool *ret_divided_by_zero)
+{
+	bool is_int = out->type == ET_INT64;
+	struct et_span span = { .common = out->type, .out = out->data, .n = et_tensor_numel(out) };
+	et_span_fn fn = map->fns[is_int ? ET_I64 : ET_F32];
+	union {
+		float f32[16];
+		int64_t i64[16];
+	} numbers[ET_MAP_OPERANDS];
+	if (!(is_int || out->type == ET_FLOAT32) || !fn || (map->promotes && !(map->promotes & 1)) ||
+		!(map->result == ET_MAP_SAME || (map->result == ET_MAP_FLOAT && !is_int)) || !span.n ||
+		span.n > ET_MAP_BLOCK || operands[0]->tag != ET_TAG_TENSOR ||
+		operands[0]->tensor->n_dims != out->n_dims)
+		return false;
+	for (size_t k = 0; k < n_operands; k++) {
+		if (operands[k]->tag == ET_TAG_TENSOR) {
+			if (operands[k]->tensor->type != out->type || !lies_as(operands[k]->tensor, out))
+				return false;
+			span.in[k] = operands[k]->tensor->data;
+			continue;
+		}
+		if (span.n > ET_ARRAY_LEN(numbers[k].i64) || (is_int && operands[k]->tag != ET_TAG_INT))
+			return false;
+		span.in[k] = &numbers[k];
+		float f32 = is_int ? 0 : (float)et_number_double(operands[k]);
+		for (size_t i = 0; i < span.n; i++) {
+			if (is_int)
+				numbers[k].i64[i] = operands[k]->i;
+			else
+				numbers[k].f32[i] = f32;
+		}
+	}
+	fn(&span);
+	*ret_divided_by_zero = span.divided_by_zero;
+	return true;
+}
+
+/* How the elements of a tensor that lie one behind the other fill a block: each @inner times, and all of that @outer times. */
+struct spread {
+	size_t outer, n, inner;
+};
+
+/* False: @tensor fills row-major @out in no such way. */
+static bool find_spread(struct spread *spread, const struct et_tensor *tensor, const struct et_tensor *out)
+{
+	size_t lacks = (size_t)out->n_dims - tensor->n_dims;
+	*spread = (struct spread){ 1, 1, 1 };
+	if (tensor->n_dims > out->n_dims)
+		return false;
+	for (size_t d = out->n_dims; d-- > 0;) {
+		size_t size = (size_t)out->sizes[d], its = d < lacks ? 1 : (size_t)tensor->sizes[d - lacks];
+		if (its == size && (size == 1 || (spread->outer == 1 &&
+							 (size_t)tensor->strides[d - lacks] == spread->n)))
+			spread->n *= size;
+		else if (its == 1)
+			*(spread->n == 1 ? &spread->inner : &spread->outer) *= size;
+		else
+			return false;
+	}
+	return true;
+}
+
+static void load_spread(union block *block, const struct way *way, et_load_fn load,
+	const struct et_tensor *tensor, const struct spread *spread)
+{
+	size_t bytes = et_class_size(way->class), from_bytes = et_scalar_size(tensor->type),
+	       period = spread->n * spread->inner * bytes;
+	uint8_t *to = block->bytes;
+	if (spread->inner == 1)
+		load(to, tensor->data, 1, spread->n);
+	for (size_t i = 0; spread->inner > 1 && i < spread->n; i++)
+		load(to + i * spread->inner * bytes, (const uint8_t *)tensor->data + i * from_bytes, 0,
+			spread->inner);
+	for (size_t i = 1; i < spread->outer; i++)
+		memcpy(to + i * period, to, period);
+}
+
+/* No more than a block, of tensors that lie as the result does or are spread over it, and numbers: nothing to resize and
+ * nothing to walk. Small programs are made of such calls. False: it is not like that. */
+static bool apply_small(const struct way *way, const struct et_evalue *const *operands, size_t n_operands,
+	struct et_tensor *out, bool *ret_divided_by_zero)
+{
+	struct et_span span = { .common = way->common, .n = et_tensor_numel(out) };
+	union block in[ET_MAP_OPERANDS], result;
+	et_load_fn loads[ET_MAP_OPERANDS];
+	bool are_like[ET_MAP_OPERANDS], is_sized = false; /* by one of them, and not against the others */
+	bool is_direct = out->type == way->as;
+	struct spread spreads[ET_MAP_OPERANDS];
+	et_store_fn store = is_direct ? NULL : et_storer(out->type, way->class);
+	if (!span.n || span.n > ET_MAP_BLOCK || (!is_direct && !store))
+		return false;
+	for (size_t k = 0; k < n_operands; k++) {
+		const struct et_tensor *tensor = operands[k]->tensor;
+		if (operands[k]->tag != ET_TAG_TENSOR)
+			continue;
+		are_like[k] = lies_as(tensor, out);
+		spreads[k] = (struct spread){ 1, span.n, 1 };
+		if (!are_like[k] && (!et_dim_order_is_contiguous(out->dim_order, out->n_dims) ||
+					    !find_spread(&spreads[k], tensor, out)))
+			return false;
+		span.in[k] = are_like[k] && tensor->type == way->as ? tensor->data : NULL;
+		loads[k] = span.in[k] ? NULL : et_loader(tensor->type, way->class);
+		if (!span.in[k] && !loads[k])
+			return false;
+		is_sized |= are_like[k] && tensor->n_dims == out->n_dims;
+	}
+	if (!is_sized)
+		return false;
+	for (size_t k = 0; k < n_operands; k++) {
+		if (operands[k]->tag == ET_TAG_TENSOR && span.in[k])
+			continue;
+		span.in[k] = &in[k];
+		if (operands[k]->tag == ET_TAG_TENSOR)
+			load_spread(&in[k], way, loads[k], operands[k]->tensor, &spreads[k]);
+		else
+			fill_block(&in[k], way, operands[k], span.n);
+	}
+	span.out = is_direct ? out->data : &result;
+	compute(way, &span);
+	if (!is_direct)
+		store(out->data, 1, &result, span.n);
+	*ret_divided_by_zero = span.divided_by_zero;
+	return true;
+}
+
 /* Of its own, so that a small call does not make room for all these blocks. */
-static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *ctx, const struct et_map *map,
+static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *ctx, const struct way *way,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
 {
 	struct et_view views[ET_MAP_OPERANDS + 1];
 	const struct et_view *view_list[ET_MAP_OPERANDS + 1];
 	union block filled[ET_MAP_OPERANDS];
-	struct map_job job = { .n_operands = n_operands };
+	struct map_job job;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims;
 
-	enum et_scalar_type common = common_type(map, operands, n_operands);
-	if (et_type_is_complex(common))
-		return apply_complex(ctx, map, operands, n_operands, out);
-	if (map->result == ET_MAP_FLOAT && !et_type_is_float(common))
-		common = ET_FLOAT32;
-	if (map->result == ET_MAP_SAME || map->result == ET_MAP_FLOAT)
-		ET_REQUIRE(ctx, et_can_cast(common, out->type), "a result of %s does not fit an output of %s",
-			et_scalar_name(common), et_scalar_name(out->type));
-	job.common = common;
-	job.class = et_class_of(common);
-	if (job.class == ET_I64)
-		job.class = narrowed(map, common, operands, n_operands, out);
-	job.class_bytes = et_class_size(job.class);
-	job.fn = map->fns[job.class];
-	ET_REQUIRE(ctx, job.fn && et_loader(common, job.class), "does not take %s", et_scalar_name(common));
-	job.wraps = map->result == ET_MAP_SAME && job.class == ET_I64 && out->type != common;
-
 	ET_TRY(broadcast_sizes(ctx, operands, n_operands, sizes, &n_dims));
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
-	et_view_of(&views[0], out);
 	size_t numel = et_tensor_numel(out);
-	ET_REQUIRE(ctx, et_storer(out->type, job.class), "cannot store %s", et_scalar_name(out->type));
+	ET_REQUIRE(ctx, et_storer(out->type, way->class), "cannot store %s", et_scalar_name(out->type));
+	for (size_t k = 0; k <= n_operands; k++)
+		view_list[k] = &views[k];
+	et_view_of(&views[0], out);
 	for (size_t k = 0; k < n_operands; k++) {
 		struct et_view *view = &views[k + 1];
 		if (operands[k]->tag == ET_TAG_TENSOR) {
 			et_view_of(view, operands[k]->tensor);
-			ET_REQUIRE(ctx, et_loader(view->type, job.class), "does not take %s",
+			ET_REQUIRE(ctx, et_loader(view->type, way->class), "does not take %s",
 				et_scalar_name(view->type));
-			et_view_broadcast(view, sizes, n_dims);
 		} else {
-			*view = (struct et_view){ .data = (uint8_t *)&filled[k], .type = common };
-			et_view_broadcast(view, sizes, n_dims);
-			fill_block(&filled[k], job.class, common, operands[k],
-				numel < ET_MAP_BLOCK ? numel : ET_MAP_BLOCK);
-			job.in[k].filled = &filled[k];
+			*view = (struct et_view){ .data = (uint8_t *)&filled[k], .type = way->common };
+			fill_block(&filled[k], way, operands[k], numel < ET_MAP_BLOCK ? numel : ET_MAP_BLOCK);
 		}
+		et_view_broadcast(view, sizes, n_dims);
 	}
-	for (size_t k = 0; k <= n_operands; k++)
-		view_list[k] = &views[k];
-	et_walk_init(&job.walk, view_list, n_operands + 1);
-	set_out(&job, &views[0]);
+	begin_job(&job, way, view_list, n_operands);
 	for (size_t k = 0; k < n_operands; k++) {
-		if (!job.in[k].filled)
-			set_in(&job, k, &views[k + 1]);
+		set_in(&job, k, &views[k + 1]);
+		if (operands[k]->tag != ET_TAG_TENSOR)
+			job.in[k].filled = &filled[k];
 	}
 	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
 	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
@@ -430,9 +520,37 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out)
 {
-	if (apply_small(map, operands, n_operands, out))
+	struct way way;
+	bool divided_by_zero;
+	if (apply_alike(map, operands, n_operands, out, &divided_by_zero)) {
+		ET_REQUIRE(ctx, !divided_by_zero, "division of an integer by zero");
 		return ET_OK;
-	return apply_any(ctx, map, operands, n_operands, out);
+	}
+	way.common = common_type(map, operands, n_operands);
+	if (et_type_is_complex(way.common))
+		return apply_complex(ctx, map, operands, n_operands, out);
+	if (map->result == ET_MAP_FLOAT && !et_type_is_float(way.common))
+		way.common = ET_FLOAT32;
+	if ((map->result == ET_MAP_SAME || map->result == ET_MAP_FLOAT) && way.common != out->type)
+		ET_REQUIRE(ctx, et_can_cast(way.common, out->type),
+			"a result of %s does not fit an output of %s", et_scalar_name(way.common),
+			et_scalar_name(out->type));
+	way.class = et_class_of(way.common);
+	if (way.class == ET_I64)
+		way.class = narrowed(map, way.common, operands, n_operands, out);
+	way.fn = map->fns[way.class];
+	way.as = way.class == ET_F32     ? ET_FLOAT32
+		 : way.class == ET_F64   ? ET_FLOAT64
+		 : way.class == ET_I64   ? ET_INT64
+		 : way.common == ET_BOOL ? ET_UINT8
+					 : way.common;
+	ET_REQUIRE(ctx, way.fn && (way.as == way.common || et_loader(way.common, way.class)),
+		"does not take %s", et_scalar_name(way.common));
+	way.wraps = map->result == ET_MAP_SAME && way.class == ET_I64 && out->type != way.common;
+	if (!apply_small(&way, operands, n_operands, out, &divided_by_zero))
+		return apply_any(ctx, &way, operands, n_operands, out);
+	ET_REQUIRE(ctx, !divided_by_zero, "division of an integer by zero");
+	return ET_OK;
 }
 
 enum et_status et_map_run(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
