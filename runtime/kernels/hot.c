@@ -297,13 +297,14 @@ static inline vector power_of_e(vector x)
 	return p * power_of_two(n >> 1) * power_of_two(n - (n >> 1)); /* 2^n itself may be no float */
 }
 
-/* e^x - 1 of what is not above 0, to the last bits of what is near it, too. */
+/* e^x - 1 of what is not above 0, to the last bits of what is near it, too; of -0 it is -0. */
 static inline vector power_less_one(vector x)
 {
+	const bits sign = (bits){ 0 } + 0x80000000u;
 	ints n;
 	x = choose(x < -20.0f, (vector){ 0 } - 20.0f, x);
 	vector p = near_one(x, &n), power = power_of_two(n);
-	return p * power + (power - 1.0f);
+	return (vector)((bits)(p * power + (power - 1.0f)) | ((bits)x & sign));
 }
 
 static inline vector sigmoid_of(vector x)

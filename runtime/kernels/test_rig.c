@@ -271,8 +271,9 @@ static void compare_tensors(
 		double a = et_element_get_double(element_at(got, i), got->type);
 		double b = et_element_get_double(element_at(want, i), want->type);
 		double bound = et_type_is_half(want->type) ? 1e-2 * fabs(b) : 1e-6 + 1e-5 * fabs(b);
+		bool is_same = a == b && (!is_exact || signbit(a) == signbit(b));
 		bool is_close =
-			(a != a && b != b) || a == b || (!is_exact && fabs(a - b) <= bound && !isinf(b));
+			(a != a && b != b) || is_same || (!is_exact && fabs(a - b) <= bound && !isinf(b));
 		if (!et_type_is_float(want->type)) /* not every int64 is a double */
 			is_close = et_element_get_int(element_at(got, i), got->type) ==
 				   et_element_get_int(element_at(want, i), want->type);

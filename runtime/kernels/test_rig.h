@@ -11,7 +11,7 @@
  *     numbers  an Int, a Double if it has a point, true or false; strings as they are; None is -
  * Expected outputs follow the same way; they also give the outputs' sizes and dim orders. Of an operator that
  * changes arguments, these are expected in front of the others. "! text" expects a refusal whose sentence contains the
- * text, and "= " in front that floats are equal, not only close. */
+ * text, and "= " in front that floats are equal, zeros by their sign, too, not only close. */
 #ifndef RUNTIME_KERNELS_TEST_RIG_H
 #define RUNTIME_KERNELS_TEST_RIG_H
 

@@ -105,6 +105,25 @@ static void halves(void **state)
 			"= bf16[4]{1.0078125,-9.183549615799121e-41,-1.9921875,-3.3895313892515355e38}" },
 		{ "aten::logit.out", "bf16[4]{0.10009765625,0.69921875,0.98828125,-3} 0.2",
 			"= bf16[4]{-1.3828125,0.84375,1.390625,-1.3828125}" },
+		{ "aten::logit.out", "f32[2]{1,0.25} 1e-06", "f32[2]{13.8023176,-1.0986123}" },
+		{ "aten::logit.out", "i32[1]{1} 1e-06", "f32[1]{13.8023176}" },
+		{ "aten::logit.out", "f64[1]{1} 1e-06", "f64[1]{13.815509557935018}" },
+	};
+	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
+}
+
+/* Zeros keep their sign, and stay zeros whatever the factors are. */
+static void zeros(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "aten::elu.out", "f32[3]{0.0,-0.0,1} 1. 1 1", "= f32[3]{0.0,-0.0,1}" },
+		{ "aten::elu.out", "f32[3]{0.0,-0.0,-1} 1. 1 0", "= f32[3]{0.0,-0.0,-0.0}" },
+		{ "aten::elu.out", "f32[2]{0.0,-0.0} 1. 1 -1", "= f32[2]{0.0,-0.0}" },
+		{ "aten::elu.out", "f32[3]{0.0,-0.0,-1} inf 1 1", "= f32[3]{0.0,-0.0,-inf}" },
+		{ "aten::elu.out", "f64[3]{0.0,-0.0,-1} inf 1 1", "= f64[3]{0.0,-0.0,-inf}" },
+		{ "aten::tanh.out", "f32[2]{0.0,-0.0}", "= f32[2]{0.0,-0.0}" },
+		{ "aten::hardtanh.out", "f32[1]{0.5} nan 1.0", "f32[1]{nan}" },
+		{ "aten::hardtanh.out", "f32[1]{0.5} 0.0 nan", "f32[1]{nan}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
@@ -213,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(halves),
+		cmocka_unit_test(zeros),
 		cmocka_unit_test(infinities),
 		cmocka_unit_test(integers),
 		cmocka_unit_test(complex_numbers),

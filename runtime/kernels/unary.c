@@ -82,11 +82,12 @@ static const struct et_map logical_not_map = { ET_MAP_BOOL, ET_ALL(logical_not) 
 ET_FLOAT_FNS(signbit, 1, signbit(a) != 0)
 ET_INT_FN(signbit, 1, a < 0)
 
-ET_ALL_FNS(hardtanh, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
+ET_FLOAT_FNS(hardtanh, 3, b != b ? b : c != c ? c : (a < b ? b : a) > c ? c : (a < b ? b : a))
+ET_INT_FN(hardtanh, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
 ET_FLOAT_FNS(leaky_relu, 2, a > 0 ? a : a * b)
 ET_SPAN_FN(elu_any_f32, float, ET_LOADS3(float);
-	const float d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
-/* The numbers are the same for all. */
+	const float d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
+/* The numbers are the same for all. A zero keeps its sign, whatever the factors are. */
 static void elu_f32(struct et_span *span)
 {
 	const float *x = span->in[0];
@@ -105,11 +106,11 @@ static void elu_f32(struct et_span *span)
 	ET_INDEPENDENT
 	for (size_t i = 0; i < n; i++) { /* both, and then one: for vectors */
 		float above = x[i] * scale, below = power[i] * alpha;
-		out[i] = x[i] > 0 ? above : below;
+		out[i] = x[i] < 0 ? below : above;
 	}
 }
 ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
-	const double d = in[3][i], a > 0 ? a * c : expm1(a * d) * b * c)
+	const double d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
 ET_FLOAT_FNS(gelu, 1, a / 2 * (1 + erf(a * M_SQRT1_2)))
 static void gelu_tanh_f32(struct et_span *span)
 {
@@ -130,7 +131,9 @@ static inline double rounded(const struct et_span *span, double value)
 {
 	if (span->common == ET_BFLOAT16)
 		return et_from_bfloat16(et_to_bfloat16((float)value));
-	return span->common == ET_FLOAT16 ? et_from_half(et_to_half((float)value)) : value;
+	if (span->common == ET_FLOAT16)
+		return et_from_half(et_to_half((float)value));
+	return span->common == ET_FLOAT64 ? value : (float)value;
 }
 ET_FLOAT_FNS(logit, 1, log(rounded(span, a / rounded(span, 1 - a))))
 static inline double clamped(const struct et_span *span, double value, double eps)
