@@ -223,7 +223,7 @@ static double sum_of(size_t n, const float *x)
 			sums[k] += (double)x[i + k];
 	for (size_t i = n_even; i < n; i++)
 		rest += (double)x[i];
-	return rest + total(sums);
+	return n_even ? rest + total(sums) : rest;
 }
 
 static double squares_of(size_t n, const float *x, double center)
@@ -237,7 +237,7 @@ static double squares_of(size_t n, const float *x, double center)
 		}
 	for (size_t i = n_even; i < n; i++)
 		rest += ((double)x[i] - center) * ((double)x[i] - center);
-	return rest + total(sums);
+	return n_even ? rest + total(sums) : rest;
 }
 
 static void normalize(size_t n, float *y, const float *x, float center, float factor, const float *weight,

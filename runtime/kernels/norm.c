@@ -2,7 +2,8 @@
  *
  * All of them end as out = x * factor + shift. Batch norm knows factor and shift of each channel beforehand
  * and is an elementwise operator on broadcast tensors. Layer and group norm find mean and deviation of
- * stretches of contiguous memory first, in double (hot.c). */
+ * stretches of contiguous memory first, in double (hot.c). Tensors that lie in another order, as channels last, go
+ * through a copy in row-major order. */
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
@@ -21,6 +22,8 @@ static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct e
 	ET_REQUIRE(ctx, et_is_none(value) || et_tensor_numel(value->tensor) == (size_t)n,
 		"%zu numbers for %lld channels", et_is_none(value) ? 0 : et_tensor_numel(value->tensor),
 		(long long)n);
+	ET_REQUIRE(ctx, et_is_none(value) || et_loader(value->tensor->type, ET_F64),
+		"does not take numbers for channels that are %s", et_scalar_name(value->tensor->type));
 	return ET_OK;
 }
 
@@ -228,13 +231,59 @@ static void channel_moments(const struct et_tensor *x, size_t c, size_t batch, s
 	*ret_mean = mean;
 }
 
+static const uint8_t row_major_order[ET_MAX_DIMS] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+
+/* A tensor that lies in another order, with memory of its own in row-major order. */
+struct row_major {
+	struct et_tensor tensor;
+	int32_t strides[ET_MAX_DIMS];
+};
+
+/* *@tensor where it lies in row-major order already, or else a copy in @copy, whose elements are those of *@tensor
+ * only if @is_input. */
+static enum et_status make_row_major(
+	struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input, struct row_major *copy)
+{
+	struct et_tensor *from = *tensor;
+	if (et_dim_order_is_contiguous(from->dim_order, from->n_dims))
+		return ET_OK;
+	copy->tensor = *from;
+	copy->tensor.dim_order = row_major_order;
+	copy->tensor.strides = copy->strides;
+	et_dim_order_to_strides(from->sizes, row_major_order, from->n_dims, copy->strides);
+	copy->tensor.data = et_kernel_scratch(ctx, et_tensor_n_bytes(from) + 1);
+	if (!copy->tensor.data)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	if (is_input) {
+		struct et_view to, view;
+		et_view_of(&to, &copy->tensor);
+		et_view_of(&view, from);
+		et_view_copy(&to, &view);
+	}
+	*tensor = &copy->tensor;
+	return ET_OK;
+}
+
+/* What was computed into @from goes where it belongs, if that is another tensor. */
+static void give_back(const struct et_tensor *from, struct et_tensor *out)
+{
+	struct et_view to, view;
+	if (from == out)
+		return;
+	et_view_of(&to, out);
+	et_view_of(&view, from);
+	et_view_copy(&to, &view);
+}
+
 /* Statistics of the batch itself. */
 static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	const struct et_tensor *x = args[0]->tensor;
-	struct et_tensor *mean_out = args[7]->tensor, *invstd_out = args[8]->tensor;
+	struct et_tensor *x = args[0]->tensor, *mean_out = args[7]->tensor, *invstd_out = args[8]->tensor;
+	struct row_major copy;
 	ET_REQUIRE(ctx, x->n_dims >= 2, "the input has %u dimensions", x->n_dims);
-	ET_TRY(et_require_contiguous(ctx, x, "the input"));
+	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
+	ET_REQUIRE(ctx, et_storer(mean_out->type, ET_F64) && et_storer(invstd_out->type, ET_F64),
+		"cannot store mean and deviation");
 	int64_t channels = x->sizes[1];
 	ET_TRY(require_channels(ctx, args[1], channels));
 	ET_TRY(require_channels(ctx, args[2], channels));
@@ -247,6 +296,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 	if (!mean)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	double *invstd = mean + n;
+	ET_TRY(make_row_major(ctx, &x, true, &copy));
 	for (size_t c = 0; c < n; c++) {
 		channel_moments(x, c, batch, n, inner, &mean[c], &invstd[c]);
 		invstd[c] = half_or_exact(x, 1 / sqrt(invstd[c] + args[5]->d));
@@ -255,7 +305,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 		et_element_set_double((uint8_t *)invstd_out->data + c * et_element_bytes(invstd_out),
 			invstd_out->type, invstd[c]);
 	}
-	return scale_channels(ctx, x, args[1], args[2], mean, invstd, args[6]->tensor);
+	return scale_channels(ctx, args[0]->tensor, args[1], args[2], mean, invstd, args[6]->tensor);
 }
 
 /* --- layer and group norm ---------------------------------------------------------------------------- */
@@ -263,8 +313,8 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 /* Rows of contiguous memory; element i of row r is scaled by weight and bias number (r * row_step + i / run)
  * % period. */
 struct rows_job {
-	const struct et_tensor *x, *weight, *bias;
-	struct et_tensor *out, *mean, *rstd;
+	const struct et_tensor *weight, *bias;
+	struct et_tensor *x, *out, *mean, *rstd;
 	size_t n, run, period, row_step;
 	double eps;
 	bool is_group; /* group norm */
@@ -329,6 +379,33 @@ static void norm_row(const struct rows_job *job, size_t row)
 		(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
 }
 
+/* Rows that a block holds, of half types: as norm_row does them, but each number is loaded once, and the weights once for all
+ * rows. */
+static void norm_short_halves(const struct rows_job *job, size_t begin, size_t end)
+{
+	float in[256];
+	double out[256], factors[256], shifts[256];
+	const struct et_hot *hot = et_hot();
+	size_t n = job->n;
+	et_load_fn load = et_loader(job->x->type, ET_F32);
+	et_store_fn store = et_storer(job->out->type, ET_F64),
+		    store_mean = et_storer(job->mean->type, ET_F64),
+		    store_rstd = et_storer(job->rstd->type, ET_F64);
+	size_t mean_bytes = et_element_bytes(job->mean), rstd_bytes = et_element_bytes(job->rstd);
+	load_numbers(job->weight, 0, n, 1, factors);
+	load_numbers(job->bias, 0, n, 0, shifts);
+	for (size_t row = begin; row < end; row++) {
+		load(in, (const uint8_t *)job->x->data + row * n * sizeof(uint16_t), 1, n);
+		double mean = hot->sum(n, in) / (double)n;
+		double rstd = 1 / sqrt(hot->squares(n, in, mean) / (double)n + job->eps);
+		for (size_t k = 0; k < n; k++)
+			out[k] = ((double)in[k] - mean) * rstd * factors[k] + shifts[k];
+		store((uint8_t *)job->out->data + row * n * sizeof(uint16_t), 1, out, n);
+		store_mean((uint8_t *)job->mean->data + row * mean_bytes, 1, &mean, 1);
+		store_rstd((uint8_t *)job->rstd->data + row * rstd_bytes, 1, &rstd, 1);
+	}
+}
+
 /* Layer norm of floats, as nearly all of it is: sums in double, the rest in float. */
 static void norm_row_f32(struct rows_job *job, size_t row)
 {
@@ -379,8 +456,12 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 	struct rows_job *job = arg;
 	bool is_float = job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) &&
 			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
-	bool is_plain =
-		is_float && !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
+	bool has_rows = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
+	bool is_plain = is_float && has_rows;
+	if (has_rows && et_type_is_half(job->x->type) && job->n && job->n <= 256) {
+		norm_short_halves(job, begin, end);
+		return;
+	}
 	for (size_t row = begin; row < end; row++) {
 		if (is_plain)
 			norm_row_f32(job, row);
@@ -391,15 +472,22 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 	}
 }
 
-static enum et_status run_rows(struct et_kernel_ctx *ctx, struct rows_job *job, size_t n_rows)
+static enum et_status run_rows(struct et_kernel_ctx *ctx, const struct rows_job *job, size_t n_rows)
 {
 	ET_REQUIRE(ctx, et_type_is_float(job->x->type), "does not take %s", et_scalar_name(job->x->type));
 	ET_TRY(et_require_same_type(ctx, job->x, job->out));
-	ET_TRY(et_require_contiguous(ctx, job->x, "the input"));
-	ET_TRY(et_require_contiguous(ctx, job->out, "the output"));
 	ET_REQUIRE(ctx, et_storer(job->mean->type, ET_F64) && et_storer(job->rstd->type, ET_F64),
 		"cannot store mean and deviation");
-	et_parallel_for(ctx->compute, norm_rows, job, n_rows, 16384 / (job->n + 1) + 1);
+	struct rows_job plain = *job;
+	struct row_major copies[4];
+	ET_TRY(make_row_major(ctx, &plain.x, true, &copies[0]));
+	ET_TRY(make_row_major(ctx, &plain.out, false, &copies[1]));
+	ET_TRY(make_row_major(ctx, &plain.mean, false, &copies[2]));
+	ET_TRY(make_row_major(ctx, &plain.rstd, false, &copies[3]));
+	et_parallel_for(ctx->compute, norm_rows, &plain, n_rows, 16384 / (job->n + 1) + 1);
+	give_back(plain.out, job->out);
+	give_back(plain.mean, job->mean);
+	give_back(plain.rstd, job->rstd);
 	return ET_OK;
 }
 

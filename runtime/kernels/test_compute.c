@@ -121,8 +121,28 @@ static void norms_and_pools(void **state)
 			"f32[1,2,2]{0,1,0,0.333333333} f32[0]{} f32[0]{}" },
 		{ "aten::native_layer_norm.out", "f32[1,2]{1,3} (2) f32[2]{2,2} f32[2]{1,1} 0.0",
 			"f32[1,2]{-1,3} f32[1,1]{2} f32[1,1]{1}" },
+		{ "aten::native_layer_norm.out", "f32[1,2]{1,3} (2) - c64[2]{0:0,0:0} 0.0",
+			"! does not take numbers for channels that are COMPLEX64 ! f32[1,2]{0,0} f32[1,1]{0} "
+			"f32[1,1]{0}" },
+		{ "aten::_native_batch_norm_legit.no_stats_out", "c64[1,1]{0:0} - - true 0.1 1e-05",
+			"! does not take COMPLEX64 ! c64[1,1]{0:0} f32[1]{0} f32[1]{0}" },
+		{ "aten::_native_batch_norm_legit.no_stats_out", "f32[1,1]{0} - - true 0.1 1e-05",
+			"! cannot store mean and deviation ! f32[1,1]{0} c64[1]{0:0} f32[1]{0}" },
 		{ "aten::native_group_norm.out", "f32[1,2,1]{1,3} f32[2]{1,2} - 1 2 1 1 0.0",
 			"f32[1,2,1]{-1,2} f32[1,1]{2} f32[1,1]{1}" },
+		/* Channels last, on either side or on both. */
+		{ "aten::native_group_norm.out", "f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - 1 2 2 2 0.0",
+			"f32[1,2,1,2]@0231{-1,1,-2,2} f32[1,2]{2,20} f32[1,2]{1,0.1}" },
+		{ "aten::native_group_norm.out", "f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - 1 2 2 2 0.0",
+			"f32[1,2,1,2]{-1,1,-2,2} f32[1,2]{2,20} f32[1,2]{1,0.1}" },
+		{ "aten::native_group_norm.out", "f64[1,2,1,2]{1,3,10,30} - f64[2]{0,1} 1 2 2 2 0.0",
+			"f64[1,2,1,2]@0231{-1,1,0,2} f64[1,2]{2,20} f64[1,2]{1,0.1}" },
+		{ "aten::native_layer_norm.out", "f32[1,2,2,2]@0231{1,3,5,7,10,30,50,70} (2) - - 0.0",
+			"f32[1,2,2,2]@0231{-1,1,-1,1,-1,1,-1,1} f32[1,2,2,1]@0231{2,6,20,60} "
+			"f32[1,2,2,1]@0231{1,1,0.1,0.1}" },
+		{ "aten::_native_batch_norm_legit.no_stats_out",
+			"f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - true 0.1 0.0",
+			"f32[1,2,1,2]@0231{-1,1,-2,2} f32[2]{2,20} f32[2]{1,0.1}" },
 		/* 256 and one is 256 in bfloat16, each of fifteen times. */
 		{ "aten::_adaptive_avg_pool3d.out",
 			"bf16[1,1,1,16]{256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (1,1,1)", "bf16[1,1,1,1]{16}" },
