@@ -41,6 +41,33 @@ static int64_t channels_abreast(const struct resize *r)
 	return r->x.strides[1] == 1 && r->y.strides[1] == 1 ? r->y.sizes[1] : 1;
 }
 
+/* An antialiased pixel grows by one weighted pixel after the other and is of the output's type all the while, as the
+ * original's: integers lose their fraction each time, halves are rounded, unless there are many (dtype.h). */
+static double grown(const struct resize *r, double sum, double pixel, const struct taps *h, int64_t j,
+	const struct taps *w, int64_t k)
+{
+	if (r->x.type == ET_FLOAT64)
+		return sum + pixel * h->weights[j] * w->weights[k];
+	float more = (float)pixel * h->weights[j] * w->weights[k];
+	if (!et_type_is_float(r->x.type))
+		return (double)et_double_to_int((double)((float)sum + more));
+	if (h->n * w->n <= ET_HALF_TERMS)
+		return et_round_to(sum + et_round_to((double)more, r->x.type), r->x.type);
+	return (double)((float)sum + more);
+}
+
+/* The same of floats. */
+static float weighted_sum(
+	const float *corner, int64_t row, int64_t column, const struct taps *h, const struct taps *w)
+{
+	float sum = 0;
+	for (int64_t j = 0; j < h->n; j++) {
+		for (int64_t k = 0; k < w->n; k++)
+			sum += corner[j * row + k * column] * h->weights[j] * w->weights[k];
+	}
+	return sum;
+}
+
 static void resize_planes(void *arg, size_t begin, size_t end)
 {
 	const struct resize *r = arg;
@@ -56,18 +83,19 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			int64_t row = i / r->y.sizes[3], column = i % r->y.sizes[3];
 			const struct taps *h = &r->taps[0][row], *w = &r->taps[1][column];
 			double sum = 0, pixel, pixels[4];
-			for (int64_t j = 0; j < (r->is_bilinear ? 2 : h->n); j++) {
+			const float *corner = (const float *)x + h->first * xs[2] + w->first * xs[3];
+			bool is_plain = is_single && !r->is_bilinear;
+			if (is_plain)
+				sum = (double)weighted_sum(corner, xs[2], xs[3], h, w);
+			for (int64_t j = 0; !is_plain && j < (r->is_bilinear ? 2 : h->n); j++) {
 				for (int64_t k = 0; k < (r->is_bilinear ? 2 : w->n); k++) {
 					int64_t at = (h->first + (j < h->n ? j : 0)) * xs[2] +
 						     (w->first + (k < w->n ? k : 0)) * xs[3];
-					if (is_single)
-						pixel = (double)((const float *)x)[at];
-					else
-						load(&pixel, x + at * n_x, 1, 1);
+					load(&pixel, x + at * n_x, 1, 1);
 					if (r->is_bilinear)
 						pixels[2 * j + k] = pixel;
 					else
-						sum += pixel * h->weights[j] * w->weights[k];
+						sum = grown(r, sum, pixel, h, j, w, k);
 				}
 			}
 			if (r->is_bilinear)
@@ -140,13 +168,13 @@ static void bilinear_taps(
 
 static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float step, int64_t most)
 {
-	float center = step * ((float)i + 0.5f), reach = step >= 1 ? step : 1, total = 0;
+	float center = step * ((float)i + 0.5f), reach = step >= 1 ? step : 1, scale = 1 / reach, total = 0;
 	int64_t first = (int64_t)(center - reach + 0.5f), end = (int64_t)(center + reach + 0.5f);
 	first = first < 0 ? 0 : first;
 	end = end < in ? end : in;
 	end = end - first < most ? end : first + most; /* far out a float is off by more than one */
 	for (int64_t k = 0; k < end - first; k++) {
-		float distance = fabsf(((float)(first + k) - center + 0.5f) / reach);
+		float distance = fabsf(((float)(first + k) - center + 0.5f) * scale);
 		taps->weights[k] = distance < 1 ? 1 - distance : 0;
 		total += taps->weights[k];
 	}
@@ -244,9 +272,10 @@ static enum et_status run_bilinear_aa(struct et_kernel_ctx *ctx, struct et_evalu
 	double factors[2];
 	ET_REQUIRE(ctx, self->n_dims == 4 && et_list_len(args[1]) == 2, "rank %u, %zu sizes", self->n_dims,
 		et_list_len(args[1]));
+	bool has_factors = !et_is_none(args[3]) && !et_is_none(args[4]); /* both, or they don't count */
 	for (size_t k = 0; k < 2; k++) {
 		sizes[k] = et_list_int(args[1], k);
-		factors[k] = et_is_none(args[3 + k]) ? 0 : args[3 + k]->d;
+		factors[k] = has_factors ? args[3 + k]->d : 0;
 		ET_REQUIRE(ctx, factors[k] == 0 || (factors[k] > 1e-6 && factors[k] < 1e6), "a factor of %g",
 			factors[k]);
 	}
@@ -269,7 +298,9 @@ struct grid {
 /* On which pixel a position falls hangs on the last bit of it. */
 static double rounded(const struct grid *g, double value)
 {
-	return g->type == ET_FLOAT32 ? (float)value : et_round_to(value, g->type);
+	return g->type == ET_FLOAT32   ? (float)value
+	       : g->type == ET_FLOAT64 ? value
+				       : et_round_to(value, g->type);
 }
 
 /* NaN is the last one, as it comes out of the original's comparisons. */
@@ -324,6 +355,8 @@ static double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
 		return 0;
 	if (g->x.type == ET_FLOAT32)
 		return (double)((const float *)plane)[at];
+	if (g->x.type == ET_FLOAT64)
+		return ((const double *)(const void *)plane)[at];
 	return et_element_get_double(plane + at * (int64_t)et_scalar_size(g->x.type), g->x.type);
 }
 
@@ -452,6 +485,7 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	ET_REQUIRE(ctx, g.mode >= 0 && g.mode <= BICUBIC && g.padding >= 0 && g.padding <= REFLECTION,
 		"mode %lld, padding %lld", (long long)g.mode, (long long)g.padding);
 	ET_REQUIRE(ctx, x->sizes[2] > 0 && x->sizes[3] > 0, "an empty picture");
+	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_require_same_type(ctx, x, positions));
 	g.type = g.mode == BILINEAR && et_type_is_half(x->type) ? ET_FLOAT32 : (enum et_scalar_type)x->type;

@@ -181,6 +181,8 @@ static void norms_and_pools(void **state)
 			"f32[1,1,1,4]{0,.25,.75,1}" },
 		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,3) true -",
 			"f32[1,1,1,3]{0,.5,1}" },
+		{ "aten::grid_sampler_2d.out", "c64[1,1,1,2]{1:1,3:0} c64[1,1,1,2]{0:0,0:0} 0 0 true",
+			"! does not take COMPLEX64 ! c64[1,1,1,1]{0:0}" },
 		{ "aten::grid_sampler_2d.out", "f32[1,1,1,2]{1,3} f32[1,1,1,2]{0,0} 0 0 true",
 			"f32[1,1,1,1]{2}" },
 	};
