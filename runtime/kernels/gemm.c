@@ -73,11 +73,14 @@ static void edge_tile(const struct et_hot *hot, const struct et_gemm *g, size_t 
 		a_col = (ptrdiff_t)rows;
 	}
 	hot->tile(n_k, from, a_row, a_col, panel, c, (ptrdiff_t)columns, begin);
-	for (size_t i = 0; i < n_rows; i++) {
-		for (size_t j = 0; j < n_columns; j++) {
-			float *element = to + (ptrdiff_t)i * g->c_row + (ptrdiff_t)j * g->c_col;
-			*element = c[i * columns + j] + (is_first ? g->begin[row + i] : *element);
-		}
+	for (size_t i = 0; i < n_rows; i++, to += g->c_row) {
+		const float *tile = c + i * columns;
+		for (size_t j = 0; is_first && j < n_columns; j++)
+			to[(ptrdiff_t)j * g->c_col] = g->begin[row + i];
+		for (size_t j = 0; g->c_col == 1 && j < n_columns; j++)
+			to[j] += tile[j];
+		for (size_t j = 0; g->c_col != 1 && j < n_columns; j++)
+			to[(ptrdiff_t)j * g->c_col] += tile[j];
 	}
 }
 
@@ -94,8 +97,8 @@ static void run_tasks(void *arg, size_t first, size_t end)
 		size_t end_row = first_row + job->rows_per_task;
 		size_t n_columns = g->n_columns - column < columns ? g->n_columns - column : columns;
 		end_row = end_row < g->n_rows ? end_row : g->n_rows;
-		if (n_columns < columns)
-			memset(panel, 0, sizeof(panel));
+		if (n_columns < columns) /* as far as it is used: small products are made of this */
+			memset(panel, 0, (g->n_k < BLOCK_K ? g->n_k : BLOCK_K) * columns * sizeof(*panel));
 		for (size_t k = 0; k < g->n_k || k == 0; k += BLOCK_K) {
 			size_t n_k = g->n_k - k < BLOCK_K ? g->n_k - k : BLOCK_K;
 			g->panel(g->b, k, n_k, column, n_columns, panel, columns);

@@ -21,9 +21,11 @@ enum { LANES = 4, ROWS = 4, VECTORS = 2 };
 #endif
 
 #if defined(__clang__)
+#define INDEPENDENT
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define UNROLL _Pragma("GCC unroll 8")
+#define INDEPENDENT _Pragma("GCC ivdep")
+#define UNROLL      _Pragma("GCC unroll 8")
 #endif
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
@@ -693,6 +695,39 @@ static void softmax_columns(
 		softmax_block(1, n_columns - i, n_rows, y + i, x + i, stride, is_log);
 }
 
+static void scale_bytes(size_t n, float *y, const uint8_t *x, bool is_signed, float zero, float scale)
+{
+	uint8_t turn = is_signed ? 0x80 : 0; /* a signed one and 128 are an unsigned one */
+	int32_t turned = is_signed ? 0x80 : 0;
+	INDEPENDENT
+	for (size_t i = 0; i < n; i++)
+		y[i] = ((float)((int32_t)(uint8_t)(x[i] ^ turn) - turned) - zero) * scale;
+}
+
+/* Four rows at a time spare going through the sums for each. */
+#define ADD_ROWS(name, type)                                                                                 \
+	static void name(size_t n, type *sums, size_t n_k, const type *rows, ptrdiff_t row,                  \
+		const type *factors, ptrdiff_t col)                                                          \
+	{                                                                                                    \
+		size_t k = 0;                                                                                \
+		for (; k + 4 <= n_k; k += 4, rows += 4 * row, factors += 4 * col) {                          \
+			const type *r0 = rows, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;               \
+			const type f0 = factors[0], f1 = factors[col], f2 = factors[2 * col],                \
+				   f3 = factors[3 * col];                                                    \
+			INDEPENDENT                                                                          \
+			for (size_t j = 0; j < n; j++)                                                       \
+				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j]; \
+		}                                                                                            \
+		for (; k < n_k; k++, rows += row, factors += col) {                                          \
+			const type factor = *factors;                                                        \
+			INDEPENDENT                                                                          \
+			for (size_t j = 0; j < n; j++)                                                       \
+				sums[j] += factor * rows[j];                                                 \
+		}                                                                                            \
+	}
+ADD_ROWS(add_double_rows, double)
+ADD_ROWS(add_int_rows, int64_t)
+
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 const struct et_hot ET_HOT_NAME = {
@@ -709,6 +744,8 @@ const struct et_hot ET_HOT_NAME = {
 	.sum = sum_of,
 	.squares = squares_of,
 	.normalize = normalize,
+	.add_double_rows = add_double_rows,
+	.add_int_rows = add_int_rows,
 	.each_exp = exponentials,
 	.each_expm1 = exponentials_less_one,
 	.each_sigmoid = sigmoids,
@@ -724,6 +761,7 @@ const struct et_hot ET_HOT_NAME = {
 	.smallest = smallest_of,
 	.from_halves = from_halves,
 	.to_halves = to_halves,
+	.scale_bytes = scale_bytes,
 	.softmax_row = softmax_row,
 	.softmax_columns = softmax_columns,
 };

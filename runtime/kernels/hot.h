@@ -1,4 +1,4 @@
-/* The innermost float loops, compiled once for each instruction set that is worth it.
+/* The innermost loops, compiled once for each instruction set that is worth it.
  *
  * hot.c is the only file built more than once: for the baseline of the architecture, and on x86-64 for
  * AVX2 with FMA and for AVX-512 too. Everything in it is plain C on vector types; which build runs is
@@ -41,6 +41,11 @@ struct et_hot {
 	/* y[k] = sum over i of weights[i] * rows[i * stride + k] */
 	void (*weighted_rows)(
 		size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride);
+	/* sums[j] += factors[k * col] * rows[k * row + j] for each k, in their order */
+	void (*add_double_rows)(size_t n, double *sums, size_t n_k, const double *rows, ptrdiff_t row,
+		const double *factors, ptrdiff_t col);
+	void (*add_int_rows)(size_t n, int64_t *sums, size_t n_k, const int64_t *rows, ptrdiff_t row,
+		const int64_t *factors, ptrdiff_t col);
 	/* Of each; y may be x. (No plain names: <tgmath.h> makes those macros.) */
 	void (*each_exp)(size_t n, float *y, const float *x);
 	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */
@@ -59,6 +64,8 @@ struct et_hot {
 	float (*smallest)(size_t n, const float *x);
 	void (*from_halves)(size_t n, float *y, const uint16_t *x);
 	void (*to_halves)(size_t n, uint16_t *y, const float *x);
+	/* y[i] = (x[i] - zero) * scale, of int8 or uint8 */
+	void (*scale_bytes)(size_t n, float *y, const uint8_t *x, bool is_signed, float zero, float scale);
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */
 	void (*softmax_row)(size_t n, float *y, const float *x, bool is_log);
 	/* Down each of @n_columns neighbours; rows are @stride apart in both. */

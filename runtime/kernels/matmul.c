@@ -5,6 +5,7 @@
  * sums in double or int64, which is also what tests hold the fast one against. */
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/gemm.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -132,52 +133,46 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
-enum { PIECE = 256, ABREAST = 4 };
+enum { PIECE = 256 };
 
-/* Each sum takes its products in order; a piece of a row of them runs along b's rows, four of which at a time spare going
- * through the sums for each. */
-#define PLAIN_PRODUCT(name, type, number)                                                                    \
-	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,         \
-		const type *right, size_t n, number *sums)                                                   \
-	{                                                                                                    \
-		int64_t k = 0, n_k = a->sizes[1], col = a->strides[1], row = b->strides[0],                  \
-			step = b->strides[1];                                                                \
-		memset(sums, 0, n * sizeof(*sums));                                                          \
-		for (; step == 1 && k + ABREAST <= n_k; k += ABREAST) {                                      \
-			const type *r0 = right + k * row, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;    \
-			number f0 = left[k * col], f1 = left[(k + 1) * col], f2 = left[(k + 2) * col],       \
-			       f3 = left[(k + 3) * col];                                                     \
-			ET_INDEPENDENT                                                                       \
-			for (size_t j = 0; j < n; j++)                                                       \
-				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j]; \
-		}                                                                                            \
-		for (; k < n_k; k++) {                                                                       \
-			ET_INDEPENDENT                                                                       \
-			for (size_t j = 0; j < n; j++)                                                       \
-				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];               \
-		}                                                                                            \
-	}                                                                                                    \
-	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a,     \
-		const struct et_view *b, number beta, number alpha)                                          \
-	{                                                                                                    \
-		number sums[PIECE];                                                                          \
-		for (int64_t i = 0; i < out->sizes[0]; i++) {                                                \
-			const type *left = (const type *)a->data + i * a->strides[0];                        \
-			for (int64_t j = 0; j < out->sizes[1]; j++) {                                        \
-				int64_t rest = out->sizes[1] - j;                                            \
-				if (j % PIECE == 0)                                                          \
-					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1],  \
-						(size_t)(rest < PIECE ? rest : PIECE), sums);                \
-				number sum = sums[j % PIECE] * alpha;                                        \
-				if (self && beta != 0)                                                       \
-					sum += beta * ((const type *)self->data)[i * self->strides[0] +      \
-										 j * self->strides[1]];      \
-				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;        \
-			}                                                                                    \
-		}                                                                                            \
+/* Each sum takes its products in order; a piece of a row of them runs along b's rows. */
+#define PLAIN_PRODUCT(name, type, add_rows)                                                                 \
+	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,        \
+		const type *right, size_t n, type *sums)                                                    \
+	{                                                                                                   \
+		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];  \
+		memset(sums, 0, n * sizeof(*sums));                                                         \
+		if (step == 1) {                                                                            \
+			et_hot()->add_rows(n, sums, (size_t)n_k, right, row, left, col);                    \
+			return;                                                                             \
+		}                                                                                           \
+		for (int64_t k = 0; k < n_k; k++) {                                                         \
+			ET_INDEPENDENT                                                                      \
+			for (size_t j = 0; j < n; j++)                                                      \
+				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];              \
+		}                                                                                           \
+	}                                                                                                   \
+	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a,    \
+		const struct et_view *b, type beta, type alpha)                                             \
+	{                                                                                                   \
+		type sums[PIECE];                                                                           \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                               \
+			const type *left = (const type *)a->data + i * a->strides[0];                       \
+			for (int64_t j = 0; j < out->sizes[1]; j++) {                                       \
+				int64_t rest = out->sizes[1] - j;                                           \
+				if (j % PIECE == 0)                                                         \
+					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1], \
+						(size_t)(rest < PIECE ? rest : PIECE), sums);               \
+				type sum = sums[j % PIECE] * alpha;                                         \
+				if (self && beta != 0)                                                      \
+					sum += beta * ((const type *)self->data)[i * self->strides[0] +     \
+										 j * self->strides[1]];     \
+				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;       \
+			}                                                                                   \
+		}                                                                                           \
 	}
-PLAIN_PRODUCT(multiply_doubles, double, double)
-PLAIN_PRODUCT(multiply_ints, int64_t, int64_t)
+PLAIN_PRODUCT(multiply_doubles, double, add_double_rows)
+PLAIN_PRODUCT(multiply_ints, int64_t, add_int_rows)
 
 static enum et_status multiply_plain(
 	struct et_kernel_ctx *ctx, const struct product *p, enum et_scalar_type type)
@@ -335,7 +330,10 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
 	et_view_of(&out, result);
 	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
-		struct et_view left = a, right = b, product = out;
+		struct et_view left, right, product;
+		et_view_clone(&left, &a);
+		et_view_clone(&right, &b);
+		et_view_clone(&product, &out);
 		et_view_select(&left, 0, i);
 		et_view_select(&right, 0, i);
 		et_view_select(&product, 0, i);

@@ -4,6 +4,7 @@
  * or as tensors that broadcast along an axis (per channel) or over the last dimension (per token). Rounding is
  * to even, on the product with the reciprocal of the scale in float, as in the original. */
 #include "runtime/kernels/index.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -22,7 +23,7 @@ QUANTIZE(quantize_f64, double)
 ET_FLOAT_FNS(dequantize, 3, (a - c) * b)
 /* Integers of 32 bits are subtracted as such, and wrap around. */
 ET_SPAN_FN(dequantize_wide, double, ET_LOADS3(double),
-	(float)et_wrap((int64_t)a - et_wrap(et_double_to_int(c), ET_INT32), ET_INT32) * (float)b)
+	(float)(int32_t)((uint32_t)(int64_t)a - (uint32_t)et_double_to_int(c)) * (float)b)
 
 static const struct et_map quantize_map = { ET_MAP_CAST, ET_FLOATS(quantize), .promotes = 1 };
 static const struct et_map dequantize_map = { ET_MAP_FLOAT, ET_FLOATS(dequantize), .promotes = 1 };
@@ -77,28 +78,35 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 		5, out);
 }
 
-/* Bytes to floats that lie as they do, with one scale: no blocks of it, nor of bytes as floats. */
-struct bytes_job {
+/* Integers to floats that lie as they do, with one scale: no blocks of it, nor of integers as floats. */
+struct plain_job {
 	const struct et_tensor *x;
 	float *out;
 	float scale, zero;
+	uint32_t zero32;
 };
 
-static void dequantize_bytes(void *arg, size_t begin, size_t end)
+static void dequantize_plain(void *arg, size_t begin, size_t end)
 {
-	const struct bytes_job *job = arg;
+	const struct plain_job *job = arg;
 	float *out = job->out, scale = job->scale, zero = job->zero;
-	if (job->x->type == ET_INT8) {
-		const int8_t *x = job->x->data;
+	if (job->x->type == ET_INT16) {
+		const int16_t *x = job->x->data;
 		ET_INDEPENDENT
 		for (size_t i = begin; i < end; i++)
 			out[i] = ((float)x[i] - zero) * scale;
-	} else {
-		const uint8_t *x = job->x->data;
-		ET_INDEPENDENT
-		for (size_t i = begin; i < end; i++)
-			out[i] = ((float)x[i] - zero) * scale;
+		return;
 	}
+	if (job->x->type == ET_INT32) {
+		const int32_t *x = job->x->data;
+		uint32_t zero32 = job->zero32;
+		ET_INDEPENDENT
+		for (size_t i = begin; i < end; i++) /* subtracted as they are, and wrapped around */
+			out[i] = (float)(int32_t)((uint32_t)x[i] - zero32) * scale;
+		return;
+	}
+	et_hot()->scale_bytes(end - begin, job->out + begin, (const uint8_t *)job->x->data + begin,
+		job->x->type == ET_INT8, job->zero, job->scale);
 }
 
 static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
@@ -109,14 +117,16 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	struct wide wide;
 	ET_REQUIRE(ctx, et_type_is_integral(type) && dtype->i == (int64_t)type,
 		"dtype %lld, the tensor is %s", (long long)dtype->i, et_scalar_name(type));
-	if ((type == ET_INT8 || type == ET_UINT8) && out->type == ET_FLOAT32 &&
-		et_lie_alike(x->tensor, out) && scale->tag != ET_TAG_TENSOR && zero->tag != ET_TAG_TENSOR) {
-		struct bytes_job job = { .x = x->tensor,
+	bool is_plain = type == ET_INT8 || type == ET_UINT8 || type == ET_INT16 || type == ET_INT32;
+	if (is_plain && out->type == ET_FLOAT32 && et_lie_alike(x->tensor, out) &&
+		scale->tag != ET_TAG_TENSOR && zero->tag != ET_TAG_TENSOR) {
+		struct plain_job job = { .x = x->tensor,
 			.scale = (float)et_number_double(scale),
-			.zero = (float)et_number_double(zero) };
+			.zero = (float)et_number_double(zero),
+			.zero32 = (uint32_t)et_double_to_int(et_number_double(zero)) };
 		ET_TRY(et_resize_like(ctx, out, x->tensor));
 		job.out = out->data;
-		et_parallel_for(ctx->compute, dequantize_bytes, &job, et_tensor_numel(out), BYTES_GRAIN);
+		et_parallel_for(ctx->compute, dequantize_plain, &job, et_tensor_numel(out), BYTES_GRAIN);
 		return ET_OK;
 	}
 	if (type != ET_INT32)

@@ -302,6 +302,57 @@ static void test_normalization(void **state)
 	}
 }
 
+static void test_scaled_bytes(void **state)
+{
+	enum { ALL = 256 };
+	uint8_t bytes[ALL];
+	float y[ALL + 1];
+	for (size_t i = 0; i < ALL; i++)
+		bytes[i] = (uint8_t)i;
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t n = 0; hot && n <= ALL; n++) {
+			y[n] = 7;
+			hot->scale_bytes(n, y, bytes + ALL - n, true, 3, 0.7f);
+			for (size_t k = 0; k < n; k++)
+				assert_true(y[k] == ((float)(int8_t)bytes[ALL - n + k] - 3) * 0.7f);
+			hot->scale_bytes(n, y, bytes + ALL - n, false, 3, 0.7f);
+			for (size_t k = 0; k < n; k++)
+				assert_true(y[k] == ((float)bytes[ALL - n + k] - 3) * 0.7f);
+			assert_true(y[n] == 7);
+		}
+	}
+}
+
+/* Small integers, whose sums are exact in either type. */
+static void test_added_rows(void **state)
+{
+	enum { WIDEST = 37, K = 11, APART = WIDEST + 3 };
+	double rows[K * APART], factors[2 * K], sums[WIDEST + 1];
+	int64_t int_rows[K * APART], int_factors[2 * K], int_sums[WIDEST + 1];
+	for (int i = 0; i < K * APART; i++)
+		rows[i] = (double)(int_rows[i] = i * 7 % 23 - 11);
+	for (int k = 0; k < 2 * K; k++)
+		factors[k] = (double)(int_factors[k] = k * 5 % 13 - 6);
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		for (size_t n = 0; hot && n < WIDEST * K; n++) {
+			size_t width = n % WIDEST, n_k = n / WIDEST + 1;
+			for (size_t j = 0; j <= WIDEST; j++)
+				sums[j] = (double)(int_sums[j] = (int64_t)j);
+			hot->add_double_rows(width, sums, n_k, rows, APART, factors, 2);
+			hot->add_int_rows(width, int_sums, n_k, int_rows, APART, int_factors, 2);
+			for (size_t j = 0; j <= WIDEST; j++) {
+				int64_t right = (int64_t)j;
+				for (size_t k = 0; k < n_k && j < width; k++)
+					right += int_factors[2 * k] * int_rows[k * APART + j];
+				assert_int_equal(int_sums[j], right);
+				assert_true(sums[j] == (double)right);
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -313,6 +364,8 @@ int main(void)
 		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_normalization),
+		cmocka_unit_test(test_scaled_bytes),
+		cmocka_unit_test(test_added_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
