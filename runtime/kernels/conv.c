@@ -11,54 +11,25 @@
  *     plain       double and integers: one output element after the other, summed in double or
  *                 integers. The tests hold the fast ways against this one.
  * Half and bfloat16 are computed on float copies, but for short sums, which are rounded after each operation as the
- * original does; and a transposed convolution in 3-D, which PyTorch alone defines, is rounded where PyTorch does: it
- * adds up, in the output, what each kernel position contributes. */
+ * original does (conv_halves.c); and a transposed convolution in 3-D, which PyTorch alone defines, is rounded where
+ * PyTorch does: it adds up, in the output, what each kernel position contributes. */
+#include "runtime/kernels/conv.h"
+
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
-#include "runtime/kernels/map.h"
 
-enum { SPACE = 3 };
-
-/* Sizes in elements; what is indexed by SPACE is depth, height, width. */
-struct conv {
-	int64_t n_batch, n_groups;
-	int64_t in_channels, out_channels; /* of one group */
-	int64_t in[SPACE], kernel[SPACE], out[SPACE];
-	int64_t stride[SPACE], padding[SPACE], dilation[SPACE];
-	bool is_transposed;
-	enum et_scalar_type type;    /* of the tensors, before any copy */
-	bool rounds_parts;           /* what each kernel position contributes, and the sum of them */
-	bool rounds_all;             /* each product and each sum */
-	struct et_view x, weight, y; /* five-dimensional: batch (or output channel), channel, space */
-	const struct et_view *bias;  /* one-dimensional, or NULL */
-};
-
-static int64_t kernel_size(const struct conv *c)
+static int64_t kernel_size(const struct et_conv *c)
 {
 	return c->kernel[0] * c->kernel[1] * c->kernel[2];
 }
 
 /* --- the plain way -------------------------------------------------------------------------------- */
 
-/* Which input position an output position and a kernel position meet, or -1. */
-static inline int64_t meet(const struct conv *c, size_t d, int64_t out, int64_t kernel)
-{
-	int64_t at;
-	if (c->is_transposed) {
-		at = out + c->padding[d] - kernel * c->dilation[d];
-		if (at < 0 || at % c->stride[d])
-			return -1;
-		at /= c->stride[d];
-	} else {
-		at = out * c->stride[d] - c->padding[d] + kernel * c->dilation[d];
-	}
-	return at >= 0 && at < c->in[d] ? at : -1;
-}
-
 /* Of doubles, and of integers, which wrap around. */
 #define SUM_UNDER_KERNEL(name, number)                                                                        \
-	static number name(const struct conv *c, const number *x, const number *weight, const int64_t *out)   \
+	static number name(                                                                                   \
+		const struct et_conv *c, const number *x, const number *weight, const int64_t *out)           \
 	{                                                                                                     \
 		/* A transposed weight is (input channel, output channel, space): the caller points at the */ \
 		/* latter. */                                                                                 \
@@ -67,8 +38,8 @@ static inline int64_t meet(const struct conv *c, size_t d, int64_t out, int64_t 
 		for (int64_t k = 0; k < kernel_size(c); k++) {                                                \
 			int64_t kw = k % c->kernel[2], kh = k / c->kernel[2] % c->kernel[1],                  \
 				kd = k / c->kernel[2] / c->kernel[1];                                         \
-			int64_t d = meet(c, 0, out[0], kd), h = meet(c, 1, out[1], kh),                       \
-				w = meet(c, 2, out[2], kw);                                                   \
+			int64_t d = et_conv_meet(c, 0, out[0], kd), h = et_conv_meet(c, 1, out[1], kh),       \
+				w = et_conv_meet(c, 2, out[2], kw);                                           \
 			if (d < 0 || h < 0 || w < 0)                                                          \
 				continue;                                                                     \
 			const number *pixel =                                                                 \
@@ -89,37 +60,10 @@ static inline int64_t meet(const struct conv *c, size_t d, int64_t out, int64_t 
 SUM_UNDER_KERNEL(sum_doubles, double)
 SUM_UNDER_KERNEL(sum_ints, uint64_t)
 
-static float add_rounded(const struct conv *c, float sum, double a, double b)
-{
-	return et_round_half(sum + et_round_half((float)a * (float)b, c->type), c->type);
-}
-
-/* In the order of the original, on which the result depends: channel by channel; transposed, input pixel by input
- * pixel, beginning with the bias. In 1-D and 2-D, which it has. */
-static double sum_rounded(
-	const struct conv *c, const double *x, const double *weight, double bias, const int64_t *out)
-{
-	int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];
-	int64_t n_space = kernel_size(c), n = n_space * c->in_channels;
-	float sum = c->is_transposed ? et_round_half((float)bias, c->type) : 0;
-	for (int64_t k = 0; k < n; k++) {
-		int64_t channel = c->is_transposed ? k % c->in_channels : k / n_space;
-		int64_t at = c->is_transposed ? n_space - 1 - k / c->in_channels : k % n_space;
-		int64_t kh = at / c->kernel[2], kw = at % c->kernel[2];
-		int64_t h = meet(c, 1, out[1], kh), w = meet(c, 2, out[2], kw);
-		if (h >= 0 && w >= 0)
-			sum = add_rounded(c, sum,
-				x[channel * c->x.strides[1] + h * c->x.strides[3] + w * c->x.strides[4]],
-				weight[channel * weight_channel + kh * c->weight.strides[3] +
-					kw * c->weight.strides[4]]);
-	}
-	return c->is_transposed ? sum : sum + et_round_half((float)bias, c->type);
-}
-
 /* Output channels [begin, end) of all batches. */
 static void run_plain(void *arg, size_t begin, size_t end)
 {
-	const struct conv *c = arg;
+	const struct et_conv *c = arg;
 	for (size_t item = begin; item < end; item++) {
 		int64_t channels = c->n_groups * c->out_channels;
 		int64_t n = (int64_t)item / channels, channel = (int64_t)item % channels;
@@ -129,7 +73,7 @@ static void run_plain(void *arg, size_t begin, size_t end)
 							    own * c->weight.strides[1]
 						  : channel * c->weight.strides[0];
 		int64_t y = n * c->y.strides[0] + channel * c->y.strides[1];
-		int64_t bias = c->bias ? channel * c->bias->strides[0] : 0, out[SPACE];
+		int64_t bias = c->bias ? channel * c->bias->strides[0] : 0, out[ET_CONV_SPACE];
 		for (int64_t i = 0; i < c->out[0] * c->out[1] * c->out[2]; i++) {
 			out[0] = i / c->out[2] / c->out[1];
 			out[1] = i / c->out[2] % c->out[1];
@@ -146,9 +90,7 @@ static void run_plain(void *arg, size_t begin, size_t end)
 			const double *pixels = (const double *)c->x.data + x;
 			const double *factors = (const double *)c->weight.data + weight;
 			double start = c->bias ? ((const double *)c->bias->data)[bias] : 0;
-			((double *)c->y.data)[to] = c->rounds_all
-							    ? sum_rounded(c, pixels, factors, start, out)
-							    : start + sum_doubles(c, pixels, factors, out);
+			((double *)c->y.data)[to] = start + sum_doubles(c, pixels, factors, out);
 		}
 	}
 }
@@ -172,17 +114,17 @@ struct layout {
 };
 
 /* Kernel position @k of @d: which of the planes, and how far into it. */
-static int64_t plane_of(const struct conv *c, size_t d, int64_t k)
+static int64_t plane_of(const struct et_conv *c, size_t d, int64_t k)
 {
 	return k * c->dilation[d] % c->stride[d];
 }
 
-static int64_t step_of(const struct conv *c, size_t d, int64_t k)
+static int64_t step_of(const struct et_conv *c, size_t d, int64_t k)
 {
 	return k * c->dilation[d] / c->stride[d];
 }
 
-static bool make_layout(const struct conv *c, struct layout *l)
+static bool make_layout(const struct et_conv *c, struct layout *l)
 {
 	l->n_taps = (size_t)(c->kernel[1] * c->kernel[2]);
 	/* One plane deep; a piece of a transposed one may be deeper than its input. */
@@ -201,7 +143,7 @@ static bool make_layout(const struct conv *c, struct layout *l)
 }
 
 /* Lay out what output rows [first, first + n_rows) need of one channel; a plane is @plane_rows high. */
-static void lay_out(const struct conv *c, const struct layout *l, const float *x, int64_t first,
+static void lay_out(const struct et_conv *c, const struct layout *l, const float *x, int64_t first,
 	int64_t plane_rows, float *planes)
 {
 	for (int64_t p = 0; p < c->stride[1] * c->stride[2]; p++) {
@@ -217,8 +159,8 @@ static void lay_out(const struct conv *c, const struct layout *l, const float *x
 	}
 }
 
-static void depthwise_plane(const struct conv *c, const struct layout *l, const float *x, const float *weight,
-	float bias, float *y)
+static void depthwise_plane(const struct et_conv *c, const struct layout *l, const float *x,
+	const float *weight, float bias, float *y)
 {
 	float planes[PLANE_ROOM], band[BAND_ROOM];
 	ptrdiff_t offsets[MAX_TAPS];
@@ -250,7 +192,7 @@ static void depthwise_plane(const struct conv *c, const struct layout *l, const 
 /* Planes [begin, end) of batch times channel, width innermost. */
 static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 {
-	const struct conv *c = arg;
+	const struct et_conv *c = arg;
 	struct layout layout;
 	int64_t channels = c->n_groups;
 	make_layout(c, &layout);
@@ -267,7 +209,7 @@ static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 /* Pixels [begin, end) of batch times space, channels innermost. The weight's strides put it (kernel, channel). */
 static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 {
-	const struct conv *c = arg;
+	const struct et_conv *c = arg;
 	const struct et_hot *hot = et_hot();
 	size_t channels = (size_t)c->n_groups;
 	for (size_t pixel = begin; pixel < end; pixel++) {
@@ -284,9 +226,9 @@ static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 							       ->data)[(int64_t)channel * c->bias->strides[0]]
 					     : 0;
 		for (int64_t k = 0; k < kernel_size(c); k++) {
-			int64_t at_w = meet(c, 2, w, k % c->kernel[2]);
-			int64_t at_h = meet(c, 1, h, k / c->kernel[2] % c->kernel[1]);
-			int64_t at_d = meet(c, 0, d, k / c->kernel[2] / c->kernel[1]);
+			int64_t at_w = et_conv_meet(c, 2, w, k % c->kernel[2]);
+			int64_t at_h = et_conv_meet(c, 1, h, k / c->kernel[2] % c->kernel[1]);
+			int64_t at_d = et_conv_meet(c, 0, d, k / c->kernel[2] / c->kernel[1]);
 			if (at_d < 0 || at_h < 0 || at_w < 0)
 				continue;
 			hot->add_product(channels, y,
@@ -301,7 +243,7 @@ static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 /* The pixels under the kernel, of one batch and group: row k is (channel, kernel position), columns are
  * output positions. */
 struct columns {
-	const struct conv *c;
+	const struct et_conv *c;
 	const float *x;
 	bool is_pointwise; /* kernel of one, no stride, no padding: column j is pixel j */
 };
@@ -327,8 +269,9 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 	float *panel, size_t width)
 {
 	const struct columns *b = arg;
-	const struct conv *c = b->c;
-	int64_t at[ET_TILE_MAX_COLUMNS][SPACE]; /* input position of kernel position 0, may lie outside */
+	const struct et_conv *c = b->c;
+	int64_t at[ET_TILE_MAX_COLUMNS]
+		  [ET_CONV_SPACE]; /* input position of kernel position 0, may lie outside */
 	bool is_row = true;
 	if (b->is_pointwise) {
 		pointwise_panel(b, first_k, n_k, first_column, n_columns, panel, width);
@@ -336,8 +279,9 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 	}
 	for (size_t j = 0; j < n_columns; j++) {
 		int64_t i = (int64_t)(first_column + j);
-		int64_t out[SPACE] = { i / c->out[2] / c->out[1], i / c->out[2] % c->out[1], i % c->out[2] };
-		for (size_t d = 0; d < SPACE; d++)
+		int64_t out[ET_CONV_SPACE] = { i / c->out[2] / c->out[1], i / c->out[2] % c->out[1],
+			i % c->out[2] };
+		for (size_t d = 0; d < ET_CONV_SPACE; d++)
 			at[j][d] = out[d] * c->stride[d] - c->padding[d];
 		is_row &= at[j][0] == at[0][0] && at[j][1] == at[0][1];
 	}
@@ -370,10 +314,10 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 	}
 }
 
-static bool is_pointwise(const struct conv *c)
+static bool is_pointwise(const struct et_conv *c)
 {
 	const int64_t *x = c->x.strides;
-	for (size_t d = 0; d < SPACE; d++) {
+	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->out[d] != c->in[d])
 			return false;
 	}
@@ -383,14 +327,14 @@ static bool is_pointwise(const struct conv *c)
 }
 
 /* Whether the output's pixels, too, lie at equal distances: true of both dim orders that exist. */
-static bool has_even_pixels(const struct conv *c)
+static bool has_even_pixels(const struct et_conv *c)
 {
 	const int64_t *y = c->y.strides;
 	return (c->out[1] == 1 || y[3] == c->out[2] * y[4]) &&
 	       (c->out[0] == 1 || y[2] == c->out[1] * c->out[2] * y[4]);
 }
 
-static void run_product(struct et_kernel_ctx *ctx, const struct conv *c, float *begin)
+static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, float *begin)
 {
 	size_t n_k = (size_t)(c->in_channels * kernel_size(c));
 	for (int64_t i = 0; i < c->n_groups * c->out_channels; i++)
@@ -449,7 +393,7 @@ static enum et_status prepare(
 	return ET_OK;
 }
 
-static enum et_status run_float(struct et_kernel_ctx *ctx, struct conv *c)
+static enum et_status run_float(struct et_kernel_ctx *ctx, struct et_conv *c)
 {
 	bool is_depthwise = c->in_channels == 1 && c->out_channels == 1;
 	size_t n_pixels = (size_t)(c->n_batch * c->out[0] * c->out[1] * c->out[2]);
@@ -476,6 +420,19 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct conv *c)
 	return ET_OK;
 }
 
+/* Where there is nothing to multiply. */
+static enum et_status give_bias(
+	struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *bias)
+{
+	static const uint64_t zero;
+	struct et_view from = *to;
+	from.data = bias ? bias->data : (uint8_t *)(uintptr_t)&zero;
+	from.type = bias ? bias->type : to->type;
+	memset(from.strides, 0, sizeof(from.strides));
+	from.strides[1] = bias ? bias->strides[0] : 0;
+	return et_view_cast(ctx, to, &from);
+}
+
 /* --- transposed ----------------------------------------------------------------------------------- */
 
 enum { MAX_PHASES = 256 };
@@ -486,7 +443,7 @@ struct phase {
 	int64_t first, n, last, step, n_taps, dilation, at;
 };
 
-static struct phase phase_of(const struct conv *c, size_t d, int64_t first)
+static struct phase phase_of(const struct et_conv *c, size_t d, int64_t first)
 {
 	int64_t common = c->stride[d], rest = c->dilation[d];
 	while (rest) {
@@ -509,16 +466,16 @@ static struct phase phase_of(const struct conv *c, size_t d, int64_t first)
 }
 
 /* The kernel positions that @phases meet, the last one first, as a weight that is not transposed. */
-static void turn_weight(const struct conv *c, const struct phase *phases, struct et_view *to)
+static void turn_weight(const struct et_conv *c, const struct phase *phases, struct et_view *to)
 {
 	int64_t stride = 1;
 	struct et_view from = { .data = c->weight.data,
 		.type = c->weight.type,
-		.n_dims = 3 + SPACE,
+		.n_dims = 3 + ET_CONV_SPACE,
 		.sizes = { c->n_groups, c->out_channels, c->in_channels },
 		.strides = {
 			c->in_channels * c->weight.strides[0], c->weight.strides[1], c->weight.strides[0] } };
-	for (size_t d = 0; d < SPACE; d++) {
+	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		from.data += phases[d].last * c->weight.strides[2 + d] * (int64_t)sizeof(float);
 		from.sizes[3 + d] = phases[d].n_taps;
 		from.strides[3 + d] = -phases[d].step * c->weight.strides[2 + d];
@@ -529,22 +486,21 @@ static void turn_weight(const struct conv *c, const struct phase *phases, struct
 		grouped.strides[d] = stride;
 	et_view_copy(&grouped, &from);
 	to->sizes[0] = c->n_groups * c->out_channels;
-	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + SPACE) * sizeof(*to->sizes));
-	memcpy(to->strides, grouped.strides + 1, (2 + SPACE) * sizeof(*to->strides));
+	memcpy(to->sizes + 1, grouped.sizes + 2, (1 + ET_CONV_SPACE) * sizeof(*to->sizes));
+	memcpy(to->strides, grouped.strides + 1, (2 + ET_CONV_SPACE) * sizeof(*to->strides));
 }
 
 /* @weight and @room are large enough for any phase's. */
-static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct conv *c, const struct phase *phases,
-	uint8_t *weight, uint8_t *room)
+static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv *c,
+	const struct phase *phases, uint8_t *weight, uint8_t *room)
 {
-	static const float zero;
-	struct conv part = *c;
-	struct et_view to = c->y, none;
+	struct et_conv part = *c;
+	struct et_view to = c->y;
 	int64_t stride = 1;
 	bool has_none = false;
 	part.is_transposed = false;
 	part.weight.data = weight;
-	for (size_t d = 0; d < SPACE; d++) {
+	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		const struct phase *p = &phases[d];
 		int64_t skipped = p->at > 0 ? p->at : 0;
 		has_none |= p->n_taps == 0 || skipped >= c->in[d];
@@ -559,14 +515,8 @@ static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct conv *c,
 		to.strides[2 + d] *= c->stride[d];
 		to.sizes[2 + d] = p->n;
 	}
-	if (has_none) { /* nothing but the bias */
-		none = to;
-		none.data = c->bias ? c->bias->data : (uint8_t *)(uintptr_t)&zero;
-		memset(none.strides, 0, sizeof(none.strides));
-		none.strides[1] = c->bias ? c->bias->strides[0] : 0;
-		et_view_copy(&to, &none);
-		return ET_OK;
-	}
+	if (has_none)
+		return give_bias(ctx, &to, c->bias);
 	turn_weight(c, phases, &part.weight);
 	part.y = to;
 	part.y.data = room;
@@ -578,29 +528,29 @@ static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct conv *c,
 }
 
 /* How many phases there are in dimension @d. */
-static int64_t n_phases(const struct conv *c, size_t d)
+static int64_t n_phases(const struct et_conv *c, size_t d)
 {
 	return c->stride[d] < c->out[d] ? c->stride[d] : c->out[d];
 }
 
-static bool has_phases(const struct conv *c)
+static bool has_phases(const struct et_conv *c)
 {
 	int64_t n = 1;
-	for (size_t d = 0; d < SPACE && n <= MAX_PHASES; d++)
+	for (size_t d = 0; d < ET_CONV_SPACE && n <= MAX_PHASES; d++)
 		n *= n_phases(c, d);
 	return n <= MAX_PHASES && !c->rounds_parts && !c->rounds_all;
 }
 
-static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct conv *c)
+static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct et_conv *c)
 {
-	struct phase phases[SPACE];
+	struct phase phases[ET_CONV_SPACE];
 	uint8_t *weight = et_kernel_scratch(ctx, et_view_numel(&c->weight) * sizeof(float) + 1);
 	uint8_t *room = et_kernel_scratch(ctx, et_view_numel(&c->y) * sizeof(float) + 1);
 	if (!weight || !room)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	for (int64_t i = 0; i < n_phases(c, 0) * n_phases(c, 1) * n_phases(c, 2); i++) {
 		int64_t rest = i;
-		for (size_t d = 0; d < SPACE; d++) {
+		for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 			phases[d] = phase_of(c, d, rest % n_phases(c, d));
 			rest /= n_phases(c, d);
 		}
@@ -609,11 +559,28 @@ static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct conv *c
 	return ET_OK;
 }
 
-/* On elements of @type, which the result is converted from. */
-static enum et_status run_as(struct et_kernel_ctx *ctx, const struct conv *given, const struct et_view *bias,
-	enum et_scalar_type type)
+static enum et_status run_halves(
+	struct et_kernel_ctx *ctx, const struct et_conv *given, const struct et_view *bias)
 {
-	struct conv c = *given;
+	struct et_conv c = *given;
+	struct et_view start;
+	ET_TRY(prepare(ctx, &c.x, ET_FLOAT32, false));
+	ET_TRY(prepare(ctx, &c.weight, ET_FLOAT32, false));
+	if (bias) {
+		start = *bias;
+		ET_TRY(prepare(ctx, &start, ET_FLOAT64, false));
+		c.bias = &start;
+	}
+	et_parallel_for(
+		ctx->compute, et_conv_halves, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
+	return ET_OK;
+}
+
+/* On elements of @type, which the result is converted from. */
+static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *given,
+	const struct et_view *bias, enum et_scalar_type type)
+{
+	struct et_conv c = *given;
 	struct et_view start;
 	const struct et_view *y = &given->y;
 	ET_TRY(prepare(ctx, &c.x, type, false));
@@ -653,28 +620,18 @@ static bool has_nan(const struct et_view *y)
 	return n_nan > 0;
 }
 
-/* Where there is nothing to multiply: a kernel or an input of size 0. */
-static enum et_status give_bias(struct et_kernel_ctx *ctx, const struct conv *c, const struct et_view *bias)
-{
-	static const uint64_t zero;
-	struct et_view from = c->y;
-	from.data = bias ? bias->data : (uint8_t *)(uintptr_t)&zero;
-	from.type = bias ? bias->type : c->y.type;
-	memset(from.strides, 0, sizeof(from.strides));
-	from.strides[1] = bias ? bias->strides[0] : 0;
-	return et_view_cast(ctx, &c->y, &from);
-}
-
 /* The fast ways multiply padding, too: zero times an infinite weight is a NaN that the operator does not have. It is
  * rare enough for all of it to be computed again. */
-static enum et_status run(struct et_kernel_ctx *ctx, const struct conv *c, const struct et_view *bias)
+static enum et_status run(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct et_view *bias)
 {
 	enum et_class class = et_class_of(c->y.type);
 	if (kernel_size(c) == 0 || c->in_channels == 0 || c->in[0] == 0 || c->in[1] == 0 || c->in[2] == 0)
-		return give_bias(ctx, c, bias);
+		return give_bias(ctx, &c->y, bias);
 	if (class == ET_I64)
 		return run_as(ctx, c, bias, ET_INT64);
-	if (class != ET_F32 || c->rounds_all || (c->is_transposed ? !has_phases(c) : !has_even_pixels(c)))
+	if (c->rounds_all)
+		return run_halves(ctx, c, bias);
+	if (class != ET_F32 || (c->is_transposed ? !has_phases(c) : !has_even_pixels(c)))
 		return run_as(ctx, c, bias, ET_FLOAT64);
 	ET_TRY(run_as(ctx, c, bias, ET_FLOAT32));
 	bool is_padded = c->is_transposed || c->padding[0] || c->padding[1] || c->padding[2];
@@ -688,11 +645,11 @@ static int64_t setting(const struct et_evalue *list, size_t d, int64_t otherwise
 	return n == 0 ? otherwise : et_list_int(list, d < n ? d : n - 1);
 }
 
-static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, struct et_evalue *const *args,
+static enum et_status read_space(struct et_kernel_ctx *ctx, struct et_conv *c, struct et_evalue *const *args,
 	size_t n_space, int64_t *sizes)
 {
 	for (size_t d = 0; d < n_space; d++) {
-		size_t at = SPACE - n_space + d;
+		size_t at = ET_CONV_SPACE - n_space + d;
 		int64_t extra = c->is_transposed ? setting(args[7], d, 0) : 0;
 		c->stride[at] = setting(args[3], d, 1);
 		c->padding[at] = setting(args[4], d, 0);
@@ -708,9 +665,8 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, stru
 			room = c->in[at] + 2 * c->padding[at];
 		if (c->is_transposed)
 			c->out[at] = (c->in[at] - 1) * c->stride[at] - 2 * c->padding[at] + reach + extra;
-		else
-			c->out[at] = (room - reach) / c->stride[at] +
-				     1; /* of less than a stride too little: 1, too */
+		else /* 1, too, where less than a stride is lacking: the quotient is 0 then, not -1 */
+			c->out[at] = (room - reach) / c->stride[at] + 1;
 		ET_REQUIRE(ctx, c->out[at] > 0, "a kernel of %lld does not fit an input of %lld",
 			(long long)c->kernel[at], (long long)c->in[at]);
 		sizes[2 + d] = c->out[at];
@@ -719,9 +675,9 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct conv *c, stru
 }
 
 /* Whether an output padding reaches its stride. */
-static bool has_wide_padding(const struct conv *c, const struct et_evalue *output_padding)
+static bool has_wide_padding(const struct et_conv *c, const struct et_evalue *output_padding)
 {
-	for (size_t d = 0; d < SPACE; d++) {
+	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		if (setting(output_padding, d, 0) >= c->stride[d])
 			return true;
 	}
@@ -734,7 +690,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	struct et_tensor *out = args[9]->tensor;
 	struct et_view bias;
 	int64_t groups = args[8]->i, sizes[ET_MAX_DIMS];
-	struct conv c = {
+	struct et_conv c = {
 		.is_transposed = args[6]->b,
 		.n_groups = groups,
 		.stride = { 1, 1, 1 },
@@ -748,7 +704,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
 	et_view_of(&c.x, x);
 	et_view_of(&c.weight, weight);
-	while (c.x.n_dims < 2 + SPACE) {
+	while (c.x.n_dims < 2 + ET_CONV_SPACE) {
 		et_view_insert(&c.x, 2, 1, 1);
 		et_view_insert(&c.weight, 2, 1, 1);
 	}
@@ -761,7 +717,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	c.out_channels = c.is_transposed ? c.weight.sizes[1] : c.weight.sizes[0] / groups;
 	ET_REQUIRE(ctx, (c.is_transposed ? c.weight.sizes[0] / groups : c.weight.sizes[1]) == c.in_channels,
 		"a weight for %lld channels on an input of %d", (long long)c.weight.sizes[1], x->sizes[1]);
-	for (size_t d = 0; d < SPACE; d++) {
+	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		c.in[d] = c.x.sizes[2 + d];
 		c.kernel[d] = c.weight.sizes[2 + d];
 	}
@@ -769,8 +725,8 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	c.rounds_all = x->n_dims < 5 && et_type_is_half(c.type) && c.in_channels <= ET_HALF_TERMS &&
 		       kernel_size(&c) <= ET_HALF_TERMS / (c.in_channels ? c.in_channels : 1);
 	sizes[0] = c.n_batch;
-	sizes[1] =
-		x->sizes[1] ? c.out_channels * groups : 0; /* nothing comes of nothing, as in the original */
+	/* nothing comes of nothing, as in the original */
+	sizes[1] = x->sizes[1] ? c.out_channels * groups : 0;
 	ET_TRY(read_space(ctx, &c, args, (size_t)x->n_dims - 2, sizes));
 	/* bfloat16: where the output is padded by no less than a stride; PyTorch leaves all others to a library. */
 	c.rounds_parts = c.is_transposed && x->n_dims == 5 &&
@@ -785,7 +741,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	}
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	et_view_of(&c.y, out);
-	while (c.y.n_dims < 2 + SPACE)
+	while (c.y.n_dims < 2 + ET_CONV_SPACE)
 		et_view_insert(&c.y, 2, 1, 1);
 	if (et_tensor_numel(out) == 0)
 		return ET_OK;
