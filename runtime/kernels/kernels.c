@@ -28,6 +28,7 @@ const struct et_kernel_table *const et_kernel_tables[] = {
 	&et_kernels_prim,
 	&et_kernels_quantized,
 	&et_kernels_random,
+	&et_kernels_rank,
 	&et_kernels_recurrence,
 	&et_kernels_sample,
 	&et_kernels_search,

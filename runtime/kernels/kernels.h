@@ -33,6 +33,7 @@ extern const struct et_kernel_table et_kernels_pool;
 extern const struct et_kernel_table et_kernels_prim;
 extern const struct et_kernel_table et_kernels_quantized;
 extern const struct et_kernel_table et_kernels_random;
+extern const struct et_kernel_table et_kernels_rank;
 extern const struct et_kernel_table et_kernels_recurrence;
 extern const struct et_kernel_table et_kernels_sample;
 extern const struct et_kernel_table et_kernels_search;
