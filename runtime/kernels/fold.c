@@ -4,50 +4,40 @@
  * inside, a block of numbers at a time; so an index that argmax finds is the one PyTorch means whatever the
  * dim order is. */
 #include "runtime/kernels/complexes.h"
-#include "runtime/kernels/fold.h"
+#include "runtime/kernels/fold_columns.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
 
-enum { BLOCK = 256, COLUMNS = 256, GROUP = 32, ABREAST = 8, WORK_PER_TASK = 1 << 16 };
-
-struct fold_job {
-	const struct et_fold *fold;
-	struct et_walk kept;   /* view 0 and 1 are the outputs, the last one is the input */
-	struct et_walk folded; /* the input alone */
-	const uint8_t *in;
-	enum et_scalar_type in_type;
-	bool is_double;
-	/* Across rows, so many neighbours at once; NULL: one result after the other. */
-	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
-	double correction;
-	enum et_scalar_type rounding;
-	struct et_tensor *outs[2];
-};
+enum { BLOCK = 256, GROUP = 32, ABREAST = 8, SHORT_ROW = 32, WORK_PER_TASK = 1 << 16 };
 
 static void give(const struct fold_job *job, const struct et_fold_state *state, size_t output, int64_t offset)
 {
 	struct et_tensor *out = job->outs[output];
 	uint8_t *element = (uint8_t *)out->data + (size_t)offset * et_element_bytes(out);
-	if (job->fold->is_index && (output == 1 || !job->outs[1]))
+	if (job->is_double && !output && !job->fold->is_index && out->type == ET_FLOAT32)
+		((float *)out->data)[offset] = (float)state->d;
+	else if (job->fold->is_index && (output == 1 || !job->outs[1]))
 		et_element_set_int(element, out->type, state->index);
 	else if (output == 1)
 		et_element_set_double(element, out->type, state->d2);
 	else if (job->is_double)
-		et_element_set_double(element, out->type, state->d);
+		job->store(element, 1, &state->d, 1);
 	else
-		et_element_set_int(element, out->type, state->i);
+		job->store(element, 1, &state->i, 1);
 }
 
 static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fold_state *state)
 {
 	union {
+		float f[BLOCK];
 		double d[BLOCK];
 		int64_t i[BLOCK];
 	} block;
 	const struct et_walk *walk = &job->folded;
-	et_load_fn load = et_loader(job->in_type, job->is_double ? ET_F64 : ET_I64);
+	bool is_half = job->is_double && job->fold->step_floats && et_type_is_half(job->in_type);
+	et_load_fn load = et_loader(job->in_type, is_half ? ET_F32 : job->is_double ? ET_F64 : ET_I64);
 	ptrdiff_t stride = walk->strides[0][walk->n_dims - 1];
 	struct et_place place;
 	et_place_seek(&place, walk, 0);
@@ -66,12 +56,14 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 		while (filled < BLOCK && done + filled < walk->numel) {
 			size_t run = et_place_run(&place, walk);
 			run = run < BLOCK - filled ? run : BLOCK - filled;
-			load(&block.d[filled], in + place.offset[0] * (int64_t)et_scalar_size(job->in_type),
-				stride, run);
+			load(is_half ? (void *)&block.f[filled] : &block.d[filled],
+				in + place.offset[0] * (int64_t)et_scalar_size(job->in_type), stride, run);
 			et_place_advance(&place, walk, run);
 			filled += run;
 		}
-		if (job->is_double)
+		if (is_half)
+			job->fold->step_floats(state, block.f, filled);
+		else if (job->is_double)
 			job->fold->step_doubles(state, block.d, filled);
 		else
 			job->fold->step_ints(state, block.i, filled);
@@ -117,266 +109,55 @@ static void mean_floats(struct et_fold_state *state, const float *numbers, size_
 	state->d = (double)sum;
 }
 
-/* Where what is folded lies in rows above each other: results of neighbours into one of the outputs. */
-static void give_columns(const struct fold_job *job, const struct et_place *place, size_t output,
-	enum et_class class, const void *results, size_t n)
-{
-	const struct et_tensor *out = job->outs[output];
-	et_storer(out->type, class)(
-		(uint8_t *)out->data + (size_t)place->offset[output] * et_element_bytes(out),
-		job->kept.strides[output][job->kept.n_dims - 1], results, n);
-}
-
-static void sum_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	double sums[COLUMNS] = { 0 }, row[COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F64);
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		if (job->in_type == ET_FLOAT32) {
-			for (size_t k = 0; k < n; k++)
-				sums[k] += (double)((const float *)in)[k];
-			continue;
-		}
-		load(row, in, 1, n);
-		for (size_t k = 0; k < n; k++)
-			sums[k] += row[k];
-	}
-	for (size_t k = 0; k < n && job->fold->finish; k++) {
-		struct et_fold_state state = {
-			.d = sums[k], .n = (int64_t)job->folded.numel, .rounding = job->rounding
-		};
-		job->fold->finish(&state);
-		sums[k] = state.d;
-	}
-	give_columns(job, place, 0, ET_F64, sums, n);
-}
-
-static void sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	int64_t sums[COLUMNS] = { 0 }, row[COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_I64);
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		const int64_t *numbers = (const int64_t *)(const void *)in;
-		if (job->in_type != ET_INT64) {
-			load(row, in, 1, n);
-			numbers = row;
-		}
-		for (size_t k = 0; k < n; k++)
-			sums[k] += numbers[k];
-	}
-	give_columns(job, place, 0, ET_I64, sums, n);
-}
-
-static void any_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	uint8_t found[COLUMNS] = { 0 };
-	double row[COLUMNS];
-	int64_t truths[COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F64);
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		if (bytes == 1) {
-			for (size_t k = 0; k < n; k++)
-				found[k] |= in[k];
-			continue;
-		}
-		if (job->in_type == ET_FLOAT32) {
-			for (size_t k = 0; k < n; k++)
-				found[k] |= ((const float *)(const void *)in)[k] != 0;
-			continue;
-		}
-		load(row, in, 1, n);
-		for (size_t k = 0; k < n; k++)
-			found[k] |= row[k] != 0;
-	}
-	for (size_t k = 0; k < n; k++)
-		truths[k] = found[k] != 0;
-	give_columns(job, place, 0, ET_I64, truths, n);
-}
-
-static void prod_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	double products[COLUMNS], row[COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F64);
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
-	for (size_t k = 0; k < n; k++)
-		products[k] = 1;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		if (job->in_type == ET_FLOAT32) {
-			for (size_t k = 0; k < n; k++)
-				products[k] *= (double)((const float *)(const void *)in)[k];
-			continue;
-		}
-		load(row, in, 1, n);
-		for (size_t k = 0; k < n; k++)
-			products[k] = job->rounding == ET_FLOAT64
-					      ? products[k] * row[k]
-					      : et_round_to(products[k] * row[k], job->rounding);
-	}
-	give_columns(job, place, 0, ET_F64, products, n);
-}
-
-static void mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	float sums[COLUMNS] = { 0 }, loaded[COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F32);
-	if (job->rounding == ET_FLOAT64 || !load) {
-		sum_columns(job, place, n);
-		return;
-	}
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		const float *row = (const float *)(const void *)in;
-		if (job->in_type != ET_FLOAT32) {
-			load(loaded, in, 1, n);
-			row = loaded;
-		}
-		for (size_t k = 0; k < n; k++)
-			sums[k] += row[k];
-	}
-	for (size_t k = 0; k < n; k++)
-		sums[k] /= (float)job->folded.numel;
-	give_columns(job, place, 0, ET_F32, sums, n);
-}
-
-/* The first of the largest (or smallest) floats, and NaN before all others. */
-#define CHOOSE_COLUMNS(name, no_better)                                                              \
-	static void name(const struct fold_job *job, const struct et_place *place, size_t n)         \
-	{                                                                                            \
-		float best[COLUMNS];                                                                 \
-		int32_t where[COLUMNS] = { 0 };                                                      \
-		size_t row = (size_t)job->folded.strides[0][0];                                      \
-		const float *in =                                                                    \
-			(const float *)(const void *)job->in + place->offset[job->kept.n_views - 1]; \
-		memcpy(best, in, n * sizeof(*best));                                                 \
-		for (size_t r = 1; r < job->folded.numel; r++) {                                     \
-			for (size_t k = 0; k < n; k++) {                                             \
-				float number = in[r * row + k];                                      \
-				bool is_better = !(number no_better best[k]) & (best[k] == best[k]); \
-				where[k] = is_better ? (int32_t)r : where[k];                        \
-				best[k] = is_better ? number : best[k];                              \
-			}                                                                            \
-		}                                                                                    \
-		give_best(job, place, best, where, n);                                               \
-	}
-
-static void give_best(const struct fold_job *job, const struct et_place *place, const float *best,
-	const int32_t *where, size_t n)
-{
-	double values[COLUMNS];
-	int64_t indices[COLUMNS];
-	for (size_t k = 0; k < n; k++) {
-		values[k] = (double)best[k];
-		indices[k] = where[k];
-	}
-	bool is_index_only = job->fold->is_index && !job->outs[1];
-	if (is_index_only)
-		give_columns(job, place, 0, ET_I64, indices, n);
-	else
-		give_columns(job, place, 0, ET_F64, values, n);
-	if (job->outs[1])
-		give_columns(job, place, 1, ET_I64, indices, n);
-}
-
-CHOOSE_COLUMNS(max_columns, <=)
-CHOOSE_COLUMNS(min_columns, >=)
-
-static bool is_byte(enum et_scalar_type type)
-{
-	return type == ET_INT8 || type == ET_UINT8;
-}
-
-/* With these bits turned around, what is sought among bytes is the largest of unsigned ones. */
-static uint8_t turned_bits(bool is_least, bool is_signed)
-{
-	return (uint8_t)((is_signed ? 0x80 : 0) ^ (is_least ? 0xff : 0));
-}
-
-static void extreme_columns_of_bytes(
-	const struct fold_job *job, const struct et_place *place, bool is_least, size_t n)
-{
-	uint8_t most[COLUMNS] = { 0 };
-	int64_t results[COLUMNS];
-	bool is_signed = job->in_type == ET_INT8;
-	uint8_t turn = turned_bits(is_least, is_signed);
-	const uint8_t *row = job->in + place->offset[job->kept.n_views - 1];
-	for (size_t r = 0; r < job->folded.numel; r++, row += job->folded.strides[0][0]) {
-		for (size_t k = 0; k < n; k++) {
-			uint8_t number = row[k] ^ turn;
-			most[k] = number > most[k] ? number : most[k];
-		}
-	}
-	for (size_t k = 0; k < n; k++)
-		results[k] = is_signed ? (int8_t)(most[k] ^ turn) : most[k] ^ turn;
-	give_columns(job, place, 0, ET_I64, results, n);
-}
-
-/* The least is what of the largest of all complements is the complement. */
-static void extreme_int_columns(
-	const struct fold_job *job, const struct et_place *place, bool is_least, size_t n)
-{
-	int64_t most[COLUMNS], row[COLUMNS], turn = is_least ? -1 : 0;
-	et_load_fn load = et_loader(job->in_type, ET_I64);
-	int64_t bytes = (int64_t)et_scalar_size(job->in_type), row_bytes = job->folded.strides[0][0] * bytes;
-	const uint8_t *in = job->in + place->offset[job->kept.n_views - 1] * bytes;
-	if (is_byte(job->in_type)) {
-		extreme_columns_of_bytes(job, place, is_least, n);
-		return;
-	}
-	for (size_t k = 0; k < n; k++)
-		most[k] = INT64_MIN;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		load(row, in, 1, n);
-		for (size_t k = 0; k < n; k++) {
-			int64_t number = row[k] ^ turn;
-			most[k] = number > most[k] ? number : most[k];
-		}
-	}
-	for (size_t k = 0; k < n; k++)
-		most[k] ^= turn;
-	give_columns(job, place, 0, ET_I64, most, n);
-}
-
-static void max_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	extreme_int_columns(job, place, false, n);
-}
-
-static void min_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	extreme_int_columns(job, place, true, n);
-}
-
-/* Means of rows of floats, each summed in its order: an addition waits for the one before, but not for other rows'. */
-static void mean_rows(const struct fold_job *job, struct et_place *place)
+/* Rows of floats at once: a number waits for the one before, but not for other rows'. */
+static void fold_abreast(const struct fold_job *job, struct et_place *place)
 {
 	const float *rows[ABREAST];
-	float sums[ABREAST] = { 0 };
+	float results[ABREAST];
 	int64_t offsets[ABREAST];
-	size_t n = job->folded.numel;
 	for (size_t r = 0; r < ABREAST; r++) {
 		rows[r] = (const float *)(const void *)job->in + place->offset[job->kept.n_views - 1];
 		offsets[r] = place->offset[0];
 		et_place_advance(place, &job->kept, 1);
 	}
-	for (size_t k = 0; k < n; k++)
-		for (size_t r = 0; r < ABREAST; r++)
-			sums[r] += rows[r][k];
+	job->fold->abreast(results, rows, job->folded.numel);
 	for (size_t r = 0; r < ABREAST; r++) {
 		struct et_fold_state state = {
-			.d = (double)sums[r], .n = (int64_t)n, .rounding = job->rounding
+			.d = (double)results[r], .n = (int64_t)job->folded.numel, .rounding = job->rounding
 		};
-		job->fold->finish(&state);
+		if (job->fold->finish)
+			job->fold->finish(&state);
 		give(job, &state, 0, offsets[r]);
 	}
 }
+
+/* Each summed in its order. */
+static void mean_abreast(float *results, const float *const *rows, size_t n)
+{
+	float sums[ABREAST] = { 0 };
+	for (size_t k = 0; k < n; k++)
+		for (size_t r = 0; r < ABREAST; r++)
+			sums[r] += rows[r][k];
+	memcpy(results, sums, sizeof(sums));
+}
+
+#define EXTREME_ABREAST(name, no_better)                                                             \
+	static void name(float *results, const float *const *rows, size_t n)                         \
+	{                                                                                            \
+		float most[ABREAST];                                                                 \
+		for (size_t r = 0; r < ABREAST; r++)                                                 \
+			most[r] = rows[r][0];                                                        \
+		for (size_t k = 1; k < n; k++) {                                                     \
+			for (size_t r = 0; r < ABREAST; r++) {                                       \
+				float number = rows[r][k];                                           \
+				bool is_better = !(number no_better most[r]) & (most[r] == most[r]); \
+				most[r] = is_better ? number : most[r];                              \
+			}                                                                            \
+		}                                                                                    \
+		memcpy(results, most, sizeof(most));                                                 \
+	}
+EXTREME_ABREAST(max_abreast, <=)
+EXTREME_ABREAST(min_abreast, >=)
 
 static void fold_range(void *arg, size_t begin, size_t end)
 {
@@ -388,7 +169,7 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	while (job->columns && i < end) {
 		size_t n = et_place_run(&place, &job->kept);
 		n = n < end - i ? n : end - i;
-		n = n < COLUMNS ? n : COLUMNS;
+		n = n < ET_FOLD_COLUMNS ? n : ET_FOLD_COLUMNS;
 		job->columns(job, &place, n);
 		et_place_advance(&place, &job->kept, n);
 		i += n;
@@ -397,11 +178,12 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	bool is_row = job->folded.n_dims == 1 && job->folded.strides[0][0] == 1 && job->folded.numel > 0;
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->fold->step_floats,
 	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64,
-	     is_byte_row = is_row && !job->is_double && is_byte(job->in_type) && job->fold->all_bytes;
-	while (is_float_row && job->fold->is_mean && job->rounding != ET_FLOAT64 && end - i >= ABREAST) {
-		mean_rows(job, &place);
-		i += ABREAST;
-	}
+	     is_whole_row = is_row && !job->is_double && job->fold->whole_row &&
+			    (et_fold_is_byte(job->in_type) || job->in_type == ET_INT32);
+	bool is_abreast = is_float_row && job->fold->abreast &&
+			  (job->fold->is_mean ? job->rounding != ET_FLOAT64 : job->folded.numel <= SHORT_ROW);
+	for (; is_abreast && end - i >= ABREAST; i += ABREAST)
+		fold_abreast(job, &place);
 	for (; i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
@@ -411,11 +193,11 @@ static void fold_range(void *arg, size_t begin, size_t end)
 			job->fold->step_floats(&state, (const float *)(const void *)in, job->folded.numel);
 		else if (is_int_row)
 			job->fold->step_ints(&state, (const int64_t *)(const void *)in, job->folded.numel);
-		else if (is_byte_row)
-			job->fold->all_bytes(&state, in, job->in_type == ET_INT8, job->folded.numel);
+		else if (is_whole_row)
+			job->fold->whole_row(&state, in, job->in_type, job->folded.numel);
 		else
 			fold_one(job, in, &state);
-		if (is_float_row || is_int_row || is_byte_row)
+		if (is_float_row || is_int_row || is_whole_row)
 			state.n = (int64_t)job->folded.numel;
 		if (job->fold->finish)
 			job->fold->finish(&state);
@@ -426,15 +208,60 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	}
 }
 
+static uint32_t all_dims(const struct et_tensor *self)
+{
+	return (1u << self->n_dims) - 1;
+}
+
+/* Elements one behind the other. */
+static void walk_line(struct et_walk *walk, size_t n_views, size_t numel)
+{
+	walk->n_views = n_views;
+	walk->n_dims = 1;
+	walk->numel = numel;
+	walk->sizes[0] = (int64_t)numel;
+	for (size_t v = 0; v < n_views; v++)
+		walk->strides[v][0] = 1;
+}
+
+/* What each result is folded of, and where it goes. */
+static void walk_folds(struct fold_job *job, const struct et_tensor *self, uint32_t set, bool keepdim)
+{
+	struct et_view kept, folded, views[2];
+	et_view_of(&kept, self);
+	et_view_clone(&folded, &kept);
+	for (size_t d = self->n_dims; d-- > 0;) {
+		if (set >> d & 1)
+			et_view_select(&kept, d, 0);
+		else
+			et_view_remove(&folded, d);
+	}
+	for (size_t k = 0; k < 2 && job->outs[k]; k++) {
+		et_view_of(&views[k], job->outs[k]);
+		for (size_t d = self->n_dims; keepdim && d-- > 0;) {
+			if (set >> d & 1)
+				et_view_remove(&views[k], d);
+		}
+	}
+	if (job->outs[1])
+		et_walk_init(&job->kept, (const struct et_view *[]){ &views[0], &views[1], &kept }, 3);
+	else
+		et_walk_init(&job->kept, (const struct et_view *[]){ &views[0], &kept }, 2);
+	et_walk_init_in_order(&job->folded, (const struct et_view *[]){ &folded }, 1);
+}
+
 enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, const struct et_tensor *self,
 	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2)
 {
-	struct fold_job job = {
-		.fold = fold, .in_type = self->type, .correction = correction, .outs = { out, out2 }
-	};
-	struct et_view kept, folded, views[2];
+	struct fold_job job; /* not all of it is made 0: its walks are as large as many a tensor */
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims = 0;
+	job.fold = fold;
+	job.in_type = self->type;
+	job.correction = correction;
+	job.columns = NULL;
+	job.outs[0] = out;
+	job.outs[1] = out2;
 	for (size_t d = 0; d < self->n_dims; d++) {
 		if (!(set >> d & 1) || keepdim)
 			sizes[n_dims++] = set >> d & 1 ? 1 : self->sizes[d];
@@ -442,6 +269,7 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	bool is_value = !fold->is_index || out2;
 	job.is_double =
 		!fold->step_ints || et_type_is_float(self->type) || (is_value && et_type_is_float(out->type));
+	job.store = et_storer(out->type, job.is_double ? ET_F64 : ET_I64);
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64) && et_storer(out->type, ET_F64), "does not take %s",
 		et_scalar_name(self->type));
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
@@ -449,26 +277,12 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 		ET_REQUIRE(ctx, et_storer(out2->type, ET_F64), "cannot store %s", et_scalar_name(out2->type));
 		ET_TRY(et_resize(ctx, out2, sizes, n_dims));
 	}
-	et_view_of(&kept, self);
-	folded = kept;
-	for (size_t d = self->n_dims; d-- > 0;) {
-		if (set >> d & 1)
-			et_view_select(&kept, d, 0);
-		else
-			et_view_remove(&folded, d);
+	if (set == all_dims(self) && et_dim_order_is_contiguous(self->dim_order, self->n_dims)) {
+		walk_line(&job.kept, out2 ? 3 : 2, 1);
+		walk_line(&job.folded, 1, et_tensor_numel(self));
+	} else {
+		walk_folds(&job, self, set, keepdim);
 	}
-	for (size_t k = 0; k < 2 && job.outs[k]; k++) {
-		et_view_of(&views[k], job.outs[k]);
-		for (size_t d = self->n_dims; keepdim && d-- > 0;) {
-			if (set >> d & 1)
-				et_view_remove(&views[k], d);
-		}
-	}
-	if (out2)
-		et_walk_init(&job.kept, (const struct et_view *[]){ &views[0], &views[1], &kept }, 3);
-	else
-		et_walk_init(&job.kept, (const struct et_view *[]){ &views[0], &kept }, 2);
-	et_walk_init_in_order(&job.folded, (const struct et_view *[]){ &folded }, 1);
 	ET_REQUIRE(ctx, !fold->needs_one || job.folded.numel > 0 || job.kept.numel == 0,
 		"nothing to choose from");
 	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
@@ -594,9 +408,29 @@ static void min_of_floats(struct et_fold_state *state, const float *numbers, siz
 	state->d = is_better ? (double)most : state->d;
 }
 
+/* Four at a time, which do not wait for each other. */
+#define EXTREME_OF_INTS(name, better)                                                               \
+	static void name(struct et_fold_state *state, const int64_t *numbers, size_t n)             \
+	{                                                                                           \
+		int64_t first = state->n ? state->i : numbers[0];                                   \
+		int64_t most[] = { first, first, first, first };                                    \
+		size_t k = 0;                                                                       \
+		for (; k + ET_ARRAY_LEN(most) <= n; k += ET_ARRAY_LEN(most)) {                      \
+			for (size_t i = 0; i < ET_ARRAY_LEN(most); i++)                             \
+				most[i] = numbers[k + i] better most[i] ? numbers[k + i] : most[i]; \
+		}                                                                                   \
+		for (; k < n; k++)                                                                  \
+			most[0] = numbers[k] better most[0] ? numbers[k] : most[0];                 \
+		for (size_t i = 1; i < ET_ARRAY_LEN(most); i++)                                     \
+			most[0] = most[i] better most[0] ? most[i] : most[0];                       \
+		state->i = most[0];                                                                 \
+	}
+EXTREME_OF_INTS(max_of_ints, >)
+EXTREME_OF_INTS(min_of_ints, <)
+
 static int64_t extreme_of_bytes(const uint8_t *numbers, bool is_least, bool is_signed, size_t n)
 {
-	uint8_t most = 0, turn = turned_bits(is_least, is_signed);
+	uint8_t most = 0, turn = et_fold_turned_bits(is_least, is_signed);
 	for (size_t k = 0; k < n; k++) {
 		uint8_t number = numbers[k] ^ turn;
 		most = number > most ? number : most;
@@ -604,14 +438,26 @@ static int64_t extreme_of_bytes(const uint8_t *numbers, bool is_least, bool is_s
 	return is_signed ? (int8_t)(most ^ turn) : most ^ turn;
 }
 
-static void max_of_bytes(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n)
+static int64_t extreme_of_words(const int32_t *numbers, bool is_least, size_t n)
 {
-	state->i = extreme_of_bytes(numbers, false, is_signed, n);
+	int32_t most = INT32_MIN, turn = is_least ? -1 : 0;
+	for (size_t k = 0; k < n; k++) {
+		int32_t number = numbers[k] ^ turn;
+		most = number > most ? number : most;
+	}
+	return most ^ turn;
 }
 
-static void min_of_bytes(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n)
+static void max_of_row(struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n)
 {
-	state->i = extreme_of_bytes(numbers, true, is_signed, n);
+	state->i = type == ET_INT32 ? extreme_of_words(numbers, false, n)
+				    : extreme_of_bytes(numbers, false, type == ET_INT8, n);
+}
+
+static void min_of_row(struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n)
+{
+	state->i = type == ET_INT32 ? extreme_of_words(numbers, true, n)
+				    : extreme_of_bytes(numbers, true, type == ET_INT8, n);
 }
 
 /* The same sums as var_doubles, of all there is. */
@@ -671,54 +517,69 @@ static void var_finish(struct et_fold_state *state)
 		state->d2 = NAN;
 }
 
+#define SUM_OF(type, numbers, n)                                   \
+	for (size_t k = 0; k < n; k++) /* vectors of all widths */ \
+		sum += ((const type *)numbers)[k];
+
+static void sum_of_row(struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n)
+{
+	int64_t sum = 0;
+	if (type == ET_INT32)
+		SUM_OF(int32_t, numbers, n)
+	else if (type == ET_INT8)
+		SUM_OF(int8_t, numbers, n)
+	else
+		SUM_OF(uint8_t, numbers, n)
+	state->i = sum;
+}
+
 static const struct et_fold sum = { .step_doubles = sum_doubles,
 	.step_ints = sum_ints,
+	.whole_row = sum_of_row,
 	.step_floats = sum_floats,
-	.columns = sum_columns,
-	.int_columns = sum_int_columns };
+	.columns = et_fold_sum_columns,
+	.int_columns = et_fold_sum_int_columns };
 static const struct et_fold mean = { .step_doubles = mean_doubles,
 	.step_floats = mean_floats,
 	.finish = mean_finish,
-	.columns = mean_columns,
+	.columns = et_fold_mean_columns,
+	.abreast = mean_abreast,
 	.is_mean = true };
-static const struct et_fold prod = {
-	.begin = begin_one, .step_doubles = prod_doubles, .step_ints = prod_ints, .columns = prod_columns
-};
+static const struct et_fold prod = { .begin = begin_one,
+	.step_doubles = prod_doubles,
+	.step_ints = prod_ints,
+	.columns = et_fold_prod_columns };
 static const struct et_fold any = { .step_doubles = any_doubles,
 	.step_ints = any_ints,
 	.step_floats = any_floats,
-	.columns = any_columns,
-	.int_columns = any_columns,
+	.columns = et_fold_any_columns,
+	.int_columns = et_fold_any_columns,
 	.ends_early = true };
 static const struct et_fold var = {
 	.step_doubles = var_doubles, .step_floats = var_floats, .finish = var_finish
 };
-#define CHOICE(which)                          \
-	{ .step_doubles = which##_doubles,     \
-		.step_ints = which##_ints,     \
-		.step_floats = which##_floats, \
-		.columns = which##_columns,    \
-		.columns_are_floats = true,    \
-		.needs_one = true,             \
+#define CHOICE(which)                                 \
+	{ .step_doubles = which##_doubles,            \
+		.step_ints = which##_ints,            \
+		.step_floats = which##_floats,        \
+		.columns = et_fold_##which##_columns, \
+		.columns_are_floats = true,           \
+		.needs_one = true,                    \
 		.is_index = true }
-#define VALUE(which)                                \
-	{ .step_doubles = which##_doubles,          \
-		.step_ints = which##_ints,          \
-		.step_floats = which##_of_floats,   \
-		.all_bytes = which##_of_bytes,      \
-		.columns = which##_columns,         \
-		.columns_are_floats = true,         \
-		.int_columns = which##_int_columns, \
+#define VALUE(which)                                          \
+	{ .step_doubles = which##_doubles,                    \
+		.step_ints = which##_of_ints,                 \
+		.step_floats = which##_of_floats,             \
+		.whole_row = which##_of_row,                  \
+		.abreast = which##_abreast,                   \
+		.columns = et_fold_##which##_columns,         \
+		.columns_are_floats = true,                   \
+		.int_columns = et_fold_##which##_int_columns, \
 		.needs_one = true }
 static const struct et_fold max = VALUE(max);
 static const struct et_fold min = VALUE(min);
 static const struct et_fold argmax = CHOICE(max);
 static const struct et_fold argmin = CHOICE(min);
-
-static uint32_t all_dims(const struct et_tensor *self)
-{
-	return (1u << self->n_dims) - 1;
-}
 
 /* self > out */
 static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

@@ -29,8 +29,11 @@ struct et_fold {
 		struct et_fold_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
 	/* As step_doubles, of floats where they lie; NULL: they are made doubles. */
 	void (*step_floats)(struct et_fold_state *state, const float *numbers, size_t n);
-	/* The least or largest of a whole row of INT8 or UINT8 where they lie, into i; NULL: they are made int64. */
-	void (*all_bytes)(struct et_fold_state *state, const uint8_t *numbers, bool is_signed, size_t n);
+	/* All of a row of INT8, UINT8 or INT32 where they lie, into i; NULL: they are made int64. */
+	void (*whole_row)(
+		struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n);
+	/* Of eight rows of floats at once what the step gives of one; NULL: one by one. */
+	void (*abreast)(float *results, const float *const *rows, size_t n);
 	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */
 	void (*finish)(struct et_fold_state *state);
 	bool is_index;  /* the (or the second) output is state->index */

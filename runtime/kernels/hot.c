@@ -11,12 +11,16 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
+#define TURNED TURN16
 enum { LANES = 16, ROWS = 8, VECTORS = 2 };
 #elif defined(__AVX2__)
+#define TURNED TURN8
 enum { LANES = 8, ROWS = 6, VECTORS = 2 };
 #elif defined(__aarch64__)
+#define TURNED TURN4
 enum { LANES = 4, ROWS = 8, VECTORS = 2 };
 #else
+#define TURNED TURN4
 enum { LANES = 4, ROWS = 4, VECTORS = 2 };
 #endif
 
@@ -581,6 +585,13 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 }
 
 /* What is not less (or the NaN, if one is) lane by lane. */
+/* The lanes of a vector, each @by further on. */
+#define LANE(i, by)   (((i) + (by)) % LANES)
+#define FOUR(i, by)   LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
+#define TURN4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
+#define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
+#define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
+
 static inline vector upper(vector most, vector number)
 {
 	return choose(~(number <= most) & (most == most), number, most);
@@ -608,12 +619,12 @@ static inline float most_of(size_t n, const float *x, float sign)
 		most[0] = upper(most[0], load(x + i) * sign);
 	most[1] = upper(most[1], load(x + n - LANES) * sign); /* some of them once more */
 	most[0] = upper(upper(most[0], most[1]), upper(most[2], most[3]));
-	for (int half = LANES / 2; half; half /= 2) {
-		float lanes[2 * LANES];
-		store(lanes, most[0]);
-		store(lanes + LANES, most[0]);
-		most[0] = upper(most[0], load(lanes + half));
-	}
+	if (LANES > 8)
+		most[0] = upper(most[0], TURNED(most[0], 8));
+	if (LANES > 4)
+		most[0] = upper(most[0], TURNED(most[0], 4));
+	most[0] = upper(most[0], TURNED(most[0], 2));
+	most[0] = upper(most[0], TURNED(most[0], 1));
 	return sign * most[0][0];
 }
 

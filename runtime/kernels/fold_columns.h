@@ -1,0 +1,47 @@
+/* Inside the reduction engine: what fold.c is doing, and the folds of neighbours whose numbers lie in rows above each other. */
+#ifndef RUNTIME_KERNELS_FOLD_COLUMNS_H
+#define RUNTIME_KERNELS_FOLD_COLUMNS_H
+
+#include "runtime/kernels/fold.h"
+
+enum { ET_FOLD_COLUMNS = 256 }; /* at once, at the most */
+
+struct fold_job {
+	const struct et_fold *fold;
+	struct et_walk kept;   /* view 0 and 1 are the outputs, the last one is the input */
+	struct et_walk folded; /* the input alone */
+	const uint8_t *in;
+	enum et_scalar_type in_type;
+	bool is_double;
+	et_store_fn store; /* of the first output's numbers */
+	/* Across rows, so many neighbours at once; NULL: one result after the other. */
+	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
+	double correction;
+	enum et_scalar_type rounding;
+	struct et_tensor *outs[2];
+};
+
+static inline bool et_fold_is_byte(enum et_scalar_type type)
+{
+	return type == ET_INT8 || type == ET_UINT8;
+}
+
+/* With these bits turned around, what is sought among bytes is the largest of unsigned ones. */
+static inline uint8_t et_fold_turned_bits(bool is_least, bool is_signed)
+{
+	return (uint8_t)((is_signed ? 0x80 : 0) ^ (is_least ? 0xff : 0));
+}
+
+/* Members of struct et_fold: columns, then int_columns. @n results, at most ET_FOLD_COLUMNS, the first of them at @place. */
+void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_prod_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_max_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_min_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_max_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_min_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+/* Both. */
+void et_fold_any_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+
+#endif
