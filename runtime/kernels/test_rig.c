@@ -1,6 +1,7 @@
 /* Parsing the text of a case, calling the kernel, comparing.
  *
- * After a case, some calls that differ from it in a few things are tried, which must be answered, whatever the answer.
+ * After a case, some calls that differ from it in a few things are tried, and beside a case that is done all that differ
+ * in the type of one tensor or of all. They must be answered, whatever the answer.
  *
  * Every tensor's memory is an allocation of its exact size, so that the address sanitizer sees a kernel that
  * reaches beyond; outputs are filled with a pattern first. What is parsed is freed as one pool. */
@@ -382,6 +383,8 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 	const char *more = getenv("HOSTILE_CALLS"); /* for long runs */
 	for (size_t i = 0, n_near = more ? strtoul(more, NULL, 10) : N_NEAR; i < n_near; i++)
 		hostile_call_near(kernel, list, &choices);
+	if (!is_refused)
+		hostile_call_types(kernel, list);
 	for (size_t i = 0; i < p.n_memory; i++)
 		free(p.memory[i]);
 	for (size_t i = 0; i < expected.n_memory; i++)

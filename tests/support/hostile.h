@@ -1,5 +1,4 @@
-/* Calls of kernels that no exporter would make, made from choices: the bytes of a fuzzer's input, and then numbers
- * that a seed gives.
+/* Calls of kernels that no exporter would make, made from choices.
  *
  * What a Plan and a run see to holds: the kinds of arguments that the signature names, dim orders that are
  * permutations, sizes that can be addressed, memory of at least that size and aligned to its elements. Everything
@@ -14,21 +13,17 @@
 #define TESTS_SUPPORT_HOSTILE_H
 
 #include "runtime/kernel.h"
-
-struct choices {
-	const uint8_t *bytes;
-	size_t n_bytes;
-	uint64_t random; /* where the bytes are used up; 0: every choice is the first, then */
-};
-
-/* One of @n, from 0. */
-size_t choose(struct choices *choices, size_t n);
+#include "tests/support/choices.h"
 
 /* Any call of @kernel. */
 void hostile_call(const struct et_kernel *kernel, struct choices *choices);
 /* A call that is like @args in all but a few things. They stay as they are. */
 void hostile_call_near(
 	const struct et_kernel *kernel, struct et_evalue *const *args, struct choices *choices);
+/* The calls that are like @args, but for the type of one tensor, or that of all: each type there is, in turn. */
+void hostile_call_types(const struct et_kernel *kernel, struct et_evalue *const *args);
+/* The same beside a call by chance. False: that was refused, and nothing more was tried. */
+bool hostile_call_types_made_up(const struct et_kernel *kernel, struct choices *choices);
 
 /* Kernels of all tables, and the one at @index. */
 size_t hostile_n_kernels(void);
