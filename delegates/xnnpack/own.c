@@ -1,8 +1,7 @@
 /* Nodes that are done here instead of by XNNPACK.
  *
  * XNNPACK's graphs take no operators but its own, so each of these ends a runtime and begins another (parts.h). That costs
- * little, but not nothing, and it takes from XNNPACK what it would do across that place: so a node is taken only where it
- * is large enough, and where XNNPACK would not do its neighbour within it.
+ * little, but not nothing, so a node is taken only where it is large enough.
  *
  * Depthwise convolutions are it so far. They read their filters where those lie: nothing is packed, neither for a Program nor
  * for a context, and there is no table of pointers for each context either. */
@@ -24,15 +23,6 @@ static _Atomic(uint64_t) least_work = LEAST_WORK;
 static bool is_floats(const struct et_xnn_value *value)
 {
 	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE && value->shape.n_dims == 4;
-}
-
-/* XNNPACK limits within the convolution in front. */
-static bool is_limited_below(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
-{
-	for (const struct et_xnn_node *next = node + 1; next < payload->nodes + payload->n_nodes; next++)
-		if (next->inputs[0] == node->outputs[0])
-			return next->kind->define == et_xnn_define_unary && next->kind->op == xnn_unary_clamp;
-	return false;
 }
 
 /* Products, as far as they can be counted. */
@@ -63,8 +53,7 @@ static bool takes_depthwise(const struct et_xnn_payload *payload, const struct e
 	       et_depthwise_does(n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H]) && n[ET_XNN_DILATION_H] == 1 &&
 	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 &&
 	       node->flags == 0 && channels >= LEAST_CHANNELS &&
-	       work(node, out) >= atomic_load_explicit(&least_work, memory_order_relaxed) &&
-	       !is_limited_below(payload, node);
+	       work(node, out) >= atomic_load_explicit(&least_work, memory_order_relaxed);
 }
 
 struct depthwise {

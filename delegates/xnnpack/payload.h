@@ -171,6 +171,8 @@ enum et_status et_xnn_payload_check(
 /* The same results with less work, in simplify.c: for payload_check.c, when producers and readers are known. Nodes that
  * are done without have no reader afterwards. */
 void et_xnn_payload_simplify(struct et_xnn_payload *payload);
+/* Limits become part of what is limited: the same, when no dead nodes are left and none will go any more. */
+void et_xnn_payload_take_limits(struct et_xnn_payload *payload);
 
 /* --- order.c ------------------------------------------------------------------------------------- */
 

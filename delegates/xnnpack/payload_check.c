@@ -239,6 +239,8 @@ enum et_status et_xnn_payload_check(
 	if (status != ET_OK)
 		return status;
 	drop_dead_nodes(payload);
+	et_xnn_payload_take_limits(payload);
+	drop_dead_nodes(payload);
 	see_arguments(payload);
 	return sort_args(payload, n_args, pool, diag);
 }

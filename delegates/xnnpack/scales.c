@@ -3,8 +3,9 @@
  * They multiply with integers of few digits, so the ratio of an input's scale to the output's must lie between bounds;
  * beyond, Debian's XNNPACK asserts, which would end the process. Real programs get there: where a mask of -10,000 is added
  * to scores, one input's scale is a thousand times smaller than the output's; a leaky ReLU with a slope of 0.001 has a
- * ratio that no 8 bits behind the point hold. Elementwise nodes are then computed in floats (define.c). A convolution or a
- * linear layer is refused: the bound below which it asserts is 2^-32, with which every answer would be its zero point.
+ * ratio that no 8 bits behind the point hold. Elementwise nodes are then computed in floats (define.c), and so are limits
+ * that change the scale. A convolution or a linear layer is refused: the bound below which it asserts is 2^-32, with which
+ * every answer would be its zero point.
  *
  * Ratios are computed as XNNPACK does, in floats; what is no number is not between bounds. */
 #include "delegates/xnnpack/kind.h"
@@ -48,6 +49,8 @@ static bool unary_fits(
 	switch ((enum xnn_unary_operator)node->kind->op) {
 	case xnn_unary_convert:
 		return in->type != out->type || is_between(ratio, 0x1p-8f, 0x1p7f);
+	case xnn_unary_clamp: /* XNNPACK would let what is in front write the other scale, whatever becomes of its own */
+		return in->scale == out->scale && in->zero_point == out->zero_point;
 	case xnn_unary_leaky_relu:
 		return is_between(ratio, 0x1p-8f, 0x1p7f) && is_between(negative, -0x1.FFFCp6f, 0x1p7f) &&
 		       fabsf(negative) >= 0x1p-8f;

@@ -9,6 +9,7 @@
  *     transpose, transpose              ->  transpose
  *     pad, transpose                    ->  transpose, pad
  *     pad, convolution                  ->  convolution
+ *     convolution or the like, limits   ->  convolution or the like
  * where to move is to put elements elsewhere and perhaps zeros beside them. 0 is its zero point in 8 bits, and a convolution
  * pads with that. What is dequantized and quantized alike is off by a few parts in 2^24 and rounds to itself.
  *
@@ -18,6 +19,10 @@
  * it is. (It also converts by multiplying with 1/256ths of the scales' ratio; that is another result.)
  *
  * XNNPACK lets convolutions pad by itself for floats alone: for integers it compares a zero point below 0 in two widths.
+ *
+ * The last rule XNNPACK has as well, but (2024-11) it then writes the limits over the padding, too: a lower one above 0 becomes
+ * millions of rows, an upper one of 0 or less another shape. So nothing that it could join in this way is left to it, which
+ * is why that rule comes after all others.
  *
  * Each rule looks at each node once, and walks upwards only along values that have one reader, so this takes time in
  * proportion to the graph. A node that moves down changes places with the one below, so the order stays one in which each
@@ -226,4 +231,37 @@ void et_xnn_payload_simplify(struct et_xnn_payload *payload)
 	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
 		for (uint32_t i = 0; i < payload->n_nodes; i++)
 			rules[rule](payload, &payload->nodes[i]);
+}
+
+/* What XNNPACK computes within limits. */
+static bool has_limits(const struct et_xnn_node *node)
+{
+	return node->kind->has_filter || node->kind->define == et_xnn_define_average_pooling ||
+	       node->kind->define == et_xnn_define_max_pooling;
+}
+
+void et_xnn_payload_take_limits(struct et_xnn_payload *payload)
+{
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		struct et_xnn_node *node = &payload->nodes[i];
+		if (node->kind->define != et_xnn_define_unary || node->kind->op != xnn_unary_clamp ||
+			!et_xnn_scales_fit(payload, node))
+			continue;
+		const struct et_xnn_node *above = only_source(payload, node);
+		while (above && above->kind->define == et_xnn_define_copy &&
+			is_quantized_alike(
+				&payload->values[above->inputs[0]], &payload->values[above->outputs[0]]))
+			above = only_source(payload, above);
+		if (!above || !has_limits(above))
+			continue;
+		struct et_xnn_node limited = *above;
+		limited.outputs[0] = node->outputs[0];
+		limited.min = fmaxf(above->min, node->min);
+		limited.max = fminf(above->max, node->max);
+		payload->values[node->inputs[0]].n_users--; /* which leaves none to @above, nor to copies */
+		for (uint32_t j = 0; j < limited.kind->n_inputs; j++)
+			if (limited.inputs[j] != ET_XNN_NONE)
+				payload->values[limited.inputs[j]].n_users++;
+		*node = limited;
+	}
 }

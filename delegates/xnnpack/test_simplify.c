@@ -137,21 +137,21 @@ static void compute(const struct variant *v, bool is_watched, float outputs[N_OU
 static void test_variants(void **state)
 {
 	static const struct variant variants[] = {
-		/* quantize, transpose, convolution, clamp, table, depthwise, dequantize */
-		{ .from = 0.47f, .from_zero = 37, .to = 6 / 255.0f, .to_zero = -128, .min = 0, .n_nodes = 7 },
+		/* quantize, transpose, convolution within limits, table, depthwise, dequantize */
+		{ .from = 0.47f, .from_zero = 37, .to = 6 / 255.0f, .to_zero = -128, .min = 0, .n_nodes = 6 },
 		/* a copy instead of the table */
-		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .min = -2, .n_nodes = 7 },
+		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .min = -2, .n_nodes = 6 },
 		/* dequantize, quantize: 1 step of 0.3 is 1.5 steps of 0.2 */
-		{ .from = 0.3f, .from_zero = 0, .to = 0.2f, .to_zero = 0, .min = 0, .n_nodes = 8 },
+		{ .from = 0.3f, .from_zero = 0, .to = 0.2f, .to_zero = 0, .min = 0, .n_nodes = 7 },
 		/* the same: there are negative numbers */
 		{ .from = 0.47f,
 			.from_zero = 37,
 			.to = 6 / 255.0f,
 			.to_zero = -128,
 			.min = -1,
-			.n_nodes = 8 },
+			.n_nodes = 7 },
 		/* dequantize, pad, quantize */
-		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .padding = 1, .n_nodes = 9 },
+		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .padding = 1, .n_nodes = 8 },
 	};
 	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
 		float expected[N_OUTPUTS], got[N_OUTPUTS];
@@ -160,8 +160,8 @@ static void test_variants(void **state)
 		compute(&variants[i], false, got, &n_nodes);
 		if (memcmp(expected, got, sizeof(got)) != 0)
 			fail_msg("variant %zu computes something else", i);
-		if (n_nodes != variants[i].n_nodes || n_all != 10)
-			fail_msg("variant %zu: %u nodes of %u, expected %u of 10", i, n_nodes, n_all,
+		if (n_nodes != variants[i].n_nodes || n_all != 9)
+			fail_msg("variant %zu: %u nodes of %u, expected %u of 9", i, n_nodes, n_all,
 				variants[i].n_nodes);
 		bool is_constant = true;
 		for (uint32_t k = 1; k < N_OUTPUTS; k++)
@@ -388,12 +388,147 @@ static void test_absurd_padding(void **state)
 	test_refused(test_run_once(&mk, args, 2, &diag), ET_E_INVALID_ARGUMENT, &diag, "absurdly large");
 }
 
+/* Limits behind what has a window and behind a linear layer, [1, 5, 6, 2] -> [1, 5, 6, 3] or less: above 0 and below it, which
+ * XNNPACK would take for paddings. Each is compared with the same where the unlimited is an output as well. */
+enum limited { A_CONV, A_DEPTHWISE, A_DECONV, A_MAX_POOL, AN_AVERAGE, A_LINEAR, A_CONV_OF_BYTES, N_LIMITED };
+enum { N_LIMITED_OUT = 5 * 6 * 3 };
+
+static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, float max, bool is_watched)
+{
+	static float weights[3 * 9 * 2];
+	for (int i = 0; i < 3 * 9 * 2; i++)
+		weights[i] = cosf((float)(i * i)) / 4;
+	bool is_pool = what == A_MAX_POOL || what == AN_AVERAGE, is_bytes = what == A_CONV_OF_BYTES;
+	uint32_t channels = is_pool || what == A_DEPTHWISE ? 2 : 3;
+	const struct mx_value shape = { .type = is_bytes ? ET_XNN_QINT8 : ET_XNN_FP32,
+		MX_DIMS(1, 5, 6, channels),
+		.scale = is_bytes ? 0.03f : 0,
+		.zero_point = is_bytes ? 4 : 0 };
+	struct mx_value last = shape;
+	mx_init(mk);
+	uint32_t in =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 5, 6, 2), .input = 1 });
+	uint32_t from = is_bytes ? quantized(mk, 0.05f, 3, 5, 6, 2) : in;
+	uint32_t wide = mx_value(mk, &shape);
+	/* in bytes there are things between that go, and only then these meet */
+	uint32_t real = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					     MX_DIMS(1, 5, 6, channels),
+					     .output = is_bytes && is_watched ? 3 : 0 });
+	uint32_t again = is_bytes ? mx_value(mk, &shape) : wide;
+	uint32_t limited = is_bytes ? mx_value(mk, &shape) : ET_XNN_NONE;
+	last.type = ET_XNN_FP32;
+	last.scale = 0;
+	last.zero_point = 0;
+	last.output = 2;
+	uint32_t out = mx_value(mk, &last);
+	last.output = 3;
+	uint32_t copy = is_watched && !is_bytes ? mx_value(mk, &last) : ET_XNN_NONE;
+	struct et_xnn_node node = { .inputs = { from, 0, ET_XNN_NONE },
+		.outputs = { wide },
+		.numbers = { 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 2, 3, 1 },
+		.min = what == A_CONV ? -1.5f : -INFINITY,
+		.max = INFINITY };
+	struct mx_value filter_of = { .type = ET_XNN_FP32, .n_dims = 4, .dims = { 3, 3, 3, 2 } };
+	static const uint32_t kinds[] = { MX_CONV, MX_DEPTHWISE, MX_DECONV, MX_MAX_POOL, MX_AVERAGE,
+		MX_LINEAR, MX_CONV };
+	if (what == A_DEPTHWISE) {
+		filter_of.dims[0] = 1;
+		node.numbers[ET_XNN_GROUP_IN] = node.numbers[ET_XNN_GROUP_OUT] = 1;
+		node.numbers[ET_XNN_GROUPS] = 2;
+	}
+	if (what == A_LINEAR) {
+		filter_of.n_dims = 2;
+		filter_of.dims[1] = 2;
+	}
+	if (is_bytes)
+		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { from } });
+	if (!is_pool) {
+		filter_of.constant = mx_constant(mk, weights, sizeof(weights));
+		node.inputs[1] = is_bytes ? filter(mk, 3, 2, false) : mx_value(mk, &filter_of);
+	}
+	mx_node(mk, kinds[what], &node);
+	if (is_bytes) {
+		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { wide }, .outputs = { real } });
+		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { real }, .outputs = { again } });
+	}
+	mx_node(mk, MX_CLAMP,
+		&(struct et_xnn_node){ .inputs = { again },
+			.outputs = { is_bytes ? limited : out },
+			.min = min,
+			.max = max });
+	if (is_bytes)
+		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { limited }, .outputs = { out } });
+	if (copy != ET_XNN_NONE)
+		mx_node(mk, MX_CLAMP,
+			&(struct et_xnn_node){
+				.inputs = { wide }, .outputs = { copy }, .min = -INFINITY, .max = INFINITY });
+	return 5 * 6 * channels;
+}
+
+static void compute_limited(enum limited what, float min, float max, bool is_watched,
+	float out[N_LIMITED_OUT], uint32_t *ret_n_nodes)
+{
+	struct make_xnn mk;
+	struct arg args[3];
+	struct et_evalue *values[3] = { &args[0].value, &args[1].value, &args[2].value };
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_lane *lane;
+	struct et_context *context;
+	size_t n_bytes;
+	uint32_t n_out = make_limited(&mk, what, min, max, is_watched);
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 5, 6, 2);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 5, 6, (int32_t)n_out / 30);
+	ARG(&args[2], ET_FLOAT32, ET_STATIC, 1, 5, 6, (int32_t)n_out / 30);
+	for (int i = 0; i < 60; i++)
+		args[0].f32[i] = 4 * sinf((float)(i * i));
+	test_ok(test_compile(bytes, n_bytes, is_watched ? 3 : 2, &compiled, &info, &diag), &diag);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+	memset(out, 0, N_LIMITED_OUT * sizeof(*out));
+	memcpy(out, args[1].f32, n_out * sizeof(*out));
+	*ret_n_nodes = et_direct_model(compiled)->payload.n_nodes;
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
+static void test_limits(void **state)
+{
+	static const float limits[][2] = { { 0.5f, 2 }, { -2, -0.25f }, { -0.5f, 0 }, { -0.0f, INFINITY } };
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		for (enum limited what = 0; what < N_LIMITED; what++) {
+			float expected[N_LIMITED_OUT], got[N_LIMITED_OUT];
+			uint32_t n_all, n_nodes;
+			compute_limited(what, limits[i][0], limits[i][1], true, expected, &n_all);
+			compute_limited(what, limits[i][0], limits[i][1], false, got, &n_nodes);
+			if (memcmp(expected, got, sizeof(got)) != 0)
+				fail_msg("%d within %g and %g computes something else", (int)what,
+					(double)limits[i][0], (double)limits[i][1]);
+			bool is_bytes = what == A_CONV_OF_BYTES;
+			assert_int_equal(n_nodes, is_bytes ? 3 : 1);
+			assert_int_equal(n_all, is_bytes ? 6 : 3);
+			bool is_limited = false, is_constant = true;
+			for (uint32_t k = 0; k < 60; k++) {
+				is_limited = is_limited || got[k] == limits[i][0] || got[k] == limits[i][1];
+				is_constant = is_constant && got[k] == got[0];
+			}
+			assert_true(what != A_CONV || (is_limited && !is_constant));
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_variants, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_views, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_output_that_is_read, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_limits, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
