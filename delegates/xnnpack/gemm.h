@@ -1,0 +1,60 @@
+/* Products of a matrix that is read where it lies and one that was packed: convolutions and fully connected layers
+ * of floats.
+ *
+ * gemm.c is built once for each instruction set that is worth it; which one runs is decided by asking the
+ * processor. Each sum begins with the bias and takes its products in the order in which they lie, so with the same
+ * multiply-add results are XNNPACK's to the bit. */
+#ifndef DELEGATES_XNNPACK_GEMM_H
+#define DELEGATES_XNNPACK_GEMM_H
+
+#include <stddef.h>
+
+/* A row of the left matrix is @n_segments runs of @depth floats: one for a fully connected layer or a pointwise convolution, one
+ * for each row of the filter of others. */
+struct et_xnn_gemm {
+	size_t n_columns;
+	size_t n_segments, depth;
+	size_t in_stride, segment_stride; /* from row to row, from segment to segment, in floats */
+	size_t out_stride;
+	/* Of the packed filter: how deep it is; where in it the first segment begins; how far it is to the next one. */
+	size_t filter_depth, filter_first, filter_segment;
+	float min, max;      /* limits of what comes out; NaN stays */
+	const float *packed; /* by et_xnn_gemm_pack */
+	const float *in;
+	float *out;
+};
+
+struct et_xnn_gemm_build {
+	const char *name;
+	/* Rows @begin to @end, columns @left to @right of what comes out; @left is a multiple of ET_GEMM_PANEL, @right too or
+	 * the last. Reads and writes nothing outside the matrices. */
+	void (*run)(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t left, size_t right);
+};
+
+enum { ET_GEMM_PANEL = 32 };
+
+/* @depth deep, @n_columns wide: how many floats packed. SIZE_MAX if that is more than there is memory for. */
+size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns);
+/* @filter: [n_columns][depth]. @bias: [n_columns], or NULL. */
+void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed);
+/* How wide the panel is that begins at column @at. */
+static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns)
+{
+	size_t n = n_columns - at;
+	return n > 24 ? ET_GEMM_PANEL : n > 8 ? 16 : 8;
+}
+
+/* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
+const struct et_xnn_gemm_build *et_xnn_gemm(void);
+/* Each one that this processor can run, from 0; NULL behind the last. For tests. */
+const struct et_xnn_gemm_build *et_xnn_gemm_at(size_t i);
+/* For tests: @build is the best from now on; NULL: what was. */
+void et_xnn_gemm_choose(const struct et_xnn_gemm_build *build);
+
+extern const struct et_xnn_gemm_build et_xnn_gemm_base;
+#ifdef __x86_64__
+extern const struct et_xnn_gemm_build et_xnn_gemm_avx2;
+extern const struct et_xnn_gemm_build et_xnn_gemm_avx512;
+#endif
+
+#endif

@@ -1,0 +1,69 @@
+/* Which builds of gemm.c this processor can run, and the filters that all of them read, packed alike: panel after
+ * panel, each with its columns' biases and then the weights in the order in which they are multiplied, zeros where
+ * there is no column. */
+#include "delegates/xnnpack/gemm.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/base/cpu.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+static _Atomic(const struct et_xnn_gemm_build *) chosen;
+
+const struct et_xnn_gemm_build *et_xnn_gemm_at(size_t i)
+{
+	const struct et_xnn_gemm_build *builds[4] = { &et_xnn_gemm_base };
+	size_t n = 1;
+#ifdef __x86_64__
+	if (et_cpu_runs_avx2())
+		builds[n++] = &et_xnn_gemm_avx2;
+	if (et_cpu_runs_avx512())
+		builds[n++] = &et_xnn_gemm_avx512;
+#endif
+	return i < n ? builds[i] : NULL;
+}
+
+const struct et_xnn_gemm_build *et_xnn_gemm(void)
+{
+	const struct et_xnn_gemm_build *best = atomic_load_explicit(&chosen, memory_order_relaxed);
+#ifdef __x86_64__
+	for (size_t i = 0; !best && et_xnn_gemm_at(i); i++)
+		best = et_xnn_gemm_at(i) == &et_xnn_gemm_avx512 ? &et_xnn_gemm_avx512 : NULL;
+#endif
+	return best;
+}
+
+void et_xnn_gemm_choose(const struct et_xnn_gemm_build *build)
+{
+	atomic_store_explicit(&chosen, build, memory_order_relaxed);
+}
+
+size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns)
+{
+	size_t n, n_bytes, n_wide = 0;
+	if (!et_add(depth, 1, &n) || !et_add(n_columns, ET_GEMM_PANEL, &n_bytes) ||
+		!et_mul(n, n_bytes, &n_bytes) || !et_mul(n_bytes, sizeof(float), &n_bytes))
+		return SIZE_MAX;
+	for (size_t at = n_columns - n_columns % ET_GEMM_PANEL; at + n_wide < n_columns;)
+		n_wide += et_xnn_gemm_width(at + n_wide, n_columns);
+	return n * (n_columns - n_columns % ET_GEMM_PANEL + n_wide);
+}
+
+void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed)
+{
+	for (size_t at = 0, width; at < n_columns; at += width) {
+		width = et_xnn_gemm_width(at, n_columns);
+		size_t n = n_columns - at < width ? n_columns - at : width;
+		for (size_t i = 0; i < width; i++)
+			*packed++ = bias && i < n ? bias[at + i] : 0;
+		const float *from = filter + at * depth;
+		for (size_t k = 0; k < depth; k++) {
+			for (size_t i = 0; i < n; i++)
+				packed[i] = from[i * depth + k];
+			for (size_t i = n; i < width; i++)
+				packed[i] = 0;
+			packed += width;
+		}
+	}
+}
