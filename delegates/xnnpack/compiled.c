@@ -139,7 +139,7 @@ static enum et_status settle_constants(struct inferd_delegate_model *compiled,
 		bool is_unaligned = (uintptr_t)value->data % align != 0;
 		if (!is_unaligned && !(copies && value->is_kept && value->in_payload))
 			continue;
-		value->data = et_xnn_weights_copy(compiled->weights, value->data, value->n_bytes, true);
+		value->data = et_xnn_weights_copy(compiled->weights, value->data, value->n_bytes);
 		if (!value->data)
 			return no_memory(diag);
 	}
@@ -185,6 +185,7 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
 		bool is_transposed;
+		uint32_t filter_of_file = node->inputs[1]; /* before it may be transposed */
 		enum et_status status = regroup(compiled, node, &is_transposed, diag);
 		if (status != ET_OK)
 			return status;
@@ -194,18 +195,19 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 		sign(&signature, payload, node);
 		signature.is_transposed = is_transposed;
 		name_filter(&name, &signature, payload, node, source);
-		bool fits = false;
-		while (!fits) {
-			if (!et_xnn_weights_claim(compiled->weights, filter.data, &signature, &name, &fits))
-				return no_memory(diag);
-			if (fits)
-				break;
-			/* Copies of copies, so that the same payload compiled again finds the same ones. */
-			filter.data =
-				et_xnn_weights_copy(compiled->weights, filter.data, filter.n_bytes, true);
-			if (!filter.data)
-				return no_memory(diag);
-		}
+		const void *kernel;
+		struct et_xnn_use use = {
+			.kernel = filter.data,
+			.n_bytes = filter.n_bytes,
+			.is_beside = !payload->values[filter_of_file].in_payload,
+			.n_file_bytes = source->file ? source->n_file_bytes : source->n_bytes,
+			.signature = &signature,
+			.name = &name,
+		};
+		status = et_xnn_weights_claim(compiled->weights, &use, &kernel, diag);
+		if (status != ET_OK)
+			return status;
+		filter.data = kernel;
 		if (filter.data != payload->values[node->inputs[1]].data) {
 			filter.in_payload = false;
 			node->inputs[1] = payload->n_values;

@@ -35,9 +35,14 @@ struct et_xnn_name {
 /* A row of the table of blocks. */
 struct et_xnn_row {
 	uint64_t offset, n_bytes; /* in the body; ET_STORE_PADDING bytes follow */
-	uint32_t seed;            /* XNNPACK's */
-	uint32_t n_bias;          /* 1: packed with a bias */
+	uint32_t seed;            /* XNNPACK's; 0 */
+	uint32_t flags;           /* ET_XNN_ROW_… */
 	struct et_xnn_name name;
+};
+
+enum {
+	ET_XNN_ROW_BIAS = 1, /* packed with one */
+	ET_XNN_ROW_OWN = 2,  /* by a node of ours */
 };
 
 struct et_xnn_compiled_row {

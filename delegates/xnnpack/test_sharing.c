@@ -77,6 +77,79 @@ static void test_one_filter_with_two_biases(void **state)
 	test_check_two_biases(args);
 }
 
+static struct et_xnn_use use_of(const void *kernel, size_t n_bytes, const struct et_xnn_signature *signature,
+	const struct et_xnn_name *name)
+{
+	return (struct et_xnn_use){
+		.kernel = kernel, .n_bytes = n_bytes, .signature = signature, .name = name
+	};
+}
+
+/* Each way has a pointer of its own, the same one each time; and a file gets no more of them than it has bytes for. */
+static void test_one_filter_in_too_many_ways(void **state)
+{
+	enum { N_BYTES = 16 << 20, N_WAYS = 4 };
+	struct et_diag diag = { 0 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	struct et_xnn_signature signature = { 0 };
+	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
+	uint8_t *filter = calloc(1, N_BYTES);
+	const void *ways[N_WAYS], *way;
+	for (uint32_t i = 0; i < N_WAYS; i++) {
+		signature.numbers[0] = i;
+		struct et_xnn_use use = use_of(filter, N_BYTES, &signature, &name);
+		test_ok(et_xnn_weights_claim(weights, &use, &ways[i], &diag), &diag);
+		assert_true(i == 0 ? ways[0] == filter : ways[i] != ways[i - 1]);
+		assert_memory_equal(ways[i], filter, N_BYTES);
+	}
+	for (uint32_t i = 0; i <= N_WAYS; i++) {
+		signature.numbers[0] = i;
+		struct et_xnn_use use = use_of(filter, N_BYTES, &signature, &name);
+		enum et_status status = et_xnn_weights_claim(weights, &use, &way, &diag);
+		if (i == N_WAYS)
+			test_refused(status, ET_E_OUT_OF_RESOURCES, &diag, "64 times the program");
+		else
+			assert_ptr_equal(way, ways[i]);
+	}
+	et_xnn_weights_free(weights, NULL);
+	free(filter);
+}
+
+static void pack_sevens(void *arg, void *to)
+{
+	memset(to, 7, *(const size_t *)arg);
+}
+
+/* XNNPACK's seeds follow from numbers in the file: whichever it asks for, it gets nothing that is ours. */
+static void test_ours_is_not_xnnpacks(void **state)
+{
+	struct et_diag diag = { 0 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	xnn_weights_cache_t provider = et_xnn_weights_provider(weights);
+	struct et_xnn_signature signature = { 0 };
+	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
+	float filter[16] = { 0 };
+	size_t n_bytes = sizeof(filter);
+	const void *kernel;
+	struct et_xnn_use use = use_of(filter, n_bytes, &signature, &name);
+	test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
+	const void *ours = et_xnn_weights_pack(weights, kernel, NULL, n_bytes, pack_sevens, &n_bytes);
+	assert_non_null(ours);
+	struct xnn_weights_cache_look_up_key key = { .kernel = kernel };
+	for (uint32_t i = 0; i < 1 << 20; i++) {
+		key.seed = i * 0x1001;
+		assert_true(provider->look_up(provider->context, &key) == SIZE_MAX);
+	}
+	key.seed = 0;
+	void *place = provider->reserve_space(provider->context, n_bytes);
+	memset(place, 8, n_bytes);
+	size_t theirs = provider->look_up_or_insert(provider->context, &key, place, n_bytes);
+	assert_true(theirs == (uintptr_t)place);
+	assert_true(provider->look_up(provider->context, &key) == theirs);
+	assert_ptr_equal(et_xnn_weights_pack(weights, kernel, NULL, n_bytes, pack_sevens, &n_bytes), ours);
+	et_xnn_weights_free(weights, NULL);
+}
+
 /* Nodes whose output nobody reads make XNNPACK abort: they are left out. */
 static void test_dead_nodes(void **state)
 {
@@ -293,6 +366,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_filter_packed_in_two_ways),
 		TEST(one_filter_with_two_biases),
+		TEST(one_filter_in_too_many_ways),
+		TEST(ours_is_not_xnnpacks),
 		TEST(dead_nodes),
 		TEST(second_context_packs_nothing),
 		TEST(payload_may_go),

@@ -10,7 +10,8 @@
  * Two things make the key {seed, kernel pointer, bias pointer} good enough: kernels that were claimed have
  * one meaning (et_xnn_weights_claim), and they are never freed while this object lives. Pointers that nobody claimed
  * (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
- * them is compared with what is there.
+ * them is compared with what is there. A seed is nothing but numbers of channels and the like, one XORed with the
+ * other, so a file can choose it: what our own nodes packed is told from XNNPACK's by something else.
  *
  * An insertion can't fail: its memory was reserved before, and XNNPACK would not look at the answer.
  *
@@ -32,6 +33,8 @@ enum {
 	SLAB = 4 << 20,    /* a Program that packs more than this takes memory in such pieces, */
 	IN_SLAB = 1 << 16, /* for blocks from this size on */
 	SLAB_ALIGNMENT = 4096,
+	TIMES = 64,       /* the bytes of a Program's files may be claimed for packing, */
+	SPARE = 64 << 20, /* and that much, whatever its size */
 };
 
 /* A block of memory, with its header in the ALIGNMENT * 2 bytes in front. */
@@ -43,6 +46,7 @@ struct block {
 	const void *bias;
 	uint32_t seed;
 	bool has_key;
+	bool is_own;     /* packed by a node of ours */
 	bool is_to_fill; /* a transposed copy that has no floats yet */
 	uint32_t n_rows, n_columns;
 	struct slab *slab; /* it lies in; NULL: memory of its own */
@@ -58,8 +62,8 @@ enum { HEADER = 2 * ALIGNMENT };
 static_assert(sizeof(struct block) <= HEADER, "a block's header fits");
 
 struct claim {
-	struct claim *next;
-	const void *kernel;
+	struct claim *next, *next_of_source;
+	const void *kernel, *source; /* the same, or a copy of it */
 	struct et_xnn_signature signature;
 	uint64_t position, bias_position; /* in the program, for its name */
 	uint32_t row;                     /* the first of that name in the mapping */
@@ -75,10 +79,12 @@ struct et_xnn_weights {
 	struct et_allocator allocator;
 	pthread_mutex_t lock; /* everything below */
 	struct et_list_node reserved, packed, copies;
-	struct block *by_key[N_BUCKETS];
+	struct block *by_key[N_BUCKETS], *by_copied[N_BUCKETS];
 	struct claim *claims[N_BUCKETS];
-	struct slab *slab;   /* the one that is being filled, or NULL */
-	struct et_pool pool; /* of claims and compiled */
+	struct claim *by_source[N_BUCKETS];   /* and by signature */
+	uint64_t n_claimed, n_claimed_beside; /* bytes; of those not in payloads, but for copies */
+	struct slab *slab;                    /* the one that is being filled, or NULL */
+	struct et_pool pool;                  /* of claims and compiled */
 	struct compiled *compiled;
 	struct et_xnn_weights_stats stats;
 	bool has_news;   /* something to keep */
@@ -199,14 +205,15 @@ static bool is_same_name(const struct et_xnn_row *a, const struct et_xnn_row *b)
 
 /* What the store kept for @key, or NULL. */
 static const struct et_xnn_row *find_row(
-	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key)
+	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
 {
+	uint32_t flags = (key->bias ? ET_XNN_ROW_BIAS : 0) | (is_own ? ET_XNN_ROW_OWN : 0);
 	const struct et_xnn_packed *packed = &weights->packed_file;
 	const struct claim *claim = packed->n_rows ? find_claim(weights, key->kernel) : NULL;
 	uint32_t n_tries = claim && claim->row < packed->n_rows ? packed->n_rows : 0;
 	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
 		const struct et_xnn_row *row = &packed->rows[at];
-		if (row->seed == key->seed && row->n_bias == (key->bias != NULL) &&
+		if (row->seed == key->seed && row->flags == flags &&
 			(at == claim->row || is_same_name(row, &packed->rows[claim->row])))
 			return row;
 		at = (at + 1) % packed->n_rows;
@@ -220,10 +227,11 @@ static size_t row_address(const struct et_xnn_weights *weights, const struct et_
 }
 
 static struct block *find(
-	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key)
+	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
 {
 	for (struct block *block = weights->by_key[bucket(key->kernel)]; block; block = block->next) {
-		if (block->kernel == key->kernel && block->bias == key->bias && block->seed == key->seed)
+		if (block->kernel == key->kernel && block->bias == key->bias && block->seed == key->seed &&
+			block->is_own == is_own)
 			return block;
 	}
 	return NULL;
@@ -244,33 +252,35 @@ static struct block *find_same(
 }
 
 /* If @kernel is a transposed copy, somebody is about to read it. */
-static void fill_if_needed(struct et_xnn_weights *weights, const void *kernel)
+static void fill_if_needed(const struct et_xnn_weights *weights, const void *kernel)
 {
-	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &weights->copies)
-	{
-		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		if (!block->is_to_fill || bytes_of(block) != kernel)
-			continue;
-		const float *from = block->kernel;
-		float *to = bytes_of(block);
-		for (uint32_t column = 0; column < block->n_columns; column++)
-			for (uint32_t row = 0; row < block->n_rows; row++)
-				*to++ = from[(size_t)row * block->n_columns + column];
-		block->is_to_fill = false;
-	}
+	const struct claim *claim = find_claim(weights, kernel);
+	if (!claim || !claim->signature.is_transposed || claim->kernel != claim->source)
+		return;
+	struct block *block = block_of((void *)(uintptr_t)kernel);
+	const float *from = block->kernel;
+	float *to = bytes_of(block);
+	for (uint32_t column = 0; column < block->n_columns && block->is_to_fill; column++)
+		for (uint32_t row = 0; row < block->n_rows; row++)
+			*to++ = from[(size_t)row * block->n_columns + column];
+	block->is_to_fill = false;
 }
 
-static size_t look_up(void *self, const struct xnn_weights_cache_look_up_key *key)
+static size_t look_up_for(
+	struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
 {
-	struct et_xnn_weights *weights = self;
 	pthread_mutex_lock(&weights->lock);
-	const struct et_xnn_row *row = find_row(weights, key);
-	struct block *block = row ? NULL : find(weights, key);
+	const struct et_xnn_row *row = find_row(weights, key, is_own);
+	struct block *block = row ? NULL : find(weights, key, is_own);
 	if (!row && !block)
 		fill_if_needed(weights, key->kernel);
 	pthread_mutex_unlock(&weights->lock);
 	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)bytes_of(block) : SIZE_MAX;
+}
+
+static size_t look_up(void *self, const struct xnn_weights_cache_look_up_key *key)
+{
+	return look_up_for(self, key, false);
 }
 
 static void *reserve_space(void *self, size_t n)
@@ -285,20 +295,19 @@ static void *reserve_space(void *self, size_t n)
 }
 
 /* @ptr is what reserve_space gave, filled; NULL after a look_up that had an answer. */
-static size_t look_up_or_insert(
-	void *self, const struct xnn_weights_cache_look_up_key *key, void *ptr, size_t size)
+static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
+	void *ptr, size_t size, bool is_own)
 {
-	struct et_xnn_weights *weights = self;
 	pthread_mutex_lock(&weights->lock);
 	const struct claim *claim = find_claim(weights, key->kernel);
-	const struct et_xnn_row *row = find_row(weights, key);
+	const struct et_xnn_row *row = find_row(weights, key, is_own);
 	if (row && (!ptr || row->n_bytes == block_of(ptr)->n_bytes)) {
 		if (ptr)
 			block_free(weights, block_of(ptr));
 		pthread_mutex_unlock(&weights->lock);
 		return row_address(weights, row);
 	}
-	struct block *found = find(weights, key);
+	struct block *found = find(weights, key, is_own);
 	if (ptr) {
 		struct block *packed = block_of(ptr);
 		if (!found && !claim)
@@ -311,6 +320,7 @@ static size_t look_up_or_insert(
 			packed->bias = key->bias;
 			packed->seed = key->seed;
 			packed->has_key = true;
+			packed->is_own = is_own;
 			packed->next = *head;
 			*head = packed;
 		}
@@ -326,6 +336,12 @@ static size_t look_up_or_insert(
 	}
 	pthread_mutex_unlock(&weights->lock);
 	return found ? (size_t)(uintptr_t)bytes_of(found) : SIZE_MAX;
+}
+
+static size_t look_up_or_insert(
+	void *self, const struct xnn_weights_cache_look_up_key *key, void *ptr, size_t size)
+{
+	return insert_for(self, key, ptr, size, false);
 }
 
 static bool is_finalized(void *self)
@@ -344,6 +360,20 @@ static enum xnn_status delete_cache(void *self)
 }
 
 /* --- ours ------------------------------------------------------------------------------------------- */
+
+const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kernel, const void *bias,
+	size_t n_bytes, void (*pack)(void *arg, void *to), void *arg)
+{
+	struct xnn_weights_cache_look_up_key key = { .kernel = kernel, .bias = bias };
+	size_t at = look_up_for(weights, &key, true);
+	if (at != SIZE_MAX)
+		return (const void *)(uintptr_t)at;
+	void *to = reserve_space(weights, n_bytes);
+	if (!to)
+		return NULL;
+	pack(arg, to);
+	return (const void *)(uintptr_t)insert_for(weights, &key, to, n_bytes, true);
+}
 
 struct et_xnn_weights *et_xnn_weights_new(
 	const struct et_allocator *allocator, const struct inferd_delegate_store *store, const char *machine)
@@ -421,58 +451,108 @@ static void find_kept(struct et_xnn_weights *weights, struct claim *claim, const
 	weights->stats.n_mapped += packed->rows[claim->row].n_bytes;
 }
 
-bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel,
-	const struct et_xnn_signature *signature, const struct et_xnn_name *name, bool *ret_fits)
+static size_t bucket_of_use(const void *source, const struct et_xnn_signature *signature)
 {
-	pthread_mutex_lock(&weights->lock);
-	struct claim *claim = find_claim(weights, kernel);
-	bool is_new = !claim;
-	if (is_new) {
-		claim = ET_POOL_NEW(&weights->pool, struct claim);
-		if (claim) {
-			struct claim **head = &weights->claims[bucket(kernel)];
-			claim->kernel = kernel;
-			claim->signature = *signature;
-			claim->position = name->position;
-			claim->bias_position = name->signature.bias;
-			find_kept(weights, claim, name);
-			claim->next = *head;
-			*head = claim;
-		}
+	uint64_t hash = (uintptr_t)source;
+	for (size_t i = 0; i + sizeof(hash) <= sizeof(*signature); i += sizeof(hash)) {
+		uint64_t word;
+		memcpy(&word, (const uint8_t *)signature + i, sizeof(word));
+		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 32;
 	}
-	bool fits = claim && (is_new || memcmp(&claim->signature, signature, sizeof(*signature)) == 0);
+	return hash % N_BUCKETS;
+}
+
+/* Under the lock. NULL if there is no memory. */
+static struct claim *claim_new(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
+	bool is_first, const struct et_xnn_signature *signature, const struct et_xnn_name *name)
+{
+	struct claim *claim = ET_POOL_NEW(&weights->pool, struct claim);
+	struct block *copy = NULL;
+	if (claim && !is_first) {
+		fill_if_needed(weights, source);
+		copy = block_new(weights, n_bytes, &weights->copies);
+		if (copy)
+			memcpy(bytes_of(copy), source, n_bytes);
+	}
+	if (!claim || (!is_first && !copy))
+		return NULL;
+	struct claim **by_source = &weights->by_source[bucket_of_use(source, signature)];
+	claim->source = source;
+	claim->kernel = copy ? bytes_of(copy) : source;
+	claim->signature = *signature;
+	claim->position = name->position;
+	claim->bias_position = name->signature.bias;
+	find_kept(weights, claim, name);
+	struct claim **by_kernel = &weights->claims[bucket(claim->kernel)];
+	claim->next = *by_kernel;
+	*by_kernel = claim;
+	claim->next_of_source = *by_source;
+	*by_source = claim;
+	return claim;
+}
+
+enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct et_xnn_use *use,
+	const void **ret_kernel, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	pthread_mutex_lock(&weights->lock);
+	struct claim *claim = weights->by_source[bucket_of_use(use->kernel, use->signature)];
+	while (claim && (claim->source != use->kernel ||
+				memcmp(&claim->signature, use->signature, sizeof(*use->signature)) != 0))
+		claim = claim->next_of_source;
+	if (!claim) {
+		bool is_first = !find_claim(weights, use->kernel), is_beside = is_first && use->is_beside;
+		uint64_t *n_more = is_beside ? &weights->n_claimed_beside : &weights->n_claimed;
+		uint64_t n_most = SPARE + TIMES * (use->n_file_bytes + weights->n_claimed_beside);
+		if (!is_beside && weights->n_claimed + use->n_bytes > n_most)
+			status = et_fail(diag, ET_E_OUT_OF_RESOURCES,
+				"XNNPACK payload: filters to be packed are more than %u times the program",
+				(unsigned)TIMES);
+		else
+			claim = claim_new(
+				weights, use->kernel, use->n_bytes, is_first, use->signature, use->name);
+		if (claim)
+			*n_more += use->n_bytes;
+		else if (status == ET_OK)
+			status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED,
+				"no memory to compile an XNNPACK payload");
+	}
 	pthread_mutex_unlock(&weights->lock);
 	if (claim)
-		*ret_fits = fits;
-	return claim != NULL;
+		*ret_kernel = claim->kernel;
+	return status;
 }
 
 /* What was copied of @source as it is (no rows and columns) or transposed; NULL: nothing yet. Under the lock. */
 static struct block *find_copy(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
 	uint32_t n_rows, uint32_t n_columns)
 {
-	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &weights->copies)
-	{
-		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		if (block->kernel == source && block->n_bytes == n_bytes && block->n_rows == n_rows &&
-			block->n_columns == n_columns)
-			return block;
-	}
-	return NULL;
+	struct block *block = weights->by_copied[bucket(source)];
+	while (block && (block->kernel != source || block->n_bytes != n_bytes || block->n_rows != n_rows ||
+				block->n_columns != n_columns))
+		block = block->next;
+	return block;
 }
 
-const void *et_xnn_weights_copy(
-	struct et_xnn_weights *weights, const void *bytes, size_t n_bytes, bool is_shared)
+/* That @copy is one of @source's, under the lock. */
+static void note_copy(struct et_xnn_weights *weights, struct block *copy, const void *source)
+{
+	struct block **head = &weights->by_copied[bucket(source)];
+	copy->kernel = source;
+	copy->next = *head;
+	*head = copy;
+}
+
+const void *et_xnn_weights_copy(struct et_xnn_weights *weights, const void *bytes, size_t n_bytes)
 {
 	pthread_mutex_lock(&weights->lock);
-	struct block *copy = is_shared ? find_copy(weights, bytes, n_bytes, 0, 0) : NULL;
-	fill_if_needed(weights, bytes);
+	struct block *copy = find_copy(weights, bytes, n_bytes, 0, 0);
 	if (!copy) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
 			memcpy(bytes_of(copy), bytes, n_bytes);
-			copy->kernel = is_shared ? bytes : NULL;
+			note_copy(weights, copy, bytes);
 		}
 	}
 	pthread_mutex_unlock(&weights->lock);
@@ -488,7 +568,7 @@ const float *et_xnn_weights_transpose(
 	if (!copy) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
-			copy->kernel = source;
+			note_copy(weights, copy, source);
 			copy->n_rows = n_rows;
 			copy->n_columns = n_columns;
 			copy->is_to_fill = true;
@@ -567,7 +647,7 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 		all->rows[n++] = (struct et_xnn_row){
 			.n_bytes = block->n_bytes,
 			.seed = block->seed,
-			.n_bias = block->bias != NULL,
+			.flags = (block->bias ? ET_XNN_ROW_BIAS : 0) | (block->is_own ? ET_XNN_ROW_OWN : 0),
 			.name = { .position = claim->position, .signature = claim->signature },
 		};
 		all->rows[n - 1].name.signature.bias = claim->bias_position;

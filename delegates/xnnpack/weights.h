@@ -25,14 +25,24 @@ struct et_xnn_weights *et_xnn_weights_free(
 /* For xnn_create_runtime_v4; lives as long as @weights. */
 xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
 
-/* Declare that @kernel is packed in the way that @signature tells, all bytes of it. XNNPACK's key is the kernel's and, for
- * some operators, the bias's pointer and a weak seed; it does not say which bias and quantization were packed
- * along, nor what shape the filter had. So a kernel's pointer may be packed in one way only: false in *@ret_fits says
- * that it is taken by another, and the caller takes a copy of the kernel, which is another pointer.
- * @name: the same in a form that outlives the process; without a position nothing is kept of it.
- * False if there is no memory. */
-bool et_xnn_weights_claim(struct et_xnn_weights *weights, const void *kernel,
-	const struct et_xnn_signature *signature, const struct et_xnn_name *name, bool *ret_fits);
+/* One way of packing a filter, all bytes of it. */
+struct et_xnn_use {
+	const void *kernel;
+	size_t n_bytes;
+	bool is_beside;        /* it lies in no payload, but in named data or a file of data */
+	uint64_t n_file_bytes; /* of the Program */
+	const struct et_xnn_signature *signature;
+	const struct et_xnn_name
+		*name; /* the same in a form that outlives the process; without a position nothing is kept */
+};
+
+/* Under which pointer @use is packed. XNNPACK's key is the kernel's and, for some operators, the bias's pointer and a
+ * weak seed; it does not say which bias and quantization were packed along, nor what shape the filter had. So a
+ * kernel's pointer may be packed in one way only: the first way has it, others get a copy each; the same one for the
+ * same use. ET_E_MEMORY_ALLOCATION_FAILED; ET_E_OUT_OF_RESOURCES: more is to be packed, in other ways or of places that
+ * overlap, than the Program's size accounts for. */
+enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct et_xnn_use *use,
+	const void **ret_kernel, struct et_diag *diag);
 
 /* Whether a payload with these bytes was compiled and kept before: nothing about it can be new. */
 bool et_xnn_weights_is_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes);
@@ -42,10 +52,15 @@ void et_xnn_weights_note_compiled(struct et_xnn_weights *weights, uint64_t posit
 enum et_status et_xnn_weights_keep(
 	struct et_xnn_weights *weights, const struct inferd_delegate_store *store, struct et_diag *diag);
 
-/* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind. @is_shared: the same
- * source gives the same copy. NULL if there is no memory. */
-const void *et_xnn_weights_copy(
-	struct et_xnn_weights *weights, const void *bytes, size_t n_bytes, bool is_shared);
+/* What our own nodes packed of @kernel and @bias, which may be NULL: found, or taken, @n_bytes of it, to be filled by @pack, which
+ * may also be called in vain. Where @kernel was claimed it is found as XNNPACK's is, and kept. Lives as long as @weights. NULL
+ * if there is no memory. */
+const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kernel, const void *bias,
+	size_t n_bytes, void (*pack)(void *arg, void *to), void *arg);
+
+/* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind; the same source gives the same
+ * one. NULL if there is no memory. */
+const void *et_xnn_weights_copy(struct et_xnn_weights *weights, const void *bytes, size_t n_bytes);
 
 /* A kernel of @n_rows by @n_columns floats with rows and columns changed over; same source, same address. The floats are
  * put there when XNNPACK comes to pack them: where what was packed is kept, it never does, and only the address counts.
