@@ -241,6 +241,36 @@ static enum et_status rehearse(struct inferd_delegate_model *compiled, uint32_t 
 	return status;
 }
 
+struct packing {
+	const struct et_xnn_payload *payload;
+	const struct et_xnn_part *part;
+};
+
+static void pack(void *arg, void *to)
+{
+	const struct packing *packing = arg;
+	packing->part->own->pack(packing->payload, packing->part->node, to);
+}
+
+/* What our own nodes pack, or its place where that was done before. */
+static enum et_status pack_own(struct inferd_delegate_model *compiled, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &compiled->payload;
+	for (uint32_t i = 0; i < compiled->parts.n_parts; i++) {
+		struct et_xnn_part *part = &compiled->parts.parts[i];
+		if (!part->own || !part->own->pack)
+			continue;
+		const uint32_t *inputs = part->node->inputs;
+		struct packing packing = { payload, part };
+		part->packed = et_xnn_weights_pack(compiled->weights, payload->values[inputs[1]].data,
+			inputs[2] == ET_XNN_NONE ? NULL : payload->values[inputs[2]].data,
+			part->own->n_packed(payload, part->node), pack, &packing);
+		if (!part->packed)
+			return no_memory(diag);
+	}
+	return ET_OK;
+}
+
 /* What was packed is not read again: its pages may go. Payload bytes that are constants too are dropped by the Plan. */
 static void drop_packed(const struct et_xnn_payload *payload, const struct inferd_delegate_payload *source)
 {
@@ -294,6 +324,8 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 	}
 	if (status == ET_OK)
 		status = et_xnn_parts_make(&compiled->parts, payload, &compiled->pool, diag);
+	if (status == ET_OK)
+		status = pack_own(compiled, diag);
 	size_t context_bytes = 0;
 	if (status == ET_OK)
 		status = et_xnn_check_memory(
@@ -348,7 +380,9 @@ enum et_status et_xnn_compiled_reorder(
 {
 	for (uint32_t i = 0; i < n_args; i++)
 		et_xnn_payload_reorder(&compiled->payload, args[i]);
-	return et_xnn_parts_make(&compiled->parts, &compiled->payload, &compiled->pool, diag);
+	enum et_status status =
+		et_xnn_parts_make(&compiled->parts, &compiled->payload, &compiled->pool, diag);
+	return status == ET_OK ? pack_own(compiled, diag) : status;
 }
 
 void et_xnn_compiled_free(struct inferd_delegate_model *compiled)

@@ -464,6 +464,7 @@ static enum xnn_status invoke(struct inferd_delegate_instance *context)
 		}
 		uint64_t began = context->times_ns ? now_ns() : 0;
 		own.node = part->node;
+		own.packed = part->packed;
 		part->own->run(&own);
 		if (context->times_ns)
 			context->times_ns[i] = now_ns() - began;

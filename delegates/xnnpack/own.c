@@ -3,8 +3,9 @@
  * XNNPACK's graphs take no operators but its own, so each of these ends a runtime and begins another (parts.h). That costs
  * little, but not nothing, so a node is taken only where it is large enough.
  *
- * Depthwise convolutions are it so far. They read their filters where those lie: nothing is packed, neither for a Program nor
- * for a context, and there is no table of pointers for each context either. */
+ * Depthwise convolutions are here. They read their filters where those lie: nothing is packed, neither for a Program nor
+ * for a context, and there is no table of pointers for each context either. Other convolutions and fully connected layers are in
+ * own_gemm.c. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/depthwise.h"
@@ -23,6 +24,11 @@ static _Atomic(uint64_t) least_work = LEAST_WORK;
 static bool is_floats(const struct et_xnn_value *value)
 {
 	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE && value->shape.n_dims == 4;
+}
+
+bool et_xnn_own_is_worth(uint64_t n_products)
+{
+	return n_products >= atomic_load_explicit(&least_work, memory_order_relaxed);
 }
 
 /* Products, as far as they can be counted. */
@@ -52,8 +58,7 @@ static bool takes_depthwise(const struct et_xnn_payload *payload, const struct e
 	return n[ET_XNN_KERNEL_H] == n[ET_XNN_KERNEL_W] && n[ET_XNN_STRIDE_H] == n[ET_XNN_STRIDE_W] &&
 	       et_depthwise_does(n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H]) && n[ET_XNN_DILATION_H] == 1 &&
 	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 &&
-	       node->flags == 0 && channels >= LEAST_CHANNELS &&
-	       work(node, out) >= atomic_load_explicit(&least_work, memory_order_relaxed);
+	       node->flags == 0 && channels >= LEAST_CHANNELS && et_xnn_own_is_worth(work(node, out));
 }
 
 struct depthwise {
@@ -99,17 +104,19 @@ static void run_depthwise(const struct et_xnn_own_run *run)
 	et_xnn_lane_parallel_for(run->lane, run_rows, &depthwise, out[0] * out[1], 1 + GRAIN / of_row);
 }
 
-static const struct et_xnn_own all[] = {
-	{ .name = "Depthwise Convolution (NHWC, F32), by rows",
-		.takes = takes_depthwise,
-		.run = run_depthwise },
+static const struct et_xnn_own own_depthwise = {
+	.name = "Depthwise Convolution (NHWC, F32), by rows",
+	.takes = takes_depthwise,
+	.run = run_depthwise,
 };
+
+static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_gemm, &et_xnn_own_transpose };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	for (size_t i = 0; i < ET_ARRAY_LEN(all); i++)
-		if (all[i].takes(payload, node))
-			return &all[i];
+		if (all[i]->takes(payload, node))
+			return all[i];
 	return NULL;
 }
 

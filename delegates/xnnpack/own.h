@@ -11,6 +11,7 @@ struct et_xnn_own_run {
 	const struct et_xnn_node *node;
 	const struct et_xnn_shape *shapes; /* of all values */
 	void *const *memory;               /* of all values that are no constants */
+	const void *packed;                /* by the row's pack */
 	struct inferd_delegate_lane *lane;
 };
 
@@ -19,6 +20,10 @@ struct et_xnn_own {
 	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Never for a node with
 	 * values other than floats that are not constants: they lie where parts meet. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
+	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. */
+	size_t (*n_packed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+	void (*pack)(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to);
 	/* Shapes were checked (shape.c) and none is empty. Cannot fail; allocates nothing. */
 	void (*run)(const struct et_xnn_own_run *run);
 };
@@ -26,6 +31,9 @@ struct et_xnn_own {
 /* Who does @node; NULL: XNNPACK. */
 const struct et_xnn_own *et_xnn_own_find(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+/* For the rows: whether that many products are worth a cut. */
+bool et_xnn_own_is_worth(uint64_t n_products);
+extern const struct et_xnn_own et_xnn_own_gemm, et_xnn_own_transpose;
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does
  * all of them. */
 void et_xnn_own_set_least_work(uint64_t n_products);

@@ -8,6 +8,7 @@ struct et_xnn_part {
 	/* Ours. */
 	const struct et_xnn_own *own; /* NULL: XNNPACK's */
 	const struct et_xnn_node *node;
+	const void *packed; /* what it packs, as far as compiled.c has seen to it */
 	/* XNNPACK's. */
 	const struct et_xnn_payload
 		*graph; /* these nodes and their values alone; or the payload itself, whole */

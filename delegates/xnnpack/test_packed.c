@@ -1,4 +1,6 @@
 /* Packed weights that a store kept: the second load packs nothing and computes the same. */
+#include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/own.h"
 #include "delegates/xnnpack/packed.h"
 #include "delegates/xnnpack/test_args.h"
 #include "delegates/xnnpack/weights.h"
@@ -349,5 +351,9 @@ int main(void)
 		TEST(multiplied_channels),
 		TEST(machine_has_a_name),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int n_failed = cmocka_run_group_tests_name("XNNPACK's", tests, NULL, NULL);
+	if (!et_xnn_gemm())
+		et_xnn_gemm_choose(et_xnn_gemm_at(0));
+	et_xnn_own_set_least_work(0);
+	return n_failed + cmocka_run_group_tests_name("ours too", tests, NULL, NULL);
 }

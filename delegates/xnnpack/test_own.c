@@ -1,0 +1,304 @@
+/* Transposes that are done here, and convolutions and fully connected layers against XNNPACK's: filters, paddings and strides, shapes that change,
+ * one thread and several, one filter for two nodes. */
+#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/parts.h"
+#include "delegates/xnnpack/test_args.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+enum { MOST_FLOATS = 512 /* of an argument */ };
+
+static uint32_t seed = 1;
+
+static uint32_t draw(uint32_t n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % n;
+}
+
+static void fill(float *floats, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		floats[i] = (float)draw(2001) / 1000 - 1;
+}
+
+/* A layer, and the most that comes in. */
+struct layer {
+	uint32_t batch, height, width, in, out;
+	uint32_t kernel[2], stride[2],
+		pad[4]; /* top, right, bottom, left; kernel 0: fully connected, of the width */
+	bool has_bias, is_limited, is_twice;
+};
+
+static uint32_t outer(const struct layer *l, int axis)
+{
+	uint32_t size = axis ? l->width : l->height,
+		 pad = axis ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2];
+	return l->kernel[0] ? (size + pad - l->kernel[axis]) / l->stride[axis] + 1 : size;
+}
+
+/* x -> the layer -> an output; and, where it is twice, another of the same filter and bias. */
+static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
+{
+	static float taps[1 << 16], bias[256];
+	struct make_xnn mk;
+	mx_init(&mk);
+	bool is_conv = l->kernel[0];
+	uint32_t n_taps = l->out * l->in * (is_conv ? l->kernel[0] * l->kernel[1] : 1);
+	assert_true(n_taps <= sizeof(taps) / sizeof(*taps));
+	fill(taps, n_taps);
+	fill(bias, l->out);
+	uint32_t x = mx_value(&mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(l->batch, l->height, l->width, l->in), .input = 1 });
+	struct mx_value weights = { .type = ET_XNN_FP32,
+		.constant = mx_constant(&mk, taps, n_taps * sizeof(float)),
+		.dims = { l->out, l->in },
+		.n_dims = 2 };
+	if (is_conv) {
+		weights.n_dims = 4;
+		weights.dims[1] = l->kernel[0];
+		weights.dims[2] = l->kernel[1];
+		weights.dims[3] = l->in;
+	}
+	uint32_t filter = mx_value(&mk, &weights);
+	uint32_t biases =
+		l->has_bias
+			? mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+						MX_DIMS(l->out),
+						.constant = mx_constant(&mk, bias, l->out * sizeof(float)) })
+			: ET_XNN_NONE;
+	for (uint32_t i = 0; i < (l->is_twice ? 2U : 1U); i++) {
+		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+						     MX_DIMS(l->batch, outer(l, 0), outer(l, 1), l->out),
+						     .output = 2 + i });
+		mx_node(&mk, is_conv ? MX_CONV : MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { x, filter, biases },
+				.outputs = { out },
+				.min = l->is_limited ? -0.25f : 0,
+				.max = l->is_limited ? 0.5f : 0,
+				.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0],
+					l->kernel[1], l->stride[0], l->stride[1], 1, 1, l->in, l->out, 1 } });
+	}
+	return mx_finish(&mk, ret_n_bytes);
+}
+
+struct session {
+	struct et_compiled *compiled;
+	struct et_lane *lane;
+	struct et_context *context;
+};
+
+static void begin(struct session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
+	uint32_t n_threads, uint64_t least_work)
+{
+	struct et_diag diag = { 0 };
+	struct et_compiled_info info;
+	et_xnn_own_set_least_work(least_work);
+	test_ok(test_compile(bytes, n_bytes, n_args, &s->compiled, &info, &diag), &diag);
+	test_ok(test_ops->lane_new(test_backend, 0, n_threads, &s->lane, &diag), &diag);
+	test_ok(test_ops->context_new(s->compiled, s->lane, &s->context, &diag), &diag);
+	struct inferd_delegate_model *model = et_direct_model(s->compiled);
+	struct et_xnn_weights_stats stats;
+	et_xnn_weights_stats(model->weights, &stats);
+	assert_int_equal(model->parts.parts[0].own != NULL, least_work == 0);
+	if (least_work == 0)
+		assert_int_equal(stats.n_packings, 1); /* also for two nodes */
+}
+
+static void end(struct session *s)
+{
+	test_ops->context_free(s->context);
+	test_ops->lane_free(s->lane);
+	test_ops->compiled_free(s->compiled);
+}
+
+static struct arg args[3];
+
+static void run(struct session *s, const struct layer *l, uint32_t batch, const float *x, float *out)
+{
+	struct et_diag diag = { 0 };
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)batch, (int32_t)l->height, (int32_t)l->width,
+		(int32_t)l->in);
+	memcpy(args[0].f32, x, (size_t)batch * l->height * l->width * l->in * sizeof(float));
+	for (uint32_t i = 0; i < 2; i++)
+		ARG(&args[1 + i], ET_FLOAT32, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)outer(l, 0),
+			(int32_t)outer(l, 1), (int32_t)l->out);
+	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
+	test_ok(test_ops->enqueue(s->context, values, NULL, &diag), &diag);
+	size_t n = (size_t)batch * outer(l, 0) * outer(l, 1) * l->out;
+	memcpy(out, args[1].f32, n * sizeof(float));
+	if (l->is_twice)
+		assert_memory_equal(args[2].f32, out, n * sizeof(float));
+}
+
+static void compare(const struct layer *layer)
+{
+	static float x[MOST_FLOATS], ours[MOST_FLOATS], theirs[MOST_FLOATS];
+	size_t n_bytes;
+	uint8_t *bytes = make(layer, &n_bytes);
+	for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
+		struct session own = { 0 }, xnnpack = { 0 };
+		begin(&own, bytes, n_bytes, layer->is_twice ? 3 : 2, n_threads, 0);
+		begin(&xnnpack, bytes, n_bytes, layer->is_twice ? 3 : 2, 1, UINT64_MAX);
+		for (uint32_t i = 0; i < 3; i++) {
+			struct layer l = *layer;
+			uint32_t batch = i == 1 ? 1 : l.batch;
+			if (i == 1 && l.height > l.kernel[0])
+				l.height--;
+			fill(x, (size_t)batch * l.height * l.width * l.in);
+			run(&own, &l, batch, x, ours);
+			run(&xnnpack, &l, batch, x, theirs);
+			size_t n = (size_t)batch * outer(&l, 0) * outer(&l, 1) * l.out;
+			for (size_t j = 0; j < n; j++)
+				test_near(ours[j], theirs[j], 2e-4f);
+		}
+		end(&own);
+		end(&xnnpack);
+	}
+	free(bytes);
+}
+
+static void test_pointwise(void **state)
+{
+	static const struct layer layers[] = {
+		{ 1, 3, 7, 9, 24, { 1, 1 }, { 1, 1 }, { 0 }, true, true, false },
+		{ 2, 3, 2, 30, 40, { 1, 1 }, { 1, 1 }, { 0 }, true, false, true },
+		{ 2, 1, 2, 3, 100, { 0 }, { 0 }, { 0 }, true, true, true },
+		{ 1, 1, 1, 300, 130, { 0 }, { 0 }, { 0 }, false, false, false },
+		{ 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0 }, false, true, false },
+		{ 2, 5, 7, 5, 17, { 1, 1 }, { 2, 3 }, { 1, 0, 2, 1 }, true, false, false },
+	};
+	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
+		compare(&layers[i]);
+}
+
+static void test_windows(void **state)
+{
+	for (int i = 0; i < 60; i++) {
+		struct layer l = { .batch = 1 + draw(2),
+			.height = 3 + draw(9),
+			.width = 3 + draw(12),
+			.in = 1 + draw(9),
+			.out = 1 + draw(12),
+			.kernel = { 1 + draw(3), 1 + draw(3) },
+			.stride = { 1 + draw(3), 1 + draw(3) },
+			.has_bias = draw(2),
+			.is_limited = draw(2) };
+		for (int j = 0; j < 4; j++)
+			l.pad[j] = draw(4);
+		while (l.batch * outer(&l, 0) * outer(&l, 1) * l.out > MOST_FLOATS)
+			l.out--;
+		while (l.batch * l.height * l.width * l.in > MOST_FLOATS)
+			l.in--;
+		compare(&l);
+	}
+}
+
+/* Colours to pixels: few are ours, and another order is not. */
+static void test_colours(void **state)
+{
+	for (uint32_t colours = 1; colours <= 6; colours++)
+		for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
+			struct make_xnn mk;
+			struct session s = { 0 };
+			struct et_diag diag = { 0 };
+			size_t n_bytes;
+			bool is_other = colours == 6;
+			uint32_t n = colours == 6 ? 3 : colours;
+			mx_init(&mk);
+			uint32_t x = mx_value(&mk,
+				&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, n, 5, 9), .input = 1 });
+			struct mx_value to = { .type = ET_XNN_FP32, MX_DIMS(2, 5, 9, n), .output = 2 };
+			if (is_other) {
+				to.dims[1] = 9;
+				to.dims[2] = 5;
+			}
+			uint32_t out = mx_value(&mk, &to);
+			mx_node(&mk, MX_TRANSPOSE,
+				&(struct et_xnn_node){ .inputs = { x },
+					.outputs = { out },
+					.n_list = { 4 },
+					.list = { { 0, is_other ? 3 : 2, is_other ? 2 : 3, 1 } } });
+			uint8_t *bytes = mx_finish(&mk, &n_bytes);
+			struct et_compiled_info info;
+			et_xnn_own_set_least_work(0);
+			test_ok(test_compile(bytes, n_bytes, 2, &s.compiled, &info, &diag), &diag);
+			test_ok(test_ops->lane_new(test_backend, 0, n_threads, &s.lane, &diag), &diag);
+			test_ok(test_ops->context_new(s.compiled, s.lane, &s.context, &diag), &diag);
+			assert_int_equal(et_direct_model(s.compiled)->parts.parts[0].own != NULL,
+				!is_other && n >= 2 && n <= 4);
+			for (int32_t height = 5; height > 0; height -= 2) {
+				ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)n, height, 9);
+				ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 2, (int32_t)to.dims[1],
+					(int32_t)to.dims[2], (int32_t)n);
+				fill(args[0].f32, 2 * n * (uint32_t)height * 9);
+				struct et_evalue *values[] = { &args[0].value, &args[1].value };
+				test_ok(test_ops->enqueue(s.context, values, NULL, &diag), &diag);
+				for (uint32_t i = 0, h = (uint32_t)height; i < 2 * h * 9 * n; i++) {
+					uint32_t c = i % n, in = i / n % (h * 9), image = i / n / (h * 9);
+					uint32_t y = is_other ? in % h : in / 9,
+						 column = is_other ? in / h : in % 9;
+					assert_true(args[1].f32[i] ==
+						    args[0].f32[((image * n + c) * h + y) * 9 + column]);
+				}
+			}
+			end(&s);
+			free(bytes);
+		}
+}
+
+/* A stride and a row whose product is more than there are addresses. */
+static void test_far_stride(void **state)
+{
+	static const struct layer layer = { 1, 1, 1 << 30, 2, 1, { 1, 1 }, { 1U << 31, 1U << 31 }, { 0 },
+		false, false, false };
+	size_t n_bytes, n = ((size_t)1 << 31) * sizeof(float);
+	float *x = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (x == MAP_FAILED)
+		skip();
+	uint8_t *bytes = make(&layer, &n_bytes);
+	struct session own = { 0 };
+	struct et_diag diag = { 0 };
+	begin(&own, bytes, n_bytes, 2, 1, 0);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 1, 1, 2);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 1, 1, 1);
+	args[0].sizes[2] = 1 << 30;
+	args[0].tensor.data = x;
+	struct et_evalue *values[] = { &args[0].value, &args[1].value };
+	test_ok(test_ops->enqueue(own.context, values, NULL, &diag), &diag);
+	test_near(args[1].f32[0], 0, 0);
+	end(&own);
+	free(bytes);
+	munmap(x, n);
+}
+
+static int set_up(void **state)
+{
+	if (!et_xnn_gemm())
+		et_xnn_gemm_choose(et_xnn_gemm_at(0));
+	return test_set_up(state);
+}
+
+static int tear_down(void **state)
+{
+	et_xnn_gemm_choose(NULL);
+	return test_tear_down(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_pointwise, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_windows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_colours, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_far_stride, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
