@@ -26,10 +26,11 @@ struct loop {
 static void loop_piece(void *self, size_t begin, size_t n)
 {
 	struct loop *loop = self;
-	size_t end = begin + n < loop->n ? begin + n : loop->n;
-	/* acquire and release: the pool itself orders these, but in a way that a thread checker which does not see
-	 * into its library can't know; they pair with those in et_xnn_lane_parallel_for */
+	/* acquire, before anything else of it is read, and release: the pool itself orders these, but in a way that a
+	 * thread checker which does not see into its library can't know; they pair with those in
+	 * et_xnn_lane_parallel_for */
 	(void)atomic_load_explicit(&loop->handover, memory_order_acquire);
+	size_t end = begin + n < loop->n ? begin + n : loop->n;
 	loop->fn(loop->arg, begin, end);
 	atomic_fetch_add_explicit(&loop->handover, 1, memory_order_release);
 }
