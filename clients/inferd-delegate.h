@@ -484,6 +484,10 @@ struct inferd_delegate {
 	 * Together with preferred_order; once at most, before there is an instance. E_MEMORY. */
 	int (*adopt_orders)(struct inferd_delegate_model *model, const uint32_t *args, uint32_t n_args,
 		struct inferd_delegate_message *message);
+
+	/* Memory that the instances on @lane take now, with what they share; what several lanes of one thread have in common
+	 * one of them tells. NULL: scratch_bytes for each instance. Any thread. */
+	uint64_t (*lane_bytes)(const struct inferd_delegate_lane *lane);
 };
 
 #define INFERD_DELEGATE_ENTRY "inferd_delegate_entry"

@@ -114,7 +114,7 @@ struct et_delegate_ops {
 	void (*compiled_free)(struct et_compiled *compiled);
 
 	/* A worker's threads and workspace, @n_threads wide, the calling thread included. Made, used and freed
-	 * on that worker's thread. */
+	 * on that worker's thread; freed after all contexts that were made on it. */
 	enum et_status (*lane_new)(struct et_backend *backend, uint32_t device, uint32_t n_threads,
 		struct et_lane **ret_lane, struct et_diag *diag);
 	void (*lane_free)(struct et_lane *lane);
@@ -186,6 +186,10 @@ struct et_delegate_ops {
 	/* From now on these do. Once at most, before there is a context, on compile's thread. Both may be NULL. */
 	enum et_status (*take_orders)(
 		struct et_compiled *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
+
+	/* Memory that the contexts made with @lane take now, with what they share. May be NULL: none worth mentioning. Any
+	 * thread. */
+	uint64_t (*lane_bytes)(const struct et_lane *lane);
 };
 
 #endif

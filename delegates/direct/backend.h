@@ -6,6 +6,7 @@
 #include "delegates/interface.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct et_backend {
 	struct et_delegate_ops ops; /* with what this table has */
@@ -26,6 +27,7 @@ struct et_lane {
 	struct et_backend *backend;
 	struct inferd_delegate_lane *lane; /* NULL: the delegate has none for this device */
 	struct et_compute compute;
+	_Atomic(uint64_t) n_bytes; /* of contexts, but for what the delegate tells itself */
 };
 
 struct et_compiled {
@@ -37,6 +39,7 @@ struct et_compiled {
 	struct inferd_delegate_payload payload;
 	struct inferd_delegate_model *model;
 	uint32_t n_inputs, n_outputs, device;
+	uint64_t n_scratch_bytes; /* of each instance */
 	bool is_on_lane;
 };
 
@@ -69,6 +72,8 @@ struct et_context {
 	struct et_compiled *compiled;
 	struct inferd_delegate_instance *instance;
 	size_t n_bytes; /* of this */
+	struct et_lane *lane;
+	uint64_t n_on_lane; /* bytes counted there */
 	uint32_t n_args, n_inputs;
 	uint32_t misaligned; /* bits that no argument's address may have */
 	uint64_t n_copied;   /* by the last run */

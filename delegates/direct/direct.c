@@ -187,6 +187,13 @@ static enum et_status lane_new(struct et_backend *b, uint32_t index, uint32_t n_
 	return ET_OK;
 }
 
+static uint64_t lane_bytes(const struct et_lane *lane)
+{
+	const struct inferd_delegate *table = &lane->backend->table;
+	return atomic_load_explicit(&lane->n_bytes, memory_order_relaxed) +
+	       (lane->lane && table->lane_bytes ? table->lane_bytes(lane->lane) : 0);
+}
+
 static const struct et_compute *lane_compute(struct et_lane *lane)
 {
 	return lane->lane ? &lane->compute : NULL;
@@ -260,6 +267,7 @@ static void make_ops(struct et_backend *b)
 		.compiled_free = et_direct_compiled_free,
 		.lane_new = lane_new,
 		.lane_free = lane_free,
+		.lane_bytes = lane_bytes,
 		.lane_compute = table->lane_new ? lane_compute : NULL,
 		.context_new = et_direct_context_new,
 		.context_free = et_direct_context_free,

@@ -170,6 +170,7 @@ static enum et_status take_info(
 	c->n_inputs = info->n_inputs;
 	c->n_outputs = info->n_outputs;
 	c->device = info->device;
+	c->n_scratch_bytes = info->scratch_bytes;
 	if (info->device >= b->n_devices || info->n_inputs > MAX_ARGS || info->n_outputs > MAX_ARGS)
 		return et_fail(diag, ET_E_INTERNAL, "%s chose device %u of %u, for %u inputs and %u outputs",
 			b->table.name, info->device, b->n_devices, info->n_inputs, info->n_outputs);

@@ -59,6 +59,12 @@ enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lan
 		et_direct_context_free(c);
 		return et_direct_status(result, &message, diag);
 	}
+	c->lane = lane;
+	c->n_on_lane = n_bytes;
+	if (!(compiled->is_on_lane && b->table.lane_bytes))
+		c->n_on_lane += compiled->n_scratch_bytes;
+	if (lane)
+		atomic_fetch_add_explicit(&lane->n_bytes, c->n_on_lane, memory_order_relaxed);
 	*ret_context = c;
 	return ET_OK;
 }
@@ -71,6 +77,8 @@ void et_direct_context_free(struct et_context *c)
 	et_direct_flight_deinit(c);
 	if (c->instance)
 		b->table.instance_free(c->instance);
+	if (c->lane)
+		atomic_fetch_sub_explicit(&c->lane->n_bytes, c->n_on_lane, memory_order_relaxed);
 	for (uint32_t i = 0; i < c->n_args; i++)
 		b->allocator.free(b->allocator.self, c->args[i].stage, c->args[i].n_stage);
 	b->allocator.free(b->allocator.self, c, c->n_bytes);

@@ -13,6 +13,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@ enum { ALIGNMENT = 64, MAX_ALIGNMENT = 4096 };
 
 struct et_lane {
 	struct et_backend *backend;
+	_Atomic(uint64_t) n_bytes; /* of its contexts: stages here, and what each takes in the host process */
 };
 
 /* Where an argument lies for the host. */
@@ -35,6 +37,7 @@ struct place {
 struct et_context {
 	struct et_backend *backend;
 	struct et_compiled *compiled; /* NULL: for a kernel */
+	struct et_lane *lane;         /* NULL: of none */
 	uint32_t kernel;
 	uint32_t n_runs;                /* begun; the last one's number, for a cancel */
 	uint64_t generation, id, model; /* of the host, and its numbers there */
@@ -70,7 +73,8 @@ struct et_plugin_call *et_plugin_context_call(struct et_context *context)
 
 static enum et_status no_memory(struct et_diag *diag)
 {
-	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
+	et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
+	return ET_E_MEMORY_ALLOCATION_FAILED; /* said here, so that a compiler sees that it is not ET_OK */
 }
 
 static enum et_status lane_new(struct et_backend *b, uint32_t device, uint32_t n_threads,
@@ -89,12 +93,26 @@ static void lane_free(struct et_lane *lane)
 	free(lane);
 }
 
+static uint64_t lane_bytes(const struct et_lane *lane)
+{
+	return atomic_load_explicit(&lane->n_bytes, memory_order_relaxed);
+}
+
 /* --- contexts --------------------------------------------------------------------------------------- */
+
+/* Wraps where @n_more means less. */
+static void count(struct et_context *c, uint64_t n_more)
+{
+	if (c->lane)
+		atomic_fetch_add_explicit(&c->lane->n_bytes, n_more, memory_order_relaxed);
+}
 
 static void drop_stage(struct et_context *c)
 {
-	if (c->bytes)
+	if (c->bytes) {
 		munmap(c->bytes, c->n_bytes);
+		count(c, -(uint64_t)c->n_bytes);
+	}
 	if (c->fd >= 0)
 		close(c->fd);
 	et_plugin_forget(c->backend, c->generation, c->stage);
@@ -110,6 +128,8 @@ static void context_free(struct et_context *c)
 	if (c->generation)
 		et_plugin_tell(c->backend, c->generation, &handle);
 	drop_stage(c);
+	if (c->compiled)
+		count(c, -(uint64_t)c->compiled->facts.scratch_bytes);
 	free(c->places);
 	free(c->packet);
 	free(c);
@@ -190,6 +210,8 @@ static enum et_status context_new(struct et_compiled *compiled, struct et_lane *
 		compiled->facts.n_inputs + compiled->facts.n_outputs, &c, diag);
 	if (status)
 		return status;
+	c->lane = lane;
+	count(c, compiled->facts.scratch_bytes);
 	status = revive(c, &generation, diag);
 	if (status) {
 		context_free(c);
@@ -297,6 +319,7 @@ static enum et_status make_stage(struct et_context *c, struct et_diag *diag)
 	if (bytes == MAP_FAILED)
 		return no_memory(diag);
 	c->bytes = bytes;
+	count(c, c->n_bytes);
 	uint64_t id = et_plugin_new_handle(c->backend);
 	enum et_status status = et_plugin_show(c->backend, c->generation, id, c->fd, c->n_bytes, diag);
 	if (!status)
@@ -549,6 +572,7 @@ const struct et_delegate_ops et_plugin_ops = {
 	.compiled_free = et_plugin_compiled_free,
 	.lane_new = lane_new,
 	.lane_free = lane_free,
+	.lane_bytes = lane_bytes,
 	.context_new = context_new,
 	.context_free = context_free,
 	.context_reset = context_reset,

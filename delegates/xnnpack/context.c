@@ -41,6 +41,7 @@ struct inferd_delegate_instance {
 	void **memory;                        /* one a value: of arguments, and of what crosses parts */
 	size_t *offsets;                      /* of what crosses parts, in the worker's memory */
 	size_t n_between;                     /* bytes of that which all need together */
+	int64_t n_counted;                    /* bytes told to the lane */
 	void *between;                        /* where it was at the last setup */
 	struct xnn_external_value *externals; /* scratch: for one part */
 	uint32_t *ids;                        /* scratch: one a value */
@@ -287,6 +288,7 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 	for (uint32_t i = 0; i < payload->n_outputs; i++)
 		context->out_shapes[i] = context->shapes[payload->outputs[i]];
 	context->is_shaped = true;
+	et_xnn_lane_count(context->lane, 0);
 	return ET_OK;
 }
 
@@ -348,6 +350,7 @@ static enum et_status set_up(struct inferd_delegate_instance *context, bool plan
 	}
 	context->between = between;
 	context->is_set_up = true;
+	et_xnn_lane_count(context->lane, 0);
 	return ET_OK;
 }
 
@@ -588,6 +591,8 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 		et_xnn_context_free(context);
 		return status;
 	}
+	context->n_counted = (int64_t)(sizeof(*context) + context->pool.n_bytes);
+	et_xnn_lane_count(lane, context->n_counted);
 	*ret_context = context;
 	return ET_OK;
 }
@@ -618,6 +623,7 @@ void et_xnn_context_free(struct inferd_delegate_instance *context)
 	drop_runtimes(context);
 	if (context->workspace)
 		et_xnn_lane_give_workspace(context->lane);
+	et_xnn_lane_count(context->lane, -context->n_counted);
 	struct et_allocator allocator = context->pool.allocator;
 	et_pool_deinit(&context->pool);
 	allocator.free(allocator.self, context, sizeof(*context));

@@ -313,4 +313,5 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.instance_warm = et_xnn_context_warm,
 	.preferred_order = preferred_order,
 	.adopt_orders = adopt_orders,
+	.lane_bytes = et_xnn_lane_bytes,
 };

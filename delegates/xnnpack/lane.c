@@ -80,7 +80,24 @@ struct et_xnn_space {
 	void *memory;              /* between parts */
 	size_t n_memory;
 	uint32_t n_users;
+	uint64_t n_counted;        /* of contexts, besides what XNNPACK allocates */
+	uint64_t n_held_before;    /* by XNNPACK on this thread, when this was made */
+	_Atomic(uint64_t) n_bytes; /* all of it, for others to read */
 };
+
+void et_xnn_lane_count(struct inferd_delegate_lane *lane, int64_t n_more)
+{
+	struct et_xnn_space *space = lane->space;
+	space->n_counted += (uint64_t)n_more;
+	atomic_store_explicit(&space->n_bytes,
+		space->n_counted + space->n_memory + et_xnn_memory_held() - space->n_held_before,
+		memory_order_relaxed);
+}
+
+uint64_t et_xnn_lane_bytes(const struct inferd_delegate_lane *lane)
+{
+	return lane->is_first ? atomic_load_explicit(&lane->space->n_bytes, memory_order_relaxed) : 0;
+}
 
 static void drop_memory(struct et_xnn_lanes *lanes, struct et_xnn_space *space)
 {
@@ -132,19 +149,19 @@ static enum et_status space_find(
 		lanes->allocator.alloc(lanes->allocator.self, sizeof(*space), _Alignof(struct et_xnn_space));
 	if (!space)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
-	*space = (struct et_xnn_space){ .owner = pthread_self() };
+	*space = (struct et_xnn_space){ .owner = pthread_self(), .n_held_before = et_xnn_memory_held() };
 	et_list_append(&lanes->spaces, &space->node);
 	*ret_space = space;
 	return ET_OK;
 }
 
 static enum et_status space_get(
-	struct et_xnn_lanes *lanes, struct et_xnn_space **ret_space, struct et_diag *diag)
+	struct et_xnn_lanes *lanes, struct et_xnn_space **ret_space, bool *ret_is_first, struct et_diag *diag)
 {
 	pthread_mutex_lock(&lanes->lock);
 	enum et_status status = space_find(lanes, ret_space, diag);
 	if (status == ET_OK)
-		(*ret_space)->n_lanes++;
+		*ret_is_first = (*ret_space)->n_lanes++ == 0;
 	pthread_mutex_unlock(&lanes->lock);
 	return status;
 }
@@ -201,7 +218,7 @@ enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	memset(lane, 0, sizeof(*lane));
 	lane->lanes = lanes;
-	enum et_status status = space_get(lanes, &lane->space, diag);
+	enum et_status status = space_get(lanes, &lane->space, &lane->is_first, diag);
 	if (status != ET_OK) {
 		lane->space = NULL;
 		et_xnn_lane_free(lane);

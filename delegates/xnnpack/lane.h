@@ -30,6 +30,7 @@ void et_xnn_lanes_deinit(struct et_xnn_lanes *lanes);
 struct inferd_delegate_lane {
 	struct et_xnn_lanes *lanes;
 	struct et_xnn_space *space;
+	bool is_first;         /* of the lanes of its thread: it tells what they have in common */
 	pthreadpool_t threads; /* NULL: the worker's own thread alone */
 	bool is_awake;         /* threads may look around for work: et_xnn_lane_rest has something to do */
 };
@@ -47,6 +48,11 @@ void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane);
  * for all of its lanes and contexts, so it holds from the beginning of one run to its end. It grows, and moves then; it
  * goes with the workspace. NULL if there is no memory; then there is none at all, until it is asked for again. */
 void *et_xnn_lane_memory(struct inferd_delegate_lane *lane, size_t n_bytes);
+/* @n_more bytes (negative: less) are memory of contexts besides what XNNPACK allocates; and whatever that does has changed.
+ * On the lane's thread. */
+void et_xnn_lane_count(struct inferd_delegate_lane *lane, int64_t n_more);
+/* See lane_bytes of the interface. */
+uint64_t et_xnn_lane_bytes(const struct inferd_delegate_lane *lane);
 /* For portable kernels: see lane_parallel_for of the interface. */
 void et_xnn_lane_parallel_for(struct inferd_delegate_lane *lane,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain);

@@ -11,6 +11,7 @@
  * in the moment of need; pages of it that nobody used are no memory. */
 #include "delegates/xnnpack/memory.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -29,6 +30,7 @@ static size_t n_used, n_pieces;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both */
 
 static _Thread_local bool has_run_out;
+static _Thread_local uint64_t n_held; /* wraps where what another thread made is deleted */
 static bool (*_Atomic the_gate)(size_t n_bytes);
 
 static bool is_reserve(const void *bytes)
@@ -64,20 +66,24 @@ static bool has_heap(size_t n_bytes)
 static void *allocate(void *self, size_t n_bytes)
 {
 	void *bytes = has_heap(n_bytes) ? malloc(n_bytes) : NULL;
+	n_held += malloc_usable_size(bytes);
 	return bytes ? bytes : from_reserve(n_bytes, ALIGNMENT);
 }
 
 static void *aligned_allocate(void *self, size_t align, size_t n_bytes)
 {
 	void *bytes = NULL;
-	if (has_heap(n_bytes) && posix_memalign(&bytes, align, n_bytes) == 0)
+	if (has_heap(n_bytes) && posix_memalign(&bytes, align, n_bytes) == 0) {
+		n_held += malloc_usable_size(bytes);
 		return bytes;
+	}
 	return from_reserve(n_bytes, align);
 }
 
 static void deallocate(void *self, void *bytes)
 {
 	if (!is_reserve(bytes)) {
+		n_held -= malloc_usable_size(bytes);
 		free(bytes);
 		return;
 	}
@@ -90,7 +96,9 @@ static void deallocate(void *self, void *bytes)
 static void *reallocate(void *self, void *bytes, size_t n_bytes)
 {
 	if (!is_reserve(bytes)) {
+		size_t n_old = malloc_usable_size(bytes);
 		void *moved = has_heap(n_bytes) ? realloc(bytes, n_bytes) : NULL;
+		n_held += moved ? malloc_usable_size(moved) - n_old : 0;
 		has_run_out = has_run_out || !moved; /* this answer XNNPACK looks at, wherever it asks */
 		return moved;
 	}
@@ -120,6 +128,11 @@ enum xnn_status et_xnn_settle(enum xnn_status status)
 	bool ran_out = has_run_out;
 	has_run_out = false;
 	return ran_out ? xnn_status_out_of_memory : status;
+}
+
+uint64_t et_xnn_memory_held(void)
+{
+	return n_held;
 }
 
 void et_xnn_memory_set_gate(bool (*may_allocate)(size_t n_bytes))

@@ -315,9 +315,19 @@ static void test_programs_at_once(void **state)
 		assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
 }
 
-/* Two widths on one worker's thread take turns in one workspace, which the second payload makes larger. */
+static uint64_t told_by(struct et_lane *const *lanes, uint32_t n)
+{
+	uint64_t n_bytes = 0;
+	for (uint32_t i = 0; i < n; i++)
+		n_bytes += test_ops->lane_bytes(lanes[i]);
+	return n_bytes;
+}
+
+/* Two widths on one worker's thread take turns in one workspace, which the second payload makes larger. What all of it
+ * takes they tell together, and nothing when it is gone. */
 static void test_one_workspace_a_thread(void **state)
 {
+	uint64_t last = 0;
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
 	struct et_compiled *mixture, *linear;
@@ -334,6 +344,8 @@ static void test_one_workspace_a_thread(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		test_ok(test_ops->lane_new(test_backend, 0, 1 + i, &lanes[i], &diag), &diag);
 		test_ok(test_ops->context_new(linear, lanes[i], &contexts[i], &diag), &diag);
+		assert_true(told_by(lanes, 1 + i) > last);
+		last = told_by(lanes, 1 + i);
 	}
 	assert_ptr_equal(et_direct_lane(lanes[0])->space, et_direct_lane(lanes[1])->space);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
@@ -349,10 +361,11 @@ static void test_one_workspace_a_thread(void **state)
 			test_check_linear(args[0].f32, args[1].f32, 0.15f);
 		}
 	}
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++)
 		test_ops->context_free(contexts[i]);
+	assert_int_equal(told_by(lanes, 2), 0);
+	for (uint32_t i = 0; i < 2; i++)
 		test_ops->lane_free(lanes[i]);
-	}
 	test_ops->compiled_free(mixture);
 	test_ops->compiled_free(linear);
 	free(mixture_bytes);

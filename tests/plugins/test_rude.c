@@ -458,16 +458,16 @@ static void test_dies_slowly(void **state)
 }
 
 /* More than a socket takes. */
-static struct et_context **make_contexts(struct et_backend_entry *entry, struct et_compiled **ret_compiled)
+static struct et_context **make_contexts(
+	struct et_backend_entry *entry, struct et_compiled **ret_compiled, struct et_lane **ret_lane)
 {
 	static struct et_context *contexts[N_CONTEXTS];
-	struct et_lane *lane;
 	struct et_diag diag = { "" };
 	assert_int_equal(compile(entry, NULL, ret_compiled, &diag), ET_OK);
-	assert_int_equal(entry->ops->lane_new(entry->backend, 0, 1, &lane, &diag), ET_OK);
+	assert_int_equal(entry->ops->lane_new(entry->backend, 0, 1, ret_lane, &diag), ET_OK);
 	for (int i = 0; i < N_CONTEXTS; i++)
-		assert_int_equal(entry->ops->context_new(*ret_compiled, lane, &contexts[i], &diag), ET_OK);
-	entry->ops->lane_free(lane);
+		assert_int_equal(
+			entry->ops->context_new(*ret_compiled, *ret_lane, &contexts[i], &diag), ET_OK);
 	return contexts;
 }
 
@@ -476,13 +476,15 @@ static void test_is_busy(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", 0);
 	struct et_compiled *compiled;
-	struct et_context **contexts = make_contexts(&entry, &compiled);
+	struct et_lane *lane;
+	struct et_context **contexts = make_contexts(&entry, &compiled, &lane);
 	pthread_t thread;
 	void *stats;
 	pid_t pid = state_of(&entry).pid;
 	kill(pid, SIGSTOP);
 	for (int i = 0; i < N_CONTEXTS; i++)
 		entry.ops->context_free(contexts[i]);
+	entry.ops->lane_free(lane);
 	assert_int_equal(pthread_create(&thread, NULL, ask_stats, &entry), 0);
 	kill(pid, SIGCONT);
 	pthread_join(thread, &stats);
@@ -499,10 +501,12 @@ static void test_is_deaf(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", 2000000000);
 	struct et_compiled *compiled;
-	struct et_context **contexts = make_contexts(&entry, &compiled);
+	struct et_lane *lane;
+	struct et_context **contexts = make_contexts(&entry, &compiled, &lane);
 	kill(state_of(&entry).pid, SIGSTOP);
 	for (int i = 0; i < N_CONTEXTS; i++)
 		entry.ops->context_free(contexts[i]);
+	entry.ops->lane_free(lane);
 	pthread_mutex_lock(&log_lock);
 	while (!last_error[0])
 		pthread_cond_wait(&log_changed, &log_lock);
