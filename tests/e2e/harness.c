@@ -2,12 +2,9 @@
 #include "tests/e2e/harness.h"
 
 #include "ipc/region.h"
-#include "runtime/base/checked.h"
 #include "runtime/host/host.h"
-#include "tests/support/make_program.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
@@ -100,6 +97,14 @@ void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *d
 	e2e_watch(e);
 }
 
+void e2e_start_plugin(struct e2e *e, const char *plugin, const char *more)
+{
+	static char config[2048];
+	snprintf(config, sizeof config, "[backend test]\npath = %s/%s.so\nhost = %s\n%s", PLUGINS, plugin,
+		HOST, more);
+	e2e_start(e, config);
+}
+
 void e2e_watch(struct e2e *e)
 {
 	e->watcher = e2e_raw_new(e->manager, false);
@@ -151,171 +156,6 @@ int e2e_count_fds(pid_t pid)
 		n++;
 	closedir(dir);
 	return n;
-}
-
-/* --- models --------------------------------------------------------------------------------------- */
-
-void e2e_put(struct e2e *e, const char *name, const void *bytes, size_t n_bytes)
-{
-	char path[256];
-	snprintf(path, sizeof(path), "%s/%s", e->models, name);
-	for (char *at = path + strlen(e->models) + 1; (at = strchr(at, '/')); at++) {
-		*at = '\0';
-		mkdir(path, 0755);
-		*at = '/';
-	}
-	FILE *file = fopen(path, "we");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
-	assert_int_equal(fclose(file), 0);
-}
-
-void e2e_put_program(struct e2e *e, const char *name, uint8_t *(*make)(size_t *ret_n_bytes))
-{
-	size_t n_bytes;
-	uint8_t *bytes = make(&n_bytes);
-	e2e_put(e, name, bytes, n_bytes);
-	free(bytes);
-}
-
-void *e2e_read(const char *path, size_t *ret_n_bytes)
-{
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return NULL;
-	fseek(file, 0, SEEK_END);
-	size_t n = (size_t)ftell(file);
-	rewind(file);
-	char *bytes = calloc(1, n + 16);
-	assert_non_null(bytes);
-	assert_int_equal(fread(bytes, 1, n, file), n);
-	fclose(file);
-	*ret_n_bytes = n;
-	return bytes;
-}
-
-bool e2e_put_file(struct e2e *e, const char *name, const char *path)
-{
-	size_t n_bytes;
-	void *bytes = e2e_read(path, &n_bytes);
-	if (!bytes)
-		return false;
-	e2e_put(e, name, bytes, n_bytes);
-	free(bytes);
-	return true;
-}
-
-static uint8_t *make_added(size_t *ret_n_bytes, int alpha, const char *operator, bool is_foreign)
-{
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, 64);
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
-	if (is_foreign)
-		mk_call(&mk, mk_delegate(&mk, "NobodysBackend", "x", 1, true, NULL, NULL), MK_ARGS(x, y));
-	else
-		mk_kernel(&mk, mk_operator(&mk, operator, "out"), MK_ARGS(x, x, mk_int(&mk, alpha), y, y));
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
-uint8_t *e2e_program_double(size_t *ret_n_bytes)
-{
-	return make_added(ret_n_bytes, 1, "aten::add", false);
-}
-
-uint8_t *e2e_program_triple(size_t *ret_n_bytes)
-{
-	return make_added(ret_n_bytes, 2, "aten::add", false);
-}
-
-uint8_t *e2e_program_foreign(size_t *ret_n_bytes)
-{
-	return make_added(ret_n_bytes, 1, "aten::add", true);
-}
-
-uint8_t *e2e_program_unknown(size_t *ret_n_bytes)
-{
-	return make_added(ret_n_bytes, 1, "nobodys::operator", false);
-}
-
-uint8_t *e2e_program_accumulate(size_t *ret_n_bytes)
-{
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, 64);
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
-	int s = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 32 });
-	int one = mk_int(&mk, 1), no = mk_bool(&mk, false);
-	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(s, x, one, y, y));
-	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(s, y, no, s));
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
-uint8_t *e2e_program_large(size_t *ret_n_bytes)
-{
-	struct make_program mk;
-	enum { N = E2E_LARGE / sizeof(float) };
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, E2E_LARGE + 80);
-	int large = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
-	int four[5]; /* x, s, ones, a sum, y */
-	for (uint64_t i = 0; i < 5; i++)
-		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
-						 .offset = E2E_LARGE + 16 * i });
-	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1), n = mk_int(&mk, N), no = mk_bool(&mk, false);
-	int size = mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(n)), add = mk_operator(&mk, "aten::add", "out");
-	mk_kernel(&mk, mk_operator(&mk, "aten::full", "out"), MK_ARGS(size, one, large, large));
-	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
-		MK_ARGS(large, zero, zero, mk_int(&mk, 4), one, four[2], four[2]));
-	mk_kernel(&mk, add, MK_ARGS(four[1], four[0], one, four[3], four[3]));
-	mk_kernel(&mk, add, MK_ARGS(four[3], four[2], one, four[4], four[4]));
-	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(four[1], four[4], no, four[1]));
-	mk_input(&mk, four[0]);
-	mk_output(&mk, four[4]);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
-uint8_t *e2e_program_forever(size_t *ret_n_bytes)
-{
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, 64);
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
-	int one = mk_int(&mk, 1), no = mk_bool(&mk, false);
-	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
-	mk_jump_false(&mk, no, 0);
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
-uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes)
-{
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, 64);
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
-	int s = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 32 });
-	int one = mk_int(&mk, 1), no = mk_bool(&mk, false);
-	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(s, x, one, y, y));
-	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(s, y, no, s));
-	mk_jump_false(&mk, no, 0);
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	return mk_finish(&mk, ret_n_bytes);
 }
 
 /* --- the wire ------------------------------------------------------------------------------------- */
@@ -434,43 +274,6 @@ void e2e_raw_bind(struct e2e_raw *raw, const char *model, uint64_t *ret_method, 
 
 /* --- watching ------------------------------------------------------------------------------------- */
 
-uint8_t *e2e_program_word(const char *word, size_t *ret_n_bytes)
-{
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int delegate = mk_delegate(&mk, "TestBackend", word, strlen(word), false, NULL, NULL);
-	mk_call(&mk, delegate, MK_ARGS(x, y));
-	mk_input(&mk, x);
-	mk_output(&mk, y);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
-void e2e_start_plugin(struct e2e *e, const char *plugin, const char *more)
-{
-	static char config[2048];
-	snprintf(config, sizeof config, "[backend test]\npath = %s/%s.so\nhost = %s\n%s", PLUGINS, plugin,
-		HOST, more);
-	e2e_start(e, config);
-}
-
-void e2e_put_word_as(struct e2e *e, const char *word, const char *name)
-{
-	size_t n_bytes;
-	uint8_t *bytes = e2e_program_word(word, &n_bytes);
-	e2e_put(e, name, bytes, n_bytes);
-	free(bytes);
-}
-
-void e2e_put_word(struct e2e *e, const char *word)
-{
-	char name[64];
-	snprintf(name, sizeof name, "%s.pte", word);
-	e2e_put_word_as(e, word, name);
-}
-
 void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg),
 	const void *arg)
 {
@@ -506,31 +309,72 @@ void e2e_until_jobs(struct e2e *e, uint32_t n_running, uint32_t n_waiting)
 	e2e_until(e, has_jobs, (uint32_t[]){ n_running, n_waiting });
 }
 
+static bool has_requests(const struct inf_server_status *status, const void *arg)
+{
+	return status->requests >= *(const uint64_t *)arg;
+}
+
+void e2e_until_requests(struct e2e *e, uint64_t n)
+{
+	e2e_until(e, has_requests, &n);
+}
+
+uint64_t e2e_requests(struct e2e *e)
+{
+	struct inf_request request = { .kind = INF_REQUEST_STATUS };
+	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	assert_int_equal(reply.kind, INF_REPLY_SERVER_STATUS);
+	return reply.server_status.requests;
+}
+
+static struct inf_reply list_loaded(struct e2e *e)
+{
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
+		.repository_index = { "", true } };
+	return e2e_raw_call(e->watcher, request);
+}
+
+uint64_t e2e_memory_of(struct e2e *e, const char *model)
+{
+	struct inf_reply reply = list_loaded(e);
+	for (size_t i = 0; i < reply.repository_index.n_models; i++)
+		if (strcmp(reply.repository_index.models[i].name, model) == 0)
+			return reply.repository_index.models[i].memory_bytes;
+	return 0;
+}
+
 static bool has_fds(const struct inf_server_status *status, const void *arg)
 {
 	const struct e2e *e = arg;
 	return e2e_count_fds(e->pid) <= e->n_fds;
 }
 
-static bool has_no_models(const struct inf_server_status *status, const void *arg)
+static void unload_all(struct e2e *e)
 {
-	return !status->n_programs;
-}
-
-void e2e_check_clean(struct e2e *e)
-{
-	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", true } };
 	char names[32][64];
 	size_t n = 0;
-	e2e_until_clients(e, 0);
-	e2e_until_jobs(e, 0, 0);
-	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	struct inf_reply reply = list_loaded(e);
 	for (; n < reply.repository_index.n_models && n < 32; n++)
 		snprintf(names[n], sizeof(names[n]), "%s", reply.repository_index.models[n].name);
 	for (size_t i = 0; i < n; i++)
 		e2e_unload(e, names[i]);
-	e2e_until(e, has_no_models, NULL);
+}
+
+/* Each time it is asked: what a crashed backend's models go on with may still be on its way. */
+static bool has_unloaded_all(const struct inf_server_status *status, const void *arg)
+{
+	bool is_empty = !status->n_programs;
+	if (!is_empty)
+		unload_all((struct e2e *)arg);
+	return is_empty;
+}
+
+void e2e_check_clean(struct e2e *e)
+{
+	e2e_until_clients(e, 0);
+	e2e_until_jobs(e, 0, 0);
+	unload_all(e);
+	e2e_until(e, has_unloaded_all, e);
 	e2e_until(e, has_fds, e);
 }
 
@@ -586,6 +430,28 @@ float e2e_infer_until_served(struct inferd_binding *b, float x, int *ret_status)
 		y = e2e_infer(b, x, ret_status);
 	while (*ret_status == -INFERD_BACKEND_CRASHED);
 	return y;
+}
+
+static void ask_again(struct inferd_binding *b, int status, void *userdata)
+{
+	float *x = inferd_input(b, 0), *y = inferd_output(b, 0);
+	if (status < 0 || *y != 2 * *x)
+		_exit(3);
+	*x += 1;
+	if (inferd_infer_async(b, NULL, ask_again, NULL) < 0)
+		_exit(3);
+}
+
+_Noreturn void e2e_ask_forever(struct inferd *d, struct inferd_binding **b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		*(float *)inferd_input(b[i], 0) = (float)i;
+		if (inferd_infer_async(b[i], NULL, ask_again, NULL) < 0)
+			_exit(3);
+	}
+	while (inferd_wait(d, -1) >= 0)
+		;
+	_exit(3);
 }
 
 int e2e_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n)

@@ -73,8 +73,10 @@ uint8_t *e2e_program_double(size_t *ret_n_bytes);     /* y = x + x */
 uint8_t *e2e_program_triple(size_t *ret_n_bytes);     /* y = x + 2 x */
 uint8_t *e2e_program_accumulate(size_t *ret_n_bytes); /* s = s + x, y = s: stateful */
 uint8_t *e2e_program_large(size_t *ret_n_bytes);      /* s = s + x + 1, y = s, by way of E2E_LARGE bytes */
-uint8_t *e2e_program_forever(size_t *ret_n_bytes);    /* never ends by itself */
-uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x; never ends while x[0] is not 0 */
+uint8_t *e2e_program_hoarder(
+	size_t *ret_n_bytes); /* y = x + s[0], with 16 MB of state s that nobody writes */
+uint8_t *e2e_program_forever(size_t *ret_n_bytes);          /* never ends by itself */
+uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x, y = s; never ends by itself */
 uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend that nobody has */
 uint8_t *e2e_program_unknown(size_t *ret_n_bytes);          /* needs an operator that nobody has */
 
@@ -90,6 +92,11 @@ void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *stat
 void e2e_until_clients(struct e2e *e, size_t n);
 /* Until that many requests run, and that many wait. */
 void e2e_until_jobs(struct e2e *e, uint32_t n_running, uint32_t n_waiting);
+/* How many requests have been answered so far. */
+uint64_t e2e_requests(struct e2e *e);
+void e2e_until_requests(struct e2e *e, uint64_t n);
+/* What @model takes; 0: it is not loaded. */
+uint64_t e2e_memory_of(struct e2e *e, const char *model);
 /* Nobody is there, and the daemon has the descriptors it had in the beginning. */
 void e2e_check_clean(struct e2e *e);
 /* Through the watcher; the answer's status. */
@@ -120,6 +127,10 @@ struct inferd_binding *e2e_bind(struct inferd *d, const char *model, struct infe
 float e2e_infer(struct inferd_binding *b, float x, int *ret_status);
 /* The same until it is answered with anything but BACKEND_CRASHED. */
 float e2e_infer_until_served(struct inferd_binding *b, float x, int *ret_status);
+
+/* For a child that is to be killed: one request in flight for each binding, without end; the answers are twice the
+ * inputs, which begin with 0, 1, …, or the process ends with 3. */
+_Noreturn void e2e_ask_forever(struct inferd *d, struct inferd_binding **b, size_t n);
 
 /* Runs the tests; the end of every main. */
 int e2e_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n);

@@ -148,17 +148,6 @@ static void test_llama_delegated(void **state)
 
 enum { N_CHILDREN = 6, N_KILLS = 100, N_BINDINGS = 4 };
 
-/* Its answers are right, or it ends with 3. */
-static void again(struct inferd_binding *b, int status, void *userdata)
-{
-	float *x = inferd_input(b, 0), *y = inferd_output(b, 0);
-	if (status < 0 || *y != 2 * *x)
-		_exit(3);
-	*x += 1;
-	if (inferd_infer_async(b, NULL, again, NULL) < 0)
-		_exit(3);
-}
-
 static pid_t spawn(struct e2e *e)
 {
 	pid_t pid = fork();
@@ -168,28 +157,11 @@ static pid_t spawn(struct e2e *e)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	struct inferd *d = e2e_connect(e);
 	struct inferd_method *m = NULL;
-	struct inferd_binding *b = e2e_bind(d, "double", &m);
-	for (int i = 0; i < N_BINDINGS; i++) {
-		if (i && inferd_bind(m, &b) < 0)
+	struct inferd_binding *b[N_BINDINGS] = { e2e_bind(d, "double", &m) };
+	for (int i = 1; i < N_BINDINGS; i++)
+		if (inferd_bind(m, &b[i]) < 0)
 			_exit(3);
-		*(float *)inferd_input(b, 0) = (float)i;
-		if (inferd_infer_async(b, NULL, again, NULL) < 0)
-			_exit(3);
-	}
-	while (inferd_wait(d, -1) >= 0)
-		;
-	_exit(3);
-}
-
-static bool has_requests(const struct inf_server_status *status, const void *arg)
-{
-	return status->requests >= *(const uint64_t *)arg;
-}
-
-static bool note_requests(const struct inf_server_status *status, const void *arg)
-{
-	*(uint64_t *)(uintptr_t)arg = status->requests;
-	return true;
+	e2e_ask_forever(d, b, N_BINDINGS);
 }
 
 static bool has_not_pid(const struct inf_server_status *status, const void *arg)
@@ -277,11 +249,8 @@ static void test_kills(void **state)
 		children[i] = spawn(&e);
 	for (int i = 0; i < N_KILLS + N_CHILDREN; i++) {
 		uint32_t k = i < N_KILLS ? player_below(N_CHILDREN) : (uint32_t)(i - N_KILLS);
-		uint64_t n = 0;
-		e2e_until(&e, note_requests, &n);
-		n += player_below(300);
 		if (i < N_KILLS)
-			e2e_until(&e, has_requests, &n);
+			e2e_until_requests(&e, e2e_requests(&e) + player_below(300));
 		uint32_t pid = (uint32_t)children[k];
 		assert_int_equal(kill(children[k], SIGKILL), 0);
 		assert_int_equal(waitpid(children[k], &status, 0), children[k]);

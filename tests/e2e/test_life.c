@@ -247,54 +247,32 @@ static void test_killed_client(void **state)
 	stop(&e);
 }
 
-static bool has_requests(const struct inf_server_status *status, const void *arg)
-{
-	return status->requests >= *(const uint64_t *)arg;
-}
-
-static bool note_requests(const struct inf_server_status *status, const void *arg)
-{
-	*(uint64_t *)(uintptr_t)arg = status->requests;
-	return true;
-}
-
-static void again(struct inferd_binding *b, int status, void *userdata)
-{
-	if (status == 0)
-		inferd_infer_async(b, NULL, again, NULL);
-}
-
 /* Killed under load, wherever it is at that moment; a bystander goes on with right answers. */
 static void test_killed_anywhere(void **state)
 {
 	enum { ROUNDS = 25, N_BINDINGS = 6 };
 	struct e2e e;
-	int rc;
+	int rc, status;
 	start(&e, NULL);
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *mine = e2e_bind(d, "double", NULL);
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t n = 0;
-		e2e_until(&e, note_requests, &n);
+		uint64_t n = e2e_requests(&e);
 		pid_t pid = fork();
 		assert_true(pid >= 0);
 		if (pid == 0) {
 			struct inferd *other = e2e_connect(&e);
 			struct inferd_method *m = NULL;
-			struct inferd_binding *b = e2e_bind(other, "double", &m);
-			for (int i = 0; i < N_BINDINGS; i++) {
-				if (i && inferd_bind(m, &b) < 0)
-					_exit(1);
-				inferd_infer_async(b, NULL, again, NULL);
-			}
-			while (inferd_wait(other, -1) >= 0)
-				;
-			_exit(1);
+			struct inferd_binding *b[N_BINDINGS] = { e2e_bind(other, "double", &m) };
+			for (int i = 1; i < N_BINDINGS; i++)
+				if (inferd_bind(m, &b[i]) < 0)
+					_exit(3);
+			e2e_ask_forever(other, b, N_BINDINGS);
 		}
-		n += 10 + (uint64_t)(round * 37 % 200);
-		e2e_until(&e, has_requests, &n);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+		e2e_until_requests(&e, n + 10 + (uint64_t)(round * 37 % 200));
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status)); /* it had right answers until then */
 		assert_true(e2e_infer(mine, (float)round, &rc) == 2 * (float)round && rc == 0);
 		e2e_until_clients(&e, 1);
 		e2e_until_jobs(&e, 0, 0);
@@ -346,16 +324,6 @@ static void test_unload_while_running(void **state)
 	stop(&e);
 }
 
-static uint64_t memory_of(struct e2e *e, const char *model)
-{
-	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", true } };
-	struct inf_reply reply = e2e_raw_call(e->watcher, index);
-	for (size_t i = 0; i < reply.repository_index.n_models; i++)
-		if (strcmp(reply.repository_index.models[i].name, model) == 0)
-			return reply.repository_index.models[i].memory_bytes;
-	return 0;
-}
-
 /* Two models do not fit the budget together: the unused one goes, the used one stays and is named. */
 static void test_memory_budget(void **state)
 {
@@ -364,17 +332,17 @@ static void test_memory_budget(void **state)
 	struct e2e e;
 	start(&e, NULL);
 	assert_int_equal(e2e_load(&e, "double"), INF_OK);
-	unsigned long long budget = memory_of(&e, "double") * 3 / 2;
+	unsigned long long budget = e2e_memory_of(&e, "double") * 3 / 2;
 	assert_true(budget > 0);
 	e2e_stop(&e);
 	snprintf(config, sizeof(config), "memory_budget = %llu\n", budget);
 	e2e_start(&e, config);
 	assert_int_equal(e2e_load(&e, "double"), INF_OK);
 	assert_int_equal(e2e_load(&e, "forever"), INF_OK);
-	assert_true(memory_of(&e, "double") == 0 && memory_of(&e, "forever") > 0);
+	assert_true(e2e_memory_of(&e, "double") == 0 && e2e_memory_of(&e, "forever") > 0);
 	struct inferd *d = e2e_connect(&e);
 	assert_int_equal(inferd_method_open(d, &m, "double", NULL), 0);
-	assert_true(memory_of(&e, "double") > 0 && memory_of(&e, "forever") == 0);
+	assert_true(e2e_memory_of(&e, "double") > 0 && e2e_memory_of(&e, "forever") == 0);
 	assert_int_equal(inferd_method_open(d, &other, "forever", NULL), -INFERD_RESOURCE_EXHAUSTED);
 	if (!strstr(inferd_error(d), "memory budget") || !strstr(inferd_error(d), "'double'"))
 		fail_msg("%s", inferd_error(d));
@@ -398,12 +366,12 @@ static void test_keep_alive(void **state)
 	e2e_until(&e, has_no_program, NULL);
 	e2e_stop(&e);
 	e2e_start(&e, "keep_alive = 1ms\n[model double]\npin = yes\n");
-	while (!memory_of(&e, "double"))
+	while (!e2e_memory_of(&e, "double"))
 		;
 	assert_int_equal(e2e_load(&e, "forever"), INF_OK);
-	while (memory_of(&e, "forever"))
+	while (e2e_memory_of(&e, "forever"))
 		;
-	assert_true(memory_of(&e, "double") > 0);
+	assert_true(e2e_memory_of(&e, "double") > 0);
 	e2e_deinit(&e);
 }
 

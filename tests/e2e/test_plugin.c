@@ -460,17 +460,6 @@ static void test_killed_often(void **state)
 	e2e_deinit(&e);
 }
 
-/* Its answers are right, or it ends with 3. */
-static void go_on(struct inferd_binding *b, int status, void *userdata)
-{
-	float *x = inferd_input(b, 0), *y = inferd_output(b, 0);
-	if (status < 0 || *y != 2 * *x)
-		_exit(3);
-	*x += 1;
-	if (inferd_infer_async(b, NULL, go_on, NULL) < 0)
-		_exit(3);
-}
-
 /* A client with requests in flight in the backend's process, in its user's own and in the daemon. */
 static pid_t spawn_client(struct e2e *e)
 {
@@ -486,23 +475,7 @@ static pid_t spawn_client(struct e2e *e)
 		_exit(3);
 	b[2] = bind_own(d, "scale");
 	b[3] = e2e_bind(d, "double", NULL);
-	for (int i = 0; i < 4; i++)
-		if (inferd_infer_async(b[i], NULL, go_on, NULL) < 0)
-			_exit(3);
-	while (inferd_wait(d, -1) >= 0)
-		;
-	_exit(3);
-}
-
-static bool has_answered(const struct inf_server_status *status, const void *n)
-{
-	return status->requests >= *(const uint64_t *)n;
-}
-
-static bool note_answered(const struct inf_server_status *status, const void *n)
-{
-	*(uint64_t *)(uintptr_t)n = status->requests;
-	return true;
+	e2e_ask_forever(d, b, 4);
 }
 
 static int count_one(pid_t pid, const char *name)
@@ -523,11 +496,8 @@ static void test_killed_clients(void **state)
 	struct inferd_binding *b = e2e_bind(d, "scale", NULL);
 	for (int i = 0; i < N_KILLED_CLIENTS; i++) {
 		pid_t pid = spawn_client(&e);
-		uint64_t n = 0;
 		e2e_until_clients(&e, 2);
-		e2e_until(&e, note_answered, &n);
-		n += (uint64_t)(i * 37 % 100);
-		e2e_until(&e, has_answered, &n);
+		e2e_until_requests(&e, e2e_requests(&e) + (uint64_t)(i * 37 % 100));
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status));

@@ -443,29 +443,6 @@ static void test_limits_in_passing(void **state)
 	stop(&e, &by);
 }
 
-/* y = x + s[0], where s is a state of 16 MB that nobody writes. */
-static uint8_t *make_hoarder(size_t *ret_n_bytes)
-{
-	enum { N = 4 << 20 };
-	struct make_program mk;
-	mk_init(&mk);
-	mk_method(&mk, "forward");
-	uint32_t arena = mk_arena(&mk, 4 * N + 64);
-	int s = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
-	int four[3]; /* x, some of s, y */
-	for (uint64_t i = 0; i < 3; i++)
-		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
-						 .offset = 4 * N + 16 * i });
-	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1);
-	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
-		MK_ARGS(s, zero, zero, mk_int(&mk, 4), one, four[1], four[1]));
-	mk_kernel(
-		&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[0], four[1], one, four[2], four[2]));
-	mk_input(&mk, four[0]);
-	mk_output(&mk, four[2]);
-	return mk_finish(&mk, ret_n_bytes);
-}
-
 static int program_file(uint8_t *(*make)(size_t *ret_n_bytes))
 {
 	size_t n_bytes;
@@ -488,7 +465,7 @@ static void test_states_are_charged(void **state)
 		.region_create = { (56 << 20) - 8192 } }; /* the bystander's */
 	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
 	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
-	e2e_put_program(&e, "hoarder.pte", make_hoarder);
+	e2e_put_program(&e, "hoarder.pte", e2e_program_hoarder);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
 		.method_open = { "hoarder", "", "", "", false } };
@@ -567,7 +544,7 @@ static void test_states_are_charged(void **state)
 	assert_int_equal(expect_room.status, INF_OK);
 	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
 	/* of a program of one's own what its runs take, too: once for each worker, whatever number of Methods */
-	int own = program_file(make_hoarder), large = program_file(e2e_program_large);
+	int own = program_file(e2e_program_hoarder), large = program_file(e2e_program_large);
 	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN,
 		.method_open = { "own", "", "", "", true } };
 	create.region_create.byte_size = 53 << 20;

@@ -254,16 +254,6 @@ static void test_wide(void **state)
 	e2e_deinit(&e);
 }
 
-static uint64_t memory_of(struct e2e *e, const char *model)
-{
-	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", true } };
-	struct inf_reply reply = e2e_raw_call(e->watcher, index);
-	for (size_t i = 0; i < reply.repository_index.n_models; i++)
-		if (strcmp(reply.repository_index.models[i].name, model) == 0)
-			return reply.repository_index.models[i].memory_bytes;
-	return 0;
-}
-
 static void put_three(struct e2e *e)
 {
 	e2e_init(e);
@@ -282,7 +272,7 @@ static void write_budget(char *to, size_t room)
 	start(&e, "", "");
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(e2e_load(&e, names[i]), INF_OK);
-		n_bytes += memory_of(&e, names[i]) / (i == 2 ? 2 : 1);
+		n_bytes += e2e_memory_of(&e, names[i]) / (i == 2 ? 2 : 1);
 	}
 	e2e_deinit(&e);
 	snprintf(to, room, "memory_budget = %llu\nstall = 100ms\n", n_bytes);
@@ -318,7 +308,7 @@ static void test_room(void **state)
 			!strstr(inferd_error(other), "worker came back"))
 			fail_msg("%s", inferd_error(other));
 		if (!is_leaving) /* it did not go in vain */
-			assert_true(memory_of(&e, "scale") > 0);
+			assert_true(e2e_memory_of(&e, "scale") > 0);
 		assert_int_equal(wait_for(d, &status), -INFERD_INTERNAL);
 
 		e2e_until(&e, is_released, NULL);
@@ -330,7 +320,7 @@ static void test_room(void **state)
 		inferd_close(d);
 		e2e_until_clients(&e, 2);
 		assert_int_equal(inferd_method_open(other, &method, "double", NULL), 0);
-		assert_int_equal(memory_of(&e, "scale"), 0);
+		assert_int_equal(e2e_memory_of(&e, "scale"), 0);
 		inferd_close(other);
 		e2e_raw_free(manager);
 		e2e_deinit(&e);
