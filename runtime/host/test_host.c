@@ -157,7 +157,7 @@ static void full_folder(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		struct et_source source;
-		if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
 			mount("none", dir, "tmpfs", 0, "size=16k") < 0)
 			_exit(CANNOT_MOUNT);
 		if (et_host_source_import(&source, fd, 50000, "model", dir, NULL) != ET_OK)
