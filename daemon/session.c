@@ -140,14 +140,16 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 enum closing_cost {
 	COST_NOTHING,
 	COST_FD,   /* charged to the user */
-	COST_TURN, /* one of the few for who has nothing left to be charged */
+	COST_TURN, /* one of those for who has nothing left to be charged */
+	COST_OVER, /* one more than that: nobody is accepted until it is closed */
 };
 
-enum { MAX_TURNS = 16 };
+enum { MAX_TURNS = 256 };
 
 struct closing {
 	struct inf_work work;
 	int fd;
+	struct inf_server *server;
 	struct inf_quota_user *user; /* a reference */
 	enum closing_cost cost;
 };
@@ -157,18 +159,20 @@ static void closing_run(struct inf_work *work)
 	close(ET_CONTAINER_OF(work, struct closing, work)->fd);
 }
 
-static void give_cost_back(struct inf_quota_user *user, enum closing_cost cost)
+static void give_cost_back(struct inf_server *server, struct inf_quota_user *user, enum closing_cost cost)
 {
 	if (cost == COST_FD)
 		inf_quota_discharge(user, INF_QUOTA_FDS, 1);
 	else if (cost == COST_TURN)
 		user->n_turns--;
+	else if (cost == COST_OVER)
+		server->n_overdue--;
 }
 
 static void closing_done(struct inf_work *work)
 {
 	struct closing *c = ET_CONTAINER_OF(work, struct closing, work);
-	give_cost_back(c->user, c->cost);
+	give_cost_back(c->server, c->user, c->cost);
 	inf_quota_user_unref(c->user);
 	free(c);
 }
@@ -180,10 +184,10 @@ static void close_beside(
 	struct closing *c = calloc(1, sizeof(*c));
 	if (!c) {
 		close(fd);
-		give_cost_back(user, cost);
+		give_cost_back(server, user, cost);
 		return;
 	}
-	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, user, cost };
+	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, server, user, cost };
 	user->n_refs++;
 	inf_helper_post_foreign(server->helper, &c->work, user);
 }
@@ -374,18 +378,25 @@ static void turn_away(struct inf_server *server, struct inf_channel *channel, co
 		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
 }
 
-/* It may have sent something already. Who is turned away for having no descriptors left can't be charged for this one;
- * without any bound, connecting would be a way to have more. */
+/* It may have sent something already: a descriptor whose last close takes as long as its user likes (a socket that
+ * lingers, say), so never is it closed here. Who is turned away for having no descriptors left can't be charged for this
+ * one, and without any bound, connecting would be a way to have more. At that bound nobody is accepted for a while: whoever
+ * is connected notices nothing, and the rest waits in the kernel's backlog, where it costs its sender. */
 static void close_turned_away(
 	struct inf_server *server, struct inf_quota_user *user, struct inf_channel *channel)
 {
 	enum closing_cost cost = COST_FD;
 	if (!inf_quota_charge(user, INF_QUOTA_FDS, 1)) {
-		if (user->n_turns == MAX_TURNS)
-			return; /* closed with the channel */
-		user->n_turns++;
-		cost = COST_TURN;
+		bool is_over = user->n_turns == MAX_TURNS;
+		cost = is_over ? COST_OVER : COST_TURN;
+		*(is_over ? &server->n_overdue : &user->n_turns) += 1;
 	}
+	if (cost == COST_OVER)
+		et_logf(&server->log, ET_LOG_WARNING,
+			"user %lu: %d connections that were turned away are not closed yet, perhaps for what "
+			"was "
+			"sent over them; accepting nobody until one is",
+			(unsigned long)user->uid, MAX_TURNS);
 	close_beside(server, user, inf_channel_detach(channel), cost);
 }
 

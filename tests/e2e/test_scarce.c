@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -513,6 +514,93 @@ static void test_turned_away(void **state)
 	e2e_deinit(&e);
 }
 
+/* A connection over the loopback interface, *ret_peer being the other end, with more sent than the peer takes: whoever closes
+ * it last waits for the peer, for an hour if need be. */
+static int make_lingering(int *ret_peer)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = 3600 };
+	static const char some[4096];
+	struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t n = sizeof here;
+	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(listening >= 0 && fd >= 0);
+	assert_int_equal(bind(listening, (struct sockaddr *)&here, sizeof here), 0);
+	assert_int_equal(listen(listening, 1), 0);
+	assert_int_equal(getsockname(listening, (struct sockaddr *)&here, &n), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&here, sizeof here), 0);
+	*ret_peer = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*ret_peer >= 0);
+	close(listening);
+	while (send(fd, some, sizeof some, MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+	return fd;
+}
+
+/* Whoever is turned away and has sent what does not close holds up nobody who is connected, however often he comes; when it
+ * closes, everybody who waited to be accepted is heard. */
+static void test_turned_away_lingering(void **state)
+{
+	enum { N = 300, EVERY = 20 };
+	static struct e2e_raw *raw[N];
+	int peers[N / EVERY + 1], n_peers = 0;
+	uint64_t method, binding, region;
+	struct rlimit limit;
+	struct inf_reply reply;
+	struct e2e e;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, "[limits]\nfds = 3\n");
+	struct e2e_raw *other = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+	int n_fds = e2e_count_fds(e.pid);
+	assert_int_equal(
+		kill(e.pid, SIGSTOP), 0); /* so that what they sent is there when they are accepted */
+	for (int i = 0; i < N / 2; i++) { /* what fits into the backlog for certain */
+		raw[i] = e2e_raw_new(e.socket, true);
+		if (i % EVERY)
+			continue;
+		int fd = make_lingering(&peers[n_peers++]);
+		assert_true(send_odd(raw[i], "odd", 4, fd, 1));
+		close(fd);
+	}
+	assert_int_equal(kill(e.pid, SIGCONT), 0);
+	for (int i = 0; i < N / 2; i++) { /* each is told; they are not closed */
+		assert_true(e2e_raw_receive(raw[i], &reply));
+		assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
+		assert_int_equal(ask(other, infer), INF_OK);
+	}
+	for (int i = N / 2; i < N; i++) {
+		raw[i] = e2e_raw_new(e.socket, true);
+		assert_int_equal(ask(other, infer), INF_OK);
+	}
+	while (e2e_count_fds(e.pid) <
+		n_fds + 256) /* and there it stops: one may be being closed, one is too much */
+		assert_int_equal(ask(other, infer), INF_OK);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(ask(other, infer), INF_OK);
+		assert_true(e2e_count_fds(e.pid) <= n_fds + 258);
+	}
+	while (n_peers)
+		close(peers[--n_peers]);
+	for (int i = N / 2; i < N; i++) {
+		assert_true(e2e_raw_receive(raw[i], &reply));
+		assert_int_equal(reply.status, INF_RESOURCE_EXHAUSTED);
+	}
+	for (int i = 0; i < N; i++) {
+		e2e_raw_expect_end(raw[i]);
+		e2e_raw_free(raw[i]);
+	}
+	e2e_raw_free(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* The first thread's: 'Z' when it has ended, whatever the others are in. */
 static char state_of(pid_t pid)
 {
@@ -565,6 +653,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_slow_files),
 		cmocka_unit_test(test_slow_packets),
 		cmocka_unit_test(test_turned_away),
+		cmocka_unit_test(test_turned_away_lingering),
 		cmocka_unit_test(test_slow_close),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
