@@ -39,42 +39,43 @@ static uint64_t frame_bytes(const struct inf_serving *serving)
 	return n;
 }
 
-/* As many frames as there are workers: what is kept for runs even if none is in flight. */
-static uint64_t frames_bytes(const struct inf_serving *serving)
-{
-	uint64_t n = frame_bytes(serving);
-	if (__builtin_mul_overflow(n, (uint64_t)inf_queues_n_workers(serving->queues), &n))
-		return UINT64_MAX;
-	return n;
-}
-
-/* A Method costs its user its state; the first one of a program that the client has brought, what a run on
- * each worker takes, too: how much that is, up to all there is, says the program. (Requests beyond those are charged each:
- * inf_binding_charge_frame.) False and *refusal. */
+/* A Method costs its user its state; the first one of a program that the client has brought, all that was made of it, too:
+ * what was decoded and packed, contexts, and a run on each worker. How much that is, up to all there is, says the
+ * program. (Its files were charged before; requests beyond those are charged each: inf_binding_charge_frame.) False and
+ * *refusal. */
 static bool charge_method(struct inf_method *method, struct inf_refusal *refusal)
 {
 	struct inf_serving *serving = method->serving;
-	uint64_t n_frames = serving->is_foreign && !serving->n_methods ? frames_bytes(serving) : 0;
-	uint64_t n_state = serving->info->n_state_bytes, n;
-	char why[300];
-	if (__builtin_add_overflow(n_state, n_frames, &n))
+	struct inf_serving_use all = { 0 };
+	char why[600];
+	if (serving->is_foreign && !serving->n_methods)
+		all = inf_serving_use(serving);
+	all.n_file = 0;
+	uint64_t n_own = inf_serving_total(&all), n_state = serving->info->n_state_bytes, n;
+	if (!inf_repository_has_room_for_state(method->server->repository, serving, why, sizeof(why)))
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED,
+			"there is no room for the state of '%.80s': %s", serving->model, why);
+	if (__builtin_add_overflow(n_state, n_own, &n))
 		n = UINT64_MAX;
 	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n)) {
 		inf_quota_explain(method->user, INF_QUOTA_BYTES, n, why, sizeof(why));
-		return refuse(refusal, INF_RESOURCE_EXHAUSTED,
-			"'%.80s' needs %" PRIu64 " bytes for its state%s; %s", serving->model, n,
-			n_frames ? " and its runs" : "", why);
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "'%.80s' needs %" PRIu64 " bytes for %s; %s",
+			serving->model, n,
+			!n_own    ? "its state"
+			: n_state ? "its state, what is made of it and its runs"
+				  : "what is made of it and its runs",
+			why);
 	}
 	method->n_state_bytes = n_state;
-	if (n_frames)
-		serving->n_charged_frames = n_frames;
+	if (n_own)
+		serving->n_charged = n_own;
 	return true;
 }
 
-static uint64_t take_frames_charge(struct inf_serving *serving)
+static uint64_t take_charge(struct inf_serving *serving)
 {
-	uint64_t n = serving->n_charged_frames;
-	serving->n_charged_frames = 0;
+	uint64_t n = serving->n_charged;
+	serving->n_charged = 0;
 	return n;
 }
 
@@ -116,13 +117,13 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 	}
 	method->serving = serving;
 	method->user = user;
+	method->server = server;
 	if (!charge_method(method, refusal)) {
 		free(method);
 		return NULL;
 	}
 	method->n_refs = 1;
 	inf_serving_ref(serving);
-	method->server = server;
 	method->n_foreign_bytes = n_foreign_bytes;
 	inf_stream_init(&method->stream);
 	serving->n_methods++;
@@ -152,8 +153,8 @@ static void free_state(struct inf_method *method, uint64_t n_bytes)
 	if (charge) {
 		*charge = (struct foreign_charge){ method->user, n_bytes };
 		method->user->n_refs++;
-		inf_repository_let_go_method(
-			method->server->repository, method->method, foreign_gone, charge);
+		inf_repository_let_go_method(method->server->repository, method->method,
+			method->n_state_bytes, foreign_gone, charge);
 	} else {
 		et_method_free(method->method);
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, n_bytes);
@@ -196,7 +197,7 @@ struct inf_method *inf_method_unref(struct inf_method *method)
 	if (serving->n_methods)
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);
 	else
-		leave_charge(serving, method->user, method->n_foreign_bytes + take_frames_charge(serving));
+		leave_charge(serving, method->user, method->n_foreign_bytes + take_charge(serving));
 	inf_repository_method_gone(method->server->repository, serving);
 	inf_serving_unref(serving);
 	inf_quota_discharge(method->user, INF_QUOTA_METHODS, 1);

@@ -54,7 +54,7 @@ struct inf_binding {
 /* Why something could not be made. */
 struct inf_refusal {
 	enum inf_status status;
-	char text[400];
+	char text[800];
 };
 
 /* NULL is fine; returns NULL. */

@@ -1,5 +1,10 @@
 /* What models take of the memory that the administrator gives them.
  *
+ * A load is looked at twice: when there is a Plan, with what is known by then, and when the first workers have made
+ * their contexts, with what those turned out to take, since nobody can say so before (XNNPACK plans its workspace
+ * as it goes). What workers really have is asked of the delegates each time; it may grow later, with sizes that
+ * clients bring, and then what nobody uses goes.
+ *
  * Memory counts until it is really free: that of a model which is being unloaded until the helper has given it back, and
  * that of one whose clients still hold its Plan until they let go. So a load that finds too little may have to wait
  * for what is on its way out, which ends by itself; what clients hold may not, and is never waited for. Neither is what a
@@ -8,6 +13,7 @@
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
 #include "daemon/watch.h"
+#include "runtime/base/checked.h"
 
 #include <stdatomic.h>
 
@@ -26,86 +32,205 @@ static bool is_held_up(const struct inf_repository *r, const struct inf_serving 
 	return atomic_load_explicit(&s->n_stuck, memory_order_relaxed) != 0;
 }
 
-/* Unloading, with nobody who could keep it. */
-static bool is_on_its_way(const struct inf_repository *r, const struct inf_serving *s)
+/* Unloading, with nobody who could keep it, or a load that has failed and releases what it had. */
+static bool is_going(const struct inf_serving *s)
 {
-	return s->state == INF_MODEL_UNLOADING && !s->n_methods && !is_held_up(r, s);
+	return (s->state == INF_MODEL_UNLOADING && !s->n_methods) ||
+	       (s->state == INF_MODEL_LOADING && s->reason[0]);
 }
 
-struct use {
+static bool is_on_its_way(const struct inf_repository *r, const struct inf_serving *s)
+{
+	return is_going(s) && !is_held_up(r, s);
+}
+
+enum { N_HOLDERS = 3 };
+
+struct look {
 	uint64_t used, leaving, held_up;
-	const struct inf_serving *largest; /* that stays */
-	struct inf_serving *oldest;        /* that nobody uses; NULL: none */
+	uint64_t unused;  /* by models that could be unloaded */
+	uint64_t workers; /* that no model answers for */
+	uint64_t holds;   /* by all other models together but for the one that asks */
+	struct holder {
+		const struct inf_serving *serving;
+		uint64_t n;
+	} holders[N_HOLDERS];       /* the largest of those first */
+	struct inf_serving *oldest; /* that nobody uses; NULL: none */
 };
 
-static void look(const struct inf_repository *r, struct use *ret_use)
+static void note_holder(struct look *look, const struct inf_serving *s, uint64_t n)
+{
+	struct holder holder = { s, n };
+	look->holds += n;
+	for (int i = 0; i < N_HOLDERS; i++)
+		if (holder.n > look->holders[i].n) {
+			struct holder smaller = look->holders[i];
+			look->holders[i] = holder;
+			holder = smaller;
+		}
+}
+
+/* What workers have beyond that of which is known for which model it was made: a workspace that outlived who made it
+ * large, and what grew with sizes that came by. */
+static uint64_t workers_own(const struct inf_repository *r, uint64_t n_known)
+{
+	uint64_t n = inf_queues_lane_bytes(r->o.queues);
+	return n > n_known ? n - n_known : 0;
+}
+
+static void look(const struct inf_repository *r, const struct inf_serving *whose, struct look *ret_look)
 {
 	const struct et_list_node *const lists[] = { &r->servings, &r->unloaded };
-	struct use use = { .used = r->n_leaving, .leaving = r->n_leaving };
+	struct look look = { .used = r->n_leaving, .leaving = r->n_leaving };
+	uint64_t n_contexts = 0;
 	for (int i = 0; i < 2; i++)
 		for (struct et_list_node *node = lists[i]->next; node != lists[i]; node = node->next) {
 			struct inf_serving *s = serving_at(node);
-			uint64_t n = inf_serving_memory(s);
-			use.used += n;
+			struct inf_serving_use use = inf_serving_use(s);
+			uint64_t n = inf_serving_total(&use);
+			look.used += n;
+			n_contexts += use.n_contexts;
 			if (is_on_its_way(r, s)) {
-				use.leaving += n;
+				look.leaving += n;
 				continue;
 			}
-			bool is_free = s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned;
-			bool is_going = s->state == INF_MODEL_UNLOADING && !s->n_methods;
-			if ((is_free || is_going) && is_held_up(r, s)) {
-				use.held_up += n;
+			bool is_free =
+				s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned && s != whose;
+			if ((is_free || is_going(s)) && is_held_up(r, s)) {
+				look.held_up += n;
 				is_free = false;
 			}
-			if (!use.largest || n > inf_serving_memory(use.largest))
-				use.largest = s;
-			if (is_free && (!use.oldest || s->last_used_ns < use.oldest->last_used_ns))
-				use.oldest = s;
+			if (is_free)
+				look.unused += n;
+			else if (s != whose || s->state != INF_MODEL_LOADING)
+				note_holder(&look, s, n);
+			if (is_free && (!look.oldest || s->last_used_ns < look.oldest->last_used_ns))
+				look.oldest = s;
 		}
-	*ret_use = use;
+	look.workers = workers_own(r, n_contexts);
+	look.used += look.workers;
+	*ret_look = look;
 }
 
-static void write_size(char *to, size_t room, uint64_t n_bytes)
+uint64_t inf_repository_memory(const struct inf_repository *r)
+{
+	struct look now;
+	look(r, NULL, &now);
+	return now.used;
+}
+
+static size_t write_size(char *to, size_t room, uint64_t n_bytes)
 {
 	if (n_bytes < 10240)
-		inf_text(to, room, "%llu B", (unsigned long long)n_bytes);
-	else if (n_bytes < UINT64_C(10240) << 10)
-		inf_text(to, room, "%llu kB", (unsigned long long)(n_bytes >> 10));
-	else
-		inf_text(to, room, "%llu MB", (unsigned long long)(n_bytes >> 20));
+		return inf_text(to, room, "%llu B", (unsigned long long)n_bytes);
+	if (n_bytes < UINT64_C(10240) << 10)
+		return inf_text(to, room, "%llu KiB", (unsigned long long)(n_bytes >> 10));
+	return inf_text(to, room, "%llu MiB", (unsigned long long)(n_bytes >> 20));
 }
 
-enum inf_room inf_repository_make_room(struct inf_repository *r, uint64_t n, char *reason, size_t room)
+static size_t write_part(
+	char *to, size_t room, const char *before, const char *what, const char *after, uint64_t n_bytes)
+{
+	char size[24];
+	write_size(size, sizeof(size), n_bytes);
+	return inf_text(to, room, "%s%s%s%s", before, what, size, after);
+}
+
+/* "12 MiB (file 4 MiB, prepared 6 MiB, contexts 1 MiB, runs 1 MiB)" */
+static void write_needs(char *to, size_t room, const struct inf_serving_use *needs)
+{
+	const struct {
+		const char *what;
+		uint64_t n;
+	} parts[] = { { "file ", needs->n_file }, { "prepared ", needs->n_prepared },
+		{ "contexts ", needs->n_contexts }, { "runs ", needs->n_frames },
+		{ "state ", needs->n_states } };
+	size_t n = write_size(to, room, inf_serving_total(needs));
+	bool is_first = true;
+	for (size_t i = 0; i < ET_ARRAY_LEN(parts) && n < room; i++) {
+		if (!parts[i].n)
+			continue;
+		n += write_part(to + n, room - n, is_first ? " (" : ", ", parts[i].what, "", parts[i].n);
+		is_first = false;
+	}
+	if (!is_first && n < room)
+		inf_text(to + n, room - n, ")");
+}
+
+/* "; 'a' holds 4 MiB, 'b' 3 MiB, others 1 MiB; workspaces of the workers 1 MiB" */
+static void write_holders(char *to, size_t room, const struct look *look)
+{
+	uint64_t others = look->holds;
+	size_t n = 0;
+	to[0] = '\0';
+	for (int i = 0; i < N_HOLDERS && look->holders[i].serving && n < room; i++) {
+		n += inf_text(to + n, room - n, "%s'%.60s' %s", i ? ", " : "; ",
+			look->holders[i].serving->model, i ? "" : "holds ");
+		if (n < room)
+			n += write_size(to + n, room - n, look->holders[i].n);
+		others -= look->holders[i].n;
+	}
+	if (n && others && n < room)
+		n += write_part(to + n, room - n, ", others ", "", "", others);
+	if (look->workers && n < room)
+		write_part(to + n, room - n, "; workspaces of the workers ", "", "", look->workers);
+}
+
+enum inf_room inf_repository_make_room(struct inf_repository *r, const struct inf_serving *whose,
+	const struct inf_serving_use *needs, bool is_counted, char *reason, size_t room)
 {
 	uint64_t budget = r->o.config->memory_budget;
+	uint64_t all = inf_serving_total(needs), n = is_counted ? 0 : all;
 	if (!budget)
 		return INF_ROOM;
 	for (;;) {
-		struct use use;
-		look(r, &use);
-		if (n <= budget && use.used <= budget - n)
+		struct look now;
+		look(r, whose, &now);
+		if (n <= budget && now.used <= budget - n)
 			return INF_ROOM;
-		if (n <= budget && use.used - use.leaving <= budget - n)
+		if (n <= budget && now.used - now.leaving <= budget - n)
 			return INF_ROOM_LATER;
-		if (use.oldest) {
+		uint64_t stays = now.used - now.leaving - now.unused;
+		/* else nobody is unloaded in vain; workspaces may go with their last model */
+		bool is_possible = n <= budget && stays - now.workers <= budget - n;
+		if (now.oldest && (is_possible || !all)) {
 			et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room",
-				use.oldest->model);
-			inf_serving_unload(use.oldest);
+				now.oldest->model);
+			inf_serving_unload(now.oldest);
 			continue;
 		}
-		char needs[16], has[16], all[16], holds[16], held_up[16], why[80] = "";
-		uint64_t stays = use.used - use.leaving;
-		write_size(needs, sizeof(needs), n);
+		char needed[160], has[24], whole[24], holders[280], held_up[80] = "";
+		stays -= is_counted ? all : 0;
+		write_needs(needed, sizeof(needed), needs);
 		write_size(has, sizeof(has), budget > stays ? budget - stays : 0);
-		write_size(all, sizeof(all), budget);
-		write_size(holds, sizeof(holds), use.largest ? inf_serving_memory(use.largest) : 0);
-		write_size(held_up, sizeof(held_up), use.held_up);
-		if (use.held_up)
-			inf_text(why, sizeof(why), "; %s could go if a worker came back that is stuck",
-				held_up);
-		inf_text(reason, room,
-			"it needs %s, %s of the memory budget of %s are free, most is held by '%s' (%s)%s",
-			needs, has, all, use.largest ? use.largest->model : "nobody", holds, why);
+		write_size(whole, sizeof(whole), budget);
+		write_holders(holders, sizeof(holders), &now);
+		if (now.held_up)
+			write_part(held_up, sizeof(held_up), "; ", "",
+				" could go if a worker came back that is stuck", now.held_up);
+		inf_text(reason, room, "it needs %s, %s of the memory budget of %s are free%s%s", needed, has,
+			whole, holders, held_up);
 		return INF_ROOM_NEVER;
 	}
+}
+
+bool inf_repository_fits(void *self, const struct inf_serving *serving, char *reason, size_t room)
+{
+	struct inf_serving_use needs = inf_serving_use(serving);
+	return inf_repository_make_room(self, serving, &needs, true, reason, room) != INF_ROOM_NEVER;
+}
+
+bool inf_repository_has_room_for_state(
+	struct inf_repository *r, const struct inf_serving *serving, char *reason, size_t room)
+{
+	struct inf_serving_use needs = { .n_states = serving->info->n_state_bytes };
+	return !needs.n_states ||
+	       inf_repository_make_room(r, serving, &needs, false, reason, room) != INF_ROOM_NEVER;
+}
+
+void inf_repository_shrink(struct inf_repository *r)
+{
+	const struct inf_serving_use nothing = { 0 };
+	char reason[8];
+	inf_repository_make_room(r, NULL, &nothing, false, reason, sizeof(reason));
 }

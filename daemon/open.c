@@ -75,7 +75,7 @@ static void finish(
 	struct inf_open_state *state, enum inf_status status, const char *error, struct inf_serving *serving)
 {
 	struct inf_open *open = state->open;
-	char text[900];
+	char text[1000];
 	if (serving)
 		inf_serving_ref(serving);
 	open->state = NULL;
@@ -121,13 +121,9 @@ static void go_on(struct make *make)
 {
 	struct inf_repository *r = make->repository;
 	struct inf_serving *s = make->serving;
-	const struct et_plan_info *info = et_plan_info(make->plan);
-	struct et_program_stats stats;
-	char reason[400];
-	et_program_stats(make->program, &stats);
-	uint64_t n = stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + info->n_plan_bytes +
-		     info->n_delegate_bytes;
-	switch (inf_repository_make_room(r, n, reason, sizeof(reason))) {
+	char reason[sizeof(s->reason)];
+	struct inf_serving_use needs = inf_serving_foresee(r->o.queues, make->program, make->plan, &s->data);
+	switch (inf_repository_make_room(r, s, &needs, false, reason, sizeof(reason))) {
 	case INF_ROOM:
 		inf_serving_prepare(s, make->program, make->plan);
 		inf_serving_unref(s);
@@ -283,7 +279,7 @@ static struct inf_serving *find_serving(struct inf_repository *r, const struct i
 
 static void give_up(struct inf_open_state *state)
 {
-	char error[900];
+	char error[1000];
 	if (state->backend[0] && state->variants.n) {
 		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
 			state->backend, state->tried);
@@ -507,7 +503,7 @@ static void look_run(struct inf_work *work)
 static void not_found(void *arg, int rc, const struct inf_variants *models, size_t n)
 {
 	struct inf_open_state *state = arg;
-	char names[400] = "", error[900];
+	char names[400] = "", error[1000];
 	size_t n_names = 0;
 	bool is_other_version = false;
 	for (size_t i = 0; i < n && n_names < sizeof(names); i++) {

@@ -20,6 +20,15 @@ uint32_t inf_queues_n_slots(const struct inf_queues *queues)
 	return n;
 }
 
+uint64_t inf_queues_lane_bytes(const struct inf_queues *queues)
+{
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < queues->n; i++)
+		for (uint32_t w = 0; w < inf_pool_n_workers(queues->pools[i]); w++)
+			n += inf_worker_lane_bytes(inf_pool_worker(queues->pools[i], w));
+	return n;
+}
+
 int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue)
 {
 	for (uint32_t i = 0; i < queues->n; i++) {

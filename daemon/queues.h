@@ -12,6 +12,8 @@ struct inf_queues {
 /* How many workers, and slots of a Plan, all of them have. */
 uint32_t inf_queues_n_workers(const struct inf_queues *queues);
 uint32_t inf_queues_n_slots(const struct inf_queues *queues);
+/* Memory that contexts take now on all workers, with what they share. */
+uint64_t inf_queues_lane_bytes(const struct inf_queues *queues);
 /* Its index, or -1: there is no such queue. */
 int inf_queues_find(const struct inf_queues *queues, struct et_queue_id queue);
 /* Whoever waits for a delegate's part of @run: ask the delegate to end it early. Any thread. */

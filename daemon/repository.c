@@ -43,7 +43,7 @@ struct scan {
 /* What to tell about a model that could not be loaded, or was only in part what was hoped for. */
 struct remark {
 	struct et_list_node node;
-	char model[256], version[256], text[400];
+	char model[256], version[256], text[700];
 };
 
 bool inf_repository_is_unloading(struct inf_repository *r, const char *model)
@@ -242,10 +242,10 @@ void inf_repository_let_go_region(
 	}
 }
 
-void inf_repository_let_go_method(
-	struct inf_repository *r, struct et_method *method, void (*gone)(void *arg), void *arg)
+void inf_repository_let_go_method(struct inf_repository *r, struct et_method *method, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg)
 {
-	let_go(r, (struct let_go){ .method = method, .gone = gone, .arg = arg });
+	let_go(r, (struct let_go){ .method = method, .n_bytes = n_bytes, .gone = gone, .arg = arg });
 }
 
 /* --- unloading ------------------------------------------------------------------------------------ */
@@ -359,6 +359,7 @@ void inf_repository_evict(struct inf_repository *r, uint64_t now_ns)
 			break;
 		}
 	}
+	inf_repository_shrink(r);
 }
 
 void inf_repository_poll(struct inf_repository *r)
@@ -457,7 +458,7 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	r->o = *options;
 	r->has_helper = true;
 	r->events = (struct inf_serving_events){ r, inf_opens_serving_loaded, serving_unloaded, r->o.notify,
-		r->o.self, inf_repository_let_go };
+		r->o.self, inf_repository_fits, inf_repository_let_go };
 	et_list_init(&r->servings);
 	et_list_init(&r->unloaded);
 	et_list_init(&r->makes);

@@ -77,9 +77,15 @@ void inf_repository_retry(struct inf_repository *repository, const char *model);
 void inf_repository_let_go_region(
 	struct inf_repository *repository, struct inf_region *region, void (*gone)(void *arg), void *arg);
 
-/* Free a Method, or NULL, whose state is large, likewise. */
-void inf_repository_let_go_method(
-	struct inf_repository *repository, struct et_method *method, void (*gone)(void *arg), void *arg);
+/* Free a Method, or NULL, whose state of @n_bytes is large, likewise. */
+void inf_repository_let_go_method(struct inf_repository *repository, struct et_method *method,
+	uint64_t n_bytes, void (*gone)(void *arg), void *arg);
+
+/* Whether there is room for one more state of @serving's, if need be after unloading what nobody uses; else a sentence. */
+bool inf_repository_has_room_for_state(
+	struct inf_repository *repository, const struct inf_serving *serving, char *reason, size_t room);
+/* What all that is loaded, or on its way out, takes now. */
+uint64_t inf_repository_memory(const struct inf_repository *repository);
 
 /* What lies in the folder: answered from the helper's thread through @done, on the loop. @models is lent. */
 typedef void (*inf_index_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);

@@ -25,7 +25,7 @@ struct inf_open_state {
 	struct inf_variants variants;
 	uint32_t next;                /* variant to try */
 	struct inf_serving *awaiting; /* a reference */
-	char tried[400];
+	char tried[700];
 	bool is_for_now;                      /* the last one tried failed for want of memory */
 	uint32_t n_missing, n_down, n_broken; /* of those tried: for want of an operator or a backend, because
 	                                        * that has crashed; else */
@@ -56,10 +56,15 @@ enum inf_room {
 	INF_ROOM_LATER, /* enough is on its way out: ask again when something has gone, or is held up */
 	INF_ROOM_NEVER, /* too little even so */
 };
-/* Make room for @n_bytes by unloading what nobody uses and no stuck worker holds, least recently used first. With INF_ROOM_NEVER a sentence that says
- * who holds the rest. */
-enum inf_room inf_repository_make_room(
-	struct inf_repository *repository, uint64_t n_bytes, char *reason, size_t room);
+/* Make room for what @whose (NULL: nobody) @needs, or has already if that @is_counted, by unloading what nobody uses and no
+ * stuck worker holds, least recently used first; never @whose itself. With INF_ROOM_NEVER a sentence that says who
+ * holds the rest. */
+enum inf_room inf_repository_make_room(struct inf_repository *repository, const struct inf_serving *whose,
+	const struct inf_serving_use *needs, bool is_counted, char *reason, size_t room);
+/* The event of a serving that is about to be READY. @self is the repository. */
+bool inf_repository_fits(void *self, const struct inf_serving *serving, char *reason, size_t room);
+/* What was loaded has grown, perhaps beyond the budget: unload what nobody uses until it fits again. */
+void inf_repository_shrink(struct inf_repository *repository);
 /* Memory has gone, or will not: makes that wait for room look again. */
 void inf_opens_look_for_room(struct inf_repository *repository);
 /* Give up references to a program and a Plan; either may be NULL. The last ones are dropped on the helper's thread:

@@ -125,13 +125,21 @@ static void free_frames(struct inf_serving *s)
 	}
 }
 
+/* What the Program and the Plan take, when nothing else is left. */
+static uint64_t lasting_bytes(const struct inf_serving *s)
+{
+	struct inf_serving_use use = inf_serving_use(s);
+	use.n_contexts = use.n_frames = use.n_states = 0;
+	return inf_serving_total(&use);
+}
+
 struct inf_serving *inf_serving_unref(struct inf_serving *s)
 {
 	if (!s || --s->n_refs)
 		return NULL;
 	free_frames(s);
 	inf_serving_unref(s->successor);
-	s->events->let_go(s->events->self, s->program, s->plan, inf_serving_memory(s), s->gone, s->gone_arg);
+	s->events->let_go(s->events->self, s->program, s->plan, lasting_bytes(s), s->gone, s->gone_arg);
 	pthread_mutex_destroy(&s->frames_lock);
 	et_list_remove(&s->node);
 	free(s->tasks);
@@ -156,6 +164,12 @@ static enum et_status prepare(
 	return status;
 }
 
+static uint64_t grown(const struct inf_worker *worker, uint64_t before)
+{
+	uint64_t now = inf_worker_lane_bytes(worker);
+	return now > before ? now - before : 0;
+}
+
 static void run_task(struct inf_task *base, struct inf_worker *worker)
 {
 	struct inf_serving_task *task = ET_CONTAINER_OF(base, struct inf_serving_task, task);
@@ -168,9 +182,12 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 		if (worker->wide_lanes)
 			et_plan_release(s->plan, worker->wide.slot);
 	} else {
+		uint64_t before = inf_worker_lane_bytes(worker);
 		task->status = prepare(s, worker->narrow.slot, worker->narrow_lanes, &task->diag);
+		task->n_narrow_bytes = grown(worker, before);
 		if (task->status == ET_OK && worker->wide_lanes)
 			task->status = prepare(s, worker->wide.slot, worker->wide_lanes, &task->diag);
+		task->n_bytes = grown(worker, before);
 	}
 	/* release: pairs with the acquire in is_done, which then reads the status */
 	atomic_store_explicit(&task->is_done, true, memory_order_release);
@@ -203,8 +220,9 @@ static void post_tasks(struct inf_serving *s, bool is_release)
 	s->has_tasks = true;
 	atomic_store(&s->n_tasks_left, n);
 	for (uint32_t i = 0; i < n; i++) {
+		uint64_t n_bytes = is_release ? s->tasks[i].n_bytes : 0;
 		s->tasks[i] = (struct inf_serving_task){
-			.task.run = run_task, .serving = s, .is_release = is_release
+			.task.run = run_task, .serving = s, .is_release = is_release, .n_bytes = n_bytes
 		};
 		et_list_init(&s->tasks[i].task.node);
 	}
@@ -337,6 +355,14 @@ static bool look_at_tasks(struct inf_serving *s)
 	return is_enough;
 }
 
+static bool has_room(struct inf_serving *s)
+{
+	if (!s->events->fits || s->events->fits(s->events->self, s, s->reason, sizeof(s->reason)))
+		return true;
+	inf_serving_note_failure(s, ET_E_OUT_OF_RESOURCES);
+	return false;
+}
+
 /* READY, and all workers have come by. */
 static void complain(const struct inf_serving *s)
 {
@@ -364,7 +390,7 @@ static void poll_loading(struct inf_serving *s)
 	if (!s->has_tasks)
 		return;
 	if (!s->tasks[0].is_release && !s->reason[0]) {
-		if (look_at_tasks(s)) {
+		if (look_at_tasks(s) && has_room(s)) {
 			s->stats.may_be_quick = may_be_quick(s);
 			set_state(s, INF_MODEL_READY);
 			s->events->loaded(s->events->self, s);
@@ -380,7 +406,7 @@ static void poll_loading(struct inf_serving *s)
 		post_tasks(s, true);
 		return;
 	}
-	s->events->let_go(s->events->self, s->program, s->plan, inf_serving_memory(s), NULL, NULL);
+	s->events->let_go(s->events->self, s->program, s->plan, lasting_bytes(s), NULL, NULL);
 	s->program = NULL;
 	s->plan = NULL;
 	s->info = NULL;
@@ -597,14 +623,101 @@ uint64_t inf_serving_median_ns(const struct inf_serving *s)
 	return n ? values[n / 2] : 0;
 }
 
+static void add_up(uint64_t *to, uint64_t n)
+{
+	if (__builtin_add_overflow(*to, n, to))
+		*to = UINT64_MAX;
+}
+
+static uint64_t times(uint64_t n, uint64_t by)
+{
+	uint64_t product;
+	return __builtin_mul_overflow(n, by, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t frame_bytes(const struct et_plan_info *info)
+{
+	uint64_t n = info->n_activation_bytes;
+	add_up(&n, info->n_frame_bytes);
+	return n;
+}
+
+struct inf_serving_use inf_serving_foresee(const struct inf_queues *queues, const struct et_program *program,
+	const struct et_plan *plan, const struct inf_data_ids *data)
+{
+	const struct et_plan_info *info = et_plan_info(plan);
+	struct et_program_stats stats;
+	et_program_stats(program, &stats);
+	struct inf_serving_use use = {
+		.n_file = stats.n_file_bytes,
+		.n_prepared = stats.n_decoded_bytes,
+		.n_frames = times(frame_bytes(info), inf_queues_n_workers(queues)),
+	};
+	add_up(&use.n_file, inf_data_ids_n_bytes(data));
+	add_up(&use.n_prepared, info->n_plan_bytes);
+	add_up(&use.n_prepared, info->n_delegate_bytes);
+	add_up(&use.n_prepared, info->n_constant_copies);
+	return use;
+}
+
+/* The task's n_bytes is the loop's to read: it was seen done, or is none that prepares. */
+static bool is_measured(const struct inf_serving_task *task)
+{
+	return task->is_release || (is_done(task) && task->status == ET_OK);
+}
+
+/* A worker that is still to come takes no more than the one of its queue that takes most, once for each width it has. */
+static uint64_t contexts_bytes(const struct inf_serving *s)
+{
+	uint64_t n = 0;
+	uint32_t at = 0;
+	for (uint32_t q = 0; q < s->queues->n; q++) {
+		uint64_t most = 0, n_open = 0;
+		for (uint32_t i = 0; i < inf_pool_n_workers(s->queues->pools[q]); i++, at++) {
+			const struct inf_serving_task *task = &s->tasks[at];
+			if (!is_measured(task)) {
+				n_open += inf_pool_worker(s->queues->pools[q], i)->wide_lanes ? 2 : 1;
+				continue;
+			}
+			add_up(&n, task->n_bytes);
+			if (task->n_narrow_bytes > most)
+				most = task->n_narrow_bytes;
+		}
+		add_up(&n, times(most, n_open));
+	}
+	return n;
+}
+
+struct inf_serving_use inf_serving_use(const struct inf_serving *s)
+{
+	struct inf_serving_use use = { 0 };
+	if (!s->plan || !s->info)
+		return use;
+	use = inf_serving_foresee(s->queues, et_plan_program(s->plan), s->plan, &s->data);
+	uint64_t n_there =
+		times(frame_bytes(s->info), atomic_load_explicit(&s->n_frames, memory_order_relaxed));
+	if (n_there > use.n_frames)
+		use.n_frames = n_there;
+	if (s->state == INF_MODEL_UNLOADED) /* but for what Methods keep */
+		use.n_frames = n_there;
+	else
+		use.n_contexts = contexts_bytes(s);
+	use.n_states = times(s->info->n_state_bytes, s->n_methods);
+	return use;
+}
+
+uint64_t inf_serving_total(const struct inf_serving_use *use)
+{
+	uint64_t n = use->n_file;
+	add_up(&n, use->n_prepared);
+	add_up(&n, use->n_contexts);
+	add_up(&n, use->n_frames);
+	add_up(&n, use->n_states);
+	return n;
+}
+
 uint64_t inf_serving_memory(const struct inf_serving *s)
 {
-	if (!s->plan || !s->info)
-		return 0;
-	struct et_program_stats stats;
-	et_program_stats(et_plan_program(s->plan), &stats);
-	uint64_t frame = s->info->n_activation_bytes + s->info->n_frame_bytes;
-	return stats.n_file_bytes + inf_data_ids_n_bytes(&s->data) + stats.n_decoded_bytes +
-	       s->info->n_plan_bytes + s->info->n_delegate_bytes + s->info->n_constant_copies +
-	       frame * atomic_load_explicit(&s->n_frames, memory_order_relaxed);
+	struct inf_serving_use use = inf_serving_use(s);
+	return inf_serving_total(&use);
 }

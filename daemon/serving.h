@@ -82,6 +82,9 @@ struct inf_serving_events {
 	 * quicker, and have let go of everything else while one of them is still in here. */
 	void (*notify)(void *whom);
 	void *whom;
+	/* Whether it has room, with all that it takes now that a worker of each queue is ready for it; else a sentence in
+	 * @reason, of @room bytes. */
+	bool (*fits)(void *self, const struct inf_serving *serving, char *reason, size_t room);
 	/* Take over references that may be the last ones: letting go of a large model takes long. Either may be NULL. They
 	 * keep @n_bytes. gone(arg) is called on the loop when they are; NULL is fine. */
 	void (*let_go)(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
@@ -97,7 +100,7 @@ struct inf_serving {
 	struct inf_data_ids data;
 	bool is_foreign; /* a client's own program */
 	uint64_t tenant; /* whose, see et_source */
-	char reason[400];
+	char reason[600];
 	bool is_for_now; /* FAILED for want of memory or because its backend was down: it may well work later */
 	bool is_down;    /* the latter */
 	uint32_t n_crashes; /* so often was its backend's process lost while it was being loaded; FAILED */
@@ -119,6 +122,8 @@ struct inf_serving {
 		enum et_status status;
 		bool is_release;
 		_Atomic(bool) has_begun, is_done;
+		/* That its worker's contexts took, all of them and those one core wide; read when it is done. */
+		uint64_t n_bytes, n_narrow_bytes;
 	} *tasks;
 	_Atomic(uint32_t) n_tasks_left; /* whoever brings it to 0 notifies, and each that prepared */
 	bool has_tasks;                 /* posted and not yet seen done by poll */
@@ -143,7 +148,8 @@ struct inf_serving {
 	/* Called with it when the memory is gone: what the last Method of a client's own program had charged. */
 	void (*gone)(void *arg);
 	void *gone_arg;
-	uint64_t n_charged_frames;   /* of the memory of its runs, to the user whose own program it is */
+	uint64_t
+		n_charged; /* of what it takes but for files and states, to the user whose own program it is */
 	_Atomic(uint32_t) n_covered; /* requests in flight for whose runs that is */
 	uint32_t n_methods;
 	uint64_t last_used_ns; /* when the last Method went */
@@ -203,7 +209,21 @@ bool inf_serving_prefers_narrow(struct inf_serving *serving);
  * did, and no instruction of it can take long whatever it is given. */
 bool inf_serving_is_quick(const struct inf_serving *serving);
 uint64_t inf_serving_median_ns(const struct inf_serving *serving);
-/* Memory while it is loaded, without Methods' state: the file, the Plan and what its delegates compiled, frames. */
+/* Memory that it takes while it is loaded. */
+struct inf_serving_use {
+	uint64_t n_file;     /* copies of the program and its data files */
+	uint64_t n_prepared; /* decoded, compiled, packed: once for all */
+	uint64_t
+		n_contexts; /* on the workers; of those that are not ready for it yet, as much as one that is */
+	uint64_t n_frames; /* what runs borrow: one for each worker, and those beyond that are there now */
+	uint64_t n_states; /* of its Methods */
+};
+struct inf_serving_use inf_serving_use(const struct inf_serving *serving);
+/* What @program and @plan with @data would take, but for contexts, of which nothing is known before they are made. */
+struct inf_serving_use inf_serving_foresee(const struct inf_queues *queues, const struct et_program *program,
+	const struct et_plan *plan, const struct inf_data_ids *data);
+/* All of it together; UINT64_MAX: more than can be counted. */
+uint64_t inf_serving_total(const struct inf_serving_use *use);
 uint64_t inf_serving_memory(const struct inf_serving *serving);
 
 #endif

@@ -138,7 +138,7 @@ static void let_go(void *self, struct et_program *program, struct et_plan *plan,
 	et_program_unref(program);
 }
 
-static const struct inf_serving_events events = { NULL, loaded, unloaded, notify, NULL, let_go };
+static const struct inf_serving_events events = { NULL, loaded, unloaded, notify, NULL, NULL, let_go };
 
 static enum inf_segment_end run(void *self, struct inf_item *item, struct inf_worker *worker)
 {

@@ -672,6 +672,21 @@ struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker)
 	return &pool->threads[worker].worker;
 }
 
+static uint64_t lanes_bytes(const struct et_registry *registry, struct et_lane *const *lanes)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; lanes && i < registry->n_backends; i++)
+		if (lanes[i] && registry->backends[i].ops->lane_bytes)
+			n += registry->backends[i].ops->lane_bytes(lanes[i]);
+	return n;
+}
+
+uint64_t inf_worker_lane_bytes(const struct inf_worker *worker)
+{
+	const struct et_registry *registry = worker->pool->options.registry;
+	return lanes_bytes(registry, worker->narrow_lanes) + lanes_bytes(registry, worker->wide_lanes);
+}
+
 void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
 {
 	struct thread *t = &pool->threads[worker];

@@ -100,6 +100,8 @@ struct inf_task {
 };
 /* For work of which the lanes need not know; its threads are the pool's. */
 struct inf_worker *inf_pool_worker(struct inf_pool *pool, uint32_t worker);
+/* Memory that the contexts on its lanes take now, with what they share. Any thread. */
+uint64_t inf_worker_lane_bytes(const struct inf_worker *worker);
 /* @task is the worker's until its run is called, which is before the worker takes another request. Loop thread only. */
 void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task);
 /* Take it back if the worker has not begun it. Whether it was there. Loop thread only. */

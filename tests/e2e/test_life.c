@@ -338,6 +338,9 @@ static void test_memory_budget(void **state)
 	snprintf(config, sizeof(config), "memory_budget = %llu\n", budget);
 	e2e_start(&e, config);
 	assert_int_equal(e2e_load(&e, "double"), INF_OK);
+	e2e_put_program(&e, "large.pte", e2e_program_large);
+	assert_int_equal(e2e_load(&e, "large"), INF_RESOURCE_EXHAUSTED);
+	assert_true(e2e_memory_of(&e, "double") > 0); /* it would not have helped */
 	assert_int_equal(e2e_load(&e, "forever"), INF_OK);
 	assert_true(e2e_memory_of(&e, "double") == 0 && e2e_memory_of(&e, "forever") > 0);
 	struct inferd *d = e2e_connect(&e);

@@ -463,7 +463,6 @@ static void test_states_are_charged(void **state)
 	struct inf_reply expect_room;
 	struct inf_request create_all = { .kind = INF_REQUEST_REGION_CREATE,
 		.region_create = { (56 << 20) - 8192 } }; /* the bystander's */
-	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
 	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
 	e2e_put_program(&e, "hoarder.pte", e2e_program_hoarder);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
@@ -542,18 +541,29 @@ static void test_states_are_charged(void **state)
 		expect_room = e2e_raw_call(raw, create_all);
 	while (expect_room.status == INF_RESOURCE_EXHAUSTED);
 	assert_int_equal(expect_room.status, INF_OK);
-	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
-	/* of a program of one's own what its runs take, too: once for each worker, whatever number of Methods */
+	e2e_raw_free(raw);
+	stop(&e, &by);
+}
+
+/* Of a program of one's own all that is made of it is charged, and what its runs take, once for each worker, whatever number
+ * of Methods. */
+static void test_own_programs_are_charged(void **state)
+{
+	enum { N = 3 };
+	struct bystander by;
+	struct e2e e;
+	struct inf_reply reply;
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 53 << 20 } };
+	struct inf_request drop = { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", 0 } };
+	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	int own = program_file(e2e_program_hoarder), large = program_file(e2e_program_large);
 	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN,
 		.method_open = { "own", "", "", "", true } };
-	create.region_create.byte_size = 53 << 20;
-	do
-		expect_room = e2e_raw_call(raw, create);
-	while (expect_room.status == INF_RESOURCE_EXHAUSTED);
-	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED, "for its state and its runs");
+	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
+	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED,
+		"for its state, what is made of it and its runs");
 	assert_int_equal(e2e_raw_call(raw, drop).status, INF_OK);
-	struct inf_reply reply;
 	do /* the region's memory goes a little later */
 		reply = e2e_raw_call_fd(raw, open_own, large);
 	while (reply.status == INF_RESOURCE_EXHAUSTED);
@@ -767,6 +777,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_limits_in_passing),
 		cmocka_unit_test(test_states_are_charged),
+		cmocka_unit_test(test_own_programs_are_charged),
 		cmocka_unit_test(test_runs_are_charged),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_out_of_descriptors),

@@ -197,6 +197,42 @@ static void test_room_is_waited_for(void **state)
 	end(&w);
 }
 
+/* What a failed load still has is on its way back: nobody is unloaded for that. */
+static void test_failed_load_leaves(void **state)
+{
+	struct opening net = of_double();
+	struct world w;
+	net.open.model = "net";
+	begin(&w, 0);
+	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
+	inf_repository_open(w.server->repository, &net.open);
+	while (!net.is_done)
+		turn(&w);
+	assert_int_equal(net.status, INF_OK);
+	struct inf_serving_use use = inf_serving_use(find(&w, "net"));
+	end(&w);
+	if (!use.n_contexts)
+		skip(); /* there is no XNNPACK */
+
+	/* enough for all that is foreseen of it, but not for its contexts */
+	begin(&w, inf_serving_total(&use) - use.n_contexts / 2);
+	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
+	load_double(&w);
+	net.is_done = false;
+	inf_repository_open(w.server->repository, &net.open);
+	const struct inf_serving *failing, *idle;
+	while (!(failing = find(&w, "net")) || !failing->reason[0])
+		turn(&w);
+	assert_false(net.is_done);
+	inf_repository_evict(w.server->repository, 0); /* a tick, at which nothing is old */
+	idle = find(&w, "double");
+	assert_true(idle && idle->state == INF_MODEL_READY);
+	while (!net.is_done)
+		turn(&w);
+	assert_int_equal(net.status, INF_RESOURCE_EXHAUSTED);
+	end(&w);
+}
+
 /* --- asking and giving up --------------------------------------------------------------------------- */
 
 static struct inf_reply next_reply(struct world *w, struct e2e_raw *raw)
@@ -267,6 +303,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unload_meets_failure),
 		cmocka_unit_test(test_room_is_waited_for),
+		cmocka_unit_test(test_failed_load_leaves),
 		cmocka_unit_test(test_asks_and_gives_up),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
