@@ -465,6 +465,9 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving)
 	}
 	if (serving->state == INF_MODEL_READY && !serving->n_methods)
 		serving->last_used_ns = et_host_now_ns(NULL);
+	/* Nobody is charged any more for a client's own program that nobody waited for or was granted. */
+	if (serving->state == INF_MODEL_READY && !serving->n_methods && serving->is_foreign)
+		inf_serving_unload(serving);
 	/* A model's own fault is remembered until its files change or an administrator loads it again. */
 	if (serving->state == INF_MODEL_FAILED && (serving->is_foreign || serving->is_for_now) &&
 		!et_list_is_empty(&serving->node)) {

@@ -8,12 +8,14 @@
 #include "runtime/base/checked.h"
 #include "tests/e2e/harness.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct world {
 	struct e2e e;
@@ -233,6 +235,31 @@ static void test_failed_load_leaves(void **state)
 	end(&w);
 }
 
+/* A client's own program goes at once where its client is refused or has gone meanwhile: nobody is charged for it. */
+static void test_own_that_nobody_keeps(void **state)
+{
+	struct opening own = of_double();
+	struct world w;
+	struct stat st;
+	char path[160];
+	begin(&w, 0);
+	snprintf(path, sizeof(path), "%s/double.pte", w.e.models);
+	own.open.fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fstat(own.open.fd, &st), 0);
+	own.open.file = inf_file_id(&st);
+	own.open.tenant = 1;
+	own.open.whose = &own;
+	inf_repository_open(w.server->repository, &own.open);
+	while (!own.is_done)
+		turn(&w);
+	assert_int_equal(own.status, INF_OK);
+	const struct inf_serving *serving = find(&w, "double");
+	assert_true(!serving || serving->state != INF_MODEL_READY);
+	while (find(&w, "double"))
+		turn(&w);
+	end(&w);
+}
+
 /* --- asking and giving up --------------------------------------------------------------------------- */
 
 static struct inf_reply next_reply(struct world *w, struct e2e_raw *raw)
@@ -304,6 +331,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_unload_meets_failure),
 		cmocka_unit_test(test_room_is_waited_for),
 		cmocka_unit_test(test_failed_load_leaves),
+		cmocka_unit_test(test_own_that_nobody_keeps),
 		cmocka_unit_test(test_asks_and_gives_up),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
