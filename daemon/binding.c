@@ -140,10 +140,15 @@ bool inf_method_make_state(struct inf_method *method, struct inf_refusal *refusa
 		       method->serving->model, diag.text[0] ? diag.text : et_status_text(status));
 }
 
-bool inf_method_is_large(const struct inf_method *method)
+bool inf_state_is_large(uint64_t n_bytes)
 {
 	enum { LARGE = 1 << 20 };
-	return method->n_state_bytes >= LARGE;
+	return n_bytes >= LARGE;
+}
+
+bool inf_method_is_large(const struct inf_method *method)
+{
+	return inf_state_is_large(method->n_state_bytes);
 }
 
 /* Free its state, a large one beside the loop, and give @n_bytes back when it is gone. */
@@ -161,30 +166,36 @@ static void free_state(struct inf_method *method, uint64_t n_bytes)
 	}
 }
 
-bool inf_method_change_state(
+static uint64_t more(uint64_t n, uint64_t than)
+{
+	return n > than ? n - than : 0;
+}
+
+bool inf_method_charge_change(
 	struct inf_method *method, const struct inf_serving *to, struct inf_refusal *refusal)
 {
+	uint64_t n_new = to->info->n_state_bytes, n_more = more(n_new, method->n_state_bytes);
+	char why[600];
+	if (!inf_repository_has_room_for_state(method->server->repository, to, why, sizeof(why)))
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "there is no room for its new state: %s", why);
+	if (inf_quota_charge(method->user, INF_QUOTA_BYTES, n_more))
+		return true;
+	inf_quota_explain(method->user, INF_QUOTA_BYTES, n_more, why, sizeof(why));
+	return refuse(
+		refusal, INF_RESOURCE_EXHAUSTED, "its state would need %" PRIu64 " bytes; %s", n_new, why);
+}
+
+void inf_method_change_state(struct inf_method *method, const struct inf_serving *to, struct et_method *state)
+{
 	uint64_t n_old = method->n_state_bytes, n_new = to->info->n_state_bytes;
-	uint64_t n_more = n_new > n_old ? n_new - n_old : 0;
-	struct et_method *state;
-	struct et_diag diag = { "" };
-	char why[300];
-	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n_more)) {
-		inf_quota_explain(method->user, INF_QUOTA_BYTES, n_more, why, sizeof(why));
-		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "its state would need %" PRIu64 " bytes; %s",
-			n_new, why);
-	}
-	enum et_status status = et_method_new(&state, to->plan, et_host_allocator(), &diag);
-	if (status != ET_OK) {
-		inf_quota_discharge(method->user, INF_QUOTA_BYTES, n_more);
-		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "%s",
-			diag.text[0] ? diag.text : et_status_text(status));
+	if (!state) {
+		inf_quota_discharge(method->user, INF_QUOTA_BYTES, more(n_new, n_old));
+		return;
 	}
 	et_method_lose(state);
-	free_state(method, n_old > n_new ? n_old - n_new : 0);
+	free_state(method, more(n_old, n_new));
 	method->method = state;
 	method->n_state_bytes = n_new;
-	return true;
 }
 
 struct inf_method *inf_method_unref(struct inf_method *method)

@@ -16,6 +16,7 @@
 
 struct inf_session;
 struct inf_server;
+struct pending;
 
 struct inf_method {
 	uint64_t id;
@@ -25,8 +26,11 @@ struct inf_method {
 	struct inf_stream stream; /* under the queue's lock */
 	_Atomic(uint32_t) n_jobs; /* in flight, also those whose binding was given back */
 	struct inf_server *server;
-	bool wants_backend;          /* the client asked for this very one */
-	bool is_away;                /* its state is being reset beside the loop: no requests meanwhile */
+	bool wants_backend; /* the client asked for this very one */
+	/* Its state is being reset, or made anew for another variant, beside the loop: no requests meanwhile. */
+	bool is_away;
+	bool is_changing;            /* the latter */
+	struct pending *reset;       /* that a client asked for meanwhile; NULL: none. requests.c's */
 	struct inf_quota_user *user; /* charged: a Method, its state, and a foreign program's bytes */
 	uint64_t n_foreign_bytes, n_state_bytes;
 };
@@ -67,12 +71,17 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *ret_refusal);
 /* Any thread; nothing else may use the Method meanwhile. False and *ret_refusal: no memory. */
 bool inf_method_make_state(struct inf_method *method, struct inf_refusal *ret_refusal);
-/* A state as @to has it in place of its own, marked as lost; the difference is charged or given back. None of its requests
- * is in flight. False and *ret_refusal, nothing changed: no memory, or the user's limit. */
-bool inf_method_change_state(
+/* Before a state as @to has it is made for it: charge what that takes more. False and *ret_refusal: no room, or the user's
+ * limit. */
+bool inf_method_charge_change(
 	struct inf_method *method, const struct inf_serving *to, struct inf_refusal *ret_refusal);
+/* After that: @state in place of its own, marked as lost; or NULL, it could not be made. What is too much of the charge is
+ * given back. None of its requests is in flight. */
+void inf_method_change_state(
+	struct inf_method *method, const struct inf_serving *to, struct et_method *state);
 /* Whether making, resetting and freeing its state takes so long that it is not for the loop. */
 bool inf_method_is_large(const struct inf_method *method);
+bool inf_state_is_large(uint64_t n_bytes);
 
 /* Check every slot and make the binding, with one reference; it takes references on what it uses. NULL and
  * *ret_refusal with a sentence that names the slot. The caller has charged a binding to the session's user; the

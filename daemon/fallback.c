@@ -6,14 +6,20 @@
  * Methods it goes. The way back is the same: every serving for which a variant was passed over asks anew, and if
  * another serving answers, that one is the successor.
  *
+ * A Method's new state, where it is large, is made beside the loop; meanwhile the Method is away, as in a reset, and its
+ * requests are refused.
+ *
  * What must always be true: a Method changes over only while none of its requests is in flight, so that whatever a
  * worker reads stays what it was; the two servings agree in all that bindings rely on; successors never form a
  * ring. A model without another variant keeps its serving, whose requests say why they fail. */
 #include "daemon/fallback.h"
 
+#include "daemon/requests.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/text.h"
+#include "runtime/base/checked.h"
+#include "runtime/host/host.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -81,11 +87,94 @@ static bool fits(const struct et_plan_info *a, const struct et_plan_info *b, cha
 
 /* --- Methods -------------------------------------------------------------------------------------- */
 
+static void stay(const struct inf_method *m, const char *why)
+{
+	et_logf(&m->server->log, ET_LOG_WARNING, "model %s: a Method stays where it is: %s",
+		m->serving->model, why);
+}
+
+/* It has a state as @to has it, and @to counts it already: it is one of @to's now. */
+static void change_over(struct inf_method *m, struct inf_serving *to)
+{
+	struct inf_serving *from = m->serving;
+	m->serving = inf_serving_ref(to);
+	from->n_methods--;
+	inf_repository_method_gone(m->server->repository, from);
+	inf_serving_unref(from);
+}
+
+static void not_over(struct inf_method *m, struct inf_serving *to)
+{
+	to->n_methods--;
+	inf_repository_method_gone(m->server->repository, to);
+}
+
+/* A large state on its way. */
+struct change {
+	struct inf_work work;
+	struct inf_method *method; /* a reference */
+	struct inf_serving *to;    /* a reference */
+	struct et_method *state;
+	struct et_diag diag;
+};
+
+static void change_run(struct inf_work *work)
+{
+	struct change *change = ET_CONTAINER_OF(work, struct change, work);
+	if (et_method_new(&change->state, change->to->plan, et_host_allocator(), &change->diag) != ET_OK)
+		change->state = NULL;
+}
+
+static void state_gone(void *arg)
+{
+}
+
+static void change_done(struct inf_work *work)
+{
+	struct change *change = ET_CONTAINER_OF(work, struct change, work);
+	struct inf_method *m = change->method;
+	m->is_away = m->is_changing = false;
+	atomic_fetch_sub_explicit(&m->n_jobs, 1, memory_order_release);
+	if (!change->state)
+		stay(m, change->diag.text[0] ? change->diag.text : "no memory");
+	bool is_over = change->state && change->to->state == INF_MODEL_READY;
+	if (change->state && !is_over)
+		inf_repository_let_go_method(m->server->repository, change->state,
+			change->to->info->n_state_bytes, state_gone, NULL);
+	inf_method_change_state(m, change->to, is_over ? change->state : NULL);
+	if (is_over)
+		change_over(m, change->to);
+	else
+		not_over(m, change->to);
+	inf_serving_unref(change->to);
+	inf_request_reset_now(m);
+	inf_method_unref(m);
+	free(change);
+}
+
+/* Beside the loop: nobody else waits while a gigabyte is cleared. False: no memory. */
+static bool begin_change(struct inf_method *m, struct inf_serving *to)
+{
+	struct change *change = calloc(1, sizeof(*change));
+	if (!change)
+		return false;
+	change->work = (struct inf_work){ .run = change_run, .done = change_done };
+	change->method = m;
+	m->n_refs++;
+	change->to = inf_serving_ref(to);
+	m->is_away = m->is_changing = true;
+	atomic_fetch_add_explicit(&m->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
+	inf_helper_post_foreign(m->server->helper, &change->work, m->user);
+	return true;
+}
+
 bool inf_method_follow(struct inf_method *m)
 {
 	struct inf_serving *from = m->serving, *to = from->successor;
 	while (to && to->successor)
 		to = to->successor;
+	if (m->is_away)
+		return false;
 	if (!to || to->state != INF_MODEL_READY || m->wants_backend)
 		return true;
 	/* A state that is well is worth more than the better variant. */
@@ -95,16 +184,24 @@ bool inf_method_follow(struct inf_method *m)
 	if (atomic_load_explicit(&m->n_jobs, memory_order_acquire))
 		return false;
 	struct inf_refusal refusal;
-	if (!inf_method_change_state(m, to, &refusal)) {
-		et_logf(&m->server->log, ET_LOG_WARNING, "model %s: a Method stays where it is: %s",
-			from->model, refusal.text);
+	if (!inf_method_charge_change(m, to, &refusal)) {
+		stay(m, refusal.text);
 		return true;
 	}
-	m->serving = inf_serving_ref(to);
+	struct et_method *state = NULL;
+	struct et_diag diag = { "" };
 	to->n_methods++;
-	from->n_methods--;
-	inf_repository_method_gone(m->server->repository, from);
-	inf_serving_unref(from);
+	if (inf_state_is_large(to->info->n_state_bytes) && begin_change(m, to))
+		return false;
+	if (et_method_new(&state, to->plan, et_host_allocator(), &diag) != ET_OK)
+		state = NULL;
+	inf_method_change_state(m, to, state);
+	if (state) {
+		change_over(m, to);
+	} else {
+		stay(m, diag.text[0] ? diag.text : "no memory");
+		not_over(m, to);
+	}
 	return true;
 }
 

@@ -19,7 +19,7 @@ void inf_fallback_look(struct inf_server *server);
 void inf_fallback_return(struct inf_server *server);
 
 /* Change over to what @method's model serves now. Call before anything that counts on method->serving. False: it
- * can't yet, since requests of it are in flight. */
+ * can't yet, since requests of it are in flight, or it has begun to and is away. */
 bool inf_method_follow(struct inf_method *method);
 
 #endif

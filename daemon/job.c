@@ -534,11 +534,19 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			(unsigned long long)b->id);
 		return INF_BUSY;
 	}
-	if (method->is_away) {
+	bool is_away = method->is_away;
+	bool has_followed = is_away || !method->serving->successor || inf_method_follow(method);
+	if (is_away && !method->serving->is_given_up) {
 		inf_text(error, room, "the Method is being reset; wait for the answer to that");
 		return INF_BUSY;
 	}
-	bool has_followed = !method->serving->successor || inf_method_follow(method);
+	if (method->is_away) {
+		inf_text(error, room,
+			"the backend of '%s' was given up, and the Method is being made ready for another "
+			"variant; try again in a moment",
+			method->serving->model);
+		return INF_BACKEND_CRASHED;
+	}
 	struct inf_serving *serving = method->serving;
 	if (!has_followed && serving->is_given_up) {
 		inf_text(error, room,

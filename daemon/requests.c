@@ -356,19 +356,49 @@ static void on_method_close(struct inf_session *s, const struct inf_request *r)
 	inf_session_ok(s, r->id);
 }
 
+/* It holds a reference on its Method, which is here. */
+static void begin_reset(struct pending *p)
+{
+	struct inf_method *method = p->method;
+	method->is_away = true;
+	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
+	p->work = (struct inf_work){ .run = reset_state, .done = state_reset };
+	if (inf_method_is_large(method)) {
+		inf_helper_post_foreign(method->server->helper, &p->work, p->user);
+		return;
+	}
+	reset_state(&p->work);
+	state_reset(&p->work);
+}
+
+void inf_request_reset_now(struct inf_method *method)
+{
+	struct pending *p = method->reset;
+	method->reset = NULL;
+	if (p)
+		begin_reset(p);
+}
+
 static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 {
 	struct inf_method *method = find_method(s, r, r->method_reset.method);
 	if (!method)
 		return;
 	/* acquire: pairs with the release in deliver */
-	if (atomic_load_explicit(&method->n_jobs, memory_order_acquire)) {
+	if (!atomic_load_explicit(&method->n_jobs, memory_order_acquire))
+		inf_method_follow(method);
+	bool has_to_wait = method->is_changing && !method->reset;
+	if (method->is_away && !has_to_wait) {
+		inf_session_refuse(
+			s, r->id, INF_BUSY, "this Method is being reset; wait for the answer to that");
+		return;
+	}
+	if (!has_to_wait && atomic_load_explicit(&method->n_jobs, memory_order_acquire)) {
 		inf_session_refuse(s, r->id, INF_BUSY,
 			"a request of this Method is in flight; wait for it before the reset");
 		return;
 	}
-	inf_method_follow(method);
-	if (!inf_method_is_large(method)) {
+	if (!has_to_wait && !inf_method_is_large(method)) {
 		et_method_reset(method->method);
 		inf_session_ok(s, r->id);
 		return;
@@ -378,10 +408,10 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 		return;
 	p->method = method;
 	method->n_refs++;
-	method->is_away = true;
-	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
-	p->work = (struct inf_work){ .run = reset_state, .done = state_reset };
-	inf_helper_post_foreign(s->server->helper, &p->work, p->user);
+	if (has_to_wait) /* for the state that is being made */
+		method->reset = p;
+	else
+		begin_reset(p);
 }
 
 static void metadata_scanned(void *arg, int rc, const struct inf_variants *models, size_t n)

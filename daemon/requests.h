@@ -10,5 +10,7 @@ void inf_request_handle(struct inf_session *session, const struct inf_request *r
 	size_t n_fds, uint64_t now_ns);
 /* The session ends: requests that wait for a model are dropped. */
 void inf_requests_drop(struct inf_session *session);
+/* @method has changed over, or not: the reset that waited for that, if there is one, is done now. */
+void inf_request_reset_now(struct inf_method *method);
 
 #endif

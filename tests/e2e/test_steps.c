@@ -325,6 +325,77 @@ static void test_asks_and_gives_up(void **state)
 	end(&w);
 }
 
+/* --- a state that is reset beside the loop ------------------------------------------------------------ */
+
+static struct inf_reply call(struct world *w, struct e2e_raw *raw, struct inf_request request)
+{
+	e2e_raw_send(raw, &request, -1);
+	return next_reply(w, raw);
+}
+
+static void expect_busy(struct inf_reply reply, const char *what)
+{
+	assert_int_equal(reply.status, INF_BUSY);
+	if (!strstr(reply.error, what))
+		fail_msg("%s", reply.error);
+}
+
+/* Meanwhile nothing else is done with that Method, whoever asks, and all of it once the reset is over; the reset itself
+ * can't be called off. A Method that is closed meanwhile goes when it is over. */
+static void test_away(void **state)
+{
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
+		.method_open = { "hoarder", "", "", "" } };
+	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
+	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET };
+	struct inf_request infer = { .kind = INF_REQUEST_INFER };
+	struct inf_reply reply;
+	struct world w;
+	begin(&w, 0);
+	e2e_put_program(&w.e, "hoarder.pte", e2e_program_hoarder);
+	struct e2e_raw *raw = connect_to(&w);
+	reply = call(&w, raw, open);
+	assert_int_equal(reply.status, INF_OK);
+	reset.method_reset.method = reply.method_opened.method;
+	struct inf_slot in = { .region = call(&w, raw, create).region_created.region };
+	struct inf_slot out = { .region = in.region, .offset = 64 };
+	struct inf_request bind = { .kind = INF_REQUEST_BIND,
+		.bind = { reset.method_reset.method, 1, &in, 1, &out } };
+	infer.infer.binding = call(&w, raw, bind).bound.binding;
+	assert_int_equal(call(&w, raw, infer).status, INF_OK);
+
+	const struct inf_session *session =
+		ET_CONTAINER_OF(w.server->sessions.next, struct inf_session, node);
+	inf_helper_post_foreign(w.server->helper, &w.gate.work, session->user);
+	e2e_raw_send(raw, &reset, -1);
+	uint64_t id = reset.id;
+	expect_busy(call(&w, raw, infer), "is being reset");
+	expect_busy(call(&w, raw, reset), "is being reset");
+	struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { id } };
+	assert_int_equal(call(&w, raw, cancel).status, INF_FAILED_PRECONDITION);
+	open_gate(&w);
+	reply = next_reply(&w, raw);
+	assert_true(reply.id == id && reply.status == INF_OK);
+	assert_int_equal(call(&w, raw, infer).status, INF_OK);
+
+	w.gate.is_open = w.gate.is_done = false;
+	inf_helper_post_foreign(w.server->helper, &w.gate.work, session->user);
+	e2e_raw_send(raw, &reset, -1);
+	id = reset.id;
+	struct inf_request closing = { .kind = INF_REQUEST_METHOD_CLOSE,
+		.method_close = { reset.method_reset.method } };
+	assert_int_equal(call(&w, raw, closing).status, INF_OK);
+	const struct inf_serving *serving = find(&w, "hoarder");
+	assert_true(serving && serving->n_methods == 1);
+	open_gate(&w);
+	reply = next_reply(&w, raw);
+	assert_true(reply.id == id && reply.status == INF_OK);
+	while (serving->n_methods)
+		turn(&w);
+	e2e_raw_free(raw);
+	end(&w);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -333,6 +404,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_failed_load_leaves),
 		cmocka_unit_test(test_own_that_nobody_keeps),
 		cmocka_unit_test(test_asks_and_gives_up),
+		cmocka_unit_test(test_away),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
