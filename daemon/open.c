@@ -14,11 +14,12 @@
  * on a thread apart: its files may lie in a file system that answers when it likes, and what a backend does with it
  * may hang until its load_timeout. Nobody else's model waits for that, nor does memory on its way back.
  *
- * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded afresh
- * by the next look (when nothing of it is READY, or an administrator has it loaded), while those who have it keep what
- * they have. Looks are numbered as they begin, and a serving remembers the last one that told something of its
- * files: what comes of a look may be long in coming, and must not undo what a later one has found. Clients' own files
- * are shared within a user only: whatever one user's does to a backend that has processes for such is that user's. */
+ * A file is the same file if device, inode, size and times are equal: a model that was replaced is loaded
+ * afresh by the next look (when nothing of it is READY, or an administrator has it loaded), while those who
+ * have it keep what they have. What was deleted is found without (recheck.c). Looks are numbered as they
+ * begin, and a serving remembers the last one that told something of its files: what comes of a look may be
+ * long in coming, and must not undo what a later one has found. Clients' own files are shared within a user
+ * only: whatever one user's does to a backend that has processes for such is that user's. */
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
 #include "ipc/channel.h"
@@ -308,8 +309,7 @@ static bool is_among(const struct inf_variants *variants, const struct inf_servi
 	return false;
 }
 
-/* It is not in the folder any more. */
-static void mark_replaced(struct inf_repository *r, struct inf_serving *s)
+void inf_repository_mark_replaced(struct inf_repository *r, struct inf_serving *s)
 {
 	if (s->is_replaced)
 		return;
@@ -343,7 +343,7 @@ static void compare(struct inf_open_state *state, struct inf_serving *now)
 					       s->look > now->look && !is_among(&state->variants, s));
 	}
 	if (is_outdated)
-		mark_replaced(r, now);
+		inf_repository_mark_replaced(r, now);
 	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
 		if (!is_of(s, state->model))
@@ -364,12 +364,11 @@ static void compare(struct inf_open_state *state, struct inf_serving *now)
 		else if (is_this_version && is_among(&state->variants, s))
 			s->is_replaced = false;
 		else
-			mark_replaced(r, s);
+			inf_repository_mark_replaced(r, s);
 	}
 }
 
-/* What serves nobody new goes when nobody has it. */
-static void unload_replaced(struct inf_repository *r)
+void inf_repository_unload_replaced(struct inf_repository *r)
 {
 	struct et_list_node *node = r->servings.next;
 	while (node != &r->servings) {
@@ -441,7 +440,7 @@ static void choose(struct inf_open_state *state)
 		if (!state->backend[0] && !s->is_foreign)
 			inf_repository_remark(r, state->model, state->variants.version, state->tried);
 		finish(state, INF_OK, NULL, s);
-		unload_replaced(r);
+		inf_repository_unload_replaced(r);
 		return;
 	}
 	give_up(state);
@@ -539,6 +538,21 @@ static void not_found(void *arg, int rc, const struct inf_variants *models, size
 	finish(state, inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_NOT_FOUND, error, NULL);
 }
 
+/* Of the model, or that version of it, nothing is in the folder. */
+static void note_nothing_there(struct inf_open_state *state)
+{
+	struct inf_repository *r = state->repository;
+	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
+		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (!is_of(s, state->model) || s->look > state->look ||
+			(state->version[0] && strcmp(s->version, state->version)))
+			continue;
+		s->look = state->look;
+		inf_repository_mark_replaced(r, s);
+	}
+	inf_repository_unload_replaced(r);
+}
+
 static void look_done(struct inf_work *work)
 {
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
@@ -552,6 +566,7 @@ static void look_done(struct inf_work *work)
 	} else if (state->variants.rc < 0) {
 		not_found(state, state->variants.rc, NULL, 0);
 	} else if (!state->variants.n) {
+		note_nothing_there(state);
 		state->is_away = true;
 		inf_repository_scan(r, not_found, state);
 	} else {

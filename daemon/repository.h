@@ -103,6 +103,8 @@ const char *inf_repository_why(struct inf_repository *repository, const char *mo
 void inf_repository_poll(struct inf_repository *repository);
 /* Unload what has been unused for its keep-alive; call now and then. */
 void inf_repository_evict(struct inf_repository *repository, uint64_t now_ns);
+/* See whether the files of what is loaded are still there, if it has been a while; call now and then. */
+void inf_repository_recheck(struct inf_repository *repository, uint64_t now_ns);
 /* A Method on @serving went. */
 void inf_repository_method_gone(struct inf_repository *repository, struct inf_serving *serving);
 /* The configuration's contents have changed: pins and keep-alives follow. Loads what is pinned. */

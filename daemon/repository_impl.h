@@ -42,6 +42,8 @@ struct inf_repository {
 	uint64_t n_leaving;           /* bytes of the memory budget that the helper gives back */
 	_Atomic(uint64_t) n_looks;    /* that have begun */
 	struct scan *scan;            /* the last one posted, while it is on its way */
+	struct inf_recheck *recheck;  /* likewise */
+	uint64_t rechecked_ns;        /* when the last one was posted */
 	uint32_t n_busy;              /* steps on the helper's thread */
 	bool is_closing, has_helper;
 };
@@ -74,6 +76,10 @@ void inf_repository_let_go(void *self, struct et_program *program, struct et_pla
 	void (*gone)(void *arg), void *arg);
 /* Event of a serving that is not LOADING any more: those who wait for it go on. @self is the repository. */
 void inf_opens_serving_loaded(void *self, struct inf_serving *serving);
+/* It is not in the folder any more: nobody new gets it. */
+void inf_repository_mark_replaced(struct inf_repository *repository, struct inf_serving *serving);
+/* What serves nobody new goes when nobody has it. */
+void inf_repository_unload_replaced(struct inf_repository *repository);
 /* Answer every open that waits. */
 void inf_opens_end(struct inf_repository *repository);
 

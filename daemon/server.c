@@ -138,8 +138,10 @@ static void on_tick(uv_timer_t *handle)
 	struct inf_server *server = handle->data;
 	char status[160];
 	inf_listeners_resume(server);
-	if (!server->is_draining)
+	if (!server->is_draining) {
 		inf_repository_evict(server->repository, et_host_now_ns(NULL));
+		inf_repository_recheck(server->repository, et_host_now_ns(NULL));
+	}
 	inf_fallback_look(server); /* a process may have died that nobody was using */
 	inf_watch_look(server);
 	inf_notify_alive(); /* whatever the workers do: see watch.c */

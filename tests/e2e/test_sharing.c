@@ -358,7 +358,6 @@ static void test_version_gone(void **state)
 	struct inferd *d = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "m", NULL);
 	move(&e, "m/2", ".gone");
-	assert_int_equal(inferd_method_open(d, &m, "m", &options), 0);
 	assert_int_equal(e2e_load(&e, "m"), INF_OK);
 	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_NOT_FOUND);
 	assert_true(e2e_infer(b, 2, &rc) == 6 && rc == 0);
@@ -376,6 +375,46 @@ static void test_version_gone(void **state)
 static bool has_no_program(const struct inf_server_status *status, const void *arg)
 {
 	return status->n_programs == 0;
+}
+
+static bool has_one_left(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 1;
+}
+
+/* What is deleted is gone for who comes, without anybody saying so: a version that is not the newest, then the rest. Who has
+ * it keeps it, and when he lets go its memory goes. */
+static void test_deleted(void **state)
+{
+	const struct inferd_method_options options = { .struct_size = sizeof(options), .version = "1" };
+	struct inferd_method *m, *other;
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/m.pte", e2e_program_double);
+	e2e_put_program(&e, "m/2/m.pte", e2e_program_triple);
+	e2e_start(&e, "[model m]\npin = yes\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_binding *newest = e2e_bind(d, "m", NULL), *b;
+	assert_int_equal(inferd_method_open(d, &m, "m", &options), 0);
+	assert_int_equal(inferd_bind(m, &b), 0);
+	move(&e, "m/1", ".gone");
+	while ((rc = inferd_method_open(d, &other, "m", &options)) == 0)
+		inferd_method_close(other);
+	assert_int_equal(rc, -INFERD_NOT_FOUND);
+	assert_non_null(strstr(inferd_error(d), "no version '1'; there are: 2"));
+	assert_true(e2e_infer(b, 2, &rc) == 4 && rc == 0);
+	inferd_method_close(m);
+	e2e_until(&e, has_one_left, NULL);
+	move(&e, "m/2", ".gone2");
+	while ((rc = inferd_method_open(d, &other, "m", NULL)) == 0)
+		inferd_method_close(other);
+	assert_int_equal(rc, -INFERD_NOT_FOUND);
+	assert_true(e2e_infer(newest, 2, &rc) == 6 && rc == 0);
+	inferd_close(d);
+	e2e_until(&e, has_no_program, NULL);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
 }
 
 /* Memory that the daemon has touched, but for files': its own, and what it shares with others. */
@@ -528,6 +567,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_replaced_file),
 		cmocka_unit_test(test_replaced_and_back),
 		cmocka_unit_test(test_version_gone),
+		cmocka_unit_test(test_deleted),
 		cmocka_unit_test(test_own_program),
 		cmocka_unit_test(test_idle_clients),
 		cmocka_unit_test(test_silero),
