@@ -125,6 +125,7 @@ static void describe_program(const struct inf_serving *sv, struct inf_program_st
 		.requests = get(&sv->stats.n_success) + get(&sv->stats.n_fail),
 		.copied_bytes = get(&sv->stats.copied_bytes),
 		.median_ns = inf_serving_median_ns(sv),
+		.context_bytes = inf_serving_use(sv).n_contexts,
 	};
 }
 
@@ -183,6 +184,28 @@ static bool list_hosts(
 	return true;
 }
 
+/* Who is there, and what each holds of what it may. False: no memory. */
+static bool list_users(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_list_node *list = &server->quota.users;
+	struct inf_user_status *users = ET_POOL_NEW_ARRAY(pool, struct inf_user_status, count(list));
+	for (const struct et_list_node *node = list->next; node != list && users; node = node->next) {
+		const struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		struct inf_limit_status *limits =
+			ET_POOL_NEW_ARRAY(pool, struct inf_limit_status, INF_N_QUOTAS);
+		if (!limits)
+			return false;
+		for (int kind = 0; kind < INF_N_QUOTAS; kind++)
+			limits[kind] = (struct inf_limit_status){ inf_quota_name((enum inf_quota_kind)kind),
+				get(&user->used[kind]), user->limits[kind] };
+		users[status->n_users++] = (struct inf_user_status){ (uint32_t)user->uid, user->weight,
+			inf_class_name(user->highest), INF_N_QUOTAS, limits };
+	}
+	status->users = users;
+	return users != NULL;
+}
+
 void inf_answer_status(struct inf_session *s, uint64_t id)
 {
 	struct inf_server *server = s->server;
@@ -205,7 +228,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	const char **warnings = ET_POOL_NEW_ARRAY(&pool, const char *, server->watch.n_stuck + 1);
 	char warning[600];
 	if (!programs || !clients || !backends || !missing || !warnings ||
-		!list_hosts(server, &pool, status)) {
+		!list_hosts(server, &pool, status) || !list_users(server, &pool, status)) {
 		et_pool_deinit(&pool);
 		out_of_memory(s, id);
 		return;
@@ -261,6 +284,8 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	status->version = INF_VERSION;
 	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
 	status->resident_bytes = resident_bytes();
+	status->memory_used = inf_repository_memory(server->repository);
+	status->memory_budget = server->config.memory_budget;
 	status->programs = programs;
 	status->clients = clients;
 	status->queues = queues;

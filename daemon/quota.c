@@ -16,8 +16,12 @@
 
 static_assert((int)INF_CONFIG_N_PRIORITIES == (int)INF_N_CLASSES, "both list them highest first");
 
-static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings", "fds",
-	"requests", "opens", "bytes" };
+const char *inf_quota_name(enum inf_quota_kind kind)
+{
+	static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings",
+		"fds", "requests", "opens", "bytes" };
+	return names[kind];
+}
 
 void inf_quota_init(struct inf_quota *quota)
 {
@@ -196,7 +200,7 @@ void inf_quota_explain(
 	inf_text(to, room,
 		"the limit '%s' of user %lu is reached: %" PRIu64 " of %" PRIu64 " in use, %" PRIu64
 		" more asked for",
-		names[kind], (unsigned long)user->uid,
+		inf_quota_name(kind), (unsigned long)user->uid,
 		atomic_load_explicit(&user->used[kind], memory_order_relaxed), user->limits[kind], n);
 }
 

@@ -95,6 +95,8 @@ void inf_quota_discharge_all(struct inf_quota_user *user, const struct inf_charg
  * nothing set, when more was asked for than that. */
 bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked, enum inf_class *ret_class);
 
+/* "methods", as the configuration calls it. */
+const char *inf_quota_name(enum inf_quota_kind kind);
 /* "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
 void inf_quota_explain(
 	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room);

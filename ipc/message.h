@@ -186,6 +186,7 @@ struct inf_program_status {
 	uint64_t requests;
 	uint64_t copied_bytes;
 	uint64_t median_ns;
+	uint64_t context_bytes;
 };
 struct inf_client_status {
 	uint64_t session;
@@ -218,6 +219,18 @@ struct inf_host_status {
 	uint64_t pause_ns;
 	const char *reason;
 };
+struct inf_limit_status {
+	const char *name;
+	uint64_t used;
+	uint64_t limit;
+};
+struct inf_user_status {
+	uint32_t uid;
+	uint32_t weight;
+	const char *priority;
+	size_t n_limits;
+	const struct inf_limit_status *limits;
+};
 struct inf_server_status {
 	const char *version;
 	uint64_t uptime_ns;
@@ -239,6 +252,10 @@ struct inf_server_status {
 	const char *const *warnings;
 	size_t n_hosts;
 	const struct inf_host_status *hosts;
+	size_t n_users;
+	const struct inf_user_status *users;
+	uint64_t memory_used;
+	uint64_t memory_budget;
 };
 
 /* ---- Methods ---- */

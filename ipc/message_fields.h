@@ -311,6 +311,7 @@ static const struct field program_status_fields[] = {
 	NUMBER(requests),
 	NUMBER(copied_bytes),
 	NUMBER(median_ns),
+	NUMBER(context_bytes),
 };
 SHAPE(program_status, program_status);
 #undef OURS
@@ -365,6 +366,29 @@ SHAPE(host_status, host_status);
 #undef OURS
 #undef THEIRS
 
+#define OURS   struct inf_limit_status
+#define THEIRS Inferd__Wire__LimitStatus
+static const struct field limit_status_fields[] = {
+	STRING(name, INF_MAX_NAME),
+	NUMBER(used),
+	NUMBER(limit),
+};
+SHAPE(limit_status, limit_status);
+#undef OURS
+#undef THEIRS
+
+#define OURS   struct inf_user_status
+#define THEIRS Inferd__Wire__UserStatus
+static const struct field user_status_fields[] = {
+	NUMBER(uid),
+	NUMBER(weight),
+	STRING(priority, INF_MAX_NAME),
+	MESSAGES(limits, INF_MAX_LIST, &limit_status_shape),
+};
+SHAPE(user_status, user_status);
+#undef OURS
+#undef THEIRS
+
 #define OURS   struct inf_server_status
 #define THEIRS Inferd__Wire__StatusResponse
 static const struct field server_status_fields[] = {
@@ -381,6 +405,9 @@ static const struct field server_status_fields[] = {
 	STRINGS(backends_missing, INF_MAX_LIST),
 	STRINGS(warnings, INF_MAX_LIST),
 	MESSAGES(hosts, INF_MAX_LIST, &host_status_shape),
+	MESSAGES(users, INF_MAX_LIST, &user_status_shape),
+	NUMBER(memory_used),
+	NUMBER(memory_budget),
 };
 SHAPE(server_status, status_response);
 #undef OURS

@@ -221,10 +221,12 @@ static void replies_come_back(void **state)
 	static const struct inf_model_stats stats[] = {
 		{ "a", "1", 1, 2, 3, { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 }, { 9, 10 }, { 11, 12 } }, 13 },
 	};
-	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8 } };
+	static const struct inf_program_status programs[] = { { "a", "1", "b", 1, 2, 3, 4, 5, 6, 7, 8, 9 } };
 	static const struct inf_client_status clients[] = { { 1, 2, 3, "c", 4, 5, 6, 7, 8 } };
 	static const struct inf_queue_status queues[] = { { "cpu", 1, 2, 3, 4, 5, 6 } };
 	static const struct inf_host_status hosts[] = { { "npu", true, 1, 2, 3, 4, 5, 6, "fell" } };
+	static const struct inf_limit_status limits[] = { { "fds", 1, 2 }, { "bytes", 3, 4 } };
+	static const struct inf_user_status users[] = { { 7, 3, "batch", 2, limits } };
 	static const struct inf_region_info regions[] = { { "a", "b", 1, 2, 3 }, { 0 } };
 	static const struct inf_output_shape outputs[] = {
 		{ 3, shape, { INF_SCALAR_NONE } },
@@ -253,12 +255,17 @@ static void replies_come_back(void **state)
 	REPLY(INF_REPLY_MODEL_STATISTICS, 1, .model_statistics = { 1, stats });
 	assert_memory_equal(&back.model_statistics.model_stats[0].inference_stats, &stats[0].inference_stats,
 		sizeof stats[0].inference_stats);
-	REPLY(INF_REPLY_SERVER_STATUS, 13,
+	REPLY(INF_REPLY_SERVER_STATUS, 16,
 		.server_status = { "v", 1, 2, 1, programs, 1, clients, 1, queues, 3, 4, 5, 3, texts, 3, texts,
-			3, texts, 1, hosts });
+			3, texts, 1, hosts, 1, users, 6, 7 });
+	assert_int_equal(back.server_status.users[0].weight, 3);
+	assert_string_equal(back.server_status.users[0].priority, "batch");
+	assert_int_equal(back.server_status.users[0].limits[1].limit, 4);
 	assert_int_equal(back.server_status.hosts[0].pause_ns, 6);
 	assert_string_equal(back.server_status.hosts[0].reason, "fell");
 	assert_int_equal(back.server_status.programs[0].median_ns, 8);
+	assert_int_equal(back.server_status.programs[0].context_bytes, 9);
+	assert_int_equal(back.server_status.memory_budget, 7);
 	assert_int_equal(back.server_status.clients[0].in_flight, 8);
 	assert_int_equal(back.server_status.queues[0].completed, 5);
 	assert_int_equal(back.server_status.queues[0].stuck, 6);

@@ -3,7 +3,9 @@
 #include "clients/inferctl/ctl.h"
 
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static json_t *texts_json(const char *const *texts, size_t n)
@@ -14,6 +16,32 @@ static json_t *texts_json(const char *const *texts, size_t n)
 	return array;
 }
 
+/* NULL: nobody here knows. */
+static const char *user_name(uint32_t uid)
+{
+	const struct passwd *user = getpwuid(uid);
+	return user ? user->pw_name : NULL;
+}
+
+static json_t *users_json(const struct inf_server_status *s)
+{
+	json_t *users = json_array();
+	for (size_t i = 0; i < s->n_users; i++) {
+		const struct inf_user_status *u = &s->users[i];
+		const char *name = user_name(u->uid);
+		json_t *limits = json_object();
+		for (size_t k = 0; k < u->n_limits; k++)
+			json_object_set_new(limits, u->limits[k].name,
+				json_pack("{s:I, s:I}", "used", (json_int_t)u->limits[k].used, "limit",
+					(json_int_t)u->limits[k].limit));
+		json_array_append_new(
+			users, json_pack("{s:I, s:o, s:I, s:s, s:o}", "uid", (json_int_t)u->uid, "name",
+				       name ? ctl_json_text(name) : json_null(), "weight",
+				       (json_int_t)u->weight, "priority", u->priority, "limits", limits));
+	}
+	return users;
+}
+
 static int print_json(const struct inf_server_status *s)
 {
 	json_t *programs = json_array(), *clients = json_array(), *queues = json_array(),
@@ -21,13 +49,14 @@ static int print_json(const struct inf_server_status *s)
 	for (size_t i = 0; i < s->n_programs; i++) {
 		const struct inf_program_status *p = &s->programs[i];
 		json_array_append_new(programs,
-			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", p->name,
-				"version", p->version, "backend", p->backend, "methods",
+			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+				p->name, "version", p->version, "backend", p->backend, "methods",
 				(json_int_t)p->methods, "file_bytes", (json_int_t)p->file_bytes, "plan_bytes",
 				(json_int_t)p->plan_bytes, "state_bytes", (json_int_t)p->state_bytes,
 				"frame_bytes", (json_int_t)p->frame_bytes, "requests",
 				(json_int_t)p->requests, "copied_bytes", (json_int_t)p->copied_bytes,
-				"median_ns", (json_int_t)p->median_ns));
+				"median_ns", (json_int_t)p->median_ns, "context_bytes",
+				(json_int_t)p->context_bytes));
 	}
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const struct inf_client_status *c = &s->clients[i];
@@ -56,13 +85,16 @@ static int print_json(const struct inf_server_status *s)
 			json_object_set_new(host, "uid", json_integer((json_int_t)h->uid));
 		json_array_append_new(hosts, host);
 	}
-	return ctl_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"version", s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
-		(json_int_t)s->resident_bytes, "requests", (json_int_t)s->requests, "failed",
-		(json_int_t)s->failed, "copied_bytes", (json_int_t)s->copied_bytes, "programs", programs,
-		"clients", clients, "queues", queues, "backends", texts_json(s->backends, s->n_backends),
-		"backends_missing", texts_json(s->backends_missing, s->n_backends_missing), "warnings",
-		texts_json(s->warnings, s->n_warnings), "hosts", hosts));
+	return ctl_print_json(
+		json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+			"version", s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
+			(json_int_t)s->resident_bytes, "requests", (json_int_t)s->requests, "failed",
+			(json_int_t)s->failed, "copied_bytes", (json_int_t)s->copied_bytes, "memory_used",
+			(json_int_t)s->memory_used, "memory_budget", (json_int_t)s->memory_budget, "programs",
+			programs, "clients", clients, "queues", queues, "backends",
+			texts_json(s->backends, s->n_backends), "backends_missing",
+			texts_json(s->backends_missing, s->n_backends_missing), "warnings",
+			texts_json(s->warnings, s->n_warnings), "hosts", hosts, "users", users_json(s)));
 }
 
 static void print_heading(const struct ctl *ctl, size_t n, const char *one, const char *many)
@@ -73,10 +105,10 @@ static void print_heading(const struct ctl *ctl, size_t n, const char *one, cons
 static void print_programs(const struct ctl *ctl, const struct inf_server_status *s)
 {
 	static const char *const headings[] = { "model", "version", "backend", "methods", "requests",
-		"median", "file", "plan", "state", "frames", "copied" };
+		"median", "file", "plan", "contexts", "state", "frames", "copied" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_programs, "loaded program", "loaded programs");
-	ctl_table_init(&table, "lllrrrrrrrr");
+	ctl_table_init(&table, "lllrrrrrrrrr");
 	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
 		ctl_table_cell(&table, "%s", headings[i]);
 	for (size_t i = 0; i < s->n_programs; i++) {
@@ -89,6 +121,7 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 		ctl_table_cell(&table, "%s", p->median_ns ? ctl_duration(p->median_ns) : "-");
 		ctl_table_cell(&table, "%s", ctl_bytes(p->file_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->plan_bytes));
+		ctl_table_cell(&table, "%s", ctl_bytes(p->context_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->state_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->frame_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->copied_bytes));
@@ -122,6 +155,47 @@ static void print_clients(const struct ctl *ctl, const struct inf_server_status 
 	if (s->n_clients)
 		ctl_table_print(ctl, &table, 2);
 	ctl_table_deinit(&table);
+}
+
+/* A row for each user, with "used/limit" of everything that is counted. */
+static void print_users(const struct ctl *ctl, const struct inf_server_status *s)
+{
+	size_t n = s->n_users ? s->users[0].n_limits : 0; /* all have the same */
+	char *align = ctl_alloc(n + 4, 1);
+	struct ctl_table table;
+	print_heading(ctl, s->n_users, "user, and what it holds of what it may",
+		"users, and what they hold of what they may");
+	snprintf(align, 4, "lrl");
+	memset(align + 3, 'r', n);
+	align[n + 3] = '\0';
+	ctl_table_init(&table, align);
+	ctl_table_cell(&table, "user");
+	ctl_table_cell(&table, "weight");
+	ctl_table_cell(&table, "priority");
+	for (size_t k = 0; k < n; k++)
+		ctl_table_cell(&table, "%s", s->users[0].limits[k].name);
+	for (size_t i = 0; i < s->n_users; i++) {
+		const struct inf_user_status *u = &s->users[i];
+		const char *name = user_name(u->uid);
+		if (name)
+			ctl_table_cell(&table, "%s", name);
+		else
+			ctl_table_cell(&table, "%" PRIu32, u->uid);
+		ctl_table_cell(&table, "%" PRIu32, u->weight);
+		ctl_table_cell(&table, "%s", u->priority);
+		for (size_t k = 0; k < n; k++) {
+			const struct inf_limit_status none = { .name = "" };
+			const struct inf_limit_status *l = k < u->n_limits ? &u->limits[k] : &none;
+			if (strcmp(l->name, "bytes") == 0)
+				ctl_table_cell(&table, "%s/%s", ctl_bytes(l->used), ctl_bytes(l->limit));
+			else
+				ctl_table_cell(&table, "%" PRIu64 "/%" PRIu64, l->used, l->limit);
+		}
+	}
+	if (s->n_users)
+		ctl_table_print(ctl, &table, 2);
+	ctl_table_deinit(&table);
+	free(align);
 }
 
 static void print_queues(const struct ctl *ctl, const struct inf_server_status *s)
@@ -185,6 +259,9 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 		ctl_duration(s->uptime_ns), ctl_bytes(s->resident_bytes));
 	printf("%" PRIu64 " requests answered, %" PRIu64 " failed, %" PRIu64 " bytes copied\n", s->requests,
 		s->failed, s->copied_bytes);
+	printf("models take %s%s%s\n", ctl_bytes(s->memory_used),
+		s->memory_budget ? " of a memory budget of " : "",
+		s->memory_budget ? ctl_bytes(s->memory_budget) : "");
 	printf("backends:");
 	for (size_t i = 0; i < s->n_backends; i++)
 		printf("%s %s", i ? "," : "", ctl_safe(s->backends[i]));
@@ -196,6 +273,7 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 		printf("%swarning:%s %s\n", ctl_bold(ctl), ctl_plain(ctl), ctl_safe(s->warnings[i]));
 	print_programs(ctl, s);
 	print_clients(ctl, s);
+	print_users(ctl, s);
 	print_queues(ctl, s);
 	print_hosts(ctl, s);
 }
@@ -244,11 +322,20 @@ static int run(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_status_command = {
 	.name = "status",
 	.arguments = "[OPTION...]",
-	.summary = "Show what is loaded, who is connected and how busy the queues are",
+	.summary = "Show what is loaded, who is connected, what each user holds and how busy the queues are",
 	.help = "Bytes: file is the model's file; plan what was decoded and compiled from it, once for all "
-		"clients; state\n"
-		"what the clients' Methods remember; frames the memory that runs borrow; copied what could "
-		"not be used\n"
-		"where it lay in shared memory. This command itself is not shown among the clients.\n",
+		"clients; contexts\n"
+		"what the workers have made for it; state what the clients' Methods remember; frames the "
+		"memory "
+		"that runs have\n"
+		"borrowed; copied what could not be used where it lay in shared memory. What models take "
+		"counts a "
+		"frame for\n"
+		"each worker, whether or not it has been borrowed yet. This command itself is not shown "
+		"among the clients.\n"
+		"Users are those who are connected, with what they hold over all connections (this command's "
+		"one "
+		"included)\n"
+		"and their limits, as [limits] and [user] of inferd.conf give them.\n",
 	.run = run,
 };

@@ -8,6 +8,7 @@ Without INFERD the tests that need a daemon are left out, without CLASSIFY (clie
 
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -428,7 +429,8 @@ class Daemon(Folder):
             self.path("models/broken/1/cut.pte", f.read()[:9000])
         self.socket = self.path("inferd.sock")
         self.path("inferd.conf", f"[server]\nsocket = {self.socket}\nmanager_socket = {self.path('inferd-manager.sock')}\n"
-                                 f"models = {self.models}\ncache =\n[limits]\nbytes = {self.n_bytes}\n".encode())
+                                 f"models = {self.models}\ncache =\n[limits]\nbytes = {self.n_bytes}\n"
+                                 f"[user {os.getuid()}]\nweight = 3\nmethods = 7\npriority = batch\n".encode())
         self.log = open(self.path("log"), "w+")
         self.daemon = subprocess.Popen([INFERD, "--config", self.path("inferd.conf")], stderr=self.log,
                                        stdin=subprocess.DEVNULL)
@@ -455,6 +457,14 @@ class Daemon(Folder):
         status = json.loads(self.ask("status", "--json"))
         self.assertEqual((status["programs"], status["clients"]), ([], []))
         self.assertIn("inferd", self.ask("status"))
+        user, = status["users"]  # whose this command's own connection is
+        self.assertEqual((user["uid"], user["name"], user["weight"], user["priority"]),
+                         (os.getuid(), pwd.getpwuid(os.getuid()).pw_name, 3, "batch"))
+        self.assertEqual(user["limits"], {
+            "connections": {"used": 1, "limit": 256}, "methods": {"used": 0, "limit": 7}, "regions": {"used": 0, "limit": 4096},
+            "bindings": {"used": 0, "limit": 8192}, "fds": {"used": 1, "limit": 4096}, "requests": {"used": 0, "limit": 1024},
+            "opens": {"used": 0, "limit": 1024}, "bytes": {"used": 0, "limit": 1 << 30}})
+        self.assertRegex(self.ask("status"), rf"{user['name']} +3 +batch +1/256 +0/7 .* 0 B/\d")
 
     def test_tables_line_up(self):
         """Whatever letters a name has: columns are counted, not bytes."""
@@ -609,6 +619,9 @@ class Daemon(Folder):
             self.assertEqual([(c["name"], c["methods"], c["requests"]) for c in status["clients"]], [("classify", 1, 3)] * 4)
             self.assertTrue(all(c["region_bytes"] >= 3 * 224 * 224 * 4 for c in status["clients"]))
             self.assertEqual(status["copied_bytes"], 0)
+            limits = status["users"][0]["limits"]
+            self.assertEqual([limits[name]["used"] for name in ("connections", "methods", "regions", "bindings")], [5, 4, 4, 4])
+            self.assertEqual(limits["bytes"]["used"], sum(c["region_bytes"] for c in status["clients"]))
         finally:
             for client in clients:
                 client.stdin.close()
