@@ -218,13 +218,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	uint64_t load_start_ns;
 	int rc, at;
 	const struct ctl_option rows[] = {
-		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
-		{ "config", 0, CTL_STRING, &options.config, "FILE",
-			"with --local: the daemon's configuration, whose plug-ins are used" },
-		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
-			"with --local: keep packed weights in this folder, and use what is there" },
-		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
-			"with --local: threads that one request computes on (1)" },
+		CTL_ENGINE_OPTIONS(options),
 		{ "clients", 'c', CTL_UINT, &options.n_seats, "N",
 			"clients at once, each with its own Method (1)" },
 		{ "requests", 'n', CTL_UINT, &bench.n_requests, "N", "requests of each client (100)" },

@@ -32,6 +32,18 @@ struct ctl_engine_options {
 	bool poison;    /* local: fill activations with NaN before each run */
 };
 
+/* The rows of a command's options that choose the engine, for its struct ctl_engine_options @to. */
+/* clang-format off */
+#define CTL_ENGINE_OPTIONS(to) \
+	{ "local", 'l', CTL_FLAG, &(to).is_local, NULL, "in this process, without the daemon" }, \
+	{ "config", 0, CTL_STRING, &(to).config, "FILE", \
+		"with --local: the daemon's configuration, whose plug-ins are used" }, \
+	{ "cache", 0, CTL_STRING, &(to).cache, "DIR", \
+		"with --local: keep packed weights in this folder, and use what is there" }, \
+	{ "threads", 't', CTL_UINT, &(to).n_threads, "N", \
+		"with --local: threads that one request computes on (1)" }
+/* clang-format on */
+
 /* One input or output. */
 struct ctl_io {
 	struct ctl_value value; /* no data; n_bytes and sizes at the largest */

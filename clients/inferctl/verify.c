@@ -258,13 +258,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	const char *raw = NULL;
 	int rc = CTL_OK, at;
 	const struct ctl_option rows[] = {
-		{ "local", 'l', CTL_FLAG, &options.is_local, NULL, "in this process, without the daemon" },
-		{ "config", 0, CTL_STRING, &options.config, "FILE",
-			"with --local: the daemon's configuration, whose plug-ins are used" },
-		{ "cache", 0, CTL_STRING, &options.cache, "DIR",
-			"with --local: keep packed weights in this folder, and use what is there" },
-		{ "threads", 't', CTL_UINT, &options.n_threads, "N",
-			"with --local: compute on N threads (1)" },
+		CTL_ENGINE_OPTIONS(options),
 		{ "rtol", 'r', CTL_DOUBLE, &v.rtol, "R", "allowed error relative to the expected value" },
 		{ "atol", 'a', CTL_DOUBLE, &v.atol, "A",
 			"allowed error on top: |got - expected| <= A + R |expected|" },
