@@ -319,16 +319,20 @@ static int make_events(struct inferd *d)
 	return 0;
 }
 
+static const char *what_to_do(int error)
+{
+	if (error == ENOENT || error == ECONNREFUSED)
+		return "; is it running? ('systemctl start inferd.socket'; $INFERD_SOCKET is another place "
+		       "to look)";
+	return error == EACCES ? "; ask the administrator to add you to the group of the socket" : "";
+}
+
 static int connect_to(struct inferd *d, const char *path)
 {
 	int fd = inf_channel_connect(path);
 	if (fd < 0)
 		return inf_lib_fail(d, fd == -EACCES ? INFERD_PERMISSION_DENIED : INFERD_DISCONNECTED,
-			"cannot connect to inferd at %s: %s%s", path, strerror(-fd),
-			fd == -ENOENT || fd == -ECONNREFUSED
-				? "; is it running? ('systemctl start inferd.socket'; $INFERD_SOCKET is "
-				  "another place to look)"
-				: "");
+			"cannot connect to inferd at %s: %s%s", path, strerror(-fd), what_to_do(-fd));
 	int rc = inf_channel_init(&d->channel, fd, MAX_WAITING_BYTES, et_host_allocator());
 	if (rc) {
 		close(fd);

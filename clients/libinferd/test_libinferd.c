@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <fcntl.h>
 #include <cmocka.h>
@@ -164,8 +165,9 @@ static void answer(struct daemon *d, uint64_t id, size_t binding, const struct i
 		reply.inferred.n_outputs = 1;
 		output.scalar = (struct inf_scalar){ INF_SCALAR_DOUBLE, .double_value = 0.25 };
 	}
+	static const int64_t wrong[] = { 1, 1, 1 };
 	if (strcmp(b->model, "wrong") == 0)
-		reply.inferred.n_outputs = 1, output.n_shape = 3, output.shape = (const int64_t[]){ 1, 1, 1 };
+		reply.inferred.n_outputs = 1, output.n_shape = 3, output.shape = wrong;
 	reply_with(d, &reply, id, -1);
 }
 
@@ -376,6 +378,24 @@ static void assert_doubled(struct inferd_binding *b, float first)
 }
 
 /* ---- synchronous ---- */
+
+static void says_whom_to_ask_for_permission(void **state)
+{
+	char folder[] = "/tmp/libinferd.XXXXXX", inside[sizeof(folder) + 2];
+	struct inferd *none;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chmod(folder, 0), 0);
+	snprintf(inside, sizeof(inside), "%s/s", folder);
+	uid_t uid = geteuid();
+	assert_int_equal(seteuid(uid ? uid : 65534), 0); /* root may everything */
+	int rc = inferd_open(&none, inside);
+	assert_int_equal(seteuid(uid), 0);
+	rmdir(folder);
+	assert_int_equal(rc, -INFERD_PERMISSION_DENIED);
+	assert_non_null(strstr(inferd_error(none),
+		": Permission denied; ask the administrator to add you to the group of the socket"));
+	inferd_close(none);
+}
 
 static void says_why_it_cannot_connect(void **state)
 {
@@ -755,6 +775,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(says_why_it_cannot_connect),
+		TEST(says_whom_to_ask_for_permission),
 		TEST(infers),
 		TEST(errors_are_sentences),
 		TEST(programs_travel_by_descriptor),
