@@ -20,9 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 enum kind {
 	KIND_PATH,
+	KIND_SOCKET,
 	KIND_NAME,
 	KIND_COUNT, /* uint32_t */
 	KIND_SIZE,  /* uint64_t */
@@ -55,8 +57,8 @@ struct key {
 	}
 
 static const struct key keys[] = {
-	SERVER(socket, KIND_PATH, 0, 0),
-	SERVER(manager_socket, KIND_PATH, 0, 0),
+	SERVER(socket, KIND_SOCKET, 0, 0),
+	SERVER(manager_socket, KIND_SOCKET, 0, 0),
 	SERVER(models, KIND_PATH, 0, 0),
 	SERVER(cache, KIND_PATH, 0, 0),
 	SERVER(cache_limit, KIND_SIZE, 0, 0),
@@ -236,6 +238,8 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 	switch (key->kind) {
 	case KIND_PATH:
 		return set_text(p, key->name, to, INF_CONFIG_PATH_MAX, value);
+	case KIND_SOCKET:
+		return set_text(p, key->name, to, sizeof(((struct sockaddr_un *)NULL)->sun_path), value);
 	case KIND_NAME:
 		return set_text(p, key->name, to, INF_CONFIG_NAME_MAX, value);
 	case KIND_COUNT:

@@ -158,6 +158,7 @@ static void test_model_options(void **state)
 
 static void test_mistakes(void **state)
 {
+#define TEN "/234567890"
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
@@ -171,6 +172,8 @@ static void test_mistakes(void **state)
 		{ "[sever]\nworkers = 3\n", "f:2: unknown section [sever]" },
 		{ "workers = 3\n", "f:1: 'workers' stands before any section" },
 		{ "[server x]\nworkers = 3\n", "f:2: unknown section [server x]" },
+		{ "[server]\nsocket = " TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "12345678\n",
+			"f:2: socket: longer than 107 characters" },
 		{ "[server]\n\nworkers = three\n", "f:3: workers: 'three' is not a whole number" },
 		{ "[server]\nworkers = -1\n", "f:2: workers: '-1' is not a whole number" },
 		{ "[server]\nworkers = 3x\n", "f:2: workers: '3x' is not a whole number" },
