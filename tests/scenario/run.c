@@ -23,13 +23,11 @@
  *     expect cancelled NAME
  *     expect wide NAME / narrow NAME / widths NAME TEXT   in its first segment; in each: as many w and n
  *     expect share F PERCENT TOLERANCE   of all time used by saturating clients; user=U for all of a user's
- * A scenario may stand for a family of them, one for each combination of values:
- *     each NAME VALUE...            {NAME} in the other lines is one of them; each A,B 1,2 3,4 takes them in pairs
- *     for NAME N LINE               the line once for each {NAME} from 1 to N
- * and {EXPRESSION} of numbers, names, + - * / and parentheses is its value.
+ * What `each`, `for` and braces do to these lines is said in script.c.
  * Every scenario also holds: each request ends exactly once, no core is used twice, the requests of a stream neither
  * overlap nor overtake each other, nothing is left over. */
 #include "daemon/scheduler.h"
+#include "tests/scenario/script.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,11 +41,7 @@ enum {
 	MAX_WORKERS = 64,
 	MAX_EXPECTS = 256,
 	MAX_NAME = 24,
-	MAX_SEGMENTS = 24,
-	MAX_LINE = 512,
-	MAX_LINES = 128,
-	MAX_EACH = 8,
-	MAX_VARIABLES = 16
+	MAX_SEGMENTS = 24
 };
 
 enum fate { FATE_NONE, FATE_DONE, FATE_MISSED, FATE_CANCELLED };
@@ -100,24 +94,17 @@ static struct play {
 	unsigned first_open; /* all requests before it are over */
 } play;
 
-static const char *file_name;
-static unsigned n_failures, line_number;
+static unsigned n_failures;
 
 __attribute__((format(printf, 2, 3))) static void failed(unsigned line, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	printf("%s:%u: [%s] ", file_name, line, play.title);
+	printf("%s:%u: [%s] ", script_name, line, play.title);
 	vprintf(format, args);
 	printf("\n");
 	va_end(args);
 	n_failures++;
-}
-
-__attribute__((noreturn)) static void bad_line(const char *why)
-{
-	printf("%s:%u: %s\n", file_name, line_number, why);
-	exit(2);
 }
 
 /* --- reading -------------------------------------------------------------------------------------- */
@@ -129,7 +116,7 @@ static unsigned take_name(char (*names)[MAX_NAME], unsigned *n, unsigned max, co
 		if (strcmp(names[i], name) == 0)
 			return i;
 	if (*n == max)
-		bad_line("too many names");
+		script_bad_line("too many names");
 	snprintf(names[*n], MAX_NAME, "%s", name);
 	*ret_new = true;
 	return (*n)++;
@@ -175,27 +162,18 @@ static struct request *find_request(const char *name)
 	return NULL;
 }
 
-static uint64_t number(const char *text)
-{
-	char *end;
-	uint64_t value = strtoull(text, &end, 10);
-	if (end == text || *end)
-		bad_line("not a number");
-	return value;
-}
-
 static enum inf_class class_of(const char *name)
 {
 	for (int i = 0; i < INF_N_CLASSES; i++)
 		if (strcmp(inf_class_name((enum inf_class)i), name) == 0)
 			return (enum inf_class)i;
-	bad_line("no such class");
+	script_bad_line("no such class");
 }
 
 static struct request *new_request(unsigned flow, enum inf_class class, uint64_t at, uint64_t cost)
 {
 	if (play.n_requests == MAX_REQUESTS)
-		bad_line("too many requests");
+		script_bad_line("too many requests");
 	struct request *r = &play.requests[play.n_requests++];
 	memset(r, 0, sizeof(*r));
 	r->item.flow = &play.flows[flow];
@@ -230,11 +208,11 @@ static void read_event(uint64_t at, char **words, unsigned n)
 	enum inf_class class = INF_CLASS_INTERACTIVE;
 	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1, steps = 1;
 	if (n < 2)
-		bad_line("an event needs a verb and a name");
+		script_bad_line("an event needs a verb and a name");
 	if (strcmp(words[0], "cancel") == 0) {
 		struct request *r = find_request(words[1]);
 		if (!r)
-			bad_line("cancels what was never submitted");
+			script_bad_line("cancels what was never submitted");
 		r->cancel_at = at;
 		return;
 	}
@@ -244,23 +222,23 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		else if ((value = after(words[i], "class=")))
 			class = class_of(value);
 		else if ((value = after(words[i], "cost=")))
-			cost = number(value);
+			cost = script_number(value);
 		else if ((value = after(words[i], "guess=")))
-			guess = number(value);
+			guess = script_number(value);
 		else if ((value = after(words[i], "deadline=")))
-			deadline = number(value);
+			deadline = script_number(value);
 		else if ((value = after(words[i], "stream=")))
 			stream = value;
 		else if ((value = after(words[i], "until=")))
-			until = number(value);
+			until = script_number(value);
 		else if (strcmp(words[i], "narrow") == 0)
 			prefers_narrow = true;
 		else if ((value = after(words[i], "n=")))
-			count = number(value);
+			count = script_number(value);
 		else if ((value = after(words[i], "steps=")))
-			steps = number(value);
+			steps = script_number(value);
 		else
-			bad_line("unknown word");
+			script_bad_line("unknown word");
 	}
 	if (strcmp(words[0], "submit") == 0) {
 		struct request *r = new_request(take_flow(flow, NULL, 1), class, at, cost);
@@ -279,7 +257,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		for (unsigned i = 0; i < loop->n; i++)
 			new_looped((int)play.n_loops - 1, at);
 	} else {
-		bad_line("unknown verb");
+		script_bad_line("unknown verb");
 	}
 }
 
@@ -288,7 +266,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 static void end(struct request *r, uint64_t now, enum fate fate)
 {
 	if (r->fate)
-		failed(line_number, "%s ended twice", r->name);
+		failed(script_line, "%s ended twice", r->name);
 	r->fate = fate;
 	r->end = now;
 	if (r->loop >= 0 && now < play.loops[r->loop].until && fate != FATE_CANCELLED)
@@ -347,7 +325,7 @@ static void check_stream(const struct request *r)
 		const struct request *other = &play.requests[i];
 		if (other != r && other->item.stream == r->item.stream && !other->fate &&
 			(other->at < r->at || (other->at == r->at && other < r)))
-			failed(line_number, "%s runs before %s of the same stream has ended", r->name,
+			failed(script_line, "%s runs before %s of the same stream has ended", r->name,
 				other->name);
 	}
 }
@@ -356,9 +334,9 @@ static void start(unsigned worker, struct request *r, uint64_t now)
 {
 	bool is_first = r->start == UINT64_MAX;
 	if (r->fate || r->n_done == r->n_steps)
-		failed(line_number, "%s runs though it ended", r->name);
+		failed(script_line, "%s runs though it ended", r->name);
 	if (r->item.deadline_ns && r->item.deadline_ns <= now)
-		failed(line_number, "%s runs after its deadline", r->name);
+		failed(script_line, "%s runs after its deadline", r->name);
 	if (is_first) {
 		r->start = now;
 		r->was_wide = r->item.is_wide;
@@ -375,7 +353,7 @@ static void start(unsigned worker, struct request *r, uint64_t now)
 		if (play.workers[i])
 			used += (unsigned)cores_of(play.workers[i]);
 	if (used > play.options.n_workers)
-		failed(line_number, "%u cores in use of %u", used, play.options.n_workers);
+		failed(script_line, "%u cores in use of %u", used, play.options.n_workers);
 }
 
 static void run_scenario(void)
@@ -426,11 +404,11 @@ static void run_scenario(void)
 		now = next > now ? next - 1 : now;
 	}
 	if (play.sched.n_waiting || play.sched.n_running || play.sched.n_blocked)
-		failed(line_number, "%u waiting, %u running, %u blocked at the end", play.sched.n_waiting,
+		failed(script_line, "%u waiting, %u running, %u blocked at the end", play.sched.n_waiting,
 			play.sched.n_running, play.sched.n_blocked);
 	for (unsigned i = 0; i < play.n_requests; i++)
 		if (!play.requests[i].fate)
-			failed(line_number, "%s never ended", play.requests[i].name);
+			failed(script_line, "%s never ended", play.requests[i].name);
 }
 
 /* --- judging -------------------------------------------------------------------------------------- */
@@ -470,7 +448,7 @@ static void check_share(unsigned line, const char *flow, double percent, double 
 
 static void check(unsigned line, char **words, unsigned n)
 {
-	line_number = line;
+	script_line = line;
 	if (strcmp(words[0], "order") == 0) {
 		check_order(line, words + 1, n - 1);
 		return;
@@ -481,13 +459,13 @@ static void check(unsigned line, char **words, unsigned n)
 	}
 	struct request *r = n > 1 ? find_request(words[1]) : NULL;
 	if (!r)
-		bad_line("expects what was never submitted");
+		script_bad_line("expects what was never submitted");
 	if (strcmp(words[0], "widths") == 0 && n == 3) {
 		if (strcmp(r->widths, words[2]))
 			failed(line, "%s ran as %s, expected %s", r->name, r->widths, words[2]);
 		return;
 	}
-	uint64_t t = n > 2 ? number(words[2]) : 0;
+	uint64_t t = n > 2 ? script_number(words[2]) : 0;
 	bool ran = r->fate == FATE_DONE, is_met;
 	if (strcmp(words[0], "start") == 0)
 		is_met = ran && r->start == t;
@@ -504,26 +482,13 @@ static void check(unsigned line, char **words, unsigned n)
 	else if (strcmp(words[0], "narrow") == 0)
 		is_met = ran && !r->was_wide;
 	else
-		bad_line("unknown expectation");
+		script_bad_line("unknown expectation");
 	if (!is_met)
-		failed(line, "expected %s; %s %s, %lld to %llu%s", play.expects[0].text[0] ? words[0] : "",
-			r->name,
+		failed(line, "expected %s; %s %s, %lld to %llu%s", words[0], r->name,
 			r->fate == FATE_DONE     ? "ran"
 			: r->fate == FATE_MISSED ? "missed its deadline"
 						 : "was cancelled",
 			(long long)r->start, (unsigned long long)r->end, r->was_wide ? ", wide" : "");
-}
-
-static unsigned split(char *line, char **words, unsigned max)
-{
-	unsigned n = 0;
-	for (char *save, *word = strtok_r(line, " \t\n", &save); word && *word != '#';
-		word = strtok_r(NULL, " \t\n", &save)) {
-		if (n == max)
-			bad_line("too many words");
-		words[n++] = word;
-	}
-	return n;
 }
 
 static unsigned n_scenarios;
@@ -532,16 +497,16 @@ static unsigned n_scenarios;
 static void end_scenario(void)
 {
 	char *words[64];
-	unsigned last = line_number;
+	unsigned last = script_line;
 	if (!play.n_expects)
-		bad_line("a scenario that expects nothing");
+		script_bad_line("a scenario that expects nothing");
 	run_scenario();
 	for (unsigned i = 0; i < play.n_expects; i++) {
 		char text[160];
 		memcpy(text, play.expects[i].text, sizeof(text));
-		check(play.expects[i].line, words, split(text, words, 64));
+		check(play.expects[i].line, words, script_split(text, words, 64));
 	}
-	line_number = last;
+	script_line = last;
 	n_scenarios++;
 }
 
@@ -553,19 +518,19 @@ static void read_flow(char **words, unsigned n)
 		if ((value = after(words[i], "user=")))
 			user = value;
 		else if ((value = after(words[i], "weight=")))
-			weight = (uint32_t)number(value);
+			weight = (uint32_t)script_number(value);
 		else
-			bad_line("unknown word");
+			script_bad_line("unknown word");
 	}
 	take_flow(words[1], user, weight);
 }
 
 static void read_line(const char *line)
 {
-	char *words[64], copy[MAX_LINE], whole[MAX_LINE];
+	char *words[64], copy[SCRIPT_MAX_LINE], whole[SCRIPT_MAX_LINE];
 	snprintf(copy, sizeof(copy), "%s", line);
 	snprintf(whole, sizeof(whole), "%s", line);
-	unsigned n = split(copy, words, 64);
+	unsigned n = script_split(copy, words, 64);
 	if (!n)
 		return;
 	if (strcmp(words[0], "scenario") == 0) {
@@ -574,231 +539,40 @@ static void read_line(const char *line)
 		snprintf(play.title, sizeof(play.title), "%.100s", whole + strlen("scenario "));
 		play.options = (struct inf_sched_options){ .n_workers = 1, .age_ns = 1000 };
 	} else if (strcmp(words[0], "workers") == 0 && n >= 2) {
-		play.options.n_workers = (uint32_t)number(words[1]);
+		play.options.n_workers = (uint32_t)script_number(words[1]);
 		play.options.has_wide = n > 2 && strcmp(words[2], "wide") == 0;
 		if (!play.options.n_workers || play.options.n_workers > MAX_WORKERS)
-			bad_line("too many workers");
+			script_bad_line("too many workers");
 	} else if (strcmp(words[0], "age") == 0 && n == 2) {
-		play.options.age_ns = number(words[1]);
+		play.options.age_ns = script_number(words[1]);
 	} else if (strcmp(words[0], "user") == 0 && n == 3 && after(words[2], "weight=")) {
-		inf_group_set_weight(
-			&play.groups[take_group(words[1])], (uint32_t)number(after(words[2], "weight=")));
+		inf_group_set_weight(&play.groups[take_group(words[1])],
+			(uint32_t)script_number(after(words[2], "weight=")));
 	} else if (strcmp(words[0], "flow") == 0 && n >= 2) {
 		read_flow(words, n);
 	} else if (strcmp(words[0], "expect") == 0 && n > 1) {
 		if (play.n_expects == MAX_EXPECTS)
-			bad_line("too many expectations");
-		play.expects[play.n_expects].line = line_number;
+			script_bad_line("too many expectations");
+		play.expects[play.n_expects].line = script_line;
 		snprintf(play.expects[play.n_expects++].text, 160, "%s",
 			strstr(whole, "expect") + strlen("expect "));
 	} else if (after(words[0], "t=")) {
-		read_event(number(after(words[0], "t=")), words + 1, n - 1);
+		read_event(script_number(after(words[0], "t=")), words + 1, n - 1);
 	} else {
-		bad_line("unknown line");
+		script_bad_line("unknown line");
 	}
-}
-
-/* --- families ------------------------------------------------------------------------------------- */
-
-static struct family {
-	struct {
-		char text[MAX_LINE];
-		unsigned number;
-	} lines[MAX_LINES];
-	unsigned n_lines;
-	struct each {
-		char names[MAX_LINE], values[MAX_LINE];
-		unsigned n;
-	} each[MAX_EACH];
-	unsigned n_each;
-	struct variable {
-		char name[MAX_NAME], value[MAX_NAME];
-	} variables[MAX_VARIABLES];
-	unsigned n_variables;
-} family;
-
-static const char *find_variable(const char *name, size_t n)
-{
-	for (unsigned i = 0; i < family.n_variables; i++)
-		if (strlen(family.variables[i].name) == n && memcmp(family.variables[i].name, name, n) == 0)
-			return family.variables[i].value;
-	return NULL;
-}
-
-static double evaluate_sum(const char **at);
-
-static double evaluate_atom(const char **at)
-{
-	char *end;
-	if (**at == '(') {
-		++*at;
-		double value = evaluate_sum(at);
-		if (*(*at)++ != ')')
-			bad_line("')' is missing");
-		return value;
-	}
-	size_t n = strspn(*at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
-	const char *text = n ? find_variable(*at, n) : *at;
-	double value = text ? strtod(text, &end) : 0;
-	if (!text || end == text)
-		bad_line("no number");
-	*at = n ? *at + n : end;
-	return value;
-}
-
-static double evaluate_product(const char **at)
-{
-	double value = evaluate_atom(at);
-	while (**at == '*' || **at == '/') {
-		char what = *(*at)++;
-		double by = evaluate_atom(at);
-		value = what == '*' ? value * by : value / by;
-	}
-	return value;
-}
-
-static double evaluate_sum(const char **at)
-{
-	double value = evaluate_product(at);
-	while (**at == '+' || **at == '-') {
-		char what = *(*at)++;
-		double by = evaluate_product(at);
-		value = what == '+' ? value + by : value - by;
-	}
-	return value;
-}
-
-/* @line with what is in braces replaced. */
-static void substitute(char *to, const char *line)
-{
-	size_t n = 0;
-	while (*line && n + 2 * MAX_NAME < MAX_LINE) {
-		if (*line != '{') {
-			to[n++] = *line++;
-			continue;
-		}
-		const char *at = ++line, *text = find_variable(line, strcspn(line, "}"));
-		if (text) /* perhaps a word */
-			n += (size_t)snprintf(to + n, MAX_LINE - n, "%s", text);
-		else
-			n += (size_t)snprintf(to + n, MAX_LINE - n, "%.10g", evaluate_sum(&at));
-		line += strcspn(line, "}");
-		if (!*line || (!text && *at != '}'))
-			bad_line("what is in braces is no expression");
-		line++;
-	}
-	to[n] = '\0';
-}
-
-static void set_variable(const char *name, const char *value)
-{
-	if (family.n_variables == MAX_VARIABLES)
-		bad_line("too many names");
-	struct variable *v = &family.variables[family.n_variables++];
-	snprintf(v->name, sizeof(v->name), "%.*s", MAX_NAME - 1, name);
-	snprintf(v->value, sizeof(v->value), "%.*s", MAX_NAME - 1, value);
-}
-
-static void play_one(void)
-{
-	char line[MAX_LINE], copy[MAX_LINE], *words[64];
-	for (unsigned i = 0; i < family.n_lines; i++) {
-		line_number = family.lines[i].number;
-		snprintf(copy, sizeof(copy), "%s", family.lines[i].text);
-		if (strncmp(copy, "for ", 4)) {
-			substitute(line, copy);
-			read_line(line);
-			continue;
-		}
-		if (split(copy, words, 64) < 4)
-			bad_line("for NAME N LINE");
-		substitute(line, words[2]);
-		uint64_t n = number(line);
-		const char *rest = strstr(family.lines[i].text, words[2]) + strlen(words[2]);
-		for (uint64_t k = 1; k <= n; k++) {
-			snprintf(copy, sizeof(copy), "%llu", (unsigned long long)k);
-			set_variable(words[1], copy);
-			substitute(line, rest);
-			read_line(line);
-			family.n_variables--;
-		}
-	}
-	end_scenario();
-}
-
-/* All combinations of the values of the @at-th line of `each` and those after it. */
-static void play_each(unsigned at)
-{
-	char names[MAX_LINE], values[MAX_LINE], *all[64], *save_name, *save_value;
-	if (at == family.n_each) {
-		play_one();
-		return;
-	}
-	snprintf(values, sizeof(values), "%s", family.each[at].values);
-	unsigned n = split(values, all, 64), n_before = family.n_variables;
-	for (unsigned i = 0; i < n; i++) {
-		snprintf(names, sizeof(names), "%s", family.each[at].names);
-		char *value = strtok_r(all[i], ",", &save_value);
-		for (char *name = strtok_r(names, ",", &save_name); name;
-			name = strtok_r(NULL, ",", &save_name)) {
-			if (!value)
-				bad_line("as many values as names");
-			set_variable(name, value);
-			value = strtok_r(NULL, ",", &save_value);
-		}
-		play_each(at + 1);
-		family.n_variables = n_before;
-	}
-}
-
-static void end_family(void)
-{
-	if (family.n_lines)
-		play_each(0);
-	memset(&family, 0, sizeof(family));
-}
-
-static void collect_line(const char *line)
-{
-	char copy[MAX_LINE], *words[64];
-	snprintf(copy, sizeof(copy), "%s", line);
-	unsigned n = split(copy, words, 64);
-	if (!n)
-		return;
-	if (strcmp(words[0], "scenario") == 0)
-		end_family();
-	else if (!family.n_lines)
-		bad_line("begin with 'scenario WORDS'");
-	if (strcmp(words[0], "each") == 0) {
-		if (n < 3 || family.n_each == MAX_EACH)
-			bad_line("each NAME VALUE...");
-		struct each *each = &family.each[family.n_each++];
-		snprintf(each->names, sizeof(each->names), "%s", words[1]);
-		snprintf(each->values, sizeof(each->values), "%s", strstr(line, words[1]) + strlen(words[1]));
-		return;
-	}
-	if (family.n_lines == MAX_LINES)
-		bad_line("too many lines");
-	snprintf(family.lines[family.n_lines].text, MAX_LINE, "%s", line);
-	family.lines[family.n_lines++].number = line_number;
 }
 
 int main(int argc, char **argv)
 {
-	char line[MAX_LINE];
 	FILE *file = argc == 2 ? fopen(argv[1], "re") : NULL;
-	unsigned n = 0;
 	if (!file) {
 		fprintf(stderr, "usage: run FILE\n");
 		return 2;
 	}
-	file_name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
-	while (fgets(line, sizeof(line), file)) {
-		line_number = ++n;
-		collect_line(line);
-	}
-	end_family();
+	script_name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
+	script_read(file, &(struct script_events){ .line = read_line, .end = end_scenario });
 	fclose(file);
-	printf("%s: %u scenarios, %u failures\n", file_name, n_scenarios, n_failures);
+	printf("%s: %u scenarios, %u failures\n", script_name, n_scenarios, n_failures);
 	return n_failures || !n_scenarios;
 }
