@@ -77,9 +77,13 @@ def benches(bench):
         return out
 
     def operators(v):
-        program = v.folder / "tiny.pte"
-        subprocess.run([str(v.setup.build / "tests" / "bench" / "make_tiny"), "1000", str(program)], check=True)
-        return [v.row("a program of 1,000 tiny operators: p50 of a run", v.pairs(program, 1, 1000, "p50_ms"), 1.0)]
+        rows = []
+        for of, args in (("", []), (" of int64", ["int64"])):
+            program = v.folder / f"tiny{len(rows)}.pte"
+            subprocess.run([str(v.setup.build / "tests" / "bench" / "make_tiny"), "1000", str(program), *args], check=True)
+            rows.append(v.row(f"a program of 1,000 tiny operators{of}: p50 of a run",
+                              v.pairs(program, 1, 1000, "p50_ms"), 1.0))
+        return rows
 
     def portable(v):
         what, name, bar = PORTABLE
