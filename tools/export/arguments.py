@@ -10,7 +10,8 @@ ABOUT = """\
 Export models to ExecuTorch programs: NAME/BACKEND.pte, and .bpte with inputs and expected outputs.
 
 The first run installs the packages of requirements.txt (7 GB) into a folder of their own in the user's cache. A
-backend that fails does not stop the others; the exit status is then 1."""
+backend that fails does not stop the others; the exit status is then 1. Ctrl-C ends it with 130 and a table of what was
+done."""
 
 
 def parser():

@@ -59,8 +59,13 @@ def in_child(function, log=None):
                     pass
             os._exit(status)
     os.close(writer)
-    with os.fdopen(reader, "rb") as answer:
-        answer = answer.read()
+    try:
+        with os.fdopen(reader, "rb") as answer:
+            answer = answer.read()
+    except BaseException:  # an interrupt: what it was doing is of no use any more
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
         raise Died(f"its process was ended by {signal.Signals(os.WTERMSIG(status)).name}")
@@ -268,6 +273,10 @@ def export(model, backend, out):
         result = in_child(run, log)
     except Died as died:
         result = Result(model.name, backend, time.monotonic() - start, str(died))
+    except KeyboardInterrupt:
+        for half in (pte, pte.with_suffix(".bpte"), log):
+            half.unlink(missing_ok=True)
+        raise
     if not result.failure or result.is_lacking or log.stat().st_size == 0:
         log.unlink()
     else:
@@ -280,6 +289,7 @@ def export(model, backend, out):
 
 
 def export_all(pairs, out):
+    """Results of @pairs, and whether that was interrupted: then those there are."""
     out.mkdir(parents=True, exist_ok=True)
     # For `inferctl verify`: how closely quantized programs are to be met.
     shutil.copyfile(Path(__file__).with_name("tolerances.txt"), out / "tolerances.txt")
@@ -291,8 +301,12 @@ def export_all(pairs, out):
     results = []
     for i, (model, backend) in enumerate(pairs, 1):
         print(f"[{i}/{len(pairs)}] {model.name} {backend}: ", end="", flush=True)
-        results.append(export(model, backend, out))
+        try:
+            results.append(export(model, backend, out))
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            return results, True
         last = results[-1]
         print(("lacking: " if last.is_lacking else "failed: ") + last.failure if last.failure else f"{last.seconds:.1f} s",
               flush=True)
-    return results
+    return results, False
