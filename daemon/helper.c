@@ -1,14 +1,15 @@
 /* Slow work beside the loop.
  *
- * The own thread takes its list in order. That order is by rounds: an owner's first piece belongs to the round after the one
- * that is being served, each further one to the round after its last, and in a round who came first is first. So nobody
- * gets a second piece done while another one's first waits behind it. What only gives memory back is short, and others
- * may wait for that memory: it is done before all of those, in order, whoever's it was. A foreign thread takes the first piece of whose owner no other is
- * at work: an owner whose file system or program does not answer so keeps one thread, and the rest of what is
- * his waits behind it. There are as many foreign threads as owners had work at the same time, at most
- * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts the first piece of an owner calls one sleeping thread or,
- * with none left to call, starts one: a thread that was called and does not run yet is not there for the next owner. The
- * pieces after it need no call: a thread that has done one looks for the next. A
+ * The own thread takes its list in order. That order is by rounds: an owner's first piece belongs to the
+ * round after the one that is being served, each further one to the round after its last, and in a round who
+ * came first is first. So nobody gets a second piece done while another one's first waits behind it. What
+ * only gives memory back is short, and others may wait for that memory: it is done before all of those, in
+ * order, whoever's it was. A foreign thread takes the first piece of whose owner no other is at work: an
+ * owner whose file system or program does not answer so keeps one thread, and the rest of what is his waits
+ * behind it. There are as many foreign threads as owners had work at the same time, at most
+ * INF_HELPER_MAX_FOREIGN; owners beyond that wait. Who posts the first piece of an owner calls one sleeping
+ * thread or, with none left to call, starts one: a thread that was called and does not run yet is not there
+ * for the next owner. The pieces after it need no call: a thread that has done one looks for the next. A
  * thread that can't be started is not missed as long as there is one; without any, the own thread does it.
  *
  * What must always be true: a piece of work is in one list, or run by one thread, or the loop's; done is called once for

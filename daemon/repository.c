@@ -1,7 +1,8 @@
 /* Models: which are loaded, for how long, and what there is on disk.
  *
- * Every serving is in one list, from the moment it is to be made (open.c) until it is UNLOADED, and then in another until its
- * last Method's reference goes, since its Plan still takes memory (budget.c). Unloading never waits: it marks, and goes on when the serving says that its runs have ended.
+ * Every serving is in one list, from the moment it is to be made (open.c) until it is UNLOADED, and then in
+ * another until its last Method's reference goes, since its Plan still takes memory (budget.c). Unloading
+ * never waits: it marks, and goes on when the serving says that its runs have ended.
  *
  * What must always be true: a serving with Methods, runs or a pin is not unloaded for its age; a model that is being
  * unloaded on request is not opened again before it is gone. */

@@ -19,11 +19,12 @@
  * waited too long. The bound follows by counting (scheduler.h), the other turns keep the order of priority
  * under any overload, and the time is charged like any other, so that shares stay what they are.
  *
- * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the worker that owns the wide
- * lane and nothing else starts until it leaves, so cores are never handed out twice; unless it does not come to an end
- * of an instruction, and then (inf_sched_narrow) cores had better be shared by the kernel than not at all.
- * It is charged for no more than its guess: nobody waited when it was given all cores, and where one of them is busy with
- * something else the others wait for it. Half a second of that, times the cores, kept a client from everything for ten. */
+ * Width: an item that gains from it runs on all cores, but only while it is alone. It is then given to the
+ * worker that owns the wide lane and nothing else starts until it leaves, so cores are never handed out
+ * twice; unless it does not come to an end of an instruction, and then (inf_sched_narrow) cores had better be
+ * shared by the kernel than not at all. It is charged for no more than its guess: nobody waited when it was
+ * given all cores, and where one of them is busy with something else the others wait for it. Half a second of
+ * that, times the cores, kept a client from everything for ten. */
 #include "daemon/scheduler.h"
 
 #include "runtime/base/checked.h"

@@ -87,8 +87,9 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
  * or one that is refused: for who must not wait until they are closed. */
 int inf_channel_receive_all(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds);
-/* As inf_channel_receive, but sleep until there is one: one system call where poll and receive are two. Only where the descriptor
- * is blocking (as inf_channel_connect makes it; else AGAIN is an answer as above) and nothing waits to be flushed. */
+/* As inf_channel_receive, but sleep until there is one: one system call where poll and receive are two. Only
+ * where the descriptor is blocking (as inf_channel_connect makes it; else AGAIN is an answer as above) and
+ * nothing waits to be flushed. */
 int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds);
 

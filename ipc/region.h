@@ -1,9 +1,9 @@
 /* Region: shared memory in which tensors lie, as the daemon sees it.
  *
- * A region is made by the daemon and handed to the client, or made by the client and imported: a memfd that can neither
- * shrink nor grow, or a dma-buf, whose size never changes. It is mapped with a readable guard page behind. Its bytes may change at any
- * moment. It is reference-counted: jobs hold references, so that a client that dies cannot take memory from under a
- * run. Charging a client for it is the daemon's. */
+ * A region is made by the daemon and handed to the client, or made by the client and imported: a memfd that
+ * can neither shrink nor grow, or a dma-buf, whose size never changes. It is mapped with a readable guard
+ * page behind. Its bytes may change at any moment. It is reference-counted: jobs hold references, so that a
+ * client that dies cannot take memory from under a run. Charging a client for it is the daemon's. */
 #ifndef IPC_REGION_H
 #define IPC_REGION_H
 

@@ -130,8 +130,9 @@ void et_run_wait(struct et_run *run);
 /* Cancel, and ask a pending delegate to end early; its completion still comes. Any thread, but not while another
  * may be in et_run_resume or et_run_end of this run. */
 void et_run_cancel(struct et_run *run);
-/* Not while a delegate is pending. Hand the outputs over, keep the state, let the frame go. Returns the run's final status: ET_OK, or why it
- * failed (outputs are then undefined, and a stateful Method is rolled back or lost). */
+/* Not while a delegate is pending. Hand the outputs over, keep the state, let the frame go. Returns the run's
+ * final status: ET_OK, or why it failed (outputs are then undefined, and a stateful Method is rolled back or
+ * lost). */
 enum et_status et_run_end(struct et_run *run);
 /* The tensor of output @index, between ET_STOP_DONE and the frame's next use. NULL if it is not a tensor. */
 const struct et_tensor *et_run_output(const struct et_run *run, uint32_t index);

@@ -168,8 +168,8 @@ enum et_status et_program_find_named_data(
 	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes);
 
 const struct et_source *et_program_source(const struct et_program *program);
-/* The file that [bytes, bytes + n_bytes) lies in: the program's own is number 0, those of its external data follow. NULL if it is
- * none of them. */
+/* The file that [bytes, bytes + n_bytes) lies in: the program's own is number 0, those of its external data
+ * follow. NULL if it is none of them. */
 const struct et_source *et_program_find_source(
 	const struct et_program *program, const uint8_t *bytes, size_t n_bytes, uint32_t *ret_number);
 

@@ -1,9 +1,10 @@
 /* Store: where a delegate keeps what it made of a program, for the next time the program is loaded.
  *
- * A table of functions that belongs to the bytes of one program (struct et_source, program.h) and of its data files: it knows
- * which bytes these are, so that what is kept is found again only for the very same ones. The delegate adds a variant: a text that
- * says for which library and which processor it made the thing. What comes out is what went in, whole; but it is
- * a file, so its numbers are checked again before one of them decides an address. */
+ * A table of functions that belongs to the bytes of one program (struct et_source, program.h) and of its data
+ * files: it knows which bytes these are, so that what is kept is found again only for the very same ones. The
+ * delegate adds a variant: a text that says for which library and which processor it made the thing. What
+ * comes out is what went in, whole; but it is a file, so its numbers are checked again before one of them
+ * decides an address. */
 #ifndef RUNTIME_STORE_H
 #define RUNTIME_STORE_H
 

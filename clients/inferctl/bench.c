@@ -6,9 +6,9 @@
  * what is measured is the request, not the making of inputs.
  *
  * load_ms is what the first client waits for before its first request: opening the file, verifying, compiling
- * payloads, making its Method; first_ms goes on until its first answer is there. (A daemon that has the model loaded
- * already answers at once, and so say the numbers.) rss_kb is the resident memory of whoever computes, after the run: this process with --local, else the
- * daemon. */
+ * payloads, making its Method; first_ms goes on until its first answer is there. (A daemon that has the model
+ * loaded already answers at once, and so say the numbers.) rss_kb is the resident memory of whoever computes,
+ * after the run: this process with --local, else the daemon. */
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 #include "clients/inferctl/profile.h"

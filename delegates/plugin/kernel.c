@@ -1,6 +1,6 @@
-/* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context and a lock,
- * on a worker's thread, which waits: kernels are small. A tenant's backend has its own, and a process from the Plan's beginning to its end, so
- * that no run has to start one. */
+/* Operators that a plug-in brings along: kernels like any other, which run over there. Each has one context
+ * and a lock, on a worker's thread, which waits: kernels are small. A tenant's backend has its own, and a
+ * process from the Plan's beginning to its end, so that no run has to start one. */
 #include "delegates/plugin/backend.h"
 
 #include "clients/inferd-delegate.h"

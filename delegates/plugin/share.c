@@ -4,9 +4,10 @@
  * tensor lies in by its address, however it came by that address, and names it to the host, which is given the
  * descriptor when it first needs it. What is let go is forgotten there at once.
  *
- * A host can have so many descriptors, all clients together may have more regions. So it knows MAX_SHOWN at once, and
- * MAX_KNOWN together with the payloads whose descriptors it has; beyond that the one that was used longest ago, and that no run holds, is forgotten, and shown again under another number when
- * it is next used: a number is never used again, since the host may read what is sent to it in any order.
+ * A host can have so many descriptors, all clients together may have more regions. So it knows MAX_SHOWN at
+ * once, and MAX_KNOWN together with the payloads whose descriptors it has; beyond that the one that was used
+ * longest ago, and that no run holds, is forgotten, and shown again under another number when it is next
+ * used: a number is never used again, since the host may read what is sent to it in any order.
  *
  * Who runs something over a memory holds a reference on it, so what was found stays until the run has ended.
  *

@@ -9,7 +9,8 @@
 /* --- shape.c -------------------------------------------------------------------------------------- */
 
 /* Shapes of all values. @shapes: one a value; those of the inputs are given, the others are written, also on
- * failure. If an input is empty, so may others be: those XNNPACK must not see. ET_E_INVALID_ARGUMENT or ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
+ * failure. If an input is empty, so may others be: those XNNPACK must not see. ET_E_INVALID_ARGUMENT or
+ * ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
 enum et_status et_xnn_infer_shapes(
 	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag);
 /* What a context with these shapes takes, about. ET_E_OUT_OF_RESOURCES if it is more than @max_bytes. @last_users: scratch,

@@ -47,10 +47,10 @@ struct et_host_store *et_host_store_new(
 struct et_host_store *et_host_store_ref(struct et_host_store *store);
 /* NULL is fine; returns NULL. */
 struct et_host_store *et_host_store_unref(struct et_host_store *store);
-/* Give @source, as et_host_source_open or et_host_source_map made it, a store in the folder, which keeps a reference
- * on it. @external: NULL, or what the program is going to be opened with, from such sources, too; it must outlive @source. What is
- * kept is found again for the same contents of all of them together. @name stands for the program's file in log lines.
- * ET_E_MEMORY_ALLOCATION_FAILED; @source is then as it was. */
+/* Give @source, as et_host_source_open or et_host_source_map made it, a store in the folder, which keeps a
+ * reference on it. @external: NULL, or what the program is going to be opened with, from such sources, too;
+ * it must outlive @source. What is kept is found again for the same contents of all of them together. @name
+ * stands for the program's file in log lines. ET_E_MEMORY_ALLOCATION_FAILED; @source is then as it was. */
 enum et_status et_host_store_bind(struct et_host_store *store, struct et_source *source,
 	const struct et_external_data *external, const char *name, struct et_diag *diag);
 

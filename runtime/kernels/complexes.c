@@ -1,9 +1,9 @@
 /* Complex numbers, element by element.
  *
  * The original takes them in a handful of operators (add, sub, mul, div, abs, sum, bmm, cat, conversions and
- * view_as_real), which come here from where their other types are computed, with a few that cost nothing more. What only moves elements does not care
- * what they are. A complex type has neither loader nor storer, so that every operator that is not prepared for
- * complex numbers refuses them. */
+ * view_as_real), which come here from where their other types are computed, with a few that cost nothing
+ * more. What only moves elements does not care what they are. A complex type has neither loader nor storer,
+ * so that every operator that is not prepared for complex numbers refuses them. */
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/kernels.h"
 

@@ -1,9 +1,9 @@
 /* Pooling: the mean or the largest of a window, in two or three dimensions, regular or adaptive.
  *
  * What the operators differ in is where an output position's window lies; so each dimension first becomes a
- * table of windows, and one loop serves all. Means are summed in double, but for those of half
- * types, and for the adaptive one in 3-D, which PyTorch alone defines: in the elements' own type. An index is the position in the input's plane, row-major,
- * whatever the dim order. */
+ * table of windows, and one loop serves all. Means are summed in double, but for those of half types, and for
+ * the adaptive one in 3-D, which PyTorch alone defines: in the elements' own type. An index is the position
+ * in the input's plane, row-major, whatever the dim order. */
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
@@ -235,8 +235,8 @@ static enum et_status regular_size(
 		(long long)g->stride, (long long)g->padding, (long long)g->dilation);
 	int64_t room = in + 2 * g->padding - g->dilation * (g->kernel - 1) - 1;
 	int64_t reach = is_ceil ? room + g->stride - 1 : room;
-	*ret_out = reach / g->stride +
-		   1; /* a window that lacks less than a stride is cut off, as in the original */
+	/* A window that lacks less than a stride is cut off, as in the original: the quotient is 0 then, not -1. */
+	*ret_out = reach / g->stride + 1;
 	if (is_ceil && (*ret_out - 1) * g->stride >= in + g->padding) /* it would begin in the padding */
 		--*ret_out;
 	ET_REQUIRE(ctx, *ret_out > 0 && in > 0, "a window of %lld does not fit an input of %lld",

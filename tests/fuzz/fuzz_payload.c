@@ -1,7 +1,8 @@
 /* Any bytes as a payload of an engine that may not be here: what target.c says of it, and that the OpenVINO plug-in, which
  * checks the same header by itself, agrees.
  *
- * The first byte is the delegate (and which option the model has), the second how many bytes of a compile spec follow; the rest is the payload. */
+ * The first byte is the delegate (and which option the model has), the second how many bytes of a compile
+ * spec follow; the rest is the payload. */
 #include "tests/fuzz/fuzz.h"
 
 #include "delegates/target.h"

@@ -1,5 +1,6 @@
-/* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the example's plug-in
- * loaded, or one that has everything (plugin.c). Whatever comes, it must end when the connection does, and leave nothing behind but the plug-in's library.
+/* What a host process is sent, by anybody: the packets of the input go to et_plugin_serve, which has the
+ * example's plug-in loaded, or one that has everything (plugin.c). Whatever comes, it must end when the
+ * connection does, and leave nothing behind but the plug-in's library.
  *
  * Two things are as inferd does them, since nothing in the host can know better: a question is answered before the next
  * packet goes, and arguments are aligned as plug-ins may rely on.
