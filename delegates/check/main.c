@@ -15,7 +15,9 @@
 #include "runtime/host/host.h"
 #include "runtime/method.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -407,10 +409,10 @@ static int help(void)
 	return 0;
 }
 
-/* The plug-in there, or what is compiled in by that name. */
-static enum et_status open_delegate(
-	struct check *c, const struct et_plugin_config *config, struct et_diag *diag)
+/* What is compiled in by that name, or else the plug-in there. */
+static enum et_status open_delegate(struct check *c, struct et_plugin_config *config, struct et_diag *diag)
 {
+	static char path[PATH_MAX];
 	struct et_option options[MAX_OPTIONS];
 	struct et_direct_config direct = { .options = options, .n_options = config->n_options };
 	const struct inferd_delegate *table = NULL;
@@ -418,6 +420,11 @@ static enum et_status open_delegate(
 		if (strcmp(et_delegates[i]->name, config->path) == 0)
 			table = et_delegates[i];
 	c->is_plugin = !table;
+	/* dlopen would look for a name without a slash among the system's libraries. */
+	if (!table && !realpath(config->path, path))
+		return et_fail(diag, ET_E_NOT_FOUND, "%s, and no delegate of that name is compiled in",
+			strerror(errno));
+	config->path = table ? config->path : path;
 	if (!table)
 		return et_plugin_open(&c->entry, config, et_host_allocator(), &c->log, diag);
 	for (uint32_t i = 0; i < config->n_options; i++)
