@@ -45,6 +45,20 @@ int inf_lib_fail(struct inferd *d, int status, const char *format, ...)
 	return -status;
 }
 
+int inf_lib_take_options(struct inferd *d, void *ret_options, size_t n_bytes, const void *options)
+{
+	size_t n_given = 0;
+	memset(ret_options, 0, n_bytes);
+	if (!options)
+		return 0;
+	memcpy(&n_given, options, sizeof n_given);
+	if (n_given < sizeof n_given) /* or all that was asked for would be ignored without a word */
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
+			"the options' struct_size is %zu: set it to the struct's sizeof", n_given);
+	memcpy(ret_options, options, n_given < n_bytes ? n_given : n_bytes);
+	return 0;
+}
+
 /* ---- losing it ---- */
 
 static int lose(struct inferd *d, const char *why)
@@ -117,7 +131,10 @@ int inf_lib_send(struct inferd *d, struct inf_request *request, const int *fds, 
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s", diag.text);
 	if (rc)
 		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
-	return sent(d, inf_channel_send(&d->channel, d->packet, n_bytes, fds, n_fds));
+	rc = inf_channel_send(&d->channel, d->packet, n_bytes, fds, n_fds);
+	if (rc == -EBADF && n_fds)
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "a descriptor that was passed is not open");
+	return sent(d, rc);
 }
 
 void inf_lib_tell(struct inferd *d, struct inf_request *request)
@@ -372,9 +389,7 @@ int inferd_open(struct inferd **ret, const char *socket)
 
 int inferd_open_with(struct inferd **ret, const struct inferd_open_options *given)
 {
-	struct inferd_open_options options = { 0 };
-	memcpy(&options, given, given->struct_size < sizeof options ? given->struct_size : sizeof options);
-	const char *socket = options.socket;
+	struct inferd_open_options options;
 	struct inferd *d = calloc(1, sizeof *d);
 	uint8_t *packet = malloc(INF_MAX_PACKET);
 	*ret = d && packet ? d : NULL;
@@ -393,11 +408,14 @@ int inferd_open_with(struct inferd **ret, const struct inferd_open_options *give
 	et_list_init(&d->bindings);
 	et_list_init(&d->running);
 	et_list_init(&d->completed);
+	int rc = inf_lib_take_options(d, &options, sizeof options, given);
+	const char *socket = options.socket;
 	if (!socket)
 		socket = getenv("INFERD_SOCKET");
 	if (!socket || !socket[0])
 		socket = "/run/inferd/inferd.sock";
-	int rc = connect_to(d, socket);
+	if (!rc)
+		rc = connect_to(d, socket);
 	if (!rc)
 		rc = say_hello(d, &options);
 	if (rc)

@@ -55,7 +55,6 @@ struct inferd_region {
 	struct inferd *d;
 	struct et_list_node node;
 	unsigned n_refs; /* the caller's, and its bindings' */
-	bool is_freed;
 	uint64_t id;
 	struct et_host_mapping mapping;
 };
@@ -107,6 +106,9 @@ struct inferd_binding {
 
 /* Note why a call fails, and return @status negated. */
 int inf_lib_fail(struct inferd *d, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Options as this library knows them, from a caller's struct that may be of another version of the header: what it lacks
+ * is zero. All of them begin with their struct_size. NULL: none. 0, or negative where struct_size was left out. */
+int inf_lib_take_options(struct inferd *d, void *ret_options, size_t n_bytes, const void *options);
 /* A fresh id into request->id, and off it goes. 0, or negative with the sentence noted. */
 int inf_lib_send(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds);
 /* Send and wait for the answer. On success d->reply is the reply, of @kind; with it may have come d->reply_fd, which

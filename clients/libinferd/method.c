@@ -61,10 +61,10 @@ static struct inferd_method *method_new(struct inferd *d, const struct inf_metho
 static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_request *request, int fd,
 	const struct inferd_method_options *options)
 {
-	/* A program built against an older header has a smaller struct: what it lacks is NULL. */
-	struct inferd_method_options all = { 0 };
-	if (options)
-		memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+	struct inferd_method_options all;
+	int rc = inf_lib_take_options(d, &all, sizeof all, options);
+	if (rc)
+		return rc;
 	request->kind = INF_REQUEST_METHOD_OPEN;
 	request->method_open.version = all.version;
 	request->method_open.method = all.method;
@@ -79,7 +79,7 @@ static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_
 	for (size_t i = 0; i < all.n_data_fds; i++)
 		fds[n_fds++] = all.data_fds[i];
 	request->method_open.data_fds = (uint32_t)all.n_data_fds;
-	int rc = inf_lib_call(d, request, fds, n_fds, INF_REPLY_METHOD_OPENED);
+	rc = inf_lib_call(d, request, fds, n_fds, INF_REPLY_METHOD_OPENED);
 	if (rc)
 		return rc;
 	if (d->reply_fd >= 0)

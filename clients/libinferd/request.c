@@ -85,9 +85,10 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 		return inf_lib_fail(m->d, INFERD_FAILED_PRECONDITION, "the Method is closed");
 	if (b->state != INF_LIB_IDLE)
 		return inf_lib_fail(m->d, INFERD_BUSY, "a request is already in flight on this binding");
-	struct inferd_request_options all = { 0 };
-	if (options)
-		memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+	struct inferd_request_options all;
+	int rc = inf_lib_take_options(m->d, &all, sizeof all, options);
+	if (rc)
+		return rc;
 	struct inf_request request = { .kind = INF_REQUEST_INFER,
 		.infer = { .binding = b->id,
 			.priority = (enum inf_priority)all.priority,
@@ -102,7 +103,7 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 		request.infer.n_inputs = m->n_inputs;
 		request.infer.inputs = b->changes;
 	}
-	int rc = inf_lib_send(m->d, &request, NULL, 0);
+	rc = inf_lib_send(m->d, &request, NULL, 0);
 	if (rc)
 		return rc;
 	free(b->profile);

@@ -487,6 +487,24 @@ static void errors_are_sentences(void **state)
 	assert_int_equal(inferd_infer(b, NULL), -INFERD_INTERNAL);
 }
 
+/* What says nothing of its size would be ignored as a whole. */
+static void options_without_a_size_are_refused(void **state)
+{
+	struct inferd *none;
+	struct inferd_method *m;
+	struct inferd_method_options which = { .version = "7" };
+	struct inferd_request_options how = { .timeout_us = 1 };
+	struct inferd_open_options where = { .socket = "/no/such/socket" };
+	assert_int_equal(inferd_method_open(d, &m, "double", &which), -INFERD_INVALID_ARGUMENT);
+	assert_string_equal(inferd_error(d), "the options' struct_size is 0: set it to the struct's sizeof");
+	struct inferd_binding *b = bind_model("double");
+	assert_int_equal(inferd_infer(b, &how), -INFERD_INVALID_ARGUMENT);
+	how.struct_size = sizeof how.struct_size; /* an older header's, which had no more */
+	assert_int_equal(inferd_infer(b, &how), 0);
+	assert_int_equal(inferd_open_with(&none, &where), -INFERD_INVALID_ARGUMENT);
+	inferd_close(none);
+}
+
 static void programs_travel_by_descriptor(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -513,6 +531,13 @@ static void programs_travel_by_descriptor(void **state)
 	for (int i = 0; i < 16; i++)
 		close(data_fds[i]);
 	close(fd);
+
+	/* Closed by now: the caller's mistake, and the connection goes on. */
+	struct inferd_region *r;
+	assert_int_equal(inferd_method_open_fd(d, &m, fd, "double", NULL), -INFERD_INVALID_ARGUMENT);
+	assert_string_equal(inferd_error(d), "a descriptor that was passed is not open");
+	assert_int_equal(inferd_region_import(d, &r, -1, 64), -INFERD_INVALID_ARGUMENT);
+	assert_int_equal(inferd_method_open(d, &m, "double", NULL), 0);
 }
 
 static void profiles_are_there_until_the_next_request(void **state)
@@ -778,6 +803,7 @@ int main(void)
 		TEST(says_whom_to_ask_for_permission),
 		TEST(infers),
 		TEST(errors_are_sentences),
+		TEST(options_without_a_size_are_refused),
 		TEST(programs_travel_by_descriptor),
 		TEST(profiles_are_there_until_the_next_request),
 		TEST(large_answers_arrive),
