@@ -18,7 +18,8 @@
  * many connections as you like. No call but inferd_infer, inferd_wait, inferd_method_reset and those
  * that open something ever blocks.
  *
- * Return values: 0 or more is success; negative is an enum inferd_status negated, and inferd_error has the sentence. */
+ * Return values: 0 or more is success; negative is an enum inferd_status negated, and inferd_error has the sentence. Options may be NULL; where they are not, their struct_size
+ * must be set. */
 #ifndef INFERD_H
 #define INFERD_H
 
@@ -69,7 +70,7 @@ struct inferd_open_options {
 	const char *client_name; /* for `inferctl status`; NULL: the program's name */
 	/* This connection's part of its user's share of the accelerators, beside that user's other connections. 0, or
 	 * more than inferd.conf gives the user: as much as that. So one of a program's connections may be told to take
-	 * less than another. */
+	 * less than another, where the user has a weight above 1. */
 	uint32_t weight;
 };
 INFERD_API int inferd_open_with(struct inferd **ret, const struct inferd_open_options *options);
@@ -153,7 +154,9 @@ struct inferd_slot {
 	size_t offset;                /* a multiple of 64 */
 	size_t n_bytes;               /* 0: what the info says */
 };
-/* Bind to regions of your choice; arrays as long as the Method has inputs and outputs. */
+/* Bind to regions of your choice; arrays as long as the Method has inputs and outputs. Outputs may lie
+ * where inputs do, or other outputs: what comes out is then copied there at the end, in their order, or refused by a
+ * Method that plans no memory to copy from. */
 INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret,
 	const struct inferd_slot *inputs, const struct inferd_slot *outputs);
 /* Ends its request, if one is in flight, without calling the callback. */
@@ -212,7 +215,7 @@ INFERD_API const void *inferd_last_profile(const struct inferd_binding *b, size_
 
 /* @status: 0 or negative. Called by inferd_dispatch or inferd_wait; it may start the next request. */
 typedef void (*inferd_done_fn)(struct inferd_binding *b, int status, void *userdata);
-/* Start; one request at a time on a binding (else INFERD_BUSY), many bindings at once. */
+/* Start; one request at a time on a binding (else INFERD_BUSY), many bindings at once. @done is wanted. */
 INFERD_API int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_options *options,
 	inferd_done_fn done, void *userdata);
 /* Ask the daemon to drop the binding's request; its callback still comes, perhaps with INFERD_CANCELLED. */
@@ -221,7 +224,8 @@ INFERD_API int inferd_cancel(struct inferd_binding *b);
 INFERD_API int inferd_get_fd(const struct inferd *d);
 /* Handle what has arrived; calls callbacks; never blocks. The number of requests completed, or negative. */
 INFERD_API int inferd_dispatch(struct inferd *d);
-/* Block until something arrives (-1: for ever, else milliseconds), then dispatch. */
+/* Block until something arrives (-1: for ever, else milliseconds), then dispatch. Where nothing is in flight, nothing
+ * but the daemon's end arrives. */
 INFERD_API int inferd_wait(struct inferd *d, int timeout_ms);
 
 #ifdef __cplusplus

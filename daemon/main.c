@@ -38,9 +38,10 @@ static const char *const help =
 	"\n"
 	"Options win over the configuration file. To try it without installing anything:\n"
 	"  inferd --models ./models --socket /tmp/inferd.sock --manager-socket '' --cache ''\n"
-	"SIGTERM and SIGINT let running requests end and stop it; SIGHUP reads limits, users, models,\n"
-	"log_level, keep_alive, stall and memory_budget again. Under systemd it takes its sockets from\n"
-	"inferd.socket.\n";
+	"SIGTERM and SIGINT let running requests end and stop it; SIGHUP reads the sections limits, user "
+	"and\n"
+	"model, and log_level, keep_alive, stall and memory_budget again. Under systemd it takes its\n"
+	"sockets from inferd.socket.\n";
 
 struct options {
 	const char *config, *models, *socket, *manager_socket, *cache, *workers, *log_level;

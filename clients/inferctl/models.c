@@ -247,11 +247,10 @@ static int run_restart(struct ctl *ctl, int argc, char **argv)
 const struct ctl_command ctl_restart_command = {
 	.name = "restart",
 	.arguments = "BACKEND",
-	.summary = "Restart the process of a backend that is a plug-in",
+	.summary = "Restart the process of a backend that is a plug-in (manager's socket)",
 	.help = "A backend that crashed too often is given up; this gives it another chance, and the models "
 		"that "
 		"went on\n"
-		"with another variant go back to it. What runs on it now ends with BACKEND_CRASHED.\n"
-		"Asks the manager's socket.\n",
+		"with another variant go back to it. What runs on it now ends with BACKEND_CRASHED.\n",
 	.run = run_restart,
 };
