@@ -280,7 +280,9 @@ static void open_store(struct inf_server *server)
 	server->store =
 		et_host_store_new(server->config.cache, server->config.cache_limit, &server->log, &diag);
 	if (!server->store)
-		et_logf(&server->log, ET_LOG_NOTICE, "packed weights are not kept: %s", diag.text);
+		et_logf(&server->log, ET_LOG_NOTICE,
+			"packed weights are not kept: %s; 'cache' in inferd.conf names their folder",
+			diag.text);
 }
 
 static int init_loop(struct inf_server *server)

@@ -134,7 +134,7 @@ static bool overlaps(const struct et_io *a, size_t n_a, const struct et_io *b, s
 	return n_a && n_b && at_a && at_b && at_a < at_b + n_b && at_b < at_a + n_a;
 }
 
-/* Whether binding output @index would let it share memory with an input or an earlier output. */
+/* Whether binding output @index would let it share memory with an input or another output. */
 static bool is_shared(const struct et_run *run, uint32_t index)
 {
 	const struct et_plan_info *info = &run->method->plan->info;

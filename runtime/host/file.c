@@ -231,11 +231,13 @@ static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_
 		*ret_fd = fd;
 		return ET_OK;
 	}
-	enum et_status status =
-		et_fail(diag, status_of(errno), "%s: cannot open it: %s", path, strerror(errno));
+	int error = errno;
 	if (fd >= 0)
 		close(fd);
-	return status;
+	if (error == EACCES) /* a daemon's user is seldom the one who reads this */
+		return et_fail(diag, status_of(error), "%s: cannot open it: %s to user %u", path,
+			strerror(error), (unsigned)geteuid());
+	return et_fail(diag, status_of(error), "%s: cannot open it: %s", path, strerror(error));
 }
 
 enum et_status et_host_source_open(

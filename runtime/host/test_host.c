@@ -189,6 +189,30 @@ static void sources_keep_their_bytes(void **state)
 	rmdir(dir);
 }
 
+/* Who may not read it is said: the daemon is not who looks at its messages. */
+static void sources_say_who_may_not_read_them(void **state)
+{
+	enum { NOBODY = 65534 };
+	char path[] = "/tmp/test-host-XXXXXX", expected[128];
+	struct et_source source;
+	struct et_diag diag = { "" };
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(fchmod(fd, 0), 0);
+	uid_t who = geteuid();
+	if (!who) /* root may read everything */
+		assert_int_equal(seteuid(NOBODY), 0);
+	enum et_status status = et_host_source_open(&source, path, NULL, &diag);
+	if (!who)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(status, ET_E_ACCESS_FAILED);
+	snprintf(expected, sizeof expected, "%s: cannot open it: Permission denied to user %u", path,
+		who ? (unsigned)who : NOBODY);
+	assert_string_equal(diag.text, expected);
+	close(fd);
+	unlink(path);
+}
+
 static void sources_refuse_by_name(void **state)
 {
 	char path[128];
@@ -374,6 +398,7 @@ int main(void)
 		cmocka_unit_test(clock_goes_forward),
 		cmocka_unit_test(log_writes_one_line),
 		cmocka_unit_test(sources_keep_their_bytes),
+		cmocka_unit_test(sources_say_who_may_not_read_them),
 		cmocka_unit_test(sources_refuse_by_name),
 		cmocka_unit_test(full_folder),
 		cmocka_unit_test(imports_what_was_charged),
