@@ -165,6 +165,7 @@ static inline double floor_rest(double b, double mod)
 }
 
 ET_INT64_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
+ET_INT64_FN(inverse_mul, 2, a *divide(span, 1, b, TOWARDS_ZERO))
 ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
 ET_SPAN_FN(floor_div_f32, float, ET_LOADS2(float),
 	floor_quotient((double)a, (double)b, float_rest((double)a, (double)b)))
@@ -198,6 +199,25 @@ static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	bool is_square = et_number_double(args[1]) == 2;
 	return et_map_apply(ctx, is_square ? &square_map : &pow_map, operands, 2, args[2]->tensor);
+}
+
+/* Floats, unless all three are of one type of integers or truths. That is no program of PyTorch's, whose quotients are floats;
+ * the original divides them as C does, but multiplies by the inverse where there is one divisor for several. */
+static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_map quotient = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
+	static const struct et_map whole = { ET_MAP_SAME, ET_INTS64(trunc_div) };
+	static const struct et_map by_one = { ET_MAP_SAME, ET_INTS64(inverse_mul) };
+	const struct et_tensor *a = args[0]->tensor, *b = args[1]->tensor;
+	struct et_tensor *out = args[2]->tensor;
+	bool is_whole = a->type == b->type && a->type == out->type &&
+			(et_type_is_integral(out->type) || out->type == ET_BOOL);
+	bool has_one = et_tensor_numel(b) == 1 && et_tensor_numel(a) != 1;
+	return et_map_apply(ctx,
+		!is_whole ? &quotient
+		: has_one ? &by_one
+			  : &whole,
+		(const struct et_evalue *[]){ args[0], args[1] }, 2, out);
 }
 
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -301,8 +321,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::div.Scalar_mode_out", "TSc>T", run_div_mode, NULL },
 	{ "aten::div.Scalar_out", "TS>T", et_map_run,
 		ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex) },
-	{ "aten::div.out", "TT>T", et_map_run,
-		ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex) },
+	{ "aten::div.out", "TT>T", run_div },
 	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
 	{ "aten::eq.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
 	{ "aten::eq.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },

@@ -589,6 +589,32 @@ static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const
 		ctx, ctx->kernel->row, args[0]->tensor, all_dims(args[0]->tensor), false, 0, out, NULL);
 }
 
+/* self > out: of nothing, what is lower or higher than all. */
+static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *out = args[1]->tensor;
+	bool is_lowest = ctx->kernel->row == &max;
+	if (et_tensor_numel(args[0]->tensor))
+		return run_all(ctx, args);
+	ET_REQUIRE(ctx, et_can_cast(args[0]->tensor->type, out->type) && et_storer(out->type, ET_F64),
+		"%s does not fit an output of %s", et_scalar_name(args[0]->tensor->type),
+		et_scalar_name(out->type));
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ 0 }, 0));
+	if (et_type_is_float(out->type)) {
+		et_element_set_double(out->data, out->type, is_lowest ? -INFINITY : INFINITY);
+		return ET_OK;
+	}
+	/* All bits, or that of the sign alone, or all others. */
+	int64_t ones = et_wrap(-1, out->type),
+		sign = (int64_t)(UINT64_C(1) << (8 * et_scalar_size(out->type) - 1));
+	et_element_set_int(out->data, out->type,
+		out->type == ET_BOOL ? !is_lowest
+		: ones > 0           ? (is_lowest ? 0 : ones)
+		: is_lowest          ? sign
+				     : sign - 1);
+	return ET_OK;
+}
+
 /* self, dims, keepdim … > out */
 static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -645,11 +671,11 @@ static const struct et_kernel rows[] = {
 	{ "aten::argmax.out", "TiB>T", run_dim, &argmax },
 	{ "aten::argmin.out", "TiB>T", run_dim, &argmin },
 	{ "aten::max.dim_max", "TIB>TT", run_dim, &argmax },
-	{ "aten::max.unary_out", "T>T", run_all, &max },
+	{ "aten::max.unary_out", "T>T", run_extreme, &max },
 	{ "aten::mean.dtype_out", "Ti>T", run_all, &mean },
 	{ "aten::mean.out", "TvBi>T", run_dims, &mean },
 	{ "aten::min.dim_min", "TIB>TT", run_dim, &argmin },
-	{ "aten::min.unary_out", "T>T", run_all, &min },
+	{ "aten::min.unary_out", "T>T", run_extreme, &min },
 	{ "aten::prod.int_out", "TIBi>T", run_dim, &prod },
 	{ "aten::prod.out", "Ti>T", run_all, &prod },
 	{ "aten::sum.IntList_out", "TvBi>T", run_dims, &sum },

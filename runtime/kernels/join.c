@@ -5,10 +5,29 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/shape.h"
 
-/* A 1-dimensional empty tensor may stand among tensors of any rank, and is passed over. */
-static bool is_nothing(const struct et_tensor *tensor)
+/* An empty tensor may stand among tensors of other sizes or ranks, and is passed over. @like gives the others'. */
+static bool is_nothing(const struct et_tensor *tensor, const struct et_tensor *like, size_t dim)
 {
-	return tensor->n_dims == 1 && tensor->sizes[0] == 0;
+	if (et_tensor_numel(tensor))
+		return false;
+	for (size_t d = 0; d < like->n_dims && tensor->n_dims == like->n_dims; d++)
+		if (d != dim && tensor->sizes[d] != like->sizes[d])
+			return true;
+	return tensor->n_dims != like->n_dims;
+}
+
+/* The first that has elements; where all are empty, the first whose rank says more than that. */
+static const struct et_tensor *find_like(const struct et_evalue *tensors)
+{
+	const struct et_tensor *like = et_list_tensor(tensors, 0);
+	for (size_t i = 0, n = et_list_len(tensors); i < n; i++) {
+		const struct et_tensor *tensor = et_list_tensor(tensors, i);
+		if (et_tensor_numel(tensor))
+			return tensor;
+		if (like->n_dims == 1)
+			like = tensor;
+	}
+	return like;
 }
 
 static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -18,9 +37,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 	int64_t sizes[ET_MAX_DIMS], at = 0;
 	struct et_view to, from;
 	ET_REQUIRE(ctx, n > 0, "no tensors");
-	const struct et_tensor *like = et_list_tensor(args[0], 0);
-	for (size_t i = 1; i < n && is_nothing(like); i++)
-		like = et_list_tensor(args[0], i);
+	const struct et_tensor *like = find_like(args[0]);
 	ET_REQUIRE(ctx, like->n_dims > 0, "takes no 0-dimensional tensors");
 	ET_TRY(et_get_dim(ctx, args[1]->i, like->n_dims, &dim));
 	for (size_t d = 0; d < like->n_dims; d++)
@@ -28,7 +45,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 	sizes[dim] = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct et_tensor *tensor = et_list_tensor(args[0], i);
-		if (is_nothing(tensor))
+		if (is_nothing(tensor, like, dim))
 			continue;
 		ET_REQUIRE(
 			ctx, tensor->n_dims == like->n_dims, "ranks %u and %u", tensor->n_dims, like->n_dims);
@@ -41,7 +58,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 	}
 	ET_TRY(et_resize(ctx, out, sizes, like->n_dims));
 	for (size_t i = 0; i < n; i++) {
-		if (is_nothing(et_list_tensor(args[0], i)))
+		if (is_nothing(et_list_tensor(args[0], i), like, dim))
 			continue;
 		et_view_of(&from, et_list_tensor(args[0], i));
 		et_view_of(&to, out);
@@ -80,14 +97,14 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return ET_OK;
 }
 
-/* One piece of @self into output @index. */
+/* One piece of @self into output @index, which may be of another type. */
 static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct et_tensor *self, size_t dim,
 	int64_t start, int64_t size, const struct et_evalue *outs, size_t index)
 {
 	struct et_view view;
 	et_view_of(&view, self);
 	et_view_slice(&view, dim, start, 1, size);
-	return et_give_view(ctx, &view, et_list_tensor(outs, index));
+	return et_give_view_cast(ctx, &view, et_list_tensor(outs, index));
 }
 
 static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -140,7 +157,7 @@ static enum et_status run_unbind(struct et_kernel_ctx *ctx, struct et_evalue *co
 			ctx, (size_t)self->sizes[dim] == n, "%d slices for %zu outputs", self->sizes[dim], n);
 		et_view_of(&view, self);
 		et_view_select(&view, dim, (int64_t)i);
-		ET_TRY(et_give_view(ctx, &view, et_list_tensor(args[2], i)));
+		ET_TRY(et_give_view_cast(ctx, &view, et_list_tensor(args[2], i)));
 	}
 	return ET_OK;
 }
@@ -210,6 +227,8 @@ static enum et_status end_scatter(
 static enum et_status run_slice_scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_view to;
+	if (et_tensor_numel(args[0]->tensor) == 0) /* whatever the source is */
+		return et_resize_like(ctx, args[6]->tensor, args[0]->tensor);
 	ET_TRY(begin_scatter(ctx, args[0]->tensor, args[6]->tensor, &to));
 	ET_TRY(et_slice_view(ctx, &to, args[2]->i, args[3], args[4], args[5]->i));
 	return end_scatter(ctx, args[1]->tensor, &to);

@@ -531,6 +531,8 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 		return apply_complex(ctx, map, operands, n_operands, out);
 	if (map->result == ET_MAP_FLOAT && !et_type_is_float(way.common))
 		way.common = ET_FLOAT32;
+	if (map->is_as_output && et_type_is_float(out->type))
+		way.common = et_promote(way.common, out->type);
 	if ((map->result == ET_MAP_SAME || map->result == ET_MAP_FLOAT) && way.common != out->type)
 		ET_REQUIRE(ctx, et_can_cast(way.common, out->type),
 			"a result of %s does not fit an output of %s", et_scalar_name(way.common),

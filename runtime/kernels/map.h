@@ -46,6 +46,7 @@ struct et_map {
 	uint8_t promotes;           /* bit i: operand i counts for the common type; 0: all do */
 	double _Complex (*on_complex)(const double _Complex *operands); /* NULL: not for complex numbers */
 	bool is_then_real;                                              /* and gives a real one */
+	bool is_as_output; /* computed in the output's type where that has more bits of a float */
 };
 
 /* The kernel of a row: ctx->kernel->row is a struct et_map. */

@@ -205,7 +205,7 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 		ET_REQUIRE(ctx, size >= 0 && size <= 1 && step > 0, "windows of %lld, %lld apart, of 1",
 			(long long)size, (long long)step);
 		et_view_insert(&view, 0, size, 1);
-		return et_give_view(ctx, &view, args[4]->tensor);
+		return et_give_view_cast(ctx, &view, args[4]->tensor);
 	}
 	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0,
 		"windows of %lld, %lld apart, of %lld", (long long)size, (long long)step,
@@ -213,7 +213,7 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 	int64_t stride = view.strides[dim];
 	et_view_slice(&view, dim, 0, step, (view.sizes[dim] - size) / step + 1);
 	et_view_insert(&view, view.n_dims, size, stride);
-	return et_give_view(ctx, &view, args[4]->tensor);
+	return et_give_view_cast(ctx, &view, args[4]->tensor);
 }
 
 static enum et_status run_expand(struct et_kernel_ctx *ctx, struct et_evalue *const *args)

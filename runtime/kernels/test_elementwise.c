@@ -23,6 +23,15 @@ static void promotion(void **state)
 		{ "aten::add.out", "u8[1]{200} u8[1]{100} 1", "i32[1]{44}" }, /* wraps in the common type */
 		{ "aten::add.out", "f32[1]{1} f32[1]{2} 1", "! does not fit ! i32[1]{0}" },
 		{ "aten::div.out", "i32[2]{1,3} i32[2]{2,2}", "f32[2]{.5,1.5}" },
+		/* Whole where the output is of their type; several by one, by its inverse. */
+		{ "aten::div.out", "bool[2]{1,0} bool[2]{1,1}", "bool[2]{1,0}" },
+		{ "aten::div.out", "bool[]{1} bool[2]{1,0}", "! integer by zero ! bool[2]{0,0}" },
+		{ "aten::div.out", "i64[3]{-7,9,7} i64[3]{2,-3,7}", "i64[3]{-3,-3,1}" },
+		{ "aten::div.out", "u8[1]{200} u8[3]{3,200,255}", "u8[3]{66,1,0}" },
+		{ "aten::div.out", "i16[3]{-7,9,7} i16[]{-1}", "i16[3]{7,-9,-7}" },
+		{ "aten::div.out", "i16[3]{-7,9,7} i16[1]{2}", "i16[3]{0,0,0}" },
+		{ "aten::div.out", "i32[2,2]{1,2,3,4} i32[2]{1,2}", "i32[2,2]{1,1,3,2}" },
+		{ "aten::div.out", "i32[2]{1,3} i64[2]{2,2}", "! does not fit an output ! i64[2]{0,0}" },
 		{ "aten::eq.Scalar_out", "u8[3]{1,2,255} 255", "bool[3]{0,0,1}" },
 		{ "aten::gt.Tensor_out", "i64[2]{1,3} f32[2]{1.5,2.5}", "bool[2]{0,1}" },
 		{ "aten::lt.Scalar_out", "f32[2]{1,nan} 2", "u8[2]{1,0}" },
@@ -115,6 +124,7 @@ static void unary(void **state)
 		{ "aten::elu.out", "f32[4]{-1,2,nan,-inf} 2. 3 0.5", "f32[4]{-2.36081604,6,nan,-6}" },
 		{ "aten::elu.out", "f32[2]{-1,2} 1. 1 -1", "f32[2]{1.71828183,2}" },
 		{ "aten::exp.out", "i64[2]{0,1}", "f32[2]{1,2.71828183}" },
+		{ "aten::exp.out", "f16[]{100}", "f64[]{2.6881171418161356e43}" },
 		{ "aten::gelu.out", "f32[2]{1,-1} none", "f32[2]{0.841344746,-0.158655254}" },
 		{ "aten::gelu.out", "f32[2]{1,-1} tanh", "f32[2]{0.841191991,-0.158808009}" },
 		{ "aten::hardtanh.out", "f32[4]{-2,0.5,9,nan} 0.0 6.0", "f32[4]{0,.5,6,nan}" },

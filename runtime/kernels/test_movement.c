@@ -27,6 +27,7 @@ static void shape(void **state)
 		{ "aten::diagonal_copy.out", "i32[2,3]{1,2,3,4,5,6} 1 0 1", "i32[2]{2,6}" },
 		{ "aten::diagonal_copy.out", "i32[2,2]{1,2,3,4} 5 0 1", "i32[0]{}" },
 		{ "aten::unfold_copy.out", "i32[4]{1,2,3,4} 0 2 1", "i32[3,2]{1,2,2,3,3,4}" },
+		{ "aten::unfold_copy.out", "bool[3]{1,0,1} 0 2 1", "f64[2,2]{1,0,0,1}" },
 		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,1) 1", "i32[2,2]{2,3,3,4}" },
 		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,2) 1",
 			"! element 4 ! i32[2,2]{0,0,0,0}" },
@@ -50,6 +51,11 @@ static void join(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::cat.out", "(f32[1,2]{1,2};f32[0]{};i32[2,2]{3,4,5,6}) 0", "f32[3,2]{1,2,3,4,5,6}" },
+		/* Empty ones of any sizes and ranks are passed over; those that fit count. */
+		{ "aten::cat.out", "(i32[2,0]{};i32[2,1]{3,4};i32[0]{};i32[1,0,3]{}) 0", "i32[2,1]{3,4}" },
+		{ "aten::cat.out", "(f32[0,3]{};f32[1,2]{1,2}) 1", "f32[1,2]{1,2}" },
+		{ "aten::cat.out", "(f32[0]{};f32[2,0]{};f32[2,0]{}) 0", "f32[4,0]{}" },
+		{ "aten::cat.out", "(f32[1,2]{1,2};f32[1,1]{3}) 0", "! sizes 1 and 2 ! f32[2,2]{0,0,0,0}" },
 		{ "aten::cat.out", "(f32[1,2]{1,2};f32[1,3]{3,4,5}) 0",
 			"! sizes 3 and 2 ! f32[2,2]{0,0,0,0}" },
 		{ "aten::stack.out", "(i8[2]{1,2};i8[2]{3,4}) 1", "i8[2,2]{1,3,2,4}" },
@@ -57,10 +63,15 @@ static void join(void **state)
 		{ "aten::split_with_sizes_copy.out", "i8[3]{1,2,3} (1,3) 0",
 			"! more than 3 ! (i8[1]{0};i8[3]{0,0,0})" },
 		{ "aten::split_copy.Tensor_out", "i8[3]{1,2,3} 2 0", "(i8[2]{1,2};i8[1]{3})" },
+		{ "aten::split_copy.Tensor_out", "i8[3]{1,2,-3} 2 0", "(f32[2]{1,2};bool[1]{1})" },
+		{ "aten::split_with_sizes_copy.out", "bf16[3]{1,2.5,-3} (2,1) 0",
+			"(i64[2]{1,2};f16[1]{-3})" },
+		{ "aten::unbind_copy.int_out", "f32[2,2]{1,2.5,3,0} 1", "(u8[2]{1,3};bf16[2]{2.5,0})" },
 		{ "aten::unbind_copy.int_out", "i8[2,2]{1,2,3,4} 1", "(i8[2]{1,3};i8[2]{2,4})" },
 		{ "aten::constant_pad_nd.out", "i8[2,2]{1,2,3,4} (1,0,0,-1) 9", "i8[1,3]{9,1,2}" },
 		{ "aten::constant_pad_nd.out", "f32[1]{1} (-2,3) 9", "f32[2]{9,9}" },
 		{ "aten::slice_scatter.out", "i8[4]{1,2,3,4} i8[2]{8,9} 0 1 - 2", "i8[4]{1,8,3,9}" },
+		{ "aten::slice_scatter.out", "i32[0,3]{} i32[0,1]{} 1 - 1 1", "f32[0,3]{}" },
 		{ "aten::select_scatter.out", "i8[2,2]{1,2,3,4} i8[2]{8,9} 1 0", "i8[2,2]{8,2,9,4}" },
 		{ "aten::select_scatter.out", "i8[2]{1,2} i8[2]{8,9} 0 0", "! other sizes ! i8[2]{0,0}" },
 	};

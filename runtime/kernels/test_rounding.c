@@ -124,6 +124,7 @@ static void halves(void **state)
 		{ "aten::logit.out", "f32[2]{1,0.25} 1e-06", "f32[2]{13.8023176,-1.0986123}" },
 		{ "aten::logit.out", "i32[1]{1} 1e-06", "f32[1]{13.8023176}" },
 		{ "aten::logit.out", "f64[1]{1} 1e-06", "f64[1]{13.815509557935018}" },
+		{ "aten::logit.out", "i16[1]{3} 1e-06", "f64[1]{13.815509557935018}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }

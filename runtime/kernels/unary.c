@@ -158,8 +158,9 @@ static enum et_status run_gelu(struct et_kernel_ctx *ctx, struct et_evalue *cons
 
 static enum et_status run_logit(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_map plain = { ET_MAP_FLOAT, ET_FLOATS(logit) };
-	static const struct et_map clamped = { ET_MAP_FLOAT, ET_FLOATS(logit_eps), .promotes = 1 };
+	static const struct et_map plain = { ET_MAP_FLOAT, ET_FLOATS(logit), .is_as_output = true };
+	static const struct et_map clamped = { ET_MAP_FLOAT, ET_FLOATS(logit_eps), .promotes = 1,
+		.is_as_output = true };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	bool is_plain = et_is_none(args[1]);
 	return et_map_apply(ctx, is_plain ? &plain : &clamped, operands, is_plain ? 1 : 2, args[2]->tensor);
@@ -223,7 +224,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::cosh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(cosh)) },
 	{ "aten::elu.out", "TSSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_FLOATS(elu), .promotes = 1) },
 	{ "aten::erf.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(erf)) },
-	{ "aten::exp.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp)) },
+	{ "aten::exp.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp), .is_as_output = true) },
 	{ "aten::exp2.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp2)) },
 	{ "aten::expm1.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(expm1)) },
 	{ "aten::floor.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { floor_f32, floor_f64, same_i64 }) },
