@@ -5,6 +5,8 @@
  * digits). The element reported is the one whose error exceeds what is allowed by most; a NaN where a number
  * was expected, or the reverse, exceeds everything.
  *
+ * A number may be expected as a tensor without dimensions: ExecuTorch's bundler writes only tensors.
+ *
  * A cosine or an argmax replaces the comparison of elements, it does not loosen it: NaN anywhere fails a cosine. */
 #include "clients/inferctl/compare.h"
 
@@ -21,10 +23,21 @@ static void bounds_for(const struct ctl_tolerance *tolerance, const struct ctl_v
 	*ret_rtol = tolerance->rtol >= 0 ? tolerance->rtol : is_half ? 1e-2 : 1e-3;
 }
 
+/* Whether @tensor is what a program's number looks like where only tensors can be written: one element, no
+ * dimensions, the type that PyTorch gives it. */
+static bool is_number(const struct ctl_value *tensor, uint8_t tag)
+{
+	if (tensor->tag != ET_TAG_TENSOR || tensor->n_dims)
+		return false;
+	return (tag == ET_TAG_INT && tensor->type == ET_INT64) ||
+	       (tag == ET_TAG_BOOL && tensor->type == ET_BOOL) ||
+	       (tag == ET_TAG_DOUBLE && (tensor->type == ET_FLOAT32 || tensor->type == ET_FLOAT64));
+}
+
 static bool is_same_kind(const struct ctl_value *got, const struct ctl_value *expected)
 {
 	if (got->tag != expected->tag)
-		return false;
+		return is_number(expected, got->tag);
 	return got->tag != ET_TAG_TENSOR ||
 	       (got->type == expected->type && got->n_dims == expected->n_dims &&
 		       memcmp(got->sizes, expected->sizes, got->n_dims * sizeof(got->sizes[0])) == 0);

@@ -97,6 +97,40 @@ static void test_kind_and_shape(void **state)
 	assert_true(compare(number, number, CTL_TOLERANCE_DEFAULT).is_equal);
 }
 
+/* ExecuTorch's bundler writes only tensors: a number is expected as one without dimensions. */
+static void test_numbers_may_be_expected_as_tensors(void **state)
+{
+	const int64_t three = 3;
+	const int32_t narrow = 3;
+	const uint8_t yes = 1;
+	const float half = 0.5f;
+	const double third = 1.0 / 3;
+	struct ctl_value integer = { .tag = ET_TAG_INT, .i = 3, .d = 3 },
+			 more = { .tag = ET_TAG_INT, .i = 4, .d = 4 },
+			 truth = { .tag = ET_TAG_BOOL, .i = 1, .d = 1 },
+			 real = { .tag = ET_TAG_DOUBLE, .d = 0.5 }, wanted = vector(ET_INT64, &three, 1);
+	struct ctl_difference difference;
+
+	assert_false(compare(integer, wanted, CTL_TOLERANCE_DEFAULT).is_equal); /* one dimension */
+	wanted.n_dims = 0;
+	assert_true(compare(integer, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	difference = compare(more, wanted, CTL_TOLERANCE_DEFAULT);
+	assert_false(difference.is_equal);
+	assert_int_equal(difference.got.i, 4);
+	assert_false(compare(wanted, integer, CTL_TOLERANCE_DEFAULT).is_equal); /* a tensor is no number */
+	assert_false(compare(truth, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	wanted = vector(ET_INT32, &narrow, 1), wanted.n_dims = 0;
+	assert_false(compare(integer, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	wanted = vector(ET_BOOL, &yes, 1), wanted.n_dims = 0;
+	assert_true(compare(truth, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_false(compare(integer, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	wanted = vector(ET_FLOAT32, &half, 1), wanted.n_dims = 0;
+	assert_true(compare(real, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_false(compare(integer, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+	wanted = vector(ET_FLOAT64, &third, 1), wanted.n_dims = 0;
+	assert_false(compare(real, wanted, CTL_TOLERANCE_DEFAULT).is_equal);
+}
+
 static void test_dim_orders_are_looked_through(void **state)
 {
 	const float rows[] = { 0, 1, 2, 3, 4, 5 }, columns[] = { 0, 3, 1, 4, 2, 5 };
@@ -175,6 +209,7 @@ int main(void)
 		cmocka_unit_test(test_specials),
 		cmocka_unit_test(test_integers_are_exact),
 		cmocka_unit_test(test_kind_and_shape),
+		cmocka_unit_test(test_numbers_may_be_expected_as_tensors),
 		cmocka_unit_test(test_dim_orders_are_looked_through),
 		cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_layout_ignores_dimensions_of_one),
