@@ -110,8 +110,10 @@ INFERD_API int inferd_method_reset(struct inferd_method *m);
 enum { INFERD_MAX_DIMS = 16 };
 
 struct inferd_tensor_info {
-	const char *name;     /* "input_0" */
-	const char *datatype; /* "FP32", "INT64", … or, if is_scalar, "INT", "DOUBLE", "BOOL" */
+	const char *name; /* "input_0" */
+	/* "FP32", "INT64", … or, if is_scalar, "INT", "DOUBLE", "BOOL", or "None": an argument that the program leaves out
+	 * (None, or a word), so that there is nothing to set, or an output that is nothing */
+	const char *datatype;
 	size_t n_dims;
 	int64_t shape[INFERD_MAX_DIMS]; /* the upper bound where dynamic */
 	uint8_t dim_order
@@ -177,6 +179,10 @@ INFERD_API int inferd_set_scalar_int(struct inferd_binding *b, size_t index, int
 /* The sizes that output @index had in the last request (before the first: at the largest); its rank, or negative. */
 INFERD_API int inferd_output_shape(
 	const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS]);
+/* What output @index was in the last request: the datatype of its info, but of a scalar the kind that the program
+ * answered, "INT", "DOUBLE", "BOOL" or "None", which the exporter does not always know before. NULL if there is no such
+ * output. Valid as long as the Method. */
+INFERD_API const char *inferd_output_datatype(const struct inferd_binding *b, size_t index);
 /* A scalar output of the last request. */
 INFERD_API int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *ret_value);
 /* The same without going through a double, which has fewer digits than an INT. Refuses a DOUBLE. */

@@ -54,7 +54,11 @@ int ctl_instance_set_input(
 	/* A number given as another kind of number is still that number. */
 	if (v.tag != io->value.tag && v.tag != ET_TAG_TENSOR && v.tag != ET_TAG_NONE &&
 		io->value.tag != ET_TAG_TENSOR && io->value.tag != ET_TAG_NONE) {
-		v.i = v.tag == ET_TAG_DOUBLE ? (int64_t)v.d : v.i;
+		if (v.tag == ET_TAG_DOUBLE && io->value.tag == ET_TAG_INT &&
+			!(v.d >= -0x1p63 && v.d < 0x1p63))
+			return ctl_error_set(error, "input %u: %g does not fit an integer", index, v.d);
+		if (v.tag == ET_TAG_DOUBLE)
+			v.i = io->value.tag == ET_TAG_BOOL ? v.d != 0 : (int64_t)v.d;
 		v.tag = io->value.tag;
 	}
 	if (!fits(io, &v, &is_alike)) {

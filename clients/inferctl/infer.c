@@ -55,6 +55,31 @@ static int read_raw(FILE *file, const struct ctl_io *io, struct ctl_value *ret, 
 	return 0;
 }
 
+/* A number as it stands on the command line, a truth value by its name or as a number, or "none" for an argument that
+ * the program leaves out. False: it is nothing of the kind. */
+static bool read_scalar(uint8_t tag, const char *text, struct ctl_value *ret)
+{
+	struct ctl_value value = { .tag = ET_TAG_DOUBLE };
+	char *end;
+	if (tag == ET_TAG_NONE) {
+		ret->tag = ET_TAG_NONE;
+		return strcmp(text, "none") == 0;
+	}
+	value.d = strtod(text, &end);
+	if (tag == ET_TAG_BOOL && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0))
+		value = (struct ctl_value){ .tag = ET_TAG_BOOL, .i = *text == 't', .d = *text == 't' };
+	else if (*end || end == text)
+		return false;
+	else if (value.d >= -0x1p63 && value.d < 0x1p63 && value.d == (double)(int64_t)value.d) {
+		value.tag = ET_TAG_INT;
+		value.i = strtoll(text, &end, 10); /* all of its digits */
+		if (*end)
+			value.i = (int64_t)value.d; /* 1e3 */
+	}
+	*ret = value;
+	return true;
+}
+
 static int set_input(struct ctl_instance *instance, unsigned index, const char *name)
 {
 	struct ctl_error error = { 0 };
@@ -66,15 +91,13 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 	if (index >= instance->n_inputs)
 		return ctl_fail("--input %s: the method has only %u inputs", name, instance->n_inputs);
 	if (instance->inputs[index].value.tag != ET_TAG_TENSOR) {
-		char *end;
-		value.tag = ET_TAG_DOUBLE;
-		value.d = strtod(name, &end);
-		if (*end || end == name)
-			return ctl_fail("--input %s: input %u is a number, give it as one", name, index);
-		if (value.d == (double)(int64_t)value.d) {
-			value.tag = ET_TAG_INT;
-			value.i = strtoll(name, NULL, 0);
-		}
+		if (!read_scalar(instance->inputs[index].value.tag, name, &value))
+			return ctl_fail("--input %s: input %u is %s", name, index,
+				instance->inputs[index].value.tag == ET_TAG_NONE
+					? "left out by the program: say none"
+				: instance->inputs[index].value.tag == ET_TAG_BOOL
+					? "a truth value, give it as true or false"
+					: "a number, give it as one");
 		if (ctl_instance_set_input(instance, index, &value, &error) < 0)
 			return ctl_fail("--input %s: %s", name, error.text);
 		return CTL_OK;

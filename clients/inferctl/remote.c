@@ -143,14 +143,21 @@ static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 	return n_bytes;
 }
 
+/* NONE for what has no value, whatever it is. */
+static uint8_t scalar_tag(const char *datatype)
+{
+	return strcmp(datatype, "INT") == 0      ? ET_TAG_INT
+	       : strcmp(datatype, "BOOL") == 0   ? ET_TAG_BOOL
+	       : strcmp(datatype, "DOUBLE") == 0 ? ET_TAG_DOUBLE
+						 : ET_TAG_NONE;
+}
+
 static int io_from_info(const struct inferd_tensor_info *info, struct ctl_io *ret, struct ctl_error *error)
 {
 	struct ctl_io io = { 0 };
 	int type = ctl_type_from_name(info->datatype);
 	if (info->is_scalar) {
-		io.value.tag = strcmp(info->datatype, "INT") == 0    ? ET_TAG_INT
-			       : strcmp(info->datatype, "BOOL") == 0 ? ET_TAG_BOOL
-								     : ET_TAG_DOUBLE;
+		io.value.tag = scalar_tag(info->datatype);
 		*ret = io;
 		return 0;
 	}
@@ -302,9 +309,15 @@ static int instance_output(
 		if (value.n_bytes > base->outputs[index].value.n_bytes || (value.n_bytes && !value.data))
 			return ctl_error_set(error, "output %u: it came out larger than its memory", index);
 	} else {
-		if (inferd_output_scalar(instance->binding, index, &value.d) < 0 ||
-			(value.tag != ET_TAG_DOUBLE &&
-				inferd_output_scalar_int(instance->binding, index, &value.i) < 0))
+		const char *datatype = inferd_output_datatype(instance->binding, index);
+		value.tag = scalar_tag(datatype);
+		if (value.tag == ET_TAG_NONE && strcmp(datatype, et_tag_name(ET_TAG_NONE)) != 0)
+			return ctl_error_set(
+				error, "output %u is a %s, which has no value to show", index, datatype);
+		if (value.tag != ET_TAG_NONE &&
+			(inferd_output_scalar(instance->binding, index, &value.d) < 0 ||
+				(value.tag != ET_TAG_DOUBLE &&
+					inferd_output_scalar_int(instance->binding, index, &value.i) < 0)))
 			return ctl_error_set(error, "output %u: %s", index, inferd_error(instance->d));
 	}
 	*ret = value;

@@ -54,11 +54,13 @@ void inf_lib_binding_free(struct inferd_binding *b)
 	free(b);
 }
 
-static enum inf_scalar_kind scalar_kind(const struct inferd_tensor_info *info)
+enum inf_scalar_kind inf_lib_scalar_kind(const struct inferd_tensor_info *info)
 {
-	return strcmp(info->datatype, "INT") == 0      ? INF_SCALAR_INT
+	return !info->is_scalar                        ? INF_SCALAR_NONE
+	       : strcmp(info->datatype, "INT") == 0    ? INF_SCALAR_INT
 	       : strcmp(info->datatype, "DOUBLE") == 0 ? INF_SCALAR_DOUBLE
-						       : INF_SCALAR_BOOL;
+	       : strcmp(info->datatype, "BOOL") == 0   ? INF_SCALAR_BOOL
+						       : INF_SCALAR_NONE;
 }
 
 /* Check one of the caller's slots, note the place and fill in the wire's slot. */
@@ -69,7 +71,7 @@ static int place(struct inferd *d, const struct inferd_tensor_info *info, const 
 	if (info->is_scalar) {
 		/* The value comes with each request; the kind is what counts here. */
 		if (is_input)
-			ret_slot->scalar = (struct inf_scalar){ .kind = scalar_kind(info) };
+			ret_slot->scalar = (struct inf_scalar){ .kind = inf_lib_scalar_kind(info) };
 		return 0;
 	}
 	if (!slot->region) {
@@ -106,7 +108,7 @@ static int bind_to(struct inferd_binding *b, const struct inferd_slot *inputs,
 	int rc = 0;
 	for (size_t i = 0; i < m->n_inputs && !rc; i++) {
 		rc = place(m->d, &m->inputs[i], &inputs[i], true, &b->inputs[i], &slots[i]);
-		b->has_changes |= m->inputs[i].is_scalar;
+		b->has_changes |= inf_lib_scalar_kind(&m->inputs[i]) != INF_SCALAR_NONE;
 	}
 	for (size_t i = 0; i < m->n_outputs && !rc; i++)
 		rc = place(m->d, &m->outputs[i], &outputs[i], false, &b->outputs[i], &slots[m->n_inputs + i]);
@@ -258,16 +260,19 @@ int inferd_set_input_shape(struct inferd_binding *b, size_t index, const int64_t
 	return 0;
 }
 
-/* Where to put a number, by the input's kind; NULL, with the sentence noted, if it is a tensor. */
+/* Where to put a number, by the input's kind; NULL, with the sentence noted, if it takes none. */
 static struct inf_scalar *scalar_input(struct inferd_binding *b, size_t index)
 {
 	const struct inferd_tensor_info *info = input_info(b, index);
-	if (info && !info->is_scalar)
-		inf_lib_fail(
-			b->method->d, INFERD_INVALID_ARGUMENT, "%s is a tensor, not a number", info->name);
-	if (!info || !info->is_scalar)
+	enum inf_scalar_kind kind = info ? inf_lib_scalar_kind(info) : INF_SCALAR_NONE;
+	if (info && kind == INF_SCALAR_NONE)
+		inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT,
+			info->is_scalar ? "%s takes no value: the program leaves it out"
+					: "%s is a tensor, not a number",
+			info->name);
+	if (kind == INF_SCALAR_NONE)
 		return NULL;
-	b->changes[index].scalar.kind = scalar_kind(info);
+	b->changes[index].scalar.kind = kind;
 	return &b->changes[index].scalar;
 }
 
@@ -313,6 +318,24 @@ int inferd_output_shape(const struct inferd_binding *b, size_t index, int64_t sh
 	const struct inf_lib_output *result = &b->results[index];
 	memcpy(shape, result->shape, result->n_dims * sizeof *shape);
 	return (int)result->n_dims;
+}
+
+const char *inferd_output_datatype(const struct inferd_binding *b, size_t index)
+{
+	const struct inferd_tensor_info *info = inferd_output_info(b->method, index);
+	if (!info || !info->is_scalar)
+		return info ? info->datatype : NULL;
+	switch (b->results[index].scalar.kind) {
+	case INF_SCALAR_INT:
+		return "INT";
+	case INF_SCALAR_DOUBLE:
+		return "DOUBLE";
+	case INF_SCALAR_BOOL:
+		return "BOOL";
+	case INF_SCALAR_NONE:
+		break;
+	}
+	return inf_lib_scalar_kind(info) == INF_SCALAR_NONE ? info->datatype : "None";
 }
 
 int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *ret_value)

@@ -126,6 +126,10 @@ int inf_lib_poll(struct inferd *d, int timeout_ms);
 /* Completions may have come or gone: have the caller's event loop know. */
 void inf_lib_notice(struct inferd *d);
 
+/* The kind of number that this is; NONE for a tensor and for what has no value to pass, as an argument that the program
+ * leaves out. */
+enum inf_scalar_kind inf_lib_scalar_kind(const struct inferd_tensor_info *info);
+
 /* Whether a tensor of these sizes fits where one at its largest does: a dynamic tensor may trade one dimension for
  * another. */
 bool inf_lib_shape_fits(const struct inferd_tensor_info *info, const int64_t *shape, size_t n_dims);

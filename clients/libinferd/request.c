@@ -96,7 +96,7 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 			.profile = all.profile } };
 	if (b->has_changes) {
 		for (size_t i = 0; i < m->n_inputs; i++)
-			if (m->inputs[i].is_scalar && b->changes[i].scalar.kind == INF_SCALAR_NONE)
+			if (b->changes[i].scalar.kind != inf_lib_scalar_kind(&m->inputs[i]))
 				return inf_lib_fail(m->d, INFERD_INVALID_ARGUMENT,
 					"%s is a number: set it with inferd_set_scalar first",
 					m->inputs[i].name);

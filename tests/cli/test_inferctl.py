@@ -27,6 +27,7 @@ MODEL = os.path.join(TOP, "tests", "models", "efficientnet_lite0_int8.pte")
 EXTERNAL = os.path.join(TOP, "tests", "models", "external")
 DATA_FILES = os.path.join(TOP, "tests", "models", "data_files")
 PTD = "_default_external_constant.ptd"
+SMALL = os.path.join(TOP, "tests", "models", "small")
 CORPUS = os.path.join(TOP, "tests", "corpus")
 MANUAL = os.path.join(TOP, "docs", "man", "inferctl.1")
 COMMANDS = ["status", "models", "why", "load", "unload", "restart", "inspect", "infer", "verify", "bench"]
@@ -165,6 +166,32 @@ class Folder(unittest.TestCase):
         status, _, err = call(*before, "infer", *after, gelu, "--profile", self.path("no/where.json"))
         self.assertEqual(status, 1)
         self.assertRegex(err, "--profile .*no/where.json: No such file")
+
+    def check_numbers(self, before, after):
+        """Inputs and outputs that are no tensors."""
+        program = os.path.join(SMALL, "left_out.pte")
+        np.save(self.path("a.npy"), np.array([1, -2, 3, 0], "f4"))
+
+        def given(*inputs):
+            return (*before, "infer", *after, program, "-i", self.path("a.npy"), *(w for i in inputs for w in ("-i", i)))
+
+        for three, truth in (("3", "true"), ("0x3", "1"), ("3e0", "true")):
+            self.good(*given(three, "0.5", truth, "none", "none"), "-o", self.path("y.npy"))
+            np.testing.assert_array_equal(np.load(self.path("y.npy")), np.array([3.5, -5.5, 9.5, 0.5], "f4"))
+        for pattern, *inputs in (("input 1 is a number, give it as one", "three", "0.5", "true", "none", "none"),
+                                 ("input 1: .* exported for one value of this Int", "3e5", "0.5", "true", "none", "none"),
+                                 ("input 3: .* exported for one value of this Bool", "3", "0.5", "false", "none", "none"),
+                                 (r"1e\+300 does not fit an integer", "1e300", "0.5", "true", "none", "none"),
+                                 ("nan does not fit", "nan", "0.5", "true", "none", "none"),
+                                 ("input 3 is a truth value, give it as true or false", "3", "0.5", "yes", "none", "none"),
+                                 ("input 4 is left out by the program: say none", "3", "0.5", "true", "w", "none"),
+                                 ("input 5 is left out by the program: say none", "3", "0.5", "true", "none", "0"),
+                                 ("has 6 inputs, and 4 were given", "3", "0.5", "true")):
+            self.fails(pattern, *given(*inputs))
+        numbers = os.path.join(SMALL, "numbers.bpte")
+        self.assertIn("1 passed, 0 failed, 0 skipped", self.good(*before, "verify", *after, numbers))
+        outputs = json.loads(self.good(*before, "infer", *after, "--json", numbers))["outputs"]
+        self.assertEqual([output["kind"] for output in outputs], ["Tensor", "Double", "Bool", "Int"])
 
     def fails(self, pattern, *args, status=1):
         got, out, err = call(*args)
@@ -318,6 +345,9 @@ class Local(Folder):
         self.fails("give each with --input", "infer", "--local", MODEL)
         self.fails("has 1 input, and 2 were given", "infer", "--local", MODEL, "-i", self.path("shape.npy"), "-i", "x")
 
+    def test_numbers(self):
+        self.check_numbers([], ["--local"])
+
     def test_verify(self):
         programs = os.path.join(CORPUS, "xnnpack")
         names = sorted(n for n in os.listdir(programs) if n.endswith(".bpte"))
@@ -325,9 +355,9 @@ class Local(Folder):
         self.assertEqual(len(sums["files"]), len(names))
         self.assertEqual(sums["failed"], 0)
         self.assertGreater(sums["passed"], 0)
-        small = os.path.join(TOP, "tests", "models", "small")  # one of them with its input's channels last
-        n_small = sum(n.endswith(".bpte") for n in os.listdir(small))
-        self.assertIn(f"{n_small} passed, 0 failed, 0 skipped", self.good("verify", "--local", small))
+        # One of these has its input's channels last.
+        n_small = sum(n.endswith(".bpte") for n in os.listdir(SMALL))
+        self.assertIn(f"{n_small} passed, 0 failed, 0 skipped", self.good("verify", "--local", SMALL))
         good = next(f["path"] for f in sums["files"] if f["verdict"] == "passed")
         with open(good, "rb") as f:
             data = f.read()
@@ -495,6 +525,9 @@ class Daemon(Folder):
         for name, out in (("net", "a.npy"), (MODEL, "b.npy")):
             self.ask("infer", name, "-i", self.path("in.npy"), "-o", self.path(out))
             np.testing.assert_allclose(np.load(self.path(out)), np.load(self.path("local.npy")), 1e-5, 1e-5)
+
+    def test_numbers(self):
+        self.check_numbers(["--socket", self.socket], [])
 
     def test_verify_is_the_same_as_local(self):
         local = json.loads(self.good("verify", "--local", "--json", CORPUS))
