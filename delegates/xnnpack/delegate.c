@@ -6,8 +6,8 @@
 
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/context.h"
+#include "delegates/xnnpack/initialize.h"
 #include "delegates/xnnpack/lane.h"
-#include "delegates/xnnpack/memory.h"
 #include "delegates/xnnpack/warm.h"
 #include "delegates/interface.h"
 #include "runtime/base/list.h"
@@ -102,7 +102,7 @@ static int no_option(const struct inferd_delegate_pair *const *options, uint32_t
 static enum et_status make_backend(
 	struct et_xnn_backend **ret_backend, const struct et_allocator *allocator, struct et_diag *diag)
 {
-	enum xnn_status status = xnn_initialize(et_xnn_allocator());
+	enum xnn_status status = et_xnn_initialize();
 	if (status == xnn_status_unsupported_hardware &&
 		(access("/proc/cpuinfo", R_OK) != 0 || access("/sys/devices/system/cpu", R_OK) != 0))
 		return et_fail(diag, ET_E_NOT_FOUND,

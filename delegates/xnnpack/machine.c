@@ -16,7 +16,7 @@
 #include <cpuid.h>
 #endif
 
-enum { FORMAT = 5 /* count it up whenever weights come to be packed or named in another way */ };
+enum { FORMAT = 6 /* count it up whenever weights come to be packed or named in another way */ };
 
 struct build {
 	uintptr_t address; /* of one of its functions */

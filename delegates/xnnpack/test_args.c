@@ -245,9 +245,9 @@ void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old)
 		&(struct et_xnn_node){ .inputs = { rows, filter, bias_value }, .outputs = { out } });
 }
 
-void test_check_linear(const float *inputs, const float *outputs, float bound)
+void test_check_linear(const float *inputs, const float *outputs, uint32_t n_rows, float bound)
 {
-	for (uint32_t row = 0; row < N_ROWS; row++) {
+	for (uint32_t row = 0; row < n_rows; row++) {
 		for (uint32_t o = 0; o < N_OUT; o++) {
 			float sum = bias_of(o);
 			for (uint32_t i = 0; i < N_IN; i++)

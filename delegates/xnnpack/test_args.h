@@ -59,7 +59,7 @@ void test_check_two_biases(const struct arg args[3]);
 enum { N_IN = 64, N_OUT = 8, N_ROWS = 3, BLOCK = 32 };
 void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old);
 void test_fill_inputs(float *inputs);
-void test_check_linear(const float *inputs, const float *outputs, float bound);
+void test_check_linear(const float *inputs, const float *outputs, uint32_t n_rows, float bound);
 
 /* A payload with a constant of each sort; [1,4,4,2] -> [1,4,4,3]. The caller frees it. */
 uint8_t *test_make_mixture(size_t *ret_n_bytes);

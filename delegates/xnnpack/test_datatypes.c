@@ -2,6 +2,7 @@
  * quantization, halves, indexes. */
 #include "delegates/xnnpack/test_args.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,17 +12,20 @@
 static void test_linear_in_every_datatype(void **state)
 {
 	static const uint32_t filters[] = { ET_XNN_FP32, ET_XNN_QCINT8, ET_XNN_QCINT4, ET_XNN_QBINT4 };
-	for (size_t i = 0; i < 4; i++) {
+	/* every number of rows, since kernels compute many at a time and some forget what is beyond the last */
+	for (uint32_t i = 0; i < 4 * N_ROWS; i++) {
 		struct make_xnn mk;
 		struct arg args[2];
 		struct et_diag diag = { 0 };
-		test_make_linear(&mk, filters[i], false);
-		ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
-		ARG(&args[1], ET_FLOAT32, ET_STATIC, N_ROWS, N_OUT);
+		uint32_t filter = filters[i / N_ROWS];
+		uint32_t n_rows = 1 + i % N_ROWS;
+		test_make_linear(&mk, filter, false);
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)n_rows, N_IN);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, (int32_t)n_rows, N_OUT);
 		test_fill_inputs(args[0].f32);
 		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
 		/* a row's values are rounded to 1/255 of its range: 64 of them, times weights up to 0.56 */
-		test_check_linear(args[0].f32, args[1].f32, filters[i] == ET_XNN_FP32 ? 1e-4f : 0.15f);
+		test_check_linear(args[0].f32, args[1].f32, n_rows, filter == ET_XNN_FP32 ? 1e-4f : 0.15f);
 	}
 }
 
@@ -35,7 +39,52 @@ static void test_old_dynamic_quantization(void **state)
 	ARG(&args[1], ET_FLOAT32, ET_STATIC, N_ROWS, N_OUT);
 	test_fill_inputs(args[0].f32);
 	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
-	test_check_linear(args[0].f32, args[1].f32, 0.15f);
+	test_check_linear(args[0].f32, args[1].f32, N_ROWS, 0.15f);
+}
+
+/* A convolution of 8 bits to one element more than 16, which kernels compute at a time, of more channels than they take at
+ * a time. */
+static void test_one_element_is_left(void **state)
+{
+	enum { IN = 128, OUT = 2, WIDTH = 14, PAD = 4, KERNEL = 2, N_TAPS = KERNEL * IN };
+	enum { N_OUT_WIDTH = PAD + WIDTH - KERNEL + 1 };
+	static int8_t taps[OUT * N_TAPS];
+	static const float scales[OUT] = { 1, 0.5f };
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	for (int i = 0; i < OUT * N_TAPS; i++)
+		taps[i] = (int8_t)(i * 5 % 11 + i / IN % 2 * 3 - 6);
+	mx_init(&mk);
+	uint32_t in = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1, WIDTH, IN), .input = 1, .scale = 1 });
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+						MX_DIMS(OUT, 1, KERNEL, IN),
+						.constant = mx_constant(&mk, taps, sizeof(taps)),
+						.scales = scales,
+						.n_scales = OUT });
+	uint32_t out = mx_value(&mk,
+		&(struct mx_value){
+			.type = ET_XNN_QINT8, MX_DIMS(1, 1, N_OUT_WIDTH, OUT), .output = 2, .scale = 32 });
+	mx_node(&mk, MX_CONV,
+		&(struct et_xnn_node){ .inputs = { in, filter, ET_XNN_NONE },
+			.outputs = { out },
+			.numbers = { 0, 0, 0, PAD, 1, KERNEL, 1, 1, 1, 1, IN, OUT, 1 } });
+	ARG(&args[0], ET_INT8, ET_STATIC, 1, 1, WIDTH, IN);
+	ARG(&args[1], ET_INT8, ET_STATIC, 1, 1, N_OUT_WIDTH, OUT);
+	int8_t *x = (int8_t *)args[0].f32, *y = (int8_t *)args[1].f32;
+	for (int i = 0; i < WIDTH * IN; i++)
+		x[i] = (int8_t)(i % 7 - 2 + i / IN);
+	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+	for (int i = 0; i < N_OUT_WIDTH * OUT; i++) {
+		int first = i / OUT - PAD, sum = 0;
+		for (int j = 0; j < N_TAPS; j++) {
+			int column = first + j / IN;
+			if (column >= 0 && column < WIDTH)
+				sum += x[column * IN + j % IN] * taps[i % OUT * N_TAPS + j];
+		}
+		assert_int_equal(y[i], lrintf((float)sum * scales[i % OUT] / 32));
+	}
 }
 
 static void test_half_precision(void **state)
@@ -180,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(linear_in_every_datatype),
 		TEST(old_dynamic_quantization),
+		TEST(one_element_is_left),
 		TEST(half_precision),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),

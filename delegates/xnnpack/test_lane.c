@@ -1,5 +1,6 @@
 /* A lane's threads: they look around inside a run, and rest when told. What pthreadpool is asked for is what
  * this test puts in its place sees. */
+#include "delegates/xnnpack/initialize.h"
 #include "delegates/xnnpack/lane.h"
 #include "runtime/host/host.h"
 
@@ -44,7 +45,7 @@ static struct inferd_delegate_lane *open_lane(struct et_xnn_lanes *lanes, uint32
 {
 	struct et_diag diag = { 0 };
 	struct inferd_delegate_lane *lane = NULL;
-	assert_int_equal(xnn_initialize(NULL), xnn_status_success);
+	assert_int_equal(et_xnn_initialize(), xnn_status_success);
 	et_xnn_lanes_init(lanes, et_host_allocator());
 	assert_int_equal(et_xnn_lane_new(&lane, lanes, n_threads, &diag), ET_OK);
 	n_loops = n_rests = 0;

@@ -89,7 +89,7 @@ static enum et_status try_linear(struct attempt *a, uint32_t type, float bound)
 	if (status == ET_OK)
 		status = run(a);
 	if (status == ET_OK)
-		test_check_linear(a->args[0].f32, a->args[1].f32, bound);
+		test_check_linear(a->args[0].f32, a->args[1].f32, N_ROWS, bound);
 	free(bytes);
 	return status;
 }

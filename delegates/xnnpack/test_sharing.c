@@ -358,7 +358,7 @@ static void test_one_workspace_a_thread(void **state)
 					(struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL,
 					&diag),
 				&diag);
-			test_check_linear(args[0].f32, args[1].f32, 0.15f);
+			test_check_linear(args[0].f32, args[1].f32, N_ROWS, 0.15f);
 		}
 	}
 	for (uint32_t i = 0; i < 2; i++)
