@@ -97,6 +97,22 @@ static void read_layout(struct reader *reader, struct et_fb_table table, struct 
 	entry->dim_order = layout.dim_order;
 }
 
+/* Segments that are together more than the file overlap; without that, what is made of them is in proportion to it. */
+static void check_overlap(struct reader *reader)
+{
+	size_t n_left = reader->external->source.n_bytes - reader->segment_base;
+	for (uint32_t i = 0; i < reader->segments.n && reader->fb.status == ET_OK; i++) {
+		struct et_fb_table segment = et_fb_table_at(&reader->fb, reader->segments, i);
+		uint64_t n_bytes = et_fb_u64(&reader->fb, segment, SEGMENT_SIZE, 0);
+		if (n_bytes > n_left)
+			et_fb_fail(&reader->fb, ET_E_INVALID_EXTERNAL_DATA,
+				"segments overlap, or reach beyond the file: they are more than it has "
+				"bytes");
+		else
+			n_left -= (size_t)n_bytes;
+	}
+}
+
 static void read_entry(struct reader *reader, struct et_fb_table table, struct et_external_entry *entry)
 {
 	struct et_fb *fb = &reader->fb;
@@ -197,6 +213,8 @@ static enum et_status read_file(struct et_external *external, struct et_pool *po
 		read_entry(&reader, et_fb_table_at(fb, named, i), &external->entries[i]);
 		external->names[i] = (struct et_name){ external->entries[i].name, i };
 	}
+	et_fb_where(fb, NULL, 0);
+	check_overlap(&reader);
 	external->n_entries = named.n;
 	status = et_fb_status(fb);
 	if (status == ET_OK)

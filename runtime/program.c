@@ -105,6 +105,8 @@ static void read_segments(struct et_program_reader *reader, struct et_fb_table r
 	if (base == 0)
 		return;
 	program->segments = READER_NEW_ARRAY(reader, struct et_segment, vector.n);
+	size_t n_left =
+		program->n_bytes - base; /* what is made of segments is in proportion to the file, then */
 	for (uint32_t i = 0; i < vector.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "segment", i);
 		struct et_fb_table table = et_fb_table_at(fb, vector, i);
@@ -117,6 +119,11 @@ static void read_segments(struct et_program_reader *reader, struct et_fb_table r
 				(unsigned long long)n_bytes, (unsigned long long)offset, room, base);
 			return;
 		}
+		if (n_bytes > n_left) {
+			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "segments overlap: they are more than the file");
+			return;
+		}
+		n_left -= (size_t)n_bytes;
 		program->segments[i] =
 			(struct et_segment){ .offset = base + (size_t)offset, .n_bytes = (size_t)n_bytes };
 	}

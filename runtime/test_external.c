@@ -24,7 +24,7 @@ static void put(uint8_t *at, uint64_t value, size_t n)
 }
 
 /* "w": a 2 by 2 tensor; "blob": three bytes. */
-static uint8_t *make_file(size_t *ret_n_bytes)
+static uint8_t *make_file_of(size_t *ret_n_bytes, uint64_t blob_at, uint64_t n_blob)
 {
 	const int32_t sizes[] = { 2, 2 };
 	const uint8_t order[] = { 0, 1 };
@@ -33,8 +33,8 @@ static uint8_t *make_file(size_t *ret_n_bytes)
 	fbb_ref segments[2], named[2];
 	for (int i = 0; i < 2; i++) {
 		fbb_table_begin(&b);
-		fbb_add_u64(&b, 0, i ? sizeof weights : 0);
-		fbb_add_u64(&b, 1, i ? 3 : sizeof weights);
+		fbb_add_u64(&b, 0, i ? blob_at : 0);
+		fbb_add_u64(&b, 1, i ? n_blob : sizeof weights);
 		segments[i] = fbb_table_end(&b);
 		fbb_ref key = fbb_string(&b, i ? "blob" : "w");
 		fbb_ref own_sizes = fbb_vector(&b, sizes, 2, 4, 4);
@@ -74,6 +74,11 @@ static uint8_t *make_file(size_t *ret_n_bytes)
 	return file;
 }
 
+static uint8_t *make_file(size_t *ret_n_bytes)
+{
+	return make_file_of(ret_n_bytes, sizeof weights, 3);
+}
+
 static enum et_status open_bytes(struct et_external **ret_external, const uint8_t *bytes, size_t n_bytes,
 	const struct et_external_data *next, struct counting_alloc *counting, struct et_diag *diag)
 {
@@ -81,6 +86,24 @@ static enum et_status open_bytes(struct et_external **ret_external, const uint8_
 	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes };
 	*diag = (struct et_diag){ 0 };
 	return et_external_open(ret_external, &source, next, &allocator, diag);
+}
+
+static void test_overlapping_segments(void **state)
+{
+	(void)state;
+	for (uint64_t n = 3; n <= 4; n++) { /* the file has bytes for 3 more than the tensor's */
+		size_t n_bytes;
+		uint8_t *bytes = make_file_of(&n_bytes, 0, n);
+		struct counting_alloc counting = { 0 };
+		struct et_diag diag;
+		struct et_external *external = NULL;
+		enum et_status status = open_bytes(&external, bytes, n_bytes, NULL, &counting, &diag);
+		assert_int_equal(status, n == 3 ? ET_OK : ET_E_INVALID_EXTERNAL_DATA);
+		if (status)
+			assert_non_null(strstr(diag.text, "segments overlap, or reach beyond the file"));
+		et_external_free(external);
+		free(bytes);
+	}
 }
 
 static void test_find(void **state)
@@ -298,6 +321,7 @@ int main(int argc, char **argv)
 {
 	(void)argv;
 	const struct CMUnitTest own[] = {
+		cmocka_unit_test(test_overlapping_segments),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_broken_files_and_little_memory),

@@ -588,6 +588,22 @@ static void test_shared_payloads(void **state)
 	}
 }
 
+/* Each of two segments is all of the data: with a thousand of them a small file would be as good as a large one. */
+static void test_overlapping_segments(void **state)
+{
+	(void)state;
+	static const uint8_t data[256];
+	struct make_program mk;
+	begin(&mk);
+	mk_output(&mk, mk_none(&mk));
+	mk_named_data(&mk, "a", data, sizeof data);
+	mk_named_data(&mk, "b", data, sizeof data);
+	size_t *ranges = mk.segments.items; /* where each begins, and its size */
+	for (int i = 0; i < 4; i++)
+		ranges[i] = i % 2 ? mk.segment_bytes.n : 0;
+	expect_invalid(&mk, "segment 1: segments overlap: they are more than the file");
+}
+
 /* A delegate whose payload is where nothing is. */
 static void test_payloads(void **state)
 {
@@ -751,6 +767,7 @@ int main(void)
 		cmocka_unit_test(test_missing_lists),
 		cmocka_unit_test(test_payloads),
 		cmocka_unit_test(test_shared_payloads),
+		cmocka_unit_test(test_overlapping_segments),
 		cmocka_unit_test(test_sharing),
 		cmocka_unit_test(test_bundles),
 	};
