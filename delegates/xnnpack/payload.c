@@ -24,6 +24,10 @@
 enum {
 	HEADER_BYTES = 30,
 	SCALE_PADDING = 64, /* XNNPACK reads up to 10 parameters past the end */
+	/* Scales are copied for each value, and values may share them: in all at most so many times the payload, and */
+	TIMES_SCALES = 4,
+	SPARE_SCALES = 4096,
+	MOST_NAMED_SCALES = 1 << 30, /* so many bytes of what lies beside it, whose size is not known here */
 };
 
 enum { GRAPH_NODES = 1, GRAPH_VALUES, GRAPH_N_EXTERNS, GRAPH_BUFFERS = 6, GRAPH_CONSTANTS = 8 };
@@ -97,6 +101,8 @@ struct reader {
 	struct et_fb_vector table; /* of constants: ConstantDataOffset, or Buffer without a header */
 	struct id_map ids;
 	struct et_xnn_payload *payload;
+	uint64_t n_scale_bytes,
+		n_named_scale_bytes; /* copied, of the payload and of the Program's named data */
 };
 
 static size_t hash_id(uint32_t id)
@@ -259,6 +265,12 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 			return ET_OK;
 		}
 	}
+	uint64_t *n_copied = in_payload ? &r->n_scale_bytes : &r->n_named_scale_bytes;
+	uint64_t n_most = in_payload ? SPARE_SCALES + TIMES_SCALES * r->source->n_bytes : MOST_NAMED_SCALES;
+	*n_copied += n_bytes; /* below 2^64: there are few values, and each has bytes */
+	if (*n_copied > n_most)
+		return et_fb_fail(&r->fb, ET_E_OUT_OF_RESOURCES,
+			"scales of all values are %llu bytes or more", (unsigned long long)*n_copied);
 	uint8_t *copy = et_pool_alloc(r->pool, n_bytes + SCALE_PADDING, SCALE_PADDING);
 	if (!copy)
 		return et_fb_fail(&r->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for scales");

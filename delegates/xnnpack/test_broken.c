@@ -93,11 +93,50 @@ static void test_broken_payloads(void **state)
 	free(bytes);
 }
 
+/* One vector for all values: a copy for each would make gigabytes of a small file. */
+static void test_scales_of_many(void **state)
+{
+	enum { N_SCALES = 4096, N_VALUES = 12 };
+	static float scales[N_SCALES];
+	for (int i = 0; i < N_SCALES; i++)
+		scales[i] = 1;
+	for (int is_shared = 0; is_shared < 2; is_shared++) {
+		struct make_xnn mk;
+		struct et_compiled *compiled;
+		struct et_compiled_info info;
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		mx_init(&mk);
+		mk.shares_scales = is_shared;
+		for (int i = 0; i < N_VALUES; i++)
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+					      MX_DIMS(N_SCALES, 1),
+					      .scales = scales,
+					      .n_scales = N_SCALES });
+		uint32_t in =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .input = 1 });
+		uint32_t out =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .output = 2 });
+		mx_node(&mk, MX_CLAMP,
+			&(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		enum et_status status = test_compile(bytes, n_bytes, 2, &compiled, &info, &diag);
+		if (is_shared) {
+			test_refused(status, ET_E_OUT_OF_RESOURCES, &diag, "scales of all values are ");
+		} else {
+			test_ok(status, &diag);
+			test_ops->compiled_free(compiled);
+		}
+		free(bytes);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(scales_of_many),
 		TEST(every_allocation_failing),
 		TEST(broken_payloads),
 	};

@@ -52,9 +52,10 @@ static uint8_t add_quant(struct make_xnn *mk, const struct mx_value *value, fbb_
 {
 	struct fb_build *fb = &mk->fb;
 	if (value->scales) {
-		fbb_ref scales = fbb_vector(fb, value->scales, value->n_scales, 4, 4);
+		if (!mk->shares_scales || !mk->scales)
+			mk->scales = fbb_vector(fb, value->scales, value->n_scales, 4, 4);
 		fbb_table_begin(fb);
-		fbb_add_ref(fb, 0, scales);
+		fbb_add_ref(fb, 0, mk->scales);
 		fbb_add_u32(fb, 1, value->channel_dim);
 		if (value->block_size)
 			fbb_add_u32(fb, 2, value->block_size);

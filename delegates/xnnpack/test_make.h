@@ -65,6 +65,8 @@ struct make_xnn {
 	struct fb_build fb;
 	bool is_old;        /* no header, constants inline, "XN00" */
 	uint32_t n_externs; /* follows from the values; a test may raise it */
+	bool shares_scales; /* all values have the vector of the first */
+	fbb_ref scales;
 	fbb_ref values[MX_MAX_ITEMS], nodes[MX_MAX_ITEMS], constants[MX_MAX_ITEMS];
 	uint32_t n_values, n_nodes, n_constants;
 	uint8_t *bytes; /* of the constants */
