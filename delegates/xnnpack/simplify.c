@@ -256,8 +256,9 @@ void et_xnn_payload_take_limits(struct et_xnn_payload *payload)
 			continue;
 		struct et_xnn_node limited = *above;
 		limited.outputs[0] = node->outputs[0];
-		limited.min = fmaxf(above->min, node->min);
-		limited.max = fminf(above->max, node->max);
+		/* Where they have nothing in common the one below is what counts, and one number comes out. */
+		limited.min = fminf(fmaxf(above->min, node->min), node->max);
+		limited.max = fmaxf(fminf(above->max, node->max), node->min);
 		payload->values[node->inputs[0]].n_users--; /* which leaves none to @above, nor to copies */
 		for (uint32_t j = 0; j < limited.kind->n_inputs; j++)
 			if (limited.inputs[j] != ET_XNN_NONE)

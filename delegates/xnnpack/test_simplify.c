@@ -1,5 +1,7 @@
 /* What simplify.c makes of a graph computes the same, to the last bit, and in fewer nodes. The graph it is compared with
  * is the same one, but for two values that are outputs too: what somebody else reads stays as it is. */
+#include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/own.h"
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/test_args.h"
 
@@ -427,7 +429,7 @@ static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, 
 		.outputs = { wide },
 		.numbers = { 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 2, 3, 1 },
 		.min = what == A_CONV ? -1.5f : -INFINITY,
-		.max = INFINITY };
+		.max = what == A_CONV ? 1.5f : INFINITY };
 	struct mx_value filter_of = { .type = ET_XNN_FP32, .n_dims = 4, .dims = { 3, 3, 3, 2 } };
 	static const uint32_t kinds[] = { MX_CONV, MX_DEPTHWISE, MX_DECONV, MX_MAX_POOL, MX_AVERAGE,
 		MX_LINEAR, MX_CONV };
@@ -522,6 +524,26 @@ static void test_limits(void **state)
 	}
 }
 
+/* Limits that have nothing in common: the one behind is what comes out, also of ours, where nothing refuses them. */
+static void test_limits_apart(void **state)
+{
+	static const float limits[][2] = { { -3, -2 }, { 2, 3 } };
+	if (!et_xnn_gemm())
+		et_xnn_gemm_choose(et_xnn_gemm_at(0));
+	et_xnn_own_set_least_work(0);
+	for (size_t i = 0; i < 2; i++) {
+		float expected[N_LIMITED_OUT], got[N_LIMITED_OUT];
+		uint32_t n_nodes;
+		compute_limited(A_CONV, limits[i][0], limits[i][1], true, expected, &n_nodes);
+		compute_limited(A_CONV, limits[i][0], limits[i][1], false, got, &n_nodes);
+		assert_int_equal(n_nodes, 1);
+		assert_memory_equal(got, expected, sizeof(got));
+		for (uint32_t k = 0; k < N_LIMITED_OUT; k++)
+			assert_true(got[k] == limits[i][1 - i]);
+	}
+	et_xnn_gemm_choose(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -529,6 +551,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_views, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_output_that_is_read, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_limits, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_limits_apart, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
