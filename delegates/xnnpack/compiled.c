@@ -139,9 +139,12 @@ static enum et_status settle_constants(struct inferd_delegate_model *compiled,
 		bool is_unaligned = (uintptr_t)value->data % align != 0;
 		if (!is_unaligned && !(copies && value->is_kept && value->in_payload))
 			continue;
-		value->data = et_xnn_weights_copy(compiled->weights, value->data, value->n_bytes);
-		if (!value->data)
-			return no_memory(diag);
+		const void *copy;
+		enum et_status status =
+			et_xnn_weights_copy(compiled->weights, value->data, value->n_bytes, &copy, diag);
+		if (status != ET_OK)
+			return status;
+		value->data = copy;
 	}
 	*ret_drops_payload = copies;
 	return ET_OK;
@@ -200,7 +203,6 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 			.kernel = filter.data,
 			.n_bytes = filter.n_bytes,
 			.is_beside = !payload->values[filter_of_file].in_payload,
-			.n_file_bytes = source->file ? source->n_file_bytes : source->n_bytes,
 			.signature = &signature,
 			.name = &name,
 		};
@@ -289,6 +291,8 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_weights_stats before, after;
 	et_xnn_weights_stats(compiled->weights, &before);
+	et_xnn_weights_set_file_bytes(
+		compiled->weights, source->file ? source->n_file_bytes : source->n_bytes);
 
 	enum et_status status = et_xnn_payload_read(payload, source, &compiled->pool, diag);
 	if (status != ET_OK)

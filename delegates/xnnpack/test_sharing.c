@@ -111,6 +111,16 @@ static void test_one_filter_in_too_many_ways(void **state)
 		else
 			assert_ptr_equal(way, ways[i]);
 	}
+	/* Copies count with them; those that are there already don't. */
+	const void *copy, *again;
+	test_refused(et_xnn_weights_copy(weights, filter + 1, 1, &copy, &diag), ET_E_OUT_OF_RESOURCES, &diag,
+		"64 times the program");
+	et_xnn_weights_set_file_bytes(weights, 1);
+	test_ok(et_xnn_weights_copy(weights, filter + 1, 64, &copy, &diag), &diag);
+	test_ok(et_xnn_weights_copy(weights, filter + 1, 64, &again, &diag), &diag);
+	assert_ptr_equal(copy, again);
+	test_refused(et_xnn_weights_copy(weights, filter + 2, 1, &copy, &diag), ET_E_OUT_OF_RESOURCES, &diag,
+		"64 times the program");
 	et_xnn_weights_free(weights, NULL);
 	free(filter);
 }

@@ -83,6 +83,7 @@ struct et_xnn_weights {
 	struct claim *claims[N_BUCKETS];
 	struct claim *by_source[N_BUCKETS];   /* and by signature */
 	uint64_t n_claimed, n_claimed_beside; /* bytes; of those not in payloads, but for copies */
+	uint64_t n_file_bytes;                /* of the Program */
 	struct slab *slab;                    /* the one that is being filled, or NULL */
 	struct et_pool pool;                  /* of claims and compiled */
 	struct compiled *compiled;
@@ -266,11 +267,13 @@ static void fill_if_needed(const struct et_xnn_weights *weights, const void *ker
 	block->is_to_fill = false;
 }
 
-static size_t look_up_for(
-	struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
+/* @n_bytes: how long it must be, which XNNPACK does not say (0) and of what a file kept only its checksum would. */
+static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
+	size_t n_bytes, bool is_own)
 {
 	pthread_mutex_lock(&weights->lock);
 	const struct et_xnn_row *row = find_row(weights, key, is_own);
+	row = row && n_bytes && row->n_bytes != n_bytes ? NULL : row;
 	struct block *block = row ? NULL : find(weights, key, is_own);
 	if (!row && !block)
 		fill_if_needed(weights, key->kernel);
@@ -280,7 +283,7 @@ static size_t look_up_for(
 
 static size_t look_up(void *self, const struct xnn_weights_cache_look_up_key *key)
 {
-	return look_up_for(self, key, false);
+	return look_up_for(self, key, 0, false);
 }
 
 static void *reserve_space(void *self, size_t n)
@@ -365,7 +368,7 @@ const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kern
 	size_t n_bytes, void (*pack)(void *arg, void *to), void *arg)
 {
 	struct xnn_weights_cache_look_up_key key = { .kernel = kernel, .bias = bias };
-	size_t at = look_up_for(weights, &key, true);
+	size_t at = look_up_for(weights, &key, n_bytes, true);
 	if (at != SIZE_MAX)
 		return (const void *)(uintptr_t)at;
 	void *to = reserve_space(weights, n_bytes);
@@ -492,6 +495,30 @@ static struct claim *claim_new(struct et_xnn_weights *weights, const void *sourc
 	return claim;
 }
 
+void et_xnn_weights_set_file_bytes(struct et_xnn_weights *weights, uint64_t n_bytes)
+{
+	pthread_mutex_lock(&weights->lock);
+	weights->n_file_bytes = n_bytes;
+	pthread_mutex_unlock(&weights->lock);
+}
+
+/* Under the lock. */
+static enum et_status count(struct et_xnn_weights *weights, uint64_t n_bytes, struct et_diag *diag)
+{
+	uint64_t n_most = SPARE + TIMES * (weights->n_file_bytes + weights->n_claimed_beside);
+	if (n_bytes > n_most || weights->n_claimed > n_most - n_bytes)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"XNNPACK payload: what is to be packed and copied is more than %u times the program",
+			(unsigned)TIMES);
+	weights->n_claimed += n_bytes;
+	return ET_OK;
+}
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
+}
+
 enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct et_xnn_use *use,
 	const void **ret_kernel, struct et_diag *diag)
 {
@@ -503,20 +530,15 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 		claim = claim->next_of_source;
 	if (!claim) {
 		bool is_first = !find_claim(weights, use->kernel), is_beside = is_first && use->is_beside;
-		uint64_t *n_more = is_beside ? &weights->n_claimed_beside : &weights->n_claimed;
-		uint64_t n_most = SPARE + TIMES * (use->n_file_bytes + weights->n_claimed_beside);
-		if (!is_beside && weights->n_claimed + use->n_bytes > n_most)
-			status = et_fail(diag, ET_E_OUT_OF_RESOURCES,
-				"XNNPACK payload: filters to be packed are more than %u times the program",
-				(unsigned)TIMES);
+		if (is_beside)
+			weights->n_claimed_beside += use->n_bytes;
 		else
+			status = count(weights, use->n_bytes, diag);
+		if (status == ET_OK)
 			claim = claim_new(
 				weights, use->kernel, use->n_bytes, is_first, use->signature, use->name);
-		if (claim)
-			*n_more += use->n_bytes;
-		else if (status == ET_OK)
-			status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED,
-				"no memory to compile an XNNPACK payload");
+		if (status == ET_OK && !claim)
+			status = no_memory(diag);
 	}
 	pthread_mutex_unlock(&weights->lock);
 	if (claim)
@@ -544,19 +566,26 @@ static void note_copy(struct et_xnn_weights *weights, struct block *copy, const 
 	*head = copy;
 }
 
-const void *et_xnn_weights_copy(struct et_xnn_weights *weights, const void *bytes, size_t n_bytes)
+enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *bytes, size_t n_bytes,
+	const void **ret_copy, struct et_diag *diag)
 {
+	enum et_status status = ET_OK;
 	pthread_mutex_lock(&weights->lock);
 	struct block *copy = find_copy(weights, bytes, n_bytes, 0, 0);
-	if (!copy) {
+	if (!copy)
+		status = count(weights, n_bytes, diag);
+	if (!copy && status == ET_OK) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
 			memcpy(bytes_of(copy), bytes, n_bytes);
 			note_copy(weights, copy, bytes);
 		}
+		status = copy ? ET_OK : no_memory(diag);
 	}
 	pthread_mutex_unlock(&weights->lock);
-	return copy ? bytes_of(copy) : NULL;
+	if (copy)
+		*ret_copy = bytes_of(copy);
+	return status;
 }
 
 const float *et_xnn_weights_transpose(

@@ -29,12 +29,14 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
 struct et_xnn_use {
 	const void *kernel;
 	size_t n_bytes;
-	bool is_beside;        /* it lies in no payload, but in named data or a file of data */
-	uint64_t n_file_bytes; /* of the Program */
+	bool is_beside; /* it lies in no payload, but in named data or a file of data, whose places don't overlap */
 	const struct et_xnn_signature *signature;
 	const struct et_xnn_name
 		*name; /* the same in a form that outlives the process; without a position nothing is kept */
 };
+
+/* That the Program's file has @n_bytes, or another one with a payload of it: what is said last counts. */
+void et_xnn_weights_set_file_bytes(struct et_xnn_weights *weights, uint64_t n_bytes);
 
 /* Under which pointer @use is packed. XNNPACK's key is the kernel's and, for some operators, the bias's pointer and a
  * weak seed; it does not say which bias and quantization were packed along, nor what shape the filter had. So a
@@ -59,8 +61,9 @@ const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kern
 	size_t n_bytes, void (*pack)(void *arg, void *to), void *arg);
 
 /* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind; the same source gives the same
- * one. NULL if there is no memory. */
-const void *et_xnn_weights_copy(struct et_xnn_weights *weights, const void *bytes, size_t n_bytes);
+ * one. Refusals as et_xnn_weights_claim's: copies count, too. */
+enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *bytes, size_t n_bytes,
+	const void **ret_copy, struct et_diag *diag);
 
 /* A kernel of @n_rows by @n_columns floats with rows and columns changed over; same source, same address. The floats are
  * put there when XNNPACK comes to pack them: where what was packed is kept, it never does, and only the address counts.
