@@ -584,7 +584,6 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 		y[i] = et_to_half(x[i]);
 }
 
-/* What is not less (or the NaN, if one is) lane by lane. */
 /* The lanes of a vector, each @by further on. */
 #define LANE(i, by)   (((i) + (by)) % LANES)
 #define FOUR(i, by)   LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
@@ -592,6 +591,7 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 #define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
 #define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
 
+/* What is not less (or the NaN, if one is) lane by lane. */
 static inline vector upper(vector most, vector number)
 {
 	return choose(~(number <= most) & (most == most), number, most);
