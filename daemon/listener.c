@@ -37,7 +37,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 			return;
 		}
 		inf_session_accept(l->server, fd, l->is_manager);
-		if (l->server->n_overdue) {
+		if (inf_quota_is_overdrawn(&l->server->quota)) {
 			uv_poll_stop(&l->poll);
 			l->is_paused = true;
 			return;
@@ -114,7 +114,7 @@ int inf_listeners_open(struct inf_server *server)
 
 void inf_listeners_resume(struct inf_server *server)
 {
-	for (uint32_t i = 0; i < server->n_listeners && !server->n_overdue; i++) {
+	for (uint32_t i = 0; i < server->n_listeners && !inf_quota_is_overdrawn(&server->quota); i++) {
 		struct inf_listener *l = &server->listeners[i];
 		if (l->is_open && l->is_paused && uv_poll_start(&l->poll, UV_READABLE, on_poll) == 0)
 			l->is_paused = false;

@@ -150,6 +150,25 @@ void inf_quota_set_max_fds(struct inf_quota *quota, uint64_t max_fds)
 	quota->max_fds = max_fds;
 }
 
+void inf_quota_add_unpaid(struct inf_quota *quota)
+{
+	quota->n_unpaid++;
+	atomic_fetch_add_explicit(&quota->n_fds, 1, memory_order_relaxed);
+}
+
+void inf_quota_remove_unpaid(struct inf_quota *quota)
+{
+	quota->n_unpaid--;
+	atomic_fetch_sub_explicit(&quota->n_fds, 1, memory_order_relaxed);
+}
+
+/* A quarter: with the rest those who are connected go on, and others come when it ends. */
+bool inf_quota_is_overdrawn(const struct inf_quota *quota)
+{
+	enum { UNLIMITED = 65536 };
+	return quota->n_unpaid > (quota->max_fds ? quota->max_fds : UNLIMITED) / 4;
+}
+
 static bool has_fds(const struct inf_quota *quota, uint64_t n)
 {
 	uint64_t used = atomic_load_explicit(&quota->n_fds, memory_order_relaxed);

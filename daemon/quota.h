@@ -31,8 +31,7 @@ struct inf_quota_user {
 	struct et_list_node node; /* in the quota's users, or absent */
 	struct inf_quota *quota;
 	uid_t uid;
-	uint32_t n_refs;  /* loop thread */
-	uint32_t n_turns; /* sockets being closed that it could not be charged for; loop thread */
+	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
 	uint64_t limits[INF_N_QUOTAS];
@@ -54,7 +53,8 @@ struct inf_quota {
 	uint32_t n_absent;
 	struct inf_limits limits;
 	uint64_t max_fds;             /* of all users together; 0: no limit */
-	_Atomic(uint64_t) n_fds;      /* charged */
+	_Atomic(uint64_t) n_fds;      /* charged, and those for which nobody could be */
+	uint64_t n_unpaid;            /* the latter; loop thread */
 	struct inf_quota_rule *rules; /* the caller's */
 	uint32_t n_rules;
 };
@@ -70,6 +70,12 @@ void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limit
 /* How many descriptors the daemon may hold for all users together. What is left of its own limit is for models, replies
  * and what arrives: a daemon that runs out of descriptors can refuse nothing politely any more. */
 void inf_quota_set_max_fds(struct inf_quota *quota, uint64_t max_fds);
+
+/* A descriptor that is there whoever could be charged for it, as one of all users together; and it is gone. Loop thread. */
+void inf_quota_add_unpaid(struct inf_quota *quota);
+void inf_quota_remove_unpaid(struct inf_quota *quota);
+/* Whether there are so many of those that no more may come. Loop thread. */
+bool inf_quota_is_overdrawn(const struct inf_quota *quota);
 
 /* The user with that uid, made if need be; NULL: no memory. Give it back with inf_quota_user_unref. */
 struct inf_quota_user *inf_quota_take_user(struct inf_quota *quota, uid_t uid);

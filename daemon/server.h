@@ -64,7 +64,6 @@ struct inf_server {
 	uint32_t n_listeners;
 	struct et_list_node sessions;
 	uint32_t n_sessions;
-	uint32_t n_overdue; /* sockets that wait to be closed, beyond all bounds: see close_turned_away */
 	uint64_t n_sessions_made;
 
 	struct inf_codec request_codec;

@@ -4,11 +4,12 @@
  * packet that cannot be understood as a message ends the session it came by and no other.
  *
  * Closing comes in three steps. At once: the socket is shut down, the requests that wait, the numbers of everything it
- * held, so that all of it goes that nobody uses. (The socket's descriptor is closed beside the loop: in what nobody read
- * there may be descriptors of the client's.) When its last running request ends: the regions and Methods that one used.
+ * held, so that all of it goes that nobody uses. (The socket's descriptor is closed beside the loop where in what
+ * nobody read there are descriptors of the client's.) When its last running request ends: the regions and Methods that one used.
  * When libuv has let go of the poll handle as well: the struct. */
 #include "daemon/session.h"
 
+#include "daemon/listener.h"
 #include "daemon/requests.h"
 #include "daemon/server.h"
 #include "runtime/base/checked.h"
@@ -139,12 +140,9 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 /* Who pays for a descriptor until it is closed. */
 enum closing_cost {
 	COST_NOTHING,
-	COST_FD,   /* charged to the user */
-	COST_TURN, /* one of those for who has nothing left to be charged */
-	COST_OVER, /* one more than that: nobody is accepted until it is closed */
+	COST_FD,     /* charged to the user */
+	COST_UNPAID, /* the user has nothing left to be charged */
 };
-
-enum { MAX_TURNS = 256 };
 
 struct closing {
 	struct inf_work work;
@@ -163,10 +161,10 @@ static void give_cost_back(struct inf_server *server, struct inf_quota_user *use
 {
 	if (cost == COST_FD)
 		inf_quota_discharge(user, INF_QUOTA_FDS, 1);
-	else if (cost == COST_TURN)
-		user->n_turns--;
-	else if (cost == COST_OVER)
-		server->n_overdue--;
+	if (cost != COST_UNPAID)
+		return;
+	inf_quota_remove_unpaid(&server->quota);
+	inf_listeners_resume(server);
 }
 
 static void closing_done(struct inf_work *work)
@@ -190,6 +188,18 @@ static void close_beside(
 	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd, server, user, cost };
 	user->n_refs++;
 	inf_helper_post_foreign(server->helper, &c->work, user);
+}
+
+/* The same for one that inf_channel_detach has given: mostly there is nothing in it that could take long. */
+static void close_socket(
+	struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
+{
+	if (inf_channel_has_unread_fds(fd)) {
+		close_beside(server, user, fd, cost);
+		return;
+	}
+	close(fd);
+	give_cost_back(server, user, cost);
 }
 
 /* A memory file has no file system to ask, but giving back a large one takes its time, too. */
@@ -347,7 +357,7 @@ void inf_session_close(struct inf_session *s, const char *why)
 	set_state(s, INF_SESSION_CLOSED, why);
 	/* libuv first: after the close the number of the descriptor may be another thread's. */
 	uv_close((uv_handle_t *)&s->poll, on_closed);
-	close_beside(s->server, s->user, inf_channel_detach(&s->channel), COST_FD);
+	close_socket(s->server, s->user, inf_channel_detach(&s->channel), COST_FD);
 	inf_requests_drop(s);
 	while ((object = inf_table_next(&s->bindings, &at))) {
 		struct inf_binding *binding = object;
@@ -378,26 +388,30 @@ static void turn_away(struct inf_server *server, struct inf_channel *channel, co
 		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
 }
 
-/* It may have sent something already: a descriptor whose last close takes as long as its user likes (a socket that
- * lingers, say), so never is it closed here. Who is turned away for having no descriptors left can't be charged for this
- * one, and without any bound, connecting would be a way to have more. At that bound nobody is accepted for a while: whoever
- * is connected notices nothing, and the rest waits in the kernel's backlog, where it costs its sender. */
+/* Mostly there is nothing in it that could keep anybody. Where its client has sent descriptors at once, it is closed beside
+ * the loop, and counts until it is. Who is turned away for having no descriptors left can't be charged for this one: it is
+ * one of those for all users together, of which there is a bound, or connecting would be a way to have all of them. To
+ * come near it takes as many such files in flight, which the kernel counts against their sender. At the bound nobody is
+ * accepted for a while, since the kernel says who somebody is only then: whoever is connected notices nothing, and the rest
+ * waits in the kernel's backlog, where it costs its sender. */
 static void close_turned_away(
 	struct inf_server *server, struct inf_quota_user *user, struct inf_channel *channel)
 {
-	enum closing_cost cost = COST_FD;
-	if (!inf_quota_charge(user, INF_QUOTA_FDS, 1)) {
-		bool is_over = user->n_turns == MAX_TURNS;
-		cost = is_over ? COST_OVER : COST_TURN;
-		*(is_over ? &server->n_overdue : &user->n_turns) += 1;
+	int fd = inf_channel_detach(channel);
+	if (!inf_channel_has_unread_fds(fd)) {
+		close(fd);
+		return;
 	}
-	if (cost == COST_OVER)
+	enum closing_cost cost = inf_quota_charge(user, INF_QUOTA_FDS, 1) ? COST_FD : COST_UNPAID;
+	if (cost == COST_UNPAID)
+		inf_quota_add_unpaid(&server->quota);
+	if (inf_quota_is_overdrawn(&server->quota))
 		et_logf(&server->log, ET_LOG_WARNING,
-			"user %lu: %d connections that were turned away are not closed yet, perhaps for what "
-			"was "
-			"sent over them; accepting nobody until one is",
-			(unsigned long)user->uid, MAX_TURNS);
-	close_beside(server, user, inf_channel_detach(channel), cost);
+			"user %lu: %llu connections that were turned away are not closed yet, for what was "
+			"sent over "
+			"them; accepting nobody until one is",
+			(unsigned long)user->uid, (unsigned long long)server->quota.n_unpaid);
+	close_beside(server, user, fd, cost);
 }
 
 void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
@@ -450,7 +464,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 	if (uv_poll_init(&server->loop, &s->poll, inf_channel_fd(&s->channel)) < 0) {
 		et_list_remove(&s->node);
 		server->n_sessions--;
-		close_beside(server, s->user, inf_channel_detach(&s->channel), COST_FD);
+		close_socket(server, s->user, inf_channel_detach(&s->channel), COST_FD);
 		inf_session_unref(s);
 		return;
 	}

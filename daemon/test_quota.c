@@ -65,6 +65,35 @@ static void test_priorities(void **state)
 	inf_quota_deinit(&quota);
 }
 
+/* Descriptors for which nobody could be charged are some of all, and there is a bound for them. */
+static void test_unpaid(void **state)
+{
+	enum { MOST = 400 };
+	struct inf_limits own = limits;
+	struct inf_quota quota;
+	uint64_t n = 0;
+	own.fds = UINT32_MAX;
+	inf_quota_init(&quota);
+	inf_quota_configure(&quota, &own, NULL, 0);
+	inf_quota_set_max_fds(&quota, MOST);
+	struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
+	for (; !inf_quota_is_overdrawn(&quota); n++)
+		inf_quota_add_unpaid(&quota);
+	assert_int_equal(n, MOST / 4 + 1);
+	assert_false(inf_quota_charge(user, INF_QUOTA_FDS, MOST - n + 1));
+	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, MOST - n));
+	inf_quota_remove_unpaid(&quota);
+	assert_false(inf_quota_is_overdrawn(&quota));
+	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, 1));
+	inf_quota_discharge(user, INF_QUOTA_FDS, MOST - n + 1);
+	while (--n)
+		inf_quota_remove_unpaid(&quota);
+	assert_true(inf_quota_charge(user, INF_QUOTA_FDS, MOST));
+	inf_quota_discharge(user, INF_QUOTA_FDS, MOST);
+	inf_quota_user_unref(user);
+	inf_quota_deinit(&quota);
+}
+
 static void test_users_apart(void **state)
 {
 	struct inf_quota quota;
@@ -191,6 +220,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_priorities),
+		cmocka_unit_test(test_unpaid),
 		cmocka_unit_test(test_users_apart),
 		cmocka_unit_test(test_max_fds),
 		cmocka_unit_test(test_all_at_once),

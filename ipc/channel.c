@@ -82,6 +82,40 @@ int inf_channel_detach(struct inf_channel *channel)
 	return fd;
 }
 
+/* The packets that nobody has read are looked at one after the other, without taking them or what they carry: there is room
+ * for the sender's credentials alone, which every packet has and the end has not, and the kernel says so where there would
+ * have been more. Since the socket is shut down none is added meanwhile. */
+bool inf_channel_has_unread_fds(int fd)
+{
+	enum { MOST_LOOKS = 512 }; /* more than the smallest packets that a socket takes by default */
+	static const int from = 0, on = 1;
+	union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	uint8_t bytes[4096]; /* of a larger packet it sees the rest the next time */
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0 ||
+		setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &from, sizeof from) < 0)
+		return true;
+	for (int i = 0; i < MOST_LOOKS; i++) {
+		struct iovec piece = { bytes, sizeof bytes };
+		struct msghdr message = { .msg_iov = &piece,
+			.msg_iovlen = 1,
+			.msg_control = &control,
+			.msg_controllen = sizeof control };
+		ssize_t n = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
+		if (n < 0 && (errno == EINTR || errno == ECONNRESET)) /* a reset is reported once */
+			continue;
+		if (n < 0)
+			return errno != EAGAIN;
+		if (message.msg_flags & MSG_CTRUNC)
+			return true;
+		if (!CMSG_FIRSTHDR(&message))
+			return false;
+	}
+	return true;
+}
+
 void inf_channel_close(struct inf_channel *channel)
 {
 	int fd = take_socket(channel);

@@ -65,6 +65,9 @@ void inf_channel_close(struct inf_channel *channel);
 /* The same, but the socket is shut down and the caller's to close (-1: it is closed): in what nobody has read there may
  * be descriptors, and the last close of one takes as long as its file system likes. */
 int inf_channel_detach(struct inf_channel *channel);
+/* Whether the last close of @fd, a socket that inf_channel_detach has given, may have descriptors to close that nobody has
+ * read; also true where that can't be told. */
+bool inf_channel_has_unread_fds(int fd);
 /* No thread may be using it any more. Closes it if need be. */
 void inf_channel_deinit(struct inf_channel *channel);
 /* For polling; -1 once closed. */

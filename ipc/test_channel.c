@@ -526,6 +526,56 @@ static void listen_and_connect(void **state)
 	assert_int_equal(inf_channel_connect(""), -EINVAL);
 }
 
+/* Send @n_bytes (none at all: 0) beside a descriptor, if so wanted, from the peer. */
+static void send_from_peer(size_t n_bytes, bool has_fd)
+{
+	static uint8_t bytes[16384];
+	union {
+		struct cmsghdr header;
+		uint8_t space[CMSG_SPACE(sizeof(int))];
+	} control = { .space = { 0 } };
+	struct iovec piece = { bytes, n_bytes };
+	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
+	assert_true(n_bytes <= sizeof bytes);
+	if (has_fd) {
+		message.msg_control = &control;
+		message.msg_controllen = sizeof control;
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &peer, sizeof peer);
+	}
+	assert_int_equal(sendmsg(peer, &message, MSG_NOSIGNAL), n_bytes);
+}
+
+/* What nobody has read may keep whoever closes it, wherever in it that is; else it does not. */
+static void unread_descriptors_are_seen(void **state)
+{
+	static const size_t sizes[] = { 1, 0, 4096, 0, 0, 4097, 16384, 24 };
+	enum { N = sizeof sizes / sizeof *sizes };
+	if (getenv("INFERD_EMULATED"))
+		skip(); /* qemu's user mode can't look at packets one after the other */
+	for (size_t with = 0; with <= N; with++) { /* which one has it; the last time none */
+		for (size_t i = 0; i < N; i++)
+			send_from_peer(sizes[i], i == with);
+		if (with % 2) { /* it has hung up */
+			close(peer);
+			peer = -1;
+		}
+		int fd = inf_channel_detach(&channel);
+		assert_true(fd >= 0);
+		if (inf_channel_has_unread_fds(fd) != (with < N))
+			fail_msg("packet %zu of %d has a descriptor, and it is not so told", with, N);
+		close(fd);
+		tear_down(NULL);
+		assert_int_equal(set_up(NULL), 0);
+	}
+	int fd = inf_channel_detach(&channel);
+	assert_false(inf_channel_has_unread_fds(fd));
+	close(fd);
+	assert_true(inf_channel_has_unread_fds(-1)); /* nobody knows */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +596,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closing_while_sending, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_a_packet, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_the_peer, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unread_descriptors_are_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(listen_and_connect, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "tests/support/make_program.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -268,8 +269,15 @@ static void test_kills(void **state)
 	struct inferd_binding *b = e2e_bind(d, "double", NULL);
 	assert_true(e2e_infer(b, 1, &rc) == 2 && rc == 0);
 	struct descriptors descriptors = { e.pid, e2e_count_fds(e.pid) };
-	/* with the first one that goes begins the thread that closes its socket */
-	e2e_raw_free(e2e_raw_new(e.socket, false));
+	/* with the first descriptor that may take long to close begins a thread for such */
+	struct e2e_raw *first = e2e_raw_new(e.socket, false);
+	struct inf_request import = { .kind = INF_REQUEST_REGION_REGISTER,
+		.region_register = { .name = "r", .byte_size = 64 } };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_true(null >= 0);
+	assert_int_equal(e2e_raw_call_fd(first, import, null).status, INF_INVALID_ARGUMENT);
+	close(null);
+	e2e_raw_free(first);
 	e2e_until_clients(&e, 1);
 	int n_before = count_memory_files(e.pid);
 	struct threads threads = count_threads(e.pid);
