@@ -27,7 +27,8 @@
 
 struct helper_thread {
 	struct inf_helper *helper;
-	const void *whose; /* it is at work for; under the lock */
+	bool is_at_work;   /* these two under the lock */
+	const void *whose; /* for whom */
 	pthread_t id;
 };
 
@@ -91,7 +92,7 @@ static void *own_main(void *arg)
 static bool is_at_work_for(const struct inf_helper *helper, const void *whose)
 {
 	for (uint32_t i = 0; i < helper->n_threads; i++)
-		if (helper->threads[i].whose == whose)
+		if (helper->threads[i].is_at_work && helper->threads[i].whose == whose)
 			return true;
 	return false;
 }
@@ -126,8 +127,9 @@ static void *foreign_main(void *arg)
 			continue;
 		}
 		t->whose = w->whose;
+		t->is_at_work = true;
 		run(helper, w);
-		t->whose = NULL;
+		t->is_at_work = false;
 	}
 	pthread_mutex_unlock(&helper->lock);
 	return NULL;

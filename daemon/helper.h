@@ -35,7 +35,7 @@ void inf_helper_post(struct inf_helper *helper, struct inf_work *work, const voi
 /* Runs @work, which is short and does no more than give something back, before all that was posted as above and has not
  * begun, and after what was posted so before. */
 void inf_helper_post_leaving(struct inf_helper *helper, struct inf_work *work);
-/* Runs @work on a thread for such, after all of @whose that was posted so before. */
+/* Runs @work on a thread for such, after all of @whose (NULL: the daemon's) that was posted so before. */
 void inf_helper_post_foreign(struct inf_helper *helper, struct inf_work *work, const void *whose);
 /* Call done of what has been run. On one thread, the loop's. */
 void inf_helper_reap(struct inf_helper *helper);

@@ -234,6 +234,31 @@ static void test_blocked(void **state)
 	end(&w);
 }
 
+/* The daemon is an owner like any other: it waits for its own work, not for threads that have none. */
+static void test_the_daemons(void **state)
+{
+	static const int owner;
+	struct piece first, blocked, behind, free_one;
+	struct world w;
+	begin(&w);
+	first = make(&w, 0, false);
+	inf_helper_post_foreign(w.helper, &first.work, &owner);
+	reap(&w, 1); /* a thread sleeps */
+	blocked = make(&w, 1, true);
+	behind = make(&w, 2, false);
+	free_one = make(&w, 3, false);
+	inf_helper_post_foreign(w.helper, &blocked.work, NULL);
+	inf_helper_post_foreign(w.helper, &behind.work, NULL);
+	wait_until(&w, &w.n_blocked, 1);
+	inf_helper_post_foreign(w.helper, &free_one.work, &owner);
+	reap(&w, 2);
+	assert_int_equal(w.order[1], 3);
+	open_gate(&w);
+	reap(&w, 4);
+	assert_true(w.order[2] == 1 && w.order[3] == 2);
+	end(&w);
+}
+
 /* More owners block than there are threads: the daemon's own work goes on, and all of it is done in the end. */
 static void test_all_blocked(void **state)
 {
@@ -321,6 +346,7 @@ int main(void)
 		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_leaving),
 		cmocka_unit_test(test_blocked),
+		cmocka_unit_test(test_the_daemons),
 		cmocka_unit_test(test_all_blocked),
 		cmocka_unit_test(test_two_at_once),
 		cmocka_unit_test(test_one_thread_an_owner),
