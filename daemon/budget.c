@@ -61,7 +61,7 @@ struct look {
 static void note_holder(struct look *look, const struct inf_serving *s, uint64_t n)
 {
 	struct holder holder = { s, n };
-	look->holds += n;
+	et_add_up(&look->holds, n);
 	for (int i = 0; i < N_HOLDERS; i++)
 		if (holder.n > look->holders[i].n) {
 			struct holder smaller = look->holders[i];
@@ -75,7 +75,7 @@ static void note_holder(struct look *look, const struct inf_serving *s, uint64_t
 static uint64_t workers_own(const struct inf_repository *r, uint64_t n_known)
 {
 	uint64_t n = inf_queues_lane_bytes(r->o.queues);
-	return n > n_known ? n - n_known : 0;
+	return et_less(n, n_known);
 }
 
 static void look(const struct inf_repository *r, const struct inf_serving *whose, struct look *ret_look)
@@ -88,27 +88,27 @@ static void look(const struct inf_repository *r, const struct inf_serving *whose
 			struct inf_serving *s = serving_at(node);
 			struct inf_serving_use use = inf_serving_use(s);
 			uint64_t n = inf_serving_total(&use);
-			look.used += n;
-			n_contexts += use.n_contexts;
+			et_add_up(&look.used, n);
+			et_add_up(&n_contexts, use.n_contexts);
 			if (is_on_its_way(r, s)) {
-				look.leaving += n;
+				et_add_up(&look.leaving, n);
 				continue;
 			}
 			bool is_free =
 				s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned && s != whose;
 			if ((is_free || is_going(s)) && is_held_up(r, s)) {
-				look.held_up += n;
+				et_add_up(&look.held_up, n);
 				is_free = false;
 			}
 			if (is_free)
-				look.unused += n;
+				et_add_up(&look.unused, n);
 			else if (s != whose || s->state != INF_MODEL_LOADING)
 				note_holder(&look, s, n);
 			if (is_free && (!look.oldest || s->last_used_ns < look.oldest->last_used_ns))
 				look.oldest = s;
 		}
 	look.workers = workers_own(r, n_contexts);
-	look.used += look.workers;
+	et_add_up(&look.used, look.workers);
 	*ret_look = look;
 }
 
@@ -168,7 +168,7 @@ static void write_holders(char *to, size_t room, const struct look *look)
 			look->holders[i].serving->model, i ? "" : "holds ");
 		if (n < room)
 			n += write_size(to + n, room - n, look->holders[i].n);
-		others -= look->holders[i].n;
+		others = et_less(others, look->holders[i].n);
 	}
 	if (n && others && n < room)
 		n += write_part(to + n, room - n, ", others ", "", "", others);
@@ -190,9 +190,9 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 			return INF_ROOM;
 		if (n <= budget && now.used - now.leaving <= budget - n)
 			return INF_ROOM_LATER;
-		uint64_t stays = now.used - now.leaving - now.unused;
+		uint64_t stays = et_less(now.used - now.leaving, now.unused);
 		/* else nobody is unloaded in vain; workspaces may go with their last model */
-		bool is_possible = n <= budget && stays - now.workers <= budget - n;
+		bool is_possible = n <= budget && et_less(stays, now.workers) <= budget - n;
 		if (now.oldest && (is_possible || !all)) {
 			et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room",
 				now.oldest->model);
@@ -200,7 +200,7 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 			continue;
 		}
 		char needed[160], has[24], whole[24], holders[280], held_up[80] = "";
-		stays -= is_counted ? all : 0;
+		stays = et_less(stays, is_counted ? all : 0);
 		write_needs(needed, sizeof(needed), needs);
 		write_size(has, sizeof(has), budget > stays ? budget - stays : 0);
 		write_size(whole, sizeof(whole), budget);

@@ -209,7 +209,9 @@ static void let_go(struct inf_repository *r, struct let_go references)
 		return;
 	}
 	*gone = references;
-	r->n_leaving += references.n_bytes;
+	if (gone->n_bytes > UINT64_MAX - r->n_leaving) /* what is taken off again is what was added */
+		gone->n_bytes = UINT64_MAX - r->n_leaving;
+	r->n_leaving += gone->n_bytes;
 	gone->work.run = let_go_run;
 	gone->work.done = let_go_done;
 	gone->repository = r;

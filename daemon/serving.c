@@ -54,7 +54,7 @@ uint64_t inf_data_ids_n_bytes(const struct inf_data_ids *ids)
 {
 	uint64_t n = 0;
 	for (uint32_t i = 0; i < ids->n; i++)
-		n += ids->items[i].n_bytes;
+		et_add_up(&n, ids->items[i].n_bytes);
 	return n;
 }
 
@@ -623,22 +623,10 @@ uint64_t inf_serving_median_ns(const struct inf_serving *s)
 	return n ? values[n / 2] : 0;
 }
 
-static void add_up(uint64_t *to, uint64_t n)
-{
-	if (__builtin_add_overflow(*to, n, to))
-		*to = UINT64_MAX;
-}
-
-static uint64_t times(uint64_t n, uint64_t by)
-{
-	uint64_t product;
-	return __builtin_mul_overflow(n, by, &product) ? UINT64_MAX : product;
-}
-
 static uint64_t frame_bytes(const struct et_plan_info *info)
 {
 	uint64_t n = info->n_activation_bytes;
-	add_up(&n, info->n_frame_bytes);
+	et_add_up(&n, info->n_frame_bytes);
 	return n;
 }
 
@@ -651,12 +639,12 @@ struct inf_serving_use inf_serving_foresee(const struct inf_queues *queues, cons
 	struct inf_serving_use use = {
 		.n_file = stats.n_file_bytes,
 		.n_prepared = stats.n_decoded_bytes,
-		.n_frames = times(frame_bytes(info), inf_queues_n_workers(queues)),
+		.n_frames = et_times(frame_bytes(info), inf_queues_n_workers(queues)),
 	};
-	add_up(&use.n_file, inf_data_ids_n_bytes(data));
-	add_up(&use.n_prepared, info->n_plan_bytes);
-	add_up(&use.n_prepared, info->n_delegate_bytes);
-	add_up(&use.n_prepared, info->n_constant_copies);
+	et_add_up(&use.n_file, inf_data_ids_n_bytes(data));
+	et_add_up(&use.n_prepared, info->n_plan_bytes);
+	et_add_up(&use.n_prepared, info->n_delegate_bytes);
+	et_add_up(&use.n_prepared, info->n_constant_copies);
 	return use;
 }
 
@@ -679,11 +667,11 @@ static uint64_t contexts_bytes(const struct inf_serving *s)
 				n_open += inf_pool_worker(s->queues->pools[q], i)->wide_lanes ? 2 : 1;
 				continue;
 			}
-			add_up(&n, task->n_bytes);
+			et_add_up(&n, task->n_bytes);
 			if (task->n_narrow_bytes > most)
 				most = task->n_narrow_bytes;
 		}
-		add_up(&n, times(most, n_open));
+		et_add_up(&n, et_times(most, n_open));
 	}
 	return n;
 }
@@ -695,24 +683,24 @@ struct inf_serving_use inf_serving_use(const struct inf_serving *s)
 		return use;
 	use = inf_serving_foresee(s->queues, et_plan_program(s->plan), s->plan, &s->data);
 	uint64_t n_there =
-		times(frame_bytes(s->info), atomic_load_explicit(&s->n_frames, memory_order_relaxed));
+		et_times(frame_bytes(s->info), atomic_load_explicit(&s->n_frames, memory_order_relaxed));
 	if (n_there > use.n_frames)
 		use.n_frames = n_there;
 	if (s->state == INF_MODEL_UNLOADED) /* but for what Methods keep */
 		use.n_frames = n_there;
 	else
 		use.n_contexts = contexts_bytes(s);
-	use.n_states = times(s->info->n_state_bytes, s->n_methods);
+	use.n_states = et_times(s->info->n_state_bytes, s->n_methods);
 	return use;
 }
 
 uint64_t inf_serving_total(const struct inf_serving_use *use)
 {
 	uint64_t n = use->n_file;
-	add_up(&n, use->n_prepared);
-	add_up(&n, use->n_contexts);
-	add_up(&n, use->n_frames);
-	add_up(&n, use->n_states);
+	et_add_up(&n, use->n_prepared);
+	et_add_up(&n, use->n_contexts);
+	et_add_up(&n, use->n_frames);
+	et_add_up(&n, use->n_states);
 	return n;
 }
 

@@ -21,6 +21,25 @@ static inline bool et_mul(size_t a, size_t b, size_t *ret)
 	return !__builtin_mul_overflow(a, b, ret);
 }
 
+/* For totals that are compared and told: what does not fit is as much as does. */
+static inline void et_add_up(uint64_t *to, uint64_t n)
+{
+	if (__builtin_add_overflow(*to, n, to))
+		*to = UINT64_MAX;
+}
+
+static inline uint64_t et_times(uint64_t n, uint64_t by)
+{
+	uint64_t product;
+	return __builtin_mul_overflow(n, by, &product) ? UINT64_MAX : product;
+}
+
+/* What is left of a total; none where it was less. */
+static inline uint64_t et_less(uint64_t n, uint64_t by)
+{
+	return n > by ? n - by : 0;
+}
+
 /* Round @n up to a multiple of @align, a power of two. */
 static inline bool et_align_up(size_t n, size_t align, size_t *ret)
 {

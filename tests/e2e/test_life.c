@@ -3,6 +3,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
+#include "tests/support/make_program.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -324,6 +325,55 @@ static void test_unload_while_running(void **state)
 	stop(&e);
 }
 
+/* 4 EiB of activations for a run, which is never begun. */
+static uint8_t *make_vast(size_t *ret_n_bytes)
+{
+	enum { SIDE = 1 << 30 };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, (UINT64_C(1) << 62) + 64);
+	int vast = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(SIDE, SIDE), .arena = arena });
+	int x = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = UINT64_C(1) << 62 });
+	int side = mk_int(&mk, SIDE), one = mk_int(&mk, 1);
+	mk_kernel(&mk, mk_operator(&mk, "aten::full", "out"),
+		MK_ARGS(mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(side, side)), one, vast, vast));
+	mk_input(&mk, x);
+	mk_output(&mk, x);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+/* What models claim to need adds up to at most as much as can be told, never to less than one of them. */
+static void test_vast(void **state)
+{
+	static const char *const names[] = { "one", "two", "three", "four" };
+	const struct inf_request ask = { .kind = INF_REQUEST_STATUS };
+	struct inferd_method *m;
+	uint64_t last = 0;
+	char file[32];
+	struct e2e e;
+	e2e_init(&e);
+	for (size_t i = 0; i < ET_ARRAY_LEN(names); i++) {
+		snprintf(file, sizeof(file), "%s.pte", names[i]);
+		e2e_put_program(&e, file, make_vast);
+	}
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	for (size_t i = 0; i < ET_ARRAY_LEN(names); i++) {
+		if (inferd_method_open(d, &m, names[i], NULL) < 0)
+			fail_msg("%s", inferd_error(d));
+		uint64_t used = e2e_raw_call(e.watcher, ask).server_status.memory_used;
+		assert_true(used >= UINT64_C(1) << 63); /* a run on each of two workers */
+		assert_true(used > last || used == UINT64_MAX);
+		last = used;
+	}
+	assert_true(last == UINT64_MAX);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* Two models do not fit the budget together: the unused one goes, the used one stays and is named. */
 static void test_memory_budget(void **state)
 {
@@ -559,6 +609,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_killed_client),
 		cmocka_unit_test(test_killed_anywhere),
 		cmocka_unit_test(test_unload_while_running),
+		cmocka_unit_test(test_vast),
 		cmocka_unit_test(test_memory_budget),
 		cmocka_unit_test(test_memory_is_counted),
 		cmocka_unit_test(test_keep_alive),
