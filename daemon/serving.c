@@ -164,6 +164,12 @@ static enum et_status prepare(
 	return status;
 }
 
+static bool needs_contexts(const struct inf_worker *worker, const struct et_plan *plan)
+{
+	return et_plan_needs_contexts(plan, worker->narrow_lanes) ||
+	       et_plan_needs_contexts(plan, worker->wide_lanes);
+}
+
 static uint64_t grown(const struct inf_worker *worker, uint64_t before)
 {
 	uint64_t now = inf_worker_lane_bytes(worker);
@@ -182,12 +188,14 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 		if (worker->wide_lanes)
 			et_plan_release(s->plan, worker->wide.slot);
 	} else {
-		uint64_t before = inf_worker_lane_bytes(worker);
+		/* What needs no contexts does not grow the lanes; what its worker makes for another model meanwhile does. */
+		bool can_grow = needs_contexts(worker, s->plan);
+		uint64_t before = can_grow ? inf_worker_lane_bytes(worker) : 0;
 		task->status = prepare(s, worker->narrow.slot, worker->narrow_lanes, &task->diag);
-		task->n_narrow_bytes = grown(worker, before);
+		task->n_narrow_bytes = can_grow ? grown(worker, before) : 0;
 		if (task->status == ET_OK && worker->wide_lanes)
 			task->status = prepare(s, worker->wide.slot, worker->wide_lanes, &task->diag);
-		task->n_bytes = grown(worker, before);
+		task->n_bytes = can_grow ? grown(worker, before) : 0;
 	}
 	/* release: pairs with the acquire in is_done, which then reads the status */
 	atomic_store_explicit(&task->is_done, true, memory_order_release);
@@ -199,12 +207,6 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 static bool is_done(const struct inf_serving_task *task)
 {
 	return atomic_load_explicit(&task->is_done, memory_order_acquire);
-}
-
-static bool needs_contexts(const struct inf_worker *worker, const struct et_plan *plan)
-{
-	return et_plan_needs_contexts(plan, worker->narrow_lanes) ||
-	       et_plan_needs_contexts(plan, worker->wide_lanes);
 }
 
 static bool has_contexts(const struct inf_worker *worker, const struct et_plan *plan)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static enum order orders[8]; /* for the first context, the second, ... */
 static uint32_t n_asked, n_contexts, n_held, n_notes;
 static bool may_go;
+static _Atomic(uint64_t) n_measured;
 
 static uint32_t n_devices(const struct et_backend *backend)
 {
@@ -93,6 +95,12 @@ static void context_free(struct et_context *context)
 	free(context);
 }
 
+/* More each time somebody asks. */
+static uint64_t lane_bytes(const struct et_lane *lane)
+{
+	return atomic_fetch_add(&n_measured, 1) * 1000;
+}
+
 static const struct et_delegate_ops ops = {
 	.struct_size = sizeof(ops),
 	.interface = ET_DELEGATE_INTERFACE,
@@ -104,6 +112,7 @@ static const struct et_delegate_ops ops = {
 	.compiled_free = compiled_free,
 	.lane_new = lane_new,
 	.lane_free = lane_free,
+	.lane_bytes = lane_bytes,
 	.context_new = context_new,
 	.context_free = context_free,
 };
@@ -153,7 +162,7 @@ static const struct inf_pool_events pool_events = {
 	.run = run, .finished = ended, .left = ended, .expired = ended
 };
 
-static int setup(void **state)
+static int make(bool is_delegated)
 {
 	static struct make_program mk;
 	static struct et_log log;
@@ -163,6 +172,7 @@ static int setup(void **state)
 	n_asked = n_held = n_notes = 0;
 	n_loaded = n_unloaded = 0;
 	may_go = false;
+	atomic_store(&n_measured, 0);
 	rig.backends[0] = (struct et_backend_entry){ &ops, (struct et_backend *)&rig };
 	rig.n_backends = 1;
 	rig_init(&rig);
@@ -172,8 +182,9 @@ static int setup(void **state)
 	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1 });
 	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = 1, .offset = 16 });
 	mk_input(&mk, x);
-	mk_output(&mk, y);
-	mk_call(&mk, mk_delegate(&mk, "TestBackend", "5", 1, false, NULL, NULL), MK_ARGS(x, y));
+	mk_output(&mk, is_delegated ? y : x);
+	if (is_delegated)
+		mk_call(&mk, mk_delegate(&mk, "TestBackend", "5", 1, false, NULL, NULL), MK_ARGS(x, y));
 	rig_open(&rig, &mk);
 	const struct inf_pool_options options = { .n_workers = N_WORKERS,
 		.registry = &rig.registry,
@@ -185,6 +196,16 @@ static int setup(void **state)
 	serving = inf_serving_new(&queues, &events, et_host_page_allocator(), &log, "m", "1", "forward");
 	assert_non_null(serving);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return make(true);
+}
+
+static int setup_without_contexts(void **state)
+{
+	return make(false);
 }
 
 static int teardown(void **state)
@@ -418,6 +439,31 @@ static void a_busy_worker_is_not_waited_for(void **state)
 	wait_for(&busy);
 }
 
+/* What its contexts took counts, and nothing of what another model makes a lane grow while it is prepared. */
+static void only_contexts_count(void **state)
+{
+	orders[0] = orders[1] = MAKE;
+	begin();
+	poll_until(INF_MODEL_READY);
+	until_tasks_end();
+	assert_true(atomic_load(&n_measured) > 0);
+	assert_true(inf_serving_use(serving).n_contexts > 0);
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
+static void without_contexts_none_count(void **state)
+{
+	begin();
+	poll_until(INF_MODEL_READY);
+	until_tasks_end();
+	assert_int_equal(n_asked, 0);
+	assert_int_equal(atomic_load(&n_measured), 0);
+	assert_int_equal(inf_serving_use(serving).n_contexts, 0);
+	inf_serving_unload(serving);
+	poll_until(INF_MODEL_UNLOADED);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -428,6 +474,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_wrong_for_good_is_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_later_one_tries_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_busy_worker_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_contexts_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			without_contexts_none_count, setup_without_contexts, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
