@@ -563,6 +563,10 @@ static void look_done(struct inf_work *work)
 		finish(state, INF_CANCELLED, "it was cancelled", NULL);
 	} else if (r->is_closing) {
 		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (state->is_unloaded) {
+		char error[400];
+		inf_text(error, sizeof(error), "model '%s' was unloaded meanwhile; try again", state->model);
+		finish(state, INF_UNAVAILABLE, error, NULL);
 	} else if (state->variants.rc < 0) {
 		not_found(state, state->variants.rc, NULL, 0);
 	} else if (!state->variants.n) {
@@ -690,6 +694,19 @@ void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)
 	atomic_store_explicit(&state->is_cancelled, true, memory_order_relaxed);
 	if (!state->is_away)
 		finish(state, INF_CANCELLED, "it was cancelled", NULL);
+}
+
+/* Those that wait for a serving go on: the unload waits for that, too. */
+bool inf_opens_forget(struct inf_repository *r, const char *model)
+{
+	bool has_any = false;
+	for (struct et_list_node *node = r->opens.next; node != &r->opens; node = node->next) {
+		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
+		if (state->is_foreign || !state->is_away || strcmp(state->model, model) != 0)
+			continue;
+		state->is_unloaded = has_any = true;
+	}
+	return has_any;
 }
 
 void inf_opens_end(struct inf_repository *r)

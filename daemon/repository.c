@@ -5,7 +5,7 @@
  * never waits: it marks, and goes on when the serving says that its runs have ended.
  *
  * What must always be true: a serving with Methods, runs or a pin is not unloaded for its age; a model that is being
- * unloaded on request is not opened again before it is gone. */
+ * unloaded on request is not opened again before it is gone, and once that is answered only by who has asked after it. */
 #include "daemon/repository_impl.h"
 #include "daemon/text.h"
 #include "runtime/base/checked.h"
@@ -307,10 +307,14 @@ static void begin_unloads(struct inf_repository *r)
 bool inf_repository_unload(
 	struct inf_repository *r, const char *model, void (*done)(void *arg), void *done_arg)
 {
+	bool is_looked_for = inf_opens_forget(r, model);
 	struct unload *unload = has_any(r, model) ? calloc(1, sizeof(*unload)) : NULL;
 	inf_repository_retry(r, model);
-	if (!unload)
-		return false;
+	if (!unload) {
+		if (is_looked_for)
+			done(done_arg);
+		return is_looked_for;
+	}
 	inf_text(unload->model, sizeof(unload->model), "%s", model);
 	unload->done = done;
 	unload->arg = done_arg;

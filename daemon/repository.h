@@ -64,7 +64,8 @@ void inf_repository_open(struct inf_repository *repository, struct inf_open *ope
 void inf_repository_cancel(struct inf_repository *repository, struct inf_open *open);
 
 /* No new Methods or requests on @model (all versions); done(done_arg) when none runs any more and its memory is free
- * but for the Plans of Methods still open. False if nothing of it is loaded. */
+ * but for the Plans of Methods still open. Opens that are looking for its files come to nothing. False if nothing of it is
+ * loaded and nobody is looking. */
 bool inf_repository_unload(
 	struct inf_repository *repository, const char *model, void (*done)(void *arg), void *done_arg);
 void inf_repository_unload_all(struct inf_repository *repository);

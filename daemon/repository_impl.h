@@ -17,6 +17,7 @@ struct inf_open_state {
 	_Atomic(bool)
 		is_cancelled; /* to be ended when the step it is in comes back; one that has not begun does nothing */
 	bool is_away;         /* in a step that runs elsewhere */
+	bool is_unloaded; /* its model was, by somebody who asked after it had begun to look */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_HOST_MAX_DATA];
 	uint32_t n_data_fds;
@@ -80,6 +81,9 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving);
 void inf_repository_mark_replaced(struct inf_repository *repository, struct inf_serving *serving);
 /* What serves nobody new goes when nobody has it. */
 void inf_repository_unload_replaced(struct inf_repository *repository);
+/* Those that are looking for @model come to nothing: it is being unloaded, and they would bring it back. Whether there are
+ * any. */
+bool inf_opens_forget(struct inf_repository *repository, const char *model);
 /* Answer every open that waits. */
 void inf_opens_end(struct inf_repository *repository);
 

@@ -120,6 +120,15 @@ static struct opening of_double(void)
 				 } };
 }
 
+static const struct inf_serving *find(const struct world *w, const char *model)
+{
+	const struct et_list_node *servings = inf_repository_servings(w->server->repository);
+	for (const struct et_list_node *node = servings->next; node != servings; node = node->next)
+		if (strcmp(ET_CONTAINER_OF(node, struct inf_serving, node)->model, model) == 0)
+			return ET_CONTAINER_OF(node, struct inf_serving, node);
+	return NULL;
+}
+
 /* The load fails that the unload waits for: the unload is answered, and the model may be asked for again. */
 static void test_unload_meets_failure(void **state)
 {
@@ -130,8 +139,9 @@ static void test_unload_meets_failure(void **state)
 	struct inf_repository *r = w.server->repository;
 	inf_repository_open(r, &first.open);
 	inf_helper_post(w.server->helper, &w.gate.work, NULL); /* between looking and making */
-	while (!inf_repository_unload(r, "double", unloaded, &is_unloaded))
+	while (!find(&w, "double"))
 		turn(&w);
+	assert_true(inf_repository_unload(r, "double", unloaded, &is_unloaded));
 	assert_false(is_unloaded);
 	assert_false(first.is_done);
 	open_gate(&w);
@@ -146,16 +156,48 @@ static void test_unload_meets_failure(void **state)
 	end(&w);
 }
 
-/* --- a load that finds no room ------------------------------------------------------------------------ */
-
-static const struct inf_serving *find(const struct world *w, const char *model)
+/* Who has begun to look for a model before it is unloaded, an administrator who loads it among them, does not bring it back
+ * after that is answered; who comes then does. */
+static void test_unload_meets_look(void **state)
 {
-	const struct et_list_node *servings = inf_repository_servings(w->server->repository);
-	for (const struct et_list_node *node = servings->next; node != servings; node = node->next)
-		if (strcmp(ET_CONTAINER_OF(node, struct inf_serving, node)->model, model) == 0)
-			return ET_CONTAINER_OF(node, struct inf_serving, node);
-	return NULL;
+	for (int is_there = 0; is_there < 2; is_there++) {
+		struct opening first = of_double(), looking = of_double(), other = of_double(),
+			       late = of_double();
+		bool is_unloaded = false;
+		struct world w;
+		begin(&w, 0);
+		e2e_put_program(&w.e, "other.pte", e2e_program_triple);
+		struct inf_repository *r = w.server->repository;
+		if (is_there)
+			inf_repository_open(r, &first.open);
+		while (is_there && !first.is_done)
+			turn(&w);
+		inf_helper_post(w.server->helper, &w.gate.work, NULL); /* before looking */
+		looking.open.is_anew = true;
+		inf_repository_open(r, &looking.open);
+		other.open.model = "other";
+		inf_repository_open(r, &other.open);
+		assert_true(inf_repository_unload(r, "double", unloaded, &is_unloaded));
+		while (!is_unloaded)
+			turn(&w);
+		assert_null(find(&w, "double"));
+		assert_false(looking.is_done);
+		open_gate(&w);
+		while (!looking.is_done || !other.is_done)
+			turn(&w);
+		assert_int_equal(looking.status, INF_UNAVAILABLE);
+		assert_int_equal(other.status, INF_OK);
+		assert_null(find(&w, "double"));
+		assert_false(inf_repository_unload(r, "double", unloaded, &is_unloaded));
+		inf_repository_open(r, &late.open);
+		while (!late.is_done)
+			turn(&w);
+		assert_int_equal(late.status, INF_OK);
+		end(&w);
+	}
 }
+
+/* --- a load that finds no room ------------------------------------------------------------------------ */
 
 /* Load 'double' into an empty daemon and tell what it takes. */
 static uint64_t load_double(struct world *w)
@@ -400,6 +442,7 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unload_meets_failure),
+		cmocka_unit_test(test_unload_meets_look),
 		cmocka_unit_test(test_room_is_waited_for),
 		cmocka_unit_test(test_failed_load_leaves),
 		cmocka_unit_test(test_own_that_nobody_keeps),
