@@ -1,10 +1,11 @@
-/* Notify: telling systemd how we are. Everything is a no-op where nobody asked (no NOTIFY_SOCKET). */
+/* Notify: telling systemd how we are. Everything is a no-op where nobody asked (no NOTIFY_SOCKET), and nothing waits for
+ * who does not listen. On one thread. */
 #ifndef DAEMON_NOTIFY_H
 #define DAEMON_NOTIFY_H
 
 #include <stdint.h>
 
-/* READY=1, with a line of status. */
+/* READY=1, with a line of status. If it does not fit now it, and what is below, is sent before what is told next. */
 void inf_notify_ready(const char *status);
 /* A line for `systemctl status`. */
 void inf_notify_status(const char *status);

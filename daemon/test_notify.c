@@ -42,6 +42,37 @@ static void a_listener_that_never_reads_does_not_block(void **state)
 	close(fd);
 }
 
+/* What the service manager waits for comes when it reads, after whatever filled its queue, in order; of several the last. */
+static void what_must_arrive_does(void **state)
+{
+	int fd = listen_abstract();
+	char text[400];
+	ssize_t n;
+	for (int i = 0; i < 5000; i++)
+		inf_notify_status("busy");
+	for (int i = 0; i < 3; i++) {
+		inf_notify_reloading();
+		snprintf(text, sizeof(text), "done %d", i);
+		inf_notify_ready(text);
+	}
+	while ((n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+		text[n] = '\0';
+		assert_string_equal(text, "STATUS=busy");
+	}
+	inf_notify_alive();
+	static const char *const begin_with[] = { "RELOADING=1\nMONOTONIC_USEC=", "READY=1\nSTATUS=done 2",
+		"WATCHDOG=1" };
+	for (size_t i = 0; i < 3; i++) {
+		n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+		assert_true(n > 0);
+		text[n] = '\0';
+		if (strncmp(text, begin_with[i], strlen(begin_with[i])) != 0)
+			fail_msg("'%s', not '%s'", text, begin_with[i]);
+	}
+	assert_int_equal(recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT), -1);
+	close(fd);
+}
+
 static void nobody_listens(void **state)
 {
 	setenv("NOTIFY_SOCKET", "/nowhere/at/all", 1);
@@ -57,6 +88,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_listener_that_never_reads_does_not_block),
+		cmocka_unit_test(what_must_arrive_does),
 		cmocka_unit_test(nobody_listens),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
