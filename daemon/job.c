@@ -44,7 +44,7 @@ static bool set_state(struct inf_binding *b, enum inf_job_state state)
 	const struct et_log *log = &b->method->server->log;
 	uint32_t before = atomic_load_explicit(&b->job.state, memory_order_relaxed);
 	bool is_legal = may[before][state];
-	if (!is_legal || log->max_level >= ET_LOG_DEBUG)
+	if (!is_legal || et_log_wants(log, ET_LOG_DEBUG))
 		et_logf(log, is_legal ? ET_LOG_DEBUG : ET_LOG_ERROR, "session %llu job %llu: %s -> %s%s",
 			(unsigned long long)b->session->id, (unsigned long long)b->job.id, state_name(before),
 			state_name(state), is_legal ? "" : " refused");

@@ -7,7 +7,7 @@
 
 void et_logf(const struct et_log *log, enum et_log_level level, const char *format, ...)
 {
-	if (!log || level > __atomic_load_n(&log->max_level, __ATOMIC_RELAXED))
+	if (!et_log_wants(log, level))
 		return;
 	char text[512];
 	va_list args;

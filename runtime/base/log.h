@@ -5,6 +5,8 @@
 #ifndef RUNTIME_BASE_LOG_H
 #define RUNTIME_BASE_LOG_H
 
+#include <stdbool.h>
+
 enum et_log_level {
 	ET_LOG_ERROR = 3, /* the numbers of syslog(3) */
 	ET_LOG_WARNING = 4,
@@ -15,10 +17,16 @@ enum et_log_level {
 
 struct et_log {
 	void *self;
-	enum et_log_level max_level;
+	enum et_log_level max_level; /* may be another one at any time: et_log_wants reads it */
 	/* @text is one line without a newline. Any thread. */
 	void (*write)(void *self, enum et_log_level level, const char *text);
 };
+
+/* Whether @log, which may be NULL, takes lines of that level now: for who would have to work for one. Any thread. */
+static inline bool et_log_wants(const struct et_log *log, enum et_log_level level)
+{
+	return log && level <= __atomic_load_n(&log->max_level, __ATOMIC_RELAXED);
+}
 
 /* @log may be NULL: nothing is written. */
 void et_logf(const struct et_log *log, enum et_log_level level, const char *format, ...)
