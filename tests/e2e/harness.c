@@ -285,7 +285,11 @@ void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *stat
 		if (holds(&reply.server_status, arg))
 			return;
 	}
-	fail_msg("it never came true");
+	struct inf_reply reply = e2e_raw_call(e->watcher, request);
+	const struct inf_server_status *s = &reply.server_status;
+	fail_msg("it never came true: %llu requests answered, %zu clients, %zu programs, %u run and %u wait",
+		(unsigned long long)s->requests, s->n_clients, s->n_programs, s->queues[0].running,
+		s->queues[0].waiting);
 }
 
 static bool has_clients(const struct inf_server_status *status, const void *arg)
