@@ -6,9 +6,10 @@
  * matrix: for 28 vectors of products 16 loads. The rows are those of the picture or the activations, where they
  * lie.
  *
- * A panel is 32 columns wide, but for what is left at the end: 16, or 8, which are half vectors of the widest
+ * A panel is 32 columns wide, but for what is left at the end: 24, 16, or 8, which are half vectors of the widest
  * build. XNNPACK fills up to 32 instead: of a layer with 24 or 40 channels, as networks for small machines have
- * them, it computes a quarter or a third for nothing.
+ * them, it computes a quarter or a third for nothing. 24 are a vector and a half in one tile: apart, each would load the
+ * other matrix again, and with one vector a row loads are what a tile waits for.
  *
  * Rows come in blocks that stay in the second cache while all panels go over them, and with each panel all tiles
  * of the block have their turn, so that the panel stays in the first; where the whole filter fits there a block is
@@ -68,6 +69,59 @@ enum {
 #endif
 #endif
 
+#if defined(__AVX512F__)
+/* As those of gemm_tile.inc, of a vector and a half. */
+EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float *weights, size_t pitch,
+	float *out, size_t n_columns, const int n_rows, const int n_vectors)
+{
+	const size_t stride = job->in_stride;
+	vector16 sums[ROWS];
+	vector8 halves[ROWS];
+	(void)n_vectors;
+	UNROLL
+	for (int r = 0; r < n_rows; r++) {
+		sums[r] = load16(weights);
+		halves[r] = load8(weights + 16);
+	}
+	weights += (1 + job->filter_first) * pitch;
+	for (size_t segment = 0; segment < job->n_segments; segment++) {
+		const float *rows[(ROWS + 2) / 3], *from = weights;
+		UNROLL
+		for (int r = 0; r < n_rows; r += 3)
+			rows[r / 3] = in + (size_t)r * stride;
+		for (size_t k = job->depth; k; k--) {
+			const vector16 taps = load16(from);
+			const vector8 half_taps = load8(from + 16);
+			__builtin_prefetch(from + AHEAD);
+			UNROLL
+			for (int r = 0; r < n_rows; r++) {
+				__m512 value = _mm512_set1_ps(rows[r / 3][(size_t)(r % 3) * stride]);
+				sums[r] = multiply_add16((vector16)value, taps, sums[r]);
+				halves[r] = multiply_add8(
+					(vector8)_mm512_castps512_ps256(value), half_taps, halves[r]);
+			}
+			from += pitch;
+			UNROLL
+			for (int r = 0; r < n_rows; r += 3)
+				rows[r / 3]++;
+		}
+		in += job->segment_stride;
+		weights += job->filter_segment * pitch;
+	}
+	const vector16 min = job->min - (vector16){ 0 }, max = job->max - (vector16){ 0 };
+	const vector8 half_min = job->min - (vector8){ 0 }, half_max = job->max - (vector8){ 0 };
+	UNROLL
+	for (int r = 0; r < n_rows; r++) {
+		float row[8];
+		store16(out, limit16(sums[r], min, max));
+		store8(n_columns < 24 ? row : out + 16, limit8(halves[r], half_min, half_max));
+		if (n_columns < 24)
+			memcpy(out + 16, row, (n_columns - 16) * sizeof(float));
+		out += job->out_stride;
+	}
+}
+#endif
+
 /* @n_rows rows of a panel or a part of it, as a tile of exactly that many. */
 #define ONE_OF(n, tile, n_vectors)                                                             \
 	case n:                                                                                \
@@ -98,6 +152,7 @@ DEFINE_TILES(two_wide, tile_wide, 2)
 DEFINE_TILES(one_wide, tile_wide, 1)
 #if defined(__AVX512F__)
 DEFINE_TILES(half_wide, tile8, 1)
+DEFINE_TILES(wide_and_half, tile24, 1)
 #endif
 
 /* All of a panel's columns, in as many steps as it takes. */
@@ -109,6 +164,10 @@ static inline void across(const struct et_xnn_gemm *job, const float *in, const 
 #if defined(__AVX512F__)
 		if (pitch == WIDE / 2) {
 			half_wide(job, in, weights, pitch, out, left, n_rows);
+			return;
+		}
+		if (pitch == WIDE + WIDE / 2) {
+			wide_and_half(job, in, weights, pitch, out, left, n_rows);
 			return;
 		}
 #endif

@@ -41,7 +41,7 @@ void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size
 static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns)
 {
 	size_t n = n_columns - at;
-	return n > 24 ? ET_GEMM_PANEL : n > 8 ? 16 : 8;
+	return n > 24 ? ET_GEMM_PANEL : n > 16 ? 24 : n > 8 ? 16 : 8;
 }
 
 /* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
