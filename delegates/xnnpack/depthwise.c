@@ -15,6 +15,10 @@
  * Tiles go down all rows of a strip before the next channels' turn, so that their weights come from a copy in the nearest
  * cache, where those of many channels would push each other out; a strip is as high as its input stays in the second one.
  *
+ * A picture that comes from behind the second cache is waited for, whatever is done with it, and comes soonest where it is
+ * read from its first byte to its last: then all channels of a tile have their turn before the next tile, if what
+ * copies of their weights take is small beside the nearest cache, as it is with 3 × 3.
+ *
  * TILE is 7 because rows of images are 7 times a power of two more often than not; 8 would do a quarter of them twice
  * in a row of 28, and all but one in a row of 7. */
 #include "delegates/xnnpack/depthwise.h"
@@ -29,7 +33,7 @@ enum { LANES = 8 };
 #else
 enum { LANES = 4 };
 #endif
-enum { TILE = 7, MAX_KERNEL = 5, STRIP_BYTES = 256 << 10 };
+enum { TILE = 7, MAX_KERNEL = 5, STRIP_BYTES = 256 << 10, FAR_BYTES = 1 << 20, NEAR_FLOATS = 4096 };
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -116,18 +120,32 @@ EXPANDED void tile(
 	}
 }
 
-EXPANDED void row_of_tiles(const struct strip *strip, size_t y, const int kernel, const int stride)
+/* The tile at @x or, where fewer are left, the row's last one; returns where the next one begins. */
+EXPANDED size_t next_tile(const struct strip *strip, size_t x, size_t y, const int kernel, const int stride)
 {
 	const struct et_depthwise *job = strip->job;
-	for (size_t x = 0; x < job->out_width; x += TILE) {
-		if (job->out_width >= TILE && x > job->out_width - TILE)
-			x = job->out_width - TILE;
-		ptrdiff_t left = origin(x, stride, job->left);
-		if (left < 0 || left + (TILE - 1) * stride + kernel > (ptrdiff_t)job->width)
-			tile(strip, x, y, true, kernel, stride);
-		else
-			tile(strip, x, y, false, kernel, stride);
+	if (job->out_width >= TILE && x > job->out_width - TILE)
+		x = job->out_width - TILE;
+	ptrdiff_t left = origin(x, stride, job->left);
+	if (left < 0 || left + (TILE - 1) * stride + kernel > (ptrdiff_t)job->width)
+		tile(strip, x, y, true, kernel, stride);
+	else
+		tile(strip, x, y, false, kernel, stride);
+	return x + TILE;
+}
+
+/* That of the vector of channels at @c; *@filter: where its weights' copy goes, and then where the next one's may. */
+EXPANDED struct strip strip_at(const struct et_depthwise *job, const float *in, float *out, size_t c,
+	float **filter, const int kernel)
+{
+	struct strip strip = { .job = job, .in = in + c, .filter = *filter, .out = out + c };
+	for (int tap = 0; tap < kernel * kernel; tap++) {
+		store(*filter, load(job->filter + (size_t)tap * job->channels + c));
+		*filter += LANES;
 	}
+	if (job->bias)
+		strip.bias = load(job->bias + c);
+	return strip;
 }
 
 /* Rows @begin to @end of one image. */
@@ -141,17 +159,39 @@ EXPANDED void rows(const struct et_depthwise *job, const float *in, float *out, 
 		for (size_t c = 0; c < job->channels; c += LANES) {
 			if (c > job->channels - LANES)
 				c = job->channels - LANES;
-			_Alignas(64) float filter[MAX_KERNEL * MAX_KERNEL * LANES];
-			for (int tap = 0; tap < kernel * kernel; tap++)
-				store(filter + (ptrdiff_t)tap * LANES,
-					load(job->filter + (size_t)tap * job->channels + c));
-			struct strip strip = { .job = job, .in = in + c, .filter = filter, .out = out + c };
-			if (job->bias)
-				strip.bias = load(job->bias + c);
+			_Alignas(64) float filter[MAX_KERNEL * MAX_KERNEL * LANES], *copy = filter;
+			struct strip strip = strip_at(job, in, out, c, &copy, kernel);
 			for (size_t row = y; row < last; row++)
-				row_of_tiles(&strip, row, kernel, stride);
+				for (size_t x = 0; x < job->out_width;)
+					x = next_tile(&strip, x, row, kernel, stride);
 		}
 	}
+}
+
+/* The same in the order in which the image lies. */
+EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, float *out, size_t begin,
+	size_t end, const int kernel, const int stride)
+{
+	_Alignas(64) float filter[NEAR_FLOATS], *copy = filter;
+	struct strip strips[NEAR_FLOATS / (3 * 3 * LANES)];
+	size_t n = 0;
+	for (size_t c = 0; c < job->channels; c += LANES) {
+		if (c > job->channels - LANES)
+			c = job->channels - LANES;
+		strips[n++] = strip_at(job, in, out, c, &copy, kernel);
+	}
+	for (size_t y = begin; y < end; y++)
+		for (size_t x = 0, next = job->out_width; x < job->out_width; x = next)
+			for (size_t i = 0; i < n; i++)
+				next = next_tile(&strips[i], x, y, kernel, stride);
+}
+
+static bool is_far(const struct et_depthwise *job)
+{
+	size_t n_vectors = (job->channels + LANES - 1) / LANES,
+	       n_row = job->width * job->channels * sizeof(float);
+	return job->kernel == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) &&
+	       n_row > FAR_BYTES / job->height;
 }
 
 /* One number after the other. */
@@ -184,6 +224,10 @@ static void run(const struct et_depthwise *job, size_t begin, size_t end)
 		float *out = job->out + image * job->out_height * job->out_width * job->channels;
 		if (job->channels < LANES)
 			narrow_rows(job, in, out, y, y + n);
+		else if (is_far(job) && job->stride == 1)
+			rows_in_order(job, in, out, y, y + n, 3, 1);
+		else if (is_far(job))
+			rows_in_order(job, in, out, y, y + n, 3, 2);
 		else if (job->kernel == 3 && job->stride == 1)
 			rows(job, in, out, y, y + n, 3, 1);
 		else if (job->kernel == 3)

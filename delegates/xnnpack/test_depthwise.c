@@ -120,11 +120,12 @@ static void test_sizes(void **state)
 			}
 }
 
-/* As networks have them: wide enough for tiles without a border, and several strips high. */
+/* As networks have them: wide enough for tiles without a border, and several strips high; larger than the second cache, of
+ * few channels and of many. */
 static void test_images(void **state)
 {
 	static const size_t images[][4] = { { 96, 40, 113, 3 }, { 240, 28, 28, 5 }, { 520, 14, 15, 5 },
-		{ 1152, 7, 7, 3 } };
+		{ 1152, 7, 7, 3 }, { 70, 62, 63, 3 }, { 520, 23, 24, 3 } };
 	for (size_t i = 0; i < sizeof(images) / sizeof(*images); i++)
 		for (size_t stride = 1; stride <= 2; stride++) {
 			size_t half = images[i][3] / 2;
