@@ -37,6 +37,16 @@ enum { ET_GEMM_PANEL = 32 };
 size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns);
 /* @filter: [n_columns][depth]. @bias: [n_columns], or NULL. */
 void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed);
+/* For filters whose rows do not lie in one piece: a part of what is packed, until all of it was. Each panel has 1 + @depth
+ * rows: its columns' biases, then their weights in order. */
+struct et_xnn_gemm_part {
+	size_t row, n_rows; /* of each panel */
+	size_t column, n;   /* of the packed matrix; behind the last one come the zeros that fill its panel */
+	const float *from;  /* the first of these columns, @n_rows floats; NULL: zeros */
+	size_t from_stride; /* to the next one */
+};
+void et_xnn_gemm_pack_part(
+	const struct et_xnn_gemm_part *part, size_t depth, size_t n_columns, float *packed);
 /* How wide the panel is that begins at column @at. */
 static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns)
 {

@@ -50,20 +50,34 @@ size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns)
 	return n * (n_columns - n_columns % ET_GEMM_PANEL + n_wide);
 }
 
-void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed)
+void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *part, size_t depth, size_t n_columns, float *packed)
 {
-	for (size_t at = 0, width; at < n_columns; at += width) {
+	size_t first = part->column, last = first + part->n;
+	for (size_t at = 0, width; at < last; at += width, packed += (1 + depth) * width) {
 		width = et_xnn_gemm_width(at, n_columns);
-		size_t n = n_columns - at < width ? n_columns - at : width;
-		for (size_t i = 0; i < width; i++)
-			*packed++ = bias && i < n ? bias[at + i] : 0;
-		const float *from = filter + at * depth;
-		for (size_t k = 0; k < depth; k++) {
-			for (size_t i = 0; i < n; i++)
-				packed[i] = from[i * depth + k];
-			for (size_t i = n; i < width; i++)
-				packed[i] = 0;
-			packed += width;
+		size_t begin = first > at ? first - at : 0, end = last - at < width ? last - at : width;
+		size_t end_of_zeros = last == n_columns ? width : end;
+		if (begin >= end)
+			continue;
+		const float *from = part->from ? part->from + (at + begin - first) * part->from_stride : NULL;
+		float *to = packed + part->row * width;
+		for (size_t k = 0; k < part->n_rows; k++, to += width) {
+			for (size_t i = begin; i < end; i++)
+				to[i] = from ? from[(i - begin) * part->from_stride + k] : 0;
+			for (size_t i = end; i < end_of_zeros; i++)
+				to[i] = 0;
 		}
 	}
+}
+
+void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed)
+{
+	struct et_xnn_gemm_part biases = { .n_rows = 1, .n = n_columns, .from = bias, .from_stride = 1 },
+				weights = { .row = 1,
+					.n_rows = depth,
+					.n = n_columns,
+					.from = filter,
+					.from_stride = depth };
+	et_xnn_gemm_pack_part(&biases, depth, n_columns, packed);
+	et_xnn_gemm_pack_part(&weights, depth, n_columns, packed);
 }

@@ -1,22 +1,14 @@
-/* Convolutions and fully connected layers of floats, as matrix products (gemm.h).
- *
- * Pixels are rows of the left matrix, where they lie. In a filter's row its columns and the channels follow each
- * other in the picture as they do in the filter, so each is one run of floats, a segment. What is at a border has
- * fewer or shorter ones: a picture is cut into rectangles whose pixels have all the same taps, nine of them
- * mostly; the wide ones are done along their rows, those at the sides along their columns. Nothing is padded, and
- * there is no table of pointers.
+/* Convolutions and fully connected layers of floats, as matrix products (gemm.h, windows.h).
  *
  * A filter is packed once for a Program, like XNNPACK's and kept with those (weights.h). */
 #include "delegates/xnnpack/own.h"
 
-#include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/windows.h"
 #include "runtime/base/checked.h"
 
 enum {
 	GRAIN = 1 << 17,   /* products that are worth another thread's while */
 	FEW_ROWS = 8 * 14, /* too few to share among threads: these share columns instead */
-	STRIP_BYTES = 128 << 10,
-	NEAR_BYTES = 16 << 10,
 };
 
 static bool is_plain(const struct et_xnn_value *value)
@@ -82,10 +74,7 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 
 struct gemm {
 	const struct et_xnn_gemm_build *build;
-	struct et_xnn_gemm job; /* without what a rectangle says */
-	/* A convolution's. */
-	size_t height, width, channels, out_height, out_width;
-	size_t kernel[2], stride[2], pad[2]; /* down, across */
+	struct et_xnn_gemm job;
 };
 
 static void run_rows(void *arg, size_t begin, size_t end)
@@ -117,96 +106,23 @@ static void run_columns(void *arg, size_t begin, size_t end)
 	gemm->build->run(&gemm->job, 0, columns->n_rows, column_at(gemm, begin), column_at(gemm, end));
 }
 
-/* --- windows ------------------------------------------------------------------------------------------ */
-
-/* Neighbours in one direction that have the same taps: @n of them from @at, taps @first to @end. */
-struct stretch {
-	size_t at, n, first, end;
+struct pictures {
+	struct et_xnn_windows windows; /* of the first one */
+	size_t out_height;
 };
-
-/* The one that begins at @at, no longer than to @limit. */
-static struct stretch stretch_at(const struct gemm *gemm, int axis, size_t at, size_t limit)
-{
-	size_t size = axis ? gemm->width : gemm->height, kernel = gemm->kernel[axis],
-	       stride = gemm->stride[axis], pad = gemm->pad[axis];
-	struct stretch stretch = { .at = at };
-	for (size_t i = at; i < limit; i++) {
-		size_t from = i * stride, first = from < pad ? pad - from : 0,
-		       end = size + pad > from ? size + pad - from : 0;
-		first = first < kernel ? first : kernel;
-		end = end < kernel ? end : kernel;
-		end = end > first ? end : first;
-		if (i > at && (first != stretch.first || end != stretch.end))
-			break;
-		stretch.first = first;
-		stretch.end = end;
-		stretch.n++;
-	}
-	return stretch;
-}
-
-static void run_rectangle(const struct gemm *gemm, const struct stretch *down, const struct stretch *across,
-	size_t left, size_t right)
-{
-	struct et_xnn_gemm job = gemm->job;
-	size_t n_row = gemm->width * gemm->channels, n_out = gemm->out_width * job.n_columns;
-	job.n_segments = down->end - down->first;
-	job.depth = (across->end - across->first) * gemm->channels;
-	job.n_segments = job.depth ? job.n_segments : 0;
-	job.filter_first = (down->first * gemm->kernel[1] + across->first) * gemm->channels;
-	if (job.n_segments)
-		job.in += (down->at * gemm->stride[0] + down->first - gemm->pad[0]) * n_row +
-			  (across->at * gemm->stride[1] + across->first - gemm->pad[1]) * gemm->channels;
-	job.out += down->at * n_out + across->at * job.n_columns;
-	bool is_tall = down->n > across->n;
-	size_t n_lines = is_tall ? across->n : down->n;
-	size_t in_down = gemm->stride[0] * n_row, in_across = gemm->stride[1] * gemm->channels;
-	job.in_stride = job.n_segments == 0 ? 0 : is_tall ? in_down : in_across;
-	job.out_stride = is_tall ? n_out : job.n_columns;
-	for (size_t i = 0; i < n_lines; i++) {
-		gemm->build->run(&job, 0, is_tall ? down->n : across->n, left, right);
-		if (i + 1 == n_lines) /* a step more may lead out of what an address can say */
-			break;
-		job.in += job.n_segments == 0 ? 0 : is_tall ? in_across : in_down;
-		job.out += is_tall ? job.n_columns : n_out;
-	}
-}
-
-/* Rows @begin to @end of one image. */
-static void run_image(const struct gemm *gemm, size_t begin, size_t end)
-{
-	const struct et_xnn_gemm *job = &gemm->job;
-	size_t n_row = gemm->width * gemm->channels * sizeof(float);
-	size_t n_strip = n_row < STRIP_BYTES / gemm->stride[0] ? STRIP_BYTES / (n_row * gemm->stride[0]) : 1;
-	size_t n_columns = job->n_columns < NEAR_BYTES / sizeof(float) / job->filter_depth ? job->n_columns
-											   : ET_GEMM_PANEL;
-	for (size_t row = begin; row < end; row += n_strip) {
-		size_t last = end - row < n_strip ? end : row + n_strip;
-		for (size_t left = 0; left < job->n_columns; left += n_columns) {
-			size_t right = job->n_columns - left < n_columns ? job->n_columns : left + n_columns;
-			for (size_t y = row; y < last;) {
-				struct stretch down = stretch_at(gemm, 0, y, last);
-				for (size_t x = 0; x < gemm->out_width;) {
-					struct stretch across = stretch_at(gemm, 1, x, gemm->out_width);
-					run_rectangle(gemm, &down, &across, left, right);
-					x += across.n;
-				}
-				y += down.n;
-			}
-		}
-	}
-}
 
 static void run_windows(void *arg, size_t begin, size_t end)
 {
-	struct gemm gemm = *(const struct gemm *)arg;
-	const struct et_xnn_gemm job = gemm.job;
+	const struct pictures *pictures = arg;
+	struct et_xnn_windows windows = pictures->windows;
+	size_t n_in = windows.height * windows.width * windows.channels,
+	       n_out = pictures->out_height * windows.out_step[0];
 	while (begin < end) {
-		size_t image = begin / gemm.out_height, y = begin % gemm.out_height,
-		       n = gemm.out_height - y < end - begin ? gemm.out_height - y : end - begin;
-		gemm.job.in = job.in + image * gemm.height * gemm.width * gemm.channels;
-		gemm.job.out = job.out + image * gemm.out_height * gemm.out_width * job.n_columns;
-		run_image(&gemm, y, y + n);
+		size_t image = begin / pictures->out_height, y = begin % pictures->out_height,
+		       n = pictures->out_height - y < end - begin ? pictures->out_height - y : end - begin;
+		windows.job.in = pictures->windows.job.in + image * n_in;
+		windows.job.out = pictures->windows.job.out + image * n_out;
+		et_xnn_windows_run(&windows, y, y + n);
 		begin += n;
 	}
 }
@@ -246,20 +162,19 @@ static void run(const struct et_xnn_own_run *run)
 	for (uint32_t i = 0; i + 1 < out->n_dims; i++)
 		n_rows *= out->dims[i];
 	if (!is_pointwise(node)) {
-		gemm.height = in->dims[1];
-		gemm.width = in->dims[2];
-		gemm.channels = in->dims[3];
-		gemm.out_height = out->dims[1];
-		gemm.out_width = out->dims[2];
-		for (int i = 0; i < 2; i++) {
-			gemm.kernel[i] = n[ET_XNN_KERNEL_H + i];
-			gemm.stride[i] = n[ET_XNN_STRIDE_H + i];
-			gemm.pad[i] = n[i ? ET_XNN_PAD_LEFT : ET_XNN_PAD_TOP];
-		}
-		gemm.job.segment_stride = gemm.width * gemm.channels;
-		gemm.job.filter_segment = gemm.kernel[1] * gemm.channels;
-		et_xnn_lane_parallel_for(run->lane, run_windows, &gemm, out->dims[0] * gemm.out_height,
-			1 + GRAIN / (n_of_row * gemm.out_width));
+		struct pictures pictures = { .out_height = out->dims[1],
+			.windows = { .build = gemm.build,
+				.job = gemm.job,
+				.height = in->dims[1],
+				.width = in->dims[2],
+				.channels = in->dims[3],
+				.out_width = out->dims[2],
+				.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
+				.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
+				.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
+				.out_step = { out->dims[2] * n_columns, n_columns } } };
+		et_xnn_lane_parallel_for(run->lane, run_windows, &pictures, out->dims[0] * out->dims[1],
+			1 + GRAIN / (n_of_row * out->dims[2]));
 	} else if (n_rows < FEW_ROWS && panels(&gemm) > 1) {
 		struct columns columns = { &gemm, n_rows };
 		et_xnn_lane_parallel_for(run->lane, run_columns, &columns, panels(&gemm),

@@ -1,0 +1,27 @@
+/* Windows of a picture times a packed filter: what convolutions and transposed ones of floats are made of.
+ *
+ * Nothing is allocated, nothing can fail; any thread. */
+#ifndef DELEGATES_XNNPACK_WINDOWS_H
+#define DELEGATES_XNNPACK_WINDOWS_H
+
+#include "delegates/xnnpack/gemm.h"
+
+struct et_xnn_windows {
+	const struct et_xnn_gemm_build *build;
+	/* Where the picture begins, the place of the first window in the output, the packed filter, how deep and wide that is,
+	 * and the limits; the rest is filled in here. */
+	struct et_xnn_gemm job;
+	size_t height, width, channels; /* of the picture, channels last */
+	size_t out_width;               /* windows in a row */
+	/* Down, across. Window i covers kernel pixels from i × stride + skip - pad; those outside of the picture are
+	 * zeros. */
+	size_t kernel[2], stride[2], skip[2], pad[2];
+	size_t out_step[2]; /* from one window's place in the output to the next one's, in floats */
+};
+
+/* How many rows of windows it takes to go over about as much of the picture as the second cache holds: at least 1. */
+size_t et_xnn_windows_strip(const struct et_xnn_windows *windows);
+/* All windows of rows @begin to @end. */
+void et_xnn_windows_run(const struct et_xnn_windows *windows, size_t begin, size_t end);
+
+#endif
