@@ -33,7 +33,7 @@ const struct et_xnn_own *et_xnn_own_find(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
-extern const struct et_xnn_own et_xnn_own_gemm, et_xnn_own_transpose;
+extern const struct et_xnn_own et_xnn_own_deconvolution, et_xnn_own_gemm, et_xnn_own_transpose;
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does
  * all of them. */
 void et_xnn_own_set_least_work(uint64_t n_products);

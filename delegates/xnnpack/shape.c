@@ -276,6 +276,14 @@ INFER(deconvolution)
 	uint64_t kernel = (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
 	if (!is_sane(&out) || kernel > MAX_INDIRECTION / (out.dims[1] * out.dims[2]))
 		return bad_shape(diag, node, in);
+	/* XNNPACK takes outputs a stride apart together, and writes far behind its table where a stride begins behind the
+	 * last output. */
+	if (n[ET_XNN_DILATION_H] == 1 && n[ET_XNN_DILATION_W] == 1 &&
+		n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] && n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W] &&
+		(out.dims[1] < n[ET_XNN_STRIDE_H] || out.dims[2] < n[ET_XNN_STRIDE_W]))
+		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+			"has an output of %zu × %zu, less than its stride of %u × %u", out.dims[1],
+			out.dims[2], n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W]);
 	shapes[node->outputs[0]] = out;
 	return ET_OK;
 }

@@ -1,5 +1,5 @@
-/* Transposes that are done here, and convolutions and fully connected layers against XNNPACK's: filters, paddings and strides, shapes that change,
- * one thread and several, one filter for two nodes. */
+/* Transposes that are done here, and convolutions, transposed ones and fully connected layers against XNNPACK's: filters, paddings
+ * and strides, shapes that change, one thread and several, one filter for two nodes. */
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/gemm.h"
 #include "delegates/xnnpack/parts.h"
@@ -34,23 +34,30 @@ struct layer {
 	uint32_t kernel[2], stride[2],
 		pad[4]; /* top, right, bottom, left; kernel 0: fully connected, of the width */
 	bool has_bias, is_limited, is_twice;
+	bool is_transposed, is_left; /* left to XNNPACK */
+	uint32_t adjust[2], dilation, groups;
 };
+
+static float taps[1 << 16], bias[256];
 
 static uint32_t outer(const struct layer *l, int axis)
 {
 	uint32_t size = axis ? l->width : l->height,
 		 pad = axis ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2];
+	if (l->is_transposed)
+		return l->stride[axis] * (size - 1) + l->adjust[axis] + (l->kernel[axis] - 1) * l->dilation +
+		       1 - pad;
 	return l->kernel[0] ? (size + pad - l->kernel[axis]) / l->stride[axis] + 1 : size;
 }
 
 /* x -> the layer -> an output; and, where it is twice, another of the same filter and bias. */
 static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 {
-	static float taps[1 << 16], bias[256];
 	struct make_xnn mk;
 	mx_init(&mk);
 	bool is_conv = l->kernel[0];
-	uint32_t n_taps = l->out * l->in * (is_conv ? l->kernel[0] * l->kernel[1] : 1);
+	uint32_t groups = l->is_transposed ? l->groups : 1, dilation = l->is_transposed ? l->dilation : 1;
+	uint32_t n_taps = l->out * (l->in / groups) * (is_conv ? l->kernel[0] * l->kernel[1] : 1);
 	assert_true(n_taps <= sizeof(taps) / sizeof(*taps));
 	fill(taps, n_taps);
 	fill(bias, l->out);
@@ -65,7 +72,7 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 		weights.n_dims = 4;
 		weights.dims[1] = l->kernel[0];
 		weights.dims[2] = l->kernel[1];
-		weights.dims[3] = l->in;
+		weights.dims[3] = l->in / groups;
 	}
 	uint32_t filter = mx_value(&mk, &weights);
 	uint32_t biases =
@@ -78,13 +85,18 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
 						     MX_DIMS(l->batch, outer(l, 0), outer(l, 1), l->out),
 						     .output = 2 + i });
-		mx_node(&mk, is_conv ? MX_CONV : MX_LINEAR,
+		mx_node(&mk,
+			l->is_transposed ? MX_DECONV
+			: is_conv        ? MX_CONV
+					 : MX_LINEAR,
 			&(struct et_xnn_node){ .inputs = { x, filter, biases },
 				.outputs = { out },
 				.min = l->is_limited ? -0.25f : 0,
 				.max = l->is_limited ? 0.5f : 0,
 				.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0],
-					l->kernel[1], l->stride[0], l->stride[1], 1, 1, l->in, l->out, 1 } });
+					l->kernel[1], l->stride[0], l->stride[1], dilation, dilation,
+					l->in / groups, l->out / groups, groups, l->adjust[0],
+					l->adjust[1] } });
 	}
 	return mx_finish(&mk, ret_n_bytes);
 }
@@ -96,7 +108,7 @@ struct session {
 };
 
 static void begin(struct session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
-	uint32_t n_threads, uint64_t least_work)
+	uint32_t n_threads, uint64_t least_work, bool is_ours)
 {
 	struct et_diag diag = { 0 };
 	struct et_compiled_info info;
@@ -107,8 +119,8 @@ static void begin(struct session *s, const uint8_t *bytes, size_t n_bytes, uint3
 	struct inferd_delegate_model *model = et_direct_model(s->compiled);
 	struct et_xnn_weights_stats stats;
 	et_xnn_weights_stats(model->weights, &stats);
-	assert_int_equal(model->parts.parts[0].own != NULL, least_work == 0);
-	if (least_work == 0)
+	assert_int_equal(model->parts.parts[0].own != NULL, is_ours);
+	if (is_ours)
 		assert_int_equal(stats.n_packings, 1); /* also for two nodes */
 }
 
@@ -138,6 +150,31 @@ static void run(struct session *s, const struct layer *l, uint32_t batch, const 
 		assert_memory_equal(args[2].f32, out, n * sizeof(float));
 }
 
+/* A transposed convolution, by going over what comes in. */
+static void plain(const struct layer *l, uint32_t batch, const float *x, float *out)
+{
+	uint32_t height = outer(l, 0), width = outer(l, 1), in = l->in / l->groups, n = l->out / l->groups;
+	for (uint32_t i = 0; i < batch * height * width * l->out; i++)
+		out[i] = l->has_bias ? bias[i % l->out] : 0;
+	for (uint32_t i = 0; i < batch * l->height * l->width * l->in; i++)
+		for (uint32_t tap = 0; tap < l->kernel[0] * l->kernel[1]; tap++) {
+			uint32_t pixel = i / l->in, image = pixel / (l->height * l->width),
+				 channel = i % l->in;
+			uint32_t y = pixel / l->width % l->height * l->stride[0] +
+				     tap / l->kernel[1] * l->dilation - l->pad[0],
+				 column = pixel % l->width * l->stride[1] + tap % l->kernel[1] * l->dilation -
+					  l->pad[3];
+			for (uint32_t j = 0; j < n && y < height && column < width; j++) {
+				uint32_t to = channel / in * n + j;
+				out[((image * height + y) * width + column) * l->out + to] +=
+					x[i] *
+					taps[(to * l->kernel[0] * l->kernel[1] + tap) * in + channel % in];
+			}
+		}
+	for (uint32_t i = 0; i < batch * height * width * l->out && l->is_limited; i++)
+		out[i] = out[i] < -0.25f ? -0.25f : out[i] > 0.5f ? 0.5f : out[i];
+}
+
 static void compare(const struct layer *layer)
 {
 	static float x[MOST_FLOATS], ours[MOST_FLOATS], theirs[MOST_FLOATS];
@@ -145,8 +182,8 @@ static void compare(const struct layer *layer)
 	uint8_t *bytes = make(layer, &n_bytes);
 	for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
 		struct session own = { 0 }, xnnpack = { 0 };
-		begin(&own, bytes, n_bytes, layer->is_twice ? 3 : 2, n_threads, 0);
-		begin(&xnnpack, bytes, n_bytes, layer->is_twice ? 3 : 2, 1, UINT64_MAX);
+		begin(&own, bytes, n_bytes, layer->is_twice ? 3 : 2, n_threads, 0, !layer->is_left);
+		begin(&xnnpack, bytes, n_bytes, layer->is_twice ? 3 : 2, 1, UINT64_MAX, false);
 		for (uint32_t i = 0; i < 3; i++) {
 			struct layer l = *layer;
 			uint32_t batch = i == 1 ? 1 : l.batch;
@@ -158,6 +195,11 @@ static void compare(const struct layer *layer)
 			size_t n = (size_t)batch * outer(&l, 0) * outer(&l, 1) * l.out;
 			for (size_t j = 0; j < n; j++)
 				test_near(ours[j], theirs[j], 2e-4f);
+			if (l.is_transposed) {
+				plain(&l, batch, x, theirs);
+				for (size_t j = 0; j < n; j++)
+					test_near(ours[j], theirs[j], 2e-4f);
+			}
 		}
 		end(&own);
 		end(&xnnpack);
@@ -198,6 +240,115 @@ static void test_windows(void **state)
 		while (l.batch * l.height * l.width * l.in > MOST_FLOATS)
 			l.in--;
 		compare(&l);
+	}
+}
+
+static void draw_transposed(struct layer *l)
+{
+	*l = (struct layer){ .batch = 1 + draw(2),
+		.height = 1 + draw(7),
+		.width = 1 + draw(7),
+		.in = 1 + draw(9),
+		.out = 3 + draw(40),
+		.has_bias = draw(2),
+		.is_limited = draw(2),
+		.is_twice = draw(8) == 0,
+		.is_transposed = true,
+		.dilation = 1,
+		.groups = 1 };
+	for (int i = 0; i < 2; i++) {
+		l->stride[i] = 1 + draw(4);
+		l->kernel[i] = l->stride[i] + (draw(2) ? 0 : draw(5));
+		l->adjust[i] = draw(2) ? 0 : draw(l->stride[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		l->pad[i] = draw(2) ? 0 : draw(4);
+}
+
+static bool is_small(const struct layer *l)
+{
+	return l->batch * outer(l, 0) * outer(l, 1) * l->out <= MOST_FLOATS &&
+	       l->batch * l->height * l->width * l->in <= MOST_FLOATS;
+}
+
+/* Whether paddings leave enough, for the height that is run with, too. */
+static bool has_output(const struct layer *l)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t size = i ? l->width : l->height - (l->height > l->kernel[0]);
+		uint32_t pad = i ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2];
+		if (l->stride[i] * (size - 1) + l->adjust[i] + (l->kernel[i] - 1) * l->dilation + 1 <
+			pad + l->stride[i])
+			return false;
+	}
+	return true;
+}
+
+static void test_transposed(void **state)
+{
+	int n_joined = 0, n_cut = 0;
+	for (int i = 0; i < 150;) {
+		struct layer l;
+		draw_transposed(&l);
+		if (!has_output(&l))
+			continue;
+		while (!is_small(&l) && l.out > 3)
+			l.out--;
+		while (!is_small(&l) && l.in > 1)
+			l.in--;
+		if (!is_small(&l))
+			continue;
+		n_joined += l.kernel[1] % l.stride[1] == 0 && l.stride[1] > 1;
+		n_cut += l.kernel[1] % l.stride[1] == 0 && (l.pad[1] || l.pad[3]);
+		compare(&l);
+		i++;
+	}
+	assert_true(n_joined > 20 && n_cut > 10);
+}
+
+/* What is left to XNNPACK, and rare ones. */
+static void test_transposed_ones(void **state)
+{
+	static const struct layer layers[] = {
+		{ 1, 3, 4, 4, 6, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, true, { 1, 0 }, 1, 2 },
+		{ 2, 3, 3, 2, 3, { 3, 2 }, { 2, 1 }, { 1, 0, 1, 2 }, true, true, false, true, true, { 0 }, 2,
+			1 },
+		{ 1, 3, 3, 2, 3, { 1, 2 }, { 2, 3 }, { 0 }, true, true, false, true, true, { 0, 2 }, 1, 1 },
+		{ 1, 4, 3, 9, 2, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, true, { 0 }, 1, 1 },
+		/* ours: pixels all of whose columns are cut, and wide ones that are not or are */
+		{ 1, 4, 1, 3, 1, { 8, 8 }, { 4, 4 }, { 1, 2, 2, 1 }, true, false, false, true, false, { 0 },
+			1, 1 },
+		{ 1, 1, 2, 3, 60, { 2, 2 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
+		{ 1, 1, 2, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 1, 0, 1 }, true, false, false, true, false, { 0 },
+			1, 1 },
+		{ 1, 1, 3, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 3, 0, 2 }, true, false, false, true, false,
+			{ 0, 1 }, 1, 1 },
+		/* rows of a side that are more than are done at once */
+		{ 1, 40, 1, 2, 3, { 4, 4 }, { 2, 2 }, { 1, 1, 1, 1 }, true, false, false, true, false, { 0 },
+			1, 1 },
+	};
+	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
+		compare(&layers[i]);
+}
+
+/* Of outputs less than a stride XNNPACK's tables know nothing. */
+static void test_small_outputs(void **state)
+{
+	static const struct layer layers[] = {
+		{ 1, 1, 2, 3, 4, { 4, 4 }, { 4, 4 }, { 1, 0, 0, 0 }, true, false, false, true, false, { 0 },
+			1, 1 },
+		{ 1, 2, 1, 3, 4, { 3, 5 }, { 1, 4 }, { 0, 1, 0, 1 }, true, false, false, true, false, { 0 },
+			1, 1 },
+	};
+	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
+		struct et_compiled *compiled;
+		struct et_compiled_info info;
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		uint8_t *bytes = make(&layers[i], &n_bytes);
+		test_refused(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), ET_E_NOT_SUPPORTED,
+			&diag, "less than its stride");
+		free(bytes);
 	}
 }
 
@@ -266,7 +417,7 @@ static void test_far_stride(void **state)
 	uint8_t *bytes = make(&layer, &n_bytes);
 	struct session own = { 0 };
 	struct et_diag diag = { 0 };
-	begin(&own, bytes, n_bytes, 2, 1, 0);
+	begin(&own, bytes, n_bytes, 2, 1, 0, true);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 1, 1, 2);
 	ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 1, 1, 1);
 	args[0].sizes[2] = 1 << 30;
@@ -297,6 +448,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_pointwise, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_windows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_transposed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_transposed_ones, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_small_outputs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_colours, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_far_stride, set_up, tear_down),
 	};
