@@ -5,12 +5,13 @@
  * dim order is. */
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/fold_columns.h"
+#include "runtime/kernels/fold_rows.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
 
-enum { BLOCK = 256, GROUP = 32, ABREAST = 8, SHORT_ROW = 32, WORK_PER_TASK = 1 << 16 };
+enum { BLOCK = 256, GROUP = 32, WORK_PER_TASK = 1 << 16 };
 
 static void give(const struct fold_job *job, const struct et_fold_state *state, size_t output, int64_t offset)
 {
@@ -109,56 +110,6 @@ static void mean_floats(struct et_fold_state *state, const float *numbers, size_
 	state->d = (double)sum;
 }
 
-/* Rows of floats at once: a number waits for the one before, but not for other rows'. */
-static void fold_abreast(const struct fold_job *job, struct et_place *place)
-{
-	const float *rows[ABREAST];
-	float results[ABREAST];
-	int64_t offsets[ABREAST];
-	for (size_t r = 0; r < ABREAST; r++) {
-		rows[r] = (const float *)(const void *)job->in + place->offset[job->kept.n_views - 1];
-		offsets[r] = place->offset[0];
-		et_place_advance(place, &job->kept, 1);
-	}
-	job->fold->abreast(results, rows, job->folded.numel);
-	for (size_t r = 0; r < ABREAST; r++) {
-		struct et_fold_state state = {
-			.d = (double)results[r], .n = (int64_t)job->folded.numel, .rounding = job->rounding
-		};
-		if (job->fold->finish)
-			job->fold->finish(&state);
-		give(job, &state, 0, offsets[r]);
-	}
-}
-
-/* Each summed in its order. */
-static void mean_abreast(float *results, const float *const *rows, size_t n)
-{
-	float sums[ABREAST] = { 0 };
-	for (size_t k = 0; k < n; k++)
-		for (size_t r = 0; r < ABREAST; r++)
-			sums[r] += rows[r][k];
-	memcpy(results, sums, sizeof(sums));
-}
-
-#define EXTREME_ABREAST(name, no_better)                                                             \
-	static void name(float *results, const float *const *rows, size_t n)                         \
-	{                                                                                            \
-		float most[ABREAST];                                                                 \
-		for (size_t r = 0; r < ABREAST; r++)                                                 \
-			most[r] = rows[r][0];                                                        \
-		for (size_t k = 1; k < n; k++) {                                                     \
-			for (size_t r = 0; r < ABREAST; r++) {                                       \
-				float number = rows[r][k];                                           \
-				bool is_better = !(number no_better most[r]) & (most[r] == most[r]); \
-				most[r] = is_better ? number : most[r];                              \
-			}                                                                            \
-		}                                                                                    \
-		memcpy(results, most, sizeof(most));                                                 \
-	}
-EXTREME_ABREAST(max_abreast, <=)
-EXTREME_ABREAST(min_abreast, >=)
-
 static void fold_range(void *arg, size_t begin, size_t end)
 {
 	const struct fold_job *job = arg;
@@ -166,24 +117,18 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	struct et_place place;
 	et_place_seek(&place, &job->kept, begin);
 	size_t i = begin;
-	while (job->columns && i < end) {
+	while (job->many && i < end) {
 		size_t n = et_place_run(&place, &job->kept);
 		n = n < end - i ? n : end - i;
 		n = n < ET_FOLD_COLUMNS ? n : ET_FOLD_COLUMNS;
-		job->columns(job, &place, n);
+		job->many(job, &place, n);
 		et_place_advance(&place, &job->kept, n);
 		i += n;
 	}
 	/* A row that lies there as it is folded. */
 	bool is_row = job->folded.n_dims == 1 && job->folded.strides[0][0] == 1 && job->folded.numel > 0;
 	bool is_float_row = is_row && job->is_double && job->in_type == ET_FLOAT32 && job->fold->step_floats,
-	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64,
-	     is_whole_row = is_row && !job->is_double && job->fold->whole_row &&
-			    (et_fold_is_byte(job->in_type) || job->in_type == ET_INT32);
-	bool is_abreast = is_float_row && job->fold->abreast &&
-			  (job->fold->is_mean ? job->rounding != ET_FLOAT64 : job->folded.numel <= SHORT_ROW);
-	for (; is_abreast && end - i >= ABREAST; i += ABREAST)
-		fold_abreast(job, &place);
+	     is_int_row = is_row && !job->is_double && job->in_type == ET_INT64;
 	for (; i < end; i++) {
 		struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
 		if (job->fold->begin)
@@ -193,11 +138,9 @@ static void fold_range(void *arg, size_t begin, size_t end)
 			job->fold->step_floats(&state, (const float *)(const void *)in, job->folded.numel);
 		else if (is_int_row)
 			job->fold->step_ints(&state, (const int64_t *)(const void *)in, job->folded.numel);
-		else if (is_whole_row)
-			job->fold->whole_row(&state, in, job->in_type, job->folded.numel);
 		else
 			fold_one(job, in, &state);
-		if (is_float_row || is_int_row || is_whole_row)
+		if (is_float_row || is_int_row)
 			state.n = (int64_t)job->folded.numel;
 		if (job->fold->finish)
 			job->fold->finish(&state);
@@ -259,7 +202,7 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	job.fold = fold;
 	job.in_type = self->type;
 	job.correction = correction;
-	job.columns = NULL;
+	job.many = NULL;
 	job.outs[0] = out;
 	job.outs[1] = out2;
 	for (size_t d = 0; d < self->n_dims; d++) {
@@ -292,9 +235,12 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 			       : ET_FLOAT64;
 	if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
 		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 && (!out2 || fold->is_index))
-		job.columns = !job.is_double                                          ? fold->int_columns
-			      : !fold->columns_are_floats || self->type == ET_FLOAT32 ? fold->columns
-										      : NULL;
+		job.many = !job.is_double                                          ? fold->int_columns
+			   : !fold->columns_are_floats || self->type == ET_FLOAT32 ? fold->columns
+										   : NULL;
+	else if (job.folded.n_dims == 1 && job.folded.strides[0][0] == 1 && job.folded.numel > 0 &&
+		 fold->rows)
+		job.many = fold->rows(&job);
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -428,38 +374,6 @@ static void min_of_floats(struct et_fold_state *state, const float *numbers, siz
 EXTREME_OF_INTS(max_of_ints, >)
 EXTREME_OF_INTS(min_of_ints, <)
 
-static int64_t extreme_of_bytes(const uint8_t *numbers, bool is_least, bool is_signed, size_t n)
-{
-	uint8_t most = 0, turn = et_fold_turned_bits(is_least, is_signed);
-	for (size_t k = 0; k < n; k++) {
-		uint8_t number = numbers[k] ^ turn;
-		most = number > most ? number : most;
-	}
-	return is_signed ? (int8_t)(most ^ turn) : most ^ turn;
-}
-
-static int64_t extreme_of_words(const int32_t *numbers, bool is_least, size_t n)
-{
-	int32_t most = INT32_MIN, turn = is_least ? -1 : 0;
-	for (size_t k = 0; k < n; k++) {
-		int32_t number = numbers[k] ^ turn;
-		most = number > most ? number : most;
-	}
-	return most ^ turn;
-}
-
-static void max_of_row(struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n)
-{
-	state->i = type == ET_INT32 ? extreme_of_words(numbers, false, n)
-				    : extreme_of_bytes(numbers, false, type == ET_INT8, n);
-}
-
-static void min_of_row(struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n)
-{
-	state->i = type == ET_INT32 ? extreme_of_words(numbers, true, n)
-				    : extreme_of_bytes(numbers, true, type == ET_INT8, n);
-}
-
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
 {
@@ -517,25 +431,9 @@ static void var_finish(struct et_fold_state *state)
 		state->d2 = NAN;
 }
 
-#define SUM_OF(type, numbers, n)                                   \
-	for (size_t k = 0; k < n; k++) /* vectors of all widths */ \
-		sum += ((const type *)numbers)[k];
-
-static void sum_of_row(struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n)
-{
-	int64_t sum = 0;
-	if (type == ET_INT32)
-		SUM_OF(int32_t, numbers, n)
-	else if (type == ET_INT8)
-		SUM_OF(int8_t, numbers, n)
-	else
-		SUM_OF(uint8_t, numbers, n)
-	state->i = sum;
-}
-
 static const struct et_fold sum = { .step_doubles = sum_doubles,
 	.step_ints = sum_ints,
-	.whole_row = sum_of_row,
+	.rows = et_fold_sum_rows,
 	.step_floats = sum_floats,
 	.columns = et_fold_sum_columns,
 	.int_columns = et_fold_sum_int_columns };
@@ -543,7 +441,7 @@ static const struct et_fold mean = { .step_doubles = mean_doubles,
 	.step_floats = mean_floats,
 	.finish = mean_finish,
 	.columns = et_fold_mean_columns,
-	.abreast = mean_abreast,
+	.rows = et_fold_mean_rows,
 	.is_mean = true };
 static const struct et_fold prod = { .begin = begin_one,
 	.step_doubles = prod_doubles,
@@ -552,6 +450,7 @@ static const struct et_fold prod = { .begin = begin_one,
 static const struct et_fold any = { .step_doubles = any_doubles,
 	.step_ints = any_ints,
 	.step_floats = any_floats,
+	.rows = et_fold_any_rows,
 	.columns = et_fold_any_columns,
 	.int_columns = et_fold_any_columns,
 	.ends_early = true };
@@ -562,6 +461,7 @@ static const struct et_fold var = {
 	{ .step_doubles = which##_doubles,            \
 		.step_ints = which##_ints,            \
 		.step_floats = which##_floats,        \
+		.rows = et_fold_arg##which##_rows,    \
 		.columns = et_fold_##which##_columns, \
 		.columns_are_floats = true,           \
 		.needs_one = true,                    \
@@ -570,8 +470,7 @@ static const struct et_fold var = {
 	{ .step_doubles = which##_doubles,                    \
 		.step_ints = which##_of_ints,                 \
 		.step_floats = which##_of_floats,             \
-		.whole_row = which##_of_row,                  \
-		.abreast = which##_abreast,                   \
+		.rows = et_fold_##which##_rows,               \
 		.columns = et_fold_##which##_columns,         \
 		.columns_are_floats = true,                   \
 		.int_columns = et_fold_##which##_int_columns, \

@@ -22,6 +22,9 @@ struct et_fold_state {
 
 struct fold_job;
 
+/* @n results next to one another, the first of them at @place. */
+typedef void (*et_fold_many_fn)(const struct fold_job *job, const struct et_place *place, size_t n);
+
 struct et_fold {
 	void (*begin)(struct et_fold_state *state); /* NULL: zeros */
 	void (*step_doubles)(struct et_fold_state *state, const double *numbers, size_t n);
@@ -29,20 +32,17 @@ struct et_fold {
 		struct et_fold_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
 	/* As step_doubles, of floats where they lie; NULL: they are made doubles. */
 	void (*step_floats)(struct et_fold_state *state, const float *numbers, size_t n);
-	/* All of a row of INT8, UINT8 or INT32 where they lie, into i; NULL: they are made int64. */
-	void (*whole_row)(
-		struct et_fold_state *state, const void *numbers, enum et_scalar_type type, size_t n);
-	/* Of eight rows of floats at once what the step gives of one; NULL: one by one. */
-	void (*abreast)(float *results, const float *const *rows, size_t n);
 	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */
 	void (*finish)(struct et_fold_state *state);
 	bool is_index;  /* the (or the second) output is state->index */
 	bool needs_one; /* nothing folded is an error */
 	/* The same of @n results next to one another, whose numbers lie in rows above each other. NULL: one by one. */
-	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
+	et_fold_many_fn columns;
+	/* Of rows in one piece: what folds many of them; NULL, or it answers NULL: one by one. */
+	et_fold_many_fn (*rows)(const struct fold_job *job);
 	bool columns_are_floats; /* columns takes FLOAT32 only */
 	/* The same where integers are folded as such. */
-	void (*int_columns)(const struct fold_job *job, const struct et_place *place, size_t n);
+	et_fold_many_fn int_columns;
 	bool ends_early; /* a result that is not 0 stays what it is */
 	bool is_mean;    /* rounds to float but for a double output, however many numbers are folded */
 };

@@ -16,8 +16,7 @@ static const uint8_t *first_row(
 	return job->in + place->offset[job->kept.n_views - 1] * bytes;
 }
 
-/* And results of neighbours into one of the outputs. */
-static void give_columns(const struct fold_job *job, const struct et_place *place, size_t output,
+void et_fold_give(const struct fold_job *job, const struct et_place *place, size_t output,
 	enum et_class class, const void *results, size_t n)
 {
 	const struct et_tensor *out = job->outs[output];
@@ -49,7 +48,7 @@ void et_fold_sum_columns(const struct fold_job *job, const struct et_place *plac
 		job->fold->finish(&state);
 		sums[k] = state.d;
 	}
-	give_columns(job, place, 0, ET_F64, sums, n);
+	et_fold_give(job, place, 0, ET_F64, sums, n);
 }
 
 void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
@@ -67,7 +66,7 @@ void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *
 		for (size_t k = 0; k < n; k++)
 			sums[k] += numbers[k];
 	}
-	give_columns(job, place, 0, ET_I64, sums, n);
+	et_fold_give(job, place, 0, ET_I64, sums, n);
 }
 
 void et_fold_any_columns(const struct fold_job *job, const struct et_place *place, size_t n)
@@ -95,7 +94,7 @@ void et_fold_any_columns(const struct fold_job *job, const struct et_place *plac
 	}
 	for (size_t k = 0; k < n; k++)
 		truths[k] = found[k] != 0;
-	give_columns(job, place, 0, ET_I64, truths, n);
+	et_fold_give(job, place, 0, ET_I64, truths, n);
 }
 
 void et_fold_prod_columns(const struct fold_job *job, const struct et_place *place, size_t n)
@@ -118,7 +117,7 @@ void et_fold_prod_columns(const struct fold_job *job, const struct et_place *pla
 					      ? products[k] * row[k]
 					      : et_round_to(products[k] * row[k], job->rounding);
 	}
-	give_columns(job, place, 0, ET_F64, products, n);
+	et_fold_give(job, place, 0, ET_F64, products, n);
 }
 
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)
@@ -142,7 +141,7 @@ void et_fold_mean_columns(const struct fold_job *job, const struct et_place *pla
 	}
 	for (size_t k = 0; k < n; k++)
 		sums[k] /= (float)job->folded.numel;
-	give_columns(job, place, 0, ET_F32, sums, n);
+	et_fold_give(job, place, 0, ET_F32, sums, n);
 }
 
 /* The first of the largest (or smallest) floats, and NaN before all others. */
@@ -177,11 +176,11 @@ static void give_best(const struct fold_job *job, const struct et_place *place, 
 	}
 	bool is_index_only = job->fold->is_index && !job->outs[1];
 	if (is_index_only)
-		give_columns(job, place, 0, ET_I64, indices, n);
+		et_fold_give(job, place, 0, ET_I64, indices, n);
 	else
-		give_columns(job, place, 0, ET_F64, values, n);
+		et_fold_give(job, place, 0, ET_F64, values, n);
 	if (job->outs[1])
-		give_columns(job, place, 1, ET_I64, indices, n);
+		et_fold_give(job, place, 1, ET_I64, indices, n);
 }
 
 CHOOSE_COLUMNS(et_fold_max_columns, <=)
@@ -204,7 +203,7 @@ static void extreme_columns_of_bytes(
 	}
 	for (size_t k = 0; k < n; k++)
 		results[k] = is_signed ? (int8_t)(most[k] ^ turn) : most[k] ^ turn;
-	give_columns(job, place, 0, ET_I64, results, n);
+	et_fold_give(job, place, 0, ET_I64, results, n);
 }
 
 /* The least is what of the largest of all complements is the complement. */
@@ -230,7 +229,7 @@ static void extreme_int_columns(
 	}
 	for (size_t k = 0; k < n; k++)
 		most[k] ^= turn;
-	give_columns(job, place, 0, ET_I64, most, n);
+	et_fold_give(job, place, 0, ET_I64, most, n);
 }
 
 void et_fold_max_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)

@@ -13,9 +13,8 @@ struct fold_job {
 	const uint8_t *in;
 	enum et_scalar_type in_type;
 	bool is_double;
-	et_store_fn store; /* of the first output's numbers */
-	/* Across rows, so many neighbours at once; NULL: one result after the other. */
-	void (*columns)(const struct fold_job *job, const struct et_place *place, size_t n);
+	et_store_fn store;    /* of the first output's numbers */
+	et_fold_many_fn many; /* ET_FOLD_COLUMNS results at once, at the most; NULL: one after the other */
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];
@@ -31,6 +30,10 @@ static inline uint8_t et_fold_turned_bits(bool is_least, bool is_signed)
 {
 	return (uint8_t)((is_signed ? 0x80 : 0) ^ (is_least ? 0xff : 0));
 }
+
+/* Results of neighbours into one of the outputs. */
+void et_fold_give(const struct fold_job *job, const struct et_place *place, size_t output,
+	enum et_class class, const void *results, size_t n);
 
 /* Members of struct et_fold: columns, then int_columns. @n results, at most ET_FOLD_COLUMNS, the first of them at @place. */
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n);
