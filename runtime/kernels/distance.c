@@ -29,10 +29,13 @@ static void add_sizes(struct norm *norm, const double *sizes, size_t n)
 		norm->sum = sizes[i] > norm->sum || sizes[i] != sizes[i] ? sizes[i] : norm->sum;
 	for (; norm->p == 0 && i < n; i++)
 		norm->sum += sizes[i] != 0;
-	double factors[LANES] = { 1, 1, 1, 1 };
+	for (; norm->p == 2 && i + LANES <= n; i += LANES) {
+		for (size_t lane = 0; lane < LANES; lane++)
+			sums[lane] += sizes[i + lane] * sizes[i + lane];
+	}
 	for (; i + LANES <= n; i += LANES) {
 		for (size_t lane = 0; lane < LANES; lane++)
-			sums[lane] += (norm->p == 2 ? sizes[i + lane] : factors[lane]) * sizes[i + lane];
+			sums[lane] += sizes[i + lane];
 	}
 	for (; i < n; i++)
 		norm->sum += (norm->p == 2 ? sizes[i] : 1) * sizes[i];
@@ -80,9 +83,42 @@ static void add_doubles(struct norm *norm, const double *a, const double *b, siz
 	add_sizes(norm, sizes, n);
 }
 
+/* The same at once of numbers that lie one behind the other, where no power has to be taken of them. */
+#define PLAIN_DISTANCE(name, type)                                                       \
+	static double name(const type *a, const type *b, size_t n, double p)             \
+	{                                                                                \
+		enum { LANES = 4 };                                                      \
+		double sums[LANES] = { 0 }, sum = 0;                                     \
+		size_t i = 0;                                                            \
+		for (; p == 2 && i + LANES <= n; i += LANES) {                           \
+			for (size_t lane = 0; lane < LANES; lane++) {                    \
+				double apart = (double)(a[i + lane] - b[i + lane]);      \
+				sums[lane] += apart * apart;                             \
+			}                                                                \
+		}                                                                        \
+		for (; p == 1 && i + LANES <= n; i += LANES) {                           \
+			for (size_t lane = 0; lane < LANES; lane++)                      \
+				sums[lane] += fabs((double)(a[i + lane] - b[i + lane])); \
+		}                                                                        \
+		for (; p == 2 && i < n; i++)                                             \
+			sum += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);            \
+		for (; p == 1 && i < n; i++)                                             \
+			sum += fabs((double)(a[i] - b[i]));                              \
+		for (; p == 0 && i < n; i++)                                             \
+			sum += a[i] != b[i];                                             \
+		for (; i < n; i++) {                                                     \
+			double apart = fabs((double)(a[i] - b[i]));                      \
+			sum = apart > sum || apart != apart ? apart : sum;               \
+		}                                                                        \
+		sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);                        \
+		return p == 2 ? sqrt(sum) : sum;                                         \
+	}
+PLAIN_DISTANCE(plain_floats, float)
+PLAIN_DISTANCE(plain_doubles, double)
+
 /* Between @n elements from each of two places, @step apart. */
-static double distance(const uint8_t *a, const uint8_t *b, int64_t step_a, int64_t step_b, size_t n,
-	enum et_scalar_type type, double p)
+static __attribute__((noinline)) double distance_by_blocks(const uint8_t *a, const uint8_t *b, int64_t step_a,
+	int64_t step_b, size_t n, enum et_scalar_type type, double p)
 {
 	struct norm norm = { .p = p };
 	union {
@@ -109,6 +145,17 @@ static double distance(const uint8_t *a, const uint8_t *b, int64_t step_a, int64
 			add_doubles(&norm, of_a.d, of_b.d, part);
 	}
 	return finish(&norm);
+}
+
+static inline double distance(const uint8_t *a, const uint8_t *b, int64_t step_a, int64_t step_b, size_t n,
+	enum et_scalar_type type, double p)
+{
+	bool is_plain = step_a == 1 && step_b == 1 && !is_power(&(struct norm){ .p = p });
+	if (is_plain && type == ET_FLOAT32)
+		return plain_floats((const float *)(const void *)a, (const float *)(const void *)b, n, p);
+	if (is_plain && type == ET_FLOAT64)
+		return plain_doubles((const double *)(const void *)a, (const double *)(const void *)b, n, p);
+	return distance_by_blocks(a, b, step_a, step_b, n, type, p);
 }
 
 /* x1 (…, P, M), x2 (…, R, M), p, mode > out (…, P, R) */
@@ -148,11 +195,21 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	et_view_of(&y, out);
 	et_walk_init(&walk, (const struct et_view *[]){ &y, &a, &b }, 3);
 	et_place_seek(&place, &walk, 0);
-	for (size_t i = 0; i < walk.numel; i++) {
-		et_element_set_double(y.data + place.offset[0] * bytes, y.type,
-			distance(a.data + place.offset[1] * bytes, b.data + place.offset[2] * bytes, step_a,
-				step_b, (size_t)m, x1->type, p));
-		et_place_advance(&place, &walk, 1);
+	et_store_fn store = et_storer(out->type, ET_F64);
+	int64_t *steps[] = { walk.strides[0], walk.strides[1], walk.strides[2] };
+	size_t last = walk.n_dims - 1;
+	for (size_t i = 0, run; i < walk.numel; i += run) {
+		double distances[BLOCK];
+		run = et_place_run(&place, &walk);
+		run = run < BLOCK ? run : BLOCK;
+		const uint8_t *from_a = a.data + place.offset[1] * bytes,
+			      *from_b = b.data + place.offset[2] * bytes;
+		for (size_t k = 0; k < run; k++)
+			distances[k] = distance(from_a + (int64_t)k * steps[1][last] * bytes,
+				from_b + (int64_t)k * steps[2][last] * bytes, step_a, step_b, (size_t)m,
+				x1->type, p);
+		store(y.data + place.offset[0] * bytes, steps[0][last], distances, run);
+		et_place_advance(&place, &walk, run);
 	}
 	return ET_OK;
 }
