@@ -101,7 +101,7 @@ static const uint8_t *rounding_type(const struct along *along, const struct et_l
 
 /* --- softmax of floats ----------------------------------------------------------------------------------- */
 
-enum { WORK_PER_TASK = 1 << 14 };
+enum { WORK_PER_TASK = 1 << 14, SHORT_ROW = 16, ROWS = 32 };
 
 struct softmax {
 	const float *x;
@@ -110,6 +110,23 @@ struct softmax {
 	bool is_log;
 };
 
+/* Rows that would fill a part of a vector only, put side by side: as columns. */
+static void softmax_short_rows(const struct softmax *s, size_t first, size_t n_rows)
+{
+	float columns[SHORT_ROW * ROWS];
+	const float *x = s->x + first * s->n;
+	float *y = s->y + first * s->n;
+	for (size_t i = 0; i < n_rows; i++) {
+		for (size_t k = 0; k < s->n; k++)
+			columns[k * ROWS + i] = x[i * s->n + k];
+	}
+	et_hot()->softmax_columns(n_rows, s->n, columns, columns, ROWS, s->is_log);
+	for (size_t i = 0; i < n_rows; i++) {
+		for (size_t k = 0; k < s->n; k++)
+			y[i * s->n + k] = columns[k * ROWS + i];
+	}
+}
+
 static void softmax_range(void *arg, size_t begin, size_t end)
 {
 	const struct softmax *s = arg;
@@ -117,7 +134,10 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 		size_t column = i % s->stride,
 		       n = s->stride - column < end - i ? s->stride - column : end - i;
 		size_t at = i / s->stride * s->stride * s->n + column;
-		if (s->stride == 1)
+		if (s->stride == 1 && s->n < SHORT_ROW && end - i >= ROWS) {
+			n = ROWS;
+			softmax_short_rows(s, i, n);
+		} else if (s->stride == 1)
 			et_hot()->softmax_row(s->n, s->y + at, s->x + at, s->is_log);
 		else
 			et_hot()->softmax_columns(n, s->n, s->y + at, s->x + at, s->stride, s->is_log);

@@ -591,6 +591,22 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 #define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
 #define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
 
+/* Every lane becomes what comes of all of them. */
+#define ACROSS(v, join)                              \
+	do {                                         \
+		if (LANES > 8)                       \
+			(v) = join(v, TURNED(v, 8)); \
+		if (LANES > 4)                       \
+			(v) = join(v, TURNED(v, 4)); \
+		(v) = join(v, TURNED(v, 2));         \
+		(v) = join(v, TURNED(v, 1));         \
+	} while (0)
+
+static inline vector plus(vector a, vector b)
+{
+	return a + b;
+}
+
 /* What is not less (or the NaN, if one is) lane by lane. */
 static inline vector upper(vector most, vector number)
 {
@@ -619,12 +635,7 @@ static inline float most_of(size_t n, const float *x, float sign)
 		most[0] = upper(most[0], load(x + i) * sign);
 	most[1] = upper(most[1], load(x + n - LANES) * sign); /* some of them once more */
 	most[0] = upper(upper(most[0], most[1]), upper(most[2], most[3]));
-	if (LANES > 8)
-		most[0] = upper(most[0], TURNED(most[0], 8));
-	if (LANES > 4)
-		most[0] = upper(most[0], TURNED(most[0], 4));
-	most[0] = upper(most[0], TURNED(most[0], 2));
-	most[0] = upper(most[0], TURNED(most[0], 1));
+	ACROSS(most[0], upper);
 	return sign * most[0][0];
 }
 
@@ -641,20 +652,18 @@ static float smallest_of(size_t n, const float *x)
 static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 {
 	vector largest = (vector){ 0 } - INFINITY, sums = { 0 };
-	float most = -INFINITY, sum = 0;
 	for (size_t i = 0; i < n; i += LANES)
 		largest = larger(get(x + i, n - i), largest);
-	for (int lane = 0; lane < LANES; lane++)
-		most = largest[lane] > most ? largest[lane] : most;
+	ACROSS(largest, larger);
+	float most = largest[0];
 	for (size_t i = 0; i < n; i += LANES) {
 		vector power = power_of_e(get(x + i, n - i) - most);
 		sums += power;
 		if (!is_log)
 			put(y + i, power, n - i);
 	}
-	for (int lane = 0; lane < LANES; lane++)
-		sum += sums[lane];
-	float log_sum = is_log ? logf(sum) : 0;
+	ACROSS(sums, plus);
+	float sum = sums[0], log_sum = is_log ? logf(sum) : 0;
 	for (size_t i = 0; i < n; i += LANES)
 		put(y + i, is_log ? get(x + i, n - i) - most - log_sum : get(y + i, n - i) / sum, n - i);
 }

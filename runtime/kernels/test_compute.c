@@ -508,7 +508,7 @@ static void convolutions_of_all_kinds(void **state)
 static void lines_of_all_sizes(void **state)
 {
 	static const int32_t sizes[][4] = { { 1, 1, 1, 1 }, { 1, 3, 2, 5 }, { 2, 70, 1, 17 },
-		{ 1, 5, 9, 300 }, { 3, 16, 4, 67 }, { 1, 2, 1, 1030 } };
+		{ 1, 5, 9, 300 }, { 3, 16, 4, 67 }, { 1, 2, 1, 1030 }, { 3, 16, 4, 7 } };
 	static const char *const values[] = { "aten::_softmax.out", "aten::_log_softmax.out" };
 	static const char *const indices[] = { "aten::argmax.out", "aten::argmin.out" };
 	for (size_t i = 0; i < ET_ARRAY_LEN(sizes) * 8; i++) {
