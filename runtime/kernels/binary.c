@@ -126,14 +126,23 @@ ET_INT64_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * 
 /* Quotients and rests of integers. */
 enum rounding { TOWARDS_ZERO, DOWNWARDS };
 
+/* Of numbers that 32 bits hold in a fraction of the time. */
+static inline int64_t quotient_of(int64_t a, int64_t b)
+{
+	if (((uint64_t)a | (uint64_t)b) <= UINT32_MAX)
+		return (uint32_t)a / (uint32_t)b;
+	return a / b;
+}
+
 static inline int64_t divide(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
 {
 	if (b == 0)
 		span->divided_by_zero = true;
 	if (b == 0 || b == -1)
 		return b ? -a : 0;
-	int64_t quotient = a / b;
-	return rounding == DOWNWARDS && a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+	int64_t quotient = quotient_of(a, b);
+	/* Whether there is a rest is as good as random: no branches on it. */
+	return quotient - (rounding == DOWNWARDS && ((quotient * b != a) & ((a < 0) != (b < 0))));
 }
 
 static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
@@ -142,8 +151,9 @@ static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum roun
 		span->divided_by_zero = true;
 	if (b == 0 || b == -1)
 		return 0;
-	int64_t left = a % b;
-	return rounding == DOWNWARDS && left != 0 && (left < 0) != (b < 0) ? left + b : left;
+	int64_t left = a - quotient_of(a, b) * b;
+	int64_t is_other_side = rounding == DOWNWARDS && ((left != 0) & ((left < 0) != (b < 0)));
+	return left + (b & -is_other_side);
 }
 
 /* The same of floats, as Python defines them; what float computes is exact in double. */
