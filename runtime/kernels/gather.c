@@ -455,14 +455,20 @@ static enum et_status run_nonzero(struct et_kernel_ctx *ctx, struct et_evalue *c
 	for (size_t i = 0; i < numel; i++)
 		n += truths[i];
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n, (int64_t)n_dims }, 2));
-	int64_t *to = out->data;
-	for (size_t i = 0; i < numel; i++) {
-		size_t rest = i;
-		for (size_t d = n_dims; truths[i] && d-- > 0;) {
-			to[(ptrdiff_t)d * out->strides[1]] = (int64_t)(rest % (size_t)self->sizes[d]);
-			rest /= (size_t)self->sizes[d];
+	int64_t *to = out->data, at[ET_MAX_DIMS] = { 0 };
+	size_t last = n_dims ? n_dims - 1 : 0, run = n_dims ? (size_t)self->sizes[last] : 1;
+	for (size_t i = 0; n && i < numel; i += run) {
+		for (size_t k = 0; k < run; k++) {
+			at[last] = (int64_t)k;
+			for (size_t d = 0; truths[i + k] && d < n_dims; d++)
+				to[(ptrdiff_t)d * out->strides[1]] = at[d];
+			to += truths[i + k] ? out->strides[0] : 0;
 		}
-		to += truths[i] ? out->strides[0] : 0;
+		for (size_t d = last; d-- > 0;) { /* the next row */
+			if (++at[d] < self->sizes[d])
+				break;
+			at[d] = 0;
+		}
 	}
 	return ET_OK;
 }

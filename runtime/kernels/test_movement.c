@@ -129,6 +129,9 @@ static void choose(void **state)
 		{ "aten::bucketize.Tensor_out", "i32[2,2]{0,1,2,9} i32[2]{1,2} true true",
 			"i32[2,2]{0,1,2,2}" },
 		{ "aten::nonzero.out", "f32[2,2]{0,0.5,-1,0}", "i64[2,2]{0,1,1,0}" },
+		{ "aten::nonzero.out", "i8[2,2,3]{0,1,0,0,0,2, 3,0,0,0,4,0}",
+			"i64[4,3]{0,0,1, 0,1,2, 1,0,0, 1,1,1}" },
+		{ "aten::nonzero.out", "i32[]{5}", "i64[1,0]{}" },
 		{ "aten::repeat_interleave.Tensor_out", "i64[3]{2,0,1} -", "i64[3]{0,0,2}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
