@@ -160,6 +160,40 @@ static void test_ours_is_not_xnnpacks(void **state)
 	et_xnn_weights_free(weights, NULL);
 }
 
+/* What is packed from a kernel that nobody claimed, as XNNPACK's own conversion of one, is found by its bytes: all of them, and
+ * of all that there are. */
+static void test_nobodys_kernels_are_found_by_bytes(void **state)
+{
+	enum { N_KERNELS = 3000, N_FLOATS = 9 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	xnn_weights_cache_t provider = et_xnn_weights_provider(weights);
+	struct et_xnn_weights_stats stats;
+	size_t places[N_KERNELS];
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < N_KERNELS; i++) {
+			float kernel[N_FLOATS] = { 0 }; /* one place for all of them, as XNNPACK's are */
+			struct xnn_weights_cache_look_up_key key = { .kernel = kernel };
+			kernel[i % N_FLOATS] = (float)(i / N_FLOATS + 1);
+			void *to = provider->reserve_space(provider->context, sizeof kernel);
+			assert_non_null(to);
+			memcpy(to, kernel, sizeof kernel);
+			size_t at = provider->look_up_or_insert(provider->context, &key, to, sizeof kernel);
+			assert_true(at == (round ? places[i] : (uintptr_t)to));
+			assert_memory_equal((const void *)(uintptr_t)at, kernel, sizeof kernel);
+			places[i] = at;
+		}
+	}
+	et_xnn_weights_stats(weights, &stats);
+	assert_int_equal(stats.n_packed, N_KERNELS);
+	/* others of the same bytes, but more of them */
+	float longer[N_FLOATS + 1] = { 1 };
+	struct xnn_weights_cache_look_up_key key = { .kernel = longer };
+	void *to = provider->reserve_space(provider->context, sizeof longer);
+	memcpy(to, longer, sizeof longer);
+	assert_true(provider->look_up_or_insert(provider->context, &key, to, sizeof longer) == (uintptr_t)to);
+	et_xnn_weights_free(weights, NULL);
+}
+
 /* Nodes whose output nobody reads make XNNPACK abort: they are left out. */
 static void test_dead_nodes(void **state)
 {
@@ -391,6 +425,7 @@ int main(void)
 		TEST(one_filter_with_two_biases),
 		TEST(one_filter_in_too_many_ways),
 		TEST(ours_is_not_xnnpacks),
+		TEST(nobodys_kernels_are_found_by_bytes),
 		TEST(dead_nodes),
 		TEST(second_context_packs_nothing),
 		TEST(payload_may_go),

@@ -10,26 +10,18 @@
  * Two things make the key {seed, kernel pointer, bias pointer} good enough: kernels that were claimed have
  * one meaning (et_xnn_weights_claim), and they are never freed while this object lives. Pointers that nobody claimed
  * (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
- * them is compared with what is there. A seed is nothing but numbers of channels and the like, one XORed with the
+ * them is looked for by its bytes. A seed is nothing but numbers of channels and the like, one XORed with the
  * other, so a file can choose it: what our own nodes packed is told from XNNPACK's by something else.
  *
  * An insertion can't fail: its memory was reserved before, and XNNPACK would not look at the answer.
  *
  * What a store kept of the Program is mapped when this object is made. A claim that has a name there is answered
  * from the mapping, so nothing is packed for it and no memory taken; the kernel may drop and share those pages. */
-#include "delegates/xnnpack/weights.h"
+#include "delegates/xnnpack/weights_internal.h"
 
-#include "runtime/base/list.h"
-
-#include <assert.h>
-#include <pthread.h>
-#include <stdint.h>
 #include <string.h>
 
 enum {
-	ALIGNMENT = 64,
-	PADDING = 64, /* kernels read in whole vectors */
-	N_BUCKETS = 512,
 	SLAB = 4 << 20,    /* a Program that packs more than this takes memory in such pieces, */
 	IN_SLAB = 1 << 16, /* for blocks from this size on */
 	SLAB_ALIGNMENT = 4096,
@@ -37,82 +29,18 @@ enum {
 	SPARE = 64 << 20, /* and that much, whatever its size */
 };
 
-/* A block of memory, with its header in the ALIGNMENT * 2 bytes in front. */
-struct block {
-	struct et_list_node node; /* of reserved, of packed, or of copies */
-	struct block *next;       /* in its bucket */
-	size_t n_bytes;
-	const void *kernel; /* packed: of whom; copies: the source, if shared */
-	const void *bias;
-	uint32_t seed;
-	bool has_key;
-	bool is_own;     /* packed by a node of ours */
-	bool is_to_fill; /* a transposed copy that has no floats yet */
-	uint32_t n_rows, n_columns;
-	struct slab *slab; /* it lies in; NULL: memory of its own */
-};
-
 /* Memory for several blocks. Freed with the last of them. */
-struct slab {
+struct et_xnn_slab {
 	size_t n_bytes, n_used;
 	uint32_t n_blocks;
 };
 
-enum { HEADER = 2 * ALIGNMENT };
-static_assert(sizeof(struct block) <= HEADER, "a block's header fits");
-
-struct claim {
-	struct claim *next, *next_of_source;
-	const void *kernel, *source; /* the same, or a copy of it */
-	struct et_xnn_signature signature;
-	uint64_t position, bias_position; /* in the program, for its name */
-	uint32_t row;                     /* the first of that name in the mapping */
-};
-
-struct compiled {
-	struct compiled *next;
-	struct et_xnn_compiled_row row;
-};
-
-struct et_xnn_weights {
-	struct xnn_weights_cache_provider provider;
-	struct et_allocator allocator;
-	pthread_mutex_t lock; /* everything below */
-	struct et_list_node reserved, packed, copies;
-	struct block *by_key[N_BUCKETS], *by_copied[N_BUCKETS];
-	struct claim *claims[N_BUCKETS];
-	struct claim *by_source[N_BUCKETS];   /* and by signature */
-	uint64_t n_claimed, n_claimed_beside; /* bytes; of those not in payloads, but for copies */
-	uint64_t n_file_bytes;                /* of the Program */
-	struct slab *slab;                    /* the one that is being filled, or NULL */
-	struct et_pool pool;                  /* of claims and compiled */
-	struct compiled *compiled;
-	struct et_xnn_weights_stats stats;
-	bool has_news;   /* something to keep */
-	uint32_t cursor; /* where the last name was found: they come in the same order */
-
-	/* Immutable. */
-	const char *machine;
-	struct et_xnn_packed packed_file; /* what the store kept */
-	void *handle;                     /* the store's, of it */
-};
-
-static void *bytes_of(struct block *block)
+static struct et_xnn_block *block_of(void *bytes)
 {
-	return (uint8_t *)block + HEADER;
+	return (struct et_xnn_block *)((uint8_t *)bytes - ET_XNN_HEADER);
 }
 
-static struct block *block_of(void *bytes)
-{
-	return (struct block *)((uint8_t *)bytes - HEADER);
-}
-
-static size_t bucket(const void *kernel)
-{
-	return (size_t)((uintptr_t)kernel * UINT64_C(0x9e3779b97f4a7c15) >> 32) % N_BUCKETS;
-}
-
-static void slab_put(struct et_xnn_weights *weights, struct slab *slab)
+static void slab_put(struct et_xnn_weights *weights, struct et_xnn_slab *slab)
 {
 	if (slab->n_blocks || slab == weights->slab)
 		return;
@@ -121,42 +49,43 @@ static void slab_put(struct et_xnn_weights *weights, struct slab *slab)
 }
 
 /* @n_block bytes for a block and its header. */
-static struct block *slab_take(struct et_xnn_weights *weights, size_t n_block)
+static struct et_xnn_block *slab_take(struct et_xnn_weights *weights, size_t n_block)
 {
-	size_t n = (n_block + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-	struct slab *slab = weights->slab;
+	size_t n = (n_block + ET_XNN_ALIGNMENT - 1) & ~(size_t)(ET_XNN_ALIGNMENT - 1);
+	struct et_xnn_slab *slab = weights->slab;
 	if (!slab || n > slab->n_bytes - slab->n_used) {
-		size_t n_bytes = (ALIGNMENT + n + SLAB - 1) & ~(size_t)(SLAB - 1);
-		struct slab *fresh =
+		size_t n_bytes = (ET_XNN_ALIGNMENT + n + SLAB - 1) & ~(size_t)(SLAB - 1);
+		struct et_xnn_slab *fresh =
 			weights->allocator.alloc(weights->allocator.self, n_bytes, SLAB_ALIGNMENT);
 		if (!fresh)
 			return NULL;
-		*fresh = (struct slab){ .n_bytes = n_bytes, .n_used = ALIGNMENT };
+		*fresh = (struct et_xnn_slab){ .n_bytes = n_bytes, .n_used = ET_XNN_ALIGNMENT };
 		weights->stats.n_bytes += n_bytes;
 		weights->slab = fresh;
 		if (slab)
 			slab_put(weights, slab);
 		slab = fresh;
 	}
-	struct block *block = (struct block *)(void *)((uint8_t *)slab + slab->n_used);
+	struct et_xnn_block *block = (struct et_xnn_block *)(void *)((uint8_t *)slab + slab->n_used);
 	slab->n_used += n;
 	slab->n_blocks++;
 	return block;
 }
 
-static struct block *block_new(struct et_xnn_weights *weights, size_t n_bytes, struct et_list_node *list)
+static struct et_xnn_block *block_new(
+	struct et_xnn_weights *weights, size_t n_bytes, struct et_list_node *list)
 {
 	if (n_bytes > SIZE_MAX / 2)
 		return NULL;
-	size_t n_block = HEADER + n_bytes + PADDING;
+	size_t n_block = ET_XNN_HEADER + n_bytes + ET_XNN_PADDING;
 	bool is_in_slab = n_bytes >= IN_SLAB && weights->stats.n_bytes >= SLAB;
-	struct block *block = is_in_slab
-				      ? slab_take(weights, n_block)
-				      : weights->allocator.alloc(weights->allocator.self, n_block, ALIGNMENT);
+	struct et_xnn_block *block =
+		is_in_slab ? slab_take(weights, n_block)
+			   : weights->allocator.alloc(weights->allocator.self, n_block, ET_XNN_ALIGNMENT);
 	if (!block)
 		return NULL;
-	memset(block, 0, HEADER);
-	memset((uint8_t *)bytes_of(block) + n_bytes, 0, PADDING);
+	memset(block, 0, ET_XNN_HEADER);
+	memset((uint8_t *)et_xnn_bytes_of(block) + n_bytes, 0, ET_XNN_PADDING);
 	block->n_bytes = n_bytes;
 	block->slab = is_in_slab ? weights->slab : NULL;
 	et_list_append(list, &block->node);
@@ -165,17 +94,17 @@ static struct block *block_new(struct et_xnn_weights *weights, size_t n_bytes, s
 	return block;
 }
 
-static void block_free(struct et_xnn_weights *weights, struct block *block)
+static void block_free(struct et_xnn_weights *weights, struct et_xnn_block *block)
 {
-	size_t n_block = HEADER + block->n_bytes + PADDING;
-	struct slab *slab = block->slab;
+	size_t n_block = ET_XNN_HEADER + block->n_bytes + ET_XNN_PADDING;
+	struct et_xnn_slab *slab = block->slab;
 	et_list_remove(&block->node);
 	if (!slab) {
 		weights->stats.n_bytes -= n_block;
 		weights->allocator.free(weights->allocator.self, block, n_block);
 		return;
 	}
-	size_t n = (n_block + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	size_t n = (n_block + ET_XNN_ALIGNMENT - 1) & ~(size_t)(ET_XNN_ALIGNMENT - 1);
 	slab->n_blocks--;
 	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used)
 		slab->n_used -= n; /* the last one: its place is free again */
@@ -186,18 +115,10 @@ static void blocks_free(struct et_xnn_weights *weights, struct et_list_node *lis
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, list)
-	block_free(weights, ET_CONTAINER_OF(node, struct block, node));
+	block_free(weights, ET_CONTAINER_OF(node, struct et_xnn_block, node));
 }
 
 /* --- what XNNPACK calls, from several threads -------------------------------------------------------- */
-
-static struct claim *find_claim(const struct et_xnn_weights *weights, const void *kernel)
-{
-	struct claim *claim = weights->claims[bucket(kernel)];
-	while (claim && claim->kernel != kernel)
-		claim = claim->next;
-	return claim;
-}
 
 static bool is_same_name(const struct et_xnn_row *a, const struct et_xnn_row *b)
 {
@@ -210,7 +131,7 @@ static const struct et_xnn_row *find_row(
 {
 	uint32_t flags = (key->bias ? ET_XNN_ROW_BIAS : 0) | (is_own ? ET_XNN_ROW_OWN : 0);
 	const struct et_xnn_packed *packed = &weights->packed_file;
-	const struct claim *claim = packed->n_rows ? find_claim(weights, key->kernel) : NULL;
+	const struct et_xnn_claim *claim = packed->n_rows ? et_xnn_find_claim(weights, key->kernel) : NULL;
 	uint32_t n_tries = claim && claim->row < packed->n_rows ? packed->n_rows : 0;
 	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
 		const struct et_xnn_row *row = &packed->rows[at];
@@ -227,10 +148,11 @@ static size_t row_address(const struct et_xnn_weights *weights, const struct et_
 	return (size_t)(uintptr_t)(weights->packed_file.bytes + row->offset);
 }
 
-static struct block *find(
+static struct et_xnn_block *find(
 	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
 {
-	for (struct block *block = weights->by_key[bucket(key->kernel)]; block; block = block->next) {
+	for (struct et_xnn_block *block = weights->by_key[et_xnn_bucket(key->kernel)]; block;
+		block = block->next) {
 		if (block->kernel == key->kernel && block->bias == key->bias && block->seed == key->seed &&
 			block->is_own == is_own)
 			return block;
@@ -238,29 +160,42 @@ static struct block *find(
 	return NULL;
 }
 
-static struct block *find_same(
-	const struct et_xnn_weights *weights, const struct block *packed, size_t n_bytes)
+/* Not one that holds against somebody who looks for collisions: what has the same is compared. */
+static uint64_t digest_of(const void *bytes, size_t n_bytes)
 {
-	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &weights->packed)
-	{
-		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		if (!block->has_key && block->n_bytes == packed->n_bytes &&
-			memcmp(bytes_of(block), (const uint8_t *)packed + HEADER, n_bytes) == 0)
-			return block;
+	uint64_t digest = n_bytes, word = 0;
+	for (size_t at = 0; at < n_bytes; at += sizeof(word)) {
+		size_t left = n_bytes - at;
+		if (left < sizeof(word))
+			word = 0;
+		memcpy(&word, (const uint8_t *)bytes + at, left < sizeof(word) ? left : sizeof(word));
+		digest = (digest ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		digest ^= digest >> 32;
 	}
-	return NULL;
+	return digest;
+}
+
+/* What was packed without a key and has the first @n_bytes of @packed, whose digest is set here. */
+static struct et_xnn_block *find_same(
+	const struct et_xnn_weights *weights, struct et_xnn_block *packed, size_t n_bytes)
+{
+	packed->digest = digest_of(et_xnn_bytes_of(packed), n_bytes);
+	struct et_xnn_block *block = weights->by_digest[packed->digest % ET_XNN_BUCKETS];
+	while (block && (block->digest != packed->digest || block->n_bytes != packed->n_bytes ||
+				memcmp(et_xnn_bytes_of(block), et_xnn_bytes_of(packed), n_bytes) != 0))
+		block = block->next;
+	return block;
 }
 
 /* If @kernel is a transposed copy, somebody is about to read it. */
 static void fill_if_needed(const struct et_xnn_weights *weights, const void *kernel)
 {
-	const struct claim *claim = find_claim(weights, kernel);
+	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, kernel);
 	if (!claim || !claim->signature.is_transposed || claim->kernel != claim->source)
 		return;
-	struct block *block = block_of((void *)(uintptr_t)kernel);
+	struct et_xnn_block *block = block_of((void *)(uintptr_t)kernel);
 	const float *from = block->kernel;
-	float *to = bytes_of(block);
+	float *to = et_xnn_bytes_of(block);
 	for (uint32_t column = 0; column < block->n_columns && block->is_to_fill; column++)
 		for (uint32_t row = 0; row < block->n_rows; row++)
 			*to++ = from[(size_t)row * block->n_columns + column];
@@ -274,11 +209,11 @@ static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weigh
 	pthread_mutex_lock(&weights->lock);
 	const struct et_xnn_row *row = find_row(weights, key, is_own);
 	row = row && n_bytes && row->n_bytes != n_bytes ? NULL : row;
-	struct block *block = row ? NULL : find(weights, key, is_own);
+	struct et_xnn_block *block = row ? NULL : find(weights, key, is_own);
 	if (!row && !block)
 		fill_if_needed(weights, key->kernel);
 	pthread_mutex_unlock(&weights->lock);
-	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)bytes_of(block) : SIZE_MAX;
+	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)et_xnn_bytes_of(block) : SIZE_MAX;
 }
 
 static size_t look_up(void *self, const struct xnn_weights_cache_look_up_key *key)
@@ -290,11 +225,11 @@ static void *reserve_space(void *self, size_t n)
 {
 	struct et_xnn_weights *weights = self;
 	pthread_mutex_lock(&weights->lock);
-	struct block *block = block_new(weights, n, &weights->reserved);
+	struct et_xnn_block *block = block_new(weights, n, &weights->reserved);
 	if (block)
 		weights->stats.n_packings++;
 	pthread_mutex_unlock(&weights->lock);
-	return block ? bytes_of(block) : NULL;
+	return block ? et_xnn_bytes_of(block) : NULL;
 }
 
 /* @ptr is what reserve_space gave, filled; NULL after a look_up that had an answer. */
@@ -302,7 +237,7 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 	void *ptr, size_t size, bool is_own)
 {
 	pthread_mutex_lock(&weights->lock);
-	const struct claim *claim = find_claim(weights, key->kernel);
+	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, key->kernel);
 	const struct et_xnn_row *row = find_row(weights, key, is_own);
 	if (row && (!ptr || row->n_bytes == block_of(ptr)->n_bytes)) {
 		if (ptr)
@@ -310,20 +245,24 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 		pthread_mutex_unlock(&weights->lock);
 		return row_address(weights, row);
 	}
-	struct block *found = find(weights, key, is_own);
+	struct et_xnn_block *found = find(weights, key, is_own);
 	if (ptr) {
-		struct block *packed = block_of(ptr);
+		struct et_xnn_block *packed = block_of(ptr);
 		if (!found && !claim)
 			found = find_same(weights, packed, size);
 		if (found && found->n_bytes != packed->n_bytes)
 			found = NULL; /* can't be: one claim, one seed, one size */
 		else if (!found && claim) {
-			struct block **head = &weights->by_key[bucket(key->kernel)];
+			struct et_xnn_block **head = &weights->by_key[et_xnn_bucket(key->kernel)];
 			packed->kernel = key->kernel;
 			packed->bias = key->bias;
 			packed->seed = key->seed;
 			packed->has_key = true;
 			packed->is_own = is_own;
+			packed->next = *head;
+			*head = packed;
+		} else if (!found) {
+			struct et_xnn_block **head = &weights->by_digest[packed->digest % ET_XNN_BUCKETS];
 			packed->next = *head;
 			*head = packed;
 		}
@@ -338,7 +277,7 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 		}
 	}
 	pthread_mutex_unlock(&weights->lock);
-	return found ? (size_t)(uintptr_t)bytes_of(found) : SIZE_MAX;
+	return found ? (size_t)(uintptr_t)et_xnn_bytes_of(found) : SIZE_MAX;
 }
 
 static size_t look_up_or_insert(
@@ -422,7 +361,7 @@ struct et_xnn_weights *et_xnn_weights_free(
 	blocks_free(weights, &weights->reserved);
 	blocks_free(weights, &weights->packed);
 	blocks_free(weights, &weights->copies);
-	struct slab *slab = weights->slab;
+	struct et_xnn_slab *slab = weights->slab;
 	weights->slab = NULL;
 	if (slab)
 		slab_put(weights, slab);
@@ -441,7 +380,8 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights)
 }
 
 /* Where the store's file has what @claim is about. */
-static void find_kept(struct et_xnn_weights *weights, struct claim *claim, const struct et_xnn_name *name)
+static void find_kept(
+	struct et_xnn_weights *weights, struct et_xnn_claim *claim, const struct et_xnn_name *name)
 {
 	const struct et_xnn_packed *packed = &weights->packed_file;
 	claim->row = packed->n_rows;
@@ -463,31 +403,31 @@ static size_t bucket_of_use(const void *source, const struct et_xnn_signature *s
 		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 		hash ^= hash >> 32;
 	}
-	return hash % N_BUCKETS;
+	return hash % ET_XNN_BUCKETS;
 }
 
 /* Under the lock. NULL if there is no memory. */
-static struct claim *claim_new(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
+static struct et_xnn_claim *claim_new(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
 	bool is_first, const struct et_xnn_signature *signature, const struct et_xnn_name *name)
 {
-	struct claim *claim = ET_POOL_NEW(&weights->pool, struct claim);
-	struct block *copy = NULL;
+	struct et_xnn_claim *claim = ET_POOL_NEW(&weights->pool, struct et_xnn_claim);
+	struct et_xnn_block *copy = NULL;
 	if (claim && !is_first) {
 		fill_if_needed(weights, source);
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy)
-			memcpy(bytes_of(copy), source, n_bytes);
+			memcpy(et_xnn_bytes_of(copy), source, n_bytes);
 	}
 	if (!claim || (!is_first && !copy))
 		return NULL;
-	struct claim **by_source = &weights->by_source[bucket_of_use(source, signature)];
+	struct et_xnn_claim **by_source = &weights->by_source[bucket_of_use(source, signature)];
 	claim->source = source;
-	claim->kernel = copy ? bytes_of(copy) : source;
+	claim->kernel = copy ? et_xnn_bytes_of(copy) : source;
 	claim->signature = *signature;
 	claim->position = name->position;
 	claim->bias_position = name->signature.bias;
 	find_kept(weights, claim, name);
-	struct claim **by_kernel = &weights->claims[bucket(claim->kernel)];
+	struct et_xnn_claim **by_kernel = &weights->claims[et_xnn_bucket(claim->kernel)];
 	claim->next = *by_kernel;
 	*by_kernel = claim;
 	claim->next_of_source = *by_source;
@@ -524,12 +464,13 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 {
 	enum et_status status = ET_OK;
 	pthread_mutex_lock(&weights->lock);
-	struct claim *claim = weights->by_source[bucket_of_use(use->kernel, use->signature)];
+	struct et_xnn_claim *claim = weights->by_source[bucket_of_use(use->kernel, use->signature)];
 	while (claim && (claim->source != use->kernel ||
 				memcmp(&claim->signature, use->signature, sizeof(*use->signature)) != 0))
 		claim = claim->next_of_source;
 	if (!claim) {
-		bool is_first = !find_claim(weights, use->kernel), is_beside = is_first && use->is_beside;
+		bool is_first = !et_xnn_find_claim(weights, use->kernel),
+		     is_beside = is_first && use->is_beside;
 		if (is_beside)
 			weights->n_claimed_beside += use->n_bytes;
 		else
@@ -547,10 +488,10 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 }
 
 /* What was copied of @source as it is (no rows and columns) or transposed; NULL: nothing yet. Under the lock. */
-static struct block *find_copy(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
+static struct et_xnn_block *find_copy(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
 	uint32_t n_rows, uint32_t n_columns)
 {
-	struct block *block = weights->by_copied[bucket(source)];
+	struct et_xnn_block *block = weights->by_copied[et_xnn_bucket(source)];
 	while (block && (block->kernel != source || block->n_bytes != n_bytes || block->n_rows != n_rows ||
 				block->n_columns != n_columns))
 		block = block->next;
@@ -558,9 +499,9 @@ static struct block *find_copy(struct et_xnn_weights *weights, const void *sourc
 }
 
 /* That @copy is one of @source's, under the lock. */
-static void note_copy(struct et_xnn_weights *weights, struct block *copy, const void *source)
+static void note_copy(struct et_xnn_weights *weights, struct et_xnn_block *copy, const void *source)
 {
-	struct block **head = &weights->by_copied[bucket(source)];
+	struct et_xnn_block **head = &weights->by_copied[et_xnn_bucket(source)];
 	copy->kernel = source;
 	copy->next = *head;
 	*head = copy;
@@ -571,20 +512,20 @@ enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *b
 {
 	enum et_status status = ET_OK;
 	pthread_mutex_lock(&weights->lock);
-	struct block *copy = find_copy(weights, bytes, n_bytes, 0, 0);
+	struct et_xnn_block *copy = find_copy(weights, bytes, n_bytes, 0, 0);
 	if (!copy)
 		status = count(weights, n_bytes, diag);
 	if (!copy && status == ET_OK) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
-			memcpy(bytes_of(copy), bytes, n_bytes);
+			memcpy(et_xnn_bytes_of(copy), bytes, n_bytes);
 			note_copy(weights, copy, bytes);
 		}
 		status = copy ? ET_OK : no_memory(diag);
 	}
 	pthread_mutex_unlock(&weights->lock);
 	if (copy)
-		*ret_copy = bytes_of(copy);
+		*ret_copy = et_xnn_bytes_of(copy);
 	return status;
 }
 
@@ -593,7 +534,7 @@ const float *et_xnn_weights_transpose(
 {
 	size_t n_bytes = (size_t)n_rows * n_columns * sizeof(float);
 	pthread_mutex_lock(&weights->lock);
-	struct block *copy = find_copy(weights, source, n_bytes, n_rows, n_columns);
+	struct et_xnn_block *copy = find_copy(weights, source, n_bytes, n_rows, n_columns);
 	if (!copy) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
@@ -604,7 +545,7 @@ const float *et_xnn_weights_transpose(
 		}
 	}
 	pthread_mutex_unlock(&weights->lock);
-	return copy ? bytes_of(copy) : NULL;
+	return copy ? et_xnn_bytes_of(copy) : NULL;
 }
 
 void et_xnn_weights_stats(struct et_xnn_weights *weights, struct et_xnn_weights_stats *ret_stats)
@@ -613,132 +554,4 @@ void et_xnn_weights_stats(struct et_xnn_weights *weights, struct et_xnn_weights_
 	*ret_stats = weights->stats;
 	ret_stats->n_bytes += weights->pool.n_bytes;
 	pthread_mutex_unlock(&weights->lock);
-}
-
-/* --- keeping ---------------------------------------------------------------------------------------- */
-
-bool et_xnn_weights_is_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes)
-{
-	const struct et_xnn_packed *packed = &weights->packed_file;
-	for (uint32_t i = 0; i < packed->n_compiled; i++) {
-		if (packed->compiled[i].position == position && packed->compiled[i].n_bytes == n_bytes)
-			return true;
-	}
-	return false;
-}
-
-void et_xnn_weights_note_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes)
-{
-	pthread_mutex_lock(&weights->lock);
-	struct compiled *compiled = ET_POOL_NEW(&weights->pool, struct compiled);
-	if (compiled) {
-		compiled->row = (struct et_xnn_compiled_row){ position, n_bytes };
-		compiled->next = weights->compiled;
-		weights->compiled = compiled;
-		weights->has_news = true;
-	}
-	pthread_mutex_unlock(&weights->lock);
-}
-
-struct collection {
-	struct et_xnn_packed_header header;
-	struct et_pool pool;
-	struct et_xnn_row *rows;
-	const void **bytes; /* of each row */
-	struct et_xnn_compiled_row *compiled;
-};
-
-/* Under the lock: what there is to keep. Blocks don't change or go away afterwards. */
-static bool collect(const struct et_xnn_weights *weights, struct collection *all)
-{
-	const struct et_xnn_packed *old = &weights->packed_file;
-	size_t n_rows = old->n_rows + weights->stats.n_packed, n_compiled = old->n_compiled;
-	for (const struct compiled *compiled = weights->compiled; compiled; compiled = compiled->next)
-		n_compiled++;
-	all->rows = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_row, n_rows);
-	all->bytes = ET_POOL_NEW_ARRAY(&all->pool, const void *, n_rows);
-	all->compiled = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_compiled_row, n_compiled);
-	if (!all->rows || !all->bytes || !all->compiled || n_rows > UINT32_MAX || n_compiled > UINT32_MAX)
-		return false;
-	uint32_t n = 0;
-	for (; n < old->n_rows; n++) {
-		all->rows[n] = old->rows[n];
-		all->bytes[n] = old->bytes + old->rows[n].offset;
-	}
-	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &weights->packed)
-	{
-		struct block *block = ET_CONTAINER_OF(node, struct block, node);
-		const struct claim *claim = block->has_key ? find_claim(weights, block->kernel) : NULL;
-		if (!claim || claim->position == ET_XNN_NOWHERE)
-			continue;
-		all->bytes[n] = bytes_of(block);
-		all->rows[n++] = (struct et_xnn_row){
-			.n_bytes = block->n_bytes,
-			.seed = block->seed,
-			.flags = (block->bias ? ET_XNN_ROW_BIAS : 0) | (block->is_own ? ET_XNN_ROW_OWN : 0),
-			.name = { .position = claim->position, .signature = claim->signature },
-		};
-		all->rows[n - 1].name.signature.bias = claim->bias_position;
-	}
-	all->header.n_rows = n;
-	if (old->n_compiled)
-		memcpy(all->compiled, old->compiled, old->n_compiled * sizeof(*old->compiled));
-	n = old->n_compiled;
-	for (const struct compiled *compiled = weights->compiled; compiled; compiled = compiled->next)
-		all->compiled[n++] = compiled->row;
-	all->header.n_compiled = n;
-	return true;
-}
-
-/* Header, two tables, then for each row its bytes and zeros up to the next. */
-static enum et_status put(const struct et_xnn_weights *weights, const struct inferd_delegate_store *store,
-	struct collection *all, struct et_diag *diag)
-{
-	static const uint8_t zeros[2 * ALIGNMENT];
-	size_t n_rows = all->header.n_rows, n_pieces = 0, offset;
-	struct inferd_delegate_piece *pieces =
-		ET_POOL_NEW_ARRAY(&all->pool, struct inferd_delegate_piece, 4 + 2 * n_rows);
-	if (!pieces)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
-	et_xnn_packed_mark(&all->header);
-	pieces[n_pieces++] = (struct inferd_delegate_piece){ &all->header, sizeof(all->header) };
-	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->rows, n_rows * sizeof(*all->rows) };
-	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->compiled,
-		all->header.n_compiled * sizeof(*all->compiled) };
-	offset = pieces[0].n_bytes + pieces[1].n_bytes + pieces[2].n_bytes;
-	pieces[n_pieces++] = (struct inferd_delegate_piece){ zeros, -offset % ALIGNMENT };
-	offset += -offset % ALIGNMENT;
-	for (size_t i = 0; i < n_rows; i++) {
-		size_t n_bytes = all->rows[i].n_bytes, n_zeros = PADDING + -n_bytes % ALIGNMENT;
-		all->rows[i].offset = offset;
-		pieces[n_pieces++] = (struct inferd_delegate_piece){ all->bytes[i], n_bytes };
-		pieces[n_pieces++] = (struct inferd_delegate_piece){ zeros, n_zeros };
-		offset += n_bytes + n_zeros;
-	}
-	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
-	int result = store->keep(store->self, weights->machine, pieces, n_pieces, &message);
-	return result == INFERD_DELEGATE_OK ? ET_OK
-					    : et_fail(diag, ET_E_ACCESS_FAILED, "%.255s", message.text);
-}
-
-enum et_status et_xnn_weights_keep(
-	struct et_xnn_weights *weights, const struct inferd_delegate_store *store, struct et_diag *diag)
-{
-	struct collection all = { 0 };
-	if (!store)
-		return ET_OK;
-	et_pool_init(&all.pool, &weights->allocator);
-	pthread_mutex_lock(&weights->lock);
-	bool has_news = weights->has_news;
-	bool is_collected = has_news && collect(weights, &all);
-	weights->has_news = has_news && !is_collected;
-	pthread_mutex_unlock(&weights->lock);
-	enum et_status status = ET_OK;
-	if (is_collected)
-		status = put(weights, store, &all, diag);
-	else if (has_news)
-		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
-	et_pool_deinit(&all.pool);
-	return status;
 }
