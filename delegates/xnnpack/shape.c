@@ -162,25 +162,25 @@ INFER(fully_connected)
 
 /* --- windows that slide over [batch, height, width, channels] --------------------------------------- */
 
-/* Positions along one axis; 0 if the window does not fit or the parameters are nonsense. */
-static uint64_t window_positions(
-	uint64_t size, uint64_t before, uint64_t after, uint64_t kernel, uint64_t stride, uint64_t dilation)
+/* Positions along one axis; 0 if the parameters are nonsense. Where the window does not fit: @if_larger. */
+static uint64_t window_positions(uint64_t size, uint64_t before, uint64_t after, uint64_t kernel,
+	uint64_t stride, uint64_t dilation, uint64_t if_larger)
 {
 	if (size == 0 || size > MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
 		return 0;
 	uint64_t padded = size + before + after;      /* at most 2^31 + 2 * 2^32 */
 	uint64_t reach = (kernel - 1) * dilation + 1; /* below 2^64 */
-	return padded < reach ? 0 : (padded - reach) / stride + 1;
+	return padded < reach ? if_larger : (padded - reach) / stride + 1;
 }
 
 static enum et_status slide(const struct et_xnn_node *node, const struct et_xnn_shape *in,
-	uint64_t n_channels, struct et_xnn_shape *ret_out, struct et_diag *diag)
+	uint64_t n_channels, uint64_t if_larger, struct et_xnn_shape *ret_out, struct et_diag *diag)
 {
 	const uint32_t *n = node->numbers;
 	uint64_t height = window_positions(in->dims[1], n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_BOTTOM],
-		n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H], n[ET_XNN_DILATION_H]);
+		n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H], n[ET_XNN_DILATION_H], if_larger);
 	uint64_t width = window_positions(in->dims[2], n[ET_XNN_PAD_LEFT], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_W]);
+		n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_W], if_larger);
 	if (height == 0 || width == 0)
 		return bad_shape(diag, node, in);
 	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], height, width, n_channels } };
@@ -229,7 +229,7 @@ static enum et_status infer_convolution(const struct et_xnn_payload *payload, co
 	if (in->n_dims != 4 || in->dims[3] != n_in ||
 		(value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
 		return bad_shape(diag, node, in);
-	return slide(node, in, n_out, &shapes[node->outputs[0]], diag);
+	return slide(node, in, n_out, 0, &shapes[node->outputs[0]], diag);
 }
 
 INFER(convolution)
@@ -288,6 +288,22 @@ INFER(deconvolution)
 	return ET_OK;
 }
 
+/* XNNPACK's largest of a window with a dilation, along either axis, takes one element for all that are outside. It must be one
+ * of the image: where it is not, XNNPACK reads beyond it. @n_positions: along this @axis. */
+static bool is_stand_in_inside(
+	const struct et_xnn_node *node, uint32_t axis, uint64_t size, uint64_t n_positions)
+{
+	const uint32_t *n = node->numbers;
+	uint64_t dilation = n[ET_XNN_DILATION_H + axis], stride = n[ET_XNN_STRIDE_H + axis];
+	uint64_t before = n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT] % dilation;
+	uint64_t last = (n_positions - 1) * stride;
+	uint64_t last_before =
+		before ? (before - 1) / stride * stride : 0; /* begins in the padding, as the first does */
+	if (before && (last_before < last ? last_before : last) + dilation - before >= size)
+		return false;
+	return last < before || last - before < size;
+}
+
 /* The average's window has no dilation; the file says 0 or 1 there. */
 INFER(pooling)
 {
@@ -308,7 +324,22 @@ INFER(pooling)
 				"has a window of %u with a padding of %u and %u", (unsigned)kernel, before,
 				after);
 	}
-	return slide(&copy, in, in->dims[3], &shapes[node->outputs[0]], diag);
+	/* One that is larger than its input, as a dynamic one may be, stands at one position, over all of it. */
+	struct et_xnn_shape out;
+	enum et_status status = slide(&copy, in, in->dims[3], 1, &out, diag);
+	if (status != ET_OK)
+		return status;
+	for (uint32_t axis = 0; axis < 2 && (n[ET_XNN_DILATION_H] > 1 || n[ET_XNN_DILATION_W] > 1); axis++) {
+		if (!is_stand_in_inside(&copy, axis, in->dims[1 + axis], out.dims[1 + axis]))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"with a dilation of %u and padding of %u and %u of an axis of size %u is not "
+				"supported",
+				n[ET_XNN_DILATION_H + axis], n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT],
+				n[axis == 0 ? ET_XNN_PAD_BOTTOM : ET_XNN_PAD_RIGHT],
+				(unsigned)in->dims[1 + axis]);
+	}
+	shapes[node->outputs[0]] = out;
+	return ET_OK;
 }
 
 /* XNNPACK does not tell the shape of the indexes: they keep the one they were declared with. */

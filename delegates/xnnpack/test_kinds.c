@@ -316,6 +316,108 @@ static void test_windows(void **state)
 	test_near(out[1], 1 / (1 + expf(-1)), 1e-5f);
 }
 
+/* [1, 6, 6, 2] as far as the payload knows; the numbers are the original's answers. */
+static void test_windows_larger_than_their_input(void **state)
+{
+	static const struct {
+		uint8_t kind, padding, kernel, stride, dilation;
+		int32_t height, width, out_height, out_width;
+		float expected[4];
+	} cases[] = {
+		{ MX_AVERAGE, 0, 3, 2, 1, 1, 1, 1, 1, { -1.2222222f, 0.3333333f } },
+		{ MX_AVERAGE, 0, 3, 2, 1, 2, 2, 1, 1, { -1.5555556f, -0.4444444f } },
+		{ MX_AVERAGE, 0, 3, 2, 1, 6, 2, 2, 1, { -1.5555556f, 0.1111111f, 1.5555556f, 0.6666667f } },
+		/* with padding, over what is inside alone */
+		{ MX_AVERAGE, 1, 5, 2, 1, 1, 1, 1, 1, { -11, 3 } },
+		{ MX_AVERAGE, 1, 5, 2, 1, 1, 6, 1, 2, { -3.5f, -1, -0.6f, -0.4f } },
+		{ MX_AVERAGE, 1, 5, 2, 1, 2, 2, 1, 1, { -3.5f, -1 } },
+		{ MX_MAX_POOL, 0, 3, 2, 1, 1, 1, 1, 1, { -11, 3 } },
+		{ MX_MAX_POOL, 0, 3, 2, 1, 2, 3, 1, 1, { 9, 8 } },
+		{ MX_MAX_POOL, 0, 3, 2, 1, 6, 2, 2, 1, { 9, 8, 11, 10 } },
+		{ MX_MAX_POOL, 1, 5, 2, 1, 1, 6, 1, 2, { 4, 8, 9, 8 } },
+		{ MX_MAX_POOL, 0, 3, 1, 2, 2, 2, 1, 1, { -11, 3 } },
+		{ MX_MAX_POOL, 0, 3, 1, 2, 6, 2, 2, 1, { 9, 3, -1, 10 } },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t pad = cases[i].padding, kernel = cases[i].kernel, stride = cases[i].stride,
+			 dilation = cases[i].dilation;
+		struct et_xnn_node node = { .numbers = { pad, pad, pad, pad, kernel, kernel, stride, stride,
+						    dilation, dilation },
+			.min = -INFINITY,
+			.max = INFINITY };
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		node.inputs[0] = mx_value(
+			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 6, 6, 2), .input = 1 });
+		node.outputs[0] = mx_value(
+			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 2), .output = 2 });
+		mx_node(&mk, cases[i].kind, &node);
+		ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, cases[i].height, cases[i].width, 2);
+		ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, 2, 2, 2);
+		for (int32_t k = 0; k < cases[i].height * cases[i].width * 2; k++)
+			args[0].f32[k] = (float)(k * 37 % 23) - 11;
+		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+		assert_int_equal(args[1].sizes[1], cases[i].out_height);
+		assert_int_equal(args[1].sizes[2], cases[i].out_width);
+		for (int32_t k = 0; k < cases[i].out_height * cases[i].out_width * 2; k++)
+			test_near(args[1].f32[k], cases[i].expected[k], 1e-5f);
+	}
+}
+
+/* XNNPACK would read beyond the image where no element of a window lies inside, or where the last window along the axis
+ * without a dilation begins behind it. */
+static void test_dilated_windows_of_nothing(void **state)
+{
+	static const struct {
+		uint32_t padding, kernel, stride, dilation, width_dilation;
+		int32_t size, out_size;
+		bool is_refused;
+	} cases[] = {
+		{ 1, 3, 1, 3, 3, 2, 1, true }, /* at -1, 2 and 5 */
+		{ 1, 3, 1, 3, 3, 3, 1, false },
+		{ 1, 2, 1, 3, 3, 2, 1, true },
+		{ 1, 2, 1, 3, 3, 6, 5, false },
+		{ 1, 2, 1, 1, 2, 4, 5, true }, /* downwards: the fifth, at 3 and 4, takes 4 for 4 */
+		{ 1, 2, 2, 1, 2, 4, 3, true },
+		{ 1, 3, 1, 1, 2, 4, 4, false },
+		{ 2, 5, 3, 4, 4, 9, 1, false },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t pad = cases[i].padding, kernel = cases[i].kernel, stride = cases[i].stride,
+			 size = (uint32_t)cases[i].size, out_size = (uint32_t)cases[i].out_size;
+		uint32_t reach = (kernel - 1) * cases[i].width_dilation + 1, padded = size + 2 * pad;
+		uint32_t out_width = padded < reach ? 1 : (padded - reach) / stride + 1;
+		struct et_xnn_node node = { .numbers = { pad, pad, pad, pad, kernel, kernel, stride, stride,
+						    cases[i].dilation, cases[i].width_dilation },
+			.min = -INFINITY,
+			.max = INFINITY };
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		node.inputs[0] = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, size, size, 1), .input = 1 });
+		node.outputs[0] = mx_value(
+			&mk, &(struct mx_value){
+				     .type = ET_XNN_FP32, MX_DIMS(1, out_size, out_width, 1), .output = 2 });
+		mx_node(&mk, MX_MAX_POOL, &node);
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, (int32_t)size, (int32_t)size, 1);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, (int32_t)out_size, (int32_t)out_width, 1);
+		for (uint32_t k = 0; k < size * size; k++)
+			args[0].f32[k] = -1;
+		enum et_status status = test_run_once(&mk, args, 2, &diag);
+		if (cases[i].is_refused) {
+			test_refused(status, ET_E_NOT_SUPPORTED, &diag, "dilation");
+			continue;
+		}
+		test_ok(status, &diag);
+		for (uint32_t k = 0; k < out_size * out_width; k++)
+			test_near(args[1].f32[k], -1, 0);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -327,6 +429,8 @@ int main(void)
 		TEST(matmul),
 		TEST(movement),
 		TEST(windows),
+		TEST(windows_larger_than_their_input),
+		TEST(dilated_windows_of_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
