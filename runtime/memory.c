@@ -22,6 +22,9 @@ enum {
 	/* How often one input or output may be compared with another tensor. A program that needs more is made to waste
 	 * time, and has the rest of its inputs and outputs copied. */
 	PATIENCE = 1 << 24,
+	/* Constants that are not aligned are copied for each tensor, and tensors may share their bytes: so many times the
+	 * largest file that they come from is made to waste memory. */
+	MOST_COPIED = 16,
 };
 
 static bool is_item_before(const void *a, const void *b)
@@ -45,6 +48,8 @@ struct layout {
 	bool *is_bound;               /* one a slot: an input or output that can lie in the client's memory */
 	size_t n_state, n_activation; /* bytes given out so far */
 	size_t n_patience;            /* comparisons left */
+	size_t n_largest;             /* bytes of the files that constants were copied from: of the largest */
+	bool is_wasteful;
 	bool is_state_written;
 };
 
@@ -252,12 +257,19 @@ static bool is_volatile(const struct layout *layout, uint32_t slot)
 }
 
 /* The file's bytes where they are aligned for their type, else a copy. */
-static const uint8_t *constant_bytes(struct et_plan *plan, const struct et_tensor_spec *spec)
+static const uint8_t *constant_bytes(struct layout *layout, const struct et_tensor_spec *spec)
 {
+	struct et_plan *plan = layout->plan;
 	if ((uintptr_t)spec->constant % et_scalar_size(spec->type) == 0)
 		return spec->constant;
 	size_t n_padded;
-	if (!et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
+	uint32_t number;
+	const struct et_source *source =
+		et_program_find_source(plan->program, spec->constant, spec->n_bytes, &number);
+	if (source && source->n_bytes > layout->n_largest)
+		layout->n_largest = source->n_bytes;
+	layout->is_wasteful = plan->info.n_constant_copies / MOST_COPIED > layout->n_largest;
+	if (layout->is_wasteful || !et_add(spec->n_bytes, ET_SOURCE_PADDING, &n_padded))
 		return NULL;
 	uint8_t *copy = et_pool_alloc(&plan->pool, n_padded, LINE);
 	if (copy) {
@@ -285,7 +297,7 @@ static bool make_tensor(struct layout *layout, uint32_t index, uint32_t slot, in
 		shape[d] = spec->sizes[d];
 	et_dim_order_to_strides(spec->sizes, spec->dim_order, spec->n_dims, shape + spec->n_dims);
 	if (tensor->place == ET_PLACE_CONSTANT) {
-		tensor->constant = constant_bytes(plan, spec);
+		tensor->constant = constant_bytes(layout, spec);
 		return tensor->constant || !spec->n_bytes;
 	}
 	if (tensor->place != ET_PLACE_STATE)
@@ -398,5 +410,8 @@ enum et_status et_memory_layout(
 	et_pool_init(&layout.pool, allocator);
 	bool is_done = lay_out(&layout);
 	et_pool_deinit(&layout.pool);
+	if (layout.is_wasteful)
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"constants that are not aligned are more than %d times their file", MOST_COPIED);
 	return is_done ? ET_OK : et_plan_no_memory(diag);
 }

@@ -318,6 +318,37 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 	free(bytes);
 }
 
+/* Forty tensors of the same bytes: aligned they cost nothing, else there is an end to the copies. */
+static void constants_that_lie_odd_are_not_copied_without_end(void **state)
+{
+	enum { N = 40, N_FLOATS = 1 << 14 };
+	static float weight[N_FLOATS];
+	uint32_t constant = mk_constant(&mk, weight, sizeof weight);
+	for (int i = 0; i < N; i++)
+		mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N_FLOATS), .constant = constant });
+	mk_output(&mk, mk_none(&mk));
+	size_t n_bytes;
+	uint8_t *bytes = mk_finish(&mk, &n_bytes);
+	for (size_t skew = 0; skew < 2; skew++) {
+		uint8_t *file = aligned_alloc(64, (n_bytes + skew + 127) / 64 * 64);
+		memcpy(file + skew, bytes, n_bytes);
+		struct et_source source = { .bytes = file + skew, .n_bytes = n_bytes };
+		assert_int_equal(
+			et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
+		enum et_status status = et_plan_new(
+			&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag);
+		assert_int_equal(status, skew ? ET_E_INVALID_PROGRAM : ET_OK);
+		if (skew)
+			assert_string_equal(rig.diag.text,
+				"constants that are not aligned are more than 16 times their file");
+		else
+			rig.plan = et_plan_unref(rig.plan);
+		rig.program = et_program_unref(rig.program);
+		free(file);
+	}
+	free(bytes);
+}
+
 /* Every allocation fails once: nothing leaks, nothing is half made. */
 static void every_allocation_may_fail(void **state)
 {
@@ -520,6 +551,7 @@ int main(void)
 		cmocka_unit_test(signatures_are_read),
 		cmocka_unit_test(kernels_are_found_and_sorted),
 		TEST(constants_that_lie_odd_are_copied_once),
+		TEST(constants_that_lie_odd_are_not_copied_without_end),
 		TEST(every_allocation_may_fail),
 		TEST(more_arenas_than_anybody_has),
 		TEST(many_inputs_are_bound),
