@@ -219,7 +219,8 @@ INFERD_API void inferd_last_timing(const struct inferd_binding *b, struct inferd
  * when the daemon had no memory for it. Valid until the binding's next request. */
 INFERD_API const void *inferd_last_profile(const struct inferd_binding *b, size_t *ret_n_bytes);
 
-/* @status: 0 or negative. Called by inferd_dispatch or inferd_wait; it may start the next request. */
+/* @status: 0, or negative with inferd_error's sentence. Called by inferd_dispatch or inferd_wait; it may start the next
+ * request. */
 typedef void (*inferd_done_fn)(struct inferd_binding *b, int status, void *userdata);
 /* Start; one request at a time on a binding (else INFERD_BUSY), many bindings at once. @done is wanted. */
 INFERD_API int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_options *options,
