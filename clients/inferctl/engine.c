@@ -20,6 +20,12 @@ int ctl_error_set(struct ctl_error *error, const char *format, ...)
 int ctl_engine_new(
 	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
 {
+	/* Said, or the daemon's own would be taken for what was asked for. */
+	if (!options->is_local && (options->config || options->cache || options->n_threads != 1))
+		return ctl_error_set(error, "%s goes with --local: the daemon has its own",
+			options->config  ? "--config"
+			: options->cache ? "--cache"
+					 : "--threads");
 	return options->is_local ? ctl_local_engine_new(ret_engine, options, error)
 				 : ctl_remote_engine_new(ret_engine, options, error);
 }

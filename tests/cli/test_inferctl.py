@@ -231,6 +231,11 @@ class CommandLine(Folder):
         self.assertEqual(status, 1)
         self.assertIn(nowhere, err)
 
+    def test_what_goes_with_local(self):
+        for option, value in ("--config", "x"), ("--cache", "x"), ("--threads", "2"):
+            for command in "infer", "bench", "verify":
+                self.fails(f"{option} goes with --local", "--socket", "/no/such", command, option, value, MODEL)
+
     def test_no_colours_in_a_pipe(self):
         self.assertNotIn("\033", self.good("inspect", MODEL))
 
