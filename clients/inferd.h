@@ -93,7 +93,9 @@ struct inferd_method_options {
 	size_t n_data_fds;
 };
 
-/* One client's instance of a model: state, if it has any, is this Method's alone. @options may be NULL. */
+/* One client's instance of a model: state, if it has any, is this Method's alone. That holds for the methods of one
+ * program, too: buffers that ExecuTorch exported for several of them to share (`share_mutable_buffers`) each has for
+ * itself. @options may be NULL. */
 INFERD_API int inferd_method_open(struct inferd *d, struct inferd_method **ret, const char *model,
 	const struct inferd_method_options *options);
 /* The same for a program of your own: @fd is a `.pte` or `.bpte`, a regular file or a memfd open for reading; it stays
