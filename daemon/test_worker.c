@@ -14,7 +14,8 @@
 #include <time.h>
 #include <cmocka.h>
 
-enum { N_ROUNDS = 200, N_LOOKS = 200 };
+/* So many looks, or so many of them that let somebody else run: where much runs, each takes long, and few will do. */
+enum { N_ROUNDS = 200, N_LOOKS = 200, N_SWITCHES = 4 };
 
 struct world {
 	struct inf_pool *pool;
@@ -35,6 +36,14 @@ static void run_task(struct inf_task *task, struct inf_worker *worker)
 	atomic_fetch_add(&w->n_tasks, 1);
 }
 
+/* How often this thread has made way for another. */
+static long count_switches(void)
+{
+	struct rusage use;
+	assert_int_equal(getrusage(RUSAGE_THREAD, &use), 0);
+	return use.ru_nvcsw + use.ru_nivcsw;
+}
+
 /* As a guest: have the worker woken, and give it time to come. */
 static enum inf_segment_end run_item(void *self, struct inf_item *item, struct inf_worker *worker)
 {
@@ -44,7 +53,9 @@ static enum inf_segment_end run_item(void *self, struct inf_item *item, struct i
 	atomic_store(&w->is_guest_in, true);
 	et_list_init(&w->task.node);
 	inf_pool_post(w->pool, worker->index, &w->task);
-	for (int i = 0; i < N_LOOKS && !atomic_load(&w->has_met); i++)
+	long n_before = count_switches();
+	for (int i = 0; i < N_LOOKS && !atomic_load(&w->has_met) && count_switches() - n_before < N_SWITCHES;
+		i++)
 		sched_yield();
 	atomic_store(&w->is_guest_in, false);
 	atomic_fetch_add(&w->n_guests, 1);
