@@ -139,6 +139,18 @@ enum et_status et_require_contiguous(
 	return ET_OK;
 }
 
+enum et_status et_require_row_major(
+	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
+{
+	int64_t stride = 1;
+	for (size_t d = tensor->n_dims; d-- > 0 && et_tensor_numel(tensor);) {
+		ET_REQUIRE(ctx, tensor->sizes[d] == 1 || tensor->strides[d] == stride,
+			"%s must be in row-major order", what);
+		stride *= tensor->sizes[d];
+	}
+	return ET_OK;
+}
+
 enum et_status et_get_view_sizes(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t numel,
 	int64_t *ret_sizes, size_t n_dims)
 {

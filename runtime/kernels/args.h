@@ -84,6 +84,10 @@ bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b);
 enum et_status et_require_contiguous(
 	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);
 
+/* Or lies as if it were, since what says otherwise are dimensions of size 1. Of an output: once it has its sizes. */
+enum et_status et_require_row_major(
+	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);
+
 /* Resize @out to the view and copy it there; types must be equal. */
 enum et_status et_give_view(struct et_kernel_ctx *ctx, const struct et_view *view, struct et_tensor *out);
 /* The same, converting. */

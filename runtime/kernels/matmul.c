@@ -283,8 +283,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	int64_t sizes[ET_MAX_DIMS], n_rows = 1;
 	ET_REQUIRE(ctx, x->n_dims >= 1 && weight->n_dims == 2 && x->sizes[x->n_dims - 1] == weight->sizes[1],
 		"an input of rank %u and a weight of rank %u", x->n_dims, weight->n_dims);
-	ET_TRY(et_require_contiguous(ctx, x, "the input"));
-	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	ET_TRY(et_require_row_major(ctx, x, "the input"));
 	size_t last = (size_t)x->n_dims - 1;
 	for (size_t d = 0; d < last; d++) {
 		sizes[d] = x->sizes[d];
@@ -292,6 +291,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	}
 	sizes[last] = weight->sizes[0];
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
+	ET_TRY(et_require_row_major(ctx, out, "the output"));
 	et_view_of(&b, weight);
 	et_view_swap(&b, 0, 1);
 	a.data = x->data;
