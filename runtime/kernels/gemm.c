@@ -16,6 +16,8 @@ enum {
 	BLOCK_K = 256,
 	ROWS_PER_TASK = 64, /* where there are too few panels to share out */
 	WORK_PER_TASK = 1 << 18,
+	FEW_ROWS = 4,
+	FEW_TERMS = 16,
 };
 
 const struct et_hot *et_hot(void)
@@ -118,26 +120,33 @@ static void run_tasks(void *arg, size_t first, size_t end)
 }
 
 /* One row times a matrix that lies there: its columns are summed up, or multiplied out if they are rows. */
-static void run_row(void *arg, size_t first, size_t end)
+static void run_one_row(const struct job *job, size_t row, size_t first, size_t end)
 {
-	const struct job *job = arg;
 	const struct et_gemm *g = job->gemm;
 	const struct et_matrix *b = g->b;
-	float *c = g->c;
+	const float *a = g->a + (ptrdiff_t)row * g->a_row;
+	float *c = g->c + (ptrdiff_t)row * g->c_row;
 	if (b->row == 1 && g->a_col == 1) {
 		for (size_t j = first; j < end; j++) {
 			float *element = c + (ptrdiff_t)j * g->c_col;
-			*element = (g->begin ? g->begin[0] : *element) +
-				   job->hot->dot(g->n_k, g->a, b->data + (ptrdiff_t)j * b->col);
+			*element = (g->begin ? g->begin[row] : *element) +
+				   job->hot->dot(g->n_k, a, b->data + (ptrdiff_t)j * b->col);
 		}
 		return;
 	}
 	for (size_t j = first; g->begin && j < end; j++)
-		c[j] = g->begin[0];
+		c[j] = g->begin[row];
 	for (size_t k = 0; k < g->n_k; k++)
 		job->hot->add_scaled(end - first, c + first,
 			b->data + (ptrdiff_t)k * b->row + (ptrdiff_t)first * b->col, b->col,
-			g->a[(ptrdiff_t)k * g->a_col]);
+			a[(ptrdiff_t)k * g->a_col]);
+}
+
+static void run_few_rows(void *arg, size_t first, size_t end)
+{
+	const struct job *job = arg;
+	for (size_t row = 0; row < job->gemm->n_rows; row++)
+		run_one_row(job, row, first, end);
 }
 
 void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
@@ -145,11 +154,15 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 	struct job job = { .gemm = gemm, .hot = et_hot() };
 	if (gemm->n_rows == 0 || gemm->n_columns == 0)
 		return;
-	if (gemm->n_rows == 1 && gemm->panel == et_matrix_panel) {
+	/* Panels are not worth making for few long rows of few terms. */
+	bool is_one = gemm->n_rows == 1,
+	     is_few = gemm->n_rows <= FEW_ROWS && gemm->n_k <= FEW_TERMS && gemm->n_columns >= 4 * gemm->n_k;
+	if ((is_one || is_few) && gemm->panel == et_matrix_panel) {
 		const struct et_matrix *b = gemm->b;
-		if (b->row == 1 ? gemm->a_col == 1 : b->col == 1 && gemm->c_col == 1) {
-			et_parallel_for(
-				compute, run_row, &job, gemm->n_columns, WORK_PER_TASK / (gemm->n_k + 1) + 1);
+		bool has_rows = b->row != 1 && b->col == 1 && gemm->c_col == 1;
+		if (has_rows || (is_one && b->row == 1 && gemm->a_col == 1)) {
+			et_parallel_for(compute, run_few_rows, &job, gemm->n_columns,
+				WORK_PER_TASK / (gemm->n_k + 1) + 1);
 			return;
 		}
 	}
