@@ -231,7 +231,7 @@ struct sheet {
 	ptrdiff_t to_row, to_step, from_row, from_step;
 };
 
-enum { TILE = 16 };
+enum { TILE = 16, FILL_HEAD = 64 };
 
 /* Tile by tile, so that a transposition reads each cache line while it is there. */
 #define COPY_SHEET(type)                                                                               \
@@ -279,14 +279,40 @@ static void copy_sheet(const struct sheet *s, uint8_t *to, const uint8_t *from, 
 	}
 }
 
-/* One element @n times: what is there already, again behind it. */
+#define FILL(type)                                     \
+	do {                                           \
+		type one;                              \
+		memcpy(&one, element, sizeof(one));    \
+		for (size_t i = 0; i < head; i++)      \
+			((type *)(void *)to)[i] = one; \
+	} while (0)
+
+/* One element @n times: some of them, and then what is there already, again behind it. */
 static void fill(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
 {
-	memcpy(to, element, element_bytes);
-	for (size_t done = 1; done < n;) {
-		size_t part = done < n - done ? done : n - done;
+	size_t head = n < FILL_HEAD ? n : FILL_HEAD;
+	switch (element_bytes) {
+	case 1:
+		memset(to, *element, head);
+		break;
+	case 2:
+		FILL(uint16_t);
+		break;
+	case 4:
+		FILL(uint32_t);
+		break;
+	case 8:
+		FILL(uint64_t);
+		break;
+	case 16:
+		FILL(struct et_wide);
+		break;
+	default:
+		break;
+	}
+	for (size_t done = head, part; done < n; done += part) {
+		part = done < n - done ? done : n - done;
 		memcpy(to + done * element_bytes, to, part * element_bytes);
-		done += part;
 	}
 }
 
