@@ -23,13 +23,10 @@ struct resize {
 	struct et_view x, y;
 };
 
-/* Of four pixels: first within the rows, then between them, in float but for double ones. The original's last bit is worth
- * having: where 8 bits are made of the result, halves are frequent. */
-static double blend(const double *pixels, const float *h, const float *w, bool is_double)
+/* Of four pixels: first within the rows, then between them, in float. The original's last bit is worth having: where 8 bits
+ * are made of the result, halves are frequent. */
+static double blend(const double *pixels, const float *h, const float *w)
 {
-	if (is_double)
-		return (pixels[0] * w[0] + pixels[1] * w[1]) * h[0] +
-		       (pixels[2] * w[0] + pixels[3] * w[1]) * h[1];
 	float top = (float)pixels[0] * w[0] + (float)pixels[1] * w[1];
 	float bottom = (float)pixels[2] * w[0] + (float)pixels[3] * w[1];
 	return (double)(top * h[0] + bottom * h[1]);
@@ -46,8 +43,6 @@ static int64_t channels_abreast(const struct resize *r)
 static double grown(const struct resize *r, double sum, double pixel, const struct taps *h, int64_t j,
 	const struct taps *w, int64_t k)
 {
-	if (r->x.type == ET_FLOAT64)
-		return sum + pixel * h->weights[j] * w->weights[k];
 	float more = (float)pixel * h->weights[j] * w->weights[k];
 	if (!et_type_is_float(r->x.type))
 		return (double)et_double_to_int((double)((float)sum + more));
@@ -56,17 +51,20 @@ static double grown(const struct resize *r, double sum, double pixel, const stru
 	return (double)((float)sum + more);
 }
 
-/* The same of floats. */
-static float weighted_sum(
-	const float *corner, int64_t row, int64_t column, const struct taps *h, const struct taps *w)
-{
-	float sum = 0;
-	for (int64_t j = 0; j < h->n; j++) {
-		for (int64_t k = 0; k < w->n; k++)
-			sum += corner[j * row + k * column] * h->weights[j] * w->weights[k];
+/* The same of all of them, of floats and of doubles. */
+#define WEIGHTED_SUM(name, type)                                                                             \
+	static double name(                                                                                  \
+		const type *corner, int64_t row, int64_t column, const struct taps *h, const struct taps *w) \
+	{                                                                                                    \
+		type sum = 0;                                                                                \
+		for (int64_t j = 0; j < h->n; j++) {                                                         \
+			for (int64_t k = 0; k < w->n; k++)                                                   \
+				sum += corner[j * row + k * column] * h->weights[j] * w->weights[k];         \
+		}                                                                                            \
+		return (double)sum;                                                                          \
 	}
-	return sum;
-}
+WEIGHTED_SUM(weighted_floats, float)
+WEIGHTED_SUM(weighted_doubles, double)
 
 static void resize_planes(void *arg, size_t begin, size_t end)
 {
@@ -74,7 +72,7 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	const int64_t *xs = r->x.strides, *ys = r->y.strides;
 	int64_t channels = r->y.sizes[1], n_x = (int64_t)et_scalar_size(r->x.type);
 	et_load_fn load = et_loader(r->x.type, ET_F64);
-	bool is_single = r->x.type == ET_FLOAT32;
+	bool is_single = r->x.type == ET_FLOAT32, is_double = r->x.type == ET_FLOAT64;
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t batch = (int64_t)plane / channels, channel = (int64_t)plane % channels;
 		const uint8_t *x = r->x.data + (batch * xs[0] + channel * xs[1]) * n_x;
@@ -83,10 +81,14 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			int64_t row = i / r->y.sizes[3], column = i % r->y.sizes[3];
 			const struct taps *h = &r->taps[0][row], *w = &r->taps[1][column];
 			double sum = 0, pixel, pixels[4];
-			const float *corner = (const float *)x + h->first * xs[2] + w->first * xs[3];
-			bool is_plain = is_single && !r->is_bilinear;
-			if (is_plain)
-				sum = (double)weighted_sum(corner, xs[2], xs[3], h, w);
+			int64_t corner = h->first * xs[2] + w->first * xs[3];
+			bool is_plain = (is_single || is_double) && !r->is_bilinear;
+			if (is_plain && is_single)
+				sum = weighted_floats(
+					(const float *)(const void *)x + corner, xs[2], xs[3], h, w);
+			else if (is_plain)
+				sum = weighted_doubles(
+					(const double *)(const void *)x + corner, xs[2], xs[3], h, w);
 			for (int64_t j = 0; !is_plain && j < (r->is_bilinear ? 2 : h->n); j++) {
 				for (int64_t k = 0; k < (r->is_bilinear ? 2 : w->n); k++) {
 					int64_t at = (h->first + (j < h->n ? j : 0)) * xs[2] +
@@ -99,7 +101,7 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 				}
 			}
 			if (r->is_bilinear)
-				sum = blend(pixels, h->weights, w->weights, r->x.type == ET_FLOAT64);
+				sum = blend(pixels, h->weights, w->weights);
 			int64_t to = y + row * ys[2] + column * ys[3];
 			if (is_single)
 				((float *)r->y.data)[to] = (float)sum;
@@ -110,23 +112,30 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* One output row of floats, of @n channels that lie next to each other. The same numbers as blend's. */
-static void blend_row(const struct resize *r, const struct taps *h, const float *x, float *y, int64_t n)
-{
-	const int64_t *xs = r->x.strides, *ys = r->y.strides;
-	const float *upper = x + h->first * xs[2], *lower = upper + (h->n > 1 ? xs[2] : 0);
-	float h0 = h->weights[0], h1 = h->weights[1];
-	for (int64_t column = 0; column < r->y.sizes[3]; column++) {
-		const struct taps *w = &r->taps[1][column];
-		const float *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];
-		int64_t next = w->n > 1 ? xs[3] : 0;
-		float w0 = w->weights[0], w1 = w->weights[1], *to = y + column * ys[3];
-		for (int64_t c = 0; c < n; c++) {
-			float top = a[c] * w0 + a[c + next] * w1, bottom = b[c] * w0 + b[c + next] * w1;
-			to[c] = top * h0 + bottom * h1;
-		}
+/* One output row of floats or doubles, of @n channels that lie next to each other. The same numbers as blend's, of doubles
+ * in double. */
+#define BLEND_ROW(name, type)                                                                           \
+	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n) \
+	{                                                                                               \
+		const int64_t *xs = r->x.strides, *ys = r->y.strides;                                   \
+		const type *upper = (const type *)(const void *)r->x.data + x + h->first * xs[2],       \
+			   *lower = upper + (h->n > 1 ? xs[2] : 0);                                     \
+		type h0 = h->weights[0], h1 = h->weights[1];                                            \
+		for (int64_t column = 0; column < r->y.sizes[3]; column++) {                            \
+			const struct taps *w = &r->taps[1][column];                                     \
+			const type *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];        \
+			int64_t next = w->n > 1 ? xs[3] : 0;                                            \
+			type w0 = w->weights[0], w1 = w->weights[1];                                    \
+			type *to = (type *)(void *)r->y.data + y + column * ys[3];                      \
+			for (int64_t c = 0; c < n; c++) {                                               \
+				type top = a[c] * w0 + a[c + next] * w1,                                \
+				     bottom = b[c] * w0 + b[c + next] * w1;                             \
+				to[c] = top * h0 + bottom * h1;                                         \
+			}                                                                               \
+		}                                                                                       \
 	}
-}
+BLEND_ROW(blend_floats, float)
+BLEND_ROW(blend_doubles, double)
 
 /* Output rows of all planes or, channels last, of all batches. */
 static void blend_rows(void *arg, size_t begin, size_t end)
@@ -137,10 +146,9 @@ static void blend_rows(void *arg, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++) {
 		int64_t row = (int64_t)i % sizes[2], part = (int64_t)i / sizes[2] % parts,
 			batch = (int64_t)i / sizes[2] / parts;
-		blend_row(r, &r->taps[0][row],
-			(const float *)(const void *)r->x.data + batch * xs[0] + part * abreast * xs[1],
-			(float *)(void *)r->y.data + batch * ys[0] + part * abreast * ys[1] + row * ys[2],
-			abreast);
+		(r->x.type == ET_FLOAT64 ? blend_doubles : blend_floats)(r, &r->taps[0][row],
+			batch * xs[0] + part * abreast * xs[1],
+			batch * ys[0] + part * abreast * ys[1] + row * ys[2], abreast);
 	}
 }
 
@@ -233,10 +241,10 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 		if (!r.y.data || !et_local_copy(ctx, self, ET_FLOAT32, &r.x))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
-	if (r.is_bilinear && r.x.type == ET_FLOAT32) {
+	if (r.is_bilinear && (r.x.type == ET_FLOAT32 || r.x.type == ET_FLOAT64)) {
 		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / channels_abreast(&r) * sizes[0]);
 		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
-		return result.type == ET_FLOAT32 ? ET_OK : et_view_cast(ctx, &result, &r.y);
+		return result.type == r.y.type ? ET_OK : et_view_cast(ctx, &result, &r.y);
 	}
 	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
 		4096 / (size_t)(sizes[0] * sizes[1]) + 1);
