@@ -16,7 +16,11 @@
 #include <cpuid.h>
 #endif
 
-enum { FORMAT = 6 /* count it up whenever weights come to be packed or named in another way */ };
+enum {
+	/* Counted up whenever weights come to be packed or named in another way; what that was is said along, so that two
+	 * changes that count to the same number do not merge unseen. */
+	FORMAT = 7, /* panels of 24 columns (gemm.h) */
+};
 
 struct build {
 	uintptr_t address; /* of one of its functions */
