@@ -420,6 +420,23 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
 	return receive_fitting(channel, MSG_DONTWAIT, packet, max, ret_n_bytes, fds, ret_n_fds);
 }
 
+/* Where there is no room for descriptors the kernel says that there would have been some. */
+int inf_channel_peek(struct inf_channel *channel, bool *ret_has_fds)
+{
+	uint8_t byte;
+	struct iovec piece = { &byte, sizeof byte };
+	struct msghdr message;
+	ssize_t n;
+	do {
+		message = (struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 };
+		n = recvmsg(channel->fd, &message, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET)); /* a reset is reported once */
+	if (n < 0 && errno == EAGAIN)
+		return INF_CHANNEL_AGAIN;
+	*ret_has_fds = n >= 0 && (message.msg_flags & MSG_CTRUNC);
+	return 0;
+}
+
 int inf_channel_wait(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {

@@ -90,6 +90,10 @@ int inf_channel_receive(struct inf_channel *channel, void *packet, size_t max, s
  * or one that is refused: for who must not wait until they are closed. */
 int inf_channel_receive_all(struct inf_channel *channel, void *packet, size_t max, size_t *ret_n_bytes,
 	int fds[static INF_CHANNEL_MAX_FDS], size_t *ret_n_fds);
+/* Whether there are descriptors beside the packet that is received next, which stays where it is. The thread that receives.
+ * INF_CHANNEL_AGAIN: there is none yet. 0: *ret_has_fds is set; at the end, and where receiving says what is wrong, it is
+ * false. */
+int inf_channel_peek(struct inf_channel *channel, bool *ret_has_fds);
 /* As inf_channel_receive, but sleep until there is one: one system call where poll and receive are two. Only
  * where the descriptor is blocking (as inf_channel_connect makes it; else AGAIN is an answer as above) and
  * nothing waits to be flushed. */

@@ -576,6 +576,40 @@ static void unread_descriptors_are_seen(void **state)
 	assert_true(inf_channel_has_unread_fds(-1)); /* nobody knows */
 }
 
+/* Looking at what comes next takes nothing of it and opens nothing. */
+static void what_comes_next_is_seen(void **state)
+{
+	static const size_t n_fds[] = { 0, 1, 253, 0 };
+	int fds[INF_CHANNEL_MAX_FDS];
+	size_t n_bytes, n;
+	bool has_fds;
+	assert_int_equal(inf_channel_peek(&channel, &has_fds), INF_CHANNEL_AGAIN);
+	for (size_t i = 0; i < sizeof n_fds / sizeof *n_fds; i++)
+		peer_send("some", i == 3 ? 0 : 4, n_fds[i]);
+	size_t n_open = n_open_fds();
+	for (size_t i = 0; i < sizeof n_fds / sizeof *n_fds; i++) {
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(inf_channel_peek(&channel, &has_fds), 0);
+			assert_int_equal(has_fds, n_fds[i] > 0);
+		}
+		assert_int_equal(n_open_fds(), n_open);
+		inf_channel_receive_all(&channel, packet, sizeof packet, &n_bytes, fds, &n);
+		assert_int_equal(n, n_fds[i]);
+		inf_close_fds(fds, n);
+	}
+	assert_int_equal(inf_channel_peek(&channel, &has_fds), INF_CHANNEL_AGAIN);
+	peer_send("last", 4, 1);
+	send(inf_channel_fd(&channel), "unread", 6, 0);
+	close(peer);
+	peer = -1;
+	assert_int_equal(inf_channel_peek(&channel, &has_fds), 0);
+	assert_true(has_fds);
+	assert_int_equal(inf_channel_receive_all(&channel, packet, sizeof packet, &n_bytes, fds, &n), 0);
+	inf_close_fds(fds, n);
+	assert_int_equal(inf_channel_peek(&channel, &has_fds), 0); /* the end */
+	assert_false(has_fds);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +631,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(waiting_ends_with_a_packet, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(waiting_ends_with_the_peer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(unread_descriptors_are_seen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_comes_next_is_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(listen_and_connect, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
