@@ -34,6 +34,8 @@ struct inf_quota_user {
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
+	uint32_t
+		n_surplus_fds; /* that it passed and can't be charged for, until they are closed; loop thread */
 	uint64_t limits[INF_N_QUOTAS];
 	_Atomic(uint64_t) used[INF_N_QUOTAS];
 	struct inf_group groups[INF_QUEUES_MAX]; /* one a queue, under its lock */

@@ -139,9 +139,9 @@ void inf_session_refuse(struct inf_session *s, uint64_t id, enum inf_status stat
 
 /* Who pays for a descriptor until it is closed. */
 enum closing_cost {
-	COST_NOTHING,
-	COST_FD,     /* charged to the user */
-	COST_UNPAID, /* the user has nothing left to be charged */
+	COST_FD,      /* charged to the user */
+	COST_SURPLUS, /* the user has nothing left to be charged: it came beside a packet that was read */
+	COST_UNPAID,  /* nor there: a connection that was turned away */
 };
 
 struct closing {
@@ -161,6 +161,8 @@ static void give_cost_back(struct inf_server *server, struct inf_quota_user *use
 {
 	if (cost == COST_FD)
 		inf_quota_discharge(user, INF_QUOTA_FDS, 1);
+	if (cost == COST_SURPLUS)
+		user->n_surplus_fds--;
 	if (cost != COST_UNPAID)
 		return;
 	inf_quota_remove_unpaid(&server->quota);
@@ -210,6 +212,16 @@ static bool is_soon_closed(int fd)
 	return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 && st.st_blocks <= SMALL_BLOCKS;
 }
 
+static void cut_off(struct inf_session *s)
+{
+	if (s->state != INF_SESSION_CLOSED)
+		et_logf(&s->server->log, ET_LOG_INFO,
+			"session %llu (pid %u): ending it, user %lu has passed more descriptors that take "
+			"long to close than its limit 'fds' allows",
+			(unsigned long long)s->id, s->pid, (unsigned long)s->user->uid);
+	inf_session_close(s, "too many descriptors that take long to close");
+}
+
 void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 {
 	for (size_t i = 0; i < n_fds; i++) {
@@ -218,9 +230,10 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 			continue;
 		}
 		bool is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
-		close_beside(s->server, s->user, fds[i], is_charged ? COST_FD : COST_NOTHING);
+		s->user->n_surplus_fds += !is_charged;
+		close_beside(s->server, s->user, fds[i], is_charged ? COST_FD : COST_SURPLUS);
 		if (!is_charged)
-			inf_session_close(s, "too many descriptors that take long to close");
+			cut_off(s);
 	}
 }
 
@@ -228,7 +241,21 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 
 static void poll_for(struct inf_session *s, int events);
 
-/* False: it has ended. */
+/* What comes beside a packet is ours with it, and may be more than its user can be charged for. Of one such packet a user, that
+ * is borne; who sends a second one while the first is not closed leaves it in the socket, which goes as a whole. */
+static bool may_receive(struct inf_session *s)
+{
+	bool has_fds = false;
+	if (!s->user->n_surplus_fds)
+		return true;
+	if (inf_channel_peek(&s->channel, &has_fds) == INF_CHANNEL_AGAIN)
+		return false;
+	if (has_fds)
+		cut_off(s);
+	return !has_fds;
+}
+
+/* False: there is no more, or it has ended. */
 static bool receive_one(struct inf_session *s)
 {
 	struct inf_server *server = s->server;
@@ -236,6 +263,8 @@ static bool receive_one(struct inf_session *s)
 	struct et_diag diag = { "" };
 	int fds[INF_CHANNEL_MAX_FDS];
 	size_t n_bytes, n_fds = 0;
+	if (!may_receive(s))
+		return false;
 	int rc = inf_channel_receive_all(
 		&s->channel, server->packet, sizeof(server->packet), &n_bytes, fds, &n_fds);
 	if (rc == INF_CHANNEL_AGAIN)

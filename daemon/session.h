@@ -72,7 +72,8 @@ void inf_session_attend(struct inf_session *session);
 void inf_session_quick_came(struct inf_session *session, uint64_t now_ns);
 void inf_session_quick_ended(struct inf_session *session);
 /* Close what the client has passed. A file system of its own may take as long as it likes for that, so it happens beside
- * the loop, charged until it is done; a client at its limit is cut off, as it could go on. */
+ * the loop, charged until it is done; a client at its limit is cut off, as it could go on. So is, until what came beyond it
+ * is closed, each connection of the same user over which more descriptors come. */
 void inf_session_close_fds(struct inf_session *session, const int *fds, size_t n_fds);
 
 /* Send what is in @buffer and close its descriptor. Any thread that keeps the session. */

@@ -406,7 +406,7 @@ static void test_slow_files(void **state)
 /* One packet of these bytes with @n copies of @fd beside it. False: the daemon has hung up. */
 static bool send_odd(struct e2e_raw *raw, const void *bytes, size_t n_bytes, int fd, size_t n)
 {
-	enum { MOST = 64 };
+	enum { MOST = INF_CHANNEL_MAX_FDS };
 	union {
 		struct cmsghdr header;
 		uint8_t space[CMSG_SPACE(sizeof(int) * MOST)];
@@ -655,6 +655,49 @@ static void test_turned_away_lingering(void **state)
 	e2e_deinit(&e);
 }
 
+/* Who has more sent than can be charged for, and does not let it close, has all of one packet open here and no more, over
+ * however many connections; over one that sends no descriptors all goes on. */
+static void test_surplus(void **state)
+{
+	enum { N = 12 };
+	struct e2e_raw *raw[N];
+	uint64_t method, binding, region;
+	struct e2e e;
+	int peer, lingering = make_lingering(&peer), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_true(null >= 0);
+	e2e_init(&e);
+	e2e_put_program(&e, "double.pte", e2e_program_double);
+	e2e_start(&e, "[limits]\nfds = 24\n");
+	struct e2e_raw *other = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(other, "double", &method, &binding, &region, NULL);
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
+	for (int i = 0; i < N; i++)
+		raw[i] = e2e_raw_new(e.socket, false);
+	int n_fds = e2e_count_fds(e.pid);
+	assert_true(send_odd(raw[0], "odd", 4, lingering, 1));
+	close(lingering);
+	e2e_raw_expect_end(raw[0]);
+	for (int i = 1; i < N; i++) {
+		assert_true(send_odd(raw[i], "odd", 4, null, INF_CHANNEL_MAX_FDS));
+		e2e_raw_expect_end(raw[i]);
+		assert_int_equal(ask(other, infer), INF_OK);
+	}
+	assert_in_range(e2e_count_fds(e.pid), INF_CHANNEL_MAX_FDS, n_fds + INF_CHANNEL_MAX_FDS);
+	close(peer);
+	for (int i = 0; i < N; i++)
+		e2e_raw_free(raw[i]);
+	/* and when it has closed all is as before */
+	while (e2e_count_fds(e.pid) > n_fds - N)
+		assert_int_equal(ask(other, infer), INF_OK);
+	struct inf_request import = { .kind = INF_REQUEST_REGION_REGISTER,
+		.region_register = { .name = "r", .byte_size = 64 } };
+	assert_int_equal(e2e_raw_call_fd(other, import, null).status, INF_INVALID_ARGUMENT);
+	close(null);
+	e2e_raw_free(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* The first thread's: 'Z' when it has ended, whatever the others are in. */
 static char state_of(pid_t pid)
 {
@@ -709,6 +752,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_turned_away),
 		cmocka_unit_test(test_turned_away_often),
 		cmocka_unit_test(test_turned_away_lingering),
+		cmocka_unit_test(test_surplus),
 		cmocka_unit_test(test_slow_close),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
