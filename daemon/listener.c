@@ -121,6 +121,35 @@ void inf_listeners_resume(struct inf_server *server)
 	}
 }
 
+struct closing {
+	struct inf_work work;
+	int fd;
+};
+
+static void closing_run(struct inf_work *work)
+{
+	close(ET_CONTAINER_OF(work, struct closing, work)->fd);
+}
+
+static void closing_done(struct inf_work *work)
+{
+	free(ET_CONTAINER_OF(work, struct closing, work));
+}
+
+/* With the last close of a listening socket go those who were not accepted yet, and all that they have sent: as with any
+ * other socket (session.c) that may take as long as somebody likes. Nobody reaps what is closed before the loop runs. */
+static void close_socket(struct inf_server *server, int fd)
+{
+	struct closing *c = server->is_draining ? calloc(1, sizeof(*c)) : NULL;
+	if (!c) {
+		close(fd);
+		return;
+	}
+	*c = (struct closing){ { .run = closing_run, .done = closing_done }, fd };
+	shutdown(fd, SHUT_RDWR); /* nobody more */
+	inf_helper_post_foreign(server->helper, &c->work, server->listeners);
+}
+
 void inf_listeners_close(struct inf_server *server)
 {
 	for (uint32_t i = 0; i < server->n_listeners; i++) {
@@ -130,8 +159,11 @@ void inf_listeners_close(struct inf_server *server)
 		l->is_open = false;
 		uv_poll_stop(&l->poll);
 		uv_close((uv_handle_t *)&l->poll, NULL);
-		close(l->fd);
-		if (l->path[0])
+		if (l->path[0]) {
 			unlink(l->path);
+			close_socket(server, l->fd);
+		} else { /* systemd has it, too: who waits there waits for the next daemon */
+			close(l->fd);
+		}
 	}
 }

@@ -742,6 +742,31 @@ static void test_slow_close(void **state)
 	e2e_deinit(&e);
 }
 
+/* Nor does what somebody has sent who was not accepted yet. */
+static void test_slow_backlog(void **state)
+{
+	enum { N = 100 }; /* more than are accepted at a time */
+	struct e2e_raw *raw[N];
+	struct e2e e;
+	int peer, lingering = make_lingering(&peer);
+	e2e_init(&e);
+	e2e_start(&e, "drain = 100ms\n");
+	assert_int_equal(kill(e.pid, SIGSTOP), 0);
+	for (int i = 0; i < N; i++)
+		raw[i] = e2e_raw_new(e.socket, true);
+	assert_true(send_odd(raw[N - 1], "odd", 4, lingering, 1));
+	close(lingering);
+	assert_int_equal(kill(e.pid, SIGTERM), 0);
+	assert_int_equal(kill(e.pid, SIGCONT), 0);
+	while (state_of(e.pid) != 'Z')
+		sched_yield();
+	assert_int_equal(e2e_wait(&e), 1);
+	close(peer);
+	for (int i = 0; i < N; i++)
+		e2e_raw_free(raw[i]);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -754,6 +779,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_turned_away_lingering),
 		cmocka_unit_test(test_surplus),
 		cmocka_unit_test(test_slow_close),
+		cmocka_unit_test(test_slow_backlog),
 	};
 	return e2e_main(argc, argv, tests, ET_ARRAY_LEN(tests));
 }
