@@ -160,8 +160,11 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 	float *packed = to;
 	for (size_t down = 0; down < n_phases(&layout, 0); down++)
 		for (size_t across = 0; across < n_phases(&layout, 1); across++) {
+			size_t n = size_of(&layout, down, across);
 			pack_phase(&layout, filter, bias, down, across, packed);
-			packed += size_of(&layout, down, across);
+			packed += n;
+			n -= et_xnn_gemm_n_packed(depth_of(&layout, down, across), n_columns(&layout));
+			memset(packed - n, 0, n * sizeof(*packed)); /* it is kept in a file, too */
 		}
 }
 
