@@ -107,10 +107,11 @@ struct softmax {
 	const float *x;
 	float *y;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
-	bool is_log;
+	bool is_log, is_short;
 };
 
-/* Rows that would fill a part of a vector only, put side by side: as columns. */
+/* Rows that would fill a part of a vector only, put side by side: as columns. Where one row of a tensor goes this way all of them
+ * do: sums are not the same to the last bit, and where threads divide the rows must not be seen. */
 static void softmax_short_rows(const struct softmax *s, size_t first, size_t n_rows)
 {
 	float columns[SHORT_ROW * ROWS];
@@ -134,8 +135,8 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 		size_t column = i % s->stride,
 		       n = s->stride - column < end - i ? s->stride - column : end - i;
 		size_t at = i / s->stride * s->stride * s->n + column;
-		if (s->stride == 1 && s->n < SHORT_ROW && end - i >= ROWS) {
-			n = ROWS;
+		if (s->is_short) {
+			n = end - i < ROWS ? end - i : ROWS;
 			softmax_short_rows(s, i, n);
 		} else if (s->stride == 1)
 			et_hot()->softmax_row(s->n, s->y + at, s->x + at, s->is_log);
@@ -165,6 +166,7 @@ static enum et_status softmax_floats(
 		.stride = (size_t)self->strides[lines->dim],
 		.is_log = is_log,
 	};
+	job.is_short = job.stride == 1 && job.n < SHORT_ROW && numel / job.n >= ROWS;
 	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
 	*ret_is_done = true;
 	return ET_OK;

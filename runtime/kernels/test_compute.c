@@ -378,16 +378,21 @@ static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t
 
 static const struct et_compute threaded = { .struct_size = sizeof(threaded), .parallel_for = parallel_for };
 
-static void call(const char *name, struct et_evalue *const *args)
+static void call_in(const char *name, struct et_evalue *const *args, const struct et_compute *compute)
 {
 	struct et_diag diag = { 0 };
 	struct et_pool scratch;
 	const struct et_kernel *kernel = find_kernel(name);
 	et_pool_init(&scratch, &heap);
-	struct et_kernel_ctx ctx = { kernel, &threaded, &scratch, &diag };
+	struct et_kernel_ctx ctx = { kernel, compute, &scratch, &diag };
 	if (kernel->run(&ctx, args) != ET_OK)
 		fail_msg("%s", diag.text);
 	et_pool_deinit(&scratch);
+}
+
+static void call(const char *name, struct et_evalue *const *args)
+{
+	call_in(name, args, &threaded);
 }
 
 static void assert_close(const struct owned *fast, const struct owned *plain)
@@ -588,6 +593,26 @@ static void pieces_fit_together(void **state)
 	free(soft.tensor.data);
 }
 
+/* To the last bit. */
+static void pieces_are_not_seen(void **state)
+{
+	static const char *const names[] = { "aten::_softmax.out", "aten::_log_softmax.out" };
+	for (size_t i = 0; i < ET_ARRAY_LEN(names) * 20; i++) {
+		struct owned x, whole, shared;
+		const int32_t n = 1 + (int32_t)i / 2, sizes[] = { (1 << 14) / n + 40 + (int32_t)i, n };
+		struct et_evalue last = { .tag = ET_TAG_INT, .i = 1 }, no = { .tag = ET_TAG_BOOL };
+		own(&x, ET_FLOAT32, 2, sizes, false, (unsigned)i);
+		own(&whole, ET_FLOAT32, 2, sizes, false, 1);
+		own(&shared, ET_FLOAT32, 2, sizes, false, 2);
+		call_in(names[i % 2], (struct et_evalue *[]){ &x.value, &last, &no, &whole.value }, NULL);
+		call(names[i % 2], (struct et_evalue *[]){ &x.value, &last, &no, &shared.value });
+		assert_memory_equal(whole.tensor.data, shared.tensor.data, et_tensor_n_bytes(&whole.tensor));
+		free(x.tensor.data);
+		free(whole.tensor.data);
+		free(shared.tensor.data);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -598,6 +623,7 @@ int main(void)
 		cmocka_unit_test(convolutions_of_all_kinds),
 		cmocka_unit_test(lines_of_all_sizes),
 		cmocka_unit_test(pieces_fit_together),
+		cmocka_unit_test(pieces_are_not_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
