@@ -105,7 +105,7 @@ static void add_doubles(struct norm *norm, const double *a, const double *b, siz
 		for (; p == 1 && i < n; i++)                                             \
 			sum += fabs((double)(a[i] - b[i]));                              \
 		for (; p == 0 && i < n; i++)                                             \
-			sum += a[i] != b[i];                                             \
+			sum += a[i] - b[i] != 0; /* infinities are not alike */          \
 		for (; i < n; i++) {                                                     \
 			double apart = fabs((double)(a[i] - b[i]));                      \
 			sum = apart > sum || apart != apart ? apart : sum;               \

@@ -130,6 +130,8 @@ static void groups(void **state)
 			"f32[1,2]{9.5393920,6}" },
 		{ "aten::_cdist_forward.out",
 			"f32[1,6]{1,2,3,4,5,-6} f32[2,6]{0,0,0,0,0,0, 1,2,3,4,5,0} 0.0 -", "f32[1,2]{6,1}" },
+		{ "aten::_cdist_forward.out", "f32[1,2]{inf,1} f32[2,2]{inf,1, -inf,1} 0.0 -",
+			"f32[1,2]{1,1}" },
 		{ "aten::_cdist_forward.out", "f64[1,2]{1,2} f64[2,2]{nan,9, 9,nan} inf -",
 			"f64[1,2]{nan,nan}" },
 		{ "aten::_pdist_forward.out", "f32[3,1]{0,1,3} 1.0", "f32[3]{1,3,2}" },
