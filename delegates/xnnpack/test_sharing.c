@@ -160,6 +160,33 @@ static void test_ours_is_not_xnnpacks(void **state)
 	et_xnn_weights_free(weights, NULL);
 }
 
+/* What lies beside payloads accounts for itself, but not for what is transposed of it: in each shape that is another copy. */
+static void test_transposed_in_too_many_ways(void **state)
+{
+	enum { N_BYTES = 16 << 20, N_WAYS = 8 };
+	struct et_diag diag = { 0 };
+	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
+	for (uint32_t is_transposed = 0; is_transposed < 2; is_transposed++) {
+		struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+		struct et_xnn_signature signature = { .is_transposed = is_transposed };
+		uint8_t *filters[N_WAYS];
+		for (uint32_t i = 0; i < N_WAYS; i++) {
+			const void *kernel;
+			filters[i] = malloc(1);
+			struct et_xnn_use use = use_of(filters[i], N_BYTES, &signature, &name);
+			use.is_beside = true;
+			enum et_status status = et_xnn_weights_claim(weights, &use, &kernel, &diag);
+			if (is_transposed && i >= 4) /* 64 MiB go unquestioned */
+				test_refused(status, ET_E_OUT_OF_RESOURCES, &diag, "64 times the program");
+			else
+				test_ok(status, &diag);
+		}
+		for (uint32_t i = 0; i < N_WAYS; i++)
+			free(filters[i]);
+		et_xnn_weights_free(weights, NULL);
+	}
+}
+
 /* What is packed from a kernel that nobody claimed, as XNNPACK's own conversion of one, is found by its bytes: all of them, and
  * of all that there are. */
 static void test_nobodys_kernels_are_found_by_bytes(void **state)
@@ -424,6 +451,7 @@ int main(void)
 		TEST(one_filter_packed_in_two_ways),
 		TEST(one_filter_with_two_biases),
 		TEST(one_filter_in_too_many_ways),
+		TEST(transposed_in_too_many_ways),
 		TEST(ours_is_not_xnnpacks),
 		TEST(nobodys_kernels_are_found_by_bytes),
 		TEST(dead_nodes),

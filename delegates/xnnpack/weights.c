@@ -469,8 +469,9 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 				memcmp(&claim->signature, use->signature, sizeof(*use->signature)) != 0))
 		claim = claim->next_of_source;
 	if (!claim) {
+		/* Copies overlap as much as a file likes: transposed ones, too, there is one for each shape. */
 		bool is_first = !et_xnn_find_claim(weights, use->kernel),
-		     is_beside = is_first && use->is_beside;
+		     is_beside = is_first && use->is_beside && !use->signature->is_transposed;
 		if (is_beside)
 			weights->n_claimed_beside += use->n_bytes;
 		else
