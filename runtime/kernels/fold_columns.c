@@ -25,6 +25,18 @@ void et_fold_give(const struct fold_job *job, const struct et_place *place, size
 		job->kept.strides[output][job->kept.n_dims - 1], results, n);
 }
 
+void et_fold_give_sums(const struct fold_job *job, const struct et_place *place, double *sums, size_t n)
+{
+	for (size_t k = 0; k < n && job->fold->finish; k++) {
+		struct et_fold_state state = {
+			.d = sums[k], .n = (int64_t)job->folded.numel, .rounding = job->rounding
+		};
+		job->fold->finish(&state);
+		sums[k] = state.d;
+	}
+	et_fold_give(job, place, 0, ET_F64, sums, n);
+}
+
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	double sums[ET_FOLD_COLUMNS] = { 0 }, row[ET_FOLD_COLUMNS];
@@ -41,14 +53,7 @@ void et_fold_sum_columns(const struct fold_job *job, const struct et_place *plac
 		for (size_t k = 0; k < n; k++)
 			sums[k] += row[k];
 	}
-	for (size_t k = 0; k < n && job->fold->finish; k++) {
-		struct et_fold_state state = {
-			.d = sums[k], .n = (int64_t)job->folded.numel, .rounding = job->rounding
-		};
-		job->fold->finish(&state);
-		sums[k] = state.d;
-	}
-	et_fold_give(job, place, 0, ET_F64, sums, n);
+	et_fold_give_sums(job, place, sums, n);
 }
 
 void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)

@@ -34,6 +34,8 @@ static inline uint8_t et_fold_turned_bits(bool is_least, bool is_signed)
 /* Results of neighbours into one of the outputs. */
 void et_fold_give(const struct fold_job *job, const struct et_place *place, size_t output,
 	enum et_class class, const void *results, size_t n);
+/* Of neighbours' sums what the fold makes of each, into the first output. */
+void et_fold_give_sums(const struct fold_job *job, const struct et_place *place, double *sums, size_t n);
 
 /* Members of struct et_fold: columns, then int_columns. @n results, at most ET_FOLD_COLUMNS, the first of them at @place. */
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n);

@@ -21,18 +21,6 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 
 /* --- sums ------------------------------------------------------------------------------------------ */
 
-static void give_sums(const struct fold_job *job, const struct et_place *place, double *sums, size_t n)
-{
-	for (size_t r = 0; r < n && job->fold->finish; r++) {
-		struct et_fold_state state = {
-			.d = sums[r], .n = (int64_t)job->folded.numel, .rounding = job->rounding
-		};
-		job->fold->finish(&state);
-		sums[r] = state.d;
-	}
-	et_fold_give(job, place, 0, ET_F64, sums, n);
-}
-
 /* Each in its order. */
 #define ADD_ROWS(name, type, sum_type)                                                                      \
 	static void name(                                                                                   \
@@ -70,14 +58,14 @@ static void sum_floats(const struct fold_job *job, const struct et_place *place,
 		add_short(job, place, n_rows, sums);
 	for (size_t r = 0; r < n_rows && job->folded.numel >= ABREAST; r++, in += step)
 		sums[r] = et_hot()->sum(job->folded.numel, (const float *)(const void *)in);
-	give_sums(job, place, sums, n_rows);
+	et_fold_give_sums(job, place, sums, n_rows);
 }
 
 static void sum_doubles(const struct fold_job *job, const struct et_place *place, size_t n_rows)
 {
 	double sums[RESULTS];
 	add_doubles(job, place, n_rows, sums);
-	give_sums(job, place, sums, n_rows);
+	et_fold_give_sums(job, place, sums, n_rows);
 }
 
 static void mean_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
