@@ -17,6 +17,11 @@ static inline bool et_cpu_runs_avx512(void)
 	       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
 	       __builtin_cpu_supports("avx512bw");
 }
+
+static inline bool et_cpu_runs_vnni(void)
+{
+	return et_cpu_runs_avx512() && __builtin_cpu_supports("avx512vnni");
+}
 #endif
 
 #endif
