@@ -9,7 +9,8 @@
  *     but only ten are kept beyond the last row (XNN_EXTRA_QUANTIZATION_PARAMS, raised by its commit 276516a): of one
  *     to three rows the last is lost.
  * XNNPACK asks the library cpuinfo what the processor can do, when it is first initialized. It uses GFNI for nothing
- * else, and takes tiles only where there is GFNI, too: without it, the kernels for AVX-512 VNNI do both. */
+ * else, and takes tiles only where there is GFNI, too: without it, the kernels for AVX-512 VNNI do both. What is lost most by that, our
+ * own tiles do (gemm8.c). */
 #include "delegates/xnnpack/initialize.h"
 
 #include "delegates/xnnpack/memory.h"

@@ -19,7 +19,7 @@
 enum {
 	/* Counted up whenever weights come to be packed or named in another way; what that was is said along, so that two
 	 * changes that count to the same number do not merge unseen. */
-	FORMAT = 7, /* panels of 24 columns (gemm.h) */
+	FORMAT = 8, /* filters of rows quantized at run time (gemm8.h) */
 };
 
 struct build {

@@ -5,11 +5,12 @@
  * such a graph is a payload like any other. A payload without nodes of our own is one part, itself.
  *
  * Between parts values lie in memory of the worker's (lane.h), planned as XNNPACK plans its own: what is never
- * needed at the same time may lie in the same place, the largest first. Only floats do; a payload of which
- * others would have to, as rows that are quantized at run time, is not cut. Nor is one that would fall into more pieces
+ * needed at the same time may lie in the same place, the largest first. Only floats do, and rows quantized at run time that
+ * are written and read by nodes of our own; a payload of which others would have to is not cut. Nor is one that would fall into more pieces
  * than any network has, since the plan takes time in proportion to their square. */
 #include "delegates/xnnpack/parts.h"
 
+#include "delegates/xnnpack/gemm8.h"
 #include "runtime/base/checked.h"
 
 #include <string.h>
@@ -48,18 +49,50 @@ static enum et_status leave_whole(struct et_xnn_parts *parts, const struct cut *
 	return ET_OK;
 }
 
+/* Only we know how rows quantized here lie: who writes them and all who read them are ours, or none. */
+static void settle_rows(struct cut *cut)
+{
+	enum { OWN_READER = 1, OTHER_READER = 2 };
+	const struct et_xnn_payload *payload = cut->payload;
+	uint32_t *readers = cut->last; /* not needed yet */
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		readers[i] = 0;
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(node); j++)
+			if (node->inputs[j] != ET_XNN_NONE)
+				readers[node->inputs[j]] |= cut->owns[i] ? OWN_READER : OTHER_READER;
+	}
+	/* Writers come before readers. */
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		if (!cut->owns[i] || is_idle(node))
+			continue;
+		uint32_t in = node->inputs[0], out = node->outputs[0];
+		if (payload->values[out].quant == ET_XNN_QUANT_ROW && readers[out] != OWN_READER)
+			cut->owns[i] = NULL;
+		uint32_t writer = payload->values[in].producer;
+		if (payload->values[in].quant == ET_XNN_QUANT_ROW &&
+			(readers[in] != OWN_READER || writer == ET_XNN_NONE || !cut->owns[writer]))
+			cut->owns[i] = NULL;
+	}
+}
+
 /* Which part each node is in, NONE for those that do nothing: returns their number, or 0 where the payload stays whole. */
 static uint32_t number_parts(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	uint32_t n_own = 0, n_parts = 0;
 	bool was_own = true;
+	for (uint32_t i = 0; i < payload->n_nodes; i++)
+		cut->owns[i] =
+			is_idle(&payload->nodes[i]) ? NULL : et_xnn_own_find(payload, &payload->nodes[i]);
+	settle_rows(cut);
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		if (is_idle(&payload->nodes[i])) {
 			cut->part_of[i] = ET_XNN_NONE;
 			continue;
 		}
-		cut->owns[i] = et_xnn_own_find(payload, &payload->nodes[i]);
 		n_own += cut->owns[i] != NULL;
 		if (n_own > MAX_OWN)
 			return 0;
@@ -106,7 +139,9 @@ static uint32_t count_crossings(struct cut *cut)
 		const struct et_xnn_value *value = &payload->values[i];
 		if (!crosses(cut, i))
 			continue;
-		if (value->type != ET_XNN_FP32 || value->quant != ET_XNN_QUANT_NONE || n == MAX_CROSSINGS)
+		bool is_plain = value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
+		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
+		if ((!is_plain && !is_rows) || n == MAX_CROSSINGS)
 			return ET_XNN_NONE;
 		n++;
 	}
@@ -236,7 +271,10 @@ static enum et_status cut_up(struct et_xnn_parts *parts, struct cut *cut, uint32
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		if (crosses(cut, i))
 			made.crossings[made.n_crossings++] = (struct et_xnn_crossing){
-				.value = i, .first = part_of_value(cut, i), .last = cut->last[i]
+				.value = i,
+				.first = part_of_value(cut, i),
+				.last = cut->last[i],
+				.is_rows = payload->values[i].quant == ET_XNN_QUANT_ROW,
 			};
 	*parts = made;
 	return ET_OK;
@@ -272,12 +310,19 @@ enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, const struct et
 /* --- memory between parts --------------------------------------------------------------------------- */
 
 /* With room behind; SIZE_MAX if that is more than there are addresses. */
-static size_t size_of(const struct et_xnn_shape *shape)
+static size_t size_of(const struct et_xnn_crossing *crossing, const struct et_xnn_shape *shapes)
 {
-	size_t n = sizeof(float);
+	const struct et_xnn_shape *shape = &shapes[crossing->value];
+	uint32_t n_dims = crossing->is_rows ? shape->n_dims - 1 : shape->n_dims;
+	size_t n = crossing->is_rows ? 1 : sizeof(float);
 	bool fits = true;
-	for (uint32_t i = 0; i < shape->n_dims; i++)
+	for (uint32_t i = 0; i < n_dims; i++)
 		fits = fits && et_mul(n, shape->dims[i], &n);
+	struct et_xnn_rows rows;
+	if (crossing->is_rows) {
+		fits = fits && et_xnn_rows(&rows, n, shape->dims[n_dims]);
+		n = fits ? rows.n_bytes : 0;
+	}
 	return fits && et_add(n, PADDING, &n) && et_align_up(n, ET_XNN_MEMORY_ALIGNMENT, &n) ? n : SIZE_MAX;
 }
 
@@ -287,14 +332,14 @@ static bool place(const struct et_xnn_parts *parts, const struct et_xnn_shape *s
 {
 	uint32_t index = order[n];
 	const struct et_xnn_crossing *crossing = &parts->crossings[index];
-	size_t size = size_of(&shapes[crossing->value]), at = 0, end;
+	size_t size = size_of(crossing, shapes), at = 0, end;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct et_xnn_crossing *other = &parts->crossings[order[i]];
 		if (other->last < crossing->first || other->first > crossing->last)
 			continue;
 		if (offsets[order[i]] >= at && offsets[order[i]] - at >= size)
 			break;
-		end = offsets[order[i]] + size_of(&shapes[other->value]);
+		end = offsets[order[i]] + size_of(other, shapes);
 		at = end > at ? end : at;
 	}
 	if (!et_add(at, size, &end))
@@ -318,8 +363,8 @@ bool et_xnn_parts_plan(const struct et_xnn_parts *parts, const struct et_xnn_sha
 		/* The largest of those that are left. */
 		uint32_t largest = n;
 		for (uint32_t i = n + 1; i < parts->n_crossings; i++)
-			if (size_of(&shapes[parts->crossings[order[i]].value]) >
-				size_of(&shapes[parts->crossings[order[largest]].value]))
+			if (size_of(&parts->crossings[order[i]], shapes) >
+				size_of(&parts->crossings[order[largest]], shapes))
 				largest = i;
 		uint32_t index = order[largest];
 		order[largest] = order[n];

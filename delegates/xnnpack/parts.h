@@ -20,6 +20,7 @@ struct et_xnn_part {
 struct et_xnn_crossing {
 	uint32_t value;
 	uint32_t first, last; /* parts */
+	bool is_rows;         /* quantized at run time, as gemm8.h has them; else floats */
 };
 
 /* Immutable; everything lives in the pool. */

@@ -7,6 +7,7 @@
  *
  * At run time an input may be empty, and what is made of it: a batch of none. Such shapes go no further than here
  * (context.c), so what XNNPACK would make of them does not matter. */
+#include "delegates/xnnpack/gemm8.h"
 #include "delegates/xnnpack/graph.h"
 
 #include "runtime/base/checked.h"
@@ -576,7 +577,15 @@ static uint64_t value_bytes(
 	if (index == ET_XNN_NONE || payload->values[index].data || payload->values[index].external ||
 		payload->values[index].stands_for != ET_XNN_NONE)
 		return 0;
-	return count(&shapes[index]) * et_xnn_type_bits(payload->values[index].type) / 8;
+	const struct et_xnn_value *value = &payload->values[index];
+	const struct et_xnn_shape *shape = &shapes[index];
+	uint64_t n = count(shape), n_deep;
+	struct et_xnn_rows rows;
+	if (value->quant != ET_XNN_QUANT_ROW)
+		return n * et_xnn_type_bits(value->type) / 8;
+	/* Ours are no smaller than XNNPACK's. */
+	n_deep = count_dims(shape->dims + shape->n_dims - value->n_row_dims, value->n_row_dims);
+	return n_deep && et_xnn_rows(&rows, n / n_deep, n_deep) ? rows.n_bytes : n;
 }
 
 /* Tables of pointers, one a position and element of the window, that convolutions and the like keep. */
