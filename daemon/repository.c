@@ -25,9 +25,12 @@ struct unload {
 	void *arg;
 };
 
-/* One look at the whole folder, for all who asked before it began: it may be large, and those who ask are clients. */
+/* One look at the whole folder, for all who asked before it began: it may be large, and those who ask are clients. Each
+ * answer may be large, too, and one client may have asked a thousand times: a few are given at a time, and then the loop
+ * goes on with what else there is. */
 struct scan {
 	struct inf_work work;
+	struct et_list_node node; /* in the repository's, while there are waiters to answer */
 	struct inf_repository *repository;
 	_Atomic(bool) has_begun;
 	char folder[INF_CONFIG_PATH_MAX];
@@ -100,19 +103,35 @@ static void scan_done(struct inf_work *work)
 {
 	struct scan *scan = ET_CONTAINER_OF(work, struct scan, work);
 	struct inf_repository *r = scan->repository;
-	r->n_busy--;
 	if (r->scan == scan)
 		r->scan = NULL;
-	while (scan->waiters) {
-		struct waiter *waiter = scan->waiters;
-		scan->waiters = waiter->next;
-		waiter->done(waiter->arg, scan->rc, scan->models, scan->n);
-		free(waiter);
-	}
+	et_list_append(&r->scanned, &scan->node);
+}
+
+static void free_scan(struct scan *scan)
+{
+	et_list_remove(&scan->node);
 	for (size_t i = 0; i < scan->n; i++)
 		inf_variants_deinit(&scan->models[i]);
 	free(scan->models);
 	free(scan);
+}
+
+static void answer_some(struct inf_repository *r)
+{
+	for (int i = 0; i < INF_REPOSITORY_ANSWERS && !et_list_is_empty(&r->scanned); i++) {
+		struct scan *scan = ET_CONTAINER_OF(r->scanned.next, struct scan, node);
+		struct waiter *waiter = scan->waiters;
+		scan->waiters = waiter->next;
+		waiter->done(waiter->arg, scan->rc, scan->models, scan->n);
+		free(waiter);
+		if (scan->waiters)
+			continue;
+		free_scan(scan);
+		r->n_busy--;
+	}
+	if (!et_list_is_empty(&r->scanned))
+		r->o.notify(r->o.self);
 }
 
 void inf_repository_scan(struct inf_repository *r, inf_index_fn done, void *arg)
@@ -372,6 +391,7 @@ void inf_repository_evict(struct inf_repository *r, uint64_t now_ns)
 void inf_repository_poll(struct inf_repository *r)
 {
 	inf_helper_reap(r->o.helper);
+	answer_some(r);
 	/* Each look may take servings out of the list, so begin again after one that moved. */
 	for (struct et_list_node *node = r->servings.next; node != &r->servings;) {
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
@@ -472,6 +492,7 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
 	et_list_init(&r->remarks);
+	et_list_init(&r->scanned);
 	*ret_repository = r;
 	return 0;
 }

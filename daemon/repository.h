@@ -88,7 +88,10 @@ bool inf_repository_has_room_for_state(
 /* What all that is loaded, or on its way out, takes now. */
 uint64_t inf_repository_memory(const struct inf_repository *repository);
 
-/* What lies in the folder: answered from the helper's thread through @done, on the loop. @models is lent. */
+/* How many answers about the folder one inf_repository_poll gives at the most. */
+enum { INF_REPOSITORY_ANSWERS = 16 };
+/* What lies in the folder: found out on the helper's thread, answered through @done by inf_repository_poll. @models is
+ * lent. -ENOMEM: at once. */
 typedef void (*inf_index_fn)(void *arg, int rc, const struct inf_variants *models, size_t n_models);
 void inf_repository_scan(struct inf_repository *repository, inf_index_fn done, void *arg);
 

@@ -1,0 +1,123 @@
+/* The repository's look at its folder: everybody who asks is answered, and nobody keeps the loop with many questions. */
+#include "daemon/repository.h"
+
+#include "config/config.h"
+#include "daemon/queues.h"
+#include "daemon/watch.h"
+#include "runtime/host/host.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { N_QUESTIONS = 100 };
+
+struct world {
+	struct inf_config config;
+	struct et_registry registry;
+	struct inf_queues queues;
+	struct inf_watch watch;
+	struct et_log log;
+	struct inf_helper *helper;
+	struct inf_repository *repository;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_wanted; /* a poll */
+	int n_answers, order[N_QUESTIONS];
+};
+
+static void notify(void *self)
+{
+	struct world *w = self;
+	pthread_mutex_lock(&w->lock);
+	w->is_wanted = true;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void poll_when_wanted(struct world *w)
+{
+	pthread_mutex_lock(&w->lock);
+	while (!w->is_wanted)
+		pthread_cond_wait(&w->changed, &w->lock);
+	w->is_wanted = false;
+	pthread_mutex_unlock(&w->lock);
+	inf_repository_poll(w->repository);
+}
+
+static void begin(struct world *w, const char *folder)
+{
+	*w = (struct world){ .log = et_host_log(ET_LOG_ERROR) };
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->changed, NULL);
+	inf_config_init(&w->config);
+	snprintf(w->config.models, sizeof(w->config.models), "%s", folder);
+	inf_watch_init(&w->watch);
+	assert_int_equal(inf_helper_new(&w->helper, notify, w), 0);
+	const struct inf_repository_options options = { .config = &w->config,
+		.registry = &w->registry,
+		.shared_pages = et_host_page_allocator(),
+		.queues = &w->queues,
+		.watch = &w->watch,
+		.helper = w->helper,
+		.log = &w->log,
+		.notify = notify,
+		.self = w };
+	assert_int_equal(inf_repository_new(&w->repository, &options), 0);
+}
+
+static void end(struct world *w)
+{
+	assert_true(inf_repository_is_idle(w->repository));
+	inf_helper_free(w->helper);
+	inf_repository_free(w->repository);
+	inf_watch_deinit(&w->watch);
+	inf_config_deinit(&w->config);
+	pthread_cond_destroy(&w->changed);
+	pthread_mutex_destroy(&w->lock);
+}
+
+static struct world w;
+
+static void answered(void *arg, int rc, const struct inf_variants *models, size_t n_models)
+{
+	assert_int_equal(rc, 0);
+	assert_int_equal(n_models, 0);
+	w.order[w.n_answers++] = *(int *)arg;
+}
+
+/* However many questions one look answers, the loop comes to other things in between; each is answered once, in order. */
+static void test_many_questions(void **state)
+{
+	char folder[] = "/tmp/test_repository.XXXXXX";
+	int numbers[N_QUESTIONS];
+	assert_non_null(mkdtemp(folder));
+	begin(&w, folder);
+	for (int i = 0; i < N_QUESTIONS; i++) {
+		numbers[i] = i;
+		inf_repository_scan(w.repository, answered, &numbers[i]);
+	}
+	while (w.n_answers < N_QUESTIONS) {
+		int n_before = w.n_answers;
+		assert_false(inf_repository_is_idle(w.repository));
+		poll_when_wanted(&w);
+		assert_true(w.n_answers - n_before <= INF_REPOSITORY_ANSWERS);
+	}
+	for (int i = 0; i < N_QUESTIONS; i++)
+		assert_int_equal(w.order[i], i);
+	end(&w);
+	rmdir(folder);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_questions),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
