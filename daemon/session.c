@@ -5,8 +5,8 @@
  *
  * Closing comes in three steps. At once: the socket is shut down, the requests that wait, the numbers of everything it
  * held, so that all of it goes that nobody uses. (The socket's descriptor is closed beside the loop where in what
- * nobody read there are descriptors of the client's.) When its last running request ends: the regions and Methods that one used.
- * When libuv has let go of the poll handle as well: the struct. */
+ * nobody read there are descriptors of the client's.) When its last running request ends: the regions and Methods that
+ * one used. When libuv has let go of the poll handle as well: the struct. */
 #include "daemon/session.h"
 
 #include "daemon/listener.h"
@@ -212,13 +212,12 @@ static bool is_soon_closed(int fd)
 	return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 && st.st_blocks <= SMALL_BLOCKS;
 }
 
-static void cut_off(struct inf_session *s)
+static void cut_off(struct inf_session *s, const char *why)
 {
 	if (s->state != INF_SESSION_CLOSED)
 		et_logf(&s->server->log, ET_LOG_INFO,
-			"session %llu (pid %u): ending it, user %lu has passed more descriptors that take "
-			"long to close than its limit 'fds' allows",
-			(unsigned long long)s->id, s->pid, (unsigned long)s->user->uid);
+			"session %llu (pid %u): ending it, it has passed what may take long to close: %s",
+			(unsigned long long)s->id, s->pid, why);
 	inf_session_close(s, "too many descriptors that take long to close");
 }
 
@@ -232,8 +231,11 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 		bool is_charged = inf_quota_charge(s->user, INF_QUOTA_FDS, 1);
 		s->user->n_surplus_fds += !is_charged;
 		close_beside(s->server, s->user, fds[i], is_charged ? COST_FD : COST_SURPLUS);
-		if (!is_charged)
-			cut_off(s);
+		if (is_charged)
+			continue;
+		char why[400];
+		inf_quota_explain(s->user, INF_QUOTA_FDS, 1, why, sizeof(why));
+		cut_off(s, why);
 	}
 }
 
@@ -241,8 +243,8 @@ void inf_session_close_fds(struct inf_session *s, const int *fds, size_t n_fds)
 
 static void poll_for(struct inf_session *s, int events);
 
-/* What comes beside a packet is ours with it, and may be more than its user can be charged for. Of one such packet a user, that
- * is borne; who sends a second one while the first is not closed leaves it in the socket, which goes as a whole. */
+/* What comes beside a packet is ours with it, and may be more than its user can be charged for. One such packet a user is
+ * borne; a second one, while what came with the first is not closed, stays in the socket, which goes as a whole. */
 static bool may_receive(struct inf_session *s)
 {
 	bool has_fds = false;
@@ -251,7 +253,7 @@ static bool may_receive(struct inf_session *s)
 	if (inf_channel_peek(&s->channel, &has_fds) == INF_CHANNEL_AGAIN)
 		return false;
 	if (has_fds)
-		cut_off(s);
+		cut_off(s, "what its user passed before, beyond the limit 'fds', is not closed yet");
 	return !has_fds;
 }
 
