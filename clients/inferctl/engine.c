@@ -61,7 +61,7 @@ int ctl_instance_set_input(
 	if (v.tag != io->value.tag && v.tag != ET_TAG_TENSOR && v.tag != ET_TAG_NONE &&
 		io->value.tag != ET_TAG_TENSOR && io->value.tag != ET_TAG_NONE) {
 		if (v.tag == ET_TAG_DOUBLE && io->value.tag == ET_TAG_INT &&
-			!(v.d >= -0x1p63 && v.d < 0x1p63))
+			(!(v.d >= -0x1p63 && v.d < 0x1p63) || v.d != (double)(int64_t)v.d))
 			return ctl_error_set(error, "input %u: %g does not fit an integer", index, v.d);
 		if (v.tag == ET_TAG_DOUBLE)
 			v.i = io->value.tag == ET_TAG_BOOL ? v.d != 0 : (int64_t)v.d;

@@ -182,6 +182,7 @@ class Folder(unittest.TestCase):
                                  ("input 1: .* exported for one value of this Int", "3e5", "0.5", "true", "none", "none"),
                                  ("input 3: .* exported for one value of this Bool", "3", "0.5", "false", "none", "none"),
                                  (r"1e\+300 does not fit an integer", "1e300", "0.5", "true", "none", "none"),
+                                 (r"3\.7 does not fit an integer", "3.7", "0.5", "true", "none", "none"),
                                  ("nan does not fit", "nan", "0.5", "true", "none", "none"),
                                  ("input 3 is a truth value, give it as true or false", "3", "0.5", "yes", "none", "none"),
                                  ("input 4 is left out by the program: say none", "3", "0.5", "true", "w", "none"),
