@@ -18,8 +18,8 @@
  * many connections as you like. No call but inferd_infer, inferd_wait, inferd_method_reset and those
  * that open something ever blocks.
  *
- * Return values: 0 or more is success; negative is an enum inferd_status negated, and inferd_error has the sentence. Options may be NULL; where they are not, their struct_size
- * must be set. */
+ * Return values: 0 or more is success; negative is an enum inferd_status negated, and inferd_error has the sentence.
+ * Options may be NULL; where they are not, their struct_size must be set. */
 #ifndef INFERD_H
 #define INFERD_H
 
