@@ -21,9 +21,18 @@ enum {
 
 static _Atomic(uint64_t) least_work = LEAST_WORK;
 
-static bool is_floats(const struct et_xnn_value *value)
+bool et_xnn_own_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE && value->shape.n_dims == 4;
+	if (!node->kind->has_filter)
+		return false;
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *filter = &payload->values[node->inputs[1]],
+				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *bias =
+		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
+	return et_xnn_own_is_floats(in) && !in->data && et_xnn_own_is_floats(out) &&
+	       et_xnn_own_is_floats(filter) && filter->data &&
+	       (!bias || (et_xnn_own_is_floats(bias) && bias->data));
 }
 
 bool et_xnn_own_is_worth(uint64_t n_products)
@@ -44,21 +53,15 @@ static uint64_t work(const struct et_xnn_node *node, const struct et_xnn_value *
 static bool takes_depthwise(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	if (node->kind->infer != et_xnn_infer_depthwise || !et_depthwise())
+	if (node->kind->infer != et_xnn_infer_depthwise || !et_depthwise() ||
+		!et_xnn_own_is_all_floats(payload, node))
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
-				  *out = &payload->values[node->outputs[0]];
-	const struct et_xnn_value *bias =
-		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
-	if (!is_floats(in) || in->data || !is_floats(out) || !is_floats(filter) || !filter->data ||
-		(bias && (bias->type != ET_XNN_FP32 || bias->quant != ET_XNN_QUANT_NONE || !bias->data)))
-		return false;
-	size_t channels = filter->shape.dims[3];
+	size_t channels = payload->values[node->inputs[1]].shape.dims[3];
 	return n[ET_XNN_KERNEL_H] == n[ET_XNN_KERNEL_W] && n[ET_XNN_STRIDE_H] == n[ET_XNN_STRIDE_W] &&
 	       et_depthwise_does(n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H]) && n[ET_XNN_DILATION_H] == 1 &&
 	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 &&
-	       node->flags == 0 && channels >= LEAST_CHANNELS && et_xnn_own_is_worth(work(node, out));
+	       node->flags == 0 && channels >= LEAST_CHANNELS &&
+	       et_xnn_own_is_worth(work(node, &payload->values[node->outputs[0]]));
 }
 
 struct depthwise {

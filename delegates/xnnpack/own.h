@@ -29,6 +29,14 @@ struct et_xnn_own {
 	void (*run)(const struct et_xnn_own_run *run);
 };
 
+/* For the rows: floats as they are. */
+static inline bool et_xnn_own_is_floats(const struct et_xnn_value *value)
+{
+	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
+}
+/* For the rows: whether @node has a filter, and its input, filter, output and bias, if there is one, are floats, of which filter and
+ * bias alone are constants. */
+bool et_xnn_own_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* Who does @node; NULL: XNNPACK. */
 const struct et_xnn_own *et_xnn_own_find(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node);

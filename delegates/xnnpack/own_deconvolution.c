@@ -27,11 +27,6 @@ enum {
 	CUT_ROWS = 16,
 };
 
-static bool is_plain(const struct et_xnn_value *value)
-{
-	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
-}
-
 /* What decides how the filter is packed. Down, across. */
 struct layout {
 	size_t kernel[2], stride[2];
@@ -63,16 +58,11 @@ static size_t n_columns(const struct layout *layout)
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	if (node->kind->infer != et_xnn_infer_deconvolution || node->flags || !et_xnn_gemm())
+	if (node->kind->infer != et_xnn_infer_deconvolution || node->flags || !et_xnn_gemm() ||
+		!et_xnn_own_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
-				  *out = &payload->values[node->outputs[0]];
-	const struct et_xnn_value *bias =
-		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
-	if (!is_plain(in) || in->data || !is_plain(out) || !is_plain(filter) || !filter->data ||
-		(bias && (!is_plain(bias) || !bias->data)))
-		return false;
+				  *filter = &payload->values[node->inputs[1]];
 	if (n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1 ||
 		n[ET_XNN_KERNEL_H] < n[ET_XNN_STRIDE_H] || n[ET_XNN_KERNEL_W] < n[ET_XNN_STRIDE_W])
 		return false;

@@ -11,26 +11,15 @@ enum {
 	FEW_ROWS = 8 * 14, /* too few to share among threads: these share columns instead */
 };
 
-static bool is_plain(const struct et_xnn_value *value)
-{
-	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
-}
-
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
 	if ((!is_convolution && node->kind->infer != et_xnn_infer_fully_connected) || node->flags ||
-		!et_xnn_gemm())
+		!et_xnn_gemm() || !et_xnn_own_is_all_floats(payload, node))
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
+	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
-	const struct et_xnn_value *bias =
-		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
-	if (!is_plain(in) || in->data || !is_plain(out) || !is_plain(filter) || !filter->data ||
-		(bias && (!is_plain(bias) || !bias->data)))
-		return false;
 	if (is_convolution &&
 		(n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
 		return false;

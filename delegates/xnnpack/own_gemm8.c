@@ -16,11 +16,6 @@ enum {
 	FEW_ROWS = 4 * 32,      /* too few to share among threads: these share columns instead */
 };
 
-static bool is_plain(const struct et_xnn_value *value)
-{
-	return value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
-}
-
 static bool is_rows(const struct et_xnn_value *value)
 {
 	return value->type == ET_XNN_QDINT8 && value->quant == ET_XNN_QUANT_ROW && value->n_row_dims == 1 &&
@@ -42,7 +37,7 @@ static bool takes_convert(const struct et_xnn_payload *payload, const struct et_
 	if (node->kind->infer != et_xnn_infer_convert || node->flags || !et_xnn_gemm8())
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
-	return is_plain(in) && !in->data && is_rows(&payload->values[node->outputs[0]]);
+	return et_xnn_own_is_floats(in) && !in->data && is_rows(&payload->values[node->outputs[0]]);
 }
 
 struct convert {
@@ -90,10 +85,10 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 				  *out = &payload->values[node->outputs[0]];
 	const struct et_xnn_value *bias =
 		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
-	if (!is_rows(in) || !is_plain(out) || filter->type != ET_XNN_QCINT8 ||
+	if (!is_rows(in) || !et_xnn_own_is_floats(out) || filter->type != ET_XNN_QCINT8 ||
 		filter->quant != ET_XNN_QUANT_CHANNEL || filter->channel_dim != 0 || !filter->data ||
 		filter->shape.n_dims != 2 || filter->n_scales != filter->shape.dims[0] ||
-		(bias && (!is_plain(bias) || !bias->data)))
+		(bias && (!et_xnn_own_is_floats(bias) || !bias->data)))
 		return false;
 	size_t products = filter->shape.dims[0];
 	for (uint32_t i = 0; i < in->shape.n_dims; i++)
