@@ -412,7 +412,9 @@ static void assert_close(const struct owned *fast, const struct owned *plain)
 static void matrices_of_all_sizes(void **state)
 {
 	static const int32_t sizes[][3] = { { 1, 1, 1 }, { 1, 300, 70 }, { 5, 3, 1 }, { 9, 17, 33 },
-		{ 8, 257, 32 }, { 64, 600, 65 }, { 130, 31, 200 }, { 3, 513, 7 } };
+		{ 8, 257, 32 }, { 64, 600, 65 }, { 130, 31, 200 }, { 3, 513, 7 },
+		/* few rows of few terms, and one of either more */
+		{ 2, 1, 5 }, { 3, 3, 1000 }, { 4, 16, 67 }, { 5, 16, 67 }, { 4, 17, 68 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(sizes); i++) {
 		struct owned t[2][3];
 		for (int plain = 0; plain < 2; plain++) {
