@@ -72,8 +72,8 @@ void inf_repository_unload_all(struct inf_repository *repository);
 /* Forget that loading it failed: it is tried again. */
 void inf_repository_retry(struct inf_repository *repository, const char *model);
 
-/* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large. gone(arg)
- * is called on the loop when that is done, perhaps at once. @repository may be NULL when it is no more. Loop thread
+/* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large, be it by
+ * being many. gone(arg) is called on the loop when that is done, perhaps at once. @repository may be NULL when it is no more. Loop thread
  * only. */
 void inf_repository_let_go_region(
 	struct inf_repository *repository, struct inf_region *region, void (*gone)(void *arg), void *arg);

@@ -41,12 +41,13 @@ struct inf_repository {
 	struct et_list_node unloaded; /* servings that are, whose Plans somebody still holds */
 	struct et_list_node makes;    /* with a Plan, that wait for room */
 	uint64_t n_leaving;           /* bytes of the memory budget that the helper gives back */
-	_Atomic(uint64_t) n_looks;    /* that have begun */
-	struct scan *scan;            /* the last one posted, while it is on its way */
-	struct et_list_node scanned;  /* those that are back, and whose waiters are not all answered */
-	struct inf_recheck *recheck;  /* likewise */
-	uint64_t rechecked_ns;        /* when the last one was posted */
-	uint32_t n_busy;              /* steps on the helper's thread, and scans until all are answered */
+	uint64_t n_at_once;          /* bytes of clients' memory given back on the loop since the last poll */
+	_Atomic(uint64_t) n_looks;   /* that have begun */
+	struct scan *scan;           /* the last one posted, while it is on its way */
+	struct et_list_node scanned; /* those that are back, and whose waiters are not all answered */
+	struct inf_recheck *recheck; /* likewise */
+	uint64_t rechecked_ns;       /* when the last one was posted */
+	uint32_t n_busy;             /* steps on the helper's thread, and scans until all are answered */
 	bool is_closing, has_helper;
 };
 

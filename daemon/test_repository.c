@@ -1,4 +1,4 @@
-/* The repository's look at its folder: everybody who asks is answered, and nobody keeps the loop with many questions. */
+/* What many clients, or one with much, have the repository do: all of it is done, and nothing of it keeps the loop. */
 #include "daemon/repository.h"
 
 #include "config/config.h"
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -114,10 +115,46 @@ static void test_many_questions(void **state)
 	rmdir(folder);
 }
 
+static int n_gone;
+
+static void gone(void *arg)
+{
+	n_gone++;
+}
+
+static void let_regions_go(int n, size_t n_bytes)
+{
+	for (int i = 0; i < n; i++) {
+		struct inf_region *region;
+		assert_int_equal(inf_region_create(&region, n_bytes, et_host_allocator()), 0);
+		memset(region->mapping.bytes, 1, n_bytes);
+		inf_repository_let_go_region(w.repository, region, gone, NULL);
+	}
+}
+
+/* Little memory goes at once, but not as much of it as a client likes. */
+static void test_many_regions(void **state)
+{
+	enum { N = 100, N_BYTES = 256 << 10 };
+	begin(&w, "/");
+	n_gone = 0;
+	let_regions_go(1, N_BYTES);
+	assert_int_equal(n_gone, 1);
+	let_regions_go(N, N_BYTES);
+	assert_true(n_gone < 8);
+	while (n_gone < 1 + N)
+		poll_when_wanted(&w);
+	inf_repository_poll(w.repository);
+	let_regions_go(1, N_BYTES);
+	assert_int_equal(n_gone, 2 + N);
+	end(&w);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_questions),
+		cmocka_unit_test(test_many_regions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
