@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 static void shape(void **state)
@@ -194,6 +196,29 @@ static void numbers(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
+/* One element many times, of each size that elements have. */
+static void repeat(void **state)
+{
+	static const char *const elements[][2] = { { "bool", "1" }, { "i8", "-3" }, { "i16", "-300" },
+		{ "f16", "2.5" }, { "f32", "-1.5" }, { "i64", "-9000000000" }, { "c128", "1:-2" } };
+	static const size_t lengths[] = { 1, 2, 63, 64, 65, 127, 128, 129, 300 };
+	for (size_t i = 0; i < ET_ARRAY_LEN(elements) * ET_ARRAY_LEN(lengths); i++) {
+		const char *const *element = elements[i / ET_ARRAY_LEN(lengths)];
+		size_t n = lengths[i % ET_ARRAY_LEN(lengths)], n_text;
+		char args[64], *expected = NULL;
+		FILE *to = open_memstream(&expected, &n_text);
+		assert_non_null(to);
+		snprintf(args, sizeof(args), "%s[1]{%s} (%zu) false", element[0], element[1], n);
+		fprintf(to, "%s[%zu]{", element[0], n);
+		for (size_t k = 0; k < n; k++)
+			fprintf(to, "%s,", element[1]);
+		fputs("}", to);
+		fclose(to);
+		check_kernel_cases(&(const struct kernel_case){ "aten::expand_copy.out", args, expected }, 1);
+		free(expected);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +227,7 @@ int main(void)
 		cmocka_unit_test(choose),
 		cmocka_unit_test(make),
 		cmocka_unit_test(numbers),
+		cmocka_unit_test(repeat),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
