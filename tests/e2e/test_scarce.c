@@ -674,8 +674,10 @@ static void test_surplus(void **state)
 	for (int i = 0; i < N; i++)
 		raw[i] = e2e_raw_new(e.socket, false);
 	int n_fds = e2e_count_fds(e.pid);
+	assert_int_equal(kill(e.pid, SIGSTOP), 0); /* so that the daemon's is the last one, and lingers */
 	assert_true(send_odd(raw[0], "odd", 4, lingering, 1));
 	close(lingering);
+	assert_int_equal(kill(e.pid, SIGCONT), 0);
 	e2e_raw_expect_end(raw[0]);
 	for (int i = 1; i < N; i++) {
 		assert_true(send_odd(raw[i], "odd", 4, null, INF_CHANNEL_MAX_FDS));
