@@ -65,27 +65,39 @@ enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_arg
 }
 
 /* Compile, make a lane and a context, run once, free it all. Takes the payload. */
+enum et_status test_session_begin(struct test_session *ret_session, const uint8_t *bytes, size_t n_bytes,
+	uint32_t n_args, uint32_t n_threads, struct et_diag *diag)
+{
+	struct test_session *s = ret_session;
+	struct et_compiled_info info;
+	*s = (struct test_session){ 0 };
+	enum et_status status = test_compile(bytes, n_bytes, n_args, &s->compiled, &info, diag);
+	if (status == ET_OK)
+		status = test_ops->lane_new(test_backend, 0, n_threads, &s->lane, diag);
+	if (status == ET_OK)
+		status = test_ops->context_new(s->compiled, s->lane, &s->context, diag);
+	return status;
+}
+
+void test_session_end(struct test_session *session)
+{
+	test_ops->context_free(session->context);
+	test_ops->lane_free(session->lane);
+	test_ops->compiled_free(session->compiled);
+}
+
 enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_args, struct et_diag *diag)
 {
-	struct et_compiled *compiled = NULL;
-	struct et_compiled_info info;
-	struct et_lane *lane = NULL;
-	struct et_context *context = NULL;
+	struct test_session session;
 	struct et_evalue *values[8];
 	for (uint32_t i = 0; i < n_args; i++)
 		values[i] = &args[i].value;
 	size_t n_bytes;
 	uint8_t *bytes = mx_finish(mk, &n_bytes);
-	enum et_status status = test_compile(bytes, n_bytes, n_args, &compiled, &info, diag);
+	enum et_status status = test_session_begin(&session, bytes, n_bytes, n_args, 1, diag);
 	if (status == ET_OK)
-		status = test_ops->lane_new(test_backend, 0, 1, &lane, diag);
-	if (status == ET_OK)
-		status = test_ops->context_new(compiled, lane, &context, diag);
-	if (status == ET_OK)
-		status = test_ops->enqueue(context, values, NULL, diag);
-	test_ops->context_free(context);
-	test_ops->lane_free(lane);
-	test_ops->compiled_free(compiled);
+		status = test_ops->enqueue(session.context, values, NULL, diag);
+	test_session_end(&session);
 	free(bytes);
 	return status;
 }

@@ -37,6 +37,16 @@ void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t
 /* Compile a payload that belongs to no program; the caller frees what comes out. Answers as compile does. */
 enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
 	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
+/* A payload with a lane and a context to run it in. Where it did not begin it is ended, too. */
+struct test_session {
+	struct et_compiled *compiled;
+	struct et_lane *lane;
+	struct et_context *context;
+};
+enum et_status test_session_begin(struct test_session *ret_session, const uint8_t *bytes, size_t n_bytes,
+	uint32_t n_args, uint32_t n_threads, struct et_diag *diag);
+void test_session_end(struct test_session *session);
+
 /* Compile, make a lane and a context, run once, free it all. Takes what @mk has made. */
 enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_args, struct et_diag *diag);
 

@@ -1,5 +1,6 @@
 /* Each build of depthwise.c that this processor can run against a plain loop in doubles. */
 #include "delegates/xnnpack/depthwise.h"
+#include "delegates/xnnpack/test_draw.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -8,24 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static uint32_t seed = 1;
-
-static uint32_t draw(uint32_t n)
-{
-	seed = seed * 1664525 + 1013904223;
-	return (seed >> 8) % n;
-}
-
-/* Of exactly that size, so that a checker sees what is read outside. */
-static float *floats(size_t n)
-{
-	float *bytes = malloc(n * sizeof(*bytes));
-	assert_non_null(bytes);
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (float)draw(2001) / 1000 - 1;
-	return bytes;
-}
 
 static double plain(const struct et_depthwise *job, size_t image, size_t y, size_t x, size_t c)
 {
@@ -48,7 +31,8 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 {
 	size_t n_rows = n_images * job->out_height, n_row = job->out_width * job->channels;
 	memset(job->out, 0xff, n_rows * n_row * sizeof(float));
-	size_t begin = draw((uint32_t)n_rows + 1), end = begin + draw((uint32_t)(n_rows - begin) + 1);
+	size_t begin = test_draw((uint32_t)n_rows + 1),
+	       end = begin + test_draw((uint32_t)(n_rows - begin) + 1);
 	build->run(job, begin, end);
 	for (size_t i = 0; i < n_rows * n_row; i++) {
 		size_t row = i / n_row;
@@ -74,7 +58,7 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 static void try(
 	size_t channels, size_t height, size_t width, size_t kernel, size_t stride, const size_t pad[4])
 {
-	size_t n_images = 1 + draw(2);
+	size_t n_images = 1 + test_draw(2);
 	struct et_depthwise job = {
 		.channels = channels,
 		.height = height,
@@ -85,15 +69,16 @@ static void try(
 		.stride = stride,
 		.top = (ptrdiff_t)pad[0],
 		.left = (ptrdiff_t)pad[1],
-		.min = draw(3) ? -INFINITY : -0.5f,
-		.max = draw(3) ? INFINITY : 0.75f,
+		.min = test_draw(3) ? -INFINITY : -0.5f,
+		.max = test_draw(3) ? INFINITY : 0.75f,
 	};
-	float *in = floats(n_images * height * width * channels),
-	      *filter = floats(kernel * kernel * channels), *bias = draw(4) ? floats(channels) : NULL;
+	float *in = test_drawn_floats(n_images * height * width * channels),
+	      *filter = test_drawn_floats(kernel * kernel * channels),
+	      *bias = test_draw(4) ? test_drawn_floats(channels) : NULL;
 	job.in = in;
 	job.filter = filter;
 	job.bias = bias;
-	job.out = floats(n_images * job.out_height * job.out_width * channels);
+	job.out = test_drawn_floats(n_images * job.out_height * job.out_width * channels);
 	for (size_t i = 0; et_depthwise_at(i); i++)
 		check(et_depthwise_at(i), &job, n_images);
 	free(in);
@@ -109,10 +94,10 @@ static void test_sizes(void **state)
 		for (size_t kernel = 3; kernel <= 5; kernel += 2)
 			for (size_t stride = 1; stride <= 2; stride++) {
 				assert_true(et_depthwise_does(kernel, stride));
-				size_t height = 1 + draw(20), width = 1 + draw(30), pad[4];
+				size_t height = 1 + test_draw(20), width = 1 + test_draw(30), pad[4];
 				for (size_t i = 0; i < 4; i++) {
 					size_t size = i % 2 ? width : height;
-					pad[i] = draw((uint32_t)kernel + 2);
+					pad[i] = test_draw((uint32_t)kernel + 2);
 					while (i >= 2 && size + pad[i - 2] + pad[i] < kernel)
 						pad[i]++;
 				}

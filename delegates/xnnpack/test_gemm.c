@@ -1,5 +1,6 @@
 /* Each build of gemm.c that this processor can run against a plain loop: to the bit where both multiply and add in one step. */
 #include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/test_draw.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,24 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static uint32_t seed = 1;
-
-static uint32_t draw(uint32_t n)
-{
-	seed = seed * 1664525 + 1013904223;
-	return (seed >> 8) % n;
-}
-
-/* Of exactly that size, so that a checker sees what is read outside. */
-static float *floats(size_t n)
-{
-	float *bytes = malloc(n * sizeof(*bytes));
-	assert_non_null(bytes);
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (float)draw(2001) / 1000 - 1;
-	return bytes;
-}
 
 static bool is_fused(const struct et_xnn_gemm_build *build)
 {
@@ -55,9 +38,10 @@ static float plain(
 static void check(const struct et_xnn_gemm_build *build, const struct et_xnn_gemm *job, const float *filter,
 	const float *bias, size_t n_rows)
 {
-	size_t begin = draw((uint32_t)n_rows + 1), end = begin + draw((uint32_t)(n_rows - begin) + 1);
+	size_t begin = test_draw((uint32_t)n_rows + 1),
+	       end = begin + test_draw((uint32_t)(n_rows - begin) + 1);
 	size_t n_panels = (job->n_columns + ET_GEMM_PANEL - 1) / ET_GEMM_PANEL;
-	size_t left = draw((uint32_t)n_panels) * ET_GEMM_PANEL, right = left + ET_GEMM_PANEL;
+	size_t left = test_draw((uint32_t)n_panels) * ET_GEMM_PANEL, right = left + ET_GEMM_PANEL;
 	right = right < job->n_columns ? right : job->n_columns;
 	memset(job->out, 0xff, ((n_rows - 1) * job->out_stride + job->n_columns) * sizeof(float));
 	for (int part = 0; part < 2; part++) {
@@ -91,26 +75,27 @@ static void try(size_t n_rows, size_t n_columns, size_t n_segments, size_t depth
 		.n_columns = n_columns,
 		.n_segments = n_segments,
 		.depth = depth,
-		.in_stride = draw(2) ? depth : 1 + draw((uint32_t)depth + 40),
-		.segment_stride = draw(2 * (uint32_t)depth + 2),
-		.out_stride = n_columns + (draw(2) ? 0 : draw(20)),
-		.filter_segment = depth + draw(3),
-		.filter_first = draw(4),
-		.min = draw(3) ? -INFINITY : -0.5f,
-		.max = draw(3) ? INFINITY : 0.75f,
+		.in_stride = test_draw(2) ? depth : 1 + test_draw((uint32_t)depth + 40),
+		.segment_stride = test_draw(2 * (uint32_t)depth + 2),
+		.out_stride = n_columns + (test_draw(2) ? 0 : test_draw(20)),
+		.filter_segment = depth + test_draw(3),
+		.filter_first = test_draw(4),
+		.min = test_draw(3) ? -INFINITY : -0.5f,
+		.max = test_draw(3) ? INFINITY : 0.75f,
 	};
 	job.filter_depth = job.filter_first + n_segments * job.filter_segment;
 	job.filter_depth += job.filter_depth == 0;
-	float *in = floats(
+	float *in = test_drawn_floats(
 		n_segments ? (n_rows - 1) * job.in_stride + (n_segments - 1) * job.segment_stride + depth
 			   : 1);
-	float *filter = floats(n_columns * job.filter_depth), *bias = draw(4) ? floats(n_columns) : NULL;
+	float *filter = test_drawn_floats(n_columns * job.filter_depth),
+	      *bias = test_draw(4) ? test_drawn_floats(n_columns) : NULL;
 	size_t n_packed = et_xnn_gemm_n_packed(job.filter_depth, n_columns);
-	float *packed = floats(n_packed);
+	float *packed = test_drawn_floats(n_packed);
 	et_xnn_gemm_pack(filter, bias, job.filter_depth, n_columns, packed);
 	job.in = in;
 	job.packed = packed;
-	job.out = floats((n_rows - 1) * job.out_stride + n_columns);
+	job.out = test_drawn_floats((n_rows - 1) * job.out_stride + n_columns);
 	for (size_t i = 0; et_xnn_gemm_at(i); i++)
 		check(et_xnn_gemm_at(i), &job, filter, bias, n_rows);
 	free(in);
@@ -124,10 +109,10 @@ static void try(size_t n_rows, size_t n_columns, size_t n_segments, size_t depth
 static void test_sizes(void **state)
 {
 	for (size_t n = 1; n <= 100; n++) {
-		try(1 + draw(40), n, 1, 1 + draw(40));
-		try(n, 1 + draw(70), 1, 1 + draw(40));
-		try(1 + draw(40), 1 + draw(70), draw(4), 1 + draw(30));
-		try(1 + draw(20), 1 + draw(70), 1, n);
+		try(1 + test_draw(40), n, 1, 1 + test_draw(40));
+		try(n, 1 + test_draw(70), 1, 1 + test_draw(40));
+		try(1 + test_draw(40), 1 + test_draw(70), test_draw(4), 1 + test_draw(30));
+		try(1 + test_draw(20), 1 + test_draw(70), 1, n);
 	}
 }
 
@@ -151,7 +136,7 @@ static void test_nan_stays(void **state)
 	in[7 * DEPTH + 1] = NAN;
 	in[8 * DEPTH] = INFINITY;
 	in[9 * DEPTH] = -INFINITY;
-	float *packed = floats(et_xnn_gemm_n_packed(DEPTH, N));
+	float *packed = test_drawn_floats(et_xnn_gemm_n_packed(DEPTH, N));
 	et_xnn_gemm_pack(filter, NULL, DEPTH, N, packed);
 	struct et_xnn_gemm job = { .n_columns = N,
 		.n_segments = 1,

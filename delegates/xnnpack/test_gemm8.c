@@ -1,6 +1,7 @@
 /* Each build of gemm8.c that this processor can run against plain loops: sums are exact, and results the same to the bit
  * where both multiply and add in one step. */
 #include "delegates/xnnpack/gemm8.h"
+#include "delegates/xnnpack/test_draw.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,28 +10,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-static uint32_t seed = 1;
-
-static uint32_t draw(uint32_t n)
-{
-	seed = seed * 1664525 + 1013904223;
-	return (seed >> 8) % n;
-}
-
 /* Of exactly that size, so that a checker sees what is read outside. */
 static void *memory(size_t n)
 {
 	void *bytes = malloc(n);
 	assert_non_null(bytes);
 	return bytes;
-}
-
-static float *floats(size_t n)
-{
-	float *values = memory(n * sizeof(*values));
-	for (size_t i = 0; i < n; i++)
-		values[i] = (float)draw(2001) / 1000 - 1;
-	return values;
 }
 
 static bool is_fused(const struct et_xnn_gemm8_build *build)
@@ -63,9 +48,10 @@ static float plain(const struct layer *l, const struct et_xnn_gemm8 *job, size_t
 static void check(
 	const struct et_xnn_gemm8_build *build, const struct layer *l, const struct et_xnn_gemm8 *job)
 {
-	size_t begin = draw((uint32_t)l->n_rows + 1), end = begin + draw((uint32_t)(l->n_rows - begin) + 1);
+	size_t begin = test_draw((uint32_t)l->n_rows + 1),
+	       end = begin + test_draw((uint32_t)(l->n_rows - begin) + 1);
 	size_t n_panels = (l->n_columns + ET_GEMM8_PANEL - 1) / ET_GEMM8_PANEL;
-	size_t left = draw((uint32_t)n_panels) * ET_GEMM8_PANEL, right = left + ET_GEMM8_PANEL;
+	size_t left = test_draw((uint32_t)n_panels) * ET_GEMM8_PANEL, right = left + ET_GEMM8_PANEL;
 	right = right < l->n_columns ? right : l->n_columns;
 	memset(job->out, 0xff, ((l->n_rows - 1) * job->out_stride + l->n_columns) * sizeof(float));
 	for (int part = 0; part < 2; part++) {
@@ -96,19 +82,20 @@ static void check(
 
 static void try(size_t n_rows, size_t n_columns, size_t depth)
 {
-	struct layer l = { n_rows, n_columns, depth, memory(n_columns * depth), floats(n_columns),
-		draw(4) ? floats(n_columns) : NULL };
+	struct layer l = { n_rows, n_columns, depth, memory(n_columns * depth), test_drawn_floats(n_columns),
+		test_draw(4) ? test_drawn_floats(n_columns) : NULL };
 	for (size_t i = 0; i < n_columns * depth; i++)
-		l.filter[i] = (int8_t)(draw(256) - 128);
+		l.filter[i] = (int8_t)(test_draw(256) - 128);
 	struct et_xnn_rows rows;
 	assert_true(et_xnn_rows(&rows, n_rows, depth));
 	uint8_t *in = memory(rows.n_bytes);
 	memset(in, 0xa5, rows.n_bytes);
 	for (size_t row = 0; row < n_rows; row++) {
-		struct et_xnn_row_scale scale = { (float)(1 + draw(100)) / 1000, (int32_t)draw(256) };
+		struct et_xnn_row_scale scale = { (float)(1 + test_draw(100)) / 1000,
+			(int32_t)test_draw(256) };
 		memcpy(in + row * sizeof(scale), &scale, sizeof(scale));
 		for (size_t k = 0; k < depth; k++)
-			in[rows.first + row * rows.stride + k] = (uint8_t)draw(256);
+			in[rows.first + row * rows.stride + k] = (uint8_t)test_draw(256);
 	}
 	size_t n_packed = et_xnn_gemm8_n_packed(depth, n_columns);
 	uint8_t *packed = memory(n_packed);
@@ -118,14 +105,14 @@ static void try(size_t n_rows, size_t n_columns, size_t depth)
 		.n_columns = n_columns,
 		.depth = (depth + ET_GEMM8_DEPTH - 1) / ET_GEMM8_DEPTH * ET_GEMM8_DEPTH,
 		.in_stride = rows.stride,
-		.out_stride = n_columns + (draw(2) ? 0 : draw(20)),
-		.min = draw(3) ? -INFINITY : -0.5f,
-		.max = draw(3) ? INFINITY : 0.75f,
+		.out_stride = n_columns + (test_draw(2) ? 0 : test_draw(20)),
+		.min = test_draw(3) ? -INFINITY : -0.5f,
+		.max = test_draw(3) ? INFINITY : 0.75f,
 		.packed = packed,
 		.scales = (const struct et_xnn_row_scale *)(const void *)in,
 		.in = in + rows.first,
 	};
-	job.out = floats((n_rows - 1) * job.out_stride + n_columns);
+	job.out = test_drawn_floats((n_rows - 1) * job.out_stride + n_columns);
 	for (size_t i = 0; et_xnn_gemm8_at(i); i++)
 		check(et_xnn_gemm8_at(i), &l, &job);
 	free(l.filter);
@@ -140,9 +127,9 @@ static void try(size_t n_rows, size_t n_columns, size_t depth)
 static void test_sizes(void **state)
 {
 	for (size_t n = 1; n <= 100; n++) {
-		try(1 + draw(40), n, 1 + draw(150));
-		try(n, 1 + draw(70), 1 + draw(70));
-		try(1 + draw(20), 1 + draw(70), n);
+		try(1 + test_draw(40), n, 1 + test_draw(150));
+		try(n, 1 + test_draw(70), 1 + test_draw(70));
+		try(1 + test_draw(20), 1 + test_draw(70), n);
 	}
 }
 
@@ -199,9 +186,10 @@ static void test_rows(void **state)
 {
 	for (size_t b = 0; et_xnn_gemm8_at(b); b++)
 		for (size_t n = 1; n <= 140; n++) {
-			float *in = floats(n), by = ldexpf(1, (int)draw(60) - 30), more = (float)draw(5) - 2;
+			float *in = test_drawn_floats(n), by = ldexpf(1, (int)test_draw(60) - 30),
+			      more = (float)test_draw(5) - 2;
 			for (size_t i = 0; i < n; i++)
-				in[i] = draw(10) ? (in[i] + more) * by : 0;
+				in[i] = test_draw(10) ? (in[i] + more) * by : 0;
 			check_row(et_xnn_gemm8_at(b), in, n);
 			for (size_t i = 0; i < n; i++)
 				in[i] = 0;
@@ -215,14 +203,14 @@ static void test_rows_are_alike(void **state)
 {
 	static const float odd[] = { NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, -1e-40f, 0 };
 	for (size_t n = 1; n <= 60; n++) {
-		float *in = floats(n);
+		float *in = test_drawn_floats(n);
 		struct et_xnn_rows rows;
 		assert_true(et_xnn_rows(&rows, 1, n));
 		uint8_t *first = memory(rows.n_bytes), *other = memory(rows.n_bytes);
-		size_t n_odd = draw(3), at = draw((uint32_t)n);
+		size_t n_odd = test_draw(3), at = test_draw((uint32_t)n);
 		bool is_nan = false;
 		for (size_t i = 0; i < n_odd; i++) {
-			in[(at + i) % n] = odd[draw(8)];
+			in[(at + i) % n] = odd[test_draw(8)];
 			is_nan = is_nan || isnan(in[(at + i) % n]);
 		}
 		et_xnn_rows_quantize(et_xnn_gemm8_at(0), &rows, in, 0, 1, first);

@@ -4,6 +4,7 @@
 #include "delegates/xnnpack/gemm.h"
 #include "delegates/xnnpack/parts.h"
 #include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/test_draw.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,20 +14,6 @@
 #include <cmocka.h>
 
 enum { MOST_FLOATS = 512 /* of an argument */ };
-
-static uint32_t seed = 1;
-
-static uint32_t draw(uint32_t n)
-{
-	seed = seed * 1664525 + 1013904223;
-	return (seed >> 8) % n;
-}
-
-static void fill(float *floats, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		floats[i] = (float)draw(2001) / 1000 - 1;
-}
 
 /* A layer, and the most that comes in. */
 struct layer {
@@ -59,8 +46,8 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	uint32_t groups = l->is_transposed ? l->groups : 1, dilation = l->is_transposed ? l->dilation : 1;
 	uint32_t n_taps = l->out * (l->in / groups) * (is_conv ? l->kernel[0] * l->kernel[1] : 1);
 	assert_true(n_taps <= sizeof(taps) / sizeof(*taps));
-	fill(taps, n_taps);
-	fill(bias, l->out);
+	test_draw_floats(taps, n_taps);
+	test_draw_floats(bias, l->out);
 	uint32_t x = mx_value(&mk,
 		&(struct mx_value){
 			.type = ET_XNN_FP32, MX_DIMS(l->batch, l->height, l->width, l->in), .input = 1 });
@@ -101,21 +88,12 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-struct session {
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context *context;
-};
-
-static void begin(struct session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
+static void begin(struct test_session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
 	uint32_t n_threads, uint64_t least_work, bool is_ours)
 {
 	struct et_diag diag = { 0 };
-	struct et_compiled_info info;
 	et_xnn_own_set_least_work(least_work);
-	test_ok(test_compile(bytes, n_bytes, n_args, &s->compiled, &info, &diag), &diag);
-	test_ok(test_ops->lane_new(test_backend, 0, n_threads, &s->lane, &diag), &diag);
-	test_ok(test_ops->context_new(s->compiled, s->lane, &s->context, &diag), &diag);
+	test_ok(test_session_begin(s, bytes, n_bytes, n_args, n_threads, &diag), &diag);
 	struct inferd_delegate_model *model = et_direct_model(s->compiled);
 	struct et_xnn_weights_stats stats;
 	et_xnn_weights_stats(model->weights, &stats);
@@ -124,16 +102,9 @@ static void begin(struct session *s, const uint8_t *bytes, size_t n_bytes, uint3
 		assert_int_equal(stats.n_packings, 1); /* also for two nodes */
 }
 
-static void end(struct session *s)
-{
-	test_ops->context_free(s->context);
-	test_ops->lane_free(s->lane);
-	test_ops->compiled_free(s->compiled);
-}
-
 static struct arg args[3];
 
-static void run(struct session *s, const struct layer *l, uint32_t batch, const float *x, float *out)
+static void run(struct test_session *s, const struct layer *l, uint32_t batch, const float *x, float *out)
 {
 	struct et_diag diag = { 0 };
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)batch, (int32_t)l->height, (int32_t)l->width,
@@ -181,7 +152,7 @@ static void compare(const struct layer *layer)
 	size_t n_bytes;
 	uint8_t *bytes = make(layer, &n_bytes);
 	for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
-		struct session own = { 0 }, xnnpack = { 0 };
+		struct test_session own = { 0 }, xnnpack = { 0 };
 		begin(&own, bytes, n_bytes, layer->is_twice ? 3 : 2, n_threads, 0, !layer->is_left);
 		begin(&xnnpack, bytes, n_bytes, layer->is_twice ? 3 : 2, 1, UINT64_MAX, false);
 		for (uint32_t i = 0; i < 3; i++) {
@@ -189,7 +160,7 @@ static void compare(const struct layer *layer)
 			uint32_t batch = i == 1 ? 1 : l.batch;
 			if (i == 1 && l.height > l.kernel[0])
 				l.height--;
-			fill(x, (size_t)batch * l.height * l.width * l.in);
+			test_draw_floats(x, (size_t)batch * l.height * l.width * l.in);
 			run(&own, &l, batch, x, ours);
 			run(&xnnpack, &l, batch, x, theirs);
 			size_t n = (size_t)batch * outer(&l, 0) * outer(&l, 1) * l.out;
@@ -201,8 +172,8 @@ static void compare(const struct layer *layer)
 					test_near(ours[j], theirs[j], 2e-4f);
 			}
 		}
-		end(&own);
-		end(&xnnpack);
+		test_session_end(&own);
+		test_session_end(&xnnpack);
 	}
 	free(bytes);
 }
@@ -224,17 +195,17 @@ static void test_pointwise(void **state)
 static void test_windows(void **state)
 {
 	for (int i = 0; i < 60; i++) {
-		struct layer l = { .batch = 1 + draw(2),
-			.height = 3 + draw(9),
-			.width = 3 + draw(12),
-			.in = 1 + draw(9),
-			.out = 1 + draw(12),
-			.kernel = { 1 + draw(3), 1 + draw(3) },
-			.stride = { 1 + draw(3), 1 + draw(3) },
-			.has_bias = draw(2),
-			.is_limited = draw(2) };
+		struct layer l = { .batch = 1 + test_draw(2),
+			.height = 3 + test_draw(9),
+			.width = 3 + test_draw(12),
+			.in = 1 + test_draw(9),
+			.out = 1 + test_draw(12),
+			.kernel = { 1 + test_draw(3), 1 + test_draw(3) },
+			.stride = { 1 + test_draw(3), 1 + test_draw(3) },
+			.has_bias = test_draw(2),
+			.is_limited = test_draw(2) };
 		for (int j = 0; j < 4; j++)
-			l.pad[j] = draw(4);
+			l.pad[j] = test_draw(4);
 		while (l.batch * outer(&l, 0) * outer(&l, 1) * l.out > MOST_FLOATS)
 			l.out--;
 		while (l.batch * l.height * l.width * l.in > MOST_FLOATS)
@@ -245,24 +216,24 @@ static void test_windows(void **state)
 
 static void draw_transposed(struct layer *l)
 {
-	*l = (struct layer){ .batch = 1 + draw(2),
-		.height = 1 + draw(7),
-		.width = 1 + draw(7),
-		.in = 1 + draw(9),
-		.out = 3 + draw(40),
-		.has_bias = draw(2),
-		.is_limited = draw(2),
-		.is_twice = draw(8) == 0,
+	*l = (struct layer){ .batch = 1 + test_draw(2),
+		.height = 1 + test_draw(7),
+		.width = 1 + test_draw(7),
+		.in = 1 + test_draw(9),
+		.out = 3 + test_draw(40),
+		.has_bias = test_draw(2),
+		.is_limited = test_draw(2),
+		.is_twice = test_draw(8) == 0,
 		.is_transposed = true,
 		.dilation = 1,
 		.groups = 1 };
 	for (int i = 0; i < 2; i++) {
-		l->stride[i] = 1 + draw(4);
-		l->kernel[i] = l->stride[i] + (draw(2) ? 0 : draw(5));
-		l->adjust[i] = draw(2) ? 0 : draw(l->stride[i]);
+		l->stride[i] = 1 + test_draw(4);
+		l->kernel[i] = l->stride[i] + (test_draw(2) ? 0 : test_draw(5));
+		l->adjust[i] = test_draw(2) ? 0 : test_draw(l->stride[i]);
 	}
 	for (int i = 0; i < 4; i++)
-		l->pad[i] = draw(2) ? 0 : draw(4);
+		l->pad[i] = test_draw(2) ? 0 : test_draw(4);
 }
 
 static bool is_small(const struct layer *l)
@@ -312,7 +283,7 @@ static void test_packed_whole(void **state)
 	for (uint32_t kernel = 2; kernel < 6; kernel++) {
 		struct layer l = { 1, 4, 4, 3, 5, { kernel, 3 }, { 2, 2 }, { 0 }, .is_transposed = true,
 			.dilation = 1, .groups = 1 };
-		struct session s;
+		struct test_session s;
 		size_t n_bytes;
 		uint8_t *bytes = make(&l, &n_bytes);
 		begin(&s, bytes, n_bytes, 2, 1, 0, true);
@@ -328,7 +299,7 @@ static void test_packed_whole(void **state)
 		assert_memory_equal(packed[0], packed[1], n);
 		free(packed[0]);
 		free(packed[1]);
-		end(&s);
+		test_session_end(&s);
 		free(bytes);
 	}
 }
@@ -385,7 +356,7 @@ static void test_colours(void **state)
 	for (uint32_t colours = 1; colours <= 6; colours++)
 		for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
 			struct make_xnn mk;
-			struct session s = { 0 };
+			struct test_session s = { 0 };
 			struct et_diag diag = { 0 };
 			size_t n_bytes;
 			bool is_other = colours == 6;
@@ -416,7 +387,7 @@ static void test_colours(void **state)
 				ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)n, height, 9);
 				ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 2, (int32_t)to.dims[1],
 					(int32_t)to.dims[2], (int32_t)n);
-				fill(args[0].f32, 2 * n * (uint32_t)height * 9);
+				test_draw_floats(args[0].f32, 2 * n * (uint32_t)height * 9);
 				struct et_evalue *values[] = { &args[0].value, &args[1].value };
 				test_ok(test_ops->enqueue(s.context, values, NULL, &diag), &diag);
 				for (uint32_t i = 0, h = (uint32_t)height; i < 2 * h * 9 * n; i++) {
@@ -427,7 +398,7 @@ static void test_colours(void **state)
 						    args[0].f32[((image * n + c) * h + y) * 9 + column]);
 				}
 			}
-			end(&s);
+			test_session_end(&s);
 			free(bytes);
 		}
 }
@@ -442,7 +413,7 @@ static void test_far_stride(void **state)
 	if (x == MAP_FAILED)
 		skip();
 	uint8_t *bytes = make(&layer, &n_bytes);
-	struct session own = { 0 };
+	struct test_session own = { 0 };
 	struct et_diag diag = { 0 };
 	begin(&own, bytes, n_bytes, 2, 1, 0, true);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 1, 1, 2);
@@ -452,7 +423,7 @@ static void test_far_stride(void **state)
 	struct et_evalue *values[] = { &args[0].value, &args[1].value };
 	test_ok(test_ops->enqueue(own.context, values, NULL, &diag), &diag);
 	test_near(args[1].f32[0], 0, 0);
-	end(&own);
+	test_session_end(&own);
 	free(bytes);
 	munmap(x, n);
 }

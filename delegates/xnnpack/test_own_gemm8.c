@@ -4,6 +4,7 @@
 #include "delegates/xnnpack/gemm8.h"
 #include "delegates/xnnpack/parts.h"
 #include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/test_draw.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,20 +14,6 @@
 #include <cmocka.h>
 
 enum { MOST_FLOATS = 8192 /* of an argument */ };
-
-static uint32_t seed = 1;
-
-static uint32_t draw(uint32_t n)
-{
-	seed = seed * 1664525 + 1013904223;
-	return (seed >> 8) % n;
-}
-
-static void fill(float *floats, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		floats[i] = (float)draw(2001) / 1000 - 1;
-}
 
 /* Rows of [batch][n_rows][depth], which two layers read that have the same filter's worth of columns. */
 struct layers {
@@ -60,10 +47,10 @@ static uint8_t *make(const struct layers *l, size_t *ret_n_bytes)
 	for (uint32_t i = 0; i < 2; i++) {
 		uint32_t type = i ? l->second_filter : ET_XNN_QCINT8;
 		for (uint32_t j = 0; j < l->n_columns * l->depth; j++)
-			taps[j] = (int8_t)(draw(255) - 127);
-		fill(bias, l->n_columns);
+			taps[j] = (int8_t)(test_draw(255) - 127);
+		test_draw_floats(bias, l->n_columns);
 		for (uint32_t j = 0; j < l->n_columns; j++)
-			scales[j] = (float)(1 + draw(100)) / 10000;
+			scales[j] = (float)(1 + test_draw(100)) / 10000;
 		struct mx_value weights = { .type = type, MX_DIMS(l->n_columns, l->depth) };
 		weights.constant = mx_constant(&mk, taps, (size_t)l->n_columns * l->depth);
 		weights.scales = scales;
@@ -87,38 +74,15 @@ static uint8_t *make(const struct layers *l, size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-struct session {
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context *context;
-};
-
-static enum et_status begin(struct session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_threads,
+static enum et_status begin(struct test_session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_threads,
 	uint64_t least_work, struct et_diag *diag)
 {
-	struct et_compiled_info info;
-	*s = (struct session){ 0 };
 	et_xnn_own_set_least_work(least_work);
-	enum et_status status = test_compile(bytes, n_bytes, 3, &s->compiled, &info, diag);
-	if (status == ET_OK)
-		status = test_ops->lane_new(test_backend, 0, n_threads, &s->lane, diag);
-	if (status == ET_OK)
-		status = test_ops->context_new(s->compiled, s->lane, &s->context, diag);
-	return status;
-}
-
-static void end(struct session *s)
-{
-	if (s->context)
-		test_ops->context_free(s->context);
-	if (s->lane)
-		test_ops->lane_free(s->lane);
-	if (s->compiled)
-		test_ops->compiled_free(s->compiled);
+	return test_session_begin(s, bytes, n_bytes, 3, n_threads, diag);
 }
 
 /* Nodes that are done here. */
-static uint32_t n_own(const struct session *s)
+static uint32_t n_own(const struct test_session *s)
 {
 	const struct et_xnn_parts *parts = &et_direct_model(s->compiled)->parts;
 	uint32_t n = 0;
@@ -129,8 +93,8 @@ static uint32_t n_own(const struct session *s)
 
 static struct arg args[3];
 
-static enum et_status run(struct session *s, const struct layers *l, uint32_t n_rows, float *x, float *first,
-	float *second, struct et_diag *diag)
+static enum et_status run(struct test_session *s, const struct layers *l, uint32_t n_rows, float *x,
+	float *first, float *second, struct et_diag *diag)
 {
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)l->batch, (int32_t)n_rows, (int32_t)l->depth);
 	for (uint32_t i = 0; i < 2; i++)
@@ -172,22 +136,22 @@ static void compare(const struct layers *l)
 	uint8_t *bytes = make(l, &n_bytes);
 	bool are_ours = l->depth >= 32 && l->second_filter == ET_XNN_QCINT8;
 	for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
-		struct session own, xnnpack;
+		struct test_session own, xnnpack;
 		test_ok(begin(&own, bytes, n_bytes, n_threads, 0, &diag), &diag);
 		test_ok(begin(&xnnpack, bytes, n_bytes, 1, UINT64_MAX, &diag), &diag);
 		assert_int_equal(n_own(&own), are_ours ? 3 : 0);
 		assert_int_equal(n_own(&xnnpack), 0);
 		for (uint32_t i = 0; i < 4; i++) {
 			uint32_t n_rows = i == 1 ? 1 : i == 2 ? (l->n_rows + 1) / 2 : l->n_rows;
-			fill(x, (size_t)l->batch * n_rows * l->depth);
+			test_draw_floats(x, (size_t)l->batch * n_rows * l->depth);
 			for (uint32_t j = 0; i == 3 && j < l->depth; j++)
 				x[j] = 0;
 			test_ok(run(&own, l, n_rows, x, ours[0], ours[1], &diag), &diag);
 			test_ok(run(&xnnpack, l, n_rows, x, theirs[0], theirs[1], &diag), &diag);
 			check(l, n_rows);
 		}
-		end(&own);
-		end(&xnnpack);
+		test_session_end(&own);
+		test_session_end(&xnnpack);
 	}
 	free(bytes);
 }
@@ -204,13 +168,13 @@ static void compare_all(const struct layers *l)
 static void test_sizes(void **state)
 {
 	for (uint32_t i = 0; i < 40; i++) {
-		struct layers l = { .batch = 1 + draw(2),
-			.n_rows = 1 + draw(40),
-			.depth = 32 + draw(60),
-			.n_columns = 1 + draw(70),
-			.has_bias = draw(2),
-			.is_limited = draw(2),
-			.comes_from_xnnpack = draw(2),
+		struct layers l = { .batch = 1 + test_draw(2),
+			.n_rows = 1 + test_draw(40),
+			.depth = 32 + test_draw(60),
+			.n_columns = 1 + test_draw(70),
+			.has_bias = test_draw(2),
+			.is_limited = test_draw(2),
+			.comes_from_xnnpack = test_draw(2),
 			.second_filter = ET_XNN_QCINT8 };
 		compare_all(&l);
 	}
@@ -249,12 +213,12 @@ static void test_odd_numbers(void **state)
 	size_t n_bytes;
 	uint8_t *bytes = make(&l, &n_bytes);
 	for (size_t b = 0; et_xnn_gemm8_at(b); b++) {
-		struct session own, xnnpack;
+		struct test_session own, xnnpack;
 		et_xnn_gemm8_choose(et_xnn_gemm8_at(b));
 		test_ok(begin(&own, bytes, n_bytes, 1, 0, &diag), &diag);
 		test_ok(begin(&xnnpack, bytes, n_bytes, 1, UINT64_MAX, &diag), &diag);
 		for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
-			fill(x, (size_t)l.n_rows * l.depth);
+			test_draw_floats(x, (size_t)l.n_rows * l.depth);
 			x[7 * l.depth + 5] = odd[i];
 			test_ok(run(&own, &l, l.n_rows, x, ours[0], ours[1], &diag), &diag);
 			test_ok(run(&xnnpack, &l, l.n_rows, x, theirs[0], theirs[1], &diag), &diag);
@@ -262,8 +226,8 @@ static void test_odd_numbers(void **state)
 				if (j / l.n_columns != 7)
 					test_near(ours[0][j], theirs[0][j], 0.02f);
 		}
-		end(&own);
-		end(&xnnpack);
+		test_session_end(&own);
+		test_session_end(&xnnpack);
 	}
 	et_xnn_gemm8_choose(NULL);
 	free(bytes);
@@ -276,14 +240,14 @@ static void test_no_memory(void **state)
 	struct et_diag diag = { 0 };
 	size_t n_bytes;
 	uint8_t *bytes = make(&l, &n_bytes);
-	struct session s;
+	struct test_session s;
 	et_xnn_gemm8_choose(et_xnn_gemm8_at(0));
-	fill(x, (size_t)l.n_rows * l.depth);
+	test_draw_floats(x, (size_t)l.n_rows * l.depth);
 	memset(ours, 0, sizeof(ours));
 	memset(theirs, 0, sizeof(theirs));
 	test_ok(begin(&s, bytes, n_bytes, 1, 0, &diag), &diag);
 	test_ok(run(&s, &l, l.n_rows, x, theirs[0], theirs[1], &diag), &diag);
-	end(&s);
+	test_session_end(&s);
 	bool is_through = false;
 	for (size_t n = 1; !is_through; n++) {
 		diag = (struct et_diag){ 0 };
@@ -302,7 +266,7 @@ static void test_no_memory(void **state)
 			test_ok(run(&s, &l, l.n_rows, x, ours[0], ours[1], &diag), &diag);
 		if (is_through)
 			assert_int_equal(status, ET_OK);
-		end(&s);
+		test_session_end(&s);
 	}
 	et_xnn_gemm8_choose(NULL);
 	free(bytes);

@@ -106,9 +106,7 @@ static float convolved(
 }
 
 struct session {
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct test_session on;
 	uint8_t *bytes;
 	bool is_flat;
 	struct arg args[N_ARGS];
@@ -116,22 +114,14 @@ struct session {
 
 static enum et_status begin(struct session *s, uint32_t size, uint32_t n_threads, struct et_diag *diag)
 {
-	struct et_compiled_info info;
 	size_t n_bytes;
 	s->bytes = make(size, s->is_flat, &n_bytes);
-	enum et_status status = test_compile(s->bytes, n_bytes, N_ARGS, &s->compiled, &info, diag);
-	if (status == ET_OK)
-		status = test_ops->lane_new(test_backend, 0, n_threads, &s->lane, diag);
-	if (status == ET_OK)
-		status = test_ops->context_new(s->compiled, s->lane, &s->context, diag);
-	return status;
+	return test_session_begin(&s->on, s->bytes, n_bytes, N_ARGS, n_threads, diag);
 }
 
 static void end(struct session *s)
 {
-	test_ops->context_free(s->context);
-	test_ops->lane_free(s->lane);
-	test_ops->compiled_free(s->compiled);
+	test_session_end(&s->on);
 	free(s->bytes);
 }
 
@@ -167,7 +157,7 @@ static void check(const struct session *s, uint32_t height, uint32_t width)
 static enum et_status run(struct session *s, struct et_diag *diag)
 {
 	struct et_evalue *values[] = { &s->args[0].value, &s->args[1].value, &s->args[2].value };
-	return test_ops->enqueue(s->context, values, NULL, diag);
+	return test_ops->enqueue(s->on.context, values, NULL, diag);
 }
 
 static void run_right(struct session *s, int32_t height, int32_t width, float first)
@@ -195,7 +185,7 @@ static void test_numbers(void **state)
 		bool is_cut = round < 2 && et_depthwise();
 		et_xnn_own_set_least_work(round < 2 ? 0 : UINT64_MAX);
 		test_ok(begin(&s, MOST, round == 1 ? 3 : 1, &diag), &diag);
-		const struct et_xnn_parts *parts = &et_direct_model(s.compiled)->parts;
+		const struct et_xnn_parts *parts = &et_direct_model(s.on.compiled)->parts;
 		assert_int_equal(parts->n_parts, is_cut ? 4 : 1);
 		assert_int_equal(parts->n_crossings, is_cut ? 2 : 0);
 		for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -213,7 +203,7 @@ static void test_views(void **state)
 		struct session s = { .is_flat = true };
 		et_xnn_own_set_least_work(round ? UINT64_MAX : 0);
 		test_ok(begin(&s, MOST, 1, &diag), &diag);
-		const struct inferd_delegate_model *model = et_direct_model(s.compiled);
+		const struct inferd_delegate_model *model = et_direct_model(s.on.compiled);
 		assert_true(model->payload.nodes[0].is_view);
 		assert_true(model->payload.nodes[5].is_view);
 		assert_int_equal(model->parts.n_parts, !round && et_depthwise() ? 4 : 1);
@@ -234,7 +224,7 @@ static void test_takes_nothing(void **state)
 	struct et_diag diag = { 0 };
 	struct session s = { 0 };
 	test_ok(begin(&s, MOST, 1, &diag), &diag);
-	test_ops->context_warm(s.context);
+	test_ops->context_warm(s.on.context);
 	size_t n_calls = test_counting.n_calls;
 	et_xnn_memory_set_gate(may_not);
 	for (int i = 0; i < 3; i++)
@@ -278,7 +268,7 @@ static void test_no_memory(void **state)
 		test_counting.fail_at = 0;
 		if (status != ET_OK)
 			assert_true(diag.text[0]);
-		if (s.context) /* the memory is back, and nothing was left half done */
+		if (s.on.context) /* the memory is back, and nothing was left half done */
 			run_right(&s, MOST, MOST, 1);
 		if (is_through)
 			assert_int_equal(status, ET_OK);
@@ -305,7 +295,7 @@ static void test_profile(void **state)
 	test_ok(begin(&s, MOST, 1, &diag), &diag);
 	fill(&s, MOST, MOST, 0);
 	struct et_evalue *values[] = { &s.args[0].value, &s.args[1].value, &s.args[2].value };
-	test_ok(test_ops->profile(s.context, values, &trace, 1, &diag), &diag);
+	test_ok(test_ops->profile(s.on.context, values, &trace, 1, &diag), &diag);
 	check(&s, MOST, MOST);
 	if (et_depthwise())
 		assert_string_equal(told, "Depth Unary Depth Binar ");
