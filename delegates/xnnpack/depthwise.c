@@ -23,6 +23,8 @@
  * in a row of 28, and all but one in a row of 7. */
 #include "delegates/xnnpack/depthwise.h"
 
+#include "runtime/base/expand.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -34,14 +36,6 @@ enum { LANES = 8 };
 enum { LANES = 4 };
 #endif
 enum { TILE = 7, MAX_KERNEL = 5, STRIP_BYTES = 256 << 10, FAR_BYTES = 1 << 20, NEAR_FLOATS = 4096 };
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-/* Filter and stride are constants where these are expanded: otherwise sums would be an array in memory. */
-#define EXPANDED static inline __attribute__((always_inline))
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
@@ -77,7 +71,7 @@ static inline ptrdiff_t origin(size_t at, int stride, ptrdiff_t padding)
 	return (ptrdiff_t)at * stride - padding;
 }
 
-EXPANDED void tile(
+ET_EXPANDED void tile(
 	const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel, const int stride)
 {
 	const struct et_depthwise *job = strip->job;
@@ -86,21 +80,21 @@ EXPANDED void tile(
 	const ptrdiff_t left = origin(x, stride, job->left), top = origin(y, stride, job->top);
 	const ptrdiff_t first = top < 0 ? -top : 0, end = height - top < kernel ? height - top : kernel;
 	vector sums[TILE];
-	UNROLL
+	ET_UNROLL
 	for (int t = 0; t < TILE; t++)
 		sums[t] = strip->bias;
 	for (ptrdiff_t row = first; row < end; row++) {
 		const float *in = strip->in + ((top + row) * width + left) * step;
 		vector weights[MAX_KERNEL];
-		UNROLL
+		ET_UNROLL
 		for (int k = 0; k < kernel; k++)
 			weights[k] = load(strip->filter + (row * kernel + k) * LANES);
-		UNROLL
+		ET_UNROLL
 		for (int column = 0; column < (TILE - 1) * stride + kernel; column++) {
 			if (is_border && (left + column < 0 || left + column >= width))
 				continue;
 			vector value = load(in + column * step);
-			UNROLL
+			ET_UNROLL
 			for (int k = 0; k < kernel; k++) {
 				int t = (column - k) / stride;
 				if (column >= k && (column - k) % stride == 0 && t < TILE)
@@ -111,7 +105,7 @@ EXPANDED void tile(
 	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
 	float *out = strip->out + (ptrdiff_t)(y * job->out_width + x) * step;
 	size_t n = is_border && job->out_width < TILE ? job->out_width : TILE;
-	UNROLL
+	ET_UNROLL
 	for (int t = 0; t < TILE; t++) {
 		vector sum = choose(min > sums[t], min, sums[t]);
 		sum = choose(max < sum, max, sum);
@@ -121,7 +115,8 @@ EXPANDED void tile(
 }
 
 /* The tile at @x or, where fewer are left, the row's last one; returns where the next one begins. */
-EXPANDED size_t next_tile(const struct strip *strip, size_t x, size_t y, const int kernel, const int stride)
+ET_EXPANDED size_t next_tile(
+	const struct strip *strip, size_t x, size_t y, const int kernel, const int stride)
 {
 	const struct et_depthwise *job = strip->job;
 	if (job->out_width >= TILE && x > job->out_width - TILE)
@@ -135,7 +130,7 @@ EXPANDED size_t next_tile(const struct strip *strip, size_t x, size_t y, const i
 }
 
 /* That of the vector of channels at @c; *@filter: where its weights' copy goes, and then where the next one's may. */
-EXPANDED struct strip strip_at(const struct et_depthwise *job, const float *in, float *out, size_t c,
+ET_EXPANDED struct strip strip_at(const struct et_depthwise *job, const float *in, float *out, size_t c,
 	float **filter, const int kernel)
 {
 	struct strip strip = { .job = job, .in = in + c, .filter = *filter, .out = out + c };
@@ -149,7 +144,7 @@ EXPANDED struct strip strip_at(const struct et_depthwise *job, const float *in, 
 }
 
 /* Rows @begin to @end of one image. */
-EXPANDED void rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end,
+ET_EXPANDED void rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end,
 	const int kernel, const int stride)
 {
 	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(float) * (size_t)stride);
@@ -169,7 +164,7 @@ EXPANDED void rows(const struct et_depthwise *job, const float *in, float *out, 
 }
 
 /* The same in the order in which the image lies. */
-EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, float *out, size_t begin,
+ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, float *out, size_t begin,
 	size_t end, const int kernel, const int stride)
 {
 	_Alignas(64) float filter[NEAR_FLOATS], *copy = filter;

@@ -19,6 +19,8 @@
  * would push each other out: then it is 7 at a time. */
 #include "delegates/xnnpack/gemm.h"
 
+#include "runtime/base/expand.h"
+
 #include <stdint.h>
 #include <string.h>
 #if defined(__AVX2__)
@@ -40,13 +42,6 @@ enum {
 	BAD_STRIDE = 512, /* floats */
 	BAD_ROWS = 7,
 };
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-#define EXPANDED static inline __attribute__((always_inline))
 
 #if defined(__AVX512F__)
 #define LANES 16
@@ -71,14 +66,14 @@ enum {
 
 #if defined(__AVX512F__)
 /* As those of gemm_tile.inc, of a vector and a half. */
-EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float *weights, size_t pitch,
+ET_EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float *weights, size_t pitch,
 	float *out, size_t n_columns, const int n_rows, const int n_vectors)
 {
 	const size_t stride = job->in_stride;
 	vector16 sums[ROWS];
 	vector8 halves[ROWS];
 	(void)n_vectors;
-	UNROLL
+	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
 		sums[r] = load16(weights);
 		halves[r] = load8(weights + 16);
@@ -86,14 +81,14 @@ EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float
 	weights += (1 + job->filter_first) * pitch;
 	for (size_t segment = 0; segment < job->n_segments; segment++) {
 		const float *rows[(ROWS + 2) / 3], *from = weights;
-		UNROLL
+		ET_UNROLL
 		for (int r = 0; r < n_rows; r += 3)
 			rows[r / 3] = in + (size_t)r * stride;
 		for (size_t k = job->depth; k; k--) {
 			const vector16 taps = load16(from);
 			const vector8 half_taps = load8(from + 16);
 			__builtin_prefetch(from + AHEAD);
-			UNROLL
+			ET_UNROLL
 			for (int r = 0; r < n_rows; r++) {
 				__m512 value = _mm512_set1_ps(rows[r / 3][(size_t)(r % 3) * stride]);
 				sums[r] = multiply_add16((vector16)value, taps, sums[r]);
@@ -101,7 +96,7 @@ EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float
 					(vector8)_mm512_castps512_ps256(value), half_taps, halves[r]);
 			}
 			from += pitch;
-			UNROLL
+			ET_UNROLL
 			for (int r = 0; r < n_rows; r += 3)
 				rows[r / 3]++;
 		}
@@ -110,7 +105,7 @@ EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float
 	}
 	const vector16 min = job->min - (vector16){ 0 }, max = job->max - (vector16){ 0 };
 	const vector8 half_min = job->min - (vector8){ 0 }, half_max = job->max - (vector8){ 0 };
-	UNROLL
+	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
 		float row[8];
 		store16(out, limit16(sums[r], min, max));

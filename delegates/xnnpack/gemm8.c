@@ -10,6 +10,8 @@
  * ends. */
 #include "delegates/xnnpack/gemm8.h"
 
+#include "runtime/base/expand.h"
+
 #include <math.h>
 #include <string.h>
 #if defined(__AVX512VNNI__)
@@ -25,13 +27,6 @@ enum {
 	VECTORS = 2,
 	AHEAD = 4096, /* bytes: a page, which the processor itself does not look behind */
 };
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-#define EXPANDED static inline __attribute__((always_inline))
 
 static void limits(const float *in, size_t n, float *ret_min, float *ret_max)
 {
@@ -70,7 +65,7 @@ static void quantize(const float *in, size_t n, float factor, int32_t zero, uint
 }
 
 /* What comes after the sums: for a vector of columns, from @columns of a panel that is @pitch wide. */
-EXPANDED void finish(const struct et_xnn_gemm8 *job, __m512i sum, const struct et_xnn_row_scale *row,
+ET_EXPANDED void finish(const struct et_xnn_gemm8 *job, __m512i sum, const struct et_xnn_row_scale *row,
 	const uint8_t *columns, size_t pitch, float *out, __mmask16 mask)
 {
 	__m512i sums = _mm512_loadu_si512(columns);
@@ -89,7 +84,7 @@ static inline __mmask16 mask_of(size_t n_columns, size_t v)
 	return n < WIDE ? (__mmask16)((1U << n) - 1) : (__mmask16)-1;
 }
 
-EXPANDED __m512i four_of(const uint8_t *from)
+ET_EXPANDED __m512i four_of(const uint8_t *from)
 {
 	int32_t four;
 	memcpy(&four, from, sizeof(four));
@@ -97,13 +92,13 @@ EXPANDED __m512i four_of(const uint8_t *from)
 }
 
 /* As the compiler's own function, but for gcc 14, which writes each sum to the stack in each step. */
-EXPANDED __m512i multiply_add(__m512i sum, __m512i four, __m512i taps)
+ET_EXPANDED __m512i multiply_add(__m512i sum, __m512i four, __m512i taps)
 {
 	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(four), "v"(taps));
 	return sum;
 }
 
-EXPANDED void tile(const struct et_xnn_gemm8 *job, size_t row, const uint8_t *panel, size_t left,
+ET_EXPANDED void tile(const struct et_xnn_gemm8 *job, size_t row, const uint8_t *panel, size_t left,
 	const int n_rows, const int n_vectors)
 {
 	const size_t stride = job->in_stride, pitch = (size_t)n_vectors * WIDE;
@@ -113,50 +108,50 @@ EXPANDED void tile(const struct et_xnn_gemm8 *job, size_t row, const uint8_t *pa
 	/* Of few rows several sums each, which don't wait for each other. */
 	const int n_apart = n_rows == 1 ? 4 : n_rows <= 3 ? 2 : 1;
 	__m512i sums[ROWS][VECTORS];
-	UNROLL
+	ET_UNROLL
 	for (int r = 0; r < n_apart * n_rows; r++) {
-		UNROLL
+		ET_UNROLL
 		for (int v = 0; v < n_vectors; v++)
 			sums[r][v] = _mm512_setzero_si512();
 	}
-	UNROLL
+	ET_UNROLL
 	for (int r = 0; r < n_rows; r += 3)
 		rows[r / 3] = job->in + (row + (size_t)r) * stride;
 	for (size_t k = job->depth; k; k -= 4 * (size_t)n_apart) {
-		UNROLL
+		ET_UNROLL
 		for (int a = 0; a < n_apart; a++) {
 			__m512i taps[VECTORS];
 			/* Panels follow each other: what is next comes meanwhile. */
-			UNROLL
+			ET_UNROLL
 			for (int v = 0; v < n_vectors; v++)
 				__builtin_prefetch(weights + AHEAD + v * 4 * WIDE);
-			UNROLL
+			ET_UNROLL
 			for (int v = 0; v < n_vectors; v++)
 				taps[v] = _mm512_loadu_si512(weights + v * 4 * WIDE);
-			UNROLL
+			ET_UNROLL
 			for (int r = 0; r < n_rows; r++) {
 				__m512i four = four_of(rows[r / 3] + (size_t)(r % 3) * stride + 4 * a);
-				UNROLL
+				ET_UNROLL
 				for (int v = 0; v < n_vectors; v++)
 					sums[a * n_rows + r][v] =
 						multiply_add(sums[a * n_rows + r][v], four, taps[v]);
 			}
 			weights += 4 * pitch;
 		}
-		UNROLL
+		ET_UNROLL
 		for (int r = 0; r < n_rows; r += 3)
 			rows[r / 3] += 4 * n_apart;
 	}
-	UNROLL
+	ET_UNROLL
 	for (int r = n_rows; r < n_apart * n_rows; r++) {
-		UNROLL
+		ET_UNROLL
 		for (int v = 0; v < n_vectors; v++)
 			sums[r % n_rows][v] = _mm512_add_epi32(sums[r % n_rows][v], sums[r][v]);
 	}
-	UNROLL
+	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
 		float *out = job->out + (row + (size_t)r) * job->out_stride + left;
-		UNROLL
+		ET_UNROLL
 		for (int v = 0; v < n_vectors; v++)
 			finish(job, sums[r][v], &job->scales[row + (size_t)r], panel + v * 4 * WIDE, pitch,
 				out + v * WIDE, mask_of(job->n_columns - left, (size_t)v));
@@ -231,7 +226,7 @@ static const struct {
 	__asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : : : "memory")
 
 /* Sums 0 to 3; rows 4 and 5; weights 6 and 7. */
-EXPANDED void multiply(const struct et_xnn_gemm8 *job, size_t row, const uint8_t *panel, int32_t *sums,
+ET_EXPANDED void multiply(const struct et_xnn_gemm8 *job, size_t row, const uint8_t *panel, int32_t *sums,
 	const size_t n_down, const size_t n_across)
 {
 	const size_t pitch = n_across * WIDE, stride = job->in_stride, weight_stride = 4 * pitch,

@@ -2,17 +2,18 @@
  * original, on which the result depends. Most of these are tiny, so the output is written as it comes. */
 #include "runtime/kernels/conv.h"
 
-/* What follows is made for each of the two half types, so that nothing is asked for each product. */
-#define INLINE static inline __attribute__((always_inline))
+#include "runtime/base/expand.h"
 
-INLINE float add_rounded(float sum, float a, float b, enum et_scalar_type type)
+/* What follows is made for each of the two half types, so that nothing is asked for each product. */
+
+ET_EXPANDED float add_rounded(float sum, float a, float b, enum et_scalar_type type)
 {
 	return et_round_half(sum + et_round_half(a * b, type), type);
 }
 
 /* In the order of the original, on which the result depends: channel by channel; transposed, input pixel by input
  * pixel, beginning with the bias. In 1-D and 2-D, which it has. */
-INLINE float sum_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
+ET_EXPANDED float sum_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
 	const int64_t *out, enum et_scalar_type type)
 {
 	float sum = 0;
@@ -35,8 +36,8 @@ INLINE float sum_rounded(const struct et_conv *c, const float *x, const float *w
 	return sum + bias;
 }
 
-INLINE float sum_rounded_transposed(const struct et_conv *c, const float *x, const float *weight, float bias,
-	const int64_t *out, enum et_scalar_type type)
+ET_EXPANDED float sum_rounded_transposed(const struct et_conv *c, const float *x, const float *weight,
+	float bias, const int64_t *out, enum et_scalar_type type)
 {
 	float sum = bias;
 	for (int64_t kh = c->kernel[1]; kh-- > 0;) {
@@ -56,7 +57,7 @@ INLINE float sum_rounded_transposed(const struct et_conv *c, const float *x, con
 }
 
 /* One output channel of one batch. */
-INLINE void channel_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
+ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
 	uint8_t *y, enum et_scalar_type type)
 {
 	int64_t out[ET_CONV_SPACE] = { 0 };

@@ -6,6 +6,7 @@
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
@@ -360,8 +361,7 @@ static size_t count_chosen(const struct et_walk *walk, const uint8_t *mask)
 
 /* To where the next chosen one goes, every element is written: no branch, whose outcome nobody could foresee. At most
  * @room of them; returns how many. */
-static inline __attribute__((always_inline)) size_t select_run(
-	const struct masked_run *run, uint8_t *to, size_t room, size_t bytes)
+ET_EXPANDED size_t select_run(const struct masked_run *run, uint8_t *to, size_t room, size_t bytes)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < run->n && n < room; i++) {
@@ -372,8 +372,7 @@ static inline __attribute__((always_inline)) size_t select_run(
 }
 
 /* The chosen ones from @from on, of which there are enough; returns how many. */
-static inline __attribute__((always_inline)) size_t scatter_run(
-	const struct masked_run *run, const uint8_t *from, size_t left, size_t bytes)
+ET_EXPANDED size_t scatter_run(const struct masked_run *run, const uint8_t *from, size_t left, size_t bytes)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < run->n && n < left; i++) {

@@ -5,6 +5,7 @@
  * A row's element is broadcast, so a may lie anyhow; b comes packed. */
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -669,7 +670,7 @@ static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 }
 
 /* Of @n_vectors of columns; the last one may be @n wide, where there is only one. */
-static inline __attribute__((always_inline)) void softmax_block(
+ET_EXPANDED void softmax_block(
 	size_t n_vectors, size_t n, size_t n_rows, float *y, const float *x, size_t stride, bool is_log)
 {
 	vector most[ABREAST], sum[ABREAST];

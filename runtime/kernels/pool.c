@@ -7,6 +7,7 @@
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
@@ -70,8 +71,8 @@ static int64_t pool_window_ints(
 }
 
 /* The same window of several planes, in float: each sum waits for itself only. The sums are what one would be. */
-static inline __attribute__((always_inline)) void sum_windows(size_t n_planes, const struct pool *p,
-	const float *const *planes, const struct window *const *at, float *ret_sums)
+ET_EXPANDED void sum_windows(size_t n_planes, const struct pool *p, const float *const *planes,
+	const struct window *const *at, float *ret_sums)
 {
 	float sums[ABREAST] = { 0 };
 	int64_t step = p->x.strides[4] * at[2]->step;

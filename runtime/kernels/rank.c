@@ -9,16 +9,16 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/line.h"
 #include "runtime/kernels/shape.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
 /* Which numbers a line has and which way it goes is the same for all of it: what follows is made for each of the four. */
-#define INLINE static inline __attribute__((always_inline))
 
 enum order { ASCENDING = 0, DESCENDING = 1, INTS = 2 };
 
 /* Whether index @a comes before @b. */
-INLINE bool comes_first(const struct et_line *line, int64_t a, int64_t b, enum order order)
+ET_EXPANDED bool comes_first(const struct et_line *line, int64_t a, int64_t b, enum order order)
 {
 	if (order & DESCENDING) {
 		int64_t spare = a;
@@ -32,7 +32,8 @@ INLINE bool comes_first(const struct et_line *line, int64_t a, int64_t b, enum o
 }
 
 /* @n indices in order, with as much @spare memory. */
-INLINE void merge_sort(const struct et_line *line, int64_t *items, int64_t *spare, size_t n, enum order order)
+ET_EXPANDED void merge_sort(
+	const struct et_line *line, int64_t *items, int64_t *spare, size_t n, enum order order)
 {
 	int64_t *from = items, *to = spare;
 	for (size_t width = 1; width < n; width *= 2) {
@@ -121,7 +122,7 @@ static void swap(int64_t *a, int64_t *b)
 	*b = spare;
 }
 
-INLINE void insert_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
+ET_EXPANDED void insert_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
 {
 	for (size_t i = 1; i < n; i++) {
 		int64_t item = items[i];
@@ -134,7 +135,7 @@ INLINE void insert_sort(const struct et_line *line, int64_t *items, size_t n, en
 
 /* Move the median of items[1], the middle and the last one to items[0], split the rest around it and return
  * where the second part begins. */
-INLINE size_t split(const struct et_line *line, int64_t *items, size_t n, enum order order)
+ET_EXPANDED size_t split(const struct et_line *line, int64_t *items, size_t n, enum order order)
 {
 	int64_t *a = &items[1], *b = &items[n / 2], *c = &items[n - 1];
 	if (comes_first(line, *a, *b, order))
@@ -154,7 +155,7 @@ INLINE size_t split(const struct et_line *line, int64_t *items, size_t n, enum o
 }
 
 /* Sink @item into the hole of a heap of @n, on whose top is what comes last: all the way down, then up again. */
-INLINE void sink(
+ET_EXPANDED void sink(
 	const struct et_line *line, int64_t *heap, size_t hole, size_t n, int64_t item, enum order order)
 {
 	size_t top = hole, child = hole;
@@ -176,7 +177,7 @@ INLINE void sink(
 }
 
 /* The first @k of @n, as a heap. */
-INLINE void heap_select(const struct et_line *line, int64_t *items, size_t k, size_t n, enum order order)
+ET_EXPANDED void heap_select(const struct et_line *line, int64_t *items, size_t k, size_t n, enum order order)
 {
 	for (size_t parent = k / 2; parent-- > 0;)
 		sink(line, items, parent, k, items[parent], order);
@@ -189,7 +190,7 @@ INLINE void heap_select(const struct et_line *line, int64_t *items, size_t k, si
 	}
 }
 
-INLINE void heap_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
+ET_EXPANDED void heap_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
 {
 	while (n-- > 1) {
 		int64_t item = items[n];
@@ -208,7 +209,8 @@ static size_t split_limit(size_t n)
 }
 
 /* Put item @k where it belongs, what comes before it to its left. */
-INLINE void intro_select(const struct et_line *line, int64_t *items, size_t k, size_t n, enum order order)
+ET_EXPANDED void intro_select(
+	const struct et_line *line, int64_t *items, size_t k, size_t n, enum order order)
 {
 	for (size_t limit = split_limit(n); n > 3;) {
 		if (limit-- == 0) {
@@ -228,7 +230,7 @@ INLINE void intro_select(const struct et_line *line, int64_t *items, size_t k, s
 	insert_sort(line, items, n, order);
 }
 
-INLINE void intro_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
+ET_EXPANDED void intro_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
 {
 	struct {
 		int64_t *items;
@@ -260,7 +262,7 @@ struct topk {
 };
 
 /* The first k, in order where that is asked for. */
-INLINE void topk_in(struct et_line *line, bool is_sorted, enum order order)
+ET_EXPANDED void topk_in(struct et_line *line, bool is_sorted, enum order order)
 {
 	size_t k = line->n_out;
 	if (k * 64 <= line->n) {
