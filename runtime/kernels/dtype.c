@@ -5,6 +5,8 @@
  * wrapped, NaN as INT64_MIN. */
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
+#include "runtime/base/cpu.h"
 
 static float from_bool(uint8_t value)
 {
@@ -25,10 +27,11 @@ static float from_bool(uint8_t value)
 #define OTHER_TYPES(X)                             \
 	X(FLOAT32, float, AS_IS, AS_IS, (float))   \
 	X(FLOAT64, double, AS_IS, AS_IS, (double)) \
-	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)   \
-	X(BFLOAT16, uint16_t, et_from_bfloat16, AS_IS, et_to_bfloat16)
-#define HALF_TYPE(X)     X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)
-#define ELEMENT_TYPES(X) INTEGER_TYPES(X) OTHER_TYPES(X) HALF_TYPE(X)
+	X(BOOL, uint8_t, from_bool, AS_IS, 0 !=)
+#define HALF_TYPES(X)                                                  \
+	X(BFLOAT16, uint16_t, et_from_bfloat16, AS_IS, et_to_bfloat16) \
+	X(FLOAT16, uint16_t, et_from_half, AS_IS, et_to_half)
+#define ELEMENT_TYPES(X) INTEGER_TYPES(X) OTHER_TYPES(X) HALF_TYPES(X)
 
 #define LOADER(name, element, value, suffix, type, convert)                                              \
 	static void load_##name##_##suffix(void *span, const void *elements, ptrdiff_t stride, size_t n) \
@@ -110,8 +113,35 @@ static bool all_fit(const float *from, size_t n)
 	}
 INTEGER_TYPES(INTEGER_STORER)
 
+const struct et_hot_spans *et_hot_spans(void)
+{
+#ifdef __x86_64__
+	if (et_cpu_runs_avx512())
+		return &et_hot_spans_avx512;
+	if (et_cpu_runs_avx2())
+		return &et_hot_spans_avx2;
+#endif
+	return &et_hot_spans_base;
+}
+
 /* Long runs of halves are converted by what this processor has. */
 enum { LONG_RUN = 16, PART = 128 };
+
+static void load_bfloat16s(void *span, const void *elements, ptrdiff_t stride, size_t n)
+{
+	if (stride != 1 || n < LONG_RUN)
+		load_BFLOAT16_f32(span, elements, stride, n);
+	else
+		et_hot_spans()->from_bfloat16s(n, span, elements);
+}
+
+static void store_bfloat16s(void *elements, ptrdiff_t stride, const void *span, size_t n)
+{
+	if (stride != 1 || n < LONG_RUN)
+		store_BFLOAT16_f32(elements, stride, span, n);
+	else
+		et_hot_spans()->to_bfloat16s(n, elements, span);
+}
 
 static void load_halves(void *span, const void *elements, ptrdiff_t stride, size_t n)
 {
@@ -161,7 +191,7 @@ static void store_doubles_as_halves(void *elements, ptrdiff_t stride, const void
 	}
 }
 
-/* The narrow classes: the type itself, and bool. */
+/* The narrow classes: the type itself, and bool, of which they have 0 and 1. */
 #define NARROW_TYPES(X) \
 	X(i32, int32_t) \
 	X(i16, int16_t) \
@@ -184,6 +214,7 @@ static const struct {
 	{ ET_INT16, 2, load_SAME_i16, load_BOOL_i16, store_SAME_i16, store_BOOL_i16 },
 	{ ET_INT8, 1, load_SAME_i8, load_BOOL_i8, store_SAME_i8, store_BOOL_i8 },
 	{ ET_UINT8, 1, load_SAME_u8, load_BOOL_u8, store_SAME_u8, store_BOOL_u8 },
+	{ ET_BOOL, 1, load_BOOL_u8, load_BOOL_u8, store_BOOL_u8, store_BOOL_u8 },
 };
 _Static_assert(sizeof(narrow) / sizeof(*narrow) == ET_N_SPANS - ET_N_CLASSES, "a row for each narrow class");
 
@@ -205,6 +236,8 @@ static const struct {
 		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_halves, load_halves_as_doubles,
 								   load_FLOAT16_i64 },
 			{ store_halves, store_doubles_as_halves, store_FLOAT16_i64 } },
+	[ET_BFLOAT16] = { { load_bfloat16s, load_BFLOAT16_f64, load_BFLOAT16_i64 },
+		{ store_bfloat16s, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
 };
 
 et_load_fn et_loader(enum et_scalar_type type, enum et_class as)
@@ -247,8 +280,9 @@ enum et_class et_narrow_class_of(enum et_scalar_type type)
 	case ET_INT8:
 		return ET_I8;
 	case ET_UINT8:
-	case ET_BOOL:
 		return ET_U8;
+	case ET_BOOL:
+		return ET_B8;
 	default:
 		return ET_N_SPANS;
 	}

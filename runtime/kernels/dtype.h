@@ -21,7 +21,8 @@ enum et_class {
 	ET_I32 = ET_N_CLASSES,
 	ET_I16,
 	ET_I8,
-	ET_U8, /* bool too, as 0 and 1 */
+	ET_U8,
+	ET_B8, /* bool: whatever is not 0 is true, and what comes out is 0 or 1 */
 	ET_N_SPANS,
 };
 

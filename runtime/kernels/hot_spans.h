@@ -1,0 +1,24 @@
+/* Span functions that only some processors have vectors for: compiled once for each instruction set, as hot.c is. */
+#ifndef RUNTIME_KERNELS_HOT_SPANS_H
+#define RUNTIME_KERNELS_HOT_SPANS_H
+
+#include "runtime/kernels/map.h"
+
+struct et_hot_spans {
+	/* By class; NULL for those of floats. More bits than there are, or less than none, leave nothing, or the sign. */
+	et_span_fn left_shift[ET_N_SPANS], right_shift[ET_N_SPANS];
+	/* Of bfloat16, each way; to the nearest, ties to even. */
+	void (*from_bfloat16s)(size_t n, float *y, const uint16_t *x);
+	void (*to_bfloat16s)(size_t n, uint16_t *y, const float *x);
+};
+
+/* The best one for this processor. */
+const struct et_hot_spans *et_hot_spans(void);
+
+extern const struct et_hot_spans et_hot_spans_base;
+#ifdef __x86_64__
+extern const struct et_hot_spans et_hot_spans_avx2;
+extern const struct et_hot_spans et_hot_spans_avx512;
+#endif
+
+#endif
