@@ -5,6 +5,7 @@
  * division never traps: a zero divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps. */
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -14,6 +15,9 @@
 ET_ALL_FNS(add, 3, a + b * c)
 ET_ALL_FNS(sub, 3, a - b * c)
 ET_ALL_FNS(rsub, 3, b - a * c)
+ET_ALL_FNS(plus, 2, a + b)
+ET_ALL_FNS(minus, 2, a - b)
+ET_ALL_FNS(minus_from, 2, b - a)
 ET_ALL_FNS(mul, 2, a *b)
 ET_FLOAT_FNS(div, 2, a / b)
 ET_FLOAT_FNS(atan2, 2, atan2(a, b))
@@ -65,6 +69,8 @@ ET_ALL_FNS(square, 1, a *a)
 	}
 COMPLEX_FN(add, a + b * in[2])
 COMPLEX_FN(sub, a - b * in[2])
+COMPLEX_FN(plus, a + b)
+COMPLEX_FN(minus, a - b)
 COMPLEX_FN(mul, a *b)
 COMPLEX_FN(div, a / b)
 COMPLEX_FN(where, a != 0 ? b : in[2])
@@ -95,21 +101,49 @@ ET_INT_FN(bitwise_and, 2, a &b)
 ET_INT_FN(bitwise_or, 2, a | b)
 ET_INT_FN(bitwise_xor, 2, a ^ b)
 
-/* As many bits as the type has, or more (or less than none), leave nothing, or the sign. */
-static inline size_t bytes_of(enum et_scalar_type integer)
-{
-	return integer == ET_INT64                           ? 8
-	       : integer == ET_INT32 || integer == ET_UINT32 ? 4
-	       : integer == ET_INT16 || integer == ET_UINT16 ? 2
-							     : 1;
-}
-#define SHIFTED_OUT ((size_t)b >= (sizeof(a) < sizeof(int64_t) ? sizeof(a) : bytes_of(common)) * CHAR_BIT)
-ET_INT_FN(left_shift, 2,
-	SHIFTED_OUT                   ? 0
-	: sizeof(a) < sizeof(int64_t) ? (int64_t)((uint32_t)a << (b & 31))
-				      : (int64_t)((uint64_t)a << (b & 63)))
-static const struct et_map left_shift_map = { ET_MAP_SAME, ET_INTS(left_shift) };
-ET_INT_FN(right_shift, 2, a >> (!SHIFTED_OUT ? (int)b : sizeof(a) < sizeof(int64_t) ? 31 : 63))
+/* Each element by a number of its own. */
+#define SHIFT_FN(name, suffix, class)                     \
+	static void name##_##suffix(struct et_span *span) \
+	{                                                 \
+		et_hot_spans()->name[class](span);        \
+	}
+#define SHIFT_FNS(name)             \
+	SHIFT_FN(name, i64, ET_I64) \
+	SHIFT_FN(name, i32, ET_I32) \
+	SHIFT_FN(name, i16, ET_I16) \
+	SHIFT_FN(name, i8, ET_I8)   \
+	SHIFT_FN(name, u8, ET_U8)
+SHIFT_FNS(left_shift)
+SHIFT_FNS(right_shift)
+#define SHIFTS(name) { NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
+static const struct et_map left_shift_map = { ET_MAP_SAME, SHIFTS(left_shift) };
+static const struct et_map right_shift_map = { ET_MAP_SAME, SHIFTS(right_shift) };
+
+/* All by the same number, which is found once: as many bits as the type has, or more (or less than none), leave the sign. */
+#define DOWN_FN(name, type, value)                                                             \
+	static void name(struct et_span *span)                                                 \
+	{                                                                                      \
+		const type *in = span->in[0];                                                  \
+		const type b = *(const type *)span->in[1];                                     \
+		type a = 0, *out = span->out;                                                  \
+		const enum et_scalar_type common = span->common;                               \
+		const bool is_wide = sizeof(a) == sizeof(int64_t);                             \
+		const size_t bits = (is_wide ? et_scalar_size(common) : sizeof(a)) * CHAR_BIT; \
+		const int by = (size_t)b < bits ? (int)b : is_wide ? 63 : 31;                  \
+		ET_INDEPENDENT                                                                 \
+		for (size_t i = 0, n = span->n; i < n; i++) {                                  \
+			a = in[i];                                                             \
+			out[i] = (type)(value);                                                \
+		}                                                                              \
+	}
+/* The sign put in place afterwards: there are vectors of unsigned shifts on every processor. */
+DOWN_FN(down_i64, int64_t,
+	(int64_t)((((uint64_t)a >> by) ^ (UINT64_C(1) << (63 - by))) - (UINT64_C(1) << (63 - by))))
+DOWN_FN(down_i32, int32_t, a >> by)
+DOWN_FN(down_i16, int16_t, a >> by)
+DOWN_FN(down_i8, int8_t, a >> by)
+DOWN_FN(down_u8, uint8_t, a >> by)
+DOWN_FN(down_b8, uint8_t, (a != 0) >> by)
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
@@ -156,6 +190,39 @@ static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum roun
 	return left + (b & -is_other_side);
 }
 
+/* Of integers of less bits by way of floats that hold the quotient's whole part exactly, since there are vectors of those
+ * divisions: the quotient of two integers is farther from the next whole number than its own rounding, and so is cut to the
+ * right one. Dividing by 0 gives 0, and by -1 what wraps around. */
+#define NARROW_DIVIDE(name, type, wide, real, value)                                                  \
+	static void name(struct et_span *span)                                                        \
+	{                                                                                             \
+		const type *in[] = { span->in[0], span->in[1] };                                      \
+		type *out = span->out, is_zero = 0;                                                   \
+		ET_INDEPENDENT                                                                        \
+		for (size_t i = 0, n = span->n; i < n; i++) {                                         \
+			const wide a = in[0][i], b = in[1][i];                                        \
+			const wide by = b == 0 || b == -1 ? 1 : b;                                    \
+			const wide cut = (wide)((real)a / (real)by);                                  \
+			const wide quotient = b == 0 ? 0 : b == -1 ? -a : cut;                        \
+			const wide left = b == 0 ? 0 : a - quotient * b;                              \
+			const wide apart __attribute__((unused)) = -((left != 0) & ((left ^ b) < 0)); \
+			is_zero |= b == 0;                                                            \
+			out[i] = (type)(value);                                                       \
+		}                                                                                     \
+		span->divided_by_zero |= is_zero;                                                     \
+	}
+#define NARROW_DIVIDES(name, value)                                \
+	NARROW_DIVIDE(name##_i32, int32_t, int32_t, double, value) \
+	NARROW_DIVIDE(name##_i16, int16_t, int32_t, float, value)  \
+	NARROW_DIVIDE(name##_i8, int8_t, int32_t, float, value)    \
+	NARROW_DIVIDE(name##_u8, uint8_t, int32_t, float, value)
+NARROW_DIVIDES(trunc_div, quotient)
+NARROW_DIVIDES(floor_div, quotient + apart)
+NARROW_DIVIDES(fmod, left)
+NARROW_DIVIDES(remainder, left + (b & apart))
+/* Truths are not worth loops of their own. */
+#define DIVIDES(name) { name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
+
 /* The same of floats, as Python defines them; what float computes is exact in double. */
 static inline double floor_quotient(double a, double b, double mod)
 {
@@ -200,6 +267,32 @@ static int64_t power(int64_t base, int64_t exponent)
 }
 ET_INT64_FN(pow, 2, power(a, b))
 
+/* With alpha, and where that is 1, as in nearly all programs: nothing to multiply by then. */
+struct scaled {
+	struct et_map map, plain;
+};
+
+static enum et_status run_scaled(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct scaled *scaled = ctx->kernel->row;
+	bool is_plain = et_number_double(args[2]) == 1;
+	return et_map_apply(ctx, is_plain ? &scaled->plain : &scaled->map,
+		(const struct et_evalue *[]){ args[0], args[1], args[2] }, is_plain ? 2 : 3, args[3]->tensor);
+}
+
+static const struct scaled add_maps = {
+	{ ET_MAP_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex },
+	{ ET_MAP_SAME, ET_ALL(plus), .promotes = 3, .on_complex = plus_complex },
+};
+static const struct scaled sub_maps = {
+	{ ET_MAP_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex },
+	{ ET_MAP_SAME, ET_ALL(minus), .promotes = 3, .on_complex = minus_complex },
+};
+static const struct scaled rsub_maps = {
+	{ ET_MAP_SAME, ET_ALL(rsub), .promotes = 3 },
+	{ ET_MAP_SAME, ET_ALL(minus_from), .promotes = 3 },
+};
+
 static const struct et_map pow_map = { ET_MAP_SAME, ET_ALL64(pow) };
 
 /* Squares are what programs mostly want. */
@@ -233,8 +326,8 @@ static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_map exact = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
-	static const struct et_map trunc_map = { ET_MAP_SAME, ET_ALL64(trunc_div) };
-	static const struct et_map floor_map = { ET_MAP_SAME, ET_ALL64(floor_div) };
+	static const struct et_map trunc_map = { ET_MAP_SAME, DIVIDES(trunc_div) };
+	static const struct et_map floor_map = { ET_MAP_SAME, DIVIDES(floor_div) };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	const struct et_map *map = &exact;
 	if (et_string_is(args[2], "trunc"))
@@ -304,25 +397,20 @@ static enum et_status run_glu(struct et_kernel_ctx *ctx, struct et_evalue *const
 }
 
 static const struct et_kernel rows[] = {
-	{ "aten::__rshift__.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
-	{ "aten::add.Scalar_out", "TSS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex) },
-	{ "aten::add.out", "TTS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex) },
+	{ "aten::__rshift__.Tensor_out", "TT>T", et_map_run, &right_shift_map },
+	{ "aten::add.Scalar_out", "TSS>T", run_scaled, &add_maps },
+	{ "aten::add.out", "TTS>T", run_scaled, &add_maps },
 	{ "aten::atan2.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan2)) },
 	{ "aten::bitwise_and.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
 	{ "aten::bitwise_and.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_and)) },
-	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
+	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_map_run, &left_shift_map },
 	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", run_left_shift_number },
-	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_INTS(left_shift)) },
+	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_map_run, &left_shift_map },
 	{ "aten::bitwise_or.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_or)) },
 	{ "aten::bitwise_or.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_or)) },
 	{ "aten::bitwise_right_shift.Tensor_Scalar_out", "TS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
-	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_INTS(right_shift)) },
+		ET_MAP(ET_MAP_SAME, ET_INTS(down)) },
+	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_map_run, &right_shift_map },
 	{ "aten::bitwise_xor.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_xor)) },
 	{ "aten::bitwise_xor.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_xor)) },
 	{ "aten::clamp.Tensor_out", "Ttt>T", run_clamp, NULL },
@@ -335,11 +423,13 @@ static const struct et_kernel rows[] = {
 	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
 	{ "aten::eq.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
 	{ "aten::eq.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },
-	{ "aten::floor_divide.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(floor_div)) },
-	{ "aten::fmax.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, { fmax_f32, fmax_f64, maximum_i64 }) },
-	{ "aten::fmin.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, { fmin_f32, fmin_f64, minimum_i64 }) },
-	{ "aten::fmod.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(fmod)) },
-	{ "aten::fmod.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(fmod)) },
+	{ "aten::floor_divide.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, DIVIDES(floor_div)) },
+	{ "aten::fmax.out", "TT>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, { fmax_f32, fmax_f64, ET_NARROW(maximum) }) },
+	{ "aten::fmin.out", "TT>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, { fmin_f32, fmin_f64, ET_NARROW(minimum) }) },
+	{ "aten::fmod.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, DIVIDES(fmod)) },
+	{ "aten::fmod.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, DIVIDES(fmod)) },
 	{ "aten::gcd.out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS64(gcd)) },
 	{ "aten::ge.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
 	{ "aten::ge.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(ge)) },
@@ -370,14 +460,12 @@ static const struct et_kernel rows[] = {
 	{ "aten::pow.Scalar_out", "ST>T", et_map_run, &pow_map },
 	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
 	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_map_run, &pow_map },
-	{ "aten::remainder.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(remainder)) },
-	{ "aten::remainder.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL64(remainder)) },
-	{ "aten::rsub.Scalar_out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
-	{ "aten::rsub.Tensor_out", "TTS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(rsub), .promotes = 3) },
-	{ "aten::sub.Scalar_out", "TSS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex) },
-	{ "aten::sub.out", "TTS>T", et_map_run,
-		ET_MAP(ET_MAP_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex) },
+	{ "aten::remainder.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_SAME, DIVIDES(remainder)) },
+	{ "aten::remainder.Tensor_out", "TT>T", et_map_run, ET_MAP(ET_MAP_SAME, DIVIDES(remainder)) },
+	{ "aten::rsub.Scalar_out", "TSS>T", run_scaled, &rsub_maps },
+	{ "aten::rsub.Tensor_out", "TTS>T", run_scaled, &rsub_maps },
+	{ "aten::sub.Scalar_out", "TSS>T", run_scaled, &sub_maps },
+	{ "aten::sub.out", "TTS>T", run_scaled, &sub_maps },
 	{ "aten::where.self_out", "TTT>T", et_map_run,
 		ET_MAP(ET_MAP_SAME, ET_ALL(where), .promotes = 6, .on_complex = where_complex) },
 };

@@ -29,6 +29,7 @@ struct way {
 	enum et_class class;
 	enum et_scalar_type as; /* what the class's numbers are in memory */
 	bool wraps;             /* the result is narrower in the common type than where it is stored */
+	bool is_truth;          /* the result is 0 or 1 */
 };
 
 struct map_job {
@@ -56,6 +57,19 @@ union block {
 	int64_t i64[ET_MAP_BLOCK];
 	uint8_t bytes[ET_MAP_BLOCK * sizeof(int64_t)];
 };
+
+/* How many results of a class a block has room for. */
+static size_t block_of(enum et_class class)
+{
+	return class < ET_N_CLASSES ? ET_MAP_BLOCK : sizeof(union block) / et_class_size(class);
+}
+
+/* Whether results of @way are what a tensor of @type has. */
+static bool gives(const struct way *way, enum et_scalar_type type)
+{
+	return type == way->as ||
+	       (way->is_truth && type == ET_BOOL && et_class_size(way->class) == sizeof(uint8_t));
+}
 
 static void identity(struct et_span *span)
 {
@@ -102,7 +116,7 @@ static void map_range(void *arg, size_t begin, size_t end)
 {
 	struct map_job *job = arg;
 	const struct et_walk *walk = &job->walk;
-	size_t inner = walk->n_dims - 1;
+	size_t inner = walk->n_dims - 1, most = block_of(job->way.class);
 	union block in[ET_MAP_OPERANDS], result;
 	struct et_span span = { .common = job->way.common };
 	struct et_place place, out_place;
@@ -110,7 +124,7 @@ static void map_range(void *arg, size_t begin, size_t end)
 	et_place_seek(&place, walk, begin);
 	out_place = place;
 	while (begin < end) {
-		size_t n = end - begin < ET_MAP_BLOCK ? end - begin : ET_MAP_BLOCK;
+		size_t n = end - begin < most ? end - begin : most;
 		size_t left = et_place_run(&place, walk);
 		if (left < n && left >= LONG_RUN)
 			n = left;
@@ -171,8 +185,7 @@ static void begin_job(
 	job->out = out->data;
 	job->out_bytes = et_scalar_size(out->type);
 	job->store = et_storer(out->type, job->way.class);
-	job->is_out_direct = et_class_is_type(job->way.class, out->type) &&
-			     job->walk.strides[0][job->walk.n_dims - 1] == 1;
+	job->is_out_direct = gives(way, out->type) && job->walk.strides[0][job->walk.n_dims - 1] == 1;
 }
 
 static void set_in(struct map_job *job, size_t k, const struct et_view *in)
@@ -437,7 +450,7 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 	union block in[ET_MAP_OPERANDS], result;
 	et_load_fn loads[ET_MAP_OPERANDS];
 	bool are_like[ET_MAP_OPERANDS], is_sized = false; /* by one of them, and not against the others */
-	bool is_direct = out->type == way->as;
+	bool is_direct = gives(way, out->type);
 	struct spread spreads[ET_MAP_OPERANDS];
 	et_store_fn store = is_direct ? NULL : et_storer(out->type, way->class);
 	if (!span.n || span.n > ET_MAP_BLOCK || (!is_direct && !store))
@@ -502,7 +515,8 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 				et_scalar_name(view->type));
 		} else {
 			*view = (struct et_view){ .data = (uint8_t *)&filled[k], .type = way->common };
-			fill_block(&filled[k], way, operands[k], numel < ET_MAP_BLOCK ? numel : ET_MAP_BLOCK);
+			fill_block(&filled[k], way, operands[k],
+				numel < block_of(way->class) ? numel : block_of(way->class));
 		}
 		et_view_broadcast(view, sizes, n_dims);
 	}
@@ -541,14 +555,14 @@ enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 	if (way.class == ET_I64)
 		way.class = narrowed(map, way.common, operands, n_operands, out);
 	way.fn = map->fns[way.class];
-	way.as = way.class == ET_F32     ? ET_FLOAT32
-		 : way.class == ET_F64   ? ET_FLOAT64
-		 : way.class == ET_I64   ? ET_INT64
-		 : way.common == ET_BOOL ? ET_UINT8
-					 : way.common;
+	way.as = way.class == ET_F32   ? ET_FLOAT32
+		 : way.class == ET_F64 ? ET_FLOAT64
+		 : way.class == ET_I64 ? ET_INT64
+				       : way.common;
 	ET_REQUIRE(ctx, way.fn && (way.as == way.common || et_loader(way.common, way.class)),
 		"does not take %s", et_scalar_name(way.common));
 	way.wraps = map->result == ET_MAP_SAME && way.class == ET_I64 && out->type != way.common;
+	way.is_truth = map->result == ET_MAP_BOOL;
 	if (!apply_small(&way, operands, n_operands, out, &divided_by_zero))
 		return apply_any(ctx, &way, operands, n_operands, out);
 	ET_REQUIRE(ctx, !divided_by_zero, "division of an integer by zero");

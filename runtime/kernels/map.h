@@ -19,7 +19,7 @@
 #include <tgmath.h>
 
 enum {
-	ET_MAP_BLOCK = 512,
+	ET_MAP_BLOCK = 512, /* floats, doubles or int64; of narrower integers as many as take as much room */
 	ET_MAP_OPERANDS = 5,
 };
 
@@ -90,29 +90,34 @@ static inline float et_rint(float x)
 #define ET_LOADS1(type) const type a = in[0][i]
 #define ET_LOADS2(type) const type a = in[0][i], b = in[1][i]
 #define ET_LOADS3(type) const type a = in[0][i], b = in[1][i], c = in[2][i]
+/* Truths, as what they are: 0 or 1. */
+#define ET_TRUTHS1(type) const type a = in[0][i] != 0
+#define ET_TRUTHS2(type) const type a = in[0][i] != 0, b = in[1][i] != 0
+#define ET_TRUTHS3(type) const type a = in[0][i] != 0, b = in[1][i] != 0, c = in[2][i] != 0
 
 /* For float and double, or for integers too: NAME_f32, NAME_f64, NAME_i64, and for those of less bits, in which the
- * expression wraps as it does in 64: NAME_i32, NAME_i16, NAME_i8, NAME_u8. */
+ * expression wraps as it does in 64: NAME_i32, NAME_i16, NAME_i8, NAME_u8, and for truths NAME_b8. */
 #define ET_FLOAT_FNS(name, n, expression)                             \
 	ET_SPAN_FN(name##_f32, float, ET_LOADS##n(float), expression) \
 	ET_SPAN_FN(name##_f64, double, ET_LOADS##n(double), expression)
 #define ET_INT64_FN(name, n, expression) ET_SPAN_FN(name##_i64, int64_t, ET_LOADS##n(int64_t), expression)
-#define ET_INT_FN(name, n, expression)                                                  \
-	ET_INT64_FN(name, n, expression)                                                \
-	ET_SPAN_FN(name##_i32, int32_t, ET_LOADS##n(int32_t), expression)               \
-	ET_SPAN_FN(name##_i16, int16_t, ET_LOADS##n(int16_t), expression)               \
-	ET_SPAN_FN(name##_i8, int8_t, ET_LOADS##n(int8_t), expression)                  \
-	_Pragma("GCC diagnostic push")                                                  \
-		_Pragma("GCC diagnostic ignored \"-Wtype-limits\"") /* never below 0 */ \
-		ET_SPAN_FN(name##_u8, uint8_t, ET_LOADS##n(uint8_t), expression)        \
-			_Pragma("GCC diagnostic pop")
+#define ET_INT_FN(name, n, expression)                                                           \
+	ET_INT64_FN(name, n, expression)                                                         \
+	ET_SPAN_FN(name##_i32, int32_t, ET_LOADS##n(int32_t), expression)                        \
+	ET_SPAN_FN(name##_i16, int16_t, ET_LOADS##n(int16_t), expression)                        \
+	ET_SPAN_FN(name##_i8, int8_t, ET_LOADS##n(int8_t), expression)                           \
+	_Pragma("GCC diagnostic push")                                                           \
+		_Pragma("GCC diagnostic ignored \"-Wtype-limits\"") /* never below 0 */          \
+		ET_SPAN_FN(name##_u8, uint8_t, ET_LOADS##n(uint8_t), expression)                 \
+			ET_SPAN_FN(name##_b8, uint8_t, ET_TRUTHS##n(uint8_t), (expression) != 0) \
+				_Pragma("GCC diagnostic pop")
 #define ET_ALL_FNS(name, n, expression)   \
 	ET_FLOAT_FNS(name, n, expression) \
 	ET_INT_FN(name, n, expression)
 
 /* In a row: .fns of a name defined for these classes. */
 #define ET_FLOATS(name) { name##_f32, name##_f64, NULL }
-#define ET_NARROW(name) name##_i64, name##_i32, name##_i16, name##_i8, name##_u8
+#define ET_NARROW(name) name##_i64, name##_i32, name##_i16, name##_i8, name##_u8, name##_b8
 #define ET_INTS(name)   { NULL, NULL, ET_NARROW(name) }
 #define ET_ALL(name)    { name##_f32, name##_f64, ET_NARROW(name) }
 /* Where there is but one for all integers. */

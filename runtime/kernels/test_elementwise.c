@@ -5,6 +5,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 static void promotion(void **state)
@@ -210,9 +212,87 @@ static void special(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
+static int64_t wrapped(int64_t value, unsigned bits, bool is_signed)
+{
+	uint64_t kept = (uint64_t)value & ((UINT64_C(1) << bits) - 1);
+	bool is_below = is_signed && kept >> (bits - 1);
+	return (int64_t)kept - (is_below ? INT64_C(1) << bits : 0);
+}
+
+static int64_t remainder_of(int64_t a, int64_t b)
+{
+	int64_t left = a % b;
+	return left != 0 && (left < 0) != (b < 0) ? left + b : left;
+}
+
+/* What integers of 8 to 32 bits give, element beside element, against the same in 64: numbers at all edges with each other. */
+static void integers_of_all_widths(void **state)
+{
+	enum { N_OPS = 9 };
+	static const char *const kernels[N_OPS] = { "aten::floor_divide.out", "aten::div.out_mode",
+		"aten::remainder.Tensor_out", "aten::fmod.Tensor_out", "aten::bitwise_left_shift.Tensor_out",
+		"aten::bitwise_right_shift.Tensor_out", "aten::add.out", "aten::sub.out", "aten::mul.out" };
+	static const char *const more[N_OPS] = { "", " trunc", "", "", "", "", " 1", " 1", "" };
+	static const struct {
+		const char *name;
+		unsigned bits;
+		bool is_signed;
+	} types[] = { { "i8", 8, true }, { "u8", 8, false }, { "i16", 16, true }, { "i32", 32, true } };
+	for (size_t t = 0; t < ET_ARRAY_LEN(types); t++) {
+		int64_t most = (INT64_C(1) << (types[t].bits - types[t].is_signed)) - 1,
+			least = types[t].is_signed ? -most - 1 : 0;
+		const int64_t edges[] = { least, least + 1, -7 * types[t].is_signed, -1 * types[t].is_signed,
+			0, 1, 2, 3, 7, 9, types[t].bits, most / 3, most / 2 + 1, most - 1, most };
+		for (size_t op = 0; op < N_OPS; op++) {
+			char *args[2] = { NULL, NULL }, *both = NULL, *expected = NULL;
+			size_t n[2], n_expected, n_both, count = 0;
+			FILE *in[] = { open_memstream(&args[0], &n[0]), open_memstream(&args[1], &n[1]) },
+			     *out = open_memstream(&expected, &n_expected),
+			     *all = open_memstream(&both, &n_both);
+			assert_true(in[0] && in[1] && out && all);
+			for (size_t k = 0; k < ET_ARRAY_LEN(edges) * ET_ARRAY_LEN(edges); k++) {
+				int64_t a = edges[k / ET_ARRAY_LEN(edges)],
+					b = edges[k % ET_ARRAY_LEN(edges)],
+					shifted = b < 0 || b >= types[t].bits ? 0 : a * (INT64_C(1) << b),
+					by = b < 0 || b >= types[t].bits ? 63 : b;
+				if (op < 4 && b == 0)
+					continue;
+				int64_t rest = op < 4 ? remainder_of(a, b) : 0;
+				int64_t results[N_OPS] = { op < 4 ? (a - rest) / b : 0, op < 4 ? a / b : 0,
+					rest, op < 4 ? a % b : 0, shifted, a >> by, a + b, a - b, a * b };
+				count++;
+				fprintf(in[0], "%lld,", (long long)a);
+				fprintf(in[1], "%lld,", (long long)b);
+				fprintf(out, "%lld,",
+					(long long)wrapped(results[op], types[t].bits, types[t].is_signed));
+			}
+			fclose(in[0]);
+			fclose(in[1]);
+			fclose(out);
+			char *elements = expected, *whole = NULL;
+			size_t n_whole;
+			FILE *result = open_memstream(&whole, &n_whole);
+			assert_true(result);
+			for (size_t k = 0; k < 2; k++) {
+				fprintf(all, "%s[%zu]{%s}%s", types[t].name, count, args[k],
+					k ? more[op] : " ");
+				free(args[k]);
+			}
+			fprintf(result, "%s[%zu]{%s}", types[t].name, count, elements);
+			fclose(all);
+			fclose(result);
+			check_kernel_cases(&(const struct kernel_case){ kernels[op], both, whole }, 1);
+			free(both);
+			free(whole);
+			free(elements);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(integers_of_all_widths),
 		cmocka_unit_test(promotion),
 		cmocka_unit_test(shapes),
 		cmocka_unit_test(unary),

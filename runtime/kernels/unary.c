@@ -179,30 +179,63 @@ static enum et_status run_round_decimals(struct et_kernel_ctx *ctx, struct et_ev
 }
 
 struct not_job {
-	const float *in;
+	const void *in;
 	uint8_t *out;
 };
 
-static void not_floats(void *arg, size_t begin, size_t end)
+#define NOT_FN(name, type, value)                             \
+	static void name(void *arg, size_t begin, size_t end) \
+	{                                                     \
+		const struct not_job *job = arg;              \
+		const type *in = job->in;                     \
+		uint8_t *out = job->out;                      \
+		ET_INDEPENDENT                                \
+		for (size_t i = begin; i < end; i++) {        \
+			const type a = in[i];                 \
+			out[i] = (value) == 0;                \
+		}                                             \
+	}
+NOT_FN(not_bytes, uint8_t, a)
+NOT_FN(not_shorts, uint16_t, a)
+NOT_FN(not_halves, uint16_t, a & 0x7fff) /* both zeros */
+NOT_FN(not_words, uint32_t, a)
+NOT_FN(not_longs, uint64_t, a)
+NOT_FN(not_floats, float, a)
+NOT_FN(not_doubles, double, a)
+
+static et_range_fn not_fn(enum et_scalar_type type)
 {
-	const struct not_job *job = arg;
-	const float *in = job->in;
-	uint8_t *out = job->out;
-	ET_INDEPENDENT
-	for (size_t i = begin; i < end; i++)
-		out[i] = in[i] == 0;
+	if (type == ET_FLOAT32)
+		return not_floats;
+	if (type == ET_FLOAT64)
+		return not_doubles;
+	if (et_type_is_half(type))
+		return not_halves;
+	if (type != ET_BOOL && !et_type_is_integral(type))
+		return NULL;
+	switch (et_scalar_size(type)) {
+	case 1:
+		return not_bytes;
+	case 2:
+		return not_shorts;
+	case 4:
+		return not_words;
+	default:
+		return not_longs;
+	}
 }
 
-/* Truths of floats that lie as they do are stored at once, not first as floats. */
+/* Truths of numbers that lie as they do are stored at once, not first as such numbers. */
 static enum et_status run_logical_not(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
-	if (self->type != ET_FLOAT32 || out->type != ET_BOOL || !et_lie_alike(self, out))
+	et_range_fn fn = not_fn(self->type);
+	if (!fn || out->type != ET_BOOL || !et_lie_alike(self, out))
 		return et_map_apply(ctx, &logical_not_map, (const struct et_evalue *[]){ args[0] }, 1, out);
 	ET_TRY(et_resize_like(ctx, out, self));
 	struct not_job job = { .in = self->data, .out = out->data };
-	et_parallel_for(ctx->compute, not_floats, &job, et_tensor_numel(out), NOT_GRAIN);
+	et_parallel_for(ctx->compute, fn, &job, et_tensor_numel(out), NOT_GRAIN);
 	return ET_OK;
 }
 
@@ -219,7 +252,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::atan.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atan)) },
 	{ "aten::atanh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(atanh)) },
 	{ "aten::bitwise_not.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_INTS(bitwise_not)) },
-	{ "aten::ceil.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { ceil_f32, ceil_f64, same_i64 }) },
+	{ "aten::ceil.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { ceil_f32, ceil_f64, ET_NARROW(same) }) },
 	{ "aten::cos.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(cos)) },
 	{ "aten::cosh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(cosh)) },
 	{ "aten::elu.out", "TSSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_FLOATS(elu), .promotes = 1) },
@@ -227,7 +260,8 @@ static const struct et_kernel rows[] = {
 	{ "aten::exp.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp), .is_as_output = true) },
 	{ "aten::exp2.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(exp2)) },
 	{ "aten::expm1.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(expm1)) },
-	{ "aten::floor.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { floor_f32, floor_f64, same_i64 }) },
+	{ "aten::floor.out", "T>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, { floor_f32, floor_f64, ET_NARROW(same) }) },
 	{ "aten::gelu.out", "TC>T", run_gelu, NULL },
 	{ "aten::hardtanh.out", "TSS>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(hardtanh), .promotes = 1) },
 	{ "aten::isinf.out", "T>T", et_map_run, ET_MAP(ET_MAP_BOOL, { isinf_f32, isinf_f64, never_i64 }) },
@@ -245,7 +279,8 @@ static const struct et_kernel rows[] = {
 	{ "aten::reciprocal.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(reciprocal)) },
 	{ "aten::relu.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(relu)) },
 	{ "aten::round.decimals_out", "TI>T", run_round_decimals, NULL },
-	{ "aten::round.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { round_f32, round_f64, same_i64 }) },
+	{ "aten::round.out", "T>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, { round_f32, round_f64, ET_NARROW(same) }) },
 	{ "aten::rsqrt.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(rsqrt)) },
 	{ "aten::sigmoid.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(sigmoid)) },
 	{ "aten::sign.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, ET_ALL(sign)) },
@@ -255,7 +290,8 @@ static const struct et_kernel rows[] = {
 	{ "aten::sqrt.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(sqrt)) },
 	{ "aten::tan.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(tan)) },
 	{ "aten::tanh.out", "T>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(tanh)) },
-	{ "aten::trunc.out", "T>T", et_map_run, ET_MAP(ET_MAP_SAME, { trunc_f32, trunc_f64, same_i64 }) },
+	{ "aten::trunc.out", "T>T", et_map_run,
+		ET_MAP(ET_MAP_SAME, { trunc_f32, trunc_f64, ET_NARROW(same) }) },
 };
 
 ET_KERNEL_TABLE(unary);
