@@ -7,6 +7,7 @@
 #include "runtime/host/host.h"
 
 #include <locale.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,8 @@ int main(int argc, char **argv)
 	};
 	int i, rc;
 
+	/* What is freed is soon wanted again, and all of it goes back at the end. */
+	mallopt(M_TRIM_THRESHOLD, 4 << 20);
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */

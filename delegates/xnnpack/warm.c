@@ -134,6 +134,15 @@ static void add_fully_connected(struct chain *chain)
 static void define(struct chain *chain)
 {
 	static const size_t dims[] = { 1, SIDE, SIDE, CHANNELS };
+	static const enum xnn_unary_operator float_ops[] = {
+		xnn_unary_abs,
+		xnn_unary_exp,
+		xnn_unary_gelu,
+		xnn_unary_hardswish,
+		xnn_unary_reciprocal_square_root,
+		xnn_unary_square,
+		xnn_unary_square_root,
+	};
 	memcpy(chain->dims, dims, sizeof(dims));
 	chain->n_dims = 4;
 	chain->last = value(chain, 4, dims, XNN_VALUE_FLAG_EXTERNAL_INPUT);
@@ -144,6 +153,8 @@ static void define(struct chain *chain)
 	add_binary(chain, xnn_binary_multiply);
 	add_unary(chain, xnn_unary_sigmoid);
 	add_unary(chain, xnn_unary_tanh);
+	for (size_t i = 0; !chain->is_8_bit && i < sizeof(float_ops) / sizeof(*float_ops); i++)
+		add_unary(chain, float_ops[i]);
 	add_moves(chain);
 	add_fully_connected(chain);
 	uint32_t from = chain->last;
@@ -153,30 +164,45 @@ static void define(struct chain *chain)
 			&(union xnn_unary_params){ .clamp = { -1, 1 } }, from, chain->last, 0);
 }
 
-static bool warm(bool is_8_bit, const void *zeros, const float *scales)
+/* What is made ready stays until warm_end, so that both together are as much heap as a model takes. */
+struct ready {
+	struct chain chain;
+	xnn_runtime_t runtime;
+};
+
+static bool warm_begin(struct ready *ready, bool is_8_bit, const void *zeros, const float *scales)
 {
-	struct chain chain = { .is_8_bit = is_8_bit, .zeros = zeros, .scales = scales };
-	xnn_runtime_t runtime = NULL;
-	if (xnn_create_subgraph(2, 0, &chain.graph) != xnn_status_success)
+	struct chain *chain = &ready->chain;
+	*ready = (struct ready){ .chain = { .is_8_bit = is_8_bit, .zeros = zeros, .scales = scales } };
+	if (xnn_create_subgraph(2, 0, &chain->graph) != xnn_status_success)
 		return false;
-	define(&chain);
-	if (chain.status == xnn_status_success)
-		chain.status = xnn_create_runtime_v2(chain.graph, NULL, 0, &runtime);
-	if (chain.status == xnn_status_success)
-		chain.status = xnn_reshape_runtime(runtime);
-	if (runtime)
-		xnn_delete_runtime(runtime);
-	xnn_delete_subgraph(chain.graph);
-	return chain.status == xnn_status_success;
+	define(chain);
+	if (chain->status == xnn_status_success)
+		chain->status = xnn_create_runtime_v2(chain->graph, NULL, 0, &ready->runtime);
+	if (chain->status == xnn_status_success)
+		chain->status = xnn_reshape_runtime(ready->runtime);
+	return chain->status == xnn_status_success;
+}
+
+static void warm_end(struct ready *ready)
+{
+	if (ready->runtime)
+		xnn_delete_runtime(ready->runtime);
+	if (ready->chain.graph)
+		xnn_delete_subgraph(ready->chain.graph);
 }
 
 bool et_xnn_warm(void)
 {
 	static const float zeros[N_FILTER];
 	float scales[CHANNELS];
+	struct ready ready[2];
 	for (uint32_t i = 0; i < CHANNELS; i++)
 		scales[i] = 0.5f;
-	bool is_warm = warm(false, zeros, scales);
-	is_warm = warm(true, zeros, scales) && is_warm;
+	bool is_warm = true;
+	for (uint32_t i = 0; i < 2; i++)
+		is_warm = warm_begin(&ready[i], i == 1, zeros, scales) && is_warm;
+	for (uint32_t i = 2; i-- > 0;)
+		warm_end(&ready[i]);
 	return et_xnn_settle(xnn_status_success) == xnn_status_success && is_warm;
 }

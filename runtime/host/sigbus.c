@@ -36,7 +36,8 @@ _Static_assert(ATOMIC_POINTER_LOCK_FREE == 2, "the handler must not take a lock"
 struct block {
 	struct entry entries[ENTRIES_PER_BLOCK];
 };
-static _Atomic(struct block *) blocks[MAX_BLOCKS];
+static struct block first; /* enough for most processes, which then need not make one */
+static _Atomic(struct block *) blocks[MAX_BLOCKS] = { &first };
 static struct sigaction previous;
 
 static struct entry *entry_at(int index)
