@@ -323,6 +323,32 @@ static enum et_status run_view_copy(struct et_kernel_ctx *ctx, struct et_evalue 
 	return ET_OK;
 }
 
+/* The elements as they follow each other, as many as other sizes hold; zeros where those hold more (PyTorch leaves
+ * what memory held). */
+static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[3]->tensor;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n = et_list_len(args[1]), n_kept;
+	ET_TRY(et_require_same_type(ctx, self, out));
+	ET_REQUIRE(ctx, n <= ET_MAX_DIMS, "%zu dimensions", n);
+	for (size_t d = 0; d < n; d++) {
+		sizes[d] = et_list_int(args[1], d);
+		ET_REQUIRE(ctx, sizes[d] >= 0, "size %lld of dimension %zu", (long long)sizes[d], d);
+	}
+	ET_TRY(et_resize(ctx, out, sizes, n));
+	ET_TRY(et_require_row_major(ctx, self, "the input"));
+	ET_TRY(et_require_row_major(ctx, out, "the output"));
+	n_kept = et_tensor_n_bytes(self) < et_tensor_n_bytes(out) ? et_tensor_n_bytes(self)
+								  : et_tensor_n_bytes(out);
+	if (n_kept)
+		memmove(out->data, self->data, n_kept);
+	if (et_tensor_n_bytes(out) > n_kept)
+		memset((char *)out->data + n_kept, 0, et_tensor_n_bytes(out) - n_kept);
+	return ET_OK;
+}
+
 /* (N, C r r, H, W) to (N, C, H r, W r), and back: dimensions split, moved, joined in the other tensor. */
 static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_reverse)
 {
@@ -463,6 +489,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::pixel_shuffle.out", "TI>T", run_pixel_shuffle },
 	{ "aten::pixel_unshuffle.out", "TI>T", run_pixel_unshuffle },
 	{ "aten::repeat.out", "TV>T", run_repeat },
+	{ "aten::resize.out", "TVi>T", run_resize_copy },
 	{ "aten::roll.out", "TVV>T", run_roll },
 	{ "aten::select_copy.int_out", "TII>T", run_select },
 	{ "aten::slice_copy.Tensor_out", "TIiiI>T", run_slice },
