@@ -154,12 +154,11 @@ static enum et_status settle_constants(struct inferd_delegate_model *compiled,
  * a convolution in groups, for each context anew, since its depthwise nodes know no weights cache. As a
  * convolution it does the same with one. Only the order of the filter's dimensions differs. */
 static enum et_status regroup(struct inferd_delegate_model *compiled, struct et_xnn_node *node,
-	bool *ret_is_transposed, struct et_diag *diag)
+	enum et_xnn_remade *ret_remade, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_value filter = payload->values[node->inputs[1]];
 	uint32_t n_rows = node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
-	*ret_is_transposed = false;
 	if (node->kind->infer != et_xnn_infer_depthwise || node->numbers[ET_XNN_GROUP_OUT] < 2 ||
 		filter.type != ET_XNN_FP32 || payload->values[node->inputs[0]].type != ET_XNN_FP32 ||
 		payload->values[node->outputs[0]].type != ET_XNN_FP32 || filter.shape.n_dims != 4 ||
@@ -174,7 +173,28 @@ static enum et_status regroup(struct inferd_delegate_model *compiled, struct et_
 		return no_memory(diag);
 	node->kind = et_xnn_kind_at(KIND_CONVOLUTION);
 	node->inputs[1] = payload->n_values - 1;
-	*ret_is_transposed = true;
+	*ret_remade = ET_XNN_TRANSPOSED;
+	return ET_OK;
+}
+
+/* Debian's XNNPACK has no layer with weights of 4 bits for activations that were quantized beforehand, as later ones
+ * have. Every number that 4 bits hold 8 bits hold, too, and the sums are the same. */
+static enum et_status widen(struct inferd_delegate_model *compiled, struct et_xnn_node *node,
+	enum et_xnn_remade *ret_remade, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	struct et_xnn_value filter = payload->values[node->inputs[1]];
+	if (node->kind->infer != et_xnn_infer_fully_connected || filter.type != ET_XNN_QCINT4 ||
+		payload->values[node->inputs[0]].type != ET_XNN_QINT8)
+		return ET_OK;
+	filter.data = (const uint8_t *)et_xnn_weights_widen(compiled->weights, filter.data, filter.n_bytes);
+	filter.type = ET_XNN_QCINT8;
+	filter.n_bytes *= 2;
+	filter.in_payload = false;
+	if (!filter.data || !et_xnn_payload_add_value(payload, &filter, &compiled->pool))
+		return no_memory(diag);
+	node->inputs[1] = payload->n_values - 1;
+	*ret_remade = ET_XNN_WIDENED;
 	return ET_OK;
 }
 
@@ -187,16 +207,18 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 		struct et_xnn_node *node = &payload->nodes[i];
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
-		bool is_transposed;
-		uint32_t filter_of_file = node->inputs[1]; /* before it may be transposed */
-		enum et_status status = regroup(compiled, node, &is_transposed, diag);
+		enum et_xnn_remade remade = ET_XNN_AS_IT_IS;
+		uint32_t filter_of_file = node->inputs[1]; /* before it may be remade */
+		enum et_status status = regroup(compiled, node, &remade, diag);
+		if (status == ET_OK)
+			status = widen(compiled, node, &remade, diag);
 		if (status != ET_OK)
 			return status;
 		struct et_xnn_value filter = payload->values[node->inputs[1]];
 		struct et_xnn_signature signature;
 		struct et_xnn_name name;
 		sign(&signature, payload, node);
-		signature.is_transposed = is_transposed;
+		signature.remade = remade;
 		name_filter(&name, &signature, payload, node, source);
 		const void *kernel;
 		struct et_xnn_use use = {

@@ -8,13 +8,20 @@
 
 #include "delegates/xnnpack/payload.h"
 
+/* What stands in for a filter, where XNNPACK takes it otherwise than the file has it. */
+enum et_xnn_remade {
+	ET_XNN_AS_IT_IS,
+	ET_XNN_TRANSPOSED,
+	ET_XNN_WIDENED, /* 4 bits to 8 */
+};
+
 /* Everything that decides how a filter and its bias are packed. Padding bytes are zero. */
 struct et_xnn_signature {
 	uint32_t kind; /* as a number that is the same for equal kinds */
 	uint32_t flags;
 	uint32_t numbers[ET_XNN_N_NUMBERS];
-	uint32_t is_transposed; /* 1: its filter was */
-	uint64_t bias;          /* its address; in a name, where it lies in the program */
+	uint32_t remade; /* enum et_xnn_remade: the filter */
+	uint64_t bias;   /* its address; in a name, where it lies in the program */
 	struct {
 		uint32_t type;
 		uint32_t n_dims;

@@ -87,6 +87,65 @@ static void test_one_element_is_left(void **state)
 	}
 }
 
+/* Weights of 4 bits for activations of 8 that were quantized beforehand, in two layers: alone with their bias, and without. */
+static void test_nibbles_for_static_quantization(void **state)
+{
+	enum { IN = 34, OUT = 5, ROWS = 3, N = ROWS * OUT };
+	static uint8_t nibbles[OUT * IN / 2];
+	static const float scales[OUT] = { 1, 0.5f, 0.25f, 2, 1 };
+	static const int32_t bias[OUT] = { 40, -400, 300, 0, 7 };
+	struct make_xnn mk;
+	struct arg args[3];
+	struct et_diag diag = { 0 };
+	for (int i = 0; i < OUT * IN / 2; i++)
+		nibbles[i] = (uint8_t)(i * 37 + i / 7 * 11);
+	mx_init(&mk);
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8,
+					    MX_DIMS(ROWS, IN),
+					    .input = 1,
+					    .scale = 0.5f,
+					    .zero_point = -3 });
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
+						MX_DIMS(OUT, IN),
+						.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
+						.scales = scales,
+						.n_scales = OUT });
+	float bias_scales[OUT];
+	for (int i = 0; i < OUT; i++)
+		bias_scales[i] = scales[i] * 0.5f;
+	uint32_t biases = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT32,
+						MX_DIMS(OUT),
+						.constant = mx_constant(&mk, bias, sizeof(bias)),
+						.scales = bias_scales,
+						.n_scales = OUT });
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8,
+						     MX_DIMS(ROWS, OUT),
+						     .output = 2 + i,
+						     .scale = 16,
+						     .zero_point = 5 });
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){
+				.inputs = { in, filter, i ? ET_XNN_NONE : biases }, .outputs = { out } });
+	}
+	ARG(&args[0], ET_INT8, ET_STATIC, ROWS, IN);
+	ARG(&args[1], ET_INT8, ET_STATIC, ROWS, OUT);
+	ARG(&args[2], ET_INT8, ET_STATIC, ROWS, OUT);
+	int8_t *x = (int8_t *)args[0].f32;
+	for (int i = 0; i < ROWS * IN; i++)
+		x[i] = (int8_t)(i * 29 % 91 - 45);
+	test_ok(test_run_once(&mk, args, 3, &diag), &diag);
+	for (int i = 0; i < 2 * N; i++) {
+		int row = i % N / OUT, column = i % OUT, sum = i < N ? bias[column] : 0;
+		for (int j = 0; j < IN; j++) {
+			uint8_t both = nibbles[(column * IN + j) / 2];
+			sum += (x[row * IN + j] + 3) * ((j % 2 ? both >> 4 : both & 15) - 8);
+		}
+		float real = (float)sum * scales[column] * 0.5f / 16 + 5;
+		test_near(((const int8_t *)args[1 + i / N].f32)[i % N], fminf(fmaxf(real, -128), 127), 0.51f);
+	}
+}
+
 static void test_half_precision(void **state)
 {
 	struct make_xnn mk;
@@ -230,6 +289,7 @@ int main(void)
 		TEST(linear_in_every_datatype),
 		TEST(old_dynamic_quantization),
 		TEST(one_element_is_left),
+		TEST(nibbles_for_static_quantization),
 		TEST(half_precision),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),

@@ -168,7 +168,7 @@ static void test_transposed_in_too_many_ways(void **state)
 	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
 	for (uint32_t is_transposed = 0; is_transposed < 2; is_transposed++) {
 		struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
-		struct et_xnn_signature signature = { .is_transposed = is_transposed };
+		struct et_xnn_signature signature = { .remade = is_transposed };
 		uint8_t *filters[N_WAYS];
 		for (uint32_t i = 0; i < N_WAYS; i++) {
 			const void *kernel;

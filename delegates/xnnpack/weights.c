@@ -187,18 +187,37 @@ static struct et_xnn_block *find_same(
 	return block;
 }
 
-/* If @kernel is a transposed copy, somebody is about to read it. */
+static void fill_transposed(const struct et_xnn_block *block, float *to)
+{
+	const float *from = block->kernel;
+	for (uint32_t column = 0; column < block->n_columns; column++)
+		for (uint32_t row = 0; row < block->n_rows; row++)
+			*to++ = from[(size_t)row * block->n_columns + column];
+}
+
+/* The lower nibble comes first; 8 was added to each. */
+static void fill_widened(const struct et_xnn_block *block, int8_t *to)
+{
+	const uint8_t *from = block->kernel;
+	for (size_t i = 0; i < block->n_bytes / 2; i++) {
+		to[2 * i] = (int8_t)((from[i] & 15) - 8);
+		to[2 * i + 1] = (int8_t)((from[i] >> 4) - 8);
+	}
+}
+
+/* If @kernel is a remade copy, somebody is about to read it. */
 static void fill_if_needed(const struct et_xnn_weights *weights, const void *kernel)
 {
 	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, kernel);
-	if (!claim || !claim->signature.is_transposed || claim->kernel != claim->source)
+	if (!claim || claim->signature.remade == ET_XNN_AS_IT_IS || claim->kernel != claim->source)
 		return;
 	struct et_xnn_block *block = block_of((void *)(uintptr_t)kernel);
-	const float *from = block->kernel;
-	float *to = et_xnn_bytes_of(block);
-	for (uint32_t column = 0; column < block->n_columns && block->is_to_fill; column++)
-		for (uint32_t row = 0; row < block->n_rows; row++)
-			*to++ = from[(size_t)row * block->n_columns + column];
+	if (!block->is_to_fill)
+		return;
+	if (block->remade == ET_XNN_WIDENED)
+		fill_widened(block, et_xnn_bytes_of(block));
+	else
+		fill_transposed(block, et_xnn_bytes_of(block));
 	block->is_to_fill = false;
 }
 
@@ -469,9 +488,9 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 				memcmp(&claim->signature, use->signature, sizeof(*use->signature)) != 0))
 		claim = claim->next_of_source;
 	if (!claim) {
-		/* Copies overlap as much as a file likes: transposed ones, too, there is one for each shape. */
+		/* Copies overlap as much as a file likes: remade ones, too, there is one for each shape. */
 		bool is_first = !et_xnn_find_claim(weights, use->kernel),
-		     is_beside = is_first && use->is_beside && !use->signature->is_transposed;
+		     is_beside = is_first && use->is_beside && use->signature->remade == ET_XNN_AS_IT_IS;
 		if (is_beside)
 			weights->n_claimed_beside += use->n_bytes;
 		else
@@ -488,13 +507,13 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 	return status;
 }
 
-/* What was copied of @source as it is (no rows and columns) or transposed; NULL: nothing yet. Under the lock. */
+/* What was copied of @source as it is or remade (rows and columns: if transposed); NULL: nothing yet. Under the lock. */
 static struct et_xnn_block *find_copy(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
-	uint32_t n_rows, uint32_t n_columns)
+	enum et_xnn_remade remade, uint32_t n_rows, uint32_t n_columns)
 {
 	struct et_xnn_block *block = weights->by_copied[et_xnn_bucket(source)];
-	while (block && (block->kernel != source || block->n_bytes != n_bytes || block->n_rows != n_rows ||
-				block->n_columns != n_columns))
+	while (block && (block->kernel != source || block->n_bytes != n_bytes || block->remade != remade ||
+				block->n_rows != n_rows || block->n_columns != n_columns))
 		block = block->next;
 	return block;
 }
@@ -513,7 +532,7 @@ enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *b
 {
 	enum et_status status = ET_OK;
 	pthread_mutex_lock(&weights->lock);
-	struct et_xnn_block *copy = find_copy(weights, bytes, n_bytes, 0, 0);
+	struct et_xnn_block *copy = find_copy(weights, bytes, n_bytes, ET_XNN_AS_IT_IS, 0, 0);
 	if (!copy)
 		status = count(weights, n_bytes, diag);
 	if (!copy && status == ET_OK) {
@@ -530,16 +549,16 @@ enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *b
 	return status;
 }
 
-const float *et_xnn_weights_transpose(
-	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns)
+static const void *remake(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
+	enum et_xnn_remade remade, uint32_t n_rows, uint32_t n_columns)
 {
-	size_t n_bytes = (size_t)n_rows * n_columns * sizeof(float);
 	pthread_mutex_lock(&weights->lock);
-	struct et_xnn_block *copy = find_copy(weights, source, n_bytes, n_rows, n_columns);
+	struct et_xnn_block *copy = find_copy(weights, source, n_bytes, remade, n_rows, n_columns);
 	if (!copy) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
 			note_copy(weights, copy, source);
+			copy->remade = (uint8_t)remade;
 			copy->n_rows = n_rows;
 			copy->n_columns = n_columns;
 			copy->is_to_fill = true;
@@ -547,6 +566,18 @@ const float *et_xnn_weights_transpose(
 	}
 	pthread_mutex_unlock(&weights->lock);
 	return copy ? et_xnn_bytes_of(copy) : NULL;
+}
+
+const float *et_xnn_weights_transpose(
+	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns)
+{
+	return remake(weights, source, (size_t)n_rows * n_columns * sizeof(float), ET_XNN_TRANSPOSED, n_rows,
+		n_columns);
+}
+
+const int8_t *et_xnn_weights_widen(struct et_xnn_weights *weights, const uint8_t *source, size_t n_bytes)
+{
+	return remake(weights, source, 2 * n_bytes, ET_XNN_WIDENED, 0, 0);
 }
 
 void et_xnn_weights_stats(struct et_xnn_weights *weights, struct et_xnn_weights_stats *ret_stats)

@@ -71,6 +71,9 @@ enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *b
 const float *et_xnn_weights_transpose(
 	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns);
 
+/* The same with a kernel of @n_bytes in which each holds two numbers of 4 bits: a byte for each of them. */
+const int8_t *et_xnn_weights_widen(struct et_xnn_weights *weights, const uint8_t *source, size_t n_bytes);
+
 struct et_xnn_weights_stats {
 	size_t n_bytes;    /* kept, packed and copied */
 	size_t n_packed;   /* packed arrays kept */

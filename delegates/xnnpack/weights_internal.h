@@ -29,7 +29,8 @@ struct et_xnn_block {
 	uint32_t seed;
 	bool has_key;
 	bool is_own;     /* packed by a node of ours */
-	bool is_to_fill; /* a transposed copy that has no floats yet */
+	bool is_to_fill; /* a remade copy that has no numbers yet */
+	uint8_t remade;  /* enum et_xnn_remade; copies */
 	uint32_t n_rows, n_columns;
 	struct et_xnn_slab *slab; /* it lies in; NULL: memory of its own */
 };
