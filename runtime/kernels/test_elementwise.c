@@ -2,6 +2,7 @@
  * worked out by hand. */
 #include "runtime/kernels/test_rig.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -289,10 +290,35 @@ static void integers_of_all_widths(void **state)
 	}
 }
 
+/* Floats against what the C library makes of doubles. */
+static void gelu_of_many(void **state)
+{
+	enum { N = 2001 };
+	char *args = NULL, *expected = NULL;
+	size_t n_args, n_expected;
+	FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
+	assert_true(in && out);
+	fprintf(in, "f32[%d]{", N);
+	fprintf(out, "f32[%d]{", N);
+	for (int i = 0; i < N; i++) {
+		float x = (float)(i - N / 2) * (float)(i - N / 2) * (i < N / 2 ? -1.2e-5f : 1.2e-5f);
+		fprintf(in, "%.9g,", (double)x);
+		fprintf(out, "%.9g,", (double)x / 2 * erfc(-(double)x * sqrt(0.5)));
+	}
+	fputs("} none", in);
+	fputs("}", out);
+	fclose(in);
+	fclose(out);
+	check_kernel_cases(&(const struct kernel_case){ "aten::gelu.out", args, expected }, 1);
+	free(args);
+	free(expected);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(integers_of_all_widths),
+		cmocka_unit_test(gelu_of_many),
 		cmocka_unit_test(promotion),
 		cmocka_unit_test(shapes),
 		cmocka_unit_test(unary),
