@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+enum { WORK_PER_TASK = 1 << 14 };
+
 static double exponential(const struct et_line *line, double x)
 {
 	return line->is_single ? (double)expf((float)x) : exp(x);
@@ -76,6 +78,101 @@ static void cumprod(struct et_line *line)
 	}
 }
 
+/* --- cumulative columns ---------------------------------------------------------------------------------- */
+
+enum { COLUMNS = 128 };
+
+/* Lines that lie side by side: so many go down together, a row of memory at a time. Each is the same as by itself, for
+ * which the functions above are the reference. */
+struct cumulated {
+	const struct et_tensor *self, *out;
+	size_t n, stride; /* of a line; as many lines lie next to each other */
+	enum et_class class;
+	bool is_product;
+	bool is_rounded; /* to the output's type, after each */
+};
+
+#define CUMULATE(name, type)                                                       \
+	static void name(type *so_far, const type *row, size_t n, bool is_product) \
+	{                                                                          \
+		for (size_t k = 0; !is_product && k < n; k++)                      \
+			so_far[k] += row[k];                                       \
+		for (size_t k = 0; is_product && k < n; k++)                       \
+			so_far[k] *= row[k];                                       \
+	}
+CUMULATE(cumulate_floats, float)
+CUMULATE(cumulate_doubles, double)
+CUMULATE(cumulate_ints, int64_t)
+
+static void cumulate_columns(const struct cumulated *c, size_t at, size_t n)
+{
+	union {
+		float f[COLUMNS];
+		double d[COLUMNS];
+		int64_t i[COLUMNS];
+	} so_far, row;
+	size_t in_bytes = et_element_bytes(c->self), out_bytes = et_element_bytes(c->out);
+	const uint8_t *in = (const uint8_t *)c->self->data + at * in_bytes;
+	uint8_t *out = (uint8_t *)c->out->data + at * out_bytes;
+	et_load_fn load = et_loader(c->self->type, c->class);
+	et_load_fn load_again = et_loader(c->out->type, c->class);
+	et_store_fn store = et_storer(c->out->type, c->class);
+	load(&so_far, in, 1, n);
+	store(out, 1, &so_far, n);
+	for (size_t r = 1; r < c->n; r++) {
+		in += c->stride * in_bytes;
+		out += c->stride * out_bytes;
+		load(&row, in, 1, n);
+		if (c->class == ET_F32)
+			cumulate_floats(so_far.f, row.f, n, c->is_product);
+		else if (c->class == ET_F64)
+			cumulate_doubles(so_far.d, row.d, n, c->is_product);
+		else
+			cumulate_ints(so_far.i, row.i, n, c->is_product);
+		store(out, 1, &so_far, n);
+		if (c->is_rounded)
+			load_again(&so_far, out, 1, n);
+	}
+}
+
+static void cumulate_range(void *arg, size_t begin, size_t end)
+{
+	const struct cumulated *c = arg;
+	for (size_t i = begin, n; i < end; i += n) {
+		size_t column = i % c->stride;
+		n = c->stride - column < end - i ? c->stride - column : end - i;
+		n = n < COLUMNS ? n : COLUMNS;
+		cumulate_columns(c, i / c->stride * c->stride * c->n + column, n);
+	}
+}
+
+/* If @lines lie side by side and alike in both tensors; *ret_is_done: they do. */
+static enum et_status cumulate(
+	struct et_kernel_ctx *ctx, const struct et_lines *lines, bool is_product, bool *ret_is_done)
+{
+	enum { FEW = 8 };
+	const struct et_tensor *self = lines->self;
+	struct et_tensor *out = lines->out;
+	bool is_int = !et_type_is_float(self->type) && !et_type_is_float(out->type);
+	struct cumulated job = { .self = self, .out = out, .is_product = is_product };
+	*ret_is_done = false;
+	/* Halves that are rounded after each step are no less exact in float. */
+	job.is_rounded = lines->arg;
+	job.class = is_int ? ET_I64 : job.is_rounded ? ET_F32 : ET_F64;
+	if (!et_loader(self->type, job.class) || !et_storer(out->type, job.class) || self->n_dims == 0 ||
+		(job.is_rounded && self->type != out->type) || !et_lie_alike(self, out))
+		return ET_OK;
+	ET_TRY(et_resize_like(ctx, out, self));
+	size_t numel = et_tensor_numel(self);
+	job.n = (size_t)lines->n_out;
+	job.stride = (size_t)self->strides[lines->dim];
+	if (numel == 0 || job.stride < FEW)
+		return ET_OK;
+	et_parallel_for(ctx->compute, cumulate_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+	*ret_is_done = true;
+	return ET_OK;
+}
+
 /* --- kernels ------------------------------------------------------------------------------------------- */
 
 struct along {
@@ -85,6 +182,8 @@ struct along {
 	bool rounds_short;     /* of half types, short lines */
 	bool is_softmax;       /* of floats there is a faster way */
 	bool is_log;           /* its logarithm */
+	bool is_cumulative;    /* of lines side by side there is */
+	bool is_product;       /* not a sum */
 };
 
 /* The type in whose arithmetic to compute, for the function's arg; or NULL. */
@@ -101,7 +200,7 @@ static const uint8_t *rounding_type(const struct along *along, const struct et_l
 
 /* --- softmax of floats ----------------------------------------------------------------------------------- */
 
-enum { WORK_PER_TASK = 1 << 14, SHORT_ROW = 16, ROWS = 32 };
+enum { SHORT_ROW = 16, ROWS = 32 };
 
 struct softmax {
 	const float *x;
@@ -192,6 +291,8 @@ static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *con
 	bool is_done = false;
 	if (along->is_softmax)
 		ET_TRY(softmax_floats(ctx, &lines, along->is_log, &is_done));
+	else if (along->is_cumulative)
+		ET_TRY(cumulate(ctx, &lines, along->is_product, &is_done));
 	return is_done ? ET_OK : et_run_lines(ctx, &lines);
 }
 
@@ -205,8 +306,10 @@ static const struct et_kernel rows[] = {
 		ALONG(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true,
 			.is_log = true) },
 	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true, .is_softmax = true) },
-	{ "aten::cumprod.out", "TIi>T", run_along, ALONG(cumprod) },
-	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum, .rounds_short = true) },
+	{ "aten::cumprod.out", "TIi>T", run_along,
+		ALONG(cumprod, .is_cumulative = true, .is_product = true) },
+	{ "aten::cumsum.out", "TIi>T", run_along,
+		ALONG(cumsum, .rounds_short = true, .is_cumulative = true) },
 };
 
 ET_KERNEL_TABLE(along);

@@ -7,6 +7,7 @@
 #include "runtime/kernels/fold_columns.h"
 #include "runtime/kernels/fold_rows.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
@@ -235,9 +236,7 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 			       : ET_FLOAT64;
 	if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
 		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 && (!out2 || fold->is_index))
-		job.many = !job.is_double                                          ? fold->int_columns
-			   : !fold->columns_are_floats || self->type == ET_FLOAT32 ? fold->columns
-										   : NULL;
+		job.many = job.is_double ? fold->columns : fold->int_columns;
 	else if (job.folded.n_dims == 1 && job.folded.strides[0][0] == 1 && job.folded.numel > 0 &&
 		 fold->rows)
 		job.many = fold->rows(&job);
@@ -354,25 +353,29 @@ static void min_of_floats(struct et_fold_state *state, const float *numbers, siz
 	state->d = is_better ? (double)most : state->d;
 }
 
-/* Four at a time, which do not wait for each other. */
-#define EXTREME_OF_INTS(name, better)                                                               \
-	static void name(struct et_fold_state *state, const int64_t *numbers, size_t n)             \
-	{                                                                                           \
-		int64_t first = state->n ? state->i : numbers[0];                                   \
-		int64_t most[] = { first, first, first, first };                                    \
-		size_t k = 0;                                                                       \
-		for (; k + ET_ARRAY_LEN(most) <= n; k += ET_ARRAY_LEN(most)) {                      \
-			for (size_t i = 0; i < ET_ARRAY_LEN(most); i++)                             \
-				most[i] = numbers[k + i] better most[i] ? numbers[k + i] : most[i]; \
-		}                                                                                   \
-		for (; k < n; k++)                                                                  \
-			most[0] = numbers[k] better most[0] ? numbers[k] : most[0];                 \
-		for (size_t i = 1; i < ET_ARRAY_LEN(most); i++)                                     \
-			most[0] = most[i] better most[0] ? most[i] : most[0];                       \
-		state->i = most[0];                                                                 \
-	}
-EXTREME_OF_INTS(max_of_ints, >)
-EXTREME_OF_INTS(min_of_ints, <)
+static void max_of_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	double most = et_hot_spans()->largest_double(n, numbers);
+	state->d = state->n == 0 || (!(most <= state->d) && state->d == state->d) ? most : state->d;
+}
+
+static void min_of_doubles(struct et_fold_state *state, const double *numbers, size_t n)
+{
+	double most = et_hot_spans()->smallest_double(n, numbers);
+	state->d = state->n == 0 || (!(most >= state->d) && state->d == state->d) ? most : state->d;
+}
+
+static void max_of_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
+{
+	int64_t most = et_hot_spans()->largest_long(n, numbers);
+	state->i = state->n == 0 || most > state->i ? most : state->i;
+}
+
+static void min_of_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
+{
+	int64_t most = et_hot_spans()->smallest_long(n, numbers);
+	state->i = state->n == 0 || most < state->i ? most : state->i;
+}
 
 /* The same sums as var_doubles, of all there is. */
 static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
@@ -446,7 +449,9 @@ static const struct et_fold mean = { .step_doubles = mean_doubles,
 static const struct et_fold prod = { .begin = begin_one,
 	.step_doubles = prod_doubles,
 	.step_ints = prod_ints,
-	.columns = et_fold_prod_columns };
+	.rows = et_fold_prod_rows,
+	.columns = et_fold_prod_columns,
+	.int_columns = et_fold_prod_int_columns };
 static const struct et_fold any = { .step_doubles = any_doubles,
 	.step_ints = any_ints,
 	.step_floats = any_floats,
@@ -457,22 +462,21 @@ static const struct et_fold any = { .step_doubles = any_doubles,
 static const struct et_fold var = {
 	.step_doubles = var_doubles, .step_floats = var_floats, .finish = var_finish
 };
-#define CHOICE(which)                                 \
-	{ .step_doubles = which##_doubles,            \
-		.step_ints = which##_ints,            \
-		.step_floats = which##_floats,        \
-		.rows = et_fold_arg##which##_rows,    \
-		.columns = et_fold_##which##_columns, \
-		.columns_are_floats = true,           \
-		.needs_one = true,                    \
+#define CHOICE(which)                                     \
+	{ .step_doubles = which##_doubles,                \
+		.step_ints = which##_ints,                \
+		.step_floats = which##_floats,            \
+		.rows = et_fold_arg##which##_rows,        \
+		.columns = et_fold_##which##_columns,     \
+		.int_columns = et_fold_##which##_columns, \
+		.needs_one = true,                        \
 		.is_index = true }
 #define VALUE(which)                                          \
-	{ .step_doubles = which##_doubles,                    \
+	{ .step_doubles = which##_of_doubles,                 \
 		.step_ints = which##_of_ints,                 \
 		.step_floats = which##_of_floats,             \
 		.rows = et_fold_##which##_rows,               \
 		.columns = et_fold_##which##_columns,         \
-		.columns_are_floats = true,                   \
 		.int_columns = et_fold_##which##_int_columns, \
 		.needs_one = true }
 static const struct et_fold max = VALUE(max);

@@ -40,7 +40,6 @@ struct et_fold {
 	et_fold_many_fn columns;
 	/* Of rows in one piece: what folds many of them; NULL, or it answers NULL: one by one. */
 	et_fold_many_fn (*rows)(const struct fold_job *job);
-	bool columns_are_floats; /* columns takes FLOAT32 only */
 	/* The same where integers are folded as such. */
 	et_fold_many_fn int_columns;
 	bool ends_early; /* a result that is not 0 stays what it is */

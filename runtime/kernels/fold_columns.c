@@ -4,6 +4,7 @@
  * with their results in an array, and the loops over a row are those that the compiler makes vectors of. Each result is
  * the same as by itself: it takes its numbers in the same order. */
 #include "runtime/kernels/fold_columns.h"
+#include "runtime/kernels/hot_spans.h"
 
 #include <string.h>
 
@@ -40,13 +41,24 @@ void et_fold_give_sums(const struct fold_job *job, const struct et_place *place,
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	double sums[ET_FOLD_COLUMNS] = { 0 }, row[ET_FOLD_COLUMNS];
+	float floats[ET_FOLD_COLUMNS];
 	et_load_fn load = et_loader(job->in_type, ET_F64);
 	int64_t row_bytes;
 	const uint8_t *in = first_row(job, place, &row_bytes);
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		if (job->in_type == ET_FLOAT32) {
-			for (size_t k = 0; k < n; k++)
-				sums[k] += (double)((const float *)in)[k];
+	size_t n_rows = job->folded.numel;
+	ptrdiff_t step = (ptrdiff_t)job->folded.strides[0][0];
+	bool is_half = et_type_is_half(job->in_type);
+	if (job->in_type == ET_FLOAT32) {
+		et_hot_spans()->add_float_rows(n, sums, n_rows, (const float *)(const void *)in, step);
+		n_rows = 0;
+	} else if (job->in_type == ET_FLOAT64) {
+		et_hot_spans()->add_double_rows(n, sums, n_rows, (const double *)(const void *)in, step);
+		n_rows = 0;
+	}
+	for (size_t r = 0; r < n_rows; r++, in += row_bytes) {
+		if (is_half) {
+			et_loader(job->in_type, ET_F32)(floats, in, 1, n);
+			et_hot_spans()->add_float_rows(n, sums, 1, floats, 0);
 			continue;
 		}
 		load(row, in, 1, n);
@@ -125,6 +137,26 @@ void et_fold_prod_columns(const struct fold_job *job, const struct et_place *pla
 	et_fold_give(job, place, 0, ET_F64, products, n);
 }
 
+void et_fold_prod_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	int64_t products[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_I64);
+	int64_t row_bytes;
+	const uint8_t *in = first_row(job, place, &row_bytes);
+	for (size_t k = 0; k < n; k++)
+		products[k] = 1;
+	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
+		const int64_t *numbers = (const int64_t *)(const void *)in;
+		if (job->in_type != ET_INT64) {
+			load(row, in, 1, n);
+			numbers = row;
+		}
+		for (size_t k = 0; k < n; k++)
+			products[k] *= numbers[k];
+	}
+	et_fold_give(job, place, 0, ET_I64, products, n);
+}
+
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
 	float sums[ET_FOLD_COLUMNS] = { 0 }, loaded[ET_FOLD_COLUMNS];
@@ -149,47 +181,90 @@ void et_fold_mean_columns(const struct fold_job *job, const struct et_place *pla
 	et_fold_give(job, place, 0, ET_F32, sums, n);
 }
 
-/* The first of the largest (or smallest) floats, and NaN before all others. */
-#define CHOOSE_COLUMNS(name, no_better)                                                              \
-	void name(const struct fold_job *job, const struct et_place *place, size_t n)                \
-	{                                                                                            \
-		float best[ET_FOLD_COLUMNS];                                                         \
-		int32_t where[ET_FOLD_COLUMNS] = { 0 };                                              \
-		size_t row = (size_t)job->folded.strides[0][0];                                      \
-		const float *in =                                                                    \
-			(const float *)(const void *)job->in + place->offset[job->kept.n_views - 1]; \
-		memcpy(best, in, n * sizeof(*best));                                                 \
-		for (size_t r = 1; r < job->folded.numel; r++) {                                     \
-			for (size_t k = 0; k < n; k++) {                                             \
-				float number = in[r * row + k];                                      \
-				bool is_better = !(number no_better best[k]) & (best[k] == best[k]); \
-				where[k] = is_better ? (int32_t)r : where[k];                        \
-				best[k] = is_better ? number : best[k];                              \
-			}                                                                            \
-		}                                                                                    \
-		give_best(job, place, best, where, n);                                               \
-	}
-
-static void give_best(const struct fold_job *job, const struct et_place *place, const float *best,
-	const int32_t *where, size_t n)
+/* Into the outputs, which may hold the place alone. */
+static void give_best(const struct fold_job *job, const struct et_place *place, enum et_class class,
+	const void *values, const int64_t *where, size_t n)
 {
-	double values[ET_FOLD_COLUMNS];
-	int64_t indices[ET_FOLD_COLUMNS];
-	for (size_t k = 0; k < n; k++) {
-		values[k] = (double)best[k];
-		indices[k] = where[k];
-	}
-	bool is_index_only = job->fold->is_index && !job->outs[1];
-	if (is_index_only)
-		et_fold_give(job, place, 0, ET_I64, indices, n);
-	else
-		et_fold_give(job, place, 0, ET_F64, values, n);
-	if (job->outs[1])
-		et_fold_give(job, place, 1, ET_I64, indices, n);
+	if (!job->fold->is_index || job->outs[1])
+		et_fold_give(job, place, 0, class, values, n);
+	if (job->fold->is_index)
+		et_fold_give(job, place, job->outs[1] ? 1 : 0, ET_I64, where, n);
 }
 
-CHOOSE_COLUMNS(et_fold_max_columns, <=)
-CHOOSE_COLUMNS(et_fold_min_columns, >=)
+/* The first of the largest (or smallest), and NaN before all others. What has no span of its own is loaded into one. */
+#define CHOOSE_COLUMNS(name, type, index, class, wide, wide_class, no_better)                \
+	static void name(const struct fold_job *job, const struct et_place *place, size_t n) \
+	{                                                                                    \
+		type best[ET_FOLD_COLUMNS], loaded[ET_FOLD_COLUMNS];                         \
+		index where[ET_FOLD_COLUMNS] = { 0 };                                        \
+		wide values[ET_FOLD_COLUMNS];                                                \
+		int64_t indices[ET_FOLD_COLUMNS], row_bytes;                                 \
+		const uint8_t *in = first_row(job, place, &row_bytes);                       \
+		bool is_direct = et_class_is_type(class, job->in_type);                      \
+		et_load_fn load = et_loader(job->in_type, class);                            \
+		load(best, in, 1, n);                                                        \
+		for (size_t r = 1; r < job->folded.numel; r++) {                             \
+			const type *row = loaded;                                            \
+			in += row_bytes;                                                     \
+			if (is_direct)                                                       \
+				row = (const type *)(const void *)in;                        \
+			else                                                                 \
+				load(loaded, in, 1, n);                                      \
+			for (size_t k = 0; k < n; k++) {                                     \
+				type number = row[k], now = best[k];                         \
+				bool is_better = !(number no_better now) & (now == now);     \
+				where[k] = is_better ? (index)r : where[k];                  \
+				best[k] = is_better ? number : now;                          \
+			}                                                                    \
+		}                                                                            \
+		for (size_t k = 0; k < n; k++) {                                             \
+			values[k] = (wide)best[k];                                           \
+			indices[k] = where[k];                                               \
+		}                                                                            \
+		give_best(job, place, wide_class, values, indices, n);                       \
+	}
+#define CHOOSE_BOTH(suffix, ...)                          \
+	CHOOSE_COLUMNS(largest_##suffix, __VA_ARGS__, <=) \
+	CHOOSE_COLUMNS(smallest_##suffix, __VA_ARGS__, >=)
+CHOOSE_BOTH(floats, float, int32_t, ET_F32, double, ET_F64)
+CHOOSE_BOTH(doubles, double, int64_t, ET_F64, double, ET_F64)
+CHOOSE_BOTH(longs, int64_t, int64_t, ET_I64, int64_t, ET_I64)
+CHOOSE_BOTH(words, int32_t, int32_t, ET_I32, int64_t, ET_I64)
+CHOOSE_BOTH(shorts, int16_t, int32_t, ET_I16, int64_t, ET_I64)
+CHOOSE_BOTH(signed_bytes, int8_t, int32_t, ET_I8, int64_t, ET_I64)
+CHOOSE_BOTH(bytes, uint8_t, int32_t, ET_U8, int64_t, ET_I64)
+
+static const struct {
+	et_fold_many_fn largest, smallest;
+} choices[] = {
+	[ET_F32] = { largest_floats, smallest_floats },
+	[ET_F64] = { largest_doubles, smallest_doubles },
+	[ET_I64] = { largest_longs, smallest_longs },
+	[ET_I32] = { largest_words, smallest_words },
+	[ET_I16] = { largest_shorts, smallest_shorts },
+	[ET_I8] = { largest_signed_bytes, smallest_signed_bytes },
+	[ET_U8] = { largest_bytes, smallest_bytes },
+	[ET_B8] = { largest_bytes, smallest_bytes },
+};
+
+/* In which numbers to compare. */
+static enum et_class class_of(const struct fold_job *job)
+{
+	enum et_class narrow = et_narrow_class_of(job->in_type);
+	if (job->is_double)
+		return et_type_is_half(job->in_type) || job->in_type == ET_FLOAT32 ? ET_F32 : ET_F64;
+	return narrow == ET_N_SPANS ? ET_I64 : narrow;
+}
+
+void et_fold_max_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	choices[class_of(job)].largest(job, place, n);
+}
+
+void et_fold_min_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	choices[class_of(job)].smallest(job, place, n);
+}
 
 static void extreme_columns_of_bytes(
 	const struct fold_job *job, const struct et_place *place, bool is_least, size_t n)

@@ -41,12 +41,13 @@ void et_fold_give_sums(const struct fold_job *job, const struct et_place *place,
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_prod_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n);
-void et_fold_max_columns(const struct fold_job *job, const struct et_place *place, size_t n);
-void et_fold_min_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_prod_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_max_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_min_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 /* Both. */
 void et_fold_any_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_max_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_min_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 
 #endif

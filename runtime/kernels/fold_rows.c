@@ -5,6 +5,7 @@
  * rows go abreast. Each result is the same as by itself. */
 #include "runtime/kernels/fold_rows.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
 
 #include <string.h>
 
@@ -21,30 +22,36 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 
 /* --- sums ------------------------------------------------------------------------------------------ */
 
-/* Each in its order. */
-#define ADD_ROWS(name, type, sum_type)                                                                      \
-	static void name(                                                                                   \
-		const struct fold_job *job, const struct et_place *place, size_t n_rows, sum_type *sums)    \
-	{                                                                                                   \
-		size_t r = 0, n = job->folded.numel;                                                        \
-		int64_t step;                                                                               \
-		const uint8_t *in = first_row(job, place, &step);                                           \
-		for (; r + ABREAST <= n_rows; r += ABREAST, in += ABREAST * step) {                         \
-			sum_type now[ABREAST] = { 0 };                                                      \
-			for (size_t k = 0; k < n; k++) {                                                    \
-				for (int64_t i = 0; i < ABREAST; i++)                                       \
-					now[i] +=                                                           \
-						(sum_type)((const type *)(const void *)(in + i * step))[k]; \
-			}                                                                                   \
-			memcpy(&sums[r], now, sizeof(now));                                                 \
-		}                                                                                           \
-		for (; r < n_rows; r++, in += step) {                                                       \
-			sum_type now = 0;                                                                   \
-			for (size_t k = 0; k < n; k++)                                                      \
-				now += (sum_type)((const type *)(const void *)in)[k];                       \
-			sums[r] = now;                                                                      \
-		}                                                                                           \
+/* Each in its order, from @first on. */
+#define FOLD_ROWS(name, type, sum_type, first, op, value)                                                \
+	static void name(                                                                                \
+		const struct fold_job *job, const struct et_place *place, size_t n_rows, sum_type *sums) \
+	{                                                                                                \
+		size_t r = 0, n = job->folded.numel;                                                     \
+		int64_t step;                                                                            \
+		const uint8_t *in = first_row(job, place, &step);                                        \
+		for (; r + ABREAST <= n_rows; r += ABREAST, in += ABREAST * step) {                      \
+			sum_type now[ABREAST];                                                           \
+			for (size_t i = 0; i < ABREAST; i++)                                             \
+				now[i] = first;                                                          \
+			for (size_t k = 0; k < n; k++) {                                                 \
+				for (int64_t i = 0; i < ABREAST; i++) {                                  \
+					const type x = ((const type *)(const void *)(in + i * step))[k]; \
+					now[i] = now[i] op(sum_type)(value);                             \
+				}                                                                        \
+			}                                                                                \
+			memcpy(&sums[r], now, sizeof(now));                                              \
+		}                                                                                        \
+		for (; r < n_rows; r++, in += step) {                                                    \
+			sum_type now = first;                                                            \
+			for (size_t k = 0; k < n; k++) {                                                 \
+				const type x = ((const type *)(const void *)in)[k];                      \
+				now = now op(sum_type)(value);                                           \
+			}                                                                                \
+			sums[r] = now;                                                                   \
+		}                                                                                        \
 	}
+#define ADD_ROWS(name, type, sum_type) FOLD_ROWS(name, type, sum_type, 0, +, x)
 ADD_ROWS(add_floats, float, float)
 ADD_ROWS(add_short, float, double)
 ADD_ROWS(add_doubles, double, double)
@@ -95,6 +102,8 @@ static void add_ints(const struct fold_job *job, const struct et_place *place, s
 		ADD_INTS(int64_t, row[k])
 	else if (job->in_type == ET_INT32)
 		ADD_INTS(int32_t, row[k])
+	else if (job->in_type == ET_INT16)
+		ADD_INTS(int16_t, row[k])
 	else if (job->in_type == ET_INT8)
 		ADD_INTS(int8_t, row[k])
 	else if (job->in_type == ET_UINT8)
@@ -106,8 +115,9 @@ static void add_ints(const struct fold_job *job, const struct et_place *place, s
 
 static bool is_known_int(const struct fold_job *job)
 {
-	return !job->is_double && (job->in_type == ET_INT64 || job->in_type == ET_INT32 ||
-					  job->in_type == ET_BOOL || et_fold_is_byte(job->in_type));
+	return !job->is_double &&
+	       (job->in_type == ET_INT64 || job->in_type == ET_INT32 || job->in_type == ET_INT16 ||
+		       job->in_type == ET_BOOL || et_fold_is_byte(job->in_type));
 }
 
 et_fold_many_fn et_fold_sum_rows(const struct fold_job *job)
@@ -125,6 +135,42 @@ et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)
 	return job->in_type == ET_FLOAT32 ? mean_floats : NULL;
 }
 
+/* --- products -------------------------------------------------------------------------------------- */
+
+#define MULTIPLY_ROWS(name, type, product_type, class, value)                                     \
+	FOLD_ROWS(name##_products, type, product_type, 1, *, value)                               \
+	static void name(const struct fold_job *job, const struct et_place *place, size_t n_rows) \
+	{                                                                                         \
+		product_type products[RESULTS];                                                   \
+		name##_products(job, place, n_rows, products);                                    \
+		et_fold_give(job, place, 0, class, products, n_rows);                             \
+	}
+MULTIPLY_ROWS(multiply_floats, float, double, ET_F64, x)
+MULTIPLY_ROWS(multiply_doubles, double, double, ET_F64, x)
+MULTIPLY_ROWS(multiply_longs, int64_t, int64_t, ET_I64, x)
+MULTIPLY_ROWS(multiply_words, int32_t, int64_t, ET_I64, x)
+MULTIPLY_ROWS(multiply_shorts, int16_t, int64_t, ET_I64, x)
+MULTIPLY_ROWS(multiply_signed_bytes, int8_t, int64_t, ET_I64, x)
+MULTIPLY_ROWS(multiply_bytes, uint8_t, int64_t, ET_I64, x)
+MULTIPLY_ROWS(multiply_truths, uint8_t, int64_t, ET_I64, x != 0)
+
+et_fold_many_fn et_fold_prod_rows(const struct fold_job *job)
+{
+	static const et_fold_many_fn ints[] = {
+		[ET_INT64] = multiply_longs,
+		[ET_INT32] = multiply_words,
+		[ET_INT16] = multiply_shorts,
+		[ET_INT8] = multiply_signed_bytes,
+		[ET_UINT8] = multiply_bytes,
+		[ET_BOOL] = multiply_truths,
+	};
+	if (job->is_double)
+		return job->in_type == ET_FLOAT32   ? multiply_floats
+		       : job->in_type == ET_FLOAT64 ? multiply_doubles
+						    : NULL;
+	return is_known_int(job) ? ints[job->in_type] : NULL;
+}
+
 /* --- whether there is any -------------------------------------------------------------------------- */
 
 #define ANY_IN(type)                                                         \
@@ -134,35 +180,42 @@ et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)
 			any |= ((const type *)(const void *)in)[k + i] != 0; \
 	}
 
-static void find_any(const struct fold_job *job, const struct et_place *place, size_t n_rows)
-{
-	int64_t found[RESULTS], step;
-	size_t n = job->folded.numel;
-	const uint8_t *in = first_row(job, place, &step);
-	for (size_t r = 0; r < n_rows; r++, in += step) {
-		if (job->in_type == ET_FLOAT32) {
-			int32_t any = 0; /* as wide as the numbers: vectors of both */
-			ANY_IN(float)
-			found[r] = any;
-		} else {
-			uint8_t any = 0;
-			ANY_IN(uint8_t)
-			found[r] = any;
-		}
+#define ANY_ROWS(name, type, flag)                                                                \
+	static void name(const struct fold_job *job, const struct et_place *place, size_t n_rows) \
+	{                                                                                         \
+		int64_t found[RESULTS], step;                                                     \
+		size_t n = job->folded.numel;                                                     \
+		const uint8_t *in = first_row(job, place, &step);                                 \
+		for (size_t r = 0; r < n_rows; r++, in += step) {                                 \
+			flag any = 0; /* as wide as the numbers: vectors of both */               \
+			ANY_IN(type)                                                              \
+			found[r] = any;                                                           \
+		}                                                                                 \
+		et_fold_give(job, place, 0, ET_I64, found, n_rows);                               \
 	}
-	et_fold_give(job, place, 0, ET_I64, found, n_rows);
-}
+ANY_ROWS(any_bytes, uint8_t, uint8_t)
+ANY_ROWS(any_shorts, int16_t, int16_t)
+ANY_ROWS(any_words, int32_t, int32_t)
+ANY_ROWS(any_longs, int64_t, int64_t)
+ANY_ROWS(any_floats, float, int32_t)
+ANY_ROWS(any_doubles, double, int64_t)
 
 et_fold_many_fn et_fold_any_rows(const struct fold_job *job)
 {
-	bool is_byte = job->in_type == ET_BOOL || et_fold_is_byte(job->in_type);
-	return is_byte || job->in_type == ET_FLOAT32 ? find_any : NULL;
+	enum et_scalar_type type = job->in_type;
+	if (type == ET_BOOL || et_fold_is_byte(type))
+		return any_bytes;
+	return type == ET_INT16     ? any_shorts
+	       : type == ET_INT32   ? any_words
+	       : type == ET_INT64   ? any_longs
+	       : type == ET_FLOAT32 ? any_floats
+	       : type == ET_FLOAT64 ? any_doubles
+				    : NULL;
 }
 
 /* --- extremes -------------------------------------------------------------------------------------- */
 
 #define TURN_4(v, by) __builtin_shufflevector(v, v, (by), (by) + 1, ((by) + 2) % 4, ((by) + 3) % 4)
-#define TURN_2(v, by) __builtin_shufflevector(v, v, (by) % 2, ((by) + 1) % 2)
 /* Of one number or more in N lanes; NaN if one is. */
 #define TAKE_BETTER(no_better)                          \
 	take = ~(next no_better most) & (most == most); \
@@ -188,20 +241,28 @@ et_fold_many_fn et_fold_any_rows(const struct fold_job *job)
 		}                                                                        \
 		memcpy(&next, x + n - LANES, sizeof(next)); /* some of them once more */ \
 		TAKE_BETTER(no_better);                                                  \
-		if (LANES == 4) {                                                        \
-			next = TURN_##N(most, 2);                                        \
-			TAKE_BETTER(no_better);                                          \
-		}                                                                        \
+		next = TURN_##N(most, 2);                                                \
+		TAKE_BETTER(no_better);                                                  \
 		next = TURN_##N(most, 1);                                                \
 		TAKE_BETTER(no_better);                                                  \
 		return most[0];                                                          \
 	}
 EXTREME_OF(max_of_short, float, int32_t, 4, <=)
 EXTREME_OF(min_of_short, float, int32_t, 4, >=)
-EXTREME_OF(max_of_doubles, double, int64_t, 2, <=)
-EXTREME_OF(min_of_doubles, double, int64_t, 2, >=)
-EXTREME_OF(max_of_words, int32_t, int32_t, 4, <=)
-EXTREME_OF(min_of_words, int32_t, int32_t, 4, >=)
+
+/* Of integers, for which the compiler knows vectors. */
+#define EXTREME_OF_INTS(name, type, better)                    \
+	static type name(size_t n, const type *x)              \
+	{                                                      \
+		type most = x[0];                              \
+		for (size_t k = 1; k < n; k++)                 \
+			most = x[k] better most ? x[k] : most; \
+		return most;                                   \
+	}
+EXTREME_OF_INTS(max_of_words, int32_t, >)
+EXTREME_OF_INTS(min_of_words, int32_t, <)
+EXTREME_OF_INTS(max_of_shorts, int16_t, >)
+EXTREME_OF_INTS(min_of_shorts, int16_t, <)
 
 static float extreme_of_floats(size_t n, const float *x, bool is_least)
 {
@@ -210,20 +271,14 @@ static float extreme_of_floats(size_t n, const float *x, bool is_least)
 	return is_least ? min_of_short(n, x) : max_of_short(n, x);
 }
 
-/* Four at a time, which do not wait for each other. */
+static double extreme_of_doubles(size_t n, const double *x, bool is_least)
+{
+	return is_least ? et_hot_spans()->smallest_double(n, x) : et_hot_spans()->largest_double(n, x);
+}
+
 static int64_t extreme_of_longs(size_t n, const int64_t *x, bool is_least)
 {
-	int64_t turn = is_least ? -1 : 0, most[4] = { INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN };
-	size_t k = 0;
-	for (; k + ET_ARRAY_LEN(most) <= n; k += ET_ARRAY_LEN(most)) {
-		for (size_t i = 0; i < ET_ARRAY_LEN(most); i++)
-			most[i] = (x[k + i] ^ turn) > most[i] ? x[k + i] ^ turn : most[i];
-	}
-	for (; k < n; k++)
-		most[0] = (x[k] ^ turn) > most[0] ? x[k] ^ turn : most[0];
-	for (size_t i = 1; i < ET_ARRAY_LEN(most); i++)
-		most[0] = most[i] > most[0] ? most[i] : most[0];
-	return most[0] ^ turn;
+	return is_least ? et_hot_spans()->smallest_long(n, x) : et_hot_spans()->largest_long(n, x);
 }
 
 /* With @turn's bits turned around in each; so is the result. */
@@ -293,10 +348,8 @@ static void extreme_floats(
 		extreme_abreast(results, n_rows, in, step, n, is_least);
 	else if (job->in_type == ET_FLOAT32)
 		EACH_ROW(float, (double)extreme_of_floats(n, row, is_least))
-	else if (is_least)
-		EACH_ROW(double, min_of_doubles(n, row))
 	else
-		EACH_ROW(double, max_of_doubles(n, row))
+		EACH_ROW(double, extreme_of_doubles(n, row, is_least))
 	et_fold_give(job, place, 0, ET_F64, results, n_rows);
 }
 
@@ -311,6 +364,8 @@ static void extreme_ints(
 		EACH_ROW(int64_t, extreme_of_longs(n, row, is_least))
 	else if (job->in_type == ET_INT32)
 		EACH_ROW(int32_t, is_least ? min_of_words(n, row) : max_of_words(n, row))
+	else if (job->in_type == ET_INT16)
+		EACH_ROW(int16_t, is_least ? min_of_shorts(n, row) : max_of_shorts(n, row))
 	else if (job->in_type == ET_INT8)
 		EACH_ROW(uint8_t, (int8_t)(extreme_of_bytes(n, row, turn) ^ turn))
 	else /* whatever is not 0 is true */
@@ -348,19 +403,25 @@ et_fold_many_fn et_fold_min_rows(const struct fold_job *job)
 /* --- and where they are ---------------------------------------------------------------------------- */
 
 /* The first that is @sought, which is there; of NaNs any is. */
-static size_t find_float(size_t n, const float *x, float sought)
-{
-	size_t k = 0;
-	for (int32_t is_here = 0; k + GROUP <= n; k += GROUP) {
-		for (size_t i = k; i < k + GROUP; i++)
-			is_here |= x[i] == sought || x[i] != x[i];
-		if (is_here)
-			break;
+#define FIND(name, type, flag)                                                \
+	static size_t name(size_t n, const type *x, type sought)              \
+	{                                                                     \
+		size_t k = 0;                                                 \
+		for (flag is_here = 0; k + GROUP <= n; k += GROUP) {          \
+			for (size_t i = k; i < k + GROUP; i++)                \
+				is_here |= (x[i] == sought) | (x[i] != x[i]); \
+			if (is_here)                                          \
+				break;                                        \
+		}                                                             \
+		while (k + 1 < n && x[k] != sought && x[k] == x[k])           \
+			k++;                                                  \
+		return k;                                                     \
 	}
-	while (k + 1 < n && x[k] != sought && x[k] == x[k])
-		k++;
-	return k;
-}
+FIND(find_float, float, int32_t)
+FIND(find_double, double, int64_t)
+FIND(find_long, int64_t, int64_t)
+FIND(find_word, int32_t, int32_t)
+FIND(find_short, int16_t, int16_t)
 
 static size_t find_byte(size_t n, const uint8_t *x, uint8_t sought)
 {
@@ -368,55 +429,111 @@ static size_t find_byte(size_t n, const uint8_t *x, uint8_t sought)
 	return place ? (size_t)(place - x) : 0;
 }
 
-static void choose_floats(
-	const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least)
+static size_t find_signed_byte(size_t n, const int8_t *x, int8_t sought)
 {
-	double results[RESULTS];
-	int64_t indices[RESULTS], step;
-	size_t n = job->folded.numel;
-	const uint8_t *in = first_row(job, place, &step);
-	for (size_t r = 0; r < n_rows; r++, in += step) {
-		const float *row = (const float *)(const void *)in;
-		size_t where = find_float(n, row, extreme_of_floats(n, row, is_least));
-		results[r] = (double)row[where];
-		indices[r] = (int64_t)where;
+	return find_byte(n, (const uint8_t *)x, (uint8_t)sought);
+}
+
+/* The first that is true, or false; 0 if there is none. */
+static size_t find_truth(size_t n, const uint8_t *x, bool sought)
+{
+	size_t k = 0;
+	if (!sought)
+		return find_byte(n, x, 0);
+	for (uint8_t any = 0; k + GROUP <= n; k += GROUP) {
+		for (size_t i = k; i < k + GROUP; i++)
+			any |= x[i];
+		if (any)
+			break;
 	}
+	while (k < n && !x[k])
+		k++;
+	return k < n ? k : 0;
+}
+
+static void give_places(const struct fold_job *job, const struct et_place *place, enum et_class class,
+	const void *values, const int64_t *indices, size_t n_rows)
+{
 	if (job->outs[1])
-		et_fold_give(job, place, 0, ET_F64, results, n_rows);
+		et_fold_give(job, place, 0, class, values, n_rows);
 	et_fold_give(job, place, job->outs[1] ? 1 : 0, ET_I64, indices, n_rows);
 }
 
-static void choose_bytes(
+#define CHOOSE_ROWS(name, type, wide, class, find, extreme)                                             \
+	static void name(                                                                               \
+		const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least) \
+	{                                                                                               \
+		wide results[RESULTS];                                                                  \
+		int64_t indices[RESULTS], step;                                                         \
+		size_t n = job->folded.numel;                                                           \
+		const uint8_t *in = first_row(job, place, &step);                                       \
+		for (size_t r = 0; r < n_rows; r++, in += step) {                                       \
+			const type *row = (const type *)(const void *)in;                               \
+			size_t where = find(n, row, extreme);                                           \
+			results[r] = (wide)row[where];                                                  \
+			indices[r] = (int64_t)where;                                                    \
+		}                                                                                       \
+		give_places(job, place, class, results, indices, n_rows);                               \
+	}
+CHOOSE_ROWS(choose_floats, float, double, ET_F64, find_float, extreme_of_floats(n, row, is_least))
+CHOOSE_ROWS(choose_doubles, double, double, ET_F64, find_double, extreme_of_doubles(n, row, is_least))
+CHOOSE_ROWS(choose_longs, int64_t, int64_t, ET_I64, find_long, extreme_of_longs(n, row, is_least))
+CHOOSE_ROWS(choose_words, int32_t, int64_t, ET_I64, find_word,
+	is_least ? min_of_words(n, row) : max_of_words(n, row))
+CHOOSE_ROWS(choose_shorts, int16_t, int64_t, ET_I64, find_short,
+	is_least ? min_of_shorts(n, row) : max_of_shorts(n, row))
+CHOOSE_ROWS(choose_signed_bytes, int8_t, int64_t, ET_I64, find_signed_byte,
+	(int8_t)(extreme_of_bytes(n, in, et_fold_turned_bits(is_least, true)) ^
+		 et_fold_turned_bits(is_least, true)))
+CHOOSE_ROWS(choose_bytes, uint8_t, int64_t, ET_I64, find_byte,
+	extreme_of_bytes(n, in, et_fold_turned_bits(is_least, false)) ^ et_fold_turned_bits(is_least, false))
+
+static void choose_truths(
 	const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
 	int64_t results[RESULTS], indices[RESULTS], step;
 	size_t n = job->folded.numel;
 	const uint8_t *in = first_row(job, place, &step);
-	bool is_signed = job->in_type == ET_INT8;
-	uint8_t turn = et_fold_turned_bits(is_least, is_signed);
 	for (size_t r = 0; r < n_rows; r++, in += step) {
-		uint8_t most = extreme_of_bytes(n, in, turn) ^ turn;
-		results[r] = is_signed ? (int8_t)most : most;
-		indices[r] = (int64_t)find_byte(n, in, most);
+		size_t where = find_truth(n, in, !is_least);
+		results[r] = in[where] != 0;
+		indices[r] = (int64_t)where;
 	}
-	if (job->outs[1])
-		et_fold_give(job, place, 0, ET_I64, results, n_rows);
-	et_fold_give(job, place, job->outs[1] ? 1 : 0, ET_I64, indices, n_rows);
+	give_places(job, place, ET_I64, results, indices, n_rows);
+}
+
+static void choose(const struct fold_job *job, const struct et_place *place, size_t n, bool is_least)
+{
+	if (job->is_double)
+		(job->in_type == ET_FLOAT32 ? choose_floats : choose_doubles)(job, place, n, is_least);
+	else if (job->in_type == ET_INT64)
+		choose_longs(job, place, n, is_least);
+	else if (job->in_type == ET_INT32)
+		choose_words(job, place, n, is_least);
+	else if (job->in_type == ET_INT16)
+		choose_shorts(job, place, n, is_least);
+	else if (job->in_type == ET_INT8)
+		choose_signed_bytes(job, place, n, is_least);
+	else if (job->in_type == ET_UINT8)
+		choose_bytes(job, place, n, is_least);
+	else
+		choose_truths(job, place, n, is_least);
 }
 
 static void choose_largest(const struct fold_job *job, const struct et_place *place, size_t n)
 {
-	(job->is_double ? choose_floats : choose_bytes)(job, place, n, false);
+	choose(job, place, n, false);
 }
 
 static void choose_smallest(const struct fold_job *job, const struct et_place *place, size_t n)
 {
-	(job->is_double ? choose_floats : choose_bytes)(job, place, n, true);
+	choose(job, place, n, true);
 }
 
 static bool has_choice(const struct fold_job *job)
 {
-	return job->is_double ? job->in_type == ET_FLOAT32 : et_fold_is_byte(job->in_type);
+	return is_known_int(job) ||
+	       (job->is_double && (job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64));
 }
 
 et_fold_many_fn et_fold_argmax_rows(const struct fold_job *job)

@@ -1,10 +1,12 @@
 /* Compiled several times: the build defines ET_HOT_SPANS_NAME and chooses the instruction set.
  *
  * What is in here has vectors on one processor and none on another: shifts by numbers that differ from element to element,
- * and bits of floats put together. No arithmetic of floats, whose results would differ from build to build. */
+ * bits of floats put together, sums and extremes of many bits. What rounds, rounds alike in all builds: nothing is multiplied
+ * and added at once. */
 #include "runtime/kernels/hot_spans.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* int64 stands for narrower integers, too. */
 #define SHIFTS(suffix, type, wide, unsigned_wide, n_bits)                                              \
@@ -52,6 +54,58 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 		y[i] = et_to_bfloat16(x[i]);
 }
 
+/* Four rows at a time, so that sums are not stored for each. */
+#define ADD_ROWS(name, type)                                                                           \
+	static void name(size_t n, double *sums, size_t n_rows, const type *rows, ptrdiff_t step)      \
+	{                                                                                              \
+		size_t r = 0;                                                                          \
+		for (; r + 4 <= n_rows; r += 4, rows += 4 * step) {                                    \
+			const type *a = rows, *b = a + step, *c = b + step, *d = c + step;             \
+			ET_INDEPENDENT                                                                 \
+			for (size_t k = 0; k < n; k++)                                                 \
+				sums[k] = (((sums[k] + (double)a[k]) + (double)b[k]) + (double)c[k]) + \
+					  (double)d[k];                                                \
+		}                                                                                      \
+		for (; r < n_rows; r++, rows += step) {                                                \
+			ET_INDEPENDENT                                                                 \
+			for (size_t k = 0; k < n; k++)                                                 \
+				sums[k] += (double)rows[k];                                            \
+		}                                                                                      \
+	}
+ADD_ROWS(add_float_rows, float)
+ADD_ROWS(add_double_rows, double)
+
+/* Several vectors at a time, which do not wait for each other. */
+enum { VECTORS = 2, LANES = 8, ABREAST = VECTORS * LANES };
+typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t longs __attribute__((vector_size(LANES * sizeof(int64_t))));
+#define EXTREME(name, type, vector, no_better)                                                       \
+	static type name(size_t n, const type *x)                                                    \
+	{                                                                                            \
+		type lanes[ABREAST], most = x[0];                                                    \
+		vector now[VECTORS], next;                                                           \
+		size_t k = 0;                                                                        \
+		for (size_t i = 0; i < VECTORS; i++)                                                 \
+			now[i] = most - (vector){ 0 };                                               \
+		for (; k + ABREAST <= n; k += ABREAST) {                                             \
+			for (size_t i = 0; i < VECTORS; i++) {                                       \
+				memcpy(&next, x + k + i * LANES, sizeof(next));                      \
+				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);         \
+				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i])); \
+			}                                                                            \
+		}                                                                                    \
+		memcpy(lanes, now, sizeof(lanes));                                                   \
+		for (; k < n; k++)                                                                   \
+			most = !(x[k] no_better most) && most == most ? x[k] : most;                 \
+		for (size_t i = 0; i < ABREAST; i++)                                                 \
+			most = !(lanes[i] no_better most) && most == most ? lanes[i] : most;         \
+		return most;                                                                         \
+	}
+EXTREME(largest_double, double, doubles, <=)
+EXTREME(smallest_double, double, doubles, >=)
+EXTREME(largest_long, int64_t, longs, <=)
+EXTREME(smallest_long, int64_t, longs, >=)
+
 const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.left_shift = { NULL, NULL, left_shift_i64, left_shift_i32, left_shift_i16, left_shift_i8,
 		left_shift_u8 },
@@ -59,4 +113,10 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 		right_shift_u8 },
 	.from_bfloat16s = from_bfloat16s,
 	.to_bfloat16s = to_bfloat16s,
+	.add_float_rows = add_float_rows,
+	.add_double_rows = add_double_rows,
+	.largest_double = largest_double,
+	.smallest_double = smallest_double,
+	.largest_long = largest_long,
+	.smallest_long = smallest_long,
 };

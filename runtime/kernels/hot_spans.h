@@ -10,6 +10,14 @@ struct et_hot_spans {
 	/* Of bfloat16, each way; to the nearest, ties to even. */
 	void (*from_bfloat16s)(size_t n, float *y, const uint16_t *x);
 	void (*to_bfloat16s)(size_t n, uint16_t *y, const float *x);
+	/* sums[k] += rows[r * step + k] for each r in its turn */
+	void (*add_float_rows)(size_t n, double *sums, size_t n_rows, const float *rows, ptrdiff_t step);
+	void (*add_double_rows)(size_t n, double *sums, size_t n_rows, const double *rows, ptrdiff_t step);
+	/* Of one number or more; NaN if one is. */
+	double (*largest_double)(size_t n, const double *x);
+	double (*smallest_double)(size_t n, const double *x);
+	int64_t (*largest_long)(size_t n, const int64_t *x);
+	int64_t (*smallest_long)(size_t n, const int64_t *x);
 };
 
 /* The best one for this processor. */

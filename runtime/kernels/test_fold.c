@@ -14,7 +14,7 @@ enum { MAX_ROWS = 37, MAX_LENGTH = 66 };
 
 struct rows {
 	const char *type;
-	bool is_float;
+	bool is_float, are_columns;
 	size_t n_rows, n;
 	double numbers[MAX_ROWS][MAX_LENGTH];
 };
@@ -52,21 +52,25 @@ static size_t find(const double *row, size_t n, bool is_least)
 	return best;
 }
 
-enum result { MOST, PLACE, SUM, MEAN, ANY };
+enum result { MOST, PLACE, SUM, PRODUCT, MEAN, ANY };
 
 static void print_results(FILE *to, const struct rows *rows, enum result result, bool is_least)
 {
 	for (size_t r = 0; r < rows->n_rows; r++) {
 		const double *row = rows->numbers[r];
 		double sum = 0;
+		uint64_t product = 1;
 		bool any = false;
 		for (size_t k = 0; k < rows->n; k++) {
 			sum += row[k];
+			product *= rows->is_float ? 0 : (uint64_t)(int64_t)row[k];
 			any |= row[k] != 0;
 		}
 		size_t place = find(row, rows->n, is_least);
 		if (result == MEAN && !isnan(sum))
 			fprintf(to, "%.17g,", (double)(float)(sum / (double)rows->n));
+		else if (result == PRODUCT)
+			fprintf(to, "%lld,", (long long)product);
 		else
 			print(to, result == MOST    ? row[place]
 				  : result == PLACE ? (double)place
@@ -82,12 +86,15 @@ static void check(const char *kernel, const struct rows *rows, const char *optio
 	size_t n_args, n_expected;
 	FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
 	assert_true(in && out);
-	fprintf(in, "%s[%zu,%zu]{", rows->type, rows->n_rows, rows->n);
-	for (size_t r = 0; r < rows->n_rows; r++) {
-		for (size_t k = 0; k < rows->n; k++)
-			print(in, rows->numbers[r][k]);
+	size_t n[] = { rows->n_rows, rows->n }, high = rows->are_columns;
+	fprintf(in, "%s[%zu,%zu]{", rows->type, n[high], n[!high]);
+	for (size_t i = 0; i < n[high]; i++) {
+		for (size_t k = 0; k < n[!high]; k++)
+			print(in, rows->are_columns ? rows->numbers[k][i] : rows->numbers[i][k]);
 	}
-	fprintf(in, "} %s", options);
+	fputs("} ", in);
+	for (const char *letter = options; *letter; letter++)
+		fputc(*letter == '1' && rows->are_columns ? '0' : *letter, in);
 	fprintf(out, "%s[%zu]{", type, rows->n_rows);
 	print_results(out, rows, result, is_least);
 	fputs("}", out);
@@ -103,12 +110,14 @@ static void check(const char *kernel, const struct rows *rows, const char *optio
 	free(expected);
 }
 
+/* And columns: the same numbers above each other. */
 static void rows_of_all_lengths(void **state)
 {
 	static const char *const types[] = { "f32", "f64", "i64", "i32", "i16", "i8", "u8", "bool" };
 	struct rows rows;
-	for (size_t i = 0; i < ET_ARRAY_LEN(types) * MAX_LENGTH; i++) {
-		rows.type = types[i / MAX_LENGTH];
+	for (size_t i = 0; i < 2 * ET_ARRAY_LEN(types) * MAX_LENGTH; i++) {
+		rows.are_columns = i / MAX_LENGTH >= ET_ARRAY_LEN(types);
+		rows.type = types[i / MAX_LENGTH % ET_ARRAY_LEN(types)];
 		rows.is_float = rows.type[0] == 'f';
 		rows.n = 1 + i % MAX_LENGTH;
 		if (rows.n > 9 && (rows.n + 1) % 16 > 3)
@@ -124,7 +133,9 @@ static void rows_of_all_lengths(void **state)
 		check("aten::argmin.out", &rows, "1 false", "i64", PLACE, true, false);
 		check("aten::sum.IntList_out", &rows, "(1) false -", sum, SUM, false, false);
 		check("aten::any.out", &rows, "1 false", "bool", ANY, false, false);
-		if (rows.is_float)
+		if (!rows.is_float)
+			check("aten::prod.int_out", &rows, "1 false -", sum, PRODUCT, false, false);
+		else
 			check("aten::mean.out", &rows, "(1) false -", rows.type, MEAN, false, false);
 	}
 }
