@@ -116,6 +116,13 @@ static void model_close(struct ctl_model *base)
 	free(model);
 }
 
+static enum et_status make_plan(struct local_model *model, const char *method, struct et_diag *diag)
+{
+	const struct local_engine *engine = (const struct local_engine *)model->base.engine;
+	return et_plan_new(&model->plan, model->program, method, &engine->backends.registry, NULL,
+		model->base.engine->options.n_seats, et_host_allocator(), diag);
+}
+
 static int model_open(struct ctl_engine *base, struct ctl_model **ret, const char *name,
 	const struct ctl_file *file, const char *method, struct ctl_error *error)
 {
@@ -135,12 +142,18 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		return ctl_error_set(error, "%s", diag.text);
 	}
 	model->path = ctl_format("%s", file->path);
-	if (ctl_backends_want(&engine->backends, model->program, error->text, sizeof(error->text)) < 0) {
-		model_close(&model->base);
-		return -1;
+	status = make_plan(model, method, &diag);
+	if ((status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING) &&
+		!engine->backends.has_plugins) {
+		/* A plug-in may have it. Only now are they opened: most programs need none. */
+		if (ctl_backends_want(&engine->backends, model->program, error->text, sizeof(error->text)) <
+			0) {
+			model_close(&model->base);
+			return -1;
+		}
+		diag = (struct et_diag){ 0 };
+		status = make_plan(model, method, &diag);
 	}
-	status = et_plan_new(&model->plan, model->program, method, &engine->backends.registry, NULL,
-		base->options.n_seats, et_host_allocator(), &diag);
 	if (status != ET_OK) {
 		model_error(error, status, model->path, &diag);
 		if (status == ET_E_BACKEND_MISSING)
