@@ -21,7 +21,7 @@ static double fold_bag(
 {
 	double result = 0;
 	*ret_n = 0;
-	*ret_row = -1;
+	*ret_row = 0;
 	for (size_t i = begin; i < end; i++) {
 		int64_t row = b->indices[i];
 		if (row == b->padding)
@@ -46,14 +46,16 @@ static double fold_bag(
 	return b->mode == BAG_MEAN && *ret_n ? result / (double)*ret_n : result;
 }
 
-/* Outputs that only training reads: sized, and filled where their meaning is plain. */
+/* Outputs that only training reads, of the sizes that PyTorch plans and filled as it fills them: it sums on a short path, which
+ * does not say in which bag each index is. */
 static enum et_status size_side_outputs(
 	struct et_kernel_ctx *ctx, const struct bags *b, struct et_evalue *const *outs, int64_t n_columns)
 {
-	bool is_sum = b->mode == BAG_SUM;
+	bool is_short = b->mode == BAG_SUM && b->padding < 0 &&
+			(b->weight->type == ET_FLOAT32 || b->weight->type == ET_FLOAT16);
 	for (size_t k = 1; k < 4; k++)
 		ET_TRY(et_require_type(ctx, outs[k]->tensor, ET_INT64, "a side output"));
-	ET_TRY(et_resize(ctx, outs[1]->tensor, (const int64_t[]){ is_sum ? 0 : (int64_t)b->n_indices }, 1));
+	ET_TRY(et_resize(ctx, outs[1]->tensor, (const int64_t[]){ is_short ? 0 : (int64_t)b->n_indices }, 1));
 	ET_TRY(et_resize(ctx, outs[2]->tensor, (const int64_t[]){ (int64_t)b->n_bags }, 1));
 	return et_resize(ctx, outs[3]->tensor, (const int64_t[]){ (int64_t)b->n_bags, n_columns },
 		b->mode == BAG_MAX ? 2 : 1);
@@ -128,11 +130,11 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 			if (b.mode == BAG_MAX)
 				largest[at] = row;
 		}
-		for (size_t i = begin; b.mode != BAG_SUM && i < end; i++)
+		for (size_t i = begin; et_tensor_n_bytes(outs[1]->tensor) && i < end; i++)
 			bag_of[i] = (int64_t)bag;
-		sizes[bag] = n;
+		sizes[bag] = b.mode == BAG_SUM ? 0 : n;
 		if (b.mode != BAG_MAX)
-			largest[bag] = 0;
+			largest[bag] = sizes[bag];
 	}
 	return ET_OK;
 }
