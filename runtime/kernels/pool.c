@@ -435,6 +435,8 @@ static const size_t two = 2, three = 3;
 static const struct et_kernel rows[] = {
 	{ "aten::_adaptive_avg_pool2d.out", "TV>T", run_adaptive_pool, &two },
 	{ "aten::_adaptive_avg_pool3d.out", "TV>T", run_adaptive_pool, &three },
+	{ "aten::adaptive_avg_pool2d.out", "TV>T", run_adaptive_pool, &two },
+	{ "aten::adaptive_avg_pool3d.out", "TV>T", run_adaptive_pool, &three },
 	{ "aten::adaptive_max_pool2d.out", "TV>TT", run_adaptive_pool, &two },
 	{ "aten::adaptive_max_pool3d.out", "TV>TT", run_adaptive_pool, &three },
 	{ "aten::avg_pool2d.out", "TVVVBBi>T", run_avg_pool, &two },

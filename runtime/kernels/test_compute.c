@@ -204,6 +204,8 @@ static void norms_and_pools(void **state)
 		{ "aten::max_pool2d_with_indices.out", "f32[1,1,2]{-5,-6} (1,3) (1,1) (0,1) () false",
 			"f32[1,1,2]{-5,-5} i64[1,1,2]{0,0}" },
 		{ "aten::_adaptive_avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2)", "f32[1,1,2]{1.5,2.5}" },
+		{ "aten::adaptive_avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2)", "f32[1,1,2]{1.5,2.5}" },
+		{ "aten::adaptive_avg_pool3d.out", "f32[1,1,1,3]{1,2,3} (1,1,2)", "f32[1,1,1,2]{1.5,2.5}" },
 		/* No memory is asked for what nobody holds. */
 		{ "aten::_adaptive_avg_pool2d.out", "f32[0,2,2]{} (2147483647,2147483647)",
 			"f32[0,2147483647,2147483647]{}" },
