@@ -500,9 +500,12 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
 			"datatype %s with quantization %u is not supported", et_xnn_type_name(type),
 			value.quant);
-	if ((value.type == ET_XNN_QDINT8 && (value.data || value.external)) ||
-		(et_xnn_type_bits(type) == 4 && (value.shape.n_dims != 2 || value.shape.dims[1] % 2 != 0)))
-		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "datatype %s is not supported here",
+	if (value.type == ET_XNN_QDINT8 && (value.data || value.external))
+		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
+			"datatype %s is not supported for constants and arguments", et_xnn_type_name(type));
+	if (et_xnn_type_bits(type) == 4 && (value.shape.n_dims != 2 || value.shape.dims[1] % 2 != 0))
+		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
+			"datatype %s is supported for matrices with an even number of columns",
 			et_xnn_type_name(type));
 	if (dynamic_type != 0)
 		return split_old_dynamic(r, dynamic_type, &value);
