@@ -17,7 +17,12 @@
  *
  * A picture that comes from behind the second cache is waited for, whatever is done with it, and comes soonest where it is
  * read from its first byte to its last: then all channels of a tile have their turn before the next tile, if what
- * copies of their weights take is small beside the nearest cache, as it is with 3 × 3.
+ * copies of their weights take is small beside the nearest cache, as it is with 3 × 3. And what the next tile is the first
+ * to touch is asked for ahead, a piece before each vector of channels, since the processor sees no order in what a tile
+ * reads.
+ *
+ * Filters of other sizes have no loops of their own: for them each tap's weight is loaded once for a tile and multiplied with
+ * the input of each of its pixels, which is a load for a product.
  *
  * TILE is 7 because rows of images are 7 times a power of two more often than not; 8 would do a quarter of them twice
  * in a row of 28, and all but one in a row of 7. */
@@ -35,7 +40,14 @@ enum { LANES = 8 };
 #else
 enum { LANES = 4 };
 #endif
-enum { TILE = 7, MAX_KERNEL = 5, STRIP_BYTES = 256 << 10, FAR_BYTES = 1 << 20, NEAR_FLOATS = 4096 };
+enum {
+	TILE = 7,
+	MAX_KERNEL = 7,
+	STRIP_BYTES = 256 << 10,
+	FAR_BYTES = 1 << 20,
+	NEAR_FLOATS = 4096,
+	LINE_FLOATS = 16
+};
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
@@ -163,6 +175,27 @@ ET_EXPANDED void rows(const struct et_depthwise *job, const float *in, float *ou
 	}
 }
 
+/* Ask for the @i-th piece of what the tile behind @x reads first, which is below what the tiles above have read, and writes.
+ * Nothing is read: it may be where nothing lies. */
+ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const float *in, const float *out, size_t i,
+	size_t x, size_t y, const int kernel, const int stride)
+{
+	const ptrdiff_t step = (ptrdiff_t)job->channels, n = (ptrdiff_t)TILE * LANES,
+			column = origin(x + TILE, stride, job->left) + kernel - stride,
+			row = origin(y, stride, job->top) + kernel - stride;
+	for (int r = 0; r < stride; r++) {
+		const float *ahead =
+			in + ((row + r) * (ptrdiff_t)job->width + column) * step + (ptrdiff_t)i * n * stride;
+		ET_UNROLL
+		for (ptrdiff_t k = 0; k < n * stride; k += LINE_FLOATS)
+			__builtin_prefetch(ahead + k, 0);
+	}
+	const float *to = out + (ptrdiff_t)(y * job->out_width + x + TILE) * step + (ptrdiff_t)i * n;
+	ET_UNROLL
+	for (ptrdiff_t k = 0; k < n; k += LINE_FLOATS)
+		__builtin_prefetch(to + k, 1);
+}
+
 /* The same in the order in which the image lies. */
 ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, float *out, size_t begin,
 	size_t end, const int kernel, const int stride)
@@ -177,33 +210,104 @@ ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, 
 	}
 	for (size_t y = begin; y < end; y++)
 		for (size_t x = 0, next = job->out_width; x < job->out_width; x = next)
-			for (size_t i = 0; i < n; i++)
+			for (size_t i = 0; i < n; i++) {
+				fetch_ahead(job, in, out, i, x, y, kernel, stride);
 				next = next_tile(&strips[i], x, y, kernel, stride);
+			}
+}
+
+/* A tile of any filter: one vector of channels, from @c on, of the pixels at @x and behind, of which @n are stored. */
+ET_EXPANDED void any_tile(const struct et_depthwise *job, const float *in, float *out, size_t c, size_t x,
+	size_t y, size_t n, bool is_border)
+{
+	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
+			stride = (ptrdiff_t)job->stride_width;
+	const ptrdiff_t left = (ptrdiff_t)x * stride - job->left,
+			top = (ptrdiff_t)(y * job->stride_height) - job->top;
+	const float *filter = job->filter + c;
+	vector sums[TILE];
+	ET_UNROLL
+	for (int t = 0; t < TILE; t++)
+		sums[t] = job->bias ? load(job->bias + c) : (vector){ 0 };
+	for (size_t i = 0; i < job->kernel_height; i++) {
+		ptrdiff_t row = top + (ptrdiff_t)(i * job->dilation_height);
+		if (row < 0 || row >= (ptrdiff_t)job->height) {
+			filter += job->kernel_width * job->channels;
+			continue;
+		}
+		for (size_t k = 0; k < job->kernel_width; k++, filter += job->channels) {
+			ptrdiff_t column = left + (ptrdiff_t)(k * job->dilation_width);
+			const float *from = in + (row * width + column) * step + c;
+			vector weights = load(filter);
+			ET_UNROLL
+			for (int t = 0; t < TILE; t++) {
+				if (is_border && (column + t * stride < 0 || column + t * stride >= width))
+					continue;
+				sums[t] += load(from + t * stride * step) * weights;
+			}
+		}
+	}
+	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
+	float *to = out + (y * job->out_width + x) * job->channels + c;
+	ET_UNROLL
+	for (int t = 0; t < TILE; t++) {
+		vector sum = choose(min > sums[t], min, sums[t]);
+		sum = choose(max < sum, max, sum);
+		if ((size_t)t < n)
+			store(to + t * step, sum);
+	}
+}
+
+/* Rows @begin to @end of one image, of any filter. */
+static void any_rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end)
+{
+	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(float)) / job->stride_height;
+	n_rows = n_rows ? n_rows : 1;
+	size_t n = job->out_width < TILE ? job->out_width : TILE,
+	       reach = (TILE - 1) * job->stride_width + (job->kernel_width - 1) * job->dilation_width;
+	for (size_t y = begin; y < end; y += n_rows)
+		for (size_t c = 0; c < job->channels; c += LANES) {
+			if (c > job->channels - LANES)
+				c = job->channels - LANES;
+			for (size_t row = y; row < end && row - y < n_rows; row++)
+				for (size_t x = 0; x < job->out_width; x += TILE) {
+					if (x > job->out_width - n)
+						x = job->out_width - n;
+					ptrdiff_t left = (ptrdiff_t)(x * job->stride_width) - job->left;
+					if (left < 0 || left + (ptrdiff_t)reach >= (ptrdiff_t)job->width)
+						any_tile(job, in, out, c, x, row, n, true);
+					else
+						any_tile(job, in, out, c, x, row, TILE, false);
+				}
+		}
 }
 
 static bool is_far(const struct et_depthwise *job)
 {
 	size_t n_vectors = (job->channels + LANES - 1) / LANES,
 	       n_row = job->width * job->channels * sizeof(float);
-	return job->kernel == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) &&
+	return job->kernel_width == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) &&
 	       n_row > FAR_BYTES / job->height;
 }
 
 /* One number after the other. */
 static void narrow_rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end)
 {
-	int kernel = (int)job->kernel, stride = (int)job->stride;
-	size_t n_channels = job->channels, n = job->out_width * n_channels;
+	size_t n_channels = job->channels, n = job->out_width * n_channels,
+	       n_taps = job->kernel_height * job->kernel_width;
 	for (size_t i = begin * n; i < end * n; i++) {
-		size_t channel = i % n_channels;
-		ptrdiff_t left = origin(i / n_channels % job->out_width, stride, job->left),
-			  top = origin(i / n, stride, job->top);
+		size_t channel = i % n_channels, column = i / n_channels % job->out_width, row = i / n;
 		float sum = job->bias ? job->bias[channel] : 0;
-		for (int tap = 0; tap < kernel * kernel; tap++) {
-			ptrdiff_t x = left + tap % kernel, y = top + tap / kernel;
+		for (size_t tap = 0; tap < n_taps; tap++) {
+			ptrdiff_t x = (ptrdiff_t)(column * job->stride_width +
+						  tap % job->kernel_width * job->dilation_width) -
+				      job->left,
+				  y = (ptrdiff_t)(row * job->stride_height +
+						  tap / job->kernel_width * job->dilation_height) -
+				      job->top;
 			if (x >= 0 && x < (ptrdiff_t)job->width && y >= 0 && y < (ptrdiff_t)job->height)
 				sum += in[(size_t)(y * (ptrdiff_t)job->width + x) * n_channels + channel] *
-				       job->filter[(size_t)tap * n_channels + channel];
+				       job->filter[tap * n_channels + channel];
 		}
 		sum = job->min > sum ? job->min : sum;
 		out[i] = job->max < sum ? job->max : sum;
@@ -219,15 +323,19 @@ static void run(const struct et_depthwise *job, size_t begin, size_t end)
 		float *out = job->out + image * job->out_height * job->out_width * job->channels;
 		if (job->channels < LANES)
 			narrow_rows(job, in, out, y, y + n);
-		else if (is_far(job) && job->stride == 1)
+		else if (!et_depthwise_is_usual(job))
+			any_rows(job, in, out, y, y + n);
+		else if (is_far(job) && job->stride_width == 1)
 			rows_in_order(job, in, out, y, y + n, 3, 1);
 		else if (is_far(job))
 			rows_in_order(job, in, out, y, y + n, 3, 2);
-		else if (job->kernel == 3 && job->stride == 1)
+		else if (job->kernel_width == 3 && job->stride_width == 1)
 			rows(job, in, out, y, y + n, 3, 1);
-		else if (job->kernel == 3)
+		else if (job->kernel_width == 3)
 			rows(job, in, out, y, y + n, 3, 2);
-		else if (job->stride == 1)
+		else if (job->kernel_width == 7)
+			rows(job, in, out, y, y + n, 7, 1);
+		else if (job->stride_width == 1)
 			rows(job, in, out, y, y + n, 5, 1);
 		else
 			rows(job, in, out, y, y + n, 5, 2);

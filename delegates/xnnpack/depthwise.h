@@ -11,10 +11,10 @@
 struct et_depthwise {
 	size_t channels;
 	size_t height, width, out_height, out_width;
-	size_t kernel, stride; /* both ways; see et_depthwise_does */
+	size_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
 	ptrdiff_t top, left; /* zeros around the image; those below and to the right follow from the sizes */
 	float min, max;      /* limits of what comes out; NaN stays */
-	const float *filter; /* [kernel][kernel][channels] */
+	const float *filter; /* [kernel_height][kernel_width][channels] */
 	const float *bias;   /* [channels], or NULL */
 	const float *in;     /* [n][height][width][channels] */
 	float *out;          /* [n][out_height][out_width][channels] */
@@ -27,10 +27,14 @@ struct et_depthwise_build {
 	void (*run)(const struct et_depthwise *job, size_t begin, size_t end);
 };
 
-/* 3 × 3 and 5 × 5, strides 1 and 2. */
-static inline bool et_depthwise_does(size_t kernel, size_t stride)
+/* Whether it has loops of its own: 3 × 3 and 5 × 5 of stride 1 and 2, 7 × 7 of stride 1. */
+static inline bool et_depthwise_is_usual(const struct et_depthwise *job)
 {
-	return (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2);
+	size_t kernel = job->kernel_width, stride = job->stride_width;
+	return job->kernel_height == kernel && job->stride_height == stride && job->dilation_height == 1 &&
+	       job->dilation_width == 1 &&
+	       (stride == 1 ? kernel == 3 || kernel == 5 || kernel == 7
+			    : stride == 2 && (kernel == 3 || kernel == 5));
 }
 
 /* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */

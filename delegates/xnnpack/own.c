@@ -17,6 +17,8 @@ enum {
 	LEAST_CHANNELS = 16,
 	LEAST_WORK = 1 << 16, /* products: some microseconds */
 	GRAIN = 1 << 17,      /* products that are worth another thread's while */
+	SMALL_KERNEL =
+		9, /* taps: of more, XNNPACK has kernels for 25 only; above that it does one channel at a time */
 };
 
 static _Atomic(uint64_t) least_work = LEAST_WORK;
@@ -50,17 +52,51 @@ static uint64_t work(const struct et_xnn_node *node, const struct et_xnn_value *
 	return n;
 }
 
+/* What the node itself says. */
+static void describe(struct et_depthwise *ret_job, const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	*ret_job = (struct et_depthwise){
+		.kernel_height = n[ET_XNN_KERNEL_H],
+		.kernel_width = n[ET_XNN_KERNEL_W],
+		.stride_height = n[ET_XNN_STRIDE_H],
+		.stride_width = n[ET_XNN_STRIDE_W],
+		.dilation_height = n[ET_XNN_DILATION_H],
+		.dilation_width = n[ET_XNN_DILATION_W],
+		.top = (ptrdiff_t)n[ET_XNN_PAD_TOP],
+		.left = (ptrdiff_t)n[ET_XNN_PAD_LEFT],
+		.min = node->min,
+		.max = node->max,
+	};
+}
+
+/* A picture that is one pixel wide lies as one that is one pixel high, whose rows are long enough for tiles. */
+static void lay_down(struct et_depthwise *job)
+{
+	if (job->width != 1 || job->out_width != 1 || job->kernel_width != 1 || job->left != 0)
+		return;
+	job->width = job->height;
+	job->out_width = job->out_height;
+	job->kernel_width = job->kernel_height;
+	job->stride_width = job->stride_height;
+	job->dilation_width = job->dilation_height;
+	job->left = job->top;
+	job->height = job->out_height = job->kernel_height = job->stride_height = job->dilation_height = 1;
+	job->top = 0;
+}
+
 static bool takes_depthwise(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
 	if (node->kind->infer != et_xnn_infer_depthwise || !et_depthwise() ||
 		!et_xnn_own_is_all_floats(payload, node))
 		return false;
+	struct et_depthwise job;
+	describe(&job, node);
 	size_t channels = payload->values[node->inputs[1]].shape.dims[3];
-	return n[ET_XNN_KERNEL_H] == n[ET_XNN_KERNEL_W] && n[ET_XNN_STRIDE_H] == n[ET_XNN_STRIDE_W] &&
-	       et_depthwise_does(n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H]) && n[ET_XNN_DILATION_H] == 1 &&
-	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 &&
-	       node->flags == 0 && channels >= LEAST_CHANNELS &&
+	return (et_depthwise_is_usual(&job) || job.kernel_height * job.kernel_width > SMALL_KERNEL) &&
+	       n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 && node->flags == 0 &&
+	       channels >= LEAST_CHANNELS &&
 	       et_xnn_own_is_worth(work(node, &payload->values[node->outputs[0]]));
 }
 
@@ -80,31 +116,24 @@ static void run_depthwise(const struct et_xnn_own_run *run)
 	const struct et_xnn_node *node = run->node;
 	const struct et_xnn_value *values = run->payload->values;
 	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
-	size_t kernel = node->numbers[ET_XNN_KERNEL_H];
-	struct depthwise depthwise = {
-		.build = et_depthwise(),
-		.job = {
-			.channels = in[3],
-			.height = in[1],
-			.width = in[2],
-			.out_height = out[1],
-			.out_width = out[2],
-			.kernel = kernel,
-			.stride = node->numbers[ET_XNN_STRIDE_H],
-			.top = (ptrdiff_t)node->numbers[ET_XNN_PAD_TOP],
-			.left = (ptrdiff_t)node->numbers[ET_XNN_PAD_LEFT],
-			.min = node->min,
-			.max = node->max,
-			.filter = (const float *)(const void *)values[node->inputs[1]].data,
-			.bias = node->inputs[2] == ET_XNN_NONE
-					? NULL
-					: (const float *)(const void *)values[node->inputs[2]].data,
-			.in = run->memory[node->inputs[0]],
-			.out = run->memory[node->outputs[0]],
-		},
-	};
-	size_t of_row = out[2] * in[3] * kernel * kernel;
-	et_xnn_lane_parallel_for(run->lane, run_rows, &depthwise, out[0] * out[1], 1 + GRAIN / of_row);
+	struct depthwise depthwise = { .build = et_depthwise() };
+	struct et_depthwise *job = &depthwise.job;
+	describe(job, node);
+	job->channels = in[3];
+	job->height = in[1];
+	job->width = in[2];
+	job->out_height = out[1];
+	job->out_width = out[2];
+	job->filter = (const float *)(const void *)values[node->inputs[1]].data;
+	job->bias = node->inputs[2] == ET_XNN_NONE
+			    ? NULL
+			    : (const float *)(const void *)values[node->inputs[2]].data;
+	job->in = run->memory[node->inputs[0]];
+	job->out = run->memory[node->outputs[0]];
+	lay_down(job);
+	size_t of_row = job->out_width * in[3] * job->kernel_height * job->kernel_width;
+	et_xnn_lane_parallel_for(
+		run->lane, run_rows, &depthwise, out[0] * job->out_height, 1 + GRAIN / of_row);
 }
 
 static const struct et_xnn_own own_depthwise = {

@@ -13,16 +13,18 @@
 static double plain(const struct et_depthwise *job, size_t image, size_t y, size_t x, size_t c)
 {
 	double sum = job->bias ? (double)job->bias[c] : 0;
-	for (size_t ky = 0; ky < job->kernel; ky++)
-		for (size_t kx = 0; kx < job->kernel; kx++) {
-			ptrdiff_t row = (ptrdiff_t)(y * job->stride + ky) - job->top,
-				  column = (ptrdiff_t)(x * job->stride + kx) - job->left;
+	for (size_t ky = 0; ky < job->kernel_height; ky++)
+		for (size_t kx = 0; kx < job->kernel_width; kx++) {
+			ptrdiff_t row = (ptrdiff_t)(y * job->stride_height + ky * job->dilation_height) -
+					job->top,
+				  column = (ptrdiff_t)(x * job->stride_width + kx * job->dilation_width) -
+					   job->left;
 			if (row < 0 || row >= (ptrdiff_t)job->height || column < 0 ||
 				column >= (ptrdiff_t)job->width)
 				continue;
 			size_t at = (image * job->height + (size_t)row) * job->width + (size_t)column;
 			sum += (double)job->in[at * job->channels + c] *
-			       (double)job->filter[(ky * job->kernel + kx) * job->channels + c];
+			       (double)job->filter[(ky * job->kernel_width + kx) * job->channels + c];
 		}
 	return fmin(fmax(sum, (double)job->min), (double)job->max);
 }
@@ -44,10 +46,12 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 			       i / job->channels % job->out_width, i % job->channels),
 		       is = (double)job->out[i];
 		if (!(fabs(is - right) <= 4e-6))
-			fail_msg("%s: %zu x %zu of %zu channels, filter %zu, stride %zu, padding %td, %td: "
-				 "element %zu is %.9g, not %.9g",
-				build->name, job->height, job->width, job->channels, job->kernel, job->stride,
-				job->top, job->left, i, is, right);
+			fail_msg("%s: %zu x %zu of %zu channels, filter %zu x %zu, strides %zu, %zu, "
+				 "dilations %zu, %zu, "
+				 "padding %td, %td: element %zu is %.9g, not %.9g",
+				build->name, job->height, job->width, job->channels, job->kernel_height,
+				job->kernel_width, job->stride_height, job->stride_width,
+				job->dilation_height, job->dilation_width, job->top, job->left, i, is, right);
 	}
 	build->run(job, 0, begin);
 	build->run(job, end, n_rows);
@@ -55,25 +59,27 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 		assert_false(isnan(job->out[i])); /* nothing is left out */
 }
 
-static void try(
-	size_t channels, size_t height, size_t width, size_t kernel, size_t stride, const size_t pad[4])
+/* @shape: sizes, strides and dilations, as it begins; channels and the image's sizes and padding are put into it. */
+static void try_any(
+	const struct et_depthwise *shape, size_t channels, size_t height, size_t width, const size_t pad[4])
 {
-	size_t n_images = 1 + test_draw(2);
-	struct et_depthwise job = {
-		.channels = channels,
-		.height = height,
-		.width = width,
-		.out_height = (height + pad[0] + pad[2] - kernel) / stride + 1,
-		.out_width = (width + pad[1] + pad[3] - kernel) / stride + 1,
-		.kernel = kernel,
-		.stride = stride,
-		.top = (ptrdiff_t)pad[0],
-		.left = (ptrdiff_t)pad[1],
-		.min = test_draw(3) ? -INFINITY : -0.5f,
-		.max = test_draw(3) ? INFINITY : 0.75f,
-	};
+	size_t n_images = 1 + test_draw(2), n_taps = shape->kernel_height * shape->kernel_width;
+	struct et_depthwise job = *shape;
+	job.channels = channels;
+	job.height = height;
+	job.width = width;
+	job.out_height = (height + pad[0] + pad[2] - (job.kernel_height - 1) * job.dilation_height - 1) /
+				 job.stride_height +
+			 1;
+	job.out_width = (width + pad[1] + pad[3] - (job.kernel_width - 1) * job.dilation_width - 1) /
+				job.stride_width +
+			1;
+	job.top = (ptrdiff_t)pad[0];
+	job.left = (ptrdiff_t)pad[1];
+	job.min = test_draw(3) ? -INFINITY : -0.5f;
+	job.max = test_draw(3) ? INFINITY : 0.75f;
 	float *in = test_drawn_floats(n_images * height * width * channels),
-	      *filter = test_drawn_floats(kernel * kernel * channels),
+	      *filter = test_drawn_floats(n_taps * channels),
 	      *bias = test_draw(4) ? test_drawn_floats(channels) : NULL;
 	job.in = in;
 	job.filter = filter;
@@ -87,22 +93,59 @@ static void try(
 	free(job.out);
 }
 
+static void try(
+	size_t channels, size_t height, size_t width, size_t kernel, size_t stride, const size_t pad[4])
+{
+	struct et_depthwise shape = { .kernel_height = kernel,
+		.kernel_width = kernel,
+		.stride_height = stride,
+		.stride_width = stride,
+		.dilation_height = 1,
+		.dilation_width = 1 };
+	assert_true(et_depthwise_is_usual(&shape));
+	try_any(&shape, channels, height, width, pad);
+}
+
+/* Padding that is drawn, of at least as much as an image of that size needs. */
+static void draw_padding(size_t pad[4], size_t height, size_t width, size_t reach_height, size_t reach_width)
+{
+	for (size_t i = 0; i < 4; i++) {
+		size_t size = i % 2 ? width : height, reach = i % 2 ? reach_width : reach_height;
+		pad[i] = test_draw((uint32_t)reach + 2);
+		while (i >= 2 && size + pad[i - 2] + pad[i] < reach)
+			pad[i]++;
+	}
+}
+
 /* Every number of channels, images from 1 × 1 on, padding up to more than the filter. */
 static void test_sizes(void **state)
 {
 	for (size_t channels = 1; channels <= 70; channels++)
-		for (size_t kernel = 3; kernel <= 5; kernel += 2)
-			for (size_t stride = 1; stride <= 2; stride++) {
-				assert_true(et_depthwise_does(kernel, stride));
+		for (size_t kernel = 3; kernel <= 7; kernel += 2)
+			for (size_t stride = 1; stride <= (kernel == 7 ? 1 : 2); stride++) {
 				size_t height = 1 + test_draw(20), width = 1 + test_draw(30), pad[4];
-				for (size_t i = 0; i < 4; i++) {
-					size_t size = i % 2 ? width : height;
-					pad[i] = test_draw((uint32_t)kernel + 2);
-					while (i >= 2 && size + pad[i - 2] + pad[i] < kernel)
-						pad[i]++;
-				}
+				draw_padding(pad, height, width, kernel, kernel);
 				try(channels, height, width, kernel, stride, pad);
 			}
+}
+
+/* Filters of any size, stride and dilation, each its own both ways. */
+static void test_any_filter(void **state)
+{
+	for (size_t channels = 1; channels <= 70; channels++)
+		for (int i = 0; i < 3; i++) {
+			struct et_depthwise shape = { .kernel_height = 1 + test_draw(9),
+				.kernel_width = 1 + test_draw(9),
+				.stride_height = 1 + test_draw(3),
+				.stride_width = 1 + test_draw(3),
+				.dilation_height = 1 + test_draw(3),
+				.dilation_width = 1 + test_draw(3) };
+			size_t height = 1 + test_draw(20), width = 1 + test_draw(60), pad[4];
+			draw_padding(pad, height, width,
+				(shape.kernel_height - 1) * shape.dilation_height + 1,
+				(shape.kernel_width - 1) * shape.dilation_width + 1);
+			try_any(&shape, channels, height, width, pad);
+		}
 }
 
 /* As networks have them: wide enough for tiles without a border, and several strips high; larger than the second cache, of
@@ -110,9 +153,9 @@ static void test_sizes(void **state)
 static void test_images(void **state)
 {
 	static const size_t images[][4] = { { 96, 40, 113, 3 }, { 240, 28, 28, 5 }, { 520, 14, 15, 5 },
-		{ 1152, 7, 7, 3 }, { 70, 62, 63, 3 }, { 520, 23, 24, 3 } };
+		{ 1152, 7, 7, 3 }, { 96, 30, 29, 7 }, { 70, 62, 63, 3 }, { 520, 23, 24, 3 } };
 	for (size_t i = 0; i < sizeof(images) / sizeof(*images); i++)
-		for (size_t stride = 1; stride <= 2; stride++) {
+		for (size_t stride = 1; stride <= (images[i][3] == 7 ? 1 : 2); stride++) {
 			size_t half = images[i][3] / 2;
 			try(images[i][0], images[i][1], images[i][2], images[i][3], stride,
 				(size_t[]){ half, half, half, half });
@@ -130,8 +173,12 @@ static void test_nan_stays(void **state)
 		.width = 3,
 		.out_height = 3,
 		.out_width = 3,
-		.kernel = 3,
-		.stride = 1,
+		.kernel_height = 3,
+		.kernel_width = 3,
+		.stride_height = 1,
+		.stride_width = 1,
+		.dilation_height = 1,
+		.dilation_width = 1,
 		.top = 1,
 		.left = 1,
 		.min = 0,
@@ -155,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_any_filter),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_nan_stays),
 	};

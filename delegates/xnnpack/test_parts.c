@@ -334,6 +334,89 @@ static void test_left_alone(void **state)
 	}
 }
 
+struct filter {
+	uint32_t height, width, kernel_h, kernel_w, stride, dilation;
+	bool is_own;
+};
+
+/* One depthwise convolution, here or by XNNPACK as @least_work says. */
+static void run_filter(const struct filter *f, uint64_t least_work, uint32_t n_threads, struct arg *out)
+{
+	enum { MOST_TAPS = 60 };
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	struct test_session on;
+	struct arg in;
+	float taps[MOST_TAPS * CHANNELS];
+	uint32_t pad_h = (f->kernel_h - 1) * f->dilation / 2, pad_w = (f->kernel_w - 1) * f->dilation / 2,
+		 n = f->kernel_h * f->kernel_w * CHANNELS, to_height = (f->height - 1) / f->stride + 1,
+		 to_width = (f->width - 1) / f->stride + 1;
+	size_t n_bytes;
+	assert_true(n <= MOST_TAPS * CHANNELS);
+	for (uint32_t i = 0; i < n; i++)
+		taps[i] = tap(i, 3);
+	mx_init(&mk);
+	uint32_t x = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					   MX_DIMS(1, f->height, f->width, CHANNELS),
+					   .input = 1 }),
+		 filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+						MX_DIMS(1, f->kernel_h, f->kernel_w, CHANNELS),
+						.constant = mx_constant(&mk, taps, n * sizeof(float)) }),
+		 y = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					   MX_DIMS(1, to_height, to_width, CHANNELS),
+					   .output = 2 });
+	mx_node(&mk, MX_DEPTHWISE,
+		&(struct et_xnn_node){ .inputs = { x, filter, ET_XNN_NONE },
+			.outputs = { y },
+			.min = -INFINITY,
+			.max = INFINITY,
+			.numbers = { pad_h, pad_w, pad_h, pad_w, f->kernel_h, f->kernel_w, f->stride,
+				f->stride, f->dilation, f->dilation, 1, 1, CHANNELS } });
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	et_xnn_own_set_least_work(least_work);
+	test_ok(test_session_begin(&on, bytes, n_bytes, 2, n_threads, &diag), &diag);
+	const struct et_xnn_parts *parts = &et_direct_model(on.compiled)->parts;
+	assert_int_equal(parts->n_parts, 1);
+	assert_true(!parts->parts[0].own == !(f->is_own && !least_work && et_depthwise()));
+	ARG(&in, ET_FLOAT32, ET_STATIC, 1, f->height, f->width, CHANNELS);
+	ARG(out, ET_FLOAT32, ET_STATIC, 1, to_height, to_width, CHANNELS);
+	for (uint32_t i = 0; i < f->height * f->width * CHANNELS; i++)
+		in.f32[i] = sinf((float)i);
+	struct et_evalue *values[] = { &in.value, &out->value };
+	test_ok(test_ops->enqueue(on.context, values, NULL, &diag), &diag);
+	test_session_end(&on);
+	free(bytes);
+}
+
+/* Filters that XNNPACK has no kernel for are done here, others are not: the numbers are the same. */
+static void test_filters(void **state)
+{
+	static const struct filter filters[] = {
+		{ 5, 6, 7, 7, 1, 1, true },
+		{ 5, 6, 7, 7, 2, 1, true },
+		{ 14, 1, 31, 1, 1, 1, true },
+		{ 14, 1, 11, 1, 2, 2, true },
+		{ 1, 15, 1, 31, 1, 1, true },
+		{ 1, 15, 1, 13, 1, 1, true },
+		{ 5, 6, 5, 3, 1, 2, true },
+		{ 5, 6, 3, 5, 2, 1, true },
+		{ 5, 6, 3, 3, 1, 2, false },
+		{ 5, 6, 3, 3, 3, 1, false },
+		{ 1, 15, 1, 9, 1, 1, false },
+	};
+	for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
+		const struct filter *f = &filters[i];
+		struct arg right, out;
+		run_filter(f, UINT64_MAX, 1, &right);
+		for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
+			run_filter(f, 0, n_threads, &out);
+			uint32_t n = ((f->height - 1) / f->stride + 1) * ((f->width - 1) / f->stride + 1);
+			for (uint32_t k = 0; k < n * CHANNELS; k++)
+				test_near(out.f32[k], right.f32[k], 1e-5f);
+		}
+	}
+}
+
 /* Values that are needed at the same time share no byte, and those that are not do share. */
 static void test_plan(void **state)
 {
@@ -381,6 +464,7 @@ int main(void)
 		TEST(no_memory),
 		TEST(profile),
 		TEST(left_alone),
+		TEST(filters),
 		cmocka_unit_test(test_plan),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
