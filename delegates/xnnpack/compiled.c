@@ -225,6 +225,7 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 			.kernel = filter.data,
 			.n_bytes = filter.n_bytes,
 			.is_beside = !payload->values[filter_of_file].in_payload,
+			.is_mapped = filter.data == filter.origin && name.position != ET_XNN_NOWHERE,
 			.signature = &signature,
 			.name = &name,
 		};
@@ -313,8 +314,6 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_weights_stats before, after;
 	et_xnn_weights_stats(compiled->weights, &before);
-	et_xnn_weights_set_file_bytes(
-		compiled->weights, source->file ? source->n_file_bytes : source->n_bytes);
 
 	enum et_status status = et_xnn_payload_read(payload, source, &compiled->pool, diag);
 	if (status != ET_OK)
@@ -392,7 +391,9 @@ enum et_status et_xnn_compile(struct inferd_delegate_model **ret_compiled,
 	compiled->weights = weights;
 	compiled->max_context_bytes = max_context_bytes;
 	et_pool_init(&compiled->pool, allocator);
+	et_xnn_weights_begin(weights, source);
 	enum et_status status = compile(compiled, source, ret_info, diag);
+	et_xnn_weights_end(weights, source);
 	if (status != ET_OK) {
 		et_xnn_compiled_free(compiled);
 		return status;

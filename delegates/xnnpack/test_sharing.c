@@ -115,7 +115,9 @@ static void test_one_filter_in_too_many_ways(void **state)
 	const void *copy, *again;
 	test_refused(et_xnn_weights_copy(weights, filter + 1, 1, &copy, &diag), ET_E_OUT_OF_RESOURCES, &diag,
 		"64 times the program");
-	et_xnn_weights_set_file_bytes(weights, 1);
+	struct inferd_delegate_payload source = { .n_bytes = 1 };
+	et_xnn_weights_begin(weights, &source);
+	et_xnn_weights_end(weights, &source);
 	test_ok(et_xnn_weights_copy(weights, filter + 1, 64, &copy, &diag), &diag);
 	test_ok(et_xnn_weights_copy(weights, filter + 1, 64, &again, &diag), &diag);
 	assert_ptr_equal(copy, again);
@@ -128,6 +130,70 @@ static void test_one_filter_in_too_many_ways(void **state)
 static void pack_sevens(void *arg, void *to)
 {
 	memset(to, 7, *(const size_t *)arg);
+}
+
+struct dropped {
+	const uint8_t *bytes;
+	uint64_t n_bytes;
+	unsigned n;
+};
+
+static void note_drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
+{
+	struct dropped *dropped = self;
+	*dropped = (struct dropped){ bytes, n_bytes, dropped->n + 1 };
+}
+
+/* Each large filter's bytes are let go when it has been packed, by us or by XNNPACK, and not when all have; but none that
+ * are a copy, none after the compilation, and none for what was packed before. */
+static void test_packed_is_let_go(void **state)
+{
+	enum { N = 1 << 17 };
+	struct et_diag diag = { 0 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	xnn_weights_cache_t provider = et_xnn_weights_provider(weights);
+	struct dropped dropped = { 0 };
+	struct inferd_delegate_payload other = { .n_bytes = N },
+				       source = { .n_bytes = 4 * N, .self = &dropped, .drop = note_drop };
+	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
+	uint8_t *file = calloc(4, N);
+	size_t n = N;
+	const void *kernels[5];
+	for (uint32_t i = 0; i < 5; i++) {
+		struct et_xnn_signature signature = { .numbers = { i } };
+		struct et_xnn_use use = use_of(file + i % 4 * N, i == 3 ? 64 : N, &signature, &name);
+		use.is_mapped = i != 2;
+		test_ok(et_xnn_weights_claim(weights, &use, &kernels[i], &diag), &diag);
+	}
+	assert_ptr_not_equal(kernels[4], kernels[0]); /* a copy, another way of packing the same */
+
+	et_xnn_weights_begin(weights, &source);
+	assert_non_null(et_xnn_weights_pack(weights, kernels[0], NULL, n, pack_sevens, &n));
+	assert_true(dropped.n == 1 && dropped.bytes == file && dropped.n_bytes == N);
+	assert_non_null(et_xnn_weights_pack(weights, kernels[0], NULL, n, pack_sevens, &n));
+	for (uint32_t i = 2; i < 5; i++)
+		assert_non_null(et_xnn_weights_pack(weights, kernels[i], NULL, n, pack_sevens, &n));
+	assert_int_equal(dropped.n, 1);
+	struct xnn_weights_cache_look_up_key key = { .kernel = kernels[1] };
+	void *to = provider->reserve_space(provider->context, N);
+	memset(to, 1, N);
+	assert_true(provider->look_up_or_insert(provider->context, &key, to, N) == (uintptr_t)to);
+	assert_true(dropped.n == 2 && dropped.bytes == file + N && dropped.n_bytes == N);
+
+	et_xnn_weights_end(weights, &other); /* not the one that began last */
+	key.seed = 1;
+	assert_non_null(to = provider->reserve_space(provider->context, N));
+	memset(to, 2, N);
+	provider->look_up_or_insert(provider->context, &key, to, N);
+	assert_int_equal(dropped.n, 3);
+	et_xnn_weights_end(weights, &source);
+	key.seed = 2;
+	assert_non_null(to = provider->reserve_space(provider->context, N));
+	memset(to, 3, N);
+	provider->look_up_or_insert(provider->context, &key, to, N);
+	assert_int_equal(dropped.n, 3);
+	et_xnn_weights_free(weights, NULL);
+	free(file);
 }
 
 /* XNNPACK's seeds follow from numbers in the file: whichever it asks for, it gets nothing that is ours. */
@@ -453,6 +519,7 @@ int main(void)
 		TEST(one_filter_in_too_many_ways),
 		TEST(transposed_in_too_many_ways),
 		TEST(ours_is_not_xnnpacks),
+		TEST(packed_is_let_go),
 		TEST(nobodys_kernels_are_found_by_bytes),
 		TEST(dead_nodes),
 		TEST(second_context_packs_nothing),

@@ -27,6 +27,7 @@ enum {
 	SLAB_ALIGNMENT = 4096,
 	TIMES = 64,       /* the bytes of a Program's files may be claimed for packing, */
 	SPARE = 64 << 20, /* and that much, whatever its size */
+	LARGE = 1 << 16,  /* a filter whose pages are worth a system call */
 };
 
 /* Memory for several blocks. Freed with the last of them. */
@@ -251,6 +252,14 @@ static void *reserve_space(void *self, size_t n)
 	return block ? et_xnn_bytes_of(block) : NULL;
 }
 
+/* What was packed is hardly read again. Under the lock, so that the source is there. */
+static void let_go(const struct et_xnn_weights *weights, const struct et_xnn_claim *claim)
+{
+	const struct inferd_delegate_payload *source = weights->source;
+	if (claim && claim->is_mapped && claim->n_bytes >= LARGE && source && source->drop)
+		source->drop(source->self, claim->kernel, claim->n_bytes);
+}
+
 /* @ptr is what reserve_space gave, filled; NULL after a look_up that had an answer. */
 static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
 	void *ptr, size_t size, bool is_own)
@@ -293,6 +302,7 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 			weights->stats.n_packed++;
 			weights->has_news = weights->has_news || packed->has_key;
 			found = packed;
+			let_go(weights, claim);
 		}
 	}
 	pthread_mutex_unlock(&weights->lock);
@@ -426,16 +436,19 @@ static size_t bucket_of_use(const void *source, const struct et_xnn_signature *s
 }
 
 /* Under the lock. NULL if there is no memory. */
-static struct et_xnn_claim *claim_new(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
-	bool is_first, const struct et_xnn_signature *signature, const struct et_xnn_name *name)
+static struct et_xnn_claim *claim_new(
+	struct et_xnn_weights *weights, const struct et_xnn_use *use, bool is_first)
 {
+	const void *source = use->kernel;
+	const struct et_xnn_signature *signature = use->signature;
+	const struct et_xnn_name *name = use->name;
 	struct et_xnn_claim *claim = ET_POOL_NEW(&weights->pool, struct et_xnn_claim);
 	struct et_xnn_block *copy = NULL;
 	if (claim && !is_first) {
 		fill_if_needed(weights, source);
-		copy = block_new(weights, n_bytes, &weights->copies);
+		copy = block_new(weights, use->n_bytes, &weights->copies);
 		if (copy)
-			memcpy(et_xnn_bytes_of(copy), source, n_bytes);
+			memcpy(et_xnn_bytes_of(copy), source, use->n_bytes);
 	}
 	if (!claim || (!is_first && !copy))
 		return NULL;
@@ -445,6 +458,8 @@ static struct et_xnn_claim *claim_new(struct et_xnn_weights *weights, const void
 	claim->signature = *signature;
 	claim->position = name->position;
 	claim->bias_position = name->signature.bias;
+	claim->is_mapped = use->is_mapped && !copy;
+	claim->n_bytes = use->n_bytes;
 	find_kept(weights, claim, name);
 	struct et_xnn_claim **by_kernel = &weights->claims[et_xnn_bucket(claim->kernel)];
 	claim->next = *by_kernel;
@@ -454,10 +469,19 @@ static struct et_xnn_claim *claim_new(struct et_xnn_weights *weights, const void
 	return claim;
 }
 
-void et_xnn_weights_set_file_bytes(struct et_xnn_weights *weights, uint64_t n_bytes)
+void et_xnn_weights_begin(struct et_xnn_weights *weights, const struct inferd_delegate_payload *source)
 {
 	pthread_mutex_lock(&weights->lock);
-	weights->n_file_bytes = n_bytes;
+	weights->n_file_bytes = source->file ? source->n_file_bytes : source->n_bytes;
+	weights->source = source;
+	pthread_mutex_unlock(&weights->lock);
+}
+
+void et_xnn_weights_end(struct et_xnn_weights *weights, const struct inferd_delegate_payload *source)
+{
+	pthread_mutex_lock(&weights->lock);
+	if (weights->source == source)
+		weights->source = NULL;
 	pthread_mutex_unlock(&weights->lock);
 }
 
@@ -496,8 +520,7 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 		else
 			status = count(weights, use->n_bytes, diag);
 		if (status == ET_OK)
-			claim = claim_new(
-				weights, use->kernel, use->n_bytes, is_first, use->signature, use->name);
+			claim = claim_new(weights, use, is_first);
 		if (status == ET_OK && !claim)
 			status = no_memory(diag);
 	}

@@ -30,13 +30,17 @@ struct et_xnn_use {
 	const void *kernel;
 	size_t n_bytes;
 	bool is_beside; /* it lies in no payload, but in named data or a file of data, whose places don't overlap */
+	bool is_mapped; /* @kernel is a place of the Program's files, nobody's copy */
 	const struct et_xnn_signature *signature;
 	const struct et_xnn_name
 		*name; /* the same in a form that outlives the process; without a position nothing is kept */
 };
 
-/* That the Program's file has @n_bytes, or another one with a payload of it: what is said last counts. */
-void et_xnn_weights_set_file_bytes(struct et_xnn_weights *weights, uint64_t n_bytes);
+/* What comes to be packed is @source's, or another payload's of the same Program: whose compilation began last counts. As
+ * large filters are packed, the memory of their bytes is let go, so that a Program never is there twice. Until the end,
+ * which must come before @source goes. */
+void et_xnn_weights_begin(struct et_xnn_weights *weights, const struct inferd_delegate_payload *source);
+void et_xnn_weights_end(struct et_xnn_weights *weights, const struct inferd_delegate_payload *source);
 
 /* Under which pointer @use is packed. XNNPACK's key is the kernel's and, for some operators, the bias's pointer and a
  * weak seed; it does not say which bias and quantization were packed along, nor what shape the filter had. So a

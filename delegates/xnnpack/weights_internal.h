@@ -42,6 +42,8 @@ struct et_xnn_claim {
 	struct et_xnn_signature signature;
 	uint64_t position, bias_position; /* in the program, for its name */
 	uint32_t row;                     /* the first of that name in the mapping */
+	bool is_mapped;                   /* @kernel lies in the Program's files */
+	size_t n_bytes;
 };
 
 struct et_xnn_compiled_note {
@@ -60,6 +62,7 @@ struct et_xnn_weights {
 	struct et_xnn_claim *by_source[ET_XNN_BUCKETS]; /* and by signature */
 	uint64_t n_claimed, n_claimed_beside;           /* bytes; of those not in payloads, but for copies */
 	uint64_t n_file_bytes;                          /* of the Program */
+	const struct inferd_delegate_payload *source;   /* that is being compiled, or NULL */
 	struct et_xnn_slab *slab;                       /* the one that is being filled, or NULL */
 	struct et_pool pool;                            /* of claims and compiled */
 	struct et_xnn_compiled_note *compiled;
