@@ -13,10 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-	uint8_t n_bytes;
-	char name[15];
-} scalar_types[] = {
+const struct et_scalar_row et_scalar_rows[] = {
 	[ET_UINT8] = { 1, "UINT8" },
 	[ET_INT8] = { 1, "INT8" },
 	[ET_INT16] = { 2, "INT16" },
@@ -49,14 +46,11 @@ static const struct {
 	[ET_UINT64] = { 8, "UINT64" },
 };
 
-size_t et_scalar_size(enum et_scalar_type type)
-{
-	return (size_t)type < ET_ARRAY_LEN(scalar_types) ? scalar_types[type].n_bytes : 0;
-}
+extern inline size_t et_scalar_size(enum et_scalar_type type);
 
 const char *et_scalar_name(enum et_scalar_type type)
 {
-	return (size_t)type < ET_ARRAY_LEN(scalar_types) ? scalar_types[type].name : "UNKNOWN";
+	return (size_t)type < ET_ARRAY_LEN(et_scalar_rows) ? et_scalar_rows[type].name : "UNKNOWN";
 }
 
 const char *et_tag_name(enum et_tag tag)
@@ -78,13 +72,7 @@ const char *et_tag_name(enum et_tag tag)
 	return (size_t)tag < ET_ARRAY_LEN(names) ? names[tag] : names[0];
 }
 
-size_t et_tensor_numel(const struct et_tensor *tensor)
-{
-	size_t n = 1;
-	for (size_t i = 0; i < tensor->n_dims; i++)
-		n *= (size_t)tensor->sizes[i];
-	return n;
-}
+extern inline size_t et_tensor_numel(const struct et_tensor *tensor);
 
 size_t et_tensor_n_bytes(const struct et_tensor *tensor)
 {
@@ -104,14 +92,7 @@ bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims)
 	return seen == (1u << n_dims) - 1;
 }
 
-bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims)
-{
-	for (size_t i = 0; i < n_dims; i++) {
-		if (dim_order[i] != i)
-			return false;
-	}
-	return true;
-}
+extern inline bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims);
 
 bool et_dim_order_is_channels_last(const uint8_t *dim_order, size_t n_dims)
 {

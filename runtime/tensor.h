@@ -50,8 +50,16 @@ enum et_scalar_type {
 	ET_UINT64 = 29,
 };
 
+struct et_scalar_row {
+	uint8_t n_bytes;
+	char name[15];
+};
+extern const struct et_scalar_row et_scalar_rows[ET_UINT64 + 1];
 /* Bytes of one element; 0 for a type that no tensor here can have. */
-size_t et_scalar_size(enum et_scalar_type type);
+inline size_t et_scalar_size(enum et_scalar_type type)
+{
+	return (size_t)type <= ET_UINT64 ? et_scalar_rows[type].n_bytes : 0;
+}
 /* "FP32", "INT64", … : the datatype names of the Open Inference Protocol. Never NULL. */
 const char *et_scalar_name(enum et_scalar_type type);
 
@@ -74,7 +82,13 @@ struct et_tensor {
 };
 
 /* Elements now. A 0-dimensional tensor has one. */
-size_t et_tensor_numel(const struct et_tensor *tensor);
+inline size_t et_tensor_numel(const struct et_tensor *tensor)
+{
+	size_t n = 1;
+	for (size_t i = 0; i < tensor->n_dims; i++)
+		n *= (size_t)tensor->sizes[i];
+	return n;
+}
 size_t et_tensor_n_bytes(const struct et_tensor *tensor);
 
 /* Give an output its sizes. What ExecuTorch's resize_tensor does: the rank may not change; a static
@@ -95,7 +109,14 @@ bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims);
 enum { ET_SIZES_TEXT = 2 + 12 * ET_MAX_DIMS };
 const char *et_sizes_text(char *buffer, size_t room, const int32_t *sizes, size_t n_dims);
 /* Row-major: 0, 1, 2, … */
-bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims);
+inline bool et_dim_order_is_contiguous(const uint8_t *dim_order, size_t n_dims)
+{
+	for (size_t i = 0; i < n_dims; i++) {
+		if (dim_order[i] != i)
+			return false;
+	}
+	return true;
+}
 /* Batch, then space, then channels: (0,2,1), (0,2,3,1), (0,2,3,4,1). */
 bool et_dim_order_is_channels_last(const uint8_t *dim_order, size_t n_dims);
 

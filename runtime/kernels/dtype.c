@@ -218,10 +218,7 @@ static const struct {
 };
 _Static_assert(sizeof(narrow) / sizeof(*narrow) == ET_N_SPANS - ET_N_CLASSES, "a row for each narrow class");
 
-static const struct {
-	et_load_fn load[ET_N_CLASSES];
-	et_store_fn store[ET_N_CLASSES];
-} converters[ET_UINT64 + 1] = {
+const struct et_converters et_converters[ET_UINT64 + 1] = {
 #define ROW(name, element, value, whole, narrow)                                \
 	[ET_##name] = {                                                         \
 		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },    \
@@ -240,22 +237,18 @@ static const struct {
 		{ store_bfloat16s, store_BFLOAT16_f64, store_BFLOAT16_i64 } },
 };
 
-et_load_fn et_loader(enum et_scalar_type type, enum et_class as)
+et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_class as)
 {
-	if (as >= ET_N_CLASSES)
-		return type == narrow[as - ET_N_CLASSES].type ? narrow[as - ET_N_CLASSES].load
-		       : type == ET_BOOL                      ? narrow[as - ET_N_CLASSES].load_bool
-							      : NULL;
-	return (unsigned)type <= ET_UINT64 ? converters[type].load[as] : NULL;
+	return type == narrow[as - ET_N_CLASSES].type ? narrow[as - ET_N_CLASSES].load
+	       : type == ET_BOOL                      ? narrow[as - ET_N_CLASSES].load_bool
+						      : NULL;
 }
 
-et_store_fn et_storer(enum et_scalar_type type, enum et_class from)
+et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_class from)
 {
-	if (from >= ET_N_CLASSES)
-		return type == narrow[from - ET_N_CLASSES].type ? narrow[from - ET_N_CLASSES].store
-		       : type == ET_BOOL                        ? narrow[from - ET_N_CLASSES].store_bool
-								: NULL;
-	return (unsigned)type <= ET_UINT64 ? converters[type].store[from] : NULL;
+	return type == narrow[from - ET_N_CLASSES].type ? narrow[from - ET_N_CLASSES].store
+	       : type == ET_BOOL                        ? narrow[from - ET_N_CLASSES].store_bool
+							: NULL;
 }
 
 /* Those that there is a loader for: not uint64. */

@@ -30,9 +30,28 @@ enum et_class {
 typedef void (*et_load_fn)(void *span, const void *elements, ptrdiff_t stride, size_t n);
 typedef void (*et_store_fn)(void *elements, ptrdiff_t stride, const void *span, size_t n);
 
+/* By type, of the classes before ET_N_CLASSES. */
+struct et_converters {
+	et_load_fn load[ET_N_CLASSES];
+	et_store_fn store[ET_N_CLASSES];
+};
+extern const struct et_converters et_converters[ET_UINT64 + 1];
+et_load_fn et_narrow_loader(enum et_scalar_type type, enum et_class as);
+et_store_fn et_narrow_storer(enum et_scalar_type type, enum et_class from);
+
 /* NULL for a type that cannot be computed with. The narrow classes have them for their own type and bool only. */
-et_load_fn et_loader(enum et_scalar_type type, enum et_class as);
-et_store_fn et_storer(enum et_scalar_type type, enum et_class from);
+static inline et_load_fn et_loader(enum et_scalar_type type, enum et_class as)
+{
+	if (as >= ET_N_CLASSES)
+		return et_narrow_loader(type, as);
+	return (unsigned)type <= ET_UINT64 ? et_converters[type].load[as] : NULL;
+}
+static inline et_store_fn et_storer(enum et_scalar_type type, enum et_class from)
+{
+	if (from >= ET_N_CLASSES)
+		return et_narrow_storer(type, from);
+	return (unsigned)type <= ET_UINT64 ? et_converters[type].store[from] : NULL;
+}
 
 /* The narrow class that holds just what @type does, or ET_N_SPANS. */
 enum et_class et_narrow_class_of(enum et_scalar_type type);

@@ -198,9 +198,26 @@ static void set_in(struct map_job *job, size_t k, const struct et_view *in)
 			       job->walk.strides[k + 1][job->walk.n_dims - 1] == 1;
 }
 
+/* @n elements, one behind the other in both, by way of @class. */
+static void cast_line(const struct et_view *to, const struct et_view *from, enum et_class class, size_t n)
+{
+	uint64_t block[ET_MAP_BLOCK];
+	et_load_fn load = et_loader(from->type, class);
+	et_store_fn store = et_storer(to->type, class);
+	if (et_class_is_type(class, to->type)) {
+		load(to->data, from->data, 1, n);
+	} else if (et_class_is_type(class, from->type)) {
+		store(to->data, 1, from->data, n);
+	} else {
+		load(block, from->data, 1, n);
+		store(to->data, 1, block, n);
+	}
+}
+
 enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
 {
 	struct map_job job;
+	size_t numel;
 	struct way way = { .fn = identity, .common = from->type };
 	if (to->type == from->type) {
 		et_view_copy(to, from);
@@ -214,6 +231,10 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 		way.class = et_class_of(to->type); /* rounded once, as from int64, but by vectors */
 	ET_REQUIRE(ctx, et_loader(from->type, way.class) && et_storer(to->type, way.class),
 		"cannot convert %s to %s", et_scalar_name(from->type), et_scalar_name(to->type));
+	if (et_view_is_one_piece(to, from, &numel) && numel <= ET_MAP_BLOCK) {
+		cast_line(to, from, way.class, numel);
+		return ET_OK;
+	}
 	begin_job(&job, &way, (const struct et_view *[]){ to, from }, 1);
 	set_in(&job, 0, from);
 	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
@@ -401,44 +422,70 @@ static bool apply_alike(const struct et_map *map, const struct et_evalue *const 
 	return true;
 }
 
-/* How the elements of a tensor that lie one behind the other fill a block: each @inner times, and all of that @outer times. */
+/* How a tensor's elements fill a block that lies as a row-major output does: dimensions, the innermost first, of which those
+ * that go on where the one before ends are one. A stride of 0 repeats. */
 struct spread {
-	size_t outer, n, inner;
+	size_t n_dims;
+	struct {
+		size_t size;
+		ptrdiff_t stride;
+	} dims[ET_MAX_DIMS];
 };
 
-/* False: @tensor fills row-major @out in no such way. */
-static bool find_spread(struct spread *spread, const struct et_tensor *tensor, const struct et_tensor *out)
+/* False: @tensor does not broadcast to @out. In @covered: the dimensions of @out that have its size. */
+static bool find_spread(
+	struct spread *spread, const struct et_tensor *tensor, const struct et_tensor *out, uint32_t *covered)
 {
-	size_t lacks = (size_t)out->n_dims - tensor->n_dims;
-	*spread = (struct spread){ 1, 1, 1 };
+	size_t lacks = (size_t)out->n_dims - tensor->n_dims, n = 0;
 	if (tensor->n_dims > out->n_dims)
 		return false;
 	for (size_t d = out->n_dims; d-- > 0;) {
-		size_t size = (size_t)out->sizes[d], its = d < lacks ? 1 : (size_t)tensor->sizes[d - lacks];
-		if (its == size && (size == 1 || (spread->outer == 1 &&
-							 (size_t)tensor->strides[d - lacks] == spread->n)))
-			spread->n *= size;
-		else if (its == 1)
-			*(spread->n == 1 ? &spread->inner : &spread->outer) *= size;
-		else
+		int32_t size = out->sizes[d], its = d < lacks ? 1 : tensor->sizes[d - lacks];
+		ptrdiff_t stride = its == 1 ? 0 : tensor->strides[d - lacks];
+		if (its != size && its != 1)
 			return false;
+		*covered |= (uint32_t)(its == size) << d;
+		if (size == 1)
+			continue;
+		if (n && stride == spread->dims[n - 1].stride * (ptrdiff_t)spread->dims[n - 1].size) {
+			spread->dims[n - 1].size *= (size_t)size;
+			continue;
+		}
+		spread->dims[n].size = (size_t)size;
+		spread->dims[n++].stride = stride;
 	}
+	if (n == 0) {
+		spread->dims[n].size = 1;
+		spread->dims[n++].stride = 1;
+	}
+	spread->n_dims = n;
 	return true;
 }
 
-static void load_spread(union block *block, const struct way *way, et_load_fn load,
-	const struct et_tensor *tensor, const struct spread *spread)
+/* What @spread has in its dimensions up to @d; returns where that ends. */
+static uint8_t *load_spread(uint8_t *to, const uint8_t *from, const struct spread *spread, size_t d,
+	et_load_fn load, size_t class_bytes, size_t element_bytes)
 {
-	size_t bytes = et_class_size(way->class), from_bytes = et_scalar_size(tensor->type),
-	       period = spread->n * spread->inner * bytes;
-	uint8_t *to = block->bytes;
-	if (spread->inner == 1)
-		load(to, tensor->data, 1, spread->n);
-	for (size_t i = 0; spread->inner > 1 && i < spread->n; i++)
-		load(to + i * spread->inner * bytes, (const uint8_t *)tensor->data + i * from_bytes, 0,
-			spread->inner);
-	for (size_t i = 1; i < spread->outer; i++)
-		memcpy(to + i * period, to, period);
+	size_t size = spread->dims[d].size;
+	ptrdiff_t stride = spread->dims[d].stride;
+	if (d == 0) {
+		load(to, from, stride, size);
+		return to + size * class_bytes;
+	}
+	uint8_t *end = load_spread(to, from, spread, d - 1, load, class_bytes, element_bytes);
+	if (stride == 0) { /* what is there already, again behind it */
+		size_t done = (size_t)(end - to), all = done * size;
+		for (size_t part; done < all; done += part) {
+			part = done < all - done ? done : all - done;
+			memcpy(to + done, to, part);
+		}
+		return to + all;
+	}
+	for (size_t i = 1; i < size; i++) {
+		from += stride * (ptrdiff_t)element_bytes;
+		end = load_spread(end, from, spread, d - 1, load, class_bytes, element_bytes);
+	}
+	return end;
 }
 
 /* No more than a block, of tensors that lie as the result does or are spread over it, and numbers: nothing to resize and
@@ -449,38 +496,50 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 	struct et_span span = { .common = way->common, .n = et_tensor_numel(out) };
 	union block in[ET_MAP_OPERANDS], result;
 	et_load_fn loads[ET_MAP_OPERANDS];
-	bool are_like[ET_MAP_OPERANDS], is_sized = false; /* by one of them, and not against the others */
-	bool is_direct = gives(way, out->type);
 	struct spread spreads[ET_MAP_OPERANDS];
+	uint32_t covered = 0, all = (1u << out->n_dims) - 1;
+	size_t rank = 0;
+	bool is_direct = gives(way, out->type);
 	et_store_fn store = is_direct ? NULL : et_storer(out->type, way->class);
-	if (!span.n || span.n > ET_MAP_BLOCK || (!is_direct && !store))
+	if (span.n > ET_MAP_BLOCK || (!is_direct && !store))
 		return false;
 	for (size_t k = 0; k < n_operands; k++) {
 		const struct et_tensor *tensor = operands[k]->tensor;
 		if (operands[k]->tag != ET_TAG_TENSOR)
 			continue;
-		are_like[k] = lies_as(tensor, out);
-		spreads[k] = (struct spread){ 1, span.n, 1 };
-		if (!are_like[k] && (!et_dim_order_is_contiguous(out->dim_order, out->n_dims) ||
-					    !find_spread(&spreads[k], tensor, out)))
+		rank = tensor->n_dims > rank ? tensor->n_dims : rank;
+		if (lies_as(tensor, out)) {
+			covered = all;
+			spreads[k].n_dims = 1;
+			spreads[k].dims[0].size = span.n;
+			spreads[k].dims[0].stride = 1;
+			span.in[k] = tensor->type == way->as ? tensor->data : NULL;
+		} else if (!et_dim_order_is_contiguous(out->dim_order, out->n_dims) ||
+			   !find_spread(&spreads[k], tensor, out, &covered)) {
 			return false;
-		span.in[k] = are_like[k] && tensor->type == way->as ? tensor->data : NULL;
+		} else {
+			span.in[k] = NULL;
+		}
 		loads[k] = span.in[k] ? NULL : et_loader(tensor->type, way->class);
 		if (!span.in[k] && !loads[k])
 			return false;
-		is_sized |= are_like[k] && tensor->n_dims == out->n_dims;
 	}
-	if (!is_sized)
-		return false;
-	for (size_t k = 0; k < n_operands; k++) {
+	if (rank != out->n_dims || covered != all)
+		return false; /* its sizes are others, as far as that is known here */
+	*ret_divided_by_zero = false;
+	for (size_t k = 0; span.n && k < n_operands; k++) {
+		const struct et_tensor *tensor = operands[k]->tensor;
 		if (operands[k]->tag == ET_TAG_TENSOR && span.in[k])
 			continue;
 		span.in[k] = &in[k];
 		if (operands[k]->tag == ET_TAG_TENSOR)
-			load_spread(&in[k], way, loads[k], operands[k]->tensor, &spreads[k]);
+			load_spread(in[k].bytes, tensor->data, &spreads[k], spreads[k].n_dims - 1, loads[k],
+				et_class_size(way->class), et_scalar_size(tensor->type));
 		else
 			fill_block(&in[k], way, operands[k], span.n);
 	}
+	if (!span.n)
+		return true;
 	span.out = is_direct ? out->data : &result;
 	compute(way, &span);
 	if (!is_direct)

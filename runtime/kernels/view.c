@@ -204,7 +204,9 @@ void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t po
 {
 	for (size_t v = 0; v < walk->n_views; v++)
 		place->offset[v] = 0;
-	for (size_t d = walk->n_dims; d-- > 0;) {
+	for (size_t d = walk->n_dims; position == 0 && d-- > 0;)
+		place->index[d] = 0;
+	for (size_t d = walk->n_dims; position != 0 && d-- > 0;) {
 		int64_t size = walk->sizes[d];
 		place->index[d] = size ? (int64_t)(position % (size_t)size) : 0;
 		position = size ? position / (size_t)size : 0;
@@ -316,8 +318,7 @@ static void fill(uint8_t *to, const uint8_t *element, size_t n, size_t element_b
 	}
 }
 
-/* Both lie in one piece, row after row: nothing to walk. */
-static bool is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
+bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
 {
 	int64_t stride = 1;
 	for (size_t d = to->n_dims; d-- > 0;) {
@@ -336,7 +337,7 @@ void et_view_copy(const struct et_view *to, const struct et_view *from)
 	ptrdiff_t element_bytes = (ptrdiff_t)et_scalar_size(to->type);
 	struct sheet sheet = { .n_rows = 1 };
 	size_t numel;
-	if (is_one_piece(to, from, &numel)) {
+	if (et_view_is_one_piece(to, from, &numel)) {
 		if (numel)
 			memmove(to->data, from->data, numel * (size_t)element_bytes);
 		return;

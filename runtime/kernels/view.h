@@ -54,6 +54,8 @@ void et_view_flip(struct et_view *view, size_t dim);
 /* Repeat to @sizes by the rules of broadcasting; false where they do not fit. */
 bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims);
 
+/* Of the same sizes: both lie in one piece, row after row. In @ret_numel, if so: how many elements each has. */
+bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
 /* Both have the same sizes and elements of one size; they may not overlap unless they are the same. */
 void et_view_copy(const struct et_view *to, const struct et_view *from);
 
