@@ -79,17 +79,47 @@ static enum et_status begin_pick(struct et_kernel_ctx *ctx, struct pick *p, cons
 	return ET_OK;
 }
 
-/* The element that the index at @place points to. */
-static enum et_status picked(
-	struct et_kernel_ctx *ctx, const struct pick *p, const struct et_place *place, uint8_t **ret_element)
+/* Neighbours along the walk's inner run: their indices, what is beside each, and where index 0 of each points to. */
+struct pick_run {
+	size_t n;
+	const int64_t *indices;
+	uint8_t *beside, *indexed;
+	ptrdiff_t step, beside_step, indexed_step; /* the last two in bytes */
+	int64_t size;
+	ptrdiff_t stride; /* from one index to the next, in bytes */
+};
+
+static struct pick_run pick_run_at(const struct pick *p, const struct et_place *place)
 {
-	int64_t index = p->indices[place->offset[0]];
-	ET_REQUIRE(ctx, index >= -p->size && index < p->size, "index %lld of %lld", (long long)index,
-		(long long)p->size);
-	index = index < 0 ? index + p->size : index;
-	*ret_element = p->indexed.data +
-		       (place->offset[2] + index * p->stride) * (int64_t)et_scalar_size(p->indexed.type);
-	return ET_OK;
+	size_t inner = p->walk.n_dims - 1;
+	ptrdiff_t bytes = (ptrdiff_t)et_scalar_size(p->indexed.type);
+	return (struct pick_run){
+		.n = et_place_run(place, &p->walk),
+		.indices = p->indices + place->offset[0],
+		.beside = p->companion.data + place->offset[1] * bytes,
+		.indexed = p->indexed.data + place->offset[2] * bytes,
+		.step = p->walk.strides[0][inner],
+		.beside_step = p->walk.strides[1][inner] * bytes,
+		.indexed_step = p->walk.strides[2][inner] * bytes,
+		.size = p->size,
+		.stride = p->stride * bytes,
+	};
+}
+
+/* The element that index @i of the run points to; NULL: it points outside. */
+static inline uint8_t *picked(const struct pick_run *run, size_t i)
+{
+	int64_t index = run->indices[(ptrdiff_t)i * run->step];
+	index = index < 0 ? index + run->size : index;
+	return index >= 0 && index < run->size
+		       ? run->indexed + (ptrdiff_t)i * run->indexed_step + index * run->stride
+		       : NULL;
+}
+
+static enum et_status refuse_index(struct et_kernel_ctx *ctx, const struct pick_run *run, size_t i)
+{
+	return et_refuse(ctx, "index %lld of %lld", (long long)run->indices[(ptrdiff_t)i * run->step],
+		(long long)run->size);
 }
 
 static enum et_status run_gather(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -104,16 +134,31 @@ static enum et_status run_gather(struct et_kernel_ctx *ctx, struct et_evalue *co
 	et_view_of(&p.companion, out);
 	ET_TRY(begin_pick(ctx, &p, index, args[1]->i, self));
 	et_place_seek(&place, &p.walk, 0);
-	for (size_t i = 0; i < p.walk.numel; i++) {
-		uint8_t *from;
-		ET_TRY(picked(ctx, &p, &place, &from));
-		copy_element(p.companion.data + place.offset[1] * (int64_t)bytes, from, bytes);
-		et_place_advance(&place, &p.walk, 1);
+	for (size_t done = 0; done < p.walk.numel;) {
+		struct pick_run run = pick_run_at(&p, &place);
+		for (size_t i = 0; i < run.n; i++) {
+			const uint8_t *from = picked(&run, i);
+			if (!from)
+				return refuse_index(ctx, &run, i);
+			copy_element(run.beside + (ptrdiff_t)i * run.beside_step, from, bytes);
+		}
+		et_place_advance(&place, &p.walk, run.n);
+		done += run.n;
 	}
 	return ET_OK;
 }
 
 enum scatter_mode { SCATTER_SET, SCATTER_ADD, SCATTER_MULTIPLY };
+
+/* Sums and products of integers wrap, however they are signed. */
+#define COMBINE(number)                                                      \
+	do {                                                                 \
+		number a, b;                                                 \
+		memcpy(&a, to, sizeof(a));                                   \
+		memcpy(&b, from, sizeof(b));                                 \
+		a = (number)(mode == SCATTER_ADD ? (number)(a + b) : a * b); \
+		memcpy(to, &a, sizeof(a));                                   \
+	} while (0)
 
 static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, enum scatter_mode mode)
 {
@@ -123,11 +168,15 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 		double complex a = et_element_get_complex(to, type), b = et_element_get_complex(from, type);
 		et_element_set_complex(to, type, mode == SCATTER_ADD ? a + b : a * b);
 	} else if (type == ET_FLOAT32) {
-		float a, b;
-		memcpy(&a, to, sizeof(a));
-		memcpy(&b, from, sizeof(b));
-		a = mode == SCATTER_ADD ? a + b : a * b;
-		memcpy(to, &a, sizeof(a));
+		COMBINE(float);
+	} else if (type == ET_FLOAT64) {
+		COMBINE(double);
+	} else if (type == ET_INT64) {
+		COMBINE(uint64_t);
+	} else if (type == ET_INT32) {
+		COMBINE(uint32_t);
+	} else if (type == ET_UINT8 || type == ET_INT8) {
+		COMBINE(uint8_t);
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
 		et_element_set_double(to, type, mode == SCATTER_ADD ? a + b : a * b);
@@ -149,11 +198,16 @@ static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const
 	et_view_clone(&p.companion, src);
 	ET_TRY(begin_pick(ctx, &p, args[2]->tensor, args[1]->i, out));
 	et_place_seek(&place, &p.walk, 0);
-	for (size_t i = 0; i < p.walk.numel; i++) {
-		uint8_t *to;
-		ET_TRY(picked(ctx, &p, &place, &to));
-		combine(to, src->data + place.offset[1] * (int64_t)et_element_bytes(out), out->type, mode);
-		et_place_advance(&place, &p.walk, 1);
+	for (size_t done = 0; done < p.walk.numel;) {
+		struct pick_run run = pick_run_at(&p, &place);
+		for (size_t i = 0; i < run.n; i++) {
+			uint8_t *to = picked(&run, i);
+			if (!to)
+				return refuse_index(ctx, &run, i);
+			combine(to, run.beside + (ptrdiff_t)i * run.beside_step, out->type, mode);
+		}
+		et_place_advance(&place, &p.walk, run.n);
+		done += run.n;
 	}
 	return ET_OK;
 }
@@ -225,7 +279,7 @@ static void select_rows(
 	const uint8_t *row = from->data;
 	for (size_t i = 0; bytes && i < n_outer; i++, row += (size_t)from->sizes[dim] * bytes) {
 		for (size_t k = 0; k < n; k++, next += bytes)
-			copy_element(next, row + (size_t)indices[k] * bytes, bytes);
+			et_copy_bytes(next, row + (size_t)indices[k] * bytes, bytes);
 	}
 }
 
@@ -292,11 +346,11 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 	sizes[index->n_dims] = weight->sizes[1];
 	ET_TRY(et_resize(ctx, out, sizes, (size_t)index->n_dims + 1));
 	size_t row_bytes = (size_t)weight->sizes[1] * et_element_bytes(weight);
-	for (size_t i = 0; i < et_view_numel(&view); i++) {
+	for (size_t i = 0, n = et_view_numel(&view); i < n; i++) {
 		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < weight->sizes[0], "index %lld of %d",
 			(long long)indices[i], weight->sizes[0]);
 		if (row_bytes)
-			memcpy((uint8_t *)out->data + i * row_bytes,
+			et_copy_bytes((uint8_t *)out->data + i * row_bytes,
 				(const uint8_t *)weight->data + (size_t)indices[i] * row_bytes, row_bytes);
 	}
 	return ET_OK;

@@ -474,12 +474,26 @@ static inline void put(float *to, vector value, size_t n)
 		memcpy(to, &value, n * sizeof(float));
 }
 
+/* What is left behind whole vectors is done by one more that overlaps the one before, and was read before that was written. */
 #define EACH(name, expression)                               \
 	static void name(size_t n, float *y, const float *x) \
 	{                                                    \
-		for (size_t i = 0; i < n; i += LANES) {      \
-			vector a = get(x + i, n - i);        \
-			put(y + i, expression, n - i);       \
+		size_t left = n % LANES, i = 0;              \
+		vector a, last = { 0 };                      \
+		if (n < LANES) {                             \
+			a = get(x, n);                       \
+			put(y, expression, n);               \
+			return;                              \
+		}                                            \
+		if (left)                                    \
+			last = load(x + n - LANES);          \
+		for (; i + LANES <= n; i += LANES) {         \
+			a = load(x + i);                     \
+			store(y + i, expression);            \
+		}                                            \
+		if (left) {                                  \
+			a = last;                            \
+			store(y + n - LANES, expression);    \
 		}                                            \
 	}
 EACH(exponentials, power_of_e(a))

@@ -39,19 +39,19 @@ static void run_range(void *arg, size_t begin, size_t end)
 		line.in_ints = in;
 		line.out_ints = out;
 	}
+	et_load_fn load = et_loader(l->self->type, job->class);
+	et_store_fn store = et_storer(l->out->type, job->class),
+		    store_index = l->indices ? et_storer(l->indices->type, ET_I64) : NULL;
+	int64_t in_bytes = (int64_t)et_element_bytes(l->self), out_bytes = (int64_t)et_element_bytes(l->out),
+		index_bytes = l->indices ? (int64_t)et_element_bytes(l->indices) : 0;
 	et_place_seek(&place, &job->walk, begin);
 	for (size_t i = begin; i < end; i++) {
-		et_loader(l->self->type, job->class)(in,
-			(const uint8_t *)l->self->data + place.offset[2] * (int64_t)et_element_bytes(l->self),
-			job->in_stride, job->n);
+		load(in, (const uint8_t *)l->self->data + place.offset[2] * in_bytes, job->in_stride, job->n);
 		l->fn(&line);
-		et_storer(l->out->type, job->class)(
-			(uint8_t *)l->out->data + place.offset[0] * (int64_t)et_element_bytes(l->out),
-			job->out_stride, out, (size_t)l->n_out);
-		if (l->indices)
-			et_storer(l->indices->type, ET_I64)(
-				(uint8_t *)l->indices->data +
-					place.offset[1] * (int64_t)et_element_bytes(l->indices),
+		store((uint8_t *)l->out->data + place.offset[0] * out_bytes, job->out_stride, out,
+			(size_t)l->n_out);
+		if (store_index)
+			store_index((uint8_t *)l->indices->data + place.offset[1] * index_bytes,
 				job->index_stride, line.index, (size_t)l->n_out);
 		et_place_advance(&place, &job->walk, 1);
 	}

@@ -4,6 +4,7 @@
  * contiguous, loops over tiles of elements of 1, 2, 4, 8 or 16 bytes otherwise. Nothing here checks: a kernel has resized its output and
  * checked its ranges before it makes a view. */
 #include "runtime/kernels/view.h"
+#include "runtime/base/expand.h"
 
 #include <string.h>
 
@@ -121,7 +122,7 @@ static int64_t magnitude(int64_t stride)
 
 /* Whether dimension @a of the walk belongs further out than @b: by the first view's strides; where those
  * cannot tell (it repeats there), by the next one's. */
-static bool is_outer(const struct et_walk *walk, size_t a, size_t b)
+ET_EXPANDED bool is_outer(const struct et_walk *walk, size_t a, size_t b)
 {
 	for (size_t v = 0; v < walk->n_views; v++) {
 		int64_t stride_a = magnitude(walk->strides[v][a]), stride_b = magnitude(walk->strides[v][b]);
@@ -131,21 +132,21 @@ static bool is_outer(const struct et_walk *walk, size_t a, size_t b)
 	return a < b;
 }
 
-static void swap_dims(struct et_walk *walk, size_t a, size_t b)
+ET_EXPANDED void swap_dims(struct et_walk *walk, size_t a, size_t b)
 {
 	swap_int64(&walk->sizes[a], &walk->sizes[b]);
 	for (size_t v = 0; v < walk->n_views; v++)
 		swap_int64(&walk->strides[v][a], &walk->strides[v][b]);
 }
 
-static void move_dim(struct et_walk *walk, size_t to, size_t from)
+ET_EXPANDED void move_dim(struct et_walk *walk, size_t to, size_t from)
 {
 	walk->sizes[to] = walk->sizes[from];
 	for (size_t v = 0; v < walk->n_views; v++)
 		walk->strides[v][to] = walk->strides[v][from];
 }
 
-static bool can_join(const struct et_walk *walk, size_t outer, size_t inner)
+ET_EXPANDED bool can_join(const struct et_walk *walk, size_t outer, size_t inner)
 {
 	for (size_t v = 0; v < walk->n_views; v++) {
 		if (walk->strides[v][outer] != walk->strides[v][inner] * walk->sizes[inner])
@@ -154,7 +155,7 @@ static bool can_join(const struct et_walk *walk, size_t outer, size_t inner)
 	return true;
 }
 
-static void walk_init(
+ET_EXPANDED void walk_init(
 	struct et_walk *walk, const struct et_view *const *views, size_t n_views, bool is_in_order)
 {
 	size_t n_dims = 0;
@@ -255,7 +256,7 @@ static void copy_sheet(const struct sheet *s, uint8_t *to, const uint8_t *from, 
 	size_t width = s->from_row == 1 || s->to_row == 1 ? TILE : s->n;
 	if (s->to_step == 1 && s->from_step == 1) {
 		for (size_t r = 0; r < s->n_rows; r++)
-			memmove(to + (ptrdiff_t)r * s->to_row * (ptrdiff_t)element_bytes,
+			et_copy_bytes(to + (ptrdiff_t)r * s->to_row * (ptrdiff_t)element_bytes,
 				from + (ptrdiff_t)r * s->from_row * (ptrdiff_t)element_bytes,
 				s->n * element_bytes);
 		return;
@@ -339,10 +340,10 @@ void et_view_copy(const struct et_view *to, const struct et_view *from)
 	size_t numel;
 	if (et_view_is_one_piece(to, from, &numel)) {
 		if (numel)
-			memmove(to->data, from->data, numel * (size_t)element_bytes);
+			et_copy_bytes(to->data, from->data, numel * (size_t)element_bytes);
 		return;
 	}
-	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
+	walk_init(&walk, (const struct et_view *[]){ to, from }, 2, false);
 	size_t inner = walk.n_dims - 1;
 	if (walk.numel == 0)
 		return;

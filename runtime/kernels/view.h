@@ -12,6 +12,8 @@
 
 #include "runtime/tensor.h"
 
+#include <string.h>
+
 enum { ET_VIEW_DIMS = 2 * ET_MAX_DIMS }; /* repeat and unfold split dimensions */
 
 /* An element of 16 bytes: a complex number of doubles. */
@@ -53,6 +55,33 @@ void et_view_remove(struct et_view *view, size_t dim);
 void et_view_flip(struct et_view *view, size_t dim);
 /* Repeat to @sizes by the rules of broadcasting; false where they do not fit. */
 bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims);
+
+/* memmove for what is mostly short: two pieces of a fixed size, that may overlap, are cheaper than a call. Both are read before
+ * one is written. */
+static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
+{
+	struct et_wide first, last;
+	uint64_t first_word, last_word;
+	uint32_t first_half, last_half;
+	if (n > 2 * sizeof(first) || n < sizeof(first_half)) {
+		memmove(to, from, n);
+	} else if (n >= sizeof(first)) {
+		memcpy(&first, from, sizeof(first));
+		memcpy(&last, from + n - sizeof(last), sizeof(last));
+		memcpy(to, &first, sizeof(first));
+		memcpy(to + n - sizeof(last), &last, sizeof(last));
+	} else if (n >= sizeof(first_word)) {
+		memcpy(&first_word, from, sizeof(first_word));
+		memcpy(&last_word, from + n - sizeof(last_word), sizeof(last_word));
+		memcpy(to, &first_word, sizeof(first_word));
+		memcpy(to + n - sizeof(last_word), &last_word, sizeof(last_word));
+	} else {
+		memcpy(&first_half, from, sizeof(first_half));
+		memcpy(&last_half, from + n - sizeof(last_half), sizeof(last_half));
+		memcpy(to, &first_half, sizeof(first_half));
+		memcpy(to + n - sizeof(last_half), &last_half, sizeof(last_half));
+	}
+}
 
 /* Of the same sizes: both lie in one piece, row after row. In @ret_numel, if so: how many elements each has. */
 bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
