@@ -1,15 +1,14 @@
 /* Convolution in one, two or three dimensions, transposed or not, with groups and dilation, in any dim
  * order.
  *
- * Everything is seen as three-dimensional, missing dimensions having size 1. Three ways through it:
+ * Everything is seen as three-dimensional, missing dimensions having size 1. Four ways through it:
  *     depthwise   one input and one output channel a group: a stencil over whole planes or, channels
  *                 last, whole pixels multiplied and added;
  *     product     the rest that is not transposed: the weights times a matrix of which each column holds
  *                 the input pixels under the kernel, made panel by panel as et_gemm asks for it;
  *     phases      transposed: the outputs that are a stride apart are a convolution with some of the kernel's
  *                 positions, one of the two above;
- *     plain       double and integers: one output element after the other, summed in double or
- *                 integers. The tests hold the fast ways against this one.
+ *     plain       double and integers (conv_plain.c). The tests hold the fast ways against this one.
  * Half and bfloat16 are computed on float copies, but for short sums, which are rounded after each operation as the
  * original does (conv_halves.c); and a transposed convolution in 3-D, which PyTorch alone defines, is rounded where
  * PyTorch does: it adds up, in the output, what each kernel position contributes. */
@@ -22,77 +21,6 @@
 static int64_t kernel_size(const struct et_conv *c)
 {
 	return c->kernel[0] * c->kernel[1] * c->kernel[2];
-}
-
-/* --- the plain way -------------------------------------------------------------------------------- */
-
-/* Of doubles, and of integers, which wrap around. */
-#define SUM_UNDER_KERNEL(name, number)                                                                        \
-	static number name(                                                                                   \
-		const struct et_conv *c, const number *x, const number *weight, const int64_t *out)           \
-	{                                                                                                     \
-		/* A transposed weight is (input channel, output channel, space): the caller points at the */ \
-		/* latter. */                                                                                 \
-		int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];                         \
-		number sum = 0;                                                                               \
-		for (int64_t k = 0; k < kernel_size(c); k++) {                                                \
-			int64_t kw = k % c->kernel[2], kh = k / c->kernel[2] % c->kernel[1],                  \
-				kd = k / c->kernel[2] / c->kernel[1];                                         \
-			int64_t d = et_conv_meet(c, 0, out[0], kd), h = et_conv_meet(c, 1, out[1], kh),       \
-				w = et_conv_meet(c, 2, out[2], kw);                                           \
-			if (d < 0 || h < 0 || w < 0)                                                          \
-				continue;                                                                     \
-			const number *pixel =                                                                 \
-				x + d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4];          \
-			const number *factor = weight + kd * c->weight.strides[2] +                           \
-					       kh * c->weight.strides[3] + kw * c->weight.strides[4];         \
-			number part = 0;                                                                      \
-			for (int64_t i = 0; i < c->in_channels; i++)                                          \
-				part += pixel[i * c->x.strides[1]] * factor[i * weight_channel];              \
-			if (c->rounds_parts)                                                                  \
-				sum = (number)et_round_to(                                                    \
-					(double)sum + et_round_to((double)part, c->type), c->type);           \
-			else                                                                                  \
-				sum += part;                                                                  \
-		}                                                                                             \
-		return sum;                                                                                   \
-	}
-SUM_UNDER_KERNEL(sum_doubles, double)
-SUM_UNDER_KERNEL(sum_ints, uint64_t)
-
-/* Output channels [begin, end) of all batches. */
-static void run_plain(void *arg, size_t begin, size_t end)
-{
-	const struct et_conv *c = arg;
-	for (size_t item = begin; item < end; item++) {
-		int64_t channels = c->n_groups * c->out_channels;
-		int64_t n = (int64_t)item / channels, channel = (int64_t)item % channels;
-		int64_t group = channel / c->out_channels, own = channel % c->out_channels;
-		int64_t x = n * c->x.strides[0] + group * c->in_channels * c->x.strides[1];
-		int64_t weight = c->is_transposed ? group * c->in_channels * c->weight.strides[0] +
-							    own * c->weight.strides[1]
-						  : channel * c->weight.strides[0];
-		int64_t y = n * c->y.strides[0] + channel * c->y.strides[1];
-		int64_t bias = c->bias ? channel * c->bias->strides[0] : 0, out[ET_CONV_SPACE];
-		for (int64_t i = 0; i < c->out[0] * c->out[1] * c->out[2]; i++) {
-			out[0] = i / c->out[2] / c->out[1];
-			out[1] = i / c->out[2] % c->out[1];
-			out[2] = i % c->out[2];
-			int64_t to = y + out[0] * c->y.strides[2] + out[1] * c->y.strides[3] +
-				     out[2] * c->y.strides[4];
-			if (c->y.type == ET_INT64) {
-				uint64_t start = c->bias ? ((const uint64_t *)c->bias->data)[bias] : 0;
-				((uint64_t *)c->y.data)[to] =
-					start + sum_ints(c, (const uint64_t *)c->x.data + x,
-							(const uint64_t *)c->weight.data + weight, out);
-				continue;
-			}
-			const double *pixels = (const double *)c->x.data + x;
-			const double *factors = (const double *)c->weight.data + weight;
-			double start = c->bias ? ((const double *)c->bias->data)[bias] : 0;
-			((double *)c->y.data)[to] = start + sum_doubles(c, pixels, factors, out);
-		}
-	}
 }
 
 /* --- depthwise ------------------------------------------------------------------------------------ */
@@ -604,8 +532,8 @@ static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *gi
 	if (type == ET_FLOAT32)
 		ET_TRY(c.is_transposed ? run_phases(ctx, &c) : run_float(ctx, &c));
 	else
-		et_parallel_for(
-			ctx->compute, run_plain, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
+		et_parallel_for(ctx->compute, et_conv_plain, &c,
+			(size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
 	return y->type == type ? ET_OK : et_view_cast(ctx, y, &c.y);
 }
 

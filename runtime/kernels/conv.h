@@ -35,6 +35,8 @@ static inline int64_t et_conv_meet(const struct et_conv *c, size_t d, int64_t ou
 	return at >= 0 && at < c->in[d] ? at : -1;
 }
 
+/* Output channels [begin, end) of all batches of @conv; all tensors and the bias are double, or all are INT64. */
+void et_conv_plain(void *conv, size_t begin, size_t end);
 /* Output channels [begin, end) of all batches of @conv, which has rounds_all: x and weight are floats, the bias is
  * double, y is the output itself, of half type. */
 void et_conv_halves(void *conv, size_t begin, size_t end);
