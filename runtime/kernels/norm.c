@@ -16,6 +16,17 @@ static double element(const struct et_tensor *tensor, size_t index)
 		(const uint8_t *)tensor->data + index * et_element_bytes(tensor), tensor->type);
 }
 
+/* @n from @first on, or as often @otherwise where there are none. */
+static void load_numbers(
+	const struct et_tensor *tensor, size_t first, size_t n, double otherwise, double *ret)
+{
+	for (size_t i = 0; !tensor && i < n; i++)
+		ret[i] = otherwise;
+	if (tensor)
+		et_loader(tensor->type, ET_F64)(
+			ret, (const uint8_t *)tensor->data + first * et_element_bytes(tensor), 1, n);
+}
+
 /* One number a channel, or nothing. */
 static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct et_evalue *value, int64_t n)
 {
@@ -90,12 +101,14 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	bool is_plain = x->type == ET_FLOAT32 && out->type == ET_FLOAT32 && x->n_dims >= 3 &&
 			et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
 			et_dim_order_is_contiguous(out->dim_order, out->n_dims);
-	double *numbers = et_kernel_scratch(ctx, MOST * n * sizeof(*numbers) + 1);
+	double *numbers = et_kernel_scratch(ctx, (MOST + 2) * n * sizeof(*numbers) + 1);
 	if (!numbers)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
+	double *weights = numbers + MOST * n, *biases = weights + n;
+	load_numbers(et_is_none(weight) ? NULL : weight->tensor, 0, n, 1, weights);
+	load_numbers(et_is_none(bias) ? NULL : bias->tensor, 0, n, 0, biases);
 	for (size_t c = 0; c < n; c++) {
-		double w = et_is_none(weight) ? 1 : element(weight->tensor, c);
-		double b = et_is_none(bias) ? 0 : element(bias->tensor, c), f = invstd[c] * w;
+		double w = weights[c], b = biases[c], f = invstd[c] * w;
 		double one[2][MOST] = { { f, b - mean[c] * f }, { mean[c], invstd[c], w, b } };
 		for (size_t k = 0; k < n_numbers; k++) {
 			if (is_double)
@@ -147,10 +160,10 @@ static enum et_status batch_norm(
 	if (!mean)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	double *invstd = mean + n;
-	for (size_t c = 0; c < (size_t)n; c++) {
-		mean[c] = element(args[3]->tensor, c);
-		invstd[c] = half_or_exact(x, 1 / sqrt(element(args[4]->tensor, c) + eps));
-	}
+	load_numbers(args[3]->tensor, 0, (size_t)n, 0, mean);
+	load_numbers(args[4]->tensor, 0, (size_t)n, 0, invstd);
+	for (size_t c = 0; c < (size_t)n; c++)
+		invstd[c] = half_or_exact(x, 1 / sqrt(invstd[c] + eps));
 	ET_TRY(et_resize(ctx, outs[1]->tensor, (const int64_t[]){ 0 }, 1));
 	ET_TRY(et_resize(ctx, outs[2]->tensor, (const int64_t[]){ 0 }, 1));
 	return scale_channels(ctx, x, args[1], args[2], mean, invstd, outs[0]->tensor);
@@ -312,6 +325,8 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 
 /* Rows of contiguous memory; element i of row r is scaled by weight and bias number (r * row_step + i / run)
  * % period. */
+enum { BLOCK = 256 };
+
 struct rows_job {
 	const struct et_tensor *weight, *bias;
 	struct et_tensor *x, *out, *mean, *rstd;
@@ -320,20 +335,9 @@ struct rows_job {
 	bool is_group; /* group norm */
 };
 
-/* @n from @first on, or as often @otherwise where there are none. */
-static void load_numbers(
-	const struct et_tensor *tensor, size_t first, size_t n, double otherwise, double *ret)
-{
-	for (size_t i = 0; !tensor && i < n; i++)
-		ret[i] = otherwise;
-	if (tensor)
-		et_loader(tensor->type, ET_F64)(
-			ret, (const uint8_t *)tensor->data + first * et_element_bytes(tensor), 1, n);
-}
-
 static void norm_row(const struct rows_job *job, size_t row)
 {
-	double in[256], out[256];
+	double in[BLOCK], out[BLOCK];
 	const struct et_tensor *x = job->x;
 	const uint8_t *data = (const uint8_t *)x->data + row * job->n * et_element_bytes(x);
 	uint8_t *to = (uint8_t *)job->out->data + row * job->n * et_element_bytes(job->out);
@@ -344,10 +348,10 @@ static void norm_row(const struct rows_job *job, size_t row)
 	double rstd = job->n ? 1 / sqrt(squares / (double)job->n + job->eps) : NAN;
 	bool is_plain = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	for (size_t done = 0; done < job->n;) {
-		size_t part = job->n - done < 256 ? job->n - done : 256;
+		size_t part = job->n - done < BLOCK ? job->n - done : BLOCK;
 		et_loader(x->type, ET_F64)(in, data + done * et_element_bytes(x), 1, part);
 		if (is_plain) {
-			double factors[256], shifts[256];
+			double factors[BLOCK], shifts[BLOCK];
 			load_numbers(job->weight, done, part, 1, factors);
 			load_numbers(job->bias, done, part, 0, shifts);
 			for (size_t k = 0; k < part; k++)
@@ -379,28 +383,37 @@ static void norm_row(const struct rows_job *job, size_t row)
 		(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
 }
 
-/* Rows that a block holds, of half types: as norm_row does them, but each number is loaded once, and the weights once for all
- * rows. */
-static void norm_short_halves(const struct rows_job *job, size_t begin, size_t end)
+/* Rows that a block holds: as norm_row does them, but each number is loaded once, and the weights once for all rows. */
+static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end)
 {
-	float in[256];
-	double out[256], factors[256], shifts[256];
-	const struct et_hot *hot = et_hot();
-	size_t n = job->n;
-	et_load_fn load = et_loader(job->x->type, ET_F32);
+	double in[BLOCK], out[BLOCK], factors[BLOCK], shifts[BLOCK];
+	size_t n = job->n, x_bytes = et_element_bytes(job->x), out_bytes = et_element_bytes(job->out);
+	et_load_fn load = et_loader(job->x->type, ET_F64);
 	et_store_fn store = et_storer(job->out->type, ET_F64),
 		    store_mean = et_storer(job->mean->type, ET_F64),
 		    store_rstd = et_storer(job->rstd->type, ET_F64);
 	size_t mean_bytes = et_element_bytes(job->mean), rstd_bytes = et_element_bytes(job->rstd);
-	load_numbers(job->weight, 0, n, 1, factors);
-	load_numbers(job->bias, 0, n, 0, shifts);
+	bool is_scaled = job->weight || job->bias;
+	load_numbers(job->weight, 0, job->period, 1, factors);
+	load_numbers(job->bias, 0, job->period, 0, shifts);
 	for (size_t row = begin; row < end; row++) {
-		load(in, (const uint8_t *)job->x->data + row * n * sizeof(uint16_t), 1, n);
-		double mean = hot->sum(n, in) / (double)n;
-		double rstd = 1 / sqrt(hot->squares(n, in, mean) / (double)n + job->eps);
+		double sum = 0, squares = 0;
+		load(in, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n);
 		for (size_t k = 0; k < n; k++)
-			out[k] = ((double)in[k] - mean) * rstd * factors[k] + shifts[k];
-		store((uint8_t *)job->out->data + row * n * sizeof(uint16_t), 1, out, n);
+			sum += in[k];
+		double mean = sum / (double)n;
+		for (size_t k = 0; k < n; k++)
+			squares += (in[k] - mean) * (in[k] - mean);
+		double rstd = 1 / sqrt(squares / (double)n + job->eps);
+		for (size_t k = 0; k < n && !job->is_group; k++)
+			out[k] = (in[k] - mean) * rstd * factors[k] + shifts[k];
+		for (size_t k = 0, c = row * job->row_step % job->period; k < n && job->is_group; c++) {
+			/* as in norm_row */
+			double scale = rstd * factors[c], rest = shifts[c] - scale * mean;
+			for (size_t run_end = k + job->run; k < run_end; k++)
+				out[k] = is_scaled ? in[k] * scale + rest : (in[k] - mean) * rstd;
+		}
+		store((uint8_t *)job->out->data + row * n * out_bytes, 1, out, n);
 		store_mean((uint8_t *)job->mean->data + row * mean_bytes, 1, &mean, 1);
 		store_rstd((uint8_t *)job->rstd->data + row * rstd_bytes, 1, &rstd, 1);
 	}
@@ -418,12 +431,14 @@ static void norm_row_f32(struct rows_job *job, size_t row)
 	double mean = hot->sum(n, x) / (double)n;
 	double rstd = 1 / sqrt(hot->squares(n, x, mean) / (double)n + job->eps);
 	float factor = (float)rstd, center = (float)mean;
-	if (weight && bias) {
+	if (weight && bias)
 		hot->normalize(n, out, x, center, factor, weight, bias);
-	} else {
-		for (size_t i = 0; i < n; i++)
-			out[i] = (x[i] - center) * factor * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);
-	}
+	for (size_t i = 0; i < n && !(weight && bias); i++)
+		out[i] = (x[i] - center) * factor;
+	for (size_t i = 0; i < n && weight && !bias; i++)
+		out[i] *= weight[i];
+	for (size_t i = 0; i < n && bias && !weight; i++)
+		out[i] += bias[i];
 	((float *)job->mean->data)[row] = (float)mean;
 	((float *)job->rstd->data)[row] = (float)rstd;
 }
@@ -458,8 +473,8 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
 	bool has_rows = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	bool is_plain = is_float && has_rows;
-	if (has_rows && et_type_is_half(job->x->type) && job->n && job->n <= 256) {
-		norm_short_halves(job, begin, end);
+	if (!is_float && (has_rows || job->is_group) && job->n && job->n <= BLOCK && job->period <= BLOCK) {
+		norm_short_rows(job, begin, end);
 		return;
 	}
 	for (size_t row = begin; row < end; row++) {
