@@ -18,6 +18,7 @@ enum {
 	WORK_PER_TASK = 1 << 18,
 	FEW_ROWS = 4,
 	FEW_TERMS = 16,
+	LITTLE_WORK = 64, /* products that are done sooner than anything is laid out for them */
 };
 
 const struct et_hot *et_hot(void)
@@ -149,11 +150,37 @@ static void run_few_rows(void *arg, size_t first, size_t end)
 		run_one_row(job, row, first, end);
 }
 
+static bool is_little(const struct et_gemm *g)
+{
+	return g->n_rows <= LITTLE_WORK && g->n_columns <= LITTLE_WORK && g->n_k <= LITTLE_WORK &&
+	       g->n_rows * g->n_columns * g->n_k <= LITTLE_WORK;
+}
+
+static void run_little(const struct et_gemm *g)
+{
+	const struct et_matrix *b = g->b;
+	for (size_t i = 0; i < g->n_rows; i++) {
+		const float *a = g->a + (ptrdiff_t)i * g->a_row;
+		float *c = g->c + (ptrdiff_t)i * g->c_row;
+		for (size_t j = 0; j < g->n_columns; j++, c += g->c_col) {
+			const float *right = b->data + (ptrdiff_t)j * b->col;
+			float sum = g->begin ? g->begin[i] : *c;
+			for (size_t k = 0; k < g->n_k; k++)
+				sum += a[(ptrdiff_t)k * g->a_col] * right[(ptrdiff_t)k * b->row];
+			*c = sum;
+		}
+	}
+}
+
 void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 {
-	struct job job = { .gemm = gemm, .hot = et_hot() };
 	if (gemm->n_rows == 0 || gemm->n_columns == 0)
 		return;
+	if (gemm->panel == et_matrix_panel && is_little(gemm)) {
+		run_little(gemm);
+		return;
+	}
+	struct job job = { .gemm = gemm, .hot = et_hot() };
 	/* Panels are not worth making for few long rows of few terms. */
 	bool is_one = gemm->n_rows == 1,
 	     is_few = gemm->n_rows <= FEW_ROWS && gemm->n_k <= FEW_TERMS && gemm->n_columns >= 4 * gemm->n_k;

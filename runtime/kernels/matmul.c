@@ -19,7 +19,7 @@ struct product {
 static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, const struct et_view *like,
 	enum et_scalar_type type)
 {
-	*ret_view = *like;
+	et_view_clone(ret_view, like);
 	ret_view->type = (uint8_t)type;
 	int64_t stride = 1;
 	for (size_t d = like->n_dims; d-- > 0;) {
@@ -319,28 +319,45 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return multiply(ctx, &product);
 }
 
+/* The type in which products of @type are computed. */
+static enum et_scalar_type product_type(enum et_scalar_type type)
+{
+	enum et_class class = et_class_of(type);
+	return class == ET_F32 ? ET_FLOAT32 : class == ET_F64 ? ET_FLOAT64 : ET_INT64;
+}
+
 static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *result = args[2]->tensor;
-	struct et_view a, b, out;
+	struct et_view a, b, out, room_a, room_b, room_out;
+	const struct et_view *left_ones = &a, *right_ones = &b, *products = &out;
 	et_view_of(&a, args[0]->tensor);
 	et_view_of(&b, args[1]->tensor);
 	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
 		"takes two batches of matrices");
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
 	et_view_of(&out, result);
+	bool is_one_type = a.type == b.type && a.type == out.type; /* else the first product refuses them */
+	enum et_scalar_type type = product_type(a.type);
+	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result)) {
+		ET_TRY(as_type(ctx, &left_ones, &room_a, type)); /* all matrices at once */
+		ET_TRY(as_type(ctx, &right_ones, &room_b, type));
+		products = &room_out;
+		if (!scratch_view(ctx, &room_out, &out, type))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
 	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
 		struct et_view left, right, product;
-		et_view_clone(&left, &a);
-		et_view_clone(&right, &b);
-		et_view_clone(&product, &out);
+		et_view_clone(&left, left_ones);
+		et_view_clone(&right, right_ones);
+		et_view_clone(&product, products);
 		et_view_select(&left, 0, i);
 		et_view_select(&right, 0, i);
 		et_view_select(&product, 0, i);
 		ET_TRY(require_product(ctx, &left, &right));
 		ET_TRY(multiply(ctx, &(const struct product){ NULL, &left, &right, &product, .alpha = 1 }));
 	}
-	return ET_OK;
+	return products == &out ? ET_OK : et_view_cast(ctx, &out, products);
 }
 
 /* beta self + alpha times the sum of a batch of products; the output holds what has been summed so far. */
