@@ -30,18 +30,38 @@ static void give(const struct fold_job *job, const struct et_fold_state *state, 
 		job->store(element, 1, &state->i, 1);
 }
 
+union block {
+	float f[BLOCK];
+	double d[BLOCK];
+	int64_t i[BLOCK];
+};
+
+/* The first @n of @block. */
+static void step_block(const struct fold_job *job, struct et_fold_state *state, const union block *block,
+	size_t n, bool is_half)
+{
+	if (is_half)
+		job->fold->step_floats(state, block->f, n);
+	else if (job->is_double)
+		job->fold->step_doubles(state, block->d, n);
+	else
+		job->fold->step_ints(state, block->i, n);
+	state->n += (int64_t)n;
+}
+
 static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fold_state *state)
 {
-	union {
-		float f[BLOCK];
-		double d[BLOCK];
-		int64_t i[BLOCK];
-	} block;
+	union block block;
 	const struct et_walk *walk = &job->folded;
 	bool is_half = job->is_double && job->fold->step_floats && et_type_is_half(job->in_type);
 	et_load_fn load = et_loader(job->in_type, is_half ? ET_F32 : job->is_double ? ET_F64 : ET_I64);
 	ptrdiff_t stride = walk->strides[0][walk->n_dims - 1];
 	struct et_place place;
+	if (walk->n_dims == 1 && walk->numel && walk->numel <= BLOCK) {
+		load(&block, in, stride, walk->numel);
+		step_block(job, state, &block, walk->numel, is_half);
+		return;
+	}
 	et_place_seek(&place, walk, 0);
 	bool is_direct = job->fold->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
 	for (size_t done = 0;
@@ -63,13 +83,7 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 			et_place_advance(&place, walk, run);
 			filled += run;
 		}
-		if (is_half)
-			job->fold->step_floats(state, block.f, filled);
-		else if (job->is_double)
-			job->fold->step_doubles(state, block.d, filled);
-		else
-			job->fold->step_ints(state, block.i, filled);
-		state->n += (int64_t)filled;
+		step_block(job, state, &block, filled, is_half);
 		done += filled;
 	}
 }

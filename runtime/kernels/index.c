@@ -35,19 +35,26 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 {
 	struct et_view from;
 	int64_t stride = 1;
-	void *copy = et_kernel_scratch(ctx, et_tensor_numel(tensor) * et_scalar_size(type) + 1);
+	size_t n_bytes = et_tensor_numel(tensor) * et_scalar_size(type);
+	void *copy = et_kernel_scratch(ctx, n_bytes + 1);
 	if (!copy)
 		return NULL;
-	et_view_of(&from, tensor);
-	et_view_clone(ret_view, &from);
-	ret_view->data = copy;
-	ret_view->type = (uint8_t)type;
-	for (size_t d = from.n_dims; d-- > 0;) {
-		ret_view->strides[d] = stride;
-		stride *= from.sizes[d];
+	et_view_of(ret_view, tensor);
+	if (tensor->type == type && et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims)) {
+		if (n_bytes)
+			et_copy_bytes(copy, tensor->data, n_bytes);
+		ret_view->data = copy;
+	} else {
+		et_view_clone(&from, ret_view);
+		ret_view->data = copy;
+		ret_view->type = (uint8_t)type;
+		for (size_t d = from.n_dims; d-- > 0;) {
+			ret_view->strides[d] = stride;
+			stride *= from.sizes[d];
+		}
+		if (et_view_cast(ctx, ret_view, &from) != ET_OK)
+			return NULL;
 	}
-	if (et_view_cast(ctx, ret_view, &from) != ET_OK)
-		return NULL;
 	/* A client's truths need not be 0 and 1, and they are counted. */
 	uint8_t *truths = copy;
 	for (size_t i = 0, n = type == ET_BOOL ? et_tensor_numel(tensor) : 0; i < n; i++)
@@ -269,6 +276,9 @@ static enum et_status take_elements(
 static bool is_one_run(const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
+	size_t unused;
+	if (et_view_is_one_piece(to, from, &unused))
+		return true;
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	return walk.n_dims == 1 && walk.strides[0][0] == 1 && walk.strides[1][0] == 1;
 }
@@ -280,7 +290,7 @@ static enum et_status take_runs(
 	for (size_t i = 0; i < s->numel; i++) {
 		int64_t offset;
 		ET_TRY(offset_of(ctx, s, i, &offset));
-		memmove(to->kept.data + to->place.offset[0] * (int64_t)element_bytes,
+		et_copy_bytes(to->kept.data + to->place.offset[0] * (int64_t)element_bytes,
 			s->kept.data + offset * (int64_t)element_bytes, bytes);
 		et_place_advance(&to->place, &to->walk, 1);
 	}
