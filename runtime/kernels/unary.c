@@ -3,6 +3,7 @@
  * Integers become float in the transcendental ones, and pass through ceil, floor, round and trunc. The
  * numbers among the arguments (hardtanh's limits, elu's factors) take part as b, c … and do not promote. Powers of e,
  * logarithms, sine and cosine of floats, and what is made of them, come from hot.c. */
+#include "runtime/base/expand.h"
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
@@ -157,33 +158,49 @@ static void gelu_tanh_f32(struct et_span *span)
 ET_SPAN_FN(gelu_tanh_f64, double, ET_LOADS1(double),
 	a / 2 * (1 + tanh(0.79788456080286536 * (a + 0.044715 * a * a * a))))
 /* Quotient and difference are rounded to the type, as where each is an operation of its own. */
-static inline double rounded(const struct et_span *span, double value)
+ET_EXPANDED float rounded(float value, bool is_half, enum et_scalar_type type)
 {
-	if (span->common == ET_BFLOAT16)
-		return et_from_bfloat16(et_to_bfloat16((float)value));
-	if (span->common == ET_FLOAT16)
-		return et_from_half(et_to_half((float)value));
-	return span->common == ET_FLOAT64 ? value : (float)value;
+	return is_half ? et_round_half(value, type) : value;
+}
+/* a / (1 - a), with @eps of numbers within [eps, 1 - eps]. */
+ET_EXPANDED void all_odds(struct et_span *span, const float *eps, bool is_half)
+{
+	const float *in = span->in[0];
+	const enum et_scalar_type type = span->common;
+	float *out = span->out;
+	ET_INDEPENDENT
+	for (size_t i = 0, n = span->n; i < n; i++) {
+		float a = in[i];
+		if (eps) {
+			float least = rounded(eps[i], is_half, type);
+			float most = rounded(1 - least, is_half, type);
+			a = in[i] > most ? most : in[i];
+			a = in[i] < eps[i] ? least : a;
+		}
+		out[i] = rounded(a / rounded(1 - a, is_half, type), is_half, type);
+	}
+	et_hot()->each_log(span->n, out, out);
 }
 static void logit_f32(struct et_span *span)
 {
-	const float *x = span->in[0];
-	float *out = span->out, odds[ET_MAP_BLOCK];
-	size_t n = span->n;
-	bool is_half = et_type_is_half(span->common);
-	for (size_t i = 0; !is_half && i < n; i++)
-		odds[i] = x[i] / (1 - x[i]);
-	for (size_t i = 0; is_half && i < n; i++)
-		odds[i] = et_round_half(x[i] / et_round_half(1 - x[i], span->common), span->common);
-	et_hot()->each_log(n, out, odds);
+	if (et_type_is_half(span->common))
+		all_odds(span, NULL, true);
+	else
+		all_odds(span, NULL, false);
+}
+static void logit_eps_f32(struct et_span *span)
+{
+	if (et_type_is_half(span->common))
+		all_odds(span, span->in[1], true);
+	else
+		all_odds(span, span->in[1], false);
 }
 ET_SPAN_FN(logit_f64, double, ET_LOADS1(double), log(a / (1 - a)))
-static inline double clamped(const struct et_span *span, double value, double eps)
+static inline double clamped(double value, double eps)
 {
-	double most = rounded(span, 1 - rounded(span, eps));
-	return value < eps ? rounded(span, eps) : value > most ? most : value;
+	return value < eps ? eps : value > 1 - eps ? 1 - eps : value;
 }
-ET_FLOAT_FNS(logit_eps, 2, log(rounded(span, clamped(span, a, b) / rounded(span, 1 - clamped(span, a, b)))))
+ET_SPAN_FN(logit_eps_f64, double, ET_LOADS2(double), log(clamped(a, b) / (1 - clamped(a, b))))
 ET_FLOAT_FNS(round_up, 2, rint(a *b) / b)
 ET_FLOAT_FNS(round_down, 2, rint(a / b) * b)
 
@@ -201,11 +218,11 @@ static enum et_status run_gelu(struct et_kernel_ctx *ctx, struct et_evalue *cons
 static enum et_status run_logit(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	static const struct et_map plain = { ET_MAP_FLOAT, ET_FLOATS(logit), .is_as_output = true };
-	static const struct et_map clamped = { ET_MAP_FLOAT, ET_FLOATS(logit_eps), .promotes = 1,
+	static const struct et_map within = { ET_MAP_FLOAT, ET_FLOATS(logit_eps), .promotes = 1,
 		.is_as_output = true };
 	const struct et_evalue *operands[] = { args[0], args[1] };
 	bool is_plain = et_is_none(args[1]);
-	return et_map_apply(ctx, is_plain ? &plain : &clamped, operands, is_plain ? 1 : 2, args[2]->tensor);
+	return et_map_apply(ctx, is_plain ? &plain : &within, operands, is_plain ? 1 : 2, args[2]->tensor);
 }
 
 static enum et_status run_round_decimals(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
