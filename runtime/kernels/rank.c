@@ -1,7 +1,7 @@
 /* What comes first along one dimension: sorting, the k largest, the median.
  *
- * Each orders the indices of a line (line.h) by its values, NaN above everything. sort and median merge, which is stable,
- * as in PyTorch. Which of several equal values topk takes, and in which order, is said nowhere, but programs are
+ * Each orders the indices of a line (line.h) by its values, NaN above everything. sort merges, which is stable,
+ * as in PyTorch, and the median is the one that it would put in the middle. Which of several equal values topk takes, and in which order, is said nowhere, but programs are
  * compared with the original, and that leaves it to the C++ library, libstdc++, whose steps decide it: introselect and
  * introsort with these pivots, this limit on splits, and heaps behind it. So the steps here are those, one by one, and
  * not to be changed for others that sort as well. The lines are copies of the tensors', which nobody changes meanwhile:
@@ -31,20 +31,41 @@ ET_EXPANDED bool comes_first(const struct et_line *line, int64_t a, int64_t b, e
 	return x < y || (y != y && x == x);
 }
 
+/* Insert each into those before it, behind what is equal. */
+ET_EXPANDED void insert_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
+{
+	for (size_t i = 1; i < n; i++) {
+		int64_t item = items[i];
+		size_t k = i;
+		for (; k > 0 && comes_first(line, item, items[k - 1], order); k--)
+			items[k] = items[k - 1];
+		items[k] = item;
+	}
+}
+
+enum { SHORT_RUN = 8 };
+
 /* @n indices in order, with as much @spare memory. */
 ET_EXPANDED void merge_sort(
 	const struct et_line *line, int64_t *items, int64_t *spare, size_t n, enum order order)
 {
 	int64_t *from = items, *to = spare;
-	for (size_t width = 1; width < n; width *= 2) {
+	for (size_t begin = 0; begin < n; begin += SHORT_RUN)
+		insert_sort(line, items + begin, n - begin < SHORT_RUN ? n - begin : SHORT_RUN, order);
+	for (size_t width = SHORT_RUN; width < n; width *= 2) {
 		for (size_t begin = 0; begin < n; begin += 2 * width) {
 			size_t middle = begin + width < n ? begin + width : n;
 			size_t end = middle + width < n ? middle + width : n;
-			for (size_t k = begin, i = begin, j = middle; k < end; k++) {
-				bool takes_right = i == middle ||
-						   (j < end && comes_first(line, from[j], from[i], order));
-				to[k] = takes_right ? from[j++] : from[i++];
+			size_t k = begin, i = begin, j = middle;
+			while (i < middle && j < end) {
+				int64_t left = from[i], right = from[j];
+				bool takes_right = comes_first(line, right, left, order);
+				to[k++] = takes_right ? right : left;
+				j += takes_right;
+				i += !takes_right;
 			}
+			memcpy(to + k, from + i, (middle - i) * sizeof(*from));
+			memcpy(to + k + (middle - i), from + j, (end - j) * sizeof(*from));
 		}
 		int64_t *other = from;
 		from = to;
@@ -120,17 +141,6 @@ static void swap(int64_t *a, int64_t *b)
 	int64_t spare = *a;
 	*a = *b;
 	*b = spare;
-}
-
-ET_EXPANDED void insert_sort(const struct et_line *line, int64_t *items, size_t n, enum order order)
-{
-	for (size_t i = 1; i < n; i++) {
-		int64_t item = items[i];
-		size_t k = i;
-		for (; k > 0 && comes_first(line, item, items[k - 1], order); k--)
-			items[k] = items[k - 1];
-		items[k] = item;
-	}
 }
 
 /* Move the median of items[1], the middle and the last one to items[0], split the rest around it and return
@@ -285,16 +295,31 @@ static void topk(struct et_line *line)
 	take_values(line);
 }
 
+/* What is @k-th in order, and of several that are equal the one that a stable sort would have there. */
+ET_EXPANDED void select_one(struct et_line *line, size_t k, enum order order)
+{
+	size_t n_before = 0;
+	number(line);
+	intro_select(line, line->index, k, line->n, order);
+	int64_t found = line->index[k];
+	for (size_t i = 0; i < line->n; i++)
+		n_before += comes_first(line, (int64_t)i, found, order);
+	for (size_t i = 0, left = k - n_before + 1; left; i++) {
+		left -= !comes_first(line, (int64_t)i, found, order) &&
+			!comes_first(line, found, (int64_t)i, order);
+		line->index[0] = (int64_t)i;
+	}
+}
+
 /* The lower one of the two in the middle; the first NaN, if there is one and it counts. */
 static void median(struct et_line *line)
 {
 	const bool *skips_nan = line->arg;
 	size_t n = line->n;
-	sort_indices(line, false);
-	while (line->in && n && line->in[line->index[n - 1]] != line->in[line->index[n - 1]])
-		n--;
+	for (size_t i = 0; line->in && i < line->n; i++)
+		n -= line->in[i] != line->in[i];
 	size_t middle = n < line->n && !*skips_nan ? n : n ? (n - 1) / 2 : 0;
-	line->index[0] = line->index[middle];
+	IN_ORDER(order_of(line, false), select_one, line, middle);
 	take_values(line);
 }
 
