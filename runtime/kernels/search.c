@@ -6,6 +6,7 @@
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+#include "runtime/base/expand.h"
 
 struct rows {
 	const void
@@ -15,29 +16,64 @@ struct rows {
 	bool is_shared, is_double, is_right;
 };
 
+/* What is the same for all values, so that there is a search for each. */
+enum kind { IS_RIGHT = 1, IS_DOUBLE = 2, HAS_SORTER = 4 };
+
 /* Whether @value stands behind element @at of the row that begins at @row. */
-static bool is_behind(const struct rows *rows, int64_t row, int64_t at, const void *value)
+ET_EXPANDED bool is_behind(const struct rows *rows, int64_t row, int64_t at, const void *value, unsigned kind)
 {
-	at = row + (rows->sorter ? rows->sorter[row + at] : at);
-	if (!rows->is_double) {
+	at = row + (kind & HAS_SORTER ? rows->sorter[row + at] : at);
+	if (!(kind & IS_DOUBLE)) {
 		int64_t element = ((const int64_t *)rows->sorted)[at], v = *(const int64_t *)value;
-		return rows->is_right ? element <= v : element < v;
+		return kind & IS_RIGHT ? element <= v : element < v;
 	}
 	double element = ((const double *)rows->sorted)[at], v = *(const double *)value;
-	return rows->is_right ? !(element > v) : !(element >= v);
+	return kind & IS_RIGHT ? !(element > v) : !(element >= v);
 }
 
-static int64_t position(const struct rows *rows, int64_t row, const void *value)
+/* Halves what is left each time, whatever comes out: no branch depends on it. */
+ET_EXPANDED int64_t position(const struct rows *rows, int64_t row, const void *value, unsigned kind)
 {
-	int64_t low = 0, high = rows->n;
-	while (low < high) {
-		int64_t middle = low + (high - low) / 2;
-		if (is_behind(rows, row, middle, value))
-			low = middle + 1;
-		else
-			high = middle;
+	int64_t low = 0;
+	for (int64_t left = rows->n, half; left > 0; left -= half) {
+		half = left - left / 2;
+		int64_t step = is_behind(rows, row, low + half - 1, value, kind) ? half : 0;
+		low += step;
 	}
 	return low;
+}
+
+ET_EXPANDED void find_all(const struct rows *rows, const uint8_t *wanted, int64_t *found, size_t n,
+	size_t n_each, unsigned kind)
+{
+	int64_t row = 0;
+	for (size_t i = 0, k = 0; i < n; i++, k++) {
+		if (k == n_each && !rows->is_shared) {
+			k = 0;
+			row += rows->n;
+		}
+		found[i] = position(rows, row, wanted + i * sizeof(int64_t), kind);
+	}
+}
+
+#define FIND_ALL(kind)                                          \
+	case kind:                                              \
+		find_all(rows, wanted, found, n, n_each, kind); \
+		break
+static void find_all_of_kind(
+	const struct rows *rows, const uint8_t *wanted, int64_t *found, size_t n, size_t n_each)
+{
+	switch ((rows->is_right ? IS_RIGHT : 0) | (rows->is_double ? IS_DOUBLE : 0) |
+		(rows->sorter ? HAS_SORTER : 0)) {
+		FIND_ALL(0);
+		FIND_ALL(1);
+		FIND_ALL(2);
+		FIND_ALL(3);
+		FIND_ALL(4);
+		FIND_ALL(5);
+		FIND_ALL(6);
+		FIND_ALL(7);
+	}
 }
 
 static enum et_status read_sorter(struct et_kernel_ctx *ctx, struct rows *rows,
@@ -52,7 +88,7 @@ static enum et_status read_sorter(struct et_kernel_ctx *ctx, struct rows *rows,
 	rows->sorter = et_local_copy(ctx, sorter, ET_INT64, &view);
 	if (!rows->sorter)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (size_t i = 0; i < et_tensor_numel(sorter); i++)
+	for (size_t i = 0, n = et_tensor_numel(sorter); i < n; i++)
 		ET_REQUIRE(ctx, rows->sorter[i] >= 0 && rows->sorter[i] < rows->n, "index %lld of %lld",
 			(long long)rows->sorter[i], (long long)rows->n);
 	return ET_OK;
@@ -86,10 +122,7 @@ static enum et_status search(struct et_kernel_ctx *ctx, struct rows *rows, const
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(et_resize_like(ctx, out, values));
 	size_t n_each = values->n_dims ? (size_t)values->sizes[values->n_dims - 1] : 1;
-	for (size_t i = 0; i < et_tensor_numel(values); i++) {
-		int64_t row = rows->is_shared ? 0 : (int64_t)(i / n_each) * rows->n;
-		found[i] = position(rows, row, wanted + i * sizeof(int64_t));
-	}
+	find_all_of_kind(rows, wanted, found, et_tensor_numel(values), n_each);
 	view.data = (uint8_t *)found;
 	view.type = ET_INT64;
 	et_view_of(&to, out);
