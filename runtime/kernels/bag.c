@@ -15,35 +15,46 @@ struct bags {
 	enum bag_mode mode;
 };
 
-/* One column of one bag: the result, how many rows counted, and which row was the largest. */
-static double fold_bag(
-	const struct bags *b, size_t begin, size_t end, size_t column, int64_t *ret_n, int64_t *ret_row)
+enum { COLUMNS = 256 };
+
+/* @n columns from @column on of the rows at [begin, end) of the indices: results, how many rows counted, and which row was
+ * the largest in each. */
+static int64_t fold_bag(const struct bags *b, size_t begin, size_t end, size_t column, size_t n,
+	double *results, int64_t *ret_rows)
 {
-	double result = 0;
-	*ret_n = 0;
-	*ret_row = 0;
+	double row_numbers[COLUMNS];
+	size_t bytes = et_element_bytes(b->weight), width = (size_t)b->weight->sizes[1];
+	et_load_fn load = et_loader(b->weight->type, ET_F64);
+	int64_t n_rows = 0;
+	for (size_t k = 0; k < n; k++) {
+		results[k] = 0;
+		ret_rows[k] = 0;
+	}
 	for (size_t i = begin; i < end; i++) {
 		int64_t row = b->indices[i];
 		if (row == b->padding)
 			continue;
-		double value =
-			et_element_get_double((const uint8_t *)b->weight->data +
-						      ((size_t)row * (size_t)b->weight->sizes[1] + column) *
-							      et_element_bytes(b->weight),
-				b->weight->type);
-		if (b->factors)
-			value *= et_element_get_double(
+		load(row_numbers, (const uint8_t *)b->weight->data + ((size_t)row * width + column) * bytes,
+			1, n);
+		if (b->factors) {
+			double factor = et_element_get_double(
 				(const uint8_t *)b->factors->data + i * et_element_bytes(b->factors),
 				b->factors->type);
-		if (b->mode != BAG_MAX)
-			result += value;
-		else if (*ret_n == 0 || value > result) {
-			result = value;
-			*ret_row = row;
+			for (size_t k = 0; k < n; k++)
+				row_numbers[k] *= factor;
 		}
-		++*ret_n;
+		for (size_t k = 0; k < n && b->mode != BAG_MAX; k++)
+			results[k] += row_numbers[k];
+		for (size_t k = 0; k < n && b->mode == BAG_MAX; k++) {
+			bool is_better = n_rows == 0 || row_numbers[k] > results[k];
+			results[k] = is_better ? row_numbers[k] : results[k];
+			ret_rows[k] = is_better ? row : ret_rows[k];
+		}
+		n_rows++;
 	}
-	return b->mode == BAG_MEAN && *ret_n ? result / (double)*ret_n : result;
+	for (size_t k = 0; k < n && b->mode == BAG_MEAN && n_rows; k++)
+		results[k] /= (double)n_rows;
+	return n_rows;
 }
 
 /* Outputs that only training reads, of the sizes that PyTorch plans and filled as it fills them: it sums on a short path, which
@@ -121,14 +132,17 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	for (size_t bag = 0; bag < b.n_bags; bag++) {
 		size_t begin = (size_t)b.offsets[bag];
 		size_t end = bag + 1 < b.n_bags || args[7]->b ? (size_t)b.offsets[bag + 1] : b.n_indices;
-		int64_t n = 0, row;
+		int64_t n = 0, rows_of[COLUMNS];
 		end = end < b.n_indices ? end : b.n_indices;
-		for (size_t column = 0; column < (size_t)n_columns; column++) {
+		for (size_t column = 0, part; column < (size_t)n_columns; column += part) {
+			double results[COLUMNS];
 			size_t at = bag * (size_t)n_columns + column;
-			et_element_set_double((uint8_t *)out->data + at * et_element_bytes(out), out->type,
-				fold_bag(&b, begin, end, column, &n, &row));
+			part = (size_t)n_columns - column < COLUMNS ? (size_t)n_columns - column : COLUMNS;
+			n = fold_bag(&b, begin, end, column, part, results, rows_of);
+			et_storer(out->type, ET_F64)(
+				(uint8_t *)out->data + at * et_element_bytes(out), 1, results, part);
 			if (b.mode == BAG_MAX)
-				largest[at] = row;
+				memcpy(largest + at, rows_of, part * sizeof(*rows_of));
 		}
 		for (size_t i = begin; et_tensor_n_bytes(outs[1]->tensor) && i < end; i++)
 			bag_of[i] = (int64_t)bag;
@@ -267,6 +281,7 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 
 static const struct et_kernel rows[] = {
 	{ "aten::_embedding_bag.out", "TTTBIBtBI>TTTT", run_embedding_bag },
+	{ "aten::_embedding_bag_forward_only.out", "TTTBIBtBI>TTTT", run_embedding_bag },
 	{ "aten::index_reduce.out", "TITTCB>T", run_index_reduce },
 };
 
