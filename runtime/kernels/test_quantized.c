@@ -109,10 +109,10 @@ static void groups(void **state)
 	static const struct kernel_case cases[] = {
 		{ "aten::_embedding_bag.out",
 			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{0,1} false 1 false - false -1",
-			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{1,2} i64[2]{0,0}" },
+			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{1,2} i64[2]{1,2}" },
 		{ "aten::_embedding_bag.out",
 			"f32[2,1]{1,5} i64[2]{0,1} i64[1]{0} false 0 false f32[2]{2,3} false -1",
-			"f32[1,1]{17} i64[0]{} i64[1]{2} i64[1]{0}" },
+			"f32[1,1]{17} i64[0]{} i64[1]{0} i64[1]{0}" },
 		{ "aten::_embedding_bag.out",
 			"f32[2,1]{1,5} i64[2]{0,1} i64[2]{1,0} false 0 false - false -1",
 			"! offset 0 ! f32[2,1]{0,0} i64[0]{} i64[2]{0,0} i64[2]{0,0}" },
