@@ -474,27 +474,18 @@ static inline void put(float *to, vector value, size_t n)
 		memcpy(to, &value, n * sizeof(float));
 }
 
-/* What is left behind whole vectors is done by one more that overlaps the one before, and was read before that was written. */
-#define EACH(name, expression)                               \
-	static void name(size_t n, float *y, const float *x) \
-	{                                                    \
-		size_t left = n % LANES, i = 0;              \
-		vector a, last = { 0 };                      \
-		if (n < LANES) {                             \
-			a = get(x, n);                       \
-			put(y, expression, n);               \
-			return;                              \
-		}                                            \
-		if (left)                                    \
-			last = load(x + n - LANES);          \
-		for (; i + LANES <= n; i += LANES) {         \
-			a = load(x + i);                     \
-			store(y + i, expression);            \
-		}                                            \
-		if (left) {                                  \
-			a = last;                            \
-			store(y + n - LANES, expression);    \
-		}                                            \
+/* The last vector overlaps the one before, if that is how it fits, and is read before that is written. */
+#define EACH(name, expression)                                  \
+	static void name(size_t n, float *y, const float *x)    \
+	{                                                       \
+		size_t at = n < LANES ? 0 : n - LANES;          \
+		vector a, last = get(x + at, n);                \
+		for (size_t i = 0; i + LANES < n; i += LANES) { \
+			a = load(x + i);                        \
+			store(y + i, expression);               \
+		}                                               \
+		a = last;                                       \
+		put(y + at, expression, n);                     \
 	}
 EACH(exponentials, power_of_e(a))
 EACH(exponentials_less_one, power_less_one(a))
