@@ -374,7 +374,7 @@ static void settle(struct et_plan *plan)
 		}
 		if (values[values[slot].alias].is_class_state)
 			values[slot].is_state = true;
-		if (value->tensor->storage == ET_STORAGE_PLANNED && value->tensor->constant)
+		if (value->tensor->constant || value->tensor->arena == plan->shared_arena)
 			values[slot].is_state = true;
 		if (value->tensor->storage != ET_STORAGE_PLANNED)
 			values[slot].is_state = false; /* it has no memory of its own to keep */

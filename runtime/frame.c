@@ -213,7 +213,8 @@ void et_frame_restore(struct et_frame *frame, const struct et_method *method)
 	const int32_t *sizes = method->sizes;
 	for (uint32_t i = 0; i < plan->n_state_tensors; i++) {
 		struct et_tensor *tensor = &frame->tensors[plan->state_tensors[i]];
-		tensor->data = method->state + plan->tensors[plan->state_tensors[i]].offset;
+		const struct et_plan_tensor *from = &plan->tensors[plan->state_tensors[i]];
+		tensor->data = method->states[from->place - ET_PLACE_STATE]->bytes + from->offset;
 		if (tensor->dynamism == ET_STATIC)
 			continue;
 		memcpy(tensor->sizes, sizes, tensor->n_dims * sizeof *sizes);

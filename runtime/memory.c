@@ -3,7 +3,8 @@
  * The memory plan of a program gives every tensor a range of an arena. Ranges that overlap, directly or through
  * others, form a component; a component moves as a whole and keeps its inner offsets and its alignment (to 64
  * bytes), so the program cannot tell. Each component goes to one of two places:
- *     state         if any tensor in it is state: a Method's own, laid out once here;
+ *     state         if any tensor in it is state: a Method's own, laid out once here; or what methods share, which lies
+ *                   as the program says;
  *     activations   the others: a frame's.
  * So a tensor is wholly in one of them, and memory is shared exactly where the program plans it to be.
  *
@@ -113,6 +114,7 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 {
 	struct et_plan *plan = layout->plan;
 	size_t start = layout->planned[first].key, at;
+	bool is_shared = tensor_of(plan, layout->planned[first].index)->arena == plan->shared_arena;
 	bool is_state = false, is_written = false;
 	for (size_t i = first; i < end; i++) {
 		const struct et_plan_value *value = &plan->values[layout->planned[i].index];
@@ -120,12 +122,15 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 		is_written |= value->is_written || value->is_input;
 	}
 	layout->is_state_written |= is_state && is_written;
-	if (!take(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
+	at = start;
+	if (!is_shared && !take(is_state ? &layout->n_state : &layout->n_activation, start, n_bytes, &at))
 		return false;
 	for (size_t i = first; i < end; i++) {
 		uint32_t slot = layout->planned[i].index;
 		plan->values[slot].is_state = is_state;
-		layout->places[slot] = is_state ? ET_PLACE_STATE : ET_PLACE_ACTIVATION;
+		layout->places[slot] = is_shared  ? ET_PLACE_SHARED
+				       : is_state ? ET_PLACE_STATE
+						  : ET_PLACE_ACTIVATION;
 		layout->offsets[slot] = at + (tensor_of(plan, slot)->offset - start);
 		if (plan->values[slot].is_input || plan->values[slot].is_output)
 			layout->is_bound[slot] = !is_state && is_alone(layout, slot, first, end);
@@ -253,7 +258,7 @@ static bool is_volatile(const struct layout *layout, uint32_t slot)
 	const struct et_plan_value *value = &layout->plan->values[slot];
 	return tensor_of(layout->plan, slot)->dynamism != ET_STATIC || value->is_freed || value->is_view ||
 	       value->is_input || value->is_output || layout->places[slot] == ET_PLACE_NOWHERE ||
-	       layout->places[slot] == ET_PLACE_STATE;
+	       layout->places[slot] >= ET_PLACE_STATE;
 }
 
 /* The file's bytes where they are aligned for their type, else a copy. */
@@ -300,14 +305,11 @@ static bool make_tensor(struct layout *layout, uint32_t index, uint32_t slot, in
 		tensor->constant = constant_bytes(layout, spec);
 		return tensor->constant || !spec->n_bytes;
 	}
-	if (tensor->place != ET_PLACE_STATE)
+	if (tensor->place < ET_PLACE_STATE)
 		return true;
 	plan->state_tensors[plan->n_state_tensors++] = index;
 	if (spec->dynamism != ET_STATIC)
 		plan->n_state_shapes += spec->n_dims;
-	if (spec->constant)
-		plan->initials[plan->n_initials++] =
-			(struct et_initial){ tensor->offset, spec->n_bytes, spec->constant };
 	return true;
 }
 
@@ -322,15 +324,14 @@ static bool make_tensors(struct layout *layout)
 			continue;
 		n_tensors++;
 		plan->n_volatile += is_volatile(layout, slot);
-		n_state += layout->places[slot] == ET_PLACE_STATE;
+		n_state += layout->places[slot] >= ET_PLACE_STATE;
 		*(tensor_of(plan, slot)->dynamism == ET_STATIC ? &n_static : &n_dynamic) +=
 			2 * (size_t)tensor_of(plan, slot)->n_dims;
 	}
 	int32_t *shapes = ET_POOL_NEW_ARRAY(&plan->pool, int32_t, n_dynamic + n_static);
 	plan->tensors = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_tensor, n_tensors);
 	plan->state_tensors = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, n_state);
-	plan->initials = ET_POOL_NEW_ARRAY(&plan->pool, struct et_initial, n_state);
-	if (!shapes || !plan->tensors || !plan->state_tensors || !plan->initials)
+	if (!shapes || !plan->tensors || !plan->state_tensors)
 		return false;
 	plan->shapes = shapes;
 	plan->n_shapes = n_dynamic;
@@ -389,17 +390,19 @@ static bool lay_out(struct layout *layout)
 			return false;
 	if (!settle_ios(layout) || !make_tensors(layout) || !list_scalars(plan))
 		return false;
-	size_t padded;
-	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes))
+	size_t n_shared = plan->info.n_shared_bytes;
+	if (layout->n_state && !et_add(layout->n_state, LINE, &plan->state_bytes[ET_STATE_OWN]))
 		return false;
-	if (!et_add(layout->n_activation, LINE, &padded))
+	if (!et_add(layout->n_activation, LINE, &plan->activation_bytes))
 		return false;
-	plan->activation_bytes = padded;
+	if (n_shared) /* all arenas together can be counted: program_method.c */
+		plan->state_bytes[ET_STATE_SHARED] = n_shared + LINE;
 	plan->info.n_activation_bytes = layout->n_activation;
-	plan->info.n_state_bytes = layout->n_state + plan->n_state_scalars * sizeof(struct et_evalue) +
+	plan->info.n_state_bytes = layout->n_state + n_shared +
+				   plan->n_state_scalars * sizeof(struct et_evalue) +
 				   plan->n_state_shapes * sizeof(int32_t);
 	plan->info.is_stateful =
-		layout->is_state_written || plan->n_state_scalars || plan->n_stateful_delegates;
+		layout->is_state_written || n_shared || plan->n_state_scalars || plan->n_stateful_delegates;
 	return true;
 }
 

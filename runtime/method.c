@@ -1,10 +1,14 @@
 /* A Method: what one client keeps between runs.
  *
- * The state lies in one piece and a run works on it directly. A run that is cut short leaves it half changed;
- * so where it is small (ROLLBACK_MAX) begin keeps a copy, and a run that does not end well puts it back as if
- * it had never been. A larger state is lost then, and so is one of which a delegate holds a part that cannot be
- * copied: runs answer ET_E_STATE_LOST until somebody resets it. Scalars and dynamic sizes are only taken over
- * when a run ends well.
+ * The state lies in one piece, or two: its own, and what it shares with Methods of the Program's other methods. A run
+ * works on it directly. A run that is cut short leaves it half changed; so where a piece is small (ROLLBACK_MAX) begin
+ * keeps a copy, and a run that does not end well puts it back as if it had never been. A larger piece is lost then, and
+ * so is one of which a delegate holds a part that cannot be copied: runs that would work on it answer ET_E_STATE_LOST
+ * until somebody resets it. Scalars and dynamic sizes are only taken over when a run ends well.
+ *
+ * What is shared lies in the Method that was made first, and the others point there. It begins with the initial values of
+ * all methods, at once, so that it does not matter who is first and who joins later. (The original copies a method's
+ * initial values when it loads that method, over what others may have made of them.)
  *
  * A slot that a MoveCall rebinds refers to its own tensor again in each run; the original lets the last run's
  * binding stay, which no exporter relies on.
@@ -18,58 +22,13 @@
 
 enum { LINE = 64, ROLLBACK_MAX = 64 * 1024 };
 
-static bool take(size_t *used, size_t n, size_t item_bytes, size_t *ret_at)
+/* Room for @n_bytes on a line of its own. Nothing overflows: all arenas together can be counted (program_method.c), and the
+ * rest is less than what the Plan takes itself. */
+static size_t take(size_t *used, size_t n_bytes)
 {
-	size_t n_bytes, at;
-	if (!et_mul(n, item_bytes, &n_bytes) || !et_align_up(*used, LINE, &at) || !et_add(at, n_bytes, used))
-		return false;
-	*ret_at = at;
-	return true;
-}
-
-enum et_status et_method_new(struct et_method **ret_method, struct et_plan *plan,
-	const struct et_allocator *allocator, struct et_diag *diag)
-{
-	bool rolls_back =
-		plan->state_bytes && plan->state_bytes <= ROLLBACK_MAX && !plan->n_stateful_delegates;
-	size_t n_contexts = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
-	size_t n_bytes = sizeof(struct et_method), state, snapshot, scalars, sizes, contexts;
-	struct et_method *method = NULL;
-	if (take(&n_bytes, plan->state_bytes, 1, &state) &&
-		take(&n_bytes, rolls_back ? plan->state_bytes : 0, 1, &snapshot) &&
-		take(&n_bytes, plan->n_state_scalars, sizeof(struct et_evalue), &scalars) &&
-		take(&n_bytes, plan->n_state_shapes, sizeof(int32_t), &sizes) &&
-		take(&n_bytes, n_contexts, sizeof(struct et_own_context), &contexts))
-		method = allocator->alloc(allocator->self, n_bytes, LINE);
-	if (!method)
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a state of %zu bytes",
-			plan->info.n_state_bytes);
-	memset(method, 0, n_bytes);
-	uint8_t *base = (uint8_t *)method;
-	method->plan = et_plan_ref(plan);
-	method->allocator = *allocator;
-	method->n_bytes = n_bytes;
-	method->state = base + state;
-	method->snapshot = rolls_back ? base + snapshot : NULL;
-	method->scalars = (struct et_evalue *)(base + scalars);
-	method->sizes = (int32_t *)(base + sizes);
-	method->contexts = n_contexts ? (struct et_own_context *)(base + contexts) : NULL;
-	et_method_reset(method);
-	*ret_method = method;
-	return ET_OK;
-}
-
-struct et_method *et_method_free(struct et_method *method)
-{
-	if (!method)
-		return NULL;
-	struct et_plan *plan = method->plan;
-	for (uint32_t i = 0; method->contexts && i < plan->spec->n_delegates; i++)
-		if (method->contexts[i].held.context)
-			method->contexts[i].held.ops->context_free(method->contexts[i].held.context);
-	method->allocator.free(method->allocator.self, method, method->n_bytes);
-	et_plan_unref(plan);
-	return NULL;
+	size_t at = (*used + LINE - 1) & ~(size_t)(LINE - 1);
+	*used = at + n_bytes;
+	return at;
 }
 
 static void reset_scalars(struct et_method *method)
@@ -88,22 +47,28 @@ static void reset_scalars(struct et_method *method)
 	}
 }
 
-void et_method_reset(struct et_method *method)
+/* Of its states the first @n. */
+static void reset(struct et_method *method, int n)
 {
 	const struct et_plan *plan = method->plan;
-	if (plan->state_bytes)
-		memset(method->state, 0, plan->state_bytes);
-	for (uint32_t i = 0; i < plan->n_initials; i++)
-		memcpy(method->state + plan->initials[i].offset, plan->initials[i].bytes,
-			plan->initials[i].n_bytes);
+	for (int i = 0; i < n; i++) {
+		struct et_state *state = method->states[i];
+		memset(state->bytes, 0, plan->state_bytes[i]);
+		state->phase = ET_STATE_IDLE;
+	}
+	if (n > ET_STATE_SHARED && plan->shared_arena)
+		et_program_begin_shared(plan->program, method->states[ET_STATE_SHARED]->bytes);
 	reset_scalars(method);
 	int32_t *sizes = method->sizes;
 	for (uint32_t i = 0; i < plan->n_state_tensors; i++) {
-		const struct et_tensor_spec *spec = plan->tensors[plan->state_tensors[i]].spec;
+		const struct et_plan_tensor *tensor = &plan->tensors[plan->state_tensors[i]];
+		const struct et_tensor_spec *spec = tensor->spec;
+		if (tensor->place == ET_PLACE_STATE && spec->constant)
+			memcpy(method->states[ET_STATE_OWN]->bytes + tensor->offset, spec->constant,
+				spec->n_bytes);
 		for (uint32_t d = 0; spec->dynamism != ET_STATIC && d < spec->n_dims; d++)
 			*sizes++ = spec->sizes[d];
 	}
-	method->phase = ET_METHOD_IDLE;
 	for (uint32_t i = 0; method->contexts && i < plan->spec->n_delegates; i++) {
 		struct et_plan_context *held = &method->contexts[i].held;
 		/* one that can't be reset is made anew at the next call */
@@ -114,15 +79,85 @@ void et_method_reset(struct et_method *method)
 	}
 }
 
+void et_method_reset(struct et_method *method)
+{
+	reset(method, ET_N_STATES);
+}
+
+enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan,
+	const struct et_method *with, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	if (with &&
+		(with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
+		return ET_E_INVALID_ARGUMENT;
+	size_t n_contexts = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
+	size_t n_own = plan->state_bytes[ET_STATE_OWN],
+	       n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
+	bool rolls_back =
+		plan->info.is_stateful && !n_contexts && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
+	size_t n_bytes = sizeof(struct et_method);
+	size_t states[ET_N_STATES] = { take(&n_bytes, n_own << rolls_back),
+		take(&n_bytes, n_shared << rolls_back) };
+	size_t scalars = take(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
+	size_t sizes = take(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
+	size_t contexts = take(&n_bytes, n_contexts * sizeof(struct et_own_context));
+	struct et_method *method = allocator->alloc(allocator->self, n_bytes, LINE);
+	if (!method)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a state of %zu bytes",
+			plan->info.n_state_bytes);
+	memset(method, 0, n_bytes);
+	uint8_t *base = (uint8_t *)method;
+	method->plan = et_plan_ref(plan);
+	method->allocator = *allocator;
+	method->n_bytes = n_bytes;
+	for (int i = 0; i < ET_N_STATES; i++) {
+		struct et_state *state = method->states[i] = &method->made[i];
+		state->bytes = base + states[i];
+		state->rolls_back = rolls_back;
+	}
+	if (with)
+		method->states[ET_STATE_SHARED] = with->states[ET_STATE_SHARED];
+	method->scalars = (struct et_evalue *)(base + scalars);
+	method->sizes = (int32_t *)(base + sizes);
+	method->contexts = n_contexts ? (struct et_own_context *)(base + contexts) : NULL;
+	reset(method, with ? 1 : ET_N_STATES);
+	*ret_method = method;
+	return ET_OK;
+}
+
+struct et_method *et_method_free(struct et_method *method)
+{
+	if (!method)
+		return NULL;
+	struct et_plan *plan = method->plan;
+	for (uint32_t i = 0; method->contexts && i < plan->spec->n_delegates; i++)
+		if (method->contexts[i].held.context)
+			method->contexts[i].held.ops->context_free(method->contexts[i].held.context);
+	method->allocator.free(method->allocator.self, method, method->n_bytes);
+	et_plan_unref(plan);
+	return NULL;
+}
+
+static bool is_any(const struct et_method *method, enum et_state_phase phase)
+{
+	return method->states[ET_STATE_OWN]->phase == phase ||
+	       method->states[ET_STATE_SHARED]->phase == phase;
+}
+
 bool et_method_is_lost(const struct et_method *method)
 {
-	return method->phase == ET_METHOD_LOST;
+	return is_any(method, ET_STATE_LOST);
+}
+
+static void set_phase(struct et_method *method, enum et_state_phase phase)
+{
+	for (int i = 0; i < ET_N_STATES && method->plan->info.is_stateful; i++)
+		method->states[i]->phase = phase;
 }
 
 void et_method_lose(struct et_method *method)
 {
-	if (method->plan->info.is_stateful)
-		method->phase = ET_METHOD_LOST;
+	set_phase(method, ET_STATE_LOST);
 }
 
 struct et_plan *et_method_plan(const struct et_method *method)
@@ -134,13 +169,22 @@ struct et_plan *et_method_plan(const struct et_method *method)
 
 enum et_status et_method_enter(struct et_method *method, struct et_diag *diag)
 {
-	if (!method->plan->info.is_stateful)
-		return ET_OK;
-	if (method->phase == ET_METHOD_LOST)
+	if (is_any(method, ET_STATE_LOST))
 		return et_fail(diag, ET_E_STATE_LOST, "an earlier run was cut short; reset the method first");
-	if (method->phase == ET_METHOD_RUNNING)
+	if (is_any(method, ET_STATE_RUNNING))
 		return et_fail(diag, ET_E_INVALID_STATE, "the method has state and is running already");
 	return ET_OK;
+}
+
+void et_method_begin(struct et_method *method)
+{
+	const size_t *n_bytes = method->plan->state_bytes;
+	set_phase(method, ET_STATE_RUNNING);
+	for (int i = 0; i < ET_N_STATES; i++) {
+		struct et_state *state = method->states[i];
+		if (state->rolls_back)
+			memcpy(state->bytes + n_bytes[i], state->bytes, n_bytes[i]);
+	}
 }
 
 void et_method_commit(struct et_method *method, const struct et_frame *frame)
@@ -158,17 +202,20 @@ void et_method_commit(struct et_method *method, const struct et_frame *frame)
 		memcpy(sizes, tensor->sizes, tensor->n_dims * sizeof *sizes);
 		sizes += tensor->n_dims;
 	}
-	method->phase = ET_METHOD_IDLE;
+	set_phase(method, ET_STATE_IDLE);
 }
 
 void et_method_abort(struct et_method *method)
 {
-	if (!method->plan->info.is_stateful)
-		return;
-	bool is_whole = !method->plan->state_bytes && !method->plan->n_stateful_delegates;
-	if (method->snapshot)
-		memcpy(method->state, method->snapshot, method->plan->state_bytes);
-	method->phase = method->snapshot || is_whole ? ET_METHOD_IDLE : ET_METHOD_LOST;
+	const size_t *n_bytes = method->plan->state_bytes;
+	set_phase(method, ET_STATE_LOST);
+	for (int i = 0; i < ET_N_STATES; i++) {
+		struct et_state *state = method->states[i];
+		if (!state->rolls_back)
+			continue;
+		memcpy(state->bytes, state->bytes + n_bytes[i], n_bytes[i]);
+		state->phase = ET_STATE_IDLE;
+	}
 }
 
 static struct et_plan_context *own_context(struct et_method *method, uint32_t slot, uint32_t index,

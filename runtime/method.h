@@ -19,15 +19,25 @@
 
 struct et_method;
 
-/* Takes a reference on @plan. State starts as the program says: initial values, else zeros. Any thread. */
-enum et_status et_method_new(struct et_method **ret_method, struct et_plan *plan,
-	const struct et_allocator *allocator, struct et_diag *diag);
+/* Takes a reference on @plan. State starts as the program says: initial values, else zeros. @with: NULL, or another Method,
+ * whose mutable buffers that the methods of the Program share (see et_program_shared_bytes) are to be the new one's, too,
+ * as they are now. Runs of Methods that share must then follow each other as if all were one Method's, and @with must
+ * outlive every use of the new one but et_method_free. Any thread.
+ * Answers: ET_E_INVALID_ARGUMENT (@with is of another Program, or one of the two has no such buffers). */
+enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan,
+	const struct et_method *with, const struct et_allocator *allocator, struct et_diag *diag);
+static inline enum et_status et_method_new(struct et_method **ret_method, struct et_plan *plan,
+	const struct et_allocator *allocator, struct et_diag *diag)
+{
+	return et_method_new_with(ret_method, plan, NULL, allocator, diag);
+}
 /* No run may be using it. On the thread of the slot that ran it if the Plan has a stateful delegate, and before
  * that slot is released. NULL is fine; returns NULL. */
 struct et_method *et_method_free(struct et_method *method);
-/* Back to the initial state; also ends STATE_LOST. No run may be using it. */
+/* Back to the initial state, the shared one for all who share it; also ends STATE_LOST. No run may be using it, nor one of
+ * those. */
 void et_method_reset(struct et_method *method);
-/* A run of a stateful Method was cut short and its state could not be rolled back (it is larger than 64 KiB, or
+/* A run of a stateful Method, or of one that shares its state, was cut short and the state could not be rolled back (it is larger than 64 KiB, or
  * a delegate holds part of it): runs answer ET_E_STATE_LOST until it is reset. */
 bool et_method_is_lost(const struct et_method *method);
 /* The state is lost although no run of this Method was cut short: it is to go on where another left off. Nothing if it

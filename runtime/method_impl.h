@@ -5,10 +5,16 @@
 #include "runtime/method.h"
 #include "runtime/plan_impl.h"
 
-enum et_method_phase {
-	ET_METHOD_IDLE,
-	ET_METHOD_RUNNING, /* only a stateful Method says so */
-	ET_METHOD_LOST,
+enum et_state_phase {
+	ET_STATE_IDLE,
+	ET_STATE_RUNNING, /* only a stateful Method's says so */
+	ET_STATE_LOST,
+};
+
+struct et_state {
+	uint8_t *bytes; /* as many as any Plan says that has it */
+	enum et_state_phase phase;
+	bool rolls_back; /* begin keeps a copy behind it; else it is too large, or a delegate has a part of it */
 };
 
 /* A stateful delegate's, made on the slot that first runs it. */
@@ -20,11 +26,9 @@ struct et_own_context {
 struct et_method {
 	struct et_plan *plan;
 	struct et_allocator allocator;
-	size_t n_bytes; /* of this piece, everything below included */
-	enum et_method_phase phase;
-	uint8_t *state;
-	uint8_t *
-		snapshot; /* of state, taken at begin; NULL where it is too large or a delegate has its own */
+	size_t n_bytes;                       /* of this piece, everything below included */
+	struct et_state *states[ET_N_STATES]; /* the shared one may be another Method's */
+	struct et_state made[ET_N_STATES];
 	struct et_evalue *scalars;       /* state_scalars' values after the last run */
 	int32_t *sizes;                  /* of dynamic tensors in the state, after the last run */
 	struct et_own_context *contexts; /* one a delegate; NULL if none is stateful */
@@ -58,8 +62,9 @@ void et_binding_apply(struct et_run *run);
 /* Hand the outputs over. */
 enum et_status et_binding_finish(struct et_run *run);
 
-/* A run begins, ends well, is cut short. */
+/* A run may begin, begins, ends well, is cut short. */
 enum et_status et_method_enter(struct et_method *method, struct et_diag *diag);
+void et_method_begin(struct et_method *method);
 void et_method_commit(struct et_method *method, const struct et_frame *frame);
 void et_method_abort(struct et_method *method);
 /* The context for delegate @index on @slot; NULL with the run's status and sentence set. */

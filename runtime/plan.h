@@ -9,7 +9,8 @@
  *
  * How state is found: data flow over all branches, forwards, of what has certainly been written in this
  * run. A byte range (or a scalar slot) that some instruction may read without that is state; whatever
- * overlaps state joins it. In doubt, stateful. */
+ * overlaps state joins it. In doubt, stateful. Where methods of a program share buffers (et_program_shared_bytes), all of
+ * that arena is state, and lies in its own memory at the program's offsets, so that it is the same for each of them. */
 #ifndef RUNTIME_PLAN_H
 #define RUNTIME_PLAN_H
 
@@ -104,7 +105,8 @@ struct et_plan_info {
 	/* No kernel of it takes more steps in one call, whatever it is given, where a step is to read an element or two
 	 * and compute with them; SIZE_MAX: there is no telling. */
 	size_t n_most_steps;
-	size_t n_state_bytes;      /* a client's, between runs */
+	size_t n_state_bytes;  /* a client's, between runs */
+	size_t n_shared_bytes; /* of those, what Methods of one Program can share: see et_method_new_with */
 	size_t n_activation_bytes; /* borrowed during a run */
 	size_t n_frame_bytes;      /* the value table of a run */
 	size_t n_delegate_bytes;   /* compiled payloads, once */

@@ -14,6 +14,9 @@
 
 #define ET_NO_TENSOR UINT32_MAX
 
+/* Memory that outlives runs: a Method's own, and what it may share with others of its Program. */
+enum et_state_index { ET_STATE_OWN, ET_STATE_SHARED, ET_N_STATES };
+
 /* An argument that must be looked at before each call, since its slot or its memory changes. */
 struct et_check {
 	uint32_t arg;
@@ -61,23 +64,18 @@ struct et_plan_value {
 enum et_place {
 	ET_PLACE_NOWHERE, /* bound at run time: an unplanned input or output, or a view */
 	ET_PLACE_CONSTANT,
-	ET_PLACE_STATE,
 	ET_PLACE_ACTIVATION,
+	ET_PLACE_STATE,  /* and what follows: */
+	ET_PLACE_SHARED, /* state that methods of the program share */
 };
 
 struct et_plan_tensor {
 	const struct et_tensor_spec *spec;
 	uint32_t value;
 	uint8_t place;           /* enum et_place */
-	size_t offset;           /* STATE, ACTIVATION: from the start of that memory */
+	size_t offset;           /* ACTIVATION, STATE, SHARED: from the start of that memory */
 	const uint8_t *constant; /* CONSTANT */
 	int32_t *shape;          /* sizes, then strides, as exported; never written. In shapes if dynamic. */
-};
-
-/* Bytes that the state starts with; everything else starts as zeros. */
-struct et_initial {
-	size_t offset, n_bytes;
-	const uint8_t *bytes;
 };
 
 struct et_plan_delegate {
@@ -133,10 +131,10 @@ struct et_plan {
 	uint32_t *state_tensors; /* tensors that lie in the state */
 	uint32_t n_state_tensors;
 	size_t n_state_shapes; /* sizes of dynamic ones among them */
-	struct et_initial *initials;
-	uint32_t n_initials;
-	size_t state_bytes;
-	size_t activation_bytes; /* padding included */
+	uint32_t shared_arena; /* 0: the methods share none, or this one has nothing there */
+	/* Padding included. */
+	size_t state_bytes[ET_N_STATES];
+	size_t activation_bytes;
 
 	struct et_slot *slots;
 	uint32_t n_slots;

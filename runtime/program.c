@@ -309,6 +309,41 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
 	return NULL;
 }
 
+/* Whether @method has a tensor in the shared arena; initial values of those into @bytes, or (NULL) nowhere. */
+static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes)
+{
+	bool has_any = false;
+	for (const struct et_value_spec *value = method->values; value < method->values + method->n_values;
+		value++) {
+		const struct et_tensor_spec *tensor = value->tensor;
+		if (value->tag != ET_TAG_TENSOR || tensor->storage != ET_STORAGE_PLANNED ||
+			tensor->arena != ET_SHARED_ARENA)
+			continue;
+		has_any = true;
+		if (bytes && tensor->constant)
+			memcpy(bytes + tensor->offset, tensor->constant, tensor->n_bytes);
+	}
+	return has_any;
+}
+
+size_t et_program_shared_bytes(const struct et_program *program, const struct et_method_spec *method)
+{
+	const struct et_method_spec *other = program->methods;
+	if (program->n_methods == 1 || method->n_arenas != ET_SHARED_ARENA + 1)
+		return 0;
+	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
+	for (; other < program->methods + program->n_methods; other++)
+		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes)
+			return 0;
+	return begin_shared(method, NULL) ? n_bytes : 0;
+}
+
+void et_program_begin_shared(const struct et_program *program, uint8_t *bytes)
+{
+	for (uint32_t i = 0; i < program->n_methods; i++)
+		begin_shared(&program->methods[i], bytes);
+}
+
 enum et_status et_program_find_named_data(
 	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes)
 {

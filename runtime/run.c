@@ -357,10 +357,7 @@ enum et_status et_run_begin(struct et_run *run)
 	status = et_binding_check(run);
 	if (status)
 		return status;
-	if (method->snapshot)
-		memcpy(method->snapshot, method->state, plan->state_bytes);
-	if (plan->info.is_stateful)
-		method->phase = ET_METHOD_RUNNING;
+	et_method_begin(method);
 	et_binding_apply(run);
 	return ET_OK;
 }

@@ -134,12 +134,13 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 		return json_pack("{s:b, s:o}", "runs_here", 0, "reason",
 			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
 	info = et_plan_info(plan);
-	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
-		(json_int_t)info->n_state_bytes, "activation_bytes", (json_int_t)info->n_activation_bytes,
-		"frame_bytes", (json_int_t)info->n_frame_bytes, "delegate_bytes",
-		(json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes,
-		"constant_copies", (json_int_t)info->n_constant_copies, "stateful", info->is_stateful,
-		"first_queue", et_queue_kind_name(info->first_queue.kind));
+	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
+		(json_int_t)info->n_state_bytes, "shared_bytes", (json_int_t)info->n_shared_bytes,
+		"activation_bytes", (json_int_t)info->n_activation_bytes, "frame_bytes",
+		(json_int_t)info->n_frame_bytes, "delegate_bytes", (json_int_t)info->n_delegate_bytes,
+		"plan_bytes", (json_int_t)info->n_plan_bytes, "constant_copies",
+		(json_int_t)info->n_constant_copies, "stateful", info->is_stateful, "first_queue",
+		et_queue_kind_name(info->first_queue.kind));
 	et_plan_unref(plan);
 	return json;
 }
@@ -308,11 +309,12 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		for (uint32_t i = 0; i < info->n_outputs; i++)
 			n_copied += info->outputs[i].tag == ET_TAG_TENSOR && !info->outputs[i].zero_copy;
 		printf("\n    once   %s plan, %s compiled payloads, %s constants copied for alignment\n"
-		       "    client %s state%s\n    run    %s activations, %s values; first queue %s; %u "
+		       "    client %s state%s%s\n    run    %s activations, %s values; first queue %s; %u "
 		       "input%s copied\n",
 			ctl_bytes(info->n_plan_bytes), ctl_bytes(info->n_delegate_bytes),
 			ctl_bytes(info->n_constant_copies), ctl_bytes(info->n_state_bytes),
 			info->is_stateful ? " (stateful: runs of one Method follow each other)" : "",
+			info->n_shared_bytes ? ", which Methods of its methods may share" : "",
 			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_frame_bytes),
 			et_queue_kind_name(info->first_queue.kind), n_copied,
 			n_copied == 1 ? " or output" : "s or outputs");
