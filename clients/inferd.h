@@ -91,11 +91,17 @@ struct inferd_method_options {
 	 * passed as the program is. A model that the daemon serves has its own. */
 	const int *data_fds;
 	size_t n_data_fds;
+	/* Another Method of the same connection. The new one is of the same program, the very file, also if it is one of your
+	 * own, and has the same state: the buffers that ExecuTorch exported for the program's methods to share
+	 * (`share_mutable_buffers`), as a prefill and a decode step share their caches. Its model may then be NULL. */
+	const struct inferd_method *share_with;
 };
 
-/* One client's instance of a model: state, if it has any, is this Method's alone. That holds for the methods of one
- * program, too: buffers that ExecuTorch exported for several of them to share (`share_mutable_buffers`) each has for
- * itself. @options may be NULL. */
+/* One client's instance of a model: state, if it has any, is this Method's alone, unless options->share_with says whose it is,
+ * too; that takes two methods of one program that was exported so, else it answers INFERD_FAILED_PRECONDITION. Methods
+ * that share may be closed in any order, and their requests run one at a time, in the order in which they were made; one that is
+ * cut short may lose the state for all of them (INFERD_STATE_LOST). When a backend is given up they stay with it. @options
+ * may be NULL. */
 INFERD_API int inferd_method_open(struct inferd *d, struct inferd_method **ret, const char *model,
 	const struct inferd_method_options *options);
 /* The same for a program of your own: @fd is a `.pte` or `.bpte`, a regular file or a memfd open for reading; it stays
@@ -106,7 +112,8 @@ INFERD_API int inferd_method_open_fd(struct inferd *d, struct inferd_method **re
 	const struct inferd_method_options *options);
 /* Its bindings can only be unbound after this. */
 INFERD_API void inferd_method_close(struct inferd_method *m);
-/* Back to the initial state, for streams that begin anew. No request may be in flight. */
+/* Back to the initial state, for streams that begin anew; what it shares, for all who share it. No request may be in flight,
+ * of these neither. */
 INFERD_API int inferd_method_reset(struct inferd_method *m);
 
 enum { INFERD_MAX_DIMS = 16 };

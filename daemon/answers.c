@@ -120,7 +120,7 @@ static void describe_program(const struct inf_serving *sv, struct inf_program_st
 		.file_bytes = stats.n_file_bytes,
 		.plan_bytes = stats.n_decoded_bytes + sv->info->n_plan_bytes + sv->info->n_delegate_bytes +
 			      sv->info->n_constant_copies,
-		.state_bytes = sv->info->n_state_bytes * sv->n_methods,
+		.state_bytes = inf_serving_use(sv).n_states,
 		.frame_bytes = (sv->info->n_activation_bytes + sv->info->n_frame_bytes) * n_frames,
 		.requests = get(&sv->stats.n_success) + get(&sv->stats.n_fail),
 		.copied_bytes = get(&sv->stats.copied_bytes),

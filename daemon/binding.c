@@ -52,7 +52,10 @@ static bool charge_method(struct inf_method *method, struct inf_refusal *refusal
 		all = inf_serving_use(serving);
 	all.n_file = 0;
 	uint64_t n_own = inf_serving_total(&all), n_state = serving->info->n_state_bytes, n;
-	if (!inf_repository_has_room_for_state(method->server->repository, serving, why, sizeof(why)))
+	if (method->first != method)
+		n_state -= serving->info->n_shared_bytes;
+	if (!inf_repository_has_room_for_state(
+		    method->server->repository, serving, n_state, why, sizeof(why)))
 		return refuse(refusal, INF_RESOURCE_EXHAUSTED,
 			"there is no room for the state of '%.80s': %s", serving->model, why);
 	if (__builtin_add_overflow(n_state, n_own, &n))
@@ -107,14 +110,35 @@ static void leave_charge(struct inf_serving *serving, struct inf_quota_user *use
 	serving->gone_arg = charge;
 }
 
-struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
-	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *refusal)
+/* Whether a Method on @serving can share the state of @first; else *refusal. */
+static bool can_share(
+	const struct inf_serving *serving, const struct inf_method *first, struct inf_refusal *refusal)
 {
+	if (first->is_changing || first->serving->program != serving->program)
+		return refuse(refusal, INF_FAILED_PRECONDITION,
+			"the Method to share with has changed to another variant of '%.80s' meanwhile; open "
+			"both "
+			"again",
+			serving->model);
+	return (first->serving->info->n_shared_bytes && serving->info->n_shared_bytes) ||
+	       refuse(refusal, INF_FAILED_PRECONDITION,
+		       "methods '%.80s' and '%.80s' of '%.80s' have no buffers to share: they share those of "
+		       "programs exported with share_mutable_buffers, where both use any",
+		       first->serving->method, serving->method, serving->model);
+}
+
+struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
+	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_method *with,
+	struct inf_refusal *refusal)
+{
+	if (with && !can_share(serving, with->first, refusal))
+		return NULL;
 	struct inf_method *method = calloc(1, sizeof(*method));
 	if (!method) {
 		refuse(refusal, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 		return NULL;
 	}
+	method->first = with ? with->first : method;
 	method->serving = serving;
 	method->user = user;
 	method->server = server;
@@ -123,6 +147,11 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 		return NULL;
 	}
 	method->n_refs = 1;
+	if (with) {
+		with->first->n_refs++;
+		with->first->n_sharing++;
+		serving->n_sharing++;
+	}
 	inf_serving_ref(serving);
 	method->n_foreign_bytes = n_foreign_bytes;
 	inf_stream_init(&method->stream);
@@ -133,8 +162,9 @@ struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving 
 bool inf_method_make_state(struct inf_method *method, struct inf_refusal *refusal)
 {
 	struct et_diag diag = { "" };
+	const struct et_method *with = method->first->method; /* NULL: it is its own */
 	enum et_status status =
-		et_method_new(&method->method, method->serving->plan, et_host_allocator(), &diag);
+		et_method_new_with(&method->method, method->serving->plan, with, et_host_allocator(), &diag);
 	return status == ET_OK ||
 	       refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s",
 		       method->serving->model, diag.text[0] ? diag.text : et_status_text(status));
@@ -149,6 +179,11 @@ bool inf_state_is_large(uint64_t n_bytes)
 bool inf_method_is_large(const struct inf_method *method)
 {
 	return inf_state_is_large(method->n_state_bytes);
+}
+
+bool inf_method_resets_long(const struct inf_method *method)
+{
+	return inf_state_is_large(method->serving->info->n_state_bytes);
 }
 
 /* Free its state, a large one beside the loop, and give @n_bytes back when it is gone. */
@@ -176,7 +211,7 @@ bool inf_method_charge_change(
 {
 	uint64_t n_new = to->info->n_state_bytes, n_more = more(n_new, method->n_state_bytes);
 	char why[600];
-	if (!inf_repository_has_room_for_state(method->server->repository, to, why, sizeof(why)))
+	if (!inf_repository_has_room_for_state(method->server->repository, to, n_new, why, sizeof(why)))
 		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "there is no room for its new state: %s", why);
 	if (inf_quota_charge(method->user, INF_QUOTA_BYTES, n_more))
 		return true;
@@ -205,6 +240,11 @@ struct inf_method *inf_method_unref(struct inf_method *method)
 	struct inf_serving *serving = method->serving;
 	free_state(method, method->n_state_bytes);
 	serving->n_methods--;
+	if (method->first != method) {
+		serving->n_sharing--;
+		method->first->n_sharing--;
+		inf_method_unref(method->first);
+	}
 	if (serving->n_methods)
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, method->n_foreign_bytes);
 	else

@@ -23,15 +23,21 @@ struct inf_method {
 	uint32_t n_refs;
 	struct inf_serving *serving;
 	struct et_method *method;
-	struct inf_stream stream; /* under the queue's lock */
-	_Atomic(uint32_t) n_jobs; /* in flight, also those whose binding was given back */
-	struct inf_server *server;
-	bool wants_backend; /* the client asked for this very one */
+	/* Whose state it shares, a reference; itself where it has its own. Those that share one are as one Method to the queues:
+	 * of that first one, what is below up to is_away counts for all, and its stream begins where its own runs do. */
+	struct inf_method *first;
+	struct inf_stream stream;  /* under the queue's lock */
+	_Atomic(uint32_t) n_jobs;  /* in flight, also those whose binding was given back */
+	_Atomic(uint32_t) n_stuck; /* of them: given up, but a worker is still in it */
+	uint32_t n_sharing;        /* others that share its state; none of them changes to another variant */
 	/* Its state is being reset, or made anew for another variant, beside the loop: no requests meanwhile. */
 	bool is_away;
-	bool is_changing;            /* the latter */
-	struct pending *reset;       /* that a client asked for meanwhile; NULL: none. requests.c's */
-	struct inf_quota_user *user; /* charged: a Method, its state, and a foreign program's bytes */
+	struct inf_server *server;
+	bool wants_backend;    /* the client asked for this very one */
+	bool is_changing;      /* is_away, for another variant */
+	struct pending *reset; /* that a client asked for meanwhile; NULL: none. requests.c's */
+	struct inf_quota_user
+		*user; /* charged: a Method, its state if not another's, a foreign program's bytes */
 	uint64_t n_foreign_bytes, n_state_bytes;
 };
 
@@ -64,11 +70,12 @@ struct inf_refusal {
 /* NULL is fine; returns NULL. */
 struct inf_method *inf_method_unref(struct inf_method *method);
 
-/* A Method on @serving, which must be READY; charged already but for its state and what the runs of a foreign program
+/* A Method on @serving, which must be READY; it shares the state of @with, which is the same user's, unless that is NULL; charged already but for its state and what the runs of a foreign program
  * take, and taken over with the user's reference on success. It has no state yet: inf_method_make_state, before anything
  * else. NULL and *ret_refusal otherwise. */
 struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
-	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_refusal *ret_refusal);
+	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_method *with,
+	struct inf_refusal *ret_refusal);
 /* Any thread; nothing else may use the Method meanwhile. False and *ret_refusal: no memory. */
 bool inf_method_make_state(struct inf_method *method, struct inf_refusal *ret_refusal);
 /* Before a state as @to has it is made for it: charge what that takes more. False and *ret_refusal: no room, or the user's
@@ -79,8 +86,10 @@ bool inf_method_charge_change(
  * given back. None of its requests is in flight. */
 void inf_method_change_state(
 	struct inf_method *method, const struct inf_serving *to, struct et_method *state);
-/* Whether making, resetting and freeing its state takes so long that it is not for the loop. */
+/* Whether making and freeing its state takes so long that it is not for the loop. */
 bool inf_method_is_large(const struct inf_method *method);
+/* The same of resetting it, with what it shares. */
+bool inf_method_resets_long(const struct inf_method *method);
 bool inf_state_is_large(uint64_t n_bytes);
 
 /* Check every slot and make the binding, with one reference; it takes references on what it uses. NULL and

@@ -220,10 +220,10 @@ bool inf_repository_fits(void *self, const struct inf_serving *serving, char *re
 	return inf_repository_make_room(self, serving, &needs, true, reason, room) != INF_ROOM_NEVER;
 }
 
-bool inf_repository_has_room_for_state(
-	struct inf_repository *r, const struct inf_serving *serving, char *reason, size_t room)
+bool inf_repository_has_room_for_state(struct inf_repository *r, const struct inf_serving *serving,
+	uint64_t n_bytes, char *reason, size_t room)
 {
-	struct inf_serving_use needs = { .n_states = serving->info->n_state_bytes };
+	struct inf_serving_use needs = { .n_states = n_bytes };
 	return !needs.n_states ||
 	       inf_repository_make_room(r, serving, &needs, false, reason, room) != INF_ROOM_NEVER;
 }

@@ -175,7 +175,7 @@ bool inf_method_follow(struct inf_method *m)
 		to = to->successor;
 	if (m->is_away)
 		return false;
-	if (!to || to->state != INF_MODEL_READY || m->wants_backend)
+	if (!to || to->state != INF_MODEL_READY || m->wants_backend || m->first != m || m->n_sharing)
 		return true;
 	/* A state that is well is worth more than the better variant. */
 	if (from->info->is_stateful && !from->is_given_up)

@@ -3,7 +3,8 @@
  * A plug-in that crashes too often is given up (delegates/plugin). What its models serve is then looked at anew, and
  * the first variant that can run takes over, if it has the same inputs and outputs: the Methods change over between two
  * of their requests and keep their bindings; clients notice the requests that failed meanwhile, with BACKEND_CRASHED,
- * and, where the model has state, that it is lost. Methods of clients that asked for that backend stay with it.
+ * and, where the model has state, that it is lost. Methods of clients that asked for that backend stay with it,
+ * and those that share a state: the next variant is another program.
  * When the backend was restarted, stateless Methods return the same way. Loop thread only. */
 #ifndef DAEMON_FALLBACK_H
 #define DAEMON_FALLBACK_H

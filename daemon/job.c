@@ -204,15 +204,20 @@ static void encode(
 	set_state(b, INF_JOB_DONE);
 }
 
+/* The queue where its stream begins: where runs of the Method do whose state it is. */
+static const struct et_queue_id *home_of(const struct inf_binding *b)
+{
+	return &b->method->first->serving->info->first_queue;
+}
+
 /* A guest's request has ended: let the stream's next one go, in the queue where they begin. */
 static void end_of_stream_item(struct inf_binding *b)
 {
 	const struct inf_serving *serving = b->method->serving;
 	if (!b->job.is_guest || !serving->info->is_stateful)
 		return;
-	b->job.item.stream = &b->method->stream;
-	inf_pool_end_of_stream_item(
-		inf_server_pool(b->method->server, serving->info->first_queue), &b->job.item);
+	b->job.item.stream = &b->method->first->stream;
+	inf_pool_end_of_stream_item(inf_server_pool(b->method->server, *home_of(b)), &b->job.item);
 }
 
 static void drop_reply(struct inf_reply_buffer *buffer)
@@ -233,13 +238,15 @@ static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
 	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
 	/* before it is IDLE and may be submitted again */
 	bool is_given_up = atomic_exchange(&b->job.is_answered, true);
-	if (is_given_up)
+	if (is_given_up) {
 		atomic_fetch_sub_explicit(&b->method->serving->n_stuck, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
+	}
 	inf_serving_job_ended(b->method->serving);
 	end_of_stream_item(b);
 	/* release: pairs with the acquires in on_method_reset and inf_method_follow; after it the Method may be somebody
 	 * else's, and its serving another one */
-	atomic_fetch_sub_explicit(&b->method->n_jobs, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&b->method->first->n_jobs, 1, memory_order_release);
 	set_state(b, INF_JOB_IDLE);
 	/* the reference taken in submit keeps @b, and @b the session, until the last line */
 	if (is_given_up)
@@ -260,11 +267,11 @@ static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_q
 	struct inf_server *server = b->method->server;
 	struct inf_job *job = &b->job;
 	int index = inf_queues_find(&server->queues, queue);
-	const struct et_queue_id *home = &b->method->serving->info->first_queue;
+	const struct et_queue_id *home = home_of(b);
 	job->is_guest = queue.kind != home->kind || queue.device != home->device;
 	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
 	job->item.stream =
-		b->method->serving->info->is_stateful && !job->is_guest ? &b->method->stream : NULL;
+		b->method->serving->info->is_stateful && !job->is_guest ? &b->method->first->stream : NULL;
 	struct inf_pool *pool = server->queues.pools[index < 0 ? 0 : index];
 	if (!is_quick) {
 		inf_pool_submit(pool, &job->item);
@@ -534,13 +541,13 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			(unsigned long long)b->id);
 		return INF_BUSY;
 	}
-	bool is_away = method->is_away;
+	bool is_away = method->first->is_away;
 	bool has_followed = is_away || !method->serving->successor || inf_method_follow(method);
 	if (is_away && !method->serving->is_given_up) {
 		inf_text(error, room, "the Method is being reset; wait for the answer to that");
 		return INF_BUSY;
 	}
-	if (method->is_away) {
+	if (method->first->is_away) {
 		inf_text(error, room,
 			"the backend of '%s' was given up, and the Method is being made ready for another "
 			"variant; try again in a moment",
@@ -564,7 +571,8 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			serving->model);
 		return INF_UNAVAILABLE;
 	}
-	if (atomic_load_explicit(&serving->n_stuck, memory_order_relaxed)) {
+	if (atomic_load_explicit(&serving->n_stuck, memory_order_relaxed) ||
+		atomic_load_explicit(&method->first->n_stuck, memory_order_relaxed)) {
 		inf_text(error, room, "%s", inf_job_stuck_text);
 		return INF_UNAVAILABLE;
 	}
@@ -619,12 +627,14 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	job->item.prefers_narrow = inf_serving_prefers_narrow(serving);
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
-	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&method->server->n_unanswered, 1, memory_order_relaxed);
 	inf_serving_job_begun(serving);
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
-	submit_to(b, serving->info->first_queue, !b->has_dma_buf && inf_serving_is_quick(serving));
+	submit_to(b, *home_of(b),
+		!b->has_dma_buf && inf_serving_is_quick(serving) &&
+			inf_serving_is_quick(method->first->serving));
 	if (has_deadline && inf_job_is_busy(job))
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;
@@ -661,8 +671,10 @@ bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *
 {
 	struct inf_serving *serving = b->method->serving;
 	atomic_fetch_add_explicit(&serving->n_stuck, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
 	if (!inf_job_is_busy(&b->job) || atomic_exchange(&b->job.is_answered, true)) {
 		atomic_fetch_sub_explicit(&serving->n_stuck, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
 		return false;
 	}
 	atomic_store(&b->job.run.cancelled, true);

@@ -165,6 +165,20 @@ static void make_done(struct inf_work *work)
 		fail_make(make, make->diag.text[0] ? make->diag.text : et_status_text(make->status));
 }
 
+/* The Program of @v: one that a serving of another method has already made of the same file, else its own. */
+static struct et_program *program_of(const struct inf_open_state *state, const struct inf_variant *v)
+{
+	const struct inf_repository *r = state->repository;
+	for (struct et_list_node *node = r->servings.next; node != &r->servings && !state->open->beside;
+		node = node->next) {
+		const struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (s->program && s->tenant == state->tenant && inf_file_id_equal(&s->file, &v->id) &&
+			inf_data_ids_equal(&s->data, &state->variants.data_ids))
+			return s->program;
+	}
+	return v->program;
+}
+
 /* NULL: no memory. */
 static struct inf_serving *make_serving(
 	struct inf_open_state *state, struct inf_variant *v, const char *method, uint32_t n_crashes)
@@ -196,7 +210,7 @@ static struct inf_serving *make_serving(
 	make->work.done = make_done;
 	make->repository = r;
 	make->serving = inf_serving_ref(s);
-	make->program = et_program_ref(v->program);
+	make->program = et_program_ref(program_of(state, v));
 	make->options = state->options;
 	r->n_busy++;
 	post(state, &make->work);
@@ -262,8 +276,10 @@ static void note_tried(struct inf_open_state *state, const struct inf_variant *v
 		v->file ? v->file : v->path, reason);
 }
 
+/* @program: NULL, or only with this very one; what is LOADING has none yet, and is looked at again when it has. */
 static struct inf_serving *find_serving(struct inf_repository *r, const struct inf_file_id *file,
-	const struct inf_data_ids *data, const char *method, uint64_t tenant)
+	const struct inf_data_ids *data, const char *method, uint64_t tenant,
+	const struct et_program *program)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->servings)
@@ -271,6 +287,7 @@ static struct inf_serving *find_serving(struct inf_repository *r, const struct i
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
 		if (inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
 			strcmp(s->method, method) == 0 && s->tenant == tenant &&
+			(!program || !s->program || s->program == program) &&
 			(s->state == INF_MODEL_READY || s->state == INF_MODEL_LOADING ||
 				s->state == INF_MODEL_FAILED))
 			return s;
@@ -405,8 +422,8 @@ static void choose(struct inf_open_state *state)
 			finish(state, INF_NOT_FOUND, error, NULL);
 			return;
 		}
-		struct inf_serving *s =
-			find_serving(r, &v->id, &state->variants.data_ids, method, state->tenant);
+		struct inf_serving *s = find_serving(r, &v->id, &state->variants.data_ids, method,
+			state->tenant, state->open->beside ? v->program : NULL);
 		uint32_t n_crashes = 0;
 		if (s && s->state == INF_MODEL_FAILED && s->n_crashes == 1 && !s->is_for_now) {
 			/* Another model's run may have been to blame: once more. */
@@ -433,7 +450,9 @@ static void choose(struct inf_open_state *state)
 				       (inf_default_method(v->program) &&
 					       strcmp(inf_default_method(v->program), method) == 0);
 		s->is_preferred = s->is_preferred || !state->backend[0];
-		if (!state->is_foreign)
+		if (state->open->beside)
+			s->is_replaced = s->is_replaced || state->open->beside->is_replaced;
+		else if (!state->is_foreign)
 			compare(state, s);
 		if (v->note[0])
 			note_tried(state, v, v->note, false, false);
@@ -600,9 +619,32 @@ static bool take_own_files(struct inf_open_state *state, const struct inf_open *
 	return true;
 }
 
+/* The file that @beside is of as the only variant. False: no memory. */
+static bool take_beside(struct inf_open_state *state, const struct inf_serving *beside)
+{
+	struct inf_variants *only = &state->variants;
+	only->items = calloc(1, sizeof(*only->items));
+	if (!only->items)
+		return false;
+	struct inf_variant *v = &only->items[0];
+	only->n = 1;
+	only->data_ids = beside->data;
+	v->fd = -1;
+	v->id = beside->file;
+	inf_text(v->path, sizeof(v->path), "%s", beside->path);
+	v->file = v->path;
+	inf_text(v->label, sizeof(v->label), "%s", beside->backend);
+	v->program = et_program_ref(beside->program);
+	inf_text(only->model, sizeof(only->model), "%s", beside->model);
+	inf_text(only->version, sizeof(only->version), "%s", beside->version);
+	return true;
+}
+
 void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 {
-	const struct inf_config_model *section = inf_config_find_model(r->o.config, open->model);
+	const struct inf_config_model *section = open->beside && open->beside->is_foreign
+							 ? NULL
+							 : inf_config_find_model(r->o.config, open->model);
 	struct inf_open_state *state = calloc(1, sizeof(*state));
 	open->state = NULL;
 	if (!state) {
@@ -617,7 +659,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	state->open = open;
 	open->state = state;
 	state->fd = open->fd;
-	state->is_foreign = open->fd >= 0;
+	state->is_foreign = open->fd >= 0 || (open->beside && open->beside->is_foreign);
 	state->tenant = open->tenant;
 	state->whose = open->whose;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
@@ -634,6 +676,13 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	et_list_append(&r->opens, &state->node);
 	if (r->is_closing) {
 		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+		return;
+	}
+	if (open->beside) {
+		if (take_beside(state, open->beside))
+			choose(state);
+		else
+			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 		return;
 	}
 	if (open->fd < 0) {

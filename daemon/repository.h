@@ -42,6 +42,9 @@ struct inf_open {
 			* and data_fds. NULL: the daemon itself */
 	uint64_t tenant; /* 0 for a model of the folder; who brought fd, see et_source */
 	bool is_anew;    /* look at the model's files and backends even if something that fits is READY */
+	/* Another method of this one's Program, whatever has become of its files: nothing is looked for. READY; model, version
+	 * and backend are its own, fd is -1. It stays until done is called. NULL: no such thing. */
+	struct inf_serving *beside;
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
 	 * to be kept. Else @error is a sentence. @open may be freed inside. */
 	void (*done)(struct inf_open *open, enum inf_status status, const char *error,
@@ -82,9 +85,10 @@ void inf_repository_let_go_region(
 void inf_repository_let_go_method(struct inf_repository *repository, struct et_method *method,
 	uint64_t n_bytes, void (*gone)(void *arg), void *arg);
 
-/* Whether there is room for one more state of @serving's, if need be after unloading what nobody uses; else a sentence. */
-bool inf_repository_has_room_for_state(
-	struct inf_repository *repository, const struct inf_serving *serving, char *reason, size_t room);
+/* Whether there is room for @n_bytes more of @serving's states, if need be after unloading what nobody uses; else a
+ * sentence. */
+bool inf_repository_has_room_for_state(struct inf_repository *repository, const struct inf_serving *serving,
+	uint64_t n_bytes, char *reason, size_t room);
 /* What all that is loaded, or on its way out, takes now. */
 uint64_t inf_repository_memory(const struct inf_repository *repository);
 

@@ -41,6 +41,7 @@ struct pending {
 	struct inf_serving *serving; /* a reference, while the folder is looked at */
 	/* A Method whose state is large, being made or reset: a reference. */
 	struct inf_method *method;
+	struct inf_method *with; /* one that is to be shared with: a reference */
 	struct inf_work work;
 	struct inf_refusal refusal;
 	bool has_state;
@@ -80,6 +81,7 @@ static void free_pending(struct pending *p)
 		inf_quota_user_unref(p->user);
 	}
 	inf_serving_unref(p->serving);
+	inf_method_unref(p->with);
 	et_list_remove(&p->node);
 	inf_quota_discharge(p->user, INF_QUOTA_OPENS, 1);
 	inf_quota_user_unref(p->user);
@@ -200,8 +202,8 @@ static void reset_state(struct inf_work *work)
 static void state_reset(struct inf_work *work)
 {
 	struct pending *p = ET_CONTAINER_OF(work, struct pending, work);
-	p->method->is_away = false;
-	atomic_fetch_sub_explicit(&p->method->n_jobs, 1, memory_order_release);
+	p->method->first->is_away = false;
+	atomic_fetch_sub_explicit(&p->method->first->n_jobs, 1, memory_order_release);
 	if (p->session)
 		inf_session_ok(p->session, p->id);
 	inf_method_unref(p->method);
@@ -226,7 +228,8 @@ static void method_opened(
 		free_pending(p);
 		return;
 	}
-	struct inf_method *method = inf_method_new(s->server, serving, p->user, p->n_charged_bytes, &refusal);
+	struct inf_method *method =
+		inf_method_new(s->server, serving, p->user, p->n_charged_bytes, p->with, &refusal);
 	if (!method) {
 		inf_session_refuse(s, p->id, refusal.status, "%s", refusal.text);
 		free_pending(p);
@@ -291,16 +294,49 @@ static const char *look_at_own_files(
 	return NULL;
 }
 
+/* The Method to share with, for @open; its program's bytes are charged again where it is the client's own. NULL, or why
+ * it can't be. */
+static const char *look_at_sharing(struct inf_session *s, const struct inf_method_open *m,
+	struct inf_open *open, struct inf_method **ret_with, uint64_t *ret_n_bytes,
+	enum inf_status *ret_status)
+{
+	struct inf_method *with = inf_table_find(&s->methods, m->share_with);
+	*ret_status = INF_NOT_FOUND;
+	if (!with)
+		return "there is no such Method to share with on this connection";
+	struct inf_serving *serving = with->serving;
+	*ret_status = INF_INVALID_ARGUMENT;
+	if (m->from_fd)
+		return "who shares with a Method opens another method of that one's program, and passes none";
+	if ((m->model[0] && strcmp(m->model, serving->model) != 0) ||
+		(m->version[0] && strcmp(m->version, serving->version) != 0) ||
+		(m->backend[0] && strcmp(m->backend, serving->backend) != 0))
+		return "the Method to share with is one of another model, version or backend";
+	*ret_status = INF_UNAVAILABLE;
+	if (serving->state != INF_MODEL_READY)
+		return "the model of the Method to share with was unloaded; close it and open it again";
+	*ret_with = with;
+	open->beside = serving;
+	open->tenant = serving->tenant;
+	*ret_n_bytes = serving->is_foreign ? serving->file.n_bytes : 0;
+	et_add_up(ret_n_bytes, serving->is_foreign ? inf_data_ids_n_bytes(&serving->data) : 0);
+	return NULL;
+}
+
 static void on_method_open(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds)
 {
 	const struct inf_method_open *m = &r->method_open;
 	struct inf_open open = { 0 };
+	struct inf_method *with = NULL;
 	char why[400];
 	uint64_t n_bytes = 0;
+	enum inf_status status = INF_INVALID_ARGUMENT;
 	const char *refusal = look_at_own_files(&open, m, fds, &n_bytes);
+	if (!refusal && m->share_with)
+		refusal = look_at_sharing(s, m, &open, &with, &n_bytes, &status);
 	if (refusal) {
 		inf_session_close_fds(s, fds, n_fds);
-		inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "%s", refusal);
+		inf_session_refuse(s, r->id, status, "%s", refusal);
 		return;
 	}
 	const struct inf_charge charges[] = { { INF_QUOTA_METHODS, 1 }, { INF_QUOTA_BYTES, n_bytes },
@@ -318,8 +354,16 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	p->has_charge = true;
 	p->n_charged_bytes = n_bytes;
 	p->n_charged_fds = n_fds;
-	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
 	p->wants_backend = m->backend[0];
+	if (with) {
+		p->with = with;
+		with->n_refs++;
+		p->open = open;
+		ask(p, open.beside->model, open.beside->version, m->method, open.beside->backend, -1,
+			method_opened);
+		return;
+	}
+	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
 	p->open = open;
 	ask(p, m->model, m->version, m->method, m->backend, n_fds ? fds[0] : -1, method_opened);
 }
@@ -360,10 +404,10 @@ static void on_method_close(struct inf_session *s, const struct inf_request *r)
 static void begin_reset(struct pending *p)
 {
 	struct inf_method *method = p->method;
-	method->is_away = true;
-	atomic_fetch_add_explicit(&method->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
+	method->first->is_away = true;
+	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
 	p->work = (struct inf_work){ .run = reset_state, .done = state_reset };
-	if (inf_method_is_large(method)) {
+	if (inf_method_resets_long(method)) {
 		inf_helper_post_foreign(method->server->helper, &p->work, p->user);
 		return;
 	}
@@ -384,21 +428,24 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 	struct inf_method *method = find_method(s, r, r->method_reset.method);
 	if (!method)
 		return;
+	const struct inf_method *first = method->first;
 	/* acquire: pairs with the release in deliver */
-	if (!atomic_load_explicit(&method->n_jobs, memory_order_acquire))
+	if (!atomic_load_explicit(&first->n_jobs, memory_order_acquire))
 		inf_method_follow(method);
 	bool has_to_wait = method->is_changing && !method->reset;
-	if (method->is_away && !has_to_wait) {
+	if (first->is_away && !has_to_wait) {
 		inf_session_refuse(
 			s, r->id, INF_BUSY, "this Method is being reset; wait for the answer to that");
 		return;
 	}
-	if (!has_to_wait && atomic_load_explicit(&method->n_jobs, memory_order_acquire)) {
+	if (!has_to_wait && atomic_load_explicit(&first->n_jobs, memory_order_acquire)) {
 		inf_session_refuse(s, r->id, INF_BUSY,
-			"a request of this Method is in flight; wait for it before the reset");
+			"a request of this Method, or of one that shares its state, is in flight; wait for "
+			"it "
+			"before the reset");
 		return;
 	}
-	if (!has_to_wait && !inf_method_is_large(method)) {
+	if (!has_to_wait && !inf_method_resets_long(method)) {
 		et_method_reset(method->method);
 		inf_session_ok(s, r->id);
 		return;

@@ -692,7 +692,8 @@ struct inf_serving_use inf_serving_use(const struct inf_serving *s)
 		use.n_frames = n_there;
 	else
 		use.n_contexts = contexts_bytes(s);
-	use.n_states = et_times(s->info->n_state_bytes, s->n_methods);
+	use.n_states = et_less(et_times(s->info->n_state_bytes, s->n_methods),
+		et_times(s->info->n_shared_bytes, s->n_sharing));
 	return use;
 }
 

@@ -152,6 +152,7 @@ struct inf_serving {
 		n_charged; /* of what it takes but for files and states, to the user whose own program it is */
 	_Atomic(uint32_t) n_covered; /* requests in flight for whose runs that is */
 	uint32_t n_methods;
+	uint32_t n_sharing;    /* of them: what they share with others is another's */
 	uint64_t last_used_ns; /* when the last Method went */
 	/* Its backend was given up: no new Methods. See fallback.h. */
 	bool is_given_up;
@@ -216,7 +217,7 @@ struct inf_serving_use {
 	uint64_t
 		n_contexts; /* on the workers; of those that are not ready for it yet, as much as one that is */
 	uint64_t n_frames; /* what runs borrow: one for each worker, and those beyond that are there now */
-	uint64_t n_states; /* of its Methods */
+	uint64_t n_states; /* of its Methods, what these share once */
 };
 struct inf_serving_use inf_serving_use(const struct inf_serving *serving);
 /* What @program and @plan with @data would take, but for contexts, of which nothing is known before they are made. */

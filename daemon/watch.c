@@ -106,8 +106,8 @@ static void write_stuck(const struct inf_server *server, const struct stuck *stu
 		stuck->what, s < 10 ? 1 : 0, s);
 }
 
-/* Those of the same model that wait would go the same way. */
-static void stop_waiting(struct inf_server *server, const struct inf_serving *serving)
+/* Those of the same model that wait would go the same way, and those whose state it works on wait for it. */
+static void stop_waiting(struct inf_server *server, const struct inf_method *stuck)
 {
 	struct et_list_node *node, *after;
 	struct inf_binding *b;
@@ -115,7 +115,7 @@ static void stop_waiting(struct inf_server *server, const struct inf_serving *se
 	{
 		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
 		for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));)
-			if (b->method->serving == serving)
+			if (b->method->serving == stuck->serving || b->method->first == stuck->first)
 				inf_job_stop_waiting(b, INF_UNAVAILABLE, inf_job_stuck_text);
 	}
 }
@@ -169,7 +169,7 @@ static void note(struct inf_server *server, uint32_t queue, const struct found *
 		"'stall' in inferd.conf",
 		text);
 	if (inf_job_give_up(b, INF_INTERNAL, why))
-		stop_waiting(server, b->method->serving);
+		stop_waiting(server, b->method);
 }
 
 void inf_watch_look(struct inf_server *server)

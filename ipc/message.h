@@ -267,6 +267,7 @@ struct inf_method_open {
 	const char *backend;
 	bool from_fd;
 	uint32_t data_fds;
+	uint64_t share_with;
 };
 struct inf_method_opened {
 	uint64_t method;

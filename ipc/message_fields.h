@@ -422,6 +422,7 @@ static const struct field method_open_fields[] = {
 	STRING(backend, INF_MAX_NAME),
 	BOOL(from_fd),
 	NUMBER(data_fds),
+	NUMBER(share_with),
 };
 SHAPE(method_open, method_open);
 #undef OURS

@@ -164,6 +164,10 @@ static void requests_come_back(void **state)
 	REQUEST(INF_REQUEST_MODEL_STATISTICS, 2, .model_statistics = { "a", "b" });
 	REQUEST(INF_REQUEST_STATUS, 0);
 	REQUEST(INF_REQUEST_METHOD_OPEN, 6, .method_open = { "a", "b", "c", "d", true, 15 });
+	assert_int_equal(back.method_open.share_with, 0);
+	REQUEST(INF_REQUEST_METHOD_OPEN, 5, .method_open = { "a", "b", "c", "d", .share_with = UINT64_MAX });
+	assert_true(back.method_open.share_with == UINT64_MAX);
+	REQUEST(INF_REQUEST_METHOD_OPEN, 7, .method_open = { "a", "b", "c", "d", true, 15, 7 });
 	assert_int_equal(inf_request_n_fds(&back), 16);
 	REQUEST(INF_REQUEST_METHOD_OPEN, 5, .method_open = { "a", "b", "c", "d", true, 0 });
 	assert_int_equal(inf_request_n_fds(&back), 1);

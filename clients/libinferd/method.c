@@ -79,6 +79,14 @@ static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_
 	for (size_t i = 0; i < all.n_data_fds; i++)
 		fds[n_fds++] = all.data_fds[i];
 	request->method_open.data_fds = (uint32_t)all.n_data_fds;
+	if (all.share_with && all.share_with->d != d)
+		return inf_lib_fail(
+			d, INFERD_INVALID_ARGUMENT, "the Method to share with is another connection's");
+	if (all.share_with && fd >= 0)
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
+			"whoever shares with a Method opens another method of that one's program, and passes "
+			"none");
+	request->method_open.share_with = all.share_with ? all.share_with->id : 0;
 	rc = inf_lib_call(d, request, fds, n_fds, INF_REPLY_METHOD_OPENED);
 	if (rc)
 		return rc;
