@@ -50,7 +50,7 @@ static int open_client(struct client *client)
 	struct bench *bench = client->bench;
 	const struct ctl_engine_ops *ops = bench->engine->ops;
 	if (ops->seat_open(bench->engine, &client->seat, client->index, &client->error) < 0 ||
-		ops->instance_open(client->seat, &client->instance, bench->model, &client->error) < 0)
+		ops->instance_open(client->seat, &client->instance, bench->model, NULL, &client->error) < 0)
 		return -1;
 	client->ready_ns = ctl_now_ns();
 	snprintf(client->backend, sizeof(client->backend), "%s", client->instance->backend);

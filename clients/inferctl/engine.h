@@ -77,13 +77,15 @@ struct ctl_instance {
 struct ctl_engine_ops {
 	void (*free)(struct ctl_engine *engine);
 	int (*model_open)(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
-		const struct ctl_file *file, const char *method, struct ctl_error *error);
+		struct ctl_file *file, const char *method, struct ctl_error *error);
 	void (*model_close)(struct ctl_model *model);
 	int (*seat_open)(
 		struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error);
 	void (*seat_close)(struct ctl_seat *seat);
+	/* @with: NULL, or another one at the same seat and of the same file, whose state the new one is to share: fails if the two
+	 * methods have none to share. It must go after the new one. */
 	int (*instance_open)(struct ctl_seat *seat, struct ctl_instance **ret, struct ctl_model *model,
-		struct ctl_error *error);
+		const struct ctl_instance *with, struct ctl_error *error);
 	void (*instance_close)(struct ctl_instance *instance);
 	/* Where input @index lies, with room for its n_bytes at the largest. */
 	void *(*input)(struct ctl_instance *instance, unsigned index);

@@ -120,6 +120,7 @@ enum et_status ctl_file_open(
 
 void ctl_file_close(struct ctl_file *file)
 {
+	et_program_unref(file->program);
 	et_pool_deinit(&file->pool);
 	if (file->source.release)
 		file->source.release(file->source.owner);
@@ -130,22 +131,27 @@ void ctl_file_close(struct ctl_file *file)
 	*file = (struct ctl_file){ 0 };
 }
 
-enum et_status ctl_file_program(const struct ctl_file *file, struct et_host_store *store,
+enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *store,
 	struct et_program **ret_program, struct et_diag *diag)
 {
 	struct et_source borrowed = file->source;
 	struct et_diag why = { 0 };
 	enum et_status status = ET_OK;
+	if (file->program) {
+		*ret_program = et_program_ref(file->program);
+		return ET_OK;
+	}
 	if (store)
 		status = et_host_store_bind(
 			store, &borrowed, et_host_data_table(file->data), file->path, &why);
 	borrowed.release = NULL;
 	if (status == ET_OK)
 		status = et_program_open(
-			ret_program, &borrowed, et_host_data_table(file->data), et_host_allocator(), &why);
+			&file->program, &borrowed, et_host_data_table(file->data), et_host_allocator(), &why);
 	if (status != ET_OK)
 		return et_fail(
 			diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));
+	*ret_program = et_program_ref(file->program);
 	return ET_OK;
 }
 

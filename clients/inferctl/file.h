@@ -16,7 +16,8 @@ struct ctl_file {
 	struct et_bundle bundle;            /* if is_bundle */
 	char *data_paths[ET_HOST_MAX_DATA]; /* in the order in which names are looked for */
 	size_t n_data;
-	struct et_host_data *data; /* NULL: there are none */
+	struct et_host_data *data;  /* NULL: there are none */
+	struct et_program *program; /* once it was opened; or NULL */
 };
 
 /* @data: its data files; none given (or NULL): those that lie beside it, the one with its own name first.
@@ -24,11 +25,12 @@ struct ctl_file {
  * be closed. */
 enum et_status ctl_file_open(
 	struct ctl_file *ret, const char *path, const struct ctl_strings *data, struct et_diag *diag);
-/* All zeros is fine. Programs made from it must be gone. */
+/* All zeros is fine. References to its program must be gone. */
 void ctl_file_close(struct ctl_file *file);
 
-/* Open the program inside. It borrows the file's bytes. @diag names the file. */
-enum et_status ctl_file_program(const struct ctl_file *file, struct et_host_store *store,
+/* The program inside, a reference: the same one each time, as it was opened at first. It borrows the file's bytes. @diag
+ * names the file. */
+enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *store,
 	struct et_program **ret_program, struct et_diag *diag);
 
 /* The test cases of @method (NULL: of the first method that has some), or NULL. */

@@ -332,7 +332,7 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 	}
 	if (ops->model_open(engine, &model, name, file.path ? &file : NULL, method, &error) < 0 ||
 		ops->seat_open(engine, &seat, 0, &error) < 0 ||
-		ops->instance_open(seat, &instance, model, &error) < 0)
+		ops->instance_open(seat, &instance, model, NULL, &error) < 0)
 		rc = ctl_fail("%s", error.text);
 	else
 		rc = run_instance(infer, instance, test);

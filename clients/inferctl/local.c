@@ -124,7 +124,7 @@ static enum et_status make_plan(struct local_model *model, const char *method, s
 }
 
 static int model_open(struct ctl_engine *base, struct ctl_model **ret, const char *name,
-	const struct ctl_file *file, const char *method, struct ctl_error *error)
+	struct ctl_file *file, const char *method, struct ctl_error *error)
 {
 	struct local_engine *engine = (struct local_engine *)base;
 	struct local_model *model;
@@ -306,7 +306,7 @@ static void completion_done(void *self, enum et_status status, const char *reaso
 }
 
 static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struct ctl_model *base_model,
-	struct ctl_error *error)
+	const struct ctl_instance *with, struct ctl_error *error)
 {
 	struct local_model *model = (struct local_model *)base_model;
 	const struct et_plan_info *info = et_plan_info(model->plan);
@@ -328,7 +328,9 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 	if (!et_plan_is_prepared(model->plan, seat->index))
 		status = et_plan_prepare(model->plan, seat->index, instance->seat->lanes, &diag);
 	if (status == ET_OK)
-		status = et_method_new(&instance->method, model->plan, et_host_allocator(), &diag);
+		status = et_method_new_with(&instance->method, model->plan,
+			with ? ((const struct local_instance *)with)->method : NULL, et_host_allocator(),
+			&diag);
 	if (status == ET_OK)
 		status = et_frame_new(
 			&instance->frame, model->plan, et_host_allocator(), et_host_page_allocator(), &diag);

@@ -74,7 +74,7 @@ static char *label_of(const char *path)
 }
 
 static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
-	const struct ctl_file *file, const char *method, struct ctl_error *error)
+	struct ctl_file *file, const char *method, struct ctl_error *error)
 {
 	struct remote_model *model = ctl_alloc(1, sizeof(*model));
 	model->base.engine = engine;
@@ -191,19 +191,25 @@ static void instance_close(struct ctl_instance *base)
 	free(instance);
 }
 
-static int open_method(struct remote_instance *instance, const struct remote_model *model)
+static int open_method(struct remote_instance *instance, const struct remote_model *model,
+	const struct remote_instance *with)
 {
 	struct inferd_method_options options = { .struct_size = sizeof(options),
 		.method = model->method,
 		.data_fds = model->data_fds,
 		.n_data_fds = model->n_data_fds };
+	if (with) { /* it has the program already */
+		options.share_with = with->method;
+		options.n_data_fds = 0;
+		return inferd_method_open(instance->d, &instance->method, NULL, &options);
+	}
 	return model->fd >= 0 ? inferd_method_open_fd(
 					instance->d, &instance->method, model->fd, model->name, &options)
 			      : inferd_method_open(instance->d, &instance->method, model->name, &options);
 }
 
 static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struct ctl_model *base_model,
-	struct ctl_error *error)
+	const struct ctl_instance *with, struct ctl_error *error)
 {
 	struct remote_model *model = (struct remote_model *)base_model;
 	struct remote_instance *instance = ctl_alloc(1, sizeof(*instance));
@@ -212,7 +218,7 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 
 	base->engine = seat->engine;
 	instance->d = ((struct remote_seat *)seat)->d;
-	rc = open_method(instance, model);
+	rc = open_method(instance, model, (const struct remote_instance *)with);
 	if (rc >= 0)
 		rc = inferd_bind(instance->method, &instance->binding);
 	if (rc < 0) {

@@ -112,20 +112,50 @@ static int judge_outputs(struct verify *v, struct ctl_instance *instance, const 
 	return 0;
 }
 
-static int run_suite(struct verify *v, const struct ctl_file *file, const struct et_bundle_suite *suite,
-	const struct ctl_tolerance *tolerance, struct result *result)
+/* The methods of one file, kept until all have run: later ones may go on with what earlier ones have left. */
+struct opened {
+	struct ctl_model *model;
+	struct ctl_instance *instance;
+};
+
+/* One that shares the state of the first of @earlier that has any to share with it, else one of its own. */
+static int open_instance(struct verify *v, struct opened *one, const struct opened *earlier,
+	uint32_t n_earlier, struct ctl_error *error)
 {
 	const struct ctl_engine_ops *ops = v->engine->ops;
-	struct ctl_model *model = NULL;
-	struct ctl_instance *instance = NULL;
+	for (uint32_t i = 0; i < n_earlier; i++) {
+		struct ctl_error ignored = { 0 };
+		if (earlier[i].instance && earlier[i].instance->is_stateful &&
+			ops->instance_open(
+				v->seat, &one->instance, one->model, earlier[i].instance, &ignored) == 0)
+			return 0;
+	}
+	return ops->instance_open(v->seat, &one->instance, one->model, NULL, error);
+}
+
+static void close_all(struct verify *v, struct opened *all, uint32_t n)
+{
+	while (n-- > 0) {
+		if (all[n].instance)
+			v->engine->ops->instance_close(all[n].instance);
+		if (all[n].model)
+			v->engine->ops->model_close(all[n].model);
+	}
+	free(all);
+}
+
+static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, struct opened *all,
+	const struct ctl_tolerance *tolerance, struct result *result)
+{
+	const struct et_bundle_suite *suite = &file->bundle.suites[number];
+	const struct ctl_engine_ops *ops = v->engine->ops;
+	struct opened *one = &all[number];
 	struct ctl_error error = { 0 };
 	int rc = 0;
 
 	ctl_raw_begin_suite(&v->raw, suite->method);
-	if (ops->model_open(v->engine, &model, file->path, file, suite->method, &error) < 0 ||
-		ops->instance_open(v->seat, &instance, model, &error) < 0) {
-		if (model)
-			ops->model_close(model);
+	if (ops->model_open(v->engine, &one->model, file->path, file, suite->method, &error) < 0 ||
+		open_instance(v, one, all, number, &error) < 0) {
 		if (!error.is_missing)
 			fail_case(result, INFINITY, error.text);
 		else if (result->verdict != FAILED) {
@@ -134,6 +164,7 @@ static int run_suite(struct verify *v, const struct ctl_file *file, const struct
 		}
 		return 0;
 	}
+	struct ctl_instance *instance = one->instance;
 	for (uint32_t i = 0; i < suite->n_cases && rc == 0; i++) {
 		result->n_cases++;
 		ctl_raw_begin_case(&v->raw);
@@ -151,8 +182,6 @@ static int run_suite(struct verify *v, const struct ctl_file *file, const struct
 		}
 		rc = judge_outputs(v, instance, suite, i, tolerance, result);
 	}
-	ops->instance_close(instance);
-	ops->model_close(model);
 	return rc;
 }
 
@@ -178,12 +207,15 @@ static int run_file(struct verify *v, const char *path, struct result *result)
 		fail_case(result, INFINITY, diag.text);
 		return 0;
 	}
-	for (uint32_t i = 0; file.is_bundle && i < file.bundle.n_suites && rc == 0; i++) {
+	uint32_t n_suites = file.is_bundle ? file.bundle.n_suites : 0;
+	struct opened *all = ctl_alloc(n_suites, sizeof(*all));
+	for (uint32_t i = 0; i < n_suites && rc == 0; i++) {
 		if (file.bundle.suites[i].n_cases == 0)
 			continue;
 		has_cases = true;
-		rc = run_suite(v, &file, &file.bundle.suites[i], &tolerance, result);
+		rc = run_suite(v, &file, i, all, &tolerance, result);
 	}
+	close_all(v, all, n_suites);
 	struct et_program *program = NULL;
 	if (!file.is_bundle && ctl_file_program(&file, NULL, &program, &diag) == ET_E_INVALID_PROGRAM) {
 		fail_case(result, INFINITY, diag.text);
@@ -311,8 +343,9 @@ const struct ctl_command ctl_verify_command = {
 	.summary = "Run bundled programs (.bpte) and compare with the outputs they expect",
 	.help = "Every PATH is a .bpte file, or a folder that is searched for them. All test cases of a "
 		"method run in\n"
-		"order on one Method. A file passes when every output of every case is as expected: integers "
-		"exactly;\n"
+		"order on one Method; methods that share buffers run one after the other on the same ones. A "
+		"file passes\n"
+		"when every output of every case is as expected: integers exactly;\n"
 		"fp32 and fp64 within rtol 1e-3, atol 1e-4; fp16 and bf16 within rtol 1e-2, atol 1e-3; NaN "
 		"equals NaN,\n"
 		"infinities by sign. A tolerances.txt beside a file, or in a folder above, says otherwise "

@@ -49,6 +49,8 @@ MODELS = (
           "programs/decoder_{backend}"),
     Model("two_methods_cond", "two methods, one with a branch", "programs:two_methods_cond", ("portable",), "programs/two_methods_cond_{backend}",
           {"portable": "programs/two_methods_cond"}),
+    Model("shared_caches", "methods that share their mutable buffers", "programs:shared_caches", ("portable",), "programs/shared_caches_{backend}",
+          {"portable": "programs/shared_caches"}),
     Model("external", "its weights in a .ptd file", "programs:external", CPU, "programs/external_{backend}/mlp"),
     Model("small", "convolutions small enough to read", "programs:small",
           ("vulkan", "vulkan_fp16", "vulkan_xnq8", "openvino", "ethos-u55-128", "ethos-u65-256", "ethos-u85-256",

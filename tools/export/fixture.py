@@ -1,7 +1,8 @@
 """Fixture: what a file of models/ gives to be exported.
 
 One method, or several; each with its module, the inputs it is traced with, and the test cases that go into the
-bundled program. Test cases of one method are run in order, so what a module keeps in its buffers carries over.
+bundled program. Test cases of one method are run in order, so what a module keeps in its buffers carries over; where the
+methods share their buffers, from one method to the next, too, in the order of their names, as the bundler writes them.
 """
 
 from dataclasses import dataclass, field
@@ -24,6 +25,11 @@ class Fixture:
     edge: dict = field(default_factory=dict)  # more options for EdgeCompileConfig
     emit: dict = field(default_factory=dict)  # and for ExecutorchBackendConfig
     lower: object = None  # (recipe) -> (program manager, reference modules by method), in place of the usual way
+
+    @property
+    def shares(self):
+        """Whether its methods share their mutable buffers, and so what one case leaves in them goes on to the next method's."""
+        return getattr(self.emit.get("memory_planning_pass"), "share_mutable_buffers", False)
 
     @staticmethod
     def of(module, *cases, **options):

@@ -102,6 +102,7 @@ def lower(fixture, recipe):
     if fixture.lower:
         return fixture.lower(recipe)
     programs, references = {}, {}
+    copied = {} if fixture.shares else None  # what modules have in common, their copies have
     for name, method in fixture.methods.items():
         if recipe.transform:
             recipe.transform(method.module)
@@ -110,7 +111,7 @@ def lower(fixture, recipe):
                 raise backends.Unavailable("it takes programs of one method only")
             manager, references[name] = recipe.lower(method.module, method.cases[0], recipe.quantizer)
             return manager, references
-        references[name] = copy.deepcopy(method.module)
+        references[name] = copy.deepcopy(method.module, copied)
         program = torch.export.export(method.module, method.cases[0], dynamic_shapes=method.dynamic_shapes, strict=True)
         if recipe.quantizer:
             references[name], program = quantized(program, method, recipe.quantizer)
@@ -159,25 +160,27 @@ def flat(answer):
 def by_eager(fixture, references):
     import torch
 
-    answers = {}
+    answers, modules = {}, copy.deepcopy(references)
     with torch.no_grad():
-        for name, method in fixture.methods.items():
-            module = copy.deepcopy(references[name])
-            answers[name] = [flat(module(*copy.deepcopy(inputs))) for inputs in method.cases]
+        for name, method in sorted(fixture.methods.items()):
+            answers[name] = [flat(modules[name](*copy.deepcopy(inputs))) for inputs in method.cases]
     return answers
 
 
 def by_original(fixture, pte, data):
-    """What the original runtime answers. Its outputs lie in arenas that the next run overwrites: copied at once."""
+    """What the original runtime answers. Its outputs lie in arenas that the next run overwrites: copied at once. Methods of one
+    program have the same arenas there, and loading one puts its initial values into them: all before any runs."""
     import torch
     from executorch.runtime import Runtime
 
     def run():
         program = Runtime.get().load_program(str(pte), data_path=data)
-        answers = {}
-        for name, method in fixture.methods.items():
-            loaded = program.load_method(name)
-            answers[name] = [flat(loaded.execute(leaves(inputs))) for inputs in method.cases]
+        answers, loaded = {}, {}
+        for name in fixture.methods if fixture.shares else ():
+            loaded[name] = program.load_method(name)
+        for name, method in sorted(fixture.methods.items()):
+            ready = loaded.get(name) or program.load_method(name)
+            answers[name] = [flat(ready.execute(leaves(inputs))) for inputs in method.cases]
         kept = io.BytesIO()
         torch.save(answers, kept)
         return kept.getvalue()

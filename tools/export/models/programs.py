@@ -30,6 +30,77 @@ def two_methods_cond():
     })
 
 
+class Caches(nn.Module):
+    """Attention over what came before, and how much of it is left, both of which its users change."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(8, 24)
+        self.register_buffer("keys", torch.zeros(16, 8))
+        self.register_buffer("values", torch.zeros(16, 8))
+        self.register_buffer("level", torch.ones(1))
+
+
+class Step(nn.Module):
+    """Some tokens at their positions."""
+
+    def __init__(self, caches):
+        super().__init__()
+        self.caches = caches
+
+    def forward(self, x, at):
+        caches = self.caches
+        q, k, v = caches.project(x).split(8, -1)
+        caches.keys.index_copy_(0, at, k)
+        caches.values.index_copy_(0, at, v)
+        caches.level.mul_(0.5)
+        hidden = torch.arange(16)[None] > at[:, None]
+        scores = (q @ caches.keys.t()).masked_fill(hidden, -1e4)
+        return scores.softmax(-1) @ caches.values
+
+
+class Level(nn.Module):
+    def __init__(self, caches):
+        super().__init__()
+        self.caches = caches
+
+    def forward(self):
+        return self.caches.level
+
+
+class Wipe(nn.Module):
+    def __init__(self, caches):
+        super().__init__()
+        self.caches = caches
+
+    def forward(self, level):
+        self.caches.keys.zero_()
+        self.caches.level.copy_(level)
+        return level + 0
+
+
+class Square(nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+def shared_caches():
+    """Methods that share their mutable buffers, one that only reads them, one that only writes, and one that has none."""
+    from executorch.exir.passes import MemoryPlanningPass
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+    torch.manual_seed(0)
+    caches = Caches().eval()
+    return Fixture({
+        "begin": Method(Step(caches).eval(), [(numbers(4, 8), torch.arange(4))]),
+        "decode": Method(Step(caches).eval(), [(numbers(1, 8, seed=i), torch.tensor([i])) for i in range(4, 7)]),
+        "level": Method(Level(caches).eval(), [()]),
+        "square": Method(Square().eval(), [(numbers(2, 3),)]),
+        "wipe": Method(Wipe(caches).eval(), [(torch.ones(1),)]),
+    }, emit={"memory_planning_pass": MemoryPlanningPass(share_mutable_buffers=True),
+             "passes": [InitializedMutableBufferPass(["level"])]})
+
+
 def mlp_of(*widths):
     layers = []
     for a, b in zip(widths, widths[1:]):
