@@ -207,8 +207,9 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 		struct et_xnn_node *node = &payload->nodes[i];
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
-		enum et_xnn_remade remade = ET_XNN_AS_IT_IS;
 		uint32_t filter_of_file = node->inputs[1]; /* before it may be remade */
+		enum et_xnn_remade remade = payload->values[filter_of_file].is_of_halves ? ET_XNN_FROM_HALVES
+											: ET_XNN_AS_IT_IS;
 		enum et_status status = regroup(compiled, node, &remade, diag);
 		if (status == ET_OK)
 			status = widen(compiled, node, &remade, diag);
@@ -325,6 +326,8 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 
 	bool drops_payload = false;
 	status = settle_constants(compiled, source, &drops_payload, diag);
+	if (status == ET_OK)
+		status = et_xnn_widen_halves(compiled, diag);
 	if (status == ET_OK)
 		status = claim_filters(compiled, source, diag);
 	if (status != ET_OK)

@@ -68,6 +68,17 @@ static const uint8_t fields_resize[] = { NUMBER(NEW_H), NUMBER(NEW_W), INPUT, OU
 		.types = ET_XNN_TYPES_SAME,     \
 		.n_inputs = 2,                  \
 		.n_outputs = 1 }
+/* The original passes no limits on to these. */
+#define UNLIMITED(label, operation)             \
+	{ .name = label,                        \
+		.fields = fields_2x1,           \
+		.infer = et_xnn_infer_binary,   \
+		.define = et_xnn_define_binary, \
+		.op = operation,                \
+		.types = ET_XNN_TYPES_SAME,     \
+		.n_inputs = 2,                  \
+		.n_outputs = 1,                 \
+		.is_unlimited = true }
 #define CAT(label, n)                                \
 	{ .name = label,                             \
 		.fields = fields_cat,                \
@@ -137,7 +148,7 @@ static const struct et_xnn_kind kinds[] = {
 		.types = ET_XNN_TYPES_SAME,
 		.n_inputs = 1,
 		.n_outputs = 1 },
-	[12] = BINARY("XNNMinimum", xnn_binary_minimum),
+	[12] = UNLIMITED("XNNMinimum", xnn_binary_minimum),
 	[13] = { .name = "XNNDepthwiseConv2d",
 		.fields = fields_conv,
 		.infer = et_xnn_infer_depthwise,
@@ -191,12 +202,12 @@ static const struct et_xnn_kind kinds[] = {
 	[23] = UNARY("XNNCeiling", xnn_unary_ceiling),
 	[24] = UNARY("XNNHardswish", xnn_unary_hardswish),
 	[25] = UNARY_FLOAT("XNNLeakyReLU", xnn_unary_leaky_relu),
-	[26] = BINARY("XNNMaximum", xnn_binary_maximum),
+	[26] = UNLIMITED("XNNMaximum", xnn_binary_maximum),
 	[27] = UNARY("XNNNegate", xnn_unary_negate),
 	[28] = UNARY("XNNSquare", xnn_unary_square),
 	[29] = UNARY_FLOAT("XNNELU", xnn_unary_elu),
 	[30] = UNARY("XNNAbs", xnn_unary_abs),
-	[31] = BINARY("XNNPReLU", xnn_binary_prelu),
+	[31] = UNLIMITED("XNNPReLU", xnn_binary_prelu),
 	[32] = CAT("XNNConcatenate2", 2),
 	[33] = CAT("XNNConcatenate3", 3),
 	[34] = CAT("XNNConcatenate4", 4),

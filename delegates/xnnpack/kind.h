@@ -47,7 +47,8 @@ struct et_xnn_kind {
 	uint8_t types;    /* enum et_xnn_types */
 	uint8_t n_inputs; /* with the bias */
 	uint8_t n_outputs;
-	bool has_filter; /* input 1 is a filter, input 2 a bias */
+	bool has_filter;   /* input 1 is a filter, input 2 a bias */
+	bool is_unlimited; /* limits that stand in a file count for nothing */
 };
 
 /* Numbers of the schema's union, for nodes that are made here (simplify.c). */

@@ -12,7 +12,8 @@
 enum et_xnn_remade {
 	ET_XNN_AS_IT_IS,
 	ET_XNN_TRANSPOSED,
-	ET_XNN_WIDENED, /* 4 bits to 8 */
+	ET_XNN_WIDENED,     /* 4 bits to 8 */
+	ET_XNN_FROM_HALVES, /* floats */
 };
 
 /* Everything that decides how a filter and its bias are packed. Padding bytes are zero. */

@@ -280,10 +280,10 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 		for (uint32_t i = 0; i < n; i++) {
 			float scale = et_fb_f32_at(&r->fb, inline_scales, i);
 			if (is_bf16) {
-				/* Rounds to nearest, as the exporter's newer form was rounded. */
+				/* Not to the nearest: this is how the original rounds such. */
 				uint32_t word;
+				scale *= 1.00389105f;
 				memcpy(&word, &scale, sizeof(word));
-				word += 0x7fff + (word >> 16 & 1);
 				((uint16_t *)copy)[i] = (uint16_t)(word >> 16);
 			} else {
 				((float *)copy)[i] = scale;
@@ -555,7 +555,7 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 		return et_xnn_node_fail(r->diag, ET_E_NOT_SUPPORTED, &node, "is not supported");
 	if (et_fb_is_absent(table))
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "it is empty");
-	if (!et_fb_is_absent(range)) {
+	if (!et_fb_is_absent(range) && !kind->is_unlimited) {
 		node.min = et_fb_f32(&r->fb, range, 0, 0);
 		node.max = et_fb_f32(&r->fb, range, 1, 0);
 	}

@@ -36,8 +36,9 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 			return false;
 		if (second->type == ET_XNN_QDINT8 || (bias && et_xnn_type_bits(bias->type) < 16))
 			return false;
+		/* What a convolution's filter may not be XNNPACK asserts. */
 		if (kind->infer != et_xnn_infer_fully_connected)
-			return is_static;
+			return is_static && (is_activation(second->type) || second->type == ET_XNN_QCINT8);
 		/* A filter that is computed: floats alone. */
 		if (!is_static && !(is_float(in->type) && second->type == in->type && out->type == in->type &&
 					  (!bias || bias->type == in->type)))
@@ -77,6 +78,10 @@ static bool is_packed_once(
 	if (node->kind->infer == et_xnn_infer_fully_connected)
 		return !(values[node->inputs[0]].type == ET_XNN_FP32 && filter->type == ET_XNN_FP16);
 	if (node->kind->infer == et_xnn_infer_deconvolution)
+		return false;
+	if (node->kind->infer == et_xnn_infer_depthwise && /* others become convolutions (compiled.c) */
+		!(values[node->inputs[0]].type == ET_XNN_FP32 && filter->type == ET_XNN_FP32 &&
+			values[node->outputs[0]].type == ET_XNN_FP32))
 		return false;
 	return !(node->numbers[ET_XNN_GROUP_IN] == 1 && node->numbers[ET_XNN_GROUP_OUT] == 1);
 }

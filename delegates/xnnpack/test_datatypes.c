@@ -1,5 +1,6 @@
 /* Datatypes that no exported program in tests/models has: linear layers with 4 and 8 bit filters, the old form of dynamic
  * quantization, halves, indexes. */
+#include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/test_args.h"
 
 #include <math.h>
@@ -281,6 +282,51 @@ static void test_scales_of_a_filter(void **state)
 	assert_non_null(strstr(diag.text, "takes no scales of 1e-08 and 1e-08 to 1"));
 }
 
+/* Scales of blocks that a file has as floats become what the original makes of them. */
+static void test_scales_of_blocks(void **state)
+{
+	static const struct {
+		uint32_t given, rounded;
+	} cases[] = { { 0x3f800000, 0x3f80 }, { 0x3f807000, 0x3f80 }, { 0x3f808100, 0x3f81 },
+		{ 0x3f810000, 0x3f81 }, { 0x3ff00000, 0x3ff0 }, { 0x3ff02000, 0x3ff1 },
+		{ 0x3c23d70a, 0x3c24 } };
+	static const uint8_t ones[N_IN / 2] = { 0x99 };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct make_xnn mk;
+		struct et_compiled *compiled;
+		struct et_compiled_info info;
+		struct et_diag diag = { 0 };
+		float scales[N_IN / BLOCK];
+		size_t n_bytes;
+		for (size_t j = 0; j < N_IN / BLOCK; j++)
+			memcpy(&scales[j], &cases[i].given, sizeof(scales[j]));
+		mx_init(&mk);
+		uint32_t x = test_plain(&mk, 1, 0, 1, N_IN);
+		uint32_t rows = mx_value(
+			&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, N_IN), .n_row_dims = 1 });
+		uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QBINT4,
+							MX_DIMS(1, N_IN),
+							.constant = mx_constant(&mk, ones, sizeof(ones)),
+							.scales = scales,
+							.n_scales = N_IN / BLOCK,
+							.block_size = BLOCK });
+		uint32_t out = test_plain(&mk, 0, 2, 1, 1);
+		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { x }, .outputs = { rows } });
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE }, .outputs = { out } });
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+		const struct et_xnn_payload *payload = &et_direct_model(compiled)->payload;
+		uint32_t n = 0;
+		for (uint32_t j = 0; j < payload->n_values; j++)
+			for (uint32_t k = 0; k < payload->values[j].n_scales; k++, n++)
+				assert_int_equal(payload->values[j].block_scales[k], cases[i].rounded);
+		assert_int_equal(n, N_IN / BLOCK);
+		test_ops->compiled_free(compiled);
+		free(bytes);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -294,6 +340,7 @@ int main(void)
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),
 		TEST(scales_of_a_filter),
+		TEST(scales_of_blocks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,14 +128,15 @@ static float of_prelu(float a, float b)
 static const struct {
 	uint8_t kind;
 	float (*reference)(float a, float b);
+	bool is_unlimited; /* limits that stand in a file count for nothing, as for the original */
 } binary[] = {
 	{ 1, of_add },
 	{ 8, of_divide },
-	{ 12, fminf },
+	{ 12, fminf, true },
 	{ 15, of_multiply },
 	{ 16, of_subtract },
-	{ 26, fmaxf },
-	{ 31, of_prelu },
+	{ 26, fmaxf, true },
+	{ 31, of_prelu, true },
 };
 
 static void test_binary(void **state)
@@ -163,7 +164,7 @@ static void test_binary(void **state)
 			test_ok(test_run_once(&mk, args, 3, &diag), &diag);
 			for (int i = 0; i < 21; i++) {
 				float expected = binary[k].reference(args[0].f32[i], args[1].f32[i % 7]);
-				if (limited)
+				if (limited && !binary[k].is_unlimited)
 					expected = fminf(fmaxf(expected, -1), 2);
 				test_near(args[2].f32[i], expected, 1e-4f);
 			}

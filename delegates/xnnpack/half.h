@@ -1,0 +1,42 @@
+/* Half floats (IEEE 754 binary16) as floats and back: for what is done here instead of by XNNPACK, and never much of it at once. */
+#ifndef DELEGATES_XNNPACK_HALF_H
+#define DELEGATES_XNNPACK_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float et_xnn_from_half(uint16_t half)
+{
+	/* In a float's place the exponent is 112 too small, also of subnormals; but that of infinities and NaN is the most. */
+	uint32_t bits = (uint32_t)(half & 0x7fff) << 13;
+	float value;
+	memcpy(&value, &bits, sizeof(value));
+	value *= 0x1p112f;
+	memcpy(&bits, &value, sizeof(bits));
+	if ((half & 0x7c00) == 0x7c00)
+		bits |= 0x7f800000;
+	bits |= (uint32_t)(half & 0x8000) << 16;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* To the nearest, ties to even; too large is infinite. @value is a number. */
+static inline uint16_t et_xnn_to_half(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+	if (rest >= 0x477ff000) /* 65520 */
+		return (uint16_t)(sign | 0x7c00);
+	if (rest < 0x38800000) { /* the last bit of a sum with 1/2 is 2^-24, that of a subnormal */
+		float small;
+		memcpy(&small, &rest, sizeof(small));
+		small += 0.5f;
+		memcpy(&rest, &small, sizeof(rest));
+		return (uint16_t)(sign | (rest - 0x3f000000));
+	}
+	rest += 0xfff + (rest >> 13 & 1);
+	return (uint16_t)(sign | (rest - 0x38000000) >> 13);
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* Filters and biases of half the width.
+ *
+ * XNNPACK's convolutions of half floats are given their filters and biases as floats, which it rounds to what they were; so are
+ * fully connected layers whose input, bias or output is not half. What a file has as half floats is widened for these, which
+ * loses nothing. A filter is only widened when somebody comes to pack it (weights.h). */
+#include "delegates/xnnpack/compiled.h"
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
+}
+
+static bool is_type(const struct et_xnn_payload *payload, uint32_t value, enum et_xnn_type type)
+{
+	return value == ET_XNN_NONE || payload->values[value].type == type;
+}
+
+/* Whether XNNPACK does @node with half floats as they are. */
+static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_fully_connected &&
+	       is_type(payload, node->inputs[0], ET_XNN_FP16) &&
+	       is_type(payload, node->inputs[1], ET_XNN_FP16) &&
+	       is_type(payload, node->inputs[2], ET_XNN_FP16) &&
+	       is_type(payload, node->outputs[0], ET_XNN_FP16);
+}
+
+static enum et_status widen(
+	struct inferd_delegate_model *compiled, uint32_t *input, bool is_filter, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	if (*input == ET_XNN_NONE || !is_type(payload, *input, ET_XNN_FP16) || !payload->values[*input].data)
+		return ET_OK;
+	struct et_xnn_value value = payload->values[*input];
+	const void *floats;
+	/* What is kept is read where it lies, or packed by somebody who doesn't ask for it. */
+	enum et_status status = et_xnn_weights_from_halves(compiled->weights, value.data,
+		value.n_bytes / sizeof(uint16_t), is_filter && !value.is_kept, &floats, diag);
+	if (status != ET_OK)
+		return status;
+	value.type = ET_XNN_FP32;
+	value.data = floats;
+	value.is_of_halves = true;
+	value.n_bytes *= 2;
+	*input = payload->n_values;
+	return et_xnn_payload_add_value(payload, &value, &compiled->pool) ? ET_OK : no_memory(diag);
+}
+
+enum et_status et_xnn_widen_halves(struct inferd_delegate_model *compiled, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	for (uint32_t i = 0; i < compiled->payload.n_nodes && status == ET_OK; i++) {
+		struct et_xnn_node *node = &compiled->payload.nodes[i];
+		if (!node->kind->has_filter || is_narrow(&compiled->payload, node))
+			continue;
+		status = widen(compiled, &node->inputs[1], true, diag);
+		if (status == ET_OK)
+			status = widen(compiled, &node->inputs[2], false, diag);
+	}
+	return status;
+}

@@ -1,0 +1,185 @@
+/* Filters and biases of half floats: the same results as of floats that say the same. And what no convolution may be given. */
+#include "delegates/xnnpack/half.h"
+#include "delegates/xnnpack/test_args.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { SIZE = 4, MOST = 512 };
+
+static const struct layer {
+	uint8_t node;
+	uint32_t group_in, group_out, groups, kernel;
+} layers[] = {
+	{ MX_CONV, 3, 5, 1, 2 },
+	{ MX_CONV, 2, 3, 2, 1 },
+	{ MX_CONV, 1, 1, 1, 3 },
+	{ MX_CONV, 1, 1, 1, 1 },
+	{ MX_DEPTHWISE, 1, 1, 4, 3 },
+	{ MX_DEPTHWISE, 1, 2, 3, 2 },
+	{ MX_DECONV, 3, 4, 1, 3 },
+	{ MX_LINEAR, 6, 5, 1, 1 },
+};
+
+/* Of small multiples of 1/4, as type @type has them. */
+static uint32_t make_constant(struct make_xnn *mk, uint32_t type, const uint32_t *dims, uint32_t n_dims)
+{
+	static float floats[MOST];
+	static uint16_t halves[MOST];
+	struct mx_value value = { .type = type, .n_dims = n_dims };
+	size_t n = 1;
+	for (uint32_t i = 0; i < n_dims; i++)
+		n *= value.dims[i] = dims[i];
+	assert_true(n <= MOST);
+	for (size_t i = 0; i < n; i++) {
+		static const uint16_t quarters[] = { 0, 0x3400, 0x3800, 0x3a00, 0x3c00, 0x3d00, 0x3e00 };
+		size_t quarter = (i * 5 + n) % 7;
+		floats[i] = (i % 3 ? 0.25f : -0.25f) * (float)quarter;
+		halves[i] = quarters[quarter] | (i % 3 ? 0 : 0x8000);
+	}
+	value.constant = type == ET_XNN_FP32 ? mx_constant(mk, floats, n * sizeof(*floats))
+					     : mx_constant(mk, halves, n * sizeof(*halves));
+	return mx_value(mk, &value);
+}
+
+static enum et_status run(const struct layer *l, uint32_t type, uint32_t filter_type, uint32_t bias_type,
+	struct arg *out, struct et_diag *diag)
+{
+	struct make_xnn mk;
+	static struct arg args[2];
+	bool is_linear = l->node == MX_LINEAR, is_depthwise = l->node == MX_DEPTHWISE;
+	uint32_t n_in = l->group_in * l->groups, n_out = l->group_out * l->groups, k = l->kernel,
+		 outer = is_linear              ? SIZE
+			 : l->node == MX_DECONV ? SIZE + k - 1
+						: SIZE - k + 1;
+	uint8_t scalar = type == ET_XNN_FP32 ? ET_FLOAT32 : ET_FLOAT16;
+	const uint32_t filter[] = { is_depthwise ? 1 : n_out, k, k, is_depthwise ? n_out : l->group_in },
+		       linear[] = { n_out, n_in };
+	mx_init(&mk);
+	uint32_t x =
+		mx_value(&mk, &(struct mx_value){ .type = type, MX_DIMS(1, SIZE, SIZE, n_in), .input = 1 });
+	uint32_t weights = make_constant(&mk, filter_type, is_linear ? linear : filter, is_linear ? 2 : 4);
+	uint32_t bias = bias_type ? make_constant(&mk, bias_type, &n_out, 1) : ET_XNN_NONE;
+	uint32_t y = mx_value(
+		&mk, &(struct mx_value){ .type = type, MX_DIMS(1, outer, outer, n_out), .output = 2 });
+	mx_node(&mk, l->node,
+		&(struct et_xnn_node){ .inputs = { x, weights, bias },
+			.outputs = { y },
+			.numbers = { 0, 0, 0, 0, k, k, 1, 1, 1, 1, l->group_in, l->group_out, l->groups } });
+	ARG(&args[0], scalar, ET_STATIC, 1, SIZE, SIZE, (int32_t)n_in);
+	ARG(&args[1], scalar, ET_STATIC, 1, (int32_t)outer, (int32_t)outer, (int32_t)n_out);
+	for (uint32_t i = 0; i < SIZE * SIZE * n_in; i++) {
+		if (type == ET_XNN_FP32)
+			args[0].f32[i] = (float)(i % 5) - 2;
+		else
+			args[0].f16[i] = (uint16_t[]){ 0xc000, 0xbc00, 0, 0x3c00, 0x4000 }[i % 5];
+	}
+	enum et_status status = test_run_once(&mk, args, 2, diag);
+	memcpy(out->f32, args[1].f32, sizeof(out->f32));
+	return status;
+}
+
+/* Every one of half or single floats, with a filter and a bias of these. */
+static void test_weights_of_halves(void **state)
+{
+	static const uint32_t types[] = { ET_XNN_FP32, ET_XNN_FP16 };
+	static struct arg as_floats, as_halves;
+	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
+		for (size_t j = 0; j < 6; j++) {
+			struct et_diag diag = { 0 };
+			uint32_t type = types[j % 2], bias = j / 2 ? types[j / 2 - 1] : 0;
+			memset(&as_floats, 0, sizeof(as_floats));
+			memset(&as_halves, 0, sizeof(as_halves));
+			enum et_status status =
+				run(&layers[i], type, ET_XNN_FP32, bias ? ET_XNN_FP32 : 0, &as_floats, &diag);
+			if (type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED)
+				continue; /* this processor computes no halves */
+			test_ok(status, &diag);
+			test_ok(run(&layers[i], type, ET_XNN_FP16, bias, &as_halves, &diag), &diag);
+			assert_memory_equal(as_floats.f32, as_halves.f32, sizeof(as_floats.f32));
+			bool is_any = false;
+			for (size_t k = 0; k < MOST; k++)
+				is_any = is_any || as_floats.f32[k] != 0;
+			assert_true(is_any);
+		}
+}
+
+/* XNNPACK asserts that a convolution's filter is of a datatype that it knows. */
+static void test_filters_of_none(void **state)
+{
+	static const uint32_t inputs[] = { ET_XNN_FP32, ET_XNN_FP16, ET_XNN_QINT8, ET_XNN_QUINT8 };
+	static const uint32_t filters[] = { ET_XNN_FP16, ET_XNN_FP32, ET_XNN_INT32, ET_XNN_QINT32 };
+	for (size_t i = 0; i < 4 * 4 * 3; i++) {
+		static const uint8_t nodes[] = { MX_CONV, MX_DEPTHWISE, MX_DECONV };
+		static const int32_t zeros[4];
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		uint32_t input = inputs[i % 4], filter = filters[i / 4 % 4];
+		mx_init(&mk);
+		struct mx_value x = {
+			.type = input, MX_DIMS(1, 2, 2, 1), .input = 1, .scale = input >= ET_XNN_QINT8 ? 1 : 0
+		};
+		uint32_t in = mx_value(&mk, &x);
+		x.input = 0;
+		x.output = 2;
+		uint32_t out = mx_value(&mk, &x);
+		uint32_t weights =
+			mx_value(&mk, &(struct mx_value){ .type = filter,
+					      MX_DIMS(1, 1, 1, 1),
+					      .scale = filter == ET_XNN_QINT32 ? 1 : 0,
+					      .constant = mx_constant(&mk, zeros, sizeof(zeros)) });
+		mx_node(&mk, nodes[i / 16],
+			&(struct et_xnn_node){ .inputs = { in, weights, ET_XNN_NONE },
+				.outputs = { out },
+				.numbers = { 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1 } });
+		uint8_t scalar = input == ET_XNN_FP32    ? ET_FLOAT32
+				 : input == ET_XNN_FP16  ? ET_FLOAT16
+				 : input == ET_XNN_QINT8 ? ET_INT8
+							 : ET_UINT8;
+		ARG(&args[0], scalar, ET_STATIC, 1, 2, 2, 1);
+		ARG(&args[1], scalar, ET_STATIC, 1, 2, 2, 1);
+		enum et_status status = test_run_once(&mk, args, 2, &diag);
+		if (input == ET_XNN_FP32 && filter <= ET_XNN_FP16)
+			test_ok(status, &diag);
+		else if (input >= ET_XNN_QINT8 || filter > ET_XNN_FP16)
+			assert_int_equal(status, ET_E_NOT_SUPPORTED);
+	}
+}
+
+/* Every half there is comes back, and what lies between two goes to the nearer one. */
+static void test_conversions(void **state)
+{
+	for (uint32_t half = 0; half <= UINT16_MAX; half++) {
+		bool is_nan = (half & 0x7c00) == 0x7c00 && (half & 0x3ff);
+		float value = et_xnn_from_half((uint16_t)half);
+		if (is_nan)
+			assert_true(value != value);
+		else
+			assert_int_equal(et_xnn_to_half(value), half);
+		if ((half & 0x7fff) >= 0x7bff)
+			continue;
+		float next = et_xnn_from_half((uint16_t)(half + 1)), middle = value + (next - value) / 2;
+		assert_int_equal(et_xnn_to_half(middle), half + (half & 1));
+		assert_int_equal(et_xnn_to_half(value + (next - value) / 4), half);
+		assert_int_equal(et_xnn_to_half(value + (next - value) * 3 / 4), half + 1);
+	}
+	assert_true(et_xnn_from_half(0x3c00) == 1 && et_xnn_from_half(0xc100) == -2.5f);
+	assert_true(et_xnn_from_half(1) == 0x1p-24f && et_xnn_from_half(0x7bff) == 65504);
+	assert_int_equal(et_xnn_to_half(65519), 0x7bff);
+	assert_int_equal(et_xnn_to_half(65520), 0x7c00);
+	assert_int_equal(et_xnn_to_half(-1e30f), 0xfc00);
+	assert_int_equal(et_xnn_to_half(0x1p-26f), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_weights_of_halves, test_set_up, test_tear_down),
+		cmocka_unit_test(test_conversions),
+		cmocka_unit_test_setup_teardown(test_filters_of_none, test_set_up, test_tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
