@@ -353,6 +353,8 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 	if (status == ET_OK)
 		status = et_xnn_parts_make(&compiled->parts, payload, &compiled->pool, diag);
 	if (status == ET_OK)
+		status = et_xnn_check_theirs(payload, shapes, diag);
+	if (status == ET_OK)
 		status = pack_own(compiled, diag);
 	size_t context_bytes = 0;
 	if (status == ET_OK)

@@ -266,6 +266,8 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 	if (inferred == ET_OK && context->is_empty)
 		return ET_OK;
 	if (inferred == ET_OK)
+		inferred = et_xnn_check_theirs(payload, context->shapes, diag);
+	if (inferred == ET_OK)
 		inferred = et_xnn_check_memory(payload, context->shapes, context->ids,
 			context->compiled->max_context_bytes, &n_bytes, diag);
 	if (inferred != ET_OK)

@@ -13,6 +13,9 @@
  * ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
 enum et_status et_xnn_infer_shapes(
 	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag);
+/* Whether XNNPACK can do its nodes with these shapes, as far as it would not say so itself. ET_E_NOT_SUPPORTED. */
+enum et_status et_xnn_check_theirs(
+	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, struct et_diag *diag);
 /* What a context with these shapes takes, about. ET_E_OUT_OF_RESOURCES if it is more than @max_bytes. @last_users: scratch,
  * one a value. */
 enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,

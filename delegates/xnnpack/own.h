@@ -17,10 +17,11 @@ struct et_xnn_own_run {
 
 struct et_xnn_own {
 	const char *name; /* as profiles have it */
-	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Never for a node with
-	 * values other than floats that are not constants, as these lie where parts meet; but for rows quantized at run time, which
+	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Where it pays alone, never for a node
+	 * with values other than floats that are not constants, as these lie where parts meet; but for rows quantized at run time, which
 	 * lie as gemm8.h says: who writes or reads such is asked in vain where not all others do it here, too. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+	bool is_sole; /* XNNPACK cannot do what it takes, so that takes depends on no size */
 	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
 	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. */
 	size_t (*n_packed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
@@ -43,7 +44,9 @@ const struct et_xnn_own *et_xnn_own_find(
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
 extern const struct et_xnn_own et_xnn_own_convert, et_xnn_own_deconvolution, et_xnn_own_gemm,
-	et_xnn_own_gemm8, et_xnn_own_transpose;
+	et_xnn_own_gemm8, et_xnn_own_pool, et_xnn_own_transpose;
+/* Whether XNNPACK must not be given @node, a max pooling. In own_pool.c. */
+bool et_xnn_own_needs_pool(const struct et_xnn_node *node);
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does
  * all of them. */
 void et_xnn_own_set_least_work(uint64_t n_products);

@@ -11,7 +11,7 @@
  *
  * XNNPACK packs its filter for each context anew; here it is done once for a Program (weights.h). Sums take their taps in
  * another order than XNNPACK's. Left to it are groups and dilations, filters with gaps between, and one or two
- * channels by a phase at a time, for which it has kernels. */
+ * channels by a phase at a time, for which it has kernels; but not where outputs may be less than a stride, which it cannot do. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/windows.h"
@@ -55,10 +55,29 @@ static size_t n_columns(const struct layout *layout)
 	return layout->is_joined ? layout->stride[1] * layout->n_out : layout->n_out;
 }
 
+/* Whether its output may be less than its stride, which XNNPACK cannot do: where one pixel comes in. */
+static bool may_be_small(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return (uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
+		       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
+	       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
+		       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W];
+}
+
+/* Also where none was seen to be faster than XNNPACK's. */
+static const struct et_xnn_gemm_build *any_build(void)
+{
+	const struct et_xnn_gemm_build *build = et_xnn_gemm();
+	for (size_t i = 0; !et_xnn_gemm() && et_xnn_gemm_at(i); i++)
+		build = et_xnn_gemm_at(i);
+	return build;
+}
+
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	if (node->kind->infer != et_xnn_infer_deconvolution || node->flags || !et_xnn_gemm() ||
+	if (node->kind->infer != et_xnn_infer_deconvolution || node->flags ||
 		!et_xnn_own_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
@@ -67,7 +86,9 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		n[ET_XNN_KERNEL_H] < n[ET_XNN_STRIDE_H] || n[ET_XNN_KERNEL_W] < n[ET_XNN_STRIDE_W])
 		return false;
 	struct layout layout = layout_of(node);
-	if (!layout.is_joined && layout.n_out < LEAST_COLUMNS)
+	if (may_be_small(node))
+		return true;
+	if (!et_xnn_gemm() || (!layout.is_joined && layout.n_out < LEAST_COLUMNS))
 		return false;
 	size_t products = filter->shape.dims[0]; /* in whole panels: see own_gemm.c */
 	if (!et_align_up(products, ET_GEMM_PANEL, &products))
@@ -298,7 +319,7 @@ static void run(const struct et_xnn_own_run *run)
 	};
 	const struct layout *layout = &d.layout;
 	d.windows = (struct et_xnn_windows){
-		.build = et_xnn_gemm(),
+		.build = any_build(),
 		.job = { .n_columns = n_columns(layout),
 			.min = node->min,
 			.max = node->max,

@@ -6,7 +6,8 @@
  *
  * Between parts values lie in memory of the worker's (lane.h), planned as XNNPACK plans its own: what is never
  * needed at the same time may lie in the same place, the largest first. Only floats do, and rows quantized at run time that
- * are written and read by nodes of our own; a payload of which others would have to is not cut. Nor is one that would fall into more pieces
+ * are written and read by nodes of our own; a payload of which others would have to is not cut, unless XNNPACK does not do some
+ * of its nodes. Nor is one that would fall into more pieces
  * than any network has, since the plan takes time in proportion to their square. */
 #include "delegates/xnnpack/parts.h"
 
@@ -24,6 +25,8 @@ struct cut {
 	uint32_t *part_of;              /* of each node */
 	uint32_t *last;                 /* one a value: the last part that reads it, or NONE */
 	uint32_t *local;                /* one a value: its place in the part at hand, or NONE */
+	bool is_sole_only;              /* nothing is ours but what XNNPACK does not do */
+	bool has_sole;                  /* there is such */
 };
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -84,9 +87,12 @@ static uint32_t number_parts(struct cut *cut)
 	const struct et_xnn_payload *payload = cut->payload;
 	uint32_t n_own = 0, n_parts = 0;
 	bool was_own = true;
-	for (uint32_t i = 0; i < payload->n_nodes; i++)
-		cut->owns[i] =
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_own *own =
 			is_idle(&payload->nodes[i]) ? NULL : et_xnn_own_find(payload, &payload->nodes[i]);
+		cut->has_sole = cut->has_sole || (own && own->is_sole);
+		cut->owns[i] = own && cut->is_sole_only && !own->is_sole ? NULL : own;
+	}
 	settle_rows(cut);
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		if (is_idle(&payload->nodes[i])) {
@@ -139,7 +145,9 @@ static uint32_t count_crossings(struct cut *cut)
 		const struct et_xnn_value *value = &payload->values[i];
 		if (!crosses(cut, i))
 			continue;
-		bool is_plain = value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
+		bool is_plain = cut->has_sole
+					? value->quant != ET_XNN_QUANT_ROW
+					: value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
 		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
 		if ((!is_plain && !is_rows) || n == MAX_CROSSINGS)
 			return ET_XNN_NONE;
@@ -275,12 +283,38 @@ static enum et_status cut_up(struct et_xnn_parts *parts, struct cut *cut, uint32
 				.first = part_of_value(cut, i),
 				.last = cut->last[i],
 				.is_rows = payload->values[i].quant == ET_XNN_QUANT_ROW,
+				.n_bytes = (uint8_t)(et_xnn_type_bits(payload->values[i].type) / 8),
 			};
 	*parts = made;
 	return ET_OK;
 }
 
-enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, const struct et_xnn_payload *payload,
+/* Which part each node is in, and how much crosses: returns how many parts there are, or 0 where the payload stays whole. */
+static uint32_t plan_cut(struct cut *cut, uint32_t *ret_crossings)
+{
+	for (int i = 0; i < 2; i++) {
+		uint32_t n_parts = number_parts(cut), n_crossings = n_parts ? count_crossings(cut) : 0;
+		if (n_parts && n_crossings != ET_XNN_NONE) {
+			*ret_crossings = n_crossings;
+			return n_parts;
+		}
+		if (!cut->has_sole)
+			break;
+		cut->is_sole_only = true;
+	}
+	return 0;
+}
+
+static void note_ours(struct et_xnn_payload *payload, const struct et_xnn_parts *parts)
+{
+	for (uint32_t i = 0; i < payload->n_nodes; i++)
+		payload->nodes[i].is_ours = false;
+	for (uint32_t i = 0; i < parts->n_parts; i++)
+		if (parts->parts[i].own)
+			payload->nodes[parts->parts[i].node - payload->nodes].is_ours = true;
+}
+
+enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, struct et_xnn_payload *payload,
 	struct et_pool *pool, struct et_diag *diag)
 {
 	struct et_pool scratch;
@@ -295,11 +329,13 @@ enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, const struct et
 	};
 	enum et_status status;
 	if (cut.owns && cut.part_of && cut.last && cut.local) {
-		uint32_t n_parts = number_parts(&cut), n_crossings = n_parts ? count_crossings(&cut) : 0;
-		if (n_parts && n_crossings != ET_XNN_NONE)
+		uint32_t n_crossings = 0, n_parts = plan_cut(&cut, &n_crossings);
+		if (n_parts)
 			status = cut_up(ret_parts, &cut, n_parts, n_crossings, diag);
 		else
 			status = leave_whole(ret_parts, &cut, diag);
+		if (status == ET_OK)
+			note_ours(payload, ret_parts);
 	} else {
 		status = no_memory(diag);
 	}
@@ -314,7 +350,7 @@ static size_t size_of(const struct et_xnn_crossing *crossing, const struct et_xn
 {
 	const struct et_xnn_shape *shape = &shapes[crossing->value];
 	uint32_t n_dims = crossing->is_rows ? shape->n_dims - 1 : shape->n_dims;
-	size_t n = crossing->is_rows ? 1 : sizeof(float);
+	size_t n = crossing->is_rows ? 1 : crossing->n_bytes;
 	bool fits = true;
 	for (uint32_t i = 0; i < n_dims; i++)
 		fits = fits && et_mul(n, shape->dims[i], &n);

@@ -20,7 +20,8 @@ struct et_xnn_part {
 struct et_xnn_crossing {
 	uint32_t value;
 	uint32_t first, last; /* parts */
-	bool is_rows;         /* quantized at run time, as gemm8.h has them; else floats */
+	bool is_rows;         /* quantized at run time, as gemm8.h has them */
+	uint8_t n_bytes;      /* else: of an element */
 };
 
 /* Immutable; everything lives in the pool. */
@@ -32,8 +33,9 @@ struct et_xnn_parts {
 	uint32_t n_outer; /* of all of XNNPACK's together */
 };
 
-/* @payload, whose shapes are known, must outlive the parts; when it changes (order.c) they are made anew. ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, const struct et_xnn_payload *payload,
+/* @payload, whose shapes are known, must outlive the parts; when it changes (order.c) they are made anew. Its nodes learn whose they
+ * are. ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, struct et_xnn_payload *payload,
 	struct et_pool *pool, struct et_diag *diag);
 
 /* The @i-th of the graph's inputs and outputs. */

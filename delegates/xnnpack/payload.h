@@ -130,6 +130,7 @@ struct et_xnn_node {
 	uint32_t index; /* in the file */
 	uint32_t flags;
 	bool is_view; /* its input and output are the same memory: there is nothing to do */
+	bool is_ours; /* done here, not by XNNPACK (parts.c) */
 	bool is_gone; /* somebody else does it: neither value is anything any more (order.c) */
 	uint32_t inputs[ET_XNN_MAX_INPUTS]; /* values; NONE for a bias that is absent */
 	uint32_t outputs[ET_XNN_MAX_OUTPUTS];

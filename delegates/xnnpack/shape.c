@@ -9,6 +9,7 @@
  * (context.c), so what XNNPACK would make of them does not matter. */
 #include "delegates/xnnpack/gemm8.h"
 #include "delegates/xnnpack/graph.h"
+#include "delegates/xnnpack/own.h"
 
 #include "runtime/base/checked.h"
 
@@ -277,32 +278,8 @@ INFER(deconvolution)
 	uint64_t kernel = (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
 	if (!is_sane(&out) || kernel > MAX_INDIRECTION / (out.dims[1] * out.dims[2]))
 		return bad_shape(diag, node, in);
-	/* XNNPACK takes outputs a stride apart together, and writes far behind its table where a stride begins behind the
-	 * last output. */
-	if (n[ET_XNN_DILATION_H] == 1 && n[ET_XNN_DILATION_W] == 1 &&
-		n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] && n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W] &&
-		(out.dims[1] < n[ET_XNN_STRIDE_H] || out.dims[2] < n[ET_XNN_STRIDE_W]))
-		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-			"has an output of %zu × %zu, less than its stride of %u × %u", out.dims[1],
-			out.dims[2], n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W]);
 	shapes[node->outputs[0]] = out;
 	return ET_OK;
-}
-
-/* XNNPACK's largest of a window with a dilation, along either axis, takes one element for all that are outside. It must be one
- * of the image: where it is not, XNNPACK reads beyond it. @n_positions: along this @axis. */
-static bool is_stand_in_inside(
-	const struct et_xnn_node *node, uint32_t axis, uint64_t size, uint64_t n_positions)
-{
-	const uint32_t *n = node->numbers;
-	uint64_t dilation = n[ET_XNN_DILATION_H + axis], stride = n[ET_XNN_STRIDE_H + axis];
-	uint64_t before = n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT] % dilation;
-	uint64_t last = (n_positions - 1) * stride;
-	uint64_t last_before =
-		before ? (before - 1) / stride * stride : 0; /* begins in the padding, as the first does */
-	if (before && (last_before < last ? last_before : last) + dilation - before >= size)
-		return false;
-	return last < before || last - before < size;
 }
 
 /* The average's window has no dilation; the file says 0 or 1 there. */
@@ -315,8 +292,9 @@ INFER(pooling)
 		n[ET_XNN_DILATION_H] = n[ET_XNN_DILATION_W] = 1;
 	if (in->n_dims != 4)
 		return bad_shape(diag, node, in);
-	/* No window may lie wholly in the padding: its average or maximum would be of nothing. */
-	for (uint32_t axis = 0; axis < 2; axis++) {
+	/* No window may lie wholly in the padding: its average would be of nothing. */
+	bool is_average = node->kind->define == et_xnn_define_average_pooling;
+	for (uint32_t axis = 0; axis < 2 && is_average; axis++) {
 		uint64_t kernel = n[ET_XNN_KERNEL_H + axis];
 		uint32_t before = n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT];
 		uint32_t after = n[axis == 0 ? ET_XNN_PAD_BOTTOM : ET_XNN_PAD_RIGHT];
@@ -330,15 +308,6 @@ INFER(pooling)
 	enum et_status status = slide(&copy, in, in->dims[3], 1, &out, diag);
 	if (status != ET_OK)
 		return status;
-	for (uint32_t axis = 0; axis < 2 && (n[ET_XNN_DILATION_H] > 1 || n[ET_XNN_DILATION_W] > 1); axis++) {
-		if (!is_stand_in_inside(&copy, axis, in->dims[1 + axis], out.dims[1 + axis]))
-			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-				"with a dilation of %u and padding of %u and %u of an axis of size %u is not "
-				"supported",
-				n[ET_XNN_DILATION_H + axis], n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT],
-				n[axis == 0 ? ET_XNN_PAD_BOTTOM : ET_XNN_PAD_RIGHT],
-				(unsigned)in->dims[1 + axis]);
-	}
 	shapes[node->outputs[0]] = out;
 	return ET_OK;
 }
@@ -565,6 +534,37 @@ enum et_status et_xnn_infer_shapes(
 		if (!node->is_gone && !is_sane(&shapes[node->outputs[0]]))
 			return et_xnn_node_fail(
 				diag, ET_E_INVALID_ARGUMENT, node, "makes an absurdly large output");
+	}
+	return ET_OK;
+}
+
+/* XNNPACK takes outputs of a transposed convolution a stride apart together, and writes far behind its table where a stride
+ * begins behind the last output. */
+static bool is_below_stride(const struct et_xnn_node *node, const struct et_xnn_shape *out)
+{
+	const uint32_t *n = node->numbers;
+	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
+	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
+	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W] &&
+	       (out->dims[1] < n[ET_XNN_STRIDE_H] || out->dims[2] < n[ET_XNN_STRIDE_W]);
+}
+
+enum et_status et_xnn_check_theirs(
+	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, struct et_diag *diag)
+{
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		const struct et_xnn_shape *out = &shapes[node->outputs[0]];
+		if (node->is_ours || node->is_gone)
+			continue;
+		if (is_below_stride(node, out))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"has an output of %zu × %zu, less than its stride of %u × %u", out->dims[1],
+				out->dims[2], node->numbers[ET_XNN_STRIDE_H], node->numbers[ET_XNN_STRIDE_W]);
+		if (et_xnn_own_needs_pool(node))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"has a window, strides, gaps and padding that are not supported together "
+				"here");
 	}
 	return ET_OK;
 }

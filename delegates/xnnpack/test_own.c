@@ -146,6 +146,17 @@ static void plain(const struct layer *l, uint32_t batch, const float *x, float *
 		out[i] = out[i] < -0.25f ? -0.25f : out[i] > 0.5f ? 0.5f : out[i];
 }
 
+/* XNNPACK cannot do it where one pixel comes in: it is ours always. */
+static bool is_ours_alone(const struct layer *l)
+{
+	bool is_alone = false;
+	for (uint32_t i = 0; i < 2; i++)
+		is_alone = is_alone ||
+			   l->adjust[i] + l->kernel[i] <
+				   l->stride[i] + (i ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2]);
+	return is_alone && l->is_transposed && !l->is_left;
+}
+
 static void compare(const struct layer *layer)
 {
 	static float x[MOST_FLOATS], ours[MOST_FLOATS], theirs[MOST_FLOATS];
@@ -154,7 +165,7 @@ static void compare(const struct layer *layer)
 	for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
 		struct test_session own = { 0 }, xnnpack = { 0 };
 		begin(&own, bytes, n_bytes, layer->is_twice ? 3 : 2, n_threads, 0, !layer->is_left);
-		begin(&xnnpack, bytes, n_bytes, layer->is_twice ? 3 : 2, 1, UINT64_MAX, false);
+		begin(&xnnpack, bytes, n_bytes, layer->is_twice ? 3 : 2, 1, UINT64_MAX, is_ours_alone(layer));
 		for (uint32_t i = 0; i < 3; i++) {
 			struct layer l = *layer;
 			uint32_t batch = i == 1 ? 1 : l.batch;
@@ -329,23 +340,74 @@ static void test_transposed_ones(void **state)
 		compare(&layers[i]);
 }
 
-/* Of outputs less than a stride XNNPACK's tables know nothing. */
+static bool is_below_stride(const struct layer *l)
+{
+	return outer(l, 0) < l->stride[0] || outer(l, 1) < l->stride[1];
+}
+
+/* Of outputs less than a stride XNNPACK's tables know nothing: these are ours, whatever the size, also where nothing else is. */
 static void test_small_outputs(void **state)
 {
-	static const struct layer layers[] = {
-		{ 1, 1, 2, 3, 4, { 4, 4 }, { 4, 4 }, { 1, 0, 0, 0 }, true, false, false, true, false, { 0 },
-			1, 1 },
-		{ 1, 2, 1, 3, 4, { 3, 5 }, { 1, 4 }, { 0, 1, 0, 1 }, true, false, false, true, false, { 0 },
-			1, 1 },
-	};
-	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
+	static float x[MOST_FLOATS], ours[MOST_FLOATS], expected[MOST_FLOATS];
+	int n_builds = 0;
+	while (et_xnn_gemm_at((size_t)n_builds))
+		n_builds++;
+	for (int i = 0; i < 60;) {
+		struct layer l;
+		draw_transposed(&l);
+		l.out = 1 + test_draw(6);
+		for (uint32_t axis = 0; axis < 2; axis++) {
+			uint32_t *pad = &l.pad[axis ? 1 : 0], *size = axis ? &l.width : &l.height;
+			*size = 1 + test_draw(2);
+			uint32_t most = l.stride[axis] * (*size - 1) + l.adjust[axis] + l.kernel[axis];
+			pad[0] = test_draw(most);
+			pad[2] = test_draw(most - pad[0]);
+		}
+		if (!is_small(&l) || !is_below_stride(&l))
+			continue;
+		struct test_session s = { 0 };
+		size_t n_bytes;
+		uint8_t *bytes = make(&l, &n_bytes);
+		et_xnn_gemm_choose(
+			i % (n_builds + 1) ? et_xnn_gemm_at((size_t)(i % (n_builds + 1) - 1)) : NULL);
+		begin(&s, bytes, n_bytes, l.is_twice ? 3 : 2, 1 + test_draw(2), UINT64_MAX, true);
+		test_draw_floats(x, (size_t)l.batch * l.height * l.width * l.in);
+		run(&s, &l, l.batch, x, ours);
+		plain(&l, l.batch, x, expected);
+		for (size_t j = 0; j < (size_t)l.batch * outer(&l, 0) * outer(&l, 1) * l.out; j++)
+			test_near(ours[j], expected[j], 2e-4f);
+		test_session_end(&s);
+		free(bytes);
+		i++;
+	}
+}
+
+/* Those in groups are nobody's: neither when compiled nor when they become that small. */
+static void test_small_groups(void **state)
+{
+	struct layer l = { 1, 1, 2, 4, 4, { 4, 4 }, { 4, 4 }, { 1, 0, 0, 0 }, true, false, false, true, true,
+		{ 0 }, 1, 2 };
+	for (uint32_t height = 1; height <= 2; height++) {
 		struct et_compiled *compiled;
 		struct et_compiled_info info;
 		struct et_diag diag = { 0 };
 		size_t n_bytes;
-		uint8_t *bytes = make(&layers[i], &n_bytes);
-		test_refused(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), ET_E_NOT_SUPPORTED,
-			&diag, "less than its stride");
+		l.height = height;
+		uint8_t *bytes = make(&l, &n_bytes);
+		if (height == 1) {
+			test_refused(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag),
+				ET_E_NOT_SUPPORTED, &diag, "less than its stride");
+		} else {
+			struct test_session s = { 0 };
+			static float x[MOST_FLOATS], out[MOST_FLOATS];
+			begin(&s, bytes, n_bytes, 2, 1, 0, false);
+			run(&s, &l, 1, x, out);
+			args[0].sizes[1] = 1;
+			struct et_evalue *values[] = { &args[0].value, &args[1].value };
+			test_refused(test_ops->enqueue(s.context, values, NULL, &diag), ET_E_NOT_SUPPORTED,
+				&diag, "less than its stride");
+			test_session_end(&s);
+		}
 		free(bytes);
 	}
 }
@@ -450,6 +512,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_packed_whole, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_transposed_ones, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_small_outputs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_small_groups, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_colours, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_far_stride, set_up, tear_down),
 	};

@@ -430,7 +430,8 @@ static void test_plan(void **state)
 		for (uint32_t i = 0; i < N; i++) {
 			seed = seed * 1664525 + 1013904223;
 			uint32_t first = seed >> 8 & 31, n = seed >> 16 & 7;
-			crossings[i] = (struct et_xnn_crossing){ i, first, first + 1 + n };
+			crossings[i] =
+				(struct et_xnn_crossing){ i, first, first + 1 + n, .n_bytes = sizeof(float) };
 			shapes[i] = (struct et_xnn_shape){ 1, { 1 + (seed >> 20) } };
 			all += shapes[i].dims[0] * sizeof(float);
 		}

@@ -1,0 +1,173 @@
+/* The largest of windows that XNNPACK does not take: with strides that are longer than the window, of one element, or wholly in
+ * the padding; and with gaps and padding, where it would read beyond the picture.
+ *
+ * An output is the largest of what of its window lies in the picture, a channel each, within the limits; where nothing does,
+ * the nearest element there is. Halves are compared as integers in the same order, and 8-bit numbers as they are, since input and output
+ * have one scale. */
+#include "delegates/xnnpack/half.h"
+#include "delegates/xnnpack/own.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GRAIN = 1 << 17 /* elements looked at that are worth another thread's while */ };
+
+struct pool {
+	size_t height, width, channels, out_height, out_width;
+	size_t kernel[2], stride[2], dilation[2], pad[2];
+	const void *in;
+	void *out;
+	float min, max; /* in the elements' own unit */
+};
+
+/* Elements of a window that lie in the picture: @n of them from @at, as far apart as the window's. */
+struct taps {
+	size_t at, n;
+};
+
+/* Of the window that begins at @from, in front of which is the padding; if none does, the element that is nearest. */
+static struct taps find_taps(const struct pool *pool, int axis, size_t from)
+{
+	size_t size = axis ? pool->width : pool->height, dilation = pool->dilation[axis],
+	       pad = pool->pad[axis], kernel = pool->kernel[axis];
+	size_t first = from < pad ? (pad - from + dilation - 1) / dilation : 0;
+	size_t end = from < size + pad ? (size + pad - from + dilation - 1) / dilation : 0;
+	end = end < kernel ? end : kernel;
+	if (first < end)
+		return (struct taps){ from + first * dilation - pad, end - first };
+	return (struct taps){ from < pad ? 0 : size - 1, 1 };
+}
+
+static int16_t order_of_half(uint16_t half)
+{
+	return (int16_t)(half & 0x8000 ? half ^ 0x7fff : half);
+}
+
+static uint16_t half_of_order(int16_t order)
+{
+	return (uint16_t)(order < 0 ? order ^ 0x7fff : order);
+}
+
+/* Rows @begin to @end of all pictures. type: of the elements; key: in which they are compared, from and to: into it and back. */
+#define DEFINE_ROWS(name, type, key, from, to)                                                               \
+	static void name(void *arg, size_t begin, size_t end)                                                \
+	{                                                                                                    \
+		const struct pool *pool = arg;                                                               \
+		const size_t n = pool->channels;                                                             \
+		for (size_t row = begin; row < end; row++) {                                                 \
+			size_t image = row / pool->out_height,                                               \
+			       top = row % pool->out_height * pool->stride[0];                               \
+			const type *in = (const type *)pool->in + image * pool->height * pool->width * n;    \
+			type *out = (type *)pool->out + row * pool->out_width * n;                           \
+			struct taps down = find_taps(pool, 0, top);                                          \
+			for (size_t x = 0; x < pool->out_width; x++, out += n) {                             \
+				struct taps across = find_taps(pool, 1, x * pool->stride[1]);                \
+				memcpy(out, in + (down.at * pool->width + across.at) * n, n * sizeof(*out)); \
+				for (size_t i = 0; i < down.n; i++)                                          \
+					for (size_t j = 0; j < across.n; j++) {                              \
+						size_t y = down.at + i * pool->dilation[0],                  \
+						       column = across.at + j * pool->dilation[1];           \
+						const type *tap = in + (y * pool->width + column) * n;       \
+						for (size_t c = 0; c < n; c++) {                             \
+							key a = from(out[c]), b = from(tap[c]);              \
+							out[c] = to(b > a ? b : a);                          \
+						}                                                            \
+					}                                                                    \
+				key min = (key)pool->min, max = (key)pool->max;                              \
+				for (size_t c = 0; c < n; c++) {                                             \
+					key a = from(out[c]);                                                \
+					a = a < min ? min : a;                                               \
+					out[c] = to(a > max ? max : a);                                      \
+				}                                                                            \
+			}                                                                                    \
+		}                                                                                            \
+	}
+
+#define AS_IT_IS(x) (x)
+DEFINE_ROWS(run_f32, float, float, AS_IT_IS, AS_IT_IS)
+DEFINE_ROWS(run_s8, int8_t, int8_t, AS_IT_IS, AS_IT_IS)
+DEFINE_ROWS(run_u8, uint8_t, uint8_t, AS_IT_IS, AS_IT_IS)
+DEFINE_ROWS(run_f16, uint16_t, int16_t, order_of_half, half_of_order)
+
+bool et_xnn_own_needs_pool(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	if (node->kind->define != et_xnn_define_max_pooling)
+		return false;
+	bool is_dilated = n[ET_XNN_DILATION_H] > 1 || n[ET_XNN_DILATION_W] > 1;
+	bool is_padded =
+		n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
+	return (is_dilated && is_padded) || n[ET_XNN_STRIDE_H] > n[ET_XNN_KERNEL_H] ||
+	       n[ET_XNN_STRIDE_W] > n[ET_XNN_KERNEL_W] ||
+	       (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) ||
+	       n[ET_XNN_PAD_TOP] >= n[ET_XNN_KERNEL_H] || n[ET_XNN_PAD_BOTTOM] >= n[ET_XNN_KERNEL_H] ||
+	       n[ET_XNN_PAD_LEFT] >= n[ET_XNN_KERNEL_W] || n[ET_XNN_PAD_RIGHT] >= n[ET_XNN_KERNEL_W];
+}
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	if (!et_xnn_own_needs_pool(node))
+		return false;
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	return !in->data && in->scale == out->scale && in->zero_point == out->zero_point;
+}
+
+/* A limit in the unit of 8-bit numbers, between @least and @most. */
+static float quantize(const struct et_xnn_value *value, float limit, float least, float most)
+{
+	float number = limit / value->scale + (float)value->zero_point;
+	return rintf(fminf(fmaxf(number, least), most));
+}
+
+static void run(const struct et_xnn_own_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const uint32_t *n = node->numbers;
+	const struct et_xnn_value *value = &run->payload->values[node->outputs[0]];
+	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
+	struct pool pool = {
+		.height = in[1],
+		.width = in[2],
+		.channels = in[3],
+		.out_height = out[1],
+		.out_width = out[2],
+		.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
+		.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
+		.dilation = { n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W] },
+		.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
+		.in = run->memory[node->inputs[0]],
+		.out = run->memory[node->outputs[0]],
+		.min = node->min,
+		.max = node->max,
+	};
+	void (*rows)(void *arg, size_t begin, size_t end) = run_f32;
+	switch (value->type) {
+	case ET_XNN_FP16:
+		rows = run_f16;
+		pool.min = order_of_half(et_xnn_to_half(node->min));
+		pool.max = order_of_half(et_xnn_to_half(node->max));
+		break;
+	case ET_XNN_QINT8:
+		rows = run_s8;
+		pool.min = quantize(value, node->min, INT8_MIN, INT8_MAX);
+		pool.max = quantize(value, node->max, INT8_MIN, INT8_MAX);
+		break;
+	case ET_XNN_QUINT8:
+		rows = run_u8;
+		pool.min = quantize(value, node->min, 0, UINT8_MAX);
+		pool.max = quantize(value, node->max, 0, UINT8_MAX);
+		break;
+	default:
+		break;
+	}
+	size_t of_row = out[2] * in[3] * pool.kernel[0] * pool.kernel[1];
+	et_xnn_lane_parallel_for(run->lane, rows, &pool, out[0] * out[1], 1 + GRAIN / (of_row ? of_row : 1));
+}
+
+const struct et_xnn_own et_xnn_own_pool = {
+	.name = "Max Pooling (NHWC), by rows",
+	.takes = takes,
+	.is_sole = true,
+	.run = run,
+};
