@@ -73,8 +73,8 @@ struct et_xnn_value {
 	uint8_t external; /* ET_XNN_IS_INPUT, ET_XNN_IS_OUTPUT or 0 */
 	bool in_payload;  /* data lies in the payload, not in named data */
 	bool is_kept;     /* data must stay readable while there are contexts: not all its users pack it */
-	bool is_of_halves; /* data are floats, of the halves that lie in the file (halves.c) */
-	bool is_index;    /* written as indexes: 32-bit integers, whatever the type says */
+	bool is_of_halves;         /* data are floats, of the halves that lie in the file (halves.c) */
+	bool is_index;             /* written as indexes: 32-bit integers, whatever the type says */
 	uint32_t external_id;      /* which argument it is */
 	struct et_xnn_shape shape; /* as exported: the upper bound where dynamic */
 	const uint8_t *data;       /* a constant's bytes, or NULL */
