@@ -297,10 +297,12 @@ static enum et_status pack_own(struct inferd_delegate_model *compiled, struct et
 	return ET_OK;
 }
 
-/* What was packed is not read again: its pages may go. Payload bytes that are constants too are dropped by the Plan. */
-static void drop_packed(const struct et_xnn_payload *payload, const struct inferd_delegate_payload *source)
+/* What was packed is not read again: its pages may go. Payload bytes that are constants too are dropped by the Plan, and values
+ * behind the first @n_of_file stand in for one of those. */
+static void drop_packed(const struct et_xnn_payload *payload, uint32_t n_of_file,
+	const struct inferd_delegate_payload *source)
 {
-	for (uint32_t i = 0; source->drop && i < payload->n_values; i++) {
+	for (uint32_t i = 0; source->drop && i < n_of_file; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
 		if (value->origin && !value->in_payload && !value->is_kept &&
 			position(source, value->origin) != ET_XNN_NOWHERE)
@@ -321,6 +323,7 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 		return status;
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		payload->values[i].origin = payload->values[i].data;
+	uint32_t n_of_file = payload->n_values;
 	bool is_all_here = is_all_in_program(payload, source);
 	uint64_t where = position(source, source->bytes);
 
@@ -364,7 +367,7 @@ static enum et_status compile(struct inferd_delegate_model *compiled,
 		!(is_all_here && et_xnn_weights_is_compiled(compiled->weights, where, source->n_bytes))) {
 		status = rehearse(compiled, ids, diag);
 		if (status == ET_OK)
-			drop_packed(payload, source);
+			drop_packed(payload, n_of_file, source);
 		if (status == ET_OK && is_all_here)
 			et_xnn_weights_note_compiled(compiled->weights, where, source->n_bytes);
 	}

@@ -147,6 +147,45 @@ static void test_nibbles_for_static_quantization(void **state)
 	}
 }
 
+static void never_drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
+{
+	fail_msg("%zu bytes of a payload are dropped", (size_t)n_bytes);
+}
+
+/* What stands in for a constant of a payload has no bytes there that could be dropped with what lies behind. */
+static void test_nibbles_in_a_payload_stay(void **state)
+{
+	enum { IN = 8, OUT = 2 };
+	static const uint8_t nibbles[OUT * IN / 2] = { 0x98 };
+	static const float scales[OUT] = { 1, 1 };
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	mx_init(&mk);
+	struct mx_value value = { .type = ET_XNN_QINT8, MX_DIMS(1, IN), .input = 1, .scale = 1 };
+	uint32_t in = mx_value(&mk, &value);
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
+						MX_DIMS(OUT, IN),
+						.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
+						.scales = scales,
+						.n_scales = OUT });
+	uint32_t out = mx_value(
+		&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, OUT), .output = 2, .scale = 1 });
+	mx_node(&mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { in, filter, ET_XNN_NONE }, .outputs = { out } });
+	struct inferd_delegate_payload source = { .struct_size = sizeof(source), .n_args = 2 };
+	uint8_t *bytes = mx_finish(&mk, &source.n_bytes);
+	source.bytes = source.file = bytes;
+	source.n_file_bytes = source.n_bytes;
+	source.drop = never_drop;
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	struct inferd_delegate_model *compiled;
+	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
+	test_ok(et_xnn_compile(&compiled, &source, weights, SIZE_MAX, &test_allocator, &info, &diag), &diag);
+	et_xnn_compiled_free(compiled);
+	et_xnn_weights_free(weights, NULL);
+	free(bytes);
+}
+
 static void test_half_precision(void **state)
 {
 	struct make_xnn mk;
@@ -336,6 +375,7 @@ int main(void)
 		TEST(old_dynamic_quantization),
 		TEST(one_element_is_left),
 		TEST(nibbles_for_static_quantization),
+		TEST(nibbles_in_a_payload_stay),
 		TEST(half_precision),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),
