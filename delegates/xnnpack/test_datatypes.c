@@ -213,6 +213,63 @@ static void test_half_precision(void **state)
 	assert_int_equal(args[2].f16[3], 0x4200); /* 3 */
 }
 
+/* A whole number that has no more than eleven bits. */
+static uint16_t half_of(int number)
+{
+	unsigned sign = number < 0 ? 0x8000 : 0, size = (unsigned)abs(number), exponent = 0;
+	while (size >> (exponent + 1))
+		exponent++;
+	return (uint16_t)(size ? sign | (exponent + 15) << 10 | ((size << (10 - exponent)) & 1023) : 0);
+}
+
+/* A linear layer of halves, of one row and of several, wider than a tile: whole numbers, so the sums are exact. */
+static void test_half_products(void **state)
+{
+	enum { ROWS = 7, IN = 21, OUT = 70 };
+	uint16_t filter[OUT * IN], bias[OUT];
+	for (int i = 0; i < OUT * IN; i++)
+		filter[i] = half_of(i * 7 % 5 - 2);
+	for (int i = 0; i < OUT; i++)
+		bias[i] = half_of(i - 20);
+	for (uint32_t rows = 1; rows <= ROWS; rows += ROWS - 1) {
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		uint32_t in = mx_value(&mk,
+				 &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(rows, IN), .input = 1 }),
+			 weights = mx_value(
+				 &mk, &(struct mx_value){ .type = ET_XNN_FP16,
+					      MX_DIMS(OUT, IN),
+					      .constant = mx_constant(&mk, filter, sizeof(filter)) }),
+			 biases = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP16,
+							MX_DIMS(OUT),
+							.constant = mx_constant(&mk, bias, sizeof(bias)) }),
+			 out = mx_value(&mk,
+				 &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(rows, OUT), .output = 2 });
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { in, weights, biases },
+				.outputs = { out },
+				.min = -INFINITY,
+				.max = INFINITY });
+		ARG(&args[0], ET_FLOAT16, ET_STATIC, (int32_t)rows, IN);
+		ARG(&args[1], ET_FLOAT16, ET_STATIC, (int32_t)rows, OUT);
+		for (uint32_t i = 0; i < rows * IN; i++)
+			args[0].f16[i] = half_of((int)(i * 5 % 7) - 3);
+		enum et_status status = test_run_once(&mk, args, 2, &diag);
+		if (status == ET_E_NOT_SUPPORTED)
+			skip(); /* this processor computes no halves */
+		test_ok(status, &diag);
+		for (uint32_t i = 0; i < rows * OUT; i++) {
+			int sum = (int)(i % OUT) - 20;
+			for (uint32_t k = 0; k < IN; k++)
+				sum += ((int)((i / OUT * IN + k) * 5 % 7) - 3) *
+				       ((int)((i % OUT * IN + k) * 7 % 5) - 2);
+			assert_int_equal(args[1].f16[i], half_of(sum));
+		}
+	}
+}
+
 static void test_indexes_are_widened(void **state)
 {
 	struct make_xnn mk;
@@ -377,6 +434,7 @@ int main(void)
 		TEST(nibbles_for_static_quantization),
 		TEST(nibbles_in_a_payload_stay),
 		TEST(half_precision),
+		TEST(half_products),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),
 		TEST(scales_of_a_filter),
