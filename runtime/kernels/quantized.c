@@ -4,11 +4,9 @@
  * or as tensors that broadcast along an axis (per channel) or over the last dimension (per token). Rounding is
  * to even, on the product with the reciprocal of the scale in float, as in the original. */
 #include "runtime/kernels/index.h"
-#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
-
-enum { BYTES_GRAIN = 32768 }; /* bytes worth another thread */
+#include "runtime/kernels/quantized_alike.h"
 
 /* In: x, scale, zero point, smallest, largest. What no int64 can hold, and NaN, is the smallest, as where the original
  * converts it. */
@@ -71,42 +69,16 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 			 most = { .tag = ET_TAG_DOUBLE, .d = (double)range[1]->i };
 	struct wide wide;
 	ET_TRY(require_range(ctx, out, range[0]->i, range[1]->i, range[2]->i));
+	bool is_done = false;
+	ET_TRY(et_quantize_alike(
+		ctx, x->tensor, scale, zero, &(const struct et_limits){ least.d, most.d }, out, &is_done));
+	if (is_done)
+		return ET_OK;
 	bool is_wide = out->type == ET_INT32;
 	return et_map_apply(ctx, is_wide ? &quantize_wide_map : &quantize_map,
 		(const struct et_evalue *[]){
 			x, scale, zero, &least, is_wide ? wide_number(&wide, range[1]->i) : &most },
 		5, out);
-}
-
-/* Integers to floats that lie as they do, with one scale: no blocks of it, nor of integers as floats. */
-struct plain_job {
-	const struct et_tensor *x;
-	float *out;
-	float scale, zero;
-	uint32_t zero32;
-};
-
-static void dequantize_plain(void *arg, size_t begin, size_t end)
-{
-	const struct plain_job *job = arg;
-	float *out = job->out, scale = job->scale, zero = job->zero;
-	if (job->x->type == ET_INT16) {
-		const int16_t *x = job->x->data;
-		ET_INDEPENDENT
-		for (size_t i = begin; i < end; i++)
-			out[i] = ((float)x[i] - zero) * scale;
-		return;
-	}
-	if (job->x->type == ET_INT32) {
-		const int32_t *x = job->x->data;
-		uint32_t zero32 = job->zero32;
-		ET_INDEPENDENT
-		for (size_t i = begin; i < end; i++) /* subtracted as they are, and wrapped around */
-			out[i] = (float)(int32_t)((uint32_t)x[i] - zero32) * scale;
-		return;
-	}
-	et_hot()->scale_bytes(end - begin, job->out + begin, (const uint8_t *)job->x->data + begin,
-		job->x->type == ET_INT8, job->zero, job->scale);
 }
 
 static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
@@ -117,18 +89,10 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	struct wide wide;
 	ET_REQUIRE(ctx, et_type_is_integral(type) && dtype->i == (int64_t)type,
 		"dtype %lld, the tensor is %s", (long long)dtype->i, et_scalar_name(type));
-	bool is_plain = type == ET_INT8 || type == ET_UINT8 || type == ET_INT16 || type == ET_INT32;
-	if (is_plain && out->type == ET_FLOAT32 && et_lie_alike(x->tensor, out) &&
-		scale->tag != ET_TAG_TENSOR && zero->tag != ET_TAG_TENSOR) {
-		struct plain_job job = { .x = x->tensor,
-			.scale = (float)et_number_double(scale),
-			.zero = (float)et_number_double(zero),
-			.zero32 = (uint32_t)et_double_to_int(et_number_double(zero)) };
-		ET_TRY(et_resize_like(ctx, out, x->tensor));
-		job.out = out->data;
-		et_parallel_for(ctx->compute, dequantize_plain, &job, et_tensor_numel(out), BYTES_GRAIN);
+	bool is_done = false;
+	ET_TRY(et_dequantize_alike(ctx, x->tensor, scale, zero, out, &is_done));
+	if (is_done)
 		return ET_OK;
-	}
 	if (type != ET_INT32)
 		return et_map_apply(
 			ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3, out);
@@ -357,6 +321,44 @@ static enum et_status get_qparams(
 	return ET_OK;
 }
 
+/* As run_add does it, of few bits and of zero points that float holds: then the loop has vectors. False: it is not like that. */
+#define ADD_NARROW(type)                                                               \
+	do {                                                                           \
+		const type *x = a->data, *y = b->data;                                 \
+		type *to = out->data;                                                  \
+		ET_INDEPENDENT                                                         \
+		for (size_t i = 0; i < n; i++) {                                       \
+			const float sum = (float)((double)(x[i] - x_zero) * x_scale) + \
+					  (float)((double)(y[i] - y_zero) * y_scale);  \
+			const float q = zero + et_rint(inverse * sum);                 \
+			const float above = q >= least && q < 0x1p63f ? q : least;     \
+			to[i] = (type)(int32_t)(above > most ? most : above);          \
+		}                                                                      \
+	} while (0)
+static bool add_narrow(const struct et_tensor *a, const struct et_tensor *b, const struct et_tensor *out,
+	const struct qparams *pa, const struct qparams *pb, const struct qparams *po)
+{
+	const int64_t few = 1 << 20;
+	bool is_near = pa->zero > -few && pa->zero < few && pb->zero > -few && pb->zero < few &&
+		       po->least >= INT16_MIN && po->most <= INT16_MAX && po->least <= po->most;
+	size_t n = et_tensor_numel(a);
+	if (!is_near)
+		return false;
+	int32_t x_zero = (int32_t)pa->zero, y_zero = (int32_t)pb->zero;
+	double x_scale = pa->scale, y_scale = pb->scale;
+	float inverse = 1 / po->scale, zero = (float)po->zero, least = (float)po->least,
+	      most = (float)po->most;
+	if (a->type == ET_UINT8)
+		ADD_NARROW(uint8_t);
+	else if (a->type == ET_INT8)
+		ADD_NARROW(int8_t);
+	else if (a->type == ET_INT16)
+		ADD_NARROW(int16_t);
+	else
+		return false;
+	return true;
+}
+
 /* As if dequantized, added and quantized. */
 static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -379,6 +381,8 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 		ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "an output of another dim order");
 	float inverse = 1 / po.scale;
 	size_t step = et_element_bytes(a);
+	if (add_narrow(a, b, out, &pa, &pb, &po))
+		return ET_OK;
 	for (size_t i = 0; i < et_tensor_numel(a); i++) {
 		int64_t x = et_element_get_int((const uint8_t *)a->data + i * step, a->type);
 		int64_t y = et_element_get_int((const uint8_t *)b->data + i * step, b->type);

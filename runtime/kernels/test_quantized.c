@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 static void quantized(void **state)
@@ -191,10 +193,70 @@ static void random_numbers(void **state)
 	}
 }
 
+/* Stretches that are long enough for loops of their own: of each type, back and forth. */
+static void long_ones(void **state)
+{
+	enum { CHANNELS = 3, INNER = 37, N = 2 * CHANNELS * INNER };
+	static const struct {
+		const char *name;
+		int type;
+		long long least, most;
+	} types[] = { { "u8", 0, 0, 255 }, { "i8", 1, -128, 127 }, { "i16", 2, -32768, 32767 },
+		{ "i32", 3, -2147483648, 2147483647 } };
+	for (size_t t = 0; t < ET_ARRAY_LEN(types); t++) {
+		char *args[3] = { NULL, NULL, NULL }, *expected[3] = { NULL, NULL, NULL };
+		const char *name = types[t].name;
+		size_t n[6];
+		FILE *in[3], *out[3];
+		for (size_t k = 0; k < 3; k++) {
+			in[k] = open_memstream(&args[k], &n[k]);
+			out[k] = open_memstream(&expected[k], &n[3 + k]);
+			assert_true(in[k] && out[k]);
+		}
+		fprintf(in[0], "%s[2,3,37]{", name);
+		fprintf(in[1], "f32[%d]{", N);
+		fprintf(in[2], "%s[%d]{", name, N);
+		fputs("f32[2,3,37]{", out[0]);
+		fprintf(out[1], "%s[%d]{", name, N);
+		fprintf(out[2], "%s[%d]{", name, N);
+		for (int i = 0; i < N; i++) {
+			int x = i * 5 % 113, channel = i / INNER % CHANNELS;
+			double wide = (i - N / 2) * 0x1p24, q = (double)((float)(wide * 4) + 9);
+			fprintf(in[0], "%d,", x);
+			fprintf(out[0], "%.9g,", (x - (channel + 4)) * (0.25 * (channel + 1)));
+			fprintf(in[1], "%.1f,", i % 3 ? (i - N / 2) / 2.0 : wide);
+			q = i % 3 ? (i - N / 2) * 2.0 + 9 : q;
+			fprintf(out[1], "%.0f,",
+				fmin(fmax(q, (double)types[t].least), (double)types[t].most));
+			fprintf(in[2], "%d,", x);
+			fprintf(out[2], "%.0f,", fmin(rint(((x - 2) * 0.5 + (x - 1) * 1.0) * 0.5) + 1, 127));
+		}
+		fprintf(in[0], "} f32[3]{0.25,0.5,0.75} i64[3]{4,5,6} 1 %lld %lld %d -", types[t].least,
+			types[t].most, types[t].type);
+		fprintf(in[1], "} 0.25 9 %lld %lld %d", types[t].least, types[t].most, types[t].type);
+		fprintf(in[2], "} 0.5 2 0 255 %s[%d]{", name, N);
+		for (int i = 0; i < N; i++)
+			fprintf(in[2], "%d,", i * 5 % 113);
+		fputs("} 1.0 1 0 255 2.0 1 0 127", in[2]);
+		static const char *const kernels[] = { "quantized_decomposed::dequantize_per_channel.out",
+			"quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::add.out" };
+		for (size_t k = 0; k < 3; k++) {
+			fputs("}", out[k]);
+			fclose(in[k]);
+			fclose(out[k]);
+			check_kernel_cases(
+				&(const struct kernel_case){ kernels[k], args[k], expected[k] }, 1);
+			free(args[k]);
+			free(expected[k]);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quantized),
+		cmocka_unit_test(long_ones),
 		cmocka_unit_test(groups),
 		cmocka_unit_test(random_numbers),
 	};
