@@ -91,6 +91,17 @@ static enum et_status run_scalar_tensor(struct et_kernel_ctx *ctx, struct et_eva
 	return et_fill(ctx, args[1]->tensor, args[0]);
 }
 
+/* Of floats and doubles, with no block in between. */
+#define ARANGE(name, type)                                                         \
+	static void name(struct et_tensor *out, double start, double step)         \
+	{                                                                          \
+		type *to = out->data;                                              \
+		for (int32_t i = 0, n = (int32_t)et_tensor_numel(out); i < n; i++) \
+			to[i] = (type)(start + (double)i * step);                  \
+	}
+ARANGE(arange_floats, float)
+ARANGE(arange_doubles, double)
+
 static enum et_status arange(
 	struct et_kernel_ctx *ctx, double start, double end, double step, struct et_tensor *out)
 {
@@ -98,6 +109,10 @@ static enum et_status arange(
 	ET_REQUIRE(ctx, n >= 0 && n <= INT32_MAX, "from %g to %g by %g", start, end, step);
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)n }, 1));
+	if (out->type == ET_FLOAT32 || out->type == ET_FLOAT64) {
+		(out->type == ET_FLOAT32 ? arange_floats : arange_doubles)(out, start, step);
+		return ET_OK;
+	}
 	/* Whole numbers that doubles hold are as right as int64. */
 	bool is_whole = et_type_is_integral(out->type) && fabs(start) < 0x1p52 && fabs(step * n) < 0x1p52 &&
 			floor(start) == start && floor(step) == step;

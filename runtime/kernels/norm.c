@@ -7,6 +7,7 @@
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+#include "runtime/base/expand.h"
 
 ET_FLOAT_FNS(scale_shift, 3, a *b + c)
 
@@ -39,38 +40,52 @@ static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct e
 }
 
 /* Of half types each operation is rounded, as the original does. */
-static void normalize_rounded(struct et_span *span)
+ET_EXPANDED void normalize_as(struct et_span *span, const enum et_scalar_type type)
 {
 	const float *const *in = (const float *const *)span->in;
+	const float *x = in[0], *mean = in[1], *invstd = in[2], *weight = in[3], *bias = in[4];
 	float *out = span->out;
-	for (size_t i = 0; i < span->n; i++) {
-		float value = et_round_half(in[0][i] - in[1][i], span->common);
-		value = et_round_half(value * in[2][i], span->common);
-		out[i] = et_round_half(value * in[3][i], span->common) + in[4][i];
+	ET_INDEPENDENT
+	for (size_t i = 0, n = span->n; i < n; i++) {
+		float value = et_round_half(x[i] - mean[i], type);
+		value = et_round_half(value * invstd[i], type);
+		out[i] = et_round_half(value * weight[i], type) + bias[i];
 	}
 }
 
-/* Of floats in row-major order: one plane after the other, each with its channel's factor and shift. */
+static void normalize_rounded(struct et_span *span)
+{
+	if (span->common == ET_BFLOAT16)
+		normalize_as(span, ET_BFLOAT16);
+	else
+		normalize_as(span, ET_FLOAT16);
+}
+
+/* Of floats or doubles in row-major order: one plane after the other, each with its channel's factor and shift. */
 struct planes_job {
-	const float *x;
-	float *out;
-	const float *factor, *shift;
+	const void *x;
+	void *out;
+	const void *factor, *shift;
 	size_t n_channels, inner;
 };
 
-static void scale_planes(void *arg, size_t begin, size_t end)
-{
-	const struct planes_job *job = arg;
-	for (size_t plane = begin; plane < end; plane++) {
-		const float *x = job->x + plane * job->inner;
-		float *out = job->out + plane * job->inner;
-		float factor = job->factor[plane % job->n_channels],
-		      shift = job->shift[plane % job->n_channels];
-		ET_INDEPENDENT
-		for (size_t i = 0, n = job->inner; i < n; i++)
-			out[i] = x[i] * factor + shift;
+#define SCALE_PLANES(name, type)                                                   \
+	static void name(void *arg, size_t begin, size_t end)                      \
+	{                                                                          \
+		const struct planes_job *job = arg;                                \
+		for (size_t plane = begin; plane < end; plane++) {                 \
+			const type *x = (const type *)job->x + plane * job->inner; \
+			type *out = (type *)job->out + plane * job->inner;         \
+			size_t channel = plane % job->n_channels;                  \
+			type factor = ((const type *)job->factor)[channel],        \
+			     shift = ((const type *)job->shift)[channel];          \
+			ET_INDEPENDENT                                             \
+			for (size_t i = 0, n = job->inner; i < n; i++)             \
+				out[i] = x[i] * factor + shift;                    \
+		}                                                                  \
 	}
-}
+SCALE_PLANES(scale_floats, float)
+SCALE_PLANES(scale_doubles, double)
 
 /* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
 static struct et_tensor per_channel(
@@ -98,7 +113,7 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	size_t n = (size_t)x->sizes[channel_dim];
 	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type);
 	size_t n_numbers = is_half ? 4 : 2;
-	bool is_plain = x->type == ET_FLOAT32 && out->type == ET_FLOAT32 && x->n_dims >= 3 &&
+	bool is_plain = (x->type == ET_FLOAT32 || is_double) && out->type == x->type && x->n_dims >= 3 &&
 			et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
 			et_dim_order_is_contiguous(out->dim_order, out->n_dims);
 	double *numbers = et_kernel_scratch(ctx, (MOST + 2) * n * sizeof(*numbers) + 1);
@@ -120,10 +135,11 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	if (is_plain) {
 		size_t planes = (size_t)x->sizes[0] * n, numel = et_tensor_numel(x);
 		ET_TRY(et_resize_like(ctx, out, x));
-		struct planes_job job = { x->data, out->data, (const float *)numbers,
-			(const float *)(numbers + n), n, planes ? numel / planes : 0 };
+		struct planes_job job = { x->data, out->data, numbers, numbers + n, n,
+			planes ? numel / planes : 0 };
 		if (numel)
-			et_parallel_for(ctx->compute, scale_planes, &job, planes, 16384 / job.inner + 1);
+			et_parallel_for(ctx->compute, is_double ? scale_doubles : scale_floats, &job, planes,
+				16384 / job.inner + 1);
 		return ET_OK;
 	}
 	for (size_t d = 0; d < n_dims; d++) {
@@ -185,6 +201,29 @@ static bool is_f32(const struct et_tensor *tensor)
 	return !tensor || (tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0);
 }
 
+/* Several sums, which do not wait for each other. */
+static void add_doubles(const double *x, size_t n, double *sum, double *squares, double center)
+{
+	enum { LANES = 8 };
+	double sums[LANES] = { 0 }, apart[LANES] = { 0 };
+	size_t i = 0;
+	for (; i + LANES <= n; i += LANES) {
+		for (size_t lane = 0; lane < LANES; lane++) {
+			double distance = x[i + lane] - center;
+			sums[lane] += x[i + lane];
+			apart[lane] += distance * distance;
+		}
+	}
+	for (; i < n; i++) {
+		sums[0] += x[i];
+		apart[0] += (x[i] - center) * (x[i] - center);
+	}
+	for (size_t lane = 0; lane < LANES; lane++) {
+		*sum += sums[lane];
+		*squares += apart[lane];
+	}
+}
+
 /* The sum of @n numbers from @data on, and of the squares of their distance to @center, added to what is there. */
 static void add_moments(
 	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
@@ -207,11 +246,12 @@ static void add_moments(
 	}
 	for (size_t done = 0; done < n;) {
 		size_t part = n - done < 256 ? n - done : 256;
-		load(block, data + done * et_scalar_size(type), 1, part);
-		for (size_t i = 0; i < part; i++) {
-			*sum += block[i];
-			*squares += (block[i] - center) * (block[i] - center);
-		}
+		const double *numbers = block;
+		if (type == ET_FLOAT64)
+			numbers = (const double *)(const void *)data + done;
+		else
+			load(block, data + done * et_scalar_size(type), 1, part);
+		add_doubles(numbers, part, sum, squares, center);
 		done += part;
 	}
 }
@@ -419,6 +459,35 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 	}
 }
 
+static bool is_f64(const struct et_tensor *tensor)
+{
+	return !tensor || (tensor->type == ET_FLOAT64 && (uintptr_t)tensor->data % sizeof(double) == 0);
+}
+
+/* Layer norm of doubles. */
+static void norm_row_f64(struct rows_job *job, size_t row)
+{
+	size_t n = job->n;
+	const double *x = (const double *)job->x->data + row * n;
+	const double *weight = job->weight ? job->weight->data : NULL,
+		     *bias = job->bias ? job->bias->data : NULL;
+	double *out = (double *)job->out->data + row * n, sum = 0, squares = 0, unused = 0;
+	add_doubles(x, n, &sum, &unused, 0);
+	double mean = sum / (double)n;
+	add_doubles(x, n, &unused, &squares, mean);
+	double rstd = 1 / sqrt(squares / (double)n + job->eps);
+	if (weight && bias) {
+		ET_INDEPENDENT
+		for (size_t i = 0; i < n; i++)
+			out[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
+	} else {
+		for (size_t i = 0; i < n; i++)
+			out[i] = (x[i] - mean) * rstd * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);
+	}
+	((double *)job->mean->data)[row] = mean;
+	((double *)job->rstd->data)[row] = rstd;
+}
+
 /* Layer norm of floats, as nearly all of it is: sums in double, the rest in float. */
 static void norm_row_f32(struct rows_job *job, size_t row)
 {
@@ -473,6 +542,8 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
 	bool has_rows = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	bool is_plain = is_float && has_rows;
+	bool is_double = has_rows && job->n && is_f64(job->x) && is_f64(job->out) && is_f64(job->weight) &&
+			 is_f64(job->bias) && is_f64(job->mean) && is_f64(job->rstd);
 	if (!is_float && (has_rows || job->is_group) && job->n && job->n <= BLOCK && job->period <= BLOCK) {
 		norm_short_rows(job, begin, end);
 		return;
@@ -480,6 +551,8 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 	for (size_t row = begin; row < end; row++) {
 		if (is_plain)
 			norm_row_f32(job, row);
+		else if (is_double)
+			norm_row_f64(job, row);
 		else if (is_float && job->is_group)
 			norm_group_f32(job, row);
 		else
