@@ -548,7 +548,12 @@ static enum et_status run_repeat_interleave(struct et_kernel_ctx *ctx, struct et
 		total, (long long)args[1]->i);
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)total }, 1));
 	uint8_t *to = out->data;
-	for (int64_t i = 0; i < view.sizes[0]; i++) {
+	int64_t *numbers = out->type == ET_INT64 ? out->data : NULL;
+	for (int64_t i = 0; numbers && i < view.sizes[0]; i++) {
+		for (int64_t k = 0; k < times[i]; k++)
+			*numbers++ = i;
+	}
+	for (int64_t i = 0; !numbers && i < view.sizes[0]; i++) {
 		for (int64_t k = 0; k < times[i]; k++, to += et_element_bytes(out))
 			et_element_set_int(to, out->type, i);
 	}

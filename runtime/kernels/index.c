@@ -297,6 +297,66 @@ static enum et_status take_runs(
 	return ET_OK;
 }
 
+/* Elements at @at[i] of @to from @from at @offsets[i]. */
+#define GATHER(type)                   \
+	for (size_t i = 0; i < n; i++) \
+	((type *)(void *)to)[at[i]] = ((const type *)(const void *)from)[offsets[i]]
+static void gather_elements(
+	uint8_t *to, const int64_t *at, const uint8_t *from, const int64_t *offsets, size_t n, size_t bytes)
+{
+	switch (bytes) {
+	case 1:
+		GATHER(uint8_t);
+		break;
+	case 2:
+		GATHER(uint16_t);
+		break;
+	case 4:
+		GATHER(uint32_t);
+		break;
+	case 8:
+		GATHER(uint64_t);
+		break;
+	default:
+		GATHER(struct et_wide);
+		break;
+	}
+}
+
+/* Where a place's elements lie apart, those of many places that are neighbours are taken together. */
+static enum et_status take_apart(
+	struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+{
+	struct et_walk walk;
+	et_walk_init(&walk, (const struct et_view *[]){ &to->kept, &s->kept }, 2);
+	for (size_t begin = 0, n; begin < s->numel; begin += n) {
+		int64_t at[CHUNK], offset;
+		struct et_place place;
+		n = s->numel - begin < CHUNK ? s->numel - begin : CHUNK;
+		ET_TRY(offset_of(ctx, s, begin, &offset)); /* finds those of the whole chunk */
+		for (size_t i = 0; i < n; i++) {
+			at[i] = to->place.offset[0];
+			et_place_advance(&to->place, &to->walk, 1);
+		}
+		et_place_seek(&place, &walk, 0);
+		for (size_t k = 0; k < walk.numel; k++) {
+			gather_elements(to->kept.data + place.offset[0] * (int64_t)element_bytes, at,
+				s->kept.data + place.offset[1] * (int64_t)element_bytes, s->offsets, n,
+				element_bytes);
+			et_place_advance(&place, &walk, 1);
+		}
+	}
+	return ET_OK;
+}
+
+/* Whether the elements of a place lie apart in the order in which they are written. */
+static bool lie_apart(const struct et_view *to, const struct et_view *from)
+{
+	struct et_walk walk;
+	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
+	return walk.strides[0][walk.n_dims - 1] != 1 && walk.strides[1][walk.n_dims - 1] != 1;
+}
+
 static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
@@ -319,6 +379,8 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 		return take_elements(ctx, &s, &to, element_bytes);
 	if (is_one_run(&to.kept, &s.kept))
 		return take_runs(ctx, &s, &to, element_bytes);
+	if (lie_apart(&to.kept, &s.kept))
+		return take_apart(ctx, &s, &to, element_bytes);
 	for (size_t i = 0; i < s.numel; i++) {
 		struct et_view from_one, to_one;
 		int64_t offset;

@@ -8,6 +8,7 @@
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
@@ -303,8 +304,24 @@ struct grid {
 		type; /* in which positions and weights are computed, rounding after each operation */
 };
 
+/* What follows is part of sample_as, in which mode, padding and types are constants. */
+
+/* As the C library's, but without a call. */
+ET_EXPANDED double floor_of(double x)
+{
+	bool is_near = x > -0x1p31 && x < 0x1p31;
+	double whole = (double)(int32_t)(is_near ? x : 0);
+	return is_near ? whole - (double)(whole > x) : floor(x);
+}
+
+ET_EXPANDED double nearest_to(double x)
+{
+	double size = fabs(x), whole = (size + 0x1p52) - 0x1p52;
+	return copysign(size < 0x1p52 ? whole : size, x);
+}
+
 /* On which pixel a position falls hangs on the last bit of it. */
-static double rounded(const struct grid *g, double value)
+ET_EXPANDED double rounded(const struct grid *g, double value)
 {
 	return g->type == ET_FLOAT32   ? (float)value
 	       : g->type == ET_FLOAT64 ? value
@@ -312,13 +329,13 @@ static double rounded(const struct grid *g, double value)
 }
 
 /* NaN is the last one, as it comes out of the original's comparisons. */
-static double clip(const struct grid *g, double at, int64_t size)
+ET_EXPANDED double clip(const struct grid *g, double at, int64_t size)
 {
 	double last = rounded(g, (double)(size - 1));
 	return at < 0 ? 0 : at < last ? at : last;
 }
 
-static double reflect(const struct grid *g, double at, int64_t size)
+ET_EXPANDED double reflect(const struct grid *g, double at, int64_t size)
 {
 	double low = g->align_corners ? 0 : -0.5, span = rounded(g, (double)(size - g->align_corners));
 	if (span == 0)
@@ -331,7 +348,7 @@ static double reflect(const struct grid *g, double at, int64_t size)
 }
 
 /* From -1 to 1, to pixels. */
-static double to_pixels(const struct grid *g, double at, int64_t size)
+ET_EXPANDED double to_pixels(const struct grid *g, double at, int64_t size)
 {
 	at = rounded(g, at + 1);
 	if (g->align_corners)
@@ -340,7 +357,7 @@ static double to_pixels(const struct grid *g, double at, int64_t size)
 }
 
 /* A position outside as the padding has it. */
-static double settle(const struct grid *g, double at, int64_t size)
+ET_EXPANDED double settle(const struct grid *g, double at, int64_t size)
 {
 	if (g->padding == REFLECTION)
 		at = reflect(g, at, size);
@@ -350,14 +367,14 @@ static double settle(const struct grid *g, double at, int64_t size)
 /* Where a pixel lies in its plane, in elements; OUTSIDE is where it has none, and is 0. */
 enum { OUTSIDE = -1 };
 
-static int64_t place(const struct grid *g, double h, double w)
+ET_EXPANDED int64_t place(const struct grid *g, double h, double w)
 {
 	if (!(h >= 0 && h < (double)g->x.sizes[2] && w >= 0 && w < (double)g->x.sizes[3]))
 		return OUTSIDE;
 	return (int64_t)h * g->x.strides[2] + (int64_t)w * g->x.strides[3];
 }
 
-static double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
+ET_EXPANDED double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
 {
 	if (at == OUTSIDE)
 		return 0;
@@ -369,14 +386,14 @@ static double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
 }
 
 /* ((a x + b) x + c) x + d */
-static double polynomial(const struct grid *g, double x, double a, double b, double c, double d)
+ET_EXPANDED double polynomial(const struct grid *g, double x, double a, double b, double c, double d)
 {
 	double sum = rounded(g, rounded(g, a * x) + b);
 	sum = rounded(g, rounded(g, sum * x) + c);
 	return rounded(g, rounded(g, sum * x) + d);
 }
 
-static void cubic_weights(const struct grid *g, double t, double *weights)
+ET_EXPANDED void cubic_weights(const struct grid *g, double t, double *weights)
 {
 	const double a = -0.75;
 	double back = rounded(g, 1 - t);
@@ -386,7 +403,7 @@ static void cubic_weights(const struct grid *g, double t, double *weights)
 	weights[3] = polynomial(g, rounded(g, back + 1), a, -5 * a, 8 * a, -4 * a);
 }
 
-static double weigh(const struct grid *g, const double *numbers, const double *weights)
+ET_EXPANDED double weigh(const struct grid *g, const double *numbers, const double *weights)
 {
 	double sum = 0;
 	for (int i = 0; i < 4; i++)
@@ -400,22 +417,20 @@ struct spot {
 	double weights[2][4]; /* within a row, and of the rows */
 };
 
-static void find_cubic(const struct grid *g, double h, double w, struct spot *spot)
+ET_EXPANDED void find_cubic(const struct grid *g, double h, double w, struct spot *spot)
 {
-	int64_t h0 = et_double_to_int(floor(h)), w0 = et_double_to_int(floor(w));
+	int64_t h0 = et_double_to_int(floor_of(h)), w0 = et_double_to_int(floor_of(w));
 	cubic_weights(g, rounded(g, w - rounded(g, (double)w0)), spot->weights[0]);
 	cubic_weights(g, rounded(g, h - rounded(g, (double)h0)), spot->weights[1]);
 	for (int i = 0; i < 4; i++) {
-		double at =
-			trunc(settle(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]));
+		double at = settle(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]);
 		for (int k = 0; k < 4; k++)
 			spot->at[i][k] = place(g, at,
-				trunc(settle(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)k),
-					g->x.sizes[3])));
+				settle(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)k), g->x.sizes[3]));
 	}
 }
 
-static void find(const struct grid *g, double grid_w, double grid_h, struct spot *spot)
+ET_EXPANDED void find(const struct grid *g, double grid_w, double grid_h, struct spot *spot)
 {
 	int64_t height = g->x.sizes[2], width = g->x.sizes[3];
 	double h = to_pixels(g, grid_h, height), w = to_pixels(g, grid_w, width);
@@ -426,13 +441,13 @@ static void find(const struct grid *g, double grid_w, double grid_h, struct spot
 	h = settle(g, h, height);
 	w = settle(g, w, width);
 	if (g->mode == NEAREST) {
-		h = rint(h);
-		w = rint(w);
+		h = nearest_to(h);
+		w = nearest_to(w);
 		spot->at[0][0] = g->padding == ZEROS ? place(g, h, w)
 						     : place(g, clip(g, h, height), clip(g, w, width));
 		return;
 	}
-	double h0 = floor(h), w0 = floor(w);
+	double h0 = floor_of(h), w0 = floor_of(w);
 	for (int i = 0; i < 4; i++) {
 		double at_h = h0 + i / 2, at_w = w0 + i % 2;
 		double share_h = i / 2 ? rounded(g, h - h0) : rounded(g, h0 + 1 - h);
@@ -448,7 +463,7 @@ static void find(const struct grid *g, double grid_w, double grid_h, struct spot
 	}
 }
 
-static double sample(const struct grid *g, const uint8_t *plane, const struct spot *spot)
+ET_EXPANDED double sample(const struct grid *g, const uint8_t *plane, const struct spot *spot)
 {
 	double row[4], rows[4];
 	if (g->mode == NEAREST)
@@ -462,7 +477,7 @@ static double sample(const struct grid *g, const uint8_t *plane, const struct sp
 }
 
 /* Row @row of all channels of picture @n. */
-static void sample_row(const struct grid *g, int64_t n, int64_t row, struct spot *spots)
+ET_EXPANDED void sample_row(const struct grid *g, int64_t n, int64_t row, struct spot *spots)
 {
 	const int64_t *xs = g->x.strides, *ys = g->y.strides, *at = g->grid.strides;
 	int64_t bytes = (int64_t)et_scalar_size(g->x.type), columns = g->y.sizes[3];
@@ -474,9 +489,49 @@ static void sample_row(const struct grid *g, int64_t n, int64_t row, struct spot
 	for (int64_t c = 0; c < g->y.sizes[1]; c++) {
 		const uint8_t *plane = g->x.data + (n * xs[0] + c * xs[1]) * bytes;
 		uint8_t *to = g->y.data + (n * ys[0] + c * ys[1] + row * ys[2]) * bytes;
-		for (int64_t w = 0; w < columns; w++)
-			et_element_set_double(to + w * ys[3] * bytes, g->y.type, sample(g, plane, &spots[w]));
+		for (int64_t w = 0; w < columns; w++) {
+			double result = sample(g, plane, &spots[w]);
+			if (g->type == ET_FLOAT32 && g->x.type == ET_FLOAT32)
+				((float *)(void *)to)[w * ys[3]] = (float)result;
+			else if (g->type == ET_FLOAT64)
+				((double *)(void *)to)[w * ys[3]] = result;
+			else
+				et_element_set_double(to + w * ys[3] * bytes, g->y.type, result);
+		}
 	}
+}
+
+/* What nearly all grids are, made for each mode; and any other. */
+ET_EXPANDED void sample_as(const struct grid *of, int64_t n, int64_t row, struct spot *spots,
+	const enum et_scalar_type type, const int64_t mode, const bool has_padding)
+{
+	struct grid g = *of;
+	g.type = type;
+	g.x.type = g.y.type = g.grid.type = (uint8_t)type;
+	g.mode = mode;
+	if (!has_padding)
+		g.padding = ZEROS;
+	sample_row(&g, n, row, spots);
+}
+
+#define SAMPLE(name, type)                                                                 \
+	static void name(const struct grid *g, int64_t n, int64_t row, struct spot *spots) \
+	{                                                                                  \
+		if (g->mode == BILINEAR && g->padding == ZEROS)                            \
+			sample_as(g, n, row, spots, type, BILINEAR, false);                \
+		else if (g->mode == BILINEAR)                                              \
+			sample_as(g, n, row, spots, type, BILINEAR, true);                 \
+		else if (g->mode == NEAREST)                                               \
+			sample_as(g, n, row, spots, type, NEAREST, true);                  \
+		else                                                                       \
+			sample_as(g, n, row, spots, type, BICUBIC, true);                  \
+	}
+SAMPLE(sample_floats, ET_FLOAT32)
+SAMPLE(sample_doubles, ET_FLOAT64)
+
+static void sample_any(const struct grid *g, int64_t n, int64_t row, struct spot *spots)
+{
+	sample_row(g, n, row, spots);
 }
 
 static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -507,8 +562,12 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	struct spot *spots = et_kernel_scratch(ctx, (size_t)out->sizes[3] * sizeof(*spots) + 1);
 	if (!spots)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
+	void (*sample_one)(const struct grid *, int64_t, int64_t, struct spot *) =
+		x->type == ET_FLOAT32   ? sample_floats
+		: x->type == ET_FLOAT64 ? sample_doubles
+					: sample_any;
 	for (int64_t i = 0; i < (int64_t)out->sizes[0] * out->sizes[2]; i++)
-		sample_row(&g, i / out->sizes[2], i % out->sizes[2], spots);
+		sample_one(&g, i / out->sizes[2], i % out->sizes[2], spots);
 	return ET_OK;
 }
 
