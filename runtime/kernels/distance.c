@@ -3,6 +3,7 @@
  * All are the p-norm of a difference, summed in double (differences, and powers of
  * them, of floats are floats): p = 0 counts, infinity takes the largest. */
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -83,39 +84,6 @@ static void add_doubles(struct norm *norm, const double *a, const double *b, siz
 	add_sizes(norm, sizes, n);
 }
 
-/* The same at once of numbers that lie one behind the other, where no power has to be taken of them. */
-#define PLAIN_DISTANCE(name, type)                                                       \
-	static double name(const type *a, const type *b, size_t n, double p)             \
-	{                                                                                \
-		enum { LANES = 4 };                                                      \
-		double sums[LANES] = { 0 }, sum = 0;                                     \
-		size_t i = 0;                                                            \
-		for (; p == 2 && i + LANES <= n; i += LANES) {                           \
-			for (size_t lane = 0; lane < LANES; lane++) {                    \
-				double apart = (double)(a[i + lane] - b[i + lane]);      \
-				sums[lane] += apart * apart;                             \
-			}                                                                \
-		}                                                                        \
-		for (; p == 1 && i + LANES <= n; i += LANES) {                           \
-			for (size_t lane = 0; lane < LANES; lane++)                      \
-				sums[lane] += fabs((double)(a[i + lane] - b[i + lane])); \
-		}                                                                        \
-		for (; p == 2 && i < n; i++)                                             \
-			sum += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);            \
-		for (; p == 1 && i < n; i++)                                             \
-			sum += fabs((double)(a[i] - b[i]));                              \
-		for (; p == 0 && i < n; i++)                                             \
-			sum += a[i] - b[i] != 0; /* infinities are not alike */          \
-		for (; i < n; i++) {                                                     \
-			double apart = fabs((double)(a[i] - b[i]));                      \
-			sum = apart > sum || apart != apart ? apart : sum;               \
-		}                                                                        \
-		sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);                        \
-		return p == 2 ? sqrt(sum) : sum;                                         \
-	}
-PLAIN_DISTANCE(plain_floats, float)
-PLAIN_DISTANCE(plain_doubles, double)
-
 /* Between @n elements from each of two places, @step apart. */
 static __attribute__((noinline)) double distance_by_blocks(const uint8_t *a, const uint8_t *b, int64_t step_a,
 	int64_t step_b, size_t n, enum et_scalar_type type, double p)
@@ -147,15 +115,28 @@ static __attribute__((noinline)) double distance_by_blocks(const uint8_t *a, con
 	return finish(&norm);
 }
 
-static inline double distance(const uint8_t *a, const uint8_t *b, int64_t step_a, int64_t step_b, size_t n,
-	enum et_scalar_type type, double p)
+/* From @n elements at @a, @step_a apart, to @n_others others at @b, @next elements apart. */
+static void distances_to(const uint8_t *a, const uint8_t *b, int64_t step_a, int64_t step_b, int64_t next,
+	size_t n_others, size_t n, enum et_scalar_type type, double p, double *distances)
 {
 	bool is_plain = step_a == 1 && step_b == 1 && !is_power(&(struct norm){ .p = p });
-	if (is_plain && type == ET_FLOAT32)
-		return plain_floats((const float *)(const void *)a, (const float *)(const void *)b, n, p);
-	if (is_plain && type == ET_FLOAT64)
-		return plain_doubles((const double *)(const void *)a, (const double *)(const void *)b, n, p);
-	return distance_by_blocks(a, b, step_a, step_b, n, type, p);
+	enum et_distance kind = p == 0   ? ET_DISTANCE_COUNT
+				: p == 1 ? ET_DISTANCE_SUM
+				: p == 2 ? ET_DISTANCE_SQUARES
+					 : ET_DISTANCE_LARGEST;
+	if (is_plain && type == ET_FLOAT32) {
+		et_hot_spans()->float_distances((const float *)(const void *)a,
+			(const float *)(const void *)b, next, n_others, n, distances, kind);
+		return;
+	}
+	if (is_plain && type == ET_FLOAT64) {
+		et_hot_spans()->double_distances((const double *)(const void *)a,
+			(const double *)(const void *)b, next, n_others, n, distances, kind);
+		return;
+	}
+	for (size_t k = 0; k < n_others; k++)
+		distances[k] = distance_by_blocks(
+			a, b + (int64_t)k * next * (int64_t)et_scalar_size(type), step_a, step_b, n, type, p);
 }
 
 /* x1 (…, P, M), x2 (…, R, M), p, mode > out (…, P, R) */
@@ -204,10 +185,12 @@ static enum et_status run_cdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 		run = run < BLOCK ? run : BLOCK;
 		const uint8_t *from_a = a.data + place.offset[1] * bytes,
 			      *from_b = b.data + place.offset[2] * bytes;
-		for (size_t k = 0; k < run; k++)
-			distances[k] = distance(from_a + (int64_t)k * steps[1][last] * bytes,
-				from_b + (int64_t)k * steps[2][last] * bytes, step_a, step_b, (size_t)m,
-				x1->type, p);
+		/* Mostly it is one to many. */
+		size_t n_at_once = steps[1][last] == 0 ? run : 1;
+		for (size_t k = 0; k < run; k += n_at_once)
+			distances_to(from_a + (int64_t)k * steps[1][last] * bytes,
+				from_b + (int64_t)k * steps[2][last] * bytes, step_a, step_b, steps[2][last],
+				n_at_once, (size_t)m, x1->type, p, &distances[k]);
 		store(y.data + place.offset[0] * bytes, steps[0][last], distances, run);
 		et_place_advance(&place, &walk, run);
 	}
@@ -228,12 +211,15 @@ static enum et_status run_pdist(struct et_kernel_ctx *ctx, struct et_evalue *con
 	int64_t n_pairs = n * (n - 1) / 2;
 	ET_TRY(et_resize(ctx, out, &n_pairs, 1));
 	uint8_t *to = out->data;
+	const uint8_t *rows = x->data;
+	et_store_fn store = et_storer(out->type, ET_F64);
 	for (int64_t i = 0; i < n; i++) {
-		for (int64_t j = i + 1; j < n; j++, to += bytes) {
-			const uint8_t *a = x->data;
-			et_element_set_double(to, out->type,
-				distance(a + i * row, a + j * row, x->strides[1], x->strides[1], (size_t)m,
-					x->type, p));
+		for (int64_t j = i + 1, part; j < n; j += part, to += part * bytes) {
+			double distances[BLOCK];
+			part = n - j < BLOCK ? n - j : BLOCK;
+			distances_to(rows + i * row, rows + j * row, x->strides[1], x->strides[1],
+				x->strides[0], (size_t)part, (size_t)m, x->type, p, distances);
+			store(to, 1, distances, (size_t)part);
 		}
 	}
 	return ET_OK;

@@ -1,11 +1,13 @@
 /* Compiled several times: the build defines ET_HOT_SPANS_NAME and chooses the instruction set.
  *
  * What is in here has vectors on one processor and none on another: shifts by numbers that differ from element to element,
- * bits of floats put together, sums and extremes of many bits. What rounds, rounds alike in all builds: nothing is multiplied
- * and added at once. */
+ * bits of floats put together, sums and extremes of many bits. Results differ in rounding only, and but for products of matrices
+ * and distances not at all. */
 #include "runtime/kernels/hot_spans.h"
+#include "runtime/base/expand.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 /* int64 stands for narrower integers, too. */
@@ -53,6 +55,170 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 	for (size_t i = 0; i < n; i++)
 		y[i] = et_to_bfloat16(x[i]);
 }
+
+/* So many columns of the product in a vector, for all rows; four rows at a time, which share b's. */
+#define MULTIPLY_VECTOR(name, type, N)                                                                \
+	static void name##_##N(const struct et_product *p, size_t column)                             \
+	{                                                                                             \
+		enum { ROWS = 4 };                                                                    \
+		typedef type lanes __attribute__((vector_size((N) * sizeof(type))));                  \
+		const type *b = (const type *)p->b + column;                                          \
+		lanes right;                                                                          \
+		size_t row = 0;                                                                       \
+		for (; row + ROWS <= p->n_rows; row += ROWS) {                                        \
+			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
+			type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                  \
+			lanes sums[ROWS] = { { 0 } };                                                 \
+			for (size_t k = 0; k < p->n_k; k++) {                                         \
+				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
+				ET_UNROLL                                                             \
+				for (int r = 0; r < ROWS; r++)                                        \
+					sums[r] += a[r * p->a_row + (ptrdiff_t)k * p->a_col] * right; \
+			}                                                                             \
+			ET_UNROLL                                                                     \
+			for (int r = 0; r < ROWS; r++)                                                \
+				memcpy(c + r * p->c_row, &sums[r], sizeof(right));                    \
+		}                                                                                     \
+		for (; row < p->n_rows; row++) {                                                      \
+			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
+			lanes sum = { 0 };                                                            \
+			for (size_t k = 0; k < p->n_k; k++) {                                         \
+				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
+				sum += a[(ptrdiff_t)k * p->a_col] * right;                            \
+			}                                                                             \
+			memcpy((type *)p->c + (ptrdiff_t)row * p->c_row + column, &sum, sizeof(sum)); \
+		}                                                                                     \
+	}
+#define MULTIPLY_VECTORS(name, type, MANY)                                                              \
+	MULTIPLY_VECTOR(name, type, MANY)                                                               \
+	MULTIPLY_VECTOR(name, type, 4)                                                                  \
+	static void name(const struct et_product *p)                                                    \
+	{                                                                                               \
+		size_t column = 0;                                                                      \
+		for (; column + (MANY) <= p->n_columns; column += (MANY))                               \
+			name##_##MANY(p, column);                                                       \
+		for (; column + 4 <= p->n_columns; column += 4)                                         \
+			name##_4(p, column);                                                            \
+		for (size_t row = 0; column < p->n_columns && row < p->n_rows; row++) {                 \
+			for (size_t j = column; j < p->n_columns; j++) {                                \
+				const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;         \
+				const type *b = (const type *)p->b + j;                                 \
+				type sum = 0;                                                           \
+				for (size_t k = 0; k < p->n_k; k++)                                     \
+					sum += a[(ptrdiff_t)k * p->a_col] * b[(ptrdiff_t)k * p->b_row]; \
+				((type *)p->c)[(ptrdiff_t)row * p->c_row + (ptrdiff_t)j] = sum;         \
+			}                                                                               \
+		}                                                                                       \
+	}
+MULTIPLY_VECTORS(multiply_floats, float, 16)
+MULTIPLY_VECTORS(multiply_doubles, double, 8)
+MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
+
+/* The same of integers that are widened on the way. */
+#define MULTIPLY_COLUMNS(name, type, sum_type)                                                             \
+	ET_EXPANDED void name##_columns(const struct et_product *p, size_t column, const size_t width)     \
+	{                                                                                                  \
+		enum { ROWS = 4, MOST = 16 };                                                              \
+		const type *b = (const type *)p->b + column;                                               \
+		for (size_t row = 0; row < p->n_rows;) {                                                   \
+			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                    \
+			type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                       \
+			sum_type sums[ROWS][MOST] = { { 0 } };                                             \
+			const size_t rows = p->n_rows - row < ROWS ? 1 : ROWS;                             \
+			for (size_t k = 0; rows == ROWS && k < p->n_k; k++) {                              \
+				const type *from = b + (ptrdiff_t)k * p->b_row;                            \
+				ET_UNROLL                                                                  \
+				for (int r = 0; r < ROWS; r++) {                                           \
+					const sum_type factor = a[r * p->a_row + (ptrdiff_t)k * p->a_col]; \
+					for (size_t j = 0; j < width; j++)                                 \
+						sums[r][j] += factor * (sum_type)from[j];                  \
+				}                                                                          \
+			}                                                                                  \
+			for (size_t k = 0; rows == 1 && k < p->n_k; k++) {                                 \
+				const type *from = b + (ptrdiff_t)k * p->b_row;                            \
+				const sum_type factor = a[(ptrdiff_t)k * p->a_col];                        \
+				for (size_t j = 0; j < width; j++)                                         \
+					sums[0][j] += factor * (sum_type)from[j];                          \
+			}                                                                                  \
+			for (size_t r = 0; r < rows; r++) {                                                \
+				for (size_t j = 0; j < width; j++)                                         \
+					c[(ptrdiff_t)r * p->c_row + (ptrdiff_t)j] = (type)sums[r][j];      \
+			}                                                                                  \
+			row += rows;                                                                       \
+		}                                                                                          \
+	}                                                                                                  \
+	static void name(const struct et_product *p)                                                       \
+	{                                                                                                  \
+		size_t column = 0;                                                                         \
+		for (; column + 16 <= p->n_columns; column += 16)                                          \
+			name##_columns(p, column, 16);                                                     \
+		for (; column + 4 <= p->n_columns; column += 4)                                            \
+			name##_columns(p, column, 4);                                                      \
+		for (; column < p->n_columns; column++)                                                    \
+			name##_columns(p, column, 1);                                                      \
+	}
+MULTIPLY_COLUMNS(multiply_words, int32_t, int32_t)
+MULTIPLY_COLUMNS(multiply_shorts, int16_t, int32_t)
+MULTIPLY_COLUMNS(multiply_signed_bytes, int8_t, int32_t)
+MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
+
+/* Several sums, which do not wait for each other, unless there are but few numbers. @kind is a constant inside. */
+#define DISTANCES(name, type)                                                                              \
+	ET_EXPANDED double name##_one(const type *a, const type *b, size_t n, const enum et_distance kind) \
+	{                                                                                                  \
+		enum { FEW = 4 };                                                                          \
+		typedef type numbers __attribute__((vector_size(FEW * sizeof(type))));                     \
+		typedef double sums __attribute__((vector_size(FEW * sizeof(double))));                    \
+		typedef int64_t bits __attribute__((vector_size(FEW * sizeof(double))));                   \
+		sums total = { 0 };                                                                        \
+		numbers x, y;                                                                              \
+		double sum = 0;                                                                            \
+		size_t i = 0;                                                                              \
+		for (; kind != ET_DISTANCE_LARGEST && i + FEW <= n; i += FEW) {                            \
+			memcpy(&x, a + i, sizeof(x));                                                      \
+			memcpy(&y, b + i, sizeof(y));                                                      \
+			sums apart = __builtin_convertvector(x - y, sums), size = apart * apart;           \
+			if (kind == ET_DISTANCE_SUM)                                                       \
+				size = (sums)((bits)apart & INT64_MAX);                                    \
+			if (kind == ET_DISTANCE_COUNT)                                                     \
+				size = (sums)((apart != 0) & (bits)(1 - (sums){ 0 }));                     \
+			total += size;                                                                     \
+		}                                                                                          \
+		for (; i < n; i++) { /* infinities are not alike */                                        \
+			double apart = fabs((double)(a[i] - b[i]));                                        \
+			if (kind == ET_DISTANCE_LARGEST)                                                   \
+				sum = apart > sum || apart != apart ? apart : sum;                         \
+			else                                                                               \
+				sum += kind == ET_DISTANCE_SQUARES ? apart * apart                         \
+				       : kind == ET_DISTANCE_SUM   ? apart                                 \
+								   : (apart != 0 ? 1.0 : 0.0);               \
+		}                                                                                          \
+		if (n < FEW || kind == ET_DISTANCE_LARGEST)                                                \
+			return sum;                                                                        \
+		return sum + ((total[0] + total[1]) + (total[2] + total[3]));                              \
+	}                                                                                                  \
+	ET_EXPANDED void name##_all(const type *a, const type *others, ptrdiff_t step, size_t n_others,    \
+		size_t n, double *distances, const enum et_distance kind)                                  \
+	{                                                                                                  \
+		for (size_t k = 0; k < n_others; k++, others += step)                                      \
+			distances[k] = name##_one(a, others, n, kind);                                     \
+		for (size_t k = 0; kind == ET_DISTANCE_SQUARES && k < n_others; k++)                       \
+			distances[k] = sqrt(distances[k]);                                                 \
+	}                                                                                                  \
+	static void name(const type *a, const type *others, ptrdiff_t step, size_t n_others, size_t n,     \
+		double *distances, enum et_distance kind)                                                  \
+	{                                                                                                  \
+		if (kind == ET_DISTANCE_SQUARES)                                                           \
+			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_SQUARES);          \
+		else if (kind == ET_DISTANCE_SUM)                                                          \
+			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_SUM);              \
+		else if (kind == ET_DISTANCE_COUNT)                                                        \
+			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_COUNT);            \
+		else                                                                                       \
+			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_LARGEST);          \
+	}
+DISTANCES(float_distances, float)
+DISTANCES(double_distances, double)
 
 /* Four rows at a time, so that sums are not stored for each. */
 #define ADD_ROWS(name, type)                                                                           \
@@ -113,6 +279,10 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 		right_shift_u8 },
 	.from_bfloat16s = from_bfloat16s,
 	.to_bfloat16s = to_bfloat16s,
+	.multiply = { multiply_floats, multiply_doubles, multiply_longs, multiply_words, multiply_shorts,
+		multiply_signed_bytes, multiply_bytes },
+	.float_distances = float_distances,
+	.double_distances = double_distances,
 	.add_float_rows = add_float_rows,
 	.add_double_rows = add_double_rows,
 	.largest_double = largest_double,

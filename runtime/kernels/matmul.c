@@ -6,6 +6,7 @@
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
@@ -195,6 +196,45 @@ static enum et_status multiply_plain(
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
+/* The class whose loop takes a product as it lies, so that nothing has to be made ready: small ones, few terms, and integers
+ * that would have to be widened; or ET_N_SPANS. */
+static enum et_class direct_class(const struct et_view *a, const struct et_view *b, const struct et_view *out)
+{
+	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_WIDE = 8192 };
+	enum et_class class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
+	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last],
+	       numel = n_k * (size_t)b->sizes[last];
+	bool is_few = n_k <= FEW_TERMS;
+	if (a->type != b->type || a->type != out->type || a->type == ET_BOOL ||
+		(b->strides[last] != 1 && b->sizes[last] != 1) ||
+		(out->strides[last] != 1 && out->sizes[last] != 1))
+		return ET_N_SPANS;
+	if (narrow != ET_N_SPANS)
+		return narrow;
+	if (!et_class_is_type(class, a->type))
+		return ET_N_SPANS;
+	return is_few || numel <= (size_t)(class == ET_F32 ? SMALL_FLOATS : SMALL_WIDE) ? class : ET_N_SPANS;
+}
+
+/* Matrices in the last two dimensions of what is given. */
+static struct et_product direct_product(
+	const struct et_view *a, const struct et_view *b, const struct et_view *out)
+{
+	size_t last = (size_t)a->n_dims - 1;
+	return (struct et_product){
+		.n_rows = (size_t)out->sizes[last - 1],
+		.n_columns = (size_t)out->sizes[last],
+		.n_k = (size_t)a->sizes[last],
+		.a = a->data,
+		.b = b->data,
+		.c = out->data,
+		.a_row = a->strides[last - 1],
+		.a_col = a->strides[last],
+		.b_row = b->strides[last - 1],
+		.c_row = out->strides[last - 1],
+	};
+}
+
 static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *p)
 {
 	ET_REQUIRE(ctx, p->a->type == p->b->type && p->a->type == p->out->type, "types %s, %s and %s differ",
@@ -208,6 +248,12 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 	}
 	if (et_view_numel(p->out) == 0) /* of which there may be any number of rows */
 		return ET_OK;
+	enum et_class direct = p->self || p->alpha != 1 ? ET_N_SPANS : direct_class(p->a, p->b, p->out);
+	if (direct != ET_N_SPANS) {
+		struct et_product product = direct_product(p->a, p->b, p->out);
+		et_hot_spans()->multiply[direct](&product);
+		return ET_OK;
+	}
 	switch (et_class_of(p->a->type)) {
 	case ET_F32:
 		return multiply_float(ctx, p);
@@ -337,6 +383,19 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 		"takes two batches of matrices");
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
 	et_view_of(&out, result);
+	enum et_class direct =
+		et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? direct_class(&a, &b, &out) : ET_N_SPANS;
+	if (direct != ET_N_SPANS) {
+		struct et_product product = direct_product(&a, &b, &out);
+		size_t bytes = et_element_bytes(result);
+		for (int64_t i = 0; i < a.sizes[0]; i++) {
+			et_hot_spans()->multiply[direct](&product);
+			product.a = (const uint8_t *)product.a + (size_t)a.strides[0] * bytes;
+			product.b = (const uint8_t *)product.b + (size_t)b.strides[0] * bytes;
+			product.c = (uint8_t *)product.c + (size_t)out.strides[0] * bytes;
+		}
+		return ET_OK;
+	}
 	bool is_one_type = a.type == b.type && a.type == out.type; /* else the first product refuses them */
 	enum et_scalar_type type = product_type(a.type);
 	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result)) {

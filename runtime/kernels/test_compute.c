@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
@@ -329,6 +330,53 @@ static void products(void **state)
 }
 
 /* --- fast against plain ------------------------------------------------------------------------------------ */
+
+/* Two in a batch, of whole numbers, which every type holds or wraps around alike. */
+static void products_of_all_types(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t mask, sign;
+	} types[] = { { "f32", UINT64_MAX, 0 }, { "f64", UINT64_MAX, 0 }, { "i64", UINT64_MAX, 0 },
+		{ "i32", UINT32_MAX, UINT64_C(1) << 31 }, { "i16", UINT16_MAX, 1 << 15 },
+		{ "i8", UINT8_MAX, 1 << 7 }, { "u8", UINT8_MAX, 0 } };
+	static const size_t sizes[][3] = { { 1, 1, 1 }, { 4, 4, 4 }, { 5, 3, 7 }, { 2, 9, 16 }, { 9, 5, 21 },
+		{ 3, 2, 40 }, { 8, 17, 12 } };
+	for (size_t i = 0; i < ET_ARRAY_LEN(types) * ET_ARRAY_LEN(sizes); i++) {
+		size_t type = i / ET_ARRAY_LEN(sizes), rows = sizes[i % ET_ARRAY_LEN(sizes)][0],
+		       n_k = sizes[i % ET_ARRAY_LEN(sizes)][1], columns = sizes[i % ET_ARRAY_LEN(sizes)][2];
+		const char *name = types[type].name;
+		char *args = NULL, *expected = NULL;
+		size_t n_args, n_expected;
+		FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
+		assert_true(in && out);
+		fprintf(in, "%s[2,%zu,%zu]{", name, rows, n_k);
+		for (size_t k = 0; k < 2 * rows * n_k; k++)
+			fprintf(in, "%zu,", k * 7 % 23);
+		fprintf(in, "} %s[2,%zu,%zu]{", name, n_k, columns);
+		for (size_t k = 0; k < 2 * n_k * columns; k++)
+			fprintf(in, "%zu,", k * 5 % 19);
+		fputs("}", in);
+		fprintf(out, "%s[2,%zu,%zu]{", name, rows, columns);
+		for (size_t at = 0; at < 2 * rows * columns; at++) {
+			size_t row = at / columns, batch = row / rows, column = at % columns;
+			uint64_t sum = 0;
+			for (size_t k = 0; k < n_k; k++)
+				sum += (row * n_k + k) * 7 % 23 *
+				       (((batch * n_k + k) * columns + column) * 5 % 19);
+			sum &= types[type].mask;
+			fprintf(out, "%lld,",
+				(long long)sum -
+					(sum & types[type].sign ? (long long)types[type].mask + 1 : 0));
+		}
+		fputs("}", out);
+		fclose(in);
+		fclose(out);
+		check_kernel_cases(&(const struct kernel_case){ "aten::bmm.out", args, expected }, 1);
+		free(args);
+		free(expected);
+	}
+}
 
 static void *heap_alloc(void *self, size_t n_bytes, size_t align)
 {
@@ -650,6 +698,7 @@ int main(void)
 		cmocka_unit_test(reductions),
 		cmocka_unit_test(norms_and_pools),
 		cmocka_unit_test(products),
+		cmocka_unit_test(products_of_all_types),
 		cmocka_unit_test(matrices_of_all_sizes),
 		cmocka_unit_test(convolutions_of_all_kinds),
 		cmocka_unit_test(lines_of_all_sizes),
