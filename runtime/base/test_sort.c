@@ -34,6 +34,29 @@ static void sorts(void **state)
 	}
 }
 
+static bool always(const void *a, const void *b)
+{
+	return true;
+}
+
+/* What is in order stays, and an order that is none loses nothing. */
+static void keeps_all(void **state)
+{
+	enum { N = 100 };
+	struct item items[N];
+	for (uint32_t i = 0; i < N; i++)
+		items[i] = (struct item){ .key = i / 2, .index = i };
+	et_sort(items, N, sizeof *items, is_before);
+	for (uint32_t i = 0; i < N; i++)
+		assert_int_equal(items[i].index, i);
+	bool is_there[N] = { false };
+	et_sort(items, N, sizeof *items, always);
+	for (uint32_t i = 0; i < N; i++) {
+		assert_false(is_there[items[i].index]);
+		is_there[items[i].index] = true;
+	}
+}
+
 static void finds_names(void **state)
 {
 	enum { N = 300 };
@@ -57,6 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sorts),
+		cmocka_unit_test(keeps_all),
 		cmocka_unit_test(finds_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

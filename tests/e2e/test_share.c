@@ -379,7 +379,7 @@ static enum inf_status raw_open(
 static void test_refusals(void **state)
 {
 	struct inferd_method *m = NULL, *none, *plain;
-	uint64_t add, other;
+	uint64_t add = 0, other = 0;
 	start(small, NULL);
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_put_program(&e, "sum.pte", e2e_program_accumulate);
