@@ -7,6 +7,7 @@
 #ifndef DELEGATES_XNNPACK_GEMM_H
 #define DELEGATES_XNNPACK_GEMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A row of the left matrix is @n_segments runs of @depth floats: one for a fully connected layer or a pointwise convolution, one
@@ -56,6 +57,11 @@ static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns)
 
 /* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
 const struct et_xnn_gemm_build *et_xnn_gemm(void);
+/* The best one, also where it was not seen to be faster. */
+const struct et_xnn_gemm_build *et_xnn_gemm_any(void);
+/* Whether XNNPACK would do so few columns by kernels for two of them, which it has for SSE alone: those make the upper limit of
+ * a NaN, and 0 of an infinity times a weight of 0. */
+bool et_xnn_gemm_is_narrow(size_t n_columns);
 /* Each one that this processor can run, from 0; NULL behind the last. For tests. */
 const struct et_xnn_gemm_build *et_xnn_gemm_at(size_t i);
 /* For tests: @build is the best from now on; NULL: what was. */

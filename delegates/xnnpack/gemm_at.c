@@ -34,6 +34,25 @@ const struct et_xnn_gemm_build *et_xnn_gemm(void)
 	return best;
 }
 
+const struct et_xnn_gemm_build *et_xnn_gemm_any(void)
+{
+	const struct et_xnn_gemm_build *best = et_xnn_gemm();
+	for (size_t i = 0; !et_xnn_gemm() && et_xnn_gemm_at(i); i++)
+		best = et_xnn_gemm_at(i);
+	return best;
+}
+
+bool et_xnn_gemm_is_narrow(size_t n_columns)
+{
+#ifdef __x86_64__
+	/* It does as many columns at a time as two vectors hold, if there are that many. */
+	return n_columns < (et_cpu_runs_avx512() ? 32 : et_cpu_runs_avx2() ? 16 : 8);
+#else
+	(void)n_columns;
+	return false;
+#endif
+}
+
 void et_xnn_gemm_choose(const struct et_xnn_gemm_build *build)
 {
 	atomic_store_explicit(&chosen, build, memory_order_relaxed);

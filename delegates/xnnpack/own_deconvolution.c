@@ -10,8 +10,8 @@
  * most of a panel. Where padding cuts such a run at the borders it is made beside, and what is left of it is copied.
  *
  * XNNPACK packs its filter for each context anew; here it is done once for a Program (weights.h). Sums take their taps in
- * another order than XNNPACK's. Left to it are groups and dilations, filters with gaps between, and one or two
- * channels by a phase at a time, for which it has kernels; but not where outputs may be less than a stride, which it cannot do. */
+ * another order than XNNPACK's. Left to it are groups and dilations and filters with gaps between, and small ones; but not where
+ * outputs may be less than a stride, which it cannot do, or channels so few that it loses NaNs (gemm.h). */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/windows.h"
@@ -20,10 +20,9 @@
 #include <string.h>
 
 enum {
-	GRAIN = 1 << 17,   /* products that are worth another thread's while */
-	ALIGNMENT = 16,    /* floats */
-	LEAST_COLUMNS = 3, /* where phases are not joined */
-	MOST_CUT = 64,     /* columns */
+	GRAIN = 1 << 17, /* products that are worth another thread's while */
+	ALIGNMENT = 16,  /* floats */
+	MOST_CUT = 64,   /* columns */
 	CUT_ROWS = 16,
 };
 
@@ -65,15 +64,6 @@ static bool may_be_small(const struct et_xnn_node *node)
 		       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W];
 }
 
-/* Also where none was seen to be faster than XNNPACK's. */
-static const struct et_xnn_gemm_build *any_build(void)
-{
-	const struct et_xnn_gemm_build *build = et_xnn_gemm();
-	for (size_t i = 0; !et_xnn_gemm() && et_xnn_gemm_at(i); i++)
-		build = et_xnn_gemm_at(i);
-	return build;
-}
-
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
@@ -88,7 +78,9 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	struct layout layout = layout_of(node);
 	if (may_be_small(node))
 		return true;
-	if (!et_xnn_gemm() || (!layout.is_joined && layout.n_out < LEAST_COLUMNS))
+	if (et_xnn_gemm_is_narrow(layout.n_out))
+		return et_xnn_own_is_worth(UINT64_MAX - 1);
+	if (!et_xnn_gemm())
 		return false;
 	size_t products = filter->shape.dims[0]; /* in whole panels: see own_gemm.c */
 	if (!et_align_up(products, ET_GEMM_PANEL, &products))
@@ -319,7 +311,7 @@ static void run(const struct et_xnn_own_run *run)
 	};
 	const struct layout *layout = &d.layout;
 	d.windows = (struct et_xnn_windows){
-		.build = any_build(),
+		.build = et_xnn_gemm_any(),
 		.job = { .n_columns = n_columns(layout),
 			.min = node->min,
 			.max = node->max,

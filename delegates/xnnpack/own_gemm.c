@@ -1,5 +1,7 @@
 /* Convolutions and fully connected layers of floats, as matrix products (gemm.h, windows.h).
  *
+ * Layers of few columns are done here however small they are: XNNPACK loses their NaNs (gemm.h).
+ *
  * A filter is packed once for a Program, like XNNPACK's and kept with those (weights.h). */
 #include "delegates/xnnpack/own.h"
 
@@ -16,12 +18,16 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
 	if ((!is_convolution && node->kind->infer != et_xnn_infer_fully_connected) || node->flags ||
-		!et_xnn_gemm() || !et_xnn_own_is_all_floats(payload, node))
+		!et_xnn_own_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
 	if (is_convolution &&
 		(n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
+		return false;
+	if (!is_convolution && et_xnn_gemm_is_narrow(filter->shape.dims[0]))
+		return et_xnn_own_is_worth(UINT64_MAX - 1);
+	if (!et_xnn_gemm())
 		return false;
 	/* XNNPACK does whole tiles of a convolution's columns, however few of them there are; here narrow panels are
 	 * done narrowly. */
@@ -132,7 +138,7 @@ static void run(const struct et_xnn_own_run *run)
 	const uint32_t *n = node->numbers;
 	size_t depth = depth_of(run->payload, node), n_columns = out->dims[out->n_dims - 1];
 	struct gemm gemm = {
-		.build = et_xnn_gemm(),
+		.build = et_xnn_gemm_any(),
 		.job = {
 			.n_columns = n_columns,
 			.n_segments = 1,

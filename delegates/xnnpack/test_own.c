@@ -6,6 +6,7 @@
 #include "delegates/xnnpack/test_args.h"
 #include "delegates/xnnpack/test_draw.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct layer {
 	bool has_bias, is_limited, is_twice;
 	bool is_transposed, is_left; /* left to XNNPACK */
 	uint32_t adjust[2], dilation, groups;
+	bool has_zeros; /* some of the filter */
 };
 
 static float taps[1 << 16], bias[256];
@@ -47,6 +49,8 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	uint32_t n_taps = l->out * (l->in / groups) * (is_conv ? l->kernel[0] * l->kernel[1] : 1);
 	assert_true(n_taps <= sizeof(taps) / sizeof(*taps));
 	test_draw_floats(taps, n_taps);
+	for (uint32_t i = 0; l->has_zeros && i < n_taps; i += 3)
+		taps[i] = 0;
 	test_draw_floats(bias, l->out);
 	uint32_t x = mx_value(&mk,
 		&(struct mx_value){
@@ -323,8 +327,8 @@ static void test_transposed_ones(void **state)
 		{ 2, 3, 3, 2, 3, { 3, 2 }, { 2, 1 }, { 1, 0, 1, 2 }, true, true, false, true, true, { 0 }, 2,
 			1 },
 		{ 1, 3, 3, 2, 3, { 1, 2 }, { 2, 3 }, { 0 }, true, true, false, true, true, { 0, 2 }, 1, 1 },
-		{ 1, 4, 3, 9, 2, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, true, { 0 }, 1, 1 },
-		/* ours: pixels all of whose columns are cut, and wide ones that are not or are */
+		/* ours: channels so few that XNNPACK loses NaNs; pixels all of whose columns are cut, and wide ones that are not or are */
+		{ 1, 4, 3, 9, 2, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
 		{ 1, 4, 1, 3, 1, { 8, 8 }, { 4, 4 }, { 1, 2, 2, 1 }, true, false, false, true, false, { 0 },
 			1, 1 },
 		{ 1, 1, 2, 3, 60, { 2, 2 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
@@ -410,6 +414,75 @@ static void test_small_groups(void **state)
 		}
 		free(bytes);
 	}
+}
+
+/* A fully connected layer, one row after the other. */
+static void plain_rows(const struct layer *l, const float *x, float *out)
+{
+	for (uint32_t i = 0; i < l->batch * l->height * l->width; i++)
+		for (uint32_t j = 0; j < l->out; j++) {
+			float sum = l->has_bias ? bias[j] : 0;
+			for (uint32_t k = 0; k < l->in; k++)
+				sum += x[i * l->in + k] * taps[j * l->in + k];
+			out[i * l->out + j] = !l->is_limited ? sum
+					      : sum < -0.25f ? -0.25f
+					      : sum > 0.5f   ? 0.5f
+							     : sum;
+		}
+}
+
+/* However small a layer is and whoever does it: NaNs stay, and an infinity times 0 is one. */
+static void test_infinities(void **state)
+{
+	static const float rare[] = { INFINITY, -INFINITY, NAN };
+	static float x[MOST_FLOATS], ours[MOST_FLOATS], expected[MOST_FLOATS];
+	int n_nans = 0;
+	for (uint32_t i = 0; i < 120; i++) {
+		struct layer l = { .batch = 1 + test_draw(2),
+			.height = 1 + test_draw(3),
+			.width = 1 + test_draw(3),
+			.in = 1 + test_draw(9),
+			.out = 1 + test_draw(9),
+			.has_bias = test_draw(2),
+			.is_limited = test_draw(2),
+			.has_zeros = true,
+			.is_transposed = i % 2,
+			.dilation = 1,
+			.groups = 1 };
+		for (uint32_t axis = 0; axis < 2 && l.is_transposed; axis++) {
+			l.stride[axis] = 1 + test_draw(2);
+			l.kernel[axis] = l.stride[axis] + test_draw(2);
+		}
+		if (!is_small(&l))
+			continue;
+		struct test_session s = { 0 };
+		struct et_diag diag = { 0 };
+		size_t n_bytes, n = (size_t)l.batch * outer(&l, 0) * outer(&l, 1) * l.out;
+		uint8_t *bytes = make(&l, &n_bytes);
+		et_xnn_gemm_choose(NULL);
+		et_xnn_own_set_least_work(1 << 16);
+		test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1, &diag), &diag);
+		test_draw_floats(x, (size_t)l.batch * l.height * l.width * l.in);
+		for (uint32_t j = 0; j < l.batch * l.height * l.width * l.in; j++)
+			if (test_draw(8) == 0)
+				x[j] = rare[test_draw(3)];
+		run(&s, &l, l.batch, x, ours);
+		if (l.is_transposed)
+			plain(&l, l.batch, x, expected);
+		else
+			plain_rows(&l, x, expected);
+		for (size_t j = 0; j < n; j++) {
+			n_nans += isnan(expected[j]) != 0;
+			assert_int_equal(isnan(ours[j]) != 0, isnan(expected[j]) != 0);
+			if (isinf(expected[j]))
+				assert_true(ours[j] == expected[j]);
+			else if (!isnan(expected[j]))
+				test_near(ours[j], expected[j], 2e-4f);
+		}
+		test_session_end(&s);
+		free(bytes);
+	}
+	assert_true(n_nans > 100);
 }
 
 /* Colours to pixels: few are ours, and another order is not. */
@@ -513,6 +586,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_transposed_ones, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_small_outputs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_small_groups, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_infinities, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_colours, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_far_stride, set_up, tear_down),
 	};
