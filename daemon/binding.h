@@ -70,9 +70,10 @@ struct inf_refusal {
 /* NULL is fine; returns NULL. */
 struct inf_method *inf_method_unref(struct inf_method *method);
 
-/* A Method on @serving, which must be READY; it shares the state of @with, which is the same user's, unless that is NULL; charged already but for its state and what the runs of a foreign program
+/* A Method on @serving, which must be READY; charged already but for its state and what the runs of a foreign program
  * take, and taken over with the user's reference on success. It has no state yet: inf_method_make_state, before anything
- * else. NULL and *ret_refusal otherwise. */
+ * else. NULL and *ret_refusal otherwise.
+ * @with: NULL, or another one of the same connection and file, whose state it is to share; it takes a reference. */
 struct inf_method *inf_method_new(struct inf_server *server, struct inf_serving *serving,
 	struct inf_quota_user *user, uint64_t n_foreign_bytes, struct inf_method *with,
 	struct inf_refusal *ret_refusal);

@@ -38,7 +38,7 @@ struct pending {
 	bool has_charge; /* a Method and those bytes, and another reference to the user */
 	bool only_ready;
 	bool wants_backend;          /* it asks for a particular one */
-	struct inf_serving *serving; /* a reference, while the folder is looked at */
+	struct inf_serving *serving; /* a reference: whose folder is looked at, or what open.beside is */
 	/* A Method whose state is large, being made or reset: a reference. */
 	struct inf_method *method;
 	struct inf_method *with; /* one that is to be shared with: a reference */
@@ -358,6 +358,8 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	if (with) {
 		p->with = with;
 		with->n_refs++;
+		p->serving =
+			inf_serving_ref(open.beside); /* @with may change over to another one meanwhile */
 		p->open = open;
 		ask(p, open.beside->model, open.beside->version, m->method, open.beside->backend, -1,
 			method_opened);
@@ -441,8 +443,7 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 	if (!has_to_wait && atomic_load_explicit(&first->n_jobs, memory_order_acquire)) {
 		inf_session_refuse(s, r->id, INF_BUSY,
 			"a request of this Method, or of one that shares its state, is in flight; wait for "
-			"it "
-			"before the reset");
+			"it");
 		return;
 	}
 	if (!has_to_wait && !inf_method_resets_long(method)) {
