@@ -7,8 +7,9 @@
  * until somebody resets it. Scalars and dynamic sizes are only taken over when a run ends well.
  *
  * What is shared lies in the Method that was made first, and the others point there. It begins with the initial values of
- * all methods, at once, so that it does not matter who is first and who joins later. (The original copies a method's
- * initial values when it loads that method, over what others may have made of them.)
+ * all methods, at once, so that it does not matter who is first and who joins later; its own go last, since methods of a
+ * program that was not planned so may have their own there. (The original copies a method's initial values when it loads
+ * that method, over what others may have made of them.)
  *
  * A slot that a MoveCall rebinds refers to its own tensor again in each run; the original lets the last run's
  * binding stay, which no exporter relies on.
@@ -57,7 +58,7 @@ static void reset(struct et_method *method, int n)
 		state->phase = ET_STATE_IDLE;
 	}
 	if (n > ET_STATE_SHARED && plan->shared_arena)
-		et_program_begin_shared(plan->program, method->states[ET_STATE_SHARED]->bytes);
+		et_program_begin_shared(plan->program, plan->spec, method->states[ET_STATE_SHARED]->bytes);
 	reset_scalars(method);
 	int32_t *sizes = method->sizes;
 	for (uint32_t i = 0; i < plan->n_state_tensors; i++) {

@@ -37,8 +37,8 @@ struct et_method *et_method_free(struct et_method *method);
 /* Back to the initial state, the shared one for all who share it; also ends STATE_LOST. No run may be using it, nor one of
  * those. */
 void et_method_reset(struct et_method *method);
-/* A run of a stateful Method, or of one that shares its state, was cut short and the state could not be rolled back (it is larger than 64 KiB, or
- * a delegate holds part of it): runs answer ET_E_STATE_LOST until it is reset. */
+/* A run of a stateful Method, or of one that shares its state, was cut short and the state could not be rolled back (it is
+ * larger than 64 KiB, or a delegate holds part of it): runs answer ET_E_STATE_LOST until it is reset. */
 bool et_method_is_lost(const struct et_method *method);
 /* The state is lost although no run of this Method was cut short: it is to go on where another left off. Nothing if it
  * has no state. No run may be using it. */

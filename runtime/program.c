@@ -309,19 +309,33 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
 	return NULL;
 }
 
+static bool is_there(const struct et_value_spec *value)
+{
+	return value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_PLANNED &&
+	       value->tensor->arena == ET_SHARED_ARENA;
+}
+
+/* Whether @method has an input in the shared arena, which then is none. */
+static bool takes_there(const struct et_method_spec *method)
+{
+	for (uint32_t i = 0; i < method->n_inputs; i++)
+		if (is_there(&method->values[method->inputs[i]]))
+			return true;
+	return false;
+}
+
 /* Whether @method has a tensor in the shared arena; initial values of those into @bytes, or (NULL) nowhere. */
 static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes)
 {
 	bool has_any = false;
 	for (const struct et_value_spec *value = method->values; value < method->values + method->n_values;
 		value++) {
-		const struct et_tensor_spec *tensor = value->tensor;
-		if (value->tag != ET_TAG_TENSOR || tensor->storage != ET_STORAGE_PLANNED ||
-			tensor->arena != ET_SHARED_ARENA)
+		if (!is_there(value))
 			continue;
 		has_any = true;
-		if (bytes && tensor->constant)
-			memcpy(bytes + tensor->offset, tensor->constant, tensor->n_bytes);
+		if (bytes && value->tensor->constant)
+			memcpy(bytes + value->tensor->offset, value->tensor->constant,
+				value->tensor->n_bytes);
 	}
 	return has_any;
 }
@@ -333,15 +347,18 @@ size_t et_program_shared_bytes(const struct et_program *program, const struct et
 		return 0;
 	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
 	for (; other < program->methods + program->n_methods; other++)
-		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes)
+		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes ||
+			takes_there(other))
 			return 0;
 	return begin_shared(method, NULL) ? n_bytes : 0;
 }
 
-void et_program_begin_shared(const struct et_program *program, uint8_t *bytes)
+void et_program_begin_shared(
+	const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes)
 {
 	for (uint32_t i = 0; i < program->n_methods; i++)
 		begin_shared(&program->methods[i], bytes);
+	begin_shared(method, bytes);
 }
 
 enum et_status et_program_find_named_data(

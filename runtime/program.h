@@ -167,10 +167,13 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
  * offset in all of them (exir/passes/memory_planning_pass.py, run_multimethod). */
 enum { ET_SHARED_ARENA = 2 };
 /* Bytes of that arena; 0 where @program has none or @method has nothing in it. Nothing in a file says so, but that it is
- * the last arena of every method, after only one other, and as large in each. */
+ * the last arena of every method, after only one other, as large in each, and that no input lies there. An exporter's own
+ * memory hierarchy may look the same; each Method that is not made to share then only has more state than it needs. */
 size_t et_program_shared_bytes(const struct et_program *program, const struct et_method_spec *method);
-/* Those of all methods' initial values that lie there into @bytes, as many as that. */
-void et_program_begin_shared(const struct et_program *program, uint8_t *bytes);
+/* Those of all methods' initial values that lie there into @bytes, as many as that; where they are not the same, those of
+ * @method. */
+void et_program_begin_shared(
+	const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes);
 
 /* A blob of the file's named data, or else of the external data. ET_E_NOT_FOUND if there is none. */
 enum et_status et_program_find_named_data(

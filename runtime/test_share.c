@@ -228,6 +228,30 @@ static void the_initial_values_are_all_methods(void **state)
 	assert_true(run_one(steps, 1) == 11); /* 3 + 1, and 7: all of it is as in the beginning */
 }
 
+/* Of a program that was not planned so: what two methods have at one place are two things. */
+static void ones_own_initial_values_go_first(void **state)
+{
+	static const char *names[] = { "forward", "get" };
+	static const float values[] = { 7, 3 };
+	for (int m = 0; m < 2; m++) {
+		uint32_t initial = mk_initial(&mk, &values[m], sizeof values[m]);
+		begin_method(names[m], SMALL);
+		mk_output(&mk, planned(2, 64, initial));
+	}
+	if (rig_try_plan(&rig, &mk))
+		fail_msg("%s", rig.diag.text);
+	rig.plan = et_plan_unref(rig.plan);
+	struct opened *forward = open_one("forward", NULL), *get = open_one("get", NULL),
+		      *with = open_one("get", forward);
+	for (int i = 0; i < 2; i++) {
+		assert_true(run_one(forward, 0) == 7);
+		assert_true(run_one(get, 0) == 3);
+		assert_true(run_one(with, 0) == 7); /* the first one's, which it works on */
+		et_method_reset(forward->method);
+		et_method_reset(get->method);
+	}
+}
+
 static void they_cost_their_own_part(void **state)
 {
 	make_methods(LARGE, 0, 0);
@@ -287,6 +311,29 @@ static void other_arenas_are_not_shared(void **state)
 			fail_msg("%s", rig.diag.text);
 		assert_int_equal(rig.info->n_shared_bytes, 0);
 		assert_false(rig.info->is_stateful);
+		rig.plan = et_plan_unref(rig.plan);
+		rig.program = et_program_unref(rig.program);
+	}
+}
+
+/* No input is a mutable buffer. */
+static void where_an_input_lies_is_not_shared(void **state)
+{
+	for (int other = 0; other < 2; other++) {
+		if (other)
+			mk_init(&mk);
+		for (int m = 0; m < 2; m++) {
+			begin_method(m ? "other" : "forward", SMALL);
+			int x = planned(m == other ? 2 : 1, 0, 0), h = planned(2, 64, 0);
+			mk_kernel(&mk, mk_operator(&mk, "test::copy_", ""), MK_ARGS(h, x));
+			mk_input(&mk, x);
+			mk_output(&mk, h);
+		}
+		if (rig_try_plan(&rig, &mk))
+			fail_msg("%s", rig.diag.text);
+		assert_int_equal(rig.info->n_shared_bytes, 0);
+		assert_false(rig.info->is_stateful);
+		assert_true(rig.info->inputs[0].zero_copy);
 		rig.plan = et_plan_unref(rig.plan);
 		rig.program = et_program_unref(rig.program);
 	}
@@ -380,10 +427,12 @@ int main(void)
 		TEST(without_being_told_to_they_do_not_share),
 		TEST(two_of_one_method_may_share_too),
 		TEST(the_initial_values_are_all_methods),
+		TEST(ones_own_initial_values_go_first),
 		TEST(they_cost_their_own_part),
 		TEST(what_has_nothing_to_share_says_so),
 		TEST(another_program_does_not_share),
 		TEST(other_arenas_are_not_shared),
+		TEST(where_an_input_lies_is_not_shared),
 		TEST(fewer_arenas_are_not_shared),
 		TEST(a_run_keeps_the_others_out),
 		TEST(a_small_one_is_rolled_back_for_all),
