@@ -9,6 +9,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
+#include "tests/support/make_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,33 @@
 enum { N_CLIENTS = 6 };
 
 static const char *const models[] = { "double", "sum", "large", "hoarder", "forever", "picture", "foreign",
-	"nowhere" };
+	"shared", "nowhere" };
+
+/* Of 'shared': forward(x): h = h + x, y = h; again(x): that without end. All of FP32[4], and h in the buffers that they
+ * share. */
+static const char *const shared_methods[] = { "forward", "again" };
+
+static uint8_t *make_shared(size_t *ret_n_bytes)
+{
+	struct make_program mk;
+	mk_init(&mk);
+	for (size_t i = 0; i < ET_ARRAY_LEN(shared_methods); i++) {
+		mk_method(&mk, shared_methods[i]);
+		uint32_t own = mk_arena(&mk, 64), shared = mk_arena(&mk, 2 << 20);
+		int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own });
+		int y = mk_tensor(
+			&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own, .offset = 16 });
+		int h = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = shared });
+		int no = mk_bool(&mk, false);
+		mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(h, x, mk_int(&mk, 1), y, y));
+		mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(h, y, no, h));
+		if (i)
+			mk_jump_false(&mk, no, 0);
+		mk_input(&mk, x);
+		mk_output(&mk, y);
+	}
+	return mk_finish(&mk, ret_n_bytes);
+}
 
 /* --- a client ------------------------------------------------------------------------------------- */
 
@@ -64,14 +91,19 @@ static bool is_fine(const struct inf_reply *reply)
 static struct inf_reply call(struct client *c, struct inf_request request, int fd)
 {
 	struct inf_reply reply = e2e_raw_call_fd(c->raw, request, fd);
-	is_fine(&reply);
+	bool shares = request.kind == INF_REQUEST_METHOD_OPEN && request.method_open.share_with;
+	if (!shares || reply.status != INF_FAILED_PRECONDITION) /* it has nothing to share with that one */
+		is_fine(&reply);
 	return reply;
 }
 
 static int own_program(void)
 {
 	size_t n;
-	uint8_t *bytes = player_below(2) ? e2e_program_double(&n) : e2e_program_large(&n);
+	uint32_t which = player_below(3);
+	uint8_t *bytes = which == 0   ? e2e_program_double(&n)
+			 : which == 1 ? e2e_program_large(&n)
+				      : make_shared(&n);
 	int fd = memfd_create("own", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
 		_exit(4);
@@ -88,8 +120,15 @@ static void forget(struct slot *slot)
 
 static void open_slot(struct client *c, struct slot *slot)
 {
-	bool is_own = player_below(5) == 0;
-	const char *model = models[player_below(ET_ARRAY_LEN(models))];
+	const struct slot *with = player_below(3) ? NULL : &c->slots[player_below(N_SLOTS)];
+	bool is_own = (!with || !with->method) && player_below(5) == 0;
+	uint64_t share_with = with ? with->method : 0; /* perhaps one that is being closed */
+	const char *model = share_with        ? ""
+			    : player_below(4) ? models[player_below(ET_ARRAY_LEN(models))]
+					      : "shared";
+	const char *method = share_with || strcmp(model, "shared") == 0
+				     ? shared_methods[player_below(ET_ARRAY_LEN(shared_methods))]
+				     : "";
 	if (slot->method)
 		call(c,
 			(struct inf_request){
@@ -104,7 +143,9 @@ static void open_slot(struct client *c, struct slot *slot)
 	int fd = is_own ? own_program() : -1;
 	struct inf_reply reply = call(c,
 		(struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN,
-			.method_open = { is_own ? "own" : model, "", "", "", is_own } },
+			.method_open = { is_own ? "own" : model, .version = "",
+				.method = is_own ? "" : method, .backend = "", .from_fd = is_own,
+				.share_with = share_with } },
 		fd);
 	if (fd >= 0)
 		close(fd);
@@ -314,6 +355,7 @@ static void test_chaos(void **state)
 	e2e_put_program(&e, "hoarder.pte", e2e_program_hoarder);
 	e2e_put_program(&e, "forever.pte", e2e_program_forever);
 	e2e_put_program(&e, "foreign.pte", e2e_program_foreign);
+	e2e_put_program(&e, "shared.pte", make_shared);
 	assert_true(e2e_put_file(&e, "picture.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
 	e2e_start(&e, "memory_budget = 20000000\nkeep_alive = 20ms\n[limits]\npriority = realtime\n");
 	for (int i = 0; i < N_CLIENTS; i++)
