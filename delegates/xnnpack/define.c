@@ -36,7 +36,7 @@ static struct wide_list widen(const struct et_xnn_node *node, uint32_t slot)
 	return wide;
 }
 
-/* --- elementwise, in floats where 8 bits won't do --- */
+/* --- elementwise, in floats where the scales don't fit --- */
 
 /* What a unary or binary node reads and writes, as XNNPACK calls it. */
 struct operands {

@@ -7,6 +7,9 @@
  * that change the scale. A convolution or a linear layer is refused: the bound below which it asserts is 2^-32, with which
  * every answer would be its zero point.
  *
+ * Rows of half floats that are quantized at run time go by way of floats as well: XNNPACK rounds their scale to a half, by which
+ * elements come out one step away from where they belong, and where a row's range is below 0.004 it is infinite.
+ *
  * Ratios are computed as XNNPACK does, in floats; what is no number is not between bounds. */
 #include "delegates/xnnpack/kind.h"
 
@@ -63,6 +66,8 @@ bool et_xnn_scales_fit(const struct et_xnn_payload *payload, const struct et_xnn
 {
 	const struct et_xnn_value *values = payload->values;
 	const struct et_xnn_value *in = &values[node->inputs[0]], *out = &values[node->outputs[0]];
+	if (in->type == ET_XNN_FP16 && out->type == ET_XNN_QDINT8)
+		return false;
 	if (!et_xnn_is_8_bit(in) || !et_xnn_is_8_bit(out))
 		return true;
 	if (node->kind->define == et_xnn_define_binary)

@@ -1,7 +1,10 @@
-/* Filters and biases of half floats: the same results as of floats that say the same. And what no convolution may be given. */
+/* Filters and biases of half floats: the same results as of floats that say the same. Rows of them quantized at run time. And what
+ * no convolution may be given. */
 #include "delegates/xnnpack/half.h"
 #include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/test_draw.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -106,6 +109,82 @@ static void test_weights_of_halves(void **state)
 		}
 }
 
+/* One row's products with 8-bit filters, as rows are defined to be quantized: with a scale that nothing but a float has rounded,
+ * and a zero point at the end of the range that it hits better. */
+static void plain_rows(const float *x, const int8_t *taps, uint32_t n_in, uint32_t n_out, double *ret)
+{
+	float least = 0, most = 0;
+	for (uint32_t i = 0; i < n_in; i++) {
+		least = fminf(least, x[i]);
+		most = fmaxf(most, x[i]);
+	}
+	float to_steps = 255 / (most - least);
+	float below = -128 + least * to_steps, above = 127 + most * to_steps;
+	float zero = below + above > 0 ? -128 - least * to_steps : 127 - most * to_steps;
+	long zero_point = lrintf(fminf(fmaxf(zero, -128), 127));
+	for (uint32_t j = 0; j < n_out; j++) {
+		long sum = 0;
+		for (uint32_t i = 0; i < n_in; i++) {
+			long step = lrintf(x[i] * to_steps) + zero_point;
+			step = step < -128 ? -128 : step > 127 ? 127 : step;
+			sum += (step - zero_point) * taps[j * n_in + i];
+		}
+		ret[j] = (double)sum / (double)to_steps;
+	}
+}
+
+/* Also where steps are so small that no half says how many there are to 1, and where they are large. */
+static void test_rows_of_halves(void **state)
+{
+	enum { IN = 64, OUT = 4, ROWS = 4, N_DRAWS = 8 };
+	static const float sizes[ROWS] = { 1, 0.0015f, 7, 3000 };
+	static int8_t taps[OUT * IN];
+	static const float scales[OUT] = { 1, 1, 1, 1 };
+	static float x[ROWS * IN];
+	for (uint32_t i = 0; i < OUT * IN; i++)
+		taps[i] = (int8_t)test_draw(256);
+	for (uint32_t draw = 0; draw < N_DRAWS; draw++) {
+		struct make_xnn mk;
+		static struct arg args[2];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		uint32_t in = mx_value(
+				 &mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(ROWS, IN), .input = 1 }),
+			 rows = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8,
+						      MX_DIMS(ROWS, IN),
+						      .n_row_dims = 1 }),
+			 filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+							MX_DIMS(OUT, IN),
+							.constant = mx_constant(&mk, taps, sizeof(taps)),
+							.scales = scales,
+							.n_scales = OUT }),
+			 out = test_plain(&mk, 0, 2, ROWS, OUT);
+		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE },
+				.outputs = { out },
+				.min = -INFINITY,
+				.max = INFINITY });
+		ARG(&args[0], ET_FLOAT16, ET_STATIC, ROWS, IN);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, OUT);
+		test_draw_floats(x, ROWS * IN);
+		for (uint32_t i = 0; i < ROWS * IN; i++) {
+			args[0].f16[i] = et_xnn_to_half(x[i] * sizes[i / IN]);
+			x[i] = et_xnn_from_half(args[0].f16[i]);
+		}
+		enum et_status status = test_run_once(&mk, args, 2, &diag);
+		if (status == ET_E_NOT_SUPPORTED)
+			skip(); /* this processor computes no halves */
+		test_ok(status, &diag);
+		for (uint32_t i = 0; i < ROWS; i++) {
+			double expected[OUT];
+			plain_rows(x + i * IN, taps, IN, OUT, expected);
+			for (uint32_t j = 0; j < OUT; j++)
+				test_near(args[1].f32[i * OUT + j], (float)expected[j], sizes[i] * 0.004f);
+		}
+	}
+}
+
 /* XNNPACK asserts that a convolution's filter is of a datatype that it knows. */
 static void test_filters_of_none(void **state)
 {
@@ -179,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_weights_of_halves, test_set_up, test_tear_down),
 		cmocka_unit_test(test_conversions),
+		cmocka_unit_test_setup_teardown(test_rows_of_halves, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_filters_of_none, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
