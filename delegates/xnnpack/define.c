@@ -133,10 +133,29 @@ DEFINE(copy)
 		builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
+/* XNNPACK has no layer of halves whose filter or bias is computed: that is one of floats. */
 DEFINE(fully_connected)
 {
-	return xnn_define_fully_connected(builder->subgraph, node->min, node->max, input(builder, node, 0),
-		input(builder, node, 1), input(builder, node, 2), output(builder, node, 0), node->flags);
+	const struct et_xnn_value *values = builder->payload->values;
+	uint32_t in[3], to = output(builder, node, 0), out = to;
+	bool is_by_floats = values[node->inputs[0]].type == ET_XNN_FP16 &&
+			    et_xnn_has_computed_weights(builder->payload, node);
+	enum xnn_status status = xnn_status_success;
+	for (uint32_t i = 0; i < 3 && status == xnn_status_success; i++) {
+		in[i] = input(builder, node, i);
+		if (!is_by_floats || in[i] == XNN_INVALID_VALUE_ID ||
+			values[node->inputs[i]].type != ET_XNN_FP16)
+			continue;
+		status = define_float(builder, node->inputs[i], &in[i]);
+		if (status == xnn_status_success)
+			status = define_convert(builder, input(builder, node, i), in[i]);
+	}
+	if (status == xnn_status_success && is_by_floats)
+		status = define_float(builder, node->outputs[0], &out);
+	if (status == xnn_status_success)
+		status = xnn_define_fully_connected(
+			builder->subgraph, node->min, node->max, in[0], in[1], in[2], out, node->flags);
+	return status == xnn_status_success && out != to ? define_convert(builder, out, to) : status;
 }
 
 DEFINE(convolution)

@@ -2,7 +2,7 @@
  *
  * XNNPACK's convolutions of half floats are given their filters and biases as floats, which it rounds to what they were; so are
  * fully connected layers whose input, bias or output is not half. What a file has as half floats is widened for these, which
- * loses nothing. A filter is only widened when somebody comes to pack it (weights.h). */
+ * loses nothing. So are those of a layer whose filter or bias is computed, which is done in floats (define.c). A filter is only widened when somebody comes to pack it (weights.h). */
 #include "delegates/xnnpack/compiled.h"
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -19,6 +19,7 @@ static bool is_type(const struct et_xnn_payload *payload, uint32_t value, enum e
 static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return node->kind->infer == et_xnn_infer_fully_connected &&
+	       !et_xnn_has_computed_weights(payload, node) &&
 	       is_type(payload, node->inputs[0], ET_XNN_FP16) &&
 	       is_type(payload, node->inputs[1], ET_XNN_FP16) &&
 	       is_type(payload, node->inputs[2], ET_XNN_FP16) &&

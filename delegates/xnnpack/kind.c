@@ -257,6 +257,13 @@ const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type)
 	return union_type < ET_ARRAY_LEN(kinds) && kinds[union_type].name ? &kinds[union_type] : NULL;
 }
 
+bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->has_filter &&
+	       (!payload->values[node->inputs[1]].data ||
+		       (node->inputs[2] != ET_XNN_NONE && !payload->values[node->inputs[2]].data));
+}
+
 enum et_status et_xnn_node_fail(
 	struct et_diag *diag, enum et_status status, const struct et_xnn_node *node, const char *format, ...)
 {

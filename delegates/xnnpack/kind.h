@@ -56,6 +56,9 @@ enum { ET_XNN_KIND_ABS = 30, ET_XNN_KIND_COPY = 46 };
 /* Never NULL for a number the schema has; NULL for others. */
 const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
 
+/* Whether the node has a filter, and that or its bias is no constant. */
+bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+
 /* "XNNPACK node 'XNNConv2d' (node 12): …" */
 enum et_status et_xnn_node_fail(struct et_diag *diag, enum et_status status, const struct et_xnn_node *node,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -618,13 +618,16 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 		return count(out) * et_xnn_type_bits(payload->values[node->outputs[0]].type) / 8;
 	/* a right side that is computed is packed for each run */
 	bool is_product =
-		node->kind->infer == et_xnn_infer_matmul ||
-		(node->kind->infer == et_xnn_infer_fully_connected && !payload->values[node->inputs[1]].data);
+		node->kind->infer == et_xnn_infer_matmul || et_xnn_has_computed_weights(payload, node);
 	if (!is_product)
 		return 0;
 	uint64_t columns = out->dims[out->n_dims - 1], elements = count(second);
-	return (elements / columns + count_dims(second->dims, second->n_dims - 2)) * (columns + TILE) *
-	       sizeof(float);
+	uint64_t packed =
+		(elements / columns + count_dims(second->dims, second->n_dims - 2)) * (columns + TILE);
+	/* halves by way of floats */
+	if (node->kind->has_filter && payload->values[node->inputs[0]].type == ET_XNN_FP16)
+		packed += count(&shapes[node->inputs[0]]) + count(out) + elements;
+	return packed * sizeof(float);
 }
 
 /* Values live from the node that writes them to the last that reads them; the memory of those that are gone is
