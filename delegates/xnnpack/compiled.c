@@ -178,14 +178,15 @@ static enum et_status regroup(struct inferd_delegate_model *compiled, struct et_
 }
 
 /* Debian's XNNPACK has no layer with weights of 4 bits for activations that were quantized beforehand, as later ones
- * have. Every number that 4 bits hold 8 bits hold, too, and the sums are the same. */
+ * have, nor any that lie the other way round. Every number that 4 bits hold 8 bits hold, too, and the sums are the same. */
 static enum et_status widen(struct inferd_delegate_model *compiled, struct et_xnn_node *node,
 	enum et_xnn_remade *ret_remade, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_value filter = payload->values[node->inputs[1]];
 	if (node->kind->infer != et_xnn_infer_fully_connected || filter.type != ET_XNN_QCINT4 ||
-		payload->values[node->inputs[0]].type != ET_XNN_QINT8)
+		(payload->values[node->inputs[0]].type != ET_XNN_QINT8 &&
+			!(node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS)))
 		return ET_OK;
 	filter.data = (const uint8_t *)et_xnn_weights_widen(compiled->weights, filter.data, filter.n_bytes);
 	filter.type = ET_XNN_QCINT8;
@@ -196,6 +197,28 @@ static enum et_status widen(struct inferd_delegate_model *compiled, struct et_xn
 	node->inputs[1] = payload->n_values - 1;
 	*ret_remade = ET_XNN_WIDENED;
 	return ET_OK;
+}
+
+/* Beside a filter with a scale for each channel XNNPACK wants a bias that has such, too, which it then does not look at: a bias is
+ * in the sums' own unit. */
+static enum et_status spread_bias(
+	struct inferd_delegate_model *compiled, struct et_xnn_node *node, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
+	const struct et_xnn_value *filter = &payload->values[node->inputs[1]];
+	if (filter->type != ET_XNN_QCINT8 || node->inputs[2] == ET_XNN_NONE)
+		return ET_OK;
+	struct et_xnn_value bias = payload->values[node->inputs[2]];
+	if (bias.type != ET_XNN_QINT32 || bias.zero_point != 0 || bias.shape.n_dims != 1 ||
+		bias.shape.dims[0] != filter->n_scales)
+		return ET_OK; /* as shape.c or XNNPACK will say */
+	bias.type = ET_XNN_QCINT32;
+	bias.quant = ET_XNN_QUANT_CHANNEL;
+	bias.channel_dim = 0;
+	bias.scales = filter->scales;
+	bias.n_scales = filter->n_scales;
+	node->inputs[2] = payload->n_values;
+	return et_xnn_payload_add_value(payload, &bias, &compiled->pool) ? ET_OK : no_memory(diag);
 }
 
 /* Give each way of packing a filter a pointer of its own. */
@@ -213,6 +236,8 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 		enum et_status status = regroup(compiled, node, &remade, diag);
 		if (status == ET_OK)
 			status = widen(compiled, node, &remade, diag);
+		if (status == ET_OK)
+			status = spread_bias(compiled, node, diag);
 		if (status != ET_OK)
 			return status;
 		struct et_xnn_value filter = payload->values[node->inputs[1]];

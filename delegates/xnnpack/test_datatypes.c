@@ -89,7 +89,7 @@ static void test_one_element_is_left(void **state)
 }
 
 /* Weights of 4 bits for activations of 8 that were quantized beforehand, in two layers: alone with their bias, and without. */
-static void test_nibbles_for_static_quantization(void **state)
+static void check_static_nibbles(bool bias_has_one_scale)
 {
 	enum { IN = 34, OUT = 5, ROWS = 3, N = ROWS * OUT };
 	static uint8_t nibbles[OUT * IN / 2];
@@ -114,11 +114,17 @@ static void test_nibbles_for_static_quantization(void **state)
 	float bias_scales[OUT];
 	for (int i = 0; i < OUT; i++)
 		bias_scales[i] = scales[i] * 0.5f;
-	uint32_t biases = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT32,
-						MX_DIMS(OUT),
-						.constant = mx_constant(&mk, bias, sizeof(bias)),
-						.scales = bias_scales,
-						.n_scales = OUT });
+	struct mx_value of_bias = { .type = ET_XNN_QINT32,
+		MX_DIMS(OUT),
+		.constant = mx_constant(&mk, bias, sizeof(bias)),
+		.scale = 1 };
+	if (!bias_has_one_scale) {
+		of_bias.type = ET_XNN_QCINT32;
+		of_bias.scale = 0;
+		of_bias.scales = bias_scales;
+		of_bias.n_scales = OUT;
+	}
+	uint32_t biases = mx_value(&mk, &of_bias);
 	for (uint32_t i = 0; i < 2; i++) {
 		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8,
 						     MX_DIMS(ROWS, OUT),
@@ -144,6 +150,55 @@ static void test_nibbles_for_static_quantization(void **state)
 		}
 		float real = (float)sum * scales[column] * 0.5f / 16 + 5;
 		test_near(((const int8_t *)args[1 + i / N].f32)[i % N], fminf(fmaxf(real, -128), 127), 0.51f);
+	}
+}
+
+static void test_nibbles_for_static_quantization(void **state)
+{
+	for (int i = 0; i < 2; i++)
+		check_static_nibbles(i);
+}
+
+/* Weights of 4 bits that lie the other way round, for rows whose steps are 1. */
+static void test_nibbles_transposed(void **state)
+{
+	enum { IN = 33, OUT = 6, ROWS = 3 };
+	static uint8_t nibbles[IN * OUT / 2];
+	static const float scales[OUT] = { 1, 0.5f, 0.25f, 2, 1, 4 };
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	for (int i = 0; i < IN * OUT / 2; i++)
+		nibbles[i] = (uint8_t)(i * 37 + i / 7 * 11);
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, ROWS, IN), out = test_plain(&mk, 0, 2, ROWS, OUT);
+	uint32_t rows = mx_value(
+		&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 });
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
+						MX_DIMS(IN, OUT),
+						.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
+						.scales = scales,
+						.n_scales = OUT,
+						.channel_dim = 1 });
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+	mx_node(&mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE },
+			.outputs = { out },
+			.flags = XNN_FLAG_TRANSPOSE_WEIGHTS,
+			.min = -INFINITY,
+			.max = INFINITY });
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, ROWS, IN);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, OUT);
+	for (int i = 0; i < ROWS * IN; i++)
+		args[0].f32[i] = (float)(i % IN == 0 ? -128 : i % IN == 1 ? 127 : i * 29 % 91 - 45);
+	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+	for (int i = 0; i < ROWS * OUT; i++) {
+		float sum = 0;
+		for (int j = 0; j < IN; j++) {
+			int at = j * OUT + i % OUT, both = nibbles[at / 2];
+			sum += args[0].f32[i / OUT * IN + j] * (float)((at % 2 ? both >> 4 : both & 15) - 8);
+		}
+		test_near(args[1].f32[i], sum * scales[i % OUT], 0.01f);
 	}
 }
 
@@ -266,6 +321,62 @@ static void test_half_products(void **state)
 				sum += ((int)((i / OUT * IN + k) * 5 % 7) - 3) *
 				       ((int)((i % OUT * IN + k) * 7 % 5) - 2);
 			assert_int_equal(args[1].f16[i], half_of(sum));
+		}
+	}
+}
+
+/* The same of a filter or a bias that is an argument. */
+static void test_half_products_of_arguments(void **state)
+{
+	enum { ROWS = 5, IN = 21, OUT = 20 };
+	uint16_t numbers[OUT * IN];
+	for (int i = 0; i < OUT * IN; i++)
+		numbers[i] = half_of(i * 7 % 5 - 2);
+	for (int which = 1; which < 4; which++) { /* 1: the filter is an argument, 2: the bias */
+		struct make_xnn mk;
+		static struct arg args[4];
+		struct et_diag diag = { 0 };
+		uint32_t n_args = 1;
+		mx_init(&mk);
+		struct mx_value of_input = { .type = ET_XNN_FP16, MX_DIMS(ROWS, IN), .input = 1 },
+				of_filter = { .type = ET_XNN_FP16, MX_DIMS(OUT, IN) },
+				of_bias = { .type = ET_XNN_FP16, MX_DIMS(OUT) },
+				of_output = { .type = ET_XNN_FP16, MX_DIMS(ROWS, OUT) };
+		ARG(&args[0], ET_FLOAT16, ET_STATIC, ROWS, IN);
+		for (int i = 0; i < ROWS * IN; i++)
+			args[0].f16[i] = half_of(i * 5 % 7 - 3);
+		if (which & 1) {
+			ARG(&args[n_args], ET_FLOAT16, ET_STATIC, OUT, IN);
+			memcpy(args[n_args].f16, numbers, sizeof(numbers));
+			of_filter.input = ++n_args;
+		} else {
+			of_filter.constant = mx_constant(&mk, numbers, sizeof(numbers));
+		}
+		if (which & 2) {
+			ARG(&args[n_args], ET_FLOAT16, ET_STATIC, OUT);
+			memcpy(args[n_args].f16, numbers, OUT * sizeof(*numbers));
+			of_bias.input = ++n_args;
+		} else {
+			of_bias.constant = mx_constant(&mk, numbers, OUT * sizeof(*numbers));
+		}
+		ARG(&args[n_args], ET_FLOAT16, ET_STATIC, ROWS, OUT);
+		of_output.output = n_args + 1;
+		uint32_t in = mx_value(&mk, &of_input), filter = mx_value(&mk, &of_filter),
+			 bias = mx_value(&mk, &of_bias), out = mx_value(&mk, &of_output);
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { in, filter, bias },
+				.outputs = { out },
+				.min = -INFINITY,
+				.max = INFINITY });
+		enum et_status status = test_run_once(&mk, args, n_args + 1, &diag);
+		if (status == ET_E_NOT_SUPPORTED)
+			skip(); /* this processor computes no halves */
+		test_ok(status, &diag);
+		for (int i = 0; i < ROWS * OUT; i++) {
+			int sum = i % OUT * 7 % 5 - 2;
+			for (int k = 0; k < IN; k++)
+				sum += ((i / OUT * IN + k) * 5 % 7 - 3) * ((i % OUT * IN + k) * 7 % 5 - 2);
+			assert_int_equal(args[n_args].f16[i], half_of(sum));
 		}
 	}
 }
@@ -432,9 +543,11 @@ int main(void)
 		TEST(old_dynamic_quantization),
 		TEST(one_element_is_left),
 		TEST(nibbles_for_static_quantization),
+		TEST(nibbles_transposed),
 		TEST(nibbles_in_a_payload_stay),
 		TEST(half_precision),
 		TEST(half_products),
+		TEST(half_products_of_arguments),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),
 		TEST(scales_of_a_filter),

@@ -148,11 +148,11 @@ static void test_rows_of_halves(void **state)
 		static struct arg args[2];
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
-		uint32_t in = mx_value(
-				 &mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(ROWS, IN), .input = 1 }),
-			 rows = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8,
-						      MX_DIMS(ROWS, IN),
-						      .n_row_dims = 1 }),
+		uint32_t in = mx_value(&mk,
+				 &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(ROWS, IN), .input = 1 }),
+			 rows = mx_value(&mk,
+				 &(struct mx_value){
+					 .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 }),
 			 filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
 							MX_DIMS(OUT, IN),
 							.constant = mx_constant(&mk, taps, sizeof(taps)),
