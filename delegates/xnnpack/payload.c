@@ -24,10 +24,11 @@
 enum {
 	HEADER_BYTES = 30,
 	SCALE_PADDING = 64, /* XNNPACK reads up to 10 parameters past the end */
-	/* Scales are copied for each value, and values may share them: in all at most so many times the payload, and */
+	/* Scales are copied for each value, and values may share them: in all at most so many times the payload, or of what lies
+	 * beside it the pieces that they are in, */
 	TIMES_SCALES = 4,
 	SPARE_SCALES = 4096,
-	MOST_NAMED_SCALES = 1 << 30, /* so many bytes of what lies beside it, whose size is not known here */
+	MOST_NAMED_SCALES = 1 << 30, /* and never more bytes than these */
 };
 
 enum { GRAPH_NODES = 1, GRAPH_VALUES, GRAPH_N_EXTERNS, GRAPH_BUFFERS = 6, GRAPH_CONSTANTS = 8 };
@@ -89,6 +90,18 @@ struct id_map {
 	size_t mask;
 };
 
+/* Where pieces of named data are looked up that scales are in: like an id_map, as large as that. */
+struct piece_set {
+	const uint8_t **slots; /* NULL = free; the array itself: nothing was looked up yet */
+	uint64_t n_bytes;      /* of all */
+};
+
+struct constant {
+	const uint8_t *bytes;
+	size_t n_bytes; /* all there are */
+	bool in_payload;
+};
+
 struct reader {
 	const struct inferd_delegate_payload *source;
 	struct et_pool *pool;
@@ -101,6 +114,7 @@ struct reader {
 	struct et_fb_vector table; /* of constants: ConstantDataOffset, or Buffer without a header */
 	struct id_map ids;
 	struct et_xnn_payload *payload;
+	struct piece_set pieces;
 	uint64_t n_scale_bytes,
 		n_named_scale_bytes; /* copied, of the payload and of the Program's named data */
 };
@@ -170,16 +184,16 @@ static enum et_status open_payload(struct reader *r)
 	return et_fb_status(&r->fb);
 }
 
-/* The bytes of constant @index, of which there must be at least @n_bytes. */
+/* Constant @index, of which there must be at least @n_bytes. */
 static enum et_status find_constant(
-	struct reader *r, uint32_t index, size_t n_bytes, const uint8_t **ret_bytes, bool *ret_in_payload)
+	struct reader *r, uint32_t index, size_t n_bytes, struct constant *ret_constant)
 {
 	if (index >= r->table.n)
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "constant %u of %u", index, r->table.n);
 	struct et_fb_table entry = et_fb_table_at(&r->fb, r->table, index);
 	const uint8_t *bytes = NULL;
 	size_t n = 0;
-	*ret_in_payload = true;
+	bool in_payload = true;
 	if (!r->has_header) {
 		struct et_fb_vector storage = et_fb_blob(&r->fb, entry, 0);
 		bytes = storage.items;
@@ -191,7 +205,7 @@ static enum et_status find_constant(
 		if (et_fb_status(&r->fb) != ET_OK)
 			return et_fb_status(&r->fb);
 		if (key.chars && key.n > 0) {
-			*ret_in_payload = false;
+			in_payload = false;
 			uint64_t n_named;
 			if (r->source->named_data(r->source->self, key.chars, &bytes, &n_named) !=
 				INFERD_DELEGATE_OK)
@@ -211,7 +225,7 @@ static enum et_status find_constant(
 	if (n < n_bytes || !bytes)
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM,
 			"constant %u has %zu bytes, its shape and datatype need %zu", index, n, n_bytes);
-	*ret_bytes = bytes;
+	*ret_constant = (struct constant){ bytes, n, in_payload };
 	return ET_OK;
 }
 
@@ -239,6 +253,35 @@ static bool stays_readable(const struct reader *r, const uint8_t *bytes, size_t 
 	       et_in_range(offset, n_bytes, r->source->n_file_bytes);
 }
 
+/* Count a piece's bytes, once. A value has one at most, and there are more slots than values. */
+static bool note_piece(struct reader *r, const struct constant *piece)
+{
+	struct piece_set *pieces = &r->pieces;
+	if (!pieces->slots) {
+		pieces->slots = ET_POOL_NEW_ARRAY(r->pool, const uint8_t *, r->ids.mask + 1);
+		if (!pieces->slots)
+			return false;
+	}
+	/* pieces begin at multiples of something: the upper half knows of all bits */
+	size_t at = (uintptr_t)piece->bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32 & r->ids.mask;
+	while (pieces->slots[at] && pieces->slots[at] != piece->bytes)
+		at = (at + 1) & r->ids.mask;
+	if (!pieces->slots[at])
+		pieces->n_bytes += piece->n_bytes;
+	pieces->slots[at] = piece->bytes;
+	return true;
+}
+
+/* How many bytes of scales may be copied of the payload, or else of what lies beside it. */
+static uint64_t most_scales(const struct reader *r, bool in_payload)
+{
+	if (in_payload)
+		return SPARE_SCALES + TIMES_SCALES * r->source->n_bytes;
+	return r->pieces.n_bytes < MOST_NAMED_SCALES / TIMES_SCALES
+		       ? SPARE_SCALES + TIMES_SCALES * r->pieces.n_bytes
+		       : MOST_NAMED_SCALES;
+}
+
 /* Scales, one for each of @n: from the table itself or from a constant, as fp32 or (blocks) bf16. */
 static enum et_status read_scales(struct reader *r, struct et_fb_table quant, uint32_t inline_field,
 	uint32_t constant_field, uint32_t count_field, size_t n, bool is_bf16, struct et_xnn_value *value)
@@ -249,33 +292,34 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "absurdly many scales");
 	uint32_t constant = et_fb_u32(&r->fb, quant, constant_field, 0);
 	struct et_fb_vector inline_scales = et_fb_vector(&r->fb, quant, inline_field, 4);
-	const uint8_t *bytes = NULL;
-	bool in_payload = true;
+	struct constant found = { .in_payload = true };
 	uint32_t n_given = constant ? et_fb_u32(&r->fb, quant, count_field, 0) : inline_scales.n;
 	if (n_given != n)
 		return et_fb_fail(
 			&r->fb, ET_E_INVALID_PROGRAM, "%u scales where the shape has %zu", n_given, n);
 	if (constant) {
-		enum et_status status = find_constant(r, constant, n_bytes, &bytes, &in_payload);
+		enum et_status status = find_constant(r, constant, n_bytes, &found);
 		if (status != ET_OK)
 			return status;
 		value->n_scales = (uint32_t)n;
-		if (!in_payload && !is_bf16 && stays_readable(r, bytes, n_bytes + SCALE_PADDING)) {
-			value->scales = (const float *)(const void *)bytes;
+		if (!found.in_payload && !is_bf16 &&
+			stays_readable(r, found.bytes, n_bytes + SCALE_PADDING)) {
+			value->scales = (const float *)(const void *)found.bytes;
 			return ET_OK;
 		}
+		if (!found.in_payload && !note_piece(r, &found))
+			return no_memory(r->diag);
 	}
-	uint64_t *n_copied = in_payload ? &r->n_scale_bytes : &r->n_named_scale_bytes;
-	uint64_t n_most = in_payload ? SPARE_SCALES + TIMES_SCALES * r->source->n_bytes : MOST_NAMED_SCALES;
+	uint64_t *n_copied = found.in_payload ? &r->n_scale_bytes : &r->n_named_scale_bytes;
 	*n_copied += n_bytes; /* below 2^64: there are few values, and each has bytes */
-	if (*n_copied > n_most)
+	if (*n_copied > most_scales(r, found.in_payload))
 		return et_fb_fail(&r->fb, ET_E_OUT_OF_RESOURCES,
 			"scales of all values are %llu bytes or more", (unsigned long long)*n_copied);
 	uint8_t *copy = et_pool_alloc(r->pool, n_bytes + SCALE_PADDING, SCALE_PADDING);
 	if (!copy)
 		return et_fb_fail(&r->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for scales");
-	if (bytes) {
-		memcpy(copy, bytes, n_bytes);
+	if (found.bytes) {
+		memcpy(copy, found.bytes, n_bytes);
 	} else {
 		for (uint32_t i = 0; i < n; i++) {
 			float scale = et_fb_f32_at(&r->fb, inline_scales, i);
@@ -486,9 +530,12 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 		value.external_id = ET_XNN_NONE;
 	}
 	if (constant) {
-		enum et_status status = find_constant(r, constant, n_bytes, &value.data, &value.in_payload);
+		struct constant found;
+		enum et_status status = find_constant(r, constant, n_bytes, &found);
 		if (status != ET_OK)
 			return status;
+		value.data = found.bytes;
+		value.in_payload = found.in_payload;
 		value.n_bytes = n_bytes;
 	}
 	if (which == VALUE_QUANTIZED) {

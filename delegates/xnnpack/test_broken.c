@@ -1,5 +1,6 @@
 /* Memory that runs out at every allocation, and a payload that is cut off and flipped at every byte: each must be refused
- * with a sentence or run, and nothing may be left behind. XNNPACK itself would abort on most of them. */
+ * with a sentence or run, and nothing may be left behind. XNNPACK itself would abort on most of them. And payloads that ask for more
+ * than they bring. */
 #include "delegates/xnnpack/test_args.h"
 
 #include <setjmp.h>
@@ -131,12 +132,69 @@ static void test_scales_of_many(void **state)
 	}
 }
 
+enum { N_NAMED = 4096 };
+static float named_scales[16][N_NAMED];
+
+/* "a" is the first of them. */
+static int find_named(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes)
+{
+	*ret_bytes = (const uint8_t *)named_scales[key[0] - 'a'];
+	*ret_n_bytes = sizeof(named_scales[0]);
+	return INFERD_DELEGATE_OK;
+}
+
+/* The same of what lies beside a payload: as often as that has names for it, and in how many constants. */
+static void test_named_scales_of_many(void **state)
+{
+	static const struct {
+		uint32_t n_values, n_pieces;
+		bool is_too_much;
+	} cases[] = { { 4, 1, false }, { 6, 1, true }, { 12, 1, true }, { 12, 3, false }, { 16, 3, true },
+		{ 16, 16, false } };
+	for (uint32_t i = 0; i < 16 * N_NAMED; i++)
+		named_scales[i / N_NAMED][i % N_NAMED] = 1;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct make_xnn mk;
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		for (uint32_t j = 0; j < cases[i].n_values; j++) {
+			char key[] = { (char)('a' + j % cases[i].n_pieces), 0 };
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+					      MX_DIMS(N_NAMED, 1),
+					      .scales_constant = mx_named_constant(&mk, key),
+					      .n_scales = N_NAMED });
+		}
+		uint32_t in =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .input = 1 });
+		uint32_t out =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .output = 2 });
+		mx_node(&mk, MX_CLAMP,
+			&(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
+		struct inferd_delegate_payload source = {
+			.struct_size = sizeof(source), .n_args = 2, .fd = -1, .named_data = find_named
+		};
+		uint8_t *bytes = mx_finish(&mk, &source.n_bytes);
+		source.bytes = bytes;
+		struct et_xnn_payload payload;
+		struct et_pool pool;
+		et_pool_init(&pool, &test_allocator);
+		enum et_status status = et_xnn_payload_read(&payload, &source, &pool, &diag);
+		if (cases[i].is_too_much)
+			test_refused(status, ET_E_OUT_OF_RESOURCES, &diag, "scales of all values are ");
+		else
+			test_ok(status, &diag);
+		et_pool_deinit(&pool);
+		free(bytes);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(scales_of_many),
+		TEST(named_scales_of_many),
 		TEST(every_allocation_failing),
 		TEST(broken_payloads),
 	};

@@ -63,6 +63,13 @@ static uint8_t add_quant(struct make_xnn *mk, const struct mx_value *value, fbb_
 		return value->block_size ? ET_XNN_QUANT_BLOCK : ET_XNN_QUANT_CHANNEL;
 	}
 	fbb_table_begin(fb);
+	if (value->scales_constant) {
+		fbb_add_u32(fb, 1, value->channel_dim);
+		fbb_add_u32(fb, 2, value->scales_constant);
+		fbb_add_u32(fb, 3, value->n_scales);
+		*ret_quant = fbb_table_end(fb);
+		return ET_XNN_QUANT_CHANNEL;
+	}
 	if (value->n_row_dims) {
 		fbb_add_u32(fb, 0, value->n_row_dims);
 	} else {
@@ -76,7 +83,7 @@ static uint8_t add_quant(struct make_xnn *mk, const struct mx_value *value, fbb_
 uint32_t mx_value(struct make_xnn *mk, const struct mx_value *value)
 {
 	struct fb_build *fb = &mk->fb;
-	bool is_quantized = value->scales || value->n_row_dims || value->scale != 0;
+	bool is_quantized = value->scales || value->scales_constant || value->n_row_dims || value->scale != 0;
 	fbb_ref quant = 0;
 	uint8_t quant_type = is_quantized ? add_quant(mk, value, &quant) : 0;
 	fbb_ref dims = fbb_vector(fb, value->dims, value->n_dims, 4, 4);

@@ -58,6 +58,7 @@ struct mx_value {
 	int32_t zero_point;
 	const float *scales; /* a scale a channel, or a block */
 	uint32_t n_scales, channel_dim;
+	uint32_t scales_constant; /* instead of @scales, a scale a channel */
 	uint32_t block_size;
 	uint32_t n_row_dims;
 };
