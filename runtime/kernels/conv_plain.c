@@ -125,8 +125,9 @@ static void sum_channel(const struct et_conv *c, int64_t x, int64_t weight, int6
 
 static void spread_channel(const struct et_conv *c, int64_t x, int64_t weight, int64_t y, int64_t bias)
 {
-	static uint8_t zero[sizeof(double)]; /* read only */
-	struct et_view from = { .data = c->bias ? c->bias->data + bias * (int64_t)sizeof(double) : zero },
+	static double zero; /* read only; of integers, too, it is 0 */
+	struct et_view from = { .data = c->bias ? c->bias->data + bias * (int64_t)sizeof(double)
+						: (uint8_t *)&zero },
 		       to = { .data = c->y.data + y * (int64_t)sizeof(double) };
 	from.type = to.type = c->y.type;
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {

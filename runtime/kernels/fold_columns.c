@@ -68,23 +68,29 @@ void et_fold_sum_columns(const struct fold_job *job, const struct et_place *plac
 	et_fold_give_sums(job, place, sums, n);
 }
 
-void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	int64_t sums[ET_FOLD_COLUMNS] = { 0 }, row[ET_FOLD_COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_I64);
-	int64_t row_bytes;
-	const uint8_t *in = first_row(job, place, &row_bytes);
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		const int64_t *numbers = (const int64_t *)(const void *)in;
-		if (job->in_type != ET_INT64) {
-			load(row, in, 1, n);
-			numbers = row;
-		}
-		for (size_t k = 0; k < n; k++)
-			sums[k] += numbers[k];
+/* Each in its order, from @first on. */
+#define FOLD_INTS(name, first, op)                                                    \
+	void name(const struct fold_job *job, const struct et_place *place, size_t n) \
+	{                                                                             \
+		int64_t results[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];               \
+		et_load_fn load = et_loader(job->in_type, ET_I64);                    \
+		int64_t row_bytes;                                                    \
+		const uint8_t *in = first_row(job, place, &row_bytes);                \
+		for (size_t k = 0; k < n; k++)                                        \
+			results[k] = first;                                           \
+		for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {     \
+			const int64_t *numbers = (const int64_t *)(const void *)in;   \
+			if (job->in_type != ET_INT64) {                               \
+				load(row, in, 1, n);                                  \
+				numbers = row;                                        \
+			}                                                             \
+			for (size_t k = 0; k < n; k++)                                \
+				results[k] = results[k] op numbers[k];                \
+		}                                                                     \
+		et_fold_give(job, place, 0, ET_I64, results, n);                      \
 	}
-	et_fold_give(job, place, 0, ET_I64, sums, n);
-}
+FOLD_INTS(et_fold_sum_int_columns, 0, +)
+FOLD_INTS(et_fold_prod_int_columns, 1, *)
 
 void et_fold_any_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
@@ -135,26 +141,6 @@ void et_fold_prod_columns(const struct fold_job *job, const struct et_place *pla
 					      : et_round_to(products[k] * row[k], job->rounding);
 	}
 	et_fold_give(job, place, 0, ET_F64, products, n);
-}
-
-void et_fold_prod_int_columns(const struct fold_job *job, const struct et_place *place, size_t n)
-{
-	int64_t products[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_I64);
-	int64_t row_bytes;
-	const uint8_t *in = first_row(job, place, &row_bytes);
-	for (size_t k = 0; k < n; k++)
-		products[k] = 1;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		const int64_t *numbers = (const int64_t *)(const void *)in;
-		if (job->in_type != ET_INT64) {
-			load(row, in, 1, n);
-			numbers = row;
-		}
-		for (size_t k = 0; k < n; k++)
-			products[k] *= numbers[k];
-	}
-	et_fold_give(job, place, 0, ET_I64, products, n);
 }
 
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)

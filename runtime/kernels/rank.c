@@ -1,11 +1,11 @@
 /* What comes first along one dimension: sorting, the k largest, the median.
  *
  * Each orders the indices of a line (line.h) by its values, NaN above everything. sort merges, which is stable,
- * as in PyTorch, and the median is the one that it would put in the middle. Which of several equal values topk takes, and in which order, is said nowhere, but programs are
- * compared with the original, and that leaves it to the C++ library, libstdc++, whose steps decide it: introselect and
- * introsort with these pivots, this limit on splits, and heaps behind it. So the steps here are those, one by one, and
- * not to be changed for others that sort as well. The lines are copies of the tensors', which nobody changes meanwhile:
- * that each walk ends where it must follows from that. */
+ * as in PyTorch, and the median is the one that it would put in the middle. Which of several equal values topk takes, and
+ * in which order, is said nowhere, but programs are compared with the original, and that leaves it to the C++ library,
+ * libstdc++, whose steps decide it: introselect and introsort with these pivots, this limit on splits, and heaps behind
+ * it. So the steps here are those, one by one, and not to be changed for others that sort as well. The lines are copies
+ * of the tensors', which nobody changes meanwhile: that each walk ends where it must follows from that. */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/line.h"
 #include "runtime/kernels/shape.h"
