@@ -129,7 +129,7 @@ void et_fold_prod_columns(const struct fold_job *job, const struct et_place *pla
 	for (size_t k = 0; k < n; k++)
 		products[k] = 1;
 	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		if (job->in_type == ET_FLOAT32) {
+		if (job->in_type == ET_FLOAT32 && job->rounding == ET_FLOAT64) {
 			for (size_t k = 0; k < n; k++)
 				products[k] *= (double)((const float *)(const void *)in)[k];
 			continue;

@@ -164,6 +164,8 @@ et_fold_many_fn et_fold_prod_rows(const struct fold_job *job)
 		[ET_UINT8] = multiply_bytes,
 		[ET_BOOL] = multiply_truths,
 	};
+	if (job->is_double && job->rounding != ET_FLOAT64) /* after each: to a half type */
+		return NULL;
 	if (job->is_double)
 		return job->in_type == ET_FLOAT32   ? multiply_floats
 		       : job->in_type == ET_FLOAT64 ? multiply_doubles

@@ -59,6 +59,9 @@ static void halves(void **state)
 			"= bf16[2]{4.40625,30.25} bf16[2]{-2.171875,-0.15625}" },
 		{ "aten::cumsum.out", "bf16[6]{0.392578125,2.546875,-1.609375,1.8515625,-7.5,-2.453125} 0 -",
 			"= bf16[6]{0.392578125,2.9375,1.328125,3.1875,-4.3125,-6.75}" },
+		/* rounded to the output's type after each, along rows and columns */
+		{ "aten::prod.int_out", "f32[1,3]{1e30,1e30,1e-30} 1 false 15", "bf16[1]{inf}" },
+		{ "aten::prod.int_out", "f32[3,2]{1e30,1,1e30,2,1e-30,3} 0 false 15", "bf16[2]{inf,6}" },
 		{ "aten::prod.int_out", "bf16[5]{0.796875,-3.15625,2.15625,-1.7421875,-1.0078125} 0 false -",
 			"= bf16[]{-9.5625}" },
 		/* NaN and what is infinite: outside, the last pixel, or reflected an even number of times */
