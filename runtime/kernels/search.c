@@ -31,14 +31,16 @@ ET_EXPANDED bool is_behind(const struct rows *rows, int64_t row, int64_t at, con
 	return kind & IS_RIGHT ? !(element > v) : !(element >= v);
 }
 
-/* Halves what is left each time, whatever comes out: no branch depends on it. */
+/* Halves what is left each time, whatever comes out: no branch depends on it. The steps are PyTorch's, which decide what is found
+ * among NaNs and in rows that are not sorted. */
 ET_EXPANDED int64_t position(const struct rows *rows, int64_t row, const void *value, unsigned kind)
 {
 	int64_t low = 0;
-	for (int64_t left = rows->n, half; left > 0; left -= half) {
-		half = left - left / 2;
-		int64_t step = is_behind(rows, row, low + half - 1, value, kind) ? half : 0;
-		low += step;
+	for (int64_t left = rows->n; left > 0;) {
+		int64_t half = left / 2, rest = left - half - 1;
+		bool goes_on = is_behind(rows, row, low + half, value, kind);
+		low += goes_on ? half + 1 : 0;
+		left = goes_on ? rest : half;
 	}
 	return low;
 }

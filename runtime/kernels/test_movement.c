@@ -161,6 +161,9 @@ static void choose(void **state)
 			"! index 2 of 2 ! i64[1]{0}" },
 		{ "aten::bucketize.Tensor_out", "i32[2,2]{0,1,2,9} i32[2]{1,2} true true",
 			"i32[2,2]{0,1,2,2}" },
+		/* among NaNs PyTorch's steps decide */
+		{ "aten::bucketize.Tensor_out", "f32[1]{0} f32[4]{1,3,nan,nan} false false", "i64[1]{4}" },
+		{ "aten::bucketize.Tensor_out", "f32[2]{1,3} f32[2]{2,nan} false true", "i64[2]{2,2}" },
 		{ "aten::nonzero.out", "f32[2,2]{0,0.5,-1,0}", "i64[2,2]{0,1,1,0}" },
 		{ "aten::nonzero.out", "i8[2,2,3]{0,1,0,0,0,2, 3,0,0,0,4,0}",
 			"i64[4,3]{0,0,1, 0,1,2, 1,0,0, 1,1,1}" },
