@@ -21,7 +21,7 @@ struct et_xnn_own {
 	 * with values other than floats that are not constants, as these lie where parts meet; but for rows quantized at run time, which
 	 * lie as gemm8.h says: who writes or reads such is asked in vain where not all others do it here, too. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
-	bool is_sole; /* XNNPACK cannot do what it takes, so that takes depends on no size */
+	bool is_sole; /* XNNPACK cannot do what it takes, or not rightly, so that takes depends on no size */
 	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
 	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. */
 	size_t (*n_packed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
@@ -44,7 +44,7 @@ const struct et_xnn_own *et_xnn_own_find(
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
 extern const struct et_xnn_own et_xnn_own_convert, et_xnn_own_deconvolution, et_xnn_own_gemm,
-	et_xnn_own_gemm8, et_xnn_own_pool, et_xnn_own_root, et_xnn_own_transpose;
+	et_xnn_own_gemm8, et_xnn_own_mean, et_xnn_own_pool, et_xnn_own_root, et_xnn_own_transpose;
 /* Whether XNNPACK must not be given @node, a max pooling. In own_pool.c. */
 bool et_xnn_own_needs_pool(const struct et_xnn_node *node);
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does

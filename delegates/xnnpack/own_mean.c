@@ -1,0 +1,93 @@
+/* Means of all pixels, of 8-bit numbers, rounded as ExecuTorch's XNNPACK rounds them.
+ *
+ * For n numbers with sum S, scale s and zero point z, and an output of scale t and zero point y, that one (92a7ad5) rounds
+ * S s/(nt) + (y - nz s/(nt)); Debian's (4ea82e5) rounds (S - nz) s/(nt) and then adds y. Both round halves to the even number, so an odd y
+ * makes another one of each half, and in networks that weigh their channels by such means a step here is several further on.
+ * The order of what is done to floats here is the original's, too: with some n (28, 56) a half is none once 1/n has been rounded. */
+#include "delegates/xnnpack/own.h"
+#include "delegates/xnnpack/sums8.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = ET_SUMS8_WIDTH, GRAIN = 1 << 18 /* numbers that are worth another thread's while */ };
+#define ROUNDS 0x1.8p23f /* a float of this size has no fraction */
+
+struct mean {
+	const uint8_t *in;
+	uint8_t *out;
+	size_t n_pixels, n_channels, n_blocks;
+	uint8_t flip;       /* makes a byte a signed one */
+	int32_t first;      /* what their sum is too small by then; as the original's, modulo 2^32 */
+	float scale, shift; /* from a sum to an output */
+	float min, max;
+};
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	if (node->kind->define != et_xnn_define_global_pooling)
+		return false;
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
+	return (in->type == ET_XNN_QINT8 || in->type == ET_XNN_QUINT8) && in->quant == ET_XNN_QUANT_TENSOR &&
+	       !in->data && node->min == -INFINITY && node->max == INFINITY;
+}
+
+static inline uint8_t round_mean(const struct mean *mean, int32_t sum)
+{
+	float number = (float)sum * mean->scale + mean->shift;
+	number = number > mean->min ? number : mean->min; /* and what is no number */
+	number = number < mean->max ? number : mean->max;
+	return (uint8_t)(int32_t)(number + ROUNDS - ROUNDS);
+}
+
+/* Blocks @begin to @end of all pictures. */
+static void run_blocks(void *arg, size_t begin, size_t end)
+{
+	const struct mean *mean = arg;
+	const struct et_sums8_build *sums8 = et_sums8();
+	for (size_t i = begin; i < end; i++) {
+		size_t image = i / mean->n_blocks, at = i % mean->n_blocks * WIDTH,
+		       n = mean->n_channels - at < WIDTH ? mean->n_channels - at : WIDTH;
+		const uint8_t *in = mean->in + image * mean->n_pixels * mean->n_channels + at;
+		int32_t sums[WIDTH];
+		for (size_t j = 0; j < WIDTH; j++)
+			sums[j] = mean->first;
+		sums8->run(sums, in, mean->n_pixels, mean->n_channels, n, mean->flip);
+		uint8_t means[WIDTH];
+		for (size_t j = 0; j < WIDTH; j++)
+			means[j] = round_mean(mean, sums[j]);
+		memcpy(mean->out + image * mean->n_channels + at, means, n);
+	}
+}
+
+static void run(const struct et_xnn_own_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const struct et_xnn_value *in = &run->payload->values[node->inputs[0]],
+				  *out = &run->payload->values[node->outputs[0]];
+	const size_t *dims = run->shapes[node->inputs[0]].dims;
+	bool is_signed = in->type == ET_XNN_QINT8;
+	struct mean mean = {
+		.in = run->memory[node->inputs[0]],
+		.out = run->memory[node->outputs[0]],
+		.n_pixels = dims[1] * dims[2],
+		.n_channels = dims[3],
+		.n_blocks = (dims[3] + WIDTH - 1) / WIDTH,
+		.flip = is_signed ? 0 : 0x80,
+		.min = is_signed ? INT8_MIN : 0,
+		.max = is_signed ? INT8_MAX : UINT8_MAX,
+	};
+	uint32_t n = (uint32_t)mean.n_pixels;
+	mean.first = (int32_t)(is_signed ? 0 : n << 7);
+	mean.scale = in->scale / out->scale * (1 / (float)n);
+	mean.shift = (float)out->zero_point - (float)(int32_t)n * (float)in->zero_point * mean.scale;
+	size_t of_block = mean.n_pixels * (dims[3] < WIDTH ? dims[3] : WIDTH);
+	et_xnn_lane_parallel_for(run->lane, run_blocks, &mean, dims[0] * mean.n_blocks, 1 + GRAIN / of_block);
+}
+
+const struct et_xnn_own et_xnn_own_mean = {
+	.name = "Global Average Pooling (NHWC, 8 bits), by rows",
+	.takes = takes,
+	.is_sole = true,
+	.run = run,
+};
