@@ -38,9 +38,9 @@ ET_EXPANDED int64_t position(const struct rows *rows, int64_t row, const void *v
 	int64_t low = 0;
 	for (int64_t left = rows->n; left > 0;) {
 		int64_t half = left / 2, rest = left - half - 1;
-		bool goes_on = is_behind(rows, row, low + half, value, kind);
-		low += goes_on ? half + 1 : 0;
-		left = goes_on ? rest : half;
+		int64_t goes_on = -(int64_t)is_behind(rows, row, low + half, value, kind); /* a mask */
+		low += (half + 1) & goes_on;
+		left = half + ((rest - half) & goes_on);
 	}
 	return low;
 }
