@@ -1,8 +1,8 @@
 /* One divided by the square roots of floats.
  *
  * XNNPACK's kernels for x86-64 (2024-11) improve an estimate by a step of Newton's, which multiplies 0 with infinity: of infinity
- * and of 0 they make NaN, and of the smallest numbers, whose estimate's square is too large, infinities or NaN. (Later ones
- * do infinity right.) The processor's root and quotient are exact for all of them, as on processors of other kinds. */
+ * and of 0 they make NaN, and of the smallest numbers, which XNNPACK takes for 0. (Later ones do infinity right.)
+ * The processor's root and quotient are exact for all of them. */
 #include "delegates/xnnpack/own.h"
 
 #ifdef __x86_64__
