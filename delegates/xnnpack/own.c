@@ -6,8 +6,7 @@
  * Depthwise convolutions are here. They read their filters where those lie: nothing is packed, neither for a Program nor
  * for a context, and there is no table of pointers for each context either. Other convolutions and fully connected layers are in
  * own_gemm.c, transposed ones in own_deconvolution.c, layers of rows quantized at run time in own_gemm8.c. What XNNPACK does not
- * do at all is in own_pool.c, what it rounds otherwise than the original's in own_mean.c, reciprocal roots that it does not do
- * right in own_root.c. */
+ * do at all is in own_pool.c, what it rounds otherwise than the original's in own_mean.c. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/depthwise.h"
@@ -145,8 +144,7 @@ static const struct et_xnn_own own_depthwise = {
 };
 
 static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_gemm, &et_xnn_own_deconvolution,
-	&et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_pool,
-	&et_xnn_own_root };
+	&et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_pool };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {

@@ -76,33 +76,6 @@ static const struct {
 	{ 47, cosf, false },
 };
 
-/* Of what has no plain root, whole vectors of it and a rest. (Smaller numbers than these XNNPACK takes for 0.) */
-static void test_rare_roots(void **state)
-{
-	static const float rare[] = { INFINITY, 0, -0.0f, 0x1p-126f, 0x1.8p-125f, 0x1.fffffep127f, 4, -1,
-		-INFINITY, NAN };
-	struct make_xnn mk;
-	struct arg args[2];
-	struct et_diag diag = { 0 };
-	mx_init(&mk);
-	uint32_t in = test_plain(&mk, 1, 0, 3, 7), out = test_plain(&mk, 0, 2, 3, 7);
-	mx_node(&mk, 40, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
-	ARG(&args[0], ET_FLOAT32, ET_STATIC, 3, 7);
-	ARG(&args[1], ET_FLOAT32, ET_STATIC, 3, 7);
-	for (int i = 0; i < 21; i++)
-		args[0].f32[i] = rare[i % 10];
-	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
-	for (int i = 0; i < 21; i++) {
-		float expected = of_rsqrt(rare[i % 10]), is = args[1].f32[i];
-		bool is_right = isnan(expected)   ? isnan(is)
-				: isinf(expected) ? is == expected
-						  : fabsf(is - expected) <= 1e-6f * expected;
-		if (!is_right)
-			fail_msg("1 / root of %g: %g, expected %g", (double)rare[i % 10], (double)is,
-				(double)expected);
-	}
-}
-
 static void test_unary(void **state)
 {
 	for (size_t k = 0; k < sizeof(unary) / sizeof(unary[0]); k++) {
@@ -447,7 +420,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(unary),
-		TEST(rare_roots),
 		TEST(binary),
 		TEST(concatenate),
 		TEST(matmul),
