@@ -83,8 +83,7 @@ static bool charge(struct et_fb *fb, uint64_t n)
 		return false;
 	if (n > fb->n_budget) {
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-			"the same bytes are used over and over: more structure than the file's %zu bytes can "
-			"honestly hold",
+			"the same bytes are used over and over: more structure than %zu bytes can hold",
 			fb->n_bytes);
 		return false;
 	}

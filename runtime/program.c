@@ -311,8 +311,7 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
 
 static bool is_there(const struct et_value_spec *value)
 {
-	return value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_PLANNED &&
-	       value->tensor->arena == ET_SHARED_ARENA;
+	return value->tag == ET_TAG_TENSOR && value->tensor->arena == ET_SHARED_ARENA;
 }
 
 /* Whether @method has an input in the shared arena, which then is none. */
@@ -328,14 +327,13 @@ static bool takes_there(const struct et_method_spec *method)
 static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes)
 {
 	bool has_any = false;
-	for (const struct et_value_spec *value = method->values; value < method->values + method->n_values;
-		value++) {
-		if (!is_there(value))
+	for (uint32_t i = 0; i < method->n_values; i++) {
+		if (!is_there(&method->values[i]))
 			continue;
+		const struct et_tensor_spec *tensor = method->values[i].tensor;
 		has_any = true;
-		if (bytes && value->tensor->constant)
-			memcpy(bytes + value->tensor->offset, value->tensor->constant,
-				value->tensor->n_bytes);
+		if (bytes && tensor->constant)
+			memcpy(bytes + tensor->offset, tensor->constant, tensor->n_bytes);
 	}
 	return has_any;
 }

@@ -143,8 +143,9 @@ static const struct et_xnn_own own_depthwise = {
 	.run = run_depthwise,
 };
 
-static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_gemm, &et_xnn_own_deconvolution,
-	&et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_pool };
+static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_convolution, &et_xnn_own_linear,
+	&et_xnn_own_deconvolution, &et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_convert,
+	&et_xnn_own_mean, &et_xnn_own_pool };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {

@@ -17,8 +17,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 {
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
-	if ((!is_convolution && node->kind->infer != et_xnn_infer_fully_connected) || node->flags ||
-		!et_xnn_own_is_all_floats(payload, node))
+	if (node->flags || !et_xnn_own_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
@@ -179,9 +178,27 @@ static void run(const struct et_xnn_own_run *run)
 	}
 }
 
-const struct et_xnn_own et_xnn_own_gemm = {
+static bool takes_convolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_convolution && takes(payload, node);
+}
+
+static bool takes_linear(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node);
+}
+
+const struct et_xnn_own et_xnn_own_convolution = {
 	.name = "Convolution (NHWC, F32), by panels",
-	.takes = takes,
+	.takes = takes_convolution,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_linear = {
+	.name = "Fully Connected (NC, F32), by panels",
+	.takes = takes_linear,
 	.n_packed = n_packed,
 	.pack = pack,
 	.run = run,
