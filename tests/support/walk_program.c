@@ -140,12 +140,27 @@ static uint64_t walk_method(const struct et_method_spec *method)
 	return sum;
 }
 
+/* What the Methods of a program that share begin with: it lies within what they share. */
+static uint64_t walk_shared(const struct et_program *program, const struct et_method_spec *method)
+{
+	enum { MOST_BYTES = 1 << 20 };
+	size_t n_bytes = et_program_shared_bytes(program, method);
+	if (!n_bytes || n_bytes > MOST_BYTES)
+		return 0;
+	uint8_t *bytes = calloc(1, n_bytes);
+	INSIST(bytes);
+	et_program_begin_shared(program, method, bytes);
+	uint64_t sum = ends_of(bytes, n_bytes);
+	free(bytes);
+	return sum;
+}
+
 uint64_t walk_program(const struct et_program *program)
 {
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < et_program_n_methods(program); i++) {
 		const struct et_method_spec *method = et_program_method_at(program, i);
-		sum += walk_method(method);
+		sum += walk_method(method) + walk_shared(program, method);
 		INSIST(strcmp(et_program_find_method(program, method->name)->name, method->name) == 0);
 	}
 	INSIST(!et_program_method_at(program, et_program_n_methods(program)));
