@@ -41,44 +41,30 @@ static const uint8_t fields_pad[] = { LIST, LIST, FLOAT, INPUT, OUTPUT, FLAGS, E
 static const uint8_t fields_resize[] = { NUMBER(NEW_H), NUMBER(NEW_W), INPUT, OUTPUT, FLAGS,
 	ET_XNN_FIELD_END };
 
-#define UNARY(label, operation)                \
+#define UNARY_OF(label, operation, all_fields) \
 	{ .name = label,                       \
-		.fields = fields_1x1,          \
+		.fields = all_fields,          \
 		.infer = et_xnn_infer_same,    \
 		.define = et_xnn_define_unary, \
 		.op = operation,               \
 		.types = ET_XNN_TYPES_SAME,    \
 		.n_inputs = 1,                 \
 		.n_outputs = 1 }
-#define UNARY_FLOAT(label, operation)          \
-	{ .name = label,                       \
-		.fields = fields_float,        \
-		.infer = et_xnn_infer_same,    \
-		.define = et_xnn_define_unary, \
-		.op = operation,               \
-		.types = ET_XNN_TYPES_SAME,    \
-		.n_inputs = 1,                 \
-		.n_outputs = 1 }
-#define BINARY(label, operation)                \
-	{ .name = label,                        \
-		.fields = fields_2x1,           \
-		.infer = et_xnn_infer_binary,   \
-		.define = et_xnn_define_binary, \
-		.op = operation,                \
-		.types = ET_XNN_TYPES_SAME,     \
-		.n_inputs = 2,                  \
-		.n_outputs = 1 }
+#define UNARY(label, operation)       UNARY_OF(label, operation, fields_1x1)
+#define UNARY_FLOAT(label, operation) UNARY_OF(label, operation, fields_float)
+#define BINARY_OF(label, operation, passes_no_limits) \
+	{ .name = label,                              \
+		.fields = fields_2x1,                 \
+		.infer = et_xnn_infer_binary,         \
+		.define = et_xnn_define_binary,       \
+		.op = operation,                      \
+		.types = ET_XNN_TYPES_SAME,           \
+		.n_inputs = 2,                        \
+		.n_outputs = 1,                       \
+		.is_unlimited = passes_no_limits }
+#define BINARY(label, operation) BINARY_OF(label, operation, false)
 /* The original passes no limits on to these. */
-#define UNLIMITED(label, operation)             \
-	{ .name = label,                        \
-		.fields = fields_2x1,           \
-		.infer = et_xnn_infer_binary,   \
-		.define = et_xnn_define_binary, \
-		.op = operation,                \
-		.types = ET_XNN_TYPES_SAME,     \
-		.n_inputs = 2,                  \
-		.n_outputs = 1,                 \
-		.is_unlimited = true }
+#define UNLIMITED(label, operation) BINARY_OF(label, operation, true)
 #define CAT(label, n)                                \
 	{ .name = label,                             \
 		.fields = fields_cat,                \

@@ -2,6 +2,8 @@
  * computed in a few lines. Failures end the test. */
 #include "delegates/xnnpack/test_args.h"
 
+#include "delegates/xnnpack/compiled.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -351,4 +353,13 @@ void test_run_mixture(struct et_compiled *compiled, struct et_lane *lane, float 
 		test_check_mixture(args);
 	}
 	test_ops->context_free(context);
+}
+
+bool test_has_own(struct et_compiled *compiled, const struct et_xnn_own *own)
+{
+	const struct et_xnn_parts *parts = &et_direct_model(compiled)->parts;
+	for (uint32_t i = 0; i < parts->n_parts; i++)
+		if (parts->parts[i].own == own)
+			return true;
+	return false;
 }

@@ -46,6 +46,9 @@ struct test_session {
 enum et_status test_session_begin(struct test_session *ret_session, const uint8_t *bytes, size_t n_bytes,
 	uint32_t n_args, uint32_t n_threads, struct et_diag *diag);
 void test_session_end(struct test_session *session);
+/* Whether one of its parts is @own's. */
+struct et_xnn_own;
+bool test_has_own(struct et_compiled *compiled, const struct et_xnn_own *own);
 
 /* Compile, make a lane and a context, run once, free it all. Takes what @mk has made. */
 enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_args, struct et_diag *diag);

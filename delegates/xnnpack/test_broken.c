@@ -94,6 +94,14 @@ static void test_broken_payloads(void **state)
 	free(bytes);
 }
 
+/* A node, since a payload needs one. */
+static void add_clamp(struct make_xnn *mk)
+{
+	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .input = 1 });
+	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .output = 2 });
+	mx_node(mk, MX_CLAMP, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
+}
+
 /* One vector for all values: a copy for each would make gigabytes of a small file. */
 static void test_scales_of_many(void **state)
 {
@@ -114,12 +122,7 @@ static void test_scales_of_many(void **state)
 					      MX_DIMS(N_SCALES, 1),
 					      .scales = scales,
 					      .n_scales = N_SCALES });
-		uint32_t in =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .input = 1 });
-		uint32_t out =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .output = 2 });
-		mx_node(&mk, MX_CLAMP,
-			&(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
+		add_clamp(&mk);
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
 		enum et_status status = test_compile(bytes, n_bytes, 2, &compiled, &info, &diag);
 		if (is_shared) {
@@ -164,12 +167,7 @@ static void test_named_scales_of_many(void **state)
 					      .scales_constant = mx_named_constant(&mk, key),
 					      .n_scales = N_NAMED });
 		}
-		uint32_t in =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .input = 1 });
-		uint32_t out =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2), .output = 2 });
-		mx_node(&mk, MX_CLAMP,
-			&(struct et_xnn_node){ .inputs = { in }, .outputs = { out }, .max = 1 });
+		add_clamp(&mk);
 		struct inferd_delegate_payload source = {
 			.struct_size = sizeof(source), .n_args = 2, .fd = -1, .named_data = find_named
 		};

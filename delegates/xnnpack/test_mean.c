@@ -94,11 +94,7 @@ static size_t check(const struct layer *layer)
 	uint8_t *bytes = make(layer, &n_bytes), scalar = layer->type == ET_XNN_QINT8 ? ET_INT8 : ET_UINT8;
 	test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1 + test_draw(2), &diag), &diag);
 	free(bytes);
-	const struct et_xnn_parts *parts = &et_direct_model(s.compiled)->parts;
-	bool is_ours = false;
-	for (uint32_t i = 0; i < parts->n_parts; i++)
-		is_ours = is_ours || parts->parts[i].own == &et_xnn_own_mean;
-	assert_true(is_ours);
+	assert_true(test_has_own(s.compiled, &et_xnn_own_mean));
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
 		struct layer l = *layer;
 		l.height -= shrunk;

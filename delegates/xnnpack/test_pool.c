@@ -133,11 +133,7 @@ static void check(const struct layer *layer)
 	if (status == ET_E_NOT_SUPPORTED && layer->type == ET_XNN_FP16 && layer->is_between)
 		return; /* this processor computes no halves */
 	test_ok(status, &diag);
-	const struct et_xnn_parts *parts = &et_direct_model(s.compiled)->parts;
-	bool is_ours = false;
-	for (uint32_t i = 0; i < parts->n_parts; i++)
-		is_ours = is_ours || parts->parts[i].own == &et_xnn_own_pool;
-	assert_true(is_ours);
+	assert_true(test_has_own(s.compiled, &et_xnn_own_pool));
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
 		struct layer l = *layer;
 		l.height -= shrunk;
