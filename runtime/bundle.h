@@ -44,6 +44,10 @@ struct et_bundle {
 	uint32_t n_suites;
 };
 
+/* Of the FlatBuffer: how it says what it is, and the root's field that holds the program. */
+#define ET_BUNDLE_IDENTIFIER "BP08"
+enum { ET_BUNDLE_PROGRAM = 2 };
+
 /* Whether the bytes begin like a bundled program (identifier "BP" and two digits). */
 bool et_bundle_is(const uint8_t *bytes, size_t n_bytes);
 

@@ -66,66 +66,39 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 
 /* --- values ------------------------------------------------------------------------------------------- */
 
-static bool is_element_aligned(const struct et_tensor_spec *tensor, size_t offset)
-{
-	size_t size = et_scalar_size(tensor->type);
-	return size && offset % size == 0;
-}
-
-static enum et_status check_tensor(const struct et_method_spec *spec, uint32_t slot,
-	const struct et_tensor_spec *tensor, struct et_diag *diag)
-{
-	if (!et_scalar_size(tensor->type))
-		return et_fail(diag, ET_E_NOT_SUPPORTED, "value %u: tensors of type %u are not supported",
-			slot, tensor->type);
-	if (tensor->storage != ET_STORAGE_PLANNED)
-		return ET_OK;
-	if (tensor->arena >= spec->n_arenas ||
-		!et_in_range(tensor->offset, tensor->n_bytes, spec->arena_bytes[tensor->arena]))
-		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"value %u: %zu bytes at offset %zu do not fit arena %u of %zu bytes", slot,
-			tensor->n_bytes, tensor->offset, tensor->arena,
-			tensor->arena < spec->n_arenas ? spec->arena_bytes[tensor->arena] : 0);
-	if (!is_element_aligned(tensor, tensor->offset))
-		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"value %u: offset %zu is not a multiple of the element size", slot, tensor->offset);
-	return ET_OK;
-}
-
-static enum et_status check_list(const struct et_method_spec *spec, uint32_t slot,
-	const struct et_value_spec *value, struct et_diag *diag)
-{
-	for (uint32_t i = 0; i < value->list->n; i++) {
-		uint32_t item = value->list->values[i];
-		if (item == ET_NO_VALUE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST)
-			continue;
-		if (item >= spec->n_values)
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "value %u: item %u is no value", slot, i);
-		uint8_t tag = spec->values[item].tag;
-		bool fits = value->tag == ET_TAG_INT_LIST ? tag == ET_TAG_INT
-			    : tag == ET_TAG_TENSOR
-				    ? true
-				    : tag == ET_TAG_NONE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST;
-		if (!fits)
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "value %u (%s): item %u is a %s", slot,
-				et_tag_name(value->tag), i, et_tag_name(tag));
-	}
-	return ET_OK;
-}
-
+/* Kernels read elements where they lie. */
 static enum et_status check_values(const struct et_method_spec *spec, struct et_diag *diag)
 {
 	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
-		const struct et_value_spec *value = &spec->values[slot];
-		enum et_status status = ET_OK;
-		if (value->tag == ET_TAG_TENSOR)
-			status = check_tensor(spec, slot, value->tensor, diag);
-		else if (et_tag_is_slot_list(value->tag))
-			status = check_list(spec, slot, value, diag);
-		if (status)
-			return status;
+		const struct et_tensor_spec *tensor = spec->values[slot].tensor;
+		if (spec->values[slot].tag == ET_TAG_TENSOR && tensor->offset % et_scalar_size(tensor->type))
+			return et_fail(diag, ET_E_INVALID_PROGRAM,
+				"value %u: offset %zu is not a multiple of the element size", slot,
+				tensor->offset);
 	}
 	return ET_OK;
+}
+
+/* --- names for a sentence ------------------------------------------------------------------------------ */
+
+/* As many as there is room for. */
+struct names {
+	char text[200];
+	size_t n_chars;
+	uint32_t n;
+};
+
+static void add_name(struct names *names, const char *name)
+{
+	char *at = names->text + names->n_chars;
+	size_t room = sizeof names->text - names->n_chars;
+	int wrote = snprintf(at, room, "%s%s", names->n ? ", " : "", name);
+	if (wrote < 0 || (size_t)wrote >= room) {
+		*at = '\0';
+		return;
+	}
+	names->n_chars += (size_t)wrote;
+	names->n++;
 }
 
 /* --- kernels ------------------------------------------------------------------------------------------ */
@@ -144,27 +117,15 @@ static const struct et_kernel *find_kernel(const struct et_registry *registry, c
 static enum et_status missing_operators(
 	const struct et_plan *plan, const bool *is_used, uint32_t n_missing, struct et_diag *diag)
 {
-	char names[240];
-	size_t n = 0;
-	uint32_t n_named = 0;
-	for (uint32_t i = 0; i < plan->spec->n_operators; i++) {
-		if (!is_used[i] || plan->operators[i].kernel)
-			continue;
-		size_t room = sizeof names - n;
-		int wrote = snprintf(names + n, room, "%s%s", n ? ", " : "", plan->spec->operators[i]);
-		if (wrote < 0 || (size_t)wrote >= room) {
-			names[n] = '\0';
-			break;
-		}
-		n += (size_t)wrote;
-		n_named++;
-	}
-	if (n_named == n_missing)
-		return et_fail(diag, ET_E_OPERATOR_MISSING,
-			"method '%s' needs operators that are missing: %s", plan->spec->name, names);
-	return et_fail(diag, ET_E_OPERATOR_MISSING,
-		"method '%s' needs operators that are missing: %s and %u more", plan->spec->name, names,
-		n_missing - n_named);
+	struct names names = { .n = 0 };
+	for (uint32_t i = 0; i < plan->spec->n_operators; i++)
+		if (is_used[i] && !plan->operators[i].kernel)
+			add_name(&names, plan->spec->operators[i]);
+	char more[24] = "";
+	if (names.n < n_missing)
+		snprintf(more, sizeof more, " and %u more", n_missing - names.n);
+	return et_fail(diag, ET_E_OPERATOR_MISSING, "method '%s' needs operators that are missing: %s%s",
+		plan->spec->name, names.text, more);
 }
 
 static enum et_status decode_signature(
@@ -365,20 +326,11 @@ enum et_status et_plan_decode(
 
 static enum et_status missing_backend(const struct et_plan *plan, const char *id, struct et_diag *diag)
 {
-	char names[200] = "";
-	size_t n = 0;
-	for (size_t i = 0; i < plan->registry->n_backends; i++) {
-		size_t room = sizeof names - n;
-		int wrote =
-			snprintf(names + n, room, "%s%s", n ? ", " : "", plan->registry->backends[i].ops->id);
-		if (wrote < 0 || (size_t)wrote >= room) {
-			names[n] = '\0';
-			break;
-		}
-		n += (size_t)wrote;
-	}
+	struct names names = { .n = 0 };
+	for (size_t i = 0; i < plan->registry->n_backends; i++)
+		add_name(&names, plan->registry->backends[i].ops->id);
 	return et_fail(diag, ET_E_BACKEND_MISSING,
-		"Backend '%.64s' is not available. Available backends: [%s]", id, names);
+		"Backend '%.64s' is not available. Available backends: [%s]", id, names.text);
 }
 
 static enum et_status find_backends(struct et_plan *plan, struct et_diag *diag)

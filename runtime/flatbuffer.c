@@ -96,11 +96,11 @@ bool et_fb_has_identifier(const uint8_t *bytes, size_t n_bytes, const char *iden
 	return n_bytes >= 8 && memcmp(bytes + 4, identifier, 4) == 0;
 }
 
-/* Check the table at @at and make a cursor of it. */
+/* Check the table at @at and make a cursor of it; of none (@at is 0) an absent one. */
 static struct et_fb_table open_table(struct et_fb *fb, uint64_t at)
 {
 	struct et_fb_table absent = { 0 };
-	if (fb->status != ET_OK)
+	if (at == 0 || fb->status != ET_OK)
 		return absent;
 	if (!et_in_range(at, 4, fb->n_bytes)) {
 		corrupt(fb, "a table lies beyond the end,", at);
@@ -221,35 +221,11 @@ uint64_t et_fb_u64(struct et_fb *fb, struct et_fb_table table, uint32_t field, u
 	return at ? et_load_u64(fb->bytes + at) : absent;
 }
 
-static float float_of(uint32_t bits)
-{
-	float value;
-	memcpy(&value, &bits, sizeof value);
-	return value;
-}
-
-static double double_of(uint64_t bits)
-{
-	double value;
-	memcpy(&value, &bits, sizeof value);
-	return value;
-}
-
-float et_fb_f32(struct et_fb *fb, struct et_fb_table table, uint32_t field, float absent)
-{
-	uint64_t at = field_at(fb, table, field, 4);
-	return at ? float_of(et_load_u32(fb->bytes + at)) : absent;
-}
-
-double et_fb_f64(struct et_fb *fb, struct et_fb_table table, uint32_t field, double absent)
-{
-	uint64_t at = field_at(fb, table, field, 8);
-	return at ? double_of(et_load_u64(fb->bytes + at)) : absent;
-}
-
-/* Follow the offset that lies at @at, which has been checked. Never 0: the target lies behind @at. */
+/* Where the offset at @at, which has been checked, leads; 0 if nowhere, or if there is none (@at is 0). */
 static uint64_t follow(struct et_fb *fb, uint64_t at)
 {
+	if (!at)
+		return 0;
 	uint32_t offset = et_load_u32(fb->bytes + at);
 	if (offset == 0 || !et_in_range(at + offset, 4, fb->n_bytes)) {
 		corrupt(fb, offset ? "an offset leads beyond the end," : "an offset of zero,", at);
@@ -260,15 +236,17 @@ static uint64_t follow(struct et_fb *fb, uint64_t at)
 
 struct et_fb_table et_fb_table(struct et_fb *fb, struct et_fb_table table, uint32_t field)
 {
-	uint64_t at = field_at(fb, table, field, 4);
-	if (at)
-		at = follow(fb, at);
-	return at ? open_table(fb, at) : (struct et_fb_table){ 0 };
+	return open_table(fb, follow(fb, field_at(fb, table, field, 4)));
 }
 
-static struct et_fb_vector open_vector(struct et_fb *fb, uint64_t at, uint32_t item_bytes, bool is_walked)
+/* The vector that @field leads to. */
+static struct et_fb_vector open_vector(
+	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes, bool is_walked)
 {
 	struct et_fb_vector absent = { 0 };
+	uint64_t at = follow(fb, field_at(fb, table, field, 4));
+	if (!at)
+		return absent;
 	uint32_t n = et_load_u32(fb->bytes + at);
 	uint64_t n_bytes = (uint64_t)n * item_bytes;
 	if (!et_in_range(at + 4, n_bytes, fb->n_bytes)) {
@@ -285,19 +263,13 @@ static struct et_fb_vector open_vector(struct et_fb *fb, uint64_t at, uint32_t i
 struct et_fb_vector et_fb_vector(
 	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
 {
-	uint64_t at = field_at(fb, table, field, 4);
-	if (at)
-		at = follow(fb, at);
-	return at ? open_vector(fb, at, item_bytes, true) : (struct et_fb_vector){ 0 };
+	return open_vector(fb, table, field, item_bytes, true);
 }
 
 struct et_fb_vector et_fb_vector_unwalked(
 	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
 {
-	uint64_t at = field_at(fb, table, field, 4);
-	if (at)
-		at = follow(fb, at);
-	return at ? open_vector(fb, at, item_bytes, false) : (struct et_fb_vector){ 0 };
+	return open_vector(fb, table, field, item_bytes, false);
 }
 
 struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field)
@@ -305,25 +277,15 @@ struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint3
 	return et_fb_vector_unwalked(fb, table, field, 1);
 }
 
-static struct et_fb_string open_string(struct et_fb *fb, uint64_t at)
-{
-	struct et_fb_string absent = { 0 };
-	struct et_fb_vector vector = open_vector(fb, at, 1, true);
-	if (!vector.items)
-		return absent;
-	if (!et_in_range(at + 4, (uint64_t)vector.n + 1, fb->n_bytes) || vector.items[vector.n] != 0) {
-		corrupt(fb, "a string does not end,", at);
-		return absent;
-	}
-	return (struct et_fb_string){ .chars = (const char *)vector.items, .n = vector.n };
-}
-
 struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uint32_t field)
 {
-	uint64_t at = field_at(fb, table, field, 4);
-	if (at)
-		at = follow(fb, at);
-	return at ? open_string(fb, at) : (struct et_fb_string){ 0 };
+	struct et_fb_vector vector = et_fb_vector(fb, table, field, 1);
+	if (vector.items && ((size_t)(vector.items - fb->bytes) + vector.n == fb->n_bytes ||
+				    vector.items[vector.n] != 0)) {
+		corrupt(fb, "a string does not end,", (uint64_t)(vector.items - fb->bytes) - 4);
+		return (struct et_fb_string){ 0 };
+	}
+	return (struct et_fb_string){ .chars = (const char *)vector.items, .n = vector.n };
 }
 
 /* The item's bytes, or NULL. */
@@ -356,26 +318,8 @@ uint64_t et_fb_u64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t ind
 	return item ? et_load_u64(item) : 0;
 }
 
-float et_fb_f32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
-{
-	return float_of(et_fb_u32_at(fb, vector, index));
-}
-
-double et_fb_f64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
-{
-	return double_of(et_fb_u64_at(fb, vector, index));
-}
-
 struct et_fb_table et_fb_table_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
 {
 	const uint8_t *item = item_at(fb, vector, index, 4);
-	uint64_t at = item ? follow(fb, (uint64_t)(item - fb->bytes)) : 0;
-	return at ? open_table(fb, at) : (struct et_fb_table){ 0 };
-}
-
-struct et_fb_string et_fb_string_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
-{
-	const uint8_t *item = item_at(fb, vector, index, 4);
-	uint64_t at = item ? follow(fb, (uint64_t)(item - fb->bytes)) : 0;
-	return at ? open_string(fb, at) : (struct et_fb_string){ 0 };
+	return open_table(fb, follow(fb, item ? (uint64_t)(item - fb->bytes) : 0));
 }

@@ -45,6 +45,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct et_fb {
 	const uint8_t *bytes;
@@ -118,8 +119,6 @@ uint8_t et_fb_u8(struct et_fb *fb, struct et_fb_table table, uint32_t field, uin
 uint16_t et_fb_u16(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint16_t absent);
 uint32_t et_fb_u32(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t absent);
 uint64_t et_fb_u64(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint64_t absent);
-float et_fb_f32(struct et_fb *fb, struct et_fb_table table, uint32_t field, float absent);
-double et_fb_f64(struct et_fb *fb, struct et_fb_table table, uint32_t field, double absent);
 
 static inline bool et_fb_bool(struct et_fb *fb, struct et_fb_table table, uint32_t field, bool absent)
 {
@@ -136,6 +135,29 @@ static inline int32_t et_fb_i32(struct et_fb *fb, struct et_fb_table table, uint
 static inline int64_t et_fb_i64(struct et_fb *fb, struct et_fb_table table, uint32_t field, int64_t absent)
 {
 	return (int64_t)et_fb_u64(fb, table, field, (uint64_t)absent);
+}
+
+/* Floats lie as the integers of their bits. */
+static inline float et_float_of(uint32_t bits)
+{
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+static inline double et_double_of(uint64_t bits)
+{
+	double value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+/* 0 where the field is absent: all bits of it are. */
+static inline float et_fb_f32(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	return et_float_of(et_fb_u32(fb, table, field, 0));
+}
+static inline double et_fb_f64(struct et_fb *fb, struct et_fb_table table, uint32_t field)
+{
+	return et_double_of(et_fb_u64(fb, table, field, 0));
 }
 
 /* A sub-table, or the value of a union that holds a table. */
@@ -156,8 +178,6 @@ struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uin
 uint8_t et_fb_u8_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 uint32_t et_fb_u32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 uint64_t et_fb_u64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
-float et_fb_f32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
-double et_fb_f64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 
 static inline int32_t et_fb_i32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
 {
@@ -167,9 +187,16 @@ static inline int64_t et_fb_i64_at(struct et_fb *fb, struct et_fb_vector vector,
 {
 	return (int64_t)et_fb_u64_at(fb, vector, index);
 }
+static inline float et_fb_f32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	return et_float_of(et_fb_u32_at(fb, vector, index));
+}
+static inline double et_fb_f64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
+{
+	return et_double_of(et_fb_u64_at(fb, vector, index));
+}
 
 struct et_fb_table et_fb_table_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
-struct et_fb_string et_fb_string_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 
 /* --- loads, for headers outside the FlatBuffer ------------------------------------------------- */
 /* Little-endian, any alignment. The caller has checked the range. */

@@ -40,21 +40,28 @@ const char *et_program_string(struct et_program_reader *reader, struct et_fb_str
 	return copy;
 }
 
+bool et_program_slot(struct et_program_reader *reader, int64_t slot, uint32_t n_values, const char *what,
+	uint32_t number, uint32_t *ret_slot)
+{
+	if (slot < 0 || slot >= n_values) {
+		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "%s %u is value %lld, but there are %u values",
+			what, number, (long long)slot, n_values);
+		return false;
+	}
+	*ret_slot = (uint32_t)slot;
+	return true;
+}
+
 const uint32_t *et_program_slots(
 	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what)
 {
 	uint32_t *slots = READER_NEW_ARRAY(reader, uint32_t, vector.n);
 	if (!slots)
 		return NULL;
-	for (uint32_t i = 0; i < vector.n; i++) {
-		int32_t slot = et_fb_i32_at(&reader->fb, vector, i);
-		if (slot < 0 || (uint32_t)slot >= n_values) {
-			et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM,
-				"%s %u is value %d, but there are %u values", what, i, slot, n_values);
+	for (uint32_t i = 0; i < vector.n; i++)
+		if (!et_program_slot(
+			    reader, et_fb_i32_at(&reader->fb, vector, i), n_values, what, i, &slots[i]))
 			return NULL;
-		}
-		slots[i] = (uint32_t)slot;
-	}
 	return slots;
 }
 

@@ -57,6 +57,9 @@ void et_program_read_method(
 struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index);
 /* A copy that outlives the file's bytes; NULL for an absent string, or with the failure noted. */
 const char *et_program_string(struct et_program_reader *reader, struct et_fb_string string);
+/* Number @number of a list of @what ("argument") is @slot: false, and a failure, unless that is below @n_values. */
+bool et_program_slot(struct et_program_reader *reader, int64_t slot, uint32_t n_values, const char *what,
+	uint32_t number, uint32_t *ret_slot);
 /* Indexes of values, all checked to be below @n_values. @what: "argument". */
 const uint32_t *et_program_slots(
 	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what);

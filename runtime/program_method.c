@@ -176,15 +176,8 @@ static void read_fixed_args(struct et_program_reader *reader, struct et_fb_table
 {
 	struct et_fb *fb = &reader->fb;
 	uint32_t *args = READER_NEW_ARRAY(reader, uint32_t, n_args);
-	for (uint32_t i = 0; args && i < n_args; i++) {
-		int32_t slot = et_fb_i32(fb, table, i, 0);
-		if (slot < 0 || (uint32_t)slot >= n_values) {
-			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it names value %d, but there are %u values",
-				slot, n_values);
-			return;
-		}
-		args[i] = (uint32_t)slot;
-	}
+	for (uint32_t i = 0; args && i < n_args; i++)
+		et_program_slot(reader, et_fb_i32(fb, table, i, 0), n_values, "argument", i, &args[i]);
 	instruction->args = args;
 	instruction->n_args = n_args;
 }

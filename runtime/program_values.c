@@ -39,19 +39,15 @@ static const uint8_t *segment_range(
 static const uint8_t *constant_bytes(struct et_program_reader *reader, uint32_t index, size_t n_bytes)
 {
 	struct et_fb *fb = &reader->fb;
-	if (reader->constant_offsets.n) {
-		if (index >= reader->constant_offsets.n) {
-			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it is constant %u, but there are %u", index,
-				reader->constant_offsets.n);
-			return NULL;
-		}
+	bool is_in_segment = reader->constant_offsets.n > 0;
+	uint32_t n = is_in_segment ? reader->constant_offsets.n : reader->constant_buffers.n;
+	if (index >= n) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it is constant %u, but there are %u", index, n);
+		return NULL;
+	}
+	if (is_in_segment) {
 		uint64_t offset = et_fb_u64_at(fb, reader->constant_offsets, index);
 		return segment_range(reader, reader->constant_segment, offset, n_bytes, "constant");
-	}
-	if (index >= reader->constant_buffers.n) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it is constant %u, but there are %u", index,
-			reader->constant_buffers.n);
-		return NULL;
 	}
 	struct et_fb_table buffer = et_fb_table_at(fb, reader->constant_buffers, index);
 	struct et_fb_vector blob = et_fb_blob(fb, buffer, BUFFER_BYTES);
@@ -218,16 +214,10 @@ static void read_slot_list(struct et_program_reader *reader, struct et_fb_table 
 	for (uint32_t i = 0; slots && i < items.n; i++) {
 		int64_t slot =
 			tag == ET_TAG_INT_LIST ? et_fb_i64_at(fb, items, i) : et_fb_i32_at(fb, items, i);
-		if (slot == -1 && tag == ET_TAG_OPTIONAL_TENSOR_LIST) {
+		if (slot == -1 && tag == ET_TAG_OPTIONAL_TENSOR_LIST)
 			slots[i] = ET_NO_VALUE;
-		} else if (slot < 0 || slot >= n_values) {
-			et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-				"item %u of the list is value %lld, but there are %u", i, (long long)slot,
-				n_values);
+		else if (!et_program_slot(reader, slot, n_values, "item", i, &slots[i]))
 			return;
-		} else {
-			slots[i] = (uint32_t)slot;
-		}
 	}
 	list->n = items.n;
 	list->values = slots;
@@ -283,7 +273,7 @@ static void read_value(struct et_program_reader *reader, struct et_fb_table eval
 		value->b = et_fb_bool(fb, table, VALUE_ITSELF, false);
 		return;
 	case ET_TAG_DOUBLE:
-		value->d = et_fb_f64(fb, table, VALUE_ITSELF, 0);
+		value->d = et_fb_f64(fb, table, VALUE_ITSELF);
 		return;
 	case ET_TAG_TENSOR: {
 		struct et_tensor_spec *tensor = READER_NEW_ARRAY(reader, struct et_tensor_spec, 1);

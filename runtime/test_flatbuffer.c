@@ -19,7 +19,6 @@ enum {
 	FIELD_STRING,
 	FIELD_INTS,
 	FIELD_TABLES,
-	FIELD_STRINGS,
 	FIELD_BYTES,
 	FIELD_ABSENT,
 	N_FIELDS
@@ -43,7 +42,6 @@ static void build(struct built *ret)
 	fbb_ref child = fbb_table_end(&b);
 	fbb_ref children[] = { child, child };
 	fbb_ref tables = fbb_refs(&b, children, 2);
-	fbb_ref strings = fbb_refs(&b, &string, 1);
 	fbb_ref bytes = fbb_bytes(&b, "\x01\x02", 2);
 	fbb_table_begin(&b);
 	fbb_add_u8(&b, FIELD_U8, 200);
@@ -56,7 +54,6 @@ static void build(struct built *ret)
 	fbb_add_ref(&b, FIELD_STRING, string);
 	fbb_add_ref(&b, FIELD_INTS, int_vector);
 	fbb_add_ref(&b, FIELD_TABLES, tables);
-	fbb_add_ref(&b, FIELD_STRINGS, strings);
 	fbb_add_ref(&b, FIELD_BYTES, bytes);
 	fbb_ref root = fbb_table_end(&b);
 	fbb_finish(&b, root, "TEST", 0);
@@ -79,8 +76,8 @@ static uint64_t read_all(struct et_fb *fb, struct et_fb_table root)
 	sum += et_fb_u16(fb, root, FIELD_U16, 0);
 	sum += et_fb_u32(fb, root, FIELD_U32, 0);
 	sum += et_fb_u64(fb, root, FIELD_U64, 0);
-	sum += et_fb_f32(fb, root, FIELD_F32, 0) > 0;
-	sum += et_fb_f64(fb, root, FIELD_F64, 0) > 0;
+	sum += et_fb_f32(fb, root, FIELD_F32) > 0;
+	sum += et_fb_f64(fb, root, FIELD_F64) > 0;
 	sum += et_fb_u32(fb, et_fb_table(fb, root, FIELD_TABLE), 0, 0);
 	struct et_fb_string string = et_fb_string(fb, root, FIELD_STRING);
 	for (uint32_t i = 0; i < string.n; i++)
@@ -91,9 +88,6 @@ static uint64_t read_all(struct et_fb *fb, struct et_fb_table root)
 	struct et_fb_vector tables = et_fb_vector(fb, root, FIELD_TABLES, 4);
 	for (uint32_t i = 0; i < tables.n; i++)
 		sum += et_fb_u32(fb, et_fb_table_at(fb, tables, i), 0, 0);
-	struct et_fb_vector strings = et_fb_vector(fb, root, FIELD_STRINGS, 4);
-	for (uint32_t i = 0; i < strings.n; i++)
-		sum += et_fb_string_at(fb, strings, i).n;
 	struct et_fb_vector bytes = et_fb_blob(fb, root, FIELD_BYTES);
 	for (uint32_t i = 0; i < bytes.n; i++)
 		sum += et_fb_u8_at(fb, bytes, i);
@@ -117,8 +111,8 @@ static void test_reads(void **state)
 	assert_true(et_fb_i32(&fb, root, FIELD_U32, 0) == (int32_t)4000000000u);
 	assert_true(et_fb_u64(&fb, root, FIELD_U64, 0) == UINT64_MAX - 1);
 	assert_true(et_fb_i64(&fb, root, FIELD_U64, 0) == -2);
-	assert_true(et_fb_f32(&fb, root, FIELD_F32, 0) == 1.5f);
-	assert_true(et_fb_f64(&fb, root, FIELD_F64, 0) == -2.25);
+	assert_true(et_fb_f32(&fb, root, FIELD_F32) == 1.5f);
+	assert_true(et_fb_f64(&fb, root, FIELD_F64) == -2.25);
 	assert_int_equal(et_fb_u32(&fb, et_fb_table(&fb, root, FIELD_TABLE), 0, 0), 77);
 	struct et_fb_string string = et_fb_string(&fb, root, FIELD_STRING);
 	assert_string_equal(string.chars, "hello");
@@ -128,8 +122,6 @@ static void test_reads(void **state)
 	assert_int_equal(et_fb_i32_at(&fb, ints, 1), -2);
 	struct et_fb_vector tables = et_fb_vector(&fb, root, FIELD_TABLES, 4);
 	assert_int_equal(et_fb_u32(&fb, et_fb_table_at(&fb, tables, 1), 0, 0), 77);
-	struct et_fb_vector strings = et_fb_vector(&fb, root, FIELD_STRINGS, 4);
-	assert_string_equal(et_fb_string_at(&fb, strings, 0).chars, "hello");
 	assert_int_equal(et_fb_u8_at(&fb, et_fb_blob(&fb, root, FIELD_BYTES), 1), 2);
 	assert_int_equal(et_fb_status(&fb), ET_OK);
 	assert_string_equal(diag.text, "");

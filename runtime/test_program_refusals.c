@@ -258,21 +258,20 @@ static void expect_list(uint8_t tag, int first, int second, const char *sentence
 static void test_lists(void **state)
 {
 	(void)state;
-	expect_list(
-		ET_TAG_INT_LIST, 1, 9, "forward: value 3: item 1 of the list is value 9, but there are 4");
-	expect_list(ET_TAG_INT_LIST, -1, 1, "forward: value 3: item 0 of the list is value -1");
+	expect_list(ET_TAG_INT_LIST, 1, 9, "forward: value 3: item 1 is value 9, but there are 4");
+	expect_list(ET_TAG_INT_LIST, -1, 1, "forward: value 3: item 0 is value -1");
 	expect_list(
 		ET_TAG_INT_LIST, 1, 2, "value 3: item 1 of the IntList is value 2, which is Tensor, not Int");
 	expect_list(ET_TAG_INT_LIST, 1, 3,
 		"value 3: item 1 of the IntList is value 3, which is IntList, not Int");
 	expect_list(
 		ET_TAG_TENSOR_LIST, 2, 0, "item 1 of the TensorList is value 0, which is None, not Tensor");
-	expect_list(ET_TAG_TENSOR_LIST, 2, -1, "value 3: item 1 of the list is value -1");
+	expect_list(ET_TAG_TENSOR_LIST, 2, -1, "value 3: item 1 is value -1");
 	expect_list(ET_TAG_TENSOR_LIST, 3, 2,
 		"item 0 of the TensorList is value 3, which is TensorList, not Tensor");
 	expect_list(ET_TAG_OPTIONAL_TENSOR_LIST, 0, 1,
 		"item 1 of the OptionalTensorList is value 1, which is Int, not Tensor");
-	expect_list(ET_TAG_OPTIONAL_TENSOR_LIST, -2, 1, "value 3: item 0 of the list is value -2");
+	expect_list(ET_TAG_OPTIONAL_TENSOR_LIST, -2, 1, "value 3: item 0 is value -2");
 }
 
 static void test_values_without_a_body(void **state)
@@ -352,10 +351,10 @@ static void test_instructions(void **state)
 	begin(&mk);
 	mk_int(&mk, 1);
 	mk_move(&mk, 0, 1);
-	expect_invalid(&mk, "forward: instruction 0: it names value 1, but there are 1 values");
+	expect_invalid(&mk, "forward: instruction 0: argument 1 is value 1, but there are 1 values");
 	begin(&mk);
 	mk_free(&mk, -5);
-	expect_invalid(&mk, "forward: instruction 0: it names value -5, but there are 0 values");
+	expect_invalid(&mk, "forward: instruction 0: argument 0 is value -5, but there are 0 values");
 }
 
 static void test_jumps(void **state)
@@ -374,7 +373,7 @@ static void test_jumps(void **state)
 	expect_invalid(&mk, "forward: instruction 0: it jumps to instruction -1 of a chain of 1");
 	begin(&mk);
 	mk_jump_false(&mk, 3, 0);
-	expect_invalid(&mk, "forward: instruction 0: it names value 3, but there are 0 values");
+	expect_invalid(&mk, "forward: instruction 0: argument 0 is value 3, but there are 0 values");
 }
 
 static void test_broken_instructions(void **state)

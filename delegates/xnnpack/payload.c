@@ -350,7 +350,7 @@ static enum et_status read_quant(struct reader *r, struct et_fb_table quantized,
 	size_t n_scales;
 	switch (value->quant) {
 	case ET_XNN_QUANT_TENSOR:
-		value->scale = et_fb_f32(&r->fb, quant, 0, 0);
+		value->scale = et_fb_f32(&r->fb, quant, 0);
 		value->zero_point = et_fb_i32(&r->fb, quant, 1, 0);
 		if (!isnormal(value->scale) || value->scale < 0)
 			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "scale %g", (double)value->scale);
@@ -603,8 +603,8 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 	if (et_fb_is_absent(table))
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "it is empty");
 	if (!et_fb_is_absent(range) && !kind->is_unlimited) {
-		node.min = et_fb_f32(&r->fb, range, 0, 0);
-		node.max = et_fb_f32(&r->fb, range, 1, 0);
+		node.min = et_fb_f32(&r->fb, range, 0);
+		node.max = et_fb_f32(&r->fb, range, 1);
 	}
 
 	uint32_t n_inputs = 0, n_outputs = 0, n_lists = 0;
@@ -632,7 +632,7 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 			node.flags = et_fb_u32(&r->fb, table, i, 0);
 			break;
 		case ET_XNN_FIELD_FLOAT:
-			node.number = et_fb_f32(&r->fb, table, i, 0);
+			node.number = et_fb_f32(&r->fb, table, i);
 			break;
 		case ET_XNN_FIELD_LIST:
 			status = read_list(r, table, i, &node, n_lists++);

@@ -79,10 +79,10 @@ static uint64_t try_fields(const uint8_t *bytes, size_t n_bytes)
 			sum += et_fb_has(&fb, root, field) + et_fb_u16(&fb, root, field, 1);
 			break;
 		case 1:
-			sum += et_fb_f32(&fb, root, field, 1) > 0;
+			sum += et_fb_f32(&fb, root, field) > 0;
 			break;
 		case 2:
-			sum += et_fb_f64(&fb, root, field, 1) > 0;
+			sum += et_fb_f64(&fb, root, field) > 0;
 			break;
 		case 3:
 			sum += et_fb_u64(&fb, et_fb_table(&fb, root, field), 0, 1);
@@ -93,7 +93,7 @@ static uint64_t try_fields(const uint8_t *bytes, size_t n_bytes)
 		case 5:
 			vector = et_fb_vector(&fb, root, field, 4);
 			for (uint32_t j = 0; j < vector.n && et_fb_status(&fb) == ET_OK; j++)
-				sum += et_fb_string_at(&fb, vector, j).n;
+				sum += et_fb_u32_at(&fb, vector, j);
 			break;
 		case 6:
 			vector = et_fb_vector(&fb, root, field, 4);
