@@ -153,7 +153,7 @@ static enum et_status cumulate(
 	enum { FEW = 8 };
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
-	bool is_int = !et_type_is_float(self->type) && !et_type_is_float(out->type);
+	bool is_int = !et_type_is_float(out->type);
 	struct cumulated job = { .self = self, .out = out, .is_product = is_product };
 	*ret_is_done = false;
 	/* Halves that are rounded after each step are no less exact in float. */

@@ -63,7 +63,8 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 		return;
 	}
 	et_place_seek(&place, walk, 0);
-	bool is_direct = job->fold->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
+	bool is_direct =
+		job->is_double && job->fold->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
 	for (size_t done = 0;
 		done < walk->numel && !(job->fold->ends_early && (state->d != 0 || state->i));) {
 		size_t filled = 0;
@@ -225,8 +226,9 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 			sizes[n_dims++] = set >> d & 1 ? 1 : self->sizes[d];
 	}
 	bool is_value = !fold->is_index || out2;
-	job.is_double =
-		!fold->step_ints || et_type_is_float(self->type) || (is_value && et_type_is_float(out->type));
+	bool is_cast = fold->casts_first && et_type_is_integral(out->type);
+	job.is_double = !fold->step_ints || (et_type_is_float(self->type) && !is_cast) ||
+			(is_value && et_type_is_float(out->type));
 	job.store = et_storer(out->type, job.is_double ? ET_F64 : ET_I64);
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64) && et_storer(out->type, ET_F64), "does not take %s",
 		et_scalar_name(self->type));
@@ -453,7 +455,8 @@ static const struct et_fold sum = { .step_doubles = sum_doubles,
 	.rows = et_fold_sum_rows,
 	.step_floats = sum_floats,
 	.columns = et_fold_sum_columns,
-	.int_columns = et_fold_sum_int_columns };
+	.int_columns = et_fold_sum_int_columns,
+	.casts_first = true };
 static const struct et_fold mean = { .step_doubles = mean_doubles,
 	.step_floats = mean_floats,
 	.finish = mean_finish,
@@ -465,7 +468,8 @@ static const struct et_fold prod = { .begin = begin_one,
 	.step_ints = prod_ints,
 	.rows = et_fold_prod_rows,
 	.columns = et_fold_prod_columns,
-	.int_columns = et_fold_prod_int_columns };
+	.int_columns = et_fold_prod_int_columns,
+	.casts_first = true };
 static const struct et_fold any = { .step_doubles = any_doubles,
 	.step_ints = any_ints,
 	.step_floats = any_floats,
@@ -532,6 +536,15 @@ static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *c
 	return ET_OK;
 }
 
+/* Of no dimensions where they are listed: whether each number is. Where there is no list, of all. */
+static enum et_status run_any_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	uint32_t set = 0;
+	if (et_is_none(args[1]) || et_list_len(args[1]) > 0)
+		ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
+	return et_fold(ctx, ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, args[3]->tensor, NULL);
+}
+
 /* self, dims, keepdim … > out */
 static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -583,7 +596,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::amax.out", "TVB>T", run_dims, &max },
 	{ "aten::amin.out", "TVB>T", run_dims, &min },
 	{ "aten::any.all_out", "T>T", run_all, &any },
-	{ "aten::any.dims_out", "TvB>T", run_dims, &any },
+	{ "aten::any.dims_out", "TvB>T", run_any_dims, &any },
 	{ "aten::any.out", "TIB>T", run_dim, &any },
 	{ "aten::argmax.out", "TiB>T", run_dim, &argmax },
 	{ "aten::argmin.out", "TiB>T", run_dim, &argmin },

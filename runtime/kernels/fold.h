@@ -42,8 +42,9 @@ struct et_fold {
 	et_fold_many_fn (*rows)(const struct fold_job *job);
 	/* The same where integers are folded as such. */
 	et_fold_many_fn int_columns;
-	bool ends_early; /* a result that is not 0 stays what it is */
-	bool is_mean;    /* rounds to float but for a double output, however many numbers are folded */
+	bool ends_early;  /* a result that is not 0 stays what it is */
+	bool casts_first; /* floats are made integers one by one where the output is of integers */
+	bool is_mean;     /* rounds to float but for a double output, however many numbers are folded */
 };
 
 /* Fold the dimensions in @set of @self into @out (and @out2, if not NULL). */

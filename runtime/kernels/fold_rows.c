@@ -122,9 +122,9 @@ static bool is_known_int(const struct fold_job *job)
 
 et_fold_many_fn et_fold_sum_rows(const struct fold_job *job)
 {
-	if (job->in_type == ET_FLOAT64)
-		return sum_doubles;
-	return job->in_type == ET_FLOAT32 ? sum_floats : is_known_int(job) ? add_ints : NULL;
+	if (!job->is_double)
+		return is_known_int(job) ? add_ints : NULL;
+	return job->in_type == ET_FLOAT64 ? sum_doubles : job->in_type == ET_FLOAT32 ? sum_floats : NULL;
 }
 
 et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)

@@ -82,8 +82,7 @@ enum et_status et_run_lines(struct et_kernel_ctx *ctx, const struct et_lines *li
 	const struct et_tensor *self = lines->self;
 	struct line_job job = { .lines = lines, .n = 1, .in_stride = 1 };
 	struct et_view in, out, indices;
-	bool is_int =
-		lines->takes_ints && !et_type_is_float(self->type) && !et_type_is_float(lines->out->type);
+	bool is_int = lines->takes_ints && !et_type_is_float(lines->out->type);
 	job.class = is_int ? ET_I64 : ET_F64;
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_TRY(line_view(ctx, lines, lines->out, &out, &job.out_stride));

@@ -22,7 +22,7 @@ struct et_line {
 typedef void (*et_line_fn)(struct et_line *line);
 
 /* @self along @dim into @out, whose lines are @n_out long, and if not NULL @indices, of the same sizes.
- * Integers go in as int64 if @takes_ints and the output holds integers, too. Resizes; @keepdim: false
+ * What goes into integers is int64 if @takes_ints, floats as soon as they are loaded. Resizes; @keepdim: false
  * leaves the dimension away (n_out is 1). @self is 0-dimensional: one line of 1. */
 struct et_lines {
 	et_line_fn fn;

@@ -162,9 +162,7 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 		int64_t limit = padding->is_reflection ? size : INT32_MAX;
 		ET_REQUIRE(ctx,
 			before < limit && after < limit && before >= -INT32_MAX && after >= -INT32_MAX &&
-				size > 0 &&
-				(!padding->is_reflection || (before >= -size && after >= -size)) &&
-				size + before + after >= 0,
+				size > 0 && size + before + after >= 0,
 			"padding %lld, %lld of size %lld", (long long)before, (long long)after,
 			(long long)size);
 		l.out[SPACE - 1 - k] = size + before + after;

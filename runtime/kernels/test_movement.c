@@ -197,6 +197,8 @@ static void make(void **state)
 		{ "aten::scalar_tensor.out", "-3", "i32[]{-3}" },
 		{ "aten::fill.Tensor_out", "f32[2]{0,0} i64[1]{7}", "f32[2]{7,7}" },
 		{ "aten::reflection_pad1d.out", "i8[1,3]{1,2,3} (2,1)", "i8[1,6]{3,2,1,2,3,2}" },
+		{ "aten::reflection_pad1d.out", "f32[2,3]{0,1,2,3,4,5} (2,-4)", "f32[2,1]{2,5}" },
+		{ "aten::reflection_pad1d.out", "f32[2,3]{0,1,2,3,4,5} (-4,2)", "f32[2,1]{0,3}" },
 		{ "aten::replication_pad2d.out", "i8[1,1,2]{1,2} (1,0,0,1)", "i8[1,2,3]{1,1,2,1,1,2}" },
 		{ "aten::reflection_pad1d.out", "i8[1,2]{1,2} (2,0)",
 			"! padding 2, 0 of size 2 ! i8[1,4]{0,0,0,0}" },
