@@ -6,6 +6,9 @@
  * matrix: for 28 vectors of products 16 loads. The rows are those of the picture or the activations, where they
  * lie.
  *
+ * Halves are done alike by processors that compute them, AVX512-FP16: of these a vector holds twice as many, a panel
+ * too, and all that is said of columns is doubled.
+ *
  * A panel is 32 columns wide, but for what is left at the end: 24, 16, or 8, which are half vectors of the widest
  * build. XNNPACK fills up to 32 instead: of a layer with 24 or 40 channels, as networks for small machines have
  * them, it computes a quarter or a third for nothing. 24 are a vector and a half in one tile: apart, each would load the
@@ -27,73 +30,103 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__AVX512F__)
-enum { WIDE = 16, ROWS = 14 };
-#elif defined(__AVX2__)
-enum { WIDE = 8, ROWS = 6 };
+#if defined(__AVX512FP16__)
+__extension__ typedef _Float16 number;
+typedef int16_t bits_of_number;
+enum { ROWS = 14, PANEL = ET_GEMM_HALF_PANEL };
 #else
-enum { WIDE = 4, ROWS = 7 };
+typedef float number;
+typedef int32_t bits_of_number;
+enum { PANEL = ET_GEMM_PANEL };
+#if defined(__AVX512F__)
+enum { ROWS = 14 };
+#elif defined(__AVX2__)
+enum { ROWS = 6 };
+#else
+enum { ROWS = 7 };
+#endif
 #endif
 enum {
 	VECTORS = 2,
-	AHEAD = 1024, /* floats: a page, which the processor itself does not look behind */
+	AHEAD = 4096 / sizeof(number), /* a page, which the processor itself does not look behind */
 	BLOCK_BYTES = 128 << 10,
 	NEAR_BYTES = 16 << 10,
-	BAD_STRIDE = 512, /* floats */
+	BAD_STRIDE = 2048 / sizeof(number),
 	BAD_ROWS = 7,
 };
 
-#if defined(__AVX512F__)
+#define CAT_(a, b) a##b
+#define CAT(a, b)  CAT_(a, b)
+#if defined(__AVX512FP16__)
 #define LANES 16
 #include "delegates/xnnpack/gemm_tile.inc"
 #undef LANES
-#define tile_wide tile16
-#elif !defined(__AVX2__)
-#define LANES 4
+#define LANES 32
 #include "delegates/xnnpack/gemm_tile.inc"
 #undef LANES
-#define tile_wide tile4
-#define tile8     tile4
-#endif
-#if defined(__AVX2__)
+#define FULL 32
+#define HALF 16
+#elif defined(__AVX512F__)
+#define LANES 16
+#include "delegates/xnnpack/gemm_tile.inc"
+#undef LANES
 #define LANES 8
 #include "delegates/xnnpack/gemm_tile.inc"
 #undef LANES
-#if !defined(__AVX512F__)
-#define tile_wide tile8
-#endif
+#define FULL 16
+#define HALF 8
+#elif defined(__AVX2__)
+#define LANES 8
+#include "delegates/xnnpack/gemm_tile.inc"
+#undef LANES
+#define FULL 8
+#else
+#define LANES 4
+#include "delegates/xnnpack/gemm_tile.inc"
+#undef LANES
+#define FULL 4
 #endif
 
 #if defined(__AVX512F__)
+typedef CAT(vector, FULL) full_vector;
+typedef CAT(vector, HALF) half_vector;
+
+static inline half_vector first_half(full_vector value)
+{
+	half_vector half;
+	memcpy(&half, &value, sizeof(half));
+	return half;
+}
+
 /* As those of gemm_tile.inc, of a vector and a half. */
-ET_EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const float *weights, size_t pitch,
-	float *out, size_t n_columns, const int n_rows, const int n_vectors)
+ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, const number *weights,
+	size_t pitch, number *out, size_t n_columns, const int n_rows, const int n_vectors)
 {
 	const size_t stride = job->in_stride;
-	vector16 sums[ROWS];
-	vector8 halves[ROWS];
+	full_vector sums[ROWS];
+	half_vector halves[ROWS];
 	(void)n_vectors;
 	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
-		sums[r] = load16(weights);
-		halves[r] = load8(weights + 16);
+		sums[r] = CAT(load, FULL)(weights);
+		halves[r] = CAT(load, HALF)(weights + FULL);
 	}
 	weights += (1 + job->filter_first) * pitch;
 	for (size_t segment = 0; segment < job->n_segments; segment++) {
-		const float *rows[(ROWS + 2) / 3], *from = weights;
+		const number *rows[(ROWS + 2) / 3], *from = weights;
 		ET_UNROLL
 		for (int r = 0; r < n_rows; r += 3)
 			rows[r / 3] = in + (size_t)r * stride;
 		for (size_t k = job->depth; k; k--) {
-			const vector16 taps = load16(from);
-			const vector8 half_taps = load8(from + 16);
+			const full_vector taps = CAT(load, FULL)(from);
+			const half_vector half_taps = CAT(load, HALF)(from + FULL);
 			__builtin_prefetch(from + AHEAD);
 			ET_UNROLL
 			for (int r = 0; r < n_rows; r++) {
-				__m512 value = _mm512_set1_ps(rows[r / 3][(size_t)(r % 3) * stride]);
-				sums[r] = multiply_add16((vector16)value, taps, sums[r]);
-				halves[r] = multiply_add8(
-					(vector8)_mm512_castps512_ps256(value), half_taps, halves[r]);
+				full_vector value =
+					rows[r / 3][(size_t)(r % 3) * stride] - (full_vector){ 0 };
+				sums[r] = CAT(multiply_add, FULL)(value, taps, sums[r]);
+				halves[r] = CAT(multiply_add, HALF)(first_half(value), half_taps, halves[r]);
 			}
 			from += pitch;
 			ET_UNROLL
@@ -103,15 +136,18 @@ ET_EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const fl
 		in += job->segment_stride;
 		weights += job->filter_segment * pitch;
 	}
-	const vector16 min = job->min - (vector16){ 0 }, max = job->max - (vector16){ 0 };
-	const vector8 half_min = job->min - (vector8){ 0 }, half_max = job->max - (vector8){ 0 };
+	const full_vector min = (number)job->min - (full_vector){ 0 },
+			  max = (number)job->max - (full_vector){ 0 };
+	const size_t n_all = FULL + HALF;
 	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
-		float row[8];
-		store16(out, limit16(sums[r], min, max));
-		store8(n_columns < 24 ? row : out + 16, limit8(halves[r], half_min, half_max));
-		if (n_columns < 24)
-			memcpy(out + 16, row, (n_columns - 16) * sizeof(float));
+		number row[HALF];
+		CAT(store, FULL)(out, CAT(limit, FULL)(sums[r], min, max));
+		CAT(store, HALF)
+		(n_columns < n_all ? row : out + FULL,
+			CAT(limit, HALF)(halves[r], first_half(min), first_half(max)));
+		if (n_columns < n_all)
+			memcpy(out + FULL, row, (n_columns - FULL) * sizeof(number));
 		out += job->out_stride;
 	}
 }
@@ -122,57 +158,57 @@ ET_EXPANDED void tile24(const struct et_xnn_gemm *job, const float *in, const fl
 	case n:                                                                                \
 		tile(job, in, weights, pitch, out, n_columns, n < ROWS ? n : ROWS, n_vectors); \
 		break
-#define DEFINE_TILES(name, tile, n_vectors)                                                                  \
-	static void name(const struct et_xnn_gemm *job, const float *in, const float *weights, size_t pitch, \
-		float *out, size_t n_columns, size_t n_rows)                                                 \
-	{                                                                                                    \
-		switch (n_rows < ROWS ? n_rows : ROWS) {                                                     \
-			ONE_OF(1, tile, n_vectors);                                                          \
-			ONE_OF(2, tile, n_vectors);                                                          \
-			ONE_OF(3, tile, n_vectors);                                                          \
-			ONE_OF(4, tile, n_vectors);                                                          \
-			ONE_OF(5, tile, n_vectors);                                                          \
-			ONE_OF(6, tile, n_vectors);                                                          \
-			ONE_OF(7, tile, n_vectors);                                                          \
-			ONE_OF(8, tile, n_vectors);                                                          \
-			ONE_OF(9, tile, n_vectors);                                                          \
-			ONE_OF(10, tile, n_vectors);                                                         \
-			ONE_OF(11, tile, n_vectors);                                                         \
-			ONE_OF(12, tile, n_vectors);                                                         \
-			ONE_OF(13, tile, n_vectors);                                                         \
-			ONE_OF(14, tile, n_vectors);                                                         \
-		}                                                                                            \
+#define DEFINE_TILES(name, tile, n_vectors)                                                      \
+	static void name(const struct et_xnn_gemm *job, const number *in, const number *weights, \
+		size_t pitch, number *out, size_t n_columns, size_t n_rows)                      \
+	{                                                                                        \
+		switch (n_rows < ROWS ? n_rows : ROWS) {                                         \
+			ONE_OF(1, tile, n_vectors);                                              \
+			ONE_OF(2, tile, n_vectors);                                              \
+			ONE_OF(3, tile, n_vectors);                                              \
+			ONE_OF(4, tile, n_vectors);                                              \
+			ONE_OF(5, tile, n_vectors);                                              \
+			ONE_OF(6, tile, n_vectors);                                              \
+			ONE_OF(7, tile, n_vectors);                                              \
+			ONE_OF(8, tile, n_vectors);                                              \
+			ONE_OF(9, tile, n_vectors);                                              \
+			ONE_OF(10, tile, n_vectors);                                             \
+			ONE_OF(11, tile, n_vectors);                                             \
+			ONE_OF(12, tile, n_vectors);                                             \
+			ONE_OF(13, tile, n_vectors);                                             \
+			ONE_OF(14, tile, n_vectors);                                             \
+		}                                                                                \
 	}
-DEFINE_TILES(two_wide, tile_wide, 2)
-DEFINE_TILES(one_wide, tile_wide, 1)
+DEFINE_TILES(two_wide, CAT(tile, FULL), 2)
+DEFINE_TILES(one_wide, CAT(tile, FULL), 1)
 #if defined(__AVX512F__)
-DEFINE_TILES(half_wide, tile8, 1)
-DEFINE_TILES(wide_and_half, tile24, 1)
+DEFINE_TILES(half_wide, CAT(tile, HALF), 1)
+DEFINE_TILES(wide_and_half, tile_and_half, 1)
 #endif
 
 /* All of a panel's columns, in as many steps as it takes. */
-static inline void across(const struct et_xnn_gemm *job, const float *in, const float *weights, size_t pitch,
-	float *out, size_t n_columns, size_t n_rows)
+static inline void across(const struct et_xnn_gemm *job, const number *in, const number *weights,
+	size_t pitch, number *out, size_t n_columns, size_t n_rows)
 {
 	for (size_t at = 0; at < n_columns;) {
 		size_t left = n_columns - at, n;
 #if defined(__AVX512F__)
-		if (pitch == WIDE / 2) {
+		if (pitch == HALF) {
 			half_wide(job, in, weights, pitch, out, left, n_rows);
 			return;
 		}
-		if (pitch == WIDE + WIDE / 2) {
+		if (pitch == FULL + HALF) {
 			wide_and_half(job, in, weights, pitch, out, left, n_rows);
 			return;
 		}
 #endif
-		if (left > WIDE) {
-			n = left < 2 * WIDE ? left : 2 * WIDE;
+		if (left > FULL) {
+			n = left < 2 * FULL ? left : 2 * FULL;
 			two_wide(job, in, weights + at, pitch, out + at, n, n_rows);
-			at += 2 * WIDE;
+			at += 2 * FULL;
 		} else {
 			one_wide(job, in, weights + at, pitch, out + at, left, n_rows);
-			at += WIDE;
+			at += FULL;
 		}
 	}
 }
@@ -182,7 +218,7 @@ static void run(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t 
 	size_t n_most = ROWS;
 	if (job->in_stride % BAD_STRIDE == 0 && n_most > BAD_ROWS)
 		n_most = BAD_ROWS;
-	size_t n_of_row = job->n_segments * job->depth * sizeof(float);
+	size_t n_of_row = job->n_segments * job->depth * sizeof(number);
 	n_of_row = n_of_row ? n_of_row : 1;
 	size_t n_block = n_of_row < BLOCK_BYTES / n_most ? BLOCK_BYTES / n_of_row : n_most;
 	if (n_of_row < NEAR_BYTES / job->n_columns)
@@ -191,20 +227,67 @@ static void run(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t 
 	for (size_t first = begin; first < end; first += n_block) {
 		size_t last = end - first < n_block ? end : first + n_block;
 		for (size_t column = left, width; column < right; column += width) {
-			const float *weights = job->packed + column * (1 + job->filter_depth);
+			const number *weights =
+				(const number *)(const void *)job->packed + column * (1 + job->filter_depth);
 			size_t n_tiles = (last - first + n_most - 1) / n_most, n;
-			width = et_xnn_gemm_width(column, job->n_columns);
+			width = et_xnn_gemm_width(column, job->n_columns, PANEL);
 			for (size_t row = first; row < last; row += n) {
 				n = (last - row + n_tiles - 1) / n_tiles;
 				n_tiles--;
-				across(job, job->in + row * job->in_stride, weights, width,
-					job->out + row * job->out_stride + column,
+				across(job, (const number *)(const void *)job->in + row * job->in_stride,
+					weights, width,
+					(number *)(void *)job->out + row * job->out_stride + column,
 					job->n_columns - column < width ? job->n_columns - column : width, n);
 			}
 		}
 	}
 }
 
+#if defined(__AVX512FP16__)
+static inline number number_at(const void *from, size_t i, bool is_halves)
+{
+	return is_halves ? ((const number *)from)[i] : (number)((const float *)from)[i];
+}
+
+/* The weights of @n columns, of which the first one's are at @from, as rows that are @width long. */
+ET_EXPANDED void pack_weights(const struct et_xnn_gemm_filter *filter, size_t column, size_t n, size_t width,
+	const bool is_halves, number *to)
+{
+	const size_t depth = filter->depth;
+	for (size_t k = 0; k < depth; k++, to += width) {
+		for (size_t i = 0; i < n; i++)
+			to[i] = number_at(filter->filter, (column + i) * depth + k, is_halves);
+		for (size_t i = n; i < width; i++)
+			to[i] = 0;
+	}
+}
+
+static void pack(const struct et_xnn_gemm_filter *filter, void *packed)
+{
+	const size_t n_columns = filter->n_columns;
+	number *to = packed;
+	for (size_t at = 0, width; at < n_columns; at += width) {
+		width = et_xnn_gemm_width(at, n_columns, PANEL);
+		size_t n = n_columns - at < width ? n_columns - at : width;
+		for (size_t i = 0; i < width; i++)
+			to[i] = filter->bias && i < n
+					? number_at(filter->bias, at + i, filter->bias_is_halves)
+					: 0;
+		to += width;
+		if (filter->filter_is_halves)
+			pack_weights(filter, at, n, width, true, to);
+		else
+			pack_weights(filter, at, n, width, false, to);
+		to += width * filter->depth;
+	}
+}
+#define PACK pack
+#else
+#define PACK NULL
+#endif
+
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
-const struct et_xnn_gemm_build ET_GEMM_NAME = { .name = TEXT(ET_GEMM_NAME), .run = run };
+const struct et_xnn_gemm_build ET_GEMM_NAME = {
+	.name = TEXT(ET_GEMM_NAME), .n_bytes = sizeof(number), .panel = PANEL, .run = run, .pack = PACK
+};

@@ -1,41 +1,55 @@
 /* Products of a matrix that is read where it lies and one that was packed: convolutions and fully connected layers
- * of floats.
+ * of floats, or of half floats (IEEE 754 binary16).
  *
  * gemm.c is built once for each instruction set that is worth it; which one runs is decided by asking the
  * processor. Each sum begins with the bias and takes its products in the order in which they lie, so with the same
- * multiply-add results are XNNPACK's to the bit. */
+ * multiply-add results are XNNPACK's to the bit. Sums of halves are halves, too, as those of
+ * later XNNPACKs on processors with AVX512-FP16 are. */
 #ifndef DELEGATES_XNNPACK_GEMM_H
 #define DELEGATES_XNNPACK_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* A row of the left matrix is @n_segments runs of @depth floats: one for a fully connected layer or a pointwise convolution, one
+/* Elements are floats or halves, as the build says. A row of the left matrix is @n_segments runs of @depth of them: one for a fully connected layer or a pointwise convolution, one
  * for each row of the filter of others. */
 struct et_xnn_gemm {
 	size_t n_columns;
 	size_t n_segments, depth;
-	size_t in_stride, segment_stride; /* from row to row, from segment to segment, in floats */
+	size_t in_stride, segment_stride; /* from row to row, from segment to segment, in elements */
 	size_t out_stride;
 	/* Of the packed filter: how deep it is; where in it the first segment begins; how far it is to the next one. */
 	size_t filter_depth, filter_first, filter_segment;
-	float min, max;      /* limits of what comes out; NaN stays */
-	const float *packed; /* by et_xnn_gemm_pack */
-	const float *in;
-	float *out;
+	float min, max;        /* limits of what comes out; NaN stays */
+	const uint8_t *packed; /* by et_xnn_gemm_pack, or the build's pack */
+	const uint8_t *in;
+	uint8_t *out;
+};
+
+/* A filter, [n_columns][depth], and a bias, [n_columns] or NULL, of which each is floats or halves. */
+struct et_xnn_gemm_filter {
+	const void *filter, *bias;
+	bool filter_is_halves, bias_is_halves;
+	size_t depth, n_columns;
 };
 
 struct et_xnn_gemm_build {
 	const char *name;
-	/* Rows @begin to @end, columns @left to @right of what comes out; @left is a multiple of ET_GEMM_PANEL, @right too or
+	size_t n_bytes; /* of an element: floats or halves */
+	size_t panel;   /* columns */
+	/* Rows @begin to @end, columns @left to @right of what comes out; @left is a multiple of the panel, @right too or
 	 * the last. Reads and writes nothing outside the matrices. */
 	void (*run)(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t left, size_t right);
+	/* To halves; NULL: it is one for floats. */
+	void (*pack)(const struct et_xnn_gemm_filter *filter, void *packed);
 };
 
-enum { ET_GEMM_PANEL = 32 };
+enum { ET_GEMM_PANEL = 32, ET_GEMM_HALF_PANEL = 64 };
 
-/* @depth deep, @n_columns wide: how many floats packed. SIZE_MAX if that is more than there is memory for. */
-size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns);
+/* @depth deep, @n_columns wide, in panels of @panel: how many elements packed. SIZE_MAX if that is more than there is memory
+ * for. */
+size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns, size_t panel);
 /* @filter: [n_columns][depth]. @bias: [n_columns], or NULL. */
 void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed);
 /* For filters whose rows do not lie in one piece: a part of what is packed, until all of it was. Each panel has 1 + @depth
@@ -48,29 +62,32 @@ struct et_xnn_gemm_part {
 };
 void et_xnn_gemm_pack_part(
 	const struct et_xnn_gemm_part *part, size_t depth, size_t n_columns, float *packed);
-/* How wide the panel is that begins at column @at. */
-static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns)
+/* How wide the panel is that begins at column @at: quarters of @panel. */
+static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns, size_t panel)
 {
-	size_t n = n_columns - at;
-	return n > 24 ? ET_GEMM_PANEL : n > 16 ? 24 : n > 8 ? 16 : 8;
+	size_t n = n_columns - at, part = panel / 4;
+	return n > 3 * part ? panel : n > 2 * part ? 3 * part : n > part ? 2 * part : part;
 }
 
-/* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
+/* The best one of floats for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
 const struct et_xnn_gemm_build *et_xnn_gemm(void);
-/* The best one, also where it was not seen to be faster. */
+/* That of halves; NULL: this processor computes no halves. */
+const struct et_xnn_gemm_build *et_xnn_gemm_halves(void);
+/* The best one of floats, also where it was not seen to be faster. */
 const struct et_xnn_gemm_build *et_xnn_gemm_any(void);
 /* Whether XNNPACK would do so few columns by kernels for two of them, which it has for SSE alone: those make the upper limit of
  * a NaN, and 0 of an infinity times a weight of 0. */
 bool et_xnn_gemm_is_narrow(size_t n_columns);
-/* Each one that this processor can run, from 0; NULL behind the last. For tests. */
+/* Each one of floats that this processor can run, from 0; NULL behind the last. For tests. */
 const struct et_xnn_gemm_build *et_xnn_gemm_at(size_t i);
-/* For tests: @build is the best from now on; NULL: what was. */
+/* For tests: @build, of floats, is the best from now on; NULL: what was. */
 void et_xnn_gemm_choose(const struct et_xnn_gemm_build *build);
 
 extern const struct et_xnn_gemm_build et_xnn_gemm_base;
 #ifdef __x86_64__
 extern const struct et_xnn_gemm_build et_xnn_gemm_avx2;
 extern const struct et_xnn_gemm_build et_xnn_gemm_avx512;
+extern const struct et_xnn_gemm_build et_xnn_gemm_avx512fp16;
 #endif
 
 #endif

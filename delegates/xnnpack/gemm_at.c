@@ -34,6 +34,15 @@ const struct et_xnn_gemm_build *et_xnn_gemm(void)
 	return best;
 }
 
+const struct et_xnn_gemm_build *et_xnn_gemm_halves(void)
+{
+#ifdef __x86_64__
+	if (et_cpu_runs_avx512() && __builtin_cpu_supports("avx512fp16"))
+		return &et_xnn_gemm_avx512fp16;
+#endif
+	return NULL;
+}
+
 const struct et_xnn_gemm_build *et_xnn_gemm_any(void)
 {
 	const struct et_xnn_gemm_build *best = et_xnn_gemm();
@@ -58,22 +67,22 @@ void et_xnn_gemm_choose(const struct et_xnn_gemm_build *build)
 	atomic_store_explicit(&chosen, build, memory_order_relaxed);
 }
 
-size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns)
+size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns, size_t panel)
 {
 	size_t n, n_bytes, n_wide = 0;
-	if (!et_add(depth, 1, &n) || !et_add(n_columns, ET_GEMM_PANEL, &n_bytes) ||
-		!et_mul(n, n_bytes, &n_bytes) || !et_mul(n_bytes, sizeof(float), &n_bytes))
+	if (!et_add(depth, 1, &n) || !et_add(n_columns, panel, &n_bytes) || !et_mul(n, n_bytes, &n_bytes) ||
+		!et_mul(n_bytes, sizeof(float), &n_bytes))
 		return SIZE_MAX;
-	for (size_t at = n_columns - n_columns % ET_GEMM_PANEL; at + n_wide < n_columns;)
-		n_wide += et_xnn_gemm_width(at + n_wide, n_columns);
-	return n * (n_columns - n_columns % ET_GEMM_PANEL + n_wide);
+	for (size_t at = n_columns - n_columns % panel; at + n_wide < n_columns;)
+		n_wide += et_xnn_gemm_width(at + n_wide, n_columns, panel);
+	return n * (n_columns - n_columns % panel + n_wide);
 }
 
 void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *part, size_t depth, size_t n_columns, float *packed)
 {
 	size_t first = part->column, last = first + part->n;
 	for (size_t at = 0, width; at < last; at += width, packed += (1 + depth) * width) {
-		width = et_xnn_gemm_width(at, n_columns);
+		width = et_xnn_gemm_width(at, n_columns, ET_GEMM_PANEL);
 		size_t begin = first > at ? first - at : 0, end = last - at < width ? last - at : width;
 		size_t end_of_zeros = last == n_columns ? width : end;
 		if (begin >= end)

@@ -9,7 +9,7 @@
  *     but only ten are kept beyond the last row (XNN_EXTRA_QUANTIZATION_PARAMS, raised by its commit 276516a): of one
  *     to three rows the last is lost.
  *   - Those for products of halves by AVX512-FP16 (linear layers and convolutions; its commit c4243ba takes them no more):
- *     here they gave NaNs. Those by AVX2 do it then, in floats.
+ *     here they gave NaNs. Ours do it then (own_gemm.c), and those by AVX2, in floats, what is in groups.
  * XNNPACK asks the library cpuinfo what the processor can do, when it is first initialized. It uses GFNI for nothing
  * else, and takes tiles only where there is GFNI, too: without it, the kernels for AVX-512 VNNI do both. What is lost most by that, our
  * own tiles do (gemm8.c). */

@@ -24,18 +24,35 @@ enum {
 
 static _Atomic(uint64_t) least_work = LEAST_WORK;
 
-bool et_xnn_own_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+/* @type: of input and output; @types: a set, of filter and bias. */
+static bool is_all(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	enum et_xnn_type type, uint32_t types)
 {
 	if (!node->kind->has_filter)
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
-	const struct et_xnn_value *bias =
-		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
-	return et_xnn_own_is_floats(in) && !in->data && et_xnn_own_is_floats(out) &&
-	       et_xnn_own_is_floats(filter) && filter->data &&
-	       (!bias || (et_xnn_own_is_floats(bias) && bias->data));
+	if (in->type != type || in->quant != ET_XNN_QUANT_NONE || in->data || out->type != type ||
+		out->quant != ET_XNN_QUANT_NONE)
+		return false;
+	for (uint32_t i = 1; i < 3; i++) {
+		if (i == 2 && node->inputs[i] == ET_XNN_NONE)
+			continue;
+		const struct et_xnn_value *value = &payload->values[node->inputs[i]];
+		if (!(types & 1U << value->type) || value->quant != ET_XNN_QUANT_NONE || !value->data)
+			return false;
+	}
+	return true;
+}
+
+bool et_xnn_own_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return is_all(payload, node, ET_XNN_FP32, 1U << ET_XNN_FP32);
+}
+
+bool et_xnn_own_is_all_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return is_all(payload, node, ET_XNN_FP16, 1U << ET_XNN_FP32 | 1U << ET_XNN_FP16);
 }
 
 bool et_xnn_own_is_worth(uint64_t n_products)
@@ -143,7 +160,8 @@ static const struct et_xnn_own own_depthwise = {
 	.run = run_depthwise,
 };
 
-static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_convolution, &et_xnn_own_linear,
+static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_convolution,
+	&et_xnn_own_convolution_halves, &et_xnn_own_linear, &et_xnn_own_linear_halves,
 	&et_xnn_own_deconvolution, &et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_convert,
 	&et_xnn_own_mean, &et_xnn_own_pool };
 

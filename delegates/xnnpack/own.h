@@ -18,7 +18,7 @@ struct et_xnn_own_run {
 struct et_xnn_own {
 	const char *name; /* as profiles have it */
 	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Where it pays alone, never for a node
-	 * with values other than floats that are not constants, as these lie where parts meet; but for rows quantized at run time, which
+	 * with values other than floats or halves that are not constants, as these lie where parts meet; but for rows quantized at run time, which
 	 * lie as gemm8.h says: who writes or reads such is asked in vain where not all others do it here, too. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	bool is_sole; /* XNNPACK cannot do what it takes, or not rightly, so that takes depends on no size */
@@ -38,13 +38,16 @@ static inline bool et_xnn_own_is_floats(const struct et_xnn_value *value)
 /* For the rows: whether @node has a filter, and its input, filter, output and bias, if there is one, are floats, of which filter and
  * bias alone are constants. */
 bool et_xnn_own_is_all_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+/* The same, where input and output are halves; the others are floats or halves. */
+bool et_xnn_own_is_all_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* Who does @node; NULL: XNNPACK. */
 const struct et_xnn_own *et_xnn_own_find(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
-extern const struct et_xnn_own et_xnn_own_convert, et_xnn_own_convolution, et_xnn_own_deconvolution,
-	et_xnn_own_gemm8, et_xnn_own_linear, et_xnn_own_mean, et_xnn_own_pool, et_xnn_own_transpose;
+extern const struct et_xnn_own et_xnn_own_convert, et_xnn_own_convolution, et_xnn_own_convolution_halves,
+	et_xnn_own_deconvolution, et_xnn_own_gemm8, et_xnn_own_linear, et_xnn_own_linear_halves,
+	et_xnn_own_mean, et_xnn_own_pool, et_xnn_own_transpose;
 /* Whether XNNPACK must not be given @node, a max pooling. In own_pool.c. */
 bool et_xnn_own_needs_pool(const struct et_xnn_node *node);
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does

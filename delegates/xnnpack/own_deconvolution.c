@@ -114,7 +114,7 @@ static size_t depth_of(const struct layout *layout, size_t down, size_t across)
 /* Floats of a packed phase, and up to where the next one begins. SIZE_MAX: too many. */
 static size_t size_of(const struct layout *layout, size_t down, size_t across)
 {
-	size_t n = et_xnn_gemm_n_packed(depth_of(layout, down, across), n_columns(layout));
+	size_t n = et_xnn_gemm_n_packed(depth_of(layout, down, across), n_columns(layout), ET_GEMM_PANEL);
 	return n != SIZE_MAX && et_align_up(n, ALIGNMENT, &n) ? n : SIZE_MAX;
 }
 
@@ -166,7 +166,8 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 			size_t n = size_of(&layout, down, across);
 			pack_phase(&layout, filter, bias, down, across, packed);
 			packed += n;
-			n -= et_xnn_gemm_n_packed(depth_of(&layout, down, across), n_columns(&layout));
+			n -= et_xnn_gemm_n_packed(
+				depth_of(&layout, down, across), n_columns(&layout), ET_GEMM_PANEL);
 			memset(packed - n, 0, n * sizeof(*packed)); /* it is kept in a file, too */
 		}
 }
@@ -217,7 +218,7 @@ static void run_cut(const struct deconvolution *d, const struct et_xnn_windows *
 	       right = d->out[1] + pad - at < stride ? d->out[1] + pad - at : stride;
 	struct et_xnn_windows windows = *phase;
 	float rows[CUT_ROWS * MOST_CUT];
-	windows.job.out = rows;
+	windows.job.out = (uint8_t *)rows;
 	windows.out_step[0] = windows.out_step[1] = windows.job.n_columns;
 	windows.out_width = 1;
 	windows.skip[1] = step;
@@ -270,15 +271,16 @@ static void run_steps(
 			for (int axis = 0; axis < 2; axis++)
 				windows.pad[axis] = windows.kernel[axis] - 1;
 			if (first < last) {
-				float *row = image->job.out + down.at * d->out[1] * layout->n_out;
+				float *row =
+					(float *)(void *)image->job.out + down.at * d->out[1] * layout->n_out;
 				if (across.n) {
-					windows.job.out = row + across.at * layout->n_out;
+					windows.job.out = (uint8_t *)(row + across.at * layout->n_out);
 					et_xnn_windows_run(&windows, first, last);
 				}
 				if (layout->is_joined)
 					run_sides(d, &windows, row, first, last);
 			}
-			windows.job.packed += size_of(layout, i, j);
+			windows.job.packed += size_of(layout, i, j) * sizeof(float);
 		}
 	}
 }
@@ -294,8 +296,8 @@ static void run_images(void *arg, size_t begin, size_t end)
 		n = d->n_steps - step < end - begin ? d->n_steps - step : end - begin;
 		n = n < n_strip ? n : n_strip;
 		struct et_xnn_windows windows = d->windows;
-		windows.job.in += image * n_in;
-		windows.job.out += image * n_out;
+		windows.job.in += image * n_in * sizeof(float);
+		windows.job.out += image * n_out * sizeof(float);
 		run_steps(d, &windows, d->first_step + step, d->first_step + step + n);
 	}
 }

@@ -1,6 +1,7 @@
-/* Convolutions and fully connected layers of floats, as matrix products (gemm.h, windows.h).
+/* Convolutions and fully connected layers of floats or halves, as matrix products (gemm.h, windows.h).
  *
- * Layers of few columns are done here however small they are: XNNPACK loses their NaNs (gemm.h).
+ * Layers of few columns are done here however small they are: XNNPACK loses their NaNs (gemm.h). So are those of halves, where the
+ * processor multiplies such: what later XNNPACKs compute there differs from one's sums in floats, further and further down a network.
  *
  * A filter is packed once for a Program, like XNNPACK's and kept with those (weights.h). */
 #include "delegates/xnnpack/own.h"
@@ -13,20 +14,22 @@ enum {
 	FEW_ROWS = 8 * 14, /* too few to share among threads: these share columns instead */
 };
 
-static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node, bool is_halves)
 {
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
-	if (node->flags || !et_xnn_own_is_all_floats(payload, node))
+	if (node->flags || !(is_halves ? et_xnn_own_is_all_halves(payload, node)
+				       : et_xnn_own_is_all_floats(payload, node)))
 		return false;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
 	if (is_convolution &&
 		(n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
 		return false;
-	if (!is_convolution && et_xnn_gemm_is_narrow(filter->shape.dims[0]))
+	if (is_halves ? et_xnn_gemm_halves() != NULL
+		      : !is_convolution && et_xnn_gemm_is_narrow(filter->shape.dims[0]))
 		return et_xnn_own_is_worth(UINT64_MAX - 1);
-	if (!et_xnn_gemm())
+	if (is_halves || !et_xnn_gemm())
 		return false;
 	/* XNNPACK does whole tiles of a convolution's columns, however few of them there are; here narrow panels are
 	 * done narrowly. */
@@ -41,6 +44,14 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	return et_xnn_own_is_worth(products);
 }
 
+/* What does it, wherever it may be. */
+static const struct et_xnn_gemm_build *build_of(
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_halves()
+								    : et_xnn_gemm_any();
+}
+
 /* A node's left matrix, as far as its filter says it. */
 static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
@@ -53,17 +64,30 @@ static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn
 
 static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	size_t n =
-		et_xnn_gemm_n_packed(depth_of(payload, node), payload->values[node->inputs[1]].shape.dims[0]);
-	return n == SIZE_MAX ? n : n * sizeof(float);
+	const struct et_xnn_gemm_build *build = build_of(payload, node);
+	size_t n = et_xnn_gemm_n_packed(
+		depth_of(payload, node), payload->values[node->inputs[1]].shape.dims[0], build->panel);
+	return n == SIZE_MAX ? n : n * build->n_bytes;
 }
 
 static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
 {
-	const struct et_xnn_value *filter = &payload->values[node->inputs[1]];
-	const void *bias = node->inputs[2] == ET_XNN_NONE ? NULL : payload->values[node->inputs[2]].data;
-	et_xnn_gemm_pack((const float *)(const void *)filter->data, bias, depth_of(payload, node),
-		filter->shape.dims[0], to);
+	const struct et_xnn_gemm_build *build = build_of(payload, node);
+	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
+				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL
+									 : &payload->values[node->inputs[2]];
+	struct et_xnn_gemm_filter given = {
+		.filter = filter->data,
+		.bias = bias ? bias->data : NULL,
+		.filter_is_halves = filter->type == ET_XNN_FP16,
+		.bias_is_halves = bias && bias->type == ET_XNN_FP16,
+		.depth = depth_of(payload, node),
+		.n_columns = filter->shape.dims[0],
+	};
+	if (build->pack)
+		build->pack(&given, to);
+	else
+		et_xnn_gemm_pack(given.filter, given.bias, given.depth, given.n_columns, to);
 }
 
 struct gemm {
@@ -79,7 +103,7 @@ static void run_rows(void *arg, size_t begin, size_t end)
 
 static size_t panels(const struct gemm *gemm)
 {
-	return (gemm->job.n_columns + ET_GEMM_PANEL - 1) / ET_GEMM_PANEL;
+	return (gemm->job.n_columns + gemm->build->panel - 1) / gemm->build->panel;
 }
 
 struct columns {
@@ -89,7 +113,7 @@ struct columns {
 
 static size_t column_at(const struct gemm *gemm, size_t panel)
 {
-	size_t at = panel * ET_GEMM_PANEL;
+	size_t at = panel * gemm->build->panel;
 	return at < gemm->job.n_columns ? at : gemm->job.n_columns;
 }
 
@@ -114,8 +138,8 @@ static void run_windows(void *arg, size_t begin, size_t end)
 	while (begin < end) {
 		size_t image = begin / pictures->out_height, y = begin % pictures->out_height,
 		       n = pictures->out_height - y < end - begin ? pictures->out_height - y : end - begin;
-		windows.job.in = pictures->windows.job.in + image * n_in;
-		windows.job.out = pictures->windows.job.out + image * n_out;
+		windows.job.in = pictures->windows.job.in + image * n_in * windows.build->n_bytes;
+		windows.job.out = pictures->windows.job.out + image * n_out * windows.build->n_bytes;
 		et_xnn_windows_run(&windows, y, y + n);
 		begin += n;
 	}
@@ -137,7 +161,7 @@ static void run(const struct et_xnn_own_run *run)
 	const uint32_t *n = node->numbers;
 	size_t depth = depth_of(run->payload, node), n_columns = out->dims[out->n_dims - 1];
 	struct gemm gemm = {
-		.build = et_xnn_gemm_any(),
+		.build = build_of(run->payload, node),
 		.job = {
 			.n_columns = n_columns,
 			.n_segments = 1,
@@ -172,7 +196,7 @@ static void run(const struct et_xnn_own_run *run)
 	} else if (n_rows < FEW_ROWS && panels(&gemm) > 1) {
 		struct columns columns = { &gemm, n_rows };
 		et_xnn_lane_parallel_for(run->lane, run_columns, &columns, panels(&gemm),
-			1 + GRAIN / (n_rows * depth * ET_GEMM_PANEL));
+			1 + GRAIN / (n_rows * depth * gemm.build->panel));
 	} else {
 		et_xnn_lane_parallel_for(run->lane, run_rows, &gemm, n_rows, 14 + GRAIN / n_of_row);
 	}
@@ -180,12 +204,22 @@ static void run(const struct et_xnn_own_run *run)
 
 static bool takes_convolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return node->kind->infer == et_xnn_infer_convolution && takes(payload, node);
+	return node->kind->infer == et_xnn_infer_convolution && takes(payload, node, false);
 }
 
 static bool takes_linear(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node);
+	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node, false);
+}
+
+static bool takes_convolution_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_convolution && takes(payload, node, true);
+}
+
+static bool takes_linear_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node, true);
 }
 
 const struct et_xnn_own et_xnn_own_convolution = {
@@ -199,6 +233,22 @@ const struct et_xnn_own et_xnn_own_convolution = {
 const struct et_xnn_own et_xnn_own_linear = {
 	.name = "Fully Connected (NC, F32), by panels",
 	.takes = takes_linear,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_convolution_halves = {
+	.name = "Convolution (NHWC, F16), by panels",
+	.takes = takes_convolution_halves,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_linear_halves = {
+	.name = "Fully Connected (NC, F16), by panels",
+	.takes = takes_linear_halves,
 	.n_packed = n_packed,
 	.pack = pack,
 	.run = run,

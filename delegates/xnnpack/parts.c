@@ -145,9 +145,9 @@ static uint32_t count_crossings(struct cut *cut)
 		const struct et_xnn_value *value = &payload->values[i];
 		if (!crosses(cut, i))
 			continue;
-		bool is_plain = cut->has_sole
-					? value->quant != ET_XNN_QUANT_ROW
-					: value->type == ET_XNN_FP32 && value->quant == ET_XNN_QUANT_NONE;
+		bool is_plain = cut->has_sole ? value->quant != ET_XNN_QUANT_ROW
+					      : (value->type == ET_XNN_FP32 || value->type == ET_XNN_FP16) &&
+							value->quant == ET_XNN_QUANT_NONE;
 		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
 		if ((!is_plain && !is_rows) || n == MAX_CROSSINGS)
 			return ET_XNN_NONE;

@@ -1,6 +1,9 @@
-/* Filters and biases of half floats: the same results as of floats that say the same. Rows of them quantized at run time. And what
+/* Filters and biases of half floats: the same results as of floats that say the same. Layers of halves throughout. Rows of them quantized at run time. And what
  * no convolution may be given. */
+#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/gemm.h"
 #include "delegates/xnnpack/half.h"
+#include "delegates/xnnpack/parts.h"
 #include "delegates/xnnpack/test_args.h"
 #include "delegates/xnnpack/test_draw.h"
 
@@ -10,32 +13,37 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { SIZE = 4, MOST = 512 };
+enum { SIZE = 4, MOST = 512, MOST_TAPS = 2048 };
 
 static const struct layer {
 	uint8_t node;
-	uint32_t group_in, group_out, groups, kernel;
+	uint32_t group_in, group_out, groups, kernel, stride, pad;
 } layers[] = {
-	{ MX_CONV, 3, 5, 1, 2 },
-	{ MX_CONV, 2, 3, 2, 1 },
-	{ MX_CONV, 1, 1, 1, 3 },
-	{ MX_CONV, 1, 1, 1, 1 },
-	{ MX_DEPTHWISE, 1, 1, 4, 3 },
-	{ MX_DEPTHWISE, 1, 2, 3, 2 },
-	{ MX_DECONV, 3, 4, 1, 3 },
-	{ MX_LINEAR, 6, 5, 1, 1 },
+	{ MX_CONV, 3, 5, 1, 2, 1, 0 },
+	{ MX_CONV, 2, 3, 2, 1, 1, 0 },
+	{ MX_CONV, 1, 1, 1, 3, 1, 0 },
+	{ MX_CONV, 1, 1, 1, 1, 1, 0 },
+	{ MX_CONV, 3, 70, 1, 3, 2, 1 },
+	{ MX_CONV, 7, 19, 1, 3, 1, 1 },
+	{ MX_CONV, 9, 50, 1, 1, 2, 0 },
+	{ MX_CONV, 9, 20, 1, 1, 1, 0 },
+	{ MX_DEPTHWISE, 1, 1, 4, 3, 1, 0 },
+	{ MX_DEPTHWISE, 1, 2, 3, 2, 1, 0 },
+	{ MX_DECONV, 3, 4, 1, 3, 1, 0 },
+	{ MX_LINEAR, 6, 5, 1, 1, 1, 0 },
+	{ MX_LINEAR, 31, 32, 1, 1, 1, 0 },
 };
 
 /* Of small multiples of 1/4, as type @type has them. */
 static uint32_t make_constant(struct make_xnn *mk, uint32_t type, const uint32_t *dims, uint32_t n_dims)
 {
-	static float floats[MOST];
-	static uint16_t halves[MOST];
+	static float floats[MOST_TAPS];
+	static uint16_t halves[MOST_TAPS];
 	struct mx_value value = { .type = type, .n_dims = n_dims };
 	size_t n = 1;
 	for (uint32_t i = 0; i < n_dims; i++)
 		n *= value.dims[i] = dims[i];
-	assert_true(n <= MOST);
+	assert_true(n <= MOST_TAPS);
 	for (size_t i = 0; i < n; i++) {
 		static const uint16_t quarters[] = { 0, 0x3400, 0x3800, 0x3a00, 0x3c00, 0x3d00, 0x3e00 };
 		size_t quarter = (i * 5 + n) % 7;
@@ -47,30 +55,43 @@ static uint32_t make_constant(struct make_xnn *mk, uint32_t type, const uint32_t
 	return mx_value(mk, &value);
 }
 
+static uint32_t outer_of(const struct layer *l)
+{
+	return l->node == MX_LINEAR   ? SIZE
+	       : l->node == MX_DECONV ? SIZE + l->kernel - 1
+				      : (SIZE + 2 * l->pad - l->kernel) / l->stride + 1;
+}
+
+static void make(
+	struct make_xnn *mk, const struct layer *l, uint32_t type, uint32_t filter_type, uint32_t bias_type)
+{
+	bool is_linear = l->node == MX_LINEAR, is_depthwise = l->node == MX_DEPTHWISE;
+	uint32_t n_in = l->group_in * l->groups, n_out = l->group_out * l->groups, k = l->kernel,
+		 pad = l->pad, outer = outer_of(l);
+	const uint32_t filter[] = { is_depthwise ? 1 : n_out, k, k, is_depthwise ? n_out : l->group_in },
+		       linear[] = { n_out, n_in };
+	mx_init(mk);
+	uint32_t x =
+		mx_value(mk, &(struct mx_value){ .type = type, MX_DIMS(1, SIZE, SIZE, n_in), .input = 1 });
+	uint32_t weights = make_constant(mk, filter_type, is_linear ? linear : filter, is_linear ? 2 : 4);
+	uint32_t bias = bias_type ? make_constant(mk, bias_type, &n_out, 1) : ET_XNN_NONE;
+	uint32_t y = mx_value(
+		mk, &(struct mx_value){ .type = type, MX_DIMS(1, outer, outer, n_out), .output = 2 });
+	mx_node(mk, l->node,
+		&(struct et_xnn_node){ .inputs = { x, weights, bias },
+			.outputs = { y },
+			.numbers = { pad, pad, pad, pad, k, k, l->stride, l->stride, 1, 1, l->group_in,
+				l->group_out, l->groups } });
+}
+
 static enum et_status run(const struct layer *l, uint32_t type, uint32_t filter_type, uint32_t bias_type,
 	struct arg *out, struct et_diag *diag)
 {
 	struct make_xnn mk;
 	static struct arg args[2];
-	bool is_linear = l->node == MX_LINEAR, is_depthwise = l->node == MX_DEPTHWISE;
-	uint32_t n_in = l->group_in * l->groups, n_out = l->group_out * l->groups, k = l->kernel,
-		 outer = is_linear              ? SIZE
-			 : l->node == MX_DECONV ? SIZE + k - 1
-						: SIZE - k + 1;
+	uint32_t n_in = l->group_in * l->groups, n_out = l->group_out * l->groups, outer = outer_of(l);
 	uint8_t scalar = type == ET_XNN_FP32 ? ET_FLOAT32 : ET_FLOAT16;
-	const uint32_t filter[] = { is_depthwise ? 1 : n_out, k, k, is_depthwise ? n_out : l->group_in },
-		       linear[] = { n_out, n_in };
-	mx_init(&mk);
-	uint32_t x =
-		mx_value(&mk, &(struct mx_value){ .type = type, MX_DIMS(1, SIZE, SIZE, n_in), .input = 1 });
-	uint32_t weights = make_constant(&mk, filter_type, is_linear ? linear : filter, is_linear ? 2 : 4);
-	uint32_t bias = bias_type ? make_constant(&mk, bias_type, &n_out, 1) : ET_XNN_NONE;
-	uint32_t y = mx_value(
-		&mk, &(struct mx_value){ .type = type, MX_DIMS(1, outer, outer, n_out), .output = 2 });
-	mx_node(&mk, l->node,
-		&(struct et_xnn_node){ .inputs = { x, weights, bias },
-			.outputs = { y },
-			.numbers = { 0, 0, 0, 0, k, k, 1, 1, 1, 1, l->group_in, l->group_out, l->groups } });
+	make(&mk, l, type, filter_type, bias_type);
 	ARG(&args[0], scalar, ET_STATIC, 1, SIZE, SIZE, (int32_t)n_in);
 	ARG(&args[1], scalar, ET_STATIC, 1, (int32_t)outer, (int32_t)outer, (int32_t)n_out);
 	for (uint32_t i = 0; i < SIZE * SIZE * n_in; i++) {
@@ -107,6 +128,51 @@ static void test_weights_of_halves(void **state)
 				is_any = is_any || as_floats.f32[k] != 0;
 			assert_true(is_any);
 		}
+}
+
+/* Sums of quarters are exact in halves, too: who makes them is all one. */
+static void test_layers_of_halves(void **state)
+{
+	static struct arg as_floats, as_halves;
+	for (size_t i = 0; i < 2 * sizeof(layers) / sizeof(*layers); i++) {
+		const struct layer *l = &layers[i / 2];
+		uint32_t n = outer_of(l) * outer_of(l) * l->group_out * l->groups;
+		bool has_bias = i % 2;
+		struct et_diag diag = { 0 };
+		test_ok(run(l, ET_XNN_FP32, ET_XNN_FP32, has_bias ? ET_XNN_FP32 : 0, &as_floats, &diag),
+			&diag);
+		enum et_status status =
+			run(l, ET_XNN_FP16, ET_XNN_FP16, has_bias ? ET_XNN_FP16 : 0, &as_halves, &diag);
+		if (status == ET_E_NOT_SUPPORTED)
+			skip(); /* this processor computes no halves */
+		test_ok(status, &diag);
+		for (size_t j = 0; j < n; j++)
+			assert_true(et_xnn_from_half(as_halves.f16[j]) == as_floats.f32[j]);
+	}
+}
+
+/* Where the processor multiplies halves, layers are ours, however small; not those in groups. */
+static void test_whose_halves(void **state)
+{
+	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
+		const struct layer *l = &layers[i];
+		bool is_ours = et_xnn_gemm_halves() && l->groups == 1 &&
+			       (l->node == MX_CONV || l->node == MX_LINEAR);
+		struct make_xnn mk;
+		struct test_session s = { 0 };
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		make(&mk, l, ET_XNN_FP16, ET_XNN_FP32, ET_XNN_FP32);
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		enum et_status status = test_session_begin(&s, bytes, n_bytes, 2, 1, &diag);
+		if (status != ET_E_NOT_SUPPORTED) {
+			test_ok(status, &diag);
+			const struct inferd_delegate_model *model = et_direct_model(s.compiled);
+			assert_int_equal(model->parts.parts[0].own != NULL, is_ours);
+		}
+		test_session_end(&s);
+		free(bytes);
+	}
 }
 
 /* One row's products with 8-bit filters, as rows are defined to be quantized: with a scale that nothing but a float has rounded,
@@ -257,6 +323,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_weights_of_halves, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_layers_of_halves, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_whose_halves, test_set_up, test_tear_down),
 		cmocka_unit_test(test_conversions),
 		cmocka_unit_test_setup_teardown(test_rows_of_halves, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_filters_of_none, test_set_up, test_tear_down),

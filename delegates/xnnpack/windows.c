@@ -43,7 +43,7 @@ static void run_rectangle(const struct et_xnn_windows *windows, const struct str
 	struct et_xnn_gemm job = windows->job;
 	const size_t *stride = windows->stride, *skip = windows->skip, *pad = windows->pad,
 		     *out_step = windows->out_step;
-	size_t n_row = windows->width * windows->channels;
+	size_t n_row = windows->width * windows->channels, n_bytes = windows->build->n_bytes;
 	job.segment_stride = n_row;
 	job.filter_segment = windows->kernel[1] * windows->channels;
 	job.n_segments = down->end - down->first;
@@ -51,9 +51,11 @@ static void run_rectangle(const struct et_xnn_windows *windows, const struct str
 	job.n_segments = job.depth ? job.n_segments : 0;
 	job.filter_first = (down->first * windows->kernel[1] + across->first) * windows->channels;
 	if (job.n_segments)
-		job.in += (down->at * stride[0] + skip[0] + down->first - pad[0]) * n_row +
-			  (across->at * stride[1] + skip[1] + across->first - pad[1]) * windows->channels;
-	job.out += down->at * out_step[0] + across->at * out_step[1];
+		job.in += ((down->at * stride[0] + skip[0] + down->first - pad[0]) * n_row +
+				  (across->at * stride[1] + skip[1] + across->first - pad[1]) *
+					  windows->channels) *
+			  n_bytes;
+	job.out += (down->at * out_step[0] + across->at * out_step[1]) * n_bytes;
 	bool is_tall = down->n > across->n;
 	size_t n_lines = is_tall ? across->n : down->n;
 	size_t in_down = stride[0] * n_row, in_across = stride[1] * windows->channels;
@@ -63,14 +65,14 @@ static void run_rectangle(const struct et_xnn_windows *windows, const struct str
 		windows->build->run(&job, 0, is_tall ? down->n : across->n, left, right);
 		if (i + 1 == n_lines) /* a step more may lead out of what an address can say */
 			break;
-		job.in += job.n_segments == 0 ? 0 : is_tall ? in_across : in_down;
-		job.out += out_step[is_tall ? 1 : 0];
+		job.in += job.n_segments == 0 ? 0 : (is_tall ? in_across : in_down) * n_bytes;
+		job.out += out_step[is_tall ? 1 : 0] * n_bytes;
 	}
 }
 
 size_t et_xnn_windows_strip(const struct et_xnn_windows *windows)
 {
-	size_t n_row = windows->width * windows->channels * sizeof(float);
+	size_t n_row = windows->width * windows->channels * windows->build->n_bytes;
 	return n_row < STRIP_BYTES / windows->stride[0] ? STRIP_BYTES / (n_row * windows->stride[0]) : 1;
 }
 
@@ -78,10 +80,10 @@ void et_xnn_windows_run(const struct et_xnn_windows *windows, size_t begin, size
 {
 	const struct et_xnn_gemm *job = &windows->job;
 	size_t n_strip = et_xnn_windows_strip(windows);
-	size_t n_columns =
-		job->filter_depth == 0 || job->n_columns < NEAR_BYTES / sizeof(float) / job->filter_depth
-			? job->n_columns
-			: ET_GEMM_PANEL;
+	size_t n_columns = job->filter_depth == 0 || job->n_columns < NEAR_BYTES / windows->build->n_bytes /
+									      job->filter_depth
+				   ? job->n_columns
+				   : windows->build->panel;
 	for (size_t row = begin; row < end; row += n_strip) {
 		size_t last = end - row < n_strip ? end : row + n_strip;
 		for (size_t left = 0; left < job->n_columns; left += n_columns) {

@@ -1,4 +1,4 @@
-/* Windows of a picture times a packed filter: what convolutions and transposed ones of floats are made of.
+/* Windows of a picture times a packed filter: what convolutions and transposed ones are made of.
  *
  * Nothing is allocated, nothing can fail; any thread. */
 #ifndef DELEGATES_XNNPACK_WINDOWS_H
@@ -16,7 +16,7 @@ struct et_xnn_windows {
 	/* Down, across. Window i covers kernel pixels from i × stride + skip - pad; those outside of the picture are
 	 * zeros. */
 	size_t kernel[2], stride[2], skip[2], pad[2];
-	size_t out_step[2]; /* from one window's place in the output to the next one's, in floats */
+	size_t out_step[2]; /* from one window's place in the output to the next one's, in elements */
 };
 
 /* How many rows of windows it takes to go over about as much of the picture as the second cache holds: at least 1. */
