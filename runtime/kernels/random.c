@@ -4,6 +4,7 @@
  * processes and calls without asking: a count of calls, and addresses, which the system places at random. Good
  * enough for noise and for dropout, and never meant for secrets. */
 #include "runtime/kernels/args.h"
+#include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 
 #include <math.h>
@@ -30,46 +31,103 @@ static void start(struct generator *g, const void *data)
 	next(g);
 }
 
+enum { BLOCK = 256 };
+
 /* In [0, 1). */
 static double uniform(struct generator *g)
 {
-	return (double)(next(g) >> 11) * 0x1p-53;
+	return (double)(int64_t)(next(g) >> 11) * 0x1p-53;
 }
 
-/* By Box and Muller. */
-static double normal(struct generator *g)
+/* What is drawn comes in blocks, as @class. */
+typedef void (*distribution_fn)(struct generator *g, enum et_class class, void *numbers, size_t n);
+
+static void draw_uniform(struct generator *g, enum et_class class, void *numbers, size_t n)
 {
-	double radius = sqrt(-2 * log(1 - uniform(g)));
-	return radius * cos(2 * 3.14159265358979323846 * uniform(g));
+	for (size_t i = 0; class == ET_F64 && i < n; i++)
+		((double *)numbers)[i] = uniform(g);
+	/* A float has no room for what is next to 1. */
+	for (size_t i = 0; class == ET_F32 && i < n; i++)
+		((float *)numbers)[i] = (float)(int32_t)(next(g) >> 40) * 0x1p-24f;
+}
+
+/* By Box and Muller: of two uniform numbers two normal ones. */
+static void draw_normal_floats(struct generator *g, float *numbers, size_t n)
+{
+	float radius[BLOCK / 2], angle[BLOCK / 2], sine[BLOCK / 2];
+	const size_t half = (n + 1) / 2;
+	for (size_t i = 0; i < half; i++) {
+		radius[i] = (float)(1 - uniform(g));
+		angle[i] = (float)(2 * 3.14159265358979323846 * uniform(g));
+	}
+	et_hot()->each_log(half, radius, radius);
+	et_hot()->each_sin(half, sine, angle);
+	et_hot()->each_cos(half, angle, angle);
+	for (size_t i = 0; i < half; i++)
+		radius[i] = sqrtf(-2 * radius[i]);
+	for (size_t i = 0; i < half; i++)
+		numbers[i] = radius[i] * angle[i];
+	for (size_t i = 0; i < n - half; i++)
+		numbers[half + i] = radius[i] * sine[i];
+}
+
+/* By Marsaglia's polar method, which needs no angle. */
+static void draw_normal_doubles(struct generator *g, double *numbers, size_t n)
+{
+	for (size_t i = 0; i < n; i += 2) {
+		double x, y, square;
+		do {
+			x = 2 * uniform(g) - 1;
+			y = 2 * uniform(g) - 1;
+			square = x * x + y * y;
+		} while (square >= 1 || square == 0);
+		double factor = sqrt(-2 * log(square) / square);
+		numbers[i] = x * factor;
+		if (i + 1 < n)
+			numbers[i + 1] = y * factor;
+	}
+}
+
+static void draw_normal(struct generator *g, enum et_class class, void *numbers, size_t n)
+{
+	if (class == ET_F32)
+		draw_normal_floats(g, numbers, n);
+	else
+		draw_normal_doubles(g, numbers, n);
 }
 
 static enum et_status draw(
-	struct et_kernel_ctx *ctx, struct et_evalue *const *args, double (*distribution)(struct generator *))
+	struct et_kernel_ctx *ctx, struct et_evalue *const *args, distribution_fn distribution)
 {
 	struct et_tensor *out = args[1]->tensor;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n = et_list_len(args[0]);
 	struct generator g;
+	double numbers[BLOCK];
 	ET_REQUIRE(ctx, n <= ET_MAX_DIMS, "%zu dimensions", n);
 	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
 	for (size_t d = 0; d < n; d++)
 		sizes[d] = et_list_int(args[0], d);
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	start(&g, out->data);
-	for (size_t i = 0; i < et_tensor_numel(out); i++)
-		et_element_set_double(
-			(uint8_t *)out->data + i * et_element_bytes(out), out->type, distribution(&g));
+	enum et_class class = et_class_of(out->type);
+	et_store_fn store = et_storer(out->type, class);
+	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
+		part = numel - i < BLOCK ? numel - i : BLOCK;
+		distribution(&g, class, numbers, part);
+		store((uint8_t *)out->data + i * et_element_bytes(out), 1, numbers, part);
+	}
 	return ET_OK;
 }
 
 static enum et_status run_rand(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	return draw(ctx, args, uniform);
+	return draw(ctx, args, draw_uniform);
 }
 
 static enum et_status run_randn(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	return draw(ctx, args, normal);
+	return draw(ctx, args, draw_normal);
 }
 
 /* self, probability, train or None > out, mask */
@@ -100,15 +158,19 @@ static enum et_status run_dropout(struct et_kernel_ctx *ctx, struct et_evalue *c
 		return ET_OK;
 	}
 	start(&g, out->data);
-	for (size_t i = 0; i < et_tensor_numel(out); i++) {
-		uint8_t *element = to.data + i * et_element_bytes(out);
-		bool stays = uniform(&g) >= p;
-		((uint8_t *)mask->data)[i] = stays;
-		if (!stays)
-			et_element_set_double(element, out->type, 0);
-		else
-			et_element_set_double(
-				element, out->type, et_element_get_double(element, out->type) / (1 - p));
+	et_load_fn load = et_loader(out->type, ET_F64);
+	et_store_fn store = et_storer(out->type, ET_F64);
+	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
+		double numbers[BLOCK], draws[BLOCK];
+		uint8_t *elements = to.data + i * et_element_bytes(out), *stays = (uint8_t *)mask->data + i;
+		part = numel - i < BLOCK ? numel - i : BLOCK;
+		draw_uniform(&g, ET_F64, draws, part);
+		load(numbers, elements, 1, part);
+		for (size_t k = 0; k < part; k++)
+			stays[k] = draws[k] >= p;
+		for (size_t k = 0; k < part; k++)
+			numbers[k] = draws[k] >= p ? numbers[k] / (1 - p) : 0;
+		store(elements, 1, numbers, part);
 	}
 	return ET_OK;
 }
