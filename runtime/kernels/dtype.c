@@ -5,6 +5,7 @@
  * wrapped, NaN as INT64_MIN. */
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/hot_spans.h"
 #include "runtime/base/cpu.h"
 
@@ -90,39 +91,34 @@ static float from_bool(uint8_t value)
 /* et_to_half and et_to_bfloat16 take a float: narrowing to it is meant. */
 ELEMENT_TYPES(CONVERTERS)
 
-/* Floats that an int32 holds need no care; one loop finds out and is worth it. */
-static bool all_fit(const float *from, size_t n)
-{
-	int32_t outside = 0;
-	for (size_t i = 0; i < n; i++)
-		outside |= !(from[i] > -0x1p31f && from[i] < 0x1p31f);
-	return !outside;
-}
-
 #define INTEGER_STORER(name, element, value, whole, narrow)                                           \
 	static void store_floats_##name(void *elements, ptrdiff_t stride, const void *span, size_t n) \
 	{                                                                                             \
-		element *to = elements;                                                               \
-		const float *from = span;                                                             \
-		if (stride != 1 || !all_fit(from, n)) {                                               \
+		et_cast_fn cast = et_find_cast(ET_##name, ET_FLOAT32);                                \
+		if (stride == 1 && cast)                                                              \
+			cast(n, elements, span);                                                      \
+		else                                                                                  \
 			store_##name##_f32(elements, stride, span, n);                                \
-			return;                                                                       \
-		}                                                                                     \
-		for (size_t i = 0; i < n; i++)                                                        \
-			to[i] = narrow(int32_t) from[i];                                              \
 	}
 INTEGER_TYPES(INTEGER_STORER)
 
-const struct et_hot_spans *et_hot_spans(void)
-{
 #ifdef __x86_64__
-	if (et_cpu_runs_avx512())
-		return &et_hot_spans_avx512;
-	if (et_cpu_runs_avx2())
-		return &et_hot_spans_avx2;
+#define BEST_FOR_PROCESSOR(name)                             \
+	const struct name *name(void)                        \
+	{                                                    \
+		return et_cpu_runs_avx512() ? &name##_avx512 \
+		       : et_cpu_runs_avx2() ? &name##_avx2   \
+					    : &name##_base;  \
+	}
+#else
+#define BEST_FOR_PROCESSOR(name)      \
+	const struct name *name(void) \
+	{                             \
+		return &name##_base;  \
+	}
 #endif
-	return &et_hot_spans_base;
-}
+BEST_FOR_PROCESSOR(et_hot_spans)
+BEST_FOR_PROCESSOR(et_hot_casts)
 
 /* Long runs of halves are converted by what this processor has. */
 enum { LONG_RUN = 16, PART = 128 };

@@ -118,7 +118,7 @@ MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
 #define MULTIPLY_COLUMNS(name, type, sum_type)                                                             \
 	ET_EXPANDED void name##_columns(const struct et_product *p, size_t column, const size_t width)     \
 	{                                                                                                  \
-		enum { ROWS = 4, MOST = 16 };                                                              \
+		enum { ROWS = 4, MOST = 64 };                                                              \
 		const type *b = (const type *)p->b + column;                                               \
 		for (size_t row = 0; row < p->n_rows;) {                                                   \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                    \
@@ -150,6 +150,8 @@ MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
 	static void name(const struct et_product *p)                                                       \
 	{                                                                                                  \
 		size_t column = 0;                                                                         \
+		for (; p->n_rows == 1 && column + 64 <= p->n_columns; column += 64)                        \
+			name##_columns(p, column, 64);                                                     \
 		for (; column + 16 <= p->n_columns; column += 16)                                          \
 			name##_columns(p, column, 16);                                                     \
 		for (; column + 4 <= p->n_columns; column += 4)                                            \
@@ -162,60 +164,137 @@ MULTIPLY_COLUMNS(multiply_shorts, int16_t, int32_t)
 MULTIPLY_COLUMNS(multiply_signed_bytes, int8_t, int32_t)
 MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 
-/* Several sums, which do not wait for each other, unless there are but few numbers. @kind is a constant inside. */
-#define DISTANCES(name, type)                                                                              \
-	ET_EXPANDED double name##_one(const type *a, const type *b, size_t n, const enum et_distance kind) \
+/* Four columns of the product at a time, which share a's numbers. The sums of terms next to one another are added in the end. */
+#define MULTIPLY_TURNED(name, type, sum_type, LANES)                                               \
+	ET_EXPANDED void name##_columns(                                                           \
+		const struct et_product *p, size_t row, size_t column, const size_t n)             \
+	{                                                                                          \
+		enum { MOST = 4 };                                                                 \
+		typedef type numbers __attribute__((vector_size((LANES) * sizeof(type))));         \
+		typedef sum_type sums __attribute__((vector_size((LANES) * sizeof(sum_type))));    \
+		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                    \
+		const type *b = (const type *)p->b + (ptrdiff_t)column * p->b_row;                 \
+		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                       \
+		sums lanes[MOST] = { { 0 } };                                                      \
+		size_t k = 0;                                                                      \
+		for (; k + (LANES) <= p->n_k; k += (LANES)) {                                      \
+			numbers left, right;                                                       \
+			memcpy(&left, a + k, sizeof(left));                                        \
+			const sums factor = __builtin_convertvector(left, sums);                   \
+			ET_UNROLL                                                                  \
+			for (size_t j = 0; j < n; j++) {                                           \
+				memcpy(&right, b + (ptrdiff_t)j * p->b_row + k, sizeof(right));    \
+				lanes[j] += factor * __builtin_convertvector(right, sums);         \
+			}                                                                          \
+		}                                                                                  \
+		ET_UNROLL                                                                          \
+		for (size_t j = 0; j < n; j++) {                                                   \
+			sum_type each[LANES];                                                      \
+			memcpy(each, &lanes[j], sizeof(each));                                     \
+			ET_UNROLL                                                                  \
+			for (size_t width = (LANES) / 2; width > 0; width /= 2) {                  \
+				ET_UNROLL                                                          \
+				for (size_t lane = 0; lane < width; lane++)                        \
+					each[lane] += each[lane + width];                          \
+			}                                                                          \
+			for (size_t rest = k; rest < p->n_k; rest++)                               \
+				each[0] += (sum_type)a[rest] *                                     \
+					   (sum_type)b[(ptrdiff_t)j * p->b_row + (ptrdiff_t)rest]; \
+			c[j] = (type)each[0];                                                      \
+		}                                                                                  \
+	}                                                                                          \
+	static void name(const struct et_product *p)                                               \
+	{                                                                                          \
+		for (size_t row = 0; row < p->n_rows; row++) {                                     \
+			size_t column = 0;                                                         \
+			for (; column + 4 <= p->n_columns; column += 4)                            \
+				name##_columns(p, row, column, 4);                                 \
+			for (; column < p->n_columns; column++)                                    \
+				name##_columns(p, row, column, 1);                                 \
+		}                                                                                  \
+	}
+MULTIPLY_TURNED(multiply_turned_floats, float, float, 8)
+MULTIPLY_TURNED(multiply_turned_doubles, double, double, 8)
+MULTIPLY_TURNED(multiply_turned_longs, int64_t, int64_t, 8)
+MULTIPLY_TURNED(multiply_turned_words, int32_t, int32_t, 16)
+MULTIPLY_TURNED(multiply_turned_shorts, int16_t, int32_t, 16)
+
+/* Of bytes: such a loop becomes the instructions that there are for it. */
+#define MULTIPLY_TURNED_BYTES(name, type)                                                                  \
+	static void name(const struct et_product *p)                                                       \
 	{                                                                                                  \
-		enum { FEW = 4 };                                                                          \
-		typedef type numbers __attribute__((vector_size(FEW * sizeof(type))));                     \
-		typedef double sums __attribute__((vector_size(FEW * sizeof(double))));                    \
-		typedef int64_t bits __attribute__((vector_size(FEW * sizeof(double))));                   \
-		sums total = { 0 };                                                                        \
-		numbers x, y;                                                                              \
-		double sum = 0;                                                                            \
-		size_t i = 0;                                                                              \
-		for (; kind != ET_DISTANCE_LARGEST && i + FEW <= n; i += FEW) {                            \
-			memcpy(&x, a + i, sizeof(x));                                                      \
-			memcpy(&y, b + i, sizeof(y));                                                      \
-			sums apart = __builtin_convertvector(x - y, sums), size = apart * apart;           \
-			if (kind == ET_DISTANCE_SUM)                                                       \
-				size = (sums)((bits)apart & INT64_MAX);                                    \
-			if (kind == ET_DISTANCE_COUNT)                                                     \
-				size = (sums)((apart != 0) & (bits)(1 - (sums){ 0 }));                     \
-			total += size;                                                                     \
+		for (size_t row = 0; row < p->n_rows; row++) {                                             \
+			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                    \
+			for (size_t column = 0; column < p->n_columns; column++) {                         \
+				const type *b = (const type *)p->b + (ptrdiff_t)column * p->b_row;         \
+				int32_t sum = 0;                                                           \
+				for (size_t k = 0; k < p->n_k; k++)                                        \
+					sum += (int32_t)a[k] * (int32_t)b[k];                              \
+				((type *)p->c)[(ptrdiff_t)row * p->c_row + (ptrdiff_t)column] = (type)sum; \
+			}                                                                                  \
 		}                                                                                          \
-		for (; i < n; i++) { /* infinities are not alike */                                        \
-			double apart = fabs((double)(a[i] - b[i]));                                        \
-			if (kind == ET_DISTANCE_LARGEST)                                                   \
-				sum = apart > sum || apart != apart ? apart : sum;                         \
-			else                                                                               \
-				sum += kind == ET_DISTANCE_SQUARES ? apart * apart                         \
-				       : kind == ET_DISTANCE_SUM   ? apart                                 \
-								   : (apart != 0 ? 1.0 : 0.0);               \
-		}                                                                                          \
-		if (n < FEW || kind == ET_DISTANCE_LARGEST)                                                \
-			return sum;                                                                        \
-		return sum + ((total[0] + total[1]) + (total[2] + total[3]));                              \
-	}                                                                                                  \
-	ET_EXPANDED void name##_all(const type *a, const type *others, ptrdiff_t step, size_t n_others,    \
-		size_t n, double *distances, const enum et_distance kind)                                  \
-	{                                                                                                  \
-		for (size_t k = 0; k < n_others; k++, others += step)                                      \
-			distances[k] = name##_one(a, others, n, kind);                                     \
-		for (size_t k = 0; kind == ET_DISTANCE_SQUARES && k < n_others; k++)                       \
-			distances[k] = sqrt(distances[k]);                                                 \
-	}                                                                                                  \
-	static void name(const type *a, const type *others, ptrdiff_t step, size_t n_others, size_t n,     \
-		double *distances, enum et_distance kind)                                                  \
-	{                                                                                                  \
-		if (kind == ET_DISTANCE_SQUARES)                                                           \
-			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_SQUARES);          \
-		else if (kind == ET_DISTANCE_SUM)                                                          \
-			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_SUM);              \
-		else if (kind == ET_DISTANCE_COUNT)                                                        \
-			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_COUNT);            \
-		else                                                                                       \
-			name##_all(a, others, step, n_others, n, distances, ET_DISTANCE_LARGEST);          \
+	}
+MULTIPLY_TURNED_BYTES(multiply_turned_signed_bytes, int8_t)
+MULTIPLY_TURNED_BYTES(multiply_turned_bytes, uint8_t)
+
+static void take_roots(double *sums, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		sums[k] = sqrt(sums[k]);
+}
+
+/* Eight others at a time, whose sums stay in registers over all terms. @kind is a constant inside. */
+#define DISTANCES(name, type)                                                                                \
+	ET_EXPANDED void name##_of(                                                                          \
+		const struct et_distances *d, size_t k, const size_t n_lanes, const enum et_distance kind)   \
+	{                                                                                                    \
+		enum { MOST = 4 };                                                                           \
+		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                         \
+		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                    \
+		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                       \
+		const type *from = d->from, *others = (const type *)d->others + k;                           \
+		const size_t n_vectors = n_lanes / 8;                                                        \
+		doubles8 sums[MOST];                                                                         \
+		numbers other;                                                                               \
+		memcpy(sums, d->sums + k, n_lanes * sizeof(double));                                         \
+		for (size_t j = 0; j < d->n; j++) {                                                          \
+			ET_UNROLL                                                                            \
+			for (size_t v = 0; v < n_vectors; v++) {                                             \
+				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));            \
+				const doubles8 apart = __builtin_convertvector(from[j] - other, doubles8);   \
+				const doubles8 size = (doubles8)((bits)apart & INT64_MAX);                   \
+				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                \
+				if (kind == ET_DISTANCE_LARGEST)                                             \
+					sums[v] =                                                            \
+						(doubles8)((takes & (bits)size) | (~takes & (bits)sums[v])); \
+				else if (kind == ET_DISTANCE_COUNT)                                          \
+					sums[v] += (doubles8)((apart != 0) & (bits)(1 - (doubles8){ 0 }));   \
+				else                                                                         \
+					sums[v] += kind == ET_DISTANCE_SQUARES ? apart * apart : size;       \
+			}                                                                                    \
+		}                                                                                            \
+		memcpy(d->sums + k, sums, n_lanes * sizeof(double));                                         \
+	}                                                                                                    \
+	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)               \
+	{                                                                                                    \
+		size_t k = 0;                                                                                \
+		for (; k + 24 < d->n_others; k += 32)                                                        \
+			name##_of(d, k, 32, kind);                                                           \
+		for (; k < d->n_others; k += 8)                                                              \
+			name##_of(d, k, 8, kind);                                                            \
+		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                               \
+			take_roots(d->sums, d->n_others);                                                    \
+	}                                                                                                    \
+	static void name(const struct et_distances *d, enum et_distance kind)                                \
+	{                                                                                                    \
+		if (kind == ET_DISTANCE_SQUARES)                                                             \
+			name##_all(d, ET_DISTANCE_SQUARES);                                                  \
+		else if (kind == ET_DISTANCE_SUM)                                                            \
+			name##_all(d, ET_DISTANCE_SUM);                                                      \
+		else if (kind == ET_DISTANCE_COUNT)                                                          \
+			name##_all(d, ET_DISTANCE_COUNT);                                                    \
+		else                                                                                         \
+			name##_all(d, ET_DISTANCE_LARGEST);                                                  \
 	}
 DISTANCES(float_distances, float)
 DISTANCES(double_distances, double)
@@ -281,6 +360,9 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.to_bfloat16s = to_bfloat16s,
 	.multiply = { multiply_floats, multiply_doubles, multiply_longs, multiply_words, multiply_shorts,
 		multiply_signed_bytes, multiply_bytes },
+	.multiply_turned = { multiply_turned_floats, multiply_turned_doubles, multiply_turned_longs,
+		multiply_turned_words, multiply_turned_shorts, multiply_turned_signed_bytes,
+		multiply_turned_bytes },
 	.float_distances = float_distances,
 	.double_distances = double_distances,
 	.add_float_rows = add_float_rows,

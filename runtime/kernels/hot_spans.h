@@ -15,6 +15,17 @@ struct et_product {
 /* How many differ, the sum of differences, the root of that of their squares, the largest difference. */
 enum et_distance { ET_DISTANCE_COUNT, ET_DISTANCE_SUM, ET_DISTANCE_SQUARES, ET_DISTANCE_LARGEST };
 
+enum { ET_DISTANCES = 64 }; /* at once, at the most */
+
+/* From one vector to @n_others, of which each row of @others holds one number of each: rows are ET_DISTANCES apart, and up to
+ * the next eight of them there are numbers of any kind. The same is true of @sums, to which is added; roots are taken after the last numbers. */
+struct et_distances {
+	size_t n, n_others;
+	bool is_last;
+	const void *from, *others;
+	double *sums;
+};
+
 struct et_hot_spans {
 	/* By class; NULL for those of floats. More bits than there are, or less than none, leave nothing, or the sign. */
 	et_span_fn left_shift[ET_N_SPANS], right_shift[ET_N_SPANS];
@@ -24,11 +35,11 @@ struct et_hot_spans {
 	/* Products that are too small to be made ready for, by class. Each sum takes its terms in order; what is narrower than
 	 * int64 wraps around. */
 	void (*multiply[ET_N_SPANS])(const struct et_product *product);
-	/* From the @n numbers at @a to as many at each of @n_others places, @step apart; in double, but for differences. */
-	void (*float_distances)(const float *a, const float *others, ptrdiff_t step, size_t n_others,
-		size_t n, double *distances, enum et_distance kind);
-	void (*double_distances)(const double *a, const double *others, ptrdiff_t step, size_t n_others,
-		size_t n, double *distances, enum et_distance kind);
+	/* The same where b is given by its columns, b_row apart, which lie in one piece, as a's rows do; in any order. */
+	void (*multiply_turned[ET_N_SPANS])(const struct et_product *product);
+	/* Differences are of the type given, all else in double. */
+	void (*float_distances)(const struct et_distances *distances, enum et_distance kind);
+	void (*double_distances)(const struct et_distances *distances, enum et_distance kind);
 	/* sums[k] += rows[r * step + k] for each r in its turn */
 	void (*add_float_rows)(size_t n, double *sums, size_t n_rows, const float *rows, ptrdiff_t step);
 	void (*add_double_rows)(size_t n, double *sums, size_t n_rows, const double *rows, ptrdiff_t step);

@@ -13,6 +13,7 @@
  *
  * Not here: operators that look at neighbours. Complex numbers go through complexes.c, one by one. */
 #include "runtime/kernels/complexes.h"
+#include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/map.h"
 
 #include <stdatomic.h>
@@ -195,6 +196,7 @@ static void set_in(struct map_job *job, size_t k, const struct et_view *in)
 /* Conversion by way of a class. */
 struct cast {
 	struct et_walk outer; /* over runs, if there are several */
+	et_cast_fn direct;    /* without going by the class, of runs in one piece; or NULL */
 	et_load_fn load;
 	et_store_fn store;
 	bool loads_directly,
@@ -209,6 +211,7 @@ struct cast {
 static void begin_cast(
 	struct cast *cast, const struct et_view *to, const struct et_view *from, enum et_class class)
 {
+	cast->direct = et_find_cast(to->type, from->type);
 	cast->load = et_loader(from->type, class);
 	cast->store = et_storer(to->type, class);
 	cast->loads_directly = et_class_is_type(class, to->type);
@@ -223,6 +226,10 @@ static void begin_cast(
 static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
 {
 	uint64_t block[ET_MAP_BLOCK];
+	if (cast->direct && cast->to_step == 1 && cast->from_step == 1) {
+		cast->direct(n, to, from);
+		return;
+	}
 	if (cast->loads_directly && cast->to_step == 1) {
 		cast->load(to, from, cast->from_step, n);
 		return;

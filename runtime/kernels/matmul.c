@@ -17,13 +17,16 @@ struct product {
 	bool is_rounded; /* half and bfloat16: after each operation, as the original does */
 };
 
+/* Row after row; column after column where a matrix lies so. */
 static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, const struct et_view *like,
 	enum et_scalar_type type)
 {
+	bool is_turned = like->n_dims == 2 && like->strides[0] == 1;
 	et_view_clone(ret_view, like);
 	ret_view->type = (uint8_t)type;
 	int64_t stride = 1;
-	for (size_t d = like->n_dims; d-- > 0;) {
+	for (size_t i = like->n_dims; i-- > 0;) {
+		size_t d = is_turned ? like->n_dims - 1 - i : i;
 		ret_view->strides[d] = stride;
 		stride *= like->sizes[d];
 	}
@@ -196,24 +199,32 @@ static enum et_status multiply_plain(
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
-/* The class whose loop takes a product as it lies, so that nothing has to be made ready: small ones, few terms, and integers
- * that would have to be widened; or ET_N_SPANS. */
-static enum et_class direct_class(const struct et_view *a, const struct et_view *b, const struct et_view *out)
+typedef void (*direct_fn)(const struct et_product *product);
+
+/* The loop that takes a product as it lies, so that nothing has to be made ready: small ones, few terms, integers that would
+ * have to be widened, and what lies turned, as a linear layer's weight does; or NULL. */
+static direct_fn find_direct(const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
-	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_WIDE = 8192 };
+	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_TURNED_FLOATS = 1024, SMALL_WIDE = 8192 };
 	enum et_class class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
 	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last],
 	       numel = n_k * (size_t)b->sizes[last];
-	bool is_few = n_k <= FEW_TERMS;
 	if (a->type != b->type || a->type != out->type || a->type == ET_BOOL ||
-		(b->strides[last] != 1 && b->sizes[last] != 1) ||
 		(out->strides[last] != 1 && out->sizes[last] != 1))
-		return ET_N_SPANS;
-	if (narrow != ET_N_SPANS)
-		return narrow;
-	if (!et_class_is_type(class, a->type))
-		return ET_N_SPANS;
-	return is_few || numel <= (size_t)(class == ET_F32 ? SMALL_FLOATS : SMALL_WIDE) ? class : ET_N_SPANS;
+		return NULL;
+	if (narrow == ET_N_SPANS && !et_class_is_type(class, a->type))
+		return NULL;
+	bool is_float = class == ET_F32, is_narrow = narrow != ET_N_SPANS;
+	if (is_narrow)
+		class = narrow;
+	if (b->strides[last] == 1 || b->sizes[last] == 1)
+		return is_narrow || n_k <= FEW_TERMS || numel <= (is_float ? SMALL_FLOATS : SMALL_WIDE)
+			       ? et_hot_spans()->multiply[class]
+			       : NULL;
+	if ((b->strides[last - 1] != 1 && n_k != 1) || (a->strides[last] != 1 && n_k != 1) ||
+		(is_float && numel > SMALL_TURNED_FLOATS))
+		return NULL;
+	return et_hot_spans()->multiply_turned[class];
 }
 
 /* Matrices in the last two dimensions of what is given. */
@@ -230,9 +241,73 @@ static struct et_product direct_product(
 		.c = out->data,
 		.a_row = a->strides[last - 1],
 		.a_col = a->strides[last],
-		.b_row = b->strides[last - 1],
+		.b_row = b->strides[b->strides[last] == 1 || b->sizes[last] == 1 ? last - 1 : last],
 		.c_row = out->strides[last - 1],
 	};
+}
+
+/* out = alpha out + beta self */
+#define FINISH_DIRECT(name, type)                                                                        \
+	static void finish_##name(const struct product *p, type alpha, type beta)                        \
+	{                                                                                                \
+		const struct et_view *out = p->out, *self = p->self;                                     \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                            \
+			type *to = (type *)out->data + i * out->strides[0];                              \
+			for (int64_t j = 0; alpha != 1 && j < out->sizes[1]; j++)                        \
+				to[j] = (type)(to[j] * alpha);                                           \
+			for (int64_t j = 0; self && beta != 0 && j < out->sizes[1]; j++)                 \
+				to[j] = (type)(to[j] +                                                   \
+					       beta * ((const type *)self->data)[i * self->strides[0] +  \
+										 j * self->strides[1]]); \
+		}                                                                                        \
+	}
+FINISH_DIRECT(floats, float)
+FINISH_DIRECT(doubles, double)
+FINISH_DIRECT(longs, int64_t)
+FINISH_DIRECT(words, int32_t)
+FINISH_DIRECT(shorts, int16_t)
+FINISH_DIRECT(signed_bytes, int8_t)
+FINISH_DIRECT(bytes, uint8_t)
+
+/* @p's self has the output's type. */
+static void finish_direct(const struct product *p)
+{
+	int64_t alpha = et_double_to_int(p->alpha), beta = et_double_to_int(p->beta);
+	switch (p->out->type) {
+	case ET_FLOAT32:
+		finish_floats(p, (float)p->alpha, (float)p->beta);
+		break;
+	case ET_FLOAT64:
+		finish_doubles(p, p->alpha, p->beta);
+		break;
+	case ET_INT32:
+		finish_words(p, (int32_t)alpha, (int32_t)beta);
+		break;
+	case ET_INT16:
+		finish_shorts(p, (int16_t)alpha, (int16_t)beta);
+		break;
+	case ET_INT8:
+		finish_signed_bytes(p, (int8_t)alpha, (int8_t)beta);
+		break;
+	case ET_UINT8:
+		finish_bytes(p, (uint8_t)alpha, (uint8_t)beta);
+		break;
+	default:
+		finish_longs(p, alpha, beta);
+	}
+}
+
+static enum et_status multiply_direct(struct et_kernel_ctx *ctx, const struct product *p, direct_fn direct)
+{
+	const struct et_product product = direct_product(p->a, p->b, p->out);
+	struct product finished = *p;
+	struct et_view room;
+	if (p->self)
+		ET_TRY(as_type(ctx, &finished.self, &room, p->out->type));
+	direct(&product);
+	if (p->alpha != 1 || p->self)
+		finish_direct(&finished);
+	return ET_OK;
 }
 
 static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *p)
@@ -246,14 +321,16 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 		et_complex_multiply(p->out, p->a, p->b);
 		return ET_OK;
 	}
-	if (et_view_numel(p->out) == 0) /* of which there may be any number of rows */
+	size_t numel = et_view_numel(p->out), n_dense;
+	if (numel == 0) /* of which there may be any number of rows */
 		return ET_OK;
-	enum et_class direct = p->self || p->alpha != 1 ? ET_N_SPANS : direct_class(p->a, p->b, p->out);
-	if (direct != ET_N_SPANS) {
-		struct et_product product = direct_product(p->a, p->b, p->out);
-		et_hot_spans()->multiply[direct](&product);
+	if (p->a->sizes[1] == 0 && !p->self && et_view_is_one_piece(p->out, p->out, &n_dense)) {
+		memset(p->out->data, 0, numel * et_scalar_size(p->out->type)); /* no terms */
 		return ET_OK;
 	}
+	direct_fn direct = p->self == p->out ? NULL : find_direct(p->a, p->b, p->out);
+	if (direct)
+		return multiply_direct(ctx, p, direct);
 	switch (et_class_of(p->a->type)) {
 	case ET_F32:
 		return multiply_float(ctx, p);
@@ -383,13 +460,13 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 		"takes two batches of matrices");
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
 	et_view_of(&out, result);
-	enum et_class direct =
-		et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? direct_class(&a, &b, &out) : ET_N_SPANS;
-	if (direct != ET_N_SPANS) {
+	direct_fn direct =
+		et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? find_direct(&a, &b, &out) : NULL;
+	if (direct) {
 		struct et_product product = direct_product(&a, &b, &out);
 		size_t bytes = et_element_bytes(result);
 		for (int64_t i = 0; i < a.sizes[0]; i++) {
-			et_hot_spans()->multiply[direct](&product);
+			direct(&product);
 			product.a = (const uint8_t *)product.a + (size_t)a.strides[0] * bytes;
 			product.b = (const uint8_t *)product.b + (size_t)b.strides[0] * bytes;
 			product.c = (uint8_t *)product.c + (size_t)out.strides[0] * bytes;

@@ -1,0 +1,110 @@
+/* Conversions between types of which vectors are made: compiled once for each instruction set, as hot.c is.
+ *
+ * Floats become integers by way of int64, as in dtype.c, whatever they are: those that an int32 holds need no care, and one
+ * loop over a piece finds out. Results are the same on all processors. */
+#include "runtime/kernels/hot_casts.h"
+#include "runtime/kernels/dtype.h"
+#include "runtime/kernels/map.h"
+
+enum { PIECE = 256 };
+
+#define CAST(name, from, to, expression)                      \
+	static void name(size_t n, void *out, const void *in) \
+	{                                                     \
+		const from *elements = in;                    \
+		to *converted = out;                          \
+		ET_INDEPENDENT                                \
+		for (size_t i = 0; i < n; i++) {              \
+			const from x = elements[i];           \
+			converted[i] = (to)(expression);      \
+		}                                             \
+	}
+
+#define FITTING(name, from)                                                                      \
+	static bool name##_fit(const from *elements, size_t n)                                   \
+	{                                                                                        \
+		int32_t outside = 0;                                                             \
+		for (size_t i = 0; i < n; i++)                                                   \
+			outside |= !(elements[i] > -(from)0x1p31 && elements[i] < (from)0x1p31); \
+		return !outside;                                                                 \
+	}
+FITTING(f32, float)
+FITTING(f64, double)
+
+#define FLOAT_CAST(name, from, to)                                                           \
+	CAST(name##_to_##to##_plain, from, to##_t, et_double_to_int((double)x))              \
+	CAST(name##_to_##to##_fitting, from, to##_t, (int32_t)x)                             \
+	static void name##_to_##to(size_t n, void *out, const void *in)                      \
+	{                                                                                    \
+		for (size_t i = 0; i < n; i += PIECE) {                                      \
+			const size_t part = n - i < PIECE ? n - i : PIECE;                   \
+			const from *elements = (const from *)in + i;                         \
+			if (name##_fit(elements, part))                                      \
+				name##_to_##to##_fitting(part, (to##_t *)out + i, elements); \
+			else                                                                 \
+				name##_to_##to##_plain(part, (to##_t *)out + i, elements);   \
+		}                                                                            \
+	}
+#define FLOAT_CASTS(name, from)       \
+	FLOAT_CAST(name, from, uint8) \
+	FLOAT_CAST(name, from, int8)  \
+	FLOAT_CAST(name, from, int16) \
+	FLOAT_CAST(name, from, int32) \
+	FLOAT_CAST(name, from, int64) \
+	CAST(name##_to_bool, from, uint8_t, x != 0)
+FLOAT_CASTS(f32, float)
+FLOAT_CASTS(f64, double)
+
+CAST(int64_to_f32, int64_t, float, x)
+CAST(int64_to_f64, int64_t, double, x)
+
+/* Between integers; what only has another sign is the same bytes. */
+#define WRAP(from, to) CAST(from##_to_##to, from##_t, to##_t, x)
+#define TRUTH(from)    CAST(from##_to_bool, from##_t, uint8_t, x != 0)
+WRAP(uint8, int8)
+WRAP(uint8, int16)
+WRAP(uint8, int32)
+WRAP(uint8, int64)
+TRUTH(uint8)
+WRAP(int8, uint8)
+WRAP(int8, int16)
+WRAP(int8, int32)
+WRAP(int8, int64)
+TRUTH(int8)
+WRAP(int16, uint8)
+WRAP(int16, int8)
+WRAP(int16, int32)
+WRAP(int16, int64)
+TRUTH(int16)
+WRAP(int32, uint8)
+WRAP(int32, int8)
+WRAP(int32, int16)
+WRAP(int32, int64)
+TRUTH(int32)
+WRAP(int64, uint8)
+WRAP(int64, int8)
+WRAP(int64, int16)
+WRAP(int64, int32)
+TRUTH(int64)
+
+/* clang-format off */
+const struct et_hot_casts ET_HOT_CASTS_NAME = {
+	.cast = {
+		[ET_UINT8] = { [ET_INT8] = uint8_to_int8, [ET_INT16] = uint8_to_int16, [ET_INT32] = uint8_to_int32,
+			[ET_INT64] = uint8_to_int64, [ET_BOOL] = uint8_to_bool },
+		[ET_INT8] = { [ET_UINT8] = int8_to_uint8, [ET_INT16] = int8_to_int16, [ET_INT32] = int8_to_int32,
+			[ET_INT64] = int8_to_int64, [ET_BOOL] = int8_to_bool },
+		[ET_INT16] = { [ET_UINT8] = int16_to_uint8, [ET_INT8] = int16_to_int8, [ET_INT32] = int16_to_int32,
+			[ET_INT64] = int16_to_int64, [ET_BOOL] = int16_to_bool },
+		[ET_INT32] = { [ET_UINT8] = int32_to_uint8, [ET_INT8] = int32_to_int8, [ET_INT16] = int32_to_int16,
+			[ET_INT64] = int32_to_int64, [ET_BOOL] = int32_to_bool },
+		[ET_INT64] = { [ET_UINT8] = int64_to_uint8, [ET_INT8] = int64_to_int8, [ET_INT16] = int64_to_int16,
+			[ET_INT32] = int64_to_int32, [ET_FLOAT32] = int64_to_f32, [ET_FLOAT64] = int64_to_f64,
+			[ET_BOOL] = int64_to_bool },
+		[ET_FLOAT32] = { [ET_UINT8] = f32_to_uint8, [ET_INT8] = f32_to_int8, [ET_INT16] = f32_to_int16,
+			[ET_INT32] = f32_to_int32, [ET_INT64] = f32_to_int64, [ET_BOOL] = f32_to_bool },
+		[ET_FLOAT64] = { [ET_UINT8] = f64_to_uint8, [ET_INT8] = f64_to_int8, [ET_INT16] = f64_to_int16,
+			[ET_INT32] = f64_to_int32, [ET_INT64] = f64_to_int64, [ET_BOOL] = f64_to_bool },
+	},
+};
+/* clang-format on */

@@ -1,0 +1,190 @@
+/* Loops that are compiled for several instruction sets, each of them that this processor has, against plain ones: products of
+ * what lies turned, distances, and conversions. */
+#include "runtime/base/checked.h"
+#include "runtime/base/cpu.h"
+#include "runtime/kernels/dtype.h"
+#include "runtime/kernels/hot_casts.h"
+#include "runtime/kernels/hot_spans.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { VARIANTS = 3 };
+
+static const struct et_hot_spans *spans_variant(size_t i)
+{
+#ifdef __x86_64__
+	if (i == 1)
+		return et_cpu_runs_avx2() ? &et_hot_spans_avx2 : NULL;
+	if (i == 2)
+		return et_cpu_runs_avx512() ? &et_hot_spans_avx512 : NULL;
+#endif
+	return i == 0 ? &et_hot_spans_base : NULL;
+}
+
+static const struct et_hot_casts *casts_variant(size_t i)
+{
+#ifdef __x86_64__
+	if (i == 1)
+		return et_cpu_runs_avx2() ? &et_hot_casts_avx2 : NULL;
+	if (i == 2)
+		return et_cpu_runs_avx512() ? &et_hot_casts_avx512 : NULL;
+#endif
+	return i == 0 ? &et_hot_casts_base : NULL;
+}
+
+enum { ROWS = 3, COLUMNS = 7, MOST_K = 40, APART = MOST_K + 1 };
+
+/* Small integers, whose sums are exact in whatever holds them; those of bytes wrap around. */
+static void check_turned(
+	const struct et_hot_spans *hot, enum et_class class, enum et_scalar_type type, size_t n_k)
+{
+	uint64_t a[ROWS * APART], b[COLUMNS * APART], c[ROWS * COLUMNS];
+	const size_t bytes = et_scalar_size(type);
+	int64_t sums[ROWS * COLUMNS] = { 0 };
+	for (size_t i = 0; i < ROWS * APART; i++)
+		et_element_set_int((uint8_t *)a + i * bytes, type, (int64_t)(i * 7 % 11));
+	for (size_t i = 0; i < COLUMNS * APART; i++)
+		et_element_set_int((uint8_t *)b + i * bytes, type, (int64_t)(i * 5 % 13));
+	for (size_t i = 0; i < ROWS; i++) {
+		for (size_t j = 0; j < COLUMNS; j++) {
+			for (size_t k = 0; k < n_k; k++)
+				sums[i * COLUMNS + j] +=
+					(int64_t)((i * APART + k) * 7 % 11 * ((j * APART + k) * 5 % 13));
+		}
+	}
+	hot->multiply_turned[class](&(const struct et_product){
+		ROWS, COLUMNS, n_k, a, b, c, .a_row = APART, .a_col = 1, .b_row = APART, .c_row = COLUMNS });
+	for (size_t i = 0; i < ROWS * COLUMNS; i++)
+		assert_int_equal((int64_t)et_element_get_double((uint8_t *)c + i * bytes, type),
+			et_type_is_float(type) ? sums[i] : et_wrap(sums[i], type));
+}
+
+static void test_turned_products(void **state)
+{
+	static const enum et_scalar_type types[] = { ET_FLOAT32, ET_FLOAT64, ET_INT64, ET_INT32, ET_INT16,
+		ET_INT8, ET_UINT8 };
+	for (size_t i = 0; i < VARIANTS; i++) {
+		for (size_t t = 0; spans_variant(i) && t < ET_ARRAY_LEN(types); t++) {
+			for (size_t n_k = 0; n_k <= MOST_K; n_k++)
+				check_turned(spans_variant(i), (enum et_class)t, types[t], n_k);
+		}
+	}
+}
+
+/* Of numbers whose squares' roots are not exact: but all is double. */
+static void check_distances(const struct et_hot_spans *hot, enum et_distance kind, size_t n_others, size_t n)
+{
+	double from[COLUMNS], others[COLUMNS * ET_DISTANCES], sums[ET_DISTANCES] = { 0 };
+	float few_from[COLUMNS], few_others[COLUMNS * ET_DISTANCES];
+	double few_sums[ET_DISTANCES] = { 0 };
+	for (size_t i = 0; i < n; i++)
+		few_from[i] = (float)(from[i] = (double)i);
+	for (size_t i = 0; i < COLUMNS * ET_DISTANCES; i++)
+		few_others[i] = (float)(others[i] = (double)(i * 5 % 7));
+	if (n > 1)
+		few_others[1] = (float)(others[1] = (double)NAN);
+	hot->double_distances(&(const struct et_distances){ n, n_others, true, from, others, sums }, kind);
+	hot->float_distances(
+		&(const struct et_distances){ n, n_others, true, few_from, few_others, few_sums }, kind);
+	for (size_t k = 0; k < n_others; k++) {
+		double right = 0;
+		for (size_t j = 0; j < n; j++) {
+			double apart = fabs(from[j] - others[j * ET_DISTANCES + k]);
+			if (kind == ET_DISTANCE_LARGEST)
+				right = apart > right || apart != apart ? apart : right;
+			else
+				right += kind == ET_DISTANCE_COUNT ? apart != 0
+					 : kind == ET_DISTANCE_SUM ? apart
+								   : apart * apart;
+		}
+		right = kind == ET_DISTANCE_SQUARES ? sqrt(right) : right;
+		if (!(fabs(sums[k] - right) <= 1e-12) && !(sums[k] != sums[k] && right != right))
+			fail_msg("distance %zu of kind %d: %g, not %g", k, kind, sums[k], right);
+		assert_memory_equal(&sums[k], &few_sums[k], sizeof(*sums));
+	}
+}
+
+static void test_distances(void **state)
+{
+	for (size_t i = 0; i < VARIANTS; i++) {
+		for (size_t n_others = 1; spans_variant(i) && n_others <= ET_DISTANCES; n_others++) {
+			for (int kind = ET_DISTANCE_COUNT; kind <= ET_DISTANCE_LARGEST; kind++)
+				check_distances(spans_variant(i), (enum et_distance)kind, n_others,
+					n_others % (COLUMNS + 1));
+		}
+	}
+}
+
+/* Numbers at which conversions change their minds. */
+static const double marks[] = { 0, -0.0, 0.5, -0.5, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768,
+	-32769, 65535, 65536, 0x1p31 - 1, 0x1p31, -0x1p31, -0x1p31 - 1, 0x1p32, 0x1p53, 0x1p62, 0x1p63,
+	-0x1p63, 1e30, -1e30, 1.75, -1.75, INFINITY, -INFINITY, NAN };
+
+/* All of them the marks in turn; those that an int32 holds alone, if @is_small. */
+static void check_cast(
+	et_cast_fn cast, enum et_scalar_type to, enum et_scalar_type from, size_t n, bool is_small)
+{
+	enum { MOST = 300 };
+	static uint64_t in[MOST], out[MOST + 1];
+	for (size_t i = 0; i < n; i++) {
+		double mark = marks[i % ET_ARRAY_LEN(marks)];
+		mark = is_small && !(fabs(mark) < 0x1p31) ? 2.5 : mark;
+		if (et_type_is_float(from))
+			et_element_set_double((uint8_t *)in + i * et_scalar_size(from), from, mark);
+		else
+			et_element_set_int((uint8_t *)in + i * et_scalar_size(from), from,
+				et_wrap(et_double_to_int(mark), from));
+	}
+	memset(out, 0x5a, sizeof(out));
+	cast(n, out, in);
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *x = (const uint8_t *)in + i * et_scalar_size(from);
+		const uint8_t *y = (const uint8_t *)out + i * et_scalar_size(to);
+		double number = et_element_get_double(x, from);
+		uint64_t right = 0;
+		if (et_type_is_float(to))
+			et_element_set_double(&right, to, number);
+		else if (to == ET_BOOL)
+			right = number != 0;
+		else
+			et_element_set_int(&right, to,
+				et_type_is_float(from) ? et_double_to_int(number)
+						       : et_element_get_int(x, from));
+		if (memcmp(y, &right, et_scalar_size(to)) != 0)
+			fail_msg("%g as %s to %s", number, et_scalar_name(from), et_scalar_name(to));
+	}
+	assert_int_equal(((const uint8_t *)out)[n * et_scalar_size(to)], 0x5a);
+}
+
+static void test_casts(void **state)
+{
+	for (size_t i = 0; i < VARIANTS; i++) {
+		const struct et_hot_casts *hot = casts_variant(i);
+		for (int from = 0; hot && from <= ET_BOOL; from++) {
+			for (int to = 0; to <= ET_BOOL; to++) {
+				et_cast_fn cast = hot->cast[from][to];
+				for (size_t n = 0; cast && n <= 300; n += n < 40 ? 1 : 13) {
+					check_cast(cast, (enum et_scalar_type)to, (enum et_scalar_type)from,
+						n, false);
+					check_cast(cast, (enum et_scalar_type)to, (enum et_scalar_type)from,
+						n, true);
+				}
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_turned_products),
+		cmocka_unit_test(test_distances),
+		cmocka_unit_test(test_casts),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
