@@ -116,6 +116,13 @@ INFER(softmax)
 	return ET_OK;
 }
 
+/* One number for each of @n_out channels; dimensions of 1 may be in front, as PyTorch's addmm has them. */
+static bool fits_bias(const struct et_xnn_node *node, const struct et_xnn_shape *shapes, uint64_t n_out)
+{
+	const struct et_xnn_shape *bias = has_bias(node) ? &shapes[node->inputs[2]] : NULL;
+	return !bias || (bias->n_dims > 0 && bias->dims[bias->n_dims - 1] == n_out && count(bias) == n_out);
+}
+
 /* Each dimension equal, or 1 in one of them, counted from the last. */
 INFER(binary)
 {
@@ -142,7 +149,7 @@ INFER(fully_connected)
 	size_t n_out = filter->dims[is_transposed ? 1 : 0];
 	if (n_in == 0 || n_out == 0)
 		return bad_shape(diag, node, filter);
-	if (has_bias(node) && !is_shape(&shapes[node->inputs[2]], 1, n_out, 0, 0, 0))
+	if (!fits_bias(node, shapes, n_out))
 		return bad_weights(diag, node, "bias");
 	struct et_xnn_shape out = *in;
 	if (node->flags & XNN_FLAG_TENSORFLOW_RESHAPE_2D) {
@@ -212,7 +219,7 @@ static enum et_status check_groups(const struct et_xnn_node *node, const struct 
 				 : is_shape(filter, 4, out, height, width, group_in);
 	if (!fits)
 		return bad_weights(diag, node, "filter");
-	if (has_bias(node) && !is_shape(&shapes[node->inputs[2]], 1, out, 0, 0, 0))
+	if (!fits_bias(node, shapes, out))
 		return bad_weights(diag, node, "bias");
 	*ret_in = groups * group_in;
 	*ret_out = out;

@@ -2,6 +2,7 @@
  * quantization, halves, indexes. */
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/test_args.h"
+#include "runtime/base/checked.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -325,6 +326,48 @@ static void test_half_products(void **state)
 	}
 }
 
+/* A bias of [1, n] as well as of [n]; none whose last dimension is another, or of which there is more than one row. */
+static void test_shapes_of_biases(void **state)
+{
+	static const float filter[2 * 2] = { 1, 2, 3, 4 }, bias[2 * 2] = { 10, 20, 30, 40 };
+	static const struct {
+		uint32_t dims[2], n_dims;
+		enum et_status status;
+	} cases[] = { { { 2 }, 1, ET_OK }, { { 1, 2 }, 2, ET_OK }, { { 2, 1 }, 2, ET_E_INVALID_PROGRAM },
+		{ { 2, 2 }, 2, ET_E_INVALID_PROGRAM }, { { 1 }, 1, ET_E_INVALID_PROGRAM },
+		{ { 0 }, 0, ET_E_INVALID_PROGRAM } };
+	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		struct mx_value of_bias = { .type = ET_XNN_FP32,
+			.dims = { cases[i].dims[0], cases[i].dims[1] },
+			.n_dims = cases[i].n_dims,
+			.constant = mx_constant(&mk, bias, sizeof(bias)) };
+		uint32_t in = test_plain(&mk, 1, 0, 1, 2),
+			 weights = mx_value(
+				 &mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					      MX_DIMS(2, 2),
+					      .constant = mx_constant(&mk, filter, sizeof(filter)) }),
+			 biases = mx_value(&mk, &of_bias), out = test_plain(&mk, 0, 2, 1, 2);
+		mx_node(&mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { in, weights, biases },
+				.outputs = { out },
+				.min = -INFINITY,
+				.max = INFINITY });
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 2);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 2);
+		args[0].f32[0] = 1;
+		args[0].f32[1] = -1;
+		assert_int_equal(test_run_once(&mk, args, 2, &diag), cases[i].status);
+		if (cases[i].status == ET_OK) {
+			test_near(args[1].f32[0], 9, 1e-6f);
+			test_near(args[1].f32[1], 19, 1e-6f);
+		}
+	}
+}
+
 /* The same of a filter or a bias that is an argument. */
 static void test_half_products_of_arguments(void **state)
 {
@@ -547,6 +590,7 @@ int main(void)
 		TEST(nibbles_in_a_payload_stay),
 		TEST(half_precision),
 		TEST(half_products),
+		TEST(shapes_of_biases),
 		TEST(half_products_of_arguments),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),
