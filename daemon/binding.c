@@ -170,26 +170,17 @@ bool inf_method_make_state(struct inf_method *method, struct inf_refusal *refusa
 		       method->serving->model, diag.text[0] ? diag.text : et_status_text(status));
 }
 
-bool inf_state_is_large(uint64_t n_bytes)
+bool inf_method_begins_long(const struct inf_serving *serving)
 {
-	enum { LARGE = 1 << 20 };
-	return n_bytes >= LARGE;
+	enum { LONG = 1 << 20 };
+	return serving->info->n_reset_bytes >= LONG;
 }
 
-bool inf_method_is_large(const struct inf_method *method)
-{
-	return inf_state_is_large(method->n_state_bytes);
-}
-
-bool inf_method_resets_long(const struct inf_method *method)
-{
-	return inf_state_is_large(method->serving->info->n_state_bytes);
-}
-
-/* Free its state, a large one beside the loop, and give @n_bytes back when it is gone. */
+/* Free its state, what is not little beside the loop, and give @n_bytes back when it is gone. */
 static void free_state(struct inf_method *method, uint64_t n_bytes)
 {
-	struct foreign_charge *charge = inf_method_is_large(method) ? malloc(sizeof(*charge)) : NULL;
+	bool is_little = inf_repository_is_little(method->server->repository, method->n_state_bytes);
+	struct foreign_charge *charge = is_little ? NULL : malloc(sizeof(*charge));
 	if (charge) {
 		*charge = (struct foreign_charge){ method->user, n_bytes };
 		method->user->n_refs++;

@@ -87,11 +87,8 @@ bool inf_method_charge_change(
  * given back. None of its requests is in flight. */
 void inf_method_change_state(
 	struct inf_method *method, const struct inf_serving *to, struct et_method *state);
-/* Whether making and freeing its state takes so long that it is not for the loop. */
-bool inf_method_is_large(const struct inf_method *method);
-/* The same of resetting it, with what it shares. */
-bool inf_method_resets_long(const struct inf_method *method);
-bool inf_state_is_large(uint64_t n_bytes);
+/* Whether giving a Method its state, when it is made or reset, takes so long that it is not for the loop. */
+bool inf_method_begins_long(const struct inf_serving *serving);
 
 /* Check every slot and make the binding, with one reference; it takes references on what it uses. NULL and
  * *ret_refusal with a sentence that names the slot. The caller has charged a binding to the session's user; the

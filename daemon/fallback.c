@@ -191,7 +191,7 @@ bool inf_method_follow(struct inf_method *m)
 	struct et_method *state = NULL;
 	struct et_diag diag = { "" };
 	to->n_methods++;
-	if (inf_state_is_large(to->info->n_state_bytes) && begin_change(m, to))
+	if (inf_method_begins_long(to) && begin_change(m, to))
 		return false;
 	if (et_method_new(&state, to->plan, et_host_allocator(), &diag) != ET_OK)
 		state = NULL;

@@ -251,22 +251,26 @@ void inf_repository_let_go(void *self, struct et_program *program, struct et_pla
 		gone(arg);
 }
 
+enum { LITTLE = 1 << 20 };
+
 /* Little is sooner done than said; but of much that is little each, as when a client ends that had a thousand, only the
  * first is done here. */
+bool inf_repository_is_little(struct inf_repository *r, uint64_t n_bytes)
+{
+	if (n_bytes >= LITTLE || (r && r->n_at_once + n_bytes > LITTLE))
+		return false;
+	if (r)
+		r->n_at_once += n_bytes;
+	return true;
+}
+
 void inf_repository_let_go_region(
 	struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg), void *arg)
 {
-	enum { SMALL = 1 << 20, AT_LEAST = 16 << 10 };
+	enum { AT_LEAST = 16 << 10 };
 	struct stat st; /* of its file, which may have more than is mapped, and go with this descriptor */
-	uint64_t n = AT_LEAST;
-	bool is_small =
-		region->mapping.n_bytes < SMALL && fstat(region->fd, &st) == 0 && st.st_blocks < SMALL / 512;
-	if (is_small && r) {
-		n += (uint64_t)st.st_blocks * 512;
-		is_small = r->n_at_once + n <= SMALL + AT_LEAST;
-		r->n_at_once += is_small ? n : 0;
-	}
-	if (is_small) {
+	if (region->mapping.n_bytes < LITTLE && fstat(region->fd, &st) == 0 &&
+		inf_repository_is_little(r, (uint64_t)st.st_blocks * 512 + AT_LEAST)) {
 		inf_region_unref(region);
 		gone(arg);
 	} else {

@@ -81,7 +81,10 @@ void inf_repository_retry(struct inf_repository *repository, const char *model);
 void inf_repository_let_go_region(
 	struct inf_repository *repository, struct inf_region *region, void (*gone)(void *arg), void *arg);
 
-/* Free a Method, or NULL, whose state of @n_bytes is large, likewise. */
+/* Whether giving @n_bytes back is for the loop: they are few, and so are all since the last inf_repository_poll with them.
+ * @repository may be NULL. */
+bool inf_repository_is_little(struct inf_repository *repository, uint64_t n_bytes);
+/* Free a Method, or NULL, whose state of @n_bytes is not little, likewise. */
 void inf_repository_let_go_method(struct inf_repository *repository, struct et_method *method,
 	uint64_t n_bytes, void (*gone)(void *arg), void *arg);
 

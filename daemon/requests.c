@@ -238,7 +238,7 @@ static void method_opened(
 	p->has_charge = false; /* the Method has it now */
 	p->method = method;
 	method->wants_backend = p->wants_backend;
-	if (!inf_method_is_large(method)) {
+	if (!inf_method_begins_long(serving)) {
 		p->has_state = inf_method_make_state(method, &p->refusal);
 		finish_open(p);
 		return;
@@ -409,7 +409,7 @@ static void begin_reset(struct pending *p)
 	method->first->is_away = true;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed); /* it stays where it is */
 	p->work = (struct inf_work){ .run = reset_state, .done = state_reset };
-	if (inf_method_resets_long(method)) {
+	if (inf_method_begins_long(method->serving)) {
 		inf_helper_post_foreign(method->server->helper, &p->work, p->user);
 		return;
 	}
@@ -446,7 +446,7 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 			"it");
 		return;
 	}
-	if (!has_to_wait && !inf_method_resets_long(method)) {
+	if (!has_to_wait && !inf_method_begins_long(method->serving)) {
 		et_method_reset(method->method);
 		inf_session_ok(s, r->id);
 		return;

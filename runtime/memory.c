@@ -308,6 +308,8 @@ static bool make_tensor(struct layout *layout, uint32_t index, uint32_t slot, in
 	if (tensor->place < ET_PLACE_STATE)
 		return true;
 	plan->state_tensors[plan->n_state_tensors++] = index;
+	if (spec->constant && tensor->place == ET_PLACE_STATE)
+		et_add_up(&plan->info.n_reset_bytes, spec->n_bytes);
 	if (spec->dynamism != ET_STATIC)
 		plan->n_state_shapes += spec->n_dims;
 	return true;
@@ -401,6 +403,7 @@ static bool lay_out(struct layout *layout)
 	plan->info.n_state_bytes = layout->n_state + n_shared +
 				   plan->n_state_scalars * sizeof(struct et_evalue) +
 				   plan->n_state_shapes * sizeof(int32_t);
+	et_add_up(&plan->info.n_reset_bytes, plan->info.n_state_bytes);
 	plan->info.is_stateful =
 		layout->is_state_written || n_shared || plan->n_state_scalars || plan->n_stateful_delegates;
 	return true;

@@ -194,7 +194,7 @@ enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program
 	plan->program = et_program_ref(program);
 	plan->registry = registry;
 	plan->spec = spec;
-	plan->info.n_shared_bytes = et_program_shared_bytes(program, spec);
+	plan->info.n_shared_bytes = et_program_shared_bytes(program, spec, &plan->info.n_reset_bytes);
 	plan->shared_arena = plan->info.n_shared_bytes ? ET_SHARED_ARENA : 0;
 	enum et_status status = build(plan, options, n_slots, allocator, diag);
 	if (status) {

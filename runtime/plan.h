@@ -107,6 +107,9 @@ struct et_plan_info {
 	size_t n_most_steps;
 	size_t n_state_bytes;  /* a client's, between runs */
 	size_t n_shared_bytes; /* of those, what Methods of one Program can share: see et_method_new_with */
+	/* Written when a Method is made or reset: its state and initial values, which are more than it where they overlap.
+	 * UINT64_MAX at the most. */
+	uint64_t n_reset_bytes;
 	size_t n_activation_bytes; /* borrowed during a run */
 	size_t n_frame_bytes;      /* the value table of a run */
 	size_t n_delegate_bytes;   /* compiled payloads, once */

@@ -330,8 +330,9 @@ static bool takes_there(const struct et_method_spec *method)
 	return false;
 }
 
-/* Whether @method has a tensor in the shared arena; initial values of those into @bytes, or (NULL) nowhere. */
-static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes)
+/* Whether @method has a tensor in the shared arena; initial values of those into @bytes, or (NULL) nowhere, and their bytes
+ * added to *n_initial. */
+static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes, uint64_t *n_initial)
 {
 	bool has_any = false;
 	for (uint32_t i = 0; i < method->n_values; i++) {
@@ -339,31 +340,42 @@ static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes)
 			continue;
 		const struct et_tensor_spec *tensor = method->values[i].tensor;
 		has_any = true;
-		if (bytes && tensor->constant)
+		if (!tensor->constant)
+			continue;
+		if (bytes)
 			memcpy(bytes + tensor->offset, tensor->constant, tensor->n_bytes);
+		et_add_up(n_initial, tensor->n_bytes);
 	}
 	return has_any;
 }
 
-size_t et_program_shared_bytes(const struct et_program *program, const struct et_method_spec *method)
+size_t et_program_shared_bytes(
+	const struct et_program *program, const struct et_method_spec *method, uint64_t *ret_n_initial)
 {
+	uint64_t n_initial = 0;
 	const struct et_method_spec *other = program->methods;
 	if (program->n_methods == 1 || method->n_arenas != ET_SHARED_ARENA + 1)
 		return 0;
 	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
-	for (; other < program->methods + program->n_methods; other++)
+	for (; other < program->methods + program->n_methods; other++) {
 		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes ||
 			takes_there(other))
 			return 0;
-	return begin_shared(method, NULL) ? n_bytes : 0;
+		begin_shared(other, NULL, &n_initial);
+	}
+	if (!begin_shared(method, NULL, &n_initial))
+		return 0;
+	*ret_n_initial = n_initial;
+	return n_bytes;
 }
 
 void et_program_begin_shared(
 	const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes)
 {
+	uint64_t n_initial = 0;
 	for (uint32_t i = 0; i < program->n_methods; i++)
-		begin_shared(&program->methods[i], bytes);
-	begin_shared(method, bytes);
+		begin_shared(&program->methods[i], bytes, &n_initial);
+	begin_shared(method, bytes, &n_initial);
 }
 
 enum et_status et_program_find_named_data(

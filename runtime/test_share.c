@@ -220,6 +220,8 @@ static void the_initial_values_are_all_methods(void **state)
 	uint32_t h = mk_initial(&mk, &seven, sizeof seven), s = mk_initial(&mk, &three, sizeof three);
 	make_methods(SMALL, h, s);
 	struct opened *forward = open_one("forward", NULL);
+	/* h of four methods, s of one, and its own once more */
+	assert_int_equal(et_plan_info(forward->plan)->n_reset_bytes, SMALL + 6 * sizeof seven);
 	assert_true(run_one(forward, 1) == 16);
 	struct opened *steps = open_one("steps", forward);
 	assert_true(run_one(steps, 1) == 12); /* 3 + 1, and 8 */

@@ -101,6 +101,21 @@ static void an_initial_value_comes_back(void **state)
 	assert_true(step(rig.method, 1) == 9);
 	et_method_reset(rig.method);
 	assert_true(step(rig.method, 1) == 8);
+	assert_int_equal(rig.info->n_reset_bytes, rig.info->n_state_bytes + 4);
+}
+
+/* As many as a file likes, in one place: who resets a Method knows beforehand how long that takes. */
+static void initial_values_that_overlap_are_counted_each(void **state)
+{
+	enum { N = 50, N_FLOATS = 100 };
+	static const float initial[N_FLOATS] = { 7 };
+	uint32_t number = mk_initial(&mk, initial, sizeof initial);
+	make_accumulator(number, 3 * sizeof initial, N_FLOATS);
+	for (int i = 1; i < N; i++)
+		mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N_FLOATS), .arena = 1,
+				       .offset = 2 * sizeof initial, .constant = number });
+	rig_open(&rig, &mk);
+	assert_int_equal(rig.info->n_reset_bytes, rig.info->n_state_bytes + N * sizeof initial);
 }
 
 static void what_overlaps_state_is_state(void **state)
@@ -461,6 +476,7 @@ int main(void)
 		TEST(what_is_read_before_it_is_written_is_state),
 		TEST(two_methods_share_nothing),
 		TEST(an_initial_value_comes_back),
+		TEST(initial_values_that_overlap_are_counted_each),
 		TEST(what_overlaps_state_is_state),
 		TEST(parts_written_make_a_whole_written),
 		TEST(half_a_write_is_none),

@@ -196,6 +196,57 @@ static void test_deadline_while_running(void **state)
 	stop(&e);
 }
 
+/* y = x + x, beside a state of 256 KiB that begins with a thousand initial values in one place. */
+static uint8_t *make_overlapping(size_t *ret_n_bytes)
+{
+	enum { N = 64 * 1024, N_VALUES = 1000 };
+	static const float initial[N];
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	uint32_t arena = mk_arena(&mk, sizeof initial + 64), value = mk_initial(&mk, initial, sizeof initial);
+	for (int i = 0; i < N_VALUES; i++)
+		mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena, .offset = 64,
+				       .constant = value });
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, mk_int(&mk, 1), y, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+/* What takes long is the copying, not the state's size: it is reset beside the loop, which meanwhile says that it is. */
+static void test_reset_that_takes_long(void **state)
+{
+	struct e2e e;
+	uint64_t method, binding, region;
+	float *floats;
+	bool was_busy = false;
+	e2e_init(&e);
+	e2e_put_program(&e, "overlapping.pte", make_overlapping);
+	e2e_start(&e, NULL);
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
+	e2e_raw_bind(raw, "overlapping", &method, &binding, &region, &floats);
+	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { method } };
+	struct inf_request request = infer(binding, 0);
+	for (int i = 0; i < 100 && !was_busy; i++) {
+		struct inf_reply reply;
+		e2e_raw_send(raw, &reset, -1);
+		e2e_raw_send(raw, &request, -1);
+		for (int k = 0; k < 2; k++) {
+			assert_true(e2e_raw_receive(raw, &reply));
+			was_busy |= reply.id == request.id && reply.status == INF_BUSY;
+			assert_true(reply.status == INF_OK || was_busy);
+		}
+	}
+	assert_true(was_busy);
+	assert_int_equal(e2e_raw_call(raw, request).status, INF_OK);
+	e2e_raw_free(raw);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* A stateful Method that was cut short keeps its old state or says that it is lost, until it is reset. */
 static void test_state_after_cut(void **state)
 {
@@ -604,6 +655,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_endless_neighbour),
 		cmocka_unit_test(test_reset_after_unbind),
+		cmocka_unit_test(test_reset_that_takes_long),
 		cmocka_unit_test(test_deadline_while_running),
 		cmocka_unit_test(test_state_after_cut),
 		cmocka_unit_test(test_killed_client),

@@ -28,6 +28,36 @@ static uint8_t *make_blocking(size_t *ret_n_bytes)
 	return mk_finish(&mk, ret_n_bytes);
 }
 
+/* Two methods that share h, which is an arena's only buffer: add(x): h = h + 2 x, of which a device does the half and may
+ * hang; get(x): y = h + 0 x. */
+static uint8_t *make_sharing(size_t *ret_n_bytes)
+{
+	struct make_program mk;
+	mk_init(&mk);
+	for (int is_get = 0; is_get < 2; is_get++) {
+		mk_method(&mk, is_get ? "get" : "add");
+		uint32_t own = mk_arena(&mk, 64);
+		int v[4]; /* x, 2 x, y, h */
+		for (uint64_t i = 0; i < 4; i++)
+			v[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4),
+						      .arena = i == 3 ? mk_arena(&mk, 64) : own,
+						      .offset = i == 3 ? 0 : 16 * i });
+		int sum = mk_operator(&mk, "aten::add", "out");
+		if (is_get) {
+			mk_kernel(&mk, sum, MK_ARGS(v[3], v[0], mk_int(&mk, 0), v[2], v[2]));
+		} else {
+			mk_call(&mk, mk_delegate(&mk, "TestBackend", "block", 5, false, NULL, NULL),
+				MK_ARGS(v[0], v[1]));
+			mk_kernel(&mk, sum, MK_ARGS(v[3], v[1], mk_int(&mk, 1), v[2], v[2]));
+			mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""),
+				MK_ARGS(v[3], v[2], mk_bool(&mk, false), v[3]));
+		}
+		mk_input(&mk, v[0]);
+		mk_output(&mk, v[2]);
+	}
+	return mk_finish(&mk, ret_n_bytes);
+}
+
 static char gate[128];
 
 /* Let whoever waits at the gate go; whether anybody did. */
@@ -172,6 +202,53 @@ static void test_stuck(void **state)
 	assert_true(e2e_infer(same, 5, &rc) == 10 && rc == 0);
 	inferd_close(d);
 	inferd_close(other);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+static struct inferd_binding *bind_method(
+	struct inferd *d, const char *method, const struct inferd_method *with, struct inferd_method **ret)
+{
+	struct inferd_method_options options = {
+		.struct_size = sizeof options, .method = method, .share_with = with
+	};
+	struct inferd_binding *b = NULL;
+	if (inferd_method_open(d, ret, with ? NULL : "sharing", &options) || inferd_bind(*ret, &b))
+		fail_msg("%s: %s", method, inferd_error(d));
+	return b;
+}
+
+/* A Method whose state others share hangs: theirs is nobody's until it is back, and then as it was before. */
+static void test_sharing(void **state)
+{
+	struct inferd_method *m[3];
+	struct inferd_binding *b[3];
+	struct e2e e;
+	int status[2], rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "sharing.pte", make_sharing);
+	start(&e, "stall = 50ms\n", "");
+	struct inferd *d = e2e_connect(&e);
+	b[0] = bind_method(d, "add", NULL, &m[0]);
+	b[1] = bind_method(d, "get", m[0], &m[1]);
+	b[2] = bind_method(d, "get", NULL, &m[2]); /* has its own */
+	assert_true(e2e_infer(b[0], 3, &rc) == 6 && rc == 0);
+
+	begin(b[0], &status[0]);
+	begin(b[1], &status[1]); /* behind it */
+	assert_int_equal(wait_for(d, &status[0]), -INFERD_INTERNAL);
+	assert_int_equal(wait_for(d, &status[1]), -INFERD_UNAVAILABLE);
+	e2e_infer(b[1], 0, &rc);
+	assert_int_equal(rc, -INFERD_UNAVAILABLE);
+	assert_non_null(strstr(inferd_error(d), "does not come back"));
+	assert_int_equal(inferd_method_reset(m[1]), -INFERD_BUSY);
+	assert_true(e2e_infer(b[2], 0, &rc) == 0 && rc == 0);
+	inferd_unbind(b[0]);
+	inferd_method_close(m[0]); /* the state is kept for the other */
+
+	e2e_until(&e, is_released, NULL);
+	assert_true(e2e_infer(b[1], 0, &rc) == 6 && rc == 0);
+	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
 }
@@ -463,6 +540,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_sharing),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_wide),

@@ -144,7 +144,8 @@ static uint64_t walk_method(const struct et_method_spec *method)
 static uint64_t walk_shared(const struct et_program *program, const struct et_method_spec *method)
 {
 	enum { MOST_BYTES = 1 << 20 };
-	size_t n_bytes = et_program_shared_bytes(program, method);
+	uint64_t n_initial;
+	size_t n_bytes = et_program_shared_bytes(program, method, &n_initial);
 	if (!n_bytes || n_bytes > MOST_BYTES)
 		return 0;
 	uint8_t *bytes = calloc(1, n_bytes);
