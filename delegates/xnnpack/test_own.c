@@ -229,6 +229,39 @@ static void test_windows(void **state)
 	}
 }
 
+/* Of one pixel across or down; at their ends windows with few of their taps, or none. */
+static void test_lines(void **state)
+{
+	static const struct layer long_filters[] = {
+		{ 1, 12, 1, 40, 8, { 150, 1 }, { 1, 1 }, { 100, 0, 100, 0 }, true, false, false },
+		{ 1, 1, 12, 40, 6, { 1, 250 }, { 1, 1 }, { 0, 150, 0, 150 }, true, true, false },
+		{ 1, 1, 2, 3, 5, { 1, 2 }, { 1, 2 }, { 0, 7, 0, 7 }, true, false, false },
+	};
+	for (size_t i = 0; i < sizeof(long_filters) / sizeof(*long_filters); i++)
+		compare(&long_filters[i]);
+	for (int i = 0; i < 60; i++) {
+		int axis = test_draw(2);
+		uint32_t size = 2 + test_draw(30), kernel = 1 + test_draw(9), stride = 1 + test_draw(4);
+		struct layer l = { .batch = 1 + test_draw(2),
+			.height = axis ? 1 : size,
+			.width = axis ? size : 1,
+			.in = 1 + test_draw(9),
+			.out = 1 + test_draw(40),
+			.kernel = { axis ? 1 : kernel, axis ? kernel : 1 },
+			.stride = { axis ? 1 : stride, axis ? stride : 1 },
+			.has_bias = test_draw(2),
+			.is_limited = test_draw(2) };
+		/* top and bottom, or left and right */
+		l.pad[axis ? 3 : 0] = kernel + test_draw(4);
+		l.pad[axis ? 1 : 2] = test_draw(kernel + 1);
+		while (l.batch * outer(&l, 0) * outer(&l, 1) * l.out > MOST_FLOATS)
+			l.out--;
+		while (l.batch * size * l.in > MOST_FLOATS)
+			l.in--;
+		compare(&l);
+	}
+}
+
 static void draw_transposed(struct layer *l)
 {
 	*l = (struct layer){ .batch = 1 + test_draw(2),
@@ -581,6 +614,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_pointwise, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_windows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_transposed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_packed_whole, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_transposed_ones, set_up, tear_down),
