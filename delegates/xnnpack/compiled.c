@@ -231,8 +231,7 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 		if (!node->kind->has_filter || !payload->values[node->inputs[1]].data)
 			continue;
 		uint32_t filter_of_file = node->inputs[1]; /* before it may be remade */
-		enum et_xnn_remade remade =
-			payload->values[filter_of_file].is_of_halves ? ET_XNN_FROM_HALVES : ET_XNN_AS_IT_IS;
+		enum et_xnn_remade remade = et_xnn_remade_of(&payload->values[filter_of_file]);
 		enum et_status status = regroup(compiled, node, &remade, diag);
 		if (status == ET_OK)
 			status = widen(compiled, node, &remade, diag);

@@ -24,6 +24,8 @@ enum et_status et_xnn_compile(struct inferd_delegate_model **ret_compiled,
 	struct inferd_delegate_model_info *ret_info, struct et_diag *diag);
 /* Before filters are claimed: what XNNPACK wants as floats becomes floats. In halves.c. Refusals as et_xnn_weights_copy's. */
 enum et_status et_xnn_widen_halves(struct inferd_delegate_model *compiled, struct et_diag *diag);
+/* How the file's constant became @value's. */
+enum et_xnn_remade et_xnn_remade_of(const struct et_xnn_value *value);
 /* These arguments lie in the order that et_xnn_payload_order says. Before there is a context. ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_xnn_compiled_reorder(
 	struct inferd_delegate_model *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag);

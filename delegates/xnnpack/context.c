@@ -58,6 +58,8 @@ static bool type_fits(const struct et_xnn_value *value, uint8_t type)
 		return type == ET_FLOAT32;
 	case ET_XNN_FP16:
 		return type == ET_FLOAT16;
+	case ET_XNN_BF16:
+		return type == ET_BFLOAT16;
 	case ET_XNN_QINT8:
 		return type == ET_INT8 || type == ET_QINT8;
 	case ET_XNN_QUINT8:

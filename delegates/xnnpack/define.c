@@ -133,6 +133,13 @@ DEFINE(copy)
 		builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
+DEFINE(nothing)
+{
+	(void)builder;
+	(void)node;
+	return xnn_status_unsupported_parameter;
+}
+
 /* XNNPACK has no layer of halves whose filter or bias is computed: that is one of floats. */
 DEFINE(fully_connected)
 {

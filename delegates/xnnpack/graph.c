@@ -24,6 +24,7 @@ static const enum xnn_datatype datatypes[ET_XNN_N_TYPES] = {
 	[ET_XNN_QDINT8] = xnn_datatype_qdint8,
 	[ET_XNN_QBINT4] = xnn_datatype_qbint4,
 	[ET_XNN_INT32] = xnn_datatype_int32,
+	[ET_XNN_BF16] = xnn_datatype_bf16, /* which no node there takes: such a value has none in the graph */
 };
 
 const char *et_xnn_status_text(enum xnn_status status)

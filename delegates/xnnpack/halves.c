@@ -2,7 +2,10 @@
  *
  * XNNPACK's convolutions of half floats are given their filters and biases as floats, which it rounds to what they were; so are
  * fully connected layers whose input, bias or output is not half. What a file has as half floats is widened for these, which
- * loses nothing. So are those of a layer whose filter or bias is computed, which is done in floats (define.c). A filter is only widened when somebody comes to pack it (weights.h). */
+ * loses nothing. So are those of a layer whose filter or bias is computed, which is done in floats (define.c). A filter is only widened when somebody comes to pack it (weights.h).
+ *
+ * Bfloats that are constants become floats, too, whoever reads them, but for filters of fully connected layers: those are packed as they are
+ * (own_gemm.c). */
 #include "delegates/xnnpack/compiled.h"
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -26,25 +29,52 @@ static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_
 	       is_type(payload, node->outputs[0], ET_XNN_FP16);
 }
 
-static enum et_status widen(
-	struct inferd_delegate_model *compiled, uint32_t *input, bool is_filter, struct et_diag *diag)
+static enum et_xnn_remade remade_of(enum et_xnn_type type)
+{
+	return type == ET_XNN_BF16 ? ET_XNN_FROM_BFLOATS : ET_XNN_FROM_HALVES;
+}
+
+/* A constant @input becomes floats if it is of @type. @is_late: when somebody comes to pack them. */
+static enum et_status widen(struct inferd_delegate_model *compiled, uint32_t *input, enum et_xnn_type type,
+	bool is_late, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
-	if (*input == ET_XNN_NONE || !is_type(payload, *input, ET_XNN_FP16) || !payload->values[*input].data)
+	if (*input == ET_XNN_NONE || !is_type(payload, *input, type) || !payload->values[*input].data)
 		return ET_OK;
 	struct et_xnn_value value = payload->values[*input];
 	const void *floats;
-	/* What is kept is read where it lies, or packed by somebody who doesn't ask for it. */
-	enum et_status status = et_xnn_weights_from_halves(compiled->weights, value.data,
-		value.n_bytes / sizeof(uint16_t), is_filter && !value.is_kept, &floats, diag);
+	enum et_status status = et_xnn_weights_to_floats(compiled->weights, value.data,
+		value.n_bytes / sizeof(uint16_t), remade_of(type), is_late, &floats, diag);
 	if (status != ET_OK)
 		return status;
 	value.type = ET_XNN_FP32;
 	value.data = floats;
-	value.is_of_halves = true;
+	value.floats_of = (uint8_t)type;
 	value.n_bytes *= 2;
 	*input = payload->n_values;
 	return et_xnn_payload_add_value(payload, &value, &compiled->pool) ? ET_OK : no_memory(diag);
+}
+
+static enum et_status widen_halves(
+	struct inferd_delegate_model *compiled, struct et_xnn_node *node, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &compiled->payload;
+	if (!node->kind->has_filter || is_narrow(payload, node))
+		return ET_OK;
+	/* What is kept is read where it lies, or packed by somebody who doesn't ask for it. */
+	enum et_status status = widen(
+		compiled, &node->inputs[1], ET_XNN_FP16, !payload->values[node->inputs[1]].is_kept, diag);
+	return status == ET_OK ? widen(compiled, &node->inputs[2], ET_XNN_FP16, false, diag) : status;
+}
+
+static enum et_status widen_bfloats(
+	struct inferd_delegate_model *compiled, struct et_xnn_node *node, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	bool is_packed_so = node->kind->has_filter && !et_xnn_has_computed_weights(&compiled->payload, node);
+	for (uint32_t i = 0; i < node->kind->n_inputs && !is_packed_so && status == ET_OK; i++)
+		status = widen(compiled, &node->inputs[i], ET_XNN_BF16, false, diag);
+	return status;
 }
 
 enum et_status et_xnn_widen_halves(struct inferd_delegate_model *compiled, struct et_diag *diag)
@@ -52,11 +82,14 @@ enum et_status et_xnn_widen_halves(struct inferd_delegate_model *compiled, struc
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < compiled->payload.n_nodes && status == ET_OK; i++) {
 		struct et_xnn_node *node = &compiled->payload.nodes[i];
-		if (!node->kind->has_filter || is_narrow(&compiled->payload, node))
-			continue;
-		status = widen(compiled, &node->inputs[1], true, diag);
+		status = widen_halves(compiled, node, diag);
 		if (status == ET_OK)
-			status = widen(compiled, &node->inputs[2], false, diag);
+			status = widen_bfloats(compiled, node, diag);
 	}
 	return status;
+}
+
+enum et_xnn_remade et_xnn_remade_of(const struct et_xnn_value *value)
+{
+	return value->floats_of ? remade_of((enum et_xnn_type)value->floats_of) : ET_XNN_AS_IT_IS;
 }

@@ -116,7 +116,7 @@ static const struct et_xnn_kind kinds[] = {
 		.infer = et_xnn_infer_resize,
 		.define = et_xnn_define_resize,
 		.flags = XNN_FLAG_ALIGN_CORNERS | XNN_FLAG_TENSORFLOW_LEGACY_MODE,
-		.types = ET_XNN_TYPES_SAME,
+		.types = ET_XNN_TYPES_IMAGES,
 		.n_inputs = 1,
 		.n_outputs = 1 },
 	[10] = { .name = "XNNStaticConstantPad",
@@ -131,7 +131,7 @@ static const struct et_xnn_kind kinds[] = {
 		.infer = et_xnn_infer_pooling,
 		.define = et_xnn_define_average_pooling,
 		.flags = XNN_FLAG_KEEP_DIMS,
-		.types = ET_XNN_TYPES_SAME,
+		.types = ET_XNN_TYPES_IMAGES,
 		.n_inputs = 1,
 		.n_outputs = 1 },
 	[12] = UNLIMITED("XNNMinimum", xnn_binary_minimum),
@@ -148,7 +148,7 @@ static const struct et_xnn_kind kinds[] = {
 		.infer = et_xnn_infer_pooling,
 		.define = et_xnn_define_max_pooling,
 		.flags = XNN_FLAG_KEEP_DIMS,
-		.types = ET_XNN_TYPES_SAME,
+		.types = ET_XNN_TYPES_IMAGES,
 		.n_inputs = 1,
 		.n_outputs = 1 },
 	[15] = BINARY("XNNMultiply", xnn_binary_multiply),
@@ -167,7 +167,7 @@ static const struct et_xnn_kind kinds[] = {
 		.infer = et_xnn_infer_global_pooling,
 		.define = et_xnn_define_global_pooling,
 		.flags = XNN_FLAG_KEEP_DIMS,
-		.types = ET_XNN_TYPES_SAME,
+		.types = ET_XNN_TYPES_IMAGES,
 		.n_inputs = 1,
 		.n_outputs = 1 },
 	[20] = { .name = "XNNStaticReshape",
@@ -237,6 +237,14 @@ static const struct et_xnn_kind kinds[] = {
 		.n_outputs = 1 },
 	[47] = UNARY("XNNCos", xnn_unary_cosine),
 };
+
+const struct et_xnn_kind et_xnn_kind_round = { .name = "XNNConvert",
+	.fields = fields_1x1,
+	.infer = et_xnn_infer_same,
+	.define = et_xnn_define_nothing,
+	.types = ET_XNN_TYPES_SAME,
+	.n_inputs = 1,
+	.n_outputs = 1 };
 
 const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type)
 {

@@ -26,6 +26,7 @@ enum et_xnn_field {
 /* Which datatypes go together. */
 enum et_xnn_types {
 	ET_XNN_TYPES_SAME,    /* inputs and output alike: float or 8 bit with one scale */
+	ET_XNN_TYPES_IMAGES,  /* the same, but no bf16 */
 	ET_XNN_TYPES_FLOAT,   /* alike: fp32 or fp16 */
 	ET_XNN_TYPES_FP32,    /* fp32 throughout */
 	ET_XNN_TYPES_CONVERT, /* one to another */
@@ -52,9 +53,12 @@ struct et_xnn_kind {
 };
 
 /* Numbers of the schema's union, for nodes that are made here (simplify.c). */
-enum { ET_XNN_KIND_ABS = 30, ET_XNN_KIND_COPY = 46 };
+enum { ET_XNN_KIND_CONVERT = 18, ET_XNN_KIND_ABS = 30, ET_XNN_KIND_COPY = 46 };
 /* Never NULL for a number the schema has; NULL for others. */
 const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
+
+/* Not in the schema: floats to the nearest bfloats' values (bfloats.c). */
+extern const struct et_xnn_kind et_xnn_kind_round;
 
 /* Whether the node has a filter, and that or its bias is no constant. */
 bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
@@ -138,5 +142,7 @@ enum xnn_status et_xnn_define_concatenate(
 enum xnn_status et_xnn_define_resize(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_matmul(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_copy(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+/* XNNPACK knows no such node. */
+enum xnn_status et_xnn_define_nothing(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 
 #endif

@@ -6,6 +6,7 @@
  * A filter is packed once for a Program, like XNNPACK's and kept with those (weights.h). */
 #include "delegates/xnnpack/own.h"
 
+#include "delegates/xnnpack/bfloat.h"
 #include "delegates/xnnpack/windows.h"
 #include "runtime/base/checked.h"
 
@@ -56,17 +57,23 @@ static const struct et_xnn_gemm_build *build_of(
 static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_shape *filter = &payload->values[node->inputs[1]].shape;
+	if (node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS)
+		return filter->dims[0];
 	size_t n = 1;
 	for (uint32_t i = 1; i < filter->n_dims; i++)
 		n *= filter->dims[i];
 	return n;
 }
 
+static size_t columns_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return payload->values[node->inputs[1]].shape.dims[node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS ? 1 : 0];
+}
+
 static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_gemm_build *build = build_of(payload, node);
-	size_t n = et_xnn_gemm_n_packed(
-		depth_of(payload, node), payload->values[node->inputs[1]].shape.dims[0], build->panel);
+	size_t n = et_xnn_gemm_n_packed(depth_of(payload, node), columns_of(payload, node), build->panel);
 	return n == SIZE_MAX ? n : n * build->n_bytes;
 }
 
@@ -90,15 +97,55 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 		et_xnn_gemm_pack(given.filter, given.bias, given.depth, given.n_columns, to);
 }
 
+/* A filter of bfloats is packed as floats, some of a panel's at a time. */
+static void pack_bfloats(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
+{
+	enum { AT_ONCE = 64 };
+	const uint16_t *filter = (const uint16_t *)(const void *)payload->values[node->inputs[1]].data;
+	size_t depth = depth_of(payload, node), n_columns = columns_of(payload, node);
+	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
+	size_t of_column = is_transposed ? 1 : depth, of_row = is_transposed ? n_columns : 1;
+	float floats[ET_GEMM_PANEL * AT_ONCE];
+	struct et_xnn_gemm_part biases = { .n_rows = 1, .n = n_columns, .from_stride = 1 };
+	if (node->inputs[2] != ET_XNN_NONE)
+		biases.from = (const float *)(const void *)payload->values[node->inputs[2]].data;
+	et_xnn_gemm_pack_part(&biases, depth, n_columns, to);
+	for (size_t row = 0; row < depth; row += AT_ONCE) {
+		struct et_xnn_gemm_part part = { .row = 1 + row,
+			.n_rows = depth - row < AT_ONCE ? depth - row : AT_ONCE,
+			.from = floats,
+			.from_stride = AT_ONCE };
+		for (; part.column < n_columns; part.column += part.n) {
+			size_t left = n_columns - part.column;
+			part.n = left < ET_GEMM_PANEL ? left : ET_GEMM_PANEL;
+			const uint16_t *from = filter + part.column * of_column + row * of_row;
+			for (size_t i = 0; i < part.n; i++)
+				for (size_t k = 0; k < part.n_rows; k++)
+					floats[i * AT_ONCE + k] =
+						et_xnn_from_bfloat(from[i * of_column + k * of_row]);
+			et_xnn_gemm_pack_part(&part, depth, n_columns, to);
+		}
+	}
+}
+
 struct gemm {
 	const struct et_xnn_gemm_build *build;
 	struct et_xnn_gemm job;
+	bool is_rounded;
 };
+
+static void run_part(const struct gemm *gemm, size_t begin, size_t end, size_t left, size_t right)
+{
+	float *out = (float *)(void *)gemm->job.out;
+	gemm->build->run(&gemm->job, begin, end, left, right);
+	for (size_t row = begin; row < end && gemm->is_rounded; row++)
+		et_bfloat()->round(out + row * gemm->job.out_stride + left, right - left);
+}
 
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct gemm *gemm = arg;
-	gemm->build->run(&gemm->job, begin, end, 0, gemm->job.n_columns);
+	run_part(gemm, begin, end, 0, gemm->job.n_columns);
 }
 
 static size_t panels(const struct gemm *gemm)
@@ -121,7 +168,7 @@ static void run_columns(void *arg, size_t begin, size_t end)
 {
 	const struct columns *columns = arg;
 	const struct gemm *gemm = columns->gemm;
-	gemm->build->run(&gemm->job, 0, columns->n_rows, column_at(gemm, begin), column_at(gemm, end));
+	run_part(gemm, 0, columns->n_rows, column_at(gemm, begin), column_at(gemm, end));
 }
 
 struct pictures {
@@ -162,6 +209,7 @@ static void run(const struct et_xnn_own_run *run)
 	size_t depth = depth_of(run->payload, node), n_columns = out->dims[out->n_dims - 1];
 	struct gemm gemm = {
 		.build = build_of(run->payload, node),
+		.is_rounded = node->is_rounded,
 		.job = {
 			.n_columns = n_columns,
 			.n_segments = 1,
@@ -222,6 +270,14 @@ static bool takes_linear_halves(const struct et_xnn_payload *payload, const stru
 	return node->kind->infer == et_xnn_infer_fully_connected && takes(payload, node, true);
 }
 
+/* All whose filter is bfloats and, like the bias, constant. */
+static bool takes_bfloats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_fully_connected &&
+	       payload->values[node->inputs[1]].type == ET_XNN_BF16 &&
+	       !et_xnn_has_computed_weights(payload, node);
+}
+
 const struct et_xnn_own et_xnn_own_convolution = {
 	.name = "Convolution (NHWC, F32), by panels",
 	.takes = takes_convolution,
@@ -251,5 +307,14 @@ const struct et_xnn_own et_xnn_own_linear_halves = {
 	.takes = takes_linear_halves,
 	.n_packed = n_packed,
 	.pack = pack,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_linear_bfloat = {
+	.name = "Fully Connected (NC, F32, BF16), by panels",
+	.takes = takes_bfloats,
+	.is_sole = true,
+	.n_packed = n_packed,
+	.pack = pack_bfloats,
 	.run = run,
 };

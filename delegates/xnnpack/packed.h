@@ -14,6 +14,7 @@ enum et_xnn_remade {
 	ET_XNN_TRANSPOSED,
 	ET_XNN_WIDENED,     /* 4 bits to 8 */
 	ET_XNN_FROM_HALVES, /* floats */
+	ET_XNN_FROM_BFLOATS,
 };
 
 /* Everything that decides how a filter and its bias are packed. Padding bytes are zero. */

@@ -47,7 +47,6 @@ enum { CHANNEL_SCALES, CHANNEL_DIM, CHANNEL_CONSTANT, CHANNEL_N_SCALES };
 enum { BLOCK_SCALES, BLOCK_DIM, BLOCK_SIZE, BLOCK_CONSTANT = 4, BLOCK_N_SCALES };
 enum { NODE_UNION, NODE_MIN_MAX = 3 };
 enum { CONSTANT_OFFSET, CONSTANT_SIZE, CONSTANT_KEY };
-enum { KIND_CONVERT = 18 }; /* number in the union XNodeUnion */
 
 static const struct {
 	const char *name;
@@ -68,7 +67,7 @@ static const struct {
 	[ET_XNN_QPINT8] = { "qpint8", 0, 0 },
 	[ET_XNN_INT32] = { "int32", 32, ET_XNN_QUANT_NONE },
 	[ET_XNN_PFP32] = { "pfp32", 0, 0 },
-	[ET_XNN_BF16] = { "bf16", 0, 0 },
+	[ET_XNN_BF16] = { "bf16", 16, ET_XNN_QUANT_NONE },
 };
 
 const char *et_xnn_type_name(uint32_t type)
@@ -463,7 +462,7 @@ static enum et_status split_old_dynamic(struct reader *r, uint32_t type, struct 
 	if (!et_xnn_payload_add_value(payload, value, r->pool)) /* has no id of its own any more */
 		return no_memory(r->diag);
 	struct et_xnn_node node = {
-		.kind = et_xnn_kind_at(KIND_CONVERT),
+		.kind = et_xnn_kind_at(ET_XNN_KIND_CONVERT),
 		.index = external, /* for messages: the value that asked for it */
 		.inputs = { external },
 		.outputs = { payload->n_values },

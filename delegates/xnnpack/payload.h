@@ -73,7 +73,7 @@ struct et_xnn_value {
 	uint8_t external; /* ET_XNN_IS_INPUT, ET_XNN_IS_OUTPUT or 0 */
 	bool in_payload;  /* data lies in the payload, not in named data */
 	bool is_kept;     /* data must stay readable while there are contexts: not all its users pack it */
-	bool is_of_halves;         /* data are floats, of the halves that lie in the file (halves.c) */
+	uint8_t floats_of; /* enum et_xnn_type: data are floats, made of such numbers in the file (halves.c); 0: no */
 	bool is_index;             /* written as indexes: 32-bit integers, whatever the type says */
 	uint32_t external_id;      /* which argument it is */
 	struct et_xnn_shape shape; /* as exported: the upper bound where dynamic */
@@ -129,9 +129,10 @@ struct et_xnn_node {
 	const struct et_xnn_kind *kind;
 	uint32_t index; /* in the file */
 	uint32_t flags;
-	bool is_view; /* its input and output are the same memory: there is nothing to do */
-	bool is_ours; /* done here, not by XNNPACK (parts.c) */
-	bool is_gone; /* somebody else does it: neither value is anything any more (order.c) */
+	bool is_view;    /* its input and output are the same memory: there is nothing to do */
+	bool is_ours;    /* done here, not by XNNPACK (parts.c) */
+	bool is_rounded; /* what comes out, to bfloats' values (bfloats.c); only of own_gemm.c's */
+	bool is_gone;    /* somebody else does it: neither value is anything any more (order.c) */
 	uint32_t inputs[ET_XNN_MAX_INPUTS]; /* values; NONE for a bias that is absent */
 	uint32_t outputs[ET_XNN_MAX_OUTPUTS];
 	uint32_t numbers[ET_XNN_N_NUMBERS];
@@ -169,6 +170,10 @@ bool et_xnn_payload_add_value(
 /* The second half of et_xnn_payload_read, in payload_check.c: how the nodes fit together. */
 enum et_status et_xnn_payload_check(
 	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag);
+
+/* Bfloats become floats, in bfloats.c: for payload_check.c, when datatypes go together. ET_E_MEMORY_ALLOCATION_FAILED. */
+enum et_status et_xnn_payload_lower_bfloats(
+	struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
 
 /* The same results with less work, in simplify.c: for payload_check.c, when producers and readers are known. Nodes that
  * are done without have no reader afterwards. */

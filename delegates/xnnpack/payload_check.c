@@ -15,6 +15,61 @@ static bool is_activation(uint8_t type)
 	return is_float(type) || type == ET_XNN_QINT8 || type == ET_XNN_QUINT8;
 }
 
+static bool is_bfloat(const struct et_xnn_payload *payload, uint32_t value)
+{
+	return value != ET_XNN_NONE && payload->values[value].type == ET_XNN_BF16;
+}
+
+static bool has_bfloats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	bool has = is_bfloat(payload, node->outputs[0]);
+	for (uint32_t i = 0; i < node->kind->n_inputs; i++)
+		has = has || is_bfloat(payload, node->inputs[i]);
+	return has;
+}
+
+/* Whether the original does a fully connected layer of which something is bf16: all but the bias, but the output need not be; or the
+ * output alone, where weights are quantized in blocks. */
+static bool linear_bfloats_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *filter = &payload->values[node->inputs[1]],
+				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *bias =
+		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
+	if (node->kind->infer != et_xnn_infer_fully_connected || !filter->data ||
+		(bias && bias->type != ET_XNN_FP32))
+		return false;
+	if (filter->type == ET_XNN_BF16)
+		return in->type == ET_XNN_BF16 && (out->type == ET_XNN_BF16 || out->type == ET_XNN_FP32);
+	return in->type == ET_XNN_QDINT8 && filter->type == ET_XNN_QBINT4 && (!bias || bias->data) &&
+	       !(node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS);
+}
+
+/* The same of any node. */
+static bool bfloats_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_kind *kind = node->kind;
+	uint8_t in = payload->values[node->inputs[0]].type, out = payload->values[node->outputs[0]].type;
+	bool is_lenient = kind->define == et_xnn_define_unary && kind->op != xnn_unary_clamp;
+	switch (kind->types) {
+	case ET_XNN_TYPES_CONVERT:
+		return (in == ET_XNN_BF16 || is_activation(in)) &&
+		       (out == ET_XNN_BF16 || out == ET_XNN_QDINT8 || is_activation(out));
+	case ET_XNN_TYPES_WEIGHTS:
+		return linear_bfloats_fit(payload, node);
+	case ET_XNN_TYPES_MATMUL:
+		return in == ET_XNN_BF16 && is_bfloat(payload, node->inputs[1]) && out == ET_XNN_FP32;
+	case ET_XNN_TYPES_SAME:
+		for (uint32_t i = 0; i < kind->n_inputs && !is_lenient; i++)
+			if (!is_bfloat(payload, node->inputs[i]) || out != ET_XNN_BF16)
+				return false;
+		return (in == ET_XNN_BF16 || in == ET_XNN_FP32) && (out == ET_XNN_BF16 || out == ET_XNN_FP32);
+	default:
+		return false;
+	}
+}
+
 /* Whether the datatypes of a node go together, where XNNPACK would not refuse by itself. */
 static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
@@ -24,6 +79,8 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 	const struct et_xnn_value *second = kind->n_inputs > 1 ? &values[node->inputs[1]] : NULL;
 	const struct et_xnn_value *out = &values[node->outputs[0]];
 
+	if (has_bfloats(payload, node))
+		return bfloats_fit(payload, node);
 	switch (kind->types) {
 	case ET_XNN_TYPES_CONVERT:
 		return out->type == ET_XNN_QDINT8 ? is_float(in->type)
@@ -60,7 +117,7 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 	}
 	if (out->type != in->type)
 		return false;
-	if (kind->types == ET_XNN_TYPES_SAME)
+	if (kind->types == ET_XNN_TYPES_SAME || kind->types == ET_XNN_TYPES_IMAGES)
 		return is_activation(in->type);
 	return kind->types == ET_XNN_TYPES_FP32 ? in->type == ET_XNN_FP32 : is_float(in->type);
 }
@@ -103,7 +160,8 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
 				"reads value %u, which nothing has written", value->id);
 		value->n_users++;
-		if (value->data && !is_packed_once(payload, node, i))
+		/* Nobody reads bfloats but who packs them or makes floats of them (halves.c). */
+		if (value->data && value->type != ET_XNN_BF16 && !is_packed_once(payload, node, i))
 			value->is_kept = true;
 	}
 	for (uint32_t i = 0; i < kind->n_outputs; i++) {
@@ -238,6 +296,8 @@ enum et_status et_xnn_payload_check(
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < payload->n_nodes && status == ET_OK; i++)
 		status = check_node(payload, i, diag);
+	if (status == ET_OK)
+		status = et_xnn_payload_lower_bfloats(payload, pool, diag);
 	if (status != ET_OK)
 		return status;
 	et_xnn_payload_simplify(payload);

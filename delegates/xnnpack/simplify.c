@@ -27,6 +27,7 @@
  * Each rule looks at each node once, and walks upwards only along values that have one reader, so this takes time in
  * proportion to the graph. A node that moves down changes places with the one below, so the order stays one in which each
  * value is written before it is read. */
+#include "delegates/xnnpack/bfloat.h"
 #include "delegates/xnnpack/kind.h"
 
 #include <math.h>
@@ -240,6 +241,12 @@ static bool has_limits(const struct et_xnn_node *node)
 	       node->kind->define == et_xnn_define_max_pooling;
 }
 
+/* Whether limits are the same before numbers are rounded to bfloats and behind that. */
+static bool are_rounded(const struct et_xnn_node *node)
+{
+	return et_xnn_is_bfloat(node->min) && et_xnn_is_bfloat(node->max);
+}
+
 void et_xnn_payload_take_limits(struct et_xnn_payload *payload)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -252,7 +259,7 @@ void et_xnn_payload_take_limits(struct et_xnn_payload *payload)
 			is_quantized_alike(
 				&payload->values[above->inputs[0]], &payload->values[above->outputs[0]]))
 			above = only_source(payload, above);
-		if (!above || !has_limits(above))
+		if (!above || !has_limits(above) || (above->is_rounded && !are_rounded(node)))
 			continue;
 		struct et_xnn_node limited = *above;
 		limited.outputs[0] = node->outputs[0];

@@ -17,6 +17,7 @@
  *
  * What a store kept of the Program is mapped when this object is made. A claim that has a name there is answered
  * from the mapping, so nothing is packed for it and no memory taken; the kernel may drop and share those pages. */
+#include "delegates/xnnpack/bfloat.h"
 #include "delegates/xnnpack/half.h"
 #include "delegates/xnnpack/weights_internal.h"
 
@@ -209,13 +210,14 @@ static void fill_widened(const struct et_xnn_block *block, int8_t *to)
 	}
 }
 
-static void fill_from_halves(const struct et_xnn_block *block, float *to)
+static void fill_floats(const struct et_xnn_block *block, float *to)
 {
 	const uint8_t *from = block->kernel;
 	for (size_t i = 0; i < block->n_bytes / sizeof(*to); i++) {
 		uint16_t half;
 		memcpy(&half, from + i * sizeof(half), sizeof(half));
-		to[i] = et_xnn_from_half(half);
+		to[i] = block->remade == ET_XNN_FROM_HALVES ? et_xnn_from_half(half)
+							    : et_xnn_from_bfloat(half);
 	}
 }
 
@@ -230,10 +232,10 @@ static void fill_if_needed(const struct et_xnn_weights *weights, const void *ker
 		return;
 	if (block->remade == ET_XNN_WIDENED)
 		fill_widened(block, et_xnn_bytes_of(block));
-	else if (block->remade == ET_XNN_FROM_HALVES)
-		fill_from_halves(block, et_xnn_bytes_of(block));
-	else
+	else if (block->remade == ET_XNN_TRANSPOSED)
 		fill_transposed(block, et_xnn_bytes_of(block));
+	else
+		fill_floats(block, et_xnn_bytes_of(block));
 	block->is_to_fill = false;
 }
 
@@ -618,28 +620,28 @@ const int8_t *et_xnn_weights_widen(struct et_xnn_weights *weights, const uint8_t
 	return remake(weights, source, 2 * n_bytes, ET_XNN_WIDENED, 0, 0);
 }
 
-enum et_status et_xnn_weights_from_halves(struct et_xnn_weights *weights, const void *source, size_t n,
-	bool is_late, const void **ret_floats, struct et_diag *diag)
+enum et_status et_xnn_weights_to_floats(struct et_xnn_weights *weights, const void *source, size_t n,
+	enum et_xnn_remade remade, bool is_late, const void **ret_floats, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	size_t n_bytes;
 	if (!et_mul(n, sizeof(float), &n_bytes))
 		return no_memory(diag);
 	pthread_mutex_lock(&weights->lock);
-	struct et_xnn_block *copy = find_copy(weights, source, n_bytes, ET_XNN_FROM_HALVES, 0, 0);
+	struct et_xnn_block *copy = find_copy(weights, source, n_bytes, remade, 0, 0);
 	if (!copy)
 		status = count(weights, n_bytes, diag);
 	if (!copy && status == ET_OK) {
 		copy = block_new(weights, n_bytes, &weights->copies);
 		if (copy) {
 			note_copy(weights, copy, source);
-			copy->remade = ET_XNN_FROM_HALVES;
+			copy->remade = (uint8_t)remade;
 			copy->is_to_fill = true;
 		}
 		status = copy ? ET_OK : no_memory(diag);
 	}
 	if (copy && copy->is_to_fill && !is_late) {
-		fill_from_halves(copy, et_xnn_bytes_of(copy));
+		fill_floats(copy, et_xnn_bytes_of(copy));
 		copy->is_to_fill = false;
 	}
 	pthread_mutex_unlock(&weights->lock);

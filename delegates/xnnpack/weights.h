@@ -78,10 +78,10 @@ const float *et_xnn_weights_transpose(
 /* The same with a kernel of @n_bytes in which each holds two numbers of 4 bits: a byte for each of them. */
 const int8_t *et_xnn_weights_widen(struct et_xnn_weights *weights, const uint8_t *source, size_t n_bytes);
 
-/* @n half floats as floats, otherwise as et_xnn_weights_copy does. @is_late: they are put there when XNNPACK comes to pack them,
+/* @n half floats or bfloats (@remade: ET_XNN_FROM_…) as floats, otherwise as et_xnn_weights_copy does. @is_late: they are put there when XNNPACK comes to pack them,
  * as with the two above. */
-enum et_status et_xnn_weights_from_halves(struct et_xnn_weights *weights, const void *source, size_t n,
-	bool is_late, const void **ret_floats, struct et_diag *diag);
+enum et_status et_xnn_weights_to_floats(struct et_xnn_weights *weights, const void *source, size_t n,
+	enum et_xnn_remade remade, bool is_late, const void **ret_floats, struct et_diag *diag);
 
 struct et_xnn_weights_stats {
 	size_t n_bytes;    /* kept, packed and copied */

@@ -171,6 +171,46 @@ static void chain(void)
 	write_seed(&mk, "made-argmax", 3);
 }
 
+/* Bfloats in every place that they may have: arguments, a filter, another constant, what is between nodes and what is read of an
+ * output, beside floats and halves. */
+static void bfloats(void)
+{
+	struct make_xnn mk;
+	mx_init(&mk);
+	uint32_t in = value(&mk, ET_XNN_BF16, 1, 0, DIMS(3, 4)),
+		 layer = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 4)),
+		 sum = value(&mk, ET_XNN_BF16, 0, 2, DIMS(3, 4)),
+		 turned = value(&mk, ET_XNN_BF16, 0, 0, DIMS(4, 3)),
+		 product = value(&mk, ET_XNN_FP32, 0, 0, DIMS(3, 3)),
+		 again = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 3)),
+		 halves = value(&mk, ET_XNN_FP16, 0, 3, DIMS(3, 3));
+	uint32_t filter = constant(&mk, ET_XNN_BF16, DIMS(4, 4)), bias = constant(&mk, ET_XNN_FP32, DIMS(4)),
+		 other = constant(&mk, ET_XNN_BF16, DIMS(4));
+	const struct et_xnn_node any = { .min = -INFINITY, .max = INFINITY };
+	struct et_xnn_node node = any;
+	node.inputs[0] = in;
+	node.inputs[1] = filter;
+	node.inputs[2] = bias;
+	node.outputs[0] = layer;
+	mx_node(&mk, MX_LINEAR, &node);
+	node = any;
+	node.inputs[0] = layer;
+	node.inputs[1] = other;
+	node.outputs[0] = sum;
+	mx_node(&mk, MX_ADD, &node);
+	mx_node(&mk, MX_TRANSPOSE,
+		&(struct et_xnn_node){
+			.inputs = { sum }, .outputs = { turned }, .n_list = { 2 }, .list = { { 1, 0 } } });
+	node = any;
+	node.inputs[0] = in;
+	node.inputs[1] = turned;
+	node.outputs[0] = product;
+	mx_node(&mk, MX_MATMUL, &node);
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { product }, .outputs = { again } });
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { again }, .outputs = { halves } });
+	write_seed(&mk, "made-bfloats", 3);
+}
+
 /* A sigmoid of @made, which is broken or unusual. */
 static void one_value(const char *name, struct mx_value made)
 {
@@ -231,6 +271,7 @@ static void strange_values(void)
 	one_value("bad-two-of-one", (struct mx_value){ .type = ET_XNN_FP32, .input = 2 });
 	one_value("bad-no-such-constant", (struct mx_value){ .type = ET_XNN_FP32, .constant = 9 });
 	one_value("bad-sizes-differ", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 5), .input = 1 });
+	one_value("made-bfloat", (struct mx_value){ .type = ET_XNN_BF16, .input = 1 });
 	one_value("bad-half", (struct mx_value){ .type = ET_XNN_FP16, .input = 1 });
 	one_value("bad-int32", (struct mx_value){ .type = ET_XNN_INT32, .input = 1 });
 	one_filter("bad-named", (struct mx_value){ .type = ET_XNN_FP32 }, "weights", false);
@@ -292,6 +333,7 @@ static void strange_nodes(void)
 	strange_node("made-unused", MX_ADD, plain, ET_XNN_FP32, 0, 7);
 	strange_node("bad-externs", MX_ADD, plain, ET_XNN_FP32, 1000000, 0);
 	strange_node("bad-extern-nobody", MX_ADD, plain, ET_XNN_FP32, 5, 0);
+	strange_node("bad-bfloat-types", MX_ADD, plain, ET_XNN_BF16, 0, 0);
 	strange_node("bad-types", MX_ADD, plain, ET_XNN_FP16, 0, 0);
 	strange_node("bad-matmul-types", MX_MATMUL, plain, ET_XNN_FP16, 0, 0);
 	strange_node("bad-softmax-types", MX_SOFTMAX, plain, ET_XNN_QINT8, 0, 0);
@@ -370,6 +412,7 @@ int main(int argc, char **argv)
 	weights("made-depthwise", MX_DEPTHWISE, ET_XNN_FP32, false);
 	weights("made-deconv", MX_DECONV, ET_XNN_FP32, false);
 	chain();
+	bfloats();
 	strange_values();
 	strange_nodes();
 	strange_headers();

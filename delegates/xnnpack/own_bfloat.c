@@ -1,0 +1,69 @@
+/* Bfloats become floats and floats bfloats, or floats that are rounded as if they had been such (bfloats.c). */
+#include "delegates/xnnpack/bfloat.h"
+#include "delegates/xnnpack/own.h"
+
+enum { BLOCK = 1 << 10, GRAIN = 1 << 6 /* blocks that are worth another thread's while */ };
+
+struct copying {
+	const struct et_bfloat_build *build;
+	const void *from;
+	void *to;
+	size_t n;
+	bool from_bfloats, to_bfloats;
+};
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	if (node->kind == &et_xnn_kind_round)
+		return true;
+	return node->kind->types == ET_XNN_TYPES_CONVERT && !in->data &&
+	       ((in->type == ET_XNN_BF16 && out->type == ET_XNN_FP32) ||
+		       (in->type == ET_XNN_FP32 && out->type == ET_XNN_BF16));
+}
+
+static void copy_rounded(const struct et_bfloat_build *build, const float *from, float *to, size_t n)
+{
+	for (size_t at = 0, some; at < n; at += some) {
+		some = n - at < BLOCK ? n - at : BLOCK;
+		memcpy(to + at, from + at, some * sizeof(*to));
+		build->round(to + at, some);
+	}
+}
+
+static void run_blocks(void *arg, size_t begin, size_t end)
+{
+	const struct copying *copying = arg;
+	const struct et_bfloat_build *build = copying->build;
+	size_t at = begin * BLOCK, n = (end * BLOCK < copying->n ? end * BLOCK : copying->n) - at;
+	if (copying->from_bfloats)
+		build->widen((const uint16_t *)copying->from + at, (float *)copying->to + at, n);
+	else if (copying->to_bfloats)
+		build->narrow((const float *)copying->from + at, (uint16_t *)copying->to + at, n);
+	else
+		copy_rounded(build, (const float *)copying->from + at, (float *)copying->to + at, n);
+}
+
+static void run(const struct et_xnn_own_run *run)
+{
+	uint32_t in = run->node->inputs[0], out = run->node->outputs[0];
+	struct copying copying = {
+		.build = et_bfloat(),
+		.from = run->memory[in],
+		.to = run->memory[out],
+		.n = 1,
+		.from_bfloats = run->payload->values[in].type == ET_XNN_BF16,
+		.to_bfloats = run->payload->values[out].type == ET_XNN_BF16,
+	};
+	for (uint32_t i = 0; i < run->shapes[in].n_dims; i++)
+		copying.n *= run->shapes[in].dims[i];
+	et_xnn_lane_parallel_for(run->lane, run_blocks, &copying, (copying.n + BLOCK - 1) / BLOCK, GRAIN);
+}
+
+const struct et_xnn_own et_xnn_own_bfloat = {
+	.name = "Convert (NC, BF16, F32)",
+	.takes = takes,
+	.is_sole = true,
+	.run = run,
+};
