@@ -143,6 +143,13 @@ def xnnpack_8da4w_channel():
     return Recipe(xnnpack_qd8().partitioners, transform=torchao(four_bits_dynamic_channel))
 
 
+@backend("xnnpack_bf16", "XNNPACK, also for bf16, which is left to kernels otherwise")
+def xnnpack_bf16():
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    return Recipe([XnnpackPartitioner(enable_bf16=True)])
+
+
 @backend("xnnpack_per_op", "XNNPACK, a delegate for each operator")
 def xnnpack_per_op():
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner

@@ -154,6 +154,7 @@ SURVEY = (
     seen("net_external_several", "survey_forms:external_several"),
     seen("fp16", "survey_forms:halves", kind="float16"),
     seen("bf16", "survey_forms:halves", kind="bfloat16"),
+    seen("layers_bf16", "survey_forms:layers_bf16", "xnnpack_bf16"),
     seen("constant", "survey_forms:constant"),
     seen("same", "survey_forms:same"),
     seen("nested", "survey_forms:nested"),

@@ -109,6 +109,26 @@ def halves(kind):
     return Fixture.of(Halves(dtype), *[(numbers(1, 3, 12, 12, seed=seed).to(dtype),) for seed in range(2)])
 
 
+class Layers(nn.Module):
+    """Linear layers with what may lie between them; an output that is read as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(16, 24), nn.Linear(24, 24, bias=False), nn.Linear(48, 5)
+
+    def forward(self, x, scale):
+        y = self.first(x).relu()
+        z = self.second(y) * scale
+        return self.last(torch.cat([z.sigmoid() * y, z + 0.1 * y], -1)), z
+
+
+def layers_bf16():
+    torch.manual_seed(0)
+    rows = torch.export.Dim("rows", min=1, max=12)
+    cases = [(numbers(n, 16, seed=n).bfloat16(), numbers(24, seed=n + 1).bfloat16()) for n in (12, 1, 5, 3)]
+    return Fixture.of(Layers().bfloat16(), *cases, dynamic_shapes=({0: rows}, None))
+
+
 class Constant(nn.Module):
     def __init__(self):
         super().__init__()
