@@ -62,6 +62,33 @@ static void test_half_values(void **state)
 	assert_true(isnan(ctl_value_at(&value, 8).d));
 }
 
+/* 1, the largest number, the smallest, a negative one, and what is no number. */
+static void test_values_of_8_bits(void **state)
+{
+	static const struct {
+		uint8_t type, bits[5];
+		double wanted[4];
+	} rows[] = {
+		{ ET_FLOAT8E5M2, { 0x3c, 0x7b, 0x01, 0xc4, 0x7d }, { 1, 57344, 0x1p-16, -4 } },
+		{ ET_FLOAT8E4M3FN, { 0x38, 0x7e, 0x01, 0xb4, 0x7f }, { 1, 448, 0x1p-9, -0.75 } },
+		{ ET_FLOAT8E5M2FNUZ, { 0x40, 0x7f, 0x01, 0xc2, 0x80 }, { 1, 57344, 0x1p-17, -1.5 } },
+		{ ET_FLOAT8E4M3FNUZ, { 0x40, 0x7f, 0x01, 0xc4, 0x80 }, { 1, 240, 0x1p-10, -1.5 } },
+	};
+	for (size_t i = 0; i < 4; i++) {
+		struct ctl_value value = vector(rows[i].type, rows[i].bits, 5);
+		for (size_t k = 0; k < 4; k++)
+			assert_true(ctl_value_at(&value, k).d == rows[i].wanted[k]);
+		assert_true(isnan(ctl_value_at(&value, 4).d));
+		struct ctl_value other = vector(rows[i].type, rows[i].bits + 1, 1);
+		value.n_bytes = 1, value.sizes[0] = 1;
+		assert_false(compare(value, other, CTL_TOLERANCE_DEFAULT).is_equal);
+		assert_int_equal(ctl_type_from_name(et_scalar_name(rows[i].type)), rows[i].type);
+	}
+	const uint8_t infinity = 0xfc;
+	struct ctl_value value = vector(ET_FLOAT8E5M2, &infinity, 1);
+	assert_true(ctl_value_at(&value, 0).d == -INFINITY);
+}
+
 static void test_specials(void **state)
 {
 	const float a[] = { NAN, INFINITY, -INFINITY }, b[] = { NAN, INFINITY, INFINITY },
@@ -206,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_default_bounds),
 		cmocka_unit_test(test_half_is_looser_than_float),
 		cmocka_unit_test(test_half_values),
+		cmocka_unit_test(test_values_of_8_bits),
 		cmocka_unit_test(test_specials),
 		cmocka_unit_test(test_integers_are_exact),
 		cmocka_unit_test(test_kind_and_shape),

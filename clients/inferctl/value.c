@@ -80,18 +80,37 @@ size_t ctl_value_place(const struct ctl_value *value, size_t index)
 	return place;
 }
 
+/* What an exponent and @n_fraction bits behind it say. */
+static double magnitude_of(int bits, int n_fraction, int bias)
+{
+	int exponent = bits >> n_fraction, fraction = bits & ((1 << n_fraction) - 1);
+	return exponent ? ldexp(fraction + (1 << n_fraction), exponent - bias - n_fraction)
+			: ldexp(fraction, 1 - bias - n_fraction);
+}
+
 /* IEEE 754 binary16: sign, five bits of exponent, ten of fraction. */
 static double half_to_double(uint16_t bits)
 {
-	int exponent = bits >> 10 & 0x1f;
-	double fraction = bits & 0x3ff, magnitude;
-	if (exponent == 0x1f)
-		magnitude = fraction > 0 ? (double)NAN : (double)INFINITY;
-	else if (exponent == 0)
-		magnitude = ldexp(fraction, -24);
-	else
-		magnitude = ldexp(fraction + 1024, exponent - 25);
+	int rest = bits & 0x7fff;
+	double magnitude = rest < 0x7c00    ? magnitude_of(rest, 10, 15)
+			   : rest == 0x7c00 ? (double)INFINITY
+					    : (double)NAN;
 	return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+/* Sign, exponent, fraction in 8 bits, as the names say (OCP 8-bit Floating Point Specification 1.0). E5M2 has infinities as
+ * binary16 has; FN: only the last number is none; FNUZ: only what would be -0, and the bias is one more. */
+static double float8_to_double(uint8_t type, uint8_t bits)
+{
+	bool is_e5 = type == ET_FLOAT8E5M2 || type == ET_FLOAT8E5M2FNUZ;
+	bool is_fnuz = type == ET_FLOAT8E5M2FNUZ || type == ET_FLOAT8E4M3FNUZ;
+	int rest = bits & 0x7f;
+	if (type == ET_FLOAT8E5M2)
+		return half_to_double((uint16_t)(bits << 8));
+	if (is_fnuz ? bits == 0x80 : rest == 0x7f)
+		return (double)NAN;
+	double magnitude = magnitude_of(rest, is_e5 ? 2 : 3, (is_e5 ? 15 : 7) + is_fnuz);
+	return bits & 0x80 ? -magnitude : magnitude;
 }
 
 static double bfloat_to_double(uint16_t bits)
@@ -157,6 +176,11 @@ struct ctl_number ctl_value_at(const struct ctl_value *value, size_t index)
 		memcpy(&bits, at, sizeof(bits));
 		return (struct ctl_number){ false, false, 0,
 			value->type == ET_FLOAT16 ? half_to_double(bits) : bfloat_to_double(bits) };
+	case ET_FLOAT8E5M2:
+	case ET_FLOAT8E4M3FN:
+	case ET_FLOAT8E5M2FNUZ:
+	case ET_FLOAT8E4M3FNUZ:
+		return (struct ctl_number){ false, false, 0, float8_to_double(value->type, *at) };
 	case ET_FLOAT32: {
 		float f;
 		memcpy(&f, at, sizeof(f));
@@ -200,14 +224,16 @@ void ctl_value_reorder(uint8_t *ret, const struct ctl_value *value, const struct
 
 bool ctl_type_is_float(uint8_t type)
 {
-	return type == ET_FLOAT16 || type == ET_BFLOAT16 || type == ET_FLOAT32 || type == ET_FLOAT64;
+	return type == ET_FLOAT16 || type == ET_BFLOAT16 || type == ET_FLOAT32 || type == ET_FLOAT64 ||
+	       (type >= ET_FLOAT8E5M2 && type <= ET_FLOAT8E4M3FNUZ);
 }
 
 int ctl_type_from_name(const char *name)
 {
 	static const enum et_scalar_type types[] = { ET_UINT8, ET_INT8, ET_INT16, ET_INT32, ET_INT64,
 		ET_FLOAT16, ET_FLOAT32, ET_FLOAT64, ET_BOOL, ET_BFLOAT16, ET_UINT16, ET_UINT32, ET_UINT64,
-		ET_QINT8, ET_QUINT8, ET_QINT32, ET_BITS16, ET_COMPLEX32, ET_COMPLEX64, ET_COMPLEX128 };
+		ET_QINT8, ET_QUINT8, ET_QINT32, ET_BITS16, ET_COMPLEX32, ET_COMPLEX64, ET_COMPLEX128,
+		ET_FLOAT8E5M2, ET_FLOAT8E4M3FN, ET_FLOAT8E5M2FNUZ, ET_FLOAT8E4M3FNUZ };
 	for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++)
 		if (et_scalar_size(types[i]) && strcmp(et_scalar_name(types[i]), name) == 0)
 			return (int)types[i];
