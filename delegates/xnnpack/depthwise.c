@@ -24,6 +24,10 @@
  * Filters of other sizes have no loops of their own: for them each tap's weight is loaded once for a tile and multiplied with
  * the input of each of its pixels, which is a load for a product.
  *
+ * Halves are done as floats that are rounded to halves after each product, as XNNPACK does them, and in its order: halves are so
+ * coarse that another order makes other networks. It takes taps column by column, those of 5 × 5 by turns to two sums, and more than
+ * 25 as those of other convolutions, row by row.
+ *
  * TILE is 7 because rows of images are 7 times a power of two more often than not; 8 would do a quarter of them twice
  * in a row of 28, and all but one in a row of 7. */
 #include "delegates/xnnpack/depthwise.h"
@@ -32,6 +36,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(ET_DEPTHWISE_HALVES)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 enum { LANES = 16 };
@@ -46,23 +53,83 @@ enum {
 	STRIP_BYTES = 256 << 10,
 	FAR_BYTES = 1 << 20,
 	NEAR_FLOATS = 4096,
-	LINE_FLOATS = 16
 };
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 
-static inline vector load(const float *from)
+static inline vector load_floats(const float *from)
 {
 	vector value;
 	memcpy(&value, from, sizeof(value));
 	return value;
 }
 
-static inline void store(float *to, vector value)
+static inline void store_floats(float *to, vector value)
 {
 	memcpy(to, &value, sizeof(value));
 }
+
+/* What a picture is of: read as floats, whose sums are rounded to what they are stored as. */
+#if defined(ET_DEPTHWISE_HALVES)
+typedef uint16_t number;
+enum { ARE_HALVES = true };
+
+static inline vector load(const number *from)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+
+static inline void store(number *to, vector value)
+{
+	_mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline vector rounded(vector value)
+{
+	return _mm512_cvtph_ps(_mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline float float_of(number half)
+{
+	return _cvtsh_ss(half);
+}
+
+static inline number number_of(float value)
+{
+	return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+}
+#else
+typedef float number;
+enum { ARE_HALVES = false };
+
+static inline vector load(const number *from)
+{
+	return load_floats(from);
+}
+
+static inline void store(number *to, vector value)
+{
+	store_floats(to, value);
+}
+
+static inline vector rounded(vector value)
+{
+	return value;
+}
+
+static inline float float_of(number value)
+{
+	return value;
+}
+
+static inline number number_of(float value)
+{
+	return value;
+}
+#endif
+
+enum { LINE = 64 / sizeof(number) };
 
 static inline vector choose(ints mask, vector a, vector b)
 {
@@ -72,8 +139,9 @@ static inline vector choose(ints mask, vector a, vector b)
 /* One vector of channels in one row of one image. Pointers are to the first of these channels. */
 struct strip {
 	const struct et_depthwise *job;
-	const float *in, *filter; /* the filter's copy: a vector a tap */
-	float *out;
+	const number *in;
+	const float *filter; /* its copy: a vector a tap */
+	number *out;
 	vector bias;
 };
 
@@ -81,6 +149,26 @@ struct strip {
 static inline ptrdiff_t origin(size_t at, int stride, ptrdiff_t padding)
 {
 	return (ptrdiff_t)at * stride - padding;
+}
+
+/* The first @n of a tile's pixels. */
+ET_EXPANDED void put(const struct et_depthwise *job, const vector *sums, number *out, size_t n)
+{
+	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
+	ET_UNROLL
+	for (int t = 0; t < TILE; t++) {
+		vector sum = choose(min > sums[t], min, sums[t]);
+		sum = choose(max < sum, max, sum);
+		if ((size_t)t < n)
+			store(out + (size_t)t * job->channels, sum);
+	}
+}
+
+ET_EXPANDED void put_tile(const struct strip *strip, const vector *sums, size_t x, size_t y, bool is_border)
+{
+	const struct et_depthwise *job = strip->job;
+	put(job, sums, strip->out + (y * job->out_width + x) * job->channels,
+		is_border && job->out_width < TILE ? job->out_width : TILE);
 }
 
 ET_EXPANDED void tile(
@@ -96,11 +184,11 @@ ET_EXPANDED void tile(
 	for (int t = 0; t < TILE; t++)
 		sums[t] = strip->bias;
 	for (ptrdiff_t row = first; row < end; row++) {
-		const float *in = strip->in + ((top + row) * width + left) * step;
+		const number *in = strip->in + ((top + row) * width + left) * step;
 		vector weights[MAX_KERNEL];
 		ET_UNROLL
 		for (int k = 0; k < kernel; k++)
-			weights[k] = load(strip->filter + (row * kernel + k) * LANES);
+			weights[k] = load_floats(strip->filter + (row * kernel + k) * LANES);
 		ET_UNROLL
 		for (int column = 0; column < (TILE - 1) * stride + kernel; column++) {
 			if (is_border && (left + column < 0 || left + column >= width))
@@ -110,20 +198,46 @@ ET_EXPANDED void tile(
 			for (int k = 0; k < kernel; k++) {
 				int t = (column - k) / stride;
 				if (column >= k && (column - k) % stride == 0 && t < TILE)
-					sums[t] += value * weights[k];
+					sums[t] = rounded(sums[t] + value * weights[k]);
 			}
 		}
 	}
-	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
-	float *out = strip->out + (ptrdiff_t)(y * job->out_width + x) * step;
-	size_t n = is_border && job->out_width < TILE ? job->out_width : TILE;
+	put_tile(strip, sums, x, y, is_border);
+}
+
+/* The same column by column, of 5 × 5 by turns to two sums. */
+ET_EXPANDED void tile_by_columns(
+	const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel, const int stride)
+{
+	const struct et_depthwise *job = strip->job;
+	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
+			height = (ptrdiff_t)job->height;
+	const ptrdiff_t left = origin(x, stride, job->left), top = origin(y, stride, job->top);
+	const int n_sums = kernel > 3 ? 2 : 1;
+	vector sums[2][TILE] = { 0 };
 	ET_UNROLL
-	for (int t = 0; t < TILE; t++) {
-		vector sum = choose(min > sums[t], min, sums[t]);
-		sum = choose(max < sum, max, sum);
-		if ((size_t)t < n)
-			store(out + t * step, sum);
+	for (int t = 0; t < TILE; t++)
+		sums[0][t] = strip->bias;
+	ET_UNROLL
+	for (int tap = 0; tap < kernel * kernel; tap++) {
+		const ptrdiff_t row = top + tap % kernel, column = left + tap / kernel;
+		if (row < 0 || row >= height)
+			continue;
+		const vector weights =
+			load_floats(strip->filter + (tap % kernel * kernel + tap / kernel) * LANES);
+		const number *in = strip->in + (row * width + column) * step;
+		ET_UNROLL
+		for (int t = 0; t < TILE; t++) {
+			ptrdiff_t at = t * stride;
+			vector *sum = &sums[tap % n_sums][t];
+			if (!is_border || (column + at >= 0 && column + at < width))
+				*sum = rounded(*sum + load(in + at * step) * weights);
+		}
 	}
+	ET_UNROLL
+	for (int t = 0; t < TILE && n_sums > 1; t++)
+		sums[0][t] = rounded(sums[0][t] + sums[1][t]);
+	put_tile(strip, sums[0], x, y, is_border);
 }
 
 /* The tile at @x or, where fewer are left, the row's last one; returns where the next one begins. */
@@ -134,7 +248,12 @@ ET_EXPANDED size_t next_tile(
 	if (job->out_width >= TILE && x > job->out_width - TILE)
 		x = job->out_width - TILE;
 	ptrdiff_t left = origin(x, stride, job->left);
-	if (left < 0 || left + (TILE - 1) * stride + kernel > (ptrdiff_t)job->width)
+	bool is_border = left < 0 || left + (TILE - 1) * stride + kernel > (ptrdiff_t)job->width;
+	if (ARE_HALVES && kernel <= 5 && is_border)
+		tile_by_columns(strip, x, y, true, kernel, stride);
+	else if (ARE_HALVES && kernel <= 5)
+		tile_by_columns(strip, x, y, false, kernel, stride);
+	else if (is_border)
 		tile(strip, x, y, true, kernel, stride);
 	else
 		tile(strip, x, y, false, kernel, stride);
@@ -142,24 +261,24 @@ ET_EXPANDED size_t next_tile(
 }
 
 /* That of the vector of channels at @c; *@filter: where its weights' copy goes, and then where the next one's may. */
-ET_EXPANDED struct strip strip_at(const struct et_depthwise *job, const float *in, float *out, size_t c,
+ET_EXPANDED struct strip strip_at(const struct et_depthwise *job, const number *in, number *out, size_t c,
 	float **filter, const int kernel)
 {
 	struct strip strip = { .job = job, .in = in + c, .filter = *filter, .out = out + c };
 	for (int tap = 0; tap < kernel * kernel; tap++) {
-		store(*filter, load(job->filter + (size_t)tap * job->channels + c));
+		store_floats(*filter, rounded(load_floats(job->filter + (size_t)tap * job->channels + c)));
 		*filter += LANES;
 	}
 	if (job->bias)
-		strip.bias = load(job->bias + c);
+		strip.bias = rounded(load_floats(job->bias + c));
 	return strip;
 }
 
 /* Rows @begin to @end of one image. */
-ET_EXPANDED void rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end,
+ET_EXPANDED void rows(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end,
 	const int kernel, const int stride)
 {
-	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(float) * (size_t)stride);
+	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(number) * (size_t)stride);
 	n_rows = n_rows ? n_rows : 1;
 	for (size_t y = begin; y < end; y += n_rows) {
 		size_t last = end - y < n_rows ? end : y + n_rows;
@@ -177,27 +296,27 @@ ET_EXPANDED void rows(const struct et_depthwise *job, const float *in, float *ou
 
 /* Ask for the @i-th piece of what the tile behind @x reads first, which is below what the tiles above have read, and writes.
  * Nothing is read: it may be where nothing lies. */
-ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const float *in, const float *out, size_t i,
+ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const number *in, const number *out, size_t i,
 	size_t x, size_t y, const int kernel, const int stride)
 {
 	const ptrdiff_t step = (ptrdiff_t)job->channels, n = (ptrdiff_t)TILE * LANES,
 			column = origin(x + TILE, stride, job->left) + kernel - stride,
 			row = origin(y, stride, job->top) + kernel - stride;
 	for (int r = 0; r < stride; r++) {
-		const float *ahead =
+		const number *ahead =
 			in + ((row + r) * (ptrdiff_t)job->width + column) * step + (ptrdiff_t)i * n * stride;
 		ET_UNROLL
-		for (ptrdiff_t k = 0; k < n * stride; k += LINE_FLOATS)
+		for (ptrdiff_t k = 0; k < n * stride; k += LINE)
 			__builtin_prefetch(ahead + k, 0);
 	}
-	const float *to = out + (ptrdiff_t)(y * job->out_width + x + TILE) * step + (ptrdiff_t)i * n;
+	const number *to = out + (ptrdiff_t)(y * job->out_width + x + TILE) * step + (ptrdiff_t)i * n;
 	ET_UNROLL
-	for (ptrdiff_t k = 0; k < n; k += LINE_FLOATS)
+	for (ptrdiff_t k = 0; k < n; k += LINE)
 		__builtin_prefetch(to + k, 1);
 }
 
 /* The same in the order in which the image lies. */
-ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, float *out, size_t begin,
+ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const number *in, number *out, size_t begin,
 	size_t end, const int kernel, const int stride)
 {
 	_Alignas(64) float filter[NEAR_FLOATS], *copy = filter;
@@ -217,7 +336,7 @@ ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const float *in, 
 }
 
 /* A tile of any filter: one vector of channels, from @c on, of the pixels at @x and behind, of which @n are stored. */
-ET_EXPANDED void any_tile(const struct et_depthwise *job, const float *in, float *out, size_t c, size_t x,
+ET_EXPANDED void any_tile(const struct et_depthwise *job, const number *in, number *out, size_t c, size_t x,
 	size_t y, size_t n, bool is_border)
 {
 	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
@@ -228,7 +347,7 @@ ET_EXPANDED void any_tile(const struct et_depthwise *job, const float *in, float
 	vector sums[TILE];
 	ET_UNROLL
 	for (int t = 0; t < TILE; t++)
-		sums[t] = job->bias ? load(job->bias + c) : (vector){ 0 };
+		sums[t] = job->bias ? rounded(load_floats(job->bias + c)) : (vector){ 0 };
 	for (size_t i = 0; i < job->kernel_height; i++) {
 		ptrdiff_t row = top + (ptrdiff_t)(i * job->dilation_height);
 		if (row < 0 || row >= (ptrdiff_t)job->height) {
@@ -237,31 +356,23 @@ ET_EXPANDED void any_tile(const struct et_depthwise *job, const float *in, float
 		}
 		for (size_t k = 0; k < job->kernel_width; k++, filter += job->channels) {
 			ptrdiff_t column = left + (ptrdiff_t)(k * job->dilation_width);
-			const float *from = in + (row * width + column) * step + c;
-			vector weights = load(filter);
+			const number *from = in + (row * width + column) * step + c;
+			vector weights = rounded(load_floats(filter));
 			ET_UNROLL
 			for (int t = 0; t < TILE; t++) {
 				if (is_border && (column + t * stride < 0 || column + t * stride >= width))
 					continue;
-				sums[t] += load(from + t * stride * step) * weights;
+				sums[t] = rounded(sums[t] + load(from + t * stride * step) * weights);
 			}
 		}
 	}
-	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
-	float *to = out + (y * job->out_width + x) * job->channels + c;
-	ET_UNROLL
-	for (int t = 0; t < TILE; t++) {
-		vector sum = choose(min > sums[t], min, sums[t]);
-		sum = choose(max < sum, max, sum);
-		if ((size_t)t < n)
-			store(to + t * step, sum);
-	}
+	put(job, sums, out + (y * job->out_width + x) * job->channels + c, n);
 }
 
 /* Rows @begin to @end of one image, of any filter. */
-static void any_rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end)
+static void any_rows(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
 {
-	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(float)) / job->stride_height;
+	size_t n_rows = STRIP_BYTES / (job->width * job->channels * sizeof(number)) / job->stride_height;
 	n_rows = n_rows ? n_rows : 1;
 	size_t n = job->out_width < TILE ? job->out_width : TILE,
 	       reach = (TILE - 1) * job->stride_width + (job->kernel_width - 1) * job->dilation_width;
@@ -285,19 +396,20 @@ static void any_rows(const struct et_depthwise *job, const float *in, float *out
 static bool is_far(const struct et_depthwise *job)
 {
 	size_t n_vectors = (job->channels + LANES - 1) / LANES,
-	       n_row = job->width * job->channels * sizeof(float);
+	       n_row = job->width * job->channels * sizeof(number);
 	return job->kernel_width == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) &&
 	       n_row > FAR_BYTES / job->height;
 }
 
 /* One number after the other. */
-static void narrow_rows(const struct et_depthwise *job, const float *in, float *out, size_t begin, size_t end)
+static void narrow_rows(
+	const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
 {
 	size_t n_channels = job->channels, n = job->out_width * n_channels,
 	       n_taps = job->kernel_height * job->kernel_width;
 	for (size_t i = begin * n; i < end * n; i++) {
 		size_t channel = i % n_channels, column = i / n_channels % job->out_width, row = i / n;
-		float sum = job->bias ? job->bias[channel] : 0;
+		float sum = job->bias ? float_of(number_of(job->bias[channel])) : 0;
 		for (size_t tap = 0; tap < n_taps; tap++) {
 			ptrdiff_t x = (ptrdiff_t)(column * job->stride_width +
 						  tap % job->kernel_width * job->dilation_width) -
@@ -306,11 +418,15 @@ static void narrow_rows(const struct et_depthwise *job, const float *in, float *
 						  tap / job->kernel_width * job->dilation_height) -
 				      job->top;
 			if (x >= 0 && x < (ptrdiff_t)job->width && y >= 0 && y < (ptrdiff_t)job->height)
-				sum += in[(size_t)(y * (ptrdiff_t)job->width + x) * n_channels + channel] *
-				       job->filter[tap * n_channels + channel];
+				sum = float_of(number_of(
+					sum +
+					float_of(in[(size_t)(y * (ptrdiff_t)job->width + x) * n_channels +
+						    channel]) *
+						float_of(
+							number_of(job->filter[tap * n_channels + channel]))));
 		}
 		sum = job->min > sum ? job->min : sum;
-		out[i] = job->max < sum ? job->max : sum;
+		out[i] = number_of(job->max < sum ? job->max : sum);
 	}
 }
 
@@ -319,8 +435,8 @@ static void run(const struct et_depthwise *job, size_t begin, size_t end)
 	while (begin < end) {
 		size_t image = begin / job->out_height, y = begin % job->out_height,
 		       n = job->out_height - y < end - begin ? job->out_height - y : end - begin;
-		const float *in = job->in + image * job->height * job->width * job->channels;
-		float *out = job->out + image * job->out_height * job->out_width * job->channels;
+		const number *in = (const number *)job->in + image * job->height * job->width * job->channels;
+		number *out = (number *)job->out + image * job->out_height * job->out_width * job->channels;
 		if (job->channels < LANES)
 			narrow_rows(job, in, out, y, y + n);
 		else if (!et_depthwise_is_usual(job))
@@ -345,4 +461,6 @@ static void run(const struct et_depthwise *job, size_t begin, size_t end)
 
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
-const struct et_depthwise_build ET_DEPTHWISE_NAME = { .name = TEXT(ET_DEPTHWISE_NAME), .run = run };
+const struct et_depthwise_build ET_DEPTHWISE_NAME = {
+	.name = TEXT(ET_DEPTHWISE_NAME), .are_halves = ARE_HALVES, .run = run
+};

@@ -1,7 +1,8 @@
-/* Depthwise convolutions of floats, NHWC: each channel has a filter of its own.
+/* Depthwise convolutions of floats, or of half floats (IEEE 754 binary16), NHWC: each channel has a filter of its own.
  *
  * depthwise.c is built once for each instruction set that is worth it; which one runs is decided by asking the processor.
- * Each sum begins with the bias and takes the taps row by row; builds differ in rounding only. */
+ * Each sum begins with the bias and takes the taps row by row; builds differ in rounding only. Sums of halves are rounded to halves after each tap,
+ * and take those of 3 × 3 and 5 × 5 as XNNPACK does. */
 #ifndef DELEGATES_XNNPACK_DEPTHWISE_H
 #define DELEGATES_XNNPACK_DEPTHWISE_H
 
@@ -16,12 +17,13 @@ struct et_depthwise {
 	float min, max;      /* limits of what comes out; NaN stays */
 	const float *filter; /* [kernel_height][kernel_width][channels] */
 	const float *bias;   /* [channels], or NULL */
-	const float *in;     /* [n][height][width][channels] */
-	float *out;          /* [n][out_height][out_width][channels] */
+	const void *in;      /* [n][height][width][channels], of floats or halves, as the build says */
+	void *out;           /* [n][out_height][out_width][channels], likewise */
 };
 
 struct et_depthwise_build {
 	const char *name;
+	bool are_halves;
 	/* Rows @begin to @end of the output, counted through all images. Reads and writes nothing outside the
 	 * arrays. */
 	void (*run)(const struct et_depthwise *job, size_t begin, size_t end);
@@ -37,15 +39,18 @@ static inline bool et_depthwise_is_usual(const struct et_depthwise *job)
 			    : stride == 2 && (kernel == 3 || kernel == 5));
 }
 
-/* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
+/* The best one of floats for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */
 const struct et_depthwise_build *et_depthwise(void);
-/* Each one that this processor can run, from 0; NULL behind the last. For tests. */
+/* The same of halves. */
+const struct et_depthwise_build *et_depthwise_halves(void);
+/* Each one of floats that this processor can run, from 0; NULL behind the last. For tests. */
 const struct et_depthwise_build *et_depthwise_at(size_t i);
 
 extern const struct et_depthwise_build et_depthwise_base;
 #ifdef __x86_64__
 extern const struct et_depthwise_build et_depthwise_avx2;
 extern const struct et_depthwise_build et_depthwise_avx512;
+extern const struct et_depthwise_build et_depthwise_halves_avx512;
 #endif
 
 #endif

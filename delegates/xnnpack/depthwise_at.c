@@ -31,3 +31,12 @@ const struct et_depthwise_build *et_depthwise(void)
 #endif
 	return best;
 }
+
+const struct et_depthwise_build *et_depthwise_halves(void)
+{
+#ifdef __x86_64__
+	if (et_cpu_runs_avx512())
+		return &et_depthwise_halves_avx512;
+#endif
+	return NULL;
+}

@@ -21,6 +21,7 @@ enum {
 	GRAIN = 1 << 17,      /* products that are worth another thread's while */
 	SMALL_KERNEL =
 		9, /* taps: of more, XNNPACK has kernels for 25 only; above that it does one channel at a time */
+	SMALL_KERNEL_OF_HALVES = 25, /* up to here XNNPACK has an order of its own */
 };
 
 static _Atomic(uint64_t) least_work = LEAST_WORK;
@@ -104,16 +105,23 @@ static void lay_down(struct et_depthwise *job)
 	job->top = 0;
 }
 
-static bool takes_depthwise(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+static const struct et_depthwise_build *build_of(enum et_xnn_type type)
+{
+	return type == ET_XNN_FP16 ? et_depthwise_halves() : et_depthwise();
+}
+
+static bool takes_depthwise(
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node, enum et_xnn_type type)
 {
 	const uint32_t *n = node->numbers;
-	if (node->kind->infer != et_xnn_infer_depthwise || !et_depthwise() ||
-		!et_xnn_own_is_all_floats(payload, node))
+	if (node->kind->infer != et_xnn_infer_depthwise || !build_of(type) ||
+		!is_all(payload, node, type, 1U << ET_XNN_FP32))
 		return false;
 	struct et_depthwise job;
 	describe(&job, node);
-	size_t channels = payload->values[node->inputs[1]].shape.dims[3];
-	return (et_depthwise_is_usual(&job) || job.kernel_height * job.kernel_width > SMALL_KERNEL) &&
+	size_t channels = payload->values[node->inputs[1]].shape.dims[3],
+	       small = type == ET_XNN_FP16 ? SMALL_KERNEL_OF_HALVES : SMALL_KERNEL;
+	return (et_depthwise_is_usual(&job) || job.kernel_height * job.kernel_width > small) &&
 	       n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 && node->flags == 0 &&
 	       channels >= LEAST_CHANNELS &&
 	       et_xnn_own_is_worth(work(node, &payload->values[node->outputs[0]]));
@@ -135,7 +143,7 @@ static void run_depthwise(const struct et_xnn_own_run *run)
 	const struct et_xnn_node *node = run->node;
 	const struct et_xnn_value *values = run->payload->values;
 	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
-	struct depthwise depthwise = { .build = et_depthwise() };
+	struct depthwise depthwise = { .build = build_of(values[node->inputs[0]].type) };
 	struct et_depthwise *job = &depthwise.job;
 	describe(job, node);
 	job->channels = in[3];
@@ -155,16 +163,33 @@ static void run_depthwise(const struct et_xnn_own_run *run)
 		run->lane, run_rows, &depthwise, out[0] * job->out_height, 1 + GRAIN / of_row);
 }
 
+static bool takes_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return takes_depthwise(payload, node, ET_XNN_FP32);
+}
+
+static bool takes_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return takes_depthwise(payload, node, ET_XNN_FP16);
+}
+
 static const struct et_xnn_own own_depthwise = {
 	.name = "Depthwise Convolution (NHWC, F32), by rows",
-	.takes = takes_depthwise,
+	.takes = takes_floats,
 	.run = run_depthwise,
 };
 
-static const struct et_xnn_own *const all[] = { &own_depthwise, &et_xnn_own_convolution,
-	&et_xnn_own_convolution_halves, &et_xnn_own_linear, &et_xnn_own_linear_halves,
-	&et_xnn_own_deconvolution, &et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_convert,
-	&et_xnn_own_mean, &et_xnn_own_pool, &et_xnn_own_linear_bfloat, &et_xnn_own_bfloat };
+static const struct et_xnn_own own_depthwise_halves = {
+	.name = "Depthwise Convolution (NHWC, F16), by rows",
+	.takes = takes_halves,
+	.run = run_depthwise,
+};
+
+static const struct et_xnn_own *const all[] = { &own_depthwise, &own_depthwise_halves,
+	&et_xnn_own_convolution, &et_xnn_own_convolution_halves, &et_xnn_own_linear,
+	&et_xnn_own_linear_halves, &et_xnn_own_deconvolution, &et_xnn_own_transpose, &et_xnn_own_gemm8,
+	&et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_pool, &et_xnn_own_linear_bfloat,
+	&et_xnn_own_bfloat };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {

@@ -1,14 +1,64 @@
-/* Each build of depthwise.c that this processor can run against a plain loop in doubles. */
+/* Each build of depthwise.c that this processor can run against a plain loop: in doubles, and in halves to the bit. */
 #include "delegates/xnnpack/depthwise.h"
 #include "delegates/xnnpack/test_draw.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+
+__extension__ typedef _Float16 half;
+
+/* Those of floats, and behind them that of halves. */
+static const struct et_depthwise_build *build_at(size_t i)
+{
+	return et_depthwise_at(i) || (i && !et_depthwise_at(i - 1)) ? et_depthwise_at(i)
+								    : et_depthwise_halves();
+}
+
+static float number_at(const struct et_depthwise_build *build, const void *numbers, size_t i)
+{
+	return build->are_halves ? (float)((const half *)numbers)[i] : ((const float *)numbers)[i];
+}
+
+/* @n floats as the build wants them. The caller frees it. */
+static void *numbers_of(const struct et_depthwise_build *build, const float *floats, size_t n)
+{
+	float *made = malloc(n * sizeof(*made));
+	assert_non_null(made);
+	for (size_t i = 0; i < n && build->are_halves; i++)
+		((half *)made)[i] = (half)floats[i];
+	if (!build->are_halves)
+		memcpy(made, floats, n * sizeof(*made));
+	return made;
+}
+
+/* Rounded to a half after each tap. Those of few channels and large filters come row by row. */
+static float plain_of_halves(const struct et_depthwise *job, size_t image, size_t y, size_t x, size_t c)
+{
+	size_t height = job->kernel_height, width = job->kernel_width;
+	bool is_across = job->channels >= 16 && et_depthwise_is_usual(job) && width <= 5;
+	half sums[2] = { job->bias ? (half)job->bias[c] : 0 };
+	for (size_t tap = 0; tap < height * width; tap++) {
+		size_t ky = is_across ? tap % height : tap / width,
+		       kx = is_across ? tap / height : tap % width;
+		ptrdiff_t row = (ptrdiff_t)(y * job->stride_height + ky * job->dilation_height) - job->top,
+			  column = (ptrdiff_t)(x * job->stride_width + kx * job->dilation_width) - job->left;
+		if (row < 0 || row >= (ptrdiff_t)job->height || column < 0 || column >= (ptrdiff_t)job->width)
+			continue;
+		size_t at = (image * job->height + (size_t)row) * job->width + (size_t)column;
+		half *sum = &sums[is_across && width == 5 ? tap % 2 : 0];
+		*sum = (half)fmaf((float)((const half *)job->in)[at * job->channels + c],
+			(float)(half)job->filter[(ky * width + kx) * job->channels + c], (float)*sum);
+	}
+	float sum = (float)(half)((float)sums[0] + (float)sums[1]);
+	sum = job->min > sum ? job->min : sum;
+	return (float)(half)(job->max < sum ? job->max : sum);
+}
 
 static double plain(const struct et_depthwise *job, size_t image, size_t y, size_t x, size_t c)
 {
@@ -23,7 +73,7 @@ static double plain(const struct et_depthwise *job, size_t image, size_t y, size
 				column >= (ptrdiff_t)job->width)
 				continue;
 			size_t at = (image * job->height + (size_t)row) * job->width + (size_t)column;
-			sum += (double)job->in[at * job->channels + c] *
+			sum += (double)((const float *)job->in)[at * job->channels + c] *
 			       (double)job->filter[(ky * job->kernel_width + kx) * job->channels + c];
 		}
 	return fmin(fmax(sum, (double)job->min), (double)job->max);
@@ -32,6 +82,7 @@ static double plain(const struct et_depthwise *job, size_t image, size_t y, size
 static void check(const struct et_depthwise_build *build, const struct et_depthwise *job, size_t n_images)
 {
 	size_t n_rows = n_images * job->out_height, n_row = job->out_width * job->channels;
+	const size_t height = job->out_height, width = job->out_width;
 	memset(job->out, 0xff, n_rows * n_row * sizeof(float));
 	size_t begin = test_draw((uint32_t)n_rows + 1),
 	       end = begin + test_draw((uint32_t)(n_rows - begin) + 1);
@@ -39,13 +90,15 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 	for (size_t i = 0; i < n_rows * n_row; i++) {
 		size_t row = i / n_row;
 		if (row < begin || row >= end) {
-			assert_true(isnan(job->out[i])); /* not its to write */
+			assert_true(isnan(number_at(build, job->out, i))); /* not its to write */
 			continue;
 		}
-		double right = plain(job, row / job->out_height, row % job->out_height,
-			       i / job->channels % job->out_width, i % job->channels),
-		       is = (double)job->out[i];
-		if (!(fabs(is - right) <= 4e-6))
+		double is = (double)number_at(build, job->out, i),
+		       right = build->are_halves ? (double)plain_of_halves(job, row / height, row % height,
+							   i / job->channels % width, i % job->channels)
+						 : plain(job, row / height, row % height,
+							   i / job->channels % width, i % job->channels);
+		if (!(fabs(is - right) <= (build->are_halves ? 0 : 4e-6)))
 			fail_msg("%s: %zu x %zu of %zu channels, filter %zu x %zu, strides %zu, %zu, "
 				 "dilations %zu, %zu, "
 				 "padding %td, %td: element %zu is %.9g, not %.9g",
@@ -56,7 +109,7 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 	build->run(job, 0, begin);
 	build->run(job, end, n_rows);
 	for (size_t i = 0; i < n_rows * n_row; i++)
-		assert_false(isnan(job->out[i])); /* nothing is left out */
+		assert_false(isnan(number_at(build, job->out, i))); /* nothing is left out */
 }
 
 /* @shape: sizes, strides and dilations, as it begins; channels and the image's sizes and padding are put into it. */
@@ -81,12 +134,15 @@ static void try_any(
 	float *in = test_drawn_floats(n_images * height * width * channels),
 	      *filter = test_drawn_floats(n_taps * channels),
 	      *bias = test_draw(4) ? test_drawn_floats(channels) : NULL;
-	job.in = in;
 	job.filter = filter;
 	job.bias = bias;
 	job.out = test_drawn_floats(n_images * job.out_height * job.out_width * channels);
-	for (size_t i = 0; et_depthwise_at(i); i++)
-		check(et_depthwise_at(i), &job, n_images);
+	for (size_t i = 0; build_at(i); i++) {
+		void *numbers = numbers_of(build_at(i), in, n_images * height * width * channels);
+		job.in = numbers;
+		check(build_at(i), &job, n_images);
+		free(numbers);
+	}
 	free(in);
 	free(filter);
 	free(bias);
@@ -156,15 +212,15 @@ static void test_images(void **state)
 		{ 1152, 7, 7, 3 }, { 96, 30, 29, 7 }, { 70, 62, 63, 3 }, { 520, 23, 24, 3 } };
 	for (size_t i = 0; i < sizeof(images) / sizeof(*images); i++)
 		for (size_t stride = 1; stride <= (images[i][3] == 7 ? 1 : 2); stride++) {
-			size_t half = images[i][3] / 2;
+			size_t pad = images[i][3] / 2;
 			try(images[i][0], images[i][1], images[i][2], images[i][3], stride,
-				(size_t[]){ half, half, half, half });
+				(size_t[]){ pad, pad, pad, pad });
 		}
 }
 
 static void test_nan_stays(void **state)
 {
-	float in[9 * 16], filter[9 * 16], out[9 * 16];
+	float in[9 * 16], filter[9 * 16];
 	for (size_t i = 0; i < 9 * 16; i++)
 		in[i] = filter[i] = 1;
 	in[4 * 16 + 3] = NAN;
@@ -183,17 +239,21 @@ static void test_nan_stays(void **state)
 		.left = 1,
 		.min = 0,
 		.max = 6,
-		.filter = filter,
-		.in = in,
-		.out = out };
-	for (size_t i = 0; et_depthwise_at(i); i++) {
-		et_depthwise_at(i)->run(&job, 0, 3);
+		.filter = filter };
+	for (size_t i = 0; build_at(i); i++) {
+		const struct et_depthwise_build *build = build_at(i);
+		float out[9 * 16];
+		void *numbers = numbers_of(build, in, 9 * 16);
+		job.in = numbers;
+		job.out = out;
+		build->run(&job, 0, 3);
+		free(numbers);
 		for (size_t j = 0; j < 9 * 16; j++) {
 			size_t pixel = j / 16, n_taps = (pixel % 2 ? 6 : pixel == 4 ? 9 : 4);
 			if (j % 16 == 3)
-				assert_true(isnan(out[j]));
+				assert_true(isnan(number_at(build, out, j)));
 			else
-				assert_true(out[j] == (float)(n_taps > 6 ? 6 : n_taps));
+				assert_true(number_at(build, out, j) == (float)(n_taps > 6 ? 6 : n_taps));
 		}
 	}
 }

@@ -1,6 +1,7 @@
 /* Filters and biases of half floats: the same results as of floats that say the same. Layers of halves throughout. Rows of them quantized at run time. And what
  * no convolution may be given. */
 #include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/depthwise.h"
 #include "delegates/xnnpack/gemm.h"
 #include "delegates/xnnpack/half.h"
 #include "delegates/xnnpack/parts.h"
@@ -29,6 +30,7 @@ static const struct layer {
 	{ MX_CONV, 9, 20, 1, 1, 1, 0 },
 	{ MX_DEPTHWISE, 1, 1, 4, 3, 1, 0 },
 	{ MX_DEPTHWISE, 1, 2, 3, 2, 1, 0 },
+	{ MX_DEPTHWISE, 1, 1, 20, 3, 1, 1 },
 	{ MX_DECONV, 3, 4, 1, 3, 1, 0 },
 	{ MX_LINEAR, 6, 5, 1, 1, 1, 0 },
 	{ MX_LINEAR, 31, 32, 1, 1, 1, 0 },
@@ -134,6 +136,7 @@ static void test_weights_of_halves(void **state)
 static void test_layers_of_halves(void **state)
 {
 	static struct arg as_floats, as_halves;
+	et_xnn_own_set_least_work(0);
 	for (size_t i = 0; i < 2 * sizeof(layers) / sizeof(*layers); i++) {
 		const struct layer *l = &layers[i / 2];
 		uint32_t n = outer_of(l) * outer_of(l) * l->group_out * l->groups;
@@ -151,13 +154,16 @@ static void test_layers_of_halves(void **state)
 	}
 }
 
-/* Where the processor multiplies halves, layers are ours, however small; not those in groups. */
+/* Where the processor multiplies halves, layers are ours, however small, but for those in groups; and depthwise ones of usual
+ * filters and channels enough. */
 static void test_whose_halves(void **state)
 {
+	et_xnn_own_set_least_work(0);
 	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
 		const struct layer *l = &layers[i];
-		bool is_ours = et_xnn_gemm_halves() && l->groups == 1 &&
-			       (l->node == MX_CONV || l->node == MX_LINEAR);
+		bool is_ours = l->node == MX_DEPTHWISE
+				       ? et_depthwise_halves() && l->groups >= 16
+				       : et_xnn_gemm_halves() && l->groups == 1 && l->node != MX_DECONV;
 		struct make_xnn mk;
 		struct test_session s = { 0 };
 		struct et_diag diag = { 0 };
