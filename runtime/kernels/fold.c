@@ -553,7 +553,10 @@ static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
 	if (et_type_is_complex(args[0]->tensor->type) && ctx->kernel->row == &sum)
 		return et_complex_sum(ctx, args[0]->tensor, set, args[2]->b, out);
-	return et_fold(ctx, ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
+	/* A sum of truths is whether there is any; numbers are made truths before. */
+	bool is_of_truths = ctx->kernel->row == &sum && out->type == ET_BOOL;
+	return et_fold(
+		ctx, is_of_truths ? &any : ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
 }
 
 /* self, dim or None, keepdim … > out, and for max and min a second one */

@@ -122,6 +122,8 @@ static void reductions(void **state)
 			"u8[2]{14,16}" },
 		{ "aten::sum.IntList_out", "bf16[2,2,2]{1.5,2,-3.9,4, 5,6.9,7,8} (0,2) true 2",
 			"i16[1,2,1]{14,16}" },
+		{ "aten::sum.IntList_out", "i32[3,2]{3,-3,0,0,0,1} (1) false 11", "bool[3]{1,0,1}" },
+		{ "aten::sum.IntList_out", "f32[2,2]{0.5,0,-0.5,0} (0) false 11", "bool[2]{1,0}" },
 		{ "aten::prod.out", "f64[3]{1.5,2.5,-3.5} 1", "i8[]{-6}" },
 		{ "aten::prod.int_out", "bf16[2,1]{1.5,2.5} 0 true 3", "i32[1,1]{2}" },
 		{ "aten::any.dims_out", "i32[2,3]{0,2,0,0,1,5} () false", "bool[2,3]{0,1,0,0,1,1}" },
