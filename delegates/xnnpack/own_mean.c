@@ -65,14 +65,18 @@ static void run(const struct et_xnn_own_run *run)
 	const struct et_xnn_node *node = run->node;
 	const struct et_xnn_value *in = &run->payload->values[node->inputs[0]],
 				  *out = &run->payload->values[node->outputs[0]];
-	const size_t *dims = run->shapes[node->inputs[0]].dims;
+	const struct et_xnn_shape *shape = &run->shapes[node->inputs[0]];
+	const size_t *dims = shape->dims + shape->n_dims - 3;
+	size_t n_pictures = 1;
+	for (const size_t *dim = shape->dims; dim < dims; dim++)
+		n_pictures *= *dim;
 	bool is_signed = in->type == ET_XNN_QINT8;
 	struct mean mean = {
 		.in = run->memory[node->inputs[0]],
 		.out = run->memory[node->outputs[0]],
-		.n_pixels = dims[1] * dims[2],
-		.n_channels = dims[3],
-		.n_blocks = (dims[3] + WIDTH - 1) / WIDTH,
+		.n_pixels = dims[0] * dims[1],
+		.n_channels = dims[2],
+		.n_blocks = (dims[2] + WIDTH - 1) / WIDTH,
 		.flip = is_signed ? 0 : 0x80,
 		.min = is_signed ? INT8_MIN : 0,
 		.max = is_signed ? INT8_MAX : UINT8_MAX,
@@ -81,8 +85,9 @@ static void run(const struct et_xnn_own_run *run)
 	mean.first = (int32_t)(is_signed ? 0 : n << 7);
 	mean.scale = in->scale / out->scale * (1 / (float)n);
 	mean.shift = (float)out->zero_point - (float)(int32_t)n * (float)in->zero_point * mean.scale;
-	size_t of_block = mean.n_pixels * (dims[3] < WIDTH ? dims[3] : WIDTH);
-	et_xnn_lane_parallel_for(run->lane, run_blocks, &mean, dims[0] * mean.n_blocks, 1 + GRAIN / of_block);
+	size_t of_block = mean.n_pixels * (dims[2] < WIDTH ? dims[2] : WIDTH);
+	et_xnn_lane_parallel_for(
+		run->lane, run_blocks, &mean, n_pictures * mean.n_blocks, 1 + GRAIN / of_block);
 }
 
 const struct et_xnn_own et_xnn_own_mean = {

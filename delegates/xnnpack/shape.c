@@ -351,12 +351,14 @@ INFER(argmax)
 INFER(global_pooling)
 {
 	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
-	if (in->n_dims != 4)
+	if (in->n_dims < 3)
 		return bad_shape(diag, node, in);
-	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], 1, 1, in->dims[3] } };
+	uint32_t last = in->n_dims - 1;
+	struct et_xnn_shape out = *in;
+	out.dims[last - 2] = out.dims[last - 1] = 1;
 	if (!(node->flags & XNN_FLAG_KEEP_DIMS)) {
-		out.n_dims = 2;
-		out.dims[1] = in->dims[3];
+		out.n_dims = last - 1;
+		out.dims[last - 2] = in->dims[last];
 	}
 	shapes[node->outputs[0]] = out;
 	return ET_OK;

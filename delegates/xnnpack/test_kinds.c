@@ -238,6 +238,41 @@ static void test_matmul(void **state)
 	}
 }
 
+/* What is in front of height, width and channels is no more than a batch. */
+static void test_pooling_of_other_ranks(void)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		uint32_t n_dims = i & 1 ? 3 : 6, n_batch = n_dims - 3, n_kept = i & 2 ? n_dims : n_batch + 1;
+		struct mx_value in = { .type = ET_XNN_FP32, .n_dims = n_dims, .input = 1 },
+				out = { .type = ET_XNN_FP32, .n_dims = n_kept, .output = 2 };
+		int32_t sizes[6], out_sizes[6];
+		for (uint32_t j = 0; j < n_dims; j++) {
+			in.dims[j] = out.dims[j] = 2;
+			sizes[j] = out_sizes[j] = 2;
+		}
+		for (uint32_t j = n_batch; j + 1 < n_kept; j++)
+			out.dims[j] = (uint32_t)(out_sizes[j] = 1);
+		mx_init(&mk);
+		uint32_t first = mx_value(&mk, &in), last = mx_value(&mk, &out);
+		mx_node(&mk, MX_GLOBAL,
+			&(struct et_xnn_node){ .inputs = { first },
+				.outputs = { last },
+				.min = -INFINITY,
+				.max = INFINITY,
+				.flags = i & 2 ? XNN_FLAG_KEEP_DIMS : 0 });
+		test_arg_init(&args[0], ET_FLOAT32, n_dims, sizes, ET_STATIC);
+		test_arg_init(&args[1], ET_FLOAT32, n_kept, out_sizes, ET_STATIC);
+		for (int j = 0; j < 1 << n_dims; j++)
+			args[0].f32[j] = (float)j;
+		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+		for (int j = 0; j < 1 << (n_dims - 2); j++)
+			test_near(args[1].f32[j], (float)(j / 2 * 8 + j % 2 + 3), 1e-5f);
+	}
+}
+
 /* [1,4,4,2], numbered, through one node. */
 static void move(
 	uint8_t kind, struct et_xnn_node node, uint32_t n_dims, const int32_t *sizes, float *ret_numbers)
@@ -303,6 +338,7 @@ static void test_windows(void **state)
 		(const int32_t[]){ 1, 2 }, out);
 	test_near(out[0], 15, 1e-5f);
 	test_near(out[1], 16, 1e-5f);
+	test_pooling_of_other_ranks();
 	move(MX_RESIZE,
 		(struct et_xnn_node){ .numbers = { [ET_XNN_NEW_H] = 4, [ET_XNN_NEW_W] = 7 },
 			.flags = XNN_FLAG_ALIGN_CORNERS },

@@ -19,6 +19,7 @@ struct layer {
 	int32_t zero_in, zero_out;
 	float scale_in, scale_out;
 	bool is_between; /* negated before and after: by XNNPACK */
+	bool is_deep;    /* five dimensions */
 };
 
 static struct arg args[2];
@@ -28,17 +29,23 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	struct make_xnn mk;
 	mx_init(&mk);
 	struct mx_value value = { .type = l->type,
-		MX_DIMS(2, l->height, l->width, l->channels),
+		.n_dims = l->is_deep ? 5 : 4,
 		.scale = l->scale_in,
 		.zero_point = l->zero_in,
 		.input = 1 };
+	uint32_t *dims = value.dims + l->is_deep;
+	value.dims[0] = dims[0] = 2;
+	value.dims[0] -= l->is_deep;
+	dims[1] = l->height;
+	dims[2] = l->width;
+	dims[3] = l->channels;
 	uint32_t in = mx_value(&mk, &value), first = in;
 	value.input = 0;
 	if (l->is_between) {
 		first = mx_value(&mk, &value);
 		mx_node(&mk, MX_NEGATE, &(struct et_xnn_node){ .inputs = { in }, .outputs = { first } });
 	}
-	value.dims[1] = value.dims[2] = 1;
+	dims[1] = dims[2] = 1;
 	value.scale = l->scale_out;
 	value.zero_point = l->zero_out;
 	uint32_t inner = l->is_between ? mx_value(&mk, &value) : 0;
@@ -98,8 +105,10 @@ static size_t check(const struct layer *layer)
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
 		struct layer l = *layer;
 		l.height -= shrunk;
-		ARG(&args[0], scalar, ET_STATIC, 2, (int32_t)l.height, (int32_t)l.width, (int32_t)l.channels);
-		ARG(&args[1], scalar, ET_DYNAMIC_BOUND, 2, 1, 1, (int32_t)l.channels);
+		int32_t in[] = { 1, 2, (int32_t)l.height, (int32_t)l.width, (int32_t)l.channels },
+			out[] = { 1, 2, 1, 1, (int32_t)l.channels };
+		test_arg_init(&args[0], scalar, 4 + l.is_deep, in + !l.is_deep, ET_STATIC);
+		test_arg_init(&args[1], scalar, 4 + l.is_deep, out + !l.is_deep, ET_DYNAMIC_BOUND);
 		uint32_t spread = 1 + test_draw(255), least = test_draw(257 - spread);
 		for (uint32_t i = 0; i < 2 * l.height * l.width * l.channels; i++)
 			args[0].i8[i] = (int8_t)(uint8_t)(least + test_draw(spread));
@@ -127,6 +136,7 @@ static void test_any(void **state)
 			.width = 1 + test_draw(8),
 			.channels = test_draw(4) ? 1 + test_draw(5) : 1 + test_draw(150),
 			.is_between = test_draw(3) == 0,
+			.is_deep = test_draw(4) == 0,
 			.scale_in = scales[test_draw(3)] };
 		l.scale_out = test_draw(2) ? l.scale_in : scales[test_draw(3)];
 		l.zero_in = (int32_t)test_draw(256) - (i % 2 ? 128 : 0);
@@ -145,7 +155,7 @@ static void test_halves(void **state)
 	static const int8_t pixels[] = { 1, 2, -2, -3, 126, 127, -128, -127 };
 	static const int8_t means[] = { 2, -2, 126, -128 };
 	for (int zero = -128; zero < 128; zero += 5) {
-		struct layer l = { ET_XNN_QINT8, 1, 2, 1, zero, zero, 0.0234f, 0.0234f, false };
+		struct layer l = { ET_XNN_QINT8, 1, 2, 1, zero, zero, 0.0234f, 0.0234f, false, false };
 		struct test_session s = { 0 };
 		struct et_diag diag = { 0 };
 		size_t n_bytes;
