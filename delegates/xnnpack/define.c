@@ -43,11 +43,17 @@ struct operands {
 	uint32_t inputs[2], output;
 };
 
-static enum xnn_status define_float(const struct et_xnn_builder *builder, uint32_t index, uint32_t *ret_id)
+static enum xnn_status define_inner(
+	const struct et_xnn_builder *builder, enum xnn_datatype type, uint32_t index, uint32_t *ret_id)
 {
 	const struct et_xnn_shape *shape = &builder->payload->values[index].shape;
-	return xnn_define_tensor_value(builder->subgraph, xnn_datatype_fp32, shape->n_dims, shape->dims, NULL,
-		XNN_INVALID_VALUE_ID, 0, ret_id);
+	return xnn_define_tensor_value(
+		builder->subgraph, type, shape->n_dims, shape->dims, NULL, XNN_INVALID_VALUE_ID, 0, ret_id);
+}
+
+static enum xnn_status define_float(const struct et_xnn_builder *builder, uint32_t index, uint32_t *ret_id)
+{
+	return define_inner(builder, xnn_datatype_fp32, index, ret_id);
 }
 
 static enum xnn_status define_convert(const struct et_xnn_builder *builder, uint32_t from, uint32_t to)
@@ -82,6 +88,42 @@ static enum xnn_status end_operands(
 	return operands->output == to ? xnn_status_success : define_convert(builder, operands->output, to);
 }
 
+/* XNNPACK makes limits part of the node above, whose kernels of integers forget them: not where a copy stands between. It makes
+ * integers of them, whatever they are. */
+static enum xnn_status define_integer_limits(
+	const struct et_xnn_builder *builder, const struct et_xnn_node *node, uint32_t from, uint32_t to)
+{
+	uint32_t copy;
+	union xnn_unary_params params = { .clamp = { .min = fminf(fmaxf(node->min, -0x1p31f), 0x1.fffffep30f),
+						  .max = fminf(
+							  fmaxf(node->max, -0x1p31f), 0x1.fffffep30f) } };
+	enum xnn_status status = define_inner(builder, xnn_datatype_int32, node->outputs[0], &copy);
+	if (status == xnn_status_success)
+		status = xnn_define_copy(builder->subgraph, from, copy, 0);
+	return status == xnn_status_success
+		       ? xnn_define_unary(builder->subgraph, xnn_unary_clamp, &params, copy, to, 0)
+		       : status;
+}
+
+static bool is_integer(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+{
+	return builder->payload->values[node->outputs[0]].type == ET_XNN_INT32;
+}
+
+static bool is_limited(const struct et_xnn_node *node)
+{
+	return node->min != -INFINITY || node->max != INFINITY;
+}
+
+/* Integers within limits. */
+static enum xnn_status define_integer_clamp(
+	const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+{
+	return is_limited(node) ? define_integer_limits(
+					  builder, node, input(builder, node, 0), output(builder, node, 0))
+				: et_xnn_define_copy(builder, node);
+}
+
 DEFINE(unary)
 {
 	union xnn_unary_params params = { 0 };
@@ -91,6 +133,8 @@ DEFINE(unary)
 	case xnn_unary_clamp:
 		params.clamp.min = node->min;
 		params.clamp.max = node->max;
+		if (is_integer(builder, node))
+			return define_integer_clamp(builder, node);
 		break;
 	case xnn_unary_leaky_relu:
 		params.leaky_relu.negative_slope = node->number;
@@ -115,9 +159,18 @@ DEFINE(binary)
 	struct xnn_binary_params params = { .output_min = node->min, .output_max = node->max };
 	struct operands operands;
 	enum xnn_status status = begin_operands(builder, node, &operands);
+	bool is_apart = is_integer(builder, node) && is_limited(node);
+	uint32_t out = operands.output;
+	if (is_apart) {
+		params = (struct xnn_binary_params){ -INFINITY, INFINITY };
+		if (status == xnn_status_success)
+			status = define_inner(builder, xnn_datatype_int32, node->outputs[0], &out);
+	}
 	if (status == xnn_status_success)
 		status = xnn_define_binary(builder->subgraph, (enum xnn_binary_operator)node->kind->op,
-			&params, operands.inputs[0], operands.inputs[1], operands.output, node->flags);
+			&params, operands.inputs[0], operands.inputs[1], out, node->flags);
+	if (status == xnn_status_success && is_apart)
+		status = define_integer_limits(builder, node, out, operands.output);
 	return status == xnn_status_success ? end_operands(builder, node, &operands) : status;
 }
 

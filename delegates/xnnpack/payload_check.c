@@ -3,7 +3,7 @@
  * The decoder (payload.c) has read values and nodes one by one. Here each node's inputs must have been written
  * before, its outputs by nobody else, and its datatypes must go together, where XNNPACK would assert instead of
  * refusing. The arguments of a call are sorted on the way, and each constant learns whether it must stay readable. */
-#include "delegates/xnnpack/kind.h"
+#include "delegates/xnnpack/own.h"
 
 static bool is_float(uint8_t type)
 {
@@ -70,6 +70,29 @@ static bool bfloats_fit(const struct et_xnn_payload *payload, const struct et_xn
 	}
 }
 
+static bool is_elementwise(const struct et_xnn_node *node)
+{
+	return node->kind->define == et_xnn_define_unary || node->kind->define == et_xnn_define_binary;
+}
+
+/* Whether a node whose values are all alike may have them of @type. Integers are not divided: the smallest one by -1
+ * would end the process. Nor is there another padding than 0: the original writes half a float there. */
+static bool takes_type(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint8_t type)
+{
+	bool is_divided = node->kind->define == et_xnn_define_binary && node->kind->op == xnn_binary_divide;
+	if (is_activation(type))
+		return true;
+	if (et_xnn_own_needs_move(payload, node))
+		return node->kind->define != et_xnn_define_pad || node->number == 0;
+	return type == ET_XNN_INT32 && is_elementwise(node) && !is_divided;
+}
+
+/* What XNNPACK converts one by one. */
+static bool is_convertible(uint8_t type)
+{
+	return is_activation(type) || type == ET_XNN_INT32;
+}
+
 /* Whether the datatypes of a node go together, where XNNPACK would not refuse by itself. */
 static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
@@ -84,7 +107,7 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 	switch (kind->types) {
 	case ET_XNN_TYPES_CONVERT:
 		return out->type == ET_XNN_QDINT8 ? is_float(in->type)
-						  : is_activation(in->type) && is_activation(out->type);
+						  : is_convertible(in->type) && is_convertible(out->type);
 	case ET_XNN_TYPES_WEIGHTS: {
 		const struct et_xnn_value *bias =
 			node->inputs[2] != ET_XNN_NONE ? &values[node->inputs[2]] : NULL;
@@ -117,7 +140,9 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 	}
 	if (out->type != in->type)
 		return false;
-	if (kind->types == ET_XNN_TYPES_SAME || kind->types == ET_XNN_TYPES_IMAGES)
+	if (kind->types == ET_XNN_TYPES_SAME)
+		return takes_type(payload, node, in->type);
+	if (kind->types == ET_XNN_TYPES_IMAGES)
 		return is_activation(in->type);
 	return kind->types == ET_XNN_TYPES_FP32 ? in->type == ET_XNN_FP32 : is_float(in->type);
 }

@@ -564,12 +564,16 @@ enum et_status et_xnn_check_theirs(
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		const struct et_xnn_shape *out = &shapes[node->outputs[0]];
-		if (node->is_ours || node->is_gone)
+		if (node->is_ours || node->is_gone || node->is_view)
 			continue;
 		if (is_below_stride(node, out))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has an output of %zu × %zu, less than its stride of %u × %u", out->dims[1],
 				out->dims[2], node->numbers[ET_XNN_STRIDE_H], node->numbers[ET_XNN_STRIDE_W]);
+		if (et_xnn_own_needs_move(payload, node))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"moves %s, of a payload that is too large to be cut",
+				et_xnn_type_name(payload->values[node->inputs[0]].type));
 		if (et_xnn_own_needs_pool(node))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has a window, strides, gaps and padding that are not supported together "
@@ -624,7 +628,8 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 	/* limits become a node of their own */
 	if (is_clamped && (node->kind->define == et_xnn_define_binary ||
 				  node->kind->define == et_xnn_define_global_pooling))
-		return count(out) * et_xnn_type_bits(payload->values[node->outputs[0]].type) / 8;
+		return count(out) * et_xnn_type_bits(payload->values[node->outputs[0]].type) / 8 *
+		       (payload->values[node->outputs[0]].type == ET_XNN_INT32 ? 2 : 1);
 	/* a right side that is computed is packed for each run */
 	bool is_product =
 		node->kind->infer == et_xnn_infer_matmul || et_xnn_has_computed_weights(payload, node);

@@ -24,6 +24,7 @@ struct arg {
 	union {
 		float f32[512 + 4];
 		uint16_t f16[512 + 8];
+		int32_t i32[512 + 4];
 		int8_t i8[512 + 16];
 		int64_t i64[64 + 2];
 	};

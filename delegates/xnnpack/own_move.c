@@ -1,0 +1,108 @@
+/* Elements put elsewhere, of datatypes that XNNPACK does not move: int32 and qint32.
+ *
+ * Each such node is one block that is copied, or several (what is concatenated), from steps of their own in the input to steps of
+ * their own in the output; a padding, of zeros, is written first. */
+#include "delegates/xnnpack/graph.h"
+#include "delegates/xnnpack/own.h"
+
+#include <string.h>
+
+/* Elements of @n_bytes, @dims of them, that lie as many bytes apart as the steps say. */
+struct block {
+	uint32_t n_dims;
+	size_t n_bytes;
+	size_t dims[ET_XNN_MAX_DIMS], from_steps[ET_XNN_MAX_DIMS], to_steps[ET_XNN_MAX_DIMS];
+};
+
+static bool is_move(const struct et_xnn_node *node)
+{
+	return node->kind->define == et_xnn_define_copy || node->kind->define == et_xnn_define_reshape ||
+	       node->kind->define == et_xnn_define_transpose || node->kind->define == et_xnn_define_slice ||
+	       node->kind->define == et_xnn_define_pad || node->kind->define == et_xnn_define_concatenate;
+}
+
+bool et_xnn_own_needs_move(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	uint8_t type = payload->values[node->inputs[0]].type;
+	return is_move(node) && (type == ET_XNN_INT32 || type == ET_XNN_QINT32);
+}
+
+static void copy(const struct block *block, uint32_t dim, const uint8_t *from, uint8_t *to)
+{
+	if (dim == block->n_dims) {
+		memcpy(to, from, block->n_bytes);
+		return;
+	}
+	size_t n = block->dims[dim];
+	if (dim + 1 == block->n_dims && block->from_steps[dim] == block->n_bytes &&
+		block->to_steps[dim] == block->n_bytes) {
+		if (n) /* else there may be no memory */
+			memcpy(to, from, n * block->n_bytes);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		copy(block, dim + 1, from + i * block->from_steps[dim], to + i * block->to_steps[dim]);
+}
+
+/* How many bytes apart neighbours in each dimension lie; returns those of all. */
+static size_t find_steps(const struct et_xnn_shape *shape, size_t n_bytes, size_t *ret_steps)
+{
+	for (uint32_t i = shape->n_dims; i > 0; i--) {
+		ret_steps[i - 1] = n_bytes;
+		n_bytes *= shape->dims[i - 1];
+	}
+	return n_bytes;
+}
+
+/* Input @in of @node, to its place in an output of that shape; what lies in front of the place is added to *@from and *@to. */
+static struct block block_of(const struct et_xnn_node *node, size_t n_bytes, const struct et_xnn_shape *in,
+	const struct et_xnn_shape *out, const uint8_t **from, uint8_t **to)
+{
+	struct block block = { .n_dims = in->n_dims, .n_bytes = n_bytes };
+	size_t steps[ET_XNN_MAX_DIMS] = { 0 };
+	size_t n_in = find_steps(in, n_bytes, steps);
+	if (node->kind->define == et_xnn_define_copy || node->kind->define == et_xnn_define_reshape)
+		return (struct block){ 1, n_bytes, { n_in / n_bytes }, { n_bytes }, { n_bytes } };
+	find_steps(out, n_bytes, block.to_steps);
+	for (uint32_t i = 0; i < in->n_dims; i++) {
+		bool is_turned = node->kind->define == et_xnn_define_transpose;
+		block.from_steps[i] = steps[is_turned ? node->list[0][i] : i];
+		block.dims[i] = in->dims[i] < out->dims[i] && !is_turned ? in->dims[i] : out->dims[i];
+		if (node->kind->define == et_xnn_define_slice)
+			*from += node->list[0][i] * steps[i];
+		else if (node->kind->define == et_xnn_define_pad)
+			*to += node->list[0][i] * block.to_steps[i];
+	}
+	return block;
+}
+
+static void run(const struct et_xnn_own_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const struct et_xnn_value *values = run->payload->values;
+	const struct et_xnn_shape *out = &run->shapes[node->outputs[0]];
+	uint8_t *next = run->memory[node->outputs[0]];
+	size_t n_bytes = sizeof(int32_t), steps[ET_XNN_MAX_DIMS] = { 0 };
+	size_t n_out = find_steps(out, n_bytes, steps);
+	if (node->kind->define == et_xnn_define_pad)
+		memset(next, 0, n_out);
+	for (uint32_t i = 0; i < node->kind->n_inputs; i++) {
+		uint32_t input = node->inputs[i];
+		const struct et_xnn_shape *in = &run->shapes[input];
+		const uint8_t *from = values[input].data ? values[input].data : run->memory[input];
+		uint8_t *to = next;
+		struct block block = block_of(node, n_bytes, in, out, &from, &to);
+		copy(&block, 0, from, to);
+		if (i + 1 == node->kind->n_inputs)
+			break;
+		uint32_t axis = et_xnn_axis(node, in->n_dims);
+		next += in->dims[axis] * steps[axis];
+	}
+}
+
+const struct et_xnn_own et_xnn_own_move = {
+	.name = "Move (ND, S32)",
+	.takes = et_xnn_own_needs_move,
+	.is_sole = true,
+	.run = run,
+};
