@@ -3,7 +3,7 @@
  * What a language model's decoder is exported with (ExecuTorch's extension/llm): one operator that looks, one that
  * puts what is new into its caches, and one that does both. The caches are tensors of the program that outlive a run.
  *
- * A block of query rows at a time, over all keys: scores, softmax, and the sum of the values with those weights, so that
+ * A block of query rows at a time, those of the heads that share keys next to each other, over all keys: scores, softmax, and the sum of the values with those weights, so that
  * a key or value is read, and made float, once for each block. 8-bit operands lose their zero points on the way in,
  * which float holds exactly; the scales follow. Half and bfloat16 are multiplied as float, and the weights rounded to
  * the type where the original does.
@@ -63,10 +63,11 @@ static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_
 	for (int64_t i = 0; where && i < value->sizes[0] * n; i++)
 		ET_REQUIRE(ctx, where[i] >= 0 && where[i] < room, "position %lld in a cache of %lld",
 			(long long)where[i], (long long)room);
-	for (int64_t i = 0; bytes && i < value->sizes[0] * n; i++) {
-		int64_t at = i / n * room + (where ? where[i] : start + i % n);
+	int64_t n_pieces = where ? n : 1, n_rows = where ? 1 : n; /* of each batch, and in a piece */
+	for (int64_t i = 0; bytes && n && i < value->sizes[0] * n_pieces; i++) {
+		int64_t at = i / n_pieces * room + (where ? where[i] : start);
 		memmove((uint8_t *)cache->data + (size_t)at * bytes,
-			(const uint8_t *)value->data + (size_t)i * bytes, bytes);
+			(const uint8_t *)value->data + (size_t)(i * n_rows) * bytes, (size_t)n_rows * bytes);
 	}
 	return ET_OK;
 }
@@ -94,7 +95,11 @@ static enum et_status run_update_indices(struct et_kernel_ctx *ctx, struct et_ev
 
 /* --- attention ---------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 32, FEW_ROWS = 4 };
+enum {
+	ROWS = 32,
+	FEW_ROWS = 4, /* or less: each key as it lies */
+	CHUNK = 32,   /* keys or values that are made float at once */
+};
 
 /* Queries, keys or values; strides in elements. */
 struct operand {
@@ -110,8 +115,9 @@ struct attention {
 	struct operand q, k, v;
 	struct et_tensor *out;
 	const float *mask; /* [queries, keys], or NULL */
-	int64_t n_heads, n_kv_heads, n_queries, n_keys, size;
-	int64_t start, n_blocks;
+	int64_t n_heads, n_kv_heads, n_shared, n_queries, n_keys,
+		size;            /* n_shared: heads that look at the same keys */
+	int64_t start, n_blocks; /* blocks of the rows of those heads */
 	bool is_causal;
 	float scale;
 	float *scratch; /* for one task after the other: room for each */
@@ -258,14 +264,30 @@ static int64_t keys_for(const struct attention *a, int64_t row)
 	return a->is_causal && n < a->n_keys ? n : a->n_keys;
 }
 
-/* The queries of one block. */
+/* The queries of one block: rows of the heads that share keys, those of one position after the other. */
 struct block {
 	const struct attention *a;
 	struct head k, v;
-	int64_t batch, head, first, n, n_keys;
+	int64_t batch, first, n, n_keys;
 	float *queries, *sums, *scores, *span;
 	float totals[ROWS];
 };
+
+static int64_t query_of(const struct block *b, int64_t row)
+{
+	return (b->first + row) / b->a->n_shared;
+}
+
+static int64_t head_of(const struct block *b, int64_t row)
+{
+	return b->k.head * b->a->n_shared + (b->first + row) % b->a->n_shared;
+}
+
+/* How many keys the block's row @row may look at. */
+static int64_t n_keys_of(const struct block *b, int64_t row)
+{
+	return keys_for(b->a, query_of(b, row));
+}
 
 /* Row 0 of what lies there as floats already, or NULL. */
 static const float *rows_of(const struct operand *o, int64_t batch, int64_t head)
@@ -274,43 +296,54 @@ static const float *rows_of(const struct operand *o, int64_t batch, int64_t head
 	return o->tensor->type == ET_FLOAT32 && (uintptr_t)rows % sizeof(float) == 0 ? rows : NULL;
 }
 
+/* Keys or values @first and on, as many as there are up to CHUNK: all of them where they lie, if they are floats, else in
+ * @span. */
+static const float *load_chunk(const struct head *h, int64_t first, int64_t n_keys, int64_t size, float *span,
+	int64_t *ret_n, int64_t *ret_stride)
+{
+	const float *rows = rows_of(h->operand, h->batch, h->head);
+	*ret_n = n_keys - first;
+	*ret_stride = h->operand->stride;
+	if (rows)
+		return rows + first * h->operand->stride;
+	*ret_n = *ret_n < CHUNK ? *ret_n : CHUNK;
+	*ret_stride = size;
+	for (int64_t k = 0; k < *ret_n; k++)
+		load_row(h->operand, h->batch, h->head, first + k, 0, (size_t)size, span + k * size);
+	return span;
+}
+
 /* Few rows: each key and value as it lies. */
 static void score_few(const struct block *b)
 {
 	const struct attention *a = b->a;
-	const float *keys = rows_of(&a->k, b->batch, b->k.head);
-	for (int64_t r = 0; keys && r < b->n; r++)
-		et_hot()->dots((size_t)b->n_keys, (size_t)a->size, b->scores + r * a->n_keys,
-			b->queries + r * a->size, keys, a->k.stride);
-	if (keys)
-		return;
-	for (int64_t k = 0; k < b->n_keys; k++) {
-		const float *key = load_row(&a->k, b->batch, b->k.head, k, 0, (size_t)a->size, b->span);
+	for (int64_t k = 0, n, stride; k < b->n_keys; k += n) {
+		const float *keys = load_chunk(&b->k, k, b->n_keys, a->size, b->span, &n, &stride);
 		for (int64_t r = 0; r < b->n; r++)
-			b->scores[r * a->n_keys + k] =
-				et_hot()->dot((size_t)a->size, b->queries + r * a->size, key);
+			et_hot()->dots((size_t)n, (size_t)a->size, b->scores + r * a->n_keys + k,
+				b->queries + r * a->size, keys, stride);
 	}
 }
 
 static void sum_few(const struct block *b)
 {
 	const struct attention *a = b->a;
-	const float *values = rows_of(&a->v, b->batch, b->v.head);
-	for (int64_t r = 0; values && r < b->n; r++) {
-		int64_t n = keys_for(a, b->first + r);
-		et_hot()->weighted_rows((size_t)(n < b->n_keys ? n : b->n_keys), (size_t)a->size,
-			b->sums + r * a->size, b->scores + r * a->n_keys, values, a->v.stride);
-	}
-	if (values)
-		return;
-	memset(b->sums, 0, (size_t)(b->n * a->size) * sizeof(*b->sums));
-	for (int64_t k = 0; k < b->n_keys; k++) {
-		float scale = scale_of(&a->v, b->batch, b->v.head, k);
-		const float *value = load_row(&a->v, b->batch, b->v.head, k, 0, (size_t)a->size, b->span);
-		for (int64_t r = 0; r < b->n; r++)
-			if (k < keys_for(a, b->first + r))
-				et_hot()->add_scaled((size_t)a->size, b->sums + r * a->size, value, 1,
-					b->scores[r * a->n_keys + k] * scale);
+	float *some = b->span + CHUNK * a->size;
+	for (int64_t k = 0, n, stride; k < b->n_keys; k += n) {
+		const float *values = load_chunk(&b->v, k, b->n_keys, a->size, b->span, &n, &stride);
+		for (int64_t r = 0; r < b->n; r++) {
+			float *weights = b->scores + r * a->n_keys + k, *sums = b->sums + r * a->size;
+			int64_t n_seen = n_keys_of(b, r) - k;
+			n_seen = n_seen < n ? n_seen : n;
+			if (n_seen <= 0 && k > 0)
+				continue;
+			for (int64_t i = 0; a->v.scales && i < n_seen; i++)
+				weights[i] *= scale_of(&a->v, b->batch, b->v.head, k + i);
+			et_hot()->weighted_rows(
+				(size_t)n_seen, (size_t)a->size, k ? some : sums, weights, values, stride);
+			for (int64_t i = 0; k && i < a->size; i++)
+				sums[i] += some[i];
+		}
 	}
 }
 
@@ -337,7 +370,7 @@ static void sum_many(const struct block *b)
 	static const float zeros[ROWS];
 	const struct attention *a = b->a;
 	for (int64_t r = 0; r < b->n; r++)
-		for (int64_t k = keys_for(a, b->first + r); k < b->n_keys; k++)
+		for (int64_t k = n_keys_of(b, r); k < b->n_keys; k++)
 			b->scores[r * a->n_keys + k] = 0;
 	et_gemm(NULL, &(struct et_gemm){ .n_rows = (size_t)b->n,
 			      .n_columns = (size_t)a->size,
@@ -355,42 +388,42 @@ static void sum_many(const struct block *b)
 
 static void attend_block(const struct attention *a, int64_t index, float *scratch)
 {
-	int64_t head = index / a->n_blocks % a->n_heads, batch = index / a->n_blocks / a->n_heads;
-	int64_t kv_head = head / (a->n_heads / a->n_kv_heads);
+	int64_t kv_head = index / a->n_blocks % a->n_kv_heads, batch = index / a->n_blocks / a->n_kv_heads;
+	int64_t n_rows = a->n_queries * a->n_shared;
 	struct block b = { .a = a,
 		.batch = batch,
-		.head = head,
 		.k = { &a->k, batch, kv_head },
 		.v = { &a->v, batch, kv_head },
 		.first = index % a->n_blocks * ROWS,
 		.queries = scratch };
-	b.n = a->n_queries - b.first < ROWS ? a->n_queries - b.first : ROWS;
-	b.n_keys = keys_for(a, b.first + b.n - 1);
+	b.n = n_rows - b.first < ROWS ? n_rows - b.first : ROWS;
+	b.n_keys = n_keys_of(&b, b.n - 1);
 	b.sums = b.queries + ROWS * a->size;
 	b.span = b.sums + ROWS * a->size;
-	b.scores = b.span + a->size;
+	b.scores = b.span + (CHUNK + 1) * a->size;
 	for (int64_t r = 0; r < b.n; r++) {
 		float *to = b.queries + r * a->size;
-		const float *row = load_row(&a->q, batch, head, b.first + r, 0, (size_t)a->size, to);
+		const float *row =
+			load_row(&a->q, batch, head_of(&b, r), query_of(&b, r), 0, (size_t)a->size, to);
 		if (row != to)
 			memcpy(to, row, (size_t)a->size * sizeof(*to));
 	}
-	(b.n < FEW_ROWS ? score_few : score_many)(&b);
+	(b.n <= FEW_ROWS ? score_few : score_many)(&b);
 	for (int64_t r = 0; r < b.n; r++) {
-		float *row = b.scores + r * a->n_keys, scale = scale_of(&a->q, batch, head, b.first + r);
-		int64_t n = keys_for(a, b.first + r);
+		int64_t query = query_of(&b, r), n = n_keys_of(&b, r);
+		float *row = b.scores + r * a->n_keys, scale = scale_of(&a->q, batch, head_of(&b, r), query);
 		for (int64_t k = 0; k < n; k++)
 			row[k] *= a->k.scales ? scale * scale_of(&a->k, batch, kv_head, k) * a->scale
 					      : a->scale;
 		for (int64_t k = 0; a->mask && k < n; k++)
-			row[k] += a->mask[(b.first + r) * a->n_keys + k];
-		b.totals[r] = weigh(row, n, is_rounded(a, b.first + r), a->q.tensor->type);
+			row[k] += a->mask[query * a->n_keys + k];
+		b.totals[r] = weigh(row, n, is_rounded(a, query), a->q.tensor->type);
 	}
-	(b.n < FEW_ROWS ? sum_few : sum_many)(&b);
+	(b.n <= FEW_ROWS ? sum_few : sum_many)(&b);
 	for (int64_t r = 0; r < b.n; r++) {
 		float *sum = b.sums + r * a->size, factor = 1 / b.totals[r];
-		size_t at = (size_t)(batch * a->q.batch_stride + head * a->q.head_stride +
-				     (b.first + r) * a->q.stride);
+		size_t at = (size_t)(batch * a->q.batch_stride + head_of(&b, r) * a->q.head_stride +
+				     query_of(&b, r) * a->q.stride);
 		for (int64_t i = 0; i < a->size; i++)
 			sum[i] *= factor;
 		et_storer(a->out->type, ET_F32)(
@@ -398,15 +431,20 @@ static void attend_block(const struct attention *a, int64_t index, float *scratc
 	}
 }
 
+/* Floats of scratch that one block needs. */
+static size_t scratch_of(const struct attention *a)
+{
+	return (size_t)((2 * ROWS + CHUNK + 1) * a->size + ROWS * a->n_keys);
+}
+
 /* Pieces of the blocks, each with scratch of its own. */
 static void attend(void *arg, size_t begin, size_t end)
 {
 	const struct attention *a = arg;
-	size_t n = (size_t)(a->q.tensor->sizes[0] * a->n_heads * a->n_blocks);
+	size_t n = (size_t)(a->q.tensor->sizes[0] * a->n_kv_heads * a->n_blocks);
 	for (size_t task = begin; task < end; task++)
 		for (size_t block = task; block < n; block += a->n_scratch)
-			attend_block(a, (int64_t)block,
-				a->scratch + task * (size_t)((2 * ROWS + 1) * a->size + ROWS * a->n_keys));
+			attend_block(a, (int64_t)block, a->scratch + task * scratch_of(a));
 }
 
 struct request {
@@ -501,12 +539,12 @@ static enum et_status look(struct et_kernel_ctx *ctx, const struct request *r)
 	ET_TRY(et_require_contiguous(ctx, r->out, "the output"));
 	if (et_tensor_numel(r->out) == 0)
 		return ET_OK;
-	a.n_blocks = (a.n_queries + ROWS - 1) / ROWS;
-	size_t n = (size_t)(r->q->sizes[0] * a.n_heads * a.n_blocks);
+	a.n_shared = a.n_heads / a.n_kv_heads;
+	a.n_blocks = (a.n_queries * a.n_shared + ROWS - 1) / ROWS;
+	size_t n = (size_t)(r->q->sizes[0] * a.n_kv_heads * a.n_blocks);
 	a.n_scratch = n < 16 ? n : 16;
 	/* sizes are of 32 bits each, and there is memory behind them */
-	size_t room = (size_t)((2 * ROWS + 1) * a.size + ROWS * a.n_keys);
-	if (!et_mul(room, a.n_scratch * sizeof(float), &n_bytes))
+	if (!et_mul(scratch_of(&a), a.n_scratch * sizeof(float), &n_bytes))
 		return et_refuse(ctx, "too large");
 	a.scratch = et_kernel_scratch(ctx, n_bytes);
 	if (!a.scratch)

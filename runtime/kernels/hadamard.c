@@ -5,6 +5,7 @@
  * length, the second is not, as in the original. Half rounds after each operation, as there. */
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
 
 #include <math.h>
 
@@ -18,15 +19,51 @@ static const uint32_t minus[PARTS] = {
 	0xfcf1299, 0xfbe2532, 0xf7c4ae4, 0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c, /* */
 };
 
+/* The steps of 1 and of 2. */
+static void transform_fours(float *row, size_t n)
+{
+	for (size_t i = 0; i < n; i += 4) {
+		float a = row[i] + row[i + 1], b = row[i] - row[i + 1];
+		float c = row[i + 2] + row[i + 3], d = row[i + 2] - row[i + 3];
+		row[i] = a + c;
+		row[i + 1] = b + d;
+		row[i + 2] = a - c;
+		row[i + 3] = b - d;
+	}
+}
+
+/* Those of @step and of twice that, at once. */
+static void transform_two_steps(float *row, size_t n, size_t step)
+{
+	for (size_t i = 0; i < n; i += 4 * step) {
+		float *first = row + i, *second = first + step, *third = second + step,
+		      *fourth = third + step;
+		ET_INDEPENDENT
+		for (size_t j = 0; j < step; j++) {
+			float a = first[j] + second[j], b = first[j] - second[j];
+			float c = third[j] + fourth[j], d = third[j] - fourth[j];
+			first[j] = a + c;
+			second[j] = b + d;
+			third[j] = a - c;
+			fourth[j] = b - d;
+		}
+	}
+}
+
 static void transform_f32(float *row, size_t n)
 {
-	for (size_t step = 1; step < n; step *= 2)
-		for (size_t i = 0; i < n; i += 2 * step)
-			for (size_t j = i; j < i + step; j++) {
-				float x = row[j], y = row[j + step];
-				row[j] = x + y;
-				row[j + step] = x - y;
-			}
+	size_t step = 1;
+	if (n >= 4) {
+		transform_fours(row, n);
+		step = 4;
+	}
+	for (; 4 * step <= n; step *= 4)
+		transform_two_steps(row, n, step);
+	for (size_t j = 0; 2 * step <= n && j < step; j++) { /* the last one, if it is left */
+		float x = row[j], y = row[j + step];
+		row[j] = x + y;
+		row[j + step] = x - y;
+	}
 	float factor = 1 / sqrtf((float)n);
 	for (size_t i = 0; i < n; i++)
 		row[i] *= factor;
