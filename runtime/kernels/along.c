@@ -207,7 +207,27 @@ struct softmax {
 	float *y;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
 	bool is_log, is_short;
+	enum et_scalar_type rounding; /* half or bfloat16: the sum and its logarithm are kept in it */
 };
+
+/* log_softmax() of a line of halves that keeps its sum in their type. */
+static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scalar_type type)
+{
+	enum { PART = 128 };
+	const float most = et_hot()->largest(n, x);
+	double sum = 0;
+	for (size_t i = 0, part; i < n; i += part) { /* y may be x */
+		float powers[PART];
+		part = n - i < PART ? n - i : PART;
+		for (size_t k = 0; k < part; k++)
+			powers[k] = x[i + k] - most;
+		et_hot()->each_exp(part, powers, powers);
+		sum += et_hot()->sum(part, powers);
+	}
+	const float rest = (float)et_round_to(log(et_round_to(sum, type)), type);
+	for (size_t k = 0; k < n; k++)
+		y[k] = x[k] - most - rest;
+}
 
 /* Rows that would fill a part of a vector only, put side by side: as columns. Where one row of a tensor goes this way all of them
  * do: sums are not the same to the last bit, and where threads divide the rows must not be seen. */
@@ -234,7 +254,10 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 		size_t column = i % s->stride,
 		       n = s->stride - column < end - i ? s->stride - column : end - i;
 		size_t at = i / s->stride * s->stride * s->n + column;
-		if (s->is_short) {
+		if (s->rounding != ET_FLOAT32) {
+			n = 1;
+			log_softmax_rounded(s->n, s->y + at, s->x + at, s->rounding);
+		} else if (s->is_short) {
 			n = end - i < ROWS ? end - i : ROWS;
 			softmax_short_rows(s, i, n);
 		} else if (s->stride == 1)
@@ -245,28 +268,38 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* If @lines are floats that lie alike in both tensors; *ret_is_done: they were. */
+/* If @lines are floats, or halves, that lie alike in both tensors; *ret_is_done: they were. Halves are made floats. */
 static enum et_status softmax_floats(
 	struct et_kernel_ctx *ctx, const struct et_lines *lines, bool is_log, bool *ret_is_done)
 {
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
+	bool is_half = et_type_is_half(self->type);
 	*ret_is_done = false;
-	if (self->type != ET_FLOAT32 || out->type != ET_FLOAT32 || self->n_dims == 0)
+	if ((self->type != ET_FLOAT32 && !is_half) || out->type != self->type || self->n_dims == 0 ||
+		(lines->arg && self->strides[lines->dim] != 1))
 		return ET_OK;
 	ET_TRY(et_resize_like(ctx, out, self));
 	size_t numel = et_tensor_numel(self);
 	if (memcmp(self->strides, out->strides, self->n_dims * sizeof(*self->strides)) != 0 || numel == 0)
 		return ET_OK;
+	float *floats = is_half ? et_kernel_scratch(ctx, numel * sizeof(*floats)) : NULL;
+	if (is_half && !floats)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	if (is_half)
+		et_loader(self->type, ET_F32)(floats, self->data, 1, numel);
 	struct softmax job = {
-		.x = self->data,
-		.y = out->data,
+		.x = is_half ? floats : self->data,
+		.y = is_half ? floats : out->data,
 		.n = (size_t)lines->n_out,
 		.stride = (size_t)self->strides[lines->dim],
 		.is_log = is_log,
+		.rounding = lines->arg ? self->type : ET_FLOAT32,
 	};
 	job.is_short = job.stride == 1 && job.n < SHORT_ROW && numel / job.n >= ROWS;
 	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+	if (is_half)
+		et_storer(out->type, ET_F32)(out->data, 1, floats, numel);
 	*ret_is_done = true;
 	return ET_OK;
 }

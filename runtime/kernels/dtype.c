@@ -187,6 +187,16 @@ static void store_doubles_as_halves(void *elements, ptrdiff_t stride, const void
 	}
 }
 
+void et_round_floats(enum et_scalar_type type, float *floats, size_t n)
+{
+	uint16_t halves[PART];
+	for (size_t i = 0, part; i < n; i += part) {
+		part = n - i < PART ? n - i : PART;
+		et_storer(type, ET_F32)(halves, 1, floats + i, part);
+		et_loader(type, ET_F32)(floats + i, halves, 1, part);
+	}
+}
+
 /* The narrow classes: the type itself, and bool, of which they have 0 and 1. */
 #define NARROW_TYPES(X) \
 	X(i32, int32_t) \

@@ -183,4 +183,7 @@ static inline float et_round_half(float value, enum et_scalar_type type)
 				   : et_from_half(et_to_half(value));
 }
 
+/* Each of @n, to half or bfloat16. */
+void et_round_floats(enum et_scalar_type type, float *floats, size_t n);
+
 #endif

@@ -250,8 +250,12 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 		       : et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
 			       ? (enum et_scalar_type)out->type
 			       : ET_FLOAT64;
-	if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
-		job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 && (!out2 || fold->is_index))
+	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
+	if (fold->rounded && is_rounded && job.folded.n_dims == 1 && job.folded.numel > 0 && !out2)
+		job.many = fold->rounded;
+	else if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
+		 job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
+		 (!out2 || fold->is_index))
 		job.many = job.is_double ? fold->columns : fold->int_columns;
 	else if (job.folded.n_dims == 1 && job.folded.strides[0][0] == 1 && job.folded.numel > 0 &&
 		 fold->rows)
@@ -477,9 +481,10 @@ static const struct et_fold any = { .step_doubles = any_doubles,
 	.columns = et_fold_any_columns,
 	.int_columns = et_fold_any_columns,
 	.ends_early = true };
-static const struct et_fold var = {
-	.step_doubles = var_doubles, .step_floats = var_floats, .finish = var_finish
-};
+static const struct et_fold var = { .step_doubles = var_doubles,
+	.step_floats = var_floats,
+	.finish = var_finish,
+	.rounded = et_fold_var_rounded };
 #define CHOICE(which)                                     \
 	{ .step_doubles = which##_doubles,                \
 		.step_ints = which##_ints,                \

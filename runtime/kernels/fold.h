@@ -42,6 +42,8 @@ struct et_fold {
 	et_fold_many_fn (*rows)(const struct fold_job *job);
 	/* The same where integers are folded as such. */
 	et_fold_many_fn int_columns;
+	/* The same where halves are folded into such and each operation is rounded, whether in rows or columns. */
+	et_fold_many_fn rounded;
 	bool ends_early;  /* a result that is not 0 stays what it is */
 	bool casts_first; /* floats are made integers one by one where the output is of integers */
 	bool is_mean;     /* rounds to float but for a double output, however many numbers are folded */

@@ -29,9 +29,10 @@ void et_fold_give(const struct fold_job *job, const struct et_place *place, size
 void et_fold_give_sums(const struct fold_job *job, const struct et_place *place, double *sums, size_t n)
 {
 	for (size_t k = 0; k < n && job->fold->finish; k++) {
-		struct et_fold_state state = {
-			.d = sums[k], .n = (int64_t)job->folded.numel, .rounding = job->rounding
-		};
+		struct et_fold_state state = { .d = sums[k],
+			.n = (int64_t)job->folded.numel,
+			.rounding = job->rounding,
+			.correction = job->correction };
 		job->fold->finish(&state);
 		sums[k] = state.d;
 	}
@@ -65,6 +66,54 @@ void et_fold_sum_columns(const struct fold_job *job, const struct et_place *plac
 		for (size_t k = 0; k < n; k++)
 			sums[k] += row[k];
 	}
+	et_fold_give_sums(job, place, sums, n);
+}
+
+/* Of some of the neighbours, which lie @step apart. */
+static void sum_distances(
+	const struct fold_job *job, const uint8_t *in, ptrdiff_t step, double *sums, size_t n)
+{
+	enum et_scalar_type type = job->rounding;
+	float means[ET_FOLD_COLUMNS] = { 0 }, squares[ET_FOLD_COLUMNS] = { 0 }, row[ET_FOLD_COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_F32);
+	const ptrdiff_t row_bytes =
+		(ptrdiff_t)job->folded.strides[0][0] * (ptrdiff_t)et_scalar_size(job->in_type);
+	const size_t n_rows = job->folded.numel;
+	for (size_t r = 0; r < n_rows; r++) {
+		load(row, in + (ptrdiff_t)r * row_bytes, step, n);
+		for (size_t k = 0; k < n; k++)
+			means[k] += row[k];
+		et_round_floats(type, means, n);
+	}
+	for (size_t k = 0; k < n; k++)
+		means[k] = (float)et_round_to((double)means[k] / (double)n_rows, type);
+	for (size_t r = 0; r < n_rows; r++) {
+		load(row, in + (ptrdiff_t)r * row_bytes, step, n);
+		for (size_t k = 0; k < n; k++)
+			row[k] -= means[k];
+		et_round_floats(type, row, n);
+		for (size_t k = 0; k < n; k++)
+			row[k] *= row[k];
+		et_round_floats(type, row, n);
+		for (size_t k = 0; k < n; k++)
+			squares[k] += row[k];
+		et_round_floats(type, squares, n);
+	}
+	for (size_t k = 0; k < n; k++)
+		sums[k] = (double)squares[k];
+}
+
+void et_fold_var_rounded(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	enum { AT_ONCE = 64 }; /* that many lines of memory stay near */
+	double sums[ET_FOLD_COLUMNS];
+	const size_t in_view = job->kept.n_views - 1;
+	const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1],
+			bytes = (ptrdiff_t)et_scalar_size(job->in_type);
+	const uint8_t *in = job->in + place->offset[in_view] * bytes;
+	for (size_t k = 0; k < n; k += AT_ONCE)
+		sum_distances(job, in + (ptrdiff_t)k * step * bytes, step, sums + k,
+			n - k < AT_ONCE ? n - k : AT_ONCE);
 	et_fold_give_sums(job, place, sums, n);
 }
 

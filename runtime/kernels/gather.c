@@ -175,8 +175,19 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 		COMBINE(uint64_t);
 	} else if (type == ET_INT32) {
 		COMBINE(uint32_t);
+	} else if (type == ET_INT16) {
+		COMBINE(uint16_t);
 	} else if (type == ET_UINT8 || type == ET_INT8) {
 		COMBINE(uint8_t);
+	} else if (type == ET_BOOL) {
+		*to = mode == SCATTER_ADD ? (*to | *from) != 0 : *to && *from;
+	} else if (type == ET_BFLOAT16) {
+		uint16_t bits[2];
+		memcpy(&bits[0], to, sizeof(*bits));
+		memcpy(&bits[1], from, sizeof(*bits));
+		float a = et_from_bfloat16(bits[0]), b = et_from_bfloat16(bits[1]);
+		bits[0] = et_to_bfloat16(mode == SCATTER_ADD ? a + b : a * b);
+		memcpy(to, bits, sizeof(*bits));
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
 		et_element_set_double(to, type, mode == SCATTER_ADD ? a + b : a * b);

@@ -90,6 +90,23 @@ ET_EXPANDED void sum_windows(size_t n_planes, const struct pool *p, const float 
 	memcpy(ret_sums, sums, n_planes * sizeof(*sums));
 }
 
+/* The sum of a window of doubles. */
+static double sum_doubles(const struct pool *p, const double *plane, const struct window *const *at)
+{
+	double sum = 0;
+	const int64_t step = p->x.strides[4] * at[2]->step;
+	for (int64_t d = 0; d < at[0]->n; d++) {
+		for (int64_t h = 0; h < at[1]->n; h++) {
+			const double *row = plane + (at[0]->first + d * at[0]->step) * p->x.strides[2] +
+					    (at[1]->first + h * at[1]->step) * p->x.strides[3] +
+					    at[2]->first * p->x.strides[4];
+			for (int64_t k = 0; k < at[2]->n; k++)
+				sum += row[k * step];
+		}
+	}
+	return sum;
+}
+
 static double pool_window(
 	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
 {
@@ -97,6 +114,8 @@ static double pool_window(
 	et_load_fn load = et_loader(type, ET_F64);
 	double result = p->is_max ? -INFINITY : 0, row[16];
 	*index = -1;
+	if (type == ET_FLOAT64 && !p->is_max && !p->rounds && !p->sums_floats)
+		return sum_doubles(p, (const double *)(const void *)plane, at) / (double)divisor_of(p, at);
 	for (int64_t i = 0; i < at[0]->n * at[1]->n; i++) {
 		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
 			h = at[1]->first + i % at[1]->n * at[1]->step;
@@ -130,6 +149,18 @@ static double pool_window(
 	return result / (p->rounds ? et_round_to(divisor, type) : divisor);
 }
 
+/* The output's next place, row after row; there is at least one in each direction. */
+static void next_place(const struct pool *p, int64_t *d, int64_t *h, int64_t *w)
+{
+	if (++*w < p->out[2])
+		return;
+	*w = 0;
+	if (++*h < p->out[1])
+		return;
+	*h = 0;
+	++*d;
+}
+
 /* Means of floats, which halves are by now, of as many planes as there are @places for. */
 static void mean_planes(const struct pool *p, const struct et_place *places, size_t n_planes)
 {
@@ -141,8 +172,7 @@ static void mean_planes(const struct pool *p, const struct et_place *places, siz
 		planes[k] = (const float *)(const void *)p->x.data + places[k].offset[2];
 		results[k] = p->y.data + places[k].offset[0] * bytes;
 	}
-	for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {
-		int64_t w = i % p->out[2], h = i / p->out[2] % p->out[1], d = i / p->out[2] / p->out[1];
+	for (int64_t d = 0, h = 0, w = 0; d < p->out[0]; next_place(p, &d, &h, &w)) {
 		const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] };
 		int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];
 		double divisor = (double)divisor_of(p, at);
@@ -175,9 +205,8 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 	}
 	for (size_t plane = begin; plane < end; plane++) {
 		const uint8_t *x = p->x.data + place.offset[2] * (int64_t)et_scalar_size(p->x.type);
-		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {
-			int64_t w = i % p->out[2], h = i / p->out[2] % p->out[1],
-				d = i / p->out[2] / p->out[1], index;
+		int64_t index;
+		for (int64_t d = 0, h = 0, w = 0; d < p->out[0]; next_place(p, &d, &h, &w)) {
 			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],
 				&p->windows[2][w] };
 			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] +
@@ -393,6 +422,29 @@ static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_eva
 	return run_pool(ctx, &p, &request);
 }
 
+/* @n gradients of a plane go back to where their maxima came from, among @n_in numbers: as many as the answer says, where the
+ * index that stopped it is in @ret_index. Each index is read once. */
+#define GIVE_BACK(name, type, from, to)                                                                \
+	static size_t name(size_t n, size_t n_in, void *out, const void *grad, const int64_t *indices, \
+		int64_t *ret_index)                                                                    \
+	{                                                                                              \
+		type *numbers = out;                                                                   \
+		for (size_t i = 0; i < n; i++) {                                                       \
+			const int64_t index = ((const volatile int64_t *)indices)[i];                  \
+			if ((uint64_t)index >= n_in) {                                                 \
+				*ret_index = index;                                                    \
+				return i;                                                              \
+			}                                                                              \
+			numbers[index] = to(from(numbers[index]) + from(((const type *)grad)[i]));     \
+		}                                                                                      \
+		return n;                                                                              \
+	}
+#define AS_IS
+GIVE_BACK(give_back_floats, float, AS_IS, AS_IS)
+GIVE_BACK(give_back_doubles, double, AS_IS, AS_IS)
+GIVE_BACK(give_back_bfloat16s, uint16_t, et_from_bfloat16, et_to_bfloat16)
+GIVE_BACK(give_back_halves, uint16_t, et_from_half, et_to_half)
+
 /* Each gradient goes back to where its maximum came from. */
 static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
@@ -401,7 +453,7 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 	size_t n_in = 1, n_out = 1, bytes = et_element_bytes(out);
 	ET_TRY(et_require_same_type(ctx, grad, out));
 	ET_TRY(et_require_type(ctx, indices, ET_INT64, "the indices"));
-	ET_REQUIRE(ctx, et_loader(grad->type, ET_F64), "does not take %s", et_scalar_name(grad->type));
+	ET_REQUIRE(ctx, et_type_is_float(grad->type), "does not take %s", et_scalar_name(grad->type));
 	ET_REQUIRE(ctx, self->n_dims >= 3 && grad->n_dims == self->n_dims && indices->n_dims == self->n_dims,
 		"ranks %u, %u and %u", grad->n_dims, self->n_dims, indices->n_dims);
 	for (size_t d = 0; d < self->n_dims; d++) {
@@ -418,14 +470,18 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 	ET_TRY(et_resize_like(ctx, out, self));
 	if (et_tensor_n_bytes(out))
 		memset(out->data, 0, et_tensor_n_bytes(out));
-	for (size_t i = 0; i < et_tensor_numel(grad); i++) {
-		int64_t index = ((const int64_t *)indices->data)[i];
-		ET_REQUIRE(ctx, index >= 0 && (uint64_t)index < n_in, "index %lld of %zu", (long long)index,
-			n_in);
-		uint8_t *to = (uint8_t *)out->data + (i / n_out * n_in + (size_t)index) * bytes;
-		et_element_set_double(to, out->type,
-			et_element_get_double(to, out->type) +
-				et_element_get_double((const uint8_t *)grad->data + i * bytes, grad->type));
+	size_t (*give_back)(size_t, size_t, void *, const void *, const int64_t *, int64_t *) =
+		out->type == ET_FLOAT32    ? give_back_floats
+		: out->type == ET_FLOAT64  ? give_back_doubles
+		: out->type == ET_BFLOAT16 ? give_back_bfloat16s
+					   : give_back_halves;
+	uint8_t *to = out->data;
+	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel; i += n_out, to += n_in * bytes) {
+		int64_t index = 0;
+		ET_REQUIRE(ctx,
+			give_back(n_out, n_in, to, (const uint8_t *)grad->data + i * bytes,
+				(const int64_t *)indices->data + i, &index) == n_out,
+			"index %lld of %zu", (long long)index, n_in);
 	}
 	return ET_OK;
 }

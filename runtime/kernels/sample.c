@@ -19,8 +19,10 @@ struct taps {
 };
 
 struct resize {
-	struct taps *taps[2]; /* rows, columns */
-	bool is_bilinear;     /* two each; where n is 1, both lie in the same place */
+	enum et_scalar_type type; /* of the tensors */
+	int64_t n_taps[2];        /* at the most */
+	struct taps *taps[2];     /* rows, columns */
+	bool is_bilinear;         /* two each; where n is 1, both lie in the same place */
 	struct et_view x, y;
 };
 
@@ -66,6 +68,50 @@ static double grown(const struct resize *r, double sum, double pixel, const stru
 	}
 WEIGHTED_SUM(weighted_floats, float)
 WEIGHTED_SUM(weighted_doubles, double)
+
+enum { HALVES = 64 };
+
+/* @n antialiased pixels of a row, of halves that are floats at @x: as grown() does it, all of them at once. */
+static void grow_halves(const struct resize *r, const float *x, const struct taps *h, const struct taps *w,
+	size_t n, int64_t most, float *sums)
+{
+	const int64_t row = r->x.strides[2], column = r->x.strides[3];
+	memset(sums, 0, n * sizeof(*sums));
+	for (int64_t j = 0; j < h->n; j++) {
+		const float *from = x + (h->first + j) * row;
+		for (int64_t k = 0; k < most; k++) {
+			float more[HALVES];
+			for (size_t i = 0; i < n; i++)
+				more[i] = k < w[i].n ? from[(w[i].first + k) * column] * h->weights[j] *
+							       w[i].weights[k]
+						     : 0;
+			et_round_floats(r->type, more, n);
+			for (size_t i = 0; i < n; i++)
+				sums[i] += more[i];
+			et_round_floats(r->type, sums, n);
+		}
+	}
+}
+
+static void resize_planes_of_halves(void *arg, size_t begin, size_t end)
+{
+	const struct resize *r = arg;
+	const int64_t *xs = r->x.strides, *ys = r->y.strides;
+	int64_t channels = r->y.sizes[1], n_columns = r->y.sizes[3];
+	et_store_fn store = et_storer(r->type, ET_F32);
+	for (size_t i = begin; i < end; i++) {
+		int64_t row = (int64_t)i % r->y.sizes[2], plane = (int64_t)i / r->y.sizes[2],
+			batch = plane / channels, channel = plane % channels;
+		const float *x = (const float *)(const void *)r->x.data + batch * xs[0] + channel * xs[1];
+		for (int64_t k = 0; k < n_columns; k += HALVES) {
+			float sums[HALVES];
+			size_t n = (size_t)(n_columns - k < HALVES ? n_columns - k : HALVES);
+			grow_halves(r, x, &r->taps[0][row], &r->taps[1][k], n, r->n_taps[1], sums);
+			int64_t to = batch * ys[0] + channel * ys[1] + row * ys[2] + k * ys[3];
+			store(r->y.data + to * (int64_t)et_scalar_size(r->type), ys[3], sums, n);
+		}
+	}
+}
 
 static void resize_planes(void *arg, size_t begin, size_t end)
 {
@@ -203,7 +249,7 @@ static void antialiased_taps(struct taps *taps, int64_t i, int64_t in, float ste
 static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *self, const int64_t *sizes,
 	const double *factors, bool align_corners, bool antialias, struct et_tensor *out)
 {
-	struct resize r = { .is_bilinear = !antialias };
+	struct resize r = { .is_bilinear = !antialias, .type = self->type };
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_REQUIRE(ctx, sizes[0] > 0 && sizes[1] > 0 && self->sizes[2] > 0 && self->sizes[3] > 0,
@@ -229,23 +275,35 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 				antialiased_taps(&r.taps[k][i], i, in, step, (int64_t)most);
 			else
 				bilinear_taps(&r.taps[k][i], i, in, n, step, align_corners);
+			r.n_taps[k] = r.taps[k][i].n > r.n_taps[k] ? r.taps[k][i].n : r.n_taps[k];
 		}
 	}
 	et_view_of(&r.y, out);
-	struct et_view result = r.y;
-	if (r.is_bilinear && et_type_is_half(self->type)) { /* computed in float anyway */
-		int64_t stride = 1;
-		r.y.type = ET_FLOAT32;
-		for (size_t d = r.y.n_dims; d-- > 0; stride *= r.y.sizes[d])
-			r.y.strides[d] = stride;
-		r.y.data = et_kernel_scratch(ctx, (size_t)stride * sizeof(float));
-		if (!r.y.data || !et_local_copy(ctx, self, ET_FLOAT32, &r.x))
+	size_t numel = et_tensor_numel(out);
+	bool goes_by_floats = r.is_bilinear && et_type_is_half(self->type); /* computed in float anyway */
+	if (goes_by_floats) {
+		float *from = et_kernel_scratch(ctx, et_tensor_numel(self) * sizeof(*from)),
+		      *to = et_kernel_scratch(ctx, numel * sizeof(*to));
+		if (!from || !to)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
+		et_loader(self->type, ET_F32)(from, self->data, 1, et_tensor_numel(self));
+		r.x.data = (uint8_t *)from;
+		r.y.data = (uint8_t *)to;
+		r.x.type = r.y.type = ET_FLOAT32;
+	}
+	if (antialias && et_type_is_half(self->type) && r.n_taps[0] * r.n_taps[1] <= ET_HALF_TERMS) {
+		if (!et_local_copy(ctx, self, ET_FLOAT32, &r.x))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		et_parallel_for(ctx->compute, resize_planes_of_halves, &r,
+			(size_t)(r.y.sizes[0] * r.y.sizes[1] * sizes[0]), 1024 / (size_t)sizes[1] + 1);
+		return ET_OK;
 	}
 	if (r.is_bilinear && (r.x.type == ET_FLOAT32 || r.x.type == ET_FLOAT64)) {
 		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / channels_abreast(&r) * sizes[0]);
 		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
-		return result.type == r.y.type ? ET_OK : et_view_cast(ctx, &result, &r.y);
+		if (goes_by_floats)
+			et_storer(out->type, ET_F32)(out->data, 1, r.y.data, numel);
+		return ET_OK;
 	}
 	et_parallel_for(ctx->compute, resize_planes, &r, (size_t)(r.y.sizes[0] * r.y.sizes[1]),
 		4096 / (size_t)(sizes[0] * sizes[1]) + 1);
