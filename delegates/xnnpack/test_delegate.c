@@ -67,8 +67,8 @@ static void test_refuses_nodes_by_name(void **state)
 
 static void test_refuses_types_by_name(void **state)
 {
-	static const uint32_t absent[] = { ET_XNN_QPINT8, ET_XNN_PFP32, ET_XNN_BF16 };
-	for (size_t i = 0; i < 3; i++) {
+	static const uint32_t absent[] = { ET_XNN_QPINT8, ET_XNN_PFP32 };
+	for (size_t i = 0; i < 2; i++) {
 		struct make_xnn mk;
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
