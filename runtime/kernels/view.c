@@ -1,6 +1,6 @@
 /* The strided copy and the walk below it.
  *
- * A copy is as many sheets, of rows of runs, as the walk could not join: memcpy where both sides are
+ * A copy is as many sheets, of pages of rows of runs, as the walk could not join: memcpy where both sides are
  * contiguous, loops over tiles of elements of 1, 2, 4, 8 or 16 bytes otherwise. Nothing here checks: a kernel has resized its output and
  * checked its ranges before it makes a view. */
 #include "runtime/kernels/view.h"
@@ -228,37 +228,80 @@ void et_place_carry(struct et_place *place, const struct et_walk *walk)
 	}
 }
 
-/* Two dimensions of a copy: rows of runs. */
-struct sheet {
-	size_t n_rows, n;
-	ptrdiff_t to_row, to_step, from_row, from_step;
+/* A dimension of a copy, or several that both sides joined. */
+struct level {
+	size_t n;
+	ptrdiff_t to, from;
 };
 
-enum { TILE = 16, FILL_HEAD = 64 };
+enum { SHEET_LEVELS = 3, TILE = 16, SHORT = 4, FILL_HEAD = 64 };
 
-/* Tile by tile, so that a transposition reads each cache line while it is there. */
-#define COPY_SHEET(type)                                                                               \
-	for (size_t r0 = 0; r0 < s->n_rows; r0 += TILE) {                                              \
-		size_t r1 = r0 + TILE < s->n_rows ? r0 + TILE : s->n_rows;                             \
-		for (size_t i0 = 0; i0 < s->n; i0 += width) {                                          \
-			size_t i1 = i0 + width < s->n ? i0 + width : s->n;                             \
-			for (size_t r = r0; r < r1; r++) {                                             \
-				type *t = (type *)to + (ptrdiff_t)r * s->to_row;                       \
-				const type *f = (const type *)from + (ptrdiff_t)r * s->from_row;       \
-				for (size_t i = i0; i < i1; i++)                                       \
-					t[(ptrdiff_t)i * s->to_step] = f[(ptrdiff_t)i * s->from_step]; \
-			}                                                                              \
-		}                                                                                      \
+/* Runs of a few elements, for which a loop takes longer to begin than they do. */
+#define COPY_SHORT(t, f)                               \
+	switch (n) {                                   \
+	case 4:                                        \
+		(t)[3 * to_step] = (f)[3 * from_step]; \
+		__attribute__((fallthrough));          \
+	case 3:                                        \
+		(t)[2 * to_step] = (f)[2 * from_step]; \
+		__attribute__((fallthrough));          \
+	case 2:                                        \
+		(t)[to_step] = (f)[from_step];         \
+		__attribute__((fallthrough));          \
+	default:                                       \
+		*(t) = *(f);                           \
 	}
 
-static void copy_sheet(const struct sheet *s, uint8_t *to, const uint8_t *from, size_t element_bytes)
+/* Tile by tile, so that a transposition reads each cache line while it is there. */
+#define COPY_TILES(type)                                                                         \
+	for (size_t r0 = 0; r0 < n_rows; r0 += TILE) {                                           \
+		size_t r1 = r0 + TILE < n_rows ? r0 + TILE : n_rows;                             \
+		for (size_t i0 = 0; i0 < n; i0 += width) {                                       \
+			size_t i1 = i0 + width < n ? i0 + width : n;                             \
+			for (size_t r = r0; r < r1; r++) {                                       \
+				type *t = to_page + (ptrdiff_t)r * to_row;                       \
+				const type *f = from_page + (ptrdiff_t)r * from_row;             \
+				for (size_t i = i0; i < i1; i++)                                 \
+					t[(ptrdiff_t)i * to_step] = f[(ptrdiff_t)i * from_step]; \
+			}                                                                        \
+		}                                                                                \
+	}
+#define COPY_SHEET(type)                                                                      \
+	for (size_t p = 0; p < levels[2].n; p++) {                                            \
+		type *to_page = (type *)to + (ptrdiff_t)p * levels[2].to;                     \
+		const type *from_page = (const type *)from + (ptrdiff_t)p * levels[2].from;   \
+		if (n > SHORT) {                                                              \
+			COPY_TILES(type)                                                      \
+			continue;                                                             \
+		}                                                                             \
+		for (size_t r = 0; r < n_rows; r++, to_page += to_row, from_page += from_row) \
+			COPY_SHORT(to_page, from_page)                                        \
+	}
+
+/* Runs that lie in one piece on both sides. */
+static void copy_rows(const struct level *levels, uint8_t *to, const uint8_t *from, size_t element_bytes)
 {
-	size_t width = s->from_row == 1 || s->to_row == 1 ? TILE : s->n;
-	if (s->to_step == 1 && s->from_step == 1) {
-		for (size_t r = 0; r < s->n_rows; r++)
-			et_copy_bytes(to + (ptrdiff_t)r * s->to_row * (ptrdiff_t)element_bytes,
-				from + (ptrdiff_t)r * s->from_row * (ptrdiff_t)element_bytes,
-				s->n * element_bytes);
+	const ptrdiff_t bytes = (ptrdiff_t)element_bytes, to_row = levels[1].to * bytes,
+			from_row = levels[1].from * bytes;
+	const size_t n_bytes = levels[0].n * element_bytes, n_rows = levels[1].n;
+	for (size_t p = 0; p < levels[2].n; p++) {
+		uint8_t *t = to + (ptrdiff_t)p * levels[2].to * bytes;
+		const uint8_t *f = from + (ptrdiff_t)p * levels[2].from * bytes;
+		for (size_t r = 0; r < n_rows; r++, t += to_row, f += from_row)
+			et_copy_bytes(t, f, n_bytes);
+	}
+}
+
+/* The three innermost: pages of rows of runs. */
+static void copy_sheet(const struct level *levels, uint8_t *to, const uint8_t *from, size_t element_bytes)
+{
+	/* Of its own, since what is stored could be a level. */
+	const size_t n = levels[0].n, n_rows = levels[1].n;
+	const ptrdiff_t to_step = levels[0].to, from_step = levels[0].from, to_row = levels[1].to,
+			from_row = levels[1].from;
+	size_t width = from_row == 1 || to_row == 1 ? TILE : n;
+	if (to_step == 1 && from_step == 1) {
+		copy_rows(levels, to, from, element_bytes);
 		return;
 	}
 	switch (element_bytes) {
@@ -331,41 +374,74 @@ bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, 
 	return true;
 }
 
-void et_view_copy(const struct et_view *to, const struct et_view *from)
+/* Of a copy whose output's dimensions are in another order than they lie in. */
+static size_t sort_levels(struct level *levels, const struct et_view *to, const struct et_view *from)
 {
 	struct et_walk walk;
-	struct et_place place;
-	ptrdiff_t element_bytes = (ptrdiff_t)et_scalar_size(to->type);
-	struct sheet sheet = { .n_rows = 1 };
-	size_t numel;
+	size_t n = 0;
+	walk_init(&walk, (const struct et_view *[]){ to, from }, 2, false);
+	for (size_t d = walk.n_dims; d-- > 0; n++)
+		levels[n] = (struct level){ (size_t)walk.sizes[d], walk.strides[0][d], walk.strides[1][d] };
+	for (size_t k = n; k < SHEET_LEVELS; k++)
+		levels[k] = (struct level){ 1, 1, 1 };
+	return walk.numel ? n : 0;
+}
+
+/* How many levels, the innermost first; 0: there is nothing to copy. Up to three there are in any case. */
+static size_t find_levels(struct level *levels, const struct et_view *to, const struct et_view *from)
+{
+	size_t n = 0;
+	for (size_t d = to->n_dims; d-- > 0;) {
+		size_t size = (size_t)to->sizes[d];
+		ptrdiff_t to_stride = to->strides[d], from_stride = from->strides[d];
+		struct level *inner = &levels[n ? n - 1 : 0];
+		if (size == 0)
+			return 0;
+		if (size == 1)
+			continue;
+		if (n && to_stride == inner->to * (ptrdiff_t)inner->n &&
+			from_stride == inner->from * (ptrdiff_t)inner->n) {
+			inner->n *= size;
+			continue;
+		}
+		if (n && magnitude(to_stride) < magnitude(inner->to))
+			return sort_levels(levels, to, from);
+		levels[n].n = size;
+		levels[n].to = to_stride;
+		levels[n++].from = from_stride;
+	}
+	for (size_t k = n; k < SHEET_LEVELS; k++)
+		levels[k] = (struct level){ 1, 1, 1 };
+	return n ? n : 1;
+}
+
+static void copy_levels(
+	const struct level *levels, size_t n, uint8_t *to, const uint8_t *from, size_t element_bytes)
+{
+	if (n <= SHEET_LEVELS) {
+		copy_sheet(levels, to, from, element_bytes);
+		return;
+	}
+	const struct level *outer = &levels[n - 1];
+	for (size_t i = 0; i < outer->n; i++) {
+		copy_levels(levels, n - 1, to, from, element_bytes);
+		to += outer->to * (ptrdiff_t)element_bytes;
+		from += outer->from * (ptrdiff_t)element_bytes;
+	}
+}
+
+void et_view_copy(const struct et_view *to, const struct et_view *from)
+{
+	struct level levels[ET_VIEW_DIMS];
+	size_t numel, element_bytes = et_scalar_size(to->type);
 	if (et_view_is_one_piece(to, from, &numel)) {
 		if (numel)
-			et_copy_bytes(to->data, from->data, numel * (size_t)element_bytes);
+			et_copy_bytes(to->data, from->data, numel * element_bytes);
 		return;
 	}
-	walk_init(&walk, (const struct et_view *[]){ to, from }, 2, false);
-	size_t inner = walk.n_dims - 1;
-	if (walk.numel == 0)
-		return;
-	sheet.n = (size_t)walk.sizes[inner];
-	sheet.to_step = walk.strides[0][inner];
-	sheet.from_step = walk.strides[1][inner];
-	if (inner == 0 && sheet.to_step == 1 && sheet.from_step == 0) {
-		fill(to->data, from->data, walk.numel, (size_t)element_bytes);
-		return;
-	}
-	if (inner > 0) {
-		sheet.n_rows = (size_t)walk.sizes[inner - 1];
-		sheet.to_row = walk.strides[0][inner - 1];
-		sheet.from_row = walk.strides[1][inner - 1];
-	}
-	et_place_seek(&place, &walk, 0);
-	walk.n_dims = inner > 1 ? inner - 1 : 1; /* the walk goes on over what is outside of a sheet */
-	size_t n_sheets = walk.numel / sheet.n / sheet.n_rows;
-	for (size_t i = 0; i < n_sheets; i++) {
-		copy_sheet(&sheet, to->data + place.offset[0] * element_bytes,
-			from->data + place.offset[1] * element_bytes, (size_t)element_bytes);
-		if (inner > 1)
-			et_place_advance(&place, &walk, 1);
-	}
+	size_t n = find_levels(levels, to, from);
+	if (n == 1 && levels[0].to == 1 && levels[0].from == 0)
+		fill(to->data, from->data, levels[0].n, element_bytes);
+	else if (n > 0)
+		copy_levels(levels, n, to->data, from->data, element_bytes);
 }

@@ -63,7 +63,7 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 	struct et_wide first, last;
 	uint64_t first_word, last_word;
 	uint32_t first_half, last_half;
-	if (n > 2 * sizeof(first) || n < sizeof(first_half)) {
+	if (n > 2 * sizeof(first) || n == 0) {
 		memmove(to, from, n);
 	} else if (n >= sizeof(first)) {
 		memcpy(&first, from, sizeof(first));
@@ -75,11 +75,16 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 		memcpy(&last_word, from + n - sizeof(last_word), sizeof(last_word));
 		memcpy(to, &first_word, sizeof(first_word));
 		memcpy(to + n - sizeof(last_word), &last_word, sizeof(last_word));
-	} else {
+	} else if (n >= sizeof(first_half)) {
 		memcpy(&first_half, from, sizeof(first_half));
 		memcpy(&last_half, from + n - sizeof(last_half), sizeof(last_half));
 		memcpy(to, &first_half, sizeof(first_half));
 		memcpy(to + n - sizeof(last_half), &last_half, sizeof(last_half));
+	} else {
+		uint8_t begin = from[0], middle = from[n / 2], end = from[n - 1];
+		to[0] = begin;
+		to[n / 2] = middle;
+		to[n - 1] = end;
 	}
 }
 
