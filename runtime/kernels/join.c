@@ -97,68 +97,118 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return ET_OK;
 }
 
-/* One piece of @self into output @index, which may be of another type. */
-static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct et_tensor *self, size_t dim,
-	int64_t start, int64_t size, const struct et_evalue *outs, size_t index)
+/* A tensor that is cut along a dimension. Where it lies row after row, a piece of it is runs, equally far apart. */
+struct cut {
+	const struct et_tensor *self;
+	size_t dim;
+	size_t n_runs,
+		step_bytes; /* what is outside of the dimension; bytes from one index of it to the next */
+	bool has_runs;
+};
+
+static enum et_status begin_cut(
+	struct et_kernel_ctx *ctx, struct cut *cut, const struct et_tensor *self, int64_t dim)
+{
+	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
+	ET_TRY(et_get_dim(ctx, dim, self->n_dims, &cut->dim));
+	cut->self = self;
+	cut->n_runs = 1;
+	cut->step_bytes = et_element_bytes(self);
+	cut->has_runs = et_dim_order_is_contiguous(self->dim_order, self->n_dims);
+	for (size_t d = 0; d < cut->dim; d++)
+		cut->n_runs *= (size_t)self->sizes[d];
+	for (size_t d = cut->dim + 1; d < self->n_dims; d++)
+		cut->step_bytes *= (size_t)self->sizes[d];
+	return ET_OK;
+}
+
+/* Whether @out is row after row, of the type and already of the sizes that @size indices of the dimension have: in place of it
+ * or, where a select leaves it out, without it. */
+static bool takes_runs(const struct cut *cut, const struct et_tensor *out, int64_t size, bool selects)
+{
+	const struct et_tensor *self = cut->self;
+	size_t n_dims = self->n_dims;
+	if (!cut->has_runs || out->type != self->type || out->n_dims != n_dims - selects ||
+		!et_dim_order_is_contiguous(out->dim_order, out->n_dims))
+		return false;
+	for (size_t d = 0, k = 0; d < n_dims; d++) {
+		if (d != cut->dim && out->sizes[k] != self->sizes[d])
+			return false;
+		if (d == cut->dim && !selects && out->sizes[k] != size)
+			return false;
+		k += !(d == cut->dim && selects);
+	}
+	return true;
+}
+
+/* @size indices from @start on into @out, which may be of another type; or one, without its dimension. */
+static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cut, int64_t start,
+	int64_t size, bool selects, struct et_tensor *out)
 {
 	struct et_view view;
-	et_view_of(&view, self);
-	et_view_slice(&view, dim, start, 1, size);
-	return et_give_view_cast(ctx, &view, et_list_tensor(outs, index));
+	size_t n_bytes = (size_t)size * cut->step_bytes;
+	if (takes_runs(cut, out, size, selects)) {
+		const uint8_t *from = cut->self->data;
+		uint8_t *to = out->data;
+		for (size_t i = 0; n_bytes && i < cut->n_runs; i++, to += n_bytes) {
+			et_copy_bytes(to, from + (size_t)start * cut->step_bytes, n_bytes);
+			from += (size_t)cut->self->sizes[cut->dim] * cut->step_bytes;
+		}
+		return ET_OK;
+	}
+	et_view_of(&view, cut->self);
+	if (selects)
+		et_view_select(&view, cut->dim, start);
+	else
+		et_view_slice(&view, cut->dim, start, 1, size);
+	return et_give_view_cast(ctx, &view, out);
 }
 
 static enum et_status run_split_sizes(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	const struct et_tensor *self = args[0]->tensor;
-	size_t n = et_list_len(args[1]), dim;
+	struct cut cut;
+	size_t n = et_list_len(args[1]);
 	int64_t at = 0;
-	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
-	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &dim));
+	ET_TRY(begin_cut(ctx, &cut, args[0]->tensor, args[2]->i));
+	int32_t all = cut.self->sizes[cut.dim];
 	ET_REQUIRE(ctx, et_list_len(args[3]) == n, "%zu sizes for %zu outputs", n, et_list_len(args[3]));
 	for (size_t i = 0; i < n; i++) {
 		int64_t size = et_list_int(args[1], i);
-		ET_REQUIRE(ctx, size >= 0 && size <= self->sizes[dim] - at, "the sizes are more than %d",
-			self->sizes[dim]);
-		ET_TRY(give_piece(ctx, self, dim, at, size, args[3], i));
+		ET_REQUIRE(ctx, size >= 0 && size <= all - at, "the sizes are more than %d", all);
+		ET_TRY(give_piece(ctx, &cut, at, size, false, et_list_tensor(args[3], i)));
 		at += size;
 	}
-	ET_REQUIRE(ctx, at == self->sizes[dim], "the sizes are less than %d", self->sizes[dim]);
+	ET_REQUIRE(ctx, at == all, "the sizes are less than %d", all);
 	return ET_OK;
 }
 
 static enum et_status run_split(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	const struct et_tensor *self = args[0]->tensor;
+	struct cut cut;
 	int64_t piece = args[1]->i;
-	size_t n = et_list_len(args[3]), dim;
-	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
-	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &dim));
-	int64_t size = self->sizes[dim];
+	size_t n = et_list_len(args[3]);
+	ET_TRY(begin_cut(ctx, &cut, args[0]->tensor, args[2]->i));
+	int64_t size = cut.self->sizes[cut.dim];
 	ET_REQUIRE(ctx, piece > 0 || (piece == 0 && size == 0), "pieces of %lld", (long long)piece);
 	int64_t n_pieces = size == 0 ? 1 : (size - 1) / (piece ? piece : 1) + 1;
 	ET_REQUIRE(ctx, (int64_t)n == n_pieces, "%lld pieces for %zu outputs", (long long)n_pieces, n);
 	for (size_t i = 0; i < n; i++) {
 		int64_t at = (int64_t)i * piece;
-		ET_TRY(give_piece(ctx, self, dim, at, size - at < piece ? size - at : piece, args[3], i));
+		ET_TRY(give_piece(ctx, &cut, at, size - at < piece ? size - at : piece, false,
+			et_list_tensor(args[3], i)));
 	}
 	return ET_OK;
 }
 
 static enum et_status run_unbind(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	const struct et_tensor *self = args[0]->tensor;
+	struct cut cut;
 	size_t n = et_list_len(args[2]);
-	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
-	for (size_t i = 0; i < n; i++) {
-		struct et_view view;
-		size_t dim;
-		ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &dim));
-		ET_REQUIRE(
-			ctx, (size_t)self->sizes[dim] == n, "%d slices for %zu outputs", self->sizes[dim], n);
-		et_view_of(&view, self);
-		et_view_select(&view, dim, (int64_t)i);
-		ET_TRY(et_give_view_cast(ctx, &view, et_list_tensor(args[2], i)));
-	}
+	ET_TRY(begin_cut(ctx, &cut, args[0]->tensor, args[1]->i));
+	int32_t size = cut.self->sizes[cut.dim];
+	ET_REQUIRE(ctx, (size_t)size == n, "%d slices for %zu outputs", size, n);
+	for (size_t i = 0; i < n; i++)
+		ET_TRY(give_piece(ctx, &cut, (int64_t)i, 1, true, et_list_tensor(args[2], i)));
 	return ET_OK;
 }
 
