@@ -357,16 +357,99 @@ static bool lie_apart(const struct et_view *to, const struct et_view *from)
 	return walk.strides[0][walk.n_dims - 1] != 1 && walk.strides[1][walk.n_dims - 1] != 1;
 }
 
+/* Indices of one shape, for dimensions side by side. */
+struct alike {
+	const int64_t *indices[ET_MAX_DIMS];
+	const struct et_tensor *like; /* any of them */
+	size_t n, first;              /* how many, and the first dimension */
+};
+
+/* False: what is in @list is not like that, or does not lie row after row. */
+static bool find_alike(struct alike *alike, const struct et_tensor *self, const struct et_evalue *list)
+{
+	alike->n = alike->first = 0;
+	alike->like = NULL;
+	for (size_t i = 0, n = et_list_len(list); i < n; i++) {
+		const struct et_tensor *index = et_list_optional(list, i);
+		if (!index)
+			continue;
+		if (i >= self->n_dims || (alike->n && i != alike->first + alike->n) ||
+			index->type != ET_INT64 || (uintptr_t)index->data % sizeof(int64_t) ||
+			!et_dim_order_is_contiguous(index->dim_order, index->n_dims))
+			return false;
+		alike->first = alike->n ? alike->first : i;
+		alike->like = alike->n ? alike->like : index;
+		if (index->n_dims != alike->like->n_dims ||
+			memcmp(index->sizes, alike->like->sizes, index->n_dims * sizeof(*index->sizes)) != 0)
+			return false;
+		alike->indices[alike->n++] = index->data;
+	}
+	return alike->like && self->n_dims - alike->n + alike->like->n_dims <= ET_MAX_DIMS;
+}
+
+/* In @offsets, in bytes of @self: where the places [begin, begin + n) are. Each index is read once: it may be in memory that a
+ * client changes. */
+static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct alike *alike,
+	const struct et_tensor *self, size_t begin, size_t n, int64_t *offsets)
+{
+	for (size_t k = 0; k < alike->n; k++) {
+		int64_t size = self->sizes[alike->first + k],
+			bytes = self->strides[alike->first + k] * (int64_t)et_element_bytes(self);
+		for (size_t i = 0; i < n; i++) {
+			int64_t at = __atomic_load_n(&alike->indices[k][begin + i], __ATOMIC_RELAXED);
+			ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
+				(long long)at, alike->first + k, (long long)size);
+			offsets[i] = (k ? offsets[i] : 0) + (at < 0 ? at + size : at) * bytes;
+		}
+	}
+	return ET_OK;
+}
+
+/* What @alike chooses of @self, which lies row after row as @out does: nothing to broadcast and nothing to walk. */
+static enum et_status index_alike(struct et_kernel_ctx *ctx, const struct alike *alike,
+	const struct et_tensor *self, struct et_tensor *out)
+{
+	int64_t sizes[ET_MAX_DIMS], offsets[CHUNK];
+	size_t n_dims = 0, n_outer = 1, n_places = 1, run = et_element_bytes(self), span;
+	for (size_t d = 0; d < alike->first; d++)
+		n_outer *= (size_t)(sizes[n_dims++] = self->sizes[d]);
+	for (size_t d = 0; d < alike->like->n_dims; d++)
+		n_places *= (size_t)(sizes[n_dims++] = alike->like->sizes[d]);
+	for (size_t d = alike->first + alike->n; d < self->n_dims; d++)
+		run *= (size_t)(sizes[n_dims++] = self->sizes[d]);
+	ET_TRY(et_resize(ctx, out, sizes, n_dims));
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
+	span = run;
+	for (size_t k = 0; k < alike->n; k++)
+		span *= (size_t)self->sizes[alike->first + k];
+	for (size_t begin = 0, n; begin < n_places; begin += n) {
+		const uint8_t *from = self->data;
+		uint8_t *to = (uint8_t *)out->data + begin * run;
+		n = n_places - begin < CHUNK ? n_places - begin : CHUNK;
+		ET_TRY(find_offsets(ctx, alike, self, begin, n, offsets));
+		for (size_t i = 0; i < n_outer; i++, from += span, to += n_places * run) {
+			for (size_t k = 0; k < n; k++)
+				et_copy_bytes(to + k * run, from + offsets[k], run);
+		}
+	}
+	return ET_OK;
+}
+
 static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[2]->tensor;
+	struct alike alike;
 	struct selection s;
 	struct places to;
 	struct et_view selected;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims;
 	ET_TRY(et_require_same_type(ctx, self, out));
+	if (et_dim_order_is_contiguous(self->dim_order, self->n_dims) &&
+		et_dim_order_is_contiguous(out->dim_order, out->n_dims) && find_alike(&alike, self, args[1]))
+		return index_alike(ctx, &alike, self, out);
 	ET_TRY(select_elements(ctx, self, args[1], &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
