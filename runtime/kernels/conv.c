@@ -548,6 +548,15 @@ static bool has_nan(const struct et_view *y)
 	return n_nan > 0;
 }
 
+/* Whether there is so little to multiply that making phases ready takes longer. */
+static bool is_small(const struct et_conv *c)
+{
+	enum { SMALL = 1024 };
+	size_t weights = et_view_numel(&c->weight), pixels = (size_t)(c->in[0] * c->in[1] * c->in[2]);
+	return weights <= SMALL && pixels <= SMALL && (size_t)c->n_batch <= SMALL &&
+	       weights * pixels * (size_t)c->n_batch <= SMALL;
+}
+
 /* The fast ways multiply padding, too: zero times an infinite weight is a NaN that the operator does not have. It is
  * rare enough for all of it to be computed again. */
 static enum et_status run(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct et_view *bias)
@@ -559,7 +568,7 @@ static enum et_status run(struct et_kernel_ctx *ctx, const struct et_conv *c, co
 		return run_as(ctx, c, bias, ET_INT64);
 	if (c->rounds_all)
 		return run_halves(ctx, c, bias);
-	if (class != ET_F32 || (c->is_transposed ? !has_phases(c) : !has_even_pixels(c)))
+	if (class != ET_F32 || (c->is_transposed ? is_small(c) || !has_phases(c) : !has_even_pixels(c)))
 		return run_as(ctx, c, bias, ET_FLOAT64);
 	ET_TRY(run_as(ctx, c, bias, ET_FLOAT32));
 	bool is_padded = c->is_transposed || c->padding[0] || c->padding[1] || c->padding[2];

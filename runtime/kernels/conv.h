@@ -25,10 +25,13 @@ static inline int64_t et_conv_meet(const struct et_conv *c, size_t d, int64_t ou
 {
 	int64_t at;
 	if (c->is_transposed) {
+		uint32_t stride = (uint32_t)c->stride[d],
+			 beyond; /* all of these are below 2^31, the sum of two below 2^32 */
 		at = out + c->padding[d] - kernel * c->dilation[d];
-		if (at < 0 || at % c->stride[d])
+		beyond = at < 0 || stride == 1 ? 0 : (uint32_t)at % stride;
+		if (at < 0 || beyond)
 			return -1;
-		at /= c->stride[d];
+		at = stride == 1 ? at : (uint32_t)at / stride;
 	} else {
 		at = out * c->stride[d] - c->padding[d] + kernel * c->dilation[d];
 	}
