@@ -61,11 +61,14 @@ static void normalize_rounded(struct et_span *span)
 		normalize_as(span, ET_FLOAT16);
 }
 
-/* Of floats or doubles in row-major order: one plane after the other, each with its channel's factor and shift. */
+/* Of what lies in row-major order: one plane after the other, each with its channel's factor and shift, or what halves have
+ * instead: mean, 1 / deviation, weight and bias, each an array. */
 struct planes_job {
 	const void *x;
 	void *out;
 	const void *factor, *shift;
+	const float *halves[4];
+	enum et_scalar_type type;
 	size_t n_channels, inner;
 };
 
@@ -87,6 +90,28 @@ struct planes_job {
 SCALE_PLANES(scale_floats, float)
 SCALE_PLANES(scale_doubles, double)
 
+/* A few halves, for which a map takes longer to begin. */
+static void scale_halves(void *arg, size_t begin, size_t end)
+{
+	const struct planes_job *job = arg;
+	for (size_t plane = begin; plane < end; plane++) {
+		size_t channel = plane % job->n_channels;
+		const uint16_t *x = (const uint16_t *)job->x + plane * job->inner;
+		uint16_t *out = (uint16_t *)job->out + plane * job->inner;
+		for (size_t i = 0; i < job->inner; i++) {
+			float number, result;
+			struct et_span span = {
+				.n = 1, .out = &result, .in = { &number }, .common = job->type
+			};
+			for (size_t k = 0; k < ET_ARRAY_LEN(job->halves); k++)
+				span.in[1 + k] = job->halves[k] + channel;
+			number = job->type == ET_BFLOAT16 ? et_from_bfloat16(x[i]) : et_from_half(x[i]);
+			normalize_rounded(&span);
+			out[i] = job->type == ET_BFLOAT16 ? et_to_bfloat16(result) : et_to_half(result);
+		}
+	}
+}
+
 /* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
 static struct et_tensor per_channel(
 	void *numbers, bool is_double, int32_t *sizes, int32_t *strides, size_t n_dims)
@@ -105,7 +130,10 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean,
 	const double *invstd, struct et_tensor *out)
 {
-	enum { MOST = 4 }; /* tensors of one number a channel */
+	enum {
+		MOST = 4,
+		FEW = 64
+	}; /* tensors of one number a channel; elements, for which planes may be as small as can be */
 	static const struct et_map scale_map = { ET_MAP_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
 	static const struct et_map rounded_map = { ET_MAP_SAME, { normalize_rounded }, .promotes = 1 };
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
@@ -113,8 +141,9 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	size_t n = (size_t)x->sizes[channel_dim];
 	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type);
 	size_t n_numbers = is_half ? 4 : 2;
-	bool is_plain = (x->type == ET_FLOAT32 || is_double) && out->type == x->type && x->n_dims >= 3 &&
-			et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
+	bool is_few = et_tensor_numel(x) <= FEW;
+	bool is_plain = (x->type == ET_FLOAT32 || is_double || (is_half && is_few)) && out->type == x->type &&
+			(x->n_dims >= 3 || is_few) && et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
 			et_dim_order_is_contiguous(out->dim_order, out->n_dims);
 	double *numbers = et_kernel_scratch(ctx, (MOST + 2) * n * sizeof(*numbers) + 1);
 	if (!numbers)
@@ -135,11 +164,16 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	if (is_plain) {
 		size_t planes = (size_t)x->sizes[0] * n, numel = et_tensor_numel(x);
 		ET_TRY(et_resize_like(ctx, out, x));
-		struct planes_job job = { x->data, out->data, numbers, numbers + n, n,
-			planes ? numel / planes : 0 };
+		struct planes_job job = { x->data, out->data, numbers, numbers + n, .type = x->type,
+			.n_channels = n, .inner = planes ? numel / planes : 0 };
+		for (size_t k = 0; k < n_numbers && is_half; k++)
+			job.halves[k] = (const float *)(numbers + k * n);
 		if (numel)
-			et_parallel_for(ctx->compute, is_double ? scale_doubles : scale_floats, &job, planes,
-				16384 / job.inner + 1);
+			et_parallel_for(ctx->compute,
+				is_half     ? scale_halves
+				: is_double ? scale_doubles
+					    : scale_floats,
+				&job, planes, 16384 / job.inner + 1);
 		return ET_OK;
 	}
 	for (size_t d = 0; d < n_dims; d++) {
@@ -207,6 +241,15 @@ static void add_doubles(const double *x, size_t n, double *sum, double *squares,
 	enum { LANES = 8 };
 	double sums[LANES] = { 0 }, apart[LANES] = { 0 };
 	size_t i = 0;
+	for (; n < LANES && i < n; i++) { /* as below, without the other lanes */
+		sums[0] += x[i];
+		apart[0] += (x[i] - center) * (x[i] - center);
+	}
+	if (n < LANES) {
+		*sum += sums[0];
+		*squares += apart[0];
+		return;
+	}
 	for (; i + LANES <= n; i += LANES) {
 		for (size_t lane = 0; lane < LANES; lane++) {
 			double distance = x[i + lane] - center;
@@ -436,15 +479,16 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 	bool is_scaled = job->weight || job->bias;
 	load_numbers(job->weight, 0, job->period, 1, factors);
 	load_numbers(job->bias, 0, job->period, 0, shifts);
+	double part = 1 / (double)n; /* divisions take most of the time of a short row */
 	for (size_t row = begin; row < end; row++) {
 		double sum = 0, squares = 0;
 		load(in, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n);
 		for (size_t k = 0; k < n; k++)
 			sum += in[k];
-		double mean = sum / (double)n;
+		double mean = sum * part;
 		for (size_t k = 0; k < n; k++)
 			squares += (in[k] - mean) * (in[k] - mean);
-		double rstd = 1 / sqrt(squares / (double)n + job->eps);
+		double rstd = 1 / sqrt(squares * part + job->eps);
 		for (size_t k = 0; k < n && !job->is_group; k++)
 			out[k] = (in[k] - mean) * rstd * factors[k] + shifts[k];
 		for (size_t k = 0, c = row * job->row_step % job->period; k < n && job->is_group; c++) {
