@@ -41,16 +41,12 @@ struct et_hot {
 	/* y[k] = sum over i of weights[i] * rows[i * stride + k] */
 	void (*weighted_rows)(
 		size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride);
-	/* sums[j] += factors[k * col] * rows[k * row + j] for each k, in their order */
-	void (*add_double_rows)(size_t n, double *sums, size_t n_k, const double *rows, ptrdiff_t row,
-		const double *factors, ptrdiff_t col);
-	void (*add_int_rows)(size_t n, int64_t *sums, size_t n_k, const int64_t *rows, ptrdiff_t row,
-		const int64_t *factors, ptrdiff_t col);
 	/* Of each; y may be x. (No plain names: <tgmath.h> makes those macros.) */
 	void (*each_exp)(size_t n, float *y, const float *x);
 	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */
 	void (*each_sigmoid)(size_t n, float *y, const float *x);
 	void (*each_tanh)(size_t n, float *y, const float *x);
+	void (*each_gelu)(size_t n, float *y, const float *x);
 	void (*each_log)(size_t n, float *y, const float *x);
 	void (*each_log2)(size_t n, float *y, const float *x);
 	void (*each_log10)(size_t n, float *y, const float *x);

@@ -351,6 +351,30 @@ EXTREME(smallest_double, double, doubles, >=)
 EXTREME(largest_long, int64_t, longs, <=)
 EXTREME(smallest_long, int64_t, longs, >=)
 
+/* Four rows at a time spare going through the sums for each. */
+#define WEIGH_ROWS(name, type)                                                                               \
+	static void name(size_t n, type *sums, size_t n_k, const type *rows, ptrdiff_t row,                  \
+		const type *factors, ptrdiff_t col)                                                          \
+	{                                                                                                    \
+		size_t k = 0;                                                                                \
+		for (; k + 4 <= n_k; k += 4, rows += 4 * row, factors += 4 * col) {                          \
+			const type *r0 = rows, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;               \
+			const type f0 = factors[0], f1 = factors[col], f2 = factors[2 * col],                \
+				   f3 = factors[3 * col];                                                    \
+			ET_INDEPENDENT                                                                       \
+			for (size_t j = 0; j < n; j++)                                                       \
+				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j]; \
+		}                                                                                            \
+		for (; k < n_k; k++, rows += row, factors += col) {                                          \
+			const type factor = *factors;                                                        \
+			ET_INDEPENDENT                                                                       \
+			for (size_t j = 0; j < n; j++)                                                       \
+				sums[j] += factor * rows[j];                                                 \
+		}                                                                                            \
+	}
+WEIGH_ROWS(weigh_double_rows, double)
+WEIGH_ROWS(weigh_long_rows, int64_t)
+
 const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.left_shift = { NULL, NULL, left_shift_i64, left_shift_i32, left_shift_i16, left_shift_i8,
 		left_shift_u8 },
@@ -365,6 +389,8 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 		multiply_turned_bytes },
 	.float_distances = float_distances,
 	.double_distances = double_distances,
+	.weigh_double_rows = weigh_double_rows,
+	.weigh_long_rows = weigh_long_rows,
 	.add_float_rows = add_float_rows,
 	.add_double_rows = add_double_rows,
 	.largest_double = largest_double,

@@ -40,6 +40,11 @@ struct et_hot_spans {
 	/* Differences are of the type given, all else in double. */
 	void (*float_distances)(const struct et_distances *distances, enum et_distance kind);
 	void (*double_distances)(const struct et_distances *distances, enum et_distance kind);
+	/* sums[j] += factors[k * col] * rows[k * row + j] for each k, in their order */
+	void (*weigh_double_rows)(size_t n, double *sums, size_t n_k, const double *rows, ptrdiff_t row,
+		const double *factors, ptrdiff_t col);
+	void (*weigh_long_rows)(size_t n, int64_t *sums, size_t n_k, const int64_t *rows, ptrdiff_t row,
+		const int64_t *factors, ptrdiff_t col);
 	/* sums[k] += rows[r * step + k] for each r in its turn */
 	void (*add_float_rows)(size_t n, double *sums, size_t n_rows, const float *rows, ptrdiff_t step);
 	void (*add_double_rows)(size_t n, double *sums, size_t n_rows, const double *rows, ptrdiff_t step);

@@ -140,14 +140,14 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 enum { PIECE = 256 };
 
 /* Each sum takes its products in order; a piece of a row of them runs along b's rows. */
-#define PLAIN_PRODUCT(name, type, add_rows)                                                                 \
+#define PLAIN_PRODUCT(name, type, weigh_rows)                                                               \
 	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,        \
 		const type *right, size_t n, type *sums)                                                    \
 	{                                                                                                   \
 		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];  \
 		memset(sums, 0, n * sizeof(*sums));                                                         \
 		if (step == 1) {                                                                            \
-			et_hot()->add_rows(n, sums, (size_t)n_k, right, row, left, col);                    \
+			et_hot_spans()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);            \
 			return;                                                                             \
 		}                                                                                           \
 		for (int64_t k = 0; k < n_k; k++) {                                                         \
@@ -175,8 +175,8 @@ enum { PIECE = 256 };
 			}                                                                                   \
 		}                                                                                           \
 	}
-PLAIN_PRODUCT(multiply_doubles, double, add_double_rows)
-PLAIN_PRODUCT(multiply_ints, int64_t, add_int_rows)
+PLAIN_PRODUCT(multiply_doubles, double, weigh_double_rows)
+PLAIN_PRODUCT(multiply_ints, int64_t, weigh_long_rows)
 
 static enum et_status multiply_plain(
 	struct et_kernel_ctx *ctx, const struct product *p, enum et_scalar_type type)
@@ -402,7 +402,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
 	struct et_tensor *out = args[3]->tensor;
-	struct et_view a = { 0 }, b, y = { 0 }, bias;
+	struct et_view a, b, y, bias; /* not made 0: they are larger than many a tensor */
 	int64_t sizes[ET_MAX_DIMS], n_rows = 1;
 	ET_REQUIRE(ctx, x->n_dims >= 1 && weight->n_dims == 2 && x->sizes[x->n_dims - 1] == weight->sizes[1],
 		"an input of rank %u and a weight of rank %u", x->n_dims, weight->n_dims);
@@ -421,6 +421,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	a.type = x->type;
 	y.data = out->data;
 	y.type = out->type;
+	a.n_dims = y.n_dims = 0;
 	et_view_insert(&a, 0, n_rows, b.sizes[0]);
 	et_view_insert(&a, 1, b.sizes[0], 1);
 	et_view_insert(&y, 0, n_rows, b.sizes[1]);

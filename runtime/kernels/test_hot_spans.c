@@ -1,5 +1,5 @@
 /* Loops that are compiled for several instruction sets, each of them that this processor has, against plain ones: products of
- * what lies turned, distances, and conversions. */
+ * what lies turned, distances, rows that are added up, and conversions. */
 #include "runtime/base/checked.h"
 #include "runtime/base/cpu.h"
 #include "runtime/kernels/dtype.h"
@@ -179,11 +179,41 @@ static void test_casts(void **state)
 	}
 }
 
+/* Small integers, whose sums are exact in either type. */
+static void test_added_rows(void **state)
+{
+	enum { WIDEST = 37, K = 11, STEP = WIDEST + 3 };
+	double rows[K * STEP], factors[2 * K], sums[WIDEST + 1];
+	int64_t int_rows[K * STEP], int_factors[2 * K], int_sums[WIDEST + 1];
+	for (int i = 0; i < K * STEP; i++)
+		rows[i] = (double)(int_rows[i] = i * 7 % 23 - 11);
+	for (int k = 0; k < 2 * K; k++)
+		factors[k] = (double)(int_factors[k] = k * 5 % 13 - 6);
+	for (size_t i = 0; i < VARIANTS; i++) {
+		const struct et_hot_spans *hot = spans_variant(i);
+		for (size_t n = 0; hot && n < WIDEST * K; n++) {
+			size_t width = n % WIDEST, n_k = n / WIDEST + 1;
+			for (size_t j = 0; j <= WIDEST; j++)
+				sums[j] = (double)(int_sums[j] = (int64_t)j);
+			hot->weigh_double_rows(width, sums, n_k, rows, STEP, factors, 2);
+			hot->weigh_long_rows(width, int_sums, n_k, int_rows, STEP, int_factors, 2);
+			for (size_t j = 0; j <= WIDEST; j++) {
+				int64_t right = (int64_t)j;
+				for (size_t k = 0; k < n_k && j < width; k++)
+					right += int_factors[2 * k] * int_rows[k * STEP + j];
+				assert_int_equal(int_sums[j], right);
+				assert_true(sums[j] == (double)right);
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_turned_products),
 		cmocka_unit_test(test_distances),
+		cmocka_unit_test(test_added_rows),
 		cmocka_unit_test(test_casts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

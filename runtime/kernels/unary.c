@@ -112,35 +112,9 @@ static void elu_f32(struct et_span *span)
 }
 ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
 	const double d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
-/* x times the normal distribution's integral up to x. That from |x| on is e to the power of -x²/2, times what falls slowly
- * enough for a polynomial in v = px / (1 + px), which was fitted to it up to where it is below all floats. (x²: of what has half
- * of the bits, exactly, and the rest as a factor near 1.) */
 static void gelu_f32(struct et_span *span)
 {
-	static const float coefficients[] = { 0.5f, -0.38653779f, -0.0385414548f, 0.0853739455f,
-		0.0424940065f, 0.0290725678f, -0.114919089f, 0.182453424f, -0.247103602f, 0.170523629f,
-		-0.0432913266f };
-	const float *x = span->in[0], p = 0.45f, most = 15;
-	float *out = span->out, power[ET_MAP_BLOCK];
-	size_t n = span->n;
-	for (size_t i = 0; i < n; i++) {
-		float size = fabsf(x[i]), t = size < most ? size : most;
-		float whole = et_float_from_bits(et_float_bits(t) & 0xfffff000);
-		power[i] = -0.5f * (whole * whole);
-	}
-	et_hot()->each_exp(n, power, power);
-	ET_INDEPENDENT
-	for (size_t i = 0; i < n; i++) {
-		float size = fabsf(x[i]), t = size < most ? size : most;
-		float whole = et_float_from_bits(et_float_bits(t) & 0xfffff000);
-		float rest = 0.5f * ((t - whole) * (t + whole));
-		float near_one = 1 - rest * (1 - rest * (0.5f - rest * (1 / 6.0f)));
-		float u = 1 / (1 + p * t), v = p * t * u, sum = coefficients[ET_ARRAY_LEN(coefficients) - 1];
-		for (size_t k = ET_ARRAY_LEN(coefficients) - 1; k-- > 0;)
-			sum = sum * v + coefficients[k];
-		float beyond = power[i] * near_one * (sum * u), up_to = 1 - beyond;
-		out[i] = x[i] * (x[i] < 0 ? beyond : up_to);
-	}
+	et_hot()->each_gelu(span->n, span->out, span->in[0]);
 }
 ET_SPAN_FN(gelu_f64, double, ET_LOADS1(double), a / 2 * (1 + erf(a * M_SQRT1_2)))
 static void gelu_tanh_f32(struct et_span *span)
