@@ -279,9 +279,8 @@ int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size
 
 const char *inf_default_method(const struct et_program *program)
 {
-	if (et_program_n_methods(program) == 1)
-		return et_program_method_at(program, 0)->name;
-	return et_program_find_method(program, "forward") ? "forward" : NULL;
+	const struct et_method_spec *method = et_program_find_method(program, NULL);
+	return method ? method->name : NULL;
 }
 
 static const struct et_backend_entry *find_backend(const struct et_registry *registry, const char *id)
@@ -315,9 +314,10 @@ static void list_available(const struct et_registry *registry, char *to, size_t 
 		n += inf_text(to + n, room - n, "%s%s", i ? ", " : "", registry->backends[i].ops->id);
 }
 
-/* The distinct delegates of all methods, as backends of the registry. False: `reason` names one that is missing. */
+/* The distinct delegates of all methods, as backends of the registry. False: `reason` names one that is missing, of the
+ * method @meant (NULL: none is); those of others are theirs to miss. */
 static bool find_delegates(struct inf_variant *v, const struct inf_inspect_options *o,
-	const struct et_backend_entry **ret_entries, size_t *ret_n)
+	const struct et_method_spec *meant, const struct et_backend_entry **ret_entries, size_t *ret_n)
 {
 	size_t n = 0;
 	for (uint32_t m = 0; m < et_program_n_methods(v->program); m++) {
@@ -327,6 +327,8 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 				find_backend(o->registry, method->delegates[d].id);
 			char available[200];
 			size_t i = 0;
+			if (!entry && method != meant)
+				continue;
 			if (!entry) {
 				list_available(o->registry, available, sizeof(available));
 				v->is_missing = true;
@@ -422,15 +424,10 @@ static bool is_well(struct inf_variant *v, const struct et_backend_entry *entry)
 	return false;
 }
 
-/* Whether the backends are well and can run the payloads of the method that is meant; else `reason`. */
-static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options *o,
-	const struct et_backend_entry *const *entries, size_t n)
+/* Whether the backends are well and can run the payloads of @method (NULL: of none); else `reason`. */
+static bool ask_backends(
+	struct inf_variant *v, const struct inf_inspect_options *o, const struct et_method_spec *method)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!is_well(v, entries[i]))
-			return false;
-	const char *name = o->method[0] ? o->method : inf_default_method(v->program);
-	const struct et_method_spec *method = name ? et_program_find_method(v->program, name) : NULL;
 	for (size_t i = 0; method && i < o->registry->n_backends; i++)
 		if (inf_method_uses(o->registry, method, &o->registry->backends[i]) &&
 			!is_well(v, &o->registry->backends[i]))
@@ -520,7 +517,11 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 			diag.text[0] ? diag.text : et_status_text(status));
 		return;
 	}
-	if (!find_delegates(v, o, entries, &n)) {
+	const struct et_method_spec *meant =
+		et_program_find_method(v->program, o->method[0] ? o->method : NULL);
+	if (meant && meant->why_not)
+		inf_text(v->reason, sizeof(v->reason), "%s", meant->why_not);
+	if (v->reason[0] || !find_delegates(v, o, meant, entries, &n)) {
 		v->program = et_program_unref(v->program);
 		return;
 	}
@@ -540,7 +541,7 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 	}
 	if (!is_asked && strcmp(v->label, o->backend))
 		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
-	if (v->reason[0] || !ask_backends(v, o, entries, n))
+	if (v->reason[0] || !ask_backends(v, o, meant))
 		v->program = et_program_unref(v->program);
 }
 

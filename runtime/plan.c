@@ -29,9 +29,7 @@ static void destroy(struct et_plan *plan)
 static const struct et_method_spec *find_method(
 	const struct et_program *program, const char *name, struct et_diag *diag)
 {
-	if (!name && et_program_n_methods(program) == 1)
-		return et_program_method_at(program, 0);
-	const struct et_method_spec *spec = et_program_find_method(program, name ? name : "forward");
+	const struct et_method_spec *spec = et_program_find_method(program, name);
 	if (!spec)
 		et_fail(diag, ET_E_NOT_FOUND, "the program has no method '%.64s'", name ? name : "forward");
 	return spec;
@@ -182,6 +180,8 @@ enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program
 	const struct et_method_spec *spec = find_method(program, method, diag);
 	if (!spec)
 		return ET_E_NOT_FOUND;
+	if (spec->why_not)
+		return et_fail(diag, spec->refusal, "%s", spec->why_not);
 	struct et_pool pool;
 	et_pool_init(&pool, allocator);
 	struct et_plan *plan = ET_POOL_NEW(&pool, struct et_plan);

@@ -55,9 +55,9 @@ struct et_options {
 /* Make @method (NULL: the only one, or "forward") of @program ready. @n_slots: how many lanes a worker pool
  * has; each gets its own contexts (see et_plan_prepare). @options are copied; NULL: none. Takes a reference on @program.
  * Any thread; slow.
- * Answers: ET_E_NOT_FOUND (no such method), ET_E_OPERATOR_MISSING (@diag lists them), ET_E_BACKEND_MISSING
- * (@diag: "Backend 'X' is not available. Available backends: [...]"), ET_E_INVALID_PROGRAM, what a delegate's
- * compile answers, ET_E_MEMORY_ALLOCATION_FAILED. */
+ * Answers: ET_E_NOT_FOUND (no such method), the method's own refusal (see et_method_spec), ET_E_OPERATOR_MISSING (@diag
+ * lists them), ET_E_BACKEND_MISSING (@diag: "Backend 'X' is not available. Available backends: [...]"),
+ * ET_E_INVALID_PROGRAM, what a delegate's compile answers, ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
 	const struct et_registry *registry, const struct et_options *options, uint32_t n_slots,
 	const struct et_allocator *allocator, struct et_diag *diag);

@@ -193,6 +193,24 @@ static void read_named_data(struct et_program_reader *reader, struct et_fb_table
 	program->n_named = vector.n;
 }
 
+/* Keep no more of @method than its name and what has just failed, if that is not the file's fault: the others may run. */
+static void refuse_alone(struct et_program_reader *reader, struct et_method_spec *method)
+{
+	struct et_fb *fb = &reader->fb;
+	enum et_status status = fb->status;
+	if (status != ET_E_NOT_SUPPORTED && status != ET_E_NOT_FOUND && status != ET_E_INVALID_EXTERNAL_DATA)
+		return;
+	struct et_diag why = reader->diag;
+	reader->diag.text[0] = '\0';
+	fb->status = ET_OK;
+	*method = (struct et_method_spec){
+		.name = method->name,
+		.why_not = et_program_string(
+			reader, (struct et_fb_string){ why.text, (uint32_t)strlen(why.text) }),
+		.refusal = status,
+	};
+}
+
 static void read_methods(struct et_program_reader *reader, struct et_fb_table root)
 {
 	struct et_fb *fb = &reader->fb;
@@ -204,6 +222,7 @@ static void read_methods(struct et_program_reader *reader, struct et_fb_table ro
 	for (uint32_t i = 0; i < plans.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "method", i);
 		et_program_read_method(reader, et_fb_table_at(fb, plans, i), &program->methods[i]);
+		refuse_alone(reader, &program->methods[i]);
 		et_fb_within(fb, NULL);
 	}
 	et_fb_where(fb, NULL, 0);
@@ -232,13 +251,14 @@ static enum et_status read_program(struct et_program *program, struct et_pool *p
 	if (status != ET_OK)
 		return status;
 	struct et_program_reader reader = { .pool = pool, .program = program };
-	struct et_fb_table root = et_fb_open(&reader.fb, program->bytes, n_flatbuffer, "ET12", diag);
+	struct et_fb_table root = et_fb_open(&reader.fb, program->bytes, n_flatbuffer, "ET12", &reader.diag);
 	program->stats.version = et_fb_u32(&reader.fb, root, PROGRAM_VERSION, 0);
 	read_segments(&reader, root, base);
 	read_constants(&reader, root);
 	read_named_data(&reader, root);
 	read_methods(&reader, root);
-	return et_fb_status(&reader.fb);
+	status = et_fb_status(&reader.fb);
+	return status ? et_fail(diag, status, "%s", reader.diag.text) : ET_OK;
 }
 
 enum et_status et_program_open(struct et_program **ret_program, const struct et_source *source,
@@ -309,8 +329,10 @@ const struct et_method_spec *et_program_method_at(const struct et_program *progr
 
 const struct et_method_spec *et_program_find_method(const struct et_program *program, const char *name)
 {
+	if (!name && program->n_methods == 1)
+		return program->methods;
 	for (uint32_t i = 0; i < program->n_methods; i++) {
-		if (strcmp(program->methods[i].name, name) == 0)
+		if (strcmp(program->methods[i].name, name ? name : "forward") == 0)
 			return &program->methods[i];
 	}
 	return NULL;
@@ -358,6 +380,8 @@ size_t et_program_shared_bytes(
 		return 0;
 	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
 	for (; other < program->methods + program->n_methods; other++) {
+		if (other->why_not)
+			continue;
 		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes ||
 			takes_there(other))
 			return 0;

@@ -51,9 +51,9 @@ struct et_external_data {
  * @source: taken over on success (released with the last reference), the caller's on failure.
  * @external may be NULL; else it must outlive the program.
  * Any thread. The allocator must be usable from whichever thread drops the last reference.
+ * A method that can't run here for itself alone is no failure: see et_method_spec.refusal.
  * Answers: ET_E_INVALID_PROGRAM (not a program, truncated, corrupt; @diag says what and where),
- * ET_E_NOT_SUPPORTED (DYNAMIC_UNBOUND tensors and the like, by name), ET_E_NOT_FOUND and
- * ET_E_INVALID_EXTERNAL_DATA (external tensors), ET_E_MEMORY_ALLOCATION_FAILED. */
+ * ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_program_open(struct et_program **ret_program, const struct et_source *source,
 	const struct et_external_data *external, const struct et_allocator *allocator, struct et_diag *diag);
 struct et_program *et_program_ref(struct et_program *program);
@@ -139,6 +139,11 @@ struct et_delegate_spec {
 
 struct et_method_spec {
 	const char *name;
+	/* Why the method can't run here, NULL if it may; then nothing is below, and whoever wants it is answered @refusal:
+	 * ET_E_NOT_SUPPORTED (DYNAMIC_UNBOUND tensors and the like, by name), ET_E_NOT_FOUND and
+	 * ET_E_INVALID_EXTERNAL_DATA (external tensors). */
+	const char *why_not;
+	enum et_status refusal;
 	const struct et_value_spec *values;
 	uint32_t n_values;
 	const uint32_t *inputs; /* value slots */
@@ -160,7 +165,7 @@ struct et_method_spec {
 
 uint32_t et_program_n_methods(const struct et_program *program);
 const struct et_method_spec *et_program_method_at(const struct et_program *program, uint32_t index);
-/* NULL if there is no such method. */
+/* @name NULL: the only one, or "forward". NULL if there is no such method. */
 const struct et_method_spec *et_program_find_method(const struct et_program *program, const char *name);
 
 /* Where ExecuTorch's `share_mutable_buffers` plans the mutable buffers of all methods of a program, each buffer at one

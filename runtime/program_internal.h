@@ -34,6 +34,7 @@ struct et_program {
 /* One opening. Everything that fails sticks to fb. */
 struct et_program_reader {
 	struct et_fb fb;
+	struct et_diag diag;  /* fb's */
 	struct et_pool *pool; /* the program's */
 	struct et_program *program;
 	struct et_delegate_spec *delegates; /* of the method in progress */

@@ -94,7 +94,9 @@ static const uint8_t *external_bytes(struct et_program_reader *reader, const str
 	}
 	if (!external) {
 		et_fb_fail(fb, ET_E_NOT_FOUND,
-			"tensor '%s' lies outside the file, and no data file was given", spec->name);
+			"tensor '%s' lies outside the file, and no data file was given; its .ptd "
+			"of the same export has it",
+			spec->name);
 		return NULL;
 	}
 	const uint8_t *bytes = NULL;

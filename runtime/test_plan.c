@@ -132,6 +132,53 @@ static void a_method_that_is_not_there(void **state)
 	et_plan_unref(plan);
 }
 
+static void refuses_method(const char *method, enum et_status status, const char *sentence)
+{
+	struct et_plan *plan = NULL;
+	struct et_diag diag = { 0 };
+	assert_int_equal(
+		et_plan_new(&plan, rig.program, method, &rig.registry, NULL, 1, &rig.allocator, &diag),
+		status);
+	assert_string_equal(diag.text, sentence);
+}
+
+/* What one method lacks is no matter to the others, whichever comes first. */
+static void methods_that_cant_run_here_do_so_alone(void **state)
+{
+	struct mk_tensor outside = { MK_FP32, MK_SIZES(1), .name = "w", .is_external = true };
+	struct mk_tensor unbound = { MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND };
+	struct mk_tensor device = { MK_FP32, MK_SIZES(1), .device_type = 1 };
+	mk_input(&mk, mk_tensor(&mk, &outside));
+	mk_method(&mk, "unbound");
+	mk_tensor(&mk, &unbound);
+	mk_method(&mk, "works");
+	mk_input(&mk, mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) }));
+	mk_method(&mk, "device");
+	mk_tensor(&mk, &device);
+	mk_method(&mk, "operator");
+	mk_kernel(&mk, mk_operator(&mk, "aten::eleven", "out"), MK_ARGS(mk_none(&mk)));
+	mk_method(&mk, "backend");
+	mk_call(&mk, mk_delegate(&mk, "QnnBackend", "abc", 3, false, NULL, NULL),
+		MK_ARGS(mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) })));
+	refuses(ET_E_NOT_FOUND,
+		"forward: value 0: tensor 'w' lies outside the file, and no data file was given; "
+		"its .ptd of the same export has it");
+	refuses_method("unbound", ET_E_NOT_SUPPORTED,
+		"unbound: value 0: the tensor's shape is DYNAMIC_UNBOUND, which is not supported");
+	refuses_method("device", ET_E_NOT_SUPPORTED,
+		"device: value 0: the tensor lies on device type 1, only the CPU is supported");
+	refuses_method("operator", ET_E_OPERATOR_MISSING,
+		"method 'operator' needs operators that are missing: aten::eleven.out");
+	refuses_method("backend", ET_E_BACKEND_MISSING,
+		"Backend 'QnnBackend' is not available. Available backends: []");
+	struct et_plan *plan = NULL;
+	assert_int_equal(
+		et_plan_new(&plan, rig.program, "works", &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
+		ET_OK);
+	assert_int_equal(et_plan_info(plan)->n_inputs, 1);
+	et_plan_unref(plan);
+}
+
 static void arguments_of_a_wrong_kind(void **state)
 {
 	mk_arena(&mk, 64);
@@ -540,6 +587,7 @@ int main(void)
 		TEST(operators_are_held),
 		TEST(a_missing_backend_is_named),
 		TEST(a_method_that_is_not_there),
+		TEST(methods_that_cant_run_here_do_so_alone),
 		TEST(arguments_of_a_wrong_kind),
 		TEST(too_few_arguments),
 		TEST(nothing_writes_to_constants),

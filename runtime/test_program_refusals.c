@@ -11,21 +11,45 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Open @bytes, which must be refused with @status and a sentence that holds @sentence. Frees them. */
-static void expect_bytes(uint8_t *bytes, size_t n_bytes, enum et_status status, const char *sentence)
+/* What the first method of @program, alone, is refused with; of it then nothing else is known. */
+static enum et_status refusal_of(const struct et_program *program, struct et_diag *diag)
+{
+	const struct et_method_spec *method = et_program_method_at(program, 0);
+	if (!method || !method->why_not)
+		return ET_OK;
+	assert_string_equal(diag->text, "");
+	assert_int_equal(method->n_values + method->n_inputs + method->n_outputs + method->n_arenas +
+				 method->n_operators + method->n_delegates + method->n_instructions,
+		0);
+	return et_fail(diag, method->refusal, "%s", method->why_not);
+}
+
+/* Open @bytes, which must be refused with @status and a sentence that holds @sentence: whole, or (where they are not at
+ * fault) their method. Frees them. */
+static void expect_with(uint8_t *bytes, size_t n_bytes, const struct et_external_data *external,
+	enum et_status status, const char *sentence)
 {
 	struct counting_alloc counting = { 0 };
 	struct et_allocator allocator = counting_allocator(&counting);
 	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes };
 	struct et_program *program = NULL;
 	struct et_diag diag = { 0 };
-	enum et_status got = et_program_open(&program, &source, NULL, &allocator, &diag);
+	enum et_status got = et_program_open(&program, &source, external, &allocator, &diag);
+	assert_int_equal(!program, got != ET_OK);
+	assert_int_equal(got == ET_OK, status != ET_E_INVALID_PROGRAM);
+	if (program)
+		got = refusal_of(program, &diag);
 	if (got != status || !strstr(diag.text, sentence))
 		fail_msg("wanted %s: %s\n   got %s: %s", et_status_text(status), sentence,
 			et_status_text(got), diag.text);
-	assert_null(program);
+	et_program_unref(program);
 	assert_int_equal(counting.n_live, 0);
 	free(bytes);
+}
+
+static void expect_bytes(uint8_t *bytes, size_t n_bytes, enum et_status status, const char *sentence)
+{
+	expect_with(bytes, n_bytes, NULL, status, sentence);
 }
 
 static void expect(struct make_program *mk, enum et_status status, const char *sentence)
@@ -198,6 +222,18 @@ static void test_external_tensors(void **state)
 		MK_FP32, MK_SIZES(1), .is_external = true);
 }
 
+/* Behind a method that alone is refused the file is read on: what is wrong with it, is. */
+static void test_damage_behind_a_refusal(void **state)
+{
+	(void)state;
+	struct make_program mk;
+	begin(&mk);
+	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .name = "w", .is_external = true });
+	mk_method(&mk, "second");
+	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(-3) });
+	expect_invalid(&mk, "second: value 0: size -3 in dimension 0");
+}
+
 static enum et_status find_little(void *self, const char *name, const struct et_tensor_spec *expected,
 	const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag)
 {
@@ -220,15 +256,7 @@ static void expect_external(const char *name, enum et_status status, const char 
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .name = name, .is_external = true });
 	size_t n_bytes;
 	uint8_t *bytes = mk_finish(&mk, &n_bytes);
-	struct counting_alloc counting = { 0 };
-	struct et_allocator allocator = counting_allocator(&counting);
-	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes };
-	struct et_program *program = NULL;
-	struct et_diag diag = { 0 };
-	assert_int_equal(et_program_open(&program, &source, &external, &allocator, &diag), status);
-	assert_string_equal(diag.text, sentence);
-	assert_int_equal(counting.n_live, 0);
-	free(bytes);
+	expect_with(bytes, n_bytes, &external, status, sentence);
 }
 
 static void test_external_data(void **state)
@@ -753,6 +781,7 @@ int main(void)
 		cmocka_unit_test(test_constants),
 		cmocka_unit_test(test_initial_values),
 		cmocka_unit_test(test_external_tensors),
+		cmocka_unit_test(test_damage_behind_a_refusal),
 		cmocka_unit_test(test_external_data),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_values_without_a_body),

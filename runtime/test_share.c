@@ -102,6 +102,9 @@ static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initia
 	mk_input(&mk, x);
 	mk_output(&mk, y);
 
+	mk_method(&mk, "refused"); /* which has nothing to do with the others */
+	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND });
+
 	if (rig_try_plan(&rig, &mk))
 		fail_msg("%s", rig.diag.text);
 	rig.plan = et_plan_unref(rig.plan);

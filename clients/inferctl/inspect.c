@@ -288,6 +288,11 @@ static void print_delegates(struct inspect *in, const struct et_method_spec *met
 	free(verdicts);
 }
 
+static void print_cannot_run(const struct ctl *ctl, const char *why)
+{
+	printf("    %scannot run here: %s%s\n", ctl_yellow(ctl), ctl_safe(why), ctl_plain(ctl));
+}
+
 static void print_memory(struct inspect *in, const struct et_method_spec *method)
 {
 	struct et_plan *plan = NULL;
@@ -320,8 +325,8 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 			n_copied == 1 ? " or output" : "s or outputs");
 		et_plan_unref(plan);
 	} else {
-		printf("\n    %scannot run here: %s%s\n", ctl_yellow(in->ctl),
-			ctl_safe(diag.text[0] ? diag.text : et_status_text(status)), ctl_plain(in->ctl));
+		putchar('\n');
+		print_cannot_run(in->ctl, diag.text[0] ? diag.text : et_status_text(status));
 	}
 }
 
@@ -339,6 +344,11 @@ static void print_text(struct inspect *in)
 		printf("  data file %s\n", ctl_safe(in->file.data_paths[i]));
 	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++) {
 		const struct et_method_spec *method = et_program_method_at(in->program, i);
+		if (method->why_not) {
+			printf("  method %s%s%s\n", ctl_bold(ctl), ctl_safe(method->name), ctl_plain(ctl));
+			print_cannot_run(ctl, method->why_not);
+			continue;
+		}
 		printf("  method %s%s%s: %u instruction%s (kernel %u, delegate %u, move %u, jump %u)\n",
 			ctl_bold(ctl), ctl_safe(method->name), ctl_plain(ctl), method->n_instructions,
 			method->n_instructions == 1 ? "" : "s", count_op(method, ET_OP_KERNEL),

@@ -78,22 +78,19 @@ static int model_error(
 		diag->text[0] ? diag->text : et_status_text(status));
 }
 
-/* Of the first backend that @program asks for and that is not there. */
+/* Of the first backend that @method asks for and that is not there. */
 static void say_what_helps(
-	struct ctl_error *error, const struct ctl_backends *backends, const struct et_program *program)
+	struct ctl_error *error, const struct ctl_backends *backends, const struct et_method_spec *method)
 {
 	char text[960];
-	for (uint32_t m = 0; m < et_program_n_methods(program); m++) {
-		const struct et_method_spec *method = et_program_method_at(program, m);
-		for (uint32_t i = 0; i < method->n_delegates; i++) {
-			const char *id = method->delegates[i].id;
-			size_t n = strlen(error->text);
-			if (ctl_backends_find(backends, id))
-				continue;
-			snprintf(error->text + n, sizeof(error->text) - n, ". %s: %s", id,
-				ctl_backends_problem(backends, id, text, sizeof(text)));
-			return;
-		}
+	for (uint32_t i = 0; i < method->n_delegates; i++) {
+		const char *id = method->delegates[i].id;
+		size_t n = strlen(error->text);
+		if (ctl_backends_find(backends, id))
+			continue;
+		snprintf(error->text + n, sizeof(error->text) - n, ". %s: %s", id,
+			ctl_backends_problem(backends, id, text, sizeof(text)));
+		return;
 	}
 }
 
@@ -137,7 +134,6 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 	model->base.engine = base;
 	status = ctl_file_program(file, engine->store, &model->program, &diag);
 	if (status != ET_OK) {
-		/* Whatever the reader cannot take is the file's fault, not something that is missing here. */
 		model_close(&model->base);
 		return ctl_error_set(error, "%s", diag.text);
 	}
@@ -155,9 +151,12 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		status = make_plan(model, method, &diag);
 	}
 	if (status != ET_OK) {
+		const struct et_method_spec *spec = et_program_find_method(model->program, method);
 		model_error(error, status, model->path, &diag);
 		if (status == ET_E_BACKEND_MISSING)
-			say_what_helps(error, &engine->backends, model->program);
+			say_what_helps(error, &engine->backends, spec);
+		/* Whatever the reader cannot take is the file's fault, not something that is missing here. */
+		error->is_missing = error->is_missing && !(spec && spec->why_not);
 		model_close(&model->base);
 		return -1;
 	}

@@ -396,7 +396,8 @@ class Local(Folder):
         self.assertEqual(seen["data_bytes"], os.path.getsize(os.path.join(EXTERNAL, PTD)))
         self.external("alone")
         program, data = self.path("alone/mlp.bpte"), os.path.join(EXTERNAL, PTD)
-        self.fails("no data file was given", "inspect", program)
+        self.assertIn("no data file was given", self.good("inspect", program))
+        self.fails("no data file was given", "infer", "--local", program)
         self.fails("nowhere.ptd: .*No such file", "inspect", "--data", self.path("nowhere.ptd"), program)
         for args in (["inspect"], ["verify", "--local"], ["infer", "--local"], ["bench", "--local", "-n", "2"]):
             self.good(*args, "--data", data, program)
@@ -416,7 +417,7 @@ class Local(Folder):
             self.external(str(i))
             if data:
                 self.path(f"{i}/data.ptd", data)
-            self.fails(pattern, "inspect", self.path(f"{i}/mlp.bpte"))
+            self.fails(pattern, "infer", "--local", self.path(f"{i}/mlp.bpte"))
             status, out, _ = call("verify", "--local", self.path(str(i)))
             self.assertEqual(status, 1)
             self.assertRegex(out, pattern)

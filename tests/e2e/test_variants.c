@@ -318,6 +318,70 @@ static void test_falls_not(void **state)
 	e2e_deinit(&e);
 }
 
+/* forward(x): doubled; outside(): a tensor of a data file that is not there; elsewhere(x): for a backend that is not here;
+ * unknown(): with an operator that is not here. */
+static uint8_t *make_partly_usable(size_t *ret_n_bytes)
+{
+	struct mk_tensor four = { MK_FP32, MK_SIZES(4) };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "outside");
+	four.name = "w";
+	four.is_external = true;
+	mk_output(&mk, mk_tensor(&mk, &four));
+	four.is_external = false;
+	mk_method(&mk, "forward");
+	four.arena = mk_arena(&mk, 32);
+	int x = mk_tensor(&mk, &four);
+	four.offset = 16;
+	int y = mk_tensor(&mk, &four), one = mk_int(&mk, 1);
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));
+	mk_input(&mk, x);
+	mk_output(&mk, y);
+	mk_method(&mk, "elsewhere");
+	four.arena = 0;
+	x = mk_tensor(&mk, &four);
+	mk_call(&mk, mk_delegate(&mk, "QnnBackend", "abc", 3, false, NULL, NULL), MK_ARGS(x));
+	mk_method(&mk, "unknown");
+	mk_kernel(&mk, mk_operator(&mk, "aten::eleven", "out"), MK_ARGS(mk_none(&mk)));
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+static void expect_no_method(struct inferd *d, const char *name, int rc, const char *why)
+{
+	struct inferd_method *method = NULL;
+	const struct inferd_method_options options = { .struct_size = sizeof options, .method = name };
+	assert_int_equal(inferd_method_open(d, &method, "m", &options), rc);
+	if (!strstr(inferd_error(d), why))
+		fail_msg("'%s' does not say '%s'", inferd_error(d), why);
+}
+
+/* What methods lack is said to who wants them; the others serve. */
+static void test_methods_that_cant_run(void **state)
+{
+	struct e2e e;
+	int rc;
+	e2e_init(&e);
+	e2e_put_program(&e, "m.pte", make_partly_usable);
+	e2e_start(&e, "");
+	struct inferd *d = e2e_connect(&e);
+	expect_no_method(d, "outside", -INFERD_FAILED_PRECONDITION,
+		"outside: value 0: tensor 'w' lies outside the file, and no data file was given");
+	expect_no_method(d, "elsewhere", -INFERD_UNIMPLEMENTED, "Backend 'QnnBackend' is not available");
+	struct inferd_method *method;
+	struct inferd_binding *b = e2e_bind(d, "m", &method);
+	assert_string_equal(inferd_method_backend(method), "portable");
+	expect_index(&e, "m", "READY", "portable", "");
+	expect_no_method(
+		d, "unknown", -INFERD_UNIMPLEMENTED, "method 'unknown' needs operators that are missing");
+	expect_no_method(d, "outside", -INFERD_FAILED_PRECONDITION, "m.pte: outside: value 0: tensor 'w'");
+	expect_index(&e, "m", "READY", "portable", "outside: value 0: tensor 'w'");
+	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 /* Backends are asked before anything is loaded: who can't run a payload is passed over, who would compile it anew says
  * so; and a payload that kills its backend is not tried for ever. */
 static void test_asked_first(void **state)
@@ -364,6 +428,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_falls_with_state),
 		cmocka_unit_test(test_falls_with_charge),
 		cmocka_unit_test(test_falls_not),
+		cmocka_unit_test(test_methods_that_cant_run),
 		cmocka_unit_test(test_asked_first),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof *tests);
