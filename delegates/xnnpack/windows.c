@@ -103,19 +103,23 @@ static size_t n_clipped(const struct et_xnn_windows *windows, int axis, size_t a
 	return n;
 }
 
-/* As many of @n windows from @at on as @END_BYTES hold with all of their pixels, zeros among them; how many that were. */
-static size_t run_end(
+/* How many windows of a line END_BYTES hold with all of their pixels. */
+static size_t n_held(const struct et_xnn_windows *windows, int axis)
+{
+	size_t n_pixels = END_BYTES / (windows->channels * windows->build->n_bytes),
+	       kernel = windows->kernel[axis];
+	return n_pixels < kernel ? 0 : 1 + (n_pixels - kernel) / windows->stride[axis];
+}
+
+/* @n windows from @at on, no more than are held, with all of their pixels, zeros among them. */
+static void run_end(
 	const struct et_xnn_windows *windows, int axis, size_t at, size_t n, size_t left, size_t right)
 {
 	struct et_xnn_gemm job = windows->job;
 	alignas(float) uint8_t pixels[END_BYTES];
 	size_t stride = windows->stride[axis], kernel = windows->kernel[axis], pad = windows->pad[axis],
 	       n_bytes = windows->build->n_bytes, n_of_pixel = windows->channels * n_bytes,
-	       size = axis ? windows->width : windows->height, n_held = END_BYTES / n_of_pixel;
-	if (n_held < kernel)
-		return 0;
-	if (n > 1 + (n_held - kernel) / stride)
-		n = 1 + (n_held - kernel) / stride;
+	       size = axis ? windows->width : windows->height;
 	size_t from = at * stride + windows->skip[axis], end = from + (n - 1) * stride + kernel,
 	       first = from < pad ? pad : from, last = end < size + pad ? end : size + pad;
 	memset(pixels, 0, (end - from) * n_of_pixel);
@@ -129,18 +133,20 @@ static size_t run_end(
 	job.out_stride = windows->out_step[axis];
 	job.out += at * job.out_stride * n_bytes;
 	windows->build->run(&job, 0, n, left, right);
-	return n;
 }
 
+/* Looks no further than to what is done at once, or many windows at an end would be counted again for each few of them. */
 static void run_line(
 	const struct et_xnn_windows *windows, int axis, size_t begin, size_t end, size_t left, size_t right)
 {
 	static const struct stretch one = { .n = 1, .end = 1 };
+	const size_t most = n_held(windows, axis);
 	for (size_t at = begin, n; at < end; at += n) {
-		n = n_clipped(windows, axis, at, end);
-		n = n > 1 ? run_end(windows, axis, at, n, left, right) : 0;
-		if (n)
+		n = n_clipped(windows, axis, at, end - at < most ? end : at + most);
+		if (n > 1) {
+			run_end(windows, axis, at, n, left, right);
 			continue;
+		}
 		struct stretch along = stretch_at(windows, axis, at, end);
 		run_rectangle(windows, axis ? &one : &along, axis ? &along : &one, left, right);
 		n = along.n;
