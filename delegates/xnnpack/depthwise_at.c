@@ -35,7 +35,7 @@ const struct et_depthwise_build *et_depthwise(void)
 const struct et_depthwise_build *et_depthwise_halves(void)
 {
 #ifdef __x86_64__
-	if (et_cpu_runs_avx512())
+	if (et_cpu_runs_avx512() && __builtin_cpu_supports("f16c"))
 		return &et_depthwise_halves_avx512;
 #endif
 	return NULL;
