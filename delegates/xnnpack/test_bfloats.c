@@ -555,6 +555,25 @@ static void test_arguments_of_another_datatype(void **state)
 	}
 }
 
+/* More roundings than a payload is cut at, of arguments and in the graph: XNNPACK is left with them. */
+static void test_too_many_to_be_cut(void **state)
+{
+	static struct arg args[2];
+	for (uint32_t type = ET_XNN_FP32; type <= ET_XNN_BF16; type += ET_XNN_BF16 - ET_XNN_FP32) {
+		struct make_xnn mk;
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		uint32_t value = plain(&mk, type, 1, 0, ROWS, IN), out = plain(&mk, type, 0, 2, ROWS, IN);
+		for (uint32_t i = 0; i < 600; i++)
+			value = put_between(&mk, value, AGAIN);
+		node(&mk, MX_CONVERT, value, 0, out);
+		for (uint32_t i = 0; i < 2; i++)
+			ARG(&args[i], type == ET_XNN_BF16 ? ET_BFLOAT16 : ET_FLOAT32, ET_STATIC, ROWS, IN);
+		test_refused(
+			test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED, &diag, "refused by XNNPACK");
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -572,6 +591,7 @@ int main(void)
 		TEST(refused_together),
 		TEST(refused_weights),
 		TEST(arguments_of_another_datatype),
+		TEST(too_many_to_be_cut),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

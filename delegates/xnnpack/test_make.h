@@ -13,7 +13,7 @@
 #include "delegates/xnnpack/kind.h"
 #include "tests/support/fb_build.h"
 
-enum { MX_MAX_ITEMS = 64 };
+enum { MX_MAX_ITEMS = 1024 };
 
 #define MX_DIMS(...) .dims = { __VA_ARGS__ }, .n_dims = sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)
 
