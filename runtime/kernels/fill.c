@@ -10,27 +10,40 @@
 
 enum { BLOCK = 256 };
 
-enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number)
+enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type,
+	const struct et_evalue *number, struct et_wide *ret_element)
 {
 	struct et_wide element = { { 0 } };
-	struct et_view to, from;
-	ET_REQUIRE(
-		ctx, et_loader(et_real_type(out->type), ET_F64), "cannot fill %s", et_scalar_name(out->type));
-	if (et_type_is_complex(out->type))
-		et_element_set_complex(&element, out->type, et_number_double(number));
+	ET_REQUIRE(ctx, et_loader(et_real_type(type), ET_F64), "cannot fill %s", et_scalar_name(type));
+	if (et_type_is_complex(type))
+		et_element_set_complex(&element, type, et_number_double(number));
 	else if (number->tag == ET_TAG_DOUBLE)
-		et_element_set_double(&element, out->type, number->d);
+		et_element_set_double(&element, type, number->d);
 	else
-		et_element_set_int(&element, out->type, et_number_int(number));
+		et_element_set_int(&element, type, et_number_int(number));
+	*ret_element = element;
+	return ET_OK;
+}
+
+void et_fill_with(struct et_tensor *out, const struct et_wide *element)
+{
+	struct et_view to, from;
 	/* A tensor has no gaps. */
 	to.data = out->data;
-	from.data = (uint8_t *)&element;
+	from.data = (uint8_t *)(uintptr_t)element; /* is only read */
 	to.type = from.type = out->type;
 	to.n_dims = from.n_dims = 1;
 	to.sizes[0] = from.sizes[0] = (int64_t)et_tensor_numel(out);
 	to.strides[0] = 1;
 	from.strides[0] = 0;
 	et_view_copy(&to, &from);
+}
+
+enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number)
+{
+	struct et_wide element;
+	ET_TRY(et_number_element(ctx, out->type, number, &element));
+	et_fill_with(out, &element);
 	return ET_OK;
 }
 

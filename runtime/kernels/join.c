@@ -212,13 +212,71 @@ static enum et_status run_unbind(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return ET_OK;
 }
 
+enum { PATTERN = 64 }; /* bytes: a whole number of elements of each type */
+
+/* Elements that go into the middle of a larger tensor, whose dimensions lie in the same order: what is in front of and behind
+ * them is filled on the way. Dimensions as they lie, the outermost first. */
+struct margins {
+	size_t n_dims; /* those behind have no margins */
+	struct {
+		int64_t before, kept, after;
+		int64_t from_step, to_step; /* bytes from one index to the next */
+	} dims[ET_MAX_DIMS];
+	uint8_t pattern[PATTERN];
+};
+
+static uint8_t *fill_margin(const struct margins *m, uint8_t *to, int64_t n_bytes)
+{
+	for (; n_bytes >= PATTERN; n_bytes -= PATTERN, to += PATTERN)
+		memcpy(to, m->pattern, PATTERN);
+	if (n_bytes)
+		et_copy_bytes(to, m->pattern, (size_t)n_bytes);
+	return to + n_bytes;
+}
+
+static void lay_between(const struct margins *m, size_t k, uint8_t *to, const uint8_t *from)
+{
+	const int64_t from_step = m->dims[k].from_step, to_step = m->dims[k].to_step, kept = m->dims[k].kept;
+	to = fill_margin(m, to, m->dims[k].before * to_step);
+	if (k + 1 == m->n_dims)
+		et_copy_bytes(to, from, (size_t)(kept * to_step));
+	for (int64_t i = 0; k + 1 < m->n_dims && i < kept; i++)
+		lay_between(m, k + 1, to + i * to_step, from + i * from_step);
+	fill_margin(m, to + kept * to_step, m->dims[k].after * to_step);
+}
+
+/* @from, of which there is something, goes into @out, @before from its start in each dimension. */
+static void copy_between(struct et_tensor *out, const struct et_view *from, const int64_t *before,
+	const struct et_wide *element)
+{
+	struct margins m;
+	const size_t bytes = et_element_bytes(out);
+	m.n_dims = 1;
+	for (size_t k = 0; k < out->n_dims; k++) {
+		size_t d = out->dim_order[k];
+		m.dims[k].before = before[d];
+		m.dims[k].kept = from->sizes[d];
+		m.dims[k].after = out->sizes[d] - before[d] - from->sizes[d];
+		m.dims[k].from_step = from->strides[d] * (int64_t)bytes;
+		m.dims[k].to_step = (int64_t)out->strides[d] * (int64_t)bytes;
+		/* where the whole of a dimension is copied, those around it step over as much in both */
+		if (k &&
+			(out->sizes[d] != from->sizes[d] || m.dims[k - 1].from_step != m.dims[k - 1].to_step))
+			m.n_dims = k + 1;
+	}
+	for (size_t i = 0; i < PATTERN; i += bytes)
+		memcpy(m.pattern + i, element, bytes);
+	lay_between(&m, 0, out->data, from->data);
+}
+
 /* Padding counts from the last dimension backwards: (before, after), (before, after) …; negative cuts. */
 static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[3]->tensor;
 	size_t n = et_list_len(args[1]);
-	int64_t sizes[ET_MAX_DIMS];
+	int64_t sizes[ET_MAX_DIMS], margins[ET_MAX_DIMS] = { 0 };
+	struct et_wide element;
 	struct et_view from, to;
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(
@@ -237,16 +295,22 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 			(long long)after, self->sizes[d]);
 	}
 	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
-	ET_TRY(et_fill(ctx, out, args[2]));
+	ET_TRY(et_number_element(ctx, out->type, args[2], &element));
 	et_view_of(&to, out);
 	for (size_t i = 0; i < n / 2; i++) {
 		size_t d = self->n_dims - 1 - i;
 		int64_t before = et_list_int(args[1], 2 * i), after = et_list_int(args[1], 2 * i + 1);
 		int64_t cut = (before < 0 ? -before : 0) + (after < 0 ? -after : 0);
 		int64_t kept = from.sizes[d] > cut ? from.sizes[d] - cut : 0;
+		margins[d] = before > 0 ? before : 0;
 		et_view_slice(&from, d, before < 0 ? -before : 0, 1, kept);
-		et_view_slice(&to, d, before > 0 ? before : 0, 1, kept);
+		et_view_slice(&to, d, margins[d], 1, kept);
 	}
+	if (self->n_dims && et_view_numel(&from) && !memcmp(self->dim_order, out->dim_order, self->n_dims)) {
+		copy_between(out, &from, margins, &element);
+		return ET_OK;
+	}
+	et_fill_with(out, &element);
 	et_view_copy(&to, &from);
 	return ET_OK;
 }

@@ -16,7 +16,12 @@ enum et_status et_diagonal_view(
 enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view,
 	const struct et_evalue *sizes, const struct et_evalue *strides, const struct et_evalue *offset);
 
-/* Every element of @out, as it is sized now, becomes @number. */
+/* @number as an element of @type, which is refused where there are no such numbers. */
+enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type,
+	const struct et_evalue *number, struct et_wide *ret_element);
+/* Every element of @out, as it is sized now, becomes @element, which is of its type. */
+void et_fill_with(struct et_tensor *out, const struct et_wide *element);
+/* The same of a number. */
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number);
 
 #endif
