@@ -16,17 +16,26 @@ struct lookup {
 	int64_t out[SPACE];
 	int64_t *table[SPACE]; /* out[d] input positions */
 	bool is_doubled;       /* table[SPACE - 1] is 0, 0, 1, 1, 2, 2 … */
+	int64_t run, run_end;  /* of the last table's, which show positions one behind the other */
 };
 
-/* Where both rows lie in one piece and each position is shown twice, as enlarging by two does, that is for vectors. */
+#define COPY_SOME(type, begin, end)               \
+	for (int64_t w = (begin); w < (end); w++) \
+		((type *)to)[w * y->strides[2]] = ((const type *)from)[l->table[2][w] * x->strides[2]];
+
+/* Where both rows lie in one piece and each position is shown twice, as enlarging by two does, that is for vectors; and what
+ * padding leaves between its ends is the same bytes. */
 #define COPY_ROW(type)                                                                           \
 	if (l->is_doubled && x->strides[2] == 1 && y->strides[2] == 1) {                         \
 		for (int64_t w = 0; w < l->out[2] / 2; w++)                                      \
 			((type *)to)[2 * w] = ((type *)to)[2 * w + 1] = ((const type *)from)[w]; \
+	} else if (x->strides[2] == 1 && y->strides[2] == 1) {                                   \
+		COPY_SOME(type, 0, l->run)                                                       \
+		memcpy((type *)to + l->run, (const type *)from + l->table[2][l->run],            \
+			(size_t)(l->run_end - l->run) * sizeof(type));                           \
+		COPY_SOME(type, l->run_end, l->out[2])                                           \
 	} else {                                                                                 \
-		for (int64_t w = 0; w < l->out[2]; w++)                                          \
-			((type *)to)[w * y->strides[2]] =                                        \
-				((const type *)from)[l->table[2][w] * x->strides[2]];            \
+		COPY_SOME(type, 0, l->out[2])                                                    \
 	}
 
 static void copy_row(const struct lookup *l, const struct et_view *x, const struct et_view *y,
@@ -80,6 +89,18 @@ static bool is_doubled(const struct lookup *l)
 	return is_so;
 }
 
+/* The first ones that show neighbours; of the table's last one alone, if there are none. */
+static void find_run(struct lookup *l)
+{
+	const int64_t *table = l->table[SPACE - 1], n = l->out[SPACE - 1];
+	l->run = 0;
+	while (l->run + 1 < n && table[l->run + 1] != table[l->run] + 1)
+		l->run++;
+	l->run_end = l->run + 1;
+	while (l->run_end < n && table[l->run_end] == table[l->run_end - 1] + 1)
+		l->run_end++;
+}
+
 /* Whether all channels of a position lie in one piece. */
 static bool is_channels_last(const struct et_tensor *tensor)
 {
@@ -129,6 +150,7 @@ static void run_lookup(struct lookup *l, const struct et_tensor *self, struct et
 	}
 	et_place_seek(&place, &walk, 0);
 	l->is_doubled = is_doubled(l);
+	find_run(l);
 	for (size_t i = 0; i < walk.numel; i++) {
 		for (int64_t row = 0; row < l->out[0] * l->out[1]; row++) {
 			int64_t d = row / l->out[1], h = row % l->out[1];
