@@ -617,15 +617,25 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	et_view_of(&g.x, x);
 	et_view_of(&g.grid, positions);
 	et_view_of(&g.y, out);
+	bool goes_by_floats = g.type != (enum et_scalar_type)x->type; /* computed in float anyway */
+	if (goes_by_floats) {
+		g.y.type = ET_FLOAT32;
+		g.y.data = et_kernel_scratch(ctx, et_tensor_numel(out) * sizeof(float));
+		if (!g.y.data || !et_local_copy(ctx, x, ET_FLOAT32, &g.x) ||
+			!et_local_copy(ctx, positions, ET_FLOAT32, &g.grid))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
 	struct spot *spots = et_kernel_scratch(ctx, (size_t)out->sizes[3] * sizeof(*spots) + 1);
 	if (!spots)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	void (*sample_one)(const struct grid *, int64_t, int64_t, struct spot *) =
-		x->type == ET_FLOAT32   ? sample_floats
-		: x->type == ET_FLOAT64 ? sample_doubles
-					: sample_any;
+		g.x.type == ET_FLOAT32   ? sample_floats
+		: g.x.type == ET_FLOAT64 ? sample_doubles
+					 : sample_any;
 	for (int64_t i = 0; i < (int64_t)out->sizes[0] * out->sizes[2]; i++)
 		sample_one(&g, i / out->sizes[2], i % out->sizes[2], spots);
+	if (goes_by_floats)
+		et_storer(out->type, ET_F32)(out->data, 1, g.y.data, et_tensor_numel(out));
 	return ET_OK;
 }
 
