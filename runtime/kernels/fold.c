@@ -473,6 +473,7 @@ static const struct et_fold prod = { .begin = begin_one,
 	.rows = et_fold_prod_rows,
 	.columns = et_fold_prod_columns,
 	.int_columns = et_fold_prod_int_columns,
+	.rounded = et_fold_prod_rounded,
 	.casts_first = true };
 static const struct et_fold any = { .step_doubles = any_doubles,
 	.step_ints = any_ints,

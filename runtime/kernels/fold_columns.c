@@ -103,19 +103,42 @@ static void sum_distances(
 		sums[k] = (double)squares[k];
 }
 
-void et_fold_var_rounded(const struct fold_job *job, const struct et_place *place, size_t n)
+/* The same of products: those of two halves are exact in float. */
+static void multiply_halves(
+	const struct fold_job *job, const uint8_t *in, ptrdiff_t step, double *products, size_t n)
 {
-	enum { AT_ONCE = 64 }; /* that many lines of memory stay near */
-	double sums[ET_FOLD_COLUMNS];
-	const size_t in_view = job->kept.n_views - 1;
-	const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1],
-			bytes = (ptrdiff_t)et_scalar_size(job->in_type);
-	const uint8_t *in = job->in + place->offset[in_view] * bytes;
-	for (size_t k = 0; k < n; k += AT_ONCE)
-		sum_distances(job, in + (ptrdiff_t)k * step * bytes, step, sums + k,
-			n - k < AT_ONCE ? n - k : AT_ONCE);
-	et_fold_give_sums(job, place, sums, n);
+	float now[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];
+	et_load_fn load = et_loader(job->in_type, ET_F32);
+	const ptrdiff_t row_bytes =
+		(ptrdiff_t)job->folded.strides[0][0] * (ptrdiff_t)et_scalar_size(job->in_type);
+	for (size_t k = 0; k < n; k++)
+		now[k] = 1;
+	for (size_t r = 0; r < job->folded.numel; r++) {
+		load(row, in + (ptrdiff_t)r * row_bytes, step, n);
+		for (size_t k = 0; k < n; k++)
+			now[k] *= row[k];
+		et_round_floats(job->rounding, now, n);
+	}
+	for (size_t k = 0; k < n; k++)
+		products[k] = (double)now[k];
 }
+
+#define FOLD_ROUNDED(name, fold)                                                                    \
+	void name(const struct fold_job *job, const struct et_place *place, size_t n)               \
+	{                                                                                           \
+		enum { AT_ONCE = 64 }; /* that many lines of memory stay near */                    \
+		double results[ET_FOLD_COLUMNS];                                                    \
+		const size_t in_view = job->kept.n_views - 1;                                       \
+		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1], \
+				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                    \
+		const uint8_t *in = job->in + place->offset[in_view] * bytes;                       \
+		for (size_t k = 0; k < n; k += AT_ONCE)                                             \
+			fold(job, in + (ptrdiff_t)k * step * bytes, step, results + k,              \
+				n - k < AT_ONCE ? n - k : AT_ONCE);                                 \
+		et_fold_give_sums(job, place, results, n);                                          \
+	}
+FOLD_ROUNDED(et_fold_var_rounded, sum_distances)
+FOLD_ROUNDED(et_fold_prod_rounded, multiply_halves)
 
 /* Each in its order, from @first on. */
 #define FOLD_INTS(name, first, op)                                                    \

@@ -47,6 +47,7 @@ void et_fold_max_int_columns(const struct fold_job *job, const struct et_place *
 void et_fold_min_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 /* Member rounded. */
 void et_fold_var_rounded(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_prod_rounded(const struct fold_job *job, const struct et_place *place, size_t n);
 /* Both. */
 void et_fold_any_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_max_columns(const struct fold_job *job, const struct et_place *place, size_t n);

@@ -55,6 +55,7 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 ADD_ROWS(add_floats, float, float)
 ADD_ROWS(add_short, float, double)
 ADD_ROWS(add_doubles, double, double)
+FOLD_ROWS(add_bfloat16s, uint16_t, float, 0, +, et_from_bfloat16(x))
 
 static void sum_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
 {
@@ -75,10 +76,11 @@ static void sum_doubles(const struct fold_job *job, const struct et_place *place
 	et_fold_give_sums(job, place, sums, n_rows);
 }
 
+/* Of floats or bfloat16. */
 static void mean_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
 {
 	float sums[RESULTS];
-	add_floats(job, place, n_rows, sums);
+	(job->in_type == ET_BFLOAT16 ? add_bfloat16s : add_floats)(job, place, n_rows, sums);
 	for (size_t r = 0; r < n_rows; r++)
 		sums[r] /= (float)job->folded.numel;
 	et_fold_give(job, place, 0, ET_F32, sums, n_rows);
@@ -132,7 +134,7 @@ et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)
 	if (job->rounding == ET_FLOAT64)
 		return job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64 ? et_fold_sum_rows(job)
 										: NULL;
-	return job->in_type == ET_FLOAT32 ? mean_floats : NULL;
+	return job->in_type == ET_FLOAT32 || job->in_type == ET_BFLOAT16 ? mean_floats : NULL;
 }
 
 /* --- products -------------------------------------------------------------------------------------- */
