@@ -162,7 +162,7 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 		}
 	}
 	if (is_plain) {
-		size_t planes = (size_t)x->sizes[0] * n, numel = et_tensor_numel(x);
+		size_t planes = channel_dim ? (size_t)x->sizes[0] * n : n, numel = et_tensor_numel(x);
 		ET_TRY(et_resize_like(ctx, out, x));
 		struct planes_job job = { x->data, out->data, numbers, numbers + n, .type = x->type,
 			.n_channels = n, .inner = planes ? numel / planes : 0 };
