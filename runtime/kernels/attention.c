@@ -329,6 +329,8 @@ static void sum_few(const struct block *b)
 {
 	const struct attention *a = b->a;
 	float *some = b->span + CHUNK * a->size;
+	if (b->n_keys == 0)
+		memset(b->sums, 0, (size_t)(b->n * a->size) * sizeof(*b->sums));
 	for (int64_t k = 0, n, stride; k < b->n_keys; k += n) {
 		const float *values = load_chunk(&b->v, k, b->n_keys, a->size, b->span, &n, &stride);
 		for (int64_t r = 0; r < b->n; r++) {
