@@ -2,9 +2,13 @@
  * kernels of the original give; and what is refused. */
 #include "runtime/kernels/test_rig.h"
 
+#include <complex.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 static void caches(void **state)
@@ -268,6 +272,19 @@ static void transforms(void **state)
 			"f32[2,3]{1.375,-0.625,0,-1,0,-1.375}" },
 		{ "preprocess::tile_crop.out", "f32[1,2,4]{0,1,2,3,4,5,6,7} 2",
 			"f32[2,1,2,2]{0,1,4,5,2,3,6,7}" },
+		{ "aten::_fft_r2c.out", "f32[8]{1,1,-0.625,-0.5,-0.5,-0.375,-0.5,0.625} (0) 0 true",
+			"c64[5]{0.125:0,3.26776695:-0.0517766953,1.625:-0.5,"
+			"-0.267766953:-0.301776695,-1.375:0}" },
+		{ "aten::_fft_r2c.out",
+			"f64[16]{0.625,0.875,-0.875,0.25,-0.75,-0.625,-0.875,0,"
+			"0.5,-0.5,-0.625,0.5,0.625,0.125,-0.5,0.75} (0) 0 true",
+			"c128[9]{-0.5:0,2.36797407:2.50164413,1.86871843:-0.493718434,0.38787418:-1.8931664,"
+			"3.875:1.625,-0.314650875:-0.0270498784,0.631281566:-0.743718434,"
+			"-1.94119738:-1.13223935,-3.25:0}" },
+		{ "aten::_fft_r2c.out",
+			"f32[12]{0.25,-0.125,0,1,-0.125,0.75,0.5,0.875,-0.75,0.75,0.75,1} (0) 0 true",
+			"c64[7]{4.875:0,-0.0870190528:0.483253175,0.3125:2.05681033,-1.875:1.5,"
+			"1.3125:-0.324759526,1.21201905:0.266746825,-3.625:0}" },
 		{ "aten::_fft_r2c.out", "f32[6]{0.5,-0.625,3,0.75,-0.125,0.625} (0) 2 true",
 			"c64[4]{0.6875:0,-0.28125:-0.27063295245170593,-0.03125:0.63147687911987305,0.4375:"
 			"0}" },
@@ -330,6 +347,50 @@ static void transforms(void **state)
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
 
+static double line_element(size_t i)
+{
+	return sin((double)(i * i + i + 1));
+}
+
+/* Element @k of the spectrum, by the sum that defines it. */
+static double complex spectrum_element(size_t k, size_t n)
+{
+	double complex sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += line_element(i) * cexp(-2 * M_PI * I * (double)(k * i % n) / (double)n);
+	return sum;
+}
+
+/* Other lengths take other ways: there and back. */
+static void spectra_of_all_lengths(void **state)
+{
+	for (size_t n = 1; n <= 80; n++) {
+		char *line, *spectrum, args[2][8192];
+		size_t size;
+		FILE *stream = open_memstream(&line, &size);
+		fprintf(stream, "f64[%zu]{", n);
+		for (size_t i = 0; i < n; i++)
+			fprintf(stream, "%s%.17g", i ? "," : "", line_element(i));
+		fputc('}', stream);
+		fclose(stream);
+		stream = open_memstream(&spectrum, &size);
+		fprintf(stream, "c128[%zu]{", n / 2 + 1);
+		for (size_t k = 0; k <= n / 2; k++) {
+			double complex x = spectrum_element(k, n);
+			fprintf(stream, "%s%.17g:%.17g", k ? "," : "", creal(x), cimag(x));
+		}
+		fputc('}', stream);
+		fclose(stream);
+		snprintf(args[0], sizeof(args[0]), "%s (0) 0 true", line);
+		snprintf(args[1], sizeof(args[1]), "%s (0) 2 %zu", spectrum, n);
+		check_kernel_cases((const struct kernel_case[]){ { "aten::_fft_r2c.out", args[0], spectrum },
+					   { "aten::_fft_c2r.out", args[1], line } },
+			2);
+		free(line);
+		free(spectrum);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -337,6 +398,7 @@ int main(void)
 		cmocka_unit_test(attention),
 		cmocka_unit_test(recurrence),
 		cmocka_unit_test(transforms),
+		cmocka_unit_test(spectra_of_all_lengths),
 	};
 	return cmocka_run_group_tests_name("kernels-language", tests, NULL, NULL);
 }
