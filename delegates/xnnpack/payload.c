@@ -230,17 +230,33 @@ static enum et_status find_constant(
 
 /* --- values --------------------------------------------------------------------------------------- */
 
-/* Bytes of a tensor; false if they are beyond anything reasonable. */
+/* Bytes of a tensor, in which a row of nibbles begins at a byte; false if they are beyond anything reasonable. */
 static bool tensor_bytes(const struct et_xnn_shape *shape, uint32_t bits, size_t *ret_bytes)
 {
 	size_t n = 1;
 	for (uint32_t i = 0; i < shape->n_dims; i++) {
-		if (!et_mul(n, shape->dims[i], &n))
+		size_t dim = shape->dims[i];
+		if (bits == 4 && i + 1 == shape->n_dims)
+			dim = dim / 2 + dim % 2;
+		if (!et_mul(n, dim, &n))
 			return false;
 	}
 	if (n > SIZE_MAX / 64)
 		return false;
-	*ret_bytes = (n * bits + 7) / 8;
+	*ret_bytes = bits == 4 ? n : n * bits / 8;
+	return true;
+}
+
+/* XNNPACK multiplies what fills up a row of nibbles with whatever lies behind the activations: it has to stand for 0. */
+static bool is_filled_with_zeros(const struct et_xnn_value *matrix)
+{
+	size_t stride = matrix->shape.dims[1] / 2 + 1;
+	if (matrix->shape.dims[1] % 2 == 0 || !matrix->data)
+		return true;
+	for (size_t at = stride - 1; at < matrix->n_bytes; at += stride) {
+		if (matrix->data[at] >> 4 != 8)
+			return false;
+	}
 	return true;
 }
 
@@ -549,10 +565,14 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 	if (value.type == ET_XNN_QDINT8 && (value.data || value.external))
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
 			"datatype %s is not supported for constants and arguments", et_xnn_type_name(type));
-	if (et_xnn_type_bits(type) == 4 && (value.shape.n_dims != 2 || value.shape.dims[1] % 2 != 0))
-		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
-			"datatype %s is supported for matrices with an even number of columns",
-			et_xnn_type_name(type));
+	if (et_xnn_type_bits(type) == 4 &&
+		(value.shape.n_dims != 2 || (type == ET_XNN_QBINT4 && value.shape.dims[1] % 2 != 0)))
+		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "datatype %s is supported for matrices%s",
+			et_xnn_type_name(type),
+			type == ET_XNN_QBINT4 ? " with an even number of columns" : "");
+	if (et_xnn_type_bits(type) == 4 && !is_filled_with_zeros(&value))
+		return et_fb_fail(
+			&r->fb, ET_E_INVALID_PROGRAM, "rows of nibbles are filled up with others than 0");
 	if (dynamic_type != 0)
 		return split_old_dynamic(r, dynamic_type, &value);
 	return add_value(r, &value);

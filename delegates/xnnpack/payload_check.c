@@ -123,9 +123,14 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 		if (!is_static && !(is_float(in->type) && second->type == in->type && out->type == in->type &&
 					  (!bias || bias->type == in->type)))
 			return false;
+		if (et_xnn_type_bits(second->type) != 4)
+			return true;
+		/* Those with an odd number of columns: as the exporter has them, never widened. */
+		bool is_turned = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
+		if (second->shape.dims[1] % 2 != 0 && (is_turned || in->type != ET_XNN_QDINT8))
+			return false;
 		/* Nibbles the other way round are widened (compiled.c), where that makes something. */
-		return !(node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) || et_xnn_type_bits(second->type) != 4 ||
-		       (second->type == ET_XNN_QCINT4 && in->type == ET_XNN_QDINT8);
+		return !is_turned || (second->type == ET_XNN_QCINT4 && in->type == ET_XNN_QDINT8);
 	}
 	case ET_XNN_TYPES_MATMUL:
 		if (in->type == ET_XNN_QDINT8)

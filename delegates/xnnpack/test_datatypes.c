@@ -203,6 +203,57 @@ static void test_nibbles_transposed(void **state)
 	}
 }
 
+/* A row with an odd number of nibbles is filled up with what stands for 0; @filling: with that. */
+static enum et_status run_odd_nibbles(uint8_t filling, size_t n_bytes)
+{
+	enum { IN = 33, OUT = 5, ROWS = 3, STRIDE = (IN + 1) / 2 };
+	static uint8_t nibbles[OUT * STRIDE];
+	static const float scales[OUT] = { 1, 0.5f, 0.25f, 2, 1 };
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	for (int i = 0; i < OUT * STRIDE; i++)
+		nibbles[i] = (uint8_t)(i * 37 + i / 7 * 11);
+	for (int i = STRIDE - 1; i < OUT * STRIDE; i += STRIDE)
+		nibbles[i] = (uint8_t)((nibbles[i] & 15) | filling << 4);
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, ROWS, IN), out = test_plain(&mk, 0, 2, ROWS, OUT);
+	uint32_t rows = mx_value(
+		&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 });
+	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
+						MX_DIMS(OUT, IN),
+						.constant = mx_constant(&mk, nibbles, n_bytes),
+						.scales = scales,
+						.n_scales = OUT });
+	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
+	mx_node(&mk, MX_LINEAR,
+		&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE },
+			.outputs = { out },
+			.min = -INFINITY,
+			.max = INFINITY });
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, ROWS, IN);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, OUT);
+	for (int i = 0; i < ROWS * IN; i++)
+		args[0].f32[i] = (float)(i % IN == 0 ? -128 : i % IN == 1 ? 127 : i * 29 % 91 - 45);
+	enum et_status status = test_run_once(&mk, args, 2, &diag);
+	for (int i = 0; status == ET_OK && i < ROWS * OUT; i++) {
+		float sum = 0;
+		for (int j = 0; j < IN; j++) {
+			int both = nibbles[i % OUT * STRIDE + j / 2];
+			sum += args[0].f32[i / OUT * IN + j] * (float)((j % 2 ? both >> 4 : both & 15) - 8);
+		}
+		test_near(args[1].f32[i], sum * scales[i % OUT], 0.01f);
+	}
+	return status;
+}
+
+static void test_odd_nibbles(void **state)
+{
+	assert_int_equal(run_odd_nibbles(8, 5 * 17), ET_OK);
+	assert_int_equal(run_odd_nibbles(9, 5 * 17), ET_E_INVALID_PROGRAM);
+	assert_int_equal(run_odd_nibbles(8, 5 * 17 - 1), ET_E_INVALID_PROGRAM);
+}
+
 static void never_drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 {
 	fail_msg("%zu bytes of a payload are dropped", (size_t)n_bytes);
@@ -587,6 +638,7 @@ int main(void)
 		TEST(one_element_is_left),
 		TEST(nibbles_for_static_quantization),
 		TEST(nibbles_transposed),
+		TEST(odd_nibbles),
 		TEST(nibbles_in_a_payload_stay),
 		TEST(half_precision),
 		TEST(half_products),
