@@ -368,20 +368,6 @@ void et_element_set_int(void *element, enum et_scalar_type type, int64_t value)
 		store(element, 1, &value, 1);
 }
 
-double et_round_to(double value, enum et_scalar_type type)
-{
-	switch (type) {
-	case ET_FLOAT16:
-		return et_from_half(et_to_half((float)value));
-	case ET_BFLOAT16:
-		return et_from_bfloat16(et_to_bfloat16((float)value));
-	case ET_FLOAT32:
-		return (float)value;
-	default:
-		return value;
-	}
-}
-
 int64_t et_wrap(int64_t value, enum et_scalar_type type)
 {
 	switch (type) {

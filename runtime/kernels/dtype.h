@@ -103,9 +103,6 @@ int64_t et_element_get_int(const void *element, enum et_scalar_type type);
 void et_element_set_double(void *element, enum et_scalar_type type, double value);
 void et_element_set_int(void *element, enum et_scalar_type type, int64_t value);
 
-/* @value as an element of @type holds it: half and bfloat16 (and float) are rounded to. */
-double et_round_to(double value, enum et_scalar_type type);
-
 /* The original computes half and bfloat16 in themselves, rounding after each operation; its numbers come out only where
  * this is done too. A sum of more terms than this has no right digit left then, and is summed in float instead. */
 enum { ET_HALF_TERMS = 256 };
@@ -185,5 +182,14 @@ static inline float et_round_half(float value, enum et_scalar_type type)
 
 /* Each of @n, to half or bfloat16. */
 void et_round_floats(enum et_scalar_type type, float *floats, size_t n);
+
+/* @value as an element of @type holds it: half and bfloat16 (and float) are rounded to. Here, so that a loop asks for the
+ * type once. */
+static inline double et_round_to(double value, enum et_scalar_type type)
+{
+	if (et_type_is_half(type))
+		return et_round_half((float)value, type);
+	return type == ET_FLOAT32 ? (float)value : value;
+}
 
 #endif

@@ -9,10 +9,11 @@
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
-enum { BLOCK = 256, GROUP = 32, WORK_PER_TASK = 1 << 16 };
+enum { BLOCK = 256, SHORT = 128, GROUP = 32, FEW = 8, WORK_PER_TASK = 1 << 16 };
 
 static void give(const struct fold_job *job, const struct et_fold_state *state, size_t output, int64_t offset)
 {
@@ -167,6 +168,35 @@ static void fold_range(void *arg, size_t begin, size_t end)
 	}
 }
 
+/* All of a small tensor that lies row after row, without a walk. */
+static void fold_short(const struct fold_job *job, const struct et_tensor *self, size_t numel)
+{
+	struct et_fold_state state = { .correction = job->correction, .rounding = job->rounding };
+	union block block;
+	const struct et_fold *fold = job->fold;
+	bool is_half = job->is_double && fold->step_floats && et_type_is_half(self->type);
+	if (fold->begin)
+		fold->begin(&state);
+	if (job->is_double && fold->step_floats && self->type == ET_FLOAT32) {
+		fold->step_floats(&state, self->data, numel);
+	} else if (!job->is_double && self->type == ET_INT64) {
+		fold->step_ints(&state, self->data, numel);
+	} else if (job->is_double && self->type == ET_FLOAT64) {
+		fold->step_doubles(&state, self->data, numel);
+	} else {
+		et_loader(self->type, is_half          ? ET_F32
+				      : job->is_double ? ET_F64
+						       : ET_I64)(&block, self->data, 1, numel);
+		step_block(job, &state, &block, numel, is_half);
+	}
+	state.n = (int64_t)numel;
+	if (fold->finish)
+		fold->finish(&state);
+	give(job, &state, 0, 0);
+	if (job->outs[1])
+		give(job, &state, 1, 0);
+}
+
 static uint32_t all_dims(const struct et_tensor *self)
 {
 	return (1u << self->n_dims) - 1;
@@ -209,6 +239,14 @@ static void walk_folds(struct fold_job *job, const struct et_tensor *self, uint3
 	et_walk_init_in_order(&job->folded, (const struct et_view *[]){ &folded }, 1);
 }
 
+/* The type to which each operation on @n numbers rounds. */
+static enum et_scalar_type rounding_of(const struct et_fold *fold, const struct et_tensor *out, size_t n)
+{
+	if (fold->is_mean && out->type != ET_FLOAT64)
+		return ET_FLOAT32;
+	return et_type_is_half(out->type) && n <= ET_HALF_TERMS ? (enum et_scalar_type)out->type : ET_FLOAT64;
+}
+
 enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, const struct et_tensor *self,
 	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2)
 {
@@ -237,19 +275,23 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 		ET_REQUIRE(ctx, et_storer(out2->type, ET_F64), "cannot store %s", et_scalar_name(out2->type));
 		ET_TRY(et_resize(ctx, out2, sizes, n_dims));
 	}
-	if (set == all_dims(self) && et_dim_order_is_contiguous(self->dim_order, self->n_dims)) {
+	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
+	bool is_line = set == all_dims(self) && et_dim_order_is_contiguous(self->dim_order, self->n_dims);
+	size_t numel = is_line ? et_tensor_numel(self) : 0;
+	if (numel > 0 && numel <= SHORT) {
+		job.rounding = rounding_of(fold, out, numel);
+		fold_short(&job, self, numel);
+		return ET_OK;
+	}
+	if (is_line) {
 		walk_line(&job.kept, out2 ? 3 : 2, 1);
-		walk_line(&job.folded, 1, et_tensor_numel(self));
+		walk_line(&job.folded, 1, numel);
 	} else {
 		walk_folds(&job, self, set, keepdim);
 	}
 	ET_REQUIRE(ctx, !fold->needs_one || job.folded.numel > 0 || job.kept.numel == 0,
 		"nothing to choose from");
-	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
-	job.rounding = fold->is_mean && out->type != ET_FLOAT64 ? ET_FLOAT32
-		       : et_type_is_half(out->type) && job.folded.numel <= ET_HALF_TERMS
-			       ? (enum et_scalar_type)out->type
-			       : ET_FLOAT64;
+	job.rounding = rounding_of(fold, out, job.folded.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
 	if (fold->rounded && is_rounded && job.folded.n_dims == 1 && job.folded.numel > 0 && !out2)
 		job.many = fold->rounded;
@@ -285,23 +327,43 @@ static void mean_finish(struct et_fold_state *state)
 	state->d = et_round_to(state->d / (double)state->n, state->rounding);
 }
 
+ET_EXPANDED void prod_rounded(
+	struct et_fold_state *state, const double *numbers, size_t n, const enum et_scalar_type type)
+{
+	float product = (float)state->d;
+	for (size_t k = 0; k < n; k++) {
+		float factor = (float)
+			numbers[k]; /* of a half and a float, a float's product is rounded as a double's is */
+		product = et_round_half((double)factor == numbers[k] ? product * factor
+								     : (float)((double)product * numbers[k]),
+			type);
+	}
+	state->d = (double)product;
+}
+
 static void prod_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
 	double product = state->d;
-	if (state->rounding == ET_FLOAT64) {
-		for (size_t k = 0; k < n; k++)
-			product *= numbers[k];
-	} else {
-		for (size_t k = 0; k < n; k++)
-			product = et_round_to(product * numbers[k], state->rounding);
+	if (state->rounding != ET_FLOAT64) {
+		if (state->rounding == ET_BFLOAT16)
+			prod_rounded(state, numbers, n, ET_BFLOAT16);
+		else
+			prod_rounded(state, numbers, n, ET_FLOAT16);
+		return;
 	}
+	for (size_t k = 0; k < n; k++)
+		product *= numbers[k];
 	state->d = product;
 }
 
+/* Several products, which do not wait for each other. */
 static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
 {
+	enum { ABREAST = 4 };
+	int64_t products[ABREAST] = { state->i, 1, 1, 1 };
 	for (size_t k = 0; k < n; k++)
-		state->i *= numbers[k];
+		products[k % ABREAST] *= numbers[k];
+	state->i = products[0] * products[1] * products[2] * products[3];
 }
 
 static void any_doubles(struct et_fold_state *state, const double *numbers, size_t n)
@@ -375,39 +437,66 @@ static void min_of_floats(struct et_fold_state *state, const float *numbers, siz
 
 static void max_of_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
+	if (n < FEW) {
+		max_doubles(state, numbers, n);
+		return;
+	}
 	double most = et_hot_spans()->largest_double(n, numbers);
 	state->d = state->n == 0 || (!(most <= state->d) && state->d == state->d) ? most : state->d;
 }
 
 static void min_of_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
+	if (n < FEW) {
+		min_doubles(state, numbers, n);
+		return;
+	}
 	double most = et_hot_spans()->smallest_double(n, numbers);
 	state->d = state->n == 0 || (!(most >= state->d) && state->d == state->d) ? most : state->d;
 }
 
 static void max_of_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
 {
+	if (n < FEW) {
+		max_ints(state, numbers, n);
+		return;
+	}
 	int64_t most = et_hot_spans()->largest_long(n, numbers);
 	state->i = state->n == 0 || most > state->i ? most : state->i;
 }
 
 static void min_of_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
 {
+	if (n < FEW) {
+		min_ints(state, numbers, n);
+		return;
+	}
 	int64_t most = et_hot_spans()->smallest_long(n, numbers);
 	state->i = state->n == 0 || most < state->i ? most : state->i;
 }
 
-/* The same sums as var_doubles, of all there is. */
-static void var_rounded(struct et_fold_state *state, const double *numbers, size_t n)
+/* The same sums as var_doubles, of all there is; floats, since what is rounded to half their bits keeps nothing of more. */
+ET_EXPANDED void var_rounded_as(
+	struct et_fold_state *state, const float *numbers, size_t n, const enum et_scalar_type type)
 {
-	enum et_scalar_type type = state->rounding;
+	float mean = (float)state->d2, squares = (float)state->d;
 	for (size_t k = 0; k < n; k++)
-		state->d2 = et_round_to(state->d2 + et_round_to(numbers[k], type), type);
-	state->d2 = et_round_to(state->d2 / (double)n, type);
+		mean = et_round_half(mean + et_round_half(numbers[k], type), type);
+	mean = et_round_half(mean / (float)n, type);
 	for (size_t k = 0; k < n; k++) {
-		double apart = et_round_to(et_round_to(numbers[k], type) - state->d2, type);
-		state->d = et_round_to(state->d + et_round_to(apart * apart, type), type);
+		float apart = et_round_half(et_round_half(numbers[k], type) - mean, type);
+		squares = et_round_half(squares + et_round_half(apart * apart, type), type);
 	}
+	state->d2 = (double)mean;
+	state->d = (double)squares;
+}
+
+static void var_rounded(struct et_fold_state *state, const float *numbers, size_t n)
+{
+	if (state->rounding == ET_BFLOAT16)
+		var_rounded_as(state, numbers, n, ET_BFLOAT16);
+	else
+		var_rounded_as(state, numbers, n, ET_FLOAT16);
 }
 
 /* A block's own are merged into what came before. */
@@ -422,7 +511,10 @@ static void merge_var(struct et_fold_state *state, double mean, double squares, 
 static void var_doubles(struct et_fold_state *state, const double *numbers, size_t n)
 {
 	if (state->rounding != ET_FLOAT64) {
-		var_rounded(state, numbers, n);
+		float block[BLOCK];
+		for (size_t k = 0; k < n && k < BLOCK; k++) /* there are no more */
+			block[k] = (float)numbers[k];
+		var_rounded(state, block, n < BLOCK ? n : BLOCK);
 		return;
 	}
 	double mean = 0, squares = 0;
@@ -436,14 +528,12 @@ static void var_doubles(struct et_fold_state *state, const double *numbers, size
 
 static void var_floats(struct et_fold_state *state, const float *numbers, size_t n)
 {
-	double block[BLOCK], mean = et_hot()->sum(n, numbers) / (double)n;
-	if (state->rounding == ET_FLOAT64) {
-		merge_var(state, mean, et_hot()->squares(n, numbers, mean), (double)n);
+	if (state->rounding != ET_FLOAT64) {
+		var_rounded(state, numbers, n);
 		return;
 	}
-	for (size_t k = 0; k < n && k < BLOCK; k++) /* there are no more */
-		block[k] = (double)numbers[k];
-	var_rounded(state, block, n < BLOCK ? n : BLOCK);
+	double mean = et_hot()->sum(n, numbers) / (double)n;
+	merge_var(state, mean, et_hot()->squares(n, numbers, mean), (double)n);
 }
 
 static void var_finish(struct et_fold_state *state)
@@ -508,10 +598,10 @@ static const struct et_fold min = VALUE(min);
 static const struct et_fold argmax = CHOICE(max);
 static const struct et_fold argmin = CHOICE(min);
 
-/* self > out */
+/* self > out, or self, dtype > out */
 static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
+	struct et_tensor *out = args[ctx->kernel->signature[1] == '>' ? 1 : 2]->tensor;
 	return et_fold(
 		ctx, ctx->kernel->row, args[0]->tensor, all_dims(args[0]->tensor), false, 0, out, NULL);
 }
