@@ -19,25 +19,30 @@ struct window {
 	int64_t n_padded; /* with those in the padding, which a mean may count */
 };
 
-struct pool {
-	int64_t in[SPACE], out[SPACE];
-	struct window *windows[SPACE]; /* out[d] of them */
-	struct et_view x, y, indices;  /* batch, channel, space; @indices without data if there are none */
+/* What is made of a window. */
+struct way {
 	bool is_max;
 	bool counts_padding;
 	bool rounds;          /* sum and divide in the type of the elements */
 	bool sums_floats;     /* sum in float, also elements of half its size */
 	bool divides_by_each; /* by the window's size in one dimension after the other */
 	int64_t divisor;      /* 0: what was counted */
+};
+
+struct pool {
+	struct way way;
+	int64_t in[SPACE], out[SPACE];
+	struct window *windows[SPACE]; /* out[d] of them */
+	struct et_view x, y, indices;  /* batch, channel, space; @indices without data if there are none */
 	struct et_walk planes;
 };
 
 /* Elements in the window, or in it and the padding around the input: what a mean divides by. */
 static int64_t divisor_of(const struct pool *p, const struct window *const *at)
 {
-	if (p->divisor)
-		return p->divisor;
-	if (p->counts_padding)
+	if (p->way.divisor)
+		return p->way.divisor;
+	if (p->way.counts_padding)
 		return at[0]->n_padded * at[1]->n_padded * at[2]->n_padded;
 	return at[0]->n * at[1]->n * at[2]->n;
 }
@@ -65,44 +70,37 @@ static int64_t pool_window_ints(
 		}
 	}
 	int64_t divisor = divisor_of(p, at);
-	if (p->is_max || divisor == 0)
+	if (p->way.is_max || divisor == 0)
 		return most;
 	return divisor == -1 ? (int64_t)-sum : (int64_t)sum / divisor;
 }
 
-/* The same window of several planes, in float: each sum waits for itself only. The sums are what one would be. */
-ET_EXPANDED void sum_windows(size_t n_planes, const struct pool *p, const float *const *planes,
-	const struct window *const *at, float *ret_sums)
+/* Elements of a window, numbered as they lie in the plane: the first of the largest so far, a NaN above all. */
+struct largest {
+	double number;
+	int64_t index;
+};
+
+static void take_largest(struct largest *most, const double *row, int64_t n, int64_t index, int64_t step)
 {
-	float sums[ABREAST] = { 0 };
-	int64_t step = p->x.strides[4] * at[2]->step;
-	for (int64_t d = 0; d < at[0]->n; d++) {
-		for (int64_t h = 0; h < at[1]->n; h++) {
-			int64_t row = (at[0]->first + d * at[0]->step) * p->x.strides[2] +
-				      (at[1]->first + h * at[1]->step) * p->x.strides[3] +
-				      at[2]->first * p->x.strides[4];
-			for (int64_t k = 0; k < at[2]->n; k++, row += step) {
-				for (size_t plane = 0; plane < n_planes; plane++)
-					sums[plane] += planes[plane][row];
-			}
-		}
+	for (int64_t k = 0; k < n; k++, index += step) {
+		if (most->index < 0 || row[k] > most->number || row[k] != row[k])
+			*most = (struct largest){ row[k], index };
 	}
-	memcpy(ret_sums, sums, n_planes * sizeof(*sums));
 }
 
-/* The sum of a window of doubles. */
-static double sum_doubles(const struct pool *p, const double *plane, const struct window *const *at)
+/* @sum and @n more numbers, one after the other. */
+static double add_row(const struct pool *p, double sum, const double *row, int64_t n)
 {
-	double sum = 0;
-	const int64_t step = p->x.strides[4] * at[2]->step;
-	for (int64_t d = 0; d < at[0]->n; d++) {
-		for (int64_t h = 0; h < at[1]->n; h++) {
-			const double *row = plane + (at[0]->first + d * at[0]->step) * p->x.strides[2] +
-					    (at[1]->first + h * at[1]->step) * p->x.strides[3] +
-					    at[2]->first * p->x.strides[4];
-			for (int64_t k = 0; k < at[2]->n; k++)
-				sum += row[k * step];
-		}
+	if (p->way.rounds) {
+		for (int64_t k = 0; k < n; k++)
+			sum = et_round_to(sum + row[k], p->x.type);
+	} else if (p->way.sums_floats) {
+		for (int64_t k = 0; k < n; k++)
+			sum = (float)(sum + row[k]);
+	} else {
+		for (int64_t k = 0; k < n; k++)
+			sum += row[k];
 	}
 	return sum;
 }
@@ -110,47 +108,48 @@ static double sum_doubles(const struct pool *p, const double *plane, const struc
 static double pool_window(
 	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
 {
+	enum { PART = 16 };
 	enum et_scalar_type type = p->x.type;
+	const int64_t bytes = (int64_t)et_scalar_size(type), step = p->x.strides[4] * at[2]->step;
+	bool is_direct = type == ET_FLOAT64 && step == 1;
 	et_load_fn load = et_loader(type, ET_F64);
-	double result = p->is_max ? -INFINITY : 0, row[16];
-	*index = -1;
-	if (type == ET_FLOAT64 && !p->is_max && !p->rounds && !p->sums_floats)
-		return sum_doubles(p, (const double *)(const void *)plane, at) / (double)divisor_of(p, at);
-	for (int64_t i = 0; i < at[0]->n * at[1]->n; i++) {
-		int64_t d = at[0]->first + i / at[1]->n * at[0]->step,
-			h = at[1]->first + i % at[1]->n * at[1]->step;
-		const uint8_t *from =
-			plane + (d * p->x.strides[2] + h * p->x.strides[3]) * (int64_t)et_scalar_size(type);
-		for (int64_t done = 0; done < at[2]->n;) {
-			int64_t part = at[2]->n - done < 16 ? at[2]->n - done : 16;
-			int64_t w = at[2]->first + done * at[2]->step;
-			load(row, from + w * p->x.strides[4] * (int64_t)et_scalar_size(type),
-				p->x.strides[4] * at[2]->step, (size_t)part);
-			for (int64_t k = 0; k < part; k++) {
-				if (p->rounds) {
-					result = et_round_to(result + row[k], type);
-				} else if (!p->is_max) {
-					result = p->sums_floats ? (float)(result + row[k]) : result + row[k];
-				} else if (*index < 0 || row[k] > result || row[k] != row[k]) {
-					result = row[k];
-					*index = (d * p->in[1] + h) * p->in[2] + w + k * at[2]->step;
-				}
+	struct largest most = { -INFINITY, -1 };
+	double sum = 0, room[PART];
+	for (int64_t i = 0; i < at[0]->n; i++) {
+		for (int64_t j = 0; j < at[1]->n; j++) {
+			int64_t d = at[0]->first + i * at[0]->step, h = at[1]->first + j * at[1]->step;
+			int64_t first = (d * p->in[1] + h) * p->in[2] + at[2]->first;
+			const uint8_t *from = plane + (d * p->x.strides[2] + h * p->x.strides[3] +
+							      at[2]->first * p->x.strides[4]) *
+							      bytes;
+			for (int64_t done = 0, part; done < at[2]->n; done += part) {
+				const double *row = room;
+				part = at[2]->n - done < PART ? at[2]->n - done : PART;
+				if (is_direct)
+					row = (const double *)(const void *)from + done;
+				else
+					load(room, from + done * step * bytes, step, (size_t)part);
+				if (p->way.is_max)
+					take_largest(
+						&most, row, part, first + done * at[2]->step, at[2]->step);
+				else
+					sum = add_row(p, sum, row, part);
 			}
-			done += part;
 		}
 	}
-	if (p->is_max)
-		return result;
-	for (size_t d = 0; d < SPACE && p->divides_by_each; d++)
-		result = et_round_to(result / et_round_to((double)at[d]->n, type), type);
-	if (p->divides_by_each)
-		return result;
+	*index = most.index;
+	if (p->way.is_max)
+		return most.number;
+	for (size_t d = 0; d < SPACE && p->way.divides_by_each; d++)
+		sum = et_round_to(sum / et_round_to((double)at[d]->n, type), type);
+	if (p->way.divides_by_each)
+		return sum;
 	double divisor = (double)divisor_of(p, at);
-	return result / (p->rounds ? et_round_to(divisor, type) : divisor);
+	return sum / (p->way.rounds ? et_round_to(divisor, type) : divisor);
 }
 
-/* The output's next place, row after row; there is at least one in each direction. */
-static void next_place(const struct pool *p, int64_t *d, int64_t *h, int64_t *w)
+/* The output position behind this one. */
+static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int64_t *w)
 {
 	if (++*w < p->out[2])
 		return;
@@ -161,29 +160,63 @@ static void next_place(const struct pool *p, int64_t *d, int64_t *h, int64_t *w)
 	++*d;
 }
 
-/* Means of floats, which halves are by now, of as many planes as there are @places for. */
-static void mean_planes(const struct pool *p, const struct et_place *places, size_t n_planes)
-{
-	const float *planes[ABREAST];
-	uint8_t *results[ABREAST];
-	float sums[ABREAST];
-	int64_t bytes = (int64_t)et_scalar_size(p->y.type);
-	for (size_t k = 0; k < n_planes; k++) {
-		planes[k] = (const float *)(const void *)p->x.data + places[k].offset[2];
-		results[k] = p->y.data + places[k].offset[0] * bytes;
+/* Means of as many planes as there are @places for, 1, 2, 4 or 8: each sum waits for itself only, and is what one would be. */
+#define MEAN_PLANES(name, number)                                                                          \
+	ET_EXPANDED void name##_window(size_t n_planes, const struct pool *p, const number *const *planes, \
+		const struct window *const *at, number *ret_sums)                                          \
+	{                                                                                                  \
+		number sums[ABREAST] = { 0 };                                                              \
+		int64_t step = p->x.strides[4] * at[2]->step;                                              \
+		for (int64_t d = 0; d < at[0]->n; d++) {                                                   \
+			for (int64_t h = 0; h < at[1]->n; h++) {                                           \
+				int64_t row = (at[0]->first + d * at[0]->step) * p->x.strides[2] +         \
+					      (at[1]->first + h * at[1]->step) * p->x.strides[3] +         \
+					      at[2]->first * p->x.strides[4];                              \
+				for (int64_t k = 0; k < at[2]->n; k++, row += step) {                      \
+					for (size_t plane = 0; plane < n_planes; plane++)                  \
+						sums[plane] += planes[plane][row];                         \
+				}                                                                          \
+			}                                                                                  \
+		}                                                                                          \
+		memcpy(ret_sums, sums, n_planes * sizeof(*sums));                                          \
+	}                                                                                                  \
+	ET_EXPANDED void name##_of(const struct pool *p, const struct et_place *places, size_t n_planes)   \
+	{                                                                                                  \
+		const number *planes[ABREAST];                                                             \
+		uint8_t *results[ABREAST];                                                                 \
+		number sums[ABREAST];                                                                      \
+		int64_t bytes = (int64_t)et_scalar_size(p->y.type), d = 0, h = 0, w = 0;                   \
+		et_store_fn give = et_storer(p->y.type, ET_F64);                                           \
+		for (size_t k = 0; k < n_planes; k++) {                                                    \
+			planes[k] = (const number *)(const void *)p->x.data + places[k].offset[2];         \
+			results[k] = p->y.data + places[k].offset[0] * bytes;                              \
+		}                                                                                          \
+		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {                          \
+			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],           \
+				&p->windows[2][w] };                                                       \
+			int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];      \
+			double divisor = (double)divisor_of(p, at);                                        \
+			name##_window(n_planes, p, planes, at, sums);                                      \
+			for (size_t k = 0; k < n_planes; k++) {                                            \
+				double mean = (double)sums[k] / divisor;                                   \
+				give(results[k] + to * bytes, 1, &mean, 1);                                \
+			}                                                                                  \
+			next_output(p, &d, &h, &w);                                                        \
+		}                                                                                          \
+	}                                                                                                  \
+	static void name(const struct pool *p, const struct et_place *places, size_t n_planes)             \
+	{                                                                                                  \
+		if (n_planes == 8)                                                                         \
+			name##_of(p, places, 8);                                                           \
+		else if (n_planes == 4)                                                                    \
+			name##_of(p, places, 4);                                                           \
+		else if (n_planes == 2)                                                                    \
+			name##_of(p, places, 2);                                                           \
+		else                                                                                       \
+			name##_of(p, places, 1);                                                           \
 	}
-	for (int64_t d = 0, h = 0, w = 0; d < p->out[0]; next_place(p, &d, &h, &w)) {
-		const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] };
-		int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];
-		double divisor = (double)divisor_of(p, at);
-		if (n_planes == ABREAST)
-			sum_windows(ABREAST, p, planes, at, sums);
-		else
-			sum_windows(n_planes, p, planes, at, sums);
-		for (size_t k = 0; k < n_planes; k++)
-			et_element_set_double(results[k] + to * bytes, p->y.type, (double)sums[k] / divisor);
-	}
-}
+MEAN_PLANES(mean_floats, float)
+MEAN_PLANES(mean_doubles, double)
 
 /* Planes [begin, end) of batch times channel. */
 static void pool_planes(void *arg, size_t begin, size_t end)
@@ -191,22 +224,26 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 	const struct pool *p = arg;
 	struct et_place place;
 	et_place_seek(&place, &p->planes, begin);
-	for (size_t plane = begin; p->sums_floats && p->x.type == ET_FLOAT32 && plane < end;) {
+	bool are_floats = p->way.sums_floats && p->x.type == ET_FLOAT32, /* as halves are by now */
+		are_doubles = p->x.type == ET_FLOAT64 && !p->way.is_max && !p->way.rounds &&
+			      !p->way.divides_by_each;
+	size_t plane = begin;
+	while ((are_floats || are_doubles) && plane < end) {
 		struct et_place places[ABREAST];
-		size_t n = end - plane < ABREAST ? end - plane : ABREAST;
+		size_t n = ABREAST;
+		while (n > end - plane)
+			n /= 2;
 		for (size_t k = 0; k < n; k++) {
 			places[k] = place;
 			et_place_advance(&place, &p->planes, 1);
 		}
-		mean_planes(p, places, n);
+		(are_floats ? mean_floats : mean_doubles)(p, places, n);
 		plane += n;
-		if (plane == end)
-			return;
 	}
-	for (size_t plane = begin; plane < end; plane++) {
+	for (; plane < end; plane++) {
 		const uint8_t *x = p->x.data + place.offset[2] * (int64_t)et_scalar_size(p->x.type);
-		int64_t index;
-		for (int64_t d = 0, h = 0, w = 0; d < p->out[0]; next_place(p, &d, &h, &w)) {
+		int64_t d = 0, h = 0, w = 0, index;
+		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++, next_output(p, &d, &h, &w)) {
 			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],
 				&p->windows[2][w] };
 			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] +
@@ -274,17 +311,23 @@ static enum et_status regular_size(
 	return ET_OK;
 }
 
+/* How many steps it is to what is @n away, or beyond it: nearly always steps of 1, without a division. */
+static int64_t steps(int64_t n, int64_t step)
+{
+	return step == 1 ? n : (n + step - 1) / step;
+}
+
 static struct window regular_window(const struct grid *g, int64_t in, int64_t out)
 {
 	int64_t first = out * g->stride - g->padding, end = first + (g->kernel - 1) * g->dilation + 1;
 	int64_t padded = end < in + g->padding ? end : in + g->padding;
 	struct window window = { .step = g->dilation };
-	window.n_padded = padded > first ? (padded - first - 1) / g->dilation + 1 : 0;
+	window.n_padded = padded > first ? steps(padded - first, g->dilation) : 0;
 	if (first < 0)
-		first += (-first + g->dilation - 1) / g->dilation * g->dilation;
+		first += steps(-first, g->dilation) * g->dilation;
 	end = end < in ? end : in;
 	window.first = first;
-	window.n = end > first ? (end - first - 1) / g->dilation + 1 : 0;
+	window.n = end > first ? steps(end - first, g->dilation) : 0;
 	return window;
 }
 
@@ -292,6 +335,21 @@ static struct window adaptive_window(int64_t in, int64_t n_out, int64_t out)
 {
 	int64_t first = out * in / n_out, end = ((out + 1) * in + n_out - 1) / n_out;
 	return (struct window){ first, 1, end - first, end - first };
+}
+
+/* The table of dimension @at; @grid is NULL for adaptive ones. */
+static void fill_windows(struct pool *p, size_t at, const struct grid *grid, bool is_empty)
+{
+	struct window *windows = p->windows[at];
+	int64_t in = p->in[at], n = p->out[at];
+	if (n == 1 && (!grid || (grid->kernel == 1 && grid->padding == 0)))
+		windows[0] = (struct window){ 0, 1, grid ? 1 : in, grid ? 1 : in };
+	else
+		for (int64_t o = 0; o < n; o++)
+			windows[o] = grid ? regular_window(grid, in, o) : adaptive_window(in, n, o);
+	/* Of an input that is empty in one dimension the others may be larger than any memory. */
+	for (int64_t o = 0; is_empty && o < n; o++)
+		windows[o].n = 0;
 }
 
 /* What a kernel of this file is called with. */
@@ -313,7 +371,7 @@ static enum et_status resize_outputs(struct et_kernel_ctx *ctx, struct pool *p, 
 	}
 	ET_TRY(et_resize(ctx, r->out, sizes, r->self->n_dims));
 	widen(&p->y, r->out, r->n_space);
-	p->indices = p->y;
+	et_view_clone(&p->indices, &p->y);
 	p->indices.data = NULL;
 	if (r->indices) {
 		ET_TRY(et_require_type(ctx, r->indices, ET_INT64, "the indices"));
@@ -324,8 +382,9 @@ static enum et_status resize_outputs(struct et_kernel_ctx *ctx, struct pool *p, 
 }
 
 /* Sizes first, then the outputs, which bound them, and only then tables of that size. */
-static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const struct request *r)
+static enum et_status run_pool(struct et_kernel_ctx *ctx, const struct way *way, const struct request *r)
 {
+	struct pool pool, *p = &pool; /* not made 0: it is larger than many a tensor */
 	struct grid grids[SPACE];
 	struct et_view outer[3];
 	const struct et_tensor *self = r->self;
@@ -333,6 +392,7 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const 
 		self->n_dims);
 	ET_TRY(et_require_same_type(ctx, self, r->out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
+	p->way = *way;
 	widen(&p->x, self, r->n_space);
 	for (size_t at = 0; at < SPACE; at++) {
 		bool is_missing = at + r->n_space < SPACE;
@@ -354,25 +414,23 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, struct pool *p, const 
 	ET_TRY(resize_outputs(ctx, p, r));
 	if (et_tensor_numel(r->out) == 0)
 		return ET_OK;
-	if (p->sums_floats && et_type_is_half(self->type)) {
+	if (p->way.sums_floats && et_type_is_half(self->type)) {
 		if (!et_local_copy(ctx, self, ET_FLOAT32, &p->x))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 		insert_missing(&p->x, r->n_space);
 	}
-	for (size_t at = 0; at < SPACE; at++) {
-		p->windows[at] = et_kernel_scratch(ctx, (size_t)p->out[at] * sizeof(struct window));
-		if (!p->windows[at])
-			return ET_E_MEMORY_ALLOCATION_FAILED;
-		for (int64_t o = 0; o < p->out[at]; o++)
-			p->windows[at][o] = r->sizes ? adaptive_window(p->in[at], p->out[at], o)
-						     : regular_window(&grids[at], p->in[at], o);
-		/* Of an input that is empty in one dimension the others may be larger than any memory. */
-		for (int64_t o = 0; o < p->out[at] && et_tensor_numel(self) == 0; o++)
-			p->windows[at][o].n = 0;
-	}
-	outer[0] = p->y;
-	outer[1] = p->indices;
-	outer[2] = p->x;
+	size_t n_windows = (size_t)p->out[0] + (size_t)p->out[1] + (size_t)p->out[2];
+	p->windows[0] = et_kernel_scratch(ctx, n_windows * sizeof(struct window));
+	if (!p->windows[0])
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	p->windows[1] = p->windows[0] + p->out[0];
+	p->windows[2] = p->windows[1] + p->out[1];
+	bool is_empty = et_tensor_numel(self) == 0;
+	for (size_t at = 0; at < SPACE; at++)
+		fill_windows(p, at, r->sizes ? NULL : &grids[at], is_empty);
+	et_view_clone(&outer[0], &p->y);
+	et_view_clone(&outer[1], &p->indices);
+	et_view_clone(&outer[2], &p->x);
 	for (size_t k = 0; k < 3; k++)
 		outer[k].n_dims = 2;
 	et_walk_init(&p->planes, (const struct et_view *[]){ &outer[0], &outer[1], &outer[2] }, 3);
@@ -388,24 +446,24 @@ static size_t n_space_of(struct et_kernel_ctx *ctx)
 
 static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct pool p = { .counts_padding = args[5]->b };
+	struct way way = { .counts_padding = args[5]->b };
 	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3],
 		.is_ceil = args[4]->b, .out = args[7]->tensor };
-	p.sums_floats = n_space_of(ctx) == 2 && args[0]->tensor->type == ET_FLOAT32;
-	p.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
+	way.sums_floats = n_space_of(ctx) == 2 && args[0]->tensor->type == ET_FLOAT32;
+	way.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
 	if (!et_is_none(args[6])) {
-		p.divisor = args[6]->i;
-		ET_REQUIRE(ctx, p.divisor != 0, "a divisor of 0");
+		way.divisor = args[6]->i;
+		ET_REQUIRE(ctx, way.divisor != 0, "a divisor of 0");
 	}
-	return run_pool(ctx, &p, &request);
+	return run_pool(ctx, &way, &request);
 }
 
 static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct pool p = { .is_max = true };
+	struct way way = { .is_max = true };
 	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], args[4],
 		args[5]->b, .out = args[6]->tensor, .indices = args[7]->tensor };
-	return run_pool(ctx, &p, &request);
+	return run_pool(ctx, &way, &request);
 }
 
 /* self, sizes > out, and for max indices */
@@ -414,12 +472,12 @@ static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_eva
 	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
 	bool rounds = !is_max && n_space_of(ctx) == 3;
 	bool sums_floats = !is_max && !rounds && args[0]->tensor->type != ET_FLOAT64;
-	struct pool p = {
+	struct way way = {
 		.is_max = is_max, .rounds = rounds, .sums_floats = sums_floats, .divides_by_each = rounds
 	};
 	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
 		.indices = is_max ? args[3]->tensor : NULL };
-	return run_pool(ctx, &p, &request);
+	return run_pool(ctx, &way, &request);
 }
 
 /* @n gradients of a plane go back to where their maxima came from, among @n_in numbers: as many as the answer says, where the
