@@ -100,51 +100,38 @@ static bool has_segments(const struct et_plan *plan, uint32_t slot)
 	       !plan->values[slot].is_moved && !plan->values[slot].is_view;
 }
 
-static uint32_t find_cut(const struct et_sort_item *cuts, size_t n, uint64_t key)
-{
-	size_t low = 0, high = n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (cuts[middle].key < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return (uint32_t)low;
-}
-
 static bool cut_arenas(struct flow *flow)
 {
 	const struct et_method_spec *spec = flow->plan->spec;
 	flow->ranges = ET_POOL_NEW_ARRAY(&flow->pool, struct range, spec->n_values);
 	struct et_sort_item *cuts =
-		ET_POOL_NEW_ARRAY(&flow->pool, struct et_sort_item, 2 * (size_t)spec->n_values);
+		ET_POOL_NEW_ARRAY(&flow->pool, struct et_sort_item, 4 * (size_t)spec->n_values);
 	if (!flow->ranges || !cuts)
 		return false;
+	struct et_sort_item *room = cuts + 2 * (size_t)spec->n_values;
 	for (uint32_t arena = 0; arena < spec->n_arenas; arena++) {
-		size_t n = 0, n_cuts = 0;
+		size_t n = 0;
 		for (uint32_t slot = 0; slot < spec->n_values; slot++) {
 			const struct et_tensor_spec *tensor = spec->values[slot].tensor;
 			if (!has_segments(flow->plan, slot) || tensor->arena != arena)
 				continue;
-			cuts[n++].key = tensor->offset;
-			cuts[n++].key = tensor->offset + tensor->n_bytes;
+			cuts[n++] = (struct et_sort_item){ tensor->offset, slot };
+			cuts[n++] = (struct et_sort_item){ tensor->offset + tensor->n_bytes, slot };
 		}
 		if (!n)
 			continue;
-		et_sort_items(cuts, n);
-		for (size_t i = 0; i < n; i++)
-			if (!n_cuts || cuts[n_cuts - 1].key != cuts[i].key)
-				cuts[n_cuts++] = cuts[i];
-		for (uint32_t slot = 0; slot < spec->n_values; slot++) {
-			const struct et_tensor_spec *tensor = spec->values[slot].tensor;
-			if (!has_segments(flow->plan, slot) || tensor->arena != arena)
-				continue;
-			uint32_t from = find_cut(cuts, n_cuts, tensor->offset);
-			uint32_t to = find_cut(cuts, n_cuts, tensor->offset + tensor->n_bytes);
-			flow->ranges[slot] = (struct range){ flow->n_segments + from, to - from };
+		et_sort_items(cuts, room, n);
+		uint32_t segment = flow->n_segments;
+		for (size_t i = 0; i < n; i++) {
+			const struct et_tensor_spec *tensor = spec->values[cuts[i].index].tensor;
+			struct range *range = &flow->ranges[cuts[i].index];
+			segment += i && cuts[i].key != cuts[i - 1].key;
+			if (cuts[i].key == tensor->offset)
+				range->first = segment;
+			if (cuts[i].key == tensor->offset + tensor->n_bytes)
+				range->n = segment - range->first;
 		}
-		flow->n_segments += (uint32_t)n_cuts;
+		flow->n_segments = segment + 1;
 	}
 	return true;
 }
@@ -343,6 +330,8 @@ static bool analyse(struct flow *flow)
 	if (!flow->entry || !flow->now || !find_joins(flow))
 		return false;
 	make_entry(flow);
+	/* Where all jumps lead forwards, everything that arrives at a join is there before it. */
+	flow->is_final = !plan->has_back_jump;
 	for (int n = 0; sweep(flow); n++) {
 		if (n < MAX_SWEEPS && flow->n_work < MAX_WORK)
 			continue;
@@ -352,6 +341,8 @@ static bool analyse(struct flow *flow)
 			flow->joins[j].is_reached = true;
 		break;
 	}
+	if (flow->is_final)
+		return true;
 	flow->is_final = true;
 	sweep(flow);
 	return true;

@@ -46,19 +46,17 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 	et_access_fn fn, void *arg)
 {
 	const uint32_t *slots = &plan->args[instruction->first_arg];
+	bool is_kernel = instruction->op == ET_OP_KERNEL;
+	if (!is_kernel && instruction->op != ET_OP_DELEGATE)
+		return;
+	const struct et_kernel_arg *how = is_kernel ? plan->operators[instruction->index].args : NULL;
+	uint32_t n_inputs = is_kernel ? 0 : plan->delegates[instruction->index].info.n_inputs;
 	for (uint32_t i = 0; i < instruction->n_args; i++) {
-		unsigned access;
-		if (instruction->op == ET_OP_KERNEL) {
-			const struct et_kernel_arg *how = &plan->operators[instruction->index].args[i];
-			access = (how->is_read ? ET_ACCESS_READ : 0) |
-				 (how->is_written ? ET_ACCESS_WRITE : 0) |
-				 (how->is_view ? ET_ACCESS_VIEW : 0);
-		} else if (instruction->op == ET_OP_DELEGATE) {
-			access = i < plan->delegates[instruction->index].info.n_inputs ? ET_ACCESS_READ
-										       : ET_ACCESS_WRITE;
-		} else {
-			return;
-		}
+		unsigned access = is_kernel ? (how[i].is_read ? ET_ACCESS_READ : 0u) |
+						      (how[i].is_written ? ET_ACCESS_WRITE : 0u) |
+						      (how[i].is_view ? ET_ACCESS_VIEW : 0u)
+				  : i < n_inputs ? ET_ACCESS_READ
+						 : ET_ACCESS_WRITE;
 		if (access & want)
 			visit_slot(plan, slots[i], access, fn, arg);
 	}

@@ -13,7 +13,6 @@
  * state, no constant, no view, it is not both or twice, and an input is not written. Otherwise, or where it would take
  * too long to tell, it is copied, and io info says so beforehand. */
 #include "runtime/base/checked.h"
-#include "runtime/base/sort.h"
 #include "runtime/plan_impl.h"
 
 #include <string.h>
@@ -28,14 +27,44 @@ enum {
 	MOST_COPIED = 16,
 };
 
-static bool is_item_before(const void *a, const void *b)
+static void sort_few(struct et_sort_item *items, size_t n)
 {
-	return ((const struct et_sort_item *)a)->key < ((const struct et_sort_item *)b)->key;
+	for (size_t i = 1; i < n; i++) {
+		struct et_sort_item item = items[i];
+		size_t at = i;
+		for (; at && items[at - 1].key > item.key; at--)
+			items[at] = items[at - 1];
+		items[at] = item;
+	}
 }
 
-void et_sort_items(struct et_sort_item *items, size_t n)
+/* Digit after digit from the lowest that any key has: as long as keys are short, whatever order a file gives them. */
+void et_sort_items(struct et_sort_item *items, struct et_sort_item *room, size_t n)
 {
-	et_sort(items, n, sizeof *items, is_item_before);
+	enum { FEW = 32, DIGIT_BITS = 8, N_DIGITS = 1 << DIGIT_BITS };
+	struct et_sort_item *from = items, *to = room;
+	uint64_t used = 0;
+	if (n <= FEW) {
+		sort_few(items, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		used |= items[i].key;
+	for (unsigned shift = used ? (unsigned)__builtin_ctzll(used) : 0; shift < 64 && used >> shift;
+		shift += DIGIT_BITS) {
+		size_t ends[N_DIGITS + 1] = { 0 };
+		for (size_t i = 0; i < n; i++)
+			ends[(from[i].key >> shift) % N_DIGITS + 1]++;
+		for (size_t d = 0; d < N_DIGITS; d++)
+			ends[d + 1] += ends[d];
+		for (size_t i = 0; i < n; i++)
+			to[ends[(from[i].key >> shift) % N_DIGITS]++] = from[i];
+		struct et_sort_item *sorted = to;
+		to = from;
+		from = sorted;
+	}
+	if (from != items)
+		memcpy(items, from, n * sizeof *items);
 }
 
 /* --- components ------------------------------------------------------------------------------------------- */
@@ -43,10 +72,11 @@ void et_sort_items(struct et_sort_item *items, size_t n)
 struct layout {
 	struct et_plan *plan;
 	struct et_pool pool;
-	struct et_sort_item *planned; /* the tensors of one arena by offset; index is the slot */
-	size_t *offsets;              /* one a slot, in its new place */
-	uint8_t *places;              /* enum et_place, one a slot */
-	bool *is_bound;               /* one a slot: an input or output that can lie in the client's memory */
+	struct et_sort_item *
+		planned; /* the tensors of one arena by offset; index is the slot; behind them room to sort */
+	size_t *offsets; /* one a slot, in its new place */
+	uint8_t *places; /* enum et_place, one a slot */
+	bool *is_bound;  /* one a slot: an input or output that can lie in the client's memory */
 	size_t n_state, n_activation; /* bytes given out so far */
 	size_t n_patience;            /* comparisons left */
 	size_t n_largest;             /* bytes of the files that constants were copied from: of the largest */
@@ -148,7 +178,7 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 			value->tensor->arena == arena)
 			layout->planned[n++] = (struct et_sort_item){ value->tensor->offset, slot };
 	}
-	et_sort_items(layout->planned, n);
+	et_sort_items(layout->planned, layout->planned + spec->n_values, n);
 	for (size_t first = 0; first < n;) {
 		size_t reach = layout->planned[first].key, i = first;
 		do {
@@ -377,7 +407,7 @@ static bool lay_out(struct layout *layout)
 {
 	struct et_plan *plan = layout->plan;
 	const struct et_method_spec *spec = plan->spec;
-	layout->planned = ET_POOL_NEW_ARRAY(&layout->pool, struct et_sort_item, spec->n_values);
+	layout->planned = ET_POOL_NEW_ARRAY(&layout->pool, struct et_sort_item, 2 * (size_t)spec->n_values);
 	layout->offsets = ET_POOL_NEW_ARRAY(&layout->pool, size_t, spec->n_values);
 	layout->places = ET_POOL_NEW_ARRAY(&layout->pool, uint8_t, spec->n_values);
 	layout->is_bound = ET_POOL_NEW_ARRAY(&layout->pool, bool, spec->n_values);

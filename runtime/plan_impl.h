@@ -180,7 +180,7 @@ struct et_sort_item {
 	uint64_t key;
 	uint32_t index;
 };
-/* By their keys. */
-void et_sort_items(struct et_sort_item *items, size_t n);
+/* By their keys, those of one key as they were. @room is for as many, and what is left there means nothing. */
+void et_sort_items(struct et_sort_item *items, struct et_sort_item *room, size_t n);
 
 #endif
