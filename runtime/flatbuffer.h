@@ -40,6 +40,7 @@
 #define RUNTIME_FLATBUFFER_H
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/expand.h"
 #include "runtime/base/status.h"
 
 #include <stdbool.h>
@@ -201,15 +202,15 @@ struct et_fb_table et_fb_table_at(struct et_fb *fb, struct et_fb_vector vector, 
 /* --- loads, for headers outside the FlatBuffer ------------------------------------------------- */
 /* Little-endian, any alignment. The caller has checked the range. */
 
-static inline uint16_t et_load_u16(const uint8_t *at)
+ET_EXPANDED uint16_t et_load_u16(const uint8_t *at)
 {
 	return (uint16_t)(at[0] | at[1] << 8);
 }
-static inline uint32_t et_load_u32(const uint8_t *at)
+ET_EXPANDED uint32_t et_load_u32(const uint8_t *at)
 {
 	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
-static inline uint64_t et_load_u64(const uint8_t *at)
+ET_EXPANDED uint64_t et_load_u64(const uint8_t *at)
 {
 	return (uint64_t)et_load_u32(at) | (uint64_t)et_load_u32(at + 4) << 32;
 }
