@@ -45,12 +45,14 @@ const struct et_xnn_own *et_xnn_own_find(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
-extern const struct et_xnn_own et_xnn_own_bfloat, et_xnn_own_convert, et_xnn_own_convolution,
-	et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_gemm8, et_xnn_own_linear,
-	et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_mean, et_xnn_own_move, et_xnn_own_pool,
-	et_xnn_own_transpose;
+extern const struct et_xnn_own et_xnn_own_average, et_xnn_own_bfloat, et_xnn_own_convert,
+	et_xnn_own_convolution, et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_gemm8,
+	et_xnn_own_linear, et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_mean,
+	et_xnn_own_move, et_xnn_own_pool, et_xnn_own_transpose;
 /* Whether XNNPACK must not be given @node, a max pooling. In own_pool.c. */
 bool et_xnn_own_needs_pool(const struct et_xnn_node *node);
+/* Whether it must not be given @node, an average pooling. In own_average.c. */
+bool et_xnn_own_needs_average(const struct et_xnn_node *node);
 /* Whether it must not be given @node, which moves elements that it does not. In own_move.c. */
 bool et_xnn_own_needs_move(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does

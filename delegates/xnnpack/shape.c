@@ -299,17 +299,6 @@ INFER(pooling)
 		n[ET_XNN_DILATION_H] = n[ET_XNN_DILATION_W] = 1;
 	if (in->n_dims != 4)
 		return bad_shape(diag, node, in);
-	/* No window may lie wholly in the padding: its average would be of nothing. */
-	bool is_average = node->kind->define == et_xnn_define_average_pooling;
-	for (uint32_t axis = 0; axis < 2 && is_average; axis++) {
-		uint64_t kernel = n[ET_XNN_KERNEL_H + axis];
-		uint32_t before = n[axis == 0 ? ET_XNN_PAD_TOP : ET_XNN_PAD_LEFT];
-		uint32_t after = n[axis == 0 ? ET_XNN_PAD_BOTTOM : ET_XNN_PAD_RIGHT];
-		if (before >= kernel || after >= kernel)
-			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-				"has a window of %u with a padding of %u and %u", (unsigned)kernel, before,
-				after);
-	}
 	/* One that is larger than its input, as a dynamic one may be, stands at one position, over all of it. */
 	struct et_xnn_shape out;
 	enum et_status status = slide(&copy, in, in->dims[3], 1, &out, diag);
@@ -574,6 +563,10 @@ enum et_status et_xnn_check_theirs(
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"moves %s, of a payload that is too large to be cut",
 				et_xnn_type_name(payload->values[node->inputs[0]].type));
+		if (et_xnn_own_needs_average(node))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"has a window of %u × %u with a padding of as much",
+				node->numbers[ET_XNN_KERNEL_H], node->numbers[ET_XNN_KERNEL_W]);
 		if (et_xnn_own_needs_pool(node))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has a window, strides, gaps and padding that are not supported together "

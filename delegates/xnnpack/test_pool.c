@@ -1,4 +1,4 @@
-/* Max poolings that are done here, against the plain definition: every datatype, windows that XNNPACK does not take, limits, threads,
+/* Poolings that are done here, max and average, against the plain definition: every datatype, windows that XNNPACK does not take, limits, threads,
  * shapes that change; between nodes of XNNPACK's, whose values cross. */
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/half.h"
@@ -21,6 +21,7 @@ struct layer {
 	uint32_t pad[4]; /* top, right, bottom, left */
 	uint32_t kernel[2], stride[2], dilation[2];
 	bool is_limited, is_between; /* negated before and after: by XNNPACK */
+	bool is_average;
 };
 
 static struct arg args[2];
@@ -75,7 +76,7 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	uint32_t inner = l->is_between ? mx_value(&mk, &value) : 0;
 	value.output = 2;
 	uint32_t out = mx_value(&mk, &value);
-	mx_node(&mk, MX_MAX_POOL,
+	mx_node(&mk, l->is_average ? MX_AVERAGE : MX_MAX_POOL,
 		&(struct et_xnn_node){ .inputs = { first },
 			.outputs = { l->is_between ? inner : out },
 			.min = l->is_limited ? -1 : -INFINITY,
@@ -122,6 +123,32 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 	return sign * most;
 }
 
+/* From *@ret_at to before what is returned, in the picture. */
+static int64_t find_end(const struct layer *l, int axis, uint32_t position, int64_t *ret_at)
+{
+	int64_t from = (int64_t)position * l->stride[axis] - l->pad[axis ? 3 : 0],
+		end = from + l->kernel[axis], size = axis ? l->width : l->height;
+	*ret_at = from < 0 ? 0 : from;
+	return end < 0 ? 0 : end > size ? size : end;
+}
+
+/* Of what lies in the picture; the least there may be where that is nothing, or 0 where it is less. */
+static float expected_average(const struct layer *l, uint32_t image, uint32_t y, uint32_t x, uint32_t channel)
+{
+	int64_t top, left, bottom = find_end(l, 0, y, &top), right = find_end(l, 1, x, &left);
+	float sum = 0, sign = l->is_between ? -1 : 1, least = l->is_limited ? -1 : -INFINITY;
+	for (int64_t row = top; row < bottom; row++)
+		for (int64_t column = left; column < right; column++)
+			sum += sign *
+			       get(l->type, &args[0],
+				       ((image * l->height + (size_t)row) * l->width + (size_t)column) *
+						       l->channels +
+					       channel);
+	int64_t n = (bottom - top) * (right - left);
+	float mean = n ? fmaxf(sum / (float)n, least) : least;
+	return sign * (l->is_limited ? fminf(mean, 1.5f) : mean);
+}
+
 static void check(const struct layer *layer)
 {
 	struct test_session s = { 0 };
@@ -133,7 +160,7 @@ static void check(const struct layer *layer)
 	if (status == ET_E_NOT_SUPPORTED && layer->type == ET_XNN_FP16 && layer->is_between)
 		return; /* this processor computes no halves */
 	test_ok(status, &diag);
-	assert_true(test_has_own(s.compiled, &et_xnn_own_pool));
+	assert_true(test_has_own(s.compiled, layer->is_average ? &et_xnn_own_average : &et_xnn_own_pool));
 	for (uint32_t shrunk = 0; shrunk < 2 && layer->height > shrunk; shrunk++) {
 		struct layer l = *layer;
 		l.height -= shrunk;
@@ -156,37 +183,66 @@ static void check(const struct layer *layer)
 		uint32_t height = outer(&l, 0), width = outer(&l, 1);
 		for (uint32_t i = 0; i < 2 * height * width * l.channels; i++) {
 			uint32_t pixel = i / l.channels;
-			test_near(get(l.type, &args[1], i),
-				expected(&l, pixel / (height * width), pixel / width % height, pixel % width,
-					i % l.channels),
-				0);
+			float (*of)(const struct layer *, uint32_t, uint32_t, uint32_t, uint32_t) =
+				l.is_average ? expected_average : expected;
+			float number = of(&l, pixel / (height * width), pixel / width % height, pixel % width,
+				i % l.channels);
+			float bound = !l.is_average ? 0 : l.type == ET_XNN_FP16 ? 0.01f : 1e-5f;
+			if (isinf(number))
+				assert_true(get(l.type, &args[1], i) == number);
+			else
+				test_near(get(l.type, &args[1], i), number, bound);
 		}
 	}
 	test_session_end(&s);
 }
 
-static void test_windows(void **state)
+static void check_some(bool is_average, uint32_t n_types, int n)
 {
-	for (int i = 0; i < 160;) {
-		struct layer l = { .type = ET_XNN_FP32 + (uint32_t)i % 4,
+	for (int i = 0; i < n;) {
+		struct layer l = { .type = ET_XNN_FP32 + (uint32_t)i % n_types,
+			.is_average = is_average,
 			.height = 1 + test_draw(6),
 			.width = 1 + test_draw(6),
 			.channels = 1 + test_draw(5),
 			.is_limited = test_draw(3) == 0,
 			.is_between = i % 4 != 3 && test_draw(3) == 0 };
-		struct et_xnn_node node = { .kind = et_xnn_kind_at(MX_MAX_POOL) };
+		struct et_xnn_node node = { .kind = et_xnn_kind_at(is_average ? MX_AVERAGE : MX_MAX_POOL) };
 		for (int j = 0; j < 4; j++)
 			node.numbers[j] = l.pad[j] = test_draw(4);
 		for (int axis = 0; axis < 2; axis++) {
 			node.numbers[ET_XNN_KERNEL_H + axis] = l.kernel[axis] = 1 + test_draw(4);
 			node.numbers[ET_XNN_STRIDE_H + axis] = l.stride[axis] = 1 + test_draw(4);
-			node.numbers[ET_XNN_DILATION_H + axis] = l.dilation[axis] = 1 + test_draw(3);
+			node.numbers[ET_XNN_DILATION_H + axis] = l.dilation[axis] =
+				is_average ? 1 : 1 + test_draw(3);
 		}
-		if (!et_xnn_own_needs_pool(&node) || 2 * outer(&l, 0) * outer(&l, 1) * l.channels > MOST)
+		if (!(is_average ? et_xnn_own_needs_average(&node) : et_xnn_own_needs_pool(&node)) ||
+			2 * outer(&l, 0) * outer(&l, 1) * l.channels > MOST)
 			continue;
 		check(&l);
 		i++;
 	}
+}
+
+static void test_windows(void **state)
+{
+	check_some(false, 4, 160);
+}
+
+/* Some of them wholly in the padding. */
+static void test_averages(void **state)
+{
+	check_some(true, 2, 120);
+	struct layer l = { ET_XNN_QINT8, 4, 4, 1, { 3, 3, 3, 3 }, { 3, 3 }, { 2, 2 }, { 1, 1 },
+		.is_average = true };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct et_diag diag = { 0 };
+	size_t n_bytes;
+	uint8_t *bytes = make(&l, &n_bytes);
+	test_refused(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), ET_E_NOT_SUPPORTED, &diag,
+		"window of 3 × 3 with a padding of as much");
+	free(bytes);
 }
 
 /* What XNNPACK does is left to it, and what nobody does is refused. */
@@ -229,6 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_windows, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_averages, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_others, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
