@@ -15,12 +15,18 @@ enum {
 	FEW_ROWS = 8 * 14, /* too few to share among threads: these share columns instead */
 };
 
+static size_t columns_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return payload->values[node->inputs[1]].shape.dims[node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS ? 1 : 0];
+}
+
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node, bool is_halves)
 {
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
-	if (node->flags || !(is_halves ? et_xnn_own_is_all_halves(payload, node)
-				       : et_xnn_own_is_all_floats(payload, node)))
+	uint32_t flags = is_halves || is_convolution ? 0 : XNN_FLAG_TRANSPOSE_WEIGHTS;
+	if ((node->flags & ~flags) || !(is_halves ? et_xnn_own_is_all_halves(payload, node)
+						  : et_xnn_own_is_all_floats(payload, node)))
 		return false;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
@@ -28,7 +34,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		(n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
 		return false;
 	if (is_halves ? et_xnn_gemm_halves() != NULL
-		      : !is_convolution && et_xnn_gemm_is_narrow(filter->shape.dims[0]))
+		      : !is_convolution && et_xnn_gemm_is_narrow(columns_of(payload, node)))
 		return et_xnn_own_is_worth(UINT64_MAX - 1);
 	if (is_halves || !et_xnn_gemm())
 		return false;
@@ -65,16 +71,48 @@ static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn
 	return n;
 }
 
-static size_t columns_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
-{
-	return payload->values[node->inputs[1]].shape.dims[node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS ? 1 : 0];
-}
-
 static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_gemm_build *build = build_of(payload, node);
 	size_t n = et_xnn_gemm_n_packed(depth_of(payload, node), columns_of(payload, node), build->panel);
 	return n == SIZE_MAX ? n : n * build->n_bytes;
+}
+
+static float float_at(const void *numbers, bool is_bfloats, size_t i)
+{
+	return is_bfloats ? et_xnn_from_bfloat(((const uint16_t *)numbers)[i]) : ((const float *)numbers)[i];
+}
+
+/* A filter of bfloats, or one that lies the other way round, is packed as floats, some of a panel's at a time. */
+static void pack_by_parts(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
+{
+	enum { AT_ONCE = 64 };
+	const void *filter = payload->values[node->inputs[1]].data;
+	bool is_bfloats = payload->values[node->inputs[1]].type == ET_XNN_BF16;
+	size_t depth = depth_of(payload, node), n_columns = columns_of(payload, node);
+	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
+	size_t of_column = is_transposed ? 1 : depth, of_row = is_transposed ? n_columns : 1;
+	float floats[ET_GEMM_PANEL * AT_ONCE];
+	struct et_xnn_gemm_part biases = { .n_rows = 1, .n = n_columns, .from_stride = 1 };
+	if (node->inputs[2] != ET_XNN_NONE)
+		biases.from = (const float *)(const void *)payload->values[node->inputs[2]].data;
+	et_xnn_gemm_pack_part(&biases, depth, n_columns, to);
+	for (size_t row = 0; row < depth; row += AT_ONCE) {
+		struct et_xnn_gemm_part part = { .row = 1 + row,
+			.n_rows = depth - row < AT_ONCE ? depth - row : AT_ONCE,
+			.from = floats,
+			.from_stride = AT_ONCE };
+		for (; part.column < n_columns; part.column += part.n) {
+			size_t left = n_columns - part.column;
+			part.n = left < ET_GEMM_PANEL ? left : ET_GEMM_PANEL;
+			size_t from = part.column * of_column + row * of_row;
+			for (size_t i = 0; i < part.n; i++)
+				for (size_t k = 0; k < part.n_rows; k++)
+					floats[i * AT_ONCE + k] = float_at(
+						filter, is_bfloats, from + i * of_column + k * of_row);
+			et_xnn_gemm_pack_part(&part, depth, n_columns, to);
+		}
+	}
 }
 
 static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
@@ -93,39 +131,10 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 	};
 	if (build->pack)
 		build->pack(&given, to);
+	else if (node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS)
+		pack_by_parts(payload, node, to);
 	else
 		et_xnn_gemm_pack(given.filter, given.bias, given.depth, given.n_columns, to);
-}
-
-/* A filter of bfloats is packed as floats, some of a panel's at a time. */
-static void pack_bfloats(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
-{
-	enum { AT_ONCE = 64 };
-	const uint16_t *filter = (const uint16_t *)(const void *)payload->values[node->inputs[1]].data;
-	size_t depth = depth_of(payload, node), n_columns = columns_of(payload, node);
-	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
-	size_t of_column = is_transposed ? 1 : depth, of_row = is_transposed ? n_columns : 1;
-	float floats[ET_GEMM_PANEL * AT_ONCE];
-	struct et_xnn_gemm_part biases = { .n_rows = 1, .n = n_columns, .from_stride = 1 };
-	if (node->inputs[2] != ET_XNN_NONE)
-		biases.from = (const float *)(const void *)payload->values[node->inputs[2]].data;
-	et_xnn_gemm_pack_part(&biases, depth, n_columns, to);
-	for (size_t row = 0; row < depth; row += AT_ONCE) {
-		struct et_xnn_gemm_part part = { .row = 1 + row,
-			.n_rows = depth - row < AT_ONCE ? depth - row : AT_ONCE,
-			.from = floats,
-			.from_stride = AT_ONCE };
-		for (; part.column < n_columns; part.column += part.n) {
-			size_t left = n_columns - part.column;
-			part.n = left < ET_GEMM_PANEL ? left : ET_GEMM_PANEL;
-			const uint16_t *from = filter + part.column * of_column + row * of_row;
-			for (size_t i = 0; i < part.n; i++)
-				for (size_t k = 0; k < part.n_rows; k++)
-					floats[i * AT_ONCE + k] =
-						et_xnn_from_bfloat(from[i * of_column + k * of_row]);
-			et_xnn_gemm_pack_part(&part, depth, n_columns, to);
-		}
-	}
 }
 
 struct gemm {
@@ -315,6 +324,6 @@ const struct et_xnn_own et_xnn_own_linear_bfloat = {
 	.takes = takes_bfloats,
 	.is_sole = true,
 	.n_packed = n_packed,
-	.pack = pack_bfloats,
+	.pack = pack_by_parts,
 	.run = run,
 };

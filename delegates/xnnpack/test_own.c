@@ -25,6 +25,7 @@ struct layer {
 	bool is_transposed, is_left; /* left to XNNPACK */
 	uint32_t adjust[2], dilation, groups;
 	bool has_zeros; /* some of the filter */
+	bool is_turned; /* the filter of a fully connected layer lies the other way round */
 };
 
 static float taps[1 << 16], bias[256];
@@ -59,6 +60,10 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 		.constant = mx_constant(&mk, taps, n_taps * sizeof(float)),
 		.dims = { l->out, l->in },
 		.n_dims = 2 };
+	if (l->is_turned) {
+		weights.dims[0] = l->in;
+		weights.dims[1] = l->out;
+	}
 	if (is_conv) {
 		weights.n_dims = 4;
 		weights.dims[1] = l->kernel[0];
@@ -82,6 +87,7 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 					 : MX_LINEAR,
 			&(struct et_xnn_node){ .inputs = { x, filter, biases },
 				.outputs = { out },
+				.flags = l->is_turned ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0,
 				.min = l->is_limited ? -0.25f : 0,
 				.max = l->is_limited ? 0.5f : 0,
 				.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0],
@@ -200,6 +206,8 @@ static void test_pointwise(void **state)
 		{ 2, 3, 2, 30, 40, { 1, 1 }, { 1, 1 }, { 0 }, true, false, true },
 		{ 2, 1, 2, 3, 100, { 0 }, { 0 }, { 0 }, true, true, true },
 		{ 1, 1, 1, 300, 130, { 0 }, { 0 }, { 0 }, false, false, false },
+		{ 1, 3, 2, 70, 50, { 0 }, { 0 }, { 0 }, .has_bias = true, .is_turned = true },
+		{ 2, 1, 1, 129, 17, { 0 }, { 0 }, { 0 }, .is_limited = true, .is_turned = true },
 		{ 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0 }, false, true, false },
 		{ 2, 5, 7, 5, 17, { 1, 1 }, { 2, 3 }, { 1, 0, 2, 1 }, true, false, false },
 	};
@@ -456,7 +464,7 @@ static void plain_rows(const struct layer *l, const float *x, float *out)
 		for (uint32_t j = 0; j < l->out; j++) {
 			float sum = l->has_bias ? bias[j] : 0;
 			for (uint32_t k = 0; k < l->in; k++)
-				sum += x[i * l->in + k] * taps[j * l->in + k];
+				sum += x[i * l->in + k] * taps[l->is_turned ? k * l->out + j : j * l->in + k];
 			out[i * l->out + j] = !l->is_limited ? sum
 					      : sum < -0.25f ? -0.25f
 					      : sum > 0.5f   ? 0.5f
@@ -480,6 +488,7 @@ static void test_infinities(void **state)
 			.is_limited = test_draw(2),
 			.has_zeros = true,
 			.is_transposed = i % 2,
+			.is_turned = i % 4 == 2,
 			.dilation = 1,
 			.groups = 1 };
 		for (uint32_t axis = 0; axis < 2 && l.is_transposed; axis++) {
