@@ -619,10 +619,12 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 			       (node->kind->n_inputs > 1 ? count(second) : 0)) *
 		       sizeof(float) * (is_clamped ? 2 : 1);
 	/* limits become a node of their own */
+	uint8_t type = payload->values[node->outputs[0]].type;
+	bool is_integer = type == ET_XNN_INT32; /* of which there is a copy, too */
 	if (is_clamped && (node->kind->define == et_xnn_define_binary ||
-				  node->kind->define == et_xnn_define_global_pooling))
-		return count(out) * et_xnn_type_bits(payload->values[node->outputs[0]].type) / 8 *
-		       (payload->values[node->outputs[0]].type == ET_XNN_INT32 ? 2 : 1);
+				  node->kind->define == et_xnn_define_global_pooling ||
+				  (is_integer && node->kind->define == et_xnn_define_unary)))
+		return count(out) * et_xnn_type_bits(type) / 8 * (is_integer ? 2 : 1);
 	/* a right side that is computed is packed for each run */
 	bool is_product =
 		node->kind->infer == et_xnn_infer_matmul || et_xnn_has_computed_weights(payload, node);

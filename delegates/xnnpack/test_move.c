@@ -234,6 +234,31 @@ static void test_limits(void **state)
 	}
 }
 
+/* What limits of integers take beside their input and output is known beforehand. */
+static void test_memory_of_limits(void **state)
+{
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	struct et_compiled *compiled;
+	struct et_compiled_info info;
+	struct shape shape = { 2, { 30, 50 } };
+	struct mx_value in = value_of(ET_XNN_INT32, &shape), out = in;
+	size_t n_bytes;
+	mx_init(&mk);
+	in.input = 1;
+	out.output = 2;
+	mx_node(&mk, MX_CLAMP,
+		&(struct et_xnn_node){ .inputs = { mx_value(&mk, &in) },
+			.outputs = { mx_value(&mk, &out) },
+			.min = -6,
+			.max = 9 });
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+	assert_true(info.context_bytes >= count(&shape) * sizeof(int32_t));
+	test_ops->compiled_free(compiled);
+	free(bytes);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -242,6 +267,7 @@ int main(void)
 		TEST(moves),
 		TEST(refused_of_integers),
 		TEST(limits),
+		TEST(memory_of_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
