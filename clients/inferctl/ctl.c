@@ -158,8 +158,8 @@ void ctl_strings_deinit(struct ctl_strings *strings)
 	*strings = (struct ctl_strings){ 0 };
 }
 
-/* In place: C0 and C1 control characters, the latter as UTF-8 has them. */
-static void clean(char *text)
+/* C0 and C1, the latter as UTF-8 has them. */
+void ctl_clean(char *text)
 {
 	for (unsigned char *at = (unsigned char *)text; *at; at++) {
 		if (*at < 0x20 || *at == 0x7f)
@@ -175,7 +175,7 @@ const char *ctl_safe(const char *text)
 	static unsigned next;
 	char *buffer = buffers[next++ % 8];
 	snprintf(buffer, sizeof(buffers[0]), "%s", text);
-	clean(buffer);
+	ctl_clean(buffer);
 	return buffer;
 }
 
@@ -183,7 +183,7 @@ __attribute__((format(printf, 1, 0))) static void complain(const char *format, v
 {
 	char text[2400];
 	vsnprintf(text, sizeof(text), format, args);
-	clean(text);
+	ctl_clean(text);
 	fflush(stdout);
 	fprintf(stderr, "inferctl: %s", text);
 }
@@ -266,7 +266,7 @@ void ctl_table_cell(struct ctl_table *table, const char *format, ...)
 		text = NULL;
 	va_end(args);
 	if (text)
-		clean(text);
+		ctl_clean(text);
 	table->cells = ctl_grow(table->cells, table->n_cells + 1, sizeof(*table->cells));
 	table->cells[table->n_cells++] = text ? text : strdup("");
 }

@@ -75,6 +75,8 @@ int ctl_misuse(const struct ctl *ctl, const char *format, ...) __attribute__((fo
 /* @text for a terminal: names and sentences come from model files and from other users' programs, and may hold escape
  * sequences; control characters become '?'. In a buffer that the call after the next seven overwrites. */
 const char *ctl_safe(const char *text);
+/* The same in place, for a text of any length. */
+void ctl_clean(char *text);
 /* Print and release @json. Returns CTL_OK, or CTL_FAILED if stdout could not take it. */
 int ctl_print_json(json_t *json);
 /* JSON knows UTF-8 only, and no NaN and no infinity: those become "(no UTF-8)" and null. */

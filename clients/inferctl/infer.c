@@ -121,12 +121,14 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 
 static int write_output(const struct ctl_value *value, const char *name)
 {
+	if (value->tag == ET_TAG_STRING && has_suffix(name, ".npy"))
+		return ctl_fail("--output %s: a string is written as it is, not as .npy", name);
 	FILE *file = fopen(name, "we");
 	bool is_whole = false;
 	if (file) {
 		if (has_suffix(name, ".npy"))
 			is_whole = ctl_npy_write(file, value) == 0;
-		else if (value->tag == ET_TAG_TENSOR)
+		else if (value->tag == ET_TAG_TENSOR || value->tag == ET_TAG_STRING)
 			is_whole = fwrite(value->data, 1, value->n_bytes, file) == value->n_bytes;
 		else
 			is_whole = fwrite(value->tag == ET_TAG_DOUBLE ? (const void *)&value->d
@@ -190,8 +192,7 @@ static json_t *output_json(const struct ctl_value *value, unsigned k)
 	unsigned n_top;
 	json_object_set_new(json, "kind", json_string(et_tag_name(value->tag)));
 	if (value->tag != ET_TAG_TENSOR) {
-		json_object_set_new(json, "value",
-			value->tag == ET_TAG_DOUBLE ? ctl_json_number(value->d) : json_integer(value->i));
+		json_object_set_new(json, "value", ctl_value_json(value));
 		return json;
 	}
 	json_object_set_new(json, "datatype", json_string(et_scalar_name(value->type)));
@@ -207,6 +208,19 @@ static json_t *output_json(const struct ctl_value *value, unsigned k)
 	return json;
 }
 
+/* As JSON has it, without what else a terminal would obey. */
+static void print_string(const struct ctl_value *value)
+{
+	json_t *json = ctl_value_json(value);
+	char *text = json_dumps(json, JSON_ENCODE_ANY);
+	if (text) {
+		ctl_clean(text);
+		printf("  %s", text);
+	}
+	free(text);
+	json_decref(json);
+}
+
 static void print_output(const struct infer *infer, unsigned index, const struct ctl_value *value)
 {
 	char text[CTL_VALUE_TEXT], number[32], position[CTL_SHAPE_TEXT];
@@ -215,6 +229,8 @@ static void print_output(const struct infer *infer, unsigned index, const struct
 	unsigned n_top;
 
 	printf("output %u: %s", index, ctl_value_text(text, value));
+	if (value->tag == ET_TAG_STRING)
+		print_string(value);
 	if (value->tag != ET_TAG_TENSOR) {
 		putchar('\n');
 		return;

@@ -467,6 +467,20 @@ static int instance_run_profiled(
 	return rc;
 }
 
+/* Strings are the program's own, unless one is moved about. False: output @index may be another each time. */
+static bool find_string(const struct et_plan *plan, unsigned index, struct ctl_value *ret)
+{
+	const struct et_method_spec *method =
+		et_program_find_method(et_plan_program(plan), et_plan_info(plan)->method);
+	uint32_t slot = method->outputs[index];
+	for (uint32_t i = 0; i < method->n_instructions; i++)
+		if (method->instructions[i].op == ET_OP_MOVE && method->instructions[i].args[1] == slot)
+			return false;
+	ret->data = (const uint8_t *)method->values[slot].list->chars;
+	ret->n_bytes = method->values[slot].list->n;
+	return true;
+}
+
 static int instance_output(
 	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
 {
@@ -492,6 +506,10 @@ static int instance_output(
 		break;
 	case ET_TAG_NONE:
 		break;
+	case ET_TAG_STRING:
+		if (find_string(((struct local_instance *)base)->plan, index, &value))
+			break;
+		/* fall through */
 	default:
 		return ctl_error_set(
 			error, "output %u is a %s, which has no value to show", index, et_tag_name(io->tag));

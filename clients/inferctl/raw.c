@@ -118,10 +118,8 @@ int ctl_raw_output(struct ctl_raw *raw, const struct ctl_value *value)
 	json_object_set_new(output, "kind", json_string(et_tag_name(value->tag)));
 	if (value->tag != ET_TAG_TENSOR) {
 		free(name);
-		if (value->tag == ET_TAG_DOUBLE)
-			json_object_set_new(output, "value", ctl_json_number(value->d));
-		else if (value->tag != ET_TAG_NONE)
-			json_object_set_new(output, "value", json_integer(value->i));
+		if (value->tag != ET_TAG_NONE)
+			json_object_set_new(output, "value", ctl_value_json(value));
 		return 0;
 	}
 	json_object_set_new(output, "file", json_string(name));

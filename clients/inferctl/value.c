@@ -287,6 +287,9 @@ const char *ctl_value_text(char *buffer, const struct ctl_value *value)
 	case ET_TAG_DOUBLE:
 		snprintf(buffer, CTL_VALUE_TEXT, "DOUBLE %g", value->d);
 		break;
+	case ET_TAG_STRING:
+		snprintf(buffer, CTL_VALUE_TEXT, "STRING of %zu bytes", value->n_bytes);
+		break;
 	default:
 		snprintf(buffer, CTL_VALUE_TEXT, "nothing");
 	}
@@ -304,6 +307,16 @@ const char *ctl_number_text(char buffer[32], struct ctl_number number)
 	else
 		snprintf(buffer, 32, "%.7g", number.d);
 	return buffer;
+}
+
+json_t *ctl_value_json(const struct ctl_value *value)
+{
+	if (value->tag == ET_TAG_STRING) {
+		json_t *text = json_stringn((const char *)value->data, value->n_bytes);
+		return text ? text : json_string("(no UTF-8)");
+	}
+	json_t *number = value->tag == ET_TAG_DOUBLE ? json_real(value->d) : json_integer(value->i);
+	return number ? number : json_null();
 }
 
 json_t *ctl_shape_json(const int32_t *sizes, size_t n_dims)

@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 struct ctl_value {
-	uint8_t tag;  /* enum et_tag: TENSOR, INT, BOOL, DOUBLE; NONE is no value */
+	uint8_t tag; /* enum et_tag: TENSOR, INT, BOOL, DOUBLE, STRING (its bytes are the data); NONE is no value */
 	uint8_t type; /* enum et_scalar_type */
 	uint8_t n_dims;
 	uint8_t dim_order[ET_MAX_DIMS];
@@ -64,6 +64,9 @@ enum { CTL_VALUE_TEXT = 2 * CTL_SHAPE_TEXT + 48 };
 const char *ctl_value_text(char *buffer, const struct ctl_value *value);
 const char *ctl_number_text(char buffer[32], struct ctl_number number);
 
+/* Of anything but a tensor: a number (null for what JSON has none of), a truth value as one, or a string, "(no UTF-8)" for
+ * one that is none. */
+json_t *ctl_value_json(const struct ctl_value *value);
 json_t *ctl_shape_json(const int32_t *sizes, size_t n_dims);
 
 #endif

@@ -389,6 +389,21 @@ class Local(Folder):
                    self.path("other.pte", other), "-i", "x")
         self.assertIn("exported for XnnpockBackend", self.good("inspect", self.path("other.pte")))
 
+    def test_strings(self):
+        program = os.path.join(SMALL, "constants.pte")
+        name = 'caf\u00e9 "\u4e2d" \x1b[31m\n'
+        out = self.good("infer", "--local", program, "--method", "get_name", "-o", self.path("name.txt"))
+        self.assertIn('output 0: STRING of 18 bytes  "caf\u00e9 \\"\u4e2d\\" \\u001B[31m\\n"\n', out)
+        with open(self.path("name.txt"), "rb") as f:
+            self.assertEqual(f.read(), name.encode())
+        seen = json.loads(self.good("--json", "infer", "--local", program, "--method", "get_name"))
+        self.assertEqual(seen["outputs"], [{"kind": "String", "value": name}])
+        self.fails("not as .npy", "infer", "--local", program, "-m", "get_name", "-o", self.path("name.npy"))
+        with open(program, "rb") as f:
+            raw = f.read().replace("caf\u00e9".encode(), b"caf\xff\xfe")
+        self.assertIn('"(no UTF-8)"', self.good("infer", "--local", self.path("raw.pte", raw), "-m", "get_name"))
+        self.assertIn("DOUBLE 0.5", self.good("infer", "--local", program, "--method", "get_scale"))
+
     def test_data_files(self):
         self.assertIn("1 passed, 0 failed", self.good("verify", "--local", EXTERNAL))
         seen = json.loads(self.good("--json", "inspect", os.path.join(EXTERNAL, "mlp.bpte")))
