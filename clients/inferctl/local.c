@@ -506,11 +506,10 @@ static int instance_output(
 		break;
 	case ET_TAG_NONE:
 		break;
-	case ET_TAG_STRING:
-		if (find_string(((struct local_instance *)base)->plan, index, &value))
-			break;
-		/* fall through */
 	default:
+		if (io->tag == ET_TAG_STRING &&
+			find_string(((struct local_instance *)base)->plan, index, &value))
+			break;
 		return ctl_error_set(
 			error, "output %u is a %s, which has no value to show", index, et_tag_name(io->tag));
 	}
