@@ -72,11 +72,10 @@ void et_sort_items(struct et_sort_item *items, struct et_sort_item *room, size_t
 struct layout {
 	struct et_plan *plan;
 	struct et_pool pool;
-	struct et_sort_item *
-		planned; /* the tensors of one arena by offset; index is the slot; behind them room to sort */
-	size_t *offsets; /* one a slot, in its new place */
-	uint8_t *places; /* enum et_place, one a slot */
-	bool *is_bound;  /* one a slot: an input or output that can lie in the client's memory */
+	struct et_sort_item *planned; /* an arena's tensors by offset, index: the slot; then room to sort */
+	size_t *offsets;              /* one a slot, in its new place */
+	uint8_t *places;              /* enum et_place, one a slot */
+	bool *is_bound;               /* one a slot: an input or output that can lie in the client's memory */
 	size_t n_state, n_activation; /* bytes given out so far */
 	size_t n_patience;            /* comparisons left */
 	size_t n_largest;             /* bytes of the files that constants were copied from: of the largest */

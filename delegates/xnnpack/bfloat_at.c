@@ -3,23 +3,14 @@
 
 #include "runtime/base/cpu.h"
 
+static const struct et_bfloat_build *const builds[] = { ET_CPU_BUILDS(et_bfloat) };
+
 const struct et_bfloat_build *et_bfloat_at(size_t i)
 {
-	const struct et_bfloat_build *builds[4] = { &et_bfloat_base };
-	size_t n = 1;
-#ifdef __x86_64__
-	if (et_cpu_runs_avx2())
-		builds[n++] = &et_bfloat_avx2;
-	if (et_cpu_runs_avx512())
-		builds[n++] = &et_bfloat_avx512;
-#endif
-	return i < n ? builds[i] : NULL;
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
 const struct et_bfloat_build *et_bfloat(void)
 {
-	const struct et_bfloat_build *best = &et_bfloat_base;
-	for (size_t i = 1; et_bfloat_at(i); i++)
-		best = et_bfloat_at(i);
-	return best;
+	return builds[et_cpu_n_builds() - 1];
 }

@@ -6,30 +6,21 @@
 
 #include "runtime/base/cpu.h"
 
+static const struct et_depthwise_build *const builds[] = { ET_CPU_BUILDS(et_depthwise) };
+
 const struct et_depthwise_build *et_depthwise_at(size_t i)
 {
-	const struct et_depthwise_build *builds[4] = { &et_depthwise_base };
-	size_t n = 1;
-#ifdef __x86_64__
-	if (et_cpu_runs_avx2())
-		builds[n++] = &et_depthwise_avx2;
-	if (et_cpu_runs_avx512())
-		builds[n++] = &et_depthwise_avx512;
-#endif
-	return i < n ? builds[i] : NULL;
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
 /* Of x86 without FMA nothing is known; there XNNPACK has its way. */
 const struct et_depthwise_build *et_depthwise(void)
 {
-	const struct et_depthwise_build *best = NULL;
-#if defined(__x86_64__)
-	for (size_t i = 1; et_depthwise_at(i); i++)
-		best = et_depthwise_at(i);
-#elif defined(__aarch64__)
-	best = &et_depthwise_base;
+#if defined(__aarch64__)
+	return &et_depthwise_base;
+#else
+	return et_cpu_n_builds() > 1 ? builds[et_cpu_n_builds() - 1] : NULL;
 #endif
-	return best;
 }
 
 const struct et_depthwise_build *et_depthwise_halves(void)

@@ -9,27 +9,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+static const struct et_xnn_gemm_build *const builds[] = { ET_CPU_BUILDS(et_xnn_gemm) };
 static _Atomic(const struct et_xnn_gemm_build *) chosen;
 
 const struct et_xnn_gemm_build *et_xnn_gemm_at(size_t i)
 {
-	const struct et_xnn_gemm_build *builds[4] = { &et_xnn_gemm_base };
-	size_t n = 1;
-#ifdef __x86_64__
-	if (et_cpu_runs_avx2())
-		builds[n++] = &et_xnn_gemm_avx2;
-	if (et_cpu_runs_avx512())
-		builds[n++] = &et_xnn_gemm_avx512;
-#endif
-	return i < n ? builds[i] : NULL;
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
 const struct et_xnn_gemm_build *et_xnn_gemm(void)
 {
 	const struct et_xnn_gemm_build *best = atomic_load_explicit(&chosen, memory_order_relaxed);
 #ifdef __x86_64__
-	for (size_t i = 0; !best && et_xnn_gemm_at(i); i++)
-		best = et_xnn_gemm_at(i) == &et_xnn_gemm_avx512 ? &et_xnn_gemm_avx512 : NULL;
+	if (!best && et_cpu_runs_avx512())
+		best = &et_xnn_gemm_avx512;
 #endif
 	return best;
 }
@@ -46,9 +39,7 @@ const struct et_xnn_gemm_build *et_xnn_gemm_halves(void)
 const struct et_xnn_gemm_build *et_xnn_gemm_any(void)
 {
 	const struct et_xnn_gemm_build *best = et_xnn_gemm();
-	for (size_t i = 0; !et_xnn_gemm() && et_xnn_gemm_at(i); i++)
-		best = et_xnn_gemm_at(i);
-	return best;
+	return best ? best : builds[et_cpu_n_builds() - 1];
 }
 
 bool et_xnn_gemm_is_narrow(size_t n_columns)

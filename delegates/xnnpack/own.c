@@ -18,7 +18,7 @@
 enum {
 	LEAST_CHANNELS = 16,
 	LEAST_WORK = 1 << 16, /* products: some microseconds */
-	GRAIN = 1 << 17,      /* products that are worth another thread's while */
+	GRAIN = 1 << 17,      /* products, or elements looked at, that are worth another thread's while */
 	SMALL_KERNEL =
 		9, /* taps: of more, XNNPACK has kernels for 25 only; above that it does one channel at a time */
 	SMALL_KERNEL_OF_HALVES = 25, /* up to here XNNPACK has an order of its own */
@@ -202,4 +202,41 @@ const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, c
 void et_xnn_own_set_least_work(uint64_t n_products)
 {
 	atomic_store_explicit(&least_work, n_products, memory_order_relaxed);
+}
+
+struct et_xnn_own_windows et_xnn_own_windows(const struct et_xnn_own_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const uint32_t *n = node->numbers;
+	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
+	return (struct et_xnn_own_windows){
+		.height = in[1],
+		.width = in[2],
+		.channels = in[3],
+		.out_height = out[1],
+		.out_width = out[2],
+		.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
+		.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
+		.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
+		.in = run->memory[node->inputs[0]],
+		.out = run->memory[node->outputs[0]],
+		.min = node->min,
+		.max = node->max,
+	};
+}
+
+void et_xnn_own_run_windows(
+	const struct et_xnn_own_run *run, void (*rows)(void *arg, size_t begin, size_t end), void *arg)
+{
+	const uint32_t *n = run->node->numbers;
+	const size_t *out = run->shapes[run->node->outputs[0]].dims;
+	size_t of_row = out[2] * out[3] * n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
+	et_xnn_lane_parallel_for(run->lane, rows, arg, out[0] * out[1], 1 + GRAIN / (of_row ? of_row : 1));
+}
+
+bool et_xnn_own_is_padded_by_windows(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return n[ET_XNN_PAD_TOP] >= n[ET_XNN_KERNEL_H] || n[ET_XNN_PAD_BOTTOM] >= n[ET_XNN_KERNEL_H] ||
+	       n[ET_XNN_PAD_LEFT] >= n[ET_XNN_KERNEL_W] || n[ET_XNN_PAD_RIGHT] >= n[ET_XNN_KERNEL_W];
 }

@@ -49,6 +49,20 @@ extern const struct et_xnn_own et_xnn_own_average, et_xnn_own_bfloat, et_xnn_own
 	et_xnn_own_convolution, et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_gemm8,
 	et_xnn_own_linear, et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_mean,
 	et_xnn_own_move, et_xnn_own_pool, et_xnn_own_transpose;
+/* A pooling's windows over pictures of NHWC, and where it reads and writes; [0] is down, [1] across. */
+struct et_xnn_own_windows {
+	size_t height, width, channels, out_height, out_width;
+	size_t kernel[2], stride[2], pad[2];
+	const void *in;
+	void *out;
+	float min, max;
+};
+struct et_xnn_own_windows et_xnn_own_windows(const struct et_xnn_own_run *run);
+/* Call @rows(@arg, begin, end) for all rows of all pictures' windows, shared out among the lane's threads. */
+void et_xnn_own_run_windows(
+	const struct et_xnn_own_run *run, void (*rows)(void *arg, size_t begin, size_t end), void *arg);
+/* Whether a pooling may have a window that lies wholly in the padding, which XNNPACK does not take. */
+bool et_xnn_own_is_padded_by_windows(const struct et_xnn_node *node);
 /* Whether XNNPACK must not be given @node, a max pooling. In own_pool.c. */
 bool et_xnn_own_needs_pool(const struct et_xnn_node *node);
 /* Whether it must not be given @node, an average pooling. In own_average.c. */

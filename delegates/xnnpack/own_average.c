@@ -9,15 +9,9 @@
 
 #include <math.h>
 
-enum { GRAIN = 1 << 17 /* elements looked at that are worth another thread's while */ };
-
 struct average {
-	size_t height, width, channels, out_height, out_width;
-	size_t kernel[2], stride[2], pad[2];
+	struct et_xnn_own_windows windows;
 	bool is_halves;
-	const void *in;
-	void *out;
-	float min, max;
 };
 
 /* Elements of a window that lie in the picture: from @at to before @end, which may lie in front of it. */
@@ -25,10 +19,10 @@ struct span {
 	size_t at, end;
 };
 
-static struct span find_span(const struct average *average, int axis, size_t position)
+static struct span find_span(const struct et_xnn_own_windows *windows, int axis, size_t position)
 {
-	size_t size = axis ? average->width : average->height, pad = average->pad[axis],
-	       from = position * average->stride[axis], end = from + average->kernel[axis];
+	size_t size = axis ? windows->width : windows->height, pad = windows->pad[axis],
+	       from = position * windows->stride[axis], end = from + windows->kernel[axis];
 	end = end > pad ? end - pad : 0;
 	return (struct span){ from > pad ? from - pad : 0, end < size ? end : size };
 }
@@ -40,35 +34,36 @@ static float count_of(struct span span)
 
 static float at(const struct average *average, size_t i)
 {
-	return average->is_halves ? et_xnn_from_half(((const uint16_t *)average->in)[i])
-				  : ((const float *)average->in)[i];
+	return average->is_halves ? et_xnn_from_half(((const uint16_t *)average->windows.in)[i])
+				  : ((const float *)average->windows.in)[i];
 }
 
 static void put(const struct average *average, size_t i, float mean)
 {
-	mean = mean >= average->min ? mean : average->min; /* and what is no number */
-	mean = mean > average->max ? average->max : mean;
+	mean = mean >= average->windows.min ? mean : average->windows.min; /* and what is no number */
+	mean = mean > average->windows.max ? average->windows.max : mean;
 	if (average->is_halves)
-		((uint16_t *)average->out)[i] = et_xnn_to_half(mean);
+		((uint16_t *)average->windows.out)[i] = et_xnn_to_half(mean);
 	else
-		((float *)average->out)[i] = mean;
+		((float *)average->windows.out)[i] = mean;
 }
 
 /* Rows @begin to @end of all pictures. */
 static void run_rows(void *arg, size_t begin, size_t end)
 {
 	const struct average *average = arg;
-	const size_t n = average->channels;
-	for (size_t i = begin * average->out_width; i < end * average->out_width; i++) {
-		size_t row = i / average->out_width, first = row / average->out_height * average->height;
-		struct span down = find_span(average, 0, row % average->out_height),
-			    across = find_span(average, 1, i % average->out_width);
+	const struct et_xnn_own_windows *windows = &average->windows;
+	const size_t n = windows->channels;
+	for (size_t i = begin * windows->out_width; i < end * windows->out_width; i++) {
+		size_t row = i / windows->out_width, first = row / windows->out_height * windows->height;
+		struct span down = find_span(windows, 0, row % windows->out_height),
+			    across = find_span(windows, 1, i % windows->out_width);
 		float scale = 1 / (count_of(down) * count_of(across));
 		for (size_t c = 0; c < n; c++) {
 			float sum = 0;
 			for (size_t y = down.at; y < down.end; y++)
 				for (size_t x = across.at; x < across.end; x++)
-					sum += at(average, ((first + y) * average->width + x) * n + c);
+					sum += at(average, ((first + y) * windows->width + x) * n + c);
 			put(average, i * n + c, sum * scale);
 		}
 	}
@@ -76,10 +71,7 @@ static void run_rows(void *arg, size_t begin, size_t end)
 
 bool et_xnn_own_needs_average(const struct et_xnn_node *node)
 {
-	const uint32_t *n = node->numbers;
-	return node->kind->define == et_xnn_define_average_pooling &&
-	       (n[ET_XNN_PAD_TOP] >= n[ET_XNN_KERNEL_H] || n[ET_XNN_PAD_BOTTOM] >= n[ET_XNN_KERNEL_H] ||
-		       n[ET_XNN_PAD_LEFT] >= n[ET_XNN_KERNEL_W] || n[ET_XNN_PAD_RIGHT] >= n[ET_XNN_KERNEL_W]);
+	return node->kind->define == et_xnn_define_average_pooling && et_xnn_own_is_padded_by_windows(node);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -91,27 +83,11 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 
 static void run(const struct et_xnn_own_run *run)
 {
-	const struct et_xnn_node *node = run->node;
-	const uint32_t *n = node->numbers;
-	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
 	struct average average = {
-		.height = in[1],
-		.width = in[2],
-		.channels = in[3],
-		.out_height = out[1],
-		.out_width = out[2],
-		.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
-		.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
-		.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
-		.is_halves = run->payload->values[node->inputs[0]].type == ET_XNN_FP16,
-		.in = run->memory[node->inputs[0]],
-		.out = run->memory[node->outputs[0]],
-		.min = node->min,
-		.max = node->max,
+		.windows = et_xnn_own_windows(run),
+		.is_halves = run->payload->values[run->node->inputs[0]].type == ET_XNN_FP16,
 	};
-	size_t of_row = out[2] * in[3] * average.kernel[0] * average.kernel[1];
-	et_xnn_lane_parallel_for(
-		run->lane, run_rows, &average, out[0] * out[1], 1 + GRAIN / (of_row ? of_row : 1));
+	et_xnn_own_run_windows(run, run_rows, &average);
 }
 
 const struct et_xnn_own et_xnn_own_average = {

@@ -10,14 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { GRAIN = 1 << 17 /* elements looked at that are worth another thread's while */ };
-
 struct pool {
-	size_t height, width, channels, out_height, out_width;
-	size_t kernel[2], stride[2], dilation[2], pad[2];
-	const void *in;
-	void *out;
-	float min, max; /* in the elements' own unit */
+	struct et_xnn_own_windows windows; /* limits in the elements' own unit */
+	size_t dilation[2];
 };
 
 /* Elements of a window that lie in the picture: @n of them from @at, as far apart as the window's. */
@@ -28,8 +23,9 @@ struct taps {
 /* Of the window that begins at @from, in front of which is the padding; if none does, the element that is nearest. */
 static struct taps find_taps(const struct pool *pool, int axis, size_t from)
 {
-	size_t size = axis ? pool->width : pool->height, dilation = pool->dilation[axis],
-	       pad = pool->pad[axis], kernel = pool->kernel[axis];
+	const struct et_xnn_own_windows *windows = &pool->windows;
+	size_t size = axis ? windows->width : windows->height, dilation = pool->dilation[axis],
+	       pad = windows->pad[axis], kernel = windows->kernel[axis];
 	size_t first = from < pad ? (pad - from + dilation - 1) / dilation : 0;
 	size_t end = from < size + pad ? (size + pad - from + dilation - 1) / dilation : 0;
 	end = end < kernel ? end : kernel;
@@ -49,38 +45,41 @@ static uint16_t half_of_order(int16_t order)
 }
 
 /* Rows @begin to @end of all pictures. type: of the elements; key: in which they are compared, from and to: into it and back. */
-#define DEFINE_ROWS(name, type, key, from, to)                                                               \
-	static void name(void *arg, size_t begin, size_t end)                                                \
-	{                                                                                                    \
-		const struct pool *pool = arg;                                                               \
-		const size_t n = pool->channels;                                                             \
-		for (size_t row = begin; row < end; row++) {                                                 \
-			size_t image = row / pool->out_height,                                               \
-			       top = row % pool->out_height * pool->stride[0];                               \
-			const type *in = (const type *)pool->in + image * pool->height * pool->width * n;    \
-			type *out = (type *)pool->out + row * pool->out_width * n;                           \
-			struct taps down = find_taps(pool, 0, top);                                          \
-			for (size_t x = 0; x < pool->out_width; x++, out += n) {                             \
-				struct taps across = find_taps(pool, 1, x * pool->stride[1]);                \
-				memcpy(out, in + (down.at * pool->width + across.at) * n, n * sizeof(*out)); \
-				for (size_t i = 0; i < down.n; i++)                                          \
-					for (size_t j = 0; j < across.n; j++) {                              \
-						size_t y = down.at + i * pool->dilation[0],                  \
-						       column = across.at + j * pool->dilation[1];           \
-						const type *tap = in + (y * pool->width + column) * n;       \
-						for (size_t c = 0; c < n; c++) {                             \
-							key a = from(out[c]), b = from(tap[c]);              \
-							out[c] = to(b > a ? b : a);                          \
-						}                                                            \
-					}                                                                    \
-				key min = (key)pool->min, max = (key)pool->max;                              \
-				for (size_t c = 0; c < n; c++) {                                             \
-					key a = from(out[c]);                                                \
-					a = a < min ? min : a;                                               \
-					out[c] = to(a > max ? max : a);                                      \
-				}                                                                            \
-			}                                                                                    \
-		}                                                                                            \
+#define DEFINE_ROWS(name, type, key, from, to)                                                            \
+	static void name(void *arg, size_t begin, size_t end)                                             \
+	{                                                                                                 \
+		const struct pool *pool = arg;                                                            \
+		const struct et_xnn_own_windows *windows = &pool->windows;                                \
+		const size_t n = windows->channels;                                                       \
+		for (size_t row = begin; row < end; row++) {                                              \
+			size_t image = row / windows->out_height,                                         \
+			       top = row % windows->out_height * windows->stride[0];                      \
+			const type *in =                                                                  \
+				(const type *)windows->in + image * windows->height * windows->width * n; \
+			type *out = (type *)windows->out + row * windows->out_width * n;                  \
+			struct taps down = find_taps(pool, 0, top);                                       \
+			for (size_t x = 0; x < windows->out_width; x++, out += n) {                       \
+				struct taps across = find_taps(pool, 1, x * windows->stride[1]);          \
+				memcpy(out, in + (down.at * windows->width + across.at) * n,              \
+					n * sizeof(*out));                                                \
+				for (size_t i = 0; i < down.n; i++)                                       \
+					for (size_t j = 0; j < across.n; j++) {                           \
+						size_t y = down.at + i * pool->dilation[0],               \
+						       column = across.at + j * pool->dilation[1];        \
+						const type *tap = in + (y * windows->width + column) * n; \
+						for (size_t c = 0; c < n; c++) {                          \
+							key a = from(out[c]), b = from(tap[c]);           \
+							out[c] = to(b > a ? b : a);                       \
+						}                                                         \
+					}                                                                 \
+				key min = (key)windows->min, max = (key)windows->max;                     \
+				for (size_t c = 0; c < n; c++) {                                          \
+					key a = from(out[c]);                                             \
+					a = a < min ? min : a;                                            \
+					out[c] = to(a > max ? max : a);                                   \
+				}                                                                         \
+			}                                                                                 \
+		}                                                                                         \
 	}
 
 #define AS_IT_IS(x) (x)
@@ -99,9 +98,7 @@ bool et_xnn_own_needs_pool(const struct et_xnn_node *node)
 		n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
 	return (is_dilated && is_padded) || n[ET_XNN_STRIDE_H] > n[ET_XNN_KERNEL_H] ||
 	       n[ET_XNN_STRIDE_W] > n[ET_XNN_KERNEL_W] ||
-	       (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) ||
-	       n[ET_XNN_PAD_TOP] >= n[ET_XNN_KERNEL_H] || n[ET_XNN_PAD_BOTTOM] >= n[ET_XNN_KERNEL_H] ||
-	       n[ET_XNN_PAD_LEFT] >= n[ET_XNN_KERNEL_W] || n[ET_XNN_PAD_RIGHT] >= n[ET_XNN_KERNEL_W];
+	       (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) || et_xnn_own_is_padded_by_windows(node);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -125,44 +122,31 @@ static void run(const struct et_xnn_own_run *run)
 	const struct et_xnn_node *node = run->node;
 	const uint32_t *n = node->numbers;
 	const struct et_xnn_value *value = &run->payload->values[node->outputs[0]];
-	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
 	struct pool pool = {
-		.height = in[1],
-		.width = in[2],
-		.channels = in[3],
-		.out_height = out[1],
-		.out_width = out[2],
-		.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
-		.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
+		.windows = et_xnn_own_windows(run),
 		.dilation = { n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W] },
-		.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
-		.in = run->memory[node->inputs[0]],
-		.out = run->memory[node->outputs[0]],
-		.min = node->min,
-		.max = node->max,
 	};
 	void (*rows)(void *arg, size_t begin, size_t end) = run_f32;
 	switch (value->type) {
 	case ET_XNN_FP16:
 		rows = run_f16;
-		pool.min = order_of_half(et_xnn_to_half(node->min));
-		pool.max = order_of_half(et_xnn_to_half(node->max));
+		pool.windows.min = order_of_half(et_xnn_to_half(node->min));
+		pool.windows.max = order_of_half(et_xnn_to_half(node->max));
 		break;
 	case ET_XNN_QINT8:
 		rows = run_s8;
-		pool.min = quantize(value, node->min, INT8_MIN, INT8_MAX);
-		pool.max = quantize(value, node->max, INT8_MIN, INT8_MAX);
+		pool.windows.min = quantize(value, node->min, INT8_MIN, INT8_MAX);
+		pool.windows.max = quantize(value, node->max, INT8_MIN, INT8_MAX);
 		break;
 	case ET_XNN_QUINT8:
 		rows = run_u8;
-		pool.min = quantize(value, node->min, 0, UINT8_MAX);
-		pool.max = quantize(value, node->max, 0, UINT8_MAX);
+		pool.windows.min = quantize(value, node->min, 0, UINT8_MAX);
+		pool.windows.max = quantize(value, node->max, 0, UINT8_MAX);
 		break;
 	default:
 		break;
 	}
-	size_t of_row = out[2] * in[3] * pool.kernel[0] * pool.kernel[1];
-	et_xnn_lane_parallel_for(run->lane, rows, &pool, out[0] * out[1], 1 + GRAIN / (of_row ? of_row : 1));
+	et_xnn_own_run_windows(run, rows, &pool);
 }
 
 const struct et_xnn_own et_xnn_own_pool = {

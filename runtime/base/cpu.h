@@ -4,6 +4,7 @@
 #define RUNTIME_BASE_CPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #ifdef __x86_64__
 static inline bool et_cpu_runs_avx2(void)
@@ -23,5 +24,22 @@ static inline bool et_cpu_runs_vnni(void)
 	return et_cpu_runs_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 #endif
+
+/* What a file that is built for each of these defines, from the plainest to the best: the elements of an array. */
+#ifdef __x86_64__
+#define ET_CPU_BUILDS(name) &name##_base, &name##_avx2, &name##_avx512
+#else
+#define ET_CPU_BUILDS(name) &name##_base
+#endif
+
+/* How many of them this processor can run. */
+static inline size_t et_cpu_n_builds(void)
+{
+#ifdef __x86_64__
+	return et_cpu_runs_avx512() ? 3 : et_cpu_runs_avx2() ? 2 : 1;
+#else
+	return 1;
+#endif
+}
 
 #endif

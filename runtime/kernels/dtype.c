@@ -102,21 +102,12 @@ ELEMENT_TYPES(CONVERTERS)
 	}
 INTEGER_TYPES(INTEGER_STORER)
 
-#ifdef __x86_64__
-#define BEST_FOR_PROCESSOR(name)                             \
-	const struct name *name(void)                        \
-	{                                                    \
-		return et_cpu_runs_avx512() ? &name##_avx512 \
-		       : et_cpu_runs_avx2() ? &name##_avx2   \
-					    : &name##_base;  \
+#define BEST_FOR_PROCESSOR(name)                                                    \
+	const struct name *name(void)                                               \
+	{                                                                           \
+		static const struct name *const builds[] = { ET_CPU_BUILDS(name) }; \
+		return builds[et_cpu_n_builds() - 1];                               \
 	}
-#else
-#define BEST_FOR_PROCESSOR(name)      \
-	const struct name *name(void) \
-	{                             \
-		return &name##_base;  \
-	}
-#endif
 BEST_FOR_PROCESSOR(et_hot_spans)
 BEST_FOR_PROCESSOR(et_hot_casts)
 

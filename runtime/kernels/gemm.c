@@ -23,13 +23,8 @@ enum {
 
 const struct et_hot *et_hot(void)
 {
-#ifdef __x86_64__
-	if (et_cpu_runs_avx512())
-		return &et_hot_avx512;
-	if (et_cpu_runs_avx2())
-		return &et_hot_avx2;
-#endif
-	return &et_hot_base;
+	static const struct et_hot *const builds[] = { ET_CPU_BUILDS(et_hot) };
+	return builds[et_cpu_n_builds() - 1];
 }
 
 void et_matrix_panel(const void *matrix, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,

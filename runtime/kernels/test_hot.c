@@ -17,14 +17,8 @@ static float xs[N], ys[N];
 
 static const struct et_hot *variant(size_t i)
 {
-	const struct et_hot *all[] = {
-		&et_hot_base,
-#ifdef __x86_64__
-		et_cpu_runs_avx2() ? &et_hot_avx2 : NULL,
-		et_cpu_runs_avx512() ? &et_hot_avx512 : NULL,
-#endif
-	};
-	return i < ET_ARRAY_LEN(all) ? all[i] : NULL;
+	static const struct et_hot *const builds[] = { ET_CPU_BUILDS(et_hot) };
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
 static double gelu(double x)

@@ -17,24 +17,14 @@ enum { VARIANTS = 3 };
 
 static const struct et_hot_spans *spans_variant(size_t i)
 {
-#ifdef __x86_64__
-	if (i == 1)
-		return et_cpu_runs_avx2() ? &et_hot_spans_avx2 : NULL;
-	if (i == 2)
-		return et_cpu_runs_avx512() ? &et_hot_spans_avx512 : NULL;
-#endif
-	return i == 0 ? &et_hot_spans_base : NULL;
+	static const struct et_hot_spans *const builds[] = { ET_CPU_BUILDS(et_hot_spans) };
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
 static const struct et_hot_casts *casts_variant(size_t i)
 {
-#ifdef __x86_64__
-	if (i == 1)
-		return et_cpu_runs_avx2() ? &et_hot_casts_avx2 : NULL;
-	if (i == 2)
-		return et_cpu_runs_avx512() ? &et_hot_casts_avx512 : NULL;
-#endif
-	return i == 0 ? &et_hot_casts_base : NULL;
+	static const struct et_hot_casts *const builds[] = { ET_CPU_BUILDS(et_hot_casts) };
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
 }
 
 enum { ROWS = 3, COLUMNS = 7, MOST_K = 40, APART = MOST_K + 1 };
