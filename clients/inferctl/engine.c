@@ -1,4 +1,5 @@
-/* What both engines share: checking that a value fits an input before it is put there.
+/* What both engines share: methods of one program opened together, and checking that a value fits an input before it is
+ * put there.
  *
  * The daemon and the runtime check too; but they see memory and sizes only, while the type and the dim order of what
  * was bundled or read from a .npy are known here alone. */
@@ -6,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int ctl_error_set(struct ctl_error *error, const char *format, ...)
@@ -28,6 +30,33 @@ int ctl_engine_new(
 					 : "--threads");
 	return options->is_local ? ctl_local_engine_new(ret_engine, options, error)
 				 : ctl_remote_engine_new(ret_engine, options, error);
+}
+
+int ctl_opened_open(struct ctl_seat *seat, struct ctl_opened *all, size_t index, const char *name,
+	struct ctl_file *file, const char *method, struct ctl_error *error)
+{
+	const struct ctl_engine_ops *ops = seat->engine->ops;
+	struct ctl_opened *one = &all[index];
+	if (ops->model_open(seat->engine, &one->model, name, file, method, error) < 0)
+		return -1;
+	for (size_t i = 0; i < index; i++) {
+		struct ctl_error ignored = { 0 };
+		if (all[i].instance && all[i].instance->is_stateful &&
+			ops->instance_open(seat, &one->instance, one->model, all[i].instance, &ignored) == 0)
+			return 0;
+	}
+	return ops->instance_open(seat, &one->instance, one->model, NULL, error);
+}
+
+void ctl_opened_close_all(struct ctl_engine *engine, struct ctl_opened *all, size_t n)
+{
+	while (n-- > 0) {
+		if (all[n].instance)
+			engine->ops->instance_close(all[n].instance);
+		if (all[n].model)
+			engine->ops->model_close(all[n].model);
+	}
+	free(all);
 }
 
 /* Whether @value may be @io's input, in whatever order its elements lie; *ret_is_alike: they lie as the method has them. */

@@ -115,6 +115,19 @@ int ctl_local_engine_new(
 int ctl_remote_engine_new(
 	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
 
+/* A method of a file or model, and an instance of it. */
+struct ctl_opened {
+	struct ctl_model *model;
+	struct ctl_instance *instance;
+};
+/* Open @all[@index], which is all zeros; @all before it, which may be so too, are of the same @name and @file: it shares the
+ * state of the first of these that has any to share with it, else it has its own. -1 with @error set; what was
+ * opened even so is closed by ctl_opened_close_all. */
+int ctl_opened_open(struct ctl_seat *seat, struct ctl_opened *all, size_t index, const char *name,
+	struct ctl_file *file, const char *method, struct ctl_error *error);
+/* In the order that sharing asks for; frees @all. */
+void ctl_opened_close_all(struct ctl_engine *engine, struct ctl_opened *all, size_t n);
+
 /* Put @value into input @index, after checking that it fits. */
 int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const struct ctl_value *value,
 	struct ctl_error *error);

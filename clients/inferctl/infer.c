@@ -1,7 +1,11 @@
-/* inferctl infer: run a model once, on files.
+/* inferctl infer: run a model once, on files; or several methods of it, one after the other.
  *
  * Inputs are files in the order of the method's inputs: .npy says its own type and shape; anything else is the raw
- * bytes of the tensor, dense in the order that the input wants; a plain number serves a scalar input. */
+ * bytes of the tensor, dense in the order that the input wants; a plain number serves a scalar input.
+ *
+ * Several methods are steps of one client: those that were exported to share buffers do, so that a decode step finds what
+ * the prefill before it has left, and one that is named again goes on with its own state. All are opened before the
+ * first runs. */
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 #include "clients/inferctl/npy.h"
@@ -14,7 +18,7 @@
 
 struct infer {
 	struct ctl *ctl;
-	struct ctl_strings inputs, outputs, data;
+	struct ctl_strings inputs, outputs, data, methods;
 	unsigned top;
 	const char *name, *profile; /* of the model; where its times go, or NULL */
 };
@@ -249,9 +253,10 @@ static void print_output(const struct infer *infer, unsigned index, const struct
 	free(top);
 }
 
-static int show_outputs(struct infer *infer, struct ctl_instance *instance)
+/* The outputs of a run that went well, written where they are to go: @first is the place of its first one among all. */
+static int show_outputs(struct infer *infer, struct ctl_instance *instance, size_t first,
+	struct ctl_timing timing, json_t *json)
 {
-	struct ctl_timing timing = instance->engine->ops->timing(instance);
 	json_t *outputs = json_array();
 	int rc = CTL_OK;
 
@@ -262,18 +267,17 @@ static int show_outputs(struct infer *infer, struct ctl_instance *instance)
 			rc = ctl_fail("%s", error.text);
 			break;
 		}
-		if (i < infer->outputs.n)
-			rc = write_output(&value, infer->outputs.items[i]);
+		if (first + i < infer->outputs.n)
+			rc = write_output(&value, infer->outputs.items[first + i]);
 		if (infer->ctl->is_json)
 			json_array_append_new(outputs, output_json(&value, infer->top));
 		else
 			print_output(infer, i, &value);
 	}
-	if (infer->ctl->is_json && rc == CTL_OK)
-		return ctl_print_json(json_pack("{s:o, s:f, s:f}", "outputs", outputs, "queue_ms",
-			(double)timing.queue_ns / 1e6, "run_ms", (double)timing.run_ns / 1e6));
-	json_decref(outputs);
-	if (rc == CTL_OK)
+	json_object_set_new(json, "outputs", outputs);
+	json_object_set_new(json, "queue_ms", json_real((double)timing.queue_ns / 1e6));
+	json_object_set_new(json, "run_ms", json_real((double)timing.run_ns / 1e6));
+	if (rc == CTL_OK && !infer->ctl->is_json)
 		printf("ran in %s%s%s\n", ctl_duration(timing.run_ns),
 			timing.queue_ns ? ", after waiting " : "",
 			timing.queue_ns ? ctl_duration(timing.queue_ns) : "");
@@ -298,66 +302,138 @@ static int run_once(struct infer *infer, struct ctl_instance *instance)
 	return rc;
 }
 
-static int run_instance(struct infer *infer, struct ctl_instance *instance, const struct et_bundle_case *test)
+/* --- steps -------------------------------------------------------------------------------------------- */
+
+/* One run of one method. */
+struct step {
+	const char *method;                /* NULL: the only one, or forward */
+	const struct et_bundle_case *test; /* its inputs where none are given; or NULL */
+	struct ctl_instance *instance;     /* the same one as an earlier step's of the same method */
+};
+
+static int fill_in(struct infer *infer, const struct step *step, size_t first_input)
 {
 	struct ctl_error error = { 0 };
-	int rc;
-	if (!infer->inputs.n && !test && instance->n_inputs)
-		return ctl_fail("the method has %u input%s: give each with --input FILE", instance->n_inputs,
-			instance->n_inputs == 1 ? "" : "s");
-	if (!infer->inputs.n && ctl_instance_set_case(instance, test, &error) < 0)
-		return ctl_fail("%s", error.text);
-	if (infer->inputs.n && infer->inputs.n != instance->n_inputs)
-		return ctl_fail("the method has %u input%s, and %zu were given", instance->n_inputs,
-			instance->n_inputs == 1 ? "" : "s", infer->inputs.n);
-	if (infer->outputs.n > instance->n_outputs)
-		return ctl_fail("the method has only %u outputs", instance->n_outputs);
-	for (unsigned i = 0; i < infer->inputs.n; i++) {
-		rc = set_input(instance, i, infer->inputs.items[i]);
+	if (!infer->inputs.n)
+		return ctl_instance_set_case(step->instance, step->test, &error) < 0
+			       ? ctl_fail("%s", error.text)
+			       : CTL_OK;
+	for (unsigned i = 0; i < step->instance->n_inputs; i++) {
+		int rc = set_input(step->instance, i, infer->inputs.items[first_input + i]);
 		if (rc != CTL_OK)
 			return rc;
 	}
-	rc = run_once(infer, instance);
-	return rc == CTL_OK ? show_outputs(infer, instance) : rc;
+	return CTL_OK;
 }
 
-static int run_model(struct infer *infer, struct ctl_engine *engine, const char *name, const char *method)
+/* Before anything runs: as many inputs as there are to be, and no more outputs. */
+static int check_files(const struct infer *infer, const struct step *steps, size_t n)
 {
-	const struct ctl_engine_ops *ops = engine->ops;
-	const struct et_bundle_case *test = NULL;
+	const char *who = n > 1 ? "the methods together have" : "the method has";
+	size_t n_inputs = 0, n_outputs = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct ctl_instance *instance = steps[i].instance;
+		if (!infer->inputs.n && !steps[i].test && instance->n_inputs)
+			return ctl_fail("%s%s%s has %u input%s: give each with --input FILE",
+				n > 1 ? "method '" : "the method", n > 1 ? steps[i].method : "",
+				n > 1 ? "'" : "", instance->n_inputs, instance->n_inputs == 1 ? "" : "s");
+		n_inputs += instance->n_inputs;
+		n_outputs += instance->n_outputs;
+	}
+	if (infer->inputs.n && infer->inputs.n != n_inputs)
+		return ctl_fail("%s %zu input%s, and %zu were given", who, n_inputs, n_inputs == 1 ? "" : "s",
+			infer->inputs.n);
+	if (infer->outputs.n > n_outputs)
+		return ctl_fail("%s only %zu output%s, and %zu files were given for them", who, n_outputs,
+			n_outputs == 1 ? "" : "s", infer->outputs.n);
+	return CTL_OK;
+}
+
+static int run_steps(struct infer *infer, const struct step *steps, size_t n)
+{
+	const struct ctl *ctl = infer->ctl;
+	json_t *list = json_array();
+	size_t first_input = 0, first_output = 0;
+	int rc = check_files(infer, steps, n);
+	for (size_t i = 0; i < n && rc == CTL_OK; i++) {
+		struct ctl_instance *instance = steps[i].instance;
+		json_t *json = json_object();
+		if (n > 1)
+			json_object_set_new(json, "method", ctl_json_text(steps[i].method));
+		if (n > 1 && !ctl->is_json)
+			printf("%s%s%s\n", ctl_bold(ctl), ctl_safe(steps[i].method), ctl_plain(ctl));
+		rc = fill_in(infer, &steps[i], first_input);
+		if (rc == CTL_OK)
+			rc = run_once(infer, instance);
+		if (rc == CTL_OK)
+			rc = show_outputs(
+				infer, instance, first_output, instance->engine->ops->timing(instance), json);
+		json_array_append_new(list, json);
+		first_input += instance->n_inputs;
+		first_output += instance->n_outputs;
+	}
+	if (rc == CTL_OK && ctl->is_json)
+		rc = n > 1 ? ctl_print_json(json_pack("{s:O}", "steps", list))
+			   : ctl_print_json(json_incref(json_array_get(list, 0)));
+	json_decref(list);
+	return rc;
+}
+
+/* What each step runs: a method once more is the same Method once more, another one of the same program shares with the
+ * first that has something to share. */
+static int open_steps(struct ctl_seat *seat, struct ctl_opened *opened, struct step *steps, size_t n,
+	const char *name, struct ctl_file *file)
+{
+	struct ctl_error error = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < i && !steps[i].instance; k++)
+			if (strcmp(steps[k].method, steps[i].method) == 0)
+				steps[i].instance = steps[k].instance;
+		if (steps[i].instance)
+			continue;
+		if (ctl_opened_open(seat, opened, i, name, file, steps[i].method, &error) < 0)
+			return ctl_fail("%s", error.text);
+		steps[i].instance = opened[i].instance;
+	}
+	return CTL_OK;
+}
+
+static int run_model(struct infer *infer, struct ctl_engine *engine, const char *name)
+{
+	size_t n = infer->methods.n ? infer->methods.n : 1;
 	struct ctl_file file = { 0 };
-	struct ctl_model *model = NULL;
 	struct ctl_seat *seat = NULL;
-	struct ctl_instance *instance = NULL;
 	struct ctl_error error = { 0 };
 	struct et_diag diag = { 0 };
 	int rc;
 
 	infer->name = name;
 	if (engine->options.is_local || ctl_is_path(name)) {
-		const struct et_bundle_suite *suite;
 		if (ctl_file_open(&file, name, &infer->data, &diag) != ET_OK)
 			return ctl_fail("%s", diag.text);
-		suite = ctl_file_suite(&file, method);
-		test = suite && suite->n_cases ? &suite->cases[0] : NULL;
-		if (test && !infer->inputs.n)
-			method = suite->method;
 	} else if (infer->data.n) {
 		return ctl_fail(
 			"--data goes with a file: the daemon finds the data files of '%s' itself", name);
 	}
-	if (ops->model_open(engine, &model, name, file.path ? &file : NULL, method, &error) < 0 ||
-		ops->seat_open(engine, &seat, 0, &error) < 0 ||
-		ops->instance_open(seat, &instance, model, NULL, &error) < 0)
+	struct step *steps = ctl_alloc(n, sizeof(*steps));
+	struct ctl_opened *opened = ctl_alloc(n, sizeof(*opened));
+	for (size_t i = 0; i < n; i++) {
+		steps[i].method = infer->methods.n ? infer->methods.items[i] : NULL;
+		const struct et_bundle_suite *suite = ctl_file_suite(&file, steps[i].method);
+		steps[i].test = suite && suite->n_cases ? &suite->cases[0] : NULL;
+		if (steps[i].test && !infer->inputs.n)
+			steps[i].method = suite->method;
+	}
+	if (engine->ops->seat_open(engine, &seat, 0, &error) < 0)
 		rc = ctl_fail("%s", error.text);
 	else
-		rc = run_instance(infer, instance, test);
-	if (instance)
-		ops->instance_close(instance);
+		rc = open_steps(seat, opened, steps, n, name, file.path ? &file : NULL);
+	if (rc == CTL_OK)
+		rc = run_steps(infer, steps, n);
+	ctl_opened_close_all(engine, opened, n);
 	if (seat)
-		ops->seat_close(seat);
-	if (model)
-		ops->model_close(model);
+		engine->ops->seat_close(seat);
+	free(steps);
 	ctl_file_close(&file);
 	return rc;
 }
@@ -368,7 +444,6 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct ctl_engine_options options = { .n_seats = 1, .n_threads = 1 };
 	struct ctl_engine *engine = NULL;
 	struct ctl_error error = { 0 };
-	const char *method = NULL;
 	int rc, at;
 	const struct ctl_option rows[] = {
 		{ "input", 'i', CTL_STRINGS, &infer.inputs, "FILE",
@@ -378,7 +453,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ "data", 'd', CTL_STRINGS, &infer.data, "FILE",
 			"a data file (.ptd) of the program; else those beside it" },
 		CTL_ENGINE_OPTIONS(options),
-		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
+		{ "method", 'm', CTL_STRINGS, &infer.methods, "NAME",
+			"which method (the only one, or forward); again: the next to run" },
 		{ "profile", 'p', CTL_STRING, &infer.profile, "FILE",
 			"write how long each part took: .json for Perfetto, else ETDump" },
 		{ "top", 'k', CTL_UINT, &infer.top, "K", "show the K largest elements of each output (5)" },
@@ -388,18 +464,21 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	at = ctl_parse(ctl, rows, argc, argv, &rc);
 	if (at >= 0 && argc - at != 1)
 		rc = ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
+	else if (at >= 0 && infer.profile && infer.methods.n > 1)
+		rc = ctl_misuse(ctl, "--profile is of one run: it goes with one --method");
 	else if (at >= 0) {
 		options.socket = ctl->socket;
 		if (ctl_engine_new(&engine, &options, &error) < 0)
 			rc = ctl_fail("%s", error.text);
 		else
-			rc = run_model(&infer, engine, argv[at], method);
+			rc = run_model(&infer, engine, argv[at]);
 	}
 	if (engine)
 		engine->ops->free(engine);
 	ctl_strings_deinit(&infer.inputs);
 	ctl_strings_deinit(&infer.outputs);
 	ctl_strings_deinit(&infer.data);
+	ctl_strings_deinit(&infer.methods);
 	return rc;
 }
 
@@ -409,8 +488,14 @@ const struct ctl_command ctl_infer_command = {
 	.summary = "Run a model once on files and show, or write, what comes out",
 	.help = "NAME is a model that the daemon serves; FILE a .pte or .bpte (what has a slash, or ends "
 		"so). Without\n"
-		"--input a bundled program runs on the inputs of its first test case.\n\n"
+		"--input a bundled program runs on the inputs of its first test case. Several --method run "
+		"one "
+		"after the\n"
+		"other, on the same buffers where the program was exported so; --input and --output are then "
+		"the first\n"
+		"method's, followed by the next one's.\n\n"
 		"    inferctl infer efficientnet_lite0 --input cat.npy --top 3\n"
-		"    inferctl infer --local model.pte -i a.raw -i b.raw -o out.npy\n",
+		"    inferctl infer --local model.pte -i a.raw -i b.raw -o out.npy\n"
+		"    inferctl infer llm -m prefill -m decode -i prompt.npy -i token.npy -i 7\n",
 	.run = run,
 };

@@ -94,6 +94,15 @@ static void say_what_helps(
 	}
 }
 
+static void say_which_methods(struct ctl_error *error, const struct et_program *program)
+{
+	for (uint32_t i = 0; i < et_program_n_methods(program); i++) {
+		size_t n = strlen(error->text);
+		snprintf(error->text + n, sizeof(error->text) - n, "%s%s",
+			i ? ", " : "; it has: ", et_program_method_at(program, i)->name);
+	}
+}
+
 static void model_close(struct ctl_model *base)
 {
 	struct local_model *model = (struct local_model *)base;
@@ -155,6 +164,8 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 		model_error(error, status, model->path, &diag);
 		if (status == ET_E_BACKEND_MISSING)
 			say_what_helps(error, &engine->backends, spec);
+		if (!spec)
+			say_which_methods(error, model->program);
 		/* Whatever the reader cannot take is the file's fault, not something that is missing here. */
 		error->is_missing = error->is_missing && !(spec && spec->why_not);
 		model_close(&model->base);

@@ -112,50 +112,17 @@ static int judge_outputs(struct verify *v, struct ctl_instance *instance, const 
 	return 0;
 }
 
-/* The methods of one file, kept until all have run: later ones may go on with what earlier ones have left. */
-struct opened {
-	struct ctl_model *model;
-	struct ctl_instance *instance;
-};
-
-/* One that shares the state of the first of @earlier that has any to share with it, else one of its own. */
-static int open_instance(struct verify *v, struct opened *one, const struct opened *earlier,
-	uint32_t n_earlier, struct ctl_error *error)
-{
-	const struct ctl_engine_ops *ops = v->engine->ops;
-	for (uint32_t i = 0; i < n_earlier; i++) {
-		struct ctl_error ignored = { 0 };
-		if (earlier[i].instance && earlier[i].instance->is_stateful &&
-			ops->instance_open(
-				v->seat, &one->instance, one->model, earlier[i].instance, &ignored) == 0)
-			return 0;
-	}
-	return ops->instance_open(v->seat, &one->instance, one->model, NULL, error);
-}
-
-static void close_all(struct verify *v, struct opened *all, uint32_t n)
-{
-	while (n-- > 0) {
-		if (all[n].instance)
-			v->engine->ops->instance_close(all[n].instance);
-		if (all[n].model)
-			v->engine->ops->model_close(all[n].model);
-	}
-	free(all);
-}
-
-static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, struct opened *all,
+/* @all: the methods of the file, kept until all have run: later ones may go on with what earlier ones have left. */
+static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, struct ctl_opened *all,
 	const struct ctl_tolerance *tolerance, struct result *result)
 {
 	const struct et_bundle_suite *suite = &file->bundle.suites[number];
 	const struct ctl_engine_ops *ops = v->engine->ops;
-	struct opened *one = &all[number];
 	struct ctl_error error = { 0 };
 	int rc = 0;
 
 	ctl_raw_begin_suite(&v->raw, suite->method);
-	if (ops->model_open(v->engine, &one->model, file->path, file, suite->method, &error) < 0 ||
-		open_instance(v, one, all, number, &error) < 0) {
+	if (ctl_opened_open(v->seat, all, number, file->path, file, suite->method, &error) < 0) {
 		if (!error.is_missing)
 			fail_case(result, INFINITY, error.text);
 		else if (result->verdict != FAILED) {
@@ -164,7 +131,7 @@ static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, s
 		}
 		return 0;
 	}
-	struct ctl_instance *instance = one->instance;
+	struct ctl_instance *instance = all[number].instance;
 	for (uint32_t i = 0; i < suite->n_cases && rc == 0; i++) {
 		result->n_cases++;
 		ctl_raw_begin_case(&v->raw);
@@ -208,14 +175,14 @@ static int run_file(struct verify *v, const char *path, struct result *result)
 		return 0;
 	}
 	uint32_t n_suites = file.is_bundle ? file.bundle.n_suites : 0;
-	struct opened *all = ctl_alloc(n_suites, sizeof(*all));
+	struct ctl_opened *all = ctl_alloc(n_suites, sizeof(*all));
 	for (uint32_t i = 0; i < n_suites && rc == 0; i++) {
 		if (file.bundle.suites[i].n_cases == 0)
 			continue;
 		has_cases = true;
 		rc = run_suite(v, &file, i, all, &tolerance, result);
 	}
-	close_all(v, all, n_suites);
+	ctl_opened_close_all(v->engine, all, n_suites);
 	struct et_program *program = NULL;
 	if (!file.is_bundle && ctl_file_program(&file, NULL, &program, &diag) == ET_E_INVALID_PROGRAM) {
 		fail_case(result, INFINITY, diag.text);

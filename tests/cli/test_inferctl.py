@@ -194,6 +194,49 @@ class Folder(unittest.TestCase):
         outputs = json.loads(self.good(*before, "infer", *after, "--json", numbers))["outputs"]
         self.assertEqual([output["kind"] for output in outputs], ["Tensor", "Double", "Bool", "Int"])
 
+    def check_steps(self, before, after):
+        """Several methods in one call: as `verify` runs them, on the same buffers."""
+        bundle = os.path.join(SMALL, "shared_caches.bpte")
+        self.good(*before, "verify", *after, bundle, "--raw", self.path("raw"))
+
+        def run(*methods):
+            files = [self.path(f"{i}.raw") for i in range(len(methods))]
+            named = [w for m in methods for w in ("-m", m)]
+            out = self.good(*before, "infer", *after, bundle, *named, *(w for f in files for w in ("-o", f)))
+            contents = []
+            for name in files:
+                with open(name, "rb") as f:
+                    contents.append(f.read())
+            return out, contents
+
+        out, (begun, decoded) = run("begin", "decode")
+        self.assertEqual(re.findall("^[a-z]+$", out, re.M), ["begin", "decode"])
+        for got, name in ((begun, "0-0-0.raw"), (decoded, "1-0-0.raw")):
+            with open(self.path(f"raw/0/{name}"), "rb") as f:
+                self.assertEqual(got, f.read())
+        self.assertNotEqual(run("decode")[1], [decoded], "nothing was begun")
+        steps = json.loads(self.good(*before, "infer", *after, "--json", bundle, "-m", "begin", "-m", "decode"))["steps"]
+        self.assertEqual([(s["method"], s["outputs"][0]["shape"]) for s in steps], [("begin", [4, 8]), ("decode", [1, 8])])
+        # The same method again: the same Method, which has its state.
+        sums = os.path.join(CORPUS, "whole", "state_2_7.bpte")
+        steps = json.loads(self.good(*before, "infer", *after, "--json", sums, "-m", "forward", "-m", "forward"))["steps"]
+        self.assertNotEqual(steps[0]["outputs"], steps[1]["outputs"])
+        # Inputs and outputs are counted over all of them, before any runs.
+        inputs = [w for n in (6, 24) for w in ("-i", self.path(f"{n}.raw", struct.pack(f"<{n}f", *range(n))))]
+        with open(bundle, "rb") as f:
+            bare = f.read()
+        bare = self.path("bare.pte", bare[bare.index(b"ET12") - 4:])
+        for pattern, *args in (
+                ("method 'begin' has 2 inputs: give each with --input", bare, "-m", "begin", "-m", "level"),
+                ("together have 2 inputs, and 1 were given", bundle, "-m", "square", "-m", "square", *inputs[:2]),
+                (r"input 0 is FP32 \[2,3\].* at most|takes 24", bundle, "-m", "square", "-m", "square", *inputs),
+                ("together have only 2 outputs, and 3 files", bundle, "-m", "level", "-m", "level",
+                 "-o", self.path("x"), "-o", self.path("y"), "-o", self.path("z")),
+                ("no method 'prefill'; it has: begin, decode, level, square, wipe", bundle, "-m", "begin", "-m", "prefill")):
+            self.fails(pattern, *before, "infer", *after, *args)
+        self.assertFalse(os.path.exists(self.path("x")))
+        self.fails("one --method", *before, "infer", *after, bundle, "-m", "level", "-m", "level", "-p", "p.json", status=2)
+
     def fails(self, pattern, *args, status=1):
         got, out, err = call(*args)
         self.assertEqual(got, status, f"{args}: {err}{out}")
@@ -353,6 +396,9 @@ class Local(Folder):
 
     def test_numbers(self):
         self.check_numbers([], ["--local"])
+
+    def test_steps(self):
+        self.check_steps([], ["--local"])
 
     def test_verify(self):
         programs = os.path.join(CORPUS, "xnnpack")
@@ -550,6 +596,9 @@ class Daemon(Folder):
 
     def test_numbers(self):
         self.check_numbers(["--socket", self.socket], [])
+
+    def test_steps(self):
+        self.check_steps(["--socket", self.socket], [])
 
     def test_verify_is_the_same_as_local(self):
         local = json.loads(self.good("verify", "--local", "--json", CORPUS))
