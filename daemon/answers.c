@@ -390,12 +390,16 @@ static int nearness(enum inf_model_state state)
 	return order[state];
 }
 
+/* @pool: for what is said of it; where that has no memory it is not. */
 static void describe_model(struct inf_server *server, struct inf_model_index *index,
-	const struct inf_variants *v, enum inf_model_state *ret)
+	const struct inf_variants *v, struct et_pool *pool, enum inf_model_state *ret)
 {
 	const struct et_list_node *servings = inf_repository_servings(server->repository);
 	enum inf_model_state state = INF_MODEL_UNLOADED;
-	const char *why = inf_repository_why(server->repository, v->model, v->version);
+	char why[INF_MAX_TEXT + 1];
+	bool is_refused;
+	if (inf_repository_why(server->repository, v->model, v->version, why, sizeof(why), &is_refused))
+		index->reason = et_pool_strndup(pool, why, strlen(why));
 	for (const struct et_list_node *node = servings->next; node != servings; node = node->next) {
 		const struct inf_serving *sv = ET_CONTAINER_OF(node, struct inf_serving, node);
 		if (sv->is_foreign || strcmp(sv->model, v->model) || strcmp(sv->version, v->version))
@@ -405,17 +409,16 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 		enum inf_model_state now = sv->is_given_up                    ? INF_MODEL_FAILED
 					   : sv->successor || sv->is_replaced ? INF_MODEL_UNLOADING
 									      : sv->state;
-		if (nearness(now) <= nearness(state))
+		/* A variant, or a method, that failed is no more than its own reason: others may do. */
+		if (sv->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
 			continue;
 		state = now;
 		index->backend = state == INF_MODEL_READY ? sv->backend : "";
-		if (state == INF_MODEL_FAILED)
+		if (state == INF_MODEL_FAILED && !index->reason)
 			index->reason = sv->reason;
 	}
-	if (state == INF_MODEL_UNLOADED && why)
+	if (state == INF_MODEL_UNLOADED && is_refused)
 		state = INF_MODEL_FAILED;
-	if (why)
-		index->reason = why;
 	index->state = inf_model_state_name(state);
 	*ret = state;
 }
@@ -442,7 +445,7 @@ void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const
 			.version = on_disk[i].version,
 			.n_files = on_disk[i].n,
 			.files = files };
-		describe_model(s->server, index, &on_disk[i], &state);
+		describe_model(s->server, index, &on_disk[i], &pool, &state);
 		if (!only_ready || state == INF_MODEL_READY)
 			n++;
 	}

@@ -305,13 +305,15 @@ void inf_fallback_return(struct inf_server *server)
 {
 	struct inf_serving *s;
 	struct et_diag why = { "" };
+	bool is_refused;
 	for (s = first_movable(server); s; s = next_movable(server, s->node.next)) {
 		s->wants_look = false;
 		if (s->is_given_up && !given_up(server, s, &why)) {
 			s->is_given_up = false;
 			s->successor = inf_serving_unref(s->successor);
 		} else if (!s->is_given_up) {
-			s->wants_look = inf_repository_why(server->repository, s->model, s->version) != NULL;
+			s->wants_look = inf_repository_why(server->repository, s->model, s->version, why.text,
+				sizeof(why.text), &is_refused);
 		}
 	}
 	for (s = first_movable(server); s;) {

@@ -272,6 +272,8 @@ static void note_tried(struct inf_open_state *state, const struct inf_variant *v
 	state->n_missing += is_missing;
 	state->n_down += is_down;
 	state->n_broken += !is_missing && !is_down;
+	if (v->method[0] && (!state->refused || v->n_others > state->refused->n_others))
+		state->refused = v;
 	inf_text(state->tried + n, sizeof(state->tried) - n, "%s%s: %s", n ? "; " : "",
 		v->file ? v->file : v->path, reason);
 }
@@ -295,18 +297,33 @@ static struct inf_serving *find_serving(struct inf_repository *r, const struct i
 	return NULL;
 }
 
+/* Of @method, or with "" of the whole. */
+static void remark(const struct inf_open_state *state, const char *method, const char *text, bool is_refusal,
+	uint32_t n_others)
+{
+	const struct inf_remark new = { state->model, state->variants.version, method, text, is_refusal,
+		n_others };
+	inf_remarks_note(&state->repository->remarks, &new);
+}
+
 static void give_up(struct inf_open_state *state)
 {
+	const struct inf_variant *v = state->refused;
+	bool is_alone = v && v->n_others; /* the method: others of its program may run */
 	char error[1000];
+	if (!state->is_foreign && !state->is_particular)
+		remark(state, is_alone ? v->method : "", state->tried, true, is_alone ? v->n_others : 0);
 	if (state->backend[0] && state->variants.n) {
 		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
 			state->backend, state->tried);
 	} else if (state->is_foreign) {
 		inf_text(error, sizeof(error), "%s",
 			state->tried); /* which begins with the client's name for it */
+	} else if (is_alone) {
+		inf_text(error, sizeof(error), "method '%s' of model '%s' can't be run: %s", v->method,
+			state->model, state->tried);
 	} else {
 		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
-		inf_repository_remark(state->repository, state->model, state->variants.version, state->tried);
 	}
 	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
 	finish(state,
@@ -456,8 +473,10 @@ static void choose(struct inf_open_state *state)
 			compare(state, s);
 		if (v->note[0])
 			note_tried(state, v, v->note, false, false);
-		if (!state->backend[0] && !s->is_foreign)
-			inf_repository_remark(r, state->model, state->variants.version, state->tried);
+		if (!s->is_foreign && !state->is_particular) {
+			remark(state, "", state->tried, false, 0);
+			remark(state, method, "", false, 0);
+		}
 		finish(state, INF_OK, NULL, s);
 		inf_repository_unload_replaced(r);
 		return;
@@ -635,6 +654,10 @@ static bool take_beside(struct inf_open_state *state, const struct inf_serving *
 	v->file = v->path;
 	inf_text(v->label, sizeof(v->label), "%s", beside->backend);
 	v->program = et_program_ref(beside->program);
+	const struct et_method_spec *meant =
+		et_program_find_method(v->program, state->method[0] ? state->method : NULL);
+	inf_text(v->method, sizeof(v->method), "%s", meant ? meant->name : "");
+	v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
 	inf_text(only->model, sizeof(only->model), "%s", beside->model);
 	inf_text(only->version, sizeof(only->version), "%s", beside->version);
 	return true;
@@ -671,6 +694,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		open->backend[0]          ? open->backend
 		: section && open->fd < 0 ? section->backend
 					  : "");
+	state->is_particular = open->backend[0];
 	if (section && open->fd < 0)
 		state->options = section->options;
 	et_list_append(&r->opens, &state->node);

@@ -44,12 +44,6 @@ struct scan {
 	} *waiters, **last;
 };
 
-/* What to tell about a model that could not be loaded, or was only in part what was hoped for. */
-struct remark {
-	struct et_list_node node;
-	char model[256], version[256], text[700];
-};
-
 bool inf_repository_is_unloading(struct inf_repository *r, const char *model)
 {
 	for (struct et_list_node *node = r->unloads.next; node != &r->unloads; node = node->next)
@@ -58,36 +52,10 @@ bool inf_repository_is_unloading(struct inf_repository *r, const char *model)
 	return r->is_closing;
 }
 
-/* --- remarks -------------------------------------------------------------------------------------- */
-
-void inf_repository_remark(struct inf_repository *r, const char *model, const char *version, const char *text)
+bool inf_repository_why(struct inf_repository *r, const char *model, const char *version, char *text,
+	size_t room, bool *ret_is_refused)
 {
-	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &r->remarks)
-	{
-		struct remark *old = ET_CONTAINER_OF(node, struct remark, node);
-		if (strcmp(old->model, model) == 0 && strcmp(old->version, version) == 0) {
-			et_list_remove(&old->node);
-			free(old);
-		}
-	}
-	struct remark *new = text &&text[0] ? calloc(1, sizeof(*new)) : NULL;
-	if (!new)
-		return;
-	inf_text(new->model, sizeof(new->model), "%s", model);
-	inf_text(new->version, sizeof(new->version), "%s", version);
-	inf_text(new->text, sizeof(new->text), "%s", text);
-	et_list_append(&r->remarks, &new->node);
-}
-
-const char *inf_repository_why(struct inf_repository *r, const char *model, const char *version)
-{
-	for (struct et_list_node *node = r->remarks.next; node != &r->remarks; node = node->next) {
-		struct remark *found = ET_CONTAINER_OF(node, struct remark, node);
-		if (strcmp(found->model, model) == 0 && strcmp(found->version, version) == 0)
-			return found->text;
-	}
-	return NULL;
+	return inf_remarks_tell(&r->remarks, model, version, text, room, ret_is_refused);
 }
 
 /* --- the folder ----------------------------------------------------------------------------------- */
@@ -366,6 +334,7 @@ void inf_repository_unload_all(struct inf_repository *r)
 void inf_repository_retry(struct inf_repository *r, const char *model)
 {
 	struct et_list_node *node, *after;
+	inf_remarks_forget(&r->remarks, model);
 	ET_LIST_FOR_EACH(node, after, &r->servings)
 	{
 		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
@@ -506,7 +475,7 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 	et_list_init(&r->makes);
 	et_list_init(&r->opens);
 	et_list_init(&r->unloads);
-	et_list_init(&r->remarks);
+	inf_remarks_init(&r->remarks);
 	et_list_init(&r->scanned);
 	*ret_repository = r;
 	return 0;
@@ -529,8 +498,7 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 	et_list_remove(node);
 	ET_LIST_FOR_EACH(node, after, &r->unloads)
 	free(ET_CONTAINER_OF(node, struct unload, node));
-	ET_LIST_FOR_EACH(node, after, &r->remarks)
-	free(ET_CONTAINER_OF(node, struct remark, node));
+	inf_remarks_deinit(&r->remarks);
 	free(r);
 	return NULL;
 }

@@ -72,7 +72,7 @@ void inf_repository_cancel(struct inf_repository *repository, struct inf_open *o
 bool inf_repository_unload(
 	struct inf_repository *repository, const char *model, void (*done)(void *arg), void *done_arg);
 void inf_repository_unload_all(struct inf_repository *repository);
-/* Forget that loading it failed: it is tried again. */
+/* Forget that loading it, or a method of it, failed: it is tried again. */
 void inf_repository_retry(struct inf_repository *repository, const char *model);
 
 /* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large, be it by
@@ -107,8 +107,11 @@ const struct et_list_node *inf_repository_servings(const struct inf_repository *
 /* The one a client would get without waiting; NULL: none is READY. @version and @method may be "". */
 struct inf_serving *inf_repository_find_ready(
 	struct inf_repository *repository, const char *model, const char *version, const char *method);
-/* Why the last attempt at a model failed, or which variants were passed over; NULL: nothing of the kind. */
-const char *inf_repository_why(struct inf_repository *repository, const char *model, const char *version);
+/* Whether there is anything to tell of that version of @model: why the last attempts at it, or at methods of it, failed,
+ * or which variants were passed over; then that in @text, of @room bytes. *ret_is_refused: none of its methods is known to have a
+ * chance. */
+bool inf_repository_why(struct inf_repository *repository, const char *model, const char *version, char *text,
+	size_t room, bool *ret_is_refused);
 
 /* Handle what has become ready. */
 void inf_repository_poll(struct inf_repository *repository);

@@ -2,6 +2,7 @@
 #ifndef DAEMON_REPOSITORY_IMPL_H
 #define DAEMON_REPOSITORY_IMPL_H
 
+#include "daemon/remark.h"
 #include "daemon/repository.h"
 
 #include <stdatomic.h>
@@ -17,7 +18,8 @@ struct inf_open_state {
 	_Atomic(bool)
 		is_cancelled; /* to be ended when the step it is in comes back; one that has not begun does nothing */
 	bool is_away;         /* in a step that runs elsewhere */
-	bool is_unloaded; /* its model was, by somebody who asked after it had begun to look */
+	bool is_unloaded;   /* its model was, by somebody who asked after it had begun to look */
+	bool is_particular; /* whoever asks wants a certain backend: no failure of the model's as such */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_HOST_MAX_DATA];
 	uint32_t n_data_fds;
@@ -27,7 +29,9 @@ struct inf_open_state {
 	uint32_t next;                /* variant to try */
 	struct inf_serving *awaiting; /* a reference */
 	char tried[700];
-	bool is_for_now;                      /* the last one tried failed for want of memory */
+	bool is_for_now; /* the last one tried failed for want of memory */
+	const struct inf_variant
+		*refused; /* of those tried, the one with the most other methods that may run */
 	uint32_t n_missing, n_down, n_broken; /* of those tried: for want of an operator or a backend, because
 	                                        * that has crashed; else */
 	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
@@ -51,9 +55,6 @@ struct inf_repository {
 	bool is_closing, has_helper;
 };
 
-/* Note (or, with NULL or "", forget) what to tell about a model. */
-void inf_repository_remark(
-	struct inf_repository *repository, const char *model, const char *version, const char *text);
 /* Whether inf_repository_unload waits for it: it is not to be opened meanwhile. */
 bool inf_repository_is_unloading(struct inf_repository *repository, const char *model);
 enum inf_room {

@@ -412,6 +412,39 @@ bool inf_method_uses(const struct et_registry *registry, const struct et_method_
 	return false;
 }
 
+static bool has_operator(const struct et_registry *registry, const char *name)
+{
+	for (size_t i = 0; i < registry->n_tables; i++)
+		if (et_kernel_table_find(registry->tables[i], name))
+			return true;
+	return false;
+}
+
+/* Nothing is asked that may take long: a backend may still refuse a payload. */
+static bool may_run(const struct et_registry *registry, const struct et_method_spec *method)
+{
+	if (method->why_not)
+		return false;
+	for (uint32_t i = 0; i < method->n_delegates; i++)
+		if (!find_backend(registry, method->delegates[i].id))
+			return false;
+	for (uint32_t i = 0; i < method->n_operators; i++)
+		if (!has_operator(registry, method->operators[i]))
+			return false;
+	return true;
+}
+
+uint32_t inf_count_other_methods(const struct et_registry *registry, const struct et_program *program,
+	const struct et_method_spec *method)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < et_program_n_methods(program); i++) {
+		const struct et_method_spec *other = et_program_method_at(program, i);
+		n += other != method && may_run(registry, other);
+	}
+	return n;
+}
+
 static bool is_well(struct inf_variant *v, const struct et_backend_entry *entry)
 {
 	struct et_diag diag = { "" };
@@ -519,6 +552,10 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 	}
 	const struct et_method_spec *meant =
 		et_program_find_method(v->program, o->method[0] ? o->method : NULL);
+	if (meant) {
+		inf_text(v->method, sizeof(v->method), "%s", meant->name);
+		v->n_others = inf_count_other_methods(o->registry, v->program, meant);
+	}
 	if (meant && meant->why_not)
 		inf_text(v->reason, sizeof(v->reason), "%s", meant->why_not);
 	if (v->reason[0] || !find_delegates(v, o, meant, entries, &n)) {

@@ -30,6 +30,8 @@ struct inf_variant {
 	bool is_for_now;            /* because something has run out: it may well work later */
 	bool is_down;               /* because a backend has crashed too often */
 	char note[320];             /* it can be used, but is compiled anew: why; else empty */
+	char method[256];           /* that is meant; "": there is none such */
+	uint32_t n_others;          /* other methods of the program, that nothing known keeps from running */
 	uint32_t rank;              /* place in the configured order, 0 first */
 };
 
@@ -81,6 +83,11 @@ void inf_variants_inspect(struct inf_variants *variants, const struct inf_inspec
 
 /* The name of the method that is meant when none is named: the only one, or "forward". NULL if there is none such. */
 const char *inf_default_method(const struct et_program *program);
+
+/* How many methods of @program but @method there are that nothing known beforehand keeps from running: the reader takes them,
+ * and their backends and operators are here. */
+uint32_t inf_count_other_methods(const struct et_registry *registry, const struct et_program *program,
+	const struct et_method_spec *method);
 
 /* Whether @method needs the backend of @entry, which is one of the registry: a payload of it is for that, or an
  * operator is one that it brings along. */

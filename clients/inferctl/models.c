@@ -101,8 +101,9 @@ const struct ctl_command ctl_models_command = {
 	.arguments = "[OPTION...]",
 	.summary = "List the models of the daemon's repository and their state",
 	.help = "READY models are loaded; UNLOADED ones will be when somebody asks for them; FAILED ones "
-		"could not be,\n"
-		"and the reason follows.\n",
+		"could not be.\n"
+		"What went wrong follows; that may be about some methods or files of a model while others "
+		"serve.\n",
 	.run = run_models,
 };
 

@@ -14,7 +14,7 @@ static bool says_why(const struct inf_server_status *status, const void *arg)
 	return status->n_backends_missing == 1 && strstr(status->backends_missing[0], arg);
 }
 
-/* What the index says of @model: its state and backend; its reason must have @text in it. */
+/* What the index says of @model: its state and backend; its reason must have @text in it (NULL: there is none). */
 static void expect_index(
 	struct e2e *e, const char *model, const char *model_state, const char *backend, const char *text)
 {
@@ -28,8 +28,8 @@ static void expect_index(
 			continue;
 		assert_string_equal(found->state, model_state);
 		assert_string_equal(found->backend, backend);
-		if (!strstr(found->reason, text))
-			fail_msg("'%s' does not say '%s'", found->reason, text);
+		if (text ? !strstr(found->reason, text) : found->reason[0])
+			fail_msg("'%s' does not say '%s'", found->reason, text ? text : "");
 		return;
 	}
 	fail_msg("no model %s", model);
@@ -366,7 +366,10 @@ static void test_methods_that_cant_run(void **state)
 	e2e_start(&e, "");
 	struct inferd *d = e2e_connect(&e);
 	expect_no_method(d, "outside", -INFERD_FAILED_PRECONDITION,
+		"method 'outside' of model 'm' can't be run: m.pte: "
 		"outside: value 0: tensor 'w' lies outside the file, and no data file was given");
+	/* Nothing of it is loaded, but it has not failed: forward would. */
+	expect_index(&e, "m", "UNLOADED", "", "method 'outside' can't be run: m.pte: outside: value 0");
 	expect_no_method(d, "elsewhere", -INFERD_UNIMPLEMENTED, "Backend 'QnnBackend' is not available");
 	struct inferd_method *method;
 	struct inferd_binding *b = e2e_bind(d, "m", &method);
@@ -376,7 +379,44 @@ static void test_methods_that_cant_run(void **state)
 		d, "unknown", -INFERD_UNIMPLEMENTED, "method 'unknown' needs operators that are missing");
 	expect_no_method(d, "outside", -INFERD_FAILED_PRECONDITION, "m.pte: outside: value 0: tensor 'w'");
 	expect_index(&e, "m", "READY", "portable", "outside: value 0: tensor 'w'");
+	expect_index(
+		&e, "m", "READY", "portable", "method 'unknown' can't be run: m.pte: method 'unknown' needs");
 	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
+	assert_int_equal(e2e_unload(&e, "m"), INF_OK);
+	expect_index(&e, "m", "UNLOADED", "", NULL);
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
+static bool has_no_programs(const struct inf_server_status *status, const void *arg)
+{
+	return status->n_programs == 0;
+}
+
+/* It served, by another variant than the first; that nobody uses it any more is no failure. A certain backend that it has no
+ * variant for, neither. */
+static void test_unused_is_not_failed(void **state)
+{
+	struct e2e e;
+	e2e_init(&e);
+	e2e_put_program(&e, "m/1/a.pte", e2e_program_foreign);
+	e2e_put_program(&e, "m/1/b.pte", e2e_program_double);
+	e2e_put_program(&e, "foreign.pte", e2e_program_foreign);
+	e2e_start(&e, "keep_alive = 1ms\n");
+	struct inferd *d = e2e_connect(&e);
+	struct inferd_method *method;
+	e2e_bind(d, "m", NULL);
+	expect_index(&e, "m", "READY", "portable", "a.pte: Backend");
+	inferd_close(d);
+	e2e_until(&e, has_no_programs, NULL);
+	expect_index(&e, "m", "UNLOADED", "", "a.pte: Backend");
+	d = e2e_connect(&e);
+	const struct inferd_method_options other = { .struct_size = sizeof other, .backend = "xnnpack" };
+	assert_true(inferd_method_open(d, &method, "m", &other) < 0);
+	expect_index(&e, "m", "UNLOADED", "", "a.pte: Backend");
+	assert_true(inferd_method_open(d, &method, "foreign", NULL) < 0);
+	expect_index(&e, "foreign", "FAILED", "", "foreign.pte: Backend");
 	inferd_close(d);
 	e2e_check_clean(&e);
 	e2e_deinit(&e);
@@ -429,6 +469,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_falls_with_charge),
 		cmocka_unit_test(test_falls_not),
 		cmocka_unit_test(test_methods_that_cant_run),
+		cmocka_unit_test(test_unused_is_not_failed),
 		cmocka_unit_test(test_asked_first),
 	};
 	return e2e_main(argc, argv, tests, sizeof tests / sizeof *tests);
