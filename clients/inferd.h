@@ -121,7 +121,7 @@ enum { INFERD_MAX_DIMS = 16 };
 struct inferd_tensor_info {
 	const char *name; /* "input_0" */
 	/* "FP32", "INT64", … or, if is_scalar, "INT", "DOUBLE", "BOOL", or "None": an argument that the program leaves out
-	 * (None, or a word), so that there is nothing to set, or an output that is nothing */
+	 * (None, or a word), so that there is nothing to set, or an output that is nothing; or an output's "String" */
 	const char *datatype;
 	size_t n_dims;
 	int64_t shape[INFERD_MAX_DIMS]; /* the upper bound where dynamic */
@@ -136,6 +136,10 @@ INFERD_API size_t inferd_n_outputs(const struct inferd_method *m);
 /* NULL if there is no such input or output. Valid as long as the Method. */
 INFERD_API const struct inferd_tensor_info *inferd_input_info(const struct inferd_method *m, size_t index);
 INFERD_API const struct inferd_tensor_info *inferd_output_info(const struct inferd_method *m, size_t index);
+/* The string that output @index is, whatever goes in, as of a method that tells a name; a NUL is behind its bytes, and may be
+ * among them. NULL where it is none, or may be another each time, or is one of too many or too long to be told (256 KiB for
+ * a Method). Valid as long as the Method. */
+INFERD_API const char *inferd_output_text(const struct inferd_method *m, size_t index, size_t *ret_n_bytes);
 INFERD_API bool inferd_method_is_stateful(const struct inferd_method *m);
 /* When it was opened. A model whose backend is given up after too many crashes goes on with another variant, and a Method
  * with it; one that was opened for a particular backend stays. */

@@ -39,6 +39,7 @@ const struct inf_tensor_metadata *inf_answer_tensors(
 	struct et_pool *pool, const struct et_io_info *infos, uint32_t n, const char *what)
 {
 	struct inf_tensor_metadata *tensors = ET_POOL_NEW_ARRAY(pool, struct inf_tensor_metadata, n);
+	size_t n_left = INF_MAX_STRINGS;
 	for (uint32_t i = 0; i < n && tensors; i++) {
 		const struct et_io_info *info = &infos[i];
 		struct inf_tensor_metadata *t = &tensors[i];
@@ -51,6 +52,12 @@ const struct inf_tensor_metadata *inf_answer_tensors(
 				      : info->tag == ET_TAG_DOUBLE ? "DOUBLE"
 				      : info->tag == ET_TAG_BOOL   ? "BOOL"
 								   : et_tag_name((enum et_tag)info->tag);
+			if (info->text && info->text->n <= n_left) {
+				n_left -= info->text->n;
+				t->constant = true;
+				t->n_text = info->text->n;
+				t->text = (const uint8_t *)info->text->chars; /* as long as the Plan */
+			}
 			continue;
 		}
 		int64_t *shape = ET_POOL_NEW_ARRAY(pool, int64_t, info->n_dims);

@@ -22,10 +22,11 @@ enum {
 	INF_MAX_PACKET = 64 * 1024,
 	INF_MAX_PACKET_FDS = 16,
 	INF_MAX_DIMS = 16,
-	INF_MAX_SLOTS = 1024,  /* inputs or outputs of a Method */
-	INF_MAX_NAME = 255,    /* bytes of a model's, method's, backend's, region's, client's name */
-	INF_MAX_TEXT = 1023,   /* bytes of a sentence */
-	INF_MAX_LIST = 100000, /* entries of a list that the daemon sends */
+	INF_MAX_SLOTS = 1024,         /* inputs or outputs of a Method */
+	INF_MAX_NAME = 255,           /* bytes of a model's, method's, backend's, region's, client's name */
+	INF_MAX_TEXT = 1023,          /* bytes of a sentence */
+	INF_MAX_STRINGS = 256 * 1024, /* bytes of the strings that a Method answers, all together */
+	INF_MAX_LIST = 100000,        /* entries of a list that the daemon sends */
 	INF_MAX_PROFILE = 32 * 1024 * 1024,
 	INF_MAX_ATTACHED = 64 * 1024 * 1024,
 	INF_DECODED_BASE = 128 * 1024,
@@ -105,6 +106,9 @@ struct inf_tensor_metadata {
 	uint64_t byte_size;
 	bool dynamic;
 	bool scalar;
+	bool constant;
+	size_t n_text;
+	const uint8_t *text;
 };
 struct inf_model_metadata {
 	const char *name;

@@ -153,6 +153,8 @@ static const struct field tensor_metadata_fields[] = {
 	NUMBER(byte_size),
 	BOOL(dynamic),
 	BOOL(scalar),
+	BOOL(constant),
+	BYTES(text, INF_MAX_STRINGS),
 };
 SHAPE(tensor_metadata, tensor_metadata);
 #undef OURS

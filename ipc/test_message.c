@@ -219,6 +219,15 @@ static void replies_come_back(void **state)
 		{ "input_0", "FP32", 3, shape, 3, order, 12, true, true },
 		{ "input_1", "INT", 0, NULL, 0, NULL, 0, false, false },
 	};
+	static const struct inf_tensor_metadata string = {
+		.name = "output_0",
+		.datatype = "String",
+		.scalar = true,
+		.constant = true,
+		.n_text = 4,
+		.text = (const uint8_t *)"a\0\xff"
+					 "b",
+	};
 	static const struct inf_model_index models[] = {
 		{ "a", "1", "FAILED", "why", "xnnpack", 5, 3, texts },
 	};
@@ -276,6 +285,9 @@ static void replies_come_back(void **state)
 	assert_string_equal(back.server_status.warnings[2], "three");
 	REPLY(INF_REPLY_METHOD_OPENED, 6, .method_opened = { 1, 2, tensors, 1, tensors, "1", "x", true });
 	assert_true(back.method_opened.inputs[0].dynamic && back.method_opened.inputs[0].scalar);
+	REPLY(INF_REPLY_METHOD_OPENED, 6, .method_opened = { 1, 2, tensors, 1, &string, "1", "x", true });
+	assert_true(back.method_opened.outputs[0].constant && back.method_opened.outputs[0].n_text == 4);
+	assert_memory_equal(back.method_opened.outputs[0].text, string.text, 4);
 	REPLY(INF_REPLY_REGION_CREATED, 2, .region_created = { 1, 2 });
 	REPLY(INF_REPLY_REGION_STATUS, 1, .region_status = { 2, regions });
 	assert_int_equal(back.region_status.regions[0].region, 3);

@@ -272,6 +272,9 @@ static bool settle_ios(struct layout *layout)
 		return false;
 	describe_io(layout, spec->inputs, spec->n_inputs, inputs);
 	describe_io(layout, spec->outputs, spec->n_outputs, outputs);
+	for (uint32_t i = 0; i < spec->n_outputs; i++)
+		if (outputs[i].tag == ET_TAG_STRING && !plan->values[spec->outputs[i]].is_moved)
+			outputs[i].text = spec->values[spec->outputs[i]].list;
 	plan->info.inputs = inputs;
 	plan->info.n_inputs = spec->n_inputs;
 	plan->info.outputs = outputs;

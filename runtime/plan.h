@@ -95,6 +95,8 @@ struct et_io_info {
 	const uint8_t *dim_order;
 	size_t n_bytes; /* at the largest */
 	bool zero_copy; /* external memory can be bound in its place; else one copy, which is counted */
+	/* Of an output that is a STRING: which (its chars), the program's own; NULL where another may be moved there. Else NULL. */
+	const struct et_list_spec *text;
 };
 
 struct et_plan_info {

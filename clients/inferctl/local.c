@@ -478,31 +478,19 @@ static int instance_run_profiled(
 	return rc;
 }
 
-/* Strings are the program's own, unless one is moved about. False: output @index may be another each time. */
-static bool find_string(const struct et_plan *plan, unsigned index, struct ctl_value *ret)
-{
-	const struct et_method_spec *method =
-		et_program_find_method(et_plan_program(plan), et_plan_info(plan)->method);
-	uint32_t slot = method->outputs[index];
-	for (uint32_t i = 0; i < method->n_instructions; i++)
-		if (method->instructions[i].op == ET_OP_MOVE && method->instructions[i].args[1] == slot)
-			return false;
-	ret->data = (const uint8_t *)method->values[slot].list->chars;
-	ret->n_bytes = method->values[slot].list->n;
-	return true;
-}
-
 static int instance_output(
 	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
 {
-	const struct et_io *io = &((struct local_instance *)base)->outputs[index];
+	const struct local_instance *instance = (const struct local_instance *)base;
+	const struct et_io *io = &instance->outputs[index];
+	const struct et_list_spec *text = et_plan_info(instance->plan)->outputs[index].text;
 	struct ctl_value value = { .tag = io->tag };
 	switch (io->tag) {
 	case ET_TAG_TENSOR:
 		value = base->outputs[index].value;
 		memcpy(value.sizes, io->sizes, value.n_dims * sizeof(value.sizes[0]));
 		value.n_bytes = ctl_value_numel(&value) * et_scalar_size(value.type);
-		value.data = ((struct local_instance *)base)->output_memory[index];
+		value.data = instance->output_memory[index];
 		break;
 	case ET_TAG_INT:
 		value.i = io->i;
@@ -518,11 +506,11 @@ static int instance_output(
 	case ET_TAG_NONE:
 		break;
 	default:
-		if (io->tag == ET_TAG_STRING &&
-			find_string(((struct local_instance *)base)->plan, index, &value))
-			break;
-		return ctl_error_set(
-			error, "output %u is a %s, which has no value to show", index, et_tag_name(io->tag));
+		if (!text)
+			return ctl_error_set(error, "output %u is a %s, which has no value to show", index,
+				et_tag_name(io->tag));
+		value.data = (const uint8_t *)text->chars;
+		value.n_bytes = text->n;
 	}
 	*ret = value;
 	return 0;

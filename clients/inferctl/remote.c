@@ -317,6 +317,12 @@ static int instance_output(
 	} else {
 		const char *datatype = inferd_output_datatype(instance->binding, index);
 		value.tag = scalar_tag(datatype);
+		value.data = (const uint8_t *)inferd_output_text(instance->method, index, &value.n_bytes);
+		if (value.data) {
+			value.tag = ET_TAG_STRING;
+			*ret = value;
+			return 0;
+		}
 		if (value.tag == ET_TAG_NONE && strcmp(datatype, et_tag_name(ET_TAG_NONE)) != 0)
 			return ctl_error_set(
 				error, "output %u is a %s, which has no value to show", index, datatype);

@@ -38,6 +38,12 @@ struct inferd {
 	char error[INF_MAX_TEXT + 1];
 };
 
+/* The string that an output is. */
+struct inf_lib_text {
+	const char *chars; /* NULL: none */
+	size_t n;
+};
+
 struct inferd_method {
 	struct inferd *d;
 	struct et_list_node node;
@@ -47,6 +53,7 @@ struct inferd_method {
 	struct et_pool pool; /* what the infos point to */
 	size_t n_inputs, n_outputs;
 	struct inferd_tensor_info *inputs, *outputs;
+	struct inf_lib_text *texts; /* of the outputs */
 	const char *backend, *version;
 	bool is_stateful;
 };

@@ -32,6 +32,22 @@ static struct inferd_tensor_info *copy_infos(
 	}
 	return infos;
 }
+
+/* NULL when out of memory. */
+static struct inf_lib_text *copy_texts(struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
+{
+	struct inf_lib_text *texts = ET_POOL_NEW_ARRAY(pool, struct inf_lib_text, n);
+	for (size_t i = 0; texts && i < n; i++) {
+		if (!from[i].constant)
+			continue;
+		const char *chars = from[i].n_text ? (const char *)from[i].text : "";
+		texts[i] =
+			(struct inf_lib_text){ et_pool_strndup(pool, chars, from[i].n_text), from[i].n_text };
+		if (!texts[i].chars)
+			return NULL;
+	}
+	return texts;
+}
 _Static_assert((int)INFERD_MAX_DIMS == (int)INF_MAX_DIMS, "shapes of the wire fit the infos");
 
 static struct inferd_method *method_new(struct inferd *d, const struct inf_method_opened *opened)
@@ -47,11 +63,12 @@ static struct inferd_method *method_new(struct inferd *d, const struct inf_metho
 	m->n_outputs = opened->n_outputs;
 	m->inputs = copy_infos(&m->pool, opened->inputs, m->n_inputs);
 	m->outputs = copy_infos(&m->pool, opened->outputs, m->n_outputs);
+	m->texts = copy_texts(&m->pool, opened->outputs, m->n_outputs);
 	m->backend = et_pool_strndup(&m->pool, opened->backend, strlen(opened->backend));
 	m->version = et_pool_strndup(&m->pool, opened->version, strlen(opened->version));
 	m->is_stateful = opened->stateful;
 	et_list_append(&d->methods, &m->node);
-	if (m->inputs && m->outputs && m->backend && m->version)
+	if (m->inputs && m->outputs && m->texts && m->backend && m->version)
 		return m;
 	inferd_method_close(m);
 	return NULL;
@@ -175,6 +192,12 @@ const struct inferd_tensor_info *inferd_input_info(const struct inferd_method *m
 const struct inferd_tensor_info *inferd_output_info(const struct inferd_method *m, size_t index)
 {
 	return index < m->n_outputs ? &m->outputs[index] : NULL;
+}
+
+const char *inferd_output_text(const struct inferd_method *m, size_t index, size_t *ret_n_bytes)
+{
+	*ret_n_bytes = index < m->n_outputs ? m->texts[index].n : 0;
+	return index < m->n_outputs ? m->texts[index].chars : NULL;
 }
 
 bool inferd_method_is_stateful(const struct inferd_method *m)

@@ -194,6 +194,23 @@ class Folder(unittest.TestCase):
         outputs = json.loads(self.good(*before, "infer", *after, "--json", numbers))["outputs"]
         self.assertEqual([output["kind"] for output in outputs], ["Tensor", "Double", "Bool", "Int"])
 
+    def check_strings(self, before, after):
+        """What a method answers that is a string: the same in a daemon's words and in a file."""
+        program = os.path.join(SMALL, "constants.pte")
+        name = 'caf\u00e9 "\u4e2d" \x1b[31m\n'
+        infer = [*before, "infer", *after]
+        out = self.good(*infer, program, "--method", "get_name", "-o", self.path("name.txt"))
+        self.assertIn('output 0: STRING of 18 bytes  "caf\u00e9 \\"\u4e2d\\" \\u001B[31m\\n"\n', out)
+        with open(self.path("name.txt"), "rb") as f:
+            self.assertEqual(f.read(), name.encode())
+        seen = json.loads(self.good("--json", *infer, program, "--method", "get_name"))
+        self.assertEqual(seen["outputs"], [{"kind": "String", "value": name}])
+        self.fails("not as .npy", *infer, program, "-m", "get_name", "-o", self.path("name.npy"))
+        with open(program, "rb") as f:
+            raw = f.read().replace("caf\u00e9".encode(), b"caf\xff\xfe")
+        self.assertIn('"(no UTF-8)"', self.good(*infer, self.path("raw.pte", raw), "-m", "get_name"))
+        self.assertIn("DOUBLE 0.5", self.good(*infer, program, "--method", "get_scale"))
+
     def check_steps(self, before, after):
         """Several methods in one call: as `verify` runs them, on the same buffers."""
         bundle = os.path.join(SMALL, "shared_caches.bpte")
@@ -436,19 +453,7 @@ class Local(Folder):
         self.assertIn("exported for XnnpockBackend", self.good("inspect", self.path("other.pte")))
 
     def test_strings(self):
-        program = os.path.join(SMALL, "constants.pte")
-        name = 'caf\u00e9 "\u4e2d" \x1b[31m\n'
-        out = self.good("infer", "--local", program, "--method", "get_name", "-o", self.path("name.txt"))
-        self.assertIn('output 0: STRING of 18 bytes  "caf\u00e9 \\"\u4e2d\\" \\u001B[31m\\n"\n', out)
-        with open(self.path("name.txt"), "rb") as f:
-            self.assertEqual(f.read(), name.encode())
-        seen = json.loads(self.good("--json", "infer", "--local", program, "--method", "get_name"))
-        self.assertEqual(seen["outputs"], [{"kind": "String", "value": name}])
-        self.fails("not as .npy", "infer", "--local", program, "-m", "get_name", "-o", self.path("name.npy"))
-        with open(program, "rb") as f:
-            raw = f.read().replace("caf\u00e9".encode(), b"caf\xff\xfe")
-        self.assertIn('"(no UTF-8)"', self.good("infer", "--local", self.path("raw.pte", raw), "-m", "get_name"))
-        self.assertIn("DOUBLE 0.5", self.good("infer", "--local", program, "--method", "get_scale"))
+        self.check_strings([], ["--local"])
 
     def test_data_files(self):
         self.assertIn("1 passed, 0 failed", self.good("verify", "--local", EXTERNAL))
@@ -599,6 +604,9 @@ class Daemon(Folder):
 
     def test_steps(self):
         self.check_steps(["--socket", self.socket], [])
+
+    def test_strings(self):
+        self.check_strings(["--socket", self.socket], [])
 
     def test_verify_is_the_same_as_local(self):
         local = json.loads(self.good("verify", "--local", "--json", CORPUS))

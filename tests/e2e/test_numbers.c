@@ -1,8 +1,9 @@
-/* Inputs and outputs that are no tensors: numbers, truth values, and arguments that a program leaves out. */
+/* Inputs and outputs that are no tensors: numbers, truth values, strings, and arguments that a program leaves out. */
 #include "tests/e2e/harness.h"
 
 #include "tests/support/make_program.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* (x, None, n, flag) -> (None, x + n x, n + 0.5, n < 3, flag). Of its numbers it says that they are INT, as the
@@ -83,10 +84,71 @@ static void test_what_is_left_out(void **state)
 	e2e_deinit(&e);
 }
 
+enum { MANY = 200 * 1000 };
+
+/* Nothing -> ("", "brief", one of MANY letters, the same, "last"); and of `moved` one of two. */
+static uint8_t *strings(size_t *ret_n_bytes)
+{
+	char *many = calloc(MANY + 1, 1);
+	struct make_program mk;
+	assert_non_null(many);
+	memset(many, 'm', MANY);
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	mk_output(&mk, mk_string(&mk, ""));
+	mk_output(&mk, mk_string(&mk, "brief"));
+	int long_one = mk_string(&mk, many);
+	mk_output(&mk, long_one);
+	mk_output(&mk, long_one);
+	mk_output(&mk, mk_string(&mk, "last"));
+	mk_method(&mk, "moved");
+	int one = mk_string(&mk, "one"), other = mk_string(&mk, "other");
+	mk_move(&mk, one, other);
+	mk_output(&mk, other);
+	free(many);
+	return mk_finish(&mk, ret_n_bytes);
+}
+
+/* Told when the Method is opened, as far as there is room; what may be another one each time is not. */
+static void test_strings(void **state)
+{
+	struct inferd_method *m = NULL;
+	struct inferd_binding *b = NULL;
+	struct e2e e;
+	size_t n;
+	e2e_init(&e);
+	e2e_put_program(&e, "strings.pte", strings);
+	e2e_start(&e, NULL);
+	struct inferd *d = e2e_connect(&e);
+	assert_int_equal(inferd_method_open(d, &m, "strings", NULL), 0);
+	assert_string_equal(inferd_output_info(m, 0)->datatype, "String");
+	assert_string_equal(inferd_output_text(m, 0, &n), "");
+	assert_int_equal(n, 0);
+	assert_string_equal(inferd_output_text(m, 1, &n), "brief");
+	assert_int_equal(n, 5);
+	assert_int_equal(strspn(inferd_output_text(m, 2, &n), "m"), MANY);
+	assert_int_equal(n, MANY);
+	assert_null(inferd_output_text(m, 3, &n)); /* both are more than is told */
+	assert_int_equal(n, 0);
+	assert_string_equal(inferd_output_text(m, 4, &n), "last");
+	assert_null(inferd_output_text(m, 5, &n));
+	assert_int_equal(inferd_bind(m, &b), 0);
+	assert_int_equal(inferd_infer(b, NULL), 0);
+	assert_string_equal(inferd_output_datatype(b, 1), "String");
+	const struct inferd_method_options moved = { .struct_size = sizeof moved, .method = "moved" };
+	assert_int_equal(inferd_method_open(d, &m, "strings", &moved), 0);
+	assert_string_equal(inferd_output_info(m, 0)->datatype, "String");
+	assert_null(inferd_output_text(m, 0, &n));
+	inferd_close(d);
+	e2e_check_clean(&e);
+	e2e_deinit(&e);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_left_out),
+		cmocka_unit_test(test_strings),
 	};
-	return e2e_main(argc, argv, tests, 1);
+	return e2e_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
