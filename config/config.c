@@ -1,9 +1,10 @@
 /* The configuration file, line by line.
  *
- * inih splits lines into (section, key, value); a table here says for every key of every section where its
- * value goes and how it reads. inih reports the first bad line but not why, and does not tell the handler
- * which line it is at: so the lines are handed to it by a reader of our own that counts them, and the first
- * mistake, its line with it, is kept until the parse is over.
+ * inih splits lines into (key, value); a table here says for every key of every section where its value goes and
+ * how it reads. inih reports the first bad line but not why, and does not tell the handler which line it is at: so
+ * the lines are handed to it by a reader of our own that counts them, and the first mistake, its line with it, is
+ * kept until the parse is over. That reader also takes the sections: inih cuts their names after 49 characters, and says
+ * nothing of one without keys.
  *
  * What must always be true: an unknown section, an unknown key, a value that does not parse and a value out
  * of range are errors. A typing mistake that is silently ignored is worse than a daemon that does not start. */
@@ -43,7 +44,7 @@ struct key {
 	const char *section, *name;
 	enum kind kind;
 	size_t offset;
-	uint32_t min, max; /* KIND_COUNT */
+	uint32_t min, max; /* KIND_COUNT; of the letters of a KIND_SOCKET */
 	uint32_t bit;      /* what a [user] section marks as given */
 	size_t mark;       /* offset of a bool that says it was given, or 0 */
 };
@@ -57,7 +58,7 @@ struct key {
 	}
 
 static const struct key keys[] = {
-	SERVER(socket, KIND_SOCKET, 0, 0),
+	SERVER(socket, KIND_SOCKET, 1, 0),
 	SERVER(manager_socket, KIND_SOCKET, 0, 0),
 	SERVER(models, KIND_PATH, 0, 0),
 	SERVER(cache, KIND_PATH, 0, 0),
@@ -101,10 +102,15 @@ static const struct key keys[] = {
 	{ "model", "backend", KIND_NAME, offsetof(struct inf_config_model, backend) },
 };
 
+enum { LINE_MAX_BYTES = 256 }; /* inih's own are shorter */
+
 struct parse {
 	struct inf_config *config;
-	const char *name; /* of the file */
-	const char *text; /* what is left of it */
+	char section[LINE_MAX_BYTES]; /* the one that the line stands in: "model cat"; "": none */
+	size_t n_kind;                /* of "model" */
+	const char *instance;         /* in section: "cat", or "" */
+	const char *name;             /* of the file */
+	const char *text;             /* what is left of it */
 	unsigned line, failed_line;
 	int rc;
 	struct inf_config_error *error;
@@ -239,6 +245,9 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 	case KIND_PATH:
 		return set_text(p, key->name, to, INF_CONFIG_PATH_MAX, value);
 	case KIND_SOCKET:
+		if (strlen(value) < key->min)
+			return fail(
+				p, -EINVAL, "%s: it can't be empty: it is where clients connect", key->name);
 		return set_text(p, key->name, to, sizeof(((struct sockaddr_un *)NULL)->sun_path), value);
 	case KIND_NAME:
 		return set_text(p, key->name, to, INF_CONFIG_NAME_MAX, value);
@@ -396,60 +405,82 @@ static bool set_model_option(
 	return true;
 }
 
+static bool is_kind(const struct parse *p, const char *kind)
+{
+	return strlen(kind) == p->n_kind && memcmp(p->section, kind, p->n_kind) == 0;
+}
+
+/* Of a kind that there are many of: each has a name. */
+static bool is_named(const struct parse *p)
+{
+	return is_kind(p, "user") || is_kind(p, "model") || is_kind(p, "backend");
+}
+
+/* A line that begins with '[', without what was before. One that does not end is left to inih, which refuses it. */
+static void take_section(struct parse *p, const char *line)
+{
+	const char *name = line + 1, *end = strchr(name, ']');
+	if (!end)
+		return;
+	const char *rest = end + 1 + strspn(end + 1, " \t\r\n");
+	size_t n = (size_t)(end - name);
+	memcpy(p->section, name, n); /* a line fits */
+	p->section[n] = '\0';
+	p->n_kind = strcspn(p->section, " ");
+	p->instance = p->section + p->n_kind + strspn(p->section + p->n_kind, " ");
+	if (*rest && *rest != ';')
+		fail(p, -EINVAL, "more than a section's name in '%.*s'", (int)strcspn(line, "\r\n"), line);
+	else if (is_named(p) && !*p->instance)
+		fail(p, -EINVAL, "[%s] needs a name: [%.*s NAME]", p->section, (int)p->n_kind, p->section);
+	else if (strlen(p->instance) >= INF_CONFIG_NAME_MAX)
+		fail(p, -EINVAL, "[%.*s ...]: a name has at most %d characters", (int)p->n_kind, p->section,
+			INF_CONFIG_NAME_MAX - 1);
+	else if (!is_named(p) && strcmp(p->section, "server") != 0 && strcmp(p->section, "limits") != 0)
+		fail(p, -EINVAL,
+			"unknown section [%s]; there are [server], [limits], [user NAME], [model NAME] and "
+			"[backend NAME]",
+			p->section);
+}
+
 /* A typing mistake is mended soonest by who sees the right words. */
-static int unknown_key(struct parse *p, const char *section, size_t n_kind, const char *name)
+static int unknown_key(struct parse *p, const char *name)
 {
 	char known[256] = "";
 	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++) {
-		if (strlen(keys[i].section) != n_kind || memcmp(keys[i].section, section, n_kind))
+		if (!is_kind(p, keys[i].section))
 			continue;
 		size_t n = strlen(known);
 		snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", keys[i].name);
 	}
-	bool is_model = n_kind == 5 && memcmp(section, "model", n_kind) == 0;
-	return fail(p, -EINVAL, "unknown key '%s' in [%s]; there are %s%s", name, section, known,
-		is_model ? " and BACKEND.OPTION" : "");
+	return fail(p, -EINVAL, "unknown key '%s' in [%s]; there are %s%s", name, p->section, known,
+		is_kind(p, "model") ? " and BACKEND.OPTION" : "");
 }
 
+/* inih's @section may be cut. */
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
 	struct parse *p = user;
 	void *object = p->config;
-	size_t n_kind = strcspn(section, " ");
-	const char *instance = section + n_kind + strspn(section + n_kind, " ");
-	bool is_model = n_kind == 5 && memcmp(section, "model", 5) == 0;
-	bool is_user = n_kind == 4 && memcmp(section, "user", 4) == 0;
-	bool is_backend = n_kind == 7 && memcmp(section, "backend", 7) == 0;
+	bool is_model = is_kind(p, "model"), is_backend = is_kind(p, "backend");
 	struct inf_config_user *user_section = NULL;
 	if (p->rc < 0)
 		return 0;
 
-	if (is_model || is_user || is_backend) {
-		if (!*instance || strlen(instance) >= INF_CONFIG_NAME_MAX) {
-			fail(p, -EINVAL, "[%s] needs a name: [%.*s NAME]", section, (int)n_kind, section);
-			return 0;
-		}
-		object = is_backend ? (void *)take_backend(p->config, instance)
-			 : is_model ? (void *)take_model(p->config, instance)
-				    : (void *)(user_section = take_user(p->config, instance));
+	if (is_named(p)) {
+		object = is_backend ? (void *)take_backend(p->config, p->instance)
+			 : is_model ? (void *)take_model(p->config, p->instance)
+				    : (void *)(user_section = take_user(p->config, p->instance));
 		if (!object) {
 			fail(p, -ENOMEM, "out of memory");
 			return 0;
 		}
-	} else if (!*section) {
+	} else if (!*p->section) {
 		fail(p, -EINVAL, "'%s' stands before any section; there is [server] for it, perhaps", name);
-		return 0;
-	} else if (*instance || (strcmp(section, "server") && strcmp(section, "limits"))) {
-		fail(p, -EINVAL,
-			"unknown section [%s]; there are [server], [limits], [user NAME], [model NAME] and "
-			"[backend NAME]",
-			section);
 		return 0;
 	}
 
 	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++) {
-		if (strlen(keys[i].section) != n_kind || memcmp(keys[i].section, section, n_kind) ||
-			strcmp(keys[i].name, name))
+		if (!is_kind(p, keys[i].section) || strcmp(keys[i].name, name))
 			continue;
 		if (set(p, &keys[i], object, value) < 0)
 			return 0;
@@ -463,8 +494,18 @@ static int handle(void *user, const char *section, const char *name, const char 
 		return set_option(p, object, name, value) == 0;
 	if (is_model && set_model_option(p, object, name, value))
 		return p->rc == 0;
-	unknown_key(p, section, n_kind, name);
+	unknown_key(p, name);
 	return 0;
+}
+
+/* inih knows ';' behind a blank as the beginning of a comment; '#' is one, too. */
+static void cut_comment(char *line)
+{
+	for (char *at = line; (at = strchr(at, '#')); at++)
+		if (at > line && (at[-1] == ' ' || at[-1] == '\t')) {
+			memcpy(at, "\n", 2);
+			return;
+		}
 }
 
 /* fgets over the text. A line that does not fit would come back in pieces that look like lines. */
@@ -476,17 +517,22 @@ static char *next_line(char *to, int room, void *stream)
 	const char *end = strchr(p->text, '\n');
 	size_t n = end ? (size_t)(end - p->text) + 1 : strlen(p->text);
 	p->line++;
-	if (n >= (size_t)room) {
+	if (n >= (size_t)room || n >= sizeof(p->section)) {
 		fail(p, -EINVAL, "a line of more than %d characters", room - 3);
 		p->text += n;
 		memcpy(to, "\n", 2);
 		return to;
 	}
 	/* inih joins an indented line to the key before it; here every line stands for itself. */
-	size_t skip = strspn(p->text, " \t");
+	static const char mark[] = "\xef\xbb\xbf"; /* that some editors put before the first */
+	size_t skip = p->line == 1 && strncmp(p->text, mark, 3) == 0 ? 3 : 0;
+	skip += strspn(p->text + skip, " \t");
 	memcpy(to, p->text + skip, n - skip);
 	to[n - skip] = '\0';
 	p->text += n;
+	cut_comment(to);
+	if (to[0] == '[')
+		take_section(p, to);
 	return to;
 }
 
@@ -512,7 +558,8 @@ int inf_config_parse(
 
 static int file_fail(struct inf_config_error *error, const char *path, int rc)
 {
-	snprintf(error->text, sizeof(error->text), "%.400s: %s", path, strerror(-rc));
+	snprintf(error->text, sizeof(error->text), "the configuration %.400s can't be read: %s", path,
+		strerror(-rc));
 	return rc;
 }
 

@@ -156,9 +156,35 @@ static void test_model_options(void **state)
 	inf_config_deinit(&c);
 }
 
+/* Names that only differ far behind, comments wherever they may stand, and a byte order mark. */
+static void test_sections(void **state)
+{
+#define FIFTY "a23456789 b23456789 c23456789 d23456789 e23456789 "
+	struct inf_config_error error;
+	struct inf_config c;
+	inf_config_init(&c);
+	assert_int_equal(inf_config_parse(&c,
+				 "\xef\xbb\xbf[server] # mine\n"
+				 "workers = 2 # two\n"
+				 "models = /a#b ; where they are\n"
+				 "\t[model " FIFTY "x]\n"
+				 "pin = yes\r\n"
+				 "[model " FIFTY "y] ; not this one\n"
+				 "pin = no\n",
+				 "f", &error),
+		0);
+	assert_int_equal(c.workers, 2);
+	assert_string_equal(c.models, "/a#b");
+	assert_int_equal(c.n_model_sections, 2);
+	assert_string_equal(c.model_sections[0].name, FIFTY "x");
+	assert_true(c.model_sections[0].pin && !c.model_sections[1].pin);
+	inf_config_deinit(&c);
+}
+
 static void test_mistakes(void **state)
 {
-#define TEN "/234567890"
+#define TEN  "/234567890"
+#define LONG TEN TEN TEN TEN TEN
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
@@ -169,9 +195,9 @@ static void test_mistakes(void **state)
 		{ "[limits]\nmetods = 3\n",
 			"f:2: unknown key 'metods' in [limits]; there are connections, methods, regions, "
 			"bindings, fds, requests, opens, bytes, priority" },
-		{ "[sever]\nworkers = 3\n", "f:2: unknown section [sever]" },
+		{ "[sever]\nworkers = 3\n", "f:1: unknown section [sever]" },
 		{ "workers = 3\n", "f:1: 'workers' stands before any section" },
-		{ "[server x]\nworkers = 3\n", "f:2: unknown section [server x]" },
+		{ "[server x]\nworkers = 3\n", "f:1: unknown section [server x]" },
 		{ "[server]\nsocket = " TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "12345678\n",
 			"f:2: socket: longer than 107 characters" },
 		{ "[server]\n\nworkers = three\n", "f:3: workers: 'three' is not a whole number" },
@@ -185,12 +211,12 @@ static void test_mistakes(void **state)
 		{ "[server]\nlog_level = loud\n", "f:2: log_level: 'loud' is none of error" },
 		{ "[server]\nbackends = ,\n", "f:2: backends: name at least one" },
 		{ "[server]\nbackends = gpu, gpu\n", "f:2: backends: 'gpu' appears twice" },
-		{ "[model]\npin = yes\n", "f:2: [model] needs a name: [model NAME]" },
-		{ "[user]\nweight = 2\n", "f:2: [user] needs a name: [user NAME]" },
+		{ "[model]\npin = yes\n", "f:1: [model] needs a name: [model NAME]" },
+		{ "[user]\nweight = 2\n", "f:1: [user] needs a name: [user NAME]" },
 		{ "[user x]\nweight = 0\n", "f:2: weight: 0 is outside 1 ... 1000" },
 		{ "[user x]\npriority = urgent\n",
 			"f:2: priority: 'urgent' is none of realtime, interactive" },
-		{ "[backend]\npath = x\n", "f:2: [backend] needs a name: [backend NAME]" },
+		{ "[backend]\npath = x\n", "f:1: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
 		{ "[backend x]\nown_programs = no\n",
@@ -203,6 +229,12 @@ static void test_mistakes(void **state)
 		{ "[server]\njust words\nworker = 3\n", "f:2: neither" },
 		{ "[server]\nworker = 3\njust words\n", "f:2: unknown key" },
 		{ "[server\n", "f:1: neither" },
+		{ "[server]\n[sever]\n", "f:2: unknown section [sever]" }, /* also without keys */
+		{ "[model cat]s\n", "f:1: more than a section's name in '[model cat]s'" },
+		{ "[ server ]\n", "f:1: unknown section [ server ]" },
+		{ "[model " LONG LONG LONG "]\npin = yes\n",
+			"f:1: [model ...]: a name has at most 127 characters" },
+		{ "[server]\nsocket =\n", "f:2: socket: it can't be empty" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		struct inf_config_error e = { "" };
@@ -375,6 +407,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_backends),
 		cmocka_unit_test(test_model_options),
+		cmocka_unit_test(test_sections),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_drop_ins),

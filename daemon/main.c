@@ -49,7 +49,9 @@ struct options {
 
 enum { OPT_MANAGER_SOCKET = 256, OPT_CACHE, OPT_CHECK };
 
-/* Options on top of @config. Negative, with a sentence, for one that does not fit. */
+enum { OPTIONS_E_WRONG = 1 };
+
+/* Options on top of @config. OPTIONS_E_WRONG: one does not fit, which has been said. */
 static int apply_options(struct inf_config *config, const struct options *o)
 {
 	const struct {
@@ -64,9 +66,13 @@ static int apply_options(struct inf_config *config, const struct options *o)
 		if (strlen(paths[i].value) >= INF_CONFIG_PATH_MAX) {
 			fprintf(stderr, "inferd: %s: longer than %d characters\n", paths[i].name,
 				INF_CONFIG_PATH_MAX - 1);
-			return -EINVAL;
+			return OPTIONS_E_WRONG;
 		}
 		snprintf(paths[i].to, INF_CONFIG_PATH_MAX, "%s", paths[i].value);
+	}
+	if (!config->socket[0]) {
+		fprintf(stderr, "inferd: --socket: it can't be empty: it is where clients connect\n");
+		return OPTIONS_E_WRONG;
 	}
 	/* A socket of one's own asks for a manager's of one's own, or none. */
 	if (o->socket && !o->manager_socket)
@@ -77,18 +83,19 @@ static int apply_options(struct inf_config *config, const struct options *o)
 		if (*end || end == o->workers || n > 1024) {
 			fprintf(stderr, "inferd: --workers: '%s' is not a number from 0 to 1024\n",
 				o->workers);
-			return -EINVAL;
+			return OPTIONS_E_WRONG;
 		}
 		config->workers = (uint32_t)n;
 	}
 	if (o->log_level && !inf_config_parse_log_level(o->log_level, &config->log_level)) {
 		fprintf(stderr, "inferd: --log-level: '%s' is none of error, warning, notice, info, debug\n",
 			o->log_level);
-		return -EINVAL;
+		return OPTIONS_E_WRONG;
 	}
 	return 0;
 }
 
+/* 0, OPTIONS_E_WRONG, or negative; what is wrong has been said. */
 static int load_config(struct inf_config *config, const struct options *o)
 {
 	struct inf_config_error error = { "" };
@@ -102,7 +109,7 @@ static int load_config(struct inf_config *config, const struct options *o)
 	} else {
 		rc = apply_options(config, o);
 	}
-	if (rc < 0)
+	if (rc)
 		inf_config_deinit(config);
 	return rc;
 }
@@ -111,7 +118,7 @@ static struct options options;
 
 static int reload(struct inf_server *server, struct inf_config *ret_config)
 {
-	return load_config(ret_config, &options);
+	return load_config(ret_config, &options) ? -EINVAL : 0;
 }
 
 static void raise_fd_limit(void)
@@ -182,20 +189,19 @@ int main(int argc, char **argv)
 		fprintf(stderr, "inferd: '%s' is not an option; try 'inferd --help'\n", argv[optind]);
 		return 2;
 	}
+	int rc = load_config(&server.config, &options);
+	if (rc)
+		return rc == OPTIONS_E_WRONG ? 2 : 1;
 	if (is_check) {
-		int bad = load_config(&server.config, &options);
-		if (!bad)
-			inf_config_deinit(&server.config);
-		return bad ? 1 : 0;
+		inf_config_deinit(&server.config);
+		return 0;
 	}
 	et_host_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
-	if (load_config(&server.config, &options) < 0)
-		return 1;
 	raise_fd_limit();
 	server.log = et_host_log((enum et_log_level)server.config.log_level);
 	server.reload = reload;
-	int rc = inf_server_init(&server);
+	rc = inf_server_init(&server);
 	if (rc == 0)
 		rc = inf_server_run(&server);
 	if (rc == -ETIMEDOUT)

@@ -12,7 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of the [user] sections looked up. */
+/* Who a [user] section is for: a uid in digits, or a name. */
+static bool find_user(const char *name, uid_t *ret_uid)
+{
+	const struct passwd *user;
+	if (name[strspn(name, "0123456789")]) {
+		user = getpwnam(name);
+		*ret_uid = user ? user->pw_uid : 0;
+		return user;
+	}
+	unsigned long long uid = strtoull(name, NULL, 10);
+	*ret_uid = (uid_t)uid;
+	return uid < (uid_t)-1; /* which is nobody's: chown(2) */
+}
+
+/* The users of the [user] sections looked up. */
 void inf_reload_limits(struct inf_server *server)
 {
 	const struct inf_config *config = &server->config;
@@ -20,15 +34,13 @@ void inf_reload_limits(struct inf_server *server)
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < config->n_user_sections && rules; i++) {
 		const struct inf_config_user *section = &config->user_sections[i];
-		char *end;
-		unsigned long uid = strtoul(section->name, &end, 10);
-		struct passwd *user = *end ? getpwnam(section->name) : NULL;
-		if (*end && !user) {
+		uid_t uid;
+		if (!find_user(section->name, &uid)) {
 			et_logf(&server->log, ET_LOG_WARNING,
 				"[user %s]: there is no such user; ignoring the section", section->name);
 			continue;
 		}
-		rules[n++] = (struct inf_quota_rule){ user ? user->pw_uid : (uid_t)uid, section };
+		rules[n++] = (struct inf_quota_rule){ uid, section };
 	}
 	inf_quota_configure(&server->quota, &config->limits, rules, n);
 	free(server->rules);

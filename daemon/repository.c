@@ -408,16 +408,28 @@ static void pinned(
 	free(pin);
 }
 
-/* Options for what is not there are a mistake, but no reason not to serve the rest. */
-static void warn_of_options(const struct inf_repository *r, const struct inf_config_model *section)
+static bool has_backend(const struct inf_repository *r, const char *name)
 {
+	const struct et_registry *registry = r->o.registry;
+	for (size_t i = 0; i < registry->n_backends; i++)
+		if (strcmp(registry->backends[i].ops->name, name) == 0 ||
+			strcmp(registry->backends[i].ops->id, name) == 0)
+			return true;
+	return false;
+}
+
+/* What asks for something that is not there is a mistake, but no reason not to serve the rest. */
+static void warn_of_backends(const struct inf_repository *r, const struct inf_config_model *section)
+{
+	const char *name = section->backend; /* several are "a+b", as a variant that needs them is called */
+	if (name[0] && strcmp(name, "portable") != 0 && !strchr(name, '+') && !has_backend(r, name))
+		et_logf(r->o.log, ET_LOG_WARNING,
+			"model %s: it can't be loaded: it is to run on '%s', and there is no such backend "
+			"here",
+			section->name, name);
 	for (uint32_t i = 0; i < section->options.n; i++) {
 		const struct inf_config_model_option *option = &section->options.items[i];
-		size_t b = 0;
-		while (b < r->o.registry->n_backends &&
-			strcmp(r->o.registry->backends[b].ops->name, option->backend))
-			b++;
-		if (b == r->o.registry->n_backends)
+		if (!has_backend(r, option->backend))
 			et_logf(r->o.log, ET_LOG_WARNING,
 				"model %s: %s.%s has no effect: there is no backend '%s' here", section->name,
 				option->backend, option->key, option->backend);
@@ -437,7 +449,7 @@ void inf_repository_reconfigured(struct inf_repository *r)
 			section && section->has_keep_alive ? section->keep_alive_ns : config->keep_alive_ns;
 	}
 	for (uint32_t i = 0; i < config->n_model_sections; i++) {
-		warn_of_options(r, &config->model_sections[i]);
+		warn_of_backends(r, &config->model_sections[i]);
 		struct pin *pin = config->model_sections[i].pin ? calloc(1, sizeof(*pin)) : NULL;
 		if (!pin)
 			continue;

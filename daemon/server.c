@@ -271,6 +271,20 @@ void inf_server_drain(struct inf_server *server)
 
 /* --- starting ------------------------------------------------------------------------------------- */
 
+/* The folder may come, or be filled, later; but who has just named it wants to know now. */
+static void looked_at_models(void *self, int rc, const struct inf_variants *models, size_t n)
+{
+	const struct inf_server *server = self;
+	if (rc < 0)
+		et_logf(&server->log, ET_LOG_WARNING,
+			"clients find no model: %s: %s; 'models' in inferd.conf, or --models, names another "
+			"folder",
+			server->config.models, strerror(-rc));
+	else if (!n)
+		et_logf(&server->log, ET_LOG_NOTICE, "no model yet in %s; one goes to NAME/1/model.pte there",
+			server->config.models);
+}
+
 /* Without one every load packs weights anew; that is no reason not to start. */
 static void open_store(struct inf_server *server)
 {
@@ -429,6 +443,7 @@ int inf_server_init(struct inf_server *server)
 	if (rc < 0)
 		return rc;
 	inf_repository_reconfigured(server->repository);
+	inf_repository_scan(server->repository, looked_at_models, server);
 	limit_descriptors(server);
 	return 0;
 }
