@@ -536,6 +536,13 @@ static bool is_for_now(enum et_status status)
 	return status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_OUT_OF_RESOURCES;
 }
 
+/* Who reads the reason is told the file's name before it. */
+static const char *without_path(const char *text, const char *path)
+{
+	size_t n = strlen(path);
+	return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
 static void inspect(struct inf_variant *v, struct et_host_data *data, const struct inf_inspect_options *o)
 {
 	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
@@ -547,7 +554,7 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 	if (status != ET_OK) {
 		v->is_for_now = is_for_now(status);
 		inf_text(v->reason, sizeof(v->reason), "%s",
-			diag.text[0] ? diag.text : et_status_text(status));
+			diag.text[0] ? without_path(diag.text, v->path) : et_status_text(status));
 		return;
 	}
 	const struct et_method_spec *meant =

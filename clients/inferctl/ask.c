@@ -39,6 +39,8 @@ static char *manager_path(const struct ctl *ctl)
 	size_t n = strlen(base);
 	if (ctl->manager)
 		return ctl_format("%s", ctl->manager);
+	if (n > 13 && strcmp(base + n - 13, "-manager.sock") == 0) /* it is this one */
+		return ctl_format("%s", path);
 	if (n > 5 && strcmp(base + n - 5, ".sock") == 0)
 		return ctl_format("%.*s-manager.sock", (int)(base - path + (long)n - 5), path);
 	return ctl_format("%s-manager", path);
@@ -52,6 +54,9 @@ static int explain_connect(const char *path, int errno_value, bool is_manager, c
 			"with %s",
 			path, is_manager ? "inferd-manager.socket" : "inferd.socket",
 			is_manager ? "--manager" : "--socket");
+	else if (errno_value == EPROTOTYPE)
+		snprintf(error, error_size, "%s is another program's socket, not inferd's; %s names another",
+			path, is_manager ? "--manager" : "--socket");
 	else if (errno_value == EACCES || errno_value == EPERM)
 		snprintf(error, error_size, "%s: %s: %s", path, strerror(errno_value),
 			is_manager ? "only root and the group 'inferd' may manage the daemon"

@@ -107,8 +107,11 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 		return CTL_OK;
 	}
 	file = fopen(name, "re");
-	if (!file)
-		return ctl_fail("--input %s: %s", name, strerror(errno));
+	if (!file) {
+		char text[CTL_VALUE_TEXT];
+		return ctl_fail("--input %s: %s; input %u is %s, from a .npy file or one of its raw bytes",
+			name, strerror(errno), index, ctl_value_text(text, &instance->inputs[index].value));
+	}
 	rc = has_suffix(name, ".npy") ? ctl_npy_read(file, &value, &memory, error.text, sizeof(error.text))
 				      : read_raw(file, &instance->inputs[index], &value, &memory, &error);
 	fclose(file);
@@ -410,7 +413,8 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 	infer->name = name;
 	if (engine->options.is_local || ctl_is_path(name)) {
 		if (ctl_file_open(&file, name, &infer->data, &diag) != ET_OK)
-			return ctl_fail("%s", diag.text);
+			return ctl_fail("%s%s", diag.text,
+				ctl_is_path(name) ? "" : "; --local takes a file, not the name of a model");
 	} else if (infer->data.n) {
 		return ctl_fail(
 			"--data goes with a file: the daemon finds the data files of '%s' itself", name);

@@ -319,7 +319,9 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 			ctl_bytes(info->n_plan_bytes), ctl_bytes(info->n_delegate_bytes),
 			ctl_bytes(info->n_constant_copies), ctl_bytes(info->n_state_bytes),
 			info->is_stateful ? " (stateful: runs of one Method follow each other)" : "",
-			info->n_shared_bytes ? ", which Methods of its methods may share" : "",
+			info->n_shared_bytes
+				? "; its shared buffers can be those of other methods' Methods, too"
+				: "",
 			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_frame_bytes),
 			et_queue_kind_name(info->first_queue.kind), n_copied,
 			n_copied == 1 ? " or output" : "s or outputs");

@@ -6,6 +6,7 @@
 
 #include "runtime/host/host.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <malloc.h>
 #include <signal.h>
@@ -60,6 +61,19 @@ static int run_command(struct ctl *ctl, int argc, char **argv)
 	return ctl->command->run(ctl, argc, argv);
 }
 
+/* What was to be read must have come out; a reader that wants no more, as head(1), knows why it is not all. */
+static int finish(int rc)
+{
+	errno = 0;
+	bool is_whole = fflush(stdout) == 0 && !ferror(stdout);
+	if (rc != CTL_OK || is_whole)
+		return rc;
+	if (errno == EPIPE)
+		return CTL_FAILED;
+	return ctl_fail(
+		"not all could be written to stdout%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+}
+
 int main(int argc, char **argv)
 {
 	const char *term = getenv("TERM");
@@ -67,7 +81,7 @@ int main(int argc, char **argv)
 		.has_colour =
 			isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0,
 	};
-	int i, rc;
+	int i;
 
 	/* What is freed is soon wanted again, and all of it goes back at the end. */
 	mallopt(M_TRIM_THRESHOLD, 4 << 20);
@@ -88,10 +102,10 @@ int main(int argc, char **argv)
 			ctl.manager = argv[++i];
 		} else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
 			print_help();
-			return CTL_OK;
+			return finish(CTL_OK);
 		} else if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
 			printf("inferctl %s\n", INFERD_VERSION);
-			return CTL_OK;
+			return finish(CTL_OK);
 		} else {
 			return ctl_misuse(&ctl, "'%s' is no option, or lacks its argument", argv[i]);
 		}
@@ -103,12 +117,9 @@ int main(int argc, char **argv)
 	if (strcmp(argv[i], "help") == 0) {
 		char *help[] = { i + 1 < argc ? argv[i + 1] : NULL, (char[]){ "--help" }, NULL };
 		if (help[0])
-			return run_command(&ctl, 2, help);
+			return finish(run_command(&ctl, 2, help));
 		print_help();
-		return CTL_OK;
+		return finish(CTL_OK);
 	}
-	rc = run_command(&ctl, argc - i, argv + i);
-	if (fflush(stdout) != 0 && rc == CTL_OK)
-		rc = CTL_FAILED;
-	return rc;
+	return finish(run_command(&ctl, argc - i, argv + i));
 }

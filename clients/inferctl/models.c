@@ -80,7 +80,8 @@ static int run_models(struct ctl *ctl, int argc, char **argv)
 	if (at < 0)
 		return rc;
 	if (at != argc)
-		return ctl_misuse(ctl, "it takes no arguments; 'inferctl why NAME' tells about one model");
+		return ctl_misuse(
+			ctl, "models takes no arguments; 'inferctl why NAME' tells about one model");
 	rc = ask_index(ctl, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;

@@ -301,7 +301,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	if (at < 0)
 		return rc;
 	if (at != argc)
-		return ctl_misuse(ctl, "it takes no arguments");
+		return ctl_misuse(ctl, "status takes no arguments");
 	rc = ctl_ask_once(ctl, false, &request, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;

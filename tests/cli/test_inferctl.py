@@ -12,6 +12,7 @@ import pwd
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -292,6 +293,26 @@ class CommandLine(Folder):
         self.assertEqual(status, 1)
         self.assertIn(nowhere, err)
 
+    def test_another_program_s_socket(self):
+        other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(other.close)
+        other.bind(self.path("other.sock"))
+        other.listen()
+        self.fails("other.sock is another program's socket", "--socket", self.path("other.sock"), "status")
+
+    def test_what_is_not_written(self):
+        bundle = os.path.join(SMALL, "numbers.bpte")
+        for args in (["--help"], ["--version"], ["infer", "--help"], ["inspect", bundle], ["infer", "--local", bundle]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                r = subprocess.run([INFERCTL, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("could be written to stdout: No space left", r.stderr)
+            reader, writer = os.pipe()
+            os.close(reader)
+            r = subprocess.run([INFERCTL, *args], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+            os.close(writer)
+            self.assertEqual((r.returncode, r.stderr), (1, ""), "nobody reads on, and knows it")
+
     def test_what_goes_with_local(self):
         for option, value in ("--config", "x"), ("--cache", "x"), ("--threads", "2"):
             for command in "infer", "bench", "verify":
@@ -406,7 +427,7 @@ class Local(Folder):
         for name, pattern in (("type.npy", r"input 0 is FP64 \[1,3,224,224\], expected FP32 \[1,3,224,224\]"),
                               ("shape.npy", r"input 0 is FP32 \[1,3,10,10\], expected FP32 \[1,3,224,224\]"),
                               ("short.raw", "it has 100 bytes, .* takes 602112"),
-                              ("none.npy", "No such file")):
+                              ("none.npy", r"No such file.*; input 0 is FP32 \[1,3,224,224\], from a .npy file")):
             self.fails(pattern, "infer", "--local", MODEL, "-i", self.path(name))
         self.fails("give each with --input", "infer", "--local", MODEL)
         self.fails("has 1 input, and 2 were given", "infer", "--local", MODEL, "-i", self.path("shape.npy"), "-i", "x")
@@ -587,6 +608,8 @@ class Daemon(Folder):
         self.assertEqual(status, 1)
         self.assertIn("cut.pte", err)
         self.assertIn("cut.pte", self.ask("why", "broken"))
+        self.path("models/empty.pte", b"")
+        self.fails("'empty' can't be loaded: empty.pte: the file is empty", "--socket", self.socket, "load", "empty")
         index = {m["name"]: m for m in json.loads(self.ask("models", "--json"))["models"]}
         self.assertEqual(index["broken"]["state"], "FAILED")
         self.fails("no model 'other'", "--socket", self.socket, "why", "other")
@@ -706,6 +729,7 @@ class Daemon(Folder):
         self.assertEqual(json.loads(self.ask("status", "--json"))["programs"], [])
         self.fails("cut.pte", "--socket", self.socket, "load", "broken")
         self.fails("other", "--socket", self.socket, "load", "other")
+        self.good("--socket", self.path("inferd-manager.sock"), "load", "net")
         self.fails("nothing to restart", "--socket", self.socket, "restart", "xnnpack")
         self.fails("no backend 'other'", "--socket", self.socket, "restart", "other")
 
