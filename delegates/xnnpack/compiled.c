@@ -27,7 +27,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 }
 
 /* Four at a time, which don't wait for each other: there are as many scales as channels. */
-static uint64_t hash_bytes(const void *bytes, size_t n)
+uint64_t et_xnn_hash_bytes(const void *bytes, size_t n)
 {
 	const uint8_t *from = bytes;
 	uint64_t hash = UINT64_C(0xcbf29ce484222325), lanes[4] = { hash, hash + 1, hash + 2, hash + 3 },
@@ -65,9 +65,9 @@ static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload
 		signature->values[i].block_size = value->block_size;
 		if (value->scales)
 			signature->values[i].scales =
-				hash_bytes(value->scales, value->n_scales * sizeof(*value->scales));
+				et_xnn_hash_bytes(value->scales, value->n_scales * sizeof(*value->scales));
 		if (value->block_scales)
-			signature->values[i].scales = hash_bytes(
+			signature->values[i].scales = et_xnn_hash_bytes(
 				value->block_scales, value->n_scales * sizeof(*value->block_scales));
 		if (!value->data)
 			continue;
@@ -103,10 +103,11 @@ static void name_filter(struct et_xnn_name *name, const struct et_xnn_signature 
 		name->position = ET_XNN_NOWHERE;
 }
 
+/* Of its first @n values, those that the file has. */
 static bool is_all_in_program(
-	const struct et_xnn_payload *payload, const struct inferd_delegate_payload *source)
+	const struct et_xnn_payload *payload, uint32_t n, const struct inferd_delegate_payload *source)
 {
-	for (uint32_t i = 0; i < payload->n_values; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		const uint8_t *origin = payload->values[i].origin;
 		if (origin && position(source, origin) == ET_XNN_NOWHERE)
 			return false;
@@ -120,7 +121,7 @@ static enum et_status no_memory(struct et_diag *diag)
 }
 
 /* Copy the constants that must stay readable, and those that are not aligned for their type. */
-static enum et_status settle_constants(struct inferd_delegate_model *compiled,
+static enum et_status settle_constants(struct et_xnn_compiled *compiled,
 	const struct inferd_delegate_payload *source, bool *ret_drops_payload, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
@@ -153,7 +154,7 @@ static enum et_status settle_constants(struct inferd_delegate_model *compiled,
 /* A depthwise convolution that makes several channels of one is none to XNNPACK's kernels: it packs the filter as that of
  * a convolution in groups, for each context anew, since its depthwise nodes know no weights cache. As a
  * convolution it does the same with one. Only the order of the filter's dimensions differs. */
-static enum et_status regroup(struct inferd_delegate_model *compiled, struct et_xnn_node *node,
+static enum et_status regroup(struct et_xnn_compiled *compiled, struct et_xnn_node *node,
 	enum et_xnn_remade *ret_remade, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
@@ -179,7 +180,7 @@ static enum et_status regroup(struct inferd_delegate_model *compiled, struct et_
 
 /* Debian's XNNPACK has no layer with weights of 4 bits for activations that were quantized beforehand, as later ones
  * have, nor any that lie the other way round. Every number that 4 bits hold 8 bits hold, too, and the sums are the same. */
-static enum et_status widen(struct inferd_delegate_model *compiled, struct et_xnn_node *node,
+static enum et_status widen(struct et_xnn_compiled *compiled, struct et_xnn_node *node,
 	enum et_xnn_remade *ret_remade, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
@@ -202,7 +203,7 @@ static enum et_status widen(struct inferd_delegate_model *compiled, struct et_xn
 /* Beside a filter with a scale for each channel XNNPACK wants a bias that has such, too, which it then does not look at: a bias is
  * in the sums' own unit. */
 static enum et_status spread_bias(
-	struct inferd_delegate_model *compiled, struct et_xnn_node *node, struct et_diag *diag)
+	struct et_xnn_compiled *compiled, struct et_xnn_node *node, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]];
@@ -222,8 +223,8 @@ static enum et_status spread_bias(
 }
 
 /* Give each way of packing a filter a pointer of its own. */
-static enum et_status claim_filters(struct inferd_delegate_model *compiled,
-	const struct inferd_delegate_payload *source, struct et_diag *diag)
+static enum et_status claim_filters(
+	struct et_xnn_compiled *compiled, const struct inferd_delegate_payload *source, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -269,7 +270,7 @@ static enum et_status claim_filters(struct inferd_delegate_model *compiled,
 }
 
 /* Make the runtimes, so that everything is packed, and see that XNNPACK takes every node. */
-static enum et_status rehearse(struct inferd_delegate_model *compiled, uint32_t *ids, struct et_diag *diag)
+static enum et_status rehearse(struct et_xnn_compiled *compiled, uint32_t *ids, struct et_diag *diag)
 {
 	xnn_workspace_t workspace;
 	xnn_runtime_t runtime;
@@ -303,7 +304,7 @@ static void pack(void *arg, void *to)
 }
 
 /* What our own nodes pack, or its place where that was done before. */
-static enum et_status pack_own(struct inferd_delegate_model *compiled, struct et_diag *diag)
+static enum et_status pack_own(struct et_xnn_compiled *compiled, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
 	for (uint32_t i = 0; i < compiled->parts.n_parts; i++) {
@@ -334,108 +335,139 @@ static void drop_packed(const struct et_xnn_payload *payload, uint32_t n_of_file
 	}
 }
 
-static enum et_status compile(struct inferd_delegate_model *compiled,
-	const struct inferd_delegate_payload *source, struct inferd_delegate_model_info *ret_info,
-	struct et_diag *diag)
+/* Decode it, and find its constants' places. */
+static enum et_status read(struct et_xnn_compiled *compiled, const struct inferd_delegate_payload *source,
+	uint32_t *ret_n_of_file, bool *ret_drops_payload, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
-	struct et_xnn_weights_stats before, after;
-	et_xnn_weights_stats(compiled->weights, &before);
-
 	enum et_status status = et_xnn_payload_read(payload, source, &compiled->pool, diag);
 	if (status != ET_OK)
 		return status;
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		payload->values[i].origin = payload->values[i].data;
-	uint32_t n_of_file = payload->n_values;
-	bool is_all_here = is_all_in_program(payload, source);
-	uint64_t where = position(source, source->bytes);
-
-	bool drops_payload = false;
-	status = settle_constants(compiled, source, &drops_payload, diag);
+	*ret_n_of_file = payload->n_values;
+	status = settle_constants(compiled, source, ret_drops_payload, diag);
 	if (status == ET_OK)
 		status = et_xnn_widen_halves(compiled, diag);
-	if (status == ET_OK)
-		status = claim_filters(compiled, source, diag);
-	if (status != ET_OK)
-		return status;
-	struct et_pool scratch;
-	et_pool_init(&scratch, &compiled->pool.allocator);
-	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, payload->n_values);
-	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values);
-	if (!shapes || !ids) {
-		et_pool_deinit(&scratch);
-		return no_memory(diag);
-	}
+	return status == ET_OK ? claim_filters(compiled, source, diag) : status;
+}
+
+/* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
+static enum et_status shape(
+	struct et_xnn_compiled *compiled, struct et_xnn_shape *shapes, struct et_diag *diag)
+{
+	struct et_xnn_payload *payload = &compiled->payload;
 	for (uint32_t i = 0; i < payload->n_values; i++)
 		shapes[i] = payload->values[i].shape;
-	status = et_xnn_infer_shapes(payload, shapes, diag);
-	/* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
+	enum et_status status = et_xnn_infer_shapes(payload, shapes, diag);
 	for (uint32_t i = 0; status == ET_OK && i < payload->n_values; i++) {
 		payload->values[i].shape = shapes[i];
 		if (et_xnn_is_empty(&shapes[i]))
 			status = et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK value %u is empty",
 				payload->values[i].id);
 	}
-	if (status == ET_OK)
-		status = et_xnn_parts_make(&compiled->parts, payload, &compiled->pool, diag);
-	if (status == ET_OK)
-		status = et_xnn_check_theirs(payload, shapes, diag);
-	if (status == ET_OK)
-		status = pack_own(compiled, diag);
-	size_t context_bytes = 0;
-	if (status == ET_OK)
-		status = et_xnn_check_memory(
-			payload, shapes, ids, compiled->max_context_bytes, &context_bytes, diag);
-	if (status == ET_OK &&
-		!(is_all_here && et_xnn_weights_is_compiled(compiled->weights, where, source->n_bytes))) {
-		status = rehearse(compiled, ids, diag);
-		if (status == ET_OK)
-			drop_packed(payload, n_of_file, source);
-		if (status == ET_OK && is_all_here)
-			et_xnn_weights_note_compiled(compiled->weights, where, source->n_bytes);
-	}
-	if (status == ET_OK) {
-		et_xnn_weights_stats(compiled->weights, &after);
-		ret_info->n_inputs = payload->first_output;
-		ret_info->n_outputs = payload->n_outputs;
-		ret_info->flags =
-			INFERD_DELEGATE_ON_LANE | (drops_payload ? INFERD_DELEGATE_DROPS_PAYLOAD : 0);
-		ret_info->n_bytes = sizeof(*compiled) + compiled->pool.n_bytes +
-				    (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
-				    (after.n_mapped - before.n_mapped);
-		ret_info->scratch_bytes = context_bytes;
-	}
-	et_pool_deinit(&scratch);
 	return status;
 }
 
-enum et_status et_xnn_compile(struct inferd_delegate_model **ret_compiled,
-	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
-	size_t max_context_bytes, const struct et_allocator *allocator,
+/* Pack what is to be packed, unless that was done before. */
+static enum et_status make(struct et_xnn_compiled *compiled, const struct inferd_delegate_payload *source,
+	uint32_t n_of_file, const struct et_xnn_shape *shapes, uint32_t *ids, struct et_diag *diag)
+{
+	const struct et_xnn_payload *payload = &compiled->payload;
+	bool is_all_here = is_all_in_program(payload, n_of_file, source);
+	uint64_t where = position(source, source->bytes);
+	enum et_status status = et_xnn_check_theirs(payload, shapes, diag);
+	if (status == ET_OK)
+		status = pack_own(compiled, diag);
+	if (status == ET_OK)
+		status = et_xnn_check_memory(
+			payload, shapes, ids, compiled->max_context_bytes, &compiled->context_bytes, diag);
+	if (status != ET_OK ||
+		(is_all_here && et_xnn_weights_is_compiled(compiled->weights, where, source->n_bytes)))
+		return status;
+	status = rehearse(compiled, ids, diag);
+	if (status == ET_OK)
+		drop_packed(payload, n_of_file, source);
+	if (status == ET_OK && is_all_here)
+		et_xnn_weights_note_compiled(compiled->weights, where, source->n_bytes);
+	return status;
+}
+
+static void tell(
+	const struct et_xnn_compiled *compiled, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
+{
+	ret_info->n_inputs = compiled->payload.first_output;
+	ret_info->n_outputs = compiled->payload.n_outputs;
+	ret_info->n_bytes = n_bytes;
+	ret_info->scratch_bytes = compiled->context_bytes;
+}
+
+/* *ret_twin: another one that is the same, to be used instead; or NULL, and @compiled is ready. */
+static enum et_status compile(struct et_xnn_compiled *compiled, const struct inferd_delegate_payload *source,
+	struct et_xnn_twins *twins, struct et_xnn_compiled **ret_twin,
 	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
-	struct inferd_delegate_model *compiled =
-		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct inferd_delegate_model));
+	const struct et_xnn_payload *payload = &compiled->payload;
+	struct et_xnn_weights_stats before, after;
+	uint32_t n_of_file;
+	bool drops_payload = false;
+	et_xnn_weights_stats(compiled->weights, &before);
+	enum et_status status = read(compiled, source, &n_of_file, &drops_payload, diag);
+	if (status != ET_OK)
+		return status;
+	struct et_pool scratch;
+	et_pool_init(&scratch, &compiled->pool.allocator);
+	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, payload->n_values);
+	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values);
+	status = shapes && ids ? shape(compiled, shapes, diag) : no_memory(diag);
+	if (status == ET_OK)
+		status = et_xnn_parts_make(&compiled->parts, &compiled->payload, &compiled->pool, diag);
+	*ret_twin = status == ET_OK && twins ? et_xnn_twins_find(twins, compiled) : NULL;
+	if (status == ET_OK && !*ret_twin)
+		status = make(compiled, source, n_of_file, shapes, ids, diag);
+	et_pool_deinit(&scratch);
+	if (status != ET_OK)
+		return status;
+	ret_info->flags = INFERD_DELEGATE_ON_LANE | (drops_payload ? INFERD_DELEGATE_DROPS_PAYLOAD : 0);
+	et_xnn_weights_stats(compiled->weights, &after);
+	size_t n_bytes = (after.n_bytes > before.n_bytes ? after.n_bytes - before.n_bytes : 0) +
+			 (after.n_mapped - before.n_mapped);
+	if (*ret_twin)
+		tell(*ret_twin, n_bytes, ret_info);
+	else
+		tell(compiled, sizeof(*compiled) + compiled->pool.n_bytes + n_bytes, ret_info);
+	if (twins && !*ret_twin)
+		et_xnn_twins_add(twins, compiled);
+	return status;
+}
+
+enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled,
+	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
+	struct et_xnn_twins *twins, size_t max_context_bytes, const struct et_allocator *allocator,
+	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
+{
+	struct et_xnn_compiled *compiled =
+		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct et_xnn_compiled));
+	struct et_xnn_compiled *twin = NULL;
 	if (!compiled)
 		return no_memory(diag);
 	memset(compiled, 0, sizeof(*compiled));
 	compiled->weights = weights;
 	compiled->max_context_bytes = max_context_bytes;
 	et_pool_init(&compiled->pool, allocator);
+	et_list_init(&compiled->contexts);
 	et_xnn_weights_begin(weights, source);
-	enum et_status status = compile(compiled, source, ret_info, diag);
+	enum et_status status = compile(compiled, source, twins, &twin, ret_info, diag);
 	et_xnn_weights_end(weights, source);
-	if (status != ET_OK) {
+	if (status != ET_OK || twin)
 		et_xnn_compiled_free(compiled);
-		return status;
-	}
-	*ret_compiled = compiled;
-	return ET_OK;
+	if (status == ET_OK)
+		*ret_compiled = twin ? twin : compiled;
+	return status;
 }
 
 enum et_status et_xnn_compiled_reorder(
-	struct inferd_delegate_model *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+	struct et_xnn_compiled *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < n_args; i++)
 		et_xnn_payload_reorder(&compiled->payload, args[i]);
@@ -444,9 +476,9 @@ enum et_status et_xnn_compiled_reorder(
 	return status == ET_OK ? pack_own(compiled, diag) : status;
 }
 
-void et_xnn_compiled_free(struct inferd_delegate_model *compiled)
+void et_xnn_compiled_free(struct et_xnn_compiled *compiled)
 {
-	if (!compiled)
+	if (!compiled || !et_xnn_twins_leave(compiled->twins, &compiled->twin))
 		return;
 	struct et_allocator allocator = compiled->pool.allocator;
 	et_pool_deinit(&compiled->pool);

@@ -25,7 +25,7 @@
 #include <time.h>
 
 struct inferd_delegate_instance {
-	struct inferd_delegate_model *compiled;
+	struct et_xnn_compiled *compiled;
 	struct inferd_delegate_lane *lane;
 	struct et_pool pool;
 	uint32_t flags;
@@ -46,6 +46,8 @@ struct inferd_delegate_instance {
 	struct xnn_external_value *externals; /* scratch: for one part */
 	uint32_t *ids;                        /* scratch: one a value */
 	uint64_t *times_ns;                   /* one a part, or NULL: nobody wants to know */
+	struct et_xnn_twins *twins;           /* the payload's; NULL: it is one user's alone */
+	struct et_xnn_twin twin;
 };
 
 /* The dtype an argument must have. */
@@ -455,7 +457,7 @@ static enum xnn_status invoke(struct inferd_delegate_instance *context)
 	if (context->is_empty)
 		return xnn_status_success;
 	struct inferd_delegate_lane *lane = context->lane;
-	const struct inferd_delegate_model *compiled = context->compiled;
+	const struct et_xnn_compiled *compiled = context->compiled;
 	struct et_xnn_own_run own = { .payload = &compiled->payload,
 		.shapes = context->shapes,
 		.memory = context->memory,
@@ -529,7 +531,7 @@ static void tell_parts(struct inferd_delegate_instance *context, const struct in
 }
 
 static enum et_status new_context(struct inferd_delegate_instance **ret_context,
-	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
+	struct et_xnn_compiled *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
 	const struct et_allocator *allocator, struct et_diag *diag);
 
 enum et_status et_xnn_context_profile(
@@ -561,7 +563,7 @@ enum et_status et_xnn_context_profile(
 }
 
 static enum et_status new_context(struct inferd_delegate_instance **ret_context,
-	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
+	struct et_xnn_compiled *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
@@ -601,11 +603,41 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 	return ET_OK;
 }
 
+/* Payloads that are the same run one after the other on a lane: they have one there. A run says anew where its arguments lie. */
+static struct inferd_delegate_instance *find(
+	struct et_xnn_compiled *compiled, const struct inferd_delegate_lane *lane)
+{
+	struct inferd_delegate_instance *found = NULL;
+	struct et_list_node *node, *after;
+	pthread_mutex_lock(&compiled->twins->lock);
+	ET_LIST_FOR_EACH(node, after, &compiled->contexts)
+	{
+		struct inferd_delegate_instance *context =
+			ET_CONTAINER_OF(node, struct inferd_delegate_instance, twin.node);
+		if (context->lane == lane)
+			found = context;
+	}
+	if (found)
+		found->twin.n_users++;
+	pthread_mutex_unlock(&compiled->twins->lock);
+	return found;
+}
+
 enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
-	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane,
+	struct et_xnn_compiled *compiled, struct inferd_delegate_lane *lane,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
-	return new_context(ret_context, compiled, lane, 0, allocator, diag);
+	struct inferd_delegate_instance *context = compiled->twins ? find(compiled, lane) : NULL;
+	enum et_status status = context ? ET_OK : new_context(&context, compiled, lane, 0, allocator, diag);
+	if (status == ET_OK && compiled->twins && !context->twins) {
+		context->twins = compiled->twins;
+		context->twin.n_users = 1;
+		pthread_mutex_lock(&compiled->twins->lock);
+		et_list_append(&compiled->contexts, &context->twin.node);
+		pthread_mutex_unlock(&compiled->twins->lock);
+	}
+	*ret_context = context;
+	return status;
 }
 
 /* The first time that XNNPACK is told shapes it plans its workspace for them, so a run with these need not. */
@@ -622,7 +654,7 @@ void et_xnn_context_warm(struct inferd_delegate_instance *context)
 
 void et_xnn_context_free(struct inferd_delegate_instance *context)
 {
-	if (!context)
+	if (!context || !et_xnn_twins_leave(context->twins, &context->twin))
 		return;
 	drop_runtimes(context);
 	if (context->workspace)

@@ -5,12 +5,14 @@
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/lane.h"
 
-/* On the lane's thread; both must outlive the context. */
+/* On the lane's thread; both must outlive the context. The one that is there where payloads that are the same have one on
+ * this lane. */
 enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
-	struct inferd_delegate_model *compiled, struct inferd_delegate_lane *lane,
+	struct et_xnn_compiled *compiled, struct inferd_delegate_lane *lane,
 	const struct et_allocator *allocator, struct et_diag *diag);
 /* Have XNNPACK take what a run with the payload's own shapes needs; what fails is left for that run. */
 void et_xnn_context_warm(struct inferd_delegate_instance *context);
+/* If this was its last user. */
 void et_xnn_context_free(struct inferd_delegate_instance *context);
 /* Runs to the end. Answers: ET_E_INVALID_TYPE (an argument's kind or dtype), ET_E_INVALID_ARGUMENT (its shape; no memory
  * bound), ET_E_NOT_SUPPORTED (an output can't take its new shape), and whatever XNNPACK refuses. */

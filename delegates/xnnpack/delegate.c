@@ -33,6 +33,7 @@ struct program_weights {
 	struct et_list_node node;
 	uint64_t program; /* its number */
 	struct et_xnn_weights *weights;
+	struct et_xnn_twins twins;
 	uint32_t n_users;
 };
 
@@ -51,7 +52,7 @@ static struct program_weights *weights_find(
 	return NULL;
 }
 
-static struct et_xnn_weights *weights_get(
+static struct program_weights *weights_get(
 	struct et_xnn_backend *backend, uint64_t program, const struct inferd_delegate_store *store)
 {
 	const struct et_allocator *allocator = &backend->allocator;
@@ -63,6 +64,7 @@ static struct et_xnn_weights *weights_get(
 			entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
 		if (entry && weights) {
 			*entry = (struct program_weights){ .program = program, .weights = weights };
+			et_xnn_twins_init(&entry->twins);
 			et_list_append(&backend->programs, &entry->node);
 		} else {
 			allocator->free(allocator->self, entry, sizeof(*entry));
@@ -72,7 +74,7 @@ static struct et_xnn_weights *weights_get(
 	if (entry)
 		entry->n_users++;
 	pthread_mutex_unlock(&backend->lock);
-	return entry ? entry->weights : NULL;
+	return entry;
 }
 
 static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *weights,
@@ -83,6 +85,7 @@ static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *w
 	if (entry && --entry->n_users == 0) {
 		et_list_remove(&entry->node);
 		et_xnn_weights_free(entry->weights, store);
+		et_xnn_twins_deinit(&entry->twins);
 		backend->allocator.free(backend->allocator.self, entry, sizeof(*entry));
 	}
 	pthread_mutex_unlock(&backend->lock);
@@ -194,19 +197,24 @@ static enum et_status compile(struct et_xnn_backend *backend, const struct infer
 	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
 	struct et_diag *diag)
 {
+	const struct et_allocator *allocator = &backend->allocator;
 	const struct inferd_delegate_store *store = backend->machine[0] ? payload->store : NULL;
-	struct et_xnn_weights *weights = weights_get(backend, payload->program, store);
-	if (!weights)
+	struct inferd_delegate_model *model =
+		allocator->alloc(allocator->self, sizeof(*model), _Alignof(struct inferd_delegate_model));
+	struct program_weights *program = model ? weights_get(backend, payload->program, store) : NULL;
+	if (!program) {
+		allocator->free(allocator->self, model, sizeof(*model));
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
-	struct inferd_delegate_model *model;
-	enum et_status status = et_xnn_compile(
-		&model, payload, weights, backend->max_context_bytes, &backend->allocator, ret_info, diag);
+	}
+	*model = (struct inferd_delegate_model){ .backend = backend, .store = store };
+	enum et_status status = et_xnn_compile(&model->compiled, payload, program->weights, &program->twins,
+		backend->max_context_bytes, allocator, ret_info, diag);
 	if (status != ET_OK) {
-		weights_put(backend, weights, store);
+		weights_put(backend, program->weights, store);
+		allocator->free(allocator->self, model, sizeof(*model));
 		return status;
 	}
-	model->backend = backend;
-	model->store = store;
+	ret_info->n_bytes += sizeof(*model);
 	*ret_model = model;
 	return ET_OK;
 }
@@ -224,10 +232,10 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 static void destroy(struct inferd_delegate_model *model)
 {
 	struct et_xnn_backend *backend = model->backend;
-	struct et_xnn_weights *weights = model->weights;
-	const struct inferd_delegate_store *store = model->store;
-	et_xnn_compiled_free(model);
-	weights_put(backend, weights, store);
+	struct et_xnn_weights *weights = model->compiled->weights;
+	et_xnn_compiled_free(model->compiled);
+	weights_put(backend, weights, model->store);
+	backend->allocator.free(backend->allocator.self, model, sizeof(*model));
 }
 
 static int lane_new(void *self, uint32_t index, uint32_t n_threads, struct inferd_delegate_lane **ret_lane,
@@ -244,7 +252,7 @@ static int instance_on_lane(struct inferd_delegate_model *model, struct inferd_d
 {
 	struct et_diag diag = { "" };
 	enum et_status status =
-		et_xnn_context_new(ret_instance, model, lane, &model->backend->allocator, &diag);
+		et_xnn_context_new(ret_instance, model->compiled, lane, &model->backend->allocator, &diag);
 	return et_interface_result(status, &diag, message);
 }
 
@@ -262,13 +270,14 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_weights_keep(model->weights, model->store, &diag), &diag, message);
+	return et_interface_result(
+		et_xnn_weights_keep(model->compiled->weights, model->store, &diag), &diag, message);
 }
 
 static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 	uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS])
 {
-	uint32_t n = et_xnn_payload_order(&model->payload, arg, ret_dim_order);
+	uint32_t n = et_xnn_payload_order(&model->compiled->payload, arg, ret_dim_order);
 	return n == n_dims ? n : 0;
 }
 
@@ -276,7 +285,8 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 	struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(et_xnn_compiled_reorder(model, args, n_args, &diag), &diag, message);
+	return et_interface_result(
+		et_xnn_compiled_reorder(model->compiled, args, n_args, &diag), &diag, message);
 }
 
 void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes)
@@ -286,7 +296,7 @@ void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes)
 
 void et_xnnpack_weights_stats(struct inferd_delegate_model *model, struct et_xnn_weights_stats *ret_stats)
 {
-	et_xnn_weights_stats(model->weights, ret_stats);
+	et_xnn_weights_stats(model->compiled->weights, ret_stats);
 }
 
 const struct inferd_delegate et_xnnpack_delegate = {

@@ -35,7 +35,7 @@ static enum et_xnn_remade remade_of(enum et_xnn_type type)
 }
 
 /* A constant @input becomes floats if it is of @type. @is_late: when somebody comes to pack them. */
-static enum et_status widen(struct inferd_delegate_model *compiled, uint32_t *input, enum et_xnn_type type,
+static enum et_status widen(struct et_xnn_compiled *compiled, uint32_t *input, enum et_xnn_type type,
 	bool is_late, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &compiled->payload;
@@ -56,7 +56,7 @@ static enum et_status widen(struct inferd_delegate_model *compiled, uint32_t *in
 }
 
 static enum et_status widen_halves(
-	struct inferd_delegate_model *compiled, struct et_xnn_node *node, struct et_diag *diag)
+	struct et_xnn_compiled *compiled, struct et_xnn_node *node, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
 	if (!node->kind->has_filter || is_narrow(payload, node))
@@ -68,7 +68,7 @@ static enum et_status widen_halves(
 }
 
 static enum et_status widen_bfloats(
-	struct inferd_delegate_model *compiled, struct et_xnn_node *node, struct et_diag *diag)
+	struct et_xnn_compiled *compiled, struct et_xnn_node *node, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	bool is_packed_so = node->kind->has_filter && !et_xnn_has_computed_weights(&compiled->payload, node);
@@ -77,7 +77,7 @@ static enum et_status widen_bfloats(
 	return status;
 }
 
-enum et_status et_xnn_widen_halves(struct inferd_delegate_model *compiled, struct et_diag *diag)
+enum et_status et_xnn_widen_halves(struct et_xnn_compiled *compiled, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < compiled->payload.n_nodes && status == ET_OK; i++) {

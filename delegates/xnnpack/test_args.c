@@ -357,7 +357,7 @@ void test_run_mixture(struct et_compiled *compiled, struct et_lane *lane, float 
 
 bool test_has_own(struct et_compiled *compiled, const struct et_xnn_own *own)
 {
-	const struct et_xnn_parts *parts = &et_direct_model(compiled)->parts;
+	const struct et_xnn_parts *parts = &et_direct_model(compiled)->compiled->parts;
 	for (uint32_t i = 0; i < parts->n_parts; i++)
 		if (parts->parts[i].own == own)
 			return true;

@@ -285,9 +285,10 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	source.n_file_bytes = source.n_bytes;
 	source.drop = never_drop;
 	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
-	struct inferd_delegate_model *compiled;
+	struct et_xnn_compiled *compiled;
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
-	test_ok(et_xnn_compile(&compiled, &source, weights, SIZE_MAX, &test_allocator, &info, &diag), &diag);
+	test_ok(et_xnn_compile(&compiled, &source, weights, NULL, SIZE_MAX, &test_allocator, &info, &diag),
+		&diag);
 	et_xnn_compiled_free(compiled);
 	et_xnn_weights_free(weights, NULL);
 	free(bytes);
@@ -617,7 +618,7 @@ static void test_scales_of_blocks(void **state)
 			&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE }, .outputs = { out } });
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
 		test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
-		const struct et_xnn_payload *payload = &et_direct_model(compiled)->payload;
+		const struct et_xnn_payload *payload = &et_direct_model(compiled)->compiled->payload;
 		uint32_t n = 0;
 		for (uint32_t j = 0; j < payload->n_values; j++)
 			for (uint32_t k = 0; k < payload->values[j].n_scales; k++, n++)

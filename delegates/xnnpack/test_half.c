@@ -173,7 +173,7 @@ static void test_whose_halves(void **state)
 		enum et_status status = test_session_begin(&s, bytes, n_bytes, 2, 1, &diag);
 		if (status != ET_E_NOT_SUPPORTED) {
 			test_ok(status, &diag);
-			const struct inferd_delegate_model *model = et_direct_model(s.compiled);
+			const struct et_xnn_compiled *model = et_direct_model(s.compiled)->compiled;
 			assert_int_equal(model->parts.parts[0].own != NULL, is_ours);
 		}
 		test_session_end(&s);

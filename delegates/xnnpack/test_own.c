@@ -104,7 +104,7 @@ static void begin(struct test_session *s, const uint8_t *bytes, size_t n_bytes, 
 	struct et_diag diag = { 0 };
 	et_xnn_own_set_least_work(least_work);
 	test_ok(test_session_begin(s, bytes, n_bytes, n_args, n_threads, &diag), &diag);
-	struct inferd_delegate_model *model = et_direct_model(s->compiled);
+	struct et_xnn_compiled *model = et_direct_model(s->compiled)->compiled;
 	struct et_xnn_weights_stats stats;
 	et_xnn_weights_stats(model->weights, &stats);
 	assert_int_equal(model->parts.parts[0].own != NULL, is_ours);
@@ -343,7 +343,7 @@ static void test_packed_whole(void **state)
 		size_t n_bytes;
 		uint8_t *bytes = make(&l, &n_bytes);
 		begin(&s, bytes, n_bytes, 2, 1, 0, true);
-		const struct inferd_delegate_model *model = et_direct_model(s.compiled);
+		const struct et_xnn_compiled *model = et_direct_model(s.compiled)->compiled;
 		const struct et_xnn_part *part = &model->parts.parts[0];
 		size_t n = part->own->n_packed(&model->payload, part->node);
 		uint8_t *packed[2];
@@ -558,7 +558,7 @@ static void test_colours(void **state)
 			test_ok(test_compile(bytes, n_bytes, 2, &s.compiled, &info, &diag), &diag);
 			test_ok(test_ops->lane_new(test_backend, 0, n_threads, &s.lane, &diag), &diag);
 			test_ok(test_ops->context_new(s.compiled, s.lane, &s.context, &diag), &diag);
-			assert_int_equal(et_direct_model(s.compiled)->parts.parts[0].own != NULL,
+			assert_int_equal(et_direct_model(s.compiled)->compiled->parts.parts[0].own != NULL,
 				!is_other && n >= 2 && n <= 4);
 			for (int32_t height = 5; height > 0; height -= 2) {
 				ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)n, height, 9);

@@ -84,7 +84,7 @@ static enum et_status begin(struct test_session *s, const uint8_t *bytes, size_t
 /* Nodes that are done here. */
 static uint32_t n_own(const struct test_session *s)
 {
-	const struct et_xnn_parts *parts = &et_direct_model(s->compiled)->parts;
+	const struct et_xnn_parts *parts = &et_direct_model(s->compiled)->compiled->parts;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < parts->n_parts; i++)
 		n += parts->parts[i].own != NULL;

@@ -185,7 +185,7 @@ static void test_numbers(void **state)
 		bool is_cut = round < 2 && et_depthwise();
 		et_xnn_own_set_least_work(round < 2 ? 0 : UINT64_MAX);
 		test_ok(begin(&s, MOST, round == 1 ? 3 : 1, &diag), &diag);
-		const struct et_xnn_parts *parts = &et_direct_model(s.on.compiled)->parts;
+		const struct et_xnn_parts *parts = &et_direct_model(s.on.compiled)->compiled->parts;
 		assert_int_equal(parts->n_parts, is_cut ? 4 : 1);
 		assert_int_equal(parts->n_crossings, is_cut ? 2 : 0);
 		for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -203,7 +203,7 @@ static void test_views(void **state)
 		struct session s = { .is_flat = true };
 		et_xnn_own_set_least_work(round ? UINT64_MAX : 0);
 		test_ok(begin(&s, MOST, 1, &diag), &diag);
-		const struct inferd_delegate_model *model = et_direct_model(s.on.compiled);
+		const struct et_xnn_compiled *model = et_direct_model(s.on.compiled)->compiled;
 		assert_true(model->payload.nodes[0].is_view);
 		assert_true(model->payload.nodes[5].is_view);
 		assert_int_equal(model->parts.n_parts, !round && et_depthwise() ? 4 : 1);
@@ -327,8 +327,8 @@ static void test_left_alone(void **state)
 		et_xnn_own_set_least_work(which == SMALL ? 3 * 3 * 9 * CHANNELS + 1 : 0);
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
 		test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
-		assert_int_equal(
-			et_direct_model(compiled)->parts.n_parts, et_depthwise() ? n_parts[which] : 1);
+		assert_int_equal(et_direct_model(compiled)->compiled->parts.n_parts,
+			et_depthwise() ? n_parts[which] : 1);
 		test_ops->compiled_free(compiled);
 		free(bytes);
 	}
@@ -375,7 +375,7 @@ static void run_filter(const struct filter *f, uint64_t least_work, uint32_t n_t
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	et_xnn_own_set_least_work(least_work);
 	test_ok(test_session_begin(&on, bytes, n_bytes, 2, n_threads, &diag), &diag);
-	const struct et_xnn_parts *parts = &et_direct_model(on.compiled)->parts;
+	const struct et_xnn_parts *parts = &et_direct_model(on.compiled)->compiled->parts;
 	assert_int_equal(parts->n_parts, 1);
 	assert_true(!parts->parts[0].own == !(f->is_own && !least_work && et_depthwise()));
 	ARG(&in, ET_FLOAT32, ET_STATIC, 1, f->height, f->width, CHANNELS);

@@ -254,7 +254,7 @@ static void test_others(void **state)
 	size_t n_bytes;
 	uint8_t *bytes = make(&l, &n_bytes);
 	test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1, &diag), &diag);
-	assert_null(et_direct_model(s.compiled)->parts.parts[0].own);
+	assert_null(et_direct_model(s.compiled)->compiled->parts.parts[0].own);
 	test_session_end(&s);
 	free(bytes);
 

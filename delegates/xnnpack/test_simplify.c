@@ -129,7 +129,7 @@ static void compute(const struct variant *v, bool is_watched, float outputs[N_OU
 		args[0].f32[i] = 5 * sinf((float)(i * i));
 	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
 	memcpy(outputs, args[1].f32, N_OUTPUTS * sizeof(*outputs));
-	*ret_n_nodes = et_direct_model(compiled)->payload.n_nodes;
+	*ret_n_nodes = et_direct_model(compiled)->compiled->payload.n_nodes;
 	test_ops->context_free(context);
 	test_ops->lane_free(lane);
 	test_ops->compiled_free(compiled);
@@ -276,7 +276,7 @@ static void compute_views(bool is_watched, float outputs[][3][MOST_BATCHES * N_P
 			memcpy(outputs[run][i], arg[3 + i].f32, (size_t)n * N_PRODUCTS * sizeof(float));
 		}
 	}
-	const struct et_xnn_payload *payload = &et_direct_model(compiled)->payload;
+	const struct et_xnn_payload *payload = &et_direct_model(compiled)->compiled->payload;
 	*ret_n_views = 0;
 	*ret_n_nodes = payload->n_nodes;
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
@@ -492,7 +492,7 @@ static void compute_limited(enum limited what, float min, float max, bool is_wat
 	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
 	memset(out, 0, N_LIMITED_OUT * sizeof(*out));
 	memcpy(out, args[1].f32, n_out * sizeof(*out));
-	*ret_n_nodes = et_direct_model(compiled)->payload.n_nodes;
+	*ret_n_nodes = et_direct_model(compiled)->compiled->payload.n_nodes;
 	test_ops->context_free(context);
 	test_ops->lane_free(lane);
 	test_ops->compiled_free(compiled);

@@ -125,7 +125,7 @@ static void try_payload(const struct et_payload *payload, size_t fail_at)
 	if (status == ET_OK)
 		status = ops->context_new(compiled, lane, &context, &diag);
 	if (status == ET_OK)
-		run(ops, context, &et_direct_model(compiled)->payload);
+		run(ops, context, &et_direct_model(compiled)->compiled->payload);
 	else if (!diag.text[0])
 		abort();
 	ops->context_free(context);

@@ -1,0 +1,192 @@
+/* Payloads of a Program that come out the same are one; whatever differs in what they do keeps them apart. */
+#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/lane.h"
+#include "delegates/xnnpack/test_args.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { PROGRAM = 7, OTHER_PROGRAM = 8, N = 2 };
+
+/* out = in + constant, limited to at most @most; transposed first if it @is_turned. The caller frees it. */
+static uint8_t *make(const float constant[N], float most, bool is_turned, uint64_t *ret_n_bytes)
+{
+	struct make_xnn mk;
+	size_t n_bytes;
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, 1, N), read = in,
+		 out = test_plain(&mk, 0, 2, is_turned ? N : 1, N);
+	uint32_t added = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					       MX_DIMS(N),
+					       .constant = mx_constant(&mk, constant, N * sizeof(float)) });
+	if (is_turned) {
+		read = test_plain(&mk, 0, 0, N, 1);
+		mx_node(&mk, MX_TRANSPOSE,
+			&(struct et_xnn_node){ .inputs = { in },
+				.outputs = { read },
+				.n_list = { 2 },
+				.list = { { 1, 0 } } });
+	}
+	mx_node(&mk, MX_ADD,
+		&(struct et_xnn_node){
+			.inputs = { read, added }, .outputs = { out }, .min = -1000, .max = most });
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	*ret_n_bytes = n_bytes;
+	return bytes;
+}
+
+struct one {
+	uint8_t *bytes;
+	struct inferd_delegate_model *model;
+	struct inferd_delegate_instance *instance;
+};
+
+static void begin(struct one *one, uint64_t program, const float constant[N], float most, bool is_turned)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
+	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
+	struct inferd_delegate_payload payload = {
+		.struct_size = sizeof(payload), .n_args = 2, .fd = -1, .method = "forward", .program = program
+	};
+	*one = (struct one){ .bytes = make(constant, most, is_turned, &payload.n_bytes) };
+	payload.bytes = one->bytes;
+	assert_int_equal(et_xnnpack_delegate.init(
+				 et_direct_self(test_backend), &payload, &one->model, &info, &message),
+		INFERD_DELEGATE_OK);
+	assert_int_equal(info.n_outputs, 1);
+	assert_true(info.flags & INFERD_DELEGATE_DROPS_PAYLOAD);
+	memset(one->bytes, 0xff, payload.n_bytes); /* not read again */
+}
+
+static void open(struct one *one, struct inferd_delegate_lane *lane)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
+	assert_int_equal(et_xnnpack_delegate.instance_on_lane(one->model, lane, &one->instance, &message),
+		INFERD_DELEGATE_OK);
+}
+
+static void end(struct one *one)
+{
+	if (one->instance)
+		et_xnnpack_delegate.instance_free(one->instance);
+	et_xnnpack_delegate.destroy(one->model);
+	free(one->bytes);
+	*one = (struct one){ 0 };
+}
+
+/* Each time in other memory. */
+static void run(const struct one *one, float first, const float expected[N])
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
+	float *numbers = calloc(2 * N + 16, sizeof(*numbers));
+	struct inferd_delegate_arg args[2], *pointers[2];
+	for (uint32_t i = 0; i < 2; i++) {
+		args[i] = (struct inferd_delegate_arg){ .struct_size = sizeof(args[i]),
+			.kind = INFERD_DELEGATE_TENSOR,
+			.type = ET_FLOAT32,
+			.n_dims = 2,
+			.is_output = i == 1,
+			.sizes = { 1, N },
+			.dim_order = { 0, 1 },
+			.data = numbers + i * N,
+			.n_bytes = N * sizeof(float),
+			.fd = -1 };
+		pointers[i] = &args[i];
+	}
+	for (uint32_t i = 0; i < N; i++)
+		numbers[i] = first + (float)i;
+	struct inferd_delegate_run one_run = {
+		.struct_size = sizeof(one_run), .n_args = 2, .args = pointers
+	};
+	assert_int_equal(et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message),
+		INFERD_DELEGATE_OK);
+	for (uint32_t i = 0; i < N; i++)
+		test_near(numbers[N + i], expected[i], 0);
+	free(numbers);
+}
+
+static const float some[N] = { 1, 2 }, others[N] = { 1, 3 };
+
+static void test_the_same_is_there_once(void **state)
+{
+	struct one a, b;
+	struct et_lane *lanes[2];
+	struct et_diag diag = { 0 };
+	for (uint32_t i = 0; i < 2; i++)
+		test_ok(test_ops->lane_new(test_backend, 0, 1, &lanes[i], &diag), &diag);
+	begin(&a, PROGRAM, some, 100, false);
+	begin(&b, PROGRAM, some, 100, false);
+	assert_ptr_equal(a.model->compiled, b.model->compiled);
+	assert_ptr_not_equal(a.model, b.model);
+	open(&a, et_direct_lane(lanes[0]));
+	open(&b, et_direct_lane(lanes[0]));
+	assert_ptr_equal(a.instance, b.instance);
+	struct one elsewhere = { .model = a.model };
+	open(&elsewhere, et_direct_lane(lanes[1]));
+	assert_ptr_not_equal(elsewhere.instance, a.instance);
+	for (uint32_t i = 0; i < 3; i++) {
+		run(&a, 1, (float[]){ 2, 4 });
+		run(&b, 5, (float[]){ 6, 8 });
+		run(&elsewhere, 7, (float[]){ 8, 10 });
+	}
+	et_xnnpack_delegate.instance_free(elsewhere.instance);
+	end(&a);
+	run(&b, 50, (float[]){ 51, 53 });
+	begin(&a, PROGRAM, some, 100, false);
+	assert_ptr_equal(a.model->compiled, b.model->compiled);
+	end(&b);
+	open(&a, et_direct_lane(lanes[0]));
+	run(&a, 99, (float[]){ 100, 100 });
+	end(&a);
+	for (uint32_t i = 0; i < 2; i++)
+		test_ops->lane_free(lanes[i]);
+}
+
+static void test_what_differs_is_not(void **state)
+{
+	struct one all[4];
+	struct et_lane *lane;
+	struct et_diag diag = { 0 };
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	begin(&all[0], PROGRAM, some, 100, false);
+	begin(&all[1], PROGRAM, others, 100, false);
+	begin(&all[2], PROGRAM, some, 4, false);
+	begin(&all[3], OTHER_PROGRAM, some, 100, false);
+	static const float expected[][N] = { { 4, 6 }, { 4, 7 }, { 4, 4 }, { 4, 6 } };
+	for (uint32_t i = 0; i < 4; i++) {
+		for (uint32_t j = 0; j < i; j++)
+			assert_ptr_not_equal(all[i].model->compiled, all[j].model->compiled);
+		open(&all[i], et_direct_lane(lane));
+	}
+	for (uint32_t i = 0; i < 8; i++)
+		run(&all[i % 4], 3, expected[i % 4]);
+	for (uint32_t i = 0; i < 4; i++)
+		end(&all[i]);
+	test_ops->lane_free(lane);
+}
+
+/* A Plan may have one of the two read its argument in another order, and then they are not the same. */
+static void test_what_may_change_is_nobodys(void **state)
+{
+	struct one a, b;
+	begin(&a, PROGRAM, some, 100, true);
+	begin(&b, PROGRAM, some, 100, true);
+	assert_ptr_not_equal(a.model->compiled, b.model->compiled);
+	end(&a);
+	end(&b);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_same_is_there_once),
+		TEST(what_differs_is_not),
+		TEST(what_may_change_is_nobodys),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
