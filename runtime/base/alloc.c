@@ -67,12 +67,24 @@ static void *chunk_take(struct et_pool_chunk *chunk, size_t n_bytes, size_t alig
 	return (uint8_t *)chunk + (chunk->n_used - n_bytes);
 }
 
+/* A first chunk in which nothing lies, as after a reset: what is too small for what comes is not kept beside it. */
+static void drop_empty(struct et_pool *pool)
+{
+	struct et_pool_chunk *chunk = pool->chunks;
+	if (chunk->n_used > sizeof *chunk)
+		return;
+	pool->chunks = chunk->next;
+	pool->n_bytes -= chunk->n_bytes;
+	pool->allocator.free(pool->allocator.self, chunk, chunk->n_bytes);
+}
+
 void *et_pool_scratch(struct et_pool *pool, size_t n_bytes, size_t align)
 {
 	if (pool->chunks) {
 		void *piece = chunk_take(pool->chunks, n_bytes, align);
 		if (piece)
 			return piece;
+		drop_empty(pool);
 	}
 	size_t step = pool->n_bytes < FIRST_CHUNK ? FIRST_CHUNK : pool->n_bytes;
 	if (step > LARGEST_STEP)

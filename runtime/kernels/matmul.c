@@ -98,22 +98,23 @@ static void multiply_rounded(const struct product *p, const struct et_view *out,
 	}
 }
 
-static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
+/* @n columns from the @first on. */
+static struct et_view columns_of(const struct et_view *view, int64_t first, int64_t n)
 {
-	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
-	struct et_view room_a, room_b, room_self, room_out;
-	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
-	ET_TRY(as_type(ctx, &b, &room_b, ET_FLOAT32));
-	if (self)
-		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
-	if (out->type != ET_FLOAT32) {
-		out = &room_out;
-		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
-			return ET_E_MEMORY_ALLOCATION_FAILED;
-	}
+	struct et_view part;
+	et_view_clone(&part, view);
+	part.data += first * view->strides[1] * (int64_t)et_scalar_size((enum et_scalar_type)view->type);
+	part.sizes[1] = n;
+	return part;
+}
+
+/* All of floats, or float copies of what @p has. */
+static void multiply_columns(struct et_kernel_ctx *ctx, const struct product *p, const struct et_view *self,
+	const struct et_view *a, const struct et_view *b, const struct et_view *out)
+{
 	if (self && p->is_rounded && et_type_is_half(p->out->type) && a->sizes[1] <= ET_HALF_TERMS) {
 		multiply_rounded(p, out, self, a, b, p->out->type);
-		return et_view_cast(ctx, p->out, out);
+		return;
 	}
 	bool is_scaled = p->alpha != 1;
 	begin_float(out, is_scaled ? NULL : self, (float)p->beta);
@@ -134,6 +135,45 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	et_gemm(ctx->compute, &gemm);
 	if (is_scaled)
 		scale_and_add(out, self, (float)p->alpha, (float)p->beta);
+}
+
+/* How many columns of @b become floats at once: a layer's weights are most of a program, and not to be there twice. */
+static int64_t n_columns_at_once(const struct et_view *b)
+{
+	enum { FEWEST = 128, MANY = 1 << 18 };
+	int64_t n = b->sizes[0] ? MANY / b->sizes[0] / FEWEST * FEWEST : b->sizes[1];
+	n = n > FEWEST ? n : FEWEST;
+	return b->type == ET_FLOAT32 || n > b->sizes[1] ? b->sizes[1] : n;
+}
+
+static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	const struct et_view *a = p->a, *self = p->self, *out = p->out;
+	struct et_view room_a, room_b, room_self, room_out;
+	int64_t n_columns = p->out->sizes[1], n_at_once = n_columns_at_once(p->b);
+	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
+	if (self)
+		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
+	if (out->type != ET_FLOAT32) {
+		out = &room_out;
+		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	struct et_view widest = columns_of(p->b, 0, n_at_once);
+	if (widest.type != ET_FLOAT32 && !scratch_view(ctx, &room_b, &widest, ET_FLOAT32))
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (int64_t first = 0; first < n_columns; first += n_at_once) {
+		int64_t n = n_columns - first < n_at_once ? n_columns - first : n_at_once;
+		struct et_view b = columns_of(p->b, first, n), to = columns_of(out, first, n), from;
+		if (self)
+			from = columns_of(self, first, n);
+		if (b.type != ET_FLOAT32) {
+			room_b.sizes[1] = n;
+			ET_TRY(et_view_cast(ctx, &room_b, &b));
+			b = columns_of(&room_b, 0, n);
+		}
+		multiply_columns(ctx, p, self ? &from : NULL, a, &b, &to);
+	}
 	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
 }
 
