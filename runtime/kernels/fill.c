@@ -118,6 +118,11 @@ ARANGE(arange_doubles, double)
 static enum et_status arange(
 	struct et_kernel_ctx *ctx, double start, double end, double step, struct et_tensor *out)
 {
+	if (out->type == ET_INT64) { /* PyTorch cuts off before it counts */
+		start = trunc(start);
+		end = trunc(end);
+		step = trunc(step);
+	}
 	double n = ceil((end - start) / step);
 	ET_REQUIRE(ctx, n >= 0 && n <= INT32_MAX, "from %g to %g by %g", start, end, step);
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));

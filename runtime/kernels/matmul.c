@@ -154,7 +154,8 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
 	if (self)
 		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
-	if (out->type != ET_FLOAT32) {
+	/* What is added after the product must outlive it. */
+	if (out->type != ET_FLOAT32 || (p->alpha != 1 && self && self->data == out->data)) {
 		out = &room_out;
 		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
 			return ET_E_MEMORY_ALLOCATION_FAILED;

@@ -5,12 +5,12 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
-/* I0(x) = sum of (x²/4)^k / k!², all terms positive. */
+/* I0(x) = sum of (x²/4)^k / k!², all terms positive; of an infinite x PyTorch's is NaN. */
 static double bessel_i0(double x)
 {
 	double quarter = x * x / 4, term = 1, sum = 1;
 	if (!(fabs(x) < 720))
-		return x == x ? INFINITY : x;
+		return isfinite(x) ? INFINITY : NAN;
 	for (int k = 1; term > sum * 1e-17; k++) {
 		term *= quarter / ((double)k * k);
 		sum += term;

@@ -209,6 +209,7 @@ static void special(void **state)
 		{ "aten::polygamma.out", "1 f64[2]{1,-0.5}", "f64[2]{1.644934067,8.934802201}" },
 		{ "aten::polygamma.out", "2 f32[2]{1,-1}", "f32[2]{-2.404113806,-inf}" },
 		{ "aten::polygamma.out", "-1 f32[1]{1}", "! order -1 ! f32[1]{0}" },
+		{ "aten::i0.out", "f32[3]{inf,-inf,nan}", "f32[3]{nan,nan,nan}" },
 		{ "aten::i0.out", "f64[3]{0,1,10}", "f64[3]{1,1.266065878,2815.716628}" },
 		{ "aten::igamma.out", "f64[3]{1,2,0} f64[3]{1,5,1}", "f64[3]{0.632120559,0.959572318,1}" },
 		{ "aten::igammac.out", "f64[3]{1,2,1} f64[3]{1,5,-1}",

@@ -196,6 +196,11 @@ static void make(void **state)
 	static const struct kernel_case cases[] = {
 		{ "aten::arange.start_out", "1 2 0.25", "f32[4]{1,1.25,1.5,1.75}" },
 		{ "aten::arange.out", "3", "i64[3]{0,1,2}" },
+		/* Whole numbers are cut off before they are counted. */
+		{ "aten::arange.out", "3.5", "i64[3]{0,1,2}" },
+		{ "aten::arange.start_out", "-0.5 2.5 2", "i64[1]{0}" },
+		{ "aten::arange.start_out", "0.5 4.5 1.5", "i64[4]{0,1,2,3}" },
+		{ "aten::arange.start_out", "0.5 4.5 0.5", "! from 0 to 4 by 0 ! i64[1]{0}" },
 		{ "aten::full.out", "(2) 1.5", "f16[2]{1.5,1.5}" },
 		{ "aten::full_like.out", "f32[2]{0,0} true -", "bool[2]{1,1}" },
 		{ "aten::zeros.out", "(2)", "i8[2]{0,0}" },
