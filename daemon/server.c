@@ -113,13 +113,17 @@ static void on_async(uv_async_t *handle)
 
 /* --- time ----------------------------------------------------------------------------------------- */
 
-static void on_deadline(uv_timer_t *handle)
+static void look_at_deadlines(struct inf_server *server)
 {
-	struct inf_server *server = handle->data;
 	server->next_deadline_ns = UINT64_MAX;
 	uint64_t next_ns = inf_jobs_expire(server);
 	if (next_ns != UINT64_MAX)
 		inf_server_expect_deadline(server, next_ns);
+}
+
+static void on_deadline(uv_timer_t *handle)
+{
+	look_at_deadlines(handle->data);
 }
 
 void inf_server_expect_deadline(struct inf_server *server, uint64_t deadline_ns)
@@ -142,6 +146,7 @@ static void on_tick(uv_timer_t *handle)
 		inf_repository_evict(server->repository, et_host_now_ns(NULL));
 		inf_repository_recheck(server->repository, et_host_now_ns(NULL));
 	}
+	look_at_deadlines(server); /* a request may have been between two queues when its time was up */
 	inf_fallback_look(server); /* a process may have died that nobody was using */
 	inf_watch_look(server);
 	inf_notify_alive(); /* whatever the workers do: see watch.c */

@@ -181,6 +181,66 @@ static void test_tasks_come_first(void **state)
 	inf_pool_free(pool);
 }
 
+/* --- deadlines ------------------------------------------------------------------------------------------ */
+
+struct run_at_hand {
+	_Atomic(bool) is_running, may_end;
+	_Atomic(uint32_t) n_ended;
+};
+
+static enum inf_segment_end run_until_told(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct run_at_hand *run = self;
+	atomic_store(&run->is_running, true);
+	while (!atomic_load(&run->may_end))
+		sched_yield();
+	return INF_SEGMENT_ENDED;
+}
+
+static void count_run(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	atomic_fetch_add(&((struct run_at_hand *)self)->n_ended, 1);
+}
+
+/* Whoever watches the time is told of the deadline of what runs, too: before it has come the run may wait again, behind
+ * another one that takes as long as it likes. */
+static void test_deadline_of_what_runs(void **state)
+{
+	struct run_at_hand run = { false };
+	const struct et_registry registry = { 0 };
+	const struct et_log log = { 0 };
+	const struct inf_pool_options options = {
+		.n_workers = 1, .registry = &registry, .log = &log, .allocator = et_host_allocator()
+	};
+	const struct inf_pool_events events = {
+		.self = &run, .run = run_until_told, .finished = count_run, .left = never, .expired = never
+	};
+	const uint64_t in_a_year_ns = et_host_now_ns(NULL) + UINT64_C(365) * 86400 * 1000000000;
+	struct inf_item item = { .class = INF_CLASS_INTERACTIVE, .deadline_ns = in_a_year_ns };
+	struct inf_group group;
+	struct inf_flow flow;
+	struct inf_pool *pool;
+	struct et_diag diag = { 0 };
+	uint64_t next_ns;
+	assert_int_equal(inf_pool_new(&pool, &options, &events, &diag), 0);
+	inf_group_init(&group, 1);
+	inf_flow_init(&flow, &group, 1);
+	item.flow = &flow;
+	assert_null(inf_pool_take_expired(pool, &next_ns));
+	assert_true(next_ns == UINT64_MAX);
+	inf_pool_submit(pool, &item);
+	while (!atomic_load(&run.is_running))
+		sched_yield();
+	assert_null(inf_pool_take_expired(pool, &next_ns));
+	assert_true(next_ns == in_a_year_ns);
+	atomic_store(&run.may_end, true);
+	while (!atomic_load(&run.n_ended))
+		sched_yield();
+	assert_null(inf_pool_take_expired(pool, &next_ns));
+	assert_true(next_ns == UINT64_MAX);
+	inf_pool_free(pool);
+}
+
 /* --- a delegate whose lanes count how often they are told to rest ---------------------------------------- */
 
 struct et_lane {
@@ -378,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_threads_rest_before_the_reply),
 		cmocka_unit_test(test_guest_is_alone),
 		cmocka_unit_test(test_tasks_come_first),
+		cmocka_unit_test(test_deadline_of_what_runs),
 		cmocka_unit_test(test_charge),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

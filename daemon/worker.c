@@ -647,6 +647,19 @@ bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item)
 	return is_out;
 }
 
+/* Under the lock: the first deadline to come, of what waits here and of what runs, which may wait again, here or elsewhere,
+ * when it comes. */
+static uint64_t next_deadline(const struct inf_pool *pool, uint64_t now_ns)
+{
+	uint64_t next_ns = inf_sched_next_deadline(&pool->sched);
+	for (uint32_t i = 0; i < pool->n_threads; i++) {
+		const struct inf_item *item = pool->threads[i].item;
+		if (item && item->deadline_ns > now_ns && item->deadline_ns < next_ns)
+			next_ns = item->deadline_ns;
+	}
+	return next_ns;
+}
+
 struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next_ns)
 {
 	uint64_t now_ns = et_host_now_ns(NULL);
@@ -654,7 +667,7 @@ struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next
 	struct inf_item *item = inf_sched_take_expired(&pool->sched, now_ns);
 	if (item)
 		disown(item);
-	*ret_next_ns = inf_sched_next_deadline(&pool->sched);
+	*ret_next_ns = next_deadline(pool, now_ns);
 	unlock_and_wake(pool);
 	return item;
 }

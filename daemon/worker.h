@@ -87,8 +87,8 @@ bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item);
 /* Take a request out that has not begun (or waits between segments). False: it runs, or is not in this queue. Any
  * thread. */
 bool inf_pool_remove(struct inf_pool *pool, struct inf_item *item);
-/* A request whose deadline passed while it waited; NULL: none now, and *ret_next_ns says when to ask again
- * (UINT64_MAX: never as things are). Any thread. */
+/* A request whose deadline passed while it waited; NULL: none now, and *ret_next_ns says when to ask again, all queues:
+ * what runs here may wait elsewhere by then (UINT64_MAX: never as things are). Any thread. */
 struct inf_item *inf_pool_take_expired(struct inf_pool *pool, uint64_t *ret_next_ns);
 /* A stateful Method's request that began on this queue ended elsewhere. Any thread. */
 void inf_pool_end_of_stream_item(struct inf_pool *pool, struct inf_item *item);
