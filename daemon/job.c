@@ -35,7 +35,7 @@ static const char *state_name(uint32_t state)
 /* False, with a line in the log, for a move that must not be. */
 static bool set_state(struct inf_binding *b, enum inf_job_state state)
 {
-	static const bool may[5][5] = {
+	static const bool may[4][4] = {
 		[INF_JOB_IDLE] = { [INF_JOB_QUEUED] = true },
 		[INF_JOB_QUEUED] = { [INF_JOB_RUNNING] = true, [INF_JOB_DONE] = true },
 		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true, [INF_JOB_DONE] = true },
@@ -525,22 +525,10 @@ static enum inf_class class_of(enum inf_priority priority)
 	}
 }
 
-enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request,
-	uint64_t now_ns, char *error, size_t room)
+/* Whether the Method may be asked now, where it is to be found after this, since it may change over; INF_OK, or why not
+ * in @error. */
+static enum inf_status look_at_method(struct inf_method *method, char *error, size_t room)
 {
-	struct inf_job *job = &b->job;
-	struct inf_method *method = b->method;
-	struct inf_refusal refusal;
-	if (inf_job_is_busy(job)) {
-		bool is_given_up = atomic_load(&job->is_answered);
-		inf_text(error, room,
-			is_given_up ? "an earlier request on binding %llu was given up, but a worker is "
-				      "still in it; bind a second set of tensors"
-				    : "a request is already in flight on binding %llu; wait for it, or "
-				      "bind a second set of tensors",
-			(unsigned long long)b->id);
-		return INF_BUSY;
-	}
 	bool is_away = method->first->is_away;
 	bool has_followed = is_away || !method->serving->successor || inf_method_follow(method);
 	if (is_away && !method->serving->is_given_up) {
@@ -576,25 +564,27 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 		inf_text(error, room, "%s", inf_job_stuck_text);
 		return INF_UNAVAILABLE;
 	}
-	if (inf_binding_faulted(b)) {
-		inf_text(error, room, "the memory of region %llu is gone; make a new region and bind again",
-			(unsigned long long)inf_binding_faulted(b)->id);
-		return INF_FAILED_PRECONDITION;
-	}
-	enum inf_class class;
-	if (!inf_quota_classify(b->user, class_of(request->priority), &class)) {
-		inf_text(error, room,
-			"priority '%s' is more than user %lu may ask for, which is '%s'; an administrator "
-			"gives more with 'priority = %s' in [user %lu] of inferd.conf",
-			inf_class_name(class_of(request->priority)), (unsigned long)b->user->uid,
-			inf_class_name(b->user->highest), inf_class_name(class_of(request->priority)),
-			(unsigned long)b->user->uid);
-		return INF_PERMISSION_DENIED;
-	}
-	if (!inf_binding_apply(b, request, &refusal)) {
-		inf_text(error, room, "%s", refusal.text);
-		return refusal.status;
-	}
+	return INF_OK;
+}
+
+/* Whether the user may ask so, with the class that it comes to; INF_OK, or why not in @error. */
+static enum inf_status classify(const struct inf_binding *b, enum inf_priority priority,
+	enum inf_class *ret_class, char *error, size_t room)
+{
+	enum inf_class asked = class_of(priority);
+	if (inf_quota_classify(b->user, asked, ret_class))
+		return INF_OK;
+	inf_text(error, room,
+		"priority '%s' is more than user %lu may ask for, which is '%s'; an administrator "
+		"gives more with 'priority = %s' in [user %lu] of inferd.conf",
+		inf_class_name(asked), (unsigned long)b->user->uid, inf_class_name(b->user->highest),
+		inf_class_name(asked), (unsigned long)b->user->uid);
+	return INF_PERMISSION_DENIED;
+}
+
+/* What the request costs while it lasts; deliver gives it back. INF_OK, or why not in @error. */
+static enum inf_status charge(struct inf_binding *b, bool wants_profile, char *error, size_t room)
+{
 	if (!inf_quota_charge(b->user, INF_QUOTA_REQUESTS, 1)) {
 		inf_quota_explain(b->user, INF_QUOTA_REQUESTS, 1, error, room);
 		return INF_RESOURCE_EXHAUSTED;
@@ -603,11 +593,26 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 		return INF_RESOURCE_EXHAUSTED;
 	}
-	if (request->profile && make_profile(b, error, room) != INF_OK) {
+	if (wants_profile && make_profile(b, error, room) != INF_OK) {
 		inf_binding_discharge_frame(b);
 		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
 		return INF_RESOURCE_EXHAUSTED;
 	}
+	return INF_OK;
+}
+
+/* @now_ns and so much later, or 0 where there is no deadline or none that can be counted. */
+static uint64_t deadline_of(uint64_t timeout_us, uint64_t now_ns)
+{
+	uint64_t timeout_ns, deadline_ns;
+	bool has_deadline = timeout_us && !__builtin_mul_overflow(timeout_us, UINT64_C(1000), &timeout_ns) &&
+			    !__builtin_add_overflow(now_ns, timeout_ns, &deadline_ns);
+	return has_deadline ? deadline_ns : 0;
+}
+
+static void make_ready(struct inf_job *job, struct inf_serving *serving, uint64_t id, enum inf_class class,
+	uint64_t deadline_ns, uint64_t now_ns)
+{
 	job->id = id;
 	job->arrived_ns = now_ns;
 	job->started_ns = job->run_ns = job->cost_ns = 0;
@@ -617,14 +622,50 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	job->run.n_copied_bytes = 0;
 	atomic_store(&job->is_answered, false);
 	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
-	uint64_t timeout_ns, deadline_ns;
-	bool has_deadline = request->timeout_us &&
-			    !__builtin_mul_overflow(request->timeout_us, UINT64_C(1000), &timeout_ns) &&
-			    !__builtin_add_overflow(now_ns, timeout_ns, &deadline_ns);
 	job->item.class = class;
-	job->item.deadline_ns = has_deadline ? deadline_ns : 0;
+	job->item.deadline_ns = deadline_ns;
 	job->item.cost_ns = atomic_load_explicit(&serving->stats.guess_ns, memory_order_relaxed);
 	job->item.prefers_narrow = inf_serving_prefers_narrow(serving);
+}
+
+enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request,
+	uint64_t now_ns, char *error, size_t room)
+{
+	struct inf_job *job = &b->job;
+	struct inf_method *method = b->method;
+	struct inf_refusal refusal;
+	enum inf_class class;
+	if (inf_job_is_busy(job)) {
+		bool is_given_up = atomic_load(&job->is_answered);
+		inf_text(error, room,
+			is_given_up ? "an earlier request on binding %llu was given up, but a worker is "
+				      "still in it; bind a second set of tensors"
+				    : "a request is already in flight on binding %llu; wait for it, or "
+				      "bind a second set of tensors",
+			(unsigned long long)b->id);
+		return INF_BUSY;
+	}
+	enum inf_status status = look_at_method(method, error, room);
+	if (status != INF_OK)
+		return status;
+	if (inf_binding_faulted(b)) {
+		inf_text(error, room, "the memory of region %llu is gone; make a new region and bind again",
+			(unsigned long long)inf_binding_faulted(b)->id);
+		return INF_FAILED_PRECONDITION;
+	}
+	status = classify(b, request->priority, &class, error, room);
+	if (status != INF_OK)
+		return status;
+	if (!inf_binding_apply(b, request, &refusal)) {
+		inf_text(error, room, "%s", refusal.text);
+		return refusal.status;
+	}
+	status = charge(b, request->profile, error, room);
+	if (status != INF_OK)
+		return status;
+	struct inf_serving *serving = method->serving;
+	uint64_t deadline_ns = deadline_of(request->timeout_us, now_ns);
+	make_ready(job, serving, id, class, deadline_ns, now_ns);
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);
@@ -635,7 +676,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	submit_to(b, *home_of(b),
 		!b->has_dma_buf && inf_serving_is_quick(serving) &&
 			inf_serving_is_quick(method->first->serving));
-	if (has_deadline && inf_job_is_busy(job))
+	if (deadline_ns && inf_job_is_busy(job))
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;
 }

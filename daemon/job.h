@@ -1,7 +1,7 @@
 /* Job: one request, from the packet that asks to the packet that answers.
  *
- *     IDLE -> QUEUED -> RUNNING -> DONE -> IDLE      and, between segments, RUNNING -> QUEUED,
- *     RUNNING -> PENDING -> QUEUED (an asynchronous delegate), QUEUED -> DONE (cancelled, expired)
+ *     IDLE -> QUEUED -> RUNNING -> DONE -> IDLE      and, between segments, RUNNING -> QUEUED;
+ *     QUEUED -> DONE (cancelled, expired)
  *
  * A job lies inside its binding and holds a reference on it while it is not IDLE, so that nothing a worker reads can
  * go. Whoever brings it to DONE answers the client: there is one way to DONE and it is taken once. */
