@@ -217,52 +217,6 @@ static struct inf_serving *make_serving(
 	return s;
 }
 
-/* --- keeping -------------------------------------------------------------------------------------- */
-
-struct keep {
-	struct inf_work work;
-	struct inf_repository *repository;
-	struct et_plan *plan; /* a reference */
-	enum et_status status;
-	struct et_diag diag;
-	char model[256];
-};
-
-static void keep_run(struct inf_work *work)
-{
-	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
-	keep->status = et_plan_keep(keep->plan, &keep->diag);
-	et_plan_unref(keep->plan); /* perhaps the last: this is the helper's thread already */
-}
-
-static void keep_done(struct inf_work *work)
-{
-	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
-	if (keep->status != ET_OK)
-		et_logf(keep->repository->o.log, ET_LOG_WARNING,
-			"model %s: nothing is kept for its next load: %s", keep->model,
-			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
-	keep->repository->n_busy--;
-	free(keep);
-}
-
-/* It is READY and serves: what was packed for it goes to the disk meanwhile. */
-static void keep_packed(struct inf_repository *r, const struct inf_serving *s)
-{
-	if (!r->o.store || s->is_foreign || r->is_closing)
-		return;
-	struct keep *keep = calloc(1, sizeof(*keep));
-	if (!keep)
-		return;
-	keep->work.run = keep_run;
-	keep->work.done = keep_done;
-	keep->repository = r;
-	keep->plan = et_plan_ref(s->plan);
-	inf_text(keep->model, sizeof(keep->model), "%s", s->model);
-	r->n_busy++;
-	inf_helper_post(r->o.helper, &keep->work, NULL);
-}
-
 /* --- choosing ------------------------------------------------------------------------------------- */
 
 static void note_tried(struct inf_open_state *state, const struct inf_variant *v, const char *reason,
@@ -490,7 +444,7 @@ void inf_opens_serving_loaded(void *self, struct inf_serving *serving)
 	struct et_list_node *node, *after;
 	inf_serving_ref(serving);
 	if (serving->state == INF_MODEL_READY)
-		keep_packed(r, serving);
+		inf_repository_keep(r, serving);
 	ET_LIST_FOR_EACH(node, after, &r->opens)
 	{
 		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
@@ -663,26 +617,20 @@ static bool take_beside(struct inf_open_state *state, const struct inf_serving *
 	return true;
 }
 
-void inf_repository_open(struct inf_repository *r, struct inf_open *open)
+/* NULL: no memory. */
+static struct inf_open_state *state_new(struct inf_repository *r, struct inf_open *open)
 {
-	const struct inf_config_model *section = open->beside && open->beside->is_foreign
-							 ? NULL
-							 : inf_config_find_model(r->o.config, open->model);
+	bool is_foreign = open->fd >= 0 || (open->beside && open->beside->is_foreign);
+	const struct inf_config_model *section =
+		is_foreign ? NULL : inf_config_find_model(r->o.config, open->model);
 	struct inf_open_state *state = calloc(1, sizeof(*state));
-	open->state = NULL;
-	if (!state) {
-		if (open->fd >= 0)
-			close(open->fd);
-		inf_close_fds(open->data_fds, open->data.n);
-		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
-		return;
-	}
+	if (!state)
+		return NULL;
 	et_list_init(&state->node);
 	state->repository = r;
 	state->open = open;
-	open->state = state;
 	state->fd = open->fd;
-	state->is_foreign = open->fd >= 0 || (open->beside && open->beside->is_foreign);
+	state->is_foreign = is_foreign;
 	state->tenant = open->tenant;
 	state->whose = open->whose;
 	memcpy(state->data_fds, open->data_fds, sizeof(state->data_fds));
@@ -691,65 +639,63 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	inf_text(state->version, sizeof(state->version), "%s", open->version);
 	inf_text(state->method, sizeof(state->method), "%s", open->method);
 	inf_text(state->backend, sizeof(state->backend), "%s",
-		open->backend[0]          ? open->backend
-		: section && open->fd < 0 ? section->backend
-					  : "");
+		open->backend[0] ? open->backend
+		: section        ? section->backend
+				 : "");
 	state->is_particular = open->backend[0];
-	if (section && open->fd < 0)
+	if (section)
 		state->options = section->options;
 	et_list_append(&r->opens, &state->node);
-	if (r->is_closing) {
-		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
-		return;
+	return state;
+}
+
+/* What READY serving is just what @state asks for; NULL: none, it has to be looked for. */
+static struct inf_serving *find_fitting(const struct inf_repository *r, const struct inf_open_state *state)
+{
+	for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
+		struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (s->state == INF_MODEL_READY && !s->is_foreign && !s->is_given_up && !s->is_replaced &&
+			!s->successor && strcmp(s->model, state->model) == 0 &&
+			(state->version[0] ? strcmp(s->version, state->version) == 0 : s->is_newest) &&
+			(state->method[0] ? strcmp(s->method, state->method) == 0 : s->is_default_method) &&
+			(state->backend[0] ? strcmp(s->backend, state->backend) == 0 : s->is_preferred))
+			return s;
 	}
-	if (open->beside) {
-		if (take_beside(state, open->beside))
-			choose(state);
-		else
-			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
-		return;
+	return NULL;
+}
+
+/* A model of the folder: refused, or there already. False: it is to be looked for. */
+static bool is_answered_at_once(struct inf_open_state *state, bool is_anew)
+{
+	struct inf_repository *r = state->repository;
+	char error[700];
+	const char *bad = !inf_model_name_is_valid(state->open->model) ? state->open->model
+			  : state->version[0] && !inf_model_name_is_valid(state->open->version)
+				  ? state->open->version
+				  : NULL;
+	if (bad) {
+		inf_text(error, sizeof(error),
+			"'%s' can't be the name of a model or version: it must not be empty, contain "
+			"'/' or begin with '.'",
+			bad);
+		finish(state, INF_INVALID_ARGUMENT, error, NULL);
+		return true;
 	}
-	if (open->fd < 0) {
-		char error[700];
-		const char *bad = !inf_model_name_is_valid(open->model) ? open->model
-				  : open->version[0] && !inf_model_name_is_valid(open->version)
-					  ? open->version
-					  : NULL;
-		if (bad) {
-			inf_text(error, sizeof(error),
-				"'%s' can't be the name of a model or version: it must not be empty, contain "
-				"'/' or begin with '.'",
-				bad);
-			finish(state, INF_INVALID_ARGUMENT, error, NULL);
-			return;
-		}
-		if (inf_repository_is_unloading(r, state->model)) {
-			inf_text(error, sizeof(error),
-				"model '%s' is being unloaded; try again when it is gone", state->model);
-			finish(state, INF_UNAVAILABLE, error, NULL);
-			return;
-		}
-		for (struct et_list_node *node = r->servings.next; node != &r->servings; node = node->next) {
-			struct inf_serving *s = ET_CONTAINER_OF(node, struct inf_serving, node);
-			if (s->state == INF_MODEL_READY && !s->is_foreign && !s->is_given_up &&
-				!s->is_replaced && !s->successor && !open->is_anew &&
-				strcmp(s->model, state->model) == 0 &&
-				(state->version[0] ? strcmp(s->version, state->version) == 0
-						   : s->is_newest) &&
-				(state->method[0] ? strcmp(s->method, state->method) == 0
-						  : s->is_default_method) &&
-				(state->backend[0] ? strcmp(s->backend, state->backend) == 0
-						   : s->is_preferred)) {
-				finish(state, INF_OK, NULL, s);
-				return;
-			}
-		}
-	} else {
-		if (!take_own_files(state, open)) {
-			finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
-			return;
-		}
+	if (inf_repository_is_unloading(r, state->model)) {
+		inf_text(error, sizeof(error), "model '%s' is being unloaded; try again when it is gone",
+			state->model);
+		finish(state, INF_UNAVAILABLE, error, NULL);
+		return true;
 	}
+	struct inf_serving *s = is_anew ? NULL : find_fitting(r, state);
+	if (s)
+		finish(state, INF_OK, NULL, s);
+	return s;
+}
+
+static void begin_look(struct inf_open_state *state)
+{
+	struct inf_repository *r = state->repository;
 	inf_text(state->cache_dir, sizeof(state->cache_dir), "%s", r->o.config->cache);
 	inf_text(state->folder, sizeof(state->folder), "%s", r->o.config->models);
 	state->work.run = look_run;
@@ -757,6 +703,27 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 	state->is_away = true;
 	r->n_busy++;
 	post(state, &state->work);
+}
+
+void inf_repository_open(struct inf_repository *r, struct inf_open *open)
+{
+	struct inf_open_state *state = state_new(r, open);
+	open->state = state;
+	if (!state) {
+		if (open->fd >= 0)
+			close(open->fd);
+		inf_close_fds(open->data_fds, open->data.n);
+		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+	} else if (r->is_closing) {
+		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
+	} else if (open->beside ? !take_beside(state, open->beside)
+				: open->fd >= 0 && !take_own_files(state, open)) {
+		finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
+	} else if (open->beside) {
+		choose(state);
+	} else if (open->fd >= 0 || !is_answered_at_once(state, open->is_anew)) {
+		begin_look(state);
+	}
 }
 
 void inf_repository_cancel(struct inf_repository *r, struct inf_open *open)

@@ -87,6 +87,8 @@ void inf_repository_unload_replaced(struct inf_repository *repository);
 /* Those that are looking for @model come to nothing: it is being unloaded, and they would bring it back. Whether there are
  * any. */
 bool inf_opens_forget(struct inf_repository *repository, const char *model);
+/* @serving is READY: what its backends have made of it is written to the store, if there is one, beside all else. */
+void inf_repository_keep(struct inf_repository *repository, const struct inf_serving *serving);
 /* Answer every open that waits. */
 void inf_opens_end(struct inf_repository *repository);
 
