@@ -213,40 +213,29 @@ static bool list_users(
 	return users != NULL;
 }
 
-void inf_answer_status(struct inf_session *s, uint64_t id)
+/* False: no memory. */
+static bool list_programs(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
-	struct inf_server *server = s->server;
-	const struct et_list_node *servings = inf_repository_servings(server->repository), *node;
-	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
-	struct inf_server_status *status = &reply.server_status;
-	struct inf_pool_stats stats;
-	struct et_pool pool;
-	et_pool_init(&pool, et_host_allocator());
-
-	struct inf_program_status *programs =
-		ET_POOL_NEW_ARRAY(&pool, struct inf_program_status, count(servings));
-	struct inf_client_status *clients =
-		ET_POOL_NEW_ARRAY(&pool, struct inf_client_status, count(&server->sessions));
-	char names[INF_QUEUES_MAX][32];
-	struct inf_queue_status queues[INF_QUEUES_MAX];
-	const char **backends = ET_POOL_NEW_ARRAY(&pool, const char *, server->registry.n_backends + 1);
-	const char **missing =
-		ET_POOL_NEW_ARRAY(&pool, const char *, server->n_missing + server->registry.n_backends);
-	const char **warnings = ET_POOL_NEW_ARRAY(&pool, const char *, server->watch.n_stuck + 1);
-	char warning[600];
-	if (!programs || !clients || !backends || !missing || !warnings ||
-		!list_hosts(server, &pool, status) || !list_users(server, &pool, status)) {
-		et_pool_deinit(&pool);
-		out_of_memory(s, id);
-		return;
-	}
-	for (node = servings->next; node != servings; node = node->next) {
-		const struct inf_serving *sv = ET_CONTAINER_OF(node, struct inf_serving, node);
+	const struct et_list_node *list = inf_repository_servings(server->repository);
+	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
+	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
+		const struct inf_serving *sv = ET_CONTAINER_OF(node, const struct inf_serving, node);
 		if (sv->state == INF_MODEL_READY)
 			describe_program(sv, &programs[status->n_programs++]);
 	}
-	for (node = server->sessions.next; node != &server->sessions; node = node->next) {
-		struct inf_session *c = ET_CONTAINER_OF(node, struct inf_session, node);
+	status->programs = programs;
+	return programs;
+}
+
+/* False: no memory. */
+static bool list_clients(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_list_node *list = &server->sessions;
+	struct inf_client_status *clients = ET_POOL_NEW_ARRAY(pool, struct inf_client_status, count(list));
+	for (const struct et_list_node *node = list->next; node != list && clients; node = node->next) {
+		const struct inf_session *c = ET_CONTAINER_OF(node, const struct inf_session, node);
 		clients[status->n_clients++] = (struct inf_client_status){
 			.session = c->id,
 			.pid = c->pid,
@@ -259,51 +248,97 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 			.in_flight = atomic_load_explicit(&c->n_in_flight, memory_order_relaxed),
 		};
 	}
-	for (size_t i = 0; i < server->registry.n_backends; i++) {
-		const char *why = i < server->n_compiled_in ? NULL : failure_of(&server->backends[i], &pool);
+	status->clients = clients;
+	return clients;
+}
+
+/* What is here, and what is not and why. False: no memory. */
+static bool list_backends(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_registry *registry = &server->registry;
+	const char **here = ET_POOL_NEW_ARRAY(pool, const char *, registry->n_backends + 1);
+	const char **missing =
+		ET_POOL_NEW_ARRAY(pool, const char *, server->n_missing + registry->n_backends);
+	if (!here || !missing)
+		return false;
+	for (size_t i = 0; i < registry->n_backends; i++) {
+		const char *why = i < server->n_compiled_in ? NULL : failure_of(&server->backends[i], pool);
 		if (why)
 			missing[status->n_backends_missing++] = why;
 		else
-			backends[status->n_backends++] = server->backends[i].ops->name;
+			here[status->n_backends++] = server->backends[i].ops->name;
 	}
-	backends[status->n_backends++] = "portable";
+	here[status->n_backends++] = "portable";
 	for (uint32_t i = 0; i < server->n_missing; i++)
 		missing[status->n_backends_missing++] = server->missing[i];
-	for (uint32_t i = 0; i < server->queues.n; i++) {
+	status->backends = here;
+	status->backends_missing = missing;
+	return true;
+}
+
+/* False: no memory. */
+static bool list_queues(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, server->queues.n);
+	for (uint32_t i = 0; i < server->queues.n && queues; i++) {
 		struct inf_pool *queue = server->queues.pools[i];
-		struct et_queue_id queue_id = inf_pool_queue(queue);
+		struct et_queue_id id = inf_pool_queue(queue);
+		const char *kind = et_queue_kind_name((enum et_queue_kind)id.kind);
+		const char *name = id.kind == ET_QUEUE_CPU ? text(pool, "%s", kind)
+							   : text(pool, "%s%u", kind, id.device);
+		struct inf_pool_stats stats;
 		inf_pool_stats(queue, &stats);
-		const char *kind = et_queue_kind_name((enum et_queue_kind)queue_id.kind);
-		if (queue_id.kind == ET_QUEUE_CPU)
-			inf_text(names[i], sizeof(names[i]), "%s", kind);
-		else
-			inf_text(names[i], sizeof(names[i]), "%s%u", kind, queue_id.device);
-		queues[i] = (struct inf_queue_status){ names[i], inf_pool_n_workers(queue), stats.n_running,
+		queues[i] = (struct inf_queue_status){ name, inf_pool_n_workers(queue), stats.n_running,
 			stats.n_waiting, stats.busy_ns, stats.n_completed,
 			inf_watch_count(&server->watch, i) };
 	}
+	status->queues = queues;
+	status->n_queues = server->queues.n;
+	return queues;
+}
+
+/* False: no memory. */
+static bool list_warnings(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, server->watch.n_stuck + 1);
+	char warning[600];
+	if (!warnings)
+		return false;
 	for (uint32_t i = 0; inf_watch_describe(server, i, warning, sizeof(warning)); i++)
-		if ((warnings[status->n_warnings] = et_pool_strndup(&pool, warning, strlen(warning))))
+		if ((warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 			status->n_warnings++;
 	if (inf_watch_helper(server, warning, sizeof(warning)) &&
-		(warnings[status->n_warnings] = et_pool_strndup(&pool, warning, strlen(warning))))
+		(warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
 		status->n_warnings++;
+	status->warnings = warnings;
+	return true;
+}
+
+void inf_answer_status(struct inf_session *s, uint64_t id)
+{
+	const struct inf_server *server = s->server;
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
+	struct inf_server_status *status = &reply.server_status;
+	struct et_pool pool;
+	et_pool_init(&pool, et_host_allocator());
 	status->version = INF_VERSION;
 	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
 	status->resident_bytes = resident_bytes();
 	status->memory_used = inf_repository_memory(server->repository);
 	status->memory_budget = server->config.memory_budget;
-	status->programs = programs;
-	status->clients = clients;
-	status->queues = queues;
-	status->n_queues = server->queues.n;
 	status->requests = get(&server->n_requests);
 	status->failed = get(&server->n_failed);
 	status->copied_bytes = get(&server->copied_bytes);
-	status->backends = backends;
-	status->backends_missing = missing;
-	status->warnings = warnings;
-	inf_session_reply(s, &reply);
+	if (list_programs(server, &pool, status) && list_clients(server, &pool, status) &&
+		list_queues(server, &pool, status) && list_backends(server, &pool, status) &&
+		list_warnings(server, &pool, status) && list_hosts(server, &pool, status) &&
+		list_users(server, &pool, status))
+		inf_session_reply(s, &reply);
+	else
+		out_of_memory(s, id);
 	et_pool_deinit(&pool);
 }
 
