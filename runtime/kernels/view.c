@@ -234,7 +234,7 @@ struct level {
 	ptrdiff_t to, from;
 };
 
-enum { SHEET_LEVELS = 3, TILE = 16, SHORT = 4, FILL_HEAD = 64 };
+enum { SHEET_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 
 /* Runs of a few elements, for which a loop takes longer to begin than they do. */
 #define COPY_SHORT(t, f)                               \
@@ -325,40 +325,28 @@ static void copy_sheet(const struct level *levels, uint8_t *to, const uint8_t *f
 	}
 }
 
-#define FILL(type)                                     \
-	do {                                           \
-		type one;                              \
-		memcpy(&one, element, sizeof(one));    \
-		for (size_t i = 0; i < head; i++)      \
-			((type *)(void *)to)[i] = one; \
-	} while (0)
-
-/* One element @n times: some of them, and then what is there already, again behind it. */
+/* One element @n times, at least 1: as many as a vector holds, and those again and again. */
 static void fill(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
 {
-	size_t head = n < FILL_HEAD ? n : FILL_HEAD;
-	switch (element_bytes) {
-	case 1:
-		memset(to, *element, head);
-		break;
-	case 2:
-		FILL(uint16_t);
-		break;
-	case 4:
-		FILL(uint32_t);
-		break;
-	case 8:
-		FILL(uint64_t);
-		break;
-	case 16:
-		FILL(struct et_wide);
-		break;
-	default:
-		break;
+	typedef uint64_t vector __attribute__((vector_size(FILL_VECTOR)));
+	vector one;
+	const size_t n_bytes = n * element_bytes;
+	size_t done = 0;
+	if (memcmp(element, element + 1, element_bytes - 1) == 0) { /* its bytes are all the same */
+		memset(to, *element, n_bytes);
+		return;
 	}
-	for (size_t done = head, part; done < n; done += part) {
-		part = done < n - done ? done : n - done;
-		memcpy(to + done * element_bytes, to, part * element_bytes);
+	for (size_t i = 0; i < sizeof(one); i += element_bytes)
+		memcpy((uint8_t *)&one + i, element, element_bytes);
+	for (; done + 4 * sizeof(one) <= n_bytes; done += 4 * sizeof(one)) {
+		memcpy(to + done, &one, sizeof(one));
+		memcpy(to + done + sizeof(one), &one, sizeof(one));
+		memcpy(to + done + 2 * sizeof(one), &one, sizeof(one));
+		memcpy(to + done + 3 * sizeof(one), &one, sizeof(one));
+	}
+	for (size_t part; done < n_bytes; done += part) {
+		part = n_bytes - done < sizeof(one) ? n_bytes - done : sizeof(one);
+		memcpy(to + done, &one, part);
 	}
 }
 
