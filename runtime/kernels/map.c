@@ -15,12 +15,14 @@
 #include "runtime/kernels/complexes.h"
 #include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/map.h"
+#include "runtime/kernels/sheet.h"
 
 #include <stdatomic.h>
 
 enum {
 	GRAIN = 32768, /* elements worth another thread */
 	LONG_RUN = 64, /* elements worth a call of their own, rather than to be gathered with others */
+	LONG_RUN_BYTES = 512, /* of a run that is, rather than to be one of a sheet's rows */
 };
 
 /* What is computed, and in which numbers. */
@@ -162,6 +164,94 @@ static void map_range(void *arg, size_t begin, size_t end)
 			store_block(job, &out_place, span.out, n);
 		}
 		begin += n;
+	}
+	if (span.divided_by_zero)
+		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
+}
+
+/* How many numbers of a sheet a block has room for. */
+static size_t sheet_of(const struct map_job *job)
+{
+	const size_t n = (sizeof(union block) - ET_SHEET_SLACK) / job->class_bytes, most = block_of(job->way.class);
+	return n < most ? n : most;
+}
+
+/* Whether the two innermost dimensions are taken together: runs are short, or an operand has one number for each. */
+static bool has_sheets(const struct map_job *job)
+{
+	const struct et_walk *walk = &job->walk;
+	const size_t n_dims = walk->n_dims, n_columns = (size_t)walk->sizes[n_dims - 1];
+	if (n_dims < 2 || n_columns == 0 || 2 * n_columns > sheet_of(job) ||
+		n_columns * (size_t)walk->sizes[n_dims - 2] < LONG_RUN)
+		return false;
+	bool is_short = n_columns * job->class_bytes < LONG_RUN_BYTES;
+	for (size_t k = 0; k < job->n_operands; k++)
+		is_short |= !walk->strides[k + 1][n_dims - 1] && walk->strides[k + 1][n_dims - 2];
+	return is_short;
+}
+
+/* The rows from @place on, or what is left of one, of @most numbers and of no more than a block. */
+static void find_sheet(
+	const struct map_job *job, const struct et_place *place, size_t most, struct et_sheet *ret_sheet)
+{
+	const struct et_walk *walk = &job->walk;
+	const size_t inner = walk->n_dims - 1, left = et_place_run(place, walk);
+	size_t n_rows = 1;
+	if (place->index[inner] == 0 && most >= left) {
+		const size_t rows = (size_t)(walk->sizes[inner - 1] - place->index[inner - 1]);
+		n_rows = (most < sheet_of(job) ? most : sheet_of(job)) / left;
+		n_rows = n_rows < rows ? n_rows : rows;
+	}
+	ret_sheet->n_rows = n_rows;
+	ret_sheet->n_columns = left < most ? left : most;
+}
+
+static void lay_sheet(struct et_sheet *sheet, const struct et_walk *walk, size_t view)
+{
+	sheet->row = (ptrdiff_t)walk->strides[view][walk->n_dims - 2];
+	sheet->step = (ptrdiff_t)walk->strides[view][walk->n_dims - 1];
+}
+
+static void map_sheets(void *arg, size_t begin, size_t end)
+{
+	struct map_job *job = arg;
+	const struct et_walk *walk = &job->walk;
+	const size_t outer = walk->n_dims - 2;
+	union block in[ET_MAP_OPERANDS], result;
+	struct et_span span = { .common = job->way.common };
+	struct et_sheet sheet;
+	struct et_place place;
+	struct repeated held[ET_MAP_OPERANDS] = { 0 };
+	et_place_seek(&place, walk, begin);
+	for (; begin < end; begin += span.n) {
+		find_sheet(job, &place, end - begin, &sheet);
+		span.n = sheet.n_rows * sheet.n_columns;
+		for (size_t k = 0; k < job->n_operands; k++) {
+			const uint8_t *from = job->in[k].data +
+					      place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
+			lay_sheet(&sheet, walk, k + 1);
+			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
+			if (job->in[k].is_direct && et_sheet_is_run(&sheet))
+				span.in[k] = from;
+			if (span.in[k] != &in[k] ||
+				(sheet.row == 0 && holds(&held[k], place.offset[k + 1], span.n)))
+				continue;
+			held[k] = (struct repeated){ span.n, place.offset[k + 1] };
+			et_sheet_load(&in[k], from, &sheet, job->in[k].load, job->class_bytes,
+				job->in[k].element_bytes);
+		}
+		uint8_t *to = job->out + place.offset[0] * (int64_t)job->out_bytes;
+		lay_sheet(&sheet, walk, 0);
+		bool is_direct = job->is_out_direct && et_sheet_is_run(&sheet);
+		span.out = is_direct ? (void *)to : &result;
+		compute(&job->way, &span);
+		if (!is_direct)
+			et_sheet_store(
+				to, &result, &sheet, job->store, job->class_bytes, job->out_bytes);
+		place.index[outer] += (int64_t)sheet.n_rows - 1;
+		for (size_t v = 0; v < walk->n_views; v++)
+			place.offset[v] += ((int64_t)sheet.n_rows - 1) * walk->strides[v][outer];
+		et_place_advance(&place, walk, sheet.n_columns);
 	}
 	if (span.divided_by_zero)
 		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
@@ -652,7 +742,8 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 		if (operands[k]->tag != ET_TAG_TENSOR)
 			job.in[k].filled = &filled[k];
 	}
-	et_parallel_for(ctx->compute, map_range, &job, job.walk.numel, GRAIN);
+	et_parallel_for(
+		ctx->compute, has_sheets(&job) ? map_sheets : map_range, &job, job.walk.numel, GRAIN);
 	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
 	return ET_OK;
 }
