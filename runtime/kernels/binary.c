@@ -97,9 +97,13 @@ ET_ALL_FNS(logical_xor, 2, (a != 0) ^ (b != 0))
 ET_ALL_FNS(where, 3, a != 0 ? b : c)
 ET_ALL_FNS(masked_fill, 3, b != 0 ? c : a)
 
-ET_INT_FN(bitwise_and, 2, a &b)
-ET_INT_FN(bitwise_or, 2, a | b)
-ET_INT_FN(bitwise_xor, 2, a ^ b)
+/* Truths in few steps each, since nothing else is done with them. */
+#define BIT_FNS(name, expression, of_truths) \
+	ET_WIDE_INT_FN(name, 2, expression)  \
+	ET_SPAN_FN(name##_b8, uint8_t, ET_LOADS2(uint8_t), of_truths)
+BIT_FNS(bitwise_and, a &b, (a < b ? a : b) != 0)
+BIT_FNS(bitwise_or, a | b, (a | b) != 0)
+BIT_FNS(bitwise_xor, a ^ b, (a == 0) != (b == 0))
 
 /* Each element by a number of its own. */
 #define SHIFT_FN(name, suffix, class)                     \
@@ -115,7 +119,10 @@ ET_INT_FN(bitwise_xor, 2, a ^ b)
 	SHIFT_FN(name, u8, ET_U8)
 SHIFT_FNS(left_shift)
 SHIFT_FNS(right_shift)
-#define SHIFTS(name) { NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
+#define SHIFTS(name)                                                                 \
+	{                                                                            \
+		NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 \
+	}
 static const struct et_map left_shift_map = { ET_MAP_SAME, SHIFTS(left_shift) };
 static const struct et_map right_shift_map = { ET_MAP_SAME, SHIFTS(right_shift) };
 
@@ -221,7 +228,10 @@ NARROW_DIVIDES(floor_div, quotient + apart)
 NARROW_DIVIDES(fmod, left)
 NARROW_DIVIDES(remainder, left + (b & apart))
 /* Truths are not worth loops of their own. */
-#define DIVIDES(name) { name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
+#define DIVIDES(name)                                                                            \
+	{                                                                                        \
+		name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 \
+	}
 
 /* The same of floats, as Python defines them; what float computes is exact in double. */
 static inline double floor_quotient(double a, double b, double mod)
@@ -304,20 +314,42 @@ static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue
 	return et_map_apply(ctx, is_square ? &square_map : &pow_map, operands, 2, args[2]->tensor);
 }
 
+static const struct et_map quotient_map = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
+
+/* One divisor for all: floats and doubles are multiplied by its inverse, as in the original, unless that has lost digits. */
+static enum et_status divide_by_one(struct et_kernel_ctx *ctx, const struct et_evalue *a,
+	const struct et_evalue *b, double divisor, struct et_tensor *out)
+{
+	static const struct et_map product_map = { ET_MAP_SAME, ET_FLOATS(mul), .promotes = 1 };
+	bool is_float = out->type == ET_FLOAT32;
+	struct et_evalue inverse = { .tag = ET_TAG_DOUBLE,
+		.d = is_float ? (double)(1 / (float)divisor) : 1 / divisor };
+	bool is_whole = is_float ? isnormal((float)inverse.d) : isnormal(inverse.d);
+	bool has_inverse = a->tensor->type == out->type && (is_float || out->type == ET_FLOAT64) && is_whole;
+	return et_map_apply(ctx, has_inverse ? &product_map : &quotient_map,
+		(const struct et_evalue *[]){ a, has_inverse ? &inverse : b }, 2, out);
+}
+
+static enum et_status run_div_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return divide_by_one(ctx, args[0], args[1], et_number_double(args[1]), args[2]->tensor);
+}
+
 /* Floats, unless all three are of one type of integers or truths. That is no program of PyTorch's, whose quotients are floats;
  * the original divides them as C does, but multiplies by the inverse where there is one divisor for several. */
 static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_map quotient = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
 	static const struct et_map whole = { ET_MAP_SAME, ET_INTS64(trunc_div) };
 	static const struct et_map by_one = { ET_MAP_SAME, ET_INTS64(inverse_mul) };
 	const struct et_tensor *a = args[0]->tensor, *b = args[1]->tensor;
 	struct et_tensor *out = args[2]->tensor;
-	bool is_whole = a->type == b->type && a->type == out->type &&
-			(et_type_is_integral(out->type) || out->type == ET_BOOL);
+	bool is_alike = a->type == b->type && a->type == out->type;
+	bool is_whole = is_alike && (et_type_is_integral(out->type) || out->type == ET_BOOL);
 	bool has_one = et_tensor_numel(b) == 1 && et_tensor_numel(a) != 1;
+	if (has_one && is_alike && !is_whole && !et_type_is_complex(b->type) && b->n_dims <= a->n_dims)
+		return divide_by_one(ctx, args[0], args[1], et_element_get_double(b->data, b->type), out);
 	return et_map_apply(ctx,
-		!is_whole ? &quotient
+		!is_whole ? &quotient_map
 		: has_one ? &by_one
 			  : &whole,
 		(const struct et_evalue *[]){ args[0], args[1] }, 2, out);
@@ -325,11 +357,10 @@ static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const
 
 static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_map exact = { ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
 	static const struct et_map trunc_map = { ET_MAP_SAME, DIVIDES(trunc_div) };
 	static const struct et_map floor_map = { ET_MAP_SAME, DIVIDES(floor_div) };
 	const struct et_evalue *operands[] = { args[0], args[1] };
-	const struct et_map *map = &exact;
+	const struct et_map *map = &quotient_map;
 	if (et_string_is(args[2], "trunc"))
 		map = &trunc_map;
 	else if (et_string_is(args[2], "floor"))
@@ -417,8 +448,7 @@ static const struct et_kernel rows[] = {
 	{ "aten::clamp.out", "Tss>T", run_clamp, NULL },
 	{ "aten::copysign.out", "TT>T", et_map_run, ET_MAP(ET_MAP_FLOAT, ET_FLOATS(copysign)) },
 	{ "aten::div.Scalar_mode_out", "TSc>T", run_div_mode, NULL },
-	{ "aten::div.Scalar_out", "TS>T", et_map_run,
-		ET_MAP(ET_MAP_FLOAT, ET_FLOATS(div), .on_complex = div_complex) },
+	{ "aten::div.Scalar_out", "TS>T", run_div_number, NULL },
 	{ "aten::div.out", "TT>T", run_div },
 	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
 	{ "aten::eq.Scalar_out", "TS>T", et_map_run, ET_MAP(ET_MAP_BOOL, ET_ALL(eq)) },

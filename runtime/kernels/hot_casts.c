@@ -86,6 +86,12 @@ WRAP(int64, int8)
 WRAP(int64, int16)
 WRAP(int64, int32)
 TRUTH(int64)
+#define NUMBER(to) CAST(bool_to_##to, uint8_t, to##_t, x != 0)
+NUMBER(uint8)
+NUMBER(int8)
+NUMBER(int16)
+NUMBER(int32)
+NUMBER(int64)
 
 /* clang-format off */
 const struct et_hot_casts ET_HOT_CASTS_NAME = {
@@ -105,6 +111,8 @@ const struct et_hot_casts ET_HOT_CASTS_NAME = {
 			[ET_INT32] = f32_to_int32, [ET_INT64] = f32_to_int64, [ET_BOOL] = f32_to_bool },
 		[ET_FLOAT64] = { [ET_UINT8] = f64_to_uint8, [ET_INT8] = f64_to_int8, [ET_INT16] = f64_to_int16,
 			[ET_INT32] = f64_to_int32, [ET_INT64] = f64_to_int64, [ET_BOOL] = f64_to_bool },
+		[ET_BOOL] = { [ET_UINT8] = bool_to_uint8, [ET_INT8] = bool_to_int8, [ET_INT16] = bool_to_int16,
+			[ET_INT32] = bool_to_int32, [ET_INT64] = bool_to_int64 },
 	},
 };
 /* clang-format on */

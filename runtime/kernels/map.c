@@ -13,15 +13,14 @@
  *
  * Not here: operators that look at neighbours. Complex numbers go through complexes.c, one by one. */
 #include "runtime/kernels/complexes.h"
-#include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/map.h"
 #include "runtime/kernels/sheet.h"
 
 #include <stdatomic.h>
 
 enum {
-	GRAIN = 32768, /* elements worth another thread */
-	LONG_RUN = 64, /* elements worth a call of their own, rather than to be gathered with others */
+	GRAIN = 32768,        /* elements worth another thread */
+	LONG_RUN = 64,        /* elements worth a call of their own, rather than to be gathered with others */
 	LONG_RUN_BYTES = 512, /* of a run that is, rather than to be one of a sheet's rows */
 };
 
@@ -172,7 +171,8 @@ static void map_range(void *arg, size_t begin, size_t end)
 /* How many numbers of a sheet a block has room for. */
 static size_t sheet_of(const struct map_job *job)
 {
-	const size_t n = (sizeof(union block) - ET_SHEET_SLACK) / job->class_bytes, most = block_of(job->way.class);
+	const size_t n = (sizeof(union block) - ET_SHEET_SLACK) / job->class_bytes,
+		     most = block_of(job->way.class);
 	return n < most ? n : most;
 }
 
@@ -227,8 +227,8 @@ static void map_sheets(void *arg, size_t begin, size_t end)
 		find_sheet(job, &place, end - begin, &sheet);
 		span.n = sheet.n_rows * sheet.n_columns;
 		for (size_t k = 0; k < job->n_operands; k++) {
-			const uint8_t *from = job->in[k].data +
-					      place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
+			const uint8_t *from =
+				job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
 			lay_sheet(&sheet, walk, k + 1);
 			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
 			if (job->in[k].is_direct && et_sheet_is_run(&sheet))
@@ -246,12 +246,37 @@ static void map_sheets(void *arg, size_t begin, size_t end)
 		span.out = is_direct ? (void *)to : &result;
 		compute(&job->way, &span);
 		if (!is_direct)
-			et_sheet_store(
-				to, &result, &sheet, job->store, job->class_bytes, job->out_bytes);
+			et_sheet_store(to, &result, &sheet, job->store, job->class_bytes, job->out_bytes);
 		place.index[outer] += (int64_t)sheet.n_rows - 1;
 		for (size_t v = 0; v < walk->n_views; v++)
 			place.offset[v] += ((int64_t)sheet.n_rows - 1) * walk->strides[v][outer];
 		et_place_advance(&place, walk, sheet.n_columns);
+	}
+	if (span.divided_by_zero)
+		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
+}
+
+/* Where all of it is one run, and is computed where it lies. */
+static bool is_line(const struct map_job *job)
+{
+	bool is_line = job->walk.n_dims == 1 && job->is_out_direct;
+	for (size_t k = 0; k < job->n_operands; k++)
+		is_line &= job->in[k].filled || job->in[k].is_direct;
+	return is_line;
+}
+
+static void map_line(void *arg, size_t begin, size_t end)
+{
+	struct map_job *job = arg;
+	const size_t most = block_of(job->way.class);
+	struct et_span span = { .common = job->way.common };
+	for (; begin < end; begin += span.n) {
+		span.n = end - begin < most ? end - begin : most;
+		for (size_t k = 0; k < job->n_operands; k++)
+			span.in[k] = job->in[k].filled ? job->in[k].filled
+						       : job->in[k].data + begin * job->in[k].element_bytes;
+		span.out = job->out + begin * job->out_bytes;
+		compute(&job->way, &span);
 	}
 	if (span.divided_by_zero)
 		atomic_store_explicit(&job->divided_by_zero, true, memory_order_relaxed);
@@ -281,121 +306,6 @@ static void set_in(struct map_job *job, size_t k, const struct et_view *in)
 	job->in[k].load = et_loader(in->type, job->way.class);
 	job->in[k].is_direct = et_class_is_type(job->way.class, in->type) &&
 			       job->walk.strides[k + 1][job->walk.n_dims - 1] == 1;
-}
-
-/* Conversion by way of a class. */
-struct cast {
-	struct et_walk outer; /* over runs, if there are several */
-	et_cast_fn direct;    /* without going by the class, of runs in one piece; or NULL */
-	et_load_fn load;
-	et_store_fn store;
-	bool loads_directly,
-		stores_directly; /* the class is as one of them lies in memory, if that is in one piece */
-	ptrdiff_t to_bytes, from_bytes; /* of an element */
-	ptrdiff_t to_step, from_step;   /* in elements of a run */
-	size_t n;                       /* of those */
-	uint8_t *to;
-	const uint8_t *from;
-};
-
-static void begin_cast(
-	struct cast *cast, const struct et_view *to, const struct et_view *from, enum et_class class)
-{
-	cast->direct = et_find_cast(to->type, from->type);
-	cast->load = et_loader(from->type, class);
-	cast->store = et_storer(to->type, class);
-	cast->loads_directly = et_class_is_type(class, to->type);
-	cast->stores_directly = et_class_is_type(class, from->type);
-	cast->to_bytes = (ptrdiff_t)et_scalar_size(to->type);
-	cast->from_bytes = (ptrdiff_t)et_scalar_size(from->type);
-	cast->to_step = cast->from_step = 1;
-	cast->to = to->data;
-	cast->from = from->data;
-}
-
-static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
-{
-	uint64_t block[ET_MAP_BLOCK];
-	if (cast->direct && cast->to_step == 1 && cast->from_step == 1) {
-		cast->direct(n, to, from);
-		return;
-	}
-	if (cast->loads_directly && cast->to_step == 1) {
-		cast->load(to, from, cast->from_step, n);
-		return;
-	}
-	if (cast->stores_directly && cast->from_step == 1) {
-		cast->store(to, cast->to_step, from, n);
-		return;
-	}
-	for (size_t part; n; n -= part) {
-		part = n < ET_MAP_BLOCK ? n : ET_MAP_BLOCK;
-		cast->load(block, from, cast->from_step, part);
-		cast->store(to, cast->to_step, block, part);
-		to += (ptrdiff_t)part * cast->to_step * cast->to_bytes;
-		from += (ptrdiff_t)part * cast->from_step * cast->from_bytes;
-	}
-}
-
-/* Elements of the only run. */
-static void cast_elements(void *arg, size_t begin, size_t end)
-{
-	const struct cast *cast = arg;
-	cast_run(cast, cast->to + (ptrdiff_t)begin * cast->to_step * cast->to_bytes,
-		cast->from + (ptrdiff_t)begin * cast->from_step * cast->from_bytes, end - begin);
-}
-
-static void cast_runs(void *arg, size_t begin, size_t end)
-{
-	const struct cast *cast = arg;
-	const struct et_walk *outer = &cast->outer;
-	struct et_place place;
-	ptrdiff_t to_row = outer->strides[0][outer->n_dims - 1] * cast->to_bytes,
-		  from_row = outer->strides[1][outer->n_dims - 1] * cast->from_bytes;
-	et_place_seek(&place, outer, begin);
-	for (size_t n; begin < end; begin += n) {
-		uint8_t *to = cast->to + place.offset[0] * cast->to_bytes;
-		const uint8_t *from = cast->from + place.offset[1] * cast->from_bytes;
-		n = et_place_run(&place, outer);
-		n = n < end - begin ? n : end - begin;
-		for (size_t i = 0; i < n; i++, to += to_row, from += from_row)
-			cast_run(cast, to, from, cast->n);
-		et_place_advance(&place, outer, n);
-	}
-}
-
-enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
-{
-	struct cast cast;
-	size_t numel;
-	if (to->type == from->type) {
-		et_view_copy(to, from);
-		return ET_OK;
-	}
-	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
-		return et_complex_cast(ctx, to, from);
-	enum et_class class = et_class_of(from->type);
-	if (class == ET_I64 && et_type_is_float(to->type) && et_scalar_size(from->type) <= sizeof(int32_t))
-		class = et_class_of(to->type); /* rounded once, as from int64, but by vectors */
-	ET_REQUIRE(ctx, et_loader(from->type, class) && et_storer(to->type, class), "cannot convert %s to %s",
-		et_scalar_name(from->type), et_scalar_name(to->type));
-	begin_cast(&cast, to, from, class);
-	if (et_view_is_one_piece(to, from, &numel)) {
-		et_parallel_for(ctx->compute, cast_elements, &cast, numel, GRAIN);
-		return ET_OK;
-	}
-	et_walk_init(&cast.outer, (const struct et_view *[]){ to, from }, 2);
-	size_t inner = cast.outer.n_dims - 1;
-	cast.n = (size_t)cast.outer.sizes[inner];
-	cast.to_step = cast.outer.strides[0][inner];
-	cast.from_step = cast.outer.strides[1][inner];
-	cast.outer.n_dims = inner;
-	if (inner)
-		et_parallel_for(ctx->compute, cast_runs, &cast, cast.n ? cast.outer.numel / cast.n : 0,
-			GRAIN / (cast.n + 1) + 1);
-	else
-		et_parallel_for(ctx->compute, cast_elements, &cast, cast.n, GRAIN);
-	return ET_OK;
 }
 
 static bool is_number(const struct et_evalue *value)
@@ -742,8 +652,11 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 		if (operands[k]->tag != ET_TAG_TENSOR)
 			job.in[k].filled = &filled[k];
 	}
-	et_parallel_for(
-		ctx->compute, has_sheets(&job) ? map_sheets : map_range, &job, job.walk.numel, GRAIN);
+	et_parallel_for(ctx->compute,
+		is_line(&job)      ? map_line
+		: has_sheets(&job) ? map_sheets
+				   : map_range,
+		&job, job.walk.numel, GRAIN);
 	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
 	return ET_OK;
 }

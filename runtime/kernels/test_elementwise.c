@@ -28,6 +28,17 @@ static void promotion(void **state)
 		{ "aten::div.out", "i32[2]{1,3} i32[2]{2,2}", "f32[2]{.5,1.5}" },
 		/* Whole where the output is of their type; several by one, by its inverse. */
 		{ "aten::div.out", "bool[2]{1,0} bool[2]{1,1}", "bool[2]{1,0}" },
+		/* One divisor: by its inverse, as far as that has all its digits. */
+		{ "aten::div.out", "f32[2]{5,41} f32[1]{41}",
+			"= f32[2]{0.12195121496915817,0.9999999403953552}" },
+		{ "aten::div.out", "f32[2]{5,41} f32[2]{41,41}", "= f32[2]{0.12195122241973877,1}" },
+		{ "aten::div.out", "f32[1]{41} f32[2]{41,2}", "= f32[2]{1,20.5}" },
+		{ "aten::div.out", "f32[2]{2e-39,3e-39} f32[1]{1e-39}", "f32[2]{2,3}" },
+		{ "aten::div.Scalar_out", "f64[2]{5,49} 49",
+			"= f64[2]{0.1020408163265306,0.9999999999999999}" },
+		{ "aten::div.Scalar_out", "f32[2]{3e38,0} 300000000000000000000000000000000000000.0",
+			"f32[2]{1,0}" },
+		{ "aten::div.Scalar_out", "f32[3]{1,0,-1} 0", "f32[3]{inf,nan,-inf}" },
 		{ "aten::div.out", "bool[]{1} bool[2]{1,0}", "! integer by zero ! bool[2]{0,0}" },
 		{ "aten::div.out", "i64[3]{-7,9,7} i64[3]{2,-3,7}", "i64[3]{-3,-3,1}" },
 		{ "aten::div.out", "u8[1]{200} u8[3]{3,200,255}", "u8[3]{66,1,0}" },
