@@ -119,10 +119,7 @@ BIT_FNS(bitwise_xor, a ^ b, (a == 0) != (b == 0))
 	SHIFT_FN(name, u8, ET_U8)
 SHIFT_FNS(left_shift)
 SHIFT_FNS(right_shift)
-#define SHIFTS(name)                                                                 \
-	{                                                                            \
-		NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 \
-	}
+#define SHIFTS(name) { NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
 static const struct et_map left_shift_map = { ET_MAP_SAME, SHIFTS(left_shift) };
 static const struct et_map right_shift_map = { ET_MAP_SAME, SHIFTS(right_shift) };
 
@@ -228,10 +225,7 @@ NARROW_DIVIDES(floor_div, quotient + apart)
 NARROW_DIVIDES(fmod, left)
 NARROW_DIVIDES(remainder, left + (b & apart))
 /* Truths are not worth loops of their own. */
-#define DIVIDES(name)                                                                            \
-	{                                                                                        \
-		name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 \
-	}
+#define DIVIDES(name) { name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
 
 /* The same of floats, as Python defines them; what float computes is exact in double. */
 static inline double floor_quotient(double a, double b, double mod)

@@ -585,13 +585,13 @@ static const struct et_fold var = { .step_doubles = var_doubles,
 		.int_columns = et_fold_##which##_columns, \
 		.needs_one = true,                        \
 		.is_index = true }
-#define VALUE(which)                                          \
-	{ .step_doubles = which##_of_doubles,                 \
-		.step_ints = which##_of_ints,                 \
-		.step_floats = which##_of_floats,             \
-		.rows = et_fold_##which##_rows,               \
-		.columns = et_fold_##which##_columns,         \
-		.int_columns = et_fold_##which##_int_columns, \
+#define VALUE(which)                                      \
+	{ .step_doubles = which##_of_doubles,             \
+		.step_ints = which##_of_ints,             \
+		.step_floats = which##_of_floats,         \
+		.rows = et_fold_##which##_rows,           \
+		.columns = et_fold_##which##_columns,     \
+		.int_columns = et_fold_##which##_columns, \
 		.needs_one = true }
 static const struct et_fold max = VALUE(max);
 static const struct et_fold min = VALUE(min);

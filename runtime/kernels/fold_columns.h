@@ -43,8 +43,6 @@ void et_fold_prod_columns(const struct fold_job *job, const struct et_place *pla
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_prod_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
-void et_fold_max_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
-void et_fold_min_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 /* Member rounded. */
 void et_fold_var_rounded(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_prod_rounded(const struct fold_job *job, const struct et_place *place, size_t n);

@@ -7,9 +7,10 @@
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/hot_spans.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { ABREAST = 8, GROUP = 32, SHORT_ROW = 64, BYTES = 16, RESULTS = ET_FOLD_COLUMNS };
+enum { ABREAST = 8, FEW = 8, MORE = 24, GROUP = 32, SHORT_ROW = 64, BYTES = 16, RESULTS = ET_FOLD_COLUMNS };
 
 /* The first row at @place, and how far apart they are. */
 static const uint8_t *first_row(const struct fold_job *job, const struct et_place *place, int64_t *ret_step)
@@ -22,8 +23,8 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 
 /* --- sums ------------------------------------------------------------------------------------------ */
 
-/* Each in its order, from @first on. */
-#define FOLD_ROWS(name, type, sum_type, first, op, value)                                                \
+/* Each in its order, from @first on; next(now, x) takes in one number. */
+#define FOLD_ROWS(name, type, sum_type, first, next)                                                     \
 	static void name(                                                                                \
 		const struct fold_job *job, const struct et_place *place, size_t n_rows, sum_type *sums) \
 	{                                                                                                \
@@ -37,7 +38,7 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 			for (size_t k = 0; k < n; k++) {                                                 \
 				for (int64_t i = 0; i < ABREAST; i++) {                                  \
 					const type x = ((const type *)(const void *)(in + i * step))[k]; \
-					now[i] = now[i] op(sum_type)(value);                             \
+					now[i] = (sum_type)next(now[i], x);                              \
 				}                                                                        \
 			}                                                                                \
 			memcpy(&sums[r], now, sizeof(now));                                              \
@@ -46,16 +47,21 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 			sum_type now = first;                                                            \
 			for (size_t k = 0; k < n; k++) {                                                 \
 				const type x = ((const type *)(const void *)in)[k];                      \
-				now = now op(sum_type)(value);                                           \
+				now = (sum_type)next(now, x);                                            \
 			}                                                                                \
 			sums[r] = now;                                                                   \
 		}                                                                                        \
 	}
-#define ADD_ROWS(name, type, sum_type) FOLD_ROWS(name, type, sum_type, 0, +, x)
-ADD_ROWS(add_floats, float, float)
-ADD_ROWS(add_short, float, double)
-ADD_ROWS(add_doubles, double, double)
-FOLD_ROWS(add_bfloat16s, uint16_t, float, 0, +, et_from_bfloat16(x))
+#define PLUS(now, x)          ((now) + (x))
+#define PLUS_BFLOAT16(now, x) ((now) + et_from_bfloat16(x))
+#define TIMES(now, x)         ((now) * (x))
+#define TIMES_TRUTH(now, x)   ((now) * ((x) != 0))
+#define LARGER(now, x)        ((!((x) <= (now)) & ((now) == (now))) ? (x) : (now))
+#define SMALLER(now, x)       ((!((x) >= (now)) & ((now) == (now))) ? (x) : (now))
+FOLD_ROWS(add_floats, float, float, 0, PLUS)
+FOLD_ROWS(add_short, float, double, 0, PLUS)
+FOLD_ROWS(add_doubles, double, double, 0, PLUS)
+FOLD_ROWS(add_bfloat16s, uint16_t, float, 0, PLUS_BFLOAT16)
 
 static void sum_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
 {
@@ -139,22 +145,22 @@ et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)
 
 /* --- products -------------------------------------------------------------------------------------- */
 
-#define MULTIPLY_ROWS(name, type, product_type, class, value)                                     \
-	FOLD_ROWS(name##_products, type, product_type, 1, *, value)                               \
+#define MULTIPLY_ROWS(name, type, product_type, class, next)                                      \
+	FOLD_ROWS(name##_products, type, product_type, 1, next)                                   \
 	static void name(const struct fold_job *job, const struct et_place *place, size_t n_rows) \
 	{                                                                                         \
 		product_type products[RESULTS];                                                   \
 		name##_products(job, place, n_rows, products);                                    \
 		et_fold_give(job, place, 0, class, products, n_rows);                             \
 	}
-MULTIPLY_ROWS(multiply_floats, float, double, ET_F64, x)
-MULTIPLY_ROWS(multiply_doubles, double, double, ET_F64, x)
-MULTIPLY_ROWS(multiply_longs, int64_t, int64_t, ET_I64, x)
-MULTIPLY_ROWS(multiply_words, int32_t, int64_t, ET_I64, x)
-MULTIPLY_ROWS(multiply_shorts, int16_t, int64_t, ET_I64, x)
-MULTIPLY_ROWS(multiply_signed_bytes, int8_t, int64_t, ET_I64, x)
-MULTIPLY_ROWS(multiply_bytes, uint8_t, int64_t, ET_I64, x)
-MULTIPLY_ROWS(multiply_truths, uint8_t, int64_t, ET_I64, x != 0)
+MULTIPLY_ROWS(multiply_floats, float, double, ET_F64, TIMES)
+MULTIPLY_ROWS(multiply_doubles, double, double, ET_F64, TIMES)
+MULTIPLY_ROWS(multiply_longs, int64_t, int64_t, ET_I64, TIMES)
+MULTIPLY_ROWS(multiply_words, int32_t, int64_t, ET_I64, TIMES)
+MULTIPLY_ROWS(multiply_shorts, int16_t, int64_t, ET_I64, TIMES)
+MULTIPLY_ROWS(multiply_signed_bytes, int8_t, int64_t, ET_I64, TIMES)
+MULTIPLY_ROWS(multiply_bytes, uint8_t, int64_t, ET_I64, TIMES)
+MULTIPLY_ROWS(multiply_truths, uint8_t, int64_t, ET_I64, TIMES_TRUTH)
 
 et_fold_many_fn et_fold_prod_rows(const struct fold_job *job)
 {
@@ -316,29 +322,31 @@ static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t turn)
 		results[r] = value;                               \
 	}
 
-/* Of rows that are shorter than vectors: so many of them are put side by side. */
-static void extreme_abreast(
-	double *results, size_t n_rows, const uint8_t *in, int64_t step, size_t n, bool is_least)
+/* Of rows that are shorter than vectors. */
+#define EXTREMES_OF_FEW(name, type, wide, least, most)           \
+	FOLD_ROWS(largest_few_##name, type, wide, least, LARGER) \
+	FOLD_ROWS(smallest_few_##name, type, wide, most, SMALLER)
+EXTREMES_OF_FEW(floats, float, float, -INFINITY, INFINITY)
+EXTREMES_OF_FEW(doubles, double, double, -INFINITY, INFINITY)
+EXTREMES_OF_FEW(longs, int64_t, int64_t, INT64_MIN, INT64_MAX)
+EXTREMES_OF_FEW(words, int32_t, int64_t, INT64_MIN, INT64_MAX)
+EXTREMES_OF_FEW(shorts, int16_t, int64_t, INT64_MIN, INT64_MAX)
+EXTREMES_OF_FEW(signed_bytes, int8_t, int64_t, INT64_MIN, INT64_MAX)
+EXTREMES_OF_FEW(bytes, uint8_t, int64_t, INT64_MIN, INT64_MAX)
+
+static void few_ints(const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least,
+	int64_t *results)
 {
-	float columns[ABREAST][GROUP], most[GROUP];
-	for (size_t r = 0; r < n_rows; r += GROUP) {
-		size_t part = n_rows - r < GROUP ? n_rows - r : GROUP;
-		for (size_t i = 0; i < part; i++, in += step) {
-			for (size_t k = 0; k < n; k++)
-				columns[k][i] =
-					((const float *)(const void *)in)[k] * (is_least ? -1.0f : 1.0f);
-		}
-		memcpy(most, columns[0], sizeof(most));
-		for (size_t k = 1; k < n; k++) {
-			for (size_t i = 0; i < part; i++) {
-				float number = columns[k][i];
-				bool is_better = !(number <= most[i]) & (most[i] == most[i]);
-				most[i] = is_better ? number : most[i];
-			}
-		}
-		for (size_t i = 0; i < part; i++)
-			results[r + i] = (double)most[i] * (is_least ? -1 : 1);
-	}
+	static void (*const fns[][2])(
+		const struct fold_job *job, const struct et_place *place, size_t n_rows, int64_t *results) = {
+		[ET_UINT8] = { largest_few_bytes, smallest_few_bytes },
+		[ET_INT8] = { largest_few_signed_bytes, smallest_few_signed_bytes },
+		[ET_INT16] = { largest_few_shorts, smallest_few_shorts },
+		[ET_INT32] = { largest_few_words, smallest_few_words },
+		[ET_INT64] = { largest_few_longs, smallest_few_longs },
+		[ET_BOOL] = { largest_few_bytes, smallest_few_bytes },
+	};
+	fns[job->in_type][is_least](job, place, n_rows, results);
 }
 
 static void extreme_floats(
@@ -348,8 +356,14 @@ static void extreme_floats(
 	size_t n = job->folded.numel;
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
-	if (job->in_type == ET_FLOAT32 && n <= ABREAST)
-		extreme_abreast(results, n_rows, in, step, n, is_least);
+	if (job->in_type == ET_FLOAT32 && n <= FEW) {
+		float few[RESULTS];
+		(is_least ? smallest_few_floats : largest_few_floats)(job, place, n_rows, few);
+		et_fold_give(job, place, 0, ET_F32, few, n_rows);
+		return;
+	}
+	if (job->in_type == ET_FLOAT64 && n <= MORE)
+		(is_least ? smallest_few_doubles : largest_few_doubles)(job, place, n_rows, results);
 	else if (job->in_type == ET_FLOAT32)
 		EACH_ROW(float, (double)extreme_of_floats(n, row, is_least))
 	else
@@ -364,7 +378,9 @@ static void extreme_ints(
 	size_t n = job->folded.numel;
 	const uint8_t *in = first_row(job, place, &step);
 	uint8_t turn = et_fold_turned_bits(is_least, job->in_type == ET_INT8);
-	if (job->in_type == ET_INT64)
+	if (n <= FEW)
+		few_ints(job, place, n_rows, is_least, results);
+	else if (job->in_type == ET_INT64)
 		EACH_ROW(int64_t, extreme_of_longs(n, row, is_least))
 	else if (job->in_type == ET_INT32)
 		EACH_ROW(int32_t, is_least ? min_of_words(n, row) : max_of_words(n, row))

@@ -320,31 +320,68 @@ DISTANCES(double_distances, double)
 ADD_ROWS(add_float_rows, float)
 ADD_ROWS(add_double_rows, double)
 
+#define TAKE_LONGS(name, better)                                                                       \
+	static void name(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row) \
+	{                                                                                              \
+		ET_INDEPENDENT                                                                         \
+		for (size_t k = 0; where && k < n; k++) {                                              \
+			where[k] = numbers[k] better best[k] ? row : where[k];                         \
+			best[k] = numbers[k] better best[k] ? numbers[k] : best[k];                    \
+		}                                                                                      \
+		ET_INDEPENDENT                                                                         \
+		for (size_t k = 0; !where && k < n; k++)                                               \
+			best[k] = numbers[k] better best[k] ? numbers[k] : best[k];                    \
+	}                                                                                              \
+	static void merge_##name(                                                                      \
+		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows)   \
+	{                                                                                              \
+		if (!where) {                                                                          \
+			name(n, best, NULL, others, 0);                                                \
+			return;                                                                        \
+		}                                                                                      \
+		ET_INDEPENDENT                                                                         \
+		for (size_t k = 0; k < n; k++) {                                                       \
+			const int64_t number = others[k], now = best[k], row = rows[k], at = where[k]; \
+			bool is_first = (number better now) | ((number == now) & (row < at));          \
+			where[k] = is_first ? row : at;                                                \
+			best[k] = is_first ? number : now;                                             \
+		}                                                                                      \
+	}
+TAKE_LONGS(larger_longs, >)
+TAKE_LONGS(smaller_longs, <)
+
 /* Several vectors at a time, which do not wait for each other. */
 enum { VECTORS = 2, LANES = 8, ABREAST = VECTORS * LANES };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t longs __attribute__((vector_size(LANES * sizeof(int64_t))));
-#define EXTREME(name, type, vector, no_better)                                                       \
-	static type name(size_t n, const type *x)                                                    \
-	{                                                                                            \
-		type lanes[ABREAST], most = x[0];                                                    \
-		vector now[VECTORS], next;                                                           \
-		size_t k = 0;                                                                        \
-		for (size_t i = 0; i < VECTORS; i++)                                                 \
-			now[i] = most - (vector){ 0 };                                               \
-		for (; k + ABREAST <= n; k += ABREAST) {                                             \
-			for (size_t i = 0; i < VECTORS; i++) {                                       \
-				memcpy(&next, x + k + i * LANES, sizeof(next));                      \
-				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);         \
-				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i])); \
-			}                                                                            \
-		}                                                                                    \
-		memcpy(lanes, now, sizeof(lanes));                                                   \
-		for (; k < n; k++)                                                                   \
-			most = !(x[k] no_better most) && most == most ? x[k] : most;                 \
-		for (size_t i = 0; i < ABREAST; i++)                                                 \
-			most = !(lanes[i] no_better most) && most == most ? lanes[i] : most;         \
-		return most;                                                                         \
+#define EXTREME(name, type, vector, no_better)                                                              \
+	static type name(size_t n, const type *x)                                                           \
+	{                                                                                                   \
+		type lanes[ABREAST], most = x[0];                                                           \
+		vector now[VECTORS], next;                                                                  \
+		size_t k = 0;                                                                               \
+		if (n < ABREAST) {                                                                          \
+			for (k = 1; k < n; k++)                                                             \
+				most = !(x[k] no_better most) && most == most ? x[k] : most;                \
+			return most;                                                                        \
+		}                                                                                           \
+		memcpy(now, x, sizeof(now));                                                                \
+		for (k = ABREAST; k < n; k += ABREAST) { /* the last ones may be taken again */             \
+			k = k + ABREAST <= n ? k : n - ABREAST;                                             \
+			for (size_t i = 0; i < VECTORS; i++) {                                              \
+				memcpy(&next, x + k + i * LANES, sizeof(next));                             \
+				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);                \
+				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));        \
+			}                                                                                   \
+		}                                                                                           \
+		memcpy(lanes, now, sizeof(lanes));                                                          \
+		for (size_t half = ABREAST / 2; half; half /= 2) {                                          \
+			for (size_t i = 0; i < half; i++)                                                   \
+				lanes[i] = (!(lanes[i + half] no_better lanes[i]) & (lanes[i] == lanes[i])) \
+						   ? lanes[i + half]                                        \
+						   : lanes[i];                                              \
+		}                                                                                           \
+		return lanes[0];                                                                            \
 	}
 EXTREME(largest_double, double, doubles, <=)
 EXTREME(smallest_double, double, doubles, >=)
@@ -393,6 +430,10 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.weigh_long_rows = weigh_long_rows,
 	.add_float_rows = add_float_rows,
 	.add_double_rows = add_double_rows,
+	.larger_longs = larger_longs,
+	.smaller_longs = smaller_longs,
+	.merge_larger_longs = merge_larger_longs,
+	.merge_smaller_longs = merge_smaller_longs,
 	.largest_double = largest_double,
 	.smallest_double = smallest_double,
 	.largest_long = largest_long,

@@ -48,6 +48,14 @@ struct et_hot_spans {
 	/* sums[k] += rows[r * step + k] for each r in its turn */
 	void (*add_float_rows)(size_t n, double *sums, size_t n_rows, const float *rows, ptrdiff_t step);
 	void (*add_double_rows)(size_t n, double *sums, size_t n_rows, const double *rows, ptrdiff_t step);
+	/* best[k] = numbers[k] and where[k] = row, for those that are larger, or smaller; where may be NULL */
+	void (*larger_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
+	void (*smaller_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
+	/* The same, where each of the others has a row of its own, and the first of equals is wanted. */
+	void (*merge_larger_longs)(
+		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
+	void (*merge_smaller_longs)(
+		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
 	/* Of one number or more; NaN if one is. */
 	double (*largest_double)(size_t n, const double *x);
 	double (*smallest_double)(size_t n, const double *x);

@@ -119,28 +119,13 @@ static inline float et_rint(float x)
 	ET_INT_FN(name, n, expression)
 
 /* In a row: .fns of a name defined for these classes. */
-#define ET_FLOATS(name)                      \
-	{                                    \
-		name##_f32, name##_f64, NULL \
-	}
+#define ET_FLOATS(name) { name##_f32, name##_f64, NULL }
 #define ET_NARROW(name) name##_i64, name##_i32, name##_i16, name##_i8, name##_u8, name##_b8
-#define ET_INTS(name)                       \
-	{                                   \
-		NULL, NULL, ET_NARROW(name) \
-	}
-#define ET_ALL(name)                                    \
-	{                                               \
-		name##_f32, name##_f64, ET_NARROW(name) \
-	}
+#define ET_INTS(name)   { NULL, NULL, ET_NARROW(name) }
+#define ET_ALL(name)    { name##_f32, name##_f64, ET_NARROW(name) }
 /* Where there is but one for all integers. */
-#define ET_INTS64(name)                \
-	{                              \
-		NULL, NULL, name##_i64 \
-	}
-#define ET_ALL64(name)                             \
-	{                                          \
-		name##_f32, name##_f64, name##_i64 \
-	}
+#define ET_INTS64(name) { NULL, NULL, name##_i64 }
+#define ET_ALL64(name)  { name##_f32, name##_f64, name##_i64 }
 #define ET_MAP(...)            \
 	&(const struct et_map) \
 	{                      \
