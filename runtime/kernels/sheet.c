@@ -1,3 +1,5 @@
+/* How a sheet is put into a block and out of it: at once where its elements go on from row to row, and else what repeats is
+ * read once. Nothing here looks at sizes: a sheet fits its block, with room for the slack behind it. */
 #include "runtime/kernels/sheet.h"
 
 enum { AT_ONCE = 64 }; /* rows */
