@@ -459,7 +459,10 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 		if (state == INF_MODEL_FAILED && !index->reason)
 			index->reason = sv->reason;
 	}
-	if (state == INF_MODEL_UNLOADED && is_refused)
+	if (!v->n && v->denied)
+		index->reason = text(
+			pool, "%.400s: Permission denied to user %lu", v->denied, (unsigned long)geteuid());
+	if (state == INF_MODEL_UNLOADED && (is_refused || !v->n))
 		state = INF_MODEL_FAILED;
 	index->state = inf_model_state_name(state);
 	*ret = state;

@@ -501,6 +501,8 @@ static void not_found(void *arg, int rc, const struct inf_variants *models, size
 	size_t n_names = 0;
 	bool is_other_version = false;
 	for (size_t i = 0; i < n && n_names < sizeof(names); i++) {
+		if (!models[i].n)
+			continue;
 		if (strcmp(models[i].model, state->model) == 0) {
 			is_other_version = true;
 			n_names = 0;
@@ -545,6 +547,16 @@ static void note_nothing_there(struct inf_open_state *state)
 	inf_repository_unload_replaced(r);
 }
 
+/* Where there may be files of it, that we may not see. */
+static void not_readable(struct inf_open_state *state)
+{
+	char error[INF_CONFIG_PATH_MAX + 600];
+	inf_text(error, sizeof(error), "model '%s' can't be loaded: %s: Permission denied to user %lu",
+		state->model, state->variants.denied, (unsigned long)geteuid());
+	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
+	finish(state, INF_FAILED_PRECONDITION, error, NULL);
+}
+
 static void look_done(struct inf_work *work)
 {
 	struct inf_open_state *state = ET_CONTAINER_OF(work, struct inf_open_state, work);
@@ -561,11 +573,17 @@ static void look_done(struct inf_work *work)
 		finish(state, INF_UNAVAILABLE, error, NULL);
 	} else if (state->variants.rc < 0) {
 		not_found(state, state->variants.rc, NULL, 0);
+	} else if (!state->variants.n && state->variants.denied) {
+		not_readable(state);
 	} else if (!state->variants.n) {
 		note_nothing_there(state);
 		state->is_away = true;
 		inf_repository_scan(r, not_found, state);
 	} else {
+		if (state->variants.denied)
+			et_logf(r->o.log, ET_LOG_WARNING,
+				"model %s: what is in %s is not seen: Permission denied to user %lu",
+				state->model, state->variants.denied, (unsigned long)geteuid());
 		choose(state);
 	}
 }

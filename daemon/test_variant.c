@@ -87,6 +87,59 @@ static void test_find(void **state)
 	expect("nothing", "", "", 0, NULL);
 }
 
+/* A folder that we may not read is not one that is not there. */
+static void test_denied(void **state)
+{
+	char path[128], own[128];
+	struct inf_variants v, *models;
+	size_t n, n_denied = 0;
+	if (geteuid() == 0 && seteuid(65534) < 0)
+		skip();
+	if (chmod(folder, 0755) < 0) { /* it is root's: so is what is in it */
+		assert_int_equal(seteuid(0), 0);
+		assert_int_equal(chmod(folder, 0755), 0);
+		snprintf(path, sizeof(path), "%s/a/10", folder);
+		assert_int_equal(chmod(path, 0700), 0);
+		snprintf(own, sizeof(own), "%s/b", folder);
+		assert_int_equal(chmod(own, 0700), 0);
+		assert_int_equal(seteuid(65534), 0);
+	} else {
+		snprintf(path, sizeof(path), "%s/a/10", folder);
+		snprintf(own, sizeof(own), "%s/b", folder);
+		assert_int_equal(chmod(path, 0), 0);
+		assert_int_equal(chmod(own, 0), 0);
+	}
+	assert_true(inf_variants_find(&v, folder, "a", "")); /* an older version, and says so */
+	assert_string_equal(v.version, "2");
+	assert_string_equal(v.denied, path);
+	inf_variants_deinit(&v);
+	assert_false(inf_variants_find(&v, folder, "a", "10"));
+	assert_string_equal(v.denied, path);
+	inf_variants_deinit(&v);
+	assert_false(inf_variants_find(&v, folder, "b", ""));
+	assert_string_equal(v.denied, own);
+	inf_variants_deinit(&v);
+	assert_false(inf_variants_find(&v, folder, "nothing", ""));
+	assert_null(v.denied);
+	inf_variants_deinit(&v);
+	assert_int_equal(inf_variants_scan(folder, &models, &n), 0);
+	for (size_t i = 0; i < n; i++) {
+		if (models[i].denied) {
+			n_denied++;
+			assert_string_equal(models[i].model, "b");
+			assert_string_equal(models[i].denied, own);
+			assert_int_equal(models[i].n, 0);
+		}
+		inf_variants_deinit(&models[i]);
+	}
+	free(models);
+	assert_int_equal(n_denied, 1);
+	if (geteuid() == 65534 && getuid() == 0)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(path, 0755), 0);
+	assert_int_equal(chmod(own, 0755), 0);
+}
+
 static void test_names(void **state)
 {
 	static const char *const bad[] = { "", ".", "..", ".g", "a/1", "/etc", "../x", "a/../a" };
@@ -131,6 +184,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_denied),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_scan),
 	};

@@ -48,6 +48,7 @@ struct inf_variants {
 	struct inf_data_file *data; /* heap; as many as data_ids */
 	bool has_too_much_data;     /* more than there can be: no variant can be used */
 	int rc;                     /* negative errno: a folder could not be read for want of something */
+	char *denied; /* a folder of it that this process may not read; heap; NULL: none. There may be more in it */
 };
 
 /* Whether that errno (negative) says that something has run out which may be there later. */
@@ -94,8 +95,9 @@ uint32_t inf_count_other_methods(const struct et_registry *registry, const struc
 bool inf_method_uses(const struct et_registry *registry, const struct et_method_spec *method,
 	const struct et_backend_entry *entry);
 
-/* Every model and version below @folder, each with its files (not inspected); sorted by name. The array and each of
- * its entries are the caller's. Negative errno if the folder can't be read. */
+/* Every model and version below @folder, each with its files (not inspected); sorted by name. A model of which only
+ * folders are there that we may not read has no version and no files, but `denied`. The array and each of its entries are
+ * the caller's. Negative errno if the folder can't be read. */
 int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n);
 
 #endif

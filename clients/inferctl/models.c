@@ -56,7 +56,7 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 			n += (size_t)snprintf(
 				files + n, sizeof(files) - n, "%s%s", k ? ", " : "", model->files[k]);
 		ctl_table_cell(&table, "%s", model->name);
-		ctl_table_cell(&table, "%s", model->version);
+		ctl_table_cell(&table, "%s", model->version[0] ? model->version : "-");
 		ctl_table_cell(&table, "%s", model->state);
 		ctl_table_cell(&table, "%s", model->backend[0] ? model->backend : "-");
 		ctl_table_cell(&table, "%s", model->memory_bytes ? ctl_bytes(model->memory_bytes) : "-");
@@ -110,8 +110,9 @@ const struct ctl_command ctl_models_command = {
 
 static void print_why(const struct ctl *ctl, const struct inf_model_index *model)
 {
-	printf("%s%s%s version %s: %s%s%s", ctl_bold(ctl), ctl_safe(model->name), ctl_plain(ctl),
-		ctl_safe(model->version), state_colour(ctl, model->state), model->state, ctl_plain(ctl));
+	printf("%s%s%s%s%s: %s%s%s", ctl_bold(ctl), ctl_safe(model->name), ctl_plain(ctl),
+		model->version[0] ? " version " : "", ctl_safe(model->version),
+		state_colour(ctl, model->state), model->state, ctl_plain(ctl));
 	if (model->backend[0])
 		printf(", served by %s", model->backend);
 	if (model->memory_bytes)
