@@ -36,6 +36,7 @@ enum {
 
 /* Memory for several blocks. Freed with the last of them. */
 struct et_xnn_slab {
+	struct et_list_node node;
 	size_t n_bytes, n_used;
 	uint32_t n_blocks;
 };
@@ -45,36 +46,61 @@ static struct et_xnn_block *block_of(void *bytes)
 	return (struct et_xnn_block *)((uint8_t *)bytes - ET_XNN_HEADER);
 }
 
-static void slab_put(struct et_xnn_weights *weights, struct et_xnn_slab *slab)
+/* Large pages are memory as soon as a byte of them is, so the last slab had better not be larger than what is yet to come:
+ * filters are packed in about the order in which they lie, so that is what lies behind the one that was asked for last. */
+static struct et_xnn_slab *slab_new(struct et_xnn_weights *weights, size_t n)
 {
-	if (slab->n_blocks || slab == weights->slab)
-		return;
-	weights->stats.n_bytes -= slab->n_bytes;
-	weights->allocator.free(weights->allocator.self, slab, slab->n_bytes);
+	size_t n_bytes = (ET_XNN_ALIGNMENT + n + SLAB - 1) & ~(size_t)(SLAB - 1),
+	       n_to_come = ET_XNN_ALIGNMENT + n + weights->n_behind;
+	if (n_bytes > n_to_come)
+		n_bytes = n_to_come;
+	struct et_xnn_slab *slab = weights->allocator.alloc(weights->allocator.self, n_bytes, SLAB_ALIGNMENT);
+	if (!slab)
+		return NULL;
+	*slab = (struct et_xnn_slab){ .n_bytes = n_bytes, .n_used = ET_XNN_ALIGNMENT };
+	weights->stats.n_bytes += n_bytes;
+	et_list_append(&weights->slabs, &slab->node);
+	return slab;
+}
+
+/* One with room for @n bytes. */
+static struct et_xnn_slab *slab_find(struct et_xnn_weights *weights, size_t n)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &weights->slabs)
+	{
+		struct et_xnn_slab *slab = ET_CONTAINER_OF(node, struct et_xnn_slab, node);
+		if (n <= slab->n_bytes - slab->n_used)
+			return slab;
+	}
+	return slab_new(weights, n);
 }
 
 /* @n_block bytes for a block and its header. */
-static struct et_xnn_block *slab_take(struct et_xnn_weights *weights, size_t n_block)
+static struct et_xnn_block *slab_take(
+	struct et_xnn_weights *weights, size_t n_block, struct et_xnn_slab **ret_slab)
 {
 	size_t n = (n_block + ET_XNN_ALIGNMENT - 1) & ~(size_t)(ET_XNN_ALIGNMENT - 1);
-	struct et_xnn_slab *slab = weights->slab;
-	if (!slab || n > slab->n_bytes - slab->n_used) {
-		size_t n_bytes = (ET_XNN_ALIGNMENT + n + SLAB - 1) & ~(size_t)(SLAB - 1);
-		struct et_xnn_slab *fresh =
-			weights->allocator.alloc(weights->allocator.self, n_bytes, SLAB_ALIGNMENT);
-		if (!fresh)
-			return NULL;
-		*fresh = (struct et_xnn_slab){ .n_bytes = n_bytes, .n_used = ET_XNN_ALIGNMENT };
-		weights->stats.n_bytes += n_bytes;
-		weights->slab = fresh;
-		if (slab)
-			slab_put(weights, slab);
-		slab = fresh;
-	}
+	struct et_xnn_slab *slab = *ret_slab = slab_find(weights, n);
+	if (!slab)
+		return NULL;
 	struct et_xnn_block *block = (struct et_xnn_block *)(void *)((uint8_t *)slab + slab->n_used);
 	slab->n_used += n;
 	slab->n_blocks++;
 	return block;
+}
+
+/* @n bytes less, the last ones or not. */
+static void slab_give(
+	struct et_xnn_weights *weights, struct et_xnn_slab *slab, struct et_xnn_block *block, size_t n)
+{
+	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used)
+		slab->n_used -= n; /* its place is free again */
+	if (--slab->n_blocks)
+		return;
+	et_list_remove(&slab->node);
+	weights->stats.n_bytes -= slab->n_bytes;
+	weights->allocator.free(weights->allocator.self, slab, slab->n_bytes);
 }
 
 static struct et_xnn_block *block_new(
@@ -84,15 +110,16 @@ static struct et_xnn_block *block_new(
 		return NULL;
 	size_t n_block = ET_XNN_HEADER + n_bytes + ET_XNN_PADDING;
 	bool is_in_slab = n_bytes >= IN_SLAB && weights->stats.n_bytes >= SLAB;
+	struct et_xnn_slab *slab = NULL;
 	struct et_xnn_block *block =
-		is_in_slab ? slab_take(weights, n_block)
+		is_in_slab ? slab_take(weights, n_block, &slab)
 			   : weights->allocator.alloc(weights->allocator.self, n_block, ET_XNN_ALIGNMENT);
 	if (!block)
 		return NULL;
 	memset(block, 0, ET_XNN_HEADER);
 	memset((uint8_t *)et_xnn_bytes_of(block) + n_bytes, 0, ET_XNN_PADDING);
 	block->n_bytes = n_bytes;
-	block->slab = is_in_slab ? weights->slab : NULL;
+	block->slab = slab;
 	et_list_append(list, &block->node);
 	if (!is_in_slab)
 		weights->stats.n_bytes += n_block;
@@ -110,10 +137,7 @@ static void block_free(struct et_xnn_weights *weights, struct et_xnn_block *bloc
 		return;
 	}
 	size_t n = (n_block + ET_XNN_ALIGNMENT - 1) & ~(size_t)(ET_XNN_ALIGNMENT - 1);
-	slab->n_blocks--;
-	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used)
-		slab->n_used -= n; /* the last one: its place is free again */
-	slab_put(weights, slab);
+	slab_give(weights, slab, block, n);
 }
 
 static void blocks_free(struct et_xnn_weights *weights, struct et_list_node *list)
@@ -239,6 +263,15 @@ static void fill_if_needed(const struct et_xnn_weights *weights, const void *ker
 	block->is_to_fill = false;
 }
 
+/* How many bytes of the Program lie behind a filter that is about to be packed; many where nobody knows. */
+static uint64_t n_behind(const struct et_xnn_weights *weights, const struct et_xnn_claim *claim)
+{
+	size_t end;
+	if (!claim || !et_add(claim->position, claim->n_bytes, &end) || end > weights->n_file_bytes)
+		return SLAB;
+	return weights->n_file_bytes - end;
+}
+
 /* @n_bytes: how long it must be, which XNNPACK does not say (0) and of what a file kept only its checksum would. */
 static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
 	size_t n_bytes, bool is_own)
@@ -247,8 +280,10 @@ static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weigh
 	const struct et_xnn_row *row = find_row(weights, key, is_own);
 	row = row && n_bytes && row->n_bytes != n_bytes ? NULL : row;
 	struct et_xnn_block *block = row ? NULL : find(weights, key, is_own);
-	if (!row && !block)
+	if (!row && !block) {
 		fill_if_needed(weights, key->kernel);
+		weights->n_behind = n_behind(weights, et_xnn_find_claim(weights, key->kernel));
+	}
 	pthread_mutex_unlock(&weights->lock);
 	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)et_xnn_bytes_of(block) : SIZE_MAX;
 }
@@ -385,6 +420,8 @@ struct et_xnn_weights *et_xnn_weights_new(
 	et_list_init(&weights->reserved);
 	et_list_init(&weights->packed);
 	et_list_init(&weights->copies);
+	et_list_init(&weights->slabs);
+	weights->n_behind = SLAB;
 	et_pool_init(&weights->pool, allocator);
 	weights->stats.n_bytes = sizeof(*weights);
 	weights->machine = machine;
@@ -407,10 +444,6 @@ struct et_xnn_weights *et_xnn_weights_free(
 	blocks_free(weights, &weights->reserved);
 	blocks_free(weights, &weights->packed);
 	blocks_free(weights, &weights->copies);
-	struct et_xnn_slab *slab = weights->slab;
-	weights->slab = NULL;
-	if (slab)
-		slab_put(weights, slab);
 	et_pool_deinit(&weights->pool);
 	if (weights->handle)
 		store->release(store->self, weights->handle);

@@ -55,7 +55,7 @@ struct et_xnn_weights {
 	struct xnn_weights_cache_provider provider;
 	struct et_allocator allocator;
 	pthread_mutex_t lock; /* everything below */
-	struct et_list_node reserved, packed, copies;
+	struct et_list_node reserved, packed, copies, slabs;
 	struct et_xnn_block *by_key[ET_XNN_BUCKETS], *by_digest[ET_XNN_BUCKETS]; /* of packed */
 	struct et_xnn_block *by_copied[ET_XNN_BUCKETS];
 	struct et_xnn_claim *claims[ET_XNN_BUCKETS];
@@ -63,7 +63,7 @@ struct et_xnn_weights {
 	uint64_t n_claimed, n_claimed_beside;           /* bytes; of those not in payloads, but for copies */
 	uint64_t n_file_bytes;                          /* of the Program */
 	const struct inferd_delegate_payload *source;   /* that is being compiled, or NULL */
-	struct et_xnn_slab *slab;                       /* the one that is being filled, or NULL */
+	uint64_t n_behind;                              /* bytes of it that may yet be packed, about */
 	struct et_pool pool;                            /* of claims and compiled */
 	struct et_xnn_compiled_note *compiled;
 	struct et_xnn_weights_stats stats;
