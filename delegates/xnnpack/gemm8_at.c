@@ -130,7 +130,8 @@ bool et_xnn_rows(struct et_xnn_rows *ret_rows, size_t n_rows, size_t depth)
 	return true;
 }
 
-/* The whole of a byte for what lies between @min and @max, which are made to include 0; and 0 is exact. */
+/* The whole of a byte for what lies between @min and @max, which are made to include 0; and 0 is exact. Floats are multiplied with the
+ * scale itself, as the original has it; Debian's XNNPACK takes one over one over it, which makes other numbers of halves. */
 static struct et_xnn_row_scale scale_of(float min, float max, float *ret_factor)
 {
 	min = min < 0 ? min : 0;
@@ -141,7 +142,7 @@ static struct et_xnn_row_scale scale_of(float min, float max, float *ret_factor)
 	zero = zero > -128 ? zero : -128;
 	zero = zero < 127 ? zero : 127;
 	struct et_xnn_row_scale row = { .scale = 1 / scale, .zero = (int32_t)lrintf(zero) + 128 };
-	*ret_factor = 1 / row.scale;
+	*ret_factor = scale;
 	return row;
 }
 

@@ -142,6 +142,22 @@ static void test_layers(void **state)
 		try(layers[i][0], layers[i][1], layers[i][2]);
 }
 
+/* Halfway between two numbers is the even one, which one over one over the scale would make the other. */
+static void test_halves_in_rows(void **state)
+{
+	static const float in[] = { 0, 2.125f, 1.5625f };
+	enum { LENGTH = sizeof(in) / sizeof(*in) };
+	for (size_t b = 0; et_xnn_gemm8_at(b); b++) {
+		struct et_xnn_rows rows;
+		assert_true(et_xnn_rows(&rows, 1, LENGTH));
+		uint8_t *to = memory(rows.n_bytes);
+		et_xnn_rows_quantize(et_xnn_gemm8_at(b), &rows, in, 0, 1, to);
+		const uint8_t expected[] = { 0, 255, 188 };
+		assert_memory_equal(to + rows.first, expected, sizeof(expected));
+		free(to);
+	}
+}
+
 /* What a row is made of stands for what it was; nothing is exact but 0, and all of a byte is used. */
 static void check_row(const struct et_xnn_gemm8_build *build, const float *in, size_t n)
 {
@@ -280,6 +296,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_layers),
+		cmocka_unit_test(test_halves_in_rows),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_rows_are_alike),
 		cmocka_unit_test(test_nan_stays),
