@@ -51,8 +51,10 @@ static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload
 	signature->kind = (uint32_t)(node->kind - et_xnn_kind_at(1));
 	signature->flags = node->flags;
 	memcpy(signature->numbers, node->numbers, sizeof(signature->numbers));
-	if (node->inputs[2] != ET_XNN_NONE)
+	if (node->inputs[2] != ET_XNN_NONE) {
 		signature->bias = (uintptr_t)payload->values[node->inputs[2]].data;
+		signature->remade_bias = (uint16_t)et_xnn_remade_of(&payload->values[node->inputs[2]]);
+	}
 	const uint32_t values[] = { node->inputs[0], node->inputs[1], node->inputs[2], node->outputs[0] };
 	for (size_t i = 0; i < 4; i++) {
 		if (values[i] == ET_XNN_NONE)
@@ -244,7 +246,7 @@ static enum et_status claim_filters(
 		struct et_xnn_signature signature;
 		struct et_xnn_name name;
 		sign(&signature, payload, node);
-		signature.remade = remade;
+		signature.remade = (uint16_t)remade;
 		name_filter(&name, &signature, payload, node, source);
 		const void *kernel;
 		struct et_xnn_use use = {
@@ -313,6 +315,15 @@ static enum et_status pack_own(struct et_xnn_compiled *compiled, struct et_diag 
 			continue;
 		const uint32_t *inputs = part->node->inputs;
 		struct packing packing = { payload, part };
+		if (!part->node->kind->has_filter) {
+			void *made =
+				et_pool_alloc(&compiled->pool, part->own->n_packed(payload, part->node), 1);
+			if (!made)
+				return no_memory(diag);
+			pack(&packing, made);
+			part->packed = made;
+			continue;
+		}
 		part->packed = et_xnn_weights_pack(compiled->weights, payload->values[inputs[1]].data,
 			inputs[2] == ET_XNN_NONE ? NULL : payload->values[inputs[2]].data,
 			part->own->n_packed(payload, part->node), pack, &packing);

@@ -22,8 +22,8 @@ struct et_xnn_signature {
 	uint32_t kind; /* as a number that is the same for equal kinds */
 	uint32_t flags;
 	uint32_t numbers[ET_XNN_N_NUMBERS];
-	uint32_t remade; /* enum et_xnn_remade: the filter */
-	uint64_t bias;   /* its address; in a name, where it lies in the program */
+	uint16_t remade, remade_bias; /* enum et_xnn_remade: the filter, its bias */
+	uint64_t bias;                /* its address; in a name, where it lies in the program */
 	struct {
 		uint32_t type;
 		uint32_t n_dims;

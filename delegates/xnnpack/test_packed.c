@@ -1,5 +1,6 @@
 /* Packed weights that a store kept: the second load packs nothing and computes the same. */
 #include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/half.h"
 #include "delegates/xnnpack/own.h"
 #include "delegates/xnnpack/packed.h"
 #include "delegates/xnnpack/test_args.h"
@@ -263,6 +264,74 @@ static void test_one_filter_twice(void **state)
 	free(bytes);
 }
 
+enum { OTHERWISE = 4 }; /* channels */
+
+/* Two convolutions [1,1,1,2] -> [1,1,1,4] of halves with one filter and, as it seems, one bias: @bias is floats to the first and
+ * halves to the second. */
+static void make_otherwise(struct make_xnn *mk, const float *bias)
+{
+	float filter[OTHERWISE * 2];
+	for (int i = 0; i < OTHERWISE * 2; i++)
+		filter[i] = (float)(i % 3);
+	mx_init(mk);
+	uint32_t constants[] = { mx_constant(mk, filter, sizeof(filter)),
+		mx_constant(mk, bias, OTHERWISE * sizeof(*bias)) };
+	uint32_t in =
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(1, 1, 1, 2), .input = 1 });
+	uint32_t weights = mx_value(
+		mk, &(struct mx_value){
+			    .type = ET_XNN_FP32, MX_DIMS(OTHERWISE, 1, 1, 2), .constant = constants[0] });
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t beside = mx_value(mk, &(struct mx_value){ .type = i ? ET_XNN_FP16 : ET_XNN_FP32,
+						       MX_DIMS(OTHERWISE),
+						       .constant = constants[1] });
+		uint32_t out = mx_value(
+			mk, &(struct mx_value){
+				    .type = ET_XNN_FP16, MX_DIMS(1, 1, 1, OTHERWISE), .output = 2 + i });
+		mx_node(mk, MX_CONV,
+			&(struct et_xnn_node){ .inputs = { in, weights, beside },
+				.outputs = { out },
+				.numbers = { 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, OTHERWISE, 1 } });
+	}
+}
+
+/* Two biases that lie at one place and are made floats of in two ways are not the same one. */
+static void test_one_bias_in_two_ways(void **state)
+{
+	const float bias[OTHERWISE] = { 1.5f, -2.25f, 3.75f, 100.5f };
+	struct memory_store store = memory_store();
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	make_otherwise(&mk, bias);
+	size_t n_bytes;
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	for (int load = 0; load < 2; load++) {
+		struct arg args[3];
+		struct et_lane *lane;
+		struct et_context *context;
+		ARG(&args[0], ET_FLOAT16, ET_STATIC, 1, 1, 1, 2);
+		ARG(&args[1], ET_FLOAT16, ET_STATIC, 1, 1, 1, OTHERWISE);
+		ARG(&args[2], ET_FLOAT16, ET_STATIC, 1, 1, 1, OTHERWISE);
+		args[0].f16[0] = args[0].f16[1] = 0; /* so that the biases come out */
+		struct et_compiled *compiled = compile(&store, bytes, n_bytes, 3);
+		test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+		test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+		test_ok(test_ops->enqueue(context,
+				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value },
+				NULL, &diag),
+			&diag);
+		for (int i = 0; i < OTHERWISE; i++)
+			assert_int_equal(args[1].f16[i], et_xnn_to_half(bias[i]));
+		assert_memory_equal(args[2].f16, bias, OTHERWISE * sizeof(uint16_t));
+		test_ok(test_ops->keep(compiled, &diag), &diag);
+		test_ops->context_free(context);
+		test_ops->lane_free(lane);
+		test_ops->compiled_free(compiled);
+	}
+	free(store.bytes);
+	free(bytes);
+}
+
 /* [1,3,3,2] -> [1,2,2,6]: each channel makes three. Two such nodes on one filter, the second with a bias. */
 static void make_multiplied(struct make_xnn *mk)
 {
@@ -361,6 +430,7 @@ int main(void)
 		TEST(second_load_packs_nothing),
 		TEST(broken_bodies),
 		TEST(one_filter_twice),
+		TEST(one_bias_in_two_ways),
 		TEST(multiplied_channels),
 		TEST(machine_has_a_name),
 	};
