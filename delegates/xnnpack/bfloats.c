@@ -10,7 +10,7 @@
  *     - what goes to an argument is rounded for that, but who else reads it in the graph reads what it was before; where one of
  *       the two nodes above wrote it, what that wrote.
  *
- * Afterwards bfloats are arguments, read and written by the nodes of own_bfloat.c alone, and constants: filters, which own_gemm.c packs,
+ * Afterwards bfloats are arguments, read and written by the nodes of own_bfloat.c and own_cast.c alone, and constants: filters, which own_gemm.c packs,
  * and others, which become floats as halves do (halves.c). */
 #include "delegates/xnnpack/bfloat.h"
 #include "delegates/xnnpack/kind.h"
@@ -118,6 +118,14 @@ static void lower_to_bfloats(struct lowering *lowering, struct et_xnn_node *node
 	add_rounding(lowering, node, in, out);
 }
 
+/* What converts an argument of bfloats to integers of whatever width reads them as they are, and rounds otherwise (own_cast.c). */
+static bool is_native(const struct lowering *lowering, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *out = &lowering->payload->values[node->outputs[0]];
+	return node->kind->types == ET_XNN_TYPES_CONVERT && is_bfloats(lowering, node->inputs[0]) &&
+	       !is_constant(lowering, node->inputs[0]) && (out->type == ET_XNN_INT32 || et_xnn_is_8_bit(out));
+}
+
 static void lower(struct lowering *lowering, struct et_xnn_node node)
 {
 	const struct et_xnn_value *values = lowering->payload->values;
@@ -128,6 +136,10 @@ static void lower(struct lowering *lowering, struct et_xnn_node node)
 	if (is_widening && is_bfloats(lowering, in) && !is_constant(lowering, in) &&
 		lowering->floats[in] == ET_XNN_NONE) {
 		lowering->floats[in] = out;
+		add_node(lowering, &node);
+		return;
+	}
+	if (is_native(lowering, &node)) {
 		add_node(lowering, &node);
 		return;
 	}

@@ -3,6 +3,7 @@
  * Everything was checked before (payload.c, shape.c); what XNNPACK still refuses comes back as its status. */
 #include "delegates/xnnpack/graph.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Three of these are marked deprecated in favour of functions that do exactly the same under longer names. */
@@ -115,14 +116,36 @@ static bool is_limited(const struct et_xnn_node *node)
 	return node->min != -INFINITY || node->max != INFINITY;
 }
 
-/* Integers within limits. */
-static enum xnn_status define_integer_clamp(
+#ifdef __x86_64__
+/* One divided by the square roots of floats. XNNPACK's kernels for this processor improve an estimate, and multiply 0 with infinity
+ * where it is that of infinity: NaN instead of the 0 that later ones and those of other processors give. The largest float in its place
+ * gives 1.5 2^-64, as a step of theirs is too small for a float by then; that much less is no less of any but those of the largest
+ * numbers. */
+static enum xnn_status define_reciprocal_root(
 	const struct et_xnn_builder *builder, const struct et_xnn_node *node)
 {
-	return is_limited(node) ? define_integer_limits(
-					  builder, node, input(builder, node, 0), output(builder, node, 0))
-				: et_xnn_define_copy(builder, node);
+	static const float least[1 + XNN_EXTRA_BYTES / sizeof(float)] = { 0x1.8p-64f };
+	union xnn_unary_params finite = { .clamp = { .min = -INFINITY, .max = FLT_MAX } };
+	struct xnn_binary_params unlimited = { -INFINITY, INFINITY };
+	xnn_subgraph_t graph = builder->subgraph;
+	uint32_t from, root, offset;
+	enum xnn_status status = define_float(builder, node->inputs[0], &from);
+	if (status == xnn_status_success)
+		status = define_float(builder, node->outputs[0], &root);
+	if (status == xnn_status_success)
+		status = xnn_define_tensor_value(
+			graph, xnn_datatype_fp32, 0, NULL, least, XNN_INVALID_VALUE_ID, 0, &offset);
+	if (status == xnn_status_success)
+		status = xnn_define_unary(graph, xnn_unary_clamp, &finite, input(builder, node, 0), from, 0);
+	if (status == xnn_status_success)
+		status = xnn_define_unary(
+			graph, xnn_unary_reciprocal_square_root, NULL, from, root, node->flags);
+	if (status == xnn_status_success)
+		status = xnn_define_binary(
+			graph, xnn_binary_subtract, &unlimited, root, offset, output(builder, node, 0), 0);
+	return status;
 }
+#endif
 
 DEFINE(unary)
 {
@@ -134,7 +157,8 @@ DEFINE(unary)
 		params.clamp.min = node->min;
 		params.clamp.max = node->max;
 		if (is_integer(builder, node))
-			return define_integer_clamp(builder, node);
+			return define_integer_limits(
+				builder, node, input(builder, node, 0), output(builder, node, 0));
 		break;
 	case xnn_unary_leaky_relu:
 		params.leaky_relu.negative_slope = node->number;
@@ -142,6 +166,13 @@ DEFINE(unary)
 	case xnn_unary_elu:
 		params.elu.alpha = node->number;
 		break;
+#ifdef __x86_64__
+	case xnn_unary_reciprocal_square_root:
+		if (builder->payload->values[node->inputs[0]].type == ET_XNN_FP32)
+			return define_reciprocal_root(builder, node);
+		given = NULL;
+		break;
+#endif
 	default:
 		given = NULL;
 		break;
@@ -267,14 +298,6 @@ DEFINE(max_pooling)
 		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
 		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], node->min,
 		node->max, input(builder, node, 0), output(builder, node, 0), node->flags);
-}
-
-DEFINE(argmax)
-{
-	const uint32_t *n = node->numbers;
-	return xnn_define_argmax_pooling_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
-		input(builder, node, 0), output(builder, node, 0), output(builder, node, 1), node->flags);
 }
 
 DEFINE(global_pooling)

@@ -180,7 +180,7 @@ static const struct et_xnn_kind kinds[] = {
 	[21] = { .name = "XNNArgMaxPooling2d",
 		.fields = fields_argmax,
 		.infer = et_xnn_infer_argmax,
-		.define = et_xnn_define_argmax,
+		.define = et_xnn_define_nothing,
 		.types = ET_XNN_TYPES_FP32,
 		.n_inputs = 1,
 		.n_outputs = 2 },

@@ -130,7 +130,6 @@ enum xnn_status et_xnn_define_average_pooling(
 	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_max_pooling(
 	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_argmax(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_global_pooling(
 	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_transpose(const struct et_xnn_builder *builder, const struct et_xnn_node *node);

@@ -23,7 +23,8 @@ struct et_xnn_own {
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	bool is_sole; /* XNNPACK cannot do what it takes, or not rightly, so that takes depends on no size */
 	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
-	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. */
+	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. Of a node without a filter:
+	 * what is made of the node alone, for the payload. */
 	size_t (*n_packed)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	void (*pack)(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to);
 	/* Shapes were checked (shape.c) and none is empty. Cannot fail; allocates nothing. */
@@ -45,10 +46,19 @@ const struct et_xnn_own *et_xnn_own_find(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
-extern const struct et_xnn_own et_xnn_own_average, et_xnn_own_bfloat, et_xnn_own_convert,
-	et_xnn_own_convolution, et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_gemm8,
-	et_xnn_own_linear, et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_mean,
-	et_xnn_own_move, et_xnn_own_pool, et_xnn_own_transpose;
+extern const struct et_xnn_own et_xnn_own_argmax, et_xnn_own_average, et_xnn_own_bfloat, et_xnn_own_binary,
+	et_xnn_own_cast, et_xnn_own_convert, et_xnn_own_convolution, et_xnn_own_convolution_halves,
+	et_xnn_own_deconvolution, et_xnn_own_gemm8, et_xnn_own_linear, et_xnn_own_linear_bfloat,
+	et_xnn_own_linear_halves, et_xnn_own_mean, et_xnn_own_move, et_xnn_own_pool, et_xnn_own_table,
+	et_xnn_own_transpose;
+/* For the rows: of a shape that was checked (shape.c). */
+static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
+{
+	size_t n = 1;
+	for (uint32_t i = 0; i < shape->n_dims; i++)
+		n *= shape->dims[i];
+	return n;
+}
 /* A pooling's windows over pictures of NHWC, and where it reads and writes; [0] is down, [1] across. */
 struct et_xnn_own_windows {
 	size_t height, width, channels, out_height, out_width;
@@ -64,11 +74,13 @@ void et_xnn_own_run_windows(
 /* Whether a pooling may have a window that lies wholly in the padding, which XNNPACK does not take. */
 bool et_xnn_own_is_padded_by_windows(const struct et_xnn_node *node);
 /* Whether XNNPACK must not be given @node, a max pooling. In own_pool.c. */
-bool et_xnn_own_needs_pool(const struct et_xnn_node *node);
+bool et_xnn_own_needs_pool(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* Whether it must not be given @node, an average pooling. In own_average.c. */
 bool et_xnn_own_needs_average(const struct et_xnn_node *node);
 /* Whether it must not be given @node, which moves elements that it does not. In own_move.c. */
 bool et_xnn_own_needs_move(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+/* Whether it must not be given @node, a division of integers. In own_binary.c. */
+bool et_xnn_own_needs_quotient(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* For tests: how many products a node of a payload that is compiled from now on must have at least; UINT64_MAX: XNNPACK does
  * all of them. */
 void et_xnn_own_set_least_work(uint64_t n_products);

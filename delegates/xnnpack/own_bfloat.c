@@ -52,12 +52,10 @@ static void run(const struct et_xnn_own_run *run)
 		.build = et_bfloat(),
 		.from = run->memory[in],
 		.to = run->memory[out],
-		.n = 1,
+		.n = et_xnn_n_elements(&run->shapes[in]),
 		.from_bfloats = run->payload->values[in].type == ET_XNN_BF16,
 		.to_bfloats = run->payload->values[out].type == ET_XNN_BF16,
 	};
-	for (uint32_t i = 0; i < run->shapes[in].n_dims; i++)
-		copying.n *= run->shapes[in].dims[i];
 	et_xnn_lane_parallel_for(run->lane, run_blocks, &copying, (copying.n + BLOCK - 1) / BLOCK, GRAIN);
 }
 

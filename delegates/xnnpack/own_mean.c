@@ -5,13 +5,12 @@
  * makes another one of each half, and in networks that weigh their channels by such means a step here is several further on.
  * The order of what is done to floats here is the original's, too: with some n (28, 56) a half is none once 1/n has been rounded. */
 #include "delegates/xnnpack/own.h"
+#include "delegates/xnnpack/quantized.h"
 #include "delegates/xnnpack/sums8.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { WIDTH = ET_SUMS8_WIDTH, GRAIN = 1 << 18 /* numbers that are worth another thread's while */ };
-#define ROUNDS 0x1.8p23f /* a float of this size has no fraction */
 
 struct mean {
 	const uint8_t *in;
@@ -29,7 +28,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
 	return (in->type == ET_XNN_QINT8 || in->type == ET_XNN_QUINT8) && in->quant == ET_XNN_QUANT_TENSOR &&
-	       !in->data && node->min == -INFINITY && node->max == INFINITY;
+	       !in->data;
 }
 
 static inline uint8_t round_mean(const struct mean *mean, int32_t sum)
@@ -37,7 +36,7 @@ static inline uint8_t round_mean(const struct mean *mean, int32_t sum)
 	float number = (float)sum * mean->scale + mean->shift;
 	number = number > mean->min ? number : mean->min; /* and what is no number */
 	number = number < mean->max ? number : mean->max;
-	return (uint8_t)(int32_t)(number + ROUNDS - ROUNDS);
+	return (uint8_t)(int32_t)et_xnn_round(number);
 }
 
 /* Blocks @begin to @end of all pictures. */
@@ -71,6 +70,8 @@ static void run(const struct et_xnn_own_run *run)
 	for (const size_t *dim = shape->dims; dim < dims; dim++)
 		n_pictures *= *dim;
 	bool is_signed = in->type == ET_XNN_QINT8;
+	struct et_xnn_quantized limits = et_xnn_quantized(out);
+	et_xnn_limit(&limits, node->min, node->max);
 	struct mean mean = {
 		.in = run->memory[node->inputs[0]],
 		.out = run->memory[node->outputs[0]],
@@ -78,8 +79,8 @@ static void run(const struct et_xnn_own_run *run)
 		.n_channels = dims[2],
 		.n_blocks = (dims[2] + WIDTH - 1) / WIDTH,
 		.flip = is_signed ? 0 : 0x80,
-		.min = is_signed ? INT8_MIN : 0,
-		.max = is_signed ? INT8_MAX : UINT8_MAX,
+		.min = limits.least,
+		.max = limits.most,
 	};
 	uint32_t n = (uint32_t)mean.n_pixels;
 	mean.first = (int32_t)(is_signed ? 0 : n << 7);

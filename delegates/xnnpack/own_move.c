@@ -1,10 +1,12 @@
 /* Elements put elsewhere, of datatypes that XNNPACK does not move: int32 and qint32.
  *
  * Each such node is one block that is copied, or several (what is concatenated), from steps of their own in the input to steps of
- * their own in the output; a padding, of zeros, is written first. */
+ * their own in the output; a padding is written first. That is the number itself, as PyTorch has it: the original writes the
+ * upper half of a float. */
 #include "delegates/xnnpack/graph.h"
 #include "delegates/xnnpack/own.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Elements of @n_bytes, @dims of them, that lie as many bytes apart as the steps say. */
@@ -76,6 +78,17 @@ static struct block block_of(const struct et_xnn_node *node, size_t n_bytes, con
 	return block;
 }
 
+/* @n elements with what is padded with. */
+static void fill(const struct et_xnn_node *node, const struct et_xnn_value *out, int32_t *to, size_t n)
+{
+	float number = node->number;
+	if (out->type == ET_XNN_QINT32)
+		number = rintf(number / out->scale + (float)out->zero_point);
+	int32_t integer = number >= 0x1p31f ? INT32_MAX : number > -0x1p31f ? (int32_t)number : INT32_MIN;
+	for (size_t i = 0; i < n; i++)
+		to[i] = integer;
+}
+
 static void run(const struct et_xnn_own_run *run)
 {
 	const struct et_xnn_node *node = run->node;
@@ -85,7 +98,7 @@ static void run(const struct et_xnn_own_run *run)
 	size_t n_bytes = sizeof(int32_t), steps[ET_XNN_MAX_DIMS] = { 0 };
 	size_t n_out = find_steps(out, n_bytes, steps);
 	if (node->kind->define == et_xnn_define_pad)
-		memset(next, 0, n_out);
+		fill(node, &values[node->outputs[0]], (int32_t *)(void *)next, n_out / n_bytes);
 	for (uint32_t i = 0; i < node->kind->n_inputs; i++) {
 		uint32_t input = node->inputs[i];
 		const struct et_xnn_shape *in = &run->shapes[input];

@@ -1,13 +1,14 @@
 /* The largest of windows that XNNPACK does not take: with strides that are longer than the window, of one element, or wholly in
- * the padding; and with gaps and padding, where it would read beyond the picture.
+ * the padding; with gaps and padding, where it would read beyond the picture; and of 8-bit numbers with limits that leave but one, which
+ * it asserts.
  *
  * An output is the largest of what of its window lies in the picture, a channel each, within the limits; where nothing does,
- * the nearest element there is. Halves are compared as integers in the same order, and 8-bit numbers as they are, since input and output
+ * the nearest element there is, as many gaps away as it takes; where that leads past the picture, the first one. Halves are compared as integers in the same order, and 8-bit numbers as they are, since input and output
  * have one scale. */
 #include "delegates/xnnpack/half.h"
 #include "delegates/xnnpack/own.h"
+#include "delegates/xnnpack/quantized.h"
 
-#include <math.h>
 #include <string.h>
 
 struct pool {
@@ -20,6 +21,19 @@ struct taps {
 	size_t at, n;
 };
 
+/* What a window wholly beside the picture reads, with @gap from one of its elements to the next. */
+static size_t find_nearest(size_t from, size_t pad, size_t size, size_t gap)
+{
+	size_t end = size + pad;
+	if (from < pad)
+		from += (pad - from + gap - 1) / gap * gap;
+	if (from >= end) {
+		size_t back = ((from - end) / gap + 1) * gap;
+		from = from > back ? from - back : 0;
+	}
+	return from > pad ? from - pad : 0;
+}
+
 /* Of the window that begins at @from, in front of which is the padding; if none does, the element that is nearest. */
 static struct taps find_taps(const struct pool *pool, int axis, size_t from)
 {
@@ -31,7 +45,7 @@ static struct taps find_taps(const struct pool *pool, int axis, size_t from)
 	end = end < kernel ? end : kernel;
 	if (first < end)
 		return (struct taps){ from + first * dilation - pad, end - first };
-	return (struct taps){ from < pad ? 0 : size - 1, 1 };
+	return (struct taps){ find_nearest(from, pad, size, dilation), 1 };
 }
 
 static int16_t order_of_half(uint16_t half)
@@ -88,11 +102,23 @@ DEFINE_ROWS(run_s8, int8_t, int8_t, AS_IT_IS, AS_IT_IS)
 DEFINE_ROWS(run_u8, uint8_t, uint8_t, AS_IT_IS, AS_IT_IS)
 DEFINE_ROWS(run_f16, uint16_t, int16_t, order_of_half, half_of_order)
 
-bool et_xnn_own_needs_pool(const struct et_xnn_node *node)
+/* 8-bit limits, give or take one. */
+static bool leaves_one(const struct et_xnn_value *value, const struct et_xnn_node *node)
+{
+	if (!et_xnn_is_8_bit(value))
+		return false;
+	struct et_xnn_quantized quantized = et_xnn_quantized(value);
+	et_xnn_limit(&quantized, node->min, node->max);
+	return quantized.most - quantized.least < 2;
+}
+
+bool et_xnn_own_needs_pool(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
 	if (node->kind->define != et_xnn_define_max_pooling)
 		return false;
+	if (leaves_one(&payload->values[node->outputs[0]], node))
+		return true;
 	bool is_dilated = n[ET_XNN_DILATION_H] > 1 || n[ET_XNN_DILATION_W] > 1;
 	bool is_padded =
 		n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
@@ -103,18 +129,11 @@ bool et_xnn_own_needs_pool(const struct et_xnn_node *node)
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	if (!et_xnn_own_needs_pool(node))
+	if (!et_xnn_own_needs_pool(payload, node))
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
 				  *out = &payload->values[node->outputs[0]];
 	return !in->data && in->scale == out->scale && in->zero_point == out->zero_point;
-}
-
-/* A limit in the unit of 8-bit numbers, between @least and @most. */
-static float quantize(const struct et_xnn_value *value, float limit, float least, float most)
-{
-	float number = limit / value->scale + (float)value->zero_point;
-	return rintf(fminf(fmaxf(number, least), most));
 }
 
 static void run(const struct et_xnn_own_run *run)
@@ -126,6 +145,7 @@ static void run(const struct et_xnn_own_run *run)
 		.windows = et_xnn_own_windows(run),
 		.dilation = { n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W] },
 	};
+	struct et_xnn_quantized quantized;
 	void (*rows)(void *arg, size_t begin, size_t end) = run_f32;
 	switch (value->type) {
 	case ET_XNN_FP16:
@@ -134,14 +154,12 @@ static void run(const struct et_xnn_own_run *run)
 		pool.windows.max = order_of_half(et_xnn_to_half(node->max));
 		break;
 	case ET_XNN_QINT8:
-		rows = run_s8;
-		pool.windows.min = quantize(value, node->min, INT8_MIN, INT8_MAX);
-		pool.windows.max = quantize(value, node->max, INT8_MIN, INT8_MAX);
-		break;
 	case ET_XNN_QUINT8:
-		rows = run_u8;
-		pool.windows.min = quantize(value, node->min, 0, UINT8_MAX);
-		pool.windows.max = quantize(value, node->max, 0, UINT8_MAX);
+		rows = value->type == ET_XNN_QINT8 ? run_s8 : run_u8;
+		quantized = et_xnn_quantized(value);
+		et_xnn_limit(&quantized, node->min, node->max);
+		pool.windows.min = quantized.least;
+		pool.windows.max = quantized.most;
 		break;
 	default:
 		break;

@@ -5,6 +5,8 @@
  * refusing. The arguments of a call are sorted on the way, and each constant learns whether it must stay readable. */
 #include "delegates/xnnpack/own.h"
 
+#include <math.h>
+
 static bool is_float(uint8_t type)
 {
 	return type == ET_XNN_FP32 || type == ET_XNN_FP16;
@@ -13,6 +15,12 @@ static bool is_float(uint8_t type)
 static bool is_activation(uint8_t type)
 {
 	return is_float(type) || type == ET_XNN_QINT8 || type == ET_XNN_QUINT8;
+}
+
+/* What XNNPACK converts one by one. */
+static bool is_convertible(uint8_t type)
+{
+	return is_activation(type) || type == ET_XNN_INT32;
 }
 
 static bool is_bfloat(const struct et_xnn_payload *payload, uint32_t value)
@@ -54,8 +62,8 @@ static bool bfloats_fit(const struct et_xnn_payload *payload, const struct et_xn
 	bool is_lenient = kind->define == et_xnn_define_unary && kind->op != xnn_unary_clamp;
 	switch (kind->types) {
 	case ET_XNN_TYPES_CONVERT:
-		return (in == ET_XNN_BF16 || is_activation(in)) &&
-		       (out == ET_XNN_BF16 || out == ET_XNN_QDINT8 || is_activation(out));
+		return (in == ET_XNN_BF16 || is_convertible(in)) &&
+		       (out == ET_XNN_BF16 || out == ET_XNN_QDINT8 || is_convertible(out));
 	case ET_XNN_TYPES_WEIGHTS:
 		return linear_bfloats_fit(payload, node);
 	case ET_XNN_TYPES_MATMUL:
@@ -75,22 +83,11 @@ static bool is_elementwise(const struct et_xnn_node *node)
 	return node->kind->define == et_xnn_define_unary || node->kind->define == et_xnn_define_binary;
 }
 
-/* Whether a node whose values are all alike may have them of @type. Integers are not divided: the smallest one by -1
- * would end the process. Nor is there another padding than 0: the original writes half a float there. */
+/* Whether a node whose values are all alike may have them of @type. */
 static bool takes_type(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint8_t type)
 {
-	bool is_divided = node->kind->define == et_xnn_define_binary && node->kind->op == xnn_binary_divide;
-	if (is_activation(type))
-		return true;
-	if (et_xnn_own_needs_move(payload, node))
-		return node->kind->define != et_xnn_define_pad || node->number == 0;
-	return type == ET_XNN_INT32 && is_elementwise(node) && !is_divided;
-}
-
-/* What XNNPACK converts one by one. */
-static bool is_convertible(uint8_t type)
-{
-	return is_activation(type) || type == ET_XNN_INT32;
+	return is_activation(type) || et_xnn_own_needs_move(payload, node) ||
+	       (type == ET_XNN_INT32 && is_elementwise(node));
 }
 
 /* Whether the datatypes of a node go together, where XNNPACK would not refuse by itself. */
@@ -175,9 +172,21 @@ static bool is_packed_once(
 	return !(node->numbers[ET_XNN_GROUP_IN] == 1 && node->numbers[ET_XNN_GROUP_OUT] == 1);
 }
 
+/* A clamp without limits, by which XNNPACK loses NaNs of halves and the smallest floats: a copy, of any datatype. */
+static bool is_idle_clamp(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	return node->kind->define == et_xnn_define_unary && node->kind->op == xnn_unary_clamp &&
+	       node->min == -INFINITY && node->max == INFINITY && in->type == out->type &&
+	       in->scale == out->scale && in->zero_point == out->zero_point;
+}
+
 static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, struct et_diag *diag)
 {
 	struct et_xnn_node *node = &payload->nodes[at];
+	if (is_idle_clamp(payload, node))
+		node->kind = et_xnn_kind_at(ET_XNN_KIND_COPY);
 	const struct et_xnn_kind *kind = node->kind;
 
 	for (uint32_t i = 0; i < kind->n_inputs; i++) {

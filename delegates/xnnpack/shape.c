@@ -308,25 +308,22 @@ INFER(pooling)
 	return ET_OK;
 }
 
-/* XNNPACK does not tell the shape of the indexes: they keep the one they were declared with. */
+/* Windows tile the padded picture; what is left over at its end is in none. */
 INFER(argmax)
 {
 	const struct et_xnn_shape *in = &shapes[node->inputs[0]];
-	const uint32_t *n = node->numbers;
+	struct et_xnn_node copy = *node;
+	uint32_t *n = copy.numbers;
 	if (in->n_dims != 4)
 		return bad_shape(diag, node, in);
-	uint64_t padding =
-		(uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_PAD_LEFT];
-	uint64_t height = n[ET_XNN_KERNEL_H], width = n[ET_XNN_KERNEL_W];
-	if (height == 0 || width == 0 || padding != 0 || in->dims[1] % height != 0 ||
-		in->dims[2] % width != 0)
-		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-			"with padding, or windows that do not tile its input, is not supported");
-	struct et_xnn_shape out = { .n_dims = 4,
-		.dims = { in->dims[0], in->dims[1] / height, in->dims[2] / width, in->dims[3] } };
-	const struct et_xnn_shape *declared = &payload->values[node->outputs[1]].shape;
-	if (!is_shape(declared, 4, out.dims[0], out.dims[1], out.dims[2], out.dims[3]))
-		return bad_shape(diag, node, in);
+	for (uint32_t axis = 0; axis < 2; axis++) {
+		n[ET_XNN_STRIDE_H + axis] = n[ET_XNN_KERNEL_H + axis];
+		n[ET_XNN_DILATION_H + axis] = 1;
+	}
+	struct et_xnn_shape out;
+	enum et_status status = slide(&copy, in, in->dims[3], 0, &out, diag);
+	if (status != ET_OK)
+		return status;
 	for (uint32_t i = 0; i < 2; i++) {
 		const struct et_xnn_value *value = &payload->values[node->outputs[i]];
 		if (value->n_users == 0 && !value->external)
@@ -563,11 +560,18 @@ enum et_status et_xnn_check_theirs(
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"moves %s, of a payload that is too large to be cut",
 				et_xnn_type_name(payload->values[node->inputs[0]].type));
+		if (et_xnn_own_needs_quotient(payload, node))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"divides %s, of a payload that is too large to be cut",
+				et_xnn_type_name(payload->values[node->inputs[0]].type));
 		if (et_xnn_own_needs_average(node))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has a window of %u × %u with a padding of as much",
 				node->numbers[ET_XNN_KERNEL_H], node->numbers[ET_XNN_KERNEL_W]);
-		if (et_xnn_own_needs_pool(node))
+		if (node->kind->define == et_xnn_define_nothing)
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"is in a payload that is too large to be cut");
+		if (et_xnn_own_needs_pool(payload, node))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has a window, strides, gaps and padding that are not supported together "
 				"here");

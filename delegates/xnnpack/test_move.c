@@ -1,5 +1,5 @@
-/* Values of int32 and qint32: elements that are moved here, as XNNPACK moves those of floats; what XNNPACK computes with them, within
- * limits; what is refused. */
+/* Values of int32 and qint32: elements that are moved here, as XNNPACK moves those of floats; what they are padded with; what XNNPACK
+ * computes with them, within limits. */
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/own.h"
 #include "delegates/xnnpack/test_args.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { MX_DIVIDE = 8, MX_COPY = ET_XNN_KIND_COPY, MOST = 256 };
+enum { MX_COPY = ET_XNN_KIND_COPY, MOST = 256 };
 
 static struct arg args[4];
 
@@ -169,28 +169,39 @@ static void test_moves(void **state)
 	}
 }
 
-static void test_refused_of_integers(void **state)
+/* What is padded with is the number itself, without what is behind its point, or as many steps of the scale; the largest or
+ * smallest where there is none such. */
+static void test_pads_with_numbers(void **state)
 {
-	for (uint32_t i = 0; i < 2; i++) {
+	static const struct {
+		uint32_t type;
+		float number;
+		int32_t expected;
+	} pads[] = { { ET_XNN_INT32, -1.5f, -1 }, { ET_XNN_INT32, 70000, 70000 },
+		{ ET_XNN_INT32, INFINITY, INT32_MAX }, { ET_XNN_INT32, -1e30f, INT32_MIN },
+		{ ET_XNN_QINT32, 3, 6 }, { ET_XNN_QINT32, -0.75f, -2 } };
+	for (size_t i = 0; i < sizeof(pads) / sizeof(*pads); i++) {
 		struct make_xnn mk;
 		struct et_diag diag = { 0 };
-		struct shape in = { 1, { 2 } }, out = { 1, { i ? 2 : 5 } };
-		struct mx_value value = value_of(ET_XNN_INT32, &in);
-		struct et_xnn_node node = { .number = -1.5f,
-			.n_list = { 1, 1 },
-			.list = { { 1 }, { 2 } },
-			.min = -INFINITY,
-			.max = INFINITY };
+		struct shape in = { 1, { 2 } }, out = { 1, { 5 } };
+		struct mx_value value = value_of(pads[i].type, &in);
+		struct et_xnn_node node = {
+			.number = pads[i].number, .n_list = { 1, 1 }, .list = { { 1 }, { 2 } }
+		};
 		mx_init(&mk);
 		value.input = 1;
-		node.inputs[0] = node.inputs[1] = mx_value(&mk, &value);
-		value = value_of(ET_XNN_INT32, &out);
+		node.inputs[0] = mx_value(&mk, &value);
+		value = value_of(pads[i].type, &out);
 		value.output = 2;
 		node.outputs[0] = mx_value(&mk, &value);
-		mx_node(&mk, i ? MX_DIVIDE : MX_PAD, &node);
-		init_arg(&args[0], ET_XNN_INT32, &in);
-		init_arg(&args[1], ET_XNN_INT32, &out);
-		test_refused(test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED, &diag, "takes no int32");
+		mx_node(&mk, MX_PAD, &node);
+		init_arg(&args[0], pads[i].type, &in);
+		init_arg(&args[1], pads[i].type, &out);
+		args[0].i32[0] = 11;
+		args[0].i32[1] = 12;
+		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+		const int32_t expected[] = { pads[i].expected, 11, 12, pads[i].expected, pads[i].expected };
+		assert_memory_equal(args[1].i32, expected, sizeof(expected));
 	}
 }
 
@@ -265,7 +276,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(moves),
-		TEST(refused_of_integers),
+		TEST(pads_with_numbers),
 		TEST(limits),
 		TEST(memory_of_limits),
 	};

@@ -22,9 +22,10 @@ struct layer {
 	uint32_t kernel[2], stride[2], dilation[2];
 	bool is_limited, is_between; /* negated before and after: by XNNPACK */
 	bool is_average;
+	bool is_tight; /* limits that leave one number */
 };
 
-static struct arg args[2];
+static struct arg args[3];
 
 static uint32_t outer(const struct layer *l, int axis)
 {
@@ -79,8 +80,12 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	mx_node(&mk, l->is_average ? MX_AVERAGE : MX_MAX_POOL,
 		&(struct et_xnn_node){ .inputs = { first },
 			.outputs = { l->is_between ? inner : out },
-			.min = l->is_limited ? -1 : -INFINITY,
-			.max = l->is_limited ? 1.5f : INFINITY,
+			.min = l->is_tight     ? 1
+			       : l->is_limited ? -1
+					       : -INFINITY,
+			.max = l->is_tight     ? 1
+			       : l->is_limited ? 1.5f
+					       : INFINITY,
 			.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0], l->kernel[1],
 				l->stride[0], l->stride[1], l->dilation[0], l->dilation[1] } });
 	if (l->is_between)
@@ -88,9 +93,14 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-static uint32_t clamp(int64_t i, uint32_t size)
+/* A place beside the picture becomes one in it, a gap after the other; the first where there is none. */
+static int64_t step_in(int64_t i, uint32_t size, uint32_t gap)
 {
-	return i < 0 ? 0 : i >= size ? size - 1 : (uint32_t)i;
+	while (i < 0)
+		i += gap;
+	while (i >= size)
+		i -= gap;
+	return i < 0 ? 0 : i;
 }
 
 /* Of what lies in the picture, or else of what is nearest to the window's first element. */
@@ -108,9 +118,9 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 		for (uint32_t j = 0; j < l->kernel[1]; j++) {
 			int64_t row = top + i * l->dilation[0], column = left + j * l->dilation[1];
 			if (!is_down)
-				row = clamp(top, l->height);
+				row = step_in(top, l->height, l->dilation[0]);
 			if (!is_across)
-				column = clamp(left, l->width);
+				column = step_in(left, l->width, l->dilation[1]);
 			if (row < 0 || row >= l->height || column < 0 || column >= l->width)
 				continue;
 			size_t at = ((image * l->height + (size_t)row) * l->width + (size_t)column) *
@@ -120,7 +130,7 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 		}
 	if (l->is_limited)
 		most = fminf(fmaxf(most, -1), 1.5f);
-	return sign * most;
+	return sign * (l->is_tight ? 1 : most);
 }
 
 /* From *@ret_at to before what is returned, in the picture. */
@@ -207,7 +217,12 @@ static void check_some(bool is_average, uint32_t n_types, int n)
 			.channels = 1 + test_draw(5),
 			.is_limited = test_draw(3) == 0,
 			.is_between = i % 4 != 3 && test_draw(3) == 0 };
-		struct et_xnn_node node = { .kind = et_xnn_kind_at(is_average ? MX_AVERAGE : MX_MAX_POOL) };
+		l.is_tight = l.type >= ET_XNN_QINT8 && test_draw(4) == 0;
+		struct et_xnn_value value = { .type = l.type, .scale = SCALE, .zero_point = ZERO_POINT };
+		struct et_xnn_payload payload = { .values = &value };
+		struct et_xnn_node node = { .kind = et_xnn_kind_at(is_average ? MX_AVERAGE : MX_MAX_POOL),
+			.min = l.is_tight ? 1 : -INFINITY,
+			.max = l.is_tight ? 1 : INFINITY };
 		for (int j = 0; j < 4; j++)
 			node.numbers[j] = l.pad[j] = test_draw(4);
 		for (int axis = 0; axis < 2; axis++) {
@@ -216,7 +231,8 @@ static void check_some(bool is_average, uint32_t n_types, int n)
 			node.numbers[ET_XNN_DILATION_H + axis] = l.dilation[axis] =
 				is_average ? 1 : 1 + test_draw(3);
 		}
-		if (!(is_average ? et_xnn_own_needs_average(&node) : et_xnn_own_needs_pool(&node)) ||
+		if (!(is_average ? et_xnn_own_needs_average(&node)
+				 : et_xnn_own_needs_pool(&payload, &node)) ||
 			2 * outer(&l, 0) * outer(&l, 1) * l.channels > MOST)
 			continue;
 		check(&l);
@@ -227,6 +243,68 @@ static void check_some(bool is_average, uint32_t n_types, int n)
 static void test_windows(void **state)
 {
 	check_some(false, 4, 160);
+}
+
+/* The largest of each window of [2, @height, @width, 3] and where it is, windows beyond the picture among them. */
+static void check_argmax(
+	uint32_t height, uint32_t width, const uint32_t pad[4], const uint32_t kernel[2], bool has_nan)
+{
+	enum { CHANNELS = 3 };
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	uint32_t rows = (height + pad[0] + pad[2]) / kernel[0],
+		 columns = (width + pad[1] + pad[3]) / kernel[1];
+	struct mx_value value = { .type = ET_XNN_FP32, MX_DIMS(2, height, width, CHANNELS), .input = 1 };
+	mx_init(&mk);
+	uint32_t in = mx_value(&mk, &value);
+	value = (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, rows, columns, CHANNELS), .output = 2 };
+	uint32_t most = mx_value(&mk, &value);
+	value.output = 3;
+	mx_node(&mk, MX_ARGMAX,
+		&(struct et_xnn_node){ .inputs = { in },
+			.outputs = { most, mx_value(&mk, &value) },
+			.numbers = { pad[0], pad[1], pad[2], pad[3], kernel[0], kernel[1] } });
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)height, (int32_t)width, CHANNELS);
+	for (int i = 1; i < 3; i++)
+		ARG(&args[i], i == 1 ? ET_FLOAT32 : ET_INT32, ET_STATIC, 2, (int32_t)rows, (int32_t)columns,
+			CHANNELS);
+	for (uint32_t i = 0; i < 2 * height * width * CHANNELS; i++)
+		args[0].f32[i] = has_nan && test_draw(5) == 0 ? NAN : (float)test_draw(7) - 3;
+	test_ok(test_run_once(&mk, args, 3, &diag), &diag);
+	for (uint32_t i = 0; i < 2 * rows * columns * CHANNELS; i++) {
+		uint32_t pixel = i / CHANNELS, image = pixel / (rows * columns), row = pixel / columns % rows,
+			 column = pixel % columns;
+		float largest = 0;
+		int32_t index = -1;
+		for (uint32_t k = 0; k < kernel[0] * kernel[1]; k++) {
+			int64_t y = step_in((int64_t)row * kernel[0] + k % kernel[0] - pad[0], height, 1),
+				x = step_in((int64_t)column * kernel[1] + k / kernel[0] - pad[3], width, 1);
+			float tap =
+				args[0].f32[((image * height + (size_t)y) * width + (size_t)x) * CHANNELS +
+					    i % CHANNELS];
+			if (index < 0 || tap > largest) {
+				largest = tap;
+				index = (int32_t)k;
+			}
+		}
+		assert_int_equal(args[2].i32[i], index);
+		assert_true(isnan(largest) ? isnan(args[1].f32[i]) : args[1].f32[i] == largest);
+	}
+}
+
+static void test_argmax(void **state)
+{
+	for (int i = 0; i < 60;) {
+		uint32_t height = 1 + test_draw(6), width = 1 + test_draw(6), pad[4], kernel[2];
+		for (int j = 0; j < 4; j++)
+			pad[j] = test_draw(4);
+		for (int j = 0; j < 2; j++)
+			kernel[j] = 1 + test_draw(4);
+		if (height + pad[0] + pad[2] < kernel[0] || width + pad[1] + pad[3] < kernel[1] ||
+			6 * (height + 6) * (width + 6) / (kernel[0] * kernel[1]) > MOST)
+			continue;
+		check_argmax(height, width, pad, kernel, i++ % 2);
+	}
 }
 
 /* Some of them wholly in the padding. */
@@ -284,6 +362,7 @@ static void test_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_argmax, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_windows, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_averages, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_others, test_set_up, test_tear_down),
