@@ -89,18 +89,6 @@ void inf_answer_server_metadata(struct inf_session *s, uint64_t id)
 
 /* --- status --------------------------------------------------------------------------------------- */
 
-static uint64_t resident_bytes(void)
-{
-	unsigned long long total, resident = 0;
-	FILE *file = fopen("/proc/self/statm", "re");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%llu %llu", &total, &resident) != 2)
-		resident = 0;
-	fclose(file);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static size_t count(const struct et_list_node *list)
 {
 	size_t n = 0;
@@ -326,7 +314,7 @@ void inf_answer_status(struct inf_session *s, uint64_t id)
 	et_pool_init(&pool, et_host_allocator());
 	status->version = INF_VERSION;
 	status->uptime_ns = et_host_now_ns(NULL) - server->started_ns;
-	status->resident_bytes = resident_bytes();
+	status->resident_bytes = et_host_resident_bytes();
 	status->memory_used = inf_repository_memory(server->repository);
 	status->memory_budget = server->config.memory_budget;
 	status->requests = get(&server->n_requests);

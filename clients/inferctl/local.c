@@ -16,7 +16,6 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_PROFILE_EVENTS = 1000000 };
 #define CACHE_BYTES (UINT64_C(4) << 30)
@@ -229,14 +228,7 @@ static int seat_open(struct ctl_engine *base, struct ctl_seat **ret, unsigned in
 
 static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 {
-	unsigned long long n_total, n_resident = 0;
-	FILE *file = fopen("/proc/self/statm", "re");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%llu %llu", &n_total, &n_resident) != 2)
-		n_resident = 0;
-	fclose(file);
-	return (uint64_t)n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
+	return et_host_resident_bytes();
 }
 
 /* --- instance ---------------------------------------------------------------------------------------- */

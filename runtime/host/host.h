@@ -14,6 +14,9 @@ const struct et_allocator *et_host_allocator(void);
 /* Whole pages from the kernel, zeroed, followed by a readable guard page; given back at once when freed. */
 const struct et_allocator *et_host_page_allocator(void);
 
+/* Memory of this process that is in the machine's; 0 if unknown. Any thread. */
+uint64_t et_host_resident_bytes(void);
+
 /* CLOCK_MONOTONIC in nanoseconds; @self is ignored. */
 uint64_t et_host_now_ns(void *self);
 

@@ -6,6 +6,7 @@
 
 #include "runtime/base/checked.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -77,6 +78,19 @@ const struct et_allocator *et_host_page_allocator(void)
 {
 	static const struct et_allocator allocator = { .alloc = pages_alloc, .free = pages_free };
 	return &allocator;
+}
+
+/* The second number of the file, in pages: proc_pid_statm(5). */
+uint64_t et_host_resident_bytes(void)
+{
+	unsigned long long n_total, n_resident = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &n_total, &n_resident) != 2)
+		n_resident = 0;
+	fclose(file);
+	return (uint64_t)n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 uint64_t et_host_now_ns(void *self)

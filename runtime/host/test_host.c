@@ -67,6 +67,21 @@ static void pages_are_followed_by_a_guard(void **state)
 	pages->free(pages->self, NULL, 0);
 }
 
+/* What was touched is there, as long as it is; half of it, since others of this process come and go meanwhile. */
+static void touched_memory_is_resident(void **state)
+{
+	enum { N_BYTES = 64 << 20 };
+	const struct et_allocator *pages = et_host_page_allocator();
+	uint64_t before = et_host_resident_bytes();
+	uint8_t *bytes = pages->alloc(pages->self, N_BYTES, 64);
+	assert_non_null(bytes);
+	memset(bytes, 1, N_BYTES);
+	uint64_t during = et_host_resident_bytes();
+	pages->free(pages->self, bytes, N_BYTES);
+	assert_true(before > 0 && during >= before + N_BYTES / 2);
+	assert_true(et_host_resident_bytes() <= during - N_BYTES / 2);
+}
+
 static void clock_goes_forward(void **state)
 {
 	uint64_t before = et_host_now_ns(NULL);
@@ -395,6 +410,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heap_aligns),
 		cmocka_unit_test(pages_are_followed_by_a_guard),
+		cmocka_unit_test(touched_memory_is_resident),
 		cmocka_unit_test(clock_goes_forward),
 		cmocka_unit_test(log_writes_one_line),
 		cmocka_unit_test(sources_keep_their_bytes),
