@@ -169,7 +169,7 @@ static void test_stuck(void **state)
 	e2e_put_word(&e, "scale");
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_put_program(&e, "late.pte", e2e_program_triple); /* loaded meanwhile */
-	start(&e, "stall = 50ms\n", "");
+	start(&e, "stall = 250ms\n", "");
 	struct inferd *d = e2e_connect(&e), *other = e2e_connect(&e);
 	struct inferd_binding *b = e2e_bind(d, "block", NULL), *same = e2e_bind(other, "block", NULL);
 	struct inferd_binding *scale = e2e_bind(other, "scale", NULL), *cpu = e2e_bind(other, "double", NULL);
@@ -227,7 +227,7 @@ static void test_sharing(void **state)
 	int status[2], rc;
 	e2e_init(&e);
 	e2e_put_program(&e, "sharing.pte", make_sharing);
-	start(&e, "stall = 50ms\n", "");
+	start(&e, "stall = 250ms\n", "");
 	struct inferd *d = e2e_connect(&e);
 	b[0] = bind_method(d, "add", NULL, &m[0]);
 	b[1] = bind_method(d, "get", m[0], &m[1]);
@@ -352,7 +352,7 @@ static void write_budget(char *to, size_t room)
 		n_bytes += e2e_memory_of(&e, names[i]) / (i == 2 ? 2 : 1);
 	}
 	e2e_deinit(&e);
-	snprintf(to, room, "memory_budget = %llu\nstall = 100ms\n", n_bytes);
+	snprintf(to, room, "memory_budget = %llu\nstall = 250ms\n", n_bytes);
 }
 
 /* A model would have to go for another to come, and a worker that hangs would have to let go of it: the other is
