@@ -1,8 +1,8 @@
 /* The loaders and storers, three a type, made from one list of types.
  *
  * Each is a loop over a conversion that is one expression, with the unit-stride case apart so that it
- * vectorizes. What float to integer gives where C leaves it open is fixed here: through int64, then
- * wrapped, NaN as INT64_MIN. */
+ * vectorizes. What float to integer gives where C leaves it open is fixed here: what an int32 cannot hold, and NaN,
+ * becomes INT32_MIN in one; the others go through int64, NaN as INT64_MIN, and are then wrapped. */
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/hot_casts.h"
@@ -21,7 +21,7 @@ static float from_bool(uint8_t value)
 	X(UINT8, uint8_t, AS_IS, et_double_to_int, (uint8_t))    \
 	X(INT8, int8_t, AS_IS, et_double_to_int, (int8_t))       \
 	X(INT16, int16_t, AS_IS, et_double_to_int, (int16_t))    \
-	X(INT32, int32_t, AS_IS, et_double_to_int, (int32_t))    \
+	X(INT32, int32_t, AS_IS, et_double_to_int32, (int32_t))  \
 	X(INT64, int64_t, AS_IS, et_double_to_int, (int64_t))    \
 	X(UINT16, uint16_t, AS_IS, et_double_to_int, (uint16_t)) \
 	X(UINT32, uint32_t, AS_IS, et_double_to_int, (uint32_t))

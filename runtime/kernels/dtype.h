@@ -116,6 +116,12 @@ static inline int64_t et_double_to_int(double value)
 	return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
 }
 
+/* The same for an int32, where what does not fit is INT32_MIN: as the original has it on x86. */
+static inline int32_t et_double_to_int32(double value)
+{
+	return value > -0x1p31 - 1 && value < 0x1p31 ? (int32_t)value : INT32_MIN;
+}
+
 static inline float et_float_from_bits(uint32_t bits)
 {
 	float value;

@@ -1,6 +1,6 @@
 /* Conversions between types of which vectors are made: compiled once for each instruction set, as hot.c is.
  *
- * Floats become integers by way of int64, as in dtype.c, whatever they are: those that an int32 holds need no care, and one
+ * Floats become integers as in dtype.c, whatever they are: those that an int32 holds need no care, and one
  * loop over a piece finds out. Results are the same on all processors. */
 #include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/dtype.h"
@@ -31,8 +31,8 @@ enum { PIECE = 256 };
 FITTING(f32, float)
 FITTING(f64, double)
 
-#define FLOAT_CAST(name, from, to)                                                           \
-	CAST(name##_to_##to##_plain, from, to##_t, et_double_to_int((double)x))              \
+#define FLOAT_CAST(name, from, to, whole)                                                    \
+	CAST(name##_to_##to##_plain, from, to##_t, whole((double)x))                         \
 	CAST(name##_to_##to##_fitting, from, to##_t, (int32_t)x)                             \
 	static void name##_to_##to(size_t n, void *out, const void *in)                      \
 	{                                                                                    \
@@ -45,12 +45,12 @@ FITTING(f64, double)
 				name##_to_##to##_plain(part, (to##_t *)out + i, elements);   \
 		}                                                                            \
 	}
-#define FLOAT_CASTS(name, from)       \
-	FLOAT_CAST(name, from, uint8) \
-	FLOAT_CAST(name, from, int8)  \
-	FLOAT_CAST(name, from, int16) \
-	FLOAT_CAST(name, from, int32) \
-	FLOAT_CAST(name, from, int64) \
+#define FLOAT_CASTS(name, from)                           \
+	FLOAT_CAST(name, from, uint8, et_double_to_int)   \
+	FLOAT_CAST(name, from, int8, et_double_to_int)    \
+	FLOAT_CAST(name, from, int16, et_double_to_int)   \
+	FLOAT_CAST(name, from, int32, et_double_to_int32) \
+	FLOAT_CAST(name, from, int64, et_double_to_int)   \
 	CAST(name##_to_bool, from, uint8_t, x != 0)
 FLOAT_CASTS(f32, float)
 FLOAT_CASTS(f64, double)

@@ -143,8 +143,9 @@ static void check_cast(
 			right = number != 0;
 		else
 			et_element_set_int(&right, to,
-				et_type_is_float(from) ? et_double_to_int(number)
-						       : et_element_get_int(x, from));
+				!et_type_is_float(from) ? et_element_get_int(x, from)
+				: to == ET_INT32        ? et_double_to_int32(number)
+							: et_double_to_int(number));
 		if (memcmp(y, &right, et_scalar_size(to)) != 0)
 			fail_msg("%g as %s to %s", number, et_scalar_name(from), et_scalar_name(to));
 	}
