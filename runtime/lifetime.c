@@ -109,6 +109,7 @@ static void spread(struct et_plan *plan)
 		uint32_t root = find_root(plan, slot);
 		if (root == slot)
 			continue;
+		values[slot].is_shared = values[root].is_shared = true;
 		if (values[slot].first < values[root].first)
 			values[root].first = values[slot].first;
 		if (values[slot].last > values[root].last)
@@ -194,6 +195,23 @@ static void find_constant(void *arg, uint32_t slot, unsigned access)
 		visit->found = slot;
 }
 
+struct alias_visit {
+	const struct et_plan *plan;
+	uint32_t number; /* of the instruction, counted from 1 */
+	bool found;
+};
+
+static void find_alias(void *arg, uint32_t slot, unsigned access)
+{
+	struct alias_visit *visit = arg;
+	struct et_plan_value *value = &visit->plan->values[slot];
+	visit->found |= (access & ET_ACCESS_WRITE) && value->is_shared;
+	if (visit->plan->spec->values[slot].tag != ET_TAG_TENSOR)
+		return;
+	visit->found |= value->seen == visit->number;
+	value->seen = visit->number;
+}
+
 static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 {
 	uint32_t n_checks = 0;
@@ -206,6 +224,9 @@ static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 		et_plan_visit(plan, instruction, ET_ACCESS_WRITE, find_constant, &visit);
 		if (visit.found != ET_NO_VALUE)
 			return refuse_constant(plan, i, visit.found, diag);
+		struct alias_visit aliases = { .plan = plan, .number = i + 1 };
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, find_alias, &aliases);
+		instruction->may_alias = aliases.found;
 		for (uint32_t a = 0; a < instruction->n_args; a++)
 			instruction->n_checks +=
 				argument_needs_check(plan, plan->args[instruction->first_arg + a]);

@@ -36,6 +36,7 @@ struct et_plan_instruction {
 	uint8_t op;         /* enum et_op */
 	bool has_queue;     /* kernels and delegates belong to one, the others run where they are met */
 	bool has_view;      /* an output is a view */
+	bool may_alias;     /* what it writes may be another of its arguments, too */
 	uint32_t n_args;    /* passed, without the repeated outputs */
 	uint32_t first_arg; /* in the Plan's args and the frame's argument pointers */
 	uint32_t first_check, n_checks;
@@ -49,7 +50,9 @@ struct et_plan_value {
 	uint32_t alias;  /* union-find: slots whose tensors may share memory by a move or a view */
 	/* Instruction numbers counted from 1; 0 is the binding of inputs, n + 1 that of outputs. first > last: never. */
 	uint32_t first, last;
+	uint32_t seen;       /* the instruction, counted from 1, that met it last in the search for aliases */
 	bool is_moved : 1;   /* a MoveCall rebinds it */
+	bool is_shared : 1;  /* it does not stand alone in its alias class */
 	bool is_view : 1;    /* a kernel points it into another tensor */
 	bool is_freed : 1;   /* a FreeCall takes its memory */
 	bool is_written : 1; /* by an instruction (scalars: slot; tensors: their memory) */

@@ -131,7 +131,7 @@ static bool has_tensor(const struct et_evalue *value, const struct et_tensor *te
 }
 
 /* A kernel resizes its outputs and goes on reading its inputs' sizes: a tensor that can change its sizes must not
- * be both. Moves decide at run time which slots share one. */
+ * be both. Moves decide at run time which slots share one; where none can, nobody asks. */
 static enum et_status check_aliases(struct et_run *run, const struct et_kernel_arg *how,
 	const struct et_plan_instruction *instruction, struct et_evalue *const *args)
 {
@@ -167,7 +167,7 @@ static enum et_status run_kernel(
 		.diag = &run->diag,
 		.tenant = et_program_source(plan->program)->tenant };
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
-	if (!status)
+	if (!status && instruction->may_alias)
 		status = check_aliases(run, plan->operators[instruction->index].args, instruction, args);
 	if (status)
 		return status;
