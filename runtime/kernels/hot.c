@@ -5,47 +5,21 @@
  * A row's element is broadcast, so a may lie anyhow; b comes packed. */
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/vector.h"
 #include "runtime/base/expand.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__)
-#define TURNED TURN16
-enum { LANES = 16, ROWS = 8, VECTORS = 2 };
+/* The tile's rows, and its vectors in each: as many as there are registers for. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { ROWS = 8, VECTORS = 2 };
 #elif defined(__AVX2__)
-#define TURNED TURN8
-enum { LANES = 8, ROWS = 6, VECTORS = 2 };
-#elif defined(__aarch64__)
-#define TURNED TURN4
-enum { LANES = 4, ROWS = 8, VECTORS = 2 };
+enum { ROWS = 6, VECTORS = 2 };
 #else
-#define TURNED TURN4
-enum { LANES = 4, ROWS = 4, VECTORS = 2 };
+enum { ROWS = 4, VECTORS = 2 };
 #endif
-
-#if defined(__clang__)
-#define INDEPENDENT
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#define UNROLL      _Pragma("GCC unroll 8")
-#endif
-
-typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
-
-static inline vector load(const float *from)
-{
-	vector value;
-	memcpy(&value, from, sizeof(value));
-	return value;
-}
-
-static inline void store(float *to, vector value)
-{
-	memcpy(to, &value, sizeof(value));
-}
 
 static void tile(size_t n_k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, const float *b, float *c,
 	ptrdiff_t c_row, const float *begin)
@@ -256,20 +230,7 @@ static void normalize(size_t n, float *y, const float *x, float center, float fa
 
 /* --- powers of e, and softmax --------------------------------------------------------------------------------- */
 
-typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
-typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(uint32_t))));
-
 enum { ABREAST = 4 }; /* vectors at a time, so that one waits for no other */
-
-static inline vector choose(ints mask, vector a, vector b)
-{
-	return (vector)((mask & (ints)a) | (~mask & (ints)b));
-}
-
-static inline vector larger(vector a, vector b)
-{
-	return choose(a > b, a, b);
-}
 
 static inline vector power_of_two(ints n)
 {
@@ -479,24 +440,6 @@ static inline vector cos_of(vector x)
 	return angles(x, 1, cosf);
 }
 
-/* @n floats, and minus infinity in lanes behind them. */
-static inline vector get(const float *from, size_t n)
-{
-	if (n >= LANES)
-		return load(from);
-	vector value = (vector){ 0 } - INFINITY;
-	memcpy(&value, from, n * sizeof(float));
-	return value;
-}
-
-static inline void put(float *to, vector value, size_t n)
-{
-	if (n >= LANES)
-		store(to, value);
-	else
-		memcpy(to, &value, n * sizeof(float));
-}
-
 /* The last vector overlaps the one before, if that is how it fits, and is read before that is written. */
 #define EACH(name, expression)                                  \
 	static void name(size_t n, float *y, const float *x)    \
@@ -614,35 +557,6 @@ static void to_halves(size_t n, uint16_t *y, const float *x)
 		y[i] = et_to_half(x[i]);
 }
 
-/* The lanes of a vector, each @by further on. */
-#define LANE(i, by)   (((i) + (by)) % LANES)
-#define FOUR(i, by)   LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
-#define TURN4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
-#define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
-#define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
-
-/* Every lane becomes what comes of all of them. */
-#define ACROSS(v, join)                              \
-	do {                                         \
-		if (LANES > 8)                       \
-			(v) = join(v, TURNED(v, 8)); \
-		if (LANES > 4)                       \
-			(v) = join(v, TURNED(v, 4)); \
-		(v) = join(v, TURNED(v, 2));         \
-		(v) = join(v, TURNED(v, 1));         \
-	} while (0)
-
-static inline vector plus(vector a, vector b)
-{
-	return a + b;
-}
-
-/* What is not less (or the NaN, if one is) lane by lane. */
-static inline vector upper(vector most, vector number)
-{
-	return choose(~(number <= most) & (most == most), number, most);
-}
-
 /* @sign -1: the smallest, as the largest of what is turned around. */
 static inline float most_of(size_t n, const float *x, float sign)
 {
@@ -682,6 +596,16 @@ static float smallest_of(size_t n, const float *x)
 static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 {
 	vector largest = (vector){ 0 } - INFINITY, sums = { 0 };
+	if (n <= LANES) { /* as below, without going through memory */
+		const vector row = get(x, n);
+		largest = row;
+		ACROSS(largest, larger);
+		const vector power = power_of_e(row - largest[0]);
+		sums = power;
+		ACROSS(sums, plus);
+		put(y, is_log ? row - largest[0] - logf(sums[0]) : power / sums[0], n);
+		return;
+	}
 	for (size_t i = 0; i < n; i += LANES)
 		largest = larger(get(x + i, n - i), largest);
 	ACROSS(largest, larger);

@@ -67,6 +67,32 @@ static void test_powers_of_e(void **state)
 	}
 }
 
+/* Spans of which the last vector, or the only one, is not full: the same numbers, and nothing is written behind them. */
+static void test_short_spans(void **state)
+{
+	enum { MOST = 40 };
+	for (size_t i = 0; i < 3; i++) {
+		const struct et_hot *hot = variant(i);
+		void (*fns[])(size_t n, float *y, const float *x) = { hot ? hot->each_exp : NULL,
+			hot ? hot->each_tanh : NULL, hot ? hot->each_log1p : NULL,
+			hot ? hot->each_cos : NULL };
+		for (size_t k = 0; k < MOST; k++)
+			xs[k] = (float)k / 4;
+		for (size_t f = 0; hot && f < ET_ARRAY_LEN(fns); f++) {
+			float all[MOST];
+			fns[f](MOST, all, xs);
+			for (size_t n = 1; n < MOST; n++) {
+				for (size_t k = 0; k <= n; k++)
+					ys[k] = -7;
+				fns[f](n, ys, xs);
+				for (size_t k = 0; k < n; k++)
+					assert_true(ys[k] == all[k]);
+				assert_true(ys[n] == -7);
+			}
+		}
+	}
+}
+
 static void check_one(const char *name, float x, float y, double truth)
 {
 	double right = (double)(float)truth;
@@ -328,6 +354,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_powers_of_e),
+		cmocka_unit_test(test_short_spans),
 		cmocka_unit_test(test_logarithms_and_angles),
 		cmocka_unit_test(test_powers),
 		cmocka_unit_test(test_extremes),
