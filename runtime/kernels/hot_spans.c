@@ -115,49 +115,51 @@ MULTIPLY_VECTORS(multiply_doubles, double, 8)
 MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
 
 /* The same of integers that are widened on the way. */
-#define MULTIPLY_COLUMNS(name, type, sum_type)                                                             \
-	ET_EXPANDED void name##_columns(const struct et_product *p, size_t column, const size_t width)     \
-	{                                                                                                  \
-		enum { ROWS = 4, MOST = 64 };                                                              \
-		const type *b = (const type *)p->b + column;                                               \
-		for (size_t row = 0; row < p->n_rows;) {                                                   \
-			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                    \
-			type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                       \
-			sum_type sums[ROWS][MOST] = { { 0 } };                                             \
-			const size_t rows = p->n_rows - row < ROWS ? 1 : ROWS;                             \
-			for (size_t k = 0; rows == ROWS && k < p->n_k; k++) {                              \
-				const type *from = b + (ptrdiff_t)k * p->b_row;                            \
-				ET_UNROLL                                                                  \
-				for (int r = 0; r < ROWS; r++) {                                           \
-					const sum_type factor = a[r * p->a_row + (ptrdiff_t)k * p->a_col]; \
-					for (size_t j = 0; j < width; j++)                                 \
-						sums[r][j] += factor * (sum_type)from[j];                  \
-				}                                                                          \
-			}                                                                                  \
-			for (size_t k = 0; rows == 1 && k < p->n_k; k++) {                                 \
-				const type *from = b + (ptrdiff_t)k * p->b_row;                            \
-				const sum_type factor = a[(ptrdiff_t)k * p->a_col];                        \
-				for (size_t j = 0; j < width; j++)                                         \
-					sums[0][j] += factor * (sum_type)from[j];                          \
-			}                                                                                  \
-			for (size_t r = 0; r < rows; r++) {                                                \
-				for (size_t j = 0; j < width; j++)                                         \
-					c[(ptrdiff_t)r * p->c_row + (ptrdiff_t)j] = (type)sums[r][j];      \
-			}                                                                                  \
-			row += rows;                                                                       \
-		}                                                                                          \
-	}                                                                                                  \
-	static void name(const struct et_product *p)                                                       \
-	{                                                                                                  \
-		size_t column = 0;                                                                         \
-		for (; p->n_rows == 1 && column + 64 <= p->n_columns; column += 64)                        \
-			name##_columns(p, column, 64);                                                     \
-		for (; column + 16 <= p->n_columns; column += 16)                                          \
-			name##_columns(p, column, 16);                                                     \
-		for (; column + 4 <= p->n_columns; column += 4)                                            \
-			name##_columns(p, column, 4);                                                      \
-		for (; column < p->n_columns; column++)                                                    \
-			name##_columns(p, column, 1);                                                      \
+#define MULTIPLY_COLUMNS(name, type, sum_type)                                                         \
+	ET_EXPANDED void name##_block(const struct et_product *p, size_t row, size_t column,           \
+		const size_t rows, const size_t width)                                                 \
+	{                                                                                              \
+		enum { ROWS = 4, MOST = 64 };                                                          \
+		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                        \
+		const type *b = (const type *)p->b + column;                                           \
+		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                           \
+		sum_type sums[ROWS][MOST];                                                             \
+		for (size_t r = 0; r < rows; r++)                                                      \
+			for (size_t j = 0; j < width; j++)                                             \
+				sums[r][j] = 0;                                                        \
+		for (size_t k = 0; k < p->n_k; k++) {                                                  \
+			const type *from = b + (ptrdiff_t)k * p->b_row;                                \
+			ET_UNROLL                                                                      \
+			for (size_t r = 0; r < rows; r++) {                                            \
+				const sum_type factor =                                                \
+					a[(ptrdiff_t)r * p->a_row + (ptrdiff_t)k * p->a_col];          \
+				for (size_t j = 0; j < width; j++)                                     \
+					sums[r][j] += factor * (sum_type)from[j];                      \
+			}                                                                              \
+		}                                                                                      \
+		for (size_t r = 0; r < rows; r++)                                                      \
+			for (size_t j = 0; j < width; j++)                                             \
+				c[(ptrdiff_t)r * p->c_row + (ptrdiff_t)j] = (type)sums[r][j];          \
+	}                                                                                              \
+	ET_EXPANDED void name##_columns(const struct et_product *p, size_t column, const size_t width) \
+	{                                                                                              \
+		size_t row = 0;                                                                        \
+		for (; row + 4 <= p->n_rows; row += 4)                                                 \
+			name##_block(p, row, column, 4, width);                                        \
+		for (; row < p->n_rows; row++)                                                         \
+			name##_block(p, row, column, 1, width);                                        \
+	}                                                                                              \
+	static void name(const struct et_product *p)                                                   \
+	{                                                                                              \
+		size_t column = 0;                                                                     \
+		for (; p->n_rows == 1 && column + 64 <= p->n_columns; column += 64)                    \
+			name##_columns(p, column, 64);                                                 \
+		for (; column + 16 <= p->n_columns; column += 16)                                      \
+			name##_columns(p, column, 16);                                                 \
+		for (; column + 4 <= p->n_columns; column += 4)                                        \
+			name##_columns(p, column, 4);                                                  \
+		for (; column < p->n_columns; column++)                                                \
+			name##_columns(p, column, 1);                                                  \
 	}
 MULTIPLY_COLUMNS(multiply_words, int32_t, int32_t)
 MULTIPLY_COLUMNS(multiply_shorts, int16_t, int32_t)
