@@ -9,6 +9,8 @@
 #include "runtime/kernels/map.h"
 #include "runtime/base/expand.h"
 
+enum { BLOCK = 256 };
+
 ET_FLOAT_FNS(scale_shift, 3, a *b + c)
 
 static double element(const struct et_tensor *tensor, size_t index)
@@ -39,18 +41,23 @@ static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct e
 	return ET_OK;
 }
 
-/* Of half types each operation is rounded, as the original does. */
+/* Of half types each operation but the last is rounded here, as the original does, and that as it is stored. */
+ET_EXPANDED float normalize_one(
+	float x, float mean, float invstd, float weight, float bias, const enum et_scalar_type type)
+{
+	float value = et_round_half(x - mean, type);
+	value = et_round_half(value * invstd, type);
+	return et_round_half(value * weight, type) + bias;
+}
+
 ET_EXPANDED void normalize_as(struct et_span *span, const enum et_scalar_type type)
 {
 	const float *const *in = (const float *const *)span->in;
 	const float *x = in[0], *mean = in[1], *invstd = in[2], *weight = in[3], *bias = in[4];
 	float *out = span->out;
 	ET_INDEPENDENT
-	for (size_t i = 0, n = span->n; i < n; i++) {
-		float value = et_round_half(x[i] - mean[i], type);
-		value = et_round_half(value * invstd[i], type);
-		out[i] = et_round_half(value * weight[i], type) + bias[i];
-	}
+	for (size_t i = 0, n = span->n; i < n; i++)
+		out[i] = normalize_one(x[i], mean[i], invstd[i], weight[i], bias[i], type);
 }
 
 static void normalize_rounded(struct et_span *span)
@@ -61,63 +68,60 @@ static void normalize_rounded(struct et_span *span)
 		normalize_as(span, ET_FLOAT16);
 }
 
-/* Of what lies in row-major order: one plane after the other, each with its channel's factor and shift, or what halves have
- * instead: mean, 1 / deviation, weight and bias, each an array. */
+/* Tensors of one number a channel: factor and shift, or what halves have instead: mean, 1 / deviation, weight and bias. */
+enum { NUMBERS = 4 };
+
+/* Of what lies in row-major order: one plane after the other, each with its channel's numbers. */
 struct planes_job {
 	const void *x;
 	void *out;
-	const void *factor, *shift;
-	const float *halves[4];
-	enum et_scalar_type type;
+	const void *numbers[NUMBERS]; /* an array each, of doubles where x is of these, or else of floats */
 	size_t n_channels, inner;
 };
 
-#define SCALE_PLANES(name, type)                                                   \
-	static void name(void *arg, size_t begin, size_t end)                      \
-	{                                                                          \
-		const struct planes_job *job = arg;                                \
-		for (size_t plane = begin; plane < end; plane++) {                 \
-			const type *x = (const type *)job->x + plane * job->inner; \
-			type *out = (type *)job->out + plane * job->inner;         \
-			size_t channel = plane % job->n_channels;                  \
-			type factor = ((const type *)job->factor)[channel],        \
-			     shift = ((const type *)job->shift)[channel];          \
-			ET_INDEPENDENT                                             \
-			for (size_t i = 0, n = job->inner; i < n; i++)             \
-				out[i] = x[i] * factor + shift;                    \
-		}                                                                  \
+#define SCALE_PLANES(name, type, number, expression)                                                \
+	static void name(void *arg, size_t begin, size_t end)                                       \
+	{                                                                                           \
+		const struct planes_job *job = arg;                                                 \
+		const size_t inner = job->inner;                                                    \
+		for (size_t plane = begin, c = begin % job->n_channels; plane < end; plane++) {     \
+			const type *x = (const type *)job->x + plane * inner;                       \
+			type *out = (type *)job->out + plane * inner;                               \
+			number is[NUMBERS];                                                         \
+			for (size_t k = 0; k < NUMBERS; k++)                                        \
+				is[k] = job->numbers[k] ? ((const number *)job->numbers[k])[c] : 0; \
+			ET_INDEPENDENT                                                              \
+			for (size_t i = 0; i < inner; i++)                                          \
+				out[i] = expression;                                                \
+			c = c + 1 < job->n_channels ? c + 1 : 0;                                    \
+		}                                                                                   \
 	}
-SCALE_PLANES(scale_floats, float)
-SCALE_PLANES(scale_doubles, double)
+SCALE_PLANES(scale_floats, float, float, x[i] * is[0] + is[1])
+SCALE_PLANES(scale_doubles, double, double, x[i] * is[0] + is[1])
+/* A few of them, for which a map takes longer to begin. */
+SCALE_PLANES(scale_halves, uint16_t, float,
+	et_to_half(normalize_one(et_from_half(x[i]), is[0], is[1], is[2], is[3], ET_FLOAT16)))
+SCALE_PLANES(scale_bfloat16s, uint16_t, float,
+	et_to_bfloat16(normalize_one(et_from_bfloat16(x[i]), is[0], is[1], is[2], is[3], ET_BFLOAT16)))
 
-/* A few halves, for which a map takes longer to begin. */
-static void scale_halves(void *arg, size_t begin, size_t end)
+static void (*scaler_of(enum et_scalar_type type))(void *arg, size_t begin, size_t end)
 {
-	const struct planes_job *job = arg;
-	for (size_t plane = begin; plane < end; plane++) {
-		size_t channel = plane % job->n_channels;
-		const uint16_t *x = (const uint16_t *)job->x + plane * job->inner;
-		uint16_t *out = (uint16_t *)job->out + plane * job->inner;
-		for (size_t i = 0; i < job->inner; i++) {
-			float number, result;
-			struct et_span span = {
-				.n = 1, .out = &result, .in = { &number }, .common = job->type
-			};
-			for (size_t k = 0; k < ET_ARRAY_LEN(job->halves); k++)
-				span.in[1 + k] = job->halves[k] + channel;
-			number = job->type == ET_BFLOAT16 ? et_from_bfloat16(x[i]) : et_from_half(x[i]);
-			normalize_rounded(&span);
-			out[i] = job->type == ET_BFLOAT16 ? et_to_bfloat16(result) : et_to_half(result);
-		}
+	switch (type) {
+	case ET_FLOAT16:
+		return scale_halves;
+	case ET_BFLOAT16:
+		return scale_bfloat16s;
+	default:
+		return type == ET_FLOAT64 ? scale_doubles : scale_floats;
 	}
 }
 
 /* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
 static struct et_tensor per_channel(
-	void *numbers, bool is_double, int32_t *sizes, int32_t *strides, size_t n_dims)
+	const void *numbers, bool is_double, int32_t *sizes, int32_t *strides, size_t n_dims)
 {
 	return (struct et_tensor){
-		.data = numbers,
+		.data = (void *)numbers,
 		.sizes = sizes,
 		.strides = strides,
 		.type = is_double ? ET_FLOAT64 : ET_FLOAT32,
@@ -130,61 +134,53 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean,
 	const double *invstd, struct et_tensor *out)
 {
-	enum {
-		MOST = 4,
-		FEW = 64
-	}; /* tensors of one number a channel; elements, for which planes may be as small as can be */
+	enum { FEW = 64 }; /* elements, for which planes may be as small as can be */
 	static const struct et_map scale_map = { ET_MAP_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
 	static const struct et_map rounded_map = { ET_MAP_SAME, { normalize_rounded }, .promotes = 1 };
 	int32_t sizes[ET_MAX_DIMS], strides[ET_MAX_DIMS];
 	size_t channel_dim = x->n_dims >= 2 ? 1 : 0, n_dims = x->n_dims - channel_dim;
-	size_t n = (size_t)x->sizes[channel_dim];
-	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type);
-	size_t n_numbers = is_half ? 4 : 2;
-	bool is_few = et_tensor_numel(x) <= FEW;
+	size_t n = (size_t)x->sizes[channel_dim], numel = et_tensor_numel(x);
+	bool is_double = x->type == ET_FLOAT64, is_half = et_type_is_half(x->type), is_few = numel <= FEW;
+	size_t n_numbers = is_half ? NUMBERS : 2;
 	bool is_plain = (x->type == ET_FLOAT32 || is_double || (is_half && is_few)) && out->type == x->type &&
 			(x->n_dims >= 3 || is_few) && et_dim_order_is_contiguous(x->dim_order, x->n_dims) &&
 			et_dim_order_is_contiguous(out->dim_order, out->n_dims);
-	double *numbers = et_kernel_scratch(ctx, (MOST + 2) * n * sizeof(*numbers) + 1);
-	if (!numbers)
+	double *room = et_kernel_scratch(ctx, (2 + NUMBERS) * n * sizeof(*room) + 1);
+	if (!room)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	double *weights = numbers + MOST * n, *biases = weights + n;
+	double *weights = room, *biases = room + n;
 	load_numbers(et_is_none(weight) ? NULL : weight->tensor, 0, n, 1, weights);
 	load_numbers(et_is_none(bias) ? NULL : bias->tensor, 0, n, 0, biases);
-	for (size_t c = 0; c < n; c++) {
-		double w = weights[c], b = biases[c], f = invstd[c] * w;
-		double one[2][MOST] = { { f, b - mean[c] * f }, { mean[c], invstd[c], w, b } };
-		for (size_t k = 0; k < n_numbers; k++) {
-			if (is_double)
-				numbers[k * n + c] = one[is_half][k];
-			else
-				((float *)(numbers + k * n))[c] = (float)one[is_half][k];
-		}
+	for (size_t c = 0; !is_half && c < n; c++) {
+		weights[c] *= invstd[c];
+		biases[c] -= mean[c] * weights[c];
+	}
+	const double *of_halves[] = { mean, invstd, weights, biases };
+	const void *numbers[NUMBERS] = { weights, biases };
+	for (size_t k = 0; k < n_numbers && !is_double; k++) {
+		numbers[k] = room + (2 + k) * n;
+		et_storer(ET_FLOAT32, ET_F64)(room + (2 + k) * n, 1, of_halves[is_half ? k : 2 + k], n);
 	}
 	if (is_plain) {
-		size_t planes = channel_dim ? (size_t)x->sizes[0] * n : n, numel = et_tensor_numel(x);
 		ET_TRY(et_resize_like(ctx, out, x));
-		struct planes_job job = { x->data, out->data, numbers, numbers + n, .type = x->type,
-			.n_channels = n, .inner = planes ? numel / planes : 0 };
-		for (size_t k = 0; k < n_numbers && is_half; k++)
-			job.halves[k] = (const float *)(numbers + k * n);
+		struct planes_job job = { x->data, out->data, .n_channels = n, .inner = 1 };
+		for (size_t d = channel_dim + 1; d < x->n_dims; d++)
+			job.inner *= (size_t)x->sizes[d];
+		memcpy(job.numbers, numbers, sizeof(numbers));
 		if (numel)
-			et_parallel_for(ctx->compute,
-				is_half     ? scale_halves
-				: is_double ? scale_doubles
-					    : scale_floats,
-				&job, planes, 16384 / job.inner + 1);
+			et_parallel_for(ctx->compute, scaler_of(x->type), &job,
+				channel_dim ? (size_t)x->sizes[0] * n : n, 16384 / job.inner + 1);
 		return ET_OK;
 	}
 	for (size_t d = 0; d < n_dims; d++) {
 		sizes[d] = d ? 1 : (int32_t)n;
 		strides[d] = 1;
 	}
-	struct et_tensor tensors[MOST];
-	struct et_evalue values[1 + MOST] = { { .tag = ET_TAG_TENSOR, .tensor = (struct et_tensor *)x } };
-	const struct et_evalue *operands[1 + MOST] = { &values[0] };
+	struct et_tensor tensors[NUMBERS];
+	struct et_evalue values[1 + NUMBERS] = { { .tag = ET_TAG_TENSOR, .tensor = (struct et_tensor *)x } };
+	const struct et_evalue *operands[1 + NUMBERS] = { &values[0] };
 	for (size_t k = 0; k < n_numbers; k++) {
-		tensors[k] = per_channel(numbers + k * n, is_double, sizes, strides, n_dims);
+		tensors[k] = per_channel(numbers[k], is_double, sizes, strides, n_dims);
 		values[1 + k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &tensors[k] };
 		operands[1 + k] = &values[1 + k];
 	}
@@ -195,6 +191,15 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 static double half_or_exact(const struct et_tensor *x, double value)
 {
 	return et_type_is_half(x->type) ? et_round_to(value, x->type) : value;
+}
+
+/* Variances become 1 / deviation. */
+static void invert_deviations(const struct et_tensor *x, double *numbers, size_t n, double eps)
+{
+	for (size_t c = 0; c < n; c++)
+		numbers[c] = 1 / sqrt(numbers[c] + eps);
+	for (size_t c = 0; c < n && et_type_is_half(x->type); c++)
+		numbers[c] = half_or_exact(x, numbers[c]);
 }
 
 static enum et_status batch_norm(
@@ -212,8 +217,7 @@ static enum et_status batch_norm(
 	double *invstd = mean + n;
 	load_numbers(args[3]->tensor, 0, (size_t)n, 0, mean);
 	load_numbers(args[4]->tensor, 0, (size_t)n, 0, invstd);
-	for (size_t c = 0; c < (size_t)n; c++)
-		invstd[c] = half_or_exact(x, 1 / sqrt(invstd[c] + eps));
+	invert_deviations(x, invstd, (size_t)n, eps);
 	ET_TRY(et_resize(ctx, outs[1]->tensor, (const int64_t[]){ 0 }, 1));
 	ET_TRY(et_resize(ctx, outs[2]->tensor, (const int64_t[]){ 0 }, 1));
 	return scale_channels(ctx, x, args[1], args[2], mean, invstd, outs[0]->tensor);
@@ -235,19 +239,42 @@ static bool is_f32(const struct et_tensor *tensor)
 	return !tensor || (tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0);
 }
 
-/* Several sums, which do not wait for each other. */
+/* Of a few numbers. Several sums, which do not wait for each other. */
+static double sum_of(const double *x, size_t n)
+{
+	double sums[4] = { 0 };
+	size_t k = 0;
+	for (; k + 4 <= n; k += 4) {
+		for (size_t lane = 0; lane < 4; lane++)
+			sums[lane] += x[k + lane];
+	}
+	for (; k < n; k++)
+		sums[0] += x[k];
+	return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+static double squares_of(const double *x, size_t n, double center)
+{
+	double sums[4] = { 0 };
+	size_t k = 0;
+	for (; k + 4 <= n; k += 4) {
+		for (size_t lane = 0; lane < 4; lane++)
+			sums[lane] += (x[k + lane] - center) * (x[k + lane] - center);
+	}
+	for (; k < n; k++)
+		sums[0] += (x[k] - center) * (x[k] - center);
+	return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/* Of many. */
 static void add_doubles(const double *x, size_t n, double *sum, double *squares, double center)
 {
 	enum { LANES = 8 };
 	double sums[LANES] = { 0 }, apart[LANES] = { 0 };
 	size_t i = 0;
-	for (; n < LANES && i < n; i++) { /* as below, without the other lanes */
-		sums[0] += x[i];
-		apart[0] += (x[i] - center) * (x[i] - center);
-	}
-	if (n < LANES) {
-		*sum += sums[0];
-		*squares += apart[0];
+	if (n < 2 * LANES) {
+		*sum += sum_of(x, n);
+		*squares += squares_of(x, n, center);
 		return;
 	}
 	for (; i + LANES <= n; i += LANES) {
@@ -299,29 +326,35 @@ static void add_moments(
 	}
 }
 
-/* Mean and variance of channel @c of a batch of @batch times @n planes of @inner elements; of half types by way of sums
- * that are rounded after each plane, as the original does. */
-static void channel_moments(const struct et_tensor *x, size_t c, size_t batch, size_t n, size_t inner,
-	double *ret_mean, double *ret_var)
+/* A batch of @n_batch times @n planes of @inner elements at @data, which may be of another type than what is normalized. */
+struct batch {
+	const uint8_t *data;
+	enum et_scalar_type type;
+	size_t n_batch, n, inner;
+};
+
+/* Mean and variance of channel @c; of half types by way of sums that are rounded after each plane, as the original does. */
+static void channel_moments(
+	const struct batch *x, const struct et_tensor *like, size_t c, double *ret_mean, double *ret_var)
 {
-	const uint8_t *data = (const uint8_t *)x->data + c * inner * et_element_bytes(x);
-	double sum = 0, squares = 0, unused = 0, count = half_or_exact(x, (double)(batch * inner)), mean;
-	bool is_half = et_type_is_half(x->type);
-	size_t step = n * inner * et_element_bytes(x);
-	for (size_t b = 0; b < batch; b++) {
+	const size_t plane_bytes = x->inner * et_scalar_size(x->type), step = x->n * plane_bytes;
+	const uint8_t *data = x->data + c * plane_bytes;
+	double sum = 0, squares = 0, unused = 0, count = half_or_exact(like, (double)(x->n_batch * x->inner)),
+	       mean;
+	for (size_t b = 0; b < x->n_batch; b++) {
 		double more = 0, more_squares = 0;
-		add_moments(data + b * step, x->type, inner, &more, &more_squares, 0);
-		sum = half_or_exact(x, sum + half_or_exact(x, more));
-		squares = half_or_exact(x, squares + half_or_exact(x, more_squares));
+		add_moments(data + b * step, x->type, x->inner, &more, &more_squares, 0);
+		sum = half_or_exact(like, sum + half_or_exact(like, more));
+		squares = half_or_exact(like, squares + half_or_exact(like, more_squares));
 	}
-	mean = half_or_exact(x, sum / count);
-	if (is_half) {
-		*ret_var = et_round_to(
-			et_round_to(squares / count, x->type) - et_round_to(mean * mean, x->type), x->type);
+	mean = half_or_exact(like, sum / count);
+	if (et_type_is_half(like->type)) {
+		*ret_var = half_or_exact(
+			like, half_or_exact(like, squares / count) - half_or_exact(like, mean * mean));
 	} else {
 		squares = 0;
-		for (size_t b = 0; b < batch; b++)
-			add_moments(data + b * step, x->type, inner, &unused, &squares, mean);
+		for (size_t b = 0; b < x->n_batch; b++)
+			add_moments(data + b * step, x->type, x->inner, &unused, &squares, mean);
 		*ret_var = squares / count;
 	}
 	*ret_mean = mean;
@@ -335,14 +368,10 @@ struct row_major {
 	int32_t strides[ET_MAX_DIMS];
 };
 
-/* *@tensor where it lies in row-major order already, or else a copy in @copy, whose elements are those of *@tensor
- * only if @is_input. */
-static enum et_status make_row_major(
+static enum et_status copy_row_major(
 	struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input, struct row_major *copy)
 {
 	struct et_tensor *from = *tensor;
-	if (et_dim_order_is_contiguous(from->dim_order, from->n_dims))
-		return ET_OK;
 	copy->tensor = *from;
 	copy->tensor.dim_order = row_major_order;
 	copy->tensor.strides = copy->strides;
@@ -358,6 +387,16 @@ static enum et_status make_row_major(
 	}
 	*tensor = &copy->tensor;
 	return ET_OK;
+}
+
+/* *@tensor where it lies in row-major order already, or else a copy in @copy, whose elements are those of *@tensor
+ * only if @is_input. */
+static inline enum et_status make_row_major(
+	struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input, struct row_major *copy)
+{
+	return et_dim_order_is_contiguous((*tensor)->dim_order, (*tensor)->n_dims)
+		       ? ET_OK
+		       : copy_row_major(ctx, tensor, is_input, copy);
 }
 
 /* What was computed into @from goes where it belongs, if that is another tensor. */
@@ -376,6 +415,7 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 {
 	struct et_tensor *x = args[0]->tensor, *mean_out = args[7]->tensor, *invstd_out = args[8]->tensor;
 	struct row_major copy;
+	double few[BLOCK];
 	ET_REQUIRE(ctx, x->n_dims >= 2, "the input has %u dimensions", x->n_dims);
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
 	ET_REQUIRE(ctx, et_storer(mean_out->type, ET_F64) && et_storer(invstd_out->type, ET_F64),
@@ -386,21 +426,26 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 	ET_TRY(et_resize(ctx, mean_out, &channels, 1));
 	ET_TRY(et_resize(ctx, invstd_out, &channels, 1));
 	size_t n = (size_t)channels, batch = (size_t)x->sizes[0], numel = et_tensor_numel(x);
-	size_t inner = n && batch ? numel / n / batch : 0;
-	batch = inner ? batch : 0; /* of empty ones there may be any number */
+	size_t inner = 1;
+	for (size_t d = 2; d < x->n_dims; d++)
+		inner *= (size_t)x->sizes[d];
+	batch = numel ? batch : 0; /* of empty ones there may be any number */
 	double *mean = et_kernel_scratch(ctx, 2 * n * sizeof(*mean) + 1);
 	if (!mean)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	double *invstd = mean + n;
 	ET_TRY(make_row_major(ctx, &x, true, &copy));
-	for (size_t c = 0; c < n; c++) {
-		channel_moments(x, c, batch, n, inner, &mean[c], &invstd[c]);
-		invstd[c] = half_or_exact(x, 1 / sqrt(invstd[c] + args[5]->d));
-		et_element_set_double(
-			(uint8_t *)mean_out->data + c * et_element_bytes(mean_out), mean_out->type, mean[c]);
-		et_element_set_double((uint8_t *)invstd_out->data + c * et_element_bytes(invstd_out),
-			invstd_out->type, invstd[c]);
+	struct batch all = { x->data, x->type, batch, n, inner };
+	if (numel <= BLOCK) { /* converted at once */
+		et_loader(x->type, ET_F64)(few, x->data, 1, numel);
+		all.data = (const uint8_t *)few;
+		all.type = ET_FLOAT64;
 	}
+	for (size_t c = 0; c < n; c++)
+		channel_moments(&all, x, c, &mean[c], &invstd[c]);
+	invert_deviations(x, invstd, n, args[5]->d);
+	et_storer(mean_out->type, ET_F64)(mean_out->data, 1, mean, n);
+	et_storer(invstd_out->type, ET_F64)(invstd_out->data, 1, invstd, n);
 	return scale_channels(ctx, args[0]->tensor, args[1], args[2], mean, invstd, args[6]->tensor);
 }
 
@@ -408,8 +453,6 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 
 /* Rows of contiguous memory; element i of row r is scaled by weight and bias number (r * row_step + i / run)
  * % period. */
-enum { BLOCK = 256 };
-
 struct rows_job {
 	const struct et_tensor *weight, *bias;
 	struct et_tensor *x, *out, *mean, *rstd;
@@ -466,40 +509,42 @@ static void norm_row(const struct rows_job *job, size_t row)
 		(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
 }
 
-/* Rows that a block holds: as norm_row does them, but each number is loaded once, and the weights once for all rows. */
+/* Rows of which a block holds some: as norm_row does them, but each number is loaded once, many rows with one call, and the
+ * weights once for all rows. */
 static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end)
 {
-	double in[BLOCK], out[BLOCK], factors[BLOCK], shifts[BLOCK];
-	size_t n = job->n, x_bytes = et_element_bytes(job->x), out_bytes = et_element_bytes(job->out);
-	et_load_fn load = et_loader(job->x->type, ET_F64);
-	et_store_fn store = et_storer(job->out->type, ET_F64),
-		    store_mean = et_storer(job->mean->type, ET_F64),
-		    store_rstd = et_storer(job->rstd->type, ET_F64);
-	size_t mean_bytes = et_element_bytes(job->mean), rstd_bytes = et_element_bytes(job->rstd);
-	bool is_scaled = job->weight || job->bias;
+	double x[BLOCK], factors[BLOCK], shifts[BLOCK], means[BLOCK], rstds[BLOCK];
+	const size_t n = job->n, x_bytes = et_element_bytes(job->x), out_bytes = et_element_bytes(job->out);
+	const size_t most = BLOCK / n;
+	const double part = 1 / (double)n; /* divisions take most of the time of a short row */
+	const bool is_scaled = job->weight || job->bias;
 	load_numbers(job->weight, 0, job->period, 1, factors);
 	load_numbers(job->bias, 0, job->period, 0, shifts);
-	double part = 1 / (double)n; /* divisions take most of the time of a short row */
-	for (size_t row = begin; row < end; row++) {
-		double sum = 0, squares = 0;
-		load(in, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n);
-		for (size_t k = 0; k < n; k++)
-			sum += in[k];
-		double mean = sum * part;
-		for (size_t k = 0; k < n; k++)
-			squares += (in[k] - mean) * (in[k] - mean);
-		double rstd = 1 / sqrt(squares * part + job->eps);
-		for (size_t k = 0; k < n && !job->is_group; k++)
-			out[k] = (in[k] - mean) * rstd * factors[k] + shifts[k];
-		for (size_t k = 0, c = row * job->row_step % job->period; k < n && job->is_group; c++) {
-			/* as in norm_row */
-			double scale = rstd * factors[c], rest = shifts[c] - scale * mean;
-			for (size_t run_end = k + job->run; k < run_end; k++)
-				out[k] = is_scaled ? in[k] * scale + rest : (in[k] - mean) * rstd;
+	for (size_t row = begin, n_rows; row < end; row += n_rows) {
+		n_rows = end - row < most ? end - row : most;
+		et_loader(job->x->type, ET_F64)(
+			x, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n_rows * n);
+		for (size_t i = 0; i < n_rows; i++) {
+			double *to = x + i * n, mean = sum_of(to, n) * part,
+			       rstd = 1 / sqrt(squares_of(to, n, mean) * part + job->eps);
+			means[i] = mean;
+			rstds[i] = rstd;
+			for (size_t k = 0; k < n && !job->is_group; k++)
+				to[k] = (to[k] - mean) * rstd * factors[k] + shifts[k];
+			for (size_t k = 0, c = (row + i) * job->row_step % job->period;
+				k < n && job->is_group; c++) {
+				/* as in norm_row */
+				double scale = rstd * factors[c], rest = shifts[c] - scale * mean;
+				for (size_t run_end = k + job->run; k < run_end; k++)
+					to[k] = is_scaled ? to[k] * scale + rest : (to[k] - mean) * rstd;
+			}
 		}
-		store((uint8_t *)job->out->data + row * n * out_bytes, 1, out, n);
-		store_mean((uint8_t *)job->mean->data + row * mean_bytes, 1, &mean, 1);
-		store_rstd((uint8_t *)job->rstd->data + row * rstd_bytes, 1, &rstd, 1);
+		et_storer(job->out->type, ET_F64)(
+			(uint8_t *)job->out->data + row * n * out_bytes, 1, x, n_rows * n);
+		et_storer(job->mean->type, ET_F64)(
+			(uint8_t *)job->mean->data + row * et_element_bytes(job->mean), 1, means, n_rows);
+		et_storer(job->rstd->type, ET_F64)(
+			(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), 1, rstds, n_rows);
 	}
 }
 
@@ -581,6 +626,7 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 
 static void norm_rows(void *arg, size_t begin, size_t end)
 {
+	enum { FEW = 24 }; /* more floats or doubles are quicker by themselves */
 	struct rows_job *job = arg;
 	bool is_float = job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) &&
 			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
@@ -588,7 +634,8 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 	bool is_plain = is_float && has_rows;
 	bool is_double = has_rows && job->n && is_f64(job->x) && is_f64(job->out) && is_f64(job->weight) &&
 			 is_f64(job->bias) && is_f64(job->mean) && is_f64(job->rstd);
-	if (!is_float && (has_rows || job->is_group) && job->n && job->n <= BLOCK && job->period <= BLOCK) {
+	if ((has_rows || job->is_group) && job->n && job->n <= (is_float || is_double ? FEW : BLOCK) &&
+		job->period <= BLOCK) {
 		norm_short_rows(job, begin, end);
 		return;
 	}
