@@ -222,15 +222,28 @@ struct margins {
 		int64_t before, kept, after;
 		int64_t from_step, to_step; /* bytes from one index to the next */
 	} dims[ET_MAX_DIMS];
-	uint8_t pattern[PATTERN];
+	uint64_t pattern[PATTERN / sizeof(uint64_t)];
 };
+
+/* The same element of @bytes again and again. */
+static void make_pattern(uint64_t *pattern, const struct et_wide *element, size_t bytes)
+{
+	uint64_t first = element->halves[0], second;
+	for (size_t n = bytes; n < sizeof(first); n *= 2)
+		first = (first & (((uint64_t)1 << (8 * n)) - 1)) | first << (8 * n);
+	second = bytes == sizeof(*element) ? element->halves[1] : first;
+	for (size_t i = 0; i < PATTERN / sizeof(first); i += 2) {
+		pattern[i] = first;
+		pattern[i + 1] = second;
+	}
+}
 
 static uint8_t *fill_margin(const struct margins *m, uint8_t *to, int64_t n_bytes)
 {
 	for (; n_bytes >= PATTERN; n_bytes -= PATTERN, to += PATTERN)
 		memcpy(to, m->pattern, PATTERN);
 	if (n_bytes)
-		et_copy_bytes(to, m->pattern, (size_t)n_bytes);
+		et_copy_bytes(to, (const uint8_t *)m->pattern, (size_t)n_bytes);
 	return to + n_bytes;
 }
 
@@ -264,8 +277,7 @@ static void copy_between(struct et_tensor *out, const struct et_view *from, cons
 			(out->sizes[d] != from->sizes[d] || m.dims[k - 1].from_step != m.dims[k - 1].to_step))
 			m.n_dims = k + 1;
 	}
-	for (size_t i = 0; i < PATTERN; i += bytes)
-		memcpy(m.pattern + i, element, bytes);
+	make_pattern(m.pattern, element, bytes);
 	lay_between(&m, 0, out->data, from->data);
 }
 
@@ -383,7 +395,6 @@ static int64_t lower_part(int64_t row, int64_t width, int64_t diagonal)
 /* Zeros, then row by row what lies on and below the diagonal. */
 static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	static const struct et_evalue zero = { .tag = ET_TAG_INT };
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[2]->tensor;
 	struct et_view from, to;
@@ -392,19 +403,20 @@ static enum et_status run_tril(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_REQUIRE(ctx, self->n_dims >= 2, "the tensor has fewer than 2 dimensions");
 	ET_REQUIRE(ctx, diagonal > -INT32_MAX && diagonal < INT32_MAX, "diagonal %lld", (long long)diagonal);
 	ET_TRY(et_resize_like(ctx, out, self));
-	ET_TRY(et_fill(ctx, out, &zero));
 	if (et_tensor_numel(out) == 0) /* of any number of rows */
 		return ET_OK;
+	memset(out->data, 0, et_tensor_n_bytes(out));
 	et_view_of(&from, self);
 	et_view_of(&to, out);
 	size_t row_dim = (size_t)from.n_dims - 2;
 	int64_t n_rows = from.sizes[row_dim], width = from.sizes[row_dim + 1];
 	if (et_lie_alike(self, out) && et_dim_order_is_contiguous(out->dim_order, out->n_dims)) {
 		size_t row_bytes = (size_t)width * et_element_bytes(out), n_bytes = et_tensor_n_bytes(out);
-		for (size_t at = 0, row = 0; at < n_bytes; at += row_bytes, row++) {
-			int64_t n = lower_part((int64_t)(row % (size_t)n_rows), width, diagonal);
-			memmove((uint8_t *)out->data + at, (const uint8_t *)self->data + at,
-				(size_t)n * et_element_bytes(out));
+		int64_t row = 0;
+		for (size_t at = 0; at < n_bytes; at += row_bytes) {
+			size_t n = (size_t)lower_part(row, width, diagonal) * et_element_bytes(out);
+			et_copy_bytes((uint8_t *)out->data + at, (const uint8_t *)self->data + at, n);
+			row = row + 1 < n_rows ? row + 1 : 0;
 		}
 		return ET_OK;
 	}

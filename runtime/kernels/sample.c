@@ -393,15 +393,24 @@ ET_EXPANDED double clip(const struct grid *g, double at, int64_t size)
 	return at < 0 ? 0 : at < last ? at : last;
 }
 
+/* fmod of what isn't negative, by an integer: all of its steps are exact. */
+ET_EXPANDED double rest_of(double at, double span)
+{
+	if (!(at < 0x1p31))
+		return fmod(at, span);
+	double rest = at - floor_of(at / span) * span;
+	return rest < 0 ? rest + span : rest;
+}
+
 ET_EXPANDED double reflect(const struct grid *g, double at, int64_t size)
 {
 	double low = g->align_corners ? 0 : -0.5, span = rounded(g, (double)(size - g->align_corners));
 	if (span == 0)
 		return 0;
 	at = fabs(rounded(g, at - low));
-	double extra = rounded(g, fmod(at, span));
-	double flips = floor(rounded(g, at / span));
-	bool is_forward = !(flips < 0x1p31) || fmod(flips, 2) == 0; /* more than an int holds is even */
+	double extra = rounded(g, rest_of(at, span));
+	double flips = floor_of(rounded(g, at / span));
+	bool is_forward = !(flips < 0x1p31) || (int64_t)flips % 2 == 0; /* more than an int holds is even */
 	return rounded(g, (is_forward ? extra : rounded(g, span - extra)) + low);
 }
 
@@ -480,11 +489,14 @@ ET_EXPANDED void find_cubic(const struct grid *g, double h, double w, struct spo
 	int64_t h0 = et_double_to_int(floor_of(h)), w0 = et_double_to_int(floor_of(w));
 	cubic_weights(g, rounded(g, w - rounded(g, (double)w0)), spot->weights[0]);
 	cubic_weights(g, rounded(g, h - rounded(g, (double)h0)), spot->weights[1]);
+	double rows[4], columns[4];
 	for (int i = 0; i < 4; i++) {
-		double at = settle(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]);
+		rows[i] = settle(g, (double)(int64_t)((uint64_t)h0 - 1 + (uint64_t)i), g->x.sizes[2]);
+		columns[i] = settle(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)i), g->x.sizes[3]);
+	}
+	for (int i = 0; i < 4; i++) {
 		for (int k = 0; k < 4; k++)
-			spot->at[i][k] = place(g, at,
-				settle(g, (double)(int64_t)((uint64_t)w0 - 1 + (uint64_t)k), g->x.sizes[3]));
+			spot->at[i][k] = place(g, rows[i], columns[k]);
 	}
 }
 
