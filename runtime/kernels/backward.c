@@ -127,11 +127,8 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 		if (!b.grad_bias)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 		memset(b.grad_bias, 0, (size_t)channels * sizeof(double));
-		view_bias = (struct et_view){ .data = (uint8_t *)b.grad_bias,
-			.type = ET_FLOAT64,
-			.n_dims = 1,
-			.sizes = { channels },
-			.strides = { 1 } };
+		et_view_begin(&view_bias, b.grad_bias, ET_FLOAT64);
+		et_view_insert(&view_bias, 0, channels, 1);
 	}
 	run_backward(&b);
 	if (wanted[0])

@@ -191,10 +191,12 @@ static void reduce_rows(struct et_view *sum, const struct et_view *from, size_t 
 	enum reduction reduction, int64_t *counts, enum et_scalar_type type)
 {
 	for (int64_t i = 0; i < from->sizes[dim]; i++) {
-		struct et_view to = *sum, row = *from;
+		struct et_view to, row;
 		struct et_walk walk;
 		struct et_place place;
 		bool is_first = counts[indices[i]]++ == 0;
+		et_view_clone(&to, sum);
+		et_view_clone(&row, from);
 		et_view_select(&to, dim, indices[i]);
 		et_view_select(&row, dim, i);
 		et_walk_init(&walk, (const struct et_view *[]){ &to, &row }, 2);
@@ -255,7 +257,8 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 			(long long)indices[i], (long long)n);
 	reduce_rows(&sum, &from, dim, indices, reduction, counts, self->type);
 	for (int64_t i = 0; reduction == REDUCE_MEAN && i < n; i++) {
-		struct et_view row = sum;
+		struct et_view row;
+		et_view_clone(&row, &sum);
 		et_view_select(&row, dim, i);
 		struct et_walk walk;
 		struct et_place place;

@@ -302,8 +302,9 @@ static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, floa
 static enum et_status prepare(
 	struct et_kernel_ctx *ctx, struct et_view *view, enum et_scalar_type type, bool is_dense)
 {
-	struct et_view copy = *view;
+	struct et_view copy;
 	int64_t stride = 1;
+	et_view_clone(&copy, view);
 	bool fits = view->type == type;
 	for (size_t d = view->n_dims; d-- > 0;) {
 		fits &= !is_dense || view->sizes[d] == 1 || view->strides[d] == stride;
@@ -317,7 +318,7 @@ static enum et_status prepare(
 	if (!copy.data)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	ET_TRY(et_view_cast(ctx, &copy, view));
-	*view = copy;
+	et_view_clone(view, &copy);
 	return ET_OK;
 }
 
@@ -353,10 +354,11 @@ static enum et_status give_bias(
 	struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *bias)
 {
 	static const uint64_t zero;
-	struct et_view from = *to;
+	struct et_view from;
+	et_view_clone(&from, to);
 	from.data = bias ? bias->data : (uint8_t *)(uintptr_t)&zero;
 	from.type = bias ? bias->type : to->type;
-	memset(from.strides, 0, sizeof(from.strides));
+	memset(from.strides, 0, from.n_dims * sizeof(from.strides[0]));
 	from.strides[1] = bias ? bias->strides[0] : 0;
 	return et_view_cast(ctx, to, &from);
 }
@@ -397,18 +399,16 @@ static struct phase phase_of(const struct et_conv *c, size_t d, int64_t first)
 static void turn_weight(const struct et_conv *c, const struct phase *phases, struct et_view *to)
 {
 	int64_t stride = 1;
-	struct et_view from = { .data = c->weight.data,
-		.type = c->weight.type,
-		.n_dims = 3 + ET_CONV_SPACE,
-		.sizes = { c->n_groups, c->out_channels, c->in_channels },
-		.strides = {
-			c->in_channels * c->weight.strides[0], c->weight.strides[1], c->weight.strides[0] } };
+	struct et_view from, grouped;
+	et_view_begin(&from, c->weight.data, c->weight.type);
+	et_view_insert(&from, 0, c->n_groups, c->in_channels * c->weight.strides[0]);
+	et_view_insert(&from, 1, c->out_channels, c->weight.strides[1]);
+	et_view_insert(&from, 2, c->in_channels, c->weight.strides[0]);
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		from.data += phases[d].last * c->weight.strides[2 + d] * (int64_t)sizeof(float);
-		from.sizes[3 + d] = phases[d].n_taps;
-		from.strides[3 + d] = -phases[d].step * c->weight.strides[2 + d];
+		et_view_insert(&from, 3 + d, phases[d].n_taps, -phases[d].step * c->weight.strides[2 + d]);
 	}
-	struct et_view grouped = from;
+	et_view_clone(&grouped, &from);
 	grouped.data = to->data;
 	for (size_t d = grouped.n_dims; d-- > 0; stride *= grouped.sizes[d])
 		grouped.strides[d] = stride;
@@ -423,8 +423,9 @@ static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv 
 	const struct phase *phases, uint8_t *weight, uint8_t *room)
 {
 	struct et_conv part = *c;
-	struct et_view to = c->y;
+	struct et_view to;
 	int64_t stride = 1;
+	et_view_clone(&to, &c->y);
 	bool has_none = false;
 	part.is_transposed = false;
 	part.weight.data = weight;
@@ -446,7 +447,7 @@ static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv 
 	if (has_none)
 		return give_bias(ctx, &to, c->bias);
 	turn_weight(c, phases, &part.weight);
-	part.y = to;
+	et_view_clone(&part.y, &to);
 	part.y.data = room;
 	for (size_t d = to.n_dims; d-- > 0; stride *= to.sizes[d])
 		part.y.strides[d] = stride;

@@ -126,10 +126,10 @@ static void sum_channel(const struct et_conv *c, int64_t x, int64_t weight, int6
 static void spread_channel(const struct et_conv *c, int64_t x, int64_t weight, int64_t y, int64_t bias)
 {
 	static double zero; /* read only; of integers, too, it is 0 */
-	struct et_view from = { .data = c->bias ? c->bias->data + bias * (int64_t)sizeof(double)
-						: (uint8_t *)&zero },
-		       to = { .data = c->y.data + y * (int64_t)sizeof(double) };
-	from.type = to.type = c->y.type;
+	struct et_view from, to;
+	et_view_begin(&from, c->bias ? c->bias->data + bias * (int64_t)sizeof(double) : (uint8_t *)&zero,
+		c->y.type);
+	et_view_begin(&to, c->y.data + y * (int64_t)sizeof(double), c->y.type);
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		et_view_insert(&from, d, c->out[d], 0);
 		et_view_insert(&to, d, c->out[d], c->y.strides[2 + d]);

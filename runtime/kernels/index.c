@@ -85,17 +85,11 @@ static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_ten
 		}
 		n++;
 	}
-	for (size_t d = 0; d < n_dims; d++)
-		indices[d] = (struct index_of){
-			.view = {
-				.data = (uint8_t *)(positions + d * numel),
-				.type = ET_INT64,
-				.n_dims = 1,
-				.sizes = {(int64_t)n},
-				.strides = {1},
-			},
-			.dim = dim + d,
-		};
+	for (size_t d = 0; d < n_dims; d++) {
+		et_view_begin(&indices[d].view, positions + d * numel, ET_INT64);
+		et_view_insert(&indices[d].view, 0, (int64_t)n, 1);
+		indices[d].dim = dim + d;
+	}
 	return ET_OK;
 }
 

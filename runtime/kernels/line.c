@@ -80,13 +80,16 @@ static enum et_status line_view(struct et_kernel_ctx *ctx, const struct et_lines
 enum et_status et_run_lines(struct et_kernel_ctx *ctx, const struct et_lines *lines)
 {
 	const struct et_tensor *self = lines->self;
-	struct line_job job = { .lines = lines, .n = 1, .in_stride = 1 };
+	struct line_job job; /* not made 0: its walk is larger than many a tensor */
 	struct et_view in, out, indices;
+	job.lines = lines;
+	job.n = 1;
+	job.in_stride = 1;
+	job.in = job.out = job.index = NULL;
 	bool is_int = lines->takes_ints && !et_type_is_float(lines->out->type);
 	job.class = is_int ? ET_I64 : ET_F64;
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_TRY(line_view(ctx, lines, lines->out, &out, &job.out_stride));
-	indices = out;
 	if (lines->indices)
 		ET_TRY(line_view(ctx, lines, lines->indices, &indices, &job.index_stride));
 	/* An empty tensor may have any number of lines. */
@@ -98,7 +101,7 @@ enum et_status et_run_lines(struct et_kernel_ctx *ctx, const struct et_lines *li
 		job.in_stride = in.strides[lines->dim];
 		et_view_remove(&in, lines->dim);
 	}
-	et_walk_init(&job.walk, (const struct et_view *[]){ &out, &indices, &in }, 3);
+	et_walk_init(&job.walk, (const struct et_view *[]){ &out, lines->indices ? &indices : &out, &in }, 3);
 	size_t longest = job.n > (size_t)lines->n_out ? job.n : (size_t)lines->n_out;
 	if (longest <= SHORT_LINE) {
 		et_parallel_for(

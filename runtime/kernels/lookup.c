@@ -136,8 +136,8 @@ static void run_lookup(struct lookup *l, const struct et_tensor *self, struct et
 	size_t n_outer = self->n_dims - l->n_space;
 	et_view_of(&x, self);
 	et_view_of(&y, out);
-	outer_x = x;
-	outer_y = y;
+	et_view_clone(&outer_x, &x);
+	et_view_clone(&outer_y, &y);
 	outer_x.n_dims = outer_y.n_dims = (uint8_t)n_outer;
 	et_walk_init(&walk, (const struct et_view *[]){ &outer_y, &outer_x }, 2);
 	for (size_t d = 0; d < n_outer; d++) {

@@ -640,7 +640,7 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 			ET_REQUIRE(ctx, et_loader(view->type, way->class), "does not take %s",
 				et_scalar_name(view->type));
 		} else {
-			*view = (struct et_view){ .data = (uint8_t *)&filled[k], .type = way->common };
+			et_view_begin(view, &filled[k], way->common);
 			fill_block(&filled[k], way, operands[k],
 				numel < block_of(way->class) ? numel : block_of(way->class));
 		}

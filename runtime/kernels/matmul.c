@@ -9,6 +9,7 @@
 #include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+#include "runtime/base/expand.h"
 
 /* One 2-dimensional product: out = beta self + alpha a b. @self may be NULL; views are 2-dimensional. */
 struct product {
@@ -74,46 +75,80 @@ static void scale_and_add(const struct et_view *out, const struct et_view *self,
 	}
 }
 
-/* All of them float copies of elements of @type. */
-static void multiply_rounded(const struct product *p, const struct et_view *out, const struct et_view *self,
-	const struct et_view *a, const struct et_view *b, enum et_scalar_type type)
+/* A number of half or bfloat16, or of the float copy of such. */
+ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scalar_type as)
 {
-	float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
+	return as == ET_FLOAT32    ? ((const float *)numbers)[i]
+	       : as == ET_BFLOAT16 ? et_from_bfloat16(((const uint16_t *)numbers)[i])
+				   : et_from_half(((const uint16_t *)numbers)[i]);
+}
+
+/* Of @type, which all of them have, or all of them as floats. */
+ET_EXPANDED void multiply_rounded_as(
+	const struct product *p, const enum et_scalar_type type, const enum et_scalar_type as)
+{
+	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
+	const float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
+	const int64_t n_k = a->sizes[1];
 	for (int64_t i = 0; i < out->sizes[0]; i++) {
 		for (int64_t j = 0; j < out->sizes[1]; j++) {
-			const float *left = (const float *)a->data + i * a->strides[0];
-			const float *right = (const float *)b->data + j * b->strides[1];
-			const float *start = (const float *)self->data + i * self->strides[0];
+			int64_t left = i * a->strides[0], right = j * b->strides[1],
+				to = i * out->strides[0] + j * out->strides[1];
 			float sum = 0;
-			for (int64_t k = 0; k < a->sizes[1]; k++)
-				sum = et_round_half(sum + et_round_half(left[k * a->strides[1]] *
-										right[k * b->strides[0]],
-								  type),
+			for (int64_t k = 0; k < n_k; k++, left += a->strides[1], right += b->strides[0])
+				sum = et_round_half(
+					sum + et_round_half(rounded_at(a->data, left, as) *
+								    rounded_at(b->data, right, as),
+						      type),
 					type);
 			sum = et_round_half(sum * alpha, type);
 			if (beta != 0)
-				sum += et_round_half(start[j * self->strides[1]] * beta, type);
-			((float *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;
+				sum += et_round_half(
+					rounded_at(
+						self->data, i * self->strides[0] + j * self->strides[1], as) *
+						beta,
+					type);
+			if (as == ET_FLOAT32)
+				((float *)out->data)[to] = sum;
+			else
+				((uint16_t *)out->data)[to] =
+					type == ET_BFLOAT16 ? et_to_bfloat16(sum) : et_to_half(sum);
 		}
 	}
 }
 
-/* @n columns from the @first on. */
-static struct et_view columns_of(const struct et_view *view, int64_t first, int64_t n)
+static void multiply_rounded(const struct product *p, enum et_scalar_type type)
 {
-	struct et_view part;
-	et_view_clone(&part, view);
-	part.data += first * view->strides[1] * (int64_t)et_scalar_size((enum et_scalar_type)view->type);
-	part.sizes[1] = n;
-	return part;
+	if (p->out->type == ET_FLOAT32 && type == ET_FLOAT16)
+		multiply_rounded_as(p, ET_FLOAT16, ET_FLOAT32);
+	else if (p->out->type == ET_FLOAT32)
+		multiply_rounded_as(p, ET_BFLOAT16, ET_FLOAT32);
+	else if (type == ET_FLOAT16)
+		multiply_rounded_as(p, ET_FLOAT16, ET_FLOAT16);
+	else
+		multiply_rounded_as(p, ET_BFLOAT16, ET_BFLOAT16);
+}
+
+static bool rounds_all(const struct product *p)
+{
+	return p->self && p->is_rounded && et_type_is_half(p->out->type) && p->a->sizes[1] <= ET_HALF_TERMS;
+}
+
+/* @n columns from the @first on. */
+static void columns_of(struct et_view *ret_part, const struct et_view *view, int64_t first, int64_t n)
+{
+	et_view_clone(ret_part, view);
+	ret_part->data += first * view->strides[1] * (int64_t)et_scalar_size(view->type);
+	ret_part->sizes[1] = n;
 }
 
 /* All of floats, or float copies of what @p has. */
 static void multiply_columns(struct et_kernel_ctx *ctx, const struct product *p, const struct et_view *self,
 	const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
-	if (self && p->is_rounded && et_type_is_half(p->out->type) && a->sizes[1] <= ET_HALF_TERMS) {
-		multiply_rounded(p, out, self, a, b, p->out->type);
+	if (rounds_all(p)) {
+		struct product floats = { self, a, b, out, p->beta, p->alpha, true };
+		multiply_rounded(&floats, p->out->type);
 		return;
 	}
 	bool is_scaled = p->alpha != 1;
@@ -150,7 +185,14 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 {
 	const struct et_view *a = p->a, *self = p->self, *out = p->out;
 	struct et_view room_a, room_b, room_self, room_out;
-	int64_t n_columns = p->out->sizes[1], n_at_once = n_columns_at_once(p->b);
+	enum { FEW_PRODUCTS = 128 }; /* of halves, which are not worth a copy in floats */
+	int64_t n_columns = p->out->sizes[1];
+	if (rounds_all(p) && self->type == out->type &&
+		out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
+		multiply_rounded(p, out->type);
+		return ET_OK;
+	}
+	int64_t n_at_once = n_columns_at_once(p->b);
 	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
 	if (self)
 		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
@@ -160,18 +202,20 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
-	struct et_view widest = columns_of(p->b, 0, n_at_once);
+	struct et_view widest, b, to, from;
+	columns_of(&widest, p->b, 0, n_at_once);
 	if (widest.type != ET_FLOAT32 && !scratch_view(ctx, &room_b, &widest, ET_FLOAT32))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	for (int64_t first = 0; first < n_columns; first += n_at_once) {
 		int64_t n = n_columns - first < n_at_once ? n_columns - first : n_at_once;
-		struct et_view b = columns_of(p->b, first, n), to = columns_of(out, first, n), from;
+		columns_of(&b, p->b, first, n);
+		columns_of(&to, out, first, n);
 		if (self)
-			from = columns_of(self, first, n);
+			columns_of(&from, self, first, n);
 		if (b.type != ET_FLOAT32) {
 			room_b.sizes[1] = n;
 			ET_TRY(et_view_cast(ctx, &room_b, &b));
-			b = columns_of(&room_b, 0, n);
+			columns_of(&b, &room_b, 0, n);
 		}
 		multiply_columns(ctx, p, self ? &from : NULL, a, &b, &to);
 	}
@@ -443,7 +487,7 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
 	struct et_tensor *out = args[3]->tensor;
-	struct et_view a, b, y, bias; /* not made 0: they are larger than many a tensor */
+	struct et_view a, b, y, bias;
 	int64_t sizes[ET_MAX_DIMS], n_rows = 1;
 	ET_REQUIRE(ctx, x->n_dims >= 1 && weight->n_dims == 2 && x->sizes[x->n_dims - 1] == weight->sizes[1],
 		"an input of rank %u and a weight of rank %u", x->n_dims, weight->n_dims);
@@ -458,11 +502,8 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_row_major(ctx, out, "the output"));
 	et_view_of(&b, weight);
 	et_view_swap(&b, 0, 1);
-	a.data = x->data;
-	a.type = x->type;
-	y.data = out->data;
-	y.type = out->type;
-	a.n_dims = y.n_dims = 0;
+	et_view_begin(&a, x->data, x->type);
+	et_view_begin(&y, out->data, out->type);
 	et_view_insert(&a, 0, n_rows, b.sizes[0]);
 	et_view_insert(&a, 1, b.sizes[0], 1);
 	et_view_insert(&y, 0, n_rows, b.sizes[1]);
@@ -556,7 +597,9 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	/* Of empty matrices there may be any number, and one adds as little as all. */
 	int64_t n = et_view_numel(&a) && et_view_numel(&b) ? a.sizes[0] : 1;
 	for (int64_t i = 0; i < n; i++) {
-		struct et_view left = a, right = b;
+		struct et_view left, right;
+		et_view_clone(&left, &a);
+		et_view_clone(&right, &b);
 		et_view_select(&left, 0, i);
 		et_view_select(&right, 0, i);
 		ET_TRY(require_product(ctx, &left, &right));
@@ -587,11 +630,14 @@ static enum et_status insert_dims(
 static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *ret_sums,
 	const struct et_view *a, const struct et_view *b, uint32_t summed, enum et_scalar_type type)
 {
-	struct et_view sums = { .type = ET_FLOAT64 }, left = *a, right = *b;
+	struct et_view sums, left, right;
 	struct et_walk walk;
 	struct et_place place;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t numel = 1, n_bytes, n_dims = a->n_dims;
+	et_view_begin(&sums, NULL, ET_FLOAT64);
+	et_view_clone(&left, a);
+	et_view_clone(&right, b);
 	for (size_t d = n_dims; d-- > 0;) {
 		sizes[d] = a->sizes[d] == 1 ? b->sizes[d] : a->sizes[d];
 		et_view_insert(&sums, 0, sizes[d], summed >> d & 1 ? 0 : (int64_t)numel);
@@ -619,7 +665,7 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 		numbers[i] = et_round_to(numbers[i], type);
 	for (size_t d = 0; d < n_dims; d++)
 		sums.sizes[d] = summed >> d & 1 ? 1 : sums.sizes[d];
-	*ret_sums = sums;
+	et_view_clone(ret_sums, &sums);
 	return ET_OK;
 }
 

@@ -463,8 +463,10 @@ static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *cons
 				(shifts[dim] + et_list_int(args[1], i) % from.sizes[dim]) % from.sizes[dim];
 	}
 	for (uint32_t piece = 0; piece < 1u << from.n_dims; piece++) {
-		struct et_view part = from, place = to;
+		struct et_view part, place;
 		bool is_empty = false;
+		et_view_clone(&part, &from);
+		et_view_clone(&place, &to);
 		for (size_t d = 0; d < from.n_dims && !is_empty; d++) {
 			int64_t size = from.sizes[d], shift = shifts[d] < 0 ? shifts[d] + size : shifts[d];
 			bool wraps = piece >> d & 1;

@@ -42,6 +42,13 @@ static inline void et_view_clone(struct et_view *ret_view, const struct et_view 
 		ret_view->strides[d] = view->strides[d];
 	}
 }
+/* Of no dimensions yet: they are inserted. A view is larger than many a tensor, and what it does not use is never written. */
+static inline void et_view_begin(struct et_view *ret_view, void *data, enum et_scalar_type type)
+{
+	ret_view->data = data;
+	ret_view->type = (uint8_t)type;
+	ret_view->n_dims = 0;
+}
 /* Elements, repeated ones included. */
 size_t et_view_numel(const struct et_view *view);
 
