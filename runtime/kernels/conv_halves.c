@@ -11,64 +11,102 @@ ET_EXPANDED float add_rounded(float sum, float a, float b, enum et_scalar_type t
 	return et_round_half(sum + et_round_half(a * b, type), type);
 }
 
-/* In the order of the original, on which the result depends: channel by channel; transposed, input pixel by input
- * pixel, beginning with the bias. In 1-D and 2-D, which it has. */
-ET_EXPANDED float sum_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
-	const int64_t *out, enum et_scalar_type type)
+/* One input channel and one kernel position of a piece of a row of the output: element k of @n is output @to + k @to_step and
+ * pixel @from + k @from_step. */
+struct meeting {
+	int64_t n, to, to_step, from, from_step;
+};
+
+/* How many of positions @at + k @step, from the @first k on that is not below 0, lie below @end. */
+static int64_t count_inside(int64_t at, int64_t step, int64_t end, int64_t *first)
 {
-	float sum = 0;
-	for (int64_t i = 0; i < c->in_channels; i++) {
-		const float *pixels = x + i * c->x.strides[1], *factors = weight + i * c->weight.strides[1];
-		for (int64_t kh = 0; kh < c->kernel[1]; kh++) {
-			int64_t h = out[1] * c->stride[1] - c->padding[1] + kh * c->dilation[1];
-			int64_t w = out[2] * c->stride[2] - c->padding[2];
-			if (h < 0 || h >= c->in[1])
-				continue;
-			for (int64_t kw = 0; kw < c->kernel[2]; kw++, w += c->dilation[2])
-				if (w >= 0 && w < c->in[2])
-					sum = add_rounded(sum,
-						pixels[h * c->x.strides[3] + w * c->x.strides[4]],
-						factors[kh * c->weight.strides[3] +
-							kw * c->weight.strides[4]],
-						type);
-		}
-	}
-	return sum + bias;
+	int64_t before = at < 0 ? -at : 0;
+	*first = step == 1 ? before : (before + step - 1) / step;
+	int64_t left = end - (at + *first * step);
+	return left <= 0 ? 0 : step == 1 ? left : (left + step - 1) / step;
 }
 
-ET_EXPANDED float sum_rounded_transposed(const struct et_conv *c, const float *x, const float *weight,
-	float bias, const int64_t *out, enum et_scalar_type type)
+/* Where the outputs [@begin, @end) of a row meet position @kw of the kernel. */
+static struct meeting find_meeting(const struct et_conv *c, int64_t begin, int64_t end, int64_t kw)
 {
-	float sum = bias;
-	for (int64_t kh = c->kernel[1]; kh-- > 0;) {
-		int64_t h = et_conv_meet(c, 1, out[1], kh);
-		for (int64_t kw = h < 0 ? 0 : c->kernel[2]; kw-- > 0;) {
-			int64_t w = et_conv_meet(c, 2, out[2], kw);
-			if (w < 0)
-				continue;
-			const float *pixels = x + h * c->x.strides[3] + w * c->x.strides[4];
-			const float *factors = weight + kh * c->weight.strides[3] + kw * c->weight.strides[4];
-			for (int64_t i = 0; i < c->in_channels; i++)
-				sum = add_rounded(sum, pixels[i * c->x.strides[1]],
-					factors[i * c->weight.strides[0]], type);
+	struct meeting m;
+	int64_t at = kw * c->dilation[2] - c->padding[2], step = c->stride[2], first, n, all;
+	if (c->is_transposed) { /* pixel p goes to output p step + at */
+		n = count_inside(at - begin, step, end - begin, &first);
+		all = c->in[2] - first;
+		m = (struct meeting){ n < all ? n : all, first * step + at - begin, step, first, 1 };
+	} else { /* output o begins at pixel o step + at */
+		n = count_inside(begin * step + at, step, c->in[2], &first);
+		all = end - begin - first;
+		m = (struct meeting){ n < all ? n : all, first, 1, (begin + first) * step + at, step };
+	}
+	m.from *= c->x.strides[4];
+	m.from_step *= c->x.strides[4];
+	return m;
+}
+
+ET_EXPANDED void add_meeting(
+	float *sums, const struct meeting *m, const float *pixels, float factor, enum et_scalar_type type)
+{
+	const int64_t n = m->n, to_step = m->to_step, from_step = m->from_step;
+	if (n <= 0)
+		return;
+	sums += m->to;
+	pixels += m->from;
+	if (to_step == 1 && from_step == 1) {
+		ET_INDEPENDENT
+		for (int64_t k = 0; k < n; k++)
+			sums[k] = add_rounded(sums[k], pixels[k], factor, type);
+		return;
+	}
+	for (int64_t k = 0; k < n; k++)
+		sums[k * to_step] = add_rounded(sums[k * to_step], pixels[k * from_step], factor, type);
+}
+
+/* Outputs [@begin, @end) of row @row, in the order of the original for each of them: channel by channel; transposed, input
+ * pixel by input pixel, beginning with the bias. In 1-D and 2-D, which it has. */
+ET_EXPANDED void sum_row(const struct et_conv *c, const float *x, const float *weight, int64_t row,
+	int64_t begin, int64_t end, float *sums, enum et_scalar_type type)
+{
+	int64_t turns = c->is_transposed ? 1 : c->in_channels,
+		channels = c->is_transposed ? c->in_channels : 1;
+	int64_t factor_step = c->is_transposed ? c->weight.strides[0] : c->weight.strides[1];
+	for (int64_t i = 0; i < turns; i++) {
+		for (int64_t turn = 0; turn < c->kernel[1]; turn++) {
+			int64_t kh = c->is_transposed ? c->kernel[1] - 1 - turn : turn;
+			int64_t h = et_conv_meet(c, 1, row, kh);
+			for (int64_t k = 0; h >= 0 && k < c->kernel[2]; k++) {
+				int64_t kw = c->is_transposed ? c->kernel[2] - 1 - k : k;
+				struct meeting m = find_meeting(c, begin, end, kw);
+				const float *factors =
+					weight + kh * c->weight.strides[3] + kw * c->weight.strides[4];
+				for (int64_t j = i; j < i + channels; j++)
+					add_meeting(sums, &m, x + j * c->x.strides[1] + h * c->x.strides[3],
+						factors[j * factor_step], type);
+			}
 		}
 	}
-	return sum;
 }
 
 /* One output channel of one batch. */
 ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
 	uint8_t *y, enum et_scalar_type type)
 {
-	int64_t out[ET_CONV_SPACE] = { 0 };
-	for (; out[1] < c->out[1]; out[1]++) {
-		for (out[2] = 0; out[2] < c->out[2]; out[2]++) {
-			float sum = c->is_transposed ? sum_rounded_transposed(c, x, weight, bias, out, type)
-						     : sum_rounded(c, x, weight, bias, out, type);
-			uint16_t half = type == ET_BFLOAT16 ? et_to_bfloat16(sum) : et_to_half(sum);
-			memcpy(y + (out[1] * c->y.strides[3] + out[2] * c->y.strides[4]) *
-						(int64_t)sizeof(half),
-				&half, sizeof(half));
+	enum { PIECE = 256 };
+	float sums[PIECE];
+	for (int64_t row = 0; row < c->out[1]; row++) {
+		for (int64_t begin = 0, end; begin < c->out[2]; begin = end) {
+			end = c->out[2] - begin < PIECE ? c->out[2] : begin + PIECE;
+			for (int64_t i = 0; i < end - begin; i++)
+				sums[i] = c->is_transposed ? bias : 0;
+			sum_row(c, x, weight, row, begin, end, sums, type);
+			for (int64_t i = 0; i < end - begin; i++) {
+				float sum = c->is_transposed ? sums[i] : sums[i] + bias;
+				uint16_t half = type == ET_BFLOAT16 ? et_to_bfloat16(sum) : et_to_half(sum);
+				memcpy(y + (row * c->y.strides[3] + (begin + i) * c->y.strides[4]) *
+							(int64_t)sizeof(half),
+					&half, sizeof(half));
+			}
 		}
 	}
 }

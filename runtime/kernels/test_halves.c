@@ -249,6 +249,71 @@ static void given_back(void **state)
 	}
 }
 
+/* Two input channels and one of the output, in one dimension: each product and each sum is rounded, in the order that the
+ * original has. */
+struct convolution {
+	int n, taps, stride, padding, dilation;
+	bool is_transposed;
+};
+
+static float convolved(
+	const struct convolution *c, const float *x, const float *weight, int at, enum et_scalar_type type)
+{
+	const float bias = 0.5f;
+	float sum = c->is_transposed ? bias : 0;
+	for (int turn = 0; turn < 2 * c->taps; turn++) { /* channel by channel, or the last tap first */
+		int channel = c->is_transposed ? turn % 2 : turn / c->taps,
+		    tap = c->is_transposed ? c->taps - 1 - turn / 2 : turn % c->taps;
+		int pixel = c->is_transposed ? at + c->padding - tap * c->dilation
+					     : at * c->stride - c->padding + tap * c->dilation;
+		if (c->is_transposed && pixel % c->stride != 0)
+			continue;
+		pixel /= c->is_transposed ? c->stride : 1;
+		if (pixel < 0 || pixel >= c->n)
+			continue;
+		sum = et_round_half(
+			sum + et_round_half(
+				      x[channel * c->n + pixel] * weight[channel * c->taps + tap], type),
+			type);
+	}
+	return c->is_transposed ? sum : sum + bias;
+}
+
+static void convolutions(void **state)
+{
+	static const struct convolution cases[] = { { 300, 3, 1, 1, 1, false }, { 300, 3, 1, 1, 1, true },
+		{ 7, 4, 2, 3, 2, false }, { 7, 4, 2, 3, 2, true }, { 200, 5, 3, 0, 1, true },
+		{ 900, 2, 3, 1, 4, false }, { 3, 3, 2, 2, 1, true }, { 2, 5, 1, 4, 1, false } };
+	for (size_t h = 0; h < ET_ARRAY_LEN(halves); h++) {
+		for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+			const struct convolution *c = &cases[i];
+			float x[2 * 900], weight[2 * 5];
+			uint32_t seed = (uint32_t)i;
+			struct text text;
+			begin(&text);
+			fprintf(text.args, "%s[1,2,%d]{", halves[h].name, c->n);
+			for (int k = 0; k < 2 * c->n; k++)
+				fprintf(text.args, "%.9g,", (double)(x[k] = next(&seed, halves[h].type)));
+			fprintf(text.args, "} %s[%d,%d,%d]{", halves[h].name, c->is_transposed ? 2 : 1,
+				c->is_transposed ? 1 : 2, c->taps);
+			for (int k = 0; k < 2 * c->taps; k++)
+				fprintf(text.args, "%.9g,",
+					(double)(weight[k] = next(&seed, halves[h].type)));
+			fprintf(text.args, "} %s[1]{0.5} (%d) (%d) (%d) %s (0) 1", halves[h].name, c->stride,
+				c->padding, c->dilation, c->is_transposed ? "true" : "false");
+			int reach = (c->taps - 1) * c->dilation,
+			    n = c->is_transposed ? (c->n - 1) * c->stride - 2 * c->padding + reach + 1
+						 : (c->n + 2 * c->padding - reach - 1) / c->stride + 1;
+			fprintf(text.expected, "%s[1,1,%d]{", halves[h].name, n);
+			for (int k = 0; k < n; k++)
+				fprintf(text.expected, "%.9g,",
+					(double)et_round_half(
+						convolved(c, x, weight, k, halves[h].type), halves[h].type));
+			run(&text, "aten::convolution.out");
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +322,7 @@ int main(void)
 		cmocka_unit_test(antialiased),
 		cmocka_unit_test(pools_of_doubles),
 		cmocka_unit_test(given_back),
+		cmocka_unit_test(convolutions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
