@@ -181,12 +181,15 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 		COMBINE(uint8_t);
 	} else if (type == ET_BOOL) {
 		*to = mode == SCATTER_ADD ? (*to | *from) != 0 : *to && *from;
-	} else if (type == ET_BFLOAT16) {
+	} else if (et_type_is_half(type)) {
 		uint16_t bits[2];
+		bool is_bfloat16 = type == ET_BFLOAT16;
 		memcpy(&bits[0], to, sizeof(*bits));
 		memcpy(&bits[1], from, sizeof(*bits));
-		float a = et_from_bfloat16(bits[0]), b = et_from_bfloat16(bits[1]);
-		bits[0] = et_to_bfloat16(mode == SCATTER_ADD ? a + b : a * b);
+		float a = is_bfloat16 ? et_from_bfloat16(bits[0]) : et_from_half(bits[0]),
+		      b = is_bfloat16 ? et_from_bfloat16(bits[1]) : et_from_half(bits[1]),
+		      result = mode == SCATTER_ADD ? a + b : a * b;
+		bits[0] = is_bfloat16 ? et_to_bfloat16(result) : et_to_half(result);
 		memcpy(to, bits, sizeof(*bits));
 	} else if (et_type_is_float(type)) {
 		double a = et_element_get_double(to, type), b = et_element_get_double(from, type);
@@ -468,6 +471,7 @@ static enum et_status run_masked_select(struct et_kernel_ctx *ctx, struct et_eva
 		uint8_t *to = (uint8_t *)out->data + at * bytes;
 		at += bytes == 4   ? select_run(&r, to, n - at, 4)
 		      : bytes == 8 ? select_run(&r, to, n - at, 8)
+		      : bytes == 2 ? select_run(&r, to, n - at, 2)
 		      : bytes == 1 ? select_run(&r, to, n - at, 1)
 				   : select_run(&r, to, n - at, bytes);
 		et_place_advance(&place, &walk, run);
@@ -499,6 +503,7 @@ static enum et_status run_masked_scatter(struct et_kernel_ctx *ctx, struct et_ev
 		const uint8_t *from = (const uint8_t *)source->data + at * bytes;
 		at += bytes == 4   ? scatter_run(&r, from, n - at, 4)
 		      : bytes == 8 ? scatter_run(&r, from, n - at, 8)
+		      : bytes == 2 ? scatter_run(&r, from, n - at, 2)
 		      : bytes == 1 ? scatter_run(&r, from, n - at, 1)
 				   : scatter_run(&r, from, n - at, bytes);
 		et_place_advance(&place, &walk, run);

@@ -190,12 +190,19 @@ static void blend_rows(void *arg, size_t begin, size_t end)
 	const struct resize *r = arg;
 	const int64_t *xs = r->x.strides, *ys = r->y.strides, *sizes = r->y.sizes;
 	int64_t abreast = channels_abreast(r), parts = sizes[1] / abreast;
+	int64_t row = (int64_t)begin % sizes[2], part = (int64_t)begin / sizes[2] % parts,
+		batch = (int64_t)begin / sizes[2] / parts;
 	for (size_t i = begin; i < end; i++) {
-		int64_t row = (int64_t)i % sizes[2], part = (int64_t)i / sizes[2] % parts,
-			batch = (int64_t)i / sizes[2] / parts;
 		(r->x.type == ET_FLOAT64 ? blend_doubles : blend_floats)(r, &r->taps[0][row],
 			batch * xs[0] + part * abreast * xs[1],
 			batch * ys[0] + part * abreast * ys[1] + row * ys[2], abreast);
+		if (++row < sizes[2])
+			continue;
+		row = 0;
+		if (++part < parts)
+			continue;
+		part = 0;
+		batch++;
 	}
 }
 
