@@ -59,16 +59,17 @@ enum et_status et_xnn_status_of(enum xnn_status status)
 	}
 }
 
-/* @arg: the argument whose memory it has, or itself. */
+/* @arg: the argument whose memory it has, or itself. @end: the place among the arguments of one that is an output only since the
+ * graph ends there; NONE: it is not. */
 static enum xnn_status define_value(xnn_subgraph_t subgraph, const struct et_xnn_value *value,
-	const struct et_xnn_value *arg, uint32_t *ret_id)
+	const struct et_xnn_value *arg, uint32_t end, uint32_t *ret_id)
 {
 	enum xnn_datatype type = datatypes[value->type];
-	uint32_t external = arg->external ? arg->external_id : XNN_INVALID_VALUE_ID;
+	uint32_t external = arg->external ? arg->external_id : end;
 	uint32_t flags = 0;
 	if (arg->external == ET_XNN_IS_INPUT)
 		flags = XNN_VALUE_FLAG_EXTERNAL_INPUT;
-	else if (arg->external == ET_XNN_IS_OUTPUT)
+	else if (external != XNN_INVALID_VALUE_ID)
 		flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
 	const size_t *dims = value->shape.dims;
 	size_t n_dims = value->shape.n_dims;
@@ -96,11 +97,42 @@ static enum xnn_status define_value(xnn_subgraph_t subgraph, const struct et_xnn
 	}
 }
 
+static bool is_idle(const struct et_xnn_node *node)
+{
+	return node->is_view || node->is_gone;
+}
+
+/* XNNPACK aborts over nodes whose output nobody reads. So what the first @n_nodes write and only those behind them read is an output:
+ * *@ret_ends says which place among the arguments each value has then, NONE for the others. Returns how many there are. */
+static uint32_t find_ends(const struct et_xnn_payload *payload, uint32_t n_nodes, uint32_t *ret_ends)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < payload->n_values; i++)
+		ret_ends[i] = ET_XNN_NONE;
+	for (uint32_t i = 0; i < n_nodes && n_nodes < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		for (uint32_t j = 0; j < node->kind->n_outputs && !is_idle(node); j++)
+			ret_ends[node->outputs[j]] = 0;
+		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(node); j++)
+			if (node->inputs[j] != ET_XNN_NONE)
+				ret_ends[node->inputs[j]] = ET_XNN_NONE;
+	}
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		if (payload->values[i].external || payload->values[i].stands_for != ET_XNN_NONE)
+			ret_ends[i] = ET_XNN_NONE;
+		if (ret_ends[i] != ET_XNN_NONE)
+			ret_ends[i] = payload->n_externs + n++;
+	}
+	return n;
+}
+
+/* @ids hold what find_ends says, and become XNNPACK's. */
 static enum et_status define_all(
 	const struct et_xnn_builder *builder, uint32_t *ids, uint32_t n_nodes, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = builder->payload;
 	for (uint32_t i = 0; i < payload->n_values; i++) {
+		uint32_t end = ids[i] == ET_XNN_NONE ? XNN_INVALID_VALUE_ID : ids[i];
 		const struct et_xnn_value *value = &payload->values[i];
 		/* XNNPACK would plan memory for it */
 		bool is_unused = !value->data && !value->external && value->producer == ET_XNN_NONE;
@@ -109,14 +141,14 @@ static enum et_status define_all(
 			continue;
 		const struct et_xnn_value *arg =
 			value->stands_for != ET_XNN_NONE ? &payload->values[value->stands_for] : value;
-		enum xnn_status status = define_value(builder->subgraph, value, arg, &ids[i]);
+		enum xnn_status status = define_value(builder->subgraph, value, arg, end, &ids[i]);
 		if (status != xnn_status_success)
 			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s",
 				value->id, et_xnn_type_name(value->type), et_xnn_status_text(status));
 	}
 	for (uint32_t i = 0; i < n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		if (node->is_view || node->is_gone)
+		if (is_idle(node))
 			continue;
 		enum xnn_status status = node->kind->define(builder, node);
 		if (status != xnn_status_success)
@@ -130,7 +162,8 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 	uint32_t n_nodes, uint32_t *ids, struct et_diag *diag)
 {
 	struct et_xnn_builder builder = { .payload = payload, .ids = ids };
-	enum xnn_status made = xnn_create_subgraph(payload->n_externs, 0, &builder.subgraph);
+	uint32_t n_externs = payload->n_externs + find_ends(payload, n_nodes, ids);
+	enum xnn_status made = xnn_create_subgraph(n_externs, 0, &builder.subgraph);
 	if (made != xnn_status_success)
 		return et_fail(
 			diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));

@@ -509,6 +509,29 @@ static void test_indexes_are_widened(void **state)
 	assert_int_equal(args[2].i64[0], 0);
 }
 
+/* What XNNPACK refuses in the middle of a graph, which is looked for node by node: those in front have no reader by then. */
+static void test_refused_in_the_middle(void **state)
+{
+	struct make_xnn mk;
+	struct arg args[2];
+	struct et_diag diag = { 0 };
+	uint32_t values[5];
+	mx_init(&mk);
+	for (uint32_t i = 0; i < 5; i++)
+		values[i] = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_INT32,
+						  MX_DIMS(4),
+						  .input = i == 0,
+						  .output = i == 4 ? 2 : 0 });
+	static const uint8_t kinds[] = { MX_NEGATE, MX_NEGATE, MX_SIGMOID, MX_NEGATE };
+	for (uint32_t i = 0; i < 4; i++)
+		mx_node(&mk, kinds[i],
+			&(struct et_xnn_node){ .inputs = { values[i] }, .outputs = { values[i + 1] } });
+	ARG(&args[0], ET_INT32, ET_STATIC, 4);
+	ARG(&args[1], ET_INT32, ET_STATIC, 4);
+	test_refused(test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED, &diag,
+		"'XNNSigmoid' (node 2) is refused by XNNPACK");
+}
+
 /* Elementwise nodes on 8 bits whose scales XNNPACK's kernels do not take, each beside its result in reals. */
 static void test_scales_far_apart(void **state)
 {
@@ -644,6 +667,7 @@ int main(void)
 		TEST(half_products),
 		TEST(shapes_of_biases),
 		TEST(half_products_of_arguments),
+		TEST(refused_in_the_middle),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),
 		TEST(scales_of_a_filter),
