@@ -22,7 +22,10 @@ ET_ALL_FNS(mul, 2, a *b)
 ET_FLOAT_FNS(div, 2, a / b)
 ET_FLOAT_FNS(atan2, 2, atan2(a, b))
 ET_FLOAT_FNS(copysign, 2, copysign(a, b))
-ET_FLOAT_FNS(ldexp, 2, a *exp2(b))
+/* The power of two is rounded before it is multiplied with, and so may be infinite. */
+ET_SPAN_FN(ldexp_f32, float, ET_LOADS2(float),
+	a *(et_type_is_half(common) ? et_round_half(exp2f(b), common) : exp2f(b)))
+ET_SPAN_FN(ldexp_f64, double, ET_LOADS2(double), a *exp2(b))
 /* The neighbour of @a towards @b in @type, whose bit patterns are in the order of their magnitudes. */
 static float next_half(float a, float b, enum et_scalar_type type)
 {

@@ -51,14 +51,15 @@ static double gamma_fraction(double a, double x)
 
 static double incomplete_gamma(double a, double x, bool is_upper)
 {
-	if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0))
+	/* In PyTorch's order, which also decides what becomes of one NaN. */
+	if (a < 0 || x < 0 || (a == 0 && !(x > 0)) || (isinf(a) && isinf(x)))
 		return NAN;
-	if (a == 0)
+	if (a != 0 && (x == 0 || isinf(a)))
+		return is_upper ? 1 : 0;
+	if (a == 0 || isinf(x))
 		return is_upper ? 0 : 1;
-	if (x == 0 || isinf(a))
-		return isinf(a) && isinf(x) ? NAN : is_upper ? 1 : 0;
-	if (isinf(x))
-		return is_upper ? 0 : 1;
+	if (a != a || x != x)
+		return NAN;
 	if (x < a + 1)
 		return is_upper ? 1 - gamma_series(a, x) : gamma_series(a, x);
 	return is_upper ? gamma_fraction(a, x) : 1 - gamma_fraction(a, x);
