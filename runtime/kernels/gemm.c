@@ -17,6 +17,7 @@ enum {
 	ROWS_PER_TASK = 64, /* where there are too few panels to share out */
 	WORK_PER_TASK = 1 << 18,
 	FEW_ROWS = 4,
+	FEW_TURNED_ROWS = 3, /* for which another panel would be turned back */
 	FEW_TERMS = 16,
 	LITTLE_WORK = 64, /* products that are done sooner than anything is laid out for them */
 };
@@ -179,10 +180,11 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 	/* Panels are not worth making for few long rows of few terms. */
 	bool is_one = gemm->n_rows == 1,
 	     is_few = gemm->n_rows <= FEW_ROWS && gemm->n_k <= FEW_TERMS && gemm->n_columns >= 4 * gemm->n_k;
-	if ((is_one || is_few) && gemm->panel == et_matrix_panel) {
+	if (gemm->n_rows <= FEW_ROWS && gemm->panel == et_matrix_panel) {
 		const struct et_matrix *b = gemm->b;
-		bool has_rows = b->row != 1 && b->col == 1 && gemm->c_col == 1;
-		if (has_rows || (is_one && b->row == 1 && gemm->a_col == 1)) {
+		bool has_rows = (is_one || is_few) && b->row != 1 && b->col == 1 && gemm->c_col == 1;
+		bool is_turned = gemm->n_rows <= FEW_TURNED_ROWS && b->row == 1 && gemm->a_col == 1;
+		if (has_rows || is_turned) {
 			et_parallel_for(compute, run_few_rows, &job, gemm->n_columns,
 				WORK_PER_TASK / (gemm->n_k + 1) + 1);
 			return;

@@ -332,19 +332,23 @@ static struct et_product direct_product(
 }
 
 /* out = alpha out + beta self */
-#define FINISH_DIRECT(name, type)                                                                        \
-	static void finish_##name(const struct product *p, type alpha, type beta)                        \
-	{                                                                                                \
-		const struct et_view *out = p->out, *self = p->self;                                     \
-		for (int64_t i = 0; i < out->sizes[0]; i++) {                                            \
-			type *to = (type *)out->data + i * out->strides[0];                              \
-			for (int64_t j = 0; alpha != 1 && j < out->sizes[1]; j++)                        \
-				to[j] = (type)(to[j] * alpha);                                           \
-			for (int64_t j = 0; self && beta != 0 && j < out->sizes[1]; j++)                 \
-				to[j] = (type)(to[j] +                                                   \
-					       beta * ((const type *)self->data)[i * self->strides[0] +  \
-										 j * self->strides[1]]); \
-		}                                                                                        \
+#define FINISH_DIRECT(name, type)                                                                         \
+	static void finish_##name(const struct product *p, type alpha, type beta)                         \
+	{                                                                                                 \
+		const struct et_view *out = p->out, *self = p->self;                                      \
+		const int64_t n = out->sizes[1], step = self ? self->strides[1] : 0;                      \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                             \
+			type *to = (type *)out->data + i * out->strides[0];                               \
+			const type *from = self ? (const type *)self->data + i * self->strides[0] : NULL; \
+			ET_INDEPENDENT                                                                    \
+			for (int64_t j = 0; alpha != 1 && j < n; j++)                                     \
+				to[j] = (type)(to[j] * alpha);                                            \
+			ET_INDEPENDENT                                                                    \
+			for (int64_t j = 0; from && step == 1 && beta != 0 && j < n; j++)                 \
+				to[j] = (type)(to[j] + beta * from[j]);                                   \
+			for (int64_t j = 0; from && step != 1 && beta != 0 && j < n; j++)                 \
+				to[j] = (type)(to[j] + beta * from[j * step]);                            \
+		}                                                                                         \
 	}
 FINISH_DIRECT(floats, float)
 FINISH_DIRECT(doubles, double)
@@ -395,6 +399,29 @@ static enum et_status multiply_direct(struct et_kernel_ctx *ctx, const struct pr
 	return ET_OK;
 }
 
+/* What lies turned is gone through along its few terms, which are too few to be vectors, for each of several rows. */
+static bool is_turned_for_little(const struct et_view *a, const struct et_view *b)
+{
+	enum { FEW_TERMS = 8, SEVERAL_ROWS = 8 };
+	return b->strides[1] != 1 && b->sizes[1] != 1 && b->sizes[0] < FEW_TERMS &&
+	       a->sizes[0] >= SEVERAL_ROWS;
+}
+
+static enum et_status multiply_turned_back(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	struct product turned = *p;
+	struct et_view right;
+	et_view_clone(&right, p->b);
+	right.strides[0] = right.sizes[1];
+	right.strides[1] = 1;
+	right.data = et_kernel_scratch(ctx, et_view_numel(&right) * et_scalar_size(right.type) + 1);
+	if (!right.data)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	et_view_copy(&right, p->b);
+	turned.b = &right;
+	return multiply_direct(ctx, &turned, find_direct(turned.a, turned.b, turned.out));
+}
+
 static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *p)
 {
 	ET_REQUIRE(ctx, p->a->type == p->b->type && p->a->type == p->out->type, "types %s, %s and %s differ",
@@ -414,6 +441,8 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 		return ET_OK;
 	}
 	direct_fn direct = p->self == p->out ? NULL : find_direct(p->a, p->b, p->out);
+	if (direct && is_turned_for_little(p->a, p->b))
+		return multiply_turned_back(ctx, p);
 	if (direct)
 		return multiply_direct(ctx, p, direct);
 	switch (et_class_of(p->a->type)) {
