@@ -200,13 +200,18 @@ static const uint8_t *rounding_type(const struct along *along, const struct et_l
 
 /* --- softmax of floats ----------------------------------------------------------------------------------- */
 
-enum { SHORT_ROW = 16, ROWS = 32 };
+enum {
+	SHORT_ROW = 16,
+	FEW_NEIGHBOURS = 8, /* would fill a part of a vector */
+	LONGEST = 256,      /* of lines that are put side by side */
+	ROWS = 32,
+};
 
 struct softmax {
 	const float *x;
 	float *y;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
-	bool is_log, is_short;
+	bool is_log, is_gathered;
 	enum et_scalar_type rounding; /* half or bfloat16: the sum and its logarithm are kept in it */
 };
 
@@ -229,21 +234,27 @@ static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scal
 		y[k] = x[k] - most - rest;
 }
 
-/* Rows that would fill a part of a vector only, put side by side: as columns. Where one row of a tensor goes this way all of them
- * do: sums are not the same to the last bit, and where threads divide the rows must not be seen. */
-static void softmax_short_rows(const struct softmax *s, size_t first, size_t n_rows)
+/* Where the first number of line @i is. */
+static size_t line_at(const struct softmax *s, size_t i)
 {
-	float columns[SHORT_ROW * ROWS];
-	const float *x = s->x + first * s->n;
-	float *y = s->y + first * s->n;
-	for (size_t i = 0; i < n_rows; i++) {
+	return i / s->stride * s->stride * s->n + i % s->stride;
+}
+
+/* Lines that would fill a part of a vector only, put side by side: as columns. Where one line of a tensor goes this way all of
+ * them do: sums are not the same to the last bit, and where threads divide the lines must not be seen. */
+static void softmax_gathered(const struct softmax *s, size_t first, size_t n_lines)
+{
+	float columns[LONGEST * ROWS];
+	for (size_t i = 0; i < n_lines; i++) {
+		const float *x = s->x + line_at(s, first + i);
 		for (size_t k = 0; k < s->n; k++)
-			columns[k * ROWS + i] = x[i * s->n + k];
+			columns[k * ROWS + i] = x[k * s->stride];
 	}
-	et_hot()->softmax_columns(n_rows, s->n, columns, columns, ROWS, s->is_log);
-	for (size_t i = 0; i < n_rows; i++) {
+	et_hot()->softmax_columns(n_lines, s->n, columns, columns, ROWS, s->is_log);
+	for (size_t i = 0; i < n_lines; i++) {
+		float *y = s->y + line_at(s, first + i);
 		for (size_t k = 0; k < s->n; k++)
-			y[i * s->n + k] = columns[k * ROWS + i];
+			y[k * s->stride] = columns[k * ROWS + i];
 	}
 }
 
@@ -253,13 +264,13 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 	for (size_t i = begin; i < end;) {
 		size_t column = i % s->stride,
 		       n = s->stride - column < end - i ? s->stride - column : end - i;
-		size_t at = i / s->stride * s->stride * s->n + column;
+		size_t at = line_at(s, i);
 		if (s->rounding != ET_FLOAT32) {
 			n = 1;
 			log_softmax_rounded(s->n, s->y + at, s->x + at, s->rounding);
-		} else if (s->is_short) {
+		} else if (s->is_gathered) {
 			n = end - i < ROWS ? end - i : ROWS;
-			softmax_short_rows(s, i, n);
+			softmax_gathered(s, i, n);
 		} else if (s->stride == 1)
 			et_hot()->softmax_row(s->n, s->y + at, s->x + at, s->is_log);
 		else
@@ -296,7 +307,9 @@ static enum et_status softmax_floats(
 		.is_log = is_log,
 		.rounding = lines->arg ? self->type : ET_FLOAT32,
 	};
-	job.is_short = job.stride == 1 && job.n < SHORT_ROW && numel / job.n >= ROWS;
+	bool is_partial =
+		job.stride == 1 ? job.n < SHORT_ROW : job.stride < FEW_NEIGHBOURS && job.n <= LONGEST;
+	job.is_gathered = is_partial && numel / job.n >= ROWS;
 	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
 	if (is_half)
 		et_storer(out->type, ET_F32)(out->data, 1, floats, numel);
