@@ -7,11 +7,12 @@
 
 static inline float et_xnn_from_half(uint16_t half)
 {
-	/* In a float's place the exponent is 112 too small, also of subnormals; but that of infinities and NaN is the most. */
+	/* In a float's place the exponent is 112 too small, but that of infinities and NaN is the most. Subnormals are counted: they
+	 * would be zeros where subnormal floats are (lane.c). */
 	uint32_t bits = (uint32_t)(half & 0x7fff) << 13;
 	float value;
 	memcpy(&value, &bits, sizeof(value));
-	value *= 0x1p112f;
+	value = half & 0x7c00 ? value * 0x1p112f : (float)(half & 0x3ff) * 0x1p-24f;
 	memcpy(&bits, &value, sizeof(bits));
 	if ((half & 0x7c00) == 0x7c00)
 		bits |= 0x7f800000;
@@ -20,12 +21,14 @@ static inline float et_xnn_from_half(uint16_t half)
 	return value;
 }
 
-/* To the nearest, ties to even; too large is infinite. @value is a number. */
+/* To the nearest, ties to even; too large is infinite. */
 static inline uint16_t et_xnn_to_half(float value)
 {
 	uint32_t bits;
 	memcpy(&bits, &value, sizeof(bits));
 	uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+	if (rest > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00);
 	if (rest >= 0x477ff000) /* 65520 */
 		return (uint16_t)(sign | 0x7c00);
 	if (rest < 0x38800000) { /* the last bit of a sum with 1/2 is 2^-24, that of a subnormal */

@@ -12,6 +12,9 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 4 };
 
@@ -20,8 +23,42 @@ struct loop {
 	void *arg;
 	size_t n;
 	size_t step;
+	bool flushes;
 	_Atomic(unsigned) handover;
 };
+
+/* Floats below the smallest normal one are zeros for this thread from now on, as in XNNPACK's loops. Returns what was. */
+static uint64_t flush(void)
+{
+	uint64_t before = 0;
+#ifdef __SSE2__
+	before = _mm_getcsr();
+	_mm_setcsr((unsigned)before | 0x8040); /* of what comes out, and of what goes in */
+#elif defined(__aarch64__)
+	__asm__ volatile("mrs %0, fpcr" : "=r"(before));
+	__asm__ volatile("msr fpcr, %0" : : "r"(before | UINT64_C(1) << 24) : "memory");
+#endif
+	return before;
+}
+
+static void unflush(uint64_t before)
+{
+#ifdef __SSE2__
+	_mm_setcsr((unsigned)before);
+#elif defined(__aarch64__)
+	__asm__ volatile("msr fpcr, %0" : : "r"(before) : "memory");
+#else
+	(void)before;
+#endif
+}
+
+static void run_piece(const struct loop *loop, size_t begin, size_t end)
+{
+	uint64_t before = loop->flushes ? flush() : 0;
+	loop->fn(loop->arg, begin, end);
+	if (loop->flushes)
+		unflush(before);
+}
 
 static void loop_piece(void *self, size_t begin, size_t n)
 {
@@ -31,7 +68,7 @@ static void loop_piece(void *self, size_t begin, size_t n)
 	 * et_xnn_lane_parallel_for */
 	(void)atomic_load_explicit(&loop->handover, memory_order_acquire);
 	size_t end = begin + n < loop->n ? begin + n : loop->n;
-	loop->fn(loop->arg, begin, end);
+	run_piece(loop, begin, end);
 	atomic_fetch_add_explicit(&loop->handover, 1, memory_order_release);
 }
 
@@ -39,16 +76,17 @@ void et_xnn_lane_parallel_for(struct inferd_delegate_lane *lane,
 	void (*fn)(void *arg, size_t begin, size_t end), void *arg, size_t n, size_t grain)
 {
 	size_t n_threads = lane->threads ? pthreadpool_get_threads_count(lane->threads) : 1;
+	struct loop loop = { .fn = fn, .arg = arg, .n = n, .flushes = lane->flushes };
 	if (grain == 0)
 		grain = 1;
 	if (n_threads <= 1 || n <= grain) {
 		if (n)
-			fn(arg, 0, n);
+			run_piece(&loop, 0, n);
 		return;
 	}
 	/* A few pieces for each thread, so that a slow one does not hold up the rest. */
 	size_t step = n / (n_threads * PIECES_PER_THREAD);
-	struct loop loop = { .fn = fn, .arg = arg, .n = n, .step = step > grain ? step : grain };
+	loop.step = step > grain ? step : grain;
 	atomic_store_explicit(&loop.handover, 0, memory_order_release);
 	lane->is_awake = true;
 	pthreadpool_parallelize_1d_tile_1d(lane->threads, loop_piece, &loop, n, loop.step, 0);

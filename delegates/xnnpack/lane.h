@@ -32,7 +32,8 @@ struct inferd_delegate_lane {
 	struct et_xnn_space *space;
 	bool is_first;         /* of the lanes of its thread: it tells what they have in common */
 	pthreadpool_t threads; /* NULL: the worker's own thread alone */
-	bool is_awake;         /* threads may look around for work: et_xnn_lane_rest has something to do */
+	bool flushes;  /* loops compute with zeros for subnormal floats: a node's of our own, no kernel's */
+	bool is_awake; /* threads may look around for work: et_xnn_lane_rest has something to do */
 };
 
 /* @n_threads wide, the calling thread included. ET_E_INVALID_ARGUMENT, ET_E_OUT_OF_RESOURCES (no threads),
