@@ -162,9 +162,10 @@ static enum et_status regroup(struct et_xnn_compiled *compiled, struct et_xnn_no
 	struct et_xnn_payload *payload = &compiled->payload;
 	struct et_xnn_value filter = payload->values[node->inputs[1]];
 	uint32_t n_rows = node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
+	uint8_t in = payload->values[node->inputs[0]].type;
 	if (node->kind->infer != et_xnn_infer_depthwise || node->numbers[ET_XNN_GROUP_OUT] < 2 ||
-		filter.type != ET_XNN_FP32 || payload->values[node->inputs[0]].type != ET_XNN_FP32 ||
-		payload->values[node->outputs[0]].type != ET_XNN_FP32 || filter.shape.n_dims != 4 ||
+		filter.type != ET_XNN_FP32 || (in != ET_XNN_FP32 && in != ET_XNN_FP16) ||
+		payload->values[node->outputs[0]].type != in || filter.shape.n_dims != 4 ||
 		filter.shape.dims[0] != 1 || filter.n_bytes / sizeof(float) != n_rows * filter.shape.dims[3])
 		return ET_OK; /* or it makes no sense, which shape.c will say */
 	filter.data = (const uint8_t *)et_xnn_weights_transpose(compiled->weights,

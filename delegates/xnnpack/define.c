@@ -1,6 +1,7 @@
 /* How each kind of node is told to XNNPACK: one short function each, named in the table of kind.c.
  *
  * Everything was checked before (payload.c, shape.c); what XNNPACK still refuses comes back as its status. */
+#include "delegates/xnnpack/gemm.h"
 #include "delegates/xnnpack/graph.h"
 
 #include <float.h>
@@ -224,13 +225,68 @@ DEFINE(nothing)
 	return xnn_status_unsupported_parameter;
 }
 
+/* A matrix of floats. */
+static enum xnn_status define_matrix(
+	const struct et_xnn_builder *builder, size_t n_rows, size_t n_columns, uint32_t *ret_id)
+{
+	const size_t dims[] = { n_rows, n_columns };
+	return xnn_define_tensor_value(
+		builder->subgraph, xnn_datatype_fp32, 2, dims, NULL, XNN_INVALID_VALUE_ID, 0, ret_id);
+}
+
+/* A layer of floats as a product of @in[0] and @in[1] to which @in[2] is added, if it is there: of few columns XNNPACK's own layer
+ * loses NaNs where its filter is computed (gemm.h), its product does not. */
+static enum xnn_status define_product(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
+	const uint32_t in[3], uint32_t out)
+{
+	xnn_subgraph_t graph = builder->subgraph;
+	const struct et_xnn_shape *from = &builder->payload->values[node->inputs[0]].shape,
+				  *filter = &builder->payload->values[node->inputs[1]].shape,
+				  *to = &builder->payload->values[node->outputs[0]].shape;
+	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS, is_line = to->n_dims == 1,
+	     has_bias = in[2] != XNN_INVALID_VALUE_ID;
+	size_t n_in = filter->dims[is_transposed ? 0 : 1], n_out = filter->dims[is_transposed ? 1 : 0];
+	uint32_t left = in[0], product = out, sum = out;
+	struct xnn_binary_params limits = { .output_min = node->min, .output_max = node->max };
+	enum xnn_status status = xnn_status_success;
+	if (is_line || from->n_dims != to->n_dims || (node->flags & XNN_FLAG_TENSORFLOW_RESHAPE_2D)) {
+		const size_t rows[] = { 0, n_in };
+		status = define_matrix(builder, is_line ? 1 : to->dims[0], n_in, &left);
+		if (status == xnn_status_success)
+			status = xnn_define_static_reshape(graph, 2, rows, in[0], left, 0);
+	}
+	if (status == xnn_status_success && is_line)
+		status = define_matrix(builder, 1, n_out, &sum);
+	product = sum;
+	if (status == xnn_status_success && (has_bias || is_limited(node)))
+		status = is_line ? define_matrix(builder, 1, n_out, &product)
+				 : define_float(builder, node->outputs[0], &product);
+	if (status == xnn_status_success)
+		status = xnn_define_batch_matrix_multiply(
+			graph, left, in[1], product, is_transposed ? 0 : XNN_FLAG_TRANSPOSE_B);
+	if (status == xnn_status_success && has_bias)
+		status = xnn_define_binary(graph, xnn_binary_add, &limits, product, in[2], sum, 0);
+	else if (status == xnn_status_success && is_limited(node))
+		status = xnn_define_unary(graph, xnn_unary_clamp,
+			&(union xnn_unary_params){ .clamp = { .min = node->min, .max = node->max } }, product,
+			sum, 0);
+	return status == xnn_status_success && is_line
+		       ? xnn_define_static_reshape(graph, 1, &n_out, sum, out, 0)
+		       : status;
+}
+
+static size_t n_columns(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return payload->values[node->inputs[1]].shape.dims[node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS ? 1 : 0];
+}
+
 /* XNNPACK has no layer of halves whose filter or bias is computed: that is one of floats. */
 DEFINE(fully_connected)
 {
 	const struct et_xnn_value *values = builder->payload->values;
 	uint32_t in[3], to = output(builder, node, 0), out = to;
-	bool is_by_floats = values[node->inputs[0]].type == ET_XNN_FP16 &&
-			    et_xnn_has_computed_weights(builder->payload, node);
+	bool is_computed = et_xnn_has_computed_weights(builder->payload, node),
+	     is_by_floats = values[node->inputs[0]].type == ET_XNN_FP16 && is_computed;
 	enum xnn_status status = xnn_status_success;
 	for (uint32_t i = 0; i < 3 && status == xnn_status_success; i++) {
 		in[i] = input(builder, node, i);
@@ -244,8 +300,10 @@ DEFINE(fully_connected)
 	if (status == xnn_status_success && is_by_floats)
 		status = define_float(builder, node->outputs[0], &out);
 	if (status == xnn_status_success)
-		status = xnn_define_fully_connected(
-			builder->subgraph, node->min, node->max, in[0], in[1], in[2], out, node->flags);
+		status = is_computed && et_xnn_gemm_is_narrow(n_columns(builder->payload, node))
+				 ? define_product(builder, node, in, out)
+				 : xnn_define_fully_connected(builder->subgraph, node->min, node->max, in[0],
+					   in[1], in[2], out, node->flags);
 	return status == xnn_status_success && out != to ? define_convert(builder, out, to) : status;
 }
 
@@ -271,15 +329,43 @@ DEFINE(depthwise)
 		input(builder, node, 1), input(builder, node, 2), output(builder, node, 0), node->flags);
 }
 
+static enum xnn_status define_deconvolution(const struct et_xnn_builder *builder,
+	const struct et_xnn_node *node, const uint32_t padding[4], uint32_t out)
+{
+	const uint32_t *n = node->numbers;
+	return xnn_define_deconvolution_2d(builder->subgraph, padding[0], padding[1], padding[2], padding[3],
+		n[ET_XNN_ADJUST_H], n[ET_XNN_ADJUST_W], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
+		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W],
+		n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN], n[ET_XNN_GROUP_OUT], node->min, node->max,
+		input(builder, node, 0), input(builder, node, 1), input(builder, node, 2), out, node->flags);
+}
+
+/* With all that padding would have cut off, which is never less than a stride; then it is cut off. */
+static enum xnn_status define_whole(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+{
+	static const uint32_t no_padding[4] = { 0 };
+	const uint32_t *n = node->numbers;
+	struct et_xnn_value whole = builder->payload->values[node->outputs[0]];
+	const size_t offsets[] = { 0, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT], 0 },
+		     sizes[] = { 0, whole.shape.dims[1], whole.shape.dims[2], 0 };
+	whole.shape = et_xnn_without_padding(node, &whole.shape);
+	whole.external = 0;
+	uint32_t id;
+	enum xnn_status status = et_xnn_define_value(builder->subgraph, &whole, &whole, ET_XNN_NONE, &id);
+	if (status == xnn_status_success)
+		status = define_deconvolution(builder, node, no_padding, id);
+	return status == xnn_status_success ? xnn_define_static_slice(builder->subgraph, 4, offsets, sizes,
+						      id, output(builder, node, 0), 0)
+					    : status;
+}
+
 DEFINE(deconvolution)
 {
 	const uint32_t *n = node->numbers;
-	return xnn_define_deconvolution_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_ADJUST_H], n[ET_XNN_ADJUST_W],
-		n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W],
-		n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN],
-		n[ET_XNN_GROUP_OUT], node->min, node->max, input(builder, node, 0), input(builder, node, 1),
-		input(builder, node, 2), output(builder, node, 0), node->flags);
+	const struct et_xnn_shape *out = &builder->payload->values[node->outputs[0]].shape;
+	return et_xnn_is_below_stride(node, out)
+		       ? define_whole(builder, node)
+		       : define_deconvolution(builder, node, n + ET_XNN_PAD_TOP, output(builder, node, 0));
 }
 
 DEFINE(average_pooling)

@@ -53,6 +53,7 @@ enum {
 	STRIP_BYTES = 256 << 10,
 	FAR_BYTES = 1 << 20,
 	NEAR_FLOATS = 4096,
+	MOST_LOST = 25, /* taps */
 };
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
@@ -151,13 +152,20 @@ static inline ptrdiff_t origin(size_t at, int stride, ptrdiff_t padding)
 	return (ptrdiff_t)at * stride - padding;
 }
 
+/* Whether a sum that is no number becomes the lower limit, as XNNPACK's of so few taps do. */
+static inline bool loses_nans(const struct et_depthwise *job)
+{
+	return ARE_HALVES && job->kernel_height * job->kernel_width <= MOST_LOST;
+}
+
 /* The first @n of a tile's pixels. */
 ET_EXPANDED void put(const struct et_depthwise *job, const vector *sums, number *out, size_t n)
 {
 	const vector min = job->min - (vector){ 0 }, max = job->max - (vector){ 0 };
+	const bool is_lost = loses_nans(job);
 	ET_UNROLL
 	for (int t = 0; t < TILE; t++) {
-		vector sum = choose(min > sums[t], min, sums[t]);
+		vector sum = choose(is_lost ? ~(sums[t] >= min) : min > sums[t], min, sums[t]);
 		sum = choose(max < sum, max, sum);
 		if ((size_t)t < n)
 			store(out + (size_t)t * job->channels, sum);
@@ -401,7 +409,16 @@ static bool is_far(const struct et_depthwise *job)
 	       n_row > FAR_BYTES / job->height;
 }
 
-/* One number after the other. */
+/* What lies under a tap, or zero outside. */
+static inline float value_at(
+	const struct et_depthwise *job, const number *in, ptrdiff_t y, ptrdiff_t x, size_t channel)
+{
+	if (x < 0 || x >= (ptrdiff_t)job->width || y < 0 || y >= (ptrdiff_t)job->height)
+		return 0;
+	return float_of(in[(size_t)(y * (ptrdiff_t)job->width + x) * job->channels + channel]);
+}
+
+/* One number after the other, zeros outside among them. */
 static void narrow_rows(
 	const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
 {
@@ -417,15 +434,10 @@ static void narrow_rows(
 				  y = (ptrdiff_t)(row * job->stride_height +
 						  tap / job->kernel_width * job->dilation_height) -
 				      job->top;
-			if (x >= 0 && x < (ptrdiff_t)job->width && y >= 0 && y < (ptrdiff_t)job->height)
-				sum = float_of(number_of(
-					sum +
-					float_of(in[(size_t)(y * (ptrdiff_t)job->width + x) * n_channels +
-						    channel]) *
-						float_of(
-							number_of(job->filter[tap * n_channels + channel]))));
+			float weight = float_of(number_of(job->filter[tap * n_channels + channel]));
+			sum = float_of(number_of(sum + value_at(job, in, y, x, channel) * weight));
 		}
-		sum = job->min > sum ? job->min : sum;
+		sum = job->min > sum || (loses_nans(job) && sum != sum) ? job->min : sum;
 		out[i] = number_of(job->max < sum ? job->max : sum);
 	}
 }
@@ -437,7 +449,7 @@ static void run(const struct et_depthwise *job, size_t begin, size_t end)
 		       n = job->out_height - y < end - begin ? job->out_height - y : end - begin;
 		const number *in = (const number *)job->in + image * job->height * job->width * job->channels;
 		number *out = (number *)job->out + image * job->out_height * job->out_width * job->channels;
-		if (job->channels < LANES)
+		if (job->channels < LANES || job->counts_zeros)
 			narrow_rows(job, in, out, y, y + n);
 		else if (!et_depthwise_is_usual(job))
 			any_rows(job, in, out, y, y + n);

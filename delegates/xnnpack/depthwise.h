@@ -14,7 +14,9 @@ struct et_depthwise {
 	size_t height, width, out_height, out_width;
 	size_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
 	ptrdiff_t top, left; /* zeros around the image; those below and to the right follow from the sizes */
-	float min, max;      /* limits of what comes out; NaN stays */
+	float min,
+		max; /* limits of what comes out; NaN stays, but of halves' up to 5 × 5 it is the lower one */
+	bool counts_zeros; /* those outside are multiplied, too, as infinite weights make NaNs of them: slow */
 	const float *filter; /* [kernel_height][kernel_width][channels] */
 	const float *bias;   /* [channels], or NULL */
 	const void *in;      /* [n][height][width][channels], of floats or halves, as the build says */
@@ -43,6 +45,8 @@ static inline bool et_depthwise_is_usual(const struct et_depthwise *job)
 const struct et_depthwise_build *et_depthwise(void);
 /* The same of halves. */
 const struct et_depthwise_build *et_depthwise_halves(void);
+/* The best one of floats, also where it was not seen to be faster. */
+const struct et_depthwise_build *et_depthwise_any(void);
 /* Each one of floats that this processor can run, from 0; NULL behind the last. For tests. */
 const struct et_depthwise_build *et_depthwise_at(size_t i);
 

@@ -23,6 +23,11 @@ const struct et_depthwise_build *et_depthwise(void)
 #endif
 }
 
+const struct et_depthwise_build *et_depthwise_any(void)
+{
+	return builds[et_cpu_n_builds() - 1];
+}
+
 const struct et_depthwise_build *et_depthwise_halves(void)
 {
 #ifdef __x86_64__

@@ -251,12 +251,12 @@ static inline number number_at(const void *from, size_t i, bool is_halves)
 
 /* The weights of @n columns, of which the first one's are at @from, as rows that are @width long. */
 ET_EXPANDED void pack_weights(const struct et_xnn_gemm_filter *filter, size_t column, size_t n, size_t width,
-	const bool is_halves, number *to)
+	const bool is_halves, const size_t of_column, number *to)
 {
-	const size_t depth = filter->depth;
+	const size_t depth = filter->depth, of_row = filter->of_row;
 	for (size_t k = 0; k < depth; k++, to += width) {
 		for (size_t i = 0; i < n; i++)
-			to[i] = number_at(filter->filter, (column + i) * depth + k, is_halves);
+			to[i] = number_at(filter->filter, (column + i) * of_column + k * of_row, is_halves);
 		for (size_t i = n; i < width; i++)
 			to[i] = 0;
 	}
@@ -274,10 +274,12 @@ static void pack(const struct et_xnn_gemm_filter *filter, void *packed)
 					? number_at(filter->bias, at + i, filter->bias_is_halves)
 					: 0;
 		to += width;
-		if (filter->filter_is_halves)
-			pack_weights(filter, at, n, width, true, to);
+		if (filter->filter_is_halves && filter->of_column == 1)
+			pack_weights(filter, at, n, width, true, 1, to);
+		else if (filter->filter_is_halves)
+			pack_weights(filter, at, n, width, true, filter->of_column, to);
 		else
-			pack_weights(filter, at, n, width, false, to);
+			pack_weights(filter, at, n, width, false, filter->of_column, to);
 		to += width * filter->depth;
 	}
 }

@@ -27,11 +27,12 @@ struct et_xnn_gemm {
 	uint8_t *out;
 };
 
-/* A filter, [n_columns][depth], and a bias, [n_columns] or NULL, of which each is floats or halves. */
+/* A filter, and a bias, [n_columns] or NULL, of which each is floats or halves. */
 struct et_xnn_gemm_filter {
 	const void *filter, *bias;
 	bool filter_is_halves, bias_is_halves;
 	size_t depth, n_columns;
+	size_t of_column, of_row; /* from one column's weights to the next one's, from weight to weight */
 };
 
 struct et_xnn_gemm_build {

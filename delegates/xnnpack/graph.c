@@ -59,9 +59,7 @@ enum et_status et_xnn_status_of(enum xnn_status status)
 	}
 }
 
-/* @arg: the argument whose memory it has, or itself. @end: the place among the arguments of one that is an output only since the
- * graph ends there; NONE: it is not. */
-static enum xnn_status define_value(xnn_subgraph_t subgraph, const struct et_xnn_value *value,
+enum xnn_status et_xnn_define_value(xnn_subgraph_t subgraph, const struct et_xnn_value *value,
 	const struct et_xnn_value *arg, uint32_t end, uint32_t *ret_id)
 {
 	enum xnn_datatype type = datatypes[value->type];
@@ -141,7 +139,7 @@ static enum et_status define_all(
 			continue;
 		const struct et_xnn_value *arg =
 			value->stands_for != ET_XNN_NONE ? &payload->values[value->stands_for] : value;
-		enum xnn_status status = define_value(builder->subgraph, value, arg, end, &ids[i]);
+		enum xnn_status status = et_xnn_define_value(builder->subgraph, value, arg, end, &ids[i]);
 		if (status != xnn_status_success)
 			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s",
 				value->id, et_xnn_type_name(value->type), et_xnn_status_text(status));

@@ -36,6 +36,11 @@ struct et_xnn_builder {
 	xnn_subgraph_t subgraph;
 };
 
+/* Tell XNNPACK about @value. @arg: the argument whose memory it has, or itself. @end: the place among the arguments of one that is
+ * an output only since the graph ends there; NONE: it is not. */
+enum xnn_status et_xnn_define_value(xnn_subgraph_t subgraph, const struct et_xnn_value *value,
+	const struct et_xnn_value *arg, uint32_t end, uint32_t *ret_id);
+
 /* "out of memory", "unsupported parameter" … Never NULL. */
 const char *et_xnn_status_text(enum xnn_status status);
 enum et_status et_xnn_status_of(enum xnn_status status);

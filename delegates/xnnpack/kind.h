@@ -114,6 +114,11 @@ enum et_status et_xnn_infer_resize(const struct et_xnn_payload *payload, const s
 enum et_status et_xnn_infer_matmul(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
 
+/* Whether XNNPACK must not be asked for @out alone of @node: it is a transposed convolution and that is less than its stride. */
+bool et_xnn_is_below_stride(const struct et_xnn_node *node, const struct et_xnn_shape *out);
+/* What of a transposed convolution's output there would be if its padding cut off nothing. */
+struct et_xnn_shape et_xnn_without_padding(const struct et_xnn_node *node, const struct et_xnn_shape *out);
+
 /* --- define.c ------------------------------------------------------------------------------------- */
 
 enum xnn_status et_xnn_define_unary(const struct et_xnn_builder *builder, const struct et_xnn_node *node);

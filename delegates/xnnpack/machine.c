@@ -19,7 +19,7 @@
 enum {
 	/* Counted up whenever weights come to be packed or named in another way; what that was is said along, so that two
 	 * changes that count to the same number do not merge unseen. */
-	FORMAT = 11, /* names say what biases are made of */
+	FORMAT = 12, /* marks behind filters of windows */
 };
 
 struct build {

@@ -5,12 +5,14 @@
  *
  * Depthwise convolutions are here. They read their filters where those lie: nothing is packed, neither for a Program nor
  * for a context, and there is no table of pointers for each context either. Other convolutions and fully connected layers are in
- * own_gemm.c, transposed ones in own_deconvolution.c, layers of rows quantized at run time in own_gemm8.c. What XNNPACK does not
- * do at all is in own_argmax.c, own_average.c, own_pool.c and own_move.c, what it rounds otherwise than the original's in own_mean.c, own_table.c,
- * own_binary.c and own_cast.c, what it knows no datatype for in own_bfloat.c. */
+ * own_gemm.c, transposed ones in own_deconvolution.c, both with groups and gaps in own_patches.c, layers of rows quantized at run time
+ * in own_gemm8.c, of computed weights in own_computed.c. What XNNPACK does not do at all is in own_argmax.c, own_average.c, own_pool.c
+ * and own_move.c, what it rounds otherwise than the original's in own_mean.c, own_table.c, own_binary.c and own_cast.c, what it knows no
+ * datatype for in own_bfloat.c. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/depthwise.h"
+#include "delegates/xnnpack/windows.h"
 #include "runtime/base/checked.h"
 
 #include <stdatomic.h>
@@ -55,6 +57,19 @@ bool et_xnn_own_is_all_floats(const struct et_xnn_payload *payload, const struct
 bool et_xnn_own_is_all_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return is_all(payload, node, ET_XNN_FP16, 1U << ET_XNN_FP32 | 1U << ET_XNN_FP16);
+}
+
+bool et_xnn_own_has_border(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_LEFT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_RIGHT];
+}
+
+bool et_xnn_own_is_like_depthwise(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 &&
+	       (uint64_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W] <= SMALL_KERNEL_OF_HALVES;
 }
 
 bool et_xnn_own_is_worth(uint64_t n_products)
@@ -110,20 +125,34 @@ static const struct et_depthwise_build *build_of(enum et_xnn_type type)
 	return type == ET_XNN_FP16 ? et_depthwise_halves() : et_depthwise();
 }
 
+/* Whether it scales channels and adds to them, for which XNNPACK has kernels that lose NaNs. */
+static bool is_scaling(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return et_xnn_own_is_like_depthwise(node) && n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1 &&
+	       n[ET_XNN_STRIDE_H] == 1 && n[ET_XNN_STRIDE_W] == 1 && !et_xnn_own_has_border(node) &&
+	       node->kind->infer != et_xnn_infer_deconvolution;
+}
+
 static bool takes_depthwise(
 	const struct et_xnn_payload *payload, const struct et_xnn_node *node, enum et_xnn_type type)
 {
 	const uint32_t *n = node->numbers;
-	if (node->kind->infer != et_xnn_infer_depthwise || !build_of(type) ||
-		!is_all(payload, node, type, 1U << ET_XNN_FP32))
+	if (!is_all(payload, node, type, 1U << ET_XNN_FP32))
+		return false;
+	if (type == ET_XNN_FP32 && is_scaling(node) && node->flags == 0)
+		return et_xnn_own_is_worth(UINT64_MAX - 1);
+	if (node->kind->infer != et_xnn_infer_depthwise || !build_of(type) || n[ET_XNN_GROUP_OUT] != 1 ||
+		node->flags != 0)
 		return false;
 	struct et_depthwise job;
 	describe(&job, node);
-	size_t channels = payload->values[node->inputs[1]].shape.dims[3],
-	       small = type == ET_XNN_FP16 ? SMALL_KERNEL_OF_HALVES : SMALL_KERNEL;
-	return (et_depthwise_is_usual(&job) || job.kernel_height * job.kernel_width > small) &&
-	       n[ET_XNN_GROUP_IN] == 1 && n[ET_XNN_GROUP_OUT] == 1 && node->flags == 0 &&
-	       channels >= LEAST_CHANNELS &&
+	size_t n_taps = job.kernel_height * job.kernel_width;
+	if (type == ET_XNN_FP16 &&
+		n_taps > SMALL_KERNEL_OF_HALVES) /* of these XNNPACK loses NaNs that others keep */
+		return et_xnn_own_is_worth(UINT64_MAX - 1);
+	return (et_depthwise_is_usual(&job) || (type == ET_XNN_FP32 && n_taps > SMALL_KERNEL)) &&
+	       payload->values[node->inputs[1]].shape.dims[3] >= LEAST_CHANNELS &&
 	       et_xnn_own_is_worth(work(node, &payload->values[node->outputs[0]]));
 }
 
@@ -138,12 +167,58 @@ static void run_rows(void *arg, size_t begin, size_t end)
 	depthwise->build->run(&depthwise->job, begin, end);
 }
 
+/* Pixels @begin to @end of a line. */
+static void run_pixels(void *arg, size_t begin, size_t end)
+{
+	const struct depthwise *depthwise = arg;
+	struct et_depthwise job = depthwise->job;
+	job.in = (const float *)job.in + begin * job.channels;
+	job.out = (float *)job.out + begin * job.channels;
+	job.width = job.out_width = end - begin;
+	depthwise->build->run(&job, 0, 1);
+}
+
+enum { FEW = 16 /* channels: of no more several pixels are done as one */ };
+
+/* Of a picture that is a line of pixels the same @n together are one; what is left of them is done here. @copies: of filter and bias. */
+static void join_pixels(struct depthwise *depthwise, float copies[2][FEW * FEW])
+{
+	struct et_depthwise *job = &depthwise->job, rest = *job;
+	size_t n = job->width / FEW, n_channels = job->channels;
+	rest.width = rest.out_width = job->width % FEW;
+	rest.in = (const float *)job->in + n * FEW * n_channels;
+	rest.out = (float *)job->out + n * FEW * n_channels;
+	if (rest.width)
+		depthwise->build->run(&rest, 0, 1);
+	for (size_t i = 0; i < FEW * n_channels; i++) {
+		copies[0][i] = job->filter[i % n_channels];
+		copies[1][i] = job->bias ? job->bias[i % n_channels] : 0;
+	}
+	job->filter = copies[0];
+	job->bias = copies[1];
+	job->channels *= FEW;
+	job->width = job->out_width = n;
+}
+
+/* Pictures of which each pixel is scaled alone, as one line. */
+static void run_scaling(struct depthwise *depthwise, size_t n_pixels, struct inferd_delegate_lane *lane)
+{
+	struct et_depthwise *job = &depthwise->job;
+	float copies[2][FEW * FEW];
+	job->height = job->out_height = 1;
+	job->width = job->out_width = n_pixels;
+	if (job->channels <= FEW)
+		join_pixels(depthwise, copies);
+	et_xnn_lane_parallel_for(lane, run_pixels, depthwise, job->width, 1 + GRAIN / 4 / job->channels);
+}
+
 static void run_depthwise(const struct et_xnn_own_run *run)
 {
 	const struct et_xnn_node *node = run->node;
 	const struct et_xnn_value *values = run->payload->values;
 	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
-	struct depthwise depthwise = { .build = build_of(values[node->inputs[0]].type) };
+	bool are_halves = values[node->inputs[0]].type == ET_XNN_FP16;
+	struct depthwise depthwise = { .build = are_halves ? et_depthwise_halves() : et_depthwise_any() };
 	struct et_depthwise *job = &depthwise.job;
 	describe(job, node);
 	job->channels = in[3];
@@ -157,6 +232,13 @@ static void run_depthwise(const struct et_xnn_own_run *run)
 			    : (const float *)(const void *)values[node->inputs[2]].data;
 	job->in = run->memory[node->inputs[0]];
 	job->out = run->memory[node->outputs[0]];
+	if (!are_halves && is_scaling(node)) {
+		run_scaling(&depthwise, in[0] * in[1] * in[2], run->lane);
+		return;
+	}
+	job->counts_zeros = et_xnn_own_has_border(node) &&
+			    et_xnn_windows_count_zeros(job->filter,
+				    job->kernel_height * job->kernel_width * job->channels, are_halves);
 	lay_down(job);
 	size_t of_row = job->out_width * in[3] * job->kernel_height * job->kernel_width;
 	et_xnn_lane_parallel_for(
@@ -187,9 +269,10 @@ static const struct et_xnn_own own_depthwise_halves = {
 
 static const struct et_xnn_own *const all[] = { &own_depthwise, &own_depthwise_halves,
 	&et_xnn_own_convolution, &et_xnn_own_convolution_halves, &et_xnn_own_linear,
-	&et_xnn_own_linear_halves, &et_xnn_own_deconvolution, &et_xnn_own_transpose, &et_xnn_own_gemm8,
-	&et_xnn_own_argmax, &et_xnn_own_average, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_move,
-	&et_xnn_own_pool, &et_xnn_own_linear_bfloat, &et_xnn_own_bfloat, &et_xnn_own_binary,
+	&et_xnn_own_linear_halves, &et_xnn_own_computed, &et_xnn_own_deconvolution, &et_xnn_own_patches,
+	&et_xnn_own_patches_halves, &et_xnn_own_deconvolution_halves, &et_xnn_own_transpose,
+	&et_xnn_own_gemm8, &et_xnn_own_argmax, &et_xnn_own_average, &et_xnn_own_convert, &et_xnn_own_mean,
+	&et_xnn_own_move, &et_xnn_own_pool, &et_xnn_own_linear_bfloat, &et_xnn_own_bfloat, &et_xnn_own_binary,
 	&et_xnn_own_table, &et_xnn_own_cast };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)

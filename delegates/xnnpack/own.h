@@ -47,10 +47,11 @@ const struct et_xnn_own *et_xnn_own_find(
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_own_is_worth(uint64_t n_products);
 extern const struct et_xnn_own et_xnn_own_argmax, et_xnn_own_average, et_xnn_own_bfloat, et_xnn_own_binary,
-	et_xnn_own_cast, et_xnn_own_convert, et_xnn_own_convolution, et_xnn_own_convolution_halves,
-	et_xnn_own_deconvolution, et_xnn_own_gemm8, et_xnn_own_linear, et_xnn_own_linear_bfloat,
-	et_xnn_own_linear_halves, et_xnn_own_mean, et_xnn_own_move, et_xnn_own_pool, et_xnn_own_table,
-	et_xnn_own_transpose;
+	et_xnn_own_cast, et_xnn_own_computed, et_xnn_own_convert, et_xnn_own_convolution,
+	et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_deconvolution_halves,
+	et_xnn_own_gemm8, et_xnn_own_linear, et_xnn_own_linear_bfloat, et_xnn_own_linear_halves,
+	et_xnn_own_mean, et_xnn_own_move, et_xnn_own_patches, et_xnn_own_patches_halves, et_xnn_own_pool,
+	et_xnn_own_table, et_xnn_own_transpose;
 /* For the rows: of a shape that was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 {
@@ -59,6 +60,17 @@ static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 		n *= shape->dims[i];
 	return n;
 }
+/* Whether @node, which is done by et_xnn_own_computed, can be with a filter of that shape. */
+bool et_xnn_own_computed_fits(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	const struct et_xnn_shape *filter);
+/* Whether windows of @node, a convolution, may begin or end outside of the picture. */
+bool et_xnn_own_has_border(const struct et_xnn_node *node);
+/* Whether @node is a convolution that XNNPACK does as a depthwise one. */
+bool et_xnn_own_is_like_depthwise(const struct et_xnn_node *node);
+/* Whether XNNPACK takes outputs of @node, a transposed convolution, that lie a stride apart together. */
+bool et_xnn_own_has_phases(const struct et_xnn_node *node);
+/* Whether @node is such, and its output may be less than its stride, which XNNPACK cannot do: where one pixel comes in. */
+bool et_xnn_own_may_be_below_stride(const struct et_xnn_node *node);
 /* A pooling's windows over pictures of NHWC, and where it reads and writes; [0] is down, [1] across. */
 struct et_xnn_own_windows {
 	size_t height, width, channels, out_height, out_width;

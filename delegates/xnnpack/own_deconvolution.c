@@ -10,8 +10,8 @@
  * most of a panel. Where padding cuts such a run at the borders it is made beside, and what is left of it is copied.
  *
  * XNNPACK packs its filter for each context anew; here it is done once for a Program (weights.h). Sums take their taps in
- * another order than XNNPACK's. Left to it are groups and dilations and filters with gaps between, and small ones; but not where
- * outputs may be less than a stride, which it cannot do, or channels so few that it loses NaNs (gemm.h). */
+ * another order than XNNPACK's. Left to it, or to own_patches.c, are groups and dilations and filters with gaps between; to it small
+ * ones, but not where outputs may be less than a stride, which it cannot do, or channels so few that it loses NaNs (gemm.h). */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/windows.h"
@@ -54,29 +54,34 @@ static size_t n_columns(const struct layout *layout)
 	return layout->is_joined ? layout->stride[1] * layout->n_out : layout->n_out;
 }
 
-/* Whether its output may be less than its stride, which XNNPACK cannot do: where one pixel comes in. */
-static bool may_be_small(const struct et_xnn_node *node)
+bool et_xnn_own_has_phases(const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	return (uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
-		       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
-	       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
-		       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W];
+	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
+	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
+	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W];
+}
+
+bool et_xnn_own_may_be_below_stride(const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	return et_xnn_own_has_phases(node) &&
+	       ((uint64_t)n[ET_XNN_ADJUST_H] + n[ET_XNN_KERNEL_H] <
+			       (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM] + n[ET_XNN_STRIDE_H] ||
+		       (uint64_t)n[ET_XNN_ADJUST_W] + n[ET_XNN_KERNEL_W] <
+			       (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT] + n[ET_XNN_STRIDE_W]);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
-	if (node->kind->infer != et_xnn_infer_deconvolution || node->flags ||
+	if (!et_xnn_own_has_phases(node) || node->flags || n[ET_XNN_GROUPS] != 1 ||
 		!et_xnn_own_is_all_floats(payload, node))
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
 				  *filter = &payload->values[node->inputs[1]];
-	if (n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1 ||
-		n[ET_XNN_KERNEL_H] < n[ET_XNN_STRIDE_H] || n[ET_XNN_KERNEL_W] < n[ET_XNN_STRIDE_W])
-		return false;
 	struct layout layout = layout_of(node);
-	if (may_be_small(node))
+	if (et_xnn_own_may_be_below_stride(node))
 		return true;
 	if (et_xnn_gemm_is_narrow(layout.n_out))
 		return et_xnn_own_is_worth(UINT64_MAX - 1);
@@ -118,7 +123,8 @@ static size_t size_of(const struct layout *layout, size_t down, size_t across)
 	return n != SIZE_MAX && et_align_up(n, ALIGNMENT, &n) ? n : SIZE_MAX;
 }
 
-static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+/* Bytes of all phases; SIZE_MAX: too many. */
+static size_t n_of_phases(const struct et_xnn_node *node)
 {
 	struct layout layout = layout_of(node);
 	size_t n = 0;
@@ -127,6 +133,13 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 			if (!et_add(n, size_of(&layout, down, across), &n))
 				return SIZE_MAX;
 	return et_mul(n, sizeof(float), &n) ? n : SIZE_MAX;
+}
+
+static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	size_t n = n_of_phases(node);
+	(void)payload;
+	return et_add(n, ET_XNN_WINDOWS_MARK, &n) ? n : SIZE_MAX;
 }
 
 /* Of the filter, [n_out][kernel][kernel][channels], what makes that phase. */
@@ -170,6 +183,8 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 				depth_of(&layout, down, across), n_columns(&layout), ET_GEMM_PANEL);
 			memset(packed - n, 0, n * sizeof(*packed)); /* it is kept in a file, too */
 		}
+	et_xnn_windows_mark(filter, layout.n_out * layout.kernel[0] * layout.kernel[1] * layout.channels,
+		false, (uint8_t *)packed);
 }
 
 /* --- running ------------------------------------------------------------------------------------------- */
@@ -325,6 +340,7 @@ static void run(const struct et_xnn_own_run *run)
 		.channels = in[3],
 		.stride = { 1, 1 },
 		.out_step = { layout->stride[0] * out[2] * layout->n_out, layout->stride[1] * layout->n_out },
+		.counts_zeros = et_xnn_windows_is_marked((const uint8_t *)run->packed + n_of_phases(node)),
 	};
 	d.first_step = d.pad[0] / layout->stride[0];
 	d.n_steps = (out[1] - 1 + d.pad[0]) / layout->stride[0] - d.first_step + 1;

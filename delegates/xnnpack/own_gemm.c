@@ -24,12 +24,14 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 {
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
-	uint32_t flags = is_halves || is_convolution ? 0 : XNN_FLAG_TRANSPOSE_WEIGHTS;
+	uint32_t flags = is_convolution ? 0 : XNN_FLAG_TRANSPOSE_WEIGHTS | XNN_FLAG_TENSORFLOW_RESHAPE_2D;
 	if ((node->flags & ~flags) || !(is_halves ? et_xnn_own_is_all_halves(payload, node)
 						  : et_xnn_own_is_all_floats(payload, node)))
 		return false;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
+	if (is_convolution && is_halves && et_xnn_own_is_like_depthwise(node))
+		return false;
 	if (is_convolution &&
 		(n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
 		return false;
@@ -71,11 +73,23 @@ static size_t depth_of(const struct et_xnn_payload *payload, const struct et_xnn
 	return n;
 }
 
-static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+/* Bytes of the panels; SIZE_MAX: too many. */
+static size_t n_panels(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_gemm_build *build = build_of(payload, node);
 	size_t n = et_xnn_gemm_n_packed(depth_of(payload, node), columns_of(payload, node), build->panel);
 	return n == SIZE_MAX ? n : n * build->n_bytes;
+}
+
+static bool has_border(const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_convolution && et_xnn_own_has_border(node);
+}
+
+static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	size_t n = n_panels(payload, node);
+	return !has_border(node) || et_add(n, ET_XNN_WINDOWS_MARK, &n) ? n : SIZE_MAX;
 }
 
 static float float_at(const void *numbers, bool is_bfloats, size_t i)
@@ -121,20 +135,26 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL
 									 : &payload->values[node->inputs[2]];
+	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
 	struct et_xnn_gemm_filter given = {
 		.filter = filter->data,
 		.bias = bias ? bias->data : NULL,
 		.filter_is_halves = filter->type == ET_XNN_FP16,
 		.bias_is_halves = bias && bias->type == ET_XNN_FP16,
 		.depth = depth_of(payload, node),
-		.n_columns = filter->shape.dims[0],
+		.n_columns = columns_of(payload, node),
 	};
+	given.of_column = is_transposed ? 1 : given.depth;
+	given.of_row = is_transposed ? given.n_columns : 1;
 	if (build->pack)
 		build->pack(&given, to);
-	else if (node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS)
+	else if (is_transposed)
 		pack_by_parts(payload, node, to);
 	else
 		et_xnn_gemm_pack(given.filter, given.bias, given.depth, given.n_columns, to);
+	if (has_border(node))
+		et_xnn_windows_mark(given.filter, given.n_columns * given.depth, build->pack != NULL,
+			(uint8_t *)to + n_panels(payload, node));
 }
 
 struct gemm {
@@ -248,6 +268,9 @@ static void run(const struct et_xnn_own_run *run)
 				.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
 				.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
 				.out_step = { out->dims[2] * n_columns, n_columns } } };
+		pictures.windows.counts_zeros =
+			has_border(node) &&
+			et_xnn_windows_is_marked((const uint8_t *)run->packed + n_panels(run->payload, node));
 		et_xnn_lane_parallel_for(run->lane, run_windows, &pictures, out->dims[0] * out->dims[1],
 			1 + GRAIN / (n_of_row * out->dims[2]));
 	} else if (n_rows < FEW_ROWS && panels(&gemm) > 1) {

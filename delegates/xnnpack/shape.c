@@ -535,13 +535,34 @@ enum et_status et_xnn_infer_shapes(
 
 /* XNNPACK takes outputs of a transposed convolution a stride apart together, and writes far behind its table where a stride
  * begins behind the last output. */
-static bool is_below_stride(const struct et_xnn_node *node, const struct et_xnn_shape *out)
+bool et_xnn_is_below_stride(const struct et_xnn_node *node, const struct et_xnn_shape *out)
 {
 	const uint32_t *n = node->numbers;
-	return node->kind->infer == et_xnn_infer_deconvolution && n[ET_XNN_DILATION_H] == 1 &&
-	       n[ET_XNN_DILATION_W] == 1 && n[ET_XNN_STRIDE_H] <= n[ET_XNN_KERNEL_H] &&
-	       n[ET_XNN_STRIDE_W] <= n[ET_XNN_KERNEL_W] &&
+	return et_xnn_own_has_phases(node) &&
 	       (out->dims[1] < n[ET_XNN_STRIDE_H] || out->dims[2] < n[ET_XNN_STRIDE_W]);
+}
+
+struct et_xnn_shape et_xnn_without_padding(const struct et_xnn_node *node, const struct et_xnn_shape *out)
+{
+	const uint32_t *n = node->numbers;
+	struct et_xnn_shape whole = *out;
+	whole.dims[1] += (size_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM];
+	whole.dims[2] += (size_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT];
+	return whole;
+}
+
+/* Whether that transposed convolution would be below its stride now, or was when it was compiled, and is not made whole and cut
+ * then (define.c): which is done for one size alone. */
+static bool is_cut_wrongly(
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node, const struct et_xnn_shape *out)
+{
+	const struct et_xnn_shape *compiled = &payload->values[node->outputs[0]].shape,
+				  whole = et_xnn_without_padding(node, out);
+	uint64_t kernel = (uint64_t)node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
+	if (!et_xnn_is_below_stride(node, out) && !et_xnn_is_below_stride(node, compiled))
+		return false;
+	return out->dims[1] != compiled->dims[1] || out->dims[2] != compiled->dims[2] || !is_sane(&whole) ||
+	       kernel > MAX_INDIRECTION / (whole.dims[1] * whole.dims[2]);
 }
 
 enum et_status et_xnn_check_theirs(
@@ -550,9 +571,13 @@ enum et_status et_xnn_check_theirs(
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		const struct et_xnn_shape *out = &shapes[node->outputs[0]];
+		if (node->is_ours && et_xnn_has_computed_weights(payload, node) &&
+			!et_xnn_own_computed_fits(payload, node, &shapes[node->inputs[1]]))
+			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
+				"has a much deeper filter than it was compiled for");
 		if (node->is_ours || node->is_gone || node->is_view)
 			continue;
-		if (is_below_stride(node, out))
+		if (is_cut_wrongly(payload, node, out))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has an output of %zu × %zu, less than its stride of %u × %u", out->dims[1],
 				out->dims[2], node->numbers[ET_XNN_STRIDE_H], node->numbers[ET_XNN_STRIDE_W]);
@@ -601,13 +626,15 @@ static uint64_t value_bytes(
 /* Tables of pointers, one a position and element of the window, that convolutions and the like keep. */
 static uint64_t table_bytes(const struct et_xnn_node *node, const struct et_xnn_shape *shapes)
 {
-	const struct et_xnn_shape *out = &shapes[node->outputs[0]];
+	struct et_xnn_shape out = shapes[node->outputs[0]];
 	uint64_t window = 0;
+	if (et_xnn_is_below_stride(node, &out))
+		out = et_xnn_without_padding(node, &out);
 	if (node->kind->infer == et_xnn_infer_resize)
 		window = 4;
 	else if (node->kind->fields[0] == ET_XNN_FIELD_NUMBER + ET_XNN_PAD_TOP)
 		window = (uint64_t)node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
-	return window > 1 ? out->dims[1] * out->dims[2] * window * sizeof(void *) : 0;
+	return window > 1 ? out.dims[1] * out.dims[2] * window * sizeof(void *) : 0;
 }
 
 /* What XNNPACK takes beside a node's own values while it runs. */
@@ -622,6 +649,8 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 		return (count(&shapes[node->inputs[0]]) + count(out) +
 			       (node->kind->n_inputs > 1 ? count(second) : 0)) *
 		       sizeof(float) * (is_clamped ? 2 : 1);
+	struct et_xnn_shape whole = et_xnn_is_below_stride(node, out) ? et_xnn_without_padding(node, out)
+								      : (struct et_xnn_shape){ .n_dims = 1 };
 	/* limits become a node of their own */
 	uint8_t type = payload->values[node->outputs[0]].type;
 	bool is_integer = type == ET_XNN_INT32; /* of which there is a copy, too */
@@ -633,13 +662,13 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 	bool is_product =
 		node->kind->infer == et_xnn_infer_matmul || et_xnn_has_computed_weights(payload, node);
 	if (!is_product)
-		return 0;
+		return count(&whole) * et_xnn_type_bits(type) / 8;
 	uint64_t columns = out->dims[out->n_dims - 1], elements = count(second);
 	uint64_t packed =
 		(elements / columns + count_dims(second->dims, second->n_dims - 2)) * (columns + TILE);
-	/* halves by way of floats */
-	if (node->kind->has_filter && payload->values[node->inputs[0]].type == ET_XNN_FP16)
-		packed += count(&shapes[node->inputs[0]]) + count(out) + elements;
+	/* halves by way of floats; a reshaped copy, a product before something is added, and before its limits */
+	if (node->kind->has_filter)
+		packed += 2 * count(&shapes[node->inputs[0]]) + 3 * count(out) + elements;
 	return packed * sizeof(float);
 }
 

@@ -96,7 +96,9 @@ static void *packed_for(const struct et_xnn_gemm_build *build, const struct tria
 	struct et_xnn_gemm_filter given = { .filter_is_halves = test_draw(2),
 		.bias_is_halves = test_draw(2),
 		.depth = depth,
-		.n_columns = n_columns };
+		.n_columns = n_columns,
+		.of_column = depth,
+		.of_row = 1 };
 	void *filter = elements(build, trial->filter, n_columns * depth),
 	     *bias = trial->bias ? elements(build, trial->bias, n_columns) : NULL;
 	given.filter = given.filter_is_halves ? filter : trial->filter;

@@ -154,16 +154,16 @@ static void test_layers_of_halves(void **state)
 	}
 }
 
-/* Where the processor multiplies halves, layers are ours, however small, but for those in groups; and depthwise ones of usual
- * filters and channels enough. */
+/* Where the processor multiplies halves, layers are ours, however small, but for what XNNPACK does as depthwise; and depthwise ones
+ * of usual filters and channels enough, or that make several channels of one. */
 static void test_whose_halves(void **state)
 {
 	et_xnn_own_set_least_work(0);
 	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++) {
 		const struct layer *l = &layers[i];
-		bool is_ours = l->node == MX_DEPTHWISE
+		bool is_ours = l->node == MX_DEPTHWISE && l->group_out == 1
 				       ? et_depthwise_halves() && l->groups >= 16
-				       : et_xnn_gemm_halves() && l->groups == 1 && l->node != MX_DECONV;
+				       : et_xnn_gemm_halves() && (l->group_in > 1 || l->group_out > 1);
 		struct make_xnn mk;
 		struct test_session s = { 0 };
 		struct et_diag diag = { 0 };

@@ -11,6 +11,8 @@
  * taps on 128 pixels half of the windows took nine tenths of the time. So the end of a line is copied with its zeros. */
 #include "delegates/xnnpack/windows.h"
 
+#include "delegates/xnnpack/patches.h"
+
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -159,8 +161,62 @@ size_t et_xnn_windows_strip(const struct et_xnn_windows *windows)
 	return n_row < STRIP_BYTES / windows->stride[0] ? STRIP_BYTES / (n_row * windows->stride[0]) : 1;
 }
 
+bool et_xnn_windows_count_zeros(const float *filter, size_t n, bool are_halves)
+{
+	const uint32_t most = are_halves ? 0x477fefff : 0x7f7fffff; /* below 65520, finite */
+	uint32_t is_beyond = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t bits;
+		memcpy(&bits, filter + i, sizeof(bits));
+		is_beyond |= (bits & 0x7fffffff) > most;
+	}
+	return is_beyond != 0;
+}
+
+void et_xnn_windows_mark(const float *filter, size_t n, bool are_halves, uint8_t *mark)
+{
+	memset(mark, 0, ET_XNN_WINDOWS_MARK);
+	mark[0] = et_xnn_windows_count_zeros(filter, n, are_halves);
+}
+
+bool et_xnn_windows_is_marked(const uint8_t *mark)
+{
+	return mark[0] != 0;
+}
+
+static void run_counted(const struct et_xnn_windows *windows, size_t begin, size_t end)
+{
+	struct et_xnn_patches patches = { .build = windows->build,
+		.job = windows->job,
+		.groups = 1,
+		.height = windows->height,
+		.width = windows->width,
+		.channels = windows->channels,
+		.out_width = windows->out_width };
+	for (int axis = 0; axis < 2; axis++) {
+		patches.kernel[axis] = windows->kernel[axis];
+		patches.stride[axis] = windows->stride[axis];
+		patches.spread[axis] = 1;
+		patches.step[axis] = 1;
+		patches.first[axis] = (ptrdiff_t)windows->skip[axis] - (ptrdiff_t)windows->pad[axis];
+		patches.out_step[axis] = windows->out_step[axis];
+	}
+	et_xnn_patches_run(&patches, begin, end);
+}
+
+/* Whether zeros count, and rows of a window's numbers are not too long for that. */
+static bool is_counted(const struct et_xnn_windows *windows)
+{
+	return windows->counts_zeros && et_xnn_patches_fit(windows->kernel[0] * windows->kernel[1],
+						windows->channels, windows->build->n_bytes);
+}
+
 void et_xnn_windows_run(const struct et_xnn_windows *windows, size_t begin, size_t end)
 {
+	if (is_counted(windows)) {
+		run_counted(windows, begin, end);
+		return;
+	}
 	const struct et_xnn_gemm *job = &windows->job;
 	size_t n_strip = et_xnn_windows_strip(windows);
 	size_t n_columns = job->filter_depth == 0 || job->n_columns < NEAR_BYTES / windows->build->n_bytes /

@@ -17,7 +17,16 @@ struct et_xnn_windows {
 	 * zeros. */
 	size_t kernel[2], stride[2], skip[2], pad[2];
 	size_t out_step[2]; /* from one window's place in the output to the next one's, in elements */
+	bool counts_zeros;  /* those outside are multiplied, too (below) */
 };
+
+/* Whether a filter of @n floats, which become halves if @are_halves, has weights that are infinite or no numbers, of which a zero
+ * outside of the picture makes a NaN as well. Others are not multiplied with those. */
+bool et_xnn_windows_count_zeros(const float *filter, size_t n, bool are_halves);
+/* That is noted behind a packed filter. */
+enum { ET_XNN_WINDOWS_MARK = 64 /* bytes */ };
+void et_xnn_windows_mark(const float *filter, size_t n, bool are_halves, uint8_t *mark);
+bool et_xnn_windows_is_marked(const uint8_t *mark);
 
 /* How many rows of windows it takes to go over about as much of the picture as the second cache holds: at least 1. */
 size_t et_xnn_windows_strip(const struct et_xnn_windows *windows);

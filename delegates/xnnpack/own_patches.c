@@ -1,0 +1,300 @@
+/* Convolutions in groups or with gaps, and transposed ones of every form, by windows that are copied (patches.h): those that
+ * XNNPACK cannot do, or whose NaNs it loses (gemm.h), and those of halves, which others than Debian's compute in halves.
+ *
+ * Sums take their taps in XNNPACK's order, and what it multiplies with zeros is multiplied with zeros here, since an infinite weight
+ * makes a NaN of them. Of a transposed convolution it takes outputs that lie a stride apart, a phase, together, each with those taps
+ * alone that meet pixels; but of one with gaps, or with strides that are wider than the filter, all taps for each output, most
+ * of which meet zeros between the pixels.
+ *
+ * What is packed is each phase's filter, of each the groups'. */
+#include "delegates/xnnpack/own.h"
+
+#include "delegates/xnnpack/half.h"
+#include "delegates/xnnpack/patches.h"
+#include "runtime/base/checked.h"
+
+#include <string.h>
+
+enum { GRAIN = 1 << 17 /* products that are worth another thread's while */ };
+
+/* What decides how the filter is packed. Down, across. */
+struct layout {
+	const struct et_xnn_gemm_build *build;
+	size_t kernel[2], stride[2];
+	size_t groups, channels, n_out; /* of a group */
+	size_t phases[2];
+};
+
+static bool is_deconvolution(const struct et_xnn_node *node)
+{
+	return node->kind->infer == et_xnn_infer_deconvolution;
+}
+
+static struct layout layout_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	struct layout layout = {
+		.build = payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_halves()
+									      : et_xnn_gemm_any(),
+		.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
+		.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
+		.groups = n[ET_XNN_GROUPS],
+		.channels = n[ET_XNN_GROUP_IN],
+		.n_out = n[ET_XNN_GROUP_OUT],
+		.phases = { 1, 1 },
+	};
+	if (is_deconvolution(node) && et_xnn_own_has_phases(node)) {
+		layout.phases[0] = layout.stride[0];
+		layout.phases[1] = layout.stride[1];
+	}
+	return layout;
+}
+
+static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return et_xnn_own_is_all_floats(payload, node) && is_deconvolution(node) &&
+	       (et_xnn_own_may_be_below_stride(node) ||
+		       et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
+}
+
+static bool is_halves(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return et_xnn_own_is_all_halves(payload, node) && et_xnn_gemm_halves() &&
+	       (is_deconvolution(node) || (node->kind->infer == et_xnn_infer_convolution &&
+						  !et_xnn_own_is_like_depthwise(node)));
+}
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	if (node->flags || !(is_narrow(payload, node) || is_halves(payload, node)))
+		return false;
+	struct layout layout = layout_of(payload, node);
+	size_t channels;
+	return et_mul(layout.channels, layout.groups, &channels) &&
+	       et_xnn_patches_fit(layout.kernel[0] * layout.kernel[1], channels, layout.build->n_bytes) &&
+	       et_xnn_own_is_worth(UINT64_MAX - 1);
+}
+
+/* In that direction, at least one. */
+static size_t n_taps(const struct layout *layout, int axis, size_t phase)
+{
+	size_t phases = layout->phases[axis];
+	return (layout->kernel[axis] - phase + phases - 1) / phases;
+}
+
+static size_t depth_of(const struct layout *layout, const size_t phase[2])
+{
+	return n_taps(layout, 0, phase[0]) * n_taps(layout, 1, phase[1]) * layout->channels;
+}
+
+/* Elements of one group of a phase; SIZE_MAX: too many. */
+static size_t size_of(const struct layout *layout, const size_t phase[2])
+{
+	return et_xnn_gemm_n_packed(depth_of(layout, phase), layout->n_out, layout->build->panel);
+}
+
+static bool next_phase(const struct layout *layout, size_t phase[2])
+{
+	phase[1] = (phase[1] + 1) % layout->phases[1];
+	phase[0] += phase[1] == 0;
+	return phase[0] < layout->phases[0];
+}
+
+static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	struct layout layout = layout_of(payload, node);
+	size_t n = 0, phase[2] = { 0, 0 };
+	do {
+		size_t of_phase = size_of(&layout, phase);
+		if (of_phase == SIZE_MAX || !et_mul(of_phase, layout.groups, &of_phase) ||
+			!et_add(n, of_phase, &n))
+			return SIZE_MAX;
+	} while (next_phase(&layout, phase));
+	return et_mul(n, layout.build->n_bytes, &n) ? n : SIZE_MAX;
+}
+
+/* A row of a panel, of which @n columns are there: from floats @stride apart; without such zeros. Returns where the next one goes. */
+static uint8_t *pack_row(
+	const struct layout *layout, const float *from, size_t stride, size_t n, size_t width, uint8_t *to)
+{
+	const size_t n_bytes = layout->build->n_bytes;
+	for (size_t i = 0; i < width; i++, to += n_bytes) {
+		float number = from && i < n ? from[i * stride] : 0;
+		uint16_t half = et_xnn_to_half(number);
+		if (n_bytes == sizeof(half))
+			memcpy(to, &half, sizeof(half));
+		else
+			memcpy(to, &number, sizeof(number));
+	}
+	return to;
+}
+
+/* One group of a phase. @filter: [n_out][kernel][kernel][channels]. @bias: [n_out], or NULL. */
+static uint8_t *pack_group(const struct layout *layout, const size_t phase[2], const float *filter,
+	const float *bias, uint8_t *to)
+{
+	const size_t of_column = layout->kernel[0] * layout->kernel[1] * layout->channels;
+	for (size_t at = 0, width; at < layout->n_out; at += width) {
+		width = et_xnn_gemm_width(at, layout->n_out, layout->build->panel);
+		size_t n = layout->n_out - at < width ? layout->n_out - at : width;
+		const float *column = filter + at * of_column;
+		to = pack_row(layout, bias ? bias + at : NULL, 1, n, width, to);
+		for (size_t y = phase[0]; y < layout->kernel[0]; y += layout->phases[0])
+			for (size_t x = phase[1]; x < layout->kernel[1]; x += layout->phases[1])
+				for (size_t k = 0; k < layout->channels; k++)
+					to = pack_row(layout,
+						column + (y * layout->kernel[1] + x) * layout->channels + k,
+						of_column, n, width, to);
+	}
+	return to;
+}
+
+static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *packed)
+{
+	struct layout layout = layout_of(payload, node);
+	const float *filter = (const float *)(const void *)payload->values[node->inputs[1]].data,
+		    *bias = node->inputs[2] == ET_XNN_NONE
+				    ? NULL
+				    : (const float *)(const void *)payload->values[node->inputs[2]].data;
+	const size_t of_group = layout.n_out * layout.kernel[0] * layout.kernel[1] * layout.channels;
+	size_t phase[2] = { 0, 0 };
+	uint8_t *to = packed;
+	do {
+		for (size_t group = 0; group < layout.groups; group++)
+			to = pack_group(&layout, phase, filter + group * of_group,
+				bias ? bias + group * layout.n_out : NULL, to);
+	} while (next_phase(&layout, phase));
+}
+
+/* --- running ------------------------------------------------------------------------------------------- */
+
+struct pictures {
+	struct layout layout;
+	struct et_xnn_patches patches; /* of the first picture, without what a phase says */
+	size_t out[2], pad[2];
+};
+
+/* Rows @begin to @end of the outputs of picture @image, as far as they are of that phase. */
+static void run_phase(const struct pictures *pictures, const uint8_t *packed, const size_t phase[2],
+	size_t image, size_t begin, size_t end)
+{
+	const struct layout *layout = &pictures->layout;
+	struct et_xnn_patches patches = pictures->patches;
+	size_t n_in = patches.height * patches.width * patches.channels * patches.groups,
+	       pixel = layout->groups * layout->n_out, n_bytes = patches.build->n_bytes, at[2], n[2],
+	       to[2] = { end, pictures->out[1] };
+	for (int axis = 0; axis < 2; axis++) {
+		/* Output o is of phase (o + pad) % phases, its tap t meets the pixel (o + pad) ÷ phases - t. */
+		size_t phases = layout->phases[axis], from = axis == 0 ? begin : 0,
+		       behind = (from + pictures->pad[axis]) % phases;
+		at[axis] = from + (phase[axis] + phases - behind) % phases;
+		n[axis] = to[axis] > at[axis] ? (to[axis] - at[axis] + phases - 1) / phases : 0;
+		if (phases > 1)
+			patches.first[axis] = (ptrdiff_t)((at[axis] + pictures->pad[axis]) / phases);
+		else
+			patches.first[axis] += (ptrdiff_t)(at[axis] * patches.stride[axis]);
+		patches.kernel[axis] = n_taps(layout, axis, phase[axis]);
+	}
+	if (n[0] == 0 || n[1] == 0)
+		return;
+	patches.job.packed = packed;
+	patches.packed_step = size_of(layout, phase);
+	patches.job.in += image * n_in * n_bytes;
+	patches.job.out += ((image * pictures->out[0] + at[0]) * pictures->out[1] + at[1]) * pixel * n_bytes;
+	patches.out_width = n[1];
+	patches.out_step[0] = layout->phases[0] * pictures->out[1] * pixel;
+	patches.out_step[1] = layout->phases[1] * pixel;
+	et_xnn_patches_run(&patches, 0, n[0]);
+}
+
+/* Rows of all pictures' outputs, one after the other. */
+static void run_rows(void *arg, size_t begin, size_t end)
+{
+	const struct pictures *pictures = arg;
+	const struct layout *layout = &pictures->layout;
+	const size_t height = pictures->out[0], n_bytes = layout->build->n_bytes;
+	for (size_t n; begin < end; begin += n) {
+		size_t image = begin / height, y = begin % height, phase[2] = { 0, 0 };
+		const uint8_t *packed = pictures->patches.job.packed;
+		n = height - y < end - begin ? height - y : end - begin;
+		do {
+			run_phase(pictures, packed, phase, image, y, y + n);
+			packed += size_of(layout, phase) * layout->groups * n_bytes;
+		} while (next_phase(layout, phase));
+	}
+}
+
+static void run(const struct et_xnn_own_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const uint32_t *numbers = node->numbers;
+	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
+	struct pictures pictures = { .layout = layout_of(run->payload, node),
+		.out = { out[1], out[2] },
+		.pad = { numbers[ET_XNN_PAD_TOP], numbers[ET_XNN_PAD_LEFT] } };
+	const struct layout *layout = &pictures.layout;
+	struct et_xnn_patches *patches = &pictures.patches;
+	*patches = (struct et_xnn_patches){ .build = layout->build,
+		.job = { .n_columns = layout->n_out,
+			.min = node->min,
+			.max = node->max,
+			.packed = run->packed,
+			.in = run->memory[node->inputs[0]],
+			.out = run->memory[node->outputs[0]] },
+		.groups = layout->groups,
+		.height = in[1],
+		.width = in[2],
+		.channels = layout->channels };
+	for (int axis = 0; axis < 2; axis++) {
+		ptrdiff_t pad = (ptrdiff_t)pictures.pad[axis],
+			  gap = (ptrdiff_t)numbers[ET_XNN_DILATION_H + axis];
+		patches->step[axis] = is_deconvolution(node) ? -gap : gap;
+		patches->first[axis] = is_deconvolution(node) ? pad : -pad;
+		patches->stride[axis] = is_deconvolution(node) ? 1 : layout->stride[axis];
+		patches->spread[axis] =
+			is_deconvolution(node) ? layout->stride[axis] / layout->phases[axis] : 1;
+	}
+	size_t of_row = out[2] * layout->groups * layout->n_out * layout->kernel[0] * layout->kernel[1] *
+			layout->channels / (layout->phases[0] * layout->phases[1]);
+	et_xnn_lane_parallel_for(run->lane, run_rows, &pictures, out[0] * out[1],
+		layout->phases[0] * (1 + GRAIN / (of_row ? of_row : 1)));
+}
+
+static bool takes_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return et_xnn_own_is_all_floats(payload, node) && takes(payload, node);
+}
+
+static bool takes_halves_convolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return !is_deconvolution(node) && et_xnn_own_is_all_halves(payload, node) && takes(payload, node);
+}
+
+static bool takes_halves_deconvolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return is_deconvolution(node) && et_xnn_own_is_all_halves(payload, node) && takes(payload, node);
+}
+
+const struct et_xnn_own et_xnn_own_patches = {
+	.name = "Deconvolution (NHWC, F32), by patches",
+	.takes = takes_floats,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_patches_halves = {
+	.name = "Convolution (NHWC, F16), by patches",
+	.takes = takes_halves_convolution,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_deconvolution_halves = {
+	.name = "Deconvolution (NHWC, F16), by patches",
+	.takes = takes_halves_deconvolution,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};

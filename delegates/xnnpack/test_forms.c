@@ -1,0 +1,474 @@
+/* Convolutions, depthwise and transposed ones and linear layers of every form against plain loops, of floats and halves, with
+ * infinities and what is no number among inputs and weights: a zero around the picture is multiplied, too. Sums of halves are exact, so
+ * order does not matter. */
+#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/gemm.h"
+#include "delegates/xnnpack/half.h"
+#include "delegates/xnnpack/parts.h"
+#include "delegates/xnnpack/patches.h"
+#include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/test_draw.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MOST = 512 /* of an argument */, MOST_TAPS = 4096, N_TRIALS = 400 };
+
+struct layer {
+	uint8_t node; /* in struct et_xnn_node's numbers for convolutions; of a linear layer size[0] rows */
+	uint32_t type;
+	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4],
+		adjust[2]; /* top, right, bottom, left */
+	uint32_t group_in, group_out, groups;
+	bool has_bias, is_limited, is_special;
+	bool is_computed, is_turned, is_flat; /* a linear layer */
+};
+
+static float x[MOST], taps[MOST_TAPS], bias[MOST], expected[MOST];
+
+/* Of halves between -1 and 1; some are no such where @is_special. */
+static void draw(float *to, size_t n, bool is_special)
+{
+	static const float special[] = { INFINITY, -INFINITY, NAN };
+	for (size_t i = 0; i < n; i++) {
+		to[i] = 0.5f * ((float)test_draw(5) - 2);
+		if (is_special && test_draw(12) == 0)
+			to[i] = special[test_draw(3)];
+	}
+}
+
+static uint32_t n_in(const struct layer *l)
+{
+	return l->group_in * l->groups;
+}
+
+static uint32_t n_out(const struct layer *l)
+{
+	return l->group_out * l->groups;
+}
+
+/* 0: there is none. */
+static uint32_t outer(const struct layer *l, int axis)
+{
+	int64_t size = l->size[axis], pad = axis ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2],
+		reach = (int64_t)(l->kernel[axis] - 1) * l->dilation[axis] + 1;
+	int64_t n = l->node == MX_DECONV ? (size - 1) * l->stride[axis] + l->adjust[axis] + reach - pad
+		    : size + pad < reach ? 0
+					 : (size + pad - reach) / l->stride[axis] + 1;
+	return n < 0 ? 0 : (uint32_t)n;
+}
+
+/* Whether outputs take only those taps that lie a stride apart, so that no other is multiplied at all. */
+static bool has_phases(const struct layer *l)
+{
+	return l->node == MX_DECONV && l->dilation[0] == 1 && l->dilation[1] == 1 &&
+	       l->stride[0] <= l->kernel[0] && l->stride[1] <= l->kernel[1];
+}
+
+enum { OUTSIDE = -1, OTHER_PHASE = -2 };
+
+static int64_t pixel_of(const struct layer *l, int axis, uint32_t out, uint32_t tap)
+{
+	int64_t stride = l->stride[axis], pad = l->pad[axis ? 3 : 0], gap = (int64_t)tap * l->dilation[axis],
+		at;
+	if (l->node == MX_DECONV) {
+		at = (int64_t)out + pad - gap;
+		if (at % stride != 0)
+			return has_phases(l) ? OTHER_PHASE : OUTSIDE;
+		at = at < 0 ? OUTSIDE : at / stride;
+	} else {
+		at = (int64_t)out * stride + gap - pad;
+	}
+	return at < 0 || at >= l->size[axis] ? OUTSIDE : at;
+}
+
+static float limited(const struct layer *l, float sum)
+{
+	bool is_lost = l->node == MX_DEPTHWISE && l->type == ET_XNN_FP16 && l->group_out == 1 &&
+		       l->kernel[0] * l->kernel[1] <= 25;
+	float least = l->is_limited ? -0.5f : -INFINITY, most = l->is_limited ? 1.5f : INFINITY;
+	if (isnan(sum))
+		return is_lost ? least : sum;
+	return sum < least ? least : sum > most ? most : sum;
+}
+
+static float tap_at(const struct layer *l, uint32_t to, uint32_t y, uint32_t column, uint32_t channel)
+{
+	uint32_t tap = y * l->kernel[1] + column, n = l->kernel[0] * l->kernel[1];
+	return l->node == MX_DEPTHWISE ? taps[tap * n_out(l) + to]
+				       : taps[(to * n + tap) * l->group_in + channel];
+}
+
+static float sum_at(const struct layer *l, uint32_t image, uint32_t y, uint32_t column, uint32_t to)
+{
+	float sum = l->has_bias ? bias[to] : 0;
+	for (uint32_t i = 0; i < l->kernel[0] * l->kernel[1]; i++) {
+		int64_t row = pixel_of(l, 0, y, i / l->kernel[1]),
+			at = pixel_of(l, 1, column, i % l->kernel[1]);
+		if (row == OTHER_PHASE || at == OTHER_PHASE)
+			continue;
+		bool is_inside = row != OUTSIDE && at != OUTSIDE;
+		for (uint32_t k = 0; k < l->group_in; k++) {
+			uint32_t from = to / l->group_out * l->group_in + k;
+			float value = is_inside ? x[((image * l->size[0] + (uint32_t)row) * l->size[1] +
+							    (uint32_t)at) *
+								  n_in(l) +
+							  from]
+						: 0;
+			sum += value * tap_at(l, to, i / l->kernel[1], i % l->kernel[1], k);
+		}
+	}
+	return limited(l, sum);
+}
+
+static void plain(const struct layer *l)
+{
+	uint32_t height = outer(l, 0), width = outer(l, 1), n = n_out(l);
+	for (uint32_t i = 0; i < l->batch * height * width * n; i++)
+		expected[i] = sum_at(l, i / n / width / height, i / n / width % height, i / n % width, i % n);
+}
+
+static void plain_linear(const struct layer *l)
+{
+	for (uint32_t i = 0; i < l->size[0] * l->group_out; i++) {
+		uint32_t row = i / l->group_out, column = i % l->group_out;
+		float sum = l->has_bias ? bias[column] : 0;
+		for (uint32_t k = 0; k < l->group_in; k++)
+			sum += x[row * l->group_in + k] *
+			       taps[l->is_turned ? k * l->group_out + column : column * l->group_in + k];
+		expected[i] = limited(l, sum);
+	}
+}
+
+/* As the type has them. */
+static uint32_t constant(struct make_xnn *mk, uint32_t type, const float *numbers, size_t n)
+{
+	static uint16_t halves[MOST_TAPS];
+	if (type == ET_XNN_FP32)
+		return mx_constant(mk, numbers, n * sizeof(*numbers));
+	for (size_t i = 0; i < n; i++)
+		halves[i] = et_xnn_to_half(numbers[i]);
+	return mx_constant(mk, halves, n * sizeof(*halves));
+}
+
+static struct arg args[3];
+
+static void fill(struct arg *arg, uint32_t type, const float *numbers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (type == ET_XNN_FP32)
+			arg->f32[i] = numbers[i];
+		else
+			arg->f16[i] = et_xnn_to_half(numbers[i]);
+}
+
+static float number_at(const struct arg *arg, uint32_t type, size_t i)
+{
+	return type == ET_XNN_FP32 ? arg->f32[i] : et_xnn_from_half(arg->f16[i]);
+}
+
+static uint8_t scalar_of(const struct layer *l)
+{
+	return l->type == ET_XNN_FP32 ? ET_FLOAT32 : ET_FLOAT16;
+}
+
+static uint32_t make_bias(struct make_xnn *mk, const struct layer *l)
+{
+	uint32_t n = n_out(l);
+	if (!l->has_bias)
+		return ET_XNN_NONE;
+	return mx_value(
+		mk, &(struct mx_value){
+			    .type = l->type, MX_DIMS(n), .constant = constant(mk, l->type, bias, n) });
+}
+
+static struct et_xnn_node node_of(const struct layer *l)
+{
+	return (struct et_xnn_node){ .min = l->is_limited ? -0.5f : 0, .max = l->is_limited ? 1.5f : 0 };
+}
+
+static void make(struct make_xnn *mk, const struct layer *l)
+{
+	uint32_t height = outer(l, 0), width = outer(l, 1), in = n_in(l), out = n_out(l),
+		 n = l->kernel[0] * l->kernel[1] * l->group_in * out;
+	struct mx_value filter = { .type = l->type,
+		.constant = constant(mk, l->type, taps, n),
+		MX_DIMS(out, l->kernel[0], l->kernel[1], l->group_in) };
+	if (l->node == MX_DEPTHWISE) {
+		filter.dims[0] = 1;
+		filter.dims[3] = out;
+	}
+	struct et_xnn_node node = node_of(l);
+	uint32_t from = mx_value(
+		mk, &(struct mx_value){
+			    .type = l->type, MX_DIMS(l->batch, l->size[0], l->size[1], in), .input = 1 });
+	node.inputs[0] = from;
+	node.inputs[1] = mx_value(mk, &filter);
+	node.inputs[2] = make_bias(mk, l);
+	node.outputs[0] = mx_value(mk,
+		&(struct mx_value){ .type = l->type, MX_DIMS(l->batch, height, width, out), .output = 2 });
+	memcpy(node.numbers,
+		(uint32_t[ET_XNN_N_NUMBERS]){ l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0],
+			l->kernel[1], l->stride[0], l->stride[1], l->dilation[0], l->dilation[1], l->group_in,
+			l->group_out, l->groups, l->adjust[0], l->adjust[1] },
+		ET_XNN_N_NUMBERS * sizeof(uint32_t));
+	mx_node(mk, l->node, &node);
+	ARG(&args[0], scalar_of(l), ET_STATIC, (int32_t)l->batch, (int32_t)l->size[0], (int32_t)l->size[1],
+		(int32_t)in);
+	ARG(&args[1], scalar_of(l), ET_STATIC, (int32_t)l->batch, (int32_t)height, (int32_t)width,
+		(int32_t)out);
+	fill(&args[0], l->type, x, l->batch * l->size[0] * l->size[1] * in);
+}
+
+/* Flat: what comes in lies as rows of another width. */
+static void make_linear(struct make_xnn *mk, const struct layer *l)
+{
+	uint32_t rows = l->size[0], in = l->group_in, out = l->group_out, flags = 0;
+	uint32_t dims[] = { l->is_flat ? 1 : rows, l->is_flat ? rows * in : in };
+	uint32_t shape[] = { l->is_turned ? in : out, l->is_turned ? out : in };
+	struct mx_value filter = { .type = l->type, .dims = { shape[0], shape[1] }, .n_dims = 2 };
+	if (l->is_computed)
+		filter.input = 2;
+	else
+		filter.constant = constant(mk, l->type, taps, in * out);
+	flags |= l->is_turned ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0;
+	flags |= l->is_flat ? XNN_FLAG_TENSORFLOW_RESHAPE_2D : 0;
+	struct et_xnn_node node = node_of(l);
+	node.flags = flags;
+	node.inputs[0] =
+		mx_value(mk, &(struct mx_value){ .type = l->type, MX_DIMS(dims[0], dims[1]), .input = 1 });
+	node.inputs[1] = mx_value(mk, &filter);
+	node.inputs[2] = make_bias(mk, l);
+	node.outputs[0] = mx_value(mk,
+		&(struct mx_value){ .type = l->type, MX_DIMS(rows, out), .output = l->is_computed ? 3 : 2 });
+	mx_node(mk, MX_LINEAR, &node);
+	ARG(&args[0], scalar_of(l), ET_STATIC, (int32_t)dims[0], (int32_t)dims[1]);
+	fill(&args[0], l->type, x, rows * in);
+	ARG(&args[1], scalar_of(l), ET_STATIC, (int32_t)shape[0], (int32_t)shape[1]);
+	if (l->is_computed)
+		fill(&args[1], l->type, taps, in * out);
+	ARG(&args[l->is_computed ? 2 : 1], scalar_of(l), ET_STATIC, (int32_t)rows, (int32_t)out);
+}
+
+/* Whether it ran, and was ours. */
+static bool compare(const struct layer *l, size_t n, uint32_t n_args, uint32_t n_threads, struct make_xnn *mk)
+{
+	struct test_session session = { 0 };
+	struct et_diag diag = { 0 };
+	size_t n_bytes;
+	uint8_t *bytes = mx_finish(mk, &n_bytes);
+	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
+	enum et_status status = test_session_begin(&session, bytes, n_bytes, n_args, n_threads, &diag);
+	if (l->type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED) { /* this processor computes no halves */
+		free(bytes);
+		return false;
+	}
+	test_ok(status, &diag);
+	test_ok(test_ops->enqueue(session.context, values, NULL, &diag), &diag);
+	bool is_ours = et_direct_model(session.compiled)->compiled->parts.parts[0].own != NULL;
+	for (size_t i = 0; i < n && (is_ours || !l->is_special); i++) {
+		float got = number_at(&args[n_args - 1], l->type, i);
+		if (got != expected[i] && !(isnan(got) && isnan(expected[i])))
+			fail_msg("node %u of type %u, %u x %u, %u groups: %g of %g at %zu", l->node, l->type,
+				l->kernel[0], l->kernel[1], l->groups, (double)got, (double)expected[i], i);
+	}
+	test_session_end(&session);
+	free(bytes);
+	return is_ours;
+}
+
+static bool fits(const struct layer *l)
+{
+	uint32_t out = outer(l, 0) * outer(l, 1);
+	return out > 0 && n_out(l) * l->kernel[0] * l->kernel[1] * l->group_in <= MOST_TAPS &&
+	       out * l->batch * n_out(l) <= MOST && l->batch * l->size[0] * l->size[1] * n_in(l) <= MOST;
+}
+
+static void draw_layer(struct layer *l, uint8_t node)
+{
+	*l = (struct layer){ .node = node,
+		.type = test_draw(2) ? ET_XNN_FP16 : ET_XNN_FP32,
+		.batch = 1 + test_draw(2),
+		.groups = node == MX_DEPTHWISE ? 1 + test_draw(20) : 1 + test_draw(3),
+		.group_in = node == MX_DEPTHWISE ? 1 : 1 + test_draw(5),
+		.group_out = node == MX_DEPTHWISE ? 1 + test_draw(2) : 1 + test_draw(test_draw(4) ? 5 : 40),
+		.has_bias = test_draw(2),
+		.is_limited = test_draw(2),
+		.is_special = test_draw(3) > 0 };
+	bool has_gaps = test_draw(3) == 0;
+	for (int i = 0; i < 2; i++) {
+		l->size[i] = 1 + test_draw(6);
+		l->kernel[i] = 1 + test_draw(5);
+		l->stride[i] = 1 + test_draw(3);
+		l->dilation[i] = has_gaps ? 1 + test_draw(3) : 1;
+		l->adjust[i] = node == MX_DECONV ? test_draw(l->stride[i]) : 0;
+	}
+	for (int i = 0; i < 4; i++)
+		l->pad[i] = test_draw(2) ? 0 : test_draw(4);
+}
+
+static void try_forms(uint8_t node, int n_least_ours)
+{
+	int n_ours = 0;
+	for (int i = 0; i < N_TRIALS;) {
+		struct layer l;
+		draw_layer(&l, node);
+		if (!fits(&l))
+			continue;
+		/* of such XNNPACK's kernels multiply neighbours with zeros */
+		l.is_special = l.is_special && !(node == MX_CONV && l.group_in == 1 && l.group_out == 1);
+		draw(x, MOST, l.is_special && test_draw(2));
+		draw(taps, MOST_TAPS, l.is_special && test_draw(2));
+		draw(bias, MOST, l.is_special && test_draw(4) == 0);
+		plain(&l);
+		struct make_xnn mk;
+		mx_init(&mk);
+		make(&mk, &l);
+		et_xnn_own_set_least_work(test_draw(8) ? 0 : UINT64_MAX);
+		n_ours += compare(&l, (size_t)l.batch * outer(&l, 0) * outer(&l, 1) * n_out(&l), 2,
+			1 + test_draw(2), &mk);
+		i++;
+	}
+	assert_true(n_ours >= n_least_ours);
+}
+
+static bool loses_nans(void)
+{
+	return et_xnn_gemm_is_narrow(1);
+}
+
+static void test_convolutions(void **state)
+{
+	try_forms(MX_CONV, et_xnn_gemm() ? N_TRIALS / 8 : 0);
+}
+
+static void test_depthwise(void **state)
+{
+	try_forms(MX_DEPTHWISE, 1);
+}
+
+/* Also whose outputs are less than their strides: ours, or XNNPACK's, cut. */
+static void test_transposed(void **state)
+{
+	try_forms(MX_DECONV, loses_nans() ? N_TRIALS / 3 : N_TRIALS / 20);
+}
+
+static void test_linear(void **state)
+{
+	int n_ours = 0;
+	for (int i = 0; i < N_TRIALS; i++) {
+		struct layer l = { .node = MX_LINEAR,
+			.type = test_draw(2) ? ET_XNN_FP16 : ET_XNN_FP32,
+			.size = { 1 + test_draw(4) },
+			.group_in = 1 + test_draw(20),
+			.group_out = 1 + test_draw(test_draw(4) ? 25 : 90),
+			.groups = 1,
+			.has_bias = test_draw(2),
+			.is_limited = test_draw(2),
+			.is_special = test_draw(3) > 0,
+			.is_computed = test_draw(2),
+			.is_turned = test_draw(2),
+			.is_flat = test_draw(3) == 0 };
+		while (l.group_in * l.group_out > MOST)
+			l.group_out--;
+		draw(x, MOST, l.is_special && test_draw(2));
+		draw(taps, MOST_TAPS, l.is_special && test_draw(2));
+		draw(bias, MOST, l.is_special && test_draw(4) == 0);
+		plain_linear(&l);
+		struct make_xnn mk;
+		mx_init(&mk);
+		make_linear(&mk, &l);
+		et_xnn_own_set_least_work(0);
+		n_ours += compare(&l, l.size[0] * l.group_out, l.is_computed ? 3 : 2, 1 + test_draw(2), &mk);
+	}
+	assert_true(n_ours >= (loses_nans() ? N_TRIALS / 4 : 0));
+}
+
+/* A panel of a computed filter is packed where there is room for what it was compiled with: a much deeper one is refused. */
+static void test_deep(void **state)
+{
+	enum { ROWS = 2, DEPTH = 8, TOO_DEEP = 1 << 15 };
+	static float numbers[ROWS * TOO_DEEP];
+	struct layer l = { .node = MX_LINEAR,
+		.type = ET_XNN_FP32,
+		.size = { 1 },
+		.group_in = DEPTH,
+		.group_out = ROWS,
+		.groups = 1,
+		.is_computed = true };
+	struct make_xnn mk;
+	struct test_session session = { 0 };
+	struct et_diag diag = { 0 };
+	size_t n_bytes;
+	et_xnn_own_set_least_work(0);
+	mx_init(&mk);
+	make_linear(&mk, &l);
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	test_ok(test_session_begin(&session, bytes, n_bytes, 3, 1, &diag), &diag);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, TOO_DEEP);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, TOO_DEEP);
+	for (int i = 0; i < 2; i++) {
+		args[i].tensor.data = numbers;
+		args[i].tensor.capacity = ROWS * TOO_DEEP;
+	}
+	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
+	enum et_status status = test_ops->enqueue(session.context, values, NULL, &diag);
+	if (et_direct_model(session.compiled)->compiled->parts.parts[0].own)
+		test_refused(status, ET_E_NOT_SUPPORTED, &diag, "deeper");
+	test_session_end(&session);
+	free(bytes);
+}
+
+/* Floats too small to be normal count as zeros, as XNNPACK has it: an infinity times such is no number. */
+static void test_subnormals(void **state)
+{
+	struct layer l = { .node = MX_DECONV,
+		.type = ET_XNN_FP32,
+		.batch = 1,
+		.groups = 1,
+		.group_in = 1,
+		.group_out = 3,
+		.size = { 1, 1 },
+		.kernel = { 2, 2 },
+		.stride = { 2, 2 },
+		.dilation = { 1, 1 },
+		.pad = { 1, 0, 0, 0 } };
+	struct make_xnn mk;
+	x[0] = INFINITY;
+	for (int i = 0; i < 12; i++) {
+		taps[i] = i % 3 ? 1 : 0x1p-130f;
+		expected[i % 6] = 0;
+	}
+	plain(&l);
+	for (uint32_t i = 0; i < 6; i++)
+		if (expected[i] == INFINITY && tap_at(&l, i % 3, 1, i / 3, 0) < 1)
+			expected[i] = NAN;
+	mx_init(&mk);
+	make(&mk, &l);
+	l.is_special = true;
+	et_xnn_own_set_least_work(0);
+	assert_true(compare(&l, 6, 2, 1, &mk));
+}
+
+static int tear_down(void **state)
+{
+	et_xnn_own_set_least_work(1 << 16);
+	return test_tear_down(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_convolutions, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_depthwise, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_transposed, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_linear, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_deep, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_subnormals, test_set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
