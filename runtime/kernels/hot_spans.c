@@ -113,6 +113,7 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 MULTIPLY_VECTORS(multiply_floats, float, 16)
 MULTIPLY_VECTORS(multiply_doubles, double, 8)
 MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
+MULTIPLY_VECTORS(multiply_words, int32_t, 16)
 
 /* The same of integers that are widened on the way. */
 #define MULTIPLY_COLUMNS(name, type, sum_type)                                                         \
@@ -161,7 +162,6 @@ MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
 		for (; column < p->n_columns; column++)                                                \
 			name##_columns(p, column, 1);                                                  \
 	}
-MULTIPLY_COLUMNS(multiply_words, int32_t, int32_t)
 MULTIPLY_COLUMNS(multiply_shorts, int16_t, int32_t)
 MULTIPLY_COLUMNS(multiply_signed_bytes, int8_t, int32_t)
 MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
