@@ -607,6 +607,14 @@ static enum et_status read_operand(struct reader *r, struct et_fb_table table, u
 	return et_fb_status(&r->fb);
 }
 
+/* What a tensor of floats is padded with may be no number; everything else computes with its parameter. */
+static bool may_be_nan(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	enum et_xnn_type type = payload->values[node->outputs[0]].type;
+	return node->kind->infer == et_xnn_infer_pad &&
+	       (type == ET_XNN_FP32 || type == ET_XNN_FP16 || type == ET_XNN_BF16);
+}
+
 static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint32_t index)
 {
 	uint8_t which = et_fb_u8(&r->fb, outer, NODE_UNION, 0);
@@ -668,7 +676,8 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 	if (node.flags & ~kind->flags)
 		return et_xnn_node_fail(r->diag, ET_E_NOT_SUPPORTED, &node,
 			"has flags 0x%x, which are not supported", node.flags);
-	if (isnan(node.min) || isnan(node.max) || isnan(node.number) || node.min > node.max)
+	if (isnan(node.min) || isnan(node.max) || node.min > node.max ||
+		(isnan(node.number) && !may_be_nan(r->payload, &node)))
 		return et_xnn_node_fail(
 			r->diag, ET_E_INVALID_PROGRAM, &node, "has limits or a parameter that is no number");
 	return add_node(r, &node);

@@ -322,6 +322,13 @@ static void test_movement(void **state)
 	test_near(out[13], 1, 0);
 	test_near(out[14], -7, 0);
 	test_near(out[58], 31, 0);
+	move(MX_PAD,
+		(struct et_xnn_node){
+			.n_list = { 4, 4 }, .list = { { 0, 1, 0, 0 }, { 0, 0, 0, 1 } }, .number = NAN },
+		4, (const int32_t[]){ 1, 5, 4, 3 }, out);
+	assert_true(isnan(out[0]) && isnan(out[14]));
+	test_near(out[13], 1, 0);
+	test_near(out[58], 31, 0);
 }
 
 static void test_windows(void **state)
