@@ -486,6 +486,7 @@ static void look_run(struct inf_work *work)
 		.method = state->method,
 		.options = &state->options,
 		.tenant = state->tenant,
+		.counts_others = !state->is_foreign,
 	};
 	state->look = atomic_fetch_add_explicit(&state->repository->n_looks, 1, memory_order_relaxed) + 1;
 	if (!state->is_foreign)
@@ -629,7 +630,8 @@ static bool take_beside(struct inf_open_state *state, const struct inf_serving *
 	const struct et_method_spec *meant =
 		et_program_find_method(v->program, state->method[0] ? state->method : NULL);
 	inf_text(v->method, sizeof(v->method), "%s", meant ? meant->name : "");
-	v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
+	if (!state->is_foreign) /* of whose methods nothing is remarked, and which may have millions of operators */
+		v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
 	inf_text(only->model, sizeof(only->model), "%s", beside->model);
 	inf_text(only->version, sizeof(only->version), "%s", beside->version);
 	return true;

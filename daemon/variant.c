@@ -298,7 +298,8 @@ static void inspect(struct inf_variant *v, struct et_host_data *data, const stru
 		et_program_find_method(v->program, o->method[0] ? o->method : NULL);
 	if (meant) {
 		inf_text(v->method, sizeof(v->method), "%s", meant->name);
-		v->n_others = inf_count_other_methods(o->registry, v->program, meant);
+		if (o->counts_others)
+			v->n_others = inf_count_other_methods(o->registry, v->program, meant);
 	}
 	if (meant && meant->why_not)
 		inf_text(v->reason, sizeof(v->reason), "%s", meant->why_not);

@@ -31,7 +31,7 @@ struct inf_variant {
 	bool is_down;               /* because a backend has crashed too often */
 	char note[320];             /* it can be used, but is compiled anew: why; else empty */
 	char method[256];           /* that is meant; "": there is none such */
-	uint32_t n_others;          /* other methods of the program, that nothing known keeps from running */
+	uint32_t n_others;          /* if counted: other methods, that nothing known keeps from running */
 	uint32_t rank;              /* place in the configured order, 0 first */
 };
 
@@ -73,6 +73,7 @@ struct inf_inspect_options {
 	const char *method;              /* whose payloads the backends are to look at; "": the default */
 	const struct inf_config_model_options *options; /* of the model; NULL: none */
 	uint64_t tenant;                                /* of files that were lent, see et_source */
+	bool counts_others; /* n_others is wanted: to find out goes through all operators of all methods */
 };
 /* As Plans see them, in @room. Borrows from @from, which may be NULL. */
 struct et_options inf_model_options(
