@@ -357,6 +357,14 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 	return et_fb_status(&r->fb);
 }
 
+/* Of 8 bits, as XNNPACK wants it; nodes of our own compute with it as an integer. */
+static bool is_zero_point_held(const struct et_xnn_value *value)
+{
+	bool is_signed = value->type == ET_XNN_QINT8;
+	return !et_xnn_is_8_bit(value) || (value->zero_point >= (is_signed ? INT8_MIN : 0) &&
+						  value->zero_point <= (is_signed ? INT8_MAX : UINT8_MAX));
+}
+
 static enum et_status read_quant(struct reader *r, struct et_fb_table quantized, struct et_xnn_value *value)
 {
 	const struct et_xnn_shape *shape = &value->shape;
@@ -369,6 +377,9 @@ static enum et_status read_quant(struct reader *r, struct et_fb_table quantized,
 		value->zero_point = et_fb_i32(&r->fb, quant, 1, 0);
 		if (!isnormal(value->scale) || value->scale < 0)
 			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "scale %g", (double)value->scale);
+		if (!is_zero_point_held(value))
+			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "zero point %d of %s",
+				(int)value->zero_point, et_xnn_type_name(value->type));
 		return et_fb_status(&r->fb);
 	case ET_XNN_QUANT_CHANNEL:
 		value->channel_dim = et_fb_u32(&r->fb, quant, CHANNEL_DIM, 0);

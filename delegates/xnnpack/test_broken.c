@@ -186,6 +186,43 @@ static void test_named_scales_of_many(void **state)
 	}
 }
 
+/* What no 8 bits hold would overflow where numbers are computed with. */
+static void test_zero_points(void **state)
+{
+	static const struct {
+		uint32_t type;
+		int32_t zero_point;
+		bool is_held;
+	} cases[] = { { ET_XNN_QINT8, -128, true }, { ET_XNN_QINT8, 127, true },
+		{ ET_XNN_QINT8, -129, false }, { ET_XNN_QINT8, INT32_MIN, false }, { ET_XNN_QUINT8, 0, true },
+		{ ET_XNN_QUINT8, 255, true }, { ET_XNN_QUINT8, 256, false }, { ET_XNN_QUINT8, -1, false },
+		{ ET_XNN_QUINT8, INT32_MIN, false } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct mx_value value = {
+			.type = cases[i].type, MX_DIMS(4), .scale = 0.5f, .zero_point = cases[i].zero_point
+		};
+		enum et_scalar_type type = cases[i].type == ET_XNN_QINT8 ? ET_INT8 : ET_UINT8;
+		struct make_xnn mk;
+		struct et_diag diag = { 0 };
+		struct arg args[3];
+		uint32_t ids[3];
+		mx_init(&mk);
+		for (uint32_t j = 0; j < 3; j++) {
+			value.input = j < 2 ? j + 1 : 0;
+			value.output = j < 2 ? 0 : 3;
+			ids[j] = mx_value(&mk, &value);
+			ARG(&args[j], type, ET_STATIC, 4);
+		}
+		mx_node(&mk, MX_PRELU,
+			&(struct et_xnn_node){ .inputs = { ids[0], ids[1] }, .outputs = { ids[2] } });
+		enum et_status status = test_run_once(&mk, args, 3, &diag);
+		if (cases[i].is_held)
+			test_ok(status, &diag);
+		else
+			test_refused(status, ET_E_INVALID_PROGRAM, &diag, "zero point");
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -193,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(scales_of_many),
 		TEST(named_scales_of_many),
+		TEST(zero_points),
 		TEST(every_allocation_failing),
 		TEST(broken_payloads),
 	};
