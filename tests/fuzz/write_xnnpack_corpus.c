@@ -282,6 +282,13 @@ static void strange_values(void)
 		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 3 }, NULL, false);
 	one_filter("bad-scales", (struct mx_value){ .type = ET_XNN_QCINT8, .scales = bad, .n_scales = 4 },
 		NULL, false);
+	/* scales from a constant: here the filter's own bytes, which begin with three floats above 0 */
+	one_filter("bad-nibbles",
+		(struct mx_value){
+			.type = ET_XNN_QCINT4, MX_DIMS(3, 31), .scales_constant = 1, .n_scales = 3 },
+		NULL, false);
+	one_filter("bad-scales-constant",
+		(struct mx_value){ .type = ET_XNN_QCINT8, .scales_constant = 9, .n_scales = 4 }, NULL, false);
 	one_filter("bad-channel",
 		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 4, .channel_dim = 5 },
 		NULL, false);
