@@ -181,6 +181,16 @@ static int64_t below_diagonal(int64_t row, int64_t n_columns, int64_t offset)
 	return n < 0 ? 0 : n < n_columns ? n : n_columns;
 }
 
+/* How many all rows have there, none of them looked at, since there may be any number: up to @ramp none, then one more in
+ * each row, from @full on all columns. Below 2^62. */
+static int64_t n_below_diagonal(int64_t n_rows, int64_t n_columns, int64_t offset)
+{
+	int64_t ramp = offset > -1 ? 0 : -1 - offset, full = n_columns - offset - 1;
+	ramp = ramp < n_rows ? ramp : n_rows;
+	full = full < ramp ? ramp : full < n_rows ? full : n_rows;
+	return (full - ramp) * (ramp + full + 1 + 2 * offset) / 2 + (n_rows - full) * n_columns;
+}
+
 /* Rows, columns, the diagonal's offset > the indices of the elements below it, or above if row says so: the rows, and
  * then the columns. */
 static enum et_status run_triangle_indices(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -197,15 +207,14 @@ static enum et_status run_triangle_indices(struct et_kernel_ctx *ctx, struct et_
 	ET_REQUIRE(ctx, et_loader(out->type, ET_F64), "cannot fill %s", et_scalar_name(out->type));
 	et_store_fn store = et_storer(out->type, ET_I64);
 	/* Rows that have none are passed over: there may be any number. */
-	int64_t n = 0, first = is_upper || offset > -1 ? 0 : -1 - offset;
+	int64_t first = is_upper || offset > -1 ? 0 : -1 - offset;
 	if (is_upper && n_rows > n_columns - offset)
 		n_rows = n_columns - offset;
 	if (n_columns == 0)
 		n_rows = 0;
-	for (int64_t row = first; row < n_rows && n <= INT32_MAX; row++) {
-		int64_t below = below_diagonal(row, n_columns, offset);
-		n += is_upper ? n_columns - below : below;
-	}
+	int64_t n = n_below_diagonal(n_rows, n_columns, offset);
+	if (is_upper)
+		n = n_rows * n_columns - n;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ 2, n }, 2));
 	struct et_view to;
 	et_view_of(&to, out);
