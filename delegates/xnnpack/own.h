@@ -60,6 +60,20 @@ static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 		n *= shape->dims[i];
 	return n;
 }
+/* For the rows: how many rows of its last dimension, which it has, such a shape is. */
+static inline size_t et_xnn_n_rows(const struct et_xnn_shape *shape)
+{
+	size_t n = 1;
+	for (uint32_t i = 0; i + 1 < shape->n_dims; i++)
+		n *= shape->dims[i];
+	return n;
+}
+/* For the rows: where @value, an input of the node, is read, which may be a constant. */
+static inline const void *et_xnn_own_read(const struct et_xnn_own_run *run, uint32_t value)
+{
+	const void *constant = run->payload->values[value].data;
+	return constant ? constant : run->memory[value];
+}
 /* Whether @node, which is done by et_xnn_own_computed, can be with a filter of that shape. */
 bool et_xnn_own_computed_fits(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	const struct et_xnn_shape *filter);

@@ -273,7 +273,7 @@ static void run(const struct et_xnn_own_run *run)
 	const struct et_xnn_shape *shapes[2];
 	for (unsigned i = 0; i < 2; i++) {
 		uint32_t input = node->inputs[i];
-		binary.in[i] = values[input].data ? values[input].data : run->memory[input];
+		binary.in[i] = et_xnn_own_read(run, input);
 		shapes[i] = &run->shapes[input];
 	}
 	lay_out(&binary, shapes, out);

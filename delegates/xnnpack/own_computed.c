@@ -88,12 +88,6 @@ static void run_rows(void *arg, size_t begin, size_t end)
 	layer->build->run(&layer->job, begin, end, 0, layer->job.n_columns);
 }
 
-static const uint8_t *bytes_of(const struct et_xnn_own_run *run, uint32_t value)
-{
-	const uint8_t *constant = run->payload->values[value].data;
-	return constant ? constant : run->memory[value];
-}
-
 static void run(const struct et_xnn_own_run *run)
 {
 	const struct et_xnn_node *node = run->node;
@@ -105,9 +99,6 @@ static void run(const struct et_xnn_own_run *run)
 	const size_t depth = depth_of(node, shape), n_columns = columns_of(node, shape);
 	struct layer layer = { .build = build_of(run->payload, node) };
 	const size_t n_bytes = layer.build->n_bytes, panel = layer.build->panel;
-	size_t n_rows = 1;
-	for (uint32_t i = 0; i + 1 < out->n_dims; i++)
-		n_rows *= out->dims[i];
 	alignas(64) uint8_t packed[PANEL_BYTES];
 	struct et_xnn_gemm_filter filter = {
 		.filter_is_halves = values[node->inputs[1]].type == ET_XNN_FP16,
@@ -118,10 +109,12 @@ static void run(const struct et_xnn_own_run *run)
 	};
 	const size_t of_weight = filter.filter_is_halves ? sizeof(uint16_t) : sizeof(float),
 		     of_bias = filter.bias_is_halves ? sizeof(uint16_t) : sizeof(float);
+	const uint8_t *weights = et_xnn_own_read(run, node->inputs[1]),
+		      *bias = has_bias ? et_xnn_own_read(run, node->inputs[2]) : NULL;
 	for (size_t at = 0; at < n_columns; at += panel) {
 		filter.n_columns = n_columns - at < panel ? n_columns - at : panel;
-		filter.filter = bytes_of(run, node->inputs[1]) + at * filter.of_column * of_weight;
-		filter.bias = has_bias ? bytes_of(run, node->inputs[2]) + at * of_bias : NULL;
+		filter.filter = weights + at * filter.of_column * of_weight;
+		filter.bias = bias ? bias + at * of_bias : NULL;
 		if (layer.build->pack)
 			layer.build->pack(&filter, packed);
 		else
@@ -137,8 +130,8 @@ static void run(const struct et_xnn_own_run *run)
 			.packed = packed,
 			.in = run->memory[node->inputs[0]],
 			.out = (uint8_t *)run->memory[node->outputs[0]] + at * n_bytes };
-		et_xnn_lane_parallel_for(
-			run->lane, run_rows, &layer, n_rows, 14 + GRAIN / (depth * filter.n_columns));
+		et_xnn_lane_parallel_for(run->lane, run_rows, &layer, et_xnn_n_rows(out),
+			14 + GRAIN / (depth * filter.n_columns));
 	}
 }
 

@@ -253,9 +253,7 @@ static void run(const struct et_xnn_own_run *run)
 			.out = run->memory[node->outputs[0]],
 		},
 	};
-	size_t n_rows = 1, n_of_row = depth * n_columns;
-	for (uint32_t i = 0; i + 1 < out->n_dims; i++)
-		n_rows *= out->dims[i];
+	size_t n_rows = et_xnn_n_rows(out), n_of_row = depth * n_columns;
 	if (!is_pointwise(node)) {
 		struct pictures pictures = { .out_height = out->dims[1],
 			.windows = { .build = gemm.build,

@@ -22,14 +22,6 @@ static bool is_rows(const struct et_xnn_value *value)
 	       value->shape.n_dims && value->shape.dims[value->shape.n_dims - 1] >= LEAST_DEPTH;
 }
 
-static size_t n_rows_of(const struct et_xnn_shape *shape)
-{
-	size_t n = 1;
-	for (uint32_t i = 0; i + 1 < shape->n_dims; i++)
-		n *= shape->dims[i];
-	return n;
-}
-
 /* --- conversions ---------------------------------------------------------------------------------- */
 
 static bool takes_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -63,7 +55,7 @@ static void run_convert(const struct et_xnn_own_run *run)
 		.in = run->memory[node->inputs[0]],
 		.to = run->memory[node->outputs[0]],
 	};
-	if (et_xnn_rows(&convert.rows, n_rows_of(shape), depth)) /* it did when memory was planned */
+	if (et_xnn_rows(&convert.rows, et_xnn_n_rows(shape), depth)) /* it did when memory was planned */
 		et_xnn_lane_parallel_for(
 			run->lane, convert_rows, &convert, convert.rows.n_rows, 1 + GRAIN_FLOATS / depth);
 }
@@ -141,7 +133,7 @@ static void run(const struct et_xnn_own_run *run)
 	const struct et_xnn_shape *out = &run->shapes[node->outputs[0]];
 	const size_t *filter = run->payload->values[node->inputs[1]].shape.dims;
 	const uint8_t *memory = run->memory[node->inputs[0]];
-	size_t n_rows = n_rows_of(out), n_of_row = filter[0] * filter[1];
+	size_t n_rows = et_xnn_n_rows(out), n_of_row = filter[0] * filter[1];
 	struct et_xnn_rows rows;
 	if (!et_xnn_rows(&rows, n_rows, filter[1])) /* it did when memory was planned */
 		return;

@@ -102,7 +102,7 @@ static void run(const struct et_xnn_own_run *run)
 	for (uint32_t i = 0; i < node->kind->n_inputs; i++) {
 		uint32_t input = node->inputs[i];
 		const struct et_xnn_shape *in = &run->shapes[input];
-		const uint8_t *from = values[input].data ? values[input].data : run->memory[input];
+		const uint8_t *from = et_xnn_own_read(run, input);
 		uint8_t *to = next;
 		struct block block = block_of(node, n_bytes, in, out, &from, &to);
 		copy(&block, 0, from, to);

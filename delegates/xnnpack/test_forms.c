@@ -41,6 +41,13 @@ static void draw(float *to, size_t n, bool is_special)
 	}
 }
 
+static void draw_numbers(const struct layer *l)
+{
+	draw(x, MOST, l->is_special && test_draw(2));
+	draw(taps, MOST_TAPS, l->is_special && test_draw(2));
+	draw(bias, MOST, l->is_special && test_draw(4) == 0);
+}
+
 static uint32_t n_in(const struct layer *l)
 {
 	return l->group_in * l->groups;
@@ -321,9 +328,7 @@ static void try_forms(uint8_t node, int n_least_ours)
 			continue;
 		/* of such XNNPACK's kernels multiply neighbours with zeros */
 		l.is_special = l.is_special && !(node == MX_CONV && l.group_in == 1 && l.group_out == 1);
-		draw(x, MOST, l.is_special && test_draw(2));
-		draw(taps, MOST_TAPS, l.is_special && test_draw(2));
-		draw(bias, MOST, l.is_special && test_draw(4) == 0);
+		draw_numbers(&l);
 		plain(&l);
 		struct make_xnn mk;
 		mx_init(&mk);
@@ -375,9 +380,7 @@ static void test_linear(void **state)
 			.is_flat = test_draw(3) == 0 };
 		while (l.group_in * l.group_out > MOST)
 			l.group_out--;
-		draw(x, MOST, l.is_special && test_draw(2));
-		draw(taps, MOST_TAPS, l.is_special && test_draw(2));
-		draw(bias, MOST, l.is_special && test_draw(4) == 0);
+		draw_numbers(&l);
 		plain_linear(&l);
 		struct make_xnn mk;
 		mx_init(&mk);
