@@ -226,6 +226,29 @@ static void test_ours_is_not_xnnpacks(void **state)
 	et_xnn_weights_free(weights, NULL);
 }
 
+/* Nor does one of our nodes get what another one packed of the same filter, unless it is as long. */
+static void test_sizes_are_apart(void **state)
+{
+	struct et_diag diag = { 0 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	struct et_xnn_signature signature = { 0 };
+	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
+	float filter[16] = { 0 };
+	const void *kernel, *ours[2];
+	struct et_xnn_use use = use_of(filter, sizeof(filter), &signature, &name);
+	test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
+	for (uint32_t i = 0; i < 4; i++) {
+		size_t n_bytes = i % 2 ? 256 : 64;
+		const void *found =
+			et_xnn_weights_pack(weights, kernel, NULL, n_bytes, pack_sevens, &n_bytes);
+		if (i < 2)
+			ours[i] = found;
+		assert_ptr_equal(found, ours[i % 2]);
+	}
+	assert_ptr_not_equal(ours[0], ours[1]);
+	et_xnn_weights_free(weights, NULL);
+}
+
 /* What lies beside payloads accounts for itself, but not for what is transposed of it: in each shape that is another copy. */
 static void test_transposed_in_too_many_ways(void **state)
 {
@@ -519,6 +542,7 @@ int main(void)
 		TEST(one_filter_in_too_many_ways),
 		TEST(transposed_in_too_many_ways),
 		TEST(ours_is_not_xnnpacks),
+		TEST(sizes_are_apart),
 		TEST(packed_is_let_go),
 		TEST(nobodys_kernels_are_found_by_bytes),
 		TEST(dead_nodes),

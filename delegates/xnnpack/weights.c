@@ -11,7 +11,7 @@
  * one meaning (et_xnn_weights_claim), and they are never freed while this object lives. Pointers that nobody claimed
  * (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
  * them is looked for by its bytes. A seed is nothing but numbers of channels and the like, one XORed with the
- * other, so a file can choose it: what our own nodes packed is told from XNNPACK's by something else.
+ * other, so a file can choose it: what our own nodes packed is told from XNNPACK's by something else, and by its size.
  *
  * An insertion can't fail: its memory was reserved before, and XNNPACK would not look at the answer.
  *
@@ -154,9 +154,9 @@ static bool is_same_name(const struct et_xnn_row *a, const struct et_xnn_row *b)
 	return a->name.position == b->name.position && memcmp(&a->name, &b->name, sizeof(a->name)) == 0;
 }
 
-/* What the store kept for @key, or NULL. */
-static const struct et_xnn_row *find_row(
-	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
+/* What the store kept for @key, or NULL. @n_bytes: how long it must be; 0: who asks can't tell. */
+static const struct et_xnn_row *find_row(const struct et_xnn_weights *weights,
+	const struct xnn_weights_cache_look_up_key *key, size_t n_bytes, bool is_own)
 {
 	uint32_t flags = (key->bias ? ET_XNN_ROW_BIAS : 0) | (is_own ? ET_XNN_ROW_OWN : 0);
 	const struct et_xnn_packed *packed = &weights->packed_file;
@@ -164,7 +164,7 @@ static const struct et_xnn_row *find_row(
 	uint32_t n_tries = claim && claim->row < packed->n_rows ? packed->n_rows : 0;
 	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
 		const struct et_xnn_row *row = &packed->rows[at];
-		if (row->seed == key->seed && row->flags == flags &&
+		if (row->seed == key->seed && row->flags == flags && (!n_bytes || row->n_bytes == n_bytes) &&
 			(at == claim->row || is_same_name(row, &packed->rows[claim->row])))
 			return row;
 		at = (at + 1) % packed->n_rows;
@@ -177,13 +177,14 @@ static size_t row_address(const struct et_xnn_weights *weights, const struct et_
 	return (size_t)(uintptr_t)(weights->packed_file.bytes + row->offset);
 }
 
-static struct et_xnn_block *find(
-	const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, bool is_own)
+/* As find_row. */
+static struct et_xnn_block *find(const struct et_xnn_weights *weights,
+	const struct xnn_weights_cache_look_up_key *key, size_t n_bytes, bool is_own)
 {
 	for (struct et_xnn_block *block = weights->by_key[et_xnn_bucket(key->kernel)]; block;
 		block = block->next) {
 		if (block->kernel == key->kernel && block->bias == key->bias && block->seed == key->seed &&
-			block->is_own == is_own)
+			block->is_own == is_own && (!n_bytes || block->n_bytes == n_bytes))
 			return block;
 	}
 	return NULL;
@@ -277,9 +278,8 @@ static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weigh
 	size_t n_bytes, bool is_own)
 {
 	pthread_mutex_lock(&weights->lock);
-	const struct et_xnn_row *row = find_row(weights, key, is_own);
-	row = row && n_bytes && row->n_bytes != n_bytes ? NULL : row;
-	struct et_xnn_block *block = row ? NULL : find(weights, key, is_own);
+	const struct et_xnn_row *row = find_row(weights, key, n_bytes, is_own);
+	struct et_xnn_block *block = row ? NULL : find(weights, key, n_bytes, is_own);
 	if (!row && !block) {
 		fill_if_needed(weights, key->kernel);
 		weights->n_behind = n_behind(weights, et_xnn_find_claim(weights, key->kernel));
@@ -318,21 +318,20 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 {
 	pthread_mutex_lock(&weights->lock);
 	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, key->kernel);
-	const struct et_xnn_row *row = find_row(weights, key, is_own);
-	if (row && (!ptr || row->n_bytes == block_of(ptr)->n_bytes)) {
+	size_t n_bytes = ptr ? block_of(ptr)->n_bytes : 0;
+	const struct et_xnn_row *row = find_row(weights, key, n_bytes, is_own);
+	if (row) {
 		if (ptr)
 			block_free(weights, block_of(ptr));
 		pthread_mutex_unlock(&weights->lock);
 		return row_address(weights, row);
 	}
-	struct et_xnn_block *found = find(weights, key, is_own);
+	struct et_xnn_block *found = find(weights, key, n_bytes, is_own);
 	if (ptr) {
 		struct et_xnn_block *packed = block_of(ptr);
 		if (!found && !claim)
 			found = find_same(weights, packed, size);
-		if (found && found->n_bytes != packed->n_bytes)
-			found = NULL; /* can't be: one claim, one seed, one size */
-		else if (!found && claim) {
+		if (!found && claim) {
 			struct et_xnn_block **head = &weights->by_key[et_xnn_bucket(key->kernel)];
 			packed->kernel = key->kernel;
 			packed->bias = key->bias;
