@@ -432,6 +432,8 @@ static enum et_status compile(struct et_xnn_compiled *compiled, const struct inf
 	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, payload->n_values);
 	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values);
 	status = shapes && ids ? shape(compiled, shapes, diag) : no_memory(diag);
+	if (!drops_payload)
+		twins = NULL; /* the other one's user may outlive these bytes */
 	if (status == ET_OK)
 		status = et_xnn_parts_make(&compiled->parts, &compiled->payload, &compiled->pool, diag);
 	*ret_twin = status == ET_OK && twins ? et_xnn_twins_find(twins, compiled) : NULL;

@@ -9,21 +9,21 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { PROGRAM = 7, OTHER_PROGRAM = 8, N = 2 };
+enum { PROGRAM = 7, OTHER_PROGRAM = 8, N = 2, MANY = 300000 /* are not copied out of a payload */ };
 
-/* out = in + constant, limited to at most @most; transposed first if it @is_turned. The caller frees it. */
-static uint8_t *make(const float constant[N], float most, bool is_turned, uint64_t *ret_n_bytes)
+/* out = in + constant, of @n numbers, limited to at most @most; transposed first if it @is_turned. The caller frees it. */
+static uint8_t *make(const float *constant, uint32_t n, float most, bool is_turned, uint64_t *ret_n_bytes)
 {
 	struct make_xnn mk;
 	size_t n_bytes;
 	mx_init(&mk);
-	uint32_t in = test_plain(&mk, 1, 0, 1, N), read = in,
-		 out = test_plain(&mk, 0, 2, is_turned ? N : 1, N);
+	uint32_t in = test_plain(&mk, 1, 0, 1, n), read = in,
+		 out = test_plain(&mk, 0, 2, is_turned ? n : 1, n);
 	uint32_t added = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					       MX_DIMS(N),
-					       .constant = mx_constant(&mk, constant, N * sizeof(float)) });
+					       MX_DIMS(n),
+					       .constant = mx_constant(&mk, constant, n * sizeof(float)) });
 	if (is_turned) {
-		read = test_plain(&mk, 0, 0, N, 1);
+		read = test_plain(&mk, 0, 0, n, 1);
 		mx_node(&mk, MX_TRANSPOSE,
 			&(struct et_xnn_node){ .inputs = { in },
 				.outputs = { read },
@@ -44,21 +44,29 @@ struct one {
 	struct inferd_delegate_instance *instance;
 };
 
-static void begin(struct one *one, uint64_t program, const float constant[N], float most, bool is_turned)
+static void begin_of(
+	struct one *one, uint64_t program, const float *constant, uint32_t n, float most, bool is_turned)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
 	struct inferd_delegate_payload payload = {
 		.struct_size = sizeof(payload), .n_args = 2, .fd = -1, .method = "forward", .program = program
 	};
-	*one = (struct one){ .bytes = make(constant, most, is_turned, &payload.n_bytes) };
+	*one = (struct one){ .bytes = make(constant, n, most, is_turned, &payload.n_bytes) };
 	payload.bytes = one->bytes;
 	assert_int_equal(et_xnnpack_delegate.init(
 				 et_direct_self(test_backend), &payload, &one->model, &info, &message),
 		INFERD_DELEGATE_OK);
 	assert_int_equal(info.n_outputs, 1);
-	assert_true(info.flags & INFERD_DELEGATE_DROPS_PAYLOAD);
-	memset(one->bytes, 0xff, payload.n_bytes); /* not read again */
+	bool is_dropped = info.flags & INFERD_DELEGATE_DROPS_PAYLOAD;
+	assert_int_equal(is_dropped, n != MANY);
+	if (is_dropped)
+		memset(one->bytes, 0xff, payload.n_bytes); /* not read again */
+}
+
+static void begin(struct one *one, uint64_t program, const float constant[N], float most, bool is_turned)
+{
+	begin_of(one, program, constant, N, most, is_turned);
 }
 
 static void open(struct one *one, struct inferd_delegate_lane *lane)
@@ -179,6 +187,19 @@ static void test_what_may_change_is_nobodys(void **state)
 	end(&b);
 }
 
+/* Bytes that stay in use are there as long as their own payload only. */
+static void test_what_reads_its_payload_is_nobodys(void **state)
+{
+	struct one a, b;
+	float *numbers = calloc(MANY, sizeof(*numbers));
+	begin_of(&a, PROGRAM, numbers, MANY, 100, false);
+	begin_of(&b, PROGRAM, numbers, MANY, 100, false);
+	assert_ptr_not_equal(a.model->compiled, b.model->compiled);
+	end(&a);
+	end(&b);
+	free(numbers);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
 int main(void)
@@ -187,6 +208,7 @@ int main(void)
 		TEST(the_same_is_there_once),
 		TEST(what_differs_is_not),
 		TEST(what_may_change_is_nobodys),
+		TEST(what_reads_its_payload_is_nobodys),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
