@@ -328,12 +328,12 @@ static char *number_buffer(void)
 
 const char *ctl_bytes(uint64_t n_bytes)
 {
-	static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	char *text = number_buffer();
 	double n = (double)n_bytes;
 	unsigned unit = 0;
-	while (n >= 1000 && unit < 4) {
-		n /= 1000;
+	while (n >= 1000 && unit < 4) { /* never four digits */
+		n /= 1024;
 		unit++;
 	}
 	snprintf(text, 32,

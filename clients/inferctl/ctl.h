@@ -106,7 +106,7 @@ void ctl_table_cell(struct ctl_table *table, const char *format, ...) __attribut
 /* Every column as wide as its widest cell, @indent spaces in front. */
 void ctl_table_print(const struct ctl *ctl, const struct ctl_table *table, int indent);
 
-/* "17.4 MB", "512 B"; "1.25 ms"; in a buffer that the call after the next seven overwrites. */
+/* "17.4 MiB", "512 B", in powers of 1024 as inferd.conf has them; "1.25 ms"; in a buffer that the call after the next seven overwrites. */
 const char *ctl_bytes(uint64_t n_bytes);
 const char *ctl_duration(uint64_t ns);
 

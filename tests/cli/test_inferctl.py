@@ -335,6 +335,7 @@ class Local(Folder):
         self.assertEqual(method["plan"]["state_bytes"], 0)
         text = self.good("inspect", MODEL)
         self.assertIn("XnnpackBackend", text)
+        self.assertIn(f", {os.path.getsize(MODEL) / 2**20:.2f} MiB\n", text.split("constants")[0])
         self.assertIn("FP32 [1,3,224,224]", text)
 
     def test_inspect_refuses_what_is_no_program(self):
