@@ -238,11 +238,9 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	if (at < 0 || rc != CTL_OK)
 		goto out;
 	name = argv[at];
-	options.socket = ctl->socket;
-	if (ctl_engine_new(&bench.engine, &options, &error) < 0) {
-		rc = ctl_fail("%s", error.text);
+	rc = ctl_engine_begin(ctl, &bench.engine, &options);
+	if (rc != CTL_OK)
 		goto out;
-	}
 	load_start_ns = ctl_now_ns();
 	if (options.is_local || ctl_is_path(name)) {
 		if (ctl_file_open(&file, name, &data, &diag) != ET_OK) {
@@ -254,8 +252,8 @@ static int run(struct ctl *ctl, int argc, char **argv)
 				method = suite->method;
 		}
 	} else if (data.n) {
-		rc = ctl_fail(
-			"--data goes with a file: the daemon finds the data files of '%s' itself", name);
+		rc = ctl_misuse(
+			ctl, "--data goes with a file: the daemon finds the data files of '%s' itself", name);
 	}
 	if (rc == CTL_OK && bench.engine->ops->model_open(bench.engine, &bench.model, name,
 				    file.path ? &file : NULL, method, &error) < 0)

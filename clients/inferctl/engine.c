@@ -19,17 +19,22 @@ int ctl_error_set(struct ctl_error *error, const char *format, ...)
 	return -1;
 }
 
-int ctl_engine_new(
-	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
+int ctl_engine_begin(
+	const struct ctl *ctl, struct ctl_engine **ret_engine, const struct ctl_engine_options *options)
 {
+	struct ctl_engine_options with_socket = *options;
+	struct ctl_error error = { 0 };
 	/* Said, or the daemon's own would be taken for what was asked for. */
 	if (!options->is_local && (options->config || options->cache || options->n_threads != 1))
-		return ctl_error_set(error, "%s goes with --local: the daemon has its own",
+		return ctl_misuse(ctl,
+			"%s goes with --local: add that, or leave it to the daemon's configuration",
 			options->config  ? "--config"
 			: options->cache ? "--cache"
 					 : "--threads");
-	return options->is_local ? ctl_local_engine_new(ret_engine, options, error)
-				 : ctl_remote_engine_new(ret_engine, options, error);
+	with_socket.socket = ctl->socket;
+	int rc = options->is_local ? ctl_local_engine_new(ret_engine, &with_socket, &error)
+				   : ctl_remote_engine_new(ret_engine, &with_socket, &error);
+	return rc < 0 ? ctl_fail("%s", error.text) : CTL_OK;
 }
 
 int ctl_opened_open(struct ctl_seat *seat, struct ctl_opened *all, size_t index, const char *name,

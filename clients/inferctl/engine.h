@@ -10,6 +10,7 @@
 #ifndef CLIENTS_INFERCTL_ENGINE_H
 #define CLIENTS_INFERCTL_ENGINE_H
 
+#include "clients/inferctl/ctl.h"
 #include "clients/inferctl/file.h"
 #include "clients/inferctl/value.h"
 
@@ -107,9 +108,9 @@ struct ctl_engine_ops {
 	unsigned (*n_copied)(struct ctl_instance *instance);
 };
 
-/* @ret_engine is to be freed with ops->free. */
-int ctl_engine_new(
-	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
+/* The engine that @options, with @ctl's socket, choose, to be freed with ops->free; an exit code, what is wrong is said. */
+int ctl_engine_begin(
+	const struct ctl *ctl, struct ctl_engine **ret_engine, const struct ctl_engine_options *options);
 int ctl_local_engine_new(
 	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
 int ctl_remote_engine_new(

@@ -416,7 +416,7 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 			return ctl_fail("%s%s", diag.text,
 				ctl_is_path(name) ? "" : "; --local takes a file, not the name of a model");
 	} else if (infer->data.n) {
-		return ctl_fail(
+		return ctl_misuse(infer->ctl,
 			"--data goes with a file: the daemon finds the data files of '%s' itself", name);
 	}
 	struct step *steps = ctl_alloc(n, sizeof(*steps));
@@ -447,7 +447,6 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct infer infer = { .ctl = ctl, .top = 5 };
 	struct ctl_engine_options options = { .n_seats = 1, .n_threads = 1 };
 	struct ctl_engine *engine = NULL;
-	struct ctl_error error = { 0 };
 	int rc, at;
 	const struct ctl_option rows[] = {
 		{ "input", 'i', CTL_STRINGS, &infer.inputs, "FILE",
@@ -470,13 +469,10 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		rc = ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
 	else if (at >= 0 && infer.profile && infer.methods.n > 1)
 		rc = ctl_misuse(ctl, "--profile is of one run: it goes with one --method");
-	else if (at >= 0) {
-		options.socket = ctl->socket;
-		if (ctl_engine_new(&engine, &options, &error) < 0)
-			rc = ctl_fail("%s", error.text);
-		else
-			rc = run_model(&infer, engine, argv[at]);
-	}
+	else if (at >= 0)
+		rc = ctl_engine_begin(ctl, &engine, &options);
+	if (engine)
+		rc = run_model(&infer, engine, argv[at]);
 	if (engine)
 		engine->ops->free(engine);
 	ctl_strings_deinit(&infer.inputs);

@@ -253,7 +253,6 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct verify v = { .ctl = ctl, .atol = -1, .rtol = -1 };
 	struct ctl_engine_options options = { .n_seats = 1, .n_threads = 1, .poison = true };
 	struct ctl_paths paths = { 0 };
-	struct ctl_error error = { 0 };
 	const char *raw = NULL;
 	int rc = CTL_OK, at;
 	const struct ctl_option rows[] = {
@@ -276,14 +275,13 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		ctl_strings_deinit(&v.data);
 		return rc;
 	}
-	options.socket = ctl->socket;
 	for (; at < argc; at++)
 		if (ctl_paths_add(&paths, argv[at], ".bpte") < 0)
 			rc = CTL_FAILED;
 	if (rc == CTL_OK && !paths.n)
 		rc = ctl_fail("there is no .bpte file below %s", argv[argc - 1]);
-	if (rc == CTL_OK && ctl_engine_new(&v.engine, &options, &error) < 0)
-		rc = ctl_fail("%s", error.text);
+	if (rc == CTL_OK)
+		rc = ctl_engine_begin(ctl, &v.engine, &options);
 	if (rc == CTL_OK && ctl_raw_open(&v.raw, raw) < 0)
 		rc = CTL_FAILED;
 	if (rc == CTL_OK) {

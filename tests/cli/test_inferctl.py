@@ -316,7 +316,8 @@ class CommandLine(Folder):
     def test_what_goes_with_local(self):
         for option, value in ("--config", "x"), ("--cache", "x"), ("--threads", "2"):
             for command in "infer", "bench", "verify":
-                self.fails(f"{option} goes with --local", "--socket", "/no/such", command, option, value, MODEL)
+                self.fails(f"{option} goes with --local: add that, .*; 'inferctl {command} --help'",
+                    "--socket", "/no/such", command, option, value, MODEL, status=2)
 
     def test_no_colours_in_a_pipe(self):
         self.assertNotIn("\033", self.good("inspect", MODEL))
@@ -655,7 +656,8 @@ class Daemon(Folder):
         self.assertIn("1 passed, 0 failed", self.ask("verify", self.path("mine")))
         programs = {p["name"]: p for p in json.loads(self.ask("models", "--json"))["models"]}
         self.assertGreater(programs["mlp"]["memory_bytes"], len(content), "its data counts")
-        self.fails("--data goes with a file", "--socket", self.socket, "infer", "mlp", "--data", "x.ptd", *zeros)
+        self.fails("--data goes with a file", "--socket", self.socket, "infer", "mlp", "--data", "x.ptd", *zeros,
+            status=2)
         # The same program with other data is another model.
         self.path(os.path.join("mine", PTD), content.replace(b"0.weight", b"9.weight"))
         self.fails("nothing of that name", "--socket", self.socket, "infer", self.path("mine/mlp.bpte"), *zeros)
