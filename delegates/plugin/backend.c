@@ -9,6 +9,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/host/host.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,17 @@ static struct et_plugin_start *make_start(const struct et_plugin_config *config)
 	return start;
 }
 
+static enum et_status cannot_start(const char *path, int rc, struct et_diag *diag)
+{
+	if (rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES || rc == -ENOEXEC)
+		return et_fail(diag, ET_E_NOT_FOUND,
+			"the process for it can't be started: %.160s: %s; install inferd-delegate-host "
+			"there, or "
+			"name another one as host in its section",
+			path, strerror(-rc));
+	return et_fail(diag, ET_E_NOT_FOUND, "can't start %.200s: %s", path, strerror(-rc));
+}
+
 /* With `starting` held. */
 static enum et_status start_host(
 	struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
@@ -66,8 +78,7 @@ static enum et_status start_host(
 	if (rc < 0) {
 		et_plugin_tenant_ended(b);
 		free(start);
-		return et_fail(
-			diag, ET_E_NOT_FOUND, "can't start %.200s: %s", b->config.host_path, strerror(-rc));
+		return cannot_start(b->config.host_path, rc, diag);
 	}
 	pthread_mutex_lock(&b->lock);
 	b->process = process;
