@@ -1,8 +1,9 @@
 /* What many clients, or one with much, have the repository do: all of it is done, and nothing of it keeps the loop. */
-#include "daemon/repository.h"
+#include "daemon/repository_impl.h"
 
 #include "config/config.h"
 #include "daemon/queues.h"
+#include "daemon/serving.h"
 #include "daemon/watch.h"
 #include "runtime/host/host.h"
 
@@ -150,11 +151,87 @@ static void test_many_regions(void **state)
 	end(&w);
 }
 
+static uint32_t n_looked_up;
+
+/* Stands where the daemon looks an operator up (meson.build). */
+const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table *table, const char *name);
+const struct et_kernel *__real_et_kernel_table_find(const struct et_kernel_table *table, const char *name);
+const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table *table, const char *name)
+{
+	n_looked_up++;
+	return __real_et_kernel_table_find(table, name);
+}
+
+static struct inf_serving *loaded(struct et_program *program, uint32_t method, bool is_foreign)
+{
+	struct inf_serving *s = inf_serving_new(&w.queues, &w.repository->events, et_host_page_allocator(),
+		&w.log, "m", "1", et_program_method_at(program, method)->name);
+	assert_non_null(s);
+	s->state = INF_MODEL_READY;
+	s->backend = strdup("portable");
+	s->path = strdup("m.pte");
+	s->is_foreign = is_foreign;
+	s->program = et_program_ref(program);
+	et_list_append(&w.repository->servings, &s->node);
+	return s;
+}
+
+static struct inf_serving *opened;
+
+static void note_opened(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+{
+	assert_int_equal(status, INF_OK);
+	opened = serving;
+}
+
+/* How many operators are looked up while the second method of a program that is there is opened. */
+static uint32_t open_beside(struct et_program *program, bool is_foreign)
+{
+	begin(&w, "/");
+	w.registry = (struct et_registry){ .tables = et_kernel_tables, .n_tables = et_n_kernel_tables };
+	struct inf_serving *first = loaded(program, 0, is_foreign), *second = loaded(program, 1, is_foreign);
+	struct inf_open open = { .model = "m",
+		.version = "1",
+		.method = second->method,
+		.backend = "",
+		.fd = -1,
+		.beside = first,
+		.done = note_opened };
+	n_looked_up = 0;
+	opened = NULL;
+	inf_repository_open(w.repository, &open);
+	uint32_t n = n_looked_up;
+	assert_ptr_equal(opened, second);
+	inf_serving_unref(first);
+	inf_serving_unref(second);
+	while (!inf_repository_is_idle(w.repository))
+		poll_when_wanted(&w);
+	end(&w);
+	return n;
+}
+
+/* A program of the folder has the operators beside a method looked up, for what is told of it. One of a client's may have
+ * millions, which would keep the loop. */
+static void test_another_method(void **state)
+{
+	struct et_source source;
+	struct et_program *program;
+	struct et_diag diag = { "" };
+	assert_int_equal(et_host_source_open(&source, TWO_METHODS, NULL, &diag), ET_OK);
+	assert_int_equal(et_program_open(&program, &source, NULL, et_host_allocator(), &diag), ET_OK);
+	assert_true(et_program_method_at(program, 0)->n_operators > 0);
+	assert_int_equal(open_beside(program, true), 0);
+	assert_true(open_beside(program, false) > 0);
+	et_program_unref(program);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_questions),
 		cmocka_unit_test(test_many_regions),
+		cmocka_unit_test(test_another_method),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
