@@ -4,8 +4,7 @@
  * strides with them, here and nowhere else. A tensor of no elements has strides too, which nobody may use
  * to compute an address; they wrap rather than overflow.
  *
- * The type table knows every number of the schema's ScalarType by name, so that a refusal can name it; a
- * size of 0 says that no tensor of a program can have that type. */
+ * The type table knows every number of the schema's ScalarType by name and size. */
 #include "runtime/tensor.h"
 #include "runtime/base/checked.h"
 
@@ -30,12 +29,12 @@ const struct et_scalar_row et_scalar_rows[] = {
 	[ET_QUINT8] = { 1, "QUINT8" },
 	[ET_QINT32] = { 4, "QINT32" },
 	[ET_BFLOAT16] = { 2, "BF16" },
-	[16] = { 0, "QUINT4X2" },
-	[17] = { 0, "QUINT2X4" },
-	[18] = { 0, "BITS1X8" },
-	[19] = { 0, "BITS2X4" },
-	[20] = { 0, "BITS4X2" },
-	[21] = { 0, "BITS8" },
+	[ET_QUINT4X2] = { 1, "QUINT4X2" },
+	[ET_QUINT2X4] = { 1, "QUINT2X4" },
+	[ET_BITS1X8] = { 1, "BITS1X8" },
+	[ET_BITS2X4] = { 1, "BITS2X4" },
+	[ET_BITS4X2] = { 1, "BITS4X2" },
+	[ET_BITS8] = { 1, "BITS8" },
 	[ET_BITS16] = { 2, "BITS16" },
 	[ET_FLOAT8E5M2] = { 1, "FP8E5M2" },
 	[ET_FLOAT8E4M3FN] = { 1, "FP8E4M3FN" },
@@ -55,7 +54,7 @@ const char *et_scalar_name(enum et_scalar_type type)
 
 const char *et_tag_name(enum et_tag tag)
 {
-	static const char names[][19] = {
+	static const char names[][ET_BITS2X4] = {
 		[0] = "unknown",
 		[ET_TAG_NONE] = "None",
 		[ET_TAG_INT] = "Int",

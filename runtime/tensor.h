@@ -20,9 +20,9 @@
 
 enum { ET_MAX_DIMS = 16 };
 
-/* Numbers of ExecuTorch's ScalarType. Sub-byte types (16 to 21) are known by name and refused: no tensor here has
- * them. A complex element is its real part and then its imaginary one, each of the half, float or double that it is
- * named after twice over. The float8 types are only carried, never computed with. */
+/* Numbers of ExecuTorch's ScalarType. An element of the types 16 to 21, which hold several numbers in a byte, is that byte;
+ * like the float8 types they are only carried, never computed with. A complex element is its real part and then its imaginary one, each of the half, float or double that it is
+ * named after twice over. */
 enum et_scalar_type {
 	ET_UINT8 = 0,
 	ET_INT8 = 1,
@@ -40,6 +40,12 @@ enum et_scalar_type {
 	ET_QUINT8 = 13,
 	ET_QINT32 = 14,
 	ET_BFLOAT16 = 15,
+	ET_QUINT4X2 = 16,
+	ET_QUINT2X4 = 17,
+	ET_BITS1X8 = 18,
+	ET_BITS2X4 = 19,
+	ET_BITS4X2 = 20,
+	ET_BITS8 = 21,
 	ET_BITS16 = 22,
 	ET_FLOAT8E5M2 = 23,
 	ET_FLOAT8E4M3FN = 24,
@@ -55,7 +61,7 @@ struct et_scalar_row {
 	char name[15];
 };
 extern const struct et_scalar_row et_scalar_rows[ET_UINT64 + 1];
-/* Bytes of one element; 0 for a type that no tensor here can have. */
+/* Bytes of one element; 0 for a type that there is not. */
 inline size_t et_scalar_size(enum et_scalar_type type)
 {
 	return (size_t)type <= ET_UINT64 ? et_scalar_rows[type].n_bytes : 0;

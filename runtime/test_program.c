@@ -187,6 +187,23 @@ static void test_no_extended_header(void **state)
 	et_program_unref(program);
 }
 
+/* As the original, with elements as large as there. */
+static void test_all_types(void **state)
+{
+	static const uint8_t n_bytes[] = { 1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1,
+		2, 1, 1, 1, 1, 2, 4, 8 };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	for (size_t i = 0; i < sizeof(n_bytes); i++)
+		mk_tensor(&mk, &(struct mk_tensor){ .type = (uint8_t)i, MK_SIZES(3) });
+	struct et_program *program = finish_and_open(&mk);
+	const struct et_value_spec *v = et_program_method_at(program, 0)->values;
+	for (size_t i = 0; i < sizeof(n_bytes); i++)
+		assert_int_equal(v[i].tensor->n_bytes, 3 * n_bytes[i]);
+	et_program_unref(program);
+}
+
 static void test_memory_plan(void **state)
 {
 	(void)state;
@@ -453,6 +470,7 @@ int main(void)
 		TEST(test_constants_in_a_segment),
 		TEST(test_constants_inline),
 		TEST(test_no_extended_header),
+		TEST(test_all_types),
 		TEST(test_memory_plan),
 		TEST(test_instructions_and_chains),
 		TEST(test_named_data),

@@ -14,11 +14,12 @@ static void test_types(void **state)
 	assert_int_equal(et_scalar_size(ET_BFLOAT16), 2);
 	assert_int_equal(et_scalar_size(ET_UINT64), 8);
 	assert_int_equal(et_scalar_size(ET_COMPLEX128), 16);
-	assert_int_equal(et_scalar_size((enum et_scalar_type)16), 0);
+	assert_int_equal(et_scalar_size(ET_BITS8), 1);
+	assert_int_equal(et_scalar_size((enum et_scalar_type)30), 0);
 	assert_int_equal(et_scalar_size((enum et_scalar_type)99), 0);
 	assert_string_equal(et_scalar_name(ET_FLOAT16), "FP16");
 	assert_string_equal(et_scalar_name(ET_INT64), "INT64");
-	assert_string_equal(et_scalar_name((enum et_scalar_type)17), "QUINT2X4");
+	assert_string_equal(et_scalar_name(ET_QUINT2X4), "QUINT2X4");
 	assert_string_equal(et_scalar_name((enum et_scalar_type)99), "UNKNOWN");
 	assert_string_equal(et_tag_name(ET_TAG_OPTIONAL_TENSOR_LIST), "OptionalTensorList");
 	assert_string_equal(et_tag_name((enum et_tag)77), "unknown");

@@ -35,6 +35,12 @@ static const struct {
 	{ "<u2", ET_BITS16 },
 	{ "|i1", ET_QINT8 },
 	{ "|u1", ET_QUINT8 },
+	{ "|u1", ET_QUINT4X2 },
+	{ "|u1", ET_QUINT2X4 },
+	{ "|u1", ET_BITS1X8 },
+	{ "|u1", ET_BITS2X4 },
+	{ "|u1", ET_BITS4X2 },
+	{ "|u1", ET_BITS8 },
 	{ "<i4", ET_QINT32 },
 };
 

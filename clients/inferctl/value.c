@@ -148,6 +148,12 @@ struct ctl_number ctl_value_at(const struct ctl_value *value, size_t index)
 	switch ((enum et_scalar_type)value->type) {
 	case ET_UINT8:
 	case ET_QUINT8:
+	case ET_QUINT4X2:
+	case ET_QUINT2X4:
+	case ET_BITS1X8:
+	case ET_BITS2X4:
+	case ET_BITS4X2:
+	case ET_BITS8:
 		READ_INTEGER(uint8_t);
 	case ET_BOOL:
 		return (struct ctl_number){ true, false, *at != 0, *at != 0 };
@@ -230,13 +236,9 @@ bool ctl_type_is_float(uint8_t type)
 
 int ctl_type_from_name(const char *name)
 {
-	static const enum et_scalar_type types[] = { ET_UINT8, ET_INT8, ET_INT16, ET_INT32, ET_INT64,
-		ET_FLOAT16, ET_FLOAT32, ET_FLOAT64, ET_BOOL, ET_BFLOAT16, ET_UINT16, ET_UINT32, ET_UINT64,
-		ET_QINT8, ET_QUINT8, ET_QINT32, ET_BITS16, ET_COMPLEX32, ET_COMPLEX64, ET_COMPLEX128,
-		ET_FLOAT8E5M2, ET_FLOAT8E4M3FN, ET_FLOAT8E5M2FNUZ, ET_FLOAT8E4M3FNUZ };
-	for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++)
-		if (et_scalar_size(types[i]) && strcmp(et_scalar_name(types[i]), name) == 0)
-			return (int)types[i];
+	for (int type = 0; name && type <= ET_UINT64; type++)
+		if (strcmp(et_scalar_name((enum et_scalar_type)type), name) == 0)
+			return type;
 	return -1;
 }
 
