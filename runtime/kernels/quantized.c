@@ -61,13 +61,24 @@ static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_t
 	return ET_OK;
 }
 
+/* Bits of 16 are integers to these operators, if to no others. */
+static struct et_tensor *bits_as_integers(struct et_tensor *integers, struct et_tensor *tensor)
+{
+	*integers = *tensor;
+	integers->type = ET_UINT16;
+	return tensor->type == ET_BITS16 ? integers : tensor;
+}
+
 static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
 	const struct et_evalue *scale, const struct et_evalue *zero, struct et_evalue *const *range,
 	struct et_tensor *out)
 {
 	struct et_evalue least = { .tag = ET_TAG_DOUBLE, .d = (double)range[0]->i },
 			 most = { .tag = ET_TAG_DOUBLE, .d = (double)range[1]->i };
+	struct et_tensor integers;
 	struct wide wide;
+	if (range[2]->i == ET_BITS16)
+		out = bits_as_integers(&integers, out);
 	ET_TRY(require_range(ctx, out, range[0]->i, range[1]->i, range[2]->i));
 	bool is_done = false;
 	ET_TRY(et_quantize_alike(
@@ -86,9 +97,13 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	struct et_tensor *out)
 {
 	enum et_scalar_type type = x->tensor->type;
+	struct et_evalue numbers = { .tag = ET_TAG_TENSOR };
+	struct et_tensor integers;
 	struct wide wide;
-	ET_REQUIRE(ctx, et_type_is_integral(type) && dtype->i == (int64_t)type,
+	ET_REQUIRE(ctx, (et_type_is_integral(type) || type == ET_BITS16) && dtype->i == (int64_t)type,
 		"dtype %lld, the tensor is %s", (long long)dtype->i, et_scalar_name(type));
+	numbers.tensor = bits_as_integers(&integers, x->tensor);
+	x = &numbers;
 	bool is_done = false;
 	ET_TRY(et_dequantize_alike(ctx, x->tensor, scale, zero, out, &is_done));
 	if (is_done)

@@ -84,8 +84,9 @@ static enum et_scalar_type parse_type(struct parser *p)
 		enum et_scalar_type type;
 	} types[] = { { "f32", ET_FLOAT32 }, { "f64", ET_FLOAT64 }, { "f16", ET_FLOAT16 },
 		{ "bf16", ET_BFLOAT16 }, { "i64", ET_INT64 }, { "i32", ET_INT32 }, { "i16", ET_INT16 },
-		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "u16", ET_UINT16 }, { "bool", ET_BOOL },
-		{ "c32", ET_COMPLEX32 }, { "c64", ET_COMPLEX64 }, { "c128", ET_COMPLEX128 } };
+		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "u16", ET_UINT16 }, { "b16", ET_BITS16 },
+		{ "bool", ET_BOOL }, { "c32", ET_COMPLEX32 }, { "c64", ET_COMPLEX64 },
+		{ "c128", ET_COMPLEX128 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(types); i++) {
 		if (take(p, types[i].name))
 			return types[i].type;
@@ -103,6 +104,12 @@ static uint8_t *element_at(const struct et_tensor *tensor, size_t index)
 		index /= (size_t)tensor->sizes[d];
 	}
 	return (uint8_t *)tensor->data + offset * et_scalar_size(tensor->type);
+}
+
+/* Bits are written and compared as the integers that quantizing takes them for. */
+static enum et_scalar_type seen_as(const struct et_tensor *tensor)
+{
+	return tensor->type == ET_BITS16 ? ET_UINT16 : (enum et_scalar_type)tensor->type;
 }
 
 static struct et_tensor *parse_tensor(struct parser *p)
@@ -140,7 +147,7 @@ static struct et_tensor *parse_tensor(struct parser *p)
 		} else if (et_type_is_float(tensor->type))
 			et_element_set_double(element_at(tensor, i), tensor->type, parse_double(p));
 		else
-			et_element_set_int(element_at(tensor, i), tensor->type, parse_int(p));
+			et_element_set_int(element_at(tensor, i), seen_as(tensor), parse_int(p));
 		take(p, ",");
 	}
 	expect_char(p, '}');
@@ -269,15 +276,15 @@ static void compare_tensors(
 					test->args, i, creal(x), cimag(x), creal(y), cimag(y));
 			continue;
 		}
-		double a = et_element_get_double(element_at(got, i), got->type);
-		double b = et_element_get_double(element_at(want, i), want->type);
+		double a = et_element_get_double(element_at(got, i), seen_as(got));
+		double b = et_element_get_double(element_at(want, i), seen_as(want));
 		double bound = et_type_is_half(want->type) ? 1e-2 * fabs(b) : 1e-6 + 1e-5 * fabs(b);
 		bool is_same = a == b && (!is_exact || signbit(a) == signbit(b));
 		bool is_close =
 			(a != a && b != b) || is_same || (!is_exact && fabs(a - b) <= bound && !isinf(b));
 		if (!et_type_is_float(want->type)) /* not every int64 is a double */
-			is_close = et_element_get_int(element_at(got, i), got->type) ==
-				   et_element_get_int(element_at(want, i), want->type);
+			is_close = et_element_get_int(element_at(got, i), seen_as(got)) ==
+				   et_element_get_int(element_at(want, i), seen_as(want));
 		if (!is_close)
 			fail_msg("%s(%s): element %zu is %.9g, expected %.9g", test->kernel, test->args, i, a,
 				b);
