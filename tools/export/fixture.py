@@ -21,7 +21,8 @@ class Fixture:
     methods: dict  # by name; most have one, "forward"
     external: object = False  # weights go to a .ptd beside the program; or to several: a function of the node to a name
     expect_eager: bool = False  # expected outputs are PyTorch's even where the original runtime could be asked
-    constants: dict = field(default_factory=dict)  # methods that only answer a number
+    constants: dict = field(default_factory=dict)  # methods that only answer a number or a string
+    is_bundled: bool = True  # the bundler has words for all of its inputs
     edge: dict = field(default_factory=dict)  # more options for EdgeCompileConfig
     emit: dict = field(default_factory=dict)  # and for ExecutorchBackendConfig
     lower: object = None  # (recipe) -> (program manager, reference modules by method), in place of the usual way

@@ -247,11 +247,14 @@ def export_one(model, backend, pte):
         manager.write_tensor_data_to_file(str(pte.parent))
         data = sorted(pte.parent.glob("*.ptd"))
     parts, needed = consists(manager.executorch_program)
-    answers, source = expected(fixture, references, recipe, needed, pte, data[0] if data else None)
-    bpte = pte.with_suffix(".bpte")
-    bpte.write_bytes(bundle(fixture, answers, pte))
     n_data = sum(path.stat().st_size for path in data)
-    return Result(model.name, backend, seconds, "", pte.stat().st_size + n_data, bpte.stat().st_size + n_data, parts, source)
+    n_pte, n_bpte, source = pte.stat().st_size + n_data, 0, "not bundled"
+    if fixture.is_bundled:
+        answers, source = expected(fixture, references, recipe, needed, pte, data[0] if data else None)
+        bpte = pte.with_suffix(".bpte")
+        bpte.write_bytes(bundle(fixture, answers, pte))
+        n_bpte = bpte.stat().st_size + n_data
+    return Result(model.name, backend, seconds, "", n_pte, n_bpte, parts, source)
 
 
 def export(model, backend, out):

@@ -101,6 +101,72 @@ def shared_caches():
              "passes": [InitializedMutableBufferPass(["level"])]})
 
 
+class Counted(nn.Module):
+    def forward(self, x):
+        return x + 1, x.sum().item(), (x > 0).any().item(), x.argmax().item()
+
+
+def counted():
+    return Fixture.of(Counted(), (torch.tensor([1.0, 5, 2]),), (torch.tensor([-3.0, -1, -2]),))
+
+
+class LeftOut(nn.Module):
+    def forward(self, a, b: int, c: float, d: bool, e: str, f):
+        return a * b + c if d else a, b
+
+
+def left_out():
+    """The bundler knows neither strings nor None."""
+    return Fixture.of(LeftOut(), (numbers(4), 3, 0.5, True, "w", None), is_bundled=False)
+
+
+class Next(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def constants():
+    return Fixture.of(Next(), (numbers(2),), constants={
+        "get_name": 'caf\u00e9 "\u4e2d" \x1b[31m\n', "get_n": 7, "get_scale": 0.5, "has_cache": True})
+
+
+def gelu():
+    return Fixture.of(nn.GELU(), (numbers(7),))
+
+
+def data_of(*layers):
+    """A program of @layers whose constants, all of them XNNPACK's, go to weights.ptd."""
+    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+    from executorch.exir.passes.external_constants_pass import delegate_external_constants_pass_unlifted
+
+    module = nn.Sequential(*layers).eval()
+    cases = [(numbers(1, 3, 6, 6, seed=seed),) for seed in range(2)]
+
+    def lower(recipe):
+        unlifted = torch.export.export(module, cases[0], strict=True).module(check_guards=False)
+        delegate_external_constants_pass_unlifted(unlifted, lambda node: "weights")
+        edge = to_edge_transform_and_lower(torch.export.export(unlifted, cases[0], strict=True), partitioner=recipe.partitioners,
+                                           compile_config=EdgeCompileConfig(_check_ir_validity=False))
+        return edge.to_executorch(ExecutorchBackendConfig()), {"forward": module}
+
+    return Fixture({"forward": Method(module, cases)}, external=True, expect_eager=True, lower=lower)
+
+
+def first_convolution():
+    torch.manual_seed(0)
+    return nn.Conv2d(3, 8, 3, padding=1)
+
+
+def data_first():
+    first = first_convolution()
+    return data_of(first, nn.Conv2d(8, 5, 1))
+
+
+def data_second():
+    """All of its weights are among those of data_first."""
+    return data_of(first_convolution(), nn.Tanh())
+
+
 def mlp_of(*widths):
     layers = []
     for a, b in zip(widths, widths[1:]):
