@@ -21,8 +21,8 @@ struct inf_work {
 	uint64_t round;
 };
 
-/* Threads for foreign work; they are started when there is some. */
-enum { INF_HELPER_MAX_FOREIGN = 8 };
+/* Threads for foreign work, of which each owner keeps one at the most; they are started when there is some. */
+enum { INF_HELPER_MAX_FOREIGN = 64 };
 
 /* @notify is called on a helper's thread when inf_helper_reap has something to do. */
 int inf_helper_new(struct inf_helper **ret_helper, void (*notify)(void *self), void *self);
