@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 enum { ANSWER_TIMEOUT_MS = 30000 };
-#define DEFAULT_SOCKET "/run/inferd/inferd.sock"
+#define UNITS_FOLDER   "/run/inferd/"
+#define DEFAULT_SOCKET UNITS_FOLDER "inferd.sock"
 
 struct ctl_ask {
 	char *path;
@@ -48,7 +49,15 @@ static char *manager_path(const struct ctl *ctl)
 
 static int explain_connect(const char *path, int errno_value, bool is_manager, char *error, size_t error_size)
 {
-	if (errno_value == ENOENT || errno_value == ECONNREFUSED)
+	bool is_absent = errno_value == ENOENT || errno_value == ECONNREFUSED,
+	     is_units = strncmp(path, UNITS_FOLDER, strlen(UNITS_FOLDER)) == 0;
+	if (is_absent && !is_units)
+		snprintf(error, error_size,
+			"no daemon listens on %s: one that is started with --%s %s does, or name its socket "
+			"with %s",
+			path, is_manager ? "manager-socket" : "socket", path,
+			is_manager ? "--manager" : "--socket");
+	else if (is_absent)
 		snprintf(error, error_size,
 			"no daemon listens on %s: start it with 'systemctl start %s', or name its socket "
 			"with %s",

@@ -336,10 +336,15 @@ static int check_files(const struct infer *infer, const struct step *steps, size
 	size_t n_inputs = 0, n_outputs = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct ctl_instance *instance = steps[i].instance;
-		if (!infer->inputs.n && !steps[i].test && instance->n_inputs)
-			return ctl_fail("%s%s%s has %u input%s: give each with --input FILE",
+		if (!infer->inputs.n && !steps[i].test && instance->n_inputs) {
+			char text[CTL_VALUE_TEXT];
+			return ctl_fail(
+				"%s%s%s has %u input%s: give each with --input FILE, as .npy or its raw "
+				"bytes; input 0 is %s",
 				n > 1 ? "method '" : "the method", n > 1 ? steps[i].method : "",
-				n > 1 ? "'" : "", instance->n_inputs, instance->n_inputs == 1 ? "" : "s");
+				n > 1 ? "'" : "", instance->n_inputs, instance->n_inputs == 1 ? "" : "s",
+				ctl_value_text(text, &instance->inputs[0].value));
+		}
 		n_inputs += instance->n_inputs;
 		n_outputs += instance->n_outputs;
 	}

@@ -288,7 +288,11 @@ class CommandLine(Folder):
         nowhere = self.path("nowhere.sock")
         for command in (["status"], ["models"], ["why", "x"], ["infer", "x"], ["bench", "x"]):
             self.fails(r"no daemon listens on .*nowhere.sock.*(--socket|systemctl)", "--socket", nowhere, *command)
-        self.fails(r"no daemon listens on .*nowhere-manager.sock.*inferd-manager.socket", "--socket", nowhere, "load", "x")
+        self.fails(r"no daemon listens on .*nowhere.sock: one that is started with --socket .*nowhere.sock does",
+            "--socket", nowhere, "status")
+        self.fails(r"no daemon listens on .*nowhere-manager.sock.*--manager-socket", "--socket", nowhere, "load", "x")
+        self.fails(r"no daemon listens on /run/inferd/nowhere.sock: start it with 'systemctl start inferd.socket'",
+            "--socket", "/run/inferd/nowhere.sock", "status")
         status, _, err = call("status", env={"INFERD_SOCKET": nowhere})
         self.assertEqual(status, 1)
         self.assertIn(nowhere, err)
@@ -431,7 +435,8 @@ class Local(Folder):
                               ("short.raw", "it has 100 bytes, .* takes 602112"),
                               ("none.npy", r"No such file.*; input 0 is FP32 \[1,3,224,224\], from a .npy file")):
             self.fails(pattern, "infer", "--local", MODEL, "-i", self.path(name))
-        self.fails("give each with --input", "infer", "--local", MODEL)
+        self.fails(r"give each with --input .*input 0 is FP32 \[1,3,224,224\]", "infer", "--local", MODEL)
+        self.fails("it takes a file, not the name of a model", "inspect", "efficientnet_lite0")
         self.fails("has 1 input, and 2 were given", "infer", "--local", MODEL, "-i", self.path("shape.npy"), "-i", "x")
 
     def test_numbers(self):
