@@ -375,19 +375,21 @@ size_t et_program_shared_bytes(
 	const struct et_program *program, const struct et_method_spec *method, uint64_t *ret_n_initial)
 {
 	uint64_t n_initial = 0;
+	uint32_t n_sharing = 0;
 	const struct et_method_spec *other = program->methods;
-	if (program->n_methods == 1 || method->n_arenas != ET_SHARED_ARENA + 1)
+	if (method->n_arenas != ET_SHARED_ARENA + 1)
 		return 0;
 	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
 	for (; other < program->methods + program->n_methods; other++) {
-		if (other->why_not)
+		if (other->why_not || other->n_arenas <= 1) /* arena 0 is none */
 			continue;
 		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes ||
 			takes_there(other))
 			return 0;
 		begin_shared(other, NULL, &n_initial);
+		n_sharing++;
 	}
-	if (!begin_shared(method, NULL, &n_initial))
+	if (n_sharing < 2 || !begin_shared(method, NULL, &n_initial))
 		return 0;
 	*ret_n_initial = n_initial;
 	return n_bytes;

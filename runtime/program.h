@@ -171,10 +171,11 @@ const struct et_method_spec *et_program_find_method(const struct et_program *pro
 /* Where ExecuTorch's `share_mutable_buffers` plans the mutable buffers of all methods of a program, each buffer at one
  * offset in all of them (exir/passes/memory_planning_pass.py, run_multimethod). */
 enum { ET_SHARED_ARENA = 2 };
-/* Bytes of that arena; 0 where @program has none or @method has nothing in it. Nothing in a file says so, but that it is
- * the last arena of every method, after only one other, as large in each, and that no input lies there. An exporter's own
- * memory hierarchy may look the same; each Method that is not made to share then only has more state than it needs. (What a method
- * writes before it reads it may still be read by another one first, so its own instructions tell no more.) *ret_n_initial:
+/* Bytes of that arena; 0 where @program has none or @method has nothing in it. Nothing in a file says so, but that two
+ * methods or more have arenas (those that answer a constant have none), that it is the last one of each, after only one
+ * other, as large in each, and that no input lies there. An exporter's own memory hierarchy may look the same; each Method
+ * that is not made to share then only has more state than it needs. (What a method writes before it reads it may still be
+ * read by another one first, so its own instructions tell no more.) *ret_n_initial:
  * bytes of initial values that et_program_begin_shared copies there; more where they overlap, UINT64_MAX at the most. */
 size_t et_program_shared_bytes(
 	const struct et_program *program, const struct et_method_spec *method, uint64_t *ret_n_initial);

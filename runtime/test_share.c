@@ -65,7 +65,7 @@ static void begin_method(const char *name, int64_t n_shared)
 }
 
 /* forward(x): h += x, answers h + h; set(x): h = x, without reading it; get(): h itself; apart(x): x + x; steps(x): a
- * buffer that only it has, at 128: s += x, answers s + h. @h and @s: their initial values. */
+ * buffer that only it has, at 128: s += x, answers s + h; number(): 7, without any arena. @h and @s: their initial values. */
 static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initial)
 {
 	begin_method("forward", n_shared);
@@ -101,6 +101,9 @@ static void make_methods(int64_t n_shared, uint32_t h_initial, uint32_t s_initia
 	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(s, h, y));
 	mk_input(&mk, x);
 	mk_output(&mk, y);
+
+	mk_method(&mk, "number");
+	mk_output(&mk, mk_int(&mk, 7));
 
 	mk_method(&mk, "refused"); /* which has nothing to do with the others */
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .dynamism = ET_DYNAMIC_UNBOUND });
@@ -291,7 +294,7 @@ static void another_program_does_not_share(void **state)
 	et_program_unref(first);
 }
 
-/* Arenas of other sizes, of another number, or a single method: whatever that is, it was not planned to be shared. */
+/* Arenas of other sizes, of another number, or a single method that has any: whatever that is, it was not planned to be shared. */
 static void other_arenas_are_not_shared(void **state)
 {
 	static const struct {
@@ -312,6 +315,8 @@ static void other_arenas_are_not_shared(void **state)
 			mk_input(&mk, x);
 			mk_output(&mk, h);
 		}
+		mk_method(&mk, "number");
+		mk_output(&mk, mk_int(&mk, 7));
 		if (rig_try_plan(&rig, &mk))
 			fail_msg("%s", rig.diag.text);
 		assert_int_equal(rig.info->n_shared_bytes, 0);
