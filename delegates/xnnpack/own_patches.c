@@ -1,5 +1,6 @@
 /* Convolutions in groups or with gaps, and transposed ones of every form, by windows that are copied (patches.h): those that
- * XNNPACK cannot do, or whose NaNs it loses (gemm.h), and those of halves, which others than Debian's compute in halves.
+ * XNNPACK cannot do, or whose NaNs it loses (gemm.h), those of halves, which others than Debian's compute in halves, and those of floats
+ * in groups of which it fills up to whole panels of 32 channels.
  *
  * Sums take their taps in XNNPACK's order, and what it multiplies with zeros is multiplied with zeros here, since an infinite weight
  * makes a NaN of them. Of a transposed convolution it takes outputs that lie a stride apart, a phase, together, each with those taps
@@ -64,15 +65,41 @@ static bool is_halves(const struct et_xnn_payload *payload, const struct et_xnn_
 						  !et_xnn_own_is_like_depthwise(node)));
 }
 
+/* Of a group's last panel, which XNNPACK fills up to a whole one, we do fewer columns. */
+static bool has_narrow_panel(size_t n_out)
+{
+	return n_out % ET_GEMM_PANEL != 0 &&
+	       et_xnn_gemm_width(n_out - n_out % ET_GEMM_PANEL, n_out, ET_GEMM_PANEL) < ET_GEMM_PANEL;
+}
+
+/* Whether it is one in groups, of which XNNPACK computes some for nothing, and that pays. */
+static bool is_filled_up(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	size_t products = (size_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
+	if (!et_xnn_own_is_all_floats(payload, node) || !et_xnn_gemm() ||
+		node->kind->infer != et_xnn_infer_convolution || n[ET_XNN_GROUPS] == 1 ||
+		n[ET_XNN_DILATION_W] != 1 || et_xnn_own_is_like_depthwise(node) ||
+		!has_narrow_panel(n[ET_XNN_GROUP_OUT]))
+		return false;
+	const struct et_xnn_shape *out = &payload->values[node->outputs[0]].shape;
+	bool is_counted = et_mul(products, n[ET_XNN_GROUP_IN], &products);
+	for (uint32_t i = 0; i < out->n_dims && is_counted; i++)
+		is_counted = et_mul(products, out->dims[i], &products);
+	return is_counted && et_xnn_own_is_worth(products);
+}
+
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	if (node->flags || !(is_narrow(payload, node) || is_halves(payload, node)))
+	if (node->flags)
+		return false;
+	bool is_needed = is_narrow(payload, node) || is_halves(payload, node);
+	if (!(is_needed && et_xnn_own_is_worth(UINT64_MAX - 1)) && !is_filled_up(payload, node))
 		return false;
 	struct layout layout = layout_of(payload, node);
 	size_t channels;
 	return et_mul(layout.channels, layout.groups, &channels) &&
-	       et_xnn_patches_fit(layout.kernel[0] * layout.kernel[1], channels, layout.build->n_bytes) &&
-	       et_xnn_own_is_worth(UINT64_MAX - 1);
+	       et_xnn_patches_fit(layout.kernel[0] * layout.kernel[1], channels, layout.build->n_bytes);
 }
 
 /* In that direction, at least one. */
@@ -260,9 +287,14 @@ static void run(const struct et_xnn_own_run *run)
 		layout->phases[0] * (1 + GRAIN / (of_row ? of_row : 1)));
 }
 
+static bool takes_groups(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return !is_deconvolution(node) && et_xnn_own_is_all_floats(payload, node) && takes(payload, node);
+}
+
 static bool takes_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return et_xnn_own_is_all_floats(payload, node) && takes(payload, node);
+	return is_deconvolution(node) && et_xnn_own_is_all_floats(payload, node) && takes(payload, node);
 }
 
 static bool takes_halves_convolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -274,6 +306,14 @@ static bool takes_halves_deconvolution(const struct et_xnn_payload *payload, con
 {
 	return is_deconvolution(node) && et_xnn_own_is_all_halves(payload, node) && takes(payload, node);
 }
+
+const struct et_xnn_own et_xnn_own_groups = {
+	.name = "Convolution (NHWC, F32), by groups",
+	.takes = takes_groups,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};
 
 const struct et_xnn_own et_xnn_own_patches = {
 	.name = "Deconvolution (NHWC, F32), by patches",

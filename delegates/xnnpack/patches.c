@@ -5,7 +5,11 @@
  *
  * That reads and writes each pixel once for each tap before it is multiplied, which windows.c spares where a window's rows are runs of
  * numbers. But it knows no borders and no forms, sums take their taps in whichever order a caller says, and a weight that is no number
- * or infinite is multiplied with the zeros around the picture, as XNNPACK multiplies it. */
+ * or infinite is multiplied with the zeros around the picture, as XNNPACK multiplies it.
+ *
+ * Of a convolution in groups, whose channels of a group are few, the pixels would be read from far more memory than each product is
+ * made of. So of some rows of the picture a group's channels are copied alone, once each, with the zeros around them: then the
+ * windows of a line are rows that overlap, each tap's row of them a run of numbers. Of short lines windows are copied from there. */
 #include "delegates/xnnpack/patches.h"
 
 #include "runtime/base/checked.h"
@@ -18,6 +22,7 @@ enum {
 	PATCH_BYTES = 128 << 10, /* of the stack */
 	NEAR_BYTES = 32 << 10,   /* as much is done at once, */
 	LEAST_ROWS = 14,         /* but a tile at least, if it is held */
+	SHORT_LINE = 3, /* windows, so few that a tile waits for its sums: several lines are better at once */
 };
 
 bool et_xnn_patches_fit(size_t n_taps, size_t channels, size_t n_bytes)
@@ -134,11 +139,160 @@ static void run_line(
 	}
 }
 
+/* --- groups by themselves ------------------------------------------------------------------------------- */
+
+/* Some rows of windows, and the pixels of one group that they need. */
+struct strip {
+	size_t n_windows;      /* rows of them */
+	size_t width;          /* pixels of a row */
+	size_t n_pixel, n_row; /* bytes */
+};
+
+/* False: it is not to be done so. */
+static bool is_strip(const struct et_xnn_patches *patches, struct strip *ret_strip)
+{
+	if (patches->groups == 1 || patches->spread[0] != 1 || patches->spread[1] != 1 ||
+		patches->step[0] < 1 || patches->step[1] != 1 || patches->first[1] > 0)
+		return false;
+	struct strip strip = { .width = (patches->out_width - 1) * patches->stride[1] + patches->kernel[1],
+		.n_pixel = patches->channels * patches->build->n_bytes };
+	strip.n_row = strip.width * strip.n_pixel;
+	size_t reach = (patches->kernel[0] - 1) * (size_t)patches->step[0] + 1,
+	       n_rows = NEAR_BYTES / strip.n_row;
+	if (n_rows < reach + patches->stride[0])
+		n_rows = PATCH_BYTES / strip.n_row;
+	if (n_rows < reach)
+		return false;
+	strip.n_windows = (n_rows - reach) / patches->stride[0] + 1;
+	*ret_strip = strip;
+	return true;
+}
+
+/* @n pixels that lie @step bytes apart. The usual sizes, of @n_bytes, are known beforehand. */
+static void copy_pixels(const uint8_t *from, size_t step, size_t n, size_t n_bytes, uint8_t *to)
+{
+	for (size_t i = 0; i < n; i++, from += step, to += n_bytes) {
+		switch (n_bytes) {
+		case 16:
+			memcpy(to, from, 16);
+			break;
+		case 32:
+			memcpy(to, from, 32);
+			break;
+		case 64:
+			memcpy(to, from, 64);
+			break;
+		default:
+			memcpy(to, from, n_bytes);
+		}
+	}
+}
+
+/* A group's pixels, the first of which is at @in, for @n rows of windows from row @y on. */
+static void copy_strip(const struct et_xnn_patches *patches, const struct strip *strip, const uint8_t *in,
+	size_t y, size_t n, uint8_t *to)
+{
+	const size_t step = strip->n_pixel * patches->groups, pad = (size_t)-patches->first[1],
+		     reach = (patches->kernel[0] - 1) * (size_t)patches->step[0] + 1,
+		     n_rows = (n - 1) * patches->stride[0] + reach;
+	size_t left = pad < strip->width ? pad : strip->width,
+	       n_there = patches->width < strip->width - left ? patches->width : strip->width - left,
+	       right = strip->width - left - n_there;
+	ptrdiff_t row = (ptrdiff_t)(y * patches->stride[0]) + patches->first[0];
+	for (size_t i = 0; i < n_rows; i++, row++, to += strip->n_row) {
+		if (row < 0 || (size_t)row >= patches->height) {
+			memset(to, 0, strip->n_row);
+			continue;
+		}
+		memset(to, 0, left * strip->n_pixel);
+		copy_pixels(in + (size_t)row * patches->width * step, step, n_there, strip->n_pixel,
+			to + left * strip->n_pixel);
+		memset(to + (left + n_there) * strip->n_pixel, 0, right * strip->n_pixel);
+	}
+}
+
+/* @n lines of one group; @job: of the first one, whose windows are where they lie. */
+static void run_long_lines(const struct et_xnn_patches *patches, const struct strip *strip,
+	const struct et_xnn_gemm *job, size_t n)
+{
+	struct et_xnn_gemm line = *job;
+	for (size_t i = 0; i < n; i++) {
+		patches->build->run(&line, 0, patches->out_width, 0, line.n_columns);
+		line.in += patches->stride[0] * strip->n_row;
+		line.out += patches->out_step[0] * patches->build->n_bytes;
+	}
+}
+
+/* The same, where results follow each other from line to line: windows become rows that do. */
+static void run_short_lines(const struct et_xnn_patches *patches, const struct strip *strip,
+	const struct et_xnn_gemm *job, size_t n)
+{
+	alignas(64) uint8_t rows[NEAR_BYTES];
+	const size_t n_bytes = patches->build->n_bytes, width = patches->out_width,
+		     n_run = job->depth * n_bytes, n_row = n_run * job->n_segments,
+		     n_most = sizeof(rows) / n_row;
+	struct et_xnn_gemm some = *job;
+	some.n_segments = 1;
+	some.depth = some.in_stride = job->filter_depth;
+	some.in = rows;
+	for (size_t at = 0, n_now; at < n * width; at += n_now) {
+		n_now = n * width - at < n_most ? n * width - at : n_most;
+		uint8_t *to = rows;
+		for (size_t i = at; i < at + n_now; i++) {
+			const uint8_t *from = job->in + i / width * patches->stride[0] * strip->n_row +
+					      i % width * job->in_stride * n_bytes;
+			for (size_t tap = 0; tap < job->n_segments; tap++, to += n_run)
+				memcpy(to, from + tap * job->segment_stride * n_bytes, n_run);
+		}
+		patches->build->run(&some, 0, n_now, 0, some.n_columns);
+		some.out += n_now * some.out_stride * n_bytes;
+	}
+}
+
+/* Rows @begin to @end of the windows of all groups. */
+static void run_strips(
+	const struct et_xnn_patches *patches, const struct strip *strip, size_t begin, size_t end)
+{
+	alignas(64) uint8_t pixels[PATCH_BYTES];
+	const size_t n_bytes = patches->build->n_bytes, kernel = patches->kernel[1] * patches->channels;
+	struct et_xnn_gemm job = patches->job;
+	job.in_stride = patches->stride[1] * patches->channels;
+	job.out_stride = patches->out_step[1];
+	job.n_segments = patches->kernel[0];
+	job.depth = job.filter_segment = kernel;
+	job.segment_stride = (size_t)patches->step[0] * strip->width * patches->channels;
+	job.filter_depth = patches->kernel[0] * kernel;
+	job.filter_first = 0;
+	job.in = pixels;
+	bool is_short = patches->out_width <= SHORT_LINE &&
+			patches->out_step[0] == patches->out_width * job.out_stride &&
+			job.filter_depth * n_bytes <= NEAR_BYTES / LEAST_ROWS;
+	for (size_t row = begin, n; row < end; row += n) {
+		n = end - row < strip->n_windows ? end - row : strip->n_windows;
+		job.packed = patches->job.packed;
+		job.out = patches->job.out + row * patches->out_step[0] * n_bytes;
+		for (size_t group = 0; group < patches->groups; group++) {
+			copy_strip(patches, strip, patches->job.in + group * strip->n_pixel, row, n, pixels);
+			if (is_short)
+				run_short_lines(patches, strip, &job, n);
+			else
+				run_long_lines(patches, strip, &job, n);
+			job.packed += patches->packed_step * n_bytes;
+			job.out += job.n_columns * n_bytes;
+		}
+	}
+}
+
 void et_xnn_patches_run(const struct et_xnn_patches *patches, size_t begin, size_t end)
 {
 	const size_t down = patches->out_step[0], across = patches->out_step[1], n = patches->out_width,
 		     n_bytes = patches->build->n_bytes;
 	uint8_t *out = patches->job.out + begin * down * n_bytes;
+	struct strip strip;
+	if (is_strip(patches, &strip) && !is_pointwise(patches, end)) {
+		run_strips(patches, &strip, begin, end);
+		return;
+	}
 	if (n == 1 || down == n * across) { /* results follow each other from row to row */
 		run_line(patches, begin, (end - begin) * n, n == 1 ? down : across, out);
 		return;

@@ -5,6 +5,7 @@
 #include "delegates/xnnpack/parts.h"
 #include "delegates/xnnpack/test_args.h"
 #include "delegates/xnnpack/test_draw.h"
+#include "runtime/base/cpu.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -46,7 +47,7 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	struct make_xnn mk;
 	mx_init(&mk);
 	bool is_conv = l->kernel[0];
-	uint32_t groups = l->is_transposed ? l->groups : 1, dilation = l->is_transposed ? l->dilation : 1;
+	uint32_t groups = l->groups ? l->groups : 1, dilation = l->is_transposed ? l->dilation : 1;
 	uint32_t n_taps = l->out * (l->in / groups) * (is_conv ? l->kernel[0] * l->kernel[1] : 1);
 	assert_true(n_taps <= sizeof(taps) / sizeof(*taps));
 	test_draw_floats(taps, n_taps);
@@ -188,6 +189,8 @@ static void compare(const struct layer *layer)
 			size_t n = (size_t)batch * outer(&l, 0) * outer(&l, 1) * l.out;
 			for (size_t j = 0; j < n; j++)
 				test_near(ours[j], theirs[j], 2e-4f);
+			if (l.groups && !l.is_transposed && et_cpu_runs_avx512())
+				assert_memory_equal(ours, theirs, n * sizeof(float));
 			if (l.is_transposed) {
 				plain(&l, batch, x, theirs);
 				for (size_t j = 0; j < n; j++)
@@ -271,6 +274,42 @@ static void test_lines(void **state)
 	}
 }
 
+static bool is_small(const struct layer *l)
+{
+	return l->batch * outer(l, 0) * outer(l, 1) * l->out <= MOST_FLOATS &&
+	       l->batch * l->height * l->width * l->in <= MOST_FLOATS;
+}
+
+/* Lines long and short, of groups that XNNPACK would fill up: to the bit, where it has our vectors. */
+static void test_groups(void **state)
+{
+	int n_lines = 0;
+	for (int i = 0; i < 60;) {
+		struct layer l = { .batch = 1 + test_draw(2),
+			.height = 3 + test_draw(4),
+			.width = 3 + test_draw(12),
+			.groups = 2 + test_draw(3),
+			.kernel = { 1 + test_draw(3), 1 + test_draw(3) },
+			.stride = { 1 + test_draw(3), 1 + test_draw(3) },
+			.has_bias = test_draw(2),
+			.is_limited = test_draw(2) };
+		l.in = l.groups * (1 + test_draw(5));
+		l.out = l.groups * (2 + test_draw(test_draw(3) ? 6 : 23));
+		for (int j = 0; j < 4; j++)
+			l.pad[j] = test_draw(4);
+		while (!is_small(&l) && l.out > 2 * l.groups)
+			l.out -= l.groups;
+		while (!is_small(&l) && l.in > l.groups)
+			l.in -= l.groups;
+		if (!is_small(&l))
+			continue;
+		n_lines += outer(&l, 1) > 6;
+		compare(&l);
+		i++;
+	}
+	assert_true(n_lines > 5);
+}
+
 static void draw_transposed(struct layer *l)
 {
 	*l = (struct layer){ .batch = 1 + test_draw(2),
@@ -291,12 +330,6 @@ static void draw_transposed(struct layer *l)
 	}
 	for (int i = 0; i < 4; i++)
 		l->pad[i] = test_draw(2) ? 0 : test_draw(4);
-}
-
-static bool is_small(const struct layer *l)
-{
-	return l->batch * outer(l, 0) * outer(l, 1) * l->out <= MOST_FLOATS &&
-	       l->batch * l->height * l->width * l->in <= MOST_FLOATS;
 }
 
 /* Whether paddings leave enough, for the height that is run with, too. */
@@ -624,6 +657,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pointwise, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_windows, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_groups, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_transposed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_packed_whole, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_transposed_ones, set_up, tear_down),
