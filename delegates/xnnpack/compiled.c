@@ -414,9 +414,10 @@ static void tell(
 	ret_info->scratch_bytes = compiled->context_bytes;
 }
 
-/* *ret_twin: another one that is the same, to be used instead; or NULL, and @compiled is ready. */
+/* *ret_twin: another one that is the same, to be used instead; or NULL, and @compiled is ready. *ret_starts: the caller's, also on
+ * failure. */
 static enum et_status compile(struct et_xnn_compiled *compiled, const struct inferd_delegate_payload *source,
-	struct et_xnn_twins *twins, struct et_xnn_compiled **ret_twin,
+	struct et_xnn_twins *twins, struct et_xnn_compiled **ret_twin, struct et_xnn_starts *ret_starts,
 	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &compiled->payload;
@@ -432,6 +433,8 @@ static enum et_status compile(struct et_xnn_compiled *compiled, const struct inf
 	struct et_xnn_shape *shapes = ET_POOL_NEW_ARRAY(&scratch, struct et_xnn_shape, payload->n_values);
 	uint32_t *ids = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values);
 	status = shapes && ids ? shape(compiled, shapes, diag) : no_memory(diag);
+	if (status == ET_OK)
+		status = et_xnn_starts_take(ret_starts, &compiled->payload, &compiled->pool.allocator, diag);
 	if (!drops_payload)
 		twins = NULL; /* the other one's user may outlive these bytes */
 	if (status == ET_OK)
@@ -455,7 +458,7 @@ static enum et_status compile(struct et_xnn_compiled *compiled, const struct inf
 	return status;
 }
 
-enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled,
+enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled, struct et_xnn_starts *ret_starts,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
 	struct et_xnn_twins *twins, size_t max_context_bytes, const struct et_allocator *allocator,
 	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
@@ -463,6 +466,7 @@ enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled,
 	struct et_xnn_compiled *compiled =
 		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct et_xnn_compiled));
 	struct et_xnn_compiled *twin = NULL;
+	struct et_xnn_starts starts = { 0 };
 	if (!compiled)
 		return no_memory(diag);
 	memset(compiled, 0, sizeof(*compiled));
@@ -471,13 +475,17 @@ enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled,
 	et_pool_init(&compiled->pool, allocator);
 	et_list_init(&compiled->contexts);
 	et_xnn_weights_begin(weights, source);
-	enum et_status status = compile(compiled, source, twins, &twin, ret_info, diag);
+	enum et_status status = compile(compiled, source, twins, &twin, &starts, ret_info, diag);
 	et_xnn_weights_end(weights, source);
 	if (status != ET_OK || twin)
 		et_xnn_compiled_free(compiled);
-	if (status == ET_OK)
-		*ret_compiled = twin ? twin : compiled;
-	return status;
+	if (status != ET_OK) {
+		et_xnn_starts_deinit(&starts, allocator);
+		return status;
+	}
+	*ret_starts = starts;
+	*ret_compiled = twin ? twin : compiled;
+	return ET_OK;
 }
 
 enum et_status et_xnn_compiled_reorder(

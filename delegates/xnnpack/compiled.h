@@ -4,6 +4,7 @@
 
 #include "delegates/xnnpack/graph.h"
 #include "delegates/xnnpack/parts.h"
+#include "delegates/xnnpack/starts.h"
 #include "delegates/xnnpack/twins.h"
 #include "delegates/xnnpack/weights.h"
 
@@ -25,11 +26,13 @@ struct inferd_delegate_model {
 	struct et_xnn_backend *backend;
 	const struct inferd_delegate_store *store; /* of what it was made of; NULL: nothing is kept */
 	struct et_xnn_compiled *compiled;          /* perhaps others', too */
+	struct et_xnn_starts starts;               /* its own */
 };
 
 /* @weights: the caller's, to be released after et_xnn_compiled_free. @max_context_bytes: shapes that make a context need
- * more are refused, here and by its runs. @twins: the Program's; NULL: look for no other that is the same. */
-enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled,
+ * more are refused, here and by its runs. @twins: the Program's; NULL: look for no other that is the same.
+ * *@ret_starts: the caller's. */
+enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled, struct et_xnn_starts *ret_starts,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
 	struct et_xnn_twins *twins, size_t max_context_bytes, const struct et_allocator *allocator,
 	struct inferd_delegate_model_info *ret_info, struct et_diag *diag);

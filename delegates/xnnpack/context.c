@@ -376,9 +376,10 @@ static void widen_indexes(const struct inferd_delegate_arg *tensor, const struct
 }
 
 /* Everything before the work: shapes, memory. */
-static enum et_status get_ready(struct inferd_delegate_instance *context,
+static enum et_status get_ready(struct inferd_delegate_instance *context, const struct et_xnn_starts *starts,
 	struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
+	uint32_t next = 0; /* of the starts */
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	enum et_status status = ET_OK;
 	if (!context->is_made) {
@@ -391,17 +392,20 @@ static enum et_status get_ready(struct inferd_delegate_instance *context,
 		const struct et_xnn_value *value = &payload->values[payload->inputs[i]];
 		const struct inferd_delegate_arg *tensor = args[value->external_id];
 		struct et_xnn_shape shape;
+		uint8_t *data = tensor->data;
 		status = check_arg(value, tensor, "input", diag);
 		if (status == ET_OK)
 			status = physical_shape(value, tensor, &shape, diag);
+		if (status == ET_OK && next < starts->n_starts && starts->starts[next].input == i)
+			status = et_xnn_start_apply(&starts->starts[next++], value, &shape, &data, diag);
 		if (status != ET_OK)
 			return status;
 		if (memcmp(&shape, &context->in_shapes[i], sizeof(shape)) != 0) {
 			context->in_shapes[i] = shape;
 			context->is_shaped = false;
 		}
-		if (context->memory[payload->inputs[i]] != tensor->data) {
-			context->memory[payload->inputs[i]] = tensor->data;
+		if (context->memory[payload->inputs[i]] != data) {
+			context->memory[payload->inputs[i]] = data;
 			context->is_set_up = false;
 		}
 	}
@@ -484,9 +488,9 @@ static enum xnn_status invoke(struct inferd_delegate_instance *context)
 }
 
 enum et_status et_xnn_context_run(struct inferd_delegate_instance *context,
-	struct inferd_delegate_arg *const *args, struct et_diag *diag)
+	const struct et_xnn_starts *starts, struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
-	enum et_status status = get_ready(context, args, diag);
+	enum et_status status = get_ready(context, starts, args, diag);
 	if (status != ET_OK)
 		return status;
 	enum xnn_status ran = invoke(context);
@@ -536,8 +540,8 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 	struct et_xnn_compiled *compiled, struct inferd_delegate_lane *lane, uint32_t flags,
 	const struct et_allocator *allocator, struct et_diag *diag);
 
-enum et_status et_xnn_context_profile(
-	struct inferd_delegate_instance *context, const struct inferd_delegate_run *run, struct et_diag *diag)
+enum et_status et_xnn_context_profile(struct inferd_delegate_instance *context,
+	const struct et_xnn_starts *starts, const struct inferd_delegate_run *run, struct et_diag *diag)
 {
 	struct inferd_delegate_instance *own;
 	enum et_status status = new_context(&own, context->compiled, context->lane, XNN_FLAG_BASIC_PROFILING,
@@ -545,7 +549,7 @@ enum et_status et_xnn_context_profile(
 	if (status != ET_OK)
 		return status;
 	own->times_ns = ET_POOL_NEW_ARRAY(&own->pool, uint64_t, own->compiled->parts.n_parts);
-	status = own->times_ns ? get_ready(own, run->args, diag)
+	status = own->times_ns ? get_ready(own, starts, run->args, diag)
 			       : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a profile");
 	if (status == ET_OK) {
 		if (run->began)

@@ -207,8 +207,8 @@ static enum et_status compile(struct et_xnn_backend *backend, const struct infer
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
 	}
 	*model = (struct inferd_delegate_model){ .backend = backend, .store = store };
-	enum et_status status = et_xnn_compile(&model->compiled, payload, program->weights, &program->twins,
-		backend->max_context_bytes, allocator, ret_info, diag);
+	enum et_status status = et_xnn_compile(&model->compiled, &model->starts, payload, program->weights,
+		&program->twins, backend->max_context_bytes, allocator, ret_info, diag);
 	if (status != ET_OK) {
 		weights_put(backend, program->weights, store);
 		allocator->free(allocator->self, model, sizeof(*model));
@@ -234,6 +234,7 @@ static void destroy(struct inferd_delegate_model *model)
 	struct et_xnn_backend *backend = model->backend;
 	struct et_xnn_weights *weights = model->compiled->weights;
 	et_xnn_compiled_free(model->compiled);
+	et_xnn_starts_deinit(&model->starts, &backend->allocator);
 	weights_put(backend, weights, model->store);
 	backend->allocator.free(backend->allocator.self, model, sizeof(*model));
 }
@@ -262,8 +263,8 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	struct et_diag diag;
 	diag.text[0] = '\0'; /* not all of it: this is a run */
 	enum et_status status = run->flags & INFERD_DELEGATE_PROFILE
-					? et_xnn_context_profile(instance, run, &diag)
-					: et_xnn_context_run(instance, run->args, &diag);
+					? et_xnn_context_profile(instance, &model->starts, run, &diag)
+					: et_xnn_context_run(instance, &model->starts, run->args, &diag);
 	return status == ET_OK ? INFERD_DELEGATE_OK : et_interface_result(status, &diag, message);
 }
 

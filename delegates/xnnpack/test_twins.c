@@ -9,7 +9,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { PROGRAM = 7, OTHER_PROGRAM = 8, N = 2, MANY = 300000 /* are not copied out of a payload */ };
+enum {
+	PROGRAM = 7,
+	OTHER_PROGRAM = 8,
+	N = 2,
+	STEPS = 3,
+	MANY = 300000 /* are not copied out of a payload */
+};
 
 /* out = in + constant, of @n numbers, limited to at most @most; transposed first if it @is_turned. The caller frees it. */
 static uint8_t *make(const float *constant, uint32_t n, float most, bool is_turned, uint64_t *ret_n_bytes)
@@ -44,24 +50,33 @@ struct one {
 	struct inferd_delegate_instance *instance;
 };
 
-static void begin_of(
-	struct one *one, uint64_t program, const float *constant, uint32_t n, float most, bool is_turned)
+/* @one's bytes, of so many. */
+static void compile(struct one *one, uint64_t program, uint64_t n_bytes, bool is_dropped)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
-	struct inferd_delegate_payload payload = {
-		.struct_size = sizeof(payload), .n_args = 2, .fd = -1, .method = "forward", .program = program
-	};
-	*one = (struct one){ .bytes = make(constant, n, most, is_turned, &payload.n_bytes) };
-	payload.bytes = one->bytes;
+	struct inferd_delegate_payload payload = { .struct_size = sizeof(payload),
+		.n_args = 2,
+		.fd = -1,
+		.method = "forward",
+		.program = program,
+		.bytes = one->bytes,
+		.n_bytes = n_bytes };
 	assert_int_equal(et_xnnpack_delegate.init(
 				 et_direct_self(test_backend), &payload, &one->model, &info, &message),
 		INFERD_DELEGATE_OK);
 	assert_int_equal(info.n_outputs, 1);
-	bool is_dropped = info.flags & INFERD_DELEGATE_DROPS_PAYLOAD;
-	assert_int_equal(is_dropped, n != MANY);
+	assert_int_equal((info.flags & INFERD_DELEGATE_DROPS_PAYLOAD) != 0, is_dropped);
 	if (is_dropped)
-		memset(one->bytes, 0xff, payload.n_bytes); /* not read again */
+		memset(one->bytes, 0xff, n_bytes); /* not read again */
+}
+
+static void begin_of(
+	struct one *one, uint64_t program, const float *constant, uint32_t n, float most, bool is_turned)
+{
+	uint64_t n_bytes;
+	*one = (struct one){ .bytes = make(constant, n, most, is_turned, &n_bytes) };
+	compile(one, program, n_bytes, n != MANY);
 }
 
 static void begin(struct one *one, uint64_t program, const float constant[N], float most, bool is_turned)
@@ -202,12 +217,120 @@ static void test_what_reads_its_payload_is_nobodys(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, test_set_up, test_tear_down)
 
+/* Of all steps the one that is sliced, plus the last number of it; that plus each of them, if all of them are read. */
+static void begin_step(struct one *one, uint32_t step, bool is_read)
+{
+	struct make_xnn mk;
+	size_t n_bytes;
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, STEPS, N), out = test_plain(&mk, 0, 2, is_read ? STEPS : 1, N),
+		 row = test_plain(&mk, 0, 0, 1, N), last = test_plain(&mk, 0, 0, 1, 1),
+		 sum = is_read ? test_plain(&mk, 0, 0, 1, N) : out;
+	mx_node(&mk, MX_SLICE,
+		&(struct et_xnn_node){ .inputs = { in },
+			.outputs = { row },
+			.n_list = { 2, 2 },
+			.list = { { step, 0 }, { 1, 0 } } });
+	mx_node(&mk, MX_SLICE,
+		&(struct et_xnn_node){ .inputs = { in },
+			.outputs = { last },
+			.n_list = { 2, 2 },
+			.list = { { step, N - 1 }, { 1, 1 } } });
+	mx_node(&mk, MX_ADD,
+		&(struct et_xnn_node){
+			.inputs = { row, last }, .outputs = { sum }, .min = -1000, .max = 1000 });
+	if (is_read)
+		mx_node(&mk, MX_ADD,
+			&(struct et_xnn_node){
+				.inputs = { in, sum }, .outputs = { out }, .min = -1000, .max = 1000 });
+	*one = (struct one){ .bytes = mx_finish(&mk, &n_bytes) };
+	compile(one, PROGRAM, n_bytes, true);
+}
+
+/* On the first @n_steps of the numbers from 1 on, with room behind them. */
+static int run_step(const struct one *one, uint32_t n_steps, uint32_t n_out, float *ret)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
+	float *numbers = calloc((size_t)n_steps * N + 16, sizeof(*numbers));
+	struct inferd_delegate_arg args[2], *pointers[2] = { &args[0], &args[1] };
+	for (uint32_t i = 0; i < n_steps * N; i++)
+		numbers[i] = (float)(i + 1);
+	for (uint32_t i = 0; i < 2; i++)
+		args[i] = (struct inferd_delegate_arg){ .struct_size = sizeof(args[i]),
+			.kind = INFERD_DELEGATE_TENSOR,
+			.type = ET_FLOAT32,
+			.n_dims = 2,
+			.is_output = i == 1,
+			.sizes = { (int32_t)(i ? n_out : n_steps), N },
+			.dim_order = { 0, 1 },
+			.data = i ? ret : numbers,
+			.n_bytes = (i ? n_out : n_steps) * N * sizeof(float),
+			.fd = -1 };
+	struct inferd_delegate_run one_run = {
+		.struct_size = sizeof(one_run), .n_args = 2, .args = pointers
+	};
+	int result = et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message);
+	free(numbers);
+	return result;
+}
+
+/* Steps of one tensor, each sliced out by a payload of its own: where they begin is no difference. */
+static void test_steps_are_the_same(void **state)
+{
+	struct one all[STEPS];
+	struct et_lane *lane;
+	struct et_diag diag = { 0 };
+	float out[STEPS * N + 16];
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	for (uint32_t i = 0; i < STEPS; i++) {
+		begin_step(&all[i], i, false);
+		open(&all[i], et_direct_lane(lane));
+		assert_ptr_equal(all[i].model->compiled, all[0].model->compiled);
+		assert_ptr_equal(all[i].instance, all[0].instance);
+	}
+	for (uint32_t i = 0; i < 3 * STEPS; i++) {
+		uint32_t step = i % STEPS, n_steps = i < 2 * STEPS ? STEPS : step + 1;
+		assert_int_equal(run_step(&all[step], n_steps, 1, out), INFERD_DELEGATE_OK);
+		for (uint32_t j = 0; j < N; j++)
+			test_near(out[j], (float)(step * N + j + 1 + step * N + N), 0);
+		if (step)
+			assert_int_not_equal(run_step(&all[step], step, 1, out), INFERD_DELEGATE_OK);
+	}
+	for (uint32_t i = 0; i < STEPS; i++)
+		end(&all[i]);
+	test_ops->lane_free(lane);
+}
+
+/* Who reads all of the tensor, too, needs it from its first element. */
+static void test_what_is_read_whole_begins_there(void **state)
+{
+	struct one all[STEPS];
+	struct et_lane *lane;
+	struct et_diag diag = { 0 };
+	float out[STEPS * N + 16];
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	for (uint32_t i = 0; i < STEPS; i++) {
+		begin_step(&all[i], i, true);
+		open(&all[i], et_direct_lane(lane));
+	}
+	for (uint32_t i = 0; i < STEPS; i++) {
+		assert_int_equal(run_step(&all[i], STEPS, STEPS, out), INFERD_DELEGATE_OK);
+		for (uint32_t j = 0; j < STEPS * N; j++)
+			test_near(out[j], (float)(j + 1 + i * N + j % N + 1 + i * N + N), 0);
+	}
+	for (uint32_t i = 0; i < STEPS; i++)
+		end(&all[i]);
+	test_ops->lane_free(lane);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_same_is_there_once),
 		TEST(what_differs_is_not),
 		TEST(what_may_change_is_nobodys),
+		TEST(steps_are_the_same),
+		TEST(what_is_read_whole_begins_there),
 		TEST(what_reads_its_payload_is_nobodys),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
