@@ -181,6 +181,13 @@ static void store_doubles_as_halves(void *elements, ptrdiff_t stride, const void
 void et_round_floats(enum et_scalar_type type, float *floats, size_t n)
 {
 	uint16_t halves[PART];
+	if (n < LONG_RUN) {
+		for (size_t i = 0; i < n && type == ET_BFLOAT16; i++)
+			floats[i] = et_round_half(floats[i], ET_BFLOAT16);
+		for (size_t i = 0; i < n && type != ET_BFLOAT16; i++)
+			floats[i] = et_round_half(floats[i], ET_FLOAT16);
+		return;
+	}
 	for (size_t i = 0, part; i < n; i += part) {
 		part = n - i < PART ? n - i : PART;
 		et_storer(type, ET_F32)(halves, 1, floats + i, part);

@@ -13,7 +13,15 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, SHORT = 128, GROUP = 32, FEW = 8, WORK_PER_TASK = 1 << 16 };
+enum {
+	BLOCK = 256,
+	SHORT = 128,
+	GROUP = 32,
+	FEW = 8,
+	FEW_ABREAST = 4,
+	STAGE = 1024,
+	WORK_PER_TASK = 1 << 16
+};
 
 static void give(const struct fold_job *job, const struct et_fold_state *state, size_t output, int64_t offset)
 {
@@ -127,11 +135,45 @@ static void mean_floats(struct et_fold_state *state, const float *numbers, size_
 	state->d = (double)sum;
 }
 
+/* Rows of halves as rows of floats, as many at a time as there is room for. */
+static void fold_staged(const struct fold_job *job, size_t begin, size_t end)
+{
+	float floats[STAGE];
+	struct fold_job part = *job;
+	struct et_place place, at;
+	const size_t numel = job->folded.numel, in_view = job->kept.n_views - 1, last = job->kept.n_dims - 1,
+		     most = STAGE / numel < ET_FOLD_COLUMNS ? STAGE / numel : ET_FOLD_COLUMNS;
+	const int64_t step = job->kept.strides[in_view][last];
+	et_load_fn load = et_loader(job->in_type, ET_F32);
+	part.in = (const uint8_t *)floats;
+	part.in_type = ET_FLOAT32;
+	part.kept.strides[in_view][last] = (int64_t)numel;
+	et_place_seek(&place, &job->kept, begin);
+	for (size_t i = begin, n; i < end; i += n) {
+		const uint16_t *in = (const uint16_t *)(const void *)job->in + place.offset[in_view];
+		n = et_place_run(&place, &job->kept);
+		n = n < end - i ? n : end - i;
+		n = n < most ? n : most;
+		if (step == (int64_t)numel)
+			load(floats, in, 1, n * numel);
+		for (size_t r = 0; r < n && step != (int64_t)numel; r++)
+			load(floats + r * numel, in + (int64_t)r * step, 1, numel);
+		at = place;
+		at.offset[in_view] = 0;
+		job->many(&part, &at, n);
+		et_place_advance(&place, &job->kept, n);
+	}
+}
+
 static void fold_range(void *arg, size_t begin, size_t end)
 {
 	const struct fold_job *job = arg;
 	size_t in_view = job->kept.n_views - 1;
 	struct et_place place;
+	if (job->is_staged) {
+		fold_staged(job, begin, end);
+		return;
+	}
 	et_place_seek(&place, &job->kept, begin);
 	size_t i = begin;
 	while (job->many && i < end) {
@@ -247,6 +289,20 @@ static enum et_scalar_type rounding_of(const struct et_fold *fold, const struct 
 	return et_type_is_half(out->type) && n <= ET_HALF_TERMS ? (enum et_scalar_type)out->type : ET_FLOAT64;
 }
 
+/* Rows of halves, if there are enough of them, go the way of floats, where they have none of their own. */
+static void choose_rows(struct fold_job *job)
+{
+	const enum et_scalar_type type = job->in_type;
+	job->many = job->fold->rows(job);
+	if (job->many || !et_type_is_half(type) || job->folded.numel > STAGE ||
+		job->kept.numel * job->folded.numel < BLOCK)
+		return;
+	job->in_type = ET_FLOAT32;
+	job->many = job->fold->rows(job);
+	job->in_type = type;
+	job->is_staged = job->many != NULL;
+}
+
 enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, const struct et_tensor *self,
 	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2)
 {
@@ -257,6 +313,7 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	job.in_type = self->type;
 	job.correction = correction;
 	job.many = NULL;
+	job.is_staged = false;
 	job.outs[0] = out;
 	job.outs[1] = out2;
 	for (size_t d = 0; d < self->n_dims; d++) {
@@ -276,7 +333,14 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 		ET_TRY(et_resize(ctx, out2, sizes, n_dims));
 	}
 	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
-	bool is_line = set == all_dims(self) && et_dim_order_is_contiguous(self->dim_order, self->n_dims);
+	/* In which order only matters for places, and sums that are rounded. */
+	bool is_line =
+		set == all_dims(self) && (!(fold->is_index || fold->is_mean) ||
+						 et_dim_order_is_contiguous(self->dim_order, self->n_dims));
+	if (fold->ends_early && is_line) {
+		et_element_set_int(out->data, out->type, et_fold_is_any(self));
+		return ET_OK;
+	}
 	size_t numel = is_line ? et_tensor_numel(self) : 0;
 	if (numel > 0 && numel <= SHORT) {
 		job.rounding = rounding_of(fold, out, numel);
@@ -293,15 +357,17 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 		"nothing to choose from");
 	job.rounding = rounding_of(fold, out, job.folded.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
-	if (fold->rounded && is_rounded && job.folded.n_dims == 1 && job.folded.numel > 0 && !out2)
-		job.many = fold->rounded;
-	else if (job.folded.n_dims == 1 && job.folded.strides[0][0] != 1 &&
+	bool is_var_rounded = fold->is_var && job.rounding != ET_FLOAT64;
+	if (job.folded.n_dims > 1 || job.folded.numel == 0)
+		job.many = NULL;
+	else if (fold->rounded && is_rounded)
+		job.many = job.kept.numel < FEW_ABREAST ? NULL : fold->rounded;
+	else if (job.folded.strides[0][0] == 1 && fold->rows && !is_var_rounded)
+		choose_rows(&job);
+	else if (job.folded.strides[0][0] != 1 &&
 		 job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
-		 (!out2 || fold->is_index))
+		 (!out2 || fold->is_index || fold->is_var) && !is_var_rounded)
 		job.many = job.is_double ? fold->columns : fold->int_columns;
-	else if (job.folded.n_dims == 1 && job.folded.strides[0][0] == 1 && job.folded.numel > 0 &&
-		 fold->rows)
-		job.many = fold->rows(&job);
 	job.in = self->data;
 	et_parallel_for(
 		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
@@ -359,11 +425,16 @@ static void prod_doubles(struct et_fold_state *state, const double *numbers, siz
 /* Several products, which do not wait for each other. */
 static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
 {
-	enum { ABREAST = 4 };
-	int64_t products[ABREAST] = { state->i, 1, 1, 1 };
+	int64_t product = state->i, others[] = { 1, 1, 1 };
+	for (; n >= 4; n -= 4, numbers += 4) {
+		product *= numbers[0];
+		others[0] *= numbers[1];
+		others[1] *= numbers[2];
+		others[2] *= numbers[3];
+	}
 	for (size_t k = 0; k < n; k++)
-		products[k % ABREAST] *= numbers[k];
-	state->i = products[0] * products[1] * products[2] * products[3];
+		product *= numbers[k];
+	state->i = product * others[0] * others[1] * others[2];
 }
 
 static void any_doubles(struct et_fold_state *state, const double *numbers, size_t n)
@@ -575,7 +646,10 @@ static const struct et_fold any = { .step_doubles = any_doubles,
 static const struct et_fold var = { .step_doubles = var_doubles,
 	.step_floats = var_floats,
 	.finish = var_finish,
-	.rounded = et_fold_var_rounded };
+	.columns = et_fold_var_columns,
+	.rows = et_fold_var_rows,
+	.rounded = et_fold_var_rounded,
+	.is_var = true };
 #define CHOICE(which)                                     \
 	{ .step_doubles = which##_doubles,                \
 		.step_ints = which##_ints,                \

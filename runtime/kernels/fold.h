@@ -35,6 +35,7 @@ struct et_fold {
 	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */
 	void (*finish)(struct et_fold_state *state);
 	bool is_index;  /* the (or the second) output is state->index */
+	bool is_var;    /* the second output is the mean */
 	bool needs_one; /* nothing folded is an error */
 	/* The same of @n results next to one another, whose numbers lie in rows above each other. NULL: one by one. */
 	et_fold_many_fn columns;

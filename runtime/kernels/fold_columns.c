@@ -4,6 +4,7 @@
  * with their results in an array, and the loops over a row are those that the compiler makes vectors of. Each result is
  * the same as by itself: it takes its numbers in the same order. */
 #include "runtime/kernels/fold_columns.h"
+#include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/hot_spans.h"
 #include "runtime/base/expand.h"
 
@@ -31,19 +32,34 @@ void et_fold_give(const struct fold_job *job, const struct et_place *place, size
 
 void et_fold_give_sums(const struct fold_job *job, const struct et_place *place, double *sums, size_t n)
 {
-	const double numel = (double)job->folded.numel;
-	const bool is_plain_mean = job->fold->is_mean && job->rounding == ET_FLOAT64;
-	for (size_t k = 0; k < n && is_plain_mean; k++)
-		sums[k] /= numel;
-	for (size_t k = 0; k < n && job->fold->finish && !is_plain_mean; k++) {
-		struct et_fold_state state = { .d = sums[k],
-			.n = (int64_t)job->folded.numel,
-			.rounding = job->rounding,
-			.correction = job->correction };
-		job->fold->finish(&state);
-		sums[k] = state.d;
-	}
+	const double numel = (double)job->folded.numel, freedom = numel - job->correction;
+	const double divisor = !job->fold->is_var ? numel : freedom > 0 ? freedom : 0;
+	for (size_t k = 0; k < n && (job->fold->is_mean || job->fold->is_var); k++)
+		sums[k] /= divisor;
+	for (size_t k = 0; k < n && job->fold->is_mean && job->rounding == ET_FLOAT32; k++)
+		sums[k] = (double)(float)sums[k];
 	et_fold_give(job, place, 0, ET_F64, sums, n);
+}
+
+bool et_fold_is_exact(const struct fold_job *job)
+{
+	const size_t n_bits = job->in_type == ET_BOOL ? 1 : 8 * et_scalar_size(job->in_type);
+	if (!job->is_double || et_type_is_float(job->in_type) || n_bits > 32)
+		return false;
+	return job->rounding == ET_FLOAT64 || (n_bits <= 16 && job->folded.numel <= (1u << 24) >> n_bits);
+}
+
+void et_fold_give_int_sums(
+	const struct fold_job *job, const struct et_place *place, const int64_t *sums, size_t n)
+{
+	double doubles[ET_FOLD_COLUMNS];
+	if (!job->is_double) {
+		et_fold_give(job, place, 0, ET_I64, sums, n);
+		return;
+	}
+	for (size_t k = 0; k < n; k++)
+		doubles[k] = (double)sums[k];
+	et_fold_give_sums(job, place, doubles, n);
 }
 
 /* How many rows of @n are taken as one: those that lie behind each other, so that there is something to go along. What
@@ -66,60 +82,105 @@ static size_t abreast(const struct fold_job *job, size_t n)
 		}                                                                               \
 	}
 
-/* Doubles hold sums of floats exactly enough for any order. */
-static void sum_float_rows(const struct fold_job *job, const uint8_t *in, double *sums, size_t n)
+/* Some of the rows of @n neighbours as numbers of one class, as many as ET_FOLD_COLUMNS of them where rows lie behind each
+ * other. */
+static size_t load_rows(const struct fold_job *job, enum et_class class, void *numbers, const uint8_t *in,
+	size_t n_left, size_t n)
 {
-	const float *rows = (const float *)(const void *)in;
-	const size_t n_rows = job->folded.numel;
-	size_t group = abreast(job, n);
-	double wide[ET_FOLD_COLUMNS];
-	group = group < SUMS / n ? group : SUMS / n;
-	if (group < 2) {
-		et_hot_spans()->add_float_rows(n, sums, n_rows, rows, (ptrdiff_t)job->folded.strides[0][0]);
-		return;
-	}
-	const size_t n_groups = n_rows / group, done = n_groups * group;
-	memset(wide, 0, group * n * sizeof(*wide));
-	et_hot_spans()->add_float_rows(group * n, wide, n_groups, rows, (ptrdiff_t)(group * n));
-	et_hot_spans()->add_float_rows((n_rows - done) * n, wide, 1, rows + done * n, (ptrdiff_t)n);
-	PUT_TOGETHER(group, n, wide[k] += wide[k + far])
-	memcpy(sums, wide, n * sizeof(*sums));
+	const bool is_dense = job->folded.strides[0][0] == (int64_t)n;
+	const size_t most = is_dense ? ET_FOLD_COLUMNS / n : 1, n_rows = most < n_left ? most : n_left;
+	et_cast_fn cast = et_find_cast(class == ET_F32 ? ET_FLOAT32 : ET_FLOAT64, job->in_type);
+	if (cast)
+		cast(n_rows * n, numbers, in);
+	else
+		et_loader(job->in_type, class)(numbers, in, 1, n_rows * n);
+	return n_rows;
 }
+
+/* Doubles hold sums of floats exactly enough for any order: so many rows are taken as one that adders are busy. */
+static size_t sums_abreast(const struct fold_job *job, size_t n)
+{
+	const size_t group = abreast(job, n), most = SUMS / n;
+	return group < most ? group : most ? most : 1;
+}
+
+/* @n_rows onto sums of @group abreast. */
+#define ADD_FLOATS(name, type, add_rows)                                                                 \
+	static void name(                                                                                \
+		size_t group, size_t n, double *wide, size_t n_rows, const type *rows, ptrdiff_t step)   \
+	{                                                                                                \
+		const size_t done = n_rows / group * group;                                              \
+		et_hot_spans()->add_rows(group *n, wide, n_rows / group, rows, (ptrdiff_t)group * step); \
+		if (done < n_rows)                                                                       \
+			et_hot_spans()->add_rows(                                                        \
+				(n_rows - done) * n, wide, 1, rows + (ptrdiff_t)done * step, step);      \
+	}
+ADD_FLOATS(add_floats, float, add_float_rows)
+ADD_FLOATS(add_doubles, double, add_double_rows)
 
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
-	double sums[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];
-	float floats[ET_FOLD_COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F64);
+	double wide[ET_FOLD_COLUMNS], numbers[ET_FOLD_COLUMNS];
 	int64_t row_bytes;
 	const uint8_t *in = first_row(job, place, &row_bytes);
-	size_t n_rows = job->folded.numel;
-	ptrdiff_t step = (ptrdiff_t)job->folded.strides[0][0];
-	bool is_half = et_type_is_half(job->in_type);
-	memset(sums, 0, n * sizeof(*sums));
+	const size_t n_rows = job->folded.numel,
+		     group = job->in_type == ET_FLOAT64 ? 1 : sums_abreast(job, n);
+	const ptrdiff_t step = (ptrdiff_t)job->folded.strides[0][0];
+	if (et_fold_is_exact(job)) {
+		et_fold_sum_int_columns(job, place, n);
+		return;
+	}
+	memset(wide, 0, group * n * sizeof(*wide));
 	if (job->in_type == ET_FLOAT32) {
-		sum_float_rows(job, in, sums, n);
-		n_rows = 0;
+		add_floats(group, n, wide, n_rows, (const float *)(const void *)in, step);
 	} else if (job->in_type == ET_FLOAT64) {
-		et_hot_spans()->add_double_rows(n, sums, n_rows, (const double *)(const void *)in, step);
-		n_rows = 0;
-	}
-	for (size_t r = 0; r < n_rows; r++, in += row_bytes) {
-		if (is_half) {
-			et_loader(job->in_type, ET_F32)(floats, in, 1, n);
-			et_hot_spans()->add_float_rows(n, sums, 1, floats, 0);
-			continue;
+		add_doubles(group, n, wide, n_rows, (const double *)(const void *)in, step);
+	} else {
+		const bool is_half = et_type_is_half(job->in_type);
+		for (size_t r = 0, part; r < n_rows; r += part, in += (int64_t)part * row_bytes) {
+			part = load_rows(job, is_half ? ET_F32 : ET_F64, numbers, in, n_rows - r, n);
+			if (is_half)
+				add_floats(group, n, wide, part, (const float *)(const void *)numbers,
+					(ptrdiff_t)n);
+			else
+				add_doubles(group, n, wide, part, numbers, (ptrdiff_t)n);
 		}
-		load(row, in, 1, n);
-		for (size_t k = 0; k < n; k++)
-			sums[k] += row[k];
 	}
-	et_fold_give_sums(job, place, sums, n);
+	PUT_TOGETHER(group, n, wide[k] += wide[k + far])
+	et_fold_give_sums(job, place, wide, n);
+}
+
+/* Their distances from the mean, too: once more through all of them. */
+void et_fold_var_columns(const struct fold_job *job, const struct et_place *place, size_t n)
+{
+	double wide[ET_FOLD_COLUMNS], means[ET_FOLD_COLUMNS], numbers[ET_FOLD_COLUMNS];
+	int64_t row_bytes;
+	const uint8_t *first = first_row(job, place, &row_bytes);
+	const size_t n_rows = job->folded.numel, group = abreast(job, n);
+	for (size_t pass = 0; pass < 2; pass++) {
+		const uint8_t *in = first;
+		if (pass == 0)
+			memset(means, 0, sizeof(means));
+		memset(wide, 0, group * n * sizeof(*wide));
+		for (size_t r = 0, part; r < n_rows; r += part, in += (int64_t)part * row_bytes) {
+			part = load_rows(job, ET_F64, numbers, in, n_rows - r, n);
+			for (size_t k = 0; k < part * n && pass == 0; k++)
+				wide[k] += numbers[k];
+			for (size_t k = 0; k < part * n && pass == 1; k++)
+				wide[k] += (numbers[k] - means[k]) * (numbers[k] - means[k]);
+		}
+		PUT_TOGETHER(group, n, wide[k] += wide[k + far])
+		for (size_t k = 0; k < group * n && pass == 0; k++)
+			means[k] = k < n ? wide[k] / (double)n_rows : means[k - n];
+	}
+	et_fold_give_sums(job, place, wide, n);
+	if (job->outs[1])
+		et_fold_give(job, place, 1, ET_F64, means, n);
 }
 
 /* Of some of the neighbours, which lie @step apart. */
-static void sum_distances(
-	const struct fold_job *job, const uint8_t *in, ptrdiff_t step, double *sums, size_t n)
+static void sum_distances(const struct fold_job *job, const uint8_t *in, ptrdiff_t step, double *sums,
+	double *ret_means, size_t n)
 {
 	enum et_scalar_type type = job->rounding;
 	float means[ET_FOLD_COLUMNS] = { 0 }, squares[ET_FOLD_COLUMNS] = { 0 }, row[ET_FOLD_COLUMNS];
@@ -147,13 +208,15 @@ static void sum_distances(
 			squares[k] += row[k];
 		et_round_floats(type, squares, n);
 	}
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < n; k++) {
 		sums[k] = (double)squares[k];
+		ret_means[k] = (double)means[k];
+	}
 }
 
 /* The same of products: those of two halves are exact in float. */
-static void multiply_halves(
-	const struct fold_job *job, const uint8_t *in, ptrdiff_t step, double *products, size_t n)
+static void multiply_halves(const struct fold_job *job, const uint8_t *in, ptrdiff_t step, double *products,
+	double *ret_means, size_t n)
 {
 	float now[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];
 	et_load_fn load = et_loader(job->in_type, ET_F32);
@@ -175,15 +238,17 @@ static void multiply_halves(
 	void name(const struct fold_job *job, const struct et_place *place, size_t n)               \
 	{                                                                                           \
 		enum { AT_ONCE = 64 }; /* that many lines of memory stay near */                    \
-		double results[ET_FOLD_COLUMNS];                                                    \
+		double results[ET_FOLD_COLUMNS], means[ET_FOLD_COLUMNS];                            \
 		const size_t in_view = job->kept.n_views - 1;                                       \
 		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1], \
 				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                    \
 		const uint8_t *in = job->in + place->offset[in_view] * bytes;                       \
 		for (size_t k = 0; k < n; k += AT_ONCE)                                             \
-			fold(job, in + (ptrdiff_t)k * step * bytes, step, results + k,              \
+			fold(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k,   \
 				n - k < AT_ONCE ? n - k : AT_ONCE);                                 \
 		et_fold_give_sums(job, place, results, n);                                          \
+		if (job->outs[1])                                                                   \
+			et_fold_give(job, place, 1, ET_F64, means, n);                              \
 	}
 FOLD_ROUNDED(et_fold_var_rounded, sum_distances)
 FOLD_ROUNDED(et_fold_prod_rounded, multiply_halves)
@@ -210,7 +275,7 @@ FOLD_ROUNDED(et_fold_prod_rounded, multiply_halves)
 				results[k] = results[k] op numbers[k];                         \
 		}                                                                              \
 		PUT_TOGETHER(group, n, results[k] = results[k] op results[k + far])            \
-		et_fold_give(job, place, 0, ET_I64, results, n);                               \
+		et_fold_give_int_sums(job, place, results, n);                                 \
 	}
 FOLD_INTS(et_fold_sum_int_columns, 0, +)
 FOLD_INTS(et_fold_prod_int_columns, 1, *)
@@ -250,48 +315,78 @@ void et_fold_any_columns(const struct fold_job *job, const struct et_place *plac
 			     : any_longs)(job, place, n, shift);
 }
 
+/* Rows of few neighbours, one onto the other: as vectors, of which the lanes behind the row's end are anything. So many numbers
+ * may be read behind the last row. */
+enum { LANES = 8, VECTOR_BYTES = 16 /* there are on every processor */ };
+#define FOLD_FEW(name, type, op)                                                           \
+	static void name(size_t n, type *results, size_t n_rows, const type *rows)         \
+	{                                                                                  \
+		enum { VECTORS = LANES * sizeof(type) / VECTOR_BYTES };                    \
+		typedef type lanes __attribute__((vector_size(VECTOR_BYTES)));             \
+		type padded[LANES] = { 0 };                                                \
+		lanes now[VECTORS], row[VECTORS];                                          \
+		memcpy(padded, results, n * sizeof(type));                                 \
+		memcpy(now, padded, sizeof(now));                                          \
+		for (size_t r = 0; r < n_rows; r++, rows += n) {                           \
+			ET_UNROLL                                                          \
+			for (size_t i = 0; i < VECTORS; i++) {                             \
+				memcpy(&row[i], rows + i * LANES / VECTORS, VECTOR_BYTES); \
+				now[i] = now[i] op row[i];                                 \
+			}                                                                  \
+		}                                                                          \
+		memcpy(padded, now, sizeof(now));                                          \
+		memcpy(results, padded, n * sizeof(type));                                 \
+	}
+FOLD_FEW(add_few, float, +)
+FOLD_FEW(multiply_few, double, *)
+
 void et_fold_prod_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
-	double products[ET_FOLD_COLUMNS], row[ET_FOLD_COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F64);
+	double products[ET_FOLD_COLUMNS], numbers[ET_FOLD_COLUMNS + LANES] = { 0 };
 	int64_t row_bytes;
 	const uint8_t *in = first_row(job, place, &row_bytes);
+	const bool is_rounded = job->rounding != ET_FLOAT64;
 	for (size_t k = 0; k < n; k++)
 		products[k] = 1;
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		if (job->in_type == ET_FLOAT32 && job->rounding == ET_FLOAT64) {
-			for (size_t k = 0; k < n; k++)
-				products[k] *= (double)((const float *)(const void *)in)[k];
+	for (size_t r = 0, part; r < job->folded.numel; r += part, in += (int64_t)part * row_bytes) {
+		part = load_rows(job, ET_F64, numbers, in, job->folded.numel - r, n);
+		if (n <= LANES && !is_rounded) {
+			multiply_few(n, products, part, numbers);
 			continue;
 		}
-		load(row, in, 1, n);
-		for (size_t k = 0; k < n; k++)
-			products[k] = job->rounding == ET_FLOAT64
-					      ? products[k] * row[k]
-					      : et_round_to(products[k] * row[k], job->rounding);
+		for (size_t i = 0; i < part; i++) {
+			for (size_t k = 0; k < n; k++)
+				products[k] *= numbers[i * n + k];
+			for (size_t k = 0; k < n && is_rounded; k++)
+				products[k] = et_round_to(products[k], job->rounding);
+		}
 	}
 	et_fold_give(job, place, 0, ET_F64, products, n);
 }
 
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n)
 {
-	float sums[ET_FOLD_COLUMNS], loaded[ET_FOLD_COLUMNS];
-	et_load_fn load = et_loader(job->in_type, ET_F32);
-	memset(sums, 0, n * sizeof(*sums));
-	if (job->rounding == ET_FLOAT64 || !load) {
+	float sums[ET_FOLD_COLUMNS] = { 0 }, numbers[ET_FOLD_COLUMNS + LANES] = { 0 };
+	if (job->rounding == ET_FLOAT64 || et_fold_is_exact(job)) {
 		et_fold_sum_columns(job, place, n);
 		return;
 	}
 	int64_t row_bytes;
 	const uint8_t *in = first_row(job, place, &row_bytes);
-	for (size_t r = 0; r < job->folded.numel; r++, in += row_bytes) {
-		const float *row = (const float *)(const void *)in;
-		if (job->in_type != ET_FLOAT32) {
-			load(loaded, in, 1, n);
-			row = loaded;
+	for (size_t r = 0, part; r < job->folded.numel; r += part, in += (int64_t)part * row_bytes) {
+		const float *rows = numbers;
+		if (job->in_type == ET_FLOAT32 && n > LANES) {
+			rows = (const float *)(const void *)in;
+			part = 1;
+		} else {
+			part = load_rows(job, ET_F32, numbers, in, job->folded.numel - r, n);
 		}
-		for (size_t k = 0; k < n; k++)
-			sums[k] += row[k];
+		if (n <= LANES)
+			add_few(n, sums, part, rows);
+		for (size_t i = 0; i < part && n > LANES; i++) {
+			for (size_t k = 0; k < n; k++)
+				sums[k] += rows[i * n + k];
+		}
 	}
 	for (size_t k = 0; k < n; k++)
 		sums[k] /= (float)job->folded.numel;

@@ -15,6 +15,7 @@ struct fold_job {
 	bool is_double;
 	et_store_fn store;    /* of the first output's numbers */
 	et_fold_many_fn many; /* ET_FOLD_COLUMNS results at once, at the most; NULL: one after the other */
+	bool is_staged;       /* it takes rows of floats, which halves are made first */
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];
@@ -37,10 +38,17 @@ void et_fold_give(const struct fold_job *job, const struct et_place *place, size
 /* Of neighbours' sums what the fold makes of each, into the first output. */
 void et_fold_give_sums(const struct fold_job *job, const struct et_place *place, double *sums, size_t n);
 
+/* Of neighbours' sums of integers the same. */
+void et_fold_give_int_sums(
+	const struct fold_job *job, const struct et_place *place, const int64_t *sums, size_t n);
+/* Whether sums of integers may be taken as such although floats are asked for: no sum on the way is rounded. */
+bool et_fold_is_exact(const struct fold_job *job);
+
 /* Members of struct et_fold: columns, then int_columns. @n results, at most ET_FOLD_COLUMNS, the first of them at @place. */
 void et_fold_sum_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_prod_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_mean_columns(const struct fold_job *job, const struct et_place *place, size_t n);
+void et_fold_var_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_sum_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 void et_fold_prod_int_columns(const struct fold_job *job, const struct et_place *place, size_t n);
 /* Member rounded. */

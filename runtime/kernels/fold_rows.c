@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ABREAST = 8, FEW = 8, MORE = 24, GROUP = 32, SHORT_ROW = 64, BYTES = 16, RESULTS = ET_FOLD_COLUMNS };
+enum { ABREAST = 8, GROUP = 32, SHORT_SUM = 32, SHORT_ROW = 64, BYTES = 16, RESULTS = ET_FOLD_COLUMNS };
 
 /* The first row at @place, and how far apart they are. */
 static const uint8_t *first_row(const struct fold_job *job, const struct et_place *place, int64_t *ret_step)
@@ -54,39 +54,68 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 	}
 #define PLUS(now, x)          ((now) + (x))
 #define PLUS_BFLOAT16(now, x) ((now) + et_from_bfloat16(x))
+#define PLUS_FLOAT(now, x)    ((now) + (float)(x))
+#define PLUS_DOUBLE(now, x)   ((now) + (double)(x))
 #define TIMES(now, x)         ((now) * (x))
 #define TIMES_TRUTH(now, x)   ((now) * ((x) != 0))
-#define LARGER(now, x)        ((!((x) <= (now)) & ((now) == (now))) ? (x) : (now))
-#define SMALLER(now, x)       ((!((x) >= (now)) & ((now) == (now))) ? (x) : (now))
 FOLD_ROWS(add_floats, float, float, 0, PLUS)
 FOLD_ROWS(add_short, float, double, 0, PLUS)
 FOLD_ROWS(add_doubles, double, double, 0, PLUS)
 FOLD_ROWS(add_bfloat16s, uint16_t, float, 0, PLUS_BFLOAT16)
+FOLD_ROWS(add_shorts_as_floats, int16_t, float, 0, PLUS_FLOAT)
+FOLD_ROWS(add_words_as_floats, int32_t, float, 0, PLUS_FLOAT)
+FOLD_ROWS(add_longs_as_floats, int64_t, float, 0, PLUS_FLOAT)
+FOLD_ROWS(add_longs_as_doubles, int64_t, double, 0, PLUS_DOUBLE)
 
-static void sum_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
+static void sum_of_floats(
+	const struct fold_job *job, const struct et_place *place, size_t n_rows, double *sums)
 {
-	double sums[RESULTS];
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
-	if (job->folded.numel < ABREAST)
+	if (job->folded.numel < SHORT_SUM) {
 		add_short(job, place, n_rows, sums);
-	for (size_t r = 0; r < n_rows && job->folded.numel >= ABREAST; r++, in += step)
+		return;
+	}
+	for (size_t r = 0; r < n_rows; r++, in += step)
 		sums[r] = et_hot()->sum(job->folded.numel, (const float *)(const void *)in);
-	et_fold_give_sums(job, place, sums, n_rows);
 }
 
+static void sum_of_doubles(
+	const struct fold_job *job, const struct et_place *place, size_t n_rows, double *sums)
+{
+	int64_t step;
+	const uint8_t *in = first_row(job, place, &step);
+	if (job->folded.numel < SHORT_SUM) {
+		add_doubles(job, place, n_rows, sums);
+		return;
+	}
+	for (size_t r = 0; r < n_rows; r++, in += step)
+		sums[r] = et_hot_spans()->sum_doubles(job->folded.numel, (const double *)(const void *)in);
+}
+
+/* Of floats, doubles or longs. */
 static void sum_doubles(const struct fold_job *job, const struct et_place *place, size_t n_rows)
 {
 	double sums[RESULTS];
-	add_doubles(job, place, n_rows, sums);
+	(job->in_type == ET_FLOAT32        ? sum_of_floats
+		: job->in_type == ET_INT64 ? add_longs_as_doubles
+					   : sum_of_doubles)(job, place, n_rows, sums);
 	et_fold_give_sums(job, place, sums, n_rows);
 }
 
-/* Of floats or bfloat16. */
+/* One after the other. */
 static void mean_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
 {
+	static void (*const fns[])(
+		const struct fold_job *job, const struct et_place *place, size_t n_rows, float *sums) = {
+		[ET_FLOAT32] = add_floats,
+		[ET_BFLOAT16] = add_bfloat16s,
+		[ET_INT16] = add_shorts_as_floats,
+		[ET_INT32] = add_words_as_floats,
+		[ET_INT64] = add_longs_as_floats,
+	};
 	float sums[RESULTS];
-	(job->in_type == ET_BFLOAT16 ? add_bfloat16s : add_floats)(job, place, n_rows, sums);
+	fns[job->in_type](job, place, n_rows, sums);
 	for (size_t r = 0; r < n_rows; r++)
 		sums[r] /= (float)job->folded.numel;
 	et_fold_give(job, place, 0, ET_F32, sums, n_rows);
@@ -118,29 +147,83 @@ static void add_ints(const struct fold_job *job, const struct et_place *place, s
 		ADD_INTS(uint8_t, row[k])
 	else
 		ADD_INTS(uint8_t, row[k] != 0)
-	et_fold_give(job, place, 0, ET_I64, sums, n_rows);
+	et_fold_give_int_sums(job, place, sums, n_rows);
+}
+
+static bool is_int(enum et_scalar_type type)
+{
+	return type == ET_INT64 || type == ET_INT32 || type == ET_INT16 || type == ET_BOOL ||
+	       et_fold_is_byte(type);
 }
 
 static bool is_known_int(const struct fold_job *job)
 {
-	return !job->is_double &&
-	       (job->in_type == ET_INT64 || job->in_type == ET_INT32 || job->in_type == ET_INT16 ||
-		       job->in_type == ET_BOOL || et_fold_is_byte(job->in_type));
+	return !job->is_double && is_int(job->in_type);
+}
+
+static bool is_exact(const struct fold_job *job)
+{
+	return is_int(job->in_type) && et_fold_is_exact(job);
 }
 
 et_fold_many_fn et_fold_sum_rows(const struct fold_job *job)
 {
-	if (!job->is_double)
-		return is_known_int(job) ? add_ints : NULL;
-	return job->in_type == ET_FLOAT64 ? sum_doubles : job->in_type == ET_FLOAT32 ? sum_floats : NULL;
+	if (is_known_int(job) || is_exact(job))
+		return add_ints;
+	return job->is_double && (job->in_type == ET_FLOAT64 || job->in_type == ET_FLOAT32 ||
+					 job->in_type == ET_INT64)
+		       ? sum_doubles
+		       : NULL;
 }
 
 et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)
 {
-	if (job->rounding == ET_FLOAT64)
-		return job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64 ? et_fold_sum_rows(job)
-										: NULL;
-	return job->in_type == ET_FLOAT32 || job->in_type == ET_BFLOAT16 ? mean_floats : NULL;
+	if (job->rounding == ET_FLOAT64 || is_exact(job))
+		return et_fold_sum_rows(job);
+	return job->in_type == ET_FLOAT32 || job->in_type == ET_BFLOAT16 || job->in_type == ET_INT16 ||
+			       job->in_type == ET_INT32 || job->in_type == ET_INT64
+		       ? mean_floats
+		       : NULL;
+}
+
+/* --- variances ------------------------------------------------------------------------------------- */
+
+#define SQUARES(type, hot)                                                                \
+	for (size_t r = 0; r < n_rows; r++, in += step) {                                 \
+		const type *row = (const type *)(const void *)in;                         \
+		const double mean = means[r] / (double)n;                                 \
+		double sum = 0;                                                           \
+		means[r] = mean;                                                          \
+		if (n < SHORT_SUM) {                                                      \
+			for (size_t k = 0; k < n; k++)                                    \
+				sum += ((double)row[k] - mean) * ((double)row[k] - mean); \
+		} else {                                                                  \
+			sum = hot(n, row, mean);                                          \
+		}                                                                         \
+		squares[r] = sum;                                                         \
+	}
+
+static void var_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)
+{
+	double means[RESULTS], squares[RESULTS];
+	const size_t n = job->folded.numel;
+	int64_t step;
+	const uint8_t *in = first_row(job, place, &step);
+	(job->in_type == ET_FLOAT32 ? sum_of_floats : sum_of_doubles)(job, place, n_rows, means);
+	if (job->in_type == ET_FLOAT32)
+		SQUARES(float, et_hot()->squares)
+	else
+		SQUARES(double, et_hot_spans()->squares_of_doubles)
+	et_fold_give_sums(job, place, squares, n_rows);
+	if (job->outs[1])
+		et_fold_give(job, place, 1, ET_F64, means, n_rows);
+}
+
+et_fold_many_fn et_fold_var_rows(const struct fold_job *job)
+{
+	return job->rounding == ET_FLOAT64 && (job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64)
+		       ? var_floats
+		       : NULL;
 }
 
 /* --- products -------------------------------------------------------------------------------------- */
@@ -209,6 +292,28 @@ ANY_ROWS(any_words, int32_t, int32_t)
 ANY_ROWS(any_longs, int64_t, int64_t)
 ANY_ROWS(any_floats, float, int32_t)
 ANY_ROWS(any_doubles, double, int64_t)
+
+bool et_fold_is_any(const struct et_tensor *tensor)
+{
+	enum { WORDS = 16 };
+	const uint8_t *bytes = tensor->data;
+	size_t left = et_tensor_n_bytes(tensor);
+	const size_t size = et_scalar_size(tensor->type);
+	/* Floats without their sign, so that both zeros are none. */
+	const uint64_t ones = UINT64_MAX, mask = !et_type_is_float(tensor->type) ? ones
+						 : size == 2                     ? ones / 0xffff * 0x7fff
+						 : size == 4 ? ones / 0xffffffff * 0x7fffffff
+							     : ones >> 1;
+	uint64_t words[WORDS], any = 0;
+	for (size_t part = sizeof(*words); left && !any; left -= part, bytes += part, part = sizeof(words)) {
+		part = part < left ? part : left;
+		memset(words, 0, part < sizeof(words) ? sizeof(words) : 0);
+		memcpy(words, bytes, part);
+		for (size_t i = 0; i < (part + 7) / 8; i++)
+			any |= words[i] & mask;
+	}
+	return any;
+}
 
 et_fold_many_fn et_fold_any_rows(const struct fold_job *job)
 {
@@ -322,66 +427,59 @@ static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t turn)
 		results[r] = value;                               \
 	}
 
-/* Of rows that are shorter than vectors. */
-#define EXTREMES_OF_FEW(name, type, wide, least, most)           \
-	FOLD_ROWS(largest_few_##name, type, wide, least, LARGER) \
-	FOLD_ROWS(smallest_few_##name, type, wide, most, SMALLER)
-EXTREMES_OF_FEW(floats, float, float, -INFINITY, INFINITY)
-EXTREMES_OF_FEW(doubles, double, double, -INFINITY, INFINITY)
-EXTREMES_OF_FEW(longs, int64_t, int64_t, INT64_MIN, INT64_MAX)
-EXTREMES_OF_FEW(words, int32_t, int64_t, INT64_MIN, INT64_MAX)
-EXTREMES_OF_FEW(shorts, int16_t, int64_t, INT64_MIN, INT64_MAX)
-EXTREMES_OF_FEW(signed_bytes, int8_t, int64_t, INT64_MIN, INT64_MAX)
-EXTREMES_OF_FEW(bytes, uint8_t, int64_t, INT64_MIN, INT64_MAX)
-
-static void few_ints(const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least,
-	int64_t *results)
+/* Of short rows, several of them, that lie one behind the other; false: these do not. */
+static bool give_extremes_of_few(
+	const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
-	static void (*const fns[][2])(
-		const struct fold_job *job, const struct et_place *place, size_t n_rows, int64_t *results) = {
-		[ET_UINT8] = { largest_few_bytes, smallest_few_bytes },
-		[ET_INT8] = { largest_few_signed_bytes, smallest_few_signed_bytes },
-		[ET_INT16] = { largest_few_shorts, smallest_few_shorts },
-		[ET_INT32] = { largest_few_words, smallest_few_words },
-		[ET_INT64] = { largest_few_longs, smallest_few_longs },
-		[ET_BOOL] = { largest_few_bytes, smallest_few_bytes },
-	};
-	fns[job->in_type][is_least](job, place, n_rows, results);
+	const size_t n = job->folded.numel, row_bytes = n * et_scalar_size(job->in_type);
+	const enum et_class narrow = et_narrow_class_of(job->in_type),
+			    class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
+	const struct et_hot_spans *hot = et_hot_spans();
+	int64_t results[RESULTS], wide[RESULTS], step; /* of any type; as much room as the longest need */
+	const uint8_t *in = first_row(job, place, &step);
+	if (row_bytes > ET_SHORT_ROW || step != (int64_t)row_bytes || n_rows < ABREAST)
+		return false;
+	(is_least ? hot->smallest_of_rows : hot->largest_of_rows)[class](n_rows, n, results, in);
+	if (et_storer(job->outs[0]->type, class)) {
+		et_fold_give(job, place, 0, class, results, n_rows);
+		return true;
+	}
+	et_loader(job->in_type, ET_I64)(wide, results, 1, n_rows);
+	et_fold_give(job, place, 0, ET_I64, wide, n_rows);
+	return true;
 }
 
 static void extreme_floats(
 	const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
+	const struct et_hot_spans *hot = et_hot_spans();
 	double results[RESULTS];
 	size_t n = job->folded.numel;
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
-	if (job->in_type == ET_FLOAT32 && n <= FEW) {
-		float few[RESULTS];
-		(is_least ? smallest_few_floats : largest_few_floats)(job, place, n_rows, few);
-		et_fold_give(job, place, 0, ET_F32, few, n_rows);
+	if (give_extremes_of_few(job, place, n_rows, is_least))
 		return;
-	}
-	if (job->in_type == ET_FLOAT64 && n <= MORE)
-		(is_least ? smallest_few_doubles : largest_few_doubles)(job, place, n_rows, results);
-	else if (job->in_type == ET_FLOAT32)
-		EACH_ROW(float, (double)extreme_of_floats(n, row, is_least))
+	if (job->in_type == ET_FLOAT64)
+		(is_least ? hot->smallest_of_doubles : hot->largest_of_doubles)(n_rows, n, results,
+			(const double *)(const void *)in, (ptrdiff_t)(step / (int64_t)sizeof(double)));
 	else
-		EACH_ROW(double, extreme_of_doubles(n, row, is_least))
+		EACH_ROW(float, (double)extreme_of_floats(n, row, is_least))
 	et_fold_give(job, place, 0, ET_F64, results, n_rows);
 }
 
 static void extreme_ints(
 	const struct fold_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
+	const struct et_hot_spans *hot = et_hot_spans();
 	int64_t results[RESULTS], step;
 	size_t n = job->folded.numel;
 	const uint8_t *in = first_row(job, place, &step);
 	uint8_t turn = et_fold_turned_bits(is_least, job->in_type == ET_INT8);
-	if (n <= FEW)
-		few_ints(job, place, n_rows, is_least, results);
-	else if (job->in_type == ET_INT64)
-		EACH_ROW(int64_t, extreme_of_longs(n, row, is_least))
+	if (give_extremes_of_few(job, place, n_rows, is_least))
+		return;
+	if (job->in_type == ET_INT64)
+		(is_least ? hot->smallest_of_longs : hot->largest_of_longs)(n_rows, n, results,
+			(const int64_t *)(const void *)in, (ptrdiff_t)(step / (int64_t)sizeof(int64_t)));
 	else if (job->in_type == ET_INT32)
 		EACH_ROW(int32_t, is_least ? min_of_words(n, row) : max_of_words(n, row))
 	else if (job->in_type == ET_INT16)

@@ -352,6 +352,29 @@ ADD_ROWS(add_double_rows, double)
 TAKE_LONGS(larger_longs, >)
 TAKE_LONGS(smaller_longs, <)
 
+/* Sums that do not wait for each other. */
+#define SUM_DOUBLES(name, parameters, term)                     \
+	static double name parameters                           \
+	{                                                       \
+		enum { SUMS = 32 };                             \
+		double sums[SUMS] = { 0 };                      \
+		size_t k = 0;                                   \
+		for (; k + SUMS <= n; k += SUMS) {              \
+			for (size_t i = 0; i < SUMS; i++)       \
+				sums[i] += term;                \
+		}                                               \
+		for (size_t i = 0; k + i < n; i++)              \
+			sums[i] += term;                        \
+		for (size_t half = SUMS / 2; half; half /= 2) { \
+			for (size_t i = 0; i < half; i++)       \
+				sums[i] += sums[i + half];      \
+		}                                               \
+		return sums[0];                                 \
+	}
+SUM_DOUBLES(sum_doubles, (size_t n, const double *x), x[k + i])
+SUM_DOUBLES(squares_of_doubles, (size_t n, const double *x, double center),
+	(x[k + i] - center) * (x[k + i] - center))
+
 /* Several vectors at a time, which do not wait for each other. */
 enum { VECTORS = 2, LANES = 8, ABREAST = VECTORS * LANES };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
@@ -389,6 +412,81 @@ EXTREME(largest_double, double, doubles, <=)
 EXTREME(smallest_double, double, doubles, >=)
 EXTREME(largest_long, int64_t, longs, <=)
 EXTREME(smallest_long, int64_t, longs, >=)
+
+/* A row that is as long as a vector or longer, and shorter than what is worth going abreast. */
+#define TAKE_BETTER(vector, no_better)                \
+	takes = ~(next no_better now) & (now == now); \
+	now = (vector)((takes & (longs)next) | (~takes & (longs)now))
+#define EXTREME_ROWS(name, one, type, vector, no_better)                                                   \
+	static void name(size_t n_rows, size_t n, type *results, const type *rows, ptrdiff_t step)         \
+	{                                                                                                  \
+		for (size_t r = 0; r < n_rows; r++, rows += step) {                                        \
+			vector now, next;                                                                  \
+			longs takes;                                                                       \
+			if (n < LANES || n > 4 * ABREAST) {                                                \
+				results[r] = one(n, rows);                                                 \
+				continue;                                                                  \
+			}                                                                                  \
+			memcpy(&now, rows, sizeof(now));                                                   \
+			for (size_t k = LANES; k < n; k += LANES) { /* the last ones may be taken again */ \
+				memcpy(&next, rows + (k + LANES <= n ? k : n - LANES), sizeof(next));      \
+				TAKE_BETTER(vector, no_better);                                            \
+			}                                                                                  \
+			next = __builtin_shufflevector(now, now, 4, 5, 6, 7, 0, 1, 2, 3);                  \
+			TAKE_BETTER(vector, no_better);                                                    \
+			next = __builtin_shufflevector(now, now, 2, 3, 0, 1, 6, 7, 4, 5);                  \
+			TAKE_BETTER(vector, no_better);                                                    \
+			next = __builtin_shufflevector(now, now, 1, 0, 3, 2, 5, 4, 7, 6);                  \
+			TAKE_BETTER(vector, no_better);                                                    \
+			results[r] = now[0];                                                               \
+		}                                                                                          \
+	}
+EXTREME_ROWS(largest_of_doubles, largest_double, double, doubles, <=)
+EXTREME_ROWS(smallest_of_doubles, smallest_double, double, doubles, >=)
+EXTREME_ROWS(largest_of_longs, largest_long, int64_t, longs, <=)
+EXTREME_ROWS(smallest_of_longs, smallest_long, int64_t, longs, >=)
+
+/* Short rows: each number with that 1 behind it, what comes of it with that 2 behind it and so on, wherever rows begin, which are
+ * loops as long as all rows. A row's is where its first number was. */
+#define EXTREMES(name, type, no_better)                                                               \
+	static void join_##name(size_t n, size_t apart, type *restrict to, const type *restrict from) \
+	{                                                                                             \
+		ET_INDEPENDENT                                                                        \
+		for (size_t i = 0; i < n; i++) {                                                      \
+			const type now = from[i], next = from[i + apart];                             \
+			to[i] = (!(next no_better now) & (now == now)) ? next : now;                  \
+		}                                                                                     \
+	}                                                                                             \
+	static void name(size_t n_rows, size_t n, void *results, const void *rows)                    \
+	{                                                                                             \
+		enum { PIECE = 512 };                                                                 \
+		type joined[2][PIECE], *out = results;                                                \
+		const type *in = rows;                                                                \
+		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {              \
+			part = n_rows < PIECE / n ? n_rows : PIECE / n;                               \
+			const type *from = in;                                                        \
+			for (size_t width = 1, left = part * n, turn = 0, apart; width < n;           \
+				width += apart) {                                                     \
+				apart = width < n - width ? width : n - width;                        \
+				left -= apart;                                                        \
+				join_##name(left, apart, joined[turn], from);                         \
+				from = joined[turn];                                                  \
+				turn = !turn;                                                         \
+			}                                                                             \
+			for (size_t r = 0; r < part; r++)                                             \
+				out[r] = from[r * n];                                                 \
+		}                                                                                     \
+	}
+#define EXTREMES_OF(name, type)                \
+	EXTREMES(largest_few_##name, type, <=) \
+	EXTREMES(smallest_few_##name, type, >=)
+EXTREMES_OF(floats, float)
+EXTREMES_OF(doubles, double)
+EXTREMES_OF(longs, int64_t)
+EXTREMES_OF(words, int32_t)
+EXTREMES_OF(shorts, int16_t)
+EXTREMES_OF(signed_bytes, int8_t)
+EXTREMES_OF(bytes, uint8_t)
 
 /* Four rows at a time spare going through the sums for each. */
 #define WEIGH_ROWS(name, type)                                                                               \
@@ -432,10 +530,21 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.weigh_long_rows = weigh_long_rows,
 	.add_float_rows = add_float_rows,
 	.add_double_rows = add_double_rows,
+	.sum_doubles = sum_doubles,
+	.squares_of_doubles = squares_of_doubles,
 	.larger_longs = larger_longs,
 	.smaller_longs = smaller_longs,
 	.merge_larger_longs = merge_larger_longs,
 	.merge_smaller_longs = merge_smaller_longs,
+	.largest_of_rows = { largest_few_floats, largest_few_doubles, largest_few_longs, largest_few_words,
+		largest_few_shorts, largest_few_signed_bytes, largest_few_bytes, largest_few_bytes },
+	.smallest_of_rows = { smallest_few_floats, smallest_few_doubles, smallest_few_longs,
+		smallest_few_words, smallest_few_shorts, smallest_few_signed_bytes, smallest_few_bytes,
+		smallest_few_bytes },
+	.largest_of_doubles = largest_of_doubles,
+	.smallest_of_doubles = smallest_of_doubles,
+	.largest_of_longs = largest_of_longs,
+	.smallest_of_longs = smallest_of_longs,
 	.largest_double = largest_double,
 	.smallest_double = smallest_double,
 	.largest_long = largest_long,

@@ -26,6 +26,8 @@ struct et_distances {
 	double *sums;
 };
 
+enum { ET_SHORT_ROW = 64 /* bytes */ };
+
 struct et_hot_spans {
 	/* By class; NULL for those of floats. More bits than there are, or less than none, leave nothing, or the sign. */
 	et_span_fn left_shift[ET_N_SPANS], right_shift[ET_N_SPANS];
@@ -48,6 +50,9 @@ struct et_hot_spans {
 	/* sums[k] += rows[r * step + k] for each r in its turn */
 	void (*add_float_rows)(size_t n, double *sums, size_t n_rows, const float *rows, ptrdiff_t step);
 	void (*add_double_rows)(size_t n, double *sums, size_t n_rows, const double *rows, ptrdiff_t step);
+	/* The sum of x, and of the squares of its distance to @center, in any order. */
+	double (*sum_doubles)(size_t n, const double *x);
+	double (*squares_of_doubles)(size_t n, const double *x, double center);
 	/* best[k] = numbers[k] and where[k] = row, for those that are larger, or smaller; where may be NULL */
 	void (*larger_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
 	void (*smaller_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
@@ -56,6 +61,19 @@ struct et_hot_spans {
 		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
 	void (*merge_smaller_longs)(
 		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
+	/* Of each of @n_rows rows of @n numbers, one number or more and no more than ET_SHORT_ROW bytes, which lie one behind the
+	 * other; by class. NaN if one is. */
+	void (*largest_of_rows[ET_N_SPANS])(size_t n_rows, size_t n, void *results, const void *rows);
+	void (*smallest_of_rows[ET_N_SPANS])(size_t n_rows, size_t n, void *results, const void *rows);
+	/* The same of longer rows, @step numbers apart. */
+	void (*largest_of_doubles)(
+		size_t n_rows, size_t n, double *results, const double *rows, ptrdiff_t step);
+	void (*smallest_of_doubles)(
+		size_t n_rows, size_t n, double *results, const double *rows, ptrdiff_t step);
+	void (*largest_of_longs)(
+		size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
+	void (*smallest_of_longs)(
+		size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
 	/* Of one number or more; NaN if one is. */
 	double (*largest_double)(size_t n, const double *x);
 	double (*smallest_double)(size_t n, const double *x);
