@@ -4,9 +4,11 @@
  * the function of a line is the reference. */
 #include "runtime/compute.h"
 #include "runtime/kernels/hot.h"
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/line.h"
 #include "runtime/kernels/shape.h"
+#include "runtime/base/expand.h"
 
 #include <math.h>
 
@@ -146,11 +148,104 @@ static void cumulate_range(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* If @lines lie side by side and alike in both tensors; *ret_is_done: they do. */
+/* Few columns, or lines in one piece: what lies there is loaded at once, whatever lines it is of. A slab is as many lines as
+ * lie next to each other; each number takes in the one @stride before it. */
+enum { FEW_COLUMNS = 16, ABREAST = 8, STAGE = 2048 };
+
+union staged {
+	float f[STAGE];
+	double d[STAGE];
+	int64_t i[STAGE];
+};
+
+#define CUMULATE_SLABS(name, type, op)                                        \
+	static void name(type *x, size_t n_slabs, size_t slab, size_t stride) \
+	{                                                                     \
+		for (; n_slabs; n_slabs--, x += slab) {                       \
+			type now = x[0];                                      \
+			for (size_t k = 1; stride == 1 && k < slab; k++)      \
+				x[k] = now = now op x[k];                     \
+			for (size_t k = stride; stride > 1 && k < slab; k++)  \
+				x[k] = x[k - stride] op x[k];                 \
+		}                                                             \
+	}
+CUMULATE_SLABS(add_up_doubles, double, +)
+CUMULATE_SLABS(add_up_ints, int64_t, +)
+CUMULATE_SLABS(multiply_up_doubles, double, *)
+CUMULATE_SLABS(multiply_up_ints, int64_t, *)
+
+/* Sums that are rounded after each step; several lines at a time, since each number waits long for the one before. */
+ET_EXPANDED void add_up_rounded(
+	float *x, size_t n_slabs, size_t slab, size_t stride, const enum et_scalar_type type)
+{
+	for (; stride == 1 && n_slabs >= ABREAST; n_slabs -= ABREAST, x += ABREAST * slab) {
+		float now[ABREAST];
+		for (size_t i = 0; i < ABREAST; i++)
+			now[i] = x[i * slab];
+		for (size_t k = 1; k < slab; k++) {
+			for (size_t i = 0; i < ABREAST; i++)
+				now[i] = et_round_half(now[i] + x[i * slab + k], type);
+			for (size_t i = 0; i < ABREAST; i++)
+				x[i * slab + k] = now[i];
+		}
+	}
+	for (; n_slabs; n_slabs--, x += slab) {
+		for (size_t k = stride; k < slab; k++)
+			x[k] = et_round_half(x[k - stride] + x[k], type);
+	}
+}
+
+static void cumulate_slabs(
+	const struct cumulated *c, union staged *numbers, size_t n_slabs, size_t slab, size_t stride)
+{
+	if (c->class == ET_F32 && c->out->type == ET_BFLOAT16)
+		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_BFLOAT16);
+	else if (c->class == ET_F32)
+		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_FLOAT16);
+	else if (c->class == ET_F64)
+		(c->is_product ? multiply_up_doubles : add_up_doubles)(numbers->d, n_slabs, slab, stride);
+	else
+		(c->is_product ? multiply_up_ints : add_up_ints)(numbers->i, n_slabs, slab, stride);
+}
+
+/* Slabs from @begin to @end. Of a long one, parts: the numbers before each stand in front of it. */
+static void cumulate_staged(void *arg, size_t begin, size_t end)
+{
+	const struct cumulated *c = arg;
+	union staged numbers;
+	const size_t slab = c->n * c->stride, in_bytes = et_element_bytes(c->self),
+		     out_bytes = et_element_bytes(c->out), bytes = et_class_size(c->class);
+	et_load_fn load = et_loader(c->self->type, c->class);
+	et_store_fn store = et_storer(c->out->type, c->class);
+	const uint8_t *in = (const uint8_t *)c->self->data + begin * slab * in_bytes;
+	uint8_t *out = (uint8_t *)c->out->data + begin * slab * out_bytes;
+	for (size_t n, i = begin; slab <= STAGE && i < end; i += n) {
+		n = STAGE / slab < end - i ? STAGE / slab : end - i;
+		load(&numbers, in, 1, n * slab);
+		cumulate_slabs(c, &numbers, n, slab, c->stride);
+		store(out, 1, &numbers, n * slab);
+		in += n * slab * in_bytes;
+		out += n * slab * out_bytes;
+	}
+	for (size_t i = begin; slab > STAGE && i < end; i++) {
+		for (size_t done = 0, n, before = 0; done < slab; done += n, before = c->stride) {
+			uint8_t *to = (uint8_t *)&numbers + before * bytes;
+			n = STAGE / c->stride * c->stride - before;
+			n = n < slab - done ? n : slab - done;
+			load(to, in, 1, n);
+			cumulate_slabs(c, &numbers, 1, before + n, c->stride);
+			store(out, 1, to, n);
+			memmove(&numbers, to + (n - c->stride) * bytes, c->stride * bytes);
+			in += n * in_bytes;
+			out += n * out_bytes;
+		}
+	}
+}
+
+/* If @lines lie alike in both tensors; *ret_is_done: they do. */
 static enum et_status cumulate(
 	struct et_kernel_ctx *ctx, const struct et_lines *lines, bool is_product, bool *ret_is_done)
 {
-	enum { FEW = 8 };
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
 	bool is_int = !et_type_is_float(out->type);
@@ -166,9 +261,11 @@ static enum et_status cumulate(
 	size_t numel = et_tensor_numel(self);
 	job.n = (size_t)lines->n_out;
 	job.stride = (size_t)self->strides[lines->dim];
-	if (numel == 0 || job.stride < FEW)
-		return ET_OK;
-	et_parallel_for(ctx->compute, cumulate_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+	const size_t slab = job.n * job.stride;
+	if (numel && job.stride < FEW_COLUMNS)
+		et_parallel_for(ctx->compute, cumulate_staged, &job, numel / slab, WORK_PER_TASK / slab + 1);
+	else if (numel)
+		et_parallel_for(ctx->compute, cumulate_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
 	*ret_is_done = true;
 	return ET_OK;
 }
@@ -212,6 +309,7 @@ struct softmax {
 	float *y;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
 	bool is_log, is_gathered;
+	float *turned; /* not NULL: room for all lines one behind the other, to be put there first */
 	enum et_scalar_type rounding; /* half or bfloat16: the sum and its logarithm are kept in it */
 };
 
@@ -232,6 +330,31 @@ static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scal
 	const float rest = (float)et_round_to(log(et_round_to(sum, type)), type);
 	for (size_t k = 0; k < n; k++)
 		y[k] = x[k] - most - rest;
+}
+
+/* The same of short lines, one behind the other. */
+static void log_softmax_rounded_short(
+	size_t n_lines, size_t n, float *y, const float *x, enum et_scalar_type type)
+{
+	enum { PART = 512 };
+	for (size_t lines; n_lines; n_lines -= lines, x += lines * n, y += lines * n) {
+		float powers[PART], most[PART];
+		lines = PART / n < n_lines ? PART / n : n_lines;
+		et_hot_spans()->largest_of_rows[ET_F32](lines, n, most, x);
+		for (size_t i = 0; i < lines; i++) {
+			for (size_t k = 0; k < n; k++)
+				powers[i * n + k] = x[i * n + k] - most[i];
+		}
+		et_hot()->each_exp(lines * n, powers, powers);
+		for (size_t i = 0; i < lines; i++) {
+			double sum = 0;
+			for (size_t k = 0; k < n; k++)
+				sum += (double)powers[i * n + k];
+			const float rest = (float)et_round_to(log(et_round_to(sum, type)), type);
+			for (size_t k = 0; k < n; k++)
+				y[i * n + k] = x[i * n + k] - most[i] - rest;
+		}
+	}
 }
 
 /* Where the first number of line @i is. */
@@ -258,6 +381,18 @@ static void softmax_gathered(const struct softmax *s, size_t first, size_t n_lin
 	}
 }
 
+/* One of few lines side by side, which are long. */
+static void softmax_turned(const struct softmax *s, size_t i)
+{
+	float *line = s->turned + i * s->n, *y = s->y + line_at(s, i);
+	const float *x = s->x + line_at(s, i);
+	for (size_t k = 0; k < s->n; k++)
+		line[k] = x[k * s->stride];
+	et_hot()->softmax_row(s->n, line, line, s->is_log);
+	for (size_t k = 0; k < s->n; k++)
+		y[k * s->stride] = line[k];
+}
+
 static void softmax_range(void *arg, size_t begin, size_t end)
 {
 	const struct softmax *s = arg;
@@ -265,9 +400,15 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 		size_t column = i % s->stride,
 		       n = s->stride - column < end - i ? s->stride - column : end - i;
 		size_t at = line_at(s, i);
-		if (s->rounding != ET_FLOAT32) {
+		if (s->rounding != ET_FLOAT32 && s->n <= ET_SHORT_ROW / sizeof(float)) {
+			n = end - i;
+			log_softmax_rounded_short(n, s->n, s->y + at, s->x + at, s->rounding);
+		} else if (s->rounding != ET_FLOAT32) {
 			n = 1;
 			log_softmax_rounded(s->n, s->y + at, s->x + at, s->rounding);
+		} else if (s->turned) {
+			n = 1;
+			softmax_turned(s, i);
 		} else if (s->is_gathered) {
 			n = end - i < ROWS ? end - i : ROWS;
 			softmax_gathered(s, i, n);
@@ -310,6 +451,11 @@ static enum et_status softmax_floats(
 	bool is_partial =
 		job.stride == 1 ? job.n < SHORT_ROW : job.stride < FEW_NEIGHBOURS && job.n <= LONGEST;
 	job.is_gathered = is_partial && numel / job.n >= ROWS;
+	if (job.stride > 1 && job.stride < FEW_NEIGHBOURS && job.n > LONGEST) {
+		job.turned = et_kernel_scratch(ctx, numel * sizeof(*job.turned));
+		if (!job.turned)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
 	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
 	if (is_half)
 		et_storer(out->type, ET_F32)(out->data, 1, floats, numel);
