@@ -326,6 +326,28 @@ static void add_moments(
 	}
 }
 
+/* As add_moments() of @n_planes of @n numbers each, not halves, @step bytes apart: short ones are put one behind the other first. */
+static void add_plane_moments(const uint8_t *data, enum et_scalar_type type, size_t n, size_t n_planes,
+	size_t step, double *sum, double *squares, double center)
+{
+	enum { SHORT_PLANE = 64, MOST = 256 };
+	double block[MOST];
+	et_load_fn load = et_loader(type, ET_F64);
+	if (n > SHORT_PLANE) {
+		for (size_t b = 0; b < n_planes; b++)
+			add_moments(data + b * step, type, n, sum, squares, center);
+		return;
+	}
+	for (size_t b = 0, part; b < n_planes && n; b += part) {
+		part = MOST / n < n_planes - b ? MOST / n : n_planes - b;
+		if (n == 1)
+			load(block, data + b * step, (ptrdiff_t)(step / et_scalar_size(type)), part);
+		for (size_t i = 0; i < part && n > 1; i++)
+			load(block + i * n, data + (b + i) * step, 1, n);
+		add_doubles(block, part * n, sum, squares, center);
+	}
+}
+
 /* A batch of @n_batch times @n planes of @inner elements at @data, which may be of another type than what is normalized. */
 struct batch {
 	const uint8_t *data;
@@ -341,6 +363,13 @@ static void channel_moments(
 	const uint8_t *data = x->data + c * plane_bytes;
 	double sum = 0, squares = 0, unused = 0, count = half_or_exact(like, (double)(x->n_batch * x->inner)),
 	       mean;
+	if (!et_type_is_half(x->type) && !et_type_is_half(like->type)) {
+		add_plane_moments(data, x->type, x->inner, x->n_batch, step, &sum, &unused, 0);
+		*ret_mean = mean = sum / count;
+		add_plane_moments(data, x->type, x->inner, x->n_batch, step, &unused, &squares, mean);
+		*ret_var = squares / count;
+		return;
+	}
 	for (size_t b = 0; b < x->n_batch; b++) {
 		double more = 0, more_squares = 0;
 		add_moments(data + b * step, x->type, x->inner, &more, &more_squares, 0);
@@ -525,10 +554,14 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 		et_loader(job->x->type, ET_F64)(
 			x, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n_rows * n);
 		for (size_t i = 0; i < n_rows; i++) {
-			double *to = x + i * n, mean = sum_of(to, n) * part,
-			       rstd = 1 / sqrt(squares_of(to, n, mean) * part + job->eps);
-			means[i] = mean;
-			rstds[i] = rstd;
+			const double *of = x + i * n;
+			means[i] = sum_of(of, n) * part;
+			rstds[i] = squares_of(of, n, means[i]) * part + job->eps;
+		}
+		for (size_t i = 0; i < n_rows; i++) /* apart, as vectors */
+			rstds[i] = 1 / sqrt(rstds[i]);
+		for (size_t i = 0; i < n_rows; i++) {
+			double *to = x + i * n, mean = means[i], rstd = rstds[i];
 			for (size_t k = 0; k < n && !job->is_group; k++)
 				to[k] = (to[k] - mean) * rstd * factors[k] + shifts[k];
 			for (size_t k = 0, c = (row + i) * job->row_step % job->period;
