@@ -44,18 +44,18 @@ static float next_half(float a, float b, enum et_scalar_type type)
 ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float),
 	et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
 ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
-/* What is left of a float divided by a float. The quotient of both as doubles is cut to the right integer while that has
- * no more than 28 bits, since it is either whole or further away from being so than doubles round; and then nothing of
- * this is rounded. */
-static inline double float_rest(double a, double b)
-{
-	double quotient = a / b;
-	if (!(fabs(quotient) < 0x1p28) || isinf(b))
-		return fmod(a, b);
-	return copysign(a - (double)(int32_t)quotient * b, a);
-}
-ET_SPAN_FN(fmod_f32, float, ET_LOADS2(float), float_rest((double)a, (double)b))
-ET_SPAN_FN(fmod_f64, double, ET_LOADS2(double), fmod(a, b))
+/* Of which some processors have vectors: each build of hot_spans.c has its own. */
+#define BUILT_FN(name, suffix, class)                     \
+	static void name##_##suffix(struct et_span *span) \
+	{                                                 \
+		et_hot_spans()->name[class](span);        \
+	}
+#define DIVISION_FNS(name)          \
+	BUILT_FN(name, f32, ET_F32) \
+	BUILT_FN(name, f64, ET_F64)
+DIVISION_FNS(fmod)
+DIVISION_FNS(remainder)
+DIVISION_FNS(floor_div)
 static void pow_f32(struct et_span *span)
 {
 	et_hot()->each_pow(span->n, span->out, span->in[0], span->in[1]);
@@ -109,17 +109,12 @@ BIT_FNS(bitwise_or, a | b, (a | b) != 0)
 BIT_FNS(bitwise_xor, a ^ b, (a == 0) != (b == 0))
 
 /* Each element by a number of its own. */
-#define SHIFT_FN(name, suffix, class)                     \
-	static void name##_##suffix(struct et_span *span) \
-	{                                                 \
-		et_hot_spans()->name[class](span);        \
-	}
 #define SHIFT_FNS(name)             \
-	SHIFT_FN(name, i64, ET_I64) \
-	SHIFT_FN(name, i32, ET_I32) \
-	SHIFT_FN(name, i16, ET_I16) \
-	SHIFT_FN(name, i8, ET_I8)   \
-	SHIFT_FN(name, u8, ET_U8)
+	BUILT_FN(name, i64, ET_I64) \
+	BUILT_FN(name, i32, ET_I32) \
+	BUILT_FN(name, i16, ET_I16) \
+	BUILT_FN(name, i8, ET_I8)   \
+	BUILT_FN(name, u8, ET_U8)
 SHIFT_FNS(left_shift)
 SHIFT_FNS(right_shift)
 #define SHIFTS(name) { NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
@@ -230,34 +225,11 @@ NARROW_DIVIDES(remainder, left + (b & apart))
 /* Truths are not worth loops of their own. */
 #define DIVIDES(name) { name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
 
-/* The same of floats, as Python defines them; what float computes is exact in double. */
-static inline double floor_quotient(double a, double b, double mod)
-{
-	if (b == 0)
-		return a / b;
-	double quotient = (a - mod) / b;
-	/* Signs are as good as random: no branches on them. */
-	quotient -= (double)((mod != 0) & ((b < 0) != (mod < 0)));
-	double zero = !signbit(a) != !signbit(b) ? -0.0 : 0.0, whole = floor(quotient);
-	whole += (double)(quotient - whole > 0.5);
-	return quotient == 0 ? zero : whole;
-}
-
-static inline double floor_rest(double b, double mod)
-{
-	return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
-}
-
 ET_INT64_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
 ET_INT64_FN(inverse_mul, 2, a *divide(span, 1, b, TOWARDS_ZERO))
 ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
-ET_SPAN_FN(floor_div_f32, float, ET_LOADS2(float),
-	floor_quotient((double)a, (double)b, float_rest((double)a, (double)b)))
-ET_SPAN_FN(floor_div_f64, double, ET_LOADS2(double), floor_quotient(a, b, fmod(a, b)))
 ET_INT64_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
 ET_INT64_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
-ET_SPAN_FN(remainder_f32, float, ET_LOADS2(float), floor_rest((double)b, float_rest((double)a, (double)b)))
-ET_SPAN_FN(remainder_f64, double, ET_LOADS2(double), floor_rest(b, fmod(a, b)))
 
 /* By squaring, wrapping; a negative exponent leaves what a division would, cut to an integer. */
 static int64_t power(int64_t base, int64_t exponent)

@@ -42,6 +42,79 @@ SHIFTS(i16, int16_t, int32_t, uint32_t, 16)
 SHIFTS(i8, int8_t, int32_t, uint32_t, 8)
 SHIFTS(u8, uint8_t, int32_t, uint32_t, 8)
 
+/* --- divisions with a rest ---------------------------------------------------------------------------------------- */
+
+enum division { FMOD, REMAINDER, FLOOR_DIV };
+
+ET_EXPANDED double division_of(double a, double b, double cut, double left, const enum division kind)
+{
+	/* Signs are as good as random: no branches on them. */
+	const bool is_apart = (left != 0) & ((b < 0) != (left < 0));
+	const double whole = cut - (is_apart ? 1.0 : 0.0),
+		     zero = copysign(0.0, copysign(1.0, a) * copysign(1.0, b));
+	return kind == FMOD        ? left
+	       : kind == REMAINDER ? (is_apart ? left + b : left)
+	       : whole == 0        ? zero
+				   : whole;
+}
+
+/* Whatever they are. */
+static double any_division(double a, double b, const enum division kind)
+{
+	const double left = fmod(a, b), quotient = (a - left) / b;
+	if (b == 0 && kind == FLOOR_DIV)
+		return a / b;
+	return division_of(a, b, kind == FLOOR_DIV ? round(quotient) : 0, left, kind);
+}
+
+/* The quotient of floats as doubles is cut to the right integer while that has no more than 28 bits, since it is either whole
+ * or further away from being so than doubles round; and then nothing of this is rounded. */
+#define CUT_FLOATS(q)             ((double)(int32_t)(q))
+#define LEFT_OF_FLOATS(a, cut, b) ((a) - (cut) * (b))
+/* That of doubles may have become the next integer, and no more: what is then left has the other sign. No rest that is less
+ * than b is rounded, however many bits the product has. */
+#define CUT_DOUBLES(q)             __builtin_trunc(q)
+#define LEFT_OF_DOUBLES(a, cut, b) __builtin_fma(-(cut), b, a)
+#if defined(__FMA__) || defined(__aarch64__)
+enum { HAS_DOUBLES = 1 };
+#else
+enum { HAS_DOUBLES = 0 };
+#endif
+
+enum { PIECE = 64 };
+#define DIVISION(name, suffix, type, kind, has, cut_to, left_of, most)                                 \
+	static void name##_##suffix(struct et_span *span)                                              \
+	{                                                                                              \
+		const type *as = span->in[0], *bs = span->in[1];                                       \
+		type *out = span->out, piece[PIECE];                                                   \
+		for (size_t i = 0, n; i < span->n; i += n, as += n, bs += n) {                         \
+			int64_t n_outside = !(has);                                                    \
+			n = span->n - i < PIECE ? span->n - i : PIECE;                                 \
+			for (size_t k = 0; (has) && k < n; k++) {                                      \
+				const double a = (double)as[k], b = (double)bs[k], q = a / b;          \
+				const double cut = cut_to(q), left = left_of(a, cut, b);               \
+				const bool is_over =                                                   \
+					sizeof(type) == sizeof(double) && left * copysign(1.0, a) < 0; \
+				const double all = is_over ? left + copysign(b, a) : left;             \
+				const double whole = is_over ? cut - copysign(1.0, q) : cut;           \
+				n_outside += !((fabs(q) < (most)) & (fabs(b) < (double)INFINITY));     \
+				piece[k] = (type)division_of(a, b, whole, copysign(all, a), kind);     \
+			}                                                                              \
+			for (size_t k = 0; n_outside && k < n; k++) {                                  \
+				const double a = (double)as[k], b = (double)bs[k];                     \
+				if (!(has) || !(fabs(a / b) < (most)) || isinf(b))                     \
+					piece[k] = (type)any_division(a, b, kind);                     \
+			}                                                                              \
+			memcpy(out + i, piece, n * sizeof(type));                                      \
+		}                                                                                      \
+	}
+#define DIVISIONS(name, kind)                                                         \
+	DIVISION(name, floats, float, kind, true, CUT_FLOATS, LEFT_OF_FLOATS, 0x1p28) \
+	DIVISION(name, doubles, double, kind, HAS_DOUBLES, CUT_DOUBLES, LEFT_OF_DOUBLES, 0x1p51)
+DIVISIONS(fmod, FMOD)
+DIVISIONS(remainder, REMAINDER)
+DIVISIONS(floor_div, FLOOR_DIV)
+
 static void from_bfloat16s(size_t n, float *y, const uint16_t *x)
 {
 	ET_INDEPENDENT
@@ -459,11 +532,11 @@ EXTREME_ROWS(smallest_of_longs, smallest_long, int64_t, longs, >=)
 	}                                                                                             \
 	static void name(size_t n_rows, size_t n, void *results, const void *rows)                    \
 	{                                                                                             \
-		enum { PIECE = 512 };                                                                 \
-		type joined[2][PIECE], *out = results;                                                \
+		enum { JOINED = 512 };                                                                \
+		type joined[2][JOINED], *out = results;                                               \
 		const type *in = rows;                                                                \
 		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {              \
-			part = n_rows < PIECE / n ? n_rows : PIECE / n;                               \
+			part = n_rows < JOINED / n ? n_rows : JOINED / n;                             \
 			const type *from = in;                                                        \
 			for (size_t width = 1, left = part * n, turn = 0, apart; width < n;           \
 				width += apart) {                                                     \
@@ -517,6 +590,9 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 		left_shift_u8 },
 	.right_shift = { NULL, NULL, right_shift_i64, right_shift_i32, right_shift_i16, right_shift_i8,
 		right_shift_u8 },
+	.fmod = { fmod_floats, fmod_doubles },
+	.remainder = { remainder_floats, remainder_doubles },
+	.floor_div = { floor_div_floats, floor_div_doubles },
 	.from_bfloat16s = from_bfloat16s,
 	.to_bfloat16s = to_bfloat16s,
 	.multiply = { multiply_floats, multiply_doubles, multiply_longs, multiply_words, multiply_shorts,

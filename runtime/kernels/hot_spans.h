@@ -31,6 +31,9 @@ enum { ET_SHORT_ROW = 64 /* bytes */ };
 struct et_hot_spans {
 	/* By class; NULL for those of floats. More bits than there are, or less than none, leave nothing, or the sign. */
 	et_span_fn left_shift[ET_N_SPANS], right_shift[ET_N_SPANS];
+	/* Of floats and doubles: what is left of a quotient cut to an integer, or rounded down to one, and the latter. As Python
+	 * has them: floats as if computed in double, doubles beyond 2^51 as those round. */
+	et_span_fn fmod[2], remainder[2], floor_div[2];
 	/* Of bfloat16, each way; to the nearest, ties to even. */
 	void (*from_bfloat16s)(size_t n, float *y, const uint16_t *x);
 	void (*to_bfloat16s)(size_t n, uint16_t *y, const float *x);

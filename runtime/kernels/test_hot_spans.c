@@ -1,5 +1,5 @@
 /* Loops that are compiled for several instruction sets, each of them that this processor has, against plain ones: products of
- * what lies turned, distances, rows that are added up, and conversions. */
+ * what lies turned, distances, rows that are added up, conversions, and divisions with a rest. */
 #include "runtime/base/checked.h"
 #include "runtime/base/cpu.h"
 #include "runtime/kernels/dtype.h"
@@ -199,6 +199,62 @@ static void test_added_rows(void **state)
 	}
 }
 
+/* As it is defined: whole numbers are doubles' there. */
+static double python_division(double a, double b, size_t kind)
+{
+	double left = fmod(a, b), whole = round((a - left) / b);
+	bool is_apart = left != 0 && (b < 0) != (left < 0);
+	if (kind == 0)
+		return left;
+	if (kind == 1)
+		return is_apart ? left + b : left;
+	whole -= is_apart;
+	return b == 0 ? a / b : whole == 0 ? (signbit(a) != signbit(b) ? -0.0 : 0.0) : whole;
+}
+
+static bool is_the_same(double a, double b)
+{
+	return (a != a && b != b) || (a == b && signbit(a) == signbit(b));
+}
+
+/* Numbers whose quotients are whole, next to whole, of many bits, of more than there are, and none. */
+static void check_divisions(const struct et_hot_spans *hot, size_t kind)
+{
+	static const double some[] = { 0, -0.0, 1, -1, 3, -3, 0.1, -0.1, 0.3, 1.1, 7, 49, -2.5, 1e3, 1e8,
+		-1e8, 3e15, 1e30, 0x1p-149, 0x1p-126, 0x1.fffffep127, INFINITY, -INFINITY, NAN };
+	enum { N = ET_ARRAY_LEN(some), PAIRS = N * N * 2 };
+	static double a[PAIRS], b[PAIRS], y[PAIRS];
+	static float few_a[PAIRS], few_b[PAIRS], few_y[PAIRS];
+	for (size_t i = 0; i < PAIRS; i++) {
+		/* the second time a multiple, or what is just below one */
+		b[i] = some[i % N] * (i < N * N ? 1 : 1.7);
+		a[i] = i < N * N ? some[i / N]
+				 : nextafter(some[i / N % N] * b[i], i % 3 ? 0 : some[i / N % N] * b[i]);
+		few_a[i] = (float)a[i];
+		few_b[i] = (float)b[i];
+	}
+	struct et_span doubles = { PAIRS, y, { a, b } }, floats = { PAIRS, few_y, { few_a, few_b } };
+	const et_span_fn *fns = kind == 0 ? hot->fmod : kind == 1 ? hot->remainder : hot->floor_div;
+	fns[ET_F32](&floats);
+	fns[ET_F64](&doubles);
+	for (size_t i = 0; i < PAIRS; i++) {
+		double right = python_division((double)few_a[i], (double)few_b[i], kind);
+		assert_true(is_the_same(few_y[i], (double)(float)right));
+		assert_true(is_the_same(y[i], python_division(a[i], b[i], kind)));
+	}
+	doubles.out = a; /* in place */
+	fns[ET_F64](&doubles);
+	assert_memory_equal(a, y, sizeof(y));
+}
+
+static void test_divisions(void **state)
+{
+	for (size_t i = 0; i < VARIANTS; i++) {
+		for (size_t kind = 0; spans_variant(i) && kind < 3; kind++)
+			check_divisions(spans_variant(i), kind);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -206,6 +262,7 @@ int main(void)
 		cmocka_unit_test(test_distances),
 		cmocka_unit_test(test_added_rows),
 		cmocka_unit_test(test_casts),
+		cmocka_unit_test(test_divisions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
