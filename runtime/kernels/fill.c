@@ -27,16 +27,9 @@ enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type 
 
 void et_fill_with(struct et_tensor *out, const struct et_wide *element)
 {
-	struct et_view to, from;
-	/* A tensor has no gaps. */
-	to.data = out->data;
-	from.data = (uint8_t *)(uintptr_t)element; /* is only read */
-	to.type = from.type = out->type;
-	to.n_dims = from.n_dims = 1;
-	to.sizes[0] = from.sizes[0] = (int64_t)et_tensor_numel(out);
-	to.strides[0] = 1;
-	from.strides[0] = 0;
-	et_view_copy(&to, &from);
+	size_t numel = et_tensor_numel(out);
+	if (numel) /* a tensor has no gaps */
+		et_fill_elements(out->data, (const uint8_t *)element, numel, et_element_bytes(out));
 }
 
 enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *number)

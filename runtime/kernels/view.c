@@ -326,28 +326,35 @@ static void copy_sheet(const struct level *levels, uint8_t *to, const uint8_t *f
 }
 
 /* One element @n times, at least 1: as many as a vector holds, and those again and again. */
-static void fill(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
+void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
 {
 	typedef uint64_t vector __attribute__((vector_size(FILL_VECTOR)));
-	vector one;
+	uint64_t words[2] = { 0 };
 	const size_t n_bytes = n * element_bytes;
 	size_t done = 0;
-	if (memcmp(element, element + 1, element_bytes - 1) == 0) { /* its bytes are all the same */
+	memcpy(words, element, element_bytes);
+	if (element_bytes <= sizeof(words[0])) {
+		words[0] *= element_bytes == 1   ? UINT64_MAX / 0xff
+			    : element_bytes == 2 ? UINT64_MAX / 0xffff
+			    : element_bytes == 4 ? UINT64_MAX / 0xffffffffu
+						 : 1;
+		words[1] = words[0];
+	}
+	const vector one = { words[0], words[1] };
+	if (words[0] == *element * (UINT64_MAX / 0xff) && words[1] == words[0]) {
 		memset(to, *element, n_bytes);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(one); i += element_bytes)
-		memcpy((uint8_t *)&one + i, element, element_bytes);
 	for (; done + 4 * sizeof(one) <= n_bytes; done += 4 * sizeof(one)) {
 		memcpy(to + done, &one, sizeof(one));
 		memcpy(to + done + sizeof(one), &one, sizeof(one));
 		memcpy(to + done + 2 * sizeof(one), &one, sizeof(one));
 		memcpy(to + done + 3 * sizeof(one), &one, sizeof(one));
 	}
-	for (size_t part; done < n_bytes; done += part) {
-		part = n_bytes - done < sizeof(one) ? n_bytes - done : sizeof(one);
-		memcpy(to + done, &one, part);
-	}
+	for (; done + sizeof(one) <= n_bytes; done += sizeof(one))
+		memcpy(to + done, &one, sizeof(one));
+	if (done < n_bytes)
+		memcpy(to + done, words, n_bytes - done);
 }
 
 bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
@@ -429,7 +436,7 @@ void et_view_copy(const struct et_view *to, const struct et_view *from)
 	}
 	size_t n = find_levels(levels, to, from);
 	if (n == 1 && levels[0].to == 1 && levels[0].from == 0)
-		fill(to->data, from->data, levels[0].n, element_bytes);
+		et_fill_elements(to->data, from->data, levels[0].n, element_bytes);
 	else if (n > 0)
 		copy_levels(levels, n, to->data, from->data, element_bytes);
 }

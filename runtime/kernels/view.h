@@ -94,6 +94,8 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 		to[n - 1] = end;
 	}
 }
+/* @n times one element of 1, 2, 4, 8 or 16 bytes, which is not among those that are written. */
+void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes);
 
 /* Of the same sizes: both lie in one piece, row after row. In @ret_numel, if so: how many elements each has. */
 bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
