@@ -1,7 +1,7 @@
 /* Conversions between types of which vectors are made: compiled once for each instruction set, as hot.c is.
  *
  * Floats become integers as in dtype.c, whatever they are: those that an int32 holds need no care, and one
- * loop over a piece finds out. Results are the same on all processors. */
+ * loop over a piece converts them as such, and finds out. Results are the same on all processors. */
 #include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/dtype.h"
 #include "runtime/kernels/map.h"
@@ -20,30 +20,27 @@ enum { PIECE = 256 };
 		}                                             \
 	}
 
-#define FITTING(name, from)                                                                      \
-	static bool name##_fit(const from *elements, size_t n)                                   \
-	{                                                                                        \
-		int32_t outside = 0;                                                             \
-		for (size_t i = 0; i < n; i++)                                                   \
-			outside |= !(elements[i] > -(from)0x1p31 && elements[i] < (from)0x1p31); \
-		return !outside;                                                                 \
-	}
-FITTING(f32, float)
-FITTING(f64, double)
-
-#define FLOAT_CAST(name, from, to, whole)                                                    \
-	CAST(name##_to_##to##_plain, from, to##_t, whole((double)x))                         \
-	CAST(name##_to_##to##_fitting, from, to##_t, (int32_t)x)                             \
-	static void name##_to_##to(size_t n, void *out, const void *in)                      \
-	{                                                                                    \
-		for (size_t i = 0; i < n; i += PIECE) {                                      \
-			const size_t part = n - i < PIECE ? n - i : PIECE;                   \
-			const from *elements = (const from *)in + i;                         \
-			if (name##_fit(elements, part))                                      \
-				name##_to_##to##_fitting(part, (to##_t *)out + i, elements); \
-			else                                                                 \
-				name##_to_##to##_plain(part, (to##_t *)out + i, elements);   \
-		}                                                                            \
+#define FLOAT_CAST(name, from, to, whole)                                                            \
+	CAST(name##_to_##to##_plain, from, to##_t, whole((double)x))                                 \
+	static bool name##_to_##to##_fitting(size_t n, to##_t *converted, const from *elements)      \
+	{                                                                                            \
+		int32_t outside = 0;                                                                 \
+		ET_INDEPENDENT                                                                       \
+		for (size_t i = 0; i < n; i++) {                                                     \
+			const bool fits = elements[i] > -(from)0x1p31 && elements[i] < (from)0x1p31; \
+			converted[i] = (to##_t)(int32_t)(fits ? elements[i] : 0);                    \
+			outside |= !fits;                                                            \
+		}                                                                                    \
+		return !outside;                                                                     \
+	}                                                                                            \
+	static void name##_to_##to(size_t n, void *out, const void *in)                              \
+	{                                                                                            \
+		for (size_t i = 0; i < n; i += PIECE) {                                              \
+			const size_t part = n - i < PIECE ? n - i : PIECE;                           \
+			const from *elements = (const from *)in + i;                                 \
+			if (!name##_to_##to##_fitting(part, (to##_t *)out + i, elements))            \
+				name##_to_##to##_plain(part, (to##_t *)out + i, elements);           \
+		}                                                                                    \
 	}
 #define FLOAT_CASTS(name, from)                           \
 	FLOAT_CAST(name, from, uint8, et_double_to_int)   \
