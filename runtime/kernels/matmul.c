@@ -302,6 +302,10 @@ static direct_fn find_direct(const struct et_view *a, const struct et_view *b, c
 	bool is_float = class == ET_F32, is_narrow = narrow != ET_N_SPANS;
 	if (is_narrow)
 		class = narrow;
+	bool is_column = b->sizes[last] == 1 && b->strides[last - 1] == 1 && a->strides[last] == 1 &&
+			 n_k > FEW_TERMS && !(is_float && numel > SMALL_TURNED_FLOATS);
+	if (is_column)
+		return et_hot_spans()->multiply_turned[class];
 	if (b->strides[last] == 1 || b->sizes[last] == 1)
 		return is_narrow || n_k <= FEW_TERMS || numel <= (is_float ? SMALL_FLOATS : SMALL_WIDE)
 			       ? et_hot_spans()->multiply[class]
