@@ -5,12 +5,15 @@
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/map.h"
 
-enum { BYTES_GRAIN = 32768 }; /* bytes worth another thread */
+enum { BYTES_GRAIN = 32768 /* bytes worth another thread */, BLOCK = 256 };
 
 /* Floats to integers that lie as they do, with one scale: no blocks of numbers that are the same everywhere. */
 struct quantize_job {
 	const void *x;
 	void *out;
+	et_load_fn load_halves; /* of @x, NULL where those are floats or doubles */
+	et_range_fn of_floats;
+	size_t out_bytes; /* of an element */
 	float inverse, zero;
 	double least, most;
 };
@@ -41,12 +44,23 @@ QUANTIZE_BOTH(shorts, int16_t, float)
 QUANTIZE_BOTH(unsigned_shorts, uint16_t, float)
 QUANTIZE_BOTH(words, int32_t, double)
 
-/* From floats, or doubles. */
-static et_range_fn quantize_fn(enum et_scalar_type from, enum et_scalar_type to)
+static void quantize_halves(void *arg, size_t begin, size_t end)
 {
-	bool is_double = from == ET_FLOAT64;
-	if (from != ET_FLOAT32 && !is_double)
-		return NULL;
+	const struct quantize_job *job = arg;
+	struct quantize_job part = *job;
+	float block[BLOCK];
+	part.x = block;
+	for (size_t n; begin < end; begin += n) {
+		n = end - begin < BLOCK ? end - begin : BLOCK;
+		job->load_halves(block, (const uint16_t *)job->x + begin, 1, n);
+		part.out = (uint8_t *)job->out + begin * job->out_bytes;
+		job->of_floats(&part, 0, n);
+	}
+}
+
+/* From floats, or doubles. */
+static et_range_fn quantize_fn(bool is_double, enum et_scalar_type to)
+{
 	switch (to) {
 	case ET_UINT8:
 		return is_double ? bytes_of_doubles : bytes_of_floats;
@@ -67,51 +81,71 @@ enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tens
 	const struct et_evalue *scale, const struct et_evalue *zero, const struct et_limits *limits,
 	struct et_tensor *out, bool *ret_is_done)
 {
-	et_range_fn fn = quantize_fn(x->type, out->type);
+	const bool is_half = et_type_is_half(x->type);
+	et_range_fn fn = quantize_fn(x->type == ET_FLOAT64, out->type);
 	*ret_is_done = false;
-	if (!fn || !et_lie_alike(x, out) || scale->tag == ET_TAG_TENSOR || zero->tag == ET_TAG_TENSOR)
+	if (!fn || !et_type_is_float(x->type) || !et_lie_alike(x, out) || scale->tag == ET_TAG_TENSOR ||
+		zero->tag == ET_TAG_TENSOR)
 		return ET_OK;
 	struct quantize_job job = { .x = x->data,
+		.load_halves = is_half ? et_loader(x->type, ET_F32) : NULL,
+		.of_floats = fn,
+		.out_bytes = et_element_bytes(out),
 		.inverse = 1 / (float)et_number_double(scale),
 		.zero = (float)et_number_double(zero),
 		.least = limits->least,
 		.most = limits->most };
 	ET_TRY(et_resize_like(ctx, out, x));
 	job.out = out->data;
-	et_parallel_for(ctx->compute, fn, &job, et_tensor_numel(out), BYTES_GRAIN);
+	et_parallel_for(
+		ctx->compute, is_half ? quantize_halves : fn, &job, et_tensor_numel(out), BYTES_GRAIN);
 	*ret_is_done = true;
 	return ET_OK;
 }
 
 /* Integers to floats that lie as they do, with one scale: no blocks of it, nor of integers as floats. */
 struct plain_job {
-	const struct et_tensor *x;
-	float *out;
+	const struct et_tensor *x, *out;
 	float scale, zero;
 	uint32_t zero32;
 };
 
+static void dequantize_floats(const struct plain_job *job, size_t begin, size_t n, float *out)
+{
+	const float scale = job->scale, zero = job->zero;
+	if (job->x->type == ET_INT16) {
+		const int16_t *x = (const int16_t *)job->x->data + begin;
+		ET_INDEPENDENT
+		for (size_t i = 0; i < n; i++)
+			out[i] = ((float)x[i] - zero) * scale;
+	} else if (job->x->type == ET_INT32) {
+		const int32_t *x = (const int32_t *)job->x->data + begin;
+		uint32_t zero32 = job->zero32;
+		ET_INDEPENDENT
+		for (size_t i = 0; i < n; i++) /* subtracted as they are, and wrapped around */
+			out[i] = (float)(int32_t)((uint32_t)x[i] - zero32) * scale;
+	} else {
+		et_hot()->scale_bytes(
+			n, out, (const uint8_t *)job->x->data + begin, job->x->type == ET_INT8, zero, scale);
+	}
+}
+
+/* What is computed are floats, whatever the output holds. */
 static void dequantize_plain(void *arg, size_t begin, size_t end)
 {
 	const struct plain_job *job = arg;
-	float *out = job->out, scale = job->scale, zero = job->zero;
-	if (job->x->type == ET_INT16) {
-		const int16_t *x = job->x->data;
-		ET_INDEPENDENT
-		for (size_t i = begin; i < end; i++)
-			out[i] = ((float)x[i] - zero) * scale;
+	const struct et_tensor *out = job->out;
+	const et_store_fn store = et_storer(out->type, ET_F32);
+	float block[BLOCK];
+	if (out->type == ET_FLOAT32) {
+		dequantize_floats(job, begin, end - begin, (float *)out->data + begin);
 		return;
 	}
-	if (job->x->type == ET_INT32) {
-		const int32_t *x = job->x->data;
-		uint32_t zero32 = job->zero32;
-		ET_INDEPENDENT
-		for (size_t i = begin; i < end; i++) /* subtracted as they are, and wrapped around */
-			out[i] = (float)(int32_t)((uint32_t)x[i] - zero32) * scale;
-		return;
+	for (size_t n; begin < end; begin += n) {
+		n = end - begin < BLOCK ? end - begin : BLOCK;
+		dequantize_floats(job, begin, n, block);
+		store((uint8_t *)out->data + begin * et_element_bytes(out), 1, block, n);
 	}
-	et_hot()->scale_bytes(end - begin, job->out + begin, (const uint8_t *)job->x->data + begin,
-		job->x->type == ET_INT8, job->zero, job->scale);
 }
 
 /* The same with a scale and zero point of its own for each of @n stretches of @inner elements, over and over. */
@@ -164,25 +198,24 @@ enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_te
 		     x->type == ET_INT8 || x->type == ET_UINT8 || x->type == ET_INT16 || x->type == ET_INT32,
 	     has_scales = scale->tag == ET_TAG_TENSOR, has_zeros = zero->tag == ET_TAG_TENSOR;
 	*ret_is_done = false;
-	if (!is_known || out->type != ET_FLOAT32 || !et_lie_alike(x, out))
+	if (!is_known || !et_type_is_float(out->type) || !et_lie_alike(x, out))
 		return ET_OK;
 	if (!has_scales && !has_zeros) {
 		struct plain_job job = { .x = x,
+			.out = out,
 			.scale = (float)et_number_double(scale),
 			.zero = (float)et_number_double(zero),
 			.zero32 = (uint32_t)et_double_to_int(et_number_double(zero)) };
 		ET_TRY(et_resize_like(ctx, out, x));
-		job.out = out->data;
 		et_parallel_for(ctx->compute, dequantize_plain, &job, et_tensor_numel(out), BYTES_GRAIN);
 		*ret_is_done = true;
 		return ET_OK;
 	}
-	struct stretches_job stretches = { .plain = { .x = x } };
+	struct stretches_job stretches = { .plain = { .x = x, .out = out } };
 	if (!has_scales || !(has_zeros || et_number_double(zero) == 0) ||
 		!find_stretches(x, scale->tensor, &stretches.inner))
 		return ET_OK;
 	ET_TRY(et_resize_like(ctx, out, x));
-	stretches.plain.out = out->data;
 	stretches.scale = scale->tensor;
 	stretches.zero = has_zeros ? zero->tensor : NULL;
 	stretches.n = et_tensor_numel(scale->tensor);

@@ -55,6 +55,17 @@ static void quantized(void **state)
 			"f32[0]{}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[1]{4} 0.5 2 -128 127 1 5",
 			"f16[1]{1}" },
+		/* computed in floats: 0.1 times 3 is not that of doubles */
+		{ "quantized_decomposed::dequantize_per_tensor.out", "u8[2]{4,0} 0.1 1 0 255 0 7",
+			"= f64[2]{0.30000001192092896,-0.10000000149011612}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out",
+			"i32[2]{16777218,-5} 0.5 1 -2147483648 2147483647 3 7", "= f64[2]{8388608,-3}" },
+		{ "quantized_decomposed::dequantize_per_channel.out",
+			"i8[2,2]{1,2,3,4} f32[2]{0.5,2} i64[2]{0,1} 0 -128 127 1 5", "f16[2,2]{0.5,1,4,6}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f16[5]{1,-1,0.25,inf,nan} 0.5 10 0 255 0",
+			"u8[5]{12,8,10,0,0}" },
+		{ "quantized_decomposed::quantize_per_tensor.out",
+			"bf16[2]{998244352,-3} 0.5 0 -2147483648 2147483647 3", "i32[2]{1996488704,-6}" },
 		{ "quantized_decomposed::quantize_per_channel.out",
 			"f32[2,2]{1,2,3,4} f32[2]{1,2} i64[2]{0,1} 0 -128 127 1", "i8[2,2]{1,2,3,3}" },
 		/* 0.5 in float, more in double */
