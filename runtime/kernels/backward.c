@@ -1,7 +1,8 @@
 /* convolution_backward: the gradients of a convolution's input, weight and bias.
  *
- * The only training operator besides max pooling's, and a plain one: double throughout, one loop over every
- * product that the forward convolution sums. Not transposed ones, as in the original. */
+ * The only training operator besides max pooling's: double throughout, row by row of what each position of the
+ * kernel met. Not transposed ones, as in the original. */
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/kernels.h"
 
@@ -12,38 +13,80 @@ struct backward {
 	double *grad_x, *grad_weight, *grad_bias; /* NULL: not wanted */
 };
 
-/* Everything that output position (n, channel, h, w) took part in. */
-static void add_gradients(
-	const struct backward *b, int64_t n, int64_t channel, int64_t h, int64_t w, double grad)
+/* The outputs [first, end) that meet the input at kernel position @k of dimension @d. */
+static void find_meeting(const struct backward *b, size_t d, int64_t k, int64_t *ret_first, int64_t *ret_end)
 {
-	int64_t group = channel / b->out_channels;
-	for (int64_t i = 0; i < b->in_channels * b->kernel[0] * b->kernel[1]; i++) {
-		int64_t kw = i % b->kernel[1], kh = i / b->kernel[1] % b->kernel[0],
-			c = i / b->kernel[1] / b->kernel[0];
-		int64_t at_h = h * b->stride[0] - b->padding[0] + kh * b->dilation[0];
-		int64_t at_w = w * b->stride[1] - b->padding[1] + kw * b->dilation[1];
-		if (at_h < 0 || at_h >= b->in[0] || at_w < 0 || at_w >= b->in[1])
-			continue;
-		int64_t pixel =
-			((n * b->n_groups * b->in_channels + group * b->in_channels + c) * b->in[0] + at_h) *
-				b->in[1] +
-			at_w;
-		int64_t factor = channel * b->in_channels * b->kernel[0] * b->kernel[1] + i;
-		if (b->grad_x)
-			b->grad_x[pixel] += grad * b->weight[factor];
+	const int64_t stride = b->stride[d], from = k * b->dilation[d] - b->padding[d],
+		      last = b->in[d] - 1 - from;
+	const int64_t end = last < 0 ? 0 : last / stride + 1;
+	*ret_first = from < 0 ? (stride - 1 - from) / stride : 0;
+	*ret_end = end < b->out[d] ? end : b->out[d];
+}
+
+static double sum_products(const double *a, const double *b, int64_t step, int64_t n)
+{
+	enum { LANES = 4 };
+	typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+	lanes sums = { 0 }, left, right;
+	double sum = 0;
+	int64_t i = 0;
+	for (; step == 1 && i + LANES <= n; i += LANES) {
+		memcpy(&left, a + i, sizeof(left));
+		memcpy(&right, b + i, sizeof(right));
+		sums += left * right;
+	}
+	for (; i < n; i++)
+		sum += a[i] * b[i * step];
+	return sum + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+/* What a row of @n outputs of each channel of a group took part in: @grad is the first one's, @pixel where it meets the
+ * input, @factor its weight. */
+static void add_row(const struct backward *b, const double *grad, int64_t pixel, int64_t factor, int64_t n)
+{
+	const int64_t plane = b->out[0] * b->out[1], filter = b->in_channels * b->kernel[0] * b->kernel[1],
+		      step = b->stride[1];
+	if (b->grad_x && step == 1)
+		et_hot_spans()->weigh_double_rows((size_t)n, b->grad_x + pixel, (size_t)b->out_channels, grad,
+			plane, b->weight + factor, filter);
+	for (int64_t i = 0; i < b->out_channels; i++, grad += plane, factor += filter) {
+		for (int64_t w = 0; b->grad_x && step != 1 && w < n; w++)
+			b->grad_x[pixel + w * step] += grad[w] * b->weight[factor];
 		if (b->grad_weight)
-			b->grad_weight[factor] += grad * b->x[pixel];
+			b->grad_weight[factor] += sum_products(grad, b->x + pixel, step, n);
+	}
+}
+
+/* One input channel of one batch and one position of the kernel. */
+static void add_gradients(const struct backward *b, int64_t n, int64_t channel, int64_t kh, int64_t kw)
+{
+	const int64_t group = channel / b->in_channels, c = channel % b->in_channels,
+		      first_out = group * b->out_channels, channels = b->n_groups * b->out_channels;
+	int64_t h, w, end_h, end_w;
+	find_meeting(b, 0, kh, &h, &end_h);
+	find_meeting(b, 1, kw, &w, &end_w);
+	for (; h < end_h && w < end_w; h++) {
+		const int64_t at_h = h * b->stride[0] - b->padding[0] + kh * b->dilation[0],
+			      at_w = w * b->stride[1] - b->padding[1] + kw * b->dilation[1];
+		add_row(b, b->grad + ((n * channels + first_out) * b->out[0] + h) * b->out[1] + w,
+			((n * b->n_groups * b->in_channels + channel) * b->in[0] + at_h) * b->in[1] + at_w,
+			((first_out * b->in_channels + c) * b->kernel[0] + kh) * b->kernel[1] + kw,
+			end_w - w);
 	}
 }
 
 static void run_backward(const struct backward *b)
 {
-	int64_t channels = b->n_groups * b->out_channels;
-	for (int64_t i = 0; i < b->n_batch * channels * b->out[0] * b->out[1]; i++) {
-		int64_t w = i % b->out[1], h = i / b->out[1] % b->out[0], nc = i / b->out[1] / b->out[0];
-		add_gradients(b, nc / channels, nc % channels, h, w, b->grad[i]);
-		if (b->grad_bias)
-			b->grad_bias[nc % channels] += b->grad[i];
+	const int64_t channels = b->n_groups * b->out_channels, in_channels = b->n_groups * b->in_channels,
+		      plane = b->out[0] * b->out[1], kernel = b->kernel[0] * b->kernel[1];
+	if (b->n_batch * channels * plane == 0) /* of which there may be any number of batches */
+		return;
+	for (int64_t i = 0; i < b->n_batch * in_channels * kernel; i++)
+		add_gradients(b, i / kernel / in_channels, i / kernel % in_channels,
+			i % kernel / b->kernel[1], i % b->kernel[1]);
+	for (int64_t i = 0; b->grad_bias && i < b->n_batch * channels; i++) {
+		for (int64_t k = 0; k < plane; k++)
+			b->grad_bias[i % channels] += b->grad[i * plane + k];
 	}
 }
 
