@@ -399,35 +399,50 @@ static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct alike
 	return ET_OK;
 }
 
-/* What @alike chooses of @self, which lies row after row as @out does: nothing to broadcast and nothing to walk. */
-static enum et_status index_alike(struct et_kernel_ctx *ctx, const struct alike *alike,
-	const struct et_tensor *self, struct et_tensor *out)
+/* What @alike chooses of @whole: so many stretches of places, each of a run of bytes. */
+struct stretches {
+	int64_t sizes[ET_MAX_DIMS];
+	size_t n_dims, n_outer, n_places, run, span;
+};
+
+static void find_chosen(struct stretches *ret, const struct alike *alike, const struct et_tensor *whole)
 {
-	int64_t sizes[ET_MAX_DIMS], offsets[CHUNK];
-	size_t n_dims = 0, n_outer = 1, n_places = 1, run = et_element_bytes(self), span;
+	ret->n_dims = 0;
+	ret->n_outer = ret->n_places = 1;
+	ret->run = et_element_bytes(whole);
 	for (size_t d = 0; d < alike->first; d++)
-		n_outer *= (size_t)(sizes[n_dims++] = self->sizes[d]);
+		ret->n_outer *= (size_t)(ret->sizes[ret->n_dims++] = whole->sizes[d]);
 	for (size_t d = 0; d < alike->like->n_dims; d++)
-		n_places *= (size_t)(sizes[n_dims++] = alike->like->sizes[d]);
-	for (size_t d = alike->first + alike->n; d < self->n_dims; d++)
-		run *= (size_t)(sizes[n_dims++] = self->sizes[d]);
-	ET_TRY(et_resize(ctx, out, sizes, n_dims));
-	if (et_tensor_numel(out) == 0)
-		return ET_OK;
-	span = run;
+		ret->n_places *= (size_t)(ret->sizes[ret->n_dims++] = alike->like->sizes[d]);
+	for (size_t d = alike->first + alike->n; d < whole->n_dims; d++)
+		ret->run *= (size_t)(ret->sizes[ret->n_dims++] = whole->sizes[d]);
+	ret->span = ret->run;
 	for (size_t k = 0; k < alike->n; k++)
-		span *= (size_t)self->sizes[alike->first + k];
-	for (size_t begin = 0, n; begin < n_places; begin += n) {
-		const uint8_t *from = self->data;
-		uint8_t *to = (uint8_t *)out->data + begin * run;
-		n = n_places - begin < CHUNK ? n_places - begin : CHUNK;
-		ET_TRY(find_offsets(ctx, alike, self, begin, n, offsets));
-		for (size_t i = 0; i < n_outer; i++, from += span, to += n_places * run) {
-			for (size_t k = 0; k < n; k++)
-				et_copy_bytes(to + k * run, from + offsets[k], run);
+		ret->span *= (size_t)whole->sizes[alike->first + k];
+}
+
+/* Copies what was chosen of @whole to @chosen, or, @puts, back there; both lie row after row, and neither is empty. */
+static enum et_status move_chosen(struct et_kernel_ctx *ctx, const struct stretches *s,
+	const struct alike *alike, const struct et_tensor *whole, uint8_t *chosen, bool puts)
+{
+	int64_t offsets[CHUNK];
+	for (size_t begin = 0, n; begin < s->n_places; begin += n) {
+		uint8_t *at = whole->data, *one = chosen + begin * s->run;
+		n = s->n_places - begin < CHUNK ? s->n_places - begin : CHUNK;
+		ET_TRY(find_offsets(ctx, alike, whole, begin, n, offsets));
+		for (size_t i = 0; i < s->n_outer; i++, at += s->span, one += s->n_places * s->run) {
+			for (size_t k = 0; puts && k < n; k++)
+				et_copy_bytes(at + offsets[k], one + k * s->run, s->run);
+			for (size_t k = 0; !puts && k < n; k++)
+				et_copy_bytes(one + k * s->run, at + offsets[k], s->run);
 		}
 	}
 	return ET_OK;
+}
+
+static bool is_contiguous(const struct et_tensor *tensor)
+{
+	return et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims);
 }
 
 static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -441,9 +456,13 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims;
 	ET_TRY(et_require_same_type(ctx, self, out));
-	if (et_dim_order_is_contiguous(self->dim_order, self->n_dims) &&
-		et_dim_order_is_contiguous(out->dim_order, out->n_dims) && find_alike(&alike, self, args[1]))
-		return index_alike(ctx, &alike, self, out);
+	if (is_contiguous(self) && is_contiguous(out) && find_alike(&alike, self, args[1])) {
+		struct stretches chosen;
+		find_chosen(&chosen, &alike, self);
+		ET_TRY(et_resize(ctx, out, chosen.sizes, chosen.n_dims));
+		return et_tensor_numel(out) ? move_chosen(ctx, &chosen, &alike, self, out->data, false)
+					    : ET_OK;
+	}
 	ET_TRY(select_elements(ctx, self, args[1], &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
@@ -508,6 +527,18 @@ static void accumulate(const struct et_view *to, const struct et_view *from)
 	}
 }
 
+/* Values as many as are chosen, that lie as those do. */
+static bool is_chosen(const struct stretches *chosen, const struct et_tensor *values)
+{
+	if (values->n_dims != chosen->n_dims || !is_contiguous(values) || et_tensor_numel(values) == 0)
+		return false;
+	for (size_t d = 0; d < values->n_dims; d++) {
+		if (values->sizes[d] != chosen->sizes[d])
+			return false;
+	}
+	return true;
+}
+
 /* @out already holds self. */
 static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *list,
 	const struct et_tensor *values, bool accumulates)
@@ -515,8 +546,16 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	struct selection s;
 	struct places from;
 	struct et_view view;
+	struct alike alike;
+	struct stretches chosen;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims, element_bytes = et_element_bytes(out);
+	if (!accumulates && values->type == out->type && is_contiguous(out) &&
+		find_alike(&alike, out, list)) {
+		find_chosen(&chosen, &alike, out);
+		if (is_chosen(&chosen, values))
+			return move_chosen(ctx, &chosen, &alike, out, values->data, true);
+	}
 	ET_TRY(select_elements(ctx, out, list, &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
 	et_view_of(&view, values);
