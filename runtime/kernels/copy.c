@@ -6,17 +6,19 @@
 #include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/kernels.h"
 
-/* Few elements that lie as their copies do, and of which one type or the other is what they would go by: nothing to resize
- * and nothing to walk. False: it is not like that. */
+/* Few elements that lie as their copies do, of types that take one step, or of halves: nothing to resize and nothing to walk.
+ * False: it is not like that. */
 static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 {
 	enum { FEW = 512 };
 	const enum et_class class = et_class_of(from->type);
 	const et_cast_fn cast = et_find_cast(to->type, from->type);
 	const size_t numel = et_tensor_numel(from);
-	const bool is_same = from->type == to->type, is_class = et_class_is_type(class, from->type);
+	const bool is_same = from->type == to->type, is_half = et_type_is_half(from->type),
+		   is_class = et_class_is_type(class, from->type);
+	float floats[FEW];
 	if (numel > FEW || from->n_dims != to->n_dims ||
-		!(is_same || cast || (is_class && et_storer(to->type, class))))
+		!(is_same || cast || ((is_class || is_half) && et_storer(to->type, class))))
 		return false;
 	for (size_t d = 0; d < from->n_dims; d++) {
 		if (from->sizes[d] != to->sizes[d] || from->dim_order[d] != to->dim_order[d])
@@ -28,8 +30,10 @@ static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 		et_copy_bytes(to->data, from->data, numel * et_element_bytes(from));
 	else if (cast)
 		cast(numel, to->data, from->data);
-	else
-		et_storer(to->type, class)(to->data, 1, from->data, numel);
+	else if (is_half)
+		et_loader(from->type, ET_F32)(floats, from->data, 1, numel);
+	if (!is_same && !cast)
+		et_storer(to->type, class)(to->data, 1, is_half ? floats : from->data, numel);
 	return true;
 }
 

@@ -6,7 +6,7 @@
 #include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/map.h"
 
-enum { GRAIN = 32768 /* elements worth another thread */ };
+enum { GRAIN = 32768 /* elements worth another thread */, SHORT_RUN = 16 };
 
 /* Conversion by way of a class. */
 struct cast {
@@ -16,6 +16,7 @@ struct cast {
 	et_store_fn store;
 	bool loads_directly,
 		stores_directly; /* the class is as one of them lies in memory, if that is in one piece */
+	enum et_scalar_type to_type, from_type;
 	ptrdiff_t to_bytes, from_bytes; /* of an element */
 	ptrdiff_t to_step, from_step;   /* in elements of a run */
 	size_t n;                       /* of those */
@@ -31,6 +32,8 @@ static void begin_cast(
 	cast->store = et_storer(to->type, class);
 	cast->loads_directly = et_class_is_type(class, to->type);
 	cast->stores_directly = et_class_is_type(class, from->type);
+	cast->to_type = to->type;
+	cast->from_type = from->type;
 	cast->to_bytes = (ptrdiff_t)et_scalar_size(to->type);
 	cast->from_bytes = (ptrdiff_t)et_scalar_size(from->type);
 	cast->to_step = cast->from_step = 1;
@@ -38,25 +41,58 @@ static void begin_cast(
 	cast->from = from->data;
 }
 
-static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
+static void cast_dense(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
 {
 	uint64_t block[ET_MAP_BLOCK];
-	if (cast->direct && cast->to_step == 1 && cast->from_step == 1) {
+	if (cast->direct) {
 		cast->direct(n, to, from);
 		return;
 	}
-	if (cast->loads_directly && cast->to_step == 1) {
-		cast->load(to, from, cast->from_step, n);
+	if (cast->loads_directly) {
+		cast->load(to, from, 1, n);
 		return;
 	}
-	if (cast->stores_directly && cast->from_step == 1) {
-		cast->store(to, cast->to_step, from, n);
+	if (cast->stores_directly) {
+		cast->store(to, 1, from, n);
 		return;
 	}
 	for (size_t part; n; n -= part) {
 		part = n < ET_MAP_BLOCK ? n : ET_MAP_BLOCK;
-		cast->load(block, from, cast->from_step, part);
-		cast->store(to, cast->to_step, block, part);
+		cast->load(block, from, 1, part);
+		cast->store(to, 1, block, part);
+		to += (ptrdiff_t)part * cast->to_bytes;
+		from += (ptrdiff_t)part * cast->from_bytes;
+	}
+}
+
+static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, size_t n,
+	enum et_scalar_type type)
+{
+	struct et_view there, here;
+	et_view_begin(&there, to, type);
+	et_view_begin(&here, (uint8_t *)(uintptr_t)from, type); /* is only read */
+	et_view_insert(&there, 0, (int64_t)n, to_step);
+	et_view_insert(&here, 0, (int64_t)n, from_step);
+	et_view_copy(&there, &here);
+}
+
+/* What lies apart is put together first, and taken apart again last: conversions have vectors for what lies in one piece. */
+static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
+{
+	uint64_t here[ET_MAP_BLOCK], there[ET_MAP_BLOCK];
+	const bool is_from_dense = cast->from_step == 1, is_to_dense = cast->to_step == 1;
+	if (is_from_dense && is_to_dense) {
+		cast_dense(cast, to, from, n);
+		return;
+	}
+	for (size_t part; n; n -= part) {
+		part = n < ET_MAP_BLOCK ? n : ET_MAP_BLOCK;
+		if (!is_from_dense)
+			copy_row((uint8_t *)here, 1, from, cast->from_step, part, cast->from_type);
+		cast_dense(cast, is_to_dense ? to : (uint8_t *)there, is_from_dense ? from : (uint8_t *)here,
+			part);
+		if (!is_to_dense)
+			copy_row(to, cast->to_step, (uint8_t *)there, 1, part, cast->to_type);
 		to += (ptrdiff_t)part * cast->to_step * cast->to_bytes;
 		from += (ptrdiff_t)part * cast->from_step * cast->from_bytes;
 	}
@@ -89,6 +125,26 @@ static void cast_runs(void *arg, size_t begin, size_t end)
 	}
 }
 
+static size_t find_longest(const struct et_walk *walk)
+{
+	size_t longest = walk->n_dims - 1;
+	for (size_t d = walk->n_dims - 1; d-- > 0;)
+		longest = walk->sizes[d] > walk->sizes[longest] ? d : longest;
+	return longest;
+}
+
+static void swap_dims(struct et_walk *walk, size_t a, size_t b)
+{
+	int64_t size = walk->sizes[a];
+	walk->sizes[a] = walk->sizes[b];
+	walk->sizes[b] = size;
+	for (size_t v = 0; v < walk->n_views; v++) {
+		int64_t stride = walk->strides[v][a];
+		walk->strides[v][a] = walk->strides[v][b];
+		walk->strides[v][b] = stride;
+	}
+}
+
 enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
 {
 	struct cast cast;
@@ -112,6 +168,8 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 	}
 	et_walk_init(&cast.outer, (const struct et_view *[]){ to, from }, 2);
 	size_t inner = cast.outer.n_dims - 1;
+	if (cast.outer.sizes[inner] < SHORT_RUN) /* as of a picture's channels: along its pixels instead */
+		swap_dims(&cast.outer, find_longest(&cast.outer), inner);
 	cast.n = (size_t)cast.outer.sizes[inner];
 	cast.to_step = cast.outer.strides[0][inner];
 	cast.from_step = cast.outer.strides[1][inner];
