@@ -448,15 +448,19 @@ ET_EXPANDED int64_t place(const struct grid *g, double h, double w)
 	return (int64_t)h * g->x.strides[2] + (int64_t)w * g->x.strides[3];
 }
 
-ET_EXPANDED double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
+/* Of the picture or of the grid, which are of one type. */
+ET_EXPANDED double number(const struct grid *g, const uint8_t *plane, int64_t at)
 {
-	if (at == OUTSIDE)
-		return 0;
 	if (g->x.type == ET_FLOAT32)
 		return (double)((const float *)plane)[at];
 	if (g->x.type == ET_FLOAT64)
 		return ((const double *)(const void *)plane)[at];
 	return et_element_get_double(plane + at * (int64_t)et_scalar_size(g->x.type), g->x.type);
+}
+
+ET_EXPANDED double pixel(const struct grid *g, const uint8_t *plane, int64_t at)
+{
+	return at == OUTSIDE ? 0 : number(g, plane, at);
 }
 
 /* ((a x + b) x + c) x + d */
@@ -559,9 +563,8 @@ ET_EXPANDED void sample_row(const struct grid *g, int64_t n, int64_t row, struct
 	const int64_t *xs = g->x.strides, *ys = g->y.strides, *at = g->grid.strides;
 	int64_t bytes = (int64_t)et_scalar_size(g->x.type), columns = g->y.sizes[3];
 	for (int64_t w = 0; w < columns; w++) {
-		const uint8_t *from = g->grid.data + (n * at[0] + row * at[1] + w * at[2]) * bytes;
-		find(g, et_element_get_double(from, g->x.type),
-			et_element_get_double(from + at[3] * bytes, g->x.type), &spots[w]);
+		const int64_t from = n * at[0] + row * at[1] + w * at[2];
+		find(g, number(g, g->grid.data, from), number(g, g->grid.data, from + at[3]), &spots[w]);
 	}
 	for (int64_t c = 0; c < g->y.sizes[1]; c++) {
 		const uint8_t *plane = g->x.data + (n * xs[0] + c * xs[1]) * bytes;
@@ -598,6 +601,8 @@ ET_EXPANDED void sample_as(const struct grid *of, int64_t n, int64_t row, struct
 			sample_as(g, n, row, spots, type, BILINEAR, false);                \
 		else if (g->mode == BILINEAR)                                              \
 			sample_as(g, n, row, spots, type, BILINEAR, true);                 \
+		else if (g->mode == NEAREST && g->padding == ZEROS)                        \
+			sample_as(g, n, row, spots, type, NEAREST, false);                 \
 		else if (g->mode == NEAREST)                                               \
 			sample_as(g, n, row, spots, type, NEAREST, true);                  \
 		else                                                                       \
