@@ -69,6 +69,19 @@ static double grown(const struct resize *r, double sum, double pixel, const stru
 WEIGHTED_SUM(weighted_floats, float)
 WEIGHTED_SUM(weighted_doubles, double)
 
+/* The same of bytes, which lose their fraction each time. */
+static double weighted_bytes(
+	const uint8_t *corner, int64_t row, int64_t column, const struct taps *h, const struct taps *w)
+{
+	float sum = 0;
+	for (int64_t j = 0; j < h->n; j++) {
+		for (int64_t k = 0; k < w->n; k++)
+			sum = (float)(int32_t)(sum + (float)corner[j * row + k * column] * h->weights[j] *
+							     w->weights[k]);
+	}
+	return (double)sum;
+}
+
 enum { HALVES = 64 };
 
 /* @n antialiased pixels of a row, of halves that are floats at @x: as grown() does it, all of them at once. */
@@ -119,7 +132,8 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	const int64_t *xs = r->x.strides, *ys = r->y.strides;
 	int64_t channels = r->y.sizes[1], n_x = (int64_t)et_scalar_size(r->x.type);
 	et_load_fn load = et_loader(r->x.type, ET_F64);
-	bool is_single = r->x.type == ET_FLOAT32, is_double = r->x.type == ET_FLOAT64;
+	bool is_single = r->x.type == ET_FLOAT32, is_double = r->x.type == ET_FLOAT64,
+	     is_byte = r->x.type == ET_UINT8;
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t batch = (int64_t)plane / channels, channel = (int64_t)plane % channels;
 		const uint8_t *x = r->x.data + (batch * xs[0] + channel * xs[1]) * n_x;
@@ -129,10 +143,12 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			const struct taps *h = &r->taps[0][row], *w = &r->taps[1][column];
 			double sum = 0, pixel, pixels[4];
 			int64_t corner = h->first * xs[2] + w->first * xs[3];
-			bool is_plain = (is_single || is_double) && !r->is_bilinear;
+			bool is_plain = (is_single || is_double || is_byte) && !r->is_bilinear;
 			if (is_plain && is_single)
 				sum = weighted_floats(
 					(const float *)(const void *)x + corner, xs[2], xs[3], h, w);
+			else if (is_plain && is_byte)
+				sum = weighted_bytes(x + corner, xs[2], xs[3], h, w);
 			else if (is_plain)
 				sum = weighted_doubles(
 					(const double *)(const void *)x + corner, xs[2], xs[3], h, w);
@@ -152,6 +168,8 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			int64_t to = y + row * ys[2] + column * ys[3];
 			if (is_single)
 				((float *)r->y.data)[to] = (float)sum;
+			else if (is_byte)
+				r->y.data[to] = (uint8_t)(int32_t)sum;
 			else
 				et_element_set_double(
 					r->y.data + to * (int64_t)et_scalar_size(r->y.type), r->y.type, sum);
@@ -159,30 +177,39 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	}
 }
 
-/* One output row of floats or doubles, of @n channels that lie next to each other. The same numbers as blend's, of doubles
+/* One output row of floats, doubles or bytes, of @n channels that lie next to each other. The same numbers as blend's, of doubles
  * in double. */
-#define BLEND_ROW(name, type)                                                                           \
-	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n) \
+#define BLEND_ROW(name, element, type)                                                                  \
+	ET_EXPANDED void name##_of(                                                                     \
+		const struct resize *r, const struct taps *h, int64_t x, int64_t y, const int64_t n)    \
 	{                                                                                               \
 		const int64_t *xs = r->x.strides, *ys = r->y.strides;                                   \
-		const type *upper = (const type *)(const void *)r->x.data + x + h->first * xs[2],       \
-			   *lower = upper + (h->n > 1 ? xs[2] : 0);                                     \
+		const element *upper = (const element *)(const void *)r->x.data + x + h->first * xs[2], \
+			      *lower = upper + (h->n > 1 ? xs[2] : 0);                                  \
 		type h0 = h->weights[0], h1 = h->weights[1];                                            \
 		for (int64_t column = 0; column < r->y.sizes[3]; column++) {                            \
 			const struct taps *w = &r->taps[1][column];                                     \
-			const type *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];        \
+			const element *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];     \
 			int64_t next = w->n > 1 ? xs[3] : 0;                                            \
 			type w0 = w->weights[0], w1 = w->weights[1];                                    \
-			type *to = (type *)(void *)r->y.data + y + column * ys[3];                      \
+			element *to = (element *)(void *)r->y.data + y + column * ys[3];                \
 			for (int64_t c = 0; c < n; c++) {                                               \
 				type top = a[c] * w0 + a[c + next] * w1,                                \
 				     bottom = b[c] * w0 + b[c + next] * w1;                             \
-				to[c] = top * h0 + bottom * h1;                                         \
+				to[c] = (element)(top * h0 + bottom * h1);                              \
 			}                                                                               \
 		}                                                                                       \
+	}                                                                                               \
+	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n) \
+	{                                                                                               \
+		if (n == 1)                                                                             \
+			name##_of(r, h, x, y, 1);                                                       \
+		else                                                                                    \
+			name##_of(r, h, x, y, n);                                                       \
 	}
-BLEND_ROW(blend_floats, float)
-BLEND_ROW(blend_doubles, double)
+BLEND_ROW(blend_floats, float, float)
+BLEND_ROW(blend_doubles, double, double)
+BLEND_ROW(blend_bytes, uint8_t, float)
 
 /* Output rows of all planes or, channels last, of all batches. */
 static void blend_rows(void *arg, size_t begin, size_t end)
@@ -193,7 +220,9 @@ static void blend_rows(void *arg, size_t begin, size_t end)
 	int64_t row = (int64_t)begin % sizes[2], part = (int64_t)begin / sizes[2] % parts,
 		batch = (int64_t)begin / sizes[2] / parts;
 	for (size_t i = begin; i < end; i++) {
-		(r->x.type == ET_FLOAT64 ? blend_doubles : blend_floats)(r, &r->taps[0][row],
+		(r->x.type == ET_FLOAT64        ? blend_doubles
+			: r->x.type == ET_UINT8 ? blend_bytes
+						: blend_floats)(r, &r->taps[0][row],
 			batch * xs[0] + part * abreast * xs[1],
 			batch * ys[0] + part * abreast * ys[1] + row * ys[2], abreast);
 		if (++row < sizes[2])
@@ -305,7 +334,7 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 			(size_t)(r.y.sizes[0] * r.y.sizes[1] * sizes[0]), 1024 / (size_t)sizes[1] + 1);
 		return ET_OK;
 	}
-	if (r.is_bilinear && (r.x.type == ET_FLOAT32 || r.x.type == ET_FLOAT64)) {
+	if (r.is_bilinear && (r.x.type == ET_FLOAT32 || r.x.type == ET_FLOAT64 || r.x.type == ET_UINT8)) {
 		size_t rows = (size_t)(r.y.sizes[0] * r.y.sizes[1] / channels_abreast(&r) * sizes[0]);
 		et_parallel_for(ctx->compute, blend_rows, &r, rows, 4096 / (size_t)sizes[1] + 1);
 		if (goes_by_floats)
