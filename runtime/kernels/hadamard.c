@@ -4,12 +4,13 @@
  * multiplied, place by place, with a matrix of 28 x 28 ones and minus ones. The first step is divided by the root of its
  * length, the second is not, as in the original. Half rounds after each operation, as there. */
 #include "runtime/kernels/args.h"
+#include "runtime/kernels/hot_spans.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
 
 #include <math.h>
 
-enum { PARTS = 28 };
+enum { PARTS = 28, PLACES = 64 };
 
 /* Where a row of the matrix of 28 has minus one. */
 static const uint32_t minus[PARTS] = {
@@ -19,57 +20,7 @@ static const uint32_t minus[PARTS] = {
 	0xfcf1299, 0xfbe2532, 0xf7c4ae4, 0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c, /* */
 };
 
-/* The steps of 1 and of 2. */
-static void transform_fours(float *row, size_t n)
-{
-	for (size_t i = 0; i < n; i += 4) {
-		float a = row[i] + row[i + 1], b = row[i] - row[i + 1];
-		float c = row[i + 2] + row[i + 3], d = row[i + 2] - row[i + 3];
-		row[i] = a + c;
-		row[i + 1] = b + d;
-		row[i + 2] = a - c;
-		row[i + 3] = b - d;
-	}
-}
-
-/* Those of @step and of twice that, at once. */
-static void transform_two_steps(float *row, size_t n, size_t step)
-{
-	for (size_t i = 0; i < n; i += 4 * step) {
-		float *first = row + i, *second = first + step, *third = second + step,
-		      *fourth = third + step;
-		ET_INDEPENDENT
-		for (size_t j = 0; j < step; j++) {
-			float a = first[j] + second[j], b = first[j] - second[j];
-			float c = third[j] + fourth[j], d = third[j] - fourth[j];
-			first[j] = a + c;
-			second[j] = b + d;
-			third[j] = a - c;
-			fourth[j] = b - d;
-		}
-	}
-}
-
-static void transform_f32(float *row, size_t n)
-{
-	size_t step = 1;
-	if (n >= 4) {
-		transform_fours(row, n);
-		step = 4;
-	}
-	for (; 4 * step <= n; step *= 4)
-		transform_two_steps(row, n, step);
-	for (size_t j = 0; 2 * step <= n && j < step; j++) { /* the last one, if it is left */
-		float x = row[j], y = row[j + step];
-		row[j] = x + y;
-		row[j + step] = x - y;
-	}
-	float factor = 1 / sqrtf((float)n);
-	for (size_t i = 0; i < n; i++)
-		row[i] *= factor;
-}
-
-/* The same of any type, in double, rounded after each operation. */
+/* Sums and differences of any type, in double, rounded after each operation. */
 static void transform(double *row, size_t n, enum et_scalar_type type)
 {
 	for (size_t step = 1; step < n; step *= 2)
@@ -98,14 +49,27 @@ static void mix(double *row, size_t n, size_t i, enum et_scalar_type type)
 		row[k * n + i] = sums[k];
 }
 
-static void mix_f32(float *row, size_t n, size_t i)
+/* Of floats, places from @i on, @n apart; @m of them, whose sums wait until all have been read. */
+static void mix_f32(float *row, size_t n, size_t i, size_t m)
 {
-	float sums[PARTS] = { 0 };
+	float sums[PARTS][PLACES] = { { 0 } };
+	for (size_t k = 0; k < PARTS; k++) {
+		for (size_t j = 0; j < PARTS; j++) {
+			const float *from = row + j * n + i, sign = minus[k] >> j & 1 ? -1 : 1;
+			for (size_t p = 0; p < m; p++)
+				sums[k][p] += sign * from[p];
+		}
+	}
 	for (size_t k = 0; k < PARTS; k++)
-		for (size_t j = 0; j < PARTS; j++)
-			sums[k] += minus[k] >> j & 1 ? -row[j * n + i] : row[j * n + i];
-	for (size_t k = 0; k < PARTS; k++)
-		row[k * n + i] = sums[k];
+		memcpy(row + k * n + i, sums[k], m * sizeof(float));
+}
+
+static void transform_row_f32(float *row, size_t n_parts, size_t part)
+{
+	for (size_t k = 0; k < n_parts && part > 1; k++)
+		et_hot_spans()->hadamard(part, row + k * part);
+	for (size_t i = 0; i < part && n_parts > 1; i += PLACES)
+		mix_f32(row, part, i, part - i < PLACES ? part - i : PLACES);
 }
 
 /* mat > out */
@@ -126,27 +90,21 @@ static enum et_status run_hadamard(struct et_kernel_ctx *ctx, struct et_evalue *
 		return ET_OK;
 	size_t n_parts = n % PARTS == 0 ? PARTS : 1, part = n / n_parts;
 	ET_REQUIRE(ctx, (part & (part - 1)) == 0, "rows of %zu: neither 2^n nor 28 times that", n);
+	for (size_t at = 0; at < numel && mat->type == ET_FLOAT32; at += n)
+		transform_row_f32((float *)out->data + at, n_parts, part);
+	if (mat->type == ET_FLOAT32)
+		return ET_OK;
 	double *row = et_kernel_scratch(ctx, n * sizeof(*row));
 	if (!row)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	for (size_t at = 0; at < numel; at += n) {
 		uint8_t *data = (uint8_t *)out->data + at * et_element_bytes(out);
-		bool is_f32 = mat->type == ET_FLOAT32;
-		float *span = (float *)(void *)row;
-		et_loader(out->type, is_f32 ? ET_F32 : ET_F64)(row, data, 1, n);
-		for (size_t k = 0; k < n_parts && part > 1; k++) {
-			if (is_f32)
-				transform_f32(span + k * part, part);
-			else
-				transform(row + k * part, part, out->type);
-		}
-		for (size_t i = 0; i < part && n_parts > 1; i++) {
-			if (is_f32)
-				mix_f32(span, part, i);
-			else
-				mix(row, part, i, out->type);
-		}
-		et_storer(out->type, is_f32 ? ET_F32 : ET_F64)(data, 1, row, n);
+		et_loader(out->type, ET_F64)(row, data, 1, n);
+		for (size_t k = 0; k < n_parts && part > 1; k++)
+			transform(row + k * part, part, out->type);
+		for (size_t i = 0; i < part && n_parts > 1; i++)
+			mix(row, part, i, out->type);
+		et_storer(out->type, ET_F64)(data, 1, row, n);
 	}
 	return ET_OK;
 }

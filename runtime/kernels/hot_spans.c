@@ -585,6 +585,78 @@ EXTREMES_OF(bytes, uint8_t)
 WEIGH_ROWS(weigh_double_rows, double)
 WEIGH_ROWS(weigh_long_rows, int64_t)
 
+/* --- Hadamard transform ------------------------------------------------------------------------------------------- */
+
+typedef float floats8 __attribute__((vector_size(8 * sizeof(float))));
+typedef uint32_t bits8 __attribute__((vector_size(8 * sizeof(float))));
+
+/* Sums where there was the first of two, differences where there was the second. */
+#define BUTTERFLY(v, with, s0, s1, s2, s3, s4, s5, s6, s7) \
+	((with) + (floats8)((bits8)(v) ^ ((bits8){ s0, s1, s2, s3, s4, s5, s6, s7 } << 31)))
+
+static void transform_eights(float *row, size_t n)
+{
+	for (size_t i = 0; i + 8 <= n; i += 8) {
+		floats8 v;
+		memcpy(&v, row + i, sizeof(v));
+		v = BUTTERFLY(
+			v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6), 0, 1, 0, 1, 0, 1, 0, 1);
+		v = BUTTERFLY(
+			v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5), 0, 0, 1, 1, 0, 0, 1, 1);
+		v = BUTTERFLY(
+			v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3), 0, 0, 0, 0, 1, 1, 1, 1);
+		memcpy(row + i, &v, sizeof(v));
+	}
+}
+
+/* Steps of @step and of twice that at once; 8 divides it. */
+static void transform_two_steps(float *row, size_t n, size_t step)
+{
+	for (size_t i = 0; i < n; i += 4 * step) {
+		for (size_t j = i; j < i + step; j += 8) {
+			floats8 first, second, third, fourth;
+			memcpy(&first, row + j, sizeof(first));
+			memcpy(&second, row + j + step, sizeof(first));
+			memcpy(&third, row + j + 2 * step, sizeof(first));
+			memcpy(&fourth, row + j + 3 * step, sizeof(first));
+			const floats8 a = first + second, b = first - second, c = third + fourth,
+				      d = third - fourth;
+			first = a + c;
+			second = b + d;
+			third = a - c;
+			fourth = b - d;
+			memcpy(row + j, &first, sizeof(first));
+			memcpy(row + j + step, &second, sizeof(first));
+			memcpy(row + j + 2 * step, &third, sizeof(first));
+			memcpy(row + j + 3 * step, &fourth, sizeof(first));
+		}
+	}
+}
+
+static void hadamard(size_t n, float *row)
+{
+	const float factor = 1 / sqrtf((float)n);
+	size_t step = 1;
+	if (n >= 8) {
+		transform_eights(row, n);
+		step = 8;
+		for (; 4 * step <= n; step *= 4)
+			transform_two_steps(row, n, step);
+	}
+	for (; step < n; step *= 2) { /* the last one, if it is left; of few numbers all */
+		for (size_t i = 0; i < n; i += 2 * step) {
+			ET_INDEPENDENT
+			for (size_t j = i; j < i + step; j++) {
+				const float x = row[j], y = row[j + step];
+				row[j] = x + y;
+				row[j + step] = x - y;
+			}
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		row[i] *= factor;
+}
+
 const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.left_shift = { NULL, NULL, left_shift_i64, left_shift_i32, left_shift_i16, left_shift_i8,
 		left_shift_u8 },
@@ -621,6 +693,7 @@ const struct et_hot_spans ET_HOT_SPANS_NAME = {
 	.smallest_of_doubles = smallest_of_doubles,
 	.largest_of_longs = largest_of_longs,
 	.smallest_of_longs = smallest_of_longs,
+	.hadamard = hadamard,
 	.largest_double = largest_double,
 	.smallest_double = smallest_double,
 	.largest_long = largest_long,

@@ -77,6 +77,8 @@ struct et_hot_spans {
 		size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
 	void (*smallest_of_longs)(
 		size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
+	/* @n floats, a power of two, times a Hadamard matrix over the root of @n: steps of 1, 2, 4 … in this order. */
+	void (*hadamard)(size_t n, float *row);
 	/* Of one number or more; NaN if one is. */
 	double (*largest_double)(size_t n, const double *x);
 	double (*smallest_double)(size_t n, const double *x);

@@ -1,5 +1,6 @@
 /* Loops that are compiled for several instruction sets, each of them that this processor has, against plain ones: products of
- * what lies turned, distances, rows that are added up, conversions, and divisions with a rest. */
+ * what lies turned, distances, rows that are added up, conversions, divisions with a rest, and the Hadamard
+ * transform. */
 #include "runtime/base/checked.h"
 #include "runtime/base/cpu.h"
 #include "runtime/kernels/dtype.h"
@@ -255,6 +256,28 @@ static void test_divisions(void **state)
 	}
 }
 
+/* Element i of it is -1 where i and j have an odd number of bits in common. Sums of small integers are exact. */
+static void test_hadamard(void **state)
+{
+	enum { MOST = 256 };
+	for (size_t v = 0; v < VARIANTS; v++) {
+		const struct et_hot_spans *hot = spans_variant(v);
+		for (size_t n = 1; hot && n <= MOST; n *= 2) {
+			float row[MOST + 1];
+			for (size_t i = 0; i <= MOST; i++)
+				row[i] = (float)(i * 7 % 23);
+			hot->hadamard(n, row);
+			for (size_t i = 0; i < n; i++) {
+				float sum = 0;
+				for (size_t j = 0; j < n; j++)
+					sum += (float)(j * 7 % 23) * (__builtin_parityll(i & j) ? -1 : 1);
+				assert_true(row[i] == sum * (1 / sqrtf((float)n)));
+			}
+			assert_true(row[n] == (float)(n * 7 % 23));
+		}
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -263,6 +286,7 @@ int main(void)
 		cmocka_unit_test(test_added_rows),
 		cmocka_unit_test(test_casts),
 		cmocka_unit_test(test_divisions),
+		cmocka_unit_test(test_hadamard),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
