@@ -216,7 +216,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct et_diag diag = { 0 };
 	const char *name, *method = NULL;
 	uint64_t load_start_ns;
-	int rc, at;
+	int rc;
 	const struct ctl_option rows[] = {
 		CTL_ENGINE_OPTIONS(options),
 		{ "clients", 'c', CTL_UINT, &options.n_seats, "N",
@@ -232,12 +232,9 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ NULL },
 	};
 
-	at = ctl_parse(ctl, rows, argc, argv, &rc);
-	if (at >= 0 && argc - at != 1)
-		rc = ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
-	if (at < 0 || rc != CTL_OK)
+	name = ctl_parse_one(ctl, rows, argc, argv, "one model, or one .pte or .bpte file", &rc);
+	if (!name)
 		goto out;
-	name = argv[at];
 	rc = ctl_engine_begin(ctl, &bench.engine, &options);
 	if (rc != CTL_OK)
 		goto out;

@@ -152,6 +152,17 @@ int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char 
 	return optind;
 }
 
+const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv,
+	const char *what, int *ret_exit)
+{
+	int at = ctl_parse(ctl, options, argc, argv, ret_exit);
+	if (at >= 0 && argc - at == 1)
+		return argv[at];
+	if (at >= 0)
+		*ret_exit = ctl_misuse(ctl, "name %s", what);
+	return NULL;
+}
+
 void ctl_strings_deinit(struct ctl_strings *strings)
 {
 	free(strings->items);

@@ -65,6 +65,9 @@ struct ctl_option {
  * first operand and *ret_exit CTL_OK; or -1 when the subcommand is done: *ret_exit is then its exit code (help was
  * printed, or a sentence about the mistake). */
 int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, int *ret_exit);
+/* The same where there is to be one operand, which it answers; else NULL. @what it is, for a sentence: "one model". */
+const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv,
+	const char *what, int *ret_exit);
 
 /* --- messages --------------------------------------------------------------------------------------- */
 

@@ -452,7 +452,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct infer infer = { .ctl = ctl, .top = 5 };
 	struct ctl_engine_options options = { .n_seats = 1, .n_threads = 1 };
 	struct ctl_engine *engine = NULL;
-	int rc, at;
+	int rc;
 	const struct ctl_option rows[] = {
 		{ "input", 'i', CTL_STRINGS, &infer.inputs, "FILE",
 			"the next input: .npy, raw bytes, or a number; once an input" },
@@ -469,15 +469,13 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		{ NULL },
 	};
 
-	at = ctl_parse(ctl, rows, argc, argv, &rc);
-	if (at >= 0 && argc - at != 1)
-		rc = ctl_misuse(ctl, "name one model, or one .pte or .bpte file");
-	else if (at >= 0 && infer.profile && infer.methods.n > 1)
+	const char *name = ctl_parse_one(ctl, rows, argc, argv, "one model, or one .pte or .bpte file", &rc);
+	if (name && infer.profile && infer.methods.n > 1)
 		rc = ctl_misuse(ctl, "--profile is of one run: it goes with one --method");
-	else if (at >= 0)
+	else if (name)
 		rc = ctl_engine_begin(ctl, &engine, &options);
 	if (engine)
-		rc = run_model(&infer, engine, argv[at]);
+		rc = run_model(&infer, engine, name);
 	if (engine)
 		engine->ops->free(engine);
 	ctl_strings_deinit(&infer.inputs);

@@ -406,12 +406,11 @@ static int run(struct ctl *ctl, int argc, char **argv)
 			"the daemon's configuration, whose plug-ins are asked too" },
 		{ NULL },
 	};
-	int rc, at = ctl_parse(ctl, rows, argc, argv, &rc);
+	int rc;
+	const char *path = ctl_parse_one(ctl, rows, argc, argv, "one .pte or .bpte file", &rc);
 
-	if (at >= 0 && argc - at != 1)
-		rc = ctl_misuse(ctl, "name one .pte or .bpte file");
-	else if (at >= 0)
-		rc = inspect(&in, argv[at], &data);
+	if (path)
+		rc = inspect(&in, path, &data);
 	ctl_strings_deinit(&data);
 	return rc;
 }

@@ -132,19 +132,18 @@ static int run_why(struct ctl *ctl, int argc, char **argv)
 	struct ctl_ask *ask;
 	unsigned n_found = 0;
 	json_t *found;
-	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+	int rc;
+	const char *name = ctl_parse_one(ctl, NULL, argc, argv, "one model", &rc);
 
-	if (at < 0)
+	if (!name)
 		return rc;
-	if (argc - at != 1)
-		return ctl_misuse(ctl, "name one model");
 	rc = ask_index(ctl, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
 	found = json_array();
 	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
 		const struct inf_model_index *model = &reply.repository_index.models[i];
-		if (strcmp(model->name, argv[at]) != 0)
+		if (strcmp(model->name, name) != 0)
 			continue;
 		n_found++;
 		if (ctl->is_json)
@@ -153,7 +152,7 @@ static int run_why(struct ctl *ctl, int argc, char **argv)
 			print_why(ctl, model);
 	}
 	if (!n_found)
-		rc = ctl_fail("the repository holds no model '%s'; 'inferctl models' lists them", argv[at]);
+		rc = ctl_fail("the repository holds no model '%s'; 'inferctl models' lists them", name);
 	else if (ctl->is_json)
 		rc = ctl_print_json(json_pack("{s:O}", "models", found));
 	json_decref(found);
@@ -176,24 +175,23 @@ static int run_manage(struct ctl *ctl, int argc, char **argv, bool is_load)
 	};
 	struct inf_reply reply;
 	struct ctl_ask *ask;
-	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+	int rc;
+	const char *name = ctl_parse_one(ctl, NULL, argc, argv, "one model", &rc);
 
-	if (at < 0)
+	if (!name)
 		return rc;
-	if (argc - at != 1)
-		return ctl_misuse(ctl, "name one model");
 	if (is_load)
-		request.repository_model_load = (struct inf_repository_model){ "", argv[at] };
+		request.repository_model_load = (struct inf_repository_model){ "", name };
 	else
-		request.repository_model_unload = (struct inf_repository_model){ "", argv[at] };
+		request.repository_model_unload = (struct inf_repository_model){ "", name };
 	rc = ctl_ask_once(ctl, true, &request, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
 	ctl_ask_close(ask);
 	if (ctl->is_json)
 		return ctl_print_json(
-			json_pack("{s:s, s:s}", "model", argv[at], "done", is_load ? "load" : "unload"));
-	printf("%s %s\n", argv[at], is_load ? "is loaded" : "is unloaded");
+			json_pack("{s:s, s:s}", "model", name, "done", is_load ? "load" : "unload"));
+	printf("%s %s\n", name, is_load ? "is loaded" : "is unloaded");
 	return CTL_OK;
 }
 
@@ -230,20 +228,19 @@ static int run_restart(struct ctl *ctl, int argc, char **argv)
 	struct inf_request request = { .kind = INF_REQUEST_BACKEND_RESTART };
 	struct inf_reply reply;
 	struct ctl_ask *ask;
-	int rc, at = ctl_parse(ctl, NULL, argc, argv, &rc);
+	int rc;
+	const char *name = ctl_parse_one(ctl, NULL, argc, argv, "one backend", &rc);
 
-	if (at < 0)
+	if (!name)
 		return rc;
-	if (argc - at != 1)
-		return ctl_misuse(ctl, "name one backend");
-	request.backend_restart = (struct inf_backend_restart){ argv[at] };
+	request.backend_restart = (struct inf_backend_restart){ name };
 	rc = ctl_ask_once(ctl, true, &request, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
 	ctl_ask_close(ask);
 	if (ctl->is_json)
-		return ctl_print_json(json_pack("{s:s, s:s}", "backend", argv[at], "done", "restart"));
-	printf("backend %s starts anew with its next use\n", argv[at]);
+		return ctl_print_json(json_pack("{s:s, s:s}", "backend", name, "done", "restart"));
+	printf("backend %s starts anew with its next use\n", name);
 	return CTL_OK;
 }
 
