@@ -152,12 +152,13 @@ static void run_lookup(struct lookup *l, const struct et_tensor *self, struct et
 	l->is_doubled = is_doubled(l);
 	find_run(l);
 	for (size_t i = 0; i < walk.numel; i++) {
-		for (int64_t row = 0; row < l->out[0] * l->out[1]; row++) {
-			int64_t d = row / l->out[1], h = row % l->out[1];
-			int64_t from = place.offset[1] + l->table[0][d] * x.strides[0] +
-				       l->table[1][h] * x.strides[1];
-			int64_t to = place.offset[0] + d * y.strides[0] + h * y.strides[1];
-			copy_row(l, &x, &y, x.data + from * bytes, y.data + to * bytes);
+		for (int64_t d = 0; d < l->out[0]; d++) {
+			int64_t plane = place.offset[1] + l->table[0][d] * x.strides[0];
+			for (int64_t h = 0; h < l->out[1]; h++) {
+				int64_t from = plane + l->table[1][h] * x.strides[1],
+					to = place.offset[0] + d * y.strides[0] + h * y.strides[1];
+				copy_row(l, &x, &y, x.data + from * bytes, y.data + to * bytes);
+			}
 		}
 		et_place_advance(&place, &walk, 1);
 	}
