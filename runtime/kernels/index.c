@@ -353,7 +353,8 @@ static bool lie_apart(const struct et_view *to, const struct et_view *from)
 
 /* Indices of one shape, for dimensions side by side. */
 struct alike {
-	const int64_t *indices[ET_MAX_DIMS];
+	const void *indices[ET_MAX_DIMS]; /* int64, or int32 */
+	bool is_wide;
 	const struct et_tensor *like; /* any of them */
 	size_t n, first;              /* how many, and the first dimension */
 };
@@ -368,11 +369,14 @@ static bool find_alike(struct alike *alike, const struct et_tensor *self, const 
 		if (!index)
 			continue;
 		if (i >= self->n_dims || (alike->n && i != alike->first + alike->n) ||
-			index->type != ET_INT64 || (uintptr_t)index->data % sizeof(int64_t) ||
+			(index->type != ET_INT64 && index->type != ET_INT32) ||
+			(alike->n && index->type != alike->like->type) ||
+			(uintptr_t)index->data % et_element_bytes(index) ||
 			!et_dim_order_is_contiguous(index->dim_order, index->n_dims))
 			return false;
 		alike->first = alike->n ? alike->first : i;
 		alike->like = alike->n ? alike->like : index;
+		alike->is_wide = index->type == ET_INT64;
 		if (index->n_dims != alike->like->n_dims ||
 			memcmp(index->sizes, alike->like->sizes, index->n_dims * sizeof(*index->sizes)) != 0)
 			return false;
@@ -390,7 +394,12 @@ static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct alike
 		int64_t size = self->sizes[alike->first + k],
 			bytes = self->strides[alike->first + k] * (int64_t)et_element_bytes(self);
 		for (size_t i = 0; i < n; i++) {
-			int64_t at = __atomic_load_n(&alike->indices[k][begin + i], __ATOMIC_RELAXED);
+			const size_t nth = begin + i;
+			int64_t at = alike->is_wide
+					     ? __atomic_load_n((const int64_t *)alike->indices[k] + nth,
+						       __ATOMIC_RELAXED)
+					     : __atomic_load_n((const int32_t *)alike->indices[k] + nth,
+						       __ATOMIC_RELAXED);
 			ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
 				(long long)at, alike->first + k, (long long)size);
 			offsets[i] = (k ? offsets[i] : 0) + (at < 0 ? at + size : at) * bytes;
