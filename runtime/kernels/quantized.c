@@ -612,20 +612,20 @@ static enum et_status mixed(
 		(is_linear ? mixed_linear_f32 : mixed_mm_f32)(&m);
 		return ET_OK;
 	}
+	struct et_view view;
+	const double *numbers = et_local_copy(ctx, x, ET_FLOAT64, &view),
+		     *factors = et_local_copy(ctx, scales, ET_FLOAT64, &view);
+	if (!numbers || !factors)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
 	for (int64_t i = 0; i < rows * columns; i++) {
 		int64_t row = i / columns, column = i % columns;
 		double sum = 0, part = 0;
 		for (int64_t k = 0; k < n_k; k++) {
-			double value = et_element_get_double(
-				(const uint8_t *)x->data + (size_t)(row * n_k + k) * et_element_bytes(x),
-				x->type);
 			int64_t at = is_linear ? column * n_k + k : k * columns + column;
-			size_t at_scale =
-				is_linear ? (size_t)column * n_groups + (size_t)k / group : (size_t)k;
-			double scale = et_element_get_double(
-				(const uint8_t *)scales->data + at_scale * et_element_bytes(scales),
-				scales->type);
-			value = et_round_to(value * ((const int8_t *)weight->data)[at], x->type);
+			double scale = factors[is_linear ? (size_t)column * n_groups + (size_t)k / group
+							 : (size_t)k],
+			       value = et_round_to(
+				       numbers[row * n_k + k] * ((const int8_t *)weight->data)[at], x->type);
 			if (!is_linear) {
 				sum = et_round_to(sum + et_round_to(value * scale, x->type), out->type);
 				continue;
