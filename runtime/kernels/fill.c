@@ -84,7 +84,10 @@ static enum et_status run_fill_tensor(struct et_kernel_ctx *ctx, struct et_evalu
 /* The row is the number to fill with; the sizes come first, the output last. */
 static enum et_status run_constant(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
-	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
+	size_t n_inputs = 1;
+	while (ctx->kernel->signature[n_inputs] != '>')
+		n_inputs++;
+	struct et_tensor *out = args[n_inputs]->tensor;
 	ET_TRY(resize_to_list(ctx, out, args[0]));
 	return et_fill(ctx, out, ctx->kernel->row);
 }

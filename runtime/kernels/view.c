@@ -326,35 +326,51 @@ static void copy_sheet(const struct level *levels, uint8_t *to, const uint8_t *f
 }
 
 /* One element @n times, at least 1: as many as a vector holds, and those again and again. */
+/* An element as often as two words hold it. */
+static void fill_words(uint64_t *words, const uint8_t *element, size_t element_bytes)
+{
+	uint16_t half;
+	uint32_t word;
+	switch (element_bytes) {
+	case 1:
+		words[0] = words[1] = *element * (UINT64_MAX / UINT8_MAX);
+		break;
+	case 2:
+		memcpy(&half, element, sizeof(half));
+		words[0] = words[1] = half * (UINT64_MAX / UINT16_MAX);
+		break;
+	case 4:
+		memcpy(&word, element, sizeof(word));
+		words[0] = words[1] = word * (UINT64_MAX / UINT32_MAX);
+		break;
+	default:
+		memcpy(&words[0], element, sizeof(words[0]));
+		memcpy(&words[1], element + element_bytes - sizeof(words[1]), sizeof(words[1]));
+		break;
+	}
+}
+
 void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
 {
-	typedef uint64_t vector __attribute__((vector_size(FILL_VECTOR)));
-	uint64_t words[2] = { 0 };
+	uint64_t words[FILL_VECTOR / sizeof(uint64_t)];
 	const size_t n_bytes = n * element_bytes;
-	size_t done = 0;
-	memcpy(words, element, element_bytes);
-	if (element_bytes <= sizeof(words[0])) {
-		words[0] *= element_bytes == 1   ? UINT64_MAX / 0xff
-			    : element_bytes == 2 ? UINT64_MAX / 0xffff
-			    : element_bytes == 4 ? UINT64_MAX / 0xffffffffu
-						 : 1;
-		words[1] = words[0];
-	}
-	const vector one = { words[0], words[1] };
-	if (words[0] == *element * (UINT64_MAX / 0xff) && words[1] == words[0]) {
+	size_t done = 0, part;
+	fill_words(words, element, element_bytes);
+	if (n_bytes > 4 * sizeof(words) && words[0] == *element * (UINT64_MAX / 0xff) &&
+		words[1] == words[0]) { /* its bytes are all the same */
 		memset(to, *element, n_bytes);
 		return;
 	}
-	for (; done + 4 * sizeof(one) <= n_bytes; done += 4 * sizeof(one)) {
-		memcpy(to + done, &one, sizeof(one));
-		memcpy(to + done + sizeof(one), &one, sizeof(one));
-		memcpy(to + done + 2 * sizeof(one), &one, sizeof(one));
-		memcpy(to + done + 3 * sizeof(one), &one, sizeof(one));
+	for (; done + 4 * sizeof(words) <= n_bytes; done += 4 * sizeof(words)) {
+		memcpy(to + done, words, sizeof(words));
+		memcpy(to + done + sizeof(words), words, sizeof(words));
+		memcpy(to + done + 2 * sizeof(words), words, sizeof(words));
+		memcpy(to + done + 3 * sizeof(words), words, sizeof(words));
 	}
-	for (; done + sizeof(one) <= n_bytes; done += sizeof(one))
-		memcpy(to + done, &one, sizeof(one));
-	if (done < n_bytes)
-		memcpy(to + done, words, n_bytes - done);
+	for (; done < n_bytes; done += part) {
+		part = n_bytes - done < sizeof(words) ? n_bytes - done : sizeof(words);
+		et_copy_bytes(to + done, (const uint8_t *)words, part);
+	}
 }
 
 bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel)
