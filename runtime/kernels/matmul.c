@@ -181,6 +181,46 @@ static int64_t n_columns_at_once(const struct et_view *b)
 	return b->type == ET_FLOAT32 || n > b->sizes[1] ? b->sizes[1] : n;
 }
 
+enum { FEW = 64 }; /* halves, which are not worth to be copied to memory as floats */
+
+static bool is_few(const struct et_view *matrix, size_t dim)
+{
+	return matrix->sizes[dim] <= FEW && matrix->sizes[dim + 1] <= FEW &&
+	       matrix->sizes[dim] * matrix->sizes[dim + 1] <= FEW;
+}
+
+static void load_few(float *to, const struct et_view *from)
+{
+	const et_load_fn load = et_loader(from->type, ET_F32);
+	for (int64_t i = 0; i < from->sizes[0]; i++)
+		load(to + i * from->sizes[1],
+			from->data + i * from->strides[0] * (int64_t)et_scalar_size(from->type),
+			from->strides[1], (size_t)from->sizes[1]);
+}
+
+/* Matrices of few halves. */
+static void multiply_few(const struct product *p)
+{
+	const struct et_view *self = p->beta != 0 ? p->self : NULL, *out = p->out;
+	const int64_t n_k = p->a->sizes[1], n = out->sizes[1], bytes = (int64_t)et_scalar_size(out->type);
+	const float alpha = (float)p->alpha, beta = (float)p->beta;
+	float left[FEW], right[FEW], added[FEW], sums[FEW];
+	load_few(left, p->a);
+	load_few(right, p->b);
+	if (self)
+		load_few(added, self);
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < n; j++) {
+			float sum = self && alpha == 1 ? beta * added[i * n + j] : 0;
+			for (int64_t k = 0; k < n_k; k++)
+				sum += left[i * n_k + k] * right[k * n + j];
+			sums[j] = alpha == 1 ? sum : alpha * sum + (self ? beta * added[i * n + j] : 0);
+		}
+		et_storer(out->type, ET_F32)(
+			out->data + i * out->strides[0] * bytes, out->strides[1], sums, (size_t)n);
+	}
+}
+
 static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
 {
 	const struct et_view *a = p->a, *self = p->self, *out = p->out;
@@ -190,6 +230,11 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	if (rounds_all(p) && self->type == out->type &&
 		out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
 		multiply_rounded(p, out->type);
+		return ET_OK;
+	}
+	if (et_type_is_half(p->b->type) && is_few(a, 0) && is_few(p->b, 0) && is_few(out, 0) &&
+		!rounds_all(p) && (!self || et_loader(self->type, ET_F32))) {
+		multiply_few(p);
 		return ET_OK;
 	}
 	int64_t n_at_once = n_columns_at_once(p->b);
@@ -591,7 +636,9 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	}
 	bool is_one_type = a.type == b.type && a.type == out.type; /* else the first product refuses them */
 	enum et_scalar_type type = product_type(a.type);
-	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result)) {
+	bool is_small = et_type_is_half(a.type) && is_few(&a, 1) && is_few(&b, 1) && is_few(&out, 1);
+	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result) &&
+		!is_small) {
 		ET_TRY(as_type(ctx, &left_ones, &room_a, type)); /* all matrices at once */
 		ET_TRY(as_type(ctx, &right_ones, &room_b, type));
 		products = &room_out;
