@@ -99,8 +99,9 @@ static inline half_vector first_half(full_vector value)
 }
 
 /* As those of gemm_tile.inc, of a vector and a half. */
-ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, const number *weights,
-	size_t pitch, number *out, size_t n_columns, const int n_rows, const int n_vectors)
+ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, const number *bias,
+	const number *weights, size_t pitch, number *out, size_t n_columns, const int n_rows,
+	const int n_vectors)
 {
 	const size_t stride = job->in_stride;
 	full_vector sums[ROWS];
@@ -108,10 +109,9 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 	(void)n_vectors;
 	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
-		sums[r] = CAT(load, FULL)(weights);
-		halves[r] = CAT(load, HALF)(weights + FULL);
+		sums[r] = CAT(load, FULL)(bias);
+		halves[r] = CAT(load, HALF)(bias + FULL);
 	}
-	weights += (1 + job->filter_first) * pitch;
 	for (size_t segment = 0; segment < job->n_segments; segment++) {
 		const number *rows[(ROWS + 2) / 3], *from = weights;
 		ET_UNROLL
@@ -154,30 +154,30 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 #endif
 
 /* @n_rows rows of a panel or a part of it, as a tile of exactly that many. */
-#define ONE_OF(n, tile, n_vectors)                                                             \
-	case n:                                                                                \
-		tile(job, in, weights, pitch, out, n_columns, n < ROWS ? n : ROWS, n_vectors); \
+#define ONE_OF(n, tile, n_vectors)                                                                   \
+	case n:                                                                                      \
+		tile(job, in, bias, weights, pitch, out, n_columns, n < ROWS ? n : ROWS, n_vectors); \
 		break
-#define DEFINE_TILES(name, tile, n_vectors)                                                      \
-	static void name(const struct et_xnn_gemm *job, const number *in, const number *weights, \
-		size_t pitch, number *out, size_t n_columns, size_t n_rows)                      \
-	{                                                                                        \
-		switch (n_rows < ROWS ? n_rows : ROWS) {                                         \
-			ONE_OF(1, tile, n_vectors);                                              \
-			ONE_OF(2, tile, n_vectors);                                              \
-			ONE_OF(3, tile, n_vectors);                                              \
-			ONE_OF(4, tile, n_vectors);                                              \
-			ONE_OF(5, tile, n_vectors);                                              \
-			ONE_OF(6, tile, n_vectors);                                              \
-			ONE_OF(7, tile, n_vectors);                                              \
-			ONE_OF(8, tile, n_vectors);                                              \
-			ONE_OF(9, tile, n_vectors);                                              \
-			ONE_OF(10, tile, n_vectors);                                             \
-			ONE_OF(11, tile, n_vectors);                                             \
-			ONE_OF(12, tile, n_vectors);                                             \
-			ONE_OF(13, tile, n_vectors);                                             \
-			ONE_OF(14, tile, n_vectors);                                             \
-		}                                                                                \
+#define DEFINE_TILES(name, tile, n_vectors)                                                        \
+	static void name(const struct et_xnn_gemm *job, const number *in, const number *bias,      \
+		const number *weights, size_t pitch, number *out, size_t n_columns, size_t n_rows) \
+	{                                                                                          \
+		switch (n_rows < ROWS ? n_rows : ROWS) {                                           \
+			ONE_OF(1, tile, n_vectors);                                                \
+			ONE_OF(2, tile, n_vectors);                                                \
+			ONE_OF(3, tile, n_vectors);                                                \
+			ONE_OF(4, tile, n_vectors);                                                \
+			ONE_OF(5, tile, n_vectors);                                                \
+			ONE_OF(6, tile, n_vectors);                                                \
+			ONE_OF(7, tile, n_vectors);                                                \
+			ONE_OF(8, tile, n_vectors);                                                \
+			ONE_OF(9, tile, n_vectors);                                                \
+			ONE_OF(10, tile, n_vectors);                                               \
+			ONE_OF(11, tile, n_vectors);                                               \
+			ONE_OF(12, tile, n_vectors);                                               \
+			ONE_OF(13, tile, n_vectors);                                               \
+			ONE_OF(14, tile, n_vectors);                                               \
+		}                                                                                  \
 	}
 DEFINE_TILES(two_wide, CAT(tile, FULL), 2)
 DEFINE_TILES(one_wide, CAT(tile, FULL), 1)
@@ -186,28 +186,30 @@ DEFINE_TILES(half_wide, CAT(tile, HALF), 1)
 DEFINE_TILES(wide_and_half, tile_and_half, 1)
 #endif
 
-/* All of a panel's columns, in as many steps as it takes. */
-static inline void across(const struct et_xnn_gemm *job, const number *in, const number *weights,
-	size_t pitch, number *out, size_t n_columns, size_t n_rows)
+/* All of a panel's columns, of which there is room for @width, in as many steps as it takes. */
+static inline void across(const struct et_xnn_gemm *job, const number *in, const number *bias,
+	const number *weights, size_t pitch, size_t width, number *out, size_t n_columns, size_t n_rows)
 {
 	for (size_t at = 0; at < n_columns;) {
 		size_t left = n_columns - at, n;
 #if defined(__AVX512F__)
-		if (pitch == HALF) {
-			half_wide(job, in, weights, pitch, out, left, n_rows);
+		if (width == HALF) {
+			half_wide(job, in, bias, weights, pitch, out, left, n_rows);
 			return;
 		}
-		if (pitch == FULL + HALF) {
-			wide_and_half(job, in, weights, pitch, out, left, n_rows);
+		if (width == FULL + HALF) {
+			wide_and_half(job, in, bias, weights, pitch, out, left, n_rows);
 			return;
 		}
+#else
+		(void)width;
 #endif
 		if (left > FULL) {
 			n = left < 2 * FULL ? left : 2 * FULL;
-			two_wide(job, in, weights + at, pitch, out + at, n, n_rows);
+			two_wide(job, in, bias + at, weights + at, pitch, out + at, n, n_rows);
 			at += 2 * FULL;
 		} else {
-			one_wide(job, in, weights + at, pitch, out + at, left, n_rows);
+			one_wide(job, in, bias + at, weights + at, pitch, out + at, left, n_rows);
 			at += FULL;
 		}
 	}
@@ -215,6 +217,7 @@ static inline void across(const struct et_xnn_gemm *job, const number *in, const
 
 static void run(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t left, size_t right)
 {
+	static const number zeros[PANEL];
 	size_t n_most = ROWS;
 	if (job->in_stride % BAD_STRIDE == 0 && n_most > BAD_ROWS)
 		n_most = BAD_ROWS;
@@ -227,15 +230,21 @@ static void run(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t 
 	for (size_t first = begin; first < end; first += n_block) {
 		size_t last = end - first < n_block ? end : first + n_block;
 		for (size_t column = left, width; column < right; column += width) {
-			const number *weights =
-				(const number *)(const void *)job->packed + column * (1 + job->filter_depth);
-			size_t n_tiles = (last - first + n_most - 1) / n_most, n;
+			const number *filter = (const number *)(const void *)job->packed, *bias = zeros,
+				     *weights = filter + column;
+			size_t n_tiles = (last - first + n_most - 1) / n_most, n, pitch = job->filter_pitch;
 			width = et_xnn_gemm_width(column, job->n_columns, PANEL);
+			if (!pitch) {
+				pitch = width;
+				bias = filter + column * (1 + job->filter_depth);
+				weights = bias + pitch;
+			}
+			weights += job->filter_first * pitch;
 			for (size_t row = first; row < last; row += n) {
 				n = (last - row + n_tiles - 1) / n_tiles;
 				n_tiles--;
 				across(job, (const number *)(const void *)job->in + row * job->in_stride,
-					weights, width,
+					bias, weights, pitch, width,
 					(number *)(void *)job->out + row * job->out_stride + column,
 					job->n_columns - column < width ? job->n_columns - column : width, n);
 			}
@@ -262,6 +271,13 @@ ET_EXPANDED void pack_weights(const struct et_xnn_gemm_filter *filter, size_t co
 	}
 }
 
+/* Of a whole panel, side by side. */
+static void copy_rows(const number *from, size_t n, size_t of_row, number *to)
+{
+	for (size_t k = 0; k < n; k++)
+		memcpy(to + k * PANEL, from + k * of_row, PANEL * sizeof(*to));
+}
+
 static void pack(const struct et_xnn_gemm_filter *filter, void *packed)
 {
 	const size_t n_columns = filter->n_columns;
@@ -274,7 +290,9 @@ static void pack(const struct et_xnn_gemm_filter *filter, void *packed)
 					? number_at(filter->bias, at + i, filter->bias_is_halves)
 					: 0;
 		to += width;
-		if (filter->filter_is_halves && filter->of_column == 1)
+		if (filter->filter_is_halves && filter->of_column == 1 && n == PANEL)
+			copy_rows((const number *)filter->filter + at, filter->depth, filter->of_row, to);
+		else if (filter->filter_is_halves && filter->of_column == 1)
 			pack_weights(filter, at, n, width, true, 1, to);
 		else if (filter->filter_is_halves)
 			pack_weights(filter, at, n, width, true, filter->of_column, to);

@@ -21,6 +21,9 @@ struct et_xnn_gemm {
 	size_t out_stride;
 	/* Of the packed filter: how deep it is; where in it the first segment begins; how far it is to the next one. */
 	size_t filter_depth, filter_first, filter_segment;
+	/* 0; or the filter is not packed but lies row by row, so many elements apart, and there is no bias: then columns are a multiple
+	 * of a quarter of a panel. */
+	size_t filter_pitch;
 	float min, max;        /* limits of what comes out; NaN stays */
 	const uint8_t *packed; /* by et_xnn_gemm_pack, or the build's pack */
 	const uint8_t *in;

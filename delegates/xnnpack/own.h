@@ -50,7 +50,7 @@ extern const struct et_xnn_own et_xnn_own_argmax, et_xnn_own_average, et_xnn_own
 	et_xnn_own_cast, et_xnn_own_computed, et_xnn_own_convert, et_xnn_own_convolution,
 	et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_deconvolution_halves,
 	et_xnn_own_gemm8, et_xnn_own_groups, et_xnn_own_linear, et_xnn_own_linear_bfloat,
-	et_xnn_own_linear_halves, et_xnn_own_mean, et_xnn_own_move, et_xnn_own_patches,
+	et_xnn_own_linear_halves, et_xnn_own_matmul, et_xnn_own_mean, et_xnn_own_move, et_xnn_own_patches,
 	et_xnn_own_patches_halves, et_xnn_own_pool, et_xnn_own_table, et_xnn_own_transpose;
 /* For the rows: of a shape that was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
@@ -74,9 +74,6 @@ static inline const void *et_xnn_own_read(const struct et_xnn_own_run *run, uint
 	const void *constant = run->payload->values[value].data;
 	return constant ? constant : run->memory[value];
 }
-/* Whether @node, which is done by et_xnn_own_computed, can be with a filter of that shape. */
-bool et_xnn_own_computed_fits(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
-	const struct et_xnn_shape *filter);
 /* Whether windows of @node, a convolution, may begin or end outside of the picture. */
 bool et_xnn_own_has_border(const struct et_xnn_node *node);
 /* Whether @node is a convolution that XNNPACK does as a depthwise one. */

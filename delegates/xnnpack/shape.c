@@ -571,10 +571,6 @@ enum et_status et_xnn_check_theirs(
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		const struct et_xnn_shape *out = &shapes[node->outputs[0]];
-		if (node->is_ours && et_xnn_has_computed_weights(payload, node) &&
-			!et_xnn_own_computed_fits(payload, node, &shapes[node->inputs[1]]))
-			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-				"has a much deeper filter than it was compiled for");
 		if (node->is_ours || node->is_gone || node->is_view)
 			continue;
 		if (is_cut_wrongly(payload, node, out))

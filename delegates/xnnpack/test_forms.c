@@ -391,39 +391,162 @@ static void test_linear(void **state)
 	assert_true(n_ours >= (loses_nans() ? N_TRIALS / 4 : 0));
 }
 
-/* A panel of a computed filter is packed where there is room for what it was compiled with: a much deeper one is refused. */
+static size_t size_of(const struct mx_value *value)
+{
+	size_t n = 1;
+	for (uint32_t i = 0; i < value->n_dims; i++)
+		n *= value->dims[i];
+	return n;
+}
+
+/* Of batch @at of two dimensions, @out of them, the matrix of @value: its dimensions before the last two may be one, or not there. */
+static size_t matrix_at(const struct mx_value *value, const uint32_t out[2], size_t at)
+{
+	const size_t places[2] = { at / out[1], at % out[1] };
+	size_t place = 0;
+	for (uint32_t i = 0; i + 2 < value->n_dims; i++)
+		place = place * value->dims[i] + (value->dims[i] == 1 ? 0 : places[4 - value->n_dims + i]);
+	return place;
+}
+
+/* Matrices of @dims, as many as say @n; of a 0 there, which the other side has all of, one. */
+static struct mx_value matrices_of(
+	const struct layer *l, const uint32_t n[2], const uint32_t dims[2], uint32_t n_less)
+{
+	uint32_t all[4] = { n[0] ? n[0] : 1, n[1] ? n[1] : 1, dims[0], dims[1] };
+	struct mx_value value = { .type = l->type, .n_dims = 4 };
+	while (n_less-- && all[4 - value.n_dims] == 1)
+		value.n_dims--;
+	memcpy(value.dims, all + 4 - value.n_dims, value.n_dims * sizeof(*all));
+	return value;
+}
+
+static void make_argument(struct arg *arg, const struct layer *l, const struct mx_value *value)
+{
+	int32_t sizes[4];
+	for (uint32_t i = 0; i < value->n_dims; i++)
+		sizes[i] = (int32_t)value->dims[i];
+	test_arg_init(arg, scalar_of(l), value->n_dims, sizes, ET_STATIC);
+}
+
+static void plain_products(
+	const struct layer *l, const struct mx_value *a, const struct mx_value *b, const struct mx_value *out)
+{
+	const uint32_t *batch = out->dims, rows = out->dims[2], n = out->dims[3],
+		       depth = a->dims[a->n_dims - 1];
+	for (size_t i = 0; i < size_of(out); i++) {
+		const float *left = x + (matrix_at(a, batch, i / n / rows) * rows + i / n % rows) * depth,
+			    *right = taps + matrix_at(b, batch, i / n / rows) * depth * n;
+		expected[i] = 0;
+		for (size_t k = 0; k < depth; k++)
+			expected[i] += left[k] * right[l->is_turned ? i % n * depth + k : k * n + i % n];
+	}
+}
+
+/* Batches of matrices, of which either side may have one for many. */
+static void test_products(void **state)
+{
+	int n_ours = 0, n_tried = 0;
+	while (n_tried < N_TRIALS) {
+		struct layer l = { .type = test_draw(4) ? ET_XNN_FP16 : ET_XNN_FP32,
+			.is_special = test_draw(2),
+			.is_turned = test_draw(2) };
+		uint32_t n[2][2], all[2], depth = 1 + test_draw(12),
+					  rows = 1 + test_draw(test_draw(2) ? 3 : 40),
+					  columns = 1 + test_draw(test_draw(2) ? 20 : 100);
+		for (int i = 0; i < 2; i++) {
+			uint32_t who = test_draw(3);
+			all[i] = 1 + test_draw(3);
+			n[0][i] = who == 1 ? 0 : all[i];
+			n[1][i] = who == 2 ? 0 : all[i];
+		}
+		struct mx_value a = matrices_of(&l, n[0], (uint32_t[]){ rows, depth }, 0),
+				b = matrices_of(&l, n[1],
+					(uint32_t[]){ l.is_turned ? columns : depth,
+						l.is_turned ? depth : columns },
+					test_draw(3)),
+				out = { .type = l.type, MX_DIMS(all[0], all[1], rows, columns), .output = 3 };
+		if (size_of(&a) > MOST || size_of(&b) > MOST || size_of(&out) > MOST)
+			continue;
+		n_tried++;
+		draw(x, MOST, l.is_special);
+		draw(taps, MOST, l.is_special);
+		plain_products(&l, &a, &b, &out);
+		struct make_xnn mk;
+		mx_init(&mk);
+		a.input = 1;
+		b.input = 2;
+		struct et_xnn_node node = { .flags = l.is_turned ? XNN_FLAG_TRANSPOSE_B : 0 };
+		node.inputs[0] = mx_value(&mk, &a);
+		node.inputs[1] = mx_value(&mk, &b);
+		node.outputs[0] = mx_value(&mk, &out);
+		mx_node(&mk, MX_MATMUL, &node);
+		make_argument(&args[0], &l, &a);
+		make_argument(&args[1], &l, &b);
+		make_argument(&args[2], &l, &out);
+		fill(&args[0], l.type, x, size_of(&a));
+		fill(&args[1], l.type, taps, size_of(&b));
+		et_xnn_own_set_least_work(0);
+		n_ours += compare(&l, size_of(&out), 3, 1 + test_draw(2), &mk);
+	}
+	assert_true(n_ours >= (et_xnn_gemm_halves() ? N_TRIALS / 2 : 0));
+}
+
+/* A filter that is computed may be much deeper than the one that was compiled for, and than there is room for a panel of it. */
 static void test_deep(void **state)
 {
-	enum { ROWS = 2, DEPTH = 8, TOO_DEEP = 1 << 15 };
-	static float numbers[ROWS * TOO_DEEP];
-	struct layer l = { .node = MX_LINEAR,
-		.type = ET_XNN_FP32,
-		.size = { 1 },
-		.group_in = DEPTH,
-		.group_out = ROWS,
-		.groups = 1,
-		.is_computed = true };
-	struct make_xnn mk;
-	struct test_session session = { 0 };
-	struct et_diag diag = { 0 };
-	size_t n_bytes;
-	et_xnn_own_set_least_work(0);
-	mx_init(&mk);
-	make_linear(&mk, &l);
-	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	test_ok(test_session_begin(&session, bytes, n_bytes, 3, 1, &diag), &diag);
-	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, TOO_DEEP);
-	ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, TOO_DEEP);
-	for (int i = 0; i < 2; i++) {
-		args[i].tensor.data = numbers;
-		args[i].tensor.capacity = ROWS * TOO_DEEP;
+	enum { ROWS = 2, COLUMNS = 20, DEPTH = 8, MOST_DEEP = 9000 };
+	static float numbers[2][COLUMNS * MOST_DEEP];
+	static uint16_t halves[2][COLUMNS * MOST_DEEP];
+	for (uint32_t i = 0; i < 16; i++) {
+		const uint32_t depth = (const uint32_t[]){ DEPTH, 1500, 3000, MOST_DEEP }[i / 4];
+		struct layer l = { .node = MX_LINEAR,
+			.type = i & 1 ? ET_XNN_FP16 : ET_XNN_FP32,
+			.size = { ROWS },
+			.group_in = DEPTH,
+			.group_out = COLUMNS,
+			.groups = 1,
+			.has_bias = true,
+			.is_computed = true,
+			.is_turned = i & 2 };
+		struct make_xnn mk;
+		struct test_session session = { 0 };
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		et_xnn_own_set_least_work(0);
+		draw(bias, COLUMNS, false);
+		mx_init(&mk);
+		make_linear(&mk, &l);
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		enum et_status status = test_session_begin(&session, bytes, n_bytes, 3, 1, &diag);
+		if (l.type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED) {
+			free(bytes);
+			continue;
+		}
+		test_ok(status, &diag);
+		ARG(&args[0], scalar_of(&l), ET_STATIC, ROWS, (int32_t)depth);
+		ARG(&args[1], scalar_of(&l), ET_STATIC, (int32_t)(l.is_turned ? depth : COLUMNS),
+			(int32_t)(l.is_turned ? COLUMNS : depth));
+		for (uint32_t j = 0; j < 2; j++) {
+			draw(numbers[j], COLUMNS * MOST_DEEP, false);
+			for (uint32_t k = 0; k < COLUMNS * MOST_DEEP; k++)
+				halves[j][k] = et_xnn_to_half(numbers[j][k]);
+			args[j].tensor.data = l.type == ET_XNN_FP16 ? (void *)halves[j] : (void *)numbers[j];
+			args[j].tensor.capacity = COLUMNS * MOST_DEEP;
+		}
+		struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
+		test_ok(test_ops->enqueue(session.context, values, NULL, &diag), &diag);
+		for (uint32_t at = 0; at < ROWS * COLUMNS; at++) {
+			uint32_t row = at / COLUMNS, column = at % COLUMNS;
+			float sum = bias[column];
+			for (uint32_t k = 0; k < depth; k++)
+				sum += numbers[0][row * depth + k] *
+				       numbers[1][l.is_turned ? k * COLUMNS + column : column * depth + k];
+			test_near(number_at(&args[2], l.type, at), sum, 0);
+		}
+		test_session_end(&session);
+		free(bytes);
 	}
-	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
-	enum et_status status = test_ops->enqueue(session.context, values, NULL, &diag);
-	if (et_direct_model(session.compiled)->compiled->parts.parts[0].own)
-		test_refused(status, ET_E_NOT_SUPPORTED, &diag, "deeper");
-	test_session_end(&session);
-	free(bytes);
 }
 
 /* Floats too small to be normal count as zeros, as XNNPACK has it: an infinity times such is no number. */
@@ -470,6 +593,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_depthwise, test_set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_transposed, test_set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_linear, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_products, test_set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_deep, test_set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_subnormals, test_set_up, tear_down),
 	};
