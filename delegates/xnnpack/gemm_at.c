@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 static const struct et_xnn_gemm_build *const builds[] = { ET_CPU_BUILDS(et_xnn_gemm) };
 static _Atomic(const struct et_xnn_gemm_build *) chosen;
@@ -69,6 +70,53 @@ size_t et_xnn_gemm_n_packed(size_t depth, size_t n_columns, size_t panel)
 	return n * (n_columns - n_columns % panel + n_wide);
 }
 
+typedef float four __attribute__((vector_size(16)));
+
+static inline four load(const float *from)
+{
+	four value;
+	memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+static inline void store(float *to, four value)
+{
+	memcpy(to, &value, sizeof(value));
+}
+
+/* Four floats of each of four columns to four rows. */
+static inline void turn(const float *from, size_t stride, float *to, size_t width)
+{
+	four a = load(from), b = load(from + stride), c = load(from + 2 * stride),
+	     d = load(from + 3 * stride);
+	four low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+	     low_2 = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+	     high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+	     high_2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+	store(to, __builtin_shufflevector(low, low_2, 0, 1, 4, 5));
+	store(to + width, __builtin_shufflevector(low, low_2, 2, 3, 6, 7));
+	store(to + 2 * width, __builtin_shufflevector(high, high_2, 0, 1, 4, 5));
+	store(to + 3 * width, __builtin_shufflevector(high, high_2, 2, 3, 6, 7));
+}
+
+/* @n columns of @n_rows floats, each @stride behind the one before, to rows of @width. A cache line of each column at a time: what
+ * comes of these is a few lines, and columns that lie a power of two apart would push each other out before the next row. */
+static void turn_columns(const float *from, size_t stride, size_t n_rows, float *to, size_t width, size_t n)
+{
+	enum { DEEP = 16, AT_ONCE = 4 };
+	size_t n_by_four = n - n % AT_ONCE;
+	for (size_t k = 0, n_deep; k < n_rows; k += n_deep, to += n_deep * width) {
+		n_deep = n_rows - k < DEEP ? n_rows - k : DEEP;
+		size_t n_turned = n_deep == DEEP ? n_by_four : 0;
+		for (size_t i = 0; i < n_turned; i += AT_ONCE)
+			for (size_t j = 0; j < DEEP; j += AT_ONCE)
+				turn(from + i * stride + k + j, stride, to + j * width + i, width);
+		for (size_t j = 0; j < n_deep; j++)
+			for (size_t i = n_turned; i < n; i++)
+				to[j * width + i] = from[i * stride + k + j];
+	}
+}
+
 void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *part, size_t depth, size_t n_columns, float *packed)
 {
 	size_t first = part->column, last = first + part->n;
@@ -80,12 +128,11 @@ void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *part, size_t depth, si
 			continue;
 		const float *from = part->from ? part->from + (at + begin - first) * part->from_stride : NULL;
 		float *to = packed + part->row * width;
-		for (size_t k = 0; k < part->n_rows; k++, to += width) {
-			for (size_t i = begin; i < end; i++)
-				to[i] = from ? from[(i - begin) * part->from_stride + k] : 0;
-			for (size_t i = end; i < end_of_zeros; i++)
-				to[i] = 0;
-		}
+		if (from)
+			turn_columns(from, part->from_stride, part->n_rows, to + begin, width, end - begin);
+		size_t begin_of_zeros = from ? end : begin;
+		for (size_t k = 0; k < part->n_rows && begin_of_zeros < end_of_zeros; k++, to += width)
+			memset(to + begin_of_zeros, 0, (end_of_zeros - begin_of_zeros) * sizeof(*to));
 	}
 }
 
