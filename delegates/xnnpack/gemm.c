@@ -112,7 +112,7 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 		sums[r] = CAT(load, FULL)(bias);
 		halves[r] = CAT(load, HALF)(bias + FULL);
 	}
-	for (size_t segment = 0; segment < job->n_segments; segment++) {
+	for (size_t segment = 0, in_line = 0; segment < job->n_segments; segment++) {
 		const number *rows[(ROWS + 2) / 3], *from = weights;
 		ET_UNROLL
 		for (int r = 0; r < n_rows; r += 3)
@@ -134,6 +134,10 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 				rows[r / 3]++;
 		}
 		in += job->segment_stride;
+		if (++in_line == job->n_in_line) {
+			in += job->line_stride;
+			in_line = 0;
+		}
 		weights += job->filter_segment * pitch;
 	}
 	const full_vector min = (number)job->min - (full_vector){ 0 },

@@ -17,7 +17,10 @@
 struct et_xnn_gemm {
 	size_t n_columns;
 	size_t n_segments, depth;
-	size_t in_stride, segment_stride; /* from row to row, from segment to segment, in elements */
+	size_t in_stride; /* from row to row, in elements */
+	/* From segment to segment; after each @n_in_line of them, if that is not 0, @line_stride more. */
+	ptrdiff_t segment_stride, line_stride;
+	size_t n_in_line;
 	size_t out_stride;
 	/* Of the packed filter: how deep it is; where in it the first segment begins; how far it is to the next one. */
 	size_t filter_depth, filter_first, filter_segment;

@@ -9,7 +9,10 @@
  *
  * Of a convolution in groups, whose channels of a group are few, the pixels would be read from far more memory than each product is
  * made of. So of some rows of the picture a group's channels are copied alone, once each, with the zeros around them: then the
- * windows of a line are rows that overlap, each tap's row of them a run of numbers. Of short lines windows are copied from there. */
+ * windows of a line are rows that overlap, each tap's row of them a run of numbers. Of short lines windows are copied from there.
+ *
+ * Of others all channels are copied so, a sheet, and each tap of a window is a run of numbers. Window by window is done what has pixels
+ * spread or would make too large a sheet. */
 #include "delegates/xnnpack/patches.h"
 
 #include "runtime/base/checked.h"
@@ -116,15 +119,16 @@ static void run_line(
 	struct et_xnn_gemm job = patches->job;
 	job.in_stride = n_taps * pixel;
 	job.out_stride = out_stride;
-	job.segment_stride = pixel;
+	job.segment_stride = (ptrdiff_t)pixel;
 	job.n_segments = patches->groups == 1 ? 1 : n_taps;
-	job.filter_depth = n_taps * patches->channels;
-	job.depth = job.filter_depth / job.n_segments;
+	job.filter_depth = patches->filter_taps * patches->channels;
+	job.n_segments = n_taps ? job.n_segments : 0;
+	job.depth = n_taps ? n_taps * patches->channels / job.n_segments : 0;
 	job.filter_first = 0;
 	job.filter_segment = patches->channels;
 	job.out = out;
-	if (is_pointwise(patches, row + (n + width - 1) / width)) {
-		job.in += row * width * pixel * n_bytes;
+	if (n_taps == 0 || is_pointwise(patches, row + (n + width - 1) / width)) {
+		job.in += n_taps ? row * width * pixel * n_bytes : 0;
 		run_groups(patches, &job, n);
 		return;
 	}
@@ -242,7 +246,7 @@ static void run_short_lines(const struct et_xnn_patches *patches, const struct s
 			const uint8_t *from = job->in + i / width * patches->stride[0] * strip->n_row +
 					      i % width * job->in_stride * n_bytes;
 			for (size_t tap = 0; tap < job->n_segments; tap++, to += n_run)
-				memcpy(to, from + tap * job->segment_stride * n_bytes, n_run);
+				memcpy(to, from + tap * (size_t)job->segment_stride * n_bytes, n_run);
 		}
 		patches->build->run(&some, 0, n_now, 0, some.n_columns);
 		some.out += n_now * some.out_stride * n_bytes;
@@ -260,7 +264,7 @@ static void run_strips(
 	job.out_stride = patches->out_step[1];
 	job.n_segments = patches->kernel[0];
 	job.depth = job.filter_segment = kernel;
-	job.segment_stride = (size_t)patches->step[0] * strip->width * patches->channels;
+	job.segment_stride = patches->step[0] * (ptrdiff_t)(strip->width * patches->channels);
 	job.filter_depth = patches->kernel[0] * kernel;
 	job.filter_first = 0;
 	job.in = pixels;
@@ -283,20 +287,120 @@ static void run_strips(
 	}
 }
 
-void et_xnn_patches_run(const struct et_xnn_patches *patches, size_t begin, size_t end)
+/* --- all groups at once ---------------------------------------------------------------------------------- */
+
+/* Window by window. */
+static void run_copied(const struct et_xnn_patches *patches, size_t begin, size_t end)
 {
 	const size_t down = patches->out_step[0], across = patches->out_step[1], n = patches->out_width,
 		     n_bytes = patches->build->n_bytes;
 	uint8_t *out = patches->job.out + begin * down * n_bytes;
-	struct strip strip;
-	if (is_strip(patches, &strip) && !is_pointwise(patches, end)) {
-		run_strips(patches, &strip, begin, end);
-		return;
-	}
 	if (n == 1 || down == n * across) { /* results follow each other from row to row */
 		run_line(patches, begin, (end - begin) * n, n == 1 ? down : across, out);
 		return;
 	}
 	for (size_t row = begin; row < end; row++, out += down * n_bytes)
 		run_line(patches, row, n, across, out);
+}
+
+/* Places of the picture, down or across, that some windows look at: @n of them from @from on. */
+struct reach {
+	ptrdiff_t from;
+	size_t n;
+};
+
+static struct reach reach_of(const struct et_xnn_patches *patches, int axis, size_t begin, size_t n_windows)
+{
+	const ptrdiff_t across = (ptrdiff_t)(patches->kernel[axis] - 1) * patches->step[axis],
+			at = (ptrdiff_t)(begin * patches->stride[axis]) + patches->first[axis];
+	return (struct reach){ .from = at + (across < 0 ? across : 0),
+		.n = (n_windows - 1) * patches->stride[axis] + (size_t)(across < 0 ? -across : across) + 1 };
+}
+
+/* How many rows of windows a sheet holds; 0: it is better done, or can only be done, window by window. */
+static size_t n_of_sheet(const struct et_xnn_patches *patches)
+{
+	const size_t pixel = patches->groups * patches->channels * patches->build->n_bytes;
+	if (patches->spread[0] != 1 || patches->spread[1] != 1 || patches->kernel[0] * patches->kernel[1] < 2)
+		return 0;
+	for (int axis = 0; axis < 2; axis++) { /* larger ones would not fit, and could not be counted with */
+		size_t step = (size_t)(patches->step[axis] < 0 ? -patches->step[axis] : patches->step[axis]);
+		if (patches->kernel[axis] > PATCH_BYTES || step > PATCH_BYTES ||
+			patches->stride[axis] > PATCH_BYTES)
+			return 0;
+	}
+	if (patches->out_width > PATCH_BYTES || pixel > PATCH_BYTES)
+		return 0;
+	const size_t n_row = reach_of(patches, 1, 0, patches->out_width).n,
+		     n_down = reach_of(patches, 0, 0, 1).n;
+	if (n_row > PATCH_BYTES / pixel)
+		return 0;
+	const size_t n_rows = PATCH_BYTES / (n_row * pixel);
+	return n_rows < n_down ? 0 : 1 + (n_rows - n_down) / patches->stride[0];
+}
+
+/* Places @across of the picture's row @row, zeros where there is none. Returns where the next ones go. */
+static uint8_t *copy_places(
+	const struct et_xnn_patches *patches, ptrdiff_t row, const struct reach *across, uint8_t *to)
+{
+	const size_t pixel = patches->groups * patches->channels * patches->build->n_bytes;
+	const ptrdiff_t width = (ptrdiff_t)patches->width, end = across->from + (ptrdiff_t)across->n;
+	ptrdiff_t first = across->from > 0 ? across->from : 0, last = end < width ? end : width;
+	if (row < 0 || row >= (ptrdiff_t)patches->height || first >= last) {
+		memset(to, 0, across->n * pixel);
+		return to + across->n * pixel;
+	}
+	memset(to, 0, (size_t)(first - across->from) * pixel);
+	to += (size_t)(first - across->from) * pixel;
+	memcpy(to, patches->job.in + (size_t)(row * width + first) * pixel, (size_t)(last - first) * pixel);
+	to += (size_t)(last - first) * pixel;
+	memset(to, 0, (size_t)(end - last) * pixel);
+	return to + (size_t)(end - last) * pixel;
+}
+
+/* Rows @begin to @end of windows, no more than a sheet holds. */
+static void run_sheet(const struct et_xnn_patches *patches, size_t begin, size_t end)
+{
+	alignas(64) uint8_t pixels[PATCH_BYTES];
+	const struct reach down = reach_of(patches, 0, begin, end - begin),
+			   across = reach_of(patches, 1, 0, patches->out_width);
+	const ptrdiff_t pixel = (ptrdiff_t)(patches->groups * patches->channels),
+			n_row = (ptrdiff_t)across.n * pixel;
+	const size_t n_bytes = patches->build->n_bytes, *kernel = patches->kernel;
+	struct et_xnn_gemm job = patches->job;
+	uint8_t *to = pixels;
+	for (size_t i = 0; i < down.n; i++)
+		to = copy_places(patches, down.from + (ptrdiff_t)i, &across, to);
+	bool is_run = patches->groups == 1 && patches->step[1] == 1; /* a row of a window */
+	job.n_segments = is_run ? kernel[0] : kernel[0] * kernel[1];
+	job.n_in_line = is_run ? 1 : kernel[1];
+	job.depth = job.filter_segment = is_run ? kernel[1] * patches->channels : patches->channels;
+	job.segment_stride = is_run ? 0 : patches->step[1] * pixel;
+	job.line_stride = patches->step[0] * n_row - (ptrdiff_t)job.n_in_line * job.segment_stride;
+	job.filter_depth = patches->filter_taps * patches->channels;
+	job.filter_first = 0;
+	job.in_stride = patches->stride[1] * (size_t)pixel;
+	job.out_stride = patches->out_step[1];
+	for (size_t row = begin; row < end; row++) {
+		ptrdiff_t y = (ptrdiff_t)(row * patches->stride[0]) + patches->first[0] - down.from;
+		job.in = pixels + (size_t)(y * n_row + (patches->first[1] - across.from) * pixel) * n_bytes;
+		job.out = patches->job.out + row * patches->out_step[0] * n_bytes;
+		run_groups(patches, &job, patches->out_width);
+	}
+}
+
+void et_xnn_patches_run(const struct et_xnn_patches *patches, size_t begin, size_t end)
+{
+	struct strip strip;
+	if (is_strip(patches, &strip) && !is_pointwise(patches, end)) {
+		run_strips(patches, &strip, begin, end);
+		return;
+	}
+	const size_t n_sheet = n_of_sheet(patches);
+	for (size_t n; n_sheet && begin < end; begin += n) {
+		n = end - begin < n_sheet ? end - begin : n_sheet;
+		run_sheet(patches, begin, begin + n);
+	}
+	if (begin < end)
+		run_copied(patches, begin, end);
 }

@@ -16,6 +16,7 @@ struct et_xnn_patches {
 	size_t height, width;       /* of the picture, channels last */
 	size_t channels;            /* of a group */
 	size_t out_width;           /* windows in a row */
+	size_t filter_taps; /* that were packed: all of a window, unless it has none, and the bias alone counts */
 	/* Down, across. Window i begins at i × stride + first; its taps lie a step apart, which may lead backwards. The
 	 * picture's pixels lie a spread apart, and all that is none of them is zeros. */
 	size_t kernel[2], stride[2], spread[2];

@@ -53,7 +53,7 @@ static void run_rectangle(const struct et_xnn_windows *windows, const struct str
 	const size_t *stride = windows->stride, *skip = windows->skip, *pad = windows->pad,
 		     *out_step = windows->out_step;
 	size_t n_row = windows->width * windows->channels, n_bytes = windows->build->n_bytes;
-	job.segment_stride = n_row;
+	job.segment_stride = (ptrdiff_t)n_row;
 	job.filter_segment = windows->kernel[1] * windows->channels;
 	job.n_segments = down->end - down->first;
 	job.depth = (across->end - across->first) * windows->channels;
@@ -64,8 +64,7 @@ static void run_rectangle(const struct et_xnn_windows *windows, const struct str
 				  (across->at * stride[1] + skip[1] + across->first - pad[1]) *
 					  windows->channels) *
 			  n_bytes;
-	if (job.depth == job.segment_stride &&
-		job.depth == job.filter_segment) { /* they follow each other: one */
+	if (job.depth == n_row && job.depth == job.filter_segment) { /* they follow each other: one */
 		job.depth *= job.n_segments;
 		job.n_segments = job.n_segments > 0;
 	}
@@ -192,7 +191,8 @@ static void run_counted(const struct et_xnn_windows *windows, size_t begin, size
 		.height = windows->height,
 		.width = windows->width,
 		.channels = windows->channels,
-		.out_width = windows->out_width };
+		.out_width = windows->out_width,
+		.filter_taps = windows->kernel[0] * windows->kernel[1] };
 	for (int axis = 0; axis < 2; axis++) {
 		patches.kernel[axis] = windows->kernel[axis];
 		patches.stride[axis] = windows->stride[axis];
