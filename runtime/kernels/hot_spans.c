@@ -68,8 +68,8 @@ static double any_division(double a, double b, const enum division kind)
 }
 
 /* The quotient of floats as doubles is cut to the right integer while that has no more than 28 bits, since it is either whole
- * or further away from being so than doubles round; and then nothing of this is rounded. */
-#define CUT_FLOATS(q)             ((double)(int32_t)(q))
+ * or further away from being so than doubles round; and then nothing of this is rounded. What no int32 holds is done anew. */
+#define CUT_FLOATS(q)             ((double)(int32_t)(fabs(q) < 0x1p28 ? (q) : 0))
 #define LEFT_OF_FLOATS(a, cut, b) ((a) - (cut) * (b))
 /* That of doubles may have become the next integer, and no more: what is then left has the other sign. No rest that is less
  * than b is rounded, however many bits the product has. */
