@@ -85,7 +85,8 @@ class Square(nn.Module):
 
 
 def shared_caches():
-    """Methods that share their mutable buffers, one that only reads them, one that only writes, and one that has none."""
+    """Methods that share their mutable buffers, one that only reads them, one that only writes, one that has none, and one
+    that only answers a number, as language models have several."""
     from executorch.exir.passes import MemoryPlanningPass
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
@@ -97,8 +98,8 @@ def shared_caches():
         "level": Method(Level(caches).eval(), [()]),
         "square": Method(Square().eval(), [(numbers(2, 3),)]),
         "wipe": Method(Wipe(caches).eval(), [(torch.ones(1),)]),
-    }, emit={"memory_planning_pass": MemoryPlanningPass(share_mutable_buffers=True),
-             "passes": [InitializedMutableBufferPass(["level"])]})
+    }, constants={"get_length": 16}, emit={"memory_planning_pass": MemoryPlanningPass(share_mutable_buffers=True),
+                                          "passes": [InitializedMutableBufferPass(["level"])]})
 
 
 class Counted(nn.Module):
