@@ -161,11 +161,10 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 	if (!b.grad || !b.x || !b.weight)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	const uint8_t *wanted = args[10]->list->bools;
-	bool has_bias = wanted[2] && !et_is_none(args[3]);
 	if ((wanted[0] && !(b.grad_x = new_gradient(ctx, x, &view_x))) ||
 		(wanted[1] && !(b.grad_weight = new_gradient(ctx, weight, &view_weight))))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	if (has_bias) {
+	if (wanted[2]) {
 		b.grad_bias = et_kernel_scratch(ctx, (size_t)channels * sizeof(double) + 1);
 		if (!b.grad_bias)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
@@ -178,7 +177,15 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 		ET_TRY(et_give_view_cast(ctx, &view_x, out_x));
 	if (wanted[1])
 		ET_TRY(et_give_view_cast(ctx, &view_weight, out_weight));
-	return has_bias ? et_give_view_cast(ctx, &view_bias, out_bias) : ET_OK;
+	if (wanted[2])
+		ET_TRY(et_give_view_cast(ctx, &view_bias, out_bias));
+	/* What is not wanted has what lay there before, which may be another client's. */
+	for (size_t k = 0; k < 3; k++) {
+		struct et_tensor *out = args[11 + k]->tensor;
+		if (!wanted[k] && et_tensor_numel(out))
+			memset(out->data, 0, et_tensor_n_bytes(out));
+	}
+	return ET_OK;
 }
 
 static const struct et_kernel rows[] = {

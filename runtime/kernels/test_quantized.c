@@ -166,6 +166,16 @@ static void groups(void **state)
 			"f32[1,1,2]{1,1} f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} (1) (1) (0) (1) false (0) 1 "
 			"(true,true,true)",
 			"f32[1,1,3]{1,11,10} f32[1,1,2]{3,5} f32[1]{2}" },
+		/* the bias's sizes do not count; and nothing shows where nothing is wanted */
+		{ "aten::convolution_backward.out",
+			"f32[1,2,3]{1,2,3,4,5,6} f32[1,2,5]{1,2,3,4,5,6,7,8,9,10} "
+			"f32[2,1,3]{1,10,100,2,20,200} - (2) (1) (1) false (0) 2 (true,true,true)",
+			"f32[1,2,5]{10,102,20,203,30,80,810,100,1012,120} f32[2,1,3]{16,22,10,89,124,73} "
+			"f32[2]{6,15}" },
+		{ "aten::convolution_backward.out",
+			"f32[1,1,2]{1,1} f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} - (1) (0) (1) false (0) 1 "
+			"(false,true,false)",
+			"f32[1,1,3]{0,0,0} f32[1,1,2]{3,5} f32[1]{0}" },
 		{ "aten::native_dropout.out", "f32[2]{1,2} 0.5 false", "f32[2]{1,2} bool[2]{1,1}" },
 		{ "aten::native_dropout.out", "f32[2]{1,2} 1.0 true", "f32[2]{0,0} bool[2]{0,0}" },
 		{ "aten::rand.out", "(2)", "! INT32 ! i32[2]{0,0}" },
