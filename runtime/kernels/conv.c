@@ -365,7 +365,7 @@ static enum et_status give_bias(
 
 /* --- transposed ----------------------------------------------------------------------------------- */
 
-enum { MAX_PHASES = 256 };
+enum { MAX_PHASES = 256, NEAR_BYTES = 256 << 10, LEAST_TURNED = 32 };
 
 /* The outputs first, first + stride … of one dimension. They meet every @step-th kernel position, of which there are
  * @n_taps: seen from @last downwards these lie @dilation apart in the input, the first of them at @at. */
@@ -470,20 +470,65 @@ static bool has_phases(const struct et_conv *c)
 	return n <= MAX_PHASES && !c->rounds_parts && !c->rounds_all;
 }
 
+/* Weights of one output channel in the largest phase. */
+static int64_t most_taps(const struct et_conv *c)
+{
+	int64_t n = c->in_channels;
+	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
+		int64_t step = phase_of(c, d, 0).step;
+		n *= (c->kernel[d] + step - 1) / step;
+	}
+	return n;
+}
+
+/* How many output channels have their weights turned at once: as many as stay in the second cache, since all of them would be
+ * memory beside the model's own. */
+static int64_t n_turned(const struct et_conv *c)
+{
+	int64_t n = NEAR_BYTES / (most_taps(c) * (int64_t)sizeof(float) + 1);
+	n = n < LEAST_TURNED ? LEAST_TURNED : n - n % LEAST_TURNED;
+	return c->n_groups == 1 && c->in_channels > 1 && n < c->out_channels ? n : c->out_channels;
+}
+
+/* Output channels @first to @first + @n, of the only group unless they are all; @bias: room for theirs. */
+static struct et_conv channels_of(const struct et_conv *c, int64_t first, int64_t n, struct et_view *bias)
+{
+	struct et_conv some = *c;
+	if (n == c->out_channels)
+		return some;
+	some.out_channels = some.weight.sizes[1] = some.y.sizes[1] = n;
+	some.weight.data += first * c->weight.strides[1] * (int64_t)sizeof(float);
+	some.y.data += first * c->y.strides[1] * (int64_t)sizeof(float);
+	if (c->bias) {
+		*bias = *c->bias;
+		bias->sizes[0] = n;
+		bias->data += first * bias->strides[0] * (int64_t)sizeof(float);
+		some.bias = bias;
+	}
+	return some;
+}
+
 static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct et_conv *c)
 {
 	struct phase phases[ET_CONV_SPACE];
-	uint8_t *weight = et_kernel_scratch(ctx, et_view_numel(&c->weight) * sizeof(float) + 1);
-	uint8_t *room = et_kernel_scratch(ctx, et_view_numel(&c->y) * sizeof(float) + 1);
+	const int64_t n_most = n_turned(c), n_channels = c->n_groups * n_most;
+	uint8_t *weight = et_kernel_scratch(ctx, (size_t)(n_channels * most_taps(c)) * sizeof(float) + 1);
+	uint8_t *room = et_kernel_scratch(ctx,
+		(size_t)(c->n_batch * n_channels * c->out[0] * c->out[1] * c->out[2]) * sizeof(float) + 1);
 	if (!weight || !room)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	for (int64_t i = 0; i < n_phases(c, 0) * n_phases(c, 1) * n_phases(c, 2); i++) {
-		int64_t rest = i;
-		for (size_t d = 0; d < ET_CONV_SPACE; d++) {
-			phases[d] = phase_of(c, d, rest % n_phases(c, d));
-			rest /= n_phases(c, d);
+	for (int64_t first = 0, n; first < c->out_channels; first += n) {
+		struct et_view bias;
+		n = c->out_channels - first < n_most ? c->out_channels - first : n_most;
+		const struct et_conv some = channels_of(c, first, n, &bias);
+		for (int64_t i = 0; i < n_phases(c, 0) * n_phases(c, 1) * n_phases(c, 2); i++) {
+			int64_t rest = i;
+			for (size_t d = 0; d < ET_CONV_SPACE; d++) {
+				phases[d] = phase_of(c, d, rest % n_phases(c, d));
+				rest /= n_phases(c, d);
+			}
+			ET_TRY(run_phase(ctx, &some, phases, weight, room));
 		}
-		ET_TRY(run_phase(ctx, c, phases, weight, room));
 	}
 	return ET_OK;
 }

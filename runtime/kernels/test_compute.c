@@ -644,6 +644,9 @@ static void convolutions_of_all_kinds(void **state)
 		{ 1, 8, 8, { 9, 30 }, { 3, 3 }, 2, 1, 1, 8, true, 1 },
 		{ 1, 1, 1, { 2, 8193 }, { 2, 2 }, 2, 1, 1, 1, true },
 		{ 1, 2, 2, { 1, 2 }, { 1, 1 }, 1, 0, 1, 2, true, 300 },
+		/* weights that are turned some channels at a time */
+		{ 1, 700, 70, { 3, 3 }, { 4, 4 }, 2, 1, 1, 1, true },
+		{ 2, 1500, 40, { 2, 1 }, { 4, 3 }, 1, 0, 1, 1, true },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		check_conv(&cases[i], false);
