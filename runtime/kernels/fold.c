@@ -20,6 +20,8 @@ enum {
 	FEW = 8,
 	FEW_ABREAST = 4,
 	STAGE = 1024,
+	ENOUGH_ROWS = 8,
+	ENOUGH = 64, /* of halves to be worth making them floats first */
 	WORK_PER_TASK = 1 << 16
 };
 
@@ -295,7 +297,7 @@ static void choose_rows(struct fold_job *job)
 	const enum et_scalar_type type = job->in_type;
 	job->many = job->fold->rows(job);
 	if (job->many || !et_type_is_half(type) || job->folded.numel > STAGE ||
-		job->kept.numel * job->folded.numel < BLOCK)
+		job->kept.numel < ENOUGH_ROWS || job->kept.numel * job->folded.numel < ENOUGH)
 		return;
 	job->in_type = ET_FLOAT32;
 	job->many = job->fold->rows(job);
@@ -680,12 +682,39 @@ static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const
 		ctx, ctx->kernel->row, args[0]->tensor, all_dims(args[0]->tensor), false, 0, out, NULL);
 }
 
+/* self > out */
+static enum et_status run_any_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_tensor *out = args[1]->tensor;
+	et_store_fn store = et_storer(out->type, ET_I64);
+	ET_REQUIRE(
+		ctx, et_loader(self->type, ET_I64) && store, "does not take %s", et_scalar_name(self->type));
+	ET_TRY(et_resize(ctx, out, NULL, 0));
+	store(out->data, 1, &(int64_t){ et_fold_is_any(self) }, 1);
+	return ET_OK;
+}
+
 /* self > out: of nothing, what is lower or higher than all. */
 static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *out = args[1]->tensor;
+	const struct et_tensor *self = args[0]->tensor;
 	bool is_lowest = ctx->kernel->row == &max;
-	if (et_tensor_numel(args[0]->tensor))
+	const size_t numel = et_tensor_numel(self);
+	const enum et_class wide = et_class_of(self->type), class = et_class_is_type(wide, self->type)
+									    ? wide
+									    : et_narrow_class_of(self->type);
+	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && class != ET_N_SPANS &&
+		out->type == self->type) {
+		ET_TRY(et_resize(ctx, out, NULL, 0));
+		(is_lowest ? et_hot_spans()->largest_of_rows : et_hot_spans()->smallest_of_rows)[class](
+			1, numel, out->data, self->data);
+		if (class == ET_B8)
+			*(uint8_t *)out->data = *(uint8_t *)out->data != 0;
+		return ET_OK;
+	}
+	if (numel)
 		return run_all(ctx, args);
 	ET_REQUIRE(ctx, et_can_cast(args[0]->tensor->type, out->type) && et_storer(out->type, ET_F64),
 		"%s does not fit an output of %s", et_scalar_name(args[0]->tensor->type),
@@ -768,7 +797,7 @@ static enum et_status run_var_correction(struct et_kernel_ctx *ctx, struct et_ev
 static const struct et_kernel rows[] = {
 	{ "aten::amax.out", "TVB>T", run_dims, &max },
 	{ "aten::amin.out", "TVB>T", run_dims, &min },
-	{ "aten::any.all_out", "T>T", run_all, &any },
+	{ "aten::any.all_out", "T>T", run_any_all, NULL },
 	{ "aten::any.dims_out", "TvB>T", run_any_dims, &any },
 	{ "aten::any.out", "TIB>T", run_dim, &any },
 	{ "aten::argmax.out", "TiB>T", run_dim, &argmax },

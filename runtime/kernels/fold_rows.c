@@ -188,19 +188,22 @@ et_fold_many_fn et_fold_mean_rows(const struct fold_job *job)
 
 /* --- variances ------------------------------------------------------------------------------------- */
 
-#define SQUARES(type, hot)                                                                \
-	for (size_t r = 0; r < n_rows; r++, in += step) {                                 \
-		const type *row = (const type *)(const void *)in;                         \
-		const double mean = means[r] / (double)n;                                 \
-		double sum = 0;                                                           \
-		means[r] = mean;                                                          \
-		if (n < SHORT_SUM) {                                                      \
-			for (size_t k = 0; k < n; k++)                                    \
-				sum += ((double)row[k] - mean) * ((double)row[k] - mean); \
-		} else {                                                                  \
-			sum = hot(n, row, mean);                                          \
-		}                                                                         \
-		squares[r] = sum;                                                         \
+/* Four sums do not wait for each other. */
+#define SQUARED(x) (((double)(x) - mean) * ((double)(x) - mean))
+#define SQUARES(type, hot)                                                                                  \
+	for (size_t r = 0; r < n_rows; r++, in += step) {                                                   \
+		const type *row = (const type *)(const void *)in;                                           \
+		const double mean = means[r] / (double)n;                                                   \
+		double sums[4] = { 0 };                                                                     \
+		size_t k = 0;                                                                               \
+		for (; n < SHORT_SUM && k + 4 <= n; k += 4) {                                               \
+			for (size_t i = 0; i < 4; i++)                                                      \
+				sums[i] += SQUARED(row[k + i]);                                             \
+		}                                                                                           \
+		for (; n < SHORT_SUM && k < n; k++)                                                         \
+			sums[0] += SQUARED(row[k]);                                                         \
+		means[r] = mean;                                                                            \
+		squares[r] = n < SHORT_SUM ? (sums[0] + sums[1]) + (sums[2] + sums[3]) : hot(n, row, mean); \
 	}
 
 static void var_floats(const struct fold_job *job, const struct et_place *place, size_t n_rows)

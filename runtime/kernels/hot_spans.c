@@ -532,7 +532,7 @@ EXTREME_ROWS(smallest_of_longs, smallest_long, int64_t, longs, >=)
 	}                                                                                             \
 	static void name(size_t n_rows, size_t n, void *results, const void *rows)                    \
 	{                                                                                             \
-		enum { JOINED = 512 };                                                                \
+		enum { JOINED = 4096 / sizeof(type) };                                                \
 		type joined[2][JOINED], *out = results;                                               \
 		const type *in = rows;                                                                \
 		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {              \

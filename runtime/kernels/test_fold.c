@@ -229,6 +229,11 @@ static void rows_apart(void **state)
 		{ "aten::any.all_out", "f16[5]{0,-0,0,-0,1}", "bool[]{1}" },
 		{ "aten::any.all_out", "i8[9]{0,0,0,0,0,0,0,0,-128}", "bool[]{1}" },
 		{ "aten::any.all_out", "f64[0]{}", "bool[]{0}" },
+		{ "aten::max.unary_out", "f64[1,2,2,2]@0231{1,7,3,4,5,6,2,0}", "f64[]{7}" },
+		{ "aten::min.unary_out", "f32[3]{1,nan,-3}", "f32[]{nan}" },
+		{ "aten::max.unary_out", "bool[2]{0,1}", "bool[]{1}" },
+		{ "aten::min.unary_out", "i64[3]{5,-9,2}", "i64[]{-9}" },
+		{ "aten::max.unary_out", "u16[3]{5,65535,2}", "u16[]{65535}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
