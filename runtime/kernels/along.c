@@ -149,7 +149,7 @@ static void cumulate_range(void *arg, size_t begin, size_t end)
 }
 
 /* Few columns, or lines in one piece: what lies there is loaded at once, whatever lines it is of. A slab is as many lines as
- * lie next to each other; each number takes in the one @stride before it. */
+ * lie next to each other. */
 enum { FEW_COLUMNS = 16, ABREAST = 8, STAGE = 2048 };
 
 union staged {
@@ -158,16 +158,16 @@ union staged {
 	int64_t i[STAGE];
 };
 
-#define CUMULATE_SLABS(name, type, op)                                        \
-	static void name(type *x, size_t n_slabs, size_t slab, size_t stride) \
-	{                                                                     \
-		for (; n_slabs; n_slabs--, x += slab) {                       \
-			type now = x[0];                                      \
-			for (size_t k = 1; stride == 1 && k < slab; k++)      \
-				x[k] = now = now op x[k];                     \
-			for (size_t k = stride; stride > 1 && k < slab; k++)  \
-				x[k] = x[k - stride] op x[k];                 \
-		}                                                             \
+#define CUMULATE_SLABS(name, type, op)                                                \
+	static void name(type *x, size_t n_slabs, size_t slab, size_t stride)         \
+	{                                                                             \
+		for (; n_slabs; n_slabs--, x += slab) {                               \
+			for (size_t line = 0; line < stride; line++) {                \
+				type now = x[line];                                   \
+				for (size_t k = line + stride; k < slab; k += stride) \
+					x[k] = now = now op x[k];                     \
+			}                                                             \
+		}                                                                     \
 	}
 CUMULATE_SLABS(add_up_doubles, double, +)
 CUMULATE_SLABS(add_up_ints, int64_t, +)
@@ -190,7 +190,7 @@ ET_EXPANDED void add_up_rounded(
 		}
 	}
 	for (; n_slabs; n_slabs--, x += slab) {
-		for (size_t k = stride; k < slab; k++)
+		for (size_t k = stride; k < slab; k++) /* lines by turns: each has time to be rounded */
 			x[k] = et_round_half(x[k - stride] + x[k], type);
 	}
 }

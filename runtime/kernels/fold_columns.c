@@ -34,9 +34,11 @@ void et_fold_give_sums(const struct fold_job *job, const struct et_place *place,
 {
 	const double numel = (double)job->folded.numel, freedom = numel - job->correction;
 	const double divisor = !job->fold->is_var ? numel : freedom > 0 ? freedom : 0;
-	for (size_t k = 0; k < n && (job->fold->is_mean || job->fold->is_var); k++)
+	const bool is_divided = job->fold->is_mean || job->fold->is_var,
+		   is_rounded = job->fold->is_mean && job->rounding == ET_FLOAT32;
+	for (size_t k = 0; k < n && is_divided; k++)
 		sums[k] /= divisor;
-	for (size_t k = 0; k < n && job->fold->is_mean && job->rounding == ET_FLOAT32; k++)
+	for (size_t k = 0; k < n && is_rounded; k++)
 		sums[k] = (double)(float)sums[k];
 	et_fold_give(job, place, 0, ET_F64, sums, n);
 }

@@ -10,7 +10,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { ABREAST = 8, GROUP = 32, SHORT_SUM = 32, SHORT_ROW = 64, BYTES = 16, RESULTS = ET_FOLD_COLUMNS };
+enum {
+	ABREAST = 8,
+	GROUP = 32,
+	SHORT_SUM = 32,
+	SHORT_ROW = 64,
+	NARROW_ROW = 33 /* bytes, of bytes and shorts */,
+	BYTES = 16,
+	RESULTS = ET_FOLD_COLUMNS
+};
 
 /* The first row at @place, and how far apart they are. */
 static const uint8_t *first_row(const struct fold_job *job, const struct et_place *place, int64_t *ret_step)
@@ -440,7 +448,8 @@ static bool give_extremes_of_few(
 	const struct et_hot_spans *hot = et_hot_spans();
 	int64_t results[RESULTS], wide[RESULTS], step; /* of any type; as much room as the longest need */
 	const uint8_t *in = first_row(job, place, &step);
-	if (row_bytes > ET_SHORT_ROW || step != (int64_t)row_bytes || n_rows < ABREAST)
+	if (row_bytes >= (row_bytes <= 2 * n ? NARROW_ROW : ET_SHORT_ROW) || step != (int64_t)row_bytes ||
+		n_rows < ABREAST)
 		return false;
 	(is_least ? hot->smallest_of_rows : hot->largest_of_rows)[class](n_rows, n, results, in);
 	if (et_storer(job->outs[0]->type, class)) {
