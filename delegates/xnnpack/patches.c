@@ -156,7 +156,8 @@ struct strip {
 static bool is_strip(const struct et_xnn_patches *patches, struct strip *ret_strip)
 {
 	if (patches->groups == 1 || patches->spread[0] != 1 || patches->spread[1] != 1 ||
-		patches->step[0] < 1 || patches->step[1] != 1 || patches->first[1] > 0)
+		patches->step[0] < 1 || patches->step[1] != 1 || patches->first[1] > 0 ||
+		patches->kernel[0] == 0 || patches->kernel[1] == 0)
 		return false;
 	struct strip strip = { .width = (patches->out_width - 1) * patches->stride[1] + patches->kernel[1],
 		.n_pixel = patches->channels * patches->build->n_bytes };
