@@ -413,11 +413,14 @@ DEFINE(slice)
 		input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
+/* What is no number is the largest of 8 bits, as in the original; in XNNPACK itself that depends on how it was compiled. */
 DEFINE(pad)
 {
 	struct wide_list before = widen(node, 0), after = widen(node, 1);
-	return xnn_define_static_constant_pad(builder->subgraph, before.items, after.items, node->number,
-		input(builder, node, 0), output(builder, node, 0), node->flags);
+	bool is_largest = isnan(node->number) && et_xnn_is_8_bit(&builder->payload->values[node->outputs[0]]);
+	return xnn_define_static_constant_pad(builder->subgraph, before.items, after.items,
+		is_largest ? INFINITY : node->number, input(builder, node, 0), output(builder, node, 0),
+		node->flags);
 }
 
 DEFINE(resize)

@@ -618,12 +618,14 @@ static enum et_status read_operand(struct reader *r, struct et_fb_table table, u
 	return et_fb_status(&r->fb);
 }
 
-/* What a tensor of floats is padded with may be no number; everything else computes with its parameter. */
+/* Paddings and the slopes of leaky ReLUs may be no number, but for integers; nothing else computes with such. */
 static bool may_be_nan(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	enum et_xnn_type type = payload->values[node->outputs[0]].type;
-	return node->kind->infer == et_xnn_infer_pad &&
-	       (type == ET_XNN_FP32 || type == ET_XNN_FP16 || type == ET_XNN_BF16);
+	bool is_slope = node->kind->define == et_xnn_define_unary && node->kind->op == xnn_unary_leaky_relu;
+	return (node->kind->infer == et_xnn_infer_pad || is_slope) &&
+	       (type == ET_XNN_FP32 || type == ET_XNN_FP16 || type == ET_XNN_BF16 || type == ET_XNN_QINT8 ||
+		       type == ET_XNN_QUINT8);
 }
 
 static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint32_t index)

@@ -104,6 +104,65 @@ static void test_unary(void **state)
 	}
 }
 
+/* A node that makes the vector @args[1] of @args[0], both like @value. */
+static void run_flat(uint8_t kind, struct et_xnn_node node, const struct mx_value *value, struct arg args[2])
+{
+	struct make_xnn mk;
+	struct et_diag diag = { 0 };
+	struct mx_value in = *value, out = *value;
+	in.dims[0] = (uint32_t)args[0].sizes[0];
+	out.dims[0] = (uint32_t)args[1].sizes[0];
+	in.n_dims = out.n_dims = in.input = 1;
+	out.output = 2;
+	mx_init(&mk);
+	node.inputs[0] = mx_value(&mk, &in);
+	node.outputs[0] = mx_value(&mk, &out);
+	mx_node(&mk, kind, &node);
+	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+}
+
+/* What comes out is the original's. */
+static void test_parameters_that_are_no_number(void **state)
+{
+	enum { LEAKY_RELU = 25, N = 6 };
+	static const float in[N] = { -2, -1, 0, 1, NAN, -INFINITY };
+	static const bool becomes_nan[N] = { true, true, false, false, true, true };
+	static const uint16_t halves[N] = { 0xc000, 0xbc00, 0, 0x3c00, 0x7e00, 0xfc00 };
+	static const int8_t steps[N] = { -17, -7, 3, 13, 127, -128 },
+			    expected[N] = { 127, 127, 3, 13, 127, 127 };
+	const struct et_xnn_node slope = { .number = NAN };
+	const struct et_xnn_node pad = { .n_list = { 1, 1 }, .list = { { 1 }, { 1 } }, .number = NAN };
+	struct arg args[2];
+
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, N);
+	ARG(&args[1], ET_FLOAT32, ET_STATIC, N);
+	memcpy(args[0].f32, in, sizeof(in));
+	run_flat(LEAKY_RELU, slope, &(struct mx_value){ .type = ET_XNN_FP32 }, args);
+	for (int i = 0; i < N; i++)
+		assert_true(becomes_nan[i] ? isnan(args[1].f32[i]) : args[1].f32[i] == in[i]);
+
+	ARG(&args[0], ET_FLOAT16, ET_STATIC, N);
+	ARG(&args[1], ET_FLOAT16, ET_STATIC, N);
+	memcpy(args[0].f16, halves, sizeof(halves));
+	run_flat(LEAKY_RELU, slope, &(struct mx_value){ .type = ET_XNN_FP16 }, args);
+	for (int i = 0; i < N; i++)
+		assert_true(
+			becomes_nan[i] ? (args[1].f16[i] & 0x7fff) > 0x7c00 : args[1].f16[i] == halves[i]);
+
+	const struct mx_value bytes = { .type = ET_XNN_QINT8, .scale = 0.1f, .zero_point = 3 };
+	ARG(&args[0], ET_INT8, ET_STATIC, N);
+	ARG(&args[1], ET_INT8, ET_STATIC, N);
+	memcpy(args[0].i8, steps, sizeof(steps));
+	run_flat(LEAKY_RELU, slope, &bytes, args);
+	assert_memory_equal(args[1].i8, expected, N);
+
+	ARG(&args[1], ET_INT8, ET_STATIC, N + 2);
+	run_flat(MX_PAD, pad, &bytes, args);
+	assert_int_equal(args[1].i8[0], 127);
+	assert_memory_equal(args[1].i8 + 1, steps, N);
+	assert_int_equal(args[1].i8[N + 1], 127);
+}
+
 static float of_add(float a, float b)
 {
 	return a + b;
@@ -463,6 +522,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(unary),
+		TEST(parameters_that_are_no_number),
 		TEST(binary),
 		TEST(concatenate),
 		TEST(matmul),
