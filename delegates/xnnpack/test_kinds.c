@@ -121,15 +121,21 @@ static void run_flat(uint8_t kind, struct et_xnn_node node, const struct mx_valu
 	test_ok(test_run_once(&mk, args, 2, &diag), &diag);
 }
 
-/* What comes out is the original's. */
+/* What comes out is the original's, on the processors where that was seen. */
 static void test_parameters_that_are_no_number(void **state)
 {
 	enum { LEAKY_RELU = 25, N = 6 };
 	static const float in[N] = { -2, -1, 0, 1, NAN, -INFINITY };
 	static const bool becomes_nan[N] = { true, true, false, false, true, true };
 	static const uint16_t halves[N] = { 0xc000, 0xbc00, 0, 0x3c00, 0x7e00, 0xfc00 };
+	/* XNNPACK's kernels for 8 bits make an integer of the slope, which of what is no number is the processor's. */
+#ifdef __aarch64__
+	enum { BELOW = 3 };
+#else
+	enum { BELOW = 127 };
+#endif
 	static const int8_t steps[N] = { -17, -7, 3, 13, 127, -128 },
-			    expected[N] = { 127, 127, 3, 13, 127, 127 };
+			    expected[N] = { BELOW, BELOW, 3, 13, 127, BELOW };
 	const struct et_xnn_node slope = { .number = NAN };
 	const struct et_xnn_node pad = { .n_list = { 1, 1 }, .list = { { 1 }, { 1 } }, .number = NAN };
 	struct arg args[2];
