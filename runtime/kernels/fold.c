@@ -576,8 +576,10 @@ static void var_rounded(struct et_fold_state *state, const float *numbers, size_
 static void merge_var(struct et_fold_state *state, double mean, double squares, double added)
 {
 	double before = (double)state->n, apart = mean - state->d2;
+	bool is_infinite =
+		isinf(mean) || isinf(state->d2); /* and so is what they come to, unless they cancel */
 	state->d += squares + apart * apart * before * added / (before + added);
-	state->d2 += apart * added / (before + added);
+	state->d2 += is_infinite ? mean : apart * added / (before + added);
 }
 
 /* Mean in d2, sum of squared distances from it in d. */

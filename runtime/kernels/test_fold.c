@@ -225,6 +225,8 @@ static void rows_apart(void **state)
 			"bf16[9,2]{256,256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (0) 1 false",
 			"= bf16[2]{7264,7264}" },
 		{ "aten::sum.IntList_out", "u16[2,3]{65535,1,2,3,4,5} (1) false 6", "f32[2]{65538,12}" },
+		{ "aten::var_mean.correction_out", "f32[2,3,2]{inf,1,1,2,inf,1,1,1,3,4,-inf,1} (0 2) 1 false",
+			"f32[3]{nan,1.6666667,nan} f32[3]{inf,2.5,nan}" },
 		{ "aten::any.all_out", "f32[1,2,1,2]@0231{0,-0,0,-0}", "bool[]{0}" },
 		{ "aten::any.all_out", "f16[5]{0,-0,0,-0,1}", "bool[]{1}" },
 		{ "aten::any.all_out", "i8[9]{0,0,0,0,0,0,0,0,-128}", "bool[]{1}" },
