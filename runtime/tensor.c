@@ -54,7 +54,7 @@ const char *et_scalar_name(enum et_scalar_type type)
 
 const char *et_tag_name(enum et_tag tag)
 {
-	static const char names[][ET_BITS2X4] = {
+	static const char names[][19] = {
 		[0] = "unknown",
 		[ET_TAG_NONE] = "None",
 		[ET_TAG_INT] = "Int",

@@ -325,7 +325,6 @@ static void copy_sheet(const struct level *levels, uint8_t *to, const uint8_t *f
 	}
 }
 
-/* One element @n times, at least 1: as many as a vector holds, and those again and again. */
 /* An element as often as two words hold it. */
 static void fill_words(uint64_t *words, const uint8_t *element, size_t element_bytes)
 {
@@ -350,6 +349,7 @@ static void fill_words(uint64_t *words, const uint8_t *element, size_t element_b
 	}
 }
 
+/* As many as a vector holds, and those again and again. */
 void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes)
 {
 	uint64_t words[FILL_VECTOR / sizeof(uint64_t)];
