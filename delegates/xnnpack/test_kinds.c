@@ -128,7 +128,7 @@ static void test_parameters_that_are_no_number(void **state)
 	static const float in[N] = { -2, -1, 0, 1, NAN, -INFINITY };
 	static const bool becomes_nan[N] = { true, true, false, false, true, true };
 	static const uint16_t halves[N] = { 0xc000, 0xbc00, 0, 0x3c00, 0x7e00, 0xfc00 };
-	/* XNNPACK's kernels for 8 bits make an integer of the slope, which of what is no number is the processor's. */
+	/* On its way to 8 bits XNNPACK makes an integer of what is no number, as the processor has it. */
 #ifdef __aarch64__
 	enum { BELOW = 3 };
 #else
