@@ -128,14 +128,7 @@ static void test_parameters_that_are_no_number(void **state)
 	static const float in[N] = { -2, -1, 0, 1, NAN, -INFINITY };
 	static const bool becomes_nan[N] = { true, true, false, false, true, true };
 	static const uint16_t halves[N] = { 0xc000, 0xbc00, 0, 0x3c00, 0x7e00, 0xfc00 };
-	/* On its way to 8 bits XNNPACK makes an integer of what is no number, as the processor has it. */
-#ifdef __aarch64__
-	enum { BELOW = 3 };
-#else
-	enum { BELOW = 127 };
-#endif
-	static const int8_t steps[N] = { -17, -7, 3, 13, 127, -128 },
-			    expected[N] = { BELOW, BELOW, 3, 13, 127, BELOW };
+	static const int8_t steps[N] = { -17, -7, 3, 13, 127, -128 };
 	const struct et_xnn_node slope = { .number = NAN };
 	const struct et_xnn_node pad = { .n_list = { 1, 1 }, .list = { { 1 }, { 1 } }, .number = NAN };
 	struct arg args[2];
@@ -160,7 +153,11 @@ static void test_parameters_that_are_no_number(void **state)
 	ARG(&args[1], ET_INT8, ET_STATIC, N);
 	memcpy(args[0].i8, steps, sizeof(steps));
 	run_flat(LEAKY_RELU, slope, &bytes, args);
-	assert_memory_equal(args[1].i8, expected, N);
+	/* What is below is one number, 127 or the zero point: XNNPACK has a loop for each processor. */
+	const int8_t below = args[1].i8[0];
+	assert_true(below == 127 || below == 3);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(args[1].i8[i], steps[i] < 3 ? below : steps[i]);
 
 	ARG(&args[1], ET_INT8, ET_STATIC, N + 2);
 	run_flat(MX_PAD, pad, &bytes, args);
