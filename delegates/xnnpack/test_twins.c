@@ -274,17 +274,33 @@ static int run_step(const struct one *one, uint32_t n_steps, uint32_t n_out, flo
 	return result;
 }
 
+/* All steps of one tensor, on a lane of their own. */
+static struct et_lane *open_steps(struct one all[STEPS], bool is_read)
+{
+	struct et_lane *lane;
+	struct et_diag diag = { 0 };
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	for (uint32_t i = 0; i < STEPS; i++) {
+		begin_step(&all[i], i, is_read);
+		open(&all[i], et_direct_lane(lane));
+	}
+	return lane;
+}
+
+static void end_steps(struct one all[STEPS], struct et_lane *lane)
+{
+	for (uint32_t i = 0; i < STEPS; i++)
+		end(&all[i]);
+	test_ops->lane_free(lane);
+}
+
 /* Steps of one tensor, each sliced out by a payload of its own: where they begin is no difference. */
 static void test_steps_are_the_same(void **state)
 {
 	struct one all[STEPS];
-	struct et_lane *lane;
-	struct et_diag diag = { 0 };
+	struct et_lane *lane = open_steps(all, false);
 	float out[STEPS * N + 16];
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
 	for (uint32_t i = 0; i < STEPS; i++) {
-		begin_step(&all[i], i, false);
-		open(&all[i], et_direct_lane(lane));
 		assert_ptr_equal(all[i].model->compiled, all[0].model->compiled);
 		assert_ptr_equal(all[i].instance, all[0].instance);
 	}
@@ -296,31 +312,21 @@ static void test_steps_are_the_same(void **state)
 		if (step)
 			assert_int_not_equal(run_step(&all[step], step, 1, out), INFERD_DELEGATE_OK);
 	}
-	for (uint32_t i = 0; i < STEPS; i++)
-		end(&all[i]);
-	test_ops->lane_free(lane);
+	end_steps(all, lane);
 }
 
 /* Who reads all of the tensor, too, needs it from its first element. */
 static void test_what_is_read_whole_begins_there(void **state)
 {
 	struct one all[STEPS];
-	struct et_lane *lane;
-	struct et_diag diag = { 0 };
+	struct et_lane *lane = open_steps(all, true);
 	float out[STEPS * N + 16];
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
-	for (uint32_t i = 0; i < STEPS; i++) {
-		begin_step(&all[i], i, true);
-		open(&all[i], et_direct_lane(lane));
-	}
 	for (uint32_t i = 0; i < STEPS; i++) {
 		assert_int_equal(run_step(&all[i], STEPS, STEPS, out), INFERD_DELEGATE_OK);
 		for (uint32_t j = 0; j < STEPS * N; j++)
 			test_near(out[j], (float)(j + 1 + i * N + j % N + 1 + i * N + N), 0);
 	}
-	for (uint32_t i = 0; i < STEPS; i++)
-		end(&all[i]);
-	test_ops->lane_free(lane);
+	end_steps(all, lane);
 }
 
 int main(void)

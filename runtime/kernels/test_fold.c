@@ -88,13 +88,35 @@ static void print_results(FILE *to, const struct rows *rows, enum result result,
 	}
 }
 
+/* A case as it is written: the arguments and what is to come out. */
+struct written {
+	char *args, *expected;
+	size_t n_args, n_expected;
+	FILE *in, *out;
+};
+
+static void begin_case(struct written *written)
+{
+	written->in = open_memstream(&written->args, &written->n_args);
+	written->out = open_memstream(&written->expected, &written->n_expected);
+	assert_true(written->in && written->out);
+}
+
+static void check_case(struct written *written, const char *kernel)
+{
+	fclose(written->in);
+	fclose(written->out);
+	check_kernel_cases(&(const struct kernel_case){ kernel, written->args, written->expected }, 1);
+	free(written->args);
+	free(written->expected);
+}
+
 static void check(const char *kernel, const struct rows *rows, const char *options, const char *type,
 	enum result result, bool is_least, const char *second)
 {
-	char *args = NULL, *expected = NULL;
-	size_t n_args, n_expected;
-	FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
-	assert_true(in && out);
+	struct written written;
+	begin_case(&written);
+	FILE *in = written.in, *out = written.out;
 	size_t n[] = { rows->n_rows, rows->n }, high = rows->are_columns;
 	fprintf(in, "%s[%zu,%zu]{", rows->type, n[high], n[!high]);
 	for (size_t i = 0; i < n[high]; i++) {
@@ -113,21 +135,17 @@ static void check(const char *kernel, const struct rows *rows, const char *optio
 		print_results(out, rows, result == VARIANCE ? MEAN : PLACE, is_least);
 		fputs("}", out);
 	}
-	fclose(in);
-	fclose(out);
-	check_kernel_cases(&(const struct kernel_case){ kernel, args, expected }, 1);
-	free(args);
-	free(expected);
+	check_case(&written, kernel);
 }
 
 /* Sums of each number and those before it. */
 static void check_sums_so_far(const struct rows *rows, const char *type)
 {
-	char *args = NULL, *expected = NULL;
-	size_t n_args, n_expected, n[] = { rows->n_rows, rows->n }, high = rows->are_columns;
-	FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
+	struct written written;
+	begin_case(&written);
+	FILE *in = written.in, *out = written.out;
+	size_t n[] = { rows->n_rows, rows->n }, high = rows->are_columns;
 	double sums[MAX_ROWS] = { 0 };
-	assert_true(in && out);
 	fprintf(in, "%s[%zu,%zu]{", rows->type, n[high], n[!high]);
 	fprintf(out, "%s[%zu,%zu]{", type, n[high], n[!high]);
 	for (size_t i = 0; i < n[high]; i++) {
@@ -140,11 +158,7 @@ static void check_sums_so_far(const struct rows *rows, const char *type)
 	}
 	fprintf(in, "} %d -", rows->are_columns ? 0 : 1);
 	fputs("}", out);
-	fclose(in);
-	fclose(out);
-	check_kernel_cases(&(const struct kernel_case){ "aten::cumsum.out", args, expected }, 1);
-	free(args);
-	free(expected);
+	check_case(&written, "aten::cumsum.out");
 }
 
 /* And columns: the same numbers above each other. */
@@ -190,11 +204,10 @@ static void long_sums_so_far(void **state)
 {
 	enum { LONG = 5003 };
 	for (size_t n_columns = 1; n_columns <= 3; n_columns += 2) {
-		char *args = NULL, *expected = NULL;
-		size_t n_args, n_expected;
-		FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
+		struct written written;
+		begin_case(&written);
+		FILE *in = written.in, *out = written.out;
 		int sums[3] = { 0 };
-		assert_true(in && out);
 		fprintf(in, "i16[%d,%zu]{", LONG, n_columns);
 		fprintf(out, "i64[%d,%zu]{", LONG, n_columns);
 		for (size_t i = 0; i < LONG * n_columns; i++) {
@@ -204,11 +217,7 @@ static void long_sums_so_far(void **state)
 		}
 		fputs("} 0 -", in);
 		fputs("}", out);
-		fclose(in);
-		fclose(out);
-		check_kernel_cases(&(const struct kernel_case){ "aten::cumsum.out", args, expected }, 1);
-		free(args);
-		free(expected);
+		check_case(&written, "aten::cumsum.out");
 	}
 }
 
