@@ -429,6 +429,8 @@ static void test_tables(void **state)
 	struct et_plugin_config config = { .path = "x.so", .host_path = "/nonexistent/host" };
 	assert_int_equal(
 		et_plugin_open(&entry, &config, et_host_allocator(), &log_table, &diag), ET_E_NOT_FOUND);
+	if (getenv("INFERD_EMULATED"))
+		return; /* qemu's user mode starts it as if it were there, and the child ends */
 	assert_non_null(strstr(diag.text, "/nonexistent/host: No such file or directory; install"));
 	assert_non_null(strstr(diag.text, "name another one as host"));
 }
