@@ -143,34 +143,20 @@ static void run_line(
 	}
 }
 
-/* --- groups by themselves ------------------------------------------------------------------------------- */
+/* --- the picture, copied with the zeros around it -------------------------------------------------------- */
 
-/* Some rows of windows, and the pixels of one group that they need. */
-struct strip {
-	size_t n_windows;      /* rows of them */
-	size_t width;          /* pixels of a row */
-	size_t n_pixel, n_row; /* bytes */
+/* Places of the picture, down or across, that some windows look at: @n of them from @from on. */
+struct reach {
+	ptrdiff_t from;
+	size_t n;
 };
 
-/* False: it is not to be done so. */
-static bool is_strip(const struct et_xnn_patches *patches, struct strip *ret_strip)
+static struct reach reach_of(const struct et_xnn_patches *patches, int axis, size_t begin, size_t n_windows)
 {
-	if (patches->groups == 1 || patches->spread[0] != 1 || patches->spread[1] != 1 ||
-		patches->step[0] < 1 || patches->step[1] != 1 || patches->first[1] > 0 ||
-		patches->kernel[0] == 0 || patches->kernel[1] == 0)
-		return false;
-	struct strip strip = { .width = (patches->out_width - 1) * patches->stride[1] + patches->kernel[1],
-		.n_pixel = patches->channels * patches->build->n_bytes };
-	strip.n_row = strip.width * strip.n_pixel;
-	size_t reach = (patches->kernel[0] - 1) * (size_t)patches->step[0] + 1,
-	       n_rows = NEAR_BYTES / strip.n_row;
-	if (n_rows < reach + patches->stride[0])
-		n_rows = PATCH_BYTES / strip.n_row;
-	if (n_rows < reach)
-		return false;
-	strip.n_windows = (n_rows - reach) / patches->stride[0] + 1;
-	*ret_strip = strip;
-	return true;
+	const ptrdiff_t across = (ptrdiff_t)(patches->kernel[axis] - 1) * patches->step[axis],
+			at = (ptrdiff_t)(begin * patches->stride[axis]) + patches->first[axis];
+	return (struct reach){ .from = at + (across < 0 ? across : 0),
+		.n = (n_windows - 1) * patches->stride[axis] + (size_t)(across < 0 ? -across : across) + 1 };
 }
 
 /* @n pixels that lie @step bytes apart. The usual sizes, of @n_bytes, are known beforehand. */
@@ -193,27 +179,70 @@ static void copy_pixels(const uint8_t *from, size_t step, size_t n, size_t n_byt
 	}
 }
 
-/* A group's pixels, the first of which is at @in, for @n rows of windows from row @y on. */
-static void copy_strip(const struct et_xnn_patches *patches, const struct strip *strip, const uint8_t *in,
-	size_t y, size_t n, uint8_t *to)
+/* What is copied of pixels: @n_bytes of each, @step bytes apart, those of the first one at @in. */
+struct copied {
+	const uint8_t *in;
+	size_t step, n_bytes;
+};
+
+/* Of the picture's row @row, with zeros where there is none. */
+static void copy_picture_row(const struct et_xnn_patches *patches, const struct copied *copied, ptrdiff_t row,
+	const struct reach *across, uint8_t *to)
 {
-	const size_t step = strip->n_pixel * patches->groups, pad = (size_t)-patches->first[1],
-		     reach = (patches->kernel[0] - 1) * (size_t)patches->step[0] + 1,
-		     n_rows = (n - 1) * patches->stride[0] + reach;
-	size_t left = pad < strip->width ? pad : strip->width,
-	       n_there = patches->width < strip->width - left ? patches->width : strip->width - left,
-	       right = strip->width - left - n_there;
-	ptrdiff_t row = (ptrdiff_t)(y * patches->stride[0]) + patches->first[0];
-	for (size_t i = 0; i < n_rows; i++, row++, to += strip->n_row) {
-		if (row < 0 || (size_t)row >= patches->height) {
-			memset(to, 0, strip->n_row);
-			continue;
-		}
-		memset(to, 0, left * strip->n_pixel);
-		copy_pixels(in + (size_t)row * patches->width * step, step, n_there, strip->n_pixel,
-			to + left * strip->n_pixel);
-		memset(to + (left + n_there) * strip->n_pixel, 0, right * strip->n_pixel);
+	const ptrdiff_t width = (ptrdiff_t)patches->width, end = across->from + (ptrdiff_t)across->n;
+	ptrdiff_t first = across->from > 0 ? across->from : 0, last = end < width ? end : width;
+	if (row < 0 || row >= (ptrdiff_t)patches->height || first >= last) {
+		memset(to, 0, across->n * copied->n_bytes);
+		return;
 	}
+	const size_t left = (size_t)(first - across->from) * copied->n_bytes, n = (size_t)(last - first);
+	const uint8_t *from = copied->in + (size_t)(row * width + first) * copied->step;
+	memset(to, 0, left);
+	to += left;
+	if (copied->step == copied->n_bytes)
+		memcpy(to, from, n * copied->n_bytes);
+	else
+		copy_pixels(from, copied->step, n, copied->n_bytes, to);
+	memset(to + n * copied->n_bytes, 0, (size_t)(end - last) * copied->n_bytes);
+}
+
+/* All that @n rows of windows look at, from row @begin on. */
+static void copy_rows(const struct et_xnn_patches *patches, const struct copied *copied, size_t begin,
+	size_t n, uint8_t *to)
+{
+	const struct reach down = reach_of(patches, 0, begin, n),
+			   across = reach_of(patches, 1, 0, patches->out_width);
+	for (size_t i = 0; i < down.n; i++, to += across.n * copied->n_bytes)
+		copy_picture_row(patches, copied, down.from + (ptrdiff_t)i, &across, to);
+}
+
+/* --- groups by themselves ------------------------------------------------------------------------------- */
+
+/* Some rows of windows, and the pixels of one group that they need. */
+struct strip {
+	size_t n_windows;      /* rows of them */
+	size_t width;          /* pixels of a row */
+	size_t n_pixel, n_row; /* bytes */
+};
+
+/* False: it is not to be done so. */
+static bool is_strip(const struct et_xnn_patches *patches, struct strip *ret_strip)
+{
+	if (patches->groups == 1 || patches->spread[0] != 1 || patches->spread[1] != 1 ||
+		patches->step[0] < 1 || patches->step[1] != 1 || patches->first[1] > 0 ||
+		patches->kernel[0] == 0 || patches->kernel[1] == 0)
+		return false;
+	struct strip strip = { .width = reach_of(patches, 1, 0, patches->out_width).n,
+		.n_pixel = patches->channels * patches->build->n_bytes };
+	strip.n_row = strip.width * strip.n_pixel;
+	size_t reach = reach_of(patches, 0, 0, 1).n, n_rows = NEAR_BYTES / strip.n_row;
+	if (n_rows < reach + patches->stride[0])
+		n_rows = PATCH_BYTES / strip.n_row;
+	if (n_rows < reach)
+		return false;
+	strip.n_windows = (n_rows - reach) / patches->stride[0] + 1;
+	*ret_strip = strip;
+	return true;
 }
 
 /* @n lines of one group; @job: of the first one, whose windows are where they lie. */
@@ -277,7 +306,9 @@ static void run_strips(
 		job.packed = patches->job.packed;
 		job.out = patches->job.out + row * patches->out_step[0] * n_bytes;
 		for (size_t group = 0; group < patches->groups; group++) {
-			copy_strip(patches, strip, patches->job.in + group * strip->n_pixel, row, n, pixels);
+			const struct copied own = { patches->job.in + group * strip->n_pixel,
+				strip->n_pixel * patches->groups, strip->n_pixel };
+			copy_rows(patches, &own, row, n, pixels);
 			if (is_short)
 				run_short_lines(patches, strip, &job, n);
 			else
@@ -304,20 +335,6 @@ static void run_copied(const struct et_xnn_patches *patches, size_t begin, size_
 		run_line(patches, row, n, across, out);
 }
 
-/* Places of the picture, down or across, that some windows look at: @n of them from @from on. */
-struct reach {
-	ptrdiff_t from;
-	size_t n;
-};
-
-static struct reach reach_of(const struct et_xnn_patches *patches, int axis, size_t begin, size_t n_windows)
-{
-	const ptrdiff_t across = (ptrdiff_t)(patches->kernel[axis] - 1) * patches->step[axis],
-			at = (ptrdiff_t)(begin * patches->stride[axis]) + patches->first[axis];
-	return (struct reach){ .from = at + (across < 0 ? across : 0),
-		.n = (n_windows - 1) * patches->stride[axis] + (size_t)(across < 0 ? -across : across) + 1 };
-}
-
 /* How many rows of windows a sheet holds; 0: it is better done, or can only be done, window by window. */
 static size_t n_of_sheet(const struct et_xnn_patches *patches)
 {
@@ -340,25 +357,6 @@ static size_t n_of_sheet(const struct et_xnn_patches *patches)
 	return n_rows < n_down ? 0 : 1 + (n_rows - n_down) / patches->stride[0];
 }
 
-/* Places @across of the picture's row @row, zeros where there is none. Returns where the next ones go. */
-static uint8_t *copy_places(
-	const struct et_xnn_patches *patches, ptrdiff_t row, const struct reach *across, uint8_t *to)
-{
-	const size_t pixel = patches->groups * patches->channels * patches->build->n_bytes;
-	const ptrdiff_t width = (ptrdiff_t)patches->width, end = across->from + (ptrdiff_t)across->n;
-	ptrdiff_t first = across->from > 0 ? across->from : 0, last = end < width ? end : width;
-	if (row < 0 || row >= (ptrdiff_t)patches->height || first >= last) {
-		memset(to, 0, across->n * pixel);
-		return to + across->n * pixel;
-	}
-	memset(to, 0, (size_t)(first - across->from) * pixel);
-	to += (size_t)(first - across->from) * pixel;
-	memcpy(to, patches->job.in + (size_t)(row * width + first) * pixel, (size_t)(last - first) * pixel);
-	to += (size_t)(last - first) * pixel;
-	memset(to, 0, (size_t)(end - last) * pixel);
-	return to + (size_t)(end - last) * pixel;
-}
-
 /* Rows @begin to @end of windows, no more than a sheet holds. */
 static void run_sheet(const struct et_xnn_patches *patches, size_t begin, size_t end)
 {
@@ -369,9 +367,8 @@ static void run_sheet(const struct et_xnn_patches *patches, size_t begin, size_t
 			n_row = (ptrdiff_t)across.n * pixel;
 	const size_t n_bytes = patches->build->n_bytes, *kernel = patches->kernel;
 	struct et_xnn_gemm job = patches->job;
-	uint8_t *to = pixels;
-	for (size_t i = 0; i < down.n; i++)
-		to = copy_places(patches, down.from + (ptrdiff_t)i, &across, to);
+	copy_rows(patches, &(const struct copied){ job.in, (size_t)pixel * n_bytes, (size_t)pixel * n_bytes },
+		begin, end - begin, pixels);
 	bool is_run = patches->groups == 1 && patches->step[1] == 1; /* a row of a window */
 	job.n_segments = is_run ? kernel[0] : kernel[0] * kernel[1];
 	job.n_in_line = is_run ? 1 : kernel[1];
