@@ -281,13 +281,14 @@ static enum et_status rehearse(struct et_xnn_compiled *compiled, uint32_t *ids, 
 	if (made != xnn_status_success)
 		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no workspace: %s",
 			et_xnn_status_text(made));
+	const struct et_xnn_runtime_use use = { .weights = et_xnn_weights_provider(compiled->weights),
+		.workspace = workspace };
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < compiled->parts.n_parts && status == ET_OK; i++) {
 		const struct et_xnn_part *part = &compiled->parts.parts[i];
 		if (part->own)
 			continue;
-		status = et_xnn_runtime_new(&runtime, part->graph, et_xnn_weights_provider(compiled->weights),
-			workspace, NULL, 0, ids, diag);
+		status = et_xnn_runtime_new(&runtime, part->graph, &use, ids, diag);
 		if (status == ET_OK)
 			xnn_delete_runtime(runtime);
 	}

@@ -14,7 +14,9 @@
  * A runtime that failed to reshape is in no defined state: it is deleted, and the next run makes another.
  *
  * A convolution of rows quantized at run time has a buffer of zeros for each picture of the batch, and reshaping to a
- * smaller batch loses those it has no use for any more. So a payload with one makes another runtime for other shapes. */
+ * smaller batch loses those it has no use for any more. So a payload with one makes another runtime for other shapes; and one whose
+ * transposed convolutions fall below their stride, or do so no longer, since what they make then is cut to a size that is part of
+ * the graph. */
 #include "delegates/xnnpack/context.h"
 #include "delegates/xnnpack/kind.h"
 #include "delegates/xnnpack/memory.h"
@@ -37,12 +39,13 @@ struct inferd_delegate_instance {
 	bool is_set_up;            /* memory is what the runtimes have */
 	bool is_empty; /* no output has elements: the runtimes have none of these shapes, and nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
-	struct et_xnn_shape *shapes;          /* one a value */
-	void **memory;                        /* one a value: of arguments, and of what crosses parts */
-	size_t *offsets;                      /* of what crosses parts, in the worker's memory */
-	size_t n_between;                     /* bytes of that which all need together */
-	int64_t n_counted;                    /* bytes told to the lane */
-	void *between;                        /* where it was at the last setup */
+	struct et_xnn_shape *shapes;   /* one a value */
+	struct et_xnn_shape *made_for; /* one a value: the runtimes' graphs; NULL: these know no shapes */
+	void **memory;                 /* one a value: of arguments, and of what crosses parts */
+	size_t *offsets;               /* of what crosses parts, in the worker's memory */
+	size_t n_between;              /* bytes of that which all need together */
+	int64_t n_counted;             /* bytes told to the lane */
+	void *between;                 /* where it was at the last setup */
 	struct xnn_external_value *externals; /* scratch: for one part */
 	uint32_t *ids;                        /* scratch: one a value */
 	uint64_t *times_ns;                   /* one a part, or NULL: nobody wants to know */
@@ -84,15 +87,26 @@ static void drop_runtimes(struct inferd_delegate_instance *context)
 	context->is_made = context->was_reshaped = context->is_shaped = context->is_set_up = false;
 }
 
-static enum et_status make_runtimes(struct inferd_delegate_instance *context, struct et_diag *diag)
+/* For these shapes, one a value; NULL: the payload's own. */
+static enum et_status make_runtimes(
+	struct inferd_delegate_instance *context, const struct et_xnn_shape *shapes, struct et_diag *diag)
 {
+	const struct et_xnn_payload *payload = &context->compiled->payload;
 	const struct et_xnn_parts *parts = &context->compiled->parts;
+	const struct et_xnn_runtime_use use = {
+		.shapes = context->made_for,
+		.weights = et_xnn_weights_provider(context->compiled->weights),
+		.workspace = context->workspace,
+		.threads = context->lane->threads,
+		.flags = context->flags,
+	};
+	for (uint32_t i = 0; context->made_for && i < payload->n_values; i++)
+		context->made_for[i] = shapes ? shapes[i] : payload->values[i].shape;
 	for (uint32_t i = 0; i < parts->n_parts; i++) {
 		if (parts->parts[i].own)
 			continue;
-		enum et_status status = et_xnn_runtime_new(&context->runtimes[i], parts->parts[i].graph,
-			et_xnn_weights_provider(context->compiled->weights), context->workspace,
-			context->lane->threads, context->flags, context->ids, diag);
+		enum et_status status = et_xnn_runtime_new(
+			&context->runtimes[i], parts->parts[i].graph, &use, context->ids, diag);
 		if (status != ET_OK) {
 			context->runtimes[i] = NULL;
 			drop_runtimes(context);
@@ -276,9 +290,11 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 			context->compiled->max_context_bytes, &n_bytes, diag);
 	if (inferred != ET_OK)
 		return inferred;
-	if (context->was_reshaped && loses_zeros(payload)) {
+	bool is_for_others =
+		context->made_for && !et_xnn_is_cut_alike(payload, context->made_for, context->shapes);
+	if (is_for_others || (context->was_reshaped && loses_zeros(payload))) {
 		drop_runtimes(context);
-		inferred = make_runtimes(context, diag);
+		inferred = make_runtimes(context, context->shapes, diag);
 		if (inferred != ET_OK)
 			return inferred;
 	}
@@ -383,7 +399,7 @@ static enum et_status get_ready(struct inferd_delegate_instance *context, const 
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	enum et_status status = ET_OK;
 	if (!context->is_made) {
-		status = make_runtimes(context, diag);
+		status = make_runtimes(context, NULL, diag);
 		if (status != ET_OK)
 			return status;
 	}
@@ -591,14 +607,18 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 		ET_POOL_NEW_ARRAY(&context->pool, struct xnn_external_value, compiled->parts.n_outer);
 	context->shapes = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_values);
 	context->ids = ET_POOL_NEW_ARRAY(&context->pool, uint32_t, payload->n_values);
+	bool may_be_cut = et_xnn_may_be_cut(payload);
+	if (may_be_cut)
+		context->made_for = ET_POOL_NEW_ARRAY(&context->pool, struct et_xnn_shape, payload->n_values);
 	enum et_status status;
 	if (!context->runtimes || !context->in_shapes || !context->out_shapes || !context->memory ||
-		!context->offsets || !context->externals || !context->shapes || !context->ids)
+		!context->offsets || !context->externals || !context->shapes || !context->ids ||
+		(may_be_cut && !context->made_for))
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	else
 		status = et_xnn_lane_take_workspace(lane, &context->workspace, diag);
 	if (status == ET_OK)
-		status = make_runtimes(context, diag);
+		status = make_runtimes(context, NULL, diag);
 	if (status != ET_OK) {
 		et_xnn_context_free(context);
 		return status;

@@ -341,14 +341,15 @@ static enum xnn_status define_deconvolution(const struct et_xnn_builder *builder
 }
 
 /* With all that padding would have cut off, which is never less than a stride; then it is cut off. */
-static enum xnn_status define_whole(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+static enum xnn_status define_whole(
+	const struct et_xnn_builder *builder, const struct et_xnn_node *node, const struct et_xnn_shape *out)
 {
 	static const uint32_t no_padding[4] = { 0 };
 	const uint32_t *n = node->numbers;
 	struct et_xnn_value whole = builder->payload->values[node->outputs[0]];
 	const size_t offsets[] = { 0, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT], 0 },
-		     sizes[] = { 0, whole.shape.dims[1], whole.shape.dims[2], 0 };
-	whole.shape = et_xnn_without_padding(node, &whole.shape);
+		     sizes[] = { 0, out->dims[1], out->dims[2], 0 };
+	whole.shape = et_xnn_without_padding(node, out);
 	whole.external = 0;
 	uint32_t id;
 	enum xnn_status status = et_xnn_define_value(builder->subgraph, &whole, &whole, ET_XNN_NONE, &id);
@@ -362,9 +363,13 @@ static enum xnn_status define_whole(const struct et_xnn_builder *builder, const 
 DEFINE(deconvolution)
 {
 	const uint32_t *n = node->numbers;
-	const struct et_xnn_shape *out = &builder->payload->values[node->outputs[0]].shape;
+	const struct et_xnn_payload *payload = builder->payload;
+	uint32_t value = node->outputs[0];
+	const struct et_xnn_shape *out = &payload->values[value].shape;
+	if (builder->shapes)
+		out = &builder->shapes[payload->whole ? payload->whole[value] : value];
 	return et_xnn_is_below_stride(node, out)
-		       ? define_whole(builder, node)
+		       ? define_whole(builder, node, out)
 		       : define_deconvolution(builder, node, n + ET_XNN_PAD_TOP, output(builder, node, 0));
 }
 

@@ -157,9 +157,9 @@ static enum et_status define_all(
 }
 
 enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_xnn_payload *payload,
-	uint32_t n_nodes, uint32_t *ids, struct et_diag *diag)
+	const struct et_xnn_shape *shapes, uint32_t n_nodes, uint32_t *ids, struct et_diag *diag)
 {
-	struct et_xnn_builder builder = { .payload = payload, .ids = ids };
+	struct et_xnn_builder builder = { .payload = payload, .shapes = shapes, .ids = ids };
 	uint32_t n_externs = payload->n_externs + find_ends(payload, n_nodes, ids);
 	enum xnn_status made = xnn_create_subgraph(n_externs, 0, &builder.subgraph);
 	if (made != xnn_status_success)
@@ -180,15 +180,15 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 
 /* The first @n_nodes nodes as a runtime. */
 static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
-	uint32_t n_nodes, xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads,
-	uint32_t flags, uint32_t *ids, enum et_status *ret_built, struct et_diag *diag)
+	uint32_t n_nodes, const struct et_xnn_runtime_use *use, uint32_t *ids, enum et_status *ret_built,
+	struct et_diag *diag)
 {
 	xnn_subgraph_t subgraph;
-	*ret_built = et_xnn_graph_build(&subgraph, payload, n_nodes, ids, diag);
+	*ret_built = et_xnn_graph_build(&subgraph, payload, use->shapes, n_nodes, ids, diag);
 	if (*ret_built != ET_OK)
 		return xnn_status_invalid_parameter;
-	enum xnn_status made =
-		xnn_create_runtime_v4(subgraph, weights, workspace, threads, flags, ret_runtime);
+	enum xnn_status made = xnn_create_runtime_v4(
+		subgraph, use->weights, use->workspace, use->threads, use->flags, ret_runtime);
 	enum xnn_status status = et_xnn_settle(made);
 	if (made == xnn_status_success && status != xnn_status_success)
 		xnn_delete_runtime(*ret_runtime);
@@ -197,20 +197,17 @@ static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_x
 }
 
 enum et_status et_xnn_runtime_new(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
-	xnn_weights_cache_t weights, xnn_workspace_t workspace, pthreadpool_t threads, uint32_t flags,
-	uint32_t *ids, struct et_diag *diag)
+	const struct et_xnn_runtime_use *use, uint32_t *ids, struct et_diag *diag)
 {
 	enum et_status built;
-	enum xnn_status refusal = try_runtime(ret_runtime, payload, payload->n_nodes, weights, workspace,
-		threads, flags, ids, &built, diag);
+	enum xnn_status refusal = try_runtime(ret_runtime, payload, payload->n_nodes, use, ids, &built, diag);
 	if (built != ET_OK)
 		return built;
 	if (refusal == xnn_status_success)
 		return ET_OK;
 	for (uint32_t n = 1; refusal != xnn_status_out_of_memory && n <= payload->n_nodes; n++) {
 		xnn_runtime_t runtime;
-		enum xnn_status status = try_runtime(
-			&runtime, payload, n, weights, workspace, threads, flags, ids, &built, diag);
+		enum xnn_status status = try_runtime(&runtime, payload, n, use, ids, &built, diag);
 		if (status == xnn_status_success)
 			xnn_delete_runtime(runtime);
 		else

@@ -160,7 +160,7 @@ static uint32_t count_crossings(struct cut *cut)
 struct copy {
 	struct et_xnn_payload *graph;
 	uint32_t *inputs, *outputs; /* the graph's, local */
-	uint32_t *outer_inputs, *outer_outputs;
+	uint32_t *whole;
 	uint32_t part;
 };
 
@@ -173,6 +173,7 @@ static uint32_t localize(struct cut *cut, struct copy *copy, uint32_t value)
 	uint32_t at = cut->local[value] = graph->n_values++;
 	struct et_xnn_value *to = &graph->values[at];
 	*to = cut->payload->values[value];
+	copy->whole[at] = value;
 	bool is_ours = part_of_value(cut, value) == copy->part;
 	to->producer = ET_XNN_NONE;
 	to->external = 0;
@@ -181,11 +182,9 @@ static uint32_t localize(struct cut *cut, struct copy *copy, uint32_t value)
 		return at;
 	if (!is_ours) {
 		to->external = ET_XNN_IS_INPUT;
-		copy->outer_inputs[graph->n_inputs] = value;
 		copy->inputs[graph->n_inputs++] = at;
 	} else if (is_argument(cut, value) || crosses(cut, value)) {
 		to->external = ET_XNN_IS_OUTPUT;
-		copy->outer_outputs[graph->n_outputs] = value;
 		copy->outputs[graph->n_outputs++] = at;
 	}
 	return at;
@@ -204,10 +203,8 @@ static enum et_status copy_graph(
 	struct copy copy = { .graph = graph, .part = cut->part_of[begin] };
 	copy.inputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
 	copy.outputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
-	copy.outer_inputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
-	copy.outer_outputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
-	uint32_t *outer = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
-	if (!graph || !copy.inputs || !copy.outputs || !copy.outer_inputs || !copy.outer_outputs || !outer)
+	copy.whole = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
+	if (!graph || !copy.inputs || !copy.outputs || !copy.whole)
 		return no_memory(diag);
 	graph->values = ET_POOL_NEW_ARRAY(pool, struct et_xnn_value, n);
 	graph->nodes = ET_POOL_NEW_ARRAY(pool, struct et_xnn_node, end - begin);
@@ -237,15 +234,12 @@ static enum et_status copy_graph(
 	graph->inputs = copy.inputs;
 	graph->outputs = copy.outputs;
 	graph->n_externs = graph->n_inputs + graph->n_outputs;
-	for (uint32_t i = 0; i < graph->n_inputs; i++) {
+	graph->whole = copy.whole;
+	for (uint32_t i = 0; i < graph->n_inputs; i++)
 		graph->values[copy.inputs[i]].external_id = i;
-		outer[i] = copy.outer_inputs[i];
-	}
-	for (uint32_t i = 0; i < graph->n_outputs; i++) {
+	for (uint32_t i = 0; i < graph->n_outputs; i++)
 		graph->values[copy.outputs[i]].external_id = graph->n_inputs + i;
-		outer[graph->n_inputs + i] = copy.outer_outputs[i];
-	}
-	*part = (struct et_xnn_part){ .graph = graph, .outer = outer };
+	*part = (struct et_xnn_part){ .graph = graph };
 	return ET_OK;
 }
 

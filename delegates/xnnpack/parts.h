@@ -12,8 +12,6 @@ struct et_xnn_part {
 	/* XNNPACK's. */
 	const struct et_xnn_payload
 		*graph; /* these nodes and their values alone; or the payload itself, whole */
-	const uint32_t
-		*outer; /* the graph's inputs, then its outputs, as values of the payload; NULL: whole */
 };
 
 /* A value that is written in one part and read in others: it needs memory from the one to the last of them. */
@@ -54,8 +52,9 @@ static inline uint32_t et_xnn_part_id(const struct et_xnn_part *part, uint32_t i
 /* Which value of the payload it is, in the shape that XNNPACK sees. */
 static inline uint32_t et_xnn_part_outer(const struct et_xnn_part *part, uint32_t i)
 {
-	uint32_t value = part->outer ? part->outer[i] : et_xnn_part_value(part, i);
-	uint32_t seen_as = part->outer ? ET_XNN_NONE : part->graph->values[value].seen_as;
+	uint32_t value = et_xnn_part_value(part, i), seen_as = part->graph->values[value].seen_as;
+	if (part->graph->whole)
+		return part->graph->whole[value];
 	return seen_as == ET_XNN_NONE ? value : seen_as;
 }
 

@@ -155,6 +155,8 @@ struct et_xnn_payload {
 	uint32_t *outputs;
 	uint32_t n_outputs;
 	uint32_t first_output; /* the lowest argument that is written */
+	const uint32_t *
+		whole; /* of a part's graph (parts.h): which of the payload's each value is; NULL: it is a payload */
 };
 
 /* Answers: ET_E_DELEGATE_INVALID_COMPATIBILITY (not such a payload, or corrupt), ET_E_NOT_SUPPORTED (a node,

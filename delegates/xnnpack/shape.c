@@ -551,18 +551,41 @@ struct et_xnn_shape et_xnn_without_padding(const struct et_xnn_node *node, const
 	return whole;
 }
 
-/* Whether that transposed convolution would be below its stride now, or was when it was compiled, and is not made whole and cut
- * then (define.c): which is done for one size alone. */
-static bool is_cut_wrongly(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, const struct et_xnn_shape *out)
+static bool is_theirs(const struct et_xnn_node *node)
 {
-	const struct et_xnn_shape *compiled = &payload->values[node->outputs[0]].shape,
-				  whole = et_xnn_without_padding(node, out);
+	return !node->is_ours && !node->is_gone && !node->is_view;
+}
+
+/* Whether that transposed convolution would have to be made whole and cut (define.c), and cannot be. */
+static bool is_too_large_to_cut(const struct et_xnn_node *node, const struct et_xnn_shape *out)
+{
+	const struct et_xnn_shape whole = et_xnn_without_padding(node, out);
 	uint64_t kernel = (uint64_t)node->numbers[ET_XNN_KERNEL_H] * node->numbers[ET_XNN_KERNEL_W];
-	if (!et_xnn_is_below_stride(node, out) && !et_xnn_is_below_stride(node, compiled))
-		return false;
-	return out->dims[1] != compiled->dims[1] || out->dims[2] != compiled->dims[2] || !is_sane(&whole) ||
-	       kernel > MAX_INDIRECTION / (whole.dims[1] * whole.dims[2]);
+	return et_xnn_is_below_stride(node, out) &&
+	       (!is_sane(&whole) || kernel > MAX_INDIRECTION / (whole.dims[1] * whole.dims[2]));
+}
+
+bool et_xnn_may_be_cut(const struct et_xnn_payload *payload)
+{
+	bool may_be = false;
+	for (uint32_t i = 0; i < payload->n_nodes; i++)
+		may_be = may_be || (is_theirs(&payload->nodes[i]) &&
+					   et_xnn_own_may_be_below_stride(&payload->nodes[i]));
+	return may_be;
+}
+
+bool et_xnn_is_cut_alike(
+	const struct et_xnn_payload *payload, const struct et_xnn_shape *a, const struct et_xnn_shape *b)
+{
+	for (uint32_t i = 0; i < payload->n_nodes; i++) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		const struct et_xnn_shape *of_a = &a[node->outputs[0]], *of_b = &b[node->outputs[0]];
+		if (is_theirs(node) &&
+			(et_xnn_is_below_stride(node, of_a) || et_xnn_is_below_stride(node, of_b)) &&
+			(of_a->dims[1] != of_b->dims[1] || of_a->dims[2] != of_b->dims[2]))
+			return false;
+	}
+	return true;
 }
 
 enum et_status et_xnn_check_theirs(
@@ -571,12 +594,14 @@ enum et_status et_xnn_check_theirs(
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		const struct et_xnn_shape *out = &shapes[node->outputs[0]];
-		if (node->is_ours || node->is_gone || node->is_view)
+		if (!is_theirs(node))
 			continue;
-		if (is_cut_wrongly(payload, node, out))
+		if (is_too_large_to_cut(node, out))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-				"has an output of %zu × %zu, less than its stride of %u × %u", out->dims[1],
-				out->dims[2], node->numbers[ET_XNN_STRIDE_H], node->numbers[ET_XNN_STRIDE_W]);
+				"has an output of %zu × %zu, less than its stride of %u × %u, and a padding "
+				"that is absurdly large",
+				out->dims[1], out->dims[2], node->numbers[ET_XNN_STRIDE_H],
+				node->numbers[ET_XNN_STRIDE_W]);
 		if (et_xnn_own_needs_move(payload, node))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"moves %s, of a payload that is too large to be cut",
