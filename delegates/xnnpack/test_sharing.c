@@ -196,6 +196,32 @@ static void test_packed_is_let_go(void **state)
 	free(file);
 }
 
+/* Filters of which no two fit into the smallest piece of memory leave little of larger ones empty. */
+static void test_memory_is_filled(void **state)
+{
+	enum { N = 5 << 19, N_FILTERS = 12 };
+	struct et_diag diag = { 0 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	uint8_t *file = malloc((size_t)N * N_FILTERS);
+	struct inferd_delegate_payload source = { .n_bytes = (uint64_t)N * N_FILTERS };
+	size_t n = N;
+	et_xnn_weights_begin(weights, &source);
+	for (uint32_t i = 0; i < N_FILTERS; i++) {
+		struct et_xnn_signature signature = { 0 };
+		struct et_xnn_name name = { .position = (uint64_t)i * N };
+		struct et_xnn_use use = use_of(file + name.position, N, &signature, &name);
+		const void *kernel;
+		test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
+		assert_non_null(et_xnn_weights_pack(weights, kernel, NULL, n, pack_sevens, &n));
+	}
+	struct et_xnn_weights_stats stats;
+	et_xnn_weights_stats(weights, &stats);
+	assert_in_range(stats.n_bytes, source.n_bytes, source.n_bytes + source.n_bytes / 8);
+	et_xnn_weights_end(weights, &source);
+	et_xnn_weights_free(weights, NULL);
+	free(file);
+}
+
 /* XNNPACK's seeds follow from numbers in the file: whichever it asks for, it gets nothing that is ours. */
 static void test_ours_is_not_xnnpacks(void **state)
 {
@@ -544,6 +570,7 @@ int main(void)
 		TEST(ours_is_not_xnnpacks),
 		TEST(sizes_are_apart),
 		TEST(packed_is_let_go),
+		TEST(memory_is_filled),
 		TEST(nobodys_kernels_are_found_by_bytes),
 		TEST(dead_nodes),
 		TEST(second_context_packs_nothing),

@@ -26,7 +26,7 @@
 #include <string.h>
 
 enum {
-	SLAB = 4 << 20,    /* a Program that packs more than this takes memory in such pieces, */
+	SLAB = 4 << 20, /* a Program that packs more than this takes memory in such pieces or larger ones, */
 	IN_SLAB = 1 << 16, /* for blocks from this size on */
 	SLAB_ALIGNMENT = 4096,
 	TIMES = 64,       /* the bytes of a Program's files may be claimed for packing, */
@@ -46,12 +46,15 @@ static struct et_xnn_block *block_of(void *bytes)
 	return (struct et_xnn_block *)((uint8_t *)bytes - ET_XNN_HEADER);
 }
 
-/* Large pages are memory as soon as a byte of them is, so the last slab had better not be larger than what is yet to come:
- * filters are packed in about the order in which they lie, so that is what lies behind the one that was asked for last. */
+/* At the end of each slab is what no filter fitted in, which counts, and is memory up to the end of a large page: so each is as
+ * large as all before it, and there are few. Large pages are memory as soon as a byte of them is, so the last slab had better
+ * not be larger than what is yet to come: filters are packed in about the order in which they lie, so that is what lies behind
+ * the one that was asked for last. */
 static struct et_xnn_slab *slab_new(struct et_xnn_weights *weights, size_t n)
 {
-	size_t n_bytes = (ET_XNN_ALIGNMENT + n + SLAB - 1) & ~(size_t)(SLAB - 1),
-	       n_to_come = ET_XNN_ALIGNMENT + n + weights->n_behind;
+	size_t n_least = ET_XNN_ALIGNMENT + n, n_before = weights->stats.n_bytes,
+	       n_bytes = ((n_least > n_before ? n_least : n_before) + SLAB - 1) & ~(size_t)(SLAB - 1),
+	       n_to_come = n_least + weights->n_behind;
 	if (n_bytes > n_to_come)
 		n_bytes = n_to_come;
 	struct et_xnn_slab *slab = weights->allocator.alloc(weights->allocator.self, n_bytes, SLAB_ALIGNMENT);
