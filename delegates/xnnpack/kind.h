@@ -52,8 +52,8 @@ struct et_xnn_kind {
 	bool is_unlimited; /* limits that stand in a file count for nothing */
 };
 
-/* Numbers of the schema's union, for nodes that are made here (simplify.c). */
-enum { ET_XNN_KIND_CONVERT = 18, ET_XNN_KIND_ABS = 30, ET_XNN_KIND_COPY = 46 };
+/* Numbers of the schema's union, for nodes that are made here (simplify.c, parts.c). */
+enum { ET_XNN_KIND_CLAMP = 6, ET_XNN_KIND_CONVERT = 18, ET_XNN_KIND_ABS = 30, ET_XNN_KIND_COPY = 46 };
 /* Never NULL for a number the schema has; NULL for others. */
 const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
 

@@ -5,7 +5,8 @@
  * such a graph is a payload like any other. A payload without nodes of our own is one part, itself.
  *
  * Between parts values lie in memory of the worker's (lane.h), planned as XNNPACK plans its own: what is never
- * needed at the same time may lie in the same place, the largest first. Only floats do, and rows quantized at run time that
+ * needed at the same time may lie in the same place, the largest first, and a result in that of an operand that nobody else reads. For
+ * that values within a part lie there, too, where what comes of them does. Only floats do, and rows quantized at run time that
  * are written and read by nodes of our own; a payload of which others would have to is not cut, unless XNNPACK does not do some
  * of its nodes. Nor is one that would fall into more pieces
  * than any network has, since the plan takes time in proportion to their square. */
@@ -14,6 +15,7 @@
 #include "delegates/xnnpack/gemm8.h"
 #include "runtime/base/checked.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_OWN = 512, MAX_CROSSINGS = 2048, PADDING = 128 /* XNNPACK reads in whole vectors */ };
@@ -25,6 +27,8 @@ struct cut {
 	uint32_t *part_of;              /* of each node */
 	uint32_t *last;                 /* one a value: the last part that reads it, or NONE */
 	uint32_t *local;                /* one a value: its place in the part at hand, or NONE */
+	uint32_t *over;                 /* one a value: which one it may be written over, or NONE */
+	bool *is_under;                 /* one a value: another may be written over it */
 	bool is_sole_only;              /* nothing is ours but what XNNPACK does not do */
 	bool has_sole;                  /* there is such */
 };
@@ -125,7 +129,54 @@ static uint32_t part_of_value(const struct cut *cut, uint32_t value)
 static bool crosses(const struct cut *cut, uint32_t value)
 {
 	uint32_t last = cut->last[value], first = part_of_value(cut, value);
-	return first != ET_XNN_NONE && last != ET_XNN_NONE && last > first && !is_argument(cut, value);
+	return first != ET_XNN_NONE && last != ET_XNN_NONE && !is_argument(cut, value) &&
+	       (last > first || cut->is_under[value]);
+}
+
+static bool is_float(const struct et_xnn_value *value)
+{
+	return (value->type == ET_XNN_FP32 || value->type == ET_XNN_FP16) &&
+	       value->quant == ET_XNN_QUANT_NONE;
+}
+
+/* Which of its inputs a value may be written over, since nothing else reads that; NONE. XNNPACK does so, too, for these nodes,
+ * with what is its own. */
+static uint32_t find_over(const struct cut *cut, uint32_t value)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	const struct et_xnn_value *to = &payload->values[value];
+	const struct et_xnn_node *node = &payload->nodes[to->producer];
+	if (cut->owns[to->producer] || !is_float(to) ||
+		(node->kind->define != et_xnn_define_unary && node->kind->define != et_xnn_define_binary))
+		return ET_XNN_NONE;
+	for (uint32_t j = 0; j < node->kind->n_inputs; j++) {
+		uint32_t in = node->inputs[j];
+		const struct et_xnn_value *from = &payload->values[in];
+		if (from->n_users == 1 && from->type == to->type && is_float(from) && !is_argument(cut, in) &&
+			part_of_value(cut, in) != ET_XNN_NONE &&
+			et_xnn_n_elements(&from->shape) == et_xnn_n_elements(&to->shape))
+			return in;
+	}
+	return ET_XNN_NONE;
+}
+
+/* From the last node to the first: what is written over crosses, too. */
+static void find_overs(struct cut *cut)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		cut->over[i] = ET_XNN_NONE;
+		cut->is_under[i] = false;
+	}
+	for (uint32_t i = payload->n_nodes; i-- > 0;) {
+		const struct et_xnn_node *node = &payload->nodes[i];
+		uint32_t out = node->outputs[0];
+		if (is_idle(node) || payload->values[out].producer != i || !crosses(cut, out))
+			continue;
+		uint32_t over = cut->over[out] = find_over(cut, out);
+		if (over != ET_XNN_NONE)
+			cut->is_under[over] = true;
+	}
 }
 
 /* Returns how many there are, or NONE where one may not. */
@@ -141,13 +192,12 @@ static uint32_t count_crossings(struct cut *cut)
 			if (node->inputs[j] != ET_XNN_NONE)
 				cut->last[node->inputs[j]] = cut->part_of[i];
 	}
+	find_overs(cut);
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
 		if (!crosses(cut, i))
 			continue;
-		bool is_plain = cut->has_sole ? value->quant != ET_XNN_QUANT_ROW
-					      : (value->type == ET_XNN_FP32 || value->type == ET_XNN_FP16) &&
-							value->quant == ET_XNN_QUANT_NONE;
+		bool is_plain = cut->has_sole ? value->quant != ET_XNN_QUANT_ROW : is_float(value);
 		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
 		if ((!is_plain && !is_rows) || n == MAX_CROSSINGS)
 			return ET_XNN_NONE;
@@ -190,15 +240,46 @@ static uint32_t localize(struct cut *cut, struct copy *copy, uint32_t value)
 	return at;
 }
 
+/* Of two numbers XNNPACK limits what comes out in a node of its own, from memory to memory. Where the result is not its own both
+ * may as well be the same; so what comes from @node, whose place is known, is the result, and the result limited is it again. */
+static void limit_apart(struct copy *copy, struct et_xnn_node *node)
+{
+	struct et_xnn_payload *graph = copy->graph;
+	uint32_t limited = node->outputs[0], at = graph->n_values++;
+	graph->values[at] = graph->values[limited];
+	graph->values[at].producer = graph->n_nodes;
+	copy->whole[at] = copy->whole[limited];
+	copy->outputs[graph->n_outputs++] = at;
+	struct et_xnn_node *limit = &graph->nodes[++graph->n_nodes];
+	*limit = *node;
+	limit->kind = et_xnn_kind_at(ET_XNN_KIND_CLAMP);
+	limit->inputs[0] = at;
+	graph->values[limited].producer = graph->n_nodes;
+	node->outputs[0] = at;
+	node->min = -INFINITY;
+	node->max = INFINITY;
+}
+
+static bool is_limited_apart(const struct cut *cut, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *out = &cut->payload->values[node->outputs[0]];
+	return node->kind->define == et_xnn_define_binary && is_float(out) &&
+	       (node->min != -INFINITY || node->max != INFINITY) &&
+	       (is_argument(cut, node->outputs[0]) || crosses(cut, node->outputs[0]));
+}
+
 /* Nodes @begin to @end. */
 static enum et_status copy_graph(
 	struct cut *cut, struct et_xnn_part *part, uint32_t begin, uint32_t end, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	struct et_pool *pool = cut->pool;
-	size_t n = 0;
-	for (uint32_t i = begin; i < end; i++)
-		n += payload->nodes[i].kind->n_inputs + payload->nodes[i].kind->n_outputs;
+	size_t n = 0, n_nodes = 0;
+	for (uint32_t i = begin; i < end; i++) {
+		size_t n_limited = !is_idle(&payload->nodes[i]) && is_limited_apart(cut, &payload->nodes[i]);
+		n += payload->nodes[i].kind->n_inputs + payload->nodes[i].kind->n_outputs + n_limited;
+		n_nodes += 1 + n_limited;
+	}
 	struct et_xnn_payload *graph = ET_POOL_NEW(pool, struct et_xnn_payload);
 	struct copy copy = { .graph = graph, .part = cut->part_of[begin] };
 	copy.inputs = ET_POOL_NEW_ARRAY(pool, uint32_t, n);
@@ -207,7 +288,7 @@ static enum et_status copy_graph(
 	if (!graph || !copy.inputs || !copy.outputs || !copy.whole)
 		return no_memory(diag);
 	graph->values = ET_POOL_NEW_ARRAY(pool, struct et_xnn_value, n);
-	graph->nodes = ET_POOL_NEW_ARRAY(pool, struct et_xnn_node, end - begin);
+	graph->nodes = ET_POOL_NEW_ARRAY(pool, struct et_xnn_node, n_nodes);
 	if (!graph->values || !graph->nodes)
 		return no_memory(diag);
 	for (uint32_t i = begin; i < end; i++) {
@@ -221,6 +302,8 @@ static enum et_status copy_graph(
 			node->outputs[j] = localize(cut, &copy, node->outputs[j]);
 			graph->values[node->outputs[j]].producer = graph->n_nodes;
 		}
+		if (is_limited_apart(cut, &payload->nodes[i]))
+			limit_apart(&copy, node);
 		graph->n_nodes++;
 	}
 	for (uint32_t i = begin; i < end; i++) {
@@ -270,15 +353,27 @@ static enum et_status cut_up(struct et_xnn_parts *parts, struct cut *cut, uint32
 			return status;
 		made.n_outer += part->graph->n_externs;
 	}
-	for (uint32_t i = 0; i < payload->n_values; i++)
-		if (crosses(cut, i))
-			made.crossings[made.n_crossings++] = (struct et_xnn_crossing){
-				.value = i,
-				.first = part_of_value(cut, i),
-				.last = cut->last[i],
-				.is_rows = payload->values[i].quant == ET_XNN_QUANT_ROW,
-				.n_bytes = (uint8_t)(et_xnn_type_bits(payload->values[i].type) / 8),
-			};
+	for (uint32_t i = 0; i < payload->n_values; i++) {
+		if (!crosses(cut, i))
+			continue;
+		cut->local[i] = made.n_crossings;
+		made.crossings[made.n_crossings++] = (struct et_xnn_crossing){
+			.value = i,
+			.over = ET_XNN_NONE,
+			.under = ET_XNN_NONE,
+			.first = part_of_value(cut, i),
+			.last = cut->last[i],
+			.is_rows = payload->values[i].quant == ET_XNN_QUANT_ROW,
+			.n_bytes = (uint8_t)(et_xnn_type_bits(payload->values[i].type) / 8),
+		};
+	}
+	for (uint32_t i = 0; i < made.n_crossings; i++) {
+		uint32_t over = cut->over[made.crossings[i].value];
+		if (over == ET_XNN_NONE)
+			continue;
+		made.crossings[i].over = cut->local[over];
+		made.crossings[cut->local[over]].under = i;
+	}
 	*parts = made;
 	return ET_OK;
 }
@@ -320,9 +415,11 @@ enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, struct et_xnn_p
 		.part_of = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_nodes),
 		.last = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
 		.local = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
+		.over = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
+		.is_under = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_values),
 	};
 	enum et_status status;
-	if (cut.owns && cut.part_of && cut.last && cut.local) {
+	if (cut.owns && cut.part_of && cut.last && cut.local && cut.over && cut.is_under) {
 		uint32_t n_crossings = 0, n_parts = plan_cut(&cut, &n_crossings);
 		if (n_parts)
 			status = cut_up(ret_parts, &cut, n_parts, n_crossings, diag);
@@ -356,6 +453,24 @@ static size_t size_of(const struct et_xnn_crossing *crossing, const struct et_xn
 	return fits && et_add(n, PADDING, &n) && et_align_up(n, ET_XNN_MEMORY_ALIGNMENT, &n) ? n : SIZE_MAX;
 }
 
+/* Whether crossing @i lies where the one that it may be written over does; with these shapes that may be smaller. */
+static bool is_over(const struct et_xnn_parts *parts, const struct et_xnn_shape *shapes, uint32_t i)
+{
+	const struct et_xnn_crossing *crossing = &parts->crossings[i];
+	return crossing->over != ET_XNN_NONE &&
+	       et_xnn_n_elements(&shapes[crossing->value]) ==
+		       et_xnn_n_elements(&shapes[parts->crossings[crossing->over].value]);
+}
+
+/* The last part that needs the memory of crossing @i and of all that are written over it. */
+static uint32_t last_of(const struct et_xnn_parts *parts, const struct et_xnn_shape *shapes, uint32_t i)
+{
+	uint32_t under = parts->crossings[i].under;
+	for (; under != ET_XNN_NONE && is_over(parts, shapes, under); under = parts->crossings[i].under)
+		i = under;
+	return parts->crossings[i].last;
+}
+
 /* Put @order[0..n) in order of where they lie, and the next one into the first gap that is large enough. */
 static bool place(const struct et_xnn_parts *parts, const struct et_xnn_shape *shapes, size_t *offsets,
 	uint32_t *order, uint32_t n, size_t *most)
@@ -363,9 +478,10 @@ static bool place(const struct et_xnn_parts *parts, const struct et_xnn_shape *s
 	uint32_t index = order[n];
 	const struct et_xnn_crossing *crossing = &parts->crossings[index];
 	size_t size = size_of(crossing, shapes), at = 0, end;
+	uint32_t last = last_of(parts, shapes, index);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct et_xnn_crossing *other = &parts->crossings[order[i]];
-		if (other->last < crossing->first || other->first > crossing->last)
+		if (other->first > last || last_of(parts, shapes, order[i]) < crossing->first)
 			continue;
 		if (offsets[order[i]] >= at && offsets[order[i]] - at >= size)
 			break;
@@ -387,12 +503,14 @@ bool et_xnn_parts_plan(const struct et_xnn_parts *parts, const struct et_xnn_sha
 	uint32_t *order, size_t *ret_bytes)
 {
 	size_t most = 0;
+	uint32_t n_places = 0;
 	for (uint32_t i = 0; i < parts->n_crossings; i++)
-		order[i] = i;
-	for (uint32_t n = 0; n < parts->n_crossings; n++) {
+		if (!is_over(parts, shapes, i))
+			order[n_places++] = i;
+	for (uint32_t n = 0; n < n_places; n++) {
 		/* The largest of those that are left. */
 		uint32_t largest = n;
-		for (uint32_t i = n + 1; i < parts->n_crossings; i++)
+		for (uint32_t i = n + 1; i < n_places; i++)
 			if (size_of(&parts->crossings[order[i]], shapes) >
 				size_of(&parts->crossings[order[largest]], shapes))
 				largest = i;
@@ -402,6 +520,11 @@ bool et_xnn_parts_plan(const struct et_xnn_parts *parts, const struct et_xnn_sha
 		if (!place(parts, shapes, offsets, order, n, &most))
 			return false;
 	}
+	for (uint32_t n = 0; n < n_places; n++)
+		for (uint32_t at = order[n], under = parts->crossings[at].under;
+			under != ET_XNN_NONE && is_over(parts, shapes, under);
+			at = under, under = parts->crossings[at].under)
+			offsets[under] = offsets[at];
 	*ret_bytes = most;
 	return true;
 }

@@ -14,9 +14,12 @@ struct et_xnn_part {
 		*graph; /* these nodes and their values alone; or the payload itself, whole */
 };
 
-/* A value that is written in one part and read in others: it needs memory from the one to the last of them. */
+/* A value that is written in one part and read in others: it needs memory from the one to the last of them. Or one that lies
+ * in the same memory as such, since that is written over it, element by element, where it is read the only time. */
 struct et_xnn_crossing {
 	uint32_t value;
+	uint32_t over;        /* the crossing that it is written over where both are as large, or NONE */
+	uint32_t under;       /* the one that is written over it, or NONE */
 	uint32_t first, last; /* parts */
 	bool is_rows;         /* quantized at run time, as gemm8.h has them */
 	uint8_t n_bytes;      /* else: of an element */
