@@ -251,6 +251,11 @@ const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type)
 	return union_type < ET_ARRAY_LEN(kinds) && kinds[union_type].name ? &kinds[union_type] : NULL;
 }
 
+bool et_xnn_is_clamp(const struct et_xnn_node *node)
+{
+	return node->kind->define == et_xnn_define_unary && node->kind->op == xnn_unary_clamp;
+}
+
 bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return node->kind->has_filter &&

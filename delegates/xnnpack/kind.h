@@ -60,6 +60,9 @@ const struct et_xnn_kind *et_xnn_kind_at(uint32_t union_type);
 /* Not in the schema: floats to the nearest bfloats' values (bfloats.c). */
 extern const struct et_xnn_kind et_xnn_kind_round;
 
+/* Whether the node does nothing but apply limits. */
+bool et_xnn_is_clamp(const struct et_xnn_node *node);
+
 /* Whether the node has a filter, and that or its bias is no constant. */
 bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 

@@ -193,7 +193,7 @@ static void run_row_32(const struct binary *binary, const size_t *offsets, size_
 
 static int32_t integer_limit(float limit)
 {
-	return limit < -0x1p31f ? INT32_MIN : limit < 0x1p31f ? (int32_t)limit : INT32_MAX;
+	return limit >= 0x1p31f ? INT32_MAX : limit >= -0x1p31f ? (int32_t)limit : INT32_MIN;
 }
 
 static void prepare_32(struct binary *binary, const struct et_xnn_own_run *run)

@@ -628,6 +628,13 @@ static bool may_be_nan(const struct et_xnn_payload *payload, const struct et_xnn
 		       type == ET_XNN_QUINT8);
 }
 
+/* Limits that XNNPACK applies by a node of their own may be anything, as in the original: the upper one counts where the lower is above
+ * it, and what one that is no number makes depends on the datatype (docs/operators.md). Of the others both refuse those. */
+static bool may_limit(const struct et_xnn_node *node)
+{
+	return et_xnn_is_clamp(node) || node->kind->define == et_xnn_define_binary || node->min <= node->max;
+}
+
 static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint32_t index)
 {
 	uint8_t which = et_fb_u8(&r->fb, outer, NODE_UNION, 0);
@@ -689,8 +696,7 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 	if (node.flags & ~kind->flags)
 		return et_xnn_node_fail(r->diag, ET_E_NOT_SUPPORTED, &node,
 			"has flags 0x%x, which are not supported", node.flags);
-	if (isnan(node.min) || isnan(node.max) || node.min > node.max ||
-		(isnan(node.number) && !may_be_nan(r->payload, &node)))
+	if (!may_limit(&node) || (isnan(node.number) && !may_be_nan(r->payload, &node)))
 		return et_xnn_node_fail(
 			r->diag, ET_E_INVALID_PROGRAM, &node, "has limits or a parameter that is no number");
 	return add_node(r, &node);

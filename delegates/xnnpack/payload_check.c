@@ -177,9 +177,8 @@ static bool is_idle_clamp(const struct et_xnn_payload *payload, const struct et_
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
 				  *out = &payload->values[node->outputs[0]];
-	return node->kind->define == et_xnn_define_unary && node->kind->op == xnn_unary_clamp &&
-	       node->min == -INFINITY && node->max == INFINITY && in->type == out->type &&
-	       in->scale == out->scale && in->zero_point == out->zero_point;
+	return et_xnn_is_clamp(node) && node->min == -INFINITY && node->max == INFINITY &&
+	       in->type == out->type && in->scale == out->scale && in->zero_point == out->zero_point;
 }
 
 static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, struct et_diag *diag)

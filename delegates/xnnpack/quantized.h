@@ -8,6 +8,8 @@
 
 #include "delegates/xnnpack/payload.h"
 
+#include <math.h>
+
 /* One type, scale and zero point, and between which two numbers results have to lie. */
 struct et_xnn_quantized {
 	float scale, inverse, zero_point;
@@ -64,11 +66,12 @@ static inline bool et_xnn_is_halfway(const struct et_xnn_quantized *quantized, f
 	return off == 0.5f || off == -0.5f;
 }
 
-/* Results lie between @min and @max, too, which are rounded as numbers are. */
+/* Results lie between @min and @max, too, which are rounded as numbers are; the least is what one that is no number counts as. Where they
+ * have nothing in common @max is what comes out. */
 static inline void et_xnn_limit(struct et_xnn_quantized *quantized, float min, float max)
 {
-	float least = et_xnn_round(et_xnn_place(quantized, min)),
-	      most = et_xnn_round(et_xnn_place(quantized, max));
+	float least = et_xnn_round(et_xnn_place(quantized, min == min ? min : -INFINITY)),
+	      most = et_xnn_round(et_xnn_place(quantized, max == max ? max : -INFINITY));
 	quantized->least = least;
 	quantized->most = most;
 }

@@ -121,8 +121,7 @@ static bool find_range(const struct et_xnn_payload *payload, const struct et_xnn
 	if (value->producer == ET_XNN_NONE)
 		return false;
 	const struct et_xnn_node *source = &payload->nodes[value->producer];
-	bool has_limits = source->kind->has_filter || (source->kind->define == et_xnn_define_unary &&
-							      source->kind->op == xnn_unary_clamp);
+	bool has_limits = source->kind->has_filter || et_xnn_is_clamp(source);
 	if (!has_limits || !(source->min >= 0))
 		return false;
 	double most = source->max / (double)value->scale;
@@ -247,25 +246,51 @@ static bool are_rounded(const struct et_xnn_node *node)
 	return et_xnn_is_bfloat(node->min) && et_xnn_is_bfloat(node->max);
 }
 
+/* The larger and the smaller of two numbers, and the second where one is none. */
+static float larger(float a, float b)
+{
+	return b < a ? a : b;
+}
+
+static float smaller(float a, float b)
+{
+	return b < a ? b : a;
+}
+
+/* Give @above the limits of the clamp @node as well, as the original does: where they have nothing in common the one below is what
+ * counts, and one number comes out. An upper limit that is no number is passed over, a lower one makes neither of them one, of which
+ * 8 bits make their least number. Returns false where it can have none such. */
+static bool narrow(
+	const struct et_xnn_payload *payload, const struct et_xnn_node *node, struct et_xnn_node *above)
+{
+	above->min = smaller(larger(above->min, node->min), node->max);
+	above->max = smaller(larger(above->max, node->min), node->max);
+	if (et_xnn_is_clamp(above) || !isnan(above->min))
+		return true;
+	above->min = above->max = -INFINITY;
+	return above->kind->has_filter && et_xnn_is_8_bit(&payload->values[node->outputs[0]]);
+}
+
 void et_xnn_payload_take_limits(struct et_xnn_payload *payload)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		struct et_xnn_node *node = &payload->nodes[i];
-		if (node->kind->define != et_xnn_define_unary || node->kind->op != xnn_unary_clamp ||
-			!et_xnn_scales_fit(payload, node))
+		if (!et_xnn_is_clamp(node) || !et_xnn_scales_fit(payload, node))
 			continue;
 		const struct et_xnn_node *above = only_source(payload, node);
 		while (above && above->kind->define == et_xnn_define_copy &&
 			is_quantized_alike(
 				&payload->values[above->inputs[0]], &payload->values[above->outputs[0]]))
 			above = only_source(payload, above);
-		if (!above || !has_limits(above) || (above->is_rounded && !are_rounded(node)))
+		if (!above ||
+			!(has_limits(above) ||
+				(et_xnn_is_clamp(above) && et_xnn_scales_fit(payload, above))) ||
+			(above->is_rounded && !are_rounded(node)))
 			continue;
 		struct et_xnn_node limited = *above;
 		limited.outputs[0] = node->outputs[0];
-		/* Where they have nothing in common the one below is what counts, and one number comes out. */
-		limited.min = fminf(fmaxf(above->min, node->min), node->max);
-		limited.max = fmaxf(fminf(above->max, node->max), node->min);
+		if (!narrow(payload, node, &limited))
+			continue;
 		payload->values[node->inputs[0]].n_users--; /* which leaves none to @above, nor to copies */
 		for (uint32_t j = 0; j < limited.kind->n_inputs; j++)
 			if (limited.inputs[j] != ET_XNN_NONE)

@@ -166,6 +166,55 @@ static void test_parameters_that_are_no_number(void **state)
 	assert_int_equal(args[1].i8[N + 1], 127);
 }
 
+/* Limits that have nothing in common, and such that are no number: whole programs of the original gave these numbers. */
+static void test_odd_limits(void **state)
+{
+	enum { N = 4 };
+	static const float limits[][2] = { { 1, -1 }, { NAN, 1 }, { -1, NAN }, { NAN, NAN } };
+	static const float in[N] = { -2, 0, 2, INFINITY };
+	static const float expected[][N] = { { -1, -1, -1, -1 }, { -2, 0, 1, 1 }, { -1, 0, 2, INFINITY },
+		{ -2, 0, 2, INFINITY } };
+	static const uint16_t halves[N] = { 0xc000, 0, 0x4000, 0x7c00 };
+	static const uint16_t expected_half[] = { 0xbc00, 0x3c00, 0x7e00, 0x7e00 };
+	static const int8_t steps[N] = { -17, 3, 23, 127 };
+	/* XNNPACK's loops for 8 bits do not agree which of two limits counts that have nothing in common. */
+	static const int8_t expected_step[][2][N] = { { { -7, -7, -7, -7 }, { 13, 13, 13, 13 } },
+		{ { -17, 3, 13, 13 }, { -17, 3, 13, 13 } },
+		{ { -128, -128, -128, -128 }, { -7, -7, -7, -7 } },
+		{ { -128, -128, -128, -128 }, { -128, -128, -128, -128 } } };
+	struct arg args[2];
+#ifdef __x86_64__
+	const size_t n_limits = sizeof(limits) / sizeof(limits[0]);
+#else
+	const size_t n_limits = 1; /* others let what is no number go on */
+#endif
+	for (size_t k = 0; k < n_limits; k++) {
+		const struct et_xnn_node node = { .min = limits[k][0], .max = limits[k][1] };
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, N);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, N);
+		memcpy(args[0].f32, in, sizeof(in));
+		run_flat(MX_CLAMP, node, &(struct mx_value){ .type = ET_XNN_FP32 }, args);
+		for (int i = 0; i < N; i++)
+			assert_true(args[1].f32[i] == expected[k][i]);
+
+		ARG(&args[0], ET_FLOAT16, ET_STATIC, N);
+		ARG(&args[1], ET_FLOAT16, ET_STATIC, N);
+		memcpy(args[0].f16, halves, sizeof(halves));
+		run_flat(MX_CLAMP, node, &(struct mx_value){ .type = ET_XNN_FP16 }, args);
+		for (int i = 0; i < N; i++)
+			assert_true(expected_half[k] == 0x7e00 ? (args[1].f16[i] & 0x7fff) > 0x7c00
+							       : args[1].f16[i] == expected_half[k]);
+
+		const struct mx_value bytes = { .type = ET_XNN_QINT8, .scale = 0.1f, .zero_point = 3 };
+		ARG(&args[0], ET_INT8, ET_STATIC, N);
+		ARG(&args[1], ET_INT8, ET_STATIC, N);
+		memcpy(args[0].i8, steps, sizeof(steps));
+		run_flat(MX_CLAMP, node, &bytes, args);
+		assert_true(memcmp(args[1].i8, expected_step[k][0], N) == 0 ||
+			    memcmp(args[1].i8, expected_step[k][1], N) == 0);
+	}
+}
+
 static float of_add(float a, float b)
 {
 	return a + b;
@@ -526,6 +575,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(unary),
 		TEST(parameters_that_are_no_number),
+		TEST(odd_limits),
 		TEST(binary),
 		TEST(concatenate),
 		TEST(matmul),

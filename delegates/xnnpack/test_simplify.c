@@ -527,11 +527,12 @@ static void test_limits(void **state)
 /* Limits that have nothing in common: the one behind is what comes out, also of ours, where nothing refuses them. */
 static void test_limits_apart(void **state)
 {
-	static const float limits[][2] = { { -3, -2 }, { 2, 3 } };
+	static const float limits[][2] = { { -3, -2 }, { 2, 3 }, { 1, -1 } };
+	static const float expected_of[] = { -2, 2, -1 };
 	if (!et_xnn_gemm())
 		et_xnn_gemm_choose(et_xnn_gemm_at(0));
 	et_xnn_own_set_least_work(0);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		float expected[N_LIMITED_OUT], got[N_LIMITED_OUT];
 		uint32_t n_nodes;
 		compute_limited(A_CONV, limits[i][0], limits[i][1], true, expected, &n_nodes);
@@ -539,9 +540,70 @@ static void test_limits_apart(void **state)
 		assert_int_equal(n_nodes, 1);
 		assert_memory_equal(got, expected, sizeof(got));
 		for (uint32_t k = 0; k < N_LIMITED_OUT; k++)
-			assert_true(got[k] == limits[i][1 - i]);
+			assert_true(got[k] == expected_of[i]);
 	}
 	et_xnn_gemm_choose(NULL);
+}
+
+/* A clamp behind another is one, whose limits are those that the original makes of both. */
+static void test_two_clamps(void **state)
+{
+	static const struct {
+		float first[2], second[2], expected[4];
+	} cases[] = {
+		{ { -1, 3 }, { 0, 2 }, { 0, 0, 1, 2 } },
+		{ { -1, 1 }, { 2, 3 }, { 2, 2, 2, 2 } },
+		{ { -1, 1 }, { 3, 2 }, { 2, 2, 2, 2 } },
+#ifdef __x86_64__
+		{ { -1, 1 }, { -2, NAN }, { -1, 0, 1, 1 } },
+		{ { -1, NAN }, { -2, 2 }, { -2, -2, -2, -2 } },
+		{ { -1, 1 }, { NAN, 2 }, { -5, 0, 1, 5 } },
+		{ { NAN, 1 }, { -2, 2 }, { -2, 0, 1, 1 } },
+#endif
+	};
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_diag diag = { 0 };
+		mx_init(&mk);
+		uint32_t in = test_plain(&mk, 1, 0, 1, 4), between = test_plain(&mk, 0, 0, 1, 4),
+			 out = test_plain(&mk, 0, 2, 1, 4);
+		mx_node(&mk, MX_CLAMP,
+			&(struct et_xnn_node){ .inputs = { in },
+				.outputs = { between },
+				.min = cases[k].first[0],
+				.max = cases[k].first[1] });
+		mx_node(&mk, MX_CLAMP,
+			&(struct et_xnn_node){ .inputs = { between },
+				.outputs = { out },
+				.min = cases[k].second[0],
+				.max = cases[k].second[1] });
+		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 4);
+		ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, 4);
+		memcpy(args[0].f32, (const float[]){ -5, 0, 1, 5 }, 4 * sizeof(float));
+		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
+		for (int i = 0; i < 4; i++)
+			if (args[1].f32[i] != cases[k].expected[i])
+				fail_msg("case %zu: %g becomes %g", k, (double)args[0].f32[i],
+					(double)args[1].f32[i]);
+	}
+}
+
+/* An upper limit that is no number is none, and a lower one makes the least of 8 bits. Of other layers it cannot be theirs. */
+static void test_limits_that_are_no_number(void **state)
+{
+	float expected[N_LIMITED_OUT], got[N_LIMITED_OUT];
+	uint32_t n_nodes;
+	for (enum limited what = 0; what < N_LIMITED; what++) {
+		compute_limited(
+			what, -0.5f, what == A_CONV_OF_BYTES ? 100 : INFINITY, false, expected, &n_nodes);
+		compute_limited(what, -0.5f, NAN, false, got, &n_nodes);
+		assert_int_equal(n_nodes, what == A_CONV_OF_BYTES ? 3 : 1);
+		assert_memory_equal(got, expected, sizeof(got));
+	}
+	compute_limited(A_CONV_OF_BYTES, NAN, 2, false, got, &n_nodes);
+	for (uint32_t k = 0; k < N_LIMITED_OUT; k++)
+		assert_true(got[k] == (-128 - 4) * 0.03f);
 }
 
 int main(void)
@@ -552,6 +614,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_output_that_is_read, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_limits, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_apart, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_two_clamps, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_limits_that_are_no_number, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
