@@ -1,9 +1,9 @@
 /* Compiling a payload.
  *
  * XNNPACK packs weights while it makes a runtime, so compile makes one with the Program's weights cache (one for each of
- * XNNPACK's parts, parts.h), which shows whether every operator is there, and deletes it: what remains are the decoded graph
- * and the packed weights. (Letting it compute the exported shapes too, which shape.c has done by then, would take and clear
- * a whole workspace for nothing.)
+ * XNNPACK's parts, parts.h), which shows whether every operator is there. The first context has it (rehearsal.h); what
+ * remains are the decoded graph and the packed weights. (Letting it compute the exported shapes too, which shape.c has done
+ * by then, would take and clear a whole workspace for nothing.)
  * Contexts made later find those by their constants' addresses and read no constant again,
  * but for the few that XNNPACK keeps reading or packs anew each time (is_kept). Those are copied where
  * they lie in the payload, unless they are most of it; then the payload is kept.
@@ -272,27 +272,37 @@ static enum et_status claim_filters(
 	return ET_OK;
 }
 
+static bool is_all_own(const struct et_xnn_parts *parts)
+{
+	for (uint32_t i = 0; i < parts->n_parts; i++)
+		if (!parts->parts[i].own)
+			return false;
+	return true;
+}
+
 /* Make the runtimes, so that everything is packed, and see that XNNPACK takes every node. */
 static enum et_status rehearse(struct et_xnn_compiled *compiled, uint32_t *ids, struct et_diag *diag)
 {
-	xnn_workspace_t workspace;
-	xnn_runtime_t runtime;
-	enum xnn_status made = et_xnn_settle(xnn_create_workspace(&workspace));
-	if (made != xnn_status_success)
-		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no workspace: %s",
-			et_xnn_status_text(made));
+	struct et_xnn_rehearsal *rehearsal;
+	const struct et_xnn_parts *parts = &compiled->parts;
+	if (is_all_own(parts))
+		return ET_OK;
+	enum et_status status =
+		et_xnn_rehearsal_begin(&rehearsal, compiled->rehearsals, parts->n_parts, diag);
+	if (status != ET_OK)
+		return status;
 	const struct et_xnn_runtime_use use = { .weights = et_xnn_weights_provider(compiled->weights),
-		.workspace = workspace };
-	enum et_status status = ET_OK;
-	for (uint32_t i = 0; i < compiled->parts.n_parts && status == ET_OK; i++) {
-		const struct et_xnn_part *part = &compiled->parts.parts[i];
+		.workspace = rehearsal->workspace };
+	for (uint32_t i = 0; i < parts->n_parts && status == ET_OK; i++) {
+		const struct et_xnn_part *part = &parts->parts[i];
+		xnn_runtime_t runtime;
 		if (part->own)
 			continue;
 		status = et_xnn_runtime_new(&runtime, part->graph, &use, ids, diag);
 		if (status == ET_OK)
-			xnn_delete_runtime(runtime);
+			rehearsal->runtimes[i] = runtime;
 	}
-	xnn_release_workspace(workspace);
+	compiled->rehearsal = et_xnn_rehearsal_end(compiled->rehearsals, rehearsal, status == ET_OK);
 	return status;
 }
 
@@ -461,8 +471,9 @@ static enum et_status compile(struct et_xnn_compiled *compiled, const struct inf
 
 enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled, struct et_xnn_starts *ret_starts,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
-	struct et_xnn_twins *twins, size_t max_context_bytes, const struct et_allocator *allocator,
-	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
+	struct et_xnn_rehearsals *rehearsals, struct et_xnn_twins *twins, size_t max_context_bytes,
+	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info,
+	struct et_diag *diag)
 {
 	struct et_xnn_compiled *compiled =
 		allocator->alloc(allocator->self, sizeof(*compiled), _Alignof(struct et_xnn_compiled));
@@ -472,6 +483,7 @@ enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled, struct et_x
 		return no_memory(diag);
 	memset(compiled, 0, sizeof(*compiled));
 	compiled->weights = weights;
+	compiled->rehearsals = rehearsals;
 	compiled->max_context_bytes = max_context_bytes;
 	et_pool_init(&compiled->pool, allocator);
 	et_list_init(&compiled->contexts);
@@ -494,6 +506,8 @@ enum et_status et_xnn_compiled_reorder(
 {
 	for (uint32_t i = 0; i < n_args; i++)
 		et_xnn_payload_reorder(&compiled->payload, args[i]);
+	et_xnn_rehearsals_drop(compiled->rehearsals, compiled->rehearsal);
+	compiled->rehearsal = 0; /* a lane may have it already */
 	enum et_status status =
 		et_xnn_parts_make(&compiled->parts, &compiled->payload, &compiled->pool, diag);
 	return status == ET_OK ? pack_own(compiled, diag) : status;
@@ -503,6 +517,7 @@ void et_xnn_compiled_free(struct et_xnn_compiled *compiled)
 {
 	if (!compiled || !et_xnn_twins_leave(compiled->twins, &compiled->twin))
 		return;
+	et_xnn_rehearsals_drop(compiled->rehearsals, compiled->rehearsal);
 	struct et_allocator allocator = compiled->pool.allocator;
 	et_pool_deinit(&compiled->pool);
 	allocator.free(allocator.self, compiled, sizeof(*compiled));

@@ -4,6 +4,7 @@
 
 #include "delegates/xnnpack/graph.h"
 #include "delegates/xnnpack/parts.h"
+#include "delegates/xnnpack/rehearsal.h"
 #include "delegates/xnnpack/starts.h"
 #include "delegates/xnnpack/twins.h"
 #include "delegates/xnnpack/weights.h"
@@ -14,7 +15,9 @@ struct et_xnn_compiled {
 	struct et_xnn_parts parts;      /* of it */
 	struct et_xnn_weights *weights; /* the Program's */
 	size_t max_context_bytes;
-	size_t context_bytes; /* what one needs with the payload's own shapes */
+	size_t context_bytes;                 /* what one needs with the payload's own shapes */
+	struct et_xnn_rehearsals *rehearsals; /* the Program's */
+	uint64_t rehearsal;                   /* its number there; 0: none */
 
 	struct et_xnn_twins *twins; /* where it may be found; NULL: nowhere */
 	struct et_xnn_twin twin;
@@ -30,12 +33,13 @@ struct inferd_delegate_model {
 };
 
 /* @weights: the caller's, to be released after et_xnn_compiled_free. @max_context_bytes: shapes that make a context need
- * more are refused, here and by its runs. @twins: the Program's; NULL: look for no other that is the same.
- * *@ret_starts: the caller's. */
+ * more are refused, here and by its runs. @rehearsals, @twins: the Program's, the latter NULL: look for no other that is the
+ * same. *@ret_starts: the caller's. */
 enum et_status et_xnn_compile(struct et_xnn_compiled **ret_compiled, struct et_xnn_starts *ret_starts,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
-	struct et_xnn_twins *twins, size_t max_context_bytes, const struct et_allocator *allocator,
-	struct inferd_delegate_model_info *ret_info, struct et_diag *diag);
+	struct et_xnn_rehearsals *rehearsals, struct et_xnn_twins *twins, size_t max_context_bytes,
+	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info,
+	struct et_diag *diag);
 /* Before filters are claimed: what XNNPACK wants as floats becomes floats. In halves.c. Refusals as et_xnn_weights_copy's. */
 enum et_status et_xnn_widen_halves(struct et_xnn_compiled *compiled, struct et_diag *diag);
 /* How the file's constant became @value's. */

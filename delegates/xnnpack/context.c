@@ -87,11 +87,18 @@ static void drop_runtimes(struct inferd_delegate_instance *context)
 	context->is_made = context->was_reshaped = context->is_shaped = context->is_set_up = false;
 }
 
-/* For these shapes, one a value; NULL: the payload's own. */
+/* Remember that its runtimes are made for these shapes, one a value; NULL: the payload's own. */
+static void note_shapes(struct inferd_delegate_instance *context, const struct et_xnn_shape *shapes)
+{
+	const struct et_xnn_payload *payload = &context->compiled->payload;
+	for (uint32_t i = 0; context->made_for && i < payload->n_values; i++)
+		context->made_for[i] = shapes ? shapes[i] : payload->values[i].shape;
+}
+
+/* As above. */
 static enum et_status make_runtimes(
 	struct inferd_delegate_instance *context, const struct et_xnn_shape *shapes, struct et_diag *diag)
 {
-	const struct et_xnn_payload *payload = &context->compiled->payload;
 	const struct et_xnn_parts *parts = &context->compiled->parts;
 	const struct et_xnn_runtime_use use = {
 		.shapes = context->made_for,
@@ -100,8 +107,7 @@ static enum et_status make_runtimes(
 		.threads = context->lane->threads,
 		.flags = context->flags,
 	};
-	for (uint32_t i = 0; context->made_for && i < payload->n_values; i++)
-		context->made_for[i] = shapes ? shapes[i] : payload->values[i].shape;
+	note_shapes(context, shapes);
 	for (uint32_t i = 0; i < parts->n_parts; i++) {
 		if (parts->parts[i].own)
 			continue;
@@ -115,6 +121,19 @@ static enum et_status make_runtimes(
 	}
 	context->is_made = true;
 	return ET_OK;
+}
+
+/* The lane's workspace, and runtimes in it: those that were made to try the payload, if they can be had. */
+static enum et_status make_first_runtimes(struct inferd_delegate_instance *context, struct et_diag *diag)
+{
+	struct et_xnn_compiled *compiled = context->compiled;
+	context->is_made = !context->flags && et_xnn_rehearsals_take(compiled->rehearsals,
+						      compiled->rehearsal, context->lane, context->runtimes);
+	enum et_status status = et_xnn_lane_take_workspace(context->lane, &context->workspace, diag);
+	if (status == ET_OK && !context->is_made)
+		return make_runtimes(context, NULL, diag);
+	note_shapes(context, NULL);
+	return status;
 }
 
 /* Whether XNNPACK loses memory when it reshapes this to less. */
@@ -299,6 +318,7 @@ static enum et_status reshape(struct inferd_delegate_instance *context, struct e
 			return inferred;
 	}
 
+	et_xnn_lane_drop_spares(context->lane);
 	context->was_reshaped = true;
 	for (uint32_t i = 0; i < context->compiled->parts.n_parts && inferred == ET_OK; i++)
 		if (context->runtimes[i])
@@ -616,9 +636,7 @@ static enum et_status new_context(struct inferd_delegate_instance **ret_context,
 		(may_be_cut && !context->made_for))
 		status = et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	else
-		status = et_xnn_lane_take_workspace(lane, &context->workspace, diag);
-	if (status == ET_OK)
-		status = make_runtimes(context, NULL, diag);
+		status = make_first_runtimes(context, diag);
 	if (status != ET_OK) {
 		et_xnn_context_free(context);
 		return status;

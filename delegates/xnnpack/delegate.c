@@ -34,6 +34,7 @@ struct program_weights {
 	uint64_t program; /* its number */
 	struct et_xnn_weights *weights;
 	struct et_xnn_twins twins;
+	struct et_xnn_rehearsals rehearsals;
 	uint32_t n_users;
 };
 
@@ -65,6 +66,7 @@ static struct program_weights *weights_get(
 		if (entry && weights) {
 			*entry = (struct program_weights){ .program = program, .weights = weights };
 			et_xnn_twins_init(&entry->twins);
+			et_xnn_rehearsals_init(&entry->rehearsals, allocator);
 			et_list_append(&backend->programs, &entry->node);
 		} else {
 			allocator->free(allocator->self, entry, sizeof(*entry));
@@ -86,6 +88,7 @@ static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *w
 		et_list_remove(&entry->node);
 		et_xnn_weights_free(entry->weights, store);
 		et_xnn_twins_deinit(&entry->twins);
+		et_xnn_rehearsals_deinit(&entry->rehearsals);
 		backend->allocator.free(backend->allocator.self, entry, sizeof(*entry));
 	}
 	pthread_mutex_unlock(&backend->lock);
@@ -208,7 +211,7 @@ static enum et_status compile(struct et_xnn_backend *backend, const struct infer
 	}
 	*model = (struct inferd_delegate_model){ .backend = backend, .store = store };
 	enum et_status status = et_xnn_compile(&model->compiled, &model->starts, payload, program->weights,
-		&program->twins, backend->max_context_bytes, allocator, ret_info, diag);
+		&program->rehearsals, &program->twins, backend->max_context_bytes, allocator, ret_info, diag);
 	if (status != ET_OK) {
 		weights_put(backend, program->weights, store);
 		allocator->free(allocator->self, model, sizeof(*model));

@@ -9,6 +9,7 @@
 
 #include "delegates/xnnpack/graph.h"
 #include "delegates/xnnpack/memory.h"
+#include "delegates/xnnpack/rehearsal.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -114,8 +115,9 @@ struct et_xnn_space {
 	pthread_t owner;
 	uint32_t n_lanes;
 	/* These are its thread's. */
-	xnn_workspace_t workspace; /* NULL: nobody uses it */
-	void *memory;              /* between parts */
+	xnn_workspace_t workspace;  /* NULL: nobody uses it */
+	struct et_list_node spares; /* rehearsals in it */
+	void *memory;               /* between parts */
 	size_t n_memory;
 	uint32_t n_users;
 	uint64_t n_counted;        /* of contexts, besides what XNNPACK allocates */
@@ -188,6 +190,7 @@ static enum et_status space_find(
 	if (!space)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	*space = (struct et_xnn_space){ .owner = pthread_self(), .n_held_before = et_xnn_memory_held() };
+	et_list_init(&space->spares);
 	et_list_append(&lanes->spaces, &space->node);
 	*ret_space = space;
 	return ET_OK;
@@ -214,20 +217,27 @@ static void space_put(struct et_xnn_lanes *lanes, struct et_xnn_space *space)
 	pthread_mutex_unlock(&lanes->lock);
 }
 
+enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_diag *diag)
+{
+	xnn_workspace_t workspace = NULL;
+	enum xnn_status status = et_xnn_settle(xnn_create_workspace(&workspace));
+	if (status != xnn_status_success) {
+		if (workspace)
+			xnn_release_workspace(workspace);
+		return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
+			et_xnn_status_text(status));
+	}
+	*ret_workspace = workspace;
+	return ET_OK;
+}
+
 enum et_status et_xnn_lane_take_workspace(
 	struct inferd_delegate_lane *lane, xnn_workspace_t *ret_workspace, struct et_diag *diag)
 {
 	struct et_xnn_space *space = lane->space;
-	if (!space->workspace) {
-		enum xnn_status status = et_xnn_settle(xnn_create_workspace(&space->workspace));
-		if (status != xnn_status_success) {
-			if (space->workspace)
-				xnn_release_workspace(space->workspace);
-			space->workspace = NULL;
-			return et_fail(diag, et_xnn_status_of(status), "XNNPACK makes no workspace: %s",
-				et_xnn_status_text(status));
-		}
-	}
+	enum et_status status = space->workspace ? ET_OK : et_xnn_workspace_new(&space->workspace, diag);
+	if (status != ET_OK)
+		return status;
 	space->n_users++;
 	*ret_workspace = space->workspace;
 	return ET_OK;
@@ -238,9 +248,29 @@ void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane)
 	struct et_xnn_space *space = lane->space;
 	if (--space->n_users)
 		return;
+	et_xnn_lane_drop_spares(lane);
 	xnn_release_workspace(space->workspace);
 	space->workspace = NULL;
 	drop_memory(lane->lanes, space);
+}
+
+bool et_xnn_lane_adopt_workspace(struct inferd_delegate_lane *lane, xnn_workspace_t workspace)
+{
+	struct et_xnn_space *space = lane->space;
+	if (space->workspace)
+		return false;
+	space->workspace = workspace;
+	return true;
+}
+
+struct et_list_node *et_xnn_lane_spares(struct inferd_delegate_lane *lane)
+{
+	return &lane->space->spares;
+}
+
+void et_xnn_lane_drop_spares(struct inferd_delegate_lane *lane)
+{
+	et_xnn_rehearsals_clear(&lane->lanes->allocator, &lane->space->spares);
 }
 
 /* --- lanes --------------------------------------------------------------------------------------------- */

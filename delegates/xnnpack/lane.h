@@ -2,8 +2,8 @@
  *
  * XNNPACK binds both to a runtime when that is made. Runtimes of one workspace may not run at the same time, and one
  * that grows it moves the pointers of all others: so a workspace belongs to one worker's thread, where everything here
- * happens. Its lanes of different widths share it. It grows with the largest runtime and never shrinks: it goes with the
- * last context that uses it, and the next one begins anew. */
+ * happens. It is made there, or comes with runtimes in it (rehearsal.h). Its lanes of different widths share it. It grows with the
+ * largest runtime and never shrinks: it goes with the last context that uses it, and the next one begins anew. */
 #ifndef DELEGATES_XNNPACK_LANE_H
 #define DELEGATES_XNNPACK_LANE_H
 
@@ -45,6 +45,15 @@ enum et_status et_xnn_lane_new(struct inferd_delegate_lane **ret_lane, struct et
 enum et_status et_xnn_lane_take_workspace(
 	struct inferd_delegate_lane *lane, xnn_workspace_t *ret_workspace, struct et_diag *diag);
 void et_xnn_lane_give_workspace(struct inferd_delegate_lane *lane);
+/* @workspace is the lane's from now on, until all contexts that take it have given it back: there is to be one. False: it
+ * has another, and @workspace stays the caller's. On the lane's thread. */
+bool et_xnn_lane_adopt_workspace(struct inferd_delegate_lane *lane, xnn_workspace_t workspace);
+/* Runtimes in the workspace that no context has taken yet (rehearsal.h). On the lane's thread. */
+struct et_list_node *et_xnn_lane_spares(struct inferd_delegate_lane *lane);
+/* Delete them. On the lane's thread. */
+void et_xnn_lane_drop_spares(struct inferd_delegate_lane *lane);
+/* The caller releases it. ET_E_MEMORY_ALLOCATION_FAILED … */
+enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_diag *diag);
 /* Memory for what lies between parts of a run, at least @n_bytes of it, aligned to ET_XNN_MEMORY_ALIGNMENT: the worker's,
  * for all of its lanes and contexts, so it holds from the beginning of one run to its end. It grows, and moves then; it
  * goes with the workspace. NULL if there is no memory; then there is none at all, until it is asked for again. */

@@ -135,6 +135,11 @@ uint64_t et_xnn_memory_held(void)
 	return n_held;
 }
 
+void et_xnn_memory_own(uint64_t n_bytes)
+{
+	n_held += n_bytes;
+}
+
 void et_xnn_memory_set_gate(bool (*may_allocate)(size_t n_bytes))
 {
 	atomic_store_explicit(&the_gate, may_allocate, memory_order_relaxed);

@@ -288,11 +288,14 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	struct et_xnn_compiled *compiled;
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
 	struct et_xnn_starts starts;
-	test_ok(et_xnn_compile(
-			&compiled, &starts, &source, weights, NULL, SIZE_MAX, &test_allocator, &info, &diag),
+	struct et_xnn_rehearsals rehearsals;
+	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
+	test_ok(et_xnn_compile(&compiled, &starts, &source, weights, &rehearsals, NULL, SIZE_MAX,
+			&test_allocator, &info, &diag),
 		&diag);
 	et_xnn_starts_deinit(&starts, &test_allocator);
 	et_xnn_compiled_free(compiled);
+	et_xnn_rehearsals_deinit(&rehearsals);
 	et_xnn_weights_free(weights, NULL);
 	free(bytes);
 }
