@@ -449,42 +449,75 @@ static bool lies_as(const struct et_tensor *tensor, const struct et_tensor *out)
 	return true;
 }
 
-/* What programs of small operators have most, floats or int64 that lie alike and numbers, with nothing to find out about
- * them. */
+/* The class in which elements of a type are computed where they lie: all that are not converted for it. */
+static enum et_class class_as_it_lies(enum et_scalar_type type)
+{
+	static const uint8_t classes[] = { [ET_FLOAT32] = 1 + ET_F32,
+		[ET_FLOAT64] = 1 + ET_F64,
+		[ET_INT64] = 1 + ET_I64,
+		[ET_INT32] = 1 + ET_I32,
+		[ET_INT16] = 1 + ET_I16,
+		[ET_INT8] = 1 + ET_I8,
+		[ET_UINT8] = 1 + ET_U8,
+		[ET_BOOL] = 1 + ET_B8 };
+	return (size_t)type < ET_ARRAY_LEN(classes) && classes[type] ? classes[type] - 1 : ET_N_SPANS;
+}
+
+enum { FEW = 128 }; /* results, for which numbers are written out without thinking */
+union few {
+	uint8_t bytes[FEW * sizeof(int64_t)];
+	uint64_t aligned;
+};
+
+/* A number, or a tensor's only element, @n times as elements of @type. False: it is of another. */
+static bool fill_few(union few *to, const struct et_evalue *number, enum et_scalar_type type, size_t n)
+{
+	const bool is_tensor = number->tag == ET_TAG_TENSOR;
+	uint64_t element;
+	const void *one = is_tensor ? number->tensor->data : &element;
+	if (n > FEW || (is_tensor && (number->tensor->type != type || et_tensor_numel(number->tensor) != 1)))
+		return false;
+	if (!is_tensor && type == ET_FLOAT32)
+		memcpy(&element, &(float){ (float)et_number_double(number) }, sizeof(float));
+	else if (!is_tensor && type == ET_FLOAT64)
+		memcpy(&element, &(double){ et_number_double(number) }, sizeof(double));
+	else if (!is_tensor && (number->tag != ET_TAG_INT || type == ET_BOOL))
+		return false;
+	else if (!is_tensor && type == ET_INT64)
+		memcpy(&element, &number->i, sizeof(number->i));
+	else if (!is_tensor)
+		et_element_set_int(&element, type, et_wrap(number->i, type));
+	et_fill_elements(to->bytes, one, n, et_scalar_size(type));
+	return true;
+}
+
+/* What programs of small operators have most: tensors of one type that is computed as it lies, all of which lie alike, numbers
+ * and single elements, with nothing to find out about them. */
 static bool apply_alike(const struct et_map *map, const struct et_evalue *const *operands, size_t n_operands,
 	struct et_tensor *out, bool *ret_divided_by_zero)
 {
-	bool is_int = out->type == ET_INT64;
+	const enum et_class class = class_as_it_lies(out->type);
 	struct et_span span = { .common = out->type, .out = out->data, .n = et_tensor_numel(out) };
-	et_span_fn fn = map->fns[is_int ? ET_I64 : ET_F32];
-	union {
-		float f32[16];
-		int64_t i64[16];
-	} numbers[ET_MAP_OPERANDS];
-	if (!(is_int || out->type == ET_FLOAT32) || !fn || (map->promotes && !(map->promotes & 1)) ||
-		!(map->result == ET_MAP_SAME || (map->result == ET_MAP_FLOAT && !is_int)) || !span.n ||
-		span.n > ET_MAP_BLOCK || operands[0]->tag != ET_TAG_TENSOR ||
+	union few numbers[ET_MAP_OPERANDS];
+	if (class == ET_N_SPANS || !map->fns[class] || (map->promotes && !(map->promotes & 1)) ||
+		!(map->result == ET_MAP_SAME ||
+			(map->result == ET_MAP_FLOAT && (class == ET_F32 || class == ET_F64))) ||
+		!span.n || span.n > ET_MAP_BLOCK || operands[0]->tag != ET_TAG_TENSOR ||
 		operands[0]->tensor->n_dims != out->n_dims)
 		return false;
 	for (size_t k = 0; k < n_operands; k++) {
-		if (operands[k]->tag == ET_TAG_TENSOR) {
-			if (operands[k]->tensor->type != out->type || !lies_as(operands[k]->tensor, out))
-				return false;
-			span.in[k] = operands[k]->tensor->data;
+		const struct et_tensor *tensor =
+			operands[k]->tag == ET_TAG_TENSOR ? operands[k]->tensor : NULL;
+		if (tensor && tensor->type == out->type && lies_as(tensor, out)) {
+			span.in[k] = tensor->data;
 			continue;
 		}
-		if (span.n > ET_ARRAY_LEN(numbers[k].i64) || (is_int && operands[k]->tag != ET_TAG_INT))
+		if (k == 0 || (tensor && tensor->n_dims > out->n_dims) ||
+			!fill_few(&numbers[k], operands[k], out->type, span.n))
 			return false;
 		span.in[k] = &numbers[k];
-		float f32 = is_int ? 0 : (float)et_number_double(operands[k]);
-		for (size_t i = 0; i < span.n; i++) {
-			if (is_int)
-				numbers[k].i64[i] = operands[k]->i;
-			else
-				numbers[k].f32[i] = f32;
-		}
 	}
-	fn(&span);
+	map->fns[class](&span);
 	*ret_divided_by_zero = span.divided_by_zero;
 	return true;
 }
