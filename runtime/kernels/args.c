@@ -105,9 +105,12 @@ enum et_status et_resize(
 enum et_status et_resize_like(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_tensor *like)
 {
 	int64_t sizes[ET_MAX_DIMS];
-	for (size_t d = 0; d < like->n_dims; d++)
+	bool is_sized = out->n_dims == like->n_dims; /* as it nearly always is */
+	for (size_t d = 0; is_sized && d < like->n_dims; d++)
+		is_sized = out->sizes[d] == like->sizes[d];
+	for (size_t d = 0; !is_sized && d < like->n_dims; d++)
 		sizes[d] = like->sizes[d];
-	return et_resize(ctx, out, sizes, like->n_dims);
+	return is_sized ? ET_OK : et_resize(ctx, out, sizes, like->n_dims);
 }
 
 enum et_status et_require_type(
@@ -128,7 +131,10 @@ enum et_status et_require_same_type(
 
 bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b)
 {
-	return a->n_dims == b->n_dims && memcmp(a->dim_order, b->dim_order, a->n_dims) == 0;
+	bool is_same = a->n_dims == b->n_dims;
+	for (size_t d = 0; is_same && d < a->n_dims; d++)
+		is_same = a->dim_order[d] == b->dim_order[d];
+	return is_same;
 }
 
 enum et_status et_require_contiguous(

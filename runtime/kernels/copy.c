@@ -5,20 +5,20 @@
 #include "runtime/kernels/args.h"
 #include "runtime/kernels/hot_casts.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/map.h"
 
-/* Few elements that lie as their copies do, of types that take one step, or of halves: nothing to resize and nothing to walk.
- * False: it is not like that. */
+/* Few elements that lie as their copies do: nothing to resize and nothing to walk. False: it is not like that. */
 static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 {
 	enum { FEW = 512 };
-	const enum et_class class = et_class_of(from->type);
-	const et_cast_fn cast = et_find_cast(to->type, from->type);
+	const enum et_class class = et_cast_class(to->type, from->type);
+	const et_load_fn load = et_loader(from->type, class);
+	const et_store_fn store = et_storer(to->type, class);
 	const size_t numel = et_tensor_numel(from);
-	const bool is_same = from->type == to->type, is_half = et_type_is_half(from->type),
-		   is_class = et_class_is_type(class, from->type);
-	float floats[FEW];
-	if (numel > FEW || from->n_dims != to->n_dims ||
-		!(is_same || cast || ((is_class || is_half) && et_storer(to->type, class))))
+	const bool is_same = from->type == to->type;
+	et_cast_fn cast;
+	uint64_t block[FEW];
+	if (numel > FEW || from->n_dims != to->n_dims || !(is_same || (load && store)))
 		return false;
 	for (size_t d = 0; d < from->n_dims; d++) {
 		if (from->sizes[d] != to->sizes[d] || from->dim_order[d] != to->dim_order[d])
@@ -28,12 +28,16 @@ static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 		return true;
 	if (is_same)
 		et_copy_bytes(to->data, from->data, numel * et_element_bytes(from));
-	else if (cast)
+	else if ((cast = et_find_cast(to->type, from->type)))
 		cast(numel, to->data, from->data);
-	else if (is_half)
-		et_loader(from->type, ET_F32)(floats, from->data, 1, numel);
-	if (!is_same && !cast)
-		et_storer(to->type, class)(to->data, 1, is_half ? floats : from->data, numel);
+	else if (et_class_is_type(class, to->type))
+		load(to->data, from->data, 1, numel);
+	else {
+		const bool is_class = et_class_is_type(class, from->type);
+		if (!is_class)
+			load(block, from->data, 1, numel);
+		store(to->data, 1, is_class ? from->data : block, numel);
+	}
 	return true;
 }
 
@@ -49,9 +53,12 @@ static enum et_status copy_any(struct et_kernel_ctx *ctx, const struct et_tensor
 static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_view view;
-	et_view_of(&view, args[0]->tensor);
 	/* The output is the last argument, whatever hints come between. */
-	return et_give_view(ctx, &view, args[strlen(ctx->kernel->signature) - 2]->tensor);
+	struct et_tensor *out = args[ctx->kernel->signature[1] == '>' ? 1 : 2]->tensor;
+	if (args[0]->tensor->type == out->type && copy_alike(args[0]->tensor, out))
+		return ET_OK;
+	et_view_of(&view, args[0]->tensor);
+	return et_give_view(ctx, &view, out);
 }
 
 static enum et_status require_dim_order(

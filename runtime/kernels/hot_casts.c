@@ -20,40 +20,52 @@ enum { PIECE = 256 };
 		}                                             \
 	}
 
-#define FLOAT_CAST(name, from, to, whole)                                                            \
-	CAST(name##_to_##to##_plain, from, to##_t, whole((double)x))                                 \
-	static bool name##_to_##to##_fitting(size_t n, to##_t *converted, const from *elements)      \
-	{                                                                                            \
-		int32_t outside = 0;                                                                 \
-		ET_INDEPENDENT                                                                       \
-		for (size_t i = 0; i < n; i++) {                                                     \
-			const bool fits = elements[i] > -(from)0x1p31 && elements[i] < (from)0x1p31; \
-			converted[i] = (to##_t)(int32_t)(fits ? elements[i] : 0);                    \
-			outside |= !fits;                                                            \
-		}                                                                                    \
-		return !outside;                                                                     \
-	}                                                                                            \
-	static void name##_to_##to(size_t n, void *out, const void *in)                              \
-	{                                                                                            \
-		for (size_t i = 0; i < n; i += PIECE) {                                              \
-			const size_t part = n - i < PIECE ? n - i : PIECE;                           \
-			const from *elements = (const from *)in + i;                                 \
-			if (!name##_to_##to##_fitting(part, (to##_t *)out + i, elements))            \
-				name##_to_##to##_plain(part, (to##_t *)out + i, elements);           \
-		}                                                                                    \
+/* value(x): of an element the @real it is. */
+#define FLOAT_CAST(name, from, real, value, to, whole)                                          \
+	CAST(name##_to_##to##_plain, from, to##_t, whole((double)value(x)))                     \
+	static bool name##_to_##to##_fitting(size_t n, to##_t *converted, const from *elements) \
+	{                                                                                       \
+		int32_t outside = 0;                                                            \
+		ET_INDEPENDENT                                                                  \
+		for (size_t i = 0; i < n; i++) {                                                \
+			const real x = value(elements[i]);                                      \
+			const bool fits = x > -(real)0x1p31 && x < (real)0x1p31;                \
+			converted[i] = (to##_t)(int32_t)(fits ? x : 0);                         \
+			outside |= !fits;                                                       \
+		}                                                                               \
+		return !outside;                                                                \
+	}                                                                                       \
+	static void name##_to_##to(size_t n, void *out, const void *in)                         \
+	{                                                                                       \
+		for (size_t i = 0; i < n; i += PIECE) {                                         \
+			const size_t part = n - i < PIECE ? n - i : PIECE;                      \
+			const from *elements = (const from *)in + i;                            \
+			if (!name##_to_##to##_fitting(part, (to##_t *)out + i, elements))       \
+				name##_to_##to##_plain(part, (to##_t *)out + i, elements);      \
+		}                                                                               \
 	}
-#define FLOAT_CASTS(name, from)                           \
-	FLOAT_CAST(name, from, uint8, et_double_to_int)   \
-	FLOAT_CAST(name, from, int8, et_double_to_int)    \
-	FLOAT_CAST(name, from, int16, et_double_to_int)   \
-	FLOAT_CAST(name, from, int32, et_double_to_int32) \
-	FLOAT_CAST(name, from, int64, et_double_to_int)   \
-	CAST(name##_to_bool, from, uint8_t, x != 0)
-FLOAT_CASTS(f32, float)
-FLOAT_CASTS(f64, double)
+#define FLOAT_CASTS(name, from, real, value)                           \
+	FLOAT_CAST(name, from, real, value, uint8, et_double_to_int)   \
+	FLOAT_CAST(name, from, real, value, int8, et_double_to_int)    \
+	FLOAT_CAST(name, from, real, value, int16, et_double_to_int)   \
+	FLOAT_CAST(name, from, real, value, int32, et_double_to_int32) \
+	FLOAT_CAST(name, from, real, value, int64, et_double_to_int)   \
+	CAST(name##_to_bool, from, uint8_t, value(x) != 0)
+#define AS_IS(x) (x)
+FLOAT_CASTS(f32, float, float, AS_IS)
+FLOAT_CASTS(f64, double, double, AS_IS)
+FLOAT_CASTS(bf16, uint16_t, float, et_from_bfloat16)
 
-CAST(int64_to_f32, int64_t, float, x)
-CAST(int64_to_f64, int64_t, double, x)
+#define FLOATS_OF(from)                         \
+	CAST(from##_to_f32, from##_t, float, x) \
+	CAST(from##_to_f64, from##_t, double, x)
+FLOATS_OF(uint8)
+FLOATS_OF(int8)
+FLOATS_OF(int16)
+FLOATS_OF(int32)
+FLOATS_OF(int64)
+CAST(bool_to_f32, uint8_t, float, x != 0)
+CAST(bool_to_f64, uint8_t, double, x != 0)
 
 /* Between integers; what only has another sign is the same bytes. */
 #define WRAP(from, to) CAST(from##_to_##to, from##_t, to##_t, x)
@@ -94,13 +106,17 @@ NUMBER(int64)
 const struct et_hot_casts ET_HOT_CASTS_NAME = {
 	.cast = {
 		[ET_UINT8] = { [ET_INT8] = uint8_to_int8, [ET_INT16] = uint8_to_int16, [ET_INT32] = uint8_to_int32,
-			[ET_INT64] = uint8_to_int64, [ET_BOOL] = uint8_to_bool },
+			[ET_INT64] = uint8_to_int64, [ET_BOOL] = uint8_to_bool,
+			[ET_FLOAT32] = uint8_to_f32, [ET_FLOAT64] = uint8_to_f64 },
 		[ET_INT8] = { [ET_UINT8] = int8_to_uint8, [ET_INT16] = int8_to_int16, [ET_INT32] = int8_to_int32,
-			[ET_INT64] = int8_to_int64, [ET_BOOL] = int8_to_bool },
+			[ET_INT64] = int8_to_int64, [ET_BOOL] = int8_to_bool,
+			[ET_FLOAT32] = int8_to_f32, [ET_FLOAT64] = int8_to_f64 },
 		[ET_INT16] = { [ET_UINT8] = int16_to_uint8, [ET_INT8] = int16_to_int8, [ET_INT32] = int16_to_int32,
-			[ET_INT64] = int16_to_int64, [ET_BOOL] = int16_to_bool },
+			[ET_INT64] = int16_to_int64, [ET_BOOL] = int16_to_bool,
+			[ET_FLOAT32] = int16_to_f32, [ET_FLOAT64] = int16_to_f64 },
 		[ET_INT32] = { [ET_UINT8] = int32_to_uint8, [ET_INT8] = int32_to_int8, [ET_INT16] = int32_to_int16,
-			[ET_INT64] = int32_to_int64, [ET_BOOL] = int32_to_bool },
+			[ET_INT64] = int32_to_int64, [ET_BOOL] = int32_to_bool,
+			[ET_FLOAT32] = int32_to_f32, [ET_FLOAT64] = int32_to_f64 },
 		[ET_INT64] = { [ET_UINT8] = int64_to_uint8, [ET_INT8] = int64_to_int8, [ET_INT16] = int64_to_int16,
 			[ET_INT32] = int64_to_int32, [ET_FLOAT32] = int64_to_f32, [ET_FLOAT64] = int64_to_f64,
 			[ET_BOOL] = int64_to_bool },
@@ -108,8 +124,11 @@ const struct et_hot_casts ET_HOT_CASTS_NAME = {
 			[ET_INT32] = f32_to_int32, [ET_INT64] = f32_to_int64, [ET_BOOL] = f32_to_bool },
 		[ET_FLOAT64] = { [ET_UINT8] = f64_to_uint8, [ET_INT8] = f64_to_int8, [ET_INT16] = f64_to_int16,
 			[ET_INT32] = f64_to_int32, [ET_INT64] = f64_to_int64, [ET_BOOL] = f64_to_bool },
+		[ET_BFLOAT16] = { [ET_UINT8] = bf16_to_uint8, [ET_INT8] = bf16_to_int8, [ET_INT16] = bf16_to_int16,
+			[ET_INT32] = bf16_to_int32, [ET_INT64] = bf16_to_int64, [ET_BOOL] = bf16_to_bool },
 		[ET_BOOL] = { [ET_UINT8] = bool_to_uint8, [ET_INT8] = bool_to_int8, [ET_INT16] = bool_to_int16,
-			[ET_INT32] = bool_to_int32, [ET_INT64] = bool_to_int64 },
+			[ET_INT32] = bool_to_int32, [ET_INT64] = bool_to_int64,
+			[ET_FLOAT32] = bool_to_f32, [ET_FLOAT64] = bool_to_f64 },
 	},
 };
 /* clang-format on */

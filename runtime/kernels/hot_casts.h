@@ -8,7 +8,7 @@
 typedef void (*et_cast_fn)(size_t n, void *to, const void *from);
 
 struct et_hot_casts {
-	et_cast_fn cast[ET_BOOL + 1][ET_BOOL + 1]; /* [from][to], of these types; NULL: there is none */
+	et_cast_fn cast[ET_BFLOAT16 + 1][ET_BOOL + 1]; /* [from][to]; NULL: there is none */
 };
 
 /* The best one for this processor. */
@@ -17,7 +17,8 @@ const struct et_hot_casts *et_hot_casts(void);
 /* From elements of one type to those of another; NULL: there is none, whatever the types. */
 static inline et_cast_fn et_find_cast(enum et_scalar_type to, enum et_scalar_type from)
 {
-	return (unsigned)to <= ET_BOOL && (unsigned)from <= ET_BOOL ? et_hot_casts()->cast[from][to] : NULL;
+	return (unsigned)to <= ET_BOOL && (unsigned)from <= ET_BFLOAT16 ? et_hot_casts()->cast[from][to]
+									: NULL;
 }
 
 extern const struct et_hot_casts et_hot_casts_base;

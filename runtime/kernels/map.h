@@ -54,6 +54,14 @@ enum et_status et_map_run(struct et_kernel_ctx *ctx, struct et_evalue *const *ar
 /* The same on chosen operands. */
 enum et_status et_map_apply(struct et_kernel_ctx *ctx, const struct et_map *map,
 	const struct et_evalue *const *operands, size_t n_operands, struct et_tensor *out);
+/* The class by way of which elements of one type become such of another. */
+static inline enum et_class et_cast_class(enum et_scalar_type to, enum et_scalar_type from)
+{
+	if (et_class_of(from) == ET_I64 && et_type_is_float(to) &&
+		(et_scalar_size(from) <= sizeof(int32_t) || et_type_is_half(to)))
+		return et_class_of(to); /* rounded as from int64, but by vectors */
+	return et_class_of(from);
+}
 /* Convert element by element; sizes equal, types may differ. Memory must not overlap. */
 enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
 

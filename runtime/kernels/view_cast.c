@@ -155,10 +155,7 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 	}
 	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
 		return et_complex_cast(ctx, to, from);
-	enum et_class class = et_class_of(from->type);
-	if (class == ET_I64 && et_type_is_float(to->type) &&
-		(et_scalar_size(from->type) <= sizeof(int32_t) || et_type_is_half(to->type)))
-		class = et_class_of(to->type); /* rounded as from int64, but by vectors */
+	const enum et_class class = et_cast_class(to->type, from->type);
 	ET_REQUIRE(ctx, et_loader(from->type, class) && et_storer(to->type, class), "cannot convert %s to %s",
 		et_scalar_name(from->type), et_scalar_name(to->type));
 	begin_cast(&cast, to, from, class);
