@@ -674,9 +674,24 @@ static void scale_bytes(size_t n, float *y, const uint8_t *x, bool is_signed, fl
 {
 	uint8_t turn = is_signed ? 0x80 : 0; /* a signed one and 128 are an unsigned one */
 	int32_t turned = is_signed ? 0x80 : 0;
+#define SCALED(i) (((float)((int32_t)(uint8_t)(x[i] ^ turn) - turned) - zero) * scale)
+	enum { FEW = 8, MANY = 64 };
+	size_t i = 0;
 	INDEPENDENT
-	for (size_t i = 0; i < n; i++)
-		y[i] = ((float)((int32_t)(uint8_t)(x[i] ^ turn) - turned) - zero) * scale;
+	for (const size_t most = n / MANY * MANY; i < most; i++)
+		y[i] = SCALED(i);
+	for (; i + FEW <= n; i += FEW) { /* vectors of what is left, too */
+		typedef uint8_t bytes __attribute__((vector_size(FEW)));
+		typedef int32_t words __attribute__((vector_size(FEW * sizeof(int32_t))));
+		typedef float floats __attribute__((vector_size(FEW * sizeof(float))));
+		bytes part;
+		memcpy(&part, x + i, sizeof(part));
+		const words whole = __builtin_convertvector(part ^ turn, words) - turned;
+		const floats scaled = (__builtin_convertvector(whole, floats) - zero) * scale;
+		memcpy(y + i, &scaled, sizeof(scaled));
+	}
+	for (; i < n; i++)
+		y[i] = SCALED(i);
 }
 
 #define TEXT_(x) #x

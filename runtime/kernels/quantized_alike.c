@@ -5,7 +5,7 @@
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/map.h"
 
-enum { BYTES_GRAIN = 32768 /* bytes worth another thread */, BLOCK = 256 };
+enum { BYTES_GRAIN = 32768 /* bytes worth another thread */, BLOCK = 256, FEW = 8 /* need no vectors */ };
 
 /* Floats to integers that lie as they do, with one scale: no blocks of numbers that are the same everywhere. */
 struct quantize_job {
@@ -113,7 +113,12 @@ struct plain_job {
 static void dequantize_floats(const struct plain_job *job, size_t begin, size_t n, float *out)
 {
 	const float scale = job->scale, zero = job->zero;
-	if (job->x->type == ET_INT16) {
+	const uint8_t *bytes = (const uint8_t *)job->x->data + begin;
+	const bool is_signed = job->x->type == ET_INT8;
+	if (n <= FEW && (is_signed || job->x->type == ET_UINT8)) {
+		for (size_t i = 0; i < n; i++)
+			out[i] = ((is_signed ? (float)(int8_t)bytes[i] : (float)bytes[i]) - zero) * scale;
+	} else if (job->x->type == ET_INT16) {
 		const int16_t *x = (const int16_t *)job->x->data + begin;
 		ET_INDEPENDENT
 		for (size_t i = 0; i < n; i++)
@@ -125,8 +130,7 @@ static void dequantize_floats(const struct plain_job *job, size_t begin, size_t 
 		for (size_t i = 0; i < n; i++) /* subtracted as they are, and wrapped around */
 			out[i] = (float)(int32_t)((uint32_t)x[i] - zero32) * scale;
 	} else {
-		et_hot()->scale_bytes(
-			n, out, (const uint8_t *)job->x->data + begin, job->x->type == ET_INT8, zero, scale);
+		et_hot()->scale_bytes(n, out, bytes, is_signed, zero, scale);
 	}
 }
 
