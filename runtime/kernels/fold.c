@@ -1,24 +1,17 @@
-/* Reductions: sum, mean, prod, var, amax, argmax, any … each a row over one engine.
+/* The reduction engine.
  *
- * The engine walks the kept dimensions on the outside and the folded ones, in their logical order, on the
+ * It walks the kept dimensions on the outside and the folded ones, in their logical order, on the
  * inside, a block of numbers at a time; so an index that argmax finds is the one PyTorch means whatever the
- * dim order is. */
-#include "runtime/kernels/complexes.h"
-#include "runtime/kernels/fold_columns.h"
+ * dim order is. Where many results are found at once (fold_rows.h, fold_columns.h), what is too short for that is put
+ * together first: rows of halves as floats, and sheets of few columns side by side. */
 #include "runtime/kernels/fold_rows.h"
-#include "runtime/kernels/hot.h"
-#include "runtime/kernels/hot_spans.h"
-#include "runtime/kernels/kernels.h"
-#include "runtime/base/expand.h"
-
-#include <math.h>
 
 enum {
 	BLOCK = 256,
 	SHORT = 128,
-	GROUP = 32,
-	FEW = 8,
 	FEW_ABREAST = 4,
+	FEW_COLUMNS = 16,
+	FEW_SHEETS = 4,
 	STAGE = 1024,
 	ENOUGH_ROWS = 8,
 	ENOUGH = 64, /* of halves to be worth making them floats first */
@@ -100,43 +93,6 @@ static void fold_one(const struct fold_job *job, const uint8_t *in, struct et_fo
 	}
 }
 
-static void sum_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	for (size_t k = 0; k < n; k++)
-		state->d += numbers[k];
-}
-
-static void sum_floats(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	state->d += et_hot()->sum(n, numbers);
-}
-
-/* A mean is summed in float, one after the other, unless its output is double: as the original does, whose last bit decides
- * where a quantized model rounds halves of its steps. */
-static void mean_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	if (state->rounding == ET_FLOAT64) {
-		sum_doubles(state, numbers, n);
-		return;
-	}
-	float sum = (float)state->d;
-	for (size_t k = 0; k < n; k++)
-		sum += (float)numbers[k];
-	state->d = (double)sum;
-}
-
-static void mean_floats(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	if (state->rounding == ET_FLOAT64) {
-		sum_floats(state, numbers, n);
-		return;
-	}
-	float sum = (float)state->d;
-	for (size_t k = 0; k < n; k++)
-		sum += numbers[k];
-	state->d = (double)sum;
-}
-
 /* Rows of halves as rows of floats, as many at a time as there is room for. */
 static void fold_staged(const struct fold_job *job, size_t begin, size_t end)
 {
@@ -164,6 +120,68 @@ static void fold_staged(const struct fold_job *job, size_t begin, size_t end)
 		at.offset[in_view] = 0;
 		job->many(&part, &at, n);
 		et_place_advance(&place, &job->kept, n);
+	}
+}
+
+/* How many sheets of @n columns, of which the whole input is made, are folded as one; 0: it is made of other things, or too few
+ * of them would be. */
+static size_t sheets_abreast(const struct fold_job *job)
+{
+	const struct et_walk *kept = &job->kept;
+	const size_t n_outs = kept->n_views - 1, n = (size_t)kept->sizes[kept->n_dims - 1],
+		     numel = n * job->folded.numel, bytes = numel * et_scalar_size(job->in_type);
+	if (kept->n_dims != 2 || n == 0 || n >= FEW_COLUMNS || kept->sizes[0] < FEW_SHEETS ||
+		bytes > STAGE * sizeof(uint64_t) / FEW_SHEETS)
+		return 0;
+	for (size_t k = 0; k < n_outs; k++) {
+		if (kept->strides[k][0] != (int64_t)n * kept->strides[k][1])
+			return 0;
+	}
+	const size_t most = STAGE * sizeof(uint64_t) / bytes;
+	return most < ET_FOLD_COLUMNS / n ? most : ET_FOLD_COLUMNS / n;
+}
+
+/* @n pieces of @piece bytes, @step apart, one behind the other. */
+static void join_pieces(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n, size_t piece)
+{
+#define JOIN(bytes)                                                         \
+	case bytes:                                                         \
+		for (size_t i = 0; i < n; i++, to += (bytes), from += step) \
+			memcpy(to, from, (bytes));                          \
+		break;
+	switch (piece) {
+		JOIN(4)
+		JOIN(8)
+		JOIN(16)
+		JOIN(32)
+	default:
+		for (size_t i = 0; i < n; i++, to += piece, from += step)
+			et_copy_bytes(to, from, piece);
+	}
+}
+
+/* Sheets @begin to @end of few columns, side by side. */
+static void fold_sheets(void *arg, size_t begin, size_t end)
+{
+	const struct fold_job *job = arg;
+	uint64_t room[STAGE];
+	struct fold_job part = *job;
+	struct et_place place = { 0 };
+	const struct et_walk *kept = &job->kept;
+	const size_t in_view = kept->n_views - 1, bytes = et_scalar_size(job->in_type),
+		     n_columns = (size_t)kept->sizes[1], piece = n_columns * bytes;
+	const ptrdiff_t step = kept->strides[in_view][0] * (ptrdiff_t)bytes,
+			row = job->folded.strides[0][0] * (ptrdiff_t)bytes;
+	part.in = (const uint8_t *)room;
+	for (size_t n; begin < end; begin += n) {
+		n = end - begin < job->n_sheets ? end - begin : job->n_sheets;
+		const uint8_t *in = job->in + (ptrdiff_t)begin * step;
+		for (size_t r = 0; r < job->folded.numel; r++)
+			join_pieces((uint8_t *)room + r * n * piece, in + (ptrdiff_t)r * row, step, n, piece);
+		part.folded.strides[0][0] = (int64_t)(n * n_columns);
+		for (size_t k = 0; k < in_view; k++)
+			place.offset[k] = (int64_t)begin * kept->strides[k][0];
+		job->many(&part, &place, n * n_columns);
 	}
 }
 
@@ -241,11 +259,6 @@ static void fold_short(const struct fold_job *job, const struct et_tensor *self,
 		give(job, &state, 1, 0);
 }
 
-static uint32_t all_dims(const struct et_tensor *self)
-{
-	return (1u << self->n_dims) - 1;
-}
-
 /* Elements one behind the other. */
 static void walk_line(struct et_walk *walk, size_t n_views, size_t numel)
 {
@@ -255,6 +268,49 @@ static void walk_line(struct et_walk *walk, size_t n_views, size_t numel)
 	walk->sizes[0] = (int64_t)numel;
 	for (size_t v = 0; v < n_views; v++)
 		walk->strides[v][0] = 1;
+}
+
+static bool is_dense(const struct et_tensor *tensor)
+{
+	return !tensor || et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims);
+}
+
+/* Where all lies in row-major order and what is folded is one stretch of dimensions, as nearly always. False: it is not so. */
+static bool walk_dense(struct fold_job *job, const struct et_tensor *self, uint32_t set)
+{
+	enum { OUTER, FOLDED, INNER };
+	int64_t sizes[] = { 1, 1, 1 };
+	struct et_walk *kept = &job->kept;
+	size_t at = OUTER;
+	if (!is_dense(self) || !is_dense(job->outs[0]) || !is_dense(job->outs[1]))
+		return false;
+	for (size_t d = 0; d < self->n_dims; d++) {
+		if (self->sizes[d] == 1)
+			continue;
+		const bool is_folded = set >> d & 1;
+		if (is_folded != (at == FOLDED))
+			at++;
+		if (at > INNER || (at == INNER && is_folded) || self->sizes[d] == 0)
+			return false;
+		sizes[at] *= self->sizes[d];
+	}
+	if (sizes[FOLDED] == 1)
+		return false;
+	const bool is_sheets = sizes[OUTER] > 1 && sizes[INNER] > 1;
+	const size_t last = is_sheets;
+	kept->n_views = job->outs[1] ? 3 : 2;
+	kept->n_dims = 1 + last;
+	kept->numel = (size_t)(sizes[OUTER] * sizes[INNER]);
+	kept->sizes[0] = sizes[OUTER];
+	kept->sizes[last] = is_sheets ? sizes[INNER] : (int64_t)kept->numel;
+	for (size_t v = 0; v < kept->n_views; v++) {
+		const int64_t apart = v + 1 < kept->n_views ? 1 : sizes[FOLDED];
+		kept->strides[v][0] = apart * sizes[INNER];
+		kept->strides[v][last] = sizes[INNER] > 1 ? 1 : apart;
+	}
+	walk_line(&job->folded, 1, (size_t)sizes[FOLDED]);
+	job->folded.strides[0][0] = sizes[INNER];
+	return true;
 }
 
 /* What each result is folded of, and where it goes. */
@@ -316,6 +372,7 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	job.correction = correction;
 	job.many = NULL;
 	job.is_staged = false;
+	job.n_sheets = 0;
 	job.outs[0] = out;
 	job.outs[1] = out2;
 	for (size_t d = 0; d < self->n_dims; d++) {
@@ -336,9 +393,9 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	}
 	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
 	/* In which order only matters for places, and sums that are rounded. */
-	bool is_line =
-		set == all_dims(self) && (!(fold->is_index || fold->is_mean) ||
-						 et_dim_order_is_contiguous(self->dim_order, self->n_dims));
+	bool is_line = set == et_all_dims(self) &&
+		       (!(fold->is_index || fold->is_mean) ||
+			       et_dim_order_is_contiguous(self->dim_order, self->n_dims));
 	if (fold->ends_early && is_line) {
 		et_element_set_int(out->data, out->type, et_fold_is_any(self));
 		return ET_OK;
@@ -352,7 +409,7 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	if (is_line) {
 		walk_line(&job.kept, out2 ? 3 : 2, 1);
 		walk_line(&job.folded, 1, numel);
-	} else {
+	} else if (!walk_dense(&job, self, set)) {
 		walk_folds(&job, self, set, keepdim);
 	}
 	ET_REQUIRE(ctx, !fold->needs_one || job.folded.numel > 0 || job.kept.numel == 0,
@@ -360,462 +417,24 @@ enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, co
 	job.rounding = rounding_of(fold, out, job.folded.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
 	bool is_var_rounded = fold->is_var && job.rounding != ET_FLOAT64;
-	if (job.folded.n_dims > 1 || job.folded.numel == 0)
+	if (job.folded.n_dims > 1 || job.folded.numel == 0) {
 		job.many = NULL;
-	else if (fold->rounded && is_rounded)
+	} else if (fold->rounded && is_rounded) {
 		job.many = job.kept.numel < FEW_ABREAST ? NULL : fold->rounded;
-	else if (job.folded.strides[0][0] == 1 && fold->rows && !is_var_rounded)
+	} else if (job.folded.strides[0][0] == 1 && fold->rows && !is_var_rounded) {
 		choose_rows(&job);
-	else if (job.folded.strides[0][0] != 1 &&
-		 job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
-		 (!out2 || fold->is_index || fold->is_var) && !is_var_rounded)
+	} else if (job.folded.strides[0][0] != 1 &&
+		   job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
+		   (!out2 || fold->is_index || fold->is_var) && !is_var_rounded) {
 		job.many = job.is_double ? fold->columns : fold->int_columns;
+		job.n_sheets = job.many ? sheets_abreast(&job) : 0;
+	}
 	job.in = self->data;
-	et_parallel_for(
-		ctx->compute, fold_range, &job, job.kept.numel, WORK_PER_TASK / (job.folded.numel + 1) + 1);
-	return ET_OK;
-}
-
-/* --- the rows -------------------------------------------------------------------------------------- */
-
-static void begin_one(struct et_fold_state *state)
-{
-	state->d = 1;
-	state->i = 1;
-}
-
-static void sum_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
-{
-	for (size_t k = 0; k < n; k++)
-		state->i += numbers[k];
-}
-
-static void mean_finish(struct et_fold_state *state)
-{
-	state->d = et_round_to(state->d / (double)state->n, state->rounding);
-}
-
-ET_EXPANDED void prod_rounded(
-	struct et_fold_state *state, const double *numbers, size_t n, const enum et_scalar_type type)
-{
-	float product = (float)state->d;
-	for (size_t k = 0; k < n; k++) {
-		float factor = (float)
-			numbers[k]; /* of a half and a float, a float's product is rounded as a double's is */
-		product = et_round_half((double)factor == numbers[k] ? product * factor
-								     : (float)((double)product * numbers[k]),
-			type);
-	}
-	state->d = (double)product;
-}
-
-static void prod_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	double product = state->d;
-	if (state->rounding != ET_FLOAT64) {
-		if (state->rounding == ET_BFLOAT16)
-			prod_rounded(state, numbers, n, ET_BFLOAT16);
-		else
-			prod_rounded(state, numbers, n, ET_FLOAT16);
-		return;
-	}
-	for (size_t k = 0; k < n; k++)
-		product *= numbers[k];
-	state->d = product;
-}
-
-/* Several products, which do not wait for each other. */
-static void prod_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
-{
-	int64_t product = state->i, others[] = { 1, 1, 1 };
-	for (; n >= 4; n -= 4, numbers += 4) {
-		product *= numbers[0];
-		others[0] *= numbers[1];
-		others[1] *= numbers[2];
-		others[2] *= numbers[3];
-	}
-	for (size_t k = 0; k < n; k++)
-		product *= numbers[k];
-	state->i = product * others[0] * others[1] * others[2];
-}
-
-static void any_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	int64_t any = state->d != 0; /* as wide as the numbers: vectors of both */
-	for (size_t k = 0; k < n; k++)
-		any |= numbers[k] != 0;
-	state->d = (double)any;
-}
-
-static void any_floats(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	int32_t any = 0;
-	for (size_t k = 0; k < n && !any; k += BLOCK) {
-		size_t part = n - k < BLOCK ? n - k : BLOCK;
-		for (size_t i = 0; i < part; i++)
-			any |= numbers[k + i] != 0;
-	}
-	state->d = state->d != 0 || any;
-}
-
-static void any_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
-{
-	int64_t any = state->i;
-	for (size_t k = 0; k < n; k++)
-		any |= numbers[k];
-	state->i = any != 0;
-}
-
-/* The first of the largest (or smallest), and NaN before all others. A group without one is passed over by vectors. */
-#define CHOOSE(name, member, type, int_type, no_better)                              \
-	static void name(struct et_fold_state *state, const type *numbers, size_t n) \
-	{                                                                            \
-		type best = state->n ? (type)state->member : numbers[0];             \
-		for (size_t k = 0; k < n;) {                                         \
-			size_t end = n - k < GROUP ? n : k + GROUP;                  \
-			int_type is_here = 0; /* as wide as a number */              \
-			for (size_t i = k; i < end; i++)                             \
-				is_here |= !(numbers[i] no_better best);             \
-			for (; is_here && k < end; k++) {                            \
-				if (!(numbers[k] no_better best) && best == best) {  \
-					best = numbers[k];                           \
-					state->index = state->n + (int64_t)k;        \
-				}                                                    \
-			}                                                            \
-			k = end;                                                     \
-		}                                                                    \
-		state->member = best;                                                \
-	}
-CHOOSE(max_floats, d, float, int32_t, <=)
-CHOOSE(min_floats, d, float, int32_t, >=)
-CHOOSE(max_doubles, d, double, int64_t, <=)
-CHOOSE(min_doubles, d, double, int64_t, >=)
-CHOOSE(max_ints, i, int64_t, int64_t, <=)
-CHOOSE(min_ints, i, int64_t, int64_t, >=)
-
-/* The same without its place. */
-static void max_of_floats(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	float most = et_hot()->largest(n, numbers);
-	bool is_better = state->n == 0 || (!((double)most <= state->d) && state->d == state->d);
-	state->d = is_better ? (double)most : state->d;
-}
-
-static void min_of_floats(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	float most = et_hot()->smallest(n, numbers);
-	bool is_better = state->n == 0 || (!((double)most >= state->d) && state->d == state->d);
-	state->d = is_better ? (double)most : state->d;
-}
-
-static void max_of_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	if (n < FEW) {
-		max_doubles(state, numbers, n);
-		return;
-	}
-	double most = et_hot_spans()->largest_double(n, numbers);
-	state->d = state->n == 0 || (!(most <= state->d) && state->d == state->d) ? most : state->d;
-}
-
-static void min_of_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	if (n < FEW) {
-		min_doubles(state, numbers, n);
-		return;
-	}
-	double most = et_hot_spans()->smallest_double(n, numbers);
-	state->d = state->n == 0 || (!(most >= state->d) && state->d == state->d) ? most : state->d;
-}
-
-static void max_of_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
-{
-	if (n < FEW) {
-		max_ints(state, numbers, n);
-		return;
-	}
-	int64_t most = et_hot_spans()->largest_long(n, numbers);
-	state->i = state->n == 0 || most > state->i ? most : state->i;
-}
-
-static void min_of_ints(struct et_fold_state *state, const int64_t *numbers, size_t n)
-{
-	if (n < FEW) {
-		min_ints(state, numbers, n);
-		return;
-	}
-	int64_t most = et_hot_spans()->smallest_long(n, numbers);
-	state->i = state->n == 0 || most < state->i ? most : state->i;
-}
-
-/* The same sums as var_doubles, of all there is; floats, since what is rounded to half their bits keeps nothing of more. */
-ET_EXPANDED void var_rounded_as(
-	struct et_fold_state *state, const float *numbers, size_t n, const enum et_scalar_type type)
-{
-	float mean = (float)state->d2, squares = (float)state->d;
-	for (size_t k = 0; k < n; k++)
-		mean = et_round_half(mean + et_round_half(numbers[k], type), type);
-	mean = et_round_half(mean / (float)n, type);
-	for (size_t k = 0; k < n; k++) {
-		float apart = et_round_half(et_round_half(numbers[k], type) - mean, type);
-		squares = et_round_half(squares + et_round_half(apart * apart, type), type);
-	}
-	state->d2 = (double)mean;
-	state->d = (double)squares;
-}
-
-static void var_rounded(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	if (state->rounding == ET_BFLOAT16)
-		var_rounded_as(state, numbers, n, ET_BFLOAT16);
+	const size_t grain = WORK_PER_TASK / (job.folded.numel + 1) + 1;
+	if (job.n_sheets)
+		et_parallel_for(ctx->compute, fold_sheets, &job, (size_t)job.kept.sizes[0],
+			grain / (size_t)job.kept.sizes[1] + 1);
 	else
-		var_rounded_as(state, numbers, n, ET_FLOAT16);
-}
-
-/* A block's own are merged into what came before. */
-static void merge_var(struct et_fold_state *state, double mean, double squares, double added)
-{
-	double before = (double)state->n, apart = mean - state->d2;
-	bool is_infinite =
-		isinf(mean) || isinf(state->d2); /* and so is what they come to, unless they cancel */
-	state->d += squares + apart * apart * before * added / (before + added);
-	state->d2 += is_infinite ? mean : apart * added / (before + added);
-}
-
-/* Mean in d2, sum of squared distances from it in d. */
-static void var_doubles(struct et_fold_state *state, const double *numbers, size_t n)
-{
-	if (state->rounding != ET_FLOAT64) {
-		float block[BLOCK];
-		for (size_t k = 0; k < n && k < BLOCK; k++) /* there are no more */
-			block[k] = (float)numbers[k];
-		var_rounded(state, block, n < BLOCK ? n : BLOCK);
-		return;
-	}
-	double mean = 0, squares = 0;
-	for (size_t k = 0; k < n; k++)
-		mean += numbers[k];
-	mean /= (double)n;
-	for (size_t k = 0; k < n; k++)
-		squares += (numbers[k] - mean) * (numbers[k] - mean);
-	merge_var(state, mean, squares, (double)n);
-}
-
-static void var_floats(struct et_fold_state *state, const float *numbers, size_t n)
-{
-	if (state->rounding != ET_FLOAT64) {
-		var_rounded(state, numbers, n);
-		return;
-	}
-	double mean = et_hot()->sum(n, numbers) / (double)n;
-	merge_var(state, mean, et_hot()->squares(n, numbers, mean), (double)n);
-}
-
-static void var_finish(struct et_fold_state *state)
-{
-	double freedom = (double)state->n - state->correction;
-	state->d /= freedom > 0 ? freedom : 0;
-	if (state->n == 0)
-		state->d2 = NAN;
-}
-
-static const struct et_fold sum = { .step_doubles = sum_doubles,
-	.step_ints = sum_ints,
-	.rows = et_fold_sum_rows,
-	.step_floats = sum_floats,
-	.columns = et_fold_sum_columns,
-	.int_columns = et_fold_sum_int_columns,
-	.casts_first = true };
-static const struct et_fold mean = { .step_doubles = mean_doubles,
-	.step_floats = mean_floats,
-	.finish = mean_finish,
-	.columns = et_fold_mean_columns,
-	.rows = et_fold_mean_rows,
-	.is_mean = true };
-static const struct et_fold prod = { .begin = begin_one,
-	.step_doubles = prod_doubles,
-	.step_ints = prod_ints,
-	.rows = et_fold_prod_rows,
-	.columns = et_fold_prod_columns,
-	.int_columns = et_fold_prod_int_columns,
-	.rounded = et_fold_prod_rounded,
-	.casts_first = true };
-static const struct et_fold any = { .step_doubles = any_doubles,
-	.step_ints = any_ints,
-	.step_floats = any_floats,
-	.rows = et_fold_any_rows,
-	.columns = et_fold_any_columns,
-	.int_columns = et_fold_any_columns,
-	.ends_early = true };
-static const struct et_fold var = { .step_doubles = var_doubles,
-	.step_floats = var_floats,
-	.finish = var_finish,
-	.columns = et_fold_var_columns,
-	.rows = et_fold_var_rows,
-	.rounded = et_fold_var_rounded,
-	.is_var = true };
-#define CHOICE(which)                                     \
-	{ .step_doubles = which##_doubles,                \
-		.step_ints = which##_ints,                \
-		.step_floats = which##_floats,            \
-		.rows = et_fold_arg##which##_rows,        \
-		.columns = et_fold_##which##_columns,     \
-		.int_columns = et_fold_##which##_columns, \
-		.needs_one = true,                        \
-		.is_index = true }
-#define VALUE(which)                                      \
-	{ .step_doubles = which##_of_doubles,             \
-		.step_ints = which##_of_ints,             \
-		.step_floats = which##_of_floats,         \
-		.rows = et_fold_##which##_rows,           \
-		.columns = et_fold_##which##_columns,     \
-		.int_columns = et_fold_##which##_columns, \
-		.needs_one = true }
-static const struct et_fold max = VALUE(max);
-static const struct et_fold min = VALUE(min);
-static const struct et_fold argmax = CHOICE(max);
-static const struct et_fold argmin = CHOICE(min);
-
-/* self > out, or self, dtype > out */
-static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	struct et_tensor *out = args[ctx->kernel->signature[1] == '>' ? 1 : 2]->tensor;
-	return et_fold(
-		ctx, ctx->kernel->row, args[0]->tensor, all_dims(args[0]->tensor), false, 0, out, NULL);
-}
-
-/* self > out */
-static enum et_status run_any_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	const struct et_tensor *self = args[0]->tensor;
-	struct et_tensor *out = args[1]->tensor;
-	et_store_fn store = et_storer(out->type, ET_I64);
-	ET_REQUIRE(
-		ctx, et_loader(self->type, ET_I64) && store, "does not take %s", et_scalar_name(self->type));
-	ET_TRY(et_resize(ctx, out, NULL, 0));
-	store(out->data, 1, &(int64_t){ et_fold_is_any(self) }, 1);
+		et_parallel_for(ctx->compute, fold_range, &job, job.kept.numel, grain);
 	return ET_OK;
 }
-
-/* self > out: of nothing, what is lower or higher than all. */
-static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	struct et_tensor *out = args[1]->tensor;
-	const struct et_tensor *self = args[0]->tensor;
-	bool is_lowest = ctx->kernel->row == &max;
-	const size_t numel = et_tensor_numel(self);
-	const enum et_class wide = et_class_of(self->type), class = et_class_is_type(wide, self->type)
-									    ? wide
-									    : et_narrow_class_of(self->type);
-	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && class != ET_N_SPANS &&
-		out->type == self->type) {
-		ET_TRY(et_resize(ctx, out, NULL, 0));
-		(is_lowest ? et_hot_spans()->largest_of_rows : et_hot_spans()->smallest_of_rows)[class](
-			1, numel, out->data, self->data);
-		if (class == ET_B8)
-			*(uint8_t *)out->data = *(uint8_t *)out->data != 0;
-		return ET_OK;
-	}
-	if (numel)
-		return run_all(ctx, args);
-	ET_REQUIRE(ctx, et_can_cast(args[0]->tensor->type, out->type) && et_storer(out->type, ET_F64),
-		"%s does not fit an output of %s", et_scalar_name(args[0]->tensor->type),
-		et_scalar_name(out->type));
-	ET_TRY(et_resize(ctx, out, (const int64_t[]){ 0 }, 0));
-	if (et_type_is_float(out->type)) {
-		et_element_set_double(out->data, out->type, is_lowest ? -INFINITY : INFINITY);
-		return ET_OK;
-	}
-	/* All bits, or that of the sign alone, or all others. */
-	int64_t ones = et_wrap(-1, out->type),
-		sign = (int64_t)(UINT64_C(1) << (8 * et_scalar_size(out->type) - 1));
-	et_element_set_int(out->data, out->type,
-		out->type == ET_BOOL ? !is_lowest
-		: ones > 0           ? (is_lowest ? 0 : ones)
-		: is_lowest          ? sign
-				     : sign - 1);
-	return ET_OK;
-}
-
-/* Of no dimensions where they are listed: whether each number is. Where there is no list, of all. */
-static enum et_status run_any_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	uint32_t set = 0;
-	if (et_is_none(args[1]) || et_list_len(args[1]) > 0)
-		ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
-	return et_fold(ctx, ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, args[3]->tensor, NULL);
-}
-
-/* self, dims, keepdim … > out */
-static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
-	uint32_t set;
-	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
-	if (et_type_is_complex(args[0]->tensor->type) && ctx->kernel->row == &sum)
-		return et_complex_sum(ctx, args[0]->tensor, set, args[2]->b, out);
-	/* A sum of truths is whether there is any; numbers are made truths before. */
-	bool is_of_truths = ctx->kernel->row == &sum && out->type == ET_BOOL;
-	return et_fold(
-		ctx, is_of_truths ? &any : ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
-}
-
-/* self, dim or None, keepdim … > out, and for max and min a second one */
-static enum et_status run_dim(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	const struct et_tensor *self = args[0]->tensor;
-	const char *outs = strchr(ctx->kernel->signature, '>');
-	size_t first = (size_t)(outs - ctx->kernel->signature);
-	uint32_t set = all_dims(self);
-	if (!et_is_none(args[1])) {
-		size_t dim;
-		ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &dim));
-		set = self->n_dims ? 1u << dim : 0;
-	}
-	return et_fold(ctx, ctx->kernel->row, self, set, args[2]->b, 0, args[first]->tensor,
-		outs[2] ? args[first + 1]->tensor : NULL);
-}
-
-/* self, dims, unbiased, keepdim > out */
-static enum et_status run_var(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	uint32_t set;
-	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
-	return et_fold(
-		ctx, &var, args[0]->tensor, set, args[3]->b, args[2]->b ? 1 : 0, args[4]->tensor, NULL);
-}
-
-/* self, dims, correction or None, keepdim > out, and for var_mean the mean */
-static enum et_status run_var_correction(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
-{
-	uint32_t set;
-	bool has_mean = strchr(ctx->kernel->signature, '>')[2] != '\0';
-	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
-	return et_fold(ctx, &var, args[0]->tensor, set, args[3]->b,
-		et_is_none(args[2]) ? 1 : et_number_double(args[2]), args[4]->tensor,
-		has_mean ? args[5]->tensor : NULL);
-}
-
-static const struct et_kernel rows[] = {
-	{ "aten::amax.out", "TVB>T", run_dims, &max },
-	{ "aten::amin.out", "TVB>T", run_dims, &min },
-	{ "aten::any.all_out", "T>T", run_any_all, NULL },
-	{ "aten::any.dims_out", "TvB>T", run_any_dims, &any },
-	{ "aten::any.out", "TIB>T", run_dim, &any },
-	{ "aten::argmax.out", "TiB>T", run_dim, &argmax },
-	{ "aten::argmin.out", "TiB>T", run_dim, &argmin },
-	{ "aten::max.dim_max", "TIB>TT", run_dim, &argmax },
-	{ "aten::max.unary_out", "T>T", run_extreme, &max },
-	{ "aten::mean.dtype_out", "Ti>T", run_all, &mean },
-	{ "aten::mean.out", "TvBi>T", run_dims, &mean },
-	{ "aten::min.dim_min", "TIB>TT", run_dim, &argmin },
-	{ "aten::min.unary_out", "T>T", run_extreme, &min },
-	{ "aten::prod.int_out", "TIBi>T", run_dim, &prod },
-	{ "aten::prod.out", "Ti>T", run_all, &prod },
-	{ "aten::sum.IntList_out", "TvBi>T", run_dims, &sum },
-	{ "aten::var.correction_out", "TvsB>T", run_var_correction },
-	{ "aten::var.out", "TvBB>T", run_var },
-	{ "aten::var_mean.correction_out", "TvsB>TT", run_var_correction },
-};
-
-ET_KERNEL_TABLE(fold);

@@ -50,6 +50,11 @@ struct et_fold {
 	bool is_mean;     /* rounds to float but for a double output, however many numbers are folded */
 };
 
+static inline uint32_t et_all_dims(const struct et_tensor *tensor)
+{
+	return (1u << tensor->n_dims) - 1;
+}
+
 /* Fold the dimensions in @set of @self into @out (and @out2, if not NULL). */
 enum et_status et_fold(struct et_kernel_ctx *ctx, const struct et_fold *fold, const struct et_tensor *self,
 	uint32_t set, bool keepdim, double correction, struct et_tensor *out, struct et_tensor *out2);

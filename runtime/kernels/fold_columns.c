@@ -36,10 +36,14 @@ void et_fold_give_sums(const struct fold_job *job, const struct et_place *place,
 	const double divisor = !job->fold->is_var ? numel : freedom > 0 ? freedom : 0;
 	const bool is_divided = job->fold->is_mean || job->fold->is_var,
 		   is_rounded = job->fold->is_mean && job->rounding == ET_FLOAT32;
-	for (size_t k = 0; k < n && is_divided; k++)
-		sums[k] /= divisor;
-	for (size_t k = 0; k < n && is_rounded; k++)
-		sums[k] = (double)(float)sums[k];
+	if (is_divided) {
+		for (size_t k = 0; k < n; k++)
+			sums[k] /= divisor;
+	}
+	if (is_rounded) {
+		for (size_t k = 0; k < n; k++)
+			sums[k] = (double)(float)sums[k];
+	}
 	et_fold_give(job, place, 0, ET_F64, sums, n);
 }
 

@@ -16,6 +16,7 @@ struct fold_job {
 	et_store_fn store;    /* of the first output's numbers */
 	et_fold_many_fn many; /* ET_FOLD_COLUMNS results at once, at the most; NULL: one after the other */
 	bool is_staged;       /* it takes rows of floats, which halves are made first */
+	size_t n_sheets; /* of few columns are put side by side for it; 0: it goes along each as it lies */
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];

@@ -1,4 +1,4 @@
-/* Reductions along rows of every length and type: folded many rows at a time, they give what a plain loop over each row
+/* Reductions along rows and columns of every length and type: folded many at a time, they give what a plain loop over each
  * does. */
 #include "runtime/kernels/test_rig.h"
 
@@ -17,6 +17,7 @@ struct rows {
 	const char *type;
 	bool is_float, are_columns;
 	size_t n_rows, n;
+	size_t n_abreast; /* columns of a sheet, if there are several of these; 0: there is one, or rows are no columns */
 	double numbers[MAX_ROWS][MAX_LENGTH];
 };
 
@@ -111,27 +112,53 @@ static void check_case(struct written *written, const char *kernel)
 	free(written->expected);
 }
 
+/* The tensor that holds them. */
+static void print_rows(FILE *in, const struct rows *rows)
+{
+	const size_t n_abreast = rows->n_abreast ? rows->n_abreast : rows->n_rows,
+		     n_sheets = rows->n_rows / n_abreast;
+	fprintf(in, "%s[", rows->type);
+	if (!rows->are_columns)
+		fprintf(in, "%zu,%zu]{", rows->n_rows, rows->n);
+	else if (rows->n_abreast)
+		fprintf(in, "%zu,%zu,%zu]{", n_sheets, rows->n, n_abreast);
+	else
+		fprintf(in, "%zu,%zu]{", rows->n, n_abreast);
+	for (size_t r = 0; r < rows->n_rows && !rows->are_columns; r++) {
+		for (size_t k = 0; k < rows->n; k++)
+			print(in, rows->numbers[r][k]);
+	}
+	for (size_t i = 0; i < n_sheets * rows->n && rows->are_columns; i++) {
+		for (size_t k = 0; k < n_abreast; k++)
+			print(in, rows->numbers[i / rows->n * n_abreast + k][i % rows->n]);
+	}
+	fputs("} ", in);
+}
+
+static void print_type(FILE *out, const char *type, const struct rows *rows)
+{
+	if (rows->n_abreast)
+		fprintf(out, "%s[%zu,%zu]{", type, rows->n_rows / rows->n_abreast, rows->n_abreast);
+	else
+		fprintf(out, "%s[%zu]{", type, rows->n_rows);
+}
+
 static void check(const char *kernel, const struct rows *rows, const char *options, const char *type,
 	enum result result, bool is_least, const char *second)
 {
 	struct written written;
 	begin_case(&written);
 	FILE *in = written.in, *out = written.out;
-	size_t n[] = { rows->n_rows, rows->n }, high = rows->are_columns;
-	fprintf(in, "%s[%zu,%zu]{", rows->type, n[high], n[!high]);
-	for (size_t i = 0; i < n[high]; i++) {
-		for (size_t k = 0; k < n[!high]; k++)
-			print(in, rows->are_columns ? rows->numbers[k][i] : rows->numbers[i][k]);
-	}
-	fputs("} ", in);
+	print_rows(in, rows);
 	const char *dim = strchr(options, '1');
 	for (const char *letter = options; *letter; letter++)
-		fputc(letter == dim && rows->are_columns ? '0' : *letter, in);
-	fprintf(out, "%s[%zu]{", type, rows->n_rows);
+		fputc(letter == dim && rows->are_columns && !rows->n_abreast ? '0' : *letter, in);
+	print_type(out, type, rows);
 	print_results(out, rows, result, is_least);
 	fputs("}", out);
 	if (second) {
-		fprintf(out, " %s[%zu]{", second, rows->n_rows);
+		fputs(" ", out);
+		print_type(out, second, rows);
 		print_results(out, rows, result == VARIANCE ? MEAN : PLACE, is_least);
 		fputs("}", out);
 	}
@@ -161,20 +188,22 @@ static void check_sums_so_far(const struct rows *rows, const char *type)
 	check_case(&written, "aten::cumsum.out");
 }
 
-/* And columns: the same numbers above each other. */
+/* And columns: the same numbers above each other, in one sheet or many of few columns. */
 static void rows_of_all_lengths(void **state)
 {
 	static const char *const types[] = { "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8",
 		"bool" };
 	struct rows rows;
-	for (size_t i = 0; i < 2 * ET_ARRAY_LEN(types) * MAX_LENGTH; i++) {
+	for (size_t i = 0; i < 3 * ET_ARRAY_LEN(types) * MAX_LENGTH; i++) {
+		const bool are_sheets = i / MAX_LENGTH >= 2 * ET_ARRAY_LEN(types);
 		rows.are_columns = i / MAX_LENGTH >= ET_ARRAY_LEN(types);
 		rows.type = types[i / MAX_LENGTH % ET_ARRAY_LEN(types)];
 		rows.is_float = strchr(rows.type, 'f') != NULL;
 		rows.n = 1 + i % MAX_LENGTH;
 		if (rows.n > 9 && (rows.n + 1) % 16 > 3)
 			continue; /* those around the ends of vectors will do */
-		rows.n_rows = rows.n <= 8 ? MAX_ROWS - rows.n % 2 * 33 : 9;
+		rows.n_rows = are_sheets ? 36 : rows.n <= 8 ? MAX_ROWS - rows.n % 2 * 33 : 9;
+		rows.n_abreast = are_sheets ? 2 + i % 3 : 0;
 		make_up(&rows, (uint32_t)i);
 		const char *sum = rows.is_float ? rows.type : "i64";
 		check("aten::amax.out", &rows, "(1) false", rows.type, MOST, false, NULL);
@@ -188,7 +217,8 @@ static void rows_of_all_lengths(void **state)
 		check("aten::mean.out", &rows, "(1) false 6", "f32", MEAN, false, NULL);
 		check("aten::mean.out", &rows, "(1) false 7", "f64", MEAN, false, NULL);
 		check("aten::any.out", &rows, "1 false", "bool", ANY, false, NULL);
-		check_sums_so_far(&rows, sum);
+		if (!are_sheets)
+			check_sums_so_far(&rows, sum);
 		if (!rows.is_float)
 			check("aten::prod.int_out", &rows, "1 false -", sum, PRODUCT, false, NULL);
 		else
