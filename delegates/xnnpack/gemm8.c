@@ -114,33 +114,42 @@ ET_EXPANDED void tile(const struct et_xnn_gemm8 *job, size_t row, const uint8_t 
 		for (int v = 0; v < n_vectors; v++)
 			sums[r][v] = _mm512_setzero_si512();
 	}
-	ET_UNROLL
-	for (int r = 0; r < n_rows; r += 3)
-		rows[r / 3] = job->in + (row + (size_t)r) * stride;
-	for (size_t k = job->depth; k; k -= 4 * (size_t)n_apart) {
-		ET_UNROLL
-		for (int a = 0; a < n_apart; a++) {
-			__m512i taps[VECTORS];
-			/* Panels follow each other: what is next comes meanwhile. */
-			ET_UNROLL
-			for (int v = 0; v < n_vectors; v++)
-				__builtin_prefetch(weights + AHEAD + v * 4 * WIDE);
-			ET_UNROLL
-			for (int v = 0; v < n_vectors; v++)
-				taps[v] = _mm512_loadu_si512(weights + v * 4 * WIDE);
-			ET_UNROLL
-			for (int r = 0; r < n_rows; r++) {
-				__m512i four = four_of(rows[r / 3] + (size_t)(r % 3) * stride + 4 * a);
-				ET_UNROLL
-				for (int v = 0; v < n_vectors; v++)
-					sums[a * n_rows + r][v] =
-						multiply_add(sums[a * n_rows + r][v], four, taps[v]);
-			}
-			weights += 4 * pitch;
-		}
+	const uint8_t *in = job->in + row * stride;
+	for (size_t segment = 0, in_line = 0; segment < job->n_segments; segment++) {
 		ET_UNROLL
 		for (int r = 0; r < n_rows; r += 3)
-			rows[r / 3] += 4 * n_apart;
+			rows[r / 3] = in + (size_t)r * stride;
+		for (size_t k = job->depth; k; k -= 4 * (size_t)n_apart) {
+			ET_UNROLL
+			for (int a = 0; a < n_apart; a++) {
+				__m512i taps[VECTORS];
+				/* Panels follow each other: what is next comes meanwhile. */
+				ET_UNROLL
+				for (int v = 0; v < n_vectors; v++)
+					__builtin_prefetch(weights + AHEAD + v * 4 * WIDE);
+				ET_UNROLL
+				for (int v = 0; v < n_vectors; v++)
+					taps[v] = _mm512_loadu_si512(weights + v * 4 * WIDE);
+				ET_UNROLL
+				for (int r = 0; r < n_rows; r++) {
+					__m512i four =
+						four_of(rows[r / 3] + (size_t)(r % 3) * stride + 4 * a);
+					ET_UNROLL
+					for (int v = 0; v < n_vectors; v++)
+						sums[a * n_rows + r][v] =
+							multiply_add(sums[a * n_rows + r][v], four, taps[v]);
+				}
+				weights += 4 * pitch;
+			}
+			ET_UNROLL
+			for (int r = 0; r < n_rows; r += 3)
+				rows[r / 3] += 4 * n_apart;
+		}
+		in += job->segment_stride;
+		if (++in_line == job->n_in_line) {
+			in += job->line_stride;
+			in_line = 0;
+		}
 	}
 	ET_UNROLL
 	for (int r = n_rows; r < n_apart * n_rows; r++) {
@@ -319,6 +328,19 @@ static void quantize(const float *in, size_t n, float factor, int32_t zero, uint
 	}
 }
 
+/* Of a row at @in and column @column of a panel @width wide. */
+static uint32_t sum_of(const struct et_xnn_gemm8 *job, const uint8_t *in, size_t segment,
+	const int8_t *weights, size_t width, size_t column)
+{
+	uint32_t sum = 0;
+	size_t at = segment * job->depth;
+	in += segment * job->segment_stride;
+	in += job->n_in_line ? segment / job->n_in_line * job->line_stride : 0;
+	for (size_t k = 0; k < job->depth; k++, at++)
+		sum += (uint32_t)(in[k] * weights[(at / 4 * width + column) * 4 + at % 4]);
+	return sum;
+}
+
 static void run_panel(const struct et_xnn_gemm8 *job, size_t first, size_t last, const uint8_t *panel,
 	size_t left, size_t width)
 {
@@ -333,8 +355,8 @@ static void run_panel(const struct et_xnn_gemm8 *job, size_t first, size_t last,
 		memcpy(bias, panel + 8 * width, sizeof(*bias) * width);
 		for (size_t i = 0; i < n_columns; i++) {
 			uint32_t sum = 0 - (uint32_t)job->scales[row].zero * sums[i];
-			for (size_t k = 0; k < job->depth; k++)
-				sum += (uint32_t)(in[k] * weights[(k / 4 * width + i) * 4 + k % 4]);
+			for (size_t segment = 0; segment < job->n_segments; segment++)
+				sum += sum_of(job, in, segment, weights, width, i);
 			float value = (float)(int32_t)sum * job->scales[row].scale;
 			value = value * scales[i] + bias[i];
 			value = job->min > value ? job->min : value;
@@ -347,7 +369,8 @@ static void run_panel(const struct et_xnn_gemm8 *job, size_t first, size_t last,
 static void run(const struct et_xnn_gemm8 *job, size_t begin, size_t end, size_t left, size_t right)
 {
 	/* As gemm.c: rows in blocks that stay in the second cache while all panels go over them. */
-	size_t n_block = job->depth < BLOCK_BYTES / 32 ? BLOCK_BYTES / job->depth / 32 * 32 : 32;
+	size_t depth = job->n_segments * job->depth,
+	       n_block = depth < BLOCK_BYTES / 32 ? BLOCK_BYTES / (depth + !depth) / 32 * 32 : 32;
 #if defined(ET_GEMM8_AMX)
 	__asm__ volatile("ldtilecfg %0" : : "m"(config) : "memory");
 #endif
@@ -355,8 +378,8 @@ static void run(const struct et_xnn_gemm8 *job, size_t begin, size_t end, size_t
 		size_t last = end - first < n_block ? end : first + n_block;
 		for (size_t column = left, width; column < right; column += width) {
 			width = et_xnn_gemm8_width(column, job->n_columns);
-			run_panel(job, first, last, job->packed + et_xnn_gemm8_panel(job->depth, column),
-				column, width);
+			run_panel(job, first, last, job->packed + et_xnn_gemm8_panel(depth, column), column,
+				width);
 		}
 	}
 #if defined(ET_GEMM8_AMX)

@@ -14,9 +14,10 @@
 #include <stdint.h>
 
 enum {
-	ET_GEMM8_PANEL = 32, /* columns */
-	ET_GEMM8_DEPTH = 64, /* rows and filter are filled up to a multiple of that */
-	ET_GEMM8_SPARE = 16, /* rows that may be read behind the last, whatever is there */
+	ET_GEMM8_PANEL = 32,   /* columns */
+	ET_GEMM8_DEPTH = 64,   /* rows and filter are filled up to a multiple of that */
+	ET_GEMM8_SPARE = 16,   /* rows that may be read behind the last, whatever is there */
+	ET_GEMM8_SEGMENT = 16, /* a segment of a row is filled up to a multiple of that */
 };
 
 /* An element q of a row stands for (q - zero) * scale. */
@@ -34,10 +35,14 @@ struct et_xnn_rows {
 /* False: more than there is memory for. */
 bool et_xnn_rows(struct et_xnn_rows *ret_rows, size_t n_rows, size_t depth);
 
+/* A row is @n_segments runs of @depth bytes, of which the packed matrix has one behind the other: one, for who has whole rows. */
 struct et_xnn_gemm8 {
 	size_t n_columns;
-	size_t depth;          /* a multiple of ET_GEMM8_DEPTH */
-	size_t in_stride;      /* bytes */
+	size_t n_segments;
+	size_t depth; /* a multiple of ET_GEMM8_DEPTH; of ET_GEMM8_SEGMENT for et_xnn_gemm8_vectors, and it may be 0 */
+	size_t in_stride; /* bytes */
+	/* From segment to segment, in bytes; after each @n_in_line of them, if that is not 0, @line_stride more. */
+	size_t segment_stride, line_stride, n_in_line;
 	size_t out_stride;     /* floats */
 	float min, max;        /* limits of what comes out; NaN stays */
 	const uint8_t *packed; /* by et_xnn_gemm8_pack */
@@ -80,6 +85,8 @@ static inline size_t et_xnn_gemm8_panel(size_t depth, size_t width)
 /* The best one for this processor; NULL: it has none that was seen to be faster than XNNPACK's. The first call asks the system
  * for what the best one needs. Any thread. */
 const struct et_xnn_gemm8_build *et_xnn_gemm8(void);
+/* The best one for rows of several segments, which reads no spare rows; NULL likewise. */
+const struct et_xnn_gemm8_build *et_xnn_gemm8_vectors(void);
 /* Each one that this processor can run, from 0; NULL behind the last. For tests. */
 const struct et_xnn_gemm8_build *et_xnn_gemm8_at(size_t i);
 /* For tests: @build is the best from now on; NULL: what was. */

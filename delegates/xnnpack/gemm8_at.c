@@ -61,6 +61,16 @@ const struct et_xnn_gemm8_build *et_xnn_gemm8(void)
 	return best;
 }
 
+const struct et_xnn_gemm8_build *et_xnn_gemm8_vectors(void)
+{
+	const struct et_xnn_gemm8_build *best = et_xnn_gemm8();
+#ifdef __x86_64__
+	return best == &et_xnn_gemm8_amx ? &et_xnn_gemm8_vnni : best;
+#else
+	return best;
+#endif
+}
+
 void et_xnn_gemm8_choose(const struct et_xnn_gemm8_build *build)
 {
 	atomic_store_explicit(&chosen, build, memory_order_relaxed);

@@ -18,9 +18,10 @@ struct et_xnn_own_run {
 struct et_xnn_own {
 	const char *name; /* as profiles have it */
 	/* Whether it is done here: where that pays and nothing else is to be had from XNNPACK. Where it pays alone, never for a node
-	 * with values other than floats or halves that are not constants, as these lie where parts meet; but for rows quantized at run time, which
-	 * lie as gemm8.h says: who writes or reads such is asked in vain where not all others do it here, too. */
+	 * with values that are not constants other than floats, halves or, of a row that says so, 8 bits, as these lie where parts meet; but for
+	 * rows quantized at run time, which lie as gemm8.h says: who writes or reads such is asked in vain where not all others do it here, too. */
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+	bool is_of_bytes; /* what it reads and writes are 8 bits, which then may lie where parts meet */
 	bool is_sole; /* XNNPACK cannot do what it takes, or not rightly, so that takes depends on no size */
 	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
 	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. Of a node without a filter:
@@ -48,10 +49,11 @@ const struct et_xnn_own *et_xnn_own_find(
 bool et_xnn_own_is_worth(uint64_t n_products);
 extern const struct et_xnn_own et_xnn_own_argmax, et_xnn_own_average, et_xnn_own_bfloat, et_xnn_own_binary,
 	et_xnn_own_cast, et_xnn_own_computed, et_xnn_own_convert, et_xnn_own_convolution,
-	et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_deconvolution_halves,
-	et_xnn_own_gemm8, et_xnn_own_groups, et_xnn_own_linear, et_xnn_own_linear_bfloat,
-	et_xnn_own_linear_halves, et_xnn_own_matmul, et_xnn_own_mean, et_xnn_own_move, et_xnn_own_patches,
-	et_xnn_own_patches_halves, et_xnn_own_pool, et_xnn_own_table, et_xnn_own_transpose;
+	et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_deconvolution8,
+	et_xnn_own_deconvolution_halves, et_xnn_own_gemm8, et_xnn_own_groups, et_xnn_own_linear,
+	et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_matmul, et_xnn_own_mean,
+	et_xnn_own_move, et_xnn_own_patches, et_xnn_own_patches_halves, et_xnn_own_pool, et_xnn_own_table,
+	et_xnn_own_transpose;
 /* For the rows: of a shape that was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 {

@@ -142,6 +142,7 @@ static void run(const struct et_xnn_own_run *run)
 		.n_rows = n_rows,
 		.job = {
 			.n_columns = filter[0],
+			.n_segments = 1,
 			.depth = (filter[1] + ET_GEMM8_DEPTH - 1) / ET_GEMM8_DEPTH * ET_GEMM8_DEPTH,
 			.in_stride = rows.stride,
 			.out_stride = filter[0],

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MAGIC = 0x314b5058 /* "XPK1" */, VERSION = 2, ALIGNMENT = 64 };
+enum { MAGIC = 0x314b5058 /* "XPK1" */, VERSION = 3, ALIGNMENT = 64 };
 
 static_assert(sizeof(struct et_xnn_signature) == 8 + 4 * ET_XNN_N_NUMBERS + 12 + 4 * 80, "no padding");
 static_assert(sizeof(struct et_xnn_row) == 32 + sizeof(struct et_xnn_signature), "no padding");

@@ -6,9 +6,9 @@
  *
  * Between parts values lie in memory of the worker's (lane.h), planned as XNNPACK plans its own: what is never
  * needed at the same time may lie in the same place, the largest first, and a result in that of an operand that nobody else reads. For
- * that values within a part lie there, too, where what comes of them does. Only floats do, and rows quantized at run time that
- * are written and read by nodes of our own; a payload of which others would have to is not cut, unless XNNPACK does not do some
- * of its nodes. Nor is one that would fall into more pieces
+ * that values within a part lie there, too, where what comes of them does. Only floats do, rows quantized at run time that
+ * are written and read by nodes of our own, and 8 bits where such a node is of them; a payload of which others would have to is
+ * not cut, unless XNNPACK does not do some of its nodes. Nor is one that would fall into more pieces
  * than any network has, since the plan takes time in proportion to their square. */
 #include "delegates/xnnpack/parts.h"
 
@@ -31,6 +31,7 @@ struct cut {
 	bool *is_under;                 /* one a value: another may be written over it */
 	bool is_sole_only;              /* nothing is ours but what XNNPACK does not do */
 	bool has_sole;                  /* there is such */
+	bool has_bytes;                 /* something of 8 bits is ours */
 };
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -95,6 +96,7 @@ static uint32_t number_parts(struct cut *cut)
 		const struct et_xnn_own *own =
 			is_idle(&payload->nodes[i]) ? NULL : et_xnn_own_find(payload, &payload->nodes[i]);
 		cut->has_sole = cut->has_sole || (own && own->is_sole);
+		cut->has_bytes = cut->has_bytes || (own && own->is_of_bytes);
 		cut->owns[i] = own && cut->is_sole_only && !own->is_sole ? NULL : own;
 	}
 	settle_rows(cut);
@@ -197,7 +199,8 @@ static uint32_t count_crossings(struct cut *cut)
 		const struct et_xnn_value *value = &payload->values[i];
 		if (!crosses(cut, i))
 			continue;
-		bool is_plain = cut->has_sole ? value->quant != ET_XNN_QUANT_ROW : is_float(value);
+		bool is_plain = cut->has_sole ? value->quant != ET_XNN_QUANT_ROW
+					      : is_float(value) || (cut->has_bytes && et_xnn_is_8_bit(value));
 		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
 		if ((!is_plain && !is_rows) || n == MAX_CROSSINGS)
 			return ET_XNN_NONE;

@@ -1,6 +1,8 @@
 /* Transposed convolutions of 8 bits, of every form, against plain loops, to the bit: with a scale for all or one a channel, signed and
  * unsigned, at sizes that change from run to run, less than a stride among them. */
 #include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/gemm8.h"
+#include "delegates/xnnpack/own.h"
 #include "delegates/xnnpack/test_args.h"
 #include "delegates/xnnpack/test_draw.h"
 
@@ -11,7 +13,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { MOST = 512 /* of an argument */, MOST_TAPS = 8192, MOST_OUT = 128, N_TRIALS = 150, N_RUNS = 6 };
+enum {
+	MOST = 1 << 18, /* of an argument */
+	FEW = 512,      /* of one of many */
+	MOST_TAPS = 1 << 15,
+	MOST_OUT = 256,
+	N_TRIALS = 150,
+	N_RUNS = 6,
+	GUARD = 64,
+};
 
 struct layer {
 	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4],
@@ -44,7 +54,7 @@ static bool fits(const struct layer *l)
 	uint32_t n_in = l->batch * l->size[0] * l->size[1] * l->groups * l->group_in,
 		 n_out = l->groups * l->group_out, n_taps = l->kernel[0] * l->kernel[1] * l->group_in * n_out,
 		 n = n_outputs(l);
-	return n && n <= MOST && n_in <= MOST && n_taps <= MOST_TAPS && n_out <= MOST_OUT;
+	return n && n <= FEW && n_in <= FEW && n_taps <= MOST_TAPS && n_out <= MOST_OUT;
 }
 
 static int32_t draw_byte(bool is_unsigned)
@@ -196,19 +206,38 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 static void run(struct test_session *s, const struct layer *l)
 {
 	static int32_t expected[MOST];
+	static uint8_t in[MOST + GUARD], out[MOST + GUARD];
 	struct et_diag diag = { 0 };
 	uint8_t type = l->is_unsigned ? ET_UINT8 : ET_INT8;
 	ARG(&args[0], type, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)l->size[0], (int32_t)l->size[1],
 		(int32_t)(l->groups * l->group_in));
 	ARG(&args[1], type, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)outer(l, 0), (int32_t)outer(l, 1),
 		(int32_t)(l->groups * l->group_out));
-	for (int i = 0; i < MOST; i++)
-		args[0].i8[i] = (int8_t)(x[i] = draw_byte(l->is_unsigned));
+	uint32_t n_in = l->batch * l->size[0] * l->size[1] * l->groups * l->group_in, n_out = n_outputs(l);
+	assert_true(n_in <= MOST && n_out <= MOST);
+	for (uint32_t i = 0; i < n_in; i++)
+		in[i] = (uint8_t)(x[i] = draw_byte(l->is_unsigned));
+	memset(out, 0x5a, sizeof(out));
+	for (int i = 0; i < 2; i++) {
+		args[i].tensor.data = i ? out : in;
+		args[i].tensor.capacity = MOST;
+	}
 	struct et_evalue *values[] = { &args[0].value, &args[1].value };
 	test_ok(test_ops->enqueue(s->context, values, NULL, &diag), &diag);
 	plain(l, expected);
-	for (uint32_t i = 0; i < n_outputs(l); i++)
-		assert_int_equal((uint8_t)args[1].i8[i], (uint8_t)expected[i]);
+	for (uint32_t i = 0; i < n_out; i++)
+		assert_int_equal(out[i], (uint8_t)expected[i]);
+	for (uint32_t i = n_out; i < n_out + GUARD; i++)
+		assert_int_equal(out[i], 0x5a);
+}
+
+/* One build after the other. */
+static void choose_build(size_t i)
+{
+	size_t n = 0;
+	while (et_xnn_gemm8_at(n))
+		n++;
+	et_xnn_gemm8_choose(et_xnn_gemm8_at(i % n));
 }
 
 static bool is_below_stride(const struct layer *l)
@@ -220,7 +249,7 @@ static bool is_below_stride(const struct layer *l)
 /* Each is run at several sizes. */
 static void test_sizes(void **state)
 {
-	int n_below = 0, n_above = 0;
+	int n_below = 0, n_above = 0, n_ours = 0;
 	for (int i = 0; i < N_TRIALS;) {
 		struct layer l;
 		draw_layer(&l);
@@ -232,7 +261,10 @@ static void test_sizes(void **state)
 		size_t n_bytes;
 		uint8_t *bytes = make(&l, &n_bytes);
 		bool was_below = is_below_stride(&l);
+		choose_build((size_t)i / 3);
+		et_xnn_own_set_least_work(i % 3 ? 0 : UINT64_MAX);
 		test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1 + test_draw(2), &diag), &diag);
+		n_ours += test_has_own(s.compiled, &et_xnn_own_deconvolution8);
 		for (int j = 0; j < N_RUNS; j++) {
 			run(&s, &l);
 			n_below += is_below_stride(&l) && !was_below;
@@ -246,12 +278,103 @@ static void test_sizes(void **state)
 		i++;
 	}
 	assert_true(n_below > 20 && n_above > 20);
+	assert_true(n_ours > N_TRIALS / 4);
+}
+
+/* Several sheets, down and across; more windows and columns than are done at once; phases that are one, and ones without taps. */
+static void test_large(void **state)
+{
+	static const struct layer layers[] = {
+		{ .size = { 3, 400 },
+			.kernel = { 4, 4 },
+			.stride = { 2, 2 },
+			.pad = { 1, 1, 1, 1 },
+			.group_in = 130,
+			.group_out = 3,
+			.groups = 1 },
+		{ .size = { 40, 30 },
+			.kernel = { 4, 5 },
+			.stride = { 2, 1 },
+			.pad = { 0, 2, 1, 0 },
+			.group_in = 90,
+			.group_out = 4,
+			.groups = 1 },
+		{ .size = { 13, 17 },
+			.kernel = { 3, 3 },
+			.stride = { 2, 2 },
+			.pad = { 1, 1, 1, 1 },
+			.adjust = { 1, 0 },
+			.group_in = 20,
+			.group_out = 150,
+			.groups = 1 },
+		{ .size = { 12, 12 },
+			.kernel = { 2, 2 },
+			.stride = { 2, 2 },
+			.group_in = 5,
+			.group_out = 7,
+			.groups = 4 },
+		{ .size = { 20, 9 },
+			.kernel = { 1, 1 },
+			.stride = { 4, 4 },
+			.adjust = { 3, 1 },
+			.group_in = 3,
+			.group_out = 2,
+			.groups = 8 },
+		{ .size = { 9, 300 },
+			.kernel = { 3, 2 },
+			.stride = { 3, 2 },
+			.group_in = 6,
+			.group_out = 3,
+			.groups = 2 },
+		{ .size = { 5, 2 },
+			.kernel = { 7, 7 },
+			.stride = { 1, 1 },
+			.pad = { 3, 3, 3, 3 },
+			.group_in = 33,
+			.group_out = 9,
+			.groups = 1 },
+	};
+	for (size_t i = 0; i < 2 * sizeof(layers) / sizeof(*layers); i++) {
+		struct layer l = layers[i / 2];
+		l.batch = 1 + i / 2 % 2;
+		l.dilation[0] = l.dilation[1] = 1;
+		l.has_bias = true;
+		l.is_by_channel = i % 2;
+		l.zero = draw_byte(false);
+		l.out_zero = draw_byte(false);
+		l.scale = 0.02f;
+		l.filter_scale = 0.03f;
+		l.out_scale = 1.7f;
+		draw_weights(&l);
+		struct test_session s = { 0 };
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		uint8_t *bytes = make(&l, &n_bytes);
+		choose_build(i / 2 + i);
+		et_xnn_own_set_least_work(0);
+		test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1 + (uint32_t)i % 2, &diag), &diag);
+		struct et_xnn_weights_stats stats;
+		assert_true(test_has_own(s.compiled, &et_xnn_own_deconvolution8));
+		run(&s, &l);
+		et_xnn_weights_stats(et_direct_model(s.compiled)->compiled->weights, &stats);
+		assert_int_equal(stats.n_packings, 1);
+		test_session_end(&s);
+		free(bytes);
+	}
+}
+
+static int tear_down(void **state)
+{
+	et_xnn_gemm8_choose(NULL);
+	et_xnn_own_set_least_work(1 << 16);
+	return test_tear_down(state);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_sizes, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_sizes, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_large, test_set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

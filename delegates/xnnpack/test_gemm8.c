@@ -103,6 +103,7 @@ static void try(size_t n_rows, size_t n_columns, size_t depth)
 	et_xnn_gemm8_pack(l.filter, l.scales, l.bias, depth, n_columns, packed);
 	struct et_xnn_gemm8 job = {
 		.n_columns = n_columns,
+		.n_segments = 1,
 		.depth = (depth + ET_GEMM8_DEPTH - 1) / ET_GEMM8_DEPTH * ET_GEMM8_DEPTH,
 		.in_stride = rows.stride,
 		.out_stride = n_columns + (test_draw(2) ? 0 : test_draw(20)),
@@ -260,6 +261,7 @@ static void test_nan_stays(void **state)
 		scales[i] = 1;
 	et_xnn_gemm8_pack(filter, scales, NULL, DEPTH, N, packed);
 	struct et_xnn_gemm8 job = { .n_columns = N,
+		.n_segments = 1,
 		.depth = DEPTH,
 		.in_stride = rows.stride,
 		.out_stride = N,

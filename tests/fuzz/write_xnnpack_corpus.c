@@ -418,6 +418,7 @@ int main(int argc, char **argv)
 	weights("made-conv-qd8", MX_CONV, ET_XNN_QCINT8, true);
 	weights("made-depthwise", MX_DEPTHWISE, ET_XNN_FP32, false);
 	weights("made-deconv", MX_DECONV, ET_XNN_FP32, false);
+	weights("made-deconv-qs8", MX_DECONV, ET_XNN_QCINT8, false);
 	chain();
 	bfloats();
 	strange_values();
