@@ -7,7 +7,8 @@
  * alone that meet pixels; but of one with gaps, or with strides that are wider than the filter, all taps for each output, most
  * of which meet zeros between the pixels. These are left out here unless there is such a weight, which is noted behind the filter.
  *
- * What is packed is each phase's filter, of each the groups'; nothing for a phase without taps, which has what bias the first has. */
+ * What is packed is each phase's filter, of each the groups'; nothing for a phase without taps, which has what bias the first has: one
+ * output is made of it, the others are copies. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/half.h"
@@ -262,6 +263,17 @@ struct pictures {
 	size_t out[2], pad[2];
 };
 
+/* Of a phase without taps all outputs are alike, @n down and across, of @n_pixel bytes each: the first is there. */
+static void repeat(const struct et_xnn_patches *patches, const size_t n[2], size_t n_pixel)
+{
+	const size_t n_bytes = patches->build->n_bytes, down = patches->out_step[0] * n_bytes,
+		     across = patches->out_step[1] * n_bytes;
+	const uint8_t *from = patches->job.out;
+	for (size_t y = 0; y < n[0]; y++)
+		for (size_t x = y == 0; x < n[1]; x++)
+			memcpy(patches->job.out + y * down + x * across, from, n_pixel);
+}
+
 /* Rows @begin to @end of the outputs of picture @image, as far as they are of that phase. */
 static void run_phase(const struct pictures *pictures, const uint8_t *packed, const size_t phase[2],
 	size_t image, size_t begin, size_t end)
@@ -295,10 +307,13 @@ static void run_phase(const struct pictures *pictures, const uint8_t *packed, co
 	patches.packed_step = size_of(layout, first);
 	patches.job.in += image * n_in * n_bytes;
 	patches.job.out += ((image * pictures->out[0] + at[0]) * pictures->out[1] + at[1]) * pixel * n_bytes;
-	patches.out_width = n[1];
+	bool is_empty = first != phase;
+	patches.out_width = is_empty ? 1 : n[1];
 	patches.out_step[0] = layout->phases[0] * pictures->out[1] * pixel;
 	patches.out_step[1] = layout->phases[1] * pixel;
-	et_xnn_patches_run(&patches, 0, n[0]);
+	et_xnn_patches_run(&patches, 0, is_empty ? 1 : n[0]);
+	if (is_empty)
+		repeat(&patches, n, pixel * n_bytes);
 }
 
 /* Rows of all pictures' outputs, one after the other. */
