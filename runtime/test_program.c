@@ -416,6 +416,38 @@ static void test_references(void **state)
 	assert_null(et_program_unref(NULL));
 }
 
+static void test_bundled_numbers(void **state)
+{
+	(void)state;
+	static const struct mk_bundled inputs[] = { { MK_BUNDLED_INT, -7 }, { MK_BUNDLED_BOOL, 1 },
+		{ MK_BUNDLED_DOUBLE, 2.5 }, { MK_BUNDLED_NONE, 0 } };
+	struct make_program mk;
+	mk_init(&mk);
+	mk_method(&mk, "forward");
+	size_t n_program, n_bytes;
+	uint8_t *pte = mk_finish(&mk, &n_program);
+	uint8_t *bytes = mk_bundle_of_numbers(pte, n_program, "forward", inputs, 4, &n_bytes);
+	struct et_allocator allocator = counting_allocator(&counting);
+	struct et_pool pool;
+	et_pool_init(&pool, &allocator);
+	struct et_bundle bundle;
+	struct et_diag diag = { 0 };
+	assert_int_equal(et_bundle_open(&bundle, bytes, n_bytes, &pool, &diag), ET_OK);
+	const struct et_bundle_case *item = &bundle.suites[0].cases[0];
+	assert_int_equal(item->n_inputs, 4);
+	assert_int_equal(item->n_outputs, 0);
+	assert_int_equal(item->inputs[0].tag, ET_TAG_INT);
+	assert_int_equal(item->inputs[0].i, -7);
+	assert_int_equal(item->inputs[1].tag, ET_TAG_BOOL);
+	assert_true(item->inputs[1].b);
+	assert_int_equal(item->inputs[2].tag, ET_TAG_DOUBLE);
+	assert_true(item->inputs[2].d == 2.5);
+	assert_int_equal(item->inputs[3].tag, ET_TAG_NONE);
+	et_pool_deinit(&pool);
+	free(bytes);
+	free(pte);
+}
+
 static void test_bundle(void **state)
 {
 	(void)state;
@@ -477,6 +509,7 @@ int main(void)
 		TEST(test_external_tensors),
 		TEST(test_references),
 		TEST(test_bundle),
+		TEST(test_bundled_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -761,6 +761,14 @@ static void test_bundles(void **state)
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "3 bytes are too few for a FlatBuffer");
 	bytes = mk_bundle(pte, 0, "forward", input, output, 3, &n_bytes);
 	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "the bundle holds no program");
+	/* a value of no known type, and cases of no method */
+	const struct mk_bundled unknown = { .type = 200 };
+	bytes = mk_bundle_of_numbers(pte, n_program, "forward", &unknown, 1, &n_bytes);
+	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM, "bundled input 0: unknown value type 200");
+	free(bytes);
+	bytes = mk_bundle_of_numbers(pte, n_program, NULL, NULL, 0, &n_bytes);
+	expect_bundle(bytes, n_bytes, ET_E_INVALID_PROGRAM, "it does not name its method");
+	free(bytes);
 	/* a bundle in a bundle */
 	bytes = mk_bundle(pte, n_program, "forward", input, output, 3, &n_bytes);
 	size_t n_outer;

@@ -107,6 +107,17 @@ static void code(void)
 	finish(&mk, "code");
 }
 
+static void bundle_of_numbers(
+	const char *name, const uint8_t *program, size_t n_program, const char *method, uint8_t last)
+{
+	const struct mk_bundled inputs[] = { { MK_BUNDLED_INT, -7 }, { MK_BUNDLED_BOOL, 1 },
+		{ MK_BUNDLED_DOUBLE, 2.5 }, { last, 0 } };
+	size_t n_bytes;
+	uint8_t *bytes = mk_bundle_of_numbers(program, n_program, method, inputs, 4, &n_bytes);
+	write_file(name, bytes, n_bytes);
+	free(bytes);
+}
+
 static void bundle(void)
 {
 	const float ends[] = { 1, 2 };
@@ -123,6 +134,9 @@ static void bundle(void)
 	bytes = mk_bundle(program, 5, "forward", ends, ends, 2, &n_bytes);
 	write_file("hostile-bundle-stump", bytes, n_bytes);
 	free(bytes);
+	bundle_of_numbers("bundle-numbers", program, n_program, "forward", MK_BUNDLED_NONE);
+	bundle_of_numbers("hostile-bundle-value", program, n_program, "forward", UINT8_MAX);
+	bundle_of_numbers("hostile-bundle-nameless", program, n_program, NULL, MK_BUNDLED_NONE);
 	free(program);
 }
 

@@ -546,6 +546,34 @@ static fbb_ref bundled_tensors(struct fb_build *b, const float *data, int32_t n)
 	return fbb_refs(b, &value, 1);
 }
 
+/* What @b has become with one case for @method; @b goes. */
+static uint8_t *finish_bundle(struct fb_build *b, fbb_ref program, const char *method, fbb_ref inputs,
+	fbb_ref outputs, size_t *ret_n_bytes)
+{
+	fbb_ref name = method ? fbb_string(b, method) : 0;
+	fbb_table_begin(b);
+	fbb_add_ref(b, 0, inputs);
+	fbb_add_ref(b, 1, outputs);
+	fbb_ref item = fbb_table_end(b);
+	fbb_ref cases = fbb_refs(b, &item, 1);
+	fbb_table_begin(b);
+	fbb_add_ref(b, 0, name);
+	fbb_add_ref(b, 1, cases);
+	fbb_ref suite = fbb_table_end(b);
+	fbb_ref suites = fbb_refs(b, &suite, 1);
+	fbb_table_begin(b);
+	fbb_add_ref(b, 1, suites);
+	fbb_add_ref(b, 2, program);
+	fbb_finish(b, fbb_table_end(b), "BP08", 0);
+	uint8_t *data = fbb_data(b, ret_n_bytes);
+	uint8_t *file = malloc(*ret_n_bytes);
+	if (!file)
+		abort();
+	memcpy(file, data, *ret_n_bytes);
+	fbb_deinit(b);
+	return file;
+}
+
 uint8_t *mk_bundle(const uint8_t *program, size_t n_program, const char *method, const float *input,
 	const float *output, int32_t n, size_t *ret_n_bytes)
 {
@@ -553,27 +581,32 @@ uint8_t *mk_bundle(const uint8_t *program, size_t n_program, const char *method,
 	fbb_init(&b);
 	fbb_ref bytes = fbb_bytes(&b, program, n_program);
 	fbb_ref inputs = bundled_tensors(&b, input, n);
-	fbb_ref outputs = bundled_tensors(&b, output, n);
-	fbb_ref name = fbb_string(&b, method);
-	fbb_table_begin(&b);
-	fbb_add_ref(&b, 0, inputs);
-	fbb_add_ref(&b, 1, outputs);
-	fbb_ref item = fbb_table_end(&b);
-	fbb_ref cases = fbb_refs(&b, &item, 1);
-	fbb_table_begin(&b);
-	fbb_add_ref(&b, 0, name);
-	fbb_add_ref(&b, 1, cases);
-	fbb_ref suite = fbb_table_end(&b);
-	fbb_ref suites = fbb_refs(&b, &suite, 1);
-	fbb_table_begin(&b);
-	fbb_add_ref(&b, 1, suites);
-	fbb_add_ref(&b, 2, bytes);
-	fbb_finish(&b, fbb_table_end(&b), "BP08", 0);
-	uint8_t *data = fbb_data(&b, ret_n_bytes);
-	uint8_t *file = malloc(*ret_n_bytes);
-	if (!file)
+	return finish_bundle(&b, bytes, method, inputs, bundled_tensors(&b, output, n), ret_n_bytes);
+}
+
+uint8_t *mk_bundle_of_numbers(const uint8_t *program, size_t n_program, const char *method,
+	const struct mk_bundled *inputs, size_t n, size_t *ret_n_bytes)
+{
+	enum { MOST = 8 };
+	struct fb_build b;
+	fbb_ref values[MOST];
+	if (n > MOST)
 		abort();
-	memcpy(file, data, *ret_n_bytes);
-	fbb_deinit(&b);
-	return file;
+	fbb_init(&b);
+	fbb_ref bytes = fbb_bytes(&b, program, n_program);
+	for (size_t i = 0; i < n; i++) {
+		fbb_table_begin(&b);
+		if (inputs[i].type == MK_BUNDLED_DOUBLE)
+			fbb_add_f64(&b, 0, inputs[i].number);
+		else if (inputs[i].type == MK_BUNDLED_INT)
+			fbb_add_u64(&b, 0, (uint64_t)(int64_t)inputs[i].number);
+		else
+			fbb_add_u8(&b, 0, (uint8_t)inputs[i].number);
+		fbb_ref body = fbb_table_end(&b);
+		fbb_table_begin(&b);
+		fbb_add_u8(&b, 0, inputs[i].type);
+		fbb_add_ref(&b, 1, body);
+		values[i] = fbb_table_end(&b);
+	}
+	return finish_bundle(&b, bytes, method, fbb_refs(&b, values, n), 0, ret_n_bytes);
 }

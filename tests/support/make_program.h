@@ -130,4 +130,16 @@ void mk_instruction(struct make_program *mk, uint8_t type, fbb_ref body);
 uint8_t *mk_bundle(const uint8_t *program, size_t n_program, const char *method, const float *input,
 	const float *output, int32_t n, size_t *ret_n_bytes);
 
+/* Numbers of the schema's union of bundled values. Another one makes a value that no reader knows. */
+enum { MK_BUNDLED_NONE = 0, MK_BUNDLED_INT = 2, MK_BUNDLED_BOOL, MK_BUNDLED_DOUBLE };
+
+struct mk_bundled {
+	uint8_t type;
+	double number;
+};
+
+/* The same, with @n (at most 8) inputs that are no tensors and no expected output. @method: NULL leaves it out. */
+uint8_t *mk_bundle_of_numbers(const uint8_t *program, size_t n_program, const char *method,
+	const struct mk_bundled *inputs, size_t n, size_t *ret_n_bytes);
+
 #endif
