@@ -186,59 +186,76 @@ struct constants {
 	int32_t zero; /* of what is made unsigned */
 };
 
-/* Where in a column's filter tap @tap of that phase lies, in the order of the pixels. */
-static size_t place_of(
-	const struct layout *layout, const struct phase *phase, const size_t number[2], size_t tap)
+/* Of @n columns the weights of one tap, @n_channels from @offset behind their first ones on, to row @row of a panel's weights; and what
+ * they add up to. A cache line of each column at a time: columns that lie a power of two apart would push each other out. */
+static void pack_tap(const int8_t *const *columns, size_t offset, size_t n_channels, size_t n, size_t row,
+	size_t width, uint8_t *weights, uint32_t *sums)
 {
-	size_t down = phase->n_taps[0] - 1 - tap / phase->n_taps[1],
-	       across = phase->n_taps[1] - 1 - tap % phase->n_taps[1];
-	return ((number[0] + down * layout->stride[0]) * layout->kernel[1] + number[1] +
-		       across * layout->stride[1]) *
-	       layout->channels;
+	enum { LINE = 64 };
+	for (size_t k = 0, n_deep; k < n_channels; k += n_deep, row += n_deep) {
+		n_deep = n_channels - k < LINE ? n_channels - k : LINE;
+		for (size_t i = 0; i < n; i++) {
+			const int8_t *from = columns[i] + offset + k;
+			int32_t sum = 0;
+			size_t j = 0;
+			for (size_t m = 0; m < n_deep; m++)
+				sum += from[m];
+			sums[i] += (uint32_t)sum;
+			for (; row % 4 == 0 && j + 4 <= n_deep; j += 4)
+				memcpy(weights + ((row + j) / 4 * width + i) * 4, from + j, 4);
+			for (; j < n_deep; j++)
+				weights[((row + j) / 4 * width + i) * 4 + (row + j) % 4] = (uint8_t)from[j];
+		}
+	}
 }
 
-/* Column @column of the packed panel at @to: @channel makes it, of the phase @number. */
-static void pack_column(const struct layout *layout, const struct phase *phase, const size_t number[2],
-	const struct constants *constants, size_t channel, size_t column, size_t width, uint8_t *to)
+/* The panel of columns from @at on. */
+static void pack_panel(const struct layout *layout, const struct phase *phase,
+	const struct constants *constants, size_t group, size_t at, size_t width, uint8_t *to)
 {
-	const size_t n_channels = layout->channels;
-	const int8_t *from = constants->filter + channel * layout->kernel[0] * layout->kernel[1] * n_channels;
-	const float scale = constants->in_scale *
-			    (constants->scales ? constants->scales[channel] : constants->scale) /
-			    constants->out_scale;
-	size_t n_run = layout->groups == 1 ? phase->n_taps[1] : 1;
-	int32_t sum = 0; /* which goes around: -fwrapv */
-	for (size_t tap = 0; tap < phase->n_taps[0] * phase->n_taps[1]; tap++) {
-		const int8_t *weights = from + place_of(layout, phase, number, tap);
-		size_t at = tap / n_run * phase->depth + tap % n_run * n_channels, k = 0;
-		for (size_t i = 0; i < n_channels; i++)
-			sum += weights[i];
-		for (; k + 4 <= n_channels && at % 4 == 0; k += 4, at += 4)
-			memcpy(to + 12 * width + (at / 4 * width + column) * 4, weights + k, 4);
-		for (; k < n_channels; k++, at++)
-			memcpy(to + 12 * width + (at / 4 * width + column) * 4 + at % 4, weights + k, 1);
+	const size_t *kernel = layout->kernel, *stride = layout->stride, n_channels = layout->channels,
+		     n_run = layout->groups == 1 ? phase->n_taps[1] : 1,
+		     n = phase->n_columns - at < width ? phase->n_columns - at : width;
+	const int8_t *columns[ET_GEMM8_PANEL];
+	uint32_t sums[ET_GEMM8_PANEL] = { 0 };
+	bool is_full = n == width && phase->depth == n_run * n_channels;
+	memset(to, 0, is_full ? 12 * width : et_xnn_gemm8_panel(phase->n_segments * phase->depth, width));
+	for (size_t i = 0; i < n; i++) {
+		size_t channel = group * layout->n_out + (at + i) % layout->n_out,
+		       number = (at + i) / layout->n_out, down = phase->number[0], across = phase->number[1];
+		if (layout->is_joined) {
+			down = number / stride[1];
+			across = number % stride[1];
+		}
+		columns[i] = constants->filter;
+		if (phase->n_segments)
+			columns[i] += ((channel * kernel[0] + down) * kernel[1] + across) * n_channels;
 	}
-	uint32_t offset = (uint32_t)sum * (uint32_t)constants->zero -
-			  (constants->bias ? (uint32_t)constants->bias[channel] : 0);
-	memcpy(to + 4 * column, &offset, sizeof(offset));
-	memcpy(to + 4 * width + 4 * column, &scale, sizeof(scale));
+	for (size_t tap = 0; tap < phase->n_taps[0] * phase->n_taps[1];
+		tap++) { /* in the order of the pixels */
+		size_t down = phase->n_taps[0] - 1 - tap / phase->n_taps[1],
+		       across = phase->n_taps[1] - 1 - tap % phase->n_taps[1];
+		pack_tap(columns, (down * stride[0] * kernel[1] + across * stride[1]) * n_channels,
+			n_channels, n, tap / n_run * phase->depth + tap % n_run * n_channels, width,
+			to + 12 * width, sums);
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t channel = group * layout->n_out + (at + i) % layout->n_out;
+		float scale = constants->scales ? constants->scales[channel] : constants->scale;
+		scale = constants->in_scale * scale / constants->out_scale;
+		uint32_t offset = sums[i] * (uint32_t)constants->zero -
+				  (constants->bias ? (uint32_t)constants->bias[channel] : 0);
+		memcpy(to + 4 * i, &offset, sizeof(offset));
+		memcpy(to + 4 * width + 4 * i, &scale, sizeof(scale));
+	}
 }
 
 static void pack_group(const struct layout *layout, const struct phase *phase,
 	const struct constants *constants, size_t group, uint8_t *to)
 {
-	memset(to, 0, size_of(phase));
 	for (size_t at = 0, width; at < phase->n_columns; at += width) {
 		width = et_xnn_gemm8_width(at, phase->n_columns);
-		for (size_t i = at; i < at + width && i < phase->n_columns; i++) {
-			size_t number[2] = { phase->number[0], phase->number[1] };
-			if (layout->is_joined) {
-				number[0] = i / layout->n_out / layout->stride[1];
-				number[1] = i / layout->n_out % layout->stride[1];
-			}
-			pack_column(layout, phase, number, constants,
-				group * layout->n_out + i % layout->n_out, i - at, width, to);
-		}
+		pack_panel(layout, phase, constants, group, at, width, to);
 		to += et_xnn_gemm8_panel(phase->n_segments * phase->depth, width);
 	}
 }
