@@ -267,34 +267,49 @@ static double squares_of(const double *x, size_t n, double center)
 }
 
 /* Of many. */
+#define ADD_LANES(name, few, term)                                                                      \
+	static void name(const double *x, size_t n, double *sum, double center __attribute__((unused))) \
+	{                                                                                               \
+		enum { LANES = 8 };                                                                     \
+		double sums[LANES] = { 0 };                                                             \
+		size_t i = 0;                                                                           \
+		if (n < 2 * LANES) {                                                                    \
+			*sum += few;                                                                    \
+			return;                                                                         \
+		}                                                                                       \
+		for (; i + LANES <= n; i += LANES) {                                                    \
+			for (size_t lane = 0; lane < LANES; lane++)                                     \
+				sums[lane] += term(x[i + lane]);                                        \
+		}                                                                                       \
+		for (; i < n; i++)                                                                      \
+			sums[0] += term(x[i]);                                                          \
+		for (size_t lane = 0; lane < LANES; lane++)                                             \
+			*sum += sums[lane];                                                             \
+	}
+#define ITSELF(number)   (number)
+#define DISTANCE(number) (((number) - center) * ((number) - center))
+ADD_LANES(add_themselves, sum_of(x, n), ITSELF)
+ADD_LANES(add_distances, squares_of(x, n, center), DISTANCE)
+
+/* NULL is not wanted. */
 static void add_doubles(const double *x, size_t n, double *sum, double *squares, double center)
 {
-	enum { LANES = 8 };
-	double sums[LANES] = { 0 }, apart[LANES] = { 0 };
-	size_t i = 0;
-	if (n < 2 * LANES) {
-		*sum += sum_of(x, n);
-		*squares += squares_of(x, n, center);
-		return;
-	}
-	for (; i + LANES <= n; i += LANES) {
-		for (size_t lane = 0; lane < LANES; lane++) {
-			double distance = x[i + lane] - center;
-			sums[lane] += x[i + lane];
-			apart[lane] += distance * distance;
-		}
-	}
-	for (; i < n; i++) {
-		sums[0] += x[i];
-		apart[0] += (x[i] - center) * (x[i] - center);
-	}
-	for (size_t lane = 0; lane < LANES; lane++) {
-		*sum += sums[lane];
-		*squares += apart[lane];
-	}
+	if (sum)
+		add_themselves(x, n, sum, center);
+	if (squares)
+		add_distances(x, n, squares, center);
 }
 
-/* The sum of @n numbers from @data on, and of the squares of their distance to @center, added to what is there. */
+static void add_floats(const float *x, size_t n, double *sum, double *squares, double center)
+{
+	if (sum)
+		*sum += et_hot()->sum(n, x);
+	if (squares)
+		*squares += et_hot()->squares(n, x, center);
+}
+
+/* The sum of @n numbers from @data on, and of the squares of their distance to @center, added to what is there; NULL is not
+ * wanted. */
 static void add_moments(
 	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
 {
@@ -304,14 +319,12 @@ static void add_moments(
 	for (size_t done = 0, part; et_type_is_half(type) && done < n; done += part) {
 		part = n - done < 256 ? n - done : 256;
 		et_loader(type, ET_F32)(floats, data + done * et_scalar_size(type), 1, part);
-		*sum += et_hot()->sum(part, floats);
-		*squares += et_hot()->squares(part, floats, center);
+		add_floats(floats, part, sum, squares, center);
 	}
 	if (et_type_is_half(type))
 		return;
 	if (type == ET_FLOAT32 && (uintptr_t)data % sizeof(float) == 0) {
-		*sum += et_hot()->sum(n, (const float *)data);
-		*squares += et_hot()->squares(n, (const float *)data, center);
+		add_floats((const float *)data, n, sum, squares, center);
 		return;
 	}
 	for (size_t done = 0; done < n;) {
@@ -326,28 +339,6 @@ static void add_moments(
 	}
 }
 
-/* As add_moments() of @n_planes of @n numbers each, not halves, @step bytes apart: short ones are put one behind the other first. */
-static void add_plane_moments(const uint8_t *data, enum et_scalar_type type, size_t n, size_t n_planes,
-	size_t step, double *sum, double *squares, double center)
-{
-	enum { SHORT_PLANE = 64, MOST = 256 };
-	double block[MOST];
-	et_load_fn load = et_loader(type, ET_F64);
-	if (n > SHORT_PLANE) {
-		for (size_t b = 0; b < n_planes; b++)
-			add_moments(data + b * step, type, n, sum, squares, center);
-		return;
-	}
-	for (size_t b = 0, part; b < n_planes && n; b += part) {
-		part = MOST / n < n_planes - b ? MOST / n : n_planes - b;
-		if (n == 1)
-			load(block, data + b * step, (ptrdiff_t)(step / et_scalar_size(type)), part);
-		for (size_t i = 0; i < part && n > 1; i++)
-			load(block + i * n, data + (b + i) * step, 1, n);
-		add_doubles(block, part * n, sum, squares, center);
-	}
-}
-
 /* A batch of @n_batch times @n planes of @inner elements at @data, which may be of another type than what is normalized. */
 struct batch {
 	const uint8_t *data;
@@ -355,18 +346,77 @@ struct batch {
 	size_t n_batch, n, inner;
 };
 
+enum { SHORT_PLANE = 64, PLANES = 1024, PART = 256 };
+
+/* The planes of channel @c, as doubles one behind the other. */
+static void join_planes(const struct batch *x, size_t c, double *to)
+{
+	const size_t bytes = et_scalar_size(x->type), inner = x->inner, step = x->n * inner, n = x->n_batch;
+	const bool is_float = x->type == ET_FLOAT32;
+	const uint8_t *data = x->data + c * inner * bytes;
+	const et_load_fn load = et_loader(x->type, ET_F64);
+	if (inner == 1) {
+		load(to, data, (ptrdiff_t)step, n);
+		return;
+	}
+	for (size_t b = 0; b < n; b++, to += inner, data += step * bytes) {
+		if (!is_float)
+			load(to, data, 1, inner);
+		ET_INDEPENDENT
+		for (size_t i = 0; is_float && i < inner; i++) { /* too few for a call */
+			float number;
+			memcpy(&number, data + i * sizeof(number), sizeof(number));
+			to[i] = (double)number;
+		}
+	}
+}
+
+/* The sum of channel @c's numbers, or of the squares of their distance to @center, of as many planes at a time as there is room
+ * for where they are short; @joined: all of them, if not NULL. */
+static void add_channel(
+	const struct batch *x, size_t c, const double *joined, double *sum, double *squares, double center)
+{
+	const size_t plane_bytes = x->inner * et_scalar_size(x->type), numel = x->n_batch * x->inner,
+		     part = x->inner <= SHORT_PLANE && x->inner ? PART / x->inner * x->inner : x->inner;
+	double room[PART];
+	for (size_t at = 0; at < numel; at += part) {
+		const size_t n = numel - at < part ? numel - at : part;
+		if (joined) {
+			add_doubles(joined + at, n, sum, squares, center);
+			continue;
+		}
+		struct batch planes = *x;
+		planes.data += at / x->inner * x->n * plane_bytes;
+		planes.n_batch = n / x->inner;
+		if (x->inner > SHORT_PLANE) {
+			add_moments(planes.data + c * plane_bytes, x->type, n, sum, squares, center);
+		} else {
+			join_planes(&planes, c, room);
+			add_doubles(room, n, sum, squares, center);
+		}
+	}
+}
+
 /* Mean and variance of channel @c; of half types by way of sums that are rounded after each plane, as the original does. */
 static void channel_moments(
 	const struct batch *x, const struct et_tensor *like, size_t c, double *ret_mean, double *ret_var)
 {
 	const size_t plane_bytes = x->inner * et_scalar_size(x->type), step = x->n * plane_bytes;
 	const uint8_t *data = x->data + c * plane_bytes;
-	double sum = 0, squares = 0, unused = 0, count = half_or_exact(like, (double)(x->n_batch * x->inner)),
-	       mean;
+	double sum = 0, squares = 0, count = half_or_exact(like, (double)(x->n_batch * x->inner)), mean;
 	if (!et_type_is_half(x->type) && !et_type_is_half(like->type)) {
-		add_plane_moments(data, x->type, x->inner, x->n_batch, step, &sum, &unused, 0);
+		const size_t numel = x->n_batch * x->inner;
+		double room[PLANES];
+		const double *joined = NULL;
+		if (x->type == ET_FLOAT64 && x->n_batch == 1 && numel <= PART) {
+			joined = (const double *)(const void *)data;
+		} else if (x->inner <= SHORT_PLANE && numel <= PLANES) {
+			join_planes(x, c, room);
+			joined = room;
+		}
+		add_channel(x, c, joined, &sum, NULL, 0);
 		*ret_mean = mean = sum / count;
-		add_plane_moments(data, x->type, x->inner, x->n_batch, step, &unused, &squares, mean);
+		add_channel(x, c, joined, NULL, &squares, mean);
 		*ret_var = squares / count;
 		return;
 	}
@@ -383,7 +433,7 @@ static void channel_moments(
 	} else {
 		squares = 0;
 		for (size_t b = 0; b < x->n_batch; b++)
-			add_moments(data + b * step, x->type, x->inner, &unused, &squares, mean);
+			add_moments(data + b * step, x->type, x->inner, NULL, &squares, mean);
 		*ret_var = squares / count;
 	}
 	*ret_mean = mean;
@@ -496,10 +546,10 @@ static void norm_row(const struct rows_job *job, size_t row)
 	const struct et_tensor *x = job->x;
 	const uint8_t *data = (const uint8_t *)x->data + row * job->n * et_element_bytes(x);
 	uint8_t *to = (uint8_t *)job->out->data + row * job->n * et_element_bytes(job->out);
-	double sum = 0, squares = 0, unused = 0;
-	add_moments(data, x->type, job->n, &sum, &unused, 0);
+	double sum = 0, squares = 0;
+	add_moments(data, x->type, job->n, &sum, NULL, 0);
 	double mean = job->n ? sum / (double)job->n : 0;
-	add_moments(data, x->type, job->n, &unused, &squares, mean);
+	add_moments(data, x->type, job->n, NULL, &squares, mean);
 	double rstd = job->n ? 1 / sqrt(squares / (double)job->n + job->eps) : NAN;
 	bool is_plain = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	for (size_t done = 0; done < job->n;) {
@@ -593,10 +643,10 @@ static void norm_row_f64(struct rows_job *job, size_t row)
 	const double *x = (const double *)job->x->data + row * n;
 	const double *weight = job->weight ? job->weight->data : NULL,
 		     *bias = job->bias ? job->bias->data : NULL;
-	double *out = (double *)job->out->data + row * n, sum = 0, squares = 0, unused = 0;
-	add_doubles(x, n, &sum, &unused, 0);
+	double *out = (double *)job->out->data + row * n, sum = 0, squares = 0;
+	add_doubles(x, n, &sum, NULL, 0);
 	double mean = sum / (double)n;
-	add_doubles(x, n, &unused, &squares, mean);
+	add_doubles(x, n, NULL, &squares, mean);
 	double rstd = 1 / sqrt(squares / (double)n + job->eps);
 	if (weight && bias) {
 		ET_INDEPENDENT
@@ -642,15 +692,19 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 	const struct et_hot *hot = et_hot();
 	double mean = hot->sum(job->n, x) / (double)job->n;
 	double rstd = 1 / sqrt(hot->squares(job->n, x, mean) / (double)job->n + job->eps);
-	for (size_t done = 0; done < job->n; done += job->run) {
-		size_t at = (row * job->row_step + done / job->run) % job->period;
-		double weight = job->weight ? (double)((const float *)job->weight->data)[at] : 1;
-		double bias = job->bias ? (double)((const float *)job->bias->data)[at] : 0;
-		/* As for norm_row: which of the two decides what becomes of infinities. */
-		bool is_scaled = job->weight || job->bias;
+	const float *weights = job->weight ? job->weight->data : NULL,
+		    *biases = job->bias ? job->bias->data : NULL;
+	const size_t n = job->n, run = job->run, period = job->period;
+	/* As for norm_row: which of the two decides what becomes of infinities. */
+	const bool is_scaled = weights || biases;
+	for (size_t done = 0, at = row * job->row_step % period; done < n;
+		done += run, at = at + 1 < period ? at + 1 : 0) {
+		double weight = weights ? (double)weights[at] : 1;
+		double bias = biases ? (double)biases[at] : 0;
 		float factor = (float)(rstd * weight), center = is_scaled ? 0 : (float)mean;
 		float shift = is_scaled ? (float)(bias - rstd * weight * mean) : 0;
-		for (size_t i = 0; i < job->run; i++)
+		ET_INDEPENDENT
+		for (size_t i = 0; i < run; i++)
 			out[done + i] = (x[done + i] - center) * factor + shift;
 	}
 	((float *)job->mean->data)[row] = (float)mean;
