@@ -2,7 +2,8 @@
  *
  * The bytes are those of the file, mapped where it lies: a tool's user knows better than to rewrite a model that is being
  * judged, and if it happens, numbers change and nothing else. The bundle's tensors and the program's constants point
- * into it, which is why the file is closed last. The same goes for data files. */
+ * into it, which is why the file is closed last. The same goes for data files. Most programs have none, so their folder is
+ * not even read until one asks for what it does not hold: that is a tenth of the time that a small one takes to load. */
 #include "clients/inferctl/file.h"
 
 #include <dirent.h>
@@ -61,15 +62,12 @@ static enum et_status find_beside(struct ctl_file *file, struct et_diag *diag)
 	return status;
 }
 
-static enum et_status open_data(struct ctl_file *file, const struct ctl_strings *given, struct et_diag *diag)
+/* The last one first: each is asked before those that were added earlier. */
+static enum et_status open_data(struct ctl_file *file, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
-	if (!given || !given->n)
-		status = find_beside(file, diag);
-	for (size_t i = 0; given && i < given->n && status == ET_OK; i++)
-		status = add_path(file, ctl_format("%s", given->items[i]), diag);
-	if (status != ET_OK || !file->n_data)
-		return status;
+	if (!file->n_data)
+		return ET_OK;
 	file->data = et_host_data_new();
 	if (!file->data)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: out of memory", file->path);
@@ -83,6 +81,52 @@ static enum et_status open_data(struct ctl_file *file, const struct ctl_strings 
 			source.release(source.owner);
 	}
 	return status;
+}
+
+static void close_data(struct ctl_file *file)
+{
+	et_host_data_unref(file->data);
+	file->data = NULL;
+	while (file->n_data)
+		free(file->data_paths[--file->n_data]);
+}
+
+enum et_status ctl_file_find_data(struct ctl_file *file, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	pthread_mutex_lock(&file->lock);
+	if (!file->has_data) {
+		status = find_beside(file, diag);
+		if (status == ET_OK)
+			status = open_data(file, diag);
+		if (status != ET_OK)
+			close_data(file);
+		file->has_data = status == ET_OK;
+	}
+	pthread_mutex_unlock(&file->lock);
+	return status;
+}
+
+static enum et_status beside_find(void *self, const char *name, const struct et_tensor_spec *expected,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes, struct et_diag *diag)
+{
+	struct ctl_file *file = self;
+	enum et_status status = ctl_file_find_data(file, diag);
+	const struct et_external_data *table = status == ET_OK ? et_host_data_table(file->data) : NULL;
+	if (status == ET_OK && !table)
+		return et_fail(
+			diag, ET_E_NOT_FOUND, "no data file was given; its .ptd of the same export has it");
+	return table ? table->find(table->self, name, expected, ret_bytes, ret_n_bytes, diag) : status;
+}
+
+/* Before anybody has looked there can't be bytes of theirs. */
+static const struct et_source *beside_source_at(void *self, uint32_t index)
+{
+	struct ctl_file *file = self;
+	pthread_mutex_lock(&file->lock);
+	const struct et_external_data *table = file->has_data ? et_host_data_table(file->data) : NULL;
+	pthread_mutex_unlock(&file->lock);
+	return table ? table->source_at(table->self, index) : NULL;
 }
 
 /* --- the file ------------------------------------------------------------------------------------------- */
@@ -109,12 +153,19 @@ enum et_status ctl_file_open(
 			return et_fail(diag, status, "%s: %s", path, why.text);
 		}
 	}
-	status = open_data(&file, data, diag);
+	file.has_data = data && data->n;
+	for (size_t i = 0; file.has_data && i < data->n && status == ET_OK; i++)
+		status = add_path(&file, ctl_format("%s", data->items[i]), diag);
+	if (status == ET_OK)
+		status = open_data(&file, diag);
 	if (status != ET_OK) {
 		ctl_file_close(&file);
 		return status;
 	}
 	*ret = file;
+	pthread_mutex_init(&ret->lock, NULL);
+	ret->beside =
+		(struct et_external_data){ .self = ret, .find = beside_find, .source_at = beside_source_at };
 	return ET_OK;
 }
 
@@ -124,9 +175,9 @@ void ctl_file_close(struct ctl_file *file)
 	et_pool_deinit(&file->pool);
 	if (file->source.release)
 		file->source.release(file->source.owner);
-	et_host_data_unref(file->data);
-	for (size_t i = 0; i < file->n_data; i++)
-		free(file->data_paths[i]);
+	close_data(file);
+	if (file->beside.self)
+		pthread_mutex_destroy(&file->lock);
 	free(file->path);
 	*file = (struct ctl_file){ 0 };
 }
@@ -141,13 +192,15 @@ enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *sto
 		*ret_program = et_program_ref(file->program);
 		return ET_OK;
 	}
+	/* What is kept is of these files and no others. */
 	if (store)
-		status = et_host_store_bind(
-			store, &borrowed, et_host_data_table(file->data), file->path, &why);
+		status = ctl_file_find_data(file, &why);
+	const struct et_external_data *data = file->has_data ? et_host_data_table(file->data) : &file->beside;
+	if (store && status == ET_OK)
+		status = et_host_store_bind(store, &borrowed, data, file->path, &why);
 	borrowed.release = NULL;
 	if (status == ET_OK)
-		status = et_program_open(
-			&file->program, &borrowed, et_host_data_table(file->data), et_host_allocator(), &why);
+		status = et_program_open(&file->program, &borrowed, data, et_host_allocator(), &why);
 	if (status != ET_OK)
 		return et_fail(
 			diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));

@@ -377,7 +377,8 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 	if (ctl_file_open(&in->file, path, data, &diag) != ET_OK)
 		return ctl_fail("%s%s", diag.text,
 			ctl_is_path(path) ? "" : "; it takes a file, not the name of a model");
-	if (ctl_file_program(&in->file, NULL, &in->program, &diag) != ET_OK) {
+	if (ctl_file_find_data(&in->file, &diag) != ET_OK ||
+		ctl_file_program(&in->file, NULL, &in->program, &diag) != ET_OK) {
 		ctl_file_close(&in->file);
 		return ctl_fail("%s", diag.text);
 	}

@@ -76,6 +76,9 @@ static char *label_of(const char *path)
 static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
 	struct ctl_file *file, const char *method, struct ctl_error *error)
 {
+	struct et_diag diag = { 0 };
+	if (file && ctl_file_find_data(file, &diag) != ET_OK)
+		return ctl_error_set(error, "%s", diag.text);
 	struct remote_model *model = ctl_alloc(1, sizeof(*model));
 	model->base.engine = engine;
 	model->name = file ? label_of(name) : ctl_format("%s", name);

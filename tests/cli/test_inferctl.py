@@ -121,7 +121,7 @@ class Folder(unittest.TestCase):
         """(what is said, a data file that is not right) for a program in a folder of its own."""
         data = self.external("unused")
         return [
-            (r"tensor '0.weight' lies outside the file, and no data file was given", None),
+            (r"tensor '0.weight' lies outside the file(, and|:) no data file was given", None),
             (r"tensor '0.weight' lies outside the file: .*nothing of that name", data.replace(b"0.weight", b"9.weight")),
             (r"tensor '0.weight' lies outside the file: .*another tensor of that name: FP32 \[\d+,\d+\], not FP32 \[",
              data.replace(b"0.weight", b"9.weight").replace(b"2.weight", b"0.weight")),
@@ -505,6 +505,12 @@ class Local(Folder):
         for i in range(15):
             self.path(f"two/{i}.ptd", content)
         self.fails("a program can have 15 data files", "inspect", self.path("two/mlp.bpte"))
+        # What needs none is not asked about those that happen to lie beside it.
+        os.makedirs(self.path("none"), exist_ok=True)
+        shutil.copy(os.path.join(TOP, "tests", "models", "small", "gelu_xnnpack.bpte"), self.path("none"))
+        self.path("none/data.ptd", b"what is this?")
+        self.assertIn("1 passed, 0 failed", self.good("verify", "--local", self.path("none")))
+        self.fails("data.ptd: not a data file", "inspect", self.path("none/gelu_xnnpack.bpte"))
 
     def test_data_files_that_are_not_right(self):
         for i, (pattern, data) in enumerate(self.broken_data()):
