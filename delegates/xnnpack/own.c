@@ -6,7 +6,7 @@
  * Depthwise convolutions are here. They read their filters where those lie: nothing is packed, neither for a Program nor
  * for a context, and there is no table of pointers for each context either. Other convolutions and fully connected layers are in
  * own_gemm.c, transposed ones in own_deconvolution.c and, of 8 bits, own_deconvolution8.c, both with groups and gaps in
- * own_patches.c, layers of rows quantized at run time in own_gemm8.c, of computed weights and products of halves in own_computed.c. What XNNPACK does not do at all is in own_argmax.c, own_average.c, own_pool.c
+ * own_patches.c, layers of rows quantized at run time in own_gemm8.c, of computed weights and products of halves in own_computed.c, softmax of halves in own_softmax.c. What XNNPACK does not do at all is in own_argmax.c, own_average.c, own_pool.c
  * and own_move.c, what it rounds otherwise than the original's in own_mean.c, own_table.c, own_binary.c and own_cast.c, what it knows no
  * datatype for in own_bfloat.c. */
 #include "delegates/xnnpack/own.h"
@@ -273,8 +273,8 @@ static const struct et_xnn_own *const all[] = { &own_depthwise, &own_depthwise_h
 	&et_xnn_own_groups, &et_xnn_own_patches, &et_xnn_own_patches_halves, &et_xnn_own_deconvolution_halves,
 	&et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_deconvolution8, &et_xnn_own_argmax,
 	&et_xnn_own_average, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_move, &et_xnn_own_pool,
-	&et_xnn_own_linear_bfloat, &et_xnn_own_bfloat, &et_xnn_own_binary, &et_xnn_own_table,
-	&et_xnn_own_cast };
+	&et_xnn_own_softmax, &et_xnn_own_linear_bfloat, &et_xnn_own_bfloat, &et_xnn_own_binary,
+	&et_xnn_own_table, &et_xnn_own_cast };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {

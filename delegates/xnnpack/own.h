@@ -52,8 +52,8 @@ extern const struct et_xnn_own et_xnn_own_argmax, et_xnn_own_average, et_xnn_own
 	et_xnn_own_convolution_halves, et_xnn_own_deconvolution, et_xnn_own_deconvolution8,
 	et_xnn_own_deconvolution_halves, et_xnn_own_gemm8, et_xnn_own_groups, et_xnn_own_linear,
 	et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_matmul, et_xnn_own_mean,
-	et_xnn_own_move, et_xnn_own_patches, et_xnn_own_patches_halves, et_xnn_own_pool, et_xnn_own_table,
-	et_xnn_own_transpose;
+	et_xnn_own_move, et_xnn_own_patches, et_xnn_own_patches_halves, et_xnn_own_pool, et_xnn_own_softmax,
+	et_xnn_own_table, et_xnn_own_transpose;
 /* For the rows: of a shape that was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 {

@@ -1,0 +1,51 @@
+/* Softmax of short rows of halves, in vectors of the processors that have them (softmax.h), where there are enough to be worth a cut.
+ * Longer rows, and those of floats, are XNNPACK's. */
+#include "delegates/xnnpack/own.h"
+#include "delegates/xnnpack/softmax.h"
+
+enum {
+	COST = 16,      /* products in whose time one number is done */
+	GRAIN = 1 << 14 /* numbers that are worth another thread's while */
+};
+
+struct rows {
+	const uint16_t *in;
+	uint16_t *out;
+	size_t n; /* numbers of a row */
+};
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	if (node->kind->define != et_xnn_define_softmax || !et_softmax())
+		return false;
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_shape *shape = &in->shape;
+	return in->type == ET_XNN_FP16 && out->type == ET_XNN_FP16 && !in->data && shape->n_dims > 0 &&
+	       shape->dims[shape->n_dims - 1] <= ET_SOFTMAX_MOST &&
+	       et_xnn_own_is_worth((uint64_t)COST * et_xnn_n_elements(shape));
+}
+
+static void run_rows(void *arg, size_t begin, size_t end)
+{
+	const struct rows *rows = arg;
+	et_softmax()->run(rows->out + begin * rows->n, rows->in + begin * rows->n, end - begin, rows->n);
+}
+
+static void run(const struct et_xnn_own_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const struct et_xnn_shape *shape = &run->shapes[node->inputs[0]];
+	struct rows rows = {
+		.in = run->memory[node->inputs[0]],
+		.out = run->memory[node->outputs[0]],
+		.n = shape->dims[shape->n_dims - 1],
+	};
+	et_xnn_lane_parallel_for(run->lane, run_rows, &rows, et_xnn_n_rows(shape), 1 + GRAIN / rows.n);
+}
+
+const struct et_xnn_own et_xnn_own_softmax = {
+	.name = "Softmax (NC, F16), by rows",
+	.takes = takes,
+	.run = run,
+};
