@@ -28,11 +28,51 @@ const struct et_hot *et_hot(void)
 	return builds[et_cpu_n_builds() - 1];
 }
 
+enum { TILE = 4 };
+
+/* B whose columns lie in one piece each, as a layer's weights do: turned by tiles, which are read and written as vectors. */
+static void turn_panel(
+	const float *from, ptrdiff_t step, size_t n_k, size_t n_columns, float *panel, size_t width)
+{
+	typedef float four __attribute__((vector_size(TILE * sizeof(float))));
+	size_t j = 0;
+	for (; j + TILE <= n_columns; j += TILE, from += TILE * step, panel += TILE) {
+		size_t k = 0;
+		for (; k + TILE <= n_k; k += TILE) {
+			four in[TILE], half[TILE], out[TILE];
+			for (ptrdiff_t i = 0; i < TILE; i++)
+				memcpy(&in[i], from + i * step + k, sizeof(in[i]));
+			for (size_t i = 0; i < TILE; i += 2) {
+				half[i] = __builtin_shufflevector(in[i], in[i + 1], 0, 4, 1, 5);
+				half[i + 1] = __builtin_shufflevector(in[i], in[i + 1], 2, 6, 3, 7);
+			}
+			for (size_t i = 0; i < 2; i++) {
+				out[2 * i] = __builtin_shufflevector(half[i], half[i + 2], 0, 1, 4, 5);
+				out[2 * i + 1] = __builtin_shufflevector(half[i], half[i + 2], 2, 3, 6, 7);
+			}
+			for (size_t i = 0; i < TILE; i++)
+				memcpy(panel + (k + i) * width, &out[i], sizeof(out[i]));
+		}
+		for (; k < n_k; k++) {
+			for (ptrdiff_t i = 0; i < TILE; i++)
+				panel[k * width + (size_t)i] = from[i * step + (ptrdiff_t)k];
+		}
+	}
+	for (; j < n_columns; j++, from += step, panel++) {
+		for (size_t k = 0; k < n_k; k++)
+			panel[k * width] = from[k];
+	}
+}
+
 void et_matrix_panel(const void *matrix, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
 	float *panel, size_t width)
 {
 	const struct et_matrix *b = matrix;
 	const float *from = b->data + (ptrdiff_t)first_k * b->row + (ptrdiff_t)first_column * b->col;
+	if (b->row == 1 && b->col != 1) {
+		turn_panel(from, b->col, n_k, n_columns, panel, width);
+		return;
+	}
 	for (size_t k = 0; k < n_k; k++, from += b->row, panel += width) {
 		if (b->col == 1) {
 			memcpy(panel, from, n_columns * sizeof(*panel));
