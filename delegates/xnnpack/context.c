@@ -684,12 +684,13 @@ enum et_status et_xnn_context_new(struct inferd_delegate_instance **ret_context,
 	return status;
 }
 
-/* The first time that XNNPACK is told shapes it plans its workspace for them, so a run with these need not. */
+/* The first time that XNNPACK is told shapes it plans its workspace for them, so a run with these need not. The context may be
+ * an older one, shared, which has been told some, or whose runtimes a failure took. */
 void et_xnn_context_warm(struct inferd_delegate_instance *context)
 {
 	const struct et_xnn_payload *payload = &context->compiled->payload;
 	struct et_diag diag = { "" };
-	if (context->was_reshaped)
+	if (context->was_reshaped || !context->is_made)
 		return;
 	for (uint32_t i = 0; i < payload->n_inputs; i++)
 		context->in_shapes[i] = payload->values[payload->inputs[i]].shape;

@@ -1,6 +1,7 @@
 /* Payloads of a Program that come out the same are one; whatever differs in what they do keeps them apart. */
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/xnnpack/lane.h"
+#include "delegates/xnnpack/memory.h"
 #include "delegates/xnnpack/test_args.h"
 
 #include <setjmp.h>
@@ -101,7 +102,7 @@ static void end(struct one *one)
 }
 
 /* Each time in other memory. */
-static void run(const struct one *one, float first, const float expected[N])
+static int try_run(const struct one *one, float first, const float expected[N])
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	float *numbers = calloc(2 * N + 16, sizeof(*numbers));
@@ -124,11 +125,16 @@ static void run(const struct one *one, float first, const float expected[N])
 	struct inferd_delegate_run one_run = {
 		.struct_size = sizeof(one_run), .n_args = 2, .args = pointers
 	};
-	assert_int_equal(et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message),
-		INFERD_DELEGATE_OK);
-	for (uint32_t i = 0; i < N; i++)
+	int status = et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message);
+	for (uint32_t i = 0; i < N && status == INFERD_DELEGATE_OK; i++)
 		test_near(numbers[N + i], expected[i], 0);
 	free(numbers);
+	return status;
+}
+
+static void run(const struct one *one, float first, const float expected[N])
+{
+	assert_int_equal(try_run(one, first, expected), INFERD_DELEGATE_OK);
 }
 
 static const float some[N] = { 1, 2 }, others[N] = { 1, 3 };
@@ -188,6 +194,38 @@ static void test_what_differs_is_not(void **state)
 		run(&all[i % 4], 3, expected[i % 4]);
 	for (uint32_t i = 0; i < 4; i++)
 		end(&all[i]);
+	test_ops->lane_free(lane);
+}
+
+static bool _Atomic has_memory;
+
+static bool may_allocate(size_t n_bytes)
+{
+	return has_memory;
+}
+
+/* A context is warmed for each of those who share it, also behind a run that failed for one. */
+static void test_one_that_failed_is_warmed(void **state)
+{
+	struct one a, b;
+	struct et_lane *lane;
+	struct et_diag diag = { 0 };
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	begin(&a, PROGRAM, some, 100, false);
+	begin(&b, PROGRAM, some, 100, false);
+	open(&a, et_direct_lane(lane));
+	has_memory = false;
+	et_xnn_memory_set_gate(may_allocate);
+	assert_int_not_equal(try_run(&a, 1, some), INFERD_DELEGATE_OK);
+	has_memory = true;
+	open(&b, et_direct_lane(lane));
+	assert_ptr_equal(a.instance, b.instance);
+	et_xnnpack_delegate.instance_warm(b.instance);
+	et_xnn_memory_set_gate(NULL);
+	run(&b, 1, (float[]){ 2, 4 });
+	run(&a, 5, (float[]){ 6, 8 });
+	end(&a);
+	end(&b);
 	test_ops->lane_free(lane);
 }
 
@@ -334,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_same_is_there_once),
 		TEST(what_differs_is_not),
+		TEST(one_that_failed_is_warmed),
 		TEST(what_may_change_is_nobodys),
 		TEST(steps_are_the_same),
 		TEST(what_is_read_whole_begins_there),
