@@ -122,7 +122,8 @@ static bool find_range(const struct et_xnn_payload *payload, const struct et_xnn
 		return false;
 	const struct et_xnn_node *source = &payload->nodes[value->producer];
 	bool has_limits = source->kind->has_filter || et_xnn_is_clamp(source);
-	if (!has_limits || !(source->min >= 0))
+	/* both: of a clamp the upper one is what counts where it is below the other */
+	if (!has_limits || !(source->min >= 0) || !(source->max >= 0))
 		return false;
 	double most = source->max / (double)value->scale;
 	*ret_most = most < 254 ? (int)most + 1 : 255;

@@ -589,6 +589,44 @@ static void test_two_clamps(void **state)
 	}
 }
 
+/* An upper limit below the lower one, or none, may be what comes out, which is below 0: no absolute value is that. */
+static void test_table_of_odd_limits(void **state)
+{
+	static const float most[] = { -1, NAN, -INFINITY, -0x1p127f };
+	for (size_t k = 0; k < sizeof(most) / sizeof(most[0]); k++) {
+		struct make_xnn mk;
+		struct arg args[2];
+		struct et_evalue *values[] = { &args[0].value, &args[1].value };
+		struct test_session session;
+		struct et_diag diag = { 0 };
+		size_t n_bytes;
+		mx_init(&mk);
+		uint32_t in = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .input = 1, .scale = 0.5f });
+		uint32_t clamped =
+			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .scale = 0.5f });
+		uint32_t real = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(4) });
+		uint32_t out = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .output = 2, .scale = 0.25f });
+		mx_node(&mk, MX_CLAMP,
+			&(struct et_xnn_node){
+				.inputs = { in }, .outputs = { clamped }, .min = 0, .max = most[k] });
+		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { clamped }, .outputs = { real } });
+		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { real }, .outputs = { out } });
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		ARG(&args[0], ET_INT8, ET_STATIC, 4);
+		ARG(&args[1], ET_INT8, ET_STATIC, 4);
+		memcpy(args[0].i8, (const int8_t[]){ -7, 0, 3, 100 }, 4);
+		test_ok(test_session_begin(&session, bytes, n_bytes, 2, 1, &diag), &diag);
+		assert_int_equal(et_direct_model(session.compiled)->compiled->payload.n_nodes, 3);
+		test_ok(test_ops->enqueue(session.context, values, NULL, &diag), &diag);
+		for (int i = 0; i < 4; i++)
+			assert_true(args[1].i8[i] <= 0);
+		test_session_end(&session);
+		free(bytes);
+	}
+}
+
 /* An upper limit that is no number is none, and a lower one makes the least of 8 bits. Of other layers it cannot be theirs. */
 static void test_limits_that_are_no_number(void **state)
 {
@@ -615,6 +653,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_limits, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_apart, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_two_clamps, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_table_of_odd_limits, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_that_are_no_number, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_absurd_padding, test_set_up, test_tear_down),
 	};
