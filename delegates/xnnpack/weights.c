@@ -46,10 +46,10 @@ static struct et_xnn_block *block_of(void *bytes)
 	return (struct et_xnn_block *)((uint8_t *)bytes - ET_XNN_HEADER);
 }
 
-/* At the end of each slab is what no filter fitted in, which counts, and is memory up to the end of a large page: so each is as
- * large as all before it, and there are few. Large pages are memory as soon as a byte of them is, so the last slab had better
- * not be larger than what is yet to come: filters are packed in about the order in which they lie, so that is what lies behind
- * the one that was asked for last. */
+/* At the end of each slab is what no filter fitted in, which is memory up to the end of a large page: so each is as large as all
+ * before it, and there are few. Large pages are memory as soon as a byte of them is, so the last slab had better not be larger than
+ * what is yet to come: filters are packed in about the order in which they lie, so that is what lies behind the one that was asked
+ * for last. That may be no filter, so what nobody has taken yet does not count. */
 static struct et_xnn_slab *slab_new(struct et_xnn_weights *weights, size_t n)
 {
 	size_t n_least = ET_XNN_ALIGNMENT + n, n_before = weights->stats.n_bytes,
@@ -61,7 +61,7 @@ static struct et_xnn_slab *slab_new(struct et_xnn_weights *weights, size_t n)
 	if (!slab)
 		return NULL;
 	*slab = (struct et_xnn_slab){ .n_bytes = n_bytes, .n_used = ET_XNN_ALIGNMENT };
-	weights->stats.n_bytes += n_bytes;
+	weights->stats.n_bytes += slab->n_used;
 	et_list_append(&weights->slabs, &slab->node);
 	return slab;
 }
@@ -90,6 +90,7 @@ static struct et_xnn_block *slab_take(
 	struct et_xnn_block *block = (struct et_xnn_block *)(void *)((uint8_t *)slab + slab->n_used);
 	slab->n_used += n;
 	slab->n_blocks++;
+	weights->stats.n_bytes += n;
 	return block;
 }
 
@@ -97,12 +98,14 @@ static struct et_xnn_block *slab_take(
 static void slab_give(
 	struct et_xnn_weights *weights, struct et_xnn_slab *slab, struct et_xnn_block *block, size_t n)
 {
-	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used)
-		slab->n_used -= n; /* its place is free again */
+	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used) { /* its place is free again */
+		slab->n_used -= n;
+		weights->stats.n_bytes -= n;
+	}
 	if (--slab->n_blocks)
 		return;
 	et_list_remove(&slab->node);
-	weights->stats.n_bytes -= slab->n_bytes;
+	weights->stats.n_bytes -= slab->n_used;
 	weights->allocator.free(weights->allocator.self, slab, slab->n_bytes);
 }
 
