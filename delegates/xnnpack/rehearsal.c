@@ -20,7 +20,8 @@
  * the payload's are deleted first. So nothing is there twice, and what no lane ever asks for goes with its payload.
  *
  * What XNNPACK allocates is counted by thread (memory.h). These are no thread's until a lane has them, and in no account: they
- * are operators without memory to work in, less than the context that they are made for. */
+ * are operators without memory to work in, less than the context that they are made for. So that nobody keeps much in that way,
+ * with a graph of a million nodes, there is a limit, and what is above that is made twice. */
 #include "delegates/xnnpack/rehearsal.h"
 
 #include "delegates/xnnpack/graph.h"
@@ -29,6 +30,8 @@
 
 #include <stdatomic.h>
 #include <string.h>
+
+enum { MOST_KEPT = 16 << 20 /* bytes, of a Program */ };
 
 static size_t size_of(uint32_t n_runtimes)
 {
@@ -95,6 +98,13 @@ static void leave_workspace(struct et_xnn_rehearsals *rehearsals)
 	rehearsals->workspace = NULL;
 }
 
+/* Under the lock: nobody takes it any more. By whoever has its workspace. */
+static void give_up(struct et_xnn_rehearsals *rehearsals, struct et_xnn_rehearsal *rehearsal)
+{
+	rehearsals->n_kept -= rehearsal->n_held;
+	rehearsal_free(&rehearsals->allocator, rehearsal);
+}
+
 /* Under the lock, when nobody makes runtimes any more: what became unwanted meanwhile. */
 static void sweep(struct et_xnn_rehearsals *rehearsals)
 {
@@ -106,7 +116,7 @@ static void sweep(struct et_xnn_rehearsals *rehearsals)
 	{
 		struct et_xnn_rehearsal *rehearsal = ET_CONTAINER_OF(node, struct et_xnn_rehearsal, node);
 		if (rehearsal->is_unwanted)
-			rehearsal_free(&rehearsals->allocator, rehearsal);
+			give_up(rehearsals, rehearsal);
 	}
 }
 
@@ -143,7 +153,7 @@ enum et_status et_xnn_rehearsal_begin(struct et_xnn_rehearsal **ret_rehearsal,
 uint64_t et_xnn_rehearsal_end(
 	struct et_xnn_rehearsals *rehearsals, struct et_xnn_rehearsal *rehearsal, bool is_good)
 {
-	uint64_t number = rehearsal->is_kept && is_good ? rehearsal->number : 0;
+	uint64_t number = 0;
 	rehearsal->n_held = et_xnn_memory_held() - rehearsal->n_held;
 	et_xnn_memory_own(-rehearsal->n_held);
 	if (!rehearsal->is_kept) {
@@ -155,10 +165,13 @@ uint64_t et_xnn_rehearsal_end(
 	}
 	pthread_mutex_lock(&rehearsals->lock);
 	rehearsals->is_busy = false;
-	if (number)
+	if (is_good && rehearsal->n_held <= MOST_KEPT - rehearsals->n_kept) {
+		number = rehearsal->number;
+		rehearsals->n_kept += rehearsal->n_held;
 		et_list_append(&rehearsals->list, &rehearsal->node);
-	else
+	} else {
 		rehearsal_free(&rehearsals->allocator, rehearsal);
+	}
 	sweep(rehearsals);
 	leave_workspace(rehearsals);
 	pthread_mutex_unlock(&rehearsals->lock);
@@ -174,7 +187,7 @@ void et_xnn_rehearsals_drop(struct et_xnn_rehearsals *rehearsals, uint64_t numbe
 	if (rehearsal && rehearsals->is_busy) {
 		rehearsal->is_unwanted = rehearsals->has_unwanted = true;
 	} else if (rehearsal) {
-		rehearsal_free(&rehearsals->allocator, rehearsal);
+		give_up(rehearsals, rehearsal);
 		leave_workspace(rehearsals);
 	}
 	pthread_mutex_unlock(&rehearsals->lock);
@@ -187,6 +200,7 @@ static void hand_over(struct et_xnn_rehearsals *rehearsals, struct inferd_delega
 	if (rehearsals->is_busy || lane->threads || !et_xnn_lane_adopt_workspace(lane, rehearsals->workspace))
 		return;
 	rehearsals->workspace = NULL;
+	rehearsals->n_kept = 0;
 	et_xnn_memory_own(rehearsals->n_held);
 	ET_LIST_FOR_EACH(node, after, &rehearsals->list)
 	{

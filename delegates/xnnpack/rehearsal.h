@@ -32,6 +32,7 @@ struct et_xnn_rehearsals {
 	bool has_unwanted;         /* among those in the list */
 	xnn_workspace_t workspace; /* NULL: there are none */
 	uint64_t n_held;           /* bytes that XNNPACK allocated for that alone */
+	uint64_t n_kept;           /* and for those in the list */
 	struct et_list_node list;
 };
 void et_xnn_rehearsals_init(struct et_xnn_rehearsals *rehearsals, const struct et_allocator *allocator);

@@ -393,6 +393,39 @@ static void test_two_at_once(void **state)
 	et_xnn_rehearsals_deinit(&rehearsals);
 }
 
+/* As if XNNPACK allocated so much to try a payload. Returns the rehearsal's number. */
+static uint64_t keep_large(struct et_xnn_rehearsals *rehearsals, size_t n_bytes, void **ret_bytes)
+{
+	struct et_xnn_rehearsal *rehearsal;
+	assert_int_equal(make_one(rehearsals, &rehearsal), ET_OK);
+	*ret_bytes = et_xnn_allocator()->allocate(NULL, n_bytes);
+	assert_non_null(*ret_bytes);
+	return et_xnn_rehearsal_end(rehearsals, rehearsal, true);
+}
+
+/* What is in no account is not much. */
+static void test_large_ones_are_not_kept(void **state)
+{
+	enum { TOO_LARGE = (16 << 20) + 1, HALF = (8 << 20) + 1 };
+	struct et_xnn_rehearsals rehearsals;
+	void *bytes[5];
+	uint64_t n_before = et_xnn_memory_held();
+	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
+	assert_int_equal(keep_large(&rehearsals, TOO_LARGE, &bytes[0]), 0);
+	assert_null(rehearsals.workspace);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t number = keep_large(&rehearsals, HALF, &bytes[1 + 2 * i]);
+		assert_int_not_equal(number, 0);
+		assert_int_equal(keep_large(&rehearsals, HALF, &bytes[2 + 2 * i]), 0);
+		et_xnn_rehearsals_drop(&rehearsals, number);
+		assert_null(rehearsals.workspace);
+	}
+	for (uint32_t i = 0; i < 5; i++)
+		et_xnn_allocator()->deallocate(NULL, bytes[i]);
+	assert_int_equal(et_xnn_memory_held(), n_before);
+	et_xnn_rehearsals_deinit(&rehearsals);
+}
+
 struct traffic {
 	pthread_t thread;
 	uint8_t *bytes[2 * N_ROUNDS]; /* a Program's stay where they are as long as it lives */
@@ -453,6 +486,7 @@ int main(void)
 		TEST(nobody_asks),
 		TEST(another_thread_s_are_counted),
 		TEST(two_at_once),
+		TEST(large_ones_are_not_kept),
 		TEST(many_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
