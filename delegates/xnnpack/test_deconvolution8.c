@@ -28,6 +28,7 @@ struct layer {
 		adjust[2]; /* top, right, bottom, left */
 	uint32_t group_in, group_out, groups;
 	bool is_unsigned, is_by_channel, has_bias, is_limited;
+	bool is_turned; /* XNNPACK takes what comes out, and turns it */
 	int32_t zero, filter_zero, out_zero;
 	float scale, filter_scale, out_scale;
 };
@@ -77,7 +78,8 @@ static void draw_layer(struct layer *l)
 		.group_out = 1 + test_draw(is_deep ? 50 : 9),
 		.is_unsigned = test_draw(3) == 0,
 		.has_bias = test_draw(2),
-		.is_limited = test_draw(2) };
+		.is_limited = test_draw(2),
+		.is_turned = test_draw(2) };
 	draw_size(l);
 	for (int i = 0; i < 2; i++) {
 		l->stride[i] = 1 + test_draw(4);
@@ -187,11 +189,12 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 		biases.constant = mx_constant(&mk, bias, n_out * sizeof(*bias));
 		inputs[2] = mx_value(&mk, &biases);
 	}
-	uint32_t out = mx_value(&mk, &(struct mx_value){ .type = type,
-					     MX_DIMS(l->batch, outer(l, 0), outer(l, 1), n_out),
-					     .scale = l->out_scale,
-					     .zero_point = l->out_zero,
-					     .output = 2 });
+	struct mx_value result = { .type = type,
+		MX_DIMS(l->batch, outer(l, 0), outer(l, 1), n_out),
+		.scale = l->out_scale,
+		.zero_point = l->out_zero,
+		.output = l->is_turned ? 0 : 2 };
+	uint32_t out = mx_value(&mk, &result);
 	mx_node(&mk, MX_DECONV,
 		&(struct et_xnn_node){ .inputs = { inputs[0], inputs[1], inputs[2] },
 			.outputs = { out },
@@ -200,6 +203,17 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 			.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0], l->kernel[1],
 				l->stride[0], l->stride[1], l->dilation[0], l->dilation[1], l->group_in,
 				l->group_out, l->groups, l->adjust[0], l->adjust[1] } });
+	if (l->is_turned) {
+		struct mx_value turned = result;
+		turned.dims[1] = result.dims[2];
+		turned.dims[2] = result.dims[1];
+		turned.output = 2;
+		mx_node(&mk, MX_TRANSPOSE,
+			&(struct et_xnn_node){ .inputs = { out },
+				.outputs = { mx_value(&mk, &turned) },
+				.list = { { 0, 2, 1, 3 } },
+				.n_list = { 4 } });
+	}
 	return mx_finish(&mk, ret_n_bytes);
 }
 
@@ -211,8 +225,9 @@ static void run(struct test_session *s, const struct layer *l)
 	uint8_t type = l->is_unsigned ? ET_UINT8 : ET_INT8;
 	ARG(&args[0], type, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)l->size[0], (int32_t)l->size[1],
 		(int32_t)(l->groups * l->group_in));
-	ARG(&args[1], type, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)outer(l, 0), (int32_t)outer(l, 1),
-		(int32_t)(l->groups * l->group_out));
+	uint32_t height = outer(l, 0), width = outer(l, 1), n_channels = l->groups * l->group_out;
+	ARG(&args[1], type, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)(l->is_turned ? width : height),
+		(int32_t)(l->is_turned ? height : width), (int32_t)n_channels);
 	uint32_t n_in = l->batch * l->size[0] * l->size[1] * l->groups * l->group_in, n_out = n_outputs(l);
 	assert_true(n_in <= MOST && n_out <= MOST);
 	for (uint32_t i = 0; i < n_in; i++)
@@ -225,8 +240,12 @@ static void run(struct test_session *s, const struct layer *l)
 	struct et_evalue *values[] = { &args[0].value, &args[1].value };
 	test_ok(test_ops->enqueue(s->context, values, NULL, &diag), &diag);
 	plain(l, expected);
-	for (uint32_t i = 0; i < n_out; i++)
-		assert_int_equal(out[i], (uint8_t)expected[i]);
+	for (uint32_t i = 0; i < n_out; i++) {
+		uint32_t pixel = i / n_channels, column = pixel % width, row = pixel / width % height;
+		if (l->is_turned)
+			pixel = pixel / width / height * width * height + column * height + row;
+		assert_int_equal(out[pixel * n_channels + i % n_channels], (uint8_t)expected[i]);
+	}
 	for (uint32_t i = n_out; i < n_out + GUARD; i++)
 		assert_int_equal(out[i], 0x5a);
 }
