@@ -1,6 +1,6 @@
 /* Convolutions in groups or with gaps, and transposed ones of every form, by windows that are copied (patches.h): those that
  * XNNPACK cannot do, or whose NaNs it loses (gemm.h), those of halves, which others than Debian's compute in halves, and those of floats
- * in groups of which it fills up to whole panels of 32 channels.
+ * in groups, or with gaps, of which it fills up to whole panels of 32 channels.
  *
  * Sums take their taps in XNNPACK's order, and what it multiplies with zeros is multiplied with zeros here, since an infinite weight
  * makes a NaN of them. Of a transposed convolution it takes outputs that lie a stride apart, a phase, together, each with those taps
@@ -93,15 +93,17 @@ static bool has_narrow_panel(size_t n_out)
 	       et_xnn_gemm_width(n_out - n_out % ET_GEMM_PANEL, n_out, ET_GEMM_PANEL) < ET_GEMM_PANEL;
 }
 
-/* Whether it is one in groups, of which XNNPACK computes some for nothing, and that pays. */
+/* Whether it is one in groups, or with gaps and few channels, of which XNNPACK computes some for nothing, and that pays. */
 static bool is_filled_up(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const uint32_t *n = node->numbers;
 	size_t products = (size_t)n[ET_XNN_KERNEL_H] * n[ET_XNN_KERNEL_W];
+	bool has_gaps = n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1,
+	     may_pay = n[ET_XNN_GROUPS] == 1 ? has_gaps && n[ET_XNN_GROUP_OUT] <= ET_GEMM_PANEL / 2
+					     : n[ET_XNN_DILATION_W] == 1;
 	if (!et_xnn_own_is_all_floats(payload, node) || !et_xnn_gemm() ||
-		node->kind->infer != et_xnn_infer_convolution || n[ET_XNN_GROUPS] == 1 ||
-		n[ET_XNN_DILATION_W] != 1 || et_xnn_own_is_like_depthwise(node) ||
-		!has_narrow_panel(n[ET_XNN_GROUP_OUT]))
+		node->kind->infer != et_xnn_infer_convolution || !may_pay ||
+		et_xnn_own_is_like_depthwise(node) || !has_narrow_panel(n[ET_XNN_GROUP_OUT]))
 		return false;
 	const struct et_xnn_shape *out = &payload->values[node->outputs[0]].shape;
 	bool is_counted = et_mul(products, n[ET_XNN_GROUP_IN], &products);
