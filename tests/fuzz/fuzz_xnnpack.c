@@ -1,9 +1,11 @@
 /* Any bytes as an XnnpackBackend payload. What compiles is run in a context made from it, with arguments as the payload
  * says and once with a dimension changed: XNNPACK asserts, or reads out of bounds, on a graph that makes no sense, so
- * none may reach it. Memory must be back afterwards, also where it runs out half-way. */
+ * none may reach it. Memory must be back afterwards, also where it runs out half-way. Nodes that may be ours (own.h) are both: ours
+ * however small they are, and left to XNNPACK. */
 #include "delegates/xnnpack/compiled.h"
 #include "delegates/direct/direct.h"
 #include "delegates/xnnpack/delegate.h"
+#include "delegates/xnnpack/own.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"
 
@@ -153,6 +155,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		.method = "forward",
 		.n_args = n_bytes ? padded[0] % MAX_ARGS : 0,
 	};
+	et_xnn_own_set_least_work(UINT64_MAX);
+	try_payload(&payload, 0);
+	et_xnn_own_set_least_work(0);
 	try_payload(&payload, 0);
 	try_payload(&payload, n_bytes ? 1 + padded[n_bytes - 1] % 16 : 1);
 	free(padded);
