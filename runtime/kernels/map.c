@@ -463,19 +463,19 @@ static enum et_class class_as_it_lies(enum et_scalar_type type)
 	return (size_t)type < ET_ARRAY_LEN(classes) && classes[type] ? classes[type] - 1 : ET_N_SPANS;
 }
 
-enum { FEW = 128 }; /* results, for which numbers are written out without thinking */
+enum { FEW = 128 /* results, for which numbers are written out without thinking */, FEWER = 8 };
 union few {
 	uint8_t bytes[FEW * sizeof(int64_t)];
 	uint64_t aligned;
 };
 
-/* A number, or a tensor's only element, @n times as elements of @type. False: it is of another. */
+/* A number, or the only element of a tensor of @type, @n times as elements of that. False: it is another. */
 static bool fill_few(union few *to, const struct et_evalue *number, enum et_scalar_type type, size_t n)
 {
 	const bool is_tensor = number->tag == ET_TAG_TENSOR;
 	uint64_t element;
 	const void *one = is_tensor ? number->tensor->data : &element;
-	if (n > FEW || (is_tensor && (number->tensor->type != type || et_tensor_numel(number->tensor) != 1)))
+	if (n > FEW || (is_tensor && et_tensor_numel(number->tensor) != 1))
 		return false;
 	if (!is_tensor && type == ET_FLOAT32)
 		memcpy(&element, &(float){ (float)et_number_double(number) }, sizeof(float));
@@ -487,7 +487,11 @@ static bool fill_few(union few *to, const struct et_evalue *number, enum et_scal
 		memcpy(&element, &number->i, sizeof(number->i));
 	else if (!is_tensor)
 		et_element_set_int(&element, type, et_wrap(number->i, type));
-	et_fill_elements(to->bytes, one, n, et_scalar_size(type));
+	const size_t size = et_scalar_size(type);
+	for (size_t i = 0; n <= FEWER && size == sizeof(element) && i < n; i++)
+		memcpy(to->bytes + i * sizeof(element), one, sizeof(element));
+	if (n > FEWER || size != sizeof(element))
+		et_fill_elements(to->bytes, one, n, size);
 	return true;
 }
 
@@ -506,9 +510,13 @@ static bool apply_alike(const struct et_map *map, const struct et_evalue *const 
 		operands[0]->tensor->n_dims != out->n_dims)
 		return false;
 	for (size_t k = 0; k < n_operands; k++) {
+		if (operands[k]->tag == ET_TAG_TENSOR && operands[k]->tensor->type != out->type)
+			return false;
+	}
+	for (size_t k = 0; k < n_operands; k++) {
 		const struct et_tensor *tensor =
 			operands[k]->tag == ET_TAG_TENSOR ? operands[k]->tensor : NULL;
-		if (tensor && tensor->type == out->type && lies_as(tensor, out)) {
+		if (tensor && lies_as(tensor, out)) {
 			span.in[k] = tensor->data;
 			continue;
 		}
