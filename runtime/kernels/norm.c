@@ -7,6 +7,7 @@
 #include "runtime/kernels/hot.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/map.h"
+#include "runtime/kernels/moments.h"
 #include "runtime/base/expand.h"
 
 enum { BLOCK = 256 };
@@ -187,19 +188,13 @@ static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_
 	return et_map_apply(ctx, is_half ? &rounded_map : &scale_map, operands, 1 + n_numbers, out);
 }
 
-/* @value as half types keep it between two operations; other types compute exactly. */
-static double half_or_exact(const struct et_tensor *x, double value)
-{
-	return et_type_is_half(x->type) ? et_round_to(value, x->type) : value;
-}
-
 /* Variances become 1 / deviation. */
 static void invert_deviations(const struct et_tensor *x, double *numbers, size_t n, double eps)
 {
 	for (size_t c = 0; c < n; c++)
 		numbers[c] = 1 / sqrt(numbers[c] + eps);
 	for (size_t c = 0; c < n && et_type_is_half(x->type); c++)
-		numbers[c] = half_or_exact(x, numbers[c]);
+		numbers[c] = et_half_or_exact(x, numbers[c]);
 }
 
 static enum et_status batch_norm(
@@ -237,206 +232,6 @@ static enum et_status run_batch_norm_legit(struct et_kernel_ctx *ctx, struct et_
 static bool is_f32(const struct et_tensor *tensor)
 {
 	return !tensor || (tensor->type == ET_FLOAT32 && (uintptr_t)tensor->data % sizeof(float) == 0);
-}
-
-/* Of a few numbers. Several sums, which do not wait for each other. */
-static double sum_of(const double *x, size_t n)
-{
-	double sums[4] = { 0 };
-	size_t k = 0;
-	for (; k + 4 <= n; k += 4) {
-		for (size_t lane = 0; lane < 4; lane++)
-			sums[lane] += x[k + lane];
-	}
-	for (; k < n; k++)
-		sums[0] += x[k];
-	return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-static double squares_of(const double *x, size_t n, double center)
-{
-	double sums[4] = { 0 };
-	size_t k = 0;
-	for (; k + 4 <= n; k += 4) {
-		for (size_t lane = 0; lane < 4; lane++)
-			sums[lane] += (x[k + lane] - center) * (x[k + lane] - center);
-	}
-	for (; k < n; k++)
-		sums[0] += (x[k] - center) * (x[k] - center);
-	return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-/* Of many. */
-#define ADD_LANES(name, few, term)                                                                      \
-	static void name(const double *x, size_t n, double *sum, double center __attribute__((unused))) \
-	{                                                                                               \
-		enum { LANES = 8 };                                                                     \
-		double sums[LANES] = { 0 };                                                             \
-		size_t i = 0;                                                                           \
-		if (n < 2 * LANES) {                                                                    \
-			*sum += few;                                                                    \
-			return;                                                                         \
-		}                                                                                       \
-		for (; i + LANES <= n; i += LANES) {                                                    \
-			for (size_t lane = 0; lane < LANES; lane++)                                     \
-				sums[lane] += term(x[i + lane]);                                        \
-		}                                                                                       \
-		for (; i < n; i++)                                                                      \
-			sums[0] += term(x[i]);                                                          \
-		for (size_t lane = 0; lane < LANES; lane++)                                             \
-			*sum += sums[lane];                                                             \
-	}
-#define ITSELF(number)   (number)
-#define DISTANCE(number) (((number) - center) * ((number) - center))
-ADD_LANES(add_themselves, sum_of(x, n), ITSELF)
-ADD_LANES(add_distances, squares_of(x, n, center), DISTANCE)
-
-/* NULL is not wanted. */
-static void add_doubles(const double *x, size_t n, double *sum, double *squares, double center)
-{
-	if (sum)
-		add_themselves(x, n, sum, center);
-	if (squares)
-		add_distances(x, n, squares, center);
-}
-
-static void add_floats(const float *x, size_t n, double *sum, double *squares, double center)
-{
-	if (sum)
-		*sum += et_hot()->sum(n, x);
-	if (squares)
-		*squares += et_hot()->squares(n, x, center);
-}
-
-/* The sum of @n numbers from @data on, and of the squares of their distance to @center, added to what is there; NULL is not
- * wanted. */
-static void add_moments(
-	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
-{
-	double block[256];
-	float floats[256];
-	et_load_fn load = et_loader(type, ET_F64);
-	for (size_t done = 0, part; et_type_is_half(type) && done < n; done += part) {
-		part = n - done < 256 ? n - done : 256;
-		et_loader(type, ET_F32)(floats, data + done * et_scalar_size(type), 1, part);
-		add_floats(floats, part, sum, squares, center);
-	}
-	if (et_type_is_half(type))
-		return;
-	if (type == ET_FLOAT32 && (uintptr_t)data % sizeof(float) == 0) {
-		add_floats((const float *)data, n, sum, squares, center);
-		return;
-	}
-	for (size_t done = 0; done < n;) {
-		size_t part = n - done < 256 ? n - done : 256;
-		const double *numbers = block;
-		if (type == ET_FLOAT64)
-			numbers = (const double *)(const void *)data + done;
-		else
-			load(block, data + done * et_scalar_size(type), 1, part);
-		add_doubles(numbers, part, sum, squares, center);
-		done += part;
-	}
-}
-
-/* A batch of @n_batch times @n planes of @inner elements at @data, which may be of another type than what is normalized. */
-struct batch {
-	const uint8_t *data;
-	enum et_scalar_type type;
-	size_t n_batch, n, inner;
-};
-
-enum { SHORT_PLANE = 64, PLANES = 1024, PART = 256 };
-
-/* The planes of channel @c, as doubles one behind the other. */
-static void join_planes(const struct batch *x, size_t c, double *to)
-{
-	const size_t bytes = et_scalar_size(x->type), inner = x->inner, step = x->n * inner, n = x->n_batch;
-	const bool is_float = x->type == ET_FLOAT32;
-	const uint8_t *data = x->data + c * inner * bytes;
-	const et_load_fn load = et_loader(x->type, ET_F64);
-	if (inner == 1) {
-		load(to, data, (ptrdiff_t)step, n);
-		return;
-	}
-	for (size_t b = 0; b < n; b++, to += inner, data += step * bytes) {
-		if (!is_float)
-			load(to, data, 1, inner);
-		ET_INDEPENDENT
-		for (size_t i = 0; is_float && i < inner; i++) { /* too few for a call */
-			float number;
-			memcpy(&number, data + i * sizeof(number), sizeof(number));
-			to[i] = (double)number;
-		}
-	}
-}
-
-/* The sum of channel @c's numbers, or of the squares of their distance to @center, of as many planes at a time as there is room
- * for where they are short; @joined: all of them, if not NULL. */
-static void add_channel(
-	const struct batch *x, size_t c, const double *joined, double *sum, double *squares, double center)
-{
-	const size_t plane_bytes = x->inner * et_scalar_size(x->type), numel = x->n_batch * x->inner,
-		     part = x->inner <= SHORT_PLANE && x->inner ? PART / x->inner * x->inner : x->inner;
-	double room[PART];
-	for (size_t at = 0; at < numel; at += part) {
-		const size_t n = numel - at < part ? numel - at : part;
-		if (joined) {
-			add_doubles(joined + at, n, sum, squares, center);
-			continue;
-		}
-		struct batch planes = *x;
-		planes.data += at / x->inner * x->n * plane_bytes;
-		planes.n_batch = n / x->inner;
-		if (x->inner > SHORT_PLANE) {
-			add_moments(planes.data + c * plane_bytes, x->type, n, sum, squares, center);
-		} else {
-			join_planes(&planes, c, room);
-			add_doubles(room, n, sum, squares, center);
-		}
-	}
-}
-
-/* Mean and variance of channel @c; of half types by way of sums that are rounded after each plane, as the original does. */
-static void channel_moments(
-	const struct batch *x, const struct et_tensor *like, size_t c, double *ret_mean, double *ret_var)
-{
-	const size_t plane_bytes = x->inner * et_scalar_size(x->type), step = x->n * plane_bytes;
-	const uint8_t *data = x->data + c * plane_bytes;
-	double sum = 0, squares = 0, count = half_or_exact(like, (double)(x->n_batch * x->inner)), mean;
-	if (!et_type_is_half(x->type) && !et_type_is_half(like->type)) {
-		const size_t numel = x->n_batch * x->inner;
-		double room[PLANES];
-		const double *joined = NULL;
-		if (x->type == ET_FLOAT64 && x->n_batch == 1 && numel <= PART) {
-			joined = (const double *)(const void *)data;
-		} else if (x->inner <= SHORT_PLANE && numel <= PLANES) {
-			join_planes(x, c, room);
-			joined = room;
-		}
-		add_channel(x, c, joined, &sum, NULL, 0);
-		*ret_mean = mean = sum / count;
-		add_channel(x, c, joined, NULL, &squares, mean);
-		*ret_var = squares / count;
-		return;
-	}
-	for (size_t b = 0; b < x->n_batch; b++) {
-		double more = 0, more_squares = 0;
-		add_moments(data + b * step, x->type, x->inner, &more, &more_squares, 0);
-		sum = half_or_exact(like, sum + half_or_exact(like, more));
-		squares = half_or_exact(like, squares + half_or_exact(like, more_squares));
-	}
-	mean = half_or_exact(like, sum / count);
-	if (et_type_is_half(like->type)) {
-		*ret_var = half_or_exact(
-			like, half_or_exact(like, squares / count) - half_or_exact(like, mean * mean));
-	} else {
-		squares = 0;
-		for (size_t b = 0; b < x->n_batch; b++)
-			add_moments(data + b * step, x->type, x->inner, NULL, &squares, mean);
-		*ret_var = squares / count;
-	}
-	*ret_mean = mean;
 }
 
 static const uint8_t row_major_order[ET_MAX_DIMS] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -514,14 +309,14 @@ static enum et_status run_batch_norm_no_stats(struct et_kernel_ctx *ctx, struct 
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	double *invstd = mean + n;
 	ET_TRY(make_row_major(ctx, &x, true, &copy));
-	struct batch all = { x->data, x->type, batch, n, inner };
+	struct et_batch all = { x->data, x->type, batch, n, inner };
 	if (numel <= BLOCK) { /* converted at once */
 		et_loader(x->type, ET_F64)(few, x->data, 1, numel);
 		all.data = (const uint8_t *)few;
 		all.type = ET_FLOAT64;
 	}
 	for (size_t c = 0; c < n; c++)
-		channel_moments(&all, x, c, &mean[c], &invstd[c]);
+		et_channel_moments(&all, x, c, &mean[c], &invstd[c]);
 	invert_deviations(x, invstd, n, args[5]->d);
 	et_storer(mean_out->type, ET_F64)(mean_out->data, 1, mean, n);
 	et_storer(invstd_out->type, ET_F64)(invstd_out->data, 1, invstd, n);
@@ -547,9 +342,9 @@ static void norm_row(const struct rows_job *job, size_t row)
 	const uint8_t *data = (const uint8_t *)x->data + row * job->n * et_element_bytes(x);
 	uint8_t *to = (uint8_t *)job->out->data + row * job->n * et_element_bytes(job->out);
 	double sum = 0, squares = 0;
-	add_moments(data, x->type, job->n, &sum, NULL, 0);
+	et_add_moments(data, x->type, job->n, &sum, NULL, 0);
 	double mean = job->n ? sum / (double)job->n : 0;
-	add_moments(data, x->type, job->n, NULL, &squares, mean);
+	et_add_moments(data, x->type, job->n, NULL, &squares, mean);
 	double rstd = job->n ? 1 / sqrt(squares / (double)job->n + job->eps) : NAN;
 	bool is_plain = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	for (size_t done = 0; done < job->n;) {
@@ -605,8 +400,8 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 			x, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n_rows * n);
 		for (size_t i = 0; i < n_rows; i++) {
 			const double *of = x + i * n;
-			means[i] = sum_of(of, n) * part;
-			rstds[i] = squares_of(of, n, means[i]) * part + job->eps;
+			means[i] = et_sum_few(of, n) * part;
+			rstds[i] = et_squares_few(of, n, means[i]) * part + job->eps;
 		}
 		for (size_t i = 0; i < n_rows; i++) /* apart, as vectors */
 			rstds[i] = 1 / sqrt(rstds[i]);
@@ -644,9 +439,9 @@ static void norm_row_f64(struct rows_job *job, size_t row)
 	const double *weight = job->weight ? job->weight->data : NULL,
 		     *bias = job->bias ? job->bias->data : NULL;
 	double *out = (double *)job->out->data + row * n, sum = 0, squares = 0;
-	add_doubles(x, n, &sum, NULL, 0);
+	et_add_doubles(x, n, &sum, NULL, 0);
 	double mean = sum / (double)n;
-	add_doubles(x, n, NULL, &squares, mean);
+	et_add_doubles(x, n, NULL, &squares, mean);
 	double rstd = 1 / sqrt(squares / (double)n + job->eps);
 	if (weight && bias) {
 		ET_INDEPENDENT
