@@ -1,5 +1,5 @@
 /* Softmax of short rows of halves, in vectors of the processors that have them (softmax.h), where there are enough to be worth a cut.
- * Longer rows, and those of floats, are XNNPACK's. */
+ * Longer rows, and those of floats, are XNNPACK's; but those that become longer from run to run are done here, too. */
 #include "delegates/xnnpack/own.h"
 #include "delegates/xnnpack/softmax.h"
 

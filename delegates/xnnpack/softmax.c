@@ -1,5 +1,6 @@
 /* Softmax of short rows of halves, with AVX-512: a row stays in registers and the nearest cache, where XNNPACK walks over it three times
- * and hands the largest number and the sum on through memory, which is most of the time that a short row takes.
+ * and hands the largest number and the sum on through memory, which is most of the time that a short row takes. Of a long one the powers
+ * wait where the result goes, and its numbers are read twice.
  *
  * Numbers are those of the original's XNNPACK (92a7ad5) to the bit; Debian's (4ea82e5) rounds the sum to a half, too. Powers of e are
  * 2^n (1 + t p(t)) of floats, n the nearest whole number; what is below the smallest normal half is 0. They are added up in 8 floats, those
@@ -7,8 +8,11 @@
  * is rounded to halves: the powers, and one over their sum. */
 #include "delegates/xnnpack/softmax.h"
 
+#include "runtime/base/expand.h"
+
 #include <immintrin.h>
 #include <math.h>
+#include <stdbool.h>
 
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
@@ -58,22 +62,39 @@ static inline float add_up(__m256 sums, __m256 last, size_t n)
 	return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
 }
 
-static inline void run_row(uint16_t *out, const uint16_t *in, const size_t n)
+static inline __m256i load(const uint16_t *row, size_t n, size_t block)
+{
+	return _mm256_maskz_loadu_epi16(first(n - block * WIDTH), row + block * WIDTH);
+}
+
+static inline void store(uint16_t *row, size_t n, size_t block, __m256i halves)
+{
+	_mm256_mask_storeu_epi16(row + block * WIDTH, first(n - block * WIDTH), halves);
+}
+
+ET_EXPANDED void run_row(uint16_t *out, const uint16_t *in, const size_t n, const bool is_long)
 {
 	__m512 x[N_BLOCKS];
 	__m256i powers[N_BLOCKS];
 	__m512 most = _mm512_set1_ps(-INFINITY);
 	for (size_t i = 0; i * WIDTH < n; i++) {
-		const __mmask16 mask = first(n - i * WIDTH);
-		x[i] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, in + i * WIDTH));
-		most = _mm512_mask_max_ps(most, mask, most, x[i]);
+		const __m512 numbers = _mm512_cvtph_ps(load(in, n, i));
+		if (!is_long)
+			x[i] = numbers;
+		most = _mm512_mask_max_ps(most, first(n - i * WIDTH), most, numbers);
 	}
 	most = _mm512_set1_ps(_mm512_reduce_max_ps(most));
 	__m256 sums = _mm256_setzero_ps(), last = sums;
 	for (size_t i = 0; i * WIDTH < n; i++) {
 		const size_t n_left = n - i * WIDTH;
-		const __m512 numbers = power(_mm512_sub_ps(x[i], most));
-		powers[i] = _mm512_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+		const __m512 at = is_long ? _mm512_cvtph_ps(load(in, n, i)) : x[i],
+			     numbers = power(_mm512_sub_ps(at, most));
+		const __m256i halves =
+			_mm512_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+		if (is_long)
+			store(out, n, i, halves);
+		else
+			powers[i] = halves;
 		last = _mm512_castps512_ps256(numbers);
 		if (n_left >= WIDTH / 2) {
 			sums = _mm256_add_ps(sums, last);
@@ -86,8 +107,9 @@ static inline void run_row(uint16_t *out, const uint16_t *in, const size_t n)
 	const __m512 factor =
 		_mm512_set1_ps(_cvtsh_ss(_cvtss_sh(inverse, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
 	for (size_t i = 0; i * WIDTH < n; i++)
-		_mm256_mask_storeu_epi16(out + i * WIDTH, first(n - i * WIDTH),
-			_mm512_cvtps_ph(_mm512_mul_ps(_mm512_cvtph_ps(powers[i]), factor),
+		store(out, n, i,
+			_mm512_cvtps_ph(
+				_mm512_mul_ps(_mm512_cvtph_ps(is_long ? load(out, n, i) : powers[i]), factor),
 				_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
@@ -95,10 +117,13 @@ static void run(uint16_t *out, const uint16_t *in, size_t n_rows, size_t n)
 {
 	if (n <= WIDTH)
 		for (size_t i = 0; i < n_rows; i++)
-			run_row(out + i * n, in + i * n, n < WIDTH ? n : WIDTH);
+			run_row(out + i * n, in + i * n, n < WIDTH ? n : WIDTH, false);
+	else if (n <= ET_SOFTMAX_MOST)
+		for (size_t i = 0; i < n_rows; i++)
+			run_row(out + i * n, in + i * n, n, false);
 	else
 		for (size_t i = 0; i < n_rows; i++)
-			run_row(out + i * n, in + i * n, n);
+			run_row(out + i * n, in + i * n, n, true);
 }
 
 const struct et_softmax_build ET_SOFTMAX_NAME = { .name = TEXT(ET_SOFTMAX_NAME), .run = run };

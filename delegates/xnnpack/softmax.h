@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ET_SOFTMAX_MOST = 256 }; /* numbers of a row */
+enum { ET_SOFTMAX_MOST = 256 }; /* numbers of a row that is short */
 
 /* softmax.c, as built for one kind of processor. */
 struct et_softmax_build {
 	const char *name;
-	/* Of @n_rows rows of @n numbers each (1 to ET_SOFTMAX_MOST), one behind the other, make those of @out, which may be @in. Nothing
+	/* Of @n_rows rows of @n numbers each, one or more, one behind the other, make those of @out, which may be @in. Nothing
 	 * beside them is read or written. To the bit what the original's XNNPACK (92a7ad5) gives; a row that holds a NaN or nothing finite is NaN. */
 	void (*run)(uint16_t *out, const uint16_t *in, size_t n_rows, size_t n);
 };

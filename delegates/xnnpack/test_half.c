@@ -372,6 +372,47 @@ static void test_softmax(void **state)
 	}
 }
 
+/* Rows that were short in the file and are not at run time. */
+static void test_longer_softmax(void **state)
+{
+	enum { OF_FILE = 24, LONG = ET_SOFTMAX_MOST + 40 };
+	const struct mx_value in = { .type = ET_XNN_FP16, MX_DIMS(1, OF_FILE), .input = 1 },
+			      out = { .type = ET_XNN_FP16, MX_DIMS(1, OF_FILE), .output = 2 };
+	static const int32_t lengths[] = { OF_FILE, LONG, 3, LONG };
+	struct make_xnn mk;
+	struct test_session s = { 0 };
+	struct et_diag diag = { 0 };
+	size_t n_bytes;
+	if (!et_softmax())
+		skip();
+	mx_init(&mk);
+	struct et_xnn_node node = { .inputs = { mx_value(&mk, &in) } };
+	node.outputs[0] = mx_value(&mk, &out);
+	mx_node(&mk, MX_SOFTMAX, &node);
+	uint8_t *bytes = mx_finish(&mk, &n_bytes);
+	et_xnn_own_set_least_work(0);
+	test_ok(test_session_begin(&s, bytes, n_bytes, 2, 1, &diag), &diag);
+	assert_true(test_has_own(s.compiled, &et_xnn_own_softmax));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		static uint16_t numbers[2][LONG];
+		struct arg a[2];
+		for (int j = 0; j < 2; j++) {
+			ARG(&a[j], ET_FLOAT16, ET_DYNAMIC_BOUND, 1, lengths[i]);
+			memset(numbers[j], 0, sizeof(numbers[j]));
+			a[j].tensor.data = numbers[j];
+			a[j].tensor.capacity = LONG;
+		}
+		struct et_evalue *values[] = { &a[0].value, &a[1].value };
+		test_ok(test_ops->enqueue(s.context, values, NULL, &diag), &diag);
+		for (int32_t k = 0; k < LONG; k++) {
+			float got = et_xnn_from_half(numbers[1][k]), expected = k < lengths[i] ? 1 : 0;
+			assert_true(fabsf(got * (float)lengths[i] - expected) <= 0x1p-9f);
+		}
+	}
+	test_session_end(&s);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_conversions),
 		cmocka_unit_test_setup_teardown(test_rows_of_halves, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_softmax, test_set_up, test_tear_down),
+		cmocka_unit_test_setup_teardown(test_longer_softmax, test_set_up, test_tear_down),
 		cmocka_unit_test_setup_teardown(test_filters_of_none, test_set_up, test_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,8 @@ static void test_lengths(void **state)
 	for (size_t n = 1; n <= ET_SOFTMAX_MOST; n++)
 		for (unsigned i = 0; i < 3; i++)
 			check(1 + test_draw(5), n, i == 0 ? 1 : i == 1 ? 8 : 500);
+	for (size_t n = ET_SOFTMAX_MOST + 1; n < 4 * ET_SOFTMAX_MOST; n += 1 + test_draw(20))
+		check(1 + test_draw(5), n, n % 2 ? 8 : 500);
 }
 
 static void test_original(void **state)
