@@ -6,9 +6,10 @@
  * Depthwise convolutions are here. They read their filters where those lie: nothing is packed, neither for a Program nor
  * for a context, and there is no table of pointers for each context either. Other convolutions and fully connected layers are in
  * own_gemm.c, transposed ones in own_deconvolution.c and, of 8 bits, own_deconvolution8.c, both with groups and gaps in
- * own_patches.c, layers of rows quantized at run time in own_gemm8.c, of computed weights and products of halves in own_computed.c, softmax of halves in own_softmax.c. What XNNPACK does not do at all is in own_argmax.c, own_average.c, own_pool.c
- * and own_move.c, what it rounds otherwise than the original's in own_mean.c, own_table.c, own_binary.c and own_cast.c, what it knows no
- * datatype for in own_bfloat.c. */
+ * own_patches.c, layers of rows quantized at run time in own_gemm8.c, of computed weights and products of halves in
+ * own_computed.c, softmax of halves in own_softmax.c. What XNNPACK does not do at all is in own_argmax.c, own_average.c,
+ * own_pool.c and own_move.c, what it rounds otherwise than the original's in own_mean.c, own_table.c, own_binary.c and own_cast.c,
+ * what it knows no datatype for in own_bfloat.c. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/depthwise.h"

@@ -11,7 +11,8 @@ enum { ET_SOFTMAX_MOST = 256 }; /* numbers of a row that is short */
 struct et_softmax_build {
 	const char *name;
 	/* Of @n_rows rows of @n numbers each, one or more, one behind the other, make those of @out, which may be @in. Nothing
-	 * beside them is read or written. To the bit what the original's XNNPACK (92a7ad5) gives; a row that holds a NaN or nothing finite is NaN. */
+	 * beside them is read or written. To the bit what the original's XNNPACK (92a7ad5) gives; a row that holds a NaN or nothing finite
+	 * is NaN. */
 	void (*run)(uint16_t *out, const uint16_t *in, size_t n_rows, size_t n);
 };
 
