@@ -272,10 +272,10 @@ static const struct et_xnn_own *const all[] = { &own_depthwise, &own_depthwise_h
 	&et_xnn_own_convolution, &et_xnn_own_convolution_halves, &et_xnn_own_linear,
 	&et_xnn_own_linear_halves, &et_xnn_own_computed, &et_xnn_own_matmul, &et_xnn_own_deconvolution,
 	&et_xnn_own_groups, &et_xnn_own_patches, &et_xnn_own_patches_halves, &et_xnn_own_deconvolution_halves,
-	&et_xnn_own_transpose, &et_xnn_own_gemm8, &et_xnn_own_deconvolution8, &et_xnn_own_argmax,
-	&et_xnn_own_average, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_move, &et_xnn_own_pool,
-	&et_xnn_own_softmax, &et_xnn_own_linear_bfloat, &et_xnn_own_bfloat, &et_xnn_own_binary,
-	&et_xnn_own_table, &et_xnn_own_cast };
+	&et_xnn_own_transpose, &et_xnn_own_transpose8, &et_xnn_own_gemm8, &et_xnn_own_deconvolution8,
+	&et_xnn_own_argmax, &et_xnn_own_average, &et_xnn_own_convert, &et_xnn_own_mean, &et_xnn_own_move,
+	&et_xnn_own_pool, &et_xnn_own_softmax, &et_xnn_own_linear_bfloat, &et_xnn_own_bfloat,
+	&et_xnn_own_binary, &et_xnn_own_table, &et_xnn_own_cast };
 
 const struct et_xnn_own *et_xnn_own_find(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {

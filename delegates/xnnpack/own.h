@@ -23,6 +23,9 @@ struct et_xnn_own {
 	bool (*takes)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	bool is_of_bytes; /* what it reads and writes are 8 bits, which then may lie where parts meet */
 	bool is_sole; /* XNNPACK cannot do what it takes, or not rightly, so that takes depends on no size */
+	/* The place of the node above that is done along with @node, which alone reads what comes out; it reads an argument, and nobody
+	 * else is to do it. ET_XNN_NONE: no such; NULL: never. */
+	uint32_t (*along)(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 	/* What is packed of a node's filter and bias: how many bytes that takes, or SIZE_MAX; and to do it. NULL: nothing is, the
 	 * filter is read where it lies. It may follow from what a signature (packed.h) says, nothing else. Of a node without a filter:
 	 * what is made of the node alone, for the payload. */
@@ -53,7 +56,7 @@ extern const struct et_xnn_own et_xnn_own_argmax, et_xnn_own_average, et_xnn_own
 	et_xnn_own_deconvolution_halves, et_xnn_own_gemm8, et_xnn_own_groups, et_xnn_own_linear,
 	et_xnn_own_linear_bfloat, et_xnn_own_linear_halves, et_xnn_own_matmul, et_xnn_own_mean,
 	et_xnn_own_move, et_xnn_own_patches, et_xnn_own_patches_halves, et_xnn_own_pool, et_xnn_own_softmax,
-	et_xnn_own_table, et_xnn_own_transpose;
+	et_xnn_own_table, et_xnn_own_transpose, et_xnn_own_transpose8;
 /* For the rows: of a shape that was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 {

@@ -1,19 +1,26 @@
 /* Pictures of a few colours, one after the other, made into pixels: what most networks begin with.
  *
  * XNNPACK moves squares of 8 × 8, of which three colours are the smaller part. Here each colour is read as it lies and all of
- * a pixel written at once. */
+ * a pixel written at once. Of 8 bits mostly a network's first node makes them of floats: that is done along, a block of pixels at a
+ * time, so that the bytes lie nowhere between. */
 #include "delegates/xnnpack/own.h"
 
+#include "delegates/xnnpack/gemm8.h"
 #include "runtime/base/checked.h"
 
-enum { MOST_COLOURS = 4, GRAIN = 1 << 14 /* pixels that are worth another thread's while */ };
+#include <string.h>
+
+enum {
+	MOST_COLOURS = 4,
+	GRAIN = 1 << 14, /* pixels that are worth another thread's while */
+	BLOCK = 1 << 10, /* pixels that are quantized at a time */
+};
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	static const uint32_t order[] = { 0, 2, 3, 1 };
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
-	if (node->kind->infer != et_xnn_infer_transpose || node->flags || in->type != ET_XNN_FP32 ||
-		in->quant != ET_XNN_QUANT_NONE || in->data || in->shape.n_dims != 4 ||
+	if (node->kind->infer != et_xnn_infer_transpose || node->flags || in->data || in->shape.n_dims != 4 ||
 		in->shape.dims[1] < 2 || in->shape.dims[1] > MOST_COLOURS || node->n_list[0] != 4)
 		return false;
 	size_t n = 1;
@@ -23,22 +30,58 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	return et_xnn_own_is_worth(n);
 }
 
+static bool takes_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	return et_xnn_own_is_floats(&payload->values[node->inputs[0]]) && takes(payload, node);
+}
+
+/* Only where both sides' numbers mean the same, as XNNPACK has it. */
+static bool takes_bytes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	return et_xnn_is_8_bit(in) && in->quant == ET_XNN_QUANT_TENSOR && out->type == in->type &&
+	       out->quant == in->quant && out->scale == in->scale && out->zero_point == in->zero_point &&
+	       takes(payload, node);
+}
+
+/* What makes the bytes of floats that are an argument's: done along with the transpose, where it has nothing else to do and
+ * there are instructions for it. ET_XNN_NONE: no such. */
+static uint32_t find_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
+	if (!et_xnn_gemm8_vectors() || in->producer == ET_XNN_NONE || in->n_users != 1 || in->external ||
+		in->seen_as != ET_XNN_NONE || in->stands_for != ET_XNN_NONE)
+		return ET_XNN_NONE;
+	const struct et_xnn_node *convert = &payload->nodes[in->producer];
+	const struct et_xnn_value *from = &payload->values[convert->inputs[0]];
+	bool is_such = convert->kind->types == ET_XNN_TYPES_CONVERT && !convert->is_view &&
+		       !convert->is_gone && et_xnn_own_is_floats(from) && !from->data &&
+		       from->producer == ET_XNN_NONE && (from->external || from->stands_for != ET_XNN_NONE);
+	return is_such ? in->producer : ET_XNN_NONE;
+}
+
 struct picture {
-	const float *in;
-	float *out;
+	const void *in;
+	void *out;
 	size_t n_colours, n_pixels;
+	/* Where bytes are made of floats. */
+	const struct et_xnn_gemm8_build *build;
+	float factor;
+	int32_t zero; /* 0 to 255 */
+	uint8_t flip; /* what makes it signed */
 };
 
 static inline void interleave(const struct picture *picture, size_t begin, size_t end, const size_t n_colours)
 {
 	const float *in = picture->in;
-	float *out = picture->out + begin * n_colours;
+	float *out = (float *)picture->out + begin * n_colours;
 	for (size_t i = begin; i < end; i++)
 		for (size_t j = 0; j < n_colours; j++)
 			*out++ = in[j * picture->n_pixels + i];
 }
 
-static void run_pixels(void *arg, size_t begin, size_t end)
+static void run_floats(void *arg, size_t begin, size_t end)
 {
 	const struct picture *picture = arg;
 	if (picture->n_colours == 3)
@@ -47,9 +90,50 @@ static void run_pixels(void *arg, size_t begin, size_t end)
 		interleave(picture, begin, end, picture->n_colours);
 }
 
+/* @n > 0 pixels, whose colours lie @stride apart. All but the last are written as words, whose rest the next one is written over. */
+static inline void interleave_bytes(
+	const uint8_t *in, size_t stride, size_t n, const size_t n_colours, uint8_t flip, uint8_t *out)
+{
+	const uint32_t flips = flip * 0x01010101U;
+	for (size_t i = 0; i + 1 < n; i++, out += n_colours) {
+		uint32_t pixel = 0;
+		for (size_t j = 0; j < n_colours; j++)
+			pixel |= (uint32_t)in[j * stride + i] << 8 * j;
+		pixel ^= flips;
+		memcpy(out, &pixel, sizeof(pixel));
+	}
+	for (size_t j = 0; j < n_colours; j++)
+		out[j] = in[j * stride + n - 1] ^ flip;
+}
+
+static void run_bytes(void *arg, size_t begin, size_t end)
+{
+	const struct picture *picture = arg;
+	uint8_t bytes[MOST_COLOURS * BLOCK];
+	for (size_t n; begin < end; begin += n) {
+		const uint8_t *in = (const uint8_t *)picture->in + begin;
+		uint8_t *out = (uint8_t *)picture->out + begin * picture->n_colours;
+		size_t stride = picture->n_pixels;
+		n = end - begin < BLOCK ? end - begin : BLOCK;
+		if (picture->build) {
+			const float *floats = (const float *)picture->in + begin;
+			for (size_t j = 0; j < picture->n_colours; j++)
+				picture->build->quantize(floats + j * stride, n, picture->factor,
+					picture->zero, bytes + j * BLOCK);
+			in = bytes;
+			stride = BLOCK;
+		}
+		if (picture->n_colours == 3)
+			interleave_bytes(in, stride, n, 3, picture->flip, out);
+		else
+			interleave_bytes(in, stride, n, picture->n_colours, picture->flip, out);
+	}
+}
+
 static void run(const struct et_xnn_own_run *run)
 {
 	const struct et_xnn_node *node = run->node;
+	const struct et_xnn_value *in = &run->payload->values[node->inputs[0]];
 	const size_t *dims = run->shapes[node->inputs[0]].dims;
 	struct picture picture = {
 		.in = run->memory[node->inputs[0]],
@@ -57,16 +141,35 @@ static void run(const struct et_xnn_own_run *run)
 		.n_colours = dims[1],
 		.n_pixels = dims[2] * dims[3],
 	};
+	bool is_bytes = et_xnn_is_8_bit(in);
+	uint32_t convert = is_bytes ? find_convert(run->payload, node) : ET_XNN_NONE;
+	if (convert != ET_XNN_NONE) {
+		picture.in = run->memory[run->payload->nodes[convert].inputs[0]];
+		picture.build = et_xnn_gemm8_vectors();
+		picture.factor = 1 / in->scale;
+		picture.zero = in->zero_point + (in->type == ET_XNN_QINT8 ? 128 : 0);
+		picture.flip = in->type == ET_XNN_QINT8 ? 0x80 : 0;
+	}
 	size_t n = picture.n_colours * picture.n_pixels;
 	for (size_t i = 0; i < dims[0]; i++) {
-		et_xnn_lane_parallel_for(run->lane, run_pixels, &picture, picture.n_pixels, GRAIN);
-		picture.in += n;
-		picture.out += n;
+		et_xnn_lane_parallel_for(
+			run->lane, is_bytes ? run_bytes : run_floats, &picture, picture.n_pixels, GRAIN);
+		picture.in =
+			(const uint8_t *)picture.in + n * (is_bytes && !picture.build ? 1 : sizeof(float));
+		picture.out = (uint8_t *)picture.out + n * (is_bytes ? 1 : sizeof(float));
 	}
 }
 
 const struct et_xnn_own et_xnn_own_transpose = {
 	.name = "Transpose (NCHW, X32), by pixels",
-	.takes = takes,
+	.takes = takes_floats,
+	.run = run,
+};
+
+const struct et_xnn_own et_xnn_own_transpose8 = {
+	.name = "Transpose (NCHW, X8), by pixels",
+	.takes = takes_bytes,
+	.is_of_bytes = true,
+	.along = find_convert,
 	.run = run,
 };

@@ -29,6 +29,7 @@ struct cut {
 	uint32_t *local;                /* one a value: its place in the part at hand, or NONE */
 	uint32_t *over;                 /* one a value: which one it may be written over, or NONE */
 	bool *is_under;                 /* one a value: another may be written over it */
+	bool *is_along;                 /* one a node: a node of ours does it along */
 	bool is_sole_only;              /* nothing is ours but what XNNPACK does not do */
 	bool has_sole;                  /* there is such */
 	bool has_bytes;                 /* something of 8 bits is ours */
@@ -39,9 +40,10 @@ static enum et_status no_memory(struct et_diag *diag)
 	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
 }
 
-static bool is_idle(const struct et_xnn_node *node)
+/* Nothing is to be done for node @i itself. */
+static bool is_idle(const struct cut *cut, uint32_t i)
 {
-	return node->is_view || node->is_gone;
+	return cut->payload->nodes[i].is_view || cut->payload->nodes[i].is_gone || cut->is_along[i];
 }
 
 /* The whole payload as XNNPACK's. */
@@ -67,14 +69,14 @@ static void settle_rows(struct cut *cut)
 		readers[i] = 0;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(node); j++)
+		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(cut, i); j++)
 			if (node->inputs[j] != ET_XNN_NONE)
 				readers[node->inputs[j]] |= cut->owns[i] ? OWN_READER : OTHER_READER;
 	}
 	/* Writers come before readers. */
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		if (!cut->owns[i] || is_idle(node))
+		if (!cut->owns[i] || is_idle(cut, i))
 			continue;
 		uint32_t in = node->inputs[0], out = node->outputs[0];
 		if (payload->values[out].quant == ET_XNN_QUANT_ROW && readers[out] != OWN_READER)
@@ -86,22 +88,37 @@ static void settle_rows(struct cut *cut)
 	}
 }
 
+/* What nodes of ours do along with themselves. */
+static void find_along(struct cut *cut)
+{
+	const struct et_xnn_payload *payload = cut->payload;
+	for (uint32_t i = 0; i < payload->n_nodes; i++)
+		if (cut->owns[i] && cut->owns[i]->along) {
+			uint32_t above = cut->owns[i]->along(payload, &payload->nodes[i]);
+			if (above != ET_XNN_NONE)
+				cut->is_along[above] = true;
+		}
+}
+
 /* Which part each node is in, NONE for those that do nothing: returns their number, or 0 where the payload stays whole. */
 static uint32_t number_parts(struct cut *cut)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	uint32_t n_own = 0, n_parts = 0;
 	bool was_own = true;
+	for (uint32_t i = 0; i < payload->n_nodes; i++)
+		cut->is_along[i] = false;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_own *own =
-			is_idle(&payload->nodes[i]) ? NULL : et_xnn_own_find(payload, &payload->nodes[i]);
+			is_idle(cut, i) ? NULL : et_xnn_own_find(payload, &payload->nodes[i]);
 		cut->has_sole = cut->has_sole || (own && own->is_sole);
 		cut->has_bytes = cut->has_bytes || (own && own->is_of_bytes);
 		cut->owns[i] = own && cut->is_sole_only && !own->is_sole ? NULL : own;
 	}
 	settle_rows(cut);
+	find_along(cut);
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		if (is_idle(&payload->nodes[i])) {
+		if (is_idle(cut, i)) {
 			cut->part_of[i] = ET_XNN_NONE;
 			continue;
 		}
@@ -173,7 +190,7 @@ static void find_overs(struct cut *cut)
 	for (uint32_t i = payload->n_nodes; i-- > 0;) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		uint32_t out = node->outputs[0];
-		if (is_idle(node) || payload->values[out].producer != i || !crosses(cut, out))
+		if (is_idle(cut, i) || payload->values[out].producer != i || !crosses(cut, out))
 			continue;
 		uint32_t over = cut->over[out] = find_over(cut, out);
 		if (over != ET_XNN_NONE)
@@ -190,7 +207,7 @@ static uint32_t count_crossings(struct cut *cut)
 		cut->last[i] = cut->local[i] = ET_XNN_NONE;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(node); j++)
+		for (uint32_t j = 0; j < node->kind->n_inputs && !is_idle(cut, i); j++)
 			if (node->inputs[j] != ET_XNN_NONE)
 				cut->last[node->inputs[j]] = cut->part_of[i];
 	}
@@ -279,7 +296,7 @@ static enum et_status copy_graph(
 	struct et_pool *pool = cut->pool;
 	size_t n = 0, n_nodes = 0;
 	for (uint32_t i = begin; i < end; i++) {
-		size_t n_limited = !is_idle(&payload->nodes[i]) && is_limited_apart(cut, &payload->nodes[i]);
+		size_t n_limited = !is_idle(cut, i) && is_limited_apart(cut, &payload->nodes[i]);
 		n += payload->nodes[i].kind->n_inputs + payload->nodes[i].kind->n_outputs + n_limited;
 		n_nodes += 1 + n_limited;
 	}
@@ -295,7 +312,7 @@ static enum et_status copy_graph(
 	if (!graph->values || !graph->nodes)
 		return no_memory(diag);
 	for (uint32_t i = begin; i < end; i++) {
-		if (is_idle(&payload->nodes[i]))
+		if (is_idle(cut, i))
 			continue;
 		struct et_xnn_node *node = &graph->nodes[graph->n_nodes];
 		*node = payload->nodes[i];
@@ -340,11 +357,11 @@ static enum et_status cut_up(struct et_xnn_parts *parts, struct cut *cut, uint32
 		return no_memory(diag);
 	for (uint32_t begin = 0, end; begin < payload->n_nodes; begin = end) {
 		end = begin + 1;
-		if (is_idle(&payload->nodes[begin]))
+		if (is_idle(cut, begin))
 			continue;
 		struct et_xnn_part *part = &made.parts[made.n_parts++];
 		while (end < payload->n_nodes &&
-			(is_idle(&payload->nodes[end]) || cut->part_of[end] == cut->part_of[begin]))
+			(is_idle(cut, end) || cut->part_of[end] == cut->part_of[begin]))
 			end++;
 		if (cut->owns[begin]) {
 			*part = (struct et_xnn_part){ .own = cut->owns[begin],
@@ -397,10 +414,10 @@ static uint32_t plan_cut(struct cut *cut, uint32_t *ret_crossings)
 	return 0;
 }
 
-static void note_ours(struct et_xnn_payload *payload, const struct et_xnn_parts *parts)
+static void note_ours(struct et_xnn_payload *payload, const struct et_xnn_parts *parts, const struct cut *cut)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
-		payload->nodes[i].is_ours = false;
+		payload->nodes[i].is_ours = parts->parts[0].graph != payload && cut->is_along[i];
 	for (uint32_t i = 0; i < parts->n_parts; i++)
 		if (parts->parts[i].own)
 			payload->nodes[parts->parts[i].node - payload->nodes].is_ours = true;
@@ -420,16 +437,17 @@ enum et_status et_xnn_parts_make(struct et_xnn_parts *ret_parts, struct et_xnn_p
 		.local = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
 		.over = ET_POOL_NEW_ARRAY(&scratch, uint32_t, payload->n_values),
 		.is_under = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_values),
+		.is_along = ET_POOL_NEW_ARRAY(&scratch, bool, payload->n_nodes),
 	};
 	enum et_status status;
-	if (cut.owns && cut.part_of && cut.last && cut.local && cut.over && cut.is_under) {
+	if (cut.owns && cut.part_of && cut.last && cut.local && cut.over && cut.is_under && cut.is_along) {
 		uint32_t n_crossings = 0, n_parts = plan_cut(&cut, &n_crossings);
 		if (n_parts)
 			status = cut_up(ret_parts, &cut, n_parts, n_crossings, diag);
 		else
 			status = leave_whole(ret_parts, &cut, diag);
 		if (status == ET_OK)
-			note_ours(payload, ret_parts);
+			note_ours(payload, ret_parts, &cut);
 	} else {
 		status = no_memory(diag);
 	}
