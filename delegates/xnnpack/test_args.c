@@ -130,6 +130,31 @@ uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32
 			    .type = ET_XNN_FP32, MX_DIMS(rows, columns), .input = input, .output = output });
 }
 
+uint8_t *test_make_add(const float *constant, uint32_t n_constant, uint32_t n, float most, bool is_turned,
+	size_t *ret_n_bytes)
+{
+	struct make_xnn mk;
+	mx_init(&mk);
+	uint32_t in = test_plain(&mk, 1, 0, 1, n), read = in,
+		 out = test_plain(&mk, 0, 2, is_turned ? n : 1, is_turned ? n_constant : n);
+	uint32_t added =
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+				      MX_DIMS(n_constant),
+				      .constant = mx_constant(&mk, constant, n_constant * sizeof(float)) });
+	if (is_turned) {
+		read = test_plain(&mk, 0, 0, n, 1);
+		mx_node(&mk, MX_TRANSPOSE,
+			&(struct et_xnn_node){ .inputs = { in },
+				.outputs = { read },
+				.n_list = { 2 },
+				.list = { { 1, 0 } } });
+	}
+	mx_node(&mk, MX_ADD,
+		&(struct et_xnn_node){
+			.inputs = { read, added }, .outputs = { out }, .min = -1000, .max = most });
+	return mx_finish(&mk, ret_n_bytes);
+}
+
 static const int8_t two_biases_filter[2 * 2] = { 100, 0, 0, 100 };
 static const float two_biases_scales[2] = { 0.01f, 0.01f };
 static const float two_biases[2][2] = { { 1, 2 }, { 30, 40 } };

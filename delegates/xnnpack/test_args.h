@@ -62,6 +62,10 @@ void test_near(float got, float expected, float bound);
 
 /* An fp32 value; @input and @output as in struct mx_value. */
 uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns);
+/* A payload: out = in of [1, @n] + @constant, limited to at most @most; the input is transposed before if it @is_turned, and then each
+ * of its numbers meets each of the constant's. Else these are one or @n. The caller frees it. */
+uint8_t *test_make_add(const float *constant, uint32_t n_constant, uint32_t n, float most, bool is_turned,
+	size_t *ret_n_bytes);
 
 /* Two linear layers over one input [1, 2], quantized row by row: the same filter, another bias. */
 void test_make_two_biases(struct make_xnn *mk);

@@ -36,28 +36,11 @@ struct one {
 /* out = in + @added, transposed before if it @is_turned. */
 static void begin(struct one *one, uint64_t program, float added, bool is_turned)
 {
-	struct make_xnn mk;
 	size_t n_bytes;
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
-	mx_init(&mk);
-	uint32_t in = test_plain(&mk, 1, 0, 1, N), read = in,
-		 out = test_plain(&mk, 0, 2, is_turned ? N : 1, is_turned ? 1 : N),
-		 number = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-						MX_DIMS(1),
-						.constant = mx_constant(&mk, &added, sizeof(added)) });
-	if (is_turned) {
-		read = test_plain(&mk, 0, 0, N, 1);
-		mx_node(&mk, MX_TRANSPOSE,
-			&(struct et_xnn_node){ .inputs = { in },
-				.outputs = { read },
-				.n_list = { 2 },
-				.list = { { 1, 0 } } });
-	}
-	mx_node(&mk, MX_ADD,
-		&(struct et_xnn_node){
-			.inputs = { read, number }, .outputs = { out }, .min = -1000, .max = 1000 });
-	*one = (struct one){ .bytes = mx_finish(&mk, &n_bytes), .added = added };
+	*one = (struct one){ .bytes = test_make_add(&added, 1, N, 1000, is_turned, &n_bytes),
+		.added = added };
 	struct inferd_delegate_payload payload = { .struct_size = sizeof(payload),
 		.n_args = 2,
 		.fd = -1,

@@ -18,33 +18,6 @@ enum {
 	MANY = 300000 /* are not copied out of a payload */
 };
 
-/* out = in + constant, of @n numbers, limited to at most @most; transposed first if it @is_turned. The caller frees it. */
-static uint8_t *make(const float *constant, uint32_t n, float most, bool is_turned, uint64_t *ret_n_bytes)
-{
-	struct make_xnn mk;
-	size_t n_bytes;
-	mx_init(&mk);
-	uint32_t in = test_plain(&mk, 1, 0, 1, n), read = in,
-		 out = test_plain(&mk, 0, 2, is_turned ? n : 1, n);
-	uint32_t added = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					       MX_DIMS(n),
-					       .constant = mx_constant(&mk, constant, n * sizeof(float)) });
-	if (is_turned) {
-		read = test_plain(&mk, 0, 0, n, 1);
-		mx_node(&mk, MX_TRANSPOSE,
-			&(struct et_xnn_node){ .inputs = { in },
-				.outputs = { read },
-				.n_list = { 2 },
-				.list = { { 1, 0 } } });
-	}
-	mx_node(&mk, MX_ADD,
-		&(struct et_xnn_node){
-			.inputs = { read, added }, .outputs = { out }, .min = -1000, .max = most });
-	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	*ret_n_bytes = n_bytes;
-	return bytes;
-}
-
 struct one {
 	uint8_t *bytes;
 	struct inferd_delegate_model *model;
@@ -75,8 +48,8 @@ static void compile(struct one *one, uint64_t program, uint64_t n_bytes, bool is
 static void begin_of(
 	struct one *one, uint64_t program, const float *constant, uint32_t n, float most, bool is_turned)
 {
-	uint64_t n_bytes;
-	*one = (struct one){ .bytes = make(constant, n, most, is_turned, &n_bytes) };
+	size_t n_bytes;
+	*one = (struct one){ .bytes = test_make_add(constant, n, n, most, is_turned, &n_bytes) };
 	compile(one, program, n_bytes, n != MANY);
 }
 
