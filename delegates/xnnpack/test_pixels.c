@@ -146,7 +146,7 @@ static void test_forms(void **state)
 					.is_unsigned = i & 1,
 					.has_floats = i & 2,
 					.is_watched = (i & 6) == 6 },
-				i & 4 ? 3 : 1);
+				i & 4 ? 2 : 1);
 		compare(&(struct form){ .n_colours = 3, .has_floats = true, .is_other = true }, 1);
 	}
 }
