@@ -221,16 +221,17 @@ static struct holdings holdings_now(void)
 	return now;
 }
 
-/* Several who wait for each other's answers, until the host has died @n_crashes times. */
+/* Several who wait for each other's answers, until the host has died @n_crashes times more. */
 static void kill_among_many(struct subject *s, uint32_t n_crashes)
 {
 	struct runner runners[N_RUNNERS];
 	_Atomic(uint32_t) n_left = 1;
 	struct killer killer;
+	uint32_t last = state_of(s).n_crashes + n_crashes;
 	start_runners(s, runners, &n_left);
 	/* of twice as many runs as there are runners, half are over */
 	killer_start(&killer, s->entry.backend, 2 * N_RUNNERS);
-	while (state_of(s).n_crashes < n_crashes)
+	while (state_of(s).n_crashes < last)
 		sched_yield();
 	killer_stop(&killer);
 	n_left = 0;
@@ -243,26 +244,34 @@ static void kill_among_many(struct subject *s, uint32_t n_crashes)
 	assert_true(n_good > 0);
 }
 
+/* As above, and then until the host answers again. What is held after that. */
+static struct holdings held_after(struct subject *s, uint32_t n_crashes)
+{
+	kill_among_many(s, n_crashes);
+	while (ask_again(s))
+		;
+	return holdings_now();
+}
+
 /* A hundred hosts killed under load: nobody gets a wrong answer, and not a descriptor, mapping or byte is left behind.
- * The first few bring everything to its size. (Sanitizers have their own heap, and look for leaks themselves.) */
+ * The first few bring everything to its size. Where the heap has gaps, a few bytes more may count as somebody's; what
+ * is lost with a host is missing again after the next hundred. (Sanitizers have their own heap, and look for leaks
+ * themselves.) */
 static void test_killed_among_many(void **state)
 {
 	struct subject s = { .config = { .max_crashes = 1000000, .crash_window_ns = 1 } };
 	size_t n_files = n_open_files();
 	subject_open(&s, "async");
-	kill_among_many(&s, 20);
-	while (ask_again(&s))
-		;
-	struct holdings before = holdings_now();
-	kill_among_many(&s, 120);
-	while (ask_again(&s))
-		;
-	struct holdings after = holdings_now();
-	assert_int_equal(after.n_files, before.n_files);
-	if (!INF_SANITIZED_HOST) {
-		assert_true(after.n_maps <= before.n_maps);
-		assert_true(after.n_heap <= before.n_heap);
+	struct holdings before = held_after(&s, 20);
+	bool has_grown = true;
+	for (int i = 0; i < 4 && has_grown; i++) {
+		struct holdings after = held_after(&s, 100);
+		assert_int_equal(after.n_files, before.n_files);
+		has_grown =
+			!INF_SANITIZED_HOST && (after.n_maps > before.n_maps || after.n_heap > before.n_heap);
+		before = after;
 	}
+	assert_false(has_grown);
 	subject_close(&s);
 	assert_int_equal(n_open_files(), n_files);
 }
