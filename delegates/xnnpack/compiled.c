@@ -225,6 +225,15 @@ static enum et_status spread_bias(
 	return et_xnn_payload_add_value(payload, &bias, &compiled->pool) ? ET_OK : no_memory(diag);
 }
 
+/* Whether each key for @node's filter has its bias. One of integers is there always, one of floats is not where rows are
+ * quantized at run time. */
+static bool is_by_bias(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *bias =
+		node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
+	return bias && bias->data && (bias->type == ET_XNN_QINT32 || bias->type == ET_XNN_QCINT32);
+}
+
 /* Give each way of packing a filter a pointer of its own. */
 static enum et_status claim_filters(
 	struct et_xnn_compiled *compiled, const struct inferd_delegate_payload *source, struct et_diag *diag)
@@ -255,6 +264,7 @@ static enum et_status claim_filters(
 			.n_bytes = filter.n_bytes,
 			.is_beside = !payload->values[filter_of_file].in_payload,
 			.is_mapped = filter.data == filter.origin && name.position != ET_XNN_NOWHERE,
+			.is_by_bias = is_by_bias(payload, node),
 			.signature = &signature,
 			.name = &name,
 		};

@@ -199,6 +199,56 @@ void test_check_two_biases(const struct arg args[3])
 	}
 }
 
+void test_make_two_ways(struct make_xnn *mk, bool is_apart)
+{
+	static const int8_t filter[4][4] = { { 2 }, { 1, 1 }, { 1, 0, 1 }, { 1, 0, 0, 1 } };
+	static const int32_t biases[2][4] = { { 0 }, { 10, 20, 30, 40 } };
+	static const float scales[4] = { 1, 1, 1, 1 };
+	mx_init(mk);
+	uint32_t weights = mx_value(mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
+						MX_DIMS(4, 4),
+						.constant = mx_constant(mk, filter, sizeof(filter)),
+						.scales = scales,
+						.n_scales = 4 });
+	uint32_t bias = 0;
+	for (uint32_t i = 0; i < 2; i++) {
+		if (i == 0 || is_apart)
+			bias = mx_value(mk, &(struct mx_value){ .type = ET_XNN_QCINT32,
+						    MX_DIMS(4),
+						    .constant = mx_constant(mk, biases[i], sizeof(biases[i])),
+						    .scales = scales,
+						    .n_scales = 4 });
+		uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_QINT8,
+						   MX_DIMS(1, 4),
+						   .input = i + 1,
+						   .scale = 1,
+						   .zero_point = i == 0 ? 0 : 50 });
+		uint32_t out = mx_value(
+			mk, &(struct mx_value){
+				    .type = ET_XNN_QINT8, MX_DIMS(1, 4), .output = i + 3, .scale = 1 });
+		mx_node(mk, MX_LINEAR,
+			&(struct et_xnn_node){ .inputs = { in, weights, bias }, .outputs = { out } });
+	}
+}
+
+void test_fill_two_ways(struct arg args[4])
+{
+	for (uint32_t i = 0; i < 4; i++)
+		ARG(&args[i], ET_INT8, ET_STATIC, 1, 4);
+	for (int8_t i = 0; i < 4; i++) {
+		args[0].i8[i] = i;
+		args[1].i8[i] = (int8_t)(50 + i);
+	}
+}
+
+void test_check_two_ways(const struct arg args[4], bool is_apart)
+{
+	for (int i = 0; i < 4; i++) { /* the first input is 0, so it adds nothing */
+		assert_int_equal(args[2].i8[i], i);
+		assert_int_equal(args[3].i8[i], i + (is_apart ? 10 * (i + 1) : 0));
+	}
+}
+
 /* Weights that 4 bits hold exactly, and inputs. */
 static int weight(uint32_t out, uint32_t in)
 {

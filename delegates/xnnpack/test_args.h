@@ -73,6 +73,13 @@ void test_make_two_biases(struct make_xnn *mk);
 void test_fill_two_biases(struct arg args[3]);
 void test_check_two_biases(const struct arg args[3]);
 
+/* Two linear layers of 8 bits over inputs [1, 4] of their own, with other zero points: the same filter, and the same bias
+ * unless they are @is_apart. */
+void test_make_two_ways(struct make_xnn *mk, bool is_apart);
+/* @args: the inputs, which are filled, and the outputs. */
+void test_fill_two_ways(struct arg args[4]);
+void test_check_two_ways(const struct arg args[4], bool is_apart);
+
 /* A linear layer: [N_ROWS, N_IN] x [N_OUT, N_IN] -> [N_ROWS, N_OUT]. */
 enum { N_IN = 64, N_OUT = 8, N_ROWS = 3, BLOCK = 32 };
 void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old);

@@ -229,39 +229,66 @@ static void test_broken_bodies(void **state)
 	free(bytes);
 }
 
-/* One filter with two biases: two ways of packing it, so two rows. */
+/* Load, run, keep, unload what packs one filter in two ways: as two rows. */
+static void load_two_ways(
+	struct memory_store *store, const uint8_t *bytes, size_t n_bytes, struct arg *args, uint32_t n_args)
+{
+	struct et_evalue *values[4];
+	struct et_diag diag = { 0 };
+	struct et_lane *lane;
+	struct et_context *context;
+	struct et_xnn_weights_stats stats;
+	for (uint32_t i = 0; i < n_args; i++)
+		values[i] = &args[i].value;
+	struct et_compiled *compiled = compile(store, bytes, n_bytes, n_args);
+	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
+	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+	et_xnnpack_weights_stats(et_direct_model(compiled), &stats);
+	assert_int_equal(stats.n_packed, store->n_kept ? 0 : 2);
+	test_ok(test_ops->keep(compiled, &diag), &diag);
+	test_ops->context_free(context);
+	test_ops->lane_free(lane);
+	test_ops->compiled_free(compiled);
+	assert_int_equal(store->n_kept, 1);
+}
+
+/* One filter with two biases, where rows are quantized at run time. */
 static void test_one_filter_twice(void **state)
 {
 	struct memory_store store = memory_store();
 	struct make_xnn mk;
-	struct et_diag diag = { 0 };
-	test_make_two_biases(&mk);
+	struct arg args[3];
 	size_t n_bytes;
+	test_make_two_biases(&mk);
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	for (int load = 0; load < 3; load++) {
-		struct arg args[3];
-		struct et_lane *lane;
-		struct et_context *context;
-		struct et_xnn_weights_stats stats;
 		test_fill_two_biases(args);
-		struct et_compiled *compiled = compile(&store, bytes, n_bytes, 3);
-		test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
-		test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
-		test_ok(test_ops->enqueue(context,
-				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value },
-				NULL, &diag),
-			&diag);
+		load_two_ways(&store, bytes, n_bytes, args, 3);
 		test_check_two_biases(args);
-		et_xnnpack_weights_stats(et_direct_model(compiled), &stats);
-		assert_int_equal(stats.n_packed, load ? 0 : 2);
-		test_ok(test_ops->keep(compiled, &diag), &diag);
-		test_ops->context_free(context);
-		test_ops->lane_free(lane);
-		test_ops->compiled_free(compiled);
 	}
-	assert_int_equal(store.n_kept, 1);
 	free(store.bytes);
 	free(bytes);
+}
+
+/* One filter for inputs with two zero points, with one bias or two. */
+static void test_one_filter_for_two_inputs(void **state)
+{
+	for (int is_apart = 0; is_apart < 2; is_apart++) {
+		struct memory_store store = memory_store();
+		struct make_xnn mk;
+		struct arg args[4];
+		size_t n_bytes;
+		test_make_two_ways(&mk, is_apart);
+		uint8_t *bytes = mx_finish(&mk, &n_bytes);
+		for (int load = 0; load < 3; load++) {
+			test_fill_two_ways(args);
+			load_two_ways(&store, bytes, n_bytes, args, 4);
+			test_check_two_ways(args, is_apart);
+		}
+		free(store.bytes);
+		free(bytes);
+	}
 }
 
 enum { OTHERWISE = 4 }; /* channels */
@@ -430,6 +457,7 @@ int main(void)
 		TEST(second_load_packs_nothing),
 		TEST(broken_bodies),
 		TEST(one_filter_twice),
+		TEST(one_filter_for_two_inputs),
 		TEST(one_bias_in_two_ways),
 		TEST(multiplied_channels),
 		TEST(machine_has_a_name),

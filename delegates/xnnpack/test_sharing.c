@@ -15,53 +15,17 @@
 #include <cmocka.h>
 
 /* Two layers of the same filter, on inputs that are quantized differently: XNNPACK folds the input's zero point into the
- * packed weights, but its key does not say so. */
+ * packed weights, but its key does not say so; nor need it, where their biases lie apart. */
 static void test_one_filter_packed_in_two_ways(void **state)
 {
-	struct make_xnn mk;
-	struct arg args[4];
-	struct et_diag diag = { 0 };
-	int8_t filter[4 * 4] = { 0 };
-	int32_t bias[4] = { 0 };
-	float scales[4] = { 1, 1, 1, 1 };
-	for (uint32_t i = 0; i < 4; i++)
-		filter[i * 4 + i] = 1, filter[i * 4] += 1;
-	mx_init(&mk);
-	uint32_t constant = mx_constant(&mk, filter, sizeof(filter));
-	uint32_t bias_constant = mx_constant(&mk, bias, sizeof(bias));
-	uint32_t weights = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
-						 MX_DIMS(4, 4),
-						 .constant = constant,
-						 .scales = scales,
-						 .n_scales = 4 });
-	uint32_t biases = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT32,
-						MX_DIMS(4),
-						.constant = bias_constant,
-						.scales = scales,
-						.n_scales = 4 });
-	for (uint32_t i = 0; i < 2; i++) {
-		int32_t zero_point = i == 0 ? 0 : 50;
-		uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8,
-						    MX_DIMS(1, 4),
-						    .input = i + 1,
-						    .scale = 1,
-						    .zero_point = zero_point });
-		uint32_t out = mx_value(
-			&mk, &(struct mx_value){
-				     .type = ET_XNN_QINT8, MX_DIMS(1, 4), .output = i + 3, .scale = 1 });
-		mx_node(&mk, MX_LINEAR,
-			&(struct et_xnn_node){ .inputs = { in, weights, biases }, .outputs = { out } });
-	}
-	for (uint32_t i = 0; i < 4; i++)
-		ARG(&args[i], ET_INT8, ET_STATIC, 1, 4);
-	for (int8_t i = 0; i < 4; i++) {
-		args[0].i8[i] = i;
-		args[1].i8[i] = (int8_t)(50 + i);
-	}
-	test_ok(test_run_once(&mk, args, 4, &diag), &diag);
-	for (uint32_t out = 2; out < 4; out++) {
-		for (int i = 0; i < 4; i++)
-			assert_int_equal(args[out].i8[i], i); /* the first input is 0, so it adds nothing */
+	for (int is_apart = 0; is_apart < 2; is_apart++) {
+		struct make_xnn mk;
+		struct arg args[4];
+		struct et_diag diag = { 0 };
+		test_make_two_ways(&mk, is_apart);
+		test_fill_two_ways(args);
+		test_ok(test_run_once(&mk, args, 4, &diag), &diag);
+		test_check_two_ways(args, is_apart);
 	}
 }
 
@@ -142,6 +106,70 @@ static void note_drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 {
 	struct dropped *dropped = self;
 	*dropped = (struct dropped){ bytes, n_bytes, dropped->n + 1 };
+}
+
+/* Where keys have the bias, uses with biases of their own share the filter where it lies; what they pack is told apart, and from
+ * that of a use with the same bias, and of one whose key may have none. */
+static void test_one_filter_with_biases_apart(void **state)
+{
+	enum { N_BYTES = 1 << 20, N_USES = 5 };
+	static const struct {
+		int bias, zero_point; /* bias: which one */
+		bool is_by_bias, is_shared;
+	} uses[N_USES] = {
+		{ 0, 0, true, true },
+		{ 1, 1, true, true },
+		{ 1, 2, true, false },
+		{ 2, 3, false, false },
+		{ 3, 4, true, true },
+	};
+	struct et_diag diag = { 0 };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	xnn_weights_cache_t provider = et_xnn_weights_provider(weights);
+	struct et_xnn_name name = { .position = ET_XNN_NOWHERE };
+	uint8_t *filter = calloc(1, N_BYTES);
+	int32_t biases[4] = { 0 };
+	const void *kernels[N_USES], *kernel;
+	size_t places[N_USES];
+	for (int i = 0; i < 2 * N_USES; i++) {
+		const int at = i % N_USES;
+		struct et_xnn_signature signature = { .bias = (uintptr_t)&biases[uses[at].bias] };
+		signature.values[0].zero_point = uses[at].zero_point;
+		struct et_xnn_use use = use_of(filter, N_BYTES, &signature, &name);
+		use.is_by_bias = uses[at].is_by_bias;
+		test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
+		assert_int_equal(kernel == filter, uses[at].is_shared);
+		struct xnn_weights_cache_look_up_key key = { .kernel = kernel,
+			.bias = &biases[uses[at].bias] };
+		size_t found = provider->look_up(provider->context, &key);
+		if (i < N_USES) {
+			assert_true(found == SIZE_MAX);
+			kernels[at] = kernel;
+			void *to = provider->reserve_space(provider->context, 64);
+			memset(to, at, 64);
+			places[at] = provider->look_up_or_insert(provider->context, &key, to, 64);
+			assert_true(places[at] == (uintptr_t)to);
+		} else {
+			assert_ptr_equal(kernel, kernels[at]);
+			assert_true(found == places[at]);
+		}
+	}
+	struct et_xnn_weights_stats stats;
+	et_xnn_weights_stats(weights, &stats);
+	assert_in_range(stats.n_bytes, 2 * N_BYTES, 3 * N_BYTES - 1);
+	et_xnn_weights_free(weights, NULL);
+
+	/* Nor is there another use beside one whose key may have no bias. */
+	weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	for (int i = 0; i < 2; i++) {
+		struct et_xnn_signature signature = { .bias = (uintptr_t)&biases[i] };
+		struct et_xnn_use use = use_of(filter, N_BYTES, &signature, &name);
+		use.is_by_bias = i;
+		test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
+		assert_int_equal(kernel == filter, !i);
+	}
+	et_xnn_weights_free(weights, NULL);
+	free(filter);
 }
 
 /* Each large filter's bytes are let go when it has been packed, by us or by XNNPACK, and not when all have; but none that
@@ -573,6 +601,7 @@ int main(void)
 		TEST(one_filter_packed_in_two_ways),
 		TEST(one_filter_with_two_biases),
 		TEST(one_filter_in_too_many_ways),
+		TEST(one_filter_with_biases_apart),
 		TEST(transposed_in_too_many_ways),
 		TEST(ours_is_not_xnnpacks),
 		TEST(sizes_are_apart),

@@ -8,8 +8,8 @@
  * on it here, so it always is.
  *
  * Two things make the key {seed, kernel pointer, bias pointer} good enough: kernels that were claimed have
- * one meaning (et_xnn_weights_claim), and they are never freed while this object lives. Pointers that nobody claimed
- * (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
+ * one meaning, or one with each bias (et_xnn_weights_claim), and they are never freed while this object lives. Pointers
+ * that nobody claimed (XNNPACK converts some kernels into a temporary first) are never found by key: what is packed from
  * them is looked for by its bytes. A seed is nothing but numbers of channels and the like, one XORed with the
  * other, so a file can choose it: what our own nodes packed is told from XNNPACK's by something else, and by its size.
  *
@@ -166,7 +166,8 @@ static const struct et_xnn_row *find_row(const struct et_xnn_weights *weights,
 {
 	uint32_t flags = (key->bias ? ET_XNN_ROW_BIAS : 0) | (is_own ? ET_XNN_ROW_OWN : 0);
 	const struct et_xnn_packed *packed = &weights->packed_file;
-	const struct et_xnn_claim *claim = packed->n_rows ? et_xnn_find_claim(weights, key->kernel) : NULL;
+	const struct et_xnn_claim *claim =
+		packed->n_rows ? et_xnn_find_claim(weights, key->kernel, key->bias) : NULL;
 	uint32_t n_tries = claim && claim->row < packed->n_rows ? packed->n_rows : 0;
 	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
 		const struct et_xnn_row *row = &packed->rows[at];
@@ -252,10 +253,19 @@ static void fill_floats(const struct et_xnn_block *block, float *to)
 	}
 }
 
+/* One of those who claimed @kernel, or NULL. */
+static const struct et_xnn_claim *find_any(const struct et_xnn_weights *weights, const void *kernel)
+{
+	const struct et_xnn_claim *claim = weights->claims[et_xnn_bucket(kernel)];
+	while (claim && claim->kernel != kernel)
+		claim = claim->next;
+	return claim;
+}
+
 /* If @kernel is a remade copy, somebody is about to read it. */
 static void fill_if_needed(const struct et_xnn_weights *weights, const void *kernel)
 {
-	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, kernel);
+	const struct et_xnn_claim *claim = find_any(weights, kernel);
 	if (!claim || claim->signature.remade == ET_XNN_AS_IT_IS || claim->kernel != claim->source)
 		return;
 	struct et_xnn_block *block = block_of((void *)(uintptr_t)kernel);
@@ -288,7 +298,7 @@ static size_t look_up_for(struct et_xnn_weights *weights, const struct xnn_weigh
 	struct et_xnn_block *block = row ? NULL : find(weights, key, n_bytes, is_own);
 	if (!row && !block) {
 		fill_if_needed(weights, key->kernel);
-		weights->n_behind = n_behind(weights, et_xnn_find_claim(weights, key->kernel));
+		weights->n_behind = n_behind(weights, et_xnn_find_claim(weights, key->kernel, key->bias));
 	}
 	pthread_mutex_unlock(&weights->lock);
 	return row ? row_address(weights, row) : block ? (size_t)(uintptr_t)et_xnn_bytes_of(block) : SIZE_MAX;
@@ -323,7 +333,7 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 	void *ptr, size_t size, bool is_own)
 {
 	pthread_mutex_lock(&weights->lock);
-	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, key->kernel);
+	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, key->kernel, key->bias);
 	size_t n_bytes = ptr ? block_of(ptr)->n_bytes : 0;
 	const struct et_xnn_row *row = find_row(weights, key, n_bytes, is_own);
 	if (row) {
@@ -490,22 +500,33 @@ static size_t bucket_of_use(const void *source, const struct et_xnn_signature *s
 	return hash % ET_XNN_BUCKETS;
 }
 
-/* Under the lock. NULL if there is no memory. */
-static struct et_xnn_claim *claim_new(
-	struct et_xnn_weights *weights, const struct et_xnn_use *use, bool is_first)
+/* Whether no key for @use's kernel can be that of another use of it. Under the lock. */
+static bool is_free(const struct et_xnn_weights *weights, const struct et_xnn_use *use)
 {
+	const struct et_xnn_claim *claim = weights->claims[et_xnn_bucket(use->kernel)];
+	while (claim &&
+		(claim->kernel != use->kernel || (claim->is_by_bias && use->is_by_bias &&
+							 claim->signature.bias != use->signature->bias)))
+		claim = claim->next;
+	return !claim;
+}
+
+/* Under the lock. NULL if there is no memory. */
+static struct et_xnn_claim *claim_new(struct et_xnn_weights *weights, const struct et_xnn_use *use)
+{
+	bool needs_copy = !is_free(weights, use);
 	const void *source = use->kernel;
 	const struct et_xnn_signature *signature = use->signature;
 	const struct et_xnn_name *name = use->name;
 	struct et_xnn_claim *claim = ET_POOL_NEW(&weights->pool, struct et_xnn_claim);
 	struct et_xnn_block *copy = NULL;
-	if (claim && !is_first) {
+	if (claim && needs_copy) {
 		fill_if_needed(weights, source);
 		copy = block_new(weights, use->n_bytes, &weights->copies);
 		if (copy)
 			memcpy(et_xnn_bytes_of(copy), source, use->n_bytes);
 	}
-	if (!claim || (!is_first && !copy))
+	if (!claim || (needs_copy && !copy))
 		return NULL;
 	struct et_xnn_claim **by_source = &weights->by_source[bucket_of_use(source, signature)];
 	claim->source = source;
@@ -514,6 +535,7 @@ static struct et_xnn_claim *claim_new(
 	claim->position = name->position;
 	claim->bias_position = name->signature.bias;
 	claim->is_mapped = use->is_mapped && !copy;
+	claim->is_by_bias = use->is_by_bias;
 	claim->n_bytes = use->n_bytes;
 	find_kept(weights, claim, name);
 	struct et_xnn_claim **by_kernel = &weights->claims[et_xnn_bucket(claim->kernel)];
@@ -567,15 +589,15 @@ enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct
 				memcmp(&claim->signature, use->signature, sizeof(*use->signature)) != 0))
 		claim = claim->next_of_source;
 	if (!claim) {
-		/* Copies overlap as much as a file likes: remade ones, too, there is one for each shape. */
-		bool is_first = !et_xnn_find_claim(weights, use->kernel),
+		/* Ways of packing one overlap as much as a file likes: remade ones, too, there is one for each shape. */
+		bool is_first = !find_any(weights, use->kernel),
 		     is_beside = is_first && use->is_beside && use->signature->remade == ET_XNN_AS_IT_IS;
 		if (is_beside)
 			weights->n_claimed_beside += use->n_bytes;
 		else
 			status = count(weights, use->n_bytes, diag);
 		if (status == ET_OK)
-			claim = claim_new(weights, use, is_first);
+			claim = claim_new(weights, use);
 		if (status == ET_OK && !claim)
 			status = no_memory(diag);
 	}

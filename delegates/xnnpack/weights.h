@@ -30,7 +30,8 @@ struct et_xnn_use {
 	const void *kernel;
 	size_t n_bytes;
 	bool is_beside; /* it lies in no payload, but in named data or a file of data, whose places don't overlap */
-	bool is_mapped; /* @kernel is a place of the Program's files, nobody's copy */
+	bool is_mapped;  /* @kernel is a place of the Program's files, nobody's copy */
+	bool is_by_bias; /* each key for it has the address of its bias, which @signature has, too */
 	const struct et_xnn_signature *signature;
 	const struct et_xnn_name
 		*name; /* the same in a form that outlives the process; without a position nothing is kept */
@@ -44,9 +45,9 @@ void et_xnn_weights_end(struct et_xnn_weights *weights, const struct inferd_dele
 
 /* Under which pointer @use is packed. XNNPACK's key is the kernel's and, for some operators, the bias's pointer and a
  * weak seed; it does not say which bias and quantization were packed along, nor what shape the filter had. So a
- * kernel's pointer may be packed in one way only: the first way has it, others get a copy each; the same one for the
- * same use. ET_E_MEMORY_ALLOCATION_FAILED; ET_E_OUT_OF_RESOURCES: more is to be packed, in other ways or of places that
- * overlap, than the Program's size accounts for. */
+ * kernel's pointer may be packed in one way only, or in one for each bias that is in the key: the first way has it,
+ * others get a copy each; the same one for the same use. ET_E_MEMORY_ALLOCATION_FAILED; ET_E_OUT_OF_RESOURCES: more is
+ * to be packed, in other ways or of places that overlap, than the Program's size accounts for. */
 enum et_status et_xnn_weights_claim(struct et_xnn_weights *weights, const struct et_xnn_use *use,
 	const void **ret_kernel, struct et_diag *diag);
 

@@ -43,6 +43,7 @@ struct et_xnn_claim {
 	uint64_t position, bias_position; /* in the program, for its name */
 	uint32_t row;                     /* the first of that name in the mapping */
 	bool is_mapped;                   /* @kernel lies in the Program's files */
+	bool is_by_bias;                  /* others of @kernel are told from it by their biases */
 	size_t n_bytes;
 };
 
@@ -86,11 +87,13 @@ static inline size_t et_xnn_bucket(const void *kernel)
 	return (size_t)((uintptr_t)kernel * UINT64_C(0x9e3779b97f4a7c15) >> 32) % ET_XNN_BUCKETS;
 }
 
-/* Under the lock. NULL: nobody claimed it. */
-static inline struct et_xnn_claim *et_xnn_find_claim(const struct et_xnn_weights *weights, const void *kernel)
+/* The one that has @kernel in a key with @bias. Under the lock. NULL: nobody claimed it. */
+static inline struct et_xnn_claim *et_xnn_find_claim(
+	const struct et_xnn_weights *weights, const void *kernel, const void *bias)
 {
 	struct et_xnn_claim *claim = weights->claims[et_xnn_bucket(kernel)];
-	while (claim && claim->kernel != kernel)
+	while (claim &&
+		(claim->kernel != kernel || (claim->is_by_bias && claim->signature.bias != (uintptr_t)bias)))
 		claim = claim->next;
 	return claim;
 }

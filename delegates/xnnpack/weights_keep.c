@@ -60,7 +60,7 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 	{
 		struct et_xnn_block *block = ET_CONTAINER_OF(node, struct et_xnn_block, node);
 		const struct et_xnn_claim *claim =
-			block->has_key ? et_xnn_find_claim(weights, block->kernel) : NULL;
+			block->has_key ? et_xnn_find_claim(weights, block->kernel, block->bias) : NULL;
 		if (!claim || claim->position == ET_XNN_NOWHERE)
 			continue;
 		all->bytes[n] = et_xnn_bytes_of(block);
