@@ -224,13 +224,36 @@ static void test_packed_is_let_go(void **state)
 	free(file);
 }
 
-/* Filters of which no two fit into the smallest piece of memory leave little of larger ones empty, and what is taken for
- * @n_behind more bytes of a file, which need no packing, counts for nothing. */
-static void fill_memory(uint64_t n_behind)
+struct counting {
+	unsigned n_pieces; /* in whole pages */
+	size_t n_most;     /* that there is in one piece */
+};
+
+static void *count_pieces(void *self, size_t n_bytes, size_t align)
+{
+	struct counting *counting = self;
+	if (align < 4096)
+		return test_allocator.alloc(test_allocator.self, n_bytes, align);
+	if (n_bytes > counting->n_most)
+		return NULL;
+	counting->n_pieces++;
+	return test_allocator.alloc(test_allocator.self, n_bytes, align);
+}
+
+static void free_piece(void *self, void *ptr, size_t n_bytes)
+{
+	test_allocator.free(test_allocator.self, ptr, n_bytes);
+}
+
+/* Filters of which no two fit into the smallest piece of memory leave little of larger ones empty, of which there are @n_pieces, and
+ * what is taken for @n_behind more bytes of a file, which need no packing, counts for nothing. */
+static void fill_memory(uint64_t n_behind, size_t n_most, unsigned n_pieces)
 {
 	enum { N = 5 << 19, N_FILTERS = 12, ALL = N * N_FILTERS };
 	struct et_diag diag = { 0 };
-	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
+	struct counting counting = { .n_most = n_most };
+	const struct et_allocator allocator = { &counting, count_pieces, free_piece };
+	struct et_xnn_weights *weights = et_xnn_weights_new(&allocator, NULL, "");
 	uint8_t *file = malloc(ALL);
 	struct inferd_delegate_payload source = { .n_bytes = ALL + n_behind };
 	size_t n = N;
@@ -246,6 +269,7 @@ static void fill_memory(uint64_t n_behind)
 	struct et_xnn_weights_stats stats;
 	et_xnn_weights_stats(weights, &stats);
 	assert_in_range(stats.n_bytes, ALL, ALL + ALL / 8);
+	assert_int_equal(counting.n_pieces, n_pieces);
 	et_xnn_weights_end(weights, &source);
 	et_xnn_weights_free(weights, NULL);
 	free(file);
@@ -253,8 +277,10 @@ static void fill_memory(uint64_t n_behind)
 
 static void test_memory_is_filled(void **state)
 {
-	fill_memory(0);
-	fill_memory((uint64_t)1 << 40);
+	fill_memory(0, SIZE_MAX,
+		2); /* the last has one of its own: what lies before each comes on top of the file */
+	fill_memory((uint64_t)1 << 40, SIZE_MAX, 1);
+	fill_memory((uint64_t)1 << 40, 4 << 20, 10); /* each has one of its own, but for the first two */
 }
 
 /* XNNPACK's seeds follow from numbers in the file: whichever it asks for, it gets nothing that is ours. */

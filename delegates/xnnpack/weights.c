@@ -27,7 +27,8 @@
 
 enum {
 	SLAB = 4 << 20, /* a Program that packs more than this takes memory in such pieces or larger ones, */
-	IN_SLAB = 1 << 16, /* for blocks from this size on */
+	IN_SLAB = 1 << 16, /* for blocks from this size on, */
+	GROWTH = 16,       /* up to that many times what it has packed before */
 	SLAB_ALIGNMENT = 4096,
 	TIMES = 64,       /* the bytes of a Program's files may be claimed for packing, */
 	SPARE = 64 << 20, /* and that much, whatever its size */
@@ -46,18 +47,20 @@ static struct et_xnn_block *block_of(void *bytes)
 	return (struct et_xnn_block *)((uint8_t *)bytes - ET_XNN_HEADER);
 }
 
-/* At the end of each slab is what no filter fitted in, which is memory up to the end of a large page: so each is as large as all
+/* At the end of each slab is what no filter fitted in, which is memory up to the end of a large page: so each is much larger than all
  * before it, and there are few. Large pages are memory as soon as a byte of them is, so the last slab had better not be larger than
  * what is yet to come: filters are packed in about the order in which they lie, so that is what lies behind the one that was asked
- * for last. That may be no filter, so what nobody has taken yet does not count. */
+ * for last. That may be no filter, so what nobody has taken yet does not count, and is none to the kernel. */
 static struct et_xnn_slab *slab_new(struct et_xnn_weights *weights, size_t n)
 {
-	size_t n_least = ET_XNN_ALIGNMENT + n, n_before = weights->stats.n_bytes,
-	       n_bytes = ((n_least > n_before ? n_least : n_before) + SLAB - 1) & ~(size_t)(SLAB - 1),
+	size_t n_least = ET_XNN_ALIGNMENT + n, n_most = GROWTH * weights->stats.n_bytes,
+	       n_bytes = ((n_least > n_most ? n_least : n_most) + SLAB - 1) & ~(size_t)(SLAB - 1),
 	       n_to_come = n_least + weights->n_behind;
 	if (n_bytes > n_to_come)
 		n_bytes = n_to_come;
 	struct et_xnn_slab *slab = weights->allocator.alloc(weights->allocator.self, n_bytes, SLAB_ALIGNMENT);
+	if (!slab) /* where the kernel promises no more than there is */
+		slab = weights->allocator.alloc(weights->allocator.self, n_bytes = n_least, SLAB_ALIGNMENT);
 	if (!slab)
 		return NULL;
 	*slab = (struct et_xnn_slab){ .n_bytes = n_bytes, .n_used = ET_XNN_ALIGNMENT };
