@@ -105,7 +105,7 @@ static bool cut_arenas(struct flow *flow)
 	const struct et_method_spec *spec = flow->plan->spec;
 	flow->ranges = ET_POOL_NEW_ARRAY(&flow->pool, struct range, spec->n_values);
 	struct et_sort_item *cuts =
-		ET_POOL_NEW_ARRAY(&flow->pool, struct et_sort_item, 4 * (size_t)spec->n_values);
+		et_pool_scratch_array(&flow->pool, 4 * (size_t)spec->n_values, sizeof *cuts);
 	if (!flow->ranges || !cuts)
 		return false;
 	struct et_sort_item *room = cuts + 2 * (size_t)spec->n_values;

@@ -409,7 +409,8 @@ static bool lay_out(struct layout *layout)
 {
 	struct et_plan *plan = layout->plan;
 	const struct et_method_spec *spec = plan->spec;
-	layout->planned = ET_POOL_NEW_ARRAY(&layout->pool, struct et_sort_item, 2 * (size_t)spec->n_values);
+	layout->planned =
+		et_pool_scratch_array(&layout->pool, 2 * (size_t)spec->n_values, sizeof *layout->planned);
 	layout->offsets = ET_POOL_NEW_ARRAY(&layout->pool, size_t, spec->n_values);
 	layout->places = ET_POOL_NEW_ARRAY(&layout->pool, uint8_t, spec->n_values);
 	layout->is_bound = ET_POOL_NEW_ARRAY(&layout->pool, bool, spec->n_values);

@@ -111,12 +111,20 @@ void *et_pool_alloc(struct et_pool *pool, size_t n_bytes, size_t align)
 	return piece;
 }
 
-void *et_pool_array(struct et_pool *pool, size_t n, size_t item_bytes)
+void *et_pool_scratch_array(struct et_pool *pool, size_t n, size_t item_bytes)
 {
 	size_t n_bytes;
 	if (!et_mul(n, item_bytes, &n_bytes))
 		return NULL;
-	return et_pool_alloc(pool, n_bytes, _Alignof(max_align_t));
+	return et_pool_scratch(pool, n_bytes, _Alignof(max_align_t));
+}
+
+void *et_pool_array(struct et_pool *pool, size_t n, size_t item_bytes)
+{
+	void *array = et_pool_scratch_array(pool, n, item_bytes);
+	if (array)
+		memset(array, 0, n * item_bytes);
+	return array;
 }
 
 char *et_pool_strndup(struct et_pool *pool, const char *text, size_t n)

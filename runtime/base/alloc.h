@@ -56,7 +56,8 @@ char *et_pool_strndup(struct et_pool *pool, const char *text, size_t n);
 /* Keep the memory but forget what was given out, for scratch that is used again and again: after
  * the first few uses it costs no allocation. Chunks are joined into one as large as the peak. */
 void et_pool_reset(struct et_pool *pool);
-/* As et_pool_alloc, but the memory is not zeroed. */
+/* As et_pool_alloc and et_pool_array, but the memory is not zeroed: what of it nobody writes is not touched. */
 void *et_pool_scratch(struct et_pool *pool, size_t n_bytes, size_t align);
+void *et_pool_scratch_array(struct et_pool *pool, size_t n, size_t item_bytes);
 
 #endif

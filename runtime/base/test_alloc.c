@@ -41,6 +41,7 @@ static void refuses_when_the_allocator_does(void **state)
 	assert_null(et_pool_alloc(&pool, 4096, 8));
 	assert_null(et_pool_alloc(&pool, SIZE_MAX - 8, 64));
 	assert_null(et_pool_array(&pool, SIZE_MAX / 2, 3));
+	assert_null(et_pool_scratch_array(&pool, SIZE_MAX / 2, 3));
 	et_pool_deinit(&pool);
 }
 
