@@ -312,6 +312,14 @@ uint32_t et_fb_u32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t ind
 	return item ? et_load_u32(item) : 0;
 }
 
+void et_fb_u32s(struct et_fb *fb, struct et_fb_vector vector, uint32_t *ret_items)
+{
+	if (!vector.n || !item_at(fb, vector, vector.n - 1, 4))
+		return;
+	for (uint32_t i = 0; i < vector.n; i++)
+		ret_items[i] = et_load_u32(vector.items + (size_t)i * 4);
+}
+
 uint64_t et_fb_u64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
 {
 	const uint8_t *item = item_at(fb, vector, index, 8);

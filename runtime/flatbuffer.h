@@ -179,6 +179,8 @@ struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uin
 uint8_t et_fb_u8_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 uint32_t et_fb_u32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
 uint64_t et_fb_u64_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index);
+/* All of them, into @ret_items, which has room for n; left as it is on failure. */
+void et_fb_u32s(struct et_fb *fb, struct et_fb_vector vector, uint32_t *ret_items);
 
 static inline int32_t et_fb_i32_at(struct et_fb *fb, struct et_fb_vector vector, uint32_t index)
 {

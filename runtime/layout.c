@@ -25,9 +25,9 @@ bool et_layout_read(struct et_fb *fb, struct et_fb_table table, const struct et_
 	uint8_t *own_order = ET_FB_NEW_ARRAY(fb, pool, uint8_t, sizes.n);
 	if (!own_sizes || !own_order)
 		return false;
+	et_fb_u32s(fb, sizes, (uint32_t *)own_sizes);
 	for (uint32_t i = 0; i < sizes.n; i++) {
-		own_sizes[i] = et_fb_i32_at(fb, sizes, i);
-		own_order[i] = et_fb_u8_at(fb, order, i);
+		own_order[i] = order.items[i];
 		if (own_sizes[i] < 0)
 			et_fb_fail(fb, status, "size %d in dimension %u", own_sizes[i], i);
 	}

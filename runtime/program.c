@@ -58,9 +58,9 @@ const uint32_t *et_program_slots(
 	uint32_t *slots = READER_NEW_ARRAY(reader, uint32_t, vector.n);
 	if (!slots)
 		return NULL;
+	et_fb_u32s(&reader->fb, vector, slots);
 	for (uint32_t i = 0; i < vector.n; i++)
-		if (!et_program_slot(
-			    reader, et_fb_i32_at(&reader->fb, vector, i), n_values, what, i, &slots[i]))
+		if (!et_program_slot(reader, (int32_t)slots[i], n_values, what, i, &slots[i]))
 			return NULL;
 	return slots;
 }

@@ -120,6 +120,11 @@ static void test_reads(void **state)
 	struct et_fb_vector ints = et_fb_vector(&fb, root, FIELD_INTS, 4);
 	assert_int_equal(ints.n, 3);
 	assert_int_equal(et_fb_i32_at(&fb, ints, 1), -2);
+	uint32_t all[3];
+	et_fb_u32s(&fb, ints, all);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(all[i], et_fb_u32_at(&fb, ints, i));
+	et_fb_u32s(&fb, (struct et_fb_vector){ 0 }, NULL); /* of none, nothing */
 	struct et_fb_vector tables = et_fb_vector(&fb, root, FIELD_TABLES, 4);
 	assert_int_equal(et_fb_u32(&fb, et_fb_table_at(&fb, tables, 1), 0, 0), 77);
 	assert_int_equal(et_fb_u8_at(&fb, et_fb_blob(&fb, root, FIELD_BYTES), 1), 2);
@@ -260,6 +265,14 @@ static void test_misuse_is_a_failure(void **state)
 	ints = et_fb_vector(&fb, root, FIELD_INTS, 4);
 	assert_true(et_fb_u64_at(&fb, ints, 0) == 0);
 	assert_int_equal(et_fb_status(&fb), ET_E_INVALID_PROGRAM);
+	uint32_t as_it_was = 7;
+	et_fb_u32s(&fb, ints,
+		&as_it_was); /* the reader has failed: nothing is written, which here would be too much */
+	assert_int_equal(as_it_was, 7);
+	root = et_fb_open(&fb, built.bytes, built.n_bytes, NULL, NULL);
+	et_fb_u32s(&fb, et_fb_vector(&fb, root, FIELD_INTS, 1), &as_it_was);
+	assert_int_equal(et_fb_status(&fb), ET_E_INVALID_PROGRAM);
+	assert_int_equal(as_it_was, 7);
 	free(built.bytes);
 }
 
