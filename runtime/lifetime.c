@@ -182,33 +182,26 @@ static bool is_constant(const struct et_plan *plan, uint32_t slot)
 	       !plan->values[slot].is_moved;
 }
 
-struct constant_visit {
+struct check_visit {
 	const struct et_plan *plan;
-	uint32_t found;
+	uint32_t number;   /* of the instruction, counted from 1 */
+	uint32_t constant; /* one that it would write to, or ET_NO_VALUE */
+	bool may_alias;
 };
 
-static void find_constant(void *arg, uint32_t slot, unsigned access)
+static void find_constant_and_alias(void *arg, uint32_t slot, unsigned access)
 {
-	struct constant_visit *visit = arg;
-	uint8_t tag = visit->plan->spec->values[slot].tag;
-	if (is_constant(visit->plan, slot) || (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag)))
-		visit->found = slot;
-}
-
-struct alias_visit {
-	const struct et_plan *plan;
-	uint32_t number; /* of the instruction, counted from 1 */
-	bool found;
-};
-
-static void find_alias(void *arg, uint32_t slot, unsigned access)
-{
-	struct alias_visit *visit = arg;
+	struct check_visit *visit = arg;
 	struct et_plan_value *value = &visit->plan->values[slot];
-	visit->found |= (access & ET_ACCESS_WRITE) && value->is_shared;
-	if (visit->plan->spec->values[slot].tag != ET_TAG_TENSOR)
+	uint8_t tag = visit->plan->spec->values[slot].tag;
+	if (access & ET_ACCESS_WRITE) {
+		if (is_constant(visit->plan, slot) || (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag)))
+			visit->constant = slot;
+		visit->may_alias |= value->is_shared;
+	}
+	if (tag != ET_TAG_TENSOR)
 		return;
-	visit->found |= value->seen == visit->number;
+	visit->may_alias |= value->seen == visit->number;
 	value->seen = visit->number;
 }
 
@@ -220,13 +213,12 @@ static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 		instruction->first_check = n_checks;
 		if (!instruction->has_queue)
 			continue;
-		struct constant_visit visit = { .plan = plan, .found = ET_NO_VALUE };
-		et_plan_visit(plan, instruction, ET_ACCESS_WRITE, find_constant, &visit);
-		if (visit.found != ET_NO_VALUE)
-			return refuse_constant(plan, i, visit.found, diag);
-		struct alias_visit aliases = { .plan = plan, .number = i + 1 };
-		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, find_alias, &aliases);
-		instruction->may_alias = aliases.found;
+		struct check_visit visit = { .plan = plan, .number = i + 1, .constant = ET_NO_VALUE };
+		et_plan_visit(
+			plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, find_constant_and_alias, &visit);
+		if (visit.constant != ET_NO_VALUE)
+			return refuse_constant(plan, i, visit.constant, diag);
+		instruction->may_alias = visit.may_alias;
 		for (uint32_t a = 0; a < instruction->n_args; a++)
 			instruction->n_checks +=
 				argument_needs_check(plan, plan->args[instruction->first_arg + a]);

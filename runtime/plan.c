@@ -87,18 +87,21 @@ static void reach_slot(void *arg, uint32_t slot, unsigned access)
 {
 	struct reach *r = arg;
 	const struct et_value_spec *value = &r->plan->spec->values[slot];
+	if (value->tag != ET_TAG_TENSOR) {
+		if (!et_add(r->n_others, 1, &r->n_others))
+			r->n_others = SIZE_MAX;
+		return;
+	}
 	const struct et_plan_value *plan_value = &r->plan->values[slot];
 	/* what such a slot holds may be larger than what is declared for it */
-	bool is_any = value->tag == ET_TAG_TENSOR &&
-		      (plan_value->is_moved || (plan_value->is_view && value->tensor->dynamism != ET_STATIC));
+	bool is_any = plan_value->is_moved || (plan_value->is_view && value->tensor->dynamism != ET_STATIC);
 	size_t n = is_any ? r->n_any : n_elements(r->plan, slot);
 	size_t other = n < r->n_largest ? n : r->n_largest;
 	if (n > r->n_largest)
 		r->n_largest = n;
 	if (!et_add(r->n_others, other, &r->n_others) || !et_add(r->n_others, 1, &r->n_others))
 		r->n_others = SIZE_MAX;
-	r->computes = r->computes || (value->tag == ET_TAG_TENSOR && (access & ET_ACCESS_WRITE) &&
-					     !(access & ET_ACCESS_VIEW));
+	r->computes = r->computes || ((access & ET_ACCESS_WRITE) && !(access & ET_ACCESS_VIEW));
 }
 
 /* Of any kernel's outputs each element is made from each element of the inputs at most once, or so: a matmul's from a row
