@@ -149,11 +149,10 @@ static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cu
 	size_t n_bytes = (size_t)size * cut->step_bytes;
 	if (takes_runs(cut, out, size, selects)) {
 		const uint8_t *from = cut->self->data;
-		uint8_t *to = out->data;
-		for (size_t i = 0; n_bytes && i < cut->n_runs; i++, to += n_bytes) {
-			et_copy_bytes(to, from + (size_t)start * cut->step_bytes, n_bytes);
-			from += (size_t)cut->self->sizes[cut->dim] * cut->step_bytes;
-		}
+		if (n_bytes)
+			et_copy_rows(out->data, (ptrdiff_t)n_bytes, from + (size_t)start * cut->step_bytes,
+				(ptrdiff_t)((size_t)cut->self->sizes[cut->dim] * cut->step_bytes),
+				cut->n_runs, n_bytes);
 		return ET_OK;
 	}
 	et_view_of(&view, cut->self);

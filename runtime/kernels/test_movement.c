@@ -296,6 +296,38 @@ static void repeat(void **state)
 	}
 }
 
+/* Rows of pieces of any length, taken apart; each byte is another than those near it. */
+static void pieces(void **state)
+{
+	enum { ROWS = 3 };
+	static const size_t lengths[] = { 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 34, 47, 63, 64, 65, 95,
+		104, 127, 128, 129, 300, 511, 512, 513, 600 };
+	for (size_t i = 0; i < ET_ARRAY_LEN(lengths); i++) {
+		const size_t n = lengths[i];
+		char *args = NULL, *expected = NULL;
+		size_t n_args, n_expected;
+		FILE *in = open_memstream(&args, &n_args), *out = open_memstream(&expected, &n_expected);
+		assert_true(in && out);
+		fprintf(in, "u8[%d,%zu]{", ROWS, n + 5);
+		for (size_t k = 0; k < ROWS * (n + 5); k++)
+			fprintf(in, "%zu,", k % 251);
+		fprintf(in, "} (5,%zu) 1", n);
+		for (size_t piece = 0; piece < 2; piece++) {
+			const size_t start = piece ? 5 : 0, size = piece ? n : 5;
+			fprintf(out, piece ? "};u8[%d,%zu]{" : "(u8[%d,%zu]{", ROWS, size);
+			for (size_t k = 0; k < ROWS * size; k++)
+				fprintf(out, "%zu,", (k / size * (n + 5) + start + k % size) % 251);
+		}
+		fputs("})", out);
+		fclose(in);
+		fclose(out);
+		check_kernel_cases(
+			&(const struct kernel_case){ "aten::split_with_sizes_copy.out", args, expected }, 1);
+		free(args);
+		free(expected);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +337,7 @@ int main(void)
 		cmocka_unit_test(make),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(repeat),
+		cmocka_unit_test(pieces),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,18 +278,33 @@ enum { SHEET_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 			COPY_SHORT(to_page, from_page)                                        \
 	}
 
+static inline void copy_pair(uint8_t *to, const uint8_t *from)
+{
+	struct et_wide first, second;
+	memcpy(&first, from, sizeof(first));
+	memcpy(&second, from + sizeof(first), sizeof(second));
+	memcpy(to, &first, sizeof(first));
+	memcpy(to + sizeof(first), &second, sizeof(second));
+}
+
+void et_copy_middling_rows(
+	uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows, size_t n_bytes)
+{
+	for (; n_rows; n_rows--, to += to_row, from += from_row) {
+		for (size_t at = 0; at + ET_PAIR < n_bytes; at += ET_PAIR)
+			copy_pair(to + at, from + at);
+		copy_pair(to + n_bytes - ET_PAIR, from + n_bytes - ET_PAIR);
+	}
+}
+
 /* Runs that lie in one piece on both sides. */
 static void copy_rows(const struct level *levels, uint8_t *to, const uint8_t *from, size_t element_bytes)
 {
-	const ptrdiff_t bytes = (ptrdiff_t)element_bytes, to_row = levels[1].to * bytes,
-			from_row = levels[1].from * bytes;
-	const size_t n_bytes = levels[0].n * element_bytes, n_rows = levels[1].n;
-	for (size_t p = 0; p < levels[2].n; p++) {
-		uint8_t *t = to + (ptrdiff_t)p * levels[2].to * bytes;
-		const uint8_t *f = from + (ptrdiff_t)p * levels[2].from * bytes;
-		for (size_t r = 0; r < n_rows; r++, t += to_row, f += from_row)
-			et_copy_bytes(t, f, n_bytes);
-	}
+	const ptrdiff_t bytes = (ptrdiff_t)element_bytes;
+	for (size_t p = 0; p < levels[2].n; p++)
+		et_copy_rows(to + (ptrdiff_t)p * levels[2].to * bytes, levels[1].to * bytes,
+			from + (ptrdiff_t)p * levels[2].from * bytes, levels[1].from * bytes, levels[1].n,
+			levels[0].n * element_bytes);
 }
 
 /* The three innermost: pages of rows of runs. */

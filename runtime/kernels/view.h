@@ -94,6 +94,21 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 		to[n - 1] = end;
 	}
 }
+/* @n_rows runs of @n_bytes, each a row's bytes behind the one before. Several of more than two vectors of 16 bytes and up to some
+ * hundred bytes, for which calls of memmove take longer than vectors do, may not overlap unless they are the same. */
+enum { ET_PAIR = 2 * sizeof(struct et_wide), ET_MIDDLING = 512 };
+void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row,
+	size_t n_rows, size_t n_bytes);
+static inline void et_copy_rows(
+	uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows, size_t n_bytes)
+{
+	if (n_rows > 1 && n_bytes > ET_PAIR && n_bytes <= ET_MIDDLING) {
+		et_copy_middling_rows(to, to_row, from, from_row, n_rows, n_bytes);
+		return;
+	}
+	for (; n_rows; n_rows--, to += to_row, from += from_row)
+		et_copy_bytes(to, from, n_bytes);
+}
 /* @n times one element of 1, 2, 4, 8 or 16 bytes, which is not among those that are written. */
 void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes);
 
