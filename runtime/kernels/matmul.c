@@ -189,36 +189,73 @@ static bool is_few(const struct et_view *matrix, size_t dim)
 	       matrix->sizes[dim] * matrix->sizes[dim + 1] <= FEW;
 }
 
-static void load_few(float *to, const struct et_view *from)
+/* Few elements as floats, and where one of row i and column j is: at i * row + j * column. Row after row, but for what lies
+ * in one piece column after column. */
+struct few {
+	float numbers[FEW];
+	int64_t row, column;
+};
+
+static bool is_one_piece(const struct et_view *matrix, size_t outer)
+{
+	const size_t inner = 1 - outer;
+	return (matrix->sizes[inner] == 1 || matrix->strides[inner] == 1) &&
+	       (matrix->sizes[outer] == 1 || matrix->strides[outer] == matrix->sizes[inner]);
+}
+
+static void load_few(struct few *to, const struct et_view *from)
 {
 	const et_load_fn load = et_loader(from->type, ET_F32);
-	for (int64_t i = 0; i < from->sizes[0]; i++)
-		load(to + i * from->sizes[1],
+	const int64_t n_rows = from->sizes[0], n = from->sizes[1];
+	const bool is_turned = !is_one_piece(from, 0) && is_one_piece(from, 1);
+	to->row = is_turned ? 1 : n;
+	to->column = is_turned ? n_rows : 1;
+	if (is_turned || is_one_piece(from, 0)) {
+		load(to->numbers, from->data, 1, (size_t)(n_rows * n));
+		return;
+	}
+	for (int64_t i = 0; i < n_rows; i++)
+		load(to->numbers + i * n,
 			from->data + i * from->strides[0] * (int64_t)et_scalar_size(from->type),
-			from->strides[1], (size_t)from->sizes[1]);
+			from->strides[1], (size_t)n);
+}
+
+static void store_few(const struct et_view *to, const float *numbers)
+{
+	const et_store_fn store = et_storer(to->type, ET_F32);
+	const int64_t n_rows = to->sizes[0], n = to->sizes[1];
+	if (is_one_piece(to, 0)) {
+		store(to->data, 1, numbers, (size_t)(n_rows * n));
+		return;
+	}
+	for (int64_t i = 0; i < n_rows; i++)
+		store(to->data + i * to->strides[0] * (int64_t)et_scalar_size(to->type), to->strides[1],
+			numbers + i * n, (size_t)n);
 }
 
 /* Matrices of few halves. */
 static void multiply_few(const struct product *p)
 {
-	const struct et_view *self = p->beta != 0 ? p->self : NULL, *out = p->out;
-	const int64_t n_k = p->a->sizes[1], n = out->sizes[1], bytes = (int64_t)et_scalar_size(out->type);
+	const struct et_view *self = p->beta != 0 ? p->self : NULL;
+	const int64_t n_k = p->a->sizes[1], n_rows = p->out->sizes[0], n = p->out->sizes[1];
 	const float alpha = (float)p->alpha, beta = (float)p->beta;
-	float left[FEW], right[FEW], added[FEW], sums[FEW];
-	load_few(left, p->a);
-	load_few(right, p->b);
+	struct few left, right, added;
+	float sums[FEW];
+	load_few(&left, p->a);
+	load_few(&right, p->b);
 	if (self)
-		load_few(added, self);
-	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		load_few(&added, self);
+	for (int64_t i = 0; i < n_rows; i++) {
 		for (int64_t j = 0; j < n; j++) {
-			float sum = self && alpha == 1 ? beta * added[i * n + j] : 0;
+			const float *a = left.numbers + i * left.row, *b = right.numbers + j * right.column;
+			const float more = self ? beta * added.numbers[i * added.row + j * added.column] : 0;
+			float sum = alpha == 1 ? more : 0;
 			for (int64_t k = 0; k < n_k; k++)
-				sum += left[i * n_k + k] * right[k * n + j];
-			sums[j] = alpha == 1 ? sum : alpha * sum + (self ? beta * added[i * n + j] : 0);
+				sum += a[k * left.column] * b[k * right.row];
+			sums[i * n + j] = alpha == 1 ? sum : alpha * sum + more;
 		}
-		et_storer(out->type, ET_F32)(
-			out->data + i * out->strides[0] * bytes, out->strides[1], sums, (size_t)n);
 	}
+	store_few(p->out, sums);
 }
 
 static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
@@ -645,16 +682,23 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 		if (!scratch_view(ctx, &room_out, &out, type))
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 	}
+	struct et_view left, right, product;
+	const struct product one = { NULL, &left, &right, &product, .alpha = 1 };
+	et_view_clone(&left, left_ones);
+	et_view_clone(&right, right_ones);
+	et_view_clone(&product, products);
+	et_view_select(&left, 0, 0);
+	et_view_select(&right, 0, 0);
+	et_view_select(&product, 0, 0);
 	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
-		struct et_view left, right, product;
-		et_view_clone(&left, left_ones);
-		et_view_clone(&right, right_ones);
-		et_view_clone(&product, products);
-		et_view_select(&left, 0, i);
-		et_view_select(&right, 0, i);
-		et_view_select(&product, 0, i);
 		ET_TRY(require_product(ctx, &left, &right));
-		ET_TRY(multiply(ctx, &(const struct product){ NULL, &left, &right, &product, .alpha = 1 }));
+		if (is_small && is_one_type && et_tensor_numel(result))
+			multiply_few(&one);
+		else
+			ET_TRY(multiply(ctx, &one));
+		et_view_move(&left, left_ones->strides[0]);
+		et_view_move(&right, right_ones->strides[0]);
+		et_view_move(&product, products->strides[0]);
 	}
 	return products == &out ? ET_OK : et_view_cast(ctx, &out, products);
 }

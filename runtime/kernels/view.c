@@ -27,7 +27,7 @@ size_t et_view_numel(const struct et_view *view)
 	return numel;
 }
 
-static void move_data(struct et_view *view, int64_t n_elements)
+void et_view_move(struct et_view *view, int64_t n_elements)
 {
 	/* An empty tensor may have no memory to point into. */
 	if (view->data)
@@ -56,14 +56,14 @@ void et_view_insert(struct et_view *view, size_t dim, int64_t size, int64_t stri
 
 void et_view_select(struct et_view *view, size_t dim, int64_t index)
 {
-	move_data(view, index * view->strides[dim]);
+	et_view_move(view, index * view->strides[dim]);
 	et_view_remove(view, dim);
 }
 
 void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step, int64_t n)
 {
 	if (n > 0)
-		move_data(view, start * view->strides[dim]);
+		et_view_move(view, start * view->strides[dim]);
 	view->sizes[dim] = n;
 	view->strides[dim] *= step;
 }
@@ -94,7 +94,7 @@ void et_view_swap(struct et_view *view, size_t a, size_t b)
 void et_view_flip(struct et_view *view, size_t dim)
 {
 	if (view->sizes[dim] > 0)
-		move_data(view, (view->sizes[dim] - 1) * view->strides[dim]);
+		et_view_move(view, (view->sizes[dim] - 1) * view->strides[dim]);
 	view->strides[dim] = -view->strides[dim];
 }
 

@@ -53,6 +53,7 @@ static inline void et_view_begin(struct et_view *ret_view, void *data, enum et_s
 size_t et_view_numel(const struct et_view *view);
 
 /* All of these expect what their caller checked: dimensions and ranges that exist. */
+void et_view_move(struct et_view *view, int64_t n_elements);
 void et_view_select(struct et_view *view, size_t dim, int64_t index);
 void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step, int64_t n);
 void et_view_permute(struct et_view *view, const uint8_t *dims);
