@@ -126,43 +126,75 @@ static void add_channel(
 	}
 }
 
+/* Of planes that are short: their sums and those of their squares. Many become floats at a time, since what was just stored in
+ * pieces is long in coming back as a vector. */
+static void add_short_planes(
+	const struct et_batch *x, const uint8_t *data, size_t n_planes, double (*ret_sums)[2])
+{
+	const size_t inner = x->inner, step = x->n * inner * et_scalar_size(x->type);
+	const et_load_fn load = et_loader(x->type, ET_F32);
+	float floats[PART];
+	if (inner == 1)
+		load(floats, data, (ptrdiff_t)x->n, n_planes);
+	for (size_t k = 0; inner > 1 && k < n_planes; k++)
+		load(floats + k * inner, data + k * step, 1, inner);
+	for (size_t k = 0; k < n_planes; k++) {
+		const double only = (double)floats[k];
+		ret_sums[k][0] = inner == 1 ? only : 0;
+		ret_sums[k][1] = inner == 1 ? only * only : 0;
+		if (inner > 1)
+			add_floats(floats + k * inner, inner, &ret_sums[k][0], &ret_sums[k][1], 0);
+	}
+}
+
+/* Of half types: channel @c's sum and that of its squares, rounded after each plane. */
+static void add_half_planes(const struct et_batch *x, size_t c, enum et_scalar_type type, float *ret_sums)
+{
+	const size_t plane_bytes = x->inner * et_scalar_size(x->type), step = x->n * plane_bytes;
+	const bool is_short = et_type_is_half(x->type) && x->inner <= SHORT_PLANE && x->inner;
+	const uint8_t *data = x->data + c * plane_bytes;
+	float sum = 0, squares = 0;
+	double sums[PART][2];
+	for (size_t b = 0, n = 1; b < x->n_batch; b += n, data += n * step) {
+		if (is_short) {
+			n = x->n_batch - b < PART / x->inner ? x->n_batch - b : PART / x->inner;
+			add_short_planes(x, data, n, sums);
+		} else {
+			sums[0][0] = sums[0][1] = 0;
+			et_add_moments(data, x->type, x->inner, &sums[0][0], &sums[0][1], 0);
+		}
+		for (size_t k = 0; k < n; k++) {
+			sum = et_round_half(sum + et_round_half((float)sums[k][0], type), type);
+			squares = et_round_half(squares + et_round_half((float)sums[k][1], type), type);
+		}
+	}
+	ret_sums[0] = sum;
+	ret_sums[1] = squares;
+}
+
 void et_channel_moments(
 	const struct et_batch *x, const struct et_tensor *like, size_t c, double *ret_mean, double *ret_var)
 {
-	const size_t plane_bytes = x->inner * et_scalar_size(x->type), step = x->n * plane_bytes;
-	const uint8_t *data = x->data + c * plane_bytes;
-	double sum = 0, squares = 0, count = et_half_or_exact(like, (double)(x->n_batch * x->inner)), mean;
-	if (!et_type_is_half(x->type) && !et_type_is_half(like->type)) {
-		const size_t numel = x->n_batch * x->inner;
-		double room[PLANES];
-		const double *joined = NULL;
-		if (x->type == ET_FLOAT64 && x->n_batch == 1 && numel <= PART) {
-			joined = (const double *)(const void *)data;
-		} else if (x->inner <= SHORT_PLANE && numel <= PLANES) {
-			join_planes(x, c, room);
-			joined = room;
-		}
-		add_channel(x, c, joined, &sum, NULL, 0);
-		*ret_mean = mean = sum / count;
-		add_channel(x, c, joined, NULL, &squares, mean);
-		*ret_var = squares / count;
+	const size_t numel = x->n_batch * x->inner;
+	const double count = et_half_or_exact(like, (double)numel);
+	double sum = 0, squares = 0, mean, room[PLANES];
+	if (et_type_is_half(like->type)) {
+		float sums[2];
+		add_half_planes(x, c, like->type, sums);
+		*ret_mean = mean = et_half_or_exact(like, (double)sums[0] / count);
+		*ret_var = et_half_or_exact(like, et_half_or_exact(like, (double)sums[1] / count) -
+							  et_half_or_exact(like, mean * mean));
 		return;
 	}
-	for (size_t b = 0; b < x->n_batch; b++) {
-		double more = 0, more_squares = 0;
-		et_add_moments(data + b * step, x->type, x->inner, &more, &more_squares, 0);
-		sum = et_half_or_exact(like, sum + et_half_or_exact(like, more));
-		squares = et_half_or_exact(like, squares + et_half_or_exact(like, more_squares));
+	const double *joined = NULL;
+	if (x->type == ET_FLOAT64 && x->n_batch == 1 && numel <= PART) {
+		joined = (const double *)(const void *)(x->data + c * x->inner * sizeof(double));
+	} else if (x->inner <= SHORT_PLANE && numel <= PLANES) {
+		join_planes(x, c, room);
+		joined = room;
 	}
-	mean = et_half_or_exact(like, sum / count);
-	if (et_type_is_half(like->type)) {
-		*ret_var = et_half_or_exact(
-			like, et_half_or_exact(like, squares / count) - et_half_or_exact(like, mean * mean));
-	} else {
-		squares = 0;
-		for (size_t b = 0; b < x->n_batch; b++)
-			et_add_moments(data + b * step, x->type, x->inner, NULL, &squares, mean);
-		*ret_var = squares / count;
-	}
-	*ret_mean = mean;
+	add_channel(x, c, joined, &sum, NULL, 0);
+	*ret_mean = mean = sum / count;
+	add_channel(x, c, joined, NULL, &squares, mean);
+	*ret_var = squares / count;
 }
