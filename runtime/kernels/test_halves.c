@@ -314,6 +314,108 @@ static void convolutions(void **state)
 	}
 }
 
+/* Of whole numbers: @turned, by a layer's weights, [columns, terms], or else a batch of products. */
+static void check_products(size_t which, size_t n_rows, size_t n_k, size_t n_columns, bool turned)
+{
+	const char *name = halves[which].name;
+	const size_t n_batch = turned ? 1 : 5;
+	struct text text;
+	begin(&text);
+	fprintf(text.args, "%s[%zu,%zu,%zu]{", name, n_batch, n_rows, n_k);
+	for (size_t i = 0; i < n_batch * n_rows * n_k; i++)
+		fprintf(text.args, "%zu,", i * 7 % 23);
+	if (turned)
+		fprintf(text.args, "} %s[%zu,%zu]{", name, n_columns, n_k);
+	else
+		fprintf(text.args, "} %s[%zu,%zu,%zu]{", name, n_batch, n_k, n_columns);
+	for (size_t i = 0; i < n_batch * n_k * n_columns; i++)
+		fprintf(text.args, "%zu,", i * 5 % 19);
+	fprintf(text.args, turned ? "} -" : "}");
+	fprintf(text.expected, "%s[%zu,%zu,%zu]{", name, n_batch, n_rows, n_columns);
+	for (size_t at = 0; at < n_batch * n_rows * n_columns; at++) {
+		const size_t row = at / n_columns, column = at % n_columns;
+		size_t sum = 0;
+		for (size_t k = 0; k < n_k; k++) {
+			size_t of = (row / n_rows * n_k + k) * n_columns + column;
+			of = turned ? column * n_k + k : of;
+			sum += (row * n_k + k) * 7 % 23 * (of * 5 % 19);
+		}
+		fprintf(text.expected, "%zu,", sum);
+	}
+	run(&text, turned ? "aten::linear.out" : "aten::bmm.out");
+}
+
+static void products(void **state)
+{
+	static const size_t sizes[][3] = { { 1, 3, 1 }, { 2, 3, 4 }, { 4, 4, 4 }, { 1, 8, 8 }, { 8, 1, 8 },
+		{ 8, 8, 8 }, { 8, 10, 1 }, { 9, 8, 7 } };
+	for (size_t i = 0; i < 4 * ET_ARRAY_LEN(sizes); i++) {
+		const size_t *of = sizes[i / 4];
+		check_products(i % 2, of[0], of[1], of[2], i / 2 % 2);
+	}
+}
+
+/* The batch's own statistics, of which sums are rounded after each plane. */
+static void check_statistics(size_t which, size_t n_batch, size_t n, size_t inner)
+{
+	const char *name = halves[which].name;
+	const enum et_scalar_type type = halves[which].type;
+	const size_t numel = n_batch * n * inner;
+	const double eps = 0.25;
+	float *x = malloc(numel * sizeof(*x)), means[4], invstds[4];
+	uint32_t seed = (uint32_t)numel;
+	struct text text;
+	assert_true(x && n <= ET_ARRAY_LEN(means));
+	begin(&text);
+	fprintf(text.args, "%s[%zu,%zu,%zu]{", name, n_batch, n, inner);
+	for (size_t i = 0; i < numel; i++) {
+		x[i] = next(&seed, type);
+		fprintf(text.args, "%.9g,", (double)x[i]);
+	}
+	fprintf(text.args, "} - - true 0.1 %g", eps);
+	for (size_t c = 0; c < n; c++) {
+		const double count = et_round_to((double)(n_batch * inner), type);
+		double sum = 0, squares = 0;
+		for (size_t b = 0; b < n_batch; b++) {
+			double plane = 0, plane_squares = 0;
+			for (size_t i = 0; i < inner; i++) {
+				const double number = (double)x[(b * n + c) * inner + i];
+				plane += number;
+				plane_squares += number * number;
+			}
+			sum = et_round_to(sum + et_round_to(plane, type), type);
+			squares = et_round_to(squares + et_round_to(plane_squares, type), type);
+		}
+		const double mean = et_round_to(sum / count, type),
+			     var = et_round_to(
+				     et_round_to(squares / count, type) - et_round_to(mean * mean, type),
+				     type);
+		means[c] = (float)mean;
+		invstds[c] = (float)et_round_to(1 / sqrt(var + eps), type);
+	}
+	fprintf(text.expected, "%s[%zu,%zu,%zu]{", name, n_batch, n, inner);
+	for (size_t i = 0; i < numel; i++) {
+		const size_t c = i / inner % n;
+		const float apart = et_round_half(x[i] - means[c], type);
+		fprintf(text.expected, "%.9g,", (double)et_round_half(apart * invstds[c], type));
+	}
+	for (size_t k = 0; k < 2; k++) {
+		fprintf(text.expected, "} %s[%zu]{", name, n);
+		for (size_t c = 0; c < n; c++)
+			fprintf(text.expected, "%.9g,", (double)(k ? invstds : means)[c]);
+	}
+	free(x);
+	run(&text, "aten::_native_batch_norm_legit.no_stats_out");
+}
+
+static void statistics(void **state)
+{
+	static const size_t sizes[][3] = { { 4, 2, 1 }, { 300, 3, 1 }, { 257, 2, 2 }, { 3, 4, 9 },
+		{ 17, 2, 16 }, { 9, 2, 63 }, { 5, 2, 64 }, { 5, 2, 65 }, { 1, 3, 300 } };
+	for (size_t i = 0; i < 2 * ET_ARRAY_LEN(sizes); i++)
+		check_statistics(i % 2, sizes[i / 2][0], sizes[i / 2][1], sizes[i / 2][2]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +425,8 @@ int main(void)
 		cmocka_unit_test(pools_of_doubles),
 		cmocka_unit_test(given_back),
 		cmocka_unit_test(convolutions),
+		cmocka_unit_test(products),
+		cmocka_unit_test(statistics),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
