@@ -129,6 +129,50 @@ static const struct et_source *beside_source_at(void *self, uint32_t index)
 	return table ? table->source_at(table->self, index) : NULL;
 }
 
+/* --- what was kept ---------------------------------------------------------------------------------------
+
+ * What is kept is of the program and its data files and no others; so they are looked for when something is asked for.
+ * A program without payloads keeps nothing, and never asks. */
+
+/* NULL: nothing is kept of such files, or (with a reason in @diag) a data file cannot be read. */
+static const struct et_store *find_store(struct ctl_file *file, struct et_diag *diag)
+{
+	const struct et_store *store = NULL;
+	if (ctl_file_find_data(file, diag) != ET_OK)
+		return NULL;
+	pthread_mutex_lock(&file->lock);
+	if (et_host_store_bind(
+		    file->store, &file->source, et_host_data_table(file->data), file->path, diag) == ET_OK)
+		store = file->source.store;
+	pthread_mutex_unlock(&file->lock);
+	return store;
+}
+
+static enum et_status kept_find(
+	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+{
+	struct et_diag why = { 0 }; /* whoever keeps something hears it */
+	const struct et_store *store = find_store(self, &why);
+	return store ? store->find(store->self, variant, ret_bytes, ret_n_bytes, ret_handle) : ET_E_NOT_FOUND;
+}
+
+/* What was found, so there is a store. */
+static void kept_release(void *self, void *handle)
+{
+	const struct ctl_file *file = self;
+	file->source.store->release(file->source.store->self, handle);
+}
+
+static enum et_status kept_keep(void *self, const char *variant, const struct et_store_piece *pieces,
+	size_t n_pieces, struct et_diag *diag)
+{
+	struct et_diag why = { 0 };
+	const struct et_store *store = find_store(self, &why);
+	if (store)
+		return store->keep(store->self, variant, pieces, n_pieces, diag);
+	return why.text[0] ? et_fail(diag, ET_E_ACCESS_FAILED, "%s", why.text) : ET_OK;
+}
+
 /* --- the file ------------------------------------------------------------------------------------------- */
 
 enum et_status ctl_file_open(
@@ -187,20 +231,17 @@ enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *sto
 {
 	struct et_source borrowed = file->source;
 	struct et_diag why = { 0 };
-	enum et_status status = ET_OK;
+	enum et_status status;
 	if (file->program) {
 		*ret_program = et_program_ref(file->program);
 		return ET_OK;
 	}
-	/* What is kept is of these files and no others. */
-	if (store)
-		status = ctl_file_find_data(file, &why);
 	const struct et_external_data *data = file->has_data ? et_host_data_table(file->data) : &file->beside;
-	if (store && status == ET_OK)
-		status = et_host_store_bind(store, &borrowed, data, file->path, &why);
 	borrowed.release = NULL;
-	if (status == ET_OK)
-		status = et_program_open(&file->program, &borrowed, data, et_host_allocator(), &why);
+	file->store = store;
+	file->kept = (struct et_store){ sizeof(file->kept), file, kept_find, kept_release, kept_keep };
+	borrowed.store = store ? &file->kept : NULL;
+	status = et_program_open(&file->program, &borrowed, data, et_host_allocator(), &why);
 	if (status != ET_OK)
 		return et_fail(
 			diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));

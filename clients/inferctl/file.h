@@ -20,9 +20,11 @@ struct ctl_file {
 	size_t n_data;
 	struct et_host_data *data;      /* NULL: there are none */
 	bool has_data;                  /* these are all; else nobody has looked beside it yet */
-	pthread_mutex_t lock;           /* of the four above, while @program is open */
+	pthread_mutex_t lock;           /* of the four above and of @source's store, while @program is open */
 	struct et_external_data beside; /* finds them when asked; null until it is open */
-	struct et_program *program;     /* once it was opened; or NULL */
+	struct et_host_store *store;    /* borrowed, or NULL */
+	struct et_store kept; /* what @store has of these files, which are looked for when it is asked */
+	struct et_program *program; /* once it was opened; or NULL */
 };
 
 /* @data: its data files; none given (or NULL): those that lie beside it, the one with its own name first, which are looked
@@ -36,8 +38,8 @@ enum et_status ctl_file_find_data(struct ctl_file *file, struct et_diag *diag);
 /* All zeros is fine. References to its program must be gone. */
 void ctl_file_close(struct ctl_file *file);
 
-/* The program inside, a reference: the same one each time, as it was opened at first. It borrows the file's bytes, and @file, which
- * stays where it is. @diag names the file. */
+/* The program inside, a reference: the same one each time, as it was opened at first. It borrows the file's bytes, @store
+ * (or NULL), and @file, which stays where it is. @diag names the file. */
 enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *store,
 	struct et_program **ret_program, struct et_diag *diag);
 

@@ -397,6 +397,13 @@ class Local(Folder):
         self.assertEqual(output(), expected)
         self.good(*command)
         self.assertEqual(output(), expected)
+        # What keeps nothing is not asked which data files lie beside it.
+        self.path("beside/data.ptd", b"what is this?")
+        for name, said in ("channels_last", "^$"), ("gelu_xnnpack", "nothing is kept .*data.ptd: not a data file"):
+            program = shutil.copy(os.path.join(SMALL, name + ".bpte"), self.path("beside"))
+            status, _, err = call("bench", "--local", "-n", "1", "--cache", cache, program)
+            self.assertEqual(status, 0, err)
+            self.assertRegex(err, said)
         self.fails("nothing can be kept in .*nowhere", "infer", "--local", "--cache", self.path("nowhere"), MODEL)
 
     def test_cache_with_a_data_file(self):
