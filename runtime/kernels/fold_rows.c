@@ -67,13 +67,46 @@ static const uint8_t *first_row(const struct fold_job *job, const struct et_plac
 #define TIMES(now, x)         ((now) * (x))
 #define TIMES_TRUTH(now, x)   ((now) * ((x) != 0))
 FOLD_ROWS(add_floats, float, float, 0, PLUS)
-FOLD_ROWS(add_short, float, double, 0, PLUS)
 FOLD_ROWS(add_doubles, double, double, 0, PLUS)
 FOLD_ROWS(add_bfloat16s, uint16_t, float, 0, PLUS_BFLOAT16)
 FOLD_ROWS(add_shorts_as_floats, int16_t, float, 0, PLUS_FLOAT)
 FOLD_ROWS(add_words_as_floats, int32_t, float, 0, PLUS_FLOAT)
 FOLD_ROWS(add_longs_as_floats, int64_t, float, 0, PLUS_FLOAT)
 FOLD_ROWS(add_longs_as_doubles, int64_t, double, 0, PLUS_DOUBLE)
+
+/* Floats in doubles, two rows in a vector, so that half as many are converted. */
+static void add_short(const struct fold_job *job, const struct et_place *place, size_t n_rows, double *sums)
+{
+	typedef float four __attribute__((vector_size(4 * sizeof(float))));
+	typedef double two __attribute__((vector_size(2 * sizeof(double))));
+	enum { WIDE = 4 };
+	const size_t n = job->folded.numel, n_even = n - n % WIDE;
+	int64_t step;
+	const uint8_t *in = first_row(job, place, &step);
+	for (size_t r = 0; r + 1 < n_rows; r += 2, in += 2 * step) {
+		const float *a = (const float *)(const void *)in,
+			    *b = (const float *)(const void *)(in + step);
+		two sum = { 0 };
+		for (size_t k = 0; k < n_even; k += WIDE) {
+			four left, right;
+			memcpy(&left, a + k, sizeof(left));
+			memcpy(&right, b + k, sizeof(right));
+			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 0, 4), two);
+			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 1, 5), two);
+			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 2, 6), two);
+			sum += __builtin_convertvector(__builtin_shufflevector(left, right, 3, 7), two);
+		}
+		for (size_t k = n_even; k < n; k++)
+			sum += (two){ (double)a[k], (double)b[k] };
+		memcpy(&sums[r], &sum, sizeof(sum));
+	}
+	if (n_rows % 2) {
+		double sum = 0;
+		for (size_t k = 0; k < n; k++)
+			sum += (double)((const float *)(const void *)in)[k];
+		sums[n_rows - 1] = sum;
+	}
+}
 
 static void sum_of_floats(
 	const struct fold_job *job, const struct et_place *place, size_t n_rows, double *sums)
