@@ -21,10 +21,11 @@ bool et_layout_read(struct et_fb *fb, struct et_fb_table table, const struct et_
 		et_fb_fail(fb, status, "the tensor has %u dimensions, %d are the most", sizes.n, ET_MAX_DIMS);
 	else if (order.n != sizes.n)
 		et_fb_fail(fb, status, "%u dimensions, but a dim order of %u", sizes.n, order.n);
-	int32_t *own_sizes = ET_FB_NEW_ARRAY(fb, pool, int32_t, sizes.n);
-	uint8_t *own_order = ET_FB_NEW_ARRAY(fb, pool, uint8_t, sizes.n);
-	if (!own_sizes || !own_order)
+	/* one behind the other */
+	int32_t *own_sizes = et_fb_array(fb, pool, sizes.n, sizeof *own_sizes + sizeof(uint8_t));
+	if (!own_sizes)
 		return false;
+	uint8_t *own_order = (uint8_t *)(own_sizes + sizes.n);
 	et_fb_u32s(fb, sizes, (uint32_t *)own_sizes);
 	for (uint32_t i = 0; i < sizes.n; i++) {
 		own_order[i] = order.items[i];

@@ -166,11 +166,14 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_table extra = et_fb_table(fb, table, TENSOR_EXTRA_INFO);
 	struct et_fb_table allocation = et_fb_table(fb, table, TENSOR_ALLOCATION_INFO);
-	spec->name = et_program_string(reader, et_fb_string(fb, extra, EXTRA_NAME));
 	int8_t dynamism = et_fb_i8(fb, table, TENSOR_SHAPE_DYNAMISM, 0);
-	int8_t device = et_fb_i8(fb, extra, EXTRA_DEVICE_TYPE, 0);
 	int32_t storage_offset = et_fb_i32(fb, table, TENSOR_STORAGE_OFFSET, 0);
-	int8_t location = et_fb_i8(fb, extra, EXTRA_LOCATION, 0);
+	int8_t device = 0, location = LOCATION_SEGMENT;
+	if (!et_fb_is_absent(extra)) {
+		spec->name = et_program_string(reader, et_fb_string(fb, extra, EXTRA_NAME));
+		device = et_fb_i8(fb, extra, EXTRA_DEVICE_TYPE, 0);
+		location = et_fb_i8(fb, extra, EXTRA_LOCATION, 0);
+	}
 	uint32_t buffer = et_fb_u32(fb, table, TENSOR_DATA_BUFFER_IDX, 0);
 	if (et_fb_is_absent(table))
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the tensor is missing");
