@@ -50,17 +50,43 @@ static void limits(const float *in, size_t n, float *ret_min, float *ret_max)
 	*ret_max = _mm512_reduce_max_ps(_mm512_max_ps(max[0], max[1]));
 }
 
+static inline __m512i numbers_of(const float *in, __mmask16 mask, float factor, int32_t zero)
+{
+	__m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, in), _mm512_set1_ps(factor));
+	x = _mm512_min_ps(x, _mm512_set1_ps((float)(255 - zero)));
+	x = _mm512_max_ps(x, _mm512_set1_ps((float)-zero));
+	return _mm512_add_epi32(_mm512_cvtps_epi32(x), _mm512_set1_epi32(zero));
+}
+
 static void quantize(const float *in, size_t n, float factor, int32_t zero, uint8_t *out)
 {
-	const __m512 factors = _mm512_set1_ps(factor), least = _mm512_set1_ps((float)-zero),
-		     most = _mm512_set1_ps((float)(255 - zero));
-	const __m512i zeros = _mm512_set1_epi32(zero);
 	for (size_t i = 0; i < n; i += WIDE) {
 		__mmask16 mask = n - i < WIDE ? (__mmask16)((1U << (n - i)) - 1) : (__mmask16)-1;
-		__m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, in + i), factors);
-		x = _mm512_max_ps(_mm512_min_ps(x, most), least);
-		_mm512_mask_cvtepi32_storeu_epi8(
-			out + i, mask, _mm512_add_epi32(_mm512_cvtps_epi32(x), zeros));
+		_mm512_mask_cvtepi32_storeu_epi8(out + i, mask, numbers_of(in + i, mask, factor, zero));
+	}
+}
+
+/* A pixel is a word first; then those bytes that are colours move together, and the words that are full. */
+static void pixels(const float *in, size_t stride, size_t n, size_t n_colours, float factor, int32_t zero,
+	uint8_t flip, uint8_t *out)
+{
+	uint8_t bytes[WIDE];
+	uint32_t words[WIDE];
+	for (size_t i = 0; i < WIDE; i++)
+		words[i] = bytes[i] = (uint8_t)((i / n_colours * 4 + i % n_colours) % WIDE);
+	const __m512i together = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes)),
+		      full = _mm512_loadu_si512(words);
+	for (size_t i = 0; i < n; i += WIDE) {
+		size_t n_here = n - i < WIDE ? n - i : WIDE, n_bytes = n_here * n_colours;
+		__mmask16 mask = (__mmask16)((1U << n_here) - 1);
+		__m512i pixel = _mm512_set1_epi8((char)flip);
+		for (size_t j = 0; j < n_colours; j++) {
+			__m512i colour = numbers_of(in + j * stride + i, mask, factor, zero);
+			pixel = _mm512_xor_si512(
+				pixel, _mm512_sll_epi32(colour, _mm_cvtsi32_si128((int)(8 * j))));
+		}
+		pixel = _mm512_permutexvar_epi32(full, _mm512_shuffle_epi8(pixel, together));
+		_mm512_mask_storeu_epi8(out + i * n_colours, ~UINT64_C(0) >> (4 * WIDE - n_bytes), pixel);
 	}
 }
 
@@ -317,15 +343,27 @@ static void limits(const float *in, size_t n, float *ret_min, float *ret_max)
 	*ret_max = max;
 }
 
-static void quantize(const float *in, size_t n, float factor, int32_t zero, uint8_t *out)
+static inline uint8_t number_of(float in, float factor, int32_t zero)
 {
 	const float least = (float)-zero, most = (float)(255 - zero);
-	for (size_t i = 0; i < n; i++) {
-		float x = in[i] * factor;
-		x = x < most ? x : most;
-		x = x > least ? x : least;
-		out[i] = (uint8_t)(lrintf(x) + zero);
-	}
+	float x = in * factor;
+	x = x < most ? x : most;
+	x = x > least ? x : least;
+	return (uint8_t)(lrintf(x) + zero);
+}
+
+static void quantize(const float *in, size_t n, float factor, int32_t zero, uint8_t *out)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = number_of(in[i], factor, zero);
+}
+
+static void pixels(const float *in, size_t stride, size_t n, size_t n_colours, float factor, int32_t zero,
+	uint8_t flip, uint8_t *out)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < n_colours; j++)
+			*out++ = number_of(in[j * stride + i], factor, zero) ^ flip;
 }
 
 /* Of a row at @in and column @column of a panel @width wide. */
@@ -393,5 +431,6 @@ const struct et_xnn_gemm8_build ET_GEMM8_NAME = {
 	.name = TEXT(ET_GEMM8_NAME),
 	.limits = limits,
 	.quantize = quantize,
+	.pixels = pixels,
 	.run = run,
 };

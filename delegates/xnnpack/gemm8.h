@@ -57,6 +57,10 @@ struct et_xnn_gemm8_build {
 	void (*limits)(const float *in, size_t n, float *ret_min, float *ret_max);
 	/* Each times @factor, rounded to even, and @zero added; limited to what a byte holds. */
 	void (*quantize)(const float *in, size_t n, float factor, int32_t zero, uint8_t *out);
+	/* The same with @n pixels of @n_colours (2 to 4), which lie @stride floats apart at @in and side by side at @out, each byte
+	 * XORed with @flip. */
+	void (*pixels)(const float *in, size_t stride, size_t n, size_t n_colours, float factor, int32_t zero,
+		uint8_t flip, uint8_t *out);
 	/* Rows @begin to @end, columns @left to @right of what comes out; @left is a multiple of ET_GEMM8_PANEL, @right too or
 	 * the last. */
 	void (*run)(const struct et_xnn_gemm8 *job, size_t begin, size_t end, size_t left, size_t right);

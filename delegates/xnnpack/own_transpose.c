@@ -1,8 +1,8 @@
 /* Pictures of a few colours, one after the other, made into pixels: what most networks begin with.
  *
  * XNNPACK moves squares of 8 × 8, of which three colours are the smaller part. Here each colour is read as it lies and all of
- * a pixel written at once. Of 8 bits mostly a network's first node makes them of floats: that is done along, a block of pixels at a
- * time, so that the bytes lie nowhere between. */
+ * a pixel written at once. Of 8 bits mostly a network's first node makes them of floats: that is done along (gemm8.c), so that the
+ * bytes lie nowhere between. */
 #include "delegates/xnnpack/own.h"
 
 #include "delegates/xnnpack/gemm8.h"
@@ -13,7 +13,6 @@
 enum {
 	MOST_COLOURS = 4,
 	GRAIN = 1 << 14, /* pixels that are worth another thread's while */
-	BLOCK = 1 << 10, /* pixels that are quantized at a time */
 };
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -90,44 +89,33 @@ static void run_floats(void *arg, size_t begin, size_t end)
 		interleave(picture, begin, end, picture->n_colours);
 }
 
-/* @n > 0 pixels, whose colours lie @stride apart. All but the last are written as words, whose rest the next one is written over. */
+/* All but the last are written as words, whose rest the next one is written over. */
 static inline void interleave_bytes(
-	const uint8_t *in, size_t stride, size_t n, const size_t n_colours, uint8_t flip, uint8_t *out)
+	const struct picture *picture, size_t begin, size_t end, const size_t n_colours)
 {
-	const uint32_t flips = flip * 0x01010101U;
-	for (size_t i = 0; i + 1 < n; i++, out += n_colours) {
+	const uint8_t *in = picture->in;
+	uint8_t *out = (uint8_t *)picture->out + begin * n_colours;
+	for (size_t i = begin; i + 1 < end; i++, out += n_colours) {
 		uint32_t pixel = 0;
 		for (size_t j = 0; j < n_colours; j++)
-			pixel |= (uint32_t)in[j * stride + i] << 8 * j;
-		pixel ^= flips;
+			pixel |= (uint32_t)in[j * picture->n_pixels + i] << 8 * j;
 		memcpy(out, &pixel, sizeof(pixel));
 	}
 	for (size_t j = 0; j < n_colours; j++)
-		out[j] = in[j * stride + n - 1] ^ flip;
+		out[j] = in[j * picture->n_pixels + end - 1];
 }
 
 static void run_bytes(void *arg, size_t begin, size_t end)
 {
 	const struct picture *picture = arg;
-	uint8_t bytes[MOST_COLOURS * BLOCK];
-	for (size_t n; begin < end; begin += n) {
-		const uint8_t *in = (const uint8_t *)picture->in + begin;
-		uint8_t *out = (uint8_t *)picture->out + begin * picture->n_colours;
-		size_t stride = picture->n_pixels;
-		n = end - begin < BLOCK ? end - begin : BLOCK;
-		if (picture->build) {
-			const float *floats = (const float *)picture->in + begin;
-			for (size_t j = 0; j < picture->n_colours; j++)
-				picture->build->quantize(floats + j * stride, n, picture->factor,
-					picture->zero, bytes + j * BLOCK);
-			in = bytes;
-			stride = BLOCK;
-		}
-		if (picture->n_colours == 3)
-			interleave_bytes(in, stride, n, 3, picture->flip, out);
-		else
-			interleave_bytes(in, stride, n, picture->n_colours, picture->flip, out);
-	}
+	if (picture->build)
+		picture->build->pixels((const float *)picture->in + begin, picture->n_pixels, end - begin,
+			picture->n_colours, picture->factor, picture->zero, picture->flip,
+			(uint8_t *)picture->out + begin * picture->n_colours);
+	else if (picture->n_colours == 3)
+		interleave_bytes(picture, begin, end, 3);
+	else
+		interleave_bytes(picture, begin, end, picture->n_colours);
 }
 
 static void run(const struct et_xnn_own_run *run)
