@@ -141,8 +141,9 @@ static const struct et_store *find_store(struct ctl_file *file, struct et_diag *
 	if (ctl_file_find_data(file, diag) != ET_OK)
 		return NULL;
 	pthread_mutex_lock(&file->lock);
-	if (et_host_store_bind(
-		    file->store, &file->source, et_host_data_table(file->data), file->path, diag) == ET_OK)
+	/* once there is one it stays: kept_release reads it without the lock */
+	if (file->source.store || et_host_store_bind(file->store, &file->source,
+					  et_host_data_table(file->data), file->path, diag) == ET_OK)
 		store = file->source.store;
 	pthread_mutex_unlock(&file->lock);
 	return store;
