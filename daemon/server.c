@@ -241,8 +241,7 @@ static void end_if_drained(struct inf_server *server)
 	inf_repository_poll(server->repository);
 	if (has_unsent || server->n_sessions || !inf_repository_is_idle(server->repository) ||
 		!inf_helper_is_idle(server->helper)) {
-		uint64_t grace_ns = server->config.drain_ns < GRACE_NS ? server->config.drain_ns : GRACE_NS;
-		if (is_late && et_host_now_ns(NULL) - server->drain_until_ns > grace_ns)
+		if (is_late && et_host_now_ns(NULL) - server->drain_until_ns > GRACE_NS)
 			abandon(server, n_unanswered);
 		return;
 	}
