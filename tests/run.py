@@ -71,7 +71,7 @@ LEGS = [
     Leg("tsan", "ThreadSanitizer: unit and end to end", cc="clang",
         options=["-Db_sanitize=thread"], suites=["unit", "e2e"], patience=4),
     Leg("aarch64", "cross-built for aarch64, unit tests under qemu-user",
-        options=["--cross-file", CROSS], suites=["unit"], patience=4),
+        options=["--cross-file", CROSS], suites=["unit"], patience=10),
 ]
 QUICK = ["tools", "lint", "gcc"]
 if os.environ.get("INFERD_TEST_KERNEL"):  # tools/test --with kernel

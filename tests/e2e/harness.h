@@ -85,7 +85,7 @@ uint8_t *e2e_program_word(const char *word, size_t *ret_n_bytes);
 void e2e_put_word_as(struct e2e *e, const char *word, const char *name);
 void e2e_put_word(struct e2e *e, const char *word); /* as WORD.pte */
 
-/* Ask for the status until @holds; fails the test after half a minute. The status is valid until the next call. */
+/* Ask for the status until @holds; fails the test after two minutes. The status is valid until the next call. */
 void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg),
 	const void *arg);
 /* Until @n clients are there, the watcher not counted. */

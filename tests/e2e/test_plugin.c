@@ -223,16 +223,14 @@ static void test_crash(void **state)
 	struct inferd_binding *good = e2e_bind(d, "scale", NULL), *exits = e2e_bind(d, "exit", NULL),
 			      *hangs = e2e_bind(d, "hang", NULL), *cpu = e2e_bind(d, "double", NULL);
 	struct inferd_binding *bad[] = { exits, hangs };
-	assert_true(e2e_infer(good, 3, &rc) == 6 && rc == 0);
+	/* a good run, too, may be kept from running for 300 ms, and is then taken for one that hangs */
+	assert_true(e2e_infer_until_served(good, 3, &rc) == 6 && rc == 0);
 	for (int i = 0; i < 2; i++) {
 		e2e_infer(bad[i], 1, &rc);
 		assert_int_equal(rc, -INFERD_BACKEND_CRASHED);
 		assert_non_null(strstr(inferd_error(d), "host process of backend 'test'"));
 		assert_true(e2e_infer(cpu, 3, &rc) == 6 && rc == 0);
-		do
-			e2e_infer(good, 3, &rc);
-		while (rc == -INFERD_BACKEND_CRASHED);
-		assert_int_equal(rc, 0);
+		assert_true(e2e_infer_until_served(good, 3, &rc) == 6 && rc == 0);
 	}
 	inferd_close(d);
 	e2e_deinit(&e);

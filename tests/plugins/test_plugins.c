@@ -210,6 +210,17 @@ static void expect_failure(struct subject *s, enum et_status expected, const cha
 		fail_msg("'%s' is not in: %s", text, s->run.run.diag.text);
 }
 
+/* With 300 ms for each run, of which a process that is only kept from running may need more: until one has had enough. */
+static void expect_scaled_once(struct subject *s)
+{
+	enum et_status status;
+	while ((status = run(s)) == ET_E_BACKEND_CRASHED)
+		;
+	assert_int_equal(status, ET_OK);
+	for (int i = 0; i < N; i++)
+		assert_true(s->out[i] == 2 * (float)i);
+}
+
 static const char *const good[] = { "sync", "async" };
 
 /* --- what works ---------------------------------------------------------------------------------------- */
@@ -455,11 +466,13 @@ static void test_crashes(void **state)
 		{ "wild", "killed by signal 11" }, { "hang", "did not answer in time" } };
 	for (size_t g = 0; g < 2 * ET_ARRAY_LEN(good); g++)
 		for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
+			bool hangs = strcmp(cases[i].payload, "hang") == 0;
 			/* under a sanitizer a bad access ends with a report and another status */
 			const char *text = strstr(cases[i].text, "signal 11") && INF_SANITIZED_HOST
 						   ? "host process of"
 						   : cases[i].text;
-			struct subject s = { .config = { .run_timeout_ns = 300000000, .max_crashes = 100 } };
+			struct subject s = { .config = { .run_timeout_ns = hangs ? 300000000 : 0,
+						     .max_crashes = 100 } };
 			struct et_plugin_state after;
 			s.will_wait = g % 2;
 			open_plugin(&s, good[g / 2]);
@@ -468,10 +481,13 @@ static void test_crashes(void **state)
 			close_program(&s);
 			rig_init(&s.rig);
 			open_program(&s, "scale");
-			expect_scaled(&s, 2, 0);
+			if (hangs)
+				expect_scaled_once(&s);
+			else
+				expect_scaled(&s, 2, 0);
 			et_plugin_state(s.rig.backends[0].backend, &after);
-			assert_int_equal(after.n_starts, 2);
-			assert_int_equal(after.n_crashes, 1);
+			assert_true(hangs ? after.n_starts >= 2 : after.n_starts == 2);
+			assert_int_equal(after.n_crashes, after.n_starts - 1);
 			close_program(&s);
 			close_plugin(&s);
 		}
@@ -566,7 +582,7 @@ static void test_prints(void **state)
 
 static void test_completions(void **state)
 {
-	struct subject s = { .config = { .run_timeout_ns = 300000000, .max_crashes = 100 } };
+	struct subject s = { .config = { .max_crashes = 100 } };
 	open_plugin(&s, "async");
 	open_program(&s, "twice");
 	for (int i = 0; i < 10; i++)
@@ -583,6 +599,9 @@ static void test_completions(void **state)
 	expect_scaled(&s, 2, 0);
 	close_program(&s);
 	expect_log("reported the end of a run that is not running");
+	close_plugin(&s);
+	s.config.run_timeout_ns = 300000000;
+	open_plugin(&s, "async");
 	open_program(&s, "never");
 	expect_failure(&s, ET_E_BACKEND_CRASHED, "did not answer in time");
 	close_program(&s);
