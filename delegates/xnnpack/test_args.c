@@ -3,6 +3,8 @@
 #include "delegates/xnnpack/test_args.h"
 
 #include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/gemm8.h"
+#include "delegates/xnnpack/own.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -32,6 +34,13 @@ int test_tear_down(void **state)
 {
 	test_ops->close(test_backend);
 	return test_counting.n_live == 0 ? 0 : -1;
+}
+
+int test_tear_down_choices(void **state)
+{
+	et_xnn_gemm8_choose(NULL);
+	et_xnn_own_set_least_work(1 << 16);
+	return test_tear_down(state);
 }
 
 void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t *sizes, uint8_t dynamism)

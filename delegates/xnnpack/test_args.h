@@ -14,6 +14,8 @@ extern struct et_allocator test_allocator;
 extern struct et_backend *test_backend;
 int test_set_up(void **state);
 int test_tear_down(void **state);
+/* And what the test chose is as it was: the gemm8 build, and from how much work on nodes are ours. */
+int test_tear_down_choices(void **state);
 
 /* An argument with memory of its own, 16 bytes more than it needs. */
 struct arg {

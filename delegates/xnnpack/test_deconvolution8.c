@@ -382,18 +382,11 @@ static void test_large(void **state)
 	}
 }
 
-static int tear_down(void **state)
-{
-	et_xnn_gemm8_choose(NULL);
-	et_xnn_own_set_least_work(1 << 16);
-	return test_tear_down(state);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_sizes, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_large, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_sizes, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_large, test_set_up, test_tear_down_choices),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -582,22 +582,16 @@ static void test_subnormals(void **state)
 	assert_true(compare(&l, 6, 2, 1, &mk));
 }
 
-static int tear_down(void **state)
-{
-	et_xnn_own_set_least_work(1 << 16);
-	return test_tear_down(state);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_convolutions, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_depthwise, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_transposed, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_linear, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_products, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_deep, test_set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_subnormals, test_set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_convolutions, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_depthwise, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_transposed, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_linear, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_products, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_deep, test_set_up, test_tear_down_choices),
+		cmocka_unit_test_setup_teardown(test_subnormals, test_set_up, test_tear_down_choices),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
