@@ -2,8 +2,8 @@
  *
  * It runs as anybody, anywhere: as a service with the sockets that systemd made, or by hand with paths of your own. */
 #include "config/config.h"
-#include "daemon/server.h"
-#include "runtime/host/host.h"
+#include "daemon/loop/server.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -104,7 +104,7 @@ static int load_config(struct inf_config *config, const struct options *o)
 	if (rc == -ENOENT && !o->config) /* the defaults are a configuration too */
 		rc = 0;
 	if (rc < 0) {
-		const struct et_log log = et_host_log(ET_LOG_ERROR);
+		const struct et_log log = et_platform_log(ET_LOG_ERROR);
 		et_logf(&log, ET_LOG_ERROR, "%s", error.text);
 	} else {
 		rc = apply_options(config, o);
@@ -196,10 +196,10 @@ int main(int argc, char **argv)
 		inf_config_deinit(&server.config);
 		return 0;
 	}
-	et_host_install_sigbus_guard();
+	et_platform_install_sigbus_guard();
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 	raise_fd_limit();
-	server.log = et_host_log((enum et_log_level)server.config.log_level);
+	server.log = et_platform_log((enum et_log_level)server.config.log_level);
 	server.reload = reload;
 	rc = inf_server_init(&server);
 	if (rc == 0)

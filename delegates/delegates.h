@@ -3,7 +3,7 @@
 #ifndef DELEGATES_DELEGATES_H
 #define DELEGATES_DELEGATES_H
 
-#include "clients/inferd-delegate.h"
+#include "delegates/inferd-delegate.h"
 
 extern const struct inferd_delegate et_xnnpack_delegate;
 

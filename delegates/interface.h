@@ -3,7 +3,7 @@
 #ifndef DELEGATES_INTERFACE_H
 #define DELEGATES_INTERFACE_H
 
-#include "clients/inferd-delegate.h"
+#include "delegates/inferd-delegate.h"
 #include "runtime/delegate.h"
 
 /* A result with its message as a status with a sentence, and the other way, for delegates that are made of the

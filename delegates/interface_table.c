@@ -59,7 +59,7 @@ static int check(const struct inferd_delegate *table, char *text, size_t room)
 		!table->execute || !table->destroy)
 		return refuse(text, room,
 			"its table lacks one of open, close, devices, probe, init, execute, destroy");
-	if (!(table->instance_new || table->instance_on_lane) != !table->instance_free)
+	if (!(table->instance_new || table->instance_on_threads) != !table->instance_free)
 		return refuse(
 			text, room, "its table has one of instance_new and instance_free without the other");
 	if (table->buffer_import && !table->buffer_free)
@@ -70,8 +70,8 @@ static int check(const struct inferd_delegate *table, char *text, size_t room)
 	if (table->cancel && !table->instance_new && table->submit)
 		return refuse(
 			text, room, "its table has submit and cancel, but no instances to tell runs apart");
-	if (!table->lane_new != !table->lane_free || !table->lane_new != !table->instance_on_lane ||
-		!table->lane_new != !table->lane_parallel_for)
+	if (!table->threads_new != !table->threads_free || !table->threads_new != !table->instance_on_threads ||
+		!table->threads_new != !table->threads_parallel_for)
 		return refuse(text, room,
 			"its table has some of lane_new, lane_free, lane_parallel_for and instance_on_lane "
 			"without "

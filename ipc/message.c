@@ -13,7 +13,7 @@
 #include "ipc/message.h"
 
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include "inferd.pb-c.h"
 
@@ -444,13 +444,13 @@ int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_re
 			"the attached reply is not a sealed memfd of the size it says");
 		return INF_MESSAGE_E_MALFORMED;
 	}
-	struct et_host_mapping mapping;
-	int rc = et_host_map(&mapping, fd, n_bytes, false);
+	struct et_platform_mapping mapping;
+	int rc = et_platform_map(&mapping, fd, n_bytes, false);
 	if (rc)
 		return rc;
 	struct coding coding = { .codec = codec, .diag = diag };
 	rc = reply_decode(ret_reply, mapping.bytes, n_bytes, &coding);
-	et_host_unmap(&mapping);
+	et_platform_unmap(&mapping);
 	if (!rc && (ret_reply->id != id || ret_reply->kind == INF_REPLY_ATTACHED)) {
 		et_fail(diag, ET_E_INVALID_ARGUMENT, "the attached reply is another one's");
 		return INF_MESSAGE_E_MALFORMED;

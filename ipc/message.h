@@ -190,7 +190,7 @@ struct inf_program_status {
 	uint64_t requests;
 	uint64_t copied_bytes;
 	uint64_t median_ns;
-	uint64_t context_bytes;
+	uint64_t instance_bytes;
 };
 struct inf_client_status {
 	uint64_t session;

@@ -313,7 +313,7 @@ static const struct field program_status_fields[] = {
 	NUMBER(requests),
 	NUMBER(copied_bytes),
 	NUMBER(median_ns),
-	NUMBER(context_bytes),
+	NUMBER(instance_bytes),
 };
 SHAPE(program_status, program_status);
 #undef OURS

@@ -55,7 +55,7 @@ static int region_new(struct inf_region **ret_region, int fd, size_t n_bytes, bo
 		return -ENOMEM;
 	*region = (struct inf_region){ .fd = fd, .is_dma_buf = is_dma_buf, .allocator = *allocator };
 	et_ref_init(&region->ref);
-	int rc = et_host_map(&region->mapping, fd, n_bytes, true);
+	int rc = et_platform_map(&region->mapping, fd, n_bytes, true);
 	if (rc) {
 		allocator->free(allocator->self, region, sizeof *region);
 		return rc;
@@ -168,7 +168,7 @@ struct inf_region *inf_region_ref(struct inf_region *region)
 struct inf_region *inf_region_unref(struct inf_region *region)
 {
 	if (region && et_ref_put(&region->ref)) {
-		et_host_unmap(&region->mapping);
+		et_platform_unmap(&region->mapping);
 		close(region->fd);
 		struct et_allocator allocator = region->allocator;
 		allocator.free(allocator.self, region, sizeof *region);
@@ -195,7 +195,7 @@ static int wait_for_device(const struct inf_region *region, bool writes, uint64_
 {
 	struct pollfd fences = { .fd = region->fd, .events = writes ? POLLOUT : POLLIN };
 	for (;;) {
-		uint64_t now_ns = et_host_now_ns(NULL);
+		uint64_t now_ns = et_platform_now_ns(NULL);
 		uint64_t ms = until_ns > now_ns ? (until_ns - now_ns + 999999) / 1000000 : 0;
 		int rc = poll(&fences, 1, ms < INT_MAX ? (int)ms : INT_MAX);
 		if (rc > 0)
@@ -227,5 +227,5 @@ void *inf_region_at(const struct inf_region *region, uint64_t offset, uint64_t n
 
 bool inf_region_faulted(const struct inf_region *region)
 {
-	return et_host_mapping_faulted(&region->mapping);
+	return et_platform_mapping_faulted(&region->mapping);
 }

@@ -9,7 +9,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/ref.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <stddef.h>
 
@@ -27,7 +27,7 @@ const char *inf_region_error_text(int error);
 
 struct inf_region {
 	struct et_ref ref;
-	struct et_host_mapping mapping;
+	struct et_platform_mapping mapping;
 	int fd; /* borrowed by whoever sends or imports it */
 	bool is_dma_buf;
 	struct et_allocator allocator;
@@ -47,7 +47,7 @@ struct inf_region *inf_region_ref(struct inf_region *region);
 struct inf_region *inf_region_unref(struct inf_region *region);
 
 /* Around every time the processor reads (or @writes) a dma-buf: caches are made to agree with the device, and what it
- * still does to the buffer is waited for, until @until_ns of et_host_now_ns. Each begin has an end. Nothing for other
+ * still does to the buffer is waited for, until @until_ns of et_platform_now_ns. Each begin has an end. Nothing for other
  * regions. 0, -ETIMEDOUT: a device is not done with it; or another negative errno; after a begin that failed there is
  * no end. */
 int inf_region_begin_access(const struct inf_region *region, bool writes, uint64_t until_ns);

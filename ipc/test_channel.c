@@ -1,7 +1,7 @@
 /* The channel over a socketpair, with a peer that does what peers should not. Every test counts the process's
  * descriptors before and after. */
 #include "ipc/channel.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static int set_up(void **state)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	peer = pair[1];
-	return inf_channel_init(&channel, pair[0], MAX_WAITING, et_host_allocator());
+	return inf_channel_init(&channel, pair[0], MAX_WAITING, et_platform_allocator());
 }
 
 static int tear_down(void **state)
@@ -115,7 +115,7 @@ static void packets_travel_with_descriptors(void **state)
 	inf_close_fds(ends, 2); /* they stayed ours */
 	struct inf_channel other;
 	int copy = dup(peer);
-	assert_int_equal(inf_channel_init(&other, copy, 0, et_host_allocator()), 0);
+	assert_int_equal(inf_channel_init(&other, copy, 0, et_platform_allocator()), 0);
 	assert_int_equal(inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
 	assert_int_equal(n_bytes, 6);
 	assert_int_equal(n_fds, 2);
@@ -220,7 +220,7 @@ static void waiting_packets_keep_their_order(void **state)
 	struct inf_channel other;
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
-	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_host_allocator()), 0);
+	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_platform_allocator()), 0);
 	for (uint32_t i = 0; i < n_sent; i++) {
 		assert_int_equal(
 			inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
@@ -243,7 +243,7 @@ static void read_all(void)
 	struct inf_channel other;
 	int fds[INF_MAX_PACKET_FDS], rc;
 	size_t n_bytes, n_fds;
-	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_host_allocator()), 0);
+	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_platform_allocator()), 0);
 	for (;;) {
 		rc = inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds);
 		if (rc == INF_CHANNEL_AGAIN)
@@ -300,7 +300,7 @@ static void steady_readers_get_descriptors(void **state)
 	struct inf_channel other;
 	assert_true(fd >= 0);
 	assert_int_equal(setsockopt(inf_channel_fd(&channel), SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
-	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_host_allocator()), 0);
+	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_platform_allocator()), 0);
 	channel.is_wary = true;
 	for (int i = 0; i < ROUNDS; i++) {
 		int fds[INF_MAX_PACKET_FDS];
@@ -492,7 +492,7 @@ static void listen_and_connect(void **state)
 	int accepted = inf_channel_accept(listener);
 	assert_true(accepted >= 0);
 	struct inf_channel one;
-	assert_int_equal(inf_channel_init(&one, accepted, 0, et_host_allocator()), 0);
+	assert_int_equal(inf_channel_init(&one, accepted, 0, et_platform_allocator()), 0);
 	struct inf_peer who;
 	assert_int_equal(inf_channel_peer(&one, &who), 0);
 	assert_int_equal(who.pid, getpid());

@@ -4,7 +4,7 @@
  * inferd.proto has must be in the packet, and decoding it and encoding the result must give the same bytes again. */
 #include "ipc/message.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <fcntl.h>
 #include <errno.h>
@@ -22,8 +22,8 @@ static uint8_t packet[INF_MAX_PACKET], again[INF_MAX_PACKET];
 
 static int set_up(void **state)
 {
-	inf_codec_init(&codec, et_host_allocator());
-	inf_codec_init(&second, et_host_allocator());
+	inf_codec_init(&codec, et_platform_allocator());
+	inf_codec_init(&second, et_platform_allocator());
 	return 0;
 }
 
@@ -277,7 +277,7 @@ static void replies_come_back(void **state)
 	assert_int_equal(back.server_status.hosts[0].pause_ns, 6);
 	assert_string_equal(back.server_status.hosts[0].reason, "fell");
 	assert_int_equal(back.server_status.programs[0].median_ns, 8);
-	assert_int_equal(back.server_status.programs[0].context_bytes, 9);
+	assert_int_equal(back.server_status.programs[0].instance_bytes, 9);
 	assert_int_equal(back.server_status.memory_budget, 7);
 	assert_int_equal(back.server_status.clients[0].in_flight, 8);
 	assert_int_equal(back.server_status.queues[0].completed, 5);
@@ -413,7 +413,7 @@ static void amplification_is_bounded(void **state)
 		packet[sizeof head + i + 1] = 0;
 	}
 	struct inf_codec bounded;
-	inf_codec_init(&bounded, et_host_allocator());
+	inf_codec_init(&bounded, et_platform_allocator());
 	diag = (struct et_diag){ "" };
 	assert_int_equal(inf_message_decode_request(&request, packet, sizeof head + n, &bounded, &diag),
 		INF_MESSAGE_E_MALFORMED);
@@ -516,13 +516,13 @@ static void *failing_alloc(void *self, size_t n_bytes, size_t align)
 	failing->n_calls++;
 	if (failing->n_left-- <= 0)
 		return NULL;
-	const struct et_allocator *heap = et_host_allocator();
+	const struct et_allocator *heap = et_platform_allocator();
 	return heap->alloc(heap->self, n_bytes, align);
 }
 
 static void failing_free(void *self, void *ptr, size_t n_bytes)
 {
-	et_host_allocator()->free(NULL, ptr, n_bytes);
+	et_platform_allocator()->free(NULL, ptr, n_bytes);
 }
 
 static void nth_allocation_fails(void **state)

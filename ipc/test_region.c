@@ -36,7 +36,7 @@ static int sealed_memory(size_t n_bytes, int seals)
 static int refused(int fd, size_t n_bytes)
 {
 	struct inf_region *region = NULL;
-	int answer = inf_region_import(&region, fd, n_bytes, et_host_allocator());
+	int answer = inf_region_import(&region, fd, n_bytes, et_platform_allocator());
 	assert_null(region);
 	assert_int_equal(close(fd), 0);
 	if (answer > 0)
@@ -47,7 +47,7 @@ static int refused(int fd, size_t n_bytes)
 static void created_regions_are_shared_and_sealed(void **state)
 {
 	struct inf_region *region;
-	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
+	assert_int_equal(inf_region_create(&region, N_BYTES, et_platform_allocator()), 0);
 	assert_int_equal(ftruncate(region->fd, 0), -1);
 	assert_int_equal(ftruncate(region->fd, 1 << 20), -1);
 	assert_int_equal(fcntl(region->fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
@@ -61,13 +61,13 @@ static void created_regions_are_shared_and_sealed(void **state)
 
 	/* ours is acceptable as somebody's, too */
 	struct inf_region *other;
-	assert_int_equal(inf_region_import(&other, dup(region->fd), N_BYTES, et_host_allocator()), 0);
+	assert_int_equal(inf_region_import(&other, dup(region->fd), N_BYTES, et_platform_allocator()), 0);
 	assert_int_equal(*(char *)inf_region_at(other, 100, 1), 'x');
 	assert_null(inf_region_unref(other));
 	assert_null(inf_region_unref(region));
 	assert_null(inf_region_unref(NULL));
-	assert_int_equal(inf_region_create(&region, 0, et_host_allocator()), INF_REGION_E_SIZE);
-	assert_int_equal(inf_region_create(&region, SIZE_MAX, et_host_allocator()), INF_REGION_E_SIZE);
+	assert_int_equal(inf_region_create(&region, 0, et_platform_allocator()), INF_REGION_E_SIZE);
+	assert_int_equal(inf_region_create(&region, SIZE_MAX, et_platform_allocator()), INF_REGION_E_SIZE);
 }
 
 static void references_keep_it(void **state)
@@ -75,7 +75,7 @@ static void references_keep_it(void **state)
 	struct inf_region *region;
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	assert_int_equal(
-		inf_region_import(&region, sealed_memory(N_BYTES, seals), N_BYTES, et_host_allocator()), 0);
+		inf_region_import(&region, sealed_memory(N_BYTES, seals), N_BYTES, et_platform_allocator()), 0);
 	struct inf_region *job = inf_region_ref(region);
 	assert_null(inf_region_unref(region)); /* the client is gone */
 	memset(inf_region_at(job, 0, N_BYTES), 1, N_BYTES);
@@ -113,7 +113,7 @@ static void refusals(void **state)
 	close(ends[1]);
 	assert_int_equal(refused(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 10), INF_REGION_E_TYPE);
 	struct inf_region *region;
-	assert_int_equal(inf_region_import(&region, -1, 10, et_host_allocator()), -EBADF);
+	assert_int_equal(inf_region_import(&region, -1, 10, et_platform_allocator()), -EBADF);
 }
 
 static void huge_pages_are_refused(void **state)
@@ -129,7 +129,7 @@ static void huge_pages_are_refused(void **state)
 static void holes_read_as_zeros(void **state)
 {
 	struct inf_region *region;
-	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
+	assert_int_equal(inf_region_create(&region, N_BYTES, et_platform_allocator()), 0);
 	memset(inf_region_at(region, 0, N_BYTES), 1, N_BYTES);
 	assert_int_equal(fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
 	assert_int_equal(*(volatile uint8_t *)inf_region_at(region, 0, 1), 0);
@@ -150,7 +150,7 @@ static void dma_bufs_are_imported(void **state)
 	}
 	assert_int_equal(refused(dup(fd), n_bytes + 1), INF_REGION_E_SIZE);
 	assert_int_equal(refused(dup(fd), 0), INF_REGION_E_SIZE);
-	assert_int_equal(inf_region_import(&region, fd, n_bytes, et_host_allocator()), 0);
+	assert_int_equal(inf_region_import(&region, fd, n_bytes, et_platform_allocator()), 0);
 	assert_true(region->is_dma_buf);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(pwrite(memory, "device", 6, 100), 6);
@@ -174,7 +174,7 @@ static void dma_bufs_are_imported(void **state)
 static void access_to_memory_files(void **state)
 {
 	struct inf_region *region;
-	assert_int_equal(inf_region_create(&region, N_BYTES, et_host_allocator()), 0);
+	assert_int_equal(inf_region_create(&region, N_BYTES, et_platform_allocator()), 0);
 	assert_false(region->is_dma_buf);
 	assert_int_equal(inf_region_begin_access(region, true, 0), 0);
 	assert_int_equal(inf_region_end_access(region, true), 0);
@@ -189,10 +189,10 @@ static void access_waits_no_longer(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
 	struct inf_region reads = { .fd = ends[0], .is_dma_buf = true };
 	struct inf_region writes = { .fd = ends[1], .is_dma_buf = true };
-	uint64_t soon_ns = et_host_now_ns(NULL) + 1000000;
+	uint64_t soon_ns = et_platform_now_ns(NULL) + 1000000;
 	assert_int_equal(inf_region_begin_access(&reads, false, 0), -ETIMEDOUT);
 	assert_int_equal(inf_region_begin_access(&reads, false, soon_ns), -ETIMEDOUT);
-	assert_true(et_host_now_ns(NULL) >= soon_ns);
+	assert_true(et_platform_now_ns(NULL) >= soon_ns);
 	assert_int_equal(inf_region_begin_access(&writes, true, 0), -ENOTTY);
 	while (write(ends[1], "filled", 6) > 0)
 		;
@@ -243,7 +243,7 @@ static void a_busy_descriptor_is_not_asked(void **state)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		struct inf_region *region;
-		_exit(inf_region_import(&region, b.epoll, N_BYTES, et_host_allocator()));
+		_exit(inf_region_import(&region, b.epoll, N_BYTES, et_platform_allocator()));
 	}
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), status;
 	bool has_ended = poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, 30000) == 1;
@@ -262,7 +262,7 @@ static void a_busy_descriptor_is_not_asked(void **state)
 
 int main(void)
 {
-	et_host_install_sigbus_guard();
+	et_platform_install_sigbus_guard();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(created_regions_are_shared_and_sealed),
 		cmocka_unit_test(references_keep_it),

@@ -8,18 +8,18 @@
  * A number among the inputs that no instruction reads was baked into the program when it was exported: another
  * value would be ignored in silence, so it is refused, as the original does for every number. */
 #include "runtime/base/checked.h"
-#include "runtime/method_impl.h"
+#include "runtime/method_internal.h"
 
 #include <string.h>
 
-static const struct et_plan_tensor *plan_tensor(const struct et_plan *plan, uint32_t slot)
+static const struct et_plan_tensor *plan_tensor(const struct et_plan *plan, uint32_t value_index)
 {
-	return &plan->tensors[plan->values[slot].tensor];
+	return &plan->tensors[plan->values[value_index].tensor];
 }
 
-static struct et_tensor *own_tensor(const struct et_run *run, uint32_t slot)
+static struct et_tensor *own_tensor(const struct et_run *run, uint32_t value_index)
 {
-	return &run->frame->tensors[run->frame->plan->values[slot].tensor];
+	return &run->frame->tensors[run->frame->plan->values[value_index].tensor];
 }
 
 static bool is_aligned(const void *data, uint8_t type)
@@ -34,8 +34,8 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 	const struct et_plan *plan = run->method->plan;
 	const struct et_io_info *info = &plan->info.inputs[index];
 	const struct et_io *io = &run->inputs[index];
-	uint32_t slot = plan->spec->inputs[index];
-	struct et_tensor *tensor = own_tensor(run, slot);
+	uint32_t value_index = plan->spec->inputs[index];
+	struct et_tensor *tensor = own_tensor(run, value_index);
 	char given[192], wanted[192];
 	size_t numel = 0;
 	if (io->n_dims != info->n_dims)
@@ -56,7 +56,7 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 			n_bytes);
 	if (n_bytes && !io->tensor.data)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: no memory given", index);
-	if (plan_tensor(plan, slot)->place == ET_PLACE_NOWHERE && !is_aligned(io->tensor.data, info->type))
+	if (plan_tensor(plan, value_index)->place == ET_PLACE_NOWHERE && !is_aligned(io->tensor.data, info->type))
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: memory is not aligned for %s",
 			index, et_scalar_name(info->type));
 	return ET_OK;
@@ -76,14 +76,14 @@ static enum et_status check_input(struct et_run *run, uint32_t index)
 {
 	const struct et_plan *plan = run->method->plan;
 	const struct et_io *io = &run->inputs[index];
-	uint32_t slot = plan->spec->inputs[index];
-	const struct et_value_spec *spec = &plan->spec->values[slot];
+	uint32_t value_index = plan->spec->inputs[index];
+	const struct et_value_spec *spec = &plan->spec->values[value_index];
 	if (io->tag != spec->tag)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: a %s, expected a %s", index,
 			et_tag_name(io->tag), et_tag_name(spec->tag));
 	if (spec->tag == ET_TAG_TENSOR)
 		return check_input_tensor(run, index);
-	if (!et_tag_is_scalar(spec->tag) || spec->tag == ET_TAG_NONE || plan->values[slot].is_used)
+	if (!et_tag_is_scalar(spec->tag) || spec->tag == ET_TAG_NONE || plan->values[value_index].is_used)
 		return ET_OK;
 	if (!is_same_number(io, spec))
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
@@ -97,8 +97,8 @@ static void apply_input(struct et_run *run, uint32_t index)
 {
 	const struct et_plan *plan = run->method->plan;
 	struct et_io *io = &run->inputs[index];
-	uint32_t slot = plan->spec->inputs[index];
-	struct et_evalue *value = &run->frame->values[slot];
+	uint32_t value_index = plan->spec->inputs[index];
+	struct et_evalue *value = &run->frame->values[value_index];
 	io->copied = false;
 	switch (io->tag) {
 	case ET_TAG_INT:
@@ -115,7 +115,7 @@ static void apply_input(struct et_run *run, uint32_t index)
 	default:
 		return;
 	}
-	struct et_tensor *tensor = own_tensor(run, slot);
+	struct et_tensor *tensor = own_tensor(run, value_index);
 	if (plan->info.inputs[index].zero_copy && is_aligned(io->tensor.data, tensor->type)) {
 		tensor->data = io->tensor.data;
 		return;
@@ -164,15 +164,15 @@ static enum et_status check_output(struct et_run *run, uint32_t index)
 	const struct et_plan *plan = run->method->plan;
 	const struct et_io_info *info = &plan->info.outputs[index];
 	const struct et_io *io = &run->outputs[index];
-	uint32_t slot = plan->spec->outputs[index];
+	uint32_t value_index = plan->spec->outputs[index];
 	if (info->tag != ET_TAG_TENSOR)
 		return ET_OK;
 	if (io->tensor.data && io->tensor.n_bytes < info->n_bytes)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
 			"output %u: room for %zu bytes, expected %zu", index, io->tensor.n_bytes,
 			info->n_bytes);
-	bool has_memory = plan_tensor(plan, slot)->place != ET_PLACE_NOWHERE || plan->values[slot].is_view ||
-			  plan->values[slot].is_moved || !info->n_bytes;
+	bool has_memory = plan_tensor(plan, value_index)->place != ET_PLACE_NOWHERE || plan->values[value_index].is_view ||
+			  plan->values[value_index].is_moved || !info->n_bytes;
 	if (!has_memory && !can_bind_output(run, index))
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
 			"output %u: the program plans no memory for it, so it needs aligned memory of its "

@@ -12,7 +12,7 @@
  * much work before nothing changes) is not refused: at its joins only what held at entry counts as written,
  * which is always true and at worst calls more of it state. In doubt, stateful. */
 #include "runtime/base/checked.h"
-#include "runtime/plan_impl.h"
+#include "runtime/plan_internal.h"
 
 #include <string.h>
 
@@ -81,23 +81,23 @@ static bool bits_all(const uint64_t *set, size_t first, size_t n)
 	return true;
 }
 
-static size_t own_bit(const struct flow *flow, uint32_t slot)
+static size_t own_bit(const struct flow *flow, uint32_t value_index)
 {
-	return (size_t)flow->n_segments + slot;
+	return (size_t)flow->n_segments + value_index;
 }
 
 /* --- segments -------------------------------------------------------------------------------------------- */
 
-static bool is_planned(const struct et_plan *plan, uint32_t slot)
+static bool is_planned(const struct et_plan *plan, uint32_t value_index)
 {
-	const struct et_value_spec *value = &plan->spec->values[slot];
+	const struct et_value_spec *value = &plan->spec->values[value_index];
 	return value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_PLANNED;
 }
 
-static bool has_segments(const struct et_plan *plan, uint32_t slot)
+static bool has_segments(const struct et_plan *plan, uint32_t value_index)
 {
-	return is_planned(plan, slot) && plan->spec->values[slot].tensor->dynamism == ET_STATIC &&
-	       !plan->values[slot].is_moved && !plan->values[slot].is_view;
+	return is_planned(plan, value_index) && plan->spec->values[value_index].tensor->dynamism == ET_STATIC &&
+	       !plan->values[value_index].is_moved && !plan->values[value_index].is_view;
 }
 
 static bool cut_arenas(struct flow *flow)
@@ -111,12 +111,12 @@ static bool cut_arenas(struct flow *flow)
 	struct et_sort_item *room = cuts + 2 * (size_t)spec->n_values;
 	for (uint32_t arena = 0; arena < spec->n_arenas; arena++) {
 		size_t n = 0;
-		for (uint32_t slot = 0; slot < spec->n_values; slot++) {
-			const struct et_tensor_spec *tensor = spec->values[slot].tensor;
-			if (!has_segments(flow->plan, slot) || tensor->arena != arena)
+		for (uint32_t value_index = 0; value_index < spec->n_values; value_index++) {
+			const struct et_tensor_spec *tensor = spec->values[value_index].tensor;
+			if (!has_segments(flow->plan, value_index) || tensor->arena != arena)
 				continue;
-			cuts[n++] = (struct et_sort_item){ tensor->offset, slot };
-			cuts[n++] = (struct et_sort_item){ tensor->offset + tensor->n_bytes, slot };
+			cuts[n++] = (struct et_sort_item){ tensor->offset, value_index };
+			cuts[n++] = (struct et_sort_item){ tensor->offset + tensor->n_bytes, value_index };
 		}
 		if (!n)
 			continue;
@@ -138,44 +138,44 @@ static bool cut_arenas(struct flow *flow)
 
 /* --- facts ------------------------------------------------------------------------------------------------ */
 
-static bool is_written(struct flow *flow, uint32_t slot)
+static bool is_written(struct flow *flow, uint32_t value_index)
 {
-	const struct range *range = &flow->ranges[slot];
+	const struct range *range = &flow->ranges[value_index];
 	flow->n_work += range->n / WORD_BITS + 1;
 	if (range->n)
 		return bits_all(flow->now, range->first, range->n);
-	return bits_all(flow->now, own_bit(flow, slot), 1);
+	return bits_all(flow->now, own_bit(flow, value_index), 1);
 }
 
-static void set_written(struct flow *flow, uint64_t *set, uint32_t slot)
+static void set_written(struct flow *flow, uint64_t *set, uint32_t value_index)
 {
-	const struct range *range = &flow->ranges[slot];
+	const struct range *range = &flow->ranges[value_index];
 	flow->n_work += range->n / WORD_BITS + 1;
 	bits_set(set, range->first, range->n);
-	bits_set(set, own_bit(flow, slot), 1);
+	bits_set(set, own_bit(flow, value_index), 1);
 }
 
 /* What @slot holds may have come through another tensor in the same place. */
-static void note_borrowing(struct flow *flow, uint32_t slot)
+static void note_borrowing(struct flow *flow, uint32_t value_index)
 {
-	if (flow->is_final && !bits_all(flow->now, own_bit(flow, slot), 1))
-		flow->plan->values[slot].is_borrowing = true;
+	if (flow->is_final && !bits_all(flow->now, own_bit(flow, value_index), 1))
+		flow->plan->values[value_index].is_borrowing = true;
 }
 
-static void on_read(void *arg, uint32_t slot, unsigned access)
+static void on_read(void *arg, uint32_t value_index, unsigned access)
 {
 	struct flow *flow = arg;
 	(void)access;
-	note_borrowing(flow, slot);
-	if (flow->is_final && !flow->plan->values[slot].is_state && !is_written(flow, slot))
-		flow->plan->values[slot].is_state = true;
+	note_borrowing(flow, value_index);
+	if (flow->is_final && !flow->plan->values[value_index].is_state && !is_written(flow, value_index))
+		flow->plan->values[value_index].is_state = true;
 }
 
-static void on_write(void *arg, uint32_t slot, unsigned access)
+static void on_write(void *arg, uint32_t value_index, unsigned access)
 {
 	struct flow *flow = arg;
 	(void)access;
-	set_written(flow, flow->now, slot);
+	set_written(flow, flow->now, value_index);
 }
 
 static void move(struct flow *flow, uint32_t from, uint32_t to)
@@ -198,9 +198,9 @@ static void move(struct flow *flow, uint32_t from, uint32_t to)
 static void make_entry(struct flow *flow)
 {
 	const struct et_plan *plan = flow->plan;
-	for (uint32_t slot = 0; slot < plan->spec->n_values; slot++) {
-		const struct et_value_spec *value = &plan->spec->values[slot];
-		const struct et_plan_value *facts = &plan->values[slot];
+	for (uint32_t value_index = 0; value_index < plan->spec->n_values; value_index++) {
+		const struct et_value_spec *value = &plan->spec->values[value_index];
+		const struct et_plan_value *facts = &plan->values[value_index];
 		bool holds = facts->is_input;
 		if (value->tag == ET_TAG_TENSOR)
 			holds |=
@@ -209,7 +209,7 @@ static void make_entry(struct flow *flow)
 		else
 			holds |= !facts->is_written; /* keeps the value it was exported with */
 		if (holds)
-			set_written(flow, flow->entry, slot);
+			set_written(flow, flow->entry, value_index);
 	}
 }
 
@@ -263,10 +263,10 @@ static bool arrive(struct flow *flow, struct join *join)
 }
 
 /* 1 or 0 where the condition is a Bool that nothing ever writes, else -1. */
-static int fixed_condition(const struct et_plan *plan, uint32_t slot)
+static int fixed_condition(const struct et_plan *plan, uint32_t value_index)
 {
-	const struct et_value_spec *value = &plan->spec->values[slot];
-	if (value->tag != ET_TAG_BOOL || plan->values[slot].is_written || plan->values[slot].is_input)
+	const struct et_value_spec *value = &plan->spec->values[value_index];
+	if (value->tag != ET_TAG_BOOL || plan->values[value_index].is_written || plan->values[value_index].is_input)
 		return -1;
 	return value->b;
 }
@@ -290,14 +290,14 @@ static bool sweep(struct flow *flow)
 		if (i == n || !is_alive)
 			continue;
 		const struct et_plan_instruction *instruction = &plan->instructions[i];
-		const uint32_t *slots = &plan->args[instruction->first_arg];
+		const uint32_t *value_indices = &plan->args[instruction->first_arg];
 		switch (instruction->op) {
 		case ET_OP_MOVE:
-			move(flow, slots[0], slots[1]);
+			move(flow, value_indices[0], value_indices[1]);
 			break;
 		case ET_OP_JUMP_FALSE: {
-			int condition = fixed_condition(plan, slots[0]);
-			on_read(flow, slots[0], ET_ACCESS_READ);
+			int condition = fixed_condition(plan, value_indices[0]);
+			on_read(flow, value_indices[0], ET_ACCESS_READ);
 			if (condition != 1)
 				again |= arrive(flow, &flow->joins[flow->join_of[instruction->index]]) &&
 					 instruction->index <= i;
@@ -354,21 +354,21 @@ static void settle(struct et_plan *plan)
 {
 	struct et_plan_value *values = plan->values;
 	uint32_t n = plan->spec->n_values;
-	for (uint32_t slot = 0; slot < n; slot++)
-		if (values[slot].is_state && (values[slot].is_moved || values[slot].is_view))
-			values[values[slot].alias].is_class_state = true;
-	for (uint32_t slot = 0; slot < n; slot++) {
-		const struct et_value_spec *value = &plan->spec->values[slot];
+	for (uint32_t value_index = 0; value_index < n; value_index++)
+		if (values[value_index].is_state && (values[value_index].is_moved || values[value_index].is_view))
+			values[values[value_index].alias].is_class_state = true;
+	for (uint32_t value_index = 0; value_index < n; value_index++) {
+		const struct et_value_spec *value = &plan->spec->values[value_index];
 		if (value->tag != ET_TAG_TENSOR) {
-			values[slot].is_state &= values[slot].is_written && et_tag_is_scalar(value->tag);
+			values[value_index].is_state &= values[value_index].is_written && et_tag_is_scalar(value->tag);
 			continue;
 		}
-		if (values[values[slot].alias].is_class_state)
-			values[slot].is_state = true;
+		if (values[values[value_index].alias].is_class_state)
+			values[value_index].is_state = true;
 		if (value->tensor->constant || value->tensor->arena == plan->shared_arena)
-			values[slot].is_state = true;
+			values[value_index].is_state = true;
 		if (value->tensor->storage != ET_STORAGE_PLANNED)
-			values[slot].is_state = false; /* it has no memory of its own to keep */
+			values[value_index].is_state = false; /* it has no memory of its own to keep */
 	}
 }
 

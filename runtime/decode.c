@@ -9,7 +9,7 @@
  * Moves of lists are refused: a list's items decide what an instruction reads, and the data flow analysis
  * relies on knowing them. No exporter makes them. */
 #include "runtime/base/checked.h"
-#include "runtime/plan_impl.h"
+#include "runtime/plan_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
  * there are passes over all values. A program beyond this is made to waste time. */
 enum { MAX_VISITS = 1 << 26, MAX_ARENAS = 64 };
 
-bool et_tag_is_slot_list(uint8_t tag)
+bool et_tag_is_value_list(uint8_t tag)
 {
 	return tag == ET_TAG_INT_LIST || tag == ET_TAG_TENSOR_LIST || tag == ET_TAG_OPTIONAL_TENSOR_LIST;
 }
@@ -30,11 +30,11 @@ bool et_tag_is_scalar(uint8_t tag)
 
 /* --- walking the arguments -------------------------------------------------------------------------- */
 
-static void visit_slot(const struct et_plan *plan, uint32_t slot, unsigned access, et_access_fn fn, void *arg)
+static void visit_value(const struct et_plan *plan, uint32_t value_index, unsigned access, et_access_fn fn, void *arg)
 {
-	const struct et_value_spec *value = &plan->spec->values[slot];
-	if (!et_tag_is_slot_list(value->tag)) {
-		fn(arg, slot, access);
+	const struct et_value_spec *value = &plan->spec->values[value_index];
+	if (!et_tag_is_value_list(value->tag)) {
+		fn(arg, value_index, access);
 		return;
 	}
 	for (uint32_t i = 0; i < value->list->n; i++)
@@ -45,7 +45,7 @@ static void visit_slot(const struct et_plan *plan, uint32_t slot, unsigned acces
 void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction *instruction, unsigned want,
 	et_access_fn fn, void *arg)
 {
-	const uint32_t *slots = &plan->args[instruction->first_arg];
+	const uint32_t *value_indices = &plan->args[instruction->first_arg];
 	bool is_kernel = instruction->op == ET_OP_KERNEL;
 	if (!is_kernel && instruction->op != ET_OP_DELEGATE)
 		return;
@@ -58,7 +58,7 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 				  : i < n_inputs ? ET_ACCESS_READ
 						 : ET_ACCESS_WRITE;
 		if (access & want)
-			visit_slot(plan, slots[i], access, fn, arg);
+			visit_value(plan, value_indices[i], access, fn, arg);
 	}
 }
 
@@ -67,11 +67,11 @@ void et_plan_visit(const struct et_plan *plan, const struct et_plan_instruction 
 /* Kernels read elements where they lie. */
 static enum et_status check_values(const struct et_method_spec *spec, struct et_diag *diag)
 {
-	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
-		const struct et_tensor_spec *tensor = spec->values[slot].tensor;
-		if (spec->values[slot].tag == ET_TAG_TENSOR && tensor->offset % et_scalar_size(tensor->type))
+	for (uint32_t value_index = 0; value_index < spec->n_values; value_index++) {
+		const struct et_tensor_spec *tensor = spec->values[value_index].tensor;
+		if (spec->values[value_index].tag == ET_TAG_TENSOR && tensor->offset % et_scalar_size(tensor->type))
 			return et_fail(diag, ET_E_INVALID_PROGRAM,
-				"value %u: offset %zu is not a multiple of the element size", slot,
+				"value %u: offset %zu is not a multiple of the element size", value_index,
 				tensor->offset);
 	}
 	return ET_OK;
@@ -202,7 +202,7 @@ static enum et_status decode_move(
 {
 	uint8_t source = plan->spec->values[from->args[0]].tag;
 	uint8_t target = plan->spec->values[from->args[1]].tag;
-	if (et_tag_is_slot_list(source) || et_tag_is_slot_list(target))
+	if (et_tag_is_value_list(source) || et_tag_is_value_list(target))
 		return et_fail(
 			diag, ET_E_NOT_SUPPORTED, "instruction %u: moves of lists are not supported", number);
 	if (source != target && !(et_tag_is_scalar(source) && et_tag_is_scalar(target)))
@@ -273,7 +273,7 @@ static enum et_status decode_instructions(struct et_plan *plan, struct et_diag *
 		n_visits += plan->instructions[i].n_args;
 		for (uint32_t a = 0; a < plan->instructions[i].n_args; a++) {
 			const struct et_value_spec *value = &spec->values[spec->instructions[i].args[a]];
-			if (et_tag_is_slot_list(value->tag))
+			if (et_tag_is_value_list(value->tag))
 				n_visits += value->list->n;
 		}
 		if (n_visits > MAX_VISITS)
@@ -396,16 +396,16 @@ static enum et_status compile_one(
 	struct et_plan_delegate *delegate = &plan->delegates[number];
 	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
 	struct et_payload payload = et_payload_of(plan->program, plan->spec, number);
-	struct et_compiled *compiled = NULL;
-	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_model *model = NULL;
+	struct et_model_info info = { .struct_size = sizeof info };
 	if (!et_payload_set_options(&payload, options, delegate->ops->name, &plan->pool))
 		return et_plan_no_memory(diag);
 	enum et_status status = delegate->ops->compile(
-		plan->registry->backends[delegate->backend].backend, &payload, &compiled, &info, diag);
+		plan->registry->backends[delegate->backend].backend, &payload, &model, &info, diag);
 	if (status)
 		return et_fail(diag, status, "%s: delegate %u does not compile: %s", spec->id, number,
 			et_status_text(status));
-	delegate->compiled = compiled;
+	delegate->model = model;
 	delegate->info = info;
 	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
 	if (n_args != spec->n_args)

@@ -6,7 +6,7 @@
  *   context   what one running execution of one payload needs, made on a lane, used by one run at a time.
  * A stateless payload's contexts belong to the lane; a stateful one's belong to the client's Method.
  *
- * A delegate itself has another table, that of clients/inferd-delegate.h, whether it is compiled in or a plug-in: what is
+ * A delegate itself has another table, that of delegates/inferd-delegate.h, whether it is compiled in or a plug-in: what is
  * promised to vendors must not change, what the runtime wants may. Two adapters are this table's only implementations:
  * delegates/direct calls a delegate in this process, delegates/plugin one in a process of its own. Structs begin with
  * their size. A function pointer that may be NULL says so. */
@@ -17,7 +17,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/compute.h"
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 #include "runtime/tensor.h"
 #include "runtime/trace.h"
 
@@ -41,9 +41,9 @@ struct et_device {
 };
 
 struct et_backend;  /* the delegate's own, one a process */
-struct et_lane;     /* one worker's */
-struct et_compiled; /* one payload's */
-struct et_context;  /* one running execution's */
+struct et_worker_threads;     /* one worker's */
+struct et_model; /* one payload's */
+struct et_instance;  /* one running execution's */
 
 /* What somebody wants for one model from one backend, in words that the backend knows. */
 struct et_option {
@@ -69,7 +69,7 @@ struct et_payload {
 };
 
 /* What compile found out. */
-struct et_compiled_info {
+struct et_model_info {
 	uint32_t struct_size;
 	uint32_t n_inputs; /* the first n_inputs arguments are read, the others written */
 	uint32_t n_outputs;
@@ -77,8 +77,8 @@ struct et_compiled_info {
 	bool drops_payload;     /* the payload's bytes are not needed any more */
 	uint32_t device;        /* index of the device (queue) that runs it */
 	size_t n_bytes;         /* memory that it keeps, shared by all contexts */
-	size_t context_bytes;   /* estimate of a context's memory */
-	bool has_free_contexts; /* a context may be used on any lane of its device, by one run at a time */
+	size_t instance_bytes;   /* estimate of a context's memory */
+	bool has_free_instances; /* a context may be used on any lane of its device, by one run at a time */
 };
 
 enum et_readiness {
@@ -110,36 +110,36 @@ struct et_delegate_ops {
 	/* Payload to immutable code. ET_E_NOT_SUPPORTED with the operator's name in @diag if part of it
 	 * can't be run. Any thread, those of several Programs at a time. */
 	enum et_status (*compile)(struct et_backend *backend, const struct et_payload *payload,
-		struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag);
-	void (*compiled_free)(struct et_compiled *compiled);
+		struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag);
+	void (*model_free)(struct et_model *model);
 
 	/* A worker's threads and workspace, @n_threads wide, the calling thread included. Made, used and freed
 	 * on that worker's thread; freed after all contexts that were made on it. */
-	enum et_status (*lane_new)(struct et_backend *backend, uint32_t device, uint32_t n_threads,
-		struct et_lane **ret_lane, struct et_diag *diag);
-	void (*lane_free)(struct et_lane *lane);
+	enum et_status (*threads_new)(struct et_backend *backend, uint32_t device, uint32_t n_threads,
+		struct et_worker_threads **ret_threads, struct et_diag *diag);
+	void (*threads_free)(struct et_worker_threads *threads);
 	/* The compute table over the lane's threads for portable kernels; may be NULL, may return NULL. */
-	const struct et_compute *(*lane_compute)(struct et_lane *lane);
+	const struct et_compute *(*threads_compute)(struct et_worker_threads *threads);
 
 	/* On the lane's thread. */
-	enum et_status (*context_new)(struct et_compiled *compiled, struct et_lane *lane,
-		struct et_context **ret_context, struct et_diag *diag);
-	void (*context_free)(struct et_context *context);
+	enum et_status (*instance_new)(struct et_model *model, struct et_worker_threads *threads,
+		struct et_instance **ret_instance, struct et_diag *diag);
+	void (*instance_free)(struct et_instance *instance);
 	/* Take now whatever memory runs of the largest sizes need, so that none of them has to: for a context all of whose
-	 * arguments have fixed sizes, or whose context_bytes are few. What fails is left for a run to say. On the lane's
+	 * arguments have fixed sizes, or whose instance_bytes are few. What fails is left for a run to say. On the lane's
 	 * thread. May be NULL. */
-	void (*context_warm)(struct et_context *context);
+	void (*instance_warm)(struct et_instance *instance);
 	/* Forget what a stateful context remembers. May be NULL for a backend without state. */
-	enum et_status (*context_reset)(struct et_context *context);
+	enum et_status (*instance_reset)(struct et_instance *instance);
 
 	/* Run. @args: n_inputs to read and n_outputs to write, the latter to be resized with et_tensor_resize.
 	 * Tensors' memory is readable 16 bytes past its end. Returns ET_OK with the outputs written (@completion
 	 * never called), or ET_PENDING: @completion will be called exactly once; or
 	 * a failure with @diag (never called). On the lane's thread. */
-	enum et_status (*enqueue)(struct et_context *context, struct et_evalue *const *args,
+	enum et_status (*enqueue)(struct et_instance *instance, struct et_evalue *const *args,
 		const struct et_completion *completion, struct et_diag *diag);
 	/* Ask a pending run to end early; its completion still comes. Any thread. May be NULL. */
-	void (*cancel)(struct et_context *context);
+	void (*cancel)(struct et_instance *instance);
 
 	/* Make memory known in which tensors will lie (a client's region, the activations of a program): [bytes, bytes +
 	 * n_bytes), the start of file @fd, which both stay until it is released. Runs over it then copy nothing. May be
@@ -152,12 +152,12 @@ struct et_delegate_ops {
 	/* As enqueue, for one chosen run whose times somebody wants: may take any time around the work itself, never
 	 * ET_PENDING. Calls trace->begin and trace->end for @instruction around the work, then trace->part for each of
 	 * its operators. On the lane's thread. May be NULL: the call is then timed as a whole. */
-	enum et_status (*profile)(struct et_context *context, struct et_evalue *const *args,
+	enum et_status (*profile)(struct et_instance *instance, struct et_evalue *const *args,
 		const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
 
 	/* Put what compile made (for the Program, not only for this payload) into the payload's store, unless it came
 	 * from there. May be slow; nobody waits for it. Any thread, also while it is used. May be NULL. */
-	enum et_status (*keep)(struct et_compiled *compiled, struct et_diag *diag);
+	enum et_status (*keep)(struct et_model *model, struct et_diag *diag);
 
 	/* Whether compile could work, from a look at the payload's header; nothing is kept. With ET_OK *ret_readiness
 	 * says so, and @diag why it is not READY. Any thread, several at a time. May be NULL: compile tells. */
@@ -173,23 +173,23 @@ struct et_delegate_ops {
 	/* After ET_PENDING with a completion that will_wait: until it has been called, perhaps on this thread. Waking the
 	 * one thread that needs the result is what a delegate in another process saves so. At @cancel_ns on the
 	 * monotonic clock (0: never) the run is asked to end early. May be NULL: nothing waits then. */
-	void (*wait)(struct et_context *context, uint64_t cancel_ns);
+	void (*wait)(struct et_instance *instance, uint64_t cancel_ns);
 
 	/* Bytes that the last run of @context copied, because they did not lie where the delegate can use them. May be
 	 * NULL: none ever. */
-	uint64_t (*copied_bytes)(const struct et_context *context);
+	uint64_t (*copied_bytes)(const struct et_instance *instance);
 
 	/* Whether argument @arg of @compiled, a tensor of @n_dims dimensions in row-major order, would better lie in another:
 	 * what it does now is to transpose it. Then true, and the dimensions from outermost to innermost. */
 	bool (*find_order)(
-		const struct et_compiled *compiled, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+		const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
 	/* From now on these do. Once at most, before there is a context, on compile's thread. Both may be NULL. */
 	enum et_status (*take_orders)(
-		struct et_compiled *compiled, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
+		struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
 
 	/* Memory that the contexts made with @lane take now, with what they share. May be NULL: none worth mentioning. Any
 	 * thread. */
-	uint64_t (*lane_bytes)(const struct et_lane *lane);
+	uint64_t (*threads_bytes)(const struct et_worker_threads *threads);
 };
 
 #endif

@@ -8,7 +8,7 @@
  * One piece from the small allocator holds it all, carved front to back; activations come from the arena
  * allocator, followed by padding that a delegate's vector reads may run into. */
 #include "runtime/base/checked.h"
-#include "runtime/method_impl.h"
+#include "runtime/method_internal.h"
 
 #include <string.h>
 
@@ -34,12 +34,12 @@ static void *carve(struct carving *carving, size_t n, size_t item_bytes)
 static void count_lists(const struct et_method_spec *spec, size_t *ret_n_lists, size_t *ret_n_items)
 {
 	*ret_n_lists = *ret_n_items = 0;
-	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
-		const struct et_value_spec *value = &spec->values[slot];
+	for (uint32_t value_index = 0; value_index < spec->n_values; value_index++) {
+		const struct et_value_spec *value = &spec->values[value_index];
 		if (value->tag < ET_TAG_STRING)
 			continue;
 		(*ret_n_lists)++;
-		if (et_tag_is_slot_list(value->tag))
+		if (et_tag_is_value_list(value->tag))
 			*ret_n_items += value->list->n;
 	}
 }
@@ -84,8 +84,8 @@ static void make_list(struct et_frame *frame, struct et_list *list, struct et_ev
 	default:
 		list->values = items;
 		for (uint32_t i = 0; i < list->n; i++) {
-			uint32_t slot = value->list->values[i];
-			items[i] = slot == ET_NO_VALUE ? &frame->none : &frame->values[slot];
+			uint32_t value_index = value->list->values[i];
+			items[i] = value_index == ET_NO_VALUE ? &frame->none : &frame->values[value_index];
 		}
 		break;
 	}
@@ -97,9 +97,9 @@ static void make_values(struct et_frame *frame)
 	struct et_list *list = frame->lists;
 	struct et_evalue **items = frame->items;
 	frame->none.tag = ET_TAG_NONE;
-	for (uint32_t slot = 0; slot < plan->spec->n_values; slot++) {
-		const struct et_value_spec *spec = &plan->spec->values[slot];
-		struct et_evalue *value = &frame->values[slot];
+	for (uint32_t value_index = 0; value_index < plan->spec->n_values; value_index++) {
+		const struct et_value_spec *spec = &plan->spec->values[value_index];
+		struct et_evalue *value = &frame->values[value_index];
 		value->tag = spec->tag;
 		switch (spec->tag) {
 		case ET_TAG_INT:
@@ -112,13 +112,13 @@ static void make_values(struct et_frame *frame)
 			value->b = spec->b;
 			break;
 		case ET_TAG_TENSOR:
-			value->tensor = &frame->tensors[plan->values[slot].tensor];
+			value->tensor = &frame->tensors[plan->values[value_index].tensor];
 			break;
 		case ET_TAG_NONE:
 			break;
 		default:
 			make_list(frame, list, items, spec);
-			if (et_tag_is_slot_list(spec->tag))
+			if (et_tag_is_value_list(spec->tag))
 				items += list->n;
 			value->list = list++;
 			break;

@@ -53,7 +53,7 @@ struct et_kernel {
 	/* Or NULL: have there what runs for @tenant need, until it is let go. A Plan does it for each of its operators. */
 	enum et_status (*hold)(
 		const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
-	void (*let_go)(void *held);
+	void (*release)(void *held);
 };
 
 /* Sorted by name (strcmp), which a test checks. */

@@ -7,21 +7,21 @@
  * A lifetime is the span of instructions from the first to the last that touches the slot. Without backward
  * jumps a run goes through instructions in ascending order, so spans that do not meet are never alive together.
  * Members of an alias class live and die together. */
-#include "runtime/plan_impl.h"
+#include "runtime/plan_internal.h"
 
-static uint32_t find_root(struct et_plan *plan, uint32_t slot)
+static uint32_t find_root(struct et_plan *plan, uint32_t value_index)
 {
 	struct et_plan_value *values = plan->values;
-	while (values[slot].alias != slot) {
-		values[slot].alias = values[values[slot].alias].alias;
-		slot = values[slot].alias;
+	while (values[value_index].alias != value_index) {
+		values[value_index].alias = values[values[value_index].alias].alias;
+		value_index = values[value_index].alias;
 	}
-	return slot;
+	return value_index;
 }
 
-uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t slot)
+uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t value_index)
 {
-	return plan->values[slot].alias; /* flattened by et_lifetime_run */
+	return plan->values[value_index].alias; /* flattened by et_lifetime_run */
 }
 
 static void unite(struct et_plan *plan, uint32_t a, uint32_t b)
@@ -40,9 +40,9 @@ struct visit {
 	uint32_t base; /* first argument, for views */
 };
 
-static void touch(struct et_plan *plan, uint32_t slot, uint32_t when)
+static void touch(struct et_plan *plan, uint32_t value_index, uint32_t when)
 {
-	struct et_plan_value *value = &plan->values[slot];
+	struct et_plan_value *value = &plan->values[value_index];
 	value->is_used |= when > 0;
 	if (when < value->first)
 		value->first = when;
@@ -50,25 +50,25 @@ static void touch(struct et_plan *plan, uint32_t slot, uint32_t when)
 		value->last = when;
 }
 
-static void touch_argument(void *arg, uint32_t slot, unsigned access)
+static void touch_argument(void *arg, uint32_t value_index, unsigned access)
 {
 	struct visit *visit = arg;
-	touch(visit->plan, slot, visit->when);
+	touch(visit->plan, value_index, visit->when);
 	if (access & ET_ACCESS_VIEW) {
-		visit->plan->values[slot].is_view = true;
-		unite(visit->plan, slot, visit->base);
+		visit->plan->values[value_index].is_view = true;
+		unite(visit->plan, value_index, visit->base);
 	} else if (access & ET_ACCESS_WRITE) {
-		visit->plan->values[slot].is_written = true;
+		visit->plan->values[value_index].is_written = true;
 	}
 }
 
 static void touch_all(struct et_plan *plan)
 {
 	const struct et_method_spec *spec = plan->spec;
-	for (uint32_t slot = 0; slot < spec->n_values; slot++) {
-		plan->values[slot].alias = slot;
-		plan->values[slot].first = UINT32_MAX;
-		plan->values[slot].last = 0;
+	for (uint32_t value_index = 0; value_index < spec->n_values; value_index++) {
+		plan->values[value_index].alias = value_index;
+		plan->values[value_index].first = UINT32_MAX;
+		plan->values[value_index].last = 0;
 	}
 	for (uint32_t i = 0; i < spec->n_inputs; i++)
 		touch(plan, spec->inputs[i], 0);
@@ -76,23 +76,23 @@ static void touch_all(struct et_plan *plan)
 		touch(plan, spec->outputs[i], spec->n_instructions + 1);
 	for (uint32_t i = 0; i < spec->n_instructions; i++) {
 		const struct et_plan_instruction *instruction = &plan->instructions[i];
-		const uint32_t *slots = &plan->args[instruction->first_arg];
+		const uint32_t *value_indices = &plan->args[instruction->first_arg];
 		struct visit visit = {
-			.plan = plan, .when = i + 1, .base = instruction->n_args ? slots[0] : 0
+			.plan = plan, .when = i + 1, .base = instruction->n_args ? value_indices[0] : 0
 		};
 		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, touch_argument, &visit);
 		switch (instruction->op) {
 		case ET_OP_MOVE:
-			touch(plan, slots[0], i + 1);
-			touch(plan, slots[1], i + 1);
-			if (plan->spec->values[slots[0]].tag == ET_TAG_TENSOR)
-				unite(plan, slots[0], slots[1]);
+			touch(plan, value_indices[0], i + 1);
+			touch(plan, value_indices[1], i + 1);
+			if (plan->spec->values[value_indices[0]].tag == ET_TAG_TENSOR)
+				unite(plan, value_indices[0], value_indices[1]);
 			else
-				plan->values[slots[1]].is_written |= slots[0] != slots[1];
+				plan->values[value_indices[1]].is_written |= value_indices[0] != value_indices[1];
 			break;
 		case ET_OP_JUMP_FALSE:
 		case ET_OP_FREE:
-			touch(plan, slots[0], i + 1);
+			touch(plan, value_indices[0], i + 1);
 			break;
 		default:
 			break;
@@ -105,47 +105,47 @@ static void spread(struct et_plan *plan)
 {
 	struct et_plan_value *values = plan->values;
 	uint32_t n = plan->spec->n_values;
-	for (uint32_t slot = 0; slot < n; slot++) {
-		uint32_t root = find_root(plan, slot);
-		if (root == slot)
+	for (uint32_t value_index = 0; value_index < n; value_index++) {
+		uint32_t root = find_root(plan, value_index);
+		if (root == value_index)
 			continue;
-		values[slot].is_shared = values[root].is_shared = true;
-		if (values[slot].first < values[root].first)
-			values[root].first = values[slot].first;
-		if (values[slot].last > values[root].last)
-			values[root].last = values[slot].last;
-		values[root].is_written |= values[slot].is_written;
-		values[root].is_freed |= values[slot].is_freed;
+		values[value_index].is_shared = values[root].is_shared = true;
+		if (values[value_index].first < values[root].first)
+			values[root].first = values[value_index].first;
+		if (values[value_index].last > values[root].last)
+			values[root].last = values[value_index].last;
+		values[root].is_written |= values[value_index].is_written;
+		values[root].is_freed |= values[value_index].is_freed;
 	}
-	for (uint32_t slot = 0; slot < n; slot++) {
-		uint32_t root = find_root(plan, slot);
-		values[slot].alias = root;
-		values[slot].first = values[root].first;
-		values[slot].last = values[root].last;
-		values[slot].is_written = values[root].is_written;
-		values[slot].is_freed = values[root].is_freed;
+	for (uint32_t value_index = 0; value_index < n; value_index++) {
+		uint32_t root = find_root(plan, value_index);
+		values[value_index].alias = root;
+		values[value_index].first = values[root].first;
+		values[value_index].last = values[root].last;
+		values[value_index].is_written = values[root].is_written;
+		values[value_index].is_freed = values[root].is_freed;
 	}
 }
 
 /* --- arguments to look at ------------------------------------------------------------------------------ */
 
-static bool slot_needs_check(const struct et_plan *plan, uint32_t slot)
+static bool value_needs_check(const struct et_plan *plan, uint32_t value_index)
 {
-	const struct et_plan_value *value = &plan->values[slot];
-	const struct et_value_spec *spec = &plan->spec->values[slot];
+	const struct et_plan_value *value = &plan->values[value_index];
+	const struct et_value_spec *spec = &plan->spec->values[value_index];
 	if (spec->tag == ET_TAG_TENSOR)
 		return value->is_moved || value->is_freed || value->is_view ||
 		       (spec->tensor->storage == ET_STORAGE_NONE && !value->is_input && !value->is_output);
 	return value->is_written; /* its tag may differ from run to run */
 }
 
-static bool argument_needs_check(const struct et_plan *plan, uint32_t slot)
+static bool argument_needs_check(const struct et_plan *plan, uint32_t value_index)
 {
-	const struct et_value_spec *value = &plan->spec->values[slot];
-	if (!et_tag_is_slot_list(value->tag))
-		return slot_needs_check(plan, slot);
+	const struct et_value_spec *value = &plan->spec->values[value_index];
+	if (!et_tag_is_value_list(value->tag))
+		return value_needs_check(plan, value_index);
 	for (uint32_t i = 0; i < value->list->n; i++)
-		if (value->list->values[i] != ET_NO_VALUE && slot_needs_check(plan, value->list->values[i]))
+		if (value->list->values[i] != ET_NO_VALUE && value_needs_check(plan, value->list->values[i]))
 			return true;
 	return false;
 }
@@ -165,21 +165,21 @@ static struct et_check how_used(
 }
 
 static enum et_status refuse_constant(
-	const struct et_plan *plan, uint32_t number, uint32_t slot, struct et_diag *diag)
+	const struct et_plan *plan, uint32_t number, uint32_t value_index, struct et_diag *diag)
 {
 	const struct et_plan_instruction *instruction = &plan->instructions[number];
 	return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s) would write to value %u, a constant",
 		number,
 		instruction->op == ET_OP_KERNEL ? plan->operators[instruction->index].kernel->name
 						: plan->spec->delegates[instruction->index].id,
-		slot);
+		value_index);
 }
 
-static bool is_constant(const struct et_plan *plan, uint32_t slot)
+static bool is_constant(const struct et_plan *plan, uint32_t value_index)
 {
-	const struct et_value_spec *value = &plan->spec->values[slot];
+	const struct et_value_spec *value = &plan->spec->values[value_index];
 	return value->tag == ET_TAG_TENSOR && value->tensor->storage == ET_STORAGE_CONSTANT &&
-	       !plan->values[slot].is_moved;
+	       !plan->values[value_index].is_moved;
 }
 
 struct check_visit {
@@ -189,14 +189,14 @@ struct check_visit {
 	bool may_alias;
 };
 
-static void find_constant_and_alias(void *arg, uint32_t slot, unsigned access)
+static void find_constant_and_alias(void *arg, uint32_t value_index, unsigned access)
 {
 	struct check_visit *visit = arg;
-	struct et_plan_value *value = &visit->plan->values[slot];
-	uint8_t tag = visit->plan->spec->values[slot].tag;
+	struct et_plan_value *value = &visit->plan->values[value_index];
+	uint8_t tag = visit->plan->spec->values[value_index].tag;
 	if (access & ET_ACCESS_WRITE) {
-		if (is_constant(visit->plan, slot) || (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag)))
-			visit->constant = slot;
+		if (is_constant(visit->plan, value_index) || (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag)))
+			visit->constant = value_index;
 		visit->may_alias |= value->is_shared;
 	}
 	if (tag != ET_TAG_TENSOR)

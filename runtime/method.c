@@ -11,13 +11,13 @@
  * program that was not planned so may have their own there. (The original copies a method's initial values when it loads
  * that method, over what others may have made of them.)
  *
- * A slot that a MoveCall rebinds refers to its own tensor again in each run; the original lets the last run's
+ * A worker_index that a MoveCall rebinds refers to its own tensor again in each run; the original lets the last run's
  * binding stay, which no exporter relies on.
  *
- * A stateful delegate's context is made when the Method first calls it, on that slot's lane, and stays there:
- * the same Method on another slot is refused, since contexts live on the thread that made them. */
+ * A stateful delegate's context is made when the Method first calls it, on that worker_index's lane, and stays there:
+ * the same Method on another worker_index is refused, since contexts live on the thread that made them. */
 #include "runtime/base/checked.h"
-#include "runtime/method_impl.h"
+#include "runtime/method_internal.h"
 
 #include <string.h>
 
@@ -70,12 +70,12 @@ static void reset(struct et_method *method, int n)
 		for (uint32_t d = 0; spec->dynamism != ET_STATIC && d < spec->n_dims; d++)
 			*sizes++ = spec->sizes[d];
 	}
-	for (uint32_t i = 0; method->contexts && i < plan->spec->n_delegates; i++) {
-		struct et_plan_context *held = &method->contexts[i].held;
+	for (uint32_t i = 0; method->instances && i < plan->spec->n_delegates; i++) {
+		struct et_plan_instance *held = &method->instances[i].held;
 		/* one that can't be reset is made anew at the next call */
-		if (held->context && (!held->ops->context_reset || held->ops->context_reset(held->context))) {
-			held->ops->context_free(held->context);
-			held->context = NULL;
+		if (held->instance && (!held->ops->instance_reset || held->ops->instance_reset(held->instance))) {
+			held->ops->instance_free(held->instance);
+			held->instance = NULL;
 		}
 	}
 }
@@ -91,17 +91,17 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 	if (with &&
 		(with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
 		return ET_E_INVALID_ARGUMENT;
-	size_t n_contexts = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
+	size_t n_instances = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
 	size_t n_own = plan->state_bytes[ET_STATE_OWN],
 	       n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
 	bool rolls_back =
-		plan->info.is_stateful && !n_contexts && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
+		plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
 	size_t states[ET_N_STATES] = { take(&n_bytes, n_own << rolls_back),
 		take(&n_bytes, n_shared << rolls_back) };
 	size_t scalars = take(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
 	size_t sizes = take(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
-	size_t contexts = take(&n_bytes, n_contexts * sizeof(struct et_own_context));
+	size_t instances = take(&n_bytes, n_instances * sizeof(struct et_own_instance));
 	struct et_method *method = allocator->alloc(allocator->self, n_bytes, LINE);
 	if (!method)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a state of %zu bytes",
@@ -120,7 +120,7 @@ enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan 
 		method->states[ET_STATE_SHARED] = with->states[ET_STATE_SHARED];
 	method->scalars = (struct et_evalue *)(base + scalars);
 	method->sizes = (int32_t *)(base + sizes);
-	method->contexts = n_contexts ? (struct et_own_context *)(base + contexts) : NULL;
+	method->instances = n_instances ? (struct et_own_instance *)(base + instances) : NULL;
 	reset(method, with ? 1 : ET_N_STATES);
 	*ret_method = method;
 	return ET_OK;
@@ -131,9 +131,9 @@ struct et_method *et_method_free(struct et_method *method)
 	if (!method)
 		return NULL;
 	struct et_plan *plan = method->plan;
-	for (uint32_t i = 0; method->contexts && i < plan->spec->n_delegates; i++)
-		if (method->contexts[i].held.context)
-			method->contexts[i].held.ops->context_free(method->contexts[i].held.context);
+	for (uint32_t i = 0; method->instances && i < plan->spec->n_delegates; i++)
+		if (method->instances[i].held.instance)
+			method->instances[i].held.ops->instance_free(method->instances[i].held.instance);
 	method->allocator.free(method->allocator.self, method, method->n_bytes);
 	et_plan_unref(plan);
 	return NULL;
@@ -219,52 +219,52 @@ void et_method_abort(struct et_method *method)
 	}
 }
 
-static struct et_plan_context *own_context(struct et_method *method, uint32_t slot, uint32_t index,
+static struct et_plan_instance *own_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
 	enum et_status *ret_status, struct et_diag *diag)
 {
 	const struct et_plan_delegate *delegate = &method->plan->delegates[index];
-	struct et_own_context *own = &method->contexts[index];
-	if (own->held.context && own->slot != slot && !delegate->info.has_free_contexts) {
+	struct et_own_instance *own = &method->instances[index];
+	if (own->held.instance && own->worker_index != worker_index && !delegate->info.has_free_instances) {
 		*ret_status = et_fail(diag, ET_E_INVALID_STATE,
-			"%s keeps this method's state on slot %u and cannot go on on slot %u",
-			delegate->ops->id, own->slot, slot);
+			"%s keeps this method's state on worker_index %u and cannot go on on worker_index %u",
+			delegate->ops->id, own->worker_index, worker_index);
 		return NULL;
 	}
-	if (own->held.context)
+	if (own->held.instance)
 		return &own->held;
 	own->held.ops = delegate->ops;
-	own->slot = slot;
-	*ret_status = delegate->ops->context_new(delegate->compiled,
-		method->plan->slots[slot].lanes[delegate->backend], &own->held.context, diag);
+	own->worker_index = worker_index;
+	*ret_status = delegate->ops->instance_new(delegate->model,
+		method->plan->workers[worker_index].thread_sets[delegate->backend], &own->held.instance, diag);
 	if (*ret_status)
-		own->held.context = NULL;
+		own->held.instance = NULL;
 	return *ret_status ? NULL : &own->held;
 }
 
-struct et_plan_context *et_method_context(struct et_method *method, uint32_t slot, uint32_t index,
+struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t worker_index, uint32_t index,
 	enum et_status *ret_status, struct et_diag *diag)
 {
 	struct et_plan *plan = method->plan;
 	const struct et_plan_delegate *delegate = &plan->delegates[index];
-	struct et_plan_context *context = NULL;
-	if (!et_plan_is_prepared(plan, slot)) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "slot %u was not prepared", slot);
+	struct et_plan_instance *instance = NULL;
+	if (!et_plan_is_prepared(plan, worker_index)) {
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker_index %u was not prepared", worker_index);
 		return NULL;
 	}
-	if (!plan->slots[slot].lanes[delegate->backend]) {
+	if (!plan->workers[worker_index].thread_sets[delegate->backend]) {
 		*ret_status = et_fail(
-			diag, ET_E_INVALID_STATE, "slot %u has no lane for %s", slot, delegate->ops->id);
+			diag, ET_E_INVALID_STATE, "worker_index %u has no lane for %s", worker_index, delegate->ops->id);
 		return NULL;
 	}
 	if (delegate->info.is_stateful)
-		context = own_context(method, slot, index, ret_status, diag);
+		instance = own_instance(method, worker_index, index, ret_status, diag);
 	else
-		context = &plan->slots[slot].contexts[index];
+		instance = &plan->workers[worker_index].instances[index];
 	/* acquire: pairs with the release of whoever resumed the run that held it */
-	if (context && atomic_load_explicit(&context->is_busy, memory_order_acquire)) {
-		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the context of %s on slot %u is busy",
-			delegate->ops->id, slot);
+	if (instance && atomic_load_explicit(&instance->is_busy, memory_order_acquire)) {
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "the context of %s on worker_index %u is busy",
+			delegate->ops->id, worker_index);
 		return NULL;
 	}
-	return context;
+	return instance;
 }

@@ -88,7 +88,7 @@ enum et_stop {
 
 /* What the worker brings along. */
 struct et_worker_env {
-	uint32_t slot;                    /* whose contexts to use */
+	uint32_t worker_index;                    /* whose contexts to use */
 	struct et_queue_id queue;         /* where this worker belongs */
 	struct et_pool *scratch;          /* this worker's */
 	const struct et_compute *compute; /* may be NULL */
@@ -100,7 +100,7 @@ struct et_worker_env {
 	void *yield_self;
 };
 
-struct et_plan_context;
+struct et_plan_instance;
 
 struct et_run {
 	struct et_method *method;
@@ -119,8 +119,8 @@ struct et_run {
 	struct et_diag diag;     /* why it failed */
 	uint32_t pc;             /* next instruction */
 	uint32_t n_executed;     /* instructions so far: a bound against programs that loop for ever */
-	struct et_plan_context *pending; /* what an asynchronous delegate works on */
-	struct et_plan_context *begun;   /* the same, until the next one begins */
+	struct et_plan_instance *pending; /* what an asynchronous delegate works on */
+	struct et_plan_instance *begun;   /* the same, until the next one begins */
 };
 
 /* Bind everything and put the program counter at the start. @run's first block of members is the caller's

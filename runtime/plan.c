@@ -1,12 +1,12 @@
 /* Making a Plan, and the contexts that each worker's slot adds to it.
  *
- * The steps are in other files (see plan_impl.h); here they are put in order and undone together. A Plan
+ * The steps are in other files (see plan_internal.h); here they are put in order and undone together. A Plan
  * that fails half-way has compiled some payloads: those are freed with everything else.
  *
  * The only things that change afterwards are the slots, each on its own worker's thread: is_prepared is
  * released by et_plan_prepare and acquired by whoever asks. */
 #include "runtime/base/checked.h"
-#include "runtime/method_impl.h"
+#include "runtime/method_internal.h"
 
 enum et_status et_plan_no_memory(struct et_diag *diag)
 {
@@ -16,11 +16,11 @@ enum et_status et_plan_no_memory(struct et_diag *diag)
 static void destroy(struct et_plan *plan)
 {
 	for (uint32_t i = 0; plan->delegates && i < plan->spec->n_delegates; i++)
-		if (plan->delegates[i].compiled)
-			plan->delegates[i].ops->compiled_free(plan->delegates[i].compiled);
+		if (plan->delegates[i].model)
+			plan->delegates[i].ops->model_free(plan->delegates[i].model);
 	for (uint32_t i = 0; plan->operators && i < plan->spec->n_operators; i++)
 		if (plan->operators[i].held)
-			plan->operators[i].kernel->let_go(plan->operators[i].held);
+			plan->operators[i].kernel->release(plan->operators[i].held);
 	et_program_unref(plan->program);
 	struct et_pool pool = plan->pool; /* the plan lies in it */
 	et_pool_deinit(&pool);
@@ -35,18 +35,18 @@ static const struct et_method_spec *find_method(
 	return spec;
 }
 
-static enum et_status make_slots(struct et_plan *plan, uint32_t n_slots, struct et_diag *diag)
+static enum et_status make_workers(struct et_plan *plan, uint32_t n_workers, struct et_diag *diag)
 {
-	plan->slots = ET_POOL_NEW_ARRAY(&plan->pool, struct et_slot, n_slots);
-	if (!plan->slots)
+	plan->workers = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_worker, n_workers);
+	if (!plan->workers)
 		return et_plan_no_memory(diag);
-	plan->n_slots = n_slots;
-	for (uint32_t i = 0; i < n_slots; i++) {
-		struct et_slot *slot = &plan->slots[i];
-		slot->lanes = ET_POOL_NEW_ARRAY(&plan->pool, struct et_lane *, plan->registry->n_backends);
-		slot->contexts =
-			ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_context, plan->spec->n_delegates);
-		if (!slot->lanes || !slot->contexts)
+	plan->n_workers = n_workers;
+	for (uint32_t i = 0; i < n_workers; i++) {
+		struct et_plan_worker *worker_index = &plan->workers[i];
+		worker_index->thread_sets = ET_POOL_NEW_ARRAY(&plan->pool, struct et_worker_threads *, plan->registry->n_backends);
+		worker_index->instances =
+			ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instance, plan->spec->n_delegates);
+		if (!worker_index->thread_sets || !worker_index->instances)
 			return et_plan_no_memory(diag);
 	}
 	return ET_OK;
@@ -76,26 +76,26 @@ struct reach {
 	bool computes;
 };
 
-static size_t n_elements(const struct et_plan *plan, uint32_t slot)
+static size_t n_elements(const struct et_plan *plan, uint32_t worker_index)
 {
-	const struct et_value_spec *value = &plan->spec->values[slot];
+	const struct et_value_spec *value = &plan->spec->values[worker_index];
 	size_t size = value->tag == ET_TAG_TENSOR ? et_scalar_size(value->tensor->type) : 0;
 	return size ? value->tensor->n_bytes / size : 0;
 }
 
-static void reach_slot(void *arg, uint32_t slot, unsigned access)
+static void reach_value(void *arg, uint32_t worker_index, unsigned access)
 {
 	struct reach *r = arg;
-	const struct et_value_spec *value = &r->plan->spec->values[slot];
+	const struct et_value_spec *value = &r->plan->spec->values[worker_index];
 	if (value->tag != ET_TAG_TENSOR) {
 		if (!et_add(r->n_others, 1, &r->n_others))
 			r->n_others = SIZE_MAX;
 		return;
 	}
-	const struct et_plan_value *plan_value = &r->plan->values[slot];
+	const struct et_plan_value *plan_value = &r->plan->values[worker_index];
 	/* what such a slot holds may be larger than what is declared for it */
 	bool is_any = plan_value->is_moved || (plan_value->is_view && value->tensor->dynamism != ET_STATIC);
-	size_t n = is_any ? r->n_any : n_elements(r->plan, slot);
+	size_t n = is_any ? r->n_any : n_elements(r->plan, worker_index);
 	size_t other = n < r->n_largest ? n : r->n_largest;
 	if (n > r->n_largest)
 		r->n_largest = n;
@@ -124,7 +124,7 @@ static size_t most_steps(const struct et_plan *plan)
 		if (plan->operators[instruction->index].kernel->is_elsewhere)
 			return SIZE_MAX;
 		et_plan_visit(
-			plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, reach_slot, &r);
+			plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, reach_value, &r);
 		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
 			return SIZE_MAX;
 		most = n > most ? n : most;
@@ -132,7 +132,7 @@ static size_t most_steps(const struct et_plan *plan)
 	return most;
 }
 
-static enum et_status build(struct et_plan *plan, const struct et_options *options, uint32_t n_slots,
+static enum et_status build(struct et_plan *plan, const struct et_options *options, uint32_t n_workers,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	enum et_status status = et_plan_decode(plan, allocator, diag);
@@ -147,7 +147,7 @@ static enum et_status build(struct et_plan *plan, const struct et_options *optio
 	if (!status)
 		status = et_memory_layout(plan, allocator, diag);
 	if (!status)
-		status = make_slots(plan, n_slots, diag);
+		status = make_workers(plan, n_workers, diag);
 	if (!status)
 		status = hold_operators(plan, diag);
 	if (status)
@@ -171,13 +171,13 @@ static void drop_payloads(const struct et_plan *plan)
 	const struct et_source *source = et_program_source(plan->program);
 	for (uint32_t i = 0; source->drop && i < plan->spec->n_delegates; i++) {
 		const struct et_delegate_spec *spec = &plan->spec->delegates[i];
-		if (plan->delegates[i].compiled && plan->delegates[i].info.drops_payload && spec->n_bytes)
+		if (plan->delegates[i].model && plan->delegates[i].info.drops_payload && spec->n_bytes)
 			source->drop(source->owner, (size_t)(spec->payload - source->bytes), spec->n_bytes);
 	}
 }
 
 enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
-	const struct et_registry *registry, const struct et_options *options, uint32_t n_slots,
+	const struct et_registry *registry, const struct et_options *options, uint32_t n_workers,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_method_spec *spec = find_method(program, method, diag);
@@ -199,7 +199,7 @@ enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program
 	plan->spec = spec;
 	plan->info.n_shared_bytes = et_program_shared_bytes(program, spec, &plan->info.n_reset_bytes);
 	plan->shared_arena = plan->info.n_shared_bytes ? ET_SHARED_ARENA : 0;
-	enum et_status status = build(plan, options, n_slots, allocator, diag);
+	enum et_status status = build(plan, options, n_workers, allocator, diag);
 	if (status) {
 		destroy(plan);
 		return status;
@@ -214,11 +214,11 @@ enum et_status et_plan_keep(const struct et_plan *plan, struct et_diag *diag)
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < plan->spec->n_delegates && !status; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		if (delegate->compiled &&
+		if (delegate->model &&
 			delegate->ops->struct_size >=
 				offsetof(struct et_delegate_ops, keep) + sizeof(delegate->ops->keep) &&
 			delegate->ops->keep)
-			status = delegate->ops->keep(delegate->compiled, diag);
+			status = delegate->ops->keep(delegate->model, diag);
 	}
 	return status;
 }
@@ -248,52 +248,52 @@ const struct et_program *et_plan_program(const struct et_plan *plan)
 
 /* --- slots ------------------------------------------------------------------------------------------------ */
 
-static void free_contexts(struct et_plan *plan, struct et_slot *slot)
+static void free_instances(struct et_plan *plan, struct et_plan_worker *worker_index)
 {
 	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
-		struct et_plan_context *context = &slot->contexts[i];
-		if (context->context)
-			context->ops->context_free(context->context);
-		context->context = NULL;
+		struct et_plan_instance *instance = &worker_index->instances[i];
+		if (instance->instance)
+			instance->ops->instance_free(instance->instance);
+		instance->instance = NULL;
 	}
 }
 
-bool et_plan_needs_contexts(const struct et_plan *plan, struct et_lane *const *lanes)
+bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets)
 {
-	for (uint32_t i = 0; i < plan->spec->n_delegates && lanes; i++) {
+	for (uint32_t i = 0; i < plan->spec->n_delegates && thread_sets; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		if (delegate->compiled && !delegate->info.is_stateful && lanes[delegate->backend])
+		if (delegate->model && !delegate->info.is_stateful && thread_sets[delegate->backend])
 			return true;
 	}
 	return false;
 }
 
 enum et_status et_plan_prepare(
-	struct et_plan *plan, uint32_t number, struct et_lane *const *lanes, struct et_diag *diag)
+	struct et_plan *plan, uint32_t number, struct et_worker_threads *const *thread_sets, struct et_diag *diag)
 {
-	if (number >= plan->n_slots || et_plan_is_prepared(plan, number))
+	if (number >= plan->n_workers || et_plan_is_prepared(plan, number))
 		return et_fail(diag, ET_E_INVALID_STATE, "slot %u is %s", number,
-			number < plan->n_slots ? "prepared" : "too many");
-	struct et_slot *slot = &plan->slots[number];
+			number < plan->n_workers ? "prepared" : "too many");
+	struct et_plan_worker *worker_index = &plan->workers[number];
 	for (size_t b = 0; b < plan->registry->n_backends; b++)
-		slot->lanes[b] = lanes ? lanes[b] : NULL;
+		worker_index->thread_sets[b] = thread_sets ? thread_sets[b] : NULL;
 	for (uint32_t i = 0; i < plan->spec->n_delegates; i++) {
 		const struct et_plan_delegate *delegate = &plan->delegates[i];
-		struct et_plan_context *context = &slot->contexts[i];
-		if (!delegate->compiled || delegate->info.is_stateful || !slot->lanes[delegate->backend])
+		struct et_plan_instance *instance = &worker_index->instances[i];
+		if (!delegate->model || delegate->info.is_stateful || !worker_index->thread_sets[delegate->backend])
 			continue;
-		context->ops = delegate->ops;
-		enum et_status status = delegate->ops->context_new(
-			delegate->compiled, slot->lanes[delegate->backend], &context->context, diag);
+		instance->ops = delegate->ops;
+		enum et_status status = delegate->ops->instance_new(
+			delegate->model, worker_index->thread_sets[delegate->backend], &instance->instance, diag);
 		if (status) {
-			context->context = NULL;
-			free_contexts(plan, slot);
+			instance->instance = NULL;
+			free_instances(plan, worker_index);
 			return et_fail(diag, status, "%s: no context for delegate %u: %s",
 				plan->spec->delegates[i].id, i, et_status_text(status));
 		}
 	}
 	/* release: pairs with the acquire in et_plan_is_prepared */
-	atomic_store_explicit(&slot->is_prepared, true, memory_order_release);
+	atomic_store_explicit(&worker_index->is_prepared, true, memory_order_release);
 	return ET_OK;
 }
 
@@ -316,25 +316,25 @@ void et_plan_warm(struct et_plan *plan, uint32_t number)
 		const struct et_instruction_spec *call = &spec->instructions[i];
 		if (call->op != ET_OP_DELEGATE)
 			continue;
-		const struct et_plan_context *context = &plan->slots[number].contexts[call->index];
+		const struct et_plan_instance *instance = &plan->workers[number].instances[call->index];
 		bool is_worth_it = has_fixed_sizes(spec, call) ||
-				   plan->delegates[call->index].info.context_bytes <= ET_PLAN_WARM_BYTES;
-		if (context->context && context->ops->context_warm && is_worth_it)
-			context->ops->context_warm(context->context);
+				   plan->delegates[call->index].info.instance_bytes <= ET_PLAN_WARM_BYTES;
+		if (instance->instance && instance->ops->instance_warm && is_worth_it)
+			instance->ops->instance_warm(instance->instance);
 	}
 }
 
-bool et_plan_is_prepared(const struct et_plan *plan, uint32_t slot)
+bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index)
 {
 	/* acquire: pairs with the release in et_plan_prepare */
-	return slot < plan->n_slots &&
-	       atomic_load_explicit(&plan->slots[slot].is_prepared, memory_order_acquire);
+	return worker_index < plan->n_workers &&
+	       atomic_load_explicit(&plan->workers[worker_index].is_prepared, memory_order_acquire);
 }
 
-void et_plan_release(struct et_plan *plan, uint32_t slot)
+void et_plan_release(struct et_plan *plan, uint32_t worker_index)
 {
-	if (!et_plan_is_prepared(plan, slot))
+	if (!et_plan_is_prepared(plan, worker_index))
 		return;
-	free_contexts(plan, &plan->slots[slot]);
-	atomic_store_explicit(&plan->slots[slot].is_prepared, false, memory_order_release);
+	free_instances(plan, &plan->workers[worker_index]);
+	atomic_store_explicit(&plan->workers[worker_index].is_prepared, false, memory_order_release);
 }

@@ -16,7 +16,7 @@
 
 #include "runtime/delegate.h"
 #include "runtime/kernel.h"
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 
 struct et_plan;
 
@@ -52,14 +52,14 @@ struct et_options {
 	uint32_t n;
 };
 
-/* Make @method (NULL: the only one, or "forward") of @program ready. @n_slots: how many lanes a worker pool
+/* Make @method (NULL: the only one, or "forward") of @program ready. @n_workers: how many lanes a worker pool
  * has; each gets its own contexts (see et_plan_prepare). @options are copied; NULL: none. Takes a reference on @program.
  * Any thread; slow.
  * Answers: ET_E_NOT_FOUND (no such method), the method's own refusal (see et_method_spec), ET_E_OPERATOR_MISSING (@diag
  * lists them), ET_E_BACKEND_MISSING (@diag: "Backend 'X' is not available. Available backends: [...]"),
  * ET_E_INVALID_PROGRAM, what a delegate's compile answers, ET_E_MEMORY_ALLOCATION_FAILED. */
 enum et_status et_plan_new(struct et_plan **ret_plan, struct et_program *program, const char *method,
-	const struct et_registry *registry, const struct et_options *options, uint32_t n_slots,
+	const struct et_registry *registry, const struct et_options *options, uint32_t n_workers,
 	const struct et_allocator *allocator, struct et_diag *diag);
 /* Have the delegates keep what they made, so that the next load is faster (see et_source.store). Slow: reads and writes
  * files; for a thread that has nothing better to do, also while the plan is used. A failure costs nothing but
@@ -73,17 +73,17 @@ struct et_plan *et_plan_unref(struct et_plan *plan);
  * this worker has none (delegates of that backend are then another worker's). Once a slot, on the thread
  * that owns the lanes. Runs on a slot that was not prepared answer ET_E_INVALID_STATE. */
 enum et_status et_plan_prepare(
-	struct et_plan *plan, uint32_t slot, struct et_lane *const *lanes, struct et_diag *diag);
+	struct et_plan *plan, uint32_t worker_index, struct et_worker_threads *const *thread_sets, struct et_diag *diag);
 /* Have those contexts take now what their runs need: where sizes are fixed, or where the largest need no more than so much.
  * Else the largest that came by decide, since what they may be one day would be held for nothing. On the same thread, before
  * any run. What fails is left for a run to say. */
 enum { ET_PLAN_WARM_BYTES = 4 << 20 };
-void et_plan_warm(struct et_plan *plan, uint32_t slot);
+void et_plan_warm(struct et_plan *plan, uint32_t worker_index);
 /* Whether et_plan_prepare has anything to make. If not, any thread may do it, and et_plan_release for that slot. */
-bool et_plan_needs_contexts(const struct et_plan *plan, struct et_lane *const *lanes);
-bool et_plan_is_prepared(const struct et_plan *plan, uint32_t slot);
+bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_threads *const *thread_sets);
+bool et_plan_is_prepared(const struct et_plan *plan, uint32_t worker_index);
 /* On the same thread, when no run uses the slot any more. Fine if it was not prepared. */
-void et_plan_release(struct et_plan *plan, uint32_t slot);
+void et_plan_release(struct et_plan *plan, uint32_t worker_index);
 
 /* One input or output as a client sees it. */
 struct et_io_info {

@@ -9,7 +9,7 @@
  *
  * An asynchronous delegate may finish, and another thread resume and end the run, before enqueue has even returned
  * ET_PENDING here. So everything is noted before enqueue is called, and the run is not touched after. */
-#include "runtime/method_impl.h"
+#include "runtime/method_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static enum et_status check_arguments(
 		enum et_status status = ET_OK;
 		if (value->tag == ET_TAG_TENSOR)
 			status = check_tensor(run, &checks[i], value->tensor);
-		else if (et_tag_is_slot_list(value->tag))
+		else if (et_tag_is_value_list(value->tag))
 			status = check_list(run, &checks[i], value);
 		else if (checks[i].letter != 'N' && !et_kernel_letter_takes(checks[i].letter, value->tag))
 			status = et_fail(&run->diag, ET_E_INVALID_PROGRAM, "argument %u became a %s",
@@ -131,7 +131,7 @@ static bool has_tensor(const struct et_evalue *value, const struct et_tensor *te
 }
 
 /* A kernel resizes its outputs and goes on reading its inputs' sizes: a tensor that can change its sizes must not
- * be both. Moves decide at run time which slots share one; where none can, nobody asks. */
+ * be both. Moves decide at run time which value_indices share one; where none can, nobody asks. */
 static enum et_status check_aliases(struct et_run *run, const struct et_kernel_arg *how,
 	const struct et_plan_instruction *instruction, struct et_evalue *const *args)
 {
@@ -181,24 +181,24 @@ static enum et_status run_kernel(
 
 /* The same with times. What of the run is needed afterwards is read before: see the top. */
 static enum et_status enqueue_traced(
-	struct et_run *run, const struct et_plan_context *held, struct et_evalue *const *args)
+	struct et_run *run, const struct et_plan_instance *held, struct et_evalue *const *args)
 {
 	const struct et_trace *trace = run->trace;
 	uint32_t pc = run->pc;
 	if (held->ops->struct_size > offsetof(struct et_delegate_ops, profile) && held->ops->profile)
-		return held->ops->profile(held->context, args, trace, pc, &run->diag);
+		return held->ops->profile(held->instance, args, trace, pc, &run->diag);
 	trace->begin(trace->self, pc);
-	enum et_status status = held->ops->enqueue(held->context, args, &run->completion, &run->diag);
+	enum et_status status = held->ops->enqueue(held->instance, args, &run->completion, &run->diag);
 	if (status != ET_PENDING)
 		trace->end(trace->self, pc); /* else et_run_resume says so */
 	return status;
 }
 
-static void count_copies(struct et_run *run, const struct et_plan_context *held)
+static void count_copies(struct et_run *run, const struct et_plan_instance *held)
 {
 	if (held->ops->struct_size > offsetof(struct et_delegate_ops, copied_bytes) &&
 		held->ops->copied_bytes)
-		run->n_copied_bytes += held->ops->copied_bytes(held->context);
+		run->n_copied_bytes += held->ops->copied_bytes(held->instance);
 }
 
 /* ET_PENDING: hands off the run. */
@@ -209,14 +209,14 @@ static enum et_status run_delegate(
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
 	if (status)
 		return status;
-	struct et_plan_context *held =
-		et_method_context(run->method, env->slot, instruction->index, &status, &run->diag);
+	struct et_plan_instance *held =
+		et_method_instance(run->method, env->worker_index, instruction->index, &status, &run->diag);
 	if (!held)
 		return status;
 	atomic_store_explicit(&held->is_busy, true, memory_order_relaxed);
 	run->pending = run->begun = held;
 	status = run->trace ? enqueue_traced(run, held, args)
-			    : held->ops->enqueue(held->context, args, &run->completion, &run->diag);
+			    : held->ops->enqueue(held->instance, args, &run->completion, &run->diag);
 	if (status == ET_PENDING)
 		return status;
 	run->pending = NULL;
@@ -249,7 +249,7 @@ static enum et_status is_true(struct et_run *run, const struct et_evalue *value,
 static enum et_status execute(struct et_run *run, const struct et_plan_instruction *instruction,
 	const struct et_worker_env *env, uint32_t *next)
 {
-	const uint32_t *slots = &run->method->plan->args[instruction->first_arg];
+	const uint32_t *value_indices = &run->method->plan->args[instruction->first_arg];
 	struct et_evalue *values = run->frame->values;
 	switch (instruction->op) {
 	case ET_OP_KERNEL:
@@ -257,17 +257,17 @@ static enum et_status execute(struct et_run *run, const struct et_plan_instructi
 	case ET_OP_DELEGATE:
 		return run_delegate(run, instruction, env);
 	case ET_OP_MOVE:
-		values[slots[1]] = values[slots[0]];
+		values[value_indices[1]] = values[value_indices[0]];
 		return ET_OK;
 	case ET_OP_JUMP_FALSE: {
 		bool holds = false;
-		enum et_status status = is_true(run, &values[slots[0]], &holds);
+		enum et_status status = is_true(run, &values[value_indices[0]], &holds);
 		if (!holds)
 			*next = instruction->index;
 		return status;
 	}
 	default: /* ET_OP_FREE: its slot holds a tensor, which no move changes */
-		values[slots[0]].tensor->data = NULL;
+		values[value_indices[0]].tensor->data = NULL;
 		return ET_OK;
 	}
 }
@@ -364,7 +364,7 @@ enum et_status et_run_begin(struct et_run *run)
 
 void et_run_resume(struct et_run *run, enum et_status status, const char *reason)
 {
-	struct et_plan_context *held = run->pending;
+	struct et_plan_instance *held = run->pending;
 	run->pending = NULL;
 	if (run->trace)
 		run->trace->end(run->trace->self, run->pc);
@@ -384,17 +384,17 @@ void et_run_resume(struct et_run *run, enum et_status status, const char *reason
 
 void et_run_wait(struct et_run *run)
 {
-	const struct et_plan_context *held = run->begun;
+	const struct et_plan_instance *held = run->begun;
 	if (held->ops->struct_size > offsetof(struct et_delegate_ops, wait) && held->ops->wait)
-		held->ops->wait(held->context, run->deadline_ns);
+		held->ops->wait(held->instance, run->deadline_ns);
 }
 
 void et_run_cancel(struct et_run *run)
 {
 	atomic_store_explicit(&run->cancelled, true, memory_order_relaxed);
-	const struct et_plan_context *held = run->pending;
+	const struct et_plan_instance *held = run->pending;
 	if (held && held->ops->cancel)
-		held->ops->cancel(held->context);
+		held->ops->cancel(held->instance);
 }
 
 enum et_status et_run_end(struct et_run *run)

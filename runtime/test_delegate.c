@@ -15,29 +15,29 @@ struct et_backend {
 	uint32_t n_devices;
 };
 
-struct et_lane {
-	int n_contexts;
+struct et_worker_threads {
+	int n_instances;
 };
 
-struct et_compiled {
+struct et_model {
 	char letters[8];
 	size_t n;
 };
 
-struct et_context {
-	struct et_compiled *compiled;
-	struct et_lane *lane;
+struct et_instance {
+	struct et_model *model;
+	struct et_worker_threads *threads;
 	float sum;
 	struct et_evalue *const *args;
 	const struct et_completion *completion;
 };
 
-static int n_compiled, n_contexts, n_cancels, n_dropped, n_warm;
-static struct et_context *pending;
+static int n_models, n_instances, n_cancels, n_dropped, n_warm;
+static struct et_instance *pending;
 
-static bool has(const struct et_compiled *compiled, char letter)
+static bool has(const struct et_model *model, char letter)
 {
-	return memchr(compiled->letters, letter, compiled->n);
+	return memchr(model->letters, letter, model->n);
 }
 
 static uint32_t n_devices(const struct et_backend *backend)
@@ -51,87 +51,87 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 }
 
 static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
 {
 	if (memchr(payload->bytes, 'x', payload->n_bytes))
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "operator 'sinh' is not supported");
-	struct et_compiled *compiled = calloc(1, sizeof *compiled);
-	compiled->n = payload->n_bytes;
-	memcpy(compiled->letters, payload->bytes, compiled->n);
+	struct et_model *model = calloc(1, sizeof *model);
+	model->n = payload->n_bytes;
+	memcpy(model->letters, payload->bytes, model->n);
 	ret_info->n_inputs = payload->n_args - 1;
 	ret_info->n_outputs = 1;
-	ret_info->is_stateful = has(compiled, 's');
-	ret_info->drops_payload = has(compiled, 'd');
-	ret_info->device = has(compiled, 'g') ? 2 : 0;
+	ret_info->is_stateful = has(model, 's');
+	ret_info->drops_payload = has(model, 'd');
+	ret_info->device = has(model, 'g') ? 2 : 0;
 	ret_info->n_bytes = 1000;
-	ret_info->context_bytes = ET_PLAN_WARM_BYTES + has(compiled, 'l');
-	n_compiled++;
-	*ret_compiled = compiled;
+	ret_info->instance_bytes = ET_PLAN_WARM_BYTES + has(model, 'l');
+	n_models++;
+	*ret_model = model;
 	return ET_OK;
 }
 
-static void compiled_free(struct et_compiled *compiled)
+static void model_free(struct et_model *model)
 {
-	n_compiled--;
-	free(compiled);
+	n_models--;
+	free(model);
 }
 
-static enum et_status context_new(struct et_compiled *compiled, struct et_lane *lane,
-	struct et_context **ret_context, struct et_diag *diag)
+static enum et_status instance_new(struct et_model *model, struct et_worker_threads *threads,
+	struct et_instance **ret_instance, struct et_diag *diag)
 {
-	if (has(compiled, 'c'))
+	if (has(model, 'c'))
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no room on the device");
-	struct et_context *context = calloc(1, sizeof *context);
-	context->compiled = compiled;
-	context->lane = lane;
-	lane->n_contexts++;
-	n_contexts++;
-	*ret_context = context;
+	struct et_instance *instance = calloc(1, sizeof *instance);
+	instance->model = model;
+	instance->threads = threads;
+	threads->n_instances++;
+	n_instances++;
+	*ret_instance = instance;
 	return ET_OK;
 }
 
-static void context_free(struct et_context *context)
+static void instance_free(struct et_instance *instance)
 {
-	context->lane->n_contexts--;
-	n_contexts--;
-	free(context);
+	instance->threads->n_instances--;
+	n_instances--;
+	free(instance);
 }
 
-static void context_warm(struct et_context *context)
+static void instance_warm(struct et_instance *instance)
 {
 	n_warm++;
 }
 
-static enum et_status context_reset(struct et_context *context)
+static enum et_status instance_reset(struct et_instance *instance)
 {
-	context->sum = 0;
+	instance->sum = 0;
 	return ET_OK;
 }
 
-static void work(struct et_context *context, struct et_evalue *const *args)
+static void work(struct et_instance *instance, struct et_evalue *const *args)
 {
 	const float *in = args[0]->tensor->data;
 	float *out = args[1]->tensor->data;
 	for (size_t i = 0; i < et_tensor_numel(args[0]->tensor); i++)
-		out[i] = in[i] + (float)(context->compiled->letters[0] - '0') + context->sum;
-	if (has(context->compiled, 's'))
-		context->sum += in[0];
+		out[i] = in[i] + (float)(instance->model->letters[0] - '0') + instance->sum;
+	if (has(instance->model, 's'))
+		instance->sum += in[0];
 }
 
-static enum et_status enqueue(struct et_context *context, struct et_evalue *const *args,
+static enum et_status enqueue(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
-	if (!has(context->compiled, 'a')) {
-		work(context, args);
+	if (!has(instance->model, 'a')) {
+		work(instance, args);
 		return ET_OK;
 	}
-	context->args = args;
-	context->completion = completion;
-	pending = context;
+	instance->args = args;
+	instance->completion = completion;
+	pending = instance;
 	return ET_PENDING;
 }
 
-static void cancel(struct et_context *context)
+static void cancel(struct et_instance *instance)
 {
 	n_cancels++;
 }
@@ -144,11 +144,11 @@ static const struct et_delegate_ops ops = {
 	.n_devices = n_devices,
 	.device = device,
 	.compile = compile,
-	.compiled_free = compiled_free,
-	.context_new = context_new,
-	.context_free = context_free,
-	.context_warm = context_warm,
-	.context_reset = context_reset,
+	.model_free = model_free,
+	.instance_new = instance_new,
+	.instance_free = instance_free,
+	.instance_warm = instance_warm,
+	.instance_reset = instance_reset,
 	.enqueue = enqueue,
 	.cancel = cancel,
 };
@@ -161,8 +161,8 @@ static const struct et_delegate_ops other_ops = { .struct_size = sizeof other_op
 static struct method_rig rig;
 static struct make_program mk;
 static struct et_backend backend, other_backend;
-static struct et_lane lanes[2];
-static struct et_lane *slot_lanes[2][2];
+static struct et_worker_threads thread_sets[2];
+static struct et_worker_threads *slot_thread_sets[2][2];
 static int x, y;
 
 static int setup(void **state)
@@ -181,7 +181,7 @@ static int setup(void **state)
 	mk_input(&mk, x);
 	mk_output(&mk, y);
 	for (int i = 0; i < 2; i++)
-		slot_lanes[i][1] = &lanes[i];
+		slot_thread_sets[i][1] = &thread_sets[i];
 	n_cancels = 0;
 	n_dropped = n_warm = 0;
 	return 0;
@@ -192,9 +192,9 @@ static int teardown(void **state)
 	for (uint32_t i = 0; rig.plan && i < 2; i++)
 		et_plan_release(rig.plan, i);
 	rig_close(&rig);
-	assert_int_equal(n_compiled, 0);
-	assert_int_equal(n_contexts, 0);
-	assert_int_equal(lanes[0].n_contexts + lanes[1].n_contexts, 0);
+	assert_int_equal(n_models, 0);
+	assert_int_equal(n_instances, 0);
+	assert_int_equal(thread_sets[0].n_instances + thread_sets[1].n_instances, 0);
 	return 0;
 }
 
@@ -203,10 +203,10 @@ static int delegate(const char *letters)
 	return mk_delegate(&mk, "TestBackend", letters, strlen(letters), false, NULL, NULL);
 }
 
-static void prepare(uint32_t slot)
+static void prepare(uint32_t worker_index)
 {
 	struct et_diag diag = { 0 };
-	if (et_plan_prepare(rig.plan, slot, slot_lanes[slot], &diag))
+	if (et_plan_prepare(rig.plan, worker_index, slot_thread_sets[worker_index], &diag))
 		fail_msg("%s", diag.text);
 }
 
@@ -221,7 +221,7 @@ static void a_payload_is_compiled_once(void **state)
 {
 	mk_call(&mk, delegate("5"), MK_ARGS(x, y));
 	rig_open(&rig, &mk);
-	assert_int_equal(n_compiled, 1);
+	assert_int_equal(n_models, 1);
 	assert_int_equal(rig.info->n_delegate_bytes, 1000);
 	assert_false(rig.info->is_stateful);
 	assert_true(rig.info->inputs[0].zero_copy && rig.info->outputs[0].zero_copy);
@@ -233,10 +233,10 @@ static void a_payload_is_compiled_once(void **state)
 	prepare(0);
 	prepare(1);
 	assert_true(et_plan_is_prepared(rig.plan, 1));
-	assert_int_equal(et_plan_prepare(rig.plan, 1, slot_lanes[1], NULL), ET_E_INVALID_STATE);
-	assert_int_equal(n_contexts, 2);
-	for (uint32_t slot = 0; slot < 2; slot++) {
-		run.env.slot = slot;
+	assert_int_equal(et_plan_prepare(rig.plan, 1, slot_thread_sets[1], NULL), ET_E_INVALID_STATE);
+	assert_int_equal(n_instances, 2);
+	for (uint32_t worker_index = 0; worker_index < 2; worker_index++) {
+		run.env.worker_index = worker_index;
 		assert_int_equal(rig_run(&rig, &run), ET_OK);
 		assert_true(out[0] == 6 && out[1] == 7);
 	}
@@ -307,15 +307,15 @@ static void a_delegate_writes_no_constants(void **state)
 	assert_string_equal(rig.diag.text, "instruction 0 (TestBackend) would write to value 2, a constant");
 }
 
-static void a_context_that_cannot_be_made(void **state)
+static void a_instance_that_cannot_be_made(void **state)
 {
 	mk_call(&mk, delegate("1"), MK_ARGS(x, y));
 	mk_call(&mk, delegate("c"), MK_ARGS(x, y));
 	rig_open(&rig, &mk);
 	struct et_diag diag = { 0 };
-	assert_int_equal(et_plan_prepare(rig.plan, 0, slot_lanes[0], &diag), ET_E_OUT_OF_RESOURCES);
+	assert_int_equal(et_plan_prepare(rig.plan, 0, slot_thread_sets[0], &diag), ET_E_OUT_OF_RESOURCES);
 	assert_string_equal(diag.text, "no room on the device");
-	assert_int_equal(n_contexts, 0);
+	assert_int_equal(n_instances, 0);
 	assert_false(et_plan_is_prepared(rig.plan, 0));
 }
 
@@ -355,12 +355,12 @@ static void a_run_goes_from_queue_to_queue(void **state)
 	assert_int_equal(run.run.queue.device, 3);
 	assert_int_equal(
 		et_run_advance(&run.run, &run.env), ET_STOP_QUEUE); /* a CPU worker has nothing to do */
-	run.env.slot = 1;
+	run.env.worker_index = 1;
 	run.env.queue = run.run.queue;
 	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
 	assert_int_equal(run.run.queue.kind, ET_QUEUE_CPU);
 	assert_int_equal(run.run.queue.device, 0);
-	run.env.slot = 0;
+	run.env.worker_index = 0;
 	run.env.queue = run.run.queue;
 	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_DONE);
 	assert_int_equal(et_run_end(&run.run), ET_OK);
@@ -437,13 +437,13 @@ static void told_part(void *self, const char *name, uint64_t ns)
 	tell(self, name, (uint32_t)ns);
 }
 
-static enum et_status profile(struct et_context *context, struct et_evalue *const *args,
+static enum et_status profile(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
 {
-	if (has(context->compiled, 'f'))
+	if (has(instance->model, 'f'))
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no profile today");
 	trace->begin(trace->self, instruction);
-	work(context, args);
+	work(instance, args);
 	trace->end(trace->self, instruction);
 	trace->part(trace->self, "part", 5);
 	return ET_OK;
@@ -511,7 +511,7 @@ static void a_stateful_delegate_belongs_to_a_method(void **state)
 	assert_true(rig.info->is_stateful);
 	prepare(0);
 	prepare(1);
-	assert_int_equal(n_contexts, 0); /* made when a Method first runs */
+	assert_int_equal(n_instances, 0); /* made when a Method first runs */
 	struct et_method *other = NULL;
 	assert_int_equal(et_method_new(&other, rig.plan, &rig.allocator, NULL), ET_OK);
 	float in[2] = { 1, 1 }, out[2];
@@ -525,18 +525,18 @@ static void a_stateful_delegate_belongs_to_a_method(void **state)
 	run.run.method = other;
 	assert_int_equal(rig_run(&rig, &run), ET_OK);
 	assert_true(out[0] == 1);
-	assert_int_equal(n_contexts, 2);
+	assert_int_equal(n_instances, 2);
 	et_method_reset(rig.method);
 	run.run.method = rig.method;
 	assert_int_equal(rig_run(&rig, &run), ET_OK);
 	assert_true(out[0] == 1);
 	/* elsewhere it cannot go on, and what it remembered cannot be put back */
-	run.env.slot = 1;
+	run.env.worker_index = 1;
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_STATE);
 	assert_true(et_method_is_lost(rig.method));
 	et_method_free(other);
 	rig.method = et_method_free(rig.method); /* before the slot is released */
-	assert_int_equal(n_contexts, 0);
+	assert_int_equal(n_instances, 0);
 }
 
 static void drop(void *owner, size_t offset, size_t n)
@@ -575,7 +575,7 @@ int main(void)
 		TEST(available_backends_are_named),
 		TEST(calls_must_agree),
 		TEST(a_delegate_writes_no_constants),
-		TEST(a_context_that_cannot_be_made),
+		TEST(a_instance_that_cannot_be_made),
 		TEST(a_delegate_may_read_state),
 		TEST(a_run_goes_from_queue_to_queue),
 		TEST(an_asynchronous_run_is_resumed),

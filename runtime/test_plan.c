@@ -1,5 +1,5 @@
 /* Plans that are refused, each with its sentence; kernels' signatures; and every allocation failing in turn. */
-#include "runtime/plan_impl.h"
+#include "runtime/plan_internal.h"
 #include "tests/support/method_rig.h"
 
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static enum et_status hold(
 	return ET_OK;
 }
 
-static void let_go(void *held)
+static void release(void *held)
 {
 	--*(int *)held;
 }
@@ -83,9 +83,9 @@ static void let_go(void *held)
 static void operators_are_held(void **state)
 {
 	static const struct et_kernel kernels[] = {
-		{ .name = "test::one", .signature = "T>T", .hold = hold, .let_go = let_go },
-		{ .name = "test::three", .signature = "T>T", .hold = hold, .let_go = let_go },
-		{ .name = "test::two", .signature = "T>T", .hold = hold, .let_go = let_go },
+		{ .name = "test::one", .signature = "T>T", .hold = hold, .release = release },
+		{ .name = "test::three", .signature = "T>T", .hold = hold, .release = release },
+		{ .name = "test::two", .signature = "T>T", .hold = hold, .release = release },
 	};
 	static const struct et_kernel_table table = { kernels, 3 };
 	static const struct et_kernel_table *const tables[] = { &table };
@@ -216,11 +216,11 @@ static void nothing_writes_to_constants_by_detours(void **state)
 	mk_arena(&mk, 64);
 	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1),
 					      .constant = mk_constant(&mk, &weight, sizeof weight) });
-	int x = planned(0, 1), slot = planned(16, 1), go = mk_bool(&mk, true);
+	int x = planned(0, 1), worker_index = planned(16, 1), go = mk_bool(&mk, true);
 	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
 	mk_jump_false(&mk, go, 3);
-	mk_move(&mk, constant, slot);
-	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, slot));
+	mk_move(&mk, constant, worker_index);
+	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, x, worker_index));
 	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(constant, view));
 	mk_kernel(&mk, mk_operator(&mk, "test::copy_", ""), MK_ARGS(view, x));
 	mk_input(&mk, x);

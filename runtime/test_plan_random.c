@@ -106,20 +106,20 @@ static void assemble(const struct made *made, struct make_program *mk)
 static void interpret(const struct made *made, float *memory, float in[N_INPUTS][N], const bool *bools,
 	float out[N_OUTPUTS][N])
 {
-	float *slots[N_TENSORS];
+	float *value_indices[N_TENSORS];
 	for (int t = 0; t < N_TENSORS; t++)
-		slots[t] = memory + made->offsets[t];
+		value_indices[t] = memory + made->offsets[t];
 	for (int i = 0; i < N_INPUTS; i++)
-		memcpy(slots[made->inputs[i]], in[i], N * sizeof(float));
+		memcpy(value_indices[made->inputs[i]], in[i], N * sizeof(float));
 	for (int s = 0; s < N_STEPS; s++) {
 		const struct step *step = &made->steps[s];
-		float *a = step->kind == JUMP ? NULL : slots[step->a], *b = slots[step->b],
-		      *c = slots[step->c];
+		float *a = step->kind == JUMP ? NULL : value_indices[step->a], *b = value_indices[step->b],
+		      *c = value_indices[step->c];
 		if (step->kind == JUMP) {
 			if (!bools[step->b])
 				s = step->a - 1;
 		} else if (step->kind == MOVE) {
-			slots[step->b] = a;
+			value_indices[step->b] = a;
 		} else if (step->kind == COPY) {
 			memmove(a, b, N * sizeof(float));
 		} else {
@@ -134,7 +134,7 @@ static void interpret(const struct made *made, float *memory, float in[N_INPUTS]
 		}
 	}
 	for (int i = 0; i < N_OUTPUTS; i++)
-		memcpy(out[i], slots[made->outputs[i]], N * sizeof(float));
+		memcpy(out[i], value_indices[made->outputs[i]], N * sizeof(float));
 }
 
 static uint32_t n_stateful, n_bound;

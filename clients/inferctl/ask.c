@@ -6,7 +6,7 @@
 #include "clients/inferctl/ask.h"
 
 #include "ipc/channel.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -101,7 +101,7 @@ int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, c
 	}
 	ask = ctl_alloc(1, sizeof(*ask));
 	ask->path = path;
-	rc = inf_channel_init(&ask->channel, fd, 4 * INF_MAX_PACKET, et_host_allocator());
+	rc = inf_channel_init(&ask->channel, fd, 4 * INF_MAX_PACKET, et_platform_allocator());
 	if (rc < 0) {
 		snprintf(error, error_size, "%s: %s", path, strerror(-rc));
 		close(fd);
@@ -109,8 +109,8 @@ int ctl_ask_open(struct ctl_ask **ret, const struct ctl *ctl, bool is_manager, c
 		free(ask);
 		return -1;
 	}
-	inf_codec_init(&ask->encode, et_host_allocator());
-	inf_codec_init(&ask->decode, et_host_allocator());
+	inf_codec_init(&ask->encode, et_platform_allocator());
+	inf_codec_init(&ask->decode, et_platform_allocator());
 	rc = ctl_ask(ask, &hello, &reply, error, error_size);
 	if (rc != 0) {
 		ctl_ask_close(ask);

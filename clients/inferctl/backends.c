@@ -8,11 +8,11 @@
 #include "config/config.h"
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
-#include "delegates/known.h"
-#include "delegates/plugin/plugin.h"
-#include "runtime/order.h"
+#include "delegates/backend_ids.h"
+#include "delegates/plugin/proxy/plugin.h"
+#include "runtime/dim_order.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ void ctl_backends_open(
 	for (size_t i = 0; i < et_n_delegates && b->registry.n_backends < CTL_BACKENDS_MAX; i++) {
 		struct et_diag diag = { 0 };
 		if (et_direct_open(&b->entries[b->registry.n_backends], et_delegates[i], NULL,
-			    et_host_allocator(), log, &diag) == ET_OK)
+			    et_platform_allocator(), log, &diag) == ET_OK)
 			b->registry.n_backends++;
 		else
 			note_problem(b, et_delegates[i]->id, "", &diag);
@@ -137,7 +137,7 @@ static void open_plugin(struct ctl_backends *b, const struct inf_config_backend 
 		.options = options,
 		.n_options = section->n_options,
 	};
-	if (et_plugin_open(entry, &config, et_host_allocator(), b->log, &diag) != ET_OK) {
+	if (et_plugin_open(entry, &config, et_platform_allocator(), b->log, &diag) != ET_OK) {
 		note_problem(b, "", section->name, &diag);
 	} else {
 		const struct et_kernel_table *table = et_plugin_kernels(entry->backend);

@@ -14,9 +14,9 @@
 
 static enum et_status add_path(struct ctl_file *file, char *path, struct et_diag *diag)
 {
-	if (file->n_data == ET_HOST_MAX_DATA) {
+	if (file->n_data == ET_PLATFORM_MAX_DATA) {
 		et_fail(diag, ET_E_NOT_SUPPORTED, "%s: a program can have %d data files", path,
-			ET_HOST_MAX_DATA);
+			ET_PLATFORM_MAX_DATA);
 		free(path);
 		return ET_E_NOT_SUPPORTED;
 	}
@@ -68,15 +68,15 @@ static enum et_status open_data(struct ctl_file *file, struct et_diag *diag)
 	enum et_status status = ET_OK;
 	if (!file->n_data)
 		return ET_OK;
-	file->data = et_host_data_new();
+	file->data = et_platform_data_new();
 	if (!file->data)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: out of memory", file->path);
 	for (size_t i = file->n_data; i-- > 0 && status == ET_OK;) {
 		struct et_source source;
-		status = et_host_source_map(&source, file->data_paths[i], diag);
+		status = et_platform_source_map(&source, file->data_paths[i], diag);
 		if (status != ET_OK)
 			break;
-		status = et_host_data_add(file->data, &source, file->data_paths[i], diag);
+		status = et_platform_data_add(file->data, &source, file->data_paths[i], diag);
 		if (status != ET_OK)
 			source.release(source.owner);
 	}
@@ -85,7 +85,7 @@ static enum et_status open_data(struct ctl_file *file, struct et_diag *diag)
 
 static void close_data(struct ctl_file *file)
 {
-	et_host_data_unref(file->data);
+	et_platform_data_unref(file->data);
 	file->data = NULL;
 	while (file->n_data)
 		free(file->data_paths[--file->n_data]);
@@ -112,7 +112,7 @@ static enum et_status beside_find(void *self, const char *name, const struct et_
 {
 	struct ctl_file *file = self;
 	enum et_status status = ctl_file_find_data(file, diag);
-	const struct et_external_data *table = status == ET_OK ? et_host_data_table(file->data) : NULL;
+	const struct et_external_data *table = status == ET_OK ? et_platform_data_table(file->data) : NULL;
 	if (status == ET_OK && !table)
 		return et_fail(
 			diag, ET_E_NOT_FOUND, "no data file was given; its .ptd of the same export has it");
@@ -124,7 +124,7 @@ static const struct et_source *beside_source_at(void *self, uint32_t index)
 {
 	struct ctl_file *file = self;
 	pthread_mutex_lock(&file->lock);
-	const struct et_external_data *table = file->has_data ? et_host_data_table(file->data) : NULL;
+	const struct et_external_data *table = file->has_data ? et_platform_data_table(file->data) : NULL;
 	pthread_mutex_unlock(&file->lock);
 	return table ? table->source_at(table->self, index) : NULL;
 }
@@ -142,8 +142,8 @@ static const struct et_store *find_store(struct ctl_file *file, struct et_diag *
 		return NULL;
 	pthread_mutex_lock(&file->lock);
 	/* once there is one it stays: kept_release reads it without the lock */
-	if (file->source.store || et_host_store_bind(file->store, &file->source,
-					  et_host_data_table(file->data), file->path, diag) == ET_OK)
+	if (file->source.store || et_platform_store_bind(file->store, &file->source,
+					  et_platform_data_table(file->data), file->path, diag) == ET_OK)
 		store = file->source.store;
 	pthread_mutex_unlock(&file->lock);
 	return store;
@@ -183,11 +183,11 @@ enum et_status ctl_file_open(
 	struct et_diag why = { 0 };
 	enum et_status status;
 
-	et_host_install_sigbus_guard();
-	status = et_host_source_map(&file.source, path, &why);
+	et_platform_install_sigbus_guard();
+	status = et_platform_source_map(&file.source, path, &why);
 	if (status != ET_OK)
 		return et_fail(diag, status, "%s", why.text);
-	et_pool_init(&file.pool, et_host_allocator());
+	et_pool_init(&file.pool, et_platform_allocator());
 	file.path = ctl_format("%s", path);
 	file.is_bundle = et_bundle_is(file.source.bytes, file.source.n_bytes);
 	if (file.is_bundle) {
@@ -227,7 +227,7 @@ void ctl_file_close(struct ctl_file *file)
 	*file = (struct ctl_file){ 0 };
 }
 
-enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *store,
+enum et_status ctl_file_program(struct ctl_file *file, struct et_platform_store *store,
 	struct et_program **ret_program, struct et_diag *diag)
 {
 	struct et_source borrowed = file->source;
@@ -237,12 +237,12 @@ enum et_status ctl_file_program(struct ctl_file *file, struct et_host_store *sto
 		*ret_program = et_program_ref(file->program);
 		return ET_OK;
 	}
-	const struct et_external_data *data = file->has_data ? et_host_data_table(file->data) : &file->beside;
+	const struct et_external_data *data = file->has_data ? et_platform_data_table(file->data) : &file->beside;
 	borrowed.release = NULL;
 	file->store = store;
 	file->kept = (struct et_store){ sizeof(file->kept), file, kept_find, kept_release, kept_keep };
 	borrowed.store = store ? &file->kept : NULL;
-	status = et_program_open(&file->program, &borrowed, data, et_host_allocator(), &why);
+	status = et_program_open(&file->program, &borrowed, data, et_platform_allocator(), &why);
 	if (status != ET_OK)
 		return et_fail(
 			diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));

@@ -8,9 +8,9 @@
 #include "clients/inferctl/file.h"
 #include "clients/inferctl/value.h"
 
-#include "delegates/known.h"
-#include "delegates/target.h"
-#include "runtime/host/host.h"
+#include "delegates/backend_ids.h"
+#include "delegates/payload_target.h"
+#include "runtime/platform/platform.h"
 #include "runtime/plan.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 	const struct et_plan_info *info;
 	json_t *json;
 	enum et_status status = et_plan_new(&plan, in->program, method->name, &in->backends.registry, NULL, 1,
-		et_host_allocator(), &diag);
+		et_platform_allocator(), &diag);
 	if (status != ET_OK)
 		return json_pack("{s:b, s:o}", "runs_here", 0, "reason",
 			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
@@ -212,7 +212,7 @@ static int print_json(struct inspect *in)
 			json_array_append_new(data, ctl_json_text(in->file.data_paths[i]));
 		json_object_set_new(json, "data_files", data);
 		json_object_set_new(
-			json, "data_bytes", json_integer((json_int_t)et_host_data_n_bytes(in->file.data)));
+			json, "data_bytes", json_integer((json_int_t)et_platform_data_n_bytes(in->file.data)));
 	}
 	return ctl_print_json(json);
 }
@@ -305,7 +305,7 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 	if (method->n_arenas < 2)
 		printf("no arena");
 	status = et_plan_new(&plan, in->program, method->name, &in->backends.registry, NULL, 1,
-		et_host_allocator(), &diag);
+		et_platform_allocator(), &diag);
 	if (status == ET_OK) {
 		const struct et_plan_info *info = et_plan_info(plan);
 		unsigned n_copied = 0;
@@ -382,7 +382,7 @@ static int inspect(struct inspect *in, const char *path, const struct ctl_string
 		ctl_file_close(&in->file);
 		return ctl_fail("%s", diag.text);
 	}
-	in->log = et_host_log(ET_LOG_ERROR);
+	in->log = et_platform_log(ET_LOG_ERROR);
 	ctl_backends_open(&in->backends, &in->log, in->config, NULL);
 	if (ctl_backends_want(&in->backends, in->program, text, sizeof(text)) < 0)
 		rc = ctl_fail("%s", text);

@@ -9,7 +9,7 @@
 #include "clients/inferctl/ctl.h"
 #include "clients/inferctl/engine.h"
 
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "runtime/method.h"
 #include "runtime/profile/etdump.h"
 
@@ -24,7 +24,7 @@ struct local_engine {
 	struct ctl_engine base;
 	struct et_log log;
 	struct ctl_backends backends;
-	struct et_host_store *store; /* or NULL */
+	struct et_platform_store *store; /* or NULL */
 };
 
 struct local_model {
@@ -36,9 +36,9 @@ struct local_model {
 
 struct local_seat {
 	struct ctl_seat base;
-	struct et_lane
-		*lanes[CTL_BACKENDS_MAX]; /* one a backend of the registry; NULL where it has no device */
-	size_t n_lanes;                   /* the registry may have grown since */
+	struct et_worker_threads
+		*thread_sets[CTL_BACKENDS_MAX]; /* one a backend of the registry; NULL where it has no device */
+	size_t n_thread_sets;                   /* the registry may have grown since */
 	const struct et_compute *compute;
 	struct et_pool scratch;
 };
@@ -64,7 +64,7 @@ static void engine_free(struct ctl_engine *base)
 {
 	struct local_engine *engine = (struct local_engine *)base;
 	ctl_backends_close(&engine->backends);
-	et_host_store_unref(engine->store);
+	et_platform_store_unref(engine->store);
 	free(engine);
 }
 
@@ -125,7 +125,7 @@ static enum et_status make_plan(struct local_model *model, const char *method, s
 {
 	const struct local_engine *engine = (const struct local_engine *)model->base.engine;
 	return et_plan_new(&model->plan, model->program, method, &engine->backends.registry, NULL,
-		model->base.engine->options.n_seats, et_host_allocator(), diag);
+		model->base.engine->options.n_seats, et_platform_allocator(), diag);
 }
 
 static int model_open(struct ctl_engine *base, struct ctl_model **ret, const char *name,
@@ -183,31 +183,31 @@ static void seat_close(struct ctl_seat *base)
 	if (!seat)
 		return;
 	engine = (const struct local_engine *)seat->base.engine;
-	for (size_t i = 0; i < seat->n_lanes; i++)
-		if (seat->lanes[i])
-			engine->backends.entries[i].ops->lane_free(seat->lanes[i]);
+	for (size_t i = 0; i < seat->n_thread_sets; i++)
+		if (seat->thread_sets[i])
+			engine->backends.entries[i].ops->threads_free(seat->thread_sets[i]);
 	et_pool_deinit(&seat->scratch);
 	free(seat);
 }
 
 /* A lane for each backend that has none yet. */
-static int make_lanes(struct local_seat *seat, struct ctl_error *error)
+static int make_thread_sets(struct local_seat *seat, struct ctl_error *error)
 {
 	const struct local_engine *engine = (const struct local_engine *)seat->base.engine;
-	for (; seat->n_lanes < engine->backends.registry.n_backends; seat->n_lanes++) {
-		const struct et_backend_entry *entry = &engine->backends.entries[seat->n_lanes];
-		struct et_lane **lane = &seat->lanes[seat->n_lanes];
+	for (; seat->n_thread_sets < engine->backends.registry.n_backends; seat->n_thread_sets++) {
+		const struct et_backend_entry *entry = &engine->backends.entries[seat->n_thread_sets];
+		struct et_worker_threads **threads = &seat->thread_sets[seat->n_thread_sets];
 		struct et_diag diag = { 0 };
 		if (entry->ops->n_devices(entry->backend) == 0)
 			continue;
-		if (entry->ops->lane_new(entry->backend, 0, engine->base.options.n_threads, lane, &diag) !=
+		if (entry->ops->threads_new(entry->backend, 0, engine->base.options.n_threads, threads, &diag) !=
 			ET_OK) {
-			*lane = NULL;
+			*threads = NULL;
 			return ctl_error_set(error, "backend %s: %s", entry->ops->name,
 				diag.text[0] ? diag.text : "it can't be used");
 		}
-		if (!seat->compute && entry->ops->lane_compute)
-			seat->compute = entry->ops->lane_compute(*lane);
+		if (!seat->compute && entry->ops->threads_compute)
+			seat->compute = entry->ops->threads_compute(*threads);
 	}
 	return 0;
 }
@@ -217,8 +217,8 @@ static int seat_open(struct ctl_engine *base, struct ctl_seat **ret, unsigned in
 	struct local_seat *seat = ctl_alloc(1, sizeof(*seat));
 
 	seat->base = (struct ctl_seat){ base, index };
-	et_pool_init(&seat->scratch, et_host_allocator());
-	if (make_lanes(seat, error) < 0) {
+	et_pool_init(&seat->scratch, et_platform_allocator());
+	if (make_thread_sets(seat, error) < 0) {
 		seat_close(&seat->base);
 		return -1;
 	}
@@ -228,7 +228,7 @@ static int seat_open(struct ctl_engine *base, struct ctl_seat **ret, unsigned in
 
 static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 {
-	return et_host_resident_bytes();
+	return et_platform_resident_bytes();
 }
 
 /* --- instance ---------------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static struct ctl_io io_from_info(const struct et_io_info *info)
 
 static void free_memory(void **memory, const struct ctl_io *ios, unsigned n)
 {
-	const struct et_allocator *pages = et_host_page_allocator();
+	const struct et_allocator *pages = et_platform_page_allocator();
 	for (unsigned i = 0; memory && i < n; i++)
 		if (memory[i])
 			pages->free(pages->self, memory[i], ios[i].value.n_bytes ? ios[i].value.n_bytes : 1);
@@ -278,7 +278,7 @@ static void instance_close(struct ctl_instance *base)
 static int make_ios(const struct et_io_info *infos, unsigned n, struct ctl_io **ret_described,
 	struct et_io **ret_ios, void ***ret_memory)
 {
-	const struct et_allocator *pages = et_host_page_allocator();
+	const struct et_allocator *pages = et_platform_page_allocator();
 	struct ctl_io *described = *ret_described = ctl_alloc(n, sizeof(*described));
 	struct et_io *ios = *ret_ios = ctl_alloc(n, sizeof(*ios));
 	void **memory = *ret_memory = ctl_alloc(n, sizeof(*memory));
@@ -312,7 +312,7 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 {
 	struct local_model *model = (struct local_model *)base_model;
 	const struct et_plan_info *info = et_plan_info(model->plan);
-	if (make_lanes((struct local_seat *)seat, error) < 0)
+	if (make_thread_sets((struct local_seat *)seat, error) < 0)
 		return -1;
 	struct local_instance *instance = ctl_alloc(1, sizeof(*instance));
 	struct ctl_instance *base = &instance->base;
@@ -328,14 +328,14 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 	instance->plan = model->plan;
 	sem_init(&instance->completed, 0, 0);
 	if (!et_plan_is_prepared(model->plan, seat->index))
-		status = et_plan_prepare(model->plan, seat->index, instance->seat->lanes, &diag);
+		status = et_plan_prepare(model->plan, seat->index, instance->seat->thread_sets, &diag);
 	if (status == ET_OK)
 		status = et_method_new_with(&instance->method, model->plan,
-			with ? ((const struct local_instance *)with)->method : NULL, et_host_allocator(),
+			with ? ((const struct local_instance *)with)->method : NULL, et_platform_allocator(),
 			&diag);
 	if (status == ET_OK)
 		status = et_frame_new(
-			&instance->frame, model->plan, et_host_allocator(), et_host_page_allocator(), &diag);
+			&instance->frame, model->plan, et_platform_allocator(), et_platform_page_allocator(), &diag);
 	if (make_ios(info->inputs, info->n_inputs, &base->inputs, &instance->inputs,
 		    &instance->input_memory) < 0 ||
 		make_ios(info->outputs, info->n_outputs, &base->outputs, &instance->outputs,
@@ -381,7 +381,7 @@ static enum et_status run_to_the_end(struct local_instance *instance)
 {
 	struct et_run *run = &instance->run;
 	struct et_worker_env env = {
-		.slot = instance->seat->base.index,
+		.worker_index = instance->seat->base.index,
 		.queue = et_plan_info(instance->plan)->first_queue,
 		.scratch = &instance->seat->scratch,
 		.compute = instance->seat->compute,
@@ -446,7 +446,7 @@ static int write_etdump(const struct local_instance *instance, const struct et_p
 		et_program_find_method(et_plan_program(instance->plan), et_plan_info(instance->plan)->method);
 	const uint8_t *bytes;
 	struct et_fbw writer;
-	et_fbw_init(&writer, et_host_allocator());
+	et_fbw_init(&writer, et_platform_allocator());
 	enum et_status status = et_etdump_write(&writer, profile, method, &bytes, ret_n_bytes);
 	if (status == ET_OK) {
 		*ret_etdump = ctl_alloc(*ret_n_bytes, 1);
@@ -460,7 +460,7 @@ static int instance_run_profiled(
 	struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes, struct ctl_error *error)
 {
 	const struct et_profile_options options = {
-		.allocator = et_host_allocator(), .now_ns = et_host_now_ns, .max_events = MAX_PROFILE_EVENTS
+		.allocator = et_platform_allocator(), .now_ns = et_platform_now_ns, .max_events = MAX_PROFILE_EVENTS
 	};
 	struct et_profile *profile = et_profile_new(&options);
 	int rc = profile ? run_once(base, profile, error) : ctl_error_set(error, "out of memory");
@@ -554,12 +554,12 @@ int ctl_local_engine_new(
 {
 	struct local_engine *engine = ctl_alloc(1, sizeof(*engine));
 	engine->base = (struct ctl_engine){ &local_ops, *options };
-	engine->log = et_host_log(ET_LOG_WARNING);
+	engine->log = et_platform_log(ET_LOG_WARNING);
 	/* One that is not here is no error until a program asks for it: the Plan then names those that are. */
 	ctl_backends_open(&engine->backends, &engine->log, options->config, options->cache);
 	if (options->cache) {
 		struct et_diag diag = { 0 };
-		engine->store = et_host_store_new(options->cache, CACHE_BYTES, &engine->log, &diag);
+		engine->store = et_platform_store_new(options->cache, CACHE_BYTES, &engine->log, &diag);
 		if (!engine->store) {
 			engine_free(&engine->base);
 			return ctl_error_set(error, "nothing can be kept in %s", diag.text);

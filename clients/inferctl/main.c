@@ -4,7 +4,7 @@
  * own. Options that all share (--json, --socket) may stand before or after the subcommand. */
 #include "clients/inferctl/ctl.h"
 
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
-	et_host_install_sigbus_guard();
+	et_platform_install_sigbus_guard();
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
 		if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) {
 			ctl.is_json = true;

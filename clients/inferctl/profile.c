@@ -7,7 +7,7 @@
  * nanoseconds since the machine's start would lose some. */
 #include "clients/inferctl/profile.h"
 
-#include "runtime/flatbuffer.h"
+#include "runtime/program/flatbuffer.h"
 #include "runtime/profile/etdump.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@ struct remote_model {
 	struct ctl_model base;
 	char *name, *method;
 	int fd; /* of a file; -1 for a model of the repository */
-	int data_fds[ET_HOST_MAX_DATA];
+	int data_fds[ET_PLATFORM_MAX_DATA];
 	size_t n_data_fds;
 };
 

@@ -56,7 +56,7 @@ static int print_json(const struct inf_server_status *s)
 				"frame_bytes", (json_int_t)p->frame_bytes, "requests",
 				(json_int_t)p->requests, "copied_bytes", (json_int_t)p->copied_bytes,
 				"median_ns", (json_int_t)p->median_ns, "context_bytes",
-				(json_int_t)p->context_bytes));
+				(json_int_t)p->instance_bytes));
 	}
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const struct inf_client_status *c = &s->clients[i];
@@ -121,7 +121,7 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 		ctl_table_cell(&table, "%s", p->median_ns ? ctl_duration(p->median_ns) : "-");
 		ctl_table_cell(&table, "%s", ctl_bytes(p->file_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->plan_bytes));
-		ctl_table_cell(&table, "%s", ctl_bytes(p->context_bytes));
+		ctl_table_cell(&table, "%s", ctl_bytes(p->instance_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->state_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->frame_bytes));
 		ctl_table_cell(&table, "%s", ctl_bytes(p->copied_bytes));

@@ -1,7 +1,7 @@
 /* Profiles that are none: whatever a daemon sends, the converter says so and reads nothing outside. */
 #include "clients/inferctl/profile.h"
 
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "runtime/profile/etdump.h"
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@ static uint8_t *make_dump(size_t *ret_n_bytes)
 	};
 	uint64_t clock = 1000000;
 	const struct et_profile_options options = {
-		.allocator = et_host_allocator(), .now_ns = now_ns, .clock = &clock, .max_events = 10
+		.allocator = et_platform_allocator(), .now_ns = now_ns, .clock = &clock, .max_events = 10
 	};
 	struct et_profile *profile = et_profile_new(&options);
 	const struct et_trace *trace = et_profile_trace(profile);
@@ -34,7 +34,7 @@ static uint8_t *make_dump(size_t *ret_n_bytes)
 	trace->begin(trace->self, 0);
 	trace->end(trace->self, 0);
 	trace->part(trace->self, "Part", 250);
-	et_fbw_init(&writer, et_host_allocator());
+	et_fbw_init(&writer, et_platform_allocator());
 	assert_int_equal(et_etdump_write(&writer, profile, &method, &bytes, ret_n_bytes), ET_OK);
 	uint8_t *copy = malloc(*ret_n_bytes);
 	memcpy(copy, bytes, *ret_n_bytes);

@@ -5,7 +5,7 @@
 #ifndef CLIENTS_INFERCTL_VALUE_H
 #define CLIENTS_INFERCTL_VALUE_H
 
-#include "runtime/bundle.h"
+#include "runtime/program/bundle.h"
 #include "runtime/tensor.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
  *
  * In the region that inferd_bind makes, every tensor begins on a cache line of its own (or what the daemon wants,
  * if that is more), so that two cores that write neighbouring tensors don't fight over a line. */
-#include "clients/libinferd/internal.h"
+#include "clients/libinferd/libinferd_internal.h"
 
 #include "runtime/base/checked.h"
 
@@ -17,7 +17,7 @@ static struct inferd_binding *binding_new(struct inferd_method *m)
 	struct inferd_binding *b = calloc(1, sizeof *b);
 	if (!b)
 		return NULL;
-	et_pool_init(&b->pool, et_host_allocator());
+	et_pool_init(&b->pool, et_platform_allocator());
 	et_list_init(&b->node);
 	et_list_init(&b->request_node);
 	b->method = m;

@@ -7,7 +7,7 @@
  * Once the daemon is gone, or has said something that is no reply, the connection stays lost: everything in flight
  * ends with INFERD_DISCONNECTED and so does every later call. Connecting again is the application's decision, since
  * state is lost with the old one. */
-#include "clients/libinferd/internal.h"
+#include "clients/libinferd/libinferd_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -350,7 +350,7 @@ static int connect_to(struct inferd *d, const char *path)
 	if (fd < 0)
 		return inf_lib_fail(d, fd == -EACCES ? INFERD_PERMISSION_DENIED : INFERD_DISCONNECTED,
 			"cannot connect to inferd at %s: %s%s", path, strerror(-fd), what_to_do(-fd));
-	int rc = inf_channel_init(&d->channel, fd, MAX_WAITING_BYTES, et_host_allocator());
+	int rc = inf_channel_init(&d->channel, fd, MAX_WAITING_BYTES, et_platform_allocator());
 	if (rc) {
 		close(fd);
 		return inf_lib_fail(d, INFERD_INTERNAL, "cannot use the connection: %s", strerror(-rc));
@@ -401,8 +401,8 @@ int inferd_open_with(struct inferd **ret, const struct inferd_open_options *give
 	d->packet = packet;
 	d->epoll_fd = d->event_fd = d->reply_fd = -1;
 	inf_spin_init(&d->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? INF_LIB_SPIN_NS : 0);
-	inf_codec_init(&d->encoder, et_host_allocator());
-	inf_codec_init(&d->decoder, et_host_allocator());
+	inf_codec_init(&d->encoder, et_platform_allocator());
+	inf_codec_init(&d->decoder, et_platform_allocator());
 	et_list_init(&d->methods);
 	et_list_init(&d->regions);
 	et_list_init(&d->bindings);

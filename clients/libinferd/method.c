@@ -2,7 +2,7 @@
  *
  * What the daemon says of the inputs and outputs is copied once and stays as long as the Method, or as long as the
  * last binding that needs it. */
-#include "clients/libinferd/internal.h"
+#include "clients/libinferd/libinferd_internal.h"
 
 #include "runtime/base/checked.h"
 
@@ -55,7 +55,7 @@ static struct inferd_method *method_new(struct inferd *d, const struct inf_metho
 	struct inferd_method *m = calloc(1, sizeof *m);
 	if (!m)
 		return NULL;
-	et_pool_init(&m->pool, et_host_allocator());
+	et_pool_init(&m->pool, et_platform_allocator());
 	m->d = d;
 	m->n_refs = 1;
 	m->id = opened->method;

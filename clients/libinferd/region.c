@@ -1,7 +1,7 @@
 /* Regions as the application sees them: memory that the daemon made, or that it was given.
  *
  * A binding over a region keeps it mapped here and alive in the daemon, so freeing a region early is fine. */
-#include "clients/libinferd/internal.h"
+#include "clients/libinferd/libinferd_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static int region_add(struct inferd *d, struct inferd_region **ret, int fd, size
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < n_bytes)
 		inf_lib_fail(
 			d, INFERD_INVALID_ARGUMENT, "the region's file is smaller than %zu bytes", n_bytes);
-	else if ((rc = et_host_map(&r->mapping, fd, n_bytes, true)) < 0)
+	else if ((rc = et_platform_map(&r->mapping, fd, n_bytes, true)) < 0)
 		inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "cannot map the region: %s", strerror(-rc));
 	if (rc) {
 		free(r);
@@ -86,7 +86,7 @@ void inf_lib_region_unref(struct inferd_region *r)
 {
 	if (--r->n_refs)
 		return;
-	et_host_unmap(&r->mapping);
+	et_platform_unmap(&r->mapping);
 	free(r);
 }
 

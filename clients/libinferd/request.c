@@ -3,7 +3,7 @@
  * Waiting for a reply costs a wake-up, which is longer than some models run. So inferd_infer looks at the socket for
  * a moment before it sleeps, but only where the request before took the daemon less than that moment, and only as
  * long as that pays (ipc/spin.c); the daemon does the same at its end. docs/performance.md has the figures. */
-#include "clients/libinferd/internal.h"
+#include "clients/libinferd/libinferd_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,13 +129,13 @@ int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_opt
 static bool spin(struct inferd_binding *b)
 {
 	struct inferd *d = b->method->d;
-	uint64_t until_ns = et_host_now_ns(NULL) + d->spin.window_ns;
+	uint64_t until_ns = et_platform_now_ns(NULL) + d->spin.window_ns;
 	do {
 		inf_lib_receive(d);
 		if (b->state != INF_LIB_RUNNING)
 			return true;
 		inf_spin_relax();
-	} while (et_host_now_ns(NULL) < until_ns);
+	} while (et_platform_now_ns(NULL) < until_ns);
 	return false;
 }
 

@@ -223,13 +223,13 @@ static bool handle(struct daemon *d, const struct inf_request *request, int *fds
 		method_open(d, request, fds);
 		return true;
 	case INF_REQUEST_REGION_CREATE:
-		if (inf_region_create(&region, request->region_create.byte_size, et_host_allocator()))
+		if (inf_region_create(&region, request->region_create.byte_size, et_platform_allocator()))
 			abort();
 		region_add(d, request, region, region->fd);
 		return true;
 	case INF_REQUEST_REGION_REGISTER: {
 		int rc = inf_region_import(
-			&region, fds[0], request->region_register.byte_size, et_host_allocator());
+			&region, fds[0], request->region_register.byte_size, et_platform_allocator());
 		if (rc) {
 			refuse(d, request->id, INF_FAILED_PRECONDITION, inf_region_error_text(rc));
 		} else {
@@ -277,7 +277,7 @@ static void *serve(void *arg)
 	static uint8_t packet[INF_MAX_PACKET];
 	poll(&(struct pollfd){ .fd = d->listener, .events = POLLIN }, 1, -1);
 	int fd = inf_channel_accept(d->listener);
-	if (fd < 0 || inf_channel_init(&d->channel, fd, 1 << 20, et_host_allocator()))
+	if (fd < 0 || inf_channel_init(&d->channel, fd, 1 << 20, et_platform_allocator()))
 		return NULL; /* the test ended without a client */
 	for (bool goes_on = true; goes_on;) {
 		int fds[INF_MAX_PACKET_FDS];
@@ -323,8 +323,8 @@ static int set_up(void **state)
 	snprintf(path, sizeof path, "%s/inferd.sock", dir);
 	memset(&daemon_, 0, sizeof daemon_);
 	daemon_.listener = inf_channel_listen(path, 0600);
-	inf_codec_init(&daemon_.in, et_host_allocator());
-	inf_codec_init(&daemon_.out, et_host_allocator());
+	inf_codec_init(&daemon_.in, et_platform_allocator());
+	inf_codec_init(&daemon_.out, et_platform_allocator());
 	pthread_create(&daemon_.thread, NULL, serve, &daemon_);
 	return inferd_open(&d, path);
 }

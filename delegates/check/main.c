@@ -10,9 +10,9 @@
  * be tried. */
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
-#include "delegates/plugin/plugin.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "runtime/method.h"
 
 #include <errno.h>
@@ -98,17 +98,17 @@ static void check_memory(struct check *c)
 static bool survives(
 	struct check *c, const struct et_payload *payload, bool *ret_was_taken, struct et_diag *diag)
 {
-	struct et_compiled *compiled;
-	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_model *model;
+	struct et_model_info info = { .struct_size = sizeof info };
 	uint32_t before = n_crashes(c);
 	enum et_readiness readiness;
 	struct et_diag probe = { "" };
 	c->entry.ops->probe(c->entry.backend, payload, &readiness, &probe);
 	diag->text[0] = '\0';
-	enum et_status status = c->entry.ops->compile(c->entry.backend, payload, &compiled, &info, diag);
+	enum et_status status = c->entry.ops->compile(c->entry.backend, payload, &model, &info, diag);
 	*ret_was_taken = status == ET_OK;
 	if (!status)
-		c->entry.ops->compiled_free(compiled);
+		c->entry.ops->model_free(model);
 	return n_crashes(c) == before && (!status || !strstr(diag->text, "does not say why"));
 }
 
@@ -219,7 +219,7 @@ static int by_size(const void *a, const void *b)
 
 /* Inputs and outputs lie in one memory file, as clients' do, which the delegate is told of if it can use that. */
 struct memory {
-	struct et_host_mapping mapping;
+	struct et_platform_mapping mapping;
 	void *handle;
 	int fd;
 	size_t n_used;
@@ -238,7 +238,7 @@ static bool memory_open(struct check *c, struct memory *memory, const struct et_
 	memory->n_used = 0;
 	memory->fd = memfd_create("inferd-check", MFD_CLOEXEC);
 	return memory->fd >= 0 && ftruncate(memory->fd, (off_t)n_bytes) == 0 &&
-	       et_host_map(&memory->mapping, memory->fd, n_bytes, true) == 0 &&
+	       et_platform_map(&memory->mapping, memory->fd, n_bytes, true) == 0 &&
 	       (!c->entry.ops->import_memory ||
 		       c->entry.ops->import_memory(c->entry.backend, memory->fd, memory->mapping.bytes,
 			       n_bytes, &memory->handle) == ET_OK);
@@ -248,7 +248,7 @@ static void memory_close(struct check *c, struct memory *memory)
 {
 	if (memory->handle)
 		c->entry.ops->release_memory(c->entry.backend, memory->handle);
-	et_host_unmap(&memory->mapping);
+	et_platform_unmap(&memory->mapping);
 	if (memory->fd >= 0)
 		close(memory->fd);
 }
@@ -292,18 +292,18 @@ static void check_run(struct check *c, struct et_plan *plan)
 	struct et_io ios[MAX_IOS] = { { 0 } };
 	struct et_method *method = NULL;
 	struct et_frame *frame = NULL;
-	struct et_lane *lane = NULL, *lanes[1];
+	struct et_worker_threads *threads = NULL, *thread_sets[1];
 	struct et_diag diag = { "" };
 	struct et_pool scratch;
 	uint64_t *times = calloc(c->n_runs, sizeof *times);
-	et_pool_init(&scratch, et_host_allocator());
+	et_pool_init(&scratch, et_platform_allocator());
 	struct memory memory = { .fd = -1 };
 	bool is_ready = times && memory_open(c, &memory, info) && make_ios(info, ios, &memory) &&
-			c->entry.ops->lane_new(c->entry.backend, 0, 1, &lane, &diag) == ET_OK;
-	lanes[0] = lane;
-	is_ready = is_ready && et_plan_prepare(plan, 0, lanes, &diag) == ET_OK &&
-		   et_method_new(&method, plan, et_host_allocator(), &diag) == ET_OK &&
-		   et_frame_new(&frame, plan, et_host_allocator(), et_host_page_allocator(), &diag) == ET_OK;
+			c->entry.ops->threads_new(c->entry.backend, 0, 1, &threads, &diag) == ET_OK;
+	thread_sets[0] = threads;
+	is_ready = is_ready && et_plan_prepare(plan, 0, thread_sets, &diag) == ET_OK &&
+		   et_method_new(&method, plan, et_platform_allocator(), &diag) == ET_OK &&
+		   et_frame_new(&frame, plan, et_platform_allocator(), et_platform_page_allocator(), &diag) == ET_OK;
 	if (say(c, is_ready, "contexts %s", diag.text)) {
 		struct et_run run = {
 			.method = method, .frame = frame, .inputs = ios, .outputs = ios + info->n_inputs
@@ -313,9 +313,9 @@ static void check_run(struct check *c, struct et_plan *plan)
 		void *kept = calloc(1, n_first + 1);
 		uint32_t n_good = 0, n_same = 0;
 		for (uint32_t i = 0; i < c->n_runs && kept; i++) {
-			uint64_t began_ns = et_host_now_ns(NULL);
+			uint64_t began_ns = et_platform_now_ns(NULL);
 			n_good += run_once(&run, &scratch) == ET_OK;
-			times[i] = et_host_now_ns(NULL) - began_ns;
+			times[i] = et_platform_now_ns(NULL) - began_ns;
 			if (i == 0 && n_first)
 				memcpy(kept, first->tensor.data, n_first);
 			n_same += !n_first || memcmp(kept, first->tensor.data, n_first) == 0;
@@ -337,8 +337,8 @@ static void check_run(struct check *c, struct et_plan *plan)
 	et_frame_free(frame);
 	et_method_free(method);
 	et_plan_release(plan, 0);
-	if (lane)
-		c->entry.ops->lane_free(lane);
+	if (threads)
+		c->entry.ops->threads_free(threads);
 	memory_close(c, &memory);
 	et_pool_deinit(&scratch);
 	free(times);
@@ -351,9 +351,9 @@ static void check_program(struct check *c, const char *path)
 	struct et_plan *plan = NULL;
 	struct et_diag diag = { "" };
 	bool is_for_it = false;
-	enum et_status status = et_host_source_open(&source, path, NULL, &diag);
+	enum et_status status = et_platform_source_open(&source, path, NULL, &diag);
 	if (!status) {
-		status = et_program_open(&program, &source, NULL, et_host_allocator(), &diag);
+		status = et_program_open(&program, &source, NULL, et_platform_allocator(), &diag);
 		if (status)
 			source.release(source.owner);
 	}
@@ -368,7 +368,7 @@ static void check_program(struct check *c, const char *path)
 			}
 	}
 	if (say(c, is_for_it, "exported for %s", c->entry.ops->id)) {
-		status = et_plan_new(&plan, program, NULL, &c->registry, NULL, 1, et_host_allocator(), &diag);
+		status = et_plan_new(&plan, program, NULL, &c->registry, NULL, 1, et_platform_allocator(), &diag);
 		if (say(c, !status, "init %s", diag.text))
 			check_run(c, plan);
 	}
@@ -426,11 +426,11 @@ static enum et_status open_delegate(struct check *c, struct et_plugin_config *co
 			strerror(errno));
 	config->path = table ? config->path : path;
 	if (!table)
-		return et_plugin_open(&c->entry, config, et_host_allocator(), &c->log, diag);
+		return et_plugin_open(&c->entry, config, et_platform_allocator(), &c->log, diag);
 	for (uint32_t i = 0; i < config->n_options; i++)
 		options[i] =
 			(struct et_option){ table->name, config->options[i].key, config->options[i].value };
-	return et_direct_open(&c->entry, table, &direct, et_host_allocator(), &c->log, diag);
+	return et_direct_open(&c->entry, table, &direct, et_platform_allocator(), &c->log, diag);
 }
 
 int main(int argc, char **argv)
@@ -459,7 +459,7 @@ int main(int argc, char **argv)
 		return usage();
 	config.path = argv[optind];
 	config.host_path = getenv("INFERD_DELEGATE_HOST"); /* for trying one that is not installed */
-	c.log = et_host_log(ET_LOG_NOTICE);
+	c.log = et_platform_log(ET_LOG_NOTICE);
 	if (open_delegate(&c, &config, &diag)) {
 		printf("FAILED  %s: %s\n", config.path, diag.text);
 		return 2;

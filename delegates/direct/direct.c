@@ -2,7 +2,7 @@
  *
  * Everything that a run needs is made before it: see run.c. What the table does not have, the runtime's table of this
  * backend does not have either, so that nothing is called that does nothing. */
-#include "delegates/direct/backend.h"
+#include "delegates/direct/direct_internal.h"
 
 #include <string.h>
 
@@ -84,7 +84,7 @@ static bool make_host(struct et_backend *b, const struct et_direct_config *confi
 		.log = host_log,
 		.alloc = host_alloc,
 		.free = host_free,
-		.flags = INFERD_DELEGATE_HAS_LANES,
+		.flags = INFERD_DELEGATE_HAS_THREAD_SETS,
 	};
 	if (config && config->cache_dir)
 		b->host.cache_dir = et_pool_strndup(&b->pool, config->cache_dir, strlen(config->cache_dir));
@@ -139,64 +139,64 @@ static void device(const struct et_backend *b, uint32_t index, struct et_device 
 
 static void parallel_for(void *self, et_range_fn fn, void *arg, size_t n, size_t grain)
 {
-	const struct et_lane *lane = self;
-	lane->backend->table.lane_parallel_for(lane->lane, fn, arg, n, grain);
+	const struct et_worker_threads *threads = self;
+	threads->backend->table.threads_parallel_for(threads->threads, fn, arg, n, grain);
 }
 
 static void rest(void *self)
 {
-	const struct et_lane *lane = self;
-	lane->backend->table.lane_rest(lane->lane);
+	const struct et_worker_threads *threads = self;
+	threads->backend->table.threads_rest(threads->threads);
 }
 
-static void lane_free(struct et_lane *lane)
+static void threads_free(struct et_worker_threads *threads)
 {
-	if (!lane)
+	if (!threads)
 		return;
-	struct et_backend *b = lane->backend;
-	if (lane->lane)
-		b->table.lane_free(lane->lane);
-	b->allocator.free(b->allocator.self, lane, sizeof *lane);
+	struct et_backend *b = threads->backend;
+	if (threads->threads)
+		b->table.threads_free(threads->threads);
+	b->allocator.free(b->allocator.self, threads, sizeof *threads);
 }
 
-static enum et_status lane_new(struct et_backend *b, uint32_t index, uint32_t n_threads,
-	struct et_lane **ret_lane, struct et_diag *diag)
+static enum et_status threads_new(struct et_backend *b, uint32_t index, uint32_t n_threads,
+	struct et_worker_threads **ret_threads, struct et_diag *diag)
 {
-	struct et_lane *lane = b->allocator.alloc(b->allocator.self, sizeof *lane, _Alignof(struct et_lane));
-	if (!lane)
+	struct et_worker_threads *threads = b->allocator.alloc(b->allocator.self, sizeof *threads, _Alignof(struct et_worker_threads));
+	if (!threads)
 		return no_memory(diag);
-	*lane = (struct et_lane){
+	*threads = (struct et_worker_threads){
 		.backend = b,
-		.compute = { .struct_size = sizeof lane->compute,
-			.self = lane,
+		.compute = { .struct_size = sizeof threads->compute,
+			.self = threads,
 			.parallel_for = parallel_for },
 	};
-	if (b->table.lane_rest)
-		lane->compute.rest = rest;
-	if (b->table.lane_new && index < b->n_devices && b->devices[index].kind == INFERD_DELEGATE_CPU) {
+	if (b->table.threads_rest)
+		threads->compute.rest = rest;
+	if (b->table.threads_new && index < b->n_devices && b->devices[index].kind == INFERD_DELEGATE_CPU) {
 		struct inferd_delegate_message message;
 		et_direct_message_init(&message);
-		int result = b->table.lane_new(b->self, index, n_threads, &lane->lane, &message);
+		int result = b->table.threads_new(b->self, index, n_threads, &threads->threads, &message);
 		if (result) {
-			lane->lane = NULL;
-			lane_free(lane);
+			threads->threads = NULL;
+			threads_free(threads);
 			return et_direct_status(result, &message, diag);
 		}
 	}
-	*ret_lane = lane;
+	*ret_threads = threads;
 	return ET_OK;
 }
 
-static uint64_t lane_bytes(const struct et_lane *lane)
+static uint64_t threads_bytes(const struct et_worker_threads *threads)
 {
-	const struct inferd_delegate *table = &lane->backend->table;
-	return atomic_load_explicit(&lane->n_bytes, memory_order_relaxed) +
-	       (lane->lane && table->lane_bytes ? table->lane_bytes(lane->lane) : 0);
+	const struct inferd_delegate *table = &threads->backend->table;
+	return atomic_load_explicit(&threads->n_bytes, memory_order_relaxed) +
+	       (threads->threads && table->threads_bytes ? table->threads_bytes(threads->threads) : 0);
 }
 
-static const struct et_compute *lane_compute(struct et_lane *lane)
+static const struct et_compute *threads_compute(struct et_worker_threads *threads)
 {
-	return lane->lane ? &lane->compute : NULL;
+	return threads->threads ? &threads->compute : NULL;
 }
 
 /* --- the backend --------------------------------------------------------------------------------------- */
@@ -264,15 +264,15 @@ static void make_ops(struct et_backend *b)
 		.n_devices = n_devices,
 		.device = device,
 		.compile = et_direct_compile,
-		.compiled_free = et_direct_compiled_free,
-		.lane_new = lane_new,
-		.lane_free = lane_free,
-		.lane_bytes = lane_bytes,
-		.lane_compute = table->lane_new ? lane_compute : NULL,
-		.context_new = et_direct_context_new,
-		.context_free = et_direct_context_free,
-		.context_warm = table->instance_warm ? et_direct_context_warm : NULL,
-		.context_reset = table->instance_reset ? et_direct_context_reset : NULL,
+		.model_free = et_direct_model_free,
+		.threads_new = threads_new,
+		.threads_free = threads_free,
+		.threads_bytes = threads_bytes,
+		.threads_compute = table->threads_new ? threads_compute : NULL,
+		.instance_new = et_direct_instance_new,
+		.instance_free = et_direct_instance_free,
+		.instance_warm = table->instance_warm ? et_direct_instance_warm : NULL,
+		.instance_reset = table->instance_reset ? et_direct_instance_reset : NULL,
 		.enqueue = table->submit ? et_direct_submit : et_direct_execute,
 		.cancel = table->submit && table->cancel ? et_direct_cancel : NULL,
 		.copied_bytes = can_copy(b) ? et_direct_copied_bytes : NULL,
@@ -326,12 +326,12 @@ void *et_direct_self(struct et_backend *b)
 	return b->self;
 }
 
-struct inferd_delegate_model *et_direct_model(struct et_compiled *compiled)
+struct inferd_delegate_model *et_direct_model(struct et_model *model)
 {
-	return compiled->model;
+	return model->delegate_model;
 }
 
-struct inferd_delegate_lane *et_direct_lane(struct et_lane *lane)
+struct inferd_delegate_worker_threads *et_direct_worker_threads(struct et_worker_threads *threads)
 {
-	return lane->lane;
+	return threads->threads;
 }

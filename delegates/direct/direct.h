@@ -1,6 +1,6 @@
 /* Direct: a delegate that is compiled in, as the runtime sees any other.
  *
- * The delegate has the table that plug-ins have (clients/inferd-delegate.h); here it is called in this process, on the
+ * The delegate has the table that plug-ins have (delegates/inferd-delegate.h); here it is called in this process, on the
  * thread that asks, with nothing between but the arguments of a run in the form that the interface gives them. What a
  * process of its own contains (a crash, a hang) is not contained. */
 #ifndef DELEGATES_DIRECT_DIRECT_H
@@ -10,7 +10,7 @@
 
 struct inferd_delegate;
 struct inferd_delegate_model;
-struct inferd_delegate_lane;
+struct inferd_delegate_worker_threads;
 
 /* What open is given. Everything is copied. */
 struct et_direct_config {
@@ -29,7 +29,7 @@ enum et_status et_direct_open(struct et_backend_entry *ret_entry, const struct i
 
 /* The delegate's own words for a backend, what was compiled and a lane, for its tests. */
 void *et_direct_self(struct et_backend *backend);
-struct inferd_delegate_model *et_direct_model(struct et_compiled *compiled);
-struct inferd_delegate_lane *et_direct_lane(struct et_lane *lane); /* NULL: it has none */
+struct inferd_delegate_model *et_direct_model(struct et_model *model);
+struct inferd_delegate_worker_threads *et_direct_worker_threads(struct et_worker_threads *threads); /* NULL: it has none */
 
 #endif

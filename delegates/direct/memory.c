@@ -5,7 +5,7 @@
  * that a tensor lies in by its address. Who imports holds a lock of that one memory alone, so that it happens once; others
  * read the buffer without one. What the delegate can't import it is not asked for again: runs go without. No run uses
  * memory that is being let go, which the runtime sees to, so nothing here counts runs. */
-#include "delegates/direct/backend.h"
+#include "delegates/direct/direct_internal.h"
 
 #include "runtime/base/checked.h"
 

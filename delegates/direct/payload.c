@@ -3,7 +3,7 @@
  *
  * Programs are told apart by their address, which none that is there at the same time has; a payload that belongs to
  * none is a program of its own. */
-#include "delegates/direct/backend.h"
+#include "delegates/direct/direct_internal.h"
 
 #include "runtime/base/checked.h"
 
@@ -18,7 +18,7 @@ static enum et_status no_memory(struct et_diag *diag)
 
 static int named_data(void *self, const char *key, const uint8_t **ret_bytes, uint64_t *ret_n_bytes)
 {
-	const struct et_compiled *c = self;
+	const struct et_model *c = self;
 	size_t n_bytes;
 	if (!key || !c->program || et_program_find_named_data(c->program, key, ret_bytes, &n_bytes) != ET_OK)
 		return INFERD_DELEGATE_E_NOT_FOUND;
@@ -31,7 +31,7 @@ enum { PLACE_BITS = 48 };
 
 static void drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 {
-	const struct et_compiled *c = self;
+	const struct et_model *c = self;
 	uint32_t number;
 	const struct et_source *file = et_program_find_source(c->program, bytes, (size_t)n_bytes, &number);
 	if (file && file->drop)
@@ -40,7 +40,7 @@ static void drop(void *self, const uint8_t *bytes, uint64_t n_bytes)
 
 static int place(void *self, const uint8_t *byte, uint64_t *ret_place)
 {
-	const struct et_compiled *c = self;
+	const struct et_model *c = self;
 	uint32_t number;
 	const struct et_source *file = et_program_find_source(c->program, byte, 1, &number);
 	uint64_t offset = file ? (uint64_t)(byte - file->bytes) : 0;
@@ -53,21 +53,21 @@ static int place(void *self, const uint8_t *byte, uint64_t *ret_place)
 static int store_find(
 	void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
 {
-	const struct et_compiled *c = self;
+	const struct et_model *c = self;
 	enum et_status status = c->kept->find(c->kept->self, key, ret_bytes, ret_n_bytes, ret_handle);
 	return et_interface_result(status, NULL, NULL);
 }
 
 static void store_release(void *self, void *handle)
 {
-	const struct et_compiled *c = self;
+	const struct et_model *c = self;
 	c->kept->release(c->kept->self, handle);
 }
 
 static int store_keep(void *self, const char *key, const struct inferd_delegate_piece *pieces,
 	size_t n_pieces, struct inferd_delegate_message *message)
 {
-	const struct et_compiled *c = self;
+	const struct et_model *c = self;
 	struct et_diag diag = { "" };
 	struct et_pool pool;
 	et_pool_init(&pool, &c->backend->allocator);
@@ -82,7 +82,7 @@ static int store_keep(void *self, const char *key, const struct inferd_delegate_
 
 /* --- payloads ---------------------------------------------------------------------------------------------- */
 
-static bool take_pairs(struct et_compiled *c, const struct et_payload *from)
+static bool take_pairs(struct et_model *c, const struct et_payload *from)
 {
 	struct et_direct_pairs specs, options;
 	if (!et_direct_pairs_new(&specs, from->n_specs, &c->pool) ||
@@ -103,7 +103,7 @@ static bool take_pairs(struct et_compiled *c, const struct et_payload *from)
 	return true;
 }
 
-static bool take_payload(struct et_compiled *c, const struct et_payload *from)
+static bool take_payload(struct et_model *c, const struct et_payload *from)
 {
 	const struct et_source *file = from->program ? et_program_source(from->program) : NULL;
 	c->program = from->program;
@@ -134,39 +134,39 @@ static bool take_payload(struct et_compiled *c, const struct et_payload *from)
 	return take_pairs(c, from);
 }
 
-static struct et_compiled *compiled_new(struct et_backend *b, const struct et_payload *from)
+static struct et_model *model_new(struct et_backend *b, const struct et_payload *from)
 {
-	struct et_compiled *c =
-		b->allocator.alloc(b->allocator.self, sizeof *c, _Alignof(struct et_compiled));
+	struct et_model *c =
+		b->allocator.alloc(b->allocator.self, sizeof *c, _Alignof(struct et_model));
 	if (!c)
 		return NULL;
-	*c = (struct et_compiled){ .backend = b };
+	*c = (struct et_model){ .backend = b };
 	et_pool_init(&c->pool, &b->allocator);
 	if (!take_payload(c, from)) {
-		et_direct_compiled_free(c);
+		et_direct_model_free(c);
 		return NULL;
 	}
 	return c;
 }
 
-void et_direct_compiled_free(struct et_compiled *c)
+void et_direct_model_free(struct et_model *c)
 {
 	if (!c)
 		return;
 	struct et_backend *b = c->backend;
-	if (c->model)
-		b->table.destroy(c->model);
+	if (c->delegate_model)
+		b->table.destroy(c->delegate_model);
 	et_pool_deinit(&c->pool);
 	b->allocator.free(b->allocator.self, c, sizeof *c);
 }
 
 /* What init found out, as far as it can be wrong. */
 static enum et_status take_info(
-	struct et_compiled *c, const struct inferd_delegate_model_info *info, struct et_diag *diag)
+	struct et_model *c, const struct inferd_delegate_model_info *info, struct et_diag *diag)
 {
 	const struct et_backend *b = c->backend;
 	enum { MAX_ARGS = 1 << 16 };
-	c->is_on_lane = info->flags & INFERD_DELEGATE_ON_LANE;
+	c->is_on_threads = info->flags & INFERD_DELEGATE_ON_THREADS;
 	c->n_inputs = info->n_inputs;
 	c->n_outputs = info->n_outputs;
 	c->device = info->device;
@@ -178,11 +178,11 @@ static enum et_status take_info(
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
 			"%s: a payload of %u inputs and %u outputs is called with %u arguments", b->table.id,
 			info->n_inputs, info->n_outputs, c->payload.n_args);
-	if (c->is_on_lane ? !b->table.instance_on_lane || b->devices[c->device].kind != INFERD_DELEGATE_CPU
+	if (c->is_on_threads ? !b->table.instance_on_threads || b->devices[c->device].kind != INFERD_DELEGATE_CPU
 			  : !b->table.instance_new)
 		return et_fail(
 			diag, ET_E_INTERNAL, "%s can't make instances of its own model", b->table.name);
-	if (c->is_on_lane && (info->flags & INFERD_DELEGATE_STATEFUL))
+	if (c->is_on_threads && (info->flags & INFERD_DELEGATE_STATEFUL))
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
 			"%s made a model that is STATEFUL and ON_LANE: an instance that remembers something "
 			"belongs to a client, not to a worker's lane",
@@ -194,26 +194,26 @@ static enum et_status take_info(
 }
 
 enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *payload,
-	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
 {
 	struct inferd_delegate_model_info info = { .struct_size = sizeof info };
 	struct inferd_delegate_message message;
-	struct et_compiled *c = compiled_new(b, payload);
+	struct et_model *c = model_new(b, payload);
 	if (!c)
 		return no_memory(diag);
 	et_direct_message_init(&message);
-	int result = b->table.init(b->self, &c->payload, &c->model, &info, &message);
+	int result = b->table.init(b->self, &c->payload, &c->delegate_model, &info, &message);
 	if (result)
-		c->model = NULL;
+		c->delegate_model = NULL;
 	enum et_status status = et_direct_status(result, &message, diag);
 	if (!status)
 		status = take_info(c, &info, diag);
 	if (status) {
-		et_direct_compiled_free(c);
+		et_direct_model_free(c);
 		return status;
 	}
-	*ret_compiled = c;
-	*ret_info = (struct et_compiled_info){
+	*ret_model = c;
+	*ret_info = (struct et_model_info){
 		.struct_size = sizeof *ret_info,
 		.n_inputs = info.n_inputs,
 		.n_outputs = info.n_outputs,
@@ -221,24 +221,24 @@ enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *
 		.drops_payload = info.flags & INFERD_DELEGATE_DROPS_PAYLOAD,
 		.device = info.device,
 		.n_bytes = sizeof *c + c->pool.n_bytes + (size_t)info.n_bytes,
-		.context_bytes = (size_t)info.scratch_bytes,
-		.has_free_contexts = !c->is_on_lane,
+		.instance_bytes = (size_t)info.scratch_bytes,
+		.has_free_instances = !c->is_on_threads,
 	};
 	return ET_OK;
 }
 
-enum et_status et_direct_keep(struct et_compiled *c, struct et_diag *diag)
+enum et_status et_direct_keep(struct et_model *c, struct et_diag *diag)
 {
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
-	return et_direct_status(c->backend->table.keep(c->model, &message), &message, diag);
+	return et_direct_status(c->backend->table.keep(c->delegate_model, &message), &message, diag);
 }
 
-bool et_direct_find_order(const struct et_compiled *c, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
+bool et_direct_find_order(const struct et_model *c, uint32_t arg, uint8_t *ret_order, uint32_t n_dims)
 {
 	uint8_t order[INFERD_DELEGATE_MAX_DIMS] = { 0 };
 	if (n_dims > INFERD_DELEGATE_MAX_DIMS ||
-		c->backend->table.preferred_order(c->model, arg, n_dims, order) != n_dims || !n_dims ||
+		c->backend->table.preferred_order(c->delegate_model, arg, n_dims, order) != n_dims || !n_dims ||
 		!et_dim_order_is_valid(order, n_dims))
 		return false;
 	memcpy(ret_order, order, n_dims);
@@ -246,12 +246,12 @@ bool et_direct_find_order(const struct et_compiled *c, uint32_t arg, uint8_t *re
 }
 
 enum et_status et_direct_take_orders(
-	struct et_compiled *c, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+	struct et_model *c, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
 	return et_direct_status(
-		c->backend->table.adopt_orders(c->model, args, n_args, &message), &message, diag);
+		c->backend->table.adopt_orders(c->delegate_model, args, n_args, &message), &message, diag);
 }
 
 enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *payload,
@@ -259,13 +259,13 @@ enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *pa
 {
 	uint32_t readiness = INFERD_DELEGATE_NO;
 	struct inferd_delegate_message message;
-	struct et_compiled *c = compiled_new(b, payload);
+	struct et_model *c = model_new(b, payload);
 	if (!c)
 		return no_memory(diag);
 	et_direct_message_init(&message);
 	enum et_status status =
 		et_direct_status(b->table.probe(b->self, &c->payload, &readiness, &message), &message, diag);
-	et_direct_compiled_free(c);
+	et_direct_model_free(c);
 	if (status)
 		return status;
 	if (message.text[0])

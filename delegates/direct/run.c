@@ -8,7 +8,7 @@
  *
  * What a device wants aligned further than it lies goes through memory of the context's own, and is copied and counted.
  * Runs that are submitted go on in submit.c. */
-#include "delegates/direct/backend.h"
+#include "delegates/direct/direct_internal.h"
 
 #include "runtime/base/checked.h"
 
@@ -19,22 +19,22 @@ enum { DEFAULT_ALIGNMENT = 64, PADDING = 64 };
 
 /* --- contexts -------------------------------------------------------------------------------------------- */
 
-enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lane *lane,
-	struct et_context **ret_context, struct et_diag *diag)
+enum et_status et_direct_instance_new(struct et_model *model, struct et_worker_threads *threads,
+	struct et_instance **ret_instance, struct et_diag *diag)
 {
-	struct et_backend *b = compiled->backend;
-	uint32_t n = compiled->n_inputs + compiled->n_outputs;
-	size_t n_bytes = sizeof(struct et_context) +
+	struct et_backend *b = model->backend;
+	uint32_t n = model->n_inputs + model->n_outputs;
+	size_t n_bytes = sizeof(struct et_instance) +
 			 n * (sizeof(struct argument) + sizeof(struct inferd_delegate_arg *));
-	struct et_context *c = b->allocator.alloc(b->allocator.self, n_bytes, _Alignof(struct et_context));
+	struct et_instance *c = b->allocator.alloc(b->allocator.self, n_bytes, _Alignof(struct et_instance));
 	if (!c)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a context");
 	memset(c, 0, n_bytes);
 	c->backend = b;
-	c->compiled = compiled;
+	c->model = model;
 	c->n_bytes = n_bytes;
 	c->n_args = n;
-	c->n_inputs = compiled->n_inputs;
+	c->n_inputs = model->n_inputs;
 	c->pointers = (struct inferd_delegate_arg **)(void *)&c->args[n];
 	for (uint32_t i = 0; i < n; i++) {
 		struct inferd_delegate_arg *arg = c->pointers[i] = &c->args[i].arg;
@@ -46,54 +46,54 @@ enum et_status et_direct_context_new(struct et_compiled *compiled, struct et_lan
 	c->run = (struct inferd_delegate_run){
 		.struct_size = sizeof c->run, .n_args = n, .args = c->pointers
 	};
-	uint32_t alignment = b->devices[compiled->device].alignment;
+	uint32_t alignment = b->devices[model->device].alignment;
 	c->misaligned = (alignment ? alignment : DEFAULT_ALIGNMENT) - 1;
 	et_direct_flight_init(c);
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
-	int result = compiled->is_on_lane
-			     ? b->table.instance_on_lane(compiled->model, lane->lane, &c->instance, &message)
-			     : b->table.instance_new(compiled->model, &c->instance, &message);
+	int result = model->is_on_threads
+			     ? b->table.instance_on_threads(model->delegate_model, threads->threads, &c->delegate_instance, &message)
+			     : b->table.instance_new(model->delegate_model, &c->delegate_instance, &message);
 	if (result) {
-		c->instance = NULL;
-		et_direct_context_free(c);
+		c->delegate_instance = NULL;
+		et_direct_instance_free(c);
 		return et_direct_status(result, &message, diag);
 	}
-	c->lane = lane;
-	c->n_on_lane = n_bytes;
-	if (!(compiled->is_on_lane && b->table.lane_bytes))
-		c->n_on_lane += compiled->n_scratch_bytes;
-	if (lane)
-		atomic_fetch_add_explicit(&lane->n_bytes, c->n_on_lane, memory_order_relaxed);
-	*ret_context = c;
+	c->threads = threads;
+	c->n_on_threads = n_bytes;
+	if (!(model->is_on_threads && b->table.threads_bytes))
+		c->n_on_threads += model->n_scratch_bytes;
+	if (threads)
+		atomic_fetch_add_explicit(&threads->n_bytes, c->n_on_threads, memory_order_relaxed);
+	*ret_instance = c;
 	return ET_OK;
 }
 
-void et_direct_context_free(struct et_context *c)
+void et_direct_instance_free(struct et_instance *c)
 {
 	if (!c)
 		return;
 	struct et_backend *b = c->backend;
 	et_direct_flight_deinit(c);
-	if (c->instance)
-		b->table.instance_free(c->instance);
-	if (c->lane)
-		atomic_fetch_sub_explicit(&c->lane->n_bytes, c->n_on_lane, memory_order_relaxed);
+	if (c->delegate_instance)
+		b->table.instance_free(c->delegate_instance);
+	if (c->threads)
+		atomic_fetch_sub_explicit(&c->threads->n_bytes, c->n_on_threads, memory_order_relaxed);
 	for (uint32_t i = 0; i < c->n_args; i++)
 		b->allocator.free(b->allocator.self, c->args[i].stage, c->args[i].n_stage);
 	b->allocator.free(b->allocator.self, c, c->n_bytes);
 }
 
-void et_direct_context_warm(struct et_context *c)
+void et_direct_instance_warm(struct et_instance *c)
 {
-	c->backend->table.instance_warm(c->instance);
+	c->backend->table.instance_warm(c->delegate_instance);
 }
 
-enum et_status et_direct_context_reset(struct et_context *c)
+enum et_status et_direct_instance_reset(struct et_instance *c)
 {
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
-	return et_direct_status(c->backend->table.instance_reset(c->instance, &message), &message, NULL);
+	return et_direct_status(c->backend->table.instance_reset(c->delegate_instance, &message), &message, NULL);
 }
 
 /* --- arguments -------------------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static void take_tensor(struct argument *argument, const struct et_tensor *tenso
 }
 
 /* A tensor that lies where the device can't use it: what is given is a copy. */
-static bool stage(struct et_context *c, struct argument *argument)
+static bool stage(struct et_instance *c, struct argument *argument)
 {
 	const struct et_allocator *allocator = &c->backend->allocator;
 	struct inferd_delegate_arg *arg = &argument->arg;
@@ -169,7 +169,7 @@ static enum et_status take_other(
 	}
 }
 
-enum et_status et_direct_take_args(struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
+enum et_status et_direct_take_args(struct et_instance *c, struct et_evalue *const *args, struct et_diag *diag)
 {
 	c->n_copied = 0;
 	for (uint32_t i = 0; i < c->n_args; i++) {
@@ -181,7 +181,7 @@ enum et_status et_direct_take_args(struct et_context *c, struct et_evalue *const
 		if (status)
 			return status;
 		if (args[i]->tag == ET_TAG_TENSOR && c->backend->table.buffer_import)
-			et_direct_place(c->backend, c->compiled->device, &c->args[i].arg);
+			et_direct_place(c->backend, c->model->device, &c->args[i].arg);
 		c->args[i].staged = NULL;
 		if (args[i]->tag == ET_TAG_TENSOR && ((uintptr_t)c->args[i].arg.data & c->misaligned) &&
 			!stage(c, &c->args[i]))
@@ -201,7 +201,7 @@ static bool has_sizes(const struct et_evalue *value, const int32_t *sizes)
 	return true;
 }
 
-static void unstage(struct et_context *c, uint32_t i, const struct et_evalue *value)
+static void unstage(struct et_instance *c, uint32_t i, const struct et_evalue *value)
 {
 	size_t n_bytes = et_tensor_n_bytes(value->tensor);
 	memcpy(c->args[i].staged, c->args[i].stage, n_bytes);
@@ -209,7 +209,7 @@ static void unstage(struct et_context *c, uint32_t i, const struct et_evalue *va
 }
 
 enum et_status et_direct_give_outputs(
-	struct et_context *c, struct et_evalue *const *args, struct et_diag *diag)
+	struct et_instance *c, struct et_evalue *const *args, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	for (uint32_t i = c->n_inputs; i < c->n_args && !status; i++) {
@@ -225,23 +225,23 @@ enum et_status et_direct_give_outputs(
 	return status;
 }
 
-uint64_t et_direct_copied_bytes(const struct et_context *c)
+uint64_t et_direct_copied_bytes(const struct et_instance *c)
 {
 	return c->n_copied;
 }
 
 /* --- runs -------------------------------------------------------------------------------------------------- */
 
-static enum et_status execute(struct et_context *c, struct et_evalue *const *args,
+static enum et_status execute(struct et_instance *c, struct et_evalue *const *args,
 	const struct inferd_delegate_run *run, struct et_diag *diag)
 {
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
-	int result = c->backend->table.execute(c->compiled->model, c->instance, run, &message);
+	int result = c->backend->table.execute(c->model->delegate_model, c->delegate_instance, run, &message);
 	return result ? et_direct_status(result, &message, diag) : et_direct_give_outputs(c, args, diag);
 }
 
-enum et_status et_direct_execute(struct et_context *c, struct et_evalue *const *args,
+enum et_status et_direct_execute(struct et_instance *c, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	enum et_status status = et_direct_take_args(c, args, diag);
@@ -291,7 +291,7 @@ static void on_ended(void *self)
 	profile->trace->end(profile->trace->self, profile->instruction);
 }
 
-enum et_status et_direct_profile(struct et_context *c, struct et_evalue *const *args,
+enum et_status et_direct_profile(struct et_instance *c, struct et_evalue *const *args,
 	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
 {
 	bool tells_work = c->backend->table.flags & INFERD_DELEGATE_TELLS_WORK;

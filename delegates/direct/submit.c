@@ -8,11 +8,11 @@
  * run does not begin while it lasts. All this is looked at under one lock of the context's own, which is never held while
  * the delegate is called. Unlike a plug-in, a delegate that is compiled in is believed: an end that comes a second time is
  * noticed only while nothing runs. */
-#include "delegates/direct/backend.h"
+#include "delegates/direct/direct_internal.h"
 
 static void on_done(void *self, int result, const char *text)
 {
-	struct et_context *c = self;
+	struct et_instance *c = self;
 	struct flight *f = &c->flight;
 	struct et_diag diag = { "" };
 	pthread_mutex_lock(&f->lock);
@@ -32,7 +32,7 @@ static void on_done(void *self, int result, const char *text)
 	completion.done(completion.self, status, diag.text[0] ? diag.text : NULL);
 }
 
-void et_direct_flight_init(struct et_context *c)
+void et_direct_flight_init(struct et_instance *c)
 {
 	pthread_mutex_init(&c->flight.lock, NULL);
 	pthread_cond_init(&c->flight.changed, NULL);
@@ -41,7 +41,7 @@ void et_direct_flight_init(struct et_context *c)
 	};
 }
 
-void et_direct_flight_deinit(struct et_context *c)
+void et_direct_flight_deinit(struct et_instance *c)
 {
 	struct flight *f = &c->flight;
 	pthread_mutex_lock(&f->lock);
@@ -53,18 +53,18 @@ void et_direct_flight_deinit(struct et_context *c)
 }
 
 /* With the lock, which is released meanwhile. */
-static void pass_cancel(struct et_context *c)
+static void pass_cancel(struct et_instance *c)
 {
 	struct flight *f = &c->flight;
 	f->n_cancelling++;
 	pthread_mutex_unlock(&f->lock);
-	c->backend->table.cancel(c->compiled->model, c->instance);
+	c->backend->table.cancel(c->model->delegate_model, c->delegate_instance);
 	pthread_mutex_lock(&f->lock);
 	f->n_cancelling--;
 	pthread_cond_broadcast(&f->changed);
 }
 
-void et_direct_cancel(struct et_context *c)
+void et_direct_cancel(struct et_instance *c)
 {
 	struct flight *f = &c->flight;
 	pthread_mutex_lock(&f->lock);
@@ -76,7 +76,7 @@ void et_direct_cancel(struct et_context *c)
 }
 
 static uint64_t begin(
-	struct et_context *c, struct et_evalue *const *args, const struct et_completion *completion)
+	struct et_instance *c, struct et_evalue *const *args, const struct et_completion *completion)
 {
 	struct flight *f = &c->flight;
 	pthread_mutex_lock(&f->lock);
@@ -93,7 +93,7 @@ static uint64_t begin(
 }
 
 /* submit has returned. True: it has refused the run, which was not ended in another way. */
-static bool settle(struct et_context *c, uint64_t number, bool is_refused)
+static bool settle(struct et_instance *c, uint64_t number, bool is_refused)
 {
 	struct flight *f = &c->flight;
 	pthread_mutex_lock(&f->lock);
@@ -111,7 +111,7 @@ static bool settle(struct et_context *c, uint64_t number, bool is_refused)
 	return is_ours && is_refused;
 }
 
-enum et_status et_direct_submit(struct et_context *c, struct et_evalue *const *args,
+enum et_status et_direct_submit(struct et_instance *c, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	struct inferd_delegate_message message;
@@ -121,7 +121,7 @@ enum et_status et_direct_submit(struct et_context *c, struct et_evalue *const *a
 		return status;
 	et_direct_message_init(&message);
 	uint64_t number = begin(c, args, completion);
-	int result = b->table.submit(c->compiled->model, c->instance, &c->run, &c->flight.end, &message);
+	int result = b->table.submit(c->model->delegate_model, c->delegate_instance, &c->run, &c->flight.end, &message);
 	/* @c may be in its next run, but is there */
 	return settle(c, number, result != INFERD_DELEGATE_OK) ? et_direct_status(result, &message, diag)
 							       : ET_PENDING;

@@ -2,7 +2,7 @@
  * is given, and tables that are not what they should be. */
 #include "delegates/direct/test_rig.h"
 
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -27,13 +27,13 @@ static void test_runs(void **state)
 			rig_begin(&s, i ? &rig_delegate : &synchronous, words[i ? i - 1 : 0], NULL), ET_OK);
 		assert_string_equal(s.entry.ops->id, "DirectBackend");
 		assert_int_equal(s.entry.ops->n_devices(s.entry.backend), 2);
-		assert_true(s.info.has_free_contexts && s.info.device == 1 && s.info.n_inputs == 1);
+		assert_true(s.info.has_free_instances && s.info.device == 1 && s.info.n_inputs == 1);
 		for (int k = 0; k < 20; k++) {
 			s.sizes[0][0] = 1 + k % 3;
 			assert_int_equal(rig_run(&s), ET_OK);
 			assert_int_equal(s.sizes[1][0], s.sizes[0][0]);
 			rig_expect(s.in, s.out, 2, s.sizes[0][0] * COLUMNS);
-			assert_int_equal(s.entry.ops->copied_bytes(s.context), 0);
+			assert_int_equal(s.entry.ops->copied_bytes(s.instance), 0);
 		}
 		rig_tear_down(&s);
 	}
@@ -54,7 +54,7 @@ static void test_misaligned(void **state)
 		assert_int_equal(rig_run(&s), ET_OK);
 		rig_expect(s.in + 1, s.out + 1, 2, s.sizes[0][0] * COLUMNS);
 		assert_true(s.out[0] == -1);
-		assert_int_equal(s.entry.ops->copied_bytes(s.context),
+		assert_int_equal(s.entry.ops->copied_bytes(s.instance),
 			2 * (size_t)s.sizes[0][0] * COLUMNS * sizeof(float));
 	}
 	rig_tear_down(&s);
@@ -95,14 +95,14 @@ static void test_cancel(void **state)
 	struct subject s;
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "wait", NULL), ET_OK);
-	s.entry.ops->cancel(s.context); /* nothing runs */
+	s.entry.ops->cancel(s.instance); /* nothing runs */
 	for (int k = 0; k < 10; k++) {
 		assert_int_equal(rig_start(&s), ET_PENDING);
-		s.entry.ops->cancel(s.context);
-		s.entry.ops->cancel(s.context);
+		s.entry.ops->cancel(s.instance);
+		s.entry.ops->cancel(s.instance);
 		assert_int_equal(rig_end(&s), ET_E_CANCELLED);
 		assert_string_equal(s.reason, "somebody asked");
-		s.entry.ops->cancel(s.context); /* too late */
+		s.entry.ops->cancel(s.instance); /* too late */
 	}
 	rig_tear_down(&s);
 }
@@ -126,7 +126,7 @@ static void test_cancel_while_submitting(void **state)
 	while (!rig_is_at_gate)
 		pthread_cond_wait(&rig_gate_changed, &rig_gate_lock);
 	pthread_mutex_unlock(&rig_gate_lock);
-	s.entry.ops->cancel(s.context);
+	s.entry.ops->cancel(s.instance);
 	assert_false(s.is_done);
 	pthread_mutex_lock(&rig_gate_lock);
 	rig_is_gate_open = true;
@@ -238,11 +238,11 @@ static void test_keep(void **state)
 	struct subject s;
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", &payload), ET_OK);
-	assert_int_equal(s.entry.ops->keep(s.compiled, &s.diag), ET_E_INTERNAL);
+	assert_int_equal(s.entry.ops->keep(s.model, &s.diag), ET_E_INTERNAL);
 	assert_string_equal(s.diag.text, "the disk is full");
-	assert_int_equal(s.entry.ops->keep(s.compiled, &s.diag), ET_OK);
+	assert_int_equal(s.entry.ops->keep(s.model, &s.diag), ET_OK);
 	assert_memory_equal(kept.bytes, "abc", 3);
-	assert_int_equal(s.entry.ops->keep(s.compiled, &s.diag), ET_OK);
+	assert_int_equal(s.entry.ops->keep(s.model, &s.diag), ET_OK);
 	assert_int_equal(kept.n_found, 1);
 	rig_tear_down(&s);
 }
@@ -271,7 +271,7 @@ static void test_profile(void **state)
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "thread", NULL), ET_OK);
 	traced[0] = '\0';
-	assert_int_equal(s.entry.ops->profile(s.context, s.args, &trace, 7, &s.diag), ET_OK);
+	assert_int_equal(s.entry.ops->profile(s.instance, s.args, &trace, 7, &s.diag), ET_OK);
 	assert_string_equal(traced, "begin 7;end 7;first 30;second 40;");
 	rig_expect(s.in, s.out, 2, ROWS * COLUMNS);
 	rig_tear_down(&s);
@@ -310,7 +310,7 @@ static void buffer_free(struct inferd_delegate_buffer *buffer)
 static const struct inferd_delegate_arg *seen;
 
 /* Through what was imported, where it was. */
-static int execute_on_buffers(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+static int execute_on_buffers(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	seen = run->args[1];
@@ -320,7 +320,7 @@ static int execute_on_buffers(struct inferd_delegate_model *model, struct inferd
 			assert_ptr_equal((char *)arg->buffer->copy.data + arg->buffer_offset, arg->data);
 		assert_true(!arg->buffer || arg->fd == arg->buffer->copy.fd);
 	}
-	return rig_execute(model, instance, run, message);
+	return rig_execute(delegate_model, delegate_instance, run, message);
 }
 
 static void test_buffers(void **state)
@@ -416,7 +416,7 @@ static void test_neighbours(void **state)
 	table.buffer_import = buffer_import;
 	table.buffer_free = buffer_free;
 	rig_set_up(&s);
-	s.allocator = *et_host_allocator(); /* the counting one is for one thread */
+	s.allocator = *et_platform_allocator(); /* the counting one is for one thread */
 	assert_int_equal(rig_begin(&s, &table, "double", NULL), ET_OK);
 	s.tensors[1].data = below + N;
 	atomic_store(&has_gone, false);
@@ -432,7 +432,7 @@ static void test_neighbours(void **state)
 	rig_tear_down(&s);
 }
 
-static void some_loop(struct inferd_delegate_lane *lane, void (*fn)(void *arg, size_t begin, size_t end),
+static void some_loop(struct inferd_delegate_worker_threads *threads, void (*fn)(void *arg, size_t begin, size_t end),
 	void *arg, size_t n, size_t grain)
 {
 }
@@ -471,7 +471,7 @@ static void test_tables(void **state)
 			table.major = 2;
 			part = "made for version 2.1";
 		} else if (i == 4) {
-			table.lane_parallel_for = some_loop;
+			table.threads_parallel_for = some_loop;
 			part = "lane_parallel_for";
 		} else if (i == 5) {
 			table.struct_size = 16;
@@ -490,7 +490,7 @@ static void test_tables(void **state)
 	struct subject s;
 	rig_set_up(&s);
 	old.minor = 0;
-	old.struct_size = offsetof(struct inferd_delegate, lane_new);
+	old.struct_size = offsetof(struct inferd_delegate, threads_new);
 	assert_int_equal(rig_begin(&s, &old, "double", NULL), ET_OK);
 	assert_null(s.entry.ops->keep);
 	assert_int_equal(rig_run(&s), ET_OK);
@@ -499,26 +499,26 @@ static void test_tables(void **state)
 
 /* --- lanes -------------------------------------------------------------------------------------------------- */
 
-static int some_lane(void *self, uint32_t device, uint32_t n_threads, struct inferd_delegate_lane **ret_lane,
+static int some_threads(void *self, uint32_t device, uint32_t n_threads, struct inferd_delegate_worker_threads **ret_threads,
 	struct inferd_delegate_message *message)
 {
-	*ret_lane = NULL;
+	*ret_threads = NULL;
 	return INFERD_DELEGATE_OK;
 }
 
-static void no_lane(struct inferd_delegate_lane *lane)
+static void no_threads(struct inferd_delegate_worker_threads *threads)
 {
 }
 
-static int instance_on_lane(struct inferd_delegate_model *model, struct inferd_delegate_lane *lane,
+static int instance_on_threads(struct inferd_delegate_model *delegate_model, struct inferd_delegate_worker_threads *threads,
 	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
 {
-	return rig_delegate.instance_new(model, ret_instance, message);
+	return rig_delegate.instance_new(delegate_model, ret_instance, message);
 }
 
 static uint32_t model_flags;
 
-static int init_on_lane(void *self, const struct inferd_delegate_payload *payload,
+static int init_on_threads(void *self, const struct inferd_delegate_payload *payload,
 	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
 	struct inferd_delegate_message *message)
 {
@@ -528,26 +528,26 @@ static int init_on_lane(void *self, const struct inferd_delegate_payload *payloa
 	return result;
 }
 
-static int reset_nothing(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
+static int reset_nothing(struct inferd_delegate_instance *delegate_instance, struct inferd_delegate_message *message)
 {
 	return INFERD_DELEGATE_OK;
 }
 
 /* What a lane has is freed with it, on its thread; a client's state, when the client goes. */
-static void test_state_on_a_lane(void **state)
+static void test_state_on_a_threads(void **state)
 {
 	struct inferd_delegate table = rig_delegate;
 	table.submit = NULL;
-	table.init = init_on_lane;
-	table.lane_new = some_lane;
-	table.lane_free = no_lane;
-	table.lane_parallel_for = some_loop;
-	table.instance_on_lane = instance_on_lane;
+	table.init = init_on_threads;
+	table.threads_new = some_threads;
+	table.threads_free = no_threads;
+	table.threads_parallel_for = some_loop;
+	table.instance_on_threads = instance_on_threads;
 	table.instance_reset = reset_nothing;
 	for (int i = 0; i < 3; i++) {
 		struct subject s;
 		rig_set_up(&s);
-		model_flags = (i < 2 ? INFERD_DELEGATE_ON_LANE : 0) | (i ? INFERD_DELEGATE_STATEFUL : 0);
+		model_flags = (i < 2 ? INFERD_DELEGATE_ON_THREADS : 0) | (i ? INFERD_DELEGATE_STATEFUL : 0);
 		assert_int_equal(rig_begin(&s, &table, "double", NULL), i == 1 ? ET_E_NOT_SUPPORTED : ET_OK);
 		if (i == 1)
 			assert_non_null(strstr(s.diag.text, "STATEFUL and ON_LANE"));
@@ -594,7 +594,7 @@ int main(void)
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_tables),
-		cmocka_unit_test(test_state_on_a_lane),
+		cmocka_unit_test(test_state_on_a_threads),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

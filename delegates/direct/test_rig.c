@@ -18,7 +18,7 @@ struct inferd_delegate_model {
 };
 
 struct inferd_delegate_instance {
-	struct inferd_delegate_model *model;
+	struct inferd_delegate_model *delegate_model;
 	const struct inferd_delegate_run *run;
 	const struct inferd_delegate_completion *completion;
 	pthread_mutex_t lock;
@@ -90,32 +90,32 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	if (!payload->program ||
 		payload->named_data(payload->self, "x", &bytes, &n_bytes) != INFERD_DELEGATE_E_NOT_FOUND)
 		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "what comes with a payload is wrong");
-	struct inferd_delegate_model *model = the_host->alloc(the_host->self, sizeof *model, 16);
-	if (!model)
+	struct inferd_delegate_model *delegate_model = the_host->alloc(the_host->self, sizeof *delegate_model, 16);
+	if (!delegate_model)
 		return refuse(message, INFERD_DELEGATE_E_MEMORY, "no memory for a model");
-	*model = (struct inferd_delegate_model){ .payload = payload, .factor = 2 };
-	memcpy(model->word, payload->bytes, payload->n_bytes);
+	*delegate_model = (struct inferd_delegate_model){ .payload = payload, .factor = 2 };
+	memcpy(delegate_model->word, payload->bytes, payload->n_bytes);
 	for (uint32_t i = 0; i < payload->n_specs; i++)
 		if (strcmp(payload->specs[i]->key, "factor") == 0)
-			model->factor = strtof(payload->specs[i]->value, NULL);
+			delegate_model->factor = strtof(payload->specs[i]->value, NULL);
 	for (uint32_t i = 0; i < payload->n_options; i++)
-		model->factor = strtof(payload->options[i]->value, NULL);
+		delegate_model->factor = strtof(payload->options[i]->value, NULL);
 	ret_info->n_inputs = ret_info->n_outputs = 1;
 	ret_info->device = 1;
-	ret_info->n_bytes = sizeof *model;
-	*ret_model = model;
+	ret_info->n_bytes = sizeof *delegate_model;
+	*ret_model = delegate_model;
 	return INFERD_DELEGATE_OK;
 }
 
-static void destroy(struct inferd_delegate_model *model)
+static void destroy(struct inferd_delegate_model *delegate_model)
 {
-	the_host->free(the_host->self, model, sizeof *model);
+	the_host->free(the_host->self, delegate_model, sizeof *delegate_model);
 }
 
-static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
+static int keep(struct inferd_delegate_model *delegate_model, struct inferd_delegate_message *message)
 {
 	static const struct inferd_delegate_piece pieces[] = { { "ab", 2 }, { "c", 1 } };
-	const struct inferd_delegate_store *store = model->payload->store;
+	const struct inferd_delegate_store *store = delegate_model->payload->store;
 	const uint8_t *bytes;
 	size_t n_bytes;
 	void *handle;
@@ -128,35 +128,35 @@ static int keep(struct inferd_delegate_model *model, struct inferd_delegate_mess
 	return store->keep(store->self, "made by a test", pieces, 2, message);
 }
 
-static int instance_new(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
+static int instance_new(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance **ret_instance,
 	struct inferd_delegate_message *message)
 {
-	struct inferd_delegate_instance *instance = the_host->alloc(the_host->self, sizeof *instance, 16);
-	if (!instance)
+	struct inferd_delegate_instance *delegate_instance = the_host->alloc(the_host->self, sizeof *delegate_instance, 16);
+	if (!delegate_instance)
 		return refuse(message, INFERD_DELEGATE_E_MEMORY, "no memory for an instance");
-	*instance = (struct inferd_delegate_instance){ .model = model };
-	pthread_mutex_init(&instance->lock, NULL);
-	pthread_cond_init(&instance->changed, NULL);
-	*ret_instance = instance;
+	*delegate_instance = (struct inferd_delegate_instance){ .delegate_model = delegate_model };
+	pthread_mutex_init(&delegate_instance->lock, NULL);
+	pthread_cond_init(&delegate_instance->changed, NULL);
+	*ret_instance = delegate_instance;
 	return INFERD_DELEGATE_OK;
 }
 
-static void join(struct inferd_delegate_instance *instance)
+static void join(struct inferd_delegate_instance *delegate_instance)
 {
-	if (instance->has_thread)
-		pthread_join(instance->thread, NULL);
-	instance->has_thread = false;
+	if (delegate_instance->has_thread)
+		pthread_join(delegate_instance->thread, NULL);
+	delegate_instance->has_thread = false;
 }
 
-static void instance_free(struct inferd_delegate_instance *instance)
+static void instance_free(struct inferd_delegate_instance *delegate_instance)
 {
-	join(instance);
-	pthread_mutex_destroy(&instance->lock);
-	pthread_cond_destroy(&instance->changed);
-	the_host->free(the_host->self, instance, sizeof *instance);
+	join(delegate_instance);
+	pthread_mutex_destroy(&delegate_instance->lock);
+	pthread_cond_destroy(&delegate_instance->changed);
+	the_host->free(the_host->self, delegate_instance, sizeof *delegate_instance);
 }
 
-int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+int rig_execute(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	const struct inferd_delegate_arg *in = run->args[0];
@@ -166,10 +166,10 @@ int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_inst
 	if ((uintptr_t)in->data % ALIGNMENT || (uintptr_t)out->data % ALIGNMENT)
 		return refuse(message, INFERD_DELEGATE_E_INTERNAL, "it lies badly");
 	for (uint64_t i = 0; i < in->n_bytes / sizeof(float) && i < out->n_bytes / sizeof(float); i++)
-		((float *)out->data)[i] = model->factor * ((const float *)in->data)[i];
+		((float *)out->data)[i] = delegate_model->factor * ((const float *)in->data)[i];
 	for (uint8_t i = 0; i < out->n_dims; i++)
 		out->sizes[i] = in->sizes[i];
-	out->sizes[0] += strcmp(model->word, "stretch") == 0;
+	out->sizes[0] += strcmp(delegate_model->word, "stretch") == 0;
 	if (run->flags & INFERD_DELEGATE_PROFILE) {
 		run->event(run->self, "first", 30);
 		run->event(run->self, "second", 40);
@@ -177,59 +177,59 @@ int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_inst
 	return INFERD_DELEGATE_OK;
 }
 
-static void finish(struct inferd_delegate_instance *instance)
+static void finish(struct inferd_delegate_instance *delegate_instance)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
-	int result = instance->is_cancelled ? INFERD_DELEGATE_E_CANCELLED
-					    : rig_execute(instance->model, instance, instance->run, &message);
-	instance->completion->done(
-		instance->completion->self, result, instance->is_cancelled ? "somebody asked" : message.text);
+	int result = delegate_instance->is_cancelled ? INFERD_DELEGATE_E_CANCELLED
+					    : rig_execute(delegate_instance->delegate_model, delegate_instance, delegate_instance->run, &message);
+	delegate_instance->completion->done(
+		delegate_instance->completion->self, result, delegate_instance->is_cancelled ? "somebody asked" : message.text);
 }
 
 static void *work(void *arg)
 {
-	struct inferd_delegate_instance *instance = arg;
-	pthread_mutex_lock(&instance->lock);
-	while (strcmp(instance->model->word, "thread") && !instance->is_cancelled)
-		pthread_cond_wait(&instance->changed, &instance->lock);
-	pthread_mutex_unlock(&instance->lock);
-	finish(instance);
+	struct inferd_delegate_instance *delegate_instance = arg;
+	pthread_mutex_lock(&delegate_instance->lock);
+	while (strcmp(delegate_instance->delegate_model->word, "thread") && !delegate_instance->is_cancelled)
+		pthread_cond_wait(&delegate_instance->changed, &delegate_instance->lock);
+	pthread_mutex_unlock(&delegate_instance->lock);
+	finish(delegate_instance);
 	return NULL;
 }
 
-static int submit(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+static int submit(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
 	const struct inferd_delegate_run *run, const struct inferd_delegate_completion *completion,
 	struct inferd_delegate_message *message)
 {
-	if (strcmp(model->word, "refuse") == 0)
+	if (strcmp(delegate_model->word, "refuse") == 0)
 		return refuse(message, INFERD_DELEGATE_E_DEVICE, "the device does not want to");
-	join(instance);
-	instance->run = run;
-	instance->completion = completion;
-	instance->is_cancelled = false;
-	if (strcmp(model->word, "inside") == 0 || strcmp(model->word, "stretch") == 0 ||
-		strcmp(model->word, "double") == 0) {
-		finish(instance);
+	join(delegate_instance);
+	delegate_instance->run = run;
+	delegate_instance->completion = completion;
+	delegate_instance->is_cancelled = false;
+	if (strcmp(delegate_model->word, "inside") == 0 || strcmp(delegate_model->word, "stretch") == 0 ||
+		strcmp(delegate_model->word, "double") == 0) {
+		finish(delegate_instance);
 		return INFERD_DELEGATE_OK;
 	}
-	assert_int_equal(pthread_create(&instance->thread, NULL, work, instance), 0);
-	instance->has_thread = true;
+	assert_int_equal(pthread_create(&delegate_instance->thread, NULL, work, delegate_instance), 0);
+	delegate_instance->has_thread = true;
 	pthread_mutex_lock(&rig_gate_lock);
 	rig_is_at_gate = true;
 	pthread_cond_broadcast(&rig_gate_changed);
-	while (strcmp(model->word, "slow") == 0 && !rig_is_gate_open)
+	while (strcmp(delegate_model->word, "slow") == 0 && !rig_is_gate_open)
 		pthread_cond_wait(&rig_gate_changed, &rig_gate_lock);
 	pthread_mutex_unlock(&rig_gate_lock);
 	return INFERD_DELEGATE_OK;
 }
 
-static void cancel(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance)
+static void cancel(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance)
 {
-	pthread_mutex_lock(&instance->lock);
-	instance->is_cancelled = true;
-	instance->n_cancels++;
-	pthread_cond_broadcast(&instance->changed);
-	pthread_mutex_unlock(&instance->lock);
+	pthread_mutex_lock(&delegate_instance->lock);
+	delegate_instance->is_cancelled = true;
+	delegate_instance->n_cancels++;
+	pthread_cond_broadcast(&delegate_instance->changed);
+	pthread_mutex_unlock(&delegate_instance->lock);
 }
 
 /* What a test of one refusal leaves out or adds. */
@@ -264,11 +264,11 @@ enum et_status rig_begin(struct subject *s, const struct inferd_delegate *table,
 	own.n_args = own.n_args ? own.n_args : 2;
 	enum et_status status = et_direct_open(&s->entry, table, NULL, &s->allocator, NULL, &s->diag);
 	if (!status)
-		status = s->entry.ops->compile(s->entry.backend, &own, &s->compiled, &s->info, &s->diag);
+		status = s->entry.ops->compile(s->entry.backend, &own, &s->model, &s->info, &s->diag);
 	if (!status)
-		status = s->entry.ops->lane_new(s->entry.backend, 1, 1, &s->lane, &s->diag);
+		status = s->entry.ops->threads_new(s->entry.backend, 1, 1, &s->threads, &s->diag);
 	if (!status)
-		status = s->entry.ops->context_new(s->compiled, s->lane, &s->context, &s->diag);
+		status = s->entry.ops->instance_new(s->model, s->threads, &s->instance, &s->diag);
 	return status;
 }
 
@@ -300,9 +300,9 @@ void rig_set_up(struct subject *s)
 void rig_tear_down(struct subject *s)
 {
 	if (s->entry.ops) {
-		s->entry.ops->context_free(s->context);
-		s->entry.ops->lane_free(s->lane);
-		s->entry.ops->compiled_free(s->compiled);
+		s->entry.ops->instance_free(s->instance);
+		s->entry.ops->threads_free(s->threads);
+		s->entry.ops->model_free(s->model);
 		s->entry.ops->close(s->entry.backend);
 	}
 	assert_int_equal(s->counting.n_live, 0);
@@ -326,7 +326,7 @@ enum et_status rig_start(struct subject *s)
 {
 	struct et_completion completion = { .self = s, .done = on_done };
 	s->is_done = false;
-	return s->entry.ops->enqueue(s->context, s->args, &completion, &s->diag);
+	return s->entry.ops->enqueue(s->instance, s->args, &completion, &s->diag);
 }
 
 enum et_status rig_end(struct subject *s)

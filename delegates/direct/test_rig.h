@@ -9,7 +9,7 @@
 
 #include "delegates/direct/direct.h"
 
-#include "clients/inferd-delegate.h"
+#include "delegates/inferd-delegate.h"
 #include "tests/support/counting_alloc.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ enum { ROWS = 2, COLUMNS = 4, N = 16, ALIGNMENT = 64 };
 
 extern const struct inferd_delegate rig_delegate;
 /* Its execute. */
-int rig_execute(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
+int rig_execute(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
 	const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
 /* Where slow waits, under the lock. */
 extern pthread_mutex_t rig_gate_lock;
@@ -29,10 +29,10 @@ struct subject {
 	struct counting_alloc counting;
 	struct et_allocator allocator;
 	struct et_backend_entry entry;
-	struct et_compiled *compiled;
-	struct et_compiled_info info;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_model_info info;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct et_diag diag;
 	_Alignas(ALIGNMENT) float in[N + 1], out[N + 1];
 	struct et_tensor tensors[2];

@@ -4,11 +4,11 @@
  * compiled, so that two methods that use the same named data share what was packed from it. */
 #include "delegates/xnnpack/delegate.h"
 
-#include "delegates/xnnpack/compiled.h"
-#include "delegates/xnnpack/context.h"
-#include "delegates/xnnpack/initialize.h"
-#include "delegates/xnnpack/lane.h"
-#include "delegates/xnnpack/warm.h"
+#include "delegates/xnnpack/model.h"
+#include "delegates/xnnpack/instance.h"
+#include "delegates/xnnpack/hardware_config.h"
+#include "delegates/xnnpack/threads.h"
+#include "delegates/xnnpack/warm_up.h"
 #include "delegates/interface.h"
 #include "runtime/base/list.h"
 
@@ -18,22 +18,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_MAX_CONTEXT_BYTES ((size_t)2 << 30)
+#define DEFAULT_MAX_INSTANCE_BYTES ((size_t)2 << 30)
 
 struct et_xnn_backend {
 	struct et_allocator allocator;
-	size_t max_context_bytes;
+	size_t max_instance_bytes;
 	char machine[256];    /* the store's key; empty: nothing is kept */
 	pthread_mutex_t lock; /* programs */
 	struct et_list_node programs;
-	struct et_xnn_lanes lanes;
+	struct et_xnn_thread_sets thread_sets;
 };
 
 struct program_weights {
 	struct et_list_node node;
 	uint64_t program; /* its number */
 	struct et_xnn_weights *weights;
-	struct et_xnn_twins twins;
+	struct et_xnn_duplicates duplicates;
 	struct et_xnn_rehearsals rehearsals;
 	uint32_t n_users;
 };
@@ -65,7 +65,7 @@ static struct program_weights *weights_get(
 			entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
 		if (entry && weights) {
 			*entry = (struct program_weights){ .program = program, .weights = weights };
-			et_xnn_twins_init(&entry->twins);
+			et_xnn_duplicates_init(&entry->duplicates);
 			et_xnn_rehearsals_init(&entry->rehearsals, allocator);
 			et_list_append(&backend->programs, &entry->node);
 		} else {
@@ -87,7 +87,7 @@ static void weights_put(struct et_xnn_backend *backend, struct et_xnn_weights *w
 	if (entry && --entry->n_users == 0) {
 		et_list_remove(&entry->node);
 		et_xnn_weights_free(entry->weights, store);
-		et_xnn_twins_deinit(&entry->twins);
+		et_xnn_duplicates_deinit(&entry->duplicates);
 		et_xnn_rehearsals_deinit(&entry->rehearsals);
 		backend->allocator.free(backend->allocator.self, entry, sizeof(*entry));
 	}
@@ -127,10 +127,10 @@ static enum et_status make_backend(
 	backend->allocator = *allocator;
 	if (!et_xnn_machine(backend->machine, sizeof(backend->machine)))
 		backend->machine[0] = '\0';
-	backend->max_context_bytes = DEFAULT_MAX_CONTEXT_BYTES;
+	backend->max_instance_bytes = DEFAULT_MAX_INSTANCE_BYTES;
 	pthread_mutex_init(&backend->lock, NULL);
 	et_list_init(&backend->programs);
-	et_xnn_lanes_init(&backend->lanes, allocator);
+	et_xnn_thread_sets_init(&backend->thread_sets, allocator);
 	et_xnn_warm();
 	*ret_backend = backend;
 	return ET_OK;
@@ -153,7 +153,7 @@ static void backend_close(void *self)
 {
 	struct et_xnn_backend *backend = self;
 	pthread_mutex_destroy(&backend->lock);
-	et_xnn_lanes_deinit(&backend->lanes);
+	et_xnn_thread_sets_deinit(&backend->thread_sets);
 	struct et_allocator allocator = backend->allocator;
 	allocator.free(allocator.self, backend, sizeof(*backend));
 	xnn_deinitialize();
@@ -210,8 +210,8 @@ static enum et_status compile(struct et_xnn_backend *backend, const struct infer
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's weights");
 	}
 	*model = (struct inferd_delegate_model){ .backend = backend, .store = store };
-	enum et_status status = et_xnn_compile(&model->compiled, &model->starts, payload, program->weights,
-		&program->rehearsals, &program->twins, backend->max_context_bytes, allocator, ret_info, diag);
+	enum et_status status = et_xnn_compile(&model->model, &model->slices, payload, program->weights,
+		&program->rehearsals, &program->duplicates, backend->max_instance_bytes, allocator, ret_info, diag);
 	if (status != ET_OK) {
 		weights_put(backend, program->weights, store);
 		allocator->free(allocator->self, model, sizeof(*model));
@@ -235,28 +235,28 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 static void destroy(struct inferd_delegate_model *model)
 {
 	struct et_xnn_backend *backend = model->backend;
-	struct et_xnn_weights *weights = model->compiled->weights;
-	et_xnn_compiled_free(model->compiled);
-	et_xnn_starts_deinit(&model->starts, &backend->allocator);
+	struct et_xnn_weights *weights = model->model->weights;
+	et_xnn_model_free(model->model);
+	et_xnn_input_slices_deinit(&model->slices, &backend->allocator);
 	weights_put(backend, weights, model->store);
 	backend->allocator.free(backend->allocator.self, model, sizeof(*model));
 }
 
-static int lane_new(void *self, uint32_t index, uint32_t n_threads, struct inferd_delegate_lane **ret_lane,
+static int threads_new(void *self, uint32_t index, uint32_t n_threads, struct inferd_delegate_worker_threads **ret_threads,
 	struct inferd_delegate_message *message)
 {
 	struct et_xnn_backend *backend = self;
 	struct et_diag diag = { "" };
 	return et_interface_result(
-		et_xnn_lane_new(ret_lane, &backend->lanes, n_threads, &diag), &diag, message);
+		et_xnn_threads_new(ret_threads, &backend->thread_sets, n_threads, &diag), &diag, message);
 }
 
-static int instance_on_lane(struct inferd_delegate_model *model, struct inferd_delegate_lane *lane,
+static int instance_on_threads(struct inferd_delegate_model *model, struct inferd_delegate_worker_threads *threads,
 	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
 	enum et_status status =
-		et_xnn_context_new(ret_instance, model->compiled, lane, &model->backend->allocator, &diag);
+		et_xnn_instance_new(ret_instance, model->model, threads, &model->backend->allocator, &diag);
 	return et_interface_result(status, &diag, message);
 }
 
@@ -266,8 +266,8 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	struct et_diag diag;
 	diag.text[0] = '\0'; /* not all of it: this is a run */
 	enum et_status status = run->flags & INFERD_DELEGATE_PROFILE
-					? et_xnn_context_profile(instance, &model->starts, run, &diag)
-					: et_xnn_context_run(instance, &model->starts, run->args, &diag);
+					? et_xnn_instance_profile(instance, &model->slices, run, &diag)
+					: et_xnn_instance_run(instance, &model->slices, run->args, &diag);
 	return status == ET_OK ? INFERD_DELEGATE_OK : et_interface_result(status, &diag, message);
 }
 
@@ -275,13 +275,13 @@ static int keep(struct inferd_delegate_model *model, struct inferd_delegate_mess
 {
 	struct et_diag diag = { "" };
 	return et_interface_result(
-		et_xnn_weights_keep(model->compiled->weights, model->store, &diag), &diag, message);
+		et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
 }
 
 static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
 	uint8_t ret_dim_order[INFERD_DELEGATE_MAX_DIMS])
 {
-	uint32_t n = et_xnn_payload_order(&model->compiled->payload, arg, ret_dim_order);
+	uint32_t n = et_xnn_payload_order(&model->model->payload, arg, ret_dim_order);
 	return n == n_dims ? n : 0;
 }
 
@@ -290,17 +290,17 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 {
 	struct et_diag diag = { "" };
 	return et_interface_result(
-		et_xnn_compiled_reorder(model->compiled, args, n_args, &diag), &diag, message);
+		et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
 }
 
-void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes)
+void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes)
 {
-	((struct et_xnn_backend *)self)->max_context_bytes = n_bytes;
+	((struct et_xnn_backend *)self)->max_instance_bytes = n_bytes;
 }
 
 void et_xnnpack_weights_stats(struct inferd_delegate_model *model, struct et_xnn_weights_stats *ret_stats)
 {
-	et_xnn_weights_stats(model->compiled->weights, ret_stats);
+	et_xnn_weights_stats(model->model->weights, ret_stats);
 }
 
 const struct inferd_delegate et_xnnpack_delegate = {
@@ -317,15 +317,15 @@ const struct inferd_delegate et_xnnpack_delegate = {
 	.init = init,
 	.execute = execute,
 	.destroy = destroy,
-	.instance_free = et_xnn_context_free,
-	.lane_new = lane_new,
-	.lane_free = et_xnn_lane_free,
-	.instance_on_lane = instance_on_lane,
-	.lane_parallel_for = et_xnn_lane_parallel_for,
-	.lane_rest = et_xnn_lane_rest,
+	.instance_free = et_xnn_instance_free,
+	.threads_new = threads_new,
+	.threads_free = et_xnn_threads_free,
+	.instance_on_threads = instance_on_threads,
+	.threads_parallel_for = et_xnn_threads_parallel_for,
+	.threads_rest = et_xnn_threads_rest,
 	.keep = keep,
-	.instance_warm = et_xnn_context_warm,
+	.instance_warm = et_xnn_instance_warm,
 	.preferred_order = preferred_order,
 	.adopt_orders = adopt_orders,
-	.lane_bytes = et_xnn_lane_bytes,
+	.threads_bytes = et_xnn_threads_bytes,
 };

@@ -8,7 +8,7 @@
 
 /* How much memory one instance may take beside the packed weights, from now on; at first 2 GiB. @self: what
  * open gave. A small file can ask for any amount. */
-void et_xnnpack_set_max_context_bytes(void *self, size_t n_bytes);
+void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes);
 
 /* How much is packed for the Program of @model; for tests and statistics. */
 struct et_xnn_weights_stats;

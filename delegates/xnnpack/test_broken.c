@@ -1,7 +1,7 @@
 /* Memory that runs out at every allocation, and a payload that is cut off and flipped at every byte: each must be refused
  * with a sentence or run, and nothing may be left behind. XNNPACK itself would abort on most of them. And payloads that ask for more
  * than they bring. */
-#include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/support/test_args.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,26 +16,26 @@ static void test_every_allocation_failing(void **state)
 	size_t n_live = test_counting.n_live, n_failures = 0;
 	for (size_t n = 1;; n++) {
 		struct et_diag diag = { 0 };
-		struct et_compiled *compiled = NULL;
-		struct et_compiled_info info;
-		struct et_lane *lane = NULL;
-		struct et_context *context = NULL;
+		struct et_model *model = NULL;
+		struct et_model_info info;
+		struct et_worker_threads *threads = NULL;
+		struct et_instance *instance = NULL;
 		test_counting.n_calls = 0;
 		test_counting.fail_at = n;
-		enum et_status status = test_compile(bytes, n_bytes, 2, &compiled, &info, &diag);
+		enum et_status status = test_compile(bytes, n_bytes, 2, &model, &info, &diag);
 		if (status == ET_OK)
-			status = test_ops->lane_new(test_backend, 0, 1, &lane, &diag);
+			status = test_ops->threads_new(test_backend, 0, 1, &threads, &diag);
 		if (status == ET_OK)
-			status = test_ops->context_new(compiled, lane, &context, &diag);
+			status = test_ops->instance_new(model, threads, &instance, &diag);
 		size_t n_calls = test_counting.n_calls;
 		test_counting.fail_at = 0;
 		if (status == ET_OK)
-			test_run_mixture(compiled, lane, 0);
+			test_run_mixture(model, threads, 0);
 		else
 			n_failures++;
-		test_ops->context_free(context);
-		test_ops->lane_free(lane);
-		test_ops->compiled_free(compiled);
+		test_ops->instance_free(instance);
+		test_ops->threads_free(threads);
+		test_ops->model_free(model);
 		assert_int_equal(test_counting.n_live, n_live);
 		if (n_calls < n)
 			break; /* it never came to that */
@@ -46,51 +46,51 @@ static void test_every_allocation_failing(void **state)
 	free(bytes);
 }
 
-static void try_broken(const uint8_t *bytes, size_t n_bytes, struct et_lane *lane)
+static void try_broken(const uint8_t *bytes, size_t n_bytes, struct et_worker_threads *threads)
 {
 	struct et_diag diag = { 0 };
-	struct et_compiled *compiled = NULL;
-	struct et_compiled_info info;
-	struct et_context *context;
+	struct et_model *model = NULL;
+	struct et_model_info info;
+	struct et_instance *instance;
 	struct arg args[2];
-	if (test_compile(bytes, n_bytes, 2, &compiled, &info, &diag) != ET_OK) {
+	if (test_compile(bytes, n_bytes, 2, &model, &info, &diag) != ET_OK) {
 		assert_true(diag.text[0]);
 		return;
 	}
-	if (test_ops->context_new(compiled, lane, &context, &diag) == ET_OK) {
+	if (test_ops->instance_new(model, threads, &instance, &diag) == ET_OK) {
 		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 4, 4, 2);
 		ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, 4, 4, 3);
 		(void)test_ops->enqueue(
-			context, (struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL, &diag);
-		test_ops->context_free(context);
+			instance, (struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL, &diag);
+		test_ops->instance_free(instance);
 	}
-	test_ops->compiled_free(compiled);
+	test_ops->model_free(model);
 }
 
 static void test_broken_payloads(void **state)
 {
-	struct et_lane *lane;
+	struct et_worker_threads *threads;
 	size_t n_bytes;
 	uint8_t *bytes = test_make_mixture(&n_bytes);
-	et_xnnpack_set_max_context_bytes(
+	et_xnnpack_set_max_instance_bytes(
 		et_direct_self(test_backend), 1 << 20); /* some ask for gigabytes, which takes a while */
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, NULL), &(struct et_diag){ 0 });
+	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, NULL), &(struct et_diag){ 0 });
 	for (size_t n = 0; n < n_bytes; n++) {
 		/* exactly as long as it says, but for the padding */
 		uint8_t *cut = calloc(1, n + ET_SOURCE_PADDING);
 		memcpy(cut, bytes, n);
-		try_broken(cut, n, lane);
+		try_broken(cut, n, threads);
 		free(cut);
 	}
 	for (size_t at = 0; at < n_bytes; at++) {
 		static const uint8_t masks[] = { 0x01, 0x02, 0x04, 0x80, 0xff };
 		for (size_t m = 0; m < sizeof(masks); m++) {
 			bytes[at] ^= masks[m];
-			try_broken(bytes, n_bytes, lane);
+			try_broken(bytes, n_bytes, threads);
 			bytes[at] ^= masks[m];
 		}
 	}
-	test_ops->lane_free(lane);
+	test_ops->threads_free(threads);
 	free(bytes);
 }
 
@@ -111,8 +111,8 @@ static void test_scales_of_many(void **state)
 		scales[i] = 1;
 	for (int is_shared = 0; is_shared < 2; is_shared++) {
 		struct make_xnn mk;
-		struct et_compiled *compiled;
-		struct et_compiled_info info;
+		struct et_model *model;
+		struct et_model_info info;
 		struct et_diag diag = { 0 };
 		size_t n_bytes;
 		mx_init(&mk);
@@ -124,12 +124,12 @@ static void test_scales_of_many(void **state)
 					      .n_scales = N_SCALES });
 		add_clamp(&mk);
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
-		enum et_status status = test_compile(bytes, n_bytes, 2, &compiled, &info, &diag);
+		enum et_status status = test_compile(bytes, n_bytes, 2, &model, &info, &diag);
 		if (is_shared) {
 			test_refused(status, ET_E_OUT_OF_RESOURCES, &diag, "scales of all values are ");
 		} else {
 			test_ok(status, &diag);
-			test_ops->compiled_free(compiled);
+			test_ops->model_free(model);
 		}
 		free(bytes);
 	}

@@ -1,7 +1,7 @@
 /* Datatypes that no exported program in tests/models has: linear layers with 4 and 8 bit filters, the old form of dynamic
  * quantization, halves, indexes. */
-#include "delegates/xnnpack/compiled.h"
-#include "delegates/xnnpack/test_args.h"
+#include "delegates/xnnpack/model.h"
+#include "delegates/xnnpack/support/test_args.h"
 #include "runtime/base/checked.h"
 
 #include <math.h>
@@ -285,22 +285,22 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	source.n_file_bytes = source.n_bytes;
 	source.drop = never_drop;
 	struct et_xnn_weights *weights = et_xnn_weights_new(&test_allocator, NULL, "");
-	struct et_xnn_compiled *compiled;
+	struct et_xnn_model *model;
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
-	struct et_xnn_starts starts;
+	struct et_xnn_input_slices slices;
 	struct et_xnn_rehearsals rehearsals;
 	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	test_ok(et_xnn_compile(&compiled, &starts, &source, weights, &rehearsals, NULL, SIZE_MAX,
+	test_ok(et_xnn_compile(&model, &slices, &source, weights, &rehearsals, NULL, SIZE_MAX,
 			&test_allocator, &info, &diag),
 		&diag);
-	et_xnn_starts_deinit(&starts, &test_allocator);
-	et_xnn_compiled_free(compiled);
+	et_xnn_input_slices_deinit(&slices, &test_allocator);
+	et_xnn_model_free(model);
 	et_xnn_rehearsals_deinit(&rehearsals);
 	et_xnn_weights_free(weights, NULL);
 	free(bytes);
 }
 
-static void test_half_precision(void **state)
+static void test_fp16_precision(void **state)
 {
 	struct make_xnn mk;
 	struct arg args[3];
@@ -337,7 +337,7 @@ static uint16_t half_of(int number)
 }
 
 /* A linear layer of halves, of one row and of several, wider than a tile: whole numbers, so the sums are exact. */
-static void test_half_products(void **state)
+static void test_fp16_products(void **state)
 {
 	enum { ROWS = 7, IN = 21, OUT = 70 };
 	uint16_t filter[OUT * IN], bias[OUT];
@@ -427,7 +427,7 @@ static void test_shapes_of_biases(void **state)
 }
 
 /* The same of a filter or a bias that is an argument. */
-static void test_half_products_of_arguments(void **state)
+static void test_fp16_products_of_arguments(void **state)
 {
 	enum { ROWS = 5, IN = 21, OUT = 20 };
 	uint16_t numbers[OUT * IN];
@@ -623,8 +623,8 @@ static void test_scales_of_blocks(void **state)
 	static const uint8_t ones[N_IN / 2] = { 0x99 };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct make_xnn mk;
-		struct et_compiled *compiled;
-		struct et_compiled_info info;
+		struct et_model *model;
+		struct et_model_info info;
 		struct et_diag diag = { 0 };
 		float scales[N_IN / BLOCK];
 		size_t n_bytes;
@@ -645,14 +645,14 @@ static void test_scales_of_blocks(void **state)
 		mx_node(&mk, MX_LINEAR,
 			&(struct et_xnn_node){ .inputs = { rows, filter, ET_XNN_NONE }, .outputs = { out } });
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
-		test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
-		const struct et_xnn_payload *payload = &et_direct_model(compiled)->compiled->payload;
+		test_ok(test_compile(bytes, n_bytes, 2, &model, &info, &diag), &diag);
+		const struct et_xnn_payload *payload = &et_direct_model(model)->model->payload;
 		uint32_t n = 0;
 		for (uint32_t j = 0; j < payload->n_values; j++)
 			for (uint32_t k = 0; k < payload->values[j].n_scales; k++, n++)
 				assert_int_equal(payload->values[j].block_scales[k], cases[i].rounded);
 		assert_int_equal(n, N_IN / BLOCK);
-		test_ops->compiled_free(compiled);
+		test_ops->model_free(model);
 		free(bytes);
 	}
 }
@@ -669,10 +669,10 @@ int main(void)
 		TEST(nibbles_transposed),
 		TEST(odd_nibbles),
 		TEST(nibbles_in_a_payload_stay),
-		TEST(half_precision),
-		TEST(half_products),
+		TEST(fp16_precision),
+		TEST(fp16_products),
 		TEST(shapes_of_biases),
-		TEST(half_products_of_arguments),
+		TEST(fp16_products_of_arguments),
 		TEST(refused_in_the_middle),
 		TEST(indexes_are_widened),
 		TEST(scales_far_apart),

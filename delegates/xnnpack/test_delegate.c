@@ -1,7 +1,7 @@
 /* The delegate through its table: what it refuses and how it says so, shapes that change, arguments that do not
  * fit, the compute table. */
-#include "delegates/xnnpack/test_args.h"
-#include "delegates/xnnpack/warm.h"
+#include "delegates/xnnpack/support/test_args.h"
+#include "delegates/xnnpack/warm_up.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,12 +13,12 @@
 
 static enum et_status refuse(struct make_xnn *mk, uint32_t n_args, struct et_diag *diag)
 {
-	struct et_compiled *compiled = NULL;
-	struct et_compiled_info info;
+	struct et_model *model = NULL;
+	struct et_model_info info;
 	size_t n_bytes;
 	uint8_t *bytes = mx_finish(mk, &n_bytes);
-	enum et_status status = test_compile(bytes, n_bytes, n_args, &compiled, &info, diag);
-	test_ops->compiled_free(compiled);
+	enum et_status status = test_compile(bytes, n_bytes, n_args, &model, &info, diag);
+	test_ops->model_free(model);
 	free(bytes);
 	return status;
 }
@@ -142,10 +142,10 @@ static void test_shapes_change(void **state)
 {
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
-	struct et_compiled *compiled;
-	struct et_compiled_info info;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_model_info info;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct arg args[3];
 	size_t n_bytes;
 	mx_init(&mk);
@@ -156,9 +156,9 @@ static void test_shapes_change(void **state)
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { twice, b }, .outputs = { sum } });
 	mx_node(&mk, MX_MULTIPLY, &(struct et_xnn_node){ .inputs = { sum, b }, .outputs = { out } });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	test_ok(test_compile(bytes, n_bytes, 3, &compiled, &info, &diag), &diag);
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
-	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	test_ok(test_compile(bytes, n_bytes, 3, &model, &info, &diag), &diag);
+	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
+	test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 
 	ARG(&args[2], ET_FLOAT32, ET_DYNAMIC_BOUND, 8, 4);
 	args[2].tensor.capacity = 32;
@@ -172,7 +172,7 @@ static void test_shapes_change(void **state)
 			args[1].f32[j] = (float)(100 + j);
 		}
 		struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
-		test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+		test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 		assert_int_equal(args[2].sizes[0], n_rows);
 		for (int32_t j = 0; j < n_rows * 4; j++) {
 			float of_a = (float)(rows[i][0] == 1 ? j % 4 : j);
@@ -187,7 +187,7 @@ static void test_shapes_change(void **state)
 		for (int j = 0; j < 8; j++)
 			args[0].f32[j] = args[1].f32[j] = 1;
 		struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
-		test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+		test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 		assert_int_equal(args[2].sizes[0], n % 2 * 2);
 		if (n == 1)
 			test_near(args[2].f32[7], 3, 0.01f);
@@ -196,26 +196,26 @@ static void test_shapes_change(void **state)
 	ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, 3, 4);
 	ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 5, 4);
 	struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
-	test_refused(test_ops->enqueue(context, values, NULL, &diag), ET_E_INVALID_ARGUMENT, &diag,
+	test_refused(test_ops->enqueue(instance, values, NULL, &diag), ET_E_INVALID_ARGUMENT, &diag,
 		"XNNPACK node 'XNNAdd' (node 1) can't take an input of shape [5,4]");
 	diag = (struct et_diag){ 0 };
 	ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 3, 4);
-	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+	test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 	/* and an output that has no room */
 	diag = (struct et_diag){ 0 };
 	args[2].tensor.capacity = 4;
 	ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, 7, 4);
 	ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 7, 4);
-	test_refused(test_ops->enqueue(context, values, NULL, &diag), ET_E_NOT_SUPPORTED, &diag,
+	test_refused(test_ops->enqueue(instance, values, NULL, &diag), ET_E_NOT_SUPPORTED, &diag,
 		"output 2 comes out as [7,4]");
 	diag = (struct et_diag){ 0 };
 	args[2].tensor.capacity = 32;
-	test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+	test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 	assert_int_equal(args[2].sizes[0], 7);
 
-	test_ops->context_free(context);
-	test_ops->lane_free(lane);
-	test_ops->compiled_free(compiled);
+	test_ops->instance_free(instance);
+	test_ops->threads_free(threads);
+	test_ops->model_free(model);
 	free(bytes);
 }
 
@@ -305,10 +305,10 @@ static void test_profile(void **state)
 {
 	static const struct et_trace trace = { NULL, told_begin, told_end, told_part };
 	struct et_diag diag = { 0 };
-	struct et_compiled *compiled;
-	struct et_compiled_info info;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_model_info info;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct make_xnn mk;
 	struct arg args[2];
 	size_t n_bytes;
@@ -318,9 +318,9 @@ static void test_profile(void **state)
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { middle } });
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { middle }, .outputs = { out } });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
-	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	test_ok(test_compile(bytes, n_bytes, 2, &model, &info, &diag), &diag);
+	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
+	test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, 2);
 	ARG(&args[1], ET_FLOAT32, ET_STATIC, 2, 2);
 	struct et_evalue *values[] = { &args[0].value, &args[1].value };
@@ -329,20 +329,20 @@ static void test_profile(void **state)
 		told[0] = '\0';
 		args[0].f32[3] = (float)round;
 		if (round % 2)
-			test_ok(test_ops->profile(context, values, &trace, 7, &diag), &diag);
+			test_ok(test_ops->profile(instance, values, &trace, 7, &diag), &diag);
 		else
-			test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+			test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 		assert_string_equal(told, round % 2 ? "begin end Unary Unary " : "");
 		test_near(args[1].f32[3], 1 / (1 + expf(-1 / (1 + expf(-(float)round)))), 1e-5f);
 	}
 	args[0].tensor.type = ET_INT32;
 	told[0] = '\0';
-	test_refused(test_ops->profile(context, values, &trace, 7, &diag), ET_E_INVALID_ARGUMENT, &diag,
+	test_refused(test_ops->profile(instance, values, &trace, 7, &diag), ET_E_INVALID_ARGUMENT, &diag,
 		"XNNPACK: input 0 is INT32");
 	assert_string_equal(told, "");
-	test_ops->context_free(context);
-	test_ops->lane_free(lane);
-	test_ops->compiled_free(compiled);
+	test_ops->instance_free(instance);
+	test_ops->threads_free(threads);
+	test_ops->model_free(model);
 	free(bytes);
 }
 
@@ -353,10 +353,10 @@ static void test_join_nothing(void **state)
 {
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
-	struct et_compiled *compiled;
-	struct et_compiled_info info;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_model_info info;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct arg args[3];
 	size_t n_bytes;
 	mx_init(&mk);
@@ -365,9 +365,9 @@ static void test_join_nothing(void **state)
 	mx_node(&mk, MX_CAT2,
 		&(struct et_xnn_node){ .inputs = { past, now }, .outputs = { all }, .numbers = { 0 } });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
-	test_ok(test_compile(bytes, n_bytes, 3, &compiled, &info, &diag), &diag);
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
-	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	test_ok(test_compile(bytes, n_bytes, 3, &model, &info, &diag), &diag);
+	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
+	test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 	ARG(&args[2], ET_FLOAT32, ET_DYNAMIC_BOUND, 5, 4);
 	args[2].tensor.capacity = 20;
 	static const int32_t rows[][2] = { { 3, 2 }, { 0, 2 }, { 0, 0 }, { 2, 0 }, { 3, 2 } };
@@ -379,38 +379,38 @@ static void test_join_nothing(void **state)
 			args[1].f32[j] = (float)(100 + j);
 		}
 		struct et_evalue *values[] = { &args[0].value, &args[1].value, &args[2].value };
-		test_ok(test_ops->enqueue(context, values, NULL, &diag), &diag);
+		test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 		assert_int_equal(args[2].sizes[0], rows[i][0] + rows[i][1]);
 		for (int32_t j = 0; j < (rows[i][0] + rows[i][1]) * 4; j++)
 			test_near(args[2].f32[j], (float)(j < rows[i][0] * 4 ? j : 100 + j - rows[i][0] * 4),
 				0);
 	}
-	test_ops->context_free(context);
-	test_ops->lane_free(lane);
-	test_ops->compiled_free(compiled);
+	test_ops->instance_free(instance);
+	test_ops->threads_free(threads);
+	test_ops->model_free(model);
 	free(bytes);
 }
 
 static void test_wrong_arguments(void **state)
 {
 	struct et_diag diag = { 0 };
-	struct et_compiled *compiled;
-	struct et_compiled_info info;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_model_info info;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct arg args[2];
 	size_t n_bytes;
 	uint8_t *bytes = test_make_mixture(&n_bytes);
-	test_ok(test_compile(bytes, n_bytes, 2, &compiled, &info, &diag), &diag);
+	test_ok(test_compile(bytes, n_bytes, 2, &model, &info, &diag), &diag);
 	assert_int_equal(info.n_inputs, 1);
 	assert_int_equal(info.n_outputs, 1);
 	assert_false(info.is_stateful);
-	test_ok(test_ops->lane_new(test_backend, 0, 1, &lane, &diag), &diag);
-	test_ok(test_ops->context_new(compiled, lane, &context, &diag), &diag);
+	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
+	test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 	struct et_evalue number = { .tag = ET_TAG_INT, .i = 3 };
 	static const struct {
 		enum et_status status;
-		const char *part;
+		const char *partition;
 	} cases[] = {
 		{ ET_E_INVALID_ARGUMENT, "input 0 is Int, expected a tensor" },
 		{ ET_E_INVALID_ARGUMENT, "input 0 is INT32, the payload says fp32" },
@@ -452,13 +452,13 @@ static void test_wrong_arguments(void **state)
 			break;
 		}
 		diag = (struct et_diag){ 0 };
-		test_refused(test_ops->enqueue(context, values, NULL, &diag), cases[i].status, &diag,
-			cases[i].part);
+		test_refused(test_ops->enqueue(instance, values, NULL, &diag), cases[i].status, &diag,
+			cases[i].partition);
 	}
-	test_run_mixture(compiled, lane, 2);
-	test_ops->context_free(context);
-	test_ops->lane_free(lane);
-	test_ops->compiled_free(compiled);
+	test_run_mixture(model, threads, 2);
+	test_ops->instance_free(instance);
+	test_ops->threads_free(threads);
+	test_ops->model_free(model);
 	free(bytes);
 }
 
@@ -476,9 +476,9 @@ static void test_compute_table(void **state)
 	static uint32_t numbers[10007];
 	struct et_diag diag = { 0 };
 	for (uint32_t n_threads = 1; n_threads <= 3; n_threads++) {
-		struct et_lane *lane;
-		test_ok(test_ops->lane_new(test_backend, 0, n_threads, &lane, &diag), &diag);
-		const struct et_compute *compute = test_ops->lane_compute(lane);
+		struct et_worker_threads *threads;
+		test_ok(test_ops->threads_new(test_backend, 0, n_threads, &threads, &diag), &diag);
+		const struct et_compute *compute = test_ops->threads_compute(threads);
 		for (size_t grain = 1; grain < 20000; grain *= 7) {
 			memset(numbers, 0, sizeof(numbers));
 			et_parallel_for(compute, square, numbers, 10007, grain);
@@ -486,10 +486,10 @@ static void test_compute_table(void **state)
 				assert_int_equal(numbers[i], i * i + 1);
 		}
 		et_parallel_for(compute, square, numbers, 0, 1);
-		test_ops->lane_free(lane);
+		test_ops->threads_free(threads);
 	}
-	struct et_lane *lane = NULL;
-	test_refused(test_ops->lane_new(test_backend, 0, 0, &lane, &diag), ET_E_INVALID_ARGUMENT, &diag,
+	struct et_worker_threads *threads = NULL;
+	test_refused(test_ops->threads_new(test_backend, 0, 0, &threads, &diag), ET_E_INVALID_ARGUMENT, &diag,
 		"a lane of 0 threads");
 }
 

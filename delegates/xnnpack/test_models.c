@@ -3,9 +3,9 @@
  *     test_models [--atol A] [--rtol R] FILE...
  *
  * Only programs that are nothing but calls of this delegate are run; others are counted as skipped. */
-#include "delegates/xnnpack/test_run.h"
+#include "delegates/xnnpack/support/test_run.h"
 
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,13 +17,13 @@ static struct {
 	int n_passed, n_failed, n_skipped;
 } total;
 
-static void run_file(const struct et_backend_entry *entry, struct et_lane *lane, const char *path,
+static void run_file(const struct et_backend_entry *entry, struct et_worker_threads *threads, const char *path,
 	double atol, double rtol)
 {
 	struct et_diag diag = { 0 };
 	struct test_model model;
 	struct test_instance instance;
-	enum et_status status = test_model_open(&model, path, "forward", entry, et_host_allocator(), &diag);
+	enum et_status status = test_model_open(&model, path, "forward", entry, et_platform_allocator(), &diag);
 	if (status != ET_OK) {
 		bool is_skipped = status == ET_E_NOT_IMPLEMENTED || status == ET_E_NOT_FOUND;
 		printf("%s: %s: %s: %s\n", is_skipped ? "SKIP" : "FAIL", path, et_status_text(status),
@@ -31,7 +31,7 @@ static void run_file(const struct et_backend_entry *entry, struct et_lane *lane,
 		*(is_skipped ? &total.n_skipped : &total.n_failed) += 1;
 		return;
 	}
-	status = test_instance_new(&instance, &model, lane, &diag);
+	status = test_instance_new(&instance, &model, threads, &diag);
 	bool passed = status == ET_OK;
 	double worst_of_all = 0;
 	for (uint32_t s = 0; s < model.bundle.n_suites && status == ET_OK; s++) {
@@ -68,15 +68,15 @@ int main(int argc, char **argv)
 	}
 	struct et_diag diag = { 0 };
 	struct et_backend_entry entry;
-	struct et_lane *lane = NULL;
-	if (et_direct_open(&entry, &et_xnnpack_delegate, NULL, et_host_allocator(), NULL, &diag) != ET_OK ||
-		entry.ops->lane_new(entry.backend, 0, 2, &lane, &diag) != ET_OK) {
+	struct et_worker_threads *threads = NULL;
+	if (et_direct_open(&entry, &et_xnnpack_delegate, NULL, et_platform_allocator(), NULL, &diag) != ET_OK ||
+		entry.ops->threads_new(entry.backend, 0, 2, &threads, &diag) != ET_OK) {
 		fprintf(stderr, "%s\n", diag.text);
 		return 1;
 	}
 	for (int i = first; i < argc; i++)
-		run_file(&entry, lane, argv[i], atol, rtol);
-	entry.ops->lane_free(lane);
+		run_file(&entry, threads, argv[i], atol, rtol);
+	entry.ops->threads_free(threads);
 	entry.ops->close(entry.backend);
 	printf("%d passed, %d failed, %d skipped\n", total.n_passed, total.n_failed, total.n_skipped);
 	return total.n_failed ? 1 : total.n_passed ? 0 : 77;

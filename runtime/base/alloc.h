@@ -1,7 +1,7 @@
 /* Where memory comes from: a table that the caller hands in, and a pool on top of it.
  *
  * Nothing in runtime/ calls malloc. Whoever uses the runtime passes a `struct et_allocator`; on a
- * Linux host that is et_host_allocator() (runtime/host), in a test it is one static buffer or one
+ * Linux host that is et_platform_allocator() (runtime/platform), in a test it is one static buffer or one
  * that fails at the nth call.
  *
  * Most objects here are built once and freed as a whole, so they own an `et_pool`: a chain of
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Thread: as the owner of the table says; et_host_allocator() may be used from any. */
+/* Thread: as the owner of the table says; et_platform_allocator() may be used from any. */
 struct et_allocator {
 	void *self;
 	/* @align is a power of two, at most 4096; NULL when there is no more. Contents are undefined. */

@@ -6,8 +6,8 @@
  * Every tensor's memory is an allocation of its exact size, so that the address sanitizer sees a kernel that
  * reaches beyond; outputs are filled with a pattern first. What is parsed is freed as one pool. */
 #include "runtime/kernels/test_rig.h"
-#include "runtime/kernels/complexes.h"
-#include "runtime/kernels/dtype.h"
+#include "runtime/kernels/engine/complex_elementwise.h"
+#include "runtime/kernels/engine/dtype.h"
 #include "runtime/kernel.h"
 #include "tests/support/hostile.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static void halves(void **state)
+static void half(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::addmm.out",
@@ -265,7 +265,7 @@ static void sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(halves),
+		cmocka_unit_test(half),
 		cmocka_unit_test(zeros),
 		cmocka_unit_test(infinities),
 		cmocka_unit_test(integers),

@@ -10,7 +10,7 @@
 
 #include "runtime/profile/fb_write.h"
 #include "runtime/profile/profile.h"
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 
 /* Fields, as the schema counts them. */
 enum {

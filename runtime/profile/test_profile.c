@@ -1,7 +1,7 @@
 /* Recording and writing: times of a clock that we turn, a dump read back by hand, little memory, and a run that is
  * the same with and without. */
-#include "runtime/flatbuffer.h"
-#include "runtime/host/host.h"
+#include "runtime/program/flatbuffer.h"
+#include "runtime/platform/platform.h"
 #include "runtime/profile/etdump.h"
 #include "tests/support/method_rig.h"
 
@@ -29,7 +29,7 @@ static void parts_follow_their_call(void **state)
 {
 	uint64_t clock = 0;
 	uint32_t n;
-	struct et_profile *profile = new_profile(et_host_allocator(), &clock, 100);
+	struct et_profile *profile = new_profile(et_platform_allocator(), &clock, 100);
 	const struct et_trace *trace = et_profile_trace(profile);
 	char name[] = "conv";
 	trace->part(trace->self, "of nothing", 1);
@@ -164,7 +164,7 @@ static void a_run_becomes_a_dump(void **state)
 	size_t n_bytes;
 	open_adder(&rig);
 	run_adder(&rig, NULL);
-	struct et_profile *profile = new_profile(et_host_allocator(), &clock, 100);
+	struct et_profile *profile = new_profile(et_platform_allocator(), &clock, 100);
 	const struct et_trace *trace = et_profile_trace(profile);
 	run_adder(&rig, trace);
 	trace->part(trace->self, "Add (F32)", 5);
@@ -173,7 +173,7 @@ static void a_run_becomes_a_dump(void **state)
 
 	const struct et_method_spec *method = et_program_find_method(rig.program, "forward");
 	struct et_fbw writer;
-	et_fbw_init(&writer, et_host_allocator());
+	et_fbw_init(&writer, et_platform_allocator());
 	assert_int_equal(et_etdump_write(&writer, profile, method, &bytes, &n_bytes), ET_OK);
 	assert_int_equal(read_dump(bytes, n_bytes, seen, 8), 4);
 	for (int i = 0; i < 2; i++) {

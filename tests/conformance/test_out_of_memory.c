@@ -6,12 +6,12 @@
  * lane, contexts, Method, frame, scratch. For each n the same load and run (every method, its first cases) is tried with
  * an allocator that has nothing left from the nth call on, and with one that has nothing at the nth call alone. It must
  * end with a status and a sentence, or well and with the outputs that it always has; and nothing may be left behind. That
- * ends with the first n that is not reached. (XNNPACK's own memory: delegates/xnnpack/test_memory.c.) */
+ * ends with the first n that is not reached. (XNNPACK's own memory: delegates/xnnpack/test_allocator.c.) */
 #include "delegates/delegates.h"
 #include "delegates/direct/direct.h"
-#include "runtime/bundle.h"
-#include "runtime/external.h"
-#include "runtime/host/host.h"
+#include "runtime/program/bundle.h"
+#include "runtime/program/external_data.h"
+#include "runtime/platform/platform.h"
 #include "runtime/method.h"
 #include "tests/support/counting_alloc.h"
 
@@ -28,7 +28,7 @@ struct attempt {
 	struct counting_alloc counting;
 	struct et_allocator allocator;
 	struct et_backend_entry backends[MAX_BACKENDS];
-	struct et_lane *lanes[MAX_BACKENDS];
+	struct et_worker_threads *thread_sets[MAX_BACKENDS];
 	size_t n_backends;
 	struct et_registry registry;
 	struct et_diag diag;
@@ -46,7 +46,7 @@ static enum et_status open_backends(struct attempt *a)
 		if (status != ET_OK)
 			return status;
 		a->n_backends++;
-		status = entry->ops->lane_new(entry->backend, 0, 1, &a->lanes[a->n_backends - 1], &a->diag);
+		status = entry->ops->threads_new(entry->backend, 0, 1, &a->thread_sets[a->n_backends - 1], &a->diag);
 		if (status != ET_OK)
 			return status;
 	}
@@ -63,8 +63,8 @@ static void close_backends(struct attempt *a)
 {
 	while (a->n_backends--) {
 		const struct et_backend_entry *entry = &a->backends[a->n_backends];
-		if (a->lanes[a->n_backends])
-			entry->ops->lane_free(a->lanes[a->n_backends]);
+		if (a->thread_sets[a->n_backends])
+			entry->ops->threads_free(a->thread_sets[a->n_backends]);
 		entry->ops->close(entry->backend);
 	}
 }
@@ -108,8 +108,8 @@ static enum et_status run_case(struct attempt *a, struct et_method *method, stru
 	if (info->n_inputs > MAX_IOS || info->n_outputs > MAX_IOS || test->n_inputs != info->n_inputs)
 		return et_fail(&a->diag, ET_E_NOT_SUPPORTED, "another number of inputs");
 	for (size_t i = 0; i < a->n_backends && !env.compute; i++) {
-		if (a->backends[i].ops->lane_compute)
-			env.compute = a->backends[i].ops->lane_compute(a->lanes[i]);
+		if (a->backends[i].ops->threads_compute)
+			env.compute = a->backends[i].ops->threads_compute(a->thread_sets[i]);
 	}
 	for (uint32_t i = 0; i < test->n_inputs; i++)
 		give_input(&inputs[i], &test->inputs[i], &memory[i]);
@@ -141,7 +141,7 @@ static enum et_status run_suite(
 	enum et_status status =
 		et_plan_new(&plan, program, suite->method, &a->registry, NULL, 1, &a->allocator, &a->diag);
 	if (status == ET_OK)
-		status = et_plan_prepare(plan, 0, a->lanes, &a->diag);
+		status = et_plan_prepare(plan, 0, a->thread_sets, &a->diag);
 	if (status == ET_OK)
 		status = et_method_new(&method, plan, &a->allocator, &a->diag);
 	if (status == ET_OK)
@@ -222,8 +222,8 @@ static bool test_model(const char *path, const char *data_path)
 	struct files files = { 0 };
 	struct attempt whole;
 	struct et_diag diag = { 0 };
-	if (et_host_source_map(&files.program, path, &diag) != ET_OK ||
-		(data_path && et_host_source_map(&files.data, data_path, &diag) != ET_OK)) {
+	if (et_platform_source_map(&files.program, path, &diag) != ET_OK ||
+		(data_path && et_platform_source_map(&files.data, data_path, &diag) != ET_OK)) {
 		printf("%s: %s\n", path, diag.text);
 		return false;
 	}

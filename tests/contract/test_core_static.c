@@ -57,35 +57,35 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 
 /* The delegate needs no memory of its own: its objects are places in the program. */
 static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_compiled **ret_compiled, struct et_compiled_info *ret_info, struct et_diag *diag)
+	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
 {
-	*ret_compiled = (struct et_compiled *)(uintptr_t)payload->bytes;
+	*ret_model = (struct et_model *)(uintptr_t)payload->bytes;
 	ret_info->n_inputs = ret_info->n_outputs = 1;
 	return ET_OK;
 }
 
-static void compiled_free(struct et_compiled *compiled)
+static void model_free(struct et_model *model)
 {
 }
 
-static enum et_status context_new(struct et_compiled *compiled, struct et_lane *lane,
-	struct et_context **ret_context, struct et_diag *diag)
+static enum et_status instance_new(struct et_model *model, struct et_worker_threads *threads,
+	struct et_instance **ret_instance, struct et_diag *diag)
 {
-	*ret_context = (struct et_context *)compiled;
+	*ret_instance = (struct et_instance *)model;
 	return ET_OK;
 }
 
-static void context_free(struct et_context *context)
+static void instance_free(struct et_instance *instance)
 {
 }
 
-static enum et_status enqueue(struct et_context *context, struct et_evalue *const *args,
+static enum et_status enqueue(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_completion *completion, struct et_diag *diag)
 {
 	const float *h = args[0]->tensor->data;
 	float *y = args[1]->tensor->data;
 	for (size_t i = 0; i < et_tensor_numel(args[0]->tensor); i++)
-		y[i] = h[i] * (float)(*(const uint8_t *)context - '0');
+		y[i] = h[i] * (float)(*(const uint8_t *)instance - '0');
 	return ET_OK;
 }
 
@@ -96,9 +96,9 @@ static const struct et_delegate_ops ops = {
 	.n_devices = n_devices,
 	.device = device,
 	.compile = compile,
-	.compiled_free = compiled_free,
-	.context_new = context_new,
-	.context_free = context_free,
+	.model_free = model_free,
+	.instance_new = instance_new,
+	.instance_free = instance_free,
 	.enqueue = enqueue,
 };
 
@@ -121,10 +121,10 @@ int main(int argc, char **argv)
 	struct et_plan *plan = NULL;
 	struct et_method *method = NULL;
 	struct et_frame *frame = NULL;
-	struct et_lane *lanes[] = { (struct et_lane *)memory };
+	struct et_worker_threads *thread_sets[] = { (struct et_worker_threads *)memory };
 	CHECK(et_program_open(&program, &source, NULL, &allocator, &diag) == ET_OK);
 	CHECK(et_plan_new(&plan, program, NULL, &registry, NULL, 1, &allocator, &diag) == ET_OK);
-	CHECK(et_plan_prepare(plan, 0, lanes, &diag) == ET_OK);
+	CHECK(et_plan_prepare(plan, 0, thread_sets, &diag) == ET_OK);
 	CHECK(et_method_new(&method, plan, &allocator, &diag) == ET_OK);
 	CHECK(et_frame_new(&frame, plan, &allocator, &allocator, &diag) == ET_OK);
 	CHECK(et_plan_info(plan)->is_stateful);

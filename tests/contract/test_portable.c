@@ -5,8 +5,8 @@
  * Every case of the bundle is run on one Method and then on a second, as another client would, in one frame whose
  * activations are full of NaN before each run. So a value that a run relied on but that was no state, or
  * one that two Methods shared, shows as a wrong answer. */
-#include "runtime/bundle.h"
-#include "runtime/host/host.h"
+#include "runtime/program/bundle.h"
+#include "runtime/platform/platform.h"
 #include "runtime/method.h"
 
 #include <math.h>
@@ -120,7 +120,7 @@ static double run_case(struct et_method *method, struct et_frame *frame, struct 
 static void run_suite(struct et_program *program, const struct et_bundle_suite *suite)
 {
 	struct et_registry registry = { .tables = et_kernel_tables, .n_tables = et_n_kernel_tables };
-	const struct et_allocator *heap = et_host_allocator();
+	const struct et_allocator *heap = et_platform_allocator();
 	struct et_diag diag = { 0 };
 	struct et_plan *plan = NULL;
 	struct et_method *methods[2] = { NULL };
@@ -130,7 +130,7 @@ static void run_suite(struct et_program *program, const struct et_bundle_suite *
 	if (et_plan_new(&plan, program, suite->method, &registry, NULL, 1, heap, &diag) ||
 		et_method_new(&methods[0], plan, heap, &diag) ||
 		et_method_new(&methods[1], plan, heap, &diag) ||
-		et_frame_new(&frame, plan, heap, et_host_page_allocator(), &diag)) {
+		et_frame_new(&frame, plan, heap, et_platform_page_allocator(), &diag)) {
 		complain(suite->method, diag.text);
 	} else {
 		const struct et_plan_info *info = et_plan_info(plan);
@@ -163,10 +163,10 @@ int main(int argc, char **argv)
 	struct et_program *program = NULL;
 	struct et_bundle bundle;
 	struct et_pool pool;
-	et_pool_init(&pool, et_host_allocator());
-	if (et_host_source_open(&source, argv[1], NULL, &diag) ||
-		et_host_source_open(&again, argv[1], NULL, &diag) ||
-		et_program_open(&program, &source, NULL, et_host_allocator(), &diag) ||
+	et_pool_init(&pool, et_platform_allocator());
+	if (et_platform_source_open(&source, argv[1], NULL, &diag) ||
+		et_platform_source_open(&again, argv[1], NULL, &diag) ||
+		et_program_open(&program, &source, NULL, et_platform_allocator(), &diag) ||
 		et_bundle_open(&bundle, again.bytes, again.n_bytes, &pool, &diag)) {
 		complain(argv[1], diag.text);
 		return 1;

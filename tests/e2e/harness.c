@@ -2,7 +2,7 @@
 #include "tests/e2e/harness.h"
 
 #include "ipc/region.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -167,9 +167,9 @@ struct e2e_raw *e2e_raw_new(const char *path, bool is_silent)
 	int fd = inf_channel_connect(path);
 	if (fd < 0)
 		fail_msg("can't connect to %s: %s", path, strerror(-fd));
-	assert_int_equal(inf_channel_init(&raw->channel, fd, 1 << 20, et_host_allocator()), 0);
-	inf_codec_init(&raw->encoder, et_host_allocator());
-	inf_codec_init(&raw->decoder, et_host_allocator());
+	assert_int_equal(inf_channel_init(&raw->channel, fd, 1 << 20, et_platform_allocator()), 0);
+	inf_codec_init(&raw->encoder, et_platform_allocator());
+	inf_codec_init(&raw->decoder, et_platform_allocator());
 	raw->fd = -1;
 	if (!is_silent) {
 		struct inf_request hello = { .kind = INF_REQUEST_HELLO, .hello = { INF_PROTOCOL, "e2e" } };
@@ -278,8 +278,8 @@ void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *stat
 	const void *arg)
 {
 	struct inf_request request = { .kind = INF_REQUEST_STATUS };
-	uint64_t end_ns = et_host_now_ns(NULL) + (uint64_t)PATIENCE_MS * 1000000;
-	while (et_host_now_ns(NULL) < end_ns) {
+	uint64_t end_ns = et_platform_now_ns(NULL) + (uint64_t)PATIENCE_MS * 1000000;
+	while (et_platform_now_ns(NULL) < end_ns) {
 		struct inf_reply reply = e2e_raw_call(e->watcher, request);
 		assert_int_equal(reply.kind, INF_REPLY_SERVER_STATUS);
 		if (holds(&reply.server_status, arg))

@@ -8,7 +8,7 @@
 #include "tests/e2e/player.h"
 
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "tests/support/make_program.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
 #include "tests/e2e/player.h"
 
 #include "runtime/base/checked.h"
-#include "runtime/bundle.h"
-#include "runtime/host/host.h"
+#include "runtime/program/bundle.h"
+#include "runtime/platform/platform.h"
 #include "tests/support/make_program.h"
 
 #include <dirent.h>
@@ -79,7 +79,7 @@ static void run_streams(const char *path)
 		print_message("SKIPPED: %s is not there\n", path);
 		skip();
 	}
-	et_pool_init(&pool, et_host_allocator());
+	et_pool_init(&pool, et_platform_allocator());
 	if (et_bundle_open(&bundle, bytes, n_bytes, &pool, &diag) != ET_OK)
 		fail_msg("%s: %s", path, diag.text);
 	const struct et_bundle_suite *suite = &bundle.suites[0];
@@ -187,7 +187,7 @@ static int count_memory_files(pid_t pid)
 	return n;
 }
 
-/* The daemon's threads. Those for foreign work are as many as had some at one time (daemon/helper.h): the rest never
+/* The daemon's threads. Those for foreign work are as many as had some at one time (daemon/loop/helper.h): the rest never
  * changes. */
 struct threads {
 	pid_t pid;

@@ -3,10 +3,10 @@
  * The server's loop is this test's own thread, so that it can be stopped at the one point that matters: the request has
  * left its queue, and the worker is about to send the reply, but cannot, since the test holds the channel's lock. Whatever
  * the loop does then, the client is to get its answer, and nothing may be left. */
-#include "daemon/binding.h"
-#include "daemon/job.h"
-#include "daemon/server.h"
-#include "daemon/session.h"
+#include "daemon/client/binding.h"
+#include "daemon/client/job.h"
+#include "daemon/loop/server.h"
+#include "daemon/client/session.h"
 #include "tests/e2e/harness.h"
 
 #include <pthread.h>
@@ -76,7 +76,7 @@ static void test_reply_under_way(void **state)
 	snprintf(server->config.models, sizeof(server->config.models), "%s", e.models);
 	server->config.manager_socket[0] = server->config.cache[0] = '\0';
 	server->config.workers = 1;
-	server->log = et_host_log(ET_LOG_WARNING);
+	server->log = et_platform_log(ET_LOG_WARNING);
 	assert_int_equal(inf_server_init(server), 0);
 
 	struct client client = { .socket = e.socket };

@@ -2,7 +2,7 @@
 #include "tests/e2e/harness.h"
 
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "tests/support/make_program.h"
 
 #include <poll.h>
@@ -472,7 +472,7 @@ static uint64_t anonymous_bytes(pid_t pid)
 }
 
 struct counted {
-	uint64_t n_used, n_file, n_contexts;
+	uint64_t n_used, n_file, n_instances;
 };
 
 static bool note_counted(const struct inf_server_status *status, const void *arg)
@@ -481,7 +481,7 @@ static bool note_counted(const struct inf_server_status *status, const void *arg
 	counted->n_used = status->memory_used;
 	if (status->n_programs) {
 		counted->n_file = status->programs[0].file_bytes;
-		counted->n_contexts = status->programs[0].context_bytes;
+		counted->n_instances = status->programs[0].instance_bytes;
 	}
 	return true;
 }
@@ -522,8 +522,8 @@ static void test_memory_is_counted(void **state)
 	e2e_until(&e, note_counted, &counted);
 	uint64_t n = counted.n_used - counted.n_file; /* which lies in a file */
 	print_message("%llu bytes counted besides the file, %llu bytes grown, %llu of contexts\n",
-		(unsigned long long)n, (unsigned long long)grown, (unsigned long long)counted.n_contexts);
-	assert_true(counted.n_contexts > 0);
+		(unsigned long long)n, (unsigned long long)grown, (unsigned long long)counted.n_instances);
+	assert_true(counted.n_instances > 0);
 #ifndef INF_SANITIZED /* whose allocator keeps more */
 	assert_true(n <= grown + grown / 5 + SLACK && grown <= n + n / 5 + SLACK);
 #endif
@@ -532,7 +532,7 @@ static void test_memory_is_counted(void **state)
 	e2e_stop(&e);
 
 	snprintf(config, sizeof config, "workers = 1\nmemory_budget = %llu\n",
-		(unsigned long long)(counted.n_used - counted.n_contexts / 2));
+		(unsigned long long)(counted.n_used - counted.n_instances / 2));
 	e2e_start(&e, config);
 	struct inferd *d = e2e_connect(&e);
 	assert_int_equal(inferd_method_open(d, &m, "net", NULL), -INFERD_RESOURCE_EXHAUSTED);
@@ -642,9 +642,9 @@ static void test_reload(void **state)
 	fputs("\n[limits]\nbytes = 100K\n", file);
 	assert_int_equal(fclose(file), 0);
 	assert_int_equal(kill(e.pid, SIGHUP), 0);
-	uint64_t end_ns = et_host_now_ns(NULL) + UINT64_C(30000000000);
+	uint64_t end_ns = et_platform_now_ns(NULL) + UINT64_C(30000000000);
 	while (!is_small(&e))
-		assert_true(et_host_now_ns(NULL) < end_ns);
+		assert_true(et_platform_now_ns(NULL) < end_ns);
 	stop(&e);
 }
 

@@ -2,9 +2,9 @@
  *
  * The server's loop is this test's own thread, and the helper is held at a gate, so that each test decides in which step
  * its request is when the rest happens. */
-#include "daemon/repository.h"
-#include "daemon/server.h"
-#include "daemon/session.h"
+#include "daemon/model/repository.h"
+#include "daemon/loop/server.h"
+#include "daemon/client/session.h"
 #include "runtime/base/checked.h"
 #include "tests/e2e/harness.h"
 
@@ -63,7 +63,7 @@ static void begin(struct world *w, uint64_t memory_budget)
 	server->config.manager_socket[0] = server->config.cache[0] = '\0';
 	server->config.workers = 1;
 	server->config.memory_budget = memory_budget;
-	server->log = et_host_log(ET_LOG_ERROR);
+	server->log = et_platform_log(ET_LOG_ERROR);
 	assert_int_equal(inf_server_init(server), 0);
 }
 
@@ -96,7 +96,7 @@ struct opening {
 };
 
 static void opened(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_serving *serving)
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *serving)
 {
 	struct opening *o = ET_CONTAINER_OF(open, struct opening, open);
 	o->is_done = true;
@@ -120,12 +120,12 @@ static struct opening of_double(void)
 				 } };
 }
 
-static const struct inf_serving *find(const struct world *w, const char *model)
+static const struct inf_model *find(const struct world *w, const char *model)
 {
-	const struct et_list_node *servings = inf_repository_servings(w->server->repository);
+	const struct et_list_node *servings = inf_repository_models(w->server->repository);
 	for (const struct et_list_node *node = servings->next; node != servings; node = node->next)
-		if (strcmp(ET_CONTAINER_OF(node, struct inf_serving, node)->model, model) == 0)
-			return ET_CONTAINER_OF(node, struct inf_serving, node);
+		if (strcmp(ET_CONTAINER_OF(node, struct inf_model, node)->model, model) == 0)
+			return ET_CONTAINER_OF(node, struct inf_model, node);
 	return NULL;
 }
 
@@ -207,9 +207,9 @@ static uint64_t load_double(struct world *w)
 	while (!open.is_done)
 		turn(w);
 	assert_int_equal(open.status, INF_OK);
-	const struct inf_serving *serving = find(w, "double");
+	const struct inf_model *serving = find(w, "double");
 	assert_non_null(serving);
-	return inf_serving_memory(serving);
+	return inf_model_memory(serving);
 }
 
 /* What makes room counts until it is gone; the load that needs it waits for that. */
@@ -232,7 +232,7 @@ static void test_room_is_waited_for(void **state)
 	while (find(&w, "double"))
 		turn(&w);
 	assert_false(other.is_done);
-	const struct inf_serving *serving = find(&w, "other");
+	const struct inf_model *serving = find(&w, "other");
 	assert_true(serving && serving->state == INF_MODEL_LOADING);
 	open_gate(&w);
 	while (!other.is_done)
@@ -253,18 +253,18 @@ static void test_failed_load_leaves(void **state)
 	while (!net.is_done)
 		turn(&w);
 	assert_int_equal(net.status, INF_OK);
-	struct inf_serving_use use = inf_serving_use(find(&w, "net"));
+	struct inf_model_use use = inf_model_use(find(&w, "net"));
 	end(&w);
-	if (!use.n_contexts)
+	if (!use.n_instances)
 		skip(); /* there is no XNNPACK */
 
 	/* enough for all that is foreseen of it, but not for its contexts */
-	begin(&w, inf_serving_total(&use) - use.n_contexts / 2);
+	begin(&w, inf_model_total(&use) - use.n_instances / 2);
 	assert_true(e2e_put_file(&w.e, "net.pte", TEST_MODELS "/efficientnet_lite0_int8.pte"));
 	load_double(&w);
 	net.is_done = false;
 	inf_repository_open(w.server->repository, &net.open);
-	const struct inf_serving *failing, *idle;
+	const struct inf_model *failing, *idle;
 	while (!(failing = find(&w, "net")) || !failing->reason[0])
 		turn(&w);
 	assert_false(net.is_done);
@@ -295,7 +295,7 @@ static void test_own_that_nobody_keeps(void **state)
 	while (!own.is_done)
 		turn(&w);
 	assert_int_equal(own.status, INF_OK);
-	const struct inf_serving *serving = find(&w, "double");
+	const struct inf_model *serving = find(&w, "double");
 	assert_true(!serving || serving->state != INF_MODEL_READY);
 	while (find(&w, "double"))
 		turn(&w);
@@ -408,7 +408,7 @@ static void test_away(void **state)
 
 	const struct inf_session *session =
 		ET_CONTAINER_OF(w.server->sessions.next, struct inf_session, node);
-	inf_helper_post_foreign(w.server->helper, &w.gate.work, session->user);
+	inf_helper_post_for_user(w.server->helper, &w.gate.work, session->user);
 	e2e_raw_send(raw, &reset, -1);
 	uint64_t id = reset.id;
 	expect_busy(call(&w, raw, infer), "is being reset");
@@ -421,13 +421,13 @@ static void test_away(void **state)
 	assert_int_equal(call(&w, raw, infer).status, INF_OK);
 
 	w.gate.is_open = w.gate.is_done = false;
-	inf_helper_post_foreign(w.server->helper, &w.gate.work, session->user);
+	inf_helper_post_for_user(w.server->helper, &w.gate.work, session->user);
 	e2e_raw_send(raw, &reset, -1);
 	id = reset.id;
 	struct inf_request closing = { .kind = INF_REQUEST_METHOD_CLOSE,
 		.method_close = { reset.method_reset.method } };
 	assert_int_equal(call(&w, raw, closing).status, INF_OK);
-	const struct inf_serving *serving = find(&w, "hoarder");
+	const struct inf_model *serving = find(&w, "hoarder");
 	assert_true(serving && serving->n_methods == 1);
 	open_gate(&w);
 	reply = next_reply(&w, raw);

@@ -310,7 +310,7 @@ static void test_patience(void **state)
 }
 
 /* A run that has all cores and does not come to the end of an instruction: others begin beside it. */
-static void test_wide(void **state)
+static void test_all_cores(void **state)
 {
 	struct e2e e;
 	int status, rc;
@@ -546,7 +546,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_sharing),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_wide),
+		cmocka_unit_test(test_all_cores),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_late_worker),
 		cmocka_unit_test(test_overtaken),

@@ -1,5 +1,5 @@
 /* Any bytes, opened as a data file. Every entry is looked at, and asked for by name. */
-#include "runtime/external.h"
+#include "runtime/program/external_data.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"
 

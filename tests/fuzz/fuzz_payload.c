@@ -1,11 +1,11 @@
-/* Any bytes as a payload of an engine that may not be here: what target.c says of it, and that the OpenVINO plug-in, which
+/* Any bytes as a payload of an engine that may not be here: what payload_target.c says of it, and that the OpenVINO plug-in, which
  * checks the same header by itself, agrees.
  *
  * The first byte is the delegate (and which option the model has), the second how many bytes of a compile
  * spec follow; the rest is the payload. */
 #include "tests/fuzz/fuzz.h"
 
-#include "delegates/target.h"
+#include "delegates/payload_target.h"
 
 #include <stdlib.h>
 #include <string.h>

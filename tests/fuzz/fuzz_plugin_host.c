@@ -7,9 +7,9 @@
  * Whatever comes, every call must return, no memory may be lost, and outputs must stay within their room. */
 #include "tests/fuzz/fuzz.h"
 
-#include "clients/inferd-delegate.h"
-#include "delegates/plugin/backend.h"
-#include "runtime/host/host.h"
+#include "delegates/inferd-delegate.h"
+#include "delegates/plugin/proxy/proxy_internal.h"
+#include "runtime/platform/platform.h"
 #include "tests/support/make_program.h"
 
 #include <errno.h>
@@ -334,7 +334,7 @@ struct job {
 };
 
 static void begin(
-	const struct et_delegate_ops *ops, struct et_context *context, struct job *job, bool will_wait)
+	const struct et_delegate_ops *ops, struct et_instance *instance, struct job *job, bool will_wait)
 {
 	struct et_diag diag = { "" };
 	sem_init(&job->is_done, 0, 0);
@@ -345,7 +345,7 @@ static void begin(
 	struct et_completion completion = {
 		.self = &job->is_done, .done = completed, .will_wait = will_wait
 	};
-	job->is_pending = ops->enqueue(context, job->args, &completion, &diag) == ET_PENDING;
+	job->is_pending = ops->enqueue(instance, job->args, &completion, &diag) == ET_PENDING;
 }
 
 static void end(struct job *job)
@@ -360,45 +360,45 @@ static void end(struct job *job)
 }
 
 /* @cancel_ns: when it is asked to end early, as wait has it. */
-static void run(const struct et_delegate_ops *ops, struct et_context *context, uint64_t cancel_ns)
+static void run(const struct et_delegate_ops *ops, struct et_instance *instance, uint64_t cancel_ns)
 {
 	struct job job;
-	begin(ops, context, &job, true);
+	begin(ops, instance, &job, true);
 	if (job.is_pending)
-		ops->wait(context, cancel_ns);
+		ops->wait(instance, cancel_ns);
 	end(&job);
 }
 
 /* More at once than the device takes. */
-static void run_many(const struct et_delegate_ops *ops, struct et_compiled *compiled, struct et_lane *lane)
+static void run_many(const struct et_delegate_ops *ops, struct et_model *model, struct et_worker_threads *threads)
 {
 	enum { N = 4 };
-	struct et_context *contexts[N];
+	struct et_instance *instances[N];
 	struct job jobs[N];
 	struct et_diag diag = { "" };
 	uint32_t n = 0;
-	while (n < N && ops->context_new(compiled, lane, &contexts[n], &diag) == ET_OK)
+	while (n < N && ops->instance_new(model, threads, &instances[n], &diag) == ET_OK)
 		n++;
 	/* afterwards the host knows all that they need: nothing is asked while it holds */
 	bool are_known = n == N;
 	for (uint32_t i = 0; i < n; i++) {
 		last_status = ET_E_INTERNAL;
-		run(ops, contexts[i], 0);
+		run(ops, instances[i], 0);
 		are_known &= last_status == ET_OK;
 	}
 	may_hold = are_known ? n_hosts : 0;
 	for (uint32_t i = 0; i < n; i++)
-		begin(ops, contexts[i], &jobs[i], false);
+		begin(ops, instances[i], &jobs[i], false);
 	for (int i = 0; i < N_HELD && n; i++)
-		ops->cancel(contexts[0]);
+		ops->cancel(instances[0]);
 	may_hold = 0;
 	for (uint32_t i = 0; i < n; i++)
 		sem_post(&go_on);
 	for (uint32_t i = 0; i < n; i++) {
 		if (jobs[i].is_pending && i == 1)
-			ops->cancel(contexts[i]);
+			ops->cancel(instances[i]);
 		end(&jobs[i]);
-		ops->context_free(contexts[i]);
+		ops->instance_free(instances[i]);
 	}
 }
 
@@ -411,35 +411,35 @@ static void use(struct et_backend_entry *entry)
 		.n_bytes = 7,
 		.method = "forward",
 		.n_args = 2 };
-	struct et_compiled *compiled;
-	struct et_compiled_info info = { .struct_size = sizeof info };
-	struct et_context *context;
-	struct et_lane *lane;
+	struct et_model *model;
+	struct et_model_info info = { .struct_size = sizeof info };
+	struct et_instance *instance;
+	struct et_worker_threads *threads;
 	enum et_readiness readiness;
 	struct et_diag diag = { "" };
 	struct et_device device = { .struct_size = sizeof device };
 	for (uint32_t i = 0; i < ops->n_devices(entry->backend); i++)
 		ops->device(entry->backend, i, &device);
 	ops->probe(entry->backend, &payload, &readiness, &diag);
-	if (ops->lane_new(entry->backend, 0, 1, &lane, &diag) != ET_OK)
+	if (ops->threads_new(entry->backend, 0, 1, &threads, &diag) != ET_OK)
 		return;
 	diag.text[0] = '\0';
-	if (ops->compile(entry->backend, &payload, &compiled, &info, &diag) == ET_OK) {
+	if (ops->compile(entry->backend, &payload, &model, &info, &diag) == ET_OK) {
 		if (info.n_inputs == 1 && info.n_outputs == 1 &&
-			ops->context_new(compiled, lane, &context, &diag) == ET_OK) {
-			run(ops, context, 0);
-			run(ops, context, 1); /* long ago */
-			run(ops, context, et_host_now_ns(NULL) + 100000);
-			ops->context_reset(context);
-			run(ops, context, 0);
-			ops->context_free(context);
-			run_many(ops, compiled, lane);
+			ops->instance_new(model, threads, &instance, &diag) == ET_OK) {
+			run(ops, instance, 0);
+			run(ops, instance, 1); /* long ago */
+			run(ops, instance, et_platform_now_ns(NULL) + 100000);
+			ops->instance_reset(instance);
+			run(ops, instance, 0);
+			ops->instance_free(instance);
+			run_many(ops, model, threads);
 		}
-		ops->compiled_free(compiled);
+		ops->model_free(model);
 	} else if (!diag.text[0]) {
 		abort();
 	}
-	ops->lane_free(lane);
+	ops->threads_free(threads);
 	const struct et_kernel_table *kernels = et_plugin_kernels(entry->backend);
 	for (size_t i = 0; kernels && i < kernels->n; i++)
 		if (strlen(kernels->kernels[i].name) >= 256)
@@ -462,7 +462,7 @@ static void make_program(void)
 	mk_named_data(&mk, "factor", "\0\0\x80\x3f", 4);
 	source.bytes = mk_finish(&mk, &n_bytes);
 	source.n_bytes = n_bytes;
-	if (et_program_open(&program, &source, NULL, et_host_allocator(), &diag) != ET_OK)
+	if (et_program_open(&program, &source, NULL, et_platform_allocator(), &diag) != ET_OK)
 		abort();
 }
 
@@ -482,7 +482,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		;
 	script.bytes = bytes;
 	script.n_bytes = n_bytes;
-	if (et_plugin_open(&entry, &config, et_host_allocator(), &log, &diag) == ET_OK) {
+	if (et_plugin_open(&entry, &config, et_platform_allocator(), &log, &diag) == ET_OK) {
 		use(&entry);
 		entry.ops->close(entry.backend);
 	} else if (!diag.text[0]) {

@@ -10,9 +10,9 @@
  * has everything; with 0x20 a descriptor comes twice. The input's last byte says how questions for named data are answered. */
 #include "tests/fuzz/fuzz.h"
 
-#include "delegates/plugin/serve.h"
+#include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"
-#include "clients/inferd-delegate.h"
+#include "delegates/inferd-delegate.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Any bytes, opened as a program and as a bundle. What opens is walked whole, and the walk aborts where the
  * reader broke a promise; memory must be back afterwards, also where it runs out half-way. */
-#include "runtime/flatbuffer.h"
+#include "runtime/program/flatbuffer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"
 #include "tests/support/walk_program.h"

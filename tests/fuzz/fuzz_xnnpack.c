@@ -1,11 +1,11 @@
 /* Any bytes as an XnnpackBackend payload. What compiles is run in a context made from it, with arguments as the payload
  * says and once with a dimension changed: XNNPACK asserts, or reads out of bounds, on a graph that makes no sense, so
- * none may reach it. Memory must be back afterwards, also where it runs out half-way. Nodes that may be ours (own.h) are both: ours
+ * none may reach it. Memory must be back afterwards, also where it runs out half-way. Nodes that may be ours (override.h) are both: ours
  * however small they are, and left to XNNPACK. */
-#include "delegates/xnnpack/compiled.h"
+#include "delegates/xnnpack/model.h"
 #include "delegates/direct/direct.h"
 #include "delegates/xnnpack/delegate.h"
-#include "delegates/xnnpack/own.h"
+#include "delegates/xnnpack/overrides/override.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/counting_alloc.h"
 
@@ -15,7 +15,7 @@
 enum {
 	MAX_ARGS = 8,
 	MAX_TENSOR_BYTES = 1 << 16, /* larger ones are compiled, not run */
-	MAX_CONTEXT_BYTES = 1 << 20,
+	MAX_INSTANCE_BYTES = 1 << 20,
 };
 
 struct arg {
@@ -74,7 +74,7 @@ static bool arg_init(struct arg *arg, const struct et_xnn_value *value)
 
 /* What the file left out as an argument is a number that nobody reads. */
 static void run(
-	const struct et_delegate_ops *ops, struct et_context *context, const struct et_xnn_payload *payload)
+	const struct et_delegate_ops *ops, struct et_instance *instance, const struct et_xnn_payload *payload)
 {
 	struct arg args[MAX_ARGS] = { 0 };
 	struct et_evalue number = { .tag = ET_TAG_INT }, *values[MAX_ARGS];
@@ -90,7 +90,7 @@ static void run(
 	}
 	if (fits) {
 		struct et_diag diag = { 0 };
-		if (ops->enqueue(context, values, NULL, &diag) != ET_OK && !diag.text[0])
+		if (ops->enqueue(instance, values, NULL, &diag) != ET_OK && !diag.text[0])
 			abort();
 		for (uint32_t i = 0; i < payload->n_inputs; i++) {
 			struct et_tensor *tensor =
@@ -98,7 +98,7 @@ static void run(
 			if (tensor->n_dims > 0 && tensor->sizes[0] > 1)
 				tensor->sizes[0]--;
 		}
-		(void)ops->enqueue(context, values, NULL, &diag);
+		(void)ops->enqueue(instance, values, NULL, &diag);
 	}
 	for (uint32_t i = 0; i < MAX_ARGS; i++)
 		free(args[i].bytes);
@@ -109,30 +109,30 @@ static void try_payload(const struct et_payload *payload, size_t fail_at)
 	struct counting_alloc counting = { 0 };
 	struct et_allocator allocator = counting_allocator(&counting);
 	struct et_backend_entry entry;
-	struct et_compiled *compiled = NULL;
-	struct et_compiled_info info;
-	struct et_lane *lane = NULL;
-	struct et_context *context = NULL;
+	struct et_model *model = NULL;
+	struct et_model_info info;
+	struct et_worker_threads *threads = NULL;
+	struct et_instance *instance = NULL;
 	struct et_diag diag = { 0 };
 	if (et_direct_open(&entry, &et_xnnpack_delegate, NULL, &allocator, NULL, &diag) != ET_OK)
 		abort();
 	const struct et_delegate_ops *ops = entry.ops;
 	struct et_backend *backend = entry.backend;
-	et_xnnpack_set_max_context_bytes(et_direct_self(backend), MAX_CONTEXT_BYTES);
+	et_xnnpack_set_max_instance_bytes(et_direct_self(backend), MAX_INSTANCE_BYTES);
 	if (fail_at)
 		counting.fail_at = counting.n_calls + fail_at;
-	enum et_status status = ops->compile(backend, payload, &compiled, &info, &diag);
+	enum et_status status = ops->compile(backend, payload, &model, &info, &diag);
 	if (status == ET_OK)
-		status = ops->lane_new(backend, 0, 1, &lane, &diag);
+		status = ops->threads_new(backend, 0, 1, &threads, &diag);
 	if (status == ET_OK)
-		status = ops->context_new(compiled, lane, &context, &diag);
+		status = ops->instance_new(model, threads, &instance, &diag);
 	if (status == ET_OK)
-		run(ops, context, &et_direct_model(compiled)->compiled->payload);
+		run(ops, instance, &et_direct_model(model)->model->payload);
 	else if (!diag.text[0])
 		abort();
-	ops->context_free(context);
-	ops->lane_free(lane);
-	ops->compiled_free(compiled);
+	ops->instance_free(instance);
+	ops->threads_free(threads);
+	ops->model_free(model);
 	ops->close(backend);
 	if (counting.n_live)
 		abort();
@@ -155,9 +155,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		.method = "forward",
 		.n_args = n_bytes ? padded[0] % MAX_ARGS : 0,
 	};
-	et_xnn_own_set_least_work(UINT64_MAX);
+	et_xnn_override_set_least_work(UINT64_MAX);
 	try_payload(&payload, 0);
-	et_xnn_own_set_least_work(0);
+	et_xnn_override_set_least_work(0);
 	try_payload(&payload, 0);
 	try_payload(&payload, n_bytes ? 1 + padded[n_bytes - 1] % 16 : 1);
 	free(padded);

@@ -1,6 +1,6 @@
 /* Writes the made part of the program reader's corpus: small valid programs, one for each part of the format,
  * and the same with one thing made hostile. What a fuzzer found worth keeping lies beside them. */
-#include "runtime/program_internal.h"
+#include "runtime/program/program_internal.h"
 #include "tests/support/make_program.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * each reason for which a payload is refused.
  *
  *     write_xnnpack_corpus FOLDER */
-#include "delegates/xnnpack/test_make.h"
+#include "delegates/xnnpack/support/test_make.h"
 
 #include "runtime/base/checked.h"
 

@@ -21,24 +21,24 @@ SKIP = 77
 #
 # Folder: the folders whose headers it may include, besides its own. The longest
 # matching folder (or file) decides. This is the table of docs/architecture.md.
-# "the Linux floor", runtime/host, is what hands a process's heap, clock, files
+# "the Linux floor", runtime/platform, is what hands a process's heap, clock, files
 # and mappings to the runtime; the runtime's core must never see it.
 
 BASE = ["runtime/base"]
 CORE = BASE + ["runtime"]  # the runtime's headers; not its kernels, not its host
-FLOOR = BASE + ["runtime/host"]
+FLOOR = BASE + ["runtime/platform"]
 
 MAY_INCLUDE = {
     "runtime/base": [],
     "runtime": BASE,
     "runtime/kernels": CORE,
-    "runtime/host": CORE,
+    "runtime/platform": CORE,
     "runtime/profile": CORE,
     # delegates.h and the table of those compiled in; what callers of such a table have in common
-    "delegates": CORE + ["runtime/kernels", "clients/inferd-delegate.h"],
+    "delegates": CORE + ["runtime/kernels", "delegates/inferd-delegate.h"],
     "delegates/graph": CORE,
     # the one header that plug-ins and the compiled-in delegates are written to
-    "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "clients/inferd-delegate.h"],
+    "delegates/plugin": CORE + FLOOR + ["ipc", "delegates", "delegates/inferd-delegate.h"],
     # tries delegates of both kinds
     "delegates/check": CORE + FLOOR + ["delegates", "delegates/direct", "delegates/plugin"],
     "ipc": FLOOR,
@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "daemon": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config"],
     "clients": FLOOR + ["ipc"],
     # `inferctl --local` runs programs in its own process.
-    "clients/inferd-delegate.h": [],
+    "delegates/inferd-delegate.h": [],
     "clients/inferctl": CORE + FLOOR + ["runtime/kernels", "runtime/profile", "delegates", "delegates/direct", "delegates/plugin", "ipc", "config",
                                         "clients"],
     "clients/examples": [],  # <inferd.h>, as an application sees it
@@ -54,7 +54,7 @@ MAY_INCLUDE = {
     "tools": CORE + FLOOR,
 }
 # Any other delegates/X: the runtime's headers and the engine-neutral graph, never another backend.
-ANY_DELEGATE = CORE + ["delegates", "delegates/graph", "clients/inferd-delegate.h"]
+ANY_DELEGATE = CORE + ["delegates", "delegates/graph", "delegates/inferd-delegate.h"]
 
 # What a folder's own tests may use on top: something to run on and to compare with.
 TESTS_MAY = CORE + FLOOR + ["runtime/kernels", "delegates", "delegates/direct", "tests"]
@@ -64,22 +64,22 @@ LIBRARIES = [
     (r"uv\.h|uv/.*", ["daemon/"]),
     (r"protobuf-c/.*", ["ipc/message.c"]),
     (r".*\.pb-c\.h", ["ipc/message.c"]),
-    (r"systemd/.*", ["daemon/listener.c", "daemon/notify.c", "daemon/log.c"]),
+    (r"systemd/.*", ["daemon/loop/listener.c", "daemon/loop/notify.c", "daemon/log.c"]),
     (r"xnnpack.*|pthreadpool\.h|cpuinfo\.h", ["delegates/xnnpack/"]),
     (r"CL/.*", ["delegates/opencl/"]),
     (r"ini\.h", ["config/"]),
     (r"jansson\.h", ["clients/"]),
-    (r"nettle/.*", ["runtime/host/"]),
+    (r"nettle/.*", ["runtime/platform/"]),
     (r"gd\.h", ["clients/examples/"]),
     (r"dlfcn\.h", ["delegates/", "tests/"]),
     # A lock: where two threads meet. The daemon's queues, a channel that a worker and the loop
     # both send on, a client library that several threads call, delegates' own, what the host keeps for them.
-    (r"pthread\.h|threads\.h|semaphore\.h", ["daemon/", "delegates/", "ipc/channel.", "clients/", "runtime/host/"]),
+    (r"pthread\.h|threads\.h|semaphore\.h", ["daemon/", "delegates/", "ipc/channel.", "clients/", "runtime/platform/"]),
 ]
 
 # Starting a thread is another matter than taking a lock.
 THREAD_STARTERS = r"pthread_create|thrd_create|uv_thread_create(?:_ex)?|uv_queue_work|clone3?|fork|vfork"
-MAY_START_THREADS = ["daemon/thread.c", "delegates/", "clients/inferctl"]
+MAY_START_THREADS = ["daemon/base/thread.c", "delegates/", "clients/inferctl"]
 
 # The runtime's core and kernels are given memory, time and files; the C library's headers that are
 # only definitions, arithmetic and bytes are all they need.

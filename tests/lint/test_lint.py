@@ -26,18 +26,18 @@ GOOD = {
     "runtime/plan.h": header("RUNTIME_PLAN_H", "/* Answers: 0. */\nint et_plan_go(void);\nint et_plan_stop(void);\n"),
     "runtime/plan.c": ESSAY + '#include "runtime/plan.h"\n#include "runtime/base/list.h"\n#include <string.h>\n',
     "runtime/kernels/kernels.h": header("RUNTIME_KERNELS_KERNELS_H"),
-    "runtime/host/host.h": header("RUNTIME_HOST_HOST_H"),
+    "runtime/platform/platform.h": header("RUNTIME_HOST_HOST_H"),
     "delegates/opencl/cl.h": header("DELEGATES_OPENCL_CL_H"),
     "delegates/xnnpack/xnn.c": ESSAY + '#include "runtime/plan.h"\n#include <xnnpack.h>\n#include <pthread.h>\n',
     "ipc/channel.h": header("IPC_CHANNEL_H"),
     "ipc/message.c": ESSAY + '#include "inferd.pb-c.h"\n#include "ipc/channel.h"\n',
     "daemon/loop.c": ESSAY + '#include "ipc/channel.h"\n#include "runtime/plan.h"\n#include <uv.h>\n',
-    "daemon/session.h": header("DAEMON_SESSION_H"),
-    "daemon/thread.c": ESSAY + "void f(void)\n{\n\tpthread_create(a, b, c, d);\n}\n",
+    "daemon/client/session.h": header("DAEMON_SESSION_H"),
+    "daemon/base/thread.c": ESSAY + "void f(void)\n{\n\tpthread_create(a, b, c, d);\n}\n",
     "clients/inferd.h": header("INFERD_H"),
     "clients/inferctl.c": ESSAY + '#include "runtime/plan.h"\n#include <jansson.h>\n',
     "runtime/test_plan.c": "/* The plan, at its edges and beyond. */\n"
-                           '#include "runtime/host/host.h"\n#include "runtime/kernels/kernels.h"\n#include <stdlib.h>\n',
+                           '#include "runtime/platform/platform.h"\n#include "runtime/kernels/kernels.h"\n#include <stdlib.h>\n',
     "README.md": "Words about strcpy(a, b) and sleep 3 are no calls.\n",
 }
 
@@ -45,13 +45,13 @@ FORMAT = "BasedOnStyle: LLVM\nIndentWidth: 8\nUseTab: ForContinuationAndIndentat
 
 BAD = [
     # (check, file, text, what the finding says)
-    ("includes", "runtime/plan.c", ESSAY + '#include "runtime/host/host.h"\n', "runtime may not include runtime/host"),
+    ("includes", "runtime/plan.c", ESSAY + '#include "runtime/platform/platform.h"\n', "runtime may not include runtime/platform"),
     ("includes", "runtime/plan.c", ESSAY + '#include "runtime/kernels/kernels.h"\n', "may not include runtime/kernels"),
     ("includes", "runtime/plan.c", ESSAY + "#include <stdlib.h>\n", "no <stdlib.h>"),
     ("includes", "runtime/plan.c", ESSAY + '#include "ipc/channel.h"\n', "may not include ipc"),
     ("includes", "runtime/base/list.h", header("RUNTIME_BASE_LIST_H", '#include "runtime/plan.h"'), "may not include"),
     ("includes", "ipc/channel.c", ESSAY + '#include "runtime/plan.h"\n', "ipc may not include runtime/plan.h"),
-    ("includes", "ipc/channel.c", ESSAY + '#include "daemon/session.h"\n', "ipc may not include daemon"),
+    ("includes", "ipc/channel.c", ESSAY + '#include "daemon/client/session.h"\n', "ipc may not include daemon"),
     ("includes", "ipc/channel.c", ESSAY + "#include <uv.h>\n", "uv.h is for daemon/ only"),
     ("includes", "ipc/channel.c", ESSAY + '#include "inferd.pb-c.h"\n', "is for ipc/message.c only"),
     ("includes", "ipc/region.c", ESSAY + "#include <pthread.h>\n", "pthread.h is for"),
@@ -62,7 +62,7 @@ BAD = [
     ("includes", "delegates/xnnpack/xnn.c", ESSAY + '#include "delegates/opencl/cl.h"\n', "may not include delegates/opencl"),
     ("includes", "delegates/opencl/cl.c", ESSAY + "#include <xnnpack.h>\n", "xnnpack.h is for"),
     ("includes", "delegates/xnnpack/xnn.c", ESSAY + '#include "ipc/channel.h"\n', "may not include ipc"),
-    ("includes", "clients/channel.c", ESSAY + '#include "daemon/session.h"\n', "may not include daemon"),
+    ("includes", "clients/channel.c", ESSAY + '#include "daemon/client/session.h"\n', "may not include daemon"),
     ("includes", "clients/client.c", ESSAY + '#include "runtime/plan.h"\n', "clients may not include runtime/plan.h"),
     ("includes", "config/config.c", ESSAY + '#include "ipc/channel.h"\n', "config may not include ipc"),
     ("calls", "daemon/loop.c", ESSAY + "void f(void)\n{\n\tstrcpy(a, b);\n}\n", "5: call: strcpy"),
@@ -79,9 +79,9 @@ BAD = [
     ("text", "tools/demo", "cd /ho" + "me/somebody/x\n", "folder of somebody's machine"),
     ("shape", "daemon/loop.c", "#include <uv.h>\n", "essay"),
     ("shape", "daemon/loop.c", ESSAY + "int x;\n" * 1100, "size"),
-    ("shape", "daemon/session.h", header("SESSION_H"), "guarded by DAEMON_SESSION_H"),
-    ("shape", "daemon/session.h", "/* A noun. */\nint inf_x;\n", "guarded by"),
-    ("shape", "daemon/session.h", header("DAEMON_SESSION_H", "int inf_session_go(int a,\n\tint b);"), "say what inf_session_go"),
+    ("shape", "daemon/client/session.h", header("SESSION_H"), "guarded by DAEMON_SESSION_H"),
+    ("shape", "daemon/client/session.h", "/* A noun. */\nint inf_x;\n", "guarded by"),
+    ("shape", "daemon/client/session.h", header("DAEMON_SESSION_H", "int inf_session_go(int a,\n\tint b);"), "say what inf_session_go"),
     ("format", "daemon/loop.c", ESSAY + "int  f( void ) { return 1;}\n", "clang-format"),
 ]
 # "TO" and "DO" stay apart in this file's text, or the lint would report its own test.

@@ -1,6 +1,6 @@
 /* The OpenVINO plug-in against a stand-in for the library (fake.c): where it looks, what it sets before it imports
  * anything, what it refuses, and its runs. test_openvino.py does the same with the real one. */
-#include "clients/inferd-delegate.h"
+#include "delegates/inferd-delegate.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

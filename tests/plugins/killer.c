@@ -4,7 +4,7 @@
  * there soon are so many that every new one would be killed before it answered anything. */
 #include "tests/plugins/killer.h"
 
-#include "delegates/plugin/plugin.h"
+#include "delegates/plugin/proxy/plugin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

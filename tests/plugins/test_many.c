@@ -1,9 +1,9 @@
 /* Several runs at once through one plug-in, whose host may be killed at any moment.
  *
  *     test_many process|thread    nobody is killed in the second */
-#include "delegates/plugin/plugin.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "tests/plugins/killer.h"
 
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static const struct et_log log_table = { .max_level = ET_LOG_DEBUG, .write = dro
 struct subject {
 	struct et_plugin_config config;
 	struct et_backend_entry entry;
-	struct et_compiled *compiled;
+	struct et_model *model;
 };
 
 static void subject_open(struct subject *s, const char *name)
@@ -44,20 +44,20 @@ static void subject_open(struct subject *s, const char *name)
 		.n_bytes = 5,
 		.method = "forward",
 		.n_args = 2 };
-	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { .struct_size = sizeof info };
 	struct et_diag diag = { "" };
 	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, name);
 	s->config.path = path;
 	s->config.host_path = HOST;
 	s->config.isolation = isolation;
-	if (et_plugin_open(&s->entry, &s->config, et_host_allocator(), &log_table, &diag) ||
-		s->entry.ops->compile(s->entry.backend, &payload, &s->compiled, &info, &diag))
+	if (et_plugin_open(&s->entry, &s->config, et_platform_allocator(), &log_table, &diag) ||
+		s->entry.ops->compile(s->entry.backend, &payload, &s->model, &info, &diag))
 		fail_msg("%s", diag.text);
 }
 
 static void subject_close(struct subject *s)
 {
-	s->entry.ops->compiled_free(s->compiled);
+	s->entry.ops->model_free(s->model);
 	s->entry.ops->close(s->entry.backend);
 }
 
@@ -94,7 +94,7 @@ enum { N_RUNNERS = 5, N_EACH = 300 };
 
 struct runner {
 	struct et_backend_entry entry;
-	struct et_compiled *compiled;
+	struct et_model *model;
 	pthread_t thread;
 	bool will_wait, may_crash;
 	float factor;
@@ -102,7 +102,7 @@ struct runner {
 	uint32_t n_good, n_wrong, n_crashed;
 };
 
-static void run_many(struct runner *r, struct et_context *context, struct et_lane *lane)
+static void run_many(struct runner *r, struct et_instance *instance, struct et_worker_threads *threads)
 {
 	float in[N], out[N];
 	int32_t sizes[] = { N }, strides[] = { 1 };
@@ -119,10 +119,10 @@ static void run_many(struct runner *r, struct et_context *context, struct et_lan
 		for (int i = 0; i < N; i++)
 			in[i] = (float)k + (float)i * r->factor;
 		w.is_done = false;
-		enum et_status status = r->entry.ops->enqueue(context, args, &completion, &diag);
+		enum et_status status = r->entry.ops->enqueue(instance, args, &completion, &diag);
 		if (status == ET_PENDING) {
 			if (r->will_wait)
-				r->entry.ops->wait(context, k % 2 ? 0 : UINT64_MAX);
+				r->entry.ops->wait(instance, k % 2 ? 0 : UINT64_MAX);
 			pthread_mutex_lock(&w.lock);
 			while (!w.is_done)
 				pthread_cond_wait(&w.changed, &w.lock);
@@ -141,23 +141,23 @@ static void run_many(struct runner *r, struct et_context *context, struct et_lan
 static void *runner_main(void *arg)
 {
 	struct runner *r = arg;
-	struct et_lane *lane;
-	struct et_context *context = NULL;
+	struct et_worker_threads *threads;
+	struct et_instance *instance = NULL;
 	struct et_diag diag = { "" };
-	if (r->entry.ops->lane_new(r->entry.backend, 0, 1, &lane, &diag)) {
+	if (r->entry.ops->threads_new(r->entry.backend, 0, 1, &threads, &diag)) {
 		r->n_wrong++;
 		return NULL;
 	}
-	while (r->entry.ops->context_new(r->compiled, lane, &context, &diag) == ET_E_BACKEND_CRASHED &&
+	while (r->entry.ops->instance_new(r->model, threads, &instance, &diag) == ET_E_BACKEND_CRASHED &&
 		r->may_crash)
 		;
-	if (context)
-		run_many(r, context, lane);
+	if (instance)
+		run_many(r, instance, threads);
 	else
 		r->n_wrong++;
-	if (context)
-		r->entry.ops->context_free(context);
-	r->entry.ops->lane_free(lane);
+	if (instance)
+		r->entry.ops->instance_free(instance);
+	r->entry.ops->threads_free(threads);
 	return NULL;
 }
 
@@ -165,7 +165,7 @@ static void *runner_main(void *arg)
 static bool ask_again(struct subject *s)
 {
 	struct runner one = {
-		.entry = s->entry, .compiled = s->compiled, .may_crash = true, .will_wait = true
+		.entry = s->entry, .model = s->model, .may_crash = true, .will_wait = true
 	};
 	runner_main(&one);
 	return one.n_crashed || one.n_wrong;
@@ -175,7 +175,7 @@ static void start_runners(struct subject *s, struct runner *runners, _Atomic(uin
 {
 	for (int i = 0; i < N_RUNNERS; i++) {
 		runners[i] = (struct runner){ .entry = s->entry,
-			.compiled = s->compiled,
+			.model = s->model,
 			.will_wait = i != 1,
 			.may_crash = n_left != NULL,
 			.factor = (float)(i + 1),

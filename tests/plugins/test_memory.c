@@ -3,10 +3,10 @@
  *
  *     test_memory process|thread */
 #include "tests/plugins/killer.h"
-#include "clients/inferd-delegate.h"
-#include "delegates/plugin/plugin.h"
+#include "delegates/inferd-delegate.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,13 +36,13 @@ static const struct et_log log_table = { .max_level = ET_LOG_DEBUG, .write = dro
 struct bench {
 	struct et_plugin_config config;
 	struct et_backend_entry entry;
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct et_diag diag;
 	/* a client's region */
 	int fd;
-	struct et_host_mapping region;
+	struct et_platform_mapping region;
 	void *handle;
 	/* the last run */
 	enum et_status status;
@@ -59,25 +59,25 @@ static void bench_open(struct bench *b, const char *plugin, const char *payload_
 		.n_bytes = strlen(payload_text),
 		.method = "forward",
 		.n_args = 2 };
-	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { .struct_size = sizeof info };
 	snprintf(path, sizeof path, "%s/%s.so", PLUGINS, plugin);
 	b->config.path = path;
 	b->config.host_path = HOST;
 	b->config.isolation = isolation;
 	b->config.max_crashes = 100;
 	assert_int_equal(
-		et_plugin_open(&b->entry, &b->config, et_host_allocator(), &log_table, &b->diag), ET_OK);
+		et_plugin_open(&b->entry, &b->config, et_platform_allocator(), &log_table, &b->diag), ET_OK);
 	assert_int_equal(
-		b->entry.ops->compile(b->entry.backend, &payload, &b->compiled, &info, &b->diag), ET_OK);
-	assert_int_equal(b->entry.ops->lane_new(b->entry.backend, 0, 1, &b->lane, &b->diag), ET_OK);
-	assert_int_equal(b->entry.ops->context_new(b->compiled, b->lane, &b->context, &b->diag), ET_OK);
+		b->entry.ops->compile(b->entry.backend, &payload, &b->model, &info, &b->diag), ET_OK);
+	assert_int_equal(b->entry.ops->threads_new(b->entry.backend, 0, 1, &b->threads, &b->diag), ET_OK);
+	assert_int_equal(b->entry.ops->instance_new(b->model, b->threads, &b->instance, &b->diag), ET_OK);
 }
 
 static void bench_close(struct bench *b)
 {
-	b->entry.ops->context_free(b->context);
-	b->entry.ops->compiled_free(b->compiled);
-	b->entry.ops->lane_free(b->lane);
+	b->entry.ops->instance_free(b->instance);
+	b->entry.ops->model_free(b->model);
+	b->entry.ops->threads_free(b->threads);
 	b->entry.ops->close(b->entry.backend);
 }
 
@@ -86,7 +86,7 @@ static void region_open(struct bench *b)
 	b->fd = memfd_create("inferd-test-region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_true(b->fd >= 0);
 	assert_int_equal(ftruncate(b->fd, N_PAGES * PAGE), 0);
-	assert_int_equal(et_host_map(&b->region, b->fd, N_PAGES * PAGE, true), 0);
+	assert_int_equal(et_platform_map(&b->region, b->fd, N_PAGES * PAGE, true), 0);
 	assert_int_equal(b->entry.ops->import_memory(
 				 b->entry.backend, b->fd, b->region.bytes, N_PAGES * PAGE, &b->handle),
 		ET_OK);
@@ -97,7 +97,7 @@ static void region_close(struct bench *b)
 	if (b->handle)
 		b->entry.ops->release_memory(b->entry.backend, b->handle);
 	b->handle = NULL;
-	et_host_unmap(&b->region);
+	et_platform_unmap(&b->region);
 	close(b->fd);
 }
 
@@ -127,10 +127,10 @@ static enum et_status run(struct bench *b, float *in, float *out, int32_t n)
 	struct et_evalue *args[2] = { &values[0], &values[1] };
 	struct et_completion completion = { b, done, .will_wait = true };
 	b->diag.text[0] = '\0';
-	enum et_status status = b->trace ? b->entry.ops->profile(b->context, args, b->trace, 7, &b->diag)
-					 : b->entry.ops->enqueue(b->context, args, &completion, &b->diag);
+	enum et_status status = b->trace ? b->entry.ops->profile(b->instance, args, b->trace, 7, &b->diag)
+					 : b->entry.ops->enqueue(b->instance, args, &completion, &b->diag);
 	if (status == ET_PENDING) {
-		b->entry.ops->wait(b->context, 0);
+		b->entry.ops->wait(b->instance, 0);
 		status = b->status;
 	}
 	b->sizes[0] = sizes[1][0];
@@ -146,7 +146,7 @@ static void expect_scaled(struct bench *b, float *in, float *out, int32_t n, uin
 		fail_msg("%s %s", b->diag.text, b->reason);
 	for (int32_t i = 0; i < n; i++)
 		assert_true(out[i] == 2 * (float)(i + 1));
-	assert_int_equal(b->entry.ops->copied_bytes(b->context), n_copied);
+	assert_int_equal(b->entry.ops->copied_bytes(b->instance), n_copied);
 }
 
 static struct et_plugin_state state_of(const struct bench *b)
@@ -187,7 +187,7 @@ static void test_where_it_lies(void **state)
 		assert_int_equal(run(&b, both, both, N), ET_OK);
 		for (int i = 0; i < N; i++)
 			assert_true(both[i] == 2 * (float)i);
-		assert_int_equal(b.entry.ops->copied_bytes(b.context), n);
+		assert_int_equal(b.entry.ops->copied_bytes(b.instance), n);
 		assert_int_equal(state_of(&b).n_copied_bytes, 6 * n + 6 * sizeof(float));
 		assert_int_equal(state_of(&b).n_crashes, 0);
 		region_close(&b);
@@ -252,7 +252,7 @@ static void test_many_regions(void **state)
 	bench_open(&b, "sync", "scale");
 	region_open(&b);
 	for (int i = 0; i < MANY; i++) { /* of one file, so that this process needs no more than one itself */
-		assert_int_equal(et_host_map(&regions[i].region, b.fd, N_PAGES * PAGE, true), 0);
+		assert_int_equal(et_platform_map(&regions[i].region, b.fd, N_PAGES * PAGE, true), 0);
 		assert_int_equal(b.entry.ops->import_memory(b.entry.backend, b.fd, regions[i].region.bytes,
 					 N_PAGES * PAGE, &regions[i].handle),
 			ET_OK);
@@ -267,7 +267,7 @@ static void test_many_regions(void **state)
 	assert_int_equal(state_of(&b).n_starts, 1);
 	for (int i = 0; i < MANY; i++) {
 		b.entry.ops->release_memory(b.entry.backend, regions[i].handle);
-		et_host_unmap(&regions[i].region);
+		et_platform_unmap(&regions[i].region);
 	}
 	region_close(&b);
 	bench_close(&b);
@@ -278,7 +278,7 @@ static void test_many_regions(void **state)
 static void test_many_payloads(void **state)
 {
 	enum { MANY = 1100, REGIONS = 520 };
-	static struct et_compiled *compiled[MANY];
+	static struct et_model *model[MANY];
 	static struct bench regions[REGIONS];
 	struct bench b = { .fd = -1 };
 	struct et_payload payload = { .struct_size = sizeof payload,
@@ -286,7 +286,7 @@ static void test_many_payloads(void **state)
 		.n_bytes = 5,
 		.method = "forward",
 		.n_args = 2 };
-	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { .struct_size = sizeof info };
 	struct rlimit files, more;
 	enum et_status status = ET_OK;
 	int n = 0;
@@ -301,41 +301,41 @@ static void test_many_payloads(void **state)
 	bench_open(&b, "sync", "scale");
 	region_open(&b);
 	for (int i = 0; i < REGIONS; i++) {
-		assert_int_equal(et_host_map(&regions[i].region, b.fd, N_PAGES * PAGE, true), 0);
+		assert_int_equal(et_platform_map(&regions[i].region, b.fd, N_PAGES * PAGE, true), 0);
 		assert_int_equal(b.entry.ops->import_memory(b.entry.backend, b.fd, regions[i].region.bytes,
 					 N_PAGES * PAGE, &regions[i].handle),
 			ET_OK);
 		expect_scaled(&b, at(&regions[i], 0), at(&regions[i], 2 * PAGE), 16, 0);
 	}
 	for (; n < MANY && !status; n += !status)
-		status = b.entry.ops->compile(b.entry.backend, &payload, &compiled[n], &info, &b.diag);
+		status = b.entry.ops->compile(b.entry.backend, &payload, &model[n], &info, &b.diag);
 	assert_int_equal(status, ET_E_OUT_OF_RESOURCES);
 	assert_non_null(strstr(b.diag.text, "payloads already"));
 	assert_true(n > 600);
 	for (int i = 0; i < REGIONS; i++)
 		expect_scaled(&b, at(&regions[i], 0), at(&regions[i], 2 * PAGE), 16, 0);
-	b.entry.ops->compiled_free(compiled[--n]);
+	b.entry.ops->model_free(model[--n]);
 	assert_int_equal(
-		b.entry.ops->compile(b.entry.backend, &payload, &compiled[n++], &info, &b.diag), ET_OK);
+		b.entry.ops->compile(b.entry.backend, &payload, &model[n++], &info, &b.diag), ET_OK);
 	while (n)
-		b.entry.ops->compiled_free(compiled[--n]);
+		b.entry.ops->model_free(model[--n]);
 	payload.bytes = (const uint8_t *)"scale";
 	for (; n < MANY; n++)
-		if (b.entry.ops->compile(b.entry.backend, &payload, &compiled[n], &info, &b.diag))
+		if (b.entry.ops->compile(b.entry.backend, &payload, &model[n], &info, &b.diag))
 			fail_msg("payload %d: %s", n, b.diag.text);
 	while (n)
-		b.entry.ops->compiled_free(compiled[--n]);
+		b.entry.ops->model_free(model[--n]);
 	payload.bytes = (const uint8_t *)"hoard";
 	for (; n < 600; n++)
 		assert_int_equal(
-			b.entry.ops->compile(b.entry.backend, &payload, &compiled[n], &info, &b.diag), ET_OK);
+			b.entry.ops->compile(b.entry.backend, &payload, &model[n], &info, &b.diag), ET_OK);
 	while (n)
-		b.entry.ops->compiled_free(compiled[--n]);
+		b.entry.ops->model_free(model[--n]);
 	expect_scaled(&b, at(&regions[0], 0), at(&regions[0], 2 * PAGE), 16, 0);
 	assert_int_equal(state_of(&b).n_crashes, 0);
 	for (int i = 0; i < REGIONS; i++) {
 		b.entry.ops->release_memory(b.entry.backend, regions[i].handle);
-		et_host_unmap(&regions[i].region);
+		et_platform_unmap(&regions[i].region);
 	}
 	region_close(&b);
 	bench_close(&b);
@@ -366,7 +366,7 @@ static void test_taken_away(void **state)
 {
 	struct bench b = { .fd = -1 };
 	float own[N], out[N];
-	et_host_install_sigbus_guard(); /* again, since cmocka has put its own handler there */
+	et_platform_install_sigbus_guard(); /* again, since cmocka has put its own handler there */
 	bench_open(&b, "async", "scale");
 	for (int round = 0; round < 3; round++) {
 		region_open(&b);

@@ -1,10 +1,10 @@
 /* Plug-ins, good and bad, through the proxy: what is computed, what is contained, what is said about it.
  *
  *     test_plugins process|thread    the second only for those that do no harm */
-#include "delegates/plugin/plugin.h"
-#include "delegates/plugin/sandbox.h"
+#include "delegates/plugin/proxy/plugin.h"
+#include "delegates/plugin/host/sandbox.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "tests/plugins/killer.h"
 #include "tests/support/method_rig.h"
 
@@ -67,8 +67,8 @@ static void expect_log(const char *text)
 
 struct subject {
 	struct method_rig rig;
-	struct et_lane *lane;
-	struct et_lane *lanes[4];
+	struct et_worker_threads *threads;
+	struct et_worker_threads *thread_sets[4];
 	struct et_plugin_config config;
 	float in[N], out[N];
 	bool will_wait; /* for each completion */
@@ -103,7 +103,7 @@ static void open_plugin(struct subject *s, const char *name)
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	struct et_diag diag = { "" };
-	if (et_plugin_open(&s->rig.backends[0], &s->config, et_host_allocator(), &log_table, &diag))
+	if (et_plugin_open(&s->rig.backends[0], &s->config, et_platform_allocator(), &log_table, &diag))
 		fail_msg("%s", diag.text);
 	s->rig.n_backends = 1;
 	rig_init(&s->rig);
@@ -139,15 +139,15 @@ static void open_program(struct subject *s, const char *payload)
 		et_frame_new(&s->rig.frame, s->rig.plan, &s->rig.allocator, &s->rig.allocator, &s->rig.diag))
 		fail_msg("%s", s->rig.diag.text);
 	const struct et_backend_entry *entry = &s->rig.backends[0];
-	assert_int_equal(entry->ops->lane_new(entry->backend, 0, 1, &s->lanes[0], &s->rig.diag), ET_OK);
-	assert_int_equal(et_plan_prepare(s->rig.plan, 0, s->lanes, &s->rig.diag), ET_OK);
+	assert_int_equal(entry->ops->threads_new(entry->backend, 0, 1, &s->thread_sets[0], &s->rig.diag), ET_OK);
+	assert_int_equal(et_plan_prepare(s->rig.plan, 0, s->thread_sets, &s->rig.diag), ET_OK);
 }
 
 static void close_program(struct subject *s)
 {
 	s->rig.method = et_method_free(s->rig.method);
 	et_plan_release(s->rig.plan, 0);
-	s->rig.backends[0].ops->lane_free(s->lanes[0]);
+	s->rig.backends[0].ops->threads_free(s->thread_sets[0]);
 	rig_close(&s->rig);
 }
 
@@ -358,7 +358,7 @@ static void test_deadline(void **state)
 	open_program(&s, "wait");
 	for (int i = 0; i < 3; i++) {
 		begin(&s);
-		s.run.run.deadline_ns = et_host_now_ns(NULL) + 1000000;
+		s.run.run.deadline_ns = et_platform_now_ns(NULL) + 1000000;
 		assert_int_equal(et_run_begin(&s.run.run), ET_OK);
 		assert_int_equal(finish(&s), ET_E_CANCELLED);
 		assert_non_null(strstr(s.run.run.diag.text, "it was cancelled"));
@@ -430,7 +430,7 @@ static void test_tables(void **state)
 		struct et_plugin_config config = { .path = path, .host_path = HOST, .isolation = isolation };
 		if (isolation == ET_PLUGIN_IN_THREAD && strcmp(cases[i].name, "crashes") == 0)
 			continue;
-		assert_int_equal(et_plugin_open(&entry, &config, et_host_allocator(), &log_table, &diag),
+		assert_int_equal(et_plugin_open(&entry, &config, et_platform_allocator(), &log_table, &diag),
 			ET_E_NOT_FOUND);
 		if (!strstr(diag.text, cases[i].text))
 			fail_msg("%s: '%s' is not in: %s", cases[i].name, cases[i].text, diag.text);
@@ -439,7 +439,7 @@ static void test_tables(void **state)
 	struct et_diag diag = { "" };
 	struct et_plugin_config config = { .path = "x.so", .host_path = "/nonexistent/host" };
 	assert_int_equal(
-		et_plugin_open(&entry, &config, et_host_allocator(), &log_table, &diag), ET_E_NOT_FOUND);
+		et_plugin_open(&entry, &config, et_platform_allocator(), &log_table, &diag), ET_E_NOT_FOUND);
 	if (getenv("INFERD_EMULATED"))
 		return; /* qemu's user mode starts it as if it were there, and the child ends */
 	assert_non_null(strstr(diag.text, "/nonexistent/host: No such file or directory; install"));
@@ -616,7 +616,7 @@ static void test_ignores_cancel(void **state)
 	open_plugin(&s, "async");
 	open_program(&s, "never");
 	begin(&s);
-	s.run.run.deadline_ns = et_host_now_ns(NULL) + 1000000;
+	s.run.run.deadline_ns = et_platform_now_ns(NULL) + 1000000;
 	assert_int_equal(et_run_begin(&s.run.run), ET_OK);
 	assert_int_equal(finish(&s), ET_E_BACKEND_CRASHED);
 	assert_non_null(strstr(s.run.run.diag.text, "did not end a cancelled run in time"));

@@ -1,11 +1,11 @@
 /* Hosts that are rude, not broken: every packet of theirs can be read, but its time or its number is unexpected.
  *
  * The host is this program itself, when inferd starts it; how it behaves is its only option, "manner". */
-#include "delegates/plugin/plugin.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "delegates/plugin/wire.h"
-#include "clients/inferd-delegate.h"
+#include "delegates/inferd-delegate.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "tests/support/make_program.h"
 
 #include <setjmp.h>
@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_FLOATS = 4, N_NAMED = 8 << 20, N_HASTY = 20, N_CONTEXTS = 2000 };
+enum { N_FLOATS = 4, N_NAMED = 8 << 20, N_HASTY = 20, N_INSTANCES = 2000 };
 
 /* For what never comes; everything before it has as long, on whatever machine. */
 #define PATIENCE_NS UINT64_C(5000000000)
@@ -236,13 +236,13 @@ static struct et_backend_entry open_host(const char *manner, uint64_t timeout_ns
 	struct et_diag diag = { "" };
 	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
 	last_error[0] = '\0';
-	if (et_plugin_open(&entry, &config, et_host_allocator(), &log_table, &diag))
+	if (et_plugin_open(&entry, &config, et_platform_allocator(), &log_table, &diag))
 		fail_msg("%s", diag.text);
 	return entry;
 }
 
 static enum et_status compile(struct et_backend_entry *entry, const struct et_program *program,
-	struct et_compiled **ret_compiled, struct et_diag *diag)
+	struct et_model **ret_model, struct et_diag *diag)
 {
 	static const uint8_t bytes[64] = "rude";
 	struct et_payload payload = { .struct_size = sizeof payload,
@@ -251,8 +251,8 @@ static enum et_status compile(struct et_backend_entry *entry, const struct et_pr
 		.n_bytes = 4,
 		.method = "forward",
 		.n_args = 2 };
-	struct et_compiled_info info = { .struct_size = sizeof info };
-	return entry->ops->compile(entry->backend, &payload, ret_compiled, &info, diag);
+	struct et_model_info info = { .struct_size = sizeof info };
+	return entry->ops->compile(entry->backend, &payload, ret_model, &info, diag);
 }
 
 /* --- tests ------------------------------------------------------------------------------------------------ */
@@ -273,7 +273,7 @@ static void test_hasty(void **state)
 		struct make_program mk;
 		struct et_diag diag = { "" };
 		struct et_program *program;
-		struct et_compiled *compiled;
+		struct et_model *model;
 		struct et_plugin_stats stats;
 		size_t n_bytes;
 		mk_init(&mk);
@@ -283,13 +283,13 @@ static void test_hasty(void **state)
 		struct et_source source = {
 			.bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .release = release
 		};
-		if (et_program_open(&program, &source, NULL, et_host_allocator(), &diag) ||
-			compile(&entry, program, &compiled, &diag))
+		if (et_program_open(&program, &source, NULL, et_platform_allocator(), &diag) ||
+			compile(&entry, program, &model, &diag))
 			fail_msg("%s", diag.text);
 		memset(bytes + n_bytes / 4, 0, n_bytes / 2); /* in the middle of the data */
 		assert_int_equal(et_plugin_stats(entry.backend, 0, &stats, &diag), ET_OK);
 		assert_int_equal(stats.n_runs, 0);
-		entry.ops->compiled_free(compiled);
+		entry.ops->model_free(model);
 		et_program_unref(program);
 	}
 	free(named);
@@ -336,10 +336,10 @@ static void test_talks(void **state)
 	static const char *const manners[] = { "prints", "logs" };
 	for (int i = 0; i < 2; i++) {
 		struct et_backend_entry entry = open_host(manners[i], PATIENCE_NS);
-		struct et_compiled *compiled;
+		struct et_model *model;
 		struct et_diag diag = { "" };
 		is_flooded = true;
-		assert_int_not_equal(compile(&entry, NULL, &compiled, &diag), ET_OK);
+		assert_int_not_equal(compile(&entry, NULL, &model, &diag), ET_OK);
 		is_flooded = false;
 		asks_fd = -1;
 		if (!strstr(diag.text, "did not answer in time"))
@@ -378,9 +378,9 @@ static void test_answers_oddly(void **state)
 	} cases[] = { { "twice", 3 }, { "stale", 0 }, { "early", 0 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		struct et_backend_entry entry = open_host(cases[i].manner, 0);
-		struct et_compiled *compiled;
-		struct et_context *context;
-		struct et_lane *lane;
+		struct et_model *model;
+		struct et_instance *instance;
+		struct et_worker_threads *threads;
 		struct et_diag diag = { "" };
 		float in[N_FLOATS] = { 0 }, out[N_FLOATS];
 		int32_t sizes[1] = { N_FLOATS }, strides[1] = { 1 };
@@ -393,15 +393,15 @@ static void test_answers_oddly(void **state)
 		struct et_evalue *args[2] = { &values[0], &values[1] };
 		int n_ends[2] = { 0, 0 };
 		struct et_completion completion = { n_ends, count_end, .will_wait = true };
-		assert_int_equal(compile(&entry, NULL, &compiled, &diag), ET_OK);
-		assert_int_equal(entry.ops->lane_new(entry.backend, 0, 1, &lane, &diag), ET_OK);
-		assert_int_equal(entry.ops->context_new(compiled, lane, &context, &diag), ET_OK);
+		assert_int_equal(compile(&entry, NULL, &model, &diag), ET_OK);
+		assert_int_equal(entry.ops->threads_new(entry.backend, 0, 1, &threads, &diag), ET_OK);
+		assert_int_equal(entry.ops->instance_new(model, threads, &instance, &diag), ET_OK);
 		for (uint32_t k = 1; k <= 3; k++) {
 			enum et_status status;
-			while ((status = entry.ops->enqueue(context, args, &completion, &diag)) != ET_PENDING)
+			while ((status = entry.ops->enqueue(instance, args, &completion, &diag)) != ET_PENDING)
 				assert_int_equal(
 					status, ET_E_BACKEND_CRASHED); /* the last one is not gone yet */
-			entry.ops->wait(context, 0);
+			entry.ops->wait(instance, 0);
 			assert_int_equal(n_ends[0] + n_ends[1], k);
 			ask_stats(&entry); /* which finds what else there is to receive */
 			pthread_mutex_lock(&log_lock);
@@ -412,9 +412,9 @@ static void test_answers_oddly(void **state)
 			assert_int_equal(state_of(&entry).n_crashes, k);
 		}
 		assert_int_equal(n_ends[0], cases[i].n_good);
-		entry.ops->context_free(context);
-		entry.ops->lane_free(lane);
-		entry.ops->compiled_free(compiled);
+		entry.ops->instance_free(instance);
+		entry.ops->threads_free(threads);
+		entry.ops->model_free(model);
 		entry.ops->close(entry.backend);
 	}
 }
@@ -461,41 +461,41 @@ static void test_dies_slowly(void **state)
 }
 
 /* More than a socket takes. */
-static struct et_context **make_contexts(
-	struct et_backend_entry *entry, struct et_compiled **ret_compiled, struct et_lane **ret_lane)
+static struct et_instance **make_instances(
+	struct et_backend_entry *entry, struct et_model **ret_model, struct et_worker_threads **ret_threads)
 {
-	static struct et_context *contexts[N_CONTEXTS];
+	static struct et_instance *instances[N_INSTANCES];
 	struct et_diag diag = { "" };
-	assert_int_equal(compile(entry, NULL, ret_compiled, &diag), ET_OK);
-	assert_int_equal(entry->ops->lane_new(entry->backend, 0, 1, ret_lane, &diag), ET_OK);
-	for (int i = 0; i < N_CONTEXTS; i++)
+	assert_int_equal(compile(entry, NULL, ret_model, &diag), ET_OK);
+	assert_int_equal(entry->ops->threads_new(entry->backend, 0, 1, ret_threads, &diag), ET_OK);
+	for (int i = 0; i < N_INSTANCES; i++)
 		assert_int_equal(
-			entry->ops->context_new(*ret_compiled, *ret_lane, &contexts[i], &diag), ET_OK);
-	return contexts;
+			entry->ops->instance_new(*ret_model, *ret_threads, &instances[i], &diag), ET_OK);
+	return instances;
 }
 
 /* A host that is busy when much is let go at once hears of it all when it listens again. */
 static void test_is_busy(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", 0);
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context **contexts = make_contexts(&entry, &compiled, &lane);
+	struct et_model *model;
+	struct et_worker_threads *threads;
+	struct et_instance **instances = make_instances(&entry, &model, &threads);
 	pthread_t thread;
 	void *stats;
 	pid_t pid = state_of(&entry).pid;
 	kill(pid, SIGSTOP);
-	for (int i = 0; i < N_CONTEXTS; i++)
-		entry.ops->context_free(contexts[i]);
-	entry.ops->lane_free(lane);
+	for (int i = 0; i < N_INSTANCES; i++)
+		entry.ops->instance_free(instances[i]);
+	entry.ops->threads_free(threads);
 	assert_int_equal(pthread_create(&thread, NULL, ask_stats, &entry), 0);
 	kill(pid, SIGCONT);
 	pthread_join(thread, &stats);
 	assert_non_null(stats);
-	assert_int_equal(((struct et_plugin_stats *)stats)->n_runs, N_CONTEXTS);
+	assert_int_equal(((struct et_plugin_stats *)stats)->n_runs, N_INSTANCES);
 	assert_int_equal(state_of(&entry).n_starts, 1);
 	assert_int_equal(state_of(&entry).n_crashes, 0);
-	entry.ops->compiled_free(compiled);
+	entry.ops->model_free(model);
 	entry.ops->close(entry.backend);
 }
 
@@ -503,13 +503,13 @@ static void test_is_busy(void **state)
 static void test_is_deaf(void **state)
 {
 	struct et_backend_entry entry = open_host("fine", PATIENCE_NS);
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context **contexts = make_contexts(&entry, &compiled, &lane);
+	struct et_model *model;
+	struct et_worker_threads *threads;
+	struct et_instance **instances = make_instances(&entry, &model, &threads);
 	kill(state_of(&entry).pid, SIGSTOP);
-	for (int i = 0; i < N_CONTEXTS; i++)
-		entry.ops->context_free(contexts[i]);
-	entry.ops->lane_free(lane);
+	for (int i = 0; i < N_INSTANCES; i++)
+		entry.ops->instance_free(instances[i]);
+	entry.ops->threads_free(threads);
 	pthread_mutex_lock(&log_lock);
 	while (!last_error[0])
 		pthread_cond_wait(&log_changed, &log_lock);
@@ -517,7 +517,7 @@ static void test_is_deaf(void **state)
 	pthread_mutex_unlock(&log_lock);
 	assert_int_equal(state_of(&entry).n_crashes, 1);
 	assert_non_null(ask_stats(&entry));
-	entry.ops->compiled_free(compiled);
+	entry.ops->model_free(model);
 	entry.ops->close(entry.backend);
 }
 

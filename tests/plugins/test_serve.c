@@ -1,6 +1,6 @@
 /* A host, spoken to packet by packet: the order in which things arrive, and what is not as it should be. */
-#include "clients/inferd-delegate.h"
-#include "delegates/plugin/serve.h"
+#include "delegates/inferd-delegate.h"
+#include "delegates/plugin/host/serve.h"
 #include "delegates/plugin/wire.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* Programs that somebody brought: in a process of their own, whose crashes hurt nobody else. */
 #include "tests/plugins/killer.h"
-#include "delegates/plugin/plugin.h"
+#include "delegates/plugin/proxy/plugin.h"
 #include "runtime/base/checked.h"
-#include "runtime/host/host.h"
+#include "runtime/platform/platform.h"
 #include "runtime/kernel.h"
 
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static void open_plugin(struct plugin *p)
 	struct et_diag diag = { "" };
 	p->config.path = PLUGINS "/sync.so";
 	p->config.host_path = HOST;
-	if (et_plugin_open(&p->entry, &p->config, et_host_allocator(), &log_table, &diag))
+	if (et_plugin_open(&p->entry, &p->config, et_platform_allocator(), &log_table, &diag))
 		fail_msg("%s", diag.text);
 }
 
@@ -81,9 +81,9 @@ static void close_plugin(struct plugin *p)
 /* A payload made ready, with a context. */
 struct part {
 	const struct et_backend_entry *entry;
-	struct et_compiled *compiled;
-	struct et_lane *lane;
-	struct et_context *context;
+	struct et_model *model;
+	struct et_worker_threads *threads;
+	struct et_instance *instance;
 	struct et_diag diag;
 	enum et_status status;
 };
@@ -96,26 +96,26 @@ static enum et_status make_ready(struct part *part, const struct plugin *p, cons
 		.method = "forward",
 		.n_args = 2,
 		.tenant = tenant };
-	struct et_compiled_info info = { .struct_size = sizeof info };
+	struct et_model_info info = { .struct_size = sizeof info };
 	*part = (struct part){ .entry = &p->entry };
 	enum et_status status =
-		p->entry.ops->compile(p->entry.backend, &payload, &part->compiled, &info, &part->diag);
+		p->entry.ops->compile(p->entry.backend, &payload, &part->model, &info, &part->diag);
 	if (status)
 		return status;
-	assert_int_equal(p->entry.ops->lane_new(p->entry.backend, 0, 1, &part->lane, &part->diag), ET_OK);
-	status = p->entry.ops->context_new(part->compiled, part->lane, &part->context, &part->diag);
+	assert_int_equal(p->entry.ops->threads_new(p->entry.backend, 0, 1, &part->threads, &part->diag), ET_OK);
+	status = p->entry.ops->instance_new(part->model, part->threads, &part->instance, &part->diag);
 	if (status) {
-		p->entry.ops->lane_free(part->lane);
-		p->entry.ops->compiled_free(part->compiled);
+		p->entry.ops->threads_free(part->threads);
+		p->entry.ops->model_free(part->model);
 	}
 	return status;
 }
 
-static void let_go(struct part *part)
+static void release(struct part *part)
 {
-	part->entry->ops->context_free(part->context);
-	part->entry->ops->lane_free(part->lane);
-	part->entry->ops->compiled_free(part->compiled);
+	part->entry->ops->instance_free(part->instance);
+	part->entry->ops->threads_free(part->threads);
+	part->entry->ops->model_free(part->model);
 }
 
 static void done(void *self, enum et_status status, const char *reason)
@@ -138,10 +138,10 @@ static enum et_status run(struct part *part, float *in, float *out)
 		{ .tag = ET_TAG_TENSOR, .tensor = &tensors[1] } };
 	struct et_evalue *args[2] = { &values[0], &values[1] };
 	struct et_completion completion = { part, done, .will_wait = true };
-	enum et_status status = part->entry->ops->enqueue(part->context, args, &completion, &part->diag);
+	enum et_status status = part->entry->ops->enqueue(part->instance, args, &completion, &part->diag);
 	if (status != ET_PENDING)
 		return status;
-	part->entry->ops->wait(part->context, 0);
+	part->entry->ops->wait(part->instance, 0);
 	return part->status;
 }
 
@@ -217,10 +217,10 @@ static void test_crashes(void **state)
 	assert_int_equal(tenant_state(&p, BERT).n_crashes, 0);
 	assert_false(tenant_state(&p, ANNA).has_failed);
 	assert_non_null(strstr(tenant_state(&p, ANNA).reason, "for user 1000' exited with status 3"));
-	let_go(&bad);
-	let_go(&good);
+	release(&bad);
+	release(&good);
 	expect_unhurt(&p, &model);
-	let_go(&model);
+	release(&model);
 	close_plugin(&p);
 }
 
@@ -237,7 +237,7 @@ static void test_pause(void **state)
 		assert_int_equal(make_ready(&bad, &p, "exit", ANNA), ET_OK);
 		assert_int_equal(run_any(&bad), ET_E_BACKEND_CRASHED);
 		assert_int_equal(tenant_state(&p, ANNA).n_crashes, i + 1);
-		let_go(&bad);
+		release(&bad);
 	}
 	status = make_ready(&bad, &p, "scale", ANNA);
 	assert_int_equal(status, ET_E_BACKEND_DOWN);
@@ -247,12 +247,12 @@ static void test_pause(void **state)
 	expect_unhurt(&p, &model);
 	assert_int_equal(make_ready(&bad, &p, "scale", BERT), ET_OK);
 	expect_scaled(&bad);
-	let_go(&bad);
+	release(&bad);
 	assert_int_equal(p.entry.ops->restart(p.entry.backend, &diag), ET_OK);
 	assert_int_equal(make_ready(&bad, &p, "scale", ANNA), ET_OK);
 	expect_scaled(&bad);
-	let_go(&bad);
-	let_go(&model);
+	release(&bad);
+	release(&model);
 	close_plugin(&p);
 }
 
@@ -267,13 +267,13 @@ static void test_idle(void **state)
 		assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
 		expect_scaled(&own);
 		assert_int_equal(tenant_state(&p, ANNA).n_starts, i);
-		let_go(&own);
+		release(&own);
 		while (tenant_state(&p, ANNA).pid)
 			sched_yield();
 	}
 	/* what it says last is logged after it has gone: when the next one is there */
 	assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
-	let_go(&own);
+	release(&own);
 	assert_true(count_closed() >= 5);
 	assert_int_equal(tenant_state(&p, ANNA).n_crashes, 0);
 	assert_int_equal(n_tenants(&p), 1);
@@ -281,7 +281,7 @@ static void test_idle(void **state)
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(make_ready(&own, &p, "scale", ANNA), ET_OK);
 		expect_scaled(&own);
-		let_go(&own);
+		release(&own);
 	}
 	assert_int_equal(state_of(&p).n_starts, 1);
 	close_plugin(&p);
@@ -305,17 +305,17 @@ static void test_too_many(void **state)
 	assert_int_equal(make_ready(&parts[1], &p, "scale", BERT), ET_OK);
 	assert_int_equal(make_ready(&more, &p, "scale", CARL), ET_E_OUT_OF_RESOURCES);
 	assert_non_null(strstr(more.diag.text, "of 2 users already (own_processes)"));
-	let_go(&parts[0]);
+	release(&parts[0]);
 	make_ready_in_time(&parts[0], &p, CARL);
 	expect_scaled(&parts[0]);
 	expect_scaled(&parts[1]);
-	let_go(&parts[0]);
-	let_go(&parts[1]);
+	release(&parts[0]);
+	release(&parts[1]);
 	/* more users than are remembered: those who are gone make room */
 	for (uint64_t tenant = 1; tenant <= 200; tenant++) {
 		make_ready_in_time(&more, &p, tenant);
 		expect_scaled(&more);
-		let_go(&more);
+		release(&more);
 	}
 	assert_true(n_tenants(&p) <= 64);
 	close_plugin(&p);
@@ -328,7 +328,7 @@ static void test_memory(void **state)
 	struct part own, model;
 	struct {
 		int fd;
-		struct et_host_mapping mapping;
+		struct et_platform_mapping mapping;
 		void *handle;
 	} regions[2];
 	open_plugin(&p);
@@ -339,7 +339,7 @@ static void test_memory(void **state)
 			regions[i].fd = memfd_create(i ? "inferd-test-anna" : "inferd-test-model",
 				MFD_CLOEXEC | MFD_ALLOW_SEALING);
 			assert_int_equal(ftruncate(regions[i].fd, 4 * PAGE), 0);
-			assert_int_equal(et_host_map(&regions[i].mapping, regions[i].fd, 4 * PAGE, true), 0);
+			assert_int_equal(et_platform_map(&regions[i].mapping, regions[i].fd, 4 * PAGE, true), 0);
 			assert_int_equal(p.entry.ops->import_memory(p.entry.backend, regions[i].fd,
 						 regions[i].mapping.bytes, 4 * PAGE, &regions[i].handle),
 				ET_OK);
@@ -351,7 +351,7 @@ static void test_memory(void **state)
 			for (int k = 0; k < 3; k++)
 				assert_int_equal(run(part, in, out), ET_OK);
 			assert_true(out[3] == 6);
-			assert_int_equal(p.entry.ops->copied_bytes(part->context), 0);
+			assert_int_equal(p.entry.ops->copied_bytes(part->instance), 0);
 		}
 		pid_t pid = tenant_state(&p, ANNA).pid;
 		assert_true(n_maps(pid, "inferd-test-anna") > 0);
@@ -362,7 +362,7 @@ static void test_memory(void **state)
 			float *in = (float *)(void *)regions[1].mapping.bytes;
 			while (run(&own, in, in + PAGE / sizeof *in))
 				;
-			assert_int_equal(p.entry.ops->copied_bytes(own.context), 0);
+			assert_int_equal(p.entry.ops->copied_bytes(own.instance), 0);
 			pid = tenant_state(&p, ANNA).pid;
 		}
 		for (int i = 0; i < 2; i++)
@@ -370,12 +370,12 @@ static void test_memory(void **state)
 		while (n_maps(pid, "inferd-test-anna"))
 			sched_yield();
 		for (int i = 0; i < 2; i++) {
-			et_host_unmap(&regions[i].mapping);
+			et_platform_unmap(&regions[i].mapping);
 			close(regions[i].fd);
 		}
 	}
-	let_go(&own);
-	let_go(&model);
+	release(&own);
+	release(&model);
 	close_plugin(&p);
 }
 
@@ -445,11 +445,11 @@ static void test_held_kernel(void **state)
 		run_kernel(kernel, ANNA, 1);
 	assert_int_equal(tenant_state(&p, ANNA).pid, pid);
 	assert_int_equal(tenant_state(&p, ANNA).n_starts, 1);
-	kernel->let_go(held);
+	kernel->release(held);
 	while (tenant_state(&p, ANNA).pid)
 		sched_yield();
 	assert_int_equal(kernel->hold(kernel, 0, &held, &diag), ET_OK);
-	kernel->let_go(held);
+	kernel->release(held);
 	close_plugin(&p);
 }
 
@@ -466,8 +466,8 @@ static void test_close(void **state)
 	open_plugin(&p);
 	assert_int_equal(make_ready(&parts[0], &p, "scale", ANNA), ET_OK);
 	assert_int_equal(make_ready(&parts[1], &p, "scale", BERT), ET_OK);
-	let_go(&parts[0]);
-	let_go(&parts[1]);
+	release(&parts[0]);
+	release(&parts[1]);
 	count_closed();
 	gate = open(path, O_RDWR | O_CLOEXEC);
 	assert_true(gate >= 0);
@@ -492,7 +492,7 @@ static void test_otherwise(void **state)
 	expect_scaled(&own);
 	assert_int_equal(n_tenants(&together), 0);
 	assert_int_equal(state_of(&together).n_runs, 1);
-	let_go(&own);
+	release(&own);
 	close_plugin(&together);
 
 	open_plugin(&refused);
@@ -500,14 +500,14 @@ static void test_otherwise(void **state)
 	assert_non_null(strstr(own.diag.text, "own_programs = refused"));
 	assert_int_equal(make_ready(&own, &refused, "scale", 0), ET_OK);
 	expect_scaled(&own);
-	let_go(&own);
+	release(&own);
 	close_plugin(&refused);
 
 	open_plugin(&thread);
 	assert_int_equal(make_ready(&own, &thread, "scale", ANNA), ET_OK);
 	expect_scaled(&own);
 	assert_int_equal(n_tenants(&thread), 0);
-	let_go(&own);
+	release(&own);
 	close_plugin(&thread);
 }
 

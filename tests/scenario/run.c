@@ -26,7 +26,7 @@
  * What `each`, `for` and braces do to these lines is said in script.c.
  * Every scenario also holds: each request ends exactly once, no core is used twice, the requests of a stream neither
  * overlap nor overtake each other, nothing is left over. */
-#include "daemon/scheduler.h"
+#include "daemon/queue/scheduler.h"
 #include "tests/scenario/script.h"
 
 #include <stdarg.h>
@@ -51,7 +51,7 @@ struct request {
 	char name[MAX_NAME];
 	uint64_t at, cost, guess, cancel_at, start, end;
 	enum fate fate;
-	bool was_wide; /* in its first segment */
+	bool was_all_cores; /* in its first segment */
 	int loop;      /* index of the saturating client, or -1 */
 	unsigned order;
 	unsigned n_steps, n_done;
@@ -204,7 +204,7 @@ static const char *after(const char *word, const char *prefix)
 static void read_event(uint64_t at, char **words, unsigned n)
 {
 	const char *flow = "a", *stream = NULL, *value;
-	bool prefers_narrow = false;
+	bool prefers_single_core = false;
 	enum inf_class class = INF_CLASS_INTERACTIVE;
 	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1, steps = 1;
 	if (n < 2)
@@ -232,7 +232,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		else if ((value = after(words[i], "until=")))
 			until = script_number(value);
 		else if (strcmp(words[i], "narrow") == 0)
-			prefers_narrow = true;
+			prefers_single_core = true;
 		else if ((value = after(words[i], "n=")))
 			count = script_number(value);
 		else if ((value = after(words[i], "steps=")))
@@ -244,7 +244,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		struct request *r = new_request(take_flow(flow, NULL, 1), class, at, cost);
 		snprintf(r->name, sizeof(r->name), "%s", words[1]);
 		r->item.deadline_ns = deadline;
-		r->item.prefers_narrow = prefers_narrow;
+		r->item.prefers_single_core = prefers_single_core;
 		r->item.stream = stream ? take_stream(stream) : NULL;
 		r->n_steps = (unsigned)steps;
 		if (guess != UINT64_MAX)
@@ -275,7 +275,7 @@ static void end(struct request *r, uint64_t now, enum fate fate)
 
 static uint64_t cores_of(const struct request *r)
 {
-	return r->item.is_wide ? play.options.n_workers : 1;
+	return r->item.is_all_cores ? play.options.n_workers : 1;
 }
 
 /* When its next step ends. */
@@ -286,10 +286,10 @@ static uint64_t end_of_step(const struct request *r, uint64_t now)
 	return now + (cost + cores - 1) / cores;
 }
 
-/* As a worker's run looks around between two instructions (daemon/worker.c). */
+/* As a worker's run looks around between two instructions (daemon/queue/worker.c). */
 static bool should_yield(const struct request *r)
 {
-	if (r->item.is_wide && play.sched.n_waiting)
+	if (r->item.is_all_cores && play.sched.n_waiting)
 		return true;
 	for (int class = 0; class < (int)r->item.class; class ++)
 		if (!et_list_is_empty(&play.sched.classes[class]))
@@ -339,13 +339,13 @@ static void start(unsigned worker, struct request *r, uint64_t now)
 		failed(script_line, "%s runs after its deadline", r->name);
 	if (is_first) {
 		r->start = now;
-		r->was_wide = r->item.is_wide;
+		r->was_all_cores = r->item.is_all_cores;
 		r->order = play.n_started++;
 	}
 	r->begun = now;
 	r->end = end_of_step(r, now);
 	if (r->n_segments < MAX_SEGMENTS)
-		r->widths[r->n_segments++] = r->item.is_wide ? 'w' : 'n';
+		r->widths[r->n_segments++] = r->item.is_all_cores ? 'w' : 'n';
 	check_stream(r);
 	play.workers[worker] = r;
 	unsigned used = 0;
@@ -478,9 +478,9 @@ static void check(unsigned line, char **words, unsigned n)
 	else if (strcmp(words[0], "cancelled") == 0)
 		is_met = r->fate == FATE_CANCELLED;
 	else if (strcmp(words[0], "wide") == 0)
-		is_met = ran && r->was_wide;
+		is_met = ran && r->was_all_cores;
 	else if (strcmp(words[0], "narrow") == 0)
-		is_met = ran && !r->was_wide;
+		is_met = ran && !r->was_all_cores;
 	else
 		script_bad_line("unknown expectation");
 	if (!is_met)
@@ -488,7 +488,7 @@ static void check(unsigned line, char **words, unsigned n)
 			r->fate == FATE_DONE     ? "ran"
 			: r->fate == FATE_MISSED ? "missed its deadline"
 						 : "was cancelled",
-			(long long)r->start, (unsigned long long)r->end, r->was_wide ? ", wide" : "");
+			(long long)r->start, (unsigned long long)r->end, r->was_all_cores ? ", wide" : "");
 }
 
 static unsigned n_scenarios;
@@ -540,7 +540,7 @@ static void read_line(const char *line)
 		play.options = (struct inf_sched_options){ .n_workers = 1, .age_ns = 1000 };
 	} else if (strcmp(words[0], "workers") == 0 && n >= 2) {
 		play.options.n_workers = (uint32_t)script_number(words[1]);
-		play.options.has_wide = n > 2 && strcmp(words[2], "wide") == 0;
+		play.options.has_all_cores = n > 2 && strcmp(words[2], "wide") == 0;
 		if (!play.options.n_workers || play.options.n_workers > MAX_WORKERS)
 			script_bad_line("too many workers");
 	} else if (strcmp(words[0], "age") == 0 && n == 2) {

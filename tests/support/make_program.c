@@ -2,7 +2,7 @@
  * and remembered by reference; a method's tables follow when the next one begins or all ends. Segments are
  * gathered on the side and put behind the FlatBuffer at the end. */
 #include "tests/support/make_program.h"
-#include "runtime/program_internal.h"
+#include "runtime/program/program_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * since the tests reason about who wrote what when. */
 #include "tests/support/method_rig.h"
 
-#include "runtime/order.h"
+#include "runtime/dim_order.h"
 #include "runtime/base/checked.h"
 
 #include <setjmp.h>

@@ -3,8 +3,8 @@
 #ifndef TESTS_SUPPORT_WALK_PROGRAM_H
 #define TESTS_SUPPORT_WALK_PROGRAM_H
 
-#include "runtime/bundle.h"
-#include "runtime/program.h"
+#include "runtime/program/bundle.h"
+#include "runtime/program/program.h"
 
 /* Aborts where a promise is broken. Returns a sum of what was read, so that no read is optimized away. */
 uint64_t walk_program(const struct et_program *program);

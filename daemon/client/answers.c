@@ -1,0 +1,492 @@
+/* Putting answers together.
+ *
+ * Each builds its arrays in a pool that goes when the reply is encoded. An answer that does not fit a packet becomes a
+ * memory file by itself (ipc/message). */
+#include "daemon/client/answers.h"
+
+#include "daemon/loop/server.h"
+#include "daemon/base/text.h"
+#include "delegates/plugin/proxy/plugin.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef INF_VERSION
+#define INF_VERSION "unknown"
+#endif
+
+__attribute__((format(printf, 2, 3))) static char *text(struct et_pool *pool, const char *format, ...)
+{
+	char buffer[512];
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(buffer, sizeof(buffer), format, args);
+	va_end(args);
+	return et_pool_strndup(pool, buffer, n < (int)sizeof(buffer) ? (size_t)n : sizeof(buffer) - 1);
+}
+
+static void out_of_memory(struct inf_session *s, uint64_t id)
+{
+	inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
+}
+
+const struct inf_tensor_metadata *inf_answer_tensors(
+	struct et_pool *pool, const struct et_io_info *infos, uint32_t n, const char *what)
+{
+	struct inf_tensor_metadata *tensors = ET_POOL_NEW_ARRAY(pool, struct inf_tensor_metadata, n);
+	size_t n_left = INF_MAX_STRINGS;
+	for (uint32_t i = 0; i < n && tensors; i++) {
+		const struct et_io_info *info = &infos[i];
+		struct inf_tensor_metadata *t = &tensors[i];
+		t->name = text(pool, "%s_%u", what, i);
+		t->byte_size = info->n_bytes;
+		if (info->tag != ET_TAG_TENSOR) {
+			t->scalar = true;
+			t->byte_size = 0;
+			t->datatype = info->tag == ET_TAG_INT      ? "INT"
+				      : info->tag == ET_TAG_DOUBLE ? "DOUBLE"
+				      : info->tag == ET_TAG_BOOL   ? "BOOL"
+								   : et_tag_name((enum et_tag)info->tag);
+			if (info->text && info->text->n <= n_left) {
+				n_left -= info->text->n;
+				t->constant = true;
+				t->n_text = info->text->n;
+				t->text = (const uint8_t *)info->text->chars; /* as long as the Plan */
+			}
+			continue;
+		}
+		int64_t *shape = ET_POOL_NEW_ARRAY(pool, int64_t, info->n_dims);
+		uint32_t *order = ET_POOL_NEW_ARRAY(pool, uint32_t, info->n_dims);
+		if (!shape || !order)
+			return NULL;
+		for (size_t d = 0; d < info->n_dims; d++) {
+			shape[d] = info->sizes[d];
+			order[d] = info->dim_order[d];
+		}
+		t->datatype = et_scalar_name((enum et_scalar_type)info->type);
+		t->n_shape = t->n_dim_order = info->n_dims;
+		t->shape = shape;
+		t->dim_order = order;
+		t->dynamic = info->dynamism != ET_STATIC;
+	}
+	return tensors;
+}
+
+void inf_answer_server_metadata(struct inf_session *s, uint64_t id)
+{
+	static const char *const extensions[] = { "model_repository", "statistics", "system_shared_memory",
+		"schedule_policy" };
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_METADATA };
+	reply.server_metadata =
+		(struct inf_server_metadata){ "inferd", INF_VERSION, ET_ARRAY_LEN(extensions), extensions };
+	inf_session_reply(s, &reply);
+}
+
+/* --- status --------------------------------------------------------------------------------------- */
+
+static size_t count(const struct et_list_node *list)
+{
+	size_t n = 0;
+	for (const struct et_list_node *node = list->next; node != list; node = node->next)
+		n++;
+	return n;
+}
+
+static uint64_t get(const _Atomic(uint64_t) *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static void describe_program(const struct inf_model *sv, struct inf_program_status *p)
+{
+	struct et_program_stats stats;
+	uint64_t n_frames = atomic_load_explicit(&sv->n_frames, memory_order_relaxed);
+	et_program_stats(sv->program, &stats);
+	*p = (struct inf_program_status){
+		.name = sv->model,
+		.version = sv->version,
+		.backend = sv->backend,
+		.methods = sv->n_methods,
+		.file_bytes = stats.n_file_bytes,
+		.plan_bytes = stats.n_decoded_bytes + sv->info->n_plan_bytes + sv->info->n_delegate_bytes +
+			      sv->info->n_constant_copies,
+		.state_bytes = inf_model_use(sv).n_states,
+		.frame_bytes = (sv->info->n_activation_bytes + sv->info->n_frame_bytes) * n_frames,
+		.requests = get(&sv->stats.n_success) + get(&sv->stats.n_fail),
+		.copied_bytes = get(&sv->stats.copied_bytes),
+		.median_ns = inf_model_median_ns(sv),
+		.instance_bytes = inf_model_use(sv).n_instances,
+	};
+}
+
+/* "NAME: why" of a plug-in that was given up after too many crashes; NULL: it has not been. */
+static const char *failure_of(const struct et_backend_entry *entry, struct et_pool *pool)
+{
+	struct et_plugin_state now;
+	char text[400];
+	et_plugin_state(entry->backend, &now);
+	if (!now.has_failed)
+		return NULL;
+	inf_text(text, sizeof(text), "%.60s: failed %u times: %s", entry->ops->name, now.n_crashes,
+		now.reason);
+	const char *kept = et_pool_strndup(pool, text, strlen(text));
+	return kept ? kept : entry->ops->name;
+}
+
+enum { MAX_TENANTS = 64 }; /* of a backend's that are shown */
+
+static struct inf_host_status host_of(
+	const char *backend, const struct et_plugin_state *now, struct et_pool *pool)
+{
+	const char *reason = et_pool_strndup(pool, now->reason, strlen(now->reason));
+	return (struct inf_host_status){
+		.backend = backend,
+		.own = now->tenant != 0,
+		.uid = now->tenant ? (uint32_t)(now->tenant - 1) : 0,
+		.pid = (uint32_t)now->pid,
+		.starts = now->n_starts,
+		.crashes = now->n_crashes,
+		.requests = now->n_runs,
+		.pause_ns = now->wait_ns,
+		.reason = reason ? reason : "",
+	};
+}
+
+/* The processes of plug-ins. False: no memory. */
+static bool list_hosts(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const size_t n_plugins = server->registry.n_backends - server->n_compiled_in;
+	struct inf_host_status *hosts =
+		ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
+	struct et_plugin_state *states = ET_POOL_NEW_ARRAY(pool, struct et_plugin_state, MAX_TENANTS);
+	if (!hosts || !states)
+		return false;
+	for (size_t i = server->n_compiled_in; i < server->registry.n_backends; i++) {
+		const struct et_backend_entry *entry = &server->backends[i];
+		et_plugin_state(entry->backend, &states[0]);
+		hosts[status->n_hosts++] = host_of(entry->ops->name, &states[0], pool);
+		uint32_t n = et_plugin_tenant_states(entry->backend, states, MAX_TENANTS);
+		for (uint32_t k = 0; k < n && k < MAX_TENANTS; k++)
+			hosts[status->n_hosts++] = host_of(entry->ops->name, &states[k], pool);
+	}
+	status->hosts = hosts;
+	return true;
+}
+
+/* Who is there, and what each holds of what it may. False: no memory. */
+static bool list_users(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_list_node *list = &server->quota.users;
+	struct inf_user_status *users = ET_POOL_NEW_ARRAY(pool, struct inf_user_status, count(list));
+	for (const struct et_list_node *node = list->next; node != list && users; node = node->next) {
+		const struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
+		struct inf_limit_status *limits =
+			ET_POOL_NEW_ARRAY(pool, struct inf_limit_status, INF_N_QUOTAS);
+		if (!limits)
+			return false;
+		for (int kind = 0; kind < INF_N_QUOTAS; kind++)
+			limits[kind] = (struct inf_limit_status){ inf_quota_name((enum inf_quota_kind)kind),
+				get(&user->used[kind]), user->limits[kind] };
+		users[status->n_users++] = (struct inf_user_status){ (uint32_t)user->uid, user->weight,
+			inf_class_name(user->highest), INF_N_QUOTAS, limits };
+	}
+	status->users = users;
+	return users != NULL;
+}
+
+/* False: no memory. */
+static bool list_programs(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_list_node *list = inf_repository_models(server->repository);
+	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
+	for (const struct et_list_node *node = list->next; node != list && programs; node = node->next) {
+		const struct inf_model *sv = ET_CONTAINER_OF(node, const struct inf_model, node);
+		if (sv->state == INF_MODEL_READY)
+			describe_program(sv, &programs[status->n_programs++]);
+	}
+	status->programs = programs;
+	return programs;
+}
+
+/* False: no memory. */
+static bool list_clients(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_list_node *list = &server->sessions;
+	struct inf_client_status *clients = ET_POOL_NEW_ARRAY(pool, struct inf_client_status, count(list));
+	for (const struct et_list_node *node = list->next; node != list && clients; node = node->next) {
+		const struct inf_session *c = ET_CONTAINER_OF(node, const struct inf_session, node);
+		clients[status->n_clients++] = (struct inf_client_status){
+			.session = c->id,
+			.pid = c->pid,
+			.uid = c->user->uid,
+			.name = c->name,
+			.methods = c->methods.n_used,
+			.regions = c->regions.n_used,
+			.region_bytes = c->region_bytes,
+			.requests = c->n_requests,
+			.in_flight = atomic_load_explicit(&c->n_in_flight, memory_order_relaxed),
+		};
+	}
+	status->clients = clients;
+	return clients;
+}
+
+/* What is here, and what is not and why. False: no memory. */
+static bool list_backends(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const struct et_registry *registry = &server->registry;
+	const char **here = ET_POOL_NEW_ARRAY(pool, const char *, registry->n_backends + 1);
+	const char **missing =
+		ET_POOL_NEW_ARRAY(pool, const char *, server->n_missing + registry->n_backends);
+	if (!here || !missing)
+		return false;
+	for (size_t i = 0; i < registry->n_backends; i++) {
+		const char *why = i < server->n_compiled_in ? NULL : failure_of(&server->backends[i], pool);
+		if (why)
+			missing[status->n_backends_missing++] = why;
+		else
+			here[status->n_backends++] = server->backends[i].ops->name;
+	}
+	here[status->n_backends++] = "portable";
+	for (uint32_t i = 0; i < server->n_missing; i++)
+		missing[status->n_backends_missing++] = server->missing[i];
+	status->backends = here;
+	status->backends_missing = missing;
+	return true;
+}
+
+/* False: no memory. */
+static bool list_queues(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, server->queues.n);
+	for (uint32_t i = 0; i < server->queues.n && queues; i++) {
+		struct inf_pool *queue = server->queues.pools[i];
+		struct et_queue_id id = inf_pool_queue(queue);
+		const char *kind = et_queue_kind_name((enum et_queue_kind)id.kind);
+		const char *name = id.kind == ET_QUEUE_CPU ? text(pool, "%s", kind)
+							   : text(pool, "%s%u", kind, id.device);
+		struct inf_pool_stats stats;
+		inf_pool_stats(queue, &stats);
+		queues[i] = (struct inf_queue_status){ name, inf_pool_n_workers(queue), stats.n_running,
+			stats.n_waiting, stats.busy_ns, stats.n_completed,
+			inf_stall_watchdog_count(&server->watchdog, i) };
+	}
+	status->queues = queues;
+	status->n_queues = server->queues.n;
+	return queues;
+}
+
+/* False: no memory. */
+static bool list_warnings(
+	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+{
+	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, server->watchdog.n_stuck + 1);
+	char warning[600];
+	if (!warnings)
+		return false;
+	for (uint32_t i = 0; inf_stall_watchdog_describe(server, i, warning, sizeof(warning)); i++)
+		if ((warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
+			status->n_warnings++;
+	if (inf_stall_watchdog_helper(server, warning, sizeof(warning)) &&
+		(warnings[status->n_warnings] = et_pool_strndup(pool, warning, strlen(warning))))
+		status->n_warnings++;
+	status->warnings = warnings;
+	return true;
+}
+
+void inf_answer_status(struct inf_session *s, uint64_t id)
+{
+	const struct inf_server *server = s->server;
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_STATUS };
+	struct inf_server_status *status = &reply.server_status;
+	struct et_pool pool;
+	et_pool_init(&pool, et_platform_allocator());
+	status->version = INF_VERSION;
+	status->uptime_ns = et_platform_now_ns(NULL) - server->started_ns;
+	status->resident_bytes = et_platform_resident_bytes();
+	status->memory_used = inf_repository_memory(server->repository);
+	status->memory_budget = server->config.memory_budget;
+	status->requests = get(&server->n_requests);
+	status->failed = get(&server->n_failed);
+	status->copied_bytes = get(&server->copied_bytes);
+	if (list_programs(server, &pool, status) && list_clients(server, &pool, status) &&
+		list_queues(server, &pool, status) && list_backends(server, &pool, status) &&
+		list_warnings(server, &pool, status) && list_hosts(server, &pool, status) &&
+		list_users(server, &pool, status))
+		inf_session_reply(s, &reply);
+	else
+		out_of_memory(s, id);
+	et_pool_deinit(&pool);
+}
+
+void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model, const char *version)
+{
+	const struct et_list_node *models = inf_repository_models(s->server->repository);
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_STATISTICS };
+	struct et_pool pool;
+	et_pool_init(&pool, et_platform_allocator());
+	struct inf_model_stats *all = ET_POOL_NEW_ARRAY(&pool, struct inf_model_stats, count(models));
+	size_t n = 0;
+	for (const struct et_list_node *node = models->next; node != models && all; node = node->next) {
+		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
+		const struct inf_model_counts *st = &sv->stats;
+		if (sv->state == INF_MODEL_FAILED || (model[0] && strcmp(sv->model, model)) ||
+			(version[0] && strcmp(sv->version, version)))
+			continue;
+		uint64_t n_runs = get(&st->n_runs), n_success = get(&st->n_success);
+		all[n++] = (struct inf_model_stats){
+			.name = sv->model,
+			.version = sv->version,
+			.last_inference = get(&st->last_ms),
+			.inference_count = n_success,
+			.execution_count = n_success,
+			.inference_stats = { .success = { n_success, get(&st->success_ns) },
+				.fail = { get(&st->n_fail), get(&st->fail_ns) },
+				.queue = { n_runs, get(&st->queue_ns) },
+				.compute_infer = { n_runs, get(&st->run_ns) } },
+			.copied_bytes = get(&st->copied_bytes),
+		};
+	}
+	if (!all) {
+		out_of_memory(s, id);
+	} else if (model[0] && !n) {
+		inf_session_refuse(s, id, INF_NOT_FOUND,
+			"model '%s' is not loaded, so there are no statistics of it", model);
+	} else {
+		reply.model_statistics = (struct inf_model_statistics){ n, all };
+		inf_session_reply(s, &reply);
+	}
+	et_pool_deinit(&pool);
+}
+
+/* --- models --------------------------------------------------------------------------------------- */
+
+void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *sv,
+	const struct inf_variants *on_disk, size_t n_on_disk)
+{
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_METADATA };
+	struct inf_model_metadata *m = &reply.model_metadata;
+	const struct et_program *program = et_plan_program(sv->plan);
+	struct et_pool pool;
+	et_pool_init(&pool, et_platform_allocator());
+	uint32_t n_methods = et_program_n_methods(program);
+	const char **methods = ET_POOL_NEW_ARRAY(&pool, const char *, n_methods);
+	const char **versions = ET_POOL_NEW_ARRAY(&pool, const char *, n_on_disk + 1);
+	m->inputs = inf_answer_tensors(&pool, sv->info->inputs, sv->info->n_inputs, "input");
+	m->outputs = inf_answer_tensors(&pool, sv->info->outputs, sv->info->n_outputs, "output");
+	if (!methods || !versions || !m->inputs || !m->outputs) {
+		et_pool_deinit(&pool);
+		out_of_memory(s, id);
+		return;
+	}
+	for (uint32_t i = 0; i < n_methods; i++)
+		methods[m->n_methods++] = et_program_method_at(program, i)->name;
+	for (size_t i = 0; i < n_on_disk; i++)
+		if (strcmp(on_disk[i].model, sv->model) == 0)
+			versions[m->n_versions++] = on_disk[i].version;
+	if (!m->n_versions)
+		versions[m->n_versions++] = sv->version;
+	m->name = sv->model;
+	m->versions = versions;
+	m->platform = "executorch_pte";
+	m->n_inputs = sv->info->n_inputs;
+	m->n_outputs = sv->info->n_outputs;
+	m->methods = methods;
+	m->backend = sv->backend;
+	m->stateful = sv->info->is_stateful;
+	inf_session_reply(s, &reply);
+	et_pool_deinit(&pool);
+}
+
+/* How far a state is from serving; the nearest one of a model's files is the model's. */
+static int nearness(enum inf_model_state state)
+{
+	static const int order[] = { [INF_MODEL_UNLOADED] = 0,
+		[INF_MODEL_FAILED] = 1,
+		[INF_MODEL_UNLOADING] = 2,
+		[INF_MODEL_LOADING] = 3,
+		[INF_MODEL_READY] = 4 };
+	return order[state];
+}
+
+/* @pool: for what is said of it; where that has no memory it is not. */
+static void describe_model(struct inf_server *server, struct inf_model_index *index,
+	const struct inf_variants *v, struct et_pool *pool, enum inf_model_state *ret)
+{
+	const struct et_list_node *models = inf_repository_models(server->repository);
+	enum inf_model_state state = INF_MODEL_UNLOADED;
+	char why[INF_MAX_TEXT + 1];
+	bool is_refused;
+	if (inf_repository_why(server->repository, v->model, v->version, why, sizeof(why), &is_refused))
+		index->reason = et_pool_strndup(pool, why, strlen(why));
+	for (const struct et_list_node *node = models->next; node != models; node = node->next) {
+		const struct inf_model *sv = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (sv->is_uploaded || strcmp(sv->model, v->model) || strcmp(sv->version, v->version))
+			continue;
+		index->memory_bytes += inf_model_memory(sv);
+		/* what has lost its backend serves nobody, what has a successor nobody new */
+		enum inf_model_state now = sv->is_given_up                    ? INF_MODEL_FAILED
+					   : sv->successor || sv->is_replaced ? INF_MODEL_UNLOADING
+									      : sv->state;
+		/* A variant, or a method, that failed is no more than its own reason: others may do. */
+		if (sv->state == INF_MODEL_FAILED || nearness(now) <= nearness(state))
+			continue;
+		state = now;
+		index->backend = state == INF_MODEL_READY ? sv->backend : "";
+		if (state == INF_MODEL_FAILED && !index->reason)
+			index->reason = sv->reason;
+	}
+	if (!v->n && v->denied)
+		index->reason = text(
+			pool, "%.400s: Permission denied to user %lu", v->denied, (unsigned long)geteuid());
+	if (state == INF_MODEL_UNLOADED && (is_refused || !v->n))
+		state = INF_MODEL_FAILED;
+	index->state = inf_model_state_name(state);
+	*ret = state;
+}
+
+void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const struct inf_variants *on_disk,
+	size_t n_on_disk)
+{
+	struct inf_reply reply = { .id = id, .kind = INF_REPLY_REPOSITORY_INDEX };
+	struct et_pool pool;
+	et_pool_init(&pool, et_platform_allocator());
+	struct inf_model_index *models = ET_POOL_NEW_ARRAY(&pool, struct inf_model_index, n_on_disk);
+	size_t n = 0;
+	for (size_t i = 0; i < n_on_disk && models; i++) {
+		struct inf_model_index *index = &models[n];
+		const char **files = ET_POOL_NEW_ARRAY(&pool, const char *, on_disk[i].n);
+		enum inf_model_state state;
+		if (!files) {
+			models = NULL;
+			break;
+		}
+		for (uint32_t f = 0; f < on_disk[i].n; f++)
+			files[f] = on_disk[i].items[f].file;
+		*index = (struct inf_model_index){ .name = on_disk[i].model,
+			.version = on_disk[i].version,
+			.n_files = on_disk[i].n,
+			.files = files };
+		describe_model(s->server, index, &on_disk[i], &pool, &state);
+		if (!only_ready || state == INF_MODEL_READY)
+			n++;
+	}
+	if (!models) {
+		out_of_memory(s, id);
+	} else {
+		reply.repository_index = (struct inf_repository_index){ n, models };
+		inf_session_reply(s, &reply);
+	}
+	et_pool_deinit(&pool);
+}

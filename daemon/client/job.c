@@ -1,0 +1,744 @@
+/* One request.
+ *
+ * The loop makes it QUEUED; a worker takes it from there. The worker that ends it writes the reply into its own
+ * buffer while the request is still the worker's, then lets everything go (the frame, the charge, the state), and
+ * only then sends: a client that has the answer may use the binding again at once. After the state is IDLE the
+ * request belongs to the loop again and nothing of it is read here; the binding's reference is the last to go.
+ *
+ * What must always be true: QUEUED or RUNNING is answered exactly once, whichever of run, deadline, cancellation
+ * and disconnection comes first. The queue's lock decides that: whoever takes the item out of the queue ends it. A worker
+ * that does not come back cannot do so; is_answered decides between it and whoever answers in its place. */
+#include "daemon/client/job.h"
+
+#include "daemon/client/binding.h"
+#include "daemon/model/fallback.h"
+#include "daemon/loop/server.h"
+#include "daemon/client/session.h"
+#include "daemon/base/text.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+#include "runtime/profile/etdump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PROFILE_EVENTS = 16384, MAX_DEVICE_NS = 100 * 1000 * 1000 };
+
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = { "idle", "queued", "running", "done" };
+	return state < ET_ARRAY_LEN(names) ? names[state] : "?";
+}
+
+/* False, with a line in the log, for a move that must not be. */
+static bool set_state(struct inf_binding *b, enum inf_job_state state)
+{
+	static const bool may[4][4] = {
+		[INF_JOB_IDLE] = { [INF_JOB_QUEUED] = true },
+		[INF_JOB_QUEUED] = { [INF_JOB_RUNNING] = true, [INF_JOB_DONE] = true },
+		[INF_JOB_RUNNING] = { [INF_JOB_QUEUED] = true, [INF_JOB_DONE] = true },
+		[INF_JOB_DONE] = { [INF_JOB_IDLE] = true },
+	};
+	const struct et_log *log = &b->method->server->log;
+	uint32_t before = atomic_load_explicit(&b->job.state, memory_order_relaxed);
+	bool is_legal = may[before][state];
+	if (!is_legal || et_log_wants(log, ET_LOG_DEBUG))
+		et_logf(log, is_legal ? ET_LOG_DEBUG : ET_LOG_ERROR, "session %llu job %llu: %s -> %s%s",
+			(unsigned long long)b->session->id, (unsigned long long)b->job.id, state_name(before),
+			state_name(state), is_legal ? "" : " refused");
+	if (is_legal) /* release: pairs with the acquire in inf_job_is_busy */
+		atomic_store_explicit(&b->job.state, state, memory_order_release);
+	return is_legal;
+}
+
+struct inf_binding *inf_job_binding(struct inf_item *item)
+{
+	return ET_CONTAINER_OF(item, struct inf_binding, job.item);
+}
+
+static enum inf_status status_of(enum et_status status)
+{
+	switch (status) {
+	case ET_OK:
+		return INF_OK;
+	case ET_E_INVALID_ARGUMENT:
+	case ET_E_INVALID_TYPE:
+		return INF_INVALID_ARGUMENT;
+	case ET_E_CANCELLED:
+		return INF_CANCELLED;
+	case ET_E_DEADLINE:
+		return INF_MISSED_DEADLINE;
+	case ET_E_STATE_LOST:
+		return INF_STATE_LOST;
+	case ET_E_BACKEND_CRASHED:
+	case ET_E_BACKEND_DOWN:
+		return INF_BACKEND_CRASHED;
+	case ET_E_ACCESS_FAILED: /* a client's memory went away under a delegate */
+		return INF_FAILED_PRECONDITION;
+	case ET_E_MEMORY_ALLOCATION_FAILED:
+	case ET_E_DELEGATE_MEMORY_ALLOCATION_FAILED:
+	case ET_E_OUT_OF_RESOURCES:
+		return INF_RESOURCE_EXHAUSTED;
+	default:
+		return INF_INTERNAL;
+	}
+}
+
+/* --- ending --------------------------------------------------------------------------------------- */
+
+static void write_outputs(struct inf_binding *b)
+{
+	for (uint32_t i = 0; i < b->n_outputs; i++) {
+		const struct et_io *io = &b->io[b->n_inputs + i];
+		struct inf_output_shape *shape = &b->shapes[i];
+		*shape = (struct inf_output_shape){ 0 };
+		if (io->tag == ET_TAG_TENSOR) {
+			for (size_t d = 0; d < io->n_dims; d++)
+				b->dims[i][d] = io->sizes[d];
+			shape->n_shape = io->n_dims;
+			shape->shape = b->dims[i];
+		} else if (io->tag == ET_TAG_INT) {
+			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_INT, .int_value = io->i };
+		} else if (io->tag == ET_TAG_DOUBLE) {
+			shape->scalar =
+				(struct inf_scalar){ .kind = INF_SCALAR_DOUBLE, .double_value = io->d };
+		} else if (io->tag == ET_TAG_BOOL) {
+			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_BOOL, .bool_value = io->b };
+		}
+	}
+}
+
+/* The profile as a file in @writer; without the memory for it there is none. */
+static void write_profile(struct inf_binding *b, struct et_fbw *writer, struct inf_inferred *inferred)
+{
+	const struct inf_model *model = b->method->model;
+	struct inf_job *job = &b->job;
+	const uint8_t *bytes;
+	size_t n_bytes;
+	et_profile_span(job->profile, "inferd queue", job->arrived_ns, job->started_ns);
+	et_profile_span(job->profile, "Method::execute", job->started_ns, et_platform_now_ns(NULL));
+	if (et_etdump_write(writer, job->profile,
+		    et_program_find_method(model->program, model->info->method), &bytes,
+		    &n_bytes) == ET_OK) {
+		inferred->profile = bytes;
+		inferred->n_profile = n_bytes;
+	}
+}
+
+/* What a profile may take is charged while the request lasts. */
+static const enum inf_quota_kind profile_kinds[] = { INF_QUOTA_FDS, INF_QUOTA_BYTES };
+static uint64_t profile_amount(enum inf_quota_kind kind)
+{
+	return kind == INF_QUOTA_FDS
+		       ? 1
+		       : et_profile_max_bytes(MAX_PROFILE_EVENTS) + et_etdump_max_bytes(MAX_PROFILE_EVENTS);
+}
+
+static void drop_profile(struct inf_binding *b)
+{
+	if (!b->job.profile)
+		return;
+	b->job.profile = et_profile_free(b->job.profile);
+	for (size_t i = 0; i < ET_ARRAY_LEN(profile_kinds); i++)
+		inf_quota_discharge(b->user, profile_kinds[i], profile_amount(profile_kinds[i]));
+}
+
+/* INF_OK, or why not in @error. */
+static enum inf_status make_profile(struct inf_binding *b, char *error, size_t room)
+{
+	static const struct et_profile_options options = { .now_ns = et_platform_now_ns,
+		.max_events = MAX_PROFILE_EVENTS };
+	struct et_profile_options own = options;
+	size_t n = 0;
+	for (; n < ET_ARRAY_LEN(profile_kinds); n++)
+		if (!inf_quota_charge(b->user, profile_kinds[n], profile_amount(profile_kinds[n])))
+			break;
+	own.allocator = et_platform_allocator();
+	if (n < ET_ARRAY_LEN(profile_kinds))
+		inf_quota_explain(b->user, profile_kinds[n], profile_amount(profile_kinds[n]), error, room);
+	else if ((b->job.profile = et_profile_new(&own)))
+		return INF_OK;
+	else
+		inf_text(error, room, "the daemon is out of memory");
+	while (n-- > 0)
+		inf_quota_discharge(b->user, profile_kinds[n], profile_amount(profile_kinds[n]));
+	return INF_RESOURCE_EXHAUSTED;
+}
+
+/* The answer into @buffer. The request is out of the queue and this thread's. */
+static void encode(
+	struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
+{
+	struct inf_job *job = &b->job;
+	struct inf_reply reply = { .id = job->id, .status = status, .error = error };
+	struct et_fbw writer;
+	et_fbw_init(&writer, et_platform_allocator());
+	uint64_t queue_ns = (job->has_begun ? job->started_ns : et_platform_now_ns(NULL)) - job->arrived_ns;
+	if (status == INF_OK) {
+		reply.kind = INF_REPLY_INFERRED;
+		reply.inferred.queue_ns = queue_ns;
+		reply.inferred.run_ns = job->run_ns;
+		if (b->shapes) {
+			write_outputs(b);
+			reply.inferred.outputs = b->shapes;
+			reply.inferred.n_outputs = b->n_outputs;
+		}
+		if (job->profile)
+			write_profile(b, &writer, &reply.inferred);
+	}
+	int rc = inf_message_encode_reply(
+		&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
+	if (rc < 0 && writer.bytes) { /* no descriptor for a large one: better none than no answer */
+		reply.inferred.n_profile = 0;
+		rc = inf_message_encode_reply(
+			&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
+	}
+	if (rc < 0)
+		buffer->n_bytes = 0;
+	et_fbw_deinit(&writer);
+	inf_model_count(b->method->model, status == INF_OK, queue_ns, job->run_ns, job->cost_ns,
+		job->has_begun ? job->run.n_copied_bytes : 0);
+	inf_server_count(b->method->server, status == INF_OK, job->has_begun ? job->run.n_copied_bytes : 0);
+	set_state(b, INF_JOB_DONE);
+}
+
+/* The queue where its stream begins: where runs of the Method do whose state it is. */
+static const struct et_queue_id *home_of(const struct inf_binding *b)
+{
+	return &b->method->first->model->info->first_queue;
+}
+
+/* A guest's request has ended: let the stream's next one go, in the queue where they begin. */
+static void end_of_stream_item(struct inf_binding *b)
+{
+	const struct inf_model *model = b->method->model;
+	if (!b->job.is_off_home_queue || !model->info->is_stateful)
+		return;
+	b->job.item.stream = &b->method->first->stream;
+	inf_pool_end_of_stream_item(inf_server_pool(b->method->server, *home_of(b)), &b->job.item);
+}
+
+static void drop_reply(struct inf_reply_buffer *buffer)
+{
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	buffer->fd = -1;
+}
+
+/* Let the request go and send what encode wrote, if it was not given up meanwhile. Nothing of @b is this thread's afterwards. */
+static void deliver(struct inf_binding *b, struct inf_reply_buffer *buffer)
+{
+	struct inf_session *session = b->session;
+	struct inf_server *server = session->server;
+	drop_profile(b);
+	inf_binding_discharge_frame(b);
+	inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
+	atomic_fetch_sub_explicit(&session->n_in_flight, 1, memory_order_relaxed);
+	/* before it is IDLE and may be submitted again */
+	bool is_given_up = atomic_exchange(&b->job.is_answered, true);
+	if (is_given_up) {
+		atomic_fetch_sub_explicit(&b->method->model->n_stuck, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
+	}
+	inf_model_job_ended(b->method->model);
+	end_of_stream_item(b);
+	/* release: pairs with the acquires in on_method_reset and inf_method_follow; after it the Method may be somebody
+	 * else's, and its serving another one */
+	atomic_fetch_sub_explicit(&b->method->first->n_jobs, 1, memory_order_release);
+	set_state(b, INF_JOB_IDLE);
+	/* the reference taken in submit keeps @b, and @b the session, until the last line */
+	if (is_given_up)
+		drop_reply(buffer);
+	else
+		inf_session_send(session, buffer);
+	inf_binding_unref(b);
+	/* release: pairs with the acquire in end_if_drained, which then ends what all this uses */
+	atomic_fetch_sub_explicit(&server->n_unanswered, 1, memory_order_release);
+}
+
+/* --- running -------------------------------------------------------------------------------------- */
+
+/* Put the request into the queue where its next instruction belongs. Where its stream begins the scheduler keeps the
+ * order; elsewhere it is a guest, and the stream waits for it. */
+static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_quick)
+{
+	struct inf_server *server = b->method->server;
+	struct inf_job *job = &b->job;
+	int index = inf_queues_find(&server->queues, queue);
+	const struct et_queue_id *home = home_of(b);
+	job->is_off_home_queue = queue.kind != home->kind || queue.device != home->device;
+	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
+	job->item.stream =
+		b->method->model->info->is_stateful && !job->is_off_home_queue ? &b->method->first->stream : NULL;
+	struct inf_pool *pool = server->queues.pools[index < 0 ? 0 : index];
+	if (!is_quick) {
+		inf_pool_submit(pool, &job->item);
+		return;
+	}
+	struct inf_session *session = b->session;
+	inf_session_quick_came(session, job->arrived_ns);
+	if (inf_pool_submit_quick(pool, &job->item))
+		inf_session_quick_ended(session);
+}
+
+static void delegate_done(void *self, enum et_status status, const char *reason)
+{
+	struct inf_binding *b = self;
+	struct inf_worker *worker = b->job.worker;
+	pthread_mutex_lock(&worker->lock);
+	worker->is_pending = false;
+	et_run_resume(&b->job.run, status, reason);
+	worker->has_ended = true;
+	pthread_cond_signal(&worker->changed);
+	pthread_mutex_unlock(&worker->lock);
+}
+
+/* Instructions, and what delegates do elsewhere meanwhile: the worker waits for it, since what the delegate needs for
+ * one run at a time is the worker's. */
+static enum et_stop advance(struct inf_binding *b, struct inf_worker *worker, const struct et_worker_env *env)
+{
+	struct et_run *run = &b->job.run;
+	for (;;) {
+		b->job.worker = worker;
+		worker->has_ended = false;
+		enum et_stop stop = et_run_advance(run, env);
+		if (stop != ET_STOP_PENDING)
+			return stop;
+		pthread_mutex_lock(&worker->lock);
+		worker->pending = run;
+		worker->is_pending = !worker->has_ended;
+		if (worker->is_pending && atomic_load_explicit(&run->cancelled, memory_order_relaxed))
+			et_run_cancel(run);
+		pthread_mutex_unlock(&worker->lock);
+		et_run_wait(run);
+		pthread_mutex_lock(&worker->lock);
+		while (!worker->has_ended)
+			pthread_cond_wait(&worker->changed, &worker->lock);
+		worker->pending = NULL;
+		pthread_mutex_unlock(&worker->lock);
+	}
+}
+
+/* What the run borrowed goes back. */
+static void give_back(struct inf_binding *b)
+{
+	struct inf_job *job = &b->job;
+	if (!job->frame)
+		return;
+	inf_binding_end_access(b);
+	inf_model_give_frame(b->method->model, job->frame);
+	job->frame = NULL;
+}
+
+/* A worker waits here: for a device that is about to be done with a client's buffer, not for one that may never be. */
+static enum et_status begin_access(struct inf_binding *b, uint64_t now_ns)
+{
+	uint64_t until_ns = now_ns + MAX_DEVICE_NS, deadline_ns = b->job.item.deadline_ns;
+	bool is_deadline = deadline_ns && deadline_ns < until_ns;
+	switch (inf_binding_begin_access(b, is_deadline ? deadline_ns : until_ns)) {
+	case 0:
+		return ET_OK;
+	case -ETIMEDOUT:
+		return is_deadline ? ET_E_DEADLINE
+				   : et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
+					     "a device still works on a dma-buf among its regions; ask when "
+					     "it is done");
+	default:
+		return et_fail(&b->job.run.diag, ET_E_ACCESS_FAILED,
+			"a dma-buf among its regions does not let the processor at it");
+	}
+}
+
+static enum et_status begin(struct inf_binding *b, uint64_t now_ns)
+{
+	struct inf_job *job = &b->job;
+	struct et_run *run = &job->run;
+	run->diag.text[0] = '\0';
+	run->n_copied_bytes = 0;
+	enum et_status status = inf_model_take_frame(b->method->model, &job->frame, &run->diag);
+	if (status != ET_OK)
+		return status;
+	status = begin_access(b, now_ns);
+	if (status != ET_OK) {
+		inf_model_give_frame(b->method->model, job->frame);
+		job->frame = NULL;
+		return status;
+	}
+	job->has_begun = true;
+	job->started_ns = now_ns;
+	run->method = b->method->method;
+	run->frame = job->frame->frame;
+	run->inputs = b->io;
+	run->outputs = b->io + b->n_inputs;
+	run->deadline_ns = job->item.deadline_ns;
+	run->completion = (struct et_completion){ b, delegate_done, .will_wait = true };
+	run->trace = job->profile ? et_profile_trace(job->profile) : NULL;
+	status = et_run_begin(run);
+	if (status != ET_OK)
+		give_back(b);
+	return status;
+}
+
+static void end_run(struct inf_binding *b, enum et_status status, struct inf_reply_buffer *buffer)
+{
+	struct inf_job *job = &b->job;
+	char text[600];
+	const char *why = job->run.diag.text[0] ? job->run.diag.text : et_status_text(status);
+	enum inf_status answer = status_of(status);
+	const struct inf_client_region *faulted = inf_binding_faulted(b);
+	give_back(b);
+	if (faulted) {
+		answer = INF_FAILED_PRECONDITION;
+		inf_text(text, sizeof(text),
+			"the memory of region %llu went away while '%s' ran; make a new region and bind "
+			"again",
+			(unsigned long long)faulted->id, b->method->model->model);
+	} else if (answer == INF_STATE_LOST) {
+		inf_text(text, sizeof(text),
+			"an earlier request of this stateful Method was cut short; reset the Method first");
+	} else if (answer == INF_CANCELLED) {
+		inf_text(text, sizeof(text), "the request was cancelled while it ran");
+	} else if (answer == INF_MISSED_DEADLINE) {
+		inf_text(text, sizeof(text), "the request's deadline passed while it ran");
+	} else if (answer != INF_OK) {
+		inf_text(text, sizeof(text), "%s: %s", b->method->model->model, why);
+	}
+	encode(b, answer, answer == INF_OK ? NULL : text, buffer);
+	if (answer == INF_BACKEND_CRASHED)
+		inf_server_crashed(b->method->server);
+}
+
+static enum inf_segment_end job_run(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct inf_binding *b = inf_job_binding(item);
+	struct inf_job *job = &b->job;
+	struct et_run *run = &job->run;
+	uint64_t began_ns = et_platform_now_ns(NULL);
+	const struct et_worker_env *env = item->is_all_cores ? &worker->all_cores : &worker->single_core;
+	uint64_t cores = item->is_all_cores ? inf_pool_n_workers(worker->pool) : 1;
+	set_state(b, INF_JOB_RUNNING);
+
+	enum et_status status = inf_model_ensure(b->method->model, worker, item->is_all_cores, &run->diag);
+	if (status != ET_OK && job->has_begun) {
+		run->status = status;
+		status = et_run_end(run);
+	} else if (status == ET_OK && !job->has_begun) {
+		status = begin(b, began_ns);
+	}
+	if (status != ET_OK) {
+		end_run(b, status, &worker->reply);
+		return INF_SEGMENT_ENDED;
+	}
+	enum et_stop stop = advance(b, worker, env);
+	/* the delegate was asked to end early because of the time */
+	if (run->status == ET_E_CANCELLED && run->deadline_ns && et_platform_now_ns(NULL) >= run->deadline_ns &&
+		!atomic_load_explicit(&run->cancelled, memory_order_relaxed))
+		run->status = ET_E_DEADLINE;
+	uint64_t used_ns = et_platform_now_ns(NULL) - began_ns;
+	job->run_ns += used_ns;
+	job->cost_ns += used_ns * cores;
+	*(item->is_all_cores ? &job->n_all_cores : &job->n_single_core) += 1;
+	if (stop == ET_STOP_QUEUE) {
+		if (run->queue.kind == env->queue.kind && run->queue.device == env->queue.device) {
+			set_state(b, INF_JOB_QUEUED);
+			return INF_SEGMENT_AGAIN;
+		}
+		if (inf_server_pool(b->method->server, run->queue))
+			return INF_SEGMENT_LEFT;
+		et_fail(&run->diag, ET_E_NOT_SUPPORTED, "there is no queue %s%u",
+			et_queue_kind_name((enum et_queue_kind)run->queue.kind), run->queue.device);
+		run->status = ET_E_NOT_SUPPORTED;
+	}
+	if (stop == ET_STOP_DONE && !(job->n_single_core && job->n_all_cores))
+		inf_model_count_width(b->method->model, item->is_all_cores, job->run_ns);
+	end_run(b, et_run_end(run), &worker->reply);
+	return INF_SEGMENT_ENDED;
+}
+
+static void job_finished(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	deliver(inf_job_binding(item), &worker->reply);
+}
+
+static void job_left(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	struct inf_binding *b = inf_job_binding(item);
+	if (set_state(b, INF_JOB_QUEUED))
+		submit_to(b, b->job.run.queue, false);
+}
+
+/* The request is out of the queue without a run, or between two segments. */
+static void end_waiting(
+	struct inf_binding *b, enum inf_status status, const char *why, struct inf_reply_buffer *buffer)
+{
+	struct inf_job *job = &b->job;
+	if (job->frame) {
+		atomic_store(&job->run.cancelled, true);
+		et_run_end(&job->run);
+		give_back(b);
+	}
+	encode(b, status, why, buffer);
+	deliver(b, buffer);
+}
+
+static const char *const late = "the request's deadline passed before it could run";
+
+static void job_expired(void *self, struct inf_item *item, struct inf_worker *worker)
+{
+	end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &worker->reply);
+}
+
+const struct inf_pool_events inf_job_events = {
+	.run = job_run,
+	.finished = job_finished,
+	.left = job_left,
+	.expired = job_expired,
+};
+
+/* --- the loop's side ------------------------------------------------------------------------------ */
+
+void inf_job_init(struct inf_job *job)
+{
+	memset(job, 0, sizeof(*job));
+	atomic_init(&job->state, INF_JOB_IDLE);
+}
+
+bool inf_job_is_busy(const struct inf_job *job)
+{
+	/* acquire: pairs with the release in set_state */
+	return atomic_load_explicit(&job->state, memory_order_acquire) != INF_JOB_IDLE;
+}
+
+static enum inf_class class_of(enum inf_priority priority)
+{
+	switch (priority) {
+	case INF_REALTIME:
+		return INF_CLASS_REALTIME;
+	case INF_BATCH:
+		return INF_CLASS_BATCH;
+	case INF_IDLE:
+		return INF_CLASS_IDLE;
+	default:
+		return INF_CLASS_INTERACTIVE;
+	}
+}
+
+/* Whether the Method may be asked now, where it is to be found after this, since it may change over; INF_OK, or why not
+ * in @error. */
+static enum inf_status check_method(struct inf_method *method, char *error, size_t room)
+{
+	bool is_suspended = method->first->is_suspended;
+	bool has_followed = is_suspended || !method->model->successor || inf_method_follow(method);
+	if (is_suspended && !method->model->is_given_up) {
+		inf_text(error, room, "the Method is being reset; wait for the answer to that");
+		return INF_BUSY;
+	}
+	if (method->first->is_suspended) {
+		inf_text(error, room,
+			"the backend of '%s' was given up, and the Method is being made ready for another "
+			"variant; try again in a moment",
+			method->model->model);
+		return INF_BACKEND_CRASHED;
+	}
+	struct inf_model *model = method->model;
+	if (!has_followed && model->is_given_up) {
+		inf_text(error, room,
+			"the backend of '%s' was given up; wait for the requests that are in flight, then go "
+			"on",
+			model->model);
+		return INF_BACKEND_CRASHED;
+	}
+	if (method->server->is_draining) {
+		inf_text(error, room, "inferd is shutting down");
+		return INF_UNAVAILABLE;
+	}
+	if (model->state != INF_MODEL_READY) {
+		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again",
+			model->model);
+		return INF_UNAVAILABLE;
+	}
+	if (atomic_load_explicit(&model->n_stuck, memory_order_relaxed) ||
+		atomic_load_explicit(&method->first->n_stuck, memory_order_relaxed)) {
+		inf_text(error, room, "%s", inf_job_stuck_text);
+		return INF_UNAVAILABLE;
+	}
+	return INF_OK;
+}
+
+/* Whether the user may ask so, with the class that it comes to; INF_OK, or why not in @error. */
+static enum inf_status classify(const struct inf_binding *b, enum inf_priority priority,
+	enum inf_class *ret_class, char *error, size_t room)
+{
+	enum inf_class asked = class_of(priority);
+	if (inf_quota_classify(b->user, asked, ret_class))
+		return INF_OK;
+	inf_text(error, room,
+		"priority '%s' is more than user %lu may ask for, which is '%s'; an administrator "
+		"gives more with 'priority = %s' in [user %lu] of inferd.conf",
+		inf_class_name(asked), (unsigned long)b->user->uid, inf_class_name(b->user->highest),
+		inf_class_name(asked), (unsigned long)b->user->uid);
+	return INF_PERMISSION_DENIED;
+}
+
+/* What the request costs while it lasts; deliver gives it back. INF_OK, or why not in @error. */
+static enum inf_status charge(struct inf_binding *b, bool wants_profile, char *error, size_t room)
+{
+	if (!inf_quota_charge(b->user, INF_QUOTA_REQUESTS, 1)) {
+		inf_quota_explain(b->user, INF_QUOTA_REQUESTS, 1, error, room);
+		return INF_RESOURCE_EXHAUSTED;
+	}
+	if (!inf_binding_charge_frame(b, error, room)) {
+		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
+		return INF_RESOURCE_EXHAUSTED;
+	}
+	if (wants_profile && make_profile(b, error, room) != INF_OK) {
+		inf_binding_discharge_frame(b);
+		inf_quota_discharge(b->user, INF_QUOTA_REQUESTS, 1);
+		return INF_RESOURCE_EXHAUSTED;
+	}
+	return INF_OK;
+}
+
+/* @now_ns and so much later, or 0 where there is no deadline or none that can be counted. */
+static uint64_t deadline_of(uint64_t timeout_us, uint64_t now_ns)
+{
+	uint64_t timeout_ns, deadline_ns;
+	bool has_deadline = timeout_us && !__builtin_mul_overflow(timeout_us, UINT64_C(1000), &timeout_ns) &&
+			    !__builtin_add_overflow(now_ns, timeout_ns, &deadline_ns);
+	return has_deadline ? deadline_ns : 0;
+}
+
+static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id, enum inf_class class,
+	uint64_t deadline_ns, uint64_t now_ns)
+{
+	job->id = id;
+	job->arrived_ns = now_ns;
+	job->started_ns = job->run_ns = job->cost_ns = 0;
+	job->has_begun = false;
+	job->n_single_core = job->n_all_cores = 0;
+	job->frame = NULL;
+	job->run.n_copied_bytes = 0;
+	atomic_store(&job->is_answered, false);
+	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
+	job->item.class = class;
+	job->item.deadline_ns = deadline_ns;
+	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
+	job->item.prefers_single_core = inf_model_prefers_single_core(model);
+}
+
+enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request,
+	uint64_t now_ns, char *error, size_t room)
+{
+	struct inf_job *job = &b->job;
+	struct inf_method *method = b->method;
+	struct inf_refusal refusal;
+	enum inf_class class;
+	if (inf_job_is_busy(job)) {
+		bool is_given_up = atomic_load(&job->is_answered);
+		inf_text(error, room,
+			is_given_up ? "an earlier request on binding %llu was given up, but a worker is "
+				      "still in it; bind a second set of tensors"
+				    : "a request is already in flight on binding %llu; wait for it, or "
+				      "bind a second set of tensors",
+			(unsigned long long)b->id);
+		return INF_BUSY;
+	}
+	enum inf_status status = check_method(method, error, room);
+	if (status != INF_OK)
+		return status;
+	if (inf_binding_faulted(b)) {
+		inf_text(error, room, "the memory of region %llu is gone; make a new region and bind again",
+			(unsigned long long)inf_binding_faulted(b)->id);
+		return INF_FAILED_PRECONDITION;
+	}
+	status = classify(b, request->priority, &class, error, room);
+	if (status != INF_OK)
+		return status;
+	if (!inf_binding_apply(b, request, &refusal)) {
+		inf_text(error, room, "%s", refusal.text);
+		return refusal.status;
+	}
+	status = charge(b, request->profile, error, room);
+	if (status != INF_OK)
+		return status;
+	struct inf_model *model = method->model;
+	uint64_t deadline_ns = deadline_of(request->timeout_us, now_ns);
+	make_ready(job, model, id, class, deadline_ns, now_ns);
+	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
+	b->session->n_requests++;
+	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&method->server->n_unanswered, 1, memory_order_relaxed);
+	inf_model_job_begun(model);
+	inf_binding_ref(b);
+	set_state(b, INF_JOB_QUEUED);
+	submit_to(b, *home_of(b),
+		!b->has_dma_buf && inf_model_is_quick(model) &&
+			inf_model_is_quick(method->first->model));
+	if (deadline_ns && inf_job_is_busy(job))
+		inf_server_expect_deadline(method->server, deadline_ns);
+	return INF_OK;
+}
+
+/* Whichever queue it waits in. */
+static bool take_out(struct inf_binding *b)
+{
+	const struct inf_queues *queues = &b->method->server->queues;
+	for (uint32_t i = 0; i < queues->n; i++)
+		if (inf_pool_remove(queues->pools[i], &b->job.item))
+			return true;
+	return false;
+}
+
+void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_server *server = b->method->server;
+	if (!inf_job_is_busy(&b->job))
+		return;
+	/* a run between two queues is in neither; it sees the flag */
+	atomic_store(&b->job.run.cancelled, true);
+	if (take_out(b))
+		end_waiting(b, status, why, &server->reply);
+	else
+		inf_queues_cancel(&server->queues, &b->job.run);
+}
+
+const char inf_job_stuck_text[] =
+	"a worker does not come back from an earlier request of this model; no other one "
+	"is begun until it does";
+
+bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_model *model = b->method->model;
+	atomic_fetch_add_explicit(&model->n_stuck, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
+	if (!inf_job_is_busy(&b->job) || atomic_exchange(&b->job.is_answered, true)) {
+		atomic_fetch_sub_explicit(&model->n_stuck, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&b->method->first->n_stuck, 1, memory_order_relaxed);
+		return false;
+	}
+	atomic_store(&b->job.run.cancelled, true);
+	inf_queues_cancel(&b->method->server->queues, &b->job.run);
+	inf_session_refuse(b->session, b->job.id, status, "%s", why);
+	return true;
+}
+
+void inf_job_stop_waiting(struct inf_binding *b, enum inf_status status, const char *why)
+{
+	struct inf_server *server = b->method->server;
+	if (inf_job_is_busy(&b->job) && take_out(b))
+		end_waiting(b, status, why, &server->reply);
+}
+
+uint64_t inf_jobs_expire(struct inf_server *server)
+{
+	uint64_t first_ns = UINT64_MAX, next_ns;
+	struct inf_item *item;
+	for (uint32_t i = 0; i < server->queues.n; i++) {
+		while ((item = inf_pool_take_expired(server->queues.pools[i], &next_ns)))
+			end_waiting(inf_job_binding(item), INF_MISSED_DEADLINE, late, &server->reply);
+		first_ns = next_ns < first_ns ? next_ns : first_ns;
+	}
+	return first_ns;
+}

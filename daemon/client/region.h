@@ -1,0 +1,40 @@
+/* Client region: memory that one client shares with the daemon, until the last binding over it goes.
+ *
+ * Loop thread only. */
+#ifndef DAEMON_CLIENT_REGION_H
+#define DAEMON_CLIENT_REGION_H
+
+#include "daemon/client/quota.h"
+#include "daemon/model/shared_memory.h"
+#include "ipc/message.h"
+#include "ipc/region.h"
+
+struct inf_session;
+struct inf_server;
+
+struct inf_client_region {
+	uint64_t id;
+	uint32_t n_refs;
+	uint64_t n_bytes;
+	struct inf_region *region;
+	struct inf_shared shared;
+	struct inf_server *server;
+	struct inf_quota_user *user; /* charged: a region, a descriptor, its bytes */
+	char name[INF_MAX_NAME + 1]; /* the client's word */
+};
+
+/* What each message about regions does; it is answered when they return. */
+void inf_client_region_create(struct inf_session *session, const struct inf_request *request);
+/* @fd is consumed. */
+void inf_client_region_register(struct inf_session *session, const struct inf_request *request, int fd);
+void inf_client_region_unregister(struct inf_session *session, const struct inf_request *request);
+void inf_client_region_status(struct inf_session *session, const struct inf_request *request);
+
+/* NULL: @session has no such region. */
+struct inf_client_region *inf_client_region_find(const struct inf_session *session, uint64_t id);
+/* NULL is fine; returns NULL. With the last reference its memory is given back, and after that its charge. */
+struct inf_client_region *inf_client_region_unref(struct inf_client_region *region);
+/* The session ends: it gives up its regions. Bindings that a run still uses keep theirs. */
+void inf_client_region_drop_all(struct inf_session *session);
+
+#endif

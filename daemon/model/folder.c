@@ -1,0 +1,300 @@
+/* The models' folder: which models and versions it holds, and their files.
+ *
+ * A model's name comes from a client, so it is checked to be one visible path component before it becomes part of a
+ * path. What is not there is no error; what may be there and could not be looked at is noted, so that nobody takes it
+ * for absent. What is in the files is variant.c's. */
+#include "daemon/model/variant.h"
+#include "daemon/base/text.h"
+
+#include "runtime/base/checked.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool inf_model_name_is_valid(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
+}
+
+/* --- files ---------------------------------------------------------------------------------------- */
+
+/* Length of @name without the ending of a program, or 0 if it has none. */
+static size_t stem(const char *name)
+{
+	static const char *const endings[] = { ".pte", ".bpte" };
+	size_t n = strlen(name);
+	for (size_t i = 0; i < ET_ARRAY_LEN(endings); i++) {
+		size_t e = strlen(endings[i]);
+		if (n > e && name[0] != '.' && strcmp(name + n - e, endings[i]) == 0)
+			return n - e;
+	}
+	return 0;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_data(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 4 && name[0] != '.' && strcmp(name + n - 4, ".ptd") == 0;
+}
+
+static void add_data(struct inf_variants *v, const char *folder, const char *name)
+{
+	struct inf_data_ids *ids = &v->data_ids;
+	struct stat st;
+	if (!v->data && !(v->data = calloc(ET_PLATFORM_MAX_DATA, sizeof(*v->data))))
+		return;
+	if (ids->n == ET_PLATFORM_MAX_DATA) {
+		v->has_too_much_data = true;
+		return;
+	}
+	struct inf_data_file *data = &v->data[ids->n];
+	if (strlen(folder) + 1 + strlen(name) >= sizeof(data->path))
+		return;
+	inf_text(data->path, sizeof(data->path), "%s/%s", folder, name);
+	if (stat(data->path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	data->fd = -1;
+	ids->items[ids->n++] = inf_file_id(&st);
+}
+
+static void add_file(struct inf_variants *v, const char *folder, const char *name)
+{
+	struct stat st;
+	if (v->n == INF_VARIANTS_MAX)
+		return;
+	if (!v->items && !(v->items = calloc(INF_VARIANTS_MAX, sizeof(*v->items))))
+		return;
+	struct inf_variant *variant = &v->items[v->n];
+	if (strlen(folder) + 1 + strlen(name) >= sizeof(variant->path))
+		return;
+	inf_text(variant->path, sizeof(variant->path), "%s/%s", folder, name);
+	if (stat(variant->path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	variant->file = strrchr(variant->path, '/') + 1;
+	variant->fd = -1;
+	variant->id = inf_file_id(&st);
+	v->n++;
+}
+
+static int visible(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+bool inf_is_scarcity(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+}
+
+/* A folder that is not there is an empty one; one that can't be read now, or by us, is not. */
+static void note_error(struct inf_variants *v, int error, const char *folder)
+{
+	if (inf_is_scarcity(-error))
+		v->rc = -error;
+	else if (error == EACCES && !v->denied)
+		v->denied = strdup(folder); /* without the memory it is as one that is not there */
+}
+
+/* The programs and data files directly in @folder. */
+static void add_folder(struct inf_variants *v, const char *folder)
+{
+	struct dirent **entries = NULL;
+	int n = scandir(folder, &entries, visible, alphasort);
+	if (n < 0)
+		note_error(v, errno, folder);
+	for (int i = 0; i < n; i++) {
+		if (stem(entries[i]->d_name))
+			add_file(v, folder, entries[i]->d_name);
+		else if (is_data(entries[i]->d_name))
+			add_data(v, folder, entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+/* Folders below that hold programs are versions; calls back for each, oldest first. What could not be looked at is noted in
+ * @errors, whatever was found. */
+static void each_version(const char *folder, void (*found)(void *arg, const char *version), void *arg,
+	struct inf_variants *errors)
+{
+	struct dirent **entries = NULL;
+	char path[INF_CONFIG_PATH_MAX + 512];
+	int n = scandir(folder, &entries, visible, versionsort);
+	if (n < 0)
+		note_error(errors, errno, folder);
+	for (int i = 0; i < n; i++) {
+		struct inf_variants v = { .n = 0 };
+		struct stat st;
+		inf_text(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+		if (stat(path, &st) < 0)
+			note_error(errors, errno, path);
+		else if (S_ISDIR(st.st_mode))
+			add_folder(&v, path);
+		if (v.n)
+			found(arg, entries[i]->d_name);
+		errors->rc = v.rc < 0 ? v.rc : errors->rc;
+		if (v.denied)
+			note_error(errors, EACCES, v.denied);
+		inf_variants_deinit(&v);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+static void keep_last(void *arg, const char *version)
+{
+	inf_text(arg, 256, "%s", version);
+}
+
+/* Give back the room that was not needed: a list of the whole folder holds one of these for each model. */
+static void fit(struct inf_variants *v)
+{
+	void *items = v->n ? realloc(v->items, v->n * sizeof(*v->items)) : NULL;
+	v->items = items ? items : v->items;
+	for (uint32_t i = 0; i < v->n; i++) /* they may have moved */
+		v->items[i].file = strrchr(v->items[i].path, '/') + 1;
+	void *data = v->data_ids.n ? realloc(v->data, v->data_ids.n * sizeof(*v->data)) : NULL;
+	v->data = data ? data : v->data;
+}
+
+bool inf_variants_find(struct inf_variants *v, const char *folder, const char *model, const char *version)
+{
+	char path[INF_CONFIG_PATH_MAX + 256], below[INF_CONFIG_PATH_MAX + 512], name[300];
+	memset(v, 0, sizeof(*v));
+	if (!inf_model_name_is_valid(model) || (version[0] && !inf_model_name_is_valid(version)))
+		return false;
+	inf_text(v->model, sizeof(v->model), "%s", model);
+	inf_text(path, sizeof(path), "%s/%s", folder, model);
+	if (version[0])
+		inf_text(v->version, sizeof(v->version), "%s", version);
+	else
+		each_version(path, keep_last, v->version, v);
+	if (v->version[0]) {
+		inf_text(below, sizeof(below), "%s/%s", path, v->version);
+		add_folder(v, below);
+	}
+	if (!v->n && (!v->version[0] || strcmp(v->version, "1") == 0)) {
+		inf_text(v->version, sizeof(v->version), "1");
+		add_folder(v, path);
+		static const char *const endings[] = { ".pte", ".bpte" };
+		for (size_t i = 0; i < ET_ARRAY_LEN(endings); i++) {
+			inf_text(name, sizeof(name), "%s%s", model, endings[i]);
+			add_file(v, folder, name);
+		}
+		inf_text(name, sizeof(name), "%s.ptd", model);
+		add_data(v, folder, name);
+	}
+	fit(v);
+	return v->n > 0;
+}
+
+void inf_variants_deinit(struct inf_variants *v)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		et_program_unref(v->items[i].program);
+	free(v->items);
+	free(v->data);
+	free(v->denied);
+	v->items = NULL;
+	v->data = NULL;
+	v->denied = NULL;
+	v->data_ids.n = 0;
+	v->n = 0;
+}
+
+/* --- all of them ---------------------------------------------------------------------------------- */
+
+struct scan {
+	const char *folder, *model;
+	struct inf_variants *models;
+	size_t n;
+	int rc;
+};
+
+/* @v is taken over. */
+static void add_to_scan(struct scan *scan, struct inf_variants *v)
+{
+	struct inf_variants *bigger = reallocarray(scan->models, scan->n + 1, sizeof(*bigger));
+	if (!bigger) {
+		scan->rc = -ENOMEM;
+		inf_variants_deinit(v);
+		return;
+	}
+	scan->models = bigger;
+	scan->models[scan->n++] = *v;
+}
+
+static void scan_version(void *arg, const char *version)
+{
+	struct scan *scan = arg;
+	struct inf_variants v;
+	for (size_t i = 0; i < scan->n; i++)
+		if (strcmp(scan->models[i].model, scan->model) == 0 &&
+			strcmp(scan->models[i].version, version) == 0)
+			return;
+	if (!inf_variants_find(&v, scan->folder, scan->model, version)) {
+		scan->rc = v.rc < 0 ? v.rc : scan->rc;
+		inf_variants_deinit(&v);
+		return;
+	}
+	add_to_scan(scan, &v);
+}
+
+/* All versions of scan->model, which is a folder; one that we may not look into is listed without files. */
+static void scan_model(struct scan *scan, const char *path)
+{
+	struct inf_variants errors = { .n = 0 };
+	size_t n_before = scan->n;
+	each_version(path, scan_version, scan, &errors);
+	scan_version(scan, "1");
+	scan->rc = errors.rc < 0 ? errors.rc : scan->rc;
+	if (errors.denied && scan->n == n_before) {
+		inf_text(errors.model, sizeof(errors.model), "%s", scan->model);
+		add_to_scan(scan, &errors);
+	} else {
+		inf_variants_deinit(&errors);
+	}
+}
+
+int inf_variants_scan(const char *folder, struct inf_variants **ret_models, size_t *ret_n)
+{
+	struct scan scan = { .folder = folder };
+	struct dirent **entries = NULL;
+	char path[INF_CONFIG_PATH_MAX + 512], name[256];
+	int n = scandir(folder, &entries, visible, alphasort);
+	if (n < 0)
+		return -errno;
+	for (int i = 0; i < n; i++) {
+		inf_text(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+		size_t n_stem = stem(entries[i]->d_name);
+		scan.model = entries[i]->d_name;
+		if (is_folder(path)) {
+			scan_model(&scan, path);
+		} else if (n_stem) {
+			inf_text(name, sizeof(name), "%.*s", (int)n_stem, entries[i]->d_name);
+			scan.model = name;
+			scan_version(&scan, "1");
+		}
+		free(entries[i]);
+	}
+	free(entries);
+	if (scan.rc < 0) {
+		for (size_t i = 0; i < scan.n; i++)
+			inf_variants_deinit(&scan.models[i]);
+		free(scan.models);
+		return scan.rc;
+	}
+	*ret_models = scan.models;
+	*ret_n = scan.n;
+	return 0;
+}

@@ -1,0 +1,100 @@
+/* What is said of models, until something else is true.
+ *
+ * Always so: there is at most one remark for each model, version and method, and those of methods name methods that some
+ * program has, so that clients can't have more kept than there is in the folder. */
+#include "daemon/model/load_diagnostics.h"
+#include "daemon/base/text.h"
+
+#include "runtime/base/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kept {
+	struct et_list_node node;
+	char model[256], version[256], method[256], text[700];
+	bool is_refusal;
+	uint32_t n_others;
+};
+
+void inf_load_diagnostics_init(struct et_list_node *diagnostics)
+{
+	et_list_init(diagnostics);
+}
+
+static void drop(struct kept *kept)
+{
+	et_list_remove(&kept->node);
+	free(kept);
+}
+
+void inf_load_diagnostics_deinit(struct et_list_node *diagnostics)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, diagnostics)
+	drop(ET_CONTAINER_OF(node, struct kept, node));
+}
+
+void inf_load_diagnostics_note(struct et_list_node *diagnostics, const struct inf_load_diagnostic *diagnostic)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, diagnostics)
+	{
+		struct kept *old = ET_CONTAINER_OF(node, struct kept, node);
+		if (strcmp(old->model, diagnostic->model) == 0 && strcmp(old->version, diagnostic->version) == 0 &&
+			strcmp(old->method, diagnostic->method) == 0)
+			drop(old);
+	}
+	struct kept *new = diagnostic->text[0] ? calloc(1, sizeof(*new)) : NULL;
+	if (!new)
+		return;
+	inf_text(new->model, sizeof(new->model), "%s", diagnostic->model);
+	inf_text(new->version, sizeof(new->version), "%s", diagnostic->version);
+	inf_text(new->method, sizeof(new->method), "%s", diagnostic->method);
+	inf_text(new->text, sizeof(new->text), "%s", diagnostic->text);
+	new->is_refusal = diagnostic->is_refusal;
+	new->n_others = diagnostic->n_others;
+	et_list_append(diagnostics, &new->node);
+}
+
+void inf_load_diagnostics_forget(struct et_list_node *diagnostics, const char *model)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, diagnostics)
+	{
+		struct kept *old = ET_CONTAINER_OF(node, struct kept, node);
+		if (strcmp(old->model, model) == 0)
+			drop(old);
+	}
+}
+
+/* What is said of its methods, or of the whole; behind the @n bytes that are in @text. */
+static size_t tell(const struct et_list_node *diagnostics, const char *model, const char *version,
+	bool is_of_methods, char *text, size_t room, size_t n, uint32_t *n_refused, uint32_t *n_able)
+{
+	for (const struct et_list_node *node = diagnostics->next; node != diagnostics; node = node->next) {
+		const struct kept *kept = ET_CONTAINER_OF(node, const struct kept, node);
+		if (strcmp(kept->model, model) != 0 || strcmp(kept->version, version) != 0 ||
+			(kept->method[0] != '\0') != is_of_methods)
+			continue;
+		n += inf_text(text + n, room - n, "%s%s%s%s%s", n ? "; " : "",
+			is_of_methods ? "method '" : "", kept->method,
+			is_of_methods ? "' can't be run: " : "", kept->text);
+		if (!kept->is_refusal)
+			continue;
+		*n_refused += 1;
+		*n_able = kept->n_others < *n_able ? kept->n_others : *n_able;
+	}
+	return n;
+}
+
+bool inf_load_diagnostics_tell(const struct et_list_node *diagnostics, const char *model, const char *version, char *text,
+	size_t room, bool *ret_is_refused)
+{
+	uint32_t n_refused = 0, n_able = UINT32_MAX;
+	size_t n = tell(diagnostics, model, version, false, text, room, 0, &n_refused, &n_able);
+	n = tell(diagnostics, model, version, true, text, room, n, &n_refused, &n_able);
+	/* Each refused one is among the others of those that were refused beside it. */
+	*ret_is_refused = n_refused > n_able;
+	return n > 0;
+}

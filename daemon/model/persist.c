@@ -1,0 +1,53 @@
+/* What was packed for a model goes to the disk, so that its next load finds it.
+ *
+ * It is done when the model is READY and serves: nobody waits for it. The Plan is held meanwhile, and let go on the helper's
+ * thread. What can't be kept costs the next load's time and is said in the log; a client's own program is gone soon, and
+ * nothing of it is kept. */
+#include "daemon/model/repository_internal.h"
+#include "daemon/base/text.h"
+#include "runtime/base/checked.h"
+
+#include <stdlib.h>
+
+struct keep {
+	struct inf_work work;
+	struct inf_repository *repository;
+	struct et_plan *plan; /* a reference */
+	enum et_status status;
+	struct et_diag diag;
+	char model[256];
+};
+
+static void keep_run(struct inf_work *work)
+{
+	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
+	keep->status = et_plan_keep(keep->plan, &keep->diag);
+	et_plan_unref(keep->plan); /* perhaps the last: this is the helper's thread already */
+}
+
+static void keep_done(struct inf_work *work)
+{
+	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
+	if (keep->status != ET_OK)
+		et_logf(keep->repository->o.log, ET_LOG_WARNING,
+			"model %s: nothing is kept for its next load: %s", keep->model,
+			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
+	keep->repository->n_busy--;
+	free(keep);
+}
+
+void inf_repository_keep(struct inf_repository *r, const struct inf_model *s)
+{
+	if (!r->o.store || s->is_uploaded || r->is_closing)
+		return;
+	struct keep *keep = calloc(1, sizeof(*keep));
+	if (!keep)
+		return;
+	keep->work.run = keep_run;
+	keep->work.done = keep_done;
+	keep->repository = r;
+	keep->plan = et_plan_ref(s->plan);
+	inf_text(keep->model, sizeof(keep->model), "%s", s->model);
+	r->n_busy++;
+	inf_helper_post(r->o.helper, &keep->work, NULL);
+}

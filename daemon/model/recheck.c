@@ -1,0 +1,104 @@
+/* Whether the files of what is loaded are still in the models' folder.
+ *
+ * An open that finds a model READY does not look at the folder, so that it waits for no disk. Who deletes a model or an
+ * older version of one expects it to be gone all the same: so every now and then each path is looked at, beside the
+ * loop and on a thread of its own, since a file system may not answer. What is gone serves nobody new, by whatever
+ * name or number; who has it keeps it, and with its last Method its memory goes. Files that have changed are not for here to
+ * find: an administrator who replaces a file in steps says when it is whole ('inferctl load').
+ *
+ * Nothing is held meanwhile: what comes of a look is matched against what is loaded by then, and is not believed where a
+ * later look (loader.c) has told otherwise. */
+#include "daemon/model/repository_internal.h"
+#include "daemon/base/text.h"
+#include "runtime/base/checked.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVERY_NS = 2 * 1000 * 1000 * 1000 };
+
+struct inf_recheck {
+	struct inf_work work;
+	struct inf_repository *repository;
+	uint64_t scan;
+	size_t n;
+	struct recheck_item {
+		char path[INF_CONFIG_PATH_MAX + 256];
+		struct inf_file_id file;
+		bool is_gone;
+	} items[];
+};
+
+static struct inf_model *model_at(const struct et_list_node *node)
+{
+	return ET_CONTAINER_OF(node, struct inf_model, node);
+}
+
+static bool is_checked(const struct inf_model *s)
+{
+	return s->state == INF_MODEL_READY && !s->is_uploaded && !s->is_replaced;
+}
+
+static void recheck_run(struct inf_work *work)
+{
+	struct inf_recheck *recheck = ET_CONTAINER_OF(work, struct inf_recheck, work);
+	struct stat st;
+	recheck->scan = atomic_fetch_add_explicit(&recheck->repository->n_looks, 1, memory_order_relaxed) + 1;
+	for (size_t i = 0; i < recheck->n; i++)
+		recheck->items[i].is_gone =
+			stat(recheck->items[i].path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static bool is_gone(const struct inf_recheck *recheck, const struct inf_model *s)
+{
+	for (size_t i = 0; i < recheck->n; i++)
+		if (recheck->items[i].is_gone && inf_file_id_equal(&recheck->items[i].file, &s->file) &&
+			strcmp(recheck->items[i].path, s->path) == 0)
+			return true;
+	return false;
+}
+
+static void recheck_done(struct inf_work *work)
+{
+	struct inf_recheck *recheck = ET_CONTAINER_OF(work, struct inf_recheck, work);
+	struct inf_repository *r = recheck->repository;
+	r->n_busy--;
+	r->recheck = NULL;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = model_at(node);
+		if (!is_checked(s) || s->scan > recheck->scan || !is_gone(recheck, s))
+			continue;
+		s->scan = recheck->scan;
+		inf_repository_mark_replaced(r, s);
+	}
+	free(recheck);
+	inf_repository_unload_replaced(r);
+}
+
+void inf_repository_recheck(struct inf_repository *r, uint64_t now_ns)
+{
+	size_t n = 0;
+	if (r->recheck || r->is_closing || now_ns - r->rechecked_ns < EVERY_NS)
+		return;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next)
+		n += is_checked(model_at(node));
+	struct inf_recheck *recheck = n ? calloc(1, sizeof(*recheck) + n * sizeof(recheck->items[0])) : NULL;
+	if (!recheck)
+		return;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		const struct inf_model *s = model_at(node);
+		if (!is_checked(s))
+			continue;
+		struct recheck_item *item = &recheck->items[recheck->n++];
+		inf_text(item->path, sizeof(item->path), "%s", s->path);
+		item->file = s->file;
+	}
+	recheck->work.run = recheck_run;
+	recheck->work.done = recheck_done;
+	recheck->repository = r;
+	r->rechecked_ns = now_ns;
+	r->recheck = recheck;
+	r->n_busy++;
+	inf_helper_post_for_user(r->o.helper, &recheck->work, &r->recheck);
+}

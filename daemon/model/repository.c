@@ -1,0 +1,516 @@
+/* Models: which are loaded, for how long, and what there is on disk.
+ *
+ * Every serving is in one list, from the moment it is to be made (loader.c) until it is UNLOADED, and then in
+ * another until its last Method's reference goes, since its Plan still takes memory (budget.c). Unloading
+ * never waits: it marks, and goes on when the serving says that its runs have ended.
+ *
+ * What must always be true: a serving with Methods, runs or a pin is not unloaded for its age; a model that is being
+ * unloaded on request is not opened again before it is gone, and once that is answered only by who has asked after it. */
+#include "daemon/model/repository_internal.h"
+#include "daemon/base/text.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct unload {
+	struct et_list_node node;
+	char model[256];
+	void (*done)(void *arg);
+	void *arg;
+};
+
+/* One look at the whole folder, for all who asked before it began: it may be large, and those who ask are clients. Each
+ * answer may be large, too, and one client may have asked a thousand times: a few are given at a time, and then the loop
+ * goes on with what else there is. */
+struct scan {
+	struct inf_work work;
+	struct et_list_node node; /* in the repository's, while there are waiters to answer */
+	struct inf_repository *repository;
+	_Atomic(bool) has_begun;
+	char folder[INF_CONFIG_PATH_MAX];
+	struct inf_variants *models;
+	size_t n;
+	int rc;
+	struct waiter {
+		struct waiter *next;
+		inf_index_fn done;
+		void *arg;
+	} *waiters, **last;
+};
+
+bool inf_repository_is_unloading(struct inf_repository *r, const char *model)
+{
+	for (struct et_list_node *node = r->unloads.next; node != &r->unloads; node = node->next)
+		if (strcmp(ET_CONTAINER_OF(node, struct unload, node)->model, model) == 0)
+			return true;
+	return r->is_closing;
+}
+
+bool inf_repository_why(struct inf_repository *r, const char *model, const char *version, char *text,
+	size_t room, bool *ret_is_refused)
+{
+	return inf_load_diagnostics_tell(&r->diagnostics, model, version, text, room, ret_is_refused);
+}
+
+/* --- the folder ----------------------------------------------------------------------------------- */
+
+static void scan_run(struct inf_work *work)
+{
+	struct scan *scan = ET_CONTAINER_OF(work, struct scan, work);
+	atomic_store(&scan->has_begun, true);
+	scan->rc = inf_variants_scan(scan->folder, &scan->models, &scan->n);
+}
+
+static void scan_done(struct inf_work *work)
+{
+	struct scan *scan = ET_CONTAINER_OF(work, struct scan, work);
+	struct inf_repository *r = scan->repository;
+	if (r->scan == scan)
+		r->scan = NULL;
+	et_list_append(&r->scanned, &scan->node);
+}
+
+static void free_scan(struct scan *scan)
+{
+	et_list_remove(&scan->node);
+	for (size_t i = 0; i < scan->n; i++)
+		inf_variants_deinit(&scan->models[i]);
+	free(scan->models);
+	free(scan);
+}
+
+static void answer_some(struct inf_repository *r)
+{
+	for (int i = 0; i < INF_REPOSITORY_ANSWERS && !et_list_is_empty(&r->scanned); i++) {
+		struct scan *scan = ET_CONTAINER_OF(r->scanned.next, struct scan, node);
+		struct waiter *waiter = scan->waiters;
+		scan->waiters = waiter->next;
+		waiter->done(waiter->arg, scan->rc, scan->models, scan->n);
+		free(waiter);
+		if (scan->waiters)
+			continue;
+		free_scan(scan);
+		r->n_busy--;
+	}
+	if (!et_list_is_empty(&r->scanned))
+		r->o.notify(r->o.self);
+}
+
+void inf_repository_scan(struct inf_repository *r, inf_index_fn done, void *arg)
+{
+	struct scan *scan = r->scan && !atomic_load(&r->scan->has_begun) ? r->scan : NULL;
+	struct waiter *waiter = calloc(1, sizeof(*waiter));
+	bool is_new = waiter && !scan;
+	if (is_new)
+		scan = calloc(1, sizeof(*scan));
+	if (!waiter || !scan) {
+		free(waiter);
+		done(arg, -ENOMEM, NULL, 0);
+		return;
+	}
+	waiter->done = done;
+	waiter->arg = arg;
+	if (!is_new) {
+		*scan->last = waiter;
+		scan->last = &waiter->next;
+		return;
+	}
+	scan->waiters = waiter;
+	scan->last = &waiter->next;
+	scan->work.run = scan_run;
+	scan->work.done = scan_done;
+	scan->repository = r;
+	r->n_busy++;
+	r->scan = scan;
+	inf_text(scan->folder, sizeof(scan->folder), "%s", r->o.config->models);
+	inf_helper_post(r->o.helper, &scan->work, &r->scan); /* there is one, whoever asks */
+}
+
+const struct et_list_node *inf_repository_models(const struct inf_repository *r)
+{
+	return &r->models;
+}
+
+struct inf_model *inf_repository_find_ready(
+	struct inf_repository *r, const char *model, const char *version, const char *method)
+{
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (s->state == INF_MODEL_READY && strcmp(s->model, model) == 0 && !s->is_uploaded &&
+			!s->is_given_up && !s->is_replaced &&
+			(!version[0] || strcmp(s->version, version) == 0) &&
+			(!method[0] || strcmp(s->method, method) == 0))
+			return s;
+	}
+	return NULL;
+}
+
+/* --- letting go ----------------------------------------------------------------------------------- */
+
+struct release {
+	struct inf_work work;
+	struct inf_repository *repository;
+	struct et_program *program;
+	struct et_plan *plan;
+	struct inf_region *region;
+	struct et_method *method;
+	uint64_t n_bytes; /* of the memory budget */
+	void (*gone)(void *arg);
+	void *arg;
+};
+
+static void release_run(struct inf_work *work)
+{
+	struct release *gone = ET_CONTAINER_OF(work, struct release, work);
+	et_method_free(gone->method);
+	et_plan_unref(gone->plan);
+	et_program_unref(gone->program);
+	inf_region_unref(gone->region);
+}
+
+static void release_done(struct inf_work *work)
+{
+	struct release *gone = ET_CONTAINER_OF(work, struct release, work);
+	gone->repository->n_busy--;
+	gone->repository->n_leaving -= gone->n_bytes;
+	if (gone->gone)
+		gone->gone(gone->arg);
+	free(gone);
+}
+
+static void release(struct inf_repository *r, struct release references)
+{
+	struct release *gone = r && r->has_helper ? calloc(1, sizeof(*gone)) : NULL;
+	if (!gone) {
+		release_run(&references.work);
+		if (references.gone)
+			references.gone(references.arg);
+		if (r && r->has_helper) /* who waits for room is to look */
+			r->o.notify(r->o.self);
+		return;
+	}
+	*gone = references;
+	if (gone->n_bytes > UINT64_MAX - r->n_leaving) /* what is taken off again is what was added */
+		gone->n_bytes = UINT64_MAX - r->n_leaving;
+	r->n_leaving += gone->n_bytes;
+	gone->work.run = release_run;
+	gone->work.done = release_done;
+	gone->repository = r;
+	r->n_busy++;
+	inf_helper_post_leaving(r->o.helper, &gone->work);
+}
+
+void inf_repository_release_async(void *self, struct et_program *program, struct et_plan *plan, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg)
+{
+	if (program || plan)
+		release(self, (struct release){ .program = program,
+				     .plan = plan,
+				     .n_bytes = n_bytes,
+				     .gone = gone,
+				     .arg = arg });
+	else if (gone)
+		gone(arg);
+}
+
+enum { LITTLE = 1 << 20 };
+
+/* Little is sooner done than said; but of much that is little each, as when a client ends that had a thousand, only the
+ * first is done here. */
+bool inf_repository_is_little(struct inf_repository *r, uint64_t n_bytes)
+{
+	if (n_bytes >= LITTLE || (r && r->n_at_once + n_bytes > LITTLE))
+		return false;
+	if (r)
+		r->n_at_once += n_bytes;
+	return true;
+}
+
+void inf_repository_release_async_region(
+	struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg), void *arg)
+{
+	enum { AT_LEAST = 16 << 10 };
+	struct stat st; /* of its file, which may have more than is mapped, and go with this descriptor */
+	if (region->mapping.n_bytes < LITTLE && fstat(region->fd, &st) == 0 &&
+		inf_repository_is_little(r, (uint64_t)st.st_blocks * 512 + AT_LEAST)) {
+		inf_region_unref(region);
+		gone(arg);
+	} else {
+		release(r, (struct release){ .region = region, .gone = gone, .arg = arg });
+	}
+}
+
+void inf_repository_release_async_method(struct inf_repository *r, struct et_method *method, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg)
+{
+	release(r, (struct release){ .method = method, .n_bytes = n_bytes, .gone = gone, .arg = arg });
+}
+
+/* --- unloading ------------------------------------------------------------------------------------ */
+
+static bool has_any(struct inf_repository *r, const char *model)
+{
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (strcmp(s->model, model) == 0 && !s->is_uploaded && s->state != INF_MODEL_FAILED)
+			return true;
+	}
+	return false;
+}
+
+static void check_unloads(struct inf_repository *r)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &r->unloads)
+	{
+		struct unload *unload = ET_CONTAINER_OF(node, struct unload, node);
+		if (has_any(r, unload->model))
+			continue;
+		et_list_remove(&unload->node);
+		unload->done(unload->arg);
+		free(unload);
+	}
+}
+
+static void model_unloaded(void *self, struct inf_model *model)
+{
+	struct inf_repository *r = self;
+	et_list_remove(&model->node);
+	et_list_append(&r->unloaded, &model->node); /* until its last Method goes */
+	inf_model_unref(model);
+	check_unloads(r);
+}
+
+/* What is READY of what is to go begins to go; LOADING ones follow when they are READY. */
+static void begin_unloads(struct inf_repository *r)
+{
+	for (bool is_changed = true; is_changed;) {
+		is_changed = false;
+		for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+			struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+			if (s->state == INF_MODEL_READY &&
+				(r->is_closing ||
+					(!s->is_uploaded && inf_repository_is_unloading(r, s->model)))) {
+				inf_model_unload(s);
+				is_changed = true;
+				break;
+			}
+		}
+	}
+}
+
+bool inf_repository_unload(
+	struct inf_repository *r, const char *model, void (*done)(void *arg), void *done_arg)
+{
+	bool is_wanted = inf_opens_forget(r, model);
+	struct unload *unload = has_any(r, model) ? calloc(1, sizeof(*unload)) : NULL;
+	inf_repository_retry(r, model);
+	if (!unload) {
+		if (is_wanted)
+			done(done_arg);
+		return is_wanted;
+	}
+	inf_text(unload->model, sizeof(unload->model), "%s", model);
+	unload->done = done;
+	unload->arg = done_arg;
+	et_list_append(&r->unloads, &unload->node);
+	begin_unloads(r);
+	check_unloads(r);
+	return true;
+}
+
+void inf_repository_unload_all(struct inf_repository *r)
+{
+	r->is_closing = true;
+	begin_unloads(r);
+}
+
+void inf_repository_retry(struct inf_repository *r, const char *model)
+{
+	struct et_list_node *node, *after;
+	inf_load_diagnostics_forget(&r->diagnostics, model);
+	ET_LIST_FOR_EACH(node, after, &r->models)
+	{
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		if (s->state == INF_MODEL_FAILED && strcmp(s->model, model) == 0) {
+			et_list_remove(&s->node);
+			inf_model_unref(s);
+		}
+	}
+}
+
+void inf_repository_method_gone(struct inf_repository *r, struct inf_model *s)
+{
+	s->last_used_ns = et_platform_now_ns(NULL);
+	if (!s->n_methods && (s->is_uploaded || s->is_given_up || s->is_replaced) &&
+		s->state == INF_MODEL_READY)
+		inf_model_unload(s);
+}
+
+void inf_repository_evict(struct inf_repository *r, uint64_t now_ns)
+{
+	for (bool is_changed = true; is_changed;) {
+		is_changed = false;
+		for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+			struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+			if (s->state != INF_MODEL_READY || s->n_methods || s->is_pinned ||
+				now_ns < s->last_used_ns || now_ns - s->last_used_ns < s->keep_alive_ns ||
+				atomic_load(&s->n_jobs))
+				continue;
+			inf_model_unload(s);
+			is_changed = true;
+			break;
+		}
+	}
+	inf_repository_shrink(r);
+}
+
+void inf_repository_poll(struct inf_repository *r)
+{
+	r->n_at_once = 0;
+	inf_helper_reap(r->o.helper);
+	answer_some(r);
+	/* Each look may take servings out of the list, so begin again after one that moved. */
+	for (struct et_list_node *node = r->models.next; node != &r->models;) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		enum inf_model_state before = s->state;
+		inf_model_ref(s);
+		inf_model_poll(s);
+		bool is_moved = s->state != before;
+		inf_model_unref(s);
+		node = is_moved ? r->models.next : node->next;
+	}
+	begin_unloads(r);
+	check_unloads(r); /* for a load that failed nothing is unloaded */
+	inf_opens_find_room(r);
+}
+
+/* --- life ----------------------------------------------------------------------------------------- */
+
+struct pin {
+	struct inf_open open;
+	const struct et_log *log;
+	char model[INF_CONFIG_NAME_MAX];
+};
+
+static void pinned(
+	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+{
+	struct pin *pin = ET_CONTAINER_OF(open, struct pin, open);
+	if (status != INF_OK)
+		et_logf(pin->log, ET_LOG_WARNING, "model %s is pinned but not loaded: %s", pin->model, error);
+	free(pin);
+}
+
+static bool has_backend(const struct inf_repository *r, const char *name)
+{
+	const struct et_registry *registry = r->o.registry;
+	for (size_t i = 0; i < registry->n_backends; i++)
+		if (strcmp(registry->backends[i].ops->name, name) == 0 ||
+			strcmp(registry->backends[i].ops->id, name) == 0)
+			return true;
+	return false;
+}
+
+/* What asks for something that is not there is a mistake, but no reason not to serve the rest. */
+static void warn_of_backends(const struct inf_repository *r, const struct inf_config_model *section)
+{
+	const char *name = section->backend; /* several are "a+b", as a variant that needs them is called */
+	if (name[0] && strcmp(name, "portable") != 0 && !strchr(name, '+') && !has_backend(r, name))
+		et_logf(r->o.log, ET_LOG_WARNING,
+			"model %s: it can't be loaded: it is to run on '%s', and there is no such backend "
+			"here",
+			section->name, name);
+	for (uint32_t i = 0; i < section->options.n; i++) {
+		const struct inf_config_model_option *option = &section->options.items[i];
+		if (!has_backend(r, option->backend))
+			et_logf(r->o.log, ET_LOG_WARNING,
+				"model %s: %s.%s has no effect: there is no backend '%s' here", section->name,
+				option->backend, option->key, option->backend);
+	}
+}
+
+void inf_repository_reconfigured(struct inf_repository *r)
+{
+	const struct inf_config *config = r->o.config;
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
+		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
+		const struct inf_config_model *section = inf_config_find_model(config, s->model);
+		if (s->is_uploaded)
+			continue;
+		s->is_pinned = section && section->pin;
+		s->keep_alive_ns =
+			section && section->has_keep_alive ? section->keep_alive_ns : config->keep_alive_ns;
+	}
+	for (uint32_t i = 0; i < config->n_model_sections; i++) {
+		warn_of_backends(r, &config->model_sections[i]);
+		struct pin *pin = config->model_sections[i].pin ? calloc(1, sizeof(*pin)) : NULL;
+		if (!pin)
+			continue;
+		inf_text(pin->model, sizeof(pin->model), "%s", config->model_sections[i].name);
+		pin->log = r->o.log;
+		pin->open = (struct inf_open){ .model = pin->model,
+			.version = "",
+			.method = "",
+			.backend = "",
+			.fd = -1,
+			.done = pinned };
+		inf_repository_open(r, &pin->open);
+	}
+}
+
+bool inf_repository_is_idle(const struct inf_repository *r)
+{
+	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next)
+		if (ET_CONTAINER_OF(node, struct inf_model, node)->state != INF_MODEL_FAILED)
+			return false;
+	return !r->n_busy;
+}
+
+int inf_repository_new(struct inf_repository **ret_repository, const struct inf_repository_options *options)
+{
+	struct inf_repository *r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	r->o = *options;
+	r->has_helper = true;
+	r->events = (struct inf_model_events){ r, inf_opens_model_loaded, model_unloaded, r->o.notify,
+		r->o.self, inf_repository_fits, inf_repository_release_async };
+	et_list_init(&r->models);
+	et_list_init(&r->unloaded);
+	et_list_init(&r->makes);
+	et_list_init(&r->opens);
+	et_list_init(&r->unloads);
+	inf_load_diagnostics_init(&r->diagnostics);
+	et_list_init(&r->scanned);
+	*ret_repository = r;
+	return 0;
+}
+
+struct inf_repository *inf_repository_free(struct inf_repository *r)
+{
+	struct et_list_node *node, *after;
+	if (!r)
+		return NULL;
+	r->is_closing = true;
+	r->has_helper = false; /* it has ended before */
+	inf_opens_end(r);
+	ET_LIST_FOR_EACH(node, after, &r->models)
+	{
+		et_list_remove(node);
+		inf_model_unref(ET_CONTAINER_OF(node, struct inf_model, node));
+	}
+	ET_LIST_FOR_EACH(node, after, &r->unloaded)
+	et_list_remove(node);
+	ET_LIST_FOR_EACH(node, after, &r->unloads)
+	free(ET_CONTAINER_OF(node, struct unload, node));
+	inf_load_diagnostics_deinit(&r->diagnostics);
+	free(r);
+	return NULL;
+}

@@ -1,0 +1,357 @@
+/* Looking into the files of a model: which of them can run here, and which is best.
+ *
+ * What a program needs is read from the names of its delegates and operators alone, and asked of its backends; no Plan
+ * is made here. Where the files are is folder.c's. */
+#include "daemon/model/variant.h"
+#include "daemon/base/text.h"
+#include "delegates/backend_ids.h"
+#include "delegates/plugin/proxy/plugin.h"
+
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *inf_default_method(const struct et_program *program)
+{
+	const struct et_method_spec *method = et_program_find_method(program, NULL);
+	return method ? method->name : NULL;
+}
+
+static const struct et_backend_entry *find_backend(const struct et_registry *registry, const char *id)
+{
+	for (size_t i = 0; i < registry->n_backends; i++)
+		if (strcmp(registry->backends[i].ops->id, id) == 0)
+			return &registry->backends[i];
+	return NULL;
+}
+
+/* Place of a backend in the order: by its own name, or by the kind of its first device. */
+static uint32_t rank_of(const struct inf_inspect_options *o, const struct et_backend_entry *entry)
+{
+	struct et_device device = { .struct_size = sizeof(device) };
+	const char *kind = "", *name = entry ? entry->ops->name : "portable";
+	if (entry && entry->ops->n_devices(entry->backend) > 0) {
+		entry->ops->device(entry->backend, 0, &device);
+		kind = et_queue_kind_name(device.kind);
+	}
+	for (uint32_t i = 0; i < o->config->n_backends; i++)
+		if (strcmp(o->config->backends[i], name) == 0 || strcmp(o->config->backends[i], kind) == 0)
+			return i;
+	return o->config->n_backends;
+}
+
+static void list_available(const struct et_registry *registry, char *to, size_t room)
+{
+	size_t n = 0;
+	to[0] = '\0';
+	for (size_t i = 0; i < registry->n_backends && n < room; i++)
+		n += inf_text(to + n, room - n, "%s%s", i ? ", " : "", registry->backends[i].ops->id);
+}
+
+/* The distinct delegates of all methods, as backends of the registry. False: `reason` names one that is missing, of the
+ * method @meant (NULL: none is); those of others are theirs to miss. */
+static bool find_delegates(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_method_spec *meant, const struct et_backend_entry **ret_entries, size_t *ret_n)
+{
+	size_t n = 0;
+	for (uint32_t m = 0; m < et_program_n_methods(v->program); m++) {
+		const struct et_method_spec *method = et_program_method_at(v->program, m);
+		for (uint32_t d = 0; d < method->n_delegates; d++) {
+			const struct et_backend_entry *entry =
+				find_backend(o->registry, method->delegates[d].id);
+			char available[200];
+			size_t i = 0;
+			if (!entry && method != meant)
+				continue;
+			if (!entry) {
+				list_available(o->registry, available, sizeof(available));
+				v->is_missing = true;
+				char known[320];
+				et_known_delegate_text(method->delegates[d].id, known, sizeof(known));
+				inf_text(v->reason, sizeof(v->reason),
+					"Backend '%.100s' is not available. Available backends: [%s]%s%s%s",
+					method->delegates[d].id, available, known[0] ? ". It was " : "",
+					known,
+					o->config->n_backend_sections ? ". Why a plug-in of inferd.conf is "
+									"not there, 'inferctl status' says"
+								      : "");
+				return false;
+			}
+			while (i < n && ret_entries[i] != entry)
+				i++;
+			if (i == n && n < INF_VARIANT_DELEGATES_MAX)
+				ret_entries[n++] = entry;
+		}
+	}
+	*ret_n = n;
+	return true;
+}
+
+struct et_options inf_model_options(
+	const struct inf_config_model_options *from, struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX])
+{
+	struct et_options options = { .items = room, .n = from ? from->n : 0 };
+	for (uint32_t i = 0; i < options.n; i++)
+		room[i] = (struct et_option){ from->items[i].backend, from->items[i].key,
+			from->items[i].value };
+	return options;
+}
+
+/* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
+static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_backend_entry *entry, const struct et_method_spec *method, uint32_t index)
+{
+	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX];
+	struct et_options options = inf_model_options(o->options, room);
+	struct et_pool pool;
+	struct et_payload payload = et_payload_of(v->program, method, index);
+	enum et_readiness readiness = ET_READINESS_READY;
+	struct et_diag diag = { "" };
+	if (!entry->ops->probe || !payload.n_args)
+		return true;
+	et_pool_init(&pool, et_platform_allocator());
+	bool is_told = et_payload_set_options(&payload, &options, entry->ops->name, &pool) &&
+		       entry->ops->probe(entry->backend, &payload, &readiness, &diag) == ET_OK;
+	et_pool_deinit(&pool);
+	if (!is_told)
+		return true;
+	const char *why = diag.text[0] ? diag.text : "the backend does not say why";
+	if (readiness == ET_READINESS_NO)
+		inf_text(v->reason, sizeof(v->reason), "%s can't run it here: %s", entry->ops->name, why);
+	else if (readiness == ET_READINESS_RECOMPILE && !v->note[0])
+		inf_text(v->note, sizeof(v->note), "%.60s compiles it anew: %s", entry->ops->name, why);
+	return readiness != ET_READINESS_NO;
+}
+
+static bool is_brought_by(
+	const struct et_registry *registry, const char *operator, const struct et_backend * backend)
+{
+	for (size_t i = 0; i < registry->n_tables; i++) {
+		const struct et_kernel *kernel = et_kernel_table_find(registry->tables[i], operator);
+		if (kernel)
+			return et_plugin_of_kernel(kernel) == backend;
+	}
+	return false;
+}
+
+bool inf_method_uses(const struct et_registry *registry, const struct et_method_spec *method,
+	const struct et_backend_entry *entry)
+{
+	for (uint32_t d = 0; d < method->n_delegates; d++)
+		if (strcmp(method->delegates[d].id, entry->ops->id) == 0)
+			return true;
+	for (uint32_t i = 0; i < method->n_operators; i++)
+		if (is_brought_by(registry, method->operators[i], entry->backend))
+			return true;
+	return false;
+}
+
+static bool has_operator(const struct et_registry *registry, const char *name)
+{
+	for (size_t i = 0; i < registry->n_tables; i++)
+		if (et_kernel_table_find(registry->tables[i], name))
+			return true;
+	return false;
+}
+
+/* Nothing is asked that may take long: a backend may still refuse a payload. */
+static bool may_run(const struct et_registry *registry, const struct et_method_spec *method)
+{
+	if (method->why_not)
+		return false;
+	for (uint32_t i = 0; i < method->n_delegates; i++)
+		if (!find_backend(registry, method->delegates[i].id))
+			return false;
+	for (uint32_t i = 0; i < method->n_operators; i++)
+		if (!has_operator(registry, method->operators[i]))
+			return false;
+	return true;
+}
+
+uint32_t inf_count_other_methods(const struct et_registry *registry, const struct et_program *program,
+	const struct et_method_spec *method)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < et_program_n_methods(program); i++) {
+		const struct et_method_spec *other = et_program_method_at(program, i);
+		n += other != method && may_run(registry, other);
+	}
+	return n;
+}
+
+static bool is_well(struct inf_variant *v, const struct et_backend_entry *entry)
+{
+	struct et_diag diag = { "" };
+	if (!entry->ops->health || entry->ops->health(entry->backend, &diag) == ET_OK)
+		return true;
+	v->is_down = true;
+	inf_text(v->reason, sizeof(v->reason),
+		"backend '%s' %s; 'inferctl restart %s' gives it another chance", entry->ops->name, diag.text,
+		entry->ops->name);
+	return false;
+}
+
+/* Whether the backends are well and can run the payloads of @method (NULL: of none); else `reason`. */
+static bool ask_backends(
+	struct inf_variant *v, const struct inf_inspect_options *o, const struct et_method_spec *method)
+{
+	for (size_t i = 0; method && i < o->registry->n_backends; i++)
+		if (inf_method_uses(o->registry, method, &o->registry->backends[i]) &&
+			!is_well(v, &o->registry->backends[i]))
+			return false;
+	for (uint32_t d = 0; method && d < method->n_delegates; d++) {
+		const struct et_backend_entry *entry = find_backend(o->registry, method->delegates[d].id);
+		if (entry && !probe_one(v, o, entry, method, d))
+			return false;
+	}
+	return true;
+}
+
+static enum et_status open_file(struct et_source *ret_source, int fd, const char *path, uint64_t n_bytes,
+	const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	return fd < 0 ? et_platform_source_open(ret_source, path, o->cache_dir, diag)
+		      : et_platform_source_import(ret_source, fd, n_bytes, path, o->cache_dir, diag);
+}
+
+/* The data files of all variants, or NULL and @diag. */
+static struct et_platform_data *open_data(const struct inf_variants *v, const struct inf_inspect_options *o,
+	enum et_status *ret_status, struct et_diag *diag)
+{
+	struct et_platform_data *data = et_platform_data_new();
+	enum et_status status = data ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
+	if (v->has_too_much_data)
+		status = et_fail(diag, ET_E_NOT_SUPPORTED,
+			"there are more than %d data files (.ptd) beside it", ET_PLATFORM_MAX_DATA);
+	/* the one added last is asked first */
+	for (uint32_t i = v->data_ids.n; i-- > 0 && status == ET_OK;) {
+		const struct inf_data_file *file = &v->data[i];
+		const char *name = strrchr(file->path, '/');
+		struct et_source source;
+		status = open_file(&source, file->fd, file->path, v->data_ids.items[i].n_bytes, o, diag);
+		if (status != ET_OK)
+			break;
+		status = et_platform_data_add(data, &source, name ? name + 1 : file->path, diag);
+		if (status != ET_OK && source.release)
+			source.release(source.owner);
+	}
+	if (status == ET_OK)
+		return data;
+	*ret_status = et_fail(diag, status, "%s", et_status_text(status));
+	return et_platform_data_unref(data);
+}
+
+static enum et_status open_program(struct inf_variant *v, struct et_platform_data *data,
+	const struct inf_inspect_options *o, struct et_diag *diag)
+{
+	struct et_source source;
+	enum et_status status = open_file(&source, v->fd, v->path, v->id.n_bytes, o, diag);
+	if (status != ET_OK)
+		return status;
+	source.tenant = v->fd >= 0 ? o->tenant : 0;
+	/* A client's own program is gone soon, and its user would fill the folder. */
+	if (o->store && v->fd < 0)
+		status = et_platform_store_bind(o->store, &source, et_platform_data_table(data), v->path, diag);
+	if (status == ET_OK && et_platform_data_table(data))
+		status = et_platform_data_bind(data, &source, diag);
+	if (status == ET_OK)
+		status = et_program_open(
+			&v->program, &source, et_platform_data_table(data), et_platform_allocator(), diag);
+	if (status != ET_OK) {
+		v->program = NULL;
+		if (source.release)
+			source.release(source.owner);
+	}
+	return status;
+}
+
+static bool is_transient(enum et_status status)
+{
+	return status == ET_E_MEMORY_ALLOCATION_FAILED || status == ET_E_OUT_OF_RESOURCES;
+}
+
+/* Who reads the reason is told the file's name before it. */
+static const char *without_path(const char *text, const char *path)
+{
+	size_t n = strlen(path);
+	return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
+static void inspect(struct inf_variant *v, struct et_platform_data *data, const struct inf_inspect_options *o)
+{
+	const struct et_backend_entry *entries[INF_VARIANT_DELEGATES_MAX];
+	struct et_diag diag = { "" };
+	size_t n = 0, n_label = 0;
+	bool is_asked = !o->backend[0];
+
+	enum et_status status = open_program(v, data, o, &diag);
+	if (status != ET_OK) {
+		v->is_transient = is_transient(status);
+		inf_text(v->reason, sizeof(v->reason), "%s",
+			diag.text[0] ? without_path(diag.text, v->path) : et_status_text(status));
+		return;
+	}
+	const struct et_method_spec *meant =
+		et_program_find_method(v->program, o->method[0] ? o->method : NULL);
+	if (meant) {
+		inf_text(v->method, sizeof(v->method), "%s", meant->name);
+		if (o->counts_others)
+			v->n_others = inf_count_other_methods(o->registry, v->program, meant);
+	}
+	if (meant && meant->why_not)
+		inf_text(v->reason, sizeof(v->reason), "%s", meant->why_not);
+	if (v->reason[0] || !find_delegates(v, o, meant, entries, &n)) {
+		v->program = et_program_unref(v->program);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint32_t rank = rank_of(o, entries[i]);
+		v->rank = rank > v->rank ? rank : v->rank;
+		if (n_label < sizeof(v->label))
+			n_label += inf_text(v->label + n_label, sizeof(v->label) - n_label, "%s%s",
+				i ? "+" : "", entries[i]->ops->name);
+		is_asked = is_asked || strcmp(entries[i]->ops->name, o->backend) == 0 ||
+			   strcmp(entries[i]->ops->id, o->backend) == 0;
+	}
+	if (!n) {
+		v->rank = rank_of(o, NULL);
+		inf_text(v->label, sizeof(v->label), "portable");
+		is_asked = is_asked || strcmp(o->backend, "portable") == 0;
+	}
+	if (!is_asked && strcmp(v->label, o->backend))
+		inf_text(v->reason, sizeof(v->reason), "it is for %s, not '%.100s'", v->label, o->backend);
+	if (v->reason[0] || !ask_backends(v, o, meant))
+		v->program = et_program_unref(v->program);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct inf_variant *x = a, *y = b;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+void inf_variants_inspect(struct inf_variants *v, const struct inf_inspect_options *options)
+{
+	struct et_diag diag = { "" };
+	enum et_status status = ET_OK;
+	struct et_platform_data *data = open_data(v, options, &status, &diag);
+	for (uint32_t i = 0; i < v->n; i++) {
+		if (data) {
+			inspect(&v->items[i], data, options);
+		} else {
+			v->items[i].is_transient = is_transient(status);
+			inf_text(v->items[i].reason, sizeof(v->items[i].reason), "%s", diag.text);
+		}
+	}
+	et_platform_data_unref(data); /* the programs have references */
+	if (v->n)
+		qsort(v->items, v->n, sizeof(*v->items), by_rank);
+	for (uint32_t i = 0; i < v->n; i++) /* they have moved */
+		v->items[i].file = strrchr(v->items[i].path, '/') ? strrchr(v->items[i].path, '/') + 1
+								  : v->items[i].path;
+}

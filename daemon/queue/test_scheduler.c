@@ -1,0 +1,344 @@
+/* The scheduler under anything: random requests, cancellations and deadlines, held against what must always be true.
+ * (What it should decide in particular is in tests/scenario.) */
+#include "daemon/queue/scheduler.h"
+
+#include "runtime/base/checked.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_ITEMS = 400, N_GROUPS = 3, N_FLOWS = 7, N_STREAMS = 5, AGE = 50, MAX_COST = 9 };
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+struct world {
+	struct inf_sched sched;
+	struct inf_group groups[N_GROUPS];
+	struct inf_flow flows[N_FLOWS];
+	struct inf_stream streams[N_STREAMS];
+	struct inf_item items[N_ITEMS];
+	bool is_submitted[N_ITEMS], is_over[N_ITEMS];
+	uint64_t ends[N_ITEMS];
+	struct inf_item *running[8];
+	bool is_narrowed; /* what has all cores does not come to an end, and counts as one */
+	uint32_t n_workers;
+};
+
+static size_t index_of(const struct world *w, const struct inf_item *item)
+{
+	return (size_t)(item - w->items);
+}
+
+static void over(struct world *w, const struct inf_item *item)
+{
+	size_t i = index_of(w, item);
+	assert_true(w->is_submitted[i]);
+	assert_false(w->is_over[i]); /* exactly once */
+	w->is_over[i] = true;
+}
+
+static void submit(struct world *w, size_t i, uint64_t now)
+{
+	struct inf_item *item = &w->items[i];
+	item->flow = &w->flows[below(N_FLOWS)];
+	item->class = (enum inf_class)below(INF_N_CLASSES);
+	item->cost_ns = below(MAX_COST);
+	item->deadline_ns = below(4) ? 0 : now + 1 + below(100);
+	item->stream = below(3) ? NULL : &w->streams[below(N_STREAMS)];
+	item->prefers_single_core = below(2);
+	if (item->stream)
+		item->flow = &w->flows[index_of(w, item) % N_FLOWS];
+	w->is_submitted[i] = true;
+	inf_sched_submit(&w->sched, item, now);
+}
+
+/* Cores in use never exceed the workers; two of a stream never run together. */
+static void check_running(const struct world *w)
+{
+	uint32_t used = 0;
+	for (uint32_t a = 0; a < w->n_workers; a++) {
+		const struct inf_item *item = w->running[a];
+		if (!item)
+			continue;
+		used += item->is_all_cores && !w->is_narrowed ? w->n_workers : 1;
+		for (uint32_t b = 0; b < a; b++)
+			assert_false(item->stream && w->running[b] && w->running[b]->stream == item->stream);
+	}
+	assert_true(used <= w->n_workers);
+}
+
+static void play(uint64_t from, uint32_t n_workers, bool has_all_cores)
+{
+	static struct world w;
+	struct inf_sched_options options = { n_workers, has_all_cores, AGE };
+	size_t n_submitted = 0;
+	memset(&w, 0, sizeof(w));
+	seed = from;
+	w.n_workers = n_workers;
+	inf_sched_init(&w.sched, &options);
+	for (size_t i = 0; i < N_GROUPS; i++)
+		inf_group_init(&w.groups[i], 1 + below(4));
+	for (size_t i = 0; i < N_FLOWS; i++)
+		inf_flow_init(&w.flows[i], &w.groups[below(N_GROUPS)], 1 + below(4));
+	for (size_t i = 0; i < N_STREAMS; i++)
+		inf_stream_init(&w.streams[i]);
+	for (uint64_t now = 0;; now++) {
+		struct inf_item *item;
+		for (uint32_t k = 0; k < n_workers; k++) {
+			item = w.running[k];
+			if (!item || w.ends[index_of(&w, item)] > now)
+				continue;
+			w.running[k] = NULL;
+			w.is_narrowed = w.is_narrowed && !item->is_all_cores;
+			inf_sched_leave(&w.sched, item, below(MAX_COST));
+			if (below(5) == 0) { /* between two segments */
+				inf_sched_submit(&w.sched, item, now);
+				continue;
+			}
+			inf_sched_end_of_stream_item(&w.sched, item, now);
+			over(&w, item);
+		}
+		for (uint32_t n = below(4); n && n_submitted < N_ITEMS; n--)
+			submit(&w, n_submitted++, now);
+		if (w.sched.is_all_cores_running && below(4) == 0) {
+			inf_sched_single_core(&w.sched);
+			w.is_narrowed = true;
+		}
+		if (below(16) == 0)
+			inf_group_set_weight(&w.groups[below(N_GROUPS)], 1 + below(4));
+		if (n_submitted && below(6) == 0) {
+			size_t i = below((uint32_t)n_submitted);
+			if (!w.is_over[i] && inf_sched_remove(&w.sched, &w.items[i], now))
+				over(&w, &w.items[i]);
+		}
+		while ((item = inf_sched_take_expired(&w.sched, now))) {
+			assert_true(item->deadline_ns && item->deadline_ns <= now);
+			over(&w, item);
+		}
+		for (uint32_t k = 0; k < n_workers; k++) {
+			if (w.running[k] || !(item = inf_sched_take(&w.sched, k == 0, now)))
+				continue;
+			assert_true(!item->deadline_ns || item->deadline_ns > now);
+			assert_true(!item->is_all_cores || (k == 0 && !item->prefers_single_core));
+			w.running[k] = item;
+			w.ends[index_of(&w, item)] = now + 1 + below(MAX_COST);
+			check_running(&w);
+		}
+		/* nothing is left lying while somebody could take it */
+		if (w.sched.n_waiting && !w.sched.is_all_cores_running)
+			assert_int_equal(w.sched.n_running, n_workers);
+		if (n_submitted == N_ITEMS && !w.sched.n_waiting && !w.sched.n_running)
+			break;
+		assert_true(now < 100000);
+	}
+	assert_int_equal(w.sched.n_blocked, 0);
+	assert_true(inf_sched_next_deadline(&w.sched) == UINT64_MAX);
+	for (size_t i = 0; i < N_ITEMS; i++)
+		assert_true(w.is_over[i]);
+	for (size_t c = 0; c < INF_N_CLASSES; c++) {
+		assert_true(et_list_is_empty(&w.sched.classes[c]));
+		for (size_t i = 0; i < N_GROUPS; i++)
+			assert_false(
+				w.groups[i].classes[c].use.n_waiting || w.groups[i].classes[c].use.n_running);
+		for (size_t i = 0; i < N_FLOWS; i++)
+			assert_false(
+				w.flows[i].classes[c].use.n_waiting || w.flows[i].classes[c].use.n_running);
+	}
+}
+
+static void test_anything(void **state)
+{
+	for (uint64_t from = 1; from <= 300; from++)
+		play(from, 1 + (uint32_t)from % 5, from % 2);
+}
+
+/* The bound of ageing, by counting takes: an item with k waiting before it starts, once it has waited its age, within
+ * INF_AGED_TURN * (k + 1) takes, whatever comes after it. */
+static void test_bound(void **state)
+{
+	static struct inf_item items[5000];
+	for (uint32_t k = 0; k < 20; k++) {
+		struct inf_sched_options options = { 1, false, AGE };
+		struct inf_sched sched;
+		struct inf_group groups[2];
+		struct inf_flow flood, poor;
+		size_t n = 0;
+		inf_sched_init(&sched, &options);
+		inf_group_init(&groups[0], 1000);
+		inf_group_init(&groups[1], 1);
+		inf_flow_init(&flood, &groups[k % 2], 1000); /* the same user's, or another's */
+		inf_flow_init(&poor, &groups[1], 1);
+		memset(items, 0, sizeof(items));
+		for (uint32_t i = 0; i <= k; i++, n++) {
+			items[n].flow = &poor;
+			items[n].class = INF_CLASS_IDLE;
+			inf_sched_submit(&sched, &items[n], 0);
+		}
+		struct inf_item *last = &items[k], *item = NULL;
+		uint64_t now = 0;
+		for (uint32_t takes_since = 0; item != last; now++) {
+			for (int i = 0; i < 3; i++, n++) { /* more than can ever be run */
+				assert_true(n < ET_ARRAY_LEN(items));
+				items[n].flow = &flood;
+				items[n].class = INF_CLASS_REALTIME;
+				inf_sched_submit(&sched, &items[n], now);
+			}
+			item = inf_sched_take(&sched, true, now);
+			assert_non_null(item);
+			inf_sched_leave(&sched, item, 1);
+			takes_since += now >= AGE;
+			assert_true(takes_since <= INF_AGED_TURN * (k + 1));
+		}
+	}
+}
+
+/* --- shares --------------------------------------------------------------------------------------- */
+
+/* A client that always has something waiting. */
+struct backlog {
+	struct inf_flow flow;
+	uint32_t group, max_cost;
+	struct inf_item items[5]; /* more than there are workers, so that one waits */
+	uint64_t used;
+};
+
+/* How far one who used @a with weight @weight_a may be ahead of one who used @b, in time by weight: what runs on the
+ * cores and was guessed wrong, half a request that counts as nothing, and one more. Times are far too small for the product to overflow. */
+static void check_ahead(uint64_t a, uint64_t weight_a, uint64_t b, uint64_t weight_b, uint64_t slack)
+{
+	if (a * weight_b > b * weight_a + slack * (weight_a + weight_b))
+		fail_msg("%llu with weight %llu beside %llu with weight %llu", (unsigned long long)a,
+			(unsigned long long)weight_a, (unsigned long long)b, (unsigned long long)weight_b);
+}
+
+/* Users of any weight, each with any number of connections of any weight that ask for anything, guessed right or wrong:
+ * at every moment nobody is ahead of his share, neither among users nor among the connections of one. */
+static void play_shares(uint64_t from, uint32_t n_workers)
+{
+	enum { MAX_GROUPS = 5, MAX_FLOWS = 12, MAX = 20, UNTIL = 3000, UNIT = 1000 };
+	static struct backlog flows[MAX_FLOWS];
+	struct inf_sched_options options = { n_workers, from % 2, UINT64_MAX };
+	struct inf_group groups[MAX_GROUPS];
+	struct inf_item *running[8] = { NULL };
+	uint64_t ends[8] = { 0 }, used[MAX_GROUPS] = { 0 };
+	struct inf_sched sched;
+	seed = from;
+	uint32_t n_groups = 1 + below(MAX_GROUPS), n_flows = n_groups + below(MAX_FLOWS - n_groups + 1);
+	inf_sched_init(&sched, &options);
+	for (uint32_t i = 0; i < n_groups; i++)
+		inf_group_init(&groups[i], 1 + below(9));
+	memset(flows, 0, sizeof(flows));
+	for (uint32_t i = 0; i < n_flows; i++) {
+		struct backlog *f = &flows[i];
+		f->group = i < n_groups ? i : below(n_groups);
+		f->max_cost = 1 + below(MAX);
+		inf_flow_init(&f->flow, &groups[f->group], 1 + below(9));
+	}
+	for (uint64_t now = 0; now < UNTIL; now++) {
+		for (uint32_t k = 0; k < n_workers; k++) {
+			if (!running[k] || ends[k] > now)
+				continue;
+			inf_sched_leave(&sched, running[k], running[k]->deadline_ns * UNIT); /* see below */
+			running[k] = NULL;
+		}
+		for (uint32_t i = 0; i < n_flows; i++)
+			for (uint32_t k = 0; k < ET_ARRAY_LEN(flows[i].items); k++) {
+				struct inf_item *item = &flows[i].items[k];
+				if (item->state != INF_ITEM_OUT)
+					continue;
+				item->flow = &flows[i].flow;
+				item->class = INF_CLASS_BATCH;
+				item->deadline_ns = 0;
+				item->cost_ns = (from % 3 ? 1 + below(MAX) : flows[i].max_cost) * UNIT;
+				inf_sched_submit(&sched, item, now);
+			}
+		for (uint32_t k = 0; k < n_workers; k++) {
+			struct inf_item *item = running[k] ? NULL : inf_sched_take(&sched, k == 0, now);
+			if (!item)
+				continue;
+			struct backlog *f = ET_CONTAINER_OF(item->flow, struct backlog, flow);
+			uint64_t cost = 1 + below(f->max_cost);
+			running[k] = item;
+			ends[k] = now + cost;
+			item->deadline_ns = cost; /* remembered here: the scheduler looks at it no more */
+			f->used += cost * UNIT;
+			used[f->group] += cost * UNIT;
+		}
+		uint64_t slack = (uint64_t)MAX * UNIT * n_workers + MAX * UNIT / 2 + UNIT;
+		for (uint32_t a = 0; a < n_groups; a++)
+			for (uint32_t b = 0; b < n_groups; b++)
+				check_ahead(used[a], groups[a].weight, used[b], groups[b].weight, slack);
+		for (uint32_t a = 0; a < n_flows; a++)
+			for (uint32_t b = 0; b < n_flows; b++)
+				if (flows[a].group == flows[b].group)
+					check_ahead(flows[a].used, flows[a].flow.weight, flows[b].used,
+						flows[b].flow.weight, slack);
+	}
+}
+
+static void test_shares(void **state)
+{
+	for (uint64_t from = 1; from <= 200; from++)
+		play_shares(from, 1 + (uint32_t)from % 4);
+}
+
+struct number {
+	struct inf_heap_node node;
+	uint32_t value;
+};
+
+static bool is_smaller(const struct inf_heap_node *a, const struct inf_heap_node *b)
+{
+	return ET_CONTAINER_OF(a, struct number, node)->value <
+	       ET_CONTAINER_OF(b, struct number, node)->value;
+}
+
+static void test_heap(void **state)
+{
+	static struct number numbers[500];
+	for (uint64_t from = 1; from < 50; from++) {
+		struct inf_heap heap = { NULL, is_smaller };
+		size_t n_in = 0;
+		uint32_t last = 0;
+		seed = from;
+		memset(numbers, 0, sizeof(numbers));
+		for (size_t i = 0; i < ET_ARRAY_LEN(numbers); i++, n_in++) {
+			numbers[i].value = below(100);
+			inf_heap_push(&heap, &numbers[i].node);
+		}
+		for (int i = 0; i < 200; i++) {
+			struct number *any = &numbers[below(ET_ARRAY_LEN(numbers))];
+			n_in -= any->node.is_in;
+			inf_heap_remove(&heap, &any->node);
+			assert_false(any->node.is_in);
+		}
+		for (; heap.root; n_in--) {
+			struct number *first = ET_CONTAINER_OF(heap.root, struct number, node);
+			assert_true(first->value >= last);
+			last = first->value;
+			inf_heap_remove(&heap, &first->node);
+		}
+		assert_int_equal(n_in, 0);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_heap),
+		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_shares),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

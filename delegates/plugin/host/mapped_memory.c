@@ -1,0 +1,235 @@
+/* Clients' memory in a host: the parts that runs read and write.
+ *
+ * inferd shares a memory file once; each argument of a run names one, with an offset. Of the file only the argument's
+ * pages are mapped: an input's for reading, an output's for writing, with a page that can't be written in front and
+ * behind. An area stays mapped after its run, since mapping costs more than a small run does, up to MAX_AREAS of them,
+ * and until inferd says that the memory is let go. So what a library writes to by mistake is at worst an output, or what
+ * shares a page with one, of a client that uses this backend.
+ *
+ * Pages that can't be had when they are touched (a hole that a client punched into a full file system) raise SIGBUS;
+ * the process's guard puts zeros in their place, and the run, not the process, has failed.
+ *
+ * The plug-in's buffer_import and buffer_free are never called with the lock held. */
+#include "delegates/interface.h"
+#include "delegates/plugin/host/host_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_AREAS = 256 };
+
+/* Under the lock. */
+static struct shared *find(struct host *host, uint64_t id)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &host->shared)
+	{
+		struct shared *shared = ET_CONTAINER_OF(node, struct shared, node);
+		if (shared->id == id)
+			return shared;
+	}
+	return NULL;
+}
+
+/* Under the lock. */
+static void shared_put(struct shared *shared)
+{
+	if (--shared->n_refs)
+		return;
+	et_list_remove(&shared->node);
+	close(shared->fd);
+	free(shared);
+}
+
+void et_hosted_share(
+	struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer)
+{
+	struct stat st;
+	struct shared *shared = calloc(1, sizeof *shared);
+	/* without a descriptor: there was none left */
+	answer->result = shared && fd >= 0 ? INFERD_DELEGATE_E_INVALID : INFERD_DELEGATE_E_MEMORY;
+	if (!shared || fd < 0 || !share->id || fstat(fd, &st) < 0 || (uint64_t)st.st_size < share->n_bytes) {
+		if (fd >= 0)
+			close(fd);
+		free(shared);
+		return;
+	}
+	*shared = (struct shared){ .id = share->id,
+		.n_bytes = share->n_bytes,
+		.fd = fd,
+		.kind = et_interface_memory_kind(fd),
+		.n_refs = 1 };
+	et_list_init(&shared->areas);
+	answer->result = INFERD_DELEGATE_OK;
+	pthread_mutex_lock(&host->lock);
+	if (find(host, share->id)) { /* two runs found it missing at once */
+		close(fd);
+		free(shared);
+	} else {
+		et_list_append(&host->shared, &shared->node);
+	}
+	pthread_mutex_unlock(&host->lock);
+}
+
+/* Under the lock: @area is nobody's any more; free it with area_free, without the lock. */
+static void take_out(struct host *host, struct area *area)
+{
+	et_list_remove(&area->node);
+	et_list_remove(&area->used);
+	host->n_areas--;
+	shared_put(area->shared);
+	area->shared = NULL;
+}
+
+static void area_free(struct host *host, struct area *area)
+{
+	if (!area)
+		return;
+	if (area->buffer)
+		host->table->buffer_free(area->buffer);
+	et_platform_unmap(&area->mapping);
+	free(area);
+}
+
+/* Under the lock: one that no run uses, out of all or (with @shared) of one memory. */
+static struct area *take_idle(struct host *host, const struct shared *shared)
+{
+	struct et_list_node *node, *after;
+	ET_LIST_FOR_EACH(node, after, &host->used_areas)
+	{
+		struct area *area = ET_CONTAINER_OF(node, struct area, used);
+		if (area->n_runs || (shared && area->shared != shared))
+			continue;
+		take_out(host, area);
+		return area;
+	}
+	return NULL;
+}
+
+void et_hosted_forget(struct host *host, uint64_t id)
+{
+	struct area *idle;
+	pthread_mutex_lock(&host->lock);
+	struct shared *shared = id ? find(host, id) : NULL;
+	if (shared)
+		shared->id =
+			0; /* not found again, nor by another who is to forget it; its reference is ours */
+	while (shared && (idle = take_idle(host, shared))) {
+		pthread_mutex_unlock(&host->lock);
+		area_free(host, idle);
+		pthread_mutex_lock(&host->lock);
+	}
+	if (shared)
+		shared_put(shared); /* areas in use end with their runs */
+	pthread_mutex_unlock(&host->lock);
+}
+
+/* The plug-in's handle on the memory, if it wants one. */
+static void import(struct host *host, struct area *area)
+{
+	if (area->device == NO_DEVICE || !host->table->buffer_import || !host->table->buffer_free)
+		return;
+	struct inferd_delegate_memory memory = { .struct_size = sizeof memory,
+		.kind = area->shared->kind,
+		.fd = area->shared->fd,
+		.is_written = area->is_written,
+		.fd_offset = area->offset,
+		.n_bytes = area->mapping.n_bytes,
+		.data = area->mapping.bytes };
+	if (host->table->buffer_import(host->self, area->device, &memory, &area->buffer))
+		area->buffer = NULL;
+}
+
+/* Map it anew; a reference on @shared is the caller's and becomes the area's. */
+static struct area *area_new(
+	struct host *host, struct shared *shared, const struct area *wanted, size_t n_bytes)
+{
+	struct area *area = calloc(1, sizeof *area);
+	if (!area)
+		return NULL;
+	*area = *wanted;
+	area->shared = shared;
+	if (et_platform_map_part(&area->mapping, shared->fd, area->offset, n_bytes, area->is_written) < 0) {
+		free(area);
+		return NULL;
+	}
+	import(host, area);
+	return area;
+}
+
+struct area *et_hosted_area_get(
+	struct host *host, uint64_t id, uint64_t offset, uint64_t n_bytes, bool is_written, uint32_t device)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct et_list_node *node, *after;
+	struct area *evicted = NULL;
+	struct area wanted = {
+		.offset = offset / page * page, .device = device, .is_written = is_written, .n_runs = 1
+	};
+	size_t n_pages;
+	pthread_mutex_lock(&host->lock);
+	struct shared *shared = id ? find(host, id) : NULL;
+	if (!shared || !et_in_range(offset, n_bytes, shared->n_bytes) ||
+		!et_align_up(
+			(size_t)(offset - wanted.offset + (n_bytes ? n_bytes : 1)), (size_t)page, &n_pages)) {
+		pthread_mutex_unlock(&host->lock);
+		return NULL;
+	}
+	ET_LIST_FOR_EACH(node, after, &shared->areas)
+	{
+		struct area *area = ET_CONTAINER_OF(node, struct area, node);
+		if (area->offset != wanted.offset || area->mapping.n_bytes != n_pages ||
+			area->is_written != is_written || area->device != device ||
+			et_platform_mapping_faulted(&area->mapping))
+			continue;
+		area->n_runs++;
+		et_list_remove(&area->used);
+		et_list_append(&host->used_areas, &area->used);
+		pthread_mutex_unlock(&host->lock);
+		return area;
+	}
+	shared->n_refs++;
+	pthread_mutex_unlock(&host->lock);
+	struct area *area = area_new(host, shared, &wanted, n_pages);
+	pthread_mutex_lock(&host->lock);
+	if (area) {
+		et_list_append(&shared->areas, &area->node);
+		et_list_append(&host->used_areas, &area->used);
+		if (++host->n_areas > MAX_AREAS)
+			evicted = take_idle(host, NULL);
+	} else {
+		shared_put(shared);
+	}
+	pthread_mutex_unlock(&host->lock);
+	area_free(host, evicted);
+	return area;
+}
+
+bool et_hosted_area_put(struct host *host, struct area *area)
+{
+	bool has_faulted = et_platform_mapping_faulted(&area->mapping);
+	pthread_mutex_lock(&host->lock);
+	bool is_over = --area->n_runs == 0 && (has_faulted || !area->shared->id);
+	if (is_over)
+		take_out(host, area);
+	pthread_mutex_unlock(&host->lock);
+	if (is_over)
+		area_free(host, area);
+	return !has_faulted;
+}
+
+void et_hosted_areas_free(struct host *host)
+{
+	struct et_list_node *node, *after;
+	struct area *area;
+	while ((area = take_idle(host, NULL)))
+		area_free(host, area);
+	ET_LIST_FOR_EACH(node, after, &host->shared)
+	{
+		struct shared *shared = ET_CONTAINER_OF(node, struct shared, node);
+		if (shared->id) /* else areas of a run that never ended hold it */
+			shared_put(shared);
+	}
+}

@@ -1,0 +1,334 @@
+/* The sandbox of a host process: no privileges needed to enter it, no way back.
+ *
+ *   no_new_privs  nothing it runs gains rights
+ *   Landlock      files: read everything, write only the cache folder and device nodes; no TCP
+ *   seccomp       no sockets, no programs, no new processes, no mounts, no modules, no kernel internals; of the
+ *                 processes that are there none but this one
+ *   limits        no core files, few descriptors
+ *
+ * The filter is a list of what is denied (EPERM), not of what is allowed: vendors' libraries and their drivers'
+ * ioctls are not ours to know, and one that breaks on an unexpected call is worth less than the last bit of
+ * tightness. Threads stay possible, processes not: clone is looked at, and clone3, whose flags lie in memory that a
+ * filter can't read, is answered ENOSYS, so that the C library falls back to clone.
+ *
+ * All hosts and inferd are one user, so for the kernel each may signal, limit and slow down the others; Landlock knows
+ * signals alone, and those since ABI 6. So calls that name a process are let through only with 0 or this process's own
+ * number. A thread's number is as good as a stranger's here: a library that pins its threads or changes their priority
+ * has to do it from the thread itself, by 0.
+ *
+ * Each part is tried by itself; what an old kernel lacks is reported and lived without. The Landlock structs are
+ * declared here, since the installed headers may be older than the kernel. */
+#include "delegates/plugin/host/sandbox.h"
+#include "delegates/plugin/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define N_ITEMS(array) (sizeof(array) / sizeof((array)[0]))
+
+/* --- files ---------------------------------------------------------------------------------------- */
+
+/* Kernel: include/uapi/linux/landlock.h, ABI 1 to 6. */
+struct ruleset_attr {
+	uint64_t handled_access_fs, handled_access_net, scoped;
+};
+struct path_attr {
+	uint64_t allowed_access;
+	int32_t parent_fd;
+} __attribute__((packed));
+enum {
+	CALL_CREATE_RULESET = 444, /* the same number on every machine */
+	CALL_ADD_RULE = 445,
+	CALL_RESTRICT_SELF = 446,
+	RULE_PATH_BENEATH = 1,
+	VERSION_QUESTION = 1,
+};
+enum {
+	FS_EXECUTE = 1 << 0,
+	FS_WRITE_FILE = 1 << 1,
+	FS_READ_FILE = 1 << 2,
+	FS_READ_DIR = 1 << 3,
+	FS_ALL_1 = (1 << 13) - 1,
+	FS_REFER = 1 << 13,     /* ABI 2 */
+	FS_TRUNCATE = 1 << 14,  /* ABI 3 */
+	FS_IOCTL_DEV = 1 << 15, /* ABI 5 */
+	NET_ALL = 3,            /* ABI 4: bind and connect TCP */
+	SCOPE_ALL = 3,          /* ABI 6: abstract sockets, signals */
+};
+
+static void allow(int ruleset, const char *path, uint64_t access, uint64_t handled)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
+		access &= FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV;
+	struct path_attr attr = { access & handled, fd };
+	syscall(CALL_ADD_RULE, ruleset, RULE_PATH_BENEATH, &attr, 0);
+	close(fd);
+}
+
+static int restrict_files(const char *cache_dir)
+{
+	static const char *const devices[] = { "/dev/dri", "/dev/accel", "/dev/ethosu0", "/dev/dma_heap",
+		"/dev/kfd", "/dev/apusys", "/dev/neutron0", "/dev/adsprpc-smd", "/dev/fastrpc-cdsp",
+		"/dev/fastrpc-cdsp-secure", "/dev/mali0", "/dev/kgsl-3d0", "/dev/galcore", "/dev/nvidia0",
+		"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/hailo0", "/dev/apex_0", "/dev/null", "/dev/zero",
+		"/dev/shm" };
+	long abi = syscall(CALL_CREATE_RULESET, NULL, 0, VERSION_QUESTION);
+	if (abi < 1)
+		return -1;
+	struct ruleset_attr attr = { .handled_access_fs = FS_ALL_1 };
+	attr.handled_access_fs |=
+		(abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) | (abi >= 5 ? FS_IOCTL_DEV : 0);
+	attr.handled_access_net = abi >= 4 ? NET_ALL : 0;
+	attr.scoped = abi >= 6 ? SCOPE_ALL : 0;
+	size_t n_bytes = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
+	int ruleset = (int)syscall(CALL_CREATE_RULESET, &attr, n_bytes, 0);
+	if (ruleset < 0)
+		return -1;
+	allow(ruleset, "/", FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, attr.handled_access_fs);
+	for (size_t i = 0; i < N_ITEMS(devices); i++)
+		allow(ruleset, devices[i], FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_IOCTL_DEV,
+			attr.handled_access_fs);
+	if (cache_dir)
+		allow(ruleset, cache_dir, attr.handled_access_fs, attr.handled_access_fs);
+	int rc = (int)syscall(CALL_RESTRICT_SELF, ruleset, 0);
+	close(ruleset);
+	return rc;
+}
+
+/* --- system calls --------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define MACHINE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define MACHINE AUDIT_ARCH_AARCH64
+#endif
+
+#ifdef MACHINE
+static const uint32_t denied[] = {
+	/* network, and sockets of any kind but the pairs a library may make for itself */
+	SYS_socket,
+	SYS_connect,
+	SYS_bind,
+	SYS_listen,
+	SYS_accept,
+	SYS_accept4,
+	/* programs and other processes */
+	SYS_execve,
+	SYS_execveat,
+	SYS_ptrace,
+	SYS_process_vm_readv,
+	SYS_process_vm_writev,
+	SYS_setns,
+	SYS_unshare,
+	SYS_kcmp,
+	SYS_personality,
+#ifdef SYS_fork
+	SYS_fork,
+	SYS_vfork,
+#endif
+	424 /* pidfd_send_signal */,
+	434 /* pidfd_open */,
+	438 /* pidfd_getfd */,
+	440 /* process_madvise */,
+	448 /* process_mrelease */,
+	/* the file system's shape */
+	SYS_mount,
+	SYS_umount2,
+	SYS_pivot_root,
+	SYS_chroot,
+	SYS_swapon,
+	SYS_swapoff,
+	SYS_name_to_handle_at,
+	SYS_open_by_handle_at,
+	SYS_quotactl,
+	428,
+	429,
+	430,
+	431,
+	432,
+	433 /* open_tree to fspick */,
+	442,
+	443,
+	/* the kernel's own */
+	SYS_init_module,
+	SYS_finit_module,
+	SYS_delete_module,
+	SYS_kexec_load,
+	SYS_kexec_file_load,
+	SYS_reboot,
+	SYS_bpf,
+	SYS_perf_event_open,
+	SYS_userfaultfd,
+	SYS_add_key,
+	SYS_request_key,
+	SYS_keyctl,
+	SYS_acct,
+	SYS_syslog,
+	SYS_settimeofday,
+	SYS_clock_settime,
+	SYS_clock_adjtime,
+	SYS_adjtimex,
+	SYS_sethostname,
+	SYS_setdomainname,
+	425,
+	426,
+	427 /* io_uring */,
+	/* other users */
+	SYS_setuid,
+	SYS_setgid,
+	SYS_setreuid,
+	SYS_setregid,
+	SYS_setresuid,
+	SYS_setresgid,
+	SYS_setgroups,
+#ifdef SYS_iopl
+	SYS_iopl,
+	SYS_ioperm,
+#endif
+};
+
+/* Calls on a process by its number: which argument that is, whether 0 there is this one, and what the first argument
+ * has to be besides (ANY: whatever it is). */
+enum { ANY = -1, ONE_PROCESS = 0, IO_ONE_PROCESS = 1 }; /* PRIO_PROCESS, IOPRIO_WHO_PROCESS */
+static const struct own {
+	uint32_t call;
+	int8_t at, has_zero, first;
+} own[] = {
+	/* glibc's abort and pthread_kill are tgkill */
+	{ SYS_kill, 0, false, ANY },
+	{ SYS_tkill, 0, false, ANY },
+	{ SYS_tgkill, 0, false, ANY },
+	{ SYS_rt_sigqueueinfo, 0, false, ANY },
+	{ SYS_rt_tgsigqueueinfo, 0, false, ANY },
+	{ SYS_prlimit64, 0, true, ANY },
+	{ SYS_sched_setaffinity, 0, true, ANY },
+	{ SYS_sched_setscheduler, 0, true, ANY },
+	{ SYS_sched_setparam, 0, true, ANY },
+	{ SYS_sched_setattr, 0, true, ANY },
+	{ SYS_setpriority, 1, true, ONE_PROCESS },
+	{ SYS_ioprio_set, 1, true, IO_ONE_PROCESS },
+	{ SYS_migrate_pages, 0, true, ANY },
+	{ SYS_move_pages, 0, true, ANY },
+};
+
+/* What makes a descriptor send signals, to anybody, in its second argument. */
+static const struct command {
+	uint32_t call, command;
+} commands[] = {
+	{ SYS_fcntl, F_SETOWN },
+	{ SYS_fcntl, F_SETOWN_EX },
+	{ SYS_fcntl, F_SETSIG },
+	{ SYS_ioctl, FIOSETOWN },
+	{ SYS_ioctl, SIOCSPGRP },
+};
+
+/* Numbers of processes and commands are ints: the kernel looks at no more of the argument than its low half. */
+static uint32_t low_half_of(unsigned arg)
+{
+	return (uint32_t)(offsetof(struct seccomp_data, args) + arg * sizeof(uint64_t) +
+			  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4));
+}
+
+static int filter_calls(void)
+{
+	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied) };
+	struct sock_filter
+		code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(own) + 5 * N_ITEMS(commands) + 3];
+	size_t n = 0;
+	const uint32_t number = offsetof(struct seccomp_data, nr),
+		       machine = offsetof(struct seccomp_data, arch);
+#define EMIT(...) code[n++] = (struct sock_filter)__VA_ARGS__
+	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, machine));
+	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
+	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
+	/* a thread, or nothing; its flags are the first argument, and the low half of it */
+	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4));
+	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
+	EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1));
+	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 435 /* clone3 */, 0, 1));
+	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
+	for (size_t i = 0; i < N_DENIED; i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	}
+	for (size_t i = 0; i < N_ITEMS(own); i++) {
+		const struct own *o = &own[i];
+		uint8_t n_first = o->first == ANY ? 0 : 2, n_zero = o->has_zero ? 1 : 0;
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->call, 0, (uint8_t)(n_first + n_zero + 4)));
+		if (n_first) {
+			EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
+			EMIT(BPF_JUMP(
+				BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)o->first, 0, (uint8_t)(n_zero + 2)));
+		}
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of((unsigned)o->at)));
+		if (n_zero)
+			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	}
+	for (size_t i = 0; i < N_ITEMS(commands); i++) {
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, commands[i].call, 0, 4));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(1)));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, commands[i].command, 0, 1));
+		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number));
+	}
+#ifdef __x86_64__
+	/* the other numbering of calls on the same machine */
+	EMIT(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1));
+	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+#endif
+	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+#undef EMIT
+	struct sock_fprog program = { (unsigned short)n, code };
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+#else
+static int filter_calls(void)
+{
+	return -1;
+}
+#endif
+
+static int set_limits(void)
+{
+	const struct rlimit none = { 0, 0 }, files = { ET_PLUGIN_MAX_FILES, ET_PLUGIN_MAX_FILES };
+	return setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0 ? -1 : 0;
+}
+
+unsigned et_sandbox_enter(const char *cache_dir)
+{
+	unsigned parts = 0;
+	if (set_limits() == 0)
+		parts |= ET_SANDBOX_LIMITS;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return parts;
+	parts |= ET_SANDBOX_NO_NEW_PRIVS;
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (restrict_files(cache_dir) == 0)
+		parts |= ET_SANDBOX_FILES;
+	if (filter_calls() == 0)
+		parts |= ET_SANDBOX_CALLS;
+	return parts;
+}

@@ -1,0 +1,389 @@
+/* Answering inferd's calls with the plug-in's functions.
+ *
+ * Several threads, as many as runs may be in flight and two more, each take the next packet from the one socket, so
+ * that a cancel arrives while a run blocks; a plug-in that wants one thread gets one. Order between packets does
+ * not matter: inferd waits for an answer before it sends what builds on it, and what is freed while a run still uses
+ * it goes with that run. */
+#include "delegates/plugin/host/serve.h"
+#include "delegates/plugin/host/host_internal.h"
+#include "delegates/plugin/host/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- starting -------------------------------------------------------------------------------------------- */
+
+static bool take_options(struct host *host, const struct et_plugin_start *start)
+{
+	size_t n_bytes = start->n_option_bytes, at = 0;
+	if (start->header.n_bytes != sizeof *start + (uint64_t)n_bytes || start->n_options > n_bytes / 2)
+		return false;
+	host->option_text = malloc(n_bytes + 1);
+	host->option_pairs = calloc(start->n_options + 1, sizeof *host->option_pairs);
+	host->option_pointers = calloc(start->n_options + 1, sizeof *host->option_pointers);
+	if (!host->option_text || !host->option_pairs || !host->option_pointers)
+		return false;
+	memcpy(host->option_text, start + 1, n_bytes);
+	host->option_text[n_bytes] = '\0';
+	for (uint32_t i = 0; i < start->n_options; i++) {
+		const char *key = host->option_text + at;
+		size_t n_key = strlen(key);
+		if (at + n_key + 1 >= n_bytes)
+			return false;
+		const char *value = key + n_key + 1;
+		at += n_key + strlen(value) + 2;
+		if (at > n_bytes)
+			return false;
+		host->option_pairs[i] =
+			(struct inferd_delegate_pair){ .struct_size = sizeof host->option_pairs[i],
+				.key = key,
+				.value = value,
+				.n_bytes = strlen(value) };
+		host->option_pointers[i] = &host->option_pairs[i];
+	}
+	return true;
+}
+
+static void list_devices(struct host *host, struct et_plugin_started *started)
+{
+	uint32_t n_in_flight = 0;
+	while (started->n_devices < ET_PLUGIN_MAX_DEVICES) {
+		struct inferd_delegate_device from = { .struct_size = sizeof from };
+		if (host->table->devices(host->self, started->n_devices, &from))
+			break;
+		struct et_plugin_device *to = &started->devices[started->n_devices++];
+		*to = (struct et_plugin_device){
+			.kind = from.kind <= INFERD_DELEGATE_NPU ? from.kind : INFERD_DELEGATE_NPU,
+			.max_in_flight = from.max_in_flight ? from.max_in_flight : 1,
+			.alignment = from.alignment,
+			.flags = from.flags,
+			.vendor_id = from.vendor_id,
+			.product_id = from.product_id,
+			.memory_bytes = from.memory_bytes
+		};
+		memcpy(to->name, from.name, sizeof to->name - 1);
+		memcpy(to->id, from.id, sizeof to->id - 1);
+		n_in_flight += to->max_in_flight < 16 ? to->max_in_flight : 16;
+	}
+	host->n_threads = host->table->flags & INFERD_DELEGATE_ONE_THREAD ? 1 : n_in_flight + 2;
+}
+
+static void *host_alloc(void *self, size_t n_bytes, size_t alignment)
+{
+	const struct et_allocator *allocator = et_platform_allocator();
+	return allocator->alloc(allocator->self, n_bytes, alignment);
+}
+
+static void host_free(void *self, void *bytes, size_t n_bytes)
+{
+	const struct et_allocator *allocator = et_platform_allocator();
+	allocator->free(allocator->self, bytes, n_bytes);
+}
+
+static void on_start(
+	struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
+{
+	struct inferd_delegate_message message = { .struct_size = sizeof message };
+	started->result = INFERD_DELEGATE_E_INVALID;
+	if (start->wire != ET_PLUGIN_WIRE || !memchr(start->path, 0, sizeof start->path) ||
+		!memchr(start->cache_dir, 0, sizeof start->cache_dir) || !take_options(host, start)) {
+		snprintf(started->text, sizeof started->text,
+			"inferd and inferd-delegate-host are not of the same version");
+		return;
+	}
+	memcpy(host->path, start->path, sizeof host->path);
+	memcpy(host->cache_dir, start->cache_dir, sizeof host->cache_dir);
+	if (host->options.is_process)
+		host->sandbox = et_sandbox_enter(start->has_cache ? host->cache_dir : NULL);
+	started->sandbox = host->sandbox;
+	if (et_plugin_library_open(&host->library, host->path, started->text, sizeof started->text) < 0)
+		return;
+	const struct inferd_delegate *table = &host->library.table;
+	host->table = table;
+	started->major = table->major;
+	started->minor = table->minor;
+	snprintf(started->id, sizeof started->id, "%s", table->id);
+	snprintf(started->name, sizeof started->name, "%s", table->name);
+	snprintf(started->version, sizeof started->version, "%.60s", table->version ? table->version : "");
+	host->view = (struct inferd_delegate_host){ .struct_size = sizeof host->view,
+		.major = INFERD_DELEGATE_MAJOR,
+		.minor = INFERD_DELEGATE_MINOR,
+		.cache_dir = start->has_cache ? host->cache_dir : NULL,
+		.options = host->option_pointers,
+		.n_options = start->n_options,
+		.self = host,
+		.log = et_hosted_log,
+		.alloc = host_alloc,
+		.free = host_free };
+	started->result = (uint32_t)table->open(&host->view, &host->self, &message);
+	message.text[sizeof message.text - 1] = '\0';
+	snprintf(started->text, sizeof started->text, "%s", message.text);
+	if (started->result)
+		return;
+	host->is_open = true;
+	started->flags =
+		(table->cancel ? ET_PLUGIN_HAS_CANCEL : 0) | (table->submit ? ET_PLUGIN_HAS_SUBMIT : 0) |
+		(table->instance_reset ? ET_PLUGIN_HAS_RESET : 0) | (table->stats ? ET_PLUGIN_HAS_STATS : 0) |
+		(table->instance_new ? ET_PLUGIN_HAS_INSTANCES : 0);
+	started->n_kernels = table->n_kernels;
+	list_devices(host, started);
+}
+
+/* --- trying buffers ------------------------------------------------------------------------------------- */
+
+/* What is wrong with a buffer of @n_bytes of the device, or NULL. */
+static const char *try_buffer(
+	const struct inferd_delegate *table, struct inferd_delegate_buffer *buffer, size_t n)
+{
+	void *bytes = NULL;
+	int fd = -1;
+	struct stat st;
+	for (int round = 0; round < 2; round++) {
+		if (table->buffer_map(buffer, &bytes) || !bytes)
+			return "buffer_map does not map what buffer_alloc gave";
+		if (round && (((uint8_t *)bytes)[0] != 0x5a || ((uint8_t *)bytes)[n - 1] != 0x5a))
+			return "what was written to a buffer is not there when it is mapped again";
+		memset(bytes, 0x5a, n);
+		table->buffer_unmap(buffer);
+	}
+	if (!table->buffer_export || table->buffer_export(buffer, &fd))
+		return NULL;
+	const char *wrong = fd < 0 || fstat(fd, &st) < 0 ? "buffer_export gave no descriptor" : NULL;
+	if (fd >= 0)
+		close(fd);
+	return wrong;
+}
+
+static void try_buffers(struct host *host, uint32_t device, struct et_plugin_answer *answer)
+{
+	const struct inferd_delegate *table = host->table;
+	const char *wrong = NULL;
+	answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
+	snprintf(answer->text, sizeof answer->text, "it has no buffers of its own");
+	if (!table->buffer_alloc)
+		return;
+	for (size_t n = 1; n <= 1 << 20 && !wrong; n *= 16) {
+		struct inferd_delegate_buffer *buffer = NULL;
+		if (table->buffer_alloc(host->self, device, n, &buffer) || !buffer) {
+			wrong = "buffer_alloc gives nothing";
+			break;
+		}
+		wrong = try_buffer(table, buffer, n);
+		table->buffer_free(buffer);
+	}
+	answer->result = wrong ? INFERD_DELEGATE_E_INTERNAL : INFERD_DELEGATE_OK;
+	snprintf(answer->text, sizeof answer->text, "%s", wrong ? wrong : "");
+}
+
+/* --- the loop -------------------------------------------------------------------------------------------- */
+
+static void on_handle(
+	struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
+{
+	struct inferd_delegate_stats stats = { .struct_size = sizeof stats };
+	switch (handle->header.type) {
+	case ET_PLUGIN_KERNEL:
+		if (handle->instance >= host->table->n_kernels) {
+			answer->result = INFERD_DELEGATE_E_NOT_FOUND;
+			break;
+		}
+		snprintf(answer->text, sizeof answer->text, "%s",
+			host->table->kernels[handle->instance]->name);
+		snprintf(answer->signature, sizeof answer->signature, "%s",
+			host->table->kernels[handle->instance]->signature);
+		break;
+	case ET_PLUGIN_INSTANCE_NEW:
+		et_hosted_instance_new(host, handle, answer);
+		break;
+	case ET_PLUGIN_INSTANCE_RESET:
+		et_hosted_instance_reset(host, handle, answer);
+		break;
+	case ET_PLUGIN_TRY_BUFFERS:
+		try_buffers(host, (uint32_t)handle->instance, answer);
+		break;
+	default: /* ET_PLUGIN_STATS */
+		answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
+		if (host->table->stats)
+			answer->result =
+				(uint32_t)host->table->stats(host->self, (uint32_t)handle->instance, &stats);
+		answer->stats[0] = stats.n_runs;
+		answer->stats[1] = stats.busy_ns;
+		answer->stats[2] = stats.memory_bytes;
+		break;
+	}
+}
+
+static void on_destroy(struct host *host, uint64_t id)
+{
+	pthread_mutex_lock(&host->lock);
+	struct model *model = et_hosted_model_find(host, id);
+	bool is_last = model && et_hosted_model_put(model);
+	if (model)
+		model->id = 0; /* not found again */
+	pthread_mutex_unlock(&host->lock);
+	if (is_last)
+		et_hosted_model_free(model);
+}
+
+/* What has no answer. */
+static void on_end(struct host *host, const struct et_plugin_handle *handle)
+{
+	switch (handle->header.type) {
+	case ET_PLUGIN_DESTROY:
+		on_destroy(host, handle->model);
+		break;
+	case ET_PLUGIN_INSTANCE_FREE:
+		et_hosted_instance_free(host, handle->instance);
+		break;
+	case ET_PLUGIN_FORGET:
+		et_hosted_forget(host, handle->instance);
+		break;
+	default: /* ET_PLUGIN_CANCEL */
+		et_hosted_cancel(host, handle->instance, (uint32_t)handle->model);
+		break;
+	}
+}
+
+/* False: end. */
+static bool handle(struct host *host, const struct et_plugin_header *header, int fd)
+{
+	struct et_plugin_answer answer = { .header = { ET_PLUGIN_ANSWER, sizeof answer, header->id } };
+	switch (header->type) {
+	case ET_PLUGIN_PROBE:
+	case ET_PLUGIN_INIT:
+		if (header->n_bytes != sizeof(struct et_plugin_init))
+			break;
+		et_hosted_init(host, (const struct et_plugin_init *)header, fd, &answer);
+		return et_plugin_send(host->options.calls, &answer, -1, 1) == 0;
+	case ET_PLUGIN_SHARE:
+		if (header->n_bytes != sizeof(struct et_plugin_share))
+			break;
+		et_hosted_share(host, (const struct et_plugin_share *)header, fd, &answer);
+		return et_plugin_send(host->options.calls, &answer, -1, 1) == 0;
+	case ET_PLUGIN_KERNEL:
+	case ET_PLUGIN_INSTANCE_NEW:
+	case ET_PLUGIN_INSTANCE_RESET:
+	case ET_PLUGIN_STATS:
+	case ET_PLUGIN_TRY_BUFFERS:
+		if (header->n_bytes != sizeof(struct et_plugin_handle) || fd >= 0)
+			break;
+		on_handle(host, (const struct et_plugin_handle *)header, &answer);
+		return et_plugin_send(host->options.calls, &answer, -1, 1) == 0;
+	case ET_PLUGIN_DESTROY:
+	case ET_PLUGIN_INSTANCE_FREE:
+	case ET_PLUGIN_CANCEL:
+	case ET_PLUGIN_FORGET:
+		if (header->n_bytes != sizeof(struct et_plugin_handle) || fd >= 0)
+			break;
+		on_end(host, (const struct et_plugin_handle *)header);
+		return true;
+	case ET_PLUGIN_RUN:
+		if (header->n_bytes < sizeof(struct et_plugin_run) || fd >= 0)
+			break;
+		et_hosted_run(host, (const struct et_plugin_run *)header);
+		return atomic_load(&host->rc) == 0;
+	default:
+		break;
+	}
+	if (fd >= 0)
+		close(fd);
+	atomic_store(&host->rc, -EBADMSG);
+	return false;
+}
+
+static void *serve_thread(void *arg)
+{
+	struct host *host = arg;
+	_Alignas(16) char packet[ET_PLUGIN_MAX_PACKET];
+	int fd, n;
+	while ((n = et_plugin_receive(host->options.calls, packet, sizeof packet, &fd, 1)) > 0)
+		if (!handle(host, (const struct et_plugin_header *)packet, fd))
+			break;
+	if (n < 0)
+		atomic_store(&host->rc, n);
+	/* The others, too. inferd hears of the end when it has come, unless it was not inferd that hung up. */
+	shutdown(host->options.calls, atomic_load(&host->rc) ? SHUT_RDWR : SHUT_RD);
+	return NULL;
+}
+
+/* Receive START, answer STARTED. */
+static bool start(struct host *host)
+{
+	_Alignas(16) char packet[ET_PLUGIN_MAX_PACKET];
+	struct et_plugin_started started = { .header = { ET_PLUGIN_STARTED, sizeof started, 0 } };
+	int fd, n = et_plugin_receive(host->options.calls, packet, sizeof packet, &fd, 1);
+	const struct et_plugin_start *message = (const struct et_plugin_start *)packet;
+	if (fd >= 0)
+		close(fd);
+	if (n < (int)sizeof *message || message->header.type != ET_PLUGIN_START) {
+		atomic_store(&host->rc, n < 0 ? n : -EBADMSG);
+		return false;
+	}
+	started.header.id = message->header.id;
+	on_start(host, message, &started);
+	return et_plugin_send(host->options.calls, &started, -1, 1) == 0 && host->is_open;
+}
+
+static void free_all(struct host *host)
+{
+	struct et_list_node *node, *after;
+	et_hosted_instances_free(host);
+	et_hosted_areas_free(host);
+	ET_LIST_FOR_EACH(node, after, &host->models)
+	{
+		struct model *model = ET_CONTAINER_OF(node, struct model, node);
+		if (model->n_refs > 1)
+			continue;
+		et_list_remove(&model->node);
+		et_hosted_model_free(model);
+	}
+}
+
+int et_plugin_serve(const struct et_serve_options *options)
+{
+	struct host host = { .options = *options };
+	pthread_t threads[16 * ET_PLUGIN_MAX_DEVICES + 2];
+	uint32_t n = 0;
+	pthread_mutex_init(&host.lock, NULL);
+	pthread_mutex_init(&host.asks_lock, NULL);
+	et_list_init(&host.models);
+	et_list_init(&host.instances);
+	et_list_init(&host.shared);
+	et_list_init(&host.used_areas);
+	if (start(&host)) {
+		while (n + 1 < host.n_threads && pthread_create(&threads[n], NULL, serve_thread, &host) == 0)
+			n++;
+		serve_thread(&host);
+	} else {
+		/* inferd reads why, and hangs up */
+		struct et_plugin_header header;
+		int fd;
+		while (et_plugin_receive(host.options.calls, &header, sizeof header, &fd, 1) > 0)
+			if (fd >= 0)
+				close(fd);
+	}
+	if (options->is_process)
+		alarm(5); /* a library that hangs must not outlive inferd */
+	for (uint32_t i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	free_all(&host);
+	if (host.is_open)
+		host.table->close(host.self);
+	/* The library stays: threads of its own may still be on their way out of it. */
+	if (!options->is_process) { /* else they end with it, as the last thing inferd sees */
+		close(host.options.calls);
+		close(host.options.asks);
+	}
+	free(host.option_text);
+	free(host.option_pairs);
+	free(host.option_pointers);
+	pthread_mutex_destroy(&host.lock);
+	pthread_mutex_destroy(&host.asks_lock);
+	return atomic_load(&host.rc);
+}

@@ -1,0 +1,452 @@
+/* The proxy of a plug-in: its configuration, its facts, and a host process whenever one is needed.
+ *
+ * A host is started by whoever needs it next, one at a time, when the restart policy allows it; the watcher ends it.
+ * What it said of itself at the first start must be so after each. */
+#include "delegates/plugin/proxy/proxy_internal.h"
+
+#include "delegates/interface.h"
+#include "delegates/plugin/host/sandbox.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SECOND UINT64_C(1000000000)
+
+/* --- starting --------------------------------------------------------------------------------------- */
+
+static struct et_plugin_start *make_start(const struct et_plugin_config *config)
+{
+	size_t n_bytes = sizeof(struct et_plugin_start);
+	for (uint32_t i = 0; i < config->n_options; i++)
+		n_bytes += strlen(config->options[i].key) + strlen(config->options[i].value) + 2;
+	if (n_bytes > ET_PLUGIN_MAX_PACKET)
+		return NULL;
+	struct et_plugin_start *start = calloc(1, n_bytes);
+	if (!start)
+		return NULL;
+	start->header = (struct et_plugin_header){ ET_PLUGIN_START, (uint32_t)n_bytes, 0 };
+	start->wire = ET_PLUGIN_WIRE;
+	start->n_options = config->n_options;
+	start->n_option_bytes = (uint32_t)(n_bytes - sizeof *start);
+	start->has_cache = config->cache_dir != NULL;
+	snprintf(start->path, sizeof start->path, "%s", config->path);
+	snprintf(start->cache_dir, sizeof start->cache_dir, "%s", config->cache_dir ? config->cache_dir : "");
+	char *at = (char *)(start + 1);
+	for (uint32_t i = 0; i < config->n_options; i++) {
+		size_t n_key = strlen(config->options[i].key) + 1,
+		       n_value = strlen(config->options[i].value) + 1;
+		memcpy(at, config->options[i].key, n_key);
+		memcpy(at + n_key, config->options[i].value, n_value);
+		at += n_key + n_value;
+	}
+	return start;
+}
+
+static enum et_status cannot_start(const char *path, int rc, struct et_diag *diag)
+{
+	if (rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES || rc == -ENOEXEC)
+		return et_fail(diag, ET_E_NOT_FOUND,
+			"the process for it can't be started: %.160s: %s; install inferd-delegate-host "
+			"there, or "
+			"name another one as host in its section",
+			path, strerror(-rc));
+	return et_fail(diag, ET_E_NOT_FOUND, "can't start %.200s: %s", path, strerror(-rc));
+}
+
+/* With `starting` held. */
+static enum et_status start_host(
+	struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
+{
+	struct et_plugin_process process;
+	struct et_plugin_start *start = make_start(&b->config);
+	if (!start)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "no room for the options of the backend");
+	enum et_status status = et_plugin_tenant_starts(b, diag);
+	if (status) {
+		free(start);
+		return status;
+	}
+	int rc = et_plugin_process_start(&process, &b->config);
+	if (rc < 0) {
+		et_plugin_tenant_ended(b);
+		free(start);
+		return cannot_start(b->config.host_path, rc, diag);
+	}
+	pthread_mutex_lock(&b->lock);
+	b->process = process;
+	b->n_starts++;
+	uint64_t generation = ++b->generation;
+	pthread_mutex_unlock(&b->lock);
+	et_plugin_wake_watcher(b);
+	status = et_plugin_ask(b, generation, start, -1, started, sizeof *started, NULL, diag);
+	free(start);
+	if (status)
+		return status;
+	started->id[sizeof started->id - 1] = started->name[sizeof started->name - 1] = '\0';
+	started->version[sizeof started->version - 1] = started->text[sizeof started->text - 1] = '\0';
+	if (started->n_devices > ET_PLUGIN_MAX_DEVICES || started->n_kernels > ET_PLUGIN_MAX_KERNELS)
+		return et_fail(diag, ET_E_INTERNAL, "the host process does not speak as it should");
+	if (started->result)
+		return et_fail(diag, ET_E_NOT_FOUND, "%.255s",
+			started->text[0] ? started->text : "the plug-in does not say why it can't be opened");
+	pthread_mutex_lock(&b->lock);
+	if (b->process.is_running && !b->is_ending && b->generation == generation && !b->is_gone)
+		b->phase = ET_PLUGIN_UP;
+	pthread_mutex_unlock(&b->lock);
+	return ET_OK;
+}
+
+static enum et_status start_again(struct et_backend *b, struct et_diag *diag)
+{
+	struct et_plugin_started started;
+	enum et_status status = start_host(b, &started, diag);
+	if (!status && (started.n_devices != b->facts.n_devices || started.n_kernels != b->facts.n_kernels ||
+			       strcmp(started.id, b->facts.id) != 0))
+		status = et_fail(diag, ET_E_BACKEND_CRASHED,
+			"the plug-in came back with other devices or kernels; restart inferd");
+	if (!status)
+		return ET_OK;
+	pthread_mutex_lock(&b->lock);
+	if (b->process.is_running && !b->is_ending)
+		b->kill_reason = "could not be started again";
+	pthread_mutex_unlock(&b->lock);
+	et_plugin_wake_watcher(b);
+	return status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_CRASHED;
+}
+
+enum et_status et_plugin_up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	pthread_mutex_lock(&b->lock);
+	*ret_generation = b->generation;
+	bool is_up = b->phase == ET_PLUGIN_UP;
+	pthread_mutex_unlock(&b->lock);
+	if (is_up)
+		return ET_OK;
+	pthread_mutex_lock(&b->starting);
+	pthread_mutex_lock(&b->lock);
+	/* a host that is being ended, or did not open, goes first */
+	while (b->phase == ET_PLUGIN_DOWN && b->process.is_running)
+		pthread_cond_wait(&b->changed, &b->lock);
+	is_up = b->phase == ET_PLUGIN_UP;
+	uint64_t wait_ns = et_plugin_restart_wait_ns(&b->restart, et_platform_now_ns(NULL));
+	if (!is_up && b->restart.has_failed)
+		status = et_fail(diag, ET_E_BACKEND_CRASHED, "backend '%.60s' has failed %u times: %.200s",
+			b->ops.name, b->restart.n_crashes, b->reason);
+	else if (!is_up && wait_ns)
+		status = et_fail(diag, ET_E_BACKEND_CRASHED, "%.220s; it is started again in %u ms",
+			b->reason, (unsigned)(wait_ns / 1000000 + 1));
+	pthread_mutex_unlock(&b->lock);
+	if (!status && !is_up)
+		status = start_again(b, diag);
+	pthread_mutex_lock(&b->lock);
+	*ret_generation = b->generation;
+	pthread_mutex_unlock(&b->lock);
+	pthread_mutex_unlock(&b->starting);
+	return status;
+}
+
+enum et_status et_plugin_health(struct et_backend *b, struct et_diag *diag)
+{
+	enum et_status status = ET_OK;
+	pthread_mutex_lock(&b->lock);
+	if (b->restart.has_failed)
+		status = et_fail(diag, ET_E_BACKEND_CRASHED, "failed %u times: %.200s", b->restart.n_crashes,
+			b->reason);
+	pthread_mutex_unlock(&b->lock);
+	return status;
+}
+
+enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
+{
+	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
+		return et_fail(diag, ET_E_NOT_SUPPORTED,
+			"it runs on a thread of inferd (isolation = thread); restart inferd");
+	if (!b->parent)
+		et_plugin_tenants_restart(b, diag);
+	pthread_mutex_lock(&b->lock);
+	et_plugin_restart_init(
+		&b->restart, b->config.max_crashes, b->config.crash_window_ns, b->parent != NULL);
+	if (b->process.is_running && !b->is_ending) {
+		b->is_restarting = true;
+		b->kill_reason = "was restarted on request";
+		et_plugin_wake_watcher(b);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return ET_OK;
+}
+
+/* --- trying it -------------------------------------------------------------------------------------- */
+
+static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t device,
+	struct et_plugin_answer *answer, struct et_diag *diag)
+{
+	struct et_plugin_handle handle = { .header = { type, sizeof handle, 0 }, .instance = device };
+	uint64_t generation;
+	enum et_status status = et_plugin_up(b, &generation, diag);
+	if (!status)
+		status = et_plugin_ask(b, generation, &handle, -1, answer, sizeof *answer, NULL, diag);
+	if (status)
+		return status;
+	answer->text[sizeof answer->text - 1] = '\0';
+	return et_plugin_status(answer->result, answer->text, diag);
+}
+
+enum et_status et_plugin_stats(
+	struct et_backend *b, uint32_t device, struct et_plugin_stats *ret_stats, struct et_diag *diag)
+{
+	struct et_plugin_answer answer;
+	enum et_status status = ask_device(b, ET_PLUGIN_STATS, device, &answer, diag);
+	if (!status)
+		*ret_stats = (struct et_plugin_stats){ answer.stats[0], answer.stats[1], answer.stats[2] };
+	return status;
+}
+
+enum et_status et_plugin_try_buffers(struct et_backend *b, uint32_t device, struct et_diag *diag)
+{
+	struct et_plugin_answer answer;
+	return ask_device(b, ET_PLUGIN_TRY_BUFFERS, device, &answer, diag);
+}
+
+/* --- open and close --------------------------------------------------------------------------------- */
+
+static void backend_free(struct et_backend *b)
+{
+	if (!b)
+		return;
+	if (b->wake >= 0)
+		close(b->wake);
+	free(b->backlog);
+	free(b->shared);
+	free(b->packet);
+	free(b->ask);
+	free(b->strings);
+	free(b->options);
+	free(b);
+}
+
+void et_plugin_hang_up(struct et_backend *b)
+{
+	b->close_by_ns = et_platform_now_ns(NULL) + 5 * SECOND;
+	if (b->process.is_running && !b->is_ending)
+		shutdown(b->process.calls, SHUT_WR);
+}
+
+void et_plugin_begin_ending(struct et_backend *b)
+{
+	et_plugin_tenants_begin_ending(b);
+	pthread_mutex_lock(&b->lock);
+	if (!b->is_closing)
+		et_plugin_hang_up(b);
+	b->is_closing = true;
+	pthread_mutex_unlock(&b->lock);
+	et_plugin_wake_watcher(b);
+}
+
+void et_plugin_backend_end(struct et_backend *b)
+{
+	et_plugin_begin_ending(b);
+	et_plugin_tenants_end(b);
+	et_plugin_kernels_deinit(b);
+	et_plugin_forget_memory(b);
+	pthread_join(b->watcher, NULL);
+	pthread_mutex_destroy(&b->lock);
+	pthread_mutex_destroy(&b->starting);
+	pthread_mutex_destroy(&b->shared_lock);
+	pthread_mutex_destroy(&b->tenants_lock);
+	pthread_cond_destroy(&b->changed);
+	backend_free(b);
+}
+
+static char *copy(char **at, const char *text)
+{
+	char *to = *at;
+	size_t n = strlen(text) + 1;
+	memcpy(to, text, n);
+	*at += n;
+	return to;
+}
+
+static bool copy_config(struct et_backend *b, const struct et_plugin_config *from)
+{
+	const char *host = from->host_path ? from->host_path : INF_DELEGATE_HOST;
+	size_t n = strlen(from->path) + strlen(host) + 2 + (from->name ? strlen(from->name) + 1 : 0) +
+		   (from->cache_dir ? strlen(from->cache_dir) + 1 : 0);
+	for (uint32_t i = 0; i < from->n_options; i++)
+		n += strlen(from->options[i].key) + strlen(from->options[i].value) + 2;
+	char *at = b->strings = malloc(n);
+	b->options = calloc(from->n_options + 1, sizeof *b->options);
+	if (!at || !b->options)
+		return false;
+	b->config = *from;
+	b->config.path = copy(&at, from->path);
+	b->config.host_path = copy(&at, host);
+	b->config.name = from->name ? copy(&at, from->name) : NULL;
+	b->config.cache_dir = from->cache_dir ? copy(&at, from->cache_dir) : NULL;
+	for (uint32_t i = 0; i < from->n_options; i++) {
+		b->options[i].key = copy(&at, from->options[i].key);
+		b->options[i].value = copy(&at, from->options[i].value);
+	}
+	b->config.options = b->options;
+	return true;
+}
+
+static enum et_status no_open(struct et_backend **ret_backend, const struct et_allocator *allocator,
+	const struct et_log *log, struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_NOT_SUPPORTED, "a plug-in is opened with its configuration");
+}
+
+static uint32_t n_devices(const struct et_backend *b)
+{
+	return b->facts.n_devices;
+}
+
+static void device(const struct et_backend *b, uint32_t index, struct et_device *ret_device)
+{
+	const struct et_plugin_device *from = &b->facts.devices[index];
+	ret_device->kind = et_interface_kind(from->kind);
+	memcpy(ret_device->name, from->name, sizeof ret_device->name);
+	ret_device->name[sizeof ret_device->name - 1] = '\0';
+	ret_device->memory_bytes = from->memory_bytes;
+	ret_device->max_in_flight = from->max_in_flight;
+	ret_device->n_threads = 0;
+}
+
+static void take_facts(struct et_backend *b)
+{
+	uint32_t n = 0;
+	if (!b->config.name)
+		b->config.name = b->facts.name;
+	b->ops.id = b->facts.id;
+	b->ops.name = b->lines.name = b->config.name;
+	for (uint32_t i = 0; i < b->facts.n_devices; i++)
+		n += b->facts.devices[i].max_in_flight < 16 ? b->facts.devices[i].max_in_flight : 16;
+	b->max_in_flight = b->facts.flags & ET_PLUGIN_HAS_INSTANCES && n ? n : 1;
+}
+
+static void log_start(const struct et_backend *b)
+{
+	uint32_t s = b->facts.sandbox;
+	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
+		et_logf(b->log, ET_LOG_NOTICE, "backend %s (%s %s): %u devices, without isolation",
+			b->ops.name, b->ops.id, b->facts.version, b->facts.n_devices);
+	else
+		et_logf(b->log, ET_LOG_NOTICE,
+			"backend %s (%s %s): %u devices, host process %d, sandbox:%s%s%s%s", b->ops.name,
+			b->ops.id, b->facts.version, b->facts.n_devices, (int)b->process.pid,
+			s & ET_SANDBOX_NO_NEW_PRIVS ? " no-new-privs" : "",
+			s & ET_SANDBOX_CALLS ? " seccomp" : "",
+			s & ET_SANDBOX_FILES ? " landlock" : " (no landlock in this kernel)",
+			s & ET_SANDBOX_LIMITS ? " limits" : "");
+}
+
+struct et_backend *et_plugin_backend_new(const struct et_plugin_config *config, const struct et_log *log,
+	bool is_forgiving, struct et_diag *diag)
+{
+	struct et_backend *b = calloc(1, sizeof *b);
+	if (b) {
+		b->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		b->packet = malloc(ET_PLUGIN_MAX_PACKET);
+		b->ask = malloc(ET_PLUGIN_MAX_PACKET);
+	}
+	if (!b || b->wake < 0 || !b->packet || !b->ask || !copy_config(b, config)) {
+		backend_free(b);
+		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
+		return NULL;
+	}
+	b->ops = et_plugin_ops;
+	b->ops.open = no_open;
+	b->ops.close = et_plugin_backend_end;
+	b->ops.n_devices = n_devices;
+	b->ops.device = device;
+	b->ops.name = config->name ? b->config.name : "plug-in";
+	b->log = log;
+	b->lines = (struct et_plugin_lines){ .log = log, .name = b->ops.name };
+	et_plugin_restart_init(&b->restart, config->max_crashes, config->crash_window_ns, is_forgiving);
+	b->process = (struct et_plugin_process){ .calls = -1, .asks = -1, .output = -1 };
+	b->max_in_flight = 1;
+	b->sleep_until_ns = UINT64_MAX;
+	et_list_init(&b->calls);
+	et_list_init(&b->waiting);
+	et_list_init(&b->model);
+	et_list_init(&b->shown);
+	et_list_init(&b->tenants);
+	et_list_init(&b->tenant_node);
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_mutex_init(&b->shared_lock, NULL);
+	pthread_mutex_init(&b->tenants_lock, NULL);
+	pthread_mutex_init(&b->starting, NULL);
+	pthread_cond_init(&b->changed, NULL);
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int rc = pthread_create(&b->watcher, NULL, et_plugin_watch, b);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc) {
+		backend_free(b);
+		et_fail(diag, ET_E_INTERNAL, "can't start a thread: %s", strerror(rc));
+		return NULL;
+	}
+	return b;
+}
+
+enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct et_plugin_config *config,
+	const struct et_allocator *allocator, const struct et_log *log, struct et_diag *diag)
+{
+	if (strlen(config->path) >= sizeof((struct et_plugin_start *)0)->path ||
+		(config->cache_dir &&
+			strlen(config->cache_dir) >= sizeof((struct et_plugin_start *)0)->cache_dir))
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a path is too long");
+	struct et_backend *b = et_plugin_backend_new(config, log, false, diag);
+	if (!b)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	pthread_mutex_lock(&b->starting);
+	enum et_status status = start_host(b, &b->facts, diag);
+	pthread_mutex_unlock(&b->starting);
+	if (!status) {
+		take_facts(b);
+		status = et_plugin_kernels_init(b, diag);
+	}
+	if (status) {
+		et_plugin_backend_end(b);
+		return status == ET_E_MEMORY_ALLOCATION_FAILED ? status : ET_E_NOT_FOUND;
+	}
+	log_start(b);
+	*ret_entry = (struct et_backend_entry){ &b->ops, b };
+	return ET_OK;
+}
+
+void et_plugin_state(struct et_backend *b, struct et_plugin_state *ret_state)
+{
+	pthread_mutex_lock(&b->lock);
+	*ret_state = (struct et_plugin_state){
+		.pid = b->process.is_running && !b->is_ending ? b->process.pid : 0,
+		.has_failed = b->restart.has_failed,
+		.sandbox = b->facts.sandbox,
+		.n_starts = b->n_starts,
+		.n_crashes = b->restart.n_crashes,
+		.n_runs = b->n_runs,
+		.n_copied_bytes = b->n_copied_bytes,
+		.n_in_flight = b->n_in_flight,
+		.n_waiting = b->n_waiting,
+		.tenant = b->tenant,
+		.wait_ns = et_plugin_restart_wait_ns(&b->restart, et_platform_now_ns(NULL)),
+	};
+	memcpy(ret_state->version, b->facts.version, sizeof ret_state->version);
+	memcpy(ret_state->reason, b->reason, sizeof ret_state->reason);
+	pthread_mutex_unlock(&b->lock);
+}
+
+const struct et_kernel_table *et_plugin_kernels(struct et_backend *b)
+{
+	return b->table.n ? &b->table : NULL;
+}

@@ -1,0 +1,299 @@
+/* Payloads of a plug-in.
+ *
+ * A payload is copied once into a sealed memory file, which is what every host that is started is given. What a host
+ * knows is remembered by the number of its start (generation): a payload of an earlier one is made ready again when it
+ * is next run, on the thread that runs it. What the first time found out stays; another answer later is a failure. */
+#include "delegates/plugin/proxy/proxy_internal.h"
+
+#include "delegates/interface.h"
+#include "runtime/base/checked.h"
+#include "runtime/platform/platform.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum et_status no_memory(struct et_diag *diag)
+{
+	return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for what a plug-in needs");
+}
+
+/* --- as hosts get them ------------------------------------------------------------------------------ */
+
+static bool write_all(int fd, const void *bytes, size_t n_bytes, uint64_t at)
+{
+	const uint8_t *from = bytes;
+	while (n_bytes) {
+		ssize_t n = pwrite(fd, from, n_bytes, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		from += n;
+		at += (uint64_t)n;
+		n_bytes -= (size_t)n;
+	}
+	return true;
+}
+
+/* Pair @i of a payload: its specs, then its options. */
+static struct et_compile_spec pair_at(const struct et_payload *payload, uint32_t i)
+{
+	if (i < payload->n_specs)
+		return payload->specs[i];
+	const struct et_option *option = &payload->options[i - payload->n_specs];
+	return (struct et_compile_spec){ option->key, (const uint8_t *)option->value, strlen(option->value) };
+}
+
+static bool measure_pairs(const struct et_payload *payload, size_t *ret_n)
+{
+	*ret_n = 0;
+	for (uint32_t i = 0; i < payload->n_specs + payload->n_options; i++) {
+		struct et_compile_spec pair = pair_at(payload, i);
+		size_t n;
+		if (pair.n_bytes > UINT32_MAX || strlen(pair.key) > UINT32_MAX ||
+			!et_add(strlen(pair.key) + 2, pair.n_bytes, &n) || !et_align_up(n, 8, &n) ||
+			!et_add(*ret_n, n + 8, ret_n))
+			return false;
+	}
+	return true;
+}
+
+static bool write_pairs(int fd, const struct et_payload *payload, uint64_t at)
+{
+	for (uint32_t i = 0; i < payload->n_specs + payload->n_options; i++) {
+		struct et_compile_spec pair = pair_at(payload, i);
+		size_t n_key = strlen(pair.key);
+		uint32_t lengths[2] = { (uint32_t)n_key, (uint32_t)pair.n_bytes };
+		if (!write_all(fd, lengths, sizeof lengths, at) || !write_all(fd, pair.key, n_key, at + 8) ||
+			!write_all(fd, pair.value, pair.n_bytes, at + 8 + n_key + 1))
+			return false;
+		at += 8 + ((n_key + pair.n_bytes + 2 + 7) & ~(size_t)7);
+	}
+	return true;
+}
+
+/* The payload as hosts get it. */
+static enum et_status pack(
+	const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd, struct et_diag *diag)
+{
+	size_t n_pairs, at, n_bytes;
+	*ret_init = (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof *ret_init, 0 },
+		.n_payload_bytes = payload->n_bytes,
+		.n_specs = payload->n_specs,
+		.n_options = payload->n_options,
+		.n_args = payload->n_args };
+	snprintf(ret_init->method, sizeof ret_init->method, "%s", payload->method ? payload->method : "");
+	if (!measure_pairs(payload, &n_pairs) || !et_align_up(payload->n_bytes, ET_PLUGIN_PAGE, &at) ||
+		!et_add(at, n_pairs, &n_bytes))
+		return no_memory(diag);
+	ret_init->n_pair_bytes = n_pairs;
+	int fd = et_plugin_memory("inferd-payload", n_bytes);
+	if (fd < 0)
+		return no_memory(diag);
+	if (!write_all(fd, payload->bytes, payload->n_bytes, 0) || !write_pairs(fd, payload, at) ||
+		et_plugin_memory_seal(fd) < 0) {
+		close(fd);
+		return no_memory(diag);
+	}
+	*ret_fd = fd;
+	return ET_OK;
+}
+
+/* The number of the program: that of another payload of it that is there, or a new one. */
+static uint64_t number_of(struct et_backend *b, const struct et_program *program)
+{
+	struct et_list_node *node, *after;
+	uint64_t number = 0;
+	pthread_mutex_lock(&b->lock);
+	ET_LIST_FOR_EACH(node, after, &b->model)
+	{
+		const struct et_model *c = ET_CONTAINER_OF(node, struct et_model, node);
+		if (program && c->program == program)
+			number = c->init.program;
+	}
+	if (!number)
+		number = ++b->last_program;
+	pthread_mutex_unlock(&b->lock);
+	return number;
+}
+
+/* Have a host for it. */
+static enum et_status up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
+{
+	enum et_status status = et_plugin_up(b, ret_generation, diag);
+	return !status || status == ET_E_OUT_OF_RESOURCES ? status
+							  : ET_E_BACKEND_DOWN; /* not this payload's fault */
+}
+
+static enum et_status probe(
+	struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness, struct et_diag *diag)
+{
+	struct et_plugin_init init;
+	struct et_plugin_answer answer;
+	uint64_t generation;
+	int fd;
+	enum et_status status = up(b, &generation, diag);
+	if (!status)
+		status = pack(payload, &init, &fd, diag);
+	if (status)
+		return status;
+	init.header.type = ET_PLUGIN_PROBE;
+	init.program = number_of(b, payload->program);
+	status = et_plugin_ask(b, generation, &init, fd, &answer, sizeof answer, payload->program, diag);
+	close(fd);
+	if (status)
+		return status;
+	answer.text[sizeof answer.text - 1] = '\0';
+	status = et_plugin_status(answer.result, answer.text, diag);
+	if (status)
+		return status;
+	if (answer.text[0])
+		et_fail(diag, ET_OK, "%.255s", answer.text);
+	*ret_readiness = answer.readiness <= INFERD_DELEGATE_READY ? answer.readiness : INFERD_DELEGATE_NO;
+	return ET_OK;
+}
+
+enum et_status et_plugin_probe(struct et_backend *parent, const struct et_payload *payload,
+	uint32_t *ret_readiness, struct et_diag *diag)
+{
+	struct et_backend *b;
+	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
+	if (status)
+		return status;
+	status = probe(b, payload, ret_readiness, diag);
+	et_plugin_tenant_put(b);
+	return status;
+}
+
+enum et_status et_plugin_probe_payload(struct et_backend *b, const struct et_payload *payload,
+	enum et_readiness *ret_readiness, struct et_diag *diag)
+{
+	uint32_t answer;
+	enum et_status status = et_plugin_probe(b, payload, &answer, diag);
+	if (!status)
+		*ret_readiness = et_interface_readiness(answer);
+	return status;
+}
+
+/* Have the host forget it, and count what that had of it: with these @flags it let go of the bytes after init. */
+static void drop(struct et_backend *b, uint64_t generation, uint64_t id, uint32_t flags)
+{
+	struct et_plugin_handle handle = { .header = { ET_PLUGIN_DESTROY, sizeof handle, 0 }, .model = id };
+	et_plugin_tell(b, generation, &handle);
+	if (!(flags & INFERD_DELEGATE_DROPS_PAYLOAD))
+		et_plugin_drop_payload(b, generation);
+}
+
+/* With its lock. */
+static enum et_status load(struct et_model *c, uint64_t generation, struct et_diag *diag)
+{
+	struct et_backend *b = c->backend;
+	struct et_plugin_answer answer;
+	struct et_plugin_init init = c->init;
+	init.model = et_plugin_new_handle(b);
+	enum et_status status = et_plugin_hold_payload(b, generation, diag);
+	if (status)
+		return status;
+	status = et_plugin_ask(b, generation, &init, c->fd, &answer, sizeof answer, c->program, diag);
+	if (!status) {
+		answer.text[sizeof answer.text - 1] = '\0';
+		status = et_plugin_status(answer.result, answer.text, diag);
+	}
+	if (status || (answer.flags & INFERD_DELEGATE_DROPS_PAYLOAD))
+		et_plugin_drop_payload(b, generation);
+	if (status)
+		return status;
+	if (c->generation &&
+		(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
+			answer.flags != c->facts.flags || answer.device != c->facts.device)) {
+		drop(b, generation, init.model, answer.flags);
+		return et_fail(diag, ET_E_BACKEND_CRASHED,
+			"the plug-in came back with other inputs and outputs for the same payload");
+	}
+	if (!c->generation)
+		c->facts = answer; /* others read it without the lock from now on */
+	c->id = init.model;
+	c->generation = generation;
+	return ET_OK;
+}
+
+enum et_status et_plugin_load(
+	struct et_model *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
+{
+	pthread_mutex_lock(&c->lock);
+	enum et_status status = c->generation == generation ? ET_OK : load(c, generation, diag);
+	*ret_id = c->id;
+	pthread_mutex_unlock(&c->lock);
+	return status;
+}
+
+void et_plugin_model_free(struct et_model *c)
+{
+	struct et_backend *b = c->backend;
+	if (c->generation)
+		drop(b, c->generation, c->id, c->facts.flags);
+	pthread_mutex_lock(&b->lock);
+	et_list_remove(&c->node);
+	pthread_mutex_unlock(&b->lock);
+	if (c->fd >= 0)
+		close(c->fd);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+	et_plugin_tenant_put(b);
+}
+
+enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payload *payload,
+	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+{
+	struct et_backend *b;
+	uint64_t generation, id;
+	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d",
+			payload->n_args, ET_PLUGIN_MAX_ARGS);
+	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
+	if (status)
+		return status;
+	struct et_model *c = calloc(1, sizeof *c);
+	if (!c) {
+		et_plugin_tenant_put(b);
+		return no_memory(diag);
+	}
+	*c = (struct et_model){ .backend = b, .program = payload->program, .fd = -1 };
+	pthread_mutex_init(&c->lock, NULL);
+	status = pack(payload, &c->init, &c->fd, diag);
+	c->init.program = number_of(b, payload->program);
+	pthread_mutex_lock(&b->lock);
+	et_list_append(&b->model, &c->node);
+	pthread_mutex_unlock(&b->lock);
+	if (!status)
+		status = up(b, &generation, diag);
+	if (!status)
+		status = et_plugin_load(c, generation, &id, diag);
+	if (!status && c->facts.device >= b->facts.n_devices)
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u",
+			c->facts.device, b->facts.n_devices);
+	if (!status && (c->facts.n_inputs > ET_PLUGIN_MAX_ARGS || c->facts.n_outputs > ET_PLUGIN_MAX_ARGS))
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs",
+			c->facts.n_inputs, c->facts.n_outputs);
+	if (!status && (c->facts.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
+		status = et_fail(
+			diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
+	if (status) {
+		et_plugin_model_free(c);
+		return status;
+	}
+	*ret_model = c;
+	*ret_info = (struct et_model_info){ .struct_size = sizeof *ret_info,
+		.n_inputs = c->facts.n_inputs,
+		.n_outputs = c->facts.n_outputs,
+		.is_stateful = c->facts.flags & INFERD_DELEGATE_STATEFUL,
+		.drops_payload = true,
+		.has_free_instances = true,
+		.device = c->facts.device,
+		.n_bytes = (size_t)c->facts.n_bytes + (size_t)c->init.n_payload_bytes,
+		.instance_bytes = (size_t)c->facts.scratch_bytes };
+	return ET_OK;
+}

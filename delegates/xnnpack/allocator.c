@@ -1,0 +1,146 @@
+/* What XNNPACK allocates, and what it is given when there is no more.
+ *
+ * It looks at most answers of its allocator, but not at all: its memory planner (2024-11) uses three tables that it may not
+ * have got, and so does the reshape of a convolution of rows quantized at run time. A daemon must not end for
+ * that. So what is small comes from a reserve when the heap has no more, and whoever called XNNPACK learns of it
+ * when it is back (et_xnn_settle), deletes what was made, and says that memory ran out. What is large (packed weights, a
+ * workspace, indirections) XNNPACK does look at; a graph of more than ten thousand values has larger tables
+ * than there is reserve, and could end the process still.
+ *
+ * XNNPACK takes one allocator for a process and keeps it, so this is one table without a context. The reserve is empty but
+ * in the moment of need; pages of it that nobody used are no memory. */
+#include "delegates/xnnpack/allocator.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESERVE = 1 << 20, SMALL = 256 << 10, ALIGNMENT = 64 };
+
+/* In front of each piece in the reserve. */
+struct piece {
+	_Alignas(ALIGNMENT) size_t n_bytes;
+};
+
+static _Alignas(ALIGNMENT) uint8_t reserve[RESERVE];
+static size_t n_used, n_pieces;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both */
+
+static _Thread_local bool has_run_out;
+static _Thread_local uint64_t n_held; /* wraps where what another thread made is deleted */
+static bool (*_Atomic the_gate)(size_t n_bytes);
+
+static bool is_reserve(const void *bytes)
+{
+	return (uintptr_t)bytes - (uintptr_t)reserve < RESERVE;
+}
+
+static void *from_reserve(size_t n_bytes, size_t align)
+{
+	uint8_t *bytes = NULL;
+	has_run_out = true;
+	if (n_bytes > SMALL || align > ALIGNMENT)
+		return NULL;
+	size_t n = sizeof(struct piece) + ((n_bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+	pthread_mutex_lock(&lock);
+	if (n <= RESERVE - n_used) {
+		struct piece *piece = (struct piece *)(void *)(reserve + n_used);
+		piece->n_bytes = n_bytes;
+		bytes = reserve + n_used + sizeof(*piece);
+		n_used += n;
+		n_pieces++;
+	}
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
+static bool has_heap(size_t n_bytes)
+{
+	bool (*gate)(size_t) = atomic_load_explicit(&the_gate, memory_order_relaxed);
+	return !gate || gate(n_bytes);
+}
+
+static void *allocate(void *self, size_t n_bytes)
+{
+	void *bytes = has_heap(n_bytes) ? malloc(n_bytes) : NULL;
+	n_held += malloc_usable_size(bytes);
+	return bytes ? bytes : from_reserve(n_bytes, ALIGNMENT);
+}
+
+static void *aligned_allocate(void *self, size_t align, size_t n_bytes)
+{
+	void *bytes = NULL;
+	if (has_heap(n_bytes) && posix_memalign(&bytes, align, n_bytes) == 0) {
+		n_held += malloc_usable_size(bytes);
+		return bytes;
+	}
+	return from_reserve(n_bytes, align);
+}
+
+static void deallocate(void *self, void *bytes)
+{
+	if (!is_reserve(bytes)) {
+		n_held -= malloc_usable_size(bytes);
+		free(bytes);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	if (--n_pieces == 0)
+		n_used = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+static void *reallocate(void *self, void *bytes, size_t n_bytes)
+{
+	if (!is_reserve(bytes)) {
+		size_t n_old = malloc_usable_size(bytes);
+		void *moved = has_heap(n_bytes) ? realloc(bytes, n_bytes) : NULL;
+		n_held += moved ? malloc_usable_size(moved) - n_old : 0;
+		has_run_out = has_run_out || !moved; /* this answer XNNPACK looks at, wherever it asks */
+		return moved;
+	}
+	void *moved = allocate(self, n_bytes);
+	size_t n_before = ((struct piece *)bytes - 1)->n_bytes;
+	if (moved) {
+		memcpy(moved, bytes, n_bytes < n_before ? n_bytes : n_before);
+		deallocate(self, bytes);
+	}
+	return moved;
+}
+
+const struct xnn_allocator *et_xnn_allocator(void)
+{
+	static const struct xnn_allocator table = {
+		.allocate = allocate,
+		.reallocate = reallocate,
+		.deallocate = deallocate,
+		.aligned_allocate = aligned_allocate,
+		.aligned_deallocate = deallocate,
+	};
+	return &table;
+}
+
+enum xnn_status et_xnn_settle(enum xnn_status status)
+{
+	bool ran_out = has_run_out;
+	has_run_out = false;
+	return ran_out ? xnn_status_out_of_memory : status;
+}
+
+uint64_t et_xnn_memory_held(void)
+{
+	return n_held;
+}
+
+void et_xnn_memory_own(uint64_t n_bytes)
+{
+	n_held += n_bytes;
+}
+
+void et_xnn_memory_set_gate(bool (*may_allocate)(size_t n_bytes))
+{
+	atomic_store_explicit(&the_gate, may_allocate, memory_order_relaxed);
+}

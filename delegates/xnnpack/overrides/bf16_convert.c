@@ -1,0 +1,67 @@
+/* Bfloats become floats and floats bfloats, or floats that are rounded as if they had been such (lower_bf16.c). */
+#include "delegates/xnnpack/ukernels/bf16.h"
+#include "delegates/xnnpack/overrides/override.h"
+
+enum { BLOCK = 1 << 10, GRAIN = 1 << 6 /* blocks that are worth another thread's while */ };
+
+struct copying {
+	const struct et_bf16_build *build;
+	const void *from;
+	void *to;
+	size_t n;
+	bool from_bf16, to_bf16;
+};
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	if (node->kind == &et_xnn_kind_round)
+		return true;
+	return node->kind->types == ET_XNN_TYPES_CONVERT && !in->data &&
+	       ((in->type == ET_XNN_BF16 && out->type == ET_XNN_FP32) ||
+		       (in->type == ET_XNN_FP32 && out->type == ET_XNN_BF16));
+}
+
+static void copy_rounded(const struct et_bf16_build *build, const float *from, float *to, size_t n)
+{
+	for (size_t at = 0, some; at < n; at += some) {
+		some = n - at < BLOCK ? n - at : BLOCK;
+		memcpy(to + at, from + at, some * sizeof(*to));
+		build->round(to + at, some);
+	}
+}
+
+static void run_blocks(void *arg, size_t begin, size_t end)
+{
+	const struct copying *copying = arg;
+	const struct et_bf16_build *build = copying->build;
+	size_t at = begin * BLOCK, n = (end * BLOCK < copying->n ? end * BLOCK : copying->n) - at;
+	if (copying->from_bf16)
+		build->widen((const uint16_t *)copying->from + at, (float *)copying->to + at, n);
+	else if (copying->to_bf16)
+		build->narrow((const float *)copying->from + at, (uint16_t *)copying->to + at, n);
+	else
+		copy_rounded(build, (const float *)copying->from + at, (float *)copying->to + at, n);
+}
+
+static void run(const struct et_xnn_override_run *run)
+{
+	uint32_t in = run->node->inputs[0], out = run->node->outputs[0];
+	struct copying copying = {
+		.build = et_bf16(),
+		.from = run->memory[in],
+		.to = run->memory[out],
+		.n = et_xnn_n_elements(&run->shapes[in]),
+		.from_bf16 = run->payload->values[in].type == ET_XNN_BF16,
+		.to_bf16 = run->payload->values[out].type == ET_XNN_BF16,
+	};
+	et_xnn_threads_parallel_for(run->threads, run_blocks, &copying, (copying.n + BLOCK - 1) / BLOCK, GRAIN);
+}
+
+const struct et_xnn_override et_xnn_override_bf16_convert = {
+	.name = "Convert (NC, BF16, F32)",
+	.takes = takes,
+	.is_required = true,
+	.run = run,
+};

@@ -1,0 +1,175 @@
+/* The largest of windows that XNNPACK does not take: with strides that are longer than the window, of one element, or wholly in
+ * the padding; with gaps and padding, where it would read beyond the picture; and of 8-bit numbers with limits that leave but one, which
+ * it asserts.
+ *
+ * An output is the largest of what of its window lies in the picture, a channel each, within the limits; where nothing does,
+ * the nearest element there is, as many gaps away as it takes; where that leads past the picture, the first one. Halves are compared as integers in the same order, and 8-bit numbers as they are, since input and output
+ * have one scale. */
+#include "delegates/xnnpack/ukernels/fp16.h"
+#include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/quantized.h"
+
+#include <string.h>
+
+struct pool {
+	struct et_xnn_override_implicit_im2col windows; /* limits in the elements' own unit */
+	size_t dilation[2];
+};
+
+/* Elements of a window that lie in the picture: @n of them from @at, as far apart as the window's. */
+struct taps {
+	size_t at, n;
+};
+
+/* What a window wholly beside the picture reads, with @gap from one of its elements to the next. */
+static size_t find_nearest(size_t from, size_t pad, size_t size, size_t dilation)
+{
+	size_t end = size + pad;
+	if (from < pad)
+		from += (pad - from + dilation - 1) / dilation * dilation;
+	if (from >= end) {
+		size_t back = ((from - end) / dilation + 1) * dilation;
+		from = from > back ? from - back : 0;
+	}
+	return from > pad ? from - pad : 0;
+}
+
+/* Of the window that begins at @from, in front of which is the padding; if none does, the element that is nearest. */
+static struct taps find_taps(const struct pool *pool, int axis, size_t from)
+{
+	const struct et_xnn_override_implicit_im2col *windows = &pool->windows;
+	size_t size = axis ? windows->width : windows->height, dilation = pool->dilation[axis],
+	       pad = windows->pad[axis], kernel = windows->kernel[axis];
+	size_t first = from < pad ? (pad - from + dilation - 1) / dilation : 0;
+	size_t end = from < size + pad ? (size + pad - from + dilation - 1) / dilation : 0;
+	end = end < kernel ? end : kernel;
+	if (first < end)
+		return (struct taps){ from + first * dilation - pad, end - first };
+	return (struct taps){ find_nearest(from, pad, size, dilation), 1 };
+}
+
+static int16_t order_of_half(uint16_t fp16)
+{
+	return (int16_t)(fp16 & 0x8000 ? fp16 ^ 0x7fff : fp16);
+}
+
+static uint16_t half_of_order(int16_t order)
+{
+	return (uint16_t)(order < 0 ? order ^ 0x7fff : order);
+}
+
+/* Rows @begin to @end of all pictures. type: of the elements; key: in which they are compared, from and to: into it and back. */
+#define DEFINE_ROWS(name, type, key, from, to)                                                            \
+	static void name(void *arg, size_t begin, size_t end)                                             \
+	{                                                                                                 \
+		const struct pool *pool = arg;                                                            \
+		const struct et_xnn_override_implicit_im2col *windows = &pool->windows;                                \
+		const size_t n = windows->channels;                                                       \
+		for (size_t row = begin; row < end; row++) {                                              \
+			size_t image = row / windows->out_height,                                         \
+			       top = row % windows->out_height * windows->stride[0];                      \
+			const type *in =                                                                  \
+				(const type *)windows->in + image * windows->height * windows->width * n; \
+			type *out = (type *)windows->out + row * windows->out_width * n;                  \
+			struct taps down = find_taps(pool, 0, top);                                       \
+			for (size_t x = 0; x < windows->out_width; x++, out += n) {                       \
+				struct taps across = find_taps(pool, 1, x * windows->stride[1]);          \
+				memcpy(out, in + (down.at * windows->width + across.at) * n,              \
+					n * sizeof(*out));                                                \
+				for (size_t i = 0; i < down.n; i++)                                       \
+					for (size_t j = 0; j < across.n; j++) {                           \
+						size_t y = down.at + i * pool->dilation[0],               \
+						       column = across.at + j * pool->dilation[1];        \
+						const type *tap = in + (y * windows->width + column) * n; \
+						for (size_t c = 0; c < n; c++) {                          \
+							key a = from(out[c]), b = from(tap[c]);           \
+							out[c] = to(b > a ? b : a);                       \
+						}                                                         \
+					}                                                                 \
+				key min = (key)windows->min, max = (key)windows->max;                     \
+				for (size_t c = 0; c < n; c++) {                                          \
+					key a = from(out[c]);                                             \
+					a = a < min ? min : a;                                            \
+					out[c] = to(a > max ? max : a);                                   \
+				}                                                                         \
+			}                                                                                 \
+		}                                                                                         \
+	}
+
+#define AS_IT_IS(x) (x)
+DEFINE_ROWS(run_f32, float, float, AS_IT_IS, AS_IT_IS)
+DEFINE_ROWS(run_s8, int8_t, int8_t, AS_IT_IS, AS_IT_IS)
+DEFINE_ROWS(run_u8, uint8_t, uint8_t, AS_IT_IS, AS_IT_IS)
+DEFINE_ROWS(run_f16, uint16_t, int16_t, order_of_half, half_of_order)
+
+/* 8-bit limits, give or take one. */
+static bool leaves_one(const struct et_xnn_value *value, const struct et_xnn_node *node)
+{
+	if (!et_xnn_is_8_bit(value))
+		return false;
+	struct et_xnn_quantized quantized = et_xnn_quantized(value);
+	et_xnn_limit(&quantized, node->min, node->max);
+	return quantized.most - quantized.least < 2;
+}
+
+bool et_xnn_override_needs_pool(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const uint32_t *n = node->numbers;
+	if (node->kind->define != et_xnn_define_max_pooling)
+		return false;
+	if (leaves_one(&payload->values[node->outputs[0]], node))
+		return true;
+	bool is_dilated = n[ET_XNN_DILATION_H] > 1 || n[ET_XNN_DILATION_W] > 1;
+	bool is_padded =
+		n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
+	return (is_dilated && is_padded) || n[ET_XNN_STRIDE_H] > n[ET_XNN_KERNEL_H] ||
+	       n[ET_XNN_STRIDE_W] > n[ET_XNN_KERNEL_W] ||
+	       (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) || et_xnn_override_is_padded_by_windows(node);
+}
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	if (!et_xnn_override_needs_pool(payload, node))
+		return false;
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	return !in->data && in->scale == out->scale && in->zero_point == out->zero_point;
+}
+
+static void run(const struct et_xnn_override_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	const uint32_t *n = node->numbers;
+	const struct et_xnn_value *value = &run->payload->values[node->outputs[0]];
+	struct pool pool = {
+		.windows = et_xnn_override_implicit_im2col(run),
+		.dilation = { n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W] },
+	};
+	struct et_xnn_quantized quantized;
+	void (*rows)(void *arg, size_t begin, size_t end) = run_f32;
+	switch (value->type) {
+	case ET_XNN_FP16:
+		rows = run_f16;
+		pool.windows.min = order_of_half(et_xnn_to_fp16(node->min));
+		pool.windows.max = order_of_half(et_xnn_to_fp16(node->max));
+		break;
+	case ET_XNN_QINT8:
+	case ET_XNN_QUINT8:
+		rows = value->type == ET_XNN_QINT8 ? run_s8 : run_u8;
+		quantized = et_xnn_quantized(value);
+		et_xnn_limit(&quantized, node->min, node->max);
+		pool.windows.min = quantized.least;
+		pool.windows.max = quantized.most;
+		break;
+	default:
+		break;
+	}
+	et_xnn_override_run_implicit_im2col(run, rows, &pool);
+}
+
+const struct et_xnn_override et_xnn_override_pool = {
+	.name = "Max Pooling (NHWC), by rows",
+	.takes = takes,
+	.is_required = true,
+	.run = run,
+};

@@ -1,0 +1,79 @@
+/* Numbers of 8 bits with one scale as floats and back, for what is done here instead of by XNNPACK.
+ *
+ * As ExecuTorch's XNNPACK (92a7ad5) has it where no kernel does it at once: a float is multiplied with one over the scale, the
+ * zero point is added, and then the number is rounded, halves to the even one. Debian's (4ea82e5) rounds halves away from 0. What
+ * is no number becomes 0. */
+#ifndef DELEGATES_XNNPACK_OVERRIDES_QUANTIZED_H
+#define DELEGATES_XNNPACK_OVERRIDES_QUANTIZED_H
+
+#include "delegates/xnnpack/graph/payload.h"
+
+#include <math.h>
+
+/* One type, scale and zero point, and between which two numbers results have to lie. */
+struct et_xnn_quantized {
+	float scale, inverse, zero_point;
+	float least, most;
+	bool is_signed;
+};
+
+/* @value is 8-bit, all of whose numbers are allowed. */
+static inline struct et_xnn_quantized et_xnn_quantized(const struct et_xnn_value *value)
+{
+	bool is_signed = value->type == ET_XNN_QINT8;
+	return (struct et_xnn_quantized){
+		.scale = value->scale,
+		.inverse = 1 / value->scale,
+		.zero_point = (float)value->zero_point,
+		.least = is_signed ? INT8_MIN : 0,
+		.most = is_signed ? INT8_MAX : UINT8_MAX,
+		.is_signed = is_signed,
+	};
+}
+
+static inline float et_xnn_dequantize(const struct et_xnn_quantized *quantized, uint8_t byte)
+{
+	float number = quantized->is_signed ? (float)(int8_t)byte : (float)byte;
+	return (number - quantized->zero_point) * quantized->scale;
+}
+
+/* Before it is rounded, and as large as it may be. */
+static inline float et_xnn_place(const struct et_xnn_quantized *quantized, float value)
+{
+	float number = value * quantized->inverse + quantized->zero_point;
+	number = number == number ? number : 0;
+	number = number > quantized->least ? number : quantized->least;
+	return number < quantized->most ? number : quantized->most;
+}
+
+/* Of numbers below 2^22. */
+static inline float et_xnn_round(float number)
+{
+	const float rounds = 0x1.8p23f; /* a float of this size has no fraction */
+	return number + rounds - rounds;
+}
+
+static inline uint8_t et_xnn_quantize(const struct et_xnn_quantized *quantized, float value)
+{
+	return (uint8_t)(int32_t)et_xnn_round(et_xnn_place(quantized, value));
+}
+
+/* Whether @value is halfway between two numbers, so that it becomes another one with XNNPACK. */
+static inline bool et_xnn_is_halfway(const struct et_xnn_quantized *quantized, float value)
+{
+	float number = et_xnn_place(quantized, value);
+	float off = number - et_xnn_round(number);
+	return off == 0.5f || off == -0.5f;
+}
+
+/* Results lie between @min and @max, too, which are rounded as numbers are; the least is what one that is no number counts as. Where they
+ * have nothing in common @max is what comes out. */
+static inline void et_xnn_limit(struct et_xnn_quantized *quantized, float min, float max)
+{
+	float least = et_xnn_round(et_xnn_place(quantized, min == min ? min : -INFINITY)),
+	      most = et_xnn_round(et_xnn_place(quantized, max == max ? max : -INFINITY));
+	quantized->least = least;
+	quantized->most = most;
+}
+
+#endif

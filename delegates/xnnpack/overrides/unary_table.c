@@ -1,0 +1,137 @@
+/* Operators of one 8-bit number, looked up in a table, where XNNPACK's table is another one than the original's.
+ *
+ * XNNPACK makes a float of each of the 256 numbers, applies the operator, and quantizes (quantized.h). Which way it rounds shows where a
+ * result is halfway between two numbers, as it may well be: what a sigmoid makes of 0 with a scale of 1/127, or half of
+ * an odd number where the output's scale is twice the input's. Where there is none such, XNNPACK's table is as good and
+ * costs no cut. */
+#include "delegates/xnnpack/overrides/override.h"
+#include "delegates/xnnpack/overrides/quantized.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_NUMBERS = 256, GRAIN = 1 << 16 /* numbers that are worth another thread's while */ };
+
+static double sigmoid(double x)
+{
+	double e = exp(x);
+	return x > 100 ? 1 : x < -100 ? 0 : e / (1 + e);
+}
+
+/* As precise as the original's, no more. */
+static float apply(const struct et_xnn_node *node, float x)
+{
+	switch ((enum xnn_unary_operator)node->kind->op) {
+	case xnn_unary_abs:
+		return fabsf(x);
+	case xnn_unary_ceiling:
+		return ceilf(x);
+	case xnn_unary_clamp:
+		x = x < node->min ? node->min : x;
+		return node->max < x ? node->max : x;
+	case xnn_unary_cosine:
+		return cosf(x);
+	case xnn_unary_elu:
+		return x < 0 ? node->number * expm1f(x) : x;
+	case xnn_unary_exp:
+		return expf(x);
+	case xnn_unary_floor:
+		return floorf(x);
+	case xnn_unary_gelu:
+		return (float)((double)(x / 2) * (1 + erf((double)x * sqrt(2) / 2)));
+	case xnn_unary_hardswish:
+		return x / 6 * fmaxf(fminf(x + 3, 6), 0);
+	case xnn_unary_log:
+		return logf(x);
+	case xnn_unary_negate:
+		return -x;
+	case xnn_unary_reciprocal_square_root:
+		return 1 / sqrtf(x);
+	case xnn_unary_sigmoid:
+		return (float)sigmoid((double)x);
+	case xnn_unary_sine:
+		return sinf(x);
+	case xnn_unary_square:
+		return x * x;
+	case xnn_unary_square_root:
+		return sqrtf(x);
+	case xnn_unary_tanh:
+		return tanhf(x);
+	default:
+		return x; /* a convert */
+	}
+}
+
+/* Whether XNNPACK has a kernel for it, rather than a table; leaky ReLUs whose scales it doesn't take the original does in floats, too. */
+static bool has_kernel(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	switch ((enum xnn_unary_operator)node->kind->op) {
+	case xnn_unary_leaky_relu:
+		return true;
+	case xnn_unary_clamp:
+	case xnn_unary_convert:
+		return in->type == out->type && et_xnn_scales_fit(payload, node);
+	default:
+		return false;
+	}
+}
+
+static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
+				  *out = &payload->values[node->outputs[0]];
+	if (node->kind->define != et_xnn_define_unary || in->data || !et_xnn_is_8_bit(in) ||
+		!et_xnn_is_8_bit(out) || has_kernel(payload, node))
+		return false;
+	struct et_xnn_quantized from = et_xnn_quantized(in), to = et_xnn_quantized(out);
+	for (unsigned i = 0; i < N_NUMBERS; i++)
+		if (et_xnn_is_halfway(&to, apply(node, et_xnn_dequantize(&from, (uint8_t)i))))
+			return true;
+	return false;
+}
+
+static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+{
+	(void)payload;
+	(void)node;
+	return N_NUMBERS;
+}
+
+static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *to)
+{
+	struct et_xnn_quantized in = et_xnn_quantized(&payload->values[node->inputs[0]]),
+				out = et_xnn_quantized(&payload->values[node->outputs[0]]);
+	for (unsigned i = 0; i < N_NUMBERS; i++)
+		((uint8_t *)to)[i] = et_xnn_quantize(&out, apply(node, et_xnn_dequantize(&in, (uint8_t)i)));
+}
+
+struct look_up {
+	const uint8_t *table, *in;
+	uint8_t *out;
+};
+
+static void run_numbers(void *arg, size_t begin, size_t end)
+{
+	const struct look_up *look_up = arg;
+	for (size_t i = begin; i < end; i++)
+		look_up->out[i] = look_up->table[look_up->in[i]];
+}
+
+static void run(const struct et_xnn_override_run *run)
+{
+	const struct et_xnn_node *node = run->node;
+	struct look_up look_up = { run->packed, run->memory[node->inputs[0]], run->memory[node->outputs[0]] };
+	et_xnn_threads_parallel_for(
+		run->threads, run_numbers, &look_up, et_xnn_n_elements(&run->shapes[node->inputs[0]]), GRAIN);
+}
+
+const struct et_xnn_override et_xnn_override_table = {
+	.name = "Table (NC, X8)",
+	.takes = takes,
+	.is_required = true,
+	.n_packed = n_packed,
+	.pack = pack,
+	.run = run,
+};

@@ -1,0 +1,44 @@
+/* Bfloats (bf16): the upper half of a float, for what is done here, as XNNPACK knows none. */
+#ifndef DELEGATES_XNNPACK_UKERNELS_BF16_H
+#define DELEGATES_XNNPACK_UKERNELS_BF16_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline float et_xnn_from_bf16(uint16_t bf16)
+{
+	uint32_t bits = (uint32_t)bf16 << 16;
+	float value;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static inline bool et_xnn_is_bf16(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return (bits & 0xffff) == 0;
+}
+
+/* bf16.c, as built for one kind of processor. Numbers are rounded to the nearest, ties to even; a NaN stays one. */
+struct et_bf16_build {
+	const char *name;
+	void (*widen)(const uint16_t *from, float *to, size_t n);
+	void (*narrow)(const float *from, uint16_t *to, size_t n);
+	/* To floats that are bfloats' values, in place. */
+	void (*round)(float *numbers, size_t n);
+};
+
+extern const struct et_bf16_build et_bf16_base;
+#ifdef __x86_64__
+extern const struct et_bf16_build et_bf16_avx2, et_bf16_avx512;
+#endif
+
+/* The @i-th build that this processor runs, from the plainest to the best; NULL behind the last. */
+const struct et_bf16_build *et_bf16_at(size_t i);
+/* The best one. */
+const struct et_bf16_build *et_bf16(void);
+
+#endif

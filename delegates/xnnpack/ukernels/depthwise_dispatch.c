@@ -1,0 +1,38 @@
+/* Which builds of depthwise.c this processor can run.
+ *
+ * Asked once for each run of a node. A build is never answered that needs an instruction which the processor lacks, so
+ * this file itself is built for the baseline. */
+#include "delegates/xnnpack/ukernels/depthwise.h"
+
+#include "runtime/base/cpu.h"
+
+static const struct et_depthwise_build *const builds[] = { ET_CPU_BUILDS(et_depthwise) };
+
+const struct et_depthwise_build *et_depthwise_at(size_t i)
+{
+	return i < et_cpu_n_builds() ? builds[i] : NULL;
+}
+
+/* Of x86 without FMA nothing is known; there XNNPACK has its way. */
+const struct et_depthwise_build *et_depthwise(void)
+{
+#if defined(__aarch64__)
+	return &et_depthwise_base;
+#else
+	return et_cpu_n_builds() > 1 ? builds[et_cpu_n_builds() - 1] : NULL;
+#endif
+}
+
+const struct et_depthwise_build *et_depthwise_any(void)
+{
+	return builds[et_cpu_n_builds() - 1];
+}
+
+const struct et_depthwise_build *et_depthwise_fp16(void)
+{
+#ifdef __x86_64__
+	if (et_cpu_runs_avx512() && __builtin_cpu_supports("f16c"))
+		return &et_depthwise_fp16_avx512;
+#endif
+	return NULL;
+}

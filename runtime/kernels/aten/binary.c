@@ -1,0 +1,476 @@
+/* Operators of two or three tensors or numbers, element by element.
+ *
+ * alpha of add and sub is an operand like the others (c), and so is the number of a Scalar overload: one
+ * definition serves both. Comparisons and logic compute in the common type and give truths. Integer
+ * division never traps: a zero divisor gives 0 and fails the kernel, and INT64_MIN / -1 wraps. */
+#include "runtime/kernels/engine/complex_elementwise.h"
+#include "runtime/kernels/simd/ukernels.h"
+#include "runtime/kernels/simd/span_ukernels.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/engine/elementwise.h"
+
+#include <inttypes.h>
+#include <limits.h>
+
+ET_ALL_FNS(add, 3, a + b * c)
+ET_ALL_FNS(sub, 3, a - b * c)
+ET_ALL_FNS(rsub, 3, b - a * c)
+ET_ALL_FNS(plus, 2, a + b)
+ET_ALL_FNS(minus, 2, a - b)
+ET_ALL_FNS(minus_from, 2, b - a)
+ET_ALL_FNS(mul, 2, a *b)
+ET_FLOAT_FNS(div, 2, a / b)
+ET_FLOAT_FNS(atan2, 2, atan2(a, b))
+ET_FLOAT_FNS(copysign, 2, copysign(a, b))
+/* The power of two is rounded before it is multiplied with, and so may be infinite. */
+ET_SPAN_FN(ldexp_f32, float, ET_LOADS2(float),
+	a *(et_type_is_half(common) ? et_round_half(exp2f(b), common) : exp2f(b)))
+ET_SPAN_FN(ldexp_f64, double, ET_LOADS2(double), a *exp2(b))
+/* The neighbour of @a towards @b in @type, whose bit patterns are in the order of their magnitudes. */
+static float next_half(float a, float b, enum et_scalar_type type)
+{
+	bool is_half = type == ET_FLOAT16;
+	if (a != a || b != b)
+		return a + b;
+	if (a == b)
+		return b;
+	uint16_t bits = is_half ? et_to_half(a) : et_to_bfloat16(a);
+	if (a == 0)
+		bits = b > 0 ? 1 : 0x8001;
+	else
+		bits = (uint16_t)((a < b) == (a > 0) ? bits + 1 : bits - 1);
+	return is_half ? et_from_half(bits) : et_from_bfloat16(bits);
+}
+ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float),
+	et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
+ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
+/* Of which some processors have vectors: each build of span_ukernels.c has its own. */
+#define BUILT_FN(name, suffix, class)                     \
+	static void name##_##suffix(struct et_span *span) \
+	{                                                 \
+		et_span_ukernels()->name[class](span);        \
+	}
+#define DIVISION_FNS(name)          \
+	BUILT_FN(name, f32, ET_F32) \
+	BUILT_FN(name, f64, ET_F64)
+DIVISION_FNS(fmod)
+DIVISION_FNS(remainder)
+DIVISION_FNS(floor_div)
+static void pow_f32(struct et_span *span)
+{
+	et_ukernels()->each_pow(span->n, span->out, span->in[0], span->in[1]);
+}
+ET_SPAN_FN(pow_f64, double, ET_LOADS2(double), pow(a, b))
+ET_FLOAT_FNS(trunc_div, 2, trunc(a / b))
+ET_ALL_FNS(square, 1, a *a)
+
+#define COMPLEX_FN(name, expression)                                   \
+	static double complex name##_complex(const double complex *in) \
+	{                                                              \
+		const double complex a = in[0], b = in[1];             \
+		return expression;                                     \
+	}
+COMPLEX_FN(add, a + b * in[2])
+COMPLEX_FN(sub, a - b * in[2])
+COMPLEX_FN(plus, a + b)
+COMPLEX_FN(minus, a - b)
+COMPLEX_FN(mul, a *b)
+COMPLEX_FN(div, a / b)
+COMPLEX_FN(where, a != 0 ? b : in[2])
+COMPLEX_FN(masked_fill, b != 0 ? in[2] : a)
+
+ET_FLOAT_FNS(maximum, 2, a != a || a > b ? a : b)
+ET_FLOAT_FNS(minimum, 2, a != a || a < b ? a : b)
+ET_FLOAT_FNS(fmax, 2, b != b || a > b ? a : b)
+ET_FLOAT_FNS(fmin, 2, b != b || a < b ? a : b)
+ET_INT_FN(maximum, 2, a > b ? a : b)
+ET_INT_FN(minimum, 2, a < b ? a : b)
+ET_FLOAT_FNS(clamp, 3, a != a ? a : b != b ? b : c != c ? c : (a < b ? b : a) > c ? c : (a < b ? b : a))
+ET_INT_FN(clamp, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
+
+ET_ALL_FNS(eq, 2, a == b)
+ET_ALL_FNS(ge, 2, a >= b)
+ET_ALL_FNS(gt, 2, a > b)
+ET_ALL_FNS(le, 2, a <= b)
+ET_ALL_FNS(lt, 2, a < b)
+ET_ALL_FNS(ne, 2, a != b)
+ET_ALL_FNS(logical_and, 2, (a != 0) & (b != 0))
+ET_ALL_FNS(logical_or, 2, (a != 0) | (b != 0))
+ET_ALL_FNS(logical_xor, 2, (a != 0) ^ (b != 0))
+ET_ALL_FNS(where, 3, a != 0 ? b : c)
+ET_ALL_FNS(masked_fill, 3, b != 0 ? c : a)
+
+/* Truths in few steps each, since nothing else is done with them. */
+#define BIT_FNS(name, expression, of_truths) \
+	ET_WIDE_INT_FN(name, 2, expression)  \
+	ET_SPAN_FN(name##_b8, uint8_t, ET_LOADS2(uint8_t), of_truths)
+BIT_FNS(bitwise_and, a &b, (a < b ? a : b) != 0)
+BIT_FNS(bitwise_or, a | b, (a | b) != 0)
+BIT_FNS(bitwise_xor, a ^ b, (a == 0) != (b == 0))
+
+/* Each element by a number of its own. */
+#define SHIFT_FNS(name)             \
+	BUILT_FN(name, i64, ET_I64) \
+	BUILT_FN(name, i32, ET_I32) \
+	BUILT_FN(name, i16, ET_I16) \
+	BUILT_FN(name, i8, ET_I8)   \
+	BUILT_FN(name, u8, ET_U8)
+SHIFT_FNS(left_shift)
+SHIFT_FNS(right_shift)
+#define SHIFTS(name) { NULL, NULL, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
+static const struct et_elementwise left_shift_map = { ET_ELEMENTWISE_SAME, SHIFTS(left_shift) };
+static const struct et_elementwise right_shift_map = { ET_ELEMENTWISE_SAME, SHIFTS(right_shift) };
+
+/* All by the same number, which is found once: as many bits as the type has, or more (or less than none), leave the sign. */
+#define DOWN_FN(name, type, value)                                                             \
+	static void name(struct et_span *span)                                                 \
+	{                                                                                      \
+		const type *in = span->in[0];                                                  \
+		const type b = *(const type *)span->in[1];                                     \
+		type a = 0, *out = span->out;                                                  \
+		const enum et_scalar_type common = span->common;                               \
+		const bool is_wide = sizeof(a) == sizeof(int64_t);                             \
+		const size_t bits = (is_wide ? et_scalar_size(common) : sizeof(a)) * CHAR_BIT; \
+		const int by = (size_t)b < bits ? (int)b : is_wide ? 63 : 31;                  \
+		ET_INDEPENDENT                                                                 \
+		for (size_t i = 0, n = span->n; i < n; i++) {                                  \
+			a = in[i];                                                             \
+			out[i] = (type)(value);                                                \
+		}                                                                              \
+	}
+/* The sign put in place afterwards: there are vectors of unsigned shifts on every processor. */
+DOWN_FN(down_i64, int64_t,
+	(int64_t)((((uint64_t)a >> by) ^ (UINT64_C(1) << (63 - by))) - (UINT64_C(1) << (63 - by))))
+DOWN_FN(down_i32, int32_t, a >> by)
+DOWN_FN(down_i16, int16_t, a >> by)
+DOWN_FN(down_i8, int8_t, a >> by)
+DOWN_FN(down_u8, uint8_t, a >> by)
+DOWN_FN(down_b8, uint8_t, (a != 0) >> by)
+
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = b == -1 ? 0 : a % b;
+		a = b;
+		b = rest;
+	}
+	return a < 0 ? -a : a;
+}
+ET_INT64_FN(gcd, 2, greatest_divisor(a, b))
+ET_INT64_FN(lcm, 2, a == 0 || b == 0 ? 0 : imaxabs(a / greatest_divisor(a, b) * b))
+
+/* Quotients and rests of integers. */
+enum rounding { TOWARDS_ZERO, DOWNWARDS };
+
+/* Of numbers that 32 bits hold without their signs in a fraction of the time. Signs are as good as random: no branches on them. */
+static inline int64_t quotient_of(int64_t a, int64_t b)
+{
+	const uint64_t a_sign = a < 0 ? UINT64_MAX : 0, b_sign = b < 0 ? UINT64_MAX : 0,
+		       a_size = ((uint64_t)a ^ a_sign) - a_sign, b_size = ((uint64_t)b ^ b_sign) - b_sign;
+	if ((a_size | b_size) <= UINT32_MAX) {
+		const uint64_t size = (uint32_t)a_size / (uint32_t)b_size, sign = a_sign ^ b_sign;
+		return (int64_t)((size ^ sign) - sign);
+	}
+	return a / b;
+}
+
+static inline int64_t divide(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
+{
+	if (b == 0)
+		span->divided_by_zero = true;
+	if (b == 0 || b == -1)
+		return b ? -a : 0;
+	int64_t quotient = quotient_of(a, b);
+	/* Whether there is a rest is as good as random: no branches on it. */
+	return quotient - (rounding == DOWNWARDS && ((quotient * b != a) & ((a < 0) != (b < 0))));
+}
+
+static inline int64_t rest(struct et_span *span, int64_t a, int64_t b, enum rounding rounding)
+{
+	if (b == 0)
+		span->divided_by_zero = true;
+	if (b == 0 || b == -1)
+		return 0;
+	int64_t left = a - quotient_of(a, b) * b;
+	int64_t is_other_side = rounding == DOWNWARDS && ((left != 0) & ((left < 0) != (b < 0)));
+	return left + (b & -is_other_side);
+}
+
+/* Of integers of less bits by way of floats that hold the quotient's whole part exactly, since there are vectors of those
+ * divisions: the quotient of two integers is farther from the next whole number than its own rounding, and so is cut to the
+ * right one. Dividing by 0 gives 0, and by -1 what wraps around. */
+#define NARROW_DIVIDE(name, type, wide, real, value)                                                  \
+	static void name(struct et_span *span)                                                        \
+	{                                                                                             \
+		const type *in[] = { span->in[0], span->in[1] };                                      \
+		type *out = span->out, is_zero = 0;                                                   \
+		ET_INDEPENDENT                                                                        \
+		for (size_t i = 0, n = span->n; i < n; i++) {                                         \
+			const wide a = in[0][i], b = in[1][i];                                        \
+			const wide by = b == 0 || b == -1 ? 1 : b;                                    \
+			const wide cut = (wide)((real)a / (real)by);                                  \
+			const wide quotient = b == 0 ? 0 : b == -1 ? -a : cut;                        \
+			const wide left = b == 0 ? 0 : a - quotient * b;                              \
+			const wide apart __attribute__((unused)) = -((left != 0) & ((left ^ b) < 0)); \
+			is_zero |= b == 0;                                                            \
+			out[i] = (type)(value);                                                       \
+		}                                                                                     \
+		span->divided_by_zero |= is_zero;                                                     \
+	}
+#define NARROW_DIVIDES(name, value)                                \
+	NARROW_DIVIDE(name##_i32, int32_t, int32_t, double, value) \
+	NARROW_DIVIDE(name##_i16, int16_t, int32_t, float, value)  \
+	NARROW_DIVIDE(name##_i8, int8_t, int32_t, float, value)    \
+	NARROW_DIVIDE(name##_u8, uint8_t, int32_t, float, value)
+NARROW_DIVIDES(trunc_div, quotient)
+NARROW_DIVIDES(floor_div, quotient + apart)
+NARROW_DIVIDES(fmod, left)
+NARROW_DIVIDES(remainder, left + (b & apart))
+/* Truths are not worth loops of their own. */
+#define DIVIDES(name) { name##_f32, name##_f64, name##_i64, name##_i32, name##_i16, name##_i8, name##_u8 }
+
+ET_INT64_FN(trunc_div, 2, divide(span, a, b, TOWARDS_ZERO))
+ET_INT64_FN(inverse_mul, 2, a *divide(span, 1, b, TOWARDS_ZERO))
+ET_INT64_FN(floor_div, 2, divide(span, a, b, DOWNWARDS))
+ET_INT64_FN(fmod, 2, rest(span, a, b, TOWARDS_ZERO))
+ET_INT64_FN(remainder, 2, rest(span, a, b, DOWNWARDS))
+
+/* By squaring, wrapping; a negative exponent leaves what a division would, cut to an integer. */
+static int64_t power(int64_t base, int64_t exponent)
+{
+	int64_t result = 1;
+	if (exponent < 0)
+		return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+	for (; exponent; exponent >>= 1) {
+		if (exponent & 1)
+			result *= base;
+		base *= base;
+	}
+	return result;
+}
+ET_INT64_FN(pow, 2, power(a, b))
+
+/* With alpha, and where that is 1, as in nearly all programs: nothing to multiply by then. */
+struct scaled {
+	struct et_elementwise map, plain;
+};
+
+static enum et_status run_scaled(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct scaled *scaled = ctx->kernel->row;
+	bool is_plain = et_number_double(args[2]) == 1;
+	return et_elementwise_apply(ctx, is_plain ? &scaled->plain : &scaled->map,
+		(const struct et_evalue *[]){ args[0], args[1], args[2] }, is_plain ? 2 : 3, args[3]->tensor);
+}
+
+static const struct scaled add_maps = {
+	{ ET_ELEMENTWISE_SAME, ET_ALL(add), .promotes = 3, .on_complex = add_complex },
+	{ ET_ELEMENTWISE_SAME, ET_ALL(plus), .promotes = 3, .on_complex = plus_complex },
+};
+static const struct scaled sub_maps = {
+	{ ET_ELEMENTWISE_SAME, ET_ALL(sub), .promotes = 3, .on_complex = sub_complex },
+	{ ET_ELEMENTWISE_SAME, ET_ALL(minus), .promotes = 3, .on_complex = minus_complex },
+};
+static const struct scaled rsub_maps = {
+	{ ET_ELEMENTWISE_SAME, ET_ALL(rsub), .promotes = 3 },
+	{ ET_ELEMENTWISE_SAME, ET_ALL(minus_from), .promotes = 3 },
+};
+
+static const struct et_elementwise pow_map = { ET_ELEMENTWISE_SAME, ET_ALL64(pow) };
+
+/* Squares are what programs mostly want. */
+static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise square_map = { ET_ELEMENTWISE_SAME, ET_ALL(square), .promotes = 3 };
+	const struct et_evalue *operands[] = { args[0], args[1] };
+	bool is_square = et_number_double(args[1]) == 2;
+	return et_elementwise_apply(ctx, is_square ? &square_map : &pow_map, operands, 2, args[2]->tensor);
+}
+
+static const struct et_elementwise quotient_map = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
+
+/* One divisor for all: floats and doubles are multiplied by its inverse, as in the original, unless that has lost digits. */
+static enum et_status divide_by_one(struct et_kernel_ctx *ctx, const struct et_evalue *a,
+	const struct et_evalue *b, double divisor, struct et_tensor *out)
+{
+	static const struct et_elementwise product_map = { ET_ELEMENTWISE_SAME, ET_FLOATS(mul), .promotes = 1 };
+	bool is_float = out->type == ET_FLOAT32;
+	struct et_evalue inverse = { .tag = ET_TAG_DOUBLE,
+		.d = is_float ? (double)(1 / (float)divisor) : 1 / divisor };
+	bool is_whole = is_float ? isnormal((float)inverse.d) : isnormal(inverse.d);
+	bool has_inverse = a->tensor->type == out->type && (is_float || out->type == ET_FLOAT64) && is_whole;
+	return et_elementwise_apply(ctx, has_inverse ? &product_map : &quotient_map,
+		(const struct et_evalue *[]){ a, has_inverse ? &inverse : b }, 2, out);
+}
+
+static enum et_status run_div_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return divide_by_one(ctx, args[0], args[1], et_number_double(args[1]), args[2]->tensor);
+}
+
+/* Floats, unless all three are of one type of integers or truths. That is no program of PyTorch's, whose quotients are floats;
+ * the original divides them as C does, but multiplies by the inverse where there is one divisor for several. */
+static enum et_status run_div(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise whole = { ET_ELEMENTWISE_SAME, ET_INTS64(trunc_div) };
+	static const struct et_elementwise by_one = { ET_ELEMENTWISE_SAME, ET_INTS64(inverse_mul) };
+	const struct et_tensor *a = args[0]->tensor, *b = args[1]->tensor;
+	struct et_tensor *out = args[2]->tensor;
+	bool is_alike = a->type == b->type && a->type == out->type;
+	bool is_whole = is_alike && (et_type_is_integral(out->type) || out->type == ET_BOOL);
+	bool has_one = et_tensor_numel(b) == 1 && et_tensor_numel(a) != 1;
+	if (has_one && is_alike && !is_whole && !et_type_is_complex(b->type) && b->n_dims <= a->n_dims)
+		return divide_by_one(ctx, args[0], args[1], et_element_get_double(b->data, b->type), out);
+	return et_elementwise_apply(ctx,
+		!is_whole ? &quotient_map
+		: has_one ? &by_one
+			  : &whole,
+		(const struct et_evalue *[]){ args[0], args[1] }, 2, out);
+}
+
+static enum et_status run_div_mode(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise trunc_map = { ET_ELEMENTWISE_SAME, DIVIDES(trunc_div) };
+	static const struct et_elementwise floor_map = { ET_ELEMENTWISE_SAME, DIVIDES(floor_div) };
+	const struct et_evalue *operands[] = { args[0], args[1] };
+	const struct et_elementwise *map = &quotient_map;
+	if (et_string_is(args[2], "trunc"))
+		map = &trunc_map;
+	else if (et_string_is(args[2], "floor"))
+		map = &floor_map;
+	else
+		ET_REQUIRE(ctx, et_is_none(args[2]), "rounding mode must be 'trunc' or 'floor'");
+	return et_elementwise_apply(ctx, map, operands, 2, args[3]->tensor);
+}
+
+/* By the same number everywhere: a product, of which there are vectors on every processor. */
+static enum et_status run_left_shift_number(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise map = { ET_ELEMENTWISE_SAME, ET_INTS(mul) };
+	int64_t by = et_number_int(args[1]);
+	struct et_evalue factor = *args[1];
+	if (factor.tag == ET_TAG_INT)
+		factor.i = by >= 0 && by < 64 ? (int64_t)(UINT64_C(1) << by) : 0;
+	return factor.tag == ET_TAG_INT
+		       ? et_elementwise_apply(ctx, &map, (const struct et_evalue *[]){ args[0], &factor }, 2,
+				 args[2]->tensor)
+		       : et_elementwise_apply(ctx, &left_shift_map, (const struct et_evalue *[]){ args[0], args[1] },
+				 2, args[2]->tensor);
+}
+
+/* Either limit may be None; tensors broadcast, NaN stays. */
+static enum et_status run_clamp(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise both = { ET_ELEMENTWISE_SAME, ET_ALL(clamp) };
+	static const struct et_elementwise lower = { ET_ELEMENTWISE_SAME, ET_ALL(maximum) };
+	static const struct et_elementwise upper = { ET_ELEMENTWISE_SAME, ET_ALL(minimum) };
+	bool has_lower = !et_is_none(args[1]), has_upper = !et_is_none(args[2]);
+	const struct et_evalue *operands[] = { args[0], has_lower ? args[1] : args[2], args[2] };
+	ET_REQUIRE(ctx, has_lower || has_upper, "both limits are None");
+	return et_elementwise_apply(ctx,
+		has_lower && has_upper ? &both
+		: has_lower            ? &lower
+				       : &upper,
+		operands, (size_t)1 + has_lower + has_upper, args[3]->tensor);
+}
+
+/* One half along a dimension times the sigmoid of the other. */
+ET_FLOAT_FNS(glu, 2, a / (1 + exp(-b)))
+
+static enum et_status run_glu(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise map = { ET_ELEMENTWISE_SAME, ET_FLOATS(glu) };
+	struct et_tensor half[2] = { *args[0]->tensor, *args[0]->tensor };
+	struct et_evalue values[2];
+	int32_t sizes[ET_MAX_DIMS] = { 0 };
+	size_t dim;
+	ET_REQUIRE(ctx, half[0].n_dims > 0, "the tensor has no dimensions");
+	ET_TRY(et_get_dim(ctx, args[1]->i, half[0].n_dims, &dim));
+	memcpy(sizes, half[0].sizes, half[0].n_dims * sizeof(*sizes));
+	ET_REQUIRE(ctx, sizes[dim] % 2 == 0, "size %d in dimension %zu is odd", sizes[dim], dim);
+	sizes[dim] /= 2;
+	size_t skipped = (size_t)sizes[dim] * (size_t)half[0].strides[dim] * et_element_bytes(&half[0]);
+	if (et_tensor_numel(&half[0]))
+		half[1].data = (uint8_t *)half[1].data + skipped;
+	for (size_t k = 0; k < 2; k++) {
+		half[k].sizes = sizes;
+		values[k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &half[k] };
+	}
+	return et_elementwise_apply(
+		ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1] }, 2, args[2]->tensor);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::__rshift__.Tensor_out", "TT>T", et_elementwise_run, &right_shift_map },
+	{ "aten::add.Scalar_out", "TSS>T", run_scaled, &add_maps },
+	{ "aten::add.out", "TTS>T", run_scaled, &add_maps },
+	{ "aten::atan2.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(atan2)) },
+	{ "aten::bitwise_and.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
+	{ "aten::bitwise_and.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
+	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_elementwise_run, &left_shift_map },
+	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", run_left_shift_number },
+	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_elementwise_run, &left_shift_map },
+	{ "aten::bitwise_or.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
+	{ "aten::bitwise_or.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
+	{ "aten::bitwise_right_shift.Tensor_Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(down)) },
+	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_elementwise_run, &right_shift_map },
+	{ "aten::bitwise_xor.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
+	{ "aten::bitwise_xor.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
+	{ "aten::clamp.Tensor_out", "Ttt>T", run_clamp, NULL },
+	{ "aten::clamp.out", "Tss>T", run_clamp, NULL },
+	{ "aten::copysign.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(copysign)) },
+	{ "aten::div.Scalar_mode_out", "TSc>T", run_div_mode, NULL },
+	{ "aten::div.Scalar_out", "TS>T", run_div_number, NULL },
+	{ "aten::div.out", "TT>T", run_div },
+	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
+	{ "aten::eq.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(eq)) },
+	{ "aten::eq.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(eq)) },
+	{ "aten::floor_divide.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(floor_div)) },
+	{ "aten::fmax.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { fmax_f32, fmax_f64, ET_NARROW(maximum) }) },
+	{ "aten::fmin.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { fmin_f32, fmin_f64, ET_NARROW(minimum) }) },
+	{ "aten::fmod.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(fmod)) },
+	{ "aten::fmod.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(fmod)) },
+	{ "aten::gcd.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS64(gcd)) },
+	{ "aten::ge.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ge)) },
+	{ "aten::ge.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ge)) },
+	{ "aten::glu.out", "TI>T", run_glu },
+	{ "aten::gt.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(gt)) },
+	{ "aten::gt.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(gt)) },
+	{ "aten::lcm.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS64(lcm)) },
+	{ "aten::ldexp.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(ldexp)) },
+	{ "aten::le.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(le)) },
+	{ "aten::le.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(le)) },
+	{ "aten::logical_and.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_and)) },
+	{ "aten::logical_or.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_or)) },
+	{ "aten::logical_xor.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_xor)) },
+	{ "aten::lt.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(lt)) },
+	{ "aten::lt.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(lt)) },
+	{ "aten::masked_fill.Scalar_out", "TTS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(masked_fill), .promotes = 1, .on_complex = masked_fill_complex) },
+	{ "aten::max.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(maximum)) },
+	{ "aten::maximum.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(maximum)) },
+	{ "aten::min.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(minimum)) },
+	{ "aten::minimum.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(minimum)) },
+	{ "aten::mul.Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(mul), .on_complex = mul_complex) },
+	{ "aten::mul.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(mul), .on_complex = mul_complex) },
+	{ "aten::ne.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ne)) },
+	{ "aten::ne.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ne)) },
+	{ "aten::nextafter.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(nextafter)) },
+	{ "aten::pow.Scalar_out", "ST>T", et_elementwise_run, &pow_map },
+	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
+	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_elementwise_run, &pow_map },
+	{ "aten::remainder.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
+	{ "aten::remainder.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
+	{ "aten::rsub.Scalar_out", "TSS>T", run_scaled, &rsub_maps },
+	{ "aten::rsub.Tensor_out", "TTS>T", run_scaled, &rsub_maps },
+	{ "aten::sub.Scalar_out", "TSS>T", run_scaled, &sub_maps },
+	{ "aten::sub.out", "TTS>T", run_scaled, &sub_maps },
+	{ "aten::where.self_out", "TTT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(where), .promotes = 6, .on_complex = where_complex) },
+};
+
+ET_KERNEL_TABLE(binary);

@@ -1,0 +1,483 @@
+/* aten::_fft_r2c and _fft_c2r: Fourier transforms of real numbers, along any dimensions.
+ *
+ * One line at a time, in double. A line whose length has small factors is transformed by them (every n-th element for
+ * itself, then n results combined: Cooley and Tukey 1965); any other is a convolution with a chirp, of a length that is a
+ * power of two (Bluestein 1970), so that no length takes long. Of a real line's spectrum only the half is kept that the other
+ * mirrors; a line of an even length is half as many complex numbers, of its even elements and its odd ones, whose spectrum
+ * comes apart by its symmetries.
+ *
+ * The original has these two in its optimized library only, and no transform of complex numbers. */
+#include "runtime/kernels/engine/complex_elementwise.h"
+#include "runtime/kernels/engine/args.h"
+#include "runtime/kernels/kernels.h"
+
+#include <math.h>
+
+enum { FACTOR_MAX = 32, FACTORS_MAX = 64 };
+
+/* How lines of one length are transformed. */
+struct fft {
+	size_t n, n_factors, n_turns;
+	uint8_t factors[FACTORS_MAX];
+	double sign;            /* of the exponent: -1 forward, 1 backward */
+	double complex *turns;  /* exp(sign 2 pi i k / n_turns), of as many; that is n or twice as many */
+	double complex *room;   /* n: a line's other half of memory */
+	struct fft *chirped;    /* of the power of two, where factors do not do; forward */
+	double complex *chirp;  /* exp(sign pi i k^2 / n) */
+	double complex *filter; /* the transform of its conjugate, around 0 */
+	double complex *wide;   /* chirped->n */
+};
+
+/* Element k of @n that turn once around: the angle is exact in 64 bits. */
+static double complex transpose(double sign, uint64_t k, uint64_t n)
+{
+	double angle = sign * 2 * 3.14159265358979323846 * (double)(k % n) / (double)n;
+	return CMPLX(cos(angle), sin(angle));
+}
+
+/* All @n of them; sines and cosines of one eighth only, where that is whole: they mirror each other. */
+static void fill_turns(double sign, size_t n, double complex *turns)
+{
+	size_t quarter = n / 4;
+	if (n % 8) {
+		for (size_t k = 0; k < n; k++)
+			turns[k] = transpose(sign, k, n);
+		return;
+	}
+	for (size_t k = 0; k <= n / 8; k++) {
+		double complex one = transpose(1, k, n);
+		turns[k] = CMPLX(creal(one), sign * cimag(one));
+		turns[quarter - k] = CMPLX(cimag(one), sign * creal(one));
+	}
+	for (size_t k = 1; k <= quarter; k++)
+		turns[quarter + k] = CMPLX(-creal(turns[quarter - k]), cimag(turns[quarter - k]));
+	for (size_t k = 1; k < n / 2; k++)
+		turns[n - k] = conj(turns[k]);
+}
+
+static bool split(struct fft *f)
+{
+	size_t rest = f->n;
+	for (size_t i = 1; i <= FACTOR_MAX; i++) {
+		size_t factor = i == 1 ? 4 : i; /* four at once before twos */
+		for (; rest % factor == 0 && rest > 1; rest /= factor) {
+			if (f->n_factors == FACTORS_MAX)
+				return false;
+			f->factors[f->n_factors++] = (uint8_t)factor;
+		}
+	}
+	return rest == 1;
+}
+
+static void *numbers(struct et_kernel_ctx *ctx, size_t n)
+{
+	size_t n_bytes;
+	if (!et_mul(n, sizeof(double complex), &n_bytes)) {
+		et_refuse(ctx, "too large");
+		return NULL;
+	}
+	return et_kernel_scratch(ctx, n_bytes);
+}
+
+/* Without what the language adds for infinities: a line with one has no finite spectrum anyhow. */
+static inline double complex times(double complex a, double complex b)
+{
+	return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+}
+
+/* What @p parts of @m results each make together: @to, @p @m of them. Parts are @stride apart. */
+struct parts {
+	const double complex *from;
+	size_t stride, m, step; /* of the turns */
+};
+
+static void join_2(const struct fft *f, const struct parts *parts, double complex *to)
+{
+	for (size_t i = 0; i < parts->m; i++) {
+		double complex a = parts->from[i],
+			       b = times(parts->from[parts->stride + i], f->turns[i * parts->step]);
+		to[i] = a + b;
+		to[parts->m + i] = a - b;
+	}
+}
+
+static void join_4(const struct fft *f, const struct parts *parts, double complex *to)
+{
+	size_t m = parts->m, step = parts->step;
+	for (size_t i = 0; i < m; i++) {
+		const double complex *from = parts->from + i;
+		double complex a = from[0], b = times(from[parts->stride], f->turns[i * step]),
+			       c = times(from[2 * parts->stride], f->turns[2 * i * step]),
+			       d = times(from[3 * parts->stride], f->turns[3 * i * step]);
+		double complex even = a + c, odd = a - c, sum = b + d, difference = b - d;
+		difference = CMPLX(-f->sign * cimag(difference), f->sign * creal(difference));
+		to[i] = even + sum;
+		to[m + i] = odd + difference;
+		to[2 * m + i] = even - sum;
+		to[3 * m + i] = odd - difference;
+	}
+}
+
+static void join_any(const struct fft *f, const struct parts *parts, size_t p, double complex *to)
+{
+	size_t m = parts->m, step = parts->step;
+	for (size_t i = 0; i < m; i++) {
+		double complex terms[FACTOR_MAX];
+		for (size_t k = 0; k < p; k++)
+			terms[k] = times(parts->from[k * parts->stride + i], f->turns[k * i * step]);
+		for (size_t j = 0; j < p; j++) {
+			double complex sum = terms[0];
+			for (size_t k = 1; k < p; k++)
+				sum += times(terms[k], f->turns[j * k % p * m * step]);
+			to[j * m + i] = sum;
+		}
+	}
+}
+
+/* @from, every @stride-th, to @to, in order. @to and @from are apart. */
+static void transform_part(const struct fft *f, size_t level, size_t n, const double complex *from,
+	size_t stride, double complex *to, double complex *room)
+{
+	size_t p = f->factors[level], m = n / p;
+	struct parts parts = { .from = from, .stride = stride, .m = m, .step = f->n_turns / n };
+	if (m > 1) {
+		for (size_t k = 0; k < p; k++)
+			transform_part(
+				f, level + 1, m, from + k * stride, stride * p, room + k * m, to + k * m);
+		parts.from = room;
+		parts.stride = m;
+	}
+	if (p == 4)
+		join_4(f, &parts, to);
+	else if (p == 2)
+		join_2(f, &parts, to);
+	else
+		join_any(f, &parts, p, to);
+}
+
+static void transform(const struct fft *f, double complex *line);
+
+static void transform_chirped(const struct fft *f, double complex *line)
+{
+	size_t n = f->n, wide = f->chirped->n;
+	for (size_t i = 0; i < wide; i++)
+		f->wide[i] = i < n ? times(line[i], f->chirp[i]) : 0;
+	transform(f->chirped, f->wide);
+	/* back again by the same transform of the conjugate */
+	for (size_t i = 0; i < wide; i++)
+		f->wide[i] = conj(times(f->wide[i], f->filter[i]));
+	transform(f->chirped, f->wide);
+	for (size_t i = 0; i < n; i++)
+		line[i] = times(conj(f->wide[i]) / (double)wide, f->chirp[i]);
+}
+
+static void transform(const struct fft *f, double complex *line)
+{
+	if (f->chirped) {
+		transform_chirped(f, line);
+		return;
+	}
+	if (f->n == 1)
+		return;
+	double complex *copy = f->room + f->n;
+	memcpy(copy, line, f->n * sizeof(*line));
+	transform_part(f, 0, f->n, copy, 1, line, f->room);
+}
+
+static enum et_status start_fft(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign);
+
+static enum et_status start_chirp(struct et_kernel_ctx *ctx, struct fft *f)
+{
+	size_t n = f->n, wide = 1;
+	while (wide < 2 * n)
+		wide *= 2;
+	f->chirped = et_kernel_scratch(ctx, sizeof(*f->chirped));
+	f->chirp = numbers(ctx, n);
+	f->filter = numbers(ctx, wide);
+	f->wide = numbers(ctx, wide);
+	if (!f->chirped || !f->chirp || !f->filter || !f->wide)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	ET_TRY(start_fft(ctx, f->chirped, wide, -1));
+	for (size_t i = 0; i < wide; i++)
+		f->filter[i] = 0;
+	for (size_t i = 0; i < n; i++) {
+		f->chirp[i] = transpose(f->sign, (uint64_t)i * i, 2 * (uint64_t)n);
+		f->filter[i] = f->filter[(wide - i) % wide] = conj(f->chirp[i]);
+	}
+	transform(f->chirped, f->filter);
+	return ET_OK;
+}
+
+static enum et_status start_turns(struct et_kernel_ctx *ctx, struct fft *f)
+{
+	f->turns = numbers(ctx, f->n_turns);
+	f->room = numbers(ctx, 2 * f->n);
+	if (!f->turns || !f->room)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	fill_turns(f->sign, f->n_turns, f->turns);
+	return ET_OK;
+}
+
+static enum et_status start_fft(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign)
+{
+	*f = (struct fft){ .n = n, .n_turns = n, .sign = sign };
+	return split(f) ? start_turns(ctx, f) : start_chirp(ctx, f);
+}
+
+/* For real lines of an even length, if half of it has small factors: *@ret_is_half. */
+static enum et_status start_halved(
+	struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign, bool *ret_is_half)
+{
+	*f = (struct fft){ .n = n / 2, .n_turns = n, .sign = sign };
+	*ret_is_half = n % 2 == 0 && split(f);
+	return *ret_is_half ? start_turns(ctx, f) : start_fft(ctx, f, n, sign);
+}
+
+/* Both ways between half the spectrum of a real line, @f->n + 1 numbers, and that of as many numbers as @f->n whose parts are
+ * the line's even and odd elements: E + W^k O and E - W^k O, where those two spectra are E + iO. */
+static void pair_half(const struct fft *f, double complex *line, double factor)
+{
+	size_t n = f->n;
+	for (size_t k = 0; k <= n / 2; k++) {
+		double complex a = line[k], b = conj(line[n - k]), even = (a + b) * factor,
+			       odd = (a - b) * factor;
+		odd = times(CMPLX(-f->sign * cimag(odd), f->sign * creal(odd)), f->turns[k]);
+		line[k] = even + odd;
+		line[n - k] = conj(even - odd);
+	}
+}
+
+/* Lines along one dimension. @n_in and @n_out elements of each are there and wanted; what is missing of a spectrum is
+ * the mirror of the rest. */
+struct lines {
+	struct et_view from, to;
+	size_t dim;
+	double factor;
+	bool is_half; /* the input is half a spectrum */
+};
+
+/* Elements of one line in memory, @step bytes apart, and where they are in the line that is transformed: a number each, or
+ * each a part of one. */
+struct line_place {
+	enum et_scalar_type type;
+	int64_t step;
+	size_t n, n_doubles;
+};
+
+static void read_line(const struct line_place *place, const uint8_t *from, double *to)
+{
+	bool is_complex = et_type_is_complex(place->type);
+	bool is_float = place->type == ET_FLOAT32 || place->type == ET_COMPLEX64;
+	for (size_t k = 0; k < place->n; k++, from += place->step, to += place->n_doubles) {
+		const float *floats = (const void *)from;
+		const double *doubles = (const void *)from;
+		to[0] = is_float ? (double)floats[0] : doubles[0];
+		if (place->n_doubles == 2)
+			to[1] = !is_complex ? 0 : is_float ? (double)floats[1] : doubles[1];
+	}
+}
+
+static void write_line(const struct line_place *place, const double *from, double factor, uint8_t *to)
+{
+	bool is_complex = et_type_is_complex(place->type);
+	bool is_float = place->type == ET_FLOAT32 || place->type == ET_COMPLEX64;
+	for (size_t k = 0; k < place->n; k++, to += place->step, from += place->n_doubles) {
+		float *floats = (void *)to;
+		double *doubles = (void *)to;
+		for (size_t i = 0; i < 1u + is_complex; i++) {
+			if (is_float)
+				floats[i] = (float)(from[i] * factor);
+			else
+				doubles[i] = from[i] * factor;
+		}
+	}
+}
+
+/* In place; see start_halved for what @n real elements become. */
+static void transform_line(const struct fft *f, const struct lines *l, size_t n, double complex *line)
+{
+	bool is_halved = f->n < n;
+	if (l->is_half) { /* what mirrors itself is real, whatever it says */
+		line[0] = creal(line[0]);
+		if (n % 2 == 0)
+			line[n / 2] = creal(line[n / 2]);
+		for (size_t k = n / 2 + 1; k < n && !is_halved; k++)
+			line[k] = conj(line[n - k]);
+		if (is_halved)
+			pair_half(f, line, 1);
+	}
+	transform(f, line);
+	if (is_halved && !l->is_half) {
+		line[f->n] = line[0];
+		pair_half(f, line, 0.5);
+	}
+}
+
+static enum et_status transform_lines(struct et_kernel_ctx *ctx, struct lines *l, size_t n, double sign)
+{
+	struct fft f;
+	struct et_walk walk;
+	struct et_place place;
+	bool is_halved = false, is_real_in = !et_type_is_complex(l->from.type);
+	double complex *line = numbers(ctx, n + 1);
+	if (!line)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	if (is_real_in || l->is_half)
+		ET_TRY(start_halved(ctx, &f, n, sign, &is_halved));
+	else
+		ET_TRY(start_fft(ctx, &f, n, sign));
+	int64_t bytes[2] = { (int64_t)et_scalar_size(l->to.type), (int64_t)et_scalar_size(l->from.type) };
+	struct line_place out = { .type = l->to.type,
+		.step = l->to.strides[l->dim] * bytes[0],
+		.n = (size_t)l->to.sizes[l->dim],
+		.n_doubles = is_halved && l->is_half ? 1 : 2 };
+	struct line_place in = { .type = l->from.type,
+		.step = l->from.strides[l->dim] * bytes[1],
+		.n = l->is_half ? n / 2 + 1 : n,
+		.n_doubles = is_halved && is_real_in ? 1 : 2 };
+	l->to.sizes[l->dim] = l->from.sizes[l->dim] = 1;
+	et_walk_init(&walk, (const struct et_view *[]){ &l->to, &l->from }, 2);
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < walk.numel; i++) {
+		read_line(&in, l->from.data + place.offset[1] * bytes[1], (double *)line);
+		transform_line(&f, l, n, line);
+		write_line(&out, (const double *)line, l->factor, l->to.data + place.offset[0] * bytes[0]);
+		et_place_advance(&place, &walk, 1);
+	}
+	return ET_OK;
+}
+
+/* Dimensions, each once, the last one apart. */
+static enum et_status get_dims(struct et_kernel_ctx *ctx, const struct et_evalue *list,
+	const struct et_tensor *self, size_t *ret_last)
+{
+	uint32_t set = 0;
+	ET_REQUIRE(ctx, et_list_len(list) > 0, "no dimensions");
+	for (size_t i = 0; i < et_list_len(list); i++) {
+		int64_t dim = et_list_int(list, i);
+		ET_REQUIRE(ctx, dim >= 0 && dim < self->n_dims, "dimension %lld of %u", (long long)dim,
+			self->n_dims);
+		ET_REQUIRE(ctx, !(set >> dim & 1), "dimension %lld twice", (long long)dim);
+		set |= 1u << dim;
+		*ret_last = (size_t)dim;
+	}
+	return ET_OK;
+}
+
+/* 0: as it is, 1: by the root of the number of elements, 2: by the number. */
+static enum et_status get_factor(struct et_kernel_ctx *ctx, int64_t norm, const struct et_evalue *list,
+	const struct et_tensor *real, double *ret)
+{
+	double n = 1;
+	ET_REQUIRE(ctx, norm >= 0 && norm <= 2, "normalization %lld", (long long)norm);
+	for (size_t i = 0; i < et_list_len(list); i++)
+		n *= real->sizes[et_list_int(list, i)];
+	*ret = norm == 0 ? 1 : norm == 1 ? 1 / sqrt(n) : 1 / n;
+	return ET_OK;
+}
+
+static enum et_status require_types(
+	struct et_kernel_ctx *ctx, const struct et_tensor *real, const struct et_tensor *spectrum)
+{
+	ET_REQUIRE(ctx,
+		(real->type == ET_FLOAT32 && spectrum->type == ET_COMPLEX64) ||
+			(real->type == ET_FLOAT64 && spectrum->type == ET_COMPLEX128),
+		"%s and %s", et_scalar_name(real->type), et_scalar_name(spectrum->type));
+	return ET_OK;
+}
+
+/* The same view with dimension @dim of @size: only that is read. */
+static struct et_view narrowed(const struct et_view *view, size_t dim, int64_t size)
+{
+	struct et_view narrow = *view;
+	narrow.sizes[dim] = size;
+	return narrow;
+}
+
+/* x, dimensions, normalization, one-sided > out */
+static enum et_status run_r2c(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	struct et_tensor *out = args[4]->tensor;
+	struct et_view from, to;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t last;
+	double factor;
+	ET_TRY(require_types(ctx, x, out));
+	ET_TRY(get_dims(ctx, args[1], x, &last));
+	ET_TRY(get_factor(ctx, args[2]->i, args[1], x, &factor));
+	ET_REQUIRE(ctx, args[3]->b, "both sides of the spectrum");
+	ET_REQUIRE(ctx, x->n_dims == out->n_dims && memcmp(x->dim_order, out->dim_order, x->n_dims) == 0,
+		"another dim order");
+	for (size_t d = 0; d < x->n_dims; d++)
+		sizes[d] = x->sizes[d];
+	ET_REQUIRE(ctx, sizes[last] > 0, "lines of no elements");
+	sizes[last] = sizes[last] / 2 + 1;
+	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
+	et_view_of(&from, x);
+	et_view_of(&to, out);
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
+	struct lines l = { .from = from, .to = to, .dim = last, .factor = factor };
+	ET_TRY(transform_lines(ctx, &l, (size_t)x->sizes[last], -1));
+	for (size_t i = 0; i + 1 < et_list_len(args[1]); i++) {
+		size_t dim = (size_t)et_list_int(args[1], i);
+		l = (struct lines){ .from = to, .to = to, .dim = dim, .factor = 1 };
+		ET_TRY(transform_lines(ctx, &l, (size_t)to.sizes[dim], -1));
+	}
+	return ET_OK;
+}
+
+/* spectrum, dimensions, normalization, size of the last of them > out */
+static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor;
+	struct et_tensor *out = args[4]->tensor;
+	struct et_view from, to;
+	int64_t sizes[ET_MAX_DIMS], n = args[3]->i;
+	size_t last, n_bytes, n_dims = et_list_len(args[1]);
+	double factor;
+	ET_TRY(require_types(ctx, out, x));
+	ET_TRY(get_dims(ctx, args[1], x, &last));
+	ET_REQUIRE(ctx, x->n_dims == out->n_dims && memcmp(x->dim_order, out->dim_order, x->n_dims) == 0,
+		"another dim order");
+	ET_REQUIRE(ctx, n >= 1 && n <= INT32_MAX && x->sizes[last] >= n / 2 + 1,
+		"lines of %lld from a spectrum of %d", (long long)n, x->sizes[last]);
+	for (size_t d = 0; d < x->n_dims; d++)
+		sizes[d] = x->sizes[d];
+	sizes[last] = n;
+	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
+	ET_TRY(get_factor(ctx, args[2]->i, args[1], out, &factor));
+	et_view_of(&from, x);
+	et_view_of(&to, out);
+	if (et_tensor_numel(out) == 0)
+		return ET_OK;
+	if (n_dims > 1) { /* the other dimensions first, in a copy */
+		struct et_view copy = narrowed(&from, last, n / 2 + 1);
+		from = copy;
+		if (!et_mul(et_view_numel(&copy), et_element_bytes(x), &n_bytes))
+			return et_refuse(ctx, "too large");
+		copy.data = et_kernel_scratch(ctx, n_bytes);
+		if (!copy.data)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+		int64_t stride = 1;
+		for (size_t d = copy.n_dims; d-- > 0; stride *= copy.sizes[d])
+			copy.strides[d] = stride;
+		et_view_copy(&copy, &from);
+		from = copy;
+	}
+	for (size_t i = 0; i + 1 < n_dims; i++) {
+		size_t dim = (size_t)et_list_int(args[1], i);
+		struct lines l = { .from = from, .to = from, .dim = dim, .factor = 1 };
+		ET_TRY(transform_lines(ctx, &l, (size_t)from.sizes[dim], 1));
+	}
+	struct lines l = { .from = from, .to = to, .dim = last, .factor = factor, .is_half = true };
+	return transform_lines(ctx, &l, (size_t)n, 1);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::_fft_c2r.out", "TVII>T", run_c2r },
+	{ "aten::_fft_r2c.out", "TVIB>T", run_r2c },
+};
+
+ET_KERNEL_TABLE(fft);

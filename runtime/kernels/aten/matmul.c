@@ -1,0 +1,835 @@
+/* Matrix products: mm, bmm, addmm and their relatives.
+ *
+ * All of them prepare one operand description and call one product. Float and what computes as float runs
+ * through et_gemm (half and bfloat16 by way of a float copy); double and integers through a plain loop that
+ * sums in double or int64, which is also what tests hold the fast one against. */
+#include "runtime/kernels/engine/complex_elementwise.h"
+#include "runtime/kernels/engine/gemm.h"
+#include "runtime/kernels/simd/ukernels.h"
+#include "runtime/kernels/simd/span_ukernels.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/engine/elementwise.h"
+#include "runtime/base/expand.h"
+
+/* One 2-dimensional product: out = beta self + alpha a b. @self may be NULL; views are 2-dimensional. */
+struct product {
+	const struct et_view *self, *a, *b, *out;
+	double beta, alpha;
+	bool is_rounded; /* half and bfloat16: after each operation, as the original does */
+};
+
+/* Row after row; column after column where a matrix lies so. */
+static void *scratch_view(struct et_kernel_ctx *ctx, struct et_view *ret_view, const struct et_view *like,
+	enum et_scalar_type type)
+{
+	bool is_transposed = like->n_dims == 2 && like->strides[0] == 1;
+	et_view_clone(ret_view, like);
+	ret_view->type = (uint8_t)type;
+	int64_t stride = 1;
+	for (size_t i = like->n_dims; i-- > 0;) {
+		size_t d = is_transposed ? like->n_dims - 1 - i : i;
+		ret_view->strides[d] = stride;
+		stride *= like->sizes[d];
+	}
+	ret_view->data = et_kernel_scratch(ctx, (size_t)stride * et_scalar_size(type) + 1);
+	return ret_view->data;
+}
+
+/* @view itself if it has @type already, else a copy in scratch. */
+static enum et_status as_type(struct et_kernel_ctx *ctx, const struct et_view **view, struct et_view *room,
+	enum et_scalar_type type)
+{
+	if ((*view)->type == type)
+		return ET_OK;
+	if (!scratch_view(ctx, room, *view, type))
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	ET_TRY(et_view_cast(ctx, room, *view));
+	*view = room;
+	return ET_OK;
+}
+
+static void begin_float(const struct et_view *out, const struct et_view *self, float beta)
+{
+	float *to = (float *)out->data;
+	const float *from = self && beta != 0 ? (const float *)self->data : NULL;
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < out->sizes[1]; j++)
+			to[i * out->strides[0] + j * out->strides[1]] =
+				from ? beta * from[i * self->strides[0] + j * self->strides[1]] : 0;
+	}
+}
+
+/* out = alpha out + beta self, after the product: alpha times a sum and a sum of alpha times something differ where it is
+ * infinite. */
+static void scale_and_add(const struct et_view *out, const struct et_view *self, float alpha, float beta)
+{
+	float *to = (float *)out->data;
+	const float *from = self && beta != 0 ? (const float *)self->data : NULL;
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < out->sizes[1]; j++) {
+			float *element = &to[i * out->strides[0] + j * out->strides[1]];
+			*element *= alpha;
+			if (from)
+				*element += beta * from[i * self->strides[0] + j * self->strides[1]];
+		}
+	}
+}
+
+/* A number of half or bfloat16, or of the float copy of such. */
+ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scalar_type as)
+{
+	return as == ET_FLOAT32    ? ((const float *)numbers)[i]
+	       : as == ET_BFLOAT16 ? et_from_bfloat16(((const uint16_t *)numbers)[i])
+				   : et_from_half(((const uint16_t *)numbers)[i]);
+}
+
+/* Of @type, which all of them have, or all of them as floats. */
+ET_EXPANDED void multiply_rounded_as(
+	const struct product *p, const enum et_scalar_type type, const enum et_scalar_type as)
+{
+	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
+	const float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
+	const int64_t n_k = a->sizes[1];
+	for (int64_t i = 0; i < out->sizes[0]; i++) {
+		for (int64_t j = 0; j < out->sizes[1]; j++) {
+			int64_t left = i * a->strides[0], right = j * b->strides[1],
+				to = i * out->strides[0] + j * out->strides[1];
+			float sum = 0;
+			for (int64_t k = 0; k < n_k; k++, left += a->strides[1], right += b->strides[0])
+				sum = et_round_half(
+					sum + et_round_half(rounded_at(a->data, left, as) *
+								    rounded_at(b->data, right, as),
+						      type),
+					type);
+			sum = et_round_half(sum * alpha, type);
+			if (beta != 0)
+				sum += et_round_half(
+					rounded_at(
+						self->data, i * self->strides[0] + j * self->strides[1], as) *
+						beta,
+					type);
+			if (as == ET_FLOAT32)
+				((float *)out->data)[to] = sum;
+			else
+				((uint16_t *)out->data)[to] =
+					type == ET_BFLOAT16 ? et_to_bfloat16(sum) : et_to_half(sum);
+		}
+	}
+}
+
+static void multiply_rounded(const struct product *p, enum et_scalar_type type)
+{
+	if (p->out->type == ET_FLOAT32 && type == ET_FLOAT16)
+		multiply_rounded_as(p, ET_FLOAT16, ET_FLOAT32);
+	else if (p->out->type == ET_FLOAT32)
+		multiply_rounded_as(p, ET_BFLOAT16, ET_FLOAT32);
+	else if (type == ET_FLOAT16)
+		multiply_rounded_as(p, ET_FLOAT16, ET_FLOAT16);
+	else
+		multiply_rounded_as(p, ET_BFLOAT16, ET_BFLOAT16);
+}
+
+static bool rounds_all(const struct product *p)
+{
+	return p->self && p->is_rounded && et_type_is_half(p->out->type) && p->a->sizes[1] <= ET_HALF_TERMS;
+}
+
+/* @n columns from the @first on. */
+static void columns_of(struct et_view *ret_part, const struct et_view *view, int64_t first, int64_t n)
+{
+	et_view_clone(ret_part, view);
+	ret_part->data += first * view->strides[1] * (int64_t)et_scalar_size(view->type);
+	ret_part->sizes[1] = n;
+}
+
+/* All of floats, or float copies of what @p has. */
+static void multiply_columns(struct et_kernel_ctx *ctx, const struct product *p, const struct et_view *self,
+	const struct et_view *a, const struct et_view *b, const struct et_view *out)
+{
+	if (rounds_all(p)) {
+		struct product floats = { self, a, b, out, p->beta, p->alpha, true };
+		multiply_rounded(&floats, p->out->type);
+		return;
+	}
+	bool is_scaled = p->alpha != 1;
+	begin_float(out, is_scaled ? NULL : self, (float)p->beta);
+	struct et_matrix matrix = { (const float *)b->data, b->strides[0], b->strides[1] };
+	struct et_gemm gemm = {
+		.n_rows = (size_t)out->sizes[0],
+		.n_columns = (size_t)out->sizes[1],
+		.n_k = (size_t)a->sizes[1],
+		.a = (const float *)a->data,
+		.a_row = a->strides[0],
+		.a_col = a->strides[1],
+		.panel = et_matrix_panel,
+		.b = &matrix,
+		.c = (float *)out->data,
+		.c_row = out->strides[0],
+		.c_col = out->strides[1],
+	};
+	et_gemm(ctx->compute, &gemm);
+	if (is_scaled)
+		scale_and_add(out, self, (float)p->alpha, (float)p->beta);
+}
+
+/* How many columns of @b become floats at once: a layer's weights are most of a program, and not to be there twice. */
+static int64_t n_columns_at_once(const struct et_view *b)
+{
+	enum { FEWEST = 128, MANY = 1 << 18 };
+	int64_t n = b->sizes[0] ? MANY / b->sizes[0] / FEWEST * FEWEST : b->sizes[1];
+	n = n > FEWEST ? n : FEWEST;
+	return b->type == ET_FLOAT32 || n > b->sizes[1] ? b->sizes[1] : n;
+}
+
+enum { FEW = 64 }; /* halves, which are not worth to be copied to memory as floats */
+
+static bool is_few(const struct et_view *matrix, size_t dim)
+{
+	return matrix->sizes[dim] <= FEW && matrix->sizes[dim + 1] <= FEW &&
+	       matrix->sizes[dim] * matrix->sizes[dim + 1] <= FEW;
+}
+
+/* Few elements as floats, and where one of row i and column j is: at i * row + j * column. Row after row, but for what lies
+ * in one piece column after column. */
+struct few {
+	float numbers[FEW];
+	int64_t row, column;
+};
+
+static bool is_one_piece(const struct et_view *matrix, size_t outer)
+{
+	const size_t inner = 1 - outer;
+	return (matrix->sizes[inner] == 1 || matrix->strides[inner] == 1) &&
+	       (matrix->sizes[outer] == 1 || matrix->strides[outer] == matrix->sizes[inner]);
+}
+
+static void load_few(struct few *to, const struct et_view *from)
+{
+	const et_load_fn load = et_loader(from->type, ET_F32);
+	const int64_t n_rows = from->sizes[0], n = from->sizes[1];
+	const bool is_transposed = !is_one_piece(from, 0) && is_one_piece(from, 1);
+	to->row = is_transposed ? 1 : n;
+	to->column = is_transposed ? n_rows : 1;
+	if (is_transposed || is_one_piece(from, 0)) {
+		load(to->numbers, from->data, 1, (size_t)(n_rows * n));
+		return;
+	}
+	for (int64_t i = 0; i < n_rows; i++)
+		load(to->numbers + i * n,
+			from->data + i * from->strides[0] * (int64_t)et_scalar_size(from->type),
+			from->strides[1], (size_t)n);
+}
+
+static void store_few(const struct et_view *to, const float *numbers)
+{
+	const et_store_fn store = et_storer(to->type, ET_F32);
+	const int64_t n_rows = to->sizes[0], n = to->sizes[1];
+	if (is_one_piece(to, 0)) {
+		store(to->data, 1, numbers, (size_t)(n_rows * n));
+		return;
+	}
+	for (int64_t i = 0; i < n_rows; i++)
+		store(to->data + i * to->strides[0] * (int64_t)et_scalar_size(to->type), to->strides[1],
+			numbers + i * n, (size_t)n);
+}
+
+/* Matrices of few halves. */
+static void multiply_few(const struct product *p)
+{
+	const struct et_view *self = p->beta != 0 ? p->self : NULL;
+	const int64_t n_k = p->a->sizes[1], n_rows = p->out->sizes[0], n = p->out->sizes[1];
+	const float alpha = (float)p->alpha, beta = (float)p->beta;
+	struct few left, right, added;
+	float sums[FEW];
+	load_few(&left, p->a);
+	load_few(&right, p->b);
+	if (self)
+		load_few(&added, self);
+	for (int64_t i = 0; i < n_rows; i++) {
+		for (int64_t j = 0; j < n; j++) {
+			const float *a = left.numbers + i * left.row, *b = right.numbers + j * right.column;
+			const float more = self ? beta * added.numbers[i * added.row + j * added.column] : 0;
+			float sum = alpha == 1 ? more : 0;
+			for (int64_t k = 0; k < n_k; k++)
+				sum += a[k * left.column] * b[k * right.row];
+			sums[i * n + j] = alpha == 1 ? sum : alpha * sum + more;
+		}
+	}
+	store_few(p->out, sums);
+}
+
+static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	const struct et_view *a = p->a, *self = p->self, *out = p->out;
+	struct et_view room_a, room_b, room_self, room_out;
+	enum { FEW_PRODUCTS = 128 }; /* of halves, which are not worth a copy in floats */
+	int64_t n_columns = p->out->sizes[1];
+	if (rounds_all(p) && self->type == out->type &&
+		out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
+		multiply_rounded(p, out->type);
+		return ET_OK;
+	}
+	if (et_type_is_half(p->b->type) && is_few(a, 0) && is_few(p->b, 0) && is_few(out, 0) &&
+		!rounds_all(p) && (!self || et_loader(self->type, ET_F32))) {
+		multiply_few(p);
+		return ET_OK;
+	}
+	int64_t n_at_once = n_columns_at_once(p->b);
+	ET_TRY(as_type(ctx, &a, &room_a, ET_FLOAT32));
+	if (self)
+		ET_TRY(as_type(ctx, &self, &room_self, ET_FLOAT32));
+	/* What is added after the product must outlive it. */
+	if (out->type != ET_FLOAT32 || (p->alpha != 1 && self && self->data == out->data)) {
+		out = &room_out;
+		if (!scratch_view(ctx, &room_out, p->out, ET_FLOAT32))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	struct et_view widest, b, to, from;
+	columns_of(&widest, p->b, 0, n_at_once);
+	if (widest.type != ET_FLOAT32 && !scratch_view(ctx, &room_b, &widest, ET_FLOAT32))
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (int64_t first = 0; first < n_columns; first += n_at_once) {
+		int64_t n = n_columns - first < n_at_once ? n_columns - first : n_at_once;
+		columns_of(&b, p->b, first, n);
+		columns_of(&to, out, first, n);
+		if (self)
+			columns_of(&from, self, first, n);
+		if (b.type != ET_FLOAT32) {
+			room_b.sizes[1] = n;
+			ET_TRY(et_view_cast(ctx, &room_b, &b));
+			columns_of(&b, &room_b, 0, n);
+		}
+		multiply_columns(ctx, p, self ? &from : NULL, a, &b, &to);
+	}
+	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
+}
+
+enum { PIECE = 256 };
+
+/* Each sum takes its products in order; a piece of a row of them runs along b's rows. */
+#define PLAIN_PRODUCT(name, type, weigh_rows)                                                               \
+	static void name##_piece(const struct et_view *a, const struct et_view *b, const type *left,        \
+		const type *right, size_t n, type *sums)                                                    \
+	{                                                                                                   \
+		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];  \
+		memset(sums, 0, n * sizeof(*sums));                                                         \
+		if (step == 1) {                                                                            \
+			et_span_ukernels()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);            \
+			return;                                                                             \
+		}                                                                                           \
+		for (int64_t k = 0; k < n_k; k++) {                                                         \
+			ET_INDEPENDENT                                                                      \
+			for (size_t j = 0; j < n; j++)                                                      \
+				sums[j] += left[k * col] * right[k * row + (int64_t)j * step];              \
+		}                                                                                           \
+	}                                                                                                   \
+	static void name(const struct et_view *out, const struct et_view *self, const struct et_view *a,    \
+		const struct et_view *b, type beta, type alpha)                                             \
+	{                                                                                                   \
+		type sums[PIECE];                                                                           \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                               \
+			const type *left = (const type *)a->data + i * a->strides[0];                       \
+			for (int64_t j = 0; j < out->sizes[1]; j++) {                                       \
+				int64_t rest = out->sizes[1] - j;                                           \
+				if (j % PIECE == 0)                                                         \
+					name##_piece(a, b, left, (const type *)b->data + j * b->strides[1], \
+						(size_t)(rest < PIECE ? rest : PIECE), sums);               \
+				type sum = sums[j % PIECE] * alpha;                                         \
+				if (self && beta != 0)                                                      \
+					sum += beta * ((const type *)self->data)[i * self->strides[0] +     \
+										 j * self->strides[1]];     \
+				((type *)out->data)[i * out->strides[0] + j * out->strides[1]] = sum;       \
+			}                                                                                   \
+		}                                                                                           \
+	}
+PLAIN_PRODUCT(multiply_doubles, double, weigh_double_rows)
+PLAIN_PRODUCT(multiply_ints, int64_t, weigh_long_rows)
+
+static enum et_status multiply_plain(
+	struct et_kernel_ctx *ctx, const struct product *p, enum et_scalar_type type)
+{
+	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
+	struct et_view room_a, room_b, room_self, room_out;
+	ET_TRY(as_type(ctx, &a, &room_a, type));
+	ET_TRY(as_type(ctx, &b, &room_b, type));
+	if (self)
+		ET_TRY(as_type(ctx, &self, &room_self, type));
+	if (out->type != type) {
+		out = &room_out;
+		if (!scratch_view(ctx, &room_out, p->out, type))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	if (type == ET_FLOAT64)
+		multiply_doubles(out, self, a, b, p->beta, p->alpha);
+	else
+		multiply_ints(out, self, a, b, et_double_to_int(p->beta), et_double_to_int(p->alpha));
+	return out == p->out ? ET_OK : et_view_cast(ctx, p->out, out);
+}
+
+typedef void (*direct_fn)(const struct et_product *product);
+
+/* The loop that takes a product as it lies, so that nothing has to be made ready: small ones, few terms, integers that would
+ * have to be widened, and what lies turned, as a linear layer's weight does; or NULL. */
+static direct_fn find_direct(const struct et_view *a, const struct et_view *b, const struct et_view *out)
+{
+	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_TRANSPOSED_FLOATS = 1024, SMALL_WIDE = 8192 };
+	enum et_class class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
+	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last],
+	       numel = n_k * (size_t)b->sizes[last];
+	if (a->type != b->type || a->type != out->type || a->type == ET_BOOL ||
+		(out->strides[last] != 1 && out->sizes[last] != 1))
+		return NULL;
+	if (narrow == ET_N_SPANS && !et_class_is_type(class, a->type))
+		return NULL;
+	bool is_float = class == ET_F32, is_narrow = narrow != ET_N_SPANS;
+	if (is_narrow)
+		class = narrow;
+	bool is_column = b->sizes[last] == 1 && b->strides[last - 1] == 1 && a->strides[last] == 1 &&
+			 n_k > FEW_TERMS && !(is_float && numel > SMALL_TRANSPOSED_FLOATS);
+	if (is_column)
+		return et_span_ukernels()->multiply_transposed[class];
+	if (b->strides[last] == 1 || b->sizes[last] == 1)
+		return is_narrow || n_k <= FEW_TERMS || numel <= (is_float ? SMALL_FLOATS : SMALL_WIDE)
+			       ? et_span_ukernels()->multiply[class]
+			       : NULL;
+	if ((b->strides[last - 1] != 1 && n_k != 1) || (a->strides[last] != 1 && n_k != 1) ||
+		(is_float && numel > SMALL_TRANSPOSED_FLOATS))
+		return NULL;
+	return et_span_ukernels()->multiply_transposed[class];
+}
+
+/* Matrices in the last two dimensions of what is given. */
+static struct et_product direct_product(
+	const struct et_view *a, const struct et_view *b, const struct et_view *out)
+{
+	size_t last = (size_t)a->n_dims - 1;
+	return (struct et_product){
+		.n_rows = (size_t)out->sizes[last - 1],
+		.n_columns = (size_t)out->sizes[last],
+		.n_k = (size_t)a->sizes[last],
+		.a = a->data,
+		.b = b->data,
+		.c = out->data,
+		.a_row = a->strides[last - 1],
+		.a_col = a->strides[last],
+		.b_row = b->strides[b->strides[last] == 1 || b->sizes[last] == 1 ? last - 1 : last],
+		.c_row = out->strides[last - 1],
+	};
+}
+
+/* out = alpha out + beta self */
+#define FINISH_DIRECT(name, type)                                                                         \
+	static void finish_##name(const struct product *p, type alpha, type beta)                         \
+	{                                                                                                 \
+		const struct et_view *out = p->out, *self = p->self;                                      \
+		const int64_t n = out->sizes[1], step = self ? self->strides[1] : 0;                      \
+		for (int64_t i = 0; i < out->sizes[0]; i++) {                                             \
+			type *to = (type *)out->data + i * out->strides[0];                               \
+			const type *from = self ? (const type *)self->data + i * self->strides[0] : NULL; \
+			ET_INDEPENDENT                                                                    \
+			for (int64_t j = 0; alpha != 1 && j < n; j++)                                     \
+				to[j] = (type)(to[j] * alpha);                                            \
+			ET_INDEPENDENT                                                                    \
+			for (int64_t j = 0; from && step == 1 && beta != 0 && j < n; j++)                 \
+				to[j] = (type)(to[j] + beta * from[j]);                                   \
+			for (int64_t j = 0; from && step != 1 && beta != 0 && j < n; j++)                 \
+				to[j] = (type)(to[j] + beta * from[j * step]);                            \
+		}                                                                                         \
+	}
+FINISH_DIRECT(floats, float)
+FINISH_DIRECT(doubles, double)
+FINISH_DIRECT(longs, int64_t)
+FINISH_DIRECT(words, int32_t)
+FINISH_DIRECT(shorts, int16_t)
+FINISH_DIRECT(signed_bytes, int8_t)
+FINISH_DIRECT(bytes, uint8_t)
+
+/* @p's self has the output's type. */
+static void finish_direct(const struct product *p)
+{
+	int64_t alpha = et_double_to_int(p->alpha), beta = et_double_to_int(p->beta);
+	switch (p->out->type) {
+	case ET_FLOAT32:
+		finish_floats(p, (float)p->alpha, (float)p->beta);
+		break;
+	case ET_FLOAT64:
+		finish_doubles(p, p->alpha, p->beta);
+		break;
+	case ET_INT32:
+		finish_words(p, (int32_t)alpha, (int32_t)beta);
+		break;
+	case ET_INT16:
+		finish_shorts(p, (int16_t)alpha, (int16_t)beta);
+		break;
+	case ET_INT8:
+		finish_signed_bytes(p, (int8_t)alpha, (int8_t)beta);
+		break;
+	case ET_UINT8:
+		finish_bytes(p, (uint8_t)alpha, (uint8_t)beta);
+		break;
+	default:
+		finish_longs(p, alpha, beta);
+	}
+}
+
+static enum et_status multiply_direct(struct et_kernel_ctx *ctx, const struct product *p, direct_fn direct)
+{
+	const struct et_product product = direct_product(p->a, p->b, p->out);
+	struct product finished = *p;
+	struct et_view room;
+	if (p->self)
+		ET_TRY(as_type(ctx, &finished.self, &room, p->out->type));
+	direct(&product);
+	if (p->alpha != 1 || p->self)
+		finish_direct(&finished);
+	return ET_OK;
+}
+
+/* What lies turned is gone through along its few terms, which are too few to be vectors, for each of several rows. */
+static bool is_transposed_for_little(const struct et_view *a, const struct et_view *b)
+{
+	enum { FEW_TERMS = 8, SEVERAL_ROWS = 8 };
+	return b->strides[1] != 1 && b->sizes[1] != 1 && b->sizes[0] < FEW_TERMS &&
+	       a->sizes[0] >= SEVERAL_ROWS;
+}
+
+static enum et_status multiply_transposed_back(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	struct product transposed = *p;
+	struct et_view right;
+	et_view_clone(&right, p->b);
+	right.strides[0] = right.sizes[1];
+	right.strides[1] = 1;
+	right.data = et_kernel_scratch(ctx, et_view_numel(&right) * et_scalar_size(right.type) + 1);
+	if (!right.data)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	et_view_copy(&right, p->b);
+	transposed.b = &right;
+	return multiply_direct(ctx, &transposed, find_direct(transposed.a, transposed.b, transposed.out));
+}
+
+static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *p)
+{
+	ET_REQUIRE(ctx, p->a->type == p->b->type && p->a->type == p->out->type, "types %s, %s and %s differ",
+		et_scalar_name(p->a->type), et_scalar_name(p->b->type), et_scalar_name(p->out->type));
+	if (et_type_is_complex(p->a->type)) {
+		ET_REQUIRE(ctx, !p->self && p->alpha == 1, "does not take complex numbers");
+		if (et_view_numel(p->out) == 0)
+			return ET_OK;
+		et_complex_multiply(p->out, p->a, p->b);
+		return ET_OK;
+	}
+	size_t numel = et_view_numel(p->out), n_dense;
+	if (numel == 0) /* of which there may be any number of rows */
+		return ET_OK;
+	if (p->a->sizes[1] == 0 && !p->self && et_view_is_one_piece(p->out, p->out, &n_dense)) {
+		memset(p->out->data, 0, numel * et_scalar_size(p->out->type)); /* no terms */
+		return ET_OK;
+	}
+	direct_fn direct = p->self == p->out ? NULL : find_direct(p->a, p->b, p->out);
+	if (direct && is_transposed_for_little(p->a, p->b))
+		return multiply_transposed_back(ctx, p);
+	if (direct)
+		return multiply_direct(ctx, p, direct);
+	switch (et_class_of(p->a->type)) {
+	case ET_F32:
+		return multiply_float(ctx, p);
+	case ET_F64:
+		return multiply_plain(ctx, p, ET_FLOAT64);
+	default:
+		return multiply_plain(ctx, p, ET_INT64);
+	}
+}
+
+static enum et_status require_product(
+	struct et_kernel_ctx *ctx, const struct et_view *a, const struct et_view *b)
+{
+	ET_REQUIRE(ctx, a->n_dims == 2 && b->n_dims == 2, "ranks %u and %u", a->n_dims, b->n_dims);
+	ET_REQUIRE(ctx, a->sizes[1] == b->sizes[0], "[%lld,%lld] times [%lld,%lld]", (long long)a->sizes[0],
+		(long long)a->sizes[1], (long long)b->sizes[0], (long long)b->sizes[1]);
+	return ET_OK;
+}
+
+/* out = beta self + alpha a b, all of them given as tensors; a 1-dimensional b is a column. */
+static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_tensor *self,
+	const struct et_tensor *left, const struct et_tensor *right, const struct product *factors,
+	struct et_tensor *result)
+{
+	struct et_view a, b, out, start;
+	bool is_vector = right->n_dims == 1;
+	et_view_of(&a, left);
+	et_view_of(&b, right);
+	if (is_vector)
+		et_view_insert(&b, 1, 1, 1);
+	ET_TRY(require_product(ctx, &a, &b));
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], b.sizes[1] }, is_vector ? 1 : 2));
+	et_view_of(&out, result);
+	if (is_vector)
+		et_view_insert(&out, 1, 1, 1);
+	if (self) {
+		et_view_of(&start, self);
+		if (is_vector && start.n_dims == 1)
+			et_view_insert(&start, 1, 1, 1);
+		ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2),
+			"self does not broadcast to the product");
+	}
+	struct product product = *factors;
+	product.self = self ? &start : NULL;
+	product.a = &a;
+	product.b = &b;
+	product.out = &out;
+	return multiply(ctx, &product);
+}
+
+static enum et_status run_mm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	return add_product(ctx, NULL, args[0]->tensor, args[1]->tensor, &(const struct product){ .alpha = 1 },
+		args[2]->tensor);
+}
+
+static enum et_status run_addmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct product factors = {
+		.beta = et_number_double(args[3]),
+		.alpha = et_number_double(args[4]),
+		.is_rounded = args[2]->tensor->n_dims == 2, /* of a vector PyTorch's numbers are wanted */
+	};
+	return add_product(ctx, args[0]->tensor, args[1]->tensor, args[2]->tensor, &factors, args[5]->tensor);
+}
+
+/* x times the transpose of a weight, plus a bias; x has any dimensions in front. */
+static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor;
+	struct et_tensor *out = args[3]->tensor;
+	struct et_view a, b, y, bias;
+	int64_t sizes[ET_MAX_DIMS], n_rows = 1;
+	ET_REQUIRE(ctx, x->n_dims >= 1 && weight->n_dims == 2 && x->sizes[x->n_dims - 1] == weight->sizes[1],
+		"an input of rank %u and a weight of rank %u", x->n_dims, weight->n_dims);
+	ET_TRY(et_require_row_major(ctx, x, "the input"));
+	size_t last = (size_t)x->n_dims - 1;
+	for (size_t d = 0; d < last; d++) {
+		sizes[d] = x->sizes[d];
+		n_rows *= x->sizes[d];
+	}
+	sizes[last] = weight->sizes[0];
+	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
+	ET_TRY(et_require_row_major(ctx, out, "the output"));
+	et_view_of(&b, weight);
+	et_view_swap(&b, 0, 1);
+	et_view_begin(&a, x->data, x->type);
+	et_view_begin(&y, out->data, out->type);
+	et_view_insert(&a, 0, n_rows, b.sizes[0]);
+	et_view_insert(&a, 1, b.sizes[0], 1);
+	et_view_insert(&y, 0, n_rows, b.sizes[1]);
+	et_view_insert(&y, 1, b.sizes[1], 1);
+	if (!et_is_none(args[2])) {
+		et_view_of(&bias, args[2]->tensor);
+		ET_TRY(et_require_same_type(ctx, args[2]->tensor, out));
+		ET_REQUIRE(ctx, bias.n_dims == 1 && et_view_broadcast(&bias, y.sizes, 2),
+			"a bias that is not one number for each of %lld columns", (long long)y.sizes[1]);
+	}
+	const struct product product = {
+		.self = et_is_none(args[2]) ? NULL : &bias,
+		.a = &a,
+		.b = &b,
+		.out = &y,
+		.beta = 1,
+		.alpha = 1,
+	};
+	return multiply(ctx, &product);
+}
+
+/* The type in which products of @type are computed. */
+static enum et_scalar_type product_type(enum et_scalar_type type)
+{
+	enum et_class class = et_class_of(type);
+	return class == ET_F32 ? ET_FLOAT32 : class == ET_F64 ? ET_FLOAT64 : ET_INT64;
+}
+
+static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *result = args[2]->tensor;
+	struct et_view a, b, out, room_a, room_b, room_out;
+	const struct et_view *left_ones = &a, *right_ones = &b, *products = &out;
+	et_view_of(&a, args[0]->tensor);
+	et_view_of(&b, args[1]->tensor);
+	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
+		"takes two batches of matrices");
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
+	et_view_of(&out, result);
+	direct_fn direct =
+		et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? find_direct(&a, &b, &out) : NULL;
+	if (direct) {
+		struct et_product product = direct_product(&a, &b, &out);
+		size_t bytes = et_element_bytes(result);
+		for (int64_t i = 0; i < a.sizes[0]; i++) {
+			direct(&product);
+			product.a = (const uint8_t *)product.a + (size_t)a.strides[0] * bytes;
+			product.b = (const uint8_t *)product.b + (size_t)b.strides[0] * bytes;
+			product.c = (uint8_t *)product.c + (size_t)out.strides[0] * bytes;
+		}
+		return ET_OK;
+	}
+	bool is_one_type = a.type == b.type && a.type == out.type; /* else the first product refuses them */
+	enum et_scalar_type type = product_type(a.type);
+	bool is_small = et_type_is_half(a.type) && is_few(&a, 1) && is_few(&b, 1) && is_few(&out, 1);
+	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result) &&
+		!is_small) {
+		ET_TRY(as_type(ctx, &left_ones, &room_a, type)); /* all matrices at once */
+		ET_TRY(as_type(ctx, &right_ones, &room_b, type));
+		products = &room_out;
+		if (!scratch_view(ctx, &room_out, &out, type))
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	struct et_view left, right, product;
+	const struct product one = { NULL, &left, &right, &product, .alpha = 1 };
+	et_view_clone(&left, left_ones);
+	et_view_clone(&right, right_ones);
+	et_view_clone(&product, products);
+	et_view_select(&left, 0, 0);
+	et_view_select(&right, 0, 0);
+	et_view_select(&product, 0, 0);
+	for (int64_t i = 0; i < a.sizes[0] && (i == 0 || et_tensor_numel(result)); i++) {
+		ET_TRY(require_product(ctx, &left, &right));
+		if (is_small && is_one_type && et_tensor_numel(result))
+			multiply_few(&one);
+		else
+			ET_TRY(multiply(ctx, &one));
+		et_view_move(&left, left_ones->strides[0]);
+		et_view_move(&right, right_ones->strides[0]);
+		et_view_move(&product, products->strides[0]);
+	}
+	return products == &out ? ET_OK : et_view_cast(ctx, &out, products);
+}
+
+/* beta self + alpha times the sum of a batch of products; the output holds what has been summed so far. */
+static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *result = args[5]->tensor;
+	struct et_view a, b, out, self;
+	double beta = et_number_double(args[3]), alpha = et_number_double(args[4]);
+	et_view_of(&a, args[1]->tensor);
+	et_view_of(&b, args[2]->tensor);
+	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
+		"takes two batches of matrices");
+	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[1], b.sizes[2] }, 2));
+	et_view_of(&out, result);
+	et_view_of(&self, args[0]->tensor);
+	ET_REQUIRE(ctx, et_view_broadcast(&self, out.sizes, 2), "self does not broadcast to the product");
+	ET_REQUIRE(ctx, a.sizes[0] > 0, "takes no empty batch");
+	/* Of empty matrices there may be any number, and one adds as little as all. */
+	int64_t n = et_view_numel(&a) && et_view_numel(&b) ? a.sizes[0] : 1;
+	for (int64_t i = 0; i < n; i++) {
+		struct et_view left, right;
+		et_view_clone(&left, &a);
+		et_view_clone(&right, &b);
+		et_view_select(&left, 0, i);
+		et_view_select(&right, 0, i);
+		ET_TRY(require_product(ctx, &left, &right));
+		ET_TRY(multiply(ctx, &(const struct product){ i ? &out : &self, &left, &right, &out,
+					     .beta = i ? 1 : beta, .alpha = alpha }));
+	}
+	return ET_OK;
+}
+
+/* Dimensions in @list are inserted into @view, of size 1, so that it has @n_dims. */
+static enum et_status insert_dims(
+	struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *list, size_t n_dims)
+{
+	uint32_t set = 0;
+	if (et_list_len(list))
+		ET_TRY(et_get_dims(ctx, list, n_dims, &set));
+	ET_REQUIRE(ctx, view->n_dims + et_list_len(list) == n_dims, "%u dimensions and %zu more",
+		view->n_dims, et_list_len(list));
+	for (size_t d = 0; d < n_dims; d++) {
+		if (set >> d & 1)
+			et_view_insert(view, d, 1, 0);
+	}
+	return ET_OK;
+}
+
+/* The product of two of as many dimensions, element by element, summed over the dimensions in @summed, which remain with
+ * stride 0. In double, but rounded to @type in the end. */
+static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *ret_sums,
+	const struct et_view *a, const struct et_view *b, uint32_t summed, enum et_scalar_type type)
+{
+	struct et_view sums, left, right;
+	struct et_walk walk;
+	struct et_place place;
+	int64_t sizes[ET_MAX_DIMS];
+	size_t numel = 1, n_bytes, n_dims = a->n_dims;
+	et_view_begin(&sums, NULL, ET_FLOAT64);
+	et_view_clone(&left, a);
+	et_view_clone(&right, b);
+	for (size_t d = n_dims; d-- > 0;) {
+		sizes[d] = a->sizes[d] == 1 ? b->sizes[d] : a->sizes[d];
+		et_view_insert(&sums, 0, sizes[d], summed >> d & 1 ? 0 : (int64_t)numel);
+		ET_REQUIRE(ctx, (summed >> d & 1) || et_mul(numel, (size_t)sizes[d], &numel),
+			"the sizes overflow");
+	}
+	ET_REQUIRE(ctx, et_view_broadcast(&left, sizes, n_dims) && et_view_broadcast(&right, sizes, n_dims),
+		"the tensors do not broadcast");
+	ET_REQUIRE(ctx, et_mul(numel, sizeof(double), &n_bytes), "the sizes overflow");
+	double *numbers = et_kernel_scratch(ctx, n_bytes);
+	if (!numbers)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	memset(numbers, 0, n_bytes);
+	sums.data = (uint8_t *)numbers;
+	et_walk_init(&walk, (const struct et_view *[]){ &sums, &left, &right }, 3);
+	et_place_seek(&place, &walk, 0);
+	for (size_t i = 0; i < walk.numel; i++) {
+		const uint8_t *l = left.data + place.offset[1] * (int64_t)et_scalar_size(left.type);
+		const uint8_t *r = right.data + place.offset[2] * (int64_t)et_scalar_size(right.type);
+		numbers[place.offset[0]] +=
+			et_element_get_double(l, left.type) * et_element_get_double(r, right.type);
+		et_place_advance(&place, &walk, 1);
+	}
+	for (size_t i = 0; i < numel; i++)
+		numbers[i] = et_round_to(numbers[i], type);
+	for (size_t d = 0; d < n_dims; d++)
+		sums.sizes[d] = summed >> d & 1 ? 1 : sums.sizes[d];
+	et_view_clone(ret_sums, &sums);
+	return ET_OK;
+}
+
+/* Three tensors with dimensions inserted into each, multiplied element by element, and summed over some: first two of
+ * them, summed over what the third does not have, then that with the third. */
+static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor *result = args[8]->tensor;
+	struct et_view in[3], sums;
+	size_t n_dims = args[0]->tensor->n_dims + et_list_len(args[3]);
+	uint32_t summed = 0, early = 0;
+	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_loader(result->type, ET_F64), "%zu dimensions of %s",
+		n_dims, et_scalar_name(result->type));
+	if (et_list_len(args[6]))
+		ET_TRY(et_get_dims(ctx, args[6], n_dims, &summed));
+	if (et_list_len(args[5]))
+		ET_TRY(et_get_dims(ctx, args[5], n_dims, &early));
+	early &= summed;
+	for (size_t k = 0; k < 3; k++) {
+		ET_TRY(et_require_same_type(ctx, args[k]->tensor, result));
+		et_view_of(&in[k], args[k]->tensor);
+		ET_TRY(insert_dims(ctx, &in[k], args[3 + k], n_dims));
+	}
+	ET_TRY(sum_products(ctx, &sums, &in[0], &in[1], early, result->type));
+	ET_TRY(sum_products(ctx, &sums, &sums, &in[2], summed & ~early, result->type));
+	for (size_t d = n_dims; d-- > 0;) {
+		if (summed >> d & 1)
+			et_view_remove(&sums, d);
+	}
+	return et_give_view_cast(ctx, &sums, result);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::_trilinear.out", "TTTVVVVI>T", run_trilinear },
+	{ "aten::addbmm.out", "TTTSS>T", run_addbmm },
+	{ "aten::addmm.out", "TTTSS>T", run_addmm },
+	{ "aten::addmv.out", "TTTSS>T", run_addmm },
+	{ "aten::bmm.out", "TT>T", run_bmm },
+	{ "aten::linear.out", "TTt>T", run_linear },
+	{ "aten::mm.out", "TT>T", run_mm },
+};
+
+ET_KERNEL_TABLE(matmul);

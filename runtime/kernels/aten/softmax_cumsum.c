@@ -1,0 +1,507 @@
+/* Operators along one dimension: softmax, cumulative sums and products.
+ *
+ * Each is a function of one line (dim_apply.h). Softmax of floats has a way of its own over the tensor as it lies (ukernels.c), for which
+ * the function of a line is the reference. */
+#include "runtime/compute.h"
+#include "runtime/kernels/simd/ukernels.h"
+#include "runtime/kernels/simd/span_ukernels.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/engine/dim_apply.h"
+#include "runtime/kernels/aten/view_copy.h"
+#include "runtime/base/expand.h"
+
+#include <math.h>
+
+enum { WORK_PER_TASK = 1 << 14 };
+
+static double exponential(const struct et_dim_apply *line, double x)
+{
+	return line->is_single ? (double)expf((float)x) : exp(x);
+}
+
+static double largest(const struct et_dim_apply *line)
+{
+	double most = -INFINITY;
+	for (size_t i = 0; i < line->n; i++)
+		most = line->in[i] > most || line->in[i] != line->in[i] ? line->in[i] : most;
+	return most;
+}
+
+static void softmax(struct et_dim_apply *line)
+{
+	double most = largest(line), sum = 0;
+	for (size_t i = 0; i < line->n; i++) {
+		line->out[i] = exponential(line, line->in[i] - most);
+		sum += line->out[i];
+	}
+	for (size_t i = 0; i < line->n; i++)
+		line->out[i] /= sum;
+}
+
+/* Of half types along the innermost dimension, PyTorch (and the original, which took it from there) keeps the sum and
+ * its logarithm in the type; @line->arg then says which. */
+static void log_softmax(struct et_dim_apply *line)
+{
+	double most = largest(line), sum = 0;
+	for (size_t i = 0; i < line->n; i++)
+		sum += exponential(line, line->in[i] - most);
+	double rest = log(sum);
+	if (line->arg) {
+		enum et_scalar_type type = *(const uint8_t *)line->arg;
+		rest = et_round_to(log(et_round_to(sum, type)), type);
+	}
+	for (size_t i = 0; i < line->n; i++)
+		line->out[i] = line->in[i] - most - rest;
+}
+
+static void cumsum(struct et_dim_apply *line)
+{
+	double sum = 0;
+	int64_t sum_ints = 0;
+	for (size_t i = 0; i < line->n; i++) {
+		if (line->in && line->arg)
+			line->out[i] = sum = et_round_to(sum + line->in[i], *(const uint8_t *)line->arg);
+		else if (line->in)
+			line->out[i] = sum += line->in[i];
+		else
+			line->out_ints[i] = sum_ints += line->in_ints[i];
+	}
+}
+
+static void cumprod(struct et_dim_apply *line)
+{
+	double product = 1;
+	int64_t product_ints = 1;
+	for (size_t i = 0; i < line->n; i++) {
+		if (line->in)
+			line->out[i] = product *= line->in[i];
+		else
+			line->out_ints[i] = product_ints *= line->in_ints[i];
+	}
+}
+
+/* --- cumulative columns ---------------------------------------------------------------------------------- */
+
+enum { COLUMNS = 128 };
+
+/* Lines that lie side by side: so many go down together, a row of memory at a time. Each is the same as by itself, for
+ * which the functions above are the reference. */
+struct cumulated {
+	const struct et_tensor *self, *out;
+	size_t n, stride; /* of a line; as many lines lie next to each other */
+	enum et_class class;
+	bool is_product;
+	bool is_rounded; /* to the output's type, after each */
+};
+
+#define CUMULATE(name, type)                                                       \
+	static void name(type *so_far, const type *row, size_t n, bool is_product) \
+	{                                                                          \
+		for (size_t k = 0; !is_product && k < n; k++)                      \
+			so_far[k] += row[k];                                       \
+		for (size_t k = 0; is_product && k < n; k++)                       \
+			so_far[k] *= row[k];                                       \
+	}
+CUMULATE(cumulate_floats, float)
+CUMULATE(cumulate_doubles, double)
+CUMULATE(cumulate_ints, int64_t)
+
+static void cumulate_columns(const struct cumulated *c, size_t at, size_t n)
+{
+	union {
+		float f[COLUMNS];
+		double d[COLUMNS];
+		int64_t i[COLUMNS];
+	} so_far, row;
+	size_t in_bytes = et_element_bytes(c->self), out_bytes = et_element_bytes(c->out);
+	const uint8_t *in = (const uint8_t *)c->self->data + at * in_bytes;
+	uint8_t *out = (uint8_t *)c->out->data + at * out_bytes;
+	et_load_fn load = et_loader(c->self->type, c->class);
+	et_load_fn load_again = et_loader(c->out->type, c->class);
+	et_store_fn store = et_storer(c->out->type, c->class);
+	load(&so_far, in, 1, n);
+	store(out, 1, &so_far, n);
+	for (size_t r = 1; r < c->n; r++) {
+		in += c->stride * in_bytes;
+		out += c->stride * out_bytes;
+		load(&row, in, 1, n);
+		if (c->class == ET_F32)
+			cumulate_floats(so_far.f, row.f, n, c->is_product);
+		else if (c->class == ET_F64)
+			cumulate_doubles(so_far.d, row.d, n, c->is_product);
+		else
+			cumulate_ints(so_far.i, row.i, n, c->is_product);
+		store(out, 1, &so_far, n);
+		if (c->is_rounded)
+			load_again(&so_far, out, 1, n);
+	}
+}
+
+static void cumulate_range(void *arg, size_t begin, size_t end)
+{
+	const struct cumulated *c = arg;
+	for (size_t i = begin, n; i < end; i += n) {
+		size_t column = i % c->stride;
+		n = c->stride - column < end - i ? c->stride - column : end - i;
+		n = n < COLUMNS ? n : COLUMNS;
+		cumulate_columns(c, i / c->stride * c->stride * c->n + column, n);
+	}
+}
+
+/* Few columns, or lines in one piece: what lies there is loaded at once, whatever lines it is of. A slab is as many lines as
+ * lie next to each other. */
+enum { FEW_COLUMNS = 16, ABREAST = 8, STAGE = 2048 };
+
+union staged {
+	float f[STAGE];
+	double d[STAGE];
+	int64_t i[STAGE];
+};
+
+#define CUMULATE_SLABS(name, type, op)                                                \
+	static void name(type *x, size_t n_slabs, size_t slab, size_t stride)         \
+	{                                                                             \
+		for (; n_slabs; n_slabs--, x += slab) {                               \
+			for (size_t line = 0; line < stride; line++) {                \
+				type now = x[line];                                   \
+				for (size_t k = line + stride; k < slab; k += stride) \
+					x[k] = now = now op x[k];                     \
+			}                                                             \
+		}                                                                     \
+	}
+CUMULATE_SLABS(add_up_doubles, double, +)
+CUMULATE_SLABS(add_up_ints, int64_t, +)
+CUMULATE_SLABS(multiply_up_doubles, double, *)
+CUMULATE_SLABS(multiply_up_ints, int64_t, *)
+
+/* Sums that are rounded after each step; several lines at a time, since each number waits long for the one before. */
+ET_EXPANDED void add_up_rounded(
+	float *x, size_t n_slabs, size_t slab, size_t stride, const enum et_scalar_type type)
+{
+	for (; stride == 1 && n_slabs >= ABREAST; n_slabs -= ABREAST, x += ABREAST * slab) {
+		float now[ABREAST];
+		for (size_t i = 0; i < ABREAST; i++)
+			now[i] = x[i * slab];
+		for (size_t k = 1; k < slab; k++) {
+			for (size_t i = 0; i < ABREAST; i++)
+				now[i] = et_round_half(now[i] + x[i * slab + k], type);
+			for (size_t i = 0; i < ABREAST; i++)
+				x[i * slab + k] = now[i];
+		}
+	}
+	for (; n_slabs; n_slabs--, x += slab) {
+		for (size_t k = stride; k < slab; k++) /* lines by turns: each has time to be rounded */
+			x[k] = et_round_half(x[k - stride] + x[k], type);
+	}
+}
+
+static void cumulate_slabs(
+	const struct cumulated *c, union staged *numbers, size_t n_slabs, size_t slab, size_t stride)
+{
+	if (c->class == ET_F32 && c->out->type == ET_BFLOAT16)
+		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_BFLOAT16);
+	else if (c->class == ET_F32)
+		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_FLOAT16);
+	else if (c->class == ET_F64)
+		(c->is_product ? multiply_up_doubles : add_up_doubles)(numbers->d, n_slabs, slab, stride);
+	else
+		(c->is_product ? multiply_up_ints : add_up_ints)(numbers->i, n_slabs, slab, stride);
+}
+
+/* Slabs from @begin to @end. Of a long one, parts: the numbers before each stand in front of it. */
+static void cumulate_staged(void *arg, size_t begin, size_t end)
+{
+	const struct cumulated *c = arg;
+	union staged numbers;
+	const size_t slab = c->n * c->stride, in_bytes = et_element_bytes(c->self),
+		     out_bytes = et_element_bytes(c->out), bytes = et_class_size(c->class);
+	et_load_fn load = et_loader(c->self->type, c->class);
+	et_store_fn store = et_storer(c->out->type, c->class);
+	const uint8_t *in = (const uint8_t *)c->self->data + begin * slab * in_bytes;
+	uint8_t *out = (uint8_t *)c->out->data + begin * slab * out_bytes;
+	for (size_t n, i = begin; slab <= STAGE && i < end; i += n) {
+		n = STAGE / slab < end - i ? STAGE / slab : end - i;
+		load(&numbers, in, 1, n * slab);
+		cumulate_slabs(c, &numbers, n, slab, c->stride);
+		store(out, 1, &numbers, n * slab);
+		in += n * slab * in_bytes;
+		out += n * slab * out_bytes;
+	}
+	for (size_t i = begin; slab > STAGE && i < end; i++) {
+		for (size_t done = 0, n, before = 0; done < slab; done += n, before = c->stride) {
+			uint8_t *to = (uint8_t *)&numbers + before * bytes;
+			n = STAGE / c->stride * c->stride - before;
+			n = n < slab - done ? n : slab - done;
+			load(to, in, 1, n);
+			cumulate_slabs(c, &numbers, 1, before + n, c->stride);
+			store(out, 1, to, n);
+			memmove(&numbers, to + (n - c->stride) * bytes, c->stride * bytes);
+			in += n * in_bytes;
+			out += n * out_bytes;
+		}
+	}
+}
+
+/* If @lines lie alike in both tensors; *ret_is_done: they do. */
+static enum et_status cumulate(
+	struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_product, bool *ret_is_done)
+{
+	const struct et_tensor *self = lines->self;
+	struct et_tensor *out = lines->out;
+	bool is_int = !et_type_is_float(out->type);
+	struct cumulated job = { .self = self, .out = out, .is_product = is_product };
+	*ret_is_done = false;
+	/* Halves that are rounded after each step are no less exact in float. */
+	job.is_rounded = lines->arg;
+	job.class = is_int ? ET_I64 : job.is_rounded ? ET_F32 : ET_F64;
+	if (!et_loader(self->type, job.class) || !et_storer(out->type, job.class) || self->n_dims == 0 ||
+		(job.is_rounded && self->type != out->type) || !et_lie_alike(self, out))
+		return ET_OK;
+	ET_TRY(et_resize_like(ctx, out, self));
+	size_t numel = et_tensor_numel(self);
+	job.n = (size_t)lines->n_out;
+	job.stride = (size_t)self->strides[lines->dim];
+	const size_t slab = job.n * job.stride;
+	if (numel && job.stride < FEW_COLUMNS)
+		et_parallel_for(ctx->compute, cumulate_staged, &job, numel / slab, WORK_PER_TASK / slab + 1);
+	else if (numel)
+		et_parallel_for(ctx->compute, cumulate_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+	*ret_is_done = true;
+	return ET_OK;
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------- */
+
+struct along {
+	et_dim_apply_fn fn;
+	bool is_float;         /* takes floats only */
+	bool rounds_innermost; /* of half types, along the innermost dimension: the function is told the type */
+	bool rounds_short;     /* of half types, short lines */
+	bool is_softmax;       /* of floats there is a faster way */
+	bool is_log;           /* its logarithm */
+	bool is_cumulative;    /* of lines side by side there is */
+	bool is_product;       /* not a sum */
+};
+
+/* The type in whose arithmetic to compute, for the function's arg; or NULL. */
+static const uint8_t *rounding_type(const struct along *along, const struct et_dim_apply_lines *lines)
+{
+	size_t n_dims = lines->self->n_dims;
+	if (!et_type_is_half(lines->out->type))
+		return NULL;
+	if ((along->rounds_innermost && n_dims && lines->dim == n_dims - 1) ||
+		(along->rounds_short && lines->n_out <= ET_HALF_TERMS))
+		return &lines->out->type;
+	return NULL;
+}
+
+/* --- softmax of floats ----------------------------------------------------------------------------------- */
+
+enum {
+	SHORT_ROW = 16,
+	FEW_NEIGHBOURS = 8, /* would fill a part of a vector */
+	LONGEST = 256,      /* of lines that are put side by side */
+	ROWS = 32,
+};
+
+struct softmax {
+	const float *x;
+	float *y;
+	size_t n, stride; /* of a line; as many lines lie next to each other */
+	bool is_log, is_gathered;
+	float *transposed; /* not NULL: room for all lines one behind the other, to be put there first */
+	enum et_scalar_type rounding; /* half or bfloat16: the sum and its logarithm are kept in it */
+};
+
+/* log_softmax() of a line of halves that keeps its sum in their type. */
+static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scalar_type type)
+{
+	enum { PART = 128 };
+	const float most = et_ukernels()->largest(n, x);
+	double sum = 0;
+	for (size_t i = 0, part; i < n; i += part) { /* y may be x */
+		float powers[PART];
+		part = n - i < PART ? n - i : PART;
+		for (size_t k = 0; k < part; k++)
+			powers[k] = x[i + k] - most;
+		et_ukernels()->each_exp(part, powers, powers);
+		sum += et_ukernels()->sum(part, powers);
+	}
+	const float rest = (float)et_round_to(log(et_round_to(sum, type)), type);
+	for (size_t k = 0; k < n; k++)
+		y[k] = x[k] - most - rest;
+}
+
+/* The same of short lines, one behind the other. */
+static void log_softmax_rounded_short(
+	size_t n_lines, size_t n, float *y, const float *x, enum et_scalar_type type)
+{
+	enum { PART = 512 };
+	for (size_t lines; n_lines; n_lines -= lines, x += lines * n, y += lines * n) {
+		float powers[PART], most[PART];
+		lines = PART / n < n_lines ? PART / n : n_lines;
+		et_span_ukernels()->largest_of_rows[ET_F32](lines, n, most, x);
+		for (size_t i = 0; i < lines; i++) {
+			for (size_t k = 0; k < n; k++)
+				powers[i * n + k] = x[i * n + k] - most[i];
+		}
+		et_ukernels()->each_exp(lines * n, powers, powers);
+		for (size_t i = 0; i < lines; i++) {
+			double sum = 0;
+			for (size_t k = 0; k < n; k++)
+				sum += (double)powers[i * n + k];
+			const float rest = (float)et_round_to(log(et_round_to(sum, type)), type);
+			for (size_t k = 0; k < n; k++)
+				y[i * n + k] = x[i * n + k] - most[i] - rest;
+		}
+	}
+}
+
+/* Where the first number of line @i is. */
+static size_t line_at(const struct softmax *s, size_t i)
+{
+	return i / s->stride * s->stride * s->n + i % s->stride;
+}
+
+/* Lines that would fill a part of a vector only, put side by side: as columns. Where one line of a tensor goes this way all of
+ * them do: sums are not the same to the last bit, and where threads divide the lines must not be seen. */
+static void softmax_gathered(const struct softmax *s, size_t first, size_t n_lines)
+{
+	float columns[LONGEST * ROWS];
+	for (size_t i = 0; i < n_lines; i++) {
+		const float *x = s->x + line_at(s, first + i);
+		for (size_t k = 0; k < s->n; k++)
+			columns[k * ROWS + i] = x[k * s->stride];
+	}
+	et_ukernels()->softmax_columns(n_lines, s->n, columns, columns, ROWS, s->is_log);
+	for (size_t i = 0; i < n_lines; i++) {
+		float *y = s->y + line_at(s, first + i);
+		for (size_t k = 0; k < s->n; k++)
+			y[k * s->stride] = columns[k * ROWS + i];
+	}
+}
+
+/* One of few lines side by side, which are long. */
+static void softmax_transposed(const struct softmax *s, size_t i)
+{
+	float *line = s->transposed + i * s->n, *y = s->y + line_at(s, i);
+	const float *x = s->x + line_at(s, i);
+	for (size_t k = 0; k < s->n; k++)
+		line[k] = x[k * s->stride];
+	et_ukernels()->softmax_row(s->n, line, line, s->is_log);
+	for (size_t k = 0; k < s->n; k++)
+		y[k * s->stride] = line[k];
+}
+
+static void softmax_range(void *arg, size_t begin, size_t end)
+{
+	const struct softmax *s = arg;
+	for (size_t i = begin; i < end;) {
+		size_t column = i % s->stride,
+		       n = s->stride - column < end - i ? s->stride - column : end - i;
+		size_t at = line_at(s, i);
+		if (s->rounding != ET_FLOAT32 && s->n <= ET_SHORT_ROW / sizeof(float)) {
+			n = end - i;
+			log_softmax_rounded_short(n, s->n, s->y + at, s->x + at, s->rounding);
+		} else if (s->rounding != ET_FLOAT32) {
+			n = 1;
+			log_softmax_rounded(s->n, s->y + at, s->x + at, s->rounding);
+		} else if (s->transposed) {
+			n = 1;
+			softmax_transposed(s, i);
+		} else if (s->is_gathered) {
+			n = end - i < ROWS ? end - i : ROWS;
+			softmax_gathered(s, i, n);
+		} else if (s->stride == 1)
+			et_ukernels()->softmax_row(s->n, s->y + at, s->x + at, s->is_log);
+		else
+			et_ukernels()->softmax_columns(n, s->n, s->y + at, s->x + at, s->stride, s->is_log);
+		i += n;
+	}
+}
+
+/* If @lines are floats, or halves, that lie alike in both tensors; *ret_is_done: they were. Halves are made floats. */
+static enum et_status softmax_floats(
+	struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_log, bool *ret_is_done)
+{
+	const struct et_tensor *self = lines->self;
+	struct et_tensor *out = lines->out;
+	bool is_half = et_type_is_half(self->type);
+	*ret_is_done = false;
+	if ((self->type != ET_FLOAT32 && !is_half) || out->type != self->type || self->n_dims == 0 ||
+		(lines->arg && self->strides[lines->dim] != 1))
+		return ET_OK;
+	ET_TRY(et_resize_like(ctx, out, self));
+	size_t numel = et_tensor_numel(self);
+	if (memcmp(self->strides, out->strides, self->n_dims * sizeof(*self->strides)) != 0 || numel == 0)
+		return ET_OK;
+	float *floats = is_half ? et_kernel_scratch(ctx, numel * sizeof(*floats)) : NULL;
+	if (is_half && !floats)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	if (is_half)
+		et_loader(self->type, ET_F32)(floats, self->data, 1, numel);
+	struct softmax job = {
+		.x = is_half ? floats : self->data,
+		.y = is_half ? floats : out->data,
+		.n = (size_t)lines->n_out,
+		.stride = (size_t)self->strides[lines->dim],
+		.is_log = is_log,
+		.rounding = lines->arg ? self->type : ET_FLOAT32,
+	};
+	bool is_partial =
+		job.stride == 1 ? job.n < SHORT_ROW : job.stride < FEW_NEIGHBOURS && job.n <= LONGEST;
+	job.is_gathered = is_partial && numel / job.n >= ROWS;
+	if (job.stride > 1 && job.stride < FEW_NEIGHBOURS && job.n > LONGEST) {
+		job.transposed = et_kernel_scratch(ctx, numel * sizeof(*job.transposed));
+		if (!job.transposed)
+			return ET_E_MEMORY_ALLOCATION_FAILED;
+	}
+	et_parallel_for(ctx->compute, softmax_range, &job, numel / job.n, WORK_PER_TASK / job.n + 1);
+	if (is_half)
+		et_storer(out->type, ET_F32)(out->data, 1, floats, numel);
+	*ret_is_done = true;
+	return ET_OK;
+}
+
+/* self, dim … > out */
+static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct along *along = ctx->kernel->row;
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_dim_apply_lines lines = {
+		.fn = along->fn,
+		.takes_ints = !along->is_float,
+		.self = self,
+		.keepdim = true,
+		.out = args[strlen(ctx->kernel->signature) - 2]->tensor,
+	};
+	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
+	ET_REQUIRE(ctx, !along->is_float || et_type_is_float(lines.out->type), "an output of %s",
+		et_scalar_name(lines.out->type));
+	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
+	lines.arg = rounding_type(along, &lines);
+	bool is_done = false;
+	if (along->is_softmax)
+		ET_TRY(softmax_floats(ctx, &lines, along->is_log, &is_done));
+	else if (along->is_cumulative)
+		ET_TRY(cumulate(ctx, &lines, along->is_product, &is_done));
+	return is_done ? ET_OK : et_dim_apply_run(ctx, &lines);
+}
+
+#define ALONG(...)            \
+	&(const struct along) \
+	{                     \
+		__VA_ARGS__   \
+	}
+static const struct et_kernel rows[] = {
+	{ "aten::_log_softmax.out", "TIB>T", run_along,
+		ALONG(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true,
+			.is_log = true) },
+	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true, .is_softmax = true) },
+	{ "aten::cumprod.out", "TIi>T", run_along,
+		ALONG(cumprod, .is_cumulative = true, .is_product = true) },
+	{ "aten::cumsum.out", "TIi>T", run_along,
+		ALONG(cumsum, .rounds_short = true, .is_cumulative = true) },
+};
+
+ET_KERNEL_TABLE(softmax_cumsum);

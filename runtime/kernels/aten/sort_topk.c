@@ -1,0 +1,423 @@
+/* What comes first along one dimension: sorting, the k largest, the median.
+ *
+ * Each orders the indices of a line (dim_apply.h) by its values, NaN above everything. sort merges, which is stable,
+ * as in PyTorch, and the median is the one that it would put in the middle. Which of several equal values topk takes, and
+ * in which order, is said nowhere, but programs are compared with the original, and that leaves it to the C++ library,
+ * libstdc++, whose steps decide it: introselect and introsort with these pivots, this limit on splits, and heaps behind
+ * it. So the steps here are those, one by one, and not to be changed for others that sort as well. The lines are copies
+ * of the tensors', which nobody changes meanwhile: that each walk ends where it must follows from that. */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/engine/dim_apply.h"
+#include "runtime/kernels/aten/view_copy.h"
+#include "runtime/base/expand.h"
+
+#include <math.h>
+
+/* Which numbers a line has and which way it goes is the same for all of it: what follows is made for each of the four. */
+
+enum order { ASCENDING = 0, DESCENDING = 1, INTS = 2 };
+
+/* Whether index @a comes before @b. */
+ET_EXPANDED bool comes_first(const struct et_dim_apply *line, int64_t a, int64_t b, enum order order)
+{
+	if (order & DESCENDING) {
+		int64_t spare = a;
+		a = b;
+		b = spare;
+	}
+	if (order & INTS)
+		return line->in_ints[a] < line->in_ints[b];
+	double x = line->in[a], y = line->in[b];
+	return x < y || (y != y && x == x);
+}
+
+/* Insert each into those before it, behind what is equal. */
+ET_EXPANDED void insert_sort(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
+{
+	for (size_t i = 1; i < n; i++) {
+		int64_t item = items[i];
+		size_t k = i;
+		for (; k > 0 && comes_first(line, item, items[k - 1], order); k--)
+			items[k] = items[k - 1];
+		items[k] = item;
+	}
+}
+
+enum { SHORT_RUN = 8 };
+
+/* @n indices in order, with as much @spare memory. */
+ET_EXPANDED void merge_sort(
+	const struct et_dim_apply *line, int64_t *items, int64_t *spare, size_t n, enum order order)
+{
+	int64_t *from = items, *to = spare;
+	for (size_t begin = 0; begin < n; begin += SHORT_RUN)
+		insert_sort(line, items + begin, n - begin < SHORT_RUN ? n - begin : SHORT_RUN, order);
+	for (size_t width = SHORT_RUN; width < n; width *= 2) {
+		for (size_t begin = 0; begin < n; begin += 2 * width) {
+			size_t middle = begin + width < n ? begin + width : n;
+			size_t end = middle + width < n ? middle + width : n;
+			size_t k = begin, i = begin, j = middle;
+			while (i < middle && j < end) {
+				int64_t left = from[i], right = from[j];
+				bool takes_right = comes_first(line, right, left, order);
+				to[k++] = takes_right ? right : left;
+				j += takes_right;
+				i += !takes_right;
+			}
+			memcpy(to + k, from + i, (middle - i) * sizeof(*from));
+			memcpy(to + k + (middle - i), from + j, (end - j) * sizeof(*from));
+		}
+		int64_t *other = from;
+		from = to;
+		to = other;
+	}
+	if (from != items)
+		memcpy(items, from, n * sizeof(*from));
+}
+
+static enum order order_of(const struct et_dim_apply *line, bool is_descending)
+{
+	return (enum order)((is_descending ? DESCENDING : ASCENDING) | (line->in_ints ? INTS : 0));
+}
+
+/* @call of a function that takes the order last. */
+#define IN_ORDER(order, call, ...)                            \
+	do {                                                  \
+		switch (order) {                              \
+		case ASCENDING:                               \
+			call(__VA_ARGS__, ASCENDING);         \
+			break;                                \
+		case DESCENDING:                              \
+			call(__VA_ARGS__, DESCENDING);        \
+			break;                                \
+		case INTS:                                    \
+			call(__VA_ARGS__, INTS);              \
+			break;                                \
+		default:                                      \
+			call(__VA_ARGS__, INTS | DESCENDING); \
+			break;                                \
+		}                                             \
+	} while (0)
+
+/* Indices of the line as it lies. */
+static void number(struct et_dim_apply *line)
+{
+	for (size_t i = 0; i < line->n; i++)
+		line->index[i] = (int64_t)i;
+}
+
+/* The values at the first n_out indices. */
+static void take_values(struct et_dim_apply *line)
+{
+	for (size_t i = 0; i < line->n_out; i++) {
+		if (line->in)
+			line->out[i] = line->in[line->index[i]];
+		else
+			line->out_ints[i] = line->in_ints[line->index[i]];
+	}
+}
+
+static void sort_indices(struct et_dim_apply *line, bool is_descending)
+{
+	/* the output's memory, which gets its values last, serves as the other half */
+	int64_t *spare = line->in ? (int64_t *)line->out : line->out_ints;
+	number(line);
+	IN_ORDER(order_of(line, is_descending), merge_sort, line, line->index, spare, line->n);
+}
+
+static void sort(struct et_dim_apply *line)
+{
+	const bool *is_descending = line->arg;
+	sort_indices(line, *is_descending);
+	take_values(line);
+}
+
+/* --- the C++ library's steps ------------------------------------------------------------------------------ */
+
+enum { FEW = 16, N_SPLITS = 2 * 64 };
+
+static void swap(int64_t *a, int64_t *b)
+{
+	int64_t spare = *a;
+	*a = *b;
+	*b = spare;
+}
+
+/* Move the median of items[1], the middle and the last one to items[0], split the rest around it and return
+ * where the second part begins. */
+ET_EXPANDED size_t split(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
+{
+	int64_t *a = &items[1], *b = &items[n / 2], *c = &items[n - 1];
+	if (comes_first(line, *a, *b, order))
+		swap(items, comes_first(line, *b, *c, order) ? b : comes_first(line, *a, *c, order) ? c : a);
+	else
+		swap(items, comes_first(line, *a, *c, order) ? a : comes_first(line, *b, *c, order) ? c : b);
+	for (size_t low = 1, high = n;; low++) {
+		while (comes_first(line, items[low], items[0], order))
+			low++;
+		do
+			high--;
+		while (comes_first(line, items[0], items[high], order));
+		if (low >= high)
+			return low;
+		swap(&items[low], &items[high]);
+	}
+}
+
+/* Sink @item into the hole of a heap of @n, on whose top is what comes last: all the way down, then up again. */
+ET_EXPANDED void sink(
+	const struct et_dim_apply *line, int64_t *heap, size_t hole, size_t n, int64_t item, enum order order)
+{
+	size_t top = hole, child = hole;
+	while (child < (n - 1) / 2) {
+		child = 2 * (child + 1);
+		if (comes_first(line, heap[child], heap[child - 1], order))
+			child--;
+		heap[hole] = heap[child];
+		hole = child;
+	}
+	if (n % 2 == 0 && child == (n - 2) / 2) {
+		child = 2 * child + 1;
+		heap[hole] = heap[child];
+		hole = child;
+	}
+	for (; hole > top && comes_first(line, heap[(hole - 1) / 2], item, order); hole = (hole - 1) / 2)
+		heap[hole] = heap[(hole - 1) / 2];
+	heap[hole] = item;
+}
+
+/* The first @k of @n, as a heap. */
+ET_EXPANDED void heap_select(const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
+{
+	for (size_t parent = k / 2; parent-- > 0;)
+		sink(line, items, parent, k, items[parent], order);
+	for (size_t i = k; i < n; i++) {
+		int64_t item = items[i];
+		if (comes_first(line, item, items[0], order)) {
+			items[i] = items[0];
+			sink(line, items, 0, k, item, order);
+		}
+	}
+}
+
+ET_EXPANDED void heap_sort(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
+{
+	while (n-- > 1) {
+		int64_t item = items[n];
+		items[n] = items[0];
+		sink(line, items, 0, n, item, order);
+	}
+}
+
+/* How often @n may be split in two before heaps take over. */
+static size_t split_limit(size_t n)
+{
+	size_t limit = 0;
+	while (n >>= 1)
+		limit += 2;
+	return limit;
+}
+
+/* Put item @k where it belongs, what comes before it to its left. */
+ET_EXPANDED void intro_select(
+	const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
+{
+	for (size_t limit = split_limit(n); n > 3;) {
+		if (limit-- == 0) {
+			heap_select(line, items, k + 1, n, order);
+			swap(items, items + k);
+			return;
+		}
+		size_t at = split(line, items, n, order);
+		if (at <= k) {
+			items += at;
+			n -= at;
+			k -= at;
+		} else {
+			n = at;
+		}
+	}
+	insert_sort(line, items, n, order);
+}
+
+ET_EXPANDED void intro_sort(const struct et_dim_apply *line, int64_t *items, size_t n, enum order order)
+{
+	struct {
+		int64_t *items;
+		size_t n, limit;
+	} left[N_SPLITS], part = { items, n, split_limit(n) };
+	for (size_t n_left = 0;; part = left[--n_left]) {
+		while (part.n > FEW && part.limit > 0) {
+			size_t at = split(line, part.items, part.n, order);
+			part.limit--;
+			left[n_left] = part;
+			left[n_left++].n = at;
+			part.items += at;
+			part.n -= at;
+		}
+		if (part.n > FEW) {
+			heap_select(line, part.items, part.n, part.n, order);
+			heap_sort(line, part.items, part.n, order);
+		}
+		if (n_left == 0)
+			break;
+	}
+	insert_sort(line, items, n, order);
+}
+
+/* --- of a line --------------------------------------------------------------------------------------------- */
+
+struct topk {
+	bool is_descending, is_sorted;
+};
+
+/* The first k, in order where that is asked for. */
+ET_EXPANDED void topk_in(struct et_dim_apply *line, bool is_sorted, enum order order)
+{
+	size_t k = line->n_out;
+	if (k * 64 <= line->n) {
+		heap_select(line, line->index, k, line->n, order);
+		heap_sort(line, line->index, k, order);
+	} else {
+		intro_select(line, line->index, k - 1, line->n, order);
+		if (is_sorted)
+			intro_sort(line, line->index, k - 1, order);
+	}
+}
+
+static void topk(struct et_dim_apply *line)
+{
+	const struct topk *topk = line->arg;
+	if (line->n_out == 0)
+		return;
+	number(line);
+	IN_ORDER(order_of(line, topk->is_descending), topk_in, line, topk->is_sorted);
+	take_values(line);
+}
+
+/* What is @k-th in order, and of several that are equal the one that a stable sort would have there. */
+ET_EXPANDED void select_one(struct et_dim_apply *line, size_t k, enum order order)
+{
+	size_t n_before = 0;
+	number(line);
+	intro_select(line, line->index, k, line->n, order);
+	int64_t found = line->index[k];
+	for (size_t i = 0; i < line->n; i++)
+		n_before += comes_first(line, (int64_t)i, found, order);
+	for (size_t i = 0, left = k - n_before + 1; left; i++) {
+		left -= !comes_first(line, (int64_t)i, found, order) &&
+			!comes_first(line, found, (int64_t)i, order);
+		line->index[0] = (int64_t)i;
+	}
+}
+
+/* The lower one of the two in the middle; the first NaN, if there is one and it counts. */
+static void median(struct et_dim_apply *line)
+{
+	const bool *skips_nan = line->arg;
+	size_t n = line->n;
+	for (size_t i = 0; line->in && i < line->n; i++)
+		n -= line->in[i] != line->in[i];
+	size_t middle = n < line->n && !*skips_nan ? n : n ? (n - 1) / 2 : 0;
+	IN_ORDER(order_of(line, false), select_one, line, middle);
+	take_values(line);
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------- */
+
+static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct topk how = { .is_descending = args[3]->b, .is_sorted = args[4]->b };
+	struct et_dim_apply_lines lines = {
+		.fn = topk,
+		.takes_ints = true,
+		.self = self,
+		.n_out = args[1]->i,
+		.keepdim = true,
+		.out = args[5]->tensor,
+		.indices = args[6]->tensor,
+		.arg = &how,
+	};
+	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &lines.dim));
+	int64_t n = self->n_dims ? self->sizes[lines.dim] : 1;
+	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "%lld of %lld", (long long)lines.n_out,
+		(long long)n);
+	if (self->n_dims == 0)
+		lines.n_out = 1; /* of a number there is no choosing, not even none */
+	return et_dim_apply_run(ctx, &lines);
+}
+
+static enum et_status run_sort(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	bool is_descending = args[2]->b;
+	struct et_dim_apply_lines lines = {
+		.fn = sort,
+		.takes_ints = true,
+		.self = self,
+		.keepdim = true,
+		.out = args[3]->tensor,
+		.indices = args[4]->tensor,
+		.arg = &is_descending,
+	};
+	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
+	lines.n_out = self->n_dims ? self->sizes[lines.dim] : 1;
+	return et_dim_apply_run(ctx, &lines);
+}
+
+static enum et_status run_median_dim(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *self = args[0]->tensor;
+	struct et_dim_apply_lines lines = {
+		.fn = median,
+		.arg = ctx->kernel->row,
+		.takes_ints = true,
+		.self = self,
+		.n_out = 1,
+		.keepdim = args[2]->b,
+		.out = args[3]->tensor,
+		.indices = args[4]->tensor,
+	};
+	ET_TRY(et_get_dim(ctx, args[1]->i, self->n_dims, &lines.dim));
+	ET_REQUIRE(ctx, self->n_dims == 0 || self->sizes[lines.dim] > 0, "nothing to choose from");
+	return et_dim_apply_run(ctx, &lines);
+}
+
+/* Of all elements: the tensor as one line. */
+static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	struct et_tensor flat = *args[0]->tensor;
+	size_t numel = et_tensor_numel(&flat);
+	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)),
+		"%zu elements to choose from", numel);
+	if (numel == 0) {
+		ET_TRY(et_resize(ctx, args[1]->tensor, NULL, 0));
+		return et_fill(
+			ctx, args[1]->tensor, &(const struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = NAN });
+	}
+	flat.n_dims = 1;
+	flat.sizes = (int32_t[]){ (int32_t)numel };
+	flat.strides = (int32_t[]){ 1 };
+	struct et_dim_apply_lines lines = {
+		.fn = median,
+		.arg = ctx->kernel->row,
+		.takes_ints = true,
+		.self = &flat,
+		.n_out = 1,
+		.out = args[1]->tensor,
+	};
+	return et_dim_apply_run(ctx, &lines);
+}
+
+static const bool counts_nan = false, skips_nan = true;
+static const struct et_kernel rows[] = {
+	{ "aten::median.dim_values", "TIB>TT", run_median_dim, &counts_nan },
+	{ "aten::median.out", "T>T", run_median, &counts_nan },
+	{ "aten::nanmedian.dim_values", "TIB>TT", run_median_dim, &skips_nan },
+	{ "aten::nanmedian.out", "T>T", run_median, &skips_nan },
+	{ "aten::sort.values", "TIB>TT", run_sort, NULL },
+	{ "aten::topk.values", "TIIBB>TT", run_topk, NULL },
+};
+
+ET_KERNEL_TABLE(sort_topk);

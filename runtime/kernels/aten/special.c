@@ -1,0 +1,149 @@
+/* Special functions: polygamma, the modified Bessel function I0, the incomplete gamma functions.
+ *
+ * Beyond what the original has. Each is a textbook series or continued fraction, summed in double until it no
+ * longer changes (Abramowitz and Stegun, 6.4, 6.5, 9.6). */
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/engine/elementwise.h"
+
+/* I0(x) = sum of (x²/4)^k / k!², all terms positive; of an infinite x PyTorch's is NaN. */
+static double bessel_i0(double x)
+{
+	double quarter = x * x / 4, term = 1, sum = 1;
+	if (!(fabs(x) < 720))
+		return isfinite(x) ? INFINITY : NAN;
+	for (int k = 1; term > sum * 1e-17; k++) {
+		term *= quarter / ((double)k * k);
+		sum += term;
+	}
+	return sum;
+}
+ET_FLOAT_FNS(i0, 1, bessel_i0(a))
+
+/* Regularized lower incomplete gamma function P(a, x) by its series: for x < a + 1. */
+static double gamma_series(double a, double x)
+{
+	double term = 1 / a, sum = term;
+	for (int k = 1; k < 100000 && fabs(term) > fabs(sum) * 1e-17; k++) {
+		term *= x / (a + k);
+		sum += term;
+	}
+	return sum * exp(a * log(x) - x - lgamma(a));
+}
+
+/* The upper one, Q(a, x), by its continued fraction, evaluated forwards (Lentz): for larger x. */
+static double gamma_fraction(double a, double x)
+{
+	const double tiny = 1e-300;
+	double b = x + 1 - a, c = 1 / tiny, d = 1 / b, product = d;
+	for (int k = 1; k < 100000; k++) {
+		double numerator = -k * (k - a);
+		b += 2;
+		d = numerator * d + b;
+		d = 1 / (fabs(d) < tiny ? tiny : d);
+		c = b + numerator / c;
+		c = fabs(c) < tiny ? tiny : c;
+		product *= c * d;
+		if (fabs(c * d - 1) < 1e-16)
+			break;
+	}
+	return product * exp(a * log(x) - x - lgamma(a));
+}
+
+static double incomplete_gamma(double a, double x, bool is_upper)
+{
+	/* In PyTorch's order, which also decides what becomes of one NaN. */
+	if (a < 0 || x < 0 || (a == 0 && !(x > 0)) || (isinf(a) && isinf(x)))
+		return NAN;
+	if (a != 0 && (x == 0 || isinf(a)))
+		return is_upper ? 1 : 0;
+	if (a == 0 || isinf(x))
+		return is_upper ? 0 : 1;
+	if (a != a || x != x)
+		return NAN;
+	if (x < a + 1)
+		return is_upper ? 1 - gamma_series(a, x) : gamma_series(a, x);
+	return is_upper ? gamma_fraction(a, x) : 1 - gamma_fraction(a, x);
+}
+ET_FLOAT_FNS(igamma, 2, incomplete_gamma(a, b, false))
+ET_FLOAT_FNS(igammac, 2, incomplete_gamma(a, b, true))
+
+/* Terms B(2k) / (2k)! of the Euler-Maclaurin formula. */
+static const double bernoulli[] = { 1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160,
+	-691. / 1307674368000, 1. / 74724249600, -3617. / 10670622842880000 };
+
+/* Hurwitz zeta function: sum of (x + k)^-s over k from 0, for s > 1. */
+static double zeta(double s, double x)
+{
+	double sum = 0, at = x;
+	if (x <= 0 && x == floor(x))
+		return INFINITY;
+	for (int k = 0; k < 12 || at < 12; k++, at++)
+		sum += pow(at, -s);
+	sum += pow(at, 1 - s) / (s - 1) + pow(at, -s) / 2;
+	double factor = s, power = pow(at, -s - 1);
+	for (size_t k = 0; k < ET_ARRAY_LEN(bernoulli); k++) {
+		sum += bernoulli[k] * factor * power;
+		factor *= (s + 2 * (double)k + 1) * (s + 2 * (double)k + 2);
+		power /= at * at;
+	}
+	return sum;
+}
+
+static double digamma(double x)
+{
+	double result = 0;
+	if (x == 0)
+		return copysign(INFINITY, -x);
+	if (x < 0) {
+		if (x == floor(x))
+			return NAN;
+		return digamma(1 - x) - 3.14159265358979323846 / tan(3.14159265358979323846 * x);
+	}
+	for (; x < 12; x++)
+		result -= 1 / x;
+	double square = 1 / (x * x);
+	return result + log(x) - 0.5 / x -
+	       square *
+		       (1. / 12 - square * (1. / 120 -
+						   square * (1. / 252 - square * (1. / 240 - square / 132))));
+}
+
+/* Reflected from the negative side, as PyTorch does, in the number's own precision: what it gives at the poles is what
+ * rounding leaves of the sine of a multiple of pi. */
+static double trigamma(double x, bool is_single)
+{
+	const double pi = 3.14159265358979323846;
+	if (!(x < 0.5))
+		return zeta(2, x);
+	double sine = is_single ? (double)sinf((float)pi * (float)x) : sin(pi * x);
+	return pi * pi / (sine * sine) - zeta(2, 1 - x);
+}
+
+static double polygamma(double n, double x, bool is_single)
+{
+	if (n == 0)
+		return digamma(x);
+	if (n == 1)
+		return trigamma(x, is_single);
+	if (x < -1e4) /* it takes as many terms */
+		return NAN;
+	return (fmod(n, 2) == 0 ? -1 : 1) * exp(lgamma(n + 1)) * zeta(n + 1, x);
+}
+ET_SPAN_FN(polygamma_f32, float, ET_LOADS2(float), polygamma((double)a, (double)b, true))
+ET_SPAN_FN(polygamma_f64, double, ET_LOADS2(double), polygamma(a, b, false))
+
+static enum et_status run_polygamma(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	static const struct et_elementwise map = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(polygamma), .promotes = 2 };
+	ET_REQUIRE(ctx, args[0]->i >= 0 && args[0]->i <= 100, "order %lld", (long long)args[0]->i);
+	return et_elementwise_apply(ctx, &map, (const struct et_evalue *[]){ args[0], args[1] }, 2, args[2]->tensor);
+}
+
+static const struct et_kernel rows[] = {
+	{ "aten::i0.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(i0)) },
+	{ "aten::igamma.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(igamma)) },
+	{ "aten::igammac.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(igammac)) },
+	{ "aten::polygamma.out", "IT>T", run_polygamma },
+};
+
+ET_KERNEL_TABLE(special);

@@ -1,0 +1,21 @@
+/* Inside the reduction engine: the folds of rows that lie in one piece, many rows at a time. */
+#ifndef RUNTIME_KERNELS_ENGINE_REDUCE_ROWS_H
+#define RUNTIME_KERNELS_ENGINE_REDUCE_ROWS_H
+
+#include "runtime/kernels/engine/reduce_internal.h"
+
+/* Members of struct et_reduce: what folds @job's rows, all of one number or more; NULL: they are folded one by one. */
+et_reduce_many_fn et_reduce_sum_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_mean_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_var_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_prod_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_any_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_max_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_min_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_argmax_rows(const struct reduce_job *job);
+et_reduce_many_fn et_reduce_argmin_rows(const struct reduce_job *job);
+
+/* Whether any of all of @tensor's numbers is not 0. */
+bool et_reduce_is_any(const struct et_tensor *tensor);
+
+#endif

@@ -1,0 +1,161 @@
+/* Views: tensors seen through changed sizes and strides, and how to walk several of them at once.
+ *
+ * permute, slice, select, expand, flip, stack, split … move bytes and compute nothing. Each is written as
+ * a view of its input (and of its output) on which dimensions were changed, and one et_view_copy. The
+ * engine does not know types, only the size of an element.
+ *
+ * A walk puts the views' common dimensions into the order in which the first one (the output) lies in
+ * memory and joins those that are contiguous in all of them; what remains is one inner run and a few
+ * outer loops. */
+#ifndef RUNTIME_KERNELS_ENGINE_VIEW_H
+#define RUNTIME_KERNELS_ENGINE_VIEW_H
+
+#include "runtime/tensor.h"
+
+#include <string.h>
+
+enum { ET_VIEW_DIMS = 2 * ET_MAX_DIMS }; /* repeat and unfold split dimensions */
+
+/* An element of 16 bytes: a complex number of doubles. */
+struct et_wide {
+	uint64_t half[2];
+};
+
+struct et_view {
+	uint8_t *data;
+	uint8_t type; /* enum et_scalar_type */
+	uint8_t n_dims;
+	int64_t sizes[ET_VIEW_DIMS];
+	int64_t strides[ET_VIEW_DIMS]; /* in elements; 0 repeats, negative walks backwards */
+};
+
+/* The whole of @tensor. Borrows its memory. */
+void et_view_of(struct et_view *ret_view, const struct et_tensor *tensor);
+/* The same view again: only as many dimensions are copied as there are. */
+static inline void et_view_clone(struct et_view *ret_view, const struct et_view *view)
+{
+	ret_view->data = view->data;
+	ret_view->type = view->type;
+	ret_view->n_dims = view->n_dims;
+	for (size_t d = 0; d < view->n_dims; d++) {
+		ret_view->sizes[d] = view->sizes[d];
+		ret_view->strides[d] = view->strides[d];
+	}
+}
+/* Of no dimensions yet: they are inserted. A view is larger than many a tensor, and what it does not use is never written. */
+static inline void et_view_begin(struct et_view *ret_view, void *data, enum et_scalar_type type)
+{
+	ret_view->data = data;
+	ret_view->type = (uint8_t)type;
+	ret_view->n_dims = 0;
+}
+/* Elements, repeated ones included. */
+size_t et_view_numel(const struct et_view *view);
+
+/* All of these expect what their caller checked: dimensions and ranges that exist. */
+void et_view_move(struct et_view *view, int64_t n_elements);
+void et_view_select(struct et_view *view, size_t dim, int64_t index);
+void et_view_slice(struct et_view *view, size_t dim, int64_t start, int64_t step, int64_t n);
+void et_view_permute(struct et_view *view, const uint8_t *dims);
+void et_view_swap(struct et_view *view, size_t a, size_t b);
+void et_view_insert(struct et_view *view, size_t dim, int64_t size, int64_t stride);
+void et_view_remove(struct et_view *view, size_t dim);
+void et_view_flip(struct et_view *view, size_t dim);
+/* Repeat to @sizes by the rules of broadcasting; false where they do not fit. */
+bool et_view_broadcast(struct et_view *view, const int64_t *sizes, size_t n_dims);
+
+/* memmove for what is mostly short: two pieces of a fixed size, that may overlap, are cheaper than a call. Both are read before
+ * one is written. */
+static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
+{
+	struct et_wide first, last;
+	uint64_t first_word, last_word;
+	uint32_t first_half, last_half;
+	if (n > 2 * sizeof(first) || n == 0) {
+		memmove(to, from, n);
+	} else if (n >= sizeof(first)) {
+		memcpy(&first, from, sizeof(first));
+		memcpy(&last, from + n - sizeof(last), sizeof(last));
+		memcpy(to, &first, sizeof(first));
+		memcpy(to + n - sizeof(last), &last, sizeof(last));
+	} else if (n >= sizeof(first_word)) {
+		memcpy(&first_word, from, sizeof(first_word));
+		memcpy(&last_word, from + n - sizeof(last_word), sizeof(last_word));
+		memcpy(to, &first_word, sizeof(first_word));
+		memcpy(to + n - sizeof(last_word), &last_word, sizeof(last_word));
+	} else if (n >= sizeof(first_half)) {
+		memcpy(&first_half, from, sizeof(first_half));
+		memcpy(&last_half, from + n - sizeof(last_half), sizeof(last_half));
+		memcpy(to, &first_half, sizeof(first_half));
+		memcpy(to + n - sizeof(last_half), &last_half, sizeof(last_half));
+	} else {
+		uint8_t begin = from[0], middle = from[n / 2], end = from[n - 1];
+		to[0] = begin;
+		to[n / 2] = middle;
+		to[n - 1] = end;
+	}
+}
+/* @n_rows runs of @n_bytes, each a row's bytes behind the one before. Several of more than two vectors of 16 bytes and up to some
+ * hundred bytes, for which calls of memmove take longer than vectors do, may not overlap unless they are the same. */
+enum { ET_PAIR = 2 * sizeof(struct et_wide), ET_MIDDLING = 512 };
+void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row,
+	size_t n_rows, size_t n_bytes);
+static inline void et_copy_rows(
+	uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows, size_t n_bytes)
+{
+	if (n_rows > 1 && n_bytes > ET_PAIR && n_bytes <= ET_MIDDLING) {
+		et_copy_middling_rows(to, to_row, from, from_row, n_rows, n_bytes);
+		return;
+	}
+	for (; n_rows; n_rows--, to += to_row, from += from_row)
+		et_copy_bytes(to, from, n_bytes);
+}
+/* @n times one element of 1, 2, 4, 8 or 16 bytes, which is not among those that are written. */
+void et_fill_elements(uint8_t *to, const uint8_t *element, size_t n, size_t element_bytes);
+
+/* Of the same sizes: both lie in one piece, row after row. In @ret_numel, if so: how many elements each has. */
+bool et_view_is_one_piece(const struct et_view *to, const struct et_view *from, size_t *ret_numel);
+/* Both have the same sizes and elements of one size; they may not overlap unless they are the same. */
+void et_view_copy(const struct et_view *to, const struct et_view *from);
+
+enum { ET_WALK_VIEWS = 6 };
+
+struct et_walk {
+	size_t n_views;
+	size_t n_dims; /* at least 1; the last is the inner run */
+	size_t numel;
+	int64_t sizes[ET_VIEW_DIMS];
+	int64_t strides[ET_WALK_VIEWS][ET_VIEW_DIMS];
+};
+
+/* @views all have the same sizes. */
+void et_walk_init(struct et_walk *walk, const struct et_view *const *views, size_t n_views);
+/* The same in the order of the dimensions as they are, for those to whom the order means something. */
+void et_walk_init_in_order(struct et_walk *walk, const struct et_view *const *views, size_t n_views);
+
+/* Where a walk stands: at element (index…) with each view at its offset, in elements. */
+struct et_place {
+	int64_t index[ET_VIEW_DIMS];
+	int64_t offset[ET_WALK_VIEWS];
+};
+/* To element number @position of the walk. */
+void et_place_seek(struct et_place *place, const struct et_walk *walk, size_t position);
+/* Elements left in the inner run. */
+static inline size_t et_place_run(const struct et_place *place, const struct et_walk *walk)
+{
+	return (size_t)(walk->sizes[walk->n_dims - 1] - place->index[walk->n_dims - 1]);
+}
+/* From the end of an inner run to the beginning of the next. */
+void et_place_carry(struct et_place *place, const struct et_walk *walk);
+/* @n is at most et_place_run. */
+static inline void et_place_advance(struct et_place *place, const struct et_walk *walk, size_t n)
+{
+	size_t d = walk->n_dims - 1;
+	place->index[d] += (int64_t)n;
+	for (size_t v = 0; v < walk->n_views; v++)
+		place->offset[v] += (int64_t)n * walk->strides[v][d];
+	if (d > 0 && place->index[d] == walk->sizes[d])
+		et_place_carry(place, walk);
+}
+
+#endif

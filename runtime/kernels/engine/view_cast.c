@@ -1,0 +1,180 @@
+/* Conversion of elements from one type to another, as they lie or run by run.
+ *
+ * What has a function of its own for two types takes that; everything else goes by way of the class in which the elements
+ * compute, which one of both often is already. */
+#include "runtime/kernels/engine/complex_elementwise.h"
+#include "runtime/kernels/simd/cast_ukernels.h"
+#include "runtime/kernels/engine/elementwise.h"
+
+enum { GRAIN = 32768 /* elements worth another thread */, SHORT_RUN = 16 };
+
+/* Conversion by way of a class. */
+struct cast {
+	struct et_walk outer; /* over runs, if there are several */
+	et_cast_fn direct;    /* without going by the class, of runs in one piece; or NULL */
+	et_load_fn load;
+	et_store_fn store;
+	bool loads_directly,
+		stores_directly; /* the class is as one of them lies in memory, if that is in one piece */
+	enum et_scalar_type to_type, from_type;
+	ptrdiff_t to_bytes, from_bytes; /* of an element */
+	ptrdiff_t to_step, from_step;   /* in elements of a run */
+	size_t n;                       /* of those */
+	uint8_t *to;
+	const uint8_t *from;
+};
+
+static void begin_cast(
+	struct cast *cast, const struct et_view *to, const struct et_view *from, enum et_class class)
+{
+	cast->direct = et_find_cast(to->type, from->type);
+	cast->load = et_loader(from->type, class);
+	cast->store = et_storer(to->type, class);
+	cast->loads_directly = et_class_is_type(class, to->type);
+	cast->stores_directly = et_class_is_type(class, from->type);
+	cast->to_type = to->type;
+	cast->from_type = from->type;
+	cast->to_bytes = (ptrdiff_t)et_scalar_size(to->type);
+	cast->from_bytes = (ptrdiff_t)et_scalar_size(from->type);
+	cast->to_step = cast->from_step = 1;
+	cast->to = to->data;
+	cast->from = from->data;
+}
+
+static void cast_dense(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
+{
+	uint64_t block[ET_ELEMENTWISE_BLOCK];
+	if (cast->direct) {
+		cast->direct(n, to, from);
+		return;
+	}
+	if (cast->loads_directly) {
+		cast->load(to, from, 1, n);
+		return;
+	}
+	if (cast->stores_directly) {
+		cast->store(to, 1, from, n);
+		return;
+	}
+	for (size_t part; n; n -= part) {
+		part = n < ET_ELEMENTWISE_BLOCK ? n : ET_ELEMENTWISE_BLOCK;
+		cast->load(block, from, 1, part);
+		cast->store(to, 1, block, part);
+		to += (ptrdiff_t)part * cast->to_bytes;
+		from += (ptrdiff_t)part * cast->from_bytes;
+	}
+}
+
+static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, size_t n,
+	enum et_scalar_type type)
+{
+	struct et_view there, here;
+	et_view_begin(&there, to, type);
+	et_view_begin(&here, (uint8_t *)(uintptr_t)from, type); /* is only read */
+	et_view_insert(&there, 0, (int64_t)n, to_step);
+	et_view_insert(&here, 0, (int64_t)n, from_step);
+	et_view_copy(&there, &here);
+}
+
+/* What lies apart is put together first, and taken apart again last: conversions have vectors for what lies in one piece. */
+static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, size_t n)
+{
+	uint64_t here[ET_ELEMENTWISE_BLOCK], there[ET_ELEMENTWISE_BLOCK];
+	const bool is_from_dense = cast->from_step == 1, is_to_dense = cast->to_step == 1;
+	if (is_from_dense && is_to_dense) {
+		cast_dense(cast, to, from, n);
+		return;
+	}
+	for (size_t part; n; n -= part) {
+		part = n < ET_ELEMENTWISE_BLOCK ? n : ET_ELEMENTWISE_BLOCK;
+		if (!is_from_dense)
+			copy_row((uint8_t *)here, 1, from, cast->from_step, part, cast->from_type);
+		cast_dense(cast, is_to_dense ? to : (uint8_t *)there, is_from_dense ? from : (uint8_t *)here,
+			part);
+		if (!is_to_dense)
+			copy_row(to, cast->to_step, (uint8_t *)there, 1, part, cast->to_type);
+		to += (ptrdiff_t)part * cast->to_step * cast->to_bytes;
+		from += (ptrdiff_t)part * cast->from_step * cast->from_bytes;
+	}
+}
+
+/* Elements of the only run. */
+static void cast_elements(void *arg, size_t begin, size_t end)
+{
+	const struct cast *cast = arg;
+	cast_run(cast, cast->to + (ptrdiff_t)begin * cast->to_step * cast->to_bytes,
+		cast->from + (ptrdiff_t)begin * cast->from_step * cast->from_bytes, end - begin);
+}
+
+static void cast_runs(void *arg, size_t begin, size_t end)
+{
+	const struct cast *cast = arg;
+	const struct et_walk *outer = &cast->outer;
+	struct et_place place;
+	ptrdiff_t to_row = outer->strides[0][outer->n_dims - 1] * cast->to_bytes,
+		  from_row = outer->strides[1][outer->n_dims - 1] * cast->from_bytes;
+	et_place_seek(&place, outer, begin);
+	for (size_t n; begin < end; begin += n) {
+		uint8_t *to = cast->to + place.offset[0] * cast->to_bytes;
+		const uint8_t *from = cast->from + place.offset[1] * cast->from_bytes;
+		n = et_place_run(&place, outer);
+		n = n < end - begin ? n : end - begin;
+		for (size_t i = 0; i < n; i++, to += to_row, from += from_row)
+			cast_run(cast, to, from, cast->n);
+		et_place_advance(&place, outer, n);
+	}
+}
+
+static size_t find_longest(const struct et_walk *walk)
+{
+	size_t longest = walk->n_dims - 1;
+	for (size_t d = walk->n_dims - 1; d-- > 0;)
+		longest = walk->sizes[d] > walk->sizes[longest] ? d : longest;
+	return longest;
+}
+
+static void swap_dims(struct et_walk *walk, size_t a, size_t b)
+{
+	int64_t size = walk->sizes[a];
+	walk->sizes[a] = walk->sizes[b];
+	walk->sizes[b] = size;
+	for (size_t v = 0; v < walk->n_views; v++) {
+		int64_t stride = walk->strides[v][a];
+		walk->strides[v][a] = walk->strides[v][b];
+		walk->strides[v][b] = stride;
+	}
+}
+
+enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
+{
+	struct cast cast;
+	size_t numel;
+	if (to->type == from->type) {
+		et_view_copy(to, from);
+		return ET_OK;
+	}
+	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
+		return et_complex_cast(ctx, to, from);
+	const enum et_class class = et_cast_class(to->type, from->type);
+	ET_REQUIRE(ctx, et_loader(from->type, class) && et_storer(to->type, class), "cannot convert %s to %s",
+		et_scalar_name(from->type), et_scalar_name(to->type));
+	begin_cast(&cast, to, from, class);
+	if (et_view_is_one_piece(to, from, &numel)) {
+		et_parallel_for(ctx->compute, cast_elements, &cast, numel, GRAIN);
+		return ET_OK;
+	}
+	et_walk_init(&cast.outer, (const struct et_view *[]){ to, from }, 2);
+	size_t inner = cast.outer.n_dims - 1;
+	if (cast.outer.sizes[inner] < SHORT_RUN) /* as of a picture's channels: along its pixels instead */
+		swap_dims(&cast.outer, find_longest(&cast.outer), inner);
+	cast.n = (size_t)cast.outer.sizes[inner];
+	cast.to_step = cast.outer.strides[0][inner];
+	cast.from_step = cast.outer.strides[1][inner];
+	cast.outer.n_dims = inner;
+	if (inner)
+		et_parallel_for(ctx->compute, cast_runs, &cast, cast.n ? cast.outer.numel / cast.n : 0,
+			GRAIN / (cast.n + 1) + 1);
+	else
+		et_parallel_for(ctx->compute, cast_elements, &cast, cast.n, GRAIN);
+	return ET_OK;
+}

@@ -1,0 +1,116 @@
+/* llama::fast_hadamard_transform: each row times a Hadamard matrix, by sums and differences alone.
+ *
+ * Rows of 2^n numbers, or of 28 times as many: then the 28 parts are transformed each for itself, and after that
+ * multiplied, place by place, with a matrix of 28 x 28 ones and minus ones. The first step is divided by the root of its
+ * length, the second is not, as in the original. Half rounds after each operation, as there. */
+#include "runtime/kernels/engine/args.h"
+#include "runtime/kernels/simd/span_ukernels.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/engine/elementwise.h"
+
+#include <math.h>
+
+enum { PARTS = 28, PLACES = 64 };
+
+/* Where a row of the matrix of 28 has minus one. */
+static const uint32_t minus[PARTS] = {
+	0xcd69e7e, 0x9ad7c7d, 0x37ab8fb, 0x6d571f7, 0xd8ae3ef, 0xb3587df, 0x66b4f3f, /* */
+	0xb467f43, 0x6acbe87, 0xd593d8e, 0xab27b9c, 0x564f7b8, 0xac9aff0, 0x5b31fe1, /* */
+	0x87fb325, 0x0ff66ca, 0x1decd95, 0x39ddb2a, 0x71bf654, 0xe17eca9, 0xc2fd9d2, /* */
+	0xfcf1299, 0xfbe2532, 0xf7c4ae4, 0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c, /* */
+};
+
+/* Sums and differences of any type, in double, rounded after each operation. */
+static void transform(double *row, size_t n, enum et_scalar_type type)
+{
+	for (size_t step = 1; step < n; step *= 2)
+		for (size_t i = 0; i < n; i += 2 * step)
+			for (size_t j = i; j < i + step; j++) {
+				double x = row[j], y = row[j + step];
+				row[j] = et_round_to(x + y, type);
+				row[j + step] = et_round_to(x - y, type);
+			}
+	double factor = et_round_to(1 / et_round_to(sqrt((double)n), type), type);
+	for (size_t i = 0; i < n; i++)
+		row[i] = et_round_to(row[i] * factor, type);
+}
+
+/* Place @i of the parts, @n apart. */
+static void mix(double *row, size_t n, size_t i, enum et_scalar_type type)
+{
+	double sums[PARTS] = { 0 };
+	for (size_t k = 0; k < PARTS; k++)
+		for (size_t j = 0; j < PARTS; j++) {
+			sums[k] += minus[k] >> j & 1 ? -row[j * n + i] : row[j * n + i];
+			/* The original's C++ sums in float what begins with a plus. */
+			sums[k] = et_round_to(sums[k], minus[k] & 1 || j + 1 == PARTS ? type : ET_FLOAT64);
+		}
+	for (size_t k = 0; k < PARTS; k++)
+		row[k * n + i] = sums[k];
+}
+
+/* Of floats, places from @i on, @n apart; @m of them, whose sums wait until all have been read. */
+static void mix_f32(float *row, size_t n, size_t i, size_t m)
+{
+	float sums[PARTS][PLACES] = { { 0 } };
+	for (size_t k = 0; k < PARTS; k++) {
+		for (size_t j = 0; j < PARTS; j++) {
+			const float *from = row + j * n + i, sign = minus[k] >> j & 1 ? -1 : 1;
+			for (size_t p = 0; p < m; p++)
+				sums[k][p] += sign * from[p];
+		}
+	}
+	for (size_t k = 0; k < PARTS; k++)
+		memcpy(row + k * n + i, sums[k], m * sizeof(float));
+}
+
+static void transform_row_f32(float *row, size_t n_parts, size_t part)
+{
+	for (size_t k = 0; k < n_parts && part > 1; k++)
+		et_span_ukernels()->hadamard(part, row + k * part);
+	for (size_t i = 0; i < part && n_parts > 1; i += PLACES)
+		mix_f32(row, part, i, part - i < PLACES ? part - i : PLACES);
+}
+
+/* mat > out */
+static enum et_status run_hadamard(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
+{
+	const struct et_tensor *mat = args[0]->tensor;
+	struct et_tensor *out = args[1]->tensor;
+	struct et_view view;
+	ET_TRY(et_require_same_type(ctx, mat, out));
+	ET_REQUIRE(ctx, mat->type == ET_FLOAT32 || mat->type == ET_FLOAT64 || mat->type == ET_FLOAT16,
+		"rows of %s", et_scalar_name(mat->type));
+	ET_TRY(et_require_contiguous(ctx, mat, "the input"));
+	et_view_of(&view, mat);
+	ET_TRY(et_give_view(ctx, &view, out));
+	ET_TRY(et_require_contiguous(ctx, out, "the output"));
+	size_t numel = et_tensor_numel(mat), n = mat->n_dims ? (size_t)mat->sizes[mat->n_dims - 1] : 0;
+	if (mat->n_dims == 0 || numel == 0)
+		return ET_OK;
+	size_t n_parts = n % PARTS == 0 ? PARTS : 1, part = n / n_parts;
+	ET_REQUIRE(ctx, (part & (part - 1)) == 0, "rows of %zu: neither 2^n nor 28 times that", n);
+	for (size_t at = 0; at < numel && mat->type == ET_FLOAT32; at += n)
+		transform_row_f32((float *)out->data + at, n_parts, part);
+	if (mat->type == ET_FLOAT32)
+		return ET_OK;
+	double *row = et_kernel_scratch(ctx, n * sizeof(*row));
+	if (!row)
+		return ET_E_MEMORY_ALLOCATION_FAILED;
+	for (size_t at = 0; at < numel; at += n) {
+		uint8_t *data = (uint8_t *)out->data + at * et_element_bytes(out);
+		et_loader(out->type, ET_F64)(row, data, 1, n);
+		for (size_t k = 0; k < n_parts && part > 1; k++)
+			transform(row + k * part, part, out->type);
+		for (size_t i = 0; i < part && n_parts > 1; i++)
+			mix(row, part, i, out->type);
+		et_storer(out->type, ET_F64)(data, 1, row, n);
+	}
+	return ET_OK;
+}
+
+static const struct et_kernel rows[] = {
+	{ "llama::fast_hadamard_transform.out", "T>T", run_hadamard },
+};
+
+ET_KERNEL_TABLE(hadamard);

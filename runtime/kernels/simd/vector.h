@@ -1,0 +1,142 @@
+/* Vectors of floats, as wide as the instruction set has them that this is compiled for: what ukernels.c is written in.
+ *
+ * Included once by each build of it; nothing else in the program has these names. */
+#ifndef RUNTIME_KERNELS_SIMD_VECTOR_H
+#define RUNTIME_KERNELS_SIMD_VECTOR_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define TRANSPOSED TURN16
+enum { LANES = 16 };
+#elif defined(__AVX2__)
+#define TRANSPOSED TURN8
+enum { LANES = 8 };
+#else
+#define TRANSPOSED TURN4
+enum { LANES = 4 };
+#endif
+
+#if defined(__clang__)
+#define INDEPENDENT
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#define UNROLL      _Pragma("GCC unroll 8")
+#endif
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
+typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(uint32_t))));
+
+static inline vector load(const float *from)
+{
+	vector value;
+	memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+static inline void store(float *to, vector value)
+{
+	memcpy(to, &value, sizeof(value));
+}
+
+static inline vector choose(ints mask, vector a, vector b)
+{
+	return (vector)((mask & (ints)a) | (~mask & (ints)b));
+}
+
+static inline vector larger(vector a, vector b)
+{
+	return choose(a > b, a, b);
+}
+
+/* Of less than a vector: no lane behind @n touches memory. By the names that both compilers have for the instructions, since
+ * the core does without their headers. */
+#if defined(__AVX512F__)
+static inline vector load_part(const float *from, size_t n, vector otherwise)
+{
+	return __builtin_ia32_loadups512_mask(from, otherwise, (uint16_t)((1u << n) - 1));
+}
+
+static inline void store_part(float *to, vector value, size_t n)
+{
+	__builtin_ia32_storeups512_mask(to, value, (uint16_t)((1u << n) - 1));
+}
+#elif defined(__AVX2__)
+static inline ints lanes_below(size_t n)
+{
+	return (ints){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)n;
+}
+
+static inline vector load_part(const float *from, size_t n, vector otherwise)
+{
+	ints thread_sets = lanes_below(n);
+	return choose(
+		thread_sets, __builtin_ia32_maskloadps256((const vector *)(const void *)from, thread_sets), otherwise);
+}
+
+static inline void store_part(float *to, vector value, size_t n)
+{
+	__builtin_ia32_maskstoreps256((vector *)(void *)to, lanes_below(n), value);
+}
+#else
+static inline vector load_part(const float *from, size_t n, vector otherwise)
+{
+	memcpy(&otherwise, from, n * sizeof(float));
+	return otherwise;
+}
+
+static inline void store_part(float *to, vector value, size_t n)
+{
+	memcpy(to, &value, n * sizeof(float));
+}
+#endif
+
+/* @n floats, and minus infinity in lanes behind them. */
+static inline vector get(const float *from, size_t n)
+{
+	return n >= LANES ? load(from) : load_part(from, n, (vector){ 0 } - INFINITY);
+}
+
+static inline void put(float *to, vector value, size_t n)
+{
+	if (n >= LANES)
+		store(to, value);
+	else
+		store_part(to, value, n);
+}
+
+/* The lanes of a vector, each @by further on. */
+#define LANE(i, by)   (((i) + (by)) % LANES)
+#define FOUR(i, by)   LANE(i, by), LANE(i + 1, by), LANE(i + 2, by), LANE(i + 3, by)
+#define TURN4(v, by)  __builtin_shufflevector(v, v, FOUR(0, by))
+#define TURN8(v, by)  __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by))
+#define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
+
+/* Every lane becomes what comes of all of them. */
+#define ACROSS(v, join)                              \
+	do {                                         \
+		if (LANES > 8)                       \
+			(v) = join(v, TRANSPOSED(v, 8)); \
+		if (LANES > 4)                       \
+			(v) = join(v, TRANSPOSED(v, 4)); \
+		(v) = join(v, TRANSPOSED(v, 2));         \
+		(v) = join(v, TRANSPOSED(v, 1));         \
+	} while (0)
+
+static inline vector plus(vector a, vector b)
+{
+	return a + b;
+}
+
+/* What is not less (or the NaN, if one is) lane by lane. */
+static inline vector upper(vector most, vector number)
+{
+	return choose(~(number <= most) & (most == most), number, most);
+}
+
+#endif

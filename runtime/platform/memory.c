@@ -1,0 +1,101 @@
+/* Memory: the C library's heap for small things, whole pages from the kernel for large ones.
+ *
+ * Pages come with a readable page of zeros behind them, because fast kernels read in whole vectors and so
+ * past the end of what they were given. That page is never writable, so a stray write still faults. */
+#include "runtime/platform/platform.h"
+
+#include "runtime/base/checked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static void *heap_alloc(void *self, size_t n_bytes, size_t align)
+{
+	if (!n_bytes)
+		n_bytes = 1;
+	if (align <= _Alignof(max_align_t))
+		return malloc(n_bytes);
+	size_t rounded;
+	bool is_huge = align >= 4096 && n_bytes >= HUGE_PAGE;
+	if (is_huge)
+		align = HUGE_PAGE;
+	if (!et_align_up(n_bytes, align, &rounded))
+		return NULL;
+	void *bytes = aligned_alloc(align, rounded);
+	/* Filled soon, all of it: a page fault for each 2 MiB instead of each 4 KiB, where the kernel lets programs ask. */
+	if (bytes && is_huge)
+		madvise(bytes, n_bytes & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
+	return bytes;
+}
+
+static void heap_free(void *self, void *ptr, size_t n_bytes)
+{
+	free(ptr);
+}
+
+const struct et_allocator *et_platform_allocator(void)
+{
+	static const struct et_allocator allocator = { .alloc = heap_alloc, .free = heap_free };
+	return &allocator;
+}
+
+/* The size of the pages and of the guard behind them; false when it does not fit. */
+static bool with_guard(size_t n_bytes, size_t *ret_n_data, size_t *ret_n_mapped)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	return et_align_up(n_bytes ? n_bytes : 1, page, ret_n_data) &&
+	       et_add(*ret_n_data, page, ret_n_mapped);
+}
+
+static void *pages_alloc(void *self, size_t n_bytes, size_t align)
+{
+	size_t n_data, n_mapped;
+	if (!with_guard(n_bytes, &n_data, &n_mapped))
+		return NULL;
+	uint8_t *bytes = mmap(NULL, n_mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	if (mprotect(bytes, n_data, PROT_READ | PROT_WRITE) < 0) {
+		munmap(bytes, n_mapped);
+		return NULL;
+	}
+	return bytes;
+}
+
+static void pages_free(void *self, void *ptr, size_t n_bytes)
+{
+	size_t n_data, n_mapped;
+	if (ptr && with_guard(n_bytes, &n_data, &n_mapped))
+		munmap(ptr, n_mapped);
+}
+
+const struct et_allocator *et_platform_page_allocator(void)
+{
+	static const struct et_allocator allocator = { .alloc = pages_alloc, .free = pages_free };
+	return &allocator;
+}
+
+/* The second number of the file, in pages: proc_pid_statm(5). */
+uint64_t et_platform_resident_bytes(void)
+{
+	unsigned long long n_total, n_resident = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &n_total, &n_resident) != 2)
+		n_resident = 0;
+	fclose(file);
+	return (uint64_t)n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t et_platform_now_ns(void *self)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

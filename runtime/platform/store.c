@@ -1,0 +1,496 @@
+/* A store in a folder: what was made of a program, one file a variant, found again by the program's contents.
+ *
+ * Which program it is says the SHA-256 of its bytes, and where it has data files, that of the digests of them all. A file's
+ * digest is made once, when something is first kept for it; later loads find it under the identity of the file
+ * (store_folder.c), so that no load reads the whole file for it, and programs that share a data file share its digest.
+ * Where one of the files is not known, nothing is kept: the program is like new.
+ *
+ *     header   magic, version, its own length, the digest, the variant, length and checksum of the body, and
+ *              a checksum of the header
+ *     body     from ET_STORE_ALIGNMENT on, what was given to keep
+ *
+ * The folder is ours, but a file in it may be damaged, or somebody may have put it there: nothing but a regular file
+ * of our own that nobody else may write is opened, the header is read once into memory of ours, and the
+ * body is compared with its checksum before anyone sees it (or was, and the file has not been written to since).
+ * What does not fit is said, deleted, and made again.
+ *
+ * A new file is written under another name, brought to the disk, and then renamed, so a reader sees all of it or
+ * the one before; two writers at once write the same, and the later one wins. A mapping outlives its name. */
+#include "runtime/platform/store_internal.h"
+
+#include "runtime/base/checked.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { VERSION = 1 };
+#define MAGIC UINT64_C(0x70656b6472666e69) /* "infrdkep" in the order of a little-endian machine */
+
+struct header {
+	uint64_t magic;
+	uint32_t version, n_header;
+	uint8_t digest[ET_SHA256_BYTES];
+	uint64_t n_body, body_checksum;
+	char variant[ET_STORE_MAX_VARIANT + 1]; /* zeros behind it */
+	uint64_t checksum;                      /* of all the above */
+};
+static_assert(sizeof(struct header) == 16 + 32 + 16 + 256 + 8, "no padding in a header");
+
+enum digest_state { UNKNOWN, BEING_SET, KNOWN };
+
+/* One of a program's files. */
+struct file {
+	const struct et_platform_source *source;
+	_Atomic(int) digest_state; /* enum digest_state */
+	uint8_t digest[ET_SHA256_BYTES];
+};
+
+/* One program's. */
+struct et_store_binding {
+	struct et_store table;
+	struct et_platform_store *store; /* a reference */
+	const char *name;            /* for log lines */
+	uint32_t n_files;
+	struct file files[]; /* the program's own, then its data files */
+};
+
+static int64_t realtime_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* --- which program it is ------------------------------------------------------------------------------ */
+
+static void contents_name(char ret_name[ET_STORE_NAME], const struct et_platform_identity *identity)
+{
+	struct sha256_ctx sha;
+	uint8_t digest[ET_SHA256_BYTES];
+	sha256_init(&sha);
+	sha256_update(&sha, sizeof(*identity), (const uint8_t *)identity);
+	sha256_digest(&sha, sizeof(digest), digest);
+	et_store_name(ret_name, digest, ".program");
+}
+
+static void thing_name(
+	char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
+{
+	struct sha256_ctx sha;
+	uint8_t both[ET_SHA256_BYTES];
+	sha256_init(&sha);
+	sha256_update(&sha, ET_SHA256_BYTES, digest);
+	sha256_update(&sha, strlen(variant), (const uint8_t *)variant);
+	sha256_digest(&sha, sizeof(both), both);
+	et_store_name(ret_name, both, ".kept");
+}
+
+static void set_digest(struct file *file, const uint8_t digest[ET_SHA256_BYTES])
+{
+	int state = UNKNOWN; /* whoever else is at it sets the same */
+	if (!atomic_compare_exchange_strong(&file->digest_state, &state, BEING_SET))
+		return;
+	memcpy(file->digest, digest, ET_SHA256_BYTES);
+	/* release: pairs with the acquire in look_digest_up */
+	atomic_store_explicit(&file->digest_state, KNOWN, memory_order_release);
+}
+
+/* Its pages were all read just now, and most of them will not be again: those that are come back from the copy. */
+static void drop_pages(const struct et_platform_source *source)
+{
+	madvise((void *)(uintptr_t)source->mapping.bytes, source->mapping.n_bytes, MADV_DONTNEED);
+}
+
+/* The digest, if somebody made it before. */
+static bool look_digest_up(
+	struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
+{
+	const struct et_platform_source *source = file->source;
+	char name[ET_STORE_NAME];
+	struct et_store_record record;
+	bool is_certain;
+	/* acquire: pairs with the release in set_digest */
+	if (atomic_load_explicit(&file->digest_state, memory_order_acquire) == KNOWN) {
+		memcpy(ret_digest, file->digest, ET_SHA256_BYTES);
+		return true;
+	}
+	contents_name(name, &source->identity);
+	if (!et_store_record_read(store, name, &source->identity, &record, &is_certain))
+		return false;
+	if (!is_certain) {
+		uint64_t contents = et_store_checksum(source->mapping.bytes, source->mapping.n_bytes);
+		drop_pages(source);
+		if (record.contents != contents)
+			return false;
+		record.seen_ns = source->taken_ns;
+		et_store_record_write(store, name, &record);
+	}
+	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
+	set_digest(file, record.digest);
+	return true;
+}
+
+static void make_digest(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
+{
+	const struct et_platform_source *source = file->source;
+	struct et_store_record record = {
+		.identity = source->identity,
+		.seen_ns = source->taken_ns,
+		.contents = et_store_checksum(source->mapping.bytes, source->mapping.n_bytes),
+	};
+	struct sha256_ctx sha;
+	char name[ET_STORE_NAME];
+	sha256_init(&sha);
+	sha256_update(&sha, source->mapping.n_bytes, source->mapping.bytes);
+	sha256_digest(&sha, sizeof(record.digest), record.digest);
+	drop_pages(source);
+	memcpy(ret_digest, record.digest, ET_SHA256_BYTES);
+	contents_name(name, &source->identity);
+	et_store_record_write(store, name, &record);
+	set_digest(file, record.digest);
+}
+
+/* The digest of all files together: for one alone its own. False: one of them is not known; with @makes it always is. */
+static bool find_digest(struct et_store_binding *binding, bool makes, uint8_t ret_digest[ET_SHA256_BYTES])
+{
+	struct sha256_ctx all;
+	sha256_init(&all);
+	for (uint32_t i = 0; i < binding->n_files; i++) {
+		if (!look_digest_up(binding->store, &binding->files[i], ret_digest)) {
+			if (!makes)
+				return false;
+			make_digest(binding->store, &binding->files[i], ret_digest);
+		}
+		sha256_update(&all, ET_SHA256_BYTES, ret_digest);
+	}
+	if (binding->n_files > 1)
+		sha256_digest(&all, ET_SHA256_BYTES, ret_digest);
+	return true;
+}
+
+/* Whether the bytes that things were made of are still those of the file. A copy's always are. */
+static bool is_unchanged(const struct et_platform_source *source)
+{
+	struct stat st;
+	if (source->fd < 0)
+		return true;
+	if (et_platform_mapping_faulted(&source->mapping) || fstat(source->fd, &st) < 0)
+		return false;
+	struct et_platform_identity now = et_platform_identity_of(&st);
+	return memcmp(&now, &source->identity, sizeof(now)) == 0;
+}
+
+/* --- finding ------------------------------------------------------------------------------------------ */
+
+static uint64_t header_checksum(const struct header *header)
+{
+	return et_store_checksum(header, offsetof(struct header, checksum));
+}
+
+/* NULL, or what is wrong with it. */
+static const char *check_header(
+	const struct header *header, const uint8_t *digest, const char *variant, uint64_t n_file)
+{
+	if (header->magic != MAGIC)
+		return "it is no such file";
+	if (header->version != VERSION || header->n_header != sizeof(*header))
+		return "it is of another version";
+	if (header->checksum != header_checksum(header))
+		return "its header is damaged";
+	if (memcmp(header->digest, digest, ET_SHA256_BYTES) != 0 ||
+		memchr(header->variant, 0, sizeof(header->variant)) == NULL ||
+		strcmp(header->variant, variant) != 0)
+		return "it is for something else";
+	if (!header->n_body || !et_in_range(ET_STORE_ALIGNMENT, header->n_body, n_file) ||
+		n_file != ET_STORE_ALIGNMENT + header->n_body)
+		return "it is cut off";
+	return NULL;
+}
+
+/* Whether the body is what was written, seen now or before. */
+static bool check_body(struct et_platform_store *store, const char *kept, const struct stat *st,
+	const struct header *header, const struct et_platform_mapping *mapping)
+{
+	struct et_platform_identity identity = et_platform_identity_of(st);
+	struct et_store_record record;
+	char name[ET_STORE_NAME];
+	bool is_certain = false;
+	snprintf(name, sizeof(name), "%.32s.seen", kept);
+	if (et_store_record_read(store, name, &identity, &record, &is_certain) && is_certain &&
+		record.contents == header->body_checksum)
+		return true;
+	record = (struct et_store_record){ .identity = identity, .seen_ns = realtime_ns() };
+	record.contents =
+		et_store_checksum((const uint8_t *)mapping->bytes + ET_STORE_ALIGNMENT, header->n_body);
+	if (record.contents != header->body_checksum)
+		return false;
+	et_store_record_write(store, name, &record);
+	return true;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *open_kept(struct et_platform_store *store, int fd, const char *kept, const uint8_t *digest,
+	const char *variant, struct et_platform_mapping *ret_mapping)
+{
+	struct stat st;
+	struct header header;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return "it is not a file of ours alone";
+	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
+		return "it is cut off";
+	const char *wrong = check_header(&header, digest, variant, (uint64_t)st.st_size);
+	if (wrong)
+		return wrong;
+	if (et_platform_map(ret_mapping, fd, (size_t)st.st_size, false) < 0)
+		return "it cannot be mapped";
+	if (check_body(store, kept, &st, &header, ret_mapping))
+		return NULL;
+	et_platform_unmap(ret_mapping);
+	return "it is damaged";
+}
+
+static enum et_status find(
+	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+{
+	struct et_store_binding *binding = self;
+	struct et_platform_store *store = binding->store;
+	char kept[ET_STORE_NAME];
+	uint8_t digest[ET_SHA256_BYTES];
+	if (!find_digest(binding, false, digest))
+		return ET_E_NOT_FOUND;
+	thing_name(kept, digest, variant);
+	int fd = openat(store->dir_fd, kept, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return ET_E_NOT_FOUND;
+	struct et_platform_mapping *mapping = calloc(1, sizeof(*mapping));
+	const char *wrong = fd < 0    ? strerror(errno)
+			    : mapping ? open_kept(store, fd, kept, digest, variant, mapping)
+				      : "no memory";
+	if (fd >= 0)
+		close(fd);
+	if (wrong) {
+		et_logf(store->log, ET_LOG_WARNING,
+			"%s: what was kept for it in %s/%s is not used: %s; it is "
+			"made again",
+			binding->name, store->path, kept, wrong);
+		unlinkat(store->dir_fd, kept, 0);
+		free(mapping);
+		return ET_E_NOT_FOUND;
+	}
+	*ret_bytes = (const uint8_t *)mapping->bytes + ET_STORE_ALIGNMENT;
+	*ret_n_bytes = mapping->n_bytes - ET_STORE_ALIGNMENT;
+	*ret_handle = mapping;
+	return ET_OK;
+}
+
+static void release(void *self, void *handle)
+{
+	struct et_platform_mapping *mapping = handle;
+	et_platform_unmap(mapping);
+	free(mapping);
+}
+
+/* --- keeping ------------------------------------------------------------------------------------------ */
+
+static int write_all(int fd, const void *bytes, size_t n_bytes, off_t offset)
+{
+	const uint8_t *from = bytes;
+	while (n_bytes) {
+		ssize_t n = pwrite(fd, from, n_bytes, offset);
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		from += n;
+		offset += n;
+		n_bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Header and body to @fd. The checksum is taken of what the file holds. 0, or negative errno. */
+static int write_kept(int fd, const uint8_t *digest, const char *variant, const struct et_store_piece *pieces,
+	size_t n_pieces)
+{
+	struct header header = { .magic = MAGIC, .version = VERSION, .n_header = sizeof(header) };
+	struct et_platform_mapping mapping = { 0 };
+	memcpy(header.digest, digest, ET_SHA256_BYTES);
+	memcpy(header.variant, variant, strlen(variant));
+	for (size_t i = 0; i < n_pieces; i++) {
+		int rc = write_all(
+			fd, pieces[i].bytes, pieces[i].n_bytes, (off_t)(ET_STORE_ALIGNMENT + header.n_body));
+		if (rc)
+			return rc;
+		header.n_body += pieces[i].n_bytes;
+	}
+	int rc = header.n_body ? et_platform_map(&mapping, fd, ET_STORE_ALIGNMENT + header.n_body, false)
+			       : -EINVAL;
+	if (rc)
+		return rc;
+	header.body_checksum =
+		et_store_checksum((const uint8_t *)mapping.bytes + ET_STORE_ALIGNMENT, header.n_body);
+	et_platform_unmap(&mapping);
+	header.checksum = header_checksum(&header);
+	rc = write_all(fd, &header, sizeof(header), 0);
+	if (rc)
+		return rc;
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+static enum et_status keep(void *self, const char *variant, const struct et_store_piece *pieces,
+	size_t n_pieces, struct et_diag *diag)
+{
+	struct et_store_binding *binding = self;
+	struct et_platform_store *store = binding->store;
+	char temporary[ET_STORE_NAME + 40], kept[ET_STORE_NAME];
+	uint8_t digest[ET_SHA256_BYTES];
+	uint64_t n_bytes = ET_STORE_ALIGNMENT;
+	if (strlen(variant) > ET_STORE_MAX_VARIANT)
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a variant's name is too long to keep");
+	for (size_t i = 0; i < n_pieces; i++)
+		n_bytes += pieces[i].n_bytes;
+	if (n_bytes > store->max_bytes)
+		return et_fail(diag, ET_E_OUT_OF_RESOURCES,
+			"%s: %llu bytes to keep, more than the %llu that %s may hold", binding->name,
+			(unsigned long long)n_bytes, (unsigned long long)store->max_bytes, store->path);
+	find_digest(binding, true, digest);
+	for (uint32_t i = 0; i < binding->n_files; i++)
+		if (!is_unchanged(binding->files[i].source))
+			return et_fail(diag, ET_E_INVALID_STATE,
+				"%s: %s was changed meanwhile; nothing is kept of it", binding->name,
+				i ? "a data file of it" : "the file");
+	thing_name(kept, digest, variant);
+	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
+	if (fd >= 0) {
+		rc = write_kept(fd, digest, variant, pieces, n_pieces);
+		close(fd);
+		if (!rc && renameat(store->dir_fd, temporary, store->dir_fd, kept) < 0)
+			rc = -errno;
+		if (rc)
+			unlinkat(store->dir_fd, temporary, 0);
+	}
+	if (rc)
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot keep %llu bytes in %s: %s",
+			binding->name, (unsigned long long)n_bytes, store->path, strerror(-rc));
+	fsync(store->dir_fd);
+	et_store_prune(store, kept);
+	return ET_OK;
+}
+
+/* --- the folder, and a program's place in it ---------------------------------------------------------- */
+
+struct et_platform_store *et_platform_store_new(
+	const char *dir, uint64_t max_bytes, const struct et_log *log, struct et_diag *diag)
+{
+	struct stat st;
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		et_fail(diag, ET_E_ACCESS_FAILED, "%s: %s", dir, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+		et_fail(diag, ET_E_ACCESS_FAILED, "%s: others may write there", dir);
+		close(fd);
+		return NULL;
+	}
+	struct et_platform_store *store = calloc(1, sizeof(*store) + strlen(dir) + 1);
+	if (!store) {
+		et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: no memory", dir);
+		close(fd);
+		return NULL;
+	}
+	et_ref_init(&store->ref);
+	store->dir_fd = fd;
+	store->max_bytes = max_bytes;
+	store->log = log;
+	memcpy(store->path, dir, strlen(dir));
+	return store;
+}
+
+struct et_platform_store *et_platform_store_ref(struct et_platform_store *store)
+{
+	et_ref_get(&store->ref);
+	return store;
+}
+
+struct et_platform_store *et_platform_store_unref(struct et_platform_store *store)
+{
+	if (store && et_ref_put(&store->ref)) {
+		close(store->dir_fd);
+		free(store);
+	}
+	return NULL;
+}
+
+/* The program's own file (number 0) or a data file of it; NULL beyond the last. */
+static const struct et_source *file_at(
+	const struct et_source *program, const struct et_external_data *external, uint32_t number)
+{
+	if (!number)
+		return program;
+	return external ? external->source_at(external->self, number - 1) : NULL;
+}
+
+/* How many files there are; 0 where nothing says which one of them is. */
+static uint32_t count_files(const struct et_source *program, const struct et_external_data *external)
+{
+	uint32_t n = 0;
+	if (external && !external->source_at)
+		return 0;
+	for (const struct et_source *file; (file = file_at(program, external, n)); n++) {
+		const struct et_platform_source *own = et_platform_source_of(file);
+		if (!own || !own->identity.inode)
+			return 0;
+	}
+	return n;
+}
+
+enum et_status et_platform_store_bind(struct et_platform_store *store, struct et_source *source,
+	const struct et_external_data *external, const char *name, struct et_diag *diag)
+{
+	struct et_platform_source *own = et_platform_source_of(source);
+	uint32_t n_files = count_files(source, external);
+	if (own && own->binding)
+		source->store = &own->binding->table;
+	if (!n_files || own->binding)
+		return ET_OK; /* one that is not known does without */
+	size_t n_bytes = sizeof(struct et_store_binding) + n_files * sizeof(struct file);
+	struct et_store_binding *binding = calloc(1, n_bytes + strlen(name) + 1);
+	if (!binding)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: no memory", name);
+	binding->table = (struct et_store){
+		.struct_size = sizeof(binding->table),
+		.self = binding,
+		.find = find,
+		.release = release,
+		.keep = keep,
+	};
+	binding->store = et_platform_store_ref(store);
+	binding->n_files = n_files;
+	for (uint32_t i = 0; i < n_files; i++) {
+		binding->files[i].source = et_platform_source_of(file_at(source, external, i));
+		atomic_init(&binding->files[i].digest_state, UNKNOWN);
+	}
+	binding->name = memcpy((char *)binding + n_bytes, name, strlen(name) + 1);
+	own->binding = binding;
+	source->store = &binding->table;
+	return ET_OK;
+}
+
+void et_store_binding_free(struct et_store_binding *binding)
+{
+	if (!binding)
+		return;
+	et_platform_store_unref(binding->store);
+	free(binding);
+}

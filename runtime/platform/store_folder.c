@@ -1,0 +1,221 @@
+/* The folder of a store: its names, its records, and how it is kept small.
+ *
+ *     HEX.kept     one thing that was made of a program (store.c); HEX stands for the program's contents and the variant
+ *     HEX.seen     record: which file HEX.kept was when its checksum was right; its time is that of the last use
+ *     HEX.program  record: what the contents of a program's file or data file are; HEX stands for the file's identity
+ *     .tmp-*       being written; left behind by somebody who died
+ *
+ * A record saves reading a file again: device, inode, size and times say that nobody has written to it. A file can be
+ * written to twice within one tick of its clock, so what was looked at so soon after its last change is
+ * not certain, and whoever asks looks again. */
+#include "runtime/platform/store_internal.h"
+
+#include "runtime/base/checked.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RECORD_MAGIC   UINT64_C(0x31646e6572666e69) /* "infrend1" in the order of a little-endian machine */
+#define CERTAIN_NS     INT64_C(2000000000)
+#define ABANDONED_S    3600
+#define USED_LATELY_S  600
+#define RECORD_ON_DISK 4096
+
+static_assert(sizeof(struct et_store_record) == 8 * 9 + ET_SHA256_BYTES, "no padding in a record");
+
+void et_store_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *ending)
+{
+	static const char digits[] = "0123456789abcdef";
+	for (unsigned i = 0; i < 16; i++) {
+		ret_name[2 * i] = digits[digest[i] >> 4];
+		ret_name[2 * i + 1] = digits[digest[i] & 15];
+	}
+	snprintf(ret_name + 32, ET_STORE_NAME - 32, "%s", ending);
+}
+
+uint64_t et_store_checksum(const void *bytes, size_t n_bytes)
+{
+	/* Each step is a bijection of the word and of the lane, so a single wrong word always shows. Several lanes, since
+	 * a multiplication takes longer than to begin the next one. */
+	static const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+	const uint8_t *from = bytes;
+	uint64_t thread_sets[8], sum = n_bytes * prime;
+	for (unsigned i = 0; i < 8; i++)
+		thread_sets[i] = prime * (i + 1);
+	for (; n_bytes >= sizeof(thread_sets); from += sizeof(thread_sets), n_bytes -= sizeof(thread_sets)) {
+		uint64_t words[8];
+		memcpy(words, from, sizeof(words));
+		for (unsigned i = 0; i < 8; i++)
+			thread_sets[i] = (thread_sets[i] ^ words[i]) * prime;
+	}
+	uint8_t rest[sizeof(thread_sets)] = { 0 };
+	if (n_bytes)
+		memcpy(rest, from, n_bytes);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t word;
+		memcpy(&word, rest + i * sizeof(word), sizeof(word));
+		thread_sets[i] = (thread_sets[i] ^ word) * prime;
+		sum = (sum ^ thread_sets[i] ^ thread_sets[i] >> 29) * prime;
+	}
+	return sum ^ sum >> 32;
+}
+
+/* --- records ---------------------------------------------------------------------------------------- */
+
+bool et_store_record_read(struct et_platform_store *store, const char *name,
+	const struct et_platform_identity *identity, struct et_store_record *ret_record, bool *ret_is_certain)
+{
+	struct et_store_record record;
+	int fd = openat(store->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool is_right = pread(fd, &record, sizeof(record), 0) == (ssize_t)sizeof(record) &&
+			record.magic == RECORD_MAGIC &&
+			record.check == et_store_checksum(&record, offsetof(struct et_store_record, check)) &&
+			memcmp(&record.identity, identity, sizeof(*identity)) == 0;
+	/* Which was used last need not be known by the minute, and a load is not to wait for a file system's journal. */
+	struct stat st;
+	if (is_right && (fstat(fd, &st) < 0 || time(NULL) - st.st_mtim.tv_sec >= USED_LATELY_S))
+		futimens(fd, NULL);
+	close(fd);
+	if (!is_right)
+		return false;
+	*ret_is_certain = record.seen_ns - (int64_t)identity->ctime_ns > CERTAIN_NS &&
+			  record.seen_ns - (int64_t)identity->mtime_ns > CERTAIN_NS;
+	*ret_record = record;
+	return true;
+}
+
+void et_store_record_write(struct et_platform_store *store, const char *name, struct et_store_record *record)
+{
+	char temporary[ET_STORE_NAME + 40];
+	int fd = et_store_temporary(store, temporary);
+	if (fd < 0)
+		return;
+	record->magic = RECORD_MAGIC;
+	record->check = et_store_checksum(record, offsetof(struct et_store_record, check));
+	bool is_written = write(fd, record, sizeof(*record)) == (ssize_t)sizeof(*record);
+	close(fd);
+	if (!is_written || renameat(store->dir_fd, temporary, store->dir_fd, name) < 0)
+		unlinkat(store->dir_fd, temporary, 0);
+}
+
+int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_NAME + 40])
+{
+	static _Atomic(unsigned) counter;
+	for (int i = 0; i < 100; i++) {
+		snprintf(ret_name, ET_STORE_NAME + 40, ".tmp-%ld-%u-%llx", (long)getpid(),
+			atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed),
+			(unsigned long long)et_platform_now_ns(NULL));
+		int fd = openat(
+			store->dir_fd, ret_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			return fd;
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+/* --- keeping it small --------------------------------------------------------------------------------- */
+
+struct entry {
+	char name[ET_STORE_NAME];
+	uint64_t n_bytes;
+	struct timespec used;
+};
+
+static int by_use(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	if (x->used.tv_sec != y->used.tv_sec)
+		return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+	return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+	size_t n = strlen(name), n_ending = strlen(ending);
+	return n == 32 + n_ending && strcmp(name + 32, ending) == 0;
+}
+
+static void seen_name(char ret_name[ET_STORE_NAME], const char *kept)
+{
+	snprintf(ret_name, ET_STORE_NAME, "%.32s.seen", kept);
+}
+
+/* False: nothing that counts. */
+static bool look_at(const struct et_platform_store *store, const char *name, struct entry *ret_entry)
+{
+	char seen[ET_STORE_NAME];
+	struct stat st;
+	bool is_kept = ends_with(name, ".kept");
+	if (strncmp(name, ".tmp-", 5) == 0) {
+		if (fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			time(NULL) - st.st_mtime > ABANDONED_S)
+			unlinkat(store->dir_fd, name, 0);
+		return false;
+	}
+	if ((!is_kept && !ends_with(name, ".program")) ||
+		fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	snprintf(ret_entry->name, sizeof(ret_entry->name), "%s", name);
+	ret_entry->n_bytes = RECORD_ON_DISK + (is_kept ? (uint64_t)st.st_size : 0);
+	ret_entry->used = st.st_mtim;
+	seen_name(seen, name);
+	if (is_kept && fstatat(store->dir_fd, seen, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		ret_entry->used = st.st_mtim;
+	return true;
+}
+
+void et_store_prune(struct et_platform_store *store, const char *spare)
+{
+	struct entry *entries = NULL;
+	size_t n = 0, n_room = 0;
+	uint64_t n_bytes = 0;
+	char seen[ET_STORE_NAME];
+	int fd = openat(store->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (const struct dirent *found; (found = readdir(dir));) {
+		if (n == n_room) {
+			size_t n_more = n_room ? 2 * n_room : 64;
+			struct entry *more = reallocarray(entries, n_more, sizeof(*entries));
+			if (!more)
+				break;
+			entries = more;
+			n_room = n_more;
+		}
+		if (look_at(store, found->d_name, &entries[n]))
+			n_bytes += entries[n++].n_bytes;
+	}
+	closedir(dir);
+	if (n)
+		qsort(entries, n, sizeof(*entries), by_use);
+	for (size_t i = 0; i < n && n_bytes > store->max_bytes; i++) {
+		if (strcmp(entries[i].name, spare) == 0)
+			continue;
+		unlinkat(store->dir_fd, entries[i].name, 0);
+		seen_name(seen, entries[i].name);
+		if (ends_with(entries[i].name, ".kept")) {
+			unlinkat(store->dir_fd, seen, 0);
+			et_logf(store->log, ET_LOG_INFO,
+				"%s/%s: deleted, to keep the folder within %llu bytes", store->path,
+				entries[i].name, (unsigned long long)store->max_bytes);
+		}
+		n_bytes -= entries[i].n_bytes;
+	}
+	free(entries);
+}

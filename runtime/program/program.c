@@ -1,0 +1,452 @@
+/* Program: opening, references, look-ups.
+ *
+ * A `.pte` begins with a FlatBuffer; behind its identifier may lie an extended header (`eh00`) that says how
+ * long the FlatBuffer is and where the segments behind it begin: constants, initial values, payloads, named
+ * data. A file without that header is all FlatBuffer and has no segments.
+ *
+ * What must always be true:
+ * - A Program that was opened holds no offset, count or index that has not been checked; nobody behind this
+ *   reader checks one again. All decoded memory is in one pool, the Program struct too, so that a failure at
+ *   any point frees the pool and has cleaned up.
+ * - Segments are checked against the file, and a user of a segment against the segment.
+ * - After et_program_open only constants, initial values, payloads and named data are read from the file.
+ *
+ * Stack traces and the Python containers' descriptions in the file are not read: nothing here needs them.
+ * The methods are decoded in program_method.c and program_values.c. */
+#include "runtime/program/program_internal.h"
+#include "runtime/base/checked.h"
+#include "runtime/program/bundle.h"
+
+#include <string.h>
+
+enum {
+	HEADER_AT = 8, /* behind the root's offset and the identifier */
+	HEADER_LENGTH = HEADER_AT + 4,
+	HEADER_PROGRAM_SIZE = HEADER_AT + 8,
+	HEADER_SEGMENT_BASE = HEADER_AT + 16,
+	HEADER_SEGMENT_BYTES = HEADER_AT + 24,
+	HEADER_END = HEADER_AT + 32,
+	SHORTEST_HEADER = 24, /* without the segments' size, which came with 1.0 */
+	SHORTEST_HEADER_WITH_SIZE = 32,
+};
+
+const char *et_program_string(struct et_program_reader *reader, struct et_fb_string string)
+{
+	if (reader->fb.status != ET_OK || !string.chars)
+		return NULL;
+	char *copy = et_pool_strndup(reader->pool, string.chars, string.n);
+	if (!copy)
+		et_fb_fail(&reader->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a name");
+	return copy;
+}
+
+bool et_program_value_index(struct et_program_reader *reader, int64_t value_index, uint32_t n_values, const char *what,
+	uint32_t number, uint32_t *ret_slot)
+{
+	if (value_index < 0 || value_index >= n_values) {
+		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "%s %u is value %lld, but there are %u values",
+			what, number, (long long)value_index, n_values);
+		return false;
+	}
+	*ret_slot = (uint32_t)value_index;
+	return true;
+}
+
+const uint32_t *et_program_value_indices(
+	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what)
+{
+	uint32_t *value_indices = READER_NEW_ARRAY(reader, uint32_t, vector.n);
+	if (!value_indices)
+		return NULL;
+	et_fb_u32s(&reader->fb, vector, value_indices);
+	for (uint32_t i = 0; i < vector.n; i++)
+		if (!et_program_value_index(reader, (int32_t)value_indices[i], n_values, what, i, &value_indices[i]))
+			return NULL;
+	return value_indices;
+}
+
+struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index)
+{
+	if (index >= reader->program->n_segments) {
+		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "segment %u is referred to, but there are %u",
+			index, reader->program->n_segments);
+		return NULL;
+	}
+	return &reader->program->segments[index];
+}
+
+/* The lengths that the extended header gives, or those of a file without one. */
+static enum et_status read_header(
+	struct et_program *program, size_t *ret_n_flatbuffer, size_t *ret_segment_base, struct et_diag *diag)
+{
+	const uint8_t *bytes = program->bytes;
+	*ret_n_flatbuffer = program->n_bytes;
+	*ret_segment_base = 0;
+	if (program->n_bytes < HEADER_SEGMENT_BYTES || memcmp(bytes + HEADER_AT, "eh00", 4) != 0)
+		return ET_OK;
+	uint32_t length = et_load_u32(bytes + HEADER_LENGTH);
+	uint64_t n_flatbuffer = et_load_u64(bytes + HEADER_PROGRAM_SIZE);
+	uint64_t base = et_load_u64(bytes + HEADER_SEGMENT_BASE);
+	uint64_t n_segment_bytes = 0;
+	if (length < SHORTEST_HEADER)
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "the extended header's length is %u", length);
+	if (length >= SHORTEST_HEADER_WITH_SIZE && program->n_bytes >= HEADER_END)
+		n_segment_bytes = et_load_u64(bytes + HEADER_SEGMENT_BYTES);
+	if (n_flatbuffer > program->n_bytes || !et_in_range(base, n_segment_bytes, program->n_bytes))
+		return et_fail(diag, ET_E_INVALID_PROGRAM,
+			"truncated: the header speaks of %llu bytes of program and %llu of segments at %llu, "
+			"the file has %zu",
+			(unsigned long long)n_flatbuffer, (unsigned long long)n_segment_bytes,
+			(unsigned long long)base, program->n_bytes);
+	*ret_n_flatbuffer = (size_t)n_flatbuffer;
+	*ret_segment_base = (size_t)base;
+	return ET_OK;
+}
+
+static void read_segments(struct et_program_reader *reader, struct et_fb_table root, size_t base)
+{
+	struct et_fb *fb = &reader->fb;
+	struct et_program *program = reader->program;
+	struct et_fb_vector vector = et_fb_vector(fb, root, PROGRAM_SEGMENTS, 4);
+	/* Without a base there is nothing for them to refer to; whoever needs one is refused then. */
+	if (base == 0)
+		return;
+	program->segments = READER_NEW_ARRAY(reader, struct et_segment, vector.n);
+	size_t n_left =
+		program->n_bytes - base; /* what is made of segments is in proportion to the file, then */
+	for (uint32_t i = 0; i < vector.n && fb->status == ET_OK; i++) {
+		et_fb_where(fb, "segment", i);
+		struct et_fb_table table = et_fb_table_at(fb, vector, i);
+		uint64_t offset = et_fb_u64(fb, table, SEGMENT_OFFSET, 0);
+		uint64_t n_bytes = et_fb_u64(fb, table, SEGMENT_SIZE, 0);
+		size_t room = program->n_bytes - base;
+		if (!et_in_range(offset, n_bytes, room)) {
+			et_fb_fail(fb, ET_E_INVALID_PROGRAM,
+				"%llu bytes at %llu reach beyond the file, which has %zu behind byte %zu",
+				(unsigned long long)n_bytes, (unsigned long long)offset, room, base);
+			return;
+		}
+		if (n_bytes > n_left) {
+			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "segments overlap: they are more than the file");
+			return;
+		}
+		n_left -= (size_t)n_bytes;
+		program->segments[i] =
+			(struct et_segment){ .offset = base + (size_t)offset, .n_bytes = (size_t)n_bytes };
+	}
+	et_fb_where(fb, NULL, 0);
+	if (fb->status == ET_OK)
+		program->n_segments = vector.n;
+}
+
+/* Find where constants lie. One offset alone is the reserved entry 0: there are no constants then. */
+static void read_constants(struct et_program_reader *reader, struct et_fb_table root)
+{
+	struct et_fb *fb = &reader->fb;
+	reader->constant_buffers = et_fb_vector(fb, root, PROGRAM_CONSTANT_BUFFER, 4);
+	reader->mutable_segments = et_fb_vector(fb, root, PROGRAM_MUTABLE_DATA_SEGMENTS, 4);
+	reader->inline_payloads = et_fb_vector(fb, root, PROGRAM_BACKEND_DELEGATE_DATA, 4);
+
+	struct et_fb_table table = et_fb_table(fb, root, PROGRAM_CONSTANT_SEGMENT);
+	struct et_fb_vector offsets = et_fb_vector(fb, table, SUBSEGMENT_OFFSETS, 8);
+	if (offsets.n <= 1)
+		return;
+	if (reader->constant_buffers.n) {
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "constants are both in a segment (%u) and inline (%u)",
+			offsets.n, reader->constant_buffers.n);
+		return;
+	}
+	reader->constant_segment = et_fb_u32(fb, table, SUBSEGMENT_INDEX, 0);
+	struct et_segment *segment = et_program_segment(reader, reader->constant_segment);
+	if (!segment)
+		return;
+	segment->has_constants = true;
+	reader->constant_offsets = offsets;
+}
+
+/* Of a key that is there twice the lower segment is found. */
+static void read_named_data(struct et_program_reader *reader, struct et_fb_table root)
+{
+	struct et_fb *fb = &reader->fb;
+	struct et_program *program = reader->program;
+	struct et_fb_vector vector = et_fb_vector(fb, root, PROGRAM_NAMED_DATA, 4);
+	program->named = READER_NEW_ARRAY(reader, struct et_name, vector.n);
+	for (uint32_t i = 0; i < vector.n && fb->status == ET_OK; i++) {
+		et_fb_where(fb, "named data", i);
+		struct et_fb_table table = et_fb_table_at(fb, vector, i);
+		const char *key = et_program_string(reader, et_fb_string(fb, table, NAMED_KEY));
+		uint32_t index = et_fb_u32(fb, table, NAMED_SEGMENT, 0);
+		struct et_segment *segment = et_program_segment(reader, index);
+		if (!segment || fb->status != ET_OK)
+			return;
+		if (!key) {
+			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it has no key");
+			return;
+		}
+		segment->has_named_data = true;
+		program->named[i] = (struct et_name){ key, index };
+	}
+	et_fb_where(fb, NULL, 0);
+	if (fb->status != ET_OK)
+		return;
+	et_names_sort(program->named, vector.n);
+	program->n_named = vector.n;
+}
+
+/* Keep no more of @method than its name and what has just failed, if that is not the file's fault: the others may run. */
+static void refuse_alone(struct et_program_reader *reader, struct et_method_spec *method)
+{
+	struct et_fb *fb = &reader->fb;
+	enum et_status status = fb->status;
+	if (status != ET_E_NOT_SUPPORTED && status != ET_E_NOT_FOUND && status != ET_E_INVALID_EXTERNAL_DATA)
+		return;
+	struct et_diag why = reader->diag;
+	reader->diag.text[0] = '\0';
+	fb->status = ET_OK;
+	*method = (struct et_method_spec){
+		.name = method->name,
+		.why_not = et_program_string(
+			reader, (struct et_fb_string){ why.text, (uint32_t)strlen(why.text) }),
+		.refusal = status,
+	};
+}
+
+static void read_methods(struct et_program_reader *reader, struct et_fb_table root)
+{
+	struct et_fb *fb = &reader->fb;
+	struct et_program *program = reader->program;
+	struct et_fb_vector plans = et_fb_vector(fb, root, PROGRAM_EXECUTION_PLAN, 4);
+	if (!plans.items)
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "there is no list of methods");
+	program->methods = READER_NEW_ARRAY(reader, struct et_method_spec, plans.n);
+	for (uint32_t i = 0; i < plans.n && fb->status == ET_OK; i++) {
+		et_fb_where(fb, "method", i);
+		et_program_read_method(reader, et_fb_table_at(fb, plans, i), &program->methods[i]);
+		refuse_alone(reader, &program->methods[i]);
+		et_fb_within(fb, NULL);
+	}
+	et_fb_where(fb, NULL, 0);
+	if (fb->status == ET_OK)
+		program->n_methods = plans.n;
+}
+
+static void count_segments(struct et_program *program)
+{
+	for (uint32_t i = 0; i < program->n_segments; i++) {
+		const struct et_segment *segment = &program->segments[i];
+		if (segment->has_constants)
+			program->stats.n_constant_bytes += segment->n_bytes;
+		else if (segment->has_payload)
+			program->stats.n_payload_bytes += segment->n_bytes;
+		else if (segment->has_named_data)
+			program->stats.n_named_bytes += segment->n_bytes;
+	}
+}
+
+/* Fill @program, which has its bytes already. */
+static enum et_status read_program(struct et_program *program, struct et_pool *pool, struct et_diag *diag)
+{
+	size_t n_flatbuffer, base;
+	enum et_status status = read_header(program, &n_flatbuffer, &base, diag);
+	if (status != ET_OK)
+		return status;
+	struct et_program_reader reader = { .pool = pool, .program = program };
+	struct et_fb_table root = et_fb_open(&reader.fb, program->bytes, n_flatbuffer, "ET12", &reader.diag);
+	program->stats.version = et_fb_u32(&reader.fb, root, PROGRAM_VERSION, 0);
+	read_segments(&reader, root, base);
+	read_constants(&reader, root);
+	read_named_data(&reader, root);
+	read_methods(&reader, root);
+	status = et_fb_status(&reader.fb);
+	return status ? et_fail(diag, status, "%s", reader.diag.text) : ET_OK;
+}
+
+enum et_status et_program_open(struct et_program **ret_program, const struct et_source *source,
+	const struct et_external_data *external, const struct et_allocator *allocator, struct et_diag *diag)
+{
+	const uint8_t *bytes = source->bytes;
+	size_t n_bytes = source->n_bytes;
+	if (et_bundle_is(bytes, n_bytes)) {
+		enum et_status status =
+			et_bundle_find_program(&bytes, &n_bytes, source->bytes, source->n_bytes, diag);
+		if (status != ET_OK)
+			return status;
+	}
+
+	struct et_pool pool;
+	et_pool_init(&pool, allocator);
+	struct et_program *program = ET_POOL_NEW(&pool, struct et_program);
+	if (!program)
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a program");
+	*program = (struct et_program){
+		.source = *source,
+		.external = external,
+		.bytes = bytes,
+		.n_bytes = n_bytes,
+	};
+	enum et_status status = read_program(program, &pool, diag);
+	if (status != ET_OK) {
+		et_pool_deinit(&pool);
+		return status;
+	}
+	count_segments(program);
+	program->stats.n_file_bytes = source->n_bytes;
+	program->stats.n_decoded_bytes = pool.n_bytes;
+	program->stats.n_named_data = program->n_named;
+	program->stats.n_segments = program->n_segments;
+	et_ref_init(&program->ref);
+	program->pool = pool;
+	*ret_program = program;
+	return ET_OK;
+}
+
+struct et_program *et_program_ref(struct et_program *program)
+{
+	et_ref_get(&program->ref);
+	return program;
+}
+
+struct et_program *et_program_unref(struct et_program *program)
+{
+	if (!program || !et_ref_put(&program->ref))
+		return NULL;
+	if (program->source.release)
+		program->source.release(program->source.owner);
+	struct et_pool pool = program->pool; /* it holds the program itself */
+	et_pool_deinit(&pool);
+	return NULL;
+}
+
+uint32_t et_program_n_methods(const struct et_program *program)
+{
+	return program->n_methods;
+}
+
+const struct et_method_spec *et_program_method_at(const struct et_program *program, uint32_t index)
+{
+	return index < program->n_methods ? &program->methods[index] : NULL;
+}
+
+const struct et_method_spec *et_program_find_method(const struct et_program *program, const char *name)
+{
+	if (!name && program->n_methods == 1)
+		return program->methods;
+	for (uint32_t i = 0; i < program->n_methods; i++) {
+		if (strcmp(program->methods[i].name, name ? name : "forward") == 0)
+			return &program->methods[i];
+	}
+	return NULL;
+}
+
+static bool is_there(const struct et_value_spec *value)
+{
+	return value->tag == ET_TAG_TENSOR && value->tensor->arena == ET_SHARED_ARENA;
+}
+
+/* Whether @method has an input in the shared arena, which then is none. */
+static bool takes_there(const struct et_method_spec *method)
+{
+	for (uint32_t i = 0; i < method->n_inputs; i++)
+		if (is_there(&method->values[method->inputs[i]]))
+			return true;
+	return false;
+}
+
+/* Whether @method has a tensor in the shared arena; initial values of those into @bytes, or (NULL) nowhere, and their bytes
+ * added to *n_initial. */
+static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes, uint64_t *n_initial)
+{
+	bool has_any = false;
+	for (uint32_t i = 0; i < method->n_values; i++) {
+		if (!is_there(&method->values[i]))
+			continue;
+		const struct et_tensor_spec *tensor = method->values[i].tensor;
+		has_any = true;
+		if (!tensor->constant)
+			continue;
+		if (bytes)
+			memcpy(bytes + tensor->offset, tensor->constant, tensor->n_bytes);
+		et_add_up(n_initial, tensor->n_bytes);
+	}
+	return has_any;
+}
+
+size_t et_program_shared_bytes(
+	const struct et_program *program, const struct et_method_spec *method, uint64_t *ret_n_initial)
+{
+	uint64_t n_initial = 0;
+	uint32_t n_sharing = 0;
+	const struct et_method_spec *other = program->methods;
+	if (method->n_arenas != ET_SHARED_ARENA + 1)
+		return 0;
+	size_t n_bytes = method->arena_bytes[ET_SHARED_ARENA];
+	for (; other < program->methods + program->n_methods; other++) {
+		if (other->why_not || other->n_arenas <= 1) /* arena 0 is none */
+			continue;
+		if (other->n_arenas != method->n_arenas || other->arena_bytes[ET_SHARED_ARENA] != n_bytes ||
+			takes_there(other))
+			return 0;
+		begin_shared(other, NULL, &n_initial);
+		n_sharing++;
+	}
+	if (n_sharing < 2 || !begin_shared(method, NULL, &n_initial))
+		return 0;
+	*ret_n_initial = n_initial;
+	return n_bytes;
+}
+
+void et_program_begin_shared(
+	const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes)
+{
+	uint64_t n_initial = 0;
+	for (uint32_t i = 0; i < program->n_methods; i++)
+		begin_shared(&program->methods[i], bytes, &n_initial);
+	begin_shared(method, bytes, &n_initial);
+}
+
+enum et_status et_program_find_named_data(
+	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes)
+{
+	uint32_t index = et_names_find(program->named, program->n_named, key);
+	if (index != ET_NO_NAME) {
+		const struct et_segment *segment = &program->segments[index];
+		*ret_bytes = program->bytes + segment->offset;
+		*ret_n_bytes = segment->n_bytes;
+		return ET_OK;
+	}
+	const struct et_external_data *external = program->external;
+	if (!external)
+		return ET_E_NOT_FOUND;
+	return external->find(external->self, key, NULL, ret_bytes, ret_n_bytes, NULL);
+}
+
+const struct et_source *et_program_source(const struct et_program *program)
+{
+	return &program->source;
+}
+
+static bool lies_in(const struct et_source *source, const uint8_t *bytes, size_t n_bytes)
+{
+	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)source->bytes;
+	return et_in_range(offset, n_bytes, source->n_bytes);
+}
+
+const struct et_source *et_program_find_source(
+	const struct et_program *program, const uint8_t *bytes, size_t n_bytes, uint32_t *ret_number)
+{
+	const struct et_external_data *external = program->external;
+	const struct et_source *source = &program->source;
+	for (uint32_t number = 0; source; number++) {
+		if (lies_in(source, bytes, n_bytes)) {
+			*ret_number = number;
+			return source;
+		}
+		source = external && external->source_at ? external->source_at(external->self, number) : NULL;
+	}
+	return NULL;
+}
+
+void et_program_stats(const struct et_program *program, struct et_program_stats *ret_stats)
+{
+	*ret_stats = program->stats;
+}

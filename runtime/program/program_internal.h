@@ -1,0 +1,160 @@
+/* What the parts of the program reader share: the Program itself, one opening in progress, and the field
+ * numbers of the schema. Included by program*.c and by the tests that write programs. */
+#ifndef RUNTIME_PROGRAM_PROGRAM_INTERNAL_H
+#define RUNTIME_PROGRAM_PROGRAM_INTERNAL_H
+
+#include "runtime/base/ref.h"
+#include "runtime/base/sort.h"
+#include "runtime/program/flatbuffer.h"
+#include "runtime/program/program.h"
+
+/* A piece of the file behind the FlatBuffer; checked to lie within. */
+struct et_segment {
+	size_t offset; /* from the program's first byte */
+	size_t n_bytes;
+	bool has_constants, has_payload, has_named_data; /* what refers to it, for the statistics */
+};
+
+struct et_program {
+	struct et_ref ref;
+	struct et_pool pool; /* everything decoded, this struct too */
+	struct et_source source;
+	const struct et_external_data *external;
+	const uint8_t *bytes; /* the program's own, within the source */
+	size_t n_bytes;
+	struct et_method_spec *methods;
+	uint32_t n_methods;
+	struct et_segment *segments;
+	uint32_t n_segments;
+	struct et_name *named; /* named data: keys, sorted, and their segments */
+	uint32_t n_named;
+	struct et_program_stats stats;
+};
+
+/* One opening. Everything that fails sticks to fb. */
+struct et_program_reader {
+	struct et_fb fb;
+	struct et_diag diag;  /* fb's */
+	struct et_pool *pool; /* the program's */
+	struct et_program *program;
+	struct et_delegate_spec *delegates; /* of the method in progress */
+	size_t n_payload_bytes;             /* of all delegates, however many share a payload */
+	/* Constants lie in one segment at offsets[i], or (deprecated) inline in buffers[i]. */
+	struct et_fb_vector constant_offsets;
+	uint32_t constant_segment;
+	struct et_fb_vector constant_buffers;
+	struct et_fb_vector mutable_segments; /* of SubsegmentOffsets */
+	struct et_fb_vector inline_payloads;
+};
+
+/* Decode the values of @method into it. Its name and arenas are there already. */
+void et_program_read_values(
+	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
+/* Decode one method whole, values and all. */
+void et_program_read_method(
+	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
+
+/* The bytes of a segment, or NULL with the failure noted. */
+struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index);
+/* A copy that outlives the file's bytes; NULL for an absent string, or with the failure noted. */
+const char *et_program_string(struct et_program_reader *reader, struct et_fb_string string);
+/* Number @number of a list of @what ("argument") is @slot: false, and a failure, unless that is below @n_values. */
+bool et_program_value_index(struct et_program_reader *reader, int64_t value_index, uint32_t n_values, const char *what,
+	uint32_t number, uint32_t *ret_slot);
+/* Indexes of values, all checked to be below @n_values. @what: "argument". */
+const uint32_t *et_program_value_indices(
+	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what);
+
+#define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
+
+enum {
+	/* Program */
+	PROGRAM_VERSION = 0,
+	PROGRAM_EXECUTION_PLAN,
+	PROGRAM_CONSTANT_BUFFER,
+	PROGRAM_BACKEND_DELEGATE_DATA,
+	PROGRAM_SEGMENTS,
+	PROGRAM_CONSTANT_SEGMENT,
+	PROGRAM_MUTABLE_DATA_SEGMENTS,
+	PROGRAM_NAMED_DATA,
+	/* DataSegment */
+	SEGMENT_OFFSET = 0,
+	SEGMENT_SIZE,
+	/* SubsegmentOffsets */
+	SUBSEGMENT_INDEX = 0,
+	SUBSEGMENT_OFFSETS,
+	/* NamedData */
+	NAMED_KEY = 0,
+	NAMED_SEGMENT,
+	/* Buffer, BackendDelegateInlineData */
+	BUFFER_BYTES = 0,
+	/* ExecutionPlan */
+	PLAN_NAME = 0,
+	PLAN_VALUES = 2,
+	PLAN_INPUTS,
+	PLAN_OUTPUTS,
+	PLAN_CHAINS,
+	PLAN_OPERATORS,
+	PLAN_DELEGATES,
+	PLAN_ARENA_SIZES,
+	PLAN_ARENA_DEVICES,
+	/* NonConstBufferDevice */
+	ARENA_DEVICE_INDEX = 0,
+	ARENA_DEVICE_TYPE,
+	/* EValue: a union takes two fields */
+	EVALUE_TYPE = 0,
+	EVALUE_VALUE,
+	/* Int, Bool, Double, String, and all lists */
+	VALUE_ITSELF = 0,
+	/* Tensor */
+	TENSOR_SCALAR_TYPE = 0,
+	TENSOR_STORAGE_OFFSET,
+	TENSOR_SIZES,
+	TENSOR_DIM_ORDER,
+	TENSOR_REQUIRES_GRAD,
+	TENSOR_DATA_BUFFER_IDX,
+	TENSOR_ALLOCATION_INFO,
+	TENSOR_LAYOUT,
+	TENSOR_SHAPE_DYNAMISM,
+	TENSOR_EXTRA_INFO,
+	/* AllocationDetails */
+	ALLOCATION_MEMORY_ID = 0,
+	ALLOCATION_OFFSET_LOW,
+	ALLOCATION_OFFSET_HIGH,
+	/* ExtraTensorInfo */
+	EXTRA_MUTABLE_SEGMENT = 0,
+	EXTRA_NAME,
+	EXTRA_LOCATION,
+	EXTRA_DEVICE_TYPE,
+	/* Chain */
+	CHAIN_INSTRUCTIONS = 2,
+	/* Instruction */
+	INSTRUCTION_TYPE = 0,
+	INSTRUCTION_VALUE,
+	/* KernelCall, DelegateCall */
+	CALL_INDEX = 0,
+	CALL_ARGS,
+	/* MoveCall */
+	MOVE_FROM = 0,
+	MOVE_TO,
+	/* JumpFalseCall */
+	JUMP_CONDITION = 0,
+	JUMP_DESTINATION,
+	/* FreeCall */
+	FREE_VALUE = 0,
+	/* Operator */
+	OPERATOR_NAME = 0,
+	OPERATOR_OVERLOAD,
+	/* BackendDelegate */
+	DELEGATE_ID = 0,
+	DELEGATE_PROCESSED,
+	DELEGATE_COMPILE_SPECS,
+	/* BackendDelegateDataReference */
+	PROCESSED_LOCATION = 0,
+	PROCESSED_INDEX,
+	/* CompileSpec */
+	COMPILE_SPEC_KEY = 0,
+	COMPILE_SPEC_VALUE,
+};
+
+#endif
