@@ -172,8 +172,8 @@ struct inferd_slot {
 /* Bind to regions of your choice; arrays as long as the Method has inputs and outputs. Outputs may lie
  * where inputs do, or other outputs: what comes out is then copied there at the end, in their order, or refused by a
  * Method that plans no memory to copy from. */
-INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret,
-	const struct inferd_slot *inputs, const struct inferd_slot *outputs);
+INFERD_API int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, const struct inferd_slot *inputs,
+	const struct inferd_slot *outputs);
 /* Ends its request, if one is in flight, without calling the callback. */
 INFERD_API void inferd_unbind(struct inferd_binding *b);
 
@@ -184,14 +184,12 @@ INFERD_API void *inferd_output(const struct inferd_binding *b, size_t index);
 INFERD_API size_t inferd_n_copied(const struct inferd_binding *b);
 
 /* For dynamic inputs: the sizes of the next request. The data lies dense from the start of the input's memory. */
-INFERD_API int inferd_set_input_shape(
-	struct inferd_binding *b, size_t index, const int64_t *shape, size_t n_dims);
+INFERD_API int inferd_set_input_shape(struct inferd_binding *b, size_t index, const int64_t *shape, size_t n_dims);
 /* For scalar inputs; the value is converted to the input's kind. */
 INFERD_API int inferd_set_scalar(struct inferd_binding *b, size_t index, double value);
 INFERD_API int inferd_set_scalar_int(struct inferd_binding *b, size_t index, int64_t value);
 /* The sizes that output @index had in the last request (before the first: at the largest); its rank, or negative. */
-INFERD_API int inferd_output_shape(
-	const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS]);
+INFERD_API int inferd_output_shape(const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS]);
 /* What output @index was in the last request: the datatype of its info, but of a scalar the kind that the program
  * answered, "INT", "DOUBLE", "BOOL" or "None", which the exporter does not always know before. NULL if there is no such
  * output. Valid as long as the Method. */

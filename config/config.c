@@ -87,11 +87,9 @@ static const struct key keys[] = {
 	{ "backend", "isolation", KIND_ISOLATION, offsetof(struct inf_config_backend, is_thread) },
 	{ "backend", "timeout", KIND_DURATION, offsetof(struct inf_config_backend, timeout_ns) },
 	{ "backend", "load_timeout", KIND_DURATION, offsetof(struct inf_config_backend, load_timeout_ns) },
-	{ "backend", "cancel_timeout", KIND_DURATION,
-		offsetof(struct inf_config_backend, cancel_timeout_ns) },
+	{ "backend", "cancel_timeout", KIND_DURATION, offsetof(struct inf_config_backend, cancel_timeout_ns) },
 	{ "backend", "crash_window", KIND_DURATION, offsetof(struct inf_config_backend, crash_window_ns) },
-	{ "backend", "max_crashes", KIND_COUNT, offsetof(struct inf_config_backend, max_crashes), 1,
-		1000000 },
+	{ "backend", "max_crashes", KIND_COUNT, offsetof(struct inf_config_backend, max_crashes), 1, 1000000 },
 	{ "backend", "own_programs", KIND_OWN, offsetof(struct inf_config_backend, own_programs) },
 	{ "backend", "own_processes", KIND_COUNT, offsetof(struct inf_config_backend, own_processes), 1, 64 },
 	{ "model", "pin", KIND_BOOL, offsetof(struct inf_config_model, pin) },
@@ -133,8 +131,8 @@ __attribute__((format(printf, 3, 4))) static int fail(struct parse *p, int rc, c
 /* --- values --------------------------------------------------------------------------------------- */
 
 /* A non-negative number, perhaps with a fraction, times what its suffix stands for. */
-static bool parse_scaled(
-	const char *text, const char *const *suffixes, const uint64_t *factors, size_t n, uint64_t *ret)
+static bool parse_scaled(const char *text, const char *const *suffixes, const uint64_t *factors, size_t n,
+	uint64_t *ret)
 {
 	char *end;
 	uint64_t factor = 0;
@@ -246,8 +244,7 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 		return set_text(p, key->name, to, INF_CONFIG_PATH_MAX, value);
 	case KIND_SOCKET:
 		if (strlen(value) < key->min)
-			return fail(
-				p, -EINVAL, "%s: it can't be empty: it is where clients connect", key->name);
+			return fail(p, -EINVAL, "%s: it can't be empty: it is where clients connect", key->name);
 		return set_text(p, key->name, to, sizeof(((struct sockaddr_un *)NULL)->sun_path), value);
 	case KIND_NAME:
 		return set_text(p, key->name, to, INF_CONFIG_NAME_MAX, value);
@@ -255,14 +252,14 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 		return set_count(p, key, to, value);
 	case KIND_SIZE:
 		if (!inf_config_parse_size(value, to))
-			return fail(p, -EINVAL, "%s: '%s' is not a size; write e.g. 4096, 64K, 512M or 2G",
-				key->name, value);
+			return fail(p, -EINVAL, "%s: '%s' is not a size; write e.g. 4096, 64K, 512M or 2G", key->name,
+				value);
 		return 0;
 	case KIND_DURATION:
 		if (!inf_config_parse_duration(value, to))
 			return fail(p, -EINVAL,
-				"%s: '%s' is not a time; write e.g. 50us, 100ms, 30s, 5m, 2h or infinity",
-				key->name, value);
+				"%s: '%s' is not a time; write e.g. 50us, 100ms, 30s, 5m, 2h or infinity", key->name,
+				value);
 		return 0;
 	case KIND_BOOL:
 		if (strcmp(value, "yes") && strcmp(value, "no"))
@@ -271,8 +268,8 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 		return 0;
 	case KIND_LEVEL:
 		if (!inf_config_parse_log_level(value, to))
-			return fail(p, -EINVAL, "%s: '%s' is none of error, warning, notice, info, debug",
-				key->name, value);
+			return fail(p, -EINVAL, "%s: '%s' is none of error, warning, notice, info, debug", key->name,
+				value);
 		return 0;
 	case KIND_BACKENDS:
 		return set_backends(p, value);
@@ -296,8 +293,7 @@ static int set(struct parse *p, const struct key *key, void *object, const char 
 				*(uint32_t *)to = i;
 				return 0;
 			}
-		return fail(p, -EINVAL, "%s: '%s' is none of realtime, interactive, batch, idle", key->name,
-			value);
+		return fail(p, -EINVAL, "%s: '%s' is none of realtime, interactive, batch, idle", key->name, value);
 	}
 	return -EINVAL;
 }
@@ -317,8 +313,7 @@ static struct inf_config_model *take_model(struct inf_config *config, const char
 	for (uint32_t i = 0; i < config->n_model_sections; i++)
 		if (strcmp(config->model_sections[i].name, name) == 0)
 			return &config->model_sections[i];
-	struct inf_config_model *bigger =
-		grown(config->model_sections, config->n_model_sections, sizeof(*bigger));
+	struct inf_config_model *bigger = grown(config->model_sections, config->n_model_sections, sizeof(*bigger));
 	if (!bigger)
 		return NULL;
 	config->model_sections = bigger;
@@ -331,8 +326,7 @@ static struct inf_config_user *take_user(struct inf_config *config, const char *
 	for (uint32_t i = 0; i < config->n_user_sections; i++)
 		if (strcmp(config->user_sections[i].name, name) == 0)
 			return &config->user_sections[i];
-	struct inf_config_user *bigger =
-		grown(config->user_sections, config->n_user_sections, sizeof(*bigger));
+	struct inf_config_user *bigger = grown(config->user_sections, config->n_user_sections, sizeof(*bigger));
 	if (!bigger)
 		return NULL;
 	config->user_sections = bigger;
@@ -346,8 +340,8 @@ static struct inf_config_backend *take_backend(struct inf_config *config, const 
 	for (uint32_t i = 0; i < config->n_backend_sections; i++)
 		if (strcmp(config->backend_sections[i].name, name) == 0)
 			return &config->backend_sections[i];
-	struct inf_config_backend *bigger =
-		grown(config->backend_sections, config->n_backend_sections, sizeof(*bigger));
+	struct inf_config_backend *bigger = grown(config->backend_sections, config->n_backend_sections,
+		sizeof(*bigger));
 	if (!bigger)
 		return NULL;
 	config->backend_sections = bigger;
@@ -362,8 +356,7 @@ static int set_option(struct parse *p, struct inf_config_backend *backend, const
 	while (i < backend->n_options && strcmp(backend->options[i].key, key))
 		i++;
 	if (i == INF_CONFIG_OPTIONS_MAX)
-		return fail(p, -EINVAL, "[backend %s]: at most %d options", backend->name,
-			INF_CONFIG_OPTIONS_MAX);
+		return fail(p, -EINVAL, "[backend %s]: at most %d options", backend->name, INF_CONFIG_OPTIONS_MAX);
 	int rc = set_text(p, "option", backend->options[i].key, sizeof(backend->options[i].key), key);
 	if (rc == 0)
 		rc = set_text(p, key, backend->options[i].value, sizeof(backend->options[i].value), value);
@@ -373,8 +366,7 @@ static int set_option(struct parse *p, struct inf_config_backend *backend, const
 }
 
 /* "openvino.precision". A later line for the same one wins. False: the key has another form. */
-static bool set_model_option(
-	struct parse *p, struct inf_config_model *model, const char *name, const char *value)
+static bool set_model_option(struct parse *p, struct inf_config_model *model, const char *name, const char *value)
 {
 	struct inf_config_model_options *options = &model->options;
 	size_t n_backend = strcspn(name, ".");
@@ -382,8 +374,7 @@ static bool set_model_option(
 		return false;
 	struct inf_config_model_option new = { "" };
 	if (n_backend >= sizeof(new.backend)) {
-		fail(p, -EINVAL, "%s: a backend's name has at most %zu characters", name,
-			sizeof(new.backend) - 1);
+		fail(p, -EINVAL, "%s: a backend's name has at most %zu characters", name, sizeof(new.backend) - 1);
 		return true;
 	}
 	memcpy(new.backend, name, n_backend);
@@ -536,8 +527,7 @@ static char *next_line(char *to, int room, void *stream)
 	return to;
 }
 
-int inf_config_parse(
-	struct inf_config *config, const char *text, const char *name, struct inf_config_error *error)
+int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error)
 {
 	struct parse p = { .config = config, .name = name, .text = text, .error = error };
 	int line = ini_parse_stream(next_line, &p, handle, &p);
@@ -558,8 +548,7 @@ int inf_config_parse(
 
 static int file_fail(struct inf_config_error *error, const char *path, int rc)
 {
-	snprintf(error->text, sizeof(error->text), "the configuration %.400s can't be read: %s", path,
-		strerror(-rc));
+	snprintf(error->text, sizeof(error->text), "the configuration %.400s can't be read: %s", path, strerror(-rc));
 	return rc;
 }
 

@@ -28,8 +28,7 @@ struct inf_limits {
 	uint32_t requests;
 	uint32_t opens; /* that wait for a model or for the models' folder */
 	uint64_t bytes;
-	uint32_t
-		priority; /* the highest class its requests may ask for, an index into inf_config_priorities */
+	uint32_t priority; /* the highest class its requests may ask for, an index into inf_config_priorities */
 };
 
 /* What `priority` takes, highest first. */
@@ -77,12 +76,7 @@ struct inf_config_model {
 };
 
 /* Where programs are run that clients bring along. */
-enum inf_config_own {
-	INF_CONFIG_OWN_APART,
-	INF_CONFIG_OWN_TOGETHER,
-	INF_CONFIG_OWN_REFUSED,
-	INF_CONFIG_N_OWN
-};
+enum inf_config_own { INF_CONFIG_OWN_APART, INF_CONFIG_OWN_TOGETHER, INF_CONFIG_OWN_REFUSED, INF_CONFIG_N_OWN };
 
 /* [backend NAME]: a plug-in. Keys other than these are options, which the plug-in knows. */
 struct inf_config_backend {
@@ -145,8 +139,7 @@ void inf_config_deinit(struct inf_config *config);
 int inf_config_load(struct inf_config *config, const char *path, struct inf_config_error *error);
 
 /* The same for text in memory; @name stands for the file in errors. */
-int inf_config_parse(
-	struct inf_config *config, const char *text, const char *name, struct inf_config_error *error);
+int inf_config_parse(struct inf_config *config, const char *text, const char *name, struct inf_config_error *error);
 
 /* NULL if there is no such section. */
 const struct inf_config_model *inf_config_find_model(const struct inf_config *config, const char *name);

@@ -214,13 +214,11 @@ static void test_mistakes(void **state)
 		{ "[model]\npin = yes\n", "f:1: [model] needs a name: [model NAME]" },
 		{ "[user]\nweight = 2\n", "f:1: [user] needs a name: [user NAME]" },
 		{ "[user x]\nweight = 0\n", "f:2: weight: 0 is outside 1 ... 1000" },
-		{ "[user x]\npriority = urgent\n",
-			"f:2: priority: 'urgent' is none of realtime, interactive" },
+		{ "[user x]\npriority = urgent\n", "f:2: priority: 'urgent' is none of realtime, interactive" },
 		{ "[backend]\npath = x\n", "f:1: [backend] needs a name: [backend NAME]" },
 		{ "[backend x]\nisolation = none\n", "f:2: isolation: 'none' is neither process nor thread" },
 		{ "[backend x]\nmax_crashes = 0\n", "f:2: max_crashes: 0 is outside 1 ... 1000000" },
-		{ "[backend x]\nown_programs = no\n",
-			"f:2: own_programs: 'no' is none of apart, together, refused" },
+		{ "[backend x]\nown_programs = no\n", "f:2: own_programs: 'no' is none of apart, together, refused" },
 		{ "[model x]\npin = perhaps\n", "f:2: pin: 'perhaps' is neither yes nor no" },
 		{ "[model x]\nprecision = bf16\n", "f:2: unknown key 'precision' in [model x]" },
 		{ "[model x]\n.precision = bf16\n", "f:2: unknown key '.precision' in [model x]" },
@@ -232,8 +230,7 @@ static void test_mistakes(void **state)
 		{ "[server]\n[sever]\n", "f:2: unknown section [sever]" }, /* also without keys */
 		{ "[model cat]s\n", "f:1: more than a section's name in '[model cat]s'" },
 		{ "[ server ]\n", "f:1: unknown section [ server ]" },
-		{ "[model " LONG LONG LONG "]\npin = yes\n",
-			"f:1: [model ...]: a name has at most 127 characters" },
+		{ "[model " LONG LONG LONG "]\npin = yes\n", "f:1: [model ...]: a name has at most 127 characters" },
 		{ "[server]\nsocket =\n", "f:2: socket: it can't be empty" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
@@ -376,8 +373,7 @@ static void test_documentation(void **state)
 		struct inf_config_error e = { "" };
 		struct inf_config c;
 		bool is_user = i == 2; /* for whom there are the limits, too */
-		const char *in_man = strstr(man, sections[i].man),
-			   *in_file = strstr(installed, sections[i].shown);
+		const char *in_man = strstr(man, sections[i].man), *in_file = strstr(installed, sections[i].shown);
 		assert_non_null(in_man);
 		assert_non_null(in_file);
 		snprintf(text, sizeof(text), "[%s]\nno_such_key = 1\n", sections[i].section);

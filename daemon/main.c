@@ -81,8 +81,7 @@ static int apply_options(struct inf_config *config, const struct options *o)
 		char *end;
 		unsigned long n = strtoul(o->workers, &end, 10);
 		if (*end || end == o->workers || n > 1024) {
-			fprintf(stderr, "inferd: --workers: '%s' is not a number from 0 to 1024\n",
-				o->workers);
+			fprintf(stderr, "inferd: --workers: '%s' is not a number from 0 to 1024\n", o->workers);
 			return OPTIONS_E_WRONG;
 		}
 		config->workers = (uint32_t)n;

@@ -7,20 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OTHER_FILE \
-	"put a file of the same model that was exported for XNNPACK (or without delegates) beside it"
+#define OTHER_FILE "put a file of the same model that was exported for XNNPACK (or without delegates) beside it"
 #define APPLE      "it runs on Apple's systems only"
 #define PLUGIN(id) "configure a plug-in for " id " on such a device, or " OTHER_FILE
 
 static const struct et_known_delegate known[] = {
 	{ "CoreMLBackend", "Apple's Core ML", APPLE, OTHER_FILE },
 	{ "CudaBackend", "NVIDIA's GPUs, by AOTInductor",
-		"its payload is a C++ library made for PyTorch's run time and one GPU generation",
-		OTHER_FILE },
-	{ "EnnBackend", "Samsung's Exynos NPUs, by ENN",
-		"it needs Samsung's libenn_public_api_cpp.so and its NPU", PLUGIN("EnnBackend") },
-	{ "EthosUBackend", "Arm's Ethos-U NPUs",
-		"it needs the kernel driver ethosu (/dev/accel) or Arm's /dev/ethosu0",
+		"its payload is a C++ library made for PyTorch's run time and one GPU generation", OTHER_FILE },
+	{ "EnnBackend", "Samsung's Exynos NPUs, by ENN", "it needs Samsung's libenn_public_api_cpp.so and its NPU",
+		PLUGIN("EnnBackend") },
+	{ "EthosUBackend", "Arm's Ethos-U NPUs", "it needs the kernel driver ethosu (/dev/accel) or Arm's /dev/ethosu0",
 		PLUGIN("EthosUBackend") },
 	{ "MLXBackend", "Apple's GPUs, by MLX", APPLE, OTHER_FILE },
 	{ "MPSBackend", "Apple's GPUs, by Metal Performance Shaders", APPLE, OTHER_FILE },
@@ -31,10 +28,8 @@ static const struct et_known_delegate known[] = {
 		"it needs MediaTek's libneuronusdk_adapter.mtk.so and the chip it was compiled for",
 		PLUGIN("NeuropilotBackend") },
 	{ "NeutronBackend", "NXP's eIQ Neutron NPUs",
-		"it needs NXP's libNeutronDriver.so and an i.MX chip with that NPU",
-		PLUGIN("NeutronBackend") },
-	{ "OpenvinoBackend", "Intel's CPUs, GPUs and NPUs, by OpenVINO",
-		"it needs OpenVINO's libopenvino_c.so",
+		"it needs NXP's libNeutronDriver.so and an i.MX chip with that NPU", PLUGIN("NeutronBackend") },
+	{ "OpenvinoBackend", "Intel's CPUs, GPUs and NPUs, by OpenVINO", "it needs OpenVINO's libopenvino_c.so",
 		"install OpenVINO and add [backend openvino] with path = .../inferd/openvino.so to "
 		"inferd.conf" },
 	{ "QnnBackend", "Qualcomm's NPUs (Hexagon), by QNN",
@@ -43,8 +38,7 @@ static const struct et_known_delegate known[] = {
 	{ "VgfBackend", "Vulkan's ML extensions, by Arm's VGF",
 		"it needs a Vulkan driver with VK_ARM_tensors and VK_ARM_data_graph", PLUGIN("VgfBackend") },
 	{ "VulkanBackend", "GPUs, by Vulkan or WebGPU", "this inferd has no backend for it", OTHER_FILE },
-	{ "XnnpackBackend", "CPUs, by XNNPACK", "XNNPACK could not be started",
-		"see the log of inferd for why" },
+	{ "XnnpackBackend", "CPUs, by XNNPACK", "XNNPACK could not be started", "see the log of inferd for why" },
 };
 
 /* Operators that are no part of ATen: their exporters leave a program without a delegate. */
@@ -77,7 +71,6 @@ const char *et_known_delegate_text(const char *id, char *text, size_t room)
 	const struct et_known_delegate *found = et_known_delegate_find(id);
 	text[0] = '\0';
 	if (found)
-		snprintf(
-			text, room, "exported for %s: %s; %s", found->target, found->why_not, found->instead);
+		snprintf(text, room, "exported for %s: %s; %s", found->target, found->why_not, found->instead);
 	return text;
 }

@@ -137,10 +137,10 @@ enum inferd_delegate_device_flags {
 /* One device; becomes a queue of inferd, e.g. npu0. */
 struct inferd_delegate_device {
 	uint32_t struct_size;
-	uint32_t kind;         /* enum inferd_delegate_kind */
-	char name[64];         /* for people: "Ethos-U65-256" */
-	char id[64];           /* for programs, stable: "/dev/accel/accel0", a PCI address, a serial number */
-	uint64_t memory_bytes; /* its own; 0: the machine's */
+	uint32_t kind;          /* enum inferd_delegate_kind */
+	char name[64];          /* for people: "Ethos-U65-256" */
+	char id[64];            /* for programs, stable: "/dev/accel/accel0", a PCI address, a serial number */
+	uint64_t memory_bytes;  /* its own; 0: the machine's */
 	uint32_t max_in_flight; /* runs it wants at once, at least 1 */
 	/* Of arguments' memory, a power of two up to 4096; 0: 64. What lies otherwise is copied to where it fits;
 	 * exporters align to 16. */
@@ -169,8 +169,7 @@ struct inferd_delegate_store {
 	uint32_t reserved;
 	void *self;
 	/* Fast. At a page's start, read-only, 64 readable bytes behind, until it is released. */
-	int (*find)(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes,
-		void **ret_handle);
+	int (*find)(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle);
 	void (*release)(void *self, void *handle);
 	/* In place of what was kept as @key before; who has found that keeps it. All or nothing. Slow. */
 	int (*keep)(void *self, const char *key, const struct inferd_delegate_piece *pieces, size_t n_pieces,
@@ -230,16 +229,14 @@ enum inferd_delegate_readiness {
 	INFERD_DELEGATE_READY = 2,
 };
 
-struct inferd_delegate_model;    /* the plug-in's own */
-struct inferd_delegate_instance; /* the plug-in's own */
-struct inferd_delegate_buffer;   /* the plug-in's own */
-struct inferd_delegate_worker_threads;     /* the plug-in's own */
+struct inferd_delegate_model;          /* the plug-in's own */
+struct inferd_delegate_instance;       /* the plug-in's own */
+struct inferd_delegate_buffer;         /* the plug-in's own */
+struct inferd_delegate_worker_threads; /* the plug-in's own */
 
 enum inferd_delegate_model_flags {
-	INFERD_DELEGATE_STATEFUL =
-		1 << 0, /* an instance remembers something between runs; a new one, nothing */
-	INFERD_DELEGATE_DROPS_PAYLOAD =
-		1 << 1, /* bytes, fd, specs, options and named data are not used after init */
+	INFERD_DELEGATE_STATEFUL = 1 << 0,      /* an instance remembers something between runs; a new one, nothing */
+	INFERD_DELEGATE_DROPS_PAYLOAD = 1 << 1, /* bytes, fd, specs, options and named data are not used after init */
 	/* since 1.1: instances are made by instance_on_threads, not by instance_new. A host without lanes refuses it,
 	 * and every host a model that is STATEFUL, too: what an instance remembers is a client's, and lanes are not. */
 	INFERD_DELEGATE_ON_THREADS = 1 << 2,
@@ -267,8 +264,8 @@ enum inferd_delegate_arg_kind {
 enum { INFERD_DELEGATE_MAX_DIMS = 16 };
 
 enum inferd_delegate_arg_flags {
-	INFERD_DELEGATE_FIXED_SIZES =
-		1 << 0, /* since 1.1: they are the same in each run; an output's can't be changed */
+	INFERD_DELEGATE_FIXED_SIZES = 1
+				      << 0, /* since 1.1: they are the same in each run; an output's can't be changed */
 };
 
 /* One argument of a run. */
@@ -282,8 +279,7 @@ struct inferd_delegate_arg {
 	/* An output comes with those that the program has for it, and they may be changed to what came out: its rank not,
 	 * and n_bytes limits them. Dimension 0 first, whatever dim_order says. */
 	int32_t sizes[INFERD_DELEGATE_MAX_DIMS];
-	uint8_t dim_order
-		[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; memory is dense */
+	uint8_t dim_order[INFERD_DELEGATE_MAX_DIMS]; /* dimensions from outermost to innermost; memory is dense */
 	/* Input: read only, 64 readable bytes behind; 16 from a host that HAS_LANES. */
 	void *data;
 	uint64_t n_bytes; /* input: of the tensor; output: room */
@@ -371,8 +367,7 @@ struct inferd_delegate_kernel {
 
 enum inferd_delegate_flags {
 	INFERD_DELEGATE_ONE_THREAD = 1 << 0, /* all calls on the thread that called the entry */
-	INFERD_DELEGATE_TELLS_WORK = 1
-				     << 1, /* since 1.1: execute tells where the work of a profiled run is */
+	INFERD_DELEGATE_TELLS_WORK = 1 << 1, /* since 1.1: execute tells where the work of a profiled run is */
 };
 
 struct inferd_delegate {
@@ -389,8 +384,7 @@ struct inferd_delegate {
 
 	/* Find the vendor's library and the devices. E_NOT_FOUND with the reason: this backend is not available here. Once,
 	 * before everything else; close follows only if it answered 0. */
-	int (*open)(const struct inferd_delegate_host *host, void **ret_self,
-		struct inferd_delegate_message *message);
+	int (*open)(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message);
 	void (*close)(void *self);
 	/* Device @index, 0 first; E_NOT_FOUND after the last. The same answers until close. */
 	int (*devices)(void *self, uint32_t index, struct inferd_delegate_device *ret_device);
@@ -398,9 +392,8 @@ struct inferd_delegate {
 	 * but READY the message says why. */
 	int (*probe)(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
 		struct inferd_delegate_message *message);
-	int (*init)(void *self, const struct inferd_delegate_payload *payload,
-		struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
-		struct inferd_delegate_message *message);
+	int (*init)(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
+		struct inferd_delegate_model_info *ret_info, struct inferd_delegate_message *message);
 	/* Run and wait. @instance is NULL if there is no instance_new; the host then runs one at a time of a model. */
 	int (*execute)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
 		const struct inferd_delegate_run *run, struct inferd_delegate_message *message);
@@ -409,13 +402,11 @@ struct inferd_delegate {
 
 	/* --- any of these may be NULL -------------------------------------------------------------------- */
 
-	int (*instance_new)(struct inferd_delegate_model *model,
-		struct inferd_delegate_instance **ret_instance,
+	int (*instance_new)(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
 		struct inferd_delegate_message *message); /* together with instance_free */
 	void (*instance_free)(struct inferd_delegate_instance *instance);
 	/* Forget the state. Needed if any model is STATEFUL. */
-	int (*instance_reset)(
-		struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
+	int (*instance_reset)(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message);
 	/* Start a run and return; used in place of execute, which is there nevertheless. Run and completion live until done
 	 * is called. An answer other than 0: it was not started, and done is not called. */
 	int (*submit)(struct inferd_delegate_model *model, struct inferd_delegate_instance *instance,
@@ -435,8 +426,7 @@ struct inferd_delegate {
 	 * memory go, or others are used more, and never while a run uses it. */
 	int (*buffer_import)(void *self, uint32_t device, const struct inferd_delegate_memory *memory,
 		struct inferd_delegate_buffer **ret_buffer);
-	int (*buffer_alloc)(
-		void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer);
+	int (*buffer_alloc)(void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer);
 	int (*buffer_map)(struct inferd_delegate_buffer *buffer, void **ret_bytes);
 	void (*buffer_unmap)(struct inferd_delegate_buffer *buffer);
 	int (*buffer_export)(struct inferd_delegate_buffer *buffer, int *ret_fd);

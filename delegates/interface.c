@@ -39,8 +39,7 @@ enum et_status et_interface_status(int result, const char *text, struct et_diag 
 	return et_fail(diag, status, "%.255s", text[0] ? text : "the delegate does not say why");
 }
 
-int et_interface_result(
-	enum et_status status, const struct et_diag *diag, struct inferd_delegate_message *message)
+int et_interface_result(enum et_status status, const struct et_diag *diag, struct inferd_delegate_message *message)
 {
 	if (status == ET_OK)
 		return INFERD_DELEGATE_OK;
@@ -55,9 +54,7 @@ int et_interface_result(
 
 enum et_queue_kind et_interface_kind(uint32_t kind)
 {
-	return kind == INFERD_DELEGATE_CPU   ? ET_QUEUE_CPU
-	       : kind == INFERD_DELEGATE_GPU ? ET_QUEUE_GPU
-					     : ET_QUEUE_NPU;
+	return kind == INFERD_DELEGATE_CPU ? ET_QUEUE_CPU : kind == INFERD_DELEGATE_GPU ? ET_QUEUE_GPU : ET_QUEUE_NPU;
 }
 
 enum et_readiness et_interface_readiness(uint32_t readiness)
@@ -75,8 +72,7 @@ size_t et_interface_n_bytes(const struct et_tensor *tensor, bool is_output)
 	return numel * et_scalar_size((enum et_scalar_type)tensor->type);
 }
 
-static enum et_status refuse_sizes(
-	const int32_t *sizes, uint32_t n_dims, uint32_t number, struct et_diag *diag)
+static enum et_status refuse_sizes(const int32_t *sizes, uint32_t n_dims, uint32_t number, struct et_diag *diag)
 {
 	char text[ET_MAX_DIMS * 12 + 1] = "";
 	size_t n = 0;
@@ -86,8 +82,8 @@ static enum et_status refuse_sizes(
 		"the delegate gave output %u the sizes [%s], which the program does not allow", number, text);
 }
 
-enum et_status et_interface_take_output(struct et_evalue *to, const int32_t *sizes, int64_t i, double d,
-	uint64_t room, uint32_t number, struct et_diag *diag)
+enum et_status et_interface_take_output(struct et_evalue *to, const int32_t *sizes, int64_t i, double d, uint64_t room,
+	uint32_t number, struct et_diag *diag)
 {
 	if (to->tag == ET_TAG_INT)
 		to->i = i;
@@ -101,7 +97,6 @@ enum et_status et_interface_take_output(struct et_evalue *to, const int32_t *siz
 	if (et_tensor_resize(tensor, sizes, tensor->n_dims) != ET_OK)
 		return refuse_sizes(sizes, tensor->n_dims, number, diag);
 	if (et_tensor_n_bytes(tensor) > room)
-		return et_fail(
-			diag, ET_E_INTERNAL, "the delegate gave output %u more bytes than it has", number);
+		return et_fail(diag, ET_E_INTERNAL, "the delegate gave output %u more bytes than it has", number);
 	return ET_OK;
 }

@@ -45,8 +45,7 @@ static int check_kernels(const struct inferd_delegate *table, char *text, size_t
 		for (const char *c = after + 1; *c; c++)
 			n_outputs += *c == 'T';
 		if (!n_outputs || n_outputs != strlen(after + 1))
-			return refuse(
-				text, room, "its kernel '%.64s' must have tensors as outputs", kernel->name);
+			return refuse(text, room, "its kernel '%.64s' must have tensors as outputs", kernel->name);
 	}
 	return 0;
 }
@@ -55,21 +54,17 @@ static int check(const struct inferd_delegate *table, char *text, size_t room)
 {
 	if (!is_name(table->id) || !is_name(table->name))
 		return refuse(text, room, "its table has no id or no name, or a long one");
-	if (!table->open || !table->close || !table->devices || !table->probe || !table->init ||
-		!table->execute || !table->destroy)
-		return refuse(text, room,
-			"its table lacks one of open, close, devices, probe, init, execute, destroy");
+	if (!table->open || !table->close || !table->devices || !table->probe || !table->init || !table->execute ||
+		!table->destroy)
+		return refuse(text, room, "its table lacks one of open, close, devices, probe, init, execute, destroy");
 	if (!(table->instance_new || table->instance_on_threads) != !table->instance_free)
-		return refuse(
-			text, room, "its table has one of instance_new and instance_free without the other");
+		return refuse(text, room, "its table has one of instance_new and instance_free without the other");
 	if (table->buffer_import && !table->buffer_free)
 		return refuse(text, room, "its table has buffer_import without buffer_free");
 	if (table->buffer_alloc && !(table->buffer_map && table->buffer_unmap && table->buffer_free))
-		return refuse(text, room,
-			"its table has buffer_alloc without buffer_map, buffer_unmap or buffer_free");
+		return refuse(text, room, "its table has buffer_alloc without buffer_map, buffer_unmap or buffer_free");
 	if (table->cancel && !table->instance_new && table->submit)
-		return refuse(
-			text, room, "its table has submit and cancel, but no instances to tell runs apart");
+		return refuse(text, room, "its table has submit and cancel, but no instances to tell runs apart");
 	if (!table->threads_new != !table->threads_free || !table->threads_new != !table->instance_on_threads ||
 		!table->threads_new != !table->threads_parallel_for)
 		return refuse(text, room,
@@ -79,15 +74,13 @@ static int check(const struct inferd_delegate *table, char *text, size_t room)
 	return check_kernels(table, text, room);
 }
 
-int et_interface_take(
-	struct inferd_delegate *ret_table, const struct inferd_delegate *from, char *text, size_t room)
+int et_interface_take(struct inferd_delegate *ret_table, const struct inferd_delegate *from, char *text, size_t room)
 {
 	if (from->struct_size < offsetof(struct inferd_delegate, id) || from->struct_size > SIZE_MAX_SANE)
 		return refuse(text, room, "its table says it has %u bytes", from->struct_size);
 	if (from->major != INFERD_DELEGATE_MAJOR)
-		return refuse(text, room,
-			"it is made for version %u.%u of the plug-in interface, this is %d.%d", from->major,
-			from->minor, INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR);
+		return refuse(text, room, "it is made for version %u.%u of the plug-in interface, this is %d.%d",
+			from->major, from->minor, INFERD_DELEGATE_MAJOR, INFERD_DELEGATE_MINOR);
 	if (from->struct_size < SIZE_1_0)
 		return refuse(text, room, "its table has %u bytes, version 1.0 has %u", from->struct_size,
 			(unsigned)SIZE_1_0);

@@ -65,9 +65,8 @@ const char *et_target_text(const struct et_delegate_spec *spec, char *text, size
 {
 	static const struct {
 		const char *id, *key;
-	} keys[] = { { "EthosUBackend", "target" }, { "NeutronBackend", "target" },
-		{ "OpenvinoBackend", "device" }, { "VgfBackend", "tosa_spec" },
-		{ "TOSABackend", "tosa_spec" } };
+	} keys[] = { { "EthosUBackend", "target" }, { "NeutronBackend", "target" }, { "OpenvinoBackend", "device" },
+		{ "VgfBackend", "tosa_spec" }, { "TOSABackend", "tosa_spec" } };
 	text[0] = '\0';
 	for (size_t i = 0; i < ET_ARRAY_LEN(keys); i++)
 		if (strcmp(spec->id, keys[i].id) == 0)
@@ -81,8 +80,8 @@ const char *et_target_text(const struct et_delegate_spec *spec, char *text, size
 
 static enum et_status too_short(size_t n_bytes, size_t n_header, struct et_diag *diag)
 {
-	return et_fail(diag, ET_E_INVALID_PROGRAM, "the payload has %zu bytes, its header alone has %zu",
-		n_bytes, n_header);
+	return et_fail(diag, ET_E_INVALID_PROGRAM, "the payload has %zu bytes, its header alone has %zu", n_bytes,
+		n_header);
 }
 
 /* Blocks of {name[16], u32 size, u8 external, 11 reserved} with the data behind, padded to 16. */
@@ -100,15 +99,14 @@ static enum et_status check_vela(const uint8_t *bytes, size_t n_bytes, struct et
 		if (!memchr(name, '\0', NAME))
 			return et_fail(diag, ET_E_INVALID_PROGRAM, "block %u: its name has no end", i);
 		if (i == 0 && strcmp(name, "vela_bin_stream") != 0)
-			return et_fail(diag, ET_E_INVALID_PROGRAM,
-				"block 0: its name is '%s', not 'vela_bin_stream'", name);
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "block 0: its name is '%s', not 'vela_bin_stream'",
+				name);
 		if (strcmp(name, "vela_end_stream") == 0)
 			return ET_OK;
 		n = (size_t)get(bytes + at + SIZE, 4);
 		if (!et_align_up(n, 16, &end) || !et_add(at + HEADER, end, &end) || end > n_bytes)
 			return et_fail(diag, ET_E_INVALID_PROGRAM,
-				"block %u '%s': size %zu does not fit a payload of %zu bytes", i, name, n,
-				n_bytes);
+				"block %u '%s': size %zu does not fit a payload of %zu bytes", i, name, n, n_bytes);
 	}
 }
 
@@ -135,8 +133,7 @@ static enum et_status check_qnn(const uint8_t *bytes, size_t n_bytes, struct et_
 	uint64_t n = get(bytes + SIZE, 8);
 	if (n != n_bytes - HEADER)
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"size: %" PRIu64 " bytes of context binary, but %zu follow the header", n,
-			n_bytes - HEADER);
+			"size: %" PRIu64 " bytes of context binary, but %zu follow the header", n, n_bytes - HEADER);
 	return ET_OK;
 }
 
@@ -170,8 +167,7 @@ static enum et_status check_openvino(const struct et_delegate_spec *spec, struct
 		uint64_t offset = get(spec->payload + 16 * i, 8), n = get(spec->payload + 16 * i + 8, 8);
 		if (offset < at || offset > spec->n_bytes || n > spec->n_bytes - offset)
 			return et_fail(diag, ET_E_INVALID_PROGRAM,
-				"%s: offset %" PRIu64 " and size %" PRIu64
-				" do not fit a payload of %zu bytes",
+				"%s: offset %" PRIu64 " and size %" PRIu64 " do not fit a payload of %zu bytes",
 				names[i], offset, n, spec->n_bytes);
 		at = offset + n;
 	}
@@ -183,8 +179,8 @@ enum et_status et_target_check(const struct et_delegate_spec *spec, struct et_di
 	static const struct {
 		const char *id;
 		enum et_status (*check)(const uint8_t *bytes, size_t n_bytes, struct et_diag *diag);
-	} checks[] = { { "EthosUBackend", check_vela }, { "VgfBackend", check_vgf },
-		{ "QnnBackend", check_qnn }, { "NeuropilotBackend", check_neuropilot } };
+	} checks[] = { { "EthosUBackend", check_vela }, { "VgfBackend", check_vgf }, { "QnnBackend", check_qnn },
+		{ "NeuropilotBackend", check_neuropilot } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(checks); i++)
 		if (strcmp(spec->id, checks[i].id) == 0)
 			return checks[i].check(spec->payload, spec->n_bytes, diag);

@@ -13,8 +13,7 @@ static void test_sentences(void **state)
 {
 	static const char *const ids[] = { "QnnBackend", "NeuropilotBackend", "NeutronBackend", "EnnBackend",
 		"VgfBackend", "CoreMLBackend", "MPSBackend", "CudaBackend", "MetalBackend", "MLXBackend",
-		"EthosUBackend", "OpenvinoBackend", "VulkanBackend", "XnnpackBackend", "NativeBackend",
-		"TOSABackend" };
+		"EthosUBackend", "OpenvinoBackend", "VulkanBackend", "XnnpackBackend", "NativeBackend", "TOSABackend" };
 	char text[320], previous[320] = "";
 	for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
 		const struct et_known_delegate *found = et_known_delegate_find(ids[i]);

@@ -95,8 +95,7 @@ static void test_openvino(void **state)
 			put(bytes + 8 * f, good[f], 8);
 		if (i < ET_ARRAY_LEN(cases))
 			put(bytes + 8 * cases[i].field, cases[i].value, 8);
-		expect("OpenvinoBackend", "CPU", bytes, sizeof bytes,
-			i < ET_ARRAY_LEN(cases) ? cases[i].says : NULL);
+		expect("OpenvinoBackend", "CPU", bytes, sizeof bytes, i < ET_ARRAY_LEN(cases) ? cases[i].says : NULL);
 	}
 	expect("OpenvinoBackend", "CPU", bytes, 47, "47 bytes");
 	expect("OpenvinoBackend", "NPU", bytes, 3, NULL); /* another format */
@@ -114,9 +113,8 @@ static void expect_text(const char *id, const char *key, const void *value, size
 static void test_texts(void **state)
 {
 	/* soc_info = { soc_model 57, htp_info { arch V75 } }, as the exporter writes it */
-	static const uint8_t qnn[] = { 12, 0, 0, 0, 6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 12, 0, 0, 0, 8, 0, 12,
-		0, 4, 0, 8, 0, 8, 0, 0, 0, 57, 0, 0, 0, 12, 0, 0, 0, 6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 75,
-		0, 0, 0 };
+	static const uint8_t qnn[] = { 12, 0, 0, 0, 6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 12, 0, 0, 0, 8, 0, 12, 0, 4, 0,
+		8, 0, 8, 0, 0, 0, 57, 0, 0, 0, 12, 0, 0, 0, 6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 75, 0, 0, 0 };
 	expect_text("EthosUBackend", "target", "ethos-u55-128", 13, "ethos-u55-128");
 	expect_text("OpenvinoBackend", "device", "C\nP\033U\0", 6, "CPU");
 	expect_text("VgfBackend", "tosa_spec", "TOSA-1.0+FP", 11, "TOSA-1.0+FP");
@@ -136,7 +134,7 @@ static void test_texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_vela), cmocka_unit_test(test_vgf),
-		cmocka_unit_test(test_qnn), cmocka_unit_test(test_neuropilot),
-		cmocka_unit_test(test_openvino), cmocka_unit_test(test_texts) };
+		cmocka_unit_test(test_qnn), cmocka_unit_test(test_neuropilot), cmocka_unit_test(test_openvino),
+		cmocka_unit_test(test_texts) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,12 +34,10 @@ struct inf_channel_packet {
 	uint8_t bytes[];
 };
 
-int inf_channel_init(
-	struct inf_channel *channel, int fd, size_t max_waiting_bytes, const struct et_allocator *allocator)
+int inf_channel_init(struct inf_channel *channel, int fd, size_t max_waiting_bytes,
+	const struct et_allocator *allocator)
 {
-	*channel = (struct inf_channel){
-		.fd = fd, .allocator = *allocator, .max_waiting_bytes = max_waiting_bytes
-	};
+	*channel = (struct inf_channel){ .fd = fd, .allocator = *allocator, .max_waiting_bytes = max_waiting_bytes };
 	channel->last = &channel->first;
 	int rc = pthread_mutex_init(&channel->lock, NULL);
 	return -rc;
@@ -99,10 +97,9 @@ bool inf_channel_has_unread_fds(int fd)
 		return true;
 	for (int i = 0; i < MOST_LOOKS; i++) {
 		struct iovec piece = { bytes, sizeof bytes };
-		struct msghdr message = { .msg_iov = &piece,
-			.msg_iovlen = 1,
-			.msg_control = &control,
-			.msg_controllen = sizeof control };
+		struct msghdr message = {
+			.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+		};
 		ssize_t n = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
 		if (n < 0 && (errno == EINTR || errno == ECONNRESET)) /* a reset is reported once */
 			continue;
@@ -218,20 +215,19 @@ static bool has_room_for_fds(struct inf_channel *channel, size_t n_file_bytes)
 /* As send_now, and note what it takes. There is a place in the ring: has_room_for_fds said so, before it waited perhaps. Who
  * has read all descriptors costs no call more. If the peer reads meanwhile the socket grows by less than the packet takes:
  * that errs on the safe side. */
-static int send_and_note(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds,
-	size_t n_fds, size_t n_file_bytes)
+static int send_and_note(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds,
+	size_t n_file_bytes)
 {
 	uint64_t at = channel->n_sent, n_least = n_bytes + LEAST_OVERHEAD;
 	int n_before, n_after;
-	bool is_known = channel->is_wary && (n_fds || channel->n_unread) &&
-			look_at_socket(channel, &n_before) && (n_fds || channel->n_unread);
+	bool is_known = channel->is_wary && (n_fds || channel->n_unread) && look_at_socket(channel, &n_before) &&
+			(n_fds || channel->n_unread);
 	int rc = send_now(channel->fd, bytes, n_bytes, fds, n_fds);
 	if (rc)
 		return rc;
 	is_known = is_known && ioctl(channel->fd, SIOCOUTQ, &n_after) == 0 && n_after > n_before;
-	channel->n_sent += is_known && (uint64_t)(n_after - n_before) > n_least
-				   ? (uint64_t)(n_after - n_before)
-				   : n_least;
+	channel->n_sent += is_known && (uint64_t)(n_after - n_before) > n_least ? (uint64_t)(n_after - n_before)
+										: n_least;
 	if (!channel->is_wary || !n_fds)
 		return 0;
 	uint32_t place = (channel->first_unread + channel->n_unread++) % INF_CHANNEL_MAX_UNREAD_FDS;
@@ -268,15 +264,15 @@ static int flush_locked(struct inf_channel *channel)
 }
 
 /* Keep a copy of the packet, and of its descriptors, at the end of the queue. */
-static int enqueue_locked(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds,
-	size_t n_fds, size_t n_file_bytes)
+static int enqueue_locked(struct inf_channel *channel, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds,
+	size_t n_file_bytes)
 {
 	size_t n_all = sizeof(struct inf_channel_packet) + n_bytes;
 	if (n_all > channel->max_waiting_bytes - channel->n_waiting_bytes ||
 		(channel->is_wary && n_fds && channel->n_waiting_fds + n_fds > INF_CHANNEL_MAX_WAITING_FDS))
 		return INF_CHANNEL_E_FULL;
-	struct inf_channel_packet *packet =
-		channel->allocator.alloc(channel->allocator.self, n_all, _Alignof(struct inf_channel_packet));
+	struct inf_channel_packet *packet = channel->allocator.alloc(channel->allocator.self, n_all,
+		_Alignof(struct inf_channel_packet));
 	if (!packet)
 		return -ENOMEM;
 	packet->next = NULL;
@@ -301,8 +297,7 @@ static int enqueue_locked(struct inf_channel *channel, const void *bytes, size_t
 	return INF_CHANNEL_PENDING;
 }
 
-int inf_channel_send(
-	struct inf_channel *channel, const void *packet, size_t n_bytes, const int *fds, size_t n_fds)
+int inf_channel_send(struct inf_channel *channel, const void *packet, size_t n_bytes, const int *fds, size_t n_fds)
 {
 	if (!n_bytes || n_bytes > INF_MAX_PACKET || n_fds > INF_MAX_PACKET_FDS)
 		return -EINVAL;
@@ -380,9 +375,7 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 		may_reset = may_reset && !(is_again && errno == ECONNRESET);
 	} while (is_again);
 	if (n < 0)
-		return errno == EAGAIN       ? INF_CHANNEL_AGAIN
-		       : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED
-					     : -errno;
+		return errno == EAGAIN ? INF_CHANNEL_AGAIN : errno == ECONNRESET ? INF_CHANNEL_E_CLOSED : -errno;
 	*ret_n_bytes = (size_t)n;
 	*ret_n_fds = take_fds(&message, fds);
 	if (n == 0)
@@ -392,8 +385,8 @@ static int receive(struct inf_channel *channel, int flags, void *packet, size_t 
 }
 
 /* Of what came only what can be of use. */
-static int receive_fitting(struct inf_channel *channel, int flags, void *packet, size_t max,
-	size_t *ret_n_bytes, int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
+static int receive_fitting(struct inf_channel *channel, int flags, void *packet, size_t max, size_t *ret_n_bytes,
+	int fds[static INF_MAX_PACKET_FDS], size_t *ret_n_fds)
 {
 	int all[INF_CHANNEL_MAX_FDS];
 	size_t n_fds;

@@ -57,8 +57,8 @@ struct inf_channel {
 
 /* Takes over @fd, a connected SOCK_SEQPACKET socket. At most @max_waiting_bytes of packets wait in the queue. Negative
  * errno: @fd stays the caller's. */
-int inf_channel_init(
-	struct inf_channel *channel, int fd, size_t max_waiting_bytes, const struct et_allocator *allocator);
+int inf_channel_init(struct inf_channel *channel, int fd, size_t max_waiting_bytes,
+	const struct et_allocator *allocator);
 /* Close the socket and drop what waits: every later call answers INF_CHANNEL_E_CLOSED. Called by the thread that
  * receives, after it has stopped polling the fd; others may be sending meanwhile. Twice is fine. */
 void inf_channel_close(struct inf_channel *channel);
@@ -76,8 +76,7 @@ int inf_channel_fd(const struct inf_channel *channel);
 /* Send a packet with up to INF_MAX_PACKET_FDS descriptors, which stay the caller's whatever the answer. Any thread.
  * 0 (sent), INF_CHANNEL_PENDING (will be), INF_CHANNEL_E_CLOSED, INF_CHANNEL_E_FULL, INF_CHANNEL_E_TOO_LARGE;
  * negative errno when it is we who are broken (no memory, no descriptors). */
-int inf_channel_send(
-	struct inf_channel *channel, const void *packet, size_t n_bytes, const int *fds, size_t n_fds);
+int inf_channel_send(struct inf_channel *channel, const void *packet, size_t n_bytes, const int *fds, size_t n_fds);
 /* Send what waits. 0 (nothing waits now), INF_CHANNEL_PENDING, INF_CHANNEL_E_CLOSED, negative errno. Any thread. */
 int inf_channel_flush(struct inf_channel *channel);
 

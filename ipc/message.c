@@ -151,18 +151,13 @@ static void codec_free(void *self, void *ptr)
 static size_t utf8_sequence(const uint8_t *text)
 {
 	uint8_t lead = text[0];
-	size_t n = lead < 0x80   ? 1
-		   : lead < 0xc2 ? 0
-		   : lead < 0xe0 ? 2
-		   : lead < 0xf0 ? 3
-		   : lead < 0xf5 ? 4
-				 : 0;
+	size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
 	for (size_t i = 1; i < n; i++)
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
 	/* over-long forms, surrogates, beyond the last code point */
-	if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) ||
-		(lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] > 0x8f))
+	if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) || (lead == 0xf0 && text[1] < 0x90) ||
+		(lead == 0xf4 && text[1] > 0x8f))
 		return 0;
 	return n;
 }
@@ -226,11 +221,10 @@ static int no_memory(const struct coding *coding)
 	return INF_MESSAGE_E_MALFORMED;
 }
 
-static int bad_field(
-	const struct coding *coding, const struct shape *shape, const struct field *field, const char *what)
+static int bad_field(const struct coding *coding, const struct shape *shape, const struct field *field,
+	const char *what)
 {
-	et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "%s.%s: %s", shape->descriptor->short_name, field->name,
-		what);
+	et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "%s.%s: %s", shape->descriptor->short_name, field->name, what);
 	return INF_MESSAGE_E_INVALID;
 }
 
@@ -240,8 +234,7 @@ static const char bad_count[] = "too many entries";
 /* Reading and writing a field at its offset, whatever its type. */
 #define AT(base, offset, type) (*(type *)((uint8_t *)(base) + (offset)))
 
-static int message_decode(
-	const struct coding *coding, const struct shape *shape, const void *theirs, void *ours);
+static int message_decode(const struct coding *coding, const struct shape *shape, const void *theirs, void *ours);
 
 static void scalar_decode(const struct field *field, const uint8_t *theirs, struct inf_scalar *ret_scalar)
 {
@@ -311,8 +304,8 @@ static int field_decode(const struct coding *coding, const struct shape *shape, 
 			return bad_field(coding, shape, field, "an unknown value");
 		return 0;
 	case FIELD_STRING:
-		AT(ours, field->ours, const char *) =
-			string_decode(AT(theirs, field->theirs, const char *const), field->max);
+		AT(ours, field->ours, const char *) = string_decode(AT(theirs, field->theirs, const char *const),
+			field->max);
 		if (!AT(ours, field->ours, const char *))
 			return bad_field(coding, shape, field, bad_string);
 		return 0;
@@ -342,8 +335,7 @@ static int field_decode(const struct coding *coding, const struct shape *shape, 
 }
 
 /* @theirs NULL: a message that did not come, all of whose fields are empty. */
-static int message_decode(
-	const struct coding *coding, const struct shape *shape, const void *theirs, void *ours)
+static int message_decode(const struct coding *coding, const struct shape *shape, const void *theirs, void *ours)
 {
 	void *empty = NULL;
 	if (!theirs) {
@@ -360,16 +352,14 @@ static int message_decode(
 }
 
 /* Unpack with protobuf-c. */
-static int unpack(const struct coding *coding, const ProtobufCMessageDescriptor *descriptor,
-	const void *bytes, size_t n_bytes, void *ret_message)
+static int unpack(const struct coding *coding, const ProtobufCMessageDescriptor *descriptor, const void *bytes,
+	size_t n_bytes, void *ret_message)
 {
 	size_t budget;
 	if (!et_mul(n_bytes, INF_DECODED_PER_BYTE, &budget) || !et_add(budget, INF_DECODED_BASE, &budget))
 		return no_memory(coding);
 	codec_begin(coding->codec, budget);
-	ProtobufCAllocator allocator = {
-		.alloc = codec_alloc, .free = codec_free, .allocator_data = coding->codec
-	};
+	ProtobufCAllocator allocator = { .alloc = codec_alloc, .free = codec_free, .allocator_data = coding->codec };
 	ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, n_bytes, bytes);
 	if (!message) {
 		if (coding->codec->refused)
@@ -392,16 +382,14 @@ int inf_message_decode_request(struct inf_request *ret_request, const void *pack
 		return rc;
 	ret_request->id = message->id;
 	ret_request->kind = INF_REQUEST_UNKNOWN;
-	const struct shape *body =
-		body_find(request_bodies, ET_ARRAY_LEN(request_bodies), message->body_case);
+	const struct shape *body = body_find(request_bodies, ET_ARRAY_LEN(request_bodies), message->body_case);
 	if (!body)
 		return 0;
 	ret_request->kind = (enum inf_request_kind)message->body_case;
 	return message_decode(&coding, body, message->hello, &ret_request->hello);
 }
 
-static int reply_decode(
-	struct inf_reply *ret_reply, const void *bytes, size_t n_bytes, const struct coding *coding)
+static int reply_decode(struct inf_reply *ret_reply, const void *bytes, size_t n_bytes, const struct coding *coding)
 {
 	Inferd__Wire__Reply *message;
 	int rc = unpack(coding, &inferd__wire__reply__descriptor, bytes, n_bytes, &message);
@@ -409,8 +397,7 @@ static int reply_decode(
 		return rc;
 	ret_reply->id = message->id;
 	ret_reply->kind = INF_REPLY_NONE;
-	ret_reply->status =
-		inf_status_text((int)message->status) ? (enum inf_status)message->status : INF_UNKNOWN;
+	ret_reply->status = inf_status_text((int)message->status) ? (enum inf_status)message->status : INF_UNKNOWN;
 	ret_reply->error = string_decode(message->error, INF_MAX_TEXT);
 	if (!ret_reply->error) {
 		et_fail(coding->diag, ET_E_INVALID_ARGUMENT, "Reply.error: %s", bad_string);
@@ -424,8 +411,8 @@ static int reply_decode(
 	return message_decode(coding, body, message->hello, &ret_reply->hello);
 }
 
-int inf_message_decode_reply(struct inf_reply *ret_reply, const void *packet, size_t n_bytes,
-	struct inf_codec *codec, struct et_diag *diag)
+int inf_message_decode_reply(struct inf_reply *ret_reply, const void *packet, size_t n_bytes, struct inf_codec *codec,
+	struct et_diag *diag)
 {
 	struct coding coding = { .codec = codec, .diag = diag };
 	return reply_decode(ret_reply, packet, n_bytes, &coding);
@@ -438,10 +425,8 @@ int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_re
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 	if (seals < 0 || (seals & (F_SEAL_WRITE | F_SEAL_SHRINK)) != (F_SEAL_WRITE | F_SEAL_SHRINK) ||
-		fstat(fd, &st) < 0 || !n_bytes || (uint64_t)st.st_size < n_bytes ||
-		n_bytes > INF_MAX_ATTACHED) {
-		et_fail(diag, ET_E_INVALID_ARGUMENT,
-			"the attached reply is not a sealed memfd of the size it says");
+		fstat(fd, &st) < 0 || !n_bytes || (uint64_t)st.st_size < n_bytes || n_bytes > INF_MAX_ATTACHED) {
+		et_fail(diag, ET_E_INVALID_ARGUMENT, "the attached reply is not a sealed memfd of the size it says");
 		return INF_MESSAGE_E_MALFORMED;
 	}
 	struct et_platform_mapping mapping;
@@ -460,8 +445,7 @@ int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_re
 
 /* ---- encoding ---- */
 
-static int message_encode(
-	const struct coding *coding, const struct shape *shape, const void *ours, void *ret_theirs);
+static int message_encode(const struct coding *coding, const struct shape *shape, const void *ours, void *ret_theirs);
 
 static int string_encode(const struct coding *coding, const struct shape *shape, const struct field *field,
 	const char *text, size_t max, char **ret_text)
@@ -548,8 +532,8 @@ static int field_encode(const struct coding *coding, const struct shape *shape, 
 			return bad_field(coding, shape, field, "an unknown value");
 		return 0;
 	case FIELD_STRING:
-		return string_encode(coding, shape, field, AT(ours, field->ours, const char *const),
-			field->max, &AT(theirs, field->theirs, char *));
+		return string_encode(coding, shape, field, AT(ours, field->ours, const char *const), field->max,
+			&AT(theirs, field->theirs, char *));
 	case FIELD_SCALAR:
 		scalar_encode(field, &AT(ours, field->ours, const struct inf_scalar), theirs);
 		return 0;
@@ -578,8 +562,7 @@ static int field_encode(const struct coding *coding, const struct shape *shape, 
 	return n ? array_encode(coding, shape, field, ours, n, &AT(theirs, field->theirs, void *)) : 0;
 }
 
-static int message_encode(
-	const struct coding *coding, const struct shape *shape, const void *ours, void *ret_theirs)
+static int message_encode(const struct coding *coding, const struct shape *shape, const void *ours, void *ret_theirs)
 {
 	protobuf_c_message_init(shape->descriptor, ret_theirs);
 	int rc = 0;
@@ -589,8 +572,7 @@ static int message_encode(
 }
 
 /* The generated struct of a body, filled in; NULL for a kind without one. */
-static int body_encode(
-	const struct coding *coding, const struct shape *shape, const void *ours, void **ret_message)
+static int body_encode(const struct coding *coding, const struct shape *shape, const void *ours, void **ret_message)
 {
 	void *message = codec_alloc(coding->codec, shape->descriptor->sizeof_message);
 	if (!message)
@@ -616,9 +598,8 @@ int inf_message_encode_request(const struct inf_request *request, void *packet, 
 	}
 	size_t n_bytes = inferd__wire__request__get_packed_size(&message);
 	if (n_bytes > INF_MAX_PACKET) {
-		et_fail(diag, ET_E_INVALID_ARGUMENT,
-			"the request takes %zu bytes, more than a packet holds (%d)", n_bytes,
-			INF_MAX_PACKET);
+		et_fail(diag, ET_E_INVALID_ARGUMENT, "the request takes %zu bytes, more than a packet holds (%d)",
+			n_bytes, INF_MAX_PACKET);
 		return INF_MESSAGE_E_INVALID;
 	}
 	*ret_n_bytes = inferd__wire__request__pack(&message, packet);

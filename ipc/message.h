@@ -464,8 +464,7 @@ enum inf_reply_kind {
 	INF_REPLY_REGION_STATUS = 13,
 	INF_REPLY_BOUND = 14,
 	INF_REPLY_INFERRED = 15,
-	INF_REPLY_ATTACHED =
-		16, /* made by inf_message_encode_reply, resolved by inf_message_decode_attached */
+	INF_REPLY_ATTACHED = 16, /* made by inf_message_encode_reply, resolved by inf_message_decode_attached */
 };
 
 struct inf_reply {
@@ -515,8 +514,8 @@ enum {
 /* Decode a packet. -ENOMEM when the allocator refuses. */
 int inf_message_decode_request(struct inf_request *ret_request, const void *packet, size_t n_bytes,
 	struct inf_codec *codec, struct et_diag *diag);
-int inf_message_decode_reply(struct inf_reply *ret_reply, const void *packet, size_t n_bytes,
-	struct inf_codec *codec, struct et_diag *diag);
+int inf_message_decode_reply(struct inf_reply *ret_reply, const void *packet, size_t n_bytes, struct inf_codec *codec,
+	struct et_diag *diag);
 /* The reply inside the memfd that came beside an INF_REPLY_ATTACHED one. @fd stays the caller's. */
 int inf_message_decode_attached(struct inf_reply *ret_reply, const struct inf_reply *outer, int fd,
 	struct inf_codec *codec, struct et_diag *diag);

@@ -64,14 +64,13 @@ struct shape {
 #define NUMBERS(member, max_)                       \
 	FIELD(FIELD_NUMBERS, member, COUNT(member), \
 		.max = max_ + CHECKED(sizeof(*((OURS *)0)->member) == sizeof(*((THEIRS *)0)->member)))
-#define STRINGS(member, max_)  FIELD(FIELD_STRINGS, member, COUNT(member), .max = max_)
-#define MESSAGE(member, shape) FIELD(FIELD_MESSAGE, member, .message = shape)
-#define MESSAGES(member, max_, shape) \
-	FIELD(FIELD_MESSAGES, member, COUNT(member), .max = max_, .message = shape)
+#define STRINGS(member, max_)         FIELD(FIELD_STRINGS, member, COUNT(member), .max = max_)
+#define MESSAGE(member, shape)        FIELD(FIELD_MESSAGE, member, .message = shape)
+#define MESSAGES(member, max_, shape) FIELD(FIELD_MESSAGES, member, COUNT(member), .max = max_, .message = shape)
 
-#define SHAPE(ours, theirs)                                                                             \
-	static const struct shape ours##_shape = { &inferd__wire__##theirs##__descriptor, sizeof(OURS), \
-		ours##_fields, ET_ARRAY_LEN(ours##_fields) }
+#define SHAPE(ours, theirs)                                                                                            \
+	static const struct shape ours##_shape = { &inferd__wire__##theirs##__descriptor, sizeof(OURS), ours##_fields, \
+		ET_ARRAY_LEN(ours##_fields) }
 #define SHAPE_EMPTY(ours, theirs) \
 	static const struct shape ours##_shape = { &inferd__wire__##theirs##__descriptor, 0, NULL, 0 }
 

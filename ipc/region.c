@@ -49,8 +49,7 @@ const char *inf_region_error_text(int error)
 static int region_new(struct inf_region **ret_region, int fd, size_t n_bytes, bool is_dma_buf,
 	const struct et_allocator *allocator)
 {
-	struct inf_region *region =
-		allocator->alloc(allocator->self, sizeof *region, _Alignof(struct inf_region));
+	struct inf_region *region = allocator->alloc(allocator->self, sizeof *region, _Alignof(struct inf_region));
 	if (!region)
 		return -ENOMEM;
 	*region = (struct inf_region){ .fd = fd, .is_dma_buf = is_dma_buf, .allocator = *allocator };
@@ -72,8 +71,7 @@ int inf_region_create(struct inf_region **ret_region, size_t n_bytes, const stru
 	if (fd < 0)
 		return -errno;
 	int rc = 0;
-	if (ftruncate(fd, (off_t)n_bytes) < 0 ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (ftruncate(fd, (off_t)n_bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		rc = -errno;
 	if (!rc)
 		rc = region_new(ret_region, fd, n_bytes, false, allocator);
@@ -103,8 +101,7 @@ static bool is_dma_buf(int fd)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	return strstr(text, "\nexp_name:\t") && fstatfs(fd, &fs) == 0 &&
-	       (unsigned long)fs.f_type == DMA_BUF_MAGIC;
+	return strstr(text, "\nexp_name:\t") && fstatfs(fd, &fs) == 0 && (unsigned long)fs.f_type == DMA_BUF_MAGIC;
 }
 
 static int import_dma_buf(struct inf_region **ret_region, int fd, int flags, size_t n_bytes,
@@ -121,8 +118,7 @@ static int import_dma_buf(struct inf_region **ret_region, int fd, int flags, siz
 	return rc == -ENOTTY || rc == -EINVAL || rc == -ENODEV || rc == -EACCES ? INF_REGION_E_MAP : rc;
 }
 
-int inf_region_import(
-	struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator)
+int inf_region_import(struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator)
 {
 	struct statfs fs;
 	struct stat st;

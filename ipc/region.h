@@ -39,8 +39,7 @@ int inf_region_create(struct inf_region **ret_region, size_t n_bytes, const stru
 /* Import memory that a client passed by fd; its first @n_bytes are used.
  * On success @fd is consumed; on any other return it stays the caller's.
  * Answers: enum inf_region_error; negative errno: we are broken. */
-int inf_region_import(
-	struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator);
+int inf_region_import(struct inf_region **ret_region, int fd, size_t n_bytes, const struct et_allocator *allocator);
 
 struct inf_region *inf_region_ref(struct inf_region *region);
 /* NULL is fine; returns NULL. The allocator must take this from whichever thread comes last. */

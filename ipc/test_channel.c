@@ -128,8 +128,7 @@ static void truncation_breaks_it(void **state)
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
 	peer_send("longer", 6, 3);
-	assert_int_equal(
-		inf_channel_receive(&channel, packet, 5, &n_bytes, fds, &n_fds), INF_CHANNEL_E_BROKEN);
+	assert_int_equal(inf_channel_receive(&channel, packet, 5, &n_bytes, fds, &n_fds), INF_CHANNEL_E_BROKEN);
 	assert_int_equal(n_fds, 0);
 }
 
@@ -222,8 +221,7 @@ static void waiting_packets_keep_their_order(void **state)
 	size_t n_bytes, n_fds;
 	assert_int_equal(inf_channel_init(&other, dup(peer), 0, et_platform_allocator()), 0);
 	for (uint32_t i = 0; i < n_sent; i++) {
-		assert_int_equal(
-			inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
+		assert_int_equal(inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
 		memcpy(&number, packet, sizeof number);
 		assert_int_equal(number, i);
 		assert_int_equal(n_fds, i % 2);
@@ -232,8 +230,7 @@ static void waiting_packets_keep_their_order(void **state)
 		assert_true(rc == 0 || rc == INF_CHANNEL_PENDING);
 	}
 	assert_int_equal(rc, 0);
-	assert_int_equal(
-		inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), INF_CHANNEL_AGAIN);
+	assert_int_equal(inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), INF_CHANNEL_AGAIN);
 	inf_channel_deinit(&other);
 }
 
@@ -308,8 +305,7 @@ static void steady_readers_get_descriptors(void **state)
 		assert_int_equal(inf_channel_send(&channel, packet, n, &fd, 1), 0);
 		assert_int_equal(inf_channel_send(&channel, packet, n, NULL, 0), 0);
 		for (int k = 0; k < 2 && i >= OUTSTANDING; k++) {
-			assert_int_equal(
-				inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
+			assert_int_equal(inf_channel_receive(&other, packet, sizeof packet, &n_bytes, fds, &n_fds), 0);
 			assert_int_equal(n_fds, !k);
 			inf_close_fds(fds, n_fds);
 		}
@@ -554,7 +550,7 @@ static void unread_descriptors_are_seen(void **state)
 	static const size_t sizes[] = { 1, 0, 4096, 0, 0, 4097, 16384, 24 };
 	enum { N = sizeof sizes / sizeof *sizes };
 	if (getenv("INFERD_EMULATED"))
-		skip(); /* qemu's user mode can't look at packets one after the other */
+		skip();                            /* qemu's user mode can't look at packets one after the other */
 	for (size_t with = 0; with <= N; with++) { /* which one has it; the last time none */
 		for (size_t i = 0; i < N; i++)
 			send_from_peer(sizes[i], i == with);

@@ -48,8 +48,8 @@ static uint64_t varint(const uint8_t **at)
 }
 
 /* How many different fields a message has in the packet; the body of field @number in *ret_body, if wanted. */
-static int count_fields(
-	const uint8_t *bytes, size_t n_bytes, uint32_t number, const uint8_t **ret_body, size_t *ret_n_body)
+static int count_fields(const uint8_t *bytes, size_t n_bytes, uint32_t number, const uint8_t **ret_body,
+	size_t *ret_n_body)
 {
 	uint64_t seen[8] = { 0 };
 	int n_fields = 0;
@@ -206,8 +206,7 @@ static void requests_come_back(void **state)
 	assert_string_equal(back.backend_restart.name, "npu");
 #undef REQUEST
 	assert_string_equal(inf_request_kind_name(INF_REQUEST_INFER), "Infer");
-	assert_string_equal(
-		inf_request_kind_name(INF_REQUEST_REGION_REGISTER), "SystemSharedMemoryRegisterRequest");
+	assert_string_equal(inf_request_kind_name(INF_REQUEST_REGION_REGISTER), "SystemSharedMemoryRegisterRequest");
 	assert_string_equal(inf_request_kind_name(1), "unknown");
 	assert_string_equal(inf_request_kind_name(99), "unknown");
 }
@@ -269,8 +268,8 @@ static void replies_come_back(void **state)
 	assert_memory_equal(&back.model_statistics.model_stats[0].inference_stats, &stats[0].inference_stats,
 		sizeof stats[0].inference_stats);
 	REPLY(INF_REPLY_SERVER_STATUS, 16,
-		.server_status = { "v", 1, 2, 1, programs, 1, clients, 1, queues, 3, 4, 5, 3, texts, 3, texts,
-			3, texts, 1, hosts, 1, users, 6, 7 });
+		.server_status = { "v", 1, 2, 1, programs, 1, clients, 1, queues, 3, 4, 5, 3, texts, 3, texts, 3, texts,
+			1, hosts, 1, users, 6, 7 });
 	assert_int_equal(back.server_status.users[0].weight, 3);
 	assert_string_equal(back.server_status.users[0].priority, "batch");
 	assert_int_equal(back.server_status.users[0].limits[1].limit, 4);
@@ -302,16 +301,16 @@ static void replies_come_back(void **state)
 
 static void null_strings_are_empty(void **state)
 {
-	struct inf_request back = request_and_back(
-		&(struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "model" } }, 1);
+	struct inf_request back = request_and_back(&(struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN,
+							   .method_open = { "model" } },
+		1);
 	assert_string_equal(back.method_open.version, "");
 	assert_false(back.method_open.from_fd);
 }
 
 /* ---- what nobody should have sent ---- */
 
-static int decode(
-	const void *bytes, size_t n_bytes, struct inf_request *ret_request, struct et_diag *ret_diag)
+static int decode(const void *bytes, size_t n_bytes, struct inf_request *ret_request, struct et_diag *ret_diag)
 {
 	*ret_diag = (struct et_diag){ "" };
 	memset(ret_request, 0xee, sizeof *ret_request);
@@ -331,8 +330,7 @@ static void unknown_bodies_keep_their_id(void **state)
 	assert_int_equal(decode("", 0, &request, &diag), 0);
 
 	struct inf_reply reply;
-	static const char strange[] =
-		"\x08\x2a\x10\x63\xba\x06\x01\x01"; /* status 99 and a body from the future */
+	static const char strange[] = "\x08\x2a\x10\x63\xba\x06\x01\x01"; /* status 99 and a body from the future */
 	assert_int_equal(inf_message_decode_reply(&reply, strange, sizeof strange - 1, &codec, &diag), 0);
 	assert_int_equal(reply.id, 42);
 	assert_int_equal(reply.status, INF_UNKNOWN);
@@ -353,8 +351,7 @@ static void malformed_packets_are_refused(void **state)
 		"a", /* a string longer than its message */
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(packets); i++) {
-		assert_int_equal(
-			decode(packets[i], strlen(packets[i]), &request, &diag), INF_MESSAGE_E_MALFORMED);
+		assert_int_equal(decode(packets[i], strlen(packets[i]), &request, &diag), INF_MESSAGE_E_MALFORMED);
 		assert_string_not_equal(diag.text, "");
 	}
 }
@@ -388,15 +385,13 @@ static void fields_out_of_bounds_are_named(void **state)
 
 	int64_t long_shape[INF_MAX_DIMS + 1] = { 0 };
 	struct inf_slot slot = { .n_shape = INF_MAX_DIMS + 1, .shape = long_shape };
-	struct inf_request request = { .kind = INF_REQUEST_INFER,
-		.infer = { .n_inputs = 1, .inputs = &slot } };
+	struct inf_request request = { .kind = INF_REQUEST_INFER, .infer = { .n_inputs = 1, .inputs = &slot } };
 	size_t n_bytes;
 	struct et_diag diag = { "" };
-	assert_int_equal(
-		inf_message_encode_request(&request, packet, &n_bytes, &codec, &diag), INF_MESSAGE_E_INVALID);
+	assert_int_equal(inf_message_encode_request(&request, packet, &n_bytes, &codec, &diag), INF_MESSAGE_E_INVALID);
 	assert_string_equal(diag.text, "Slot.shape: too many entries");
-	static const uint8_t seventeen[] = { 8, 7, 0xa2, 1, 21, 0x22, 19, 0x22, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		0, 0, 0, 0, 0, 0, 0, 0 };
+	static const uint8_t seventeen[] = { 8, 7, 0xa2, 1, 21, 0x22, 19, 0x22, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0 };
 	assert_invalid(seventeen, sizeof seventeen, "Slot.shape: too many entries");
 }
 
@@ -418,8 +413,7 @@ static void amplification_is_bounded(void **state)
 	assert_int_equal(inf_message_decode_request(&request, packet, sizeof head + n, &bounded, &diag),
 		INF_MESSAGE_E_MALFORMED);
 	assert_non_null(strstr(diag.text, "too much memory"));
-	assert_true(bounded.pool.n_bytes <
-		    2 * (INF_DECODED_BASE + (size_t)INF_DECODED_PER_BYTE * (n + sizeof head)));
+	assert_true(bounded.pool.n_bytes < 2 * (INF_DECODED_BASE + (size_t)INF_DECODED_PER_BYTE * (n + sizeof head)));
 	inf_codec_deinit(&bounded);
 }
 
@@ -433,8 +427,7 @@ static void too_large_requests_are_refused(void **state)
 		.bind = { .n_inputs = INF_MAX_SLOTS, .inputs = many } };
 	size_t n_bytes;
 	struct et_diag diag = { "" };
-	assert_int_equal(
-		inf_message_encode_request(&request, packet, &n_bytes, &codec, &diag), INF_MESSAGE_E_INVALID);
+	assert_int_equal(inf_message_encode_request(&request, packet, &n_bytes, &codec, &diag), INF_MESSAGE_E_INVALID);
 	assert_non_null(strstr(diag.text, "more than a packet"));
 }
 
@@ -468,9 +461,7 @@ static void large_replies_are_attached(void **state)
 		snprintf(names[i], sizeof names[i], "model number %d", i);
 		models[i] = (struct inf_model_index){ .name = names[i], .state = "UNLOADED" };
 	}
-	struct inf_reply reply = {
-		.id = 9, .kind = INF_REPLY_REPOSITORY_INDEX, .repository_index = { N, models }
-	};
+	struct inf_reply reply = { .id = 9, .kind = INF_REPLY_REPOSITORY_INDEX, .repository_index = { N, models } };
 	struct inf_reply outer, inner;
 	struct et_diag diag = { "" };
 	size_t n_bytes;
@@ -486,20 +477,15 @@ static void large_replies_are_attached(void **state)
 	assert_string_equal(inner.repository_index.models[N - 1].name, "model number 4999");
 
 	/* another one's, one too short, one that could change */
-	outer = (struct inf_reply){
-		.id = 8, .kind = INF_REPLY_ATTACHED, .attached = { outer.attached.byte_size }
-	};
-	assert_int_equal(
-		inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
+	outer = (struct inf_reply){ .id = 8, .kind = INF_REPLY_ATTACHED, .attached = { outer.attached.byte_size } };
+	assert_int_equal(inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
 	outer.id = 9;
 	outer.attached.byte_size++;
-	assert_int_equal(
-		inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
+	assert_int_equal(inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
 	close(fd);
 	fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fd, 1 << 20), 0);
-	assert_int_equal(
-		inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
+	assert_int_equal(inf_message_decode_attached(&inner, &outer, fd, &codec, &diag), INF_MESSAGE_E_MALFORMED);
 	close(fd);
 }
 
@@ -527,9 +513,9 @@ static void failing_free(void *self, void *ptr, size_t n_bytes)
 
 static void nth_allocation_fails(void **state)
 {
-	struct inf_request request = { .id = 3,
-		.kind = INF_REQUEST_BIND,
-		.bind = { .n_inputs = ET_ARRAY_LEN(slots), .inputs = slots } };
+	struct inf_request request = {
+		.id = 3, .kind = INF_REQUEST_BIND, .bind = { .n_inputs = ET_ARRAY_LEN(slots), .inputs = slots }
+	};
 	for (int n = 0;; n++) {
 		struct failing failing = { .n_left = n };
 		struct et_allocator allocator = { &failing, failing_alloc, failing_free };
@@ -538,8 +524,7 @@ static void nth_allocation_fails(void **state)
 		size_t n_bytes;
 		int encoded = inf_message_encode_request(&request, packet, &n_bytes, &one, NULL);
 		struct inf_request back;
-		int decoded =
-			encoded ? -ENOMEM : inf_message_decode_request(&back, packet, n_bytes, &one, NULL);
+		int decoded = encoded ? -ENOMEM : inf_message_decode_request(&back, packet, n_bytes, &one, NULL);
 		inf_codec_deinit(&one);
 		if (!decoded)
 			break;
@@ -556,12 +541,8 @@ static void steady_state_allocates_nothing(void **state)
 	inf_codec_init(&one, &allocator);
 	int n_calls = 0;
 	for (int i = 0; i < 10; i++) {
-		struct inf_request request = { .id = 3,
-			.kind = INF_REQUEST_INFER,
-			.infer = { .binding = 4 } },
-				   back;
-		struct inf_reply reply = { .id = 3, .kind = INF_REPLY_INFERRED, .inferred = { 5, 6 } },
-				 answer;
+		struct inf_request request = { .id = 3, .kind = INF_REQUEST_INFER, .infer = { .binding = 4 } }, back;
+		struct inf_reply reply = { .id = 3, .kind = INF_REPLY_INFERRED, .inferred = { 5, 6 } }, answer;
 		size_t n_bytes;
 		int fd;
 		assert_int_equal(inf_message_encode_request(&request, packet, &n_bytes, &one, NULL), 0);
@@ -595,8 +576,7 @@ static void damaged_packets_are_answered(void **state)
 			int rc = inf_message_decode_request(&back, packet, n_bytes, &codec, NULL);
 			assert_in_range(rc, 0, INF_MESSAGE_E_INVALID);
 			if (!rc) /* whatever was accepted can be said again */
-				assert_int_equal(
-					inf_message_encode_request(&back, again, &n_again, &second, NULL), 0);
+				assert_int_equal(inf_message_encode_request(&back, again, &n_again, &second, NULL), 0);
 		}
 		packet[i] = kept;
 	}

@@ -74,8 +74,8 @@ static void references_keep_it(void **state)
 {
 	struct inf_region *region;
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-	assert_int_equal(
-		inf_region_import(&region, sealed_memory(N_BYTES, seals), N_BYTES, et_platform_allocator()), 0);
+	assert_int_equal(inf_region_import(&region, sealed_memory(N_BYTES, seals), N_BYTES, et_platform_allocator()),
+		0);
 	struct inf_region *job = inf_region_ref(region);
 	assert_null(inf_region_unref(region)); /* the client is gone */
 	memset(inf_region_at(job, 0, N_BYTES), 1, N_BYTES);
@@ -90,10 +90,8 @@ static void refusals(void **state)
 	assert_int_equal(refused(sealed_memory(N_BYTES, 0), N_BYTES), INF_REGION_E_UNSEALED);
 	assert_int_equal(refused(sealed_memory(N_BYTES, F_SEAL_SHRINK), N_BYTES), INF_REGION_E_UNSEALED);
 	assert_int_equal(refused(sealed_memory(N_BYTES, F_SEAL_GROW), N_BYTES), INF_REGION_E_UNSEALED);
-	assert_int_equal(
-		refused(sealed_memory(N_BYTES, both | F_SEAL_WRITE), N_BYTES), INF_REGION_E_READ_ONLY);
-	assert_int_equal(
-		refused(sealed_memory(N_BYTES, both | F_SEAL_FUTURE_WRITE), N_BYTES), INF_REGION_E_READ_ONLY);
+	assert_int_equal(refused(sealed_memory(N_BYTES, both | F_SEAL_WRITE), N_BYTES), INF_REGION_E_READ_ONLY);
+	assert_int_equal(refused(sealed_memory(N_BYTES, both | F_SEAL_FUTURE_WRITE), N_BYTES), INF_REGION_E_READ_ONLY);
 	assert_int_equal(refused(sealed_memory(N_BYTES, both), N_BYTES + 1), INF_REGION_E_SIZE);
 	assert_int_equal(refused(sealed_memory(N_BYTES, both), SIZE_MAX), INF_REGION_E_SIZE);
 	assert_int_equal(refused(sealed_memory(N_BYTES, both), 0), INF_REGION_E_SIZE);
@@ -227,8 +225,7 @@ static void a_busy_descriptor_is_not_asked(void **state)
 	struct uffdio_api api = { .api = UFFD_API };
 	int ready = eventfd(1, EFD_CLOEXEC), faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	b.page = mmap(NULL, n_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct uffdio_register pages = { .range = { (uintptr_t)b.page, n_page },
-		.mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_register pages = { .range = { (uintptr_t)b.page, n_page }, .mode = UFFDIO_REGISTER_MODE_MISSING };
 	assert_int_equal(epoll_ctl(b.epoll, EPOLL_CTL_ADD, ready, &event), 0);
 	if (faults < 0 || ioctl(faults, UFFDIO_API, &api) < 0 || ioctl(faults, UFFDIO_REGISTER, &pages) < 0) {
 		print_message("SKIPPED: no userfaultfd here: %s\n", strerror(errno));

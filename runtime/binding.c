@@ -39,8 +39,8 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 	char given[192], wanted[192];
 	size_t numel = 0;
 	if (io->n_dims != info->n_dims)
-		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: %u dimensions, expected %s%s",
-			index, io->n_dims, et_sizes_text(wanted, sizeof wanted, info->sizes, info->n_dims),
+		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: %u dimensions, expected %s%s", index,
+			io->n_dims, et_sizes_text(wanted, sizeof wanted, info->sizes, info->n_dims),
 			info->dynamism == ET_STATIC ? "" : " or less");
 	if (!et_sizes_are_addressable(io->sizes, info->dim_order, info->n_dims, &numel) ||
 		et_tensor_resize(tensor, io->sizes, io->n_dims))
@@ -50,15 +50,14 @@ static enum et_status check_input_tensor(struct et_run *run, uint32_t index)
 			info->dynamism == ET_STATIC ? "" : " or less");
 	size_t n_bytes = numel * et_scalar_size(info->type);
 	if (io->tensor.n_bytes != n_bytes)
-		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
-			"input %u: %zu bytes, but sizes %s of %s take %zu", index, io->tensor.n_bytes,
-			et_sizes_text(given, sizeof given, io->sizes, io->n_dims), et_scalar_name(info->type),
-			n_bytes);
+		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: %zu bytes, but sizes %s of %s take %zu",
+			index, io->tensor.n_bytes, et_sizes_text(given, sizeof given, io->sizes, io->n_dims),
+			et_scalar_name(info->type), n_bytes);
 	if (n_bytes && !io->tensor.data)
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: no memory given", index);
 	if (plan_tensor(plan, value_index)->place == ET_PLACE_NOWHERE && !is_aligned(io->tensor.data, info->type))
-		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: memory is not aligned for %s",
-			index, et_scalar_name(info->type));
+		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "input %u: memory is not aligned for %s", index,
+			et_scalar_name(info->type));
 	return ET_OK;
 }
 
@@ -168,11 +167,10 @@ static enum et_status check_output(struct et_run *run, uint32_t index)
 	if (info->tag != ET_TAG_TENSOR)
 		return ET_OK;
 	if (io->tensor.data && io->tensor.n_bytes < info->n_bytes)
-		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
-			"output %u: room for %zu bytes, expected %zu", index, io->tensor.n_bytes,
-			info->n_bytes);
-	bool has_memory = plan_tensor(plan, value_index)->place != ET_PLACE_NOWHERE || plan->values[value_index].is_view ||
-			  plan->values[value_index].is_moved || !info->n_bytes;
+		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "output %u: room for %zu bytes, expected %zu", index,
+			io->tensor.n_bytes, info->n_bytes);
+	bool has_memory = plan_tensor(plan, value_index)->place != ET_PLACE_NOWHERE ||
+			  plan->values[value_index].is_view || plan->values[value_index].is_moved || !info->n_bytes;
 	if (!has_memory && !can_bind_output(run, index))
 		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
 			"output %u: the program plans no memory for it, so it needs aligned memory of its "
@@ -191,17 +189,15 @@ static enum et_status finish_output_tensor(struct et_run *run, uint32_t index, c
 			"output %u became a tensor of another type, rank or dim order", index);
 	size_t n_bytes = et_tensor_n_bytes(tensor);
 	if (n_bytes && !tensor->data)
-		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
-			"output %u has no memory when the method ends", index);
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM, "output %u has no memory when the method ends", index);
 	io->n_dims = tensor->n_dims;
 	if (tensor->n_dims)
 		memcpy(io->sizes, tensor->sizes, tensor->n_dims * sizeof *io->sizes);
 	if (!io->tensor.data || io->tensor.data == tensor->data || !n_bytes)
 		return ET_OK;
 	if (n_bytes > io->tensor.n_bytes)
-		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT,
-			"output %u: room for %zu bytes, but it takes %zu", index, io->tensor.n_bytes,
-			n_bytes);
+		return et_fail(&run->diag, ET_E_INVALID_ARGUMENT, "output %u: room for %zu bytes, but it takes %zu",
+			index, io->tensor.n_bytes, n_bytes);
 	memmove(io->tensor.data, tensor->data, n_bytes); /* both may be the caller's, who may overlap them */
 	io->copied = true;
 	run->n_copied_bytes += n_bytes;

@@ -27,8 +27,7 @@ struct et_compute {
 };
 
 /* Through the table, or in the calling thread where there is none. */
-static inline void et_parallel_for(
-	const struct et_compute *compute, et_range_fn fn, void *arg, size_t n, size_t grain)
+static inline void et_parallel_for(const struct et_compute *compute, et_range_fn fn, void *arg, size_t n, size_t grain)
 {
 	if (compute && compute->parallel_for && n > grain)
 		compute->parallel_for(compute->self, fn, arg, n, grain);

@@ -104,8 +104,7 @@ static bool cut_arenas(struct flow *flow)
 {
 	const struct et_method_spec *spec = flow->plan->spec;
 	flow->ranges = ET_POOL_NEW_ARRAY(&flow->pool, struct range, spec->n_values);
-	struct et_sort_item *cuts =
-		et_pool_scratch_array(&flow->pool, 4 * (size_t)spec->n_values, sizeof *cuts);
+	struct et_sort_item *cuts = et_pool_scratch_array(&flow->pool, 4 * (size_t)spec->n_values, sizeof *cuts);
 	if (!flow->ranges || !cuts)
 		return false;
 	struct et_sort_item *room = cuts + 2 * (size_t)spec->n_values;
@@ -203,9 +202,8 @@ static void make_entry(struct flow *flow)
 		const struct et_plan_value *facts = &plan->values[value_index];
 		bool holds = facts->is_input;
 		if (value->tag == ET_TAG_TENSOR)
-			holds |=
-				value->tensor->storage == ET_STORAGE_CONSTANT ||
-				(value->tensor->n_bytes == 0 && value->tensor->storage == ET_STORAGE_PLANNED);
+			holds |= value->tensor->storage == ET_STORAGE_CONSTANT ||
+				 (value->tensor->n_bytes == 0 && value->tensor->storage == ET_STORAGE_PLANNED);
 		else
 			holds |= !facts->is_written; /* keeps the value it was exported with */
 		if (holds)
@@ -284,8 +282,7 @@ static bool sweep(struct flow *flow)
 			if (is_alive)
 				arrive(flow, join);
 			is_alive = join->is_reached;
-			memcpy(flow->now, flow->is_coarse ? flow->entry : join->set,
-				flow->n_words * sizeof(uint64_t));
+			memcpy(flow->now, flow->is_coarse ? flow->entry : join->set, flow->n_words * sizeof(uint64_t));
 		}
 		if (i == n || !is_alive)
 			continue;
@@ -372,8 +369,7 @@ static void settle(struct et_plan *plan)
 	}
 }
 
-enum et_status et_dataflow_run(
-	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
+enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	struct flow flow = { .plan = plan };
 	et_pool_init(&flow.pool, allocator);

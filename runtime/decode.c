@@ -112,8 +112,8 @@ static const struct et_kernel *find_kernel(const struct et_registry *registry, c
 }
 
 /* All that are missing, in one sentence. */
-static enum et_status missing_operators(
-	const struct et_plan *plan, const bool *is_used, uint32_t n_missing, struct et_diag *diag)
+static enum et_status missing_operators(const struct et_plan *plan, const bool *is_used, uint32_t n_missing,
+	struct et_diag *diag)
 {
 	struct names names = { .n = 0 };
 	for (uint32_t i = 0; i < plan->spec->n_operators; i++)
@@ -126,8 +126,7 @@ static enum et_status missing_operators(
 		plan->spec->name, names.text, more);
 }
 
-static enum et_status decode_signature(
-	struct et_plan *plan, struct et_plan_operator *op, struct et_diag *diag)
+static enum et_status decode_signature(struct et_plan *plan, struct et_plan_operator *op, struct et_diag *diag)
 {
 	struct et_kernel_arg args[ET_KERNEL_MAX_ARGS];
 	int n = et_kernel_signature(op->kernel->signature, args, ET_KERNEL_MAX_ARGS);
@@ -163,8 +162,8 @@ static enum et_status find_kernels(struct et_plan *plan, struct et_pool *scratch
 	if (n_missing)
 		return missing_operators(plan, is_used, n_missing, diag);
 	for (uint32_t i = 0; i < spec->n_operators; i++) {
-		enum et_status status =
-			plan->operators[i].kernel ? decode_signature(plan, &plan->operators[i], diag) : ET_OK;
+		enum et_status status = plan->operators[i].kernel ? decode_signature(plan, &plan->operators[i], diag)
+								  : ET_OK;
 		if (status)
 			return status;
 	}
@@ -173,14 +172,14 @@ static enum et_status find_kernels(struct et_plan *plan, struct et_pool *scratch
 
 /* --- instructions ------------------------------------------------------------------------------------- */
 
-static enum et_status decode_kernel(
-	struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from, struct et_diag *diag)
+static enum et_status decode_kernel(struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from,
+	struct et_diag *diag)
 {
 	const struct et_plan_operator *op = &plan->operators[from->index];
 	struct et_plan_instruction *to = &plan->instructions[number];
 	if (from->n_args < op->n_args)
-		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s): %u arguments, expected %u",
-			number, op->kernel->name, from->n_args, op->n_args);
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s): %u arguments, expected %u", number,
+			op->kernel->name, from->n_args, op->n_args);
 	to->has_queue = true;
 	to->n_args = op->n_args;
 	for (uint32_t i = 0; i < op->n_args; i++) {
@@ -190,32 +189,29 @@ static enum et_status decode_kernel(
 			return et_fail(diag, ET_E_INVALID_PROGRAM,
 				"instruction %u (%s): argument %u is a %s, which '%c' of its signature %s "
 				"does not take",
-				number, op->kernel->name, i, et_tag_name(value->tag), letter,
-				op->kernel->signature);
+				number, op->kernel->name, i, et_tag_name(value->tag), letter, op->kernel->signature);
 		to->has_view |= op->args[i].is_view;
 	}
 	return ET_OK;
 }
 
-static enum et_status decode_move(
-	struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from, struct et_diag *diag)
+static enum et_status decode_move(struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from,
+	struct et_diag *diag)
 {
 	uint8_t source = plan->spec->values[from->args[0]].tag;
 	uint8_t target = plan->spec->values[from->args[1]].tag;
 	if (et_tag_is_value_list(source) || et_tag_is_value_list(target))
-		return et_fail(
-			diag, ET_E_NOT_SUPPORTED, "instruction %u: moves of lists are not supported", number);
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "instruction %u: moves of lists are not supported", number);
 	if (source != target && !(et_tag_is_scalar(source) && et_tag_is_scalar(target)))
-		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"instruction %u: moves a %s to a slot that holds a %s", number, et_tag_name(source),
-			et_tag_name(target));
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: moves a %s to a slot that holds a %s",
+			number, et_tag_name(source), et_tag_name(target));
 	if (from->args[0] != from->args[1])
 		plan->values[from->args[1]].is_moved = true;
 	return ET_OK;
 }
 
-static enum et_status decode_one(
-	struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from, struct et_diag *diag)
+static enum et_status decode_one(struct et_plan *plan, uint32_t number, const struct et_instruction_spec *from,
+	struct et_diag *diag)
 {
 	struct et_plan_instruction *to = &plan->instructions[number];
 	to->op = from->op;
@@ -240,11 +236,11 @@ static enum et_status decode_one(
 	case ET_OP_JUMP_FALSE: {
 		uint8_t tag = plan->spec->values[from->args[0]].tag;
 		if (tag != ET_TAG_TENSOR && !et_tag_is_scalar(tag))
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s",
-				number, et_tag_name(tag));
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: the condition is a %s", number,
+				et_tag_name(tag));
 		if (from->index > plan->spec->n_instructions)
-			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: jumps to %u of %u",
-				number, from->index, plan->spec->n_instructions);
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: jumps to %u of %u", number,
+				from->index, plan->spec->n_instructions);
 		plan->has_back_jump |= from->index <= number;
 		return ET_OK;
 	}
@@ -255,8 +251,7 @@ static enum et_status decode_one(
 		plan->values[from->args[0]].is_freed = true;
 		return ET_OK;
 	default:
-		return et_fail(
-			diag, ET_E_INVALID_PROGRAM, "instruction %u: unknown kind %u", number, from->op);
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u: unknown kind %u", number, from->op);
 	}
 }
 
@@ -277,8 +272,8 @@ static enum et_status decode_instructions(struct et_plan *plan, struct et_diag *
 				n_visits += value->list->n;
 		}
 		if (n_visits > MAX_VISITS)
-			return et_fail(diag, ET_E_NOT_SUPPORTED,
-				"method '%s' passes more than %d arguments in all", spec->name, MAX_VISITS);
+			return et_fail(diag, ET_E_NOT_SUPPORTED, "method '%s' passes more than %d arguments in all",
+				spec->name, MAX_VISITS);
 	}
 	plan->n_args = (uint32_t)n_args;
 	plan->args = ET_POOL_NEW_ARRAY(&plan->pool, uint32_t, n_args);
@@ -290,13 +285,12 @@ static enum et_status decode_instructions(struct et_plan *plan, struct et_diag *
 	return ET_OK;
 }
 
-enum et_status et_plan_decode(
-	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
+enum et_status et_plan_decode(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	const struct et_method_spec *spec = plan->spec;
 	if (spec->n_arenas > MAX_ARENAS)
-		return et_fail(diag, ET_E_NOT_SUPPORTED, "method '%s' has %u arenas, %d are the most",
-			spec->name, spec->n_arenas, MAX_ARENAS);
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "method '%s' has %u arenas, %d are the most", spec->name,
+			spec->n_arenas, MAX_ARENAS);
 	plan->values = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_value, spec->n_values);
 	plan->instructions = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instruction, spec->n_instructions);
 	plan->delegates = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_delegate, spec->n_delegates);
@@ -327,8 +321,8 @@ static enum et_status missing_backend(const struct et_plan *plan, const char *id
 	struct names names = { .n = 0 };
 	for (size_t i = 0; i < plan->registry->n_backends; i++)
 		add_name(&names, plan->registry->backends[i].ops->id);
-	return et_fail(diag, ET_E_BACKEND_MISSING,
-		"Backend '%.64s' is not available. Available backends: [%s]", id, names.text);
+	return et_fail(diag, ET_E_BACKEND_MISSING, "Backend '%.64s' is not available. Available backends: [%s]", id,
+		names.text);
 }
 
 static enum et_status find_backends(struct et_plan *plan, struct et_diag *diag)
@@ -347,8 +341,7 @@ static enum et_status find_backends(struct et_plan *plan, struct et_diag *diag)
 	return ET_OK;
 }
 
-struct et_payload et_payload_of(
-	const struct et_program *program, const struct et_method_spec *method, uint32_t index)
+struct et_payload et_payload_of(const struct et_program *program, const struct et_method_spec *method, uint32_t index)
 {
 	const struct et_delegate_spec *spec = &method->delegates[index];
 	return (struct et_payload){
@@ -390,8 +383,8 @@ bool et_payload_set_options(struct et_payload *payload, const struct et_options 
 	return true;
 }
 
-static enum et_status compile_one(
-	struct et_plan *plan, uint32_t number, const struct et_options *options, struct et_diag *diag)
+static enum et_status compile_one(struct et_plan *plan, uint32_t number, const struct et_options *options,
+	struct et_diag *diag)
 {
 	struct et_plan_delegate *delegate = &plan->delegates[number];
 	const struct et_delegate_spec *spec = &plan->spec->delegates[number];
@@ -400,8 +393,8 @@ static enum et_status compile_one(
 	struct et_model_info info = { .struct_size = sizeof info };
 	if (!et_payload_set_options(&payload, options, delegate->ops->name, &plan->pool))
 		return et_plan_no_memory(diag);
-	enum et_status status = delegate->ops->compile(
-		plan->registry->backends[delegate->backend].backend, &payload, &model, &info, diag);
+	enum et_status status = delegate->ops->compile(plan->registry->backends[delegate->backend].backend, &payload,
+		&model, &info, diag);
 	if (status)
 		return et_fail(diag, status, "%s: delegate %u does not compile: %s", spec->id, number,
 			et_status_text(status));
@@ -409,9 +402,8 @@ static enum et_status compile_one(
 	delegate->info = info;
 	size_t n_args = (size_t)info.n_inputs + info.n_outputs;
 	if (n_args != spec->n_args)
-		return et_fail(diag, ET_E_INVALID_PROGRAM,
-			"%s: delegate %u takes %u inputs and %u outputs, not %u", spec->id, number,
-			info.n_inputs, info.n_outputs, spec->n_args);
+		return et_fail(diag, ET_E_INVALID_PROGRAM, "%s: delegate %u takes %u inputs and %u outputs, not %u",
+			spec->id, number, info.n_inputs, info.n_outputs, spec->n_args);
 	delegate->queue = et_registry_queue(plan->registry, delegate->backend, info.device);
 	plan->n_stateful_delegates += info.is_stateful;
 	plan->info.n_delegate_bytes += info.n_bytes;

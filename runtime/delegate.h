@@ -40,10 +40,10 @@ struct et_device {
 	uint32_t n_threads;     /* lanes for the CPU are made with a width; others ignore it */
 };
 
-struct et_backend;  /* the delegate's own, one a process */
-struct et_worker_threads;     /* one worker's */
-struct et_model; /* one payload's */
-struct et_instance;  /* one running execution's */
+struct et_backend;        /* the delegate's own, one a process */
+struct et_worker_threads; /* one worker's */
+struct et_model;          /* one payload's */
+struct et_instance;       /* one running execution's */
 
 /* What somebody wants for one model from one backend, in words that the backend knows. */
 struct et_option {
@@ -73,10 +73,10 @@ struct et_model_info {
 	uint32_t struct_size;
 	uint32_t n_inputs; /* the first n_inputs arguments are read, the others written */
 	uint32_t n_outputs;
-	bool is_stateful;       /* a context remembers something between runs */
-	bool drops_payload;     /* the payload's bytes are not needed any more */
-	uint32_t device;        /* index of the device (queue) that runs it */
-	size_t n_bytes;         /* memory that it keeps, shared by all contexts */
+	bool is_stateful;        /* a context remembers something between runs */
+	bool drops_payload;      /* the payload's bytes are not needed any more */
+	uint32_t device;         /* index of the device (queue) that runs it */
+	size_t n_bytes;          /* memory that it keeps, shared by all contexts */
 	size_t instance_bytes;   /* estimate of a context's memory */
 	bool has_free_instances; /* a context may be used on any lane of its device, by one run at a time */
 };
@@ -144,8 +144,8 @@ struct et_delegate_ops {
 	/* Make memory known in which tensors will lie (a client's region, the activations of a program): [bytes, bytes +
 	 * n_bytes), the start of file @fd, which both stay until it is released. Runs over it then copy nothing. May be
 	 * NULL: the delegate reaches all memory. Any thread. */
-	enum et_status (*import_memory)(
-		struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
+	enum et_status (*import_memory)(struct et_backend *backend, int fd, void *bytes, size_t n_bytes,
+		void **ret_handle);
 	/* No run uses it any more. */
 	void (*release_memory)(struct et_backend *backend, void *handle);
 
@@ -181,11 +181,10 @@ struct et_delegate_ops {
 
 	/* Whether argument @arg of @compiled, a tensor of @n_dims dimensions in row-major order, would better lie in another:
 	 * what it does now is to transpose it. Then true, and the dimensions from outermost to innermost. */
-	bool (*find_order)(
-		const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+	bool (*find_order)(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
 	/* From now on these do. Once at most, before there is a context, on compile's thread. Both may be NULL. */
-	enum et_status (*take_orders)(
-		struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
+	enum et_status (*take_orders)(struct et_model *model, const uint32_t *args, uint32_t n_args,
+		struct et_diag *diag);
 
 	/* Memory that the contexts made with @lane take now, with what they share. May be NULL: none worth mentioning. Any
 	 * thread. */

@@ -77,8 +77,8 @@ static bool can_change(const struct et_plan *plan, uint32_t value_index)
 	const struct et_tensor_spec *tensor = plan->spec->values[value_index].tensor;
 	const struct et_plan_value *value = &plan->values[value_index];
 	return tensor->storage == ET_STORAGE_PLANNED && tensor->dynamism == ET_STATIC && !tensor->constant &&
-	       is_row_major(tensor) && !value->is_input && !value->is_output && !value->is_state &&
-	       !value->is_moved && !value->is_view && !value->is_freed;
+	       is_row_major(tensor) && !value->is_input && !value->is_output && !value->is_state && !value->is_moved &&
+	       !value->is_view && !value->is_freed;
 }
 
 /* False if no slot may be changed. */
@@ -183,8 +183,7 @@ static enum et_status change(struct ordering *o, struct et_pool *scratch, struct
 		for (uint32_t a = 0; a < call->n_args; a++)
 			if (is_changed(o, plan->args[call->first_arg + a]))
 				args[n++] = a;
-		enum et_status status =
-			n ? delegate->ops->take_orders(delegate->model, args, n, diag) : ET_OK;
+		enum et_status status = n ? delegate->ops->take_orders(delegate->model, args, n, diag) : ET_OK;
 		if (status != ET_OK)
 			return status;
 	}

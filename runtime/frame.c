@@ -154,8 +154,8 @@ static void make_tensors(struct et_frame *frame)
 	memcpy(frame->pristine_tensors, frame->tensors, plan->n_volatile * sizeof *frame->tensors);
 }
 
-enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan,
-	const struct et_allocator *small, const struct et_allocator *arena, struct et_diag *diag)
+enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan, const struct et_allocator *small,
+	const struct et_allocator *arena, struct et_diag *diag)
 {
 	size_t n_bytes = plan->info.n_frame_bytes;
 	struct et_frame *frame = small->alloc(small->self, n_bytes, LINE);

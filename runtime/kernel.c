@@ -118,10 +118,8 @@ bool et_kernel_letter_takes(char letter, enum et_tag tag)
 void *et_kernel_scratch(struct et_kernel_ctx *ctx, size_t n_bytes)
 {
 	enum { SCRATCH_ALIGN = 64 };
-	void *piece =
-		ctx->scratch ? et_pool_scratch(ctx->scratch, n_bytes ? n_bytes : 1, SCRATCH_ALIGN) : NULL;
+	void *piece = ctx->scratch ? et_pool_scratch(ctx->scratch, n_bytes ? n_bytes : 1, SCRATCH_ALIGN) : NULL;
 	if (!piece)
-		et_fail(ctx->diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes of scratch",
-			n_bytes);
+		et_fail(ctx->diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes of scratch", n_bytes);
 	return piece;
 }

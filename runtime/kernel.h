@@ -46,13 +46,11 @@ struct et_kernel {
 	const char *name; /* "aten::add.out" */
 	const char *signature;
 	et_kernel_fn run;
-	const void *
-		row; /* what a function shared by many operators needs to know: the operator's own table row */
+	const void *row;   /* what a function shared by many operators needs to know: the operator's own table row */
 	bool is_elsewhere; /* another process computes it, for as long as that likes */
 	bool is_orderless; /* only moves elements, and all tensors may be in one dim order as well as in another */
 	/* Or NULL: have there what runs for @tenant need, until it is let go. A Plan does it for each of its operators. */
-	enum et_status (*hold)(
-		const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
+	enum et_status (*hold)(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag);
 	void (*release)(void *held);
 };
 

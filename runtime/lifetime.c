@@ -151,8 +151,8 @@ static bool argument_needs_check(const struct et_plan *plan, uint32_t value_inde
 }
 
 /* How argument @index of a call is used; letter 'X' for delegates, which look for themselves. */
-static struct et_check how_used(
-	const struct et_plan *plan, const struct et_plan_instruction *instruction, uint32_t index)
+static struct et_check how_used(const struct et_plan *plan, const struct et_plan_instruction *instruction,
+	uint32_t index)
 {
 	if (instruction->op == ET_OP_DELEGATE)
 		return (struct et_check){ .arg = index,
@@ -164,12 +164,11 @@ static struct et_check how_used(
 	};
 }
 
-static enum et_status refuse_constant(
-	const struct et_plan *plan, uint32_t number, uint32_t value_index, struct et_diag *diag)
+static enum et_status refuse_constant(const struct et_plan *plan, uint32_t number, uint32_t value_index,
+	struct et_diag *diag)
 {
 	const struct et_plan_instruction *instruction = &plan->instructions[number];
-	return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s) would write to value %u, a constant",
-		number,
+	return et_fail(diag, ET_E_INVALID_PROGRAM, "instruction %u (%s) would write to value %u, a constant", number,
 		instruction->op == ET_OP_KERNEL ? plan->operators[instruction->index].kernel->name
 						: plan->spec->delegates[instruction->index].id,
 		value_index);
@@ -214,14 +213,12 @@ static enum et_status make_checks(struct et_plan *plan, struct et_diag *diag)
 		if (!instruction->has_queue)
 			continue;
 		struct check_visit visit = { .plan = plan, .number = i + 1, .constant = ET_NO_VALUE };
-		et_plan_visit(
-			plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, find_constant_and_alias, &visit);
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE, find_constant_and_alias, &visit);
 		if (visit.constant != ET_NO_VALUE)
 			return refuse_constant(plan, i, visit.constant, diag);
 		instruction->may_alias = visit.may_alias;
 		for (uint32_t a = 0; a < instruction->n_args; a++)
-			instruction->n_checks +=
-				argument_needs_check(plan, plan->args[instruction->first_arg + a]);
+			instruction->n_checks += argument_needs_check(plan, plan->args[instruction->first_arg + a]);
 		n_checks += instruction->n_checks;
 	}
 	plan->checks = ET_POOL_NEW_ARRAY(&plan->pool, struct et_check, n_checks);

@@ -158,8 +158,8 @@ static bool place_component(struct layout *layout, size_t first, size_t end, siz
 		uint32_t value_index = layout->planned[i].index;
 		plan->values[value_index].is_state = is_state;
 		layout->places[value_index] = is_shared  ? ET_PLACE_SHARED
-				       : is_state ? ET_PLACE_STATE
-						  : ET_PLACE_ACTIVATION;
+					      : is_state ? ET_PLACE_STATE
+							 : ET_PLACE_ACTIVATION;
 		layout->offsets[value_index] = at + (tensor_of(plan, value_index)->offset - start);
 		if (plan->values[value_index].is_input || plan->values[value_index].is_output)
 			layout->is_bound[value_index] = !is_state && is_alone(layout, value_index, first, end);
@@ -181,8 +181,7 @@ static bool place_arena(struct layout *layout, uint32_t arena)
 	for (size_t first = 0; first < n;) {
 		size_t reach = layout->planned[first].key, i = first;
 		do {
-			const struct et_tensor_spec *tensor =
-				tensor_of(layout->plan, layout->planned[i].index);
+			const struct et_tensor_spec *tensor = tensor_of(layout->plan, layout->planned[i].index);
 			if (tensor->offset + tensor->n_bytes > reach)
 				reach = tensor->offset + tensor->n_bytes;
 			i++;
@@ -231,14 +230,15 @@ static bool settle_io(struct layout *layout, uint32_t value_index)
 		layout->is_bound[value_index] = true;
 	layout->is_bound[value_index] = layout->is_bound[value_index] && may_bind(layout, value_index);
 	if (!is_unplanned || layout->is_bound[value_index] || layout->places[value_index] != ET_PLACE_NOWHERE ||
-		(!plan->values[value_index].is_input && (plan->values[value_index].is_moved || plan->values[value_index].is_view)))
+		(!plan->values[value_index].is_input &&
+			(plan->values[value_index].is_moved || plan->values[value_index].is_view)))
 		return true;
 	layout->places[value_index] = ET_PLACE_ACTIVATION;
 	return take(&layout->n_activation, 0, tensor_of(plan, value_index)->n_bytes, &layout->offsets[value_index]);
 }
 
-static void describe_io(
-	const struct layout *layout, const uint32_t *value_indices, uint32_t n, struct et_io_info *infos)
+static void describe_io(const struct layout *layout, const uint32_t *value_indices, uint32_t n,
+	struct et_io_info *infos)
 {
 	const struct et_plan *plan = layout->plan;
 	for (uint32_t i = 0; i < n; i++) {
@@ -301,8 +301,7 @@ static const uint8_t *constant_bytes(struct layout *layout, const struct et_tens
 		return spec->constant;
 	size_t n_padded;
 	uint32_t number;
-	const struct et_source *source =
-		et_program_find_source(plan->program, spec->constant, spec->n_bytes, &number);
+	const struct et_source *source = et_program_find_source(plan->program, spec->constant, spec->n_bytes, &number);
 	if (source && source->n_bytes > layout->n_largest)
 		layout->n_largest = source->n_bytes;
 	layout->is_wasteful = plan->info.n_constant_copies / MOST_COPIED > layout->n_largest;
@@ -359,8 +358,9 @@ static bool make_tensors(struct layout *layout)
 		n_tensors++;
 		plan->n_volatile += is_volatile(layout, value_index);
 		n_state += layout->places[value_index] >= ET_PLACE_STATE;
-		*(tensor_of(plan, value_index)->dynamism == ET_STATIC ? &n_static : &n_dynamic) +=
-			2 * (size_t)tensor_of(plan, value_index)->n_dims;
+		*(tensor_of(plan, value_index)->dynamism == ET_STATIC
+				? &n_static
+				: &n_dynamic) += 2 * (size_t)tensor_of(plan, value_index)->n_dims;
 	}
 	int32_t *shapes = ET_POOL_NEW_ARRAY(&plan->pool, int32_t, n_dynamic + n_static);
 	plan->tensors = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_tensor, n_tensors);
@@ -409,8 +409,7 @@ static bool lay_out(struct layout *layout)
 {
 	struct et_plan *plan = layout->plan;
 	const struct et_method_spec *spec = plan->spec;
-	layout->planned =
-		et_pool_scratch_array(&layout->pool, 2 * (size_t)spec->n_values, sizeof *layout->planned);
+	layout->planned = et_pool_scratch_array(&layout->pool, 2 * (size_t)spec->n_values, sizeof *layout->planned);
 	layout->offsets = ET_POOL_NEW_ARRAY(&layout->pool, size_t, spec->n_values);
 	layout->places = ET_POOL_NEW_ARRAY(&layout->pool, uint8_t, spec->n_values);
 	layout->is_bound = ET_POOL_NEW_ARRAY(&layout->pool, bool, spec->n_values);
@@ -433,17 +432,15 @@ static bool lay_out(struct layout *layout)
 	if (n_shared) /* all arenas together can be counted: program_method.c */
 		plan->state_bytes[ET_STATE_SHARED] = n_shared + LINE;
 	plan->info.n_activation_bytes = layout->n_activation;
-	plan->info.n_state_bytes = layout->n_state + n_shared +
-				   plan->n_state_scalars * sizeof(struct et_evalue) +
+	plan->info.n_state_bytes = layout->n_state + n_shared + plan->n_state_scalars * sizeof(struct et_evalue) +
 				   plan->n_state_shapes * sizeof(int32_t);
 	et_add_up(&plan->info.n_reset_bytes, plan->info.n_state_bytes);
-	plan->info.is_stateful =
-		layout->is_state_written || n_shared || plan->n_state_scalars || plan->n_stateful_delegates;
+	plan->info.is_stateful = layout->is_state_written || n_shared || plan->n_state_scalars ||
+				 plan->n_stateful_delegates;
 	return true;
 }
 
-enum et_status et_memory_layout(
-	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
+enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	struct layout layout = { .plan = plan, .n_patience = PATIENCE };
 	et_pool_init(&layout.pool, allocator);

@@ -65,8 +65,7 @@ static void reset(struct et_method *method, int n)
 		const struct et_plan_tensor *tensor = &plan->tensors[plan->state_tensors[i]];
 		const struct et_tensor_spec *spec = tensor->spec;
 		if (tensor->place == ET_PLACE_STATE && spec->constant)
-			memcpy(method->states[ET_STATE_OWN]->bytes + tensor->offset, spec->constant,
-				spec->n_bytes);
+			memcpy(method->states[ET_STATE_OWN]->bytes + tensor->offset, spec->constant, spec->n_bytes);
 		for (uint32_t d = 0; spec->dynamism != ET_STATIC && d < spec->n_dims; d++)
 			*sizes++ = spec->sizes[d];
 	}
@@ -85,20 +84,16 @@ void et_method_reset(struct et_method *method)
 	reset(method, ET_N_STATES);
 }
 
-enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan,
-	const struct et_method *with, const struct et_allocator *allocator, struct et_diag *diag)
+enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan, const struct et_method *with,
+	const struct et_allocator *allocator, struct et_diag *diag)
 {
-	if (with &&
-		(with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
+	if (with && (with->plan->program != plan->program || !with->plan->shared_arena || !plan->shared_arena))
 		return ET_E_INVALID_ARGUMENT;
 	size_t n_instances = plan->n_stateful_delegates ? plan->spec->n_delegates : 0;
-	size_t n_own = plan->state_bytes[ET_STATE_OWN],
-	       n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
-	bool rolls_back =
-		plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
+	size_t n_own = plan->state_bytes[ET_STATE_OWN], n_shared = with ? 0 : plan->state_bytes[ET_STATE_SHARED];
+	bool rolls_back = plan->info.is_stateful && !n_instances && n_own <= ROLLBACK_MAX && n_shared <= ROLLBACK_MAX;
 	size_t n_bytes = sizeof(struct et_method);
-	size_t states[ET_N_STATES] = { take(&n_bytes, n_own << rolls_back),
-		take(&n_bytes, n_shared << rolls_back) };
+	size_t states[ET_N_STATES] = { take(&n_bytes, n_own << rolls_back), take(&n_bytes, n_shared << rolls_back) };
 	size_t scalars = take(&n_bytes, plan->n_state_scalars * sizeof(struct et_evalue));
 	size_t sizes = take(&n_bytes, plan->n_state_shapes * sizeof(int32_t));
 	size_t instances = take(&n_bytes, n_instances * sizeof(struct et_own_instance));
@@ -141,8 +136,7 @@ struct et_method *et_method_free(struct et_method *method)
 
 static bool is_any(const struct et_method *method, enum et_state_phase phase)
 {
-	return method->states[ET_STATE_OWN]->phase == phase ||
-	       method->states[ET_STATE_SHARED]->phase == phase;
+	return method->states[ET_STATE_OWN]->phase == phase || method->states[ET_STATE_SHARED]->phase == phase;
 }
 
 bool et_method_is_lost(const struct et_method *method)
@@ -252,8 +246,8 @@ struct et_plan_instance *et_method_instance(struct et_method *method, uint32_t w
 		return NULL;
 	}
 	if (!plan->workers[worker_index].thread_sets[delegate->backend]) {
-		*ret_status = et_fail(
-			diag, ET_E_INVALID_STATE, "worker_index %u has no lane for %s", worker_index, delegate->ops->id);
+		*ret_status = et_fail(diag, ET_E_INVALID_STATE, "worker_index %u has no lane for %s", worker_index,
+			delegate->ops->id);
 		return NULL;
 	}
 	if (delegate->info.is_stateful)

@@ -24,8 +24,8 @@ struct et_method;
  * as they are now. Runs of Methods that share must then follow each other as if all were one Method's, and @with must
  * outlive every use of the new one but et_method_free. Any thread.
  * Answers: ET_E_INVALID_ARGUMENT (@with is of another Program, or one of the two has no such buffers). */
-enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan,
-	const struct et_method *with, const struct et_allocator *allocator, struct et_diag *diag);
+enum et_status et_method_new_with(struct et_method **ret_method, struct et_plan *plan, const struct et_method *with,
+	const struct et_allocator *allocator, struct et_diag *diag);
 static inline enum et_status et_method_new(struct et_method **ret_method, struct et_plan *plan,
 	const struct et_allocator *allocator, struct et_diag *diag)
 {
@@ -52,8 +52,8 @@ struct et_frame;
 /* @small for the value table, @arena for the activations (asked for page-sized pieces), which are left as they come: no
  * run relies on what is in them, and pages that no run reaches are never touched. Takes a reference on @plan. Any
  * thread. */
-enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan,
-	const struct et_allocator *small, const struct et_allocator *arena, struct et_diag *diag);
+enum et_status et_frame_new(struct et_frame **ret_frame, struct et_plan *plan, const struct et_allocator *small,
+	const struct et_allocator *arena, struct et_diag *diag);
 /* NULL is fine; returns NULL. */
 struct et_frame *et_frame_free(struct et_frame *frame);
 /* Fill the activations with @byte: tests do, with a NaN pattern, to show that no run relies on them. */
@@ -71,7 +71,7 @@ struct et_io {
 		double d;
 		bool b;
 		struct {
-			void *data; /* bound memory, dense in the Plan's dim order; readable 16 bytes past its end.
+			void *data;     /* bound memory, dense in the Plan's dim order; readable 16 bytes past its end.
 			                * Outputs: may be NULL for planned ones, read them with et_run_output then. */
 			size_t n_bytes; /* inputs: exactly what sizes say; outputs: room, at least the Plan's n_bytes */
 		} tensor;
@@ -88,7 +88,7 @@ enum et_stop {
 
 /* What the worker brings along. */
 struct et_worker_env {
-	uint32_t worker_index;                    /* whose contexts to use */
+	uint32_t worker_index;            /* whose contexts to use */
 	struct et_queue_id queue;         /* where this worker belongs */
 	struct et_pool *scratch;          /* this worker's */
 	const struct et_compute *compute; /* may be NULL */
@@ -115,10 +115,10 @@ struct et_run {
 	/* Set by the run. */
 	struct et_queue_id queue; /* where it goes next */
 	enum et_status status;
-	uint64_t n_copied_bytes; /* inputs and outputs that could not be bound */
-	struct et_diag diag;     /* why it failed */
-	uint32_t pc;             /* next instruction */
-	uint32_t n_executed;     /* instructions so far: a bound against programs that loop for ever */
+	uint64_t n_copied_bytes;          /* inputs and outputs that could not be bound */
+	struct et_diag diag;              /* why it failed */
+	uint32_t pc;                      /* next instruction */
+	uint32_t n_executed;              /* instructions so far: a bound against programs that loop for ever */
 	struct et_plan_instance *pending; /* what an asynchronous delegate works on */
 	struct et_plan_instance *begun;   /* the same, until the next one begins */
 };

@@ -29,8 +29,8 @@ struct et_method {
 	size_t n_bytes;                       /* of this piece, everything below included */
 	struct et_state *states[ET_N_STATES]; /* the shared one may be another Method's */
 	struct et_state made[ET_N_STATES];
-	struct et_evalue *scalars;       /* state_scalars' values after the last run */
-	int32_t *sizes;                  /* of dynamic tensors in the state, after the last run */
+	struct et_evalue *scalars;         /* state_scalars' values after the last run */
+	int32_t *sizes;                    /* of dynamic tensors in the state, after the last run */
 	struct et_own_instance *instances; /* one a delegate; NULL if none is stateful */
 };
 

@@ -26,8 +26,8 @@ static void destroy(struct et_plan *plan)
 	et_pool_deinit(&pool);
 }
 
-static const struct et_method_spec *find_method(
-	const struct et_program *program, const char *name, struct et_diag *diag)
+static const struct et_method_spec *find_method(const struct et_program *program, const char *name,
+	struct et_diag *diag)
 {
 	const struct et_method_spec *spec = et_program_find_method(program, name);
 	if (!spec)
@@ -43,9 +43,10 @@ static enum et_status make_workers(struct et_plan *plan, uint32_t n_workers, str
 	plan->n_workers = n_workers;
 	for (uint32_t i = 0; i < n_workers; i++) {
 		struct et_plan_worker *worker_index = &plan->workers[i];
-		worker_index->thread_sets = ET_POOL_NEW_ARRAY(&plan->pool, struct et_worker_threads *, plan->registry->n_backends);
-		worker_index->instances =
-			ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instance, plan->spec->n_delegates);
+		worker_index->thread_sets = ET_POOL_NEW_ARRAY(&plan->pool, struct et_worker_threads *,
+			plan->registry->n_backends);
+		worker_index->instances = ET_POOL_NEW_ARRAY(&plan->pool, struct et_plan_instance,
+			plan->spec->n_delegates);
 		if (!worker_index->thread_sets || !worker_index->instances)
 			return et_plan_no_memory(diag);
 	}
@@ -123,8 +124,7 @@ static size_t most_steps(const struct et_plan *plan)
 			continue;
 		if (plan->operators[instruction->index].kernel->is_elsewhere)
 			return SIZE_MAX;
-		et_plan_visit(
-			plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, reach_value, &r);
+		et_plan_visit(plan, instruction, ET_ACCESS_READ | ET_ACCESS_WRITE | ET_ACCESS_VIEW, reach_value, &r);
 		if (r.computes && !et_mul(r.n_largest, r.n_others, &n))
 			return SIZE_MAX;
 		most = n > most ? n : most;
@@ -268,8 +268,8 @@ bool et_plan_needs_instances(const struct et_plan *plan, struct et_worker_thread
 	return false;
 }
 
-enum et_status et_plan_prepare(
-	struct et_plan *plan, uint32_t number, struct et_worker_threads *const *thread_sets, struct et_diag *diag)
+enum et_status et_plan_prepare(struct et_plan *plan, uint32_t number, struct et_worker_threads *const *thread_sets,
+	struct et_diag *diag)
 {
 	if (number >= plan->n_workers || et_plan_is_prepared(plan, number))
 		return et_fail(diag, ET_E_INVALID_STATE, "slot %u is %s", number,
@@ -283,13 +283,13 @@ enum et_status et_plan_prepare(
 		if (!delegate->model || delegate->info.is_stateful || !worker_index->thread_sets[delegate->backend])
 			continue;
 		instance->ops = delegate->ops;
-		enum et_status status = delegate->ops->instance_new(
-			delegate->model, worker_index->thread_sets[delegate->backend], &instance->instance, diag);
+		enum et_status status = delegate->ops->instance_new(delegate->model,
+			worker_index->thread_sets[delegate->backend], &instance->instance, diag);
 		if (status) {
 			instance->instance = NULL;
 			free_instances(plan, worker_index);
-			return et_fail(diag, status, "%s: no context for delegate %u: %s",
-				plan->spec->delegates[i].id, i, et_status_text(status));
+			return et_fail(diag, status, "%s: no context for delegate %u: %s", plan->spec->delegates[i].id,
+				i, et_status_text(status));
 		}
 	}
 	/* release: pairs with the acquire in et_plan_is_prepared */

@@ -33,8 +33,7 @@ struct et_registry {
 	const struct et_backend_entry *backends;
 	size_t n_backends;
 	/* et_order_run; or NULL: tensors lie as the program says. */
-	enum et_status (*order)(
-		struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+	enum et_status (*order)(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 };
 
 struct et_queue_id {
@@ -72,8 +71,8 @@ struct et_plan *et_plan_unref(struct et_plan *plan);
 /* Make the contexts of slot @slot: @lanes holds one lane a backend of the registry, in its order, NULL where
  * this worker has none (delegates of that backend are then another worker's). Once a slot, on the thread
  * that owns the lanes. Runs on a slot that was not prepared answer ET_E_INVALID_STATE. */
-enum et_status et_plan_prepare(
-	struct et_plan *plan, uint32_t worker_index, struct et_worker_threads *const *thread_sets, struct et_diag *diag);
+enum et_status et_plan_prepare(struct et_plan *plan, uint32_t worker_index,
+	struct et_worker_threads *const *thread_sets, struct et_diag *diag);
 /* Have those contexts take now what their runs need: where sizes are fixed, or where the largest need no more than so much.
  * Else the largest that came by decide, since what they may be one day would be held for nothing. On the same thread, before
  * any run. What fails is left for a run to say. */
@@ -118,14 +117,13 @@ struct et_plan_info {
 	size_t n_plan_bytes;       /* decoded structs, once */
 	size_t n_constant_copies;  /* bytes of constants copied because the file had them unaligned */
 	bool is_stateful;          /* runs of one Method must follow each other, in order */
-	bool shares_activations; /* a delegate uses memory where it lies if it was imported, see import_memory */
+	bool shares_activations;   /* a delegate uses memory where it lies if it was imported, see import_memory */
 	struct et_queue_id first_queue;
 };
 const struct et_plan_info *et_plan_info(const struct et_plan *plan);
 /* What the backend of delegate @index of @method is given to compile or to look at; n_args is 0 if nothing calls it, and
  * there are no options yet. */
-struct et_payload et_payload_of(
-	const struct et_program *program, const struct et_method_spec *method, uint32_t index);
+struct et_payload et_payload_of(const struct et_program *program, const struct et_method_spec *method, uint32_t index);
 /* Give @payload copies, in @pool, of those of @options (NULL: none) that are for @backend. False: no memory. */
 bool et_payload_set_options(struct et_payload *payload, const struct et_options *options, const char *backend,
 	struct et_pool *pool);

@@ -83,7 +83,7 @@ struct et_plan_tensor {
 
 struct et_plan_delegate {
 	const struct et_delegate_ops *ops;
-	size_t backend;               /* index into the registry */
+	size_t backend;         /* index into the registry */
 	struct et_model *model; /* NULL if no instruction calls it */
 	struct et_model_info info;
 	struct et_queue_id queue;
@@ -99,8 +99,8 @@ struct et_plan_instance {
 
 struct et_plan_worker {
 	_Atomic(bool) is_prepared;
-	struct et_worker_threads **thread_sets;           /* one a backend of the registry */
-	struct et_plan_instance *instances; /* one a delegate */
+	struct et_worker_threads **thread_sets; /* one a backend of the registry */
+	struct et_plan_instance *instances;     /* one a delegate */
 };
 
 struct et_plan {
@@ -151,8 +151,7 @@ enum et_status et_plan_no_memory(struct et_diag *diag);
 /* --- decode.c ------------------------------------------------------------------------------------- */
 
 /* Instructions, kernels, argument kinds; then the delegates' payloads. */
-enum et_status et_plan_decode(
-	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+enum et_status et_plan_decode(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 enum et_status et_plan_compile(struct et_plan *plan, const struct et_options *options, struct et_diag *diag);
 
 enum et_access {
@@ -173,11 +172,9 @@ bool et_tag_is_scalar(uint8_t tag);
 enum et_status et_lifetime_run(struct et_plan *plan, struct et_diag *diag);
 uint32_t et_lifetime_root(const struct et_plan *plan, uint32_t slot);
 /* Mark the slots that may be read before they are written. */
-enum et_status et_dataflow_run(
-	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+enum et_status et_dataflow_run(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 /* Place every tensor, decide which inputs and outputs can be bound. */
-enum et_status et_memory_layout(
-	struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
+enum et_status et_memory_layout(struct et_plan *plan, const struct et_allocator *allocator, struct et_diag *diag);
 
 struct et_sort_item {
 	uint64_t key;

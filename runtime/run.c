@@ -52,8 +52,7 @@ static enum et_status fail_here(struct et_run *run, enum et_status status)
 
 /* --- looking at arguments ------------------------------------------------------------------------------------ */
 
-static enum et_status check_tensor(
-	struct et_run *run, const struct et_check *check, const struct et_tensor *tensor)
+static enum et_status check_tensor(struct et_run *run, const struct et_check *check, const struct et_tensor *tensor)
 {
 	if (check->is_view)
 		return ET_OK; /* gets its memory from the kernel */
@@ -61,13 +60,12 @@ static enum et_status check_tensor(
 		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
 			"argument %u has no memory: it was freed or never bound", check->arg);
 	if (check->is_written && tensor->is_constant)
-		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
-			"argument %u is written but refers to a constant", check->arg);
+		return et_fail(&run->diag, ET_E_INVALID_PROGRAM, "argument %u is written but refers to a constant",
+			check->arg);
 	return ET_OK;
 }
 
-static enum et_status check_list(
-	struct et_run *run, const struct et_check *check, const struct et_evalue *value)
+static enum et_status check_list(struct et_run *run, const struct et_check *check, const struct et_evalue *value)
 {
 	for (uint32_t i = 0; i < value->list->n; i++) {
 		const struct et_evalue *item = value->list->values[i];
@@ -76,18 +74,17 @@ static enum et_status check_list(
 				    ? true
 				    : item->tag == ET_TAG_NONE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST;
 		if (!fits)
-			return et_fail(&run->diag, ET_E_INVALID_PROGRAM, "item %u of argument %u became a %s",
-				i, check->arg, et_tag_name(item->tag));
-		enum et_status status =
-			item->tag == ET_TAG_TENSOR ? check_tensor(run, check, item->tensor) : ET_OK;
+			return et_fail(&run->diag, ET_E_INVALID_PROGRAM, "item %u of argument %u became a %s", i,
+				check->arg, et_tag_name(item->tag));
+		enum et_status status = item->tag == ET_TAG_TENSOR ? check_tensor(run, check, item->tensor) : ET_OK;
 		if (status)
 			return status;
 	}
 	return ET_OK;
 }
 
-static enum et_status check_arguments(
-	struct et_run *run, const struct et_plan_instruction *instruction, struct et_evalue *const *args)
+static enum et_status check_arguments(struct et_run *run, const struct et_plan_instruction *instruction,
+	struct et_evalue *const *args)
 {
 	const struct et_check *checks = &run->method->plan->checks[instruction->first_check];
 	for (uint32_t i = 0; i < instruction->n_checks; i++) {
@@ -98,8 +95,8 @@ static enum et_status check_arguments(
 		else if (et_tag_is_value_list(value->tag))
 			status = check_list(run, &checks[i], value);
 		else if (checks[i].letter != 'N' && !et_kernel_letter_takes(checks[i].letter, value->tag))
-			status = et_fail(&run->diag, ET_E_INVALID_PROGRAM, "argument %u became a %s",
-				checks[i].arg, et_tag_name(value->tag));
+			status = et_fail(&run->diag, ET_E_INVALID_PROGRAM, "argument %u became a %s", checks[i].arg,
+				et_tag_name(value->tag));
 		if (status)
 			return status;
 	}
@@ -136,8 +133,7 @@ static enum et_status check_aliases(struct et_run *run, const struct et_kernel_a
 	const struct et_plan_instruction *instruction, struct et_evalue *const *args)
 {
 	for (uint32_t i = 0; i < instruction->n_args; i++) {
-		if (!how[i].is_written ||
-			(args[i]->tag != ET_TAG_TENSOR && args[i]->tag != ET_TAG_TENSOR_LIST))
+		if (!how[i].is_written || (args[i]->tag != ET_TAG_TENSOR && args[i]->tag != ET_TAG_TENSOR_LIST))
 			continue;
 		uint32_t n = args[i]->tag == ET_TAG_TENSOR ? 1 : args[i]->list->n;
 		for (uint32_t k = 0; k < n; k++) {
@@ -155,8 +151,8 @@ static enum et_status check_aliases(struct et_run *run, const struct et_kernel_a
 	return ET_OK;
 }
 
-static enum et_status run_kernel(
-	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
+static enum et_status run_kernel(struct et_run *run, const struct et_plan_instruction *instruction,
+	const struct et_worker_env *env)
 {
 	const struct et_plan *plan = run->method->plan;
 	struct et_evalue **args = run->frame->args + instruction->first_arg;
@@ -180,8 +176,8 @@ static enum et_status run_kernel(
 }
 
 /* The same with times. What of the run is needed afterwards is read before: see the top. */
-static enum et_status enqueue_traced(
-	struct et_run *run, const struct et_plan_instance *held, struct et_evalue *const *args)
+static enum et_status enqueue_traced(struct et_run *run, const struct et_plan_instance *held,
+	struct et_evalue *const *args)
 {
 	const struct et_trace *trace = run->trace;
 	uint32_t pc = run->pc;
@@ -196,21 +192,20 @@ static enum et_status enqueue_traced(
 
 static void count_copies(struct et_run *run, const struct et_plan_instance *held)
 {
-	if (held->ops->struct_size > offsetof(struct et_delegate_ops, copied_bytes) &&
-		held->ops->copied_bytes)
+	if (held->ops->struct_size > offsetof(struct et_delegate_ops, copied_bytes) && held->ops->copied_bytes)
 		run->n_copied_bytes += held->ops->copied_bytes(held->instance);
 }
 
 /* ET_PENDING: hands off the run. */
-static enum et_status run_delegate(
-	struct et_run *run, const struct et_plan_instruction *instruction, const struct et_worker_env *env)
+static enum et_status run_delegate(struct et_run *run, const struct et_plan_instruction *instruction,
+	const struct et_worker_env *env)
 {
 	struct et_evalue **args = run->frame->args + instruction->first_arg;
 	enum et_status status = instruction->n_checks ? check_arguments(run, instruction, args) : ET_OK;
 	if (status)
 		return status;
-	struct et_plan_instance *held =
-		et_method_instance(run->method, env->worker_index, instruction->index, &status, &run->diag);
+	struct et_plan_instance *held = et_method_instance(run->method, env->worker_index, instruction->index, &status,
+		&run->diag);
 	if (!held)
 		return status;
 	atomic_store_explicit(&held->is_busy, true, memory_order_relaxed);
@@ -292,8 +287,7 @@ static enum et_status may_go_on(struct et_run *run, const struct et_worker_env *
 	if (atomic_load_explicit(&run->cancelled, memory_order_relaxed))
 		return et_fail(&run->diag, ET_E_CANCELLED, "cancelled before instruction %" PRIu32, run->pc);
 	if (run->deadline_ns && env->now_ns && env->now_ns(env->clock) >= run->deadline_ns)
-		return et_fail(&run->diag, ET_E_DEADLINE, "the deadline passed before instruction %" PRIu32,
-			run->pc);
+		return et_fail(&run->diag, ET_E_DEADLINE, "the deadline passed before instruction %" PRIu32, run->pc);
 	if (run->n_executed >= MAX_EXECUTED)
 		return et_fail(&run->diag, ET_E_INVALID_PROGRAM,
 			"more than %d instructions executed: does the program loop for ever?", MAX_EXECUTED);
@@ -318,8 +312,8 @@ enum et_stop et_run_advance(struct et_run *run, const struct et_worker_env *env)
 		enum et_status status = may_go_on(run, env);
 		if (status)
 			return stop_failed(run, status);
-		if (instruction->has_queue && (instruction->queue.kind != env->queue.kind ||
-						      instruction->queue.device != env->queue.device))
+		if (instruction->has_queue &&
+			(instruction->queue.kind != env->queue.kind || instruction->queue.device != env->queue.device))
 			return stop_at_queue(run, instruction->queue);
 		if (n_here++ && env->should_yield && env->should_yield(env->yield_self))
 			return stop_at_queue(run, env->queue);
@@ -400,8 +394,7 @@ void et_run_cancel(struct et_run *run)
 enum et_status et_run_end(struct et_run *run)
 {
 	if (!run->status && run->pc < run->method->plan->spec->n_instructions)
-		run->status =
-			et_fail(&run->diag, ET_E_CANCELLED, "ended before instruction %" PRIu32, run->pc);
+		run->status = et_fail(&run->diag, ET_E_CANCELLED, "ended before instruction %" PRIu32, run->pc);
 	if (!run->status)
 		run->status = et_binding_finish(run);
 	if (run->status)

@@ -29,13 +29,13 @@ struct et_store {
 	void *self;
 	/* What was kept as @variant: read-only memory until @ret_handle is released. Answers: ET_E_NOT_FOUND, also for
 	 * something damaged (which is logged and thrown away). Fast. Any thread. */
-	enum et_status (*find)(void *self, const char *variant, const uint8_t **ret_bytes,
-		size_t *ret_n_bytes, void **ret_handle);
+	enum et_status (*find)(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+		void **ret_handle);
 	void (*release)(void *self, void *handle);
 	/* Keep @pieces, one after the other, in place of what was kept as @variant before; those who have found that keep
 	 * it. All or nothing. Slow: reads the whole program, writes and waits for the disk. Any thread. */
-	enum et_status (*keep)(void *self, const char *variant, const struct et_store_piece *pieces,
-		size_t n_pieces, struct et_diag *diag);
+	enum et_status (*keep)(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+		struct et_diag *diag);
 };
 
 #endif

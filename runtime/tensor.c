@@ -104,8 +104,7 @@ bool et_dim_order_is_channels_last(const uint8_t *dim_order, size_t n_dims)
 	return true;
 }
 
-void et_dim_order_to_strides(
-	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides)
+void et_dim_order_to_strides(const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides)
 {
 	uint32_t stride = 1;
 	for (size_t i = n_dims; i-- > 0;) {
@@ -116,8 +115,7 @@ void et_dim_order_to_strides(
 	}
 }
 
-bool et_sizes_are_addressable(
-	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel)
+bool et_sizes_are_addressable(const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel)
 {
 	size_t n = 1;
 	size_t stride = 1;
@@ -143,8 +141,8 @@ enum et_status et_tensor_resize(struct et_tensor *tensor, const int32_t *sizes, 
 	if (n_dims == 0 || memcmp(sizes, tensor->sizes, n_dims * sizeof *sizes) == 0)
 		return ET_OK;
 	size_t n;
-	if (tensor->dynamism == ET_STATIC ||
-		!et_sizes_are_addressable(sizes, tensor->dim_order, n_dims, &n) || n > tensor->capacity)
+	if (tensor->dynamism == ET_STATIC || !et_sizes_are_addressable(sizes, tensor->dim_order, n_dims, &n) ||
+		n > tensor->capacity)
 		return ET_E_NOT_SUPPORTED;
 	memcpy(tensor->sizes, sizes, n_dims * sizeof *sizes);
 	et_dim_order_to_strides(sizes, tensor->dim_order, n_dims, tensor->strides);

@@ -103,12 +103,10 @@ size_t et_tensor_n_bytes(const struct et_tensor *tensor);
 enum et_status et_tensor_resize(struct et_tensor *tensor, const int32_t *sizes, size_t n_dims);
 
 /* Strides of a dense tensor. @dim_order must be a permutation of 0 … n_dims - 1. */
-void et_dim_order_to_strides(
-	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides);
+void et_dim_order_to_strides(const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, int32_t *ret_strides);
 /* Whether a tensor of these sizes can be addressed here: no size negative, elements within size_t, strides
  * within int32_t (counting an empty dimension as 1). @dim_order must be a permutation. */
-bool et_sizes_are_addressable(
-	const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel);
+bool et_sizes_are_addressable(const int32_t *sizes, const uint8_t *dim_order, size_t n_dims, size_t *ret_numel);
 /* Whether it is a permutation of 0 … n_dims - 1. */
 bool et_dim_order_is_valid(const uint8_t *dim_order, size_t n_dims);
 /* "[1,3,224,224]" in @buffer, of ET_SIZES_TEXT bytes or more; cut short if they are fewer. Returns it. */
@@ -148,8 +146,8 @@ struct et_evalue;
 struct et_list {
 	uint32_t n;
 	union {
-		struct et_evalue **
-			values; /* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: slots of the table, never NULL */
+		struct et_evalue *
+			*values;       /* INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST: slots of the table, never NULL */
 		const double *doubles; /* DOUBLE_LIST */
 		const uint8_t *bools;  /* BOOL_LIST, 0 or 1 */
 		const char *chars;     /* STRING, NUL-terminated too */

@@ -50,8 +50,8 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 	ret_device->kind = index ? ET_QUEUE_GPU : ET_QUEUE_CPU;
 }
 
-static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+static enum et_status compile(struct et_backend *backend, const struct et_payload *payload, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag)
 {
 	if (memchr(payload->bytes, 'x', payload->n_bytes))
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "operator 'sinh' is not supported");
@@ -152,11 +152,9 @@ static const struct et_delegate_ops ops = {
 	.enqueue = enqueue,
 	.cancel = cancel,
 };
-static const struct et_delegate_ops other_ops = { .struct_size = sizeof other_ops,
-	.id = "OtherBackend",
-	.name = "other",
-	.n_devices = n_devices,
-	.device = device };
+static const struct et_delegate_ops other_ops = {
+	.struct_size = sizeof other_ops, .id = "OtherBackend", .name = "other", .n_devices = n_devices, .device = device
+};
 
 static struct method_rig rig;
 static struct make_program mk;
@@ -293,15 +291,14 @@ static void calls_must_agree(void **state)
 	mk_call(&mk, number, MK_ARGS(x, y));
 	mk_call(&mk, number, MK_ARGS(x, x, y));
 	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_INVALID_PROGRAM);
-	assert_string_equal(
-		rig.diag.text, "instruction 1: delegate 0 is called with 3 arguments here and 2 elsewhere");
+	assert_string_equal(rig.diag.text, "instruction 1: delegate 0 is called with 3 arguments here and 2 elsewhere");
 }
 
 static void a_delegate_writes_no_constants(void **state)
 {
 	float weight[2] = { 0 };
-	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2),
-					      .constant = mk_constant(&mk, weight, sizeof weight) });
+	int constant = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(2), .constant = mk_constant(&mk, weight, sizeof weight) });
 	mk_call(&mk, delegate("1"), MK_ARGS(x, constant));
 	assert_int_equal(rig_try_plan(&rig, &mk), ET_E_INVALID_PROGRAM);
 	assert_string_equal(rig.diag.text, "instruction 0 (TestBackend) would write to value 2, a constant");
@@ -353,8 +350,7 @@ static void a_run_goes_from_queue_to_queue(void **state)
 	init_run(&run, in, out);
 	assert_int_equal(et_run_begin(&run.run), ET_OK);
 	assert_int_equal(run.run.queue.device, 3);
-	assert_int_equal(
-		et_run_advance(&run.run, &run.env), ET_STOP_QUEUE); /* a CPU worker has nothing to do */
+	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE); /* a CPU worker has nothing to do */
 	run.env.worker_index = 1;
 	run.env.queue = run.run.queue;
 	assert_int_equal(et_run_advance(&run.run, &run.env), ET_STOP_QUEUE);
@@ -437,8 +433,8 @@ static void told_part(void *self, const char *name, uint64_t ns)
 	tell(self, name, (uint32_t)ns);
 }
 
-static enum et_status profile(struct et_instance *instance, struct et_evalue *const *args,
-	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+static enum et_status profile(struct et_instance *instance, struct et_evalue *const *args, const struct et_trace *trace,
+	uint32_t instruction, struct et_diag *diag)
 {
 	if (has(instance->model, 'f'))
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no profile today");
@@ -554,8 +550,7 @@ static void a_payload_may_go(void **state)
 	uint8_t *bytes = mk_finish(&mk, &n_bytes);
 	struct et_source source = { .bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .drop = drop };
 	assert_int_equal(et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
-	assert_int_equal(
-		et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
+	assert_int_equal(et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
 		ET_OK);
 	assert_int_equal(n_dropped, 1);
 	rig.plan = et_plan_unref(rig.plan);

@@ -47,8 +47,8 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 	ret_device->kind = ET_QUEUE_CPU;
 }
 
-static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+static enum et_status compile(struct et_backend *backend, const struct et_payload *payload, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag)
 {
 	struct et_model *model = calloc(1, sizeof *model);
 	model->n = payload->n_bytes;
@@ -82,8 +82,7 @@ static bool find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_
 	return true;
 }
 
-static enum et_status take_orders(
-	struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+static enum et_status take_orders(struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < n_args; i++) {
 		assert_true(args[i] < model->n_args && !model->is_taken[args[i]]);
@@ -123,8 +122,7 @@ static enum et_status enqueue(struct et_instance *instance, struct et_evalue *co
 	const struct et_model *model = instance->model;
 	uint32_t n = model->n_args;
 	for (uint32_t a = 0; a < n; a++)
-		assert_memory_equal(
-			args[a]->tensor->dim_order, model->is_taken[a] ? wanted(model, a) : first, 4);
+		assert_memory_equal(args[a]->tensor->dim_order, model->is_taken[a] ? wanted(model, a) : first, 4);
 	for (size_t i = 0; i < N_ELEMENTS; i++) {
 		float sum = (float)(model->letters[0] - '0');
 		for (uint32_t a = 0; a < n - 1; a++)
@@ -174,8 +172,7 @@ static int x, y, a, b;
 
 static int planned(uint64_t offset)
 {
-	return mk_tensor(
-		&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1, 2, 3, 2), .arena = 1, .offset = offset });
+	return mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1, 2, 3, 2), .arena = 1, .offset = offset });
 }
 
 static int setup(void **state)
@@ -208,8 +205,7 @@ static int teardown(void **state)
 
 static void call(const char *letters, int from, int to)
 {
-	mk_call(&mk, mk_delegate(&mk, "TestBackend", letters, strlen(letters), false, NULL, NULL),
-		MK_ARGS(from, to));
+	mk_call(&mk, mk_delegate(&mk, "TestBackend", letters, strlen(letters), false, NULL, NULL), MK_ARGS(from, to));
 }
 
 static void kernel(const char *name, int from, int to)
@@ -339,8 +335,7 @@ static void without_memory(void **state)
 		assert_true(n < 1000);
 		n_taken = 0;
 		rig.counting.fail_at = rig.counting.n_calls + n;
-		status = et_plan_new(
-			&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag);
+		status = et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag);
 		assert_true(status == ET_OK || status == ET_E_MEMORY_ALLOCATION_FAILED);
 	}
 	rig.counting.fail_at = 0;

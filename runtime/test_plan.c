@@ -46,8 +46,7 @@ static void all_missing_operators_are_named(void **state)
 	mk_kernel(&mk, mk_operator(&mk, "aten::eleven", "out"), MK_ARGS(x));
 	mk_kernel(&mk, mk_operator(&mk, "test::fail", ""), MK_ARGS(x, x));
 	mk_kernel(&mk, mk_operator(&mk, "my::own", ""), MK_ARGS(x));
-	refuses(ET_E_OPERATOR_MISSING,
-		"method 'forward' needs operators that are missing: aten::eleven.out, my::own");
+	refuses(ET_E_OPERATOR_MISSING, "method 'forward' needs operators that are missing: aten::eleven.out, my::own");
 }
 
 static void many_missing_operators_are_counted(void **state)
@@ -64,8 +63,7 @@ static void many_missing_operators_are_counted(void **state)
 
 static int n_held, n_holdable;
 
-static enum et_status hold(
-	const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag)
+static enum et_status hold(const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag)
 {
 	if (n_held == n_holdable)
 		return et_fail(diag, ET_E_OUT_OF_RESOURCES, "no room for %s", kernel->name);
@@ -101,8 +99,7 @@ static void operators_are_held(void **state)
 	refuses(ET_E_OUT_OF_RESOURCES, "no room for test::two");
 	assert_int_equal(n_held, 0);
 	n_holdable = 2;
-	assert_int_equal(
-		et_plan_new(&plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
+	assert_int_equal(et_plan_new(&plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
 		ET_OK);
 	assert_int_equal(n_held, 2);
 	et_plan_unref(plan);
@@ -122,12 +119,10 @@ static void a_method_that_is_not_there(void **state)
 	assert_int_equal(rig_try_plan(&rig, &mk), ET_OK); /* forward, of two */
 	struct et_plan *plan = NULL;
 	struct et_diag diag = { 0 };
-	assert_int_equal(
-		et_plan_new(&plan, rig.program, "decode", &rig.registry, NULL, 1, &rig.allocator, &diag),
+	assert_int_equal(et_plan_new(&plan, rig.program, "decode", &rig.registry, NULL, 1, &rig.allocator, &diag),
 		ET_E_NOT_FOUND);
 	assert_string_equal(diag.text, "the program has no method 'decode'");
-	assert_int_equal(
-		et_plan_new(&plan, rig.program, "encode", &rig.registry, NULL, 1, &rig.allocator, &diag),
+	assert_int_equal(et_plan_new(&plan, rig.program, "encode", &rig.registry, NULL, 1, &rig.allocator, &diag),
 		ET_OK);
 	et_plan_unref(plan);
 }
@@ -136,8 +131,7 @@ static void refuses_method(const char *method, enum et_status status, const char
 {
 	struct et_plan *plan = NULL;
 	struct et_diag diag = { 0 };
-	assert_int_equal(
-		et_plan_new(&plan, rig.program, method, &rig.registry, NULL, 1, &rig.allocator, &diag),
+	assert_int_equal(et_plan_new(&plan, rig.program, method, &rig.registry, NULL, 1, &rig.allocator, &diag),
 		status);
 	assert_string_equal(diag.text, sentence);
 }
@@ -160,9 +154,8 @@ static void methods_that_cant_run_here_do_so_alone(void **state)
 	mk_method(&mk, "backend");
 	mk_call(&mk, mk_delegate(&mk, "QnnBackend", "abc", 3, false, NULL, NULL),
 		MK_ARGS(mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) })));
-	refuses(ET_E_NOT_FOUND,
-		"forward: value 0: tensor 'w' lies outside the file, and no data file was given; "
-		"its .ptd of the same export has it");
+	refuses(ET_E_NOT_FOUND, "forward: value 0: tensor 'w' lies outside the file, and no data file was given; "
+				"its .ptd of the same export has it");
 	refuses_method("unbound", ET_E_NOT_SUPPORTED,
 		"unbound: value 0: the tensor's shape is DYNAMIC_UNBOUND, which is not supported");
 	refuses_method("device", ET_E_NOT_SUPPORTED,
@@ -172,8 +165,7 @@ static void methods_that_cant_run_here_do_so_alone(void **state)
 	refuses_method("backend", ET_E_BACKEND_MISSING,
 		"Backend 'QnnBackend' is not available. Available backends: []");
 	struct et_plan *plan = NULL;
-	assert_int_equal(
-		et_plan_new(&plan, rig.program, "works", &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
+	assert_int_equal(et_plan_new(&plan, rig.program, "works", &rig.registry, NULL, 1, &rig.allocator, &rig.diag),
 		ET_OK);
 	assert_int_equal(et_plan_info(plan)->n_inputs, 1);
 	et_plan_unref(plan);
@@ -184,9 +176,8 @@ static void arguments_of_a_wrong_kind(void **state)
 	mk_arena(&mk, 64);
 	int x = planned(0, 1), n = mk_int(&mk, 1);
 	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, n, x));
-	refuses(ET_E_INVALID_PROGRAM,
-		"instruction 0 (test::add.out): argument 1 is a Int, which 'T' of its signature "
-		"TT>T does not take");
+	refuses(ET_E_INVALID_PROGRAM, "instruction 0 (test::add.out): argument 1 is a Int, which 'T' of its signature "
+				      "TT>T does not take");
 }
 
 static void too_few_arguments(void **state)
@@ -202,8 +193,8 @@ static void nothing_writes_to_constants(void **state)
 	float weight = 1;
 	mk_arena(&mk, 64);
 	int x = planned(0, 1);
-	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1),
-					      .constant = mk_constant(&mk, &weight, sizeof weight) });
+	int constant = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(1), .constant = mk_constant(&mk, &weight, sizeof weight) });
 	int list = mk_slots(&mk, ET_TAG_TENSOR_LIST, (const int[]){ x, constant }, 2);
 	mk_kernel(&mk, mk_operator(&mk, "test::split", ""), MK_ARGS(x, list));
 	refuses(ET_E_INVALID_PROGRAM, "instruction 0 (test::split) would write to value 1, a constant");
@@ -214,8 +205,8 @@ static void nothing_writes_to_constants_by_detours(void **state)
 {
 	float weight = 1;
 	mk_arena(&mk, 64);
-	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1),
-					      .constant = mk_constant(&mk, &weight, sizeof weight) });
+	int constant = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(1), .constant = mk_constant(&mk, &weight, sizeof weight) });
 	int x = planned(0, 1), worker_index = planned(16, 1), go = mk_bool(&mk, true);
 	int view = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1) });
 	mk_jump_false(&mk, go, 3);
@@ -259,8 +250,7 @@ static void moves_of_lists(void **state)
 static void numbers_that_change_their_kind(void **state)
 {
 	mk_arena(&mk, 64);
-	int n = mk_int(&mk, 1), d = mk_double(&mk, 1.5), sum = mk_int(&mk, 0), x = planned(0, 2),
-	    y = planned(16, 2);
+	int n = mk_int(&mk, 1), d = mk_double(&mk, 1.5), sum = mk_int(&mk, 0), x = planned(0, 2), y = planned(16, 2);
 	int list = mk_slots(&mk, ET_TAG_INT_LIST, &n, 1), which = mk_bool(&mk, true);
 	mk_move(&mk, d, n);
 	mk_jump_false(&mk, which, 3);
@@ -275,8 +265,7 @@ static void numbers_that_change_their_kind(void **state)
 	rig_input(&run, 0, in, 2);
 	run.inputs[1].b = true;
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
-	assert_string_equal(
-		run.run.diag.text, "instruction 2 (test::sum_ints): item 0 of argument 0 became a Double");
+	assert_string_equal(run.run.diag.text, "instruction 2 (test::sum_ints): item 0 of argument 0 became a Double");
 	run.inputs[1].b = false;
 	assert_int_equal(rig_run(&rig, &run), ET_E_INVALID_PROGRAM);
 	assert_string_equal(run.run.diag.text, "instruction 3 (test::shrink): argument 1 became a Double");
@@ -318,8 +307,7 @@ static void kernels_are_found_and_sorted(void **state)
 	for (size_t i = 0; i < rig_kernels.n; i++) {
 		assert_ptr_equal(et_kernel_table_find(&rig_kernels, rig_kernels.kernels[i].name),
 			&rig_kernels.kernels[i]);
-		assert_true(
-			i == 0 || strcmp(rig_kernels.kernels[i - 1].name, rig_kernels.kernels[i].name) < 0);
+		assert_true(i == 0 || strcmp(rig_kernels.kernels[i - 1].name, rig_kernels.kernels[i].name) < 0);
 	}
 	assert_null(et_kernel_table_find(&rig_kernels, "test::"));
 	assert_null(et_kernel_table_find(&rig_kernels, "zzz"));
@@ -329,8 +317,8 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 {
 	float weight[3] = { 1, 2, 3 };
 	mk_arena(&mk, 64);
-	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(3),
-					      .constant = mk_constant(&mk, weight, sizeof weight) });
+	int constant = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(3), .constant = mk_constant(&mk, weight, sizeof weight) });
 	int x = planned(0, 3), y = planned(16, 3);
 	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(x, constant, y));
 	mk_input(&mk, x);
@@ -341,18 +329,16 @@ static void constants_that_lie_odd_are_copied_once(void **state)
 		uint8_t *file = aligned_alloc(64, (n_bytes + skew + 127) / 64 * 64);
 		memcpy(file + skew, bytes, n_bytes);
 		struct et_source source = { .bytes = file + skew, .n_bytes = n_bytes };
-		enum et_status status =
-			et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag);
+		enum et_status status = et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag);
 		if (!status)
-			status = et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1,
-				&rig.allocator, &rig.diag);
+			status = et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator,
+				&rig.diag);
 		if (status)
 			fail_msg("%s", rig.diag.text);
 		rig.info = et_plan_info(rig.plan);
 		assert_int_equal(rig.info->n_constant_copies, skew ? sizeof weight : 0);
 		assert_int_equal(et_method_new(&rig.method, rig.plan, &rig.allocator, NULL), ET_OK);
-		assert_int_equal(
-			et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, NULL), ET_OK);
+		assert_int_equal(et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, NULL), ET_OK);
 		float in[3] = { 1, 1, 1 }, out[3];
 		rig_run_floats(&rig, in, 3, out, 3);
 		assert_true(out[2] == 4);
@@ -380,10 +366,9 @@ static void constants_that_lie_odd_are_not_copied_without_end(void **state)
 		uint8_t *file = aligned_alloc(64, (n_bytes + skew + 127) / 64 * 64);
 		memcpy(file + skew, bytes, n_bytes);
 		struct et_source source = { .bytes = file + skew, .n_bytes = n_bytes };
-		assert_int_equal(
-			et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
-		enum et_status status = et_plan_new(
-			&rig.plan, rig.program, NULL, &rig.registry, NULL, 1, &rig.allocator, &rig.diag);
+		assert_int_equal(et_program_open(&rig.program, &source, NULL, &rig.allocator, &rig.diag), ET_OK);
+		enum et_status status = et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 1,
+			&rig.allocator, &rig.diag);
 		assert_int_equal(status, skew ? ET_E_INVALID_PROGRAM : ET_OK);
 		if (skew)
 			assert_string_equal(rig.diag.text,
@@ -420,13 +405,12 @@ static void every_allocation_may_fail(void **state)
 		assert_true(n < 1000);
 		rig.counting.fail_at = rig.counting.n_calls + n;
 		rig.diag.text[0] = '\0';
-		enum et_status status = et_plan_new(
-			&rig.plan, rig.program, NULL, &rig.registry, NULL, 2, &rig.allocator, &rig.diag);
+		enum et_status status = et_plan_new(&rig.plan, rig.program, NULL, &rig.registry, NULL, 2,
+			&rig.allocator, &rig.diag);
 		if (!status)
 			status = et_method_new(&rig.method, rig.plan, &rig.allocator, &rig.diag);
 		if (!status)
-			status =
-				et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, &rig.diag);
+			status = et_frame_new(&rig.frame, rig.plan, &rig.allocator, &rig.allocator, &rig.diag);
 		if (!status) {
 			rig.info = et_plan_info(rig.plan);
 			struct rig_run run;
@@ -540,8 +524,7 @@ static void steps_of_one_instruction(void **state)
 	int x = planned(0, 4), y = planned(64, 5), small = planned(128, 2), out = planned(192, 50);
 	int items[] = { x, y, small };
 	mk_kernel(&mk, mk_operator(&mk, "test::add", "out"), MK_ARGS(small, small, small));
-	mk_kernel(&mk, mk_operator(&mk, "test::cat", ""),
-		MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, items, 3), out));
+	mk_kernel(&mk, mk_operator(&mk, "test::cat", ""), MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, items, 3), out));
 	assert_int_equal(most_steps(), 50 * (4 + 5 + 2 + 4));
 }
 
@@ -553,8 +536,7 @@ static void steps_of_views_and_numbers(void **state)
 	int a = mk_int(&mk, 1), b = mk_int(&mk, 2), sum = mk_int(&mk, 0);
 	int items[] = { a, b };
 	mk_kernel(&mk, mk_operator(&mk, "test::view", ""), MK_ARGS(x, seen));
-	mk_kernel(&mk, mk_operator(&mk, "test::sum_ints", ""),
-		MK_ARGS(mk_slots(&mk, ET_TAG_INT_LIST, items, 2), sum));
+	mk_kernel(&mk, mk_operator(&mk, "test::sum_ints", ""), MK_ARGS(mk_slots(&mk, ET_TAG_INT_LIST, items, 2), sum));
 	assert_int_equal(most_steps(), 0);
 }
 
@@ -602,9 +584,8 @@ static void items_come_by_key_and_stay_where_keys_are_one(void **state)
 			assert_true(items[i].index < n && !has[items[i].index]);
 			has[items[i].index] = true;
 			after += items[i].key * (items[i].index + 1);
-			assert_true(
-				!i || items[i - 1].key < items[i].key ||
-				(items[i - 1].key == items[i].key && items[i - 1].index < items[i].index));
+			assert_true(!i || items[i - 1].key < items[i].key ||
+				    (items[i - 1].key == items[i].key && items[i - 1].index < items[i].index));
 		}
 		assert_true(before == after); /* each key is still its own index's */
 	}

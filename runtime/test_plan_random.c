@@ -39,8 +39,7 @@ static void make(struct made *made)
 		made->offsets[t] = draw(3) ? draw((N_ARENA - N) / 4) * 4 : draw(N_ARENA - N);
 	for (int s = 0; s < N_STEPS; s++) {
 		struct step *step = &made->steps[s];
-		*step = (struct step){ (enum kind)draw(N_KINDS), draw(N_TENSORS), draw(N_TENSORS),
-			draw(N_TENSORS) };
+		*step = (struct step){ (enum kind)draw(N_KINDS), draw(N_TENSORS), draw(N_TENSORS), draw(N_TENSORS) };
 		if (step->kind == MOVE && draw(2))
 			step->kind = ADD;
 		if (step->kind == JUMP) {
@@ -63,8 +62,8 @@ static void assemble(const struct made *made, struct make_program *mk)
 	mk_method(mk, "forward");
 	mk_arena(mk, N_ARENA * 4);
 	for (int t = 0; t < N_TENSORS; t++)
-		mk_tensor(mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = 1,
-				      .offset = (uint64_t)made->offsets[t] * 4 });
+		mk_tensor(mk, &(struct mk_tensor){
+				      MK_FP32, MK_SIZES(N), .arena = 1, .offset = (uint64_t)made->offsets[t] * 4 });
 	int bools[2] = { mk_bool(mk, false), mk_bool(mk, false) }, three = mk_int(mk, 3);
 	int add = mk_operator(mk, "test::add", "out"), copy = mk_operator(mk, "test::copy_", "");
 	int accumulate = mk_operator(mk, "test::accumulate_", ""), fill = mk_operator(mk, "test::fill", "");

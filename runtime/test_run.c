@@ -65,8 +65,7 @@ static void a_branch_goes_either_way(void **state)
 {
 	mk_arena(&mk, 128);
 	int a = planned(0, 1), limit = planned(4, 1),
-	    less = mk_tensor(
-		    &mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = 1, .offset = 8 });
+	    less = mk_tensor(&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = 1, .offset = 8 });
 	int yes = planned(16, 1), no = planned(32, 1), out = planned(48, 1);
 	int hundred = mk_int(&mk, 100), five = mk_int(&mk, 5), never = mk_bool(&mk, false);
 	mk_kernel(&mk, op("test::fill", ""), MK_ARGS(five, limit));
@@ -197,8 +196,7 @@ static void a_tensor_is_not_resized_under_its_reader(void **state)
 	mk_arena(&mk, 64);
 	int x = dynamic(0, 4), y = dynamic(16, 4);
 	mk_move(&mk, x, y); /* one tensor from here on, which the plan alone cannot see */
-	mk_kernel(
-		&mk, op("test::cat", ""), MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, (int[]){ x, x }, 2), y));
+	mk_kernel(&mk, op("test::cat", ""), MK_ARGS(mk_slots(&mk, ET_TAG_TENSOR_LIST, (int[]){ x, x }, 2), y));
 	mk_input(&mk, x);
 	mk_output(&mk, y);
 	rig_open(&rig, &mk);

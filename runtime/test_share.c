@@ -52,8 +52,8 @@ static int teardown(void **state)
 
 static int planned(uint32_t arena, uint64_t offset, uint32_t initial)
 {
-	return mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .arena = arena, .offset = offset,
-				      .constant = initial });
+	return mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(1), .arena = arena, .offset = offset, .constant = initial });
 }
 
 /* Every method has arena 1 for itself and the shared arena 2 of @n_shared bytes. */
@@ -119,8 +119,8 @@ static enum et_status try_open(const char *method, const struct opened *with, st
 	assert_int_equal(et_plan_new(&ret->plan, rig.program, method, &rig.registry, NULL, 1, &rig.allocator,
 				 &rig.diag),
 		ET_OK);
-	enum et_status status = et_method_new_with(
-		&ret->method, ret->plan, with ? with->method : NULL, &rig.allocator, &rig.diag);
+	enum et_status status = et_method_new_with(&ret->method, ret->plan, with ? with->method : NULL, &rig.allocator,
+		&rig.diag);
 	if (status)
 		ret->plan = et_plan_unref(ret->plan);
 	return status;
@@ -421,8 +421,7 @@ static void the_nth_allocation_fails(void **state)
 		assert_true(n < 10);
 		rig.counting.fails_once = true;
 		rig.counting.fail_at = rig.counting.n_calls + n + 1;
-		enum et_status status =
-			et_method_new_with(&method, plan, forward->method, &rig.allocator, NULL);
+		enum et_status status = et_method_new_with(&method, plan, forward->method, &rig.allocator, NULL);
 		assert_int_equal(status, method ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED);
 	}
 	rig.counting.fail_at = 0;

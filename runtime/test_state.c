@@ -42,8 +42,8 @@ static void make_accumulator(uint32_t initial, int64_t arena_bytes, int32_t n)
 {
 	mk_arena(&mk, arena_bytes);
 	int x = planned(0, n), y = planned((uint64_t)n * 4, n);
-	int h = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(n), .arena = 1,
-				       .offset = (uint64_t)n * 8, .constant = initial });
+	int h = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(n), .arena = 1, .offset = (uint64_t)n * 8,
+				       .constant = initial });
 	mk_kernel(&mk, add, MK_ARGS(x, h, y, y));
 	mk_kernel(&mk, copy, MK_ARGS(h, y, h));
 	mk_input(&mk, x);
@@ -231,10 +231,9 @@ static void dynamic_state_keeps_its_size(void **state)
 {
 	mk_arena(&mk, 64);
 	int n = mk_int(&mk, 2);
-	int h = mk_tensor(
-		&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = 1, .dynamism = ET_DYNAMIC_BOUND });
-	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = 1, .offset = 16,
-				       .dynamism = ET_DYNAMIC_BOUND });
+	int h = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = 1, .dynamism = ET_DYNAMIC_BOUND });
+	int y = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = 1, .offset = 16, .dynamism = ET_DYNAMIC_BOUND });
 	mk_kernel(&mk, add, MK_ARGS(h, h, y));
 	mk_kernel(&mk, mk_operator(&mk, "test::shrink", ""), MK_ARGS(y, n, h));
 	mk_input(&mk, n);
@@ -397,8 +396,8 @@ static void written_inputs_and_double_outputs_are_copied(void **state)
 	float weight[4] = { 9, 8, 7, 6 };
 	mk_arena(&mk, 64);
 	int x = planned(0, 4), unplanned = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4) });
-	int constant = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4),
-					      .constant = mk_constant(&mk, weight, sizeof weight) });
+	int constant = mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .constant = mk_constant(&mk, weight, sizeof weight) });
 	mk_kernel(&mk, accumulate, MK_ARGS(x, x));
 	mk_kernel(&mk, accumulate, MK_ARGS(unplanned, constant));
 	mk_input(&mk, x);

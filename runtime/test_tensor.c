@@ -28,8 +28,7 @@ static void test_types(void **state)
 static void test_dim_orders(void **state)
 {
 	(void)state;
-	const uint8_t nhwc[] = { 0, 2, 3, 1 }, nchw[] = { 0, 1, 2, 3 }, twice[] = { 0, 1, 1 },
-		      far[] = { 0, 4, 1 };
+	const uint8_t nhwc[] = { 0, 2, 3, 1 }, nchw[] = { 0, 1, 2, 3 }, twice[] = { 0, 1, 1 }, far[] = { 0, 4, 1 };
 	const uint8_t many[17] = { 0 };
 	assert_true(et_dim_order_is_valid(nhwc, 4));
 	assert_true(et_dim_order_is_valid(nchw, 4));
@@ -104,8 +103,7 @@ static void test_resize(void **state)
 	assert_int_equal(et_tensor_resize(&tensor, (const int32_t[]){ 5, 5 }, 2), ET_E_NOT_SUPPORTED);
 	assert_int_equal(et_tensor_resize(&tensor, (const int32_t[]){ 1, 1 }, 1), ET_E_NOT_SUPPORTED);
 	assert_int_equal(et_tensor_resize(&tensor, (const int32_t[]){ -1, 1 }, 2), ET_E_NOT_SUPPORTED);
-	assert_int_equal(
-		et_tensor_resize(&tensor, (const int32_t[]){ INT32_MAX, INT32_MAX }, 2), ET_E_NOT_SUPPORTED);
+	assert_int_equal(et_tensor_resize(&tensor, (const int32_t[]){ INT32_MAX, INT32_MAX }, 2), ET_E_NOT_SUPPORTED);
 	assert_int_equal(sizes[0], 24);
 	assert_int_equal(strides[0], 1);
 	tensor.dynamism = ET_STATIC;

@@ -44,8 +44,8 @@ static gdImagePtr load_picture(const char *path, int size)
 	square = gdImageCreateTrueColor(size, size);
 	if (!square)
 		errx(1, "out of memory");
-	gdImageCopyResampled(square, whole, 0, 0, (gdImageSX(whole) - side) / 2,
-		(gdImageSY(whole) - side) / 2, size, size, side, side);
+	gdImageCopyResampled(square, whole, 0, 0, (gdImageSX(whole) - side) / 2, (gdImageSY(whole) - side) / 2, size,
+		size, side, side);
 	gdImageDestroy(whole);
 	return square;
 }
@@ -136,8 +136,7 @@ int main(int argc, char **argv)
 	gdImagePtr picture;
 	double start_ms = now_ms(), ready_ms;
 
-	if (inferd_open(&d, NULL) < 0 || inferd_method_open(d, &m, options.model, NULL) < 0 ||
-		inferd_bind(m, &b) < 0)
+	if (inferd_open(&d, NULL) < 0 || inferd_method_open(d, &m, options.model, NULL) < 0 || inferd_bind(m, &b) < 0)
 		errx(1, "%s", d ? inferd_error(d) : "out of memory");
 	ready_ms = now_ms();
 	info = inferd_input_info(m, 0);
@@ -149,8 +148,7 @@ int main(int argc, char **argv)
 	gdImageDestroy(picture);
 
 	const char *slash = strrchr(options.picture, '/');
-	printf("%s: model ready after %.1f ms, requests", slash ? slash + 1 : options.picture,
-		ready_ms - start_ms);
+	printf("%s: model ready after %.1f ms, requests", slash ? slash + 1 : options.picture, ready_ms - start_ms);
 	for (unsigned i = 0; i < options.n_requests; i++) {
 		struct inferd_timing timing;
 		double before_ms = now_ms();

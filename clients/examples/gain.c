@@ -28,8 +28,7 @@ static int say(struct inferd_delegate_message *message, int result, const char *
 }
 
 /* Find the device. This one is always there. */
-static int gain_open(
-	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+static int gain_open(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
 {
 	host->log(host->self, 7, "ready to amplify");
 	*ret_self = (void *)host;
@@ -123,15 +122,13 @@ static int gain_operator(void *self, struct inferd_delegate_arg *const *args, ui
 	struct inferd_delegate_message *message)
 {
 	if (n_args != 3)
-		return say(message, INFERD_DELEGATE_E_INVALID,
-			"it takes a tensor and a number and gives a tensor");
+		return say(message, INFERD_DELEGATE_E_INVALID, "it takes a tensor and a number and gives a tensor");
 	return amplify(args[0], args[2], (float)args[1]->d, message);
 }
 
-static const struct inferd_delegate_kernel gain_kernel = { .struct_size = sizeof gain_kernel,
-	.name = "example::gain.out",
-	.signature = "TD>T",
-	.run = gain_operator };
+static const struct inferd_delegate_kernel gain_kernel = {
+	.struct_size = sizeof gain_kernel, .name = "example::gain.out", .signature = "TD>T", .run = gain_operator
+};
 static const struct inferd_delegate_kernel *const gain_kernels[] = { &gain_kernel };
 
 static const struct inferd_delegate gain = {

@@ -16,8 +16,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		errx(2, "usage: minimal NAME");
-	if (inferd_open(&d, NULL) < 0 || inferd_method_open(d, &m, argv[1], NULL) < 0 ||
-		inferd_bind(m, &b) < 0)
+	if (inferd_open(&d, NULL) < 0 || inferd_method_open(d, &m, argv[1], NULL) < 0 || inferd_bind(m, &b) < 0)
 		errx(1, "%s", inferd_error(d));
 	/* inferd_input(b, 0) is the memory of the first input: fill it in. It starts as zeros. */
 	if (inferd_infer(b, NULL) < 0)

@@ -35,8 +35,7 @@ const char *ctl_socket_path(const struct ctl *ctl)
 /* Beside the other socket, under the name that its own suggests: inferd.sock -> inferd-manager.sock. */
 static char *manager_path(const struct ctl *ctl)
 {
-	const char *path = ctl_socket_path(ctl), *slash = strrchr(path, '/'),
-		   *base = slash ? slash + 1 : path;
+	const char *path = ctl_socket_path(ctl), *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	size_t n = strlen(base);
 	if (ctl->manager)
 		return ctl_format("%s", ctl->manager);
@@ -55,8 +54,7 @@ static int explain_connect(const char *path, int errno_value, bool is_manager, c
 		snprintf(error, error_size,
 			"no daemon listens on %s: one that is started with --%s %s does, or name its socket "
 			"with %s",
-			path, is_manager ? "manager-socket" : "socket", path,
-			is_manager ? "--manager" : "--socket");
+			path, is_manager ? "manager-socket" : "socket", path, is_manager ? "--manager" : "--socket");
 	else if (is_absent)
 		snprintf(error, error_size,
 			"no daemon listens on %s: start it with 'systemctl start %s', or name its socket "
@@ -64,8 +62,8 @@ static int explain_connect(const char *path, int errno_value, bool is_manager, c
 			path, is_manager ? "inferd-manager.socket" : "inferd.socket",
 			is_manager ? "--manager" : "--socket");
 	else if (errno_value == EPROTOTYPE)
-		snprintf(error, error_size, "%s is another program's socket, not inferd's; %s names another",
-			path, is_manager ? "--manager" : "--socket");
+		snprintf(error, error_size, "%s is another program's socket, not inferd's; %s names another", path,
+			is_manager ? "--manager" : "--socket");
 	else if (errno_value == EACCES || errno_value == EPERM)
 		snprintf(error, error_size, "%s: %s: %s", path, strerror(errno_value),
 			is_manager ? "only root and the group 'inferd' may manage the daemon"
@@ -130,13 +128,11 @@ static int wait_for(struct ctl_ask *ask, short events, char *error, size_t error
 	if (rc > 0)
 		return 0;
 	snprintf(error, error_size, "%s: %s", ask->path,
-		rc == 0 ? "the daemon accepted the connection but has not answered for 30 s"
-			: strerror(errno));
+		rc == 0 ? "the daemon accepted the connection but has not answered for 30 s" : strerror(errno));
 	return -1;
 }
 
-static int send_request(
-	struct ctl_ask *ask, const struct inf_request *request, char *error, size_t error_size)
+static int send_request(struct ctl_ask *ask, const struct inf_request *request, char *error, size_t error_size)
 {
 	struct et_diag diag = { 0 };
 	size_t n_bytes;
@@ -165,8 +161,8 @@ static int receive_reply(struct ctl_ask *ask, struct inf_reply *ret_reply, char 
 	int fds[16], rc;
 	size_t n_bytes, n_fds;
 
-	while ((rc = inf_channel_receive(&ask->channel, ask->packet, sizeof(ask->packet), &n_bytes, fds,
-			&n_fds)) == INF_CHANNEL_AGAIN)
+	while ((rc = inf_channel_receive(&ask->channel, ask->packet, sizeof(ask->packet), &n_bytes, fds, &n_fds)) ==
+		INF_CHANNEL_AGAIN)
 		if (wait_for(ask, POLLIN, error, error_size) < 0)
 			return -1;
 	if (rc != 0) {
@@ -196,8 +192,7 @@ int ctl_ask(struct ctl_ask *ask, struct inf_request *request, struct inf_reply *
 {
 	const char *name;
 	request->id = ++ask->id;
-	if (send_request(ask, request, error, error_size) < 0 ||
-		receive_reply(ask, ret_reply, error, error_size) < 0)
+	if (send_request(ask, request, error, error_size) < 0 || receive_reply(ask, ret_reply, error, error_size) < 0)
 		return -1;
 	if (ret_reply->status == INF_OK)
 		return 0;
@@ -205,13 +200,12 @@ int ctl_ask(struct ctl_ask *ask, struct inf_request *request, struct inf_reply *
 	if (ret_reply->error && *ret_reply->error)
 		snprintf(error, error_size, "%s", ret_reply->error);
 	else
-		snprintf(error, error_size, "the daemon refused: %s",
-			name ? name : "for a reason unknown here");
+		snprintf(error, error_size, "the daemon refused: %s", name ? name : "for a reason unknown here");
 	return (int)ret_reply->status;
 }
 
-int ctl_ask_once(const struct ctl *ctl, bool is_manager, struct inf_request *request,
-	struct ctl_ask **ret_ask, struct inf_reply *ret_reply)
+int ctl_ask_once(const struct ctl *ctl, bool is_manager, struct inf_request *request, struct ctl_ask **ret_ask,
+	struct inf_reply *ret_reply)
 {
 	struct ctl_ask *ask;
 	char error[1200];

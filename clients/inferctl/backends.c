@@ -33,8 +33,7 @@ static void note_problem(struct ctl_backends *b, const char *id, const char *nam
 		diag->text[0] ? diag->text : "not available");
 }
 
-void ctl_backends_open(
-	struct ctl_backends *b, const struct et_log *log, const char *config, const char *cache)
+void ctl_backends_open(struct ctl_backends *b, const struct et_log *log, const char *config, const char *cache)
 {
 	*b = (struct ctl_backends){ .log = log, .config = config, .cache = cache };
 	size_t n_tables = 0;
@@ -45,8 +44,8 @@ void ctl_backends_open(
 	b->registry = (struct et_registry){ b->tables, n_tables, b->entries, 0, et_order_run };
 	for (size_t i = 0; i < et_n_delegates && b->registry.n_backends < CTL_BACKENDS_MAX; i++) {
 		struct et_diag diag = { 0 };
-		if (et_direct_open(&b->entries[b->registry.n_backends], et_delegates[i], NULL,
-			    et_platform_allocator(), log, &diag) == ET_OK)
+		if (et_direct_open(&b->entries[b->registry.n_backends], et_delegates[i], NULL, et_platform_allocator(),
+			    log, &diag) == ET_OK)
 			b->registry.n_backends++;
 		else
 			note_problem(b, et_delegates[i]->id, "", &diag);
@@ -87,8 +86,7 @@ const char *ctl_backends_problem(const struct ctl_backends *b, const char *id, c
 		}
 	const struct et_known_delegate *known = et_known_delegate_find(id);
 	n = (size_t)(known ? snprintf(text, room, "%s: %s; %s", known->target, known->why_not, known->instead)
-			   : snprintf(text, room,
-				     "no exporter of ExecuTorch 1.5 writes it; configure its plug-in"));
+			   : snprintf(text, room, "no exporter of ExecuTorch 1.5 writes it; configure its plug-in"));
 	/* a plug-in that could not be opened may have been it */
 	for (unsigned i = 0; i < b->n_problems && n < room; i++)
 		if (!b->problems[i].id[0])

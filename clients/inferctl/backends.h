@@ -24,19 +24,16 @@ struct ctl_backends {
 };
 
 /* Open those compiled in. What the pointers lead to must outlive it. */
-void ctl_backends_open(
-	struct ctl_backends *backends, const struct et_log *log, const char *config, const char *cache);
+void ctl_backends_open(struct ctl_backends *backends, const struct et_log *log, const char *config, const char *cache);
 void ctl_backends_close(struct ctl_backends *backends);
 /* Open the plug-ins too if @program asks for a backend or an operator that is not there. -1 and @text: the
  * configuration that was named can't be read. */
-int ctl_backends_want(
-	struct ctl_backends *backends, const struct et_program *program, char *text, size_t room);
+int ctl_backends_want(struct ctl_backends *backends, const struct et_program *program, char *text, size_t room);
 
 /* NULL: none of that id is open. */
 const struct et_backend_entry *ctl_backends_find(const struct ctl_backends *backends, const char *id);
 bool ctl_backends_has_kernel(const struct ctl_backends *backends, const char *name);
 /* Why backend @id is not there and what would help, into @text, which is returned. */
-const char *ctl_backends_problem(
-	const struct ctl_backends *backends, const char *id, char *text, size_t room);
+const char *ctl_backends_problem(const struct ctl_backends *backends, const char *id, char *text, size_t room);
 
 #endif

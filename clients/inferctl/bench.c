@@ -126,11 +126,9 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 	unsigned n_requests, uint64_t load_start_ns)
 {
 	size_t n = (size_t)n_clients * n_requests;
-	uint64_t *all = ctl_alloc(n, sizeof(*all)), start_ns = UINT64_MAX, end_ns = 0, queue_ns = 0,
-		 run_ns = 0;
-	double p50_ms, p99_ms, min_ms, throughput,
-		load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6,
-		first_ms = (double)(clients[0].first_ns - load_start_ns) / 1e6;
+	uint64_t *all = ctl_alloc(n, sizeof(*all)), start_ns = UINT64_MAX, end_ns = 0, queue_ns = 0, run_ns = 0;
+	double p50_ms, p99_ms, min_ms, throughput, load_ms = (double)(clients[0].ready_ns - load_start_ns) / 1e6,
+						   first_ms = (double)(clients[0].first_ns - load_start_ns) / 1e6;
 	uint64_t rss_kb = clients[0].resident_bytes / 1024;
 	int rc = CTL_OK;
 
@@ -148,13 +146,12 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 	throughput = (double)n / ((double)(end_ns - start_ns) / 1e9);
 	free(all);
 	if (ctl->is_json) {
-		rc = ctl_print_json(json_pack(
-			"{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}", "model",
-			name, "backend", clients[0].backend, "clients", (int)n_clients, "requests", (int)n,
-			"p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "throughput_per_s", throughput,
-			"load_ms", load_ms, "first_ms", first_ms, "rss_kb", (json_int_t)rss_kb,
-			"mean_queue_ms", (double)queue_ns / 1e6 / (double)n, "mean_run_ms",
-			(double)run_ns / 1e6 / (double)n, "copied_tensors", (int)clients[0].n_copied));
+		rc = ctl_print_json(json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:i}",
+			"model", name, "backend", clients[0].backend, "clients", (int)n_clients, "requests", (int)n,
+			"p50_ms", p50_ms, "p99_ms", p99_ms, "min_ms", min_ms, "throughput_per_s", throughput, "load_ms",
+			load_ms, "first_ms", first_ms, "rss_kb", (json_int_t)rss_kb, "mean_queue_ms",
+			(double)queue_ns / 1e6 / (double)n, "mean_run_ms", (double)run_ns / 1e6 / (double)n,
+			"copied_tensors", (int)clients[0].n_copied));
 	} else {
 		printf("%s%s%s: %u client%s, %zu requests\n", ctl_bold(ctl), name, ctl_plain(ctl), n_clients,
 			n_clients == 1 ? "" : "s", n);
@@ -162,8 +159,7 @@ static int report(const struct ctl *ctl, const char *name, const struct client *
 		printf("  %.1f requests/s   load %.1f ms   resident %s\n", throughput, load_ms,
 			ctl_bytes(rss_kb * 1024));
 		printf("  of each request: queue %.3f ms, run %.3f ms; %u tensors copied\n",
-			(double)queue_ns / 1e6 / (double)n, (double)run_ns / 1e6 / (double)n,
-			clients[0].n_copied);
+			(double)queue_ns / 1e6 / (double)n, (double)run_ns / 1e6 / (double)n, clients[0].n_copied);
 	}
 	return rc;
 }
@@ -219,13 +215,11 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	int rc;
 	const struct ctl_option rows[] = {
 		CTL_ENGINE_OPTIONS(options),
-		{ "clients", 'c', CTL_UINT, &options.n_seats, "N",
-			"clients at once, each with its own Method (1)" },
+		{ "clients", 'c', CTL_UINT, &options.n_seats, "N", "clients at once, each with its own Method (1)" },
 		{ "requests", 'n', CTL_UINT, &bench.n_requests, "N", "requests of each client (100)" },
 		{ "warm-up", 'w', CTL_UINT, &bench.n_warm_up, "N",
 			"requests of each client before the clock starts (5)" },
-		{ "data", 'd', CTL_STRINGS, &data, "FILE",
-			"a data file (.ptd) of the program; else those beside it" },
+		{ "data", 'd', CTL_STRINGS, &data, "FILE", "a data file (.ptd) of the program; else those beside it" },
 		{ "profile", 'p', CTL_STRING, &bench.profile, "FILE",
 			"one more request's times: .json for Perfetto, else ETDump" },
 		{ "method", 'm', CTL_STRING, &method, "NAME", "which method (the only one, or forward)" },
@@ -249,11 +243,10 @@ static int run(struct ctl *ctl, int argc, char **argv)
 				method = suite->method;
 		}
 	} else if (data.n) {
-		rc = ctl_misuse(
-			ctl, "--data goes with a file: the daemon finds the data files of '%s' itself", name);
+		rc = ctl_misuse(ctl, "--data goes with a file: the daemon finds the data files of '%s' itself", name);
 	}
-	if (rc == CTL_OK && bench.engine->ops->model_open(bench.engine, &bench.model, name,
-				    file.path ? &file : NULL, method, &error) < 0)
+	if (rc == CTL_OK && bench.engine->ops->model_open(bench.engine, &bench.model, name, file.path ? &file : NULL,
+				    method, &error) < 0)
 		rc = ctl_fail("%s", error.text);
 	if (rc == CTL_OK) {
 		rc = run_clients(&bench, ctl, name, options.n_seats, load_start_ns);

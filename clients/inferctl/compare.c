@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void bounds_for(const struct ctl_tolerance *tolerance, const struct ctl_value *expected,
-	double *ret_atol, double *ret_rtol)
+static void bounds_for(const struct ctl_tolerance *tolerance, const struct ctl_value *expected, double *ret_atol,
+	double *ret_rtol)
 {
 	bool is_half = expected->tag == ET_TAG_TENSOR &&
 		       (expected->type == ET_FLOAT16 || expected->type == ET_BFLOAT16);
@@ -29,8 +29,7 @@ static bool is_number(const struct ctl_value *tensor, uint8_t tag)
 {
 	if (tensor->tag != ET_TAG_TENSOR || tensor->n_dims)
 		return false;
-	return (tag == ET_TAG_INT && tensor->type == ET_INT64) ||
-	       (tag == ET_TAG_BOOL && tensor->type == ET_BOOL) ||
+	return (tag == ET_TAG_INT && tensor->type == ET_INT64) || (tag == ET_TAG_BOOL && tensor->type == ET_BOOL) ||
 	       (tag == ET_TAG_DOUBLE && (tensor->type == ET_FLOAT32 || tensor->type == ET_FLOAT64));
 }
 
@@ -44,15 +43,14 @@ static bool is_same_kind(const struct ctl_value *got, const struct ctl_value *ex
 }
 
 /* The error of one element and what was allowed; an error of infinity is beyond every bound. */
-static double element_error(
-	struct ctl_number got, struct ctl_number expected, double atol, double rtol, double *ret_allowed)
+static double element_error(struct ctl_number got, struct ctl_number expected, double atol, double rtol,
+	double *ret_allowed)
 {
 	*ret_allowed = 0;
 	if (got.is_integer && expected.is_integer) {
 		if (got.i == expected.i)
 			return 0;
-		return fmax(
-			fabs(got.d - expected.d), 1); /* neighbours beyond 2^53 round to the same double */
+		return fmax(fabs(got.d - expected.d), 1); /* neighbours beyond 2^53 round to the same double */
 	}
 	if (isnan(got.d) && isnan(expected.d))
 		return 0;
@@ -64,8 +62,8 @@ static double element_error(
 	return fabs(got.d - expected.d);
 }
 
-static void compare_elements(struct ctl_difference *ret, const struct ctl_value *got,
-	const struct ctl_value *expected, double atol, double rtol)
+static void compare_elements(struct ctl_difference *ret, const struct ctl_value *got, const struct ctl_value *expected,
+	double atol, double rtol)
 {
 	double worst_excess = -1;
 	for (size_t i = 0; i < ret->n_elements; i++) {
@@ -89,8 +87,8 @@ static void compare_elements(struct ctl_difference *ret, const struct ctl_value 
 	ret->is_equal = ret->n_beyond == 0;
 }
 
-static void compare_cosine(struct ctl_difference *ret, const struct ctl_value *got,
-	const struct ctl_value *expected, double at_least)
+static void compare_cosine(struct ctl_difference *ret, const struct ctl_value *got, const struct ctl_value *expected,
+	double at_least)
 {
 	double dot = 0, got_sq = 0, expected_sq = 0, cosine;
 	for (size_t i = 0; i < ret->n_elements; i++) {
@@ -154,8 +152,7 @@ void ctl_compare(struct ctl_difference *ret, const struct ctl_value *got, const 
 		size_t a = argmax(got, ret->n_elements), b = argmax(expected, ret->n_elements);
 		if (a != b) {
 			ret->is_equal = false;
-			snprintf(ret->what, sizeof(ret->what), "largest element at %zu, expected at %zu", a,
-				b);
+			snprintf(ret->what, sizeof(ret->what), "largest element at %zu, expected at %zu", a, b);
 		}
 	}
 }

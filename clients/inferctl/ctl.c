@@ -41,11 +41,9 @@ static void print_option(const struct ctl_option *option)
 		printf("%s\n%26s%s\n", left, "", option->help);
 }
 
-static void print_help(
-	const struct ctl *ctl, const struct ctl_option *options, const struct ctl_option *common)
+static void print_help(const struct ctl *ctl, const struct ctl_option *options, const struct ctl_option *common)
 {
-	printf("Usage: inferctl %s %s\n\n%s.\n", ctl->command->name, ctl->command->arguments,
-		ctl->command->summary);
+	printf("Usage: inferctl %s %s\n\n%s.\n", ctl->command->name, ctl->command->arguments, ctl->command->summary);
 	if (ctl->command->help)
 		printf("\n%s", ctl->command->help);
 	printf("\nOptions:\n");
@@ -84,8 +82,7 @@ static bool take_argument(const struct ctl *ctl, const struct ctl_option *option
 	case CTL_DOUBLE: {
 		double d = strtod(text, &end);
 		if (errno || *end || end == text || !(d >= 0)) {
-			ctl_misuse(ctl, "--%s wants a number that is not negative, not '%s'", option->name,
-				text);
+			ctl_misuse(ctl, "--%s wants a number that is not negative, not '%s'", option->name, text);
 			return false;
 		}
 		*(double *)option->target = d;
@@ -109,9 +106,8 @@ int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char 
 	for (const struct ctl_option *o = common; o->name && n < MAX_OPTIONS; o++)
 		rows[n++] = o;
 	for (size_t i = 0; i < n; i++) {
-		longs[i] = (struct option){ rows[i]->name,
-			rows[i]->kind == CTL_FLAG ? no_argument : required_argument, NULL,
-			FIRST_LONG + (int)i };
+		longs[i] = (struct option){ rows[i]->name, rows[i]->kind == CTL_FLAG ? no_argument : required_argument,
+			NULL, FIRST_LONG + (int)i };
 		if (rows[i]->letter) {
 			shorts[n_shorts++] = rows[i]->letter;
 			if (rows[i]->kind != CTL_FLAG)
@@ -152,8 +148,8 @@ int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char 
 	return optind;
 }
 
-const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv,
-	const char *what, int *ret_exit)
+const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, const char *what,
+	int *ret_exit)
 {
 	int at = ctl_parse(ctl, options, argc, argv, ret_exit);
 	if (at >= 0 && argc - at == 1)
@@ -347,11 +343,7 @@ const char *ctl_bytes(uint64_t n_bytes)
 		n /= 1024;
 		unit++;
 	}
-	snprintf(text, 32,
-		unit == 0 || n >= 100 ? "%.0f %s"
-		: n >= 10             ? "%.1f %s"
-				      : "%.2f %s",
-		n, units[unit]);
+	snprintf(text, 32, unit == 0 || n >= 100 ? "%.0f %s" : n >= 10 ? "%.1f %s" : "%.2f %s", n, units[unit]);
 	return text;
 }
 

@@ -66,8 +66,8 @@ struct ctl_option {
  * printed, or a sentence about the mistake). */
 int ctl_parse(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, int *ret_exit);
 /* The same where there is to be one operand, which it answers; else NULL. @what it is, for a sentence: "one model". */
-const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv,
-	const char *what, int *ret_exit);
+const char *ctl_parse_one(struct ctl *ctl, const struct ctl_option *options, int argc, char **argv, const char *what,
+	int *ret_exit);
 
 /* --- messages --------------------------------------------------------------------------------------- */
 
@@ -124,8 +124,8 @@ uint64_t ctl_now_ns(void);
 
 /* --- the subcommands -------------------------------------------------------------------------------- */
 
-extern const struct ctl_command ctl_status_command, ctl_models_command, ctl_inspect_command,
-	ctl_infer_command, ctl_verify_command, ctl_bench_command, ctl_why_command, ctl_load_command,
-	ctl_unload_command, ctl_restart_command;
+extern const struct ctl_command ctl_status_command, ctl_models_command, ctl_inspect_command, ctl_infer_command,
+	ctl_verify_command, ctl_bench_command, ctl_why_command, ctl_load_command, ctl_unload_command,
+	ctl_restart_command;
 
 #endif

@@ -19,15 +19,13 @@ int ctl_error_set(struct ctl_error *error, const char *format, ...)
 	return -1;
 }
 
-int ctl_engine_begin(
-	const struct ctl *ctl, struct ctl_engine **ret_engine, const struct ctl_engine_options *options)
+int ctl_engine_begin(const struct ctl *ctl, struct ctl_engine **ret_engine, const struct ctl_engine_options *options)
 {
 	struct ctl_engine_options with_socket = *options;
 	struct ctl_error error = { 0 };
 	/* Said, or the daemon's own would be taken for what was asked for. */
 	if (!options->is_local && (options->config || options->cache || options->n_threads != 1))
-		return ctl_misuse(ctl,
-			"%s goes with --local: add that, or leave it to the daemon's configuration",
+		return ctl_misuse(ctl, "%s goes with --local: add that, or leave it to the daemon's configuration",
 			options->config  ? "--config"
 			: options->cache ? "--cache"
 					 : "--threads");
@@ -81,15 +79,14 @@ static bool fits(const struct ctl_io *io, const struct ctl_value *value, bool *r
 	return memcmp(value->sizes, want.sizes, want.n_dims * sizeof(want.sizes[0])) == 0;
 }
 
-int ctl_instance_set_input(
-	struct ctl_instance *instance, unsigned index, const struct ctl_value *value, struct ctl_error *error)
+int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const struct ctl_value *value,
+	struct ctl_error *error)
 {
 	const struct ctl_io *io;
 	struct ctl_value v = *value;
 	bool is_alike;
 	if (index >= instance->n_inputs)
-		return ctl_error_set(
-			error, "there is no input %u: the method has %u", index, instance->n_inputs);
+		return ctl_error_set(error, "there is no input %u: the method has %u", index, instance->n_inputs);
 	io = &instance->inputs[index];
 	/* A number given as another kind of number is still that number. */
 	if (v.tag != io->value.tag && v.tag != ET_TAG_TENSOR && v.tag != ET_TAG_NONE &&
@@ -115,8 +112,7 @@ int ctl_instance_set_input(
 	return instance->engine->ops->describe_input(instance, index, &v, error);
 }
 
-int ctl_instance_set_case(
-	struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error)
+int ctl_instance_set_case(struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error)
 {
 	if (test && test->n_inputs != instance->n_inputs)
 		return ctl_error_set(error, "the case bundles %u inputs, the method has %u", test->n_inputs,

@@ -28,9 +28,8 @@ struct ctl_engine_options {
 	unsigned n_seats;   /* how many seats there will be at most */
 	unsigned n_threads; /* local: threads a seat computes with */
 	const char *cache;  /* local: a folder where packed weights are kept; NULL: nowhere */
-	const char *
-		config; /* local: the daemon's configuration, for its plug-ins; NULL: where it was installed */
-	bool poison;    /* local: fill activations with NaN before each run */
+	const char *config; /* local: the daemon's configuration, for its plug-ins; NULL: where it was installed */
+	bool poison;        /* local: fill activations with NaN before each run */
 };
 
 /* The rows of a command's options that choose the engine, for its struct ctl_engine_options @to. */
@@ -77,11 +76,10 @@ struct ctl_instance {
 /* What local.c and remote.c provide. Those that can fail return -1 with @error set. */
 struct ctl_engine_ops {
 	void (*free)(struct ctl_engine *engine);
-	int (*model_open)(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
-		struct ctl_file *file, const char *method, struct ctl_error *error);
+	int (*model_open)(struct ctl_engine *engine, struct ctl_model **ret, const char *name, struct ctl_file *file,
+		const char *method, struct ctl_error *error);
 	void (*model_close)(struct ctl_model *model);
-	int (*seat_open)(
-		struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error);
+	int (*seat_open)(struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error);
 	void (*seat_close)(struct ctl_seat *seat);
 	/* @with: NULL, or another one at the same seat and of the same file, whose state the new one is to share: fails if the two
 	 * methods have none to share. It must go after the new one. */
@@ -98,8 +96,7 @@ struct ctl_engine_ops {
 	int (*run_profiled)(struct ctl_instance *instance, void **ret_etdump, size_t *ret_n_bytes,
 		struct ctl_error *error);
 	/* As it came out of the last run; data is valid until the next. */
-	int (*output)(struct ctl_instance *instance, unsigned index, struct ctl_value *ret,
-		struct ctl_error *error);
+	int (*output)(struct ctl_instance *instance, unsigned index, struct ctl_value *ret, struct ctl_error *error);
 	int (*reset)(struct ctl_instance *instance, struct ctl_error *error);
 	struct ctl_timing (*timing)(struct ctl_instance *instance);
 	/* Resident memory of whoever computes, in bytes; 0 if unknown. */
@@ -109,12 +106,11 @@ struct ctl_engine_ops {
 };
 
 /* The engine that @options, with @ctl's socket, choose, to be freed with ops->free; an exit code, what is wrong is said. */
-int ctl_engine_begin(
-	const struct ctl *ctl, struct ctl_engine **ret_engine, const struct ctl_engine_options *options);
-int ctl_local_engine_new(
-	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
-int ctl_remote_engine_new(
-	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error);
+int ctl_engine_begin(const struct ctl *ctl, struct ctl_engine **ret_engine, const struct ctl_engine_options *options);
+int ctl_local_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine_options *options,
+	struct ctl_error *error);
+int ctl_remote_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine_options *options,
+	struct ctl_error *error);
 
 /* A method of a file or model, and an instance of it. */
 struct ctl_opened {
@@ -133,7 +129,6 @@ void ctl_opened_close_all(struct ctl_engine *engine, struct ctl_opened *all, siz
 int ctl_instance_set_input(struct ctl_instance *instance, unsigned index, const struct ctl_value *value,
 	struct ctl_error *error);
 /* All inputs of a bundle's case; @test NULL: zeros of the largest sizes. */
-int ctl_instance_set_case(
-	struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error);
+int ctl_instance_set_case(struct ctl_instance *instance, const struct et_bundle_case *test, struct ctl_error *error);
 
 #endif

@@ -15,8 +15,7 @@
 static enum et_status add_path(struct ctl_file *file, char *path, struct et_diag *diag)
 {
 	if (file->n_data == ET_PLATFORM_MAX_DATA) {
-		et_fail(diag, ET_E_NOT_SUPPORTED, "%s: a program can have %d data files", path,
-			ET_PLATFORM_MAX_DATA);
+		et_fail(diag, ET_E_NOT_SUPPORTED, "%s: a program can have %d data files", path, ET_PLATFORM_MAX_DATA);
 		free(path);
 		return ET_E_NOT_SUPPORTED;
 	}
@@ -51,10 +50,9 @@ static enum et_status find_beside(struct ctl_file *file, struct et_diag *diag)
 	/* twice over them: what has the program's own name comes first */
 	for (int own = 1; own >= 0; own--)
 		for (int i = 0; i < n && status == ET_OK; i++)
-			if (own == (stem(entries[i]->d_name, &other) == n_stem &&
-					   strncmp(other, name, n_stem) == 0))
-				status = add_path(file,
-					ctl_format("%.*s%s", n_folder, file->path, entries[i]->d_name), diag);
+			if (own == (stem(entries[i]->d_name, &other) == n_stem && strncmp(other, name, n_stem) == 0))
+				status = add_path(file, ctl_format("%.*s%s", n_folder, file->path, entries[i]->d_name),
+					diag);
 	for (int i = 0; i < n; i++)
 		free(entries[i]);
 	free(entries);
@@ -114,8 +112,7 @@ static enum et_status beside_find(void *self, const char *name, const struct et_
 	enum et_status status = ctl_file_find_data(file, diag);
 	const struct et_external_data *table = status == ET_OK ? et_platform_data_table(file->data) : NULL;
 	if (status == ET_OK && !table)
-		return et_fail(
-			diag, ET_E_NOT_FOUND, "no data file was given; its .ptd of the same export has it");
+		return et_fail(diag, ET_E_NOT_FOUND, "no data file was given; its .ptd of the same export has it");
 	return table ? table->find(table->self, name, expected, ret_bytes, ret_n_bytes, diag) : status;
 }
 
@@ -142,15 +139,15 @@ static const struct et_store *find_store(struct ctl_file *file, struct et_diag *
 		return NULL;
 	pthread_mutex_lock(&file->lock);
 	/* once there is one it stays: kept_release reads it without the lock */
-	if (file->source.store || et_platform_store_bind(file->store, &file->source,
-					  et_platform_data_table(file->data), file->path, diag) == ET_OK)
+	if (file->source.store || et_platform_store_bind(file->store, &file->source, et_platform_data_table(file->data),
+					  file->path, diag) == ET_OK)
 		store = file->source.store;
 	pthread_mutex_unlock(&file->lock);
 	return store;
 }
 
-static enum et_status kept_find(
-	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+static enum et_status kept_find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+	void **ret_handle)
 {
 	struct et_diag why = { 0 }; /* whoever keeps something hears it */
 	const struct et_store *store = find_store(self, &why);
@@ -164,8 +161,8 @@ static void kept_release(void *self, void *handle)
 	file->source.store->release(file->source.store->self, handle);
 }
 
-static enum et_status kept_keep(void *self, const char *variant, const struct et_store_piece *pieces,
-	size_t n_pieces, struct et_diag *diag)
+static enum et_status kept_keep(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+	struct et_diag *diag)
 {
 	struct et_diag why = { 0 };
 	const struct et_store *store = find_store(self, &why);
@@ -176,8 +173,8 @@ static enum et_status kept_keep(void *self, const char *variant, const struct et
 
 /* --- the file ------------------------------------------------------------------------------------------- */
 
-enum et_status ctl_file_open(
-	struct ctl_file *ret, const char *path, const struct ctl_strings *data, struct et_diag *diag)
+enum et_status ctl_file_open(struct ctl_file *ret, const char *path, const struct ctl_strings *data,
+	struct et_diag *diag)
 {
 	struct ctl_file file = { 0 };
 	struct et_diag why = { 0 };
@@ -191,8 +188,7 @@ enum et_status ctl_file_open(
 	file.path = ctl_format("%s", path);
 	file.is_bundle = et_bundle_is(file.source.bytes, file.source.n_bytes);
 	if (file.is_bundle) {
-		status = et_bundle_open(
-			&file.bundle, file.source.bytes, file.source.n_bytes, &file.pool, &why);
+		status = et_bundle_open(&file.bundle, file.source.bytes, file.source.n_bytes, &file.pool, &why);
 		if (status != ET_OK) {
 			ctl_file_close(&file);
 			return et_fail(diag, status, "%s: %s", path, why.text);
@@ -209,8 +205,7 @@ enum et_status ctl_file_open(
 	}
 	*ret = file;
 	pthread_mutex_init(&ret->lock, NULL);
-	ret->beside =
-		(struct et_external_data){ .self = ret, .find = beside_find, .source_at = beside_source_at };
+	ret->beside = (struct et_external_data){ .self = ret, .find = beside_find, .source_at = beside_source_at };
 	return ET_OK;
 }
 
@@ -227,8 +222,8 @@ void ctl_file_close(struct ctl_file *file)
 	*file = (struct ctl_file){ 0 };
 }
 
-enum et_status ctl_file_program(struct ctl_file *file, struct et_platform_store *store,
-	struct et_program **ret_program, struct et_diag *diag)
+enum et_status ctl_file_program(struct ctl_file *file, struct et_platform_store *store, struct et_program **ret_program,
+	struct et_diag *diag)
 {
 	struct et_source borrowed = file->source;
 	struct et_diag why = { 0 };
@@ -244,8 +239,7 @@ enum et_status ctl_file_program(struct ctl_file *file, struct et_platform_store 
 	borrowed.store = store ? &file->kept : NULL;
 	status = et_program_open(&file->program, &borrowed, data, et_platform_allocator(), &why);
 	if (status != ET_OK)
-		return et_fail(
-			diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));
+		return et_fail(diag, status, "%s: %s", file->path, why.text[0] ? why.text : et_status_text(status));
 	*ret_program = et_program_ref(file->program);
 	return ET_OK;
 }

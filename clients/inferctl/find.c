@@ -36,8 +36,7 @@ static int walk(struct ctl_paths *paths, const char *folder, const char *suffix)
 			ctl_fail("%s: %s", entry->fts_path, strerror(entry->fts_errno));
 			rc = -1;
 		}
-		if ((entry->fts_info == FTS_F || entry->fts_info == FTS_SL) &&
-			entry->fts_namelen >= n_suffix &&
+		if ((entry->fts_info == FTS_F || entry->fts_info == FTS_SL) && entry->fts_namelen >= n_suffix &&
 			strcmp(entry->fts_name + entry->fts_namelen - n_suffix, suffix) == 0)
 			add(paths, entry->fts_path);
 	}

@@ -97,8 +97,7 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 	if (instance->inputs[index].value.tag != ET_TAG_TENSOR) {
 		if (!read_scalar(instance->inputs[index].value.tag, name, &value))
 			return ctl_fail("--input %s: input %u is %s", name, index,
-				instance->inputs[index].value.tag == ET_TAG_NONE
-					? "left out by the program: say none"
+				instance->inputs[index].value.tag == ET_TAG_NONE ? "left out by the program: say none"
 				: instance->inputs[index].value.tag == ET_TAG_BOOL
 					? "a truth value, give it as true or false"
 					: "a number, give it as one");
@@ -109,8 +108,8 @@ static int set_input(struct ctl_instance *instance, unsigned index, const char *
 	file = fopen(name, "re");
 	if (!file) {
 		char text[CTL_VALUE_TEXT];
-		return ctl_fail("--input %s: %s; input %u is %s, from a .npy file or one of its raw bytes",
-			name, strerror(errno), index, ctl_value_text(text, &instance->inputs[index].value));
+		return ctl_fail("--input %s: %s; input %u is %s, from a .npy file or one of its raw bytes", name,
+			strerror(errno), index, ctl_value_text(text, &instance->inputs[index].value));
 	}
 	rc = has_suffix(name, ".npy") ? ctl_npy_read(file, &value, &memory, error.text, sizeof(error.text))
 				      : read_raw(file, &instance->inputs[index], &value, &memory, &error);
@@ -257,8 +256,8 @@ static void print_output(const struct infer *infer, unsigned index, const struct
 }
 
 /* The outputs of a run that went well, written where they are to go: @first is the place of its first one among all. */
-static int show_outputs(struct infer *infer, struct ctl_instance *instance, size_t first,
-	struct ctl_timing timing, json_t *json)
+static int show_outputs(struct infer *infer, struct ctl_instance *instance, size_t first, struct ctl_timing timing,
+	json_t *json)
 {
 	json_t *outputs = json_array();
 	int rc = CTL_OK;
@@ -281,8 +280,7 @@ static int show_outputs(struct infer *infer, struct ctl_instance *instance, size
 	json_object_set_new(json, "queue_ms", json_real((double)timing.queue_ns / 1e6));
 	json_object_set_new(json, "run_ms", json_real((double)timing.run_ns / 1e6));
 	if (rc == CTL_OK && !infer->ctl->is_json)
-		printf("ran in %s%s%s\n", ctl_duration(timing.run_ns),
-			timing.queue_ns ? ", after waiting " : "",
+		printf("ran in %s%s%s\n", ctl_duration(timing.run_ns), timing.queue_ns ? ", after waiting " : "",
 			timing.queue_ns ? ctl_duration(timing.queue_ns) : "");
 	return rc;
 }
@@ -318,9 +316,8 @@ static int fill_in(struct infer *infer, const struct step *step, size_t first_in
 {
 	struct ctl_error error = { 0 };
 	if (!infer->inputs.n)
-		return ctl_instance_set_case(step->instance, step->test, &error) < 0
-			       ? ctl_fail("%s", error.text)
-			       : CTL_OK;
+		return ctl_instance_set_case(step->instance, step->test, &error) < 0 ? ctl_fail("%s", error.text)
+										     : CTL_OK;
 	for (unsigned i = 0; i < step->instance->n_inputs; i++) {
 		int rc = set_input(step->instance, i, infer->inputs.items[first_input + i]);
 		if (rc != CTL_OK)
@@ -338,11 +335,10 @@ static int check_files(const struct infer *infer, const struct step *steps, size
 		const struct ctl_instance *instance = steps[i].instance;
 		if (!infer->inputs.n && !steps[i].test && instance->n_inputs) {
 			char text[CTL_VALUE_TEXT];
-			return ctl_fail(
-				"%s%s%s has %u input%s: give each with --input FILE, as .npy or its raw "
-				"bytes; input 0 is %s",
-				n > 1 ? "method '" : "the method", n > 1 ? steps[i].method : "",
-				n > 1 ? "'" : "", instance->n_inputs, instance->n_inputs == 1 ? "" : "s",
+			return ctl_fail("%s%s%s has %u input%s: give each with --input FILE, as .npy or its raw "
+					"bytes; input 0 is %s",
+				n > 1 ? "method '" : "the method", n > 1 ? steps[i].method : "", n > 1 ? "'" : "",
+				instance->n_inputs, instance->n_inputs == 1 ? "" : "s",
 				ctl_value_text(text, &instance->inputs[0].value));
 		}
 		n_inputs += instance->n_inputs;
@@ -374,8 +370,7 @@ static int run_steps(struct infer *infer, const struct step *steps, size_t n)
 		if (rc == CTL_OK)
 			rc = run_once(infer, instance);
 		if (rc == CTL_OK)
-			rc = show_outputs(
-				infer, instance, first_output, instance->engine->ops->timing(instance), json);
+			rc = show_outputs(infer, instance, first_output, instance->engine->ops->timing(instance), json);
 		json_array_append_new(list, json);
 		first_input += instance->n_inputs;
 		first_output += instance->n_outputs;
@@ -389,8 +384,8 @@ static int run_steps(struct infer *infer, const struct step *steps, size_t n)
 
 /* What each step runs: a method once more is the same Method once more, another one of the same program shares with the
  * first that has something to share. */
-static int open_steps(struct ctl_seat *seat, struct ctl_opened *opened, struct step *steps, size_t n,
-	const char *name, struct ctl_file *file)
+static int open_steps(struct ctl_seat *seat, struct ctl_opened *opened, struct step *steps, size_t n, const char *name,
+	struct ctl_file *file)
 {
 	struct ctl_error error = { 0 };
 	for (size_t i = 0; i < n; i++) {
@@ -421,8 +416,8 @@ static int run_model(struct infer *infer, struct ctl_engine *engine, const char 
 			return ctl_fail("%s%s", diag.text,
 				ctl_is_path(name) ? "" : "; --local takes a file, not the name of a model");
 	} else if (infer->data.n) {
-		return ctl_misuse(infer->ctl,
-			"--data goes with a file: the daemon finds the data files of '%s' itself", name);
+		return ctl_misuse(infer->ctl, "--data goes with a file: the daemon finds the data files of '%s' itself",
+			name);
 	}
 	struct step *steps = ctl_alloc(n, sizeof(*steps));
 	struct ctl_opened *opened = ctl_alloc(n, sizeof(*opened));

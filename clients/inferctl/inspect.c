@@ -46,8 +46,7 @@ static struct verdict judge(struct inspect *in, const struct et_method_spec *met
 	} else if (!entry) {
 		ctl_backends_problem(&in->backends, spec->id, verdict.text, sizeof(verdict.text));
 	} else {
-		if (entry->ops->probe &&
-			entry->ops->probe(entry->backend, &payload, &readiness, &diag) != ET_OK)
+		if (entry->ops->probe && entry->ops->probe(entry->backend, &payload, &readiness, &diag) != ET_OK)
 			readiness = ET_READINESS_NO;
 		verdict.is_available = readiness != ET_READINESS_NO;
 		snprintf(verdict.text, sizeof(verdict.text), "%s%s",
@@ -61,8 +60,7 @@ static unsigned *count_calls(const struct et_method_spec *method)
 {
 	unsigned *n = ctl_alloc(method->n_operators, sizeof(*n));
 	for (uint32_t i = 0; i < method->n_instructions; i++)
-		if (method->instructions[i].op == ET_OP_KERNEL &&
-			method->instructions[i].index < method->n_operators)
+		if (method->instructions[i].op == ET_OP_KERNEL && method->instructions[i].index < method->n_operators)
 			n[method->instructions[i].index]++;
 	return n;
 }
@@ -135,10 +133,9 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 			ctl_json_text(diag.text[0] ? diag.text : et_status_text(status)));
 	info = et_plan_info(plan);
 	json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "runs_here", 1, "state_bytes",
-		(json_int_t)info->n_state_bytes, "shared_bytes", (json_int_t)info->n_shared_bytes,
-		"activation_bytes", (json_int_t)info->n_activation_bytes, "frame_bytes",
-		(json_int_t)info->n_frame_bytes, "delegate_bytes", (json_int_t)info->n_delegate_bytes,
-		"plan_bytes", (json_int_t)info->n_plan_bytes, "constant_copies",
+		(json_int_t)info->n_state_bytes, "shared_bytes", (json_int_t)info->n_shared_bytes, "activation_bytes",
+		(json_int_t)info->n_activation_bytes, "frame_bytes", (json_int_t)info->n_frame_bytes, "delegate_bytes",
+		(json_int_t)info->n_delegate_bytes, "plan_bytes", (json_int_t)info->n_plan_bytes, "constant_copies",
 		(json_int_t)info->n_constant_copies, "stateful", info->is_stateful, "first_queue",
 		et_queue_kind_name(info->first_queue.kind));
 	et_plan_unref(plan);
@@ -147,21 +144,20 @@ static json_t *plan_json(struct inspect *in, const struct et_method_spec *method
 
 static json_t *method_json(struct inspect *in, const struct et_method_spec *method)
 {
-	json_t *json = json_object(), *operators = json_array(), *delegates = json_array(),
-	       *arenas = json_array();
+	json_t *json = json_object(), *operators = json_array(), *delegates = json_array(), *arenas = json_array();
 	unsigned *n_calls = count_calls(method);
 
 	for (uint32_t i = 0; i < method->n_operators; i++)
-		json_array_append_new(
-			operators, json_pack("{s:o, s:i, s:b}", "name", ctl_json_text(method->operators[i]),
-					   "calls", (int)n_calls[i], "available",
-					   ctl_backends_has_kernel(&in->backends, method->operators[i])));
+		json_array_append_new(operators,
+			json_pack("{s:o, s:i, s:b}", "name", ctl_json_text(method->operators[i]), "calls",
+				(int)n_calls[i], "available",
+				ctl_backends_has_kernel(&in->backends, method->operators[i])));
 	free(n_calls);
 	for (uint32_t i = 0; i < method->n_delegates; i++) {
 		const struct et_delegate_spec *delegate = &method->delegates[i];
 		struct verdict verdict = judge(in, method, i);
-		json_t *row = json_pack("{s:o, s:I, s:b}", "backend", ctl_json_text(delegate->id),
-			"payload_bytes", (json_int_t)delegate->n_bytes, "available", verdict.is_available);
+		json_t *row = json_pack("{s:o, s:I, s:b}", "backend", ctl_json_text(delegate->id), "payload_bytes",
+			(json_int_t)delegate->n_bytes, "available", verdict.is_available);
 		if (verdict.target[0])
 			json_object_set_new(row, "target", ctl_json_text(verdict.target));
 		if (verdict.text[0])
@@ -185,9 +181,8 @@ static json_t *suites_json(const struct et_bundle *bundle)
 {
 	json_t *array = json_array();
 	for (uint32_t i = 0; i < bundle->n_suites; i++)
-		json_array_append_new(
-			array, json_pack("{s:o, s:i}", "method", ctl_json_text(bundle->suites[i].method),
-				       "cases", (int)bundle->suites[i].n_cases));
+		json_array_append_new(array, json_pack("{s:o, s:i}", "method", ctl_json_text(bundle->suites[i].method),
+						     "cases", (int)bundle->suites[i].n_cases));
 	return array;
 }
 
@@ -198,12 +193,11 @@ static int print_json(struct inspect *in)
 	et_program_stats(in->program, &stats);
 	for (uint32_t i = 0; i < et_program_n_methods(in->program); i++)
 		json_array_append_new(methods, method_json(in, et_program_method_at(in->program, i)));
-	json = json_pack("{s:o, s:s, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:o}", "path",
-		ctl_json_text(in->file.path), "format", in->file.is_bundle ? "bpte" : "pte", "schema_version",
-		(int)stats.version, "file_bytes", (json_int_t)in->file.source.n_bytes, "program_bytes",
-		(json_int_t)stats.n_file_bytes, "constant_bytes", (json_int_t)stats.n_constant_bytes,
-		"payload_bytes", (json_int_t)stats.n_payload_bytes, "named_data", (int)stats.n_named_data,
-		"segments", (int)stats.n_segments, "methods", methods);
+	json = json_pack("{s:o, s:s, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:o}", "path", ctl_json_text(in->file.path),
+		"format", in->file.is_bundle ? "bpte" : "pte", "schema_version", (int)stats.version, "file_bytes",
+		(json_int_t)in->file.source.n_bytes, "program_bytes", (json_int_t)stats.n_file_bytes, "constant_bytes",
+		(json_int_t)stats.n_constant_bytes, "payload_bytes", (json_int_t)stats.n_payload_bytes, "named_data",
+		(int)stats.n_named_data, "segments", (int)stats.n_segments, "methods", methods);
 	if (in->file.is_bundle)
 		json_object_set_new(json, "suites", suites_json(&in->file.bundle));
 	if (in->file.n_data) {
@@ -211,16 +205,15 @@ static int print_json(struct inspect *in)
 		for (size_t i = 0; i < in->file.n_data; i++)
 			json_array_append_new(data, ctl_json_text(in->file.data_paths[i]));
 		json_object_set_new(json, "data_files", data);
-		json_object_set_new(
-			json, "data_bytes", json_integer((json_int_t)et_platform_data_n_bytes(in->file.data)));
+		json_object_set_new(json, "data_bytes",
+			json_integer((json_int_t)et_platform_data_n_bytes(in->file.data)));
 	}
 	return ctl_print_json(json);
 }
 
 /* --- for people --------------------------------------------------------------------------------------- */
 
-static void print_ios(
-	const char *word, const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
+static void print_ios(const char *word, const struct et_method_spec *method, const uint32_t *slots, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		char text[CTL_VALUE_TEXT];
@@ -279,8 +272,7 @@ static void print_delegates(struct inspect *in, const struct et_method_spec *met
 			printf(" (%s)", ctl_safe(verdict->target));
 		printf(": %u payload%s, %s", n, n == 1 ? "" : "s", ctl_bytes(n_bytes));
 		if (!verdict->is_available)
-			printf("; %snot available: %s%s", ctl_red(ctl), ctl_safe(verdict->text),
-				ctl_plain(ctl));
+			printf("; %snot available: %s%s", ctl_red(ctl), ctl_safe(verdict->text), ctl_plain(ctl));
 		else if (verdict->text[0])
 			printf("; %s%s%s", ctl_yellow(ctl), ctl_safe(verdict->text), ctl_plain(ctl));
 		putchar('\n');
@@ -304,8 +296,8 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 		printf("%sarena %u: %s", i > 1 ? ", " : "", i, ctl_bytes(method->arena_bytes[i]));
 	if (method->n_arenas < 2)
 		printf("no arena");
-	status = et_plan_new(&plan, in->program, method->name, &in->backends.registry, NULL, 1,
-		et_platform_allocator(), &diag);
+	status = et_plan_new(&plan, in->program, method->name, &in->backends.registry, NULL, 1, et_platform_allocator(),
+		&diag);
 	if (status == ET_OK) {
 		const struct et_plan_info *info = et_plan_info(plan);
 		unsigned n_copied = 0;
@@ -319,9 +311,7 @@ static void print_memory(struct inspect *in, const struct et_method_spec *method
 			ctl_bytes(info->n_plan_bytes), ctl_bytes(info->n_delegate_bytes),
 			ctl_bytes(info->n_constant_copies), ctl_bytes(info->n_state_bytes),
 			info->is_stateful ? " (stateful: runs of one Method follow each other)" : "",
-			info->n_shared_bytes
-				? "; its shared buffers can be those of other methods' Methods, too"
-				: "",
+			info->n_shared_bytes ? "; its shared buffers can be those of other methods' Methods, too" : "",
 			ctl_bytes(info->n_activation_bytes), ctl_bytes(info->n_frame_bytes),
 			et_queue_kind_name(info->first_queue.kind), n_copied,
 			n_copied == 1 ? " or output" : "s or outputs");
@@ -338,8 +328,7 @@ static void print_text(struct inspect *in)
 	struct et_program_stats stats;
 	et_program_stats(in->program, &stats);
 	printf("%s%s%s: %s, schema version %u, %s\n", ctl_bold(ctl), ctl_safe(in->file.path), ctl_plain(ctl),
-		in->file.is_bundle ? "bundled program" : "program", stats.version,
-		ctl_bytes(in->file.source.n_bytes));
+		in->file.is_bundle ? "bundled program" : "program", stats.version, ctl_bytes(in->file.source.n_bytes));
 	printf("  constants %s, payloads %s; segments %u, named data %u\n", ctl_bytes(stats.n_constant_bytes),
 		ctl_bytes(stats.n_payload_bytes), stats.n_segments, stats.n_named_data);
 	for (size_t i = 0; i < in->file.n_data; i++)
@@ -351,8 +340,8 @@ static void print_text(struct inspect *in)
 			print_cannot_run(ctl, method->why_not);
 			continue;
 		}
-		printf("  method %s%s%s: %u instruction%s (kernel %u, delegate %u, move %u, jump %u)\n",
-			ctl_bold(ctl), ctl_safe(method->name), ctl_plain(ctl), method->n_instructions,
+		printf("  method %s%s%s: %u instruction%s (kernel %u, delegate %u, move %u, jump %u)\n", ctl_bold(ctl),
+			ctl_safe(method->name), ctl_plain(ctl), method->n_instructions,
 			method->n_instructions == 1 ? "" : "s", count_op(method, ET_OP_KERNEL),
 			count_op(method, ET_OP_DELEGATE), count_op(method, ET_OP_MOVE),
 			count_op(method, ET_OP_JUMP_FALSE));
@@ -364,8 +353,7 @@ static void print_text(struct inspect *in)
 	}
 	for (uint32_t i = 0; in->file.is_bundle && i < in->file.bundle.n_suites; i++)
 		printf("  %u test case%s for %s\n", in->file.bundle.suites[i].n_cases,
-			in->file.bundle.suites[i].n_cases == 1 ? "" : "s",
-			ctl_safe(in->file.bundle.suites[i].method));
+			in->file.bundle.suites[i].n_cases == 1 ? "" : "s", ctl_safe(in->file.bundle.suites[i].method));
 }
 
 static int inspect(struct inspect *in, const char *path, const struct ctl_strings *data)
@@ -401,8 +389,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	struct inspect in = { .ctl = ctl };
 	struct ctl_strings data = { 0 };
 	const struct ctl_option rows[] = {
-		{ "data", 'd', CTL_STRINGS, &data, "FILE",
-			"a data file (.ptd) of the program; else those beside it" },
+		{ "data", 'd', CTL_STRINGS, &data, "FILE", "a data file (.ptd) of the program; else those beside it" },
 		{ "config", 0, CTL_STRING, &in.config, "FILE",
 			"the daemon's configuration, whose plug-ins are asked too" },
 		{ NULL },

@@ -68,8 +68,7 @@ static void engine_free(struct ctl_engine *base)
 	free(engine);
 }
 
-static int model_error(
-	struct ctl_error *error, enum et_status status, const char *where, const struct et_diag *diag)
+static int model_error(struct ctl_error *error, enum et_status status, const char *where, const struct et_diag *diag)
 {
 	error->is_missing = status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING ||
 			    status == ET_E_NOT_SUPPORTED;
@@ -78,8 +77,8 @@ static int model_error(
 }
 
 /* Of the first backend that @method asks for and that is not there. */
-static void say_what_helps(
-	struct ctl_error *error, const struct ctl_backends *backends, const struct et_method_spec *method)
+static void say_what_helps(struct ctl_error *error, const struct ctl_backends *backends,
+	const struct et_method_spec *method)
 {
 	char text[960];
 	for (uint32_t i = 0; i < method->n_delegates; i++) {
@@ -112,8 +111,7 @@ static void model_close(struct ctl_model *base)
 	if (model->plan && engine->store) {
 		struct et_diag diag = { 0 };
 		if (et_plan_keep(model->plan, &diag) != ET_OK)
-			et_logf(&engine->log, ET_LOG_WARNING, "nothing is kept for the next time: %s",
-				diag.text);
+			et_logf(&engine->log, ET_LOG_WARNING, "nothing is kept for the next time: %s", diag.text);
 	}
 	et_plan_unref(model->plan);
 	et_program_unref(model->program);
@@ -128,8 +126,8 @@ static enum et_status make_plan(struct local_model *model, const char *method, s
 		model->base.engine->options.n_seats, et_platform_allocator(), diag);
 }
 
-static int model_open(struct ctl_engine *base, struct ctl_model **ret, const char *name,
-	struct ctl_file *file, const char *method, struct ctl_error *error)
+static int model_open(struct ctl_engine *base, struct ctl_model **ret, const char *name, struct ctl_file *file,
+	const char *method, struct ctl_error *error)
 {
 	struct local_engine *engine = (struct local_engine *)base;
 	struct local_model *model;
@@ -147,11 +145,9 @@ static int model_open(struct ctl_engine *base, struct ctl_model **ret, const cha
 	}
 	model->path = ctl_format("%s", file->path);
 	status = make_plan(model, method, &diag);
-	if ((status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING) &&
-		!engine->backends.has_plugins) {
+	if ((status == ET_E_OPERATOR_MISSING || status == ET_E_BACKEND_MISSING) && !engine->backends.has_plugins) {
 		/* A plug-in may have it. Only now are they opened: most programs need none. */
-		if (ctl_backends_want(&engine->backends, model->program, error->text, sizeof(error->text)) <
-			0) {
+		if (ctl_backends_want(&engine->backends, model->program, error->text, sizeof(error->text)) < 0) {
 			model_close(&model->base);
 			return -1;
 		}
@@ -275,8 +271,8 @@ static void instance_close(struct ctl_instance *base)
 }
 
 /* Describe @n inputs or outputs and give the tensors memory. */
-static int make_ios(const struct et_io_info *infos, unsigned n, struct ctl_io **ret_described,
-	struct et_io **ret_ios, void ***ret_memory)
+static int make_ios(const struct et_io_info *infos, unsigned n, struct ctl_io **ret_described, struct et_io **ret_ios,
+	void ***ret_memory)
 {
 	const struct et_allocator *pages = et_platform_page_allocator();
 	struct ctl_io *described = *ret_described = ctl_alloc(n, sizeof(*described));
@@ -302,8 +298,7 @@ static void completion_done(void *self, enum et_status status, const char *reaso
 {
 	struct local_instance *instance = self;
 	instance->completion_status = status;
-	snprintf(
-		instance->completion_reason, sizeof(instance->completion_reason), "%s", reason ? reason : "");
+	snprintf(instance->completion_reason, sizeof(instance->completion_reason), "%s", reason ? reason : "");
 	sem_post(&instance->completed); /* pairs with the wait in instance_run */
 }
 
@@ -331,15 +326,13 @@ static int instance_open(struct ctl_seat *seat, struct ctl_instance **ret, struc
 		status = et_plan_prepare(model->plan, seat->index, instance->seat->thread_sets, &diag);
 	if (status == ET_OK)
 		status = et_method_new_with(&instance->method, model->plan,
-			with ? ((const struct local_instance *)with)->method : NULL, et_platform_allocator(),
-			&diag);
+			with ? ((const struct local_instance *)with)->method : NULL, et_platform_allocator(), &diag);
 	if (status == ET_OK)
-		status = et_frame_new(
-			&instance->frame, model->plan, et_platform_allocator(), et_platform_page_allocator(), &diag);
-	if (make_ios(info->inputs, info->n_inputs, &base->inputs, &instance->inputs,
-		    &instance->input_memory) < 0 ||
-		make_ios(info->outputs, info->n_outputs, &base->outputs, &instance->outputs,
-			&instance->output_memory) < 0)
+		status = et_frame_new(&instance->frame, model->plan, et_platform_allocator(),
+			et_platform_page_allocator(), &diag);
+	if (make_ios(info->inputs, info->n_inputs, &base->inputs, &instance->inputs, &instance->input_memory) < 0 ||
+		make_ios(info->outputs, info->n_outputs, &base->outputs, &instance->outputs, &instance->output_memory) <
+			0)
 		status = et_fail(&diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for inputs and outputs");
 	if (status != ET_OK) {
 		model_error(error, status, model->path, &diag);
@@ -355,8 +348,8 @@ static void *instance_input(struct ctl_instance *base, unsigned index)
 	return ((struct local_instance *)base)->input_memory[index];
 }
 
-static int instance_describe(
-	struct ctl_instance *base, unsigned index, const struct ctl_value *value, struct ctl_error *error)
+static int instance_describe(struct ctl_instance *base, unsigned index, const struct ctl_value *value,
+	struct ctl_error *error)
 {
 	struct et_io *io = &((struct local_instance *)base)->inputs[index];
 	switch (io->tag) {
@@ -439,11 +432,11 @@ static int instance_run(struct ctl_instance *base, struct ctl_error *error)
 	return run_once(base, NULL, error);
 }
 
-static int write_etdump(const struct local_instance *instance, const struct et_profile *profile,
-	void **ret_etdump, size_t *ret_n_bytes)
+static int write_etdump(const struct local_instance *instance, const struct et_profile *profile, void **ret_etdump,
+	size_t *ret_n_bytes)
 {
-	const struct et_method_spec *method =
-		et_program_find_method(et_plan_program(instance->plan), et_plan_info(instance->plan)->method);
+	const struct et_method_spec *method = et_program_find_method(et_plan_program(instance->plan),
+		et_plan_info(instance->plan)->method);
 	const uint8_t *bytes;
 	struct et_fbw writer;
 	et_fbw_init(&writer, et_platform_allocator());
@@ -456,8 +449,8 @@ static int write_etdump(const struct local_instance *instance, const struct et_p
 	return status == ET_OK ? 0 : -1;
 }
 
-static int instance_run_profiled(
-	struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes, struct ctl_error *error)
+static int instance_run_profiled(struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes,
+	struct ctl_error *error)
 {
 	const struct et_profile_options options = {
 		.allocator = et_platform_allocator(), .now_ns = et_platform_now_ns, .max_events = MAX_PROFILE_EVENTS
@@ -470,8 +463,7 @@ static int instance_run_profiled(
 	return rc;
 }
 
-static int instance_output(
-	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
+static int instance_output(struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
 {
 	const struct local_instance *instance = (const struct local_instance *)base;
 	const struct et_io *io = &instance->outputs[index];
@@ -549,8 +541,8 @@ static const struct ctl_engine_ops local_ops = {
 	.n_copied = instance_n_copied,
 };
 
-int ctl_local_engine_new(
-	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
+int ctl_local_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine_options *options,
+	struct ctl_error *error)
 {
 	struct local_engine *engine = ctl_alloc(1, sizeof(*engine));
 	engine->base = (struct ctl_engine){ &local_ops, *options };

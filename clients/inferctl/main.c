@@ -70,16 +70,14 @@ static int finish(int rc)
 		return rc;
 	if (errno == EPIPE)
 		return CTL_FAILED;
-	return ctl_fail(
-		"not all could be written to stdout%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+	return ctl_fail("not all could be written to stdout%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
 }
 
 int main(int argc, char **argv)
 {
 	const char *term = getenv("TERM");
 	struct ctl ctl = {
-		.has_colour =
-			isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0,
+		.has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0,
 	};
 	int i;
 

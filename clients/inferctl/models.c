@@ -9,8 +9,7 @@
 
 static int ask_index(const struct ctl *ctl, struct ctl_ask **ret_ask, struct inf_reply *ret_reply)
 {
-	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", false } };
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
 	int rc = ctl_ask_once(ctl, false, &request, ret_ask, ret_reply);
 	if (rc == CTL_OK && ret_reply->kind != INF_REPLY_REPOSITORY_INDEX) {
 		ctl_ask_close(*ret_ask);
@@ -24,16 +23,14 @@ static json_t *model_json(const struct inf_model_index *model)
 	json_t *files = json_array();
 	for (size_t i = 0; i < model->n_files; i++)
 		json_array_append_new(files, json_string(model->files[i]));
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "name", model->name, "version",
-		model->version, "state", model->state, "reason", model->reason, "backend", model->backend,
-		"memory_bytes", (json_int_t)model->memory_bytes, "files", files);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "name", model->name, "version", model->version, "state",
+		model->state, "reason", model->reason, "backend", model->backend, "memory_bytes",
+		(json_int_t)model->memory_bytes, "files", files);
 }
 
 static const char *state_colour(const struct ctl *ctl, const char *state)
 {
-	return strcmp(state, "READY") == 0    ? ctl_green(ctl)
-	       : strcmp(state, "FAILED") == 0 ? ctl_red(ctl)
-					      : "";
+	return strcmp(state, "READY") == 0 ? ctl_green(ctl) : strcmp(state, "FAILED") == 0 ? ctl_red(ctl) : "";
 }
 
 static void print_index(const struct ctl *ctl, const struct inf_repository_index *index)
@@ -53,8 +50,7 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 		const struct inf_model_index *model = &index->models[i];
 		char files[512] = "";
 		for (size_t k = 0, n = 0; k < model->n_files && n < sizeof(files); k++)
-			n += (size_t)snprintf(
-				files + n, sizeof(files) - n, "%s%s", k ? ", " : "", model->files[k]);
+			n += (size_t)snprintf(files + n, sizeof(files) - n, "%s%s", k ? ", " : "", model->files[k]);
 		ctl_table_cell(&table, "%s", model->name);
 		ctl_table_cell(&table, "%s", model->version[0] ? model->version : "-");
 		ctl_table_cell(&table, "%s", model->state);
@@ -67,8 +63,7 @@ static void print_index(const struct ctl *ctl, const struct inf_repository_index
 	for (size_t i = 0; i < index->n_models; i++)
 		if (index->models[i].reason[0])
 			printf("%s%s%s: %s\n", state_colour(ctl, index->models[i].state),
-				ctl_safe(index->models[i].name), ctl_plain(ctl),
-				ctl_safe(index->models[i].reason));
+				ctl_safe(index->models[i].name), ctl_plain(ctl), ctl_safe(index->models[i].reason));
 }
 
 static int run_models(struct ctl *ctl, int argc, char **argv)
@@ -80,8 +75,7 @@ static int run_models(struct ctl *ctl, int argc, char **argv)
 	if (at < 0)
 		return rc;
 	if (at != argc)
-		return ctl_misuse(
-			ctl, "models takes no arguments; 'inferctl why NAME' tells about one model");
+		return ctl_misuse(ctl, "models takes no arguments; 'inferctl why NAME' tells about one model");
 	rc = ask_index(ctl, &ask, &reply);
 	if (rc != CTL_OK)
 		return rc;
@@ -111,8 +105,8 @@ const struct ctl_command ctl_models_command = {
 static void print_why(const struct ctl *ctl, const struct inf_model_index *model)
 {
 	printf("%s%s%s%s%s: %s%s%s", ctl_bold(ctl), ctl_safe(model->name), ctl_plain(ctl),
-		model->version[0] ? " version " : "", ctl_safe(model->version),
-		state_colour(ctl, model->state), model->state, ctl_plain(ctl));
+		model->version[0] ? " version " : "", ctl_safe(model->version), state_colour(ctl, model->state),
+		model->state, ctl_plain(ctl));
 	if (model->backend[0])
 		printf(", served by %s", model->backend);
 	if (model->memory_bytes)
@@ -189,8 +183,7 @@ static int run_manage(struct ctl *ctl, int argc, char **argv, bool is_load)
 		return rc;
 	ctl_ask_close(ask);
 	if (ctl->is_json)
-		return ctl_print_json(
-			json_pack("{s:s, s:s}", "model", name, "done", is_load ? "load" : "unload"));
+		return ctl_print_json(json_pack("{s:s, s:s}", "model", name, "done", is_load ? "load" : "unload"));
 	printf("%s %s\n", name, is_load ? "is loaded" : "is unloaded");
 	return CTL_OK;
 }

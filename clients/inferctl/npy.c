@@ -102,8 +102,7 @@ static int parse_header(const char *header, struct ctl_value *value, char *error
 	value->tag = ET_TAG_TENSOR;
 	value->type = (uint8_t)descrs[i].type;
 	if (!parse_shape(shape, value)) {
-		snprintf(error, error_size, "its shape is malformed, or has more than %d dimensions",
-			ET_MAX_DIMS);
+		snprintf(error, error_size, "its shape is malformed, or has more than %d dimensions", ET_MAX_DIMS);
 		return -1;
 	}
 	is_fortran = strncmp(order, "True", 4) == 0;
@@ -127,8 +126,7 @@ int ctl_npy_read(FILE *file, struct ctl_value *ret, void **ret_memory, char *err
 	char *header;
 	uint8_t *memory = NULL;
 
-	if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0 || start[6] < 1 ||
-		start[6] > 3) {
+	if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0 || start[6] < 1 || start[6] > 3) {
 		snprintf(error, error_size, "it is no .npy file");
 		return -1;
 	}
@@ -165,8 +163,7 @@ int ctl_npy_read(FILE *file, struct ctl_value *ret, void **ret_memory, char *err
 		got = fread(memory + n_done, 1, want, file);
 		n_done += got;
 		if (got < want) {
-			snprintf(error, error_size, "it ends after %zu of %zu bytes of data", n_done,
-				value.n_bytes);
+			snprintf(error, error_size, "it ends after %zu of %zu bytes of data", n_done, value.n_bytes);
 			free(memory);
 			return -1;
 		}
@@ -215,9 +212,7 @@ int ctl_npy_write(FILE *file, const struct ctl_value *value)
 		flat.n_dims = 0;
 		if (write_header(file, is_real ? "<f8" : "<i8", false, &flat) < 0)
 			return -1;
-		return fwrite(is_real ? (const void *)&value->d : (const void *)&value->i, 1, 8, file) == 8
-			       ? 0
-			       : -1;
+		return fwrite(is_real ? (const void *)&value->d : (const void *)&value->i, 1, 8, file) == 8 ? 0 : -1;
 	}
 	size = et_scalar_size(value->type);
 	n = ctl_value_numel(value);

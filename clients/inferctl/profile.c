@@ -25,8 +25,7 @@ struct event {
 static struct event read_event(struct et_fb *fb, struct et_fb_vector events, uint32_t index)
 {
 	et_fb_where(fb, "event", index);
-	struct et_fb_table table =
-		et_fb_table(fb, et_fb_table_at(fb, events, index), ET_ETDUMP_EVENT_PROFILE);
+	struct et_fb_table table = et_fb_table(fb, et_fb_table_at(fb, events, index), ET_ETDUMP_EVENT_PROFILE);
 	return (struct event){
 		.name = et_fb_string(fb, table, ET_ETDUMP_PROFILE_NAME),
 		.part = et_fb_string(fb, table, ET_ETDUMP_PROFILE_DELEGATE_TEXT),
@@ -60,20 +59,18 @@ static json_t *event_json(const struct event *event, uint64_t first_ns)
 
 static void name_track(json_t *list, const char *what, int track, const char *name)
 {
-	json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", what, "pid",
-					    1, "tid", track, "args", "name", ctl_json_text(name)));
+	json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", what, "pid", 1, "tid",
+					    track, "args", "name", ctl_json_text(name)));
 }
 
-json_t *ctl_profile_json(
-	const void *etdump, size_t n_bytes, const char *name, char *ret_error, size_t n_error)
+json_t *ctl_profile_json(const void *etdump, size_t n_bytes, const char *name, char *ret_error, size_t n_error)
 {
 	struct et_diag diag = { "" };
 	struct et_fb fb;
 	uint64_t first_ns = UINT64_MAX;
 	bool has_prefix = n_bytes > ET_ETDUMP_PREFIX;
-	struct et_fb_table root =
-		et_fb_open(&fb, (const uint8_t *)etdump + (has_prefix ? ET_ETDUMP_PREFIX : 0),
-			has_prefix ? n_bytes - ET_ETDUMP_PREFIX : 0, "ED00", &diag);
+	struct et_fb_table root = et_fb_open(&fb, (const uint8_t *)etdump + (has_prefix ? ET_ETDUMP_PREFIX : 0),
+		has_prefix ? n_bytes - ET_ETDUMP_PREFIX : 0, "ED00", &diag);
 	struct et_fb_vector runs = et_fb_vector(&fb, root, ET_ETDUMP_RUNS, 4);
 	struct et_fb_table run = runs.n ? et_fb_table_at(&fb, runs, 0) : (struct et_fb_table){ 0 };
 	struct et_fb_vector events = et_fb_vector(&fb, run, ET_ETDUMP_RUN_EVENTS, 4);

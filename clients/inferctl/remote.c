@@ -73,8 +73,8 @@ static char *label_of(const char *path)
 	return ctl_format("%s", text ? end : "a file whose name is no UTF-8");
 }
 
-static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name,
-	struct ctl_file *file, const char *method, struct ctl_error *error)
+static int model_open(struct ctl_engine *engine, struct ctl_model **ret, const char *name, struct ctl_file *file,
+	const char *method, struct ctl_error *error)
 {
 	struct et_diag diag = { 0 };
 	if (file && ctl_file_find_data(file, &diag) != ET_OK)
@@ -110,8 +110,7 @@ static void seat_close(struct ctl_seat *base)
 	free(seat);
 }
 
-static int seat_open(
-	struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error)
+static int seat_open(struct ctl_engine *engine, struct ctl_seat **ret, unsigned index, struct ctl_error *error)
 {
 	struct remote_seat *seat = ctl_alloc(1, sizeof(*seat));
 	seat->base = (struct ctl_seat){ engine, index };
@@ -139,8 +138,7 @@ static uint64_t seat_resident_bytes(struct ctl_seat *seat)
 	uint64_t n_bytes = 0;
 	if (ctl_ask_open(&ask, &ctl, false, error, sizeof(error)) < 0)
 		return 0;
-	if (ctl_ask(ask, &request, &reply, error, sizeof(error)) == 0 &&
-		reply.kind == INF_REPLY_SERVER_STATUS)
+	if (ctl_ask(ask, &request, &reply, error, sizeof(error)) == 0 && reply.kind == INF_REPLY_SERVER_STATUS)
 		n_bytes = reply.server_status.resident_bytes;
 	ctl_ask_close(ask);
 	return n_bytes;
@@ -165,8 +163,7 @@ static int io_from_info(const struct inferd_tensor_info *info, struct ctl_io *re
 		return 0;
 	}
 	if (type < 0 || info->n_dims > ET_MAX_DIMS)
-		return ctl_error_set(
-			error, "%s: the datatype %s is unknown here", info->name, info->datatype);
+		return ctl_error_set(error, "%s: the datatype %s is unknown here", info->name, info->datatype);
 	io.value.tag = ET_TAG_TENSOR;
 	io.value.type = (uint8_t)type;
 	io.value.n_dims = (uint8_t)info->n_dims;
@@ -206,8 +203,7 @@ static int open_method(struct remote_instance *instance, const struct remote_mod
 		options.n_data_fds = 0;
 		return inferd_method_open(instance->d, &instance->method, NULL, &options);
 	}
-	return model->fd >= 0 ? inferd_method_open_fd(
-					instance->d, &instance->method, model->fd, model->name, &options)
+	return model->fd >= 0 ? inferd_method_open_fd(instance->d, &instance->method, model->fd, model->name, &options)
 			      : inferd_method_open(instance->d, &instance->method, model->name, &options);
 }
 
@@ -253,8 +249,8 @@ static void *instance_input(struct ctl_instance *base, unsigned index)
 	return inferd_input(((struct remote_instance *)base)->binding, index);
 }
 
-static int instance_describe(
-	struct ctl_instance *base, unsigned index, const struct ctl_value *value, struct ctl_error *error)
+static int instance_describe(struct ctl_instance *base, unsigned index, const struct ctl_value *value,
+	struct ctl_error *error)
 {
 	struct remote_instance *instance = (struct remote_instance *)base;
 	int rc = 0;
@@ -279,8 +275,8 @@ static int instance_run(struct ctl_instance *base, struct ctl_error *error)
 	return 0;
 }
 
-static int instance_run_profiled(
-	struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes, struct ctl_error *error)
+static int instance_run_profiled(struct ctl_instance *base, void **ret_etdump, size_t *ret_n_bytes,
+	struct ctl_error *error)
 {
 	struct remote_instance *instance = (struct remote_instance *)base;
 	struct inferd_request_options options = { .struct_size = sizeof(options), .profile = true };
@@ -290,16 +286,14 @@ static int instance_run_profiled(
 		return ctl_error_set(error, "%s", inferd_error(instance->d));
 	bytes = inferd_last_profile(instance->binding, &n_bytes);
 	if (!bytes)
-		return ctl_error_set(
-			error, "the daemon sent no profile: it is older, or had no memory for it");
+		return ctl_error_set(error, "the daemon sent no profile: it is older, or had no memory for it");
 	*ret_etdump = ctl_alloc(n_bytes, 1);
 	memcpy(*ret_etdump, bytes, n_bytes);
 	*ret_n_bytes = n_bytes;
 	return 0;
 }
 
-static int instance_output(
-	struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
+static int instance_output(struct ctl_instance *base, unsigned index, struct ctl_value *ret, struct ctl_error *error)
 {
 	struct remote_instance *instance = (struct remote_instance *)base;
 	struct ctl_value value = base->outputs[index].value;
@@ -327,8 +321,7 @@ static int instance_output(
 			return 0;
 		}
 		if (value.tag == ET_TAG_NONE && strcmp(datatype, et_tag_name(ET_TAG_NONE)) != 0)
-			return ctl_error_set(
-				error, "output %u is a %s, which has no value to show", index, datatype);
+			return ctl_error_set(error, "output %u is a %s, which has no value to show", index, datatype);
 		if (value.tag != ET_TAG_NONE &&
 			(inferd_output_scalar(instance->binding, index, &value.d) < 0 ||
 				(value.tag != ET_TAG_DOUBLE &&
@@ -378,8 +371,8 @@ static const struct ctl_engine_ops remote_ops = {
 	.n_copied = instance_n_copied,
 };
 
-int ctl_remote_engine_new(
-	struct ctl_engine **ret_engine, const struct ctl_engine_options *options, struct ctl_error *error)
+int ctl_remote_engine_new(struct ctl_engine **ret_engine, const struct ctl_engine_options *options,
+	struct ctl_error *error)
 {
 	struct ctl_engine *engine = ctl_alloc(1, sizeof(*engine));
 	*engine = (struct ctl_engine){ &remote_ops, *options };

@@ -34,38 +34,34 @@ static json_t *users_json(const struct inf_server_status *s)
 			json_object_set_new(limits, u->limits[k].name,
 				json_pack("{s:I, s:I}", "used", (json_int_t)u->limits[k].used, "limit",
 					(json_int_t)u->limits[k].limit));
-		json_array_append_new(
-			users, json_pack("{s:I, s:o, s:I, s:s, s:o}", "uid", (json_int_t)u->uid, "name",
-				       name ? ctl_json_text(name) : json_null(), "weight",
-				       (json_int_t)u->weight, "priority", u->priority, "limits", limits));
+		json_array_append_new(users, json_pack("{s:I, s:o, s:I, s:s, s:o}", "uid", (json_int_t)u->uid, "name",
+						     name ? ctl_json_text(name) : json_null(), "weight",
+						     (json_int_t)u->weight, "priority", u->priority, "limits", limits));
 	}
 	return users;
 }
 
 static int print_json(const struct inf_server_status *s)
 {
-	json_t *programs = json_array(), *clients = json_array(), *queues = json_array(),
-	       *hosts = json_array();
+	json_t *programs = json_array(), *clients = json_array(), *queues = json_array(), *hosts = json_array();
 	for (size_t i = 0; i < s->n_programs; i++) {
 		const struct inf_program_status *p = &s->programs[i];
 		json_array_append_new(programs,
-			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-				p->name, "version", p->version, "backend", p->backend, "methods",
-				(json_int_t)p->methods, "file_bytes", (json_int_t)p->file_bytes, "plan_bytes",
-				(json_int_t)p->plan_bytes, "state_bytes", (json_int_t)p->state_bytes,
-				"frame_bytes", (json_int_t)p->frame_bytes, "requests",
-				(json_int_t)p->requests, "copied_bytes", (json_int_t)p->copied_bytes,
-				"median_ns", (json_int_t)p->median_ns, "context_bytes",
-				(json_int_t)p->instance_bytes));
+			json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", p->name,
+				"version", p->version, "backend", p->backend, "methods", (json_int_t)p->methods,
+				"file_bytes", (json_int_t)p->file_bytes, "plan_bytes", (json_int_t)p->plan_bytes,
+				"state_bytes", (json_int_t)p->state_bytes, "frame_bytes", (json_int_t)p->frame_bytes,
+				"requests", (json_int_t)p->requests, "copied_bytes", (json_int_t)p->copied_bytes,
+				"median_ns", (json_int_t)p->median_ns, "context_bytes", (json_int_t)p->instance_bytes));
 	}
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const struct inf_client_status *c = &s->clients[i];
 		json_array_append_new(clients,
-			json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "session",
-				(json_int_t)c->session, "pid", (json_int_t)c->pid, "uid", (json_int_t)c->uid,
-				"name", c->name, "methods", (json_int_t)c->methods, "regions",
-				(json_int_t)c->regions, "region_bytes", (json_int_t)c->region_bytes,
-				"requests", (json_int_t)c->requests, "in_flight", (json_int_t)c->in_flight));
+			json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "session", (json_int_t)c->session,
+				"pid", (json_int_t)c->pid, "uid", (json_int_t)c->uid, "name", c->name, "methods",
+				(json_int_t)c->methods, "regions", (json_int_t)c->regions, "region_bytes",
+				(json_int_t)c->region_bytes, "requests", (json_int_t)c->requests, "in_flight",
+				(json_int_t)c->in_flight));
 	}
 	for (size_t i = 0; i < s->n_queues; i++) {
 		const struct inf_queue_status *q = &s->queues[i];
@@ -78,22 +74,20 @@ static int print_json(const struct inf_server_status *s)
 	for (size_t i = 0; i < s->n_hosts; i++) {
 		const struct inf_host_status *h = &s->hosts[i];
 		json_t *host = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s}", "backend", h->backend, "pid",
-			(json_int_t)h->pid, "starts", (json_int_t)h->starts, "crashes",
-			(json_int_t)h->crashes, "requests", (json_int_t)h->requests, "pause_ns",
-			(json_int_t)h->pause_ns, "reason", h->reason);
+			(json_int_t)h->pid, "starts", (json_int_t)h->starts, "crashes", (json_int_t)h->crashes,
+			"requests", (json_int_t)h->requests, "pause_ns", (json_int_t)h->pause_ns, "reason", h->reason);
 		if (h->own)
 			json_object_set_new(host, "uid", json_integer((json_int_t)h->uid));
 		json_array_append_new(hosts, host);
 	}
 	return ctl_print_json(
-		json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			"version", s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
+		json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+			s->version, "uptime_ns", (json_int_t)s->uptime_ns, "resident_bytes",
 			(json_int_t)s->resident_bytes, "requests", (json_int_t)s->requests, "failed",
 			(json_int_t)s->failed, "copied_bytes", (json_int_t)s->copied_bytes, "memory_used",
-			(json_int_t)s->memory_used, "memory_budget", (json_int_t)s->memory_budget, "programs",
-			programs, "clients", clients, "queues", queues, "backends",
-			texts_json(s->backends, s->n_backends), "backends_missing",
-			texts_json(s->backends_missing, s->n_backends_missing), "warnings",
+			(json_int_t)s->memory_used, "memory_budget", (json_int_t)s->memory_budget, "programs", programs,
+			"clients", clients, "queues", queues, "backends", texts_json(s->backends, s->n_backends),
+			"backends_missing", texts_json(s->backends_missing, s->n_backends_missing), "warnings",
 			texts_json(s->warnings, s->n_warnings), "hosts", hosts, "users", users_json(s)));
 }
 
@@ -104,8 +98,8 @@ static void print_heading(const struct ctl *ctl, size_t n, const char *one, cons
 
 static void print_programs(const struct ctl *ctl, const struct inf_server_status *s)
 {
-	static const char *const headings[] = { "model", "version", "backend", "methods", "requests",
-		"median", "file", "plan", "contexts", "state", "frames", "copied" };
+	static const char *const headings[] = { "model", "version", "backend", "methods", "requests", "median", "file",
+		"plan", "contexts", "state", "frames", "copied" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_programs, "loaded program", "loaded programs");
 	ctl_table_init(&table, "lllrrrrrrrrr");
@@ -133,8 +127,8 @@ static void print_programs(const struct ctl *ctl, const struct inf_server_status
 
 static void print_clients(const struct ctl *ctl, const struct inf_server_status *s)
 {
-	static const char *const headings[] = { "session", "client", "pid", "uid", "methods", "regions",
-		"shared", "requests", "in flight" };
+	static const char *const headings[] = { "session", "client", "pid", "uid", "methods", "regions", "shared",
+		"requests", "in flight" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_clients, "client", "clients");
 	ctl_table_init(&table, "rlrrrrrrr");
@@ -200,8 +194,7 @@ static void print_users(const struct ctl *ctl, const struct inf_server_status *s
 
 static void print_queues(const struct ctl *ctl, const struct inf_server_status *s)
 {
-	static const char *const headings[] = { "queue", "workers", "running", "waiting", "completed",
-		"busy" };
+	static const char *const headings[] = { "queue", "workers", "running", "waiting", "completed", "busy" };
 	struct ctl_table table;
 	print_heading(ctl, s->n_queues, "queue", "queues");
 	ctl_table_init(&table, "lrrrrr");
@@ -257,18 +250,16 @@ static void print_text(const struct ctl *ctl, const struct inf_server_status *s)
 {
 	printf("%sinferd %s%s, up %s, %s resident\n", ctl_bold(ctl), s->version, ctl_plain(ctl),
 		ctl_duration(s->uptime_ns), ctl_bytes(s->resident_bytes));
-	printf("%" PRIu64 " requests answered, %" PRIu64 " failed, %" PRIu64 " bytes copied\n", s->requests,
-		s->failed, s->copied_bytes);
-	printf("models take %s%s%s\n", ctl_bytes(s->memory_used),
-		s->memory_budget ? " of a memory budget of " : "",
+	printf("%" PRIu64 " requests answered, %" PRIu64 " failed, %" PRIu64 " bytes copied\n", s->requests, s->failed,
+		s->copied_bytes);
+	printf("models take %s%s%s\n", ctl_bytes(s->memory_used), s->memory_budget ? " of a memory budget of " : "",
 		s->memory_budget ? ctl_bytes(s->memory_budget) : "");
 	printf("backends:");
 	for (size_t i = 0; i < s->n_backends; i++)
 		printf("%s %s", i ? "," : "", ctl_safe(s->backends[i]));
 	printf("%s\n", s->n_backends ? "" : " none");
 	for (size_t i = 0; i < s->n_backends_missing; i++)
-		printf("%snot available: %s%s\n", ctl_dim(ctl), ctl_safe(s->backends_missing[i]),
-			ctl_plain(ctl));
+		printf("%snot available: %s%s\n", ctl_dim(ctl), ctl_safe(s->backends_missing[i]), ctl_plain(ctl));
 	for (size_t i = 0; i < s->n_warnings; i++)
 		printf("%swarning:%s %s\n", ctl_bold(ctl), ctl_plain(ctl), ctl_safe(s->warnings[i]));
 	print_programs(ctl, s);

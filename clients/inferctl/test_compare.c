@@ -15,8 +15,7 @@ static struct ctl_value vector(uint8_t type, const void *data, int32_t n)
 	return value;
 }
 
-static struct ctl_difference compare(
-	struct ctl_value got, struct ctl_value expected, struct ctl_tolerance tolerance)
+static struct ctl_difference compare(struct ctl_value got, struct ctl_value expected, struct ctl_tolerance tolerance)
 {
 	struct ctl_difference difference;
 	ctl_compare(&difference, &got, &expected, &tolerance);
@@ -29,11 +28,9 @@ static void test_default_bounds(void **state)
 		    far[] = { 100, 0.0002f, -99 };
 	struct ctl_difference difference;
 
-	difference =
-		compare(vector(ET_FLOAT32, near, 3), vector(ET_FLOAT32, expected, 3), CTL_TOLERANCE_DEFAULT);
+	difference = compare(vector(ET_FLOAT32, near, 3), vector(ET_FLOAT32, expected, 3), CTL_TOLERANCE_DEFAULT);
 	assert_true(difference.is_equal);
-	difference =
-		compare(vector(ET_FLOAT32, far, 3), vector(ET_FLOAT32, expected, 3), CTL_TOLERANCE_DEFAULT);
+	difference = compare(vector(ET_FLOAT32, far, 3), vector(ET_FLOAT32, expected, 3), CTL_TOLERANCE_DEFAULT);
 	assert_false(difference.is_equal);
 	assert_int_equal(difference.n_beyond, 2);
 	assert_int_equal(difference.worst, 2);
@@ -45,8 +42,7 @@ static void test_half_is_looser_than_float(void **state)
 {
 	const uint16_t one[] = { 0x3c00 }, one_and_half_percent[] = { 0x3c0f }, bit[] = { 0x3c08 };
 	/* 1 + 8/1024 is within 1 %, 1 + 15/1024 is not */
-	assert_true(compare(vector(ET_FLOAT16, bit, 1), vector(ET_FLOAT16, one, 1), CTL_TOLERANCE_DEFAULT)
-			.is_equal);
+	assert_true(compare(vector(ET_FLOAT16, bit, 1), vector(ET_FLOAT16, one, 1), CTL_TOLERANCE_DEFAULT).is_equal);
 	assert_false(compare(vector(ET_FLOAT16, one_and_half_percent, 1), vector(ET_FLOAT16, one, 1),
 		CTL_TOLERANCE_DEFAULT)
 			.is_equal);
@@ -91,11 +87,9 @@ static void test_values_of_8_bits(void **state)
 
 static void test_specials(void **state)
 {
-	const float a[] = { NAN, INFINITY, -INFINITY }, b[] = { NAN, INFINITY, INFINITY },
-		    c[] = { 1, INFINITY, 1e30f };
+	const float a[] = { NAN, INFINITY, -INFINITY }, b[] = { NAN, INFINITY, INFINITY }, c[] = { 1, INFINITY, 1e30f };
 	struct ctl_tolerance loose = { .atol = 1e30, .rtol = 1e30, .cosine = -1 };
-	assert_true(
-		compare(vector(ET_FLOAT32, a, 3), vector(ET_FLOAT32, a, 3), CTL_TOLERANCE_DEFAULT).is_equal);
+	assert_true(compare(vector(ET_FLOAT32, a, 3), vector(ET_FLOAT32, a, 3), CTL_TOLERANCE_DEFAULT).is_equal);
 	assert_int_equal(compare(vector(ET_FLOAT32, b, 3), vector(ET_FLOAT32, a, 3), loose).n_beyond, 1);
 	assert_int_equal(compare(vector(ET_FLOAT32, c, 3), vector(ET_FLOAT32, a, 3), loose).n_beyond, 2);
 	assert_int_equal(compare(vector(ET_FLOAT32, a, 3), vector(ET_FLOAT32, c, 3), loose).n_beyond, 2);
@@ -115,8 +109,8 @@ static void test_kind_and_shape(void **state)
 {
 	const float a[] = { 1, 2, 3 };
 	struct ctl_value number = { .tag = ET_TAG_INT, .i = 3, .d = 3 }, none = { .tag = ET_TAG_NONE };
-	struct ctl_difference difference =
-		compare(vector(ET_FLOAT32, a, 2), vector(ET_FLOAT32, a, 3), CTL_TOLERANCE_DEFAULT);
+	struct ctl_difference difference = compare(vector(ET_FLOAT32, a, 2), vector(ET_FLOAT32, a, 3),
+		CTL_TOLERANCE_DEFAULT);
 	assert_false(difference.is_equal);
 	assert_string_equal(difference.what, "FP32 [2], expected FP32 [3]");
 	assert_false(compare(number, vector(ET_FLOAT32, a, 1), CTL_TOLERANCE_DEFAULT).is_equal);
@@ -132,10 +126,9 @@ static void test_numbers_may_be_expected_as_tensors(void **state)
 	const uint8_t yes = 1;
 	const float half = 0.5f;
 	const double third = 1.0 / 3;
-	struct ctl_value integer = { .tag = ET_TAG_INT, .i = 3, .d = 3 },
-			 more = { .tag = ET_TAG_INT, .i = 4, .d = 4 },
-			 truth = { .tag = ET_TAG_BOOL, .i = 1, .d = 1 },
-			 real = { .tag = ET_TAG_DOUBLE, .d = 0.5 }, wanted = vector(ET_INT64, &three, 1);
+	struct ctl_value integer = { .tag = ET_TAG_INT, .i = 3, .d = 3 }, more = { .tag = ET_TAG_INT, .i = 4, .d = 4 },
+			 truth = { .tag = ET_TAG_BOOL, .i = 1, .d = 1 }, real = { .tag = ET_TAG_DOUBLE, .d = 0.5 },
+			 wanted = vector(ET_INT64, &three, 1);
 	struct ctl_difference difference;
 
 	assert_false(compare(integer, wanted, CTL_TOLERANCE_DEFAULT).is_equal); /* one dimension */

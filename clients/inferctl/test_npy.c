@@ -60,8 +60,8 @@ static void test_there_and_back(void **state)
 /* Every type that is written under a name of its own comes back as itself. */
 static void test_types(void **state)
 {
-	static const uint8_t types[] = { ET_FLOAT32, ET_FLOAT64, ET_FLOAT16, ET_INT64, ET_INT32, ET_INT16,
-		ET_INT8, ET_UINT8, ET_BOOL, ET_UINT16, ET_UINT32, ET_UINT64, ET_COMPLEX64, ET_COMPLEX128 };
+	static const uint8_t types[] = { ET_FLOAT32, ET_FLOAT64, ET_FLOAT16, ET_INT64, ET_INT32, ET_INT16, ET_INT8,
+		ET_UINT8, ET_BOOL, ET_UINT16, ET_UINT32, ET_UINT64, ET_COMPLEX64, ET_COMPLEX128 };
 	static const uint8_t zeros[2 * 16];
 	for (size_t i = 0; i < sizeof(types); i++) {
 		struct ctl_value back, value = { .tag = ET_TAG_TENSOR,

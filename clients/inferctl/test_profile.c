@@ -55,13 +55,13 @@ static void a_dump_becomes_a_trace(void **state)
 	const char *name;
 	double ts, dur;
 	int tid;
-	assert_int_equal(json_unpack(json_array_get(list, 4), "{s:s, s:F, s:F, s:i}", "name", &name, "ts",
-				 &ts, "dur", &dur, "tid", &tid),
+	assert_int_equal(json_unpack(json_array_get(list, 4), "{s:s, s:F, s:F, s:i}", "name", &name, "ts", &ts, "dur",
+				 &dur, "tid", &tid),
 		0);
 	assert_string_equal(name, "native_call_add.out");
 	assert_true(ts == 0 && dur == 1.5 && tid == 2);
-	assert_int_equal(json_unpack(json_array_get(list, 5), "{s:s, s:F, s:F, s:i}", "name", &name, "ts",
-				 &ts, "dur", &dur, "tid", &tid),
+	assert_int_equal(json_unpack(json_array_get(list, 5), "{s:s, s:F, s:F, s:i}", "name", &name, "ts", &ts, "dur",
+				 &dur, "tid", &tid),
 		0);
 	assert_string_equal(name, "Part #1");
 	assert_true(ts == 0 && dur == 0.25 && tid == 3);

@@ -38,8 +38,7 @@ static void test_first_match_counts(void **state)
 
 static void test_broken_lines(void **state)
 {
-	const char *broken[] = { "a/\n", "a/ atol\n", "a/ atol -1\n", "a/ atol 0.1x\n", "a/ bound 3\n",
-		"a/ 0.1\n" };
+	const char *broken[] = { "a/\n", "a/ atol\n", "a/ atol -1\n", "a/ atol 0.1x\n", "a/ bound 3\n", "a/ 0.1\n" };
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		struct ctl_tolerance t = CTL_TOLERANCE_DEFAULT;
 		unsigned line;
@@ -82,8 +81,7 @@ static void test_nearest_folder_with_a_match(void **state)
 	assert_int_equal(ctl_tolerances_for(path, &t, error, sizeof(error)), -1);
 	assert_non_null(strstr(error, "inner/tolerances.txt:2:"));
 
-	const char *names[] = { "inner/a.bpte", "inner/b.bpte", "inner/tolerances.txt", "inner",
-		"tolerances.txt" };
+	const char *names[] = { "inner/a.bpte", "inner/b.bpte", "inner/tolerances.txt", "inner", "tolerances.txt" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", top, names[i]);
 		assert_int_equal(remove(path), 0);

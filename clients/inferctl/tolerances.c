@@ -88,8 +88,7 @@ int ctl_tolerances_for(const char *path, struct ctl_tolerance *ret, char *error,
 		rc = ctl_tolerances_find(file, slash + 1, ret, &line);
 		if (rc < 0)
 			snprintf(error, error_size,
-				"%s:%u: no rule: a path, then 'atol X', 'rtol X', 'cosine X' or 'argmax'",
-				name, line);
+				"%s:%u: no rule: a path, then 'atol X', 'rtol X', 'cosine X' or 'argmax'", name, line);
 		fclose(file);
 	}
 	free(whole);

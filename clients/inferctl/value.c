@@ -92,9 +92,7 @@ static double magnitude_of(int bits, int n_fraction, int bias)
 static double half_to_double(uint16_t bits)
 {
 	int rest = bits & 0x7fff;
-	double magnitude = rest < 0x7c00    ? magnitude_of(rest, 10, 15)
-			   : rest == 0x7c00 ? (double)INFINITY
-					    : (double)NAN;
+	double magnitude = rest < 0x7c00 ? magnitude_of(rest, 10, 15) : rest == 0x7c00 ? (double)INFINITY : (double)NAN;
 	return bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -224,8 +222,8 @@ void ctl_value_reorder(uint8_t *ret, const struct ctl_value *value, const struct
 	struct ctl_value to = *value;
 	memcpy(to.dim_order, like->dim_order, to.n_dims);
 	for (size_t i = 0; i < n; i++)
-		memcpy(ret + ctl_value_place(&to, i) * n_element,
-			value->data + ctl_value_place(value, i) * n_element, n_element);
+		memcpy(ret + ctl_value_place(&to, i) * n_element, value->data + ctl_value_place(value, i) * n_element,
+			n_element);
 }
 
 bool ctl_type_is_float(uint8_t type)

@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 struct ctl_value {
-	uint8_t tag; /* enum et_tag: TENSOR, INT, BOOL, DOUBLE, STRING (its bytes are the data); NONE is no value */
+	uint8_t tag;  /* enum et_tag: TENSOR, INT, BOOL, DOUBLE, STRING (its bytes are the data); NONE is no value */
 	uint8_t type; /* enum et_scalar_type */
 	uint8_t n_dims;
 	uint8_t dim_order[ET_MAX_DIMS];

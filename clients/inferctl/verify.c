@@ -60,8 +60,7 @@ static void describe_difference(struct result *result, const char *method, uint3
 {
 	char text[1200], position[CTL_SHAPE_TEXT], got[32], want[32];
 	if (difference->what[0]) {
-		snprintf(text, sizeof(text), "%s case %u, output %u: %s", method, test, output,
-			difference->what);
+		snprintf(text, sizeof(text), "%s case %u, output %u: %s", method, test, output, difference->what);
 		fail_case(result, 0, text);
 		return;
 	}
@@ -69,8 +68,8 @@ static void describe_difference(struct result *result, const char *method, uint3
 		"%s case %u, output %u at %s: got %s, expected %s (error %.3g, allowed %.3g; %zu of %zu "
 		"beyond)",
 		method, test, output, ctl_position_text(position, expected, difference->worst),
-		ctl_number_text(got, difference->got), ctl_number_text(want, difference->expected),
-		difference->error, difference->allowed, difference->n_beyond, difference->n_elements);
+		ctl_number_text(got, difference->got), ctl_number_text(want, difference->expected), difference->error,
+		difference->allowed, difference->n_beyond, difference->n_elements);
 	fail_case(result, difference->error - difference->allowed, text);
 }
 
@@ -83,8 +82,8 @@ static int judge_outputs(struct verify *v, struct ctl_instance *instance, const 
 
 	if (test->n_outputs > instance->n_outputs) {
 		char text[256];
-		snprintf(text, sizeof(text), "%s case %u: it bundles %u outputs, the method has %u",
-			suite->method, index, test->n_outputs, instance->n_outputs);
+		snprintf(text, sizeof(text), "%s case %u: it bundles %u outputs, the method has %u", suite->method,
+			index, test->n_outputs, instance->n_outputs);
 		fail_case(result, INFINITY, text);
 		return 0;
 	}
@@ -135,8 +134,7 @@ static int run_suite(struct verify *v, struct ctl_file *file, uint32_t number, s
 	for (uint32_t i = 0; i < suite->n_cases && rc == 0; i++) {
 		result->n_cases++;
 		ctl_raw_begin_case(&v->raw);
-		if (ctl_instance_set_case(instance, &suite->cases[i], &error) < 0 ||
-			ops->run(instance, &error) < 0) {
+		if (ctl_instance_set_case(instance, &suite->cases[i], &error) < 0 || ops->run(instance, &error) < 0) {
 			char text[1200];
 			snprintf(text, sizeof(text), "%s case %u: %s", suite->method, i, error.text);
 			ctl_raw_case_error(&v->raw, error.text);
@@ -217,8 +215,7 @@ static void report(struct verify *v, const char *path, const struct result *resu
 	}
 	if (result->verdict == PASSED ? !v->is_verbose : result->verdict == SKIPPED && v->is_quiet)
 		return;
-	printf("%s%-4s%s  %s", colours[result->verdict], marks[result->verdict], ctl_plain(ctl),
-		ctl_safe(path));
+	printf("%s%-4s%s  %s", colours[result->verdict], marks[result->verdict], ctl_plain(ctl), ctl_safe(path));
 	if (text[0])
 		printf(": %s", ctl_safe(text));
 	if (result->n_bad_cases && result->n_cases > 1)
@@ -258,8 +255,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	const struct ctl_option rows[] = {
 		CTL_ENGINE_OPTIONS(options),
 		{ "rtol", 'r', CTL_DOUBLE, &v.rtol, "R", "allowed error relative to the expected value" },
-		{ "atol", 'a', CTL_DOUBLE, &v.atol, "A",
-			"allowed error on top: |got - expected| <= A + R |expected|" },
+		{ "atol", 'a', CTL_DOUBLE, &v.atol, "A", "allowed error on top: |got - expected| <= A + R |expected|" },
 		{ "data", 'd', CTL_STRINGS, &v.data, "FILE",
 			"a data file (.ptd) of the program; else those beside it" },
 		{ "raw", 'o', CTL_STRING, &raw, "DIR", "write every output to DIR, with a manifest.json" },

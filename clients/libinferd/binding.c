@@ -64,8 +64,8 @@ enum inf_scalar_kind inf_lib_scalar_kind(const struct inferd_tensor_info *info)
 }
 
 /* Check one of the caller's slots, note the place and fill in the wire's slot. */
-static int place(struct inferd *d, const struct inferd_tensor_info *info, const struct inferd_slot *slot,
-	bool is_input, struct inf_lib_place *ret_place, struct inf_slot *ret_slot)
+static int place(struct inferd *d, const struct inferd_tensor_info *info, const struct inferd_slot *slot, bool is_input,
+	struct inf_lib_place *ret_place, struct inf_slot *ret_slot)
 {
 	*ret_slot = (struct inf_slot){ 0 };
 	if (info->is_scalar) {
@@ -76,21 +76,19 @@ static int place(struct inferd *d, const struct inferd_tensor_info *info, const 
 	}
 	if (!slot->region) {
 		if (is_input)
-			return inf_lib_fail(
-				d, INFERD_INVALID_ARGUMENT, "%s: no region is given for it", info->name);
+			return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: no region is given for it", info->name);
 		return 0;
 	}
 	size_t n_bytes = slot->n_bytes ? slot->n_bytes : info->n_bytes;
 	if (slot->offset % 64)
-		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: offset %zu is not a multiple of 64",
-			info->name, slot->offset);
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: offset %zu is not a multiple of 64", info->name,
+			slot->offset);
 	if (slot->region->d != d)
-		return inf_lib_fail(
-			d, INFERD_INVALID_ARGUMENT, "%s: its region is another connection's", info->name);
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "%s: its region is another connection's", info->name);
 	if (!et_in_range(slot->offset, n_bytes, slot->region->mapping.n_bytes))
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
-			"%s: %zu bytes at offset %zu do not fit a region of %zu", info->name, n_bytes,
-			slot->offset, slot->region->mapping.n_bytes);
+			"%s: %zu bytes at offset %zu do not fit a region of %zu", info->name, n_bytes, slot->offset,
+			slot->region->mapping.n_bytes);
 	slot->region->n_refs++;
 	ret_place->region = slot->region;
 	ret_place->memory = (uint8_t *)slot->region->mapping.bytes + slot->offset;
@@ -101,8 +99,8 @@ static int place(struct inferd *d, const struct inferd_tensor_info *info, const 
 }
 
 /* Fill in @b and @slots (inputs, then outputs) and have the daemon bind. */
-static int bind_to(struct inferd_binding *b, const struct inferd_slot *inputs,
-	const struct inferd_slot *outputs, struct inf_slot *slots)
+static int bind_to(struct inferd_binding *b, const struct inferd_slot *inputs, const struct inferd_slot *outputs,
+	struct inf_slot *slots)
 {
 	struct inferd_method *m = b->method;
 	int rc = 0;
@@ -134,8 +132,7 @@ int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, cons
 	if (m->is_closed)
 		return inf_lib_fail(m->d, INFERD_FAILED_PRECONDITION, "the Method is closed");
 	struct inferd_binding *b = binding_new(m);
-	struct inf_slot *slots =
-		b ? ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->n_inputs + m->n_outputs) : NULL;
+	struct inf_slot *slots = b ? ET_POOL_NEW_ARRAY(&b->pool, struct inf_slot, m->n_inputs + m->n_outputs) : NULL;
 	if (!slots) {
 		if (b)
 			inf_lib_binding_free(b);
@@ -152,8 +149,8 @@ int inferd_bind_slots(struct inferd_method *m, struct inferd_binding **ret, cons
 }
 
 /* Lay tensors out one after the other from *n_bytes on; the slots' regions are filled in later. */
-static bool lay_out(const struct inferd_tensor_info *infos, size_t n, size_t alignment,
-	struct inferd_slot *slots, size_t *n_bytes)
+static bool lay_out(const struct inferd_tensor_info *infos, size_t n, size_t alignment, struct inferd_slot *slots,
+	size_t *n_bytes)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (infos[i].is_scalar)
@@ -231,8 +228,8 @@ static const struct inferd_tensor_info *input_info(const struct inferd_binding *
 {
 	const struct inferd_tensor_info *info = inferd_input_info(b->method, index);
 	if (!info)
-		inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT,
-			"there is no input %zu: the Method has %zu", index, b->method->n_inputs);
+		inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no input %zu: the Method has %zu", index,
+			b->method->n_inputs);
 	return info;
 }
 
@@ -288,8 +285,7 @@ int inferd_set_scalar(struct inferd_binding *b, size_t index, double value)
 	} else {
 		if (!(value >= -0x1p63 && value < 0x1p63)) {
 			scalar->kind = INF_SCALAR_NONE;
-			return inf_lib_fail(
-				b->method->d, INFERD_INVALID_ARGUMENT, "%g does not fit an integer", value);
+			return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "%g does not fit an integer", value);
 		}
 		scalar->int_value = (int64_t)value;
 	}
@@ -313,8 +309,8 @@ int inferd_set_scalar_int(struct inferd_binding *b, size_t index, int64_t value)
 int inferd_output_shape(const struct inferd_binding *b, size_t index, int64_t shape[INFERD_MAX_DIMS])
 {
 	if (index >= b->method->n_outputs)
-		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT,
-			"there is no output %zu: the Method has %zu", index, b->method->n_outputs);
+		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no output %zu: the Method has %zu",
+			index, b->method->n_outputs);
 	const struct inf_lib_output *result = &b->results[index];
 	memcpy(shape, result->shape, result->n_dims * sizeof *shape);
 	return (int)result->n_dims;
@@ -354,8 +350,8 @@ int inferd_output_scalar(const struct inferd_binding *b, size_t index, double *r
 	case INF_SCALAR_NONE:
 		break;
 	}
-	return inf_lib_fail(
-		b->method->d, INFERD_INVALID_ARGUMENT, "output %zu was no number in the last request", index);
+	return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "output %zu was no number in the last request",
+		index);
 }
 
 int inferd_output_scalar_int(const struct inferd_binding *b, size_t index, int64_t *ret_value)

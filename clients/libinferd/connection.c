@@ -67,8 +67,8 @@ static int lose(struct inferd *d, const char *why)
 		d->is_lost = true;
 		inf_lib_fail(d, INFERD_DISCONNECTED, "%s", why);
 		while (!et_list_is_empty(&d->running))
-			inf_lib_binding_disconnect(
-				ET_CONTAINER_OF(d->running.next, struct inferd_binding, request_node));
+			inf_lib_binding_disconnect(ET_CONTAINER_OF(d->running.next, struct inferd_binding,
+				request_node));
 	}
 	return -INFERD_DISCONNECTED;
 }
@@ -151,8 +151,7 @@ void inf_lib_tell(struct inferd *d, struct inf_request *request)
 static struct inferd_binding *find_running(struct inferd *d, uint64_t id)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &d->running)
-	{
+	ET_LIST_FOR_EACH(node, after, &d->running) {
 		struct inferd_binding *b = ET_CONTAINER_OF(node, struct inferd_binding, request_node);
 		if (b->request_id == id)
 			return b;
@@ -183,16 +182,15 @@ static int receive(struct inferd *d, bool waits)
 		return lost(d);
 	int fds[INF_MAX_PACKET_FDS];
 	size_t n_bytes, n_fds;
-	int rc = (waits ? inf_channel_wait : inf_channel_receive)(
-		&d->channel, d->packet, INF_MAX_PACKET, &n_bytes, fds, &n_fds);
+	int rc = (waits ? inf_channel_wait : inf_channel_receive)(&d->channel, d->packet, INF_MAX_PACKET, &n_bytes, fds,
+		&n_fds);
 	if (rc == INF_CHANNEL_AGAIN)
 		return 0;
 	if (rc)
 		return lose(d, rc != INF_CHANNEL_E_CLOSED ? "the connection to the daemon is broken"
-			       : d->last_id == 1
-				       ? "the daemon ended the connection without an answer; its log says "
-					 "why (journalctl -u inferd)"
-				       : "the daemon closed the connection");
+			       : d->last_id == 1 ? "the daemon ended the connection without an answer; its log says "
+						   "why (journalctl -u inferd)"
+						 : "the daemon closed the connection");
 	struct inf_reply reply;
 	struct et_diag diag = { "" };
 	rc = inf_message_decode_reply(&reply, d->packet, n_bytes, &d->decoder, &diag);
@@ -208,8 +206,7 @@ static int receive(struct inferd *d, bool waits)
 	inf_close_fds(fds, n_fds);
 	if (rc) {
 		char why[sizeof diag.text + 64];
-		snprintf(why, sizeof why, "the daemon sent what is no reply: %s",
-			rc < 0 ? strerror(-rc) : diag.text);
+		snprintf(why, sizeof why, "the daemon sent what is no reply: %s", rc < 0 ? strerror(-rc) : diag.text);
 		return lose(d, why);
 	}
 	return 1;
@@ -239,8 +236,7 @@ int inf_lib_poll(struct inferd *d, int timeout_ms)
 	return fd.revents & POLLOUT ? sent(d, inf_channel_flush(&d->channel)) : 0;
 }
 
-int inf_lib_call(
-	struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds, enum inf_reply_kind kind)
+int inf_lib_call(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds, enum inf_reply_kind kind)
 {
 	int rc = inf_lib_send(d, request, fds, n_fds);
 	if (rc)
@@ -328,11 +324,9 @@ static int make_events(struct inferd *d)
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	d->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct epoll_event event = { .events = EPOLLIN };
-	if (d->epoll_fd < 0 || d->event_fd < 0 ||
-		epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->event_fd, &event) < 0 ||
+	if (d->epoll_fd < 0 || d->event_fd < 0 || epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->event_fd, &event) < 0 ||
 		epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, inf_channel_fd(&d->channel), &event) < 0)
-		return inf_lib_fail(
-			d, INFERD_INTERNAL, "cannot make an event descriptor: %s", strerror(errno));
+		return inf_lib_fail(d, INFERD_INTERNAL, "cannot make an event descriptor: %s", strerror(errno));
 	return 0;
 }
 
@@ -371,9 +365,8 @@ static int say_hello(struct inferd *d, const struct inferd_open_options *options
 	if (d->reply_fd >= 0)
 		close(d->reply_fd);
 	if (hello->protocol != INF_PROTOCOL)
-		return inf_lib_fail(d, INFERD_FAILED_PRECONDITION,
-			"%s %s speaks protocol %u, this library %d", hello->server_name,
-			hello->server_version, hello->protocol, INF_PROTOCOL);
+		return inf_lib_fail(d, INFERD_FAILED_PRECONDITION, "%s %s speaks protocol %u, this library %d",
+			hello->server_name, hello->server_version, hello->protocol, INF_PROTOCOL);
 	uint32_t alignment = hello->tensor_alignment;
 	if (alignment & (alignment - 1) || alignment > 65536)
 		return inf_lib_fail(d, INFERD_INTERNAL, "the daemon wants tensors aligned to %u", alignment);

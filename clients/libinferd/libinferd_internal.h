@@ -120,8 +120,7 @@ int inf_lib_take_options(struct inferd *d, void *ret_options, size_t n_bytes, co
 int inf_lib_send(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds);
 /* Send and wait for the answer. On success d->reply is the reply, of @kind; with it may have come d->reply_fd, which
  * is the caller's to take (set it to -1). */
-int inf_lib_call(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds,
-	enum inf_reply_kind kind);
+int inf_lib_call(struct inferd *d, struct inf_request *request, const int *fds, size_t n_fds, enum inf_reply_kind kind);
 /* Send what needs no answer; an error there does not matter. */
 void inf_lib_tell(struct inferd *d, struct inf_request *request);
 /* Receive and sort one packet. 1: there was one; 0: nothing there; negative: disconnected. */

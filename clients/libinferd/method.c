@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 /* Copy what the daemon says of the inputs or outputs; NULL when out of memory. */
-static struct inferd_tensor_info *copy_infos(
-	struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
+static struct inferd_tensor_info *copy_infos(struct et_pool *pool, const struct inf_tensor_metadata *from, size_t n)
 {
 	struct inferd_tensor_info *infos = ET_POOL_NEW_ARRAY(pool, struct inferd_tensor_info, n);
 	for (size_t i = 0; infos && i < n; i++) {
@@ -41,8 +40,7 @@ static struct inf_lib_text *copy_texts(struct et_pool *pool, const struct inf_te
 		if (!from[i].constant)
 			continue;
 		const char *chars = from[i].n_text ? (const char *)from[i].text : "";
-		texts[i] =
-			(struct inf_lib_text){ et_pool_strndup(pool, chars, from[i].n_text), from[i].n_text };
+		texts[i] = (struct inf_lib_text){ et_pool_strndup(pool, chars, from[i].n_text), from[i].n_text };
 		if (!texts[i].chars)
 			return NULL;
 	}
@@ -97,8 +95,7 @@ static int method_open(struct inferd *d, struct inferd_method **ret, struct inf_
 		fds[n_fds++] = all.data_fds[i];
 	request->method_open.data_fds = (uint32_t)all.n_data_fds;
 	if (all.share_with && all.share_with->d != d)
-		return inf_lib_fail(
-			d, INFERD_INVALID_ARGUMENT, "the Method to share with is another connection's");
+		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "the Method to share with is another connection's");
 	if (all.share_with && fd >= 0)
 		return inf_lib_fail(d, INFERD_INVALID_ARGUMENT,
 			"whoever shares with a Method opens another method of that one's program, and passes "
@@ -146,8 +143,7 @@ void inferd_method_close(struct inferd_method *m)
 		return;
 	m->is_closed = true;
 	et_list_remove(&m->node);
-	inf_lib_tell(
-		m->d, &(struct inf_request){ .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { m->id } });
+	inf_lib_tell(m->d, &(struct inf_request){ .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { m->id } });
 	inf_lib_method_unref(m);
 }
 

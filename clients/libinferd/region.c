@@ -17,8 +17,7 @@ static int region_add(struct inferd *d, struct inferd_region **ret, int fd, size
 		return inf_lib_fail(d, INFERD_RESOURCE_EXHAUSTED, "out of memory");
 	int rc = -1;
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < n_bytes)
-		inf_lib_fail(
-			d, INFERD_INVALID_ARGUMENT, "the region's file is smaller than %zu bytes", n_bytes);
+		inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "the region's file is smaller than %zu bytes", n_bytes);
 	else if ((rc = et_platform_map(&r->mapping, fd, n_bytes, true)) < 0)
 		inf_lib_fail(d, INFERD_INVALID_ARGUMENT, "cannot map the region: %s", strerror(-rc));
 	if (rc) {
@@ -35,8 +34,8 @@ static int region_add(struct inferd *d, struct inferd_region **ret, int fd, size
 
 static void tell_freed(struct inferd *d, uint64_t id)
 {
-	inf_lib_tell(d, &(struct inf_request){ .kind = INF_REQUEST_REGION_UNREGISTER,
-				.region_unregister = { .region = id } });
+	inf_lib_tell(d,
+		&(struct inf_request){ .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { .region = id } });
 }
 
 int inferd_region_new(struct inferd *d, struct inferd_region **ret, size_t n_bytes)

@@ -98,8 +98,7 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 		for (size_t i = 0; i < m->n_inputs; i++)
 			if (b->changes[i].scalar.kind != inf_lib_scalar_kind(&m->inputs[i]))
 				return inf_lib_fail(m->d, INFERD_INVALID_ARGUMENT,
-					"%s is a number: set it with inferd_set_scalar first",
-					m->inputs[i].name);
+					"%s is a number: set it with inferd_set_scalar first", m->inputs[i].name);
 		request.infer.n_inputs = m->n_inputs;
 		request.infer.inputs = b->changes;
 	}
@@ -117,8 +116,8 @@ static int start(struct inferd_binding *b, const struct inferd_request_options *
 	return 0;
 }
 
-int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_options *options,
-	inferd_done_fn done, void *userdata)
+int inferd_infer_async(struct inferd_binding *b, const struct inferd_request_options *options, inferd_done_fn done,
+	void *userdata)
 {
 	if (!done)
 		return inf_lib_fail(b->method->d, INFERD_INVALID_ARGUMENT, "there is no callback");

@@ -107,11 +107,9 @@ static void method_open(struct daemon *d, const struct inf_request *request, con
 	static struct inf_tensor_metadata many[INF_MAX_SLOTS];
 	if (strcmp(model, "large") == 0) {
 		for (size_t i = 0; i < INF_MAX_SLOTS; i++)
-			many[i] = (struct inf_tensor_metadata){
-				.name = "a name that is rather long, to fill a packet",
+			many[i] = (struct inf_tensor_metadata){ .name = "a name that is rather long, to fill a packet",
 				.datatype = "FP32",
-				.byte_size = 64
-			};
+				.byte_size = 64 };
 		reply.method_opened.n_outputs = INF_MAX_SLOTS;
 		reply.method_opened.outputs = many;
 	}
@@ -122,8 +120,8 @@ static void region_add(struct daemon *d, const struct inf_request *request, stru
 {
 	d->regions[d->n_regions++] = region;
 	reply_with(d,
-		&(struct inf_reply){ .kind = INF_REPLY_REGION_CREATED,
-			.region_created = { d->n_regions, region->mapping.n_bytes } },
+		&(struct inf_reply){
+			.kind = INF_REPLY_REGION_CREATED, .region_created = { d->n_regions, region->mapping.n_bytes } },
 		request->id, fd);
 }
 
@@ -135,8 +133,8 @@ static void bind_slots(struct daemon *d, const struct inf_request *request)
 	b->region = inf_region_ref(d->regions[bind->inputs[0].region - 1]);
 	b->in = bind->inputs[0].offset;
 	b->out = bind->outputs[0].offset;
-	reply_with(d, &(struct inf_reply){ .kind = INF_REPLY_BOUND, .bound = { d->n_bindings, 1, 1 } },
-		request->id, -1);
+	reply_with(d, &(struct inf_reply){ .kind = INF_REPLY_BOUND, .bound = { d->n_bindings, 1, 1 } }, request->id,
+		-1);
 }
 
 static void answer(struct daemon *d, uint64_t id, size_t binding, const struct inf_infer *infer)
@@ -215,8 +213,7 @@ static bool handle(struct daemon *d, const struct inf_request *request, int *fds
 	struct inf_region *region;
 	switch (request->kind) {
 	case INF_REQUEST_HELLO:
-		reply_with(d,
-			&(struct inf_reply){ .kind = INF_REPLY_HELLO, .hello = { 1, "fake", "0", 16, 64 } },
+		reply_with(d, &(struct inf_reply){ .kind = INF_REPLY_HELLO, .hello = { 1, "fake", "0", 16, 64 } },
 			request->id, -1);
 		return true;
 	case INF_REQUEST_METHOD_OPEN:
@@ -228,8 +225,8 @@ static bool handle(struct daemon *d, const struct inf_request *request, int *fds
 		region_add(d, request, region, region->fd);
 		return true;
 	case INF_REQUEST_REGION_REGISTER: {
-		int rc = inf_region_import(
-			&region, fds[0], request->region_register.byte_size, et_platform_allocator());
+		int rc = inf_region_import(&region, fds[0], request->region_register.byte_size,
+			et_platform_allocator());
 		if (rc) {
 			refuse(d, request->id, INF_FAILED_PRECONDITION, inf_region_error_text(rc));
 		} else {
@@ -591,8 +588,7 @@ static void regions_of_ones_own(void **state)
 	out.offset = 4096;
 	assert_int_equal(inferd_bind_slots(m, &b, &in, &out), -INFERD_INVALID_ARGUMENT);
 	out.offset = 1024;
-	assert_int_equal(
-		inferd_bind_slots(m, &b, &(struct inferd_slot){ 0 }, &out), -INFERD_INVALID_ARGUMENT);
+	assert_int_equal(inferd_bind_slots(m, &b, &(struct inferd_slot){ 0 }, &out), -INFERD_INVALID_ARGUMENT);
 	assert_int_equal(inferd_bind_slots(m, &b, &in, &out), 0);
 	uint8_t *data = inferd_region_data(r);
 	assert_ptr_equal(inferd_input(b, 0), data + 128);
@@ -675,8 +671,7 @@ static void replies_in_any_order(void **state)
 	assert_int_equal(inferd_infer_async(b[0], NULL, NULL, NULL), -INFERD_INVALID_ARGUMENT);
 	int n = 0;
 	while (n < 3) {
-		assert_int_equal(
-			poll(&(struct pollfd){ .fd = inferd_get_fd(d), .events = POLLIN }, 1, -1), 1);
+		assert_int_equal(poll(&(struct pollfd){ .fd = inferd_get_fd(d), .events = POLLIN }, 1, -1), 1);
 		int rc = inferd_dispatch(d);
 		assert_true(rc >= 0);
 		n += rc;
@@ -713,8 +708,7 @@ static void callbacks_come_from_dispatch_only(void **state)
 	assert_int_equal(log.n, 1);
 	assert_int_equal(poll(&(struct pollfd){ .fd = inferd_get_fd(d), .events = POLLIN }, 1, 0), 0);
 	assert_int_equal(inferd_infer_async(a, NULL, done, &log), 0);
-	assert_int_equal(
-		inferd_method_open(d, &(struct inferd_method *){ NULL }, "missing", NULL), -INFERD_NOT_FOUND);
+	assert_int_equal(inferd_method_open(d, &(struct inferd_method *){ NULL }, "missing", NULL), -INFERD_NOT_FOUND);
 	assert_int_equal(inferd_wait(d, -1), 1); /* does not block for what is there */
 }
 

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-static struct inf_heap_node *join(
-	const struct inf_heap *heap, struct inf_heap_node *a, struct inf_heap_node *b)
+static struct inf_heap_node *join(const struct inf_heap *heap, struct inf_heap_node *a, struct inf_heap_node *b)
 {
 	if (!a || !b)
 		return a ? a : b;

@@ -15,8 +15,8 @@ uint64_t inf_table_add(struct inf_table *table, void *object)
 {
 	if (!table->first_free) {
 		uint32_t n = table->n_places ? table->n_places * 2 : 8;
-		struct inf_table_place *bigger =
-			n < UINT32_MAX / 4 ? reallocarray(table->places, n, sizeof(*bigger)) : NULL;
+		struct inf_table_place *bigger = n < UINT32_MAX / 4 ? reallocarray(table->places, n, sizeof(*bigger))
+								    : NULL;
 		if (!bigger)
 			return 0;
 		table->places = bigger;
@@ -37,8 +37,7 @@ uint64_t inf_table_add(struct inf_table *table, void *object)
 static struct inf_table_place *place_of(const struct inf_table *table, uint64_t id)
 {
 	uint32_t i = (uint32_t)id - 1;
-	if (!(uint32_t)id || i >= table->n_places || !table->places[i].object ||
-		table->places[i].n_uses != id >> 32)
+	if (!(uint32_t)id || i >= table->n_places || !table->places[i].object || table->places[i].n_uses != id >> 32)
 		return NULL;
 	return &table->places[i];
 }

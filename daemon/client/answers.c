@@ -35,8 +35,8 @@ static void out_of_memory(struct inf_session *s, uint64_t id)
 	inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory");
 }
 
-const struct inf_tensor_metadata *inf_answer_tensors(
-	struct et_pool *pool, const struct et_io_info *infos, uint32_t n, const char *what)
+const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct et_io_info *infos, uint32_t n,
+	const char *what)
 {
 	struct inf_tensor_metadata *tensors = ET_POOL_NEW_ARRAY(pool, struct inf_tensor_metadata, n);
 	size_t n_left = INF_MAX_STRINGS;
@@ -82,8 +82,8 @@ void inf_answer_server_metadata(struct inf_session *s, uint64_t id)
 	static const char *const extensions[] = { "model_repository", "statistics", "system_shared_memory",
 		"schedule_policy" };
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_SERVER_METADATA };
-	reply.server_metadata =
-		(struct inf_server_metadata){ "inferd", INF_VERSION, ET_ARRAY_LEN(extensions), extensions };
+	reply.server_metadata = (struct inf_server_metadata){ "inferd", INF_VERSION, ET_ARRAY_LEN(extensions),
+		extensions };
 	inf_session_reply(s, &reply);
 }
 
@@ -132,16 +132,14 @@ static const char *failure_of(const struct et_backend_entry *entry, struct et_po
 	et_plugin_state(entry->backend, &now);
 	if (!now.has_failed)
 		return NULL;
-	inf_text(text, sizeof(text), "%.60s: failed %u times: %s", entry->ops->name, now.n_crashes,
-		now.reason);
+	inf_text(text, sizeof(text), "%.60s: failed %u times: %s", entry->ops->name, now.n_crashes, now.reason);
 	const char *kept = et_pool_strndup(pool, text, strlen(text));
 	return kept ? kept : entry->ops->name;
 }
 
 enum { MAX_TENANTS = 64 }; /* of a backend's that are shown */
 
-static struct inf_host_status host_of(
-	const char *backend, const struct et_plugin_state *now, struct et_pool *pool)
+static struct inf_host_status host_of(const char *backend, const struct et_plugin_state *now, struct et_pool *pool)
 {
 	const char *reason = et_pool_strndup(pool, now->reason, strlen(now->reason));
 	return (struct inf_host_status){
@@ -158,12 +156,10 @@ static struct inf_host_status host_of(
 }
 
 /* The processes of plug-ins. False: no memory. */
-static bool list_hosts(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_hosts(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	const size_t n_plugins = server->registry.n_backends - server->n_compiled_in;
-	struct inf_host_status *hosts =
-		ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
+	struct inf_host_status *hosts = ET_POOL_NEW_ARRAY(pool, struct inf_host_status, n_plugins * (1 + MAX_TENANTS));
 	struct et_plugin_state *states = ET_POOL_NEW_ARRAY(pool, struct et_plugin_state, MAX_TENANTS);
 	if (!hosts || !states)
 		return false;
@@ -180,15 +176,13 @@ static bool list_hosts(
 }
 
 /* Who is there, and what each holds of what it may. False: no memory. */
-static bool list_users(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_users(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct et_list_node *list = &server->quota.users;
 	struct inf_user_status *users = ET_POOL_NEW_ARRAY(pool, struct inf_user_status, count(list));
 	for (const struct et_list_node *node = list->next; node != list && users; node = node->next) {
 		const struct inf_quota_user *user = ET_CONTAINER_OF(node, struct inf_quota_user, node);
-		struct inf_limit_status *limits =
-			ET_POOL_NEW_ARRAY(pool, struct inf_limit_status, INF_N_QUOTAS);
+		struct inf_limit_status *limits = ET_POOL_NEW_ARRAY(pool, struct inf_limit_status, INF_N_QUOTAS);
 		if (!limits)
 			return false;
 		for (int kind = 0; kind < INF_N_QUOTAS; kind++)
@@ -202,8 +196,7 @@ static bool list_users(
 }
 
 /* False: no memory. */
-static bool list_programs(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_programs(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct et_list_node *list = inf_repository_models(server->repository);
 	struct inf_program_status *programs = ET_POOL_NEW_ARRAY(pool, struct inf_program_status, count(list));
@@ -217,8 +210,7 @@ static bool list_programs(
 }
 
 /* False: no memory. */
-static bool list_clients(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_clients(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct et_list_node *list = &server->sessions;
 	struct inf_client_status *clients = ET_POOL_NEW_ARRAY(pool, struct inf_client_status, count(list));
@@ -241,13 +233,11 @@ static bool list_clients(
 }
 
 /* What is here, and what is not and why. False: no memory. */
-static bool list_backends(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_backends(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	const struct et_registry *registry = &server->registry;
 	const char **here = ET_POOL_NEW_ARRAY(pool, const char *, registry->n_backends + 1);
-	const char **missing =
-		ET_POOL_NEW_ARRAY(pool, const char *, server->n_missing + registry->n_backends);
+	const char **missing = ET_POOL_NEW_ARRAY(pool, const char *, server->n_missing + registry->n_backends);
 	if (!here || !missing)
 		return false;
 	for (size_t i = 0; i < registry->n_backends; i++) {
@@ -266,8 +256,7 @@ static bool list_backends(
 }
 
 /* False: no memory. */
-static bool list_queues(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_queues(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	struct inf_queue_status *queues = ET_POOL_NEW_ARRAY(pool, struct inf_queue_status, server->queues.n);
 	for (uint32_t i = 0; i < server->queues.n && queues; i++) {
@@ -288,8 +277,7 @@ static bool list_queues(
 }
 
 /* False: no memory. */
-static bool list_warnings(
-	const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
+static bool list_warnings(const struct inf_server *server, struct et_pool *pool, struct inf_server_status *status)
 {
 	const char **warnings = ET_POOL_NEW_ARRAY(pool, const char *, server->watchdog.n_stuck + 1);
 	char warning[600];
@@ -361,8 +349,8 @@ void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model
 	if (!all) {
 		out_of_memory(s, id);
 	} else if (model[0] && !n) {
-		inf_session_refuse(s, id, INF_NOT_FOUND,
-			"model '%s' is not loaded, so there are no statistics of it", model);
+		inf_session_refuse(s, id, INF_NOT_FOUND, "model '%s' is not loaded, so there are no statistics of it",
+			model);
 	} else {
 		reply.model_statistics = (struct inf_model_statistics){ n, all };
 		inf_session_reply(s, &reply);
@@ -372,8 +360,8 @@ void inf_answer_statistics(struct inf_session *s, uint64_t id, const char *model
 
 /* --- models --------------------------------------------------------------------------------------- */
 
-void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *sv,
-	const struct inf_variants *on_disk, size_t n_on_disk)
+void inf_answer_metadata(struct inf_session *s, uint64_t id, struct inf_model *sv, const struct inf_variants *on_disk,
+	size_t n_on_disk)
 {
 	struct inf_reply reply = { .id = id, .kind = INF_REPLY_MODEL_METADATA };
 	struct inf_model_metadata *m = &reply.model_metadata;
@@ -421,8 +409,8 @@ static int nearness(enum inf_model_state state)
 }
 
 /* @pool: for what is said of it; where that has no memory it is not. */
-static void describe_model(struct inf_server *server, struct inf_model_index *index,
-	const struct inf_variants *v, struct et_pool *pool, enum inf_model_state *ret)
+static void describe_model(struct inf_server *server, struct inf_model_index *index, const struct inf_variants *v,
+	struct et_pool *pool, enum inf_model_state *ret)
 {
 	const struct et_list_node *models = inf_repository_models(server->repository);
 	enum inf_model_state state = INF_MODEL_UNLOADED;
@@ -448,8 +436,8 @@ static void describe_model(struct inf_server *server, struct inf_model_index *in
 			index->reason = sv->reason;
 	}
 	if (!v->n && v->denied)
-		index->reason = text(
-			pool, "%.400s: Permission denied to user %lu", v->denied, (unsigned long)geteuid());
+		index->reason = text(pool, "%.400s: Permission denied to user %lu", v->denied,
+			(unsigned long)geteuid());
 	if (state == INF_MODEL_UNLOADED && (is_refused || !v->n))
 		state = INF_MODEL_FAILED;
 	index->state = inf_model_state_name(state);
@@ -474,10 +462,9 @@ void inf_answer_index(struct inf_session *s, uint64_t id, bool only_ready, const
 		}
 		for (uint32_t f = 0; f < on_disk[i].n; f++)
 			files[f] = on_disk[i].items[f].file;
-		*index = (struct inf_model_index){ .name = on_disk[i].model,
-			.version = on_disk[i].version,
-			.n_files = on_disk[i].n,
-			.files = files };
+		*index = (struct inf_model_index){
+			.name = on_disk[i].model, .version = on_disk[i].version, .n_files = on_disk[i].n, .files = files
+		};
 		describe_model(s->server, index, &on_disk[i], &pool, &state);
 		if (!only_ready || state == INF_MODEL_READY)
 			n++;

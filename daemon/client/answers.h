@@ -7,8 +7,8 @@
 
 /* Inputs or outputs of a Plan as the wire shows them; the array and what it points to live in @pool. NULL: no
  * memory (or none of them). */
-const struct inf_tensor_metadata *inf_answer_tensors(
-	struct et_pool *pool, const struct et_io_info *infos, uint32_t n, const char *what);
+const struct inf_tensor_metadata *inf_answer_tensors(struct et_pool *pool, const struct et_io_info *infos, uint32_t n,
+	const char *what);
 
 void inf_answer_server_metadata(struct inf_session *session, uint64_t id);
 void inf_answer_status(struct inf_session *session, uint64_t id);
@@ -17,7 +17,7 @@ void inf_answer_statistics(struct inf_session *session, uint64_t id, const char 
 void inf_answer_metadata(struct inf_session *session, uint64_t id, struct inf_model *model,
 	const struct inf_variants *on_disk, size_t n_on_disk);
 /* @on_disk: what a scan of the folder found. */
-void inf_answer_index(struct inf_session *session, uint64_t id, bool only_ready,
-	const struct inf_variants *on_disk, size_t n_on_disk);
+void inf_answer_index(struct inf_session *session, uint64_t id, bool only_ready, const struct inf_variants *on_disk,
+	size_t n_on_disk);
 
 #endif

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static bool refuse(
-	struct inf_refusal *refusal, enum inf_status status, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool refuse(struct inf_refusal *refusal, enum inf_status status,
+	const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -54,10 +54,9 @@ static bool charge_method(struct inf_method *method, struct inf_refusal *refusal
 	uint64_t n_own = inf_model_total(&all), n_state = model->info->n_state_bytes, n;
 	if (method->first != method)
 		n_state -= model->info->n_shared_bytes;
-	if (!inf_repository_has_room_for_state(
-		    method->server->repository, model, n_state, why, sizeof(why)))
-		return refuse(refusal, INF_RESOURCE_EXHAUSTED,
-			"there is no room for the state of '%.80s': %s", model->model, why);
+	if (!inf_repository_has_room_for_state(method->server->repository, model, n_state, why, sizeof(why)))
+		return refuse(refusal, INF_RESOURCE_EXHAUSTED, "there is no room for the state of '%.80s': %s",
+			model->model, why);
 	if (__builtin_add_overflow(n_state, n_own, &n))
 		n = UINT64_MAX;
 	if (!inf_quota_charge(method->user, INF_QUOTA_BYTES, n)) {
@@ -111,8 +110,7 @@ static void leave_charge(struct inf_model *model, struct inf_quota_user *user, u
 }
 
 /* Whether a Method on @serving can share the state of @first; else *refusal. */
-static bool can_share(
-	const struct inf_model *model, const struct inf_method *first, struct inf_refusal *refusal)
+static bool can_share(const struct inf_model *model, const struct inf_method *first, struct inf_refusal *refusal)
 {
 	if (first->is_changing || first->model->program != model->program)
 		return refuse(refusal, INF_FAILED_PRECONDITION,
@@ -127,9 +125,8 @@ static bool can_share(
 		       first->model->method, model->method, model->model);
 }
 
-struct inf_method *inf_method_new(struct inf_server *server, struct inf_model *model,
-	struct inf_quota_user *user, uint64_t n_uploaded_bytes, struct inf_method *with,
-	struct inf_refusal *refusal)
+struct inf_method *inf_method_new(struct inf_server *server, struct inf_model *model, struct inf_quota_user *user,
+	uint64_t n_uploaded_bytes, struct inf_method *with, struct inf_refusal *refusal)
 {
 	if (with && !can_share(model, with->first, refusal))
 		return NULL;
@@ -163,11 +160,10 @@ bool inf_method_make_state(struct inf_method *method, struct inf_refusal *refusa
 {
 	struct et_diag diag = { "" };
 	const struct et_method *with = method->first->method; /* NULL: it is its own */
-	enum et_status status =
-		et_method_new_with(&method->method, method->model->plan, with, et_platform_allocator(), &diag);
-	return status == ET_OK ||
-	       refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s",
-		       method->model->model, diag.text[0] ? diag.text : et_status_text(status));
+	enum et_status status = et_method_new_with(&method->method, method->model->plan, with, et_platform_allocator(),
+		&diag);
+	return status == ET_OK || refuse(refusal, INF_RESOURCE_EXHAUSTED, "no memory for the state of '%s': %s",
+					  method->model->model, diag.text[0] ? diag.text : et_status_text(status));
 }
 
 bool inf_method_begins_long(const struct inf_model *model)
@@ -184,8 +180,8 @@ static void free_state(struct inf_method *method, uint64_t n_bytes)
 	if (charge) {
 		*charge = (struct uploaded_charge){ method->user, n_bytes };
 		method->user->n_refs++;
-		inf_repository_release_async_method(method->server->repository, method->method,
-			method->n_state_bytes, uploaded_gone, charge);
+		inf_repository_release_async_method(method->server->repository, method->method, method->n_state_bytes,
+			uploaded_gone, charge);
 	} else {
 		et_method_free(method->method);
 		inf_quota_discharge(method->user, INF_QUOTA_BYTES, n_bytes);
@@ -197,8 +193,7 @@ static uint64_t more(uint64_t n, uint64_t than)
 	return n > than ? n - than : 0;
 }
 
-bool inf_method_charge_change(
-	struct inf_method *method, const struct inf_model *to, struct inf_refusal *refusal)
+bool inf_method_charge_change(struct inf_method *method, const struct inf_model *to, struct inf_refusal *refusal)
 {
 	uint64_t n_new = to->info->n_state_bytes, n_more = more(n_new, method->n_state_bytes);
 	char why[600];
@@ -207,8 +202,7 @@ bool inf_method_charge_change(
 	if (inf_quota_charge(method->user, INF_QUOTA_BYTES, n_more))
 		return true;
 	inf_quota_explain(method->user, INF_QUOTA_BYTES, n_more, why, sizeof(why));
-	return refuse(
-		refusal, INF_RESOURCE_EXHAUSTED, "its state would need %" PRIu64 " bytes; %s", n_new, why);
+	return refuse(refusal, INF_RESOURCE_EXHAUSTED, "its state would need %" PRIu64 " bytes; %s", n_new, why);
 }
 
 void inf_method_change_state(struct inf_method *method, const struct inf_model *to, struct et_method *state)
@@ -260,8 +254,8 @@ static void write_shape(char *to, size_t room, const int64_t *sizes, size_t n_di
 }
 
 /* Take a client's shape for input @index into @io, with the bytes it needs. */
-static bool take_shape(const struct et_io_info *info, uint32_t index, const struct inf_slot *slot,
-	struct et_io *io, struct inf_refusal *refusal)
+static bool take_shape(const struct et_io_info *info, uint32_t index, const struct inf_slot *slot, struct et_io *io,
+	struct inf_refusal *refusal)
 {
 	int64_t expected[ET_MAX_DIMS];
 	char is[160], should[160];
@@ -271,8 +265,7 @@ static bool take_shape(const struct et_io_info *info, uint32_t index, const stru
 		expected[i] = info->sizes[i];
 	for (size_t i = 0; i < info->n_dims && fits; i++) {
 		int64_t size = slot->shape[i];
-		fits = size >= 0 && size <= INT32_MAX &&
-		       (info->dynamism != ET_STATIC || size == expected[i]) &&
+		fits = size >= 0 && size <= INT32_MAX && (info->dynamism != ET_STATIC || size == expected[i]) &&
 		       et_mul(n_bytes, (size_t)size, &n_bytes);
 		io->sizes[i] = (int32_t)size;
 	}
@@ -327,17 +320,16 @@ static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, co
 	size_t needed = is_input ? io->tensor.n_bytes : info->n_bytes;
 	size_t n_bytes = slot->byte_size ? slot->byte_size : needed;
 	if (slot->offset % INF_TENSOR_ALIGNMENT)
-		return refuse(refusal, INF_INVALID_ARGUMENT,
-			"%s_%u: offset %" PRIu64 " is not a multiple of %d", what, index, slot->offset,
-			INF_TENSOR_ALIGNMENT);
+		return refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: offset %" PRIu64 " is not a multiple of %d", what,
+			index, slot->offset, INF_TENSOR_ALIGNMENT);
 	if (is_input && info->dynamism == ET_STATIC ? n_bytes != needed : n_bytes < needed)
-		return refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: %zu bytes, expected %s%zu", what, index,
-			n_bytes, is_input && info->dynamism == ET_STATIC ? "" : "at least ", needed);
+		return refuse(refusal, INF_INVALID_ARGUMENT, "%s_%u: %zu bytes, expected %s%zu", what, index, n_bytes,
+			is_input && info->dynamism == ET_STATIC ? "" : "at least ", needed);
 	void *data = inf_region_at(region->region, slot->offset, n_bytes);
 	if (!data)
 		return refuse(refusal, INF_INVALID_ARGUMENT,
-			"%s_%u: %zu bytes at offset %" PRIu64 " end beyond region %" PRIu64
-			", which has %" PRIu64 " bytes",
+			"%s_%u: %zu bytes at offset %" PRIu64 " end beyond region %" PRIu64 ", which has %" PRIu64
+			" bytes",
 			what, index, n_bytes, slot->offset, slot->region, region->n_bytes);
 	io->tensor.data = data;
 	if (!is_input)
@@ -351,8 +343,8 @@ static bool take_memory(struct inf_binding *b, uint32_t at, const char *what, co
 	return true;
 }
 
-static bool take_slot(struct inf_binding *b, uint32_t at, const struct et_io_info *info,
-	const struct inf_slot *slot, struct inf_refusal *refusal)
+static bool take_slot(struct inf_binding *b, uint32_t at, const struct et_io_info *info, const struct inf_slot *slot,
+	struct inf_refusal *refusal)
 {
 	bool is_input = at < b->n_inputs;
 	uint32_t index = is_input ? at : at - b->n_inputs;
@@ -371,8 +363,8 @@ static bool take_slot(struct inf_binding *b, uint32_t at, const struct et_io_inf
 		io->sizes[i] = info->sizes[i];
 	io->tensor.n_bytes = info->n_bytes;
 	if (is_input && slot->scalar.kind != INF_SCALAR_NONE)
-		return refuse(refusal, INF_INVALID_ARGUMENT, "input_%u: it is a tensor, and %s was given",
-			index, scalar_names[slot->scalar.kind]);
+		return refuse(refusal, INF_INVALID_ARGUMENT, "input_%u: it is a tensor, and %s was given", index,
+			scalar_names[slot->scalar.kind]);
 	if (is_input && slot->n_shape && !take_shape(info, index, slot, io, refusal))
 		return false;
 	return take_memory(b, at, what, info, slot, refusal);
@@ -457,8 +449,8 @@ bool inf_binding_apply(struct inf_binding *b, const struct inf_infer *request, s
 			return false;
 		if (b->io[i].tensor.n_bytes > b->room[i])
 			return refuse(refusal, INF_INVALID_ARGUMENT,
-				"input_%u: this shape needs %zu bytes, and %zu are bound", i,
-				b->io[i].tensor.n_bytes, b->room[i]);
+				"input_%u: this shape needs %zu bytes, and %zu are bound", i, b->io[i].tensor.n_bytes,
+				b->room[i]);
 	}
 	return true;
 }
@@ -469,8 +461,7 @@ bool inf_binding_charge_frame(struct inf_binding *b, char *why, size_t room)
 	b->job.frame_charge = INF_FRAME_FREE;
 	if (!model->is_uploaded)
 		return true;
-	if (atomic_load_explicit(&model->n_covered, memory_order_relaxed) <
-		inf_queues_n_workers(model->queues)) {
+	if (atomic_load_explicit(&model->n_covered, memory_order_relaxed) < inf_queues_n_workers(model->queues)) {
 		atomic_fetch_add_explicit(&model->n_covered, 1, memory_order_relaxed);
 		b->job.frame_charge = INF_FRAME_COVERED;
 		return true;
@@ -482,8 +473,8 @@ bool inf_binding_charge_frame(struct inf_binding *b, char *why, size_t room)
 		return true;
 	}
 	inf_quota_explain(b->user, INF_QUOTA_BYTES, n, explained, sizeof(explained));
-	inf_text(why, room, "another run of '%.80s' at the same time needs %" PRIu64 " bytes; %s",
-		model->model, n, explained);
+	inf_text(why, room, "another run of '%.80s' at the same time needs %" PRIu64 " bytes; %s", model->model, n,
+		explained);
 	return false;
 }
 
@@ -541,9 +532,7 @@ static void end_access(const struct inf_binding *b, uint32_t n)
 int inf_binding_begin_access(const struct inf_binding *b, uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < b->n_regions && b->has_dma_buf; i++) {
-		int rc = b->regions[i]
-				 ? inf_region_begin_access(b->regions[i]->region, i >= b->n_inputs, until_ns)
-				 : 0;
+		int rc = b->regions[i] ? inf_region_begin_access(b->regions[i]->region, i >= b->n_inputs, until_ns) : 0;
 		if (rc < 0) {
 			end_access(b, i);
 			return rc;

@@ -33,11 +33,10 @@ struct inf_method {
 	/* Its state is being reset, or made anew for another variant, beside the loop: no requests meanwhile. */
 	bool is_suspended;
 	struct inf_server *server;
-	bool wants_backend;    /* the client asked for this very one */
-	bool is_changing;      /* is_suspended, for another variant */
-	struct pending *reset; /* that a client asked for meanwhile; NULL: none. requests.c's */
-	struct inf_quota_user
-		*user; /* charged: a Method, its state if not another's, a foreign program's bytes */
+	bool wants_backend;          /* the client asked for this very one */
+	bool is_changing;            /* is_suspended, for another variant */
+	struct pending *reset;       /* that a client asked for meanwhile; NULL: none. requests.c's */
+	struct inf_quota_user *user; /* charged: a Method, its state if not another's, a foreign program's bytes */
 	uint64_t n_uploaded_bytes, n_state_bytes;
 };
 
@@ -74,19 +73,16 @@ struct inf_method *inf_method_unref(struct inf_method *method);
  * take, and taken over with the user's reference on success. It has no state yet: inf_method_make_state, before anything
  * else. NULL and *ret_refusal otherwise.
  * @with: NULL, or another one of the same connection and file, whose state it is to share; it takes a reference. */
-struct inf_method *inf_method_new(struct inf_server *server, struct inf_model *model,
-	struct inf_quota_user *user, uint64_t n_uploaded_bytes, struct inf_method *with,
-	struct inf_refusal *ret_refusal);
+struct inf_method *inf_method_new(struct inf_server *server, struct inf_model *model, struct inf_quota_user *user,
+	uint64_t n_uploaded_bytes, struct inf_method *with, struct inf_refusal *ret_refusal);
 /* Any thread; nothing else may use the Method meanwhile. False and *ret_refusal: no memory. */
 bool inf_method_make_state(struct inf_method *method, struct inf_refusal *ret_refusal);
 /* Before a state as @to has it is made for it: charge what that takes more. False and *ret_refusal: no room, or the user's
  * limit. */
-bool inf_method_charge_change(
-	struct inf_method *method, const struct inf_model *to, struct inf_refusal *ret_refusal);
+bool inf_method_charge_change(struct inf_method *method, const struct inf_model *to, struct inf_refusal *ret_refusal);
 /* After that: @state in place of its own, marked as lost; or NULL, it could not be made. What is too much of the charge is
  * given back. None of its requests is in flight. */
-void inf_method_change_state(
-	struct inf_method *method, const struct inf_model *to, struct et_method *state);
+void inf_method_change_state(struct inf_method *method, const struct inf_model *to, struct et_method *state);
 /* Whether giving a Method its state, when it is made or reset, takes so long that it is not for the loop. */
 bool inf_method_begins_long(const struct inf_model *model);
 
@@ -96,8 +92,7 @@ bool inf_method_begins_long(const struct inf_model *model);
 struct inf_binding *inf_binding_new(struct inf_session *session, struct inf_method *method,
 	const struct inf_bind *request, struct inf_refusal *ret_refusal);
 /* Put the io arrays back to what was bound, with the shapes and numbers of @request on top. False and a sentence. */
-bool inf_binding_apply(
-	struct inf_binding *binding, const struct inf_infer *request, struct inf_refusal *ret_refusal);
+bool inf_binding_apply(struct inf_binding *binding, const struct inf_infer *request, struct inf_refusal *ret_refusal);
 /* Before a request on it: a run that is interrupted keeps its frame, so each in flight may come to hold one. Those of a
  * client's own program beyond the number of workers, for which its first Method was charged, are charged to the user.
  * False and a sentence in @why, of @room bytes. Loop thread. */

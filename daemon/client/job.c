@@ -102,8 +102,7 @@ static void write_outputs(struct inf_binding *b)
 		} else if (io->tag == ET_TAG_INT) {
 			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_INT, .int_value = io->i };
 		} else if (io->tag == ET_TAG_DOUBLE) {
-			shape->scalar =
-				(struct inf_scalar){ .kind = INF_SCALAR_DOUBLE, .double_value = io->d };
+			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_DOUBLE, .double_value = io->d };
 		} else if (io->tag == ET_TAG_BOOL) {
 			shape->scalar = (struct inf_scalar){ .kind = INF_SCALAR_BOOL, .bool_value = io->b };
 		}
@@ -119,8 +118,7 @@ static void write_profile(struct inf_binding *b, struct et_fbw *writer, struct i
 	size_t n_bytes;
 	et_profile_span(job->profile, "inferd queue", job->arrived_ns, job->started_ns);
 	et_profile_span(job->profile, "Method::execute", job->started_ns, et_platform_now_ns(NULL));
-	if (et_etdump_write(writer, job->profile,
-		    et_program_find_method(model->program, model->info->method), &bytes,
+	if (et_etdump_write(writer, job->profile, et_program_find_method(model->program, model->info->method), &bytes,
 		    &n_bytes) == ET_OK) {
 		inferred->profile = bytes;
 		inferred->n_profile = n_bytes;
@@ -168,8 +166,7 @@ static enum inf_status make_profile(struct inf_binding *b, char *error, size_t r
 }
 
 /* The answer into @buffer. The request is out of the queue and this thread's. */
-static void encode(
-	struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
+static void encode(struct inf_binding *b, enum inf_status status, const char *error, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
 	struct inf_reply reply = { .id = job->id, .status = status, .error = error };
@@ -188,12 +185,10 @@ static void encode(
 		if (job->profile)
 			write_profile(b, &writer, &reply.inferred);
 	}
-	int rc = inf_message_encode_reply(
-		&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
+	int rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
 	if (rc < 0 && writer.bytes) { /* no descriptor for a large one: better none than no answer */
 		reply.inferred.n_profile = 0;
-		rc = inf_message_encode_reply(
-			&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
+		rc = inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec);
 	}
 	if (rc < 0)
 		buffer->n_bytes = 0;
@@ -270,8 +265,8 @@ static void submit_to(struct inf_binding *b, struct et_queue_id queue, bool is_q
 	const struct et_queue_id *home = home_of(b);
 	job->is_off_home_queue = queue.kind != home->kind || queue.device != home->device;
 	job->item.flow = &b->session->flows[index < 0 ? 0 : index];
-	job->item.stream =
-		b->method->model->info->is_stateful && !job->is_off_home_queue ? &b->method->first->stream : NULL;
+	job->item.stream = b->method->model->info->is_stateful && !job->is_off_home_queue ? &b->method->first->stream
+											  : NULL;
 	struct inf_pool *pool = server->queues.pools[index < 0 ? 0 : index];
 	if (!is_quick) {
 		inf_pool_submit(pool, &job->item);
@@ -470,8 +465,7 @@ static void job_left(void *self, struct inf_item *item, struct inf_worker *worke
 }
 
 /* The request is out of the queue without a run, or between two segments. */
-static void end_waiting(
-	struct inf_binding *b, enum inf_status status, const char *why, struct inf_reply_buffer *buffer)
+static void end_waiting(struct inf_binding *b, enum inf_status status, const char *why, struct inf_reply_buffer *buffer)
 {
 	struct inf_job *job = &b->job;
 	if (job->frame) {
@@ -555,8 +549,7 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 		return INF_UNAVAILABLE;
 	}
 	if (model->state != INF_MODEL_READY) {
-		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again",
-			model->model);
+		inf_text(error, room, "model '%s' was unloaded; close this Method and open it again", model->model);
 		return INF_UNAVAILABLE;
 	}
 	if (atomic_load_explicit(&model->n_stuck, memory_order_relaxed) ||
@@ -568,8 +561,8 @@ static enum inf_status check_method(struct inf_method *method, char *error, size
 }
 
 /* Whether the user may ask so, with the class that it comes to; INF_OK, or why not in @error. */
-static enum inf_status classify(const struct inf_binding *b, enum inf_priority priority,
-	enum inf_class *ret_class, char *error, size_t room)
+static enum inf_status classify(const struct inf_binding *b, enum inf_priority priority, enum inf_class *ret_class,
+	char *error, size_t room)
 {
 	enum inf_class asked = class_of(priority);
 	if (inf_quota_classify(b->user, asked, ret_class))
@@ -610,7 +603,7 @@ static uint64_t deadline_of(uint64_t timeout_us, uint64_t now_ns)
 	return has_deadline ? deadline_ns : 0;
 }
 
-static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id, enum inf_class class,
+static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id, enum inf_class priority_class,
 	uint64_t deadline_ns, uint64_t now_ns)
 {
 	job->id = id;
@@ -622,19 +615,19 @@ static void make_ready(struct inf_job *job, struct inf_model *model, uint64_t id
 	job->run.n_copied_bytes = 0;
 	atomic_store(&job->is_answered, false);
 	atomic_store_explicit(&job->run.cancelled, false, memory_order_relaxed);
-	job->item.class = class;
+	job->item.priority_class = priority_class;
 	job->item.deadline_ns = deadline_ns;
 	job->item.cost_ns = atomic_load_explicit(&model->stats.guess_ns, memory_order_relaxed);
 	job->item.prefers_single_core = inf_model_prefers_single_core(model);
 }
 
-enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request,
-	uint64_t now_ns, char *error, size_t room)
+enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct inf_infer *request, uint64_t now_ns,
+	char *error, size_t room)
 {
 	struct inf_job *job = &b->job;
 	struct inf_method *method = b->method;
 	struct inf_refusal refusal;
-	enum inf_class class;
+	enum inf_class priority_class;
 	if (inf_job_is_busy(job)) {
 		bool is_given_up = atomic_load(&job->is_answered);
 		inf_text(error, room,
@@ -653,7 +646,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 			(unsigned long long)inf_binding_faulted(b)->id);
 		return INF_FAILED_PRECONDITION;
 	}
-	status = classify(b, request->priority, &class, error, room);
+	status = classify(b, request->priority, &priority_class, error, room);
 	if (status != INF_OK)
 		return status;
 	if (!inf_binding_apply(b, request, &refusal)) {
@@ -665,7 +658,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 		return status;
 	struct inf_model *model = method->model;
 	uint64_t deadline_ns = deadline_of(request->timeout_us, now_ns);
-	make_ready(job, model, id, class, deadline_ns, now_ns);
+	make_ready(job, model, id, priority_class, deadline_ns, now_ns);
 	atomic_fetch_add_explicit(&b->session->n_in_flight, 1, memory_order_relaxed);
 	b->session->n_requests++;
 	atomic_fetch_add_explicit(&method->first->n_jobs, 1, memory_order_relaxed);
@@ -674,8 +667,7 @@ enum inf_status inf_job_submit(struct inf_binding *b, uint64_t id, const struct 
 	inf_binding_ref(b);
 	set_state(b, INF_JOB_QUEUED);
 	submit_to(b, *home_of(b),
-		!b->has_dma_buf && inf_model_is_quick(model) &&
-			inf_model_is_quick(method->first->model));
+		!b->has_dma_buf && inf_model_is_quick(model) && inf_model_is_quick(method->first->model));
 	if (deadline_ns && inf_job_is_busy(job))
 		inf_server_expect_deadline(method->server, deadline_ns);
 	return INF_OK;
@@ -704,9 +696,8 @@ void inf_job_cancel(struct inf_binding *b, enum inf_status status, const char *w
 		inf_queues_cancel(&server->queues, &b->job.run);
 }
 
-const char inf_job_stuck_text[] =
-	"a worker does not come back from an earlier request of this model; no other one "
-	"is begun until it does";
+const char inf_job_stuck_text[] = "a worker does not come back from an earlier request of this model; no other one "
+				  "is begun until it does";
 
 bool inf_job_give_up(struct inf_binding *b, enum inf_status status, const char *why)
 {

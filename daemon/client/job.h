@@ -46,7 +46,7 @@ struct inf_job {
 	struct et_run run;
 	struct et_profile *profile; /* NULL: nobody wants to know */
 	struct inf_worker *worker;  /* that runs it; while a delegate works elsewhere, who waits for it */
-	bool is_off_home_queue;              /* in a queue where the stream does not begin */
+	bool is_off_home_queue;     /* in a queue where the stream does not begin */
 	_Atomic(bool) is_answered;  /* by whoever sets it; else and before its end: it was given up */
 };
 

@@ -18,8 +18,8 @@ static_assert((int)INF_CONFIG_N_PRIORITIES == (int)INF_N_CLASSES, "both list the
 
 const char *inf_quota_name(enum inf_quota_kind kind)
 {
-	static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings",
-		"fds", "requests", "opens", "bytes" };
+	static const char *const names[INF_N_QUOTAS] = { "connections", "methods", "regions", "bindings", "fds",
+		"requests", "opens", "bytes" };
 	return names[kind];
 }
 
@@ -43,9 +43,9 @@ void inf_quota_deinit(struct inf_quota *quota)
 	if (!quota->users.next)
 		return;
 	ET_LIST_FOR_EACH(node, after, &quota->absent)
-	forget(ET_CONTAINER_OF(node, struct inf_quota_user, node));
+		forget(ET_CONTAINER_OF(node, struct inf_quota_user, node));
 	ET_LIST_FOR_EACH(node, after, &quota->users)
-	et_list_remove(node);
+		et_list_remove(node);
 }
 
 static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
@@ -84,8 +84,8 @@ static void apply(const struct inf_quota *quota, struct inf_quota_user *user)
 		inf_group_set_weight(&user->groups[i], user->weight);
 }
 
-void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
-	struct inf_quota_rule *rules, uint32_t n_rules)
+void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits, struct inf_quota_rule *rules,
+	uint32_t n_rules)
 {
 	quota->limits = *limits;
 	quota->rules = rules;
@@ -205,26 +205,23 @@ bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked,
 	return true;
 }
 
-void inf_quota_explain(
-	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room)
+void inf_quota_explain(const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room)
 {
 	if (kind == INF_QUOTA_FDS && !has_fds(user->quota, n)) {
 		inf_text(to, room,
 			"the daemon holds %" PRIu64 " of the %" PRIu64
 			" descriptors that it may for all its clients (LimitNOFILE of its service)",
-			atomic_load_explicit(&user->quota->n_fds, memory_order_relaxed),
-			user->quota->max_fds);
+			atomic_load_explicit(&user->quota->n_fds, memory_order_relaxed), user->quota->max_fds);
 		return;
 	}
 	inf_text(to, room,
-		"the limit '%s' of user %lu is reached: %" PRIu64 " of %" PRIu64 " in use, %" PRIu64
-		" more asked for",
+		"the limit '%s' of user %lu is reached: %" PRIu64 " of %" PRIu64 " in use, %" PRIu64 " more asked for",
 		inf_quota_name(kind), (unsigned long)user->uid,
 		atomic_load_explicit(&user->used[kind], memory_order_relaxed), user->limits[kind], n);
 }
 
-bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges,
-	char *why, size_t room)
+bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges, char *why,
+	size_t room)
 {
 	for (size_t i = 0; i < n_charges; i++) {
 		if (inf_quota_charge(user, charges[i].kind, charges[i].n))

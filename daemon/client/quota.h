@@ -34,8 +34,7 @@ struct inf_quota_user {
 	uint32_t n_refs; /* loop thread */
 	uint32_t weight;
 	enum inf_class highest; /* class that its requests may ask for */
-	uint32_t
-		n_surplus_fds; /* that it passed and can't be charged for, until they are closed; loop thread */
+	uint32_t n_surplus_fds; /* that it passed and can't be charged for, until they are closed; loop thread */
 	uint64_t limits[INF_N_QUOTAS];
 	_Atomic(uint64_t) used[INF_N_QUOTAS];
 	struct inf_group groups[INF_QUEUES_MAX]; /* one a queue, under its lock */
@@ -66,8 +65,8 @@ void inf_quota_init(struct inf_quota *quota);
 void inf_quota_deinit(struct inf_quota *quota);
 /* New limits, for users present too: what is above stays until it is given back. @rules must last until the next
  * call. */
-void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits,
-	struct inf_quota_rule *rules, uint32_t n_rules);
+void inf_quota_configure(struct inf_quota *quota, const struct inf_limits *limits, struct inf_quota_rule *rules,
+	uint32_t n_rules);
 
 /* How many descriptors the daemon may hold for all users together. What is left of its own limit is for models, replies
  * and what arrives: a daemon that runs out of descriptors can refuse nothing politely any more. */
@@ -94,8 +93,8 @@ struct inf_charge {
 	enum inf_quota_kind kind;
 	uint64_t n;
 };
-bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges,
-	char *why, size_t room);
+bool inf_quota_charge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges, char *why,
+	size_t room);
 /* Any thread. */
 void inf_quota_discharge_all(struct inf_quota_user *user, const struct inf_charge *charges, size_t n_charges);
 
@@ -106,7 +105,6 @@ bool inf_quota_classify(const struct inf_quota_user *user, enum inf_class asked,
 /* "methods", as the configuration calls it. */
 const char *inf_quota_name(enum inf_quota_kind kind);
 /* "the limit 'methods' of user 1000 is reached: 1024 of 1024 in use, 1 more asked for". */
-void inf_quota_explain(
-	const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room);
+void inf_quota_explain(const struct inf_quota_user *user, enum inf_quota_kind kind, uint64_t n, char *to, size_t room);
 
 #endif

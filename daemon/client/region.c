@@ -64,8 +64,8 @@ static void refuse(struct inf_session *s, uint64_t id, uint64_t n_bytes, int rc)
 {
 	discharge(s->user, n_bytes);
 	if (rc < 0)
-		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED,
-			"a region of %" PRIu64 " bytes can't be made: %s", n_bytes, strerror(-rc));
+		inf_session_refuse(s, id, INF_RESOURCE_EXHAUSTED, "a region of %" PRIu64 " bytes can't be made: %s",
+			n_bytes, strerror(-rc));
 	else
 		inf_session_refuse(s, id,
 			rc == INF_REGION_E_SIZE || rc == INF_REGION_E_TYPE ? INF_INVALID_ARGUMENT
@@ -74,8 +74,8 @@ static void refuse(struct inf_session *s, uint64_t id, uint64_t n_bytes, int rc)
 }
 
 /* Hand the new region and its charge to the session. On failure both are given back and the client answered. */
-static struct inf_client_region *keep(
-	struct inf_session *s, uint64_t id, struct inf_region *region, uint64_t n_bytes, const char *name)
+static struct inf_client_region *keep(struct inf_session *s, uint64_t id, struct inf_region *region, uint64_t n_bytes,
+	const char *name)
 {
 	struct inf_client_region *c = calloc(1, sizeof(*c));
 	if (!c) {
@@ -98,8 +98,7 @@ static struct inf_client_region *keep(
 		return NULL;
 	}
 	s->region_bytes += n_bytes;
-	inf_shared_add(
-		&c->shared, &s->server->registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
+	inf_shared_add(&c->shared, &s->server->registry, region->fd, region->mapping.bytes, region->mapping.n_bytes);
 	return c;
 }
 
@@ -147,8 +146,7 @@ void inf_client_region_register(struct inf_session *s, const struct inf_request 
 				"offset must be 0: a region is a whole memory file; give offsets when "
 				"binding");
 		else
-			inf_session_refuse(
-				s, r->id, INF_INVALID_ARGUMENT, "there is a region '%s' already", m->name);
+			inf_session_refuse(s, r->id, INF_INVALID_ARGUMENT, "there is a region '%s' already", m->name);
 		return;
 	}
 	if (!charge(s, r->id, m->byte_size)) {
@@ -186,11 +184,10 @@ void inf_client_region_drop_all(struct inf_session *s)
 void inf_client_region_unregister(struct inf_session *s, const struct inf_request *r)
 {
 	const struct inf_region_unregister *m = &r->region_unregister;
-	struct inf_client_region *c =
-		m->region ? inf_client_region_find(s, m->region) : find_by_name(s, m->name);
+	struct inf_client_region *c = m->region ? inf_client_region_find(s, m->region) : find_by_name(s, m->name);
 	if (!c && (m->region || m->name[0])) {
-		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no region %" PRIu64 " '%s' on this connection",
-			m->region, m->name);
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no region %" PRIu64 " '%s' on this connection", m->region,
+			m->name);
 		return;
 	}
 	if (c)

@@ -28,8 +28,7 @@
 /* A request whose answer comes later. */
 struct pending {
 	struct et_list_node node;
-	struct inf_session
-		*session; /* NULL: nobody waits for it any more; free this when the step comes back */
+	struct inf_session *session; /* NULL: nobody waits for it any more; free this when the step comes back */
 	uint64_t id;
 	struct inf_open open;
 	bool is_open;                /* the repository has `open` */
@@ -37,7 +36,7 @@ struct pending {
 	uint64_t n_charged_bytes, n_charged_fds;
 	bool has_charge; /* a Method and those bytes, and another reference to the user */
 	bool only_ready;
-	bool wants_backend;          /* it asks for a particular one */
+	bool wants_backend;      /* it asks for a particular one */
 	struct inf_model *model; /* a reference: whose folder is looked at, or what open.beside is */
 	/* A Method whose state is large, being made or reset: a reference. */
 	struct inf_method *method;
@@ -91,8 +90,7 @@ static void free_pending(struct pending *p)
 void inf_requests_drop(struct inf_session *s)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &s->opens)
-	{
+	ET_LIST_FOR_EACH(node, after, &s->opens) {
 		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
 		p->session = NULL;
 		et_list_remove(&p->node);
@@ -121,19 +119,16 @@ static void on_hello(struct inf_session *s, const struct inf_request *r)
 	}
 	struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_HELLO };
 	reply.hello = (struct inf_hello_reply){ INF_PROTOCOL, "inferd", INF_VERSION,
-		(uint32_t)(s->user->limits[INF_QUOTA_REQUESTS] < UINT32_MAX
-				   ? s->user->limits[INF_QUOTA_REQUESTS]
-				   : UINT32_MAX),
+		(uint32_t)(s->user->limits[INF_QUOTA_REQUESTS] < UINT32_MAX ? s->user->limits[INF_QUOTA_REQUESTS]
+									    : UINT32_MAX),
 		INF_TENSOR_ALIGNMENT, s->weight };
 	inf_session_reply(s, &reply);
 }
 
 /* --- models --------------------------------------------------------------------------------------- */
 
-static void ask(struct pending *p, const char *model, const char *version, const char *method,
-	const char *backend, int fd,
-	void (*done)(struct inf_open *open, enum inf_status status, const char *error,
-		struct inf_model *model))
+static void ask(struct pending *p, const char *model, const char *version, const char *method, const char *backend,
+	int fd, void (*done)(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model))
 {
 	p->open.model = model;
 	p->open.version = version;
@@ -210,8 +205,7 @@ static void state_reset(struct inf_work *work)
 	free_pending(p);
 }
 
-static void method_opened(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+static void method_opened(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
 	struct inf_session *s = p->session;
@@ -228,8 +222,7 @@ static void method_opened(
 		free_pending(p);
 		return;
 	}
-	struct inf_method *method =
-		inf_method_new(s->server, model, p->user, p->n_charged_bytes, p->with, &refusal);
+	struct inf_method *method = inf_method_new(s->server, model, p->user, p->n_charged_bytes, p->with, &refusal);
 	if (!method) {
 		inf_session_refuse(s, p->id, refusal.status, "%s", refusal.text);
 		free_pending(p);
@@ -266,14 +259,13 @@ static bool check_file(int fd, struct stat *ret_st)
 }
 
 /* What the descriptors of a client's own program are, into @open. NULL, or why they are not acceptable. */
-static const char *check_own_files(
-	struct inf_open *open, const struct inf_method_open *m, const int *fds, uint64_t *ret_n_bytes)
+static const char *check_own_files(struct inf_open *open, const struct inf_method_open *m, const int *fds,
+	uint64_t *ret_n_bytes)
 {
 	struct stat st;
 	*ret_n_bytes = 0;
 	if (!m->from_fd)
-		return m->data_fds ? "data files go with a program of one's own, passed as a descriptor"
-				   : NULL;
+		return m->data_fds ? "data files go with a program of one's own, passed as a descriptor" : NULL;
 	if (m->version[0])
 		return "a program passed as a descriptor has no version";
 	for (uint32_t i = 0; i <= m->data_fds; i++) {
@@ -296,9 +288,8 @@ static const char *check_own_files(
 
 /* The Method to share with, for @open; its program's bytes are charged again where it is the client's own. NULL, or why
  * it can't be. */
-static const char *check_sharing(struct inf_session *s, const struct inf_method_open *m,
-	struct inf_open *open, struct inf_method **ret_with, uint64_t *ret_n_bytes,
-	enum inf_status *ret_status)
+static const char *check_sharing(struct inf_session *s, const struct inf_method_open *m, struct inf_open *open,
+	struct inf_method **ret_with, uint64_t *ret_n_bytes, enum inf_status *ret_status)
 {
 	struct inf_method *with = inf_table_find(&s->methods, m->share_with);
 	*ret_status = INF_NOT_FOUND;
@@ -358,11 +349,9 @@ static void on_method_open(struct inf_session *s, const struct inf_request *r, c
 	if (with) {
 		p->with = with;
 		with->n_refs++;
-		p->model =
-			inf_model_ref(open.beside); /* @with may change over to another one meanwhile */
+		p->model = inf_model_ref(open.beside); /* @with may change over to another one meanwhile */
 		p->open = open;
-		ask(p, open.beside->model, open.beside->version, m->method, open.beside->backend, -1,
-			method_opened);
+		ask(p, open.beside->model, open.beside->version, m->method, open.beside->backend, -1, method_opened);
 		return;
 	}
 	open.tenant = n_fds ? 1 + (uint64_t)s->user->uid : 0;
@@ -436,8 +425,7 @@ static void on_method_reset(struct inf_session *s, const struct inf_request *r)
 		inf_method_follow(method);
 	bool has_to_wait = method->is_changing && !method->reset;
 	if (first->is_suspended && !has_to_wait) {
-		inf_session_refuse(
-			s, r->id, INF_BUSY, "this Method is being reset; wait for the answer to that");
+		inf_session_refuse(s, r->id, INF_BUSY, "this Method is being reset; wait for the answer to that");
 		return;
 	}
 	if (!has_to_wait && atomic_load_explicit(&first->n_jobs, memory_order_acquire)) {
@@ -472,8 +460,7 @@ static void metadata_scanned(void *arg, int rc, const struct inf_variants *model
 	free_pending(p);
 }
 
-static void metadata_loaded(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+static void metadata_loaded(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
 	p->is_open = false;
@@ -496,15 +483,13 @@ static void index_scanned(void *arg, int rc, const struct inf_variants *models, 
 	if (p->session && rc < 0)
 		inf_session_refuse(p->session, p->id,
 			inf_is_scarcity(rc) ? INF_RESOURCE_EXHAUSTED : INF_FAILED_PRECONDITION,
-			"the models' folder '%s' can't be read: %s", p->session->server->config.models,
-			strerror(-rc));
+			"the models' folder '%s' can't be read: %s", p->session->server->config.models, strerror(-rc));
 	else if (p->session)
 		inf_answer_index(p->session, p->id, p->only_ready, models, n);
 	free_pending(p);
 }
 
-static void load_done(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+static void load_done(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct pending *p = ET_CONTAINER_OF(open, struct pending, open);
 	if (p->session && status == INF_OK)
@@ -526,8 +511,8 @@ static bool is_manager(struct inf_session *s, const struct inf_request *r)
 {
 	if (s->is_manager)
 		return true;
-	inf_session_refuse(s, r->id, INF_PERMISSION_DENIED,
-		"%s is for administrators: connect to the manager socket", inf_request_kind_name(r->kind));
+	inf_session_refuse(s, r->id, INF_PERMISSION_DENIED, "%s is for administrators: connect to the manager socket",
+		inf_request_kind_name(r->kind));
 	return false;
 }
 
@@ -568,21 +553,19 @@ static void on_backend_restart(struct inf_session *s, const struct inf_request *
 	for (uint32_t i = 0; i < server->n_missing && !found; i++)
 		if (strncmp(server->missing[i], name, n_name) == 0 && server->missing[i][n_name] == ':') {
 			inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
-				"backend %s; it was not there when inferd started: restart inferd",
-				server->missing[i]);
+				"backend %s; it was not there when inferd started: restart inferd", server->missing[i]);
 			return;
 		}
 	if (!found) {
-		inf_session_refuse(s, r->id, INF_NOT_FOUND,
-			"there is no backend '%s'; 'inferctl status' lists them", name);
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "there is no backend '%s'; 'inferctl status' lists them",
+			name);
 	} else if (!found->ops->restart) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION,
 			"backend '%s' is a part of inferd: there is nothing to restart", name);
 	} else if (found->ops->restart(found->backend, &diag) != ET_OK) {
 		inf_session_refuse(s, r->id, INF_FAILED_PRECONDITION, "backend '%s': %s", name, diag.text);
 	} else {
-		et_logf(&server->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked",
-			name);
+		et_logf(&server->log, ET_LOG_NOTICE, "backend %s is restarted, as an administrator asked", name);
 		inf_session_ok(s, r->id);
 		inf_fallback_return(server);
 	}
@@ -599,8 +582,7 @@ static void on_bind(struct inf_session *s, const struct inf_request *r)
 		return;
 	if (method->model->state != INF_MODEL_READY) {
 		inf_session_refuse(s, r->id, INF_UNAVAILABLE,
-			"model '%s' was unloaded; close this Method and open it again",
-			method->model->model);
+			"model '%s' was unloaded; close this Method and open it again", method->model->model);
 		return;
 	}
 	if (!inf_quota_charge(s->user, INF_QUOTA_BINDINGS, 1)) {
@@ -667,8 +649,7 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 			is_found = true;
 		}
 	}
-	ET_LIST_FOR_EACH(node, after, &s->opens)
-	{
+	ET_LIST_FOR_EACH(node, after, &s->opens) {
 		struct pending *p = ET_CONTAINER_OF(node, struct pending, node);
 		if (p->id != r->cancel.request)
 			continue;
@@ -689,14 +670,13 @@ static void on_cancel(struct inf_session *s, const struct inf_request *r)
 			"request %" PRIu64 " cannot be cancelled any more; its answer comes when it is done",
 			r->cancel.request);
 	else
-		inf_session_refuse(
-			s, r->id, INF_NOT_FOUND, "no request %" PRIu64 " is in flight", r->cancel.request);
+		inf_session_refuse(s, r->id, INF_NOT_FOUND, "no request %" PRIu64 " is in flight", r->cancel.request);
 }
 
 /* --- all of them ---------------------------------------------------------------------------------- */
 
-void inf_request_handle(
-	struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds, uint64_t now_ns)
+void inf_request_handle(struct inf_session *s, const struct inf_request *r, const int *fds, size_t n_fds,
+	uint64_t now_ns)
 {
 	int fd = n_fds ? fds[0] : -1;
 	struct pending *p;
@@ -714,15 +694,15 @@ void inf_request_handle(
 		break;
 	case INF_REQUEST_MODEL_READY: {
 		struct inf_reply reply = { .id = r->id, .kind = INF_REPLY_MODEL_READY };
-		reply.model_ready.ready = inf_repository_find_ready(
-			s->server->repository, r->model_ready.name, r->model_ready.version, "");
+		reply.model_ready.ready = inf_repository_find_ready(s->server->repository, r->model_ready.name,
+			r->model_ready.version, "");
 		inf_session_reply(s, &reply);
 		break;
 	}
 	case INF_REQUEST_MODEL_METADATA:
 		if ((p = new_pending(s, r->id)))
-			ask(p, r->model_metadata.name, r->model_metadata.version, r->model_metadata.method,
-				"", -1, metadata_loaded);
+			ask(p, r->model_metadata.name, r->model_metadata.version, r->model_metadata.method, "", -1,
+				metadata_loaded);
 		break;
 	case INF_REQUEST_REPOSITORY_INDEX:
 		if ((p = new_pending(s, r->id))) {
@@ -781,8 +761,7 @@ void inf_request_handle(
 	default:
 		inf_session_close_fds(s, fds, n_fds);
 		inf_session_refuse(s, r->id, INF_UNIMPLEMENTED,
-			"this daemon (%s) does not know that message; it is newer than the daemon",
-			INF_VERSION);
+			"this daemon (%s) does not know that message; it is newer than the daemon", INF_VERSION);
 		break;
 	}
 }

@@ -6,8 +6,8 @@
 
 /* Handle @request of @session, which is OPEN (or NEW, for Hello), with the descriptors that came beside it: as many as
  * the message announces; they are consumed. @now_ns is when it came. */
-void inf_request_handle(struct inf_session *session, const struct inf_request *request, const int *fds,
-	size_t n_fds, uint64_t now_ns);
+void inf_request_handle(struct inf_session *session, const struct inf_request *request, const int *fds, size_t n_fds,
+	uint64_t now_ns);
 /* The session ends: requests that wait for a model are dropped. */
 void inf_requests_drop(struct inf_session *session);
 /* @method has changed over, or not: the reset that waited for that, if there is one, is done now. */

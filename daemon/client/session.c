@@ -59,8 +59,7 @@ struct inf_session *inf_session_unref(struct inf_session *s)
 	inf_table_deinit(&s->bindings);
 	inf_quota_discharge(s->user, INF_QUOTA_CONNECTIONS, 1);
 	inf_quota_user_unref(s->user);
-	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: nothing is left of it",
-		(unsigned long long)s->id);
+	et_logf(&s->server->log, ET_LOG_DEBUG, "session %llu: nothing is left of it", (unsigned long long)s->id);
 	free(s);
 	return NULL;
 }
@@ -69,9 +68,9 @@ struct inf_session *inf_session_unref(struct inf_session *s)
 
 static void send_buffer(struct inf_session *s, struct inf_reply_buffer *buffer)
 {
-	int rc = buffer->n_bytes ? inf_channel_send(&s->channel, buffer->packet, buffer->n_bytes, &buffer->fd,
-					   buffer->fd >= 0)
-				 : -ENOMEM;
+	int rc = buffer->n_bytes
+			 ? inf_channel_send(&s->channel, buffer->packet, buffer->n_bytes, &buffer->fd, buffer->fd >= 0)
+			 : -ENOMEM;
 	if (rc == 0 || rc == INF_CHANNEL_E_CLOSED)
 		return;
 	if (rc == INF_CHANNEL_PENDING)
@@ -95,10 +94,10 @@ void inf_session_reply_fd(struct inf_session *s, const struct inf_reply *reply, 
 	const struct inf_reply refusal = { .id = reply->id,
 		.status = INF_RESOURCE_EXHAUSTED,
 		.error = "the daemon is out of memory or descriptors for the answer" };
-	bool is_whole = inf_message_encode_reply(
-				reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) == 0;
-	if (!is_whole && inf_message_encode_reply(&refusal, buffer->packet, &buffer->n_bytes, &buffer->fd,
-				 &buffer->codec) < 0) {
+	bool is_whole = inf_message_encode_reply(reply, buffer->packet, &buffer->n_bytes, &buffer->fd,
+				&buffer->codec) == 0;
+	if (!is_whole &&
+		inf_message_encode_reply(&refusal, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) < 0) {
 		buffer->n_bytes = 0; /* the session ends */
 		buffer->fd = -1;
 	}
@@ -178,8 +177,7 @@ static void closing_done(struct inf_work *work)
 }
 
 /* Close @fd beside the loop, and give back what it costs when it is done. */
-static void close_beside(
-	struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
+static void close_beside(struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 	if (!c) {
@@ -193,8 +191,7 @@ static void close_beside(
 }
 
 /* The same for one that inf_channel_detach has given: mostly there is nothing in it that could take long. */
-static void close_socket(
-	struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
+static void close_socket(struct inf_server *server, struct inf_quota_user *user, int fd, enum closing_cost cost)
 {
 	if (inf_channel_has_unread_fds(fd)) {
 		close_beside(server, user, fd, cost);
@@ -267,8 +264,7 @@ static bool receive_one(struct inf_session *s)
 	size_t n_bytes, n_fds = 0;
 	if (!may_receive(s))
 		return false;
-	int rc = inf_channel_receive_all(
-		&s->channel, server->packet, sizeof(server->packet), &n_bytes, fds, &n_fds);
+	int rc = inf_channel_receive_all(&s->channel, server->packet, sizeof(server->packet), &n_bytes, fds, &n_fds);
 	if (rc == INF_CHANNEL_AGAIN)
 		return false;
 	if (rc) {
@@ -279,13 +275,13 @@ static bool receive_one(struct inf_session *s)
 		return false;
 	}
 	uint64_t now_ns = et_platform_now_ns(NULL);
-	rc = n_bytes > INF_MAX_PACKET ? INF_MESSAGE_E_MALFORMED
-				      : inf_message_decode_request(&request, server->packet, n_bytes,
-						&server->request_codec, &diag);
+	rc = n_bytes > INF_MAX_PACKET
+		     ? INF_MESSAGE_E_MALFORMED
+		     : inf_message_decode_request(&request, server->packet, n_bytes, &server->request_codec, &diag);
 	if (rc == INF_MESSAGE_E_INVALID) {
 		inf_session_close_fds(s, fds, n_fds);
-		inf_session_refuse(s, request.id, INF_INVALID_ARGUMENT, "%s: %s",
-			inf_request_kind_name(request.kind), diag.text);
+		inf_session_refuse(s, request.id, INF_INVALID_ARGUMENT, "%s: %s", inf_request_kind_name(request.kind),
+			diag.text);
 		return s->state != INF_SESSION_CLOSED;
 	}
 	if (rc || n_fds != inf_request_n_fds(&request)) {
@@ -296,8 +292,7 @@ static bool receive_one(struct inf_session *s)
 		inf_session_close(s, "malformed message");
 		return false;
 	}
-	if (s->state == INF_SESSION_NEW && request.kind == INF_REQUEST_HELLO &&
-		request.hello.protocol == INF_PROTOCOL)
+	if (s->state == INF_SESSION_NEW && request.kind == INF_REQUEST_HELLO && request.hello.protocol == INF_PROTOCOL)
 		set_state(s, INF_SESSION_OPEN, "hello");
 	inf_request_handle(s, &request, fds, n_fds, now_ns);
 	return s->state != INF_SESSION_CLOSED;
@@ -414,8 +409,7 @@ static void turn_away(struct inf_server *server, struct inf_channel *channel, co
 {
 	struct inf_reply reply = { .status = INF_RESOURCE_EXHAUSTED, .error = why };
 	struct inf_reply_buffer *buffer = &server->reply;
-	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) ==
-		0)
+	if (inf_message_encode_reply(&reply, buffer->packet, &buffer->n_bytes, &buffer->fd, &buffer->codec) == 0)
 		inf_channel_send(channel, buffer->packet, buffer->n_bytes, NULL, 0);
 }
 
@@ -425,8 +419,7 @@ static void turn_away(struct inf_server *server, struct inf_channel *channel, co
  * come near it takes as many such files in flight, which the kernel counts against their sender. At the bound nobody is
  * accepted for a while, since the kernel says who somebody is only then: whoever is connected notices nothing, and the rest
  * waits in the kernel's backlog, where it costs its sender. */
-static void close_turned_away(
-	struct inf_server *server, struct inf_quota_user *user, struct inf_channel *channel)
+static void close_turned_away(struct inf_server *server, struct inf_quota_user *user, struct inf_channel *channel)
 {
 	int fd = inf_channel_detach(channel);
 	if (!inf_channel_has_unread_fds(fd)) {
@@ -499,7 +492,7 @@ void inf_session_accept(struct inf_server *server, int fd, bool is_manager)
 		inf_session_unref(s);
 		return;
 	}
-	et_logf(&server->log, ET_LOG_DEBUG, "session %llu: pid %u, uid %u%s", (unsigned long long)s->id,
-		s->pid, (unsigned)s->user->uid, is_manager ? ", manager" : "");
+	et_logf(&server->log, ET_LOG_DEBUG, "session %llu: pid %u, uid %u%s", (unsigned long long)s->id, s->pid,
+		(unsigned)s->user->uid, is_manager ? ", manager" : "");
 	poll_for(s, UV_READABLE);
 }

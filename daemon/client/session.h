@@ -85,7 +85,7 @@ void inf_session_reply_fd(struct inf_session *session, const struct inf_reply *r
 /* The reply to request @id that says no more than that it was done. */
 void inf_session_ok(struct inf_session *session, uint64_t id);
 /* A refusal with a sentence. */
-void inf_session_refuse(struct inf_session *session, uint64_t id, enum inf_status status, const char *format,
-	...) __attribute__((format(printf, 4, 5)));
+void inf_session_refuse(struct inf_session *session, uint64_t id, enum inf_status status, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
 #endif

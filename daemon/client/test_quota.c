@@ -7,14 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const struct inf_limits limits = { .connections = 2,
-	.methods = 3,
-	.regions = 4,
-	.bindings = 5,
-	.fds = 6,
-	.requests = 7,
-	.opens = 8,
-	.bytes = 1000 };
+static const struct inf_limits limits = {
+	.connections = 2, .methods = 3, .regions = 4, .bindings = 5, .fds = 6, .requests = 7, .opens = 8, .bytes = 1000
+};
 
 static void test_limit(void **state)
 {
@@ -37,8 +32,7 @@ static void test_limit(void **state)
 		assert_true(inf_quota_charge(user, (enum inf_quota_kind)kind, each[kind]));
 	}
 	inf_quota_explain(user, INF_QUOTA_METHODS, 1, text, sizeof(text));
-	assert_string_equal(
-		text, "the limit 'methods' of user 7 is reached: 3 of 3 in use, 1 more asked for");
+	assert_string_equal(text, "the limit 'methods' of user 7 is reached: 3 of 3 in use, 1 more asked for");
 	inf_quota_user_unref(user);
 	inf_quota_deinit(&quota);
 }
@@ -55,10 +49,10 @@ static void test_priorities(void **state)
 		struct inf_quota_user *user = inf_quota_take_user(&quota, 7);
 		assert_string_equal(inf_config_priorities[highest], inf_class_name(user->highest));
 		for (uint32_t asked = 0; asked < INF_N_CLASSES; asked++) {
-			enum inf_class class = INF_N_CLASSES;
-			bool may = inf_quota_classify(user, (enum inf_class)asked, &class);
+			enum inf_class priority_class = INF_N_CLASSES;
+			bool may = inf_quota_classify(user, (enum inf_class)asked, &priority_class);
 			assert_true(may == (asked >= highest || asked == INF_CLASS_INTERACTIVE));
-			assert_int_equal(class, !may ? INF_N_CLASSES : asked > highest ? asked : highest);
+			assert_int_equal(priority_class, !may ? INF_N_CLASSES : asked > highest ? asked : highest);
 		}
 		inf_quota_user_unref(user);
 	}
@@ -151,8 +145,7 @@ static void test_all_at_once(void **state)
 	assert_true(inf_quota_charge_all(user, charges, 3, text, sizeof(text)));
 	assert_string_equal(text, "");
 	assert_false(inf_quota_charge_all(user, charges, 3, text, sizeof(text)));
-	assert_string_equal(
-		text, "the limit 'bytes' of user 7 is reached: 800 of 1000 in use, 400 more asked for");
+	assert_string_equal(text, "the limit 'bytes' of user 7 is reached: 800 of 1000 in use, 400 more asked for");
 	assert_int_equal(user->used[INF_QUOTA_REGIONS], 2);
 	assert_int_equal(user->used[INF_QUOTA_FDS], 4);
 	inf_quota_discharge_all(user, charges, 3);
@@ -207,8 +200,7 @@ static void test_rules(void **state)
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 2));
 	inf_quota_configure(&quota, &limits, &rule, 1); /* 3 in use, 1 allowed */
 	assert_false(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
-	assert_true(
-		inf_quota_charge(user, INF_QUOTA_METHODS, 0)); /* who asks for nothing more is not refused */
+	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 0)); /* who asks for nothing more is not refused */
 	inf_quota_discharge(user, INF_QUOTA_METHODS, 3);
 	assert_true(inf_quota_charge(user, INF_QUOTA_METHODS, 1));
 	inf_quota_user_unref(user);

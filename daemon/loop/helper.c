@@ -67,8 +67,7 @@ static void *own_main(void *arg)
 	struct inf_helper *helper = arg;
 	pthread_mutex_lock(&helper->lock);
 	for (;;) {
-		while (et_list_is_empty(&helper->leaving) && et_list_is_empty(&helper->waiting) &&
-			!helper->is_stopping)
+		while (et_list_is_empty(&helper->leaving) && et_list_is_empty(&helper->waiting) && !helper->is_stopping)
 			pthread_cond_wait(&helper->changed, &helper->lock);
 		if (helper->is_stopping)
 			break;
@@ -223,8 +222,7 @@ void inf_helper_post_leaving(struct inf_helper *helper, struct inf_work *work)
 /* Under the lock: whether a thread will look for pieces of this owner's without being called. */
 static bool is_wanted(const struct inf_helper *helper, const void *whose)
 {
-	for (const struct et_list_node *node = helper->uploaded.next; node != &helper->uploaded;
-		node = node->next)
+	for (const struct et_list_node *node = helper->uploaded.next; node != &helper->uploaded; node = node->next)
 		if (ET_CONTAINER_OF(node, struct inf_work, node)->whose == whose)
 			return true;
 	return is_at_work_for(helper, whose);

@@ -31,8 +31,8 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 				 * again at once would only turn the loop. */
 				uv_poll_stop(&l->poll);
 				l->is_paused = true;
-				et_logf(&l->server->log, ET_LOG_WARNING,
-					"can't accept a client, waiting a moment: %s", strerror(-fd));
+				et_logf(&l->server->log, ET_LOG_WARNING, "can't accept a client, waiting a moment: %s",
+					strerror(-fd));
 			}
 			return;
 		}

@@ -36,8 +36,8 @@ void inf_reload_limits(struct inf_server *server)
 		const struct inf_config_user *section = &config->user_sections[i];
 		uid_t uid;
 		if (!find_user(section->name, &uid)) {
-			et_logf(&server->log, ET_LOG_WARNING,
-				"[user %s]: there is no such user; ignoring the section", section->name);
+			et_logf(&server->log, ET_LOG_WARNING, "[user %s]: there is no such user; ignoring the section",
+				section->name);
 			continue;
 		}
 		rules[n++] = (struct inf_quota_rule){ uid, section };

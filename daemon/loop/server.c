@@ -51,8 +51,8 @@ void inf_server_defer_free(struct inf_server *server, struct inf_binding *bindin
 	do {
 		binding->next_deferred = first;
 		/* release: pairs with the acquire in dig */
-	} while (!atomic_compare_exchange_weak_explicit(
-		&server->deferred, &first, binding, memory_order_release, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(&server->deferred, &first, binding, memory_order_release,
+		memory_order_relaxed));
 	uv_async_send(&server->async);
 }
 
@@ -102,7 +102,7 @@ static void on_async(uv_async_t *handle)
 	reap(server);
 	if (atomic_exchange(&server->has_attention, false))
 		ET_LIST_FOR_EACH(node, after, &server->sessions)
-	inf_session_attend(ET_CONTAINER_OF(node, struct inf_session, node));
+			inf_session_attend(ET_CONTAINER_OF(node, struct inf_session, node));
 	if (atomic_exchange(&server->has_crashed, false))
 		inf_fallback_check(server);
 	inf_repository_poll(server->repository);
@@ -146,7 +146,7 @@ static void on_tick(uv_timer_t *handle)
 		inf_repository_evict(server->repository, et_platform_now_ns(NULL));
 		inf_repository_recheck(server->repository, et_platform_now_ns(NULL));
 	}
-	check_deadlines(server); /* a request may have been between two queues when its time was up */
+	check_deadlines(server);    /* a request may have been between two queues when its time was up */
 	inf_fallback_check(server); /* a process may have died that nobody was using */
 	inf_stall_watchdog_check(server);
 	inf_notify_alive(); /* whatever the workers do: see stall_watchdog.c */
@@ -222,14 +222,12 @@ static void end_if_drained(struct inf_server *server)
 	if (n_unanswered && !is_late)
 		return;
 	if (n_unanswered)
-		ET_LIST_FOR_EACH(node, after, &server->sessions)
-		{
+		ET_LIST_FOR_EACH(node, after, &server->sessions) {
 			struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
 			inf_session_close(s, "shutting down, it took too long");
 		}
 	bool has_unsent = false;
-	ET_LIST_FOR_EACH(node, after, &server->sessions)
-	{
+	ET_LIST_FOR_EACH(node, after, &server->sessions) {
 		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
 		if (inf_channel_flush(&s->channel) == INF_CHANNEL_PENDING && !is_late)
 			has_unsent = true;
@@ -264,8 +262,7 @@ void inf_server_drain(struct inf_server *server)
 	server->drain_until_ns = et_platform_now_ns(NULL) + server->config.drain_ns;
 	inf_notify_stopping();
 	inf_listeners_close(server);
-	ET_LIST_FOR_EACH(node, after, &server->sessions)
-	{
+	ET_LIST_FOR_EACH(node, after, &server->sessions) {
 		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
 		for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));)
 			inf_job_stop_waiting(b, INF_UNAVAILABLE, "inferd is shutting down");
@@ -295,12 +292,10 @@ static void open_store(struct inf_server *server)
 	struct et_diag diag = { "" };
 	if (!server->config.cache[0] || !server->config.cache_limit)
 		return;
-	server->store =
-		et_platform_store_new(server->config.cache, server->config.cache_limit, &server->log, &diag);
+	server->store = et_platform_store_new(server->config.cache, server->config.cache_limit, &server->log, &diag);
 	if (!server->store)
 		et_logf(&server->log, ET_LOG_NOTICE,
-			"packed weights are not kept: %s; 'cache' in inferd.conf names their folder",
-			diag.text);
+			"packed weights are not kept: %s; 'cache' in inferd.conf names their folder", diag.text);
 }
 
 static int init_loop(struct inf_server *server)
@@ -310,8 +305,8 @@ static int init_loop(struct inf_server *server)
 	if (rc < 0)
 		return rc;
 	server->has_loop = true;
-	server->async.data = server->polling.data = server->tick.data = server->deadline.data =
-		server->drain.data = server;
+	server->async.data = server->polling.data = server->tick.data = server->deadline.data = server->drain
+													.data = server;
 	rc = uv_async_init(&server->loop, &server->async, on_async);
 	if (rc < 0)
 		return rc;
@@ -341,8 +336,7 @@ static void limit_descriptors(struct inf_server *server)
 {
 	enum { RESERVE = 128 };
 	struct rlimit limit;
-	int next =
-		fcntl(0, F_DUPFD_CLOEXEC, 0); /* the lowest free number is how many there are, but for gaps */
+	int next = fcntl(0, F_DUPFD_CLOEXEC, 0); /* the lowest free number is how many there are, but for gaps */
 	if (next < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
 	close(next);
@@ -374,8 +368,7 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 	queues->n = 1;
 	pool.has_all_cores = false;
 	for (size_t b = 0; b < registry->n_backends; b++)
-		for (uint32_t d = 0; d < registry->backends[b].ops->n_devices(registry->backends[b].backend);
-			d++) {
+		for (uint32_t d = 0; d < registry->backends[b].ops->n_devices(registry->backends[b].backend); d++) {
 			struct et_device device = { .struct_size = sizeof(device) };
 			registry->backends[b].ops->device(registry->backends[b].backend, d, &device);
 			pool.queue = et_registry_queue(registry, b, d);
@@ -386,9 +379,8 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 			if (inf_queues_find(queues, pool.queue) >= 0)
 				continue;
 			if (queues->n == INF_QUEUES_MAX) {
-				et_logf(&server->log, ET_LOG_WARNING,
-					"more than %d devices; '%s' gets no queue", INF_QUEUES_MAX,
-					device.name);
+				et_logf(&server->log, ET_LOG_WARNING, "more than %d devices; '%s' gets no queue",
+					INF_QUEUES_MAX, device.name);
 				continue;
 			}
 			rc = inf_pool_new(&queues->pools[queues->n], &pool, &events, diag);
@@ -396,8 +388,8 @@ static int start_queues(struct inf_server *server, struct et_diag *diag)
 				return rc;
 			queues->n++;
 			et_logf(&server->log, ET_LOG_NOTICE, "queue %s%u: %s of backend %s",
-				et_queue_kind_name((enum et_queue_kind)pool.queue.kind), pool.queue.device,
-				device.name, registry->backends[b].ops->name);
+				et_queue_kind_name((enum et_queue_kind)pool.queue.kind), pool.queue.device, device.name,
+				registry->backends[b].ops->name);
 		}
 	return 0;
 }

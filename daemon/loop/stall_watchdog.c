@@ -63,7 +63,7 @@ void inf_stall_watchdog_deinit(struct inf_stall_watchdog *watchdog)
 	if (!watchdog->stuck.next)
 		return;
 	ET_LIST_FOR_EACH(node, after, &watchdog->stuck)
-	forget(watchdog, ET_CONTAINER_OF(node, struct stuck, node));
+		forget(watchdog, ET_CONTAINER_OF(node, struct stuck, node));
 }
 
 /* Under the queue's lock. */
@@ -72,10 +72,9 @@ static void scan(void *self, struct inf_item *item, uint32_t worker, uint64_t si
 	struct found *found = self;
 	const struct inf_config *config = &found->server->config;
 	struct inf_binding *b = item ? inf_job_binding(item) : NULL;
-	const struct inf_config_model *section =
-		b && !b->method->model->is_uploaded
-			? inf_config_find_model(config, b->method->model->model)
-			: NULL;
+	const struct inf_config_model *section = b && !b->method->model->is_uploaded
+							 ? inf_config_find_model(config, b->method->model->model)
+							 : NULL;
 	uint64_t patience_ns = section && section->has_stall ? section->stall_ns : config->stall_ns;
 	if (!patience_ns || found->n == MAX_FOUND || found->now_ns <= since_ns ||
 		found->now_ns - since_ns <= patience_ns)
@@ -102,8 +101,8 @@ static void write_stuck(const struct inf_server *server, const struct stuck *stu
 	uint64_t now_ns = et_platform_now_ns(NULL);
 	double s = now_ns > stuck->since_ns ? (double)(now_ns - stuck->since_ns) / 1e9 : 0;
 	write_queue(server, stuck->queue, queue, sizeof(queue));
-	inf_text(to, room, "worker %u of queue %s has been in %s for %.*f s", stuck->worker, queue,
-		stuck->what, s < 10 ? 1 : 0, s);
+	inf_text(to, room, "worker %u of queue %s has been in %s for %.*f s", stuck->worker, queue, stuck->what,
+		s < 10 ? 1 : 0, s);
 }
 
 /* Those of the same model that wait would go the same way, and those whose state it works on wait for it. */
@@ -111,8 +110,7 @@ static void stop_waiting(struct inf_server *server, const struct inf_method *stu
 {
 	struct et_list_node *node, *after;
 	struct inf_binding *b;
-	ET_LIST_FOR_EACH(node, after, &server->sessions)
-	{
+	ET_LIST_FOR_EACH(node, after, &server->sessions) {
 		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
 		for (uint32_t at = 0; (b = inf_table_next(&s->bindings, &at));)
 			if (b->method->model == stuck->model || b->method->first == stuck->first)
@@ -151,9 +149,8 @@ static void note(struct inf_server *server, uint32_t queue, const struct found *
 	stuck->is_seen = true;
 	if (b)
 		inf_text(stuck->what, sizeof(stuck->what),
-			"one instruction of model '%s' for client '%s' (pid %u, user %lu)",
-			b->method->model->model, b->session->name, b->session->pid,
-			(unsigned long)b->user->uid);
+			"one instruction of model '%s' for client '%s' (pid %u, user %lu)", b->method->model->model,
+			b->session->name, b->session->pid, (unsigned long)b->user->uid);
 	else
 		inf_text(stuck->what, sizeof(stuck->what), "preparing or releasing a model");
 	et_list_append(&watchdog->stuck, &stuck->node);
@@ -180,7 +177,7 @@ void inf_stall_watchdog_check(struct inf_server *server)
 	struct inf_stall_watchdog *watchdog = &server->watchdog;
 	char queue[32];
 	ET_LIST_FOR_EACH(node, after, &watchdog->stuck)
-	ET_CONTAINER_OF(node, struct stuck, node)->is_seen = false;
+		ET_CONTAINER_OF(node, struct stuck, node)->is_seen = false;
 	for (uint32_t q = 0; q < server->queues.n; q++) {
 		struct found found = { .server = server, .now_ns = et_platform_now_ns(NULL) };
 		inf_pool_check(server->queues.pools[q], scan, &found);
@@ -190,14 +187,13 @@ void inf_stall_watchdog_check(struct inf_server *server)
 			inf_binding_drop(found.items[i].binding);
 		}
 	}
-	ET_LIST_FOR_EACH(node, after, &watchdog->stuck)
-	{
+	ET_LIST_FOR_EACH(node, after, &watchdog->stuck) {
 		struct stuck *stuck = ET_CONTAINER_OF(node, struct stuck, node);
 		if (stuck->is_seen)
 			continue;
 		write_queue(server, stuck->queue, queue, sizeof(queue));
-		et_logf(&server->log, ET_LOG_NOTICE, "worker %u of queue %s has come back from %s",
-			stuck->worker, queue, stuck->what);
+		et_logf(&server->log, ET_LOG_NOTICE, "worker %u of queue %s has come back from %s", stuck->worker,
+			queue, stuck->what);
 		forget(watchdog, stuck);
 	}
 }
@@ -213,8 +209,7 @@ uint32_t inf_stall_watchdog_count(const struct inf_stall_watchdog *watchdog, uin
 bool inf_stall_watchdog_helper(const struct inf_server *server, char *to, size_t room)
 {
 	uint64_t since_ns = inf_helper_busy_since(server->helper), now_ns = et_platform_now_ns(NULL);
-	if (!since_ns || !server->config.stall_ns || now_ns <= since_ns ||
-		now_ns - since_ns <= server->config.stall_ns)
+	if (!since_ns || !server->config.stall_ns || now_ns <= since_ns || now_ns - since_ns <= server->config.stall_ns)
 		return false;
 	inf_text(to, room,
 		"a model has been loading for %.0f s, and others wait for it: perhaps the file system of "
@@ -232,8 +227,8 @@ static const struct stuck *stuck_at(const struct inf_stall_watchdog *watchdog, u
 	return NULL;
 }
 
-bool inf_stall_watchdog_stuck_at(
-	const struct inf_stall_watchdog *watchdog, uint32_t index, uint32_t *ret_queue, uint32_t *ret_worker)
+bool inf_stall_watchdog_stuck_at(const struct inf_stall_watchdog *watchdog, uint32_t index, uint32_t *ret_queue,
+	uint32_t *ret_worker)
 {
 	const struct stuck *stuck = stuck_at(watchdog, index);
 	if (!stuck)

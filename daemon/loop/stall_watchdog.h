@@ -25,8 +25,8 @@ void inf_stall_watchdog_check(struct inf_server *server);
 /* How many workers of the queue with that index are stuck. */
 uint32_t inf_stall_watchdog_count(const struct inf_stall_watchdog *watchdog, uint32_t queue);
 /* Which one that is, by the index of its queue, in the order in which they were found. False: there are not so many. */
-bool inf_stall_watchdog_stuck_at(
-	const struct inf_stall_watchdog *watchdog, uint32_t index, uint32_t *ret_queue, uint32_t *ret_worker);
+bool inf_stall_watchdog_stuck_at(const struct inf_stall_watchdog *watchdog, uint32_t index, uint32_t *ret_queue,
+	uint32_t *ret_worker);
 /* A sentence for each stuck worker, in the order in which they were found. False: there are not so many. */
 bool inf_stall_watchdog_describe(const struct inf_server *server, uint32_t index, char *to, size_t room);
 /* The same for the thread that loads models. */

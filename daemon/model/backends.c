@@ -56,10 +56,9 @@ static size_t open_compiled_in(struct inf_server *server, const struct inferd_de
 		.n_options = section ? section->n_options : 0,
 		.cache_dir = section ? backend_folder(server, delegate->name, cache, sizeof(cache)) : NULL };
 	for (uint32_t i = 0; i < config.n_options; i++)
-		options[i] = (struct et_option){ delegate->name, section->options[i].key,
-			section->options[i].value };
-	if (et_direct_open(&server->backends[at], delegate, &config, et_platform_allocator(), &server->log,
-		    &diag) == ET_OK)
+		options[i] = (struct et_option){ delegate->name, section->options[i].key, section->options[i].value };
+	if (et_direct_open(&server->backends[at], delegate, &config, et_platform_allocator(), &server->log, &diag) ==
+		ET_OK)
 		return 1;
 	note_missing(server, delegate->name, &diag);
 	return 0;
@@ -74,8 +73,8 @@ static bool is_compiled_in(const char *name)
 }
 
 /* A plug-in of the configuration, as backend number @at; with its kernels. How many it is. */
-static size_t open_plugin(
-	struct inf_server *server, const struct inf_config_backend *section, size_t at, size_t *n_tables)
+static size_t open_plugin(struct inf_server *server, const struct inf_config_backend *section, size_t at,
+	size_t *n_tables)
 {
 	static const enum et_plugin_tenancy tenancies[INF_CONFIG_N_OWN] = {
 		[INF_CONFIG_OWN_APART] = ET_PLUGIN_APART,
@@ -110,8 +109,7 @@ static size_t open_plugin(
 		.tenancy = tenancies[section->own_programs],
 		.max_tenants = section->own_processes,
 	};
-	if (et_plugin_open(&server->backends[at], &config, et_platform_allocator(), &server->log, &diag) !=
-		ET_OK) {
+	if (et_plugin_open(&server->backends[at], &config, et_platform_allocator(), &server->log, &diag) != ET_OK) {
 		note_missing(server, section->name, &diag);
 		return 0;
 	}
@@ -159,8 +157,7 @@ int inf_backends_open(struct inf_server *server)
 	}
 	for (uint32_t i = 0; i < server->config.n_backend_sections && n < INF_BACKENDS_MAX; i++)
 		n += open_plugin(server, &server->config.backend_sections[i], n, &n_tables);
-	server->registry =
-		(struct et_registry){ server->tables, n_tables, server->backends, n, et_order_run };
+	server->registry = (struct et_registry){ server->tables, n_tables, server->backends, n, et_order_run };
 	inf_shared_pages_init(&server->shared_pages, &server->registry);
 	warn_of_unknown_backends(server);
 	return 0;

@@ -35,8 +35,7 @@ static bool is_held_up(const struct inf_repository *r, const struct inf_model *s
 /* Unloading, with nobody who could keep it, or a load that has failed and releases what it had. */
 static bool is_going(const struct inf_model *s)
 {
-	return (s->state == INF_MODEL_UNLOADING && !s->n_methods) ||
-	       (s->state == INF_MODEL_LOADING && s->reason[0]);
+	return (s->state == INF_MODEL_UNLOADING && !s->n_methods) || (s->state == INF_MODEL_LOADING && s->reason[0]);
 }
 
 static bool is_on_its_way(const struct inf_repository *r, const struct inf_model *s)
@@ -54,7 +53,7 @@ struct scan {
 	struct holder {
 		const struct inf_model *model;
 		uint64_t n;
-	} holders[N_HOLDERS];       /* the largest of those first */
+	} holders[N_HOLDERS];     /* the largest of those first */
 	struct inf_model *oldest; /* that nobody uses; NULL: none */
 };
 
@@ -94,8 +93,7 @@ static void scan(const struct inf_repository *r, const struct inf_model *whose, 
 				et_add_up(&scan.leaving, n);
 				continue;
 			}
-			bool is_free =
-				s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned && s != whose;
+			bool is_free = s->state == INF_MODEL_READY && !s->n_methods && !s->is_pinned && s != whose;
 			if ((is_free || is_going(s)) && is_held_up(r, s)) {
 				et_add_up(&scan.held_up, n);
 				is_free = false;
@@ -128,8 +126,8 @@ static size_t write_size(char *to, size_t room, uint64_t n_bytes)
 	return inf_text(to, room, "%llu MiB", (unsigned long long)(n_bytes >> 20));
 }
 
-static size_t write_part(
-	char *to, size_t room, const char *before, const char *what, const char *after, uint64_t n_bytes)
+static size_t write_part(char *to, size_t room, const char *before, const char *what, const char *after,
+	uint64_t n_bytes)
 {
 	char size[24];
 	write_size(size, sizeof(size), n_bytes);
@@ -143,8 +141,7 @@ static void write_needs(char *to, size_t room, const struct inf_model_use *needs
 		const char *what;
 		uint64_t n;
 	} parts[] = { { "file ", needs->n_file }, { "prepared ", needs->n_prepared },
-		{ "contexts ", needs->n_instances }, { "runs ", needs->n_frames },
-		{ "state ", needs->n_states } };
+		{ "contexts ", needs->n_instances }, { "runs ", needs->n_frames }, { "state ", needs->n_states } };
 	size_t n = write_size(to, room, inf_model_total(needs));
 	bool is_first = true;
 	for (size_t i = 0; i < ET_ARRAY_LEN(parts) && n < room; i++) {
@@ -164,8 +161,8 @@ static void write_holders(char *to, size_t room, const struct scan *scan)
 	size_t n = 0;
 	to[0] = '\0';
 	for (int i = 0; i < N_HOLDERS && scan->holders[i].model && n < room; i++) {
-		n += inf_text(to + n, room - n, "%s'%.60s' %s", i ? ", " : "; ",
-			scan->holders[i].model->model, i ? "" : "holds ");
+		n += inf_text(to + n, room - n, "%s'%.60s' %s", i ? ", " : "; ", scan->holders[i].model->model,
+			i ? "" : "holds ");
 		if (n < room)
 			n += write_size(to + n, room - n, scan->holders[i].n);
 		others = et_less(others, scan->holders[i].n);
@@ -194,8 +191,7 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 		/* else nobody is unloaded in vain; workspaces may go with their last model */
 		bool is_possible = n <= budget && et_less(stays, now.workers) <= budget - n;
 		if (now.oldest && (is_possible || !all)) {
-			et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room",
-				now.oldest->model);
+			et_logf(r->o.log, ET_LOG_INFO, "model %s: unloading, to make room", now.oldest->model);
 			inf_model_unload(now.oldest);
 			continue;
 		}
@@ -206,10 +202,10 @@ enum inf_room inf_repository_make_room(struct inf_repository *r, const struct in
 		write_size(whole, sizeof(whole), budget);
 		write_holders(holders, sizeof(holders), &now);
 		if (now.held_up)
-			write_part(held_up, sizeof(held_up), "; ", "",
-				" could go if a worker came back that is stuck", now.held_up);
-		inf_text(reason, room, "it needs %s, %s of the memory budget of %s are free%s%s", needed, has,
-			whole, holders, held_up);
+			write_part(held_up, sizeof(held_up), "; ", "", " could go if a worker came back that is stuck",
+				now.held_up);
+		inf_text(reason, room, "it needs %s, %s of the memory budget of %s are free%s%s", needed, has, whole,
+			holders, held_up);
 		return INF_ROOM_NEVER;
 	}
 }
@@ -220,12 +216,11 @@ bool inf_repository_fits(void *self, const struct inf_model *model, char *reason
 	return inf_repository_make_room(self, model, &needs, true, reason, room) != INF_ROOM_NEVER;
 }
 
-bool inf_repository_has_room_for_state(struct inf_repository *r, const struct inf_model *model,
-	uint64_t n_bytes, char *reason, size_t room)
+bool inf_repository_has_room_for_state(struct inf_repository *r, const struct inf_model *model, uint64_t n_bytes,
+	char *reason, size_t room)
 {
 	struct inf_model_use needs = { .n_states = n_bytes };
-	return !needs.n_states ||
-	       inf_repository_make_room(r, model, &needs, false, reason, room) != INF_ROOM_NEVER;
+	return !needs.n_states || inf_repository_make_room(r, model, &needs, false, reason, room) != INF_ROOM_NEVER;
 }
 
 void inf_repository_shrink(struct inf_repository *r)

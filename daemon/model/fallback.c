@@ -34,8 +34,7 @@ struct move {
 /* --- which ---------------------------------------------------------------------------------------- */
 
 /* The name of a backend of it that was given up, with the reason; NULL: all are well. */
-static const char *given_up(
-	const struct inf_server *server, const struct inf_model *s, struct et_diag *ret_why)
+static const char *given_up(const struct inf_server *server, const struct inf_model *s, struct et_diag *ret_why)
 {
 	const struct et_method_spec *method = et_program_find_method(s->program, s->method);
 	for (size_t i = 0; method && i < server->registry.n_backends; i++) {
@@ -55,8 +54,8 @@ static bool same_io(const struct et_io_info *a, const struct et_io_info *b)
 		return false;
 	if (a->tag != ET_TAG_TENSOR)
 		return true;
-	return a->type == b->type && a->dynamism == b->dynamism && a->n_dims == b->n_dims &&
-	       a->n_bytes == b->n_bytes && memcmp(a->sizes, b->sizes, a->n_dims * sizeof(*a->sizes)) == 0 &&
+	return a->type == b->type && a->dynamism == b->dynamism && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes &&
+	       memcmp(a->sizes, b->sizes, a->n_dims * sizeof(*a->sizes)) == 0 &&
 	       memcmp(a->dim_order, b->dim_order, a->n_dims) == 0;
 }
 
@@ -89,8 +88,7 @@ static bool fits(const struct et_plan_info *a, const struct et_plan_info *b, cha
 
 static void stay(const struct inf_method *m, const char *why)
 {
-	et_logf(&m->server->log, ET_LOG_WARNING, "model %s: a Method stays where it is: %s",
-		m->model->model, why);
+	et_logf(&m->server->log, ET_LOG_WARNING, "model %s: a Method stays where it is: %s", m->model->model, why);
 }
 
 /* It has a state as @to has it, and @to counts it already: it is one of @to's now. */
@@ -113,7 +111,7 @@ static void not_over(struct inf_method *m, struct inf_model *to)
 struct change {
 	struct inf_work work;
 	struct inf_method *method; /* a reference */
-	struct inf_model *to;    /* a reference */
+	struct inf_model *to;      /* a reference */
 	struct et_method *state;
 	struct et_diag diag;
 };
@@ -209,8 +207,7 @@ static void follow_all(struct inf_server *server)
 {
 	struct et_list_node *node, *after;
 	struct inf_method *m;
-	ET_LIST_FOR_EACH(node, after, &server->sessions)
-	{
+	ET_LIST_FOR_EACH(node, after, &server->sessions) {
 		struct inf_session *s = ET_CONTAINER_OF(node, struct inf_session, node);
 		for (uint32_t at = 0; (m = inf_table_next(&s->methods, &at));)
 			inf_method_follow(m);
@@ -228,17 +225,16 @@ static void moved(struct inf_open *open, enum inf_status status, const char *err
 	free(move);
 	if (status != INF_OK) {
 		if (from->is_given_up)
-			et_logf(&server->log, ET_LOG_ERROR, "model %s/%s %s: nothing to go on with: %s",
-				from->model, from->version, from->method, error);
+			et_logf(&server->log, ET_LOG_ERROR, "model %s/%s %s: nothing to go on with: %s", from->model,
+				from->version, from->method, error);
 	} else if (to != from && from->state == INF_MODEL_READY) {
 		if (!fits(from->info, to->info, why, sizeof(why))) {
-			et_logf(&server->log, ET_LOG_ERROR,
-				"model %s/%s %s: its clients can't go on with %s (%s): %s", from->model,
-				from->version, from->method, to->path, to->backend, why);
+			et_logf(&server->log, ET_LOG_ERROR, "model %s/%s %s: its clients can't go on with %s (%s): %s",
+				from->model, from->version, from->method, to->path, to->backend, why);
 		} else {
 			et_logf(&server->log, from->is_given_up ? ET_LOG_WARNING : ET_LOG_NOTICE,
-				"model %s/%s %s: goes on with %s (%s)", from->model, from->version,
-				from->method, to->path, to->backend);
+				"model %s/%s %s: goes on with %s (%s)", from->model, from->version, from->method,
+				to->path, to->backend);
 			to->successor = inf_model_unref(to->successor);
 			inf_model_unref(from->successor);
 			from->successor = inf_model_ref(to);
@@ -293,8 +289,8 @@ void inf_fallback_check(struct inf_server *server)
 			s = next_movable(server, s->node.next);
 			continue;
 		}
-		et_logf(&server->log, ET_LOG_WARNING, "model %s/%s %s: its backend %s %s", s->model,
-			s->version, s->method, backend, why.text);
+		et_logf(&server->log, ET_LOG_WARNING, "model %s/%s %s: its backend %s %s", s->model, s->version,
+			s->method, backend, why.text);
 		s->is_given_up = true;
 		begin(server, s);
 		s = first_movable(server); /* the list may be another one now */

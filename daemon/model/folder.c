@@ -239,8 +239,7 @@ static void scan_version(void *arg, const char *version)
 	struct scan *scan = arg;
 	struct inf_variants v;
 	for (size_t i = 0; i < scan->n; i++)
-		if (strcmp(scan->models[i].model, scan->model) == 0 &&
-			strcmp(scan->models[i].version, version) == 0)
+		if (strcmp(scan->models[i].model, scan->model) == 0 && strcmp(scan->models[i].version, version) == 0)
 			return;
 	if (!inf_variants_find(&v, scan->folder, scan->model, version)) {
 		scan->rc = v.rc < 0 ? v.rc : scan->rc;

@@ -32,14 +32,13 @@ void inf_load_diagnostics_deinit(struct et_list_node *diagnostics)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, diagnostics)
-	drop(ET_CONTAINER_OF(node, struct kept, node));
+		drop(ET_CONTAINER_OF(node, struct kept, node));
 }
 
 void inf_load_diagnostics_note(struct et_list_node *diagnostics, const struct inf_load_diagnostic *diagnostic)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, diagnostics)
-	{
+	ET_LIST_FOR_EACH(node, after, diagnostics) {
 		struct kept *old = ET_CONTAINER_OF(node, struct kept, node);
 		if (strcmp(old->model, diagnostic->model) == 0 && strcmp(old->version, diagnostic->version) == 0 &&
 			strcmp(old->method, diagnostic->method) == 0)
@@ -60,8 +59,7 @@ void inf_load_diagnostics_note(struct et_list_node *diagnostics, const struct in
 void inf_load_diagnostics_forget(struct et_list_node *diagnostics, const char *model)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, diagnostics)
-	{
+	ET_LIST_FOR_EACH(node, after, diagnostics) {
 		struct kept *old = ET_CONTAINER_OF(node, struct kept, node);
 		if (strcmp(old->model, model) == 0)
 			drop(old);
@@ -69,17 +67,16 @@ void inf_load_diagnostics_forget(struct et_list_node *diagnostics, const char *m
 }
 
 /* What is said of its methods, or of the whole; behind the @n bytes that are in @text. */
-static size_t tell(const struct et_list_node *diagnostics, const char *model, const char *version,
-	bool is_of_methods, char *text, size_t room, size_t n, uint32_t *n_refused, uint32_t *n_able)
+static size_t tell(const struct et_list_node *diagnostics, const char *model, const char *version, bool is_of_methods,
+	char *text, size_t room, size_t n, uint32_t *n_refused, uint32_t *n_able)
 {
 	for (const struct et_list_node *node = diagnostics->next; node != diagnostics; node = node->next) {
 		const struct kept *kept = ET_CONTAINER_OF(node, const struct kept, node);
 		if (strcmp(kept->model, model) != 0 || strcmp(kept->version, version) != 0 ||
 			(kept->method[0] != '\0') != is_of_methods)
 			continue;
-		n += inf_text(text + n, room - n, "%s%s%s%s%s", n ? "; " : "",
-			is_of_methods ? "method '" : "", kept->method,
-			is_of_methods ? "' can't be run: " : "", kept->text);
+		n += inf_text(text + n, room - n, "%s%s%s%s%s", n ? "; " : "", is_of_methods ? "method '" : "",
+			kept->method, is_of_methods ? "' can't be run: " : "", kept->text);
 		if (!kept->is_refusal)
 			continue;
 		*n_refused += 1;
@@ -88,8 +85,8 @@ static size_t tell(const struct et_list_node *diagnostics, const char *model, co
 	return n;
 }
 
-bool inf_load_diagnostics_tell(const struct et_list_node *diagnostics, const char *model, const char *version, char *text,
-	size_t room, bool *ret_is_refused)
+bool inf_load_diagnostics_tell(const struct et_list_node *diagnostics, const char *model, const char *version,
+	char *text, size_t room, bool *ret_is_refused)
 {
 	uint32_t n_refused = 0, n_able = UINT32_MAX;
 	size_t n = tell(diagnostics, model, version, false, text, room, 0, &n_refused, &n_able);

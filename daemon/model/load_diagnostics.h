@@ -31,7 +31,7 @@ void inf_load_diagnostics_forget(struct et_list_node *diagnostics, const char *m
 
 /* Whether there is anything to say of that version of @model, and then that, the whole first, in @text of @room bytes.
  * *ret_is_refused: nobody has a chance with it, since it was refused as a whole, or each of its methods was. */
-bool inf_load_diagnostics_tell(const struct et_list_node *diagnostics, const char *model, const char *version, char *text,
-	size_t room, bool *ret_is_refused);
+bool inf_load_diagnostics_tell(const struct et_list_node *diagnostics, const char *model, const char *version,
+	char *text, size_t room, bool *ret_is_refused);
 
 #endif

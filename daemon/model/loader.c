@@ -63,8 +63,7 @@ static void free_state(struct inf_open_state *state)
 	et_list_remove(&state->node);
 	inf_model_unref(state->awaiting);
 	for (uint32_t i = 0; i < state->variants.n; i++) {
-		inf_repository_release_async(
-			state->repository, state->variants.items[i].program, NULL, 0, NULL, NULL);
+		inf_repository_release_async(state->repository, state->variants.items[i].program, NULL, 0, NULL, NULL);
 		state->variants.items[i].program = NULL;
 	}
 	inf_variants_deinit(&state->variants);
@@ -72,8 +71,7 @@ static void free_state(struct inf_open_state *state)
 	free(state);
 }
 
-static void finish(
-	struct inf_open_state *state, enum inf_status status, const char *error, struct inf_model *model)
+static void finish(struct inf_open_state *state, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct inf_open *open = state->open;
 	char text[1000];
@@ -103,9 +101,8 @@ static void make_run(struct inf_work *work)
 	struct make *make = ET_CONTAINER_OF(work, struct make, work);
 	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX];
 	struct et_options options = inf_model_options(&make->options, room);
-	make->status = et_plan_new(&make->plan, make->program, make->model->method,
-		make->repository->o.registry, &options, inf_queues_n_plan_workers(make->repository->o.queues),
-		et_platform_allocator(), &make->diag);
+	make->status = et_plan_new(&make->plan, make->program, make->model->method, make->repository->o.registry,
+		&options, inf_queues_n_plan_workers(make->repository->o.queues), et_platform_allocator(), &make->diag);
 }
 
 static void fail_make(struct make *make, const char *reason)
@@ -180,13 +177,13 @@ static struct et_program *program_of(const struct inf_open_state *state, const s
 }
 
 /* NULL: no memory. */
-static struct inf_model *make_model(
-	struct inf_open_state *state, struct inf_variant *v, const char *method, uint32_t n_crashes)
+static struct inf_model *make_model(struct inf_open_state *state, struct inf_variant *v, const char *method,
+	uint32_t n_crashes)
 {
 	struct inf_repository *r = state->repository;
 	struct make *make = calloc(1, sizeof(*make));
-	struct inf_model *s = inf_model_new(r->o.queues, &r->events, r->o.shared_pages, r->o.log,
-		state->model, state->variants.version, method);
+	struct inf_model *s = inf_model_new(r->o.queues, &r->events, r->o.shared_pages, r->o.log, state->model,
+		state->variants.version, method);
 	const struct inf_config_model *section = inf_config_find_model(r->o.config, state->model);
 	if (!make || !s || !(s->backend = strdup(v->label)) || !(s->path = strdup(v->path))) {
 		if (s)
@@ -200,7 +197,7 @@ static struct inf_model *make_model(
 	s->data = state->variants.data_ids;
 	s->is_uploaded = state->is_uploaded;
 	s->tenant = state->tenant;
-	s->keep_alive_ns = s->is_uploaded                        ? 0
+	s->keep_alive_ns = s->is_uploaded                       ? 0
 			   : section && section->has_keep_alive ? section->keep_alive_ns
 								: r->o.config->keep_alive_ns;
 	s->is_pinned = !s->is_uploaded && section && section->pin;
@@ -219,8 +216,8 @@ static struct inf_model *make_model(
 
 /* --- choosing ------------------------------------------------------------------------------------- */
 
-static void note_tried(struct inf_open_state *state, const struct inf_variant *v, const char *reason,
-	bool is_missing, bool is_down)
+static void note_tried(struct inf_open_state *state, const struct inf_variant *v, const char *reason, bool is_missing,
+	bool is_down)
 {
 	size_t n = strlen(state->tried);
 	state->n_missing += is_missing;
@@ -228,24 +225,21 @@ static void note_tried(struct inf_open_state *state, const struct inf_variant *v
 	state->n_broken += !is_missing && !is_down;
 	if (v->method[0] && (!state->refused || v->n_others > state->refused->n_others))
 		state->refused = v;
-	inf_text(state->tried + n, sizeof(state->tried) - n, "%s%s: %s", n ? "; " : "",
-		v->file ? v->file : v->path, reason);
+	inf_text(state->tried + n, sizeof(state->tried) - n, "%s%s: %s", n ? "; " : "", v->file ? v->file : v->path,
+		reason);
 }
 
 /* @program: NULL, or only with this very one; what is LOADING has none yet, and is looked at again when it has. */
 static struct inf_model *find_model(struct inf_repository *r, const struct inf_file_id *file,
-	const struct inf_data_ids *data, const char *method, uint64_t tenant,
-	const struct et_program *program)
+	const struct inf_data_ids *data, const char *method, uint64_t tenant, const struct et_program *program)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &r->models)
-	{
+	ET_LIST_FOR_EACH(node, after, &r->models) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
 		if (inf_file_id_equal(&s->file, file) && inf_data_ids_equal(&s->data, data) &&
 			strcmp(s->method, method) == 0 && s->tenant == tenant &&
 			(!program || !s->program || s->program == program) &&
-			(s->state == INF_MODEL_READY || s->state == INF_MODEL_LOADING ||
-				s->state == INF_MODEL_FAILED))
+			(s->state == INF_MODEL_READY || s->state == INF_MODEL_LOADING || s->state == INF_MODEL_FAILED))
 			return s;
 	}
 	return NULL;
@@ -271,17 +265,16 @@ static void give_up(struct inf_open_state *state)
 		inf_text(error, sizeof(error), "no variant of model '%s' can run on '%s': %s", state->model,
 			state->backend, state->tried);
 	} else if (state->is_uploaded) {
-		inf_text(error, sizeof(error), "%s",
-			state->tried); /* which begins with the client's name for it */
+		inf_text(error, sizeof(error), "%s", state->tried); /* which begins with the client's name for it */
 	} else if (is_alone) {
-		inf_text(error, sizeof(error), "method '%s' of model '%s' can't be run: %s", v->method,
-			state->model, state->tried);
+		inf_text(error, sizeof(error), "method '%s' of model '%s' can't be run: %s", v->method, state->model,
+			state->tried);
 	} else {
 		inf_text(error, sizeof(error), "model '%s' can't be loaded: %s", state->model, state->tried);
 	}
 	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
 	finish(state,
-		state->is_transient                      ? INF_RESOURCE_EXHAUSTED
+		state->is_transient                    ? INF_RESOURCE_EXHAUSTED
 		: state->n_down                        ? INF_BACKEND_CRASHED
 		: state->n_missing && !state->n_broken ? INF_UNIMPLEMENTED
 						       : INF_FAILED_PRECONDITION,
@@ -302,8 +295,8 @@ void inf_repository_mark_replaced(struct inf_repository *r, struct inf_model *s)
 	if (s->is_replaced)
 		return;
 	et_logf(r->o.log, ET_LOG_NOTICE,
-		"model %s/%s %s: its files have changed or gone: new clients get what is there", s->model,
-		s->version, s->method);
+		"model %s/%s %s: its files have changed or gone: new clients get what is there", s->model, s->version,
+		s->method);
 	s->is_replaced = true;
 }
 
@@ -326,9 +319,8 @@ static void compare(struct inf_open_state *state, struct inf_model *now)
 		if (!is_of(s, state->model))
 			continue;
 		is_last_of_all = is_last_of_all && s->newest_scan <= state->scan;
-		is_outdated =
-			is_outdated || (is_own && strcmp(s->version, now->version) == 0 && !s->is_replaced &&
-					       s->scan > now->scan && !is_among(&state->variants, s));
+		is_outdated = is_outdated || (is_own && strcmp(s->version, now->version) == 0 && !s->is_replaced &&
+						     s->scan > now->scan && !is_among(&state->variants, s));
 	}
 	if (is_outdated)
 		inf_repository_mark_replaced(r, now);
@@ -388,13 +380,13 @@ static void choose(struct inf_open_state *state)
 			for (uint32_t i = 0; i < et_program_n_methods(v->program) && n < sizeof(names); i++)
 				n += inf_text(names + n, sizeof(names) - n, "%s%s", i ? ", " : "",
 					et_program_method_at(v->program, i)->name);
-			inf_text(error, sizeof(error), "model '%s' has no method '%s'; it has: %s",
-				state->model, state->method[0] ? state->method : "forward", names);
+			inf_text(error, sizeof(error), "model '%s' has no method '%s'; it has: %s", state->model,
+				state->method[0] ? state->method : "forward", names);
 			finish(state, INF_NOT_FOUND, error, NULL);
 			return;
 		}
-		struct inf_model *s = find_model(r, &v->id, &state->variants.data_ids, method,
-			state->tenant, state->open->beside ? v->program : NULL);
+		struct inf_model *s = find_model(r, &v->id, &state->variants.data_ids, method, state->tenant,
+			state->open->beside ? v->program : NULL);
 		uint32_t n_crashes = 0;
 		if (s && s->state == INF_MODEL_FAILED && s->n_crashes == 1 && !s->is_transient) {
 			/* Another model's run may have been to blame: once more. */
@@ -445,8 +437,7 @@ void inf_opens_model_loaded(void *self, struct inf_model *model)
 	inf_model_ref(model);
 	if (model->state == INF_MODEL_READY)
 		inf_repository_keep(r, model);
-	ET_LIST_FOR_EACH(node, after, &r->opens)
-	{
+	ET_LIST_FOR_EACH(node, after, &r->opens) {
 		struct inf_open_state *state = ET_CONTAINER_OF(node, struct inf_open_state, node);
 		if (state->awaiting != model)
 			continue;
@@ -508,16 +499,15 @@ static void not_found(void *arg, int rc, const struct inf_variants *models, size
 			is_other_version = true;
 			n_names = 0;
 			names[0] = '\0';
-			for (size_t j = i; j < n && n_names < sizeof(names) &&
-					   strcmp(models[j].model, state->model) == 0;
-				j++)
+			for (size_t j = i;
+				j < n && n_names < sizeof(names) && strcmp(models[j].model, state->model) == 0; j++)
 				n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s",
 					n_names ? ", " : "", models[j].version);
 			break;
 		}
 		if (i == 0 || strcmp(models[i].model, models[i - 1].model))
-			n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s",
-				n_names ? ", " : "", models[i].model);
+			n_names += inf_text(names + n_names, sizeof(names) - n_names, "%s%s", n_names ? ", " : "",
+				models[i].model);
 	}
 	if (is_other_version)
 		inf_text(error, sizeof(error), "model '%s' has no version '%s'; there are: %s", state->model,
@@ -525,8 +515,8 @@ static void not_found(void *arg, int rc, const struct inf_variants *models, size
 	else if (inf_is_scarcity(rc))
 		inf_text(error, sizeof(error), "the models' folder can't be read now: %s", strerror(-rc));
 	else if (rc < 0)
-		inf_text(error, sizeof(error), "no model '%s'; the models' folder can't be read: %s",
-			state->model, strerror(-rc));
+		inf_text(error, sizeof(error), "no model '%s'; the models' folder can't be read: %s", state->model,
+			strerror(-rc));
 	else
 		inf_text(error, sizeof(error), "no model '%s'; available models: %s", state->model,
 			n_names ? names : "none");
@@ -552,8 +542,8 @@ static void note_nothing_there(struct inf_open_state *state)
 static void not_readable(struct inf_open_state *state)
 {
 	char error[INF_CONFIG_PATH_MAX + 600];
-	inf_text(error, sizeof(error), "model '%s' can't be loaded: %s: Permission denied to user %lu",
-		state->model, state->variants.denied, (unsigned long)geteuid());
+	inf_text(error, sizeof(error), "model '%s' can't be loaded: %s: Permission denied to user %lu", state->model,
+		state->variants.denied, (unsigned long)geteuid());
 	et_logf(state->repository->o.log, ET_LOG_WARNING, "%s", error);
 	finish(state, INF_FAILED_PRECONDITION, error, NULL);
 }
@@ -583,8 +573,8 @@ static void scan_done(struct inf_work *work)
 	} else {
 		if (state->variants.denied)
 			et_logf(r->o.log, ET_LOG_WARNING,
-				"model %s: what is in %s is not seen: Permission denied to user %lu",
-				state->model, state->variants.denied, (unsigned long)geteuid());
+				"model %s: what is in %s is not seen: Permission denied to user %lu", state->model,
+				state->variants.denied, (unsigned long)geteuid());
 		choose(state);
 	}
 }
@@ -627,8 +617,8 @@ static bool take_beside(struct inf_open_state *state, const struct inf_model *be
 	v->file = v->path;
 	inf_text(v->label, sizeof(v->label), "%s", beside->backend);
 	v->program = et_program_ref(beside->program);
-	const struct et_method_spec *meant =
-		et_program_find_method(v->program, state->method[0] ? state->method : NULL);
+	const struct et_method_spec *meant = et_program_find_method(v->program,
+		state->method[0] ? state->method : NULL);
 	inf_text(v->method, sizeof(v->method), "%s", meant ? meant->name : "");
 	if (!state->is_uploaded) /* of whose methods nothing is remarked, and which may have millions of operators */
 		v->n_others = inf_count_other_methods(state->repository->o.registry, v->program, meant);
@@ -641,8 +631,7 @@ static bool take_beside(struct inf_open_state *state, const struct inf_model *be
 static struct inf_open_state *state_new(struct inf_repository *r, struct inf_open *open)
 {
 	bool is_uploaded = open->fd >= 0 || (open->beside && open->beside->is_uploaded);
-	const struct inf_config_model *section =
-		is_uploaded ? NULL : inf_config_find_model(r->o.config, open->model);
+	const struct inf_config_model *section = is_uploaded ? NULL : inf_config_find_model(r->o.config, open->model);
 	struct inf_open_state *state = calloc(1, sizeof(*state));
 	if (!state)
 		return NULL;
@@ -689,10 +678,9 @@ static bool is_answered_at_once(struct inf_open_state *state, bool is_anew)
 {
 	struct inf_repository *r = state->repository;
 	char error[700];
-	const char *bad = !inf_model_name_is_valid(state->open->model) ? state->open->model
-			  : state->version[0] && !inf_model_name_is_valid(state->open->version)
-				  ? state->open->version
-				  : NULL;
+	const char *bad = !inf_model_name_is_valid(state->open->model)                          ? state->open->model
+			  : state->version[0] && !inf_model_name_is_valid(state->open->version) ? state->open->version
+												: NULL;
 	if (bad) {
 		inf_text(error, sizeof(error),
 			"'%s' can't be the name of a model or version: it must not be empty, contain "
@@ -702,8 +690,7 @@ static bool is_answered_at_once(struct inf_open_state *state, bool is_anew)
 		return true;
 	}
 	if (inf_repository_is_unloading(r, state->model)) {
-		inf_text(error, sizeof(error), "model '%s' is being unloaded; try again when it is gone",
-			state->model);
+		inf_text(error, sizeof(error), "model '%s' is being unloaded; try again when it is gone", state->model);
 		finish(state, INF_UNAVAILABLE, error, NULL);
 		return true;
 	}
@@ -736,8 +723,7 @@ void inf_repository_open(struct inf_repository *r, struct inf_open *open)
 		open->done(open, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (r->is_closing) {
 		finish(state, INF_UNAVAILABLE, "inferd is shutting down", NULL);
-	} else if (open->beside ? !take_beside(state, open->beside)
-				: open->fd >= 0 && !take_own_files(state, open)) {
+	} else if (open->beside ? !take_beside(state, open->beside) : open->fd >= 0 && !take_own_files(state, open)) {
 		finish(state, INF_RESOURCE_EXHAUSTED, "the daemon is out of memory", NULL);
 	} else if (open->beside) {
 		choose(state);
@@ -773,6 +759,6 @@ void inf_opens_end(struct inf_repository *r)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &r->opens)
-	finish(ET_CONTAINER_OF(node, struct inf_open_state, node), INF_UNAVAILABLE, "inferd is shutting down",
-		NULL);
+		finish(ET_CONTAINER_OF(node, struct inf_open_state, node), INF_UNAVAILABLE, "inferd is shutting down",
+			NULL);
 }

@@ -38,8 +38,8 @@ struct inf_file_id inf_file_id(const struct stat *stat)
 
 bool inf_file_id_equal(const struct inf_file_id *a, const struct inf_file_id *b)
 {
-	return a->dev == b->dev && a->ino == b->ino && a->n_bytes == b->n_bytes &&
-	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+	return a->dev == b->dev && a->ino == b->ino && a->n_bytes == b->n_bytes && a->mtime_ns == b->mtime_ns &&
+	       a->ctime_ns == b->ctime_ns;
 }
 
 bool inf_data_ids_equal(const struct inf_data_ids *a, const struct inf_data_ids *b)
@@ -70,15 +70,14 @@ static void set_state(struct inf_model *s, enum inf_model_state state)
 			inf_model_state_name(s->state), inf_model_state_name(state));
 		return;
 	}
-	et_logf(s->log, ET_LOG_INFO, "model %s%s%s %s (%s): %s -> %s", s->model, s->version[0] ? "/" : "",
-		s->version, s->method, s->backend ? s->backend : "?", inf_model_state_name(s->state),
-		inf_model_state_name(state));
+	et_logf(s->log, ET_LOG_INFO, "model %s%s%s %s (%s): %s -> %s", s->model, s->version[0] ? "/" : "", s->version,
+		s->method, s->backend ? s->backend : "?", inf_model_state_name(s->state), inf_model_state_name(state));
 	s->state = state;
 }
 
 struct inf_model *inf_model_new(const struct inf_queues *queues, const struct inf_model_events *events,
-	const struct et_allocator *shared_pages, const struct et_log *log, const char *model,
-	const char *version, const char *method)
+	const struct et_allocator *shared_pages, const struct et_log *log, const char *model, const char *version,
+	const char *method)
 {
 	struct inf_model *s = calloc(1, sizeof(*s));
 	if (!s)
@@ -154,12 +153,11 @@ struct inf_model *inf_model_unref(struct inf_model *s)
 
 /* --- preparing and releasing ---------------------------------------------------------------------- */
 
-static enum et_status prepare(
-	struct inf_model *s, uint32_t worker_index, struct et_worker_threads *const *thread_sets, struct et_diag *diag)
+static enum et_status prepare(struct inf_model *s, uint32_t worker_index, struct et_worker_threads *const *thread_sets,
+	struct et_diag *diag)
 {
 	enum et_status status = et_plan_prepare(s->plan, worker_index, thread_sets, diag);
-	if (status ==
-		ET_OK) /* or the first client after the first would wait while a second worker takes its memory */
+	if (status == ET_OK) /* or the first client after the first would wait while a second worker takes its memory */
 		et_plan_warm(s->plan, worker_index);
 	return status;
 }
@@ -191,10 +189,12 @@ static void run_task(struct inf_task *base, struct inf_worker *worker)
 		/* What needs no contexts does not grow the lanes; what its worker makes for another model meanwhile does. */
 		bool can_grow = needs_instances(worker, s->plan);
 		uint64_t before = can_grow ? inf_worker_threads_bytes(worker) : 0;
-		task->status = prepare(s, worker->single_core.worker_index, worker->single_core_thread_sets, &task->diag);
+		task->status = prepare(s, worker->single_core.worker_index, worker->single_core_thread_sets,
+			&task->diag);
 		task->n_single_core_bytes = can_grow ? grown(worker, before) : 0;
 		if (task->status == ET_OK && worker->all_cores_thread_sets)
-			task->status = prepare(s, worker->all_cores.worker_index, worker->all_cores_thread_sets, &task->diag);
+			task->status = prepare(s, worker->all_cores.worker_index, worker->all_cores_thread_sets,
+				&task->diag);
 		task->n_bytes = can_grow ? grown(worker, before) : 0;
 	}
 	/* release: pairs with the acquire in is_done, which then reads the status */
@@ -259,8 +259,7 @@ bool inf_model_needs_worker(const struct inf_model *s, uint32_t queue, uint32_t 
 	for (uint32_t q = 0; q < queue; q++)
 		at += inf_pool_n_workers(s->queues->pools[q]);
 	const struct inf_model_task *task = &s->tasks[at];
-	if (s->has_tasks &&
-		!is_done(task)) /* what has not begun can be taken back, but a release must be done */
+	if (s->has_tasks && !is_done(task)) /* what has not begun can be taken back, but a release must be done */
 		return task->is_release || atomic_load_explicit(&task->has_begun, memory_order_relaxed);
 	return has_instances(inf_pool_worker(s->queues->pools[queue], worker), s->plan);
 }
@@ -273,13 +272,13 @@ void inf_model_prepare(struct inf_model *s, struct et_program *program, struct e
 	post_tasks(s, false);
 }
 
-enum et_status inf_model_ensure(
-	struct inf_model *s, struct inf_worker *worker, bool is_all_cores, struct et_diag *diag)
+enum et_status inf_model_ensure(struct inf_model *s, struct inf_worker *worker, bool is_all_cores, struct et_diag *diag)
 {
 	uint32_t worker_index = is_all_cores ? worker->all_cores.worker_index : worker->single_core.worker_index;
 	if (et_plan_is_prepared(s->plan, worker_index))
 		return ET_OK;
-	return prepare(s, worker_index, is_all_cores ? worker->all_cores_thread_sets : worker->single_core_thread_sets, diag);
+	return prepare(s, worker_index, is_all_cores ? worker->all_cores_thread_sets : worker->single_core_thread_sets,
+		diag);
 }
 
 static bool is_transient(enum et_status status)
@@ -318,8 +317,8 @@ static bool may_be_quick(const struct inf_model *s)
 	for (uint32_t i = 0; i < s->info->n_outputs; i++) /* copied where a client has it overlap others */
 		if (!et_add(n_copied, s->info->outputs[i].n_bytes, &n_copied))
 			return false;
-	return s->backend && strcmp(s->backend, "portable") == 0 &&
-	       s->info->n_most_steps <= MAX_QUICK_STEPS && n_copied <= MAX_QUICK_COPY;
+	return s->backend && strcmp(s->backend, "portable") == 0 && s->info->n_most_steps <= MAX_QUICK_STEPS &&
+	       n_copied <= MAX_QUICK_COPY;
 }
 
 static const char *reason_of(const struct inf_model_task *task)
@@ -446,8 +445,7 @@ void inf_model_poll(struct inf_model *s)
 
 /* --- what runs use -------------------------------------------------------------------------------- */
 
-enum et_status inf_model_take_frame(
-	struct inf_model *s, struct inf_frame_entry **ret_frame, struct et_diag *diag)
+enum et_status inf_model_take_frame(struct inf_model *s, struct inf_frame_entry **ret_frame, struct et_diag *diag)
 {
 	pthread_mutex_lock(&s->frames_lock);
 	struct inf_frame_entry *entry = s->frames;
@@ -463,8 +461,7 @@ enum et_status inf_model_take_frame(
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "out of memory");
-	const struct et_allocator *pages =
-		s->info->shares_activations ? s->shared_pages : et_platform_page_allocator();
+	const struct et_allocator *pages = s->info->shares_activations ? s->shared_pages : et_platform_page_allocator();
 	enum et_status status = et_frame_new(&entry->frame, s->plan, et_platform_allocator(), pages, diag);
 	if (status != ET_OK) {
 		free(entry);
@@ -481,9 +478,8 @@ void inf_model_give_frame(struct inf_model *s, struct inf_frame_entry *entry)
 	/* Requests that were interrupted keep theirs, so there may be more than can run. Of a client's own program each
 	 * in flight beyond the workers is charged for one while it lasts, so none may lie idle then. */
 	uint32_t n_workers = inf_queues_n_workers(s->queues);
-	bool is_surplus =
-		s->n_frames_idle == n_workers ||
-		(s->is_uploaded && atomic_load_explicit(&s->n_frames, memory_order_relaxed) > n_workers);
+	bool is_surplus = s->n_frames_idle == n_workers ||
+			  (s->is_uploaded && atomic_load_explicit(&s->n_frames, memory_order_relaxed) > n_workers);
 	if (!is_surplus) {
 		entry->next = s->frames;
 		s->frames = entry;
@@ -517,8 +513,7 @@ enum { QUICK_NS = 10 * 1000, LONG_NS = 10 * QUICK_NS, N_QUICK = 64 };
 
 bool inf_model_is_quick(const struct inf_model *s)
 {
-	return s->stats.may_be_quick &&
-	       atomic_load_explicit(&s->stats.n_quick, memory_order_relaxed) >= N_QUICK;
+	return s->stats.may_be_quick && atomic_load_explicit(&s->stats.n_quick, memory_order_relaxed) >= N_QUICK;
 }
 
 /* Any end but success counts as slow: nothing is known of how long it would have been. A single slow run is as likely
@@ -536,8 +531,8 @@ static void count_quick(struct inf_model_counts *stats, bool is_success, uint64_
 	atomic_store_explicit(&stats->n_quick, n, memory_order_relaxed);
 }
 
-void inf_model_count(struct inf_model *s, bool is_success, uint64_t queue_ns, uint64_t run_ns,
-	uint64_t cost_ns, uint64_t copied_bytes)
+void inf_model_count(struct inf_model *s, bool is_success, uint64_t queue_ns, uint64_t run_ns, uint64_t cost_ns,
+	uint64_t copied_bytes)
 {
 	struct inf_model_counts *stats = &s->stats;
 	struct timespec now;
@@ -600,9 +595,9 @@ bool inf_model_prefers_single_core(struct inf_model *s)
 	if (!is_clear && (n_single_core < N_TRIALS || n_all_cores < N_TRIALS))
 		return n_single_core <= n_all_cores;
 	bool prefers_single_core = all_cores_ns > single_core_ns - single_core_ns / 8;
-	uint32_t again =
-		TRY_AGAIN << (prefers_single_core ? atomic_load_explicit(&stats->patience, memory_order_relaxed)
-					     : 0);
+	uint32_t again = TRY_AGAIN << (prefers_single_core
+					       ? atomic_load_explicit(&stats->patience, memory_order_relaxed)
+					       : 0);
 	return n % again == again - 1 ? !prefers_single_core : prefers_single_core;
 }
 
@@ -684,8 +679,7 @@ struct inf_model_use inf_model_use(const struct inf_model *s)
 	if (!s->plan || !s->info)
 		return use;
 	use = inf_model_foresee(s->queues, et_plan_program(s->plan), s->plan, &s->data);
-	uint64_t n_there =
-		et_times(frame_bytes(s->info), atomic_load_explicit(&s->n_frames, memory_order_relaxed));
+	uint64_t n_there = et_times(frame_bytes(s->info), atomic_load_explicit(&s->n_frames, memory_order_relaxed));
 	if (n_there > use.n_frames)
 		use.n_frames = n_there;
 	if (s->state == INF_MODEL_UNLOADED) /* but for what Methods keep */

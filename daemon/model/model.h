@@ -63,8 +63,7 @@ struct inf_model_counts {
 	_Atomic(uint64_t) recent_ns[INF_N_RECENT];
 	_Atomic(uint64_t) guess_ns; /* what the next run may cost on one core */
 	bool may_be_quick;          /* no instruction of it can take long */
-	_Atomic(uint32_t)
-		n_quick; /* runs that took less than waking a worker; a slow one halves it, or worse */
+	_Atomic(uint32_t) n_quick;  /* runs that took less than waking a worker; a slow one halves it, or worse */
 	/* Running averages of whole runs on one core and on all; and how many there were. */
 	_Atomic(uint64_t) single_core_ns, all_cores_ns;
 	_Atomic(uint32_t) n_single_core, n_all_cores, n_chosen;
@@ -99,12 +98,12 @@ struct inf_model {
 	struct inf_file_id file;
 	struct inf_data_ids data;
 	bool is_uploaded; /* a client's own program */
-	uint64_t tenant; /* whose, see et_source */
+	uint64_t tenant;  /* whose, see et_source */
 	char reason[600];
-	bool is_transient; /* FAILED for want of memory or because its backend was down: it may well work later */
-	bool is_down;    /* the latter */
+	bool is_transient;  /* FAILED for want of memory or because its backend was down: it may well work later */
+	bool is_down;       /* the latter */
 	uint32_t n_crashes; /* so often was its backend's process lost while it was being loaded; FAILED */
-	bool is_missing; /* FAILED because an operator or a backend is not here; set before inf_model_fail */
+	bool is_missing;    /* FAILED because an operator or a backend is not here; set before inf_model_fail */
 	const struct inf_model_events *events;
 	const struct et_log *log;
 	const struct et_allocator *shared_pages;
@@ -148,15 +147,14 @@ struct inf_model {
 	/* Called with it when the memory is gone: what the last Method of a client's own program had charged. */
 	void (*gone)(void *arg);
 	void *gone_arg;
-	uint64_t
-		n_charged; /* of what it takes but for files and states, to the user whose own program it is */
+	uint64_t n_charged; /* of what it takes but for files and states, to the user whose own program it is */
 	_Atomic(uint32_t) n_covered; /* requests in flight for whose runs that is */
 	uint32_t n_methods;
 	uint32_t n_sharing;    /* of them: what they share with others is another's */
 	uint64_t last_used_ns; /* when the last Method went */
 	/* Its backend was given up: no new Methods. See fallback.h. */
 	bool is_given_up;
-	bool wants_scan;               /* fallback.c's */
+	bool wants_scan;             /* fallback.c's */
 	struct inf_model *successor; /* where its Methods go on; a reference, or NULL */
 	uint64_t keep_alive_ns;
 	bool is_pinned;
@@ -165,8 +163,8 @@ struct inf_model {
 
 /* A new one, LOADING, with one reference. NULL: no memory. The strings are copied. */
 struct inf_model *inf_model_new(const struct inf_queues *queues, const struct inf_model_events *events,
-	const struct et_allocator *shared_pages, const struct et_log *log, const char *model,
-	const char *version, const char *method);
+	const struct et_allocator *shared_pages, const struct et_log *log, const char *model, const char *version,
+	const char *method);
 struct inf_model *inf_model_ref(struct inf_model *model);
 /* NULL is fine; returns NULL. The last one must not come before UNLOADED or FAILED. */
 struct inf_model *inf_model_unref(struct inf_model *model);
@@ -186,20 +184,19 @@ bool inf_model_needs_worker(const struct inf_model *model, uint32_t queue, uint3
 void inf_model_poll(struct inf_model *model);
 /* Before each segment of a run, on the worker's thread: whether its contexts are there. They are, but for a worker that
  * had no memory for them when its turn to prepare came: it tries again here. */
-enum et_status inf_model_ensure(
-	struct inf_model *model, struct inf_worker *worker, bool is_all_cores, struct et_diag *diag);
+enum et_status inf_model_ensure(struct inf_model *model, struct inf_worker *worker, bool is_all_cores,
+	struct et_diag *diag);
 
 /* Memory for a run's values, borrowed until it is given back. Any thread. */
-enum et_status inf_model_take_frame(
-	struct inf_model *model, struct inf_frame_entry **ret_frame, struct et_diag *diag);
+enum et_status inf_model_take_frame(struct inf_model *model, struct inf_frame_entry **ret_frame, struct et_diag *diag);
 void inf_model_give_frame(struct inf_model *model, struct inf_frame_entry *frame);
 
 /* One request is admitted, has ended. Any thread. */
 void inf_model_job_begun(struct inf_model *model);
 void inf_model_job_ended(struct inf_model *model);
 /* What a request that ran took. Any thread. */
-void inf_model_count(struct inf_model *model, bool is_success, uint64_t queue_ns, uint64_t run_ns,
-	uint64_t cost_ns, uint64_t copied_bytes);
+void inf_model_count(struct inf_model *model, bool is_success, uint64_t queue_ns, uint64_t run_ns, uint64_t cost_ns,
+	uint64_t copied_bytes);
 /* One run was all on one core, or all on all cores. Any thread. */
 void inf_model_count_width(struct inf_model *model, bool is_all_cores, uint64_t run_ns);
 /* Whether the next run had better stay on one core even if it is alone. More cores do not always help: a small model is
@@ -212,12 +209,11 @@ bool inf_model_is_quick(const struct inf_model *model);
 uint64_t inf_model_median_ns(const struct inf_model *model);
 /* Memory that it takes while it is loaded. */
 struct inf_model_use {
-	uint64_t n_file;     /* copies of the program and its data files */
-	uint64_t n_prepared; /* decoded, compiled, packed: once for all */
-	uint64_t
-		n_instances; /* on the workers; of those that are not ready for it yet, as much as one that is */
-	uint64_t n_frames; /* what runs borrow: one for each worker, and those beyond that are there now */
-	uint64_t n_states; /* of its Methods, what these share once */
+	uint64_t n_file;      /* copies of the program and its data files */
+	uint64_t n_prepared;  /* decoded, compiled, packed: once for all */
+	uint64_t n_instances; /* on the workers; of those that are not ready for it yet, as much as one that is */
+	uint64_t n_frames;    /* what runs borrow: one for each worker, and those beyond that are there now */
+	uint64_t n_states;    /* of its Methods, what these share once */
 };
 struct inf_model_use inf_model_use(const struct inf_model *model);
 /* What @program and @plan with @data would take, but for contexts, of which nothing is known before they are made. */

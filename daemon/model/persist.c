@@ -29,9 +29,8 @@ static void keep_done(struct inf_work *work)
 {
 	struct keep *keep = ET_CONTAINER_OF(work, struct keep, work);
 	if (keep->status != ET_OK)
-		et_logf(keep->repository->o.log, ET_LOG_WARNING,
-			"model %s: nothing is kept for its next load: %s", keep->model,
-			keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
+		et_logf(keep->repository->o.log, ET_LOG_WARNING, "model %s: nothing is kept for its next load: %s",
+			keep->model, keep->diag.text[0] ? keep->diag.text : et_status_text(keep->status));
 	keep->repository->n_busy--;
 	free(keep);
 }

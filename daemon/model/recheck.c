@@ -46,8 +46,8 @@ static void recheck_run(struct inf_work *work)
 	struct stat st;
 	recheck->scan = atomic_fetch_add_explicit(&recheck->repository->n_looks, 1, memory_order_relaxed) + 1;
 	for (size_t i = 0; i < recheck->n; i++)
-		recheck->items[i].is_gone =
-			stat(recheck->items[i].path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+		recheck->items[i].is_gone = stat(recheck->items[i].path, &st) < 0 &&
+					    (errno == ENOENT || errno == ENOTDIR);
 }
 
 static bool is_gone(const struct inf_recheck *recheck, const struct inf_model *s)

@@ -52,8 +52,8 @@ bool inf_repository_is_unloading(struct inf_repository *r, const char *model)
 	return r->is_closing;
 }
 
-bool inf_repository_why(struct inf_repository *r, const char *model, const char *version, char *text,
-	size_t room, bool *ret_is_refused)
+bool inf_repository_why(struct inf_repository *r, const char *model, const char *version, char *text, size_t room,
+	bool *ret_is_refused)
 {
 	return inf_load_diagnostics_tell(&r->diagnostics, model, version, text, room, ret_is_refused);
 }
@@ -137,14 +137,13 @@ const struct et_list_node *inf_repository_models(const struct inf_repository *r)
 	return &r->models;
 }
 
-struct inf_model *inf_repository_find_ready(
-	struct inf_repository *r, const char *model, const char *version, const char *method)
+struct inf_model *inf_repository_find_ready(struct inf_repository *r, const char *model, const char *version,
+	const char *method)
 {
 	for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-		if (s->state == INF_MODEL_READY && strcmp(s->model, model) == 0 && !s->is_uploaded &&
-			!s->is_given_up && !s->is_replaced &&
-			(!version[0] || strcmp(s->version, version) == 0) &&
+		if (s->state == INF_MODEL_READY && strcmp(s->model, model) == 0 && !s->is_uploaded && !s->is_given_up &&
+			!s->is_replaced && (!version[0] || strcmp(s->version, version) == 0) &&
 			(!method[0] || strcmp(s->method, method) == 0))
 			return s;
 	}
@@ -210,11 +209,8 @@ void inf_repository_release_async(void *self, struct et_program *program, struct
 	void (*gone)(void *arg), void *arg)
 {
 	if (program || plan)
-		release(self, (struct release){ .program = program,
-				     .plan = plan,
-				     .n_bytes = n_bytes,
-				     .gone = gone,
-				     .arg = arg });
+		release(self, (struct release){
+				      .program = program, .plan = plan, .n_bytes = n_bytes, .gone = gone, .arg = arg });
 	else if (gone)
 		gone(arg);
 }
@@ -232,8 +228,8 @@ bool inf_repository_is_little(struct inf_repository *r, uint64_t n_bytes)
 	return true;
 }
 
-void inf_repository_release_async_region(
-	struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg), void *arg)
+void inf_repository_release_async_region(struct inf_repository *r, struct inf_region *region, void (*gone)(void *arg),
+	void *arg)
 {
 	enum { AT_LEAST = 16 << 10 };
 	struct stat st; /* of its file, which may have more than is mapped, and go with this descriptor */
@@ -267,8 +263,7 @@ static bool has_any(struct inf_repository *r, const char *model)
 static void check_unloads(struct inf_repository *r)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &r->unloads)
-	{
+	ET_LIST_FOR_EACH(node, after, &r->unloads) {
 		struct unload *unload = ET_CONTAINER_OF(node, struct unload, node);
 		if (has_any(r, unload->model))
 			continue;
@@ -295,8 +290,7 @@ static void begin_unloads(struct inf_repository *r)
 		for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 			struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
 			if (s->state == INF_MODEL_READY &&
-				(r->is_closing ||
-					(!s->is_uploaded && inf_repository_is_unloading(r, s->model)))) {
+				(r->is_closing || (!s->is_uploaded && inf_repository_is_unloading(r, s->model)))) {
 				inf_model_unload(s);
 				is_changed = true;
 				break;
@@ -305,8 +299,7 @@ static void begin_unloads(struct inf_repository *r)
 	}
 }
 
-bool inf_repository_unload(
-	struct inf_repository *r, const char *model, void (*done)(void *arg), void *done_arg)
+bool inf_repository_unload(struct inf_repository *r, const char *model, void (*done)(void *arg), void *done_arg)
 {
 	bool is_wanted = inf_opens_forget(r, model);
 	struct unload *unload = has_any(r, model) ? calloc(1, sizeof(*unload)) : NULL;
@@ -335,8 +328,7 @@ void inf_repository_retry(struct inf_repository *r, const char *model)
 {
 	struct et_list_node *node, *after;
 	inf_load_diagnostics_forget(&r->diagnostics, model);
-	ET_LIST_FOR_EACH(node, after, &r->models)
-	{
+	ET_LIST_FOR_EACH(node, after, &r->models) {
 		struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
 		if (s->state == INF_MODEL_FAILED && strcmp(s->model, model) == 0) {
 			et_list_remove(&s->node);
@@ -348,8 +340,7 @@ void inf_repository_retry(struct inf_repository *r, const char *model)
 void inf_repository_method_gone(struct inf_repository *r, struct inf_model *s)
 {
 	s->last_used_ns = et_platform_now_ns(NULL);
-	if (!s->n_methods && (s->is_uploaded || s->is_given_up || s->is_replaced) &&
-		s->state == INF_MODEL_READY)
+	if (!s->n_methods && (s->is_uploaded || s->is_given_up || s->is_replaced) && s->state == INF_MODEL_READY)
 		inf_model_unload(s);
 }
 
@@ -359,9 +350,8 @@ void inf_repository_evict(struct inf_repository *r, uint64_t now_ns)
 		is_changed = false;
 		for (struct et_list_node *node = r->models.next; node != &r->models; node = node->next) {
 			struct inf_model *s = ET_CONTAINER_OF(node, struct inf_model, node);
-			if (s->state != INF_MODEL_READY || s->n_methods || s->is_pinned ||
-				now_ns < s->last_used_ns || now_ns - s->last_used_ns < s->keep_alive_ns ||
-				atomic_load(&s->n_jobs))
+			if (s->state != INF_MODEL_READY || s->n_methods || s->is_pinned || now_ns < s->last_used_ns ||
+				now_ns - s->last_used_ns < s->keep_alive_ns || atomic_load(&s->n_jobs))
 				continue;
 			inf_model_unload(s);
 			is_changed = true;
@@ -399,8 +389,7 @@ struct pin {
 	char model[INF_CONFIG_NAME_MAX];
 };
 
-static void pinned(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+static void pinned(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	struct pin *pin = ET_CONTAINER_OF(open, struct pin, open);
 	if (status != INF_OK)
@@ -445,8 +434,7 @@ void inf_repository_reconfigured(struct inf_repository *r)
 		if (s->is_uploaded)
 			continue;
 		s->is_pinned = section && section->pin;
-		s->keep_alive_ns =
-			section && section->has_keep_alive ? section->keep_alive_ns : config->keep_alive_ns;
+		s->keep_alive_ns = section && section->has_keep_alive ? section->keep_alive_ns : config->keep_alive_ns;
 	}
 	for (uint32_t i = 0; i < config->n_model_sections; i++) {
 		warn_of_backends(r, &config->model_sections[i]);
@@ -455,12 +443,9 @@ void inf_repository_reconfigured(struct inf_repository *r)
 			continue;
 		inf_text(pin->model, sizeof(pin->model), "%s", config->model_sections[i].name);
 		pin->log = r->o.log;
-		pin->open = (struct inf_open){ .model = pin->model,
-			.version = "",
-			.method = "",
-			.backend = "",
-			.fd = -1,
-			.done = pinned };
+		pin->open = (struct inf_open){
+			.model = pin->model, .version = "", .method = "", .backend = "", .fd = -1, .done = pinned
+		};
 		inf_repository_open(r, &pin->open);
 	}
 }
@@ -480,8 +465,8 @@ int inf_repository_new(struct inf_repository **ret_repository, const struct inf_
 		return -ENOMEM;
 	r->o = *options;
 	r->has_helper = true;
-	r->events = (struct inf_model_events){ r, inf_opens_model_loaded, model_unloaded, r->o.notify,
-		r->o.self, inf_repository_fits, inf_repository_release_async };
+	r->events = (struct inf_model_events){ r, inf_opens_model_loaded, model_unloaded, r->o.notify, r->o.self,
+		inf_repository_fits, inf_repository_release_async };
 	et_list_init(&r->models);
 	et_list_init(&r->unloaded);
 	et_list_init(&r->makes);
@@ -501,15 +486,14 @@ struct inf_repository *inf_repository_free(struct inf_repository *r)
 	r->is_closing = true;
 	r->has_helper = false; /* it has ended before */
 	inf_opens_end(r);
-	ET_LIST_FOR_EACH(node, after, &r->models)
-	{
+	ET_LIST_FOR_EACH(node, after, &r->models) {
 		et_list_remove(node);
 		inf_model_unref(ET_CONTAINER_OF(node, struct inf_model, node));
 	}
 	ET_LIST_FOR_EACH(node, after, &r->unloaded)
-	et_list_remove(node);
+		et_list_remove(node);
 	ET_LIST_FOR_EACH(node, after, &r->unloads)
-	free(ET_CONTAINER_OF(node, struct unload, node));
+		free(ET_CONTAINER_OF(node, struct unload, node));
 	inf_load_diagnostics_deinit(&r->diagnostics);
 	free(r);
 	return NULL;

@@ -35,20 +35,18 @@ struct inf_open {
 	const char *model, *version, *method, *backend; /* "" for what is not said */
 	int fd;                                         /* -1, or the program itself; consumed */
 	struct inf_file_id file;                        /* of fd */
-	int data_fds[ET_PLATFORM_MAX_DATA];                 /* the program's data files; consumed */
+	int data_fds[ET_PLATFORM_MAX_DATA];             /* the program's data files; consumed */
 	struct inf_data_ids data;                       /* of data_fds */
-	const void *
-		whose; /* who asks, and takes turns with others who do; alone waits for the file systems of fd
+	const void *whose; /* who asks, and takes turns with others who do; alone waits for the file systems of fd
 			* and data_fds. NULL: the daemon itself */
-	uint64_t tenant; /* 0 for a model of the folder; who brought fd, see et_source */
-	bool is_anew;    /* look at the model's files and backends even if something that fits is READY */
+	uint64_t tenant;   /* 0 for a model of the folder; who brought fd, see et_source */
+	bool is_anew;      /* look at the model's files and backends even if something that fits is READY */
 	/* Another method of this one's Program, whatever has become of its files: nothing is looked for. READY; model, version
 	 * and backend are its own, fd is -1. It stays until done is called. NULL: no such thing. */
 	struct inf_model *beside;
 	/* Called once, perhaps before inf_repository_open returns. On INF_OK @serving is READY; take a reference if it is
 	 * to be kept. Else @error is a sentence. @open may be freed inside. */
-	void (*done)(struct inf_open *open, enum inf_status status, const char *error,
-		struct inf_model *model);
+	void (*done)(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model);
 
 	/* The repository's. */
 	struct inf_open_state *state;
@@ -69,8 +67,8 @@ void inf_repository_cancel(struct inf_repository *repository, struct inf_open *o
 /* No new Methods or requests on @model (all versions); done(done_arg) when none runs any more and its memory is free
  * but for the Plans of Methods still open. Opens that are looking for its files come to nothing. False if nothing of it is
  * loaded and nobody is looking. */
-bool inf_repository_unload(
-	struct inf_repository *repository, const char *model, void (*done)(void *arg), void *done_arg);
+bool inf_repository_unload(struct inf_repository *repository, const char *model, void (*done)(void *arg),
+	void *done_arg);
 void inf_repository_unload_all(struct inf_repository *repository);
 /* Forget that loading it, or a method of it, failed: it is tried again. */
 void inf_repository_retry(struct inf_repository *repository, const char *model);
@@ -78,15 +76,15 @@ void inf_repository_retry(struct inf_repository *repository, const char *model);
 /* Give up a reference to a client's memory, which may be the last: the helper's thread gives back what is large, be it by
  * being many. gone(arg) is called on the loop when that is done, perhaps at once. @repository may be NULL when it is no more. Loop thread
  * only. */
-void inf_repository_release_async_region(
-	struct inf_repository *repository, struct inf_region *region, void (*gone)(void *arg), void *arg);
+void inf_repository_release_async_region(struct inf_repository *repository, struct inf_region *region,
+	void (*gone)(void *arg), void *arg);
 
 /* Whether giving @n_bytes back is for the loop: they are few, and so are all since the last inf_repository_poll with them.
  * @repository may be NULL. */
 bool inf_repository_is_little(struct inf_repository *repository, uint64_t n_bytes);
 /* Free a Method, or NULL, whose state of @n_bytes is not little, likewise. */
-void inf_repository_release_async_method(struct inf_repository *repository, struct et_method *method,
-	uint64_t n_bytes, void (*gone)(void *arg), void *arg);
+void inf_repository_release_async_method(struct inf_repository *repository, struct et_method *method, uint64_t n_bytes,
+	void (*gone)(void *arg), void *arg);
 
 /* Whether there is room for @n_bytes more of @serving's states, if need be after unloading what nobody uses; else a
  * sentence. */
@@ -105,8 +103,8 @@ void inf_repository_scan(struct inf_repository *repository, inf_index_fn done, v
 /* The loaded (or failed) ones, for status and statistics: a list of struct inf_model by `node`. */
 const struct et_list_node *inf_repository_models(const struct inf_repository *repository);
 /* The one a client would get without waiting; NULL: none is READY. @version and @method may be "". */
-struct inf_model *inf_repository_find_ready(
-	struct inf_repository *repository, const char *model, const char *version, const char *method);
+struct inf_model *inf_repository_find_ready(struct inf_repository *repository, const char *model, const char *version,
+	const char *method);
 /* Whether there is anything to tell of that version of @model: why the last attempts at it, or at methods of it, failed,
  * or which variants were passed over; then that in @text, of @room bytes. *ret_is_refused: none of its methods is known to have a
  * chance. */

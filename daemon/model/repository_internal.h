@@ -12,26 +12,25 @@ struct inf_open_state {
 	struct et_list_node node; /* in the repository's opens */
 	struct inf_repository *repository;
 	struct inf_open *open;
-	bool is_uploaded;   /* a client's own program */
+	bool is_uploaded;  /* a client's own program */
 	uint64_t tenant;   /* whose, see et_source */
 	const void *whose; /* see inf_open */
 	_Atomic(bool)
 		is_cancelled; /* to be ended when the step it is in comes back; one that has not begun does nothing */
-	bool is_suspended;         /* in a step that runs elsewhere */
-	bool is_unloaded;   /* its model was, by somebody who asked after it had begun to look */
-	bool is_particular; /* whoever asks wants a certain backend: no failure of the model's as such */
+	bool is_suspended;    /* in a step that runs elsewhere */
+	bool is_unloaded;     /* its model was, by somebody who asked after it had begun to look */
+	bool is_particular;   /* whoever asks wants a certain backend: no failure of the model's as such */
 	char model[256], version[256], method[256], backend[256];
 	int fd, data_fds[ET_PLATFORM_MAX_DATA];
 	uint32_t n_data_fds;
 	struct inf_work work;
 	uint64_t scan; /* its number; see loader.c */
 	struct inf_variants variants;
-	uint32_t next;                /* variant to try */
+	uint32_t next;              /* variant to try */
 	struct inf_model *awaiting; /* a reference */
 	char tried[700];
-	bool is_transient; /* the last one tried failed for want of memory */
-	const struct inf_variant
-		*refused; /* of those tried, the one with the most other methods that may run */
+	bool is_transient;                    /* the last one tried failed for want of memory */
+	const struct inf_variant *refused;    /* of those tried, the one with the most other methods that may run */
 	uint32_t n_missing, n_down, n_broken; /* of those tried: for want of an operator or a backend, because
 	                                        * that has crashed; else */
 	char cache_dir[INF_CONFIG_PATH_MAX], folder[INF_CONFIG_PATH_MAX];
@@ -45,13 +44,13 @@ struct inf_repository {
 	struct et_list_node unloaded; /* servings that are, whose Plans somebody still holds */
 	struct et_list_node makes;    /* with a Plan, that wait for room */
 	uint64_t n_leaving;           /* bytes of the memory budget that the helper gives back */
-	uint64_t n_at_once;          /* bytes of clients' memory given back on the loop since the last poll */
-	_Atomic(uint64_t) n_looks;   /* that have begun */
-	struct scan *scan;           /* the last one posted, while it is on its way */
-	struct et_list_node scanned; /* those that are back, and whose waiters are not all answered */
-	struct inf_recheck *recheck; /* likewise */
-	uint64_t rechecked_ns;       /* when the last one was posted */
-	uint32_t n_busy;             /* steps on the helper's thread, and scans until all are answered */
+	uint64_t n_at_once;           /* bytes of clients' memory given back on the loop since the last poll */
+	_Atomic(uint64_t) n_looks;    /* that have begun */
+	struct scan *scan;            /* the last one posted, while it is on its way */
+	struct et_list_node scanned;  /* those that are back, and whose waiters are not all answered */
+	struct inf_recheck *recheck;  /* likewise */
+	uint64_t rechecked_ns;        /* when the last one was posted */
+	uint32_t n_busy;              /* steps on the helper's thread, and scans until all are answered */
 	bool is_closing, has_helper;
 };
 

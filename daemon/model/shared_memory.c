@@ -12,8 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void inf_shared_add(
-	struct inf_shared *shared, const struct et_registry *registry, int fd, void *bytes, size_t n_bytes)
+void inf_shared_add(struct inf_shared *shared, const struct et_registry *registry, int fd, void *bytes, size_t n_bytes)
 {
 	*shared = (struct inf_shared){ { NULL } };
 	for (size_t i = 0; i < registry->n_backends && i < INF_BACKENDS_MAX; i++) {
@@ -81,8 +80,7 @@ static void pages_free(void *self, void *ptr, size_t n_bytes)
 	struct piece *found = NULL;
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&pages->lock);
-	ET_LIST_FOR_EACH(node, after, &pages->pieces)
-	{
+	ET_LIST_FOR_EACH(node, after, &pages->pieces) {
 		struct piece *piece = ET_CONTAINER_OF(node, struct piece, node);
 		if (ptr && piece->mapping.bytes == ptr)
 			found = piece;

@@ -14,14 +14,12 @@
 enum { INF_BACKENDS_MAX = 16 };
 
 struct inf_shared {
-	void *handles
-		[INF_BACKENDS_MAX]; /* one a backend of the registry; NULL: it does not want it, or has no room */
+	void *handles[INF_BACKENDS_MAX]; /* one a backend of the registry; NULL: it does not want it, or has no room */
 };
 
 /* [bytes, bytes + n_bytes) is the start of file @fd; both stay until it is removed. A backend that has no memory for
  * its entry copies instead. Any thread. */
-void inf_shared_add(
-	struct inf_shared *shared, const struct et_registry *registry, int fd, void *bytes, size_t n_bytes);
+void inf_shared_add(struct inf_shared *shared, const struct et_registry *registry, int fd, void *bytes, size_t n_bytes);
 /* No run uses it any more. */
 void inf_shared_remove(struct inf_shared *shared, const struct et_registry *registry);
 

@@ -11,7 +11,8 @@ static struct et_list_node diagnostics;
 
 static void note(const char *version, const char *method, uint32_t n_others, const char *text)
 {
-	inf_load_diagnostics_note(&diagnostics, &(struct inf_load_diagnostic){ "m", version, method, text, true, n_others });
+	inf_load_diagnostics_note(&diagnostics,
+		&(struct inf_load_diagnostic){ "m", version, method, text, true, n_others });
 }
 
 /* NULL: nothing is said. */
@@ -33,7 +34,8 @@ static void test_whole(void **state)
 	expect("2", NULL, false);
 	note("1", "", 0, "a.pte: cut off");
 	expect("1", "a.pte: cut off", true);
-	inf_load_diagnostics_note(&diagnostics, &(struct inf_load_diagnostic){ "m", "1", "", "npu.pte: passed over", false, 0 });
+	inf_load_diagnostics_note(&diagnostics,
+		&(struct inf_load_diagnostic){ "m", "1", "", "npu.pte: passed over", false, 0 });
 	expect("1", "npu.pte: passed over", false);
 	note("1", "", 0, "");
 	expect("1", NULL, false);
@@ -47,9 +49,9 @@ static void test_methods(void **state)
 	inf_load_diagnostics_init(&diagnostics);
 	note("1", "b", 2, "no memory");
 	note("1", "a", 2, "no data");
-	inf_load_diagnostics_note(&diagnostics, &(struct inf_load_diagnostic){ "m", "1", "", "npu.pte: passed over", false, 0 });
-	expect("1",
-		"npu.pte: passed over; method 'b' can't be run: no memory; method 'a' can't be run: no data",
+	inf_load_diagnostics_note(&diagnostics,
+		&(struct inf_load_diagnostic){ "m", "1", "", "npu.pte: passed over", false, 0 });
+	expect("1", "npu.pte: passed over; method 'b' can't be run: no memory; method 'a' can't be run: no data",
 		false);
 	note("1", "c", 2, "no backend");
 	char text[1024];

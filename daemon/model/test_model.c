@@ -43,8 +43,8 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 	ret_device->kind = ET_QUEUE_CPU;
 }
 
-static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+static enum et_status compile(struct et_backend *backend, const struct et_payload *payload, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag)
 {
 	ret_info->n_inputs = ret_info->n_outputs = 1;
 	*ret_model = (struct et_model *)backend;
@@ -158,9 +158,7 @@ static void ended(void *self, struct inf_item *item, struct inf_worker *worker)
 {
 }
 
-static const struct inf_pool_events pool_events = {
-	.run = run, .finished = ended, .left = ended, .expired = ended
-};
+static const struct inf_pool_events pool_events = { .run = run, .finished = ended, .left = ended, .expired = ended };
 
 static int make(bool is_delegated)
 {
@@ -186,10 +184,9 @@ static int make(bool is_delegated)
 	if (is_delegated)
 		mk_call(&mk, mk_delegate(&mk, "TestBackend", "5", 1, false, NULL, NULL), MK_ARGS(x, y));
 	rig_open(&rig, &mk);
-	const struct inf_pool_options options = { .n_workers = N_WORKERS,
-		.registry = &rig.registry,
-		.log = &log,
-		.allocator = et_platform_allocator() };
+	const struct inf_pool_options options = {
+		.n_workers = N_WORKERS, .registry = &rig.registry, .log = &log, .allocator = et_platform_allocator()
+	};
 	queues = (struct inf_queues){ .n = 1 };
 	if (inf_pool_new(&queues.pools[0], &options, &pool_events, &diag))
 		fail_msg("%s", diag.text);
@@ -475,8 +472,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_later_one_tries_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_busy_worker_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_instances_count, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			without_instances_none_count, setup_without_instances, teardown),
+		cmocka_unit_test_setup_teardown(without_instances_none_count, setup_without_instances, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,8 +164,8 @@ const struct et_kernel *__wrap_et_kernel_table_find(const struct et_kernel_table
 
 static struct inf_model *loaded(struct et_program *program, uint32_t method, bool is_uploaded)
 {
-	struct inf_model *s = inf_model_new(&w.queues, &w.repository->events, et_platform_page_allocator(),
-		&w.log, "m", "1", et_program_method_at(program, method)->name);
+	struct inf_model *s = inf_model_new(&w.queues, &w.repository->events, et_platform_page_allocator(), &w.log, "m",
+		"1", et_program_method_at(program, method)->name);
 	assert_non_null(s);
 	s->state = INF_MODEL_READY;
 	s->backend = strdup("portable");
@@ -178,8 +178,7 @@ static struct inf_model *loaded(struct et_program *program, uint32_t method, boo
 
 static struct inf_model *opened;
 
-static void note_opened(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
+static void note_opened(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *model)
 {
 	assert_int_equal(status, INF_OK);
 	opened = model;

@@ -39,9 +39,9 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 static int make_folder(void **state)
 {
-	static const char *const names[] = { "a/1/x.pte", "a/1/y.pte", "a/2/x.pte", "a/10/x.pte",
-		"a/10/notes.txt", "b/only.bpte", "c.pte", "d/empty/readme", "e/1/.hidden.pte", "f/7/x.pte",
-		"f/direct.pte", ".g/1/x.pte", "h.txt", "i/1/folder.pte/inner" };
+	static const char *const names[] = { "a/1/x.pte", "a/1/y.pte", "a/2/x.pte", "a/10/x.pte", "a/10/notes.txt",
+		"b/only.bpte", "c.pte", "d/empty/readme", "e/1/.hidden.pte", "f/7/x.pte", "f/direct.pte", ".g/1/x.pte",
+		"h.txt", "i/1/folder.pte/inner" };
 	snprintf(folder, sizeof(folder), "/tmp/test_variant.XXXXXX");
 	if (!mkdtemp(folder))
 		return -1;
@@ -55,8 +55,7 @@ static int remove_folder(void **state)
 	return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static void expect(
-	const char *model, const char *version, const char *is_version, uint32_t n, const char *first)
+static void expect(const char *model, const char *version, const char *is_version, uint32_t n, const char *first)
 {
 	struct inf_variants v;
 	bool is_found = inf_variants_find(&v, folder, model, version);

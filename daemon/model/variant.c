@@ -60,8 +60,7 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 	for (uint32_t m = 0; m < et_program_n_methods(v->program); m++) {
 		const struct et_method_spec *method = et_program_method_at(v->program, m);
 		for (uint32_t d = 0; d < method->n_delegates; d++) {
-			const struct et_backend_entry *entry =
-				find_backend(o->registry, method->delegates[d].id);
+			const struct et_backend_entry *entry = find_backend(o->registry, method->delegates[d].id);
 			char available[200];
 			size_t i = 0;
 			if (!entry && method != meant)
@@ -73,8 +72,7 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 				et_known_delegate_text(method->delegates[d].id, known, sizeof(known));
 				inf_text(v->reason, sizeof(v->reason),
 					"Backend '%.100s' is not available. Available backends: [%s]%s%s%s",
-					method->delegates[d].id, available, known[0] ? ". It was " : "",
-					known,
+					method->delegates[d].id, available, known[0] ? ". It was " : "", known,
 					o->config->n_backend_sections ? ". Why a plug-in of inferd.conf is "
 									"not there, 'inferctl status' says"
 								      : "");
@@ -90,19 +88,18 @@ static bool find_delegates(struct inf_variant *v, const struct inf_inspect_optio
 	return true;
 }
 
-struct et_options inf_model_options(
-	const struct inf_config_model_options *from, struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX])
+struct et_options inf_model_options(const struct inf_config_model_options *from,
+	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX])
 {
 	struct et_options options = { .items = room, .n = from ? from->n : 0 };
 	for (uint32_t i = 0; i < options.n; i++)
-		room[i] = (struct et_option){ from->items[i].backend, from->items[i].key,
-			from->items[i].value };
+		room[i] = (struct et_option){ from->items[i].backend, from->items[i].key, from->items[i].value };
 	return options;
 }
 
 /* False: `reason` says why this payload can't be run here. A backend that can't be asked now is asked by compile. */
-static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o,
-	const struct et_backend_entry *entry, const struct et_method_spec *method, uint32_t index)
+static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o, const struct et_backend_entry *entry,
+	const struct et_method_spec *method, uint32_t index)
 {
 	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX];
 	struct et_options options = inf_model_options(o->options, room);
@@ -126,11 +123,10 @@ static bool probe_one(struct inf_variant *v, const struct inf_inspect_options *o
 	return readiness != ET_READINESS_NO;
 }
 
-static bool is_brought_by(
-	const struct et_registry *registry, const char *operator, const struct et_backend * backend)
+static bool is_brought_by(const struct et_registry *registry, const char *op_name, const struct et_backend *backend)
 {
 	for (size_t i = 0; i < registry->n_tables; i++) {
-		const struct et_kernel *kernel = et_kernel_table_find(registry->tables[i], operator);
+		const struct et_kernel *kernel = et_kernel_table_find(registry->tables[i], op_name);
 		if (kernel)
 			return et_plugin_of_kernel(kernel) == backend;
 	}
@@ -188,15 +184,14 @@ static bool is_well(struct inf_variant *v, const struct et_backend_entry *entry)
 	if (!entry->ops->health || entry->ops->health(entry->backend, &diag) == ET_OK)
 		return true;
 	v->is_down = true;
-	inf_text(v->reason, sizeof(v->reason),
-		"backend '%s' %s; 'inferctl restart %s' gives it another chance", entry->ops->name, diag.text,
-		entry->ops->name);
+	inf_text(v->reason, sizeof(v->reason), "backend '%s' %s; 'inferctl restart %s' gives it another chance",
+		entry->ops->name, diag.text, entry->ops->name);
 	return false;
 }
 
 /* Whether the backends are well and can run the payloads of @method (NULL: of none); else `reason`. */
-static bool ask_backends(
-	struct inf_variant *v, const struct inf_inspect_options *o, const struct et_method_spec *method)
+static bool ask_backends(struct inf_variant *v, const struct inf_inspect_options *o,
+	const struct et_method_spec *method)
 {
 	for (size_t i = 0; method && i < o->registry->n_backends; i++)
 		if (inf_method_uses(o->registry, method, &o->registry->backends[i]) &&
@@ -224,8 +219,8 @@ static struct et_platform_data *open_data(const struct inf_variants *v, const st
 	struct et_platform_data *data = et_platform_data_new();
 	enum et_status status = data ? ET_OK : ET_E_MEMORY_ALLOCATION_FAILED;
 	if (v->has_too_much_data)
-		status = et_fail(diag, ET_E_NOT_SUPPORTED,
-			"there are more than %d data files (.ptd) beside it", ET_PLATFORM_MAX_DATA);
+		status = et_fail(diag, ET_E_NOT_SUPPORTED, "there are more than %d data files (.ptd) beside it",
+			ET_PLATFORM_MAX_DATA);
 	/* the one added last is asked first */
 	for (uint32_t i = v->data_ids.n; i-- > 0 && status == ET_OK;) {
 		const struct inf_data_file *file = &v->data[i];
@@ -258,8 +253,8 @@ static enum et_status open_program(struct inf_variant *v, struct et_platform_dat
 	if (status == ET_OK && et_platform_data_table(data))
 		status = et_platform_data_bind(data, &source, diag);
 	if (status == ET_OK)
-		status = et_program_open(
-			&v->program, &source, et_platform_data_table(data), et_platform_allocator(), diag);
+		status = et_program_open(&v->program, &source, et_platform_data_table(data), et_platform_allocator(),
+			diag);
 	if (status != ET_OK) {
 		v->program = NULL;
 		if (source.release)
@@ -294,8 +289,7 @@ static void inspect(struct inf_variant *v, struct et_platform_data *data, const 
 			diag.text[0] ? without_path(diag.text, v->path) : et_status_text(status));
 		return;
 	}
-	const struct et_method_spec *meant =
-		et_program_find_method(v->program, o->method[0] ? o->method : NULL);
+	const struct et_method_spec *meant = et_program_find_method(v->program, o->method[0] ? o->method : NULL);
 	if (meant) {
 		inf_text(v->method, sizeof(v->method), "%s", meant->name);
 		if (o->counts_others)
@@ -311,8 +305,8 @@ static void inspect(struct inf_variant *v, struct et_platform_data *data, const 
 		uint32_t rank = rank_of(o, entries[i]);
 		v->rank = rank > v->rank ? rank : v->rank;
 		if (n_label < sizeof(v->label))
-			n_label += inf_text(v->label + n_label, sizeof(v->label) - n_label, "%s%s",
-				i ? "+" : "", entries[i]->ops->name);
+			n_label += inf_text(v->label + n_label, sizeof(v->label) - n_label, "%s%s", i ? "+" : "",
+				entries[i]->ops->name);
 		is_asked = is_asked || strcmp(entries[i]->ops->name, o->backend) == 0 ||
 			   strcmp(entries[i]->ops->id, o->backend) == 0;
 	}

@@ -27,7 +27,7 @@ struct inf_variant {
 	char label[64];             /* "xnnpack", "xnnpack+opencl", "portable" */
 	char reason[700];           /* why it can't be used */
 	bool is_missing;            /* because a backend is not here */
-	bool is_transient;            /* because something has run out: it may well work later */
+	bool is_transient;          /* because something has run out: it may well work later */
 	bool is_down;               /* because a backend has crashed too often */
 	char note[320];             /* it can be used, but is compiled anew: why; else empty */
 	char method[256];           /* that is meant; "": there is none such */
@@ -59,13 +59,12 @@ bool inf_model_name_is_valid(const char *name);
 
 /* The files of @model, version @version ("": the newest). False when there is none; @n then is 0. *ret_variants is
  * to be freed with inf_variants_deinit in either case. */
-bool inf_variants_find(
-	struct inf_variants *ret_variants, const char *folder, const char *model, const char *version);
+bool inf_variants_find(struct inf_variants *ret_variants, const char *folder, const char *model, const char *version);
 /* NULL items are fine. */
 void inf_variants_deinit(struct inf_variants *variants);
 
 struct inf_inspect_options {
-	const char *cache_dir;       /* NULL: memory */
+	const char *cache_dir;           /* NULL: memory */
 	struct et_platform_store *store; /* for the models' own files; or NULL */
 	const struct et_registry *registry;
 	const struct inf_config *config; /* its `backends` */
@@ -76,8 +75,8 @@ struct inf_inspect_options {
 	bool counts_others; /* n_others is wanted: to find out goes through all operators of all methods */
 };
 /* As Plans see them, in @room. Borrows from @from, which may be NULL. */
-struct et_options inf_model_options(
-	const struct inf_config_model_options *from, struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX]);
+struct et_options inf_model_options(const struct inf_config_model_options *from,
+	struct et_option room[INF_CONFIG_MODEL_OPTIONS_MAX]);
 /* Open the data files and the program of each variant, see what it needs, ask its backends whether they can run its
  * payloads, and put them in the order in which to try them. A data file that can't be opened is every variant's
  * `reason`. Slow. */

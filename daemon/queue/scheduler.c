@@ -33,10 +33,10 @@
 
 enum { VIRTUAL_SCALE = 64 };
 
-const char *inf_class_name(enum inf_class class)
+const char *inf_class_name(enum inf_class priority_class)
 {
 	static const char *const names[] = { "realtime", "interactive", "batch", "idle" };
-	return class < ET_ARRAY_LEN(names) ? names[class] : "?";
+	return priority_class < ET_ARRAY_LEN(names) ? names[priority_class] : "?";
 }
 
 static bool is_less(uint64_t a, uint64_t b)
@@ -54,8 +54,7 @@ static bool is_earlier(const struct inf_item *a, const struct inf_item *b)
 
 static bool is_before_in_flow(const struct inf_heap_node *a, const struct inf_heap_node *b)
 {
-	return is_earlier(
-		ET_CONTAINER_OF(a, struct inf_item, in_flow), ET_CONTAINER_OF(b, struct inf_item, in_flow));
+	return is_earlier(ET_CONTAINER_OF(a, struct inf_item, in_flow), ET_CONTAINER_OF(b, struct inf_item, in_flow));
 }
 
 static bool is_before_in_deadlines(const struct inf_heap_node *a, const struct inf_heap_node *b)
@@ -118,9 +117,9 @@ static void add_waiting(struct inf_use *use, uint64_t begin_ns)
 
 static void start_waiting(struct inf_sched *sched, struct inf_item *item, uint64_t now_ns)
 {
-	struct inf_flow_class *flow = &item->flow->classes[item->class];
-	struct inf_group_class *group = &item->flow->group->classes[item->class];
-	add_waiting(&group->use, sched->virtual_ns[item->class]);
+	struct inf_flow_class *flow = &item->flow->classes[item->priority_class];
+	struct inf_group_class *group = &item->flow->group->classes[item->priority_class];
+	add_waiting(&group->use, sched->virtual_ns[item->priority_class]);
 	add_waiting(&flow->use, group->flows_virtual_ns);
 	item->state = INF_ITEM_WAITING;
 	item->waiting_since_ns = now_ns;
@@ -128,15 +127,15 @@ static void start_waiting(struct inf_sched *sched, struct inf_item *item, uint64
 	if (et_list_is_empty(&flow->node))
 		et_list_append(&group->flows, &flow->node);
 	if (et_list_is_empty(&group->node))
-		et_list_append(&sched->classes[item->class], &group->node);
+		et_list_append(&sched->classes[item->priority_class], &group->node);
 	et_list_append(&sched->ages, &item->in_ages);
 	sched->n_waiting++;
 }
 
 static void stop_waiting(struct inf_sched *sched, struct inf_item *item)
 {
-	struct inf_flow_class *flow = &item->flow->classes[item->class];
-	struct inf_group_class *group = &item->flow->group->classes[item->class];
+	struct inf_flow_class *flow = &item->flow->classes[item->priority_class];
+	struct inf_group_class *group = &item->flow->group->classes[item->priority_class];
 	inf_heap_remove(&flow->waiting, &item->in_flow);
 	if (!--flow->use.n_waiting)
 		et_list_remove(&flow->node);
@@ -326,8 +325,7 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 	bool is_all_cores = is_alone(sched);
 
 	struct inf_item *oldest = ET_CONTAINER_OF(sched->ages.next, struct inf_item, in_ages);
-	if (sched->n_since_aged + 1 >= INF_AGED_TURN &&
-		now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
+	if (sched->n_since_aged + 1 >= INF_AGED_TURN && now_ns - oldest->waiting_since_ns >= sched->options.age_ns) {
 		item = oldest;
 		sched->n_since_aged = 0;
 	} else if (sched->n_since_aged + 1 < INF_AGED_TURN) {
@@ -344,8 +342,8 @@ struct inf_item *inf_sched_take(struct inf_sched *sched, bool is_all_cores_owner
 
 	if (!item) /* can't be: something waits, so some class has a first */
 		return NULL;
-	struct inf_use *flow = &item->flow->classes[item->class].use;
-	struct inf_use *group = &item->flow->group->classes[item->class].use;
+	struct inf_use *flow = &item->flow->classes[item->priority_class].use;
+	struct inf_use *group = &item->flow->group->classes[item->priority_class].use;
 	stop_waiting(sched, item);
 	item->state = INF_ITEM_RUNNING;
 	item->is_all_cores = is_all_cores;
@@ -369,8 +367,8 @@ void inf_sched_leave(struct inf_sched *sched, struct inf_item *item, uint64_t us
 {
 	if (item->is_all_cores && item->cost_ns && item->cost_ns < used_ns)
 		used_ns = item->cost_ns;
-	struct inf_use *flow = &item->flow->classes[item->class].use;
-	struct inf_use *group = &item->flow->group->classes[item->class].use;
+	struct inf_use *flow = &item->flow->classes[item->priority_class].use;
+	struct inf_use *group = &item->flow->group->classes[item->priority_class].use;
 	flow->virtual_ns += for_flow(item, used_ns) - item->charged_to_flow;
 	group->virtual_ns += for_group(item, used_ns) - item->charged_to_group;
 	flow->n_running--;

@@ -24,7 +24,7 @@ enum inf_class {
 	INF_CLASS_IDLE,
 	INF_N_CLASSES,
 };
-const char *inf_class_name(enum inf_class class);
+const char *inf_class_name(enum inf_class priority_class);
 
 enum inf_item_state {
 	INF_ITEM_OUT,     /* not in a queue */
@@ -68,29 +68,28 @@ struct inf_item {
 	/* The caller's, set before submit. */
 	struct inf_flow *flow;
 	struct inf_stream *stream; /* NULL for a stateless Method */
-	enum inf_class class;
-	uint64_t deadline_ns; /* 0: none */
-	uint64_t cost_ns;     /* a guess at its run time, corrected when it is known */
-	bool prefers_single_core;  /* it gains nothing from more cores */
+	enum inf_class priority_class;
+	uint64_t deadline_ns;     /* 0: none */
+	uint64_t cost_ns;         /* a guess at its run time, corrected when it is known */
+	bool prefers_single_core; /* it gains nothing from more cores */
 
 	/* Whose queue it is in, for those who look for it: changed under that queue's lock. */
 	_Atomic(void *) owner;
 
 	/* The scheduler's. */
 	enum inf_item_state state;
-	bool is_all_cores;     /* it was given all cores */
-	uint64_t arrival; /* running number */
+	bool is_all_cores; /* it was given all cores */
+	uint64_t arrival;  /* running number */
 	uint64_t waiting_since_ns;
 	uint64_t charged_to_flow, charged_to_group; /* of virtual time, while running */
 	struct inf_heap_node in_flow, in_deadlines;
-	struct et_list_node
-		in_ages; /* in the order in which they became able to run; or in the stream's list */
+	struct et_list_node in_ages; /* in the order in which they became able to run; or in the stream's list */
 };
 
 struct inf_sched_options {
 	uint32_t n_workers;
-	bool has_all_cores;   /* one worker can also run a request on all cores */
-	uint64_t age_ns; /* see inf_sched_take */
+	bool has_all_cores; /* one worker can also run a request on all cores */
+	uint64_t age_ns;    /* see inf_sched_take */
 };
 
 struct inf_sched {

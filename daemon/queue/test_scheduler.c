@@ -51,7 +51,7 @@ static void submit(struct world *w, size_t i, uint64_t now)
 {
 	struct inf_item *item = &w->items[i];
 	item->flow = &w->flows[below(N_FLOWS)];
-	item->class = (enum inf_class)below(INF_N_CLASSES);
+	item->priority_class = (enum inf_class)below(INF_N_CLASSES);
 	item->cost_ns = below(MAX_COST);
 	item->deadline_ns = below(4) ? 0 : now + 1 + below(100);
 	item->stream = below(3) ? NULL : &w->streams[below(N_STREAMS)];
@@ -148,11 +148,9 @@ static void play(uint64_t from, uint32_t n_workers, bool has_all_cores)
 	for (size_t c = 0; c < INF_N_CLASSES; c++) {
 		assert_true(et_list_is_empty(&w.sched.classes[c]));
 		for (size_t i = 0; i < N_GROUPS; i++)
-			assert_false(
-				w.groups[i].classes[c].use.n_waiting || w.groups[i].classes[c].use.n_running);
+			assert_false(w.groups[i].classes[c].use.n_waiting || w.groups[i].classes[c].use.n_running);
 		for (size_t i = 0; i < N_FLOWS; i++)
-			assert_false(
-				w.flows[i].classes[c].use.n_waiting || w.flows[i].classes[c].use.n_running);
+			assert_false(w.flows[i].classes[c].use.n_waiting || w.flows[i].classes[c].use.n_running);
 	}
 }
 
@@ -181,7 +179,7 @@ static void test_bound(void **state)
 		memset(items, 0, sizeof(items));
 		for (uint32_t i = 0; i <= k; i++, n++) {
 			items[n].flow = &poor;
-			items[n].class = INF_CLASS_IDLE;
+			items[n].priority_class = INF_CLASS_IDLE;
 			inf_sched_submit(&sched, &items[n], 0);
 		}
 		struct inf_item *last = &items[k], *item = NULL;
@@ -190,7 +188,7 @@ static void test_bound(void **state)
 			for (int i = 0; i < 3; i++, n++) { /* more than can ever be run */
 				assert_true(n < ET_ARRAY_LEN(items));
 				items[n].flow = &flood;
-				items[n].class = INF_CLASS_REALTIME;
+				items[n].priority_class = INF_CLASS_REALTIME;
 				inf_sched_submit(&sched, &items[n], now);
 			}
 			item = inf_sched_take(&sched, true, now);
@@ -257,7 +255,7 @@ static void play_shares(uint64_t from, uint32_t n_workers)
 				if (item->state != INF_ITEM_OUT)
 					continue;
 				item->flow = &flows[i].flow;
-				item->class = INF_CLASS_BATCH;
+				item->priority_class = INF_CLASS_BATCH;
 				item->deadline_ns = 0;
 				item->cost_ns = (from % 3 ? 1 + below(MAX) : flows[i].max_cost) * UNIT;
 				inf_sched_submit(&sched, item, now);
@@ -299,8 +297,7 @@ struct number {
 
 static bool is_smaller(const struct inf_heap_node *a, const struct inf_heap_node *b)
 {
-	return ET_CONTAINER_OF(a, struct number, node)->value <
-	       ET_CONTAINER_OF(b, struct number, node)->value;
+	return ET_CONTAINER_OF(a, struct number, node)->value < ET_CONTAINER_OF(b, struct number, node)->value;
 }
 
 static void test_heap(void **state)

@@ -54,8 +54,7 @@ static enum inf_segment_end run_item(void *self, struct inf_item *item, struct i
 	et_list_init(&w->task.node);
 	inf_pool_post(w->pool, worker->index, &w->task);
 	long n_before = count_switches();
-	for (int i = 0; i < N_LOOKS && !atomic_load(&w->has_met) && count_switches() - n_before < N_SWITCHES;
-		i++)
+	for (int i = 0; i < N_LOOKS && !atomic_load(&w->has_met) && count_switches() - n_before < N_SWITCHES; i++)
 		sched_yield();
 	atomic_store(&w->is_off_home_queue_in, false);
 	atomic_fetch_add(&w->n_inline, 1);
@@ -91,9 +90,8 @@ static void test_inline_worker_is_alone(void **state)
 	assert_int_equal(inf_pool_new(&w->pool, &options, &events, &diag), 0);
 	inf_group_init(&w->group, 1);
 	inf_flow_init(&w->flow, &w->group, 1);
-	for (uint32_t i = 0; atomic_load(&w->n_inline) < N_ROUNDS;
-		i++) { /* if the worker was busy, it ran there */
-		w->item = (struct inf_item){ .flow = &w->flow, .class = INF_CLASS_INTERACTIVE };
+	for (uint32_t i = 0; atomic_load(&w->n_inline) < N_ROUNDS; i++) { /* if the worker was busy, it ran there */
+		w->item = (struct inf_item){ .flow = &w->flow, .priority_class = INF_CLASS_INTERACTIVE };
 		uint32_t n_inline = atomic_load(&w->n_inline);
 		bool was_here = inf_pool_submit_quick(w->pool, &w->item);
 		assert_int_equal(atomic_load(&w->n_inline) - n_inline, was_here);
@@ -167,7 +165,7 @@ static void test_tasks_come_first(void **state)
 	while (!atomic_load(&s.is_held))
 		sched_yield();
 	for (int i = 0; i < 2; i++) {
-		s.items[i] = (struct inf_item){ .flow = &flow, .class = INF_CLASS_INTERACTIVE };
+		s.items[i] = (struct inf_item){ .flow = &flow, .priority_class = INF_CLASS_INTERACTIVE };
 		inf_pool_submit(pool, &s.items[i]);
 		if (i == 0)
 			inf_pool_post(pool, 0, &s.task);
@@ -216,7 +214,7 @@ static void test_deadline_of_what_runs(void **state)
 		.self = &run, .run = run_until_told, .finished = count_run, .left = never, .expired = never
 	};
 	const uint64_t in_a_year_ns = et_platform_now_ns(NULL) + UINT64_C(365) * 86400 * 1000000000;
-	struct inf_item item = { .class = INF_CLASS_INTERACTIVE, .deadline_ns = in_a_year_ns };
+	struct inf_item item = { .priority_class = INF_CLASS_INTERACTIVE, .deadline_ns = in_a_year_ns };
 	struct inf_group group;
 	struct inf_flow flow;
 	struct inf_pool *pool;
@@ -323,7 +321,7 @@ static void test_threads_rest_before_the_reply(void **state)
 	assert_int_equal(atomic_load(&n_rests), 1); /* as soon as they are there */
 	inf_group_init(&w.group, 1);
 	inf_flow_init(&w.flow, &w.group, 1);
-	w.item = (struct inf_item){ .flow = &w.flow, .class = INF_CLASS_INTERACTIVE };
+	w.item = (struct inf_item){ .flow = &w.flow, .priority_class = INF_CLASS_INTERACTIVE };
 	inf_pool_submit(w.pool, &w.item);
 	while (atomic_load(&w.n_ended) == 0)
 		sched_yield();
@@ -417,7 +415,7 @@ static void test_charge(void **state)
 	for (uint32_t i = 0; i < N_CHARGED; i++) {
 		/* the worker is done with it before it says that it has ended */
 		uint64_t before = flow.classes[INF_CLASS_BATCH].use.virtual_ns;
-		c.item = (struct inf_item){ .flow = &flow, .class = INF_CLASS_BATCH };
+		c.item = (struct inf_item){ .flow = &flow, .priority_class = INF_CLASS_BATCH };
 		inf_pool_submit(pool, &c.item);
 		while (atomic_load(&c.n_ended) <= i)
 			if (!is_shared)

@@ -52,7 +52,7 @@ struct thread {
 	struct et_list_node tasks;
 	_Atomic(uint32_t) wake;
 	_Atomic(uint64_t) busy_since_ns; /* 0: idle */
-	_Atomic(uint8_t) class;          /* of what it runs */
+	_Atomic(uint8_t) priority_class; /* of what it runs */
 	_Atomic(bool) has_tasks;         /* a copy, for the run at hand to make room */
 	_Atomic(uint32_t) n_steps;       /* instructions and runs begun: how others see that it goes on */
 	uint32_t seen_steps;             /* these two are inf_pool_check's */
@@ -125,8 +125,8 @@ static void sleep_until_woken(struct thread *t, uint64_t spin_ns)
 {
 	if (!spin(t, spin_ns)) {
 		uint32_t expected = AWAKE;
-		atomic_compare_exchange_strong_explicit(
-			&t->wake, &expected, ASLEEP, memory_order_acq_rel, memory_order_acquire);
+		atomic_compare_exchange_strong_explicit(&t->wake, &expected, ASLEEP, memory_order_acq_rel,
+			memory_order_acquire);
 		while (atomic_load_explicit(&t->wake, memory_order_acquire) == ASLEEP)
 			syscall(SYS_futex, &t->wake, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
 	}
@@ -141,10 +141,10 @@ static struct thread *pick_idle(struct inf_pool *pool)
 {
 	struct thread *first = &pool->threads[0];
 	atomic_store_explicit(&pool->n_waiting, pool->sched.n_waiting, memory_order_relaxed);
-	uint32_t class = 0;
-	while (class < INF_N_CLASSES && et_list_is_empty(&pool->sched.classes[class]))
-		class ++;
-	atomic_store_explicit(&pool->best_class, class, memory_order_relaxed);
+	uint32_t priority_class = 0;
+	while (priority_class < INF_N_CLASSES && et_list_is_empty(&pool->sched.classes[priority_class]))
+		priority_class++;
+	atomic_store_explicit(&pool->best_class, priority_class, memory_order_relaxed);
 
 	if (!inf_sched_has_work(&pool->sched, true) || et_list_is_empty(&pool->idle))
 		return NULL;
@@ -186,11 +186,10 @@ static bool should_yield(void *self)
 	if (atomic_load_explicit(&t->has_tasks, memory_order_relaxed))
 		return true;
 	uint32_t best = atomic_load_explicit(&pool->best_class, memory_order_relaxed);
-	if (best < atomic_load_explicit(&t->class, memory_order_relaxed))
+	if (best < atomic_load_explicit(&t->priority_class, memory_order_relaxed))
 		return true;
 	return atomic_load_explicit(&pool->n_waiting, memory_order_relaxed) > 0 &&
-	       et_platform_now_ns(NULL) - atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) >=
-		       SLICE_NS;
+	       et_platform_now_ns(NULL) - atomic_load_explicit(&t->busy_since_ns, memory_order_relaxed) >= SLICE_NS;
 }
 
 static bool should_yield_all_cores(void *self)
@@ -270,8 +269,8 @@ static void check_use(struct use *ret_use)
 /* What a run that began at @began is charged for: not for the time in which the kernel gave its core to somebody else, or
  * its client would wait longer the next time, too. One that waited for another device or process had its worker all the
  * while; and one on all cores had other threads as well. */
-static uint64_t charge(
-	const struct thread *t, const struct inf_item *item, const struct use *began, const struct use *ended)
+static uint64_t charge(const struct thread *t, const struct inf_item *item, const struct use *began,
+	const struct use *ended)
 {
 	uint64_t wall_ns = ended->wall_ns - began->wall_ns, core_ns = ended->core_ns - began->core_ns;
 	bool is_all_here = t->worker.pool->options.queue.kind == ET_QUEUE_CPU && !item->is_all_cores &&
@@ -295,8 +294,7 @@ static void work(struct thread *t)
 			pthread_cond_wait(&pool->changed, &pool->lock);
 		et_list_remove(&t->idle);
 		if (ran)
-			settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended),
-				now_ns);
+			settle(pool, ran, end, now_ns - began.wall_ns, charge(t, ran, &began, &ended), now_ns);
 		struct inf_item *expired = inf_sched_take_expired(&pool->sched, now_ns);
 		if (expired)
 			disown(expired);
@@ -306,9 +304,7 @@ static void work(struct thread *t)
 			unlock_and_wake(pool);
 			continue;
 		}
-		item = et_list_is_empty(&t->tasks)
-			       ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns)
-			       : NULL;
+		item = et_list_is_empty(&t->tasks) ? inf_sched_take(&pool->sched, t->worker.index == 0, now_ns) : NULL;
 		t->item = item;
 		bool must_sleep = !item && !ran && !expired && et_list_is_empty(&t->tasks);
 		if (must_sleep && pool->is_stopping) {
@@ -339,7 +335,7 @@ static void work(struct thread *t)
 		if (!item)
 			continue;
 		check_use(&began);
-		atomic_store_explicit(&t->class, item->class, memory_order_relaxed);
+		atomic_store_explicit(&t->priority_class, item->priority_class, memory_order_relaxed);
 		atomic_store_explicit(&t->busy_since_ns, began.wall_ns, memory_order_relaxed);
 		count_step(t);
 		end = events->run(events->self, item, &t->worker);
@@ -362,8 +358,8 @@ static void free_thread_sets(const struct et_registry *registry, struct et_worke
 }
 
 /* A lane for each backend that has a device for this queue. */
-static enum et_status make_thread_sets(struct inf_pool *pool, uint32_t n_threads, struct et_worker_threads ***ret_thread_sets,
-	const struct et_compute **ret_compute, struct et_diag *diag)
+static enum et_status make_thread_sets(struct inf_pool *pool, uint32_t n_threads,
+	struct et_worker_threads ***ret_thread_sets, const struct et_compute **ret_compute, struct et_diag *diag)
 {
 	const struct et_registry *registry = pool->options.registry;
 	struct et_worker_threads **thread_sets = calloc(registry->n_backends + 1, sizeof(*thread_sets));
@@ -375,8 +371,7 @@ static enum et_status make_thread_sets(struct inf_pool *pool, uint32_t n_threads
 		uint32_t n = entry->ops->n_devices(entry->backend);
 		for (uint32_t d = 0; d < n; d++) {
 			struct et_queue_id queue = et_registry_queue(registry, i, d);
-			if (queue.kind != pool->options.queue.kind ||
-				queue.device != pool->options.queue.device)
+			if (queue.kind != pool->options.queue.kind || queue.device != pool->options.queue.device)
 				continue;
 			status = entry->ops->threads_new(entry->backend, d, n_threads, &thread_sets[i], diag);
 			if (status == ET_OK && entry->ops->threads_compute && !*ret_compute)
@@ -399,7 +394,8 @@ static enum et_status thread_init(struct thread *t)
 	const struct et_compute *compute = NULL, *all_cores_compute = NULL;
 	enum et_status status = make_thread_sets(pool, 1, &t->worker.single_core_thread_sets, &compute, &t->diag);
 	if (status == ET_OK && pool->has_all_cores && t->worker.index == 0)
-		status = make_thread_sets(pool, pool->n_threads, &t->worker.all_cores_thread_sets, &all_cores_compute, &t->diag);
+		status = make_thread_sets(pool, pool->n_threads, &t->worker.all_cores_thread_sets, &all_cores_compute,
+			&t->diag);
 	if (status != ET_OK) {
 		free_thread_sets(registry, t->worker.single_core_thread_sets);
 		return status;
@@ -616,7 +612,7 @@ bool inf_pool_submit_quick(struct inf_pool *pool, struct inf_item *item)
 	inline_worker->single_core = t->worker.single_core;
 	inline_worker->single_core.should_yield = inline_worker_should_yield;
 	inline_worker->single_core.yield_self = pool;
-	atomic_store_explicit(&t->class, taken->class, memory_order_relaxed);
+	atomic_store_explicit(&t->priority_class, taken->priority_class, memory_order_relaxed);
 	atomic_store_explicit(&t->busy_since_ns, began_ns, memory_order_relaxed);
 	enum inf_segment_end end = pool->events.run(pool->events.self, taken, inline_worker);
 	atomic_store_explicit(&t->busy_since_ns, 0, memory_order_relaxed);
@@ -697,7 +693,8 @@ static uint64_t thread_sets_bytes(const struct et_registry *registry, struct et_
 uint64_t inf_worker_threads_bytes(const struct inf_worker *worker)
 {
 	const struct et_registry *registry = worker->pool->options.registry;
-	return thread_sets_bytes(registry, worker->single_core_thread_sets) + thread_sets_bytes(registry, worker->all_cores_thread_sets);
+	return thread_sets_bytes(registry, worker->single_core_thread_sets) +
+	       thread_sets_bytes(registry, worker->all_cores_thread_sets);
 }
 
 void inf_pool_post(struct inf_pool *pool, uint32_t worker, struct inf_task *task)
@@ -725,8 +722,8 @@ bool inf_pool_take_back(struct inf_pool *pool, uint32_t worker, struct inf_task 
 void inf_pool_stats(struct inf_pool *pool, struct inf_pool_stats *ret_stats)
 {
 	pthread_mutex_lock(&pool->lock);
-	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running,
-		pool->sched.n_waiting + pool->sched.n_blocked, pool->busy_ns, pool->n_completed };
+	*ret_stats = (struct inf_pool_stats){ pool->sched.n_running, pool->sched.n_waiting + pool->sched.n_blocked,
+		pool->busy_ns, pool->n_completed };
 	pthread_mutex_unlock(&pool->lock);
 }
 

@@ -86,8 +86,7 @@ static void check_memory(struct check *c)
 		status = et_plugin_stats(c->entry.backend, i, &stats, &diag);
 		if (status != ET_E_NOT_SUPPORTED)
 			say(c, !status, "device %u: %llu runs, %.1f ms busy, %llu bytes %s", i,
-				status ? 0 : (unsigned long long)stats.n_runs,
-				status ? 0 : (double)stats.busy_ns / 1e6,
+				status ? 0 : (unsigned long long)stats.n_runs, status ? 0 : (double)stats.busy_ns / 1e6,
 				status ? 0 : (unsigned long long)stats.memory_bytes, diag.text);
 	}
 }
@@ -95,8 +94,7 @@ static void check_memory(struct check *c)
 /* --- payloads that are none --------------------------------------------------------------------------- */
 
 /* Whether it refuses with a sentence, or takes it; in neither case may the host die. */
-static bool survives(
-	struct check *c, const struct et_payload *payload, bool *ret_was_taken, struct et_diag *diag)
+static bool survives(struct check *c, const struct et_payload *payload, bool *ret_was_taken, struct et_diag *diag)
 {
 	struct et_model *model;
 	struct et_model_info info = { .struct_size = sizeof info };
@@ -134,8 +132,8 @@ static void check_garbage(struct check *c)
 }
 
 /* The program's own payloads, cut and changed: refused or taken, but survived. */
-static void check_changed(struct check *c, const struct et_program *program,
-	const struct et_method_spec *method, uint32_t index)
+static void check_changed(struct check *c, const struct et_program *program, const struct et_method_spec *method,
+	uint32_t index)
 {
 	const struct et_payload whole = et_payload_of(program, method, index);
 	uint8_t *bytes = malloc(whole.n_bytes + ET_SOURCE_PADDING);
@@ -149,8 +147,7 @@ static void check_changed(struct check *c, const struct et_program *program,
 		payload.bytes = bytes;
 		memcpy(bytes, whole.bytes, whole.n_bytes);
 		random = random * 1664525 + 1013904223;
-		size_t near =
-			whole.n_bytes < 256 || k % 4 == 3 ? whole.n_bytes : 256; /* headers come first */
+		size_t near = whole.n_bytes < 256 || k % 4 == 3 ? whole.n_bytes : 256; /* headers come first */
 		if (k % 2)
 			payload.n_bytes = (size_t)((uint64_t)random * whole.n_bytes >> 32);
 		else if (near)
@@ -239,9 +236,8 @@ static bool memory_open(struct check *c, struct memory *memory, const struct et_
 	memory->fd = memfd_create("inferd-check", MFD_CLOEXEC);
 	return memory->fd >= 0 && ftruncate(memory->fd, (off_t)n_bytes) == 0 &&
 	       et_platform_map(&memory->mapping, memory->fd, n_bytes, true) == 0 &&
-	       (!c->entry.ops->import_memory ||
-		       c->entry.ops->import_memory(c->entry.backend, memory->fd, memory->mapping.bytes,
-			       n_bytes, &memory->handle) == ET_OK);
+	       (!c->entry.ops->import_memory || c->entry.ops->import_memory(c->entry.backend, memory->fd,
+							memory->mapping.bytes, n_bytes, &memory->handle) == ET_OK);
 }
 
 static void memory_close(struct check *c, struct memory *memory)
@@ -279,8 +275,8 @@ static bool make_ios(const struct et_plan_info *info, struct et_io *ios, struct 
 			if (!take_memory(memory, from->n_bytes, &ios[at].tensor.data))
 				return false;
 			float *floats = ios[at].tensor.data;
-			for (size_t f = 0;
-				k == 0 && from->type == ET_FLOAT32 && f < from->n_bytes / sizeof *floats; f++)
+			for (size_t f = 0; k == 0 && from->type == ET_FLOAT32 && f < from->n_bytes / sizeof *floats;
+				f++)
 				floats[f] = (float)(f % 17) / 16 - 0.5F;
 		}
 	return true;
@@ -321,9 +317,9 @@ static void check_run(struct check *c, struct et_plan *plan)
 			n_same += !n_first || memcmp(kept, first->tensor.data, n_first) == 0;
 		}
 		qsort(times, c->n_runs, sizeof *times, by_size);
-		say(c, n_good == c->n_runs, "%u runs, %u good; p50 %.1f us; %llu bytes copied each; %s",
-			c->n_runs, n_good, (double)times[c->n_runs / 2] / 1000,
-			(unsigned long long)run.n_copied_bytes, run.diag.text);
+		say(c, n_good == c->n_runs, "%u runs, %u good; p50 %.1f us; %llu bytes copied each; %s", c->n_runs,
+			n_good, (double)times[c->n_runs / 2] / 1000, (unsigned long long)run.n_copied_bytes,
+			run.diag.text);
 		if (!info->is_stateful)
 			say(c, n_same == c->n_runs, "the same input gives the same output");
 		et_method_reset(method);
@@ -428,8 +424,7 @@ static enum et_status open_delegate(struct check *c, struct et_plugin_config *co
 	if (!table)
 		return et_plugin_open(&c->entry, config, et_platform_allocator(), &c->log, diag);
 	for (uint32_t i = 0; i < config->n_options; i++)
-		options[i] =
-			(struct et_option){ table->name, config->options[i].key, config->options[i].value };
+		options[i] = (struct et_option){ table->name, config->options[i].key, config->options[i].value };
 	return et_direct_open(&c->entry, table, &direct, et_platform_allocator(), &c->log, diag);
 }
 

@@ -29,8 +29,8 @@ bool et_direct_pairs_new(struct et_direct_pairs *ret_pairs, uint32_t n, struct e
 	return ret_pairs->items && ret_pairs->pointers;
 }
 
-bool et_direct_pair_set(struct et_direct_pairs *pairs, uint32_t i, const char *key, const void *value,
-	size_t n_bytes, struct et_pool *pool)
+bool et_direct_pair_set(struct et_direct_pairs *pairs, uint32_t i, const char *key, const void *value, size_t n_bytes,
+	struct et_pool *pool)
 {
 	struct inferd_delegate_pair *pair = &pairs->items[i];
 	*pair = (struct inferd_delegate_pair){
@@ -70,8 +70,7 @@ static bool make_host(struct et_backend *b, const struct et_direct_config *confi
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct et_option *option = &config->options[i];
-		if (!et_direct_pair_set(
-			    &pairs, i, option->key, option->value, strlen(option->value), &b->pool))
+		if (!et_direct_pair_set(&pairs, i, option->key, option->value, strlen(option->value), &b->pool))
 			return false;
 	}
 	b->host = (struct inferd_delegate_host){
@@ -97,8 +96,7 @@ static enum et_status find_devices(struct et_backend *b, struct et_diag *diag)
 {
 	enum { MAX_DEVICES = 64 };
 	struct inferd_delegate_device device = { .struct_size = sizeof device };
-	while (b->n_devices < MAX_DEVICES &&
-		b->table.devices(b->self, b->n_devices, &device) == INFERD_DELEGATE_OK) {
+	while (b->n_devices < MAX_DEVICES && b->table.devices(b->self, b->n_devices, &device) == INFERD_DELEGATE_OK) {
 		b->n_devices++;
 		device = (struct inferd_delegate_device){ .struct_size = sizeof device };
 	}
@@ -108,11 +106,9 @@ static enum et_status find_devices(struct et_backend *b, struct et_diag *diag)
 	for (uint32_t i = 0; i < b->n_devices; i++) {
 		b->devices[i].struct_size = sizeof b->devices[i];
 		if (b->table.devices(b->self, i, &b->devices[i]) != INFERD_DELEGATE_OK ||
-			b->devices[i].alignment > 4096 ||
-			(b->devices[i].alignment & (b->devices[i].alignment - 1)))
+			b->devices[i].alignment > 4096 || (b->devices[i].alignment & (b->devices[i].alignment - 1)))
 			return et_fail(diag, ET_E_INTERNAL,
-				"device %u of %s is gone, or wants an alignment that is none", i,
-				b->table.name);
+				"device %u of %s is gone, or wants an alignment that is none", i, b->table.name);
 	}
 	return ET_OK;
 }
@@ -162,14 +158,13 @@ static void threads_free(struct et_worker_threads *threads)
 static enum et_status threads_new(struct et_backend *b, uint32_t index, uint32_t n_threads,
 	struct et_worker_threads **ret_threads, struct et_diag *diag)
 {
-	struct et_worker_threads *threads = b->allocator.alloc(b->allocator.self, sizeof *threads, _Alignof(struct et_worker_threads));
+	struct et_worker_threads *threads = b->allocator.alloc(b->allocator.self, sizeof *threads,
+		_Alignof(struct et_worker_threads));
 	if (!threads)
 		return no_memory(diag);
 	*threads = (struct et_worker_threads){
 		.backend = b,
-		.compute = { .struct_size = sizeof threads->compute,
-			.self = threads,
-			.parallel_for = parallel_for },
+		.compute = { .struct_size = sizeof threads->compute, .self = threads, .parallel_for = parallel_for },
 	};
 	if (b->table.threads_rest)
 		threads->compute.rest = rest;
@@ -229,8 +224,7 @@ static enum et_status check_table(const struct inferd_delegate *table, struct et
 {
 	if (table->flags & INFERD_DELEGATE_ONE_THREAD)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
-			"%s wants all calls on one thread, which only a process of its own gives it",
-			table->name);
+			"%s wants all calls on one thread, which only a process of its own gives it", table->name);
 	if (table->n_kernels)
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
 			"%s brings operators of its own; those of a delegate that is compiled in belong to "

@@ -30,6 +30,7 @@ enum et_status et_direct_open(struct et_backend_entry *ret_entry, const struct i
 /* The delegate's own words for a backend, what was compiled and a lane, for its tests. */
 void *et_direct_self(struct et_backend *backend);
 struct inferd_delegate_model *et_direct_model(struct et_model *model);
-struct inferd_delegate_worker_threads *et_direct_worker_threads(struct et_worker_threads *threads); /* NULL: it has none */
+struct inferd_delegate_worker_threads *
+et_direct_worker_threads(struct et_worker_threads *threads); /* NULL: it has none */
 
 #endif

@@ -89,8 +89,8 @@ struct et_direct_pairs {
 	const struct inferd_delegate_pair **pointers;
 };
 bool et_direct_pairs_new(struct et_direct_pairs *ret_pairs, uint32_t n, struct et_pool *pool);
-bool et_direct_pair_set(struct et_direct_pairs *pairs, uint32_t i, const char *key, const void *value,
-	size_t n_bytes, struct et_pool *pool);
+bool et_direct_pair_set(struct et_direct_pairs *pairs, uint32_t i, const char *key, const void *value, size_t n_bytes,
+	struct et_pool *pool);
 
 /* An empty message. */
 static inline void et_direct_message_init(struct inferd_delegate_message *message)
@@ -110,10 +110,9 @@ enum et_status et_direct_compile(struct et_backend *backend, const struct et_pay
 	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag);
 void et_direct_model_free(struct et_model *model);
 enum et_status et_direct_keep(struct et_model *model, struct et_diag *diag);
-bool et_direct_find_order(
-	const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
-enum et_status et_direct_take_orders(
-	struct et_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
+bool et_direct_find_order(const struct et_model *model, uint32_t arg, uint8_t *ret_order, uint32_t n_dims);
+enum et_status et_direct_take_orders(struct et_model *model, const uint32_t *args, uint32_t n_args,
+	struct et_diag *diag);
 
 enum et_status et_direct_instance_new(struct et_model *model, struct et_worker_threads *threads,
 	struct et_instance **ret_instance, struct et_diag *diag);
@@ -126,15 +125,14 @@ uint64_t et_direct_copied_bytes(const struct et_instance *instance);
 enum et_status et_direct_profile(struct et_instance *instance, struct et_evalue *const *args,
 	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag);
 /* A run's arguments for the delegate, and what it made of the outputs. */
-enum et_status et_direct_take_args(
-	struct et_instance *instance, struct et_evalue *const *args, struct et_diag *diag);
-enum et_status et_direct_give_outputs(
-	struct et_instance *instance, struct et_evalue *const *args, struct et_diag *diag);
+enum et_status et_direct_take_args(struct et_instance *instance, struct et_evalue *const *args, struct et_diag *diag);
+enum et_status et_direct_give_outputs(struct et_instance *instance, struct et_evalue *const *args,
+	struct et_diag *diag);
 
 /* --- memory.c, the first two as the delegate interface of the runtime has them ------------------------ */
 
-enum et_status et_direct_import_memory(
-	struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
+enum et_status et_direct_import_memory(struct et_backend *backend, int fd, void *bytes, size_t n_bytes,
+	void **ret_handle);
 void et_direct_release_memory(struct et_backend *backend, void *handle);
 /* Where @arg lies besides its address: in a file, and in a buffer of the delegate's for @device. */
 void et_direct_place(struct et_backend *backend, uint32_t device, struct inferd_delegate_arg *arg);

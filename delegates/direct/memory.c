@@ -45,8 +45,8 @@ static bool insert(struct et_backend *b, struct et_direct_memory *memory)
 	const struct et_allocator *allocator = &b->allocator;
 	if (b->n_memories == b->memories_room) {
 		uint32_t room = b->memories_room ? 2 * b->memories_room : 16;
-		struct et_direct_memory **more =
-			allocator->alloc(allocator->self, room * sizeof(*more), _Alignof(void *));
+		struct et_direct_memory **more = allocator->alloc(allocator->self, room * sizeof(*more),
+			_Alignof(void *));
 		if (!more)
 			return false;
 		if (b->n_memories)
@@ -62,12 +62,11 @@ static bool insert(struct et_backend *b, struct et_direct_memory *memory)
 	return true;
 }
 
-enum et_status et_direct_import_memory(
-	struct et_backend *b, int fd, void *bytes, size_t n_bytes, void **ret_handle)
+enum et_status et_direct_import_memory(struct et_backend *b, int fd, void *bytes, size_t n_bytes, void **ret_handle)
 {
 	size_t n_self = sizeof(struct et_direct_memory) + b->n_devices * sizeof(void *);
-	struct et_direct_memory *memory =
-		b->allocator.alloc(b->allocator.self, n_self, _Alignof(struct et_direct_memory));
+	struct et_direct_memory *memory = b->allocator.alloc(b->allocator.self, n_self,
+		_Alignof(struct et_direct_memory));
 	if (!memory)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	memory->start = (uintptr_t)bytes;
@@ -110,8 +109,7 @@ void et_direct_release_memory(struct et_backend *b, void *handle)
 	b->allocator.free(b->allocator.self, memory, memory->n_self);
 }
 
-static struct inferd_delegate_buffer *import(
-	struct et_backend *b, struct et_direct_memory *memory, uint32_t device)
+static struct inferd_delegate_buffer *import(struct et_backend *b, struct et_direct_memory *memory, uint32_t device)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_bytes;
 	struct inferd_delegate_buffer *buffer = NULL;
@@ -145,8 +143,7 @@ void et_direct_place(struct et_backend *b, uint32_t device, struct inferd_delega
 	arg->fd = memory->fd;
 	arg->fd_offset = arg->buffer_offset = start - memory->start;
 	/* acquire: pairs with the release below */
-	struct inferd_delegate_buffer *buffer =
-		atomic_load_explicit(&memory->buffers[device], memory_order_acquire);
+	struct inferd_delegate_buffer *buffer = atomic_load_explicit(&memory->buffers[device], memory_order_acquire);
 	if (!buffer) {
 		pthread_mutex_lock(&memory->lock);
 		buffer = atomic_load_explicit(&memory->buffers[device], memory_order_relaxed);

@@ -50,8 +50,7 @@ static int place(void *self, const uint8_t *byte, uint64_t *ret_place)
 	return INFERD_DELEGATE_OK;
 }
 
-static int store_find(
-	void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+static int store_find(void *self, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
 {
 	const struct et_model *c = self;
 	enum et_status status = c->kept->find(c->kept->self, key, ret_bytes, ret_n_bytes, ret_handle);
@@ -64,8 +63,8 @@ static void store_release(void *self, void *handle)
 	c->kept->release(c->kept->self, handle);
 }
 
-static int store_keep(void *self, const char *key, const struct inferd_delegate_piece *pieces,
-	size_t n_pieces, struct inferd_delegate_message *message)
+static int store_keep(void *self, const char *key, const struct inferd_delegate_piece *pieces, size_t n_pieces,
+	struct inferd_delegate_message *message)
 {
 	const struct et_model *c = self;
 	struct et_diag diag = { "" };
@@ -74,8 +73,7 @@ static int store_keep(void *self, const char *key, const struct inferd_delegate_
 	struct et_store_piece *own = ET_POOL_NEW_ARRAY(&pool, struct et_store_piece, n_pieces);
 	for (size_t i = 0; own && i < n_pieces; i++)
 		own[i] = (struct et_store_piece){ pieces[i].bytes, pieces[i].n_bytes };
-	enum et_status status =
-		own ? c->kept->keep(c->kept->self, key, own, n_pieces, &diag) : no_memory(&diag);
+	enum et_status status = own ? c->kept->keep(c->kept->self, key, own, n_pieces, &diag) : no_memory(&diag);
 	et_pool_deinit(&pool);
 	return et_interface_result(status, &diag, message);
 }
@@ -89,8 +87,8 @@ static bool take_pairs(struct et_model *c, const struct et_payload *from)
 		!et_direct_pairs_new(&options, from->n_options, &c->pool))
 		return false;
 	for (uint32_t i = 0; i < from->n_specs; i++)
-		if (!et_direct_pair_set(&specs, i, from->specs[i].key, from->specs[i].value,
-			    from->specs[i].n_bytes, &c->pool))
+		if (!et_direct_pair_set(&specs, i, from->specs[i].key, from->specs[i].value, from->specs[i].n_bytes,
+			    &c->pool))
 			return false;
 	for (uint32_t i = 0; i < from->n_options; i++)
 		if (!et_direct_pair_set(&options, i, from->options[i].key, from->options[i].value,
@@ -136,8 +134,7 @@ static bool take_payload(struct et_model *c, const struct et_payload *from)
 
 static struct et_model *model_new(struct et_backend *b, const struct et_payload *from)
 {
-	struct et_model *c =
-		b->allocator.alloc(b->allocator.self, sizeof *c, _Alignof(struct et_model));
+	struct et_model *c = b->allocator.alloc(b->allocator.self, sizeof *c, _Alignof(struct et_model));
 	if (!c)
 		return NULL;
 	*c = (struct et_model){ .backend = b };
@@ -161,8 +158,7 @@ void et_direct_model_free(struct et_model *c)
 }
 
 /* What init found out, as far as it can be wrong. */
-static enum et_status take_info(
-	struct et_model *c, const struct inferd_delegate_model_info *info, struct et_diag *diag)
+static enum et_status take_info(struct et_model *c, const struct inferd_delegate_model_info *info, struct et_diag *diag)
 {
 	const struct et_backend *b = c->backend;
 	enum { MAX_ARGS = 1 << 16 };
@@ -179,22 +175,20 @@ static enum et_status take_info(
 			"%s: a payload of %u inputs and %u outputs is called with %u arguments", b->table.id,
 			info->n_inputs, info->n_outputs, c->payload.n_args);
 	if (c->is_on_threads ? !b->table.instance_on_threads || b->devices[c->device].kind != INFERD_DELEGATE_CPU
-			  : !b->table.instance_new)
-		return et_fail(
-			diag, ET_E_INTERNAL, "%s can't make instances of its own model", b->table.name);
+			     : !b->table.instance_new)
+		return et_fail(diag, ET_E_INTERNAL, "%s can't make instances of its own model", b->table.name);
 	if (c->is_on_threads && (info->flags & INFERD_DELEGATE_STATEFUL))
 		return et_fail(diag, ET_E_NOT_SUPPORTED,
 			"%s made a model that is STATEFUL and ON_LANE: an instance that remembers something "
 			"belongs to a client, not to a worker's lane",
 			b->table.name);
 	if ((info->flags & INFERD_DELEGATE_STATEFUL) && !b->table.instance_reset)
-		return et_fail(diag, ET_E_INTERNAL, "the payload is stateful, %s has no instance_reset",
-			b->table.name);
+		return et_fail(diag, ET_E_INTERNAL, "the payload is stateful, %s has no instance_reset", b->table.name);
 	return ET_OK;
 }
 
-enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *payload,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+enum et_status et_direct_compile(struct et_backend *b, const struct et_payload *payload, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag)
 {
 	struct inferd_delegate_model_info info = { .struct_size = sizeof info };
 	struct inferd_delegate_message message;
@@ -245,17 +239,16 @@ bool et_direct_find_order(const struct et_model *c, uint32_t arg, uint8_t *ret_o
 	return true;
 }
 
-enum et_status et_direct_take_orders(
-	struct et_model *c, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+enum et_status et_direct_take_orders(struct et_model *c, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
 {
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
-	return et_direct_status(
-		c->backend->table.adopt_orders(c->delegate_model, args, n_args, &message), &message, diag);
+	return et_direct_status(c->backend->table.adopt_orders(c->delegate_model, args, n_args, &message), &message,
+		diag);
 }
 
-enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *payload,
-	enum et_readiness *ret_readiness, struct et_diag *diag)
+enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *payload, enum et_readiness *ret_readiness,
+	struct et_diag *diag)
 {
 	uint32_t readiness = INFERD_DELEGATE_NO;
 	struct inferd_delegate_message message;
@@ -263,8 +256,8 @@ enum et_status et_direct_probe(struct et_backend *b, const struct et_payload *pa
 	if (!c)
 		return no_memory(diag);
 	et_direct_message_init(&message);
-	enum et_status status =
-		et_direct_status(b->table.probe(b->self, &c->payload, &readiness, &message), &message, diag);
+	enum et_status status = et_direct_status(b->table.probe(b->self, &c->payload, &readiness, &message), &message,
+		diag);
 	et_direct_model_free(c);
 	if (status)
 		return status;

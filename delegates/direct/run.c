@@ -43,16 +43,15 @@ enum et_status et_direct_instance_new(struct et_model *model, struct et_worker_t
 		};
 		c->args[i].capacity = SIZE_MAX;
 	}
-	c->run = (struct inferd_delegate_run){
-		.struct_size = sizeof c->run, .n_args = n, .args = c->pointers
-	};
+	c->run = (struct inferd_delegate_run){ .struct_size = sizeof c->run, .n_args = n, .args = c->pointers };
 	uint32_t alignment = b->devices[model->device].alignment;
 	c->misaligned = (alignment ? alignment : DEFAULT_ALIGNMENT) - 1;
 	et_direct_flight_init(c);
 	struct inferd_delegate_message message;
 	et_direct_message_init(&message);
 	int result = model->is_on_threads
-			     ? b->table.instance_on_threads(model->delegate_model, threads->threads, &c->delegate_instance, &message)
+			     ? b->table.instance_on_threads(model->delegate_model, threads->threads,
+				       &c->delegate_instance, &message)
 			     : b->table.instance_new(model->delegate_model, &c->delegate_instance, &message);
 	if (result) {
 		c->delegate_instance = NULL;
@@ -145,8 +144,8 @@ static bool stage(struct et_instance *c, struct argument *argument)
 	return true;
 }
 
-static enum et_status take_other(
-	struct argument *argument, uint32_t i, const struct et_evalue *from, struct et_diag *diag)
+static enum et_status take_other(struct argument *argument, uint32_t i, const struct et_evalue *from,
+	struct et_diag *diag)
 {
 	struct inferd_delegate_arg *to = &argument->arg;
 	argument->capacity = SIZE_MAX;
@@ -164,8 +163,8 @@ static enum et_status take_other(
 	case ET_TAG_NONE:
 		return ET_OK;
 	default:
-		return et_fail(diag, ET_E_NOT_SUPPORTED, "argument %u is a %s, which delegates do not take",
-			i, et_tag_name((enum et_tag)from->tag));
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "argument %u is a %s, which delegates do not take", i,
+			et_tag_name((enum et_tag)from->tag));
 	}
 }
 
@@ -208,16 +207,15 @@ static void unstage(struct et_instance *c, uint32_t i, const struct et_evalue *v
 	c->n_copied += n_bytes;
 }
 
-enum et_status et_direct_give_outputs(
-	struct et_instance *c, struct et_evalue *const *args, struct et_diag *diag)
+enum et_status et_direct_give_outputs(struct et_instance *c, struct et_evalue *const *args, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	for (uint32_t i = c->n_inputs; i < c->n_args && !status; i++) {
 		const struct inferd_delegate_arg *from = &c->args[i].arg;
 		if (!has_sizes(args[i], from->sizes)) {
 			c->args[i].capacity = SIZE_MAX;
-			status = et_interface_take_output(
-				args[i], from->sizes, from->i, from->d, from->n_bytes, i - c->n_inputs, diag);
+			status = et_interface_take_output(args[i], from->sizes, from->i, from->d, from->n_bytes,
+				i - c->n_inputs, diag);
 		}
 		if (!status && c->args[i].staged)
 			unstage(c, i, args[i]);
@@ -291,8 +289,8 @@ static void on_ended(void *self)
 	profile->trace->end(profile->trace->self, profile->instruction);
 }
 
-enum et_status et_direct_profile(struct et_instance *c, struct et_evalue *const *args,
-	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+enum et_status et_direct_profile(struct et_instance *c, struct et_evalue *const *args, const struct et_trace *trace,
+	uint32_t instruction, struct et_diag *diag)
 {
 	bool tells_work = c->backend->table.flags & INFERD_DELEGATE_TELLS_WORK;
 	struct profile profile = { .trace = trace, .instruction = instruction };

@@ -75,8 +75,7 @@ void et_direct_cancel(struct et_instance *c)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static uint64_t begin(
-	struct et_instance *c, struct et_evalue *const *args, const struct et_completion *completion)
+static uint64_t begin(struct et_instance *c, struct et_evalue *const *args, const struct et_completion *completion)
 {
 	struct flight *f = &c->flight;
 	pthread_mutex_lock(&f->lock);
@@ -123,6 +122,5 @@ enum et_status et_direct_submit(struct et_instance *c, struct et_evalue *const *
 	uint64_t number = begin(c, args, completion);
 	int result = b->table.submit(c->model->delegate_model, c->delegate_instance, &c->run, &c->flight.end, &message);
 	/* @c may be in its next run, but is there */
-	return settle(c, number, result != INFERD_DELEGATE_OK) ? et_direct_status(result, &message, diag)
-							       : ET_PENDING;
+	return settle(c, number, result != INFERD_DELEGATE_OK) ? et_direct_status(result, &message, diag) : ET_PENDING;
 }

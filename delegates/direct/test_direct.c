@@ -23,8 +23,7 @@ static void test_runs(void **state)
 	for (size_t i = 0; i < 4; i++) {
 		struct subject s;
 		rig_set_up(&s);
-		assert_int_equal(
-			rig_begin(&s, i ? &rig_delegate : &synchronous, words[i ? i - 1 : 0], NULL), ET_OK);
+		assert_int_equal(rig_begin(&s, i ? &rig_delegate : &synchronous, words[i ? i - 1 : 0], NULL), ET_OK);
 		assert_string_equal(s.entry.ops->id, "DirectBackend");
 		assert_int_equal(s.entry.ops->n_devices(s.entry.backend), 2);
 		assert_true(s.info.has_free_instances && s.info.device == 1 && s.info.n_inputs == 1);
@@ -68,8 +67,7 @@ static void test_failures(void **state)
 	assert_int_equal(rig_begin(&s, &rig_delegate, "stretch", NULL), ET_OK);
 	s.tensors[1].dynamism = ET_STATIC;
 	assert_int_equal(rig_run(&s), ET_E_INTERNAL);
-	assert_string_equal(
-		s.reason, "the delegate gave output 0 the sizes [3,4], which the program does not allow");
+	assert_string_equal(s.reason, "the delegate gave output 0 the sizes [3,4], which the program does not allow");
 	s.tensors[1].dynamism = ET_DYNAMIC_BOUND;
 	assert_int_equal(rig_run(&s), ET_OK);
 	s.args[0] = &number;
@@ -167,10 +165,9 @@ static void test_probe(void **state)
 {
 	struct subject s;
 	enum et_readiness readiness;
-	struct et_payload payload = { .struct_size = sizeof payload,
-		.bytes = (const uint8_t *)"more than a word",
-		.n_bytes = 16,
-		.n_args = 2 };
+	struct et_payload payload = {
+		.struct_size = sizeof payload, .bytes = (const uint8_t *)"more than a word", .n_bytes = 16, .n_args = 2
+	};
 	rig_set_up(&s);
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", NULL), ET_OK);
 	assert_int_equal(s.entry.ops->probe(s.entry.backend, &payload, &readiness, &s.diag), ET_OK);
@@ -183,8 +180,8 @@ static void test_probe(void **state)
 	rig_set_up(&s);
 	payload.n_args = 3;
 	assert_int_equal(rig_begin(&s, &rig_delegate, "double", &payload), ET_E_INVALID_PROGRAM);
-	assert_string_equal(
-		s.diag.text, "DirectBackend: a payload of 1 inputs and 1 outputs is called with 3 arguments");
+	assert_string_equal(s.diag.text,
+		"DirectBackend: a payload of 1 inputs and 1 outputs is called with 3 arguments");
 	rig_tear_down(&s);
 }
 
@@ -194,8 +191,8 @@ struct kept {
 	int n_kept, n_found;
 };
 
-static enum et_status find_kept(
-	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+static enum et_status find_kept(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+	void **ret_handle)
 {
 	struct kept *kept = self;
 	assert_string_equal(variant, "made by a test");
@@ -213,8 +210,8 @@ static void release_kept(void *self, void *handle)
 	((struct kept *)self)->n_found++;
 }
 
-static enum et_status keep_pieces(void *self, const char *variant, const struct et_store_piece *pieces,
-	size_t n_pieces, struct et_diag *diag)
+static enum et_status keep_pieces(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+	struct et_diag *diag)
 {
 	struct kept *kept = self;
 	if (kept->n_kept++ == 0)
@@ -310,8 +307,9 @@ static void buffer_free(struct inferd_delegate_buffer *buffer)
 static const struct inferd_delegate_arg *seen;
 
 /* Through what was imported, where it was. */
-static int execute_on_buffers(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance *delegate_instance,
-	const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
+static int execute_on_buffers(struct inferd_delegate_model *delegate_model,
+	struct inferd_delegate_instance *delegate_instance, const struct inferd_delegate_run *run,
+	struct inferd_delegate_message *message)
 {
 	seen = run->args[1];
 	for (uint32_t i = 0; i < 2; i++) {
@@ -344,9 +342,8 @@ static void test_buffers(void **state)
 		float *at;
 		int fd;
 		bool has_buffer;
-	} cases[] = { { region + 16, 7, true }, { region + 32, 7, true }, { large, 8, false },
-		{ large + 64, 8, false }, { elsewhere, -1, false }, { region + 992, -1, false },
-		{ region, 7, true } };
+	} cases[] = { { region + 16, 7, true }, { region + 32, 7, true }, { large, 8, false }, { large + 64, 8, false },
+		{ elsewhere, -1, false }, { region + 992, -1, false }, { region, 7, true } };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		s.tensors[1].data = cases[i].at;
 		assert_int_equal(rig_run(&s), ET_OK);
@@ -364,9 +361,7 @@ static void test_buffers(void **state)
 	/* many, in no order */
 	void *many[40];
 	for (int i = 0; i < 40; i++)
-		assert_int_equal(
-			ops->import_memory(s.entry.backend, i, region + i * 7 % 40 * 16, 64, &many[i]),
-			ET_OK);
+		assert_int_equal(ops->import_memory(s.entry.backend, i, region + i * 7 % 40 * 16, 64, &many[i]), ET_OK);
 	s.sizes[0][0] = 1;
 	for (int i = 0; i < 40; i++) {
 		s.tensors[1].data = region + i * 7 % 40 * 16;
@@ -499,8 +494,8 @@ static void test_tables(void **state)
 
 /* --- lanes -------------------------------------------------------------------------------------------------- */
 
-static int some_threads(void *self, uint32_t device, uint32_t n_threads, struct inferd_delegate_worker_threads **ret_threads,
-	struct inferd_delegate_message *message)
+static int some_threads(void *self, uint32_t device, uint32_t n_threads,
+	struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message)
 {
 	*ret_threads = NULL;
 	return INFERD_DELEGATE_OK;
@@ -510,8 +505,9 @@ static void no_threads(struct inferd_delegate_worker_threads *threads)
 {
 }
 
-static int instance_on_threads(struct inferd_delegate_model *delegate_model, struct inferd_delegate_worker_threads *threads,
-	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
+static int instance_on_threads(struct inferd_delegate_model *delegate_model,
+	struct inferd_delegate_worker_threads *threads, struct inferd_delegate_instance **ret_instance,
+	struct inferd_delegate_message *message)
 {
 	return rig_delegate.instance_new(delegate_model, ret_instance, message);
 }

@@ -39,8 +39,7 @@ static int refuse(struct inferd_delegate_message *message, int result, const cha
 	return result;
 }
 
-static int open_it(
-	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+static int open_it(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
 {
 	the_host = host;
 	void *self = host->alloc(host->self, 100, 64);
@@ -79,9 +78,8 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 	return INFERD_DELEGATE_OK;
 }
 
-static int init(void *self, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
-	struct inferd_delegate_message *message)
+static int init(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
+	struct inferd_delegate_model_info *ret_info, struct inferd_delegate_message *message)
 {
 	const uint8_t *bytes;
 	uint64_t n_bytes;
@@ -131,7 +129,8 @@ static int keep(struct inferd_delegate_model *delegate_model, struct inferd_dele
 static int instance_new(struct inferd_delegate_model *delegate_model, struct inferd_delegate_instance **ret_instance,
 	struct inferd_delegate_message *message)
 {
-	struct inferd_delegate_instance *delegate_instance = the_host->alloc(the_host->self, sizeof *delegate_instance, 16);
+	struct inferd_delegate_instance *delegate_instance = the_host->alloc(the_host->self, sizeof *delegate_instance,
+		16);
 	if (!delegate_instance)
 		return refuse(message, INFERD_DELEGATE_E_MEMORY, "no memory for an instance");
 	*delegate_instance = (struct inferd_delegate_instance){ .delegate_model = delegate_model };
@@ -181,9 +180,10 @@ static void finish(struct inferd_delegate_instance *delegate_instance)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	int result = delegate_instance->is_cancelled ? INFERD_DELEGATE_E_CANCELLED
-					    : rig_execute(delegate_instance->delegate_model, delegate_instance, delegate_instance->run, &message);
-	delegate_instance->completion->done(
-		delegate_instance->completion->self, result, delegate_instance->is_cancelled ? "somebody asked" : message.text);
+						     : rig_execute(delegate_instance->delegate_model, delegate_instance,
+							       delegate_instance->run, &message);
+	delegate_instance->completion->done(delegate_instance->completion->self, result,
+		delegate_instance->is_cancelled ? "somebody asked" : message.text);
 }
 
 static void *work(void *arg)

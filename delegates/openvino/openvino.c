@@ -68,23 +68,22 @@ struct plugin {
 	int (*core_set_property)(const struct ov_core *core, const char *device, ...);
 	int (*core_get_available_devices)(const struct ov_core *core, struct ov_devices *devices);
 	void (*available_devices_free)(struct ov_devices *devices);
-	int (*core_import_model)(const struct ov_core *core, const char *bytes, size_t n_bytes,
-		const char *device, struct ov_compiled_model **model);
+	int (*core_import_model)(const struct ov_core *core, const char *bytes, size_t n_bytes, const char *device,
+		struct ov_compiled_model **model);
 	int (*compiled_model_inputs_size)(const struct ov_compiled_model *model, size_t *n);
 	int (*compiled_model_outputs_size)(const struct ov_compiled_model *model, size_t *n);
-	int (*compiled_model_create_infer_request)(
-		const struct ov_compiled_model *model, struct ov_infer_request **request);
+	int (*compiled_model_create_infer_request)(const struct ov_compiled_model *model,
+		struct ov_infer_request **request);
 	void (*compiled_model_free)(struct ov_compiled_model *model);
-	int (*infer_request_set_input_tensor_by_index)(
-		struct ov_infer_request *request, size_t index, const struct ov_tensor *tensor);
-	int (*infer_request_set_output_tensor_by_index)(
-		struct ov_infer_request *request, size_t index, const struct ov_tensor *tensor);
+	int (*infer_request_set_input_tensor_by_index)(struct ov_infer_request *request, size_t index,
+		const struct ov_tensor *tensor);
+	int (*infer_request_set_output_tensor_by_index)(struct ov_infer_request *request, size_t index,
+		const struct ov_tensor *tensor);
 	int (*infer_request_start_async)(struct ov_infer_request *request);
 	int (*infer_request_wait)(struct ov_infer_request *request);
 	int (*infer_request_cancel)(struct ov_infer_request *request);
 	void (*infer_request_free)(struct ov_infer_request *request);
-	int (*tensor_create_from_host_ptr)(
-		unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor);
+	int (*tensor_create_from_host_ptr)(unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor);
 	void (*tensor_free)(struct ov_tensor *tensor);
 	const char *(*get_error_info)(int status);
 	const char *(*get_last_err_msg)(void);
@@ -107,8 +106,8 @@ struct inferd_delegate_instance {
 	struct ov_infer_request *request;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(
-	struct inferd_delegate_message *message, int result, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(struct inferd_delegate_message *message, int result,
+	const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -121,14 +120,11 @@ __attribute__((format(printf, 3, 4))) static int refuse(
 }
 
 /* What the library says about its own failure. */
-static int ov_refuse(
-	const struct plugin *p, struct inferd_delegate_message *message, const char *what, int status)
+static int ov_refuse(const struct plugin *p, struct inferd_delegate_message *message, const char *what, int status)
 {
 	const char *why = p->get_last_err_msg ? p->get_last_err_msg() : NULL;
-	return refuse(message,
-		status == OV_CANCELLED ? INFERD_DELEGATE_E_CANCELLED : INFERD_DELEGATE_E_DEVICE,
-		"%s: OpenVINO answers %d (%.40s): %.150s", what, status, p->get_error_info(status),
-		why ? why : "");
+	return refuse(message, status == OV_CANCELLED ? INFERD_DELEGATE_E_CANCELLED : INFERD_DELEGATE_E_DEVICE,
+		"%s: OpenVINO answers %d (%.40s): %.150s", what, status, p->get_error_info(status), why ? why : "");
 }
 
 static const char *option(const struct inferd_delegate_host *host, const char *key)
@@ -157,8 +153,8 @@ static void *load_from(const char *folder)
 
 static void *find_library(const struct inferd_delegate_host *host)
 {
-	static const char *const folders[] = { "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-		"/usr/lib64", "/usr/lib", "/usr/local/lib", "/opt/intel/openvino/runtime/lib/intel64",
+	static const char *const folders[] = { "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+		"/usr/lib", "/usr/local/lib", "/opt/intel/openvino/runtime/lib/intel64",
 		"/opt/intel/openvino/runtime/lib/aarch64" };
 	const char *path = option(host, "library"), *folder = option(host, "folder");
 	if (path)
@@ -241,8 +237,7 @@ static void set_caches(struct plugin *p)
 }
 
 /* Take in an option of that name. 0, or what is wrong in @message. */
-static int choose(
-	struct manner *manner, const char *key, const char *value, struct inferd_delegate_message *message)
+static int choose(struct manner *manner, const char *key, const char *value, struct inferd_delegate_message *message)
 {
 	if (strcmp(key, "precision") == 0) {
 		if (strcmp(value, "f32") && strcmp(value, "bf16") && strcmp(value, "f16"))
@@ -256,15 +251,14 @@ static int choose(
 				"threads: '%.40s' is not a number from 0 to 9999", value);
 		manner->threads = value;
 	} else {
-		return refuse(message, INFERD_DELEGATE_E_INVALID,
-			"option '%.60s': a model has precision and threads", key);
+		return refuse(message, INFERD_DELEGATE_E_INVALID, "option '%.60s': a model has precision and threads",
+			key);
 	}
 	return INFERD_DELEGATE_OK;
 }
 
 /* What the backend's section says. */
-static int choose_generally(
-	const struct plugin *p, struct manner *manner, struct inferd_delegate_message *message)
+static int choose_generally(const struct plugin *p, struct manner *manner, struct inferd_delegate_message *message)
 {
 	static const char *const keys[] = { "precision", "threads" };
 	int result = INFERD_DELEGATE_OK;
@@ -275,8 +269,8 @@ static int choose_generally(
 	return result;
 }
 
-static int plugin_open(
-	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+static int plugin_open(const struct inferd_delegate_host *host, void **ret_self,
+	struct inferd_delegate_message *message)
 {
 	struct plugin *p = calloc(1, sizeof *p);
 	if (!p)
@@ -352,14 +346,12 @@ static int find_device(struct plugin *p, const struct inferd_delegate_payload *p
 }
 
 /* What the importer takes on trust. */
-static int check_payload(
-	const struct inferd_delegate_payload *payload, struct inferd_delegate_message *message)
+static int check_payload(const struct inferd_delegate_payload *payload, struct inferd_delegate_message *message)
 {
 	static const char *const names[] = { "custom data", "weights", "model" };
 	uint64_t fields[6], at = sizeof fields;
 	if (payload->n_bytes < sizeof fields)
-		return refuse(message, INFERD_DELEGATE_E_INVALID,
-			"the payload has %llu bytes, its header alone has 48",
+		return refuse(message, INFERD_DELEGATE_E_INVALID, "the payload has %llu bytes, its header alone has 48",
 			(unsigned long long)payload->n_bytes);
 	memcpy(fields, payload->bytes, sizeof fields);
 	for (int i = 0; i < 3; i++) {
@@ -377,9 +369,8 @@ static int check_payload(
 }
 
 /* The options of the model go before those of the backend. */
-static int choose_manner(const struct plugin *p, const char *device,
-	const struct inferd_delegate_payload *payload, struct manner *manner,
-	struct inferd_delegate_message *message)
+static int choose_manner(const struct plugin *p, const char *device, const struct inferd_delegate_payload *payload,
+	struct manner *manner, struct inferd_delegate_message *message)
 {
 	int result = choose_generally(p, manner, message);
 	if (payload->struct_size < offsetof(struct inferd_delegate_payload, n_options) + sizeof(uint32_t))
@@ -407,8 +398,7 @@ static int set_manner(const struct plugin *p, const char *device, const struct m
 	if (strcmp(device, "CPU") != 0)
 		return INFERD_DELEGATE_OK;
 	status = p->core_set_property(p->core, device, "INFERENCE_NUM_THREADS", manner->threads);
-	return status && manner->is_models_own ? ov_refuse(p, message, "threads", status)
-					       : INFERD_DELEGATE_OK;
+	return status && manner->is_models_own ? ov_refuse(p, message, "threads", status) : INFERD_DELEGATE_OK;
 }
 
 static int probe(void *self, const struct inferd_delegate_payload *payload, uint32_t *ret_readiness,
@@ -432,9 +422,8 @@ static void destroy(struct inferd_delegate_model *model)
 	free(model);
 }
 
-static int init(void *self, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info,
-	struct inferd_delegate_message *message)
+static int init(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
+	struct inferd_delegate_model_info *info, struct inferd_delegate_message *message)
 {
 	struct plugin *p = self;
 	struct manner manner;
@@ -453,8 +442,8 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 	pthread_mutex_lock(&p->importing);
 	result = set_manner(p, p->devices[device], &manner, message);
 	int status = result ? 0
-			    : p->core_import_model(p->core, (const char *)payload->bytes,
-				      (size_t)payload->n_bytes, p->devices[device], &model->model);
+			    : p->core_import_model(p->core, (const char *)payload->bytes, (size_t)payload->n_bytes,
+				      p->devices[device], &model->model);
 	pthread_mutex_unlock(&p->importing);
 	if (result) {
 		destroy(model);
@@ -522,8 +511,8 @@ static unsigned type_of(uint8_t type)
 }
 
 /* The argument's own memory as a tensor of the request. */
-static int set_argument(struct inferd_delegate_instance *instance, struct inferd_delegate_arg *arg,
-	uint32_t index, struct inferd_delegate_message *message)
+static int set_argument(struct inferd_delegate_instance *instance, struct inferd_delegate_arg *arg, uint32_t index,
+	struct inferd_delegate_message *message)
 {
 	struct plugin *p = instance->model->plugin;
 	int64_t dims[INFERD_DELEGATE_MAX_DIMS] = { 1 };
@@ -538,22 +527,21 @@ static int set_argument(struct inferd_delegate_instance *instance, struct inferd
 		for (int i = 0; i < arg->n_dims; i++) {
 			dims[i] = arg->sizes[i];
 			if (arg->dim_order[i] != i)
-				return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED,
-					"argument %u is not row-major", index);
+				return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "argument %u is not row-major",
+					index);
 		}
 	} else if (arg->kind != INFERD_DELEGATE_INT || arg->is_output) {
 		type = 0;
 	}
 	if (!type)
-		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED,
-			"argument %u is of a kind that OpenVINO has not", index);
+		return refuse(message, INFERD_DELEGATE_E_UNSUPPORTED, "argument %u is of a kind that OpenVINO has not",
+			index);
 	int status = p->tensor_create_from_host_ptr(type, shape, data, &tensor);
 	if (status)
 		return ov_refuse(p, message, "a tensor", status);
-	status = arg->is_output
-			 ? p->infer_request_set_output_tensor_by_index(
-				   instance->request, index - instance->model->n_inputs, tensor)
-			 : p->infer_request_set_input_tensor_by_index(instance->request, index, tensor);
+	status = arg->is_output ? p->infer_request_set_output_tensor_by_index(instance->request,
+					  index - instance->model->n_inputs, tensor)
+				: p->infer_request_set_input_tensor_by_index(instance->request, index, tensor);
 	p->tensor_free(tensor); /* the request keeps what it needs */
 	return status ? ov_refuse(p, message, arg->is_output ? "an output" : "an input", status) : 0;
 }
@@ -565,9 +553,8 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	struct inferd_delegate_arg *const *args = run->args;
 	uint32_t n_args = run->n_args;
 	if (n_args != model->n_inputs + model->n_outputs)
-		return refuse(message, INFERD_DELEGATE_E_INVALID,
-			"%u arguments for %zu inputs and %zu outputs", n_args, model->n_inputs,
-			model->n_outputs);
+		return refuse(message, INFERD_DELEGATE_E_INVALID, "%u arguments for %zu inputs and %zu outputs", n_args,
+			model->n_inputs, model->n_outputs);
 	for (uint32_t i = 0; i < n_args; i++) {
 		int result = set_argument(instance, args[i], i, message);
 		if (result)

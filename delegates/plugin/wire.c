@@ -68,10 +68,9 @@ int et_plugin_receive(int socket, void *packet, size_t room, int *ret_fd, int ma
 		char bytes[CMSG_SPACE(4 * sizeof(int))];
 	} control;
 	struct iovec iov = { packet, room };
-	struct msghdr message = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof control.bytes };
+	struct msghdr message = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+	};
 	ssize_t n;
 	int n_fds;
 	*ret_fd = -1;

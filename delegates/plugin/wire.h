@@ -26,10 +26,9 @@ enum {
 	ET_PLUGIN_DIMS = 16,
 	ET_PLUGIN_CALLS_FD = 3, /* in the host process */
 	ET_PLUGIN_ASKS_FD = 4,
-	ET_PLUGIN_MAX_FILES = 1024,                    /* that a host process may have open */
-	ET_PLUGIN_MAX_SHOWN = ET_PLUGIN_MAX_FILES / 2, /* of them memory that runs may name, about */
-	ET_PLUGIN_MAX_KNOWN =
-		ET_PLUGIN_MAX_FILES - 128, /* memory and payloads; the rest is the library's own */
+	ET_PLUGIN_MAX_FILES = 1024,                      /* that a host process may have open */
+	ET_PLUGIN_MAX_SHOWN = ET_PLUGIN_MAX_FILES / 2,   /* of them memory that runs may name, about */
+	ET_PLUGIN_MAX_KNOWN = ET_PLUGIN_MAX_FILES - 128, /* memory and payloads; the rest is the library's own */
 	ET_PLUGIN_MAX_PAYLOADS = ET_PLUGIN_MAX_KNOWN - 128,
 };
 
@@ -216,8 +215,7 @@ static_assert(sizeof(struct et_plugin_done) + ET_PLUGIN_MAX_ARGS * sizeof(struct
 			      ET_PLUGIN_MAX_EVENTS * sizeof(struct et_plugin_event) <=
 		      ET_PLUGIN_MAX_PACKET,
 	"the largest answer fits a packet");
-static_assert(sizeof(struct et_plugin_run) + ET_PLUGIN_MAX_ARGS * sizeof(struct et_plugin_arg) <=
-		      ET_PLUGIN_MAX_PACKET,
+static_assert(sizeof(struct et_plugin_run) + ET_PLUGIN_MAX_ARGS * sizeof(struct et_plugin_arg) <= ET_PLUGIN_MAX_PACKET,
 	"the largest run fits a packet");
 
 enum { ET_PLUGIN_PAGE = 4096 };

@@ -42,11 +42,10 @@ static bool is_same_value(const struct et_xnn_value *a, const struct et_xnn_valu
 {
 	if (a->id != b->id || a->type != b->type || a->quant != b->quant || a->external != b->external ||
 		a->is_kept != b->is_kept || a->floats_of != b->floats_of || a->is_index != b->is_index ||
-		a->external_id != b->external_id || a->n_bytes != b->n_bytes ||
-		a->shape.n_dims != b->shape.n_dims || a->zero_point != b->zero_point ||
-		a->n_scales != b->n_scales || a->channel_dim != b->channel_dim ||
-		a->block_size != b->block_size || a->n_row_dims != b->n_row_dims ||
-		a->seen_as != b->seen_as || a->stands_for != b->stands_for || a->producer != b->producer)
+		a->external_id != b->external_id || a->n_bytes != b->n_bytes || a->shape.n_dims != b->shape.n_dims ||
+		a->zero_point != b->zero_point || a->n_scales != b->n_scales || a->channel_dim != b->channel_dim ||
+		a->block_size != b->block_size || a->n_row_dims != b->n_row_dims || a->seen_as != b->seen_as ||
+		a->stands_for != b->stands_for || a->producer != b->producer)
 		return false;
 	return memcmp(a->shape.dims, b->shape.dims, a->shape.n_dims * sizeof(*a->shape.dims)) == 0 &&
 	       memcmp(&a->scale, &b->scale, sizeof(a->scale)) == 0 &&
@@ -57,16 +56,14 @@ static bool is_same_value(const struct et_xnn_value *a, const struct et_xnn_valu
 
 static bool is_same_node(const struct et_xnn_node *a, const struct et_xnn_node *b)
 {
-	return a->kind == b->kind && a->index == b->index && a->flags == b->flags &&
-	       a->is_view == b->is_view && a->is_ours == b->is_ours && a->is_rounded == b->is_rounded &&
-	       a->is_gone == b->is_gone && memcmp(a->inputs, b->inputs, sizeof(a->inputs)) == 0 &&
+	return a->kind == b->kind && a->index == b->index && a->flags == b->flags && a->is_view == b->is_view &&
+	       a->is_ours == b->is_ours && a->is_rounded == b->is_rounded && a->is_gone == b->is_gone &&
+	       memcmp(a->inputs, b->inputs, sizeof(a->inputs)) == 0 &&
 	       memcmp(a->outputs, b->outputs, sizeof(a->outputs)) == 0 &&
 	       memcmp(a->numbers, b->numbers, sizeof(a->numbers)) == 0 &&
 	       memcmp(&a->number, &b->number, sizeof(a->number)) == 0 &&
-	       memcmp(&a->min, &b->min, sizeof(a->min)) == 0 &&
-	       memcmp(&a->max, &b->max, sizeof(a->max)) == 0 &&
-	       memcmp(a->n_list, b->n_list, sizeof(a->n_list)) == 0 &&
-	       memcmp(a->list, b->list, sizeof(a->list)) == 0;
+	       memcmp(&a->min, &b->min, sizeof(a->min)) == 0 && memcmp(&a->max, &b->max, sizeof(a->max)) == 0 &&
+	       memcmp(a->n_list, b->n_list, sizeof(a->n_list)) == 0 && memcmp(a->list, b->list, sizeof(a->list)) == 0;
 }
 
 static bool is_same(const struct et_xnn_model *a, const struct et_xnn_model *b)
@@ -96,8 +93,7 @@ static uint64_t digest_of(const struct et_xnn_payload *payload)
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
 		const uint64_t words[] = { digest, value->type, value->shape.dims[0], value->shape.dims[1],
-			value->shape.dims[2], value->shape.dims[3],
-			value->is_kept ? 0 : (uintptr_t)value->data };
+			value->shape.dims[2], value->shape.dims[3], value->is_kept ? 0 : (uintptr_t)value->data };
 		digest = et_xnn_hash_bytes(words, sizeof(words));
 	}
 	return digest;
@@ -119,8 +115,7 @@ struct et_xnn_model *et_xnn_duplicates_find(struct et_xnn_duplicates *duplicates
 	model->duplicate.digest = digest_of(&model->payload);
 	pthread_mutex_lock(&duplicates->lock);
 	struct et_list_node *node, *after, *bucket = bucket_of(duplicates, model);
-	ET_LIST_FOR_EACH(node, after, bucket)
-	{
+	ET_LIST_FOR_EACH(node, after, bucket) {
 		struct et_xnn_model *other = ET_CONTAINER_OF(node, struct et_xnn_model, duplicate.node);
 		if (!is_same(other, model))
 			continue;

@@ -40,12 +40,11 @@ struct program_weights {
 
 /* --- weights by Program ---------------------------------------------------------------------------- */
 
-static struct program_weights *weights_find(
-	struct et_xnn_backend *backend, uint64_t program, const struct et_xnn_weights *weights)
+static struct program_weights *weights_find(struct et_xnn_backend *backend, uint64_t program,
+	const struct et_xnn_weights *weights)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &backend->programs)
-	{
+	ET_LIST_FOR_EACH(node, after, &backend->programs) {
 		struct program_weights *entry = ET_CONTAINER_OF(node, struct program_weights, node);
 		if (weights ? entry->weights == weights : entry->program == program)
 			return entry;
@@ -53,16 +52,15 @@ static struct program_weights *weights_find(
 	return NULL;
 }
 
-static struct program_weights *weights_get(
-	struct et_xnn_backend *backend, uint64_t program, const struct inferd_delegate_store *store)
+static struct program_weights *weights_get(struct et_xnn_backend *backend, uint64_t program,
+	const struct inferd_delegate_store *store)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	pthread_mutex_lock(&backend->lock);
 	struct program_weights *entry = weights_find(backend, program, NULL);
 	if (!entry) {
 		entry = allocator->alloc(allocator->self, sizeof(*entry), _Alignof(struct program_weights));
-		struct et_xnn_weights *weights =
-			entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
+		struct et_xnn_weights *weights = entry ? et_xnn_weights_new(allocator, store, backend->machine) : NULL;
 		if (entry && weights) {
 			*entry = (struct program_weights){ .program = program, .weights = weights };
 			et_xnn_duplicates_init(&entry->duplicates);
@@ -105,8 +103,8 @@ static int no_option(const struct inferd_delegate_pair *const *options, uint32_t
 	return INFERD_DELEGATE_E_INVALID;
 }
 
-static enum et_status make_backend(
-	struct et_xnn_backend **ret_backend, const struct et_allocator *allocator, struct et_diag *diag)
+static enum et_status make_backend(struct et_xnn_backend **ret_backend, const struct et_allocator *allocator,
+	struct et_diag *diag)
 {
 	enum xnn_status status = et_xnn_initialize();
 	if (status == xnn_status_unsupported_hardware &&
@@ -115,10 +113,9 @@ static enum et_status make_backend(
 			"XNNPACK finds no processor: it reads /proc/cpuinfo and /sys/devices/system/cpu, "
 			"which are not mounted or not readable here");
 	if (status != xnn_status_success)
-		return et_fail(
-			diag, ET_E_NOT_FOUND, "XNNPACK can't be initialized: %s", et_xnn_status_text(status));
-	struct et_xnn_backend *backend =
-		allocator->alloc(allocator->self, sizeof(*backend), _Alignof(struct et_xnn_backend));
+		return et_fail(diag, ET_E_NOT_FOUND, "XNNPACK can't be initialized: %s", et_xnn_status_text(status));
+	struct et_xnn_backend *backend = allocator->alloc(allocator->self, sizeof(*backend),
+		_Alignof(struct et_xnn_backend));
 	if (!backend) {
 		xnn_deinitialize();
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK");
@@ -136,8 +133,8 @@ static enum et_status make_backend(
 	return ET_OK;
 }
 
-static int backend_open(
-	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+static int backend_open(const struct inferd_delegate_host *host, void **ret_self,
+	struct inferd_delegate_message *message)
 {
 	struct et_allocator allocator = { .self = host->self, .alloc = host->alloc, .free = host->free };
 	struct et_xnn_backend *backend = NULL;
@@ -197,13 +194,12 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 }
 
 static enum et_status compile(struct et_xnn_backend *backend, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
-	struct et_diag *diag)
+	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
 	const struct et_allocator *allocator = &backend->allocator;
 	const struct inferd_delegate_store *store = backend->machine[0] ? payload->store : NULL;
-	struct inferd_delegate_model *model =
-		allocator->alloc(allocator->self, sizeof(*model), _Alignof(struct inferd_delegate_model));
+	struct inferd_delegate_model *model = allocator->alloc(allocator->self, sizeof(*model),
+		_Alignof(struct inferd_delegate_model));
 	struct program_weights *program = model ? weights_get(backend, payload->program, store) : NULL;
 	if (!program) {
 		allocator->free(allocator->self, model, sizeof(*model));
@@ -222,9 +218,8 @@ static enum et_status compile(struct et_xnn_backend *backend, const struct infer
 	return ET_OK;
 }
 
-static int init(void *self, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *ret_info,
-	struct inferd_delegate_message *message)
+static int init(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
+	struct inferd_delegate_model_info *ret_info, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
 	if (no_option(payload->options, payload->n_options, message))
@@ -242,21 +237,21 @@ static void destroy(struct inferd_delegate_model *model)
 	backend->allocator.free(backend->allocator.self, model, sizeof(*model));
 }
 
-static int threads_new(void *self, uint32_t index, uint32_t n_threads, struct inferd_delegate_worker_threads **ret_threads,
-	struct inferd_delegate_message *message)
+static int threads_new(void *self, uint32_t index, uint32_t n_threads,
+	struct inferd_delegate_worker_threads **ret_threads, struct inferd_delegate_message *message)
 {
 	struct et_xnn_backend *backend = self;
 	struct et_diag diag = { "" };
-	return et_interface_result(
-		et_xnn_threads_new(ret_threads, &backend->thread_sets, n_threads, &diag), &diag, message);
+	return et_interface_result(et_xnn_threads_new(ret_threads, &backend->thread_sets, n_threads, &diag), &diag,
+		message);
 }
 
 static int instance_on_threads(struct inferd_delegate_model *model, struct inferd_delegate_worker_threads *threads,
 	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	enum et_status status =
-		et_xnn_instance_new(ret_instance, model->model, threads, &model->backend->allocator, &diag);
+	enum et_status status = et_xnn_instance_new(ret_instance, model->model, threads, &model->backend->allocator,
+		&diag);
 	return et_interface_result(status, &diag, message);
 }
 
@@ -274,8 +269,7 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 static int keep(struct inferd_delegate_model *model, struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(
-		et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
+	return et_interface_result(et_xnn_weights_persist(model->model->weights, model->store, &diag), &diag, message);
 }
 
 static uint32_t preferred_order(const struct inferd_delegate_model *model, uint32_t arg, uint32_t n_dims,
@@ -289,8 +283,7 @@ static int adopt_orders(struct inferd_delegate_model *model, const uint32_t *arg
 	struct inferd_delegate_message *message)
 {
 	struct et_diag diag = { "" };
-	return et_interface_result(
-		et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
+	return et_interface_result(et_xnn_model_reorder(model->model, args, n_args, &diag), &diag, message);
 }
 
 void et_xnnpack_set_max_instance_bytes(void *self, size_t n_bytes)

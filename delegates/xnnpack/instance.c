@@ -39,17 +39,17 @@ struct inferd_delegate_instance {
 	bool is_set_up;            /* memory is what the runtimes have */
 	bool is_empty; /* no output has elements: the runtimes have none of these shapes, and nothing to do */
 	struct et_xnn_shape *in_shapes, *out_shapes;
-	struct et_xnn_shape *shapes;   /* one a value */
-	struct et_xnn_shape *made_for; /* one a value: the runtimes' graphs; NULL: these know no shapes */
-	void **memory;                 /* one a value: of arguments, and of what crosses parts */
-	size_t *offsets;               /* of what crosses parts, in the worker's memory */
-	size_t n_between;              /* bytes of that which all need together */
-	int64_t n_counted;             /* bytes told to the lane */
-	void *between;                 /* where it was at the last setup */
+	struct et_xnn_shape *shapes;          /* one a value */
+	struct et_xnn_shape *made_for;        /* one a value: the runtimes' graphs; NULL: these know no shapes */
+	void **memory;                        /* one a value: of arguments, and of what crosses parts */
+	size_t *offsets;                      /* of what crosses parts, in the worker's memory */
+	size_t n_between;                     /* bytes of that which all need together */
+	int64_t n_counted;                    /* bytes told to the lane */
+	void *between;                        /* where it was at the last setup */
 	struct xnn_external_value *externals; /* scratch: for one part */
 	uint32_t *ids;                        /* scratch: one a value */
 	uint64_t *times_ns;                   /* one a part, or NULL: nobody wants to know */
-	struct et_xnn_duplicates *duplicates;           /* the payload's; NULL: it is one user's alone */
+	struct et_xnn_duplicates *duplicates; /* the payload's; NULL: it is one user's alone */
 	struct et_xnn_duplicate duplicate;
 };
 
@@ -96,8 +96,8 @@ static void note_shapes(struct inferd_delegate_instance *instance, const struct 
 }
 
 /* As above. */
-static enum et_status make_runtimes(
-	struct inferd_delegate_instance *instance, const struct et_xnn_shape *shapes, struct et_diag *diag)
+static enum et_status make_runtimes(struct inferd_delegate_instance *instance, const struct et_xnn_shape *shapes,
+	struct et_diag *diag)
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
 	const struct et_xnn_runtime_use use = {
@@ -111,8 +111,8 @@ static enum et_status make_runtimes(
 	for (uint32_t i = 0; i < partitions->n_partitions; i++) {
 		if (partitions->partitions[i].override)
 			continue;
-		enum et_status status = et_xnn_runtime_new(
-			&instance->runtimes[i], partitions->partitions[i].graph, &use, instance->ids, diag);
+		enum et_status status = et_xnn_runtime_new(&instance->runtimes[i], partitions->partitions[i].graph,
+			&use, instance->ids, diag);
 		if (status != ET_OK) {
 			instance->runtimes[i] = NULL;
 			drop_runtimes(instance);
@@ -127,8 +127,8 @@ static enum et_status make_runtimes(
 static enum et_status make_first_runtimes(struct inferd_delegate_instance *instance, struct et_diag *diag)
 {
 	struct et_xnn_model *model = instance->model;
-	instance->is_made = !instance->flags && et_xnn_rehearsals_take(model->rehearsals,
-						      model->prebuilt, instance->threads, instance->runtimes);
+	instance->is_made = !instance->flags && et_xnn_rehearsals_take(model->rehearsals, model->prebuilt,
+							instance->threads, instance->runtimes);
 	enum et_status status = et_xnn_threads_take_workspace(instance->threads, &instance->workspace, diag);
 	if (status == ET_OK && !instance->is_made)
 		return make_runtimes(instance, NULL, diag);
@@ -141,20 +141,18 @@ static bool loses_zeros(const struct et_xnn_payload *payload)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		if (node->kind && node->kind->has_filter &&
-			node->kind->infer != et_xnn_infer_fully_connected &&
+		if (node->kind && node->kind->has_filter && node->kind->infer != et_xnn_infer_fully_connected &&
 			payload->values[node->inputs[0]].quant == ET_XNN_QUANT_ROW)
 			return true;
 	}
 	return false;
 }
 
-static enum et_status refuse(struct inferd_delegate_instance *instance, enum xnn_status status,
-	const char *what, struct et_diag *diag)
+static enum et_status refuse(struct inferd_delegate_instance *instance, enum xnn_status status, const char *what,
+	struct et_diag *diag)
 {
 	drop_runtimes(instance);
-	return et_fail(
-		diag, et_xnn_status_of(status), "XNNPACK can't %s: %s", what, et_xnn_status_text(status));
+	return et_fail(diag, et_xnn_status_of(status), "XNNPACK can't %s: %s", what, et_xnn_status_text(status));
 }
 
 /* Whether XNNPACK may be given this argument. */
@@ -169,14 +167,13 @@ static enum et_status check_arg(const struct et_xnn_value *value, const struct i
 			value->external_id, et_scalar_name((enum et_scalar_type)arg->type),
 			value->is_index ? "indexes" : et_xnn_type_name(value->type));
 	if (!arg->data)
-		return et_fail(
-			diag, ET_E_INVALID_STATE, "XNNPACK: %s %u has no memory", side, value->external_id);
+		return et_fail(diag, ET_E_INVALID_STATE, "XNNPACK: %s %u has no memory", side, value->external_id);
 	return ET_OK;
 }
 
 /* XNNPACK sees a tensor as it lies in memory: outermost dimension first. */
-static enum et_status physical_shape(const struct et_xnn_value *value,
-	const struct inferd_delegate_arg *tensor, struct et_xnn_shape *ret_shape, struct et_diag *diag)
+static enum et_status physical_shape(const struct et_xnn_value *value, const struct inferd_delegate_arg *tensor,
+	struct et_xnn_shape *ret_shape, struct et_diag *diag)
 {
 	if (tensor->n_dims == 0 && value->shape.n_dims == 1) {
 		/* The exporter writes a single number as one dimension of size 1. */
@@ -184,9 +181,8 @@ static enum et_status physical_shape(const struct et_xnn_value *value,
 		return ET_OK;
 	}
 	if (tensor->n_dims != value->shape.n_dims)
-		return et_fail(diag, ET_E_INVALID_ARGUMENT,
-			"XNNPACK: input %u has %u dimensions, expected %u", value->external_id,
-			tensor->n_dims, value->shape.n_dims);
+		return et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK: input %u has %u dimensions, expected %u",
+			value->external_id, tensor->n_dims, value->shape.n_dims);
 	struct et_xnn_shape shape = { .n_dims = tensor->n_dims };
 	for (uint32_t i = 0; i < tensor->n_dims; i++) {
 		int32_t size = tensor->sizes[tensor->dim_order[i]];
@@ -232,8 +228,7 @@ static enum et_status settle_empty(struct inferd_delegate_instance *instance, st
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
 		instance->out_shapes[i] = instance->shapes[payload->outputs[i]];
 		if (!et_xnn_is_empty(&instance->out_shapes[i]))
-			return et_fail(diag, ET_E_INVALID_ARGUMENT,
-				"XNNPACK: an input is empty, but output %u is not",
+			return et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK: an input is empty, but output %u is not",
 				payload->values[payload->outputs[i]].external_id);
 	}
 	instance->is_shaped = true;
@@ -241,8 +236,7 @@ static enum et_status settle_empty(struct inferd_delegate_instance *instance, st
 }
 
 /* Tell XNNPACK the shapes that a part reads; those that it writes must come out as ours. */
-static enum et_status reshape_part(
-	struct inferd_delegate_instance *instance, uint32_t index, struct et_diag *diag)
+static enum et_status reshape_part(struct inferd_delegate_instance *instance, uint32_t index, struct et_diag *diag)
 {
 	const struct et_xnn_partition *partition = &instance->model->partitions.partitions[index];
 	const struct et_xnn_payload *graph = partition->graph;
@@ -250,8 +244,8 @@ static enum et_status reshape_part(
 	enum xnn_status status;
 	for (uint32_t i = 0; i < graph->n_inputs; i++) {
 		const struct et_xnn_shape *shape = &instance->shapes[et_xnn_partition_outer(partition, i)];
-		status = xnn_reshape_external_value(
-			runtime, et_xnn_partition_id(partition, i), shape->n_dims, shape->dims);
+		status = xnn_reshape_external_value(runtime, et_xnn_partition_id(partition, i), shape->n_dims,
+			shape->dims);
 		if (status != xnn_status_success)
 			return refuse(instance, status, "take an input's shape", diag);
 	}
@@ -268,8 +262,7 @@ static enum et_status reshape_part(
 		if (n_dims != expected->n_dims ||
 			memcmp(shape.dims, expected->dims, n_dims * sizeof(*shape.dims)) != 0) {
 			drop_runtimes(instance);
-			return et_fail(diag, ET_E_INTERNAL,
-				"XNNPACK: value %u has not the shape that its graph makes",
+			return et_fail(diag, ET_E_INTERNAL, "XNNPACK: value %u has not the shape that its graph makes",
 				instance->model->payload.values[et_xnn_partition_outer(partition, i)].id);
 		}
 	}
@@ -283,7 +276,8 @@ static enum et_status plan_between(struct inferd_delegate_instance *instance, st
 	instance->n_between = 0;
 	if (!partitions->n_boundaries)
 		return ET_OK;
-	if (!et_xnn_partitions_plan(partitions, instance->shapes, instance->offsets, instance->ids, &instance->n_between) ||
+	if (!et_xnn_partitions_plan(partitions, instance->shapes, instance->offsets, instance->ids,
+		    &instance->n_between) ||
 		!et_xnn_threads_memory(instance->threads, instance->n_between))
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK run");
 	return ET_OK;
@@ -309,8 +303,7 @@ static enum et_status reshape(struct inferd_delegate_instance *instance, struct 
 			instance->model->max_instance_bytes, &n_bytes, diag);
 	if (inferred != ET_OK)
 		return inferred;
-	bool is_for_others =
-		instance->made_for && !et_xnn_is_cut_alike(payload, instance->made_for, instance->shapes);
+	bool is_for_others = instance->made_for && !et_xnn_is_cut_alike(payload, instance->made_for, instance->shapes);
 	if (is_for_others || (instance->was_reshaped && loses_zeros(payload))) {
 		drop_runtimes(instance);
 		inferred = make_runtimes(instance, instance->shapes, diag);
@@ -356,20 +349,20 @@ static enum et_status resize_output(const struct et_xnn_value *value, const stru
 		return ET_OK;
 	char text[128];
 	et_xnn_shape_text(shape, text, sizeof(text));
-	return et_fail(diag, ET_E_NOT_SUPPORTED,
-		"XNNPACK: output %u comes out as %s, which its tensor can't take", value->external_id, text);
+	return et_fail(diag, ET_E_NOT_SUPPORTED, "XNNPACK: output %u comes out as %s, which its tensor can't take",
+		value->external_id, text);
 }
 
 static enum et_status set_up(struct inferd_delegate_instance *instance, bool plans_anew, struct et_diag *diag)
 {
 	const struct et_xnn_partitions *partitions = &instance->model->partitions;
-	uint8_t *between = partitions->n_boundaries ? et_xnn_threads_memory(instance->threads, instance->n_between) : NULL;
+	uint8_t *between = partitions->n_boundaries ? et_xnn_threads_memory(instance->threads, instance->n_between)
+						    : NULL;
 	if (partitions->n_boundaries && !between)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK run");
 	const struct et_xnn_payload *payload = &instance->model->payload;
 	for (uint32_t i = 0; i < payload->n_inputs + payload->n_outputs; i++) {
-		uint32_t arg =
-			i < payload->n_inputs ? payload->inputs[i] : payload->outputs[i - payload->n_inputs];
+		uint32_t arg = i < payload->n_inputs ? payload->inputs[i] : payload->outputs[i - payload->n_inputs];
 		if (payload->values[arg].seen_as != ET_XNN_NONE)
 			instance->memory[payload->values[arg].seen_as] = instance->memory[arg];
 	}
@@ -473,8 +466,7 @@ static enum et_status get_ready(struct inferd_delegate_instance *instance, const
 	return instance->is_set_up && !has_moved ? ET_OK : set_up(instance, is_reshaped, diag);
 }
 
-static void finish_outputs(
-	const struct inferd_delegate_instance *instance, struct inferd_delegate_arg *const *args)
+static void finish_outputs(const struct inferd_delegate_instance *instance, struct inferd_delegate_arg *const *args)
 {
 	const struct et_xnn_payload *payload = &instance->model->payload;
 	for (uint32_t i = 0; i < payload->n_outputs; i++) {
@@ -498,10 +490,9 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 		return xnn_status_success;
 	struct inferd_delegate_worker_threads *threads = instance->threads;
 	const struct et_xnn_model *model = instance->model;
-	struct et_xnn_override_run override = { .payload = &model->payload,
-		.shapes = instance->shapes,
-		.memory = instance->memory,
-		.threads = threads };
+	struct et_xnn_override_run override = {
+		.payload = &model->payload, .shapes = instance->shapes, .memory = instance->memory, .threads = threads
+	};
 	threads->is_awake = threads->threads != NULL;
 	for (uint32_t i = 0; i < model->partitions.n_partitions; i++) {
 		const struct et_xnn_partition *partition = &model->partitions.partitions[i];
@@ -523,8 +514,8 @@ static enum xnn_status invoke(struct inferd_delegate_instance *instance)
 	return xnn_status_success;
 }
 
-enum et_status et_xnn_instance_run(struct inferd_delegate_instance *instance,
-	const struct et_xnn_input_slices *slices, struct inferd_delegate_arg *const *args, struct et_diag *diag)
+enum et_status et_xnn_instance_run(struct inferd_delegate_instance *instance, const struct et_xnn_input_slices *slices,
+	struct inferd_delegate_arg *const *args, struct et_diag *diag)
 {
 	enum et_status status = get_ready(instance, slices, args, diag);
 	if (status != ET_OK)
@@ -541,18 +532,18 @@ static void tell_operators(struct inferd_delegate_instance *instance, xnn_runtim
 	const struct inferd_delegate_run *run)
 {
 	size_t n = 0, n_names = 0, n_needed = 0;
-	if (xnn_get_runtime_profiling_info(runtime, xnn_profile_info_num_operators, sizeof(n), &n,
-		    &n_needed) != xnn_status_success ||
+	if (xnn_get_runtime_profiling_info(runtime, xnn_profile_info_num_operators, sizeof(n), &n, &n_needed) !=
+			xnn_status_success ||
 		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name, 0, NULL, &n_names) !=
 			xnn_status_out_of_memory)
 		return;
 	char *names = ET_POOL_NEW_ARRAY(&instance->pool, char, n_names + 1);
 	uint64_t *times_us = ET_POOL_NEW_ARRAY(&instance->pool, uint64_t, n);
 	if (!names || !times_us ||
-		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name, n_names, names,
-			&n_needed) != xnn_status_success ||
-		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_timing,
-			n * sizeof(*times_us), times_us, &n_needed) != xnn_status_success)
+		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name, n_names, names, &n_needed) !=
+			xnn_status_success ||
+		xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_timing, n * sizeof(*times_us),
+			times_us, &n_needed) != xnn_status_success)
 		return;
 	const char *name = names, *end = names + n_names;
 	for (size_t i = 0; i < n && name < end; i++) {
@@ -572,9 +563,9 @@ static void tell_parts(struct inferd_delegate_instance *instance, const struct i
 	}
 }
 
-static enum et_status new_instance(struct inferd_delegate_instance **ret_instance,
-	struct et_xnn_model *model, struct inferd_delegate_worker_threads *threads, uint32_t flags,
-	const struct et_allocator *allocator, struct et_diag *diag);
+static enum et_status new_instance(struct inferd_delegate_instance **ret_instance, struct et_xnn_model *model,
+	struct inferd_delegate_worker_threads *threads, uint32_t flags, const struct et_allocator *allocator,
+	struct et_diag *diag);
 
 enum et_status et_xnn_instance_profile(struct inferd_delegate_instance *instance,
 	const struct et_xnn_input_slices *slices, const struct inferd_delegate_run *run, struct et_diag *diag)
@@ -586,7 +577,7 @@ enum et_status et_xnn_instance_profile(struct inferd_delegate_instance *instance
 		return status;
 	override->times_ns = ET_POOL_NEW_ARRAY(&override->pool, uint64_t, override->model->partitions.n_partitions);
 	status = override->times_ns ? get_ready(override, slices, run->args, diag)
-			       : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a profile");
+				    : et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a profile");
 	if (status == ET_OK) {
 		if (run->began)
 			run->began(run->self);
@@ -604,13 +595,13 @@ enum et_status et_xnn_instance_profile(struct inferd_delegate_instance *instance
 	return status;
 }
 
-static enum et_status new_instance(struct inferd_delegate_instance **ret_instance,
-	struct et_xnn_model *model, struct inferd_delegate_worker_threads *threads, uint32_t flags,
-	const struct et_allocator *allocator, struct et_diag *diag)
+static enum et_status new_instance(struct inferd_delegate_instance **ret_instance, struct et_xnn_model *model,
+	struct inferd_delegate_worker_threads *threads, uint32_t flags, const struct et_allocator *allocator,
+	struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
-	struct inferd_delegate_instance *instance = allocator->alloc(
-		allocator->self, sizeof(*instance), _Alignof(struct inferd_delegate_instance));
+	struct inferd_delegate_instance *instance = allocator->alloc(allocator->self, sizeof(*instance),
+		_Alignof(struct inferd_delegate_instance));
 	if (!instance)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for an XNNPACK context");
 	memset(instance, 0, sizeof(*instance));
@@ -623,8 +614,7 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 	instance->runtimes = ET_POOL_NEW_ARRAY(&instance->pool, xnn_runtime_t, model->partitions.n_partitions);
 	instance->memory = ET_POOL_NEW_ARRAY(&instance->pool, void *, payload->n_values);
 	instance->offsets = ET_POOL_NEW_ARRAY(&instance->pool, size_t, model->partitions.n_boundaries);
-	instance->externals =
-		ET_POOL_NEW_ARRAY(&instance->pool, struct xnn_external_value, model->partitions.n_outer);
+	instance->externals = ET_POOL_NEW_ARRAY(&instance->pool, struct xnn_external_value, model->partitions.n_outer);
 	instance->shapes = ET_POOL_NEW_ARRAY(&instance->pool, struct et_xnn_shape, payload->n_values);
 	instance->ids = ET_POOL_NEW_ARRAY(&instance->pool, uint32_t, payload->n_values);
 	bool may_be_cut = et_xnn_may_be_cut(payload);
@@ -648,16 +638,15 @@ static enum et_status new_instance(struct inferd_delegate_instance **ret_instanc
 }
 
 /* Payloads that are the same run one after the other on a lane: they have one there. A run says anew where its arguments lie. */
-static struct inferd_delegate_instance *find(
-	struct et_xnn_model *model, const struct inferd_delegate_worker_threads *threads)
+static struct inferd_delegate_instance *find(struct et_xnn_model *model,
+	const struct inferd_delegate_worker_threads *threads)
 {
 	struct inferd_delegate_instance *found = NULL;
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&model->duplicates->lock);
-	ET_LIST_FOR_EACH(node, after, &model->instances)
-	{
-		struct inferd_delegate_instance *instance =
-			ET_CONTAINER_OF(node, struct inferd_delegate_instance, duplicate.node);
+	ET_LIST_FOR_EACH(node, after, &model->instances) {
+		struct inferd_delegate_instance *instance = ET_CONTAINER_OF(node, struct inferd_delegate_instance,
+			duplicate.node);
 		if (instance->threads == threads)
 			found = instance;
 	}
@@ -667,9 +656,8 @@ static struct inferd_delegate_instance *find(
 	return found;
 }
 
-enum et_status et_xnn_instance_new(struct inferd_delegate_instance **ret_instance,
-	struct et_xnn_model *model, struct inferd_delegate_worker_threads *threads,
-	const struct et_allocator *allocator, struct et_diag *diag)
+enum et_status et_xnn_instance_new(struct inferd_delegate_instance **ret_instance, struct et_xnn_model *model,
+	struct inferd_delegate_worker_threads *threads, const struct et_allocator *allocator, struct et_diag *diag)
 {
 	struct inferd_delegate_instance *instance = model->duplicates ? find(model, threads) : NULL;
 	enum et_status status = instance ? ET_OK : new_instance(&instance, model, threads, 0, allocator, diag);

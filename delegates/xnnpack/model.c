@@ -30,8 +30,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 uint64_t et_xnn_hash_bytes(const void *bytes, size_t n)
 {
 	const uint8_t *from = bytes;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325), thread_sets[4] = { hash, hash + 1, hash + 2, hash + 3 },
-		 words[4];
+	uint64_t hash = UINT64_C(0xcbf29ce484222325), thread_sets[4] = { hash, hash + 1, hash + 2, hash + 3 }, words[4];
 	for (; n >= sizeof(words); from += sizeof(words), n -= sizeof(words)) {
 		memcpy(words, from, sizeof(words));
 		for (size_t i = 0; i < 4; i++)
@@ -66,11 +65,11 @@ static void sign(struct et_xnn_signature *signature, const struct et_xnn_payload
 		signature->values[i].channel_dim = value->channel_dim;
 		signature->values[i].block_size = value->block_size;
 		if (value->scales)
-			signature->values[i].scales =
-				et_xnn_hash_bytes(value->scales, value->n_scales * sizeof(*value->scales));
+			signature->values[i].scales = et_xnn_hash_bytes(value->scales,
+				value->n_scales * sizeof(*value->scales));
 		if (value->block_scales)
-			signature->values[i].scales = et_xnn_hash_bytes(
-				value->block_scales, value->n_scales * sizeof(*value->block_scales));
+			signature->values[i].scales = et_xnn_hash_bytes(value->block_scales,
+				value->n_scales * sizeof(*value->block_scales));
 		if (!value->data)
 			continue;
 		signature->values[i].n_dims = value->shape.n_dims;
@@ -84,8 +83,7 @@ static uint64_t position(const struct inferd_delegate_payload *source, const uin
 {
 	uint64_t place;
 	if (source->place)
-		return source->place(source->self, bytes, &place) == INFERD_DELEGATE_OK ? place
-											: ET_XNN_NOWHERE;
+		return source->place(source->self, bytes, &place) == INFERD_DELEGATE_OK ? place : ET_XNN_NOWHERE;
 	const uint8_t *base = source->file ? source->file : source->bytes;
 	uint64_t n = source->file ? source->n_file_bytes : source->n_bytes;
 	uintptr_t offset = (uintptr_t)bytes - (uintptr_t)base;
@@ -106,8 +104,8 @@ static void name_filter(struct et_xnn_name *name, const struct et_xnn_signature 
 }
 
 /* Of its first @n values, those that the file has. */
-static bool is_all_in_program(
-	const struct et_xnn_payload *payload, uint32_t n, const struct inferd_delegate_payload *source)
+static bool is_all_in_program(const struct et_xnn_payload *payload, uint32_t n,
+	const struct inferd_delegate_payload *source)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const uint8_t *origin = payload->values[i].origin;
@@ -123,8 +121,8 @@ static enum et_status no_memory(struct et_diag *diag)
 }
 
 /* Copy the constants that must stay readable, and those that are not aligned for their type. */
-static enum et_status settle_constants(struct et_xnn_model *model,
-	const struct inferd_delegate_payload *source, bool *ret_drops_payload, struct et_diag *diag)
+static enum et_status settle_constants(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
+	bool *ret_drops_payload, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	size_t n_kept = 0;
@@ -143,8 +141,7 @@ static enum et_status settle_constants(struct et_xnn_model *model,
 		if (!is_unaligned && !(copies && value->is_kept && value->in_payload))
 			continue;
 		const void *copy;
-		enum et_status status =
-			et_xnn_weights_copy(model->weights, value->data, value->n_bytes, &copy, diag);
+		enum et_status status = et_xnn_weights_copy(model->weights, value->data, value->n_bytes, &copy, diag);
 		if (status != ET_OK)
 			return status;
 		value->data = copy;
@@ -156,8 +153,8 @@ static enum et_status settle_constants(struct et_xnn_model *model,
 /* A depthwise convolution that makes several channels of one is none to XNNPACK's kernels: it packs the filter as that of
  * a convolution in groups, for each context anew, since its depthwise nodes know no weights cache. As a
  * convolution it does the same with one. Only the order of the filter's dimensions differs. */
-static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *node,
-	enum et_xnn_remade *ret_remade, struct et_diag *diag)
+static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *node, enum et_xnn_remade *ret_remade,
+	struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	struct et_xnn_value filter = payload->values[node->inputs[1]];
@@ -165,8 +162,8 @@ static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *no
 	uint8_t in = payload->values[node->inputs[0]].type;
 	if (node->kind->infer != et_xnn_infer_depthwise || node->numbers[ET_XNN_GROUP_OUT] < 2 ||
 		filter.type != ET_XNN_FP32 || (in != ET_XNN_FP32 && in != ET_XNN_FP16) ||
-		payload->values[node->outputs[0]].type != in || filter.shape.n_dims != 4 ||
-		filter.shape.dims[0] != 1 || filter.n_bytes / sizeof(float) != n_rows * filter.shape.dims[3])
+		payload->values[node->outputs[0]].type != in || filter.shape.n_dims != 4 || filter.shape.dims[0] != 1 ||
+		filter.n_bytes / sizeof(float) != n_rows * filter.shape.dims[3])
 		return ET_OK; /* or it makes no sense, which shape.c will say */
 	filter.data = (const uint8_t *)et_xnn_weights_transpose(model->weights,
 		(const float *)(const void *)filter.data, n_rows, (uint32_t)filter.shape.dims[3]);
@@ -183,14 +180,13 @@ static enum et_status regroup(struct et_xnn_model *model, struct et_xnn_node *no
 
 /* Debian's XNNPACK has no layer with weights of 4 bits for activations that were quantized beforehand, as later ones
  * have, nor any that lie the other way round. Every number that 4 bits hold 8 bits hold, too, and the sums are the same. */
-static enum et_status widen(struct et_xnn_model *model, struct et_xnn_node *node,
-	enum et_xnn_remade *ret_remade, struct et_diag *diag)
+static enum et_status widen(struct et_xnn_model *model, struct et_xnn_node *node, enum et_xnn_remade *ret_remade,
+	struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	struct et_xnn_value filter = payload->values[node->inputs[1]];
 	if (node->kind->infer != et_xnn_infer_fully_connected || filter.type != ET_XNN_QCINT4 ||
-		(payload->values[node->inputs[0]].type != ET_XNN_QINT8 &&
-			!(node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS)))
+		(payload->values[node->inputs[0]].type != ET_XNN_QINT8 && !(node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS)))
 		return ET_OK;
 	filter.data = (const uint8_t *)et_xnn_weights_widen(model->weights, filter.data, filter.n_bytes);
 	filter.type = ET_XNN_QCINT8;
@@ -205,8 +201,7 @@ static enum et_status widen(struct et_xnn_model *model, struct et_xnn_node *node
 
 /* Beside a filter with a scale for each channel XNNPACK wants a bias that has such, too, which it then does not look at: a bias is
  * in the sums' own unit. */
-static enum et_status spread_bias(
-	struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
+static enum et_status spread_bias(struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]];
@@ -229,14 +224,13 @@ static enum et_status spread_bias(
  * quantized at run time. */
 static bool is_by_bias(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *bias =
-		node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
+	const struct et_xnn_value *bias = node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
 	return bias && bias->data && (bias->type == ET_XNN_QINT32 || bias->type == ET_XNN_QCINT32);
 }
 
 /* Give each way of packing a filter a pointer of its own. */
-static enum et_status claim_filters(
-	struct et_xnn_model *model, const struct inferd_delegate_payload *source, struct et_diag *diag)
+static enum et_status claim_filters(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
+	struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -297,8 +291,7 @@ static enum et_status prebuild(struct et_xnn_model *model, uint32_t *ids, struct
 	const struct et_xnn_partitions *partitions = &model->partitions;
 	if (is_all_own(partitions))
 		return ET_OK;
-	enum et_status status =
-		et_xnn_prebuilt_begin(&prebuilt, model->rehearsals, partitions->n_partitions, diag);
+	enum et_status status = et_xnn_prebuilt_begin(&prebuilt, model->rehearsals, partitions->n_partitions, diag);
 	if (status != ET_OK)
 		return status;
 	const struct et_xnn_runtime_use use = { .weights = et_xnn_weights_provider(model->weights),
@@ -338,8 +331,8 @@ static enum et_status pack_override(struct et_xnn_model *model, struct et_diag *
 		const uint32_t *inputs = partition->node->inputs;
 		struct packing packing = { payload, partition };
 		if (!partition->node->kind->has_filter) {
-			void *made =
-				et_pool_alloc(&model->pool, partition->override->n_packed(payload, partition->node), 1);
+			void *made = et_pool_alloc(&model->pool,
+				partition->override->n_packed(payload, partition->node), 1);
 			if (!made)
 				return no_memory(diag);
 			pack(&packing, made);
@@ -386,8 +379,7 @@ static enum et_status read(struct et_xnn_model *model, const struct inferd_deleg
 }
 
 /* XNNPACK plans at least the declared size for a value, so it had better be the one that comes out. */
-static enum et_status shape(
-	struct et_xnn_model *model, struct et_xnn_shape *shapes, struct et_diag *diag)
+static enum et_status shape(struct et_xnn_model *model, struct et_xnn_shape *shapes, struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	for (uint32_t i = 0; i < payload->n_values; i++)
@@ -403,8 +395,8 @@ static enum et_status shape(
 }
 
 /* Pack what is to be packed, unless that was done before. */
-static enum et_status make(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
-	uint32_t n_of_file, const struct et_xnn_shape *shapes, uint32_t *ids, struct et_diag *diag)
+static enum et_status make(struct et_xnn_model *model, const struct inferd_delegate_payload *source, uint32_t n_of_file,
+	const struct et_xnn_shape *shapes, uint32_t *ids, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
 	bool is_all_here = is_all_in_program(payload, n_of_file, source);
@@ -413,10 +405,9 @@ static enum et_status make(struct et_xnn_model *model, const struct inferd_deleg
 	if (status == ET_OK)
 		status = pack_override(model, diag);
 	if (status == ET_OK)
-		status = et_xnn_check_memory(
-			payload, shapes, ids, model->max_instance_bytes, &model->instance_bytes, diag);
-	if (status != ET_OK ||
-		(is_all_here && et_xnn_weights_is_compiled(model->weights, where, source->n_bytes)))
+		status = et_xnn_check_memory(payload, shapes, ids, model->max_instance_bytes, &model->instance_bytes,
+			diag);
+	if (status != ET_OK || (is_all_here && et_xnn_weights_is_compiled(model->weights, where, source->n_bytes)))
 		return status;
 	status = prebuild(model, ids, diag);
 	if (status == ET_OK)
@@ -426,8 +417,7 @@ static enum et_status make(struct et_xnn_model *model, const struct inferd_deleg
 	return status;
 }
 
-static void tell(
-	const struct et_xnn_model *model, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
+static void tell(const struct et_xnn_model *model, size_t n_bytes, struct inferd_delegate_model_info *ret_info)
 {
 	ret_info->n_inputs = model->payload.first_output;
 	ret_info->n_outputs = model->payload.n_outputs;
@@ -438,8 +428,8 @@ static void tell(
 /* *ret_duplicate: another one that is the same, to be used instead; or NULL, and @compiled is ready. *ret_slices: the caller's, also on
  * failure. */
 static enum et_status compile(struct et_xnn_model *model, const struct inferd_delegate_payload *source,
-	struct et_xnn_duplicates *duplicates, struct et_xnn_model **ret_duplicate, struct et_xnn_input_slices *ret_slices,
-	struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
+	struct et_xnn_duplicates *duplicates, struct et_xnn_model **ret_duplicate,
+	struct et_xnn_input_slices *ret_slices, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
 	struct et_xnn_weights_stats before, after;
@@ -482,11 +472,9 @@ static enum et_status compile(struct et_xnn_model *model, const struct inferd_de
 enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_input_slices *ret_slices,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
 	struct et_xnn_rehearsals *rehearsals, struct et_xnn_duplicates *duplicates, size_t max_instance_bytes,
-	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info,
-	struct et_diag *diag)
+	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info, struct et_diag *diag)
 {
-	struct et_xnn_model *model =
-		allocator->alloc(allocator->self, sizeof(*model), _Alignof(struct et_xnn_model));
+	struct et_xnn_model *model = allocator->alloc(allocator->self, sizeof(*model), _Alignof(struct et_xnn_model));
 	struct et_xnn_model *duplicate = NULL;
 	struct et_xnn_input_slices slices = { 0 };
 	if (!model)
@@ -511,15 +499,14 @@ enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_inp
 	return ET_OK;
 }
 
-enum et_status et_xnn_model_reorder(
-	struct et_xnn_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag)
+enum et_status et_xnn_model_reorder(struct et_xnn_model *model, const uint32_t *args, uint32_t n_args,
+	struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < n_args; i++)
 		et_xnn_payload_reorder(&model->payload, args[i]);
 	et_xnn_rehearsals_drop(model->rehearsals, model->prebuilt);
 	model->prebuilt = 0; /* a lane may have it already */
-	enum et_status status =
-		et_xnn_partitions_make(&model->partitions, &model->payload, &model->pool, diag);
+	enum et_status status = et_xnn_partitions_make(&model->partitions, &model->payload, &model->pool, diag);
 	return status == ET_OK ? pack_override(model, diag) : status;
 }
 

@@ -12,12 +12,12 @@
 struct et_xnn_model {
 	struct et_pool pool;
 	struct et_xnn_payload payload;
-	struct et_xnn_partitions partitions;      /* of it */
-	struct et_xnn_weights *weights; /* the Program's */
+	struct et_xnn_partitions partitions; /* of it */
+	struct et_xnn_weights *weights;      /* the Program's */
 	size_t max_instance_bytes;
-	size_t instance_bytes;                 /* what one needs with the payload's own shapes */
+	size_t instance_bytes;                /* what one needs with the payload's own shapes */
 	struct et_xnn_rehearsals *rehearsals; /* the Program's */
-	uint64_t prebuilt;                   /* its number there; 0: none */
+	uint64_t prebuilt;                    /* its number there; 0: none */
 
 	struct et_xnn_duplicates *duplicates; /* where it may be found; NULL: nowhere */
 	struct et_xnn_duplicate duplicate;
@@ -28,8 +28,8 @@ struct et_xnn_model {
 struct inferd_delegate_model {
 	struct et_xnn_backend *backend;
 	const struct inferd_delegate_store *store; /* of what it was made of; NULL: nothing is kept */
-	struct et_xnn_model *model;          /* perhaps others', too */
-	struct et_xnn_input_slices slices;               /* its own */
+	struct et_xnn_model *model;                /* perhaps others', too */
+	struct et_xnn_input_slices slices;         /* its own */
 };
 
 /* @weights: the caller's, to be released after et_xnn_model_free. @max_instance_bytes: shapes that make a context need
@@ -38,15 +38,14 @@ struct inferd_delegate_model {
 enum et_status et_xnn_compile(struct et_xnn_model **ret_model, struct et_xnn_input_slices *ret_slices,
 	const struct inferd_delegate_payload *source, struct et_xnn_weights *weights,
 	struct et_xnn_rehearsals *rehearsals, struct et_xnn_duplicates *duplicates, size_t max_instance_bytes,
-	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info,
-	struct et_diag *diag);
+	const struct et_allocator *allocator, struct inferd_delegate_model_info *ret_info, struct et_diag *diag);
 /* Before filters are claimed: what XNNPACK wants as floats becomes floats. In fp16_weights.c. Refusals as et_xnn_weights_copy's. */
 enum et_status et_xnn_widen_fp16(struct et_xnn_model *model, struct et_diag *diag);
 /* How the file's constant became @value's. */
 enum et_xnn_remade et_xnn_remade_of(const struct et_xnn_value *value);
 /* These arguments lie in the order that et_xnn_payload_order says. Before there is a context. ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_model_reorder(
-	struct et_xnn_model *model, const uint32_t *args, uint32_t n_args, struct et_diag *diag);
+enum et_status et_xnn_model_reorder(struct et_xnn_model *model, const uint32_t *args, uint32_t n_args,
+	struct et_diag *diag);
 /* If this was its last user. */
 void et_xnn_model_free(struct et_xnn_model *model);
 /* A digest that holds against nobody who looks for collisions. */

@@ -25,14 +25,14 @@ struct cut {
 	struct et_pool *pool;
 	const struct et_xnn_override **owns; /* one a node */
 	uint32_t *partition_of;              /* of each node */
-	uint32_t *last;                 /* one a value: the last part that reads it, or NONE */
-	uint32_t *local;                /* one a value: its place in the part at hand, or NONE */
-	uint32_t *over;                 /* one a value: which one it may be written over, or NONE */
-	bool *is_under;                 /* one a value: another may be written over it */
-	bool *is_along;                 /* one a node: a node of ours does it along */
-	bool is_required_only;              /* nothing is ours but what XNNPACK does not do */
-	bool has_required;                  /* there is such */
-	bool has_bytes;                 /* something of 8 bits is ours */
+	uint32_t *last;                      /* one a value: the last part that reads it, or NONE */
+	uint32_t *local;                     /* one a value: its place in the part at hand, or NONE */
+	uint32_t *over;                      /* one a value: which one it may be written over, or NONE */
+	bool *is_under;                      /* one a value: another may be written over it */
+	bool *is_along;                      /* one a node: a node of ours does it along */
+	bool is_required_only;               /* nothing is ours but what XNNPACK does not do */
+	bool has_required;                   /* there is such */
+	bool has_bytes;                      /* something of 8 bits is ours */
 };
 
 static enum et_status no_memory(struct et_diag *diag)
@@ -109,8 +109,9 @@ static uint32_t number_parts(struct cut *cut)
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
 		cut->is_along[i] = false;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		const struct et_xnn_override *override =
-			is_idle(cut, i) ? NULL : et_xnn_override_find(payload, &payload->nodes[i]);
+		const struct et_xnn_override *override = is_idle(cut, i)
+								 ? NULL
+								 : et_xnn_override_find(payload, &payload->nodes[i]);
 		cut->has_required = cut->has_required || (override && override->is_required);
 		cut->has_bytes = cut->has_bytes || (override && override->is_of_bytes);
 		cut->owns[i] = override && cut->is_required_only && !override->is_required ? NULL : override;
@@ -154,8 +155,7 @@ static bool crosses(const struct cut *cut, uint32_t value)
 
 static bool is_float(const struct et_xnn_value *value)
 {
-	return (value->type == ET_XNN_FP32 || value->type == ET_XNN_FP16) &&
-	       value->quant == ET_XNN_QUANT_NONE;
+	return (value->type == ET_XNN_FP32 || value->type == ET_XNN_FP16) && value->quant == ET_XNN_QUANT_NONE;
 }
 
 /* Which of its inputs a value may be written over, since nothing else reads that; NONE. XNNPACK does so, too, for these nodes,
@@ -217,7 +217,7 @@ static uint32_t count_boundaries(struct cut *cut)
 		if (!crosses(cut, i))
 			continue;
 		bool is_plain = cut->has_required ? value->quant != ET_XNN_QUANT_ROW
-					      : is_float(value) || (cut->has_bytes && et_xnn_is_8_bit(value));
+						  : is_float(value) || (cut->has_bytes && et_xnn_is_8_bit(value));
 		bool is_rows = value->quant == ET_XNN_QUANT_ROW && cut->owns[value->producer];
 		if ((!is_plain && !is_rows) || n == MAX_BOUNDARIES)
 			return ET_XNN_NONE;
@@ -289,8 +289,8 @@ static bool is_limited_apart(const struct cut *cut, const struct et_xnn_node *no
 }
 
 /* Nodes @begin to @end. */
-static enum et_status copy_graph(
-	struct cut *cut, struct et_xnn_partition *partition, uint32_t begin, uint32_t end, struct et_diag *diag)
+static enum et_status copy_graph(struct cut *cut, struct et_xnn_partition *partition, uint32_t begin, uint32_t end,
+	struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = cut->payload;
 	struct et_pool *pool = cut->pool;
@@ -520,8 +520,8 @@ static bool place(const struct et_xnn_partitions *partitions, const struct et_xn
 	return true;
 }
 
-bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, size_t *offsets,
-	uint32_t *order, size_t *ret_bytes)
+bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes,
+	size_t *offsets, uint32_t *order, size_t *ret_bytes)
 {
 	size_t most = 0;
 	uint32_t n_places = 0;

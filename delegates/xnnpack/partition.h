@@ -10,8 +10,7 @@ struct et_xnn_partition {
 	const struct et_xnn_node *node;
 	const void *packed; /* what it packs, as far as model.c has seen to it */
 	/* XNNPACK's. */
-	const struct et_xnn_payload
-		*graph; /* these nodes and their values alone; or the payload itself, whole */
+	const struct et_xnn_payload *graph; /* these nodes and their values alone; or the payload itself, whole */
 };
 
 /* A value that is written in one part and read in others: it needs memory from the one to the last of them. Or one that lies
@@ -64,7 +63,7 @@ static inline uint32_t et_xnn_partition_outer(const struct et_xnn_partition *par
 /* Where each crossing value lies, in a piece of memory for all of them: those that are never needed at the same time may
  * share. @offsets, @order: one a crossing, the second is scratch. *@ret_bytes: of the piece, to be aligned to
  * ET_XNN_MEMORY_ALIGNMENT. False: more than there is memory for. */
-bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes, size_t *offsets,
-	uint32_t *order, size_t *ret_bytes);
+bool et_xnn_partitions_plan(const struct et_xnn_partitions *partitions, const struct et_xnn_shape *shapes,
+	size_t *offsets, uint32_t *order, size_t *ret_bytes);
 
 #endif

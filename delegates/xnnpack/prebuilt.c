@@ -112,21 +112,20 @@ static void sweep(struct et_xnn_rehearsals *rehearsals)
 	if (!rehearsals->has_unwanted)
 		return;
 	rehearsals->has_unwanted = false;
-	ET_LIST_FOR_EACH(node, after, &rehearsals->list)
-	{
+	ET_LIST_FOR_EACH(node, after, &rehearsals->list) {
 		struct et_xnn_prebuilt *prebuilt = ET_CONTAINER_OF(node, struct et_xnn_prebuilt, node);
 		if (prebuilt->is_unwanted)
 			give_up(rehearsals, prebuilt);
 	}
 }
 
-enum et_status et_xnn_prebuilt_begin(struct et_xnn_prebuilt **ret_prebuilt,
-	struct et_xnn_rehearsals *rehearsals, uint32_t n_runtimes, struct et_diag *diag)
+enum et_status et_xnn_prebuilt_begin(struct et_xnn_prebuilt **ret_prebuilt, struct et_xnn_rehearsals *rehearsals,
+	uint32_t n_runtimes, struct et_diag *diag)
 {
 	static _Atomic(uint64_t) last_number;
 	const struct et_allocator *allocator = &rehearsals->allocator;
-	struct et_xnn_prebuilt *prebuilt =
-		allocator->alloc(allocator->self, size_of(n_runtimes), _Alignof(struct et_xnn_prebuilt));
+	struct et_xnn_prebuilt *prebuilt = allocator->alloc(allocator->self, size_of(n_runtimes),
+		_Alignof(struct et_xnn_prebuilt));
 	if (!prebuilt)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to try an XNNPACK payload");
 	memset(prebuilt, 0, size_of(n_runtimes));
@@ -139,7 +138,7 @@ enum et_status et_xnn_prebuilt_begin(struct et_xnn_prebuilt **ret_prebuilt,
 	rehearsals->is_busy = true;
 	pthread_mutex_unlock(&rehearsals->lock);
 	enum et_status status = prebuilt->is_kept ? find_workspace(rehearsals, diag)
-						   : et_xnn_workspace_new(&prebuilt->workspace, diag);
+						  : et_xnn_workspace_new(&prebuilt->workspace, diag);
 	if (status != ET_OK) {
 		et_xnn_prebuilt_end(rehearsals, prebuilt, false);
 		return status;
@@ -150,8 +149,7 @@ enum et_status et_xnn_prebuilt_begin(struct et_xnn_prebuilt **ret_prebuilt,
 	return ET_OK;
 }
 
-uint64_t et_xnn_prebuilt_end(
-	struct et_xnn_rehearsals *rehearsals, struct et_xnn_prebuilt *prebuilt, bool is_good)
+uint64_t et_xnn_prebuilt_end(struct et_xnn_rehearsals *rehearsals, struct et_xnn_prebuilt *prebuilt, bool is_good)
 {
 	uint64_t number = 0;
 	prebuilt->n_held = et_xnn_memory_held() - prebuilt->n_held;
@@ -202,8 +200,7 @@ static void hand_over(struct et_xnn_rehearsals *rehearsals, struct inferd_delega
 	rehearsals->workspace = NULL;
 	rehearsals->n_kept = 0;
 	et_xnn_memory_own(rehearsals->n_held);
-	ET_LIST_FOR_EACH(node, after, &rehearsals->list)
-	{
+	ET_LIST_FOR_EACH(node, after, &rehearsals->list) {
 		struct et_xnn_prebuilt *prebuilt = ET_CONTAINER_OF(node, struct et_xnn_prebuilt, node);
 		et_list_remove(node);
 		et_list_append(et_xnn_threads_spares(threads), node);

@@ -18,8 +18,7 @@ struct et_xnn_prebuilt {
 	xnn_workspace_t workspace;
 	bool is_kept;     /* that is the Program's, and what succeeds stays there; else it is its own */
 	bool is_unwanted; /* to be deleted as soon as somebody may */
-	uint64_t
-		n_held; /* bytes that XNNPACK allocated for it; until it has ended, those of the thread before */
+	uint64_t n_held;  /* bytes that XNNPACK allocated for it; until it has ended, those of the thread before */
 	uint32_t n_runtimes;
 	xnn_runtime_t runtimes[]; /* one a part; NULL: of our own nodes */
 };
@@ -41,12 +40,11 @@ void et_xnn_rehearsals_deinit(struct et_xnn_rehearsals *rehearsals);
 
 /* Begin one for a payload of @n_runtimes parts. The caller makes its runtimes, in its workspace and without threads, and ends it
  * on the same thread. ET_E_MEMORY_ALLOCATION_FAILED, and what XNNPACK answers. */
-enum et_status et_xnn_prebuilt_begin(struct et_xnn_prebuilt **ret_prebuilt,
-	struct et_xnn_rehearsals *rehearsals, uint32_t n_runtimes, struct et_diag *diag);
+enum et_status et_xnn_prebuilt_begin(struct et_xnn_prebuilt **ret_prebuilt, struct et_xnn_rehearsals *rehearsals,
+	uint32_t n_runtimes, struct et_diag *diag);
 /* @rehearsal is not the caller's any more. @is_good: it is kept for the payload's first context, where that is possible: then the
  * number by which it is found. 0: it is gone. */
-uint64_t et_xnn_prebuilt_end(
-	struct et_xnn_rehearsals *rehearsals, struct et_xnn_prebuilt *prebuilt, bool is_good);
+uint64_t et_xnn_prebuilt_end(struct et_xnn_rehearsals *rehearsals, struct et_xnn_prebuilt *prebuilt, bool is_good);
 /* Nobody will ask for the one of that number. */
 void et_xnn_rehearsals_drop(struct et_xnn_rehearsals *rehearsals, uint64_t number);
 /* On the lane's thread: move the runtimes of that number to @runtimes, the caller's then; they are in the workspace that the

@@ -220,8 +220,8 @@ static void test_every_allocation(void **state)
 					const char *text = "no XNNPACK";
 					enum outcome outcome = attempt(which, &text);
 					if (outcome == WRONG)
-						fprintf(stderr, "%s, allocation %zu%s: %s\n",
-							tries[which].name, n, once ? " alone" : "", text);
+						fprintf(stderr, "%s, allocation %zu%s: %s\n", tries[which].name, n,
+							once ? " alone" : "", text);
 					_exit((int)outcome);
 				}
 				int status;
@@ -231,13 +231,13 @@ static void test_every_allocation(void **state)
 							   : WRONG;
 				if (outcome == WRONG) {
 					n_bad++;
-					fprintf(stderr, "%s, allocation %zu%s: status 0x%x\n",
-						tries[which].name, n, once ? " alone" : "", (unsigned)status);
+					fprintf(stderr, "%s, allocation %zu%s: status 0x%x\n", tries[which].name, n,
+						once ? " alone" : "", (unsigned)status);
 				}
 				counts[outcome]++;
 			}
-			print_message("%s%s: %zu allocations, %u of them can be done without\n",
-				tries[which].name, once ? ", one alone" : "", n - 2, counts[RIGHT]);
+			print_message("%s%s: %zu allocations, %u of them can be done without\n", tries[which].name,
+				once ? ", one alone" : "", n - 2, counts[RIGHT]);
 			assert_int_equal(counts[NOT_REACHED], 1);
 			assert_true(n > 10);
 		}
@@ -310,9 +310,8 @@ static void test_warm_sizes(void **state)
 		mx_node(&mk, MX_MATMUL, &(struct et_xnn_node){ .inputs = { x, y }, .outputs = { product } });
 		mx_node(&mk, MX_SOFTMAX, &(struct et_xnn_node){ .inputs = { product }, .outputs = { soft } });
 		mx_node(&mk, MX_CAT2,
-			&(struct et_xnn_node){ .inputs = { product, soft },
-				.outputs = { out },
-				.numbers = { [ET_XNN_AXIS] = 1 } });
+			&(struct et_xnn_node){
+				.inputs = { product, soft }, .outputs = { out }, .numbers = { [ET_XNN_AXIS] = 1 } });
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
 		assert_int_equal(test_set_up(NULL), 0);
 		test_ok(get_instance(&a, bytes, n_bytes, 3), &a.diag);
@@ -329,8 +328,8 @@ static void test_warm_sizes(void **state)
 			}
 			test_ok(run(&a), &a.diag);
 			for (int k = 0; k < n * N_COLUMNS; k++)
-				test_near(a.args[2].f32[k / N_COLUMNS * 2 * N_COLUMNS + k % N_COLUMNS],
-					(float)(k % 7), 1e-4f);
+				test_near(a.args[2].f32[k / N_COLUMNS * 2 * N_COLUMNS + k % N_COLUMNS], (float)(k % 7),
+					1e-4f);
 			if (i == 0) {
 				assert_true(is_warm ? n_large == 0 : n_large > 0);
 				n_large = 0;
@@ -361,7 +360,7 @@ static void test_warm_sizes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation),
-		cmocka_unit_test(test_warm), cmocka_unit_test(test_warm_sizes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation), cmocka_unit_test(test_warm),
+		cmocka_unit_test(test_warm_sizes) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

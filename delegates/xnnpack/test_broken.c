@@ -60,8 +60,8 @@ static void try_broken(const uint8_t *bytes, size_t n_bytes, struct et_worker_th
 	if (test_ops->instance_new(model, threads, &instance, &diag) == ET_OK) {
 		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 4, 4, 2);
 		ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, 4, 4, 3);
-		(void)test_ops->enqueue(
-			instance, (struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL, &diag);
+		(void)test_ops->enqueue(instance, (struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL,
+			&diag);
 		test_ops->instance_free(instance);
 	}
 	test_ops->model_free(model);
@@ -72,8 +72,8 @@ static void test_broken_payloads(void **state)
 	struct et_worker_threads *threads;
 	size_t n_bytes;
 	uint8_t *bytes = test_make_mixture(&n_bytes);
-	et_xnnpack_set_max_instance_bytes(
-		et_direct_self(test_backend), 1 << 20); /* some ask for gigabytes, which takes a while */
+	et_xnnpack_set_max_instance_bytes(et_direct_self(test_backend),
+		1 << 20); /* some ask for gigabytes, which takes a while */
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, NULL), &(struct et_diag){ 0 });
 	for (size_t n = 0; n < n_bytes; n++) {
 		/* exactly as long as it says, but for the padding */
@@ -193,10 +193,9 @@ static void test_zero_points(void **state)
 		uint32_t type;
 		int32_t zero_point;
 		bool is_held;
-	} cases[] = { { ET_XNN_QINT8, -128, true }, { ET_XNN_QINT8, 127, true },
-		{ ET_XNN_QINT8, -129, false }, { ET_XNN_QINT8, INT32_MIN, false }, { ET_XNN_QUINT8, 0, true },
-		{ ET_XNN_QUINT8, 255, true }, { ET_XNN_QUINT8, 256, false }, { ET_XNN_QUINT8, -1, false },
-		{ ET_XNN_QUINT8, INT32_MIN, false } };
+	} cases[] = { { ET_XNN_QINT8, -128, true }, { ET_XNN_QINT8, 127, true }, { ET_XNN_QINT8, -129, false },
+		{ ET_XNN_QINT8, INT32_MIN, false }, { ET_XNN_QUINT8, 0, true }, { ET_XNN_QUINT8, 255, true },
+		{ ET_XNN_QUINT8, 256, false }, { ET_XNN_QUINT8, -1, false }, { ET_XNN_QUINT8, INT32_MIN, false } };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct mx_value value = {
 			.type = cases[i].type, MX_DIMS(4), .scale = 0.5f, .zero_point = cases[i].zero_point
@@ -213,8 +212,7 @@ static void test_zero_points(void **state)
 			ids[j] = mx_value(&mk, &value);
 			ARG(&args[j], type, ET_STATIC, 4);
 		}
-		mx_node(&mk, MX_PRELU,
-			&(struct et_xnn_node){ .inputs = { ids[0], ids[1] }, .outputs = { ids[2] } });
+		mx_node(&mk, MX_PRELU, &(struct et_xnn_node){ .inputs = { ids[0], ids[1] }, .outputs = { ids[2] } });
 		enum et_status status = test_run_once(&mk, args, 3, &diag);
 		if (cases[i].is_held)
 			test_ok(status, &diag);

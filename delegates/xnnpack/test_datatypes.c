@@ -66,8 +66,7 @@ static void test_one_element_is_left(void **state)
 						.scales = scales,
 						.n_scales = OUT });
 	uint32_t out = mx_value(&mk,
-		&(struct mx_value){
-			.type = ET_XNN_QINT8, MX_DIMS(1, 1, N_OUT_WIDTH, OUT), .output = 2, .scale = 32 });
+		&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1, N_OUT_WIDTH, OUT), .output = 2, .scale = 32 });
 	mx_node(&mk, MX_CONV,
 		&(struct et_xnn_node){ .inputs = { in, filter, ET_XNN_NONE },
 			.outputs = { out },
@@ -102,11 +101,9 @@ static void check_static_nibbles(bool bias_has_one_scale)
 	for (int i = 0; i < OUT * IN / 2; i++)
 		nibbles[i] = (uint8_t)(i * 37 + i / 7 * 11);
 	mx_init(&mk);
-	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8,
-					    MX_DIMS(ROWS, IN),
-					    .input = 1,
-					    .scale = 0.5f,
-					    .zero_point = -3 });
+	uint32_t in = mx_value(&mk,
+		&(struct mx_value){
+			.type = ET_XNN_QINT8, MX_DIMS(ROWS, IN), .input = 1, .scale = 0.5f, .zero_point = -3 });
 	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
 						MX_DIMS(OUT, IN),
 						.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
@@ -115,10 +112,9 @@ static void check_static_nibbles(bool bias_has_one_scale)
 	float bias_scales[OUT];
 	for (int i = 0; i < OUT; i++)
 		bias_scales[i] = scales[i] * 0.5f;
-	struct mx_value of_bias = { .type = ET_XNN_QINT32,
-		MX_DIMS(OUT),
-		.constant = mx_constant(&mk, bias, sizeof(bias)),
-		.scale = 1 };
+	struct mx_value of_bias = {
+		.type = ET_XNN_QINT32, MX_DIMS(OUT), .constant = mx_constant(&mk, bias, sizeof(bias)), .scale = 1
+	};
 	if (!bias_has_one_scale) {
 		of_bias.type = ET_XNN_QCINT32;
 		of_bias.scale = 0;
@@ -173,8 +169,7 @@ static void test_nibbles_transposed(void **state)
 		nibbles[i] = (uint8_t)(i * 37 + i / 7 * 11);
 	mx_init(&mk);
 	uint32_t in = test_plain(&mk, 1, 0, ROWS, IN), out = test_plain(&mk, 0, 2, ROWS, OUT);
-	uint32_t rows = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 });
+	uint32_t rows = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 });
 	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
 						MX_DIMS(IN, OUT),
 						.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
@@ -218,8 +213,7 @@ static enum et_status run_odd_nibbles(uint8_t filling, size_t n_bytes)
 		nibbles[i] = (uint8_t)((nibbles[i] & 15) | filling << 4);
 	mx_init(&mk);
 	uint32_t in = test_plain(&mk, 1, 0, ROWS, IN), out = test_plain(&mk, 0, 2, ROWS, OUT);
-	uint32_t rows = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 });
+	uint32_t rows = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 });
 	uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT4,
 						MX_DIMS(OUT, IN),
 						.constant = mx_constant(&mk, nibbles, n_bytes),
@@ -275,10 +269,9 @@ static void test_nibbles_in_a_payload_stay(void **state)
 						.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
 						.scales = scales,
 						.n_scales = OUT });
-	uint32_t out = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, OUT), .output = 2, .scale = 1 });
-	mx_node(&mk, MX_LINEAR,
-		&(struct et_xnn_node){ .inputs = { in, filter, ET_XNN_NONE }, .outputs = { out } });
+	uint32_t out = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, OUT), .output = 2, .scale = 1 });
+	mx_node(&mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { in, filter, ET_XNN_NONE }, .outputs = { out } });
 	struct inferd_delegate_payload source = { .struct_size = sizeof(source), .n_args = 2 };
 	uint8_t *bytes = mx_finish(&mk, &source.n_bytes);
 	source.bytes = source.file = bytes;
@@ -290,8 +283,8 @@ static void test_nibbles_in_a_payload_stay(void **state)
 	struct et_xnn_input_slices slices;
 	struct et_xnn_rehearsals rehearsals;
 	et_xnn_rehearsals_init(&rehearsals, &test_allocator);
-	test_ok(et_xnn_compile(&model, &slices, &source, weights, &rehearsals, NULL, SIZE_MAX,
-			&test_allocator, &info, &diag),
+	test_ok(et_xnn_compile(&model, &slices, &source, weights, &rehearsals, NULL, SIZE_MAX, &test_allocator, &info,
+			&diag),
 		&diag);
 	et_xnn_input_slices_deinit(&slices, &test_allocator);
 	et_xnn_model_free(model);
@@ -312,8 +305,7 @@ static void test_fp16_precision(void **state)
 						  MX_DIMS(4),
 						  .input = i < 2 ? i + 1 : 0,
 						  .output = i == 2 ? 3 : 0 });
-	mx_node(&mk, MX_ADD,
-		&(struct et_xnn_node){ .inputs = { values[0], values[1] }, .outputs = { values[2] } });
+	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { values[0], values[1] }, .outputs = { values[2] } });
 	for (uint32_t i = 0; i < 3; i++)
 		ARG(&args[i], ET_FLOAT16, ET_STATIC, 4);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -350,12 +342,10 @@ static void test_fp16_products(void **state)
 		struct arg args[2];
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
-		uint32_t in = mx_value(&mk,
-				 &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(rows, IN), .input = 1 }),
-			 weights = mx_value(
-				 &mk, &(struct mx_value){ .type = ET_XNN_FP16,
-					      MX_DIMS(OUT, IN),
-					      .constant = mx_constant(&mk, filter, sizeof(filter)) }),
+		uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(rows, IN), .input = 1 }),
+			 weights = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP16,
+							 MX_DIMS(OUT, IN),
+							 .constant = mx_constant(&mk, filter, sizeof(filter)) }),
 			 biases = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP16,
 							MX_DIMS(OUT),
 							.constant = mx_constant(&mk, bias, sizeof(bias)) }),
@@ -404,10 +394,9 @@ static void test_shapes_of_biases(void **state)
 			.n_dims = cases[i].n_dims,
 			.constant = mx_constant(&mk, bias, sizeof(bias)) };
 		uint32_t in = test_plain(&mk, 1, 0, 1, 2),
-			 weights = mx_value(
-				 &mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					      MX_DIMS(2, 2),
-					      .constant = mx_constant(&mk, filter, sizeof(filter)) }),
+			 weights = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+							 MX_DIMS(2, 2),
+							 .constant = mx_constant(&mk, filter, sizeof(filter)) }),
 			 biases = mx_value(&mk, &of_bias), out = test_plain(&mk, 0, 2, 1, 2);
 		mx_node(&mk, MX_LINEAR,
 			&(struct et_xnn_node){ .inputs = { in, weights, biases },
@@ -488,12 +477,9 @@ static void test_indexes_are_widened(void **state)
 	struct arg args[3];
 	struct et_diag diag = { 0 };
 	mx_init(&mk);
-	uint32_t in =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 4, 3), .input = 1 });
-	uint32_t most =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 2, 3), .output = 2 });
-	uint32_t where =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 2, 3), .output = 3 });
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 4, 3), .input = 1 });
+	uint32_t most = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 2, 3), .output = 2 });
+	uint32_t where = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 2, 3), .output = 3 });
 	mx_node(&mk, MX_ARGMAX,
 		&(struct et_xnn_node){ .inputs = { in },
 			.outputs = { most, where },
@@ -524,14 +510,12 @@ static void test_refused_in_the_middle(void **state)
 	uint32_t values[5];
 	mx_init(&mk);
 	for (uint32_t i = 0; i < 5; i++)
-		values[i] = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_INT32,
-						  MX_DIMS(4),
-						  .input = i == 0,
-						  .output = i == 4 ? 2 : 0 });
+		values[i] = mx_value(&mk,
+			&(struct mx_value){
+				.type = ET_XNN_INT32, MX_DIMS(4), .input = i == 0, .output = i == 4 ? 2 : 0 });
 	static const uint8_t kinds[] = { MX_NEGATE, MX_NEGATE, MX_SIGMOID, MX_NEGATE };
 	for (uint32_t i = 0; i < 4; i++)
-		mx_node(&mk, kinds[i],
-			&(struct et_xnn_node){ .inputs = { values[i] }, .outputs = { values[i + 1] } });
+		mx_node(&mk, kinds[i], &(struct et_xnn_node){ .inputs = { values[i] }, .outputs = { values[i + 1] } });
 	ARG(&args[0], ET_INT32, ET_STATIC, 4);
 	ARG(&args[1], ET_INT32, ET_STATIC, 4);
 	test_refused(test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED, &diag,
@@ -564,9 +548,7 @@ static void test_scales_far_apart(void **state)
 		struct arg args[3];
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
-		struct mx_value value = {
-			.type = ET_XNN_QINT8, MX_DIMS(1, 8), .input = 1, .scale = cases[i].a
-		};
+		struct mx_value value = { .type = ET_XNN_QINT8, MX_DIMS(1, 8), .input = 1, .scale = cases[i].a };
 		uint32_t a = mx_value(&mk, &value), b = 0;
 		value.input = 2;
 		value.scale = cases[i].b;
@@ -577,8 +559,7 @@ static void test_scales_far_apart(void **state)
 		value.scale = cases[i].out;
 		uint32_t out = mx_value(&mk, &value);
 		mx_node(&mk, cases[i].node,
-			&(struct et_xnn_node){
-				.inputs = { a, b }, .outputs = { out }, .number = cases[i].slope });
+			&(struct et_xnn_node){ .inputs = { a, b }, .outputs = { out }, .number = cases[i].slope });
 		for (uint32_t j = 0; j < 3; j++) {
 			ARG(&args[j], ET_INT8, ET_STATIC, 1, 8);
 			memset(args[j].f32, j ? cases[i].y : cases[i].x, 8);
@@ -602,10 +583,9 @@ static void test_scales_of_a_filter(void **state)
 	value.input = 0;
 	value.constant = mx_constant(&mk, filter, sizeof(filter));
 	uint32_t weights = mx_value(&mk, &value);
-	uint32_t out = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1), .output = 2, .scale = 1 });
-	mx_node(&mk, MX_LINEAR,
-		&(struct et_xnn_node){ .inputs = { in, weights, ET_XNN_NONE }, .outputs = { out } });
+	uint32_t out = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1), .output = 2, .scale = 1 });
+	mx_node(&mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { in, weights, ET_XNN_NONE }, .outputs = { out } });
 	ARG(&args[0], ET_INT8, ET_STATIC, 1, 8);
 	ARG(&args[1], ET_INT8, ET_STATIC, 1, 1);
 	assert_int_equal(test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED);
@@ -617,9 +597,8 @@ static void test_scales_of_blocks(void **state)
 {
 	static const struct {
 		uint32_t given, rounded;
-	} cases[] = { { 0x3f800000, 0x3f80 }, { 0x3f807000, 0x3f80 }, { 0x3f808100, 0x3f81 },
-		{ 0x3f810000, 0x3f81 }, { 0x3ff00000, 0x3ff0 }, { 0x3ff02000, 0x3ff1 },
-		{ 0x3c23d70a, 0x3c24 } };
+	} cases[] = { { 0x3f800000, 0x3f80 }, { 0x3f807000, 0x3f80 }, { 0x3f808100, 0x3f81 }, { 0x3f810000, 0x3f81 },
+		{ 0x3ff00000, 0x3ff0 }, { 0x3ff02000, 0x3ff1 }, { 0x3c23d70a, 0x3c24 } };
 	static const uint8_t ones[N_IN / 2] = { 0x99 };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct make_xnn mk;
@@ -632,8 +611,8 @@ static void test_scales_of_blocks(void **state)
 			memcpy(&scales[j], &cases[i].given, sizeof(scales[j]));
 		mx_init(&mk);
 		uint32_t x = test_plain(&mk, 1, 0, 1, N_IN);
-		uint32_t rows = mx_value(
-			&mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, N_IN), .n_row_dims = 1 });
+		uint32_t rows = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, N_IN), .n_row_dims = 1 });
 		uint32_t filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QBINT4,
 							MX_DIMS(1, N_IN),
 							.constant = mx_constant(&mk, ones, sizeof(ones)),

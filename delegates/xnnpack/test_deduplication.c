@@ -36,8 +36,7 @@ static void compile(struct one *one, uint64_t program, uint64_t n_bytes, bool is
 		.program = program,
 		.bytes = one->bytes,
 		.n_bytes = n_bytes };
-	assert_int_equal(et_xnnpack_delegate.init(
-				 et_direct_self(test_backend), &payload, &one->model, &info, &message),
+	assert_int_equal(et_xnnpack_delegate.init(et_direct_self(test_backend), &payload, &one->model, &info, &message),
 		INFERD_DELEGATE_OK);
 	assert_int_equal(info.n_outputs, 1);
 	assert_int_equal((info.flags & INFERD_DELEGATE_DROPS_PAYLOAD) != 0, is_dropped);
@@ -45,8 +44,8 @@ static void compile(struct one *one, uint64_t program, uint64_t n_bytes, bool is
 		memset(one->bytes, 0xff, n_bytes); /* not read again */
 }
 
-static void begin_of(
-	struct one *one, uint64_t program, const float *constant, uint32_t n, float most, bool is_transposed)
+static void begin_of(struct one *one, uint64_t program, const float *constant, uint32_t n, float most,
+	bool is_transposed)
 {
 	size_t n_bytes;
 	*one = (struct one){ .bytes = test_make_add(constant, n, n, most, is_transposed, &n_bytes) };
@@ -95,9 +94,7 @@ static int try_run(const struct one *one, float first, const float expected[N])
 	}
 	for (uint32_t i = 0; i < N; i++)
 		numbers[i] = first + (float)i;
-	struct inferd_delegate_run one_run = {
-		.struct_size = sizeof(one_run), .n_args = 2, .args = pointers
-	};
+	struct inferd_delegate_run one_run = { .struct_size = sizeof(one_run), .n_args = 2, .args = pointers };
 	int status = et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message);
 	for (uint32_t i = 0; i < N && status == INFERD_DELEGATE_OK; i++)
 		test_near(numbers[N + i], expected[i], 0);
@@ -238,22 +235,18 @@ static void begin_step(struct one *one, uint32_t step, bool is_read)
 		 row = test_plain(&mk, 0, 0, 1, N), last = test_plain(&mk, 0, 0, 1, 1),
 		 sum = is_read ? test_plain(&mk, 0, 0, 1, N) : out;
 	mx_node(&mk, MX_SLICE,
-		&(struct et_xnn_node){ .inputs = { in },
-			.outputs = { row },
-			.n_list = { 2, 2 },
-			.list = { { step, 0 }, { 1, 0 } } });
+		&(struct et_xnn_node){
+			.inputs = { in }, .outputs = { row }, .n_list = { 2, 2 }, .list = { { step, 0 }, { 1, 0 } } });
 	mx_node(&mk, MX_SLICE,
 		&(struct et_xnn_node){ .inputs = { in },
 			.outputs = { last },
 			.n_list = { 2, 2 },
 			.list = { { step, N - 1 }, { 1, 1 } } });
 	mx_node(&mk, MX_ADD,
-		&(struct et_xnn_node){
-			.inputs = { row, last }, .outputs = { sum }, .min = -1000, .max = 1000 });
+		&(struct et_xnn_node){ .inputs = { row, last }, .outputs = { sum }, .min = -1000, .max = 1000 });
 	if (is_read)
 		mx_node(&mk, MX_ADD,
-			&(struct et_xnn_node){
-				.inputs = { in, sum }, .outputs = { out }, .min = -1000, .max = 1000 });
+			&(struct et_xnn_node){ .inputs = { in, sum }, .outputs = { out }, .min = -1000, .max = 1000 });
 	*one = (struct one){ .bytes = mx_finish(&mk, &n_bytes) };
 	compile(one, PROGRAM, n_bytes, true);
 }
@@ -277,9 +270,7 @@ static int run_step(const struct one *one, uint32_t n_steps, uint32_t n_out, flo
 			.data = i ? ret : numbers,
 			.n_bytes = (i ? n_out : n_steps) * N * sizeof(float),
 			.fd = -1 };
-	struct inferd_delegate_run one_run = {
-		.struct_size = sizeof(one_run), .n_args = 2, .args = pointers
-	};
+	struct inferd_delegate_run one_run = { .struct_size = sizeof(one_run), .n_args = 2, .args = pointers };
 	int result = et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message);
 	free(numbers);
 	return result;

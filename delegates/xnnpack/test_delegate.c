@@ -37,8 +37,7 @@ static void test_refuses_nodes_by_name(void **state)
 	mx_init(&mk);
 	test_plain(&mk, 1, 0, 2, 2), test_plain(&mk, 0, 2, 2, 2);
 	mx_node(&mk, 99, &(struct et_xnn_node){ 0 });
-	test_refused(refuse(&mk, 2, &diag), ET_E_NOT_SUPPORTED, &diag,
-		"XNNPACK node type 99 (node 0) is not known");
+	test_refused(refuse(&mk, 2, &diag), ET_E_NOT_SUPPORTED, &diag, "XNNPACK node type 99 (node 0) is not known");
 
 	/* what only XNNPACK finds out, when it makes the runtime: scales whose ratio its kernels can't multiply by */
 	diag = (struct et_diag){ 0 };
@@ -59,8 +58,7 @@ static void test_refuses_nodes_by_name(void **state)
 						.n_scales = 2,
 						.constant = mx_constant(&mk, numbers, sizeof(numbers)) });
 	mx_node(&mk, MX_CLAMP, &(struct et_xnn_node){ .inputs = { in }, .outputs = { middle }, .max = 1 });
-	mx_node(&mk, MX_LINEAR,
-		&(struct et_xnn_node){ .inputs = { middle, filter, ET_XNN_NONE }, .outputs = { out } });
+	mx_node(&mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { middle, filter, ET_XNN_NONE }, .outputs = { out } });
 	test_refused(refuse(&mk, 2, &diag), ET_E_NOT_SUPPORTED, &diag,
 		"XNNPACK node 'XNNFullyConnected' (node 1) is refused by XNNPACK");
 }
@@ -73,8 +71,7 @@ static void test_refuses_types_by_name(void **state)
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
 		uint32_t in = mx_value(&mk, &(struct mx_value){ .type = absent[i], MX_DIMS(2), .input = 1 });
-		uint32_t out =
-			mx_value(&mk, &(struct mx_value){ .type = absent[i], MX_DIMS(2), .output = 2 });
+		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = absent[i], MX_DIMS(2), .output = 2 });
 		mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
 		test_refused(refuse(&mk, 2, &diag), ET_E_NOT_SUPPORTED, &diag, et_xnn_type_name(absent[i]));
 	}
@@ -113,16 +110,14 @@ static void test_refuses_graphs_that_make_no_sense(void **state)
 	mx_init(&mk);
 	in = test_plain(&mk, 1, 0, 2, 2), out = test_plain(&mk, 0, 2, 2, 2);
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { out } });
-	test_refused(refuse(&mk, 1, &diag), ET_E_INVALID_PROGRAM, &diag,
-		"it is argument 1 of a call that passes 1");
+	test_refused(refuse(&mk, 1, &diag), ET_E_INVALID_PROGRAM, &diag, "it is argument 1 of a call that passes 1");
 	/* a constant shorter than its shape */
 	diag = (struct et_diag){ 0 };
 	mx_init(&mk);
 	float numbers[3] = { 1, 2, 3 };
 	uint32_t constant = mx_constant(&mk, numbers, sizeof(numbers));
 	in = test_plain(&mk, 1, 0, 2, 2), out = test_plain(&mk, 0, 2, 2, 2);
-	middle =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 2), .constant = constant });
+	middle = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 2), .constant = constant });
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, middle }, .outputs = { out } });
 	test_refused(refuse(&mk, 2, &diag), ET_E_INVALID_PROGRAM, &diag,
 		"has 12 bytes, its shape and datatype need 16");
@@ -149,8 +144,7 @@ static void test_shapes_change(void **state)
 	struct arg args[3];
 	size_t n_bytes;
 	mx_init(&mk);
-	uint32_t a = test_plain(&mk, 1, 0, 8, 4), b = test_plain(&mk, 2, 0, 8, 4),
-		 twice = test_plain(&mk, 0, 0, 8, 4);
+	uint32_t a = test_plain(&mk, 1, 0, 8, 4), b = test_plain(&mk, 2, 0, 8, 4), twice = test_plain(&mk, 0, 0, 8, 4);
 	uint32_t sum = test_plain(&mk, 0, 0, 8, 4), out = test_plain(&mk, 0, 3, 8, 4);
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { a, a }, .outputs = { twice } });
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { twice, b }, .outputs = { sum } });
@@ -224,11 +218,9 @@ static void test_memory_has_a_limit(void **state)
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
 	mx_init(&mk);
-	uint32_t in =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1), .input = 1 });
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1), .input = 1 });
 	uint32_t wide = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1) });
-	uint32_t out =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1), .output = 2 });
+	uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1), .output = 2 });
 	mx_node(&mk, MX_PAD,
 		&(struct et_xnn_node){ .inputs = { in },
 			.outputs = { wide },
@@ -248,10 +240,8 @@ static void test_dim_order(void **state)
 	struct et_diag diag = { 0 };
 	struct arg args[2];
 	mx_init(&mk);
-	uint32_t in =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 4), .input = 1 });
-	uint32_t out =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 4), .output = 2 });
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 4), .input = 1 });
+	uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 4), .output = 2 });
 	mx_node(&mk, MX_GLOBAL,
 		&(struct et_xnn_node){ .inputs = { in },
 			.outputs = { out },
@@ -362,8 +352,7 @@ static void test_join_nothing(void **state)
 	mx_init(&mk);
 	uint32_t past = test_plain(&mk, 1, 0, 3, 4), now = test_plain(&mk, 2, 0, 2, 4),
 		 all = test_plain(&mk, 0, 3, 5, 4);
-	mx_node(&mk, MX_CAT2,
-		&(struct et_xnn_node){ .inputs = { past, now }, .outputs = { all }, .numbers = { 0 } });
+	mx_node(&mk, MX_CAT2, &(struct et_xnn_node){ .inputs = { past, now }, .outputs = { all }, .numbers = { 0 } });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	test_ok(test_compile(bytes, n_bytes, 3, &model, &info, &diag), &diag);
 	test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
@@ -382,8 +371,7 @@ static void test_join_nothing(void **state)
 		test_ok(test_ops->enqueue(instance, values, NULL, &diag), &diag);
 		assert_int_equal(args[2].sizes[0], rows[i][0] + rows[i][1]);
 		for (int32_t j = 0; j < (rows[i][0] + rows[i][1]) * 4; j++)
-			test_near(args[2].f32[j], (float)(j < rows[i][0] * 4 ? j : 100 + j - rows[i][0] * 4),
-				0);
+			test_near(args[2].f32[j], (float)(j < rows[i][0] * 4 ? j : 100 + j - rows[i][0] * 4), 0);
 	}
 	test_ops->instance_free(instance);
 	test_ops->threads_free(threads);

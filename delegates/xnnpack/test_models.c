@@ -26,8 +26,7 @@ static void run_file(const struct et_backend_entry *entry, struct et_worker_thre
 	enum et_status status = test_model_open(&model, path, "forward", entry, et_platform_allocator(), &diag);
 	if (status != ET_OK) {
 		bool is_skipped = status == ET_E_NOT_IMPLEMENTED || status == ET_E_NOT_FOUND;
-		printf("%s: %s: %s: %s\n", is_skipped ? "SKIP" : "FAIL", path, et_status_text(status),
-			diag.text);
+		printf("%s: %s: %s: %s\n", is_skipped ? "SKIP" : "FAIL", path, et_status_text(status), diag.text);
 		*(is_skipped ? &total.n_skipped : &total.n_failed) += 1;
 		return;
 	}
@@ -39,15 +38,14 @@ static void run_file(const struct et_backend_entry *entry, struct et_worker_thre
 		for (uint32_t c = 0; c < suite->n_cases && status == ET_OK; c++) {
 			double worst = 0;
 			bool case_passed = false;
-			status = test_instance_run(
-				&instance, &suite->cases[c], atol, rtol, &worst, &case_passed, &diag);
+			status = test_instance_run(&instance, &suite->cases[c], atol, rtol, &worst, &case_passed,
+				&diag);
 			worst_of_all = worst > worst_of_all ? worst : worst_of_all;
 			passed = passed && case_passed && status == ET_OK;
 		}
 	}
 	if (!passed)
-		printf("FAIL: %s: %s %s (largest error %g)\n", path, et_status_text(status), diag.text,
-			worst_of_all);
+		printf("FAIL: %s: %s %s (largest error %g)\n", path, et_status_text(status), diag.text, worst_of_all);
 	*(passed ? &total.n_passed : &total.n_failed) += 1;
 	test_instance_free(&instance);
 	test_model_close(&model);

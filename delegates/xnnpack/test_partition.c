@@ -27,10 +27,9 @@ static float bias_at(uint32_t c)
 
 static uint32_t image(struct make_xnn *mk, uint32_t size, uint32_t input, uint32_t output)
 {
-	return mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
-				    MX_DIMS(1, size, size, CHANNELS),
-				    .input = input,
-				    .output = output });
+	return mx_value(mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(1, size, size, CHANNELS), .input = input, .output = output });
 }
 
 static void convolve(struct make_xnn *mk, uint32_t kernel, uint32_t in, uint32_t out, float min, float max)
@@ -44,9 +43,9 @@ static void convolve(struct make_xnn *mk, uint32_t kernel, uint32_t in, uint32_t
 	uint32_t filter = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
 					       MX_DIMS(1, kernel, kernel, CHANNELS),
 					       .constant = mx_constant(mk, taps, n * sizeof(float)) });
-	uint32_t biases = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					       MX_DIMS(CHANNELS),
-					       .constant = mx_constant(mk, bias, sizeof(bias)) });
+	uint32_t biases = mx_value(mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(CHANNELS), .constant = mx_constant(mk, bias, sizeof(bias)) });
 	mx_node(mk, MX_DEPTHWISE,
 		&(struct et_xnn_node){ .inputs = { in, filter, kernel == 3 ? biases : ET_XNN_NONE },
 			.outputs = { out },
@@ -57,10 +56,9 @@ static void convolve(struct make_xnn *mk, uint32_t kernel, uint32_t in, uint32_t
 
 static uint32_t row_of(struct make_xnn *mk, uint32_t size, uint32_t input, uint32_t output)
 {
-	return mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
-				    MX_DIMS(1, size, size * CHANNELS),
-				    .input = input,
-				    .output = output });
+	return mx_value(mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(1, size, size * CHANNELS), .input = input, .output = output });
 }
 
 static void see(struct make_xnn *mk, uint32_t in, uint32_t out, uint32_t n_dims, uint32_t width)
@@ -79,9 +77,8 @@ static uint8_t *make(uint32_t size, bool is_flat, size_t *ret_n_bytes)
 	struct make_xnn mk;
 	mx_init(&mk);
 	uint32_t flat[] = { is_flat ? row_of(&mk, size, 1, 0) : 0, is_flat ? row_of(&mk, size, 0, 3) : 0 };
-	uint32_t x = image(&mk, size, is_flat ? 0 : 1, 0), a = image(&mk, size, 0, 0),
-		 b = image(&mk, size, 0, 2), c = image(&mk, size, 0, 0),
-		 out = image(&mk, size, 0, is_flat ? 0 : 3);
+	uint32_t x = image(&mk, size, is_flat ? 0 : 1, 0), a = image(&mk, size, 0, 0), b = image(&mk, size, 0, 2),
+		 c = image(&mk, size, 0, 0), out = image(&mk, size, 0, is_flat ? 0 : 3);
 	if (is_flat)
 		see(&mk, flat[0], x, 4, size);
 	convolve(&mk, 3, x, a, -1, 3);
@@ -93,8 +90,8 @@ static uint8_t *make(uint32_t size, bool is_flat, size_t *ret_n_bytes)
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-static float convolved(
-	const float *in, uint32_t height, uint32_t width, uint32_t y, uint32_t x, uint32_t c, uint32_t kernel)
+static float convolved(const float *in, uint32_t height, uint32_t width, uint32_t y, uint32_t x, uint32_t c,
+	uint32_t kernel)
 {
 	float sum = kernel == 3 ? bias_at(c) : 0;
 	for (uint32_t k = 0; k < kernel * kernel; k++) {
@@ -128,8 +125,8 @@ static void end(struct session *s)
 static void fill(struct session *s, int32_t height, int32_t width, float first)
 {
 	for (int i = 0; i < N_ARGS; i++)
-		ARG(&s->args[i], ET_FLOAT32, i ? ET_DYNAMIC_BOUND : ET_STATIC, 1, i ? MOST : height,
-			i ? MOST : width, CHANNELS);
+		ARG(&s->args[i], ET_FLOAT32, i ? ET_DYNAMIC_BOUND : ET_STATIC, 1, i ? MOST : height, i ? MOST : width,
+			CHANNELS);
 	for (int i = 0; i < N_ARGS && s->is_flat; i += 2)
 		ARG(&s->args[i], ET_FLOAT32, i ? ET_DYNAMIC_BOUND : ET_STATIC, 1, i ? MOST : height,
 			(i ? MOST : width) * CHANNELS);
@@ -149,8 +146,7 @@ static void check(const struct session *s, uint32_t height, uint32_t width)
 	}
 	for (uint32_t i = 0; i < height * width * CHANNELS; i++) {
 		uint32_t y = i / CHANNELS / width, x = i / CHANNELS % width;
-		test_near(
-			s->args[2].f32[i], a[i] + convolved(b, height, width, y, x, i % CHANNELS, 5), 1e-4f);
+		test_near(s->args[2].f32[i], a[i] + convolved(b, height, width, y, x, i % CHANNELS, 5), 1e-4f);
 	}
 }
 
@@ -177,8 +173,7 @@ static int set_up(void **state)
 /* Shapes that shrink and grow again, on one thread and on three; and XNNPACK alone, as a check of this test. */
 static void test_numbers(void **state)
 {
-	static const int32_t shapes[][2] = { { 5, 5 }, { 5, 5 }, { 3, 4 }, { 1, 1 }, { 1, 5 }, { 4, 3 },
-		{ 5, 5 } };
+	static const int32_t shapes[][2] = { { 5, 5 }, { 5, 5 }, { 3, 4 }, { 1, 1 }, { 1, 5 }, { 4, 3 }, { 5, 5 } };
 	for (uint32_t round = 0; round < 3; round++) {
 		struct et_diag diag = { 0 };
 		struct session s = { 0 };
@@ -345,8 +340,7 @@ static uint8_t *make_over(size_t *ret_n_bytes)
 	convolve(&mk, 3, x, a, 0, 0);
 	convolve(&mk, 5, y, b, 0, 0);
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { a }, .outputs = { c } });
-	mx_node(&mk, MX_ADD,
-		&(struct et_xnn_node){ .inputs = { c, b }, .outputs = { d }, .min = -0.5f, .max = 1 });
+	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { c, b }, .outputs = { d }, .min = -0.5f, .max = 1 });
 	convolve(&mk, 3, d, out, 0, 0);
 	return mx_finish(&mk, ret_n_bytes);
 }
@@ -361,8 +355,8 @@ static void check_places(const struct et_xnn_partitions *partitions, uint32_t si
 	uint32_t sides[4] = { side_x, side_y, side_x, most };
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_true(partitions->boundaries[i].value < N_VALUES);
-		shapes[partitions->boundaries[i].value] =
-			(struct et_xnn_shape){ 4, { 1, sides[i], sides[i], CHANNELS } };
+		shapes[partitions->boundaries[i].value] = (struct et_xnn_shape){ 4,
+			{ 1, sides[i], sides[i], CHANNELS } };
 	}
 	assert_true(et_xnn_partitions_plan(partitions, shapes, offsets, order, &n_bytes));
 	assert_int_equal(offsets[2], offsets[0]);
@@ -430,22 +424,22 @@ static void run_filter(const struct filter *f, uint64_t least_work, uint32_t n_t
 	for (uint32_t i = 0; i < n; i++)
 		taps[i] = tap(i, 3);
 	mx_init(&mk);
-	uint32_t x = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					   MX_DIMS(1, f->height, f->width, CHANNELS),
-					   .input = 1 }),
+	uint32_t x = mx_value(&mk,
+			 &(struct mx_value){
+				 .type = ET_XNN_FP32, MX_DIMS(1, f->height, f->width, CHANNELS), .input = 1 }),
 		 filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
 						MX_DIMS(1, f->kernel_h, f->kernel_w, CHANNELS),
 						.constant = mx_constant(&mk, taps, n * sizeof(float)) }),
-		 y = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					   MX_DIMS(1, to_height, to_width, CHANNELS),
-					   .output = 2 });
+		 y = mx_value(&mk,
+			 &(struct mx_value){
+				 .type = ET_XNN_FP32, MX_DIMS(1, to_height, to_width, CHANNELS), .output = 2 });
 	mx_node(&mk, MX_DEPTHWISE,
 		&(struct et_xnn_node){ .inputs = { x, filter, ET_XNN_NONE },
 			.outputs = { y },
 			.min = -INFINITY,
 			.max = INFINITY,
-			.numbers = { pad_h, pad_w, pad_h, pad_w, f->kernel_h, f->kernel_w, f->stride,
-				f->stride, f->dilation, f->dilation, 1, 1, CHANNELS } });
+			.numbers = { pad_h, pad_w, pad_h, pad_w, f->kernel_h, f->kernel_w, f->stride, f->stride,
+				f->dilation, f->dilation, 1, 1, CHANNELS } });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	et_xnn_override_set_least_work(least_work);
 	test_ok(test_session_begin(&on, bytes, n_bytes, 2, n_threads, &diag), &diag);
@@ -492,8 +486,7 @@ static void test_filters(void **state)
 }
 
 /* The crossing @i is written over the one in front of it, which is as large; or is not; or would be, but is 1 element larger. */
-static void write_over(
-	struct et_xnn_boundary *boundaries, struct et_xnn_shape *shapes, uint32_t i, uint32_t how)
+static void write_over(struct et_xnn_boundary *boundaries, struct et_xnn_shape *shapes, uint32_t i, uint32_t how)
 {
 	struct et_xnn_boundary *over = &boundaries[i - 1], *boundary = &boundaries[i];
 	if (how == 0 || boundary->first < over->first)
@@ -505,8 +498,7 @@ static void write_over(
 }
 
 /* The first of those that are written over one another, the last of which is @i. */
-static uint32_t first_of(
-	const struct et_xnn_boundary *boundaries, const struct et_xnn_shape *shapes, uint32_t i)
+static uint32_t first_of(const struct et_xnn_boundary *boundaries, const struct et_xnn_shape *shapes, uint32_t i)
 {
 	while (boundaries[i].over != ET_XNN_NONE && shapes[boundaries[i].over].dims[0] == shapes[i].dims[0])
 		i = boundaries[i].over;
@@ -526,8 +518,8 @@ static void test_plan(void **state)
 		for (uint32_t i = 0; i < N; i++) {
 			seed = seed * 1664525 + 1013904223;
 			uint32_t first = seed >> 8 & 31, n = seed >> 16 & 7;
-			boundaries[i] = (struct et_xnn_boundary){ i, ET_XNN_NONE, ET_XNN_NONE, first,
-				first + 1 + n, .n_bytes = sizeof(float) };
+			boundaries[i] = (struct et_xnn_boundary){ i, ET_XNN_NONE, ET_XNN_NONE, first, first + 1 + n,
+				.n_bytes = sizeof(float) };
 			shapes[i] = (struct et_xnn_shape){ 1, { 1 + (seed >> 20) } };
 			all += shapes[i].dims[0] * sizeof(float);
 		}
@@ -542,8 +534,7 @@ static void test_plan(void **state)
 				size_t end_j = offsets[j] + shapes[j].dims[0] * sizeof(float);
 				bool meet = boundaries[i].first <= boundaries[j].last &&
 					    boundaries[j].first <= boundaries[i].last;
-				bool is_one =
-					first_of(boundaries, shapes, i) == first_of(boundaries, shapes, j);
+				bool is_one = first_of(boundaries, shapes, i) == first_of(boundaries, shapes, j);
 				assert_true(!is_one || offsets[i] == offsets[j]);
 				assert_true(is_one || !meet || end_i <= offsets[j] || end_j <= offsets[i]);
 			}

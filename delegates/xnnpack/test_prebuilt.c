@@ -39,8 +39,7 @@ static void begin(struct one *one, uint64_t program, float added, bool is_transp
 	size_t n_bytes;
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof(info) };
-	*one = (struct one){ .bytes = test_make_add(&added, 1, N, 1000, is_transposed, &n_bytes),
-		.added = added };
+	*one = (struct one){ .bytes = test_make_add(&added, 1, N, 1000, is_transposed, &n_bytes), .added = added };
 	struct inferd_delegate_payload payload = { .struct_size = sizeof(payload),
 		.n_args = 2,
 		.fd = -1,
@@ -48,8 +47,7 @@ static void begin(struct one *one, uint64_t program, float added, bool is_transp
 		.program = program,
 		.bytes = one->bytes,
 		.n_bytes = n_bytes };
-	assert_int_equal(et_xnnpack_delegate.init(
-				 et_direct_self(test_backend), &payload, &one->model, &info, &message),
+	assert_int_equal(et_xnnpack_delegate.init(et_direct_self(test_backend), &payload, &one->model, &info, &message),
 		INFERD_DELEGATE_OK);
 }
 
@@ -93,9 +91,7 @@ static void run(const struct one *one)
 			.data = numbers + i * N,
 			.n_bytes = N * sizeof(float),
 			.fd = -1 };
-	struct inferd_delegate_run one_run = {
-		.struct_size = sizeof(one_run), .n_args = 2, .args = pointers
-	};
+	struct inferd_delegate_run one_run = { .struct_size = sizeof(one_run), .n_args = 2, .args = pointers };
 	assert_int_equal(et_xnnpack_delegate.execute(one->model, one->instance, &one_run, &message),
 		INFERD_DELEGATE_OK);
 	for (uint32_t i = 0; i < N; i++)
@@ -156,8 +152,8 @@ static uint8_t *make_transposed(size_t *ret_n_bytes)
 	float scales[N] = { 1, 1, 1, 1 };
 	memset(filter, 1, sizeof(filter));
 	mx_init(&mk);
-	uint32_t in = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1, 1, N), .input = 1, .scale = 1 });
+	uint32_t in = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 1, 1, N), .input = 1, .scale = 1 });
 	uint32_t weights = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
 						 MX_DIMS(N, 3, 3, N),
 						 .constant = mx_constant(&mk, filter, sizeof(filter)),

@@ -25,8 +25,8 @@ void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t threads, pthreadpool_task_
 		fn(arg, i, range - i < tile ? range - i : tile);
 }
 
-void pthreadpool_parallelize_1d(
-	pthreadpool_t threads, pthreadpool_task_1d_t fn, void *arg, size_t range, uint32_t flags)
+void pthreadpool_parallelize_1d(pthreadpool_t threads, pthreadpool_task_1d_t fn, void *arg, size_t range,
+	uint32_t flags)
 {
 	/* One piece runs where it is asked for: nobody would hear of the flag. */
 	assert_true(range > 1);

@@ -130,8 +130,7 @@ void et_xnn_threads_count(struct inferd_delegate_worker_threads *threads, int64_
 	struct et_xnn_space *space = threads->space;
 	space->n_counted += (uint64_t)n_more;
 	atomic_store_explicit(&space->n_bytes,
-		space->n_counted + space->n_memory + et_xnn_memory_held() - space->n_held_before,
-		memory_order_relaxed);
+		space->n_counted + space->n_memory + et_xnn_memory_held() - space->n_held_before, memory_order_relaxed);
 }
 
 uint64_t et_xnn_threads_bytes(const struct inferd_delegate_worker_threads *threads)
@@ -175,18 +174,17 @@ void et_xnn_thread_sets_deinit(struct et_xnn_thread_sets *thread_sets)
 }
 
 /* Under the lock: this thread's, made if there is none. */
-static enum et_status space_find(
-	struct et_xnn_thread_sets *thread_sets, struct et_xnn_space **ret_space, struct et_diag *diag)
+static enum et_status space_find(struct et_xnn_thread_sets *thread_sets, struct et_xnn_space **ret_space,
+	struct et_diag *diag)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &thread_sets->spaces)
-	{
+	ET_LIST_FOR_EACH(node, after, &thread_sets->spaces) {
 		*ret_space = ET_CONTAINER_OF(node, struct et_xnn_space, node);
 		if (pthread_equal((*ret_space)->owner, pthread_self()))
 			return ET_OK;
 	}
-	struct et_xnn_space *space =
-		thread_sets->allocator.alloc(thread_sets->allocator.self, sizeof(*space), _Alignof(struct et_xnn_space));
+	struct et_xnn_space *space = thread_sets->allocator.alloc(thread_sets->allocator.self, sizeof(*space),
+		_Alignof(struct et_xnn_space));
 	if (!space)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	*space = (struct et_xnn_space){ .owner = pthread_self(), .n_held_before = et_xnn_memory_held() };
@@ -196,8 +194,8 @@ static enum et_status space_find(
 	return ET_OK;
 }
 
-static enum et_status space_get(
-	struct et_xnn_thread_sets *thread_sets, struct et_xnn_space **ret_space, bool *ret_is_first, struct et_diag *diag)
+static enum et_status space_get(struct et_xnn_thread_sets *thread_sets, struct et_xnn_space **ret_space,
+	bool *ret_is_first, struct et_diag *diag)
 {
 	pthread_mutex_lock(&thread_sets->lock);
 	enum et_status status = space_find(thread_sets, ret_space, diag);
@@ -231,8 +229,8 @@ enum et_status et_xnn_workspace_new(xnn_workspace_t *ret_workspace, struct et_di
 	return ET_OK;
 }
 
-enum et_status et_xnn_threads_take_workspace(
-	struct inferd_delegate_worker_threads *threads, xnn_workspace_t *ret_workspace, struct et_diag *diag)
+enum et_status et_xnn_threads_take_workspace(struct inferd_delegate_worker_threads *threads,
+	xnn_workspace_t *ret_workspace, struct et_diag *diag)
 {
 	struct et_xnn_space *space = threads->space;
 	enum et_status status = space->workspace ? ET_OK : et_xnn_workspace_new(&space->workspace, diag);
@@ -275,13 +273,13 @@ void et_xnn_threads_drop_spares(struct inferd_delegate_worker_threads *threads)
 
 /* --- lanes --------------------------------------------------------------------------------------------- */
 
-enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads, struct et_xnn_thread_sets *thread_sets,
-	uint32_t n_threads, struct et_diag *diag)
+enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
+	struct et_xnn_thread_sets *thread_sets, uint32_t n_threads, struct et_diag *diag)
 {
 	if (n_threads == 0 || n_threads > MAX_THREADS)
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a lane of %u threads", n_threads);
-	struct inferd_delegate_worker_threads *threads = thread_sets->allocator.alloc(
-		thread_sets->allocator.self, sizeof(*threads), _Alignof(struct inferd_delegate_worker_threads));
+	struct inferd_delegate_worker_threads *threads = thread_sets->allocator.alloc(thread_sets->allocator.self,
+		sizeof(*threads), _Alignof(struct inferd_delegate_worker_threads));
 	if (!threads)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a lane");
 	memset(threads, 0, sizeof(*threads));
@@ -296,8 +294,7 @@ enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_th
 		threads->threads = pthreadpool_create(n_threads);
 		if (!threads->threads) {
 			et_xnn_threads_free(threads);
-			return et_fail(
-				diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);
+			return et_fail(diag, ET_E_OUT_OF_RESOURCES, "can't start a pool of %u threads", n_threads);
 		}
 		threads->is_awake = true;
 	}

@@ -32,18 +32,18 @@ struct inferd_delegate_worker_threads {
 	struct et_xnn_space *space;
 	bool is_first;         /* of the lanes of its thread: it tells what they have in common */
 	pthreadpool_t threads; /* NULL: the worker's own thread alone */
-	bool flushes;  /* loops compute with zeros for subnormal floats: a node's of our own, no kernel's */
-	bool is_awake; /* threads may look around for work: et_xnn_threads_rest has something to do */
+	bool flushes;          /* loops compute with zeros for subnormal floats: a node's of our own, no kernel's */
+	bool is_awake;         /* threads may look around for work: et_xnn_threads_rest has something to do */
 };
 
 /* @n_threads wide, the calling thread included. ET_E_INVALID_ARGUMENT, ET_E_OUT_OF_RESOURCES (no threads),
  * ET_E_MEMORY_ALLOCATION_FAILED. The caller frees it. */
-enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads, struct et_xnn_thread_sets *thread_sets,
-	uint32_t n_threads, struct et_diag *diag);
+enum et_status et_xnn_threads_new(struct inferd_delegate_worker_threads **ret_threads,
+	struct et_xnn_thread_sets *thread_sets, uint32_t n_threads, struct et_diag *diag);
 /* The workspace for one context's runtimes; give it back when these are gone. On the lane's thread.
  * ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_threads_take_workspace(
-	struct inferd_delegate_worker_threads *threads, xnn_workspace_t *ret_workspace, struct et_diag *diag);
+enum et_status et_xnn_threads_take_workspace(struct inferd_delegate_worker_threads *threads,
+	xnn_workspace_t *ret_workspace, struct et_diag *diag);
 void et_xnn_threads_give_workspace(struct inferd_delegate_worker_threads *threads);
 /* @workspace is the lane's from now on, until all contexts that take it have given it back: there is to be one. False: it
  * has another, and @workspace stays the caller's. On the lane's thread. */

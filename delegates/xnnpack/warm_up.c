@@ -32,11 +32,10 @@ static uint32_t value(struct chain *chain, size_t n_dims, const size_t *dims, ui
 {
 	uint32_t id = XNN_INVALID_VALUE_ID, external = flags ? chain->n_externals++ : XNN_INVALID_VALUE_ID;
 	if (chain->status == xnn_status_success)
-		chain->status = chain->is_8_bit
-					? xnn_define_quantized_tensor_value(chain->graph, xnn_datatype_qint8,
-						  0, 0.5f, n_dims, dims, NULL, external, flags, &id)
-					: xnn_define_tensor_value(chain->graph, xnn_datatype_fp32, n_dims,
-						  dims, NULL, external, flags, &id);
+		chain->status = chain->is_8_bit ? xnn_define_quantized_tensor_value(chain->graph, xnn_datatype_qint8, 0,
+							  0.5f, n_dims, dims, NULL, external, flags, &id)
+						: xnn_define_tensor_value(chain->graph, xnn_datatype_fp32, n_dims, dims,
+							  NULL, external, flags, &id);
 	return id;
 }
 
@@ -46,12 +45,11 @@ static uint32_t constant(struct chain *chain, size_t n_dims, const size_t *dims,
 	uint32_t id = XNN_INVALID_VALUE_ID;
 	enum xnn_datatype type = n_dims == 1 ? xnn_datatype_qcint32 : xnn_datatype_qcint8;
 	if (chain->status == xnn_status_success)
-		chain->status = chain->is_8_bit
-					? xnn_define_channelwise_quantized_tensor_value(chain->graph, type,
-						  chain->scales, n_dims, channel_dim, dims, chain->zeros,
-						  XNN_INVALID_VALUE_ID, 0, &id)
-					: xnn_define_tensor_value(chain->graph, xnn_datatype_fp32, n_dims,
-						  dims, chain->zeros, XNN_INVALID_VALUE_ID, 0, &id);
+		chain->status = chain->is_8_bit ? xnn_define_channelwise_quantized_tensor_value(chain->graph, type,
+							  chain->scales, n_dims, channel_dim, dims, chain->zeros,
+							  XNN_INVALID_VALUE_ID, 0, &id)
+						: xnn_define_tensor_value(chain->graph, xnn_datatype_fp32, n_dims, dims,
+							  chain->zeros, XNN_INVALID_VALUE_ID, 0, &id);
 	return id;
 }
 
@@ -69,17 +67,16 @@ static void add_convolution(struct chain *chain, size_t kernel, bool is_depthwis
 {
 	size_t dims[] = { is_depthwise ? 1 : CHANNELS, kernel, kernel, CHANNELS };
 	static const size_t n_channels[] = { CHANNELS };
-	uint32_t filter = constant(chain, 4, dims, is_depthwise ? 3 : 0),
-		 bias = constant(chain, 1, n_channels, 0), from = chain->last, pad = (uint32_t)kernel / 2,
-		 k = (uint32_t)kernel;
+	uint32_t filter = constant(chain, 4, dims, is_depthwise ? 3 : 0), bias = constant(chain, 1, n_channels, 0),
+		 from = chain->last, pad = (uint32_t)kernel / 2, k = (uint32_t)kernel;
 	chain->last = next(chain, 0, NULL);
 	if (chain->status == xnn_status_success)
-		chain->status = is_depthwise ? xnn_define_depthwise_convolution_2d(chain->graph, pad, pad,
-						       pad, pad, k, k, 1, 1, 1, 1, 1, CHANNELS, -INFINITY,
-						       INFINITY, from, filter, bias, chain->last, 0)
-					     : xnn_define_convolution_2d(chain->graph, pad, pad, pad, pad, k,
-						       k, 1, 1, 1, 1, 1, CHANNELS, CHANNELS, -INFINITY,
-						       INFINITY, from, filter, bias, chain->last, 0);
+		chain->status = is_depthwise ? xnn_define_depthwise_convolution_2d(chain->graph, pad, pad, pad, pad, k,
+						       k, 1, 1, 1, 1, 1, CHANNELS, -INFINITY, INFINITY, from, filter,
+						       bias, chain->last, 0)
+					     : xnn_define_convolution_2d(chain->graph, pad, pad, pad, pad, k, k, 1, 1,
+						       1, 1, 1, CHANNELS, CHANNELS, -INFINITY, INFINITY, from, filter,
+						       bias, chain->last, 0);
 }
 
 static void add_unary(struct chain *chain, enum xnn_unary_operator op)
@@ -102,8 +99,8 @@ static void add_binary(struct chain *chain, enum xnn_binary_operator op)
 /* Elements elsewhere: their order, their shape, parts of them, and together again. */
 static void add_moves(struct chain *chain)
 {
-	static const size_t order[] = { 0, 2, 1, 3 }, begin[4] = { 0 },
-			    size[] = { 1, SIDE / 2, SIDE, CHANNELS }, whole[] = { 1, SIDE, SIDE, CHANNELS };
+	static const size_t order[] = { 0, 2, 1, 3 }, begin[4] = { 0 }, size[] = { 1, SIDE / 2, SIDE, CHANNELS },
+			    whole[] = { 1, SIDE, SIDE, CHANNELS };
 	uint32_t from = chain->last, transposed = next(chain, 0, NULL), shaped = next(chain, 0, NULL),
 		 partition = next(chain, 4, size), joined = next(chain, 4, whole);
 	chain->last = joined;
@@ -121,14 +118,14 @@ static void add_fully_connected(struct chain *chain)
 {
 	static const size_t rows[] = { SIDE * SIDE, CHANNELS }, filter_dims[] = { CHANNELS, CHANNELS },
 			    n_channels[] = { CHANNELS };
-	uint32_t from = chain->last, shaped = next(chain, 2, rows),
-		 filter = constant(chain, 2, filter_dims, 0), bias = constant(chain, 1, n_channels, 0);
+	uint32_t from = chain->last, shaped = next(chain, 2, rows), filter = constant(chain, 2, filter_dims, 0),
+		 bias = constant(chain, 1, n_channels, 0);
 	chain->last = next(chain, 2, rows);
 	if (chain->status == xnn_status_success)
 		chain->status = xnn_define_static_reshape(chain->graph, 2, rows, from, shaped, 0);
 	if (chain->status == xnn_status_success)
-		chain->status = xnn_define_fully_connected(
-			chain->graph, -INFINITY, INFINITY, shaped, filter, bias, chain->last, 0);
+		chain->status = xnn_define_fully_connected(chain->graph, -INFINITY, INFINITY, shaped, filter, bias,
+			chain->last, 0);
 }
 
 static void define(struct chain *chain)

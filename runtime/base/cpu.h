@@ -14,9 +14,8 @@ static inline bool et_cpu_runs_avx2(void)
 
 static inline bool et_cpu_runs_avx512(void)
 {
-	return et_cpu_runs_avx2() && __builtin_cpu_supports("avx512f") &&
-	       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-	       __builtin_cpu_supports("avx512bw");
+	return et_cpu_runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
 }
 
 static inline bool et_cpu_runs_vnni(void)

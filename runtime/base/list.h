@@ -40,8 +40,7 @@ static inline void et_list_remove(struct et_list_node *node)
 }
 
 /* The body may remove @node; @after is a spare `struct et_list_node *`. */
-#define ET_LIST_FOR_EACH(node, after, head)                                   \
-	for ((node) = (head)->next, (after) = (node)->next; (node) != (head); \
-		(node) = (after), (after) = (node)->next)
+#define ET_LIST_FOR_EACH(node, after, head) \
+	for ((node) = (head)->next, (after) = (node)->next; (node) != (head); (node) = (after), (after) = (node)->next)
 
 #endif

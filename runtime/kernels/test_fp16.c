@@ -84,8 +84,7 @@ static double product(const float *line, size_t n, enum et_scalar_type type)
 }
 
 /* Lines side by side, or, with @high, above each other. */
-static void check_reduce(
-	const char *kernel, const char *options, reduce_fn reduce, size_t which, size_t n, bool high)
+static void check_reduce(const char *kernel, const char *options, reduce_fn reduce, size_t which, size_t n, bool high)
 {
 	static float lines[N_LINES][MAX_LINE];
 	enum et_scalar_type type = half[which].type;
@@ -96,12 +95,11 @@ static void check_reduce(
 	for (size_t i = 0; i < N_LINES; i++) {
 		for (size_t k = 0; k < n; k++)
 			lines[i][k] = reduce == product ? et_round_half(1 + next(&seed, type) / 16, type)
-						      : next(&seed, type);
+							: next(&seed, type);
 	}
 	fprintf(text.args, "%s[%zu,%zu]{", half[which].name, sizes[high], sizes[!high]);
 	for (size_t i = 0; i < N_LINES * n; i++)
-		fprintf(text.args, "%.9g,",
-			(double)(high ? lines[i % N_LINES][i / N_LINES] : lines[i / n][i % n]));
+		fprintf(text.args, "%.9g,", (double)(high ? lines[i % N_LINES][i / N_LINES] : lines[i / n][i % n]));
 	fprintf(text.args, reduce == product ? "} %d %s" : "} (%d) %s", high ? 0 : 1, options);
 	fprintf(text.expected, "%s[%d]{", half[which].name, N_LINES);
 	for (size_t i = 0; i < N_LINES; i++)
@@ -190,8 +188,8 @@ static void antialiased(void **state)
 			int top, left, n_rows = weigh(k / WIDTH, step, HEIGHT, rows, &top),
 				       n_columns = weigh(k % WIDTH, step, WIDTH, columns, &left);
 			for (int j = 0; j < n_rows * n_columns; j++) {
-				float more = pixels[top + j / n_columns][left + j % n_columns] *
-					     rows[j / n_columns] * columns[j % n_columns];
+				float more = pixels[top + j / n_columns][left + j % n_columns] * rows[j / n_columns] *
+					     columns[j % n_columns];
 				sum = et_round_half(sum + et_round_half(more, type), type);
 			}
 			fprintf(text.expected, "%.9g,", (double)sum);
@@ -205,8 +203,7 @@ static void pools_of_doubles(void **state)
 {
 	enum { HEIGHT = 7, WIDTH = 11 };
 	for (int side = 1; side <= 5; side++) {
-		const int pad = side / 2, high = HEIGHT + 2 * pad - side + 1,
-			  wide = WIDTH + 2 * pad - side + 1;
+		const int pad = side / 2, high = HEIGHT + 2 * pad - side + 1, wide = WIDTH + 2 * pad - side + 1;
 		double pixels[HEIGHT][WIDTH];
 		uint32_t seed = (uint32_t)side;
 		struct text text;
@@ -256,8 +253,8 @@ struct convolution {
 	bool is_transposed;
 };
 
-static float convolved(
-	const struct convolution *c, const float *x, const float *weight, int at, enum et_scalar_type type)
+static float convolved(const struct convolution *c, const float *x, const float *weight, int at,
+	enum et_scalar_type type)
 {
 	const float bias = 0.5f;
 	float sum = c->is_transposed ? bias : 0;
@@ -271,9 +268,8 @@ static float convolved(
 		pixel /= c->is_transposed ? c->stride : 1;
 		if (pixel < 0 || pixel >= c->n)
 			continue;
-		sum = et_round_half(
-			sum + et_round_half(
-				      x[channel * c->n + pixel] * weight[channel * c->taps + tap], type),
+		sum = et_round_half(sum + et_round_half(x[channel * c->n + pixel] * weight[channel * c->taps + tap],
+						  type),
 			type);
 	}
 	return c->is_transposed ? sum : sum + bias;
@@ -297,18 +293,16 @@ static void convolutions(void **state)
 			fprintf(text.args, "} %s[%d,%d,%d]{", half[h].name, c->is_transposed ? 2 : 1,
 				c->is_transposed ? 1 : 2, c->taps);
 			for (int k = 0; k < 2 * c->taps; k++)
-				fprintf(text.args, "%.9g,",
-					(double)(weight[k] = next(&seed, half[h].type)));
-			fprintf(text.args, "} %s[1]{0.5} (%d) (%d) (%d) %s (0) 1", half[h].name, c->stride,
-				c->padding, c->dilation, c->is_transposed ? "true" : "false");
+				fprintf(text.args, "%.9g,", (double)(weight[k] = next(&seed, half[h].type)));
+			fprintf(text.args, "} %s[1]{0.5} (%d) (%d) (%d) %s (0) 1", half[h].name, c->stride, c->padding,
+				c->dilation, c->is_transposed ? "true" : "false");
 			int reach = (c->taps - 1) * c->dilation,
 			    n = c->is_transposed ? (c->n - 1) * c->stride - 2 * c->padding + reach + 1
 						 : (c->n + 2 * c->padding - reach - 1) / c->stride + 1;
 			fprintf(text.expected, "%s[1,1,%d]{", half[h].name, n);
 			for (int k = 0; k < n; k++)
 				fprintf(text.expected, "%.9g,",
-					(double)et_round_half(
-						convolved(c, x, weight, k, half[h].type), half[h].type));
+					(double)et_round_half(convolved(c, x, weight, k, half[h].type), half[h].type));
 			run(&text, "aten::convolution.out");
 		}
 	}
@@ -347,8 +341,8 @@ static void check_products(size_t which, size_t n_rows, size_t n_k, size_t n_col
 
 static void products(void **state)
 {
-	static const size_t sizes[][3] = { { 1, 3, 1 }, { 2, 3, 4 }, { 4, 4, 4 }, { 1, 8, 8 }, { 8, 1, 8 },
-		{ 8, 8, 8 }, { 8, 10, 1 }, { 9, 8, 7 } };
+	static const size_t sizes[][3] = { { 1, 3, 1 }, { 2, 3, 4 }, { 4, 4, 4 }, { 1, 8, 8 }, { 8, 1, 8 }, { 8, 8, 8 },
+		{ 8, 10, 1 }, { 9, 8, 7 } };
 	for (size_t i = 0; i < 4 * ET_ARRAY_LEN(sizes); i++) {
 		const size_t *of = sizes[i / 4];
 		check_products(i % 2, of[0], of[1], of[2], i / 2 % 2);
@@ -387,8 +381,7 @@ static void check_statistics(size_t which, size_t n_batch, size_t n, size_t inne
 			squares = et_round_to(squares + et_round_to(plane_squares, type), type);
 		}
 		const double mean = et_round_to(sum / count, type),
-			     var = et_round_to(
-				     et_round_to(squares / count, type) - et_round_to(mean * mean, type),
+			     var = et_round_to(et_round_to(squares / count, type) - et_round_to(mean * mean, type),
 				     type);
 		means[c] = (float)mean;
 		invstds[c] = (float)et_round_to(1 / sqrt(var + eps), type);
@@ -410,8 +403,8 @@ static void check_statistics(size_t which, size_t n_batch, size_t n, size_t inne
 
 static void statistics(void **state)
 {
-	static const size_t sizes[][3] = { { 4, 2, 1 }, { 300, 3, 1 }, { 257, 2, 2 }, { 3, 4, 9 },
-		{ 17, 2, 16 }, { 9, 2, 63 }, { 5, 2, 64 }, { 5, 2, 65 }, { 1, 3, 300 } };
+	static const size_t sizes[][3] = { { 4, 2, 1 }, { 300, 3, 1 }, { 257, 2, 2 }, { 3, 4, 9 }, { 17, 2, 16 },
+		{ 9, 2, 63 }, { 5, 2, 64 }, { 5, 2, 65 }, { 1, 3, 300 } };
 	for (size_t i = 0; i < 2 * ET_ARRAY_LEN(sizes); i++)
 		check_statistics(i % 2, sizes[i / 2][0], sizes[i / 2][1], sizes[i / 2][2]);
 }

@@ -82,11 +82,10 @@ static enum et_scalar_type parse_type(struct parser *p)
 	static const struct {
 		const char *name;
 		enum et_scalar_type type;
-	} types[] = { { "f32", ET_FLOAT32 }, { "f64", ET_FLOAT64 }, { "f16", ET_FLOAT16 },
-		{ "bf16", ET_BFLOAT16 }, { "i64", ET_INT64 }, { "i32", ET_INT32 }, { "i16", ET_INT16 },
-		{ "i8", ET_INT8 }, { "u8", ET_UINT8 }, { "u16", ET_UINT16 }, { "b16", ET_BITS16 },
-		{ "bool", ET_BOOL }, { "c32", ET_COMPLEX32 }, { "c64", ET_COMPLEX64 },
-		{ "c128", ET_COMPLEX128 } };
+	} types[] = { { "f32", ET_FLOAT32 }, { "f64", ET_FLOAT64 }, { "f16", ET_FLOAT16 }, { "bf16", ET_BFLOAT16 },
+		{ "i64", ET_INT64 }, { "i32", ET_INT32 }, { "i16", ET_INT16 }, { "i8", ET_INT8 }, { "u8", ET_UINT8 },
+		{ "u16", ET_UINT16 }, { "b16", ET_BITS16 }, { "bool", ET_BOOL }, { "c32", ET_COMPLEX32 },
+		{ "c64", ET_COMPLEX64 }, { "c128", ET_COMPLEX128 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(types); i++) {
 		if (take(p, types[i].name))
 			return types[i].type;
@@ -142,8 +141,7 @@ static struct et_tensor *parse_tensor(struct parser *p)
 		if (et_type_is_complex(tensor->type)) {
 			double real = parse_double(p);
 			expect_char(p, ':');
-			et_element_set_complex(
-				element_at(tensor, i), tensor->type, CMPLX(real, parse_double(p)));
+			et_element_set_complex(element_at(tensor, i), tensor->type, CMPLX(real, parse_double(p)));
 		} else if (et_type_is_float(tensor->type))
 			et_element_set_double(element_at(tensor, i), tensor->type, parse_double(p));
 		else
@@ -257,8 +255,7 @@ static void parse_value(struct parser *p, char letter, struct et_evalue *value)
 	}
 }
 
-static void compare_tensors(
-	const struct kernel_case *test, const struct et_tensor *got, const struct et_tensor *want)
+static void compare_tensors(const struct kernel_case *test, const struct et_tensor *got, const struct et_tensor *want)
 {
 	bool is_exact = strncmp(test->expected, "= ", 2) == 0 || !et_type_is_float(want->type);
 	assert_int_equal(got->n_dims, want->n_dims);
@@ -272,22 +269,20 @@ static void compare_tensors(
 			double complex x = et_element_get_complex(element_at(got, i), got->type);
 			double complex y = et_element_get_complex(element_at(want, i), want->type);
 			if (cabs(x - y) > 1e-12 + 1e-3 * cabs(y))
-				fail_msg("%s(%s): element %zu is %g:%g, expected %g:%g", test->kernel,
-					test->args, i, creal(x), cimag(x), creal(y), cimag(y));
+				fail_msg("%s(%s): element %zu is %g:%g, expected %g:%g", test->kernel, test->args, i,
+					creal(x), cimag(x), creal(y), cimag(y));
 			continue;
 		}
 		double a = et_element_get_double(element_at(got, i), seen_as(got));
 		double b = et_element_get_double(element_at(want, i), seen_as(want));
 		double bound = et_type_is_half(want->type) ? 1e-2 * fabs(b) : 1e-6 + 1e-5 * fabs(b);
 		bool is_same = a == b && (!is_exact || signbit(a) == signbit(b));
-		bool is_close =
-			(a != a && b != b) || is_same || (!is_exact && fabs(a - b) <= bound && !isinf(b));
+		bool is_close = (a != a && b != b) || is_same || (!is_exact && fabs(a - b) <= bound && !isinf(b));
 		if (!et_type_is_float(want->type)) /* not every int64 is a double */
 			is_close = et_element_get_int(element_at(got, i), seen_as(got)) ==
 				   et_element_get_int(element_at(want, i), seen_as(want));
 		if (!is_close)
-			fail_msg("%s(%s): element %zu is %.9g, expected %.9g", test->kernel, test->args, i, a,
-				b);
+			fail_msg("%s(%s): element %zu is %.9g, expected %.9g", test->kernel, test->args, i, a, b);
 	}
 }
 
@@ -302,8 +297,7 @@ static void compare(const struct kernel_case *test, const struct et_evalue *got,
 	} else if (want->tag == ET_TAG_DOUBLE) {
 		if (fabs(got->d - want->d) > 1e-9)
 			fail_msg("%s(%s) is %g, expected %g", test->kernel, test->args, got->d, want->d);
-	} else if ((want->tag == ET_TAG_BOOL ? got->b : got->i) !=
-		   (want->tag == ET_TAG_BOOL ? want->b : want->i)) {
+	} else if ((want->tag == ET_TAG_BOOL ? got->b : got->i) != (want->tag == ET_TAG_BOOL ? want->b : want->i)) {
 		fail_msg("%s(%s) is not %s", test->kernel, test->args, test->expected);
 	}
 }
@@ -342,13 +336,11 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 	/* A refusal still needs outputs: they follow the sentence, after a second '!'. */
 	expected.at = spare.at = test->expected;
 	if (is_refused)
-		expected.at = spare.at =
-			strstr(test->expected + 2, " ! ") ? strstr(test->expected + 2, " ! ") + 3 : "";
+		expected.at = spare.at = strstr(test->expected + 2, " ! ") ? strstr(test->expected + 2, " ! ") + 3 : "";
 	take(&expected, "= ");
 	take(&spare, "= ");
 	for (int i = 0; i < n; i++) {
-		bool is_output = args[i].is_written && !args[i].is_read &&
-				 !(i == 0 && !strchr(kernel->signature, '>'));
+		bool is_output = args[i].is_written && !args[i].is_read && !(i == 0 && !strchr(kernel->signature, '>'));
 		list[i] = &values[i];
 		if (is_output) {
 			parse_value(&expected, args[i].letter, &wanted[i]);
@@ -377,8 +369,8 @@ static void check_case(const struct kernel_case *test, struct et_pool *pool, str
 		char text[200];
 		snprintf(text, sizeof(text), "%.*s", (int)n_text, test->expected + 2);
 		if (status == ET_OK || !strstr(diag.text, text))
-			fail_msg("%s(%s): status 0x%x '%s', expected a refusal with '%s'", test->kernel,
-				test->args, status, diag.text, text);
+			fail_msg("%s(%s): status 0x%x '%s', expected a refusal with '%s'", test->kernel, test->args,
+				status, diag.text, text);
 	} else if (status != ET_OK) {
 		fail_msg("%s(%s): %s", test->kernel, test->args, diag.text);
 	}

@@ -16,8 +16,7 @@ static void tables_are_sorted(void **state)
 		assert_true(table->n > 0);
 		for (size_t i = 1; i < table->n; i++) {
 			if (strcmp(table->kernels[i - 1].name, table->kernels[i].name) >= 0)
-				fail_msg("'%s' stands before '%s'", table->kernels[i - 1].name,
-					table->kernels[i].name);
+				fail_msg("'%s' stands before '%s'", table->kernels[i - 1].name, table->kernels[i].name);
 		}
 	}
 }

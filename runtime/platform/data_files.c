@@ -58,15 +58,15 @@ size_t et_platform_data_n_bytes(const struct et_platform_data *data)
 	return data ? data->n_bytes : 0;
 }
 
-enum et_status et_platform_data_add(
-	struct et_platform_data *data, const struct et_source *source, const char *name, struct et_diag *diag)
+enum et_status et_platform_data_add(struct et_platform_data *data, const struct et_source *source, const char *name,
+	struct et_diag *diag)
 {
 	struct et_diag why = { "" };
 	if (data->n == ET_PLATFORM_MAX_DATA)
 		return et_fail(diag, ET_E_NOT_SUPPORTED, "%s: a program can have %d data files", name,
 			ET_PLATFORM_MAX_DATA);
-	enum et_status status = et_external_open(
-		&data->files[data->n], source, et_platform_data_table(data), et_platform_allocator(), &why);
+	enum et_status status = et_external_open(&data->files[data->n], source, et_platform_data_table(data),
+		et_platform_allocator(), &why);
 	if (status != ET_OK)
 		return et_fail(diag, status, "%s: %s", name, why.text);
 	data->n++;

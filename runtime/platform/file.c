@@ -27,8 +27,7 @@ static int copy_by_hand(int to, int from, off_t done, off_t n_bytes)
 {
 	uint8_t piece[32 * 1024];
 	while (done < n_bytes) {
-		size_t wanted =
-			n_bytes - done < (off_t)sizeof piece ? (size_t)(n_bytes - done) : sizeof piece;
+		size_t wanted = n_bytes - done < (off_t)sizeof piece ? (size_t)(n_bytes - done) : sizeof piece;
 		ssize_t n = pread(from, piece, wanted, done);
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
@@ -117,8 +116,7 @@ static int copy_to(int from, size_t n_bytes, const char *cache_dir, bool *ret_is
 	}
 	if (!rc && ((size_t)ours.st_size != n_bytes || (size_t)theirs.st_size != n_bytes))
 		rc = -ESTALE;
-	if (!rc && is_memory &&
-		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (!rc && is_memory && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		rc = -errno;
 	if (rc) {
 		close(fd);
@@ -175,8 +173,8 @@ static enum et_status map_source(struct et_source *ret_source, int fd, size_t n_
 	int rc = source ? et_platform_map(&source->mapping, fd, n_bytes, false) : -ENOMEM;
 	if (rc) {
 		free(source);
-		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: cannot map %zu bytes: %s", name,
-			n_bytes, strerror(-rc));
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "%s: cannot map %zu bytes: %s", name, n_bytes,
+			strerror(-rc));
 	}
 	source->fd = is_original ? fd : -1;
 	source->identity = *identity;
@@ -191,8 +189,7 @@ static enum et_status map_source(struct et_source *ret_source, int fd, size_t n_
 	return ET_OK;
 }
 
-static enum et_status check_file(
-	const struct stat *st, size_t n_bytes, const char *name, struct et_diag *diag)
+static enum et_status check_file(const struct stat *st, size_t n_bytes, const char *name, struct et_diag *diag)
 {
 	if (!S_ISREG(st->st_mode))
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "%s: it is not a regular file", name);
@@ -235,13 +232,13 @@ static enum et_status open_path(int *ret_fd, const char *path, struct stat *ret_
 	if (fd >= 0)
 		close(fd);
 	if (error == EACCES) /* a daemon's user is seldom the one who reads this */
-		return et_fail(diag, status_of(error), "%s: cannot open it: %s to user %u", path,
-			strerror(error), (unsigned)geteuid());
+		return et_fail(diag, status_of(error), "%s: cannot open it: %s to user %u", path, strerror(error),
+			(unsigned)geteuid());
 	return et_fail(diag, status_of(error), "%s: cannot open it: %s", path, strerror(error));
 }
 
-enum et_status et_platform_source_open(
-	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag)
+enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
+	struct et_diag *diag)
 {
 	struct stat st;
 	int fd = -1;

@@ -16,10 +16,10 @@ struct et_store_binding;
 
 struct et_platform_source {
 	struct et_platform_mapping mapping;
-	int fd;                           /* the file itself, mapped where it lies; -1: a copy */
+	int fd;                               /* the file itself, mapped where it lies; -1: a copy */
 	struct et_platform_identity identity; /* of the file, while it was taken; inode 0: it changed meanwhile */
-	int64_t taken_ns;                 /* CLOCK_REALTIME */
-	struct et_store_binding *binding; /* or NULL */
+	int64_t taken_ns;                     /* CLOCK_REALTIME */
+	struct et_store_binding *binding;     /* or NULL */
 };
 /* NULL if @source is none of file.c's own. */
 struct et_platform_source *et_platform_source_of(const struct et_source *source);

@@ -19,8 +19,8 @@ static bool stderr_is_journal(void)
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
 	struct stat st;
-	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
-	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+	       st.st_dev == device && st.st_ino == inode;
 }
 
 static void write_line(enum et_log_level level, const char *text, bool has_prefix)

@@ -35,21 +35,18 @@ int et_platform_map(struct et_platform_mapping *ret_mapping, int fd, size_t n_by
 	return 0;
 }
 
-int et_platform_map_part(
-	struct et_platform_mapping *ret_mapping, int fd, uint64_t offset, size_t n_bytes, bool is_writable)
+int et_platform_map_part(struct et_platform_mapping *ret_mapping, int fd, uint64_t offset, size_t n_bytes,
+	bool is_writable)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n_mapped;
-	if (!n_bytes || n_bytes % page || offset % page || offset > INT64_MAX ||
-		!et_add(n_bytes, 2 * page, &n_mapped))
+	if (!n_bytes || n_bytes % page || offset % page || offset > INT64_MAX || !et_add(n_bytes, 2 * page, &n_mapped))
 		return -EINVAL;
 	uint8_t *front = mmap(NULL, n_mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (front == MAP_FAILED)
 		return -errno;
 	uint8_t *bytes = front + page;
 	int protection = PROT_READ | (is_writable ? PROT_WRITE : 0);
-	int rc = mmap(bytes, n_bytes, protection, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED
-			 ? -errno
-			 : 0;
+	int rc = mmap(bytes, n_bytes, protection, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED ? -errno : 0;
 	int guard = rc ? rc : et_sigbus_guard_add(bytes, n_bytes, is_writable);
 	if (guard < 0) {
 		munmap(front, n_mapped);

@@ -48,8 +48,7 @@ const struct et_allocator *et_platform_allocator(void)
 static bool with_guard(size_t n_bytes, size_t *ret_n_data, size_t *ret_n_mapped)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	return et_align_up(n_bytes ? n_bytes : 1, page, ret_n_data) &&
-	       et_add(*ret_n_data, page, ret_n_mapped);
+	return et_align_up(n_bytes ? n_bytes : 1, page, ret_n_data) && et_add(*ret_n_data, page, ret_n_mapped);
 }
 
 static void *pages_alloc(void *self, size_t n_bytes, size_t align)

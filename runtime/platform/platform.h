@@ -29,8 +29,8 @@ struct et_log et_platform_log(enum et_log_level max_level);
  * Any thread. Answers: ET_E_ACCESS_FAILED with the path and errno's text in @diag, ET_E_INVALID_ARGUMENT for
  * something that is no regular file or is empty, ET_E_MEMORY_ALLOCATION_FAILED, ET_E_OUT_OF_RESOURCES when there are no
  * descriptors or no room left. */
-enum et_status et_platform_source_open(
-	struct et_source *ret_source, const char *path, const char *cache_dir, struct et_diag *diag);
+enum et_status et_platform_source_open(struct et_source *ret_source, const char *path, const char *cache_dir,
+	struct et_diag *diag);
 /* The same for a file that somebody opened for us. @fd stays the caller's; its position is neither used nor moved.
  * Takes exactly @n_bytes, which the caller has read with fstat and charged: a file that is shorter or longer by now
  * is refused. @name is for @diag. May block as long as the file's file system does. */
@@ -45,8 +45,8 @@ enum et_status et_platform_source_map(struct et_source *ret_source, const char *
 struct et_platform_store;
 /* @dir must be there and the caller's own. @max_bytes: what lies there together at most; what was not used for longest
  * goes first. @log must outlive the store. NULL, and a sentence in @diag, if that is no such folder. */
-struct et_platform_store *et_platform_store_new(
-	const char *dir, uint64_t max_bytes, const struct et_log *log, struct et_diag *diag);
+struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_bytes, const struct et_log *log,
+	struct et_diag *diag);
 struct et_platform_store *et_platform_store_ref(struct et_platform_store *store);
 /* NULL is fine; returns NULL. */
 struct et_platform_store *et_platform_store_unref(struct et_platform_store *store);
@@ -68,8 +68,8 @@ struct et_platform_data *et_platform_data_ref(struct et_platform_data *data);
 struct et_platform_data *et_platform_data_unref(struct et_platform_data *data);
 /* @source: taken over on success, the caller's on failure. Names are looked for in the file added last first.
  * Answers: as et_external_open, with @name in front; ET_E_NOT_SUPPORTED beyond ET_PLATFORM_MAX_DATA files. */
-enum et_status et_platform_data_add(
-	struct et_platform_data *data, const struct et_source *source, const char *name, struct et_diag *diag);
+enum et_status et_platform_data_add(struct et_platform_data *data, const struct et_source *source, const char *name,
+	struct et_diag *diag);
 /* For et_program_open; NULL if @data is NULL or has no file. */
 const struct et_external_data *et_platform_data_table(const struct et_platform_data *data);
 /* Of all its files. */
@@ -90,8 +90,8 @@ struct et_platform_mapping {
 int et_platform_map(struct et_platform_mapping *ret_mapping, int fd, size_t n_bytes, bool is_writable);
 /* [offset, offset + n_bytes) of it, whole pages, with a guard page in front, too. What others write to the file is seen
  * also where this one is not writable. */
-int et_platform_map_part(
-	struct et_platform_mapping *ret_mapping, int fd, uint64_t offset, size_t n_bytes, bool is_writable);
+int et_platform_map_part(struct et_platform_mapping *ret_mapping, int fd, uint64_t offset, size_t n_bytes,
+	bool is_writable);
 /* All zeros is fine. */
 void et_platform_unmap(struct et_platform_mapping *mapping);
 

@@ -53,8 +53,7 @@ static struct block *block_get(int index)
 	struct block *block = atomic_load_explicit(&blocks[index], memory_order_acquire);
 	if (block)
 		return block;
-	struct block *fresh =
-		mmap(NULL, sizeof *fresh, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct block *fresh = mmap(NULL, sizeof *fresh, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (fresh == MAP_FAILED)
 		return NULL;
 	if (atomic_compare_exchange_strong(&blocks[index], &block, fresh))

@@ -59,7 +59,7 @@ struct file {
 struct et_store_binding {
 	struct et_store table;
 	struct et_platform_store *store; /* a reference */
-	const char *name;            /* for log lines */
+	const char *name;                /* for log lines */
 	uint32_t n_files;
 	struct file files[]; /* the program's own, then its data files */
 };
@@ -83,8 +83,7 @@ static void contents_name(char ret_name[ET_STORE_NAME], const struct et_platform
 	et_store_name(ret_name, digest, ".program");
 }
 
-static void thing_name(
-	char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
+static void thing_name(char ret_name[ET_STORE_NAME], const uint8_t digest[ET_SHA256_BYTES], const char *variant)
 {
 	struct sha256_ctx sha;
 	uint8_t both[ET_SHA256_BYTES];
@@ -112,8 +111,7 @@ static void drop_pages(const struct et_platform_source *source)
 }
 
 /* The digest, if somebody made it before. */
-static bool look_digest_up(
-	struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
+static bool look_digest_up(struct et_platform_store *store, struct file *file, uint8_t ret_digest[ET_SHA256_BYTES])
 {
 	const struct et_platform_source *source = file->source;
 	char name[ET_STORE_NAME];
@@ -198,8 +196,8 @@ static uint64_t header_checksum(const struct header *header)
 }
 
 /* NULL, or what is wrong with it. */
-static const char *check_header(
-	const struct header *header, const uint8_t *digest, const char *variant, uint64_t n_file)
+static const char *check_header(const struct header *header, const uint8_t *digest, const char *variant,
+	uint64_t n_file)
 {
 	if (header->magic != MAGIC)
 		return "it is no such file";
@@ -208,8 +206,7 @@ static const char *check_header(
 	if (header->checksum != header_checksum(header))
 		return "its header is damaged";
 	if (memcmp(header->digest, digest, ET_SHA256_BYTES) != 0 ||
-		memchr(header->variant, 0, sizeof(header->variant)) == NULL ||
-		strcmp(header->variant, variant) != 0)
+		memchr(header->variant, 0, sizeof(header->variant)) == NULL || strcmp(header->variant, variant) != 0)
 		return "it is for something else";
 	if (!header->n_body || !et_in_range(ET_STORE_ALIGNMENT, header->n_body, n_file) ||
 		n_file != ET_STORE_ALIGNMENT + header->n_body)
@@ -230,8 +227,7 @@ static bool check_body(struct et_platform_store *store, const char *kept, const 
 		record.contents == header->body_checksum)
 		return true;
 	record = (struct et_store_record){ .identity = identity, .seen_ns = realtime_ns() };
-	record.contents =
-		et_store_checksum((const uint8_t *)mapping->bytes + ET_STORE_ALIGNMENT, header->n_body);
+	record.contents = et_store_checksum((const uint8_t *)mapping->bytes + ET_STORE_ALIGNMENT, header->n_body);
 	if (record.contents != header->body_checksum)
 		return false;
 	et_store_record_write(store, name, &record);
@@ -259,8 +255,8 @@ static const char *open_kept(struct et_platform_store *store, int fd, const char
 	return "it is damaged";
 }
 
-static enum et_status find(
-	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+static enum et_status find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+	void **ret_handle)
 {
 	struct et_store_binding *binding = self;
 	struct et_platform_store *store = binding->store;
@@ -325,18 +321,15 @@ static int write_kept(int fd, const uint8_t *digest, const char *variant, const 
 	memcpy(header.digest, digest, ET_SHA256_BYTES);
 	memcpy(header.variant, variant, strlen(variant));
 	for (size_t i = 0; i < n_pieces; i++) {
-		int rc = write_all(
-			fd, pieces[i].bytes, pieces[i].n_bytes, (off_t)(ET_STORE_ALIGNMENT + header.n_body));
+		int rc = write_all(fd, pieces[i].bytes, pieces[i].n_bytes, (off_t)(ET_STORE_ALIGNMENT + header.n_body));
 		if (rc)
 			return rc;
 		header.n_body += pieces[i].n_bytes;
 	}
-	int rc = header.n_body ? et_platform_map(&mapping, fd, ET_STORE_ALIGNMENT + header.n_body, false)
-			       : -EINVAL;
+	int rc = header.n_body ? et_platform_map(&mapping, fd, ET_STORE_ALIGNMENT + header.n_body, false) : -EINVAL;
 	if (rc)
 		return rc;
-	header.body_checksum =
-		et_store_checksum((const uint8_t *)mapping.bytes + ET_STORE_ALIGNMENT, header.n_body);
+	header.body_checksum = et_store_checksum((const uint8_t *)mapping.bytes + ET_STORE_ALIGNMENT, header.n_body);
 	et_platform_unmap(&mapping);
 	header.checksum = header_checksum(&header);
 	rc = write_all(fd, &header, sizeof(header), 0);
@@ -345,8 +338,8 @@ static int write_kept(int fd, const uint8_t *digest, const char *variant, const 
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-static enum et_status keep(void *self, const char *variant, const struct et_store_piece *pieces,
-	size_t n_pieces, struct et_diag *diag)
+static enum et_status keep(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+	struct et_diag *diag)
 {
 	struct et_store_binding *binding = self;
 	struct et_platform_store *store = binding->store;
@@ -364,9 +357,8 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 	find_digest(binding, true, digest);
 	for (uint32_t i = 0; i < binding->n_files; i++)
 		if (!is_unchanged(binding->files[i].source))
-			return et_fail(diag, ET_E_INVALID_STATE,
-				"%s: %s was changed meanwhile; nothing is kept of it", binding->name,
-				i ? "a data file of it" : "the file");
+			return et_fail(diag, ET_E_INVALID_STATE, "%s: %s was changed meanwhile; nothing is kept of it",
+				binding->name, i ? "a data file of it" : "the file");
 	thing_name(kept, digest, variant);
 	int fd = et_store_temporary(store, temporary), rc = fd < 0 ? fd : 0;
 	if (fd >= 0) {
@@ -378,8 +370,8 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 			unlinkat(store->dir_fd, temporary, 0);
 	}
 	if (rc)
-		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot keep %llu bytes in %s: %s",
-			binding->name, (unsigned long long)n_bytes, store->path, strerror(-rc));
+		return et_fail(diag, ET_E_ACCESS_FAILED, "%s: cannot keep %llu bytes in %s: %s", binding->name,
+			(unsigned long long)n_bytes, store->path, strerror(-rc));
 	fsync(store->dir_fd);
 	et_store_prune(store, kept);
 	return ET_OK;
@@ -387,8 +379,8 @@ static enum et_status keep(void *self, const char *variant, const struct et_stor
 
 /* --- the folder, and a program's place in it ---------------------------------------------------------- */
 
-struct et_platform_store *et_platform_store_new(
-	const char *dir, uint64_t max_bytes, const struct et_log *log, struct et_diag *diag)
+struct et_platform_store *et_platform_store_new(const char *dir, uint64_t max_bytes, const struct et_log *log,
+	struct et_diag *diag)
 {
 	struct stat st;
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -433,8 +425,8 @@ struct et_platform_store *et_platform_store_unref(struct et_platform_store *stor
 }
 
 /* The program's own file (number 0) or a data file of it; NULL beyond the last. */
-static const struct et_source *file_at(
-	const struct et_source *program, const struct et_external_data *external, uint32_t number)
+static const struct et_source *file_at(const struct et_source *program, const struct et_external_data *external,
+	uint32_t number)
 {
 	if (!number)
 		return program;

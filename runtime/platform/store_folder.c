@@ -115,8 +115,7 @@ int et_store_temporary(struct et_platform_store *store, char ret_name[ET_STORE_N
 		snprintf(ret_name, ET_STORE_NAME + 40, ".tmp-%ld-%u-%llx", (long)getpid(),
 			atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed),
 			(unsigned long long)et_platform_now_ns(NULL));
-		int fd = openat(
-			store->dir_fd, ret_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		int fd = openat(store->dir_fd, ret_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			return fd;
 		if (errno != EEXIST)
@@ -164,8 +163,7 @@ static bool look_at(const struct et_platform_store *store, const char *name, str
 			unlinkat(store->dir_fd, name, 0);
 		return false;
 	}
-	if ((!is_kept && !ends_with(name, ".program")) ||
-		fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if ((!is_kept && !ends_with(name, ".program")) || fstatat(store->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
 	snprintf(ret_entry->name, sizeof(ret_entry->name), "%s", name);
 	ret_entry->n_bytes = RECORD_ON_DISK + (is_kept ? (uint64_t)st.st_size : 0);
@@ -211,9 +209,8 @@ void et_store_prune(struct et_platform_store *store, const char *spare)
 		seen_name(seen, entries[i].name);
 		if (ends_with(entries[i].name, ".kept")) {
 			unlinkat(store->dir_fd, seen, 0);
-			et_logf(store->log, ET_LOG_INFO,
-				"%s/%s: deleted, to keep the folder within %llu bytes", store->path,
-				entries[i].name, (unsigned long long)store->max_bytes);
+			et_logf(store->log, ET_LOG_INFO, "%s/%s: deleted, to keep the folder within %llu bytes",
+				store->path, entries[i].name, (unsigned long long)store->max_bytes);
 		}
 		n_bytes -= entries[i].n_bytes;
 	}

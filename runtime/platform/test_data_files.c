@@ -24,8 +24,8 @@ static struct et_program *open_program(struct et_platform_data *data)
 	struct et_diag diag = { "" };
 	assert_int_equal(et_platform_source_open(&source, EXTERNAL_MODELS "/mlp.bpte", NULL, &diag), ET_OK);
 	assert_int_equal(et_platform_data_bind(data, &source, &diag), ET_OK);
-	assert_int_equal(
-		et_program_open(&program, &source, et_platform_data_table(data), et_platform_allocator(), &diag),
+	assert_int_equal(et_program_open(&program, &source, et_platform_data_table(data), et_platform_allocator(),
+				 &diag),
 		ET_OK);
 	return program;
 }
@@ -36,10 +36,9 @@ static unsigned sum_of_constants(const struct et_program *program)
 	const struct et_method_spec *method = et_program_method_at(program, 0);
 	unsigned sum = 0;
 	for (uint32_t i = 0; i < method->n_values; i++) {
-		const struct et_tensor_spec *tensor =
-			method->values[i].tag == ET_TAG_TENSOR ? method->values[i].tensor : NULL;
-		for (size_t k = 0; tensor && tensor->storage == ET_STORAGE_CONSTANT && k < tensor->n_bytes;
-			k++)
+		const struct et_tensor_spec *tensor = method->values[i].tag == ET_TAG_TENSOR ? method->values[i].tensor
+											     : NULL;
+		for (size_t k = 0; tensor && tensor->storage == ET_STORAGE_CONSTANT && k < tensor->n_bytes; k++)
 			sum += tensor->constant[k];
 	}
 	return sum;

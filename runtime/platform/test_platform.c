@@ -102,8 +102,7 @@ static void log_writes_one_line(void **state)
 	struct stat st;
 	char stream[64];
 	fstat(STDERR_FILENO, &st);
-	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
-		(unsigned long long)st.st_ino);
+	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
 	setenv("JOURNAL_STREAM", stream, 1);
 	struct et_log journal = et_platform_log(ET_LOG_INFO);
 	et_logf(&journal, ET_LOG_WARNING, "model %d", 8);

@@ -231,9 +231,7 @@ static void test_damage_everywhere(void **state)
 	uint8_t byte;
 	for (off_t at = 0; at < N_HEADER + 40; at++) {
 		/* every byte of the header, then some of the body and its last one */
-		off_t where = at < N_HEADER    ? at
-			      : at == N_HEADER ? 4096 + N_BODY - 1
-					       : 4096 + (at - N_HEADER) * 200;
+		off_t where = at < N_HEADER ? at : at == N_HEADER ? 4096 + N_BODY - 1 : 4096 + (at - N_HEADER) * 200;
 		keep_anew("v", 7);
 		assert_int_equal(count_files(".kept", path), 1);
 		int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -339,8 +337,7 @@ static void test_disk_full(void **state)
 		signal(SIGXFSZ, SIG_IGN);
 		struct et_source source = open_program(false);
 		bool is_refused = setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-				  keep_as(&source, "v", 9) == ET_E_ACCESS_FAILED &&
-				  found_as(&source, "v") == 4;
+				  keep_as(&source, "v", 9) == ET_E_ACCESS_FAILED && found_as(&source, "v") == 4;
 		source.release(source.owner);
 		_exit(is_refused ? 0 : 1);
 	}

@@ -23,14 +23,14 @@ static et_fbw_ref write_text(struct et_fbw *w, const char *text)
 }
 
 /* "aten::add.out" is "native_call_add.out". */
-static et_fbw_ref kernel_name(struct writing *writing, uint32_t operator)
+static et_fbw_ref kernel_name(struct writing *writing, uint32_t op)
 {
 	char text[MAX_TEXT];
-	if (writing->operators[operator])
-		return writing->operators[operator];
-	const char *name = writing->method->operators[operator], *colons = strstr(name, "::");
+	if (writing->operators[op])
+		return writing->operators[op];
+	const char *name = writing->method->operators[op], *colons = strstr(name, "::");
 	snprintf(text, sizeof text, "native_call_%.140s", colons ? colons + 2 : name);
-	return writing->operators[operator] = write_text(writing->w, text);
+	return writing->operators[op] = write_text(writing->w, text);
 }
 
 static et_fbw_ref instruction_name(struct writing *writing, uint32_t instruction)
@@ -81,8 +81,8 @@ static et_fbw_ref write_event(struct writing *writing, const struct et_profile_e
 	return et_fbw_table_end(w);
 }
 
-static void write_all(struct writing *writing, const struct et_profile_event *events, uint32_t n,
-	et_fbw_ref *refs, const uint8_t **ret_bytes, size_t *ret_n_bytes)
+static void write_all(struct writing *writing, const struct et_profile_event *events, uint32_t n, et_fbw_ref *refs,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes)
 {
 	struct et_fbw *w = writing->w;
 	uint32_t n_refs = 0;
@@ -110,8 +110,8 @@ size_t et_etdump_max_bytes(uint32_t max_events)
 	return (size_t)max_events * (4 + 3 * (56 + 12 + 4 + 4 + MAX_TEXT)) + 65536;
 }
 
-enum et_status et_etdump_write(struct et_fbw *w, const struct et_profile *profile,
-	const struct et_method_spec *method, const uint8_t **ret_bytes, size_t *ret_n_bytes)
+enum et_status et_etdump_write(struct et_fbw *w, const struct et_profile *profile, const struct et_method_spec *method,
+	const uint8_t **ret_bytes, size_t *ret_n_bytes)
 {
 	uint32_t n;
 	const struct et_profile_event *events = et_profile_events(profile, &n);

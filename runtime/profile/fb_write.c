@@ -198,8 +198,8 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *w)
 	return table;
 }
 
-enum et_status et_fbw_finish(struct et_fbw *w, et_fbw_ref root, const char *identifier,
-	const uint8_t **ret_bytes, size_t *ret_n_bytes)
+enum et_status et_fbw_finish(struct et_fbw *w, et_fbw_ref root, const char *identifier, const uint8_t **ret_bytes,
+	size_t *ret_n_bytes)
 {
 	pad(w, 4 + 4 + 4, LARGEST_ALIGN);
 	push_bytes(w, identifier, 4);

@@ -55,7 +55,7 @@ et_fbw_ref et_fbw_table_end(struct et_fbw *writer);
 
 /* Put the root, the identifier (four characters) and, in front of all, the size in four bytes. The bytes are the
  * writer's, until it is deinited. ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_fbw_finish(struct et_fbw *writer, et_fbw_ref root, const char *identifier,
-	const uint8_t **ret_bytes, size_t *ret_n_bytes);
+enum et_status et_fbw_finish(struct et_fbw *writer, et_fbw_ref root, const char *identifier, const uint8_t **ret_bytes,
+	size_t *ret_n_bytes);
 
 #endif

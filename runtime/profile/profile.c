@@ -28,10 +28,9 @@ static bool make_room(struct et_profile *p)
 		return true;
 	uint32_t n_room = p->n_room ? p->n_room * 2 : FIRST_EVENTS;
 	n_room = n_room < p->max ? n_room : p->max;
-	struct et_profile_event *events =
-		n_room > p->n ? p->allocator.alloc(p->allocator.self, n_room * sizeof *events,
-					_Alignof(struct et_profile_event))
-			      : NULL;
+	struct et_profile_event *events = n_room > p->n ? p->allocator.alloc(p->allocator.self, n_room * sizeof *events,
+								  _Alignof(struct et_profile_event))
+							: NULL;
 	if (!events) {
 		p->n_lost++;
 		return false;
@@ -60,8 +59,7 @@ static void end(void *self, uint32_t instruction)
 	struct et_profile *p = self;
 	uint64_t now_ns = p->now_ns(p->clock); /* as early as possible */
 	struct et_profile_event *event = p->n ? &p->events[p->n - 1] : NULL;
-	if (!event || event->kind != ET_PROFILE_INSTRUCTION || event->has_ended ||
-		event->instruction != instruction)
+	if (!event || event->kind != ET_PROFILE_INSTRUCTION || event->has_ended || event->instruction != instruction)
 		return; /* its begin was lost */
 	event->end_ns = now_ns;
 	event->has_ended = true;
@@ -107,8 +105,8 @@ static void part(void *self, const char *name, uint64_t ns)
 size_t et_profile_max_bytes(uint32_t max_events)
 {
 	/* the array, the one it was copied from, and a name for each */
-	return sizeof(struct et_profile) +
-	       (size_t)max_events * (2 * sizeof(struct et_profile_event) + MAX_NAME + 1) + NAMES_CHUNK;
+	return sizeof(struct et_profile) + (size_t)max_events * (2 * sizeof(struct et_profile_event) + MAX_NAME + 1) +
+	       NAMES_CHUNK;
 }
 
 struct et_profile *et_profile_new(const struct et_profile_options *options)

@@ -20,9 +20,8 @@ enum et_profile_kind {
 };
 
 struct et_profile_event {
-	uint64_t begin_ns,
-		end_ns;   /* of the profile's clock. Parts follow each other from the instruction's begin. */
-	const char *name; /* NULL for an instruction */
+	uint64_t begin_ns, end_ns; /* of the profile's clock. Parts follow each other from the instruction's begin. */
+	const char *name;          /* NULL for an instruction */
 	uint32_t instruction;
 	uint32_t ordinal; /* of a part: the how-manieth of that name within its delegate's call, from 1 */
 	uint8_t kind;

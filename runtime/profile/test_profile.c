@@ -138,8 +138,7 @@ static uint32_t read_dump(const uint8_t *bytes, size_t n_bytes, struct seen *ret
 	assert_string_equal(et_fb_string(&fb, run, ET_ETDUMP_RUN_NAME).chars, "Execute");
 	struct et_fb_vector events = et_fb_vector(&fb, run, ET_ETDUMP_RUN_EVENTS, 4);
 	for (uint32_t i = 0; i < events.n && i < max; i++) {
-		struct et_fb_table event =
-			et_fb_table(&fb, et_fb_table_at(&fb, events, i), ET_ETDUMP_EVENT_PROFILE);
+		struct et_fb_table event = et_fb_table(&fb, et_fb_table_at(&fb, events, i), ET_ETDUMP_EVENT_PROFILE);
 		struct et_fb_string name = et_fb_string(&fb, event, ET_ETDUMP_PROFILE_NAME),
 				    part = et_fb_string(&fb, event, ET_ETDUMP_PROFILE_DELEGATE_TEXT);
 		ret_seen[i] = (struct seen){
@@ -254,8 +253,8 @@ static void it_takes_no_more_than_it_says(void **state)
 	size_t n_before = counting.n_live_bytes;
 	struct et_fbw writer;
 	et_fbw_init(&writer, &allocator);
-	assert_int_equal(et_etdump_write(&writer, profile, et_program_find_method(rig.program, "forward"),
-				 &bytes, &n_bytes),
+	assert_int_equal(et_etdump_write(&writer, profile, et_program_find_method(rig.program, "forward"), &bytes,
+				 &n_bytes),
 		ET_OK);
 	assert_true(counting.n_peak_bytes - n_before <= et_etdump_max_bytes(MAX));
 	et_fbw_deinit(&writer);

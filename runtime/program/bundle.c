@@ -12,8 +12,8 @@ bool et_bundle_is(const uint8_t *bytes, size_t n_bytes)
 	       bytes[7] >= '0' && bytes[7] <= '9';
 }
 
-enum et_status et_bundle_find_program(const uint8_t **ret_program, size_t *ret_n_program_bytes,
-	const uint8_t *bytes, size_t n_bytes, struct et_diag *diag)
+enum et_status et_bundle_find_program(const uint8_t **ret_program, size_t *ret_n_program_bytes, const uint8_t *bytes,
+	size_t n_bytes, struct et_diag *diag)
 {
 	struct et_fb fb;
 	struct et_fb_table root = et_fb_open(&fb, bytes, n_bytes, ET_BUNDLE_IDENTIFIER, diag);

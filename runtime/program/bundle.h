@@ -52,12 +52,12 @@ enum { ET_BUNDLE_PROGRAM = 2 };
 bool et_bundle_is(const uint8_t *bytes, size_t n_bytes);
 
 /* Only the program's bytes, which lie in @bytes. Test cases are not looked at. Answers: ET_E_INVALID_PROGRAM. */
-enum et_status et_bundle_find_program(const uint8_t **ret_program, size_t *ret_n_program_bytes,
-	const uint8_t *bytes, size_t n_bytes, struct et_diag *diag);
+enum et_status et_bundle_find_program(const uint8_t **ret_program, size_t *ret_n_program_bytes, const uint8_t *bytes,
+	size_t n_bytes, struct et_diag *diag);
 
 /* Verify and decode. The result's arrays live in @pool, tensors' data in @bytes.
  * Answers: ET_E_INVALID_PROGRAM, ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_bundle_open(struct et_bundle *ret_bundle, const uint8_t *bytes, size_t n_bytes,
-	struct et_pool *pool, struct et_diag *diag);
+enum et_status et_bundle_open(struct et_bundle *ret_bundle, const uint8_t *bytes, size_t n_bytes, struct et_pool *pool,
+	struct et_diag *diag);
 
 #endif

@@ -47,8 +47,7 @@ static void read_tensor(struct reader *reader, struct et_fb_table table, struct 
 	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_PROGRAM, reader->pool, &layout))
 		return;
 	if (data.n != layout.n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu", data.n,
-			layout.n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%u bytes of data for a tensor of %zu", data.n, layout.n_bytes);
 		return;
 	}
 	value->tag = ET_TAG_TENSOR;
@@ -90,8 +89,8 @@ static void read_value(struct reader *reader, struct et_fb_table table, struct e
 	}
 }
 
-static const struct et_bundle_value *read_values(
-	struct reader *reader, struct et_fb_table table, uint32_t field, const char *what, uint32_t *ret_n)
+static const struct et_bundle_value *read_values(struct reader *reader, struct et_fb_table table, uint32_t field,
+	const char *what, uint32_t *ret_n)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector vector = et_fb_vector(fb, table, field, 4);
@@ -121,8 +120,7 @@ static void read_suite(struct reader *reader, struct et_fb_table table, struct e
 		et_fb_where(fb, "case", i);
 		struct et_fb_table item = et_fb_table_at(fb, vector, i);
 		cases[i].inputs = read_values(reader, item, CASE_INPUTS, "bundled input", &cases[i].n_inputs);
-		cases[i].outputs =
-			read_values(reader, item, CASE_OUTPUTS, "expected output", &cases[i].n_outputs);
+		cases[i].outputs = read_values(reader, item, CASE_OUTPUTS, "expected output", &cases[i].n_outputs);
 	}
 	et_fb_within(fb, NULL);
 	suite->method = name;
@@ -130,14 +128,13 @@ static void read_suite(struct reader *reader, struct et_fb_table table, struct e
 	suite->n_cases = vector.n;
 }
 
-enum et_status et_bundle_open(struct et_bundle *ret_bundle, const uint8_t *bytes, size_t n_bytes,
-	struct et_pool *pool, struct et_diag *diag)
+enum et_status et_bundle_open(struct et_bundle *ret_bundle, const uint8_t *bytes, size_t n_bytes, struct et_pool *pool,
+	struct et_diag *diag)
 {
 	struct reader reader = { .pool = pool };
 	struct et_fb *fb = &reader.fb;
 	struct et_bundle bundle;
-	enum et_status status =
-		et_bundle_find_program(&bundle.program, &bundle.n_program_bytes, bytes, n_bytes, diag);
+	enum et_status status = et_bundle_find_program(&bundle.program, &bundle.n_program_bytes, bytes, n_bytes, diag);
 	if (status)
 		return status;
 	struct et_fb_table root = et_fb_open(fb, bytes, n_bytes, ET_BUNDLE_IDENTIFIER, diag);

@@ -54,8 +54,8 @@ struct reader {
 #define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
 
 /* The file's FlatBuffer begins at its first byte; its offset in the header counts what lies before the rest. */
-static enum et_status read_header(const struct et_source *source, size_t *ret_n_flatbuffer,
-	size_t *ret_segment_base, struct et_diag *diag)
+static enum et_status read_header(const struct et_source *source, size_t *ret_n_flatbuffer, size_t *ret_segment_base,
+	struct et_diag *diag)
 {
 	const uint8_t *bytes = source->bytes;
 	if (!et_fb_has_identifier(bytes, source->n_bytes, "FT01"))
@@ -86,8 +86,8 @@ static void read_layout(struct reader *reader, struct et_fb_table table, struct 
 	if (!et_layout_read(fb, table, &fields, ET_E_INVALID_EXTERNAL_DATA, reader->pool, &layout))
 		return;
 	if (layout.n_bytes > entry->n_bytes) {
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu",
-			entry->n_bytes, layout.n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%zu bytes of data for a tensor of %zu", entry->n_bytes,
+			layout.n_bytes);
 		return;
 	}
 	entry->is_tensor = true;
@@ -129,8 +129,7 @@ static void read_entry(struct reader *reader, struct et_fb_table table, struct e
 	uint64_t offset = et_fb_u64(fb, segment, SEGMENT_OFFSET, 0);
 	uint64_t n_bytes = et_fb_u64(fb, segment, SEGMENT_SIZE, 0);
 	if (!et_in_range(offset, n_bytes, source->n_bytes - reader->segment_base)) {
-		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA,
-			"%llu bytes at %llu of the segments reach beyond the file",
+		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA, "%llu bytes at %llu of the segments reach beyond the file",
 			(unsigned long long)n_bytes, (unsigned long long)offset);
 		return;
 	}
@@ -149,8 +148,8 @@ static bool is_as_expected(const struct et_external_entry *entry, const struct e
 	       memcmp(entry->dim_order, expected->dim_order, entry->n_dims) == 0;
 }
 
-static enum et_status refuse(
-	const struct et_external_entry *entry, const struct et_tensor_spec *expected, struct et_diag *diag)
+static enum et_status refuse(const struct et_external_entry *entry, const struct et_tensor_spec *expected,
+	struct et_diag *diag)
 {
 	char there[ET_SIZES_TEXT], wanted[ET_SIZES_TEXT];
 	if (!entry->is_tensor)
@@ -162,8 +161,7 @@ static enum et_status refuse(
 		"the data file has another tensor of that name: %s %s, not %s %s%s; are both files of one "
 		"export?",
 		et_scalar_name(entry->type), et_sizes_text(there, sizeof there, entry->sizes, entry->n_dims),
-		et_scalar_name(expected->type),
-		et_sizes_text(wanted, sizeof wanted, expected->sizes, expected->n_dims),
+		et_scalar_name(expected->type), et_sizes_text(wanted, sizeof wanted, expected->sizes, expected->n_dims),
 		is_order ? " in another dim order" : "");
 }
 
@@ -194,8 +192,8 @@ static const struct et_source *source_at(void *self, uint32_t index)
 	return next && next->source_at ? next->source_at(next->self, index - 1) : NULL;
 }
 
-static enum et_status read_file(struct et_external *external, struct et_pool *pool,
-	const struct et_source *source, struct et_diag *diag)
+static enum et_status read_file(struct et_external *external, struct et_pool *pool, const struct et_source *source,
+	struct et_diag *diag)
 {
 	size_t n_flatbuffer = 0;
 	struct reader reader = { .pool = pool, .external = external };

@@ -55,8 +55,7 @@ enum et_status et_fb_fail(struct et_fb *fb, enum et_status status, const char *f
 	const char *within = fb->within ? fb->within : "";
 	const char *colon = fb->within ? ": " : "";
 	if (fb->noun)
-		return et_fail(
-			fb->diag, status, "%s%s%s %u: %s", within, colon, fb->noun, fb->noun_index, text);
+		return et_fail(fb->diag, status, "%s%s%s %u: %s", within, colon, fb->noun, fb->noun_index, text);
 	return et_fail(fb->diag, status, "%s%s%s", within, colon, text);
 }
 
@@ -66,15 +65,13 @@ void *et_fb_array(struct et_fb *fb, struct et_pool *pool, size_t n, size_t item_
 		return NULL;
 	void *array = et_pool_array(pool, n, item_bytes);
 	if (!array)
-		et_fb_fail(fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for %zu times %zu bytes", n,
-			item_bytes);
+		et_fb_fail(fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for %zu times %zu bytes", n, item_bytes);
 	return array;
 }
 
 static void corrupt(struct et_fb *fb, const char *what, uint64_t at)
 {
-	et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%s at byte %llu of %zu", what, (unsigned long long)at,
-		fb->n_bytes);
+	et_fb_fail(fb, ET_E_INVALID_PROGRAM, "%s at byte %llu of %zu", what, (unsigned long long)at, fb->n_bytes);
 }
 
 static bool charge(struct et_fb *fb, uint64_t n)
@@ -83,8 +80,7 @@ static bool charge(struct et_fb *fb, uint64_t n)
 		return false;
 	if (n > fb->n_budget) {
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-			"the same bytes are used over and over: more structure than %zu bytes can hold",
-			fb->n_bytes);
+			"the same bytes are used over and over: more structure than %zu bytes can hold", fb->n_bytes);
 		return false;
 	}
 	fb->n_budget -= (size_t)n;
@@ -130,8 +126,8 @@ static struct et_fb_table open_table(struct et_fb *fb, uint64_t at)
 	};
 }
 
-struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t n_bytes,
-	const char *identifier, struct et_diag *diag)
+struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t n_bytes, const char *identifier,
+	struct et_diag *diag)
 {
 	struct et_fb_table absent = { 0 };
 	*ret_fb = (struct et_fb){ .bytes = bytes, .n_bytes = n_bytes, .diag = diag };
@@ -151,8 +147,8 @@ struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t
 		for (int i = 0; i < 4; i++)
 			found[i] = bytes[4 + i] > ' ' && bytes[4 + i] < 0x7f ? (char)bytes[4 + i] : '.';
 		et_fb_fail(ret_fb, ET_E_INVALID_PROGRAM,
-			"the identifier is '%s', not '%s': another kind of file, or another version of it",
-			found, identifier);
+			"the identifier is '%s', not '%s': another kind of file, or another version of it", found,
+			identifier);
 		return absent;
 	}
 	ret_fb->n_budget = BUDGET_FLOOR;
@@ -182,9 +178,8 @@ static uint64_t field_at(struct et_fb *fb, struct et_fb_table table, uint32_t fi
 		return 0;
 	uint64_t at = (uint64_t)table.at + offset;
 	if (offset < 4 || !et_in_range(at, n, fb->n_bytes)) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-			"field %u of the table at byte %u would lie at byte %llu of %zu", field, table.at,
-			(unsigned long long)at, fb->n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "field %u of the table at byte %u would lie at byte %llu of %zu",
+			field, table.at, (unsigned long long)at, fb->n_bytes);
 		return 0;
 	}
 	return at;
@@ -240,8 +235,8 @@ struct et_fb_table et_fb_table(struct et_fb *fb, struct et_fb_table table, uint3
 }
 
 /* The vector that @field leads to. */
-static struct et_fb_vector open_vector(
-	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes, bool is_walked)
+static struct et_fb_vector open_vector(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes,
+	bool is_walked)
 {
 	struct et_fb_vector absent = { 0 };
 	uint64_t at = follow(fb, field_at(fb, table, field, 4));
@@ -250,9 +245,8 @@ static struct et_fb_vector open_vector(
 	uint32_t n = et_load_u32(fb->bytes + at);
 	uint64_t n_bytes = (uint64_t)n * item_bytes;
 	if (!et_in_range(at + 4, n_bytes, fb->n_bytes)) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-			"a vector of %u items at byte %llu reaches beyond the %zu bytes", n,
-			(unsigned long long)at, fb->n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "a vector of %u items at byte %llu reaches beyond the %zu bytes",
+			n, (unsigned long long)at, fb->n_bytes);
 		return absent;
 	}
 	if (!charge(fb, is_walked ? 4 + n_bytes : 4))
@@ -260,14 +254,13 @@ static struct et_fb_vector open_vector(
 	return (struct et_fb_vector){ .items = fb->bytes + at + 4, .n = n, .item_bytes = item_bytes };
 }
 
-struct et_fb_vector et_fb_vector(
-	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
+struct et_fb_vector et_fb_vector(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
 {
 	return open_vector(fb, table, field, item_bytes, true);
 }
 
-struct et_fb_vector et_fb_vector_unwalked(
-	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes)
+struct et_fb_vector et_fb_vector_unwalked(struct et_fb *fb, struct et_fb_table table, uint32_t field,
+	uint32_t item_bytes)
 {
 	return open_vector(fb, table, field, item_bytes, false);
 }
@@ -280,8 +273,8 @@ struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint3
 struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uint32_t field)
 {
 	struct et_fb_vector vector = et_fb_vector(fb, table, field, 1);
-	if (vector.items && ((size_t)(vector.items - fb->bytes) + vector.n == fb->n_bytes ||
-				    vector.items[vector.n] != 0)) {
+	if (vector.items &&
+		((size_t)(vector.items - fb->bytes) + vector.n == fb->n_bytes || vector.items[vector.n] != 0)) {
 		corrupt(fb, "a string does not end,", (uint64_t)(vector.items - fb->bytes) - 4);
 		return (struct et_fb_string){ 0 };
 	}

@@ -87,8 +87,8 @@ bool et_fb_has_identifier(const uint8_t *bytes, size_t n_bytes, const char *iden
 /* Begin, and return the root table. @bytes must stay as they are while the reader is used. @identifier:
  * four characters the buffer must carry, or NULL to accept any. @diag may be NULL. On failure the root is
  * absent and et_fb_status says why. */
-struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t n_bytes,
-	const char *identifier, struct et_diag *diag);
+struct et_fb_table et_fb_open(struct et_fb *ret_fb, const uint8_t *bytes, size_t n_bytes, const char *identifier,
+	struct et_diag *diag);
 
 /* ET_OK, or what was given to the first et_fb_fail (ET_E_INVALID_PROGRAM for whatever the reader found). */
 enum et_status et_fb_status(const struct et_fb *fb);
@@ -164,13 +164,12 @@ static inline double et_fb_f64(struct et_fb *fb, struct et_fb_table table, uint3
 /* A sub-table, or the value of a union that holds a table. */
 struct et_fb_table et_fb_table(struct et_fb *fb, struct et_fb_table table, uint32_t field);
 /* @item_bytes: 1, 2, 4, 8, or the size of a struct; 4 for tables and strings. */
-struct et_fb_vector et_fb_vector(
-	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes);
+struct et_fb_vector et_fb_vector(struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes);
 /* A vector of bytes that will not be walked here: constants, payloads. */
 struct et_fb_vector et_fb_blob(struct et_fb *fb, struct et_fb_table table, uint32_t field);
 /* A vector of which only a few items will be looked at each time it is asked for. */
-struct et_fb_vector et_fb_vector_unwalked(
-	struct et_fb *fb, struct et_fb_table table, uint32_t field, uint32_t item_bytes);
+struct et_fb_vector et_fb_vector_unwalked(struct et_fb *fb, struct et_fb_table table, uint32_t field,
+	uint32_t item_bytes);
 struct et_fb_string et_fb_string(struct et_fb *fb, struct et_fb_table table, uint32_t field);
 
 /* --- items of a vector ------------------------------------------------------------------------ */

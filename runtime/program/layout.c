@@ -34,8 +34,8 @@ bool et_layout_read(struct et_fb *fb, struct et_fb_table table, const struct et_
 	}
 	if (!et_dim_order_is_valid(own_order, sizes.n))
 		et_fb_fail(fb, status, "the dim order is no permutation of its %u dimensions", sizes.n);
-	else if (!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) ||
-		 !et_mul(numel, n_item, &n_bytes) || n_bytes > PTRDIFF_MAX)
+	else if (!et_sizes_are_addressable(own_sizes, own_order, sizes.n, &numel) || !et_mul(numel, n_item, &n_bytes) ||
+		 n_bytes > PTRDIFF_MAX)
 		et_fb_fail(fb, status, "its sizes are absurd: their product overflows");
 	else
 		*ret = (struct et_layout){ (uint8_t)type, (uint8_t)sizes.n, own_sizes, own_order, n_bytes };

@@ -44,16 +44,16 @@ bool et_program_value_index(struct et_program_reader *reader, int64_t value_inde
 	uint32_t number, uint32_t *ret_slot)
 {
 	if (value_index < 0 || value_index >= n_values) {
-		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "%s %u is value %lld, but there are %u values",
-			what, number, (long long)value_index, n_values);
+		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "%s %u is value %lld, but there are %u values", what,
+			number, (long long)value_index, n_values);
 		return false;
 	}
 	*ret_slot = (uint32_t)value_index;
 	return true;
 }
 
-const uint32_t *et_program_value_indices(
-	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what)
+const uint32_t *et_program_value_indices(struct et_program_reader *reader, struct et_fb_vector vector,
+	uint32_t n_values, const char *what)
 {
 	uint32_t *value_indices = READER_NEW_ARRAY(reader, uint32_t, vector.n);
 	if (!value_indices)
@@ -68,16 +68,16 @@ const uint32_t *et_program_value_indices(
 struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index)
 {
 	if (index >= reader->program->n_segments) {
-		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "segment %u is referred to, but there are %u",
-			index, reader->program->n_segments);
+		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "segment %u is referred to, but there are %u", index,
+			reader->program->n_segments);
 		return NULL;
 	}
 	return &reader->program->segments[index];
 }
 
 /* The lengths that the extended header gives, or those of a file without one. */
-static enum et_status read_header(
-	struct et_program *program, size_t *ret_n_flatbuffer, size_t *ret_segment_base, struct et_diag *diag)
+static enum et_status read_header(struct et_program *program, size_t *ret_n_flatbuffer, size_t *ret_segment_base,
+	struct et_diag *diag)
 {
 	const uint8_t *bytes = program->bytes;
 	*ret_n_flatbuffer = program->n_bytes;
@@ -96,8 +96,8 @@ static enum et_status read_header(
 		return et_fail(diag, ET_E_INVALID_PROGRAM,
 			"truncated: the header speaks of %llu bytes of program and %llu of segments at %llu, "
 			"the file has %zu",
-			(unsigned long long)n_flatbuffer, (unsigned long long)n_segment_bytes,
-			(unsigned long long)base, program->n_bytes);
+			(unsigned long long)n_flatbuffer, (unsigned long long)n_segment_bytes, (unsigned long long)base,
+			program->n_bytes);
 	*ret_n_flatbuffer = (size_t)n_flatbuffer;
 	*ret_segment_base = (size_t)base;
 	return ET_OK;
@@ -112,8 +112,7 @@ static void read_segments(struct et_program_reader *reader, struct et_fb_table r
 	if (base == 0)
 		return;
 	program->segments = READER_NEW_ARRAY(reader, struct et_segment, vector.n);
-	size_t n_left =
-		program->n_bytes - base; /* what is made of segments is in proportion to the file, then */
+	size_t n_left = program->n_bytes - base; /* what is made of segments is in proportion to the file, then */
 	for (uint32_t i = 0; i < vector.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "segment", i);
 		struct et_fb_table table = et_fb_table_at(fb, vector, i);
@@ -131,8 +130,8 @@ static void read_segments(struct et_program_reader *reader, struct et_fb_table r
 			return;
 		}
 		n_left -= (size_t)n_bytes;
-		program->segments[i] =
-			(struct et_segment){ .offset = base + (size_t)offset, .n_bytes = (size_t)n_bytes };
+		program->segments[i] = (struct et_segment){ .offset = base + (size_t)offset,
+			.n_bytes = (size_t)n_bytes };
 	}
 	et_fb_where(fb, NULL, 0);
 	if (fb->status == ET_OK)
@@ -152,8 +151,8 @@ static void read_constants(struct et_program_reader *reader, struct et_fb_table 
 	if (offsets.n <= 1)
 		return;
 	if (reader->constant_buffers.n) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "constants are both in a segment (%u) and inline (%u)",
-			offsets.n, reader->constant_buffers.n);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "constants are both in a segment (%u) and inline (%u)", offsets.n,
+			reader->constant_buffers.n);
 		return;
 	}
 	reader->constant_segment = et_fb_u32(fb, table, SUBSEGMENT_INDEX, 0);
@@ -205,8 +204,7 @@ static void refuse_alone(struct et_program_reader *reader, struct et_method_spec
 	fb->status = ET_OK;
 	*method = (struct et_method_spec){
 		.name = method->name,
-		.why_not = et_program_string(
-			reader, (struct et_fb_string){ why.text, (uint32_t)strlen(why.text) }),
+		.why_not = et_program_string(reader, (struct et_fb_string){ why.text, (uint32_t)strlen(why.text) }),
 		.refusal = status,
 	};
 }
@@ -267,8 +265,7 @@ enum et_status et_program_open(struct et_program **ret_program, const struct et_
 	const uint8_t *bytes = source->bytes;
 	size_t n_bytes = source->n_bytes;
 	if (et_bundle_is(bytes, n_bytes)) {
-		enum et_status status =
-			et_bundle_find_program(&bytes, &n_bytes, source->bytes, source->n_bytes, diag);
+		enum et_status status = et_bundle_find_program(&bytes, &n_bytes, source->bytes, source->n_bytes, diag);
 		if (status != ET_OK)
 			return status;
 	}
@@ -371,8 +368,8 @@ static bool begin_shared(const struct et_method_spec *method, uint8_t *bytes, ui
 	return has_any;
 }
 
-size_t et_program_shared_bytes(
-	const struct et_program *program, const struct et_method_spec *method, uint64_t *ret_n_initial)
+size_t et_program_shared_bytes(const struct et_program *program, const struct et_method_spec *method,
+	uint64_t *ret_n_initial)
 {
 	uint64_t n_initial = 0;
 	uint32_t n_sharing = 0;
@@ -395,8 +392,7 @@ size_t et_program_shared_bytes(
 	return n_bytes;
 }
 
-void et_program_begin_shared(
-	const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes)
+void et_program_begin_shared(const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes)
 {
 	uint64_t n_initial = 0;
 	for (uint32_t i = 0; i < program->n_methods; i++)
@@ -404,8 +400,8 @@ void et_program_begin_shared(
 	begin_shared(method, bytes, &n_initial);
 }
 
-enum et_status et_program_find_named_data(
-	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes)
+enum et_status et_program_find_named_data(const struct et_program *program, const char *key, const uint8_t **ret_bytes,
+	size_t *ret_n_bytes)
 {
 	uint32_t index = et_names_find(program->named, program->n_named, key);
 	if (index != ET_NO_NAME) {
@@ -431,8 +427,8 @@ static bool lies_in(const struct et_source *source, const uint8_t *bytes, size_t
 	return et_in_range(offset, n_bytes, source->n_bytes);
 }
 
-const struct et_source *et_program_find_source(
-	const struct et_program *program, const uint8_t *bytes, size_t n_bytes, uint32_t *ret_number)
+const struct et_source *et_program_find_source(const struct et_program *program, const uint8_t *bytes, size_t n_bytes,
+	uint32_t *ret_number)
 {
 	const struct et_external_data *external = program->external;
 	const struct et_source *source = &program->source;

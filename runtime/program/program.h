@@ -177,22 +177,21 @@ enum { ET_SHARED_ARENA = 2 };
  * that is not made to share then only has more state than it needs. (What a method writes before it reads it may still be
  * read by another one first, so its own instructions tell no more.) *ret_n_initial:
  * bytes of initial values that et_program_begin_shared copies there; more where they overlap, UINT64_MAX at the most. */
-size_t et_program_shared_bytes(
-	const struct et_program *program, const struct et_method_spec *method, uint64_t *ret_n_initial);
+size_t et_program_shared_bytes(const struct et_program *program, const struct et_method_spec *method,
+	uint64_t *ret_n_initial);
 /* Those of all methods' initial values that lie there into @bytes, as many as that; where they are not the same, those of
  * @method. */
-void et_program_begin_shared(
-	const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes);
+void et_program_begin_shared(const struct et_program *program, const struct et_method_spec *method, uint8_t *bytes);
 
 /* A blob of the file's named data, or else of the external data. ET_E_NOT_FOUND if there is none. */
-enum et_status et_program_find_named_data(
-	const struct et_program *program, const char *key, const uint8_t **ret_bytes, size_t *ret_n_bytes);
+enum et_status et_program_find_named_data(const struct et_program *program, const char *key, const uint8_t **ret_bytes,
+	size_t *ret_n_bytes);
 
 const struct et_source *et_program_source(const struct et_program *program);
 /* The file that [bytes, bytes + n_bytes) lies in: the program's own is number 0, those of its external data
  * follow. NULL if it is none of them. */
-const struct et_source *et_program_find_source(
-	const struct et_program *program, const uint8_t *bytes, size_t n_bytes, uint32_t *ret_number);
+const struct et_source *et_program_find_source(const struct et_program *program, const uint8_t *bytes, size_t n_bytes,
+	uint32_t *ret_number);
 
 struct et_program_stats {
 	uint32_t version; /* schema version in the file */

@@ -48,11 +48,9 @@ struct et_program_reader {
 };
 
 /* Decode the values of @method into it. Its name and arenas are there already. */
-void et_program_read_values(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
+void et_program_read_values(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
 /* Decode one method whole, values and all. */
-void et_program_read_method(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
+void et_program_read_method(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method);
 
 /* The bytes of a segment, or NULL with the failure noted. */
 struct et_segment *et_program_segment(struct et_program_reader *reader, uint32_t index);
@@ -62,8 +60,8 @@ const char *et_program_string(struct et_program_reader *reader, struct et_fb_str
 bool et_program_value_index(struct et_program_reader *reader, int64_t value_index, uint32_t n_values, const char *what,
 	uint32_t number, uint32_t *ret_slot);
 /* Indexes of values, all checked to be below @n_values. @what: "argument". */
-const uint32_t *et_program_value_indices(
-	struct et_program_reader *reader, struct et_fb_vector vector, uint32_t n_values, const char *what);
+const uint32_t *et_program_value_indices(struct et_program_reader *reader, struct et_fb_vector vector,
+	uint32_t n_values, const char *what);
 
 #define READER_NEW_ARRAY(reader, type, n) ET_FB_NEW_ARRAY(&(reader)->fb, (reader)->pool, type, n)
 

@@ -17,8 +17,7 @@ enum { PAYLOAD_INLINE, PAYLOAD_SEGMENT };
  * size a program is made to waste time. */
 enum { MOST_SHARED = 64 };
 
-static void read_arenas(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
+static void read_arenas(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector sizes = et_fb_vector(fb, plan, PLAN_ARENA_SIZES, 8);
@@ -29,10 +28,9 @@ static void read_arenas(
 	for (uint32_t i = 1; arenas && i < sizes.n && fb->status == ET_OK; i++) {
 		et_fb_where(fb, "arena", i);
 		int64_t n_bytes = et_fb_i64_at(fb, sizes, i);
-		if (n_bytes < 0 || (uint64_t)n_bytes > PTRDIFF_MAX ||
-			!et_add(total, (size_t)n_bytes, &total) || total > PTRDIFF_MAX)
-			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it has %lld bytes, which is absurd",
-				(long long)n_bytes);
+		if (n_bytes < 0 || (uint64_t)n_bytes > PTRDIFF_MAX || !et_add(total, (size_t)n_bytes, &total) ||
+			total > PTRDIFF_MAX)
+			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it has %lld bytes, which is absurd", (long long)n_bytes);
 		arenas[i] = (size_t)n_bytes;
 	}
 	method->arena_bytes = arenas;
@@ -44,8 +42,8 @@ static void read_arenas(
 		et_fb_where(fb, "arena", et_fb_u32(fb, device, ARENA_DEVICE_INDEX, 0));
 		int8_t type = et_fb_i8(fb, device, ARENA_DEVICE_TYPE, 0);
 		if (type != 0)
-			et_fb_fail(fb, ET_E_NOT_SUPPORTED,
-				"it lies on device type %d, only the CPU is supported", type);
+			et_fb_fail(fb, ET_E_NOT_SUPPORTED, "it lies on device type %d, only the CPU is supported",
+				type);
 	}
 }
 
@@ -72,8 +70,7 @@ static const char *operator_name(struct et_program_reader *reader, struct et_fb_
 	return joined;
 }
 
-static void read_operators(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
+static void read_operators(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector vector = et_fb_vector(fb, plan, PLAN_OPERATORS, 4);
@@ -86,8 +83,8 @@ static void read_operators(
 	method->n_operators = vector.n;
 }
 
-static void read_compile_specs(
-	struct et_program_reader *reader, struct et_fb_table table, struct et_delegate_spec *delegate)
+static void read_compile_specs(struct et_program_reader *reader, struct et_fb_table table,
+	struct et_delegate_spec *delegate)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector vector = et_fb_vector(fb, table, DELEGATE_COMPILE_SPECS, 4);
@@ -112,8 +109,7 @@ static void read_compile_specs(
 	delegate->n_specs = vector.n;
 }
 
-static void read_payload(
-	struct et_program_reader *reader, struct et_fb_table table, struct et_delegate_spec *delegate)
+static void read_payload(struct et_program_reader *reader, struct et_fb_table table, struct et_delegate_spec *delegate)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_table processed = et_fb_table(fb, table, DELEGATE_PROCESSED);
@@ -150,8 +146,7 @@ static void read_payload(
 			MOST_SHARED, n_file_bytes);
 }
 
-static void read_delegates(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
+static void read_delegates(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector vector = et_fb_vector(fb, plan, PLAN_DELEGATES, 4);
@@ -183,15 +178,14 @@ static void read_fixed_args(struct et_program_reader *reader, struct et_fb_table
 }
 
 /* A call's operator or delegate, and its arguments. */
-static void read_call(struct et_program_reader *reader, struct et_fb_table table, uint32_t n_callees,
-	const char *what, uint32_t n_values, struct et_instruction_spec *instruction)
+static void read_call(struct et_program_reader *reader, struct et_fb_table table, uint32_t n_callees, const char *what,
+	uint32_t n_values, struct et_instruction_spec *instruction)
 {
 	struct et_fb *fb = &reader->fb;
 	int32_t index = et_fb_i32(fb, table, CALL_INDEX, 0);
 	struct et_fb_vector args = et_fb_vector(fb, table, CALL_ARGS, 4);
 	if (index < 0 || (uint32_t)index >= n_callees) {
-		et_fb_fail(
-			fb, ET_E_INVALID_PROGRAM, "it calls %s %d, but there are %u", what, index, n_callees);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it calls %s %d, but there are %u", what, index, n_callees);
 		return;
 	}
 	if (!args.items) {
@@ -205,15 +199,13 @@ static void read_call(struct et_program_reader *reader, struct et_fb_table table
 
 /* @first: the index of the chain's first instruction; @n_chain: how many it has. */
 static void read_instruction(struct et_program_reader *reader, struct et_fb_table table,
-	const struct et_method_spec *method, uint32_t first, uint32_t n_chain,
-	struct et_instruction_spec *instruction)
+	const struct et_method_spec *method, uint32_t first, uint32_t n_chain, struct et_instruction_spec *instruction)
 {
 	struct et_fb *fb = &reader->fb;
 	instruction->op = et_fb_u8(fb, table, INSTRUCTION_TYPE, 0);
 	struct et_fb_table args = et_fb_table(fb, table, INSTRUCTION_VALUE);
 	if (et_fb_is_absent(args)) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "an instruction of type %u without its body",
-			instruction->op);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "an instruction of type %u without its body", instruction->op);
 		return;
 	}
 	switch (instruction->op) {
@@ -232,8 +224,8 @@ static void read_instruction(struct et_program_reader *reader, struct et_fb_tabl
 		read_fixed_args(reader, args, 1, method->n_values, instruction);
 		int32_t destination = et_fb_i32(fb, args, JUMP_DESTINATION, 0);
 		if (destination < 0 || (uint32_t)destination > n_chain) {
-			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it jumps to instruction %d of a chain of %u",
-				destination, n_chain);
+			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it jumps to instruction %d of a chain of %u", destination,
+				n_chain);
 			return;
 		}
 		instruction->index = first + (uint32_t)destination;
@@ -247,8 +239,7 @@ static void read_instruction(struct et_program_reader *reader, struct et_fb_tabl
 	}
 }
 
-static void read_chains(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
+static void read_chains(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector chains = et_fb_vector(fb, plan, PLAN_CHAINS, 4);
@@ -256,8 +247,7 @@ static void read_chains(
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the method has no chain of instructions");
 	size_t n = 0;
 	for (uint32_t i = 0; i < chains.n && fb->status == ET_OK; i++) {
-		struct et_fb_vector vector =
-			et_fb_vector(fb, et_fb_table_at(fb, chains, i), CHAIN_INSTRUCTIONS, 4);
+		struct et_fb_vector vector = et_fb_vector(fb, et_fb_table_at(fb, chains, i), CHAIN_INSTRUCTIONS, 4);
 		if (!vector.items)
 			et_fb_fail(fb, ET_E_INVALID_PROGRAM, "chain %u has no list of instructions", i);
 		n += vector.n;
@@ -267,8 +257,7 @@ static void read_chains(
 	struct et_instruction_spec *instructions = READER_NEW_ARRAY(reader, struct et_instruction_spec, n);
 	uint32_t first = 0;
 	for (uint32_t i = 0; i < chains.n && fb->status == ET_OK; i++) {
-		struct et_fb_vector vector =
-			et_fb_vector(fb, et_fb_table_at(fb, chains, i), CHAIN_INSTRUCTIONS, 4);
+		struct et_fb_vector vector = et_fb_vector(fb, et_fb_table_at(fb, chains, i), CHAIN_INSTRUCTIONS, 4);
 		for (uint32_t j = 0; j < vector.n && fb->status == ET_OK; j++) {
 			et_fb_where(fb, "instruction", first + j);
 			read_instruction(reader, et_fb_table_at(fb, vector, j), method, first, vector.n,
@@ -293,8 +282,7 @@ static const uint32_t *read_ends(struct et_program_reader *reader, struct et_fb_
 	return et_program_value_indices(reader, vector, method->n_values, what);
 }
 
-void et_program_read_method(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
+void et_program_read_method(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
 	method->name = et_program_string(reader, et_fb_string(fb, plan, PLAN_NAME));

@@ -20,8 +20,8 @@
 enum { LOCATION_SEGMENT, LOCATION_EXTERNAL };
 
 /* [@offset, + @n_bytes) of a segment as a pointer. */
-static const uint8_t *segment_range(
-	struct et_program_reader *reader, uint32_t index, uint64_t offset, size_t n_bytes, const char *what)
+static const uint8_t *segment_range(struct et_program_reader *reader, uint32_t index, uint64_t offset, size_t n_bytes,
+	const char *what)
 {
 	struct et_segment *segment = et_program_segment(reader, index);
 	if (!segment)
@@ -52,16 +52,16 @@ static const uint8_t *constant_bytes(struct et_program_reader *reader, uint32_t 
 	struct et_fb_table buffer = et_fb_table_at(fb, reader->constant_buffers, index);
 	struct et_fb_vector blob = et_fb_blob(fb, buffer, BUFFER_BYTES);
 	if (n_bytes > blob.n) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "constant %u has %u bytes, but the tensor needs %zu",
-			index, blob.n, n_bytes);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "constant %u has %u bytes, but the tensor needs %zu", index,
+			blob.n, n_bytes);
 		return NULL;
 	}
 	reader->program->stats.n_constant_bytes += n_bytes;
 	return n_bytes ? blob.items : reader->program->bytes;
 }
 
-static const uint8_t *initial_bytes(
-	struct et_program_reader *reader, struct et_fb_table extra, uint32_t index, size_t n_bytes)
+static const uint8_t *initial_bytes(struct et_program_reader *reader, struct et_fb_table extra, uint32_t index,
+	size_t n_bytes)
 {
 	struct et_fb *fb = &reader->fb;
 	uint64_t list = et_fb_u64(fb, extra, EXTRA_MUTABLE_SEGMENT, 0);
@@ -74,8 +74,8 @@ static const uint8_t *initial_bytes(
 	/* One item is read here, however often: as cheap as a blob. */
 	struct et_fb_vector offsets = et_fb_vector_unwalked(fb, table, SUBSEGMENT_OFFSETS, 8);
 	if (index >= offsets.n) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "its initial value is number %u, but there are %u",
-			index, offsets.n);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "its initial value is number %u, but there are %u", index,
+			offsets.n);
 		return NULL;
 	}
 	uint32_t segment = et_fb_u32(fb, table, SUBSEGMENT_INDEX, 0);
@@ -110,8 +110,8 @@ static const uint8_t *external_bytes(struct et_program_reader *reader, const str
 	}
 	if (n_bytes < spec->n_bytes) {
 		et_fb_fail(fb, ET_E_INVALID_EXTERNAL_DATA,
-			"tensor '%s' lies outside the file with %zu bytes, but needs %zu", spec->name,
-			n_bytes, spec->n_bytes);
+			"tensor '%s' lies outside the file with %zu bytes, but needs %zu", spec->name, n_bytes,
+			spec->n_bytes);
 		return NULL;
 	}
 	return bytes;
@@ -126,14 +126,13 @@ static void read_allocation(struct et_program_reader *reader, struct et_fb_table
 	uint64_t offset = et_fb_u32(fb, allocation, ALLOCATION_OFFSET_LOW, 0) |
 			  (uint64_t)et_fb_u32(fb, allocation, ALLOCATION_OFFSET_HIGH, 0) << 32;
 	if (arena == 0 || arena >= method->n_arenas) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM,
-			"it is planned in arena %u, but there are arenas 1 to %d", arena,
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "it is planned in arena %u, but there are arenas 1 to %d", arena,
 			(int)method->n_arenas - 1);
 		return;
 	}
 	if (!et_in_range(offset, spec->n_bytes, method->arena_bytes[arena])) {
-		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "arena %u has %zu bytes, but %zu at %llu are needed",
-			arena, method->arena_bytes[arena], spec->n_bytes, (unsigned long long)offset);
+		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "arena %u has %zu bytes, but %zu at %llu are needed", arena,
+			method->arena_bytes[arena], spec->n_bytes, (unsigned long long)offset);
 		return;
 	}
 	spec->storage = ET_STORAGE_PLANNED;
@@ -142,8 +141,7 @@ static void read_allocation(struct et_program_reader *reader, struct et_fb_table
 }
 
 /* Type, sizes, dim order and how many bytes they make. */
-static void read_layout(
-	struct et_program_reader *reader, struct et_fb_table table, struct et_tensor_spec *spec)
+static void read_layout(struct et_program_reader *reader, struct et_fb_table table, struct et_tensor_spec *spec)
 {
 	static const struct et_layout_fields fields = { TENSOR_SCALAR_TYPE, TENSOR_SIZES, TENSOR_DIM_ORDER };
 	struct et_fb *fb = &reader->fb;
@@ -160,8 +158,8 @@ static void read_layout(
 	spec->n_bytes = layout.n_bytes;
 }
 
-static void read_tensor(struct et_program_reader *reader, struct et_fb_table table,
-	const struct et_method_spec *method, struct et_tensor_spec *spec)
+static void read_tensor(struct et_program_reader *reader, struct et_fb_table table, const struct et_method_spec *method,
+	struct et_tensor_spec *spec)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_table extra = et_fb_table(fb, table, TENSOR_EXTRA_INFO);
@@ -178,13 +176,12 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 	if (et_fb_is_absent(table))
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the tensor is missing");
 	else if (dynamism == ET_DYNAMIC_UNBOUND)
-		et_fb_fail(fb, ET_E_NOT_SUPPORTED,
-			"the tensor's shape is DYNAMIC_UNBOUND, which is not supported");
+		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "the tensor's shape is DYNAMIC_UNBOUND, which is not supported");
 	else if (dynamism < 0 || dynamism > ET_DYNAMIC_UNBOUND)
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "unknown shape dynamism %d", dynamism);
 	else if (device != 0)
-		et_fb_fail(fb, ET_E_NOT_SUPPORTED,
-			"the tensor lies on device type %d, only the CPU is supported", device);
+		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "the tensor lies on device type %d, only the CPU is supported",
+			device);
 	else if (storage_offset != 0)
 		et_fb_fail(fb, ET_E_NOT_SUPPORTED, "storage offset %d is not supported", storage_offset);
 	else if (location != LOCATION_SEGMENT && location != LOCATION_EXTERNAL)
@@ -208,8 +205,8 @@ static void read_tensor(struct et_program_reader *reader, struct et_fb_table tab
 }
 
 /* A list of slots. Only IntList has 64-bit items; -1 is None in an OptionalTensorList. */
-static void read_value_list(struct et_program_reader *reader, struct et_fb_table table, uint8_t tag,
-	uint32_t n_values, struct et_list_spec *list)
+static void read_value_list(struct et_program_reader *reader, struct et_fb_table table, uint8_t tag, uint32_t n_values,
+	struct et_list_spec *list)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector items = et_fb_vector(fb, table, VALUE_ITSELF, tag == ET_TAG_INT_LIST ? 8 : 4);
@@ -217,8 +214,7 @@ static void read_value_list(struct et_program_reader *reader, struct et_fb_table
 	if (!items.items)
 		et_fb_fail(fb, ET_E_INVALID_PROGRAM, "the list is missing");
 	for (uint32_t i = 0; value_indices && i < items.n; i++) {
-		int64_t value_index =
-			tag == ET_TAG_INT_LIST ? et_fb_i64_at(fb, items, i) : et_fb_i32_at(fb, items, i);
+		int64_t value_index = tag == ET_TAG_INT_LIST ? et_fb_i64_at(fb, items, i) : et_fb_i32_at(fb, items, i);
 		if (value_index == -1 && tag == ET_TAG_OPTIONAL_TENSOR_LIST)
 			value_indices[i] = ET_NO_VALUE;
 		else if (!et_program_value_index(reader, value_index, n_values, "item", i, &value_indices[i]))
@@ -228,8 +224,8 @@ static void read_value_list(struct et_program_reader *reader, struct et_fb_table
 	list->values = value_indices;
 }
 
-static void read_plain_list(
-	struct et_program_reader *reader, struct et_fb_table table, uint8_t tag, struct et_list_spec *list)
+static void read_plain_list(struct et_program_reader *reader, struct et_fb_table table, uint8_t tag,
+	struct et_list_spec *list)
 {
 	struct et_fb *fb = &reader->fb;
 	if (tag == ET_TAG_STRING) {
@@ -257,8 +253,8 @@ static void read_plain_list(
 	}
 }
 
-static void read_value(struct et_program_reader *reader, struct et_fb_table evalue,
-	const struct et_method_spec *method, struct et_value_spec *value)
+static void read_value(struct et_program_reader *reader, struct et_fb_table evalue, const struct et_method_spec *method,
+	struct et_value_spec *value)
 {
 	struct et_fb *fb = &reader->fb;
 	value->tag = et_fb_u8(fb, evalue, EVALUE_TYPE, 0);
@@ -297,8 +293,7 @@ static void read_value(struct et_program_reader *reader, struct et_fb_table eval
 		value->list = list;
 		if (!list)
 			return;
-		if (value->tag == ET_TAG_STRING || value->tag == ET_TAG_DOUBLE_LIST ||
-			value->tag == ET_TAG_BOOL_LIST)
+		if (value->tag == ET_TAG_STRING || value->tag == ET_TAG_DOUBLE_LIST || value->tag == ET_TAG_BOOL_LIST)
 			read_plain_list(reader, table, value->tag, list);
 		else
 			read_value_list(reader, table, value->tag, method->n_values, list);
@@ -325,15 +320,13 @@ static void check_list(struct et_program_reader *reader, const struct et_method_
 		uint8_t tag = value_index == ET_NO_VALUE ? ET_TAG_NONE : method->values[value_index].tag;
 		if (tag == wanted || (tag == ET_TAG_NONE && value->tag == ET_TAG_OPTIONAL_TENSOR_LIST))
 			continue;
-		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM,
-			"item %u of the %s is value %u, which is %s, not %s", i, et_tag_name(value->tag),
-			value_index, et_tag_name(tag), et_tag_name(wanted));
+		et_fb_fail(&reader->fb, ET_E_INVALID_PROGRAM, "item %u of the %s is value %u, which is %s, not %s", i,
+			et_tag_name(value->tag), value_index, et_tag_name(tag), et_tag_name(wanted));
 		return;
 	}
 }
 
-void et_program_read_values(
-	struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
+void et_program_read_values(struct et_program_reader *reader, struct et_fb_table plan, struct et_method_spec *method)
 {
 	struct et_fb *fb = &reader->fb;
 	struct et_fb_vector vector = et_fb_vector(fb, plan, PLAN_VALUES, 4);

@@ -136,28 +136,23 @@ static void test_find(void **state)
 	assert_int_equal(data->find(data->self, "x", NULL, &found, &n_found, &diag), ET_E_NOT_FOUND);
 	assert_string_equal(diag.text, "the data file has nothing of that name");
 	/* not the tensor that is wanted */
-	assert_int_equal(
-		data->find(data->self, "blob", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
+	assert_int_equal(data->find(data->self, "blob", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
 	spec.sizes = other;
-	assert_int_equal(
-		data->find(data->self, "w", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
+	assert_int_equal(data->find(data->self, "w", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
 	spec.sizes = sizes;
 	spec.dim_order = swapped;
-	assert_int_equal(
-		data->find(data->self, "w", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
+	assert_int_equal(data->find(data->self, "w", &spec, &found, &n_found, NULL), ET_E_INVALID_EXTERNAL_DATA);
 	spec.dim_order = order;
 	spec.type = ET_INT32;
 	diag = (struct et_diag){ 0 };
-	assert_int_equal(
-		data->find(data->self, "w", &spec, &found, &n_found, &diag), ET_E_INVALID_EXTERNAL_DATA);
+	assert_int_equal(data->find(data->self, "w", &spec, &found, &n_found, &diag), ET_E_INVALID_EXTERNAL_DATA);
 	assert_string_equal(diag.text,
 		"the data file has another tensor of that name: FP32 [2,2], not INT32 [2,2]; are "
 		"both files of one export?");
 	spec.type = ET_FLOAT32;
 	spec.dim_order = swapped;
 	diag = (struct et_diag){ 0 };
-	assert_int_equal(
-		data->find(data->self, "w", &spec, &found, &n_found, &diag), ET_E_INVALID_EXTERNAL_DATA);
+	assert_int_equal(data->find(data->self, "w", &spec, &found, &n_found, &diag), ET_E_INVALID_EXTERNAL_DATA);
 	assert_non_null(strstr(diag.text, ": FP32 [2,2], not FP32 [2,2] in another dim order;"));
 	spec.dim_order = order;
 
@@ -246,8 +241,7 @@ static void test_broken_files_and_little_memory(void **state)
 		memcpy(copy, bytes, n);
 		struct counting_alloc counting = { 0 };
 		struct et_external *external = NULL;
-		assert_int_equal(
-			open_bytes(&external, copy, n, NULL, &counting, &diag), ET_E_INVALID_EXTERNAL_DATA);
+		assert_int_equal(open_bytes(&external, copy, n, NULL, &counting, &diag), ET_E_INVALID_EXTERNAL_DATA);
 		assert_int_equal(counting.n_live, 0);
 		assert_true(diag.text[0] != '\0');
 		free(copy);
@@ -301,8 +295,7 @@ static void test_exported(void **state)
 	struct et_allocator allocator = counting_allocator(&counting);
 	struct et_source source = { .bytes = pte, .n_bytes = n_program };
 	struct et_program *program = NULL;
-	enum et_status status =
-		et_program_open(&program, &source, et_external_data(external), &allocator, &diag);
+	enum et_status status = et_program_open(&program, &source, et_external_data(external), &allocator, &diag);
 	if (status != ET_OK)
 		fail_msg("%s", diag.text);
 	assert_true(walk_program(program) > 0);

@@ -266,8 +266,7 @@ static void test_misuse_is_a_failure(void **state)
 	assert_true(et_fb_u64_at(&fb, ints, 0) == 0);
 	assert_int_equal(et_fb_status(&fb), ET_E_INVALID_PROGRAM);
 	uint32_t as_it_was = 7;
-	et_fb_u32s(&fb, ints,
-		&as_it_was); /* the reader has failed: nothing is written, which here would be too much */
+	et_fb_u32s(&fb, ints, &as_it_was); /* the reader has failed: nothing is written, which here would be too much */
 	assert_int_equal(as_it_was, 7);
 	root = et_fb_open(&fb, built.bytes, built.n_bytes, NULL, NULL);
 	et_fb_u32s(&fb, et_fb_vector(&fb, root, FIELD_INTS, 1), &as_it_was);

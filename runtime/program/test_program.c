@@ -90,9 +90,9 @@ static void test_all_kinds_of_values(void **state)
 	assert_int_equal(method->n_values, 13);
 	const struct et_value_spec *v = method->values;
 	for (uint8_t i = 0; i < 13; i++) {
-		static const uint8_t tags[] = { ET_TAG_NONE, ET_TAG_INT, ET_TAG_INT, ET_TAG_BOOL,
-			ET_TAG_DOUBLE, ET_TAG_STRING, ET_TAG_TENSOR, ET_TAG_INT_LIST, ET_TAG_DOUBLE_LIST,
-			ET_TAG_BOOL_LIST, ET_TAG_TENSOR_LIST, ET_TAG_OPTIONAL_TENSOR_LIST, ET_TAG_TENSOR };
+		static const uint8_t tags[] = { ET_TAG_NONE, ET_TAG_INT, ET_TAG_INT, ET_TAG_BOOL, ET_TAG_DOUBLE,
+			ET_TAG_STRING, ET_TAG_TENSOR, ET_TAG_INT_LIST, ET_TAG_DOUBLE_LIST, ET_TAG_BOOL_LIST,
+			ET_TAG_TENSOR_LIST, ET_TAG_OPTIONAL_TENSOR_LIST, ET_TAG_TENSOR };
 		assert_int_equal(v[i].tag, tags[i]);
 	}
 	assert_int_equal(v[1].i, -7);
@@ -190,8 +190,8 @@ static void test_no_extended_header(void **state)
 /* As the original, with elements as large as there. */
 static void test_all_types(void **state)
 {
-	static const uint8_t n_bytes[] = { 1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1,
-		2, 1, 1, 1, 1, 2, 4, 8 };
+	static const uint8_t n_bytes[] = { 1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1,
+		1, 1, 2, 4, 8 };
 	struct make_program mk;
 	mk_init(&mk);
 	mk_method(&mk, "forward");
@@ -216,8 +216,7 @@ static void test_memory_plan(void **state)
 	mk_method(&mk, "forward");
 	uint32_t small = mk_arena(&mk, 32);
 	uint32_t large = mk_arena(&mk, (int64_t)6 << 32);
-	mk_tensor(&mk, &(struct mk_tensor){
-			       MK_FP32, MK_SIZES(2), .arena = small, .offset = 24, .constant = initial });
+	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = small, .offset = 24, .constant = initial });
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1, 3, 2, 2), .dim_order = nhwc, .arena = large,
 			       .offset = (uint64_t)5 << 32, .dynamism = ET_DYNAMIC_BOUND });
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(0, 9), .arena = small, .offset = 32 });
@@ -379,8 +378,7 @@ static void test_external_tensors(void **state)
 	mk_init(&mk);
 	mk_method(&mk, "forward");
 	uint32_t arena = mk_arena(&mk, 8);
-	mk_tensor(
-		&mk, &(struct mk_tensor){ .type = ET_UINT8, MK_SIZES(4), .name = "w", .is_external = true });
+	mk_tensor(&mk, &(struct mk_tensor){ .type = ET_UINT8, MK_SIZES(4), .name = "w", .is_external = true });
 	mk_tensor(&mk, &(struct mk_tensor){ .type = ET_UINT8,
 			       MK_SIZES(4),
 			       .name = "w",
@@ -487,8 +485,7 @@ static void test_bundle(void **state)
 
 	/* the same bytes open as the program within */
 	struct et_program *program = open_with(bytes, n_bytes, NULL);
-	assert_memory_equal(
-		et_program_method_at(program, 0)->values[0].tensor->constant, input, sizeof input);
+	assert_memory_equal(et_program_method_at(program, 0)->values[0].tensor->constant, input, sizeof input);
 	assert_ptr_equal(et_program_source(program)->bytes, bytes);
 	et_program_unref(program);
 	free(pte);

@@ -141,8 +141,8 @@ static uint8_t *make_large(size_t *ret_n_bytes)
 	mk_named_data(&mk, "weight", weights, sizeof weights);
 	for (int i = 0; i < 30; i++) {
 		int a = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(8), .constant = constant });
-		int b = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(8), .arena = arena,
-					       .constant = initial, .name = "s" });
+		int b = mk_tensor(&mk,
+			&(struct mk_tensor){ MK_FP32, MK_SIZES(8), .arena = arena, .constant = initial, .name = "s" });
 		int c = mk_int(&mk, i);
 		mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(c, c));
 		mk_slots(&mk, ET_TAG_TENSOR_LIST, MK_ARGS(a, b));
@@ -199,8 +199,7 @@ static void test_shared(void **state)
 {
 	(void)state;
 	static const char *const names[] = { "silero_vad/xnnpack.bpte", "silero_vad/portable.bpte",
-		"vulkan/mixed_vulkan_xnnpack.bpte", "npu/vgf_small_int.bpte",
-		"programs/encoder_dynamic_xnnpack.bpte" };
+		"vulkan/mixed_vulkan_xnnpack.bpte", "npu/vgf_small_int.bpte", "programs/encoder_dynamic_xnnpack.bpte" };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		size_t n_bytes, n_program;
 		uint8_t *bytes = read_file(SHARED_MODELS, names[i], &n_bytes);

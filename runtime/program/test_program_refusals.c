@@ -26,8 +26,8 @@ static enum et_status refusal_of(const struct et_program *program, struct et_dia
 
 /* Open @bytes, which must be refused with @status and a sentence that holds @sentence: whole, or (where they are not at
  * fault) their method. Frees them. */
-static void expect_with(uint8_t *bytes, size_t n_bytes, const struct et_external_data *external,
-	enum et_status status, const char *sentence)
+static void expect_with(uint8_t *bytes, size_t n_bytes, const struct et_external_data *external, enum et_status status,
+	const char *sentence)
 {
 	struct counting_alloc counting = { 0 };
 	struct et_allocator allocator = counting_allocator(&counting);
@@ -40,8 +40,8 @@ static void expect_with(uint8_t *bytes, size_t n_bytes, const struct et_external
 	if (program)
 		got = refusal_of(program, &diag);
 	if (got != status || !strstr(diag.text, sentence))
-		fail_msg("wanted %s: %s\n   got %s: %s", et_status_text(status), sentence,
-			et_status_text(got), diag.text);
+		fail_msg("wanted %s: %s\n   got %s: %s", et_status_text(status), sentence, et_status_text(got),
+			diag.text);
 	et_program_unref(program);
 	assert_int_equal(counting.n_live, 0);
 	free(bytes);
@@ -83,33 +83,29 @@ static void expect_tensor(const struct mk_tensor *tensor, enum et_status status,
 	expect(&mk, status, sentence);
 }
 
-#define EXPECT_TENSOR(status, sentence, ...) \
-	expect_tensor(&(struct mk_tensor){ __VA_ARGS__ }, status, sentence)
+#define EXPECT_TENSOR(status, sentence, ...) expect_tensor(&(struct mk_tensor){ __VA_ARGS__ }, status, sentence)
 
 static void test_shapes(void **state)
 {
 	(void)state;
 	const uint8_t twice[] = { 0, 0 }, beyond[] = { 0, 2 };
-	EXPECT_TENSOR(
-		ET_E_INVALID_PROGRAM, "forward: value 1: size -3 in dimension 1", MK_FP32, MK_SIZES(2, -3));
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "forward: value 1: size -3 in dimension 1", MK_FP32, MK_SIZES(2, -3));
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: its sizes are absurd", MK_FP32,
 		MK_SIZES(INT32_MAX, INT32_MAX, INT32_MAX));
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: its sizes are absurd", .type = ET_FLOAT64,
 		MK_SIZES(INT32_MAX, INT32_MAX));
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: its sizes are absurd", MK_FP32,
 		MK_SIZES(0, INT32_MAX, INT32_MAX, INT32_MAX));
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the dim order is no permutation of its 2 dimensions",
-		MK_FP32, MK_SIZES(2, 3), .dim_order = twice);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the dim order is no permutation of its 2 dimensions", MK_FP32,
+		MK_SIZES(2, 3), .dim_order = twice);
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "the dim order is no permutation", MK_FP32, MK_SIZES(2, 3),
 		.dim_order = beyond);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: 2 dimensions, but a dim order of 3", MK_FP32,
-		MK_SIZES(2, 3), .n_dim_order = 3);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: 2 dimensions, but a dim order of 3", MK_FP32, MK_SIZES(2, 3),
+		.n_dim_order = 3);
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the tensor has 17 dimensions, 16 are the most", MK_FP32,
 		.n_dims = 17);
-	EXPECT_TENSOR(
-		ET_E_INVALID_PROGRAM, "value 1: the tensor has no sizes", MK_FP32, .has_no_sizes = true);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the tensor has no dim order", MK_FP32,
-		.has_no_dim_order = true);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the tensor has no sizes", MK_FP32, .has_no_sizes = true);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: the tensor has no dim order", MK_FP32, .has_no_dim_order = true);
 }
 
 static void test_what_a_tensor_may_be(void **state)
@@ -117,8 +113,7 @@ static void test_what_a_tensor_may_be(void **state)
 	(void)state;
 	EXPECT_TENSOR(ET_E_NOT_SUPPORTED, "forward: value 1: the tensor's shape is DYNAMIC_UNBOUND", MK_FP32,
 		MK_SIZES(2), .dynamism = ET_DYNAMIC_UNBOUND);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: unknown shape dynamism 3", MK_FP32, MK_SIZES(2),
-		.dynamism = 3);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: unknown shape dynamism 3", MK_FP32, MK_SIZES(2), .dynamism = 3);
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: unknown shape dynamism -1", MK_FP32, MK_SIZES(2),
 		.dynamism = 255);
 	EXPECT_TENSOR(ET_E_NOT_SUPPORTED, "value 1: scalar type 30 (UNKNOWN) is not supported", .type = 30,
@@ -129,21 +124,20 @@ static void test_what_a_tensor_may_be(void **state)
 		.device_type = 1);
 	EXPECT_TENSOR(ET_E_NOT_SUPPORTED, "value 1: storage offset 4 is not supported", MK_FP32, MK_SIZES(2),
 		.storage_offset = 4);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: unknown data location 2", MK_FP32, MK_SIZES(2),
-		.location = 2);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: unknown data location 2", MK_FP32, MK_SIZES(2), .location = 2);
 }
 
 static void test_arenas(void **state)
 {
 	(void)state;
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "forward: value 1: arena 1 has 64 bytes, but 64 at 32 are needed",
-		MK_FP32, MK_SIZES(16), .arena = 1, .offset = 32);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "arena 1 has 64 bytes, but 4 at 18446744073709551612 are needed",
-		MK_FP32, MK_SIZES(1), .arena = 1, .offset = (uint64_t)-4);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "arena 1 has 64 bytes, but 0 at 65 are needed", MK_FP32,
-		MK_SIZES(0), .arena = 1, .offset = 65);
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: it is planned in arena 2, but there are arenas 1 to 1",
-		MK_FP32, MK_SIZES(1), .arena = 2);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "forward: value 1: arena 1 has 64 bytes, but 64 at 32 are needed", MK_FP32,
+		MK_SIZES(16), .arena = 1, .offset = 32);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "arena 1 has 64 bytes, but 4 at 18446744073709551612 are needed", MK_FP32,
+		MK_SIZES(1), .arena = 1, .offset = (uint64_t)-4);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "arena 1 has 64 bytes, but 0 at 65 are needed", MK_FP32, MK_SIZES(0),
+		.arena = 1, .offset = 65);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: it is planned in arena 2, but there are arenas 1 to 1", MK_FP32,
+		MK_SIZES(1), .arena = 2);
 	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: it is planned in arena 0", MK_FP32, MK_SIZES(1),
 		.has_allocation = true);
 
@@ -169,10 +163,9 @@ static void test_constants(void **state)
 		uint32_t constant = mk_constant(&mk, four, sizeof four);
 		mk_method(&mk, "forward");
 		mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(5), .constant = constant });
-		expect_invalid(
-			&mk, is_inline ? "forward: value 0: constant 1 has 16 bytes, but the tensor needs 20"
-				       : "forward: value 0: its constant is 20 bytes at 0 of segment 0, "
-					 "which has 16");
+		expect_invalid(&mk, is_inline ? "forward: value 0: constant 1 has 16 bytes, but the tensor needs 20"
+					      : "forward: value 0: its constant is 20 bytes at 0 of segment 0, "
+						"which has 16");
 		mk_init(&mk);
 		mk.has_inline_constants = is_inline;
 		mk_constant(&mk, four, sizeof four);
@@ -181,23 +174,22 @@ static void test_constants(void **state)
 		expect_invalid(&mk, "forward: value 0: it is constant 2, but there are 2");
 	}
 	/* no constants at all */
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: it is constant 1, but there are 0", MK_FP32,
-		MK_SIZES(1), .constant = 1);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: it is constant 1, but there are 0", MK_FP32, MK_SIZES(1),
+		.constant = 1);
 }
 
 static void test_initial_values(void **state)
 {
 	(void)state;
 	const float four[4] = { 0 };
-	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: its initial value is in list 0, but there are 0",
-		MK_FP32, MK_SIZES(1), .arena = 1, .constant = 1);
+	EXPECT_TENSOR(ET_E_INVALID_PROGRAM, "value 1: its initial value is in list 0, but there are 0", MK_FP32,
+		MK_SIZES(1), .arena = 1, .constant = 1);
 	struct make_program mk;
 	begin(&mk);
 	mk_arena(&mk, 64);
 	uint32_t initial = mk_initial(&mk, four, sizeof four);
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(5), .arena = 1, .constant = initial });
-	expect_invalid(
-		&mk, "forward: value 0: its initial value is 20 bytes at 0 of segment 0, which has 16");
+	expect_invalid(&mk, "forward: value 0: its initial value is 20 bytes at 0 of segment 0, which has 16");
 	begin(&mk);
 	mk_arena(&mk, 64);
 	initial = mk_initial(&mk, four, sizeof four);
@@ -206,8 +198,7 @@ static void test_initial_values(void **state)
 	begin(&mk);
 	mk_arena(&mk, 64);
 	initial = mk_initial(&mk, four, sizeof four);
-	mk_tensor(&mk, &(struct mk_tensor){
-			       MK_FP32, MK_SIZES(1), .arena = 1, .constant = initial, .initial_list = 1 });
+	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1), .arena = 1, .constant = initial, .initial_list = 1 });
 	expect_invalid(&mk, "forward: value 0: its initial value is in list 1, but there are 1");
 }
 
@@ -215,10 +206,10 @@ static void test_external_tensors(void **state)
 {
 	(void)state;
 	EXPECT_TENSOR(ET_E_NOT_FOUND,
-		"forward: value 1: tensor 'layer.weight' lies outside the file, and no data file was given",
-		MK_FP32, MK_SIZES(1), .name = "layer.weight", .is_external = true);
-	EXPECT_TENSOR(ET_E_INVALID_EXTERNAL_DATA, "value 1: it lies outside the file but has no name",
-		MK_FP32, MK_SIZES(1), .is_external = true);
+		"forward: value 1: tensor 'layer.weight' lies outside the file, and no data file was given", MK_FP32,
+		MK_SIZES(1), .name = "layer.weight", .is_external = true);
+	EXPECT_TENSOR(ET_E_INVALID_EXTERNAL_DATA, "value 1: it lies outside the file but has no name", MK_FP32,
+		MK_SIZES(1), .is_external = true);
 }
 
 /* Behind a method that alone is refused the file is read on: what is wrong with it, is. */
@@ -263,8 +254,7 @@ static void test_external_data(void **state)
 	(void)state;
 	expect_external("w", ET_E_INVALID_EXTERNAL_DATA,
 		"forward: value 0: tensor 'w' lies outside the file with 3 bytes, but needs 4");
-	expect_external("absent", ET_E_NOT_FOUND,
-		"forward: value 0: tensor 'absent' lies outside the file: not found");
+	expect_external("absent", ET_E_NOT_FOUND, "forward: value 0: tensor 'absent' lies outside the file: not found");
 	expect_external("other", ET_E_INVALID_EXTERNAL_DATA,
 		"forward: value 0: tensor 'other' lies outside the file: it is FP16 there");
 }
@@ -287,15 +277,11 @@ static void test_lists(void **state)
 	(void)state;
 	expect_list(ET_TAG_INT_LIST, 1, 9, "forward: value 3: item 1 is value 9, but there are 4");
 	expect_list(ET_TAG_INT_LIST, -1, 1, "forward: value 3: item 0 is value -1");
-	expect_list(
-		ET_TAG_INT_LIST, 1, 2, "value 3: item 1 of the IntList is value 2, which is Tensor, not Int");
-	expect_list(ET_TAG_INT_LIST, 1, 3,
-		"value 3: item 1 of the IntList is value 3, which is IntList, not Int");
-	expect_list(
-		ET_TAG_TENSOR_LIST, 2, 0, "item 1 of the TensorList is value 0, which is None, not Tensor");
+	expect_list(ET_TAG_INT_LIST, 1, 2, "value 3: item 1 of the IntList is value 2, which is Tensor, not Int");
+	expect_list(ET_TAG_INT_LIST, 1, 3, "value 3: item 1 of the IntList is value 3, which is IntList, not Int");
+	expect_list(ET_TAG_TENSOR_LIST, 2, 0, "item 1 of the TensorList is value 0, which is None, not Tensor");
 	expect_list(ET_TAG_TENSOR_LIST, 2, -1, "value 3: item 1 is value -1");
-	expect_list(ET_TAG_TENSOR_LIST, 3, 2,
-		"item 0 of the TensorList is value 3, which is TensorList, not Tensor");
+	expect_list(ET_TAG_TENSOR_LIST, 3, 2, "item 0 of the TensorList is value 3, which is TensorList, not Tensor");
 	expect_list(ET_TAG_OPTIONAL_TENSOR_LIST, 0, 1,
 		"item 1 of the OptionalTensorList is value 1, which is Int, not Tensor");
 	expect_list(ET_TAG_OPTIONAL_TENSOR_LIST, -2, 1, "value 3: item 0 is value -2");
@@ -480,8 +466,7 @@ static void test_headers(void **state)
 	expect_patched(4, 0x31315445, 4,
 		"the identifier is 'ET11', not 'ET12': another kind of file, or another version of it");
 	expect_patched(12, 23, 4, "the extended header's length is 23");
-	expect_patched(
-		16, UINT64_MAX, 8, "truncated: the header speaks of 18446744073709551615 bytes of program");
+	expect_patched(16, UINT64_MAX, 8, "truncated: the header speaks of 18446744073709551615 bytes of program");
 	expect_patched(24, UINT64_MAX, 8, "truncated: the header speaks of");
 	expect_patched(32, UINT64_MAX, 8, "truncated: the header speaks of");
 	expect_patched(16, 4, 8, "4 bytes are too few for a FlatBuffer");
@@ -523,8 +508,7 @@ static void test_constants_in_two_places(void **state)
 	assert_non_null(bytes);
 	memcpy(bytes, data, n_bytes);
 	fbb_deinit(&b);
-	expect_bytes(
-		bytes, n_bytes, ET_E_INVALID_PROGRAM, "constants are both in a segment (2) and inline (1)");
+	expect_bytes(bytes, n_bytes, ET_E_INVALID_PROGRAM, "constants are both in a segment (2) and inline (1)");
 }
 
 /* A plan of which one list is missing at a time. */
@@ -542,8 +526,7 @@ static void test_missing_lists(void **state)
 		{ PLAN_ARENA_SIZES, "forward: the method has no list of arena sizes" },
 		{ CHAIN_INSTRUCTIONS + 100, "forward: chain 0 has no list of instructions" },
 		{ PROGRAM_EXECUTION_PLAN + 200, "there is no list of methods" },
-		{ PLAN_ARENA_DEVICES + 300,
-			"forward: arena 3: it lies on device type 1, only the CPU is supported" },
+		{ PLAN_ARENA_DEVICES + 300, "forward: arena 3: it lies on device type 1, only the CPU is supported" },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		unsigned omit = cases[i].field;
@@ -597,8 +580,7 @@ static void test_shared_payloads(void **state)
 		for (int i = 1; i < n; i++)
 			((fbb_ref *)mk.delegates.items)[i] = ((fbb_ref *)mk.delegates.items)[0];
 		if (n == 1000) {
-			expect_invalid(&mk,
-				"payloads are shared so often that they are more than 64 times the file");
+			expect_invalid(&mk, "payloads are shared so often that they are more than 64 times the file");
 			continue;
 		}
 		uint8_t *bytes = mk_finish(&mk, &n_bytes);
@@ -717,8 +699,8 @@ static void expect_bundle(uint8_t *bytes, size_t n_bytes, enum et_status status,
 	struct et_diag diag = { 0 };
 	enum et_status got = et_bundle_open(&bundle, bytes, n_bytes, &pool, &diag);
 	if (got != status || !strstr(diag.text, sentence))
-		fail_msg("wanted %s: %s\n   got %s: %s", et_status_text(status), sentence,
-			et_status_text(got), diag.text);
+		fail_msg("wanted %s: %s\n   got %s: %s", et_status_text(status), sentence, et_status_text(got),
+			diag.text);
 	et_pool_deinit(&pool);
 	assert_int_equal(counting.n_live, 0);
 }

@@ -200,16 +200,14 @@ static void report(struct client *clients, unsigned n_clients, double seconds)
 	qsort(all, n, sizeof *all, by_value);
 	printf("{\"seconds\": %.3f, \"requests_per_s\": %.2f, \"p50_us\": %.3f, \"p90_us\": %.3f, "
 	       "\"p99_us\": %.3f, \"min_us\": %.3f, \"max_us\": %.3f, \"clients\": [",
-		seconds, seconds > 0 ? (double)n / seconds : 0, percentile_us(all, n, 50),
-		percentile_us(all, n, 90), percentile_us(all, n, 99), percentile_us(all, n, 0),
-		percentile_us(all, n, 100));
+		seconds, seconds > 0 ? (double)n / seconds : 0, percentile_us(all, n, 50), percentile_us(all, n, 90),
+		percentile_us(all, n, 99), percentile_us(all, n, 0), percentile_us(all, n, 100));
 	for (unsigned i = 0; i < n_clients; i++) {
 		struct client *c = &clients[i];
 		printf("%s{\"priority\": \"%s\", \"weight\": %u, \"requests\": %zu, \"run_ms\": %.3f, "
 		       "\"p50_us\": %.3f, \"p99_us\": %.3f}",
 			i ? ", " : "", c->priority_name, c->weight, c->n_done, (double)c->run_ns / 1e6,
-			percentile_us(c->latency_ns, c->n_done, 50),
-			percentile_us(c->latency_ns, c->n_done, 99));
+			percentile_us(c->latency_ns, c->n_done, 50), percentile_us(c->latency_ns, c->n_done, 99));
 	}
 	printf("]}\n");
 	free(all);
@@ -229,8 +227,7 @@ int main(int argc, char **argv)
 			clients[n_clients++] = one;
 	}
 	if (seconds < 0 || !clients) {
-		fprintf(stderr,
-			"usage: load SOCKET SECONDS MODEL COUNT[:PRIORITY[:WEIGHT[:IN_FLIGHT]]]...\n");
+		fprintf(stderr, "usage: load SOCKET SECONDS MODEL COUNT[:PRIORITY[:WEIGHT[:IN_FLIGHT]]]...\n");
 		return 2;
 	}
 	pthread_attr_t attr;

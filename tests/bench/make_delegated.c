@@ -37,8 +37,7 @@ int main(int argc, char **argv)
 	mk_method(&mk, "forward");
 	struct mk_tensor tensor = { MK_FP32, MK_SIZES(256) };
 	int x = mk_tensor(&mk, &tensor), y = mk_tensor(&mk, &tensor);
-	int delegate =
-		mk_delegate(&mk, argc == 4 ? argv[3] : "TestBackend", argv[1], n_word, false, NULL, NULL);
+	int delegate = mk_delegate(&mk, argc == 4 ? argv[3] : "TestBackend", argv[1], n_word, false, NULL, NULL);
 	mk_call(&mk, delegate, MK_ARGS(x, y));
 	mk_input(&mk, x);
 	mk_output(&mk, y);

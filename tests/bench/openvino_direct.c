@@ -21,13 +21,13 @@ struct ov_tensor;
 static struct {
 	int (*core_create)(struct ov_core **core);
 	int (*core_set_property)(const struct ov_core *core, const char *device, ...);
-	int (*core_import_model)(const struct ov_core *core, const char *bytes, size_t n_bytes,
-		const char *device, struct ov_compiled_model **model);
+	int (*core_import_model)(const struct ov_core *core, const char *bytes, size_t n_bytes, const char *device,
+		struct ov_compiled_model **model);
 	int (*compiled_model_inputs_size)(const struct ov_compiled_model *model, size_t *n);
-	int (*compiled_model_create_infer_request)(
-		const struct ov_compiled_model *model, struct ov_infer_request **request);
-	int (*infer_request_get_input_tensor_by_index)(
-		const struct ov_infer_request *request, size_t index, struct ov_tensor **tensor);
+	int (*compiled_model_create_infer_request)(const struct ov_compiled_model *model,
+		struct ov_infer_request **request);
+	int (*infer_request_get_input_tensor_by_index)(const struct ov_infer_request *request, size_t index,
+		struct ov_tensor **tensor);
 	int (*infer_request_infer)(struct ov_infer_request *request);
 	int (*tensor_data)(const struct ov_tensor *tensor, void **data);
 	int (*tensor_get_byte_size)(const struct ov_tensor *tensor, size_t *n_bytes);
@@ -41,8 +41,8 @@ static void find_all(void *library)
 		void *to;
 	} functions[] = { FUNCTION(core_create), FUNCTION(core_set_property), FUNCTION(core_import_model),
 		FUNCTION(compiled_model_inputs_size), FUNCTION(compiled_model_create_infer_request),
-		FUNCTION(infer_request_get_input_tensor_by_index), FUNCTION(infer_request_infer),
-		FUNCTION(tensor_data), FUNCTION(tensor_get_byte_size) };
+		FUNCTION(infer_request_get_input_tensor_by_index), FUNCTION(infer_request_infer), FUNCTION(tensor_data),
+		FUNCTION(tensor_get_byte_size) };
 #undef FUNCTION
 	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
 		void *symbol = dlsym(library, functions[i].name);

@@ -79,8 +79,7 @@ int main(int argc, char **argv)
 	int rc = times ? 0 : 1;
 	for (long i = -WARM_UP; !rc && i < n_rounds; i++) {
 		uint64_t start = now_ns();
-		if (send(ends[0], packet, sizeof packet, 0) < 0 ||
-			recv(ends[0], packet, sizeof packet, 0) <= 0)
+		if (send(ends[0], packet, sizeof packet, 0) < 0 || recv(ends[0], packet, sizeof packet, 0) <= 0)
 			rc = 1;
 		if (i >= 0)
 			times[i] = now_ns() - start;
@@ -89,9 +88,8 @@ int main(int argc, char **argv)
 	waitpid(child, NULL, 0);
 	if (rc == 0) {
 		qsort(times, (size_t)n_rounds, sizeof *times, compare);
-		printf("{\"p50_us\": %.3f, \"min_us\": %.3f, \"p99_us\": %.3f}\n",
-			(double)times[n_rounds / 2] / 1e3, (double)times[0] / 1e3,
-			(double)times[n_rounds * 99 / 100] / 1e3);
+		printf("{\"p50_us\": %.3f, \"min_us\": %.3f, \"p99_us\": %.3f}\n", (double)times[n_rounds / 2] / 1e3,
+			(double)times[0] / 1e3, (double)times[n_rounds * 99 / 100] / 1e3);
 	}
 	free(times);
 	return rc;

@@ -39,8 +39,7 @@ static enum et_status open_backends(struct attempt *a)
 {
 	for (size_t i = 0; i < et_n_delegates && i < MAX_BACKENDS; i++) {
 		struct et_backend_entry *entry = &a->backends[a->n_backends];
-		enum et_status status =
-			et_direct_open(entry, et_delegates[i], NULL, &a->allocator, NULL, &a->diag);
+		enum et_status status = et_direct_open(entry, et_delegates[i], NULL, &a->allocator, NULL, &a->diag);
 		if (status == ET_E_NOT_FOUND)
 			continue;
 		if (status != ET_OK)
@@ -130,16 +129,15 @@ static enum et_status run_case(struct attempt *a, struct et_method *method, stru
 	return status;
 }
 
-static enum et_status run_suite(
-	struct attempt *a, struct et_program *program, const struct et_bundle_suite *suite)
+static enum et_status run_suite(struct attempt *a, struct et_program *program, const struct et_bundle_suite *suite)
 {
 	struct et_plan *plan = NULL;
 	struct et_method *method = NULL;
 	struct et_frame *frame = NULL;
 	struct et_pool scratch;
 	et_pool_init(&scratch, &a->allocator);
-	enum et_status status =
-		et_plan_new(&plan, program, suite->method, &a->registry, NULL, 1, &a->allocator, &a->diag);
+	enum et_status status = et_plan_new(&plan, program, suite->method, &a->registry, NULL, 1, &a->allocator,
+		&a->diag);
 	if (status == ET_OK)
 		status = et_plan_prepare(plan, 0, a->thread_sets, &a->diag);
 	if (status == ET_OK)
@@ -178,8 +176,8 @@ static enum et_status try_model(struct attempt *a, const struct files *files, si
 	if (status == ET_OK && data.bytes)
 		status = et_external_open(&external, &data, NULL, &a->allocator, &a->diag);
 	if (status == ET_OK)
-		status = et_program_open(&program, &inner, external ? et_external_data(external) : NULL,
-			&a->allocator, &a->diag);
+		status = et_program_open(&program, &inner, external ? et_external_data(external) : NULL, &a->allocator,
+			&a->diag);
 	if (status == ET_OK)
 		status = open_backends(a);
 	for (uint32_t i = 0; i < bundle.n_suites && status == ET_OK; i++)
@@ -204,13 +202,13 @@ static size_t fail_each(const char *path, const struct files *files, const struc
 		n_survived += was_reached && is_same;
 		if (part.counting.n_live || !(is_same || (is_refused && was_reached))) {
 			printf("%s: allocation %zu fails%s: %s: '%s', %zu left behind%s\n", path, n,
-				once ? " alone" : "", et_status_text(status), part.diag.text,
-				part.counting.n_live, status == ET_OK && !is_same ? ", other outputs" : "");
+				once ? " alone" : "", et_status_text(status), part.diag.text, part.counting.n_live,
+				status == ET_OK && !is_same ? ", other outputs" : "");
 			return 0;
 		}
 		if (!was_reached) {
-			printf("%s: %zu allocations, %zu of them can be done without%s\n", path, n - 1,
-				n_survived, once ? ", each alone" : "");
+			printf("%s: %zu allocations, %zu of them can be done without%s\n", path, n - 1, n_survived,
+				once ? ", each alone" : "");
 			return n - 1;
 		}
 	}

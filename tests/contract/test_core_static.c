@@ -56,8 +56,8 @@ static void device(const struct et_backend *backend, uint32_t index, struct et_d
 }
 
 /* The delegate needs no memory of its own: its objects are places in the program. */
-static enum et_status compile(struct et_backend *backend, const struct et_payload *payload,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+static enum et_status compile(struct et_backend *backend, const struct et_payload *payload, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag)
 {
 	*ret_model = (struct et_model *)(uintptr_t)payload->bytes;
 	ret_info->n_inputs = ret_info->n_outputs = 1;
@@ -107,16 +107,13 @@ int main(int argc, char **argv)
 	struct et_diag diag = { 0 };
 	FILE *stream = argc == 2 ? fopen(argv[1], "rb") : NULL;
 	CHECK(stream);
-	struct et_source source = { .bytes = file,
-		.n_bytes = fread(file, 1, sizeof file - ET_SOURCE_PADDING, stream) };
+	struct et_source source = { .bytes = file, .n_bytes = fread(file, 1, sizeof file - ET_SOURCE_PADDING, stream) };
 	fclose(stream);
 
 	struct et_static_buffer buffer = { .bytes = memory, .n_bytes = sizeof memory };
 	struct et_allocator allocator = et_static_allocator(&buffer);
 	struct et_backend_entry backend = { .ops = &ops };
-	struct et_registry registry = {
-		.tables = tables, .n_tables = 1, .backends = &backend, .n_backends = 1
-	};
+	struct et_registry registry = { .tables = tables, .n_tables = 1, .backends = &backend, .n_backends = 1 };
 	struct et_program *program = NULL;
 	struct et_plan *plan = NULL;
 	struct et_method *method = NULL;
@@ -143,9 +140,7 @@ int main(int argc, char **argv)
 		struct et_io output = { 0 };
 		output.tensor.data = y;
 		output.tensor.n_bytes = sizeof y;
-		struct et_run run = {
-			.method = method, .frame = frame, .inputs = inputs, .outputs = &output
-		};
+		struct et_run run = { .method = method, .frame = frame, .inputs = inputs, .outputs = &output };
 		struct et_worker_env env = { .scratch = &scratch };
 		et_frame_poison(frame, 0xff);
 		enum et_status status = et_run_begin(&run);

@@ -43,14 +43,12 @@ static double compare(const struct et_tensor *got, const struct et_bundle_value 
 	double worst = 0;
 	size_t n = et_tensor_numel(got);
 	if (want->tag != ET_TAG_TENSOR || want->tensor.type != got->type ||
-		want->tensor.n_bytes != et_tensor_n_bytes(got) ||
-		(got->type != ET_FLOAT32 && got->type != ET_INT64)) {
+		want->tensor.n_bytes != et_tensor_n_bytes(got) || (got->type != ET_FLOAT32 && got->type != ET_INT64)) {
 		complain("output", "another type or size than expected");
 		return INFINITY;
 	}
 	for (size_t i = 0; i < n; i++) {
-		double is = number_at(got->data, got->type, i),
-		       should = number_at(want->tensor.data, got->type, i);
+		double is = number_at(got->data, got->type, i), should = number_at(want->tensor.data, got->type, i);
 		double error = fabs(is - should);
 		if (!(error <= 1e-4 + 1e-3 * fabs(should))) {
 			char text[128];
@@ -128,8 +126,7 @@ static void run_suite(struct et_program *program, const struct et_bundle_suite *
 	struct et_pool scratch;
 	et_pool_init(&scratch, heap);
 	if (et_plan_new(&plan, program, suite->method, &registry, NULL, 1, heap, &diag) ||
-		et_method_new(&methods[0], plan, heap, &diag) ||
-		et_method_new(&methods[1], plan, heap, &diag) ||
+		et_method_new(&methods[0], plan, heap, &diag) || et_method_new(&methods[1], plan, heap, &diag) ||
 		et_frame_new(&frame, plan, heap, et_platform_page_allocator(), &diag)) {
 		complain(suite->method, diag.text);
 	} else {
@@ -142,8 +139,8 @@ static void run_suite(struct et_program *program, const struct et_bundle_suite *
 		       "activations %zu, "
 		       "frame %zu, plan %zu bytes; input bound: %d, output bound: %d\n",
 			suite->method, info->n_instructions, suite->n_cases, worst, info->n_state_bytes,
-			info->n_activation_bytes, info->n_frame_bytes, info->n_plan_bytes,
-			info->inputs[0].zero_copy, info->outputs[0].zero_copy);
+			info->n_activation_bytes, info->n_frame_bytes, info->n_plan_bytes, info->inputs[0].zero_copy,
+			info->outputs[0].zero_copy);
 	}
 	et_frame_free(frame);
 	et_method_free(methods[0]);

@@ -100,8 +100,7 @@ void e2e_start_limited(struct e2e *e, const char *config, const struct rlimit *d
 void e2e_start_plugin(struct e2e *e, const char *plugin, const char *more)
 {
 	static char config[2048];
-	snprintf(config, sizeof config, "[backend test]\npath = %s/%s.so\nhost = %s\n%s", PLUGINS, plugin,
-		HOST, more);
+	snprintf(config, sizeof config, "[backend test]\npath = %s/%s.so\nhost = %s\n%s", PLUGINS, plugin, HOST, more);
 	e2e_start(e, config);
 }
 
@@ -206,8 +205,7 @@ bool e2e_raw_receive(struct e2e_raw *raw, struct inf_reply *ret_reply)
 	int fds[INF_MAX_PACKET_FDS], rc;
 	size_t n_bytes, n_fds;
 	for (;;) {
-		rc = inf_channel_receive(
-			&raw->channel, raw->packet, sizeof(raw->packet), &n_bytes, fds, &n_fds);
+		rc = inf_channel_receive(&raw->channel, raw->packet, sizeof(raw->packet), &n_bytes, fds, &n_fds);
 		if (rc != INF_CHANNEL_AGAIN)
 			break;
 		struct pollfd p = { .fd = inf_channel_fd(&raw->channel), .events = POLLIN };
@@ -249,8 +247,7 @@ void e2e_raw_expect_end(struct e2e_raw *raw)
 void e2e_raw_bind(struct e2e_raw *raw, const char *model, uint64_t *ret_method, uint64_t *ret_binding,
 	uint64_t *ret_region, float **ret_floats)
 {
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { model, "", "", "", false } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { model, "", "", "", false } };
 	struct inf_reply reply = e2e_raw_call(raw, open);
 	if (reply.status != INF_OK)
 		fail_msg("%s", reply.error);
@@ -274,8 +271,7 @@ void e2e_raw_bind(struct e2e_raw *raw, const char *model, uint64_t *ret_method, 
 
 /* --- watching ------------------------------------------------------------------------------------- */
 
-void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg),
-	const void *arg)
+void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg), const void *arg)
 {
 	struct inf_request request = { .kind = INF_REQUEST_STATUS };
 	uint64_t end_ns = et_platform_now_ns(NULL) + (uint64_t)PATIENCE_MS * 1000000;
@@ -333,8 +329,7 @@ uint64_t e2e_requests(struct e2e *e)
 
 static struct inf_reply list_loaded(struct e2e *e)
 {
-	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", true } };
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", true } };
 	return e2e_raw_call(e->watcher, request);
 }
 

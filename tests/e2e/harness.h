@@ -69,12 +69,11 @@ bool e2e_put_file(struct e2e *e, const char *name, const char *path);
 void *e2e_read(const char *path, size_t *ret_n_bytes);
 
 /* Programs. All take and give FP32[4]. */
-uint8_t *e2e_program_double(size_t *ret_n_bytes);     /* y = x + x */
-uint8_t *e2e_program_triple(size_t *ret_n_bytes);     /* y = x + 2 x */
-uint8_t *e2e_program_accumulate(size_t *ret_n_bytes); /* s = s + x, y = s: stateful */
-uint8_t *e2e_program_large(size_t *ret_n_bytes);      /* s = s + x + 1, y = s, by way of E2E_LARGE bytes */
-uint8_t *e2e_program_hoarder(
-	size_t *ret_n_bytes); /* y = x + s[0], with 16 MB of state s that nobody writes */
+uint8_t *e2e_program_double(size_t *ret_n_bytes);           /* y = x + x */
+uint8_t *e2e_program_triple(size_t *ret_n_bytes);           /* y = x + 2 x */
+uint8_t *e2e_program_accumulate(size_t *ret_n_bytes);       /* s = s + x, y = s: stateful */
+uint8_t *e2e_program_large(size_t *ret_n_bytes);            /* s = s + x + 1, y = s, by way of E2E_LARGE bytes */
+uint8_t *e2e_program_hoarder(size_t *ret_n_bytes);          /* y = x + s[0], with 16 MB of state s that nobody writes */
 uint8_t *e2e_program_forever(size_t *ret_n_bytes);          /* never ends by itself */
 uint8_t *e2e_program_forever_stateful(size_t *ret_n_bytes); /* s = s + x, y = s; never ends by itself */
 uint8_t *e2e_program_foreign(size_t *ret_n_bytes);          /* needs a backend that nobody has */
@@ -86,8 +85,7 @@ void e2e_put_word_as(struct e2e *e, const char *word, const char *name);
 void e2e_put_word(struct e2e *e, const char *word); /* as WORD.pte */
 
 /* Ask for the status until @holds; fails the test after two minutes. The status is valid until the next call. */
-void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg),
-	const void *arg);
+void e2e_until(struct e2e *e, bool (*holds)(const struct inf_server_status *status, const void *arg), const void *arg);
 /* Until @n clients are there, the watcher not counted. */
 void e2e_until_clients(struct e2e *e, size_t n);
 /* Until that many requests run, and that many wait. */

@@ -60,19 +60,18 @@ bool e2e_put_file(struct e2e *e, const char *name, const char *path)
 
 static int four_floats(struct make_program *mk, uint32_t arena, uint64_t place)
 {
-	return mk_tensor(
-		mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 * place });
+	return mk_tensor(mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 * place });
 }
 
 /* y = x + @alpha x; @is_endless: and from the beginning. */
-static uint8_t *make_added(size_t *ret_n_bytes, int alpha, const char *operator, bool is_endless)
+static uint8_t *make_added(size_t *ret_n_bytes, int alpha, const char *op_name, bool is_endless)
 {
 	struct make_program mk;
 	mk_init(&mk);
 	mk_method(&mk, "forward");
 	uint32_t arena = mk_arena(&mk, 64);
 	int x = four_floats(&mk, arena, 0), y = four_floats(&mk, arena, 1);
-	mk_kernel(&mk, mk_operator(&mk, operator, "out"), MK_ARGS(x, x, mk_int(&mk, alpha), y, y));
+	mk_kernel(&mk, mk_operator(&mk, op_name, "out"), MK_ARGS(x, x, mk_int(&mk, alpha), y, y));
 	if (is_endless)
 		mk_jump_false(&mk, mk_bool(&mk, false), 0);
 	mk_input(&mk, x);
@@ -100,13 +99,12 @@ uint8_t *e2e_program_hoarder(size_t *ret_n_bytes)
 	int s = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
 	int four[3]; /* x, some of s, y */
 	for (uint64_t i = 0; i < 3; i++)
-		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
-						 .offset = 4 * N + 16 * i });
+		four[i] = mk_tensor(&mk,
+			&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 4 * N + 16 * i });
 	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1);
 	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
 		MK_ARGS(s, zero, zero, mk_int(&mk, 4), one, four[1], four[1]));
-	mk_kernel(
-		&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[0], four[1], one, four[2], four[2]));
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[0], four[1], one, four[2], four[2]));
 	mk_input(&mk, four[0]);
 	mk_output(&mk, four[2]);
 	return mk_finish(&mk, ret_n_bytes);

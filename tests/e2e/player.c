@@ -123,16 +123,14 @@ static void bind_slot(struct player *p, struct slot *slot)
 			fail_msg("%s", reply.error);
 		slot->method = reply.method_opened.method;
 		if (!slot->region) {
-			struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE,
-				.region_create = { 4096 } };
+			struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
 			reply = e2e_raw_call(p->raw, create);
 			assert_int_equal(reply.status, INF_OK);
 			slot->region = reply.region_created.region;
 		}
 		struct inf_slot in = { .region = slot->region, .byte_size = 16 };
 		struct inf_slot out = { .region = slot->region, .offset = 64, .byte_size = 16 };
-		struct inf_request bind = { .kind = INF_REQUEST_BIND,
-			.bind = { slot->method, 1, &in, 1, &out } };
+		struct inf_request bind = { .kind = INF_REQUEST_BIND, .bind = { slot->method, 1, &in, 1, &out } };
 		reply = e2e_raw_call(p->raw, bind);
 		if (reply.status == INF_OK) {
 			slot->binding = reply.bound.binding;
@@ -185,21 +183,18 @@ static void move(struct player *p)
 		bool is_timed = slot->model + p->rules->n_endless + p->rules->n_timed >= p->rules->n_models;
 		uint64_t timeout_us = is_timed || player_below(3) == 0 ? 1 + player_below(2000) : 0;
 		tell(p, (struct inf_request){ .kind = INF_REQUEST_INFER,
-				.infer = { slot->binding, (enum inf_priority)player_below(4), timeout_us, 0,
-					NULL } });
+				.infer = { slot->binding, (enum inf_priority)player_below(4), timeout_us, 0, NULL } });
 	} else if (what < 78) {
-		tell(p, (struct inf_request){ .kind = INF_REQUEST_CANCEL,
-				.cancel = { last - player_below(last < 8 ? 1 : 8) } });
+		tell(p, (struct inf_request){
+				.kind = INF_REQUEST_CANCEL, .cancel = { last - player_below(last < 8 ? 1 : 8) } });
 	} else if (what < 84) {
 		tell(p, (struct inf_request){ .kind = INF_REQUEST_UNBIND, .unbind = { slot->binding } });
 		slot->is_dead = true;
 	} else if (what < 87) {
-		tell(p, (struct inf_request){
-				.kind = INF_REQUEST_METHOD_CLOSE, .method_close = { slot->method } });
+		tell(p, (struct inf_request){ .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { slot->method } });
 		slot->is_dead = true;
 	} else if (what < 92) {
-		tell(p, (struct inf_request){
-				.kind = INF_REQUEST_METHOD_RESET, .method_reset = { slot->method } });
+		tell(p, (struct inf_request){ .kind = INF_REQUEST_METHOD_RESET, .method_reset = { slot->method } });
 	} else if (what < 94) {
 		e2e_raw_free(p->raw);
 		join(p);

@@ -25,8 +25,8 @@
 
 enum { N_CLIENTS = 6 };
 
-static const char *const models[] = { "double", "sum", "large", "hoarder", "forever", "picture", "foreign",
-	"shared", "nowhere" };
+static const char *const models[] = { "double", "sum", "large", "hoarder", "forever", "picture", "foreign", "shared",
+	"nowhere" };
 
 /* Of 'shared': forward(x): h = h + x, y = h; again(x): that without end. All of FP32[4], and h in the buffers that they
  * share. */
@@ -40,8 +40,7 @@ static uint8_t *make_shared(size_t *ret_n_bytes)
 		mk_method(&mk, shared_methods[i]);
 		uint32_t own = mk_arena(&mk, 64), shared = mk_arena(&mk, 2 << 20);
 		int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own });
-		int y = mk_tensor(
-			&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own, .offset = 16 });
+		int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own, .offset = 16 });
 		int h = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = shared });
 		int no = mk_bool(&mk, false);
 		mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(h, x, mk_int(&mk, 1), y, y));
@@ -101,9 +100,7 @@ static int own_program(void)
 {
 	size_t n;
 	uint32_t which = player_below(3);
-	uint8_t *bytes = which == 0   ? e2e_program_double(&n)
-			 : which == 1 ? e2e_program_large(&n)
-				      : make_shared(&n);
+	uint8_t *bytes = which == 0 ? e2e_program_double(&n) : which == 1 ? e2e_program_large(&n) : make_shared(&n);
 	int fd = memfd_create("own", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
 		_exit(4);
@@ -123,29 +120,23 @@ static void open_slot(struct client *c, struct slot *slot)
 	const struct slot *with = player_below(3) ? NULL : &c->slots[player_below(N_SLOTS)];
 	bool is_own = (!with || !with->method) && player_below(5) == 0;
 	uint64_t share_with = with ? with->method : 0; /* perhaps one that is being closed */
-	const char *model = share_with        ? ""
-			    : player_below(4) ? models[player_below(ET_ARRAY_LEN(models))]
-					      : "shared";
+	const char *model = share_with ? "" : player_below(4) ? models[player_below(ET_ARRAY_LEN(models))] : "shared";
 	const char *method = share_with || strcmp(model, "shared") == 0
 				     ? shared_methods[player_below(ET_ARRAY_LEN(shared_methods))]
 				     : "";
 	if (slot->method)
-		call(c,
-			(struct inf_request){
-				.kind = INF_REQUEST_METHOD_CLOSE, .method_close = { slot->method } },
-			-1);
+		call(c, (struct inf_request){ .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { slot->method } }, -1);
 	if (slot->region)
 		call(c,
-			(struct inf_request){ .kind = INF_REQUEST_REGION_UNREGISTER,
-				.region_unregister = { "", slot->region } },
+			(struct inf_request){
+				.kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "", slot->region } },
 			-1);
 	forget(slot);
 	int fd = is_own ? own_program() : -1;
 	struct inf_reply reply = call(c,
 		(struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN,
-			.method_open = { is_own ? "own" : model, .version = "",
-				.method = is_own ? "" : method, .backend = "", .from_fd = is_own,
-				.share_with = share_with } },
+			.method_open = { is_own ? "own" : model, .version = "", .method = is_own ? "" : method,
+				.backend = "", .from_fd = is_own, .share_with = share_with } },
 		fd);
 	if (fd >= 0)
 		close(fd);
@@ -154,8 +145,7 @@ static void open_slot(struct client *c, struct slot *slot)
 	slot->method = reply.method_opened.method;
 	slot->is_double = !is_own && strcmp(model, "double") == 0;
 	bool is_small = is_own || strcmp(model, "picture");
-	reply = call(
-		c, (struct inf_request){ .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } }, -1);
+	reply = call(c, (struct inf_request){ .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } }, -1);
 	if (reply.status != INF_OK || !is_small)
 		return; /* a picture has no room there: it is opened, no more */
 	slot->region = reply.region_created.region;
@@ -164,8 +154,7 @@ static void open_slot(struct client *c, struct slot *slot)
 		_exit(5);
 	struct inf_slot in = { .region = slot->region, .byte_size = 16 };
 	struct inf_slot out = { .region = slot->region, .offset = 64, .byte_size = 16 };
-	reply = call(c,
-		(struct inf_request){ .kind = INF_REQUEST_BIND, .bind = { slot->method, 1, &in, 1, &out } },
+	reply = call(c, (struct inf_request){ .kind = INF_REQUEST_BIND, .bind = { slot->method, 1, &in, 1, &out } },
 		-1);
 	slot->binding = reply.status == INF_OK ? reply.bound.binding : 0;
 }
@@ -179,10 +168,9 @@ static void burst(struct client *c)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct slot *slot = &c->slots[player_below(N_SLOTS)];
 		struct inf_request infer = { .kind = INF_REQUEST_INFER,
-			.infer = { slot->binding, (enum inf_priority)player_below(4), 1 + player_below(20000),
-				0, NULL } };
-		struct inf_request cancel = { .kind = INF_REQUEST_CANCEL,
-			.cancel = { first + player_below(i + 1) } };
+			.infer = {
+				slot->binding, (enum inf_priority)player_below(4), 1 + player_below(20000), 0, NULL } };
+		struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { first + player_below(i + 1) } };
 		e2e_raw_send(c->raw, player_below(6) ? &infer : &cancel, -1);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -201,12 +189,11 @@ static void ask_one(struct client *c)
 	for (int i = 0; i < 4; i++)
 		slot->floats[i] = x;
 	struct inf_reply reply = call(c,
-		(struct inf_request){ .kind = INF_REQUEST_INFER,
-			.infer = { slot->binding, INF_INTERACTIVE, 500000, 0, NULL } },
+		(struct inf_request){
+			.kind = INF_REQUEST_INFER, .infer = { slot->binding, INF_INTERACTIVE, 500000, 0, NULL } },
 		-1);
 	if (reply.status == INF_OK && slot->is_double && slot->floats[16] != 2 * x) {
-		fprintf(stderr, "client %d: %g is not twice %g\n", (int)getpid(), (double)slot->floats[16],
-			(double)x);
+		fprintf(stderr, "client %d: %g is not twice %g\n", (int)getpid(), (double)slot->floats[16], (double)x);
 		_exit(7);
 	}
 }
@@ -232,8 +219,8 @@ static void live(struct client *c, const char *path)
 			call(c, (struct inf_request){ .kind = INF_REQUEST_STATUS }, -1);
 		else
 			call(c,
-				(struct inf_request){ .kind = INF_REQUEST_REPOSITORY_INDEX,
-					.repository_index = { "", false } },
+				(struct inf_request){
+					.kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } },
 				-1);
 	}
 	if (player_below(2)) { /* and something is on its way when it goes */
@@ -292,8 +279,7 @@ static void kill_client(pid_t pid, uint64_t step)
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	if (!WIFSIGNALED(status))
-		fail_msg("step %llu: a client had ended with status %d", (unsigned long long)step,
-			WEXITSTATUS(status));
+		fail_msg("step %llu: a client had ended with status %d", (unsigned long long)step, WEXITSTATUS(status));
 }
 
 /* What the daemon says of itself, until nothing is there, as a service manager does; or it could say no more. */

@@ -46,14 +46,13 @@ static void check_case(struct inferd_binding *b, int stream, uint32_t step, cons
 		else if (memcmp(*first + at, got, wanted->tensor.n_bytes) != 0)
 			fail_msg("stream %d step %u output %u is not what stream 0 had", stream, step, i);
 		at += (uint32_t)wanted->tensor.n_bytes;
-		for (size_t k = 0;
-			wanted->tensor.type == ET_FLOAT32 && k < wanted->tensor.n_bytes / sizeof(float);
+		for (size_t k = 0; wanted->tensor.type == ET_FLOAT32 && k < wanted->tensor.n_bytes / sizeof(float);
 			k++) {
 			float value;
 			memcpy(&value, wanted->tensor.data + k * sizeof(value), sizeof(value));
 			if (!(fabsf(got[k] - value) <= 1e-3f + 1e-3f * fabsf(value)))
-				fail_msg("stream %d step %u output %u[%zu]: %g, expected %g", stream, step, i,
-					k, (double)got[k], (double)value);
+				fail_msg("stream %d step %u output %u[%zu]: %g, expected %g", stream, step, i, k,
+					(double)got[k], (double)value);
 		}
 	}
 }
@@ -386,8 +385,7 @@ static uint8_t *make_moody(size_t *ret_n_bytes)
 	mk_method(&mk, "forward");
 	uint32_t arena = mk_arena(&mk, 64);
 	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
-	int go = mk_tensor(
-		&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = arena, .offset = 16 });
+	int go = mk_tensor(&mk, &(struct mk_tensor){ .type = ET_BOOL, MK_SIZES(1), .arena = arena, .offset = 16 });
 	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 32 });
 	int one = mk_int(&mk, 1);
 	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, one, y, y));

@@ -46,8 +46,7 @@ static void stop(struct e2e *e)
 }
 
 /* The next two replies, whatever their order: the status of request @id and of the other. */
-static void receive_two(
-	struct e2e_raw *raw, uint64_t id, enum inf_status *ret_first, enum inf_status *ret_other)
+static void receive_two(struct e2e_raw *raw, uint64_t id, enum inf_status *ret_first, enum inf_status *ret_other)
 {
 	struct inf_reply reply;
 	for (int i = 0; i < 2; i++) {
@@ -91,8 +90,7 @@ static void test_waiting(void **state)
 	enum inf_status first, other;
 	struct inf_reply reply;
 	struct e2e e;
-	start(&e,
-		"age = 1h\n[limits]\npriority = realtime\n"); /* before that nothing passes those of a higher class */
+	start(&e, "age = 1h\n[limits]\npriority = realtime\n"); /* before that nothing passes those of a higher class */
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false), *queue = e2e_raw_new(e.socket, false);
 	for (int i = 0; i < 3; i++)
 		e2e_raw_bind(queue, "double", &other_method, &waiting[i], &region, NULL);
@@ -206,8 +204,8 @@ static uint8_t *make_overlapping(size_t *ret_n_bytes)
 	mk_method(&mk, "forward");
 	uint32_t arena = mk_arena(&mk, sizeof initial + 64), value = mk_initial(&mk, initial, sizeof initial);
 	for (int i = 0; i < N_VALUES; i++)
-		mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena, .offset = 64,
-				       .constant = value });
+		mk_tensor(&mk,
+			&(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena, .offset = 64, .constant = value });
 	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena });
 	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 16 });
 	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(x, x, mk_int(&mk, 1), y, y));
@@ -279,8 +277,7 @@ static void test_killed_client(void **state)
 		if (pid == 0) {
 			struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 			for (int i = 0; i < 4; i++) {
-				e2e_raw_bind(
-					raw, i % 2 ? "forever" : "long", &method, &binding, &region, NULL);
+				e2e_raw_bind(raw, i % 2 ? "forever" : "long", &method, &binding, &region, NULL);
 				struct inf_request request = infer(binding, 0);
 				e2e_raw_send(raw, &request, -1);
 			}
@@ -349,10 +346,8 @@ static void test_unload_while_running(void **state)
 		.repository_model_unload = { "", "forever" } };
 	e2e_raw_send(manager, &unload, -1);
 	/* while it waits for the request, nobody new gets in */
-	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", false } };
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "forever", "", "", "", false } };
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "forever", "", "", "", false } };
 	do {
 		reply = e2e_raw_call(e.watcher, index);
 	} while (strcmp(reply.repository_index.models[1].state, "UNLOADING"));

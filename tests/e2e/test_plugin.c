@@ -119,8 +119,8 @@ static void test_compiled_in_options(void **state)
 	int rc;
 	e2e_init(&e);
 	put_for_xnnpack(&e, "m.pte");
-	snprintf(config, sizeof config, "[backend xnnpack]\npath = %s/sync.so\nhost = %s\ngreeting = hello\n",
-		PLUGINS, HOST);
+	snprintf(config, sizeof config, "[backend xnnpack]\npath = %s/sync.so\nhost = %s\ngreeting = hello\n", PLUGINS,
+		HOST);
 	e2e_put_word(&e, "scale");
 	e2e_start(&e, config);
 	struct inferd *d = e2e_connect(&e);

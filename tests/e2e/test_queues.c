@@ -143,8 +143,7 @@ static void test_overlap(void **state)
 	e2e_deinit(&e);
 }
 
-static const char *const models[] = { "double", "sum", "tour", "npu-state", "forever", "gpu-wait",
-	"npu-wait" };
+static const char *const models[] = { "double", "sum", "tour", "npu-state", "forever", "gpu-wait", "npu-wait" };
 static const struct player_rules rules = {
 	.models = models, .n_models = ET_ARRAY_LEN(models), .n_endless = 2, .n_timed = 1
 };

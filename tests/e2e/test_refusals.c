@@ -60,8 +60,7 @@ static void test_descriptors(void **state)
 	start(&e, &by, NULL);
 	snprintf(path, sizeof(path), "%s/double.pte", e.models);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
-	struct inf_request request = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "mine", "", "", "", true } };
+	struct inf_request request = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "mine", "", "", "", true } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(flags); i++) {
 		int fd = open(path, flags[i] | O_CLOEXEC);
 		assert_true(fd >= 0);
@@ -139,8 +138,7 @@ static void test_tensors(void **state)
 		enum inf_status status;
 		const char *says;
 	} cases[] = {
-		{ in, out, 2, 1, INF_INVALID_ARGUMENT,
-			"2 inputs and 1 outputs were bound; the Method has 1 and 1" },
+		{ in, out, 2, 1, INF_INVALID_ARGUMENT, "2 inputs and 1 outputs were bound; the Method has 1 and 1" },
 		{ in, out, 1, 0, INF_INVALID_ARGUMENT, "1 inputs and 0 outputs" },
 		{ { .region = 99, .byte_size = 16 }, out, 1, 1, INF_NOT_FOUND, "input_0: no region 99" },
 		{ { .region = 0 }, out, 1, 1, INF_INVALID_ARGUMENT, "input_0: it is not bound" },
@@ -155,18 +153,18 @@ static void test_tensors(void **state)
 			"output_0: 12 bytes, expected at least 16" },
 		{ { .region = region, .offset = 4096, .byte_size = 16 }, out, 1, 1, INF_INVALID_ARGUMENT,
 			"end beyond region" },
-		{ { .region = region, .offset = UINT64_MAX - 63, .byte_size = 16 }, out, 1, 1,
-			INF_INVALID_ARGUMENT, "end beyond region" },
+		{ { .region = region, .offset = UINT64_MAX - 63, .byte_size = 16 }, out, 1, 1, INF_INVALID_ARGUMENT,
+			"end beyond region" },
 		{ in, { .region = region, .offset = 64, .byte_size = UINT64_MAX }, 1, 1, INF_INVALID_ARGUMENT,
 			"end beyond region" },
 		{ { .region = region, .byte_size = 16, .n_shape = 1, .shape = (int64_t[]){ 5 } }, out, 1, 1,
 			INF_INVALID_ARGUMENT, "input_0: shape [5], expected [4]" },
-		{ { .region = region, .byte_size = 16, .n_shape = 2, .shape = (int64_t[]){ 2, 2 } }, out, 1,
-			1, INF_INVALID_ARGUMENT, "input_0: shape [2,2], expected [4]" },
+		{ { .region = region, .byte_size = 16, .n_shape = 2, .shape = (int64_t[]){ 2, 2 } }, out, 1, 1,
+			INF_INVALID_ARGUMENT, "input_0: shape [2,2], expected [4]" },
 		{ { .region = region, .byte_size = 16, .n_shape = 1, .shape = (int64_t[]){ -4 } }, out, 1, 1,
 			INF_INVALID_ARGUMENT, "input_0: shape [-4], expected [4]" },
-		{ { .region = region, .byte_size = 16, .scalar = { .kind = INF_SCALAR_INT, .int_value = 3 } },
-			out, 1, 1, INF_INVALID_ARGUMENT, "input_0: it is a tensor, and an INT was given" },
+		{ { .region = region, .byte_size = 16, .scalar = { .kind = INF_SCALAR_INT, .int_value = 3 } }, out, 1,
+			1, INF_INVALID_ARGUMENT, "input_0: it is a tensor, and an INT was given" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		struct inf_slot ins[2] = { cases[i].in, cases[i].in };
@@ -175,8 +173,7 @@ static void test_tensors(void **state)
 		expect(e2e_raw_call(raw, bind), cases[i].status, cases[i].says);
 	}
 	struct inf_slot shape = { .n_shape = 1, .shape = (int64_t[]){ 3 } };
-	struct inf_request infer = { .kind = INF_REQUEST_INFER,
-		.infer = { binding, INF_INTERACTIVE, 0, 1, &shape } };
+	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { binding, INF_INTERACTIVE, 0, 1, &shape } };
 	expect(e2e_raw_call(raw, infer), INF_INVALID_ARGUMENT, "input_0: shape [3], expected [4]");
 	struct inf_slot two[2] = { { 0 }, { 0 } };
 	infer.infer.n_inputs = 2;
@@ -199,19 +196,18 @@ static void test_names(void **state)
 		enum inf_status status;
 		const char *says;
 	} cases[] = {
-		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "..", "", "", "", false } },
-			INF_INVALID_ARGUMENT, "can't be the name" },
-		{ { .kind = INF_REQUEST_METHOD_OPEN,
-			  .method_open = { "../models/double", "", "", "", false } },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "..", "", "", "", false } }, INF_INVALID_ARGUMENT,
+			"can't be the name" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "../models/double", "", "", "", false } },
 			INF_INVALID_ARGUMENT, "can't be the name" },
 		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "../1", "", "", false } },
 			INF_INVALID_ARGUMENT, "can't be the name" },
-		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "", "", "", "", false } },
-			INF_INVALID_ARGUMENT, "can't be the name" },
-		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "cat", "", "", "", false } },
-			INF_NOT_FOUND, "no model 'cat'; available models: double, sum" },
-		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "7", "", "", false } },
-			INF_NOT_FOUND, "model 'double' has no version '7'; there are: 1" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "", "", "", "", false } }, INF_INVALID_ARGUMENT,
+			"can't be the name" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "cat", "", "", "", false } }, INF_NOT_FOUND,
+			"no model 'cat'; available models: double, sum" },
+		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "7", "", "", false } }, INF_NOT_FOUND,
+			"model 'double' has no version '7'; there are: 1" },
 		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "", "backward", "", false } },
 			INF_NOT_FOUND, "model 'double' has no method 'backward'; it has: forward" },
 		{ { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "", "", "abacus", false } },
@@ -221,8 +217,7 @@ static void test_names(void **state)
 		{ { .kind = INF_REQUEST_METHOD_CLOSE, .method_close = { 5 } }, INF_NOT_FOUND, "no Method 5" },
 		{ { .kind = INF_REQUEST_METHOD_RESET, .method_reset = { 0 } }, INF_NOT_FOUND, "no Method 0" },
 		{ { .kind = INF_REQUEST_UNBIND, .unbind = { 1 } }, INF_NOT_FOUND, "no binding 1" },
-		{ { .kind = INF_REQUEST_INFER, .infer = { .binding = UINT64_MAX } }, INF_NOT_FOUND,
-			"no binding" },
+		{ { .kind = INF_REQUEST_INFER, .infer = { .binding = UINT64_MAX } }, INF_NOT_FOUND, "no binding" },
 		{ { .kind = INF_REQUEST_CANCEL, .cancel = { 77 } }, INF_NOT_FOUND, "no request 77" },
 		{ { .kind = INF_REQUEST_REGION_UNREGISTER, .region_unregister = { "x", 0 } }, INF_NOT_FOUND,
 			"no region" },
@@ -230,11 +225,10 @@ static void test_names(void **state)
 			"not loaded" },
 		{ { .kind = INF_REQUEST_REPOSITORY_MODEL_LOAD, .repository_model_load = { "", "double" } },
 			INF_PERMISSION_DENIED, "manager socket" },
-		{ { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD,
-			  .repository_model_unload = { "", "double" } },
+		{ { .kind = INF_REQUEST_REPOSITORY_MODEL_UNLOAD, .repository_model_unload = { "", "double" } },
 			INF_PERMISSION_DENIED, "manager socket" },
-		{ { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { "xnnpack" } },
-			INF_PERMISSION_DENIED, "manager socket" },
+		{ { .kind = INF_REQUEST_BACKEND_RESTART, .backend_restart = { "xnnpack" } }, INF_PERMISSION_DENIED,
+			"manager socket" },
 		{ { .kind = INF_REQUEST_HELLO, .hello = { 9, "x" } }, INF_FAILED_PRECONDITION, "protocol" },
 	};
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++)
@@ -250,8 +244,7 @@ static void test_regions(void **state)
 	struct e2e e;
 	start(&e, &by, NULL);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
-	struct inf_request reg = { .kind = INF_REQUEST_REGION_REGISTER,
-		.region_register = { "mine", "", 0, 4096 } };
+	struct inf_request reg = { .kind = INF_REQUEST_REGION_REGISTER, .region_register = { "mine", "", 0, 4096 } };
 	const int both = F_SEAL_SHRINK | F_SEAL_GROW;
 	snprintf(path, sizeof(path), "%s/inferd.conf", e.dir);
 	const struct {
@@ -374,8 +367,7 @@ static void test_limits(void **state)
 	start(&e, &by,
 		"[limits]\nconnections = 3\nmethods = 2\nregions = 3\nbindings = 3\nrequests = 1\nbytes = "
 		"64K\n");
-	struct e2e_raw *raw =
-		e2e_raw_new(e.socket, false); /* the third after the watcher and the bystander */
+	struct e2e_raw *raw = e2e_raw_new(e.socket, false); /* the third after the watcher and the bystander */
 	e2e_raw_bind(raw, "double", &method, &binding, &region, NULL);
 
 	struct e2e_raw *fourth = e2e_raw_new(e.socket, true);
@@ -384,16 +376,14 @@ static void test_limits(void **state)
 		expect(reply, INF_RESOURCE_EXHAUSTED, "'connections'");
 	e2e_raw_expect_end(fourth);
 	e2e_raw_free(fourth);
-	for (int i = 0; i < 50;
-		i++) { /* whether its Hello came before the refusal or after, libinferd tells why */
+	for (int i = 0; i < 50; i++) { /* whether its Hello came before the refusal or after, libinferd tells why */
 		struct inferd *d = NULL;
 		assert_int_equal(inferd_open(&d, e.socket), -INFERD_RESOURCE_EXHAUSTED);
 		assert_non_null(strstr(inferd_error(d), "the limit 'connections'"));
 		inferd_close(d);
 	}
 
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "sum", "", "", "", false } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "sum", "", "", "", false } };
 	expect(e2e_raw_call(raw, open), INF_RESOURCE_EXHAUSTED, "the limit 'methods'");
 	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 1 << 20 } };
 	expect(e2e_raw_call(raw, create), INF_RESOURCE_EXHAUSTED, "the limit 'bytes'");
@@ -435,8 +425,7 @@ static void test_limits_in_passing(void **state)
 	e2e_until_jobs(&e, 1, 0);
 	infer.infer.binding = other.bound.binding;
 	expect(e2e_raw_call(raw, infer), INF_RESOURCE_EXHAUSTED, "the limit 'requests'");
-	assert_int_equal(
-		inferd_infer(by.b, NULL), -INFERD_RESOURCE_EXHAUSTED); /* whichever connection asks */
+	assert_int_equal(inferd_infer(by.b, NULL), -INFERD_RESOURCE_EXHAUSTED); /* whichever connection asks */
 	e2e_raw_free(raw);
 	e2e_until_jobs(&e, 0, 0);
 	e2e_until_clients(&e, 1);
@@ -466,8 +455,7 @@ static void test_states_are_charged(void **state)
 	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
 	e2e_put_program(&e, "hoarder.pte", e2e_program_hoarder);
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "hoarder", "", "", "", false } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "hoarder", "", "", "", false } };
 	for (int i = 0; i < N; i++) {
 		struct inf_reply reply = e2e_raw_call(raw, open);
 		assert_int_equal(reply.status, INF_OK);
@@ -558,8 +546,7 @@ static void test_own_programs_are_charged(void **state)
 	start(&e, &by, "workers = 2\n[limits]\nbytes = 56M\n");
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	int own = program_file(e2e_program_hoarder), large = program_file(e2e_program_large);
-	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "own", "", "", "", true } };
+	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
 	assert_int_equal(e2e_raw_call(raw, create).status, INF_OK);
 	expect(e2e_raw_call_fd(raw, open_own, large), INF_RESOURCE_EXHAUSTED,
 		"for its state, what is made of it and its runs");
@@ -587,10 +574,8 @@ static uint8_t *make_endless(size_t *ret_n_bytes)
 	mk_method(&mk, "forward");
 	uint32_t arena = mk_arena(&mk, E2E_LARGE + 32);
 	int large = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
-	int x = mk_tensor(
-		&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = E2E_LARGE });
-	int y = mk_tensor(
-		&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = E2E_LARGE + 16 });
+	int x = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = E2E_LARGE });
+	int y = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = E2E_LARGE + 16 });
 	int one = mk_int(&mk, 1), no = mk_bool(&mk, false);
 	int size = mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(mk_int(&mk, N)));
 	mk_kernel(&mk, mk_operator(&mk, "aten::full", "out"), MK_ARGS(size, one, large, large));
@@ -613,15 +598,13 @@ static void test_runs_are_charged(void **state)
 	start(&e, &by, "workers = 1\n[limits]\nbytes = 9M\n"); /* four runs, and what else there is */
 	struct e2e_raw *raw = e2e_raw_new(e.socket, false);
 	int own = program_file(make_endless);
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "own", "", "", "", true } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
 	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
 	struct inf_slot in = { .region = e2e_raw_call(raw, create).region_created.region };
 	struct inf_slot out = { .region = in.region, .offset = 64 };
 	reply = e2e_raw_call_fd(raw, open, own);
 	assert_int_equal(reply.status, INF_OK);
-	struct inf_request bind = { .kind = INF_REQUEST_BIND,
-		.bind = { reply.method_opened.method, 1, &in, 1, &out } };
+	struct inf_request bind = { .kind = INF_REQUEST_BIND, .bind = { reply.method_opened.method, 1, &in, 1, &out } };
 	struct inf_request infer[N], cancel = { .kind = INF_REQUEST_CANCEL };
 	for (int i = 0; i < N; i++)
 		infer[i] = (struct inf_request){ .kind = INF_REQUEST_INFER,
@@ -644,8 +627,7 @@ static void test_runs_are_charged(void **state)
 			e2e_raw_send(raw, &cancel, -1);
 			for (int k = 0; k < 2; k++) {
 				assert_true(e2e_raw_receive(raw, &reply));
-				assert_int_equal(
-					reply.status, reply.id == cancel.id ? INF_OK : INF_CANCELLED);
+				assert_int_equal(reply.status, reply.id == cancel.id ? INF_OK : INF_CANCELLED);
 			}
 		}
 		e2e_until_jobs(&e, 0, 0);
@@ -747,8 +729,7 @@ static void test_deaf_to_descriptors(void **state)
 		size_t n_bytes;
 		struct inf_request *request = &requests[id % 2];
 		request->id = id++;
-		assert_int_equal(
-			inf_message_encode_request(request, raw->packet, &n_bytes, &raw->encoder, &diag), 0);
+		assert_int_equal(inf_message_encode_request(request, raw->packet, &n_bytes, &raw->encoder, &diag), 0);
 		while (send(fd, raw->packet, n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && is_there) {
 			is_there = errno == EAGAIN;
 			assert_true(is_there || errno == EPIPE || errno == ECONNRESET);

@@ -145,9 +145,7 @@ static void reply_to(struct slow *s, const struct fuse_in_header *in, int error,
 
 static void fill_attr(const struct slow *s, struct fuse_attr *attr)
 {
-	*attr = (struct fuse_attr){
-		.ino = 1, .size = s->n_bytes, .mode = S_IFREG | 0644, .nlink = 1, .blksize = 4096
-	};
+	*attr = (struct fuse_attr){ .ino = 1, .size = s->n_bytes, .mode = S_IFREG | 0644, .nlink = 1, .blksize = 4096 };
 }
 
 static void hold(struct slow *s)
@@ -309,8 +307,7 @@ static struct user make_user(struct e2e *e)
 			_exit(1);
 		if (write(fd, bytes, n) != (ssize_t)n || setgid(65534) || setuid(65534))
 			_exit(2);
-		if (inferd_open(&d, e->socket) || inferd_method_open_fd(d, &m, fd, "own", NULL) ||
-			inferd_bind(m, &b))
+		if (inferd_open(&d, e->socket) || inferd_method_open_fd(d, &m, fd, "own", NULL) || inferd_bind(m, &b))
 			_exit(3);
 		_exit(e2e_infer(b, 2, &rc) == 6 && rc == 0 ? 0 : 4);
 	}
@@ -335,8 +332,7 @@ static bool has_program(const struct inf_server_status *status, const void *arg)
 static void test_slow_files(void **state)
 {
 	uint64_t method, binding, region;
-	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "own", "", "", "", true } };
+	struct inf_request open_own = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "own", "", "", "", true } };
 	struct inf_reply reply;
 	struct slow *slow;
 	struct e2e e;
@@ -344,8 +340,7 @@ static void test_slow_files(void **state)
 	e2e_put_program(&e, "double.pte", e2e_program_double);
 	e2e_put_program(&e, "triple.pte", e2e_program_triple);
 	assert_int_equal(chmod(e.dir, 0755), 0);
-	struct user user =
-		make_user(&e); /* before there is a descriptor of that file, which he would share */
+	struct user user = make_user(&e); /* before there is a descriptor of that file, which he would share */
 	if (!(slow = mount_slow(&e))) {
 		tell_user(user);
 		e2e_deinit(&e);
@@ -489,8 +484,7 @@ static void test_turned_away(void **state)
 	struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = binding } };
 	for (int round = 0; round < 3; round++) {
 		int n_fds = e2e_count_fds(e.pid);
-		assert_int_equal(
-			kill(e.pid, SIGSTOP), 0); /* so that they come at once, with what they sent */
+		assert_int_equal(kill(e.pid, SIGSTOP), 0); /* so that they come at once, with what they sent */
 		for (int i = 0; i < N; i++) {
 			raw[i] = e2e_raw_new(e.socket, true);
 			assert_true(send_odd(raw[i], "odd", 4, fd, 1));

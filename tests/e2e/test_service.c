@@ -37,8 +37,8 @@ static void start_activated(struct e2e *e, const int sockets[2], const char *wat
 		}
 		close(20);
 		close(21);
-		execl(e2e_inferd, "inferd", "--config", config, "--models", e->models, "--cache", "",
-			"--log-level", "error", (char *)NULL);
+		execl(e2e_inferd, "inferd", "--config", config, "--models", e->models, "--cache", "", "--log-level",
+			"error", (char *)NULL);
 		_exit(127);
 	}
 }

@@ -27,8 +27,7 @@ static struct parts begin_alone(struct make_program *mk, const char *name, int64
 	uint32_t own = mk_arena(mk, 64);
 	mk_arena(mk, n_shared);
 	for (uint64_t i = 0; i < 3; i++)
-		at[i] = mk_tensor(
-			mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own, .offset = 16 * i });
+		at[i] = mk_tensor(mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = own, .offset = 16 * i });
 	return (struct parts){ at[0], at[1], at[2], -1, mk_int(mk, 1), mk_bool(mk, false) };
 }
 
@@ -73,8 +72,7 @@ static uint8_t *make(size_t *ret_n_bytes, int64_t n_shared, bool has_npu)
 	end(&mk, p.x, p.y);
 	if (has_npu) {
 		p = begin(&mk, "npu", n_shared);
-		mk_call(&mk, mk_delegate(&mk, "TestBackend", "scale", 5, false, NULL, NULL),
-			MK_ARGS(p.x, p.t));
+		mk_call(&mk, mk_delegate(&mk, "TestBackend", "scale", 5, false, NULL, NULL), MK_ARGS(p.x, p.t));
 		add(&mk, &p, p.t);
 		end(&mk, p.x, p.y);
 	}
@@ -113,15 +111,12 @@ static void stop(void)
 
 static int try_open(struct inferd_method **ret, const char *method, const struct inferd_method *with)
 {
-	struct inferd_method_options options = {
-		.struct_size = sizeof(options), .method = method, .share_with = with
-	};
+	struct inferd_method_options options = { .struct_size = sizeof(options), .method = method, .share_with = with };
 	return inferd_method_open(d, ret, with ? NULL : "m", &options);
 }
 
 /* A Method and a binding of it. */
-static struct inferd_binding *open_one(
-	const char *method, const struct inferd_method *with, struct inferd_method **ret)
+static struct inferd_binding *open_one(const char *method, const struct inferd_method *with, struct inferd_method **ret)
 {
 	struct inferd_binding *b = NULL;
 	struct inferd_method *m = NULL;
@@ -244,8 +239,8 @@ static bool has_state(const struct inf_server_status *status, const void *arg)
 static void test_any_order(void **state)
 {
 	for (int order = 0; order < 6; order++) {
-		static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 },
-			{ 2, 0, 1 }, { 2, 1, 0 } };
+		static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 },
+			{ 2, 1, 0 } };
 		struct inferd_method *m[3];
 		struct inferd_binding *b[3];
 		start(large, NULL);
@@ -365,11 +360,10 @@ static void test_hangs_up(void **state)
 	}
 }
 
-static enum inf_status raw_open(
-	struct e2e_raw *raw, const struct inf_method_open *open, int fd, uint64_t *ret_id)
+static enum inf_status raw_open(struct e2e_raw *raw, const struct inf_method_open *open, int fd, uint64_t *ret_id)
 {
-	struct inf_reply reply = e2e_raw_call_fd(
-		raw, (struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN, .method_open = *open }, fd);
+	struct inf_reply reply = e2e_raw_call_fd(raw,
+		(struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN, .method_open = *open }, fd);
 	if (reply.status == INF_OK && ret_id)
 		*ret_id = reply.method_opened.method;
 	assert_true(reply.status == INF_OK || reply.error[0]);
@@ -392,9 +386,8 @@ static void test_refusals(void **state)
 	assert_int_equal(OPEN("m", "", "get", "", .share_with = add), INF_OK);
 	assert_int_equal(OPEN("", "1", "get", "portable", .share_with = add), INF_OK);
 	assert_int_equal(OPEN("m", .method = "get", .share_with = 12345), INF_NOT_FOUND);
-	assert_int_equal(
-		raw_open(stranger, &(struct inf_method_open){ "m", .method = "get", .share_with = add }, -1,
-			NULL),
+	assert_int_equal(raw_open(stranger, &(struct inf_method_open){ "m", .method = "get", .share_with = add }, -1,
+				 NULL),
 		INF_NOT_FOUND);
 	assert_int_equal(OPEN("sum", .share_with = add), INF_INVALID_ARGUMENT);
 	assert_int_equal(OPEN("m", "2", "get", .share_with = add), INF_INVALID_ARGUMENT);
@@ -416,9 +409,7 @@ static void test_refusals(void **state)
 	assert_int_equal(try_open(&none, "get", plain), -INFERD_FAILED_PRECONDITION);
 	assert_non_null(strstr(inferd_error(d), "share_mutable_buffers"));
 	struct inferd *another = e2e_connect(&e);
-	struct inferd_method_options options = {
-		.struct_size = sizeof(options), .method = "get", .share_with = m
-	};
+	struct inferd_method_options options = { .struct_size = sizeof(options), .method = "get", .share_with = m };
 	assert_int_equal(inferd_method_open(another, &none, "m", &options), -INFERD_INVALID_ARGUMENT);
 	assert_int_equal(inferd_method_open_fd(d, &none, 0, "own", &options), -INFERD_INVALID_ARGUMENT);
 	inferd_close(another);

@@ -116,8 +116,7 @@ static void test_interrupted(void **state)
 	struct inferd *d = e2e_connect(&e);
 	b = e2e_bind(d, "forever", &m);
 	for (uint64_t i = 0; i < 3; i++) {
-		struct inferd_request_options options = { .struct_size = sizeof(options),
-			.priority = classes[i] };
+		struct inferd_request_options options = { .struct_size = sizeof(options), .priority = classes[i] };
 		if (i)
 			assert_int_equal(inferd_bind(m, &b), 0);
 		*(float *)inferd_input(b, 0) = 1;
@@ -147,8 +146,7 @@ static void test_state_is_ones_own(void **state)
 	}
 	for (int round = 1; round <= 50; round++)
 		for (int i = 0; i < 3; i++)
-			assert_true(
-				e2e_infer(b[i], (float)(i + 1), &rc) == (float)(round * (i + 1)) && rc == 0);
+			assert_true(e2e_infer(b[i], (float)(i + 1), &rc) == (float)(round * (i + 1)) && rc == 0);
 	assert_int_equal(inferd_method_reset(m[1]), 0);
 	assert_true(e2e_infer(b[1], 5, &rc) == 5 && rc == 0);
 	assert_true(e2e_infer(b[0], 1, &rc) == 51 && rc == 0);
@@ -217,14 +215,12 @@ static void test_variants(void **state)
 
 	options = (struct inferd_method_options){ .struct_size = sizeof(options), .version = "1" };
 	assert_int_equal(inferd_method_open(d, &m, "m", &options), 0); /* a.pte can't, b.pte does */
-	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", false } };
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
 	struct inf_reply reply = e2e_raw_call(e.watcher, index);
 	assert_int_equal(reply.repository_index.n_models, 3);
 	assert_string_equal(reply.repository_index.models[0].version, "1");
 	assert_string_equal(reply.repository_index.models[0].state, "READY");
-	assert_non_null(
-		strstr(reply.repository_index.models[0].reason, "Backend 'NobodysBackend' is not available"));
+	assert_non_null(strstr(reply.repository_index.models[0].reason, "Backend 'NobodysBackend' is not available"));
 
 	options.version = "2";
 	assert_int_equal(inferd_method_open(d, &m, "m", &options), -INFERD_UNIMPLEMENTED);
@@ -302,8 +298,7 @@ static void move(struct e2e *e, const char *from, const char *to)
 
 static void assert_ready(struct e2e *e)
 {
-	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", false } };
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
 	struct inf_reply reply = e2e_raw_call(e->watcher, index);
 	assert_int_equal(reply.repository_index.n_models, 1);
 	assert_string_equal(reply.repository_index.models[0].state, "READY");
@@ -460,8 +455,7 @@ static void test_idle_clients(void **state)
 				e2e_raw_bind(raw[i], "large", &method, &bindings[i], &region, &floats[i]);
 				floats[i][0] = (float)i;
 			}
-			struct inf_request infer = { .kind = INF_REQUEST_INFER,
-				.infer = { .binding = bindings[i] } };
+			struct inf_request infer = { .kind = INF_REQUEST_INFER, .infer = { .binding = bindings[i] } };
 			assert_int_equal(e2e_raw_call(raw[i], infer).status, INF_OK);
 			/* each has a state of its own */
 			assert_true(floats[i][16] == (float)((i + 1) * (round + 1)));

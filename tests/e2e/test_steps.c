@@ -53,8 +53,8 @@ static void begin(struct world *w, uint64_t memory_budget)
 	struct inf_server *server = calloc(1, sizeof(*server));
 	assert_non_null(server);
 	*w = (struct world){ .server = server,
-		.gate = { { .run = gate_run, .done = gate_done }, PTHREAD_MUTEX_INITIALIZER,
-			PTHREAD_COND_INITIALIZER } };
+		.gate = {
+			{ .run = gate_run, .done = gate_done }, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER } };
 	e2e_init(&w->e);
 	e2e_put_program(&w->e, "double.pte", e2e_program_double);
 	inf_config_init(&server->config);
@@ -95,8 +95,7 @@ struct opening {
 	enum inf_status status;
 };
 
-static void opened(
-	struct inf_open *open, enum inf_status status, const char *error, struct inf_model *serving)
+static void opened(struct inf_open *open, enum inf_status status, const char *error, struct inf_model *serving)
 {
 	struct opening *o = ET_CONTAINER_OF(open, struct opening, open);
 	o->is_done = true;
@@ -161,8 +160,7 @@ static void test_unload_meets_failure(void **state)
 static void test_unload_meets_look(void **state)
 {
 	for (int is_there = 0; is_there < 2; is_there++) {
-		struct opening first = of_double(), looking = of_double(), other = of_double(),
-			       late = of_double();
+		struct opening first = of_double(), looking = of_double(), other = of_double(), late = of_double();
 		bool is_unloaded = false;
 		struct world w;
 		begin(&w, 0);
@@ -325,8 +323,7 @@ static struct e2e_raw *connect_to(struct world *w)
 
 static enum inf_status ask_and_cancel(struct world *w, struct e2e_raw *raw)
 {
-	struct inf_request ask = { .kind = INF_REQUEST_MODEL_METADATA,
-		.model_metadata = { "double", "", "" } };
+	struct inf_request ask = { .kind = INF_REQUEST_MODEL_METADATA, .model_metadata = { "double", "", "" } };
 	e2e_raw_send(raw, &ask, -1);
 	struct inf_request cancel = { .kind = INF_REQUEST_CANCEL, .cancel = { ask.id } };
 	e2e_raw_send(raw, &cancel, -1);
@@ -339,8 +336,7 @@ static enum inf_status ask_and_cancel(struct world *w, struct e2e_raw *raw)
 static void test_asks_and_gives_up(void **state)
 {
 	enum { MORE_THAN_ENOUGH = 1 << 16 };
-	struct inf_request ask = { .kind = INF_REQUEST_MODEL_METADATA,
-		.model_metadata = { "double", "", "" } };
+	struct inf_request ask = { .kind = INF_REQUEST_MODEL_METADATA, .model_metadata = { "double", "", "" } };
 	enum inf_status status = INF_CANCELLED;
 	struct world w;
 	int n = 0;
@@ -386,8 +382,7 @@ static void expect_busy(struct inf_reply reply, const char *what)
  * can't be called off. A Method that is closed meanwhile goes when it is over. */
 static void test_away(void **state)
 {
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "hoarder", "", "", "" } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "hoarder", "", "", "" } };
 	struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } };
 	struct inf_request reset = { .kind = INF_REQUEST_METHOD_RESET };
 	struct inf_request infer = { .kind = INF_REQUEST_INFER };
@@ -401,13 +396,11 @@ static void test_away(void **state)
 	reset.method_reset.method = reply.method_opened.method;
 	struct inf_slot in = { .region = call(&w, raw, create).region_created.region };
 	struct inf_slot out = { .region = in.region, .offset = 64 };
-	struct inf_request bind = { .kind = INF_REQUEST_BIND,
-		.bind = { reset.method_reset.method, 1, &in, 1, &out } };
+	struct inf_request bind = { .kind = INF_REQUEST_BIND, .bind = { reset.method_reset.method, 1, &in, 1, &out } };
 	infer.infer.binding = call(&w, raw, bind).bound.binding;
 	assert_int_equal(call(&w, raw, infer).status, INF_OK);
 
-	const struct inf_session *session =
-		ET_CONTAINER_OF(w.server->sessions.next, struct inf_session, node);
+	const struct inf_session *session = ET_CONTAINER_OF(w.server->sessions.next, struct inf_session, node);
 	inf_helper_post_for_user(w.server->helper, &w.gate.work, session->user);
 	e2e_raw_send(raw, &reset, -1);
 	uint64_t id = reset.id;

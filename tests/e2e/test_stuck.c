@@ -39,9 +39,9 @@ static uint8_t *make_sharing(size_t *ret_n_bytes)
 		uint32_t own = mk_arena(&mk, 64);
 		int v[4]; /* x, 2 x, y, h */
 		for (uint64_t i = 0; i < 4; i++)
-			v[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4),
-						      .arena = i == 3 ? mk_arena(&mk, 64) : own,
-						      .offset = i == 3 ? 0 : 16 * i });
+			v[i] = mk_tensor(&mk,
+				&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = i == 3 ? mk_arena(&mk, 64) : own,
+					.offset = i == 3 ? 0 : 16 * i });
 		int sum = mk_operator(&mk, "aten::add", "out");
 		if (is_get) {
 			mk_kernel(&mk, sum, MK_ARGS(v[3], v[0], mk_int(&mk, 0), v[2], v[2]));
@@ -76,9 +76,8 @@ static bool open_gate(void)
 static void start(struct e2e *e, const char *server, const char *more)
 {
 	static char config[2048];
-	snprintf(config, sizeof config,
-		"%s[backend test]\npath = %s/sync.so\nisolation = thread\ntimeout = 1h\n%s", server, PLUGINS,
-		more);
+	snprintf(config, sizeof config, "%s[backend test]\npath = %s/sync.so\nisolation = thread\ntimeout = 1h\n%s",
+		server, PLUGINS, more);
 	snprintf(gate, sizeof gate, "%s/gate", e->dir);
 	assert_int_equal(mkfifo(gate, 0600), 0);
 	setenv("INFERD_TEST_GATE", gate, 1);
@@ -209,12 +208,10 @@ static void test_stuck(void **state)
 	e2e_deinit(&e);
 }
 
-static struct inferd_binding *bind_method(
-	struct inferd *d, const char *method, const struct inferd_method *with, struct inferd_method **ret)
+static struct inferd_binding *bind_method(struct inferd *d, const char *method, const struct inferd_method *with,
+	struct inferd_method **ret)
 {
-	struct inferd_method_options options = {
-		.struct_size = sizeof options, .method = method, .share_with = with
-	};
+	struct inferd_method_options options = { .struct_size = sizeof options, .method = method, .share_with = with };
 	struct inferd_binding *b = NULL;
 	if (inferd_method_open(d, ret, with ? NULL : "sharing", &options) || inferd_bind(*ret, &b))
 		fail_msg("%s: %s", method, inferd_error(d));
@@ -382,10 +379,8 @@ static void test_room(void **state)
 			e2e_raw_send(manager, &unload, -1);
 		else
 			e2e_until(&e, has_one_stuck, "model 'block'");
-		assert_int_equal(
-			inferd_method_open(other, &method, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
-		if (!strstr(inferd_error(other), "memory budget") ||
-			!strstr(inferd_error(other), "worker came back"))
+		assert_int_equal(inferd_method_open(other, &method, "double", NULL), -INFERD_RESOURCE_EXHAUSTED);
+		if (!strstr(inferd_error(other), "memory budget") || !strstr(inferd_error(other), "worker came back"))
 			fail_msg("%s", inferd_error(other));
 		if (!is_leaving) /* it did not go in vain */
 			assert_true(e2e_memory_of(&e, "scale") > 0);
@@ -459,8 +454,7 @@ static void test_late_worker(void **state)
 
 static void until_loading(struct e2e *e, size_t model)
 {
-	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", false } };
+	struct inf_request index = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
 	struct inf_reply reply;
 	do {
 		reply = e2e_raw_call(e->watcher, index);
@@ -492,8 +486,7 @@ static void test_overtaken(void **state)
 	other = e2e_connect(&e);
 
 	struct e2e_raw *manager = e2e_raw_new(e.manager, false);
-	struct inf_request load = { .kind = INF_REQUEST_REPOSITORY_MODEL_LOAD,
-		.repository_model_load = { "", "m" } };
+	struct inf_request load = { .kind = INF_REQUEST_REPOSITORY_MODEL_LOAD, .repository_model_load = { "", "m" } };
 	struct inf_reply reply;
 	struct inferd_method *method;
 	e2e_raw_send(manager, &load, -1);

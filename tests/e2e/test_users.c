@@ -46,22 +46,19 @@ static bool more_connections(struct nobody *n, struct inf_reply *ret)
 static bool more_methods(struct nobody *n, struct inf_reply *ret)
 {
 	return ask(n,
-		(struct inf_request){
-			.kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "", "", "", false } },
+		(struct inf_request){ .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "double", "", "", "", false } },
 		ret);
 }
 
 static bool more_regions(struct nobody *n, struct inf_reply *ret)
 {
-	return ask(
-		n, (struct inf_request){ .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } }, ret);
+	return ask(n, (struct inf_request){ .kind = INF_REQUEST_REGION_CREATE, .region_create = { 4096 } }, ret);
 }
 
 static bool more_bindings(struct nobody *n, struct inf_reply *ret)
 {
 	struct inf_slot in = { .region = n->region }, out = { .region = n->region, .offset = 64 };
-	bool is_bound = ask(n,
-		(struct inf_request){ .kind = INF_REQUEST_BIND, .bind = { n->method, 1, &in, 1, &out } },
+	bool is_bound = ask(n, (struct inf_request){ .kind = INF_REQUEST_BIND, .bind = { n->method, 1, &in, 1, &out } },
 		ret);
 	if (is_bound)
 		n->binding = ret->bound.binding;
@@ -83,8 +80,7 @@ static bool more_requests(struct nobody *n, struct inf_reply *ret)
 static bool more_opens(struct nobody *n, struct inf_reply *ret)
 {
 	enum { N = 12 };
-	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN,
-		.method_open = { "nowhere", "", "", "", false } };
+	struct inf_request open = { .kind = INF_REQUEST_METHOD_OPEN, .method_open = { "nowhere", "", "", "", false } };
 	static char text[INF_MAX_TEXT + 1];
 	struct inf_reply reply;
 	bool is_refused = false;
@@ -145,8 +141,7 @@ static void test_limits(void **state)
 		e2e_put_program(&e, "double.pte", e2e_program_double);
 		e2e_put_program(&e, "forever.pte", e2e_program_forever);
 		snprintf(config, sizeof(config), "[user %d]\n%s = %s\n", NOBODY, rows[i].name, rows[i].value);
-		snprintf(
-			wanted, sizeof(wanted), "the limit '%s' of user %d is reached", rows[i].name, NOBODY);
+		snprintf(wanted, sizeof(wanted), "the limit '%s' of user %d is reached", rows[i].name, NOBODY);
 		e2e_start(&e, config);
 		struct nobody n = { .e = &e, .raw = connect_as_nobody(&e, false) };
 		e2e_raw_bind(n.raw, rows[i].model, &n.method, &n.binding, &n.region, NULL);

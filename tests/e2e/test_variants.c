@@ -15,11 +15,10 @@ static bool says_why(const struct inf_server_status *status, const void *arg)
 }
 
 /* What the index says of @model: its state and backend; its reason must have @text in it (NULL: there is none). */
-static void expect_index(
-	struct e2e *e, const char *model, const char *model_state, const char *backend, const char *text)
+static void expect_index(struct e2e *e, const char *model, const char *model_state, const char *backend,
+	const char *text)
 {
-	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX,
-		.repository_index = { "", false } };
+	struct inf_request request = { .kind = INF_REQUEST_REPOSITORY_INDEX, .repository_index = { "", false } };
 	struct inf_reply reply = e2e_raw_call(e->watcher, request);
 	assert_int_equal(reply.kind, INF_REPLY_REPOSITORY_INDEX);
 	for (size_t i = 0; i < reply.repository_index.n_models; i++) {
@@ -52,8 +51,7 @@ static void test_gives_up(void **state)
 		n++;
 	} while (!strstr(inferd_error(d), "has failed 2 times"));
 	assert_true(n >= 3);
-	e2e_until(&e, says_why,
-		"test: failed 2 times: the host process of backend 'test' exited with status 3");
+	e2e_until(&e, says_why, "test: failed 2 times: the host process of backend 'test' exited with status 3");
 	expect_index(&e, "exit", "FAILED", "", "backend 'test' failed 2 times");
 	assert_true(inferd_method_open(d, &method, "exit", NULL) == -INFERD_BACKEND_CRASHED);
 	assert_non_null(strstr(inferd_error(d), "'inferctl restart test'"));
@@ -107,10 +105,9 @@ static void test_falls(void **state)
 	struct inferd_method *method, *stays_method;
 	struct inferd_binding *b = e2e_bind(d, "m", &method), *idle = e2e_bind(d, "m", NULL), *stays;
 	assert_string_equal(inferd_method_backend(method), "test");
-	assert_int_equal(
-		inferd_method_open(d, &stays_method, "m",
-			&(struct inferd_method_options){
-				.struct_size = sizeof(struct inferd_method_options), .backend = "test" }),
+	assert_int_equal(inferd_method_open(d, &stays_method, "m",
+				 &(struct inferd_method_options){
+					 .struct_size = sizeof(struct inferd_method_options), .backend = "test" }),
 		0);
 	assert_int_equal(inferd_bind(stays_method, &stays), 0);
 	e2e_infer(b, 1, &rc);
@@ -223,13 +220,12 @@ static uint8_t *make_large_state(size_t *ret_n_bytes)
 	int large = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(N), .arena = arena });
 	int four[4]; /* x, s, y, some of the large one */
 	for (uint64_t i = 0; i < 4; i++)
-		four[i] = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena,
-						 .offset = 4 * N + 16 * i });
+		four[i] = mk_tensor(&mk,
+			&(struct mk_tensor){ MK_FP32, MK_SIZES(4), .arena = arena, .offset = 4 * N + 16 * i });
 	int zero = mk_int(&mk, 0), one = mk_int(&mk, 1), no = mk_bool(&mk, false);
 	mk_kernel(&mk, mk_operator(&mk, "aten::slice_copy", "Tensor_out"),
 		MK_ARGS(large, zero, zero, mk_int(&mk, 4), one, four[3], four[3]));
-	mk_kernel(
-		&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[1], four[0], one, four[2], four[2]));
+	mk_kernel(&mk, mk_operator(&mk, "aten::add", "out"), MK_ARGS(four[1], four[0], one, four[2], four[2]));
 	mk_kernel(&mk, mk_operator(&mk, "aten::copy_", ""), MK_ARGS(four[1], four[2], no, four[1]));
 	mk_input(&mk, four[0]);
 	mk_output(&mk, four[2]);
@@ -253,13 +249,11 @@ static void test_falls_with_charge(void **state)
 		struct inferd *d = e2e_connect(&e);
 		struct inferd_binding *b = e2e_bind(d, "m", &method);
 		struct e2e_raw *raw = e2e_raw_new(e.socket, false);
-		struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE,
-			.region_create = { 2 << 20 } };
+		struct inf_request create = { .kind = INF_REQUEST_REGION_CREATE, .region_create = { 2 << 20 } };
 		if (is_small) {
 			do
 				e2e_infer(b, 1, &rc);
-			while ((rc = inferd_method_open(d, &next, "m", NULL)) == -INFERD_BACKEND_CRASHED ||
-				rc == 0);
+			while ((rc = inferd_method_open(d, &next, "m", NULL)) == -INFERD_BACKEND_CRASHED || rc == 0);
 			assert_int_equal(rc, -INFERD_RESOURCE_EXHAUSTED);
 			for (int i = 0; i < 3; i++) {
 				assert_int_equal(inferd_method_reset(method), 0);
@@ -375,12 +369,10 @@ static void test_methods_that_cant_run(void **state)
 	struct inferd_binding *b = e2e_bind(d, "m", &method);
 	assert_string_equal(inferd_method_backend(method), "portable");
 	expect_index(&e, "m", "READY", "portable", "");
-	expect_no_method(
-		d, "unknown", -INFERD_UNIMPLEMENTED, "method 'unknown' needs operators that are missing");
+	expect_no_method(d, "unknown", -INFERD_UNIMPLEMENTED, "method 'unknown' needs operators that are missing");
 	expect_no_method(d, "outside", -INFERD_FAILED_PRECONDITION, "m.pte: outside: value 0: tensor 'w'");
 	expect_index(&e, "m", "READY", "portable", "outside: value 0: tensor 'w'");
-	expect_index(
-		&e, "m", "READY", "portable", "method 'unknown' can't be run: m.pte: method 'unknown' needs");
+	expect_index(&e, "m", "READY", "portable", "method 'unknown' can't be run: m.pte: method 'unknown' needs");
 	assert_true(e2e_infer(b, 3, &rc) == 6 && rc == 0);
 	assert_int_equal(e2e_unload(&e, "m"), INF_OK);
 	expect_index(&e, "m", "UNLOADED", "", NULL);

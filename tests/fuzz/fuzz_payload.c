@@ -61,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	static const struct {
 		const char *id, *key;
 	} kinds[] = { { "EthosUBackend", "target" }, { "VgfBackend", "tosa_spec" },
-		{ "QnnBackend", "qnn_compile_spec" }, { "NeuropilotBackend", "target" },
-		{ "NeutronBackend", "target" }, { "OpenvinoBackend", "device" } };
+		{ "QnnBackend", "qnn_compile_spec" }, { "NeuropilotBackend", "target" }, { "NeutronBackend", "target" },
+		{ "OpenvinoBackend", "device" } };
 	char text[64], device[256];
 	struct et_diag diag = { "" };
 	if (n_bytes < 2 || bytes[1] > n_bytes - 2)

@@ -74,8 +74,7 @@ static bool next_step(struct step *step)
 static void patch(void *packet, size_t n_packet, const struct step *step)
 {
 	for (size_t i = 0; i + 3 <= step->n; i += 3)
-		((uint8_t *)packet)[(step->bytes[i] | (size_t)step->bytes[i + 1] << 8) % n_packet] =
-			step->bytes[i + 2];
+		((uint8_t *)packet)[(step->bytes[i] | (size_t)step->bytes[i + 1] << 8) % n_packet] = step->bytes[i + 2];
 }
 
 static bool send_packet(int socket, void *packet, size_t n)
@@ -112,8 +111,7 @@ static size_t right_answer(const struct et_plugin_header *question, void *room)
 	memset(room, 0, 1024 + sizeof(struct et_plugin_started));
 	if (question->type == ET_PLUGIN_START) {
 		struct et_plugin_started *started = room;
-		*started = (struct et_plugin_started){ .header = { ET_PLUGIN_STARTED, sizeof *started,
-							       question->id },
+		*started = (struct et_plugin_started){ .header = { ET_PLUGIN_STARTED, sizeof *started, question->id },
 			.flags = ET_PLUGIN_HAS_CANCEL | ET_PLUGIN_HAS_RESET | ET_PLUGIN_HAS_INSTANCES,
 			.n_devices = 1,
 			.n_kernels = 1,
@@ -121,18 +119,15 @@ static size_t right_answer(const struct et_plugin_header *question, void *room)
 			.id = "FuzzBackend",
 			.name = "fuzz",
 			.version = "1",
-			.devices = { { .kind = INFERD_DELEGATE_NPU,
-				.max_in_flight = 2,
-				.alignment = 64,
-				.name = "it" } } };
+			.devices = {
+				{ .kind = INFERD_DELEGATE_NPU, .max_in_flight = 2, .alignment = 64, .name = "it" } } };
 		return sizeof *started;
 	}
 	if (question->type == ET_PLUGIN_RUN) {
 		struct et_plugin_done *done = room;
-		*done = (struct et_plugin_done){
-			.header = { ET_PLUGIN_DONE, sizeof *done + sizeof done->outputs[0], question->id },
-			.n_outputs = 1
-		};
+		*done = (struct et_plugin_done){ .header = { ET_PLUGIN_DONE, sizeof *done + sizeof done->outputs[0],
+							 question->id },
+			.n_outputs = 1 };
 		done->outputs[0].sizes[0] = N_FLOATS;
 		return done->header.n_bytes;
 	}
@@ -153,8 +148,7 @@ static size_t right_answer(const struct et_plugin_header *question, void *room)
 static bool is_question(const struct et_plugin_header *header)
 {
 	return header->type != ET_PLUGIN_DESTROY && header->type != ET_PLUGIN_INSTANCE_FREE &&
-	       header->type != ET_PLUGIN_CANCEL && header->type != ET_PLUGIN_FORGET &&
-	       header->type != ET_PLUGIN_END;
+	       header->type != ET_PLUGIN_CANCEL && header->type != ET_PLUGIN_FORGET && header->type != ET_PLUGIN_END;
 }
 
 /* Something that the host wants: named data, or a line in the log. The answer, if any, is left lying. */
@@ -167,9 +161,7 @@ static bool ask(int asks, uint64_t call, const struct step *step)
 		patch(&named, sizeof named, step);
 		return send_packet(asks, &named, sizeof named);
 	}
-	struct et_plugin_log log = {
-		.header = { ET_PLUGIN_LOG, sizeof log, 7 }, .level = 6, .text = "a line"
-	};
+	struct et_plugin_log log = { .header = { ET_PLUGIN_LOG, sizeof log, 7 }, .level = 6, .text = "a line" };
 	patch(&log, sizeof log, step);
 	return send_packet(asks, &log, sizeof log);
 }
@@ -242,8 +234,7 @@ static void *host_main(void *arg)
 	while (et_plugin_receive(ends.calls, packet, sizeof packet, &fd, 1) > 0) {
 		if (fd >= 0)
 			close(fd);
-		if (is_question((struct et_plugin_header *)packet) &&
-			!answer(&ends, (struct et_plugin_header *)packet))
+		if (is_question((struct et_plugin_header *)packet) && !answer(&ends, (struct et_plugin_header *)packet))
 			break;
 	}
 	close(ends.calls);
@@ -333,8 +324,7 @@ struct job {
 	bool is_pending;
 };
 
-static void begin(
-	const struct et_delegate_ops *ops, struct et_instance *instance, struct job *job, bool will_wait)
+static void begin(const struct et_delegate_ops *ops, struct et_instance *instance, struct job *job, bool will_wait)
 {
 	struct et_diag diag = { "" };
 	sem_init(&job->is_done, 0, 0);
@@ -342,9 +332,7 @@ static void begin(
 	tensor_init(&job->out);
 	job->args[0] = &job->in.value;
 	job->args[1] = &job->out.value;
-	struct et_completion completion = {
-		.self = &job->is_done, .done = completed, .will_wait = will_wait
-	};
+	struct et_completion completion = { .self = &job->is_done, .done = completed, .will_wait = will_wait };
 	job->is_pending = ops->enqueue(instance, job->args, &completion, &diag) == ET_PENDING;
 }
 
@@ -469,9 +457,7 @@ static void make_program(void)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
 	static const struct et_log log = { NULL, ET_LOG_DEBUG, ignore };
-	struct et_plugin_config config = {
-		.path = "fuzz.so", .max_crashes = 3, .cancel_timeout_ns = LONG_TIME
-	};
+	struct et_plugin_config config = { .path = "fuzz.so", .max_crashes = 3, .cancel_timeout_ns = LONG_TIME };
 	struct et_backend_entry entry;
 	struct et_diag diag = { "" };
 	if (!program) {

@@ -172,10 +172,9 @@ static bool align_run(union packet *packet, size_t n)
  * makes one thread of the host hang up, another would still begin the run that comes next, and nobody would end it. */
 static bool is_question(const union packet *packet, size_t n, int fd)
 {
-	bool is_told =
-		n == sizeof packet->handle && packet->header.n_bytes == n && fd < 0 &&
-		(packet->header.type == ET_PLUGIN_DESTROY || packet->header.type == ET_PLUGIN_INSTANCE_FREE ||
-			packet->header.type == ET_PLUGIN_CANCEL || packet->header.type == ET_PLUGIN_FORGET);
+	bool is_told = n == sizeof packet->handle && packet->header.n_bytes == n && fd < 0 &&
+		       (packet->header.type == ET_PLUGIN_DESTROY || packet->header.type == ET_PLUGIN_INSTANCE_FREE ||
+			       packet->header.type == ET_PLUGIN_CANCEL || packet->header.type == ET_PLUGIN_FORGET);
 	return !is_told;
 }
 
@@ -228,8 +227,7 @@ static void answer_named(int socket, const struct et_plugin_named *ask)
 {
 	struct et_plugin_named answer = { .header = { ET_PLUGIN_NAMED_ANSWER, sizeof answer, ask->header.id },
 		.n_bytes = 16,
-		.result =
-			strcmp(ask->key, "absent") == 0 ? INFERD_DELEGATE_E_NOT_FOUND : INFERD_DELEGATE_OK };
+		.result = strcmp(ask->key, "absent") == 0 ? INFERD_DELEGATE_E_NOT_FOUND : INFERD_DELEGATE_OK };
 	unsigned manner = strcmp(ask->key, "another") == 0 ? named_manner % 6 : 0;
 	int fd = et_plugin_memory("fuzz-named", answer.n_bytes);
 	if (fd < 0)
@@ -282,8 +280,7 @@ static void start(int socket, bool has_everything, const uint8_t *bytes, size_t 
 	memcpy(&packet.start + 1, "key\0value", 10);
 	packet.header = (struct et_plugin_header){ ET_PLUGIN_START, sizeof packet.start + 10, 1 };
 	patch(&packet, packet.header.n_bytes + 0, bytes, n);
-	snprintf(packet.start.path, sizeof packet.start.path, "%s",
-		has_everything ? PLUGIN_WITH_EVERYTHING : PLUGIN);
+	snprintf(packet.start.path, sizeof packet.start.path, "%s", has_everything ? PLUGIN_WITH_EVERYTHING : PLUGIN);
 	send_packet(socket, &packet, sizeof packet.start + 10, -1);
 }
 
@@ -300,8 +297,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks))
 		abort();
 	struct et_serve_options options = { .calls = calls[1], .asks = asks[1] };
-	if (pthread_create(&server, NULL, serve, &options) ||
-		pthread_create(&reader, NULL, read_answers, &calls[0]) ||
+	if (pthread_create(&server, NULL, serve, &options) || pthread_create(&reader, NULL, read_answers, &calls[0]) ||
 		pthread_create(&asked, NULL, read_answers, &asks[0]))
 		abort();
 	for (bool is_first = true; n_bytes >= 2; is_first = false) {

@@ -30,8 +30,7 @@ static uint64_t try_program(const uint8_t *bytes, size_t n_bytes, size_t fail_at
 	struct et_program *program = NULL;
 	struct et_diag diag = { 0 };
 	uint64_t sum = 0;
-	enum et_status status =
-		et_program_open(&program, &source, has_external ? &external : NULL, &allocator, &diag);
+	enum et_status status = et_program_open(&program, &source, has_external ? &external : NULL, &allocator, &diag);
 	if (status == ET_OK) {
 		sum = walk_program(program);
 		et_program_unref(et_program_ref(program));

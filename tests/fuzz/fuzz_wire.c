@@ -77,8 +77,7 @@ static void try_request(struct codecs *c, const uint8_t *bytes, size_t n_bytes)
 }
 
 /* Decode what encode_reply gave, be it in a packet or beside it. */
-static int decode_whole(
-	struct codecs *c, struct inf_reply *ret_reply, size_t n_bytes, int fd, struct et_diag *diag)
+static int decode_whole(struct codecs *c, struct inf_reply *ret_reply, size_t n_bytes, int fd, struct et_diag *diag)
 {
 	struct inf_reply outer;
 	int rc = inf_message_decode_reply(&outer, first, n_bytes, &c->decoder, diag);

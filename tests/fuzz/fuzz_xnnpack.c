@@ -73,8 +73,7 @@ static bool arg_init(struct arg *arg, const struct et_xnn_value *value)
 }
 
 /* What the file left out as an argument is a number that nobody reads. */
-static void run(
-	const struct et_delegate_ops *ops, struct et_instance *instance, const struct et_xnn_payload *payload)
+static void run(const struct et_delegate_ops *ops, struct et_instance *instance, const struct et_xnn_payload *payload)
 {
 	struct arg args[MAX_ARGS] = { 0 };
 	struct et_evalue number = { .tag = ET_TAG_INT }, *values[MAX_ARGS];
@@ -93,8 +92,7 @@ static void run(
 		if (ops->enqueue(instance, values, NULL, &diag) != ET_OK && !diag.text[0])
 			abort();
 		for (uint32_t i = 0; i < payload->n_inputs; i++) {
-			struct et_tensor *tensor =
-				&args[payload->values[payload->inputs[i]].external_id].tensor;
+			struct et_tensor *tensor = &args[payload->values[payload->inputs[i]].external_id].tensor;
 			if (tensor->n_dims > 0 && tensor->sizes[0] > 1)
 				tensor->sizes[0]--;
 		}

@@ -25,8 +25,8 @@ struct inferd_delegate_buffer {
 	void *bytes; /* NULL: imported */
 };
 
-static int plugin_open(
-	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+static int plugin_open(const struct inferd_delegate_host *host, void **ret_self,
+	struct inferd_delegate_message *message)
 {
 	host->log(host->self, 5, "opened");
 	for (uint32_t i = 0; i < host->n_options; i++)
@@ -85,9 +85,8 @@ static int probe(void *self, const struct inferd_delegate_payload *payload, uint
 	return INFERD_DELEGATE_OK;
 }
 
-static int init(void *self, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info,
-	struct inferd_delegate_message *message)
+static int init(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
+	struct inferd_delegate_model_info *info, struct inferd_delegate_message *message)
 {
 	unsigned total = look(payload);
 	if (payload->n_bytes && payload->bytes[0] == 'N') {
@@ -202,8 +201,7 @@ static int submit(struct inferd_delegate_model *model, struct inferd_delegate_in
 	default:
 		break;
 	}
-	completion.done(
-		completion.self, manner == 1 ? INFERD_DELEGATE_E_LOST : 0, manner == 1 ? "lost" : NULL);
+	completion.done(completion.self, manner == 1 ? INFERD_DELEGATE_E_LOST : 0, manner == 1 ? "lost" : NULL);
 	if (manner == 4)
 		completion.done(completion.self, INFERD_DELEGATE_OK, NULL);
 	return manner == 5 ? INFERD_DELEGATE_E_DEVICE : INFERD_DELEGATE_OK;
@@ -216,8 +214,7 @@ static int execute(struct inferd_delegate_model *model, struct inferd_delegate_i
 	return INFERD_DELEGATE_OK;
 }
 
-static int buffer_alloc(
-	void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
+static int buffer_alloc(void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
 {
 	*ret_buffer = device > 1 ? NULL : calloc(1, sizeof **ret_buffer);
 	if (!*ret_buffer)
@@ -285,8 +282,8 @@ static const struct inferd_delegate table = {
 	.stats = stats,
 };
 
-__attribute__((visibility("default"))) const struct inferd_delegate *inferd_delegate_entry(
-	uint32_t host_major, uint32_t host_minor)
+__attribute__((visibility("default"))) const struct inferd_delegate *inferd_delegate_entry(uint32_t host_major,
+	uint32_t host_minor)
 {
 	return host_major == INFERD_DELEGATE_MAJOR ? &table : NULL;
 }

@@ -43,8 +43,7 @@ static void values(void)
 	mk_bool(&mk, true);
 	mk_double(&mk, 2.5);
 	mk_string(&mk, "mean");
-	int tensor =
-		mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2, 3), .dynamism = ET_DYNAMIC_BOUND });
+	int tensor = mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2, 3), .dynamism = ET_DYNAMIC_BOUND });
 	mk_slots(&mk, ET_TAG_INT_LIST, MK_ARGS(number, number));
 	mk_slots(&mk, ET_TAG_TENSOR_LIST, MK_ARGS(tensor));
 	mk_slots(&mk, ET_TAG_OPTIONAL_TENSOR_LIST, MK_ARGS(tensor, -1, none));
@@ -79,11 +78,10 @@ static void memory(void)
 	mk_method(&mk, "forward");
 	uint32_t arena = mk_arena(&mk, 64);
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(2), .arena = arena, .constant = initial });
-	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(1, 3, 2, 2), .arena = arena, .offset = 16,
-			       .dim_order = nhwc });
+	mk_tensor(&mk,
+		&(struct mk_tensor){ MK_FP32, MK_SIZES(1, 3, 2, 2), .arena = arena, .offset = 16, .dim_order = nhwc });
 	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .name = "w", .is_external = true });
-	mk_tensor(&mk, &(struct mk_tensor){
-			       MK_FP32, MK_SIZES(4), .name = "s", .is_external = true, .arena = arena });
+	mk_tensor(&mk, &(struct mk_tensor){ MK_FP32, MK_SIZES(4), .name = "s", .is_external = true, .arena = arena });
 	finish(&mk, "memory");
 }
 
@@ -107,11 +105,11 @@ static void code(void)
 	finish(&mk, "code");
 }
 
-static void bundle_of_numbers(
-	const char *name, const uint8_t *program, size_t n_program, const char *method, uint8_t last)
+static void bundle_of_numbers(const char *name, const uint8_t *program, size_t n_program, const char *method,
+	uint8_t last)
 {
-	const struct mk_bundled inputs[] = { { MK_BUNDLED_INT, -7 }, { MK_BUNDLED_BOOL, 1 },
-		{ MK_BUNDLED_DOUBLE, 2.5 }, { last, 0 } };
+	const struct mk_bundled inputs[] = { { MK_BUNDLED_INT, -7 }, { MK_BUNDLED_BOOL, 1 }, { MK_BUNDLED_DOUBLE, 2.5 },
+		{ last, 0 } };
 	size_t n_bytes;
 	uint8_t *bytes = mk_bundle_of_numbers(program, n_program, method, inputs, 4, &n_bytes);
 	write_file(name, bytes, n_bytes);
@@ -193,8 +191,7 @@ static void hostile_code(void)
 	finish(&mk, "hostile-instruction");
 	/* one value, referred to often */
 	begin(&mk);
-	mk_string(
-		&mk, "over and over and over and over and over and over and over and over and over and over");
+	mk_string(&mk, "over and over and over and over and over and over and over and over and over and over");
 	fbb_ref ref = ((fbb_ref *)mk.values.items)[0];
 	mk.values.items = realloc(mk.values.items, 4000 * sizeof ref);
 	if (!mk.values.items)
@@ -210,9 +207,8 @@ static void hostile_headers(void)
 		const char *name;
 		size_t at;
 		uint8_t value;
-	} patches[] = { { "hostile-root", 3, 0x7f }, { "hostile-identifier", 7, '1' },
-		{ "hostile-header", 12, 4 }, { "hostile-size", 20, 1 }, { "hostile-base", 28, 1 },
-		{ "hostile-segments", 36, 1 } };
+	} patches[] = { { "hostile-root", 3, 0x7f }, { "hostile-identifier", 7, '1' }, { "hostile-header", 12, 4 },
+		{ "hostile-size", 20, 1 }, { "hostile-base", 28, 1 }, { "hostile-segments", 36, 1 } };
 	for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
 		struct make_program mk;
 		begin(&mk);

@@ -67,8 +67,8 @@ static uint32_t constant(struct make_xnn *mk, uint32_t type, uint32_t n_dims, co
 }
 
 /* One node that turns [1,4,4,2] into @dims. */
-static void one_node(
-	const char *name, uint8_t kind, const struct et_xnn_node *node, uint32_t n_dims, const uint32_t *dims)
+static void one_node(const char *name, uint8_t kind, const struct et_xnn_node *node, uint32_t n_dims,
+	const uint32_t *dims)
 {
 	struct make_xnn mk;
 	mx_init(&mk);
@@ -83,8 +83,7 @@ static void weights(const char *name, uint8_t kind, uint32_t type, bool is_dynam
 {
 	struct make_xnn mk;
 	mx_init(&mk);
-	uint32_t in, out, filter, bias,
-		activation = type == ET_XNN_QCINT8 && !is_dynamic ? ET_XNN_QINT8 : ET_XNN_FP32;
+	uint32_t in, out, filter, bias, activation = type == ET_XNN_QCINT8 && !is_dynamic ? ET_XNN_QINT8 : ET_XNN_FP32;
 	struct et_xnn_node node = { .numbers = { 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 2, 2, 1 } };
 	if (kind == MX_LINEAR) {
 		in = value(&mk, activation, 1, 0, DIMS(2, 32));
@@ -95,8 +94,7 @@ static void weights(const char *name, uint8_t kind, uint32_t type, bool is_dynam
 		bool is_depthwise = kind == MX_DEPTHWISE;
 		in = value(&mk, activation, 1, 0, DIMS(1, 4, 4, 2));
 		out = value(&mk, activation, 0, 2, DIMS(1, 4, 4, 2));
-		filter = is_depthwise ? constant(&mk, type, DIMS(1, 3, 3, 2))
-				      : constant(&mk, type, DIMS(2, 3, 3, 2));
+		filter = is_depthwise ? constant(&mk, type, DIMS(1, 3, 3, 2)) : constant(&mk, type, DIMS(2, 3, 3, 2));
 		bias = constant(&mk, activation == ET_XNN_QINT8 ? ET_XNN_QCINT32 : ET_XNN_FP32, DIMS(2));
 		if (is_depthwise) {
 			node.numbers[ET_XNN_GROUP_IN] = node.numbers[ET_XNN_GROUP_OUT] = 1;
@@ -120,8 +118,8 @@ static void weights(const char *name, uint8_t kind, uint32_t type, bool is_dynam
 	write_seed(&mk, name, 2);
 }
 
-static void two_inputs(
-	const char *name, uint8_t kind, const struct et_xnn_node *node, uint32_t n_dims, const uint32_t *dims)
+static void two_inputs(const char *name, uint8_t kind, const struct et_xnn_node *node, uint32_t n_dims,
+	const uint32_t *dims)
 {
 	struct make_xnn mk;
 	mx_init(&mk);
@@ -143,8 +141,7 @@ static void chain(void)
 	uint32_t clamped = value(&mk, ET_XNN_FP32, 0, 0, DIMS(1, 4, 4, 2));
 	uint32_t bytes = value(&mk, ET_XNN_QINT8, 0, 2, DIMS(1, 4, 4, 2));
 	uint32_t copy = value(&mk, ET_XNN_FP32, 0, 3, DIMS(1, 4, 4, 2));
-	uint32_t filter = constant(&mk, ET_XNN_FP32, DIMS(2, 3, 3, 2)),
-		 slope = constant(&mk, ET_XNN_FP32, DIMS(2));
+	uint32_t filter = constant(&mk, ET_XNN_FP32, DIMS(2, 3, 3, 2)), slope = constant(&mk, ET_XNN_FP32, DIMS(2));
 	mx_node(&mk, MX_PAD,
 		&(struct et_xnn_node){ .inputs = { in },
 			.outputs = { padded },
@@ -154,8 +151,7 @@ static void chain(void)
 		&(struct et_xnn_node){ .inputs = { padded, filter, ET_XNN_NONE },
 			.outputs = { convolved },
 			.numbers = { 0, 0, 0, 0, 3, 3, 1, 1, 1, 1, 2, 2, 1 } });
-	mx_node(&mk, MX_CLAMP,
-		&(struct et_xnn_node){ .inputs = { convolved }, .outputs = { clamped }, .max = 6 });
+	mx_node(&mk, MX_CLAMP, &(struct et_xnn_node){ .inputs = { convolved }, .outputs = { clamped }, .max = 6 });
 	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { clamped }, .outputs = { bytes } });
 	mx_node(&mk, MX_PRELU, &(struct et_xnn_node){ .inputs = { clamped, slope }, .outputs = { copy } });
 	write_seed(&mk, "made-chain", 3);
@@ -177,12 +173,9 @@ static void bfloats(void)
 {
 	struct make_xnn mk;
 	mx_init(&mk);
-	uint32_t in = value(&mk, ET_XNN_BF16, 1, 0, DIMS(3, 4)),
-		 layer = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 4)),
-		 sum = value(&mk, ET_XNN_BF16, 0, 2, DIMS(3, 4)),
-		 turned = value(&mk, ET_XNN_BF16, 0, 0, DIMS(4, 3)),
-		 product = value(&mk, ET_XNN_FP32, 0, 0, DIMS(3, 3)),
-		 again = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 3)),
+	uint32_t in = value(&mk, ET_XNN_BF16, 1, 0, DIMS(3, 4)), layer = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 4)),
+		 sum = value(&mk, ET_XNN_BF16, 0, 2, DIMS(3, 4)), turned = value(&mk, ET_XNN_BF16, 0, 0, DIMS(4, 3)),
+		 product = value(&mk, ET_XNN_FP32, 0, 0, DIMS(3, 3)), again = value(&mk, ET_XNN_BF16, 0, 0, DIMS(3, 3)),
 		 halves = value(&mk, ET_XNN_FP16, 0, 3, DIMS(3, 3));
 	uint32_t filter = constant(&mk, ET_XNN_BF16, DIMS(4, 4)), bias = constant(&mk, ET_XNN_FP32, DIMS(4)),
 		 other = constant(&mk, ET_XNN_BF16, DIMS(4));
@@ -233,8 +226,7 @@ static void one_filter(const char *name, struct mx_value filter, const char *key
 	struct make_xnn mk;
 	mx_init(&mk);
 	mk.is_old = is_old;
-	uint32_t in = value(&mk, ET_XNN_FP32, 1, 0, DIMS(2, 32)),
-		 out = value(&mk, ET_XNN_FP32, 0, 2, DIMS(2, 4));
+	uint32_t in = value(&mk, ET_XNN_FP32, 1, 0, DIMS(2, 32)), out = value(&mk, ET_XNN_FP32, 0, 2, DIMS(2, 4));
 	if (!filter.n_dims) {
 		filter.n_dims = 2;
 		filter.dims[0] = 4;
@@ -242,8 +234,7 @@ static void one_filter(const char *name, struct mx_value filter, const char *key
 	}
 	filter.constant = key ? mx_named_constant(&mk, key) : mx_constant(&mk, numbers, sizeof(numbers));
 	uint32_t id = mx_value(&mk, &filter);
-	mx_node(&mk, MX_LINEAR,
-		&(struct et_xnn_node){ .inputs = { in, id, ET_XNN_NONE }, .outputs = { out } });
+	mx_node(&mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { in, id, ET_XNN_NONE }, .outputs = { out } });
 	write_seed(&mk, name, 2);
 }
 
@@ -258,14 +249,11 @@ static void strange_values(void)
 	one_value("bad-type", (struct mx_value){ .type = ET_XNN_QPINT8, .input = 1 });
 	one_value("bad-type-number", (struct mx_value){ .type = 200, .input = 1 });
 	one_value("bad-quantization", (struct mx_value){ .type = ET_XNN_FP32, .input = 1, .scale = 1 });
-	one_value(
-		"bad-row-argument", (struct mx_value){ .type = ET_XNN_QDINT8, .input = 1, .n_row_dims = 1 });
+	one_value("bad-row-argument", (struct mx_value){ .type = ET_XNN_QDINT8, .input = 1, .n_row_dims = 1 });
 	one_value("bad-rows", (struct mx_value){ .type = ET_XNN_QDINT8, .n_row_dims = 9 });
-	one_value("bad-rank",
-		(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1, 1, 2, 32), .input = 1 });
+	one_value("bad-rank", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1, 1, 2, 32), .input = 1 });
 	one_value("bad-size",
-		(struct mx_value){
-			.type = ET_XNN_FP32, .input = 1, MX_DIMS(UINT32_MAX, UINT32_MAX, UINT32_MAX) });
+		(struct mx_value){ .type = ET_XNN_FP32, .input = 1, MX_DIMS(UINT32_MAX, UINT32_MAX, UINT32_MAX) });
 	one_value("bad-argument", (struct mx_value){ .type = ET_XNN_FP32, .input = 7 });
 	one_value("bad-nobody-writes", (struct mx_value){ .type = ET_XNN_FP32 });
 	one_value("bad-two-of-one", (struct mx_value){ .type = ET_XNN_FP32, .input = 2 });
@@ -278,32 +266,29 @@ static void strange_values(void)
 	one_filter("bad-short", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(4, 64) }, NULL, false);
 	one_filter("made-old", (struct mx_value){ .type = ET_XNN_FP32 }, NULL, true);
 	one_filter("bad-old-short", (struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(4, 64) }, NULL, true);
-	one_filter("bad-n-scales",
-		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 3 }, NULL, false);
-	one_filter("bad-scales", (struct mx_value){ .type = ET_XNN_QCINT8, .scales = bad, .n_scales = 4 },
-		NULL, false);
+	one_filter("bad-n-scales", (struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 3 }, NULL,
+		false);
+	one_filter("bad-scales", (struct mx_value){ .type = ET_XNN_QCINT8, .scales = bad, .n_scales = 4 }, NULL, false);
 	/* scales from a constant: here the filter's own bytes, which begin with three floats above 0 */
 	one_filter("bad-nibbles",
-		(struct mx_value){
-			.type = ET_XNN_QCINT4, MX_DIMS(3, 31), .scales_constant = 1, .n_scales = 3 },
-		NULL, false);
+		(struct mx_value){ .type = ET_XNN_QCINT4, MX_DIMS(3, 31), .scales_constant = 1, .n_scales = 3 }, NULL,
+		false);
 	one_filter("bad-scales-constant",
 		(struct mx_value){ .type = ET_XNN_QCINT8, .scales_constant = 9, .n_scales = 4 }, NULL, false);
 	one_filter("bad-channel",
-		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 4, .channel_dim = 5 },
-		NULL, false);
+		(struct mx_value){ .type = ET_XNN_QCINT8, .scales = scales, .n_scales = 4, .channel_dim = 5 }, NULL,
+		false);
 	one_filter("bad-block",
-		(struct mx_value){ .type = ET_XNN_QBINT4, .scales = scales, .n_scales = 4, .block_size = 7 },
-		NULL, false);
+		(struct mx_value){ .type = ET_XNN_QBINT4, .scales = scales, .n_scales = 4, .block_size = 7 }, NULL,
+		false);
 	one_filter("bad-filter-argument", (struct mx_value){ .type = ET_XNN_FP32, .input = 1 }, NULL, false);
 	one_filter("bad-filter-type", (struct mx_value){ .type = ET_XNN_FP16 }, NULL, false);
-	one_filter(
-		"bad-filter-quantized", (struct mx_value){ .type = ET_XNN_QINT8, .scale = 1 }, NULL, false);
+	one_filter("bad-filter-quantized", (struct mx_value){ .type = ET_XNN_QINT8, .scale = 1 }, NULL, false);
 }
 
 /* A node of @kind from [2,3,3] and itself to @out; the argument is id 0, the result id 1. */
-static void strange_node(
-	const char *name, uint8_t kind, struct et_xnn_node node, uint32_t type, uint32_t n_externs, int how)
+static void strange_node(const char *name, uint8_t kind, struct et_xnn_node node, uint32_t type, uint32_t n_externs,
+	int how)
 {
 	struct make_xnn mk;
 	mx_init(&mk);
@@ -394,20 +379,18 @@ int main(int argc, char **argv)
 	one_node("made-max-pool", MX_MAX_POOL, &window, DIMS(1, 2, 2, 2));
 	one_node("made-global", MX_GLOBAL, &(struct et_xnn_node){ .flags = 0x40, .min = -9, .max = 9 },
 		DIMS(1, 1, 1, 2));
-	one_node("made-transpose", MX_TRANSPOSE,
-		&(struct et_xnn_node){ .n_list = { 4 }, .list = { { 0, 3, 1, 2 } } }, DIMS(1, 2, 4, 4));
+	one_node("made-transpose", MX_TRANSPOSE, &(struct et_xnn_node){ .n_list = { 4 }, .list = { { 0, 3, 1, 2 } } },
+		DIMS(1, 2, 4, 4));
 	one_node("made-reshape", MX_RESHAPE, &(struct et_xnn_node){ .n_list = { 2 }, .list = { { 0, 8 } } },
 		DIMS(4, 8));
 	one_node("made-slice", MX_SLICE,
 		&(struct et_xnn_node){ .n_list = { 4, 4 }, .list = { { 0, 1, 0, 0 }, { 1, 2, 0, 2 } } },
 		DIMS(1, 2, 4, 2));
 	one_node("made-resize", MX_RESIZE,
-		&(struct et_xnn_node){ .numbers = { [ET_XNN_NEW_H] = 3, [ET_XNN_NEW_W] = 5 } },
-		DIMS(1, 3, 5, 2));
+		&(struct et_xnn_node){ .numbers = { [ET_XNN_NEW_H] = 3, [ET_XNN_NEW_W] = 5 } }, DIMS(1, 3, 5, 2));
 	two_inputs("made-add", MX_ADD, &(struct et_xnn_node){ .min = -1, .max = 1 }, DIMS(2, 3, 3));
 	two_inputs("made-matmul", MX_MATMUL, &(struct et_xnn_node){ .flags = 1 }, DIMS(2, 3, 3));
-	two_inputs("made-cat", MX_CAT2, &(struct et_xnn_node){ .numbers = { [ET_XNN_AXIS] = 1 } },
-		DIMS(2, 6, 3));
+	two_inputs("made-cat", MX_CAT2, &(struct et_xnn_node){ .numbers = { [ET_XNN_AXIS] = 1 } }, DIMS(2, 6, 3));
 	weights("made-linear", MX_LINEAR, ET_XNN_FP32, false);
 	weights("made-linear-qs8", MX_LINEAR, ET_XNN_QCINT8, false);
 	weights("made-linear-qd8", MX_LINEAR, ET_XNN_QCINT8, true);

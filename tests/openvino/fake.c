@@ -108,10 +108,10 @@ API void ov_available_devices_free(struct ov_devices *devices)
 }
 
 #ifndef WITHOUT_IMPORT
-API int ov_core_import_model(const struct ov_core *core, const char *bytes, size_t n_bytes,
-	const char *device, struct ov_compiled_model **model);
-API int ov_core_import_model(const struct ov_core *core, const char *bytes, size_t n_bytes,
-	const char *device, struct ov_compiled_model **model)
+API int ov_core_import_model(const struct ov_core *core, const char *bytes, size_t n_bytes, const char *device,
+	struct ov_compiled_model **model);
+API int ov_core_import_model(const struct ov_core *core, const char *bytes, size_t n_bytes, const char *device,
+	struct ov_compiled_model **model)
 {
 	note("import of %zu bytes on %s\n", n_bytes, device);
 	if (n_bytes && bytes[n_bytes - 1] == '!')
@@ -141,10 +141,9 @@ API void ov_compiled_model_free(struct ov_compiled_model *model)
 	free(model);
 }
 
-API int ov_compiled_model_create_infer_request(
-	const struct ov_compiled_model *model, struct ov_infer_request **request);
-API int ov_compiled_model_create_infer_request(
-	const struct ov_compiled_model *model, struct ov_infer_request **request)
+API int ov_compiled_model_create_infer_request(const struct ov_compiled_model *model,
+	struct ov_infer_request **request);
+API int ov_compiled_model_create_infer_request(const struct ov_compiled_model *model, struct ov_infer_request **request)
 {
 	struct ov_infer_request *r = calloc(1, sizeof *r);
 	if (!r)
@@ -163,10 +162,8 @@ API void ov_infer_request_free(struct ov_infer_request *r)
 	free(r);
 }
 
-API int ov_tensor_create_from_host_ptr(
-	unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor);
-API int ov_tensor_create_from_host_ptr(
-	unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor)
+API int ov_tensor_create_from_host_ptr(unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor);
+API int ov_tensor_create_from_host_ptr(unsigned type, struct ov_shape shape, void *data, struct ov_tensor **tensor)
 {
 	struct ov_tensor *t = type == OV_F32 ? calloc(1, sizeof *t) : NULL;
 	if (!t)
@@ -185,19 +182,19 @@ API void ov_tensor_free(struct ov_tensor *tensor)
 	free(tensor);
 }
 
-API int ov_infer_request_set_input_tensor_by_index(
-	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor);
-API int ov_infer_request_set_input_tensor_by_index(
-	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor)
+API int ov_infer_request_set_input_tensor_by_index(struct ov_infer_request *r, size_t index,
+	const struct ov_tensor *tensor);
+API int ov_infer_request_set_input_tensor_by_index(struct ov_infer_request *r, size_t index,
+	const struct ov_tensor *tensor)
 {
 	r->in = *tensor;
 	return index ? OV_UNKNOWN : 0;
 }
 
-API int ov_infer_request_set_output_tensor_by_index(
-	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor);
-API int ov_infer_request_set_output_tensor_by_index(
-	struct ov_infer_request *r, size_t index, const struct ov_tensor *tensor)
+API int ov_infer_request_set_output_tensor_by_index(struct ov_infer_request *r, size_t index,
+	const struct ov_tensor *tensor);
+API int ov_infer_request_set_output_tensor_by_index(struct ov_infer_request *r, size_t index,
+	const struct ov_tensor *tensor)
 {
 	r->out = *tensor;
 	return index ? OV_UNKNOWN : 0;

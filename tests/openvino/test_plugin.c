@@ -136,8 +136,7 @@ static void test_library(void **state)
 	unload(&s);
 	static const struct {
 		const char *key, *value, *says;
-	} cases[] = { { "library", "/nowhere/libopenvino_c.so",
-			      "libopenvino_c.so was not found: install OpenVINO" },
+	} cases[] = { { "library", "/nowhere/libopenvino_c.so", "libopenvino_c.so was not found: install OpenVINO" },
 		{ "folder", "/nowhere", "libopenvino_c.so was not found" },
 		{ "library", FAKE_WITHOUT_IMPORT, "the OpenVINO library lacks ov_core_import_model" } };
 	for (size_t i = 0; i < N_OF(cases); i++) {
@@ -273,8 +272,7 @@ static void test_options_of_a_model(void **state)
 		const char *key, *value, *device, *says;
 	} wrong[] = { { "precision", "int8", "CPU", "precision: 'int8' is none of" },
 		{ "threads", "-1", "CPU", "threads: '-1' is not a number" },
-		{ "threads", "", "CPU", "threads: '' is not" },
-		{ "threads", "3x", "CPU", "threads: '3x' is not" },
+		{ "threads", "", "CPU", "threads: '' is not" }, { "threads", "3x", "CPU", "threads: '3x' is not" },
 		{ "threads", "2", "GPU", "threads: a model on GPU has none" },
 		{ "device", "GPU", "CPU", "option 'device': a model has precision and threads" },
 		{ "precision", "f16", "NPU", "precision: OpenVINO answers -11 (unknown)" } };
@@ -330,8 +328,7 @@ static void test_device_of_a_payload(void **state)
 			s.table->destroy(model);
 		} else {
 			assert_int_equal(result, INFERD_DELEGATE_E_NOT_FOUND);
-			assert_string_equal(
-				s.message.text, "exported for OpenVINO device 'TPU', which is not here");
+			assert_string_equal(s.message.text, "exported for OpenVINO device 'TPU', which is not here");
 		}
 		unload(&s);
 	}
@@ -343,12 +340,11 @@ static void test_offsets(void **state)
 		size_t field;
 		uint64_t value;
 		const char *says;
-	} cases[] = { { 0, 47, "custom data: offset 47" }, { 0, 65, "custom data" },
-		{ 0, UINT64_MAX, "custom data" }, { 1, 17, "custom data" }, { 1, UINT64_MAX, "custom data" },
-		{ 1, UINT64_MAX - 47, "custom data" }, { 2, 51, "weights: offset 51" }, { 2, 65, "weights" },
-		{ 3, 13, "weights" }, { 3, UINT64_C(1) << 40, "weights" }, { 4, 55, "model: offset 55" },
-		{ 4, UINT64_MAX, "model" }, { 5, 9, "model" }, { 5, UINT64_MAX - 55, "model" },
-		{ 5, 0, "model: size 0" } };
+	} cases[] = { { 0, 47, "custom data: offset 47" }, { 0, 65, "custom data" }, { 0, UINT64_MAX, "custom data" },
+		{ 1, 17, "custom data" }, { 1, UINT64_MAX, "custom data" }, { 1, UINT64_MAX - 47, "custom data" },
+		{ 2, 51, "weights: offset 51" }, { 2, 65, "weights" }, { 3, 13, "weights" },
+		{ 3, UINT64_C(1) << 40, "weights" }, { 4, 55, "model: offset 55" }, { 4, UINT64_MAX, "model" },
+		{ 5, 9, "model" }, { 5, UINT64_MAX - 55, "model" }, { 5, 0, "model: size 0" } };
 	struct inferd_delegate_model *model;
 	struct inferd_delegate_model_info info;
 	struct subject s;
@@ -472,7 +468,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_library), cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_properties), cmocka_unit_test(test_options_of_a_model),
-		cmocka_unit_test(test_device_of_a_payload), cmocka_unit_test(test_offsets),
-		cmocka_unit_test(test_run), cmocka_unit_test(test_cancel) };
+		cmocka_unit_test(test_device_of_a_payload), cmocka_unit_test(test_offsets), cmocka_unit_test(test_run),
+		cmocka_unit_test(test_cancel) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,8 +68,8 @@ static void filter(struct inferd_delegate_instance *instance, const float *x, fl
 static int check_args(const struct inferd_delegate_run *run, struct inferd_delegate_message *message)
 {
 	struct inferd_delegate_arg *const *args = run->args;
-	if (run->n_args != 2 || args[0]->kind != INFERD_DELEGATE_TENSOR ||
-		args[1]->kind != INFERD_DELEGATE_TENSOR || args[0]->type != FP32 || args[1]->type != FP32)
+	if (run->n_args != 2 || args[0]->kind != INFERD_DELEGATE_TENSOR || args[1]->kind != INFERD_DELEGATE_TENSOR ||
+		args[0]->type != FP32 || args[1]->type != FP32)
 		return say(message, INFERD_DELEGATE_E_UNSUPPORTED, "it takes one FP32 tensor and gives one");
 	if (args[1]->n_bytes < args[0]->n_bytes || args[1]->n_dims != args[0]->n_dims)
 		return say(message, INFERD_DELEGATE_E_INVALID, "the output has no room for as many samples");
@@ -102,8 +102,7 @@ static void *engine_main(void *arg)
 			compute(instance, instance->args);
 		/* the next run of the instance may come before done has returned */
 		const struct inferd_delegate_completion *completion = instance->completion;
-		completion->done(completion->self,
-			is_cancelled ? INFERD_DELEGATE_E_CANCELLED : INFERD_DELEGATE_OK,
+		completion->done(completion->self, is_cancelled ? INFERD_DELEGATE_E_CANCELLED : INFERD_DELEGATE_OK,
 			is_cancelled ? "cancelled before it began" : NULL);
 		pthread_mutex_lock(&e->lock);
 	}
@@ -113,8 +112,7 @@ static void *engine_main(void *arg)
 
 /* --- open ------------------------------------------------------------------------------------------- */
 
-static int acme_open(
-	const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
+static int acme_open(const struct inferd_delegate_host *host, void **ret_self, struct inferd_delegate_message *message)
 {
 	static const char *const kinds[] = { "CPU", "GPU", "NPU" };
 	struct engine *e = calloc(1, sizeof *e);
@@ -226,8 +224,8 @@ static void acme_destroy(struct inferd_delegate_model *model)
 
 /* --- instances and runs ----------------------------------------------------------------------------- */
 
-static int acme_instance_new(struct inferd_delegate_model *model,
-	struct inferd_delegate_instance **ret_instance, struct inferd_delegate_message *message)
+static int acme_instance_new(struct inferd_delegate_model *model, struct inferd_delegate_instance **ret_instance,
+	struct inferd_delegate_message *message)
 {
 	struct inferd_delegate_instance *instance = calloc(1, sizeof *instance);
 	if (!instance)
@@ -242,8 +240,7 @@ static void acme_instance_free(struct inferd_delegate_instance *instance)
 	free(instance);
 }
 
-static int acme_instance_reset(
-	struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
+static int acme_instance_reset(struct inferd_delegate_instance *instance, struct inferd_delegate_message *message)
 {
 	memset(instance->past, 0, sizeof instance->past);
 	return INFERD_DELEGATE_OK;

@@ -114,12 +114,11 @@ static int refuse(struct inferd_delegate_message *message, int result, const cha
 	return result;
 }
 
-static int plugin_open(
-	const struct inferd_delegate_host *with, void **ret_self, struct inferd_delegate_message *message)
+static int plugin_open(const struct inferd_delegate_host *with, void **ret_self,
+	struct inferd_delegate_message *message)
 {
 	if (VARIANT == NOT_HERE)
-		return refuse(
-			message, INFERD_DELEGATE_E_NOT_FOUND, "there is no such device in this machine");
+		return refuse(message, INFERD_DELEGATE_E_NOT_FOUND, "there is no such device in this machine");
 	if (VARIANT == CRASHES)
 		abort();
 	host = with;
@@ -170,10 +169,9 @@ static int is(const struct inferd_delegate_payload *payload, const char *text)
 
 static int is_word(const struct inferd_delegate_payload *payload)
 {
-	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang",
-		"print", "wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody",
-		"moods", "stale", "scribble", "before", "lost", "buffer", "hold", "posthumous", "linger",
-		"early", "ponder", "hoard" };
+	static const char *const words[] = { "scale", "named", "state", "sizes", "crash", "exit", "hang", "print",
+		"wild", "cage", "block", "refuse", "die", "twice", "never", "late", "wait", "moody", "moods", "stale",
+		"scribble", "before", "lost", "buffer", "hold", "posthumous", "linger", "early", "ponder", "hoard" };
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (is(payload, words[i]))
 			return 1;
@@ -206,9 +204,8 @@ static void ponder(void)
 		pause();
 }
 
-static int init(void *self, const struct inferd_delegate_payload *payload,
-	struct inferd_delegate_model **ret_model, struct inferd_delegate_model_info *info,
-	struct inferd_delegate_message *message)
+static int init(void *self, const struct inferd_delegate_payload *payload, struct inferd_delegate_model **ret_model,
+	struct inferd_delegate_model_info *info, struct inferd_delegate_message *message)
 {
 	char first = 0;
 	const uint8_t *bytes;
@@ -240,11 +237,9 @@ static int init(void *self, const struct inferd_delegate_payload *payload,
 		model->factor = strtof(payload->options[i]->value, NULL);
 	}
 	if (is(payload, "named")) {
-		if (payload->named_data(payload->self, "factor", &bytes, &n_bytes) ||
-			n_bytes != sizeof model->factor) {
+		if (payload->named_data(payload->self, "factor", &bytes, &n_bytes) || n_bytes != sizeof model->factor) {
 			free(model);
-			return refuse(
-				message, INFERD_DELEGATE_E_NOT_FOUND, "there is no named data 'factor'");
+			return refuse(message, INFERD_DELEGATE_E_NOT_FOUND, "there is no named data 'factor'");
 		}
 		memcpy(&model->factor, bytes, sizeof model->factor);
 	}
@@ -325,8 +320,7 @@ static int buffer_import(void *self, uint32_t device, const struct inferd_delega
 	return INFERD_DELEGATE_OK;
 }
 
-static int buffer_alloc(
-	void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
+static int buffer_alloc(void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
 {
 	struct inferd_delegate_buffer *buffer = calloc(1, sizeof *buffer);
 	if (!buffer)
@@ -427,9 +421,8 @@ static unsigned reach(pid_t other)
 static void *thread(void *arg)
 {
 	cpu_set_t cpus;
-	*(int *)arg = sched_getaffinity(0, sizeof cpus, &cpus) == 0 &&
-		      sched_setaffinity(0, sizeof cpus, &cpus) == 0 && pthread_kill(pthread_self(), 0) == 0 &&
-		      raise(SIGURG) == 0; /* which is ignored */
+	*(int *)arg = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && sched_setaffinity(0, sizeof cpus, &cpus) == 0 &&
+		      pthread_kill(pthread_self(), 0) == 0 && raise(SIGURG) == 0; /* which is ignored */
 	return NULL;
 }
 
@@ -442,9 +435,7 @@ static unsigned reach_itself(void)
 	int is_done = 0, fd = fcntl(2, F_DUPFD_CLOEXEC, 0);
 	failed |= (getrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_NOFILE, &limit) != 0) << 0;
 	failed |= (prlimit(getpid(), RLIMIT_NOFILE, NULL, &limit) != 0) << 1;
-	failed |=
-		(pthread_create(&id, NULL, thread, &is_done) != 0 || pthread_join(id, NULL) != 0 || !is_done)
-		<< 2;
+	failed |= (pthread_create(&id, NULL, thread, &is_done) != 0 || pthread_join(id, NULL) != 0 || !is_done) << 2;
 	failed |= (setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0)) != 0) << 3;
 	failed |= (kill(getpid(), 0) != 0) << 4;
 	failed |= (fd < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || close(fd) != 0) << 5;
@@ -504,8 +495,7 @@ static int run(struct inferd_delegate_model *model, struct inferd_delegate_insta
 	const char *what = model->text;
 	struct inferd_delegate_arg *const *args = run->args;
 	if (run->n_args != 2 || args[0]->type != 6 || args[1]->n_bytes < args[0]->n_bytes)
-		return refuse(
-			message, INFERD_DELEGATE_E_INVALID, "it takes one tensor of floats and gives one");
+		return refuse(message, INFERD_DELEGATE_E_INVALID, "it takes one tensor of floats and gives one");
 	const float *in = args[0]->data;
 	float *out = args[1]->data, plus = 0;
 	if (strcmp(what, "crash") == 0)
@@ -655,15 +645,13 @@ static int kernel_block(void *self, struct inferd_delegate_arg *const *args, uin
 static const struct inferd_delegate_kernel scale = {
 	.struct_size = sizeof scale, .name = "test::plug_scale.out", .signature = "TD>T", .run = kernel_scale
 };
-static const struct inferd_delegate_kernel blocking = { .struct_size = sizeof blocking,
-	.name = "test::plug_block.out",
-	.signature = "T>T",
-	.run = kernel_block };
+static const struct inferd_delegate_kernel blocking = {
+	.struct_size = sizeof blocking, .name = "test::plug_block.out", .signature = "T>T", .run = kernel_block
+};
 static const struct inferd_delegate_kernel *const kernels[] = { &scale, &blocking };
 
 #if VARIANT == HALF_BUFFERS
-static int half_buffer(
-	void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
+static int half_buffer(void *self, uint32_t device, uint64_t n_bytes, struct inferd_delegate_buffer **ret_buffer)
 {
 	return INFERD_DELEGATE_E_MEMORY;
 }

@@ -108,8 +108,7 @@ static void run_many(struct runner *r, struct et_instance *instance, struct et_w
 	int32_t sizes[] = { N }, strides[] = { 1 };
 	uint8_t order[] = { 0 };
 	struct et_tensor a = { in, N, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, b = a;
-	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
-		{ .tag = ET_TAG_TENSOR, .tensor = &b } };
+	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a }, { .tag = ET_TAG_TENSOR, .tensor = &b } };
 	struct et_evalue *args[] = { &values[0], &values[1] };
 	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 	b.data = out;
@@ -148,8 +147,7 @@ static void *runner_main(void *arg)
 		r->n_wrong++;
 		return NULL;
 	}
-	while (r->entry.ops->instance_new(r->model, threads, &instance, &diag) == ET_E_BACKEND_CRASHED &&
-		r->may_crash)
+	while (r->entry.ops->instance_new(r->model, threads, &instance, &diag) == ET_E_BACKEND_CRASHED && r->may_crash)
 		;
 	if (instance)
 		run_many(r, instance, threads);
@@ -164,9 +162,7 @@ static void *runner_main(void *arg)
 /* Whether the host was on its way down. */
 static bool ask_again(struct subject *s)
 {
-	struct runner one = {
-		.entry = s->entry, .model = s->model, .may_crash = true, .will_wait = true
-	};
+	struct runner one = { .entry = s->entry, .model = s->model, .may_crash = true, .will_wait = true };
 	runner_main(&one);
 	return one.n_crashed || one.n_wrong;
 }
@@ -267,8 +263,7 @@ static void test_killed_among_many(void **state)
 	for (int i = 0; i < 4 && has_grown; i++) {
 		struct holdings after = held_after(&s, 100);
 		assert_int_equal(after.n_files, before.n_files);
-		has_grown =
-			!INF_SANITIZED_HOST && (after.n_maps > before.n_maps || after.n_heap > before.n_heap);
+		has_grown = !INF_SANITIZED_HOST && (after.n_maps > before.n_maps || after.n_heap > before.n_heap);
 		before = after;
 	}
 	assert_false(has_grown);

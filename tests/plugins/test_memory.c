@@ -65,10 +65,8 @@ static void bench_open(struct bench *b, const char *plugin, const char *payload_
 	b->config.host_path = HOST;
 	b->config.isolation = isolation;
 	b->config.max_crashes = 100;
-	assert_int_equal(
-		et_plugin_open(&b->entry, &b->config, et_platform_allocator(), &log_table, &b->diag), ET_OK);
-	assert_int_equal(
-		b->entry.ops->compile(b->entry.backend, &payload, &b->model, &info, &b->diag), ET_OK);
+	assert_int_equal(et_plugin_open(&b->entry, &b->config, et_platform_allocator(), &log_table, &b->diag), ET_OK);
+	assert_int_equal(b->entry.ops->compile(b->entry.backend, &payload, &b->model, &info, &b->diag), ET_OK);
 	assert_int_equal(b->entry.ops->threads_new(b->entry.backend, 0, 1, &b->threads, &b->diag), ET_OK);
 	assert_int_equal(b->entry.ops->instance_new(b->model, b->threads, &b->instance, &b->diag), ET_OK);
 }
@@ -87,8 +85,8 @@ static void region_open(struct bench *b)
 	assert_true(b->fd >= 0);
 	assert_int_equal(ftruncate(b->fd, N_PAGES * PAGE), 0);
 	assert_int_equal(et_platform_map(&b->region, b->fd, N_PAGES * PAGE, true), 0);
-	assert_int_equal(b->entry.ops->import_memory(
-				 b->entry.backend, b->fd, b->region.bytes, N_PAGES * PAGE, &b->handle),
+	assert_int_equal(b->entry.ops->import_memory(b->entry.backend, b->fd, b->region.bytes, N_PAGES * PAGE,
+				 &b->handle),
 		ET_OK);
 }
 
@@ -229,12 +227,11 @@ static void test_bounded(void **state)
 	region_open(&b);
 	pid_t pid = state_of(&b).pid;
 	for (int i = 0; i < MANY; i++)
-		expect_scaled(&b, at(&b, (size_t)(i % 15) * PAGE), at(&b, 15 * PAGE + 64 * (size_t)(i % 60)),
-			1 + i % 4, 0);
+		expect_scaled(&b, at(&b, (size_t)(i % 15) * PAGE), at(&b, 15 * PAGE + 64 * (size_t)(i % 60)), 1 + i % 4,
+			0);
 	for (size_t i = 0; i < 15; i++) /* whole ranges of different lengths */
 		for (size_t k = i + 1; k < 15; k++)
-			expect_scaled(&b, at(&b, i * PAGE), at(&b, 15 * PAGE),
-				(int32_t)((k - i) * N > N ? N : 1), 0);
+			expect_scaled(&b, at(&b, i * PAGE), at(&b, 15 * PAGE), (int32_t)((k - i) * N > N ? N : 1), 0);
 	if (isolation == ET_PLUGIN_IN_PROCESS)
 		assert_true(n_maps(pid, "inferd-test-region") <= 256);
 	region_close(&b);
@@ -315,8 +312,7 @@ static void test_many_payloads(void **state)
 	for (int i = 0; i < REGIONS; i++)
 		expect_scaled(&b, at(&regions[i], 0), at(&regions[i], 2 * PAGE), 16, 0);
 	b.entry.ops->model_free(model[--n]);
-	assert_int_equal(
-		b.entry.ops->compile(b.entry.backend, &payload, &model[n++], &info, &b.diag), ET_OK);
+	assert_int_equal(b.entry.ops->compile(b.entry.backend, &payload, &model[n++], &info, &b.diag), ET_OK);
 	while (n)
 		b.entry.ops->model_free(model[--n]);
 	payload.bytes = (const uint8_t *)"scale";
@@ -327,8 +323,7 @@ static void test_many_payloads(void **state)
 		b.entry.ops->model_free(model[--n]);
 	payload.bytes = (const uint8_t *)"hoard";
 	for (; n < 600; n++)
-		assert_int_equal(
-			b.entry.ops->compile(b.entry.backend, &payload, &model[n], &info, &b.diag), ET_OK);
+		assert_int_equal(b.entry.ops->compile(b.entry.backend, &payload, &model[n], &info, &b.diag), ET_OK);
 	while (n)
 		b.entry.ops->model_free(model[--n]);
 	expect_scaled(&b, at(&regions[0], 0), at(&regions[0], 2 * PAGE), 16, 0);

@@ -297,8 +297,7 @@ static void test_probe(void **state)
 		const char *payload;
 		uint32_t readiness;
 		const char *reason;
-	} cases[] = { { "scale", 2, "" }, { "named", 1, "elsewhere" },
-		{ "a sentence, not a word", 0, "no word" } };
+	} cases[] = { { "scale", 2, "" }, { "named", 1, "elsewhere" }, { "a sentence, not a word", 0, "no word" } };
 	struct subject s = { 0 };
 	open_plugin(&s, "sync");
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
@@ -308,8 +307,7 @@ static void test_probe(void **state)
 			.method = "forward" };
 		struct et_diag diag = { "" };
 		uint32_t readiness = 9;
-		assert_int_equal(
-			et_plugin_probe(s.rig.backends[0].backend, &payload, &readiness, &diag), ET_OK);
+		assert_int_equal(et_plugin_probe(s.rig.backends[0].backend, &payload, &readiness, &diag), ET_OK);
 		assert_int_equal(readiness, cases[i].readiness);
 		assert_non_null(strstr(diag.text, cases[i].reason));
 	}
@@ -394,8 +392,8 @@ static void test_kernel(void **state)
 		.n_dims = 1 };
 	struct et_tensor b = a;
 	b.data = out;
-	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
-		{ .tag = ET_TAG_DOUBLE, .d = 1.5 }, { .tag = ET_TAG_TENSOR, .tensor = &b } };
+	struct et_evalue values[] = { { .tag = ET_TAG_TENSOR, .tensor = &a }, { .tag = ET_TAG_DOUBLE, .d = 1.5 },
+		{ .tag = ET_TAG_TENSOR, .tensor = &b } };
 	struct et_evalue *args[] = { &values[0], &values[1], &values[2] };
 	struct et_diag diag = { "" };
 	struct et_kernel_ctx ctx = { .kernel = found, .diag = &diag };
@@ -418,10 +416,10 @@ static void test_tables(void **state)
 	static const struct {
 		const char *name, *text;
 	} cases[] = { { "wrong_version", "made for version 2." }, { "wrong_size", "has 96 bytes" },
-		{ "no_symbol", "does not export inferd_delegate_entry" },
-		{ "no_function", "lacks one of open" }, { "half_buffers", "buffer_alloc without buffer_map" },
-		{ "not_here", "no such device" }, { "no_table", "does not work with version 1." },
-		{ "crashes", "killed by signal 6" }, { "absent", "absent.so" } };
+		{ "no_symbol", "does not export inferd_delegate_entry" }, { "no_function", "lacks one of open" },
+		{ "half_buffers", "buffer_alloc without buffer_map" }, { "not_here", "no such device" },
+		{ "no_table", "does not work with version 1." }, { "crashes", "killed by signal 6" },
+		{ "absent", "absent.so" } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 		char path[600];
 		struct et_backend_entry entry;
@@ -438,8 +436,7 @@ static void test_tables(void **state)
 	struct et_backend_entry entry;
 	struct et_diag diag = { "" };
 	struct et_plugin_config config = { .path = "x.so", .host_path = "/nonexistent/host" };
-	assert_int_equal(
-		et_plugin_open(&entry, &config, et_platform_allocator(), &log_table, &diag), ET_E_NOT_FOUND);
+	assert_int_equal(et_plugin_open(&entry, &config, et_platform_allocator(), &log_table, &diag), ET_E_NOT_FOUND);
 	if (getenv("INFERD_EMULATED"))
 		return; /* qemu's user mode starts it as if it were there, and the child ends */
 	assert_non_null(strstr(diag.text, "/nonexistent/host: No such file or directory; install"));
@@ -468,11 +465,10 @@ static void test_crashes(void **state)
 		for (size_t i = 0; i < ET_ARRAY_LEN(cases); i++) {
 			bool hangs = strcmp(cases[i].payload, "hang") == 0;
 			/* under a sanitizer a bad access ends with a report and another status */
-			const char *text = strstr(cases[i].text, "signal 11") && INF_SANITIZED_HOST
-						   ? "host process of"
-						   : cases[i].text;
-			struct subject s = { .config = { .run_timeout_ns = hangs ? 300000000 : 0,
-						     .max_crashes = 100 } };
+			const char *text = strstr(cases[i].text, "signal 11") && INF_SANITIZED_HOST ? "host process of"
+												    : cases[i].text;
+			struct subject s = { .config = {
+						     .run_timeout_ns = hangs ? 300000000 : 0, .max_crashes = 100 } };
 			struct et_plugin_state after;
 			s.will_wait = g % 2;
 			open_plugin(&s, good[g / 2]);
@@ -611,8 +607,7 @@ static void test_completions(void **state)
 /* Asked to end and does not: then the configuration decides. */
 static void test_ignores_cancel(void **state)
 {
-	struct subject s = { .config = { .cancel_timeout_ns = 1000000, .max_crashes = 100 },
-		.will_wait = true };
+	struct subject s = { .config = { .cancel_timeout_ns = 1000000, .max_crashes = 100 }, .will_wait = true };
 	open_plugin(&s, "async");
 	open_program(&s, "never");
 	begin(&s);

@@ -85,8 +85,7 @@ static void on_run(const struct host *h, const struct et_plugin_header *run)
 
 static void on_start(struct host *h, const struct et_plugin_start *start)
 {
-	struct et_plugin_started started = { .header = { ET_PLUGIN_STARTED, sizeof started,
-						     start->header.id },
+	struct et_plugin_started started = { .header = { ET_PLUGIN_STARTED, sizeof started, start->header.id },
 		.flags = ET_PLUGIN_HAS_STATS | ET_PLUGIN_HAS_INSTANCES,
 		.n_devices = 1,
 		.id = "RudeBackend",
@@ -280,9 +279,7 @@ static void test_hasty(void **state)
 		mk_method(&mk, "forward");
 		mk_named_data(&mk, "big", named, N_NAMED);
 		uint8_t *bytes = mk_finish(&mk, &n_bytes);
-		struct et_source source = {
-			.bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .release = release
-		};
+		struct et_source source = { .bytes = bytes, .n_bytes = n_bytes, .owner = bytes, .release = release };
 		if (et_program_open(&program, &source, NULL, et_platform_allocator(), &diag) ||
 			compile(&entry, program, &model, &diag))
 			fail_msg("%s", diag.text);
@@ -321,11 +318,9 @@ ssize_t read(int fd, void *bytes, size_t n_bytes)
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	ssize_t n;
-	while ((n = syscall(SYS_recvmsg, fd, message, flags)) < 0 && errno == EAGAIN && is_flooded &&
-		fd == asks_fd)
+	while ((n = syscall(SYS_recvmsg, fd, message, flags)) < 0 && errno == EAGAIN && is_flooded && fd == asks_fd)
 		wait_for_more(fd);
-	if (n > 0 && is_flooded &&
-		((struct et_plugin_header *)message->msg_iov->iov_base)->type == ET_PLUGIN_LOG)
+	if (n > 0 && is_flooded && ((struct et_plugin_header *)message->msg_iov->iov_base)->type == ET_PLUGIN_LOG)
 		asks_fd = fd;
 	return n;
 }
@@ -385,8 +380,7 @@ static void test_answers_oddly(void **state)
 		float in[N_FLOATS] = { 0 }, out[N_FLOATS];
 		int32_t sizes[1] = { N_FLOATS }, strides[1] = { 1 };
 		uint8_t order[1] = { 0 };
-		struct et_tensor x = { in, N_FLOATS, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false },
-				 y = x;
+		struct et_tensor x = { in, N_FLOATS, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, y = x;
 		y.data = out;
 		struct et_evalue values[2] = { { .tag = ET_TAG_TENSOR, .tensor = &x },
 			{ .tag = ET_TAG_TENSOR, .tensor = &y } };
@@ -399,8 +393,7 @@ static void test_answers_oddly(void **state)
 		for (uint32_t k = 1; k <= 3; k++) {
 			enum et_status status;
 			while ((status = entry.ops->enqueue(instance, args, &completion, &diag)) != ET_PENDING)
-				assert_int_equal(
-					status, ET_E_BACKEND_CRASHED); /* the last one is not gone yet */
+				assert_int_equal(status, ET_E_BACKEND_CRASHED); /* the last one is not gone yet */
 			entry.ops->wait(instance, 0);
 			assert_int_equal(n_ends[0] + n_ends[1], k);
 			ask_stats(&entry); /* which finds what else there is to receive */
@@ -461,16 +454,15 @@ static void test_dies_slowly(void **state)
 }
 
 /* More than a socket takes. */
-static struct et_instance **make_instances(
-	struct et_backend_entry *entry, struct et_model **ret_model, struct et_worker_threads **ret_threads)
+static struct et_instance **make_instances(struct et_backend_entry *entry, struct et_model **ret_model,
+	struct et_worker_threads **ret_threads)
 {
 	static struct et_instance *instances[N_INSTANCES];
 	struct et_diag diag = { "" };
 	assert_int_equal(compile(entry, NULL, ret_model, &diag), ET_OK);
 	assert_int_equal(entry->ops->threads_new(entry->backend, 0, 1, ret_threads, &diag), ET_OK);
 	for (int i = 0; i < N_INSTANCES; i++)
-		assert_int_equal(
-			entry->ops->instance_new(*ret_model, *ret_threads, &instances[i], &diag), ET_OK);
+		assert_int_equal(entry->ops->instance_new(*ret_model, *ret_threads, &instances[i], &diag), ET_OK);
 	return instances;
 }
 

@@ -112,9 +112,7 @@ static void start(struct host *h, const char *plugin, const char *key, const cha
 /* A payload, two instances of it, and memory for their tensors. */
 static void prepare(struct host *h, const char *payload)
 {
-	struct et_plugin_init init = {
-		.model = MODEL, .n_payload_bytes = strlen(payload), .n_args = 2, .program = 1
-	};
+	struct et_plugin_init init = { .model = MODEL, .n_payload_bytes = strlen(payload), .n_args = 2, .program = 1 };
 	int fd = et_plugin_memory("test-payload", ET_PLUGIN_PAGE);
 	assert_true(fd >= 0);
 	assert_int_equal(pwrite(fd, payload, strlen(payload), 0), strlen(payload));
@@ -235,8 +233,7 @@ static void test_cancel_during_submit(void **state)
 	while (!was_reset || !was_done || !was_told) {
 		const struct et_plugin_header *header = receive(&h);
 		if (header->type == ET_PLUGIN_DONE) {
-			assert_int_equal(
-				((const struct et_plugin_done *)header)->result, INFERD_DELEGATE_E_CANCELLED);
+			assert_int_equal(((const struct et_plugin_done *)header)->result, INFERD_DELEGATE_E_CANCELLED);
 			was_done = true;
 		} else if (header->id == reset) {
 			was_reset = true;
@@ -372,8 +369,7 @@ static void test_packets(void **state)
 	} wrong[] = { { ET_PLUGIN_RUN, sizeof(struct et_plugin_header) },
 		{ ET_PLUGIN_SHARE, sizeof(struct et_plugin_share) + 8 },
 		{ ET_PLUGIN_INIT, sizeof(struct et_plugin_init) - 8 },
-		{ ET_PLUGIN_CANCEL, sizeof(struct et_plugin_handle) - 8 }, { 99, 16 },
-		{ ET_PLUGIN_START, 16 } };
+		{ ET_PLUGIN_CANCEL, sizeof(struct et_plugin_handle) - 8 }, { 99, 16 }, { ET_PLUGIN_START, 16 } };
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		struct host h;
 		char packet[512] = { 0 };

@@ -98,8 +98,7 @@ static enum et_status make_ready(struct part *part, const struct plugin *p, cons
 		.tenant = tenant };
 	struct et_model_info info = { .struct_size = sizeof info };
 	*part = (struct part){ .entry = &p->entry };
-	enum et_status status =
-		p->entry.ops->compile(p->entry.backend, &payload, &part->model, &info, &part->diag);
+	enum et_status status = p->entry.ops->compile(p->entry.backend, &payload, &part->model, &info, &part->diag);
 	if (status)
 		return status;
 	assert_int_equal(p->entry.ops->threads_new(p->entry.backend, 0, 1, &part->threads, &part->diag), ET_OK);
@@ -343,8 +342,7 @@ static void test_memory(void **state)
 			assert_int_equal(p.entry.ops->import_memory(p.entry.backend, regions[i].fd,
 						 regions[i].mapping.bytes, 4 * PAGE, &regions[i].handle),
 				ET_OK);
-			float *in = (float *)(void *)regions[i].mapping.bytes,
-			      *out = in + 2 * PAGE / sizeof *in;
+			float *in = (float *)(void *)regions[i].mapping.bytes, *out = in + 2 * PAGE / sizeof *in;
 			struct part *part = i ? &own : &model;
 			for (int k = 0; k < N; k++)
 				in[k] = (float)k;
@@ -387,8 +385,8 @@ static void run_kernel(const struct et_kernel *kernel, uint64_t tenant, int n)
 	uint8_t order[1] = { 0 };
 	struct et_tensor a = { in, N, sizes, strides, order, ET_FLOAT32, 1, ET_STATIC, false }, b = a;
 	b.data = out;
-	struct et_evalue values[3] = { { .tag = ET_TAG_TENSOR, .tensor = &a },
-		{ .tag = ET_TAG_DOUBLE, .d = 1.5 }, { .tag = ET_TAG_TENSOR, .tensor = &b } };
+	struct et_evalue values[3] = { { .tag = ET_TAG_TENSOR, .tensor = &a }, { .tag = ET_TAG_DOUBLE, .d = 1.5 },
+		{ .tag = ET_TAG_TENSOR, .tensor = &b } };
 	struct et_evalue *args[3] = { &values[0], &values[1], &values[2] };
 	struct et_diag diag = { "" };
 	struct et_kernel_ctx ctx = { .kernel = kernel, .diag = &diag, .tenant = tenant };
@@ -410,8 +408,8 @@ static void test_kernel(void **state)
 	struct plugin p = { 0 };
 	pthread_t thread;
 	open_plugin(&p);
-	const struct et_kernel *kernel =
-		et_kernel_table_find(et_plugin_kernels(p.entry.backend), "test::plug_scale.out");
+	const struct et_kernel *kernel = et_kernel_table_find(et_plugin_kernels(p.entry.backend),
+		"test::plug_scale.out");
 	assert_non_null(kernel);
 	run_kernel(kernel, ANNA, 3);
 	assert_int_equal(state_of(&p).n_runs, 0);
@@ -433,8 +431,8 @@ static void test_held_kernel(void **state)
 	struct et_diag diag = { "" };
 	void *held, *other;
 	open_plugin(&p);
-	const struct et_kernel *kernel =
-		et_kernel_table_find(et_plugin_kernels(p.entry.backend), "test::plug_scale.out");
+	const struct et_kernel *kernel = et_kernel_table_find(et_plugin_kernels(p.entry.backend),
+		"test::plug_scale.out");
 	assert_non_null(kernel);
 	assert_int_equal(kernel->hold(kernel, ANNA, &held, &diag), ET_OK);
 	pid_t pid = tenant_state(&p, ANNA).pid;

@@ -52,7 +52,7 @@ struct request {
 	uint64_t at, cost, guess, cancel_at, start, end;
 	enum fate fate;
 	bool was_all_cores; /* in its first segment */
-	int loop;      /* index of the saturating client, or -1 */
+	int loop;           /* index of the saturating client, or -1 */
 	unsigned order;
 	unsigned n_steps, n_done;
 	uint64_t begun; /* the segment */
@@ -62,7 +62,7 @@ struct request {
 
 struct loop {
 	unsigned flow;
-	enum inf_class class;
+	enum inf_class priority_class;
 	uint64_t at, cost, guess, until, used;
 	unsigned n, n_steps;
 };
@@ -170,14 +170,14 @@ static enum inf_class class_of(const char *name)
 	script_bad_line("no such class");
 }
 
-static struct request *new_request(unsigned flow, enum inf_class class, uint64_t at, uint64_t cost)
+static struct request *new_request(unsigned flow, enum inf_class priority_class, uint64_t at, uint64_t cost)
 {
 	if (play.n_requests == MAX_REQUESTS)
 		script_bad_line("too many requests");
 	struct request *r = &play.requests[play.n_requests++];
 	memset(r, 0, sizeof(*r));
 	r->item.flow = &play.flows[flow];
-	r->item.class = class;
+	r->item.priority_class = priority_class;
 	r->at = at;
 	r->cost = r->guess = cost;
 	r->cancel_at = UINT64_MAX;
@@ -189,7 +189,7 @@ static struct request *new_request(unsigned flow, enum inf_class class, uint64_t
 static void new_looped(int index, uint64_t at)
 {
 	const struct loop *loop = &play.loops[index];
-	struct request *r = new_request(loop->flow, loop->class, at, loop->cost);
+	struct request *r = new_request(loop->flow, loop->priority_class, at, loop->cost);
 	r->guess = loop->guess;
 	r->n_steps = loop->n_steps;
 	r->loop = index;
@@ -205,7 +205,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 {
 	const char *flow = "a", *stream = NULL, *value;
 	bool prefers_single_core = false;
-	enum inf_class class = INF_CLASS_INTERACTIVE;
+	enum inf_class priority_class = INF_CLASS_INTERACTIVE;
 	uint64_t cost = 1, guess = UINT64_MAX, deadline = 0, until = 1000, count = 1, steps = 1;
 	if (n < 2)
 		script_bad_line("an event needs a verb and a name");
@@ -220,7 +220,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 		if ((value = after(words[i], "flow=")))
 			flow = value;
 		else if ((value = after(words[i], "class=")))
-			class = class_of(value);
+			priority_class = class_of(value);
 		else if ((value = after(words[i], "cost=")))
 			cost = script_number(value);
 		else if ((value = after(words[i], "guess=")))
@@ -241,7 +241,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 			script_bad_line("unknown word");
 	}
 	if (strcmp(words[0], "submit") == 0) {
-		struct request *r = new_request(take_flow(flow, NULL, 1), class, at, cost);
+		struct request *r = new_request(take_flow(flow, NULL, 1), priority_class, at, cost);
 		snprintf(r->name, sizeof(r->name), "%s", words[1]);
 		r->item.deadline_ns = deadline;
 		r->item.prefers_single_core = prefers_single_core;
@@ -252,7 +252,7 @@ static void read_event(uint64_t at, char **words, unsigned n)
 	} else if (strcmp(words[0], "saturate") == 0) {
 		struct loop *loop = &play.loops[play.n_loops++];
 		guess = guess == UINT64_MAX ? cost : guess;
-		*loop = (struct loop){ take_flow(words[1], NULL, 1), class, at, cost, guess, until, 0,
+		*loop = (struct loop){ take_flow(words[1], NULL, 1), priority_class, at, cost, guess, until, 0,
 			(unsigned)count, (unsigned)steps };
 		for (unsigned i = 0; i < loop->n; i++)
 			new_looped((int)play.n_loops - 1, at);
@@ -291,8 +291,8 @@ static bool should_yield(const struct request *r)
 {
 	if (r->item.is_all_cores && play.sched.n_waiting)
 		return true;
-	for (int class = 0; class < (int)r->item.class; class ++)
-		if (!et_list_is_empty(&play.sched.classes[class]))
+	for (int priority_class = 0; priority_class < (int)r->item.priority_class; priority_class++)
+		if (!et_list_is_empty(&play.sched.classes[priority_class]))
 			return true;
 	return false;
 }
@@ -325,8 +325,7 @@ static void check_stream(const struct request *r)
 		const struct request *other = &play.requests[i];
 		if (other != r && other->item.stream == r->item.stream && !other->fate &&
 			(other->at < r->at || (other->at == r->at && other < r)))
-			failed(script_line, "%s runs before %s of the same stream has ended", r->name,
-				other->name);
+			failed(script_line, "%s runs before %s of the same stream has ended", r->name, other->name);
 	}
 }
 
@@ -442,8 +441,7 @@ static void check_share(unsigned line, const char *flow, double percent, double 
 	}
 	double share = all > 0 ? 100 * used / all : 0;
 	if (share < percent - tolerance || share > percent + tolerance)
-		failed(line, "%s had %.1f %% of the time, expected %.1f +- %.1f", flow, share, percent,
-			tolerance);
+		failed(line, "%s had %.1f %% of the time, expected %.1f +- %.1f", flow, share, percent, tolerance);
 }
 
 static void check(unsigned line, char **words, unsigned n)
@@ -554,8 +552,7 @@ static void read_line(const char *line)
 		if (play.n_expects == MAX_EXPECTS)
 			script_bad_line("too many expectations");
 		play.expects[play.n_expects].line = script_line;
-		snprintf(play.expects[play.n_expects++].text, 160, "%s",
-			strstr(whole, "expect") + strlen("expect "));
+		snprintf(play.expects[play.n_expects++].text, 160, "%s", strstr(whole, "expect") + strlen("expect "));
 	} else if (after(words[0], "t=")) {
 		read_event(script_number(after(words[0], "t=")), words + 1, n - 1);
 	} else {

@@ -182,8 +182,7 @@ static void play_each(unsigned at)
 	for (unsigned i = 0; i < n; i++) {
 		snprintf(names, sizeof(names), "%s", family.each[at].names);
 		char *value = strtok_r(all[i], ",", &save_value);
-		for (char *name = strtok_r(names, ",", &save_name); name;
-			name = strtok_r(NULL, ",", &save_name)) {
+		for (char *name = strtok_r(names, ",", &save_name); name; name = strtok_r(NULL, ",", &save_name)) {
 			if (!value)
 				script_bad_line("as many values as names");
 			set_variable(name, value);

@@ -22,8 +22,7 @@ int test_dma_buf(size_t n_bytes, int *ret_memory)
 	if (device < 0)
 		return -1;
 	int memory = memfd_create("test-device", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (memory >= 0 && ftruncate(memory, (off_t)n_bytes) == 0 &&
-		fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
+	if (memory >= 0 && ftruncate(memory, (off_t)n_bytes) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
 		struct udmabuf_create create = {
 			.memfd = (uint32_t)memory, .flags = UDMABUF_FLAGS_CLOEXEC, .size = n_bytes
 		};

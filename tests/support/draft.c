@@ -16,9 +16,9 @@ bool draft_one_in(struct draft *draft, size_t n)
 
 static int64_t choose_int(struct draft *draft)
 {
-	static const int64_t ends[] = { INT64_MIN, INT64_MAX, INT64_MIN + 1, INT64_MAX - 1, INT32_MIN,
-		INT32_MAX, (int64_t)INT32_MIN - 1, (int64_t)INT32_MAX + 1, INT64_C(1) << 62, INT64_C(1) << 32,
-		UINT32_MAX, 65535, 65536, 255, 256, -128, -129, 127, 128, 1000, -1000 };
+	static const int64_t ends[] = { INT64_MIN, INT64_MAX, INT64_MIN + 1, INT64_MAX - 1, INT32_MIN, INT32_MAX,
+		(int64_t)INT32_MIN - 1, (int64_t)INT32_MAX + 1, INT64_C(1) << 62, INT64_C(1) << 32, UINT32_MAX, 65535,
+		65536, 255, 256, -128, -129, 127, 128, 1000, -1000 };
 	if (draft_one_in(draft, 6))
 		return ends[choose(draft->choices, ET_ARRAY_LEN(ends))];
 	if (draft_one_in(draft, 3))
@@ -28,8 +28,8 @@ static int64_t choose_int(struct draft *draft)
 
 static double choose_double(struct draft *draft)
 {
-	static const double ends[] = { NAN, INFINITY, -INFINITY, 0x1p63, -0x1p63, 0x1p64, 1e300, -1e300,
-		1e-300, 0x1p31, 0x1p32, -0.0, 3.5e38, 1e10, -1e10, 0x1p-149 };
+	static const double ends[] = { NAN, INFINITY, -INFINITY, 0x1p63, -0x1p63, 0x1p64, 1e300, -1e300, 1e-300, 0x1p31,
+		0x1p32, -0.0, 3.5e38, 1e10, -1e10, 0x1p-149 };
 	if (draft_one_in(draft, 4))
 		return ends[choose(draft->choices, ET_ARRAY_LEN(ends))];
 	return ((double)choose(draft->choices, 17) - 4) * (draft_one_in(draft, 2) ? 1 : 0.25);
@@ -37,8 +37,8 @@ static double choose_double(struct draft *draft)
 
 static uint8_t choose_type(struct draft *draft)
 {
-	static const uint8_t common[] = { ET_FLOAT32, ET_INT64, ET_BOOL, ET_UINT8, ET_INT8, ET_INT32,
-		ET_FLOAT64, ET_FLOAT16, ET_BFLOAT16, ET_INT16, ET_COMPLEX64, ET_UINT16 };
+	static const uint8_t common[] = { ET_FLOAT32, ET_INT64, ET_BOOL, ET_UINT8, ET_INT8, ET_INT32, ET_FLOAT64,
+		ET_FLOAT16, ET_BFLOAT16, ET_INT16, ET_COMPLEX64, ET_UINT16 };
 	if (!draft_one_in(draft, 8))
 		return common[choose(draft->choices, ET_ARRAY_LEN(common))];
 	for (;;) {
@@ -71,8 +71,7 @@ static void fit(struct draft_tensor *tensor)
 			if (tensor->sizes[d] > tensor->sizes[largest])
 				largest = d;
 		}
-		tensor->sizes[largest] =
-			n_large == 1 && tensor->sizes[largest] > 64 ? 0 : tensor->sizes[largest] / 2;
+		tensor->sizes[largest] = n_large == 1 && tensor->sizes[largest] > 64 ? 0 : tensor->sizes[largest] / 2;
 	}
 }
 
@@ -105,9 +104,7 @@ static void choose_tensor(struct draft *draft, struct draft_tensor *tensor, bool
 		tensor->sizes[d] = choose_size(draft);
 	choose_order(draft, tensor);
 	tensor->dynamism = draft_one_in(draft, is_written ? 6 : 2) ? ET_STATIC : ET_DYNAMIC_BOUND;
-	tensor->n_spare = draft_one_in(draft, 3) ? choose(draft->choices, 4)
-			  : is_written           ? DRAFT_MAX_NUMEL
-						 : 0;
+	tensor->n_spare = draft_one_in(draft, 3) ? choose(draft->choices, 4) : is_written ? DRAFT_MAX_NUMEL : 0;
 	tensor->filling = (uint8_t)choose(draft->choices, 6);
 	fit(tensor);
 }
@@ -145,8 +142,8 @@ static size_t add_value(struct draft *draft)
 
 static void choose_string(struct draft *draft, struct draft_value *value)
 {
-	static const char *const strings[] = { "none", "tanh", "floor", "trunc", "add", "multiply", "left",
-		"right", "sum", "prod", "mean", "amax", "amin", "sum ", "", "RIGHT" };
+	static const char *const strings[] = { "none", "tanh", "floor", "trunc", "add", "multiply", "left", "right",
+		"sum", "prod", "mean", "amax", "amin", "sum ", "", "RIGHT" };
 	const char *text = strings[choose(draft->choices, ET_ARRAY_LEN(strings))];
 	value->n = strlen(text);
 	memcpy(value->chars, text, value->n + 1);
@@ -208,8 +205,7 @@ static void choose_value(struct draft *draft, size_t number, char letter, bool i
 		return;
 	}
 	char item = letter == 'l' ? 't' : letter == 'L' ? 'T' : 'I';
-	value->tag = letter == 'l'
-			     ? (draft_one_in(draft, 3) ? ET_TAG_TENSOR_LIST : ET_TAG_OPTIONAL_TENSOR_LIST)
+	value->tag = letter == 'l'   ? (draft_one_in(draft, 3) ? ET_TAG_TENSOR_LIST : ET_TAG_OPTIONAL_TENSOR_LIST)
 		     : letter == 'L' ? ET_TAG_TENSOR_LIST
 				     : ET_TAG_INT_LIST;
 	if (value->tag == ET_TAG_TENSOR_LIST)
@@ -280,8 +276,7 @@ static bool copy_value(struct draft *draft, size_t number, const struct et_evalu
 		};
 		memcpy(value->tensor.sizes, from->tensor->sizes, from->tensor->n_dims * sizeof(int32_t));
 		memcpy(value->tensor.order, from->tensor->dim_order, from->tensor->n_dims);
-		return et_sizes_are_addressable(
-			value->tensor.sizes, value->tensor.order, value->tensor.n_dims, &numel);
+		return et_sizes_are_addressable(value->tensor.sizes, value->tensor.order, value->tensor.n_dims, &numel);
 	case ET_TAG_NONE:
 		return true;
 	default:

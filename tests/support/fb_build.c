@@ -28,8 +28,7 @@ static uint8_t *push(struct fb_build *b, size_t n)
 		if (!bytes)
 			abort();
 		if (b->n_used)
-			memcpy(bytes + n_capacity - b->n_used, b->bytes + b->n_capacity - b->n_used,
-				b->n_used);
+			memcpy(bytes + n_capacity - b->n_used, b->bytes + b->n_capacity - b->n_used, b->n_used);
 		free(b->bytes);
 		b->bytes = bytes;
 		b->n_capacity = n_capacity;

@@ -197,8 +197,7 @@ static void look_at(const struct call *call, size_t number, bool is_done)
 	const struct draft_tensor *from = &call->draft.values[number].tensor;
 	const struct et_tensor *tensor = &call->tensors[number];
 	size_t numel;
-	if (tensor->type != from->type || tensor->n_dims != from->n_dims ||
-		tensor->dim_order != call->orders[number])
+	if (tensor->type != from->type || tensor->n_dims != from->n_dims || tensor->dim_order != call->orders[number])
 		fail(call, number, "its header changed");
 	if (!call->is_written[number]) {
 		if (memcmp(tensor->sizes, from->sizes, from->n_dims * sizeof(int32_t)) != 0)
@@ -210,11 +209,9 @@ static void look_at(const struct call *call, size_t number, bool is_done)
 	}
 	if (!et_sizes_are_addressable(tensor->sizes, tensor->dim_order, tensor->n_dims, &numel))
 		fail(call, number, "sizes that cannot be addressed");
-	if (is_done && call->is_view[number] ? !is_within(tensor, call->args[0]->tensor)
-					     : numel > tensor->capacity)
+	if (is_done && call->is_view[number] ? !is_within(tensor, call->args[0]->tensor) : numel > tensor->capacity)
 		fail(call, number, "larger than its memory");
-	if (!call->is_view[number] &&
-		tensor->capacity * et_scalar_size(tensor->type) != call->n_bytes[number])
+	if (!call->is_view[number] && tensor->capacity * et_scalar_size(tensor->type) != call->n_bytes[number])
 		fail(call, number, "another capacity");
 }
 
@@ -238,8 +235,8 @@ static bool is_repeatable(const struct call *call)
 	if (draft->shares || draft->fail_at || strstr(name, "rand") || strstr(name, "dropout"))
 		return false;
 	for (size_t k = 0; k < draft->n_args; k++)
-		if (draft->args[k].is_written && (draft->args[k].is_read || draft->args[k].is_view ||
-							 draft->values[k].tag != ET_TAG_TENSOR))
+		if (draft->args[k].is_written &&
+			(draft->args[k].is_read || draft->args[k].is_view || draft->values[k].tag != ET_TAG_TENSOR))
 			return false;
 	return strchr(draft->kernel->signature, '&') == NULL;
 }
@@ -269,14 +266,13 @@ static void look_for_leaks(struct call *call, struct et_kernel_ctx *ctx)
 	enum et_status status = call->draft.kernel->run(ctx, call->args);
 	for (size_t k = 0; k < call->draft.n_args && status == ET_OK; k++)
 		if (call->is_written[k] && et_tensor_n_bytes(&call->tensors[k]))
-			results[k] = memcpy(must(malloc(et_tensor_n_bytes(&call->tensors[k]))),
-				call->tensors[k].data, et_tensor_n_bytes(&call->tensors[k]));
+			results[k] = memcpy(must(malloc(et_tensor_n_bytes(&call->tensors[k]))), call->tensors[k].data,
+				et_tensor_n_bytes(&call->tensors[k]));
 	spoil_outputs(call, 0xa5);
 	if (status == ET_OK && call->draft.kernel->run(ctx, call->args) != ET_OK)
 		fail(call, 0, "was done once, but not twice");
 	for (size_t k = 0; k < call->draft.n_args; k++) {
-		if (results[k] &&
-			memcmp(results[k], call->tensors[k].data, et_tensor_n_bytes(&call->tensors[k])) != 0)
+		if (results[k] && memcmp(results[k], call->tensors[k].data, et_tensor_n_bytes(&call->tensors[k])) != 0)
 			fail(call, k, "shows what lay there before");
 		free(results[k]);
 	}
@@ -292,8 +288,7 @@ static enum et_status run(struct call *call)
 	struct et_diag diag = { 0 };
 	bool fits = true;
 	for (size_t k = 0; k < draft->n_values; k++)
-		fits = fits &&
-		       draft->values[k].tensor.n_bytes + draft->values[k].tensor.n_spare * 16 < ARENA_BYTES;
+		fits = fits && draft->values[k].tensor.n_bytes + draft->values[k].tensor.n_spare * 16 < ARENA_BYTES;
 	uint8_t *arena = draft->shares && fits ? must(aligned_alloc(64, ARENA_BYTES)) : NULL;
 	if (arena)
 		memset(arena, 0, ARENA_BYTES);

@@ -18,8 +18,7 @@
 /* Any call of @kernel. */
 void hostile_call(const struct et_kernel *kernel, struct choices *choices);
 /* A call that is like @args in all but a few things. They stay as they are. */
-void hostile_call_near(
-	const struct et_kernel *kernel, struct et_evalue *const *args, struct choices *choices);
+void hostile_call_near(const struct et_kernel *kernel, struct et_evalue *const *args, struct choices *choices);
 /* The calls that are like @args, but for the type of one tensor, or that of all: each type there is, in turn. */
 void hostile_call_types(const struct et_kernel *kernel, struct et_evalue *const *args);
 /* The same beside a call by chance. False: that was refused, and nothing more was tried. */

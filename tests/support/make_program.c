@@ -83,9 +83,9 @@ void mk_init(struct make_program *mk)
 void mk_deinit(struct make_program *mk)
 {
 	struct mk_list *lists[] = { &mk->methods, &mk->segments, &mk->named, &mk->constants, &mk->initials,
-		&mk->inline_payloads, &mk->constant_bytes, &mk->initial_bytes, &mk->segment_bytes,
-		&mk->values, &mk->operators, &mk->delegates, &mk->chains, &mk->instructions, &mk->arenas,
-		&mk->inputs, &mk->outputs };
+		&mk->inline_payloads, &mk->constant_bytes, &mk->initial_bytes, &mk->segment_bytes, &mk->values,
+		&mk->operators, &mk->delegates, &mk->chains, &mk->instructions, &mk->arenas, &mk->inputs,
+		&mk->outputs };
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		list_clear(lists[i]);
 	fbb_deinit(&mk->fb);
@@ -272,8 +272,7 @@ int mk_tensor(struct make_program *mk, const struct mk_tensor *t)
 /* --- bytes ------------------------------------------------------------------------------------ */
 
 /* Into a list of bytes, and its offset into a list of offsets. */
-static uint32_t add_to_segment(
-	struct mk_list *offsets, struct mk_list *all, const void *bytes, size_t n_bytes)
+static uint32_t add_to_segment(struct mk_list *offsets, struct mk_list *all, const void *bytes, size_t n_bytes)
 {
 	list_align(all, SEGMENT_ALIGN, 0);
 	uint64_t offset = all->n;
@@ -327,8 +326,7 @@ void mk_named_data(struct make_program *mk, const char *key, const void *bytes, 
 
 int mk_operator(struct make_program *mk, const char *name, const char *overload)
 {
-	fbb_ref refs[] = { name ? fbb_string(&mk->fb, name) : 0,
-		overload ? fbb_string(&mk->fb, overload) : 0 };
+	fbb_ref refs[] = { name ? fbb_string(&mk->fb, name) : 0, overload ? fbb_string(&mk->fb, overload) : 0 };
 	fbb_table_begin(&mk->fb);
 	fbb_add_ref(&mk->fb, OPERATOR_NAME, refs[0]);
 	fbb_add_ref(&mk->fb, OPERATOR_OVERLOAD, refs[1]);
@@ -392,9 +390,9 @@ static void call(struct make_program *mk, uint8_t type, int callee, const int *a
 	mk_instruction(mk, type, fbb_table_end(&mk->fb));
 }
 
-void mk_kernel(struct make_program *mk, int operator, const int * args, size_t n_args)
+void mk_kernel(struct make_program *mk, int op_name, const int *args, size_t n_args)
 {
-	call(mk, ET_OP_KERNEL, operator, args, n_args);
+	call(mk, ET_OP_KERNEL, op_name, args, n_args);
 }
 
 void mk_call(struct make_program *mk, int delegate, const int *args, size_t n_args)
@@ -547,8 +545,8 @@ static fbb_ref bundled_tensors(struct fb_build *b, const float *data, int32_t n)
 }
 
 /* What @b has become with one case for @method; @b goes. */
-static uint8_t *finish_bundle(struct fb_build *b, fbb_ref program, const char *method, fbb_ref inputs,
-	fbb_ref outputs, size_t *ret_n_bytes)
+static uint8_t *finish_bundle(struct fb_build *b, fbb_ref program, const char *method, fbb_ref inputs, fbb_ref outputs,
+	size_t *ret_n_bytes)
 {
 	fbb_ref name = method ? fbb_string(b, method) : 0;
 	fbb_table_begin(b);

@@ -112,7 +112,7 @@ int mk_delegate(struct make_program *mk, const char *id, const void *payload, si
 
 /* Instructions go to the last chain; there is one from the start. */
 void mk_chain(struct make_program *mk);
-void mk_kernel(struct make_program *mk, int operator, const int * args, size_t n_args);
+void mk_kernel(struct make_program *mk, int op_name, const int *args, size_t n_args);
 void mk_call(struct make_program *mk, int delegate, const int *args, size_t n_args);
 void mk_move(struct make_program *mk, int from, int to);
 /* @destination counts within the chain. */

@@ -96,8 +96,7 @@ static enum et_status run_shrink(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	int32_t n = (int32_t)args[1]->i;
 	if (et_tensor_resize(args[2]->tensor, &n, 1))
-		return et_fail(
-			ctx->diag, ET_E_INVALID_ARGUMENT, "the output cannot take %d elements", (int)n);
+		return et_fail(ctx->diag, ET_E_INVALID_ARGUMENT, "the output cannot take %d elements", (int)n);
 	memcpy(floats(args[2]), floats(args[0]), (size_t)n * sizeof(float));
 	return ET_OK;
 }
@@ -186,8 +185,8 @@ enum et_status rig_try_plan(struct method_rig *rig, struct make_program *mk)
 		rig->program = NULL;
 		return status;
 	}
-	status = et_plan_new(&rig->plan, rig->program, NULL, &rig->registry, &rig->options, 2,
-		&rig->allocator, &rig->diag);
+	status = et_plan_new(&rig->plan, rig->program, NULL, &rig->registry, &rig->options, 2, &rig->allocator,
+		&rig->diag);
 	if (!status)
 		rig->info = et_plan_info(rig->plan);
 	return status;

@@ -20,8 +20,7 @@ static uint64_t ends_of(const uint8_t *bytes, size_t n)
 	return n ? (uint64_t)bytes[0] + bytes[n - 1] : 0;
 }
 
-static uint64_t walk_shape(
-	uint8_t type, uint8_t n_dims, const int32_t *sizes, const uint8_t *dim_order, size_t n_bytes)
+static uint64_t walk_shape(uint8_t type, uint8_t n_dims, const int32_t *sizes, const uint8_t *dim_order, size_t n_bytes)
 {
 	INSIST(n_dims <= ET_MAX_DIMS);
 	INSIST(et_dim_order_is_valid(dim_order, n_dims));
@@ -93,8 +92,7 @@ static uint64_t walk_value(const struct et_method_spec *method, const struct et_
 	}
 }
 
-static uint64_t walk_instruction(
-	const struct et_method_spec *method, const struct et_instruction_spec *instruction)
+static uint64_t walk_instruction(const struct et_method_spec *method, const struct et_instruction_spec *instruction)
 {
 	static const uint32_t n_args[] = { [ET_OP_MOVE] = 2, [ET_OP_JUMP_FALSE] = 1, [ET_OP_FREE] = 1 };
 	for (uint32_t i = 0; i < instruction->n_args; i++)

@@ -112,8 +112,7 @@ struct host {
 /* A line for inferd's log; @self is the host. Any thread. */
 void et_hosted_log(void *self, int level, const char *text);
 /* PROBE and INIT: @fd is taken over, @answer filled in. */
-void et_hosted_init(
-	struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer);
+void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer);
 /* The plug-in's sentence into the answer. */
 void et_hosted_text(struct et_plugin_answer *answer, const struct inferd_delegate_message *message);
 /* With host->lock: take a reference of @model back; true: the caller frees it, without the lock. */
@@ -124,10 +123,9 @@ struct model *et_hosted_model_find(struct host *host, uint64_t id);
 
 /* --- run.c ---------------------------------------------------------------------------------------- */
 
-void et_hosted_instance_new(
-	struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer);
-void et_hosted_instance_reset(
-	struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer);
+void et_hosted_instance_new(struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer);
+void et_hosted_instance_reset(struct host *host, const struct et_plugin_handle *handle,
+	struct et_plugin_answer *answer);
 void et_hosted_instance_free(struct host *host, uint64_t id);
 /* Run it and answer with DONE, perhaps later. */
 void et_hosted_run(struct host *host, const struct et_plugin_run *run);
@@ -139,13 +137,12 @@ void et_hosted_instances_free(struct host *host);
 /* --- mapped_memory.c -------------------------------------------------------------------------------------------- */
 
 /* SHARE: @fd is taken over. */
-void et_hosted_share(
-	struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer);
+void et_hosted_share(struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer);
 /* FORGET: what no run uses is unmapped now, the rest when it ends. */
 void et_hosted_forget(struct host *host, uint64_t id);
 /* The pages around [offset, offset + n_bytes) of memory @id, for one run. NULL: there is no such memory, or no room. */
-struct area *et_hosted_area_get(
-	struct host *host, uint64_t id, uint64_t offset, uint64_t n_bytes, bool is_written, uint32_t device);
+struct area *et_hosted_area_get(struct host *host, uint64_t id, uint64_t offset, uint64_t n_bytes, bool is_written,
+	uint32_t device);
 /* The run has ended. False: its pages went away meanwhile. */
 bool et_hosted_area_put(struct host *host, struct area *area);
 /* No run is left. */

@@ -24,8 +24,7 @@ enum { MAX_AREAS = 256 };
 static struct shared *find(struct host *host, uint64_t id)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &host->shared)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->shared) {
 		struct shared *shared = ET_CONTAINER_OF(node, struct shared, node);
 		if (shared->id == id)
 			return shared;
@@ -43,8 +42,7 @@ static void shared_put(struct shared *shared)
 	free(shared);
 }
 
-void et_hosted_share(
-	struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer)
+void et_hosted_share(struct host *host, const struct et_plugin_share *share, int fd, struct et_plugin_answer *answer)
 {
 	struct stat st;
 	struct shared *shared = calloc(1, sizeof *shared);
@@ -56,11 +54,9 @@ void et_hosted_share(
 		free(shared);
 		return;
 	}
-	*shared = (struct shared){ .id = share->id,
-		.n_bytes = share->n_bytes,
-		.fd = fd,
-		.kind = et_interface_memory_kind(fd),
-		.n_refs = 1 };
+	*shared = (struct shared){
+		.id = share->id, .n_bytes = share->n_bytes, .fd = fd, .kind = et_interface_memory_kind(fd), .n_refs = 1
+	};
 	et_list_init(&shared->areas);
 	answer->result = INFERD_DELEGATE_OK;
 	pthread_mutex_lock(&host->lock);
@@ -97,8 +93,7 @@ static void area_free(struct host *host, struct area *area)
 static struct area *take_idle(struct host *host, const struct shared *shared)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &host->used_areas)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->used_areas) {
 		struct area *area = ET_CONTAINER_OF(node, struct area, used);
 		if (area->n_runs || (shared && area->shared != shared))
 			continue;
@@ -114,8 +109,7 @@ void et_hosted_forget(struct host *host, uint64_t id)
 	pthread_mutex_lock(&host->lock);
 	struct shared *shared = id ? find(host, id) : NULL;
 	if (shared)
-		shared->id =
-			0; /* not found again, nor by another who is to forget it; its reference is ours */
+		shared->id = 0; /* not found again, nor by another who is to forget it; its reference is ours */
 	while (shared && (idle = take_idle(host, shared))) {
 		pthread_mutex_unlock(&host->lock);
 		area_free(host, idle);
@@ -143,8 +137,7 @@ static void import(struct host *host, struct area *area)
 }
 
 /* Map it anew; a reference on @shared is the caller's and becomes the area's. */
-static struct area *area_new(
-	struct host *host, struct shared *shared, const struct area *wanted, size_t n_bytes)
+static struct area *area_new(struct host *host, struct shared *shared, const struct area *wanted, size_t n_bytes)
 {
 	struct area *area = calloc(1, sizeof *area);
 	if (!area)
@@ -159,8 +152,8 @@ static struct area *area_new(
 	return area;
 }
 
-struct area *et_hosted_area_get(
-	struct host *host, uint64_t id, uint64_t offset, uint64_t n_bytes, bool is_written, uint32_t device)
+struct area *et_hosted_area_get(struct host *host, uint64_t id, uint64_t offset, uint64_t n_bytes, bool is_written,
+	uint32_t device)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct et_list_node *node, *after;
@@ -172,13 +165,11 @@ struct area *et_hosted_area_get(
 	pthread_mutex_lock(&host->lock);
 	struct shared *shared = id ? find(host, id) : NULL;
 	if (!shared || !et_in_range(offset, n_bytes, shared->n_bytes) ||
-		!et_align_up(
-			(size_t)(offset - wanted.offset + (n_bytes ? n_bytes : 1)), (size_t)page, &n_pages)) {
+		!et_align_up((size_t)(offset - wanted.offset + (n_bytes ? n_bytes : 1)), (size_t)page, &n_pages)) {
 		pthread_mutex_unlock(&host->lock);
 		return NULL;
 	}
-	ET_LIST_FOR_EACH(node, after, &shared->areas)
-	{
+	ET_LIST_FOR_EACH(node, after, &shared->areas) {
 		struct area *area = ET_CONTAINER_OF(node, struct area, node);
 		if (area->offset != wanted.offset || area->mapping.n_bytes != n_pages ||
 			area->is_written != is_written || area->device != device ||
@@ -226,8 +217,7 @@ void et_hosted_areas_free(struct host *host)
 	struct area *area;
 	while ((area = take_idle(host, NULL)))
 		area_free(host, area);
-	ET_LIST_FOR_EACH(node, after, &host->shared)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->shared) {
 		struct shared *shared = ET_CONTAINER_OF(node, struct shared, node);
 		if (shared->id) /* else areas of a run that never ended hold it */
 			shared_put(shared);

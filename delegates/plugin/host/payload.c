@@ -79,8 +79,7 @@ static int named_data(void *self, const char *key, const uint8_t **ret_bytes, ui
 	if (n == 0)
 		n = et_plugin_receive(host->options.asks, &answer, sizeof answer, &fd, 1);
 	pthread_mutex_unlock(&host->asks_lock);
-	if (n != (int)sizeof answer || answer.header.type != ET_PLUGIN_NAMED_ANSWER || answer.result ||
-		fd < 0) {
+	if (n != (int)sizeof answer || answer.header.type != ET_PLUGIN_NAMED_ANSWER || answer.result || fd < 0) {
 		if (fd >= 0)
 			close(fd);
 		if (n != (int)sizeof answer)
@@ -124,8 +123,7 @@ bool et_hosted_model_put(struct model *model)
 struct model *et_hosted_model_find(struct host *host, uint64_t id)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &host->models)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->models) {
 		struct model *model = ET_CONTAINER_OF(node, struct model, node);
 		if (model->id == id)
 			return model;
@@ -163,8 +161,8 @@ static bool take_pairs(struct model *model, const uint8_t *bytes, uint64_t n_byt
 }
 
 /* @fd is taken over. NULL with the answer's text set. */
-static struct model *model_new(
-	struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
+static struct model *model_new(struct host *host, const struct et_plugin_init *init, int fd,
+	struct et_plugin_answer *answer)
 {
 	struct model *model = calloc(1, sizeof *model);
 	size_t payload, at, n_bytes;
@@ -190,8 +188,7 @@ static struct model *model_new(
 	model->mappings = mapping;
 	model->call = init->header.id;
 	memcpy(model->method, init->method, sizeof model->method - 1);
-	if (!take_pairs(model, mapping->bytes + at, init->n_pair_bytes,
-		    (uint64_t)init->n_specs + init->n_options)) {
+	if (!take_pairs(model, mapping->bytes + at, init->n_pair_bytes, (uint64_t)init->n_specs + init->n_options)) {
 		snprintf(answer->text, sizeof answer->text, "compile specs or options did not arrive whole");
 		answer->result = INFERD_DELEGATE_E_INTERNAL;
 		et_hosted_model_free(model);
@@ -221,8 +218,7 @@ void et_hosted_text(struct et_plugin_answer *answer, const struct inferd_delegat
 	answer->text[sizeof answer->text - 1] = '\0';
 }
 
-void et_hosted_init(
-	struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
+void et_hosted_init(struct host *host, const struct et_plugin_init *init, int fd, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct inferd_delegate_model_info info = { .struct_size = sizeof info };
@@ -230,14 +226,13 @@ void et_hosted_init(
 	if (!model)
 		return;
 	if (init->header.type == ET_PLUGIN_PROBE) {
-		answer->result = (uint32_t)host->table->probe(
-			host->self, &model->payload, &answer->readiness, &message);
+		answer->result = (uint32_t)host->table->probe(host->self, &model->payload, &answer->readiness,
+			&message);
 		et_hosted_text(answer, &message);
 		et_hosted_model_free(model);
 		return;
 	}
-	answer->result =
-		(uint32_t)host->table->init(host->self, &model->payload, &model->model, &info, &message);
+	answer->result = (uint32_t)host->table->init(host->self, &model->payload, &model->model, &info, &message);
 	et_hosted_text(answer, &message);
 	if (answer->result) {
 		model->model = NULL;
@@ -261,8 +256,7 @@ void et_hosted_init(
 	if ((info.flags & INFERD_DELEGATE_DROPS_PAYLOAD)) {
 		free_mappings(model->mappings);
 		model->mappings = NULL;
-		model->payload =
-			(struct inferd_delegate_payload){ .struct_size = sizeof model->payload, .fd = -1 };
+		model->payload = (struct inferd_delegate_payload){ .struct_size = sizeof model->payload, .fd = -1 };
 	}
 	pthread_mutex_lock(&host->lock);
 	et_list_append(&host->models, &model->node);

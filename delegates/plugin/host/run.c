@@ -56,8 +56,7 @@ static struct instance *instance_get(struct host *host, uint64_t id)
 	struct instance *found = NULL;
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&host->lock);
-	ET_LIST_FOR_EACH(node, after, &host->instances)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->instances) {
 		struct instance *instance = ET_CONTAINER_OF(node, struct instance, node);
 		if (instance->id == id)
 			found = instance;
@@ -68,8 +67,7 @@ static struct instance *instance_get(struct host *host, uint64_t id)
 	return found;
 }
 
-void et_hosted_instance_new(
-	struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
+void et_hosted_instance_new(struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct instance *instance = calloc(1, sizeof *instance);
@@ -89,8 +87,8 @@ void et_hosted_instance_new(
 	if (handle->model && !instance->model)
 		answer->result = INFERD_DELEGATE_E_NOT_FOUND;
 	else if (instance->model && host->table->instance_new)
-		answer->result = (uint32_t)host->table->instance_new(
-			instance->model->model, &instance->instance, &message);
+		answer->result = (uint32_t)host->table->instance_new(instance->model->model, &instance->instance,
+			&message);
 	et_hosted_text(answer, &message);
 	if (answer->result) {
 		instance->instance = NULL;
@@ -102,8 +100,7 @@ void et_hosted_instance_new(
 	pthread_mutex_unlock(&host->lock);
 }
 
-void et_hosted_instance_reset(
-	struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
+void et_hosted_instance_reset(struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	struct instance *instance = instance_get(host, handle->instance);
@@ -176,14 +173,13 @@ static void send_done(struct host *host, struct instance *instance, uint64_t id,
 	if (instance && !put_areas(instance, &faulted)) {
 		packet.done.result = ET_PLUGIN_RESULT_FAULT;
 		packet.done.n_outputs = 0;
-		snprintf(packet.done.text, sizeof packet.done.text,
-			"the memory of argument %u went away while it ran", faulted);
+		snprintf(packet.done.text, sizeof packet.done.text, "the memory of argument %u went away while it ran",
+			faulted);
 	}
 	size_t n_bytes = sizeof packet.done + packet.done.n_outputs * sizeof packet.done.outputs[0];
 	if (instance && instance->events) {
 		packet.done.n_events = instance->n_events;
-		memcpy(packet.bytes + n_bytes, instance->events,
-			instance->n_events * sizeof *instance->events);
+		memcpy(packet.bytes + n_bytes, instance->events, instance->n_events * sizeof *instance->events);
 		n_bytes += instance->n_events * sizeof *instance->events;
 		free(instance->events);
 		instance->events = NULL;
@@ -201,8 +197,7 @@ static void send_done(struct host *host, struct instance *instance, uint64_t id,
 static struct instance *find_running(void *self)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &running)
-	{
+	ET_LIST_FOR_EACH(node, after, &running) {
 		struct instance *instance = ET_CONTAINER_OF(node, struct instance, running);
 		if (instance->token == (uintptr_t)self)
 			return instance;
@@ -259,9 +254,8 @@ static void on_done(void *self, int result, const char *text)
 	}
 	pthread_mutex_unlock(&running_lock);
 	if (!found) {
-		fprintf(stderr,
-			"<4>the plug-in reported the end of a run that is not running (twice, or too late); "
-			"ignoring it\n");
+		fprintf(stderr, "<4>the plug-in reported the end of a run that is not running (twice, or too late); "
+				"ignoring it\n");
 		return;
 	}
 	struct host *host = found->host;
@@ -367,8 +361,8 @@ static void run_kernel(struct host *host, const struct et_plugin_run *run, struc
 	int result = INFERD_DELEGATE_E_NOT_FOUND;
 	snprintf(message.text, sizeof message.text, "no such kernel");
 	if (run->kernel < host->table->n_kernels)
-		result = host->table->kernels[run->kernel]->run(
-			host->self, instance->arg_pointers, instance->n_args, &message);
+		result = host->table->kernels[run->kernel]->run(host->self, instance->arg_pointers, instance->n_args,
+			&message);
 	message.text[sizeof message.text - 1] = '\0';
 	send_done(host, instance, run->header.id, result, message.text);
 }
@@ -385,8 +379,8 @@ static void run_submit(struct host *host, const struct et_plugin_run *run, struc
 	instance->completion = (struct inferd_delegate_completion){
 		.struct_size = sizeof instance->completion, .self = (void *)token, .done = on_done
 	};
-	int result = host->table->submit(
-		instance->model->model, instance->instance, &instance->view, &instance->completion, &message);
+	int result = host->table->submit(instance->model->model, instance->instance, &instance->view,
+		&instance->completion, &message);
 	pthread_mutex_lock(&running_lock);
 	bool is_running = instance->token == token && !et_list_is_empty(&instance->running);
 	/* else it has ended, and the instance may have its next run already */
@@ -422,8 +416,7 @@ static void run_execute(struct host *host, const struct et_plugin_run *run, stru
 	if (is_cancelled)
 		snprintf(message.text, sizeof message.text, "cancelled before it began");
 	else
-		result = host->table->execute(
-			instance->model->model, instance->instance, &instance->view, &message);
+		result = host->table->execute(instance->model->model, instance->instance, &instance->view, &message);
 	pthread_mutex_lock(&running_lock);
 	instance->number = 0;
 	et_list_remove(&instance->running);
@@ -469,8 +462,7 @@ void et_hosted_instances_free(struct host *host)
 	while (host->n_ending)
 		pthread_cond_wait(&has_ended, &running_lock);
 	pthread_mutex_unlock(&running_lock);
-	ET_LIST_FOR_EACH(node, after, &host->instances)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->instances) {
 		struct instance *instance = ET_CONTAINER_OF(node, struct instance, node);
 		/* a run that never ended: the plug-in may still write to it, but is not heard any more */
 		if (instance->run) {

@@ -84,17 +84,16 @@ static void allow(int ruleset, const char *path, uint64_t access, uint64_t handl
 
 static int restrict_files(const char *cache_dir)
 {
-	static const char *const devices[] = { "/dev/dri", "/dev/accel", "/dev/ethosu0", "/dev/dma_heap",
-		"/dev/kfd", "/dev/apusys", "/dev/neutron0", "/dev/adsprpc-smd", "/dev/fastrpc-cdsp",
-		"/dev/fastrpc-cdsp-secure", "/dev/mali0", "/dev/kgsl-3d0", "/dev/galcore", "/dev/nvidia0",
-		"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/hailo0", "/dev/apex_0", "/dev/null", "/dev/zero",
-		"/dev/shm" };
+	static const char *const devices[] = { "/dev/dri", "/dev/accel", "/dev/ethosu0", "/dev/dma_heap", "/dev/kfd",
+		"/dev/apusys", "/dev/neutron0", "/dev/adsprpc-smd", "/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure",
+		"/dev/mali0", "/dev/kgsl-3d0", "/dev/galcore", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm",
+		"/dev/hailo0", "/dev/apex_0", "/dev/null", "/dev/zero", "/dev/shm" };
 	long abi = syscall(CALL_CREATE_RULESET, NULL, 0, VERSION_QUESTION);
 	if (abi < 1)
 		return -1;
 	struct ruleset_attr attr = { .handled_access_fs = FS_ALL_1 };
-	attr.handled_access_fs |=
-		(abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) | (abi >= 5 ? FS_IOCTL_DEV : 0);
+	attr.handled_access_fs |= (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) |
+				  (abi >= 5 ? FS_IOCTL_DEV : 0);
 	attr.handled_access_net = abi >= 4 ? NET_ALL : 0;
 	attr.scoped = abi >= 6 ? SCOPE_ALL : 0;
 	size_t n_bytes = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
@@ -249,11 +248,9 @@ static uint32_t low_half_of(unsigned arg)
 static int filter_calls(void)
 {
 	enum { N_HEAD = 4, N_CLONE = 7, N_DENIED = N_ITEMS(denied) };
-	struct sock_filter
-		code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(own) + 5 * N_ITEMS(commands) + 3];
+	struct sock_filter code[N_HEAD + N_CLONE + 2 * N_DENIED + 8 * N_ITEMS(own) + 5 * N_ITEMS(commands) + 3];
 	size_t n = 0;
-	const uint32_t number = offsetof(struct seccomp_data, nr),
-		       machine = offsetof(struct seccomp_data, arch);
+	const uint32_t number = offsetof(struct seccomp_data, nr), machine = offsetof(struct seccomp_data, arch);
 #define EMIT(...) code[n++] = (struct sock_filter)__VA_ARGS__
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, machine));
 	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
@@ -277,8 +274,7 @@ static int filter_calls(void)
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->call, 0, (uint8_t)(n_first + n_zero + 4)));
 		if (n_first) {
 			EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of(0)));
-			EMIT(BPF_JUMP(
-				BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)o->first, 0, (uint8_t)(n_zero + 2)));
+			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)o->first, 0, (uint8_t)(n_zero + 2)));
 		}
 		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half_of((unsigned)o->at)));
 		if (n_zero)

@@ -40,11 +40,10 @@ static bool take_options(struct host *host, const struct et_plugin_start *start)
 		at += n_key + strlen(value) + 2;
 		if (at > n_bytes)
 			return false;
-		host->option_pairs[i] =
-			(struct inferd_delegate_pair){ .struct_size = sizeof host->option_pairs[i],
-				.key = key,
-				.value = value,
-				.n_bytes = strlen(value) };
+		host->option_pairs[i] = (struct inferd_delegate_pair){ .struct_size = sizeof host->option_pairs[i],
+			.key = key,
+			.value = value,
+			.n_bytes = strlen(value) };
 		host->option_pointers[i] = &host->option_pairs[i];
 	}
 	return true;
@@ -58,15 +57,14 @@ static void list_devices(struct host *host, struct et_plugin_started *started)
 		if (host->table->devices(host->self, started->n_devices, &from))
 			break;
 		struct et_plugin_device *to = &started->devices[started->n_devices++];
-		*to = (struct et_plugin_device){
-			.kind = from.kind <= INFERD_DELEGATE_NPU ? from.kind : INFERD_DELEGATE_NPU,
+		*to = (struct et_plugin_device){ .kind = from.kind <= INFERD_DELEGATE_NPU ? from.kind
+											  : INFERD_DELEGATE_NPU,
 			.max_in_flight = from.max_in_flight ? from.max_in_flight : 1,
 			.alignment = from.alignment,
 			.flags = from.flags,
 			.vendor_id = from.vendor_id,
 			.product_id = from.product_id,
-			.memory_bytes = from.memory_bytes
-		};
+			.memory_bytes = from.memory_bytes };
 		memcpy(to->name, from.name, sizeof to->name - 1);
 		memcpy(to->id, from.id, sizeof to->id - 1);
 		n_in_flight += to->max_in_flight < 16 ? to->max_in_flight : 16;
@@ -86,8 +84,7 @@ static void host_free(void *self, void *bytes, size_t n_bytes)
 	allocator->free(allocator->self, bytes, n_bytes);
 }
 
-static void on_start(
-	struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
+static void on_start(struct host *host, const struct et_plugin_start *start, struct et_plugin_started *started)
 {
 	struct inferd_delegate_message message = { .struct_size = sizeof message };
 	started->result = INFERD_DELEGATE_E_INVALID;
@@ -127,10 +124,9 @@ static void on_start(
 	if (started->result)
 		return;
 	host->is_open = true;
-	started->flags =
-		(table->cancel ? ET_PLUGIN_HAS_CANCEL : 0) | (table->submit ? ET_PLUGIN_HAS_SUBMIT : 0) |
-		(table->instance_reset ? ET_PLUGIN_HAS_RESET : 0) | (table->stats ? ET_PLUGIN_HAS_STATS : 0) |
-		(table->instance_new ? ET_PLUGIN_HAS_INSTANCES : 0);
+	started->flags = (table->cancel ? ET_PLUGIN_HAS_CANCEL : 0) | (table->submit ? ET_PLUGIN_HAS_SUBMIT : 0) |
+			 (table->instance_reset ? ET_PLUGIN_HAS_RESET : 0) | (table->stats ? ET_PLUGIN_HAS_STATS : 0) |
+			 (table->instance_new ? ET_PLUGIN_HAS_INSTANCES : 0);
 	started->n_kernels = table->n_kernels;
 	list_devices(host, started);
 }
@@ -138,8 +134,7 @@ static void on_start(
 /* --- trying buffers ------------------------------------------------------------------------------------- */
 
 /* What is wrong with a buffer of @n_bytes of the device, or NULL. */
-static const char *try_buffer(
-	const struct inferd_delegate *table, struct inferd_delegate_buffer *buffer, size_t n)
+static const char *try_buffer(const struct inferd_delegate *table, struct inferd_delegate_buffer *buffer, size_t n)
 {
 	void *bytes = NULL;
 	int fd = -1;
@@ -183,8 +178,7 @@ static void try_buffers(struct host *host, uint32_t device, struct et_plugin_ans
 
 /* --- the loop -------------------------------------------------------------------------------------------- */
 
-static void on_handle(
-	struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
+static void on_handle(struct host *host, const struct et_plugin_handle *handle, struct et_plugin_answer *answer)
 {
 	struct inferd_delegate_stats stats = { .struct_size = sizeof stats };
 	switch (handle->header.type) {
@@ -193,8 +187,7 @@ static void on_handle(
 			answer->result = INFERD_DELEGATE_E_NOT_FOUND;
 			break;
 		}
-		snprintf(answer->text, sizeof answer->text, "%s",
-			host->table->kernels[handle->instance]->name);
+		snprintf(answer->text, sizeof answer->text, "%s", host->table->kernels[handle->instance]->name);
 		snprintf(answer->signature, sizeof answer->signature, "%s",
 			host->table->kernels[handle->instance]->signature);
 		break;
@@ -210,8 +203,7 @@ static void on_handle(
 	default: /* ET_PLUGIN_STATS */
 		answer->result = INFERD_DELEGATE_E_UNSUPPORTED;
 		if (host->table->stats)
-			answer->result =
-				(uint32_t)host->table->stats(host->self, (uint32_t)handle->instance, &stats);
+			answer->result = (uint32_t)host->table->stats(host->self, (uint32_t)handle->instance, &stats);
 		answer->stats[0] = stats.n_runs;
 		answer->stats[1] = stats.busy_ns;
 		answer->stats[2] = stats.memory_bytes;
@@ -335,8 +327,7 @@ static void free_all(struct host *host)
 	struct et_list_node *node, *after;
 	et_hosted_instances_free(host);
 	et_hosted_areas_free(host);
-	ET_LIST_FOR_EACH(node, after, &host->models)
-	{
+	ET_LIST_FOR_EACH(node, after, &host->models) {
 		struct model *model = ET_CONTAINER_OF(node, struct model, node);
 		if (model->n_refs > 1)
 			continue;

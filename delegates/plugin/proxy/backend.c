@@ -41,8 +41,7 @@ static struct et_plugin_start *make_start(const struct et_plugin_config *config)
 	snprintf(start->cache_dir, sizeof start->cache_dir, "%s", config->cache_dir ? config->cache_dir : "");
 	char *at = (char *)(start + 1);
 	for (uint32_t i = 0; i < config->n_options; i++) {
-		size_t n_key = strlen(config->options[i].key) + 1,
-		       n_value = strlen(config->options[i].value) + 1;
+		size_t n_key = strlen(config->options[i].key) + 1, n_value = strlen(config->options[i].value) + 1;
 		memcpy(at, config->options[i].key, n_key);
 		memcpy(at + n_key, config->options[i].value, n_value);
 		at += n_key + n_value;
@@ -62,8 +61,7 @@ static enum et_status cannot_start(const char *path, int rc, struct et_diag *dia
 }
 
 /* With `starting` held. */
-static enum et_status start_host(
-	struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
+static enum et_status start_host(struct et_backend *b, struct et_plugin_started *started, struct et_diag *diag)
 {
 	struct et_plugin_process process;
 	struct et_plugin_start *start = make_start(&b->config);
@@ -139,11 +137,11 @@ enum et_status et_plugin_up(struct et_backend *b, uint64_t *ret_generation, stru
 	is_up = b->phase == ET_PLUGIN_UP;
 	uint64_t wait_ns = et_plugin_restart_wait_ns(&b->restart, et_platform_now_ns(NULL));
 	if (!is_up && b->restart.has_failed)
-		status = et_fail(diag, ET_E_BACKEND_CRASHED, "backend '%.60s' has failed %u times: %.200s",
-			b->ops.name, b->restart.n_crashes, b->reason);
+		status = et_fail(diag, ET_E_BACKEND_CRASHED, "backend '%.60s' has failed %u times: %.200s", b->ops.name,
+			b->restart.n_crashes, b->reason);
 	else if (!is_up && wait_ns)
-		status = et_fail(diag, ET_E_BACKEND_CRASHED, "%.220s; it is started again in %u ms",
-			b->reason, (unsigned)(wait_ns / 1000000 + 1));
+		status = et_fail(diag, ET_E_BACKEND_CRASHED, "%.220s; it is started again in %u ms", b->reason,
+			(unsigned)(wait_ns / 1000000 + 1));
 	pthread_mutex_unlock(&b->lock);
 	if (!status && !is_up)
 		status = start_again(b, diag);
@@ -173,8 +171,7 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 	if (!b->parent)
 		et_plugin_tenants_restart(b, diag);
 	pthread_mutex_lock(&b->lock);
-	et_plugin_restart_init(
-		&b->restart, b->config.max_crashes, b->config.crash_window_ns, b->parent != NULL);
+	et_plugin_restart_init(&b->restart, b->config.max_crashes, b->config.crash_window_ns, b->parent != NULL);
 	if (b->process.is_running && !b->is_ending) {
 		b->is_restarting = true;
 		b->kill_reason = "was restarted on request";
@@ -186,8 +183,8 @@ enum et_status et_plugin_restart(struct et_backend *b, struct et_diag *diag)
 
 /* --- trying it -------------------------------------------------------------------------------------- */
 
-static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t device,
-	struct et_plugin_answer *answer, struct et_diag *diag)
+static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t device, struct et_plugin_answer *answer,
+	struct et_diag *diag)
 {
 	struct et_plugin_handle handle = { .header = { type, sizeof handle, 0 }, .instance = device };
 	uint64_t generation;
@@ -200,8 +197,8 @@ static enum et_status ask_device(struct et_backend *b, uint32_t type, uint32_t d
 	return et_plugin_status(answer->result, answer->text, diag);
 }
 
-enum et_status et_plugin_stats(
-	struct et_backend *b, uint32_t device, struct et_plugin_stats *ret_stats, struct et_diag *diag)
+enum et_status et_plugin_stats(struct et_backend *b, uint32_t device, struct et_plugin_stats *ret_stats,
+	struct et_diag *diag)
 {
 	struct et_plugin_answer answer;
 	enum et_status status = ask_device(b, ET_PLUGIN_STATS, device, &answer, diag);
@@ -337,14 +334,12 @@ static void log_start(const struct et_backend *b)
 {
 	uint32_t s = b->facts.sandbox;
 	if (b->config.isolation == ET_PLUGIN_IN_THREAD)
-		et_logf(b->log, ET_LOG_NOTICE, "backend %s (%s %s): %u devices, without isolation",
-			b->ops.name, b->ops.id, b->facts.version, b->facts.n_devices);
+		et_logf(b->log, ET_LOG_NOTICE, "backend %s (%s %s): %u devices, without isolation", b->ops.name,
+			b->ops.id, b->facts.version, b->facts.n_devices);
 	else
-		et_logf(b->log, ET_LOG_NOTICE,
-			"backend %s (%s %s): %u devices, host process %d, sandbox:%s%s%s%s", b->ops.name,
-			b->ops.id, b->facts.version, b->facts.n_devices, (int)b->process.pid,
-			s & ET_SANDBOX_NO_NEW_PRIVS ? " no-new-privs" : "",
-			s & ET_SANDBOX_CALLS ? " seccomp" : "",
+		et_logf(b->log, ET_LOG_NOTICE, "backend %s (%s %s): %u devices, host process %d, sandbox:%s%s%s%s",
+			b->ops.name, b->ops.id, b->facts.version, b->facts.n_devices, (int)b->process.pid,
+			s & ET_SANDBOX_NO_NEW_PRIVS ? " no-new-privs" : "", s & ET_SANDBOX_CALLS ? " seccomp" : "",
 			s & ET_SANDBOX_FILES ? " landlock" : " (no landlock in this kernel)",
 			s & ET_SANDBOX_LIMITS ? " limits" : "");
 }
@@ -403,8 +398,7 @@ enum et_status et_plugin_open(struct et_backend_entry *ret_entry, const struct e
 	const struct et_allocator *allocator, const struct et_log *log, struct et_diag *diag)
 {
 	if (strlen(config->path) >= sizeof((struct et_plugin_start *)0)->path ||
-		(config->cache_dir &&
-			strlen(config->cache_dir) >= sizeof((struct et_plugin_start *)0)->cache_dir))
+		(config->cache_dir && strlen(config->cache_dir) >= sizeof((struct et_plugin_start *)0)->cache_dir))
 		return et_fail(diag, ET_E_INVALID_ARGUMENT, "a path is too long");
 	struct et_backend *b = et_plugin_backend_new(config, log, false, diag);
 	if (!b)

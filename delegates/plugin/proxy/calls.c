@@ -43,8 +43,7 @@ enum et_status et_plugin_status(uint32_t result, const char *text, struct et_dia
 {
 	if (result == ET_PLUGIN_RESULT_FAULT)
 		return et_fail(diag, ET_E_ACCESS_FAILED, "%.255s",
-			text[0] ? text
-				: "memory of the run went away, the plug-in's process does not say which");
+			text[0] ? text : "memory of the run went away, the plug-in's process does not say which");
 	return et_interface_status((int)result, text, diag);
 }
 
@@ -61,8 +60,7 @@ uint64_t et_plugin_new_handle(struct et_backend *b)
 /* Under the lock. */
 static bool is_there(const struct et_backend *b, uint64_t generation)
 {
-	return b->process.is_running && !b->is_ending && b->generation == generation && !b->kill_reason &&
-	       !b->is_gone;
+	return b->process.is_running && !b->is_ending && b->generation == generation && !b->kill_reason && !b->is_gone;
 }
 
 /* Under the lock. */
@@ -109,8 +107,7 @@ static bool keep(struct et_backend *b, const struct et_plugin_handle *handle)
 {
 	if (b->n_backlog == b->backlog_room) {
 		uint32_t room = b->backlog_room ? 2 * b->backlog_room : 64;
-		struct et_plugin_handle *more =
-			room > MAX_BACKLOG ? NULL : realloc(b->backlog, room * sizeof *more);
+		struct et_plugin_handle *more = room > MAX_BACKLOG ? NULL : realloc(b->backlog, room * sizeof *more);
 		if (!more)
 			return false;
 		b->backlog = more;
@@ -140,8 +137,7 @@ void et_plugin_send_backlog(struct et_backend *b)
 		memmove(b->backlog, b->backlog + n, b->n_backlog * sizeof *b->backlog);
 	else
 		drop_backlog(b);
-	ET_LIST_FOR_EACH(node, after, &b->calls)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->calls) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
 		if (!call->unsent || rc == -EAGAIN)
 			continue;
@@ -251,8 +247,7 @@ void et_plugin_hurry(struct et_backend *b, struct et_instance *instance)
 		return;
 	uint64_t deadline_ns = from_now(b->config.cancel_timeout_ns);
 	pthread_mutex_lock(&b->lock);
-	ET_LIST_FOR_EACH(node, after, &b->calls)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->calls) {
 		if (node != &call->node || call->deadline_ns <= deadline_ns)
 			continue;
 		call->deadline_ns = deadline_ns;
@@ -293,8 +288,7 @@ static void end_call(struct et_backend *b, struct et_plugin_call *call, const st
 static void take_all(struct et_list_node *from, struct et_list_node *to)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, from)
-	{
+	ET_LIST_FOR_EACH(node, after, from) {
 		et_list_remove(node);
 		et_list_append(to, node);
 	}
@@ -312,8 +306,7 @@ void et_plugin_take_calls(struct et_backend *b, struct et_list_node *taken)
 void et_plugin_end_calls(struct et_backend *b, struct et_list_node *taken, const char *reason)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, taken)
-	{
+	ET_LIST_FOR_EACH(node, after, taken) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
 		et_list_remove(&call->node);
 		end_call(b, call, NULL, reason);
@@ -326,14 +319,12 @@ void et_plugin_end_calls(struct et_backend *b, struct et_list_node *taken, const
 static struct et_plugin_call *find_call(struct et_backend *b, const struct et_plugin_header *header)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &b->calls)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->calls) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
 		if (call->id != header->id || call->unsent)
 			continue;
 		if (call->run)
-			return header->type == ET_PLUGIN_DONE &&
-					       header->n_bytes >= sizeof(struct et_plugin_done)
+			return header->type == ET_PLUGIN_DONE && header->n_bytes >= sizeof(struct et_plugin_done)
 				       ? call
 				       : NULL;
 		uint32_t type = call->n_answer == sizeof(struct et_plugin_started) ? ET_PLUGIN_STARTED
@@ -396,8 +387,7 @@ bool et_plugin_receive_one(struct et_backend *b, bool may_wait)
 static void wake_a_waiter(struct et_list_node *calls, bool *is_woken)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, calls)
-	{
+	ET_LIST_FOR_EACH(node, after, calls) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
 		if (*is_woken || !call->is_attended)
 			continue;

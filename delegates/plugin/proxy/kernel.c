@@ -34,8 +34,8 @@ static enum et_status kernel_run(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return status;
 }
 
-static enum et_status kernel_hold(
-	const struct et_kernel *kernel, uint64_t tenant, void **ret_held, struct et_diag *diag)
+static enum et_status kernel_hold(const struct et_kernel *kernel, uint64_t tenant, void **ret_held,
+	struct et_diag *diag)
 {
 	struct et_backend *b;
 	uint64_t generation;
@@ -79,13 +79,12 @@ enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag
 	if (!b->kernels || !b->rows || !b->kernel_names)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for a plug-in's operators");
 	for (uint32_t i = 0; i < n; i++) {
-		struct et_plugin_handle handle = { .header = { ET_PLUGIN_KERNEL, sizeof handle, 0 },
-			.instance = i };
+		struct et_plugin_handle handle = { .header = { ET_PLUGIN_KERNEL, sizeof handle, 0 }, .instance = i };
 		struct et_plugin_answer answer;
 		struct et_kernel_arg how[ET_KERNEL_MAX_ARGS];
 		char *name = b->kernel_names + (size_t)i * 2 * ROOM, *signature = name + ROOM;
-		enum et_status status =
-			et_plugin_ask(b, b->generation, &handle, -1, &answer, sizeof answer, NULL, diag);
+		enum et_status status = et_plugin_ask(b, b->generation, &handle, -1, &answer, sizeof answer, NULL,
+			diag);
 		if (status)
 			return status;
 		memcpy(name, answer.text, sizeof answer.text - 1);
@@ -95,10 +94,9 @@ enum et_status et_plugin_kernels_init(struct et_backend *b, struct et_diag *diag
 		if (n_args < 0 || !outputs || answer.result)
 			return et_fail(diag, ET_E_NOT_FOUND,
 				"kernel '%.64s' of the plug-in has a signature that can't be read", name);
-		b->kernels[i] = (struct et_plugin_kernel){ .backend = b,
-			.index = i,
-			.n_args = (uint32_t)n_args,
-			.n_outputs = (uint32_t)strlen(outputs + 1) };
+		b->kernels[i] = (struct et_plugin_kernel){
+			.backend = b, .index = i, .n_args = (uint32_t)n_args, .n_outputs = (uint32_t)strlen(outputs + 1)
+		};
 		pthread_mutex_init(&b->kernels[i].lock, NULL);
 		b->rows[i] = (struct et_kernel){ .name = name,
 			.signature = signature,

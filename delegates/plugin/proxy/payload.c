@@ -76,8 +76,8 @@ static bool write_pairs(int fd, const struct et_payload *payload, uint64_t at)
 }
 
 /* The payload as hosts get it. */
-static enum et_status pack(
-	const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd, struct et_diag *diag)
+static enum et_status pack(const struct et_payload *payload, struct et_plugin_init *ret_init, int *ret_fd,
+	struct et_diag *diag)
 {
 	size_t n_pairs, at, n_bytes;
 	*ret_init = (struct et_plugin_init){ .header = { ET_PLUGIN_INIT, sizeof *ret_init, 0 },
@@ -108,8 +108,7 @@ static uint64_t number_of(struct et_backend *b, const struct et_program *program
 	struct et_list_node *node, *after;
 	uint64_t number = 0;
 	pthread_mutex_lock(&b->lock);
-	ET_LIST_FOR_EACH(node, after, &b->model)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->model) {
 		const struct et_model *c = ET_CONTAINER_OF(node, struct et_model, node);
 		if (program && c->program == program)
 			number = c->init.program;
@@ -124,12 +123,11 @@ static uint64_t number_of(struct et_backend *b, const struct et_program *program
 static enum et_status up(struct et_backend *b, uint64_t *ret_generation, struct et_diag *diag)
 {
 	enum et_status status = et_plugin_up(b, ret_generation, diag);
-	return !status || status == ET_E_OUT_OF_RESOURCES ? status
-							  : ET_E_BACKEND_DOWN; /* not this payload's fault */
+	return !status || status == ET_E_OUT_OF_RESOURCES ? status : ET_E_BACKEND_DOWN; /* not this payload's fault */
 }
 
-static enum et_status probe(
-	struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness, struct et_diag *diag)
+static enum et_status probe(struct et_backend *b, const struct et_payload *payload, uint32_t *ret_readiness,
+	struct et_diag *diag)
 {
 	struct et_plugin_init init;
 	struct et_plugin_answer answer;
@@ -156,8 +154,8 @@ static enum et_status probe(
 	return ET_OK;
 }
 
-enum et_status et_plugin_probe(struct et_backend *parent, const struct et_payload *payload,
-	uint32_t *ret_readiness, struct et_diag *diag)
+enum et_status et_plugin_probe(struct et_backend *parent, const struct et_payload *payload, uint32_t *ret_readiness,
+	struct et_diag *diag)
 {
 	struct et_backend *b;
 	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
@@ -206,9 +204,8 @@ static enum et_status load(struct et_model *c, uint64_t generation, struct et_di
 		et_plugin_drop_payload(b, generation);
 	if (status)
 		return status;
-	if (c->generation &&
-		(answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
-			answer.flags != c->facts.flags || answer.device != c->facts.device)) {
+	if (c->generation && (answer.n_inputs != c->facts.n_inputs || answer.n_outputs != c->facts.n_outputs ||
+				     answer.flags != c->facts.flags || answer.device != c->facts.device)) {
 		drop(b, generation, init.model, answer.flags);
 		return et_fail(diag, ET_E_BACKEND_CRASHED,
 			"the plug-in came back with other inputs and outputs for the same payload");
@@ -220,8 +217,7 @@ static enum et_status load(struct et_model *c, uint64_t generation, struct et_di
 	return ET_OK;
 }
 
-enum et_status et_plugin_load(
-	struct et_model *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
+enum et_status et_plugin_load(struct et_model *c, uint64_t generation, uint64_t *ret_id, struct et_diag *diag)
 {
 	pthread_mutex_lock(&c->lock);
 	enum et_status status = c->generation == generation ? ET_OK : load(c, generation, diag);
@@ -251,8 +247,8 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 	struct et_backend *b;
 	uint64_t generation, id;
 	if (payload->n_args > ET_PLUGIN_MAX_ARGS)
-		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d",
-			payload->n_args, ET_PLUGIN_MAX_ARGS);
+		return et_fail(diag, ET_E_NOT_SUPPORTED, "%u arguments; a plug-in takes at most %d", payload->n_args,
+			ET_PLUGIN_MAX_ARGS);
 	enum et_status status = et_plugin_tenant_take(parent, payload->tenant, &b, diag);
 	if (status)
 		return status;
@@ -273,14 +269,13 @@ enum et_status et_plugin_compile(struct et_backend *parent, const struct et_payl
 	if (!status)
 		status = et_plugin_load(c, generation, &id, diag);
 	if (!status && c->facts.device >= b->facts.n_devices)
-		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u",
-			c->facts.device, b->facts.n_devices);
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in chose device %u, it has %u", c->facts.device,
+			b->facts.n_devices);
 	if (!status && (c->facts.n_inputs > ET_PLUGIN_MAX_ARGS || c->facts.n_outputs > ET_PLUGIN_MAX_ARGS))
-		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs",
-			c->facts.n_inputs, c->facts.n_outputs);
+		status = et_fail(diag, ET_E_INTERNAL, "the plug-in counts %u inputs and %u outputs", c->facts.n_inputs,
+			c->facts.n_outputs);
 	if (!status && (c->facts.flags & INFERD_DELEGATE_STATEFUL) && !(b->facts.flags & ET_PLUGIN_HAS_RESET))
-		status = et_fail(
-			diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
+		status = et_fail(diag, ET_E_INTERNAL, "the payload is stateful, the plug-in has no instance_reset");
 	if (status) {
 		et_plugin_model_free(c);
 		return status;

@@ -77,20 +77,19 @@ struct et_plugin_state {
 void et_plugin_state(struct et_backend *backend, struct et_plugin_state *ret_state);
 /* The same for the processes of tenants, also those that are not there now; how many there are, of which at most @max
  * are written. */
-uint32_t et_plugin_tenant_states(
-	struct et_backend *backend, struct et_plugin_state *ret_states, uint32_t max);
+uint32_t et_plugin_tenant_states(struct et_backend *backend, struct et_plugin_state *ret_states, uint32_t max);
 
 /* Whether the plug-in could run @payload: an enum inferd_delegate_readiness, with the reason in @diag. Any thread. */
-enum et_status et_plugin_probe(struct et_backend *backend, const struct et_payload *payload,
-	uint32_t *ret_readiness, struct et_diag *diag);
+enum et_status et_plugin_probe(struct et_backend *backend, const struct et_payload *payload, uint32_t *ret_readiness,
+	struct et_diag *diag);
 
 struct et_plugin_stats {
 	uint64_t n_runs, busy_ns, memory_bytes; /* of a device, as the plug-in counts */
 };
 /* For those who try a plug-in: what it says of device @device, and whether it can make memory there (map it, write to
  * it, hand it out). ET_E_NOT_SUPPORTED: it has nothing of the kind. Any thread; waits for the plug-in. */
-enum et_status et_plugin_stats(
-	struct et_backend *backend, uint32_t device, struct et_plugin_stats *ret_stats, struct et_diag *diag);
+enum et_status et_plugin_stats(struct et_backend *backend, uint32_t device, struct et_plugin_stats *ret_stats,
+	struct et_diag *diag);
 enum et_status et_plugin_try_buffers(struct et_backend *backend, uint32_t device, struct et_diag *diag);
 
 #endif

@@ -28,9 +28,9 @@ static void close_fd(int *fd)
 
 static void make_environment(char **ret_entries, size_t max)
 {
-	static const char *const names[] = { "PATH", "LD_LIBRARY_PATH", "UBSAN_OPTIONS", "TSAN_OPTIONS",
-		"LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_LAYER_PATH", "VK_INSTANCE_LAYERS",
-		"ADSP_LIBRARY_PATH", "TZ" };
+	static const char *const names[] = { "PATH", "LD_LIBRARY_PATH", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LANG",
+		"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_LAYER_PATH", "VK_INSTANCE_LAYERS", "ADSP_LIBRARY_PATH",
+		"TZ" };
 	size_t n = 0;
 #ifdef INF_SANITIZED
 	/* looking for leaks at the end takes what the sandbox forbids */
@@ -58,8 +58,7 @@ static int spawn(pid_t *ret_pid, const char *path, int calls, int asks, int outp
 	sigfillset(&all);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(
-		&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
 	posix_spawnattr_setpgroup(&attr, 0);
@@ -89,9 +88,8 @@ static int start_process(struct et_plugin_process *process, const char *path, in
 		return -errno;
 	fcntl(pipe[0], F_SETFL, O_NONBLOCK);
 	int high[3] = { moved_up(calls), moved_up(asks), moved_up(pipe[1]) };
-	int rc = high[0] < 0 || high[1] < 0 || high[2] < 0
-			 ? -EMFILE
-			 : spawn(&process->pid, path, high[0], high[1], high[2]);
+	int rc = high[0] < 0 || high[1] < 0 || high[2] < 0 ? -EMFILE
+							   : spawn(&process->pid, path, high[0], high[1], high[2]);
 	for (size_t i = 0; i < 3; i++)
 		if (high[i] >= 0)
 			close(high[i]);
@@ -170,8 +168,7 @@ int et_plugin_process_start(struct et_plugin_process *process, const struct et_p
 static void describe(int status, char *text, size_t room)
 {
 	if (WIFSIGNALED(status))
-		snprintf(text, room, "was killed by signal %d (%s)", WTERMSIG(status),
-			strsignal(WTERMSIG(status)));
+		snprintf(text, room, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		snprintf(text, room, "exited with status %d", WEXITSTATUS(status));
 }

@@ -48,8 +48,7 @@ struct et_plugin_shared {
 	uint32_t n_uses;              /* runs that hold it */
 	struct et_list_node shown;    /* of the backend */
 	/* A tenant's backend knows what its runs used under a number of its own; it goes with the original. */
-	struct et_list_node
-		copies; /* of the original, guarded by its backend's shared_lock; of a copy: its place */
+	struct et_list_node copies; /* of the original, guarded by its backend's shared_lock; of a copy: its place */
 	struct et_backend *owner;
 };
 
@@ -59,9 +58,9 @@ struct et_plugin_call {
 	struct et_list_node node;
 	uint64_t id, deadline_ns;
 	struct et_instance *run; /* NULL: a question, whose answer goes to @answer */
-	bool is_attended;       /* who sent it waits for it (et_plugin_wait) and receives meanwhile */
-	bool is_hurried;        /* it was asked to end early, and has little time left */
-	bool is_done;           /* attended: handed over, nobody else touches it any more */
+	bool is_attended;        /* who sent it waits for it (et_plugin_wait) and receives meanwhile */
+	bool is_hurried;         /* it was asked to end early, and has little time left */
+	bool is_done;            /* attended: handed over, nobody else touches it any more */
 	enum et_status status;
 	void *unsent; /* its packet, while the socket has no room for it */
 	int unsent_fd;
@@ -116,7 +115,7 @@ struct et_backend {
 	char reason[320];
 	const char *kill_reason; /* the watcher is to end the host */
 	bool is_closing, is_restarting;
-	bool is_leaving; /* nobody needs the host now: it was hung up on, and whoever comes waits for another */
+	bool is_leaving;         /* nobody needs the host now: it was hung up on, and whoever comes waits for another */
 	uint64_t close_by_ns;    /* when it must have ended, closing or leaving */
 	uint64_t sleep_until_ns; /* when the watcher looks around by itself */
 	uint64_t n_runs, n_copied_bytes;
@@ -147,8 +146,8 @@ struct et_backend {
 
 /* Send @packet (its id is set here) and wait for an answer of exactly @n_answer bytes. The answer's own result is not
  * looked at. ET_E_BACKEND_CRASHED if the host of @generation is gone. */
-enum et_status et_plugin_ask(struct et_backend *backend, uint64_t generation, void *packet, int fd,
-	void *answer, size_t n_answer, const struct et_program *program, struct et_diag *diag);
+enum et_status et_plugin_ask(struct et_backend *backend, uint64_t generation, void *packet, int fd, void *answer,
+	size_t n_answer, const struct et_program *program, struct et_diag *diag);
 /* Send something that has no answer, now or when there is room. */
 void et_plugin_tell(struct et_backend *backend, uint64_t generation, struct et_plugin_handle *handle);
 /* With the lock: whether something waits for room, and send what there is room for. */
@@ -156,8 +155,8 @@ bool et_plugin_has_backlog(const struct et_backend *backend);
 void et_plugin_send_backlog(struct et_backend *backend);
 extern const char et_plugin_deaf[]; /* the reason when there never is room */
 /* Start a run, now or when there is room. ET_PENDING, or ET_E_BACKEND_CRASHED. @is_attended: the caller will wait. */
-enum et_status et_plugin_start_run(struct et_backend *backend, uint64_t generation,
-	struct et_instance *instance, bool is_attended, struct et_diag *diag);
+enum et_status et_plugin_start_run(struct et_backend *backend, uint64_t generation, struct et_instance *instance,
+	bool is_attended, struct et_diag *diag);
 /* Until the attended run of @context is done, receiving for everybody meanwhile. At @cancel_ns (0: never) it is asked
  * to end early. */
 void et_plugin_wait(struct et_backend *backend, struct et_instance *instance, uint64_t cancel_ns);
@@ -207,8 +206,8 @@ void et_plugin_begin_ending(struct et_backend *backend);
 
 /* The backend that runs what @tenant brought: @backend itself for tenant 0, and where they go together. To be put when
  * nothing of it is used any more; any thread. *ret_backend is NULL after a failure. */
-enum et_status et_plugin_tenant_take(
-	struct et_backend *backend, uint64_t tenant, struct et_backend **ret_backend, struct et_diag *diag);
+enum et_status et_plugin_tenant_take(struct et_backend *backend, uint64_t tenant, struct et_backend **ret_backend,
+	struct et_diag *diag);
 void et_plugin_tenant_put(struct et_backend *backend);
 /* With the lock: when its process is to end, for want of users; UINT64_MAX: not now. */
 uint64_t et_plugin_idle_end_ns(const struct et_backend *backend);
@@ -227,13 +226,12 @@ enum et_status et_plugin_compile(struct et_backend *backend, const struct et_pay
 	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag);
 void et_plugin_model_free(struct et_model *model);
 /* Make it ready in the host of @generation, if it is not. *ret_id: its number there. */
-enum et_status et_plugin_load(
-	struct et_model *model, uint64_t generation, uint64_t *ret_id, struct et_diag *diag);
+enum et_status et_plugin_load(struct et_model *model, uint64_t generation, uint64_t *ret_id, struct et_diag *diag);
 
 /* --- shared_memory.c ----------------------------------------------------------------------------------------- */
 
-enum et_status et_plugin_import_memory(
-	struct et_backend *backend, int fd, void *bytes, size_t n_bytes, void **ret_handle);
+enum et_status et_plugin_import_memory(struct et_backend *backend, int fd, void *bytes, size_t n_bytes,
+	void **ret_handle);
 void et_plugin_release_memory(struct et_backend *backend, void *handle);
 /* The one that all of [bytes, bytes + n_bytes) lies in, held until it is put; NULL: none. */
 struct et_plugin_shared *et_plugin_find_memory(struct et_backend *backend, const void *bytes, size_t n_bytes);
@@ -241,12 +239,12 @@ void et_plugin_put_memory(struct et_backend *backend, struct et_plugin_shared *s
 /* All that is left: a tenant's backend ends. */
 void et_plugin_forget_memory(struct et_backend *backend);
 /* Have the host of @generation know what is held. */
-enum et_status et_plugin_show_memory(struct et_backend *backend, uint64_t generation,
-	struct et_plugin_shared *shared, struct et_diag *diag);
+enum et_status et_plugin_show_memory(struct et_backend *backend, uint64_t generation, struct et_plugin_shared *shared,
+	struct et_diag *diag);
 /* Give the host of @generation memory that runs may name @id from now on, and take that back. What nobody has used for
  * longest makes room for it. */
-enum et_status et_plugin_show(struct et_backend *backend, uint64_t generation, uint64_t id, int fd,
-	uint64_t n_bytes, struct et_diag *diag);
+enum et_status et_plugin_show(struct et_backend *backend, uint64_t generation, uint64_t id, int fd, uint64_t n_bytes,
+	struct et_diag *diag);
 void et_plugin_forget(struct et_backend *backend, uint64_t generation, uint64_t id);
 /* The host of @generation is about to be given the descriptor of a payload, which costs as much room.
  * ET_E_OUT_OF_RESOURCES: it has too many. The other gives the room back. */
@@ -265,11 +263,11 @@ void et_plugin_run_ended(struct et_instance *instance, const struct et_plugin_do
 	const char *reason);
 
 /* @compiled NULL: for kernel number @kernel. */
-enum et_status et_plugin_instance_make(struct et_backend *backend, struct et_model *model,
-	uint32_t kernel, uint32_t n_args, struct et_instance **ret_instance, struct et_diag *diag);
+enum et_status et_plugin_instance_make(struct et_backend *backend, struct et_model *model, uint32_t kernel,
+	uint32_t n_args, struct et_instance **ret_instance, struct et_diag *diag);
 /* With enum inferd_delegate_run_flags. */
-enum et_status et_plugin_run_and_wait(struct et_instance *instance, struct et_evalue *const *args,
-	uint32_t n_inputs, uint32_t flags, struct et_diag *diag);
+enum et_status et_plugin_run_and_wait(struct et_instance *instance, struct et_evalue *const *args, uint32_t n_inputs,
+	uint32_t flags, struct et_diag *diag);
 
 extern const struct et_delegate_ops et_plugin_ops; /* names and open are not set */
 enum et_status et_plugin_kernels_init(struct et_backend *backend, struct et_diag *diag);

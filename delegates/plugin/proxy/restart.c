@@ -12,8 +12,7 @@ enum { FIRST_PAUSE_MS = 100, MAX_PAUSE_MS = 5000, DEFAULT_CRASHES = 5 };
 #define MS     UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
-void et_plugin_restart_init(
-	struct et_plugin_restart *r, uint32_t max_crashes, uint64_t window_ns, bool is_forgiving)
+void et_plugin_restart_init(struct et_plugin_restart *r, uint32_t max_crashes, uint64_t window_ns, bool is_forgiving)
 {
 	*r = (struct et_plugin_restart){ .max_crashes = max_crashes ? max_crashes : DEFAULT_CRASHES,
 		.window_ns = window_ns ? window_ns : 60 * SECOND,
@@ -32,8 +31,7 @@ bool et_plugin_restart_crashed(struct et_plugin_restart *r, bool may_restart, ui
 {
 	uint32_t n_recent = 1;
 	for (uint32_t i = 0; i < ET_PLUGIN_RESTART_RING && i < r->n_crashes; i++)
-		n_recent += now_ns - r->crashes_ns[(r->n_crashes - 1 - i) % ET_PLUGIN_RESTART_RING] <
-			    r->window_ns;
+		n_recent += now_ns - r->crashes_ns[(r->n_crashes - 1 - i) % ET_PLUGIN_RESTART_RING] < r->window_ns;
 	r->crashes_ns[r->n_crashes++ % ET_PLUGIN_RESTART_RING] = now_ns;
 	r->not_before_ns = now_ns + pause_ns(n_recent);
 	if (n_recent >= r->max_crashes && r->is_forgiving)

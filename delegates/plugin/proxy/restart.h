@@ -18,8 +18,8 @@ struct et_plugin_restart {
 };
 
 /* 0: 5 crashes, 60 s. */
-void et_plugin_restart_init(
-	struct et_plugin_restart *restart, uint32_t max_crashes, uint64_t window_ns, bool is_forgiving);
+void et_plugin_restart_init(struct et_plugin_restart *restart, uint32_t max_crashes, uint64_t window_ns,
+	bool is_forgiving);
 /* The host crashed. @may_restart: else there is no way to have another. Returns whether one may be started. */
 bool et_plugin_restart_crashed(struct et_plugin_restart *restart, bool may_restart, uint64_t now_ns);
 /* How long to go until it may be started; 0: now. */

@@ -36,12 +36,12 @@ struct place {
 
 struct et_instance {
 	struct et_backend *backend;
-	struct et_model *model; /* NULL: for a kernel */
-	struct et_worker_threads *threads;         /* NULL: of none */
+	struct et_model *model;            /* NULL: for a kernel */
+	struct et_worker_threads *threads; /* NULL: of none */
 	uint32_t kernel;
-	uint32_t n_runs;                /* begun; the last one's number, for a cancel */
+	uint32_t n_runs;                   /* begun; the last one's number, for a cancel */
 	uint64_t generation, id, model_id; /* of the host, and its numbers there */
-	bool has_state;                 /* ran since it was new or reset */
+	bool has_state;                    /* ran since it was new or reset */
 	uint32_t alignment, n_args;
 	struct place *places;
 	/* the stage */
@@ -123,8 +123,7 @@ static void drop_stage(struct et_instance *c)
 
 static void instance_free(struct et_instance *c)
 {
-	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_FREE, sizeof handle, 0 },
-		.instance = c->id };
+	struct et_plugin_handle handle = { .header = { ET_PLUGIN_INSTANCE_FREE, sizeof handle, 0 }, .instance = c->id };
 	if (c->generation)
 		et_plugin_tell(c->backend, c->generation, &handle);
 	drop_stage(c);
@@ -135,8 +134,8 @@ static void instance_free(struct et_instance *c)
 	free(c);
 }
 
-enum et_status et_plugin_instance_make(struct et_backend *b, struct et_model *model, uint32_t kernel,
-	uint32_t n_args, struct et_instance **ret, struct et_diag *diag)
+enum et_status et_plugin_instance_make(struct et_backend *b, struct et_model *model, uint32_t kernel, uint32_t n_args,
+	struct et_instance **ret, struct et_diag *diag)
 {
 	struct et_instance *c = calloc(1, sizeof *c);
 	if (!c)
@@ -161,8 +160,7 @@ enum et_status et_plugin_instance_make(struct et_backend *b, struct et_model *mo
 }
 
 /* Ask something that is answered by nothing but a result. */
-static enum et_status ask(
-	struct et_backend *b, uint64_t generation, void *packet, int fd, struct et_diag *diag)
+static enum et_status ask(struct et_backend *b, uint64_t generation, void *packet, int fd, struct et_diag *diag)
 {
 	struct et_plugin_answer answer;
 	enum et_status status = et_plugin_ask(b, generation, packet, fd, &answer, sizeof answer, NULL, diag);
@@ -291,8 +289,7 @@ static enum et_status show_places(struct et_instance *c, struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < c->n_args; i++) {
 		struct et_plugin_shared *shared = c->places[i].shared;
-		enum et_status status =
-			shared ? et_plugin_show_memory(c->backend, c->generation, shared, diag) : ET_OK;
+		enum et_status status = shared ? et_plugin_show_memory(c->backend, c->generation, shared, diag) : ET_OK;
 		if (status)
 			return status;
 	}
@@ -314,8 +311,7 @@ static enum et_status make_stage(struct et_instance *c, struct et_diag *diag)
 	}
 	c->n_bytes = at;
 	c->fd = et_plugin_memory("inferd-stage", c->n_bytes);
-	void *bytes =
-		c->fd < 0 ? MAP_FAILED : mmap(NULL, c->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
+	void *bytes = c->fd < 0 ? MAP_FAILED : mmap(NULL, c->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
 	if (bytes == MAP_FAILED)
 		return no_memory(diag);
 	c->bytes = bytes;
@@ -329,8 +325,7 @@ static enum et_status make_stage(struct et_instance *c, struct et_diag *diag)
 
 /* --- runs ------------------------------------------------------------------------------------------- */
 
-static enum et_status fill_tensor(
-	struct et_instance *c, uint32_t i, const struct et_tensor *tensor, bool is_output)
+static enum et_status fill_tensor(struct et_instance *c, uint32_t i, const struct et_tensor *tensor, bool is_output)
 {
 	struct et_plugin_arg *to = &c->packet->args[i];
 	const struct place *place = &c->places[i];
@@ -358,8 +353,8 @@ static enum et_status fill_tensor(
 	return ET_OK;
 }
 
-static enum et_status fill(
-	struct et_instance *c, struct et_evalue *const *args, uint32_t n_inputs, struct et_diag *diag)
+static enum et_status fill(struct et_instance *c, struct et_evalue *const *args, uint32_t n_inputs,
+	struct et_diag *diag)
 {
 	memset(c->packet, 0, sizeof *c->packet + c->n_args * sizeof c->packet->args[0]);
 	c->packet->header = (struct et_plugin_header){ ET_PLUGIN_RUN,
@@ -389,8 +384,7 @@ static enum et_status fill(
 		case ET_TAG_NONE:
 			break;
 		default:
-			return et_fail(diag, ET_E_NOT_SUPPORTED,
-				"argument %u is a %s, which plug-ins do not take", i,
+			return et_fail(diag, ET_E_NOT_SUPPORTED, "argument %u is a %s, which plug-ins do not take", i,
 				et_tag_name((enum et_tag)args[i]->tag));
 		}
 	}
@@ -455,13 +449,13 @@ enum et_status et_plugin_run_and_wait(struct et_instance *c, struct et_evalue *c
 	return c->status;
 }
 
-static enum et_status profile(struct et_instance *c, struct et_evalue *const *args,
-	const struct et_trace *trace, uint32_t instruction, struct et_diag *diag)
+static enum et_status profile(struct et_instance *c, struct et_evalue *const *args, const struct et_trace *trace,
+	uint32_t instruction, struct et_diag *diag)
 {
 	c->events = calloc(ET_PLUGIN_MAX_EVENTS, sizeof *c->events);
 	trace->begin(trace->self, instruction);
-	enum et_status status = et_plugin_run_and_wait(
-		c, args, c->model->facts.n_inputs, c->events ? INFERD_DELEGATE_PROFILE : 0, diag);
+	enum et_status status = et_plugin_run_and_wait(c, args, c->model->facts.n_inputs,
+		c->events ? INFERD_DELEGATE_PROFILE : 0, diag);
 	trace->end(trace->self, instruction);
 	for (uint32_t i = 0; i < c->n_events && !status; i++) {
 		c->events[i].name[sizeof c->events[i].name - 1] = '\0';
@@ -495,8 +489,7 @@ static uint64_t copied_bytes(const struct et_instance *c)
 /* --- their ends ------------------------------------------------------------------------------------- */
 
 /* What the host wrote, to where it belongs. */
-static enum et_status take_outputs(
-	struct et_instance *c, const struct et_plugin_done *done, struct et_diag *diag)
+static enum et_status take_outputs(struct et_instance *c, const struct et_plugin_done *done, struct et_diag *diag)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < c->n_args; i++) {
@@ -504,12 +497,11 @@ static enum et_status take_outputs(
 		if (!arg->is_output)
 			continue;
 		if (n >= done->n_outputs)
-			return et_fail(
-				diag, ET_E_INTERNAL, "the host process returned %u outputs", done->n_outputs);
+			return et_fail(diag, ET_E_INTERNAL, "the host process returned %u outputs", done->n_outputs);
 		const struct et_plugin_output *from = &done->outputs[n++];
 		struct et_evalue *to = c->args[i];
-		enum et_status status = et_interface_take_output(
-			to, from->sizes, from->i, from->d, arg->n_bytes, n - 1, diag);
+		enum et_status status = et_interface_take_output(to, from->sizes, from->i, from->d, arg->n_bytes, n - 1,
+			diag);
 		if (status)
 			return status;
 		size_t n_bytes = to->tag == ET_TAG_TENSOR ? et_tensor_n_bytes(to->tensor) : 0;
@@ -534,15 +526,14 @@ static void take_events(struct et_instance *c, const struct et_plugin_done *done
 	c->n_events = done->n_events;
 }
 
-void et_plugin_run_ended(
-	struct et_instance *c, const struct et_plugin_done *done, enum et_status status, const char *reason)
+void et_plugin_run_ended(struct et_instance *c, const struct et_plugin_done *done, enum et_status status,
+	const char *reason)
 {
 	struct et_diag diag = { "" };
 	if (reason)
 		et_fail(&diag, status, "%.300s", reason);
 	if (done && !is_whole(done)) {
-		status = et_fail(
-			&diag, ET_E_INTERNAL, "the host process returned an answer that can't be read");
+		status = et_fail(&diag, ET_E_INTERNAL, "the host process returned an answer that can't be read");
 	} else if (done) {
 		char text[sizeof done->text];
 		memcpy(text, done->text, sizeof text);

@@ -53,8 +53,7 @@ static bool insert(struct et_backend *b, struct et_plugin_shared *shared)
 	return true;
 }
 
-enum et_status et_plugin_import_memory(
-	struct et_backend *b, int fd, void *bytes, size_t n_bytes, void **ret_handle)
+enum et_status et_plugin_import_memory(struct et_backend *b, int fd, void *bytes, size_t n_bytes, void **ret_handle)
 {
 	struct et_plugin_shared *shared = calloc(1, sizeof *shared);
 	if (!shared)
@@ -98,8 +97,7 @@ void et_plugin_release_memory(struct et_backend *b, void *handle)
 	struct et_plugin_shared *shared = handle;
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&b->shared_lock);
-	ET_LIST_FOR_EACH(node, after, &shared->copies)
-	{
+	ET_LIST_FOR_EACH(node, after, &shared->copies) {
 		struct et_plugin_shared *copy = ET_CONTAINER_OF(node, struct et_plugin_shared, copies);
 		et_list_remove(node);
 		drop(copy->owner, copy);
@@ -124,8 +122,7 @@ void et_plugin_forget_memory(struct et_backend *b)
 static struct et_plugin_shared *look_up(struct et_backend *b, uintptr_t start, size_t n_bytes)
 {
 	uint32_t at = index_behind(b, start);
-	bool is_inside =
-		at > 0 && et_in_range(start - b->shared[at - 1]->start, n_bytes, b->shared[at - 1]->n_bytes);
+	bool is_inside = at > 0 && et_in_range(start - b->shared[at - 1]->start, n_bytes, b->shared[at - 1]->n_bytes);
 	return is_inside ? b->shared[at - 1] : NULL;
 }
 
@@ -187,8 +184,7 @@ void et_plugin_put_memory(struct et_backend *b, struct et_plugin_shared *shared)
 static struct et_plugin_shared *find_idle(struct et_backend *b)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &b->shown)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->shown) {
 		struct et_plugin_shared *shared = ET_CONTAINER_OF(node, struct et_plugin_shared, shown);
 		if (!shared->n_uses)
 			return shared;
@@ -201,8 +197,7 @@ static void make_room(struct et_backend *b)
 {
 	for (;;) {
 		pthread_mutex_lock(&b->shared_lock);
-		bool has_room =
-			b->n_shown < ET_PLUGIN_MAX_SHOWN && b->n_shown + b->n_payloads < ET_PLUGIN_MAX_KNOWN;
+		bool has_room = b->n_shown < ET_PLUGIN_MAX_SHOWN && b->n_shown + b->n_payloads < ET_PLUGIN_MAX_KNOWN;
 		pthread_mutex_unlock(&b->shared_lock);
 		if (has_room)
 			return;
@@ -231,7 +226,7 @@ static void begin_generation(struct et_backend *b, uint64_t generation)
 	b->shown_generation = generation;
 	b->n_shown = b->n_payloads = 0;
 	ET_LIST_FOR_EACH(node, after, &b->shown)
-	et_list_remove(node);
+		et_list_remove(node);
 }
 
 enum et_status et_plugin_hold_payload(struct et_backend *b, uint64_t generation, struct et_diag *diag)
@@ -266,8 +261,8 @@ static void count_shown(struct et_backend *b, uint64_t generation)
 	pthread_mutex_unlock(&b->shared_lock);
 }
 
-enum et_status et_plugin_show_memory(
-	struct et_backend *b, uint64_t generation, struct et_plugin_shared *shared, struct et_diag *diag)
+enum et_status et_plugin_show_memory(struct et_backend *b, uint64_t generation, struct et_plugin_shared *shared,
+	struct et_diag *diag)
 {
 	if (atomic_load_explicit(&shared->generation, memory_order_acquire) == generation)
 		return ET_OK;
@@ -285,12 +280,10 @@ enum et_status et_plugin_show_memory(
 	return ET_OK;
 }
 
-enum et_status et_plugin_show(struct et_backend *b, uint64_t generation, uint64_t id, int fd,
-	uint64_t n_bytes, struct et_diag *diag)
+enum et_status et_plugin_show(struct et_backend *b, uint64_t generation, uint64_t id, int fd, uint64_t n_bytes,
+	struct et_diag *diag)
 {
-	struct et_plugin_share share = {
-		.header = { ET_PLUGIN_SHARE, sizeof share, 0 }, .id = id, .n_bytes = n_bytes
-	};
+	struct et_plugin_share share = { .header = { ET_PLUGIN_SHARE, sizeof share, 0 }, .id = id, .n_bytes = n_bytes };
 	struct et_plugin_answer answer;
 	make_room(b);
 	enum et_status status = et_plugin_ask(b, generation, &share, fd, &answer, sizeof answer, NULL, diag);

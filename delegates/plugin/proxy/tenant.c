@@ -31,8 +31,7 @@ static struct et_backend *find_unused(struct et_backend *parent)
 	struct et_backend *best = NULL;
 	struct et_list_node *node, *after;
 	uint64_t now_ns = et_platform_now_ns(NULL), best_ns = UINT64_MAX;
-	ET_LIST_FOR_EACH(node, after, &parent->tenants)
-	{
+	ET_LIST_FOR_EACH(node, after, &parent->tenants) {
 		struct et_backend *b = ET_CONTAINER_OF(node, struct et_backend, tenant_node);
 		pthread_mutex_lock(&b->lock);
 		uint64_t wait_ns = et_plugin_restart_wait_ns(&b->restart, now_ns);
@@ -62,8 +61,8 @@ static struct et_backend *make(struct et_backend *parent, uint64_t tenant, struc
 	if (b)
 		release(b);
 	if (parent->n_tenants >= MAX_TENANTS) {
-		et_fail(diag, ET_E_OUT_OF_RESOURCES, "programs of %d users are on backend '%.60s' already",
-			MAX_TENANTS, parent->ops.name);
+		et_fail(diag, ET_E_OUT_OF_RESOURCES, "programs of %d users are on backend '%.60s' already", MAX_TENANTS,
+			parent->ops.name);
 		return NULL;
 	}
 	snprintf(name, sizeof name, "%.40s for user %" PRIu64, parent->ops.name, tenant - 1);
@@ -87,8 +86,8 @@ static struct et_backend *make(struct et_backend *parent, uint64_t tenant, struc
 	return b;
 }
 
-enum et_status et_plugin_tenant_take(
-	struct et_backend *b, uint64_t tenant, struct et_backend **ret_backend, struct et_diag *diag)
+enum et_status et_plugin_tenant_take(struct et_backend *b, uint64_t tenant, struct et_backend **ret_backend,
+	struct et_diag *diag)
 {
 	struct et_backend *found = NULL;
 	struct et_list_node *node, *after;
@@ -100,8 +99,7 @@ enum et_status et_plugin_tenant_take(
 			"backend '%.60s' runs no programs that clients bring along (own_programs = refused)",
 			b->ops.name);
 	pthread_mutex_lock(&b->tenants_lock);
-	ET_LIST_FOR_EACH(node, after, &b->tenants)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->tenants) {
 		struct et_backend *other = ET_CONTAINER_OF(node, struct et_backend, tenant_node);
 		if (other->tenant == tenant)
 			found = other;
@@ -148,8 +146,8 @@ enum et_status et_plugin_tenant_starts(struct et_backend *b, struct et_diag *dia
 		return ET_OK;
 	et_plugin_tenant_ended(b);
 	return et_fail(diag, ET_E_OUT_OF_RESOURCES,
-		"backend '%.60s' has processes for programs of %u users already (own_processes)",
-		b->parent->ops.name, max);
+		"backend '%.60s' has processes for programs of %u users already (own_processes)", b->parent->ops.name,
+		max);
 }
 
 void et_plugin_tenant_ended(struct et_backend *b)
@@ -165,7 +163,7 @@ void et_plugin_tenants_restart(struct et_backend *parent, struct et_diag *diag)
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&parent->tenants_lock);
 	ET_LIST_FOR_EACH(node, after, &parent->tenants)
-	et_plugin_restart(ET_CONTAINER_OF(node, struct et_backend, tenant_node), diag);
+		et_plugin_restart(ET_CONTAINER_OF(node, struct et_backend, tenant_node), diag);
 	pthread_mutex_unlock(&parent->tenants_lock);
 }
 
@@ -173,14 +171,14 @@ void et_plugin_tenants_begin_ending(struct et_backend *parent)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &parent->tenants)
-	et_plugin_begin_ending(ET_CONTAINER_OF(node, struct et_backend, tenant_node));
+		et_plugin_begin_ending(ET_CONTAINER_OF(node, struct et_backend, tenant_node));
 }
 
 void et_plugin_tenants_end(struct et_backend *parent)
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, &parent->tenants)
-	release(ET_CONTAINER_OF(node, struct et_backend, tenant_node));
+		release(ET_CONTAINER_OF(node, struct et_backend, tenant_node));
 }
 
 uint32_t et_plugin_tenant_states(struct et_backend *parent, struct et_plugin_state *ret_states, uint32_t max)
@@ -188,11 +186,9 @@ uint32_t et_plugin_tenant_states(struct et_backend *parent, struct et_plugin_sta
 	struct et_list_node *node, *after;
 	uint32_t n = 0;
 	pthread_mutex_lock(&parent->tenants_lock);
-	ET_LIST_FOR_EACH(node, after, &parent->tenants)
-	{
+	ET_LIST_FOR_EACH(node, after, &parent->tenants) {
 		if (n < max)
-			et_plugin_state(
-				ET_CONTAINER_OF(node, struct et_backend, tenant_node), &ret_states[n]);
+			et_plugin_state(ET_CONTAINER_OF(node, struct et_backend, tenant_node), &ret_states[n]);
 		n++;
 	}
 	pthread_mutex_unlock(&parent->tenants_lock);

@@ -12,8 +12,7 @@
 
 static void test_pauses_grow(void **state)
 {
-	static const uint64_t pauses_ms[] = { 0, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000,
-		5000 };
+	static const uint64_t pauses_ms[] = { 0, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000, 5000 };
 	struct et_plugin_restart r;
 	uint64_t now_ns = 7 * SECOND;
 	et_plugin_restart_init(&r, 100, 3600 * SECOND, false);

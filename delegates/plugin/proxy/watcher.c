@@ -44,8 +44,7 @@ static const struct et_program *begin_answering(struct et_backend *b, uint64_t i
 {
 	struct et_list_node *node, *after;
 	pthread_mutex_lock(&b->lock);
-	ET_LIST_FOR_EACH(node, after, &b->calls)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->calls) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
 		if (call->id == id && call->program)
 			b->answering = call;
@@ -141,8 +140,7 @@ static void end_host(struct et_backend *b, const char *why)
 		; /* its last words: more lines than are logged in a second */
 	pthread_mutex_lock(&b->lock);
 	b->process.output = -1;
-	bool is_closing = b->is_closing, is_asked = b->is_restarting || b->is_leaving,
-	     is_leaving = b->is_leaving;
+	bool is_closing = b->is_closing, is_asked = b->is_restarting || b->is_leaving, is_leaving = b->is_leaving;
 	b->is_ending = true;
 	shutdown(b->process.calls, SHUT_RDWR); /* whoever receives returns */
 	while (b->is_receiving)
@@ -198,8 +196,7 @@ static int time_left_ms(struct et_backend *b, const char **ret_why)
 	uint64_t next_ns = must_end ? b->close_by_ns : UINT64_MAX;
 	struct et_list_node *node, *after;
 	const char *why = must_end ? "did not end in time" : "did not answer in time";
-	ET_LIST_FOR_EACH(node, after, &b->calls)
-	{
+	ET_LIST_FOR_EACH(node, after, &b->calls) {
 		struct et_plugin_call *call = ET_CONTAINER_OF(node, struct et_plugin_call, node);
 		if (call->deadline_ns >= next_ns)
 			continue;
@@ -258,8 +255,7 @@ void *et_plugin_watch(void *arg)
 		int ms = is_running ? time_left_ms(b, &why) : -1;
 		b->is_watching = is_running && b->n_unattended && !b->is_receiving;
 		short events = (b->is_watching ? POLLIN : 0) | (et_plugin_has_backlog(b) ? POLLOUT : 0);
-		struct pollfd fds[4] = { { b->wake, POLLIN, 0 },
-			{ is_running ? b->process.calls : -1, events, 0 },
+		struct pollfd fds[4] = { { b->wake, POLLIN, 0 }, { is_running ? b->process.calls : -1, events, 0 },
 			{ is_running ? b->process.asks : -1, POLLIN, 0 },
 			{ is_running ? b->process.output : -1, POLLIN, 0 } };
 		pthread_mutex_unlock(&b->lock);

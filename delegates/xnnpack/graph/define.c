@@ -10,9 +10,8 @@
 /* Three of these are marked deprecated in favour of functions that do exactly the same under longer names. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-#define DEFINE(name)                          \
-	enum xnn_status et_xnn_define_##name( \
-		const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+#define DEFINE(name) \
+	enum xnn_status et_xnn_define_##name(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
 
 static uint32_t input(const struct et_xnn_builder *builder, const struct et_xnn_node *node, uint32_t slot)
 {
@@ -45,12 +44,12 @@ struct operands {
 	uint32_t inputs[2], output;
 };
 
-static enum xnn_status define_inner(
-	const struct et_xnn_builder *builder, enum xnn_datatype type, uint32_t index, uint32_t *ret_id)
+static enum xnn_status define_inner(const struct et_xnn_builder *builder, enum xnn_datatype type, uint32_t index,
+	uint32_t *ret_id)
 {
 	const struct et_xnn_shape *shape = &builder->payload->values[index].shape;
-	return xnn_define_tensor_value(
-		builder->subgraph, type, shape->n_dims, shape->dims, NULL, XNN_INVALID_VALUE_ID, 0, ret_id);
+	return xnn_define_tensor_value(builder->subgraph, type, shape->n_dims, shape->dims, NULL, XNN_INVALID_VALUE_ID,
+		0, ret_id);
 }
 
 static enum xnn_status define_float(const struct et_xnn_builder *builder, uint32_t index, uint32_t *ret_id)
@@ -64,8 +63,8 @@ static enum xnn_status define_convert(const struct et_xnn_builder *builder, uint
 }
 
 /* The node's own operands, or floats of its inputs and a float for its output, which end_operands is to convert. */
-static enum xnn_status begin_operands(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node, struct operands *ret)
+static enum xnn_status begin_operands(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
+	struct operands *ret)
 {
 	enum xnn_status status = xnn_status_success;
 	*ret = (struct operands){ .output = output(builder, node, 0) };
@@ -83,8 +82,8 @@ static enum xnn_status begin_operands(
 	return define_float(builder, node->outputs[0], &ret->output);
 }
 
-static enum xnn_status end_operands(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node, const struct operands *operands)
+static enum xnn_status end_operands(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
+	const struct operands *operands)
 {
 	uint32_t to = output(builder, node, 0);
 	return operands->output == to ? xnn_status_success : define_convert(builder, operands->output, to);
@@ -92,19 +91,17 @@ static enum xnn_status end_operands(
 
 /* XNNPACK makes limits part of the node above, whose kernels of integers forget them: not where a copy stands between. It makes
  * integers of them, whatever they are. */
-static enum xnn_status define_integer_limits(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node, uint32_t from, uint32_t to)
+static enum xnn_status define_integer_limits(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
+	uint32_t from, uint32_t to)
 {
 	uint32_t copy;
 	union xnn_unary_params params = { .clamp = { .min = fminf(fmaxf(node->min, -0x1p31f), 0x1.fffffep30f),
-						  .max = fminf(
-							  fmaxf(node->max, -0x1p31f), 0x1.fffffep30f) } };
+						  .max = fminf(fmaxf(node->max, -0x1p31f), 0x1.fffffep30f) } };
 	enum xnn_status status = define_inner(builder, xnn_datatype_int32, node->outputs[0], &copy);
 	if (status == xnn_status_success)
 		status = xnn_define_copy(builder->subgraph, from, copy, 0);
-	return status == xnn_status_success
-		       ? xnn_define_unary(builder->subgraph, xnn_unary_clamp, &params, copy, to, 0)
-		       : status;
+	return status == xnn_status_success ? xnn_define_unary(builder->subgraph, xnn_unary_clamp, &params, copy, to, 0)
+					    : status;
 }
 
 static bool is_integer(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
@@ -122,8 +119,7 @@ static bool is_limited(const struct et_xnn_node *node)
  * where it is that of infinity: NaN instead of the 0 that later ones and those of other processors give. The largest float in its place
  * gives 1.5 2^-64, as a step of theirs is too small for a float by then; that much less is no less of any but those of the largest
  * numbers. */
-static enum xnn_status define_reciprocal_root(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node)
+static enum xnn_status define_reciprocal_root(const struct et_xnn_builder *builder, const struct et_xnn_node *node)
 {
 	static const float least[1 + XNN_EXTRA_BYTES / sizeof(float)] = { 0x1.8p-64f };
 	union xnn_unary_params finite = { .clamp = { .min = -INFINITY, .max = FLT_MAX } };
@@ -134,16 +130,15 @@ static enum xnn_status define_reciprocal_root(
 	if (status == xnn_status_success)
 		status = define_float(builder, node->outputs[0], &root);
 	if (status == xnn_status_success)
-		status = xnn_define_tensor_value(
-			graph, xnn_datatype_fp32, 0, NULL, least, XNN_INVALID_VALUE_ID, 0, &offset);
+		status = xnn_define_tensor_value(graph, xnn_datatype_fp32, 0, NULL, least, XNN_INVALID_VALUE_ID, 0,
+			&offset);
 	if (status == xnn_status_success)
 		status = xnn_define_unary(graph, xnn_unary_clamp, &finite, input(builder, node, 0), from, 0);
 	if (status == xnn_status_success)
-		status = xnn_define_unary(
-			graph, xnn_unary_reciprocal_square_root, NULL, from, root, node->flags);
+		status = xnn_define_unary(graph, xnn_unary_reciprocal_square_root, NULL, from, root, node->flags);
 	if (status == xnn_status_success)
-		status = xnn_define_binary(
-			graph, xnn_binary_subtract, &unlimited, root, offset, output(builder, node, 0), 0);
+		status = xnn_define_binary(graph, xnn_binary_subtract, &unlimited, root, offset,
+			output(builder, node, 0), 0);
 	return status;
 }
 #endif
@@ -158,8 +153,7 @@ DEFINE(unary)
 		params.clamp.min = node->min;
 		params.clamp.max = node->max;
 		if (is_integer(builder, node))
-			return define_integer_limits(
-				builder, node, input(builder, node, 0), output(builder, node, 0));
+			return define_integer_limits(builder, node, input(builder, node, 0), output(builder, node, 0));
 		break;
 	case xnn_unary_leaky_relu:
 		params.leaky_relu.negative_slope = node->number;
@@ -181,8 +175,8 @@ DEFINE(unary)
 	enum xnn_status status = begin_operands(builder, node, &operands);
 	if (status != xnn_status_success)
 		return status;
-	status = xnn_define_unary(builder->subgraph, (enum xnn_unary_operator)node->kind->op, given,
-		operands.inputs[0], operands.output, node->flags);
+	status = xnn_define_unary(builder->subgraph, (enum xnn_unary_operator)node->kind->op, given, operands.inputs[0],
+		operands.output, node->flags);
 	return status == xnn_status_success ? end_operands(builder, node, &operands) : status;
 }
 
@@ -199,8 +193,8 @@ DEFINE(binary)
 			status = define_inner(builder, xnn_datatype_int32, node->outputs[0], &out);
 	}
 	if (status == xnn_status_success)
-		status = xnn_define_binary(builder->subgraph, (enum xnn_binary_operator)node->kind->op,
-			&params, operands.inputs[0], operands.inputs[1], out, node->flags);
+		status = xnn_define_binary(builder->subgraph, (enum xnn_binary_operator)node->kind->op, &params,
+			operands.inputs[0], operands.inputs[1], out, node->flags);
 	if (status == xnn_status_success && is_apart)
 		status = define_integer_limits(builder, node, out, operands.output);
 	return status == xnn_status_success ? end_operands(builder, node, &operands) : status;
@@ -208,14 +202,12 @@ DEFINE(binary)
 
 DEFINE(softmax)
 {
-	return xnn_define_softmax(
-		builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
+	return xnn_define_softmax(builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
 DEFINE(copy)
 {
-	return xnn_define_copy(
-		builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
+	return xnn_define_copy(builder->subgraph, input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
 DEFINE(nothing)
@@ -226,12 +218,12 @@ DEFINE(nothing)
 }
 
 /* A matrix of floats. */
-static enum xnn_status define_matrix(
-	const struct et_xnn_builder *builder, size_t n_rows, size_t n_columns, uint32_t *ret_id)
+static enum xnn_status define_matrix(const struct et_xnn_builder *builder, size_t n_rows, size_t n_columns,
+	uint32_t *ret_id)
 {
 	const size_t dims[] = { n_rows, n_columns };
-	return xnn_define_tensor_value(
-		builder->subgraph, xnn_datatype_fp32, 2, dims, NULL, XNN_INVALID_VALUE_ID, 0, ret_id);
+	return xnn_define_tensor_value(builder->subgraph, xnn_datatype_fp32, 2, dims, NULL, XNN_INVALID_VALUE_ID, 0,
+		ret_id);
 }
 
 /* A layer of floats as a product of @in[0] and @in[1] to which @in[2] is added, if it is there: of few columns XNNPACK's own layer
@@ -262,17 +254,15 @@ static enum xnn_status define_product(const struct et_xnn_builder *builder, cons
 		status = is_line ? define_matrix(builder, 1, n_out, &product)
 				 : define_float(builder, node->outputs[0], &product);
 	if (status == xnn_status_success)
-		status = xnn_define_batch_matrix_multiply(
-			graph, left, in[1], product, is_transposed ? 0 : XNN_FLAG_TRANSPOSE_B);
+		status = xnn_define_batch_matrix_multiply(graph, left, in[1], product,
+			is_transposed ? 0 : XNN_FLAG_TRANSPOSE_B);
 	if (status == xnn_status_success && has_bias)
 		status = xnn_define_binary(graph, xnn_binary_add, &limits, product, in[2], sum, 0);
 	else if (status == xnn_status_success && is_limited(node))
 		status = xnn_define_unary(graph, xnn_unary_clamp,
-			&(union xnn_unary_params){ .clamp = { .min = node->min, .max = node->max } }, product,
-			sum, 0);
-	return status == xnn_status_success && is_line
-		       ? xnn_define_static_reshape(graph, 1, &n_out, sum, out, 0)
-		       : status;
+			&(union xnn_unary_params){ .clamp = { .min = node->min, .max = node->max } }, product, sum, 0);
+	return status == xnn_status_success && is_line ? xnn_define_static_reshape(graph, 1, &n_out, sum, out, 0)
+						       : status;
 }
 
 static size_t n_columns(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -290,8 +280,7 @@ DEFINE(fully_connected)
 	enum xnn_status status = xnn_status_success;
 	for (uint32_t i = 0; i < 3 && status == xnn_status_success; i++) {
 		in[i] = input(builder, node, i);
-		if (!is_by_floats || in[i] == XNN_INVALID_VALUE_ID ||
-			values[node->inputs[i]].type != ET_XNN_FP16)
+		if (!is_by_floats || in[i] == XNN_INVALID_VALUE_ID || values[node->inputs[i]].type != ET_XNN_FP16)
 			continue;
 		status = define_float(builder, node->inputs[i], &in[i]);
 		if (status == xnn_status_success)
@@ -302,8 +291,8 @@ DEFINE(fully_connected)
 	if (status == xnn_status_success)
 		status = is_computed && et_xnn_gemm_is_narrow(n_columns(builder->payload, node))
 				 ? define_product(builder, node, in, out)
-				 : xnn_define_fully_connected(builder->subgraph, node->min, node->max, in[0],
-					   in[1], in[2], out, node->flags);
+				 : xnn_define_fully_connected(builder->subgraph, node->min, node->max, in[0], in[1],
+					   in[2], out, node->flags);
 	return status == xnn_status_success && out != to ? define_convert(builder, out, to) : status;
 }
 
@@ -311,11 +300,10 @@ DEFINE(convolution)
 {
 	const uint32_t *n = node->numbers;
 	return xnn_define_convolution_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
-		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W],
-		n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN], n[ET_XNN_GROUP_OUT], node->min, node->max,
-		input(builder, node, 0), input(builder, node, 1), input(builder, node, 2),
-		output(builder, node, 0), node->flags);
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H],
+		n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN],
+		n[ET_XNN_GROUP_OUT], node->min, node->max, input(builder, node, 0), input(builder, node, 1),
+		input(builder, node, 2), output(builder, node, 0), node->flags);
 }
 
 /* Each group has one input channel, so the groups are the channels. */
@@ -323,26 +311,26 @@ DEFINE(depthwise)
 {
 	const uint32_t *n = node->numbers;
 	return xnn_define_depthwise_convolution_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
-		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W],
-		n[ET_XNN_GROUP_OUT], n[ET_XNN_GROUPS], node->min, node->max, input(builder, node, 0),
-		input(builder, node, 1), input(builder, node, 2), output(builder, node, 0), node->flags);
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H],
+		n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], n[ET_XNN_GROUP_OUT], n[ET_XNN_GROUPS],
+		node->min, node->max, input(builder, node, 0), input(builder, node, 1), input(builder, node, 2),
+		output(builder, node, 0), node->flags);
 }
 
-static enum xnn_status define_deconvolution(const struct et_xnn_builder *builder,
-	const struct et_xnn_node *node, const uint32_t padding[4], uint32_t out)
+static enum xnn_status define_deconvolution(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
+	const uint32_t padding[4], uint32_t out)
 {
 	const uint32_t *n = node->numbers;
 	return xnn_define_deconvolution_2d(builder->subgraph, padding[0], padding[1], padding[2], padding[3],
-		n[ET_XNN_ADJUST_H], n[ET_XNN_ADJUST_W], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
-		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W],
-		n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN], n[ET_XNN_GROUP_OUT], node->min, node->max,
-		input(builder, node, 0), input(builder, node, 1), input(builder, node, 2), out, node->flags);
+		n[ET_XNN_ADJUST_H], n[ET_XNN_ADJUST_W], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H],
+		n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN],
+		n[ET_XNN_GROUP_OUT], node->min, node->max, input(builder, node, 0), input(builder, node, 1),
+		input(builder, node, 2), out, node->flags);
 }
 
 /* With all that padding would have cut off, which is never less than a stride; then it is cut off. */
-static enum xnn_status define_whole(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node, const struct et_xnn_shape *out)
+static enum xnn_status define_whole(const struct et_xnn_builder *builder, const struct et_xnn_node *node,
+	const struct et_xnn_shape *out)
 {
 	static const uint32_t no_padding[4] = { 0 };
 	const uint32_t *n = node->numbers;
@@ -355,9 +343,9 @@ static enum xnn_status define_whole(
 	enum xnn_status status = et_xnn_define_value(builder->subgraph, &whole, &whole, ET_XNN_NONE, &id);
 	if (status == xnn_status_success)
 		status = define_deconvolution(builder, node, no_padding, id);
-	return status == xnn_status_success ? xnn_define_static_slice(builder->subgraph, 4, offsets, sizes,
-						      id, output(builder, node, 0), 0)
-					    : status;
+	return status == xnn_status_success
+		       ? xnn_define_static_slice(builder->subgraph, 4, offsets, sizes, id, output(builder, node, 0), 0)
+		       : status;
 }
 
 DEFINE(deconvolution)
@@ -377,38 +365,38 @@ DEFINE(average_pooling)
 {
 	const uint32_t *n = node->numbers;
 	return xnn_define_average_pooling_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
-		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], node->min, node->max, input(builder, node, 0),
-		output(builder, node, 0), node->flags);
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H],
+		n[ET_XNN_STRIDE_W], node->min, node->max, input(builder, node, 0), output(builder, node, 0),
+		node->flags);
 }
 
 DEFINE(max_pooling)
 {
 	const uint32_t *n = node->numbers;
 	return xnn_define_max_pooling_2d(builder->subgraph, n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W],
-		n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], node->min,
-		node->max, input(builder, node, 0), output(builder, node, 0), node->flags);
+		n[ET_XNN_PAD_BOTTOM], n[ET_XNN_PAD_LEFT], n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_H],
+		n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W], node->min, node->max,
+		input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
 DEFINE(global_pooling)
 {
-	return xnn_define_global_average_pooling_2d(builder->subgraph, node->min, node->max,
-		input(builder, node, 0), output(builder, node, 0), node->flags);
+	return xnn_define_global_average_pooling_2d(builder->subgraph, node->min, node->max, input(builder, node, 0),
+		output(builder, node, 0), node->flags);
 }
 
 DEFINE(transpose)
 {
 	struct wide_list order = widen(node, 0);
-	return xnn_define_static_transpose(builder->subgraph, node->n_list[0], order.items,
-		input(builder, node, 0), output(builder, node, 0), node->flags);
+	return xnn_define_static_transpose(builder->subgraph, node->n_list[0], order.items, input(builder, node, 0),
+		output(builder, node, 0), node->flags);
 }
 
 DEFINE(reshape)
 {
 	struct wide_list shape = widen(node, 0);
-	return xnn_define_static_reshape(builder->subgraph, node->n_list[0], shape.items,
-		input(builder, node, 0), output(builder, node, 0), node->flags);
+	return xnn_define_static_reshape(builder->subgraph, node->n_list[0], shape.items, input(builder, node, 0),
+		output(builder, node, 0), node->flags);
 }
 
 DEFINE(slice)
@@ -424,8 +412,7 @@ DEFINE(pad)
 	struct wide_list before = widen(node, 0), after = widen(node, 1);
 	bool is_largest = isnan(node->number) && et_xnn_is_8_bit(&builder->payload->values[node->outputs[0]]);
 	return xnn_define_static_constant_pad(builder->subgraph, before.items, after.items,
-		is_largest ? INFINITY : node->number, input(builder, node, 0), output(builder, node, 0),
-		node->flags);
+		is_largest ? INFINITY : node->number, input(builder, node, 0), output(builder, node, 0), node->flags);
 }
 
 DEFINE(resize)
@@ -436,8 +423,8 @@ DEFINE(resize)
 
 DEFINE(matmul)
 {
-	return xnn_define_batch_matrix_multiply(builder->subgraph, input(builder, node, 0),
-		input(builder, node, 1), output(builder, node, 0), node->flags);
+	return xnn_define_batch_matrix_multiply(builder->subgraph, input(builder, node, 0), input(builder, node, 1),
+		output(builder, node, 0), node->flags);
 }
 
 DEFINE(concatenate)
@@ -455,7 +442,6 @@ DEFINE(concatenate)
 	case 4:
 		return xnn_define_concatenate4(graph, axis, in[0], in[1], in[2], in[3], out, node->flags);
 	default:
-		return xnn_define_concatenate5(
-			graph, axis, in[0], in[1], in[2], in[3], in[4], out, node->flags);
+		return xnn_define_concatenate5(graph, axis, in[0], in[1], in[2], in[3], in[4], out, node->flags);
 	}
 }

@@ -71,8 +71,8 @@ static struct et_xnn_node *joined_above(const struct et_xnn_payload *payload, co
 }
 
 /* In place of @node: a transpose for each of what @join, which is left without a reader, reads; and then another join. */
-static bool spread(struct et_xnn_payload *payload, const struct et_xnn_node *node,
-	const struct et_xnn_node *join, struct et_xnn_node *to, struct et_pool *pool)
+static bool spread(struct et_xnn_payload *payload, const struct et_xnn_node *node, const struct et_xnn_node *join,
+	struct et_xnn_node *to, struct et_pool *pool)
 {
 	uint32_t n = join->kind->n_inputs, n_dims = node->n_list[0];
 	uint32_t axis = join->numbers[ET_XNN_AXIS];
@@ -98,8 +98,8 @@ static bool spread(struct et_xnn_payload *payload, const struct et_xnn_node *nod
 	return true;
 }
 
-enum et_status et_xnn_payload_spread_transposes(
-	struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag)
+enum et_status et_xnn_payload_spread_transposes(struct et_xnn_payload *payload, struct et_pool *pool,
+	struct et_diag *diag)
 {
 	uint32_t n_more = 0, n = 0;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
@@ -108,15 +108,13 @@ enum et_status et_xnn_payload_spread_transposes(
 	}
 	if (n_more == 0)
 		return ET_OK;
-	struct et_xnn_node *nodes =
-		ET_POOL_NEW_ARRAY(pool, struct et_xnn_node, (size_t)payload->n_nodes + n_more);
+	struct et_xnn_node *nodes = ET_POOL_NEW_ARRAY(pool, struct et_xnn_node, (size_t)payload->n_nodes + n_more);
 	if (!nodes)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to read an XNNPACK payload");
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *join = joined_above(payload, &payload->nodes[i]);
 		if (join && !spread(payload, &payload->nodes[i], join, &nodes[n], pool))
-			return et_fail(
-				diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to read an XNNPACK payload");
+			return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to read an XNNPACK payload");
 		if (!join)
 			nodes[n] = payload->nodes[i];
 		n += join ? join->kind->n_inputs + 1 : 1;

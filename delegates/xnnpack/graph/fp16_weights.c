@@ -21,12 +21,9 @@ static bool is_type(const struct et_xnn_payload *payload, uint32_t value, enum e
 /* Whether XNNPACK does @node with half floats as they are. */
 static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return node->kind->infer == et_xnn_infer_fully_connected &&
-	       !et_xnn_has_computed_weights(payload, node) &&
-	       is_type(payload, node->inputs[0], ET_XNN_FP16) &&
-	       is_type(payload, node->inputs[1], ET_XNN_FP16) &&
-	       is_type(payload, node->inputs[2], ET_XNN_FP16) &&
-	       is_type(payload, node->outputs[0], ET_XNN_FP16);
+	return node->kind->infer == et_xnn_infer_fully_connected && !et_xnn_has_computed_weights(payload, node) &&
+	       is_type(payload, node->inputs[0], ET_XNN_FP16) && is_type(payload, node->inputs[1], ET_XNN_FP16) &&
+	       is_type(payload, node->inputs[2], ET_XNN_FP16) && is_type(payload, node->outputs[0], ET_XNN_FP16);
 }
 
 static enum et_xnn_remade remade_of(enum et_xnn_type type)
@@ -35,16 +32,16 @@ static enum et_xnn_remade remade_of(enum et_xnn_type type)
 }
 
 /* A constant @input becomes floats if it is of @type. @is_late: when somebody comes to pack them. */
-static enum et_status widen(struct et_xnn_model *model, uint32_t *input, enum et_xnn_type type,
-	bool is_late, struct et_diag *diag)
+static enum et_status widen(struct et_xnn_model *model, uint32_t *input, enum et_xnn_type type, bool is_late,
+	struct et_diag *diag)
 {
 	struct et_xnn_payload *payload = &model->payload;
 	if (*input == ET_XNN_NONE || !is_type(payload, *input, type) || !payload->values[*input].data)
 		return ET_OK;
 	struct et_xnn_value value = payload->values[*input];
 	const void *floats;
-	enum et_status status = et_xnn_weights_to_floats(model->weights, value.data,
-		value.n_bytes / sizeof(uint16_t), remade_of(type), is_late, &floats, diag);
+	enum et_status status = et_xnn_weights_to_floats(model->weights, value.data, value.n_bytes / sizeof(uint16_t),
+		remade_of(type), is_late, &floats, diag);
 	if (status != ET_OK)
 		return status;
 	value.type = ET_XNN_FP32;
@@ -55,20 +52,18 @@ static enum et_status widen(struct et_xnn_model *model, uint32_t *input, enum et
 	return et_xnn_payload_add_value(payload, &value, &model->pool) ? ET_OK : no_memory(diag);
 }
 
-static enum et_status widen_fp16(
-	struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
+static enum et_status widen_fp16(struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = &model->payload;
 	if (!node->kind->has_filter || is_narrow(payload, node))
 		return ET_OK;
 	/* What is kept is read where it lies, or packed by somebody who doesn't ask for it. */
-	enum et_status status = widen(
-		model, &node->inputs[1], ET_XNN_FP16, !payload->values[node->inputs[1]].is_kept, diag);
+	enum et_status status = widen(model, &node->inputs[1], ET_XNN_FP16, !payload->values[node->inputs[1]].is_kept,
+		diag);
 	return status == ET_OK ? widen(model, &node->inputs[2], ET_XNN_FP16, false, diag) : status;
 }
 
-static enum et_status widen_bf16(
-	struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
+static enum et_status widen_bf16(struct et_xnn_model *model, struct et_xnn_node *node, struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	bool is_packed_so = node->kind->has_filter && !et_xnn_has_computed_weights(&model->payload, node);

@@ -40,8 +40,8 @@ static bool begins_later(struct et_xnn_input_slice *start)
 
 struct finder {
 	struct et_xnn_input_slice *slices; /* one an input */
-	uint32_t *n_slices;          /* likewise */
-	uint32_t *input_of;          /* of each value; NONE: it is none */
+	uint32_t *n_slices;                /* likewise */
+	uint32_t *input_of;                /* of each value; NONE: it is none */
 };
 
 /* Leaves those of which something is to be taken, in front. Returns their number. */
@@ -109,8 +109,7 @@ enum et_status et_xnn_input_slices_take(struct et_xnn_input_slices *ret_slices, 
 	}
 	et_pool_deinit(&scratch);
 	if (!has_memory)
-		return et_fail(
-			diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
+		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to compile an XNNPACK payload");
 	*ret_slices = slices;
 	return ET_OK;
 }

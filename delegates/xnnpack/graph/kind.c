@@ -26,20 +26,18 @@ static const uint8_t fields_2x1[] = { INPUT, INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_
 static const uint8_t fields_float[] = { FLOAT, INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
 static const uint8_t fields_cat[] = { NUMBER(AXIS), INPUT, INPUT, INPUT, INPUT, OUTPUT, FLAGS, INPUT,
 	ET_XNN_FIELD_END };
-static const uint8_t fields_conv[] = { PADDING, NUMBER(KERNEL_H), NUMBER(KERNEL_W), NUMBER(STRIDE_H),
-	NUMBER(STRIDE_W), NUMBER(DILATION_H), NUMBER(DILATION_W), NUMBER(GROUP_IN), NUMBER(GROUP_OUT),
-	NUMBER(GROUPS), NUMBER(ADJUST_H), NUMBER(ADJUST_W), INPUT, INPUT, BIAS, OUTPUT, FLAGS,
+static const uint8_t fields_conv[] = { PADDING, NUMBER(KERNEL_H), NUMBER(KERNEL_W), NUMBER(STRIDE_H), NUMBER(STRIDE_W),
+	NUMBER(DILATION_H), NUMBER(DILATION_W), NUMBER(GROUP_IN), NUMBER(GROUP_OUT), NUMBER(GROUPS), NUMBER(ADJUST_H),
+	NUMBER(ADJUST_W), INPUT, INPUT, BIAS, OUTPUT, FLAGS, ET_XNN_FIELD_END };
+static const uint8_t fields_pool[] = { PADDING, NUMBER(KERNEL_H), NUMBER(KERNEL_W), NUMBER(STRIDE_H), NUMBER(STRIDE_W),
+	NUMBER(DILATION_H), NUMBER(DILATION_W), INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
+static const uint8_t fields_argmax[] = { PADDING, NUMBER(KERNEL_H), NUMBER(KERNEL_W), INPUT, OUTPUT, OUTPUT, FLAGS,
 	ET_XNN_FIELD_END };
-static const uint8_t fields_pool[] = { PADDING, NUMBER(KERNEL_H), NUMBER(KERNEL_W), NUMBER(STRIDE_H),
-	NUMBER(STRIDE_W), NUMBER(DILATION_H), NUMBER(DILATION_W), INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
-static const uint8_t fields_argmax[] = { PADDING, NUMBER(KERNEL_H), NUMBER(KERNEL_W), INPUT, OUTPUT, OUTPUT,
-	FLAGS, ET_XNN_FIELD_END };
 static const uint8_t fields_linear[] = { INPUT, INPUT, BIAS, OUTPUT, FLAGS, ET_XNN_FIELD_END };
 static const uint8_t fields_list[] = { SKIP, LIST, INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
 static const uint8_t fields_slice[] = { SKIP, LIST, LIST, INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
 static const uint8_t fields_pad[] = { LIST, LIST, FLOAT, INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
-static const uint8_t fields_resize[] = { NUMBER(NEW_H), NUMBER(NEW_W), INPUT, OUTPUT, FLAGS,
-	ET_XNN_FIELD_END };
+static const uint8_t fields_resize[] = { NUMBER(NEW_H), NUMBER(NEW_W), INPUT, OUTPUT, FLAGS, ET_XNN_FIELD_END };
 
 #define UNARY_OF(label, operation, all_fields) \
 	{ .name = label,                       \
@@ -263,8 +261,8 @@ bool et_xnn_has_computed_weights(const struct et_xnn_payload *payload, const str
 		       (node->inputs[2] != ET_XNN_NONE && !payload->values[node->inputs[2]].data));
 }
 
-enum et_status et_xnn_node_fail(
-	struct et_diag *diag, enum et_status status, const struct et_xnn_node *node, const char *format, ...)
+enum et_status et_xnn_node_fail(struct et_diag *diag, enum et_status status, const struct et_xnn_node *node,
+	const char *format, ...)
 {
 	char text[200];
 	va_list args;

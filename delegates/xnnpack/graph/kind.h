@@ -37,7 +37,7 @@ enum et_xnn_types {
 struct et_xnn_builder;
 
 struct et_xnn_kind {
-	const char *name; /* as in the schema; NULL ends nothing, the table is indexed by the union's type */
+	const char *name;      /* as in the schema; NULL ends nothing, the table is indexed by the union's type */
 	const uint8_t *fields; /* enum et_xnn_field, ends with END */
 	/* The output's shapes from the inputs'; NULL: this kind is not supported. */
 	enum et_status (*infer)(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
@@ -88,20 +88,20 @@ enum et_status et_xnn_infer_convert(const struct et_xnn_payload *payload, const 
 	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_softmax(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
-enum et_status et_xnn_infer_fully_connected(const struct et_xnn_payload *payload,
-	const struct et_xnn_node *node, struct et_xnn_shape *shapes, struct et_diag *diag);
+enum et_status et_xnn_infer_fully_connected(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_convolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_depthwise(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
-enum et_status et_xnn_infer_deconvolution(const struct et_xnn_payload *payload,
-	const struct et_xnn_node *node, struct et_xnn_shape *shapes, struct et_diag *diag);
+enum et_status et_xnn_infer_deconvolution(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_pooling(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_argmax(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
-enum et_status et_xnn_infer_global_pooling(const struct et_xnn_payload *payload,
-	const struct et_xnn_node *node, struct et_xnn_shape *shapes, struct et_diag *diag);
+enum et_status et_xnn_infer_global_pooling(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
+	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_transpose(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
 	struct et_xnn_shape *shapes, struct et_diag *diag);
 enum et_status et_xnn_infer_reshape(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
@@ -127,25 +127,18 @@ struct et_xnn_shape et_xnn_without_padding(const struct et_xnn_node *node, const
 enum xnn_status et_xnn_define_unary(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_binary(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_softmax(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_fully_connected(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_convolution(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_fully_connected(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_convolution(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_depthwise(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_deconvolution(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_average_pooling(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_max_pooling(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_global_pooling(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_deconvolution(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_average_pooling(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_max_pooling(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_global_pooling(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_transpose(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_reshape(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_slice(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_pad(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
-enum xnn_status et_xnn_define_concatenate(
-	const struct et_xnn_builder *builder, const struct et_xnn_node *node);
+enum xnn_status et_xnn_define_concatenate(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_resize(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_matmul(const struct et_xnn_builder *builder, const struct et_xnn_node *node);
 enum xnn_status et_xnn_define_copy(const struct et_xnn_builder *builder, const struct et_xnn_node *node);

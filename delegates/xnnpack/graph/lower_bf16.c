@@ -22,8 +22,7 @@ struct lowering {
 	struct et_xnn_payload *payload;
 	struct et_xnn_node *nodes; /* what comes of the file's */
 	uint32_t n_nodes;
-	uint32_t *
-		floats; /* for each value of the file that is bfloats: which one is the same as floats, or NONE */
+	uint32_t *floats; /* for each value of the file that is bfloats: which one is the same as floats, or NONE */
 };
 
 static bool is_bf16(const struct lowering *lowering, uint32_t value)
@@ -42,8 +41,8 @@ static void add_node(struct lowering *lowering, const struct et_xnn_node *node)
 }
 
 /* A node of @kind on behalf of @node. */
-static void add_step(struct lowering *lowering, const struct et_xnn_node *node,
-	const struct et_xnn_kind *kind, uint32_t from, uint32_t to)
+static void add_step(struct lowering *lowering, const struct et_xnn_node *node, const struct et_xnn_kind *kind,
+	uint32_t from, uint32_t to)
 {
 	add_node(lowering, &(struct et_xnn_node){ .kind = kind,
 				   .index = node->index,
@@ -82,14 +81,12 @@ static uint32_t as_floats(struct lowering *lowering, const struct et_xnn_node *n
 }
 
 /* Floats, computed by the node before, become bfloats' values in @out, or bfloats where that is an argument. */
-static void add_rounding(
-	struct lowering *lowering, const struct et_xnn_node *node, uint32_t from, uint32_t out)
+static void add_rounding(struct lowering *lowering, const struct et_xnn_node *node, uint32_t from, uint32_t out)
 {
 	struct et_xnn_value *value = &lowering->payload->values[out];
 	if (!value->external)
 		value->type = ET_XNN_FP32;
-	add_step(lowering, node, value->external ? et_xnn_kind_at(ET_XNN_KIND_CONVERT) : &et_xnn_kind_round,
-		from, out);
+	add_step(lowering, node, value->external ? et_xnn_kind_at(ET_XNN_KIND_CONVERT) : &et_xnn_kind_round, from, out);
 }
 
 /* @node reads no bfloats any more, but for constants. */
@@ -99,8 +96,7 @@ static void lower_to_bf16(struct lowering *lowering, struct et_xnn_node *node)
 	const struct et_xnn_value *values = lowering->payload->values;
 	bool is_convert = node->kind->types == ET_XNN_TYPES_CONVERT,
 	     is_layer = node->kind->has_filter && is_bf16(lowering, node->inputs[1]);
-	node->is_rounded =
-		is_layer && !values[out].external && !et_xnn_has_computed_weights(lowering->payload, node);
+	node->is_rounded = is_layer && !values[out].external && !et_xnn_has_computed_weights(lowering->payload, node);
 	if (!values[out].external && (node->is_rounded || (!is_convert && !is_layer))) {
 		lowering->payload->values[out].type = ET_XNN_FP32;
 		add_node(lowering, node);
@@ -133,8 +129,7 @@ static void lower(struct lowering *lowering, struct et_xnn_node node)
 	/* From bfloats, though by now they may be floats. */
 	bool is_widening = node.kind->types == ET_XNN_TYPES_CONVERT && values[out].type == ET_XNN_FP32 &&
 			   (is_bf16(lowering, in) || values[in].type == ET_XNN_FP32);
-	if (is_widening && is_bf16(lowering, in) && !is_constant(lowering, in) &&
-		lowering->floats[in] == ET_XNN_NONE) {
+	if (is_widening && is_bf16(lowering, in) && !is_constant(lowering, in) && lowering->floats[in] == ET_XNN_NONE) {
 		lowering->floats[in] = out;
 		add_node(lowering, &node);
 		return;
@@ -171,8 +166,7 @@ static void recount(struct et_xnn_payload *payload)
 	}
 }
 
-enum et_status et_xnn_payload_lower_bf16(
-	struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag)
+enum et_status et_xnn_payload_lower_bf16(struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag)
 {
 	bool has_bf16 = false;
 	for (uint32_t i = 0; i < payload->n_values; i++)
@@ -182,12 +176,10 @@ enum et_status et_xnn_payload_lower_bf16(
 	/* One more for each value that is read, and for each node that writes. */
 	uint32_t n_values = 2 * payload->n_values + payload->n_nodes,
 		 n_nodes = payload->n_values + 2 * payload->n_nodes;
-	struct et_xnn_value *values =
-		et_pool_scratch(pool, n_values * sizeof(*values), _Alignof(struct et_xnn_value));
+	struct et_xnn_value *values = et_pool_scratch(pool, n_values * sizeof(*values), _Alignof(struct et_xnn_value));
 	struct lowering lowering = {
 		.payload = payload,
-		.nodes = et_pool_scratch(
-			pool, n_nodes * sizeof(*lowering.nodes), _Alignof(struct et_xnn_node)),
+		.nodes = et_pool_scratch(pool, n_nodes * sizeof(*lowering.nodes), _Alignof(struct et_xnn_node)),
 		.floats = ET_POOL_NEW_ARRAY(pool, uint32_t, payload->n_values),
 	};
 	if (!values || !lowering.nodes || !lowering.floats)

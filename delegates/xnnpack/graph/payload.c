@@ -114,8 +114,7 @@ struct reader {
 	struct id_map ids;
 	struct et_xnn_payload *payload;
 	struct piece_set pieces;
-	uint64_t n_scale_bytes,
-		n_named_scale_bytes; /* copied, of the payload and of the Program's named data */
+	uint64_t n_scale_bytes, n_named_scale_bytes; /* copied, of the payload and of the Program's named data */
 };
 
 static size_t hash_id(uint32_t id)
@@ -160,8 +159,7 @@ static enum et_status open_payload(struct reader *r)
 		uint32_t constants_at = et_load_u32(bytes + 18);
 		n_graph = et_load_u32(bytes + 14);
 		r->n_constant_bytes = et_load_u64(bytes + 22);
-		if (!et_in_range(graph_at, n_graph, n) ||
-			!et_in_range(constants_at, r->n_constant_bytes, n) ||
+		if (!et_in_range(graph_at, n_graph, n) || !et_in_range(constants_at, r->n_constant_bytes, n) ||
 			constants_at < (uint64_t)graph_at + n_graph)
 			return et_fail(r->diag, ET_E_DELEGATE_INVALID_COMPATIBILITY,
 				"XNNPACK payload: the header points outside its %zu bytes", n);
@@ -184,8 +182,7 @@ static enum et_status open_payload(struct reader *r)
 }
 
 /* Constant @index, of which there must be at least @n_bytes. */
-static enum et_status find_constant(
-	struct reader *r, uint32_t index, size_t n_bytes, struct constant *ret_constant)
+static enum et_status find_constant(struct reader *r, uint32_t index, size_t n_bytes, struct constant *ret_constant)
 {
 	if (index >= r->table.n)
 		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "constant %u of %u", index, r->table.n);
@@ -206,15 +203,14 @@ static enum et_status find_constant(
 		if (key.chars && key.n > 0) {
 			in_payload = false;
 			uint64_t n_named;
-			if (r->source->named_data(r->source->self, key.chars, &bytes, &n_named) !=
-				INFERD_DELEGATE_OK)
-				return et_fb_fail(&r->fb, ET_E_NOT_FOUND,
-					"the program has no named data '%.100s'", key.chars);
+			if (r->source->named_data(r->source->self, key.chars, &bytes, &n_named) != INFERD_DELEGATE_OK)
+				return et_fb_fail(&r->fb, ET_E_NOT_FOUND, "the program has no named data '%.100s'",
+					key.chars);
 			n = (size_t)n_named;
 		} else {
 			if (!et_in_range(offset, size, r->n_constant_bytes))
-				return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM,
-					"constant %u lies outside the payload", index);
+				return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "constant %u lies outside the payload",
+					index);
 			bytes = r->constants + offset;
 			n = (size_t)size;
 		}
@@ -292,9 +288,8 @@ static uint64_t most_scales(const struct reader *r, bool in_payload)
 {
 	if (in_payload)
 		return SPARE_SCALES + TIMES_SCALES * r->source->n_bytes;
-	return r->pieces.n_bytes < MOST_NAMED_SCALES / TIMES_SCALES
-		       ? SPARE_SCALES + TIMES_SCALES * r->pieces.n_bytes
-		       : MOST_NAMED_SCALES;
+	return r->pieces.n_bytes < MOST_NAMED_SCALES / TIMES_SCALES ? SPARE_SCALES + TIMES_SCALES * r->pieces.n_bytes
+								    : MOST_NAMED_SCALES;
 }
 
 /* Scales, one for each of @n: from the table itself or from a constant, as fp32 or (blocks) bf16. */
@@ -310,15 +305,13 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 	struct constant found = { .in_payload = true };
 	uint32_t n_given = constant ? et_fb_u32(&r->fb, quant, count_field, 0) : inline_scales.n;
 	if (n_given != n)
-		return et_fb_fail(
-			&r->fb, ET_E_INVALID_PROGRAM, "%u scales where the shape has %zu", n_given, n);
+		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "%u scales where the shape has %zu", n_given, n);
 	if (constant) {
 		enum et_status status = find_constant(r, constant, n_bytes, &found);
 		if (status != ET_OK)
 			return status;
 		value->n_scales = (uint32_t)n;
-		if (!found.in_payload && !is_bf16 &&
-			stays_readable(r, found.bytes, n_bytes + SCALE_PADDING)) {
+		if (!found.in_payload && !is_bf16 && stays_readable(r, found.bytes, n_bytes + SCALE_PADDING)) {
 			value->scales = (const float *)(const void *)found.bytes;
 			return ET_OK;
 		}
@@ -328,8 +321,8 @@ static enum et_status read_scales(struct reader *r, struct et_fb_table quant, ui
 	uint64_t *n_copied = found.in_payload ? &r->n_scale_bytes : &r->n_named_scale_bytes;
 	*n_copied += n_bytes; /* below 2^64: there are few values, and each has bytes */
 	if (*n_copied > most_scales(r, found.in_payload))
-		return et_fb_fail(&r->fb, ET_E_OUT_OF_RESOURCES,
-			"scales of all values are %llu bytes or more", (unsigned long long)*n_copied);
+		return et_fb_fail(&r->fb, ET_E_OUT_OF_RESOURCES, "scales of all values are %llu bytes or more",
+			(unsigned long long)*n_copied);
 	uint8_t *copy = et_pool_alloc(r->pool, n_bytes + SCALE_PADDING, SCALE_PADDING);
 	if (!copy)
 		return et_fb_fail(&r->fb, ET_E_MEMORY_ALLOCATION_FAILED, "no memory for scales");
@@ -378,8 +371,8 @@ static enum et_status read_quant(struct reader *r, struct et_fb_table quantized,
 		if (!isnormal(value->scale) || value->scale < 0)
 			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "scale %g", (double)value->scale);
 		if (!is_zero_point_held(value))
-			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "zero point %d of %s",
-				(int)value->zero_point, et_xnn_type_name(value->type));
+			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "zero point %d of %s", (int)value->zero_point,
+				et_xnn_type_name(value->type));
 		return et_fb_status(&r->fb);
 	case ET_XNN_QUANT_CHANNEL:
 		value->channel_dim = et_fb_u32(&r->fb, quant, CHANNEL_DIM, 0);
@@ -399,8 +392,7 @@ static enum et_status read_quant(struct reader *r, struct et_fb_table quantized,
 				value->block_size, value->channel_dim, shape->n_dims);
 		if (!et_mul(shape->dims[0], shape->dims[1] / value->block_size, &n_scales))
 			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "absurdly many scales");
-		return read_scales(
-			r, quant, BLOCK_SCALES, BLOCK_CONSTANT, BLOCK_N_SCALES, n_scales, true, value);
+		return read_scales(r, quant, BLOCK_SCALES, BLOCK_CONSTANT, BLOCK_N_SCALES, n_scales, true, value);
 	case ET_XNN_QUANT_ROW:
 		value->n_row_dims = et_fb_u32(&r->fb, quant, 0, 0);
 		if (value->n_row_dims == 0 || value->n_row_dims > shape->n_dims)
@@ -428,11 +420,10 @@ static void *grow(struct et_pool *pool, void *items, uint32_t n, uint32_t *max, 
 	return moved;
 }
 
-bool et_xnn_payload_add_value(
-	struct et_xnn_payload *payload, const struct et_xnn_value *value, struct et_pool *pool)
+bool et_xnn_payload_add_value(struct et_xnn_payload *payload, const struct et_xnn_value *value, struct et_pool *pool)
 {
-	struct et_xnn_value *values =
-		grow(pool, payload->values, payload->n_values, &payload->max_values, sizeof(*values));
+	struct et_xnn_value *values = grow(pool, payload->values, payload->n_values, &payload->max_values,
+		sizeof(*values));
 	if (!values)
 		return false;
 	payload->values = values;
@@ -454,8 +445,8 @@ static enum et_status add_value(struct reader *r, const struct et_xnn_value *val
 static enum et_status add_node(struct reader *r, const struct et_xnn_node *node)
 {
 	struct et_xnn_payload *payload = r->payload;
-	struct et_xnn_node *nodes =
-		grow(r->pool, payload->nodes, payload->n_nodes, &payload->max_nodes, sizeof(*nodes));
+	struct et_xnn_node *nodes = grow(r->pool, payload->nodes, payload->n_nodes, &payload->max_nodes,
+		sizeof(*nodes));
 	if (!nodes)
 		return no_memory(r->diag);
 	payload->nodes = nodes;
@@ -468,8 +459,8 @@ static enum et_status add_node(struct reader *r, const struct et_xnn_node *node)
  * convert, and a qdint8 value, which takes over the id. @value is the fp32 one. */
 static enum et_status split_old_dynamic(struct reader *r, uint32_t type, struct et_xnn_value *value)
 {
-	if (type != ET_XNN_QINT8 || value->external != ET_XNN_IS_INPUT || value->quant ||
-		value->shape.n_dims == 0 || (value->type != ET_XNN_FP32 && value->type != ET_XNN_FP16))
+	if (type != ET_XNN_QINT8 || value->external != ET_XNN_IS_INPUT || value->quant || value->shape.n_dims == 0 ||
+		(value->type != ET_XNN_FP32 && value->type != ET_XNN_FP16))
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
 			"a %s value that is to be quantized to %s at run time is not supported",
 			et_xnn_type_name(value->type), et_xnn_type_name(type));
@@ -531,8 +522,7 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "datatype %s (%u) is not supported",
 			et_xnn_type_name(type), type);
 	value.type = (uint8_t)type;
-	if (flags & ~(uint32_t)(ET_XNN_IS_INPUT | ET_XNN_IS_OUTPUT) ||
-		flags == (ET_XNN_IS_INPUT | ET_XNN_IS_OUTPUT))
+	if (flags & ~(uint32_t)(ET_XNN_IS_INPUT | ET_XNN_IS_OUTPUT) || flags == (ET_XNN_IS_INPUT | ET_XNN_IS_OUTPUT))
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "flags 0x%x are not supported", flags);
 	value.external = (uint8_t)flags;
 	if (dims.n > ET_XNN_MAX_DIMS)
@@ -547,9 +537,8 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 
 	if (value.external) {
 		if (value.external_id >= r->source->n_args || value.external_id >= r->payload->n_externs)
-			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM,
-				"it is argument %u of a call that passes %u", value.external_id,
-				r->source->n_args);
+			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "it is argument %u of a call that passes %u",
+				value.external_id, r->source->n_args);
 		if (constant)
 			return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "an argument that is a constant");
 	} else {
@@ -570,20 +559,17 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 			return status;
 	}
 	if (value.quant != types[type].quant)
-		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
-			"datatype %s with quantization %u is not supported", et_xnn_type_name(type),
-			value.quant);
+		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "datatype %s with quantization %u is not supported",
+			et_xnn_type_name(type), value.quant);
 	if (value.type == ET_XNN_QDINT8 && (value.data || value.external))
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
 			"datatype %s is not supported for constants and arguments", et_xnn_type_name(type));
 	if (et_xnn_type_bits(type) == 4 &&
 		(value.shape.n_dims != 2 || (type == ET_XNN_QBINT4 && value.shape.dims[1] % 2 != 0)))
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "datatype %s is supported for matrices%s",
-			et_xnn_type_name(type),
-			type == ET_XNN_QBINT4 ? " with an even number of columns" : "");
+			et_xnn_type_name(type), type == ET_XNN_QBINT4 ? " with an even number of columns" : "");
 	if (et_xnn_type_bits(type) == 4 && !is_filled_with_zeros(&value))
-		return et_fb_fail(
-			&r->fb, ET_E_INVALID_PROGRAM, "rows of nibbles are filled up with others than 0");
+		return et_fb_fail(&r->fb, ET_E_INVALID_PROGRAM, "rows of nibbles are filled up with others than 0");
 	if (dynamic_type != 0)
 		return split_old_dynamic(r, dynamic_type, &value);
 	return add_value(r, &value);
@@ -591,14 +577,14 @@ static enum et_status read_value(struct reader *r, struct et_fb_table outer)
 
 /* --- nodes ---------------------------------------------------------------------------------------- */
 
-static enum et_status read_list(
-	struct reader *r, struct et_fb_table table, uint32_t field, struct et_xnn_node *node, uint32_t slot)
+static enum et_status read_list(struct reader *r, struct et_fb_table table, uint32_t field, struct et_xnn_node *node,
+	uint32_t slot)
 {
 	struct et_fb_vector list = et_fb_vector(&r->fb, table, field, 4);
 	if (list.n > ET_XNN_MAX_DIMS)
 		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED,
-			"XNNPACK node '%s' with %u dimensions; at most %u are supported", node->kind->name,
-			list.n, ET_XNN_MAX_DIMS);
+			"XNNPACK node '%s' with %u dimensions; at most %u are supported", node->kind->name, list.n,
+			ET_XNN_MAX_DIMS);
 	node->n_list[slot] = list.n;
 	for (uint32_t i = 0; i < list.n; i++)
 		node->list[slot][i] = et_fb_u32_at(&r->fb, list, i);
@@ -642,8 +628,8 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 	struct et_fb_table range = et_fb_table(&r->fb, outer, NODE_MIN_MAX);
 	const struct et_xnn_kind *kind = et_xnn_kind_at(which);
 	if (!kind)
-		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "XNNPACK node type %u (node %u) is not known",
-			which, index);
+		return et_fb_fail(&r->fb, ET_E_NOT_SUPPORTED, "XNNPACK node type %u (node %u) is not known", which,
+			index);
 	struct et_xnn_node node = { .kind = kind, .index = index, .min = -INFINITY, .max = INFINITY };
 	if (!kind->infer)
 		return et_xnn_node_fail(r->diag, ET_E_NOT_SUPPORTED, &node, "is not supported");
@@ -694,11 +680,11 @@ static enum et_status read_node(struct reader *r, struct et_fb_table outer, uint
 	if (status != ET_OK)
 		return status;
 	if (node.flags & ~kind->flags)
-		return et_xnn_node_fail(r->diag, ET_E_NOT_SUPPORTED, &node,
-			"has flags 0x%x, which are not supported", node.flags);
+		return et_xnn_node_fail(r->diag, ET_E_NOT_SUPPORTED, &node, "has flags 0x%x, which are not supported",
+			node.flags);
 	if (!may_limit(&node) || (isnan(node.number) && !may_be_nan(r->payload, &node)))
-		return et_xnn_node_fail(
-			r->diag, ET_E_INVALID_PROGRAM, &node, "has limits or a parameter that is no number");
+		return et_xnn_node_fail(r->diag, ET_E_INVALID_PROGRAM, &node,
+			"has limits or a parameter that is no number");
 	return add_node(r, &node);
 }
 
@@ -710,19 +696,17 @@ static enum et_status read_graph(struct reader *r)
 	payload->n_externs = et_fb_u32(&r->fb, r->graph, GRAPH_N_EXTERNS, 0);
 	if (et_fb_status(&r->fb) != ET_OK)
 		return et_fb_status(&r->fb);
-	if (values.n > ET_XNN_MAX_VALUES || nodes.n > ET_XNN_MAX_NODES ||
-		payload->n_externs > ET_XNN_MAX_EXTERNS || r->source->n_args > ET_XNN_MAX_EXTERNS)
+	if (values.n > ET_XNN_MAX_VALUES || nodes.n > ET_XNN_MAX_NODES || payload->n_externs > ET_XNN_MAX_EXTERNS ||
+		r->source->n_args > ET_XNN_MAX_EXTERNS)
 		return et_fail(r->diag, ET_E_NOT_SUPPORTED,
-			"XNNPACK payload: %u values, %u nodes, %u arguments are more than is supported",
-			values.n, nodes.n, payload->n_externs);
+			"XNNPACK payload: %u values, %u nodes, %u arguments are more than is supported", values.n,
+			nodes.n, payload->n_externs);
 
 	size_t n_slots = 16;
 	while (n_slots < 2 * (size_t)values.n)
 		n_slots *= 2;
-	payload->values =
-		et_pool_scratch(r->pool, values.n * sizeof(*payload->values), _Alignof(struct et_xnn_value));
-	payload->nodes =
-		et_pool_scratch(r->pool, nodes.n * sizeof(*payload->nodes), _Alignof(struct et_xnn_node));
+	payload->values = et_pool_scratch(r->pool, values.n * sizeof(*payload->values), _Alignof(struct et_xnn_value));
+	payload->nodes = et_pool_scratch(r->pool, nodes.n * sizeof(*payload->nodes), _Alignof(struct et_xnn_node));
 	r->ids.slots = et_pool_scratch(r->pool, n_slots * sizeof(*r->ids.slots), _Alignof(max_align_t));
 	if (!payload->values || !payload->nodes || !r->ids.slots)
 		return no_memory(r->diag);
@@ -744,8 +728,8 @@ static enum et_status read_graph(struct reader *r)
 	return status == ET_OK ? et_xnn_payload_check(payload, r->source->n_args, r->pool, r->diag) : status;
 }
 
-enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload,
-	const struct inferd_delegate_payload *source, struct et_pool *pool, struct et_diag *diag)
+enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload, const struct inferd_delegate_payload *source,
+	struct et_pool *pool, struct et_diag *diag)
 {
 	struct et_xnn_payload payload = { 0 };
 	struct reader r = { .source = source, .pool = pool, .diag = diag, .payload = &payload };

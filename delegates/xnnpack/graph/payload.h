@@ -74,7 +74,7 @@ struct et_xnn_value {
 	bool in_payload;  /* data lies in the payload, not in named data */
 	bool is_kept;     /* data must stay readable while there are contexts: not all its users pack it */
 	uint8_t floats_of; /* enum et_xnn_type: data are floats, made of such numbers in the file (fp16_weights.c); 0: no */
-	bool is_index;             /* written as indexes: 32-bit integers, whatever the type says */
+	bool is_index;     /* written as indexes: 32-bit integers, whatever the type says */
 	uint32_t external_id;      /* which argument it is */
 	struct et_xnn_shape shape; /* as exported: the upper bound where dynamic */
 	const uint8_t *data;       /* a constant's bytes, or NULL */
@@ -94,8 +94,7 @@ struct et_xnn_value {
 	 * (payload_check.c) */
 	uint32_t seen_as, stands_for;
 
-	uint32_t
-		producer; /* index of the node that writes it, or NONE: also where nobody needs it any more */
+	uint32_t producer; /* index of the node that writes it, or NONE: also where nobody needs it any more */
 	uint32_t n_users;
 };
 
@@ -162,20 +161,18 @@ struct et_xnn_payload {
 /* Answers: ET_E_DELEGATE_INVALID_COMPATIBILITY (not such a payload, or corrupt), ET_E_NOT_SUPPORTED (a node,
  * datatype or quantization that is not done here, by name), ET_E_NOT_FOUND (named data),
  * ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload,
-	const struct inferd_delegate_payload *source, struct et_pool *pool, struct et_diag *diag);
+enum et_status et_xnn_payload_read(struct et_xnn_payload *ret_payload, const struct inferd_delegate_payload *source,
+	struct et_pool *pool, struct et_diag *diag);
 
 /* One value more, a copy of *@value; values move. False if there is no memory. */
-bool et_xnn_payload_add_value(
-	struct et_xnn_payload *payload, const struct et_xnn_value *value, struct et_pool *pool);
+bool et_xnn_payload_add_value(struct et_xnn_payload *payload, const struct et_xnn_value *value, struct et_pool *pool);
 
 /* The second half of et_xnn_payload_read, in payload_check.c: how the nodes fit together. */
-enum et_status et_xnn_payload_check(
-	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag);
+enum et_status et_xnn_payload_check(struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool,
+	struct et_diag *diag);
 
 /* Bfloats become floats, in lower_bf16.c: for payload_check.c, when datatypes go together. ET_E_MEMORY_ALLOCATION_FAILED. */
-enum et_status et_xnn_payload_lower_bf16(
-	struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
+enum et_status et_xnn_payload_lower_bf16(struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
 
 /* The same results with less work, in simplify.c: for payload_check.c, when producers and readers are known. Nodes that
  * are done without have no reader afterwards. */
@@ -186,8 +183,8 @@ void et_xnn_payload_take_limits(struct et_xnn_payload *payload);
 /* --- dim_order.c ------------------------------------------------------------------------------------- */
 
 /* Transposes that stand above a concatenation of arguments, rather than one below. */
-enum et_status et_xnn_payload_spread_transposes(
-	struct et_xnn_payload *payload, struct et_pool *pool, struct et_diag *diag);
+enum et_status et_xnn_payload_spread_transposes(struct et_xnn_payload *payload, struct et_pool *pool,
+	struct et_diag *diag);
 /* If all that is done with argument @arg is to transpose it: how many dimensions it has, and in which order they should
  * lie for that to be needless. Else 0. */
 uint32_t et_xnn_payload_order(const struct et_xnn_payload *payload, uint32_t arg, uint8_t *ret_order);

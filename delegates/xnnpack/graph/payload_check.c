@@ -40,13 +40,10 @@ static bool has_bf16(const struct et_xnn_payload *payload, const struct et_xnn_n
  * output alone, where weights are quantized in blocks. */
 static bool linear_bf16_fit(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
-	const struct et_xnn_value *bias =
-		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
-	if (node->kind->infer != et_xnn_infer_fully_connected || !filter->data ||
-		(bias && bias->type != ET_XNN_FP32))
+	const struct et_xnn_value *bias = node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
+	if (node->kind->infer != et_xnn_infer_fully_connected || !filter->data || (bias && bias->type != ET_XNN_FP32))
 		return false;
 	if (filter->type == ET_XNN_BF16)
 		return in->type == ET_XNN_BF16 && (out->type == ET_XNN_BF16 || out->type == ET_XNN_FP32);
@@ -106,8 +103,7 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 		return out->type == ET_XNN_QDINT8 ? is_float(in->type)
 						  : is_convertible(in->type) && is_convertible(out->type);
 	case ET_XNN_TYPES_WEIGHTS: {
-		const struct et_xnn_value *bias =
-			node->inputs[2] != ET_XNN_NONE ? &values[node->inputs[2]] : NULL;
+		const struct et_xnn_value *bias = node->inputs[2] != ET_XNN_NONE ? &values[node->inputs[2]] : NULL;
 		bool is_static = second->data && (!bias || bias->data);
 		if (!(is_activation(in->type) || in->type == ET_XNN_QDINT8) || !is_activation(out->type))
 			return false;
@@ -152,8 +148,7 @@ static bool types_fit(const struct et_xnn_payload *payload, const struct et_xnn_
 /* Whether XNNPACK packs input @slot of the node into the weights cache and can find it there again without
  * reading it. Depthwise convolutions are packed anew each time, or read as they are (override.c); transposed ones and products
  * have no place in the cache in this version. */
-static bool is_packed_once(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t slot)
+static bool is_packed_once(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t slot)
 {
 	if (!node->kind->has_filter || slot == 0)
 		return false;
@@ -175,10 +170,9 @@ static bool is_packed_once(
 /* A clamp without limits, by which XNNPACK loses NaNs of halves and the smallest floats: a copy, of any datatype. */
 static bool is_idle_clamp(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
-	return et_xnn_is_clamp(node) && node->min == -INFINITY && node->max == INFINITY &&
-	       in->type == out->type && in->scale == out->scale && in->zero_point == out->zero_point;
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
+	return et_xnn_is_clamp(node) && node->min == -INFINITY && node->max == INFINITY && in->type == out->type &&
+	       in->scale == out->scale && in->zero_point == out->zero_point;
 }
 
 static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, struct et_diag *diag)
@@ -192,8 +186,7 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 		if (node->inputs[i] == ET_XNN_NONE)
 			continue;
 		struct et_xnn_value *value = &payload->values[node->inputs[i]];
-		bool is_there =
-			value->data || value->external == ET_XNN_IS_INPUT || value->producer != ET_XNN_NONE;
+		bool is_there = value->data || value->external == ET_XNN_IS_INPUT || value->producer != ET_XNN_NONE;
 		if (!is_there || value->is_index)
 			return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
 				"reads value %u, which nothing has written", value->id);
@@ -213,13 +206,11 @@ static enum et_status check_node(struct et_xnn_payload *payload, uint32_t at, st
 	if (!types_fit(payload, node))
 		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node, "takes no %s with %s to %s",
 			et_xnn_type_name(payload->values[node->inputs[0]].type),
-			kind->n_inputs > 1 ? et_xnn_type_name(payload->values[node->inputs[1]].type)
-					   : "nothing",
+			kind->n_inputs > 1 ? et_xnn_type_name(payload->values[node->inputs[1]].type) : "nothing",
 			et_xnn_type_name(payload->values[node->outputs[0]].type));
 	if (node->kind->types == ET_XNN_TYPES_WEIGHTS && !et_xnn_scales_fit(payload, node))
 		return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node, "takes no scales of %g and %g to %g",
-			(double)payload->values[node->inputs[0]].scale,
-			(double)payload->values[node->inputs[1]].scale,
+			(double)payload->values[node->inputs[0]].scale, (double)payload->values[node->inputs[1]].scale,
 			(double)payload->values[node->outputs[0]].scale);
 	return ET_OK;
 }
@@ -260,8 +251,8 @@ static void drop_dead_nodes(struct et_xnn_payload *payload)
 }
 
 /* Sort the arguments: which value each one is. */
-static enum et_status sort_args(
-	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag)
+static enum et_status sort_args(struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool,
+	struct et_diag *diag)
 {
 	uint32_t *by_arg = ET_POOL_NEW_ARRAY(pool, uint32_t, n_args);
 	if (!by_arg)
@@ -273,11 +264,11 @@ static enum et_status sort_args(
 		if (!value->external)
 			continue;
 		if (by_arg[value->external_id] != ET_XNN_NONE)
-			return et_fail(diag, ET_E_INVALID_PROGRAM,
-				"XNNPACK payload: two values are argument %u", value->external_id);
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "XNNPACK payload: two values are argument %u",
+				value->external_id);
 		if (value->external == ET_XNN_IS_OUTPUT && value->producer == ET_XNN_NONE)
-			return et_fail(diag, ET_E_INVALID_PROGRAM,
-				"XNNPACK payload: nothing writes argument %u", value->external_id);
+			return et_fail(diag, ET_E_INVALID_PROGRAM, "XNNPACK payload: nothing writes argument %u",
+				value->external_id);
 		by_arg[value->external_id] = i;
 	}
 	/* Inputs before outputs, as the delegate interface says; an argument that nothing uses counts as an
@@ -285,8 +276,7 @@ static enum et_status sort_args(
 	uint32_t n_inputs = 0;
 	payload->first_output = n_args;
 	for (uint32_t i = 0; i < n_args; i++) {
-		bool is_output =
-			by_arg[i] != ET_XNN_NONE && payload->values[by_arg[i]].external == ET_XNN_IS_OUTPUT;
+		bool is_output = by_arg[i] != ET_XNN_NONE && payload->values[by_arg[i]].external == ET_XNN_IS_OUTPUT;
 		if (is_output && payload->first_output == n_args)
 			payload->first_output = i;
 		if (!is_output && payload->first_output < i)
@@ -328,8 +318,8 @@ static void see_arguments(struct et_xnn_payload *payload)
 	}
 }
 
-enum et_status et_xnn_payload_check(
-	struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool, struct et_diag *diag)
+enum et_status et_xnn_payload_check(struct et_xnn_payload *payload, uint32_t n_args, struct et_pool *pool,
+	struct et_diag *diag)
 {
 	enum et_status status = ET_OK;
 	for (uint32_t i = 0; i < payload->n_nodes && status == ET_OK; i++)

@@ -30,8 +30,8 @@ bool et_xnn_is_8_bit(const struct et_xnn_value *value)
 	return value->type == ET_XNN_QINT8 || value->type == ET_XNN_QUINT8;
 }
 
-static bool binary_fits(enum xnn_binary_operator op, const struct et_xnn_value *a,
-	const struct et_xnn_value *b, const struct et_xnn_value *out)
+static bool binary_fits(enum xnn_binary_operator op, const struct et_xnn_value *a, const struct et_xnn_value *b,
+	const struct et_xnn_value *out)
 {
 	switch (op) {
 	case xnn_binary_add:
@@ -45,8 +45,7 @@ static bool binary_fits(enum xnn_binary_operator op, const struct et_xnn_value *
 	}
 }
 
-static bool unary_fits(
-	const struct et_xnn_node *node, const struct et_xnn_value *in, const struct et_xnn_value *out)
+static bool unary_fits(const struct et_xnn_node *node, const struct et_xnn_value *in, const struct et_xnn_value *out)
 {
 	float ratio = in->scale / out->scale, negative = ratio * node->number;
 	switch ((enum xnn_unary_operator)node->kind->op) {
@@ -71,8 +70,7 @@ bool et_xnn_scales_fit(const struct et_xnn_payload *payload, const struct et_xnn
 	if (!et_xnn_is_8_bit(in) || !et_xnn_is_8_bit(out))
 		return true;
 	if (node->kind->define == et_xnn_define_binary)
-		return binary_fits(
-			(enum xnn_binary_operator)node->kind->op, in, &values[node->inputs[1]], out);
+		return binary_fits((enum xnn_binary_operator)node->kind->op, in, &values[node->inputs[1]], out);
 	if (node->kind->define == et_xnn_define_unary)
 		return unary_fits(node, in, out);
 	if (node->kind->types == ET_XNN_TYPES_WEIGHTS && et_xnn_is_8_bit(&values[node->inputs[1]]))

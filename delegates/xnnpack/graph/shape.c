@@ -20,9 +20,9 @@
 #define MAX_ELEMENTS    (UINT64_C(1) << 31)
 #define MAX_INDIRECTION (UINT64_C(1) << 27) /* pointers in a convolution's or pooling's table */
 
-#define INFER(name)                                                              \
-	enum et_status et_xnn_infer_##name(const struct et_xnn_payload *payload, \
-		const struct et_xnn_node *node, struct et_xnn_shape *shapes, struct et_diag *diag)
+#define INFER(name)                                                                                              \
+	enum et_status et_xnn_infer_##name(const struct et_xnn_payload *payload, const struct et_xnn_node *node, \
+		struct et_xnn_shape *shapes, struct et_diag *diag)
 
 static uint64_t count(const struct et_xnn_shape *shape)
 {
@@ -59,8 +59,7 @@ bool et_xnn_is_empty(const struct et_xnn_shape *shape)
 	return count(shape) == 0;
 }
 
-static enum et_status bad_shape(
-	struct et_diag *diag, const struct et_xnn_node *node, const struct et_xnn_shape *shape)
+static enum et_status bad_shape(struct et_diag *diag, const struct et_xnn_node *node, const struct et_xnn_shape *shape)
 {
 	char text[128];
 	et_xnn_shape_text(shape, text, sizeof(text));
@@ -73,8 +72,7 @@ static enum et_status bad_weights(struct et_diag *diag, const struct et_xnn_node
 	return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node, "has a %s of the wrong shape", what);
 }
 
-static bool is_shape(
-	const struct et_xnn_shape *shape, uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static bool is_shape(const struct et_xnn_shape *shape, uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
 	const uint64_t dims[] = { a, b, c, d };
 	if (shape->n_dims != n_dims)
@@ -172,8 +170,8 @@ INFER(fully_connected)
 /* --- windows that slide over [batch, height, width, channels] --------------------------------------- */
 
 /* Positions along one axis; 0 if the parameters are nonsense. Where the window does not fit: @if_larger. */
-static uint64_t window_positions(uint64_t size, uint64_t before, uint64_t after, uint64_t kernel,
-	uint64_t stride, uint64_t dilation, uint64_t if_larger)
+static uint64_t window_positions(uint64_t size, uint64_t before, uint64_t after, uint64_t kernel, uint64_t stride,
+	uint64_t dilation, uint64_t if_larger)
 {
 	if (size == 0 || size > MAX_ELEMENTS || kernel == 0 || stride == 0 || dilation == 0)
 		return 0;
@@ -182,14 +180,14 @@ static uint64_t window_positions(uint64_t size, uint64_t before, uint64_t after,
 	return padded < reach ? if_larger : (padded - reach) / stride + 1;
 }
 
-static enum et_status slide(const struct et_xnn_node *node, const struct et_xnn_shape *in,
-	uint64_t n_channels, uint64_t if_larger, struct et_xnn_shape *ret_out, struct et_diag *diag)
+static enum et_status slide(const struct et_xnn_node *node, const struct et_xnn_shape *in, uint64_t n_channels,
+	uint64_t if_larger, struct et_xnn_shape *ret_out, struct et_diag *diag)
 {
 	const uint32_t *n = node->numbers;
-	uint64_t height = window_positions(in->dims[1], n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_BOTTOM],
-		n[ET_XNN_KERNEL_H], n[ET_XNN_STRIDE_H], n[ET_XNN_DILATION_H], if_larger);
-	uint64_t width = window_positions(in->dims[2], n[ET_XNN_PAD_LEFT], n[ET_XNN_PAD_RIGHT],
-		n[ET_XNN_KERNEL_W], n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_W], if_larger);
+	uint64_t height = window_positions(in->dims[1], n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_BOTTOM], n[ET_XNN_KERNEL_H],
+		n[ET_XNN_STRIDE_H], n[ET_XNN_DILATION_H], if_larger);
+	uint64_t width = window_positions(in->dims[2], n[ET_XNN_PAD_LEFT], n[ET_XNN_PAD_RIGHT], n[ET_XNN_KERNEL_W],
+		n[ET_XNN_STRIDE_W], n[ET_XNN_DILATION_W], if_larger);
 	if (height == 0 || width == 0)
 		return bad_shape(diag, node, in);
 	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], height, width, n_channels } };
@@ -201,17 +199,17 @@ static enum et_status slide(const struct et_xnn_node *node, const struct et_xnn_
 }
 
 /* Channels, groups and the shapes of the filter and the bias. @ret_in, @ret_out: channels in all. */
-static enum et_status check_groups(const struct et_xnn_node *node, const struct et_xnn_shape *shapes,
-	bool is_depthwise, uint64_t *ret_in, uint64_t *ret_out, struct et_diag *diag)
+static enum et_status check_groups(const struct et_xnn_node *node, const struct et_xnn_shape *shapes, bool is_depthwise,
+	uint64_t *ret_in, uint64_t *ret_out, struct et_diag *diag)
 {
 	const uint32_t *n = node->numbers;
 	uint64_t group_in = n[ET_XNN_GROUP_IN], group_out = n[ET_XNN_GROUP_OUT], groups = n[ET_XNN_GROUPS];
-	if (group_in == 0 || group_out == 0 || groups == 0 || group_in > MAX_ELEMENTS ||
-		group_out > MAX_ELEMENTS || groups > MAX_ELEMENTS || groups * group_in > MAX_ELEMENTS ||
-		groups * group_out > MAX_ELEMENTS || (is_depthwise && group_in != 1))
+	if (group_in == 0 || group_out == 0 || groups == 0 || group_in > MAX_ELEMENTS || group_out > MAX_ELEMENTS ||
+		groups > MAX_ELEMENTS || groups * group_in > MAX_ELEMENTS || groups * group_out > MAX_ELEMENTS ||
+		(is_depthwise && group_in != 1))
 		return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node,
-			"has %u groups of %u input and %u output channels", n[ET_XNN_GROUPS],
-			n[ET_XNN_GROUP_IN], n[ET_XNN_GROUP_OUT]);
+			"has %u groups of %u input and %u output channels", n[ET_XNN_GROUPS], n[ET_XNN_GROUP_IN],
+			n[ET_XNN_GROUP_OUT]);
 	uint64_t out = groups * group_out;
 	const struct et_xnn_shape *filter = &shapes[node->inputs[1]];
 	uint64_t height = n[ET_XNN_KERNEL_H], width = n[ET_XNN_KERNEL_W];
@@ -235,8 +233,7 @@ static enum et_status infer_convolution(const struct et_xnn_payload *payload, co
 	enum et_status status = check_groups(node, shapes, is_depthwise, &n_in, &n_out, diag);
 	if (status != ET_OK)
 		return status;
-	if (in->n_dims != 4 || in->dims[3] != n_in ||
-		(value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
+	if (in->n_dims != 4 || in->dims[3] != n_in || (value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
 		return bad_shape(diag, node, in);
 	return slide(node, in, n_out, 0, &shapes[node->outputs[0]], diag);
 }
@@ -260,8 +257,7 @@ INFER(deconvolution)
 	enum et_status status = check_groups(node, shapes, false, &n_in, &n_out, diag);
 	if (status != ET_OK)
 		return status;
-	if (in->n_dims != 4 || in->dims[3] != n_in ||
-		(value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
+	if (in->n_dims != 4 || in->dims[3] != n_in || (value->type == ET_XNN_QDINT8 && value->n_row_dims != 3))
 		return bad_shape(diag, node, in);
 	struct et_xnn_shape out = { .n_dims = 4, .dims = { in->dims[0], 0, 0, n_out } };
 	for (uint32_t axis = 0; axis < 2; axis++) {
@@ -270,8 +266,8 @@ INFER(deconvolution)
 		uint64_t padding = axis == 0 ? (uint64_t)n[ET_XNN_PAD_TOP] + n[ET_XNN_PAD_BOTTOM]
 					     : (uint64_t)n[ET_XNN_PAD_LEFT] + n[ET_XNN_PAD_RIGHT];
 		/* Small enough that no sum below can overflow. */
-		if (kernel == 0 || stride == 0 || dilation == 0 || kernel > UINT16_MAX ||
-			stride > UINT16_MAX || dilation > UINT16_MAX || adjust >= stride)
+		if (kernel == 0 || stride == 0 || dilation == 0 || kernel > UINT16_MAX || stride > UINT16_MAX ||
+			dilation > UINT16_MAX || adjust >= stride)
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"has kernel %u, stride %u, dilation %u, adjustment %u", (unsigned)kernel,
 				(unsigned)stride, (unsigned)dilation, (unsigned)adjust);
@@ -392,8 +388,7 @@ INFER(reshape)
 		out.dims[i] = node->list[0][i];
 		if (out.dims[i] == 0) {
 			if (open != ET_XNN_NONE)
-				return et_xnn_node_fail(
-					diag, ET_E_INVALID_PROGRAM, node, "leaves two dimensions open");
+				return et_xnn_node_fail(diag, ET_E_INVALID_PROGRAM, node, "leaves two dimensions open");
 			open = i;
 			continue;
 		}
@@ -508,8 +503,8 @@ void et_xnn_shape_text(const struct et_xnn_shape *shape, char *ret_text, size_t 
 		snprintf(ret_text + at, n - at, "]");
 }
 
-enum et_status et_xnn_infer_shapes(
-	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag)
+enum et_status et_xnn_infer_shapes(const struct et_xnn_payload *payload, struct et_xnn_shape *shapes,
+	struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < payload->n_values; i++) {
 		const struct et_xnn_value *value = &payload->values[i];
@@ -517,18 +512,16 @@ enum et_status et_xnn_infer_shapes(
 			shapes[i] = value->shape;
 		if ((value->data || value->external == ET_XNN_IS_INPUT) &&
 			(!is_sane(&shapes[i]) || (value->data && et_xnn_is_empty(&shapes[i]))))
-			return et_fail(diag, ET_E_INVALID_ARGUMENT,
-				"XNNPACK value %u is empty or absurdly large", value->id);
+			return et_fail(diag, ET_E_INVALID_ARGUMENT, "XNNPACK value %u is empty or absurdly large",
+				value->id);
 	}
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
-		enum et_status status =
-			node->is_gone ? ET_OK : node->kind->infer(payload, node, shapes, diag);
+		enum et_status status = node->is_gone ? ET_OK : node->kind->infer(payload, node, shapes, diag);
 		if (status != ET_OK)
 			return status;
 		if (!node->is_gone && !is_sane(&shapes[node->outputs[0]]))
-			return et_xnn_node_fail(
-				diag, ET_E_INVALID_ARGUMENT, node, "makes an absurdly large output");
+			return et_xnn_node_fail(diag, ET_E_INVALID_ARGUMENT, node, "makes an absurdly large output");
 	}
 	return ET_OK;
 }
@@ -569,27 +562,26 @@ bool et_xnn_may_be_cut(const struct et_xnn_payload *payload)
 {
 	bool may_be = false;
 	for (uint32_t i = 0; i < payload->n_nodes; i++)
-		may_be = may_be || (is_theirs(&payload->nodes[i]) &&
-					   et_xnn_override_may_be_below_stride(&payload->nodes[i]));
+		may_be = may_be ||
+			 (is_theirs(&payload->nodes[i]) && et_xnn_override_may_be_below_stride(&payload->nodes[i]));
 	return may_be;
 }
 
-bool et_xnn_is_cut_alike(
-	const struct et_xnn_payload *payload, const struct et_xnn_shape *a, const struct et_xnn_shape *b)
+bool et_xnn_is_cut_alike(const struct et_xnn_payload *payload, const struct et_xnn_shape *a,
+	const struct et_xnn_shape *b)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
 		const struct et_xnn_shape *of_a = &a[node->outputs[0]], *of_b = &b[node->outputs[0]];
-		if (is_theirs(node) &&
-			(et_xnn_is_below_stride(node, of_a) || et_xnn_is_below_stride(node, of_b)) &&
+		if (is_theirs(node) && (et_xnn_is_below_stride(node, of_a) || et_xnn_is_below_stride(node, of_b)) &&
 			(of_a->dims[1] != of_b->dims[1] || of_a->dims[2] != of_b->dims[2]))
 			return false;
 	}
 	return true;
 }
 
-enum et_status et_xnn_check_theirs(
-	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, struct et_diag *diag)
+enum et_status et_xnn_check_theirs(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,
+	struct et_diag *diag)
 {
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
@@ -612,8 +604,8 @@ enum et_status et_xnn_check_theirs(
 				et_xnn_type_name(payload->values[node->inputs[0]].type));
 		if (et_xnn_override_needs_average(node))
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
-				"has a window of %u × %u with a padding of as much",
-				node->numbers[ET_XNN_KERNEL_H], node->numbers[ET_XNN_KERNEL_W]);
+				"has a window of %u × %u with a padding of as much", node->numbers[ET_XNN_KERNEL_H],
+				node->numbers[ET_XNN_KERNEL_W]);
 		if (node->kind->define == et_xnn_define_nothing)
 			return et_xnn_node_fail(diag, ET_E_NOT_SUPPORTED, node,
 				"is in a payload that is too large to be cut");
@@ -627,8 +619,7 @@ enum et_status et_xnn_check_theirs(
 
 /* --- memory --------------------------------------------------------------------------------------------- */
 
-static uint64_t value_bytes(
-	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, uint32_t index)
+static uint64_t value_bytes(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, uint32_t index)
 {
 	if (index == ET_XNN_NONE || payload->values[index].data || payload->values[index].external ||
 		payload->values[index].stands_for != ET_XNN_NONE)
@@ -667,26 +658,23 @@ static uint64_t scratch_bytes(const struct et_xnn_payload *payload, const struct
 	bool is_clamped = node->min != -INFINITY || node->max != INFINITY;
 	/* floats beside the 8 bits */
 	if (!et_xnn_scales_fit(payload, node))
-		return (count(&shapes[node->inputs[0]]) + count(out) +
-			       (node->kind->n_inputs > 1 ? count(second) : 0)) *
+		return (count(&shapes[node->inputs[0]]) + count(out) + (node->kind->n_inputs > 1 ? count(second) : 0)) *
 		       sizeof(float) * (is_clamped ? 2 : 1);
 	struct et_xnn_shape whole = et_xnn_is_below_stride(node, out) ? et_xnn_without_padding(node, out)
 								      : (struct et_xnn_shape){ .n_dims = 1 };
 	/* limits become a node of their own */
 	uint8_t type = payload->values[node->outputs[0]].type;
 	bool is_integer = type == ET_XNN_INT32; /* of which there is a copy, too */
-	if (is_clamped && (node->kind->define == et_xnn_define_binary ||
-				  node->kind->define == et_xnn_define_global_pooling ||
-				  (is_integer && node->kind->define == et_xnn_define_unary)))
+	if (is_clamped &&
+		(node->kind->define == et_xnn_define_binary || node->kind->define == et_xnn_define_global_pooling ||
+			(is_integer && node->kind->define == et_xnn_define_unary)))
 		return count(out) * et_xnn_type_bits(type) / 8 * (is_integer ? 2 : 1);
 	/* a right side that is computed is packed for each run */
-	bool is_product =
-		node->kind->infer == et_xnn_infer_matmul || et_xnn_has_computed_weights(payload, node);
+	bool is_product = node->kind->infer == et_xnn_infer_matmul || et_xnn_has_computed_weights(payload, node);
 	if (!is_product)
 		return count(&whole) * et_xnn_type_bits(type) / 8;
 	uint64_t columns = out->dims[out->n_dims - 1], elements = count(second);
-	uint64_t packed =
-		(elements / columns + count_dims(second->dims, second->n_dims - 2)) * (columns + TILE);
+	uint64_t packed = (elements / columns + count_dims(second->dims, second->n_dims - 2)) * (columns + TILE);
 	/* halves by way of floats; a reshaped copy, a product before something is added, and before its limits */
 	if (node->kind->has_filter)
 		packed += 2 * count(&shapes[node->inputs[0]]) + 3 * count(out) + elements;
@@ -700,8 +688,7 @@ enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const s
 {
 	uint64_t now = 0, most = 0, tables = 0;
 	for (uint32_t i = 0; i < payload->n_nodes; i++) {
-		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs && !payload->nodes[i].is_gone;
-			j++) {
+		for (uint32_t j = 0; j < payload->nodes[i].kind->n_inputs && !payload->nodes[i].is_gone; j++) {
 			if (payload->nodes[i].inputs[j] != ET_XNN_NONE)
 				last_users[payload->nodes[i].inputs[j]] = i;
 		}

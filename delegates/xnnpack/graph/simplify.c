@@ -44,8 +44,7 @@ static bool is_quantized_alike(const struct et_xnn_value *a, const struct et_xnn
 }
 
 /* Between floats and 8 bits. */
-static bool is_convert(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t of, uint32_t to)
+static bool is_convert(const struct et_xnn_payload *payload, const struct et_xnn_node *node, uint32_t of, uint32_t to)
 {
 	return node->kind->types == ET_XNN_TYPES_CONVERT && payload->values[of].type == ET_XNN_FP32 &&
 	       et_xnn_is_8_bit(&payload->values[to]) && is_plain(&payload->values[to]);
@@ -69,8 +68,7 @@ static bool is_zero_pad(const struct et_xnn_node *node)
 static bool is_move(const struct et_xnn_node *node)
 {
 	return node->kind->infer == et_xnn_infer_transpose || node->kind->infer == et_xnn_infer_reshape ||
-	       node->kind->infer == et_xnn_infer_slice || node->kind->define == et_xnn_define_copy ||
-	       is_zero_pad(node);
+	       node->kind->infer == et_xnn_infer_slice || node->kind->define == et_xnn_define_copy || is_zero_pad(node);
 }
 
 /* The node that writes what @node alone reads as its first input, or NULL. */
@@ -165,8 +163,7 @@ static void meet(struct et_xnn_payload *payload, struct et_xnn_node *node)
 /* transpose, transpose -> transpose. */
 static void join_transposes(struct et_xnn_payload *payload, struct et_xnn_node *node)
 {
-	struct et_xnn_node *above =
-		node->kind->infer == et_xnn_infer_transpose ? only_source(payload, node) : NULL;
+	struct et_xnn_node *above = node->kind->infer == et_xnn_infer_transpose ? only_source(payload, node) : NULL;
 	if (!above || above->kind != node->kind || above->n_list[0] != node->n_list[0])
 		return;
 	for (uint32_t i = 0; i < node->n_list[0]; i++)
@@ -182,10 +179,8 @@ static void join_transposes(struct et_xnn_payload *payload, struct et_xnn_node *
 /* pad, transpose -> transpose, pad. */
 static void sink_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 {
-	struct et_xnn_node *above =
-		node->kind->infer == et_xnn_infer_transpose ? only_source(payload, node) : NULL;
-	if (!above || !is_zero_pad(above) || above->n_list[0] != node->n_list[0] ||
-		above->n_list[1] != node->n_list[0])
+	struct et_xnn_node *above = node->kind->infer == et_xnn_infer_transpose ? only_source(payload, node) : NULL;
+	if (!above || !is_zero_pad(above) || above->n_list[0] != node->n_list[0] || above->n_list[1] != node->n_list[0])
 		return;
 	for (uint32_t i = 0; i < node->n_list[0]; i++)
 		if (node->list[0][i] >= node->n_list[0])
@@ -206,8 +201,7 @@ static bool add_to(uint32_t *number, uint32_t more)
 /* pad, convolution -> convolution. */
 static void take_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 {
-	bool pads =
-		node->kind->infer == et_xnn_infer_convolution || node->kind->infer == et_xnn_infer_depthwise;
+	bool pads = node->kind->infer == et_xnn_infer_convolution || node->kind->infer == et_xnn_infer_depthwise;
 	const struct et_xnn_node *pad = pads ? only_source(payload, node) : NULL;
 	if (!pad || !is_zero_pad(pad) || pad->n_list[0] != 4 || pad->n_list[1] != 4)
 		return;
@@ -215,8 +209,7 @@ static void take_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 	struct et_xnn_node padding = *node;
 	uint32_t *numbers = padding.numbers;
 	if (before[0] || before[3] || after[0] || after[3] || !add_to(&numbers[ET_XNN_PAD_TOP], before[1]) ||
-		!add_to(&numbers[ET_XNN_PAD_BOTTOM], after[1]) ||
-		!add_to(&numbers[ET_XNN_PAD_LEFT], before[2]) ||
+		!add_to(&numbers[ET_XNN_PAD_BOTTOM], after[1]) || !add_to(&numbers[ET_XNN_PAD_LEFT], before[2]) ||
 		!add_to(&numbers[ET_XNN_PAD_RIGHT], after[2]))
 		return;
 	payload->values[node->inputs[0]].n_users--; /* which leaves none to the pad */
@@ -227,8 +220,8 @@ static void take_pad(struct et_xnn_payload *payload, struct et_xnn_node *node)
 
 void et_xnn_payload_simplify(struct et_xnn_payload *payload)
 {
-	static void (*const rules[])(struct et_xnn_payload *payload, struct et_xnn_node *node) = { sink_moves,
-		meet, join_transposes, sink_pad, take_pad };
+	static void (*const rules[])(struct et_xnn_payload *payload, struct et_xnn_node *node) = { sink_moves, meet,
+		join_transposes, sink_pad, take_pad };
 	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
 		for (uint32_t i = 0; i < payload->n_nodes; i++)
 			rules[rule](payload, &payload->nodes[i]);
@@ -261,8 +254,7 @@ static float smaller(float a, float b)
 /* Give @above the limits of the clamp @node as well, as the original does: where they have nothing in common the one below is what
  * counts, and one number comes out. An upper limit that is no number is passed over, a lower one makes neither of them one, of which
  * 8 bits make their least number. Returns false where it can have none such. */
-static bool narrow(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, struct et_xnn_node *above)
+static bool narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node, struct et_xnn_node *above)
 {
 	above->min = smaller(larger(above->min, node->min), node->max);
 	above->max = smaller(larger(above->max, node->min), node->max);
@@ -280,12 +272,9 @@ void et_xnn_payload_take_limits(struct et_xnn_payload *payload)
 			continue;
 		const struct et_xnn_node *above = only_source(payload, node);
 		while (above && above->kind->define == et_xnn_define_copy &&
-			is_quantized_alike(
-				&payload->values[above->inputs[0]], &payload->values[above->outputs[0]]))
+			is_quantized_alike(&payload->values[above->inputs[0]], &payload->values[above->outputs[0]]))
 			above = only_source(payload, above);
-		if (!above ||
-			!(has_limits(above) ||
-				(et_xnn_is_clamp(above) && et_xnn_scales_fit(payload, above))) ||
+		if (!above || !(has_limits(above) || (et_xnn_is_clamp(above) && et_xnn_scales_fit(payload, above))) ||
 			(above->is_rounded && !are_rounded(node)))
 			continue;
 		struct et_xnn_node limited = *above;

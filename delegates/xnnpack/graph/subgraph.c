@@ -76,22 +76,19 @@ enum xnn_status et_xnn_define_value(xnn_subgraph_t subgraph, const struct et_xnn
 
 	switch (value->quant) {
 	case ET_XNN_QUANT_TENSOR:
-		return xnn_define_quantized_tensor_value(subgraph, type, value->zero_point, value->scale,
-			n_dims, dims, value->data, external, flags, ret_id);
+		return xnn_define_quantized_tensor_value(subgraph, type, value->zero_point, value->scale, n_dims, dims,
+			value->data, external, flags, ret_id);
 	case ET_XNN_QUANT_CHANNEL:
-		return xnn_define_channelwise_quantized_tensor_value_v2(subgraph, type, zero_point,
-			value->scales, n_dims, value->channel_dim, dims, value->data, external, flags,
-			ret_id);
+		return xnn_define_channelwise_quantized_tensor_value_v2(subgraph, type, zero_point, value->scales,
+			n_dims, value->channel_dim, dims, value->data, external, flags, ret_id);
 	case ET_XNN_QUANT_BLOCK:
-		return xnn_define_blockwise_quantized_tensor_value(subgraph, type, zero_point,
-			value->block_scales, n_dims, value->channel_dim, value->block_size, dims, value->data,
-			external, flags, ret_id);
+		return xnn_define_blockwise_quantized_tensor_value(subgraph, type, zero_point, value->block_scales,
+			n_dims, value->channel_dim, value->block_size, dims, value->data, external, flags, ret_id);
 	case ET_XNN_QUANT_ROW:
-		return xnn_define_dynamically_quantized_tensor_value(
-			subgraph, type, n_dims, value->n_row_dims, dims, external, flags, ret_id);
+		return xnn_define_dynamically_quantized_tensor_value(subgraph, type, n_dims, value->n_row_dims, dims,
+			external, flags, ret_id);
 	default:
-		return xnn_define_tensor_value(
-			subgraph, type, n_dims, dims, value->data, external, flags, ret_id);
+		return xnn_define_tensor_value(subgraph, type, n_dims, dims, value->data, external, flags, ret_id);
 	}
 }
 
@@ -125,8 +122,8 @@ static uint32_t find_ends(const struct et_xnn_payload *payload, uint32_t n_nodes
 }
 
 /* @ids hold what find_ends says, and become XNNPACK's. */
-static enum et_status define_all(
-	const struct et_xnn_builder *builder, uint32_t *ids, uint32_t n_nodes, struct et_diag *diag)
+static enum et_status define_all(const struct et_xnn_builder *builder, uint32_t *ids, uint32_t n_nodes,
+	struct et_diag *diag)
 {
 	const struct et_xnn_payload *payload = builder->payload;
 	for (uint32_t i = 0; i < payload->n_values; i++) {
@@ -137,12 +134,12 @@ static enum et_status define_all(
 		ids[i] = XNN_INVALID_VALUE_ID;
 		if (is_unused || value->seen_as != ET_XNN_NONE)
 			continue;
-		const struct et_xnn_value *arg =
-			value->stands_for != ET_XNN_NONE ? &payload->values[value->stands_for] : value;
+		const struct et_xnn_value *arg = value->stands_for != ET_XNN_NONE ? &payload->values[value->stands_for]
+										  : value;
 		enum xnn_status status = et_xnn_define_value(builder->subgraph, value, arg, end, &ids[i]);
 		if (status != xnn_status_success)
-			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s",
-				value->id, et_xnn_type_name(value->type), et_xnn_status_text(status));
+			return et_fail(diag, et_xnn_status_of(status), "XNNPACK refuses value %u (%s): %s", value->id,
+				et_xnn_type_name(value->type), et_xnn_status_text(status));
 	}
 	for (uint32_t i = 0; i < n_nodes; i++) {
 		const struct et_xnn_node *node = &payload->nodes[i];
@@ -150,8 +147,8 @@ static enum et_status define_all(
 			continue;
 		enum xnn_status status = node->kind->define(builder, node);
 		if (status != xnn_status_success)
-			return et_xnn_node_fail(diag, et_xnn_status_of(status), node,
-				"is refused by XNNPACK: %s", et_xnn_status_text(status));
+			return et_xnn_node_fail(diag, et_xnn_status_of(status), node, "is refused by XNNPACK: %s",
+				et_xnn_status_text(status));
 	}
 	return ET_OK;
 }
@@ -163,13 +160,11 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 	uint32_t n_externs = payload->n_externs + find_ends(payload, n_nodes, ids);
 	enum xnn_status made = xnn_create_subgraph(n_externs, 0, &builder.subgraph);
 	if (made != xnn_status_success)
-		return et_fail(
-			diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
+		return et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
 	enum et_status status = define_all(&builder, ids, n_nodes, diag);
 	made = et_xnn_settle(xnn_status_success);
 	if (status == ET_OK && made != xnn_status_success)
-		status = et_fail(
-			diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
+		status = et_fail(diag, et_xnn_status_of(made), "XNNPACK makes no graph: %s", et_xnn_status_text(made));
 	if (status != ET_OK) {
 		xnn_delete_subgraph(builder.subgraph);
 		return status;
@@ -179,16 +174,15 @@ enum et_status et_xnn_graph_build(xnn_subgraph_t *ret_subgraph, const struct et_
 }
 
 /* The first @n_nodes nodes as a runtime. */
-static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload,
-	uint32_t n_nodes, const struct et_xnn_runtime_use *use, uint32_t *ids, enum et_status *ret_built,
-	struct et_diag *diag)
+static enum xnn_status try_runtime(xnn_runtime_t *ret_runtime, const struct et_xnn_payload *payload, uint32_t n_nodes,
+	const struct et_xnn_runtime_use *use, uint32_t *ids, enum et_status *ret_built, struct et_diag *diag)
 {
 	xnn_subgraph_t subgraph;
 	*ret_built = et_xnn_graph_build(&subgraph, payload, use->shapes, n_nodes, ids, diag);
 	if (*ret_built != ET_OK)
 		return xnn_status_invalid_parameter;
-	enum xnn_status made = xnn_create_runtime_v4(
-		subgraph, use->weights, use->workspace, use->threads, use->flags, ret_runtime);
+	enum xnn_status made = xnn_create_runtime_v4(subgraph, use->weights, use->workspace, use->threads, use->flags,
+		ret_runtime);
 	enum xnn_status status = et_xnn_settle(made);
 	if (made == xnn_status_success && status != xnn_status_success)
 		xnn_delete_runtime(*ret_runtime);
@@ -214,6 +208,5 @@ enum et_status et_xnn_runtime_new(xnn_runtime_t *ret_runtime, const struct et_xn
 			return et_xnn_node_fail(diag, et_xnn_status_of(status), &payload->nodes[n - 1],
 				"is refused by XNNPACK: %s", et_xnn_status_text(status));
 	}
-	return et_fail(diag, et_xnn_status_of(refusal), "XNNPACK refuses the graph: %s",
-		et_xnn_status_text(refusal));
+	return et_fail(diag, et_xnn_status_of(refusal), "XNNPACK refuses the graph: %s", et_xnn_status_text(refusal));
 }

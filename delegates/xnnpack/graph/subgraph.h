@@ -11,16 +11,16 @@
 /* Shapes of all values. @shapes: one a value; those of the inputs are given, the others are written, also on
  * failure. If an input is empty, so may others be: those XNNPACK must not see. ET_E_INVALID_ARGUMENT or
  * ET_E_INVALID_PROGRAM if a node can't work with what it gets. */
-enum et_status et_xnn_infer_shapes(
-	const struct et_xnn_payload *payload, struct et_xnn_shape *shapes, struct et_diag *diag);
+enum et_status et_xnn_infer_shapes(const struct et_xnn_payload *payload, struct et_xnn_shape *shapes,
+	struct et_diag *diag);
 /* Whether a transposed convolution of XNNPACK's may fall below its stride: then it is made whole and cut, which a runtime does for
  * the shapes that it was made for alone; and whether one that was made for @a does so for @b, each one a value. */
 bool et_xnn_may_be_cut(const struct et_xnn_payload *payload);
-bool et_xnn_is_cut_alike(
-	const struct et_xnn_payload *payload, const struct et_xnn_shape *a, const struct et_xnn_shape *b);
+bool et_xnn_is_cut_alike(const struct et_xnn_payload *payload, const struct et_xnn_shape *a,
+	const struct et_xnn_shape *b);
 /* Whether XNNPACK can do its nodes with these shapes, as far as it would not say so itself. ET_E_NOT_SUPPORTED. */
-enum et_status et_xnn_check_theirs(
-	const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes, struct et_diag *diag);
+enum et_status et_xnn_check_theirs(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,
+	struct et_diag *diag);
 /* What a context with these shapes takes, about. ET_E_OUT_OF_RESOURCES if it is more than @max_bytes. @last_users: scratch,
  * one a value. */
 enum et_status et_xnn_check_memory(const struct et_xnn_payload *payload, const struct et_xnn_shape *shapes,
@@ -38,7 +38,7 @@ uint32_t et_xnn_axis(const struct et_xnn_node *node, uint32_t n_dims);
 struct et_xnn_builder {
 	const struct et_xnn_payload *payload;
 	const struct et_xnn_shape
-		*shapes; /* that it is made for, of the whole payload's values; NULL: as they are declared */
+		*shapes;     /* that it is made for, of the whole payload's values; NULL: as they are declared */
 	const uint32_t *ids; /* what XNNPACK calls the values */
 	xnn_subgraph_t subgraph;
 };

@@ -23,12 +23,9 @@ static void make(struct make_xnn *mk)
 	uint32_t joined = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 3, 2, 3) });
 	uint32_t wide = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 3) });
 	uint32_t inner = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 2) });
-	uint32_t out =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 3), .output = 3 });
-	uint32_t plain =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 2), .output = 4 });
-	uint32_t twice =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 2), .output = 5 });
+	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 3), .output = 3 });
+	uint32_t plain = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 2), .output = 4 });
+	uint32_t twice = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 3, 2), .output = 5 });
 	uint32_t filter = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
 					       MX_DIMS(2, 1, 1, 3),
 					       .constant = mx_constant(mk, weights, sizeof(weights)) });
@@ -36,19 +33,15 @@ static void make(struct make_xnn *mk)
 		&(struct et_xnn_node){
 			.inputs = { a, b }, .outputs = { joined }, .numbers[ET_XNN_AXIS] = (uint32_t)-3 });
 	mx_node(mk, MX_TRANSPOSE,
-		&(struct et_xnn_node){ .inputs = { joined },
-			.outputs = { wide },
-			.n_list = { 4 },
-			.list = { { 0, 2, 3, 1 } } });
+		&(struct et_xnn_node){
+			.inputs = { joined }, .outputs = { wide }, .n_list = { 4 }, .list = { { 0, 2, 3, 1 } } });
 	mx_node(mk, MX_CONV,
 		&(struct et_xnn_node){ .inputs = { wide, filter, ET_XNN_NONE },
 			.outputs = { inner },
 			.numbers = { 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 3, 2, 1 } });
 	mx_node(mk, MX_TRANSPOSE,
-		&(struct et_xnn_node){ .inputs = { inner },
-			.outputs = { out },
-			.n_list = { 4 },
-			.list = { { 0, 3, 1, 2 } } });
+		&(struct et_xnn_node){
+			.inputs = { inner }, .outputs = { out }, .n_list = { 4 }, .list = { { 0, 3, 1, 2 } } });
 	mx_node(mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { inner }, .outputs = { plain } });
 	/* an output that is read again is nobody else's business */
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { plain, plain }, .outputs = { twice } });

@@ -66,26 +66,23 @@ static uint32_t outer_of(const struct layer *l)
 				      : (SIZE + 2 * l->pad - l->kernel) / l->stride + 1;
 }
 
-static void make(
-	struct make_xnn *mk, const struct layer *l, uint32_t type, uint32_t filter_type, uint32_t bias_type)
+static void make(struct make_xnn *mk, const struct layer *l, uint32_t type, uint32_t filter_type, uint32_t bias_type)
 {
 	bool is_linear = l->node == MX_LINEAR, is_depthwise = l->node == MX_DEPTHWISE;
-	uint32_t n_in = l->group_in * l->groups, n_out = l->group_out * l->groups, k = l->kernel,
-		 pad = l->pad, outer = outer_of(l);
+	uint32_t n_in = l->group_in * l->groups, n_out = l->group_out * l->groups, k = l->kernel, pad = l->pad,
+		 outer = outer_of(l);
 	const uint32_t filter[] = { is_depthwise ? 1 : n_out, k, k, is_depthwise ? n_out : l->group_in },
 		       linear[] = { n_out, n_in };
 	mx_init(mk);
-	uint32_t x =
-		mx_value(mk, &(struct mx_value){ .type = type, MX_DIMS(1, SIZE, SIZE, n_in), .input = 1 });
+	uint32_t x = mx_value(mk, &(struct mx_value){ .type = type, MX_DIMS(1, SIZE, SIZE, n_in), .input = 1 });
 	uint32_t weights = make_constant(mk, filter_type, is_linear ? linear : filter, is_linear ? 2 : 4);
 	uint32_t bias = bias_type ? make_constant(mk, bias_type, &n_out, 1) : ET_XNN_NONE;
-	uint32_t y = mx_value(
-		mk, &(struct mx_value){ .type = type, MX_DIMS(1, outer, outer, n_out), .output = 2 });
+	uint32_t y = mx_value(mk, &(struct mx_value){ .type = type, MX_DIMS(1, outer, outer, n_out), .output = 2 });
 	mx_node(mk, l->node,
 		&(struct et_xnn_node){ .inputs = { x, weights, bias },
 			.outputs = { y },
-			.numbers = { pad, pad, pad, pad, k, k, l->stride, l->stride, 1, 1, l->group_in,
-				l->group_out, l->groups } });
+			.numbers = { pad, pad, pad, pad, k, k, l->stride, l->stride, 1, 1, l->group_in, l->group_out,
+				l->groups } });
 }
 
 static enum et_status run(const struct layer *l, uint32_t type, uint32_t filter_type, uint32_t bias_type,
@@ -120,8 +117,8 @@ static void test_weights_of_fp16(void **state)
 			uint32_t type = types[j % 2], bias = j / 2 ? types[j / 2 - 1] : 0;
 			memset(&as_floats, 0, sizeof(as_floats));
 			memset(&as_fp16, 0, sizeof(as_fp16));
-			enum et_status status =
-				run(&layers[i], type, ET_XNN_FP32, bias ? ET_XNN_FP32 : 0, &as_floats, &diag);
+			enum et_status status = run(&layers[i], type, ET_XNN_FP32, bias ? ET_XNN_FP32 : 0, &as_floats,
+				&diag);
 			if (type == ET_XNN_FP16 && status == ET_E_NOT_SUPPORTED)
 				continue; /* this processor computes no halves */
 			test_ok(status, &diag);
@@ -144,10 +141,8 @@ static void test_layers_of_fp16(void **state)
 		uint32_t n = outer_of(l) * outer_of(l) * l->group_out * l->groups;
 		bool has_bias = i % 2;
 		struct et_diag diag = { 0 };
-		test_ok(run(l, ET_XNN_FP32, ET_XNN_FP32, has_bias ? ET_XNN_FP32 : 0, &as_floats, &diag),
-			&diag);
-		enum et_status status =
-			run(l, ET_XNN_FP16, ET_XNN_FP16, has_bias ? ET_XNN_FP16 : 0, &as_fp16, &diag);
+		test_ok(run(l, ET_XNN_FP32, ET_XNN_FP32, has_bias ? ET_XNN_FP32 : 0, &as_floats, &diag), &diag);
+		enum et_status status = run(l, ET_XNN_FP16, ET_XNN_FP16, has_bias ? ET_XNN_FP16 : 0, &as_fp16, &diag);
 		if (status == ET_E_NOT_SUPPORTED)
 			skip(); /* this processor computes no halves */
 		test_ok(status, &diag);
@@ -222,11 +217,9 @@ static void test_rows_of_fp16(void **state)
 		static struct arg args[2];
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
-		uint32_t in = mx_value(&mk,
-				 &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(ROWS, IN), .input = 1 }),
+		uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(ROWS, IN), .input = 1 }),
 			 rows = mx_value(&mk,
-				 &(struct mx_value){
-					 .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 }),
+				 &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, IN), .n_row_dims = 1 }),
 			 filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
 							MX_DIMS(OUT, IN),
 							.constant = mx_constant(&mk, taps, sizeof(taps)),
@@ -279,11 +272,10 @@ static void test_filters_of_none(void **state)
 		x.input = 0;
 		x.output = 2;
 		uint32_t out = mx_value(&mk, &x);
-		uint32_t weights =
-			mx_value(&mk, &(struct mx_value){ .type = filter,
-					      MX_DIMS(1, 1, 1, 1),
-					      .scale = filter == ET_XNN_QINT32 ? 1 : 0,
-					      .constant = mx_constant(&mk, zeros, sizeof(zeros)) });
+		uint32_t weights = mx_value(&mk, &(struct mx_value){ .type = filter,
+							 MX_DIMS(1, 1, 1, 1),
+							 .scale = filter == ET_XNN_QINT32 ? 1 : 0,
+							 .constant = mx_constant(&mk, zeros, sizeof(zeros)) });
 		mx_node(&mk, nodes[i / 16],
 			&(struct et_xnn_node){ .inputs = { in, weights, ET_XNN_NONE },
 				.outputs = { out },

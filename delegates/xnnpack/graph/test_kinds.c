@@ -85,11 +85,8 @@ static void test_unary(void **state)
 		mx_init(&mk);
 		uint32_t in = test_plain(&mk, 1, 0, 3, 7), out = test_plain(&mk, 0, 2, 3, 7);
 		mx_node(&mk, unary[k].kind,
-			&(struct et_xnn_node){ .inputs = { in },
-				.outputs = { out },
-				.number = 0.125f,
-				.min = -0.5f,
-				.max = 1.5f });
+			&(struct et_xnn_node){
+				.inputs = { in }, .outputs = { out }, .number = 0.125f, .min = -0.5f, .max = 1.5f });
 		ARG(&args[0], ET_FLOAT32, ET_STATIC, 3, 7);
 		ARG(&args[1], ET_FLOAT32, ET_STATIC, 3, 7);
 		for (int i = 0; i < 21; i++)
@@ -98,8 +95,8 @@ static void test_unary(void **state)
 		for (int i = 0; i < 21; i++) {
 			float expected = unary[k].reference(args[0].f32[i]);
 			if (!(fabsf(args[1].f32[i] - expected) <= 1e-4f + 1e-4f * fabsf(expected)))
-				fail_msg("kind %u of %g is %g, expected %g", unary[k].kind,
-					(double)args[0].f32[i], (double)args[1].f32[i], (double)expected);
+				fail_msg("kind %u of %g is %g, expected %g", unary[k].kind, (double)args[0].f32[i],
+					(double)args[1].f32[i], (double)expected);
 		}
 	}
 }
@@ -145,8 +142,7 @@ static void test_parameters_that_are_no_number(void **state)
 	memcpy(args[0].f16, fp16, sizeof(fp16));
 	run_flat(LEAKY_RELU, slope, &(struct mx_value){ .type = ET_XNN_FP16 }, args);
 	for (int i = 0; i < N; i++)
-		assert_true(
-			becomes_nan[i] ? (args[1].f16[i] & 0x7fff) > 0x7c00 : args[1].f16[i] == fp16[i]);
+		assert_true(becomes_nan[i] ? (args[1].f16[i] & 0x7fff) > 0x7c00 : args[1].f16[i] == fp16[i]);
 
 	const struct mx_value bytes = { .type = ET_XNN_QINT8, .scale = 0.1f, .zero_point = 3 };
 	ARG(&args[0], ET_INT8, ET_STATIC, N);
@@ -179,8 +175,7 @@ static void test_odd_limits(void **state)
 	static const int8_t steps[N] = { -17, 3, 23, 127 };
 	/* XNNPACK's loops for 8 bits do not agree which of two limits counts that have nothing in common. */
 	static const int8_t expected_step[][2][N] = { { { -7, -7, -7, -7 }, { 13, 13, 13, 13 } },
-		{ { -17, 3, 13, 13 }, { -17, 3, 13, 13 } },
-		{ { -128, -128, -128, -128 }, { -7, -7, -7, -7 } },
+		{ { -17, 3, 13, 13 }, { -17, 3, 13, 13 } }, { { -128, -128, -128, -128 }, { -7, -7, -7, -7 } },
 		{ { -128, -128, -128, -128 }, { -128, -128, -128, -128 } } };
 	struct arg args[2];
 #ifdef __x86_64__
@@ -324,8 +319,7 @@ static void test_matmul(void **state)
 		uint32_t a = test_plain(&mk, 1, 0, 3, 4), out = test_plain(&mk, 0, 3, 3, 2);
 		uint32_t b = is_transposed ? test_plain(&mk, 2, 0, 2, 4) : test_plain(&mk, 2, 0, 4, 2);
 		mx_node(&mk, MX_MATMUL,
-			&(struct et_xnn_node){
-				.inputs = { a, b }, .outputs = { out }, .flags = is_transposed });
+			&(struct et_xnn_node){ .inputs = { a, b }, .outputs = { out }, .flags = is_transposed });
 		ARG(&args[0], ET_FLOAT32, ET_STATIC, 3, 4);
 		if (is_transposed)
 			ARG(&args[1], ET_FLOAT32, ET_STATIC, 2, 4);
@@ -385,8 +379,7 @@ static void test_pooling_of_other_ranks(void)
 }
 
 /* [1,4,4,2], numbered, through one node. */
-static void move(
-	uint8_t kind, struct et_xnn_node node, uint32_t n_dims, const int32_t *sizes, float *ret_numbers)
+static void move(uint8_t kind, struct et_xnn_node node, uint32_t n_dims, const int32_t *sizes, float *ret_numbers)
 {
 	struct make_xnn mk;
 	struct arg args[2];
@@ -396,8 +389,7 @@ static void move(
 	for (uint32_t i = 0; i < n_dims; i++)
 		n *= out.dims[i] = (uint32_t)sizes[i];
 	mx_init(&mk);
-	node.inputs[0] =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2), .input = 1 });
+	node.inputs[0] = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2), .input = 1 });
 	node.outputs[0] = mx_value(&mk, &out);
 	mx_node(&mk, kind, &node);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, 4, 4, 2);
@@ -416,26 +408,24 @@ static void test_movement(void **state)
 	for (int i = 0; i < 32; i++)
 		test_near(out[i], (float)(i % 16 * 2 + i / 16), 0);
 	/* an open dimension */
-	move(MX_RESHAPE, (struct et_xnn_node){ .n_list = { 2 }, .list = { { 0, 8 } } }, 2,
-		(const int32_t[]){ 4, 8 }, out);
+	move(MX_RESHAPE, (struct et_xnn_node){ .n_list = { 2 }, .list = { { 0, 8 } } }, 2, (const int32_t[]){ 4, 8 },
+		out);
 	test_near(out[31], 31, 0);
 	/* all of the third dimension, the middle of the second */
-	move(MX_SLICE, (struct et_xnn_node){ .n_list = { 4, 4 }, .list = { { 0, 1, 0, 1 }, { 1, 2, 0, 1 } } },
-		4, (const int32_t[]){ 1, 2, 4, 1 }, out);
+	move(MX_SLICE, (struct et_xnn_node){ .n_list = { 4, 4 }, .list = { { 0, 1, 0, 1 }, { 1, 2, 0, 1 } } }, 4,
+		(const int32_t[]){ 1, 2, 4, 1 }, out);
 	for (int i = 0; i < 8; i++)
 		test_near(out[i], (float)(8 + 2 * i + 1), 0);
 	move(MX_PAD,
-		(struct et_xnn_node){
-			.n_list = { 4, 4 }, .list = { { 0, 1, 0, 0 }, { 0, 0, 0, 1 } }, .number = -7 },
-		4, (const int32_t[]){ 1, 5, 4, 3 }, out);
+		(struct et_xnn_node){ .n_list = { 4, 4 }, .list = { { 0, 1, 0, 0 }, { 0, 0, 0, 1 } }, .number = -7 }, 4,
+		(const int32_t[]){ 1, 5, 4, 3 }, out);
 	test_near(out[0], -7, 0);
 	test_near(out[12], 0, 0);
 	test_near(out[13], 1, 0);
 	test_near(out[14], -7, 0);
 	test_near(out[58], 31, 0);
 	move(MX_PAD,
-		(struct et_xnn_node){
-			.n_list = { 4, 4 }, .list = { { 0, 1, 0, 0 }, { 0, 0, 0, 1 } }, .number = NAN },
+		(struct et_xnn_node){ .n_list = { 4, 4 }, .list = { { 0, 1, 0, 0 }, { 0, 0, 0, 1 } }, .number = NAN },
 		4, (const int32_t[]){ 1, 5, 4, 3 }, out);
 	assert_true(isnan(out[0]) && isnan(out[14]));
 	test_near(out[13], 1, 0);
@@ -452,14 +442,13 @@ static void test_windows(void **state)
 	move(MX_AVERAGE, window, 4, (const int32_t[]){ 1, 2, 2, 2 }, out);
 	for (int i = 0; i < 8; i++) /* between the first and the last */
 		test_near(out[i], (float)((i / 4 * 8 + i / 2 % 2 * 2) * 2 + i % 2) + 5, 1e-5f);
-	move(MX_GLOBAL, (struct et_xnn_node){ .min = -INFINITY, .max = INFINITY }, 2,
-		(const int32_t[]){ 1, 2 }, out);
+	move(MX_GLOBAL, (struct et_xnn_node){ .min = -INFINITY, .max = INFINITY }, 2, (const int32_t[]){ 1, 2 }, out);
 	test_near(out[0], 15, 1e-5f);
 	test_near(out[1], 16, 1e-5f);
 	test_pooling_of_other_ranks();
 	move(MX_RESIZE,
-		(struct et_xnn_node){ .numbers = { [ET_XNN_NEW_H] = 4, [ET_XNN_NEW_W] = 7 },
-			.flags = XNN_FLAG_ALIGN_CORNERS },
+		(struct et_xnn_node){
+			.numbers = { [ET_XNN_NEW_H] = 4, [ET_XNN_NEW_W] = 7 }, .flags = XNN_FLAG_ALIGN_CORNERS },
 		4, (const int32_t[]){ 1, 4, 7, 2 }, out);
 	for (int i = 0; i < 7; i++)
 		test_near(out[i * 2], (float)i, 1e-5f);
@@ -496,18 +485,18 @@ static void test_windows_larger_than_their_input(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t pad = cases[i].padding, kernel = cases[i].kernel, stride = cases[i].stride,
 			 dilation = cases[i].dilation;
-		struct et_xnn_node node = { .numbers = { pad, pad, pad, pad, kernel, kernel, stride, stride,
-						    dilation, dilation },
+		struct et_xnn_node node = { .numbers = { pad, pad, pad, pad, kernel, kernel, stride, stride, dilation,
+						    dilation },
 			.min = -INFINITY,
 			.max = INFINITY };
 		struct make_xnn mk;
 		struct arg args[2];
 		struct et_diag diag = { 0 };
 		mx_init(&mk);
-		node.inputs[0] = mx_value(
-			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 6, 6, 2), .input = 1 });
-		node.outputs[0] = mx_value(
-			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 2), .output = 2 });
+		node.inputs[0] = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 6, 6, 2), .input = 1 });
+		node.outputs[0] = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 2), .output = 2 });
 		mx_node(&mk, cases[i].kind, &node);
 		ARG(&args[0], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, cases[i].height, cases[i].width, 2);
 		ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 1, 2, 2, 2);
@@ -553,9 +542,8 @@ static void test_dilated_windows_of_nothing(void **state)
 		mx_init(&mk);
 		node.inputs[0] = mx_value(&mk,
 			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, size, size, 1), .input = 1 });
-		node.outputs[0] = mx_value(
-			&mk, &(struct mx_value){
-				     .type = ET_XNN_FP32, MX_DIMS(1, out_size, out_width, 1), .output = 2 });
+		node.outputs[0] = mx_value(&mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, out_size, out_width, 1), .output = 2 });
 		mx_node(&mk, MX_MAX_POOL, &node);
 		ARG(&args[0], ET_FLOAT32, ET_STATIC, 1, (int32_t)size, (int32_t)size, 1);
 		ARG(&args[1], ET_FLOAT32, ET_STATIC, 1, (int32_t)out_size, (int32_t)out_width, 1);

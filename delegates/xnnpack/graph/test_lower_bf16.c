@@ -32,8 +32,8 @@ static void draw(uint16_t *ret, size_t n)
 	}
 }
 
-static uint32_t plain(
-	struct make_xnn *mk, uint32_t type, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns)
+static uint32_t plain(struct make_xnn *mk, uint32_t type, uint32_t input, uint32_t output, uint32_t rows,
+	uint32_t columns)
 {
 	return mx_value(mk,
 		&(struct mx_value){ .type = type, MX_DIMS(rows, columns), .input = input, .output = output });
@@ -47,12 +47,10 @@ static uint32_t bf16(struct make_xnn *mk, uint32_t input, uint32_t output)
 static void node(struct make_xnn *mk, uint8_t kind, uint32_t a, uint32_t b, uint32_t out)
 {
 	mx_node(mk, kind,
-		&(struct et_xnn_node){
-			.inputs = { a, b }, .outputs = { out }, .min = -INFINITY, .max = INFINITY });
+		&(struct et_xnn_node){ .inputs = { a, b }, .outputs = { out }, .min = -INFINITY, .max = INFINITY });
 }
 
-static void node_of_list(
-	struct make_xnn *mk, uint8_t kind, uint32_t in, uint32_t out, uint32_t first, uint32_t second)
+static void node_of_list(struct make_xnn *mk, uint8_t kind, uint32_t in, uint32_t out, uint32_t first, uint32_t second)
 {
 	mx_node(mk, kind,
 		&(struct et_xnn_node){ .inputs = { in },
@@ -118,8 +116,8 @@ static void test_between_nodes(void **state)
 		struct make_xnn mk;
 		size_t n_others = 0;
 		mx_init(&mk);
-		uint32_t a = bf16(&mk, 1, 0), b = bf16(&mk, 2, 0), c = bf16(&mk, 3, 0),
-			 product = bf16(&mk, 0, 0), out = bf16(&mk, 0, 4);
+		uint32_t a = bf16(&mk, 1, 0), b = bf16(&mk, 2, 0), c = bf16(&mk, 3, 0), product = bf16(&mk, 0, 0),
+			 out = bf16(&mk, 0, 4);
 		node(&mk, MX_MULTIPLY, a, b, product);
 		node(&mk, MX_MULTIPLY, put_between(&mk, product, how), c, out);
 		run(&mk, args, 3, 1);
@@ -141,8 +139,8 @@ static void test_outputs_that_are_read(void **state)
 	for (int is_converted = 0; is_converted < 2; is_converted++) {
 		struct make_xnn mk;
 		mx_init(&mk);
-		uint32_t a = bf16(&mk, 1, 0), b = bf16(&mk, 2, 0), first = bf16(&mk, 0, 3),
-			 second = bf16(&mk, 0, 4), product = is_converted ? bf16(&mk, 0, 0) : first;
+		uint32_t a = bf16(&mk, 1, 0), b = bf16(&mk, 2, 0), first = bf16(&mk, 0, 3), second = bf16(&mk, 0, 4),
+			 product = is_converted ? bf16(&mk, 0, 0) : first;
 		node(&mk, MX_MULTIPLY, a, b, product);
 		if (is_converted)
 			node(&mk, MX_CONVERT, product, 0, first);
@@ -171,9 +169,9 @@ static uint32_t add_layer(struct make_xnn *mk, const struct layer *l, uint32_t i
 					     MX_DIMS(n, IN + OUT - n),
 					     .constant = mx_constant(mk, l->taps, sizeof(l->taps)) });
 	if (l->has_bias)
-		biases = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					      MX_DIMS(OUT),
-					      .constant = mx_constant(mk, bias, sizeof(bias)) });
+		biases = mx_value(mk,
+			&(struct mx_value){
+				.type = ET_XNN_FP32, MX_DIMS(OUT), .constant = mx_constant(mk, bias, sizeof(bias)) });
 	mx_node(mk, MX_LINEAR,
 		&(struct et_xnn_node){ .inputs = { in, taps, biases },
 			.outputs = { out },
@@ -188,8 +186,7 @@ static double layer_at(const struct layer *l, const struct arg *in, size_t i)
 	double sum = l->has_bias ? (double)bias[i % OUT] : 0;
 	for (size_t k = 0; k < IN; k++)
 		sum += at(in, i / OUT * IN + k) *
-		       (double)et_xnn_from_bf16(
-			       l->taps[l->is_transposed ? k * OUT + i % OUT : i % OUT * IN + k]);
+		       (double)et_xnn_from_bf16(l->taps[l->is_transposed ? k * OUT + i % OUT : i % OUT * IN + k]);
 	return l->is_limited ? fmin(fmax(sum, -20), 50) : sum;
 }
 
@@ -199,9 +196,7 @@ static void test_layers(void **state)
 	for (unsigned i = 0; i < 16; i++) {
 		struct make_xnn mk;
 		struct et_diag diag = { 0 };
-		struct layer l = {
-			.is_transposed = i & 1, .has_bias = i & 2, .is_limited = i & 4, .to_floats = i & 8
-		};
+		struct layer l = { .is_transposed = i & 1, .has_bias = i & 2, .is_limited = i & 4, .to_floats = i & 8 };
 		draw(l.taps, (size_t)OUT * IN);
 		mx_init(&mk);
 		uint32_t in = bf16(&mk, 1, 0),
@@ -230,8 +225,7 @@ static void test_behind_layers(void **state)
 		size_t n_others = 0;
 		draw(l.taps, (size_t)OUT * IN);
 		mx_init(&mk);
-		uint32_t in = bf16(&mk, 1, 0),
-			 y = plain(&mk, ET_XNN_BF16, 0, is_output ? 3 : 0, ROWS, OUT),
+		uint32_t in = bf16(&mk, 1, 0), y = plain(&mk, ET_XNN_BF16, 0, is_output ? 3 : 0, ROWS, OUT),
 			 out = plain(&mk, ET_XNN_BF16, 0, 2, ROWS, OUT);
 		add_layer(&mk, &l, in, y);
 		node(&mk, MX_MULTIPLY, y, y, out);
@@ -266,19 +260,16 @@ static void test_limits_behind_layers(void **state)
 			 out = plain(&mk, ET_XNN_FP32, 0, 2, ROWS, OUT);
 		add_layer(&mk, &l, in, y);
 		mx_node(&mk, MX_CLAMP,
-			&(struct et_xnn_node){ .inputs = { y },
-				.outputs = { limited },
-				.min = limits[i][0],
-				.max = limits[i][1] });
+			&(struct et_xnn_node){
+				.inputs = { y }, .outputs = { limited }, .min = limits[i][0], .max = limits[i][1] });
 		node(&mk, MX_CONVERT, limited, 0, out);
 		ARG(&args[0], ET_BFLOAT16, ET_STATIC, ROWS, IN);
 		ARG(&args[1], ET_FLOAT32, ET_STATIC, ROWS, OUT);
 		draw(args[0].f16, (size_t)ROWS * IN);
 		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
 		for (size_t j = 0; j < ROWS * OUT; j++)
-			assert_true(
-				args[1].f32[j] ==
-				fminf(fmaxf(nearest(layer_at(&l, &args[0], j)), limits[i][0]), limits[i][1]));
+			assert_true(args[1].f32[j] ==
+				    fminf(fmaxf(nearest(layer_at(&l, &args[0], j)), limits[i][0]), limits[i][1]));
 	}
 }
 
@@ -291,12 +282,11 @@ static void test_constants(void **state)
 	uint16_t numbers[IN];
 	draw(numbers, IN);
 	mx_init(&mk);
-	uint32_t in = bf16(&mk, 1, 0), sum = bf16(&mk, 0, 0),
-		 joined = plain(&mk, ET_XNN_BF16, 0, 0, ROWS + 1, IN),
+	uint32_t in = bf16(&mk, 1, 0), sum = bf16(&mk, 0, 0), joined = plain(&mk, ET_XNN_BF16, 0, 0, ROWS + 1, IN),
 		 out = plain(&mk, ET_XNN_BF16, 0, 2, ROWS + 2, IN);
-	uint32_t constant = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_BF16,
-						  MX_DIMS(1, IN),
-						  .constant = mx_constant(&mk, numbers, sizeof(numbers)) });
+	uint32_t constant = mx_value(&mk,
+		&(struct mx_value){
+			.type = ET_XNN_BF16, MX_DIMS(1, IN), .constant = mx_constant(&mk, numbers, sizeof(numbers)) });
 	uint32_t converted = plain(&mk, ET_XNN_BF16, 0, 0, 1, IN);
 	node(&mk, MX_ADD, in, constant, sum);
 	node(&mk, MX_CONVERT, constant, 0, converted);
@@ -330,14 +320,12 @@ static void test_products(void **state)
 		uint16_t taps[IN * OUT];
 		draw(taps, (size_t)IN * OUT);
 		mx_init(&mk);
-		uint32_t in = bf16(&mk, 1, 0),
-			 out = plain(&mk, ET_XNN_FP32, 0, is_constant ? 2 : 3, ROWS, OUT),
-			 right = mx_value(
-				 &mk, &(struct mx_value){ .type = ET_XNN_BF16,
-					      MX_DIMS(IN, OUT),
-					      .input = is_constant ? 0 : 2,
-					      .constant = is_constant ? mx_constant(&mk, taps, sizeof(taps))
-								      : 0 });
+		uint32_t in = bf16(&mk, 1, 0), out = plain(&mk, ET_XNN_FP32, 0, is_constant ? 2 : 3, ROWS, OUT),
+			 right = mx_value(&mk,
+				 &(struct mx_value){ .type = ET_XNN_BF16,
+					 MX_DIMS(IN, OUT),
+					 .input = is_constant ? 0 : 2,
+					 .constant = is_constant ? mx_constant(&mk, taps, sizeof(taps)) : 0 });
 		node(&mk, MX_MATMUL, in, right, out);
 		ARG(&args[0], ET_BFLOAT16, ET_STATIC, ROWS, IN);
 		ARG(&args[1], ET_BFLOAT16, ET_STATIC, IN, OUT);
@@ -372,15 +360,13 @@ static void test_rows_of_bf16(void **state)
 		mx_init(&mk);
 		uint32_t in = plain(&mk, ET_XNN_BF16, 1, 0, ROWS, DEEP),
 			 rows = mx_value(&mk,
-				 &(struct mx_value){
-					 .type = ET_XNN_QDINT8, MX_DIMS(ROWS, DEEP), .n_row_dims = 1 }),
-			 filter =
-				 mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QBINT4,
-						       MX_DIMS(OUT, DEEP),
-						       .constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
-						       .scales = scales,
-						       .n_scales = OUT,
-						       .block_size = DEEP }),
+				 &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(ROWS, DEEP), .n_row_dims = 1 }),
+			 filter = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QBINT4,
+							MX_DIMS(OUT, DEEP),
+							.constant = mx_constant(&mk, nibbles, sizeof(nibbles)),
+							.scales = scales,
+							.n_scales = OUT,
+							.block_size = DEEP }),
 			 out = plain(&mk, types[i], 0, 2, ROWS, OUT);
 		node(&mk, MX_CONVERT, in, 0, rows);
 		mx_node(&mk, MX_LINEAR,
@@ -411,10 +397,9 @@ static void test_memory(void **state)
 	mx_init(&mk);
 	uint32_t in = bf16(&mk, 1, 0), y = plain(&mk, ET_XNN_BF16, 0, 0, ROWS, OUT),
 		 out = plain(&mk, ET_XNN_BF16, 0, 2, ROWS, OUT);
-	uint32_t constant =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_BF16,
-				      MX_DIMS(OUT),
-				      .constant = mx_constant(&mk, l.taps, OUT * sizeof(*l.taps)) });
+	uint32_t constant = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_BF16,
+						  MX_DIMS(OUT),
+						  .constant = mx_constant(&mk, l.taps, OUT * sizeof(*l.taps)) });
 	add_layer(&mk, &l, in, y);
 	node(&mk, MX_ADD, y, constant, out);
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
@@ -476,13 +461,12 @@ static void test_refused_together(void **state)
 		uint32_t first = plain(&mk, mixes[i].first, 1, 0, IN, IN), second = ET_XNN_NONE,
 			 out = plain(&mk, mixes[i].out, 0, 2, IN, IN);
 		if (mixes[i].second)
-			second = mx_value(
-				&mk, &(struct mx_value){ .type = mixes[i].second,
-					     MX_DIMS(IN, IN),
-					     .input = mixes[i].is_constant ? 0 : 3,
-					     .constant = mixes[i].is_constant
-								 ? mx_constant(&mk, zeros, sizeof(zeros))
-								 : 0 });
+			second = mx_value(&mk,
+				&(struct mx_value){ .type = mixes[i].second,
+					MX_DIMS(IN, IN),
+					.input = mixes[i].is_constant ? 0 : 3,
+					.constant = mixes[i].is_constant ? mx_constant(&mk, zeros, sizeof(zeros))
+									 : 0 });
 		mx_node(&mk, mixes[i].kind,
 			&(struct et_xnn_node){ .inputs = { first, second, ET_XNN_NONE },
 				.outputs = { out, out },
@@ -514,10 +498,8 @@ static void test_refused_weights(void **state)
 		if (kinds[i % 4] == MX_LINEAR && i / 4 == 3)
 			continue; /* this one is right */
 		mx_init(&mk);
-		uint32_t in = mx_value(&mk,
-				 &(struct mx_value){ .type = types[0], MX_DIMS(1, 1, 1, 1), .input = 1 }),
-			 out = mx_value(&mk,
-				 &(struct mx_value){ .type = types[0], MX_DIMS(1, 1, 1, 1), .output = 2 }),
+		uint32_t in = mx_value(&mk, &(struct mx_value){ .type = types[0], MX_DIMS(1, 1, 1, 1), .input = 1 }),
+			 out = mx_value(&mk, &(struct mx_value){ .type = types[0], MX_DIMS(1, 1, 1, 1), .output = 2 }),
 			 filter = mx_value(&mk, &(struct mx_value){ .type = types[1],
 							.dims = { 1, 1, 1, 1 },
 							.n_dims = kinds[i % 4] == MX_LINEAR ? 2 : 4,
@@ -549,8 +531,7 @@ static void test_arguments_of_another_datatype(void **state)
 		node(&mk, MX_SIGMOID, in, 0, out);
 		ARG(&args[0], i % 2 ? ET_BFLOAT16 : others[i / 2], ET_STATIC, ROWS, IN);
 		ARG(&args[1], i % 2 ? others[i / 2] : ET_BFLOAT16, ET_STATIC, ROWS, IN);
-		test_refused(test_run_once(&mk, args, 2, &diag), ET_E_INVALID_ARGUMENT, &diag,
-			"the payload says bf16");
+		test_refused(test_run_once(&mk, args, 2, &diag), ET_E_INVALID_ARGUMENT, &diag, "the payload says bf16");
 	}
 }
 
@@ -568,8 +549,7 @@ static void test_too_many_to_be_cut(void **state)
 		node(&mk, MX_CONVERT, value, 0, out);
 		for (uint32_t i = 0; i < 2; i++)
 			ARG(&args[i], type == ET_XNN_BF16 ? ET_BFLOAT16 : ET_FLOAT32, ET_STATIC, ROWS, IN);
-		test_refused(
-			test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED, &diag, "too large to be cut");
+		test_refused(test_run_once(&mk, args, 2, &diag), ET_E_NOT_SUPPORTED, &diag, "too large to be cut");
 	}
 }
 

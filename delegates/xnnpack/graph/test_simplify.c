@@ -21,13 +21,11 @@ struct variant {
 
 enum { N_OUTPUTS = 4 * 5 * 3 };
 
-static uint32_t quantized(
-	struct make_xnn *mk, float scale, int32_t zero_point, uint32_t h, uint32_t w, uint32_t c)
+static uint32_t quantized(struct make_xnn *mk, float scale, int32_t zero_point, uint32_t h, uint32_t w, uint32_t c)
 {
-	return mx_value(mk, &(struct mx_value){ .type = ET_XNN_QINT8,
-				    MX_DIMS(1, h, w, c),
-				    .scale = scale,
-				    .zero_point = zero_point });
+	return mx_value(mk,
+		&(struct mx_value){
+			.type = ET_XNN_QINT8, MX_DIMS(1, h, w, c), .scale = scale, .zero_point = zero_point });
 }
 
 static uint32_t filter(struct make_xnn *mk, uint32_t out, uint32_t in, bool is_depthwise)
@@ -51,13 +49,11 @@ static uint32_t filter(struct make_xnn *mk, uint32_t out, uint32_t in, bool is_d
 static void make(struct make_xnn *mk, const struct variant *v, bool is_watched)
 {
 	mx_init(mk);
-	uint32_t in =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 5, 6), .input = 1 });
+	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 5, 6), .input = 1 });
 	uint32_t padded = mx_value(mk,
 		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 6, 7), .output = is_watched ? 3 : 0 });
-	uint32_t bytes = mx_value(
-		mk, &(struct mx_value){
-			    .type = ET_XNN_QINT8, MX_DIMS(1, 2, 6, 7), .scale = 0.05f, .zero_point = 3 });
+	uint32_t bytes = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 2, 6, 7), .scale = 0.05f, .zero_point = 3 });
 	uint32_t last = quantized(mk, 0.05f, 3, 6, 7, 2);
 	uint32_t wide = quantized(mk, v->from, v->from_zero, 4, 5, 3);
 	uint32_t clamped = quantized(mk, v->from, v->from_zero, 4, 5, 3);
@@ -66,8 +62,7 @@ static void make(struct make_xnn *mk, const struct variant *v, bool is_watched)
 		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 6, 7, 3), .output = is_watched ? 4 : 0 });
 	uint32_t again = quantized(mk, v->to, v->to_zero, 6, 7, 3);
 	uint32_t result = quantized(mk, 0.4f, -5, 4, 5, 3);
-	uint32_t out =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 5, 3), .output = 2 });
+	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 5, 3), .output = 2 });
 	uint32_t filters[] = { filter(mk, 3, 2, false), filter(mk, 1, 3, true) };
 
 	mx_node(mk, MX_PAD,
@@ -77,10 +72,8 @@ static void make(struct make_xnn *mk, const struct variant *v, bool is_watched)
 			.list = { { 0, 0, 0, 1 }, { 0, 0, 1, 0 } } });
 	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { padded }, .outputs = { bytes } });
 	mx_node(mk, MX_TRANSPOSE,
-		&(struct et_xnn_node){ .inputs = { bytes },
-			.outputs = { last },
-			.n_list = { 4 },
-			.list = { { 0, 2, 3, 1 } } });
+		&(struct et_xnn_node){
+			.inputs = { bytes }, .outputs = { last }, .n_list = { 4 }, .list = { { 0, 2, 3, 1 } } });
 	mx_node(mk, MX_CONV,
 		&(struct et_xnn_node){ .inputs = { last, filters[0], ET_XNN_NONE },
 			.outputs = { wide },
@@ -146,12 +139,7 @@ static void test_variants(void **state)
 		/* dequantize, quantize: 1 step of 0.3 is 1.5 steps of 0.2 */
 		{ .from = 0.3f, .from_zero = 0, .to = 0.2f, .to_zero = 0, .min = 0, .n_nodes = 7 },
 		/* the same: there are negative numbers */
-		{ .from = 0.47f,
-			.from_zero = 37,
-			.to = 6 / 255.0f,
-			.to_zero = -128,
-			.min = -1,
-			.n_nodes = 7 },
+		{ .from = 0.47f, .from_zero = 37, .to = 6 / 255.0f, .to_zero = -128, .min = -1, .n_nodes = 7 },
 		/* dequantize, pad, quantize */
 		{ .from = 0.1f, .from_zero = -7, .to = 0.1f, .to_zero = -7, .padding = 1, .n_nodes = 8 },
 	};
@@ -201,26 +189,21 @@ static void make_views(struct make_xnn *mk, bool is_watched)
 		&(struct et_xnn_node){
 			.inputs = { b }, .outputs = { transposed }, .n_list = { 3 }, .list = { { 1, 0, 2 } } });
 	mx_node(mk, MX_TRANSPOSE,
-		&(struct et_xnn_node){ .inputs = { transposed },
-			.outputs = { right },
-			.n_list = { 3 },
-			.list = { { 0, 2, 1 } } });
+		&(struct et_xnn_node){
+			.inputs = { transposed }, .outputs = { right }, .n_list = { 3 }, .list = { { 0, 2, 1 } } });
 	mx_node(mk, MX_MATMUL, &(struct et_xnn_node){ .inputs = { left, right }, .outputs = { product } });
 	mx_node(mk, MX_RESHAPE,
 		&(struct et_xnn_node){
 			.inputs = { c }, .outputs = { more }, .n_list = { 3 }, .list = { { 0, 4, 5 } } });
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { product, more }, .outputs = { sum } });
 	mx_node(mk, MX_RESHAPE,
-		&(struct et_xnn_node){
-			.inputs = { sum }, .outputs = { out }, .n_list = { 2 }, .list = { { 0, 20 } } });
+		&(struct et_xnn_node){ .inputs = { sum }, .outputs = { out }, .n_list = { 2 }, .list = { { 0, 20 } } });
 	/* of one output to another by way of a third shape: that is one copy */
 	mx_node(mk, MX_ADD, &(struct et_xnn_node){ .inputs = { c, c }, .outputs = { twice } });
 	uint32_t again = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N, 4, 5) });
 	mx_node(mk, MX_RESHAPE,
-		&(struct et_xnn_node){ .inputs = { twice },
-			.outputs = { again },
-			.n_list = { 3 },
-			.list = { { 0, 4, 5 } } });
+		&(struct et_xnn_node){
+			.inputs = { twice }, .outputs = { again }, .n_list = { 3 }, .list = { { 0, 4, 5 } } });
 	mx_node(mk, MX_RESHAPE,
 		&(struct et_xnn_node){
 			.inputs = { again }, .outputs = { copy }, .n_list = { 2 }, .list = { { 0, 20 } } });
@@ -233,8 +216,8 @@ static void fill(float *numbers, uint32_t n, uint32_t seed)
 }
 
 /* One context, with more and fewer batches than it was made for, and other memory. */
-static void compute_views(bool is_watched, float outputs[][3][MOST_BATCHES * N_PRODUCTS],
-	uint32_t *ret_n_views, uint32_t *ret_n_nodes)
+static void compute_views(bool is_watched, float outputs[][3][MOST_BATCHES * N_PRODUCTS], uint32_t *ret_n_views,
+	uint32_t *ret_n_nodes)
 {
 	static const int32_t batches[] = { 3, 1, 2, 3 };
 	struct make_xnn mk;
@@ -293,8 +276,7 @@ static void test_views(void **state)
 	uint32_t n_views, n_nodes;
 	compute_views(true, expected, &n_views, &n_nodes);
 	assert_int_equal(n_nodes, 10);
-	assert_int_equal(
-		n_views, 2); /* to two outputs; of the inputs, others read one, and one becomes an output */
+	assert_int_equal(n_views, 2); /* to two outputs; of the inputs, others read one, and one becomes an output */
 	compute_views(false, got, &n_views, &n_nodes);
 	assert_int_equal(n_nodes, 9);
 	assert_int_equal(n_views, 3);
@@ -322,15 +304,14 @@ static void try_output_that_is_read(bool is_before)
 	size_t n_bytes;
 	mx_init(&mk);
 	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 6), .input = 1 });
-	uint32_t sum = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 6), .output = is_before ? 2 : 0 });
-	uint32_t seen = mx_value(
-		&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 4), .output = is_before ? 0 : 2 });
+	uint32_t sum = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2, 6), .output = is_before ? 2 : 0 });
+	uint32_t seen = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 4), .output = is_before ? 0 : 2 });
 	uint32_t twice = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 4), .output = 3 });
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, in }, .outputs = { sum } });
 	mx_node(&mk, MX_RESHAPE,
-		&(struct et_xnn_node){
-			.inputs = { sum }, .outputs = { seen }, .n_list = { 2 }, .list = { { 3, 4 } } });
+		&(struct et_xnn_node){ .inputs = { sum }, .outputs = { seen }, .n_list = { 2 }, .list = { { 3, 4 } } });
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { seen, seen }, .outputs = { twice } });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	test_ok(test_compile(bytes, n_bytes, 3, &model, &info, &diag), &diag);
@@ -340,9 +321,8 @@ static void try_output_that_is_read(bool is_before)
 	ARG(&args[1], ET_FLOAT32, ET_STATIC, is_before ? 2 : 3, is_before ? 6 : 4);
 	ARG(&args[2], ET_FLOAT32, ET_STATIC, 3, 4);
 	fill(args[0].f32, 12, 1);
-	test_ok(test_ops->enqueue(instance,
-			(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value }, NULL,
-			&diag),
+	test_ok(test_ops->enqueue(instance, (struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value },
+			NULL, &diag),
 		&diag);
 	for (uint32_t i = 0; i < 12; i++) {
 		assert_true(args[1].f32[i] == 2 * args[0].f32[i]);
@@ -368,11 +348,9 @@ static void test_absurd_padding(void **state)
 	struct et_diag diag = { 0 };
 	mx_init(&mk);
 	static const float weights[1] = { 1 };
-	uint32_t in =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .input = 1 });
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .input = 1 });
 	uint32_t padded = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1) });
-	uint32_t out =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .output = 2 });
+	uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .output = 2 });
 	uint32_t one = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
 					     MX_DIMS(1, 1, 1, 1),
 					     .constant = mx_constant(&mk, weights, sizeof(weights)) });
@@ -408,14 +386,13 @@ static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, 
 		.zero_point = is_bytes ? 4 : 0 };
 	struct mx_value last = shape;
 	mx_init(mk);
-	uint32_t in =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 5, 6, 2), .input = 1 });
+	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 5, 6, 2), .input = 1 });
 	uint32_t from = is_bytes ? quantized(mk, 0.05f, 3, 5, 6, 2) : in;
 	uint32_t wide = mx_value(mk, &shape);
 	/* in bytes there are things between that go, and only then these meet */
-	uint32_t real = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					     MX_DIMS(1, 5, 6, channels),
-					     .output = is_bytes && is_watched ? 3 : 0 });
+	uint32_t real = mx_value(mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(1, 5, 6, channels), .output = is_bytes && is_watched ? 3 : 0 });
 	uint32_t again = is_bytes ? mx_value(mk, &shape) : wide;
 	uint32_t limited = is_bytes ? mx_value(mk, &shape) : ET_XNN_NONE;
 	last.type = ET_XNN_FP32;
@@ -431,8 +408,8 @@ static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, 
 		.min = what == A_CONV ? -1.5f : -INFINITY,
 		.max = what == A_CONV ? 1.5f : INFINITY };
 	struct mx_value filter_of = { .type = ET_XNN_FP32, .n_dims = 4, .dims = { 3, 3, 3, 2 } };
-	static const uint32_t kinds[] = { MX_CONV, MX_DEPTHWISE, MX_DECONV, MX_MAX_POOL, MX_AVERAGE,
-		MX_LINEAR, MX_CONV };
+	static const uint32_t kinds[] = { MX_CONV, MX_DEPTHWISE, MX_DECONV, MX_MAX_POOL, MX_AVERAGE, MX_LINEAR,
+		MX_CONV };
 	if (what == A_DEPTHWISE) {
 		filter_of.dims[0] = 1;
 		node.numbers[ET_XNN_GROUP_IN] = node.numbers[ET_XNN_GROUP_OUT] = 1;
@@ -454,10 +431,8 @@ static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, 
 		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { real }, .outputs = { again } });
 	}
 	mx_node(mk, MX_CLAMP,
-		&(struct et_xnn_node){ .inputs = { again },
-			.outputs = { is_bytes ? limited : out },
-			.min = min,
-			.max = max });
+		&(struct et_xnn_node){
+			.inputs = { again }, .outputs = { is_bytes ? limited : out }, .min = min, .max = max });
 	if (is_bytes)
 		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { limited }, .outputs = { out } });
 	if (copy != ET_XNN_NONE)
@@ -467,8 +442,8 @@ static uint32_t make_limited(struct make_xnn *mk, enum limited what, float min, 
 	return 5 * 6 * channels;
 }
 
-static void compute_limited(enum limited what, float min, float max, bool is_watched,
-	float out[N_LIMITED_OUT], uint32_t *ret_n_nodes)
+static void compute_limited(enum limited what, float min, float max, bool is_watched, float out[N_LIMITED_OUT],
+	uint32_t *ret_n_nodes)
 {
 	struct make_xnn mk;
 	struct arg args[3];
@@ -509,8 +484,8 @@ static void test_limits(void **state)
 			compute_limited(what, limits[i][0], limits[i][1], true, expected, &n_all);
 			compute_limited(what, limits[i][0], limits[i][1], false, got, &n_nodes);
 			if (memcmp(expected, got, sizeof(got)) != 0)
-				fail_msg("%d within %g and %g computes something else", (int)what,
-					(double)limits[i][0], (double)limits[i][1]);
+				fail_msg("%d within %g and %g computes something else", (int)what, (double)limits[i][0],
+					(double)limits[i][1]);
 			bool is_bytes = what == A_CONV_OF_BYTES;
 			assert_int_equal(n_nodes, is_bytes ? 3 : 1);
 			assert_int_equal(n_all, is_bytes ? 6 : 3);
@@ -584,8 +559,7 @@ static void test_two_clamps(void **state)
 		test_ok(test_run_once(&mk, args, 2, &diag), &diag);
 		for (int i = 0; i < 4; i++)
 			if (args[1].f32[i] != cases[k].expected[i])
-				fail_msg("case %zu: %g becomes %g", k, (double)args[0].f32[i],
-					(double)args[1].f32[i]);
+				fail_msg("case %zu: %g becomes %g", k, (double)args[0].f32[i], (double)args[1].f32[i]);
 	}
 }
 
@@ -603,14 +577,12 @@ static void test_table_of_odd_limits(void **state)
 		mx_init(&mk);
 		uint32_t in = mx_value(&mk,
 			&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .input = 1, .scale = 0.5f });
-		uint32_t clamped =
-			mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .scale = 0.5f });
+		uint32_t clamped = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .scale = 0.5f });
 		uint32_t real = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(4) });
 		uint32_t out = mx_value(&mk,
 			&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(4), .output = 2, .scale = 0.25f });
 		mx_node(&mk, MX_CLAMP,
-			&(struct et_xnn_node){
-				.inputs = { in }, .outputs = { clamped }, .min = 0, .max = most[k] });
+			&(struct et_xnn_node){ .inputs = { in }, .outputs = { clamped }, .min = 0, .max = most[k] });
 		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { clamped }, .outputs = { real } });
 		mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { real }, .outputs = { out } });
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
@@ -633,8 +605,7 @@ static void test_limits_that_are_no_number(void **state)
 	float expected[N_LIMITED_OUT], got[N_LIMITED_OUT];
 	uint32_t n_nodes;
 	for (enum limited what = 0; what < N_LIMITED; what++) {
-		compute_limited(
-			what, -0.5f, what == A_CONV_OF_BYTES ? 100 : INFINITY, false, expected, &n_nodes);
+		compute_limited(what, -0.5f, what == A_CONV_OF_BYTES ? 100 : INFINITY, false, expected, &n_nodes);
 		compute_limited(what, -0.5f, NAN, false, got, &n_nodes);
 		assert_int_equal(n_nodes, what == A_CONV_OF_BYTES ? 3 : 1);
 		assert_memory_equal(got, expected, sizeof(got));

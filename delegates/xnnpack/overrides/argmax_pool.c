@@ -49,12 +49,10 @@ static void run_rows(void *arg, size_t begin, size_t end)
 	const struct et_xnn_override_implicit_im2col *windows = &argmax->windows;
 	size_t n = windows->channels;
 	for (size_t row = begin; row < end; row++) {
-		size_t image = row / windows->out_height,
-		       top = row % windows->out_height * windows->kernel[0];
+		size_t image = row / windows->out_height, top = row % windows->out_height * windows->kernel[0];
 		const float *in = (const float *)windows->in + image * windows->height * windows->width * n;
 		for (size_t x = 0; x < windows->out_width; x++)
-			run_window(
-				argmax, in, top, x * windows->kernel[1], (row * windows->out_width + x) * n);
+			run_window(argmax, in, top, x * windows->kernel[1], (row * windows->out_width + x) * n);
 	}
 }
 

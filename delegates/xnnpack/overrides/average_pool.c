@@ -35,7 +35,7 @@ static float count_of(struct span span)
 static float at(const struct average *average, size_t i)
 {
 	return average->is_fp16 ? et_xnn_from_fp16(((const uint16_t *)average->windows.in)[i])
-				  : ((const float *)average->windows.in)[i];
+				: ((const float *)average->windows.in)[i];
 }
 
 static void put(const struct average *average, size_t i, float mean)
@@ -77,8 +77,7 @@ bool et_xnn_override_needs_average(const struct et_xnn_node *node)
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
-	return et_xnn_override_needs_average(node) && !in->data &&
-	       (in->type == ET_XNN_FP32 || in->type == ET_XNN_FP16);
+	return et_xnn_override_needs_average(node) && !in->data && (in->type == ET_XNN_FP32 || in->type == ET_XNN_FP16);
 }
 
 static void run(const struct et_xnn_override_run *run)

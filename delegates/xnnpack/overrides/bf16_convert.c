@@ -14,8 +14,7 @@ struct copying {
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	if (node->kind == &et_xnn_kind_round)
 		return true;
 	return node->kind->types == ET_XNN_TYPES_CONVERT && !in->data &&

@@ -59,8 +59,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 		return true;
 	case xnn_binary_maximum:
 	case xnn_binary_minimum:
-		return may_be_halfway(&values[node->inputs[0]], out) ||
-		       may_be_halfway(&values[node->inputs[1]], out);
+		return may_be_halfway(&values[node->inputs[0]], out) || may_be_halfway(&values[node->inputs[1]], out);
 	default:
 		return !et_xnn_scales_fit(payload, node);
 	}
@@ -137,11 +136,9 @@ static void run_row_of_slopes(const struct binary *binary, const size_t *offsets
 		left = (quantized->is_signed ? (int8_t)left : left) - binary->zero_points[0];
 		right = (quantized->is_signed ? (int8_t)right : right) - binary->zero_points[1];
 		float number = left < 0 ? (float)(left * right) * binary->below : (float)left * binary->above;
-		float least = quantized->least - quantized->zero_point,
-		      most = quantized->most - quantized->zero_point;
+		float least = quantized->least - quantized->zero_point, most = quantized->most - quantized->zero_point;
 		number = number > least ? number : least;
-		out[i] = (uint8_t)(int32_t)(et_xnn_round(number < most ? number : most) +
-					    quantized->zero_point);
+		out[i] = (uint8_t)(int32_t)(et_xnn_round(number < most ? number : most) + quantized->zero_point);
 	}
 }
 
@@ -206,8 +203,7 @@ static void prepare_32(struct binary *binary, const struct et_xnn_override_run *
 /* --- both --- */
 
 /* Dimensions of the output from the last, and how far apart neighbours along them lie in the inputs: 0 where there is but one. */
-static void lay_out(
-	struct binary *binary, const struct et_xnn_shape *const shapes[2], const struct et_xnn_shape *out)
+static void lay_out(struct binary *binary, const struct et_xnn_shape *const shapes[2], const struct et_xnn_shape *out)
 {
 	size_t all[2] = { 1, 1 }, dims[ET_XNN_MAX_DIMS], steps[ET_XNN_MAX_DIMS][2];
 	uint32_t n = 0;
@@ -268,8 +264,7 @@ static void run(const struct et_xnn_override_run *run)
 	const struct et_xnn_node *node = run->node;
 	const struct et_xnn_value *values = run->payload->values;
 	const struct et_xnn_shape *out = &run->shapes[node->outputs[0]];
-	struct binary binary = { .op = (enum xnn_binary_operator)node->kind->op,
-		.out = run->memory[node->outputs[0]] };
+	struct binary binary = { .op = (enum xnn_binary_operator)node->kind->op, .out = run->memory[node->outputs[0]] };
 	const struct et_xnn_shape *shapes[2];
 	for (unsigned i = 0; i < 2; i++) {
 		uint32_t input = node->inputs[i];

@@ -28,8 +28,7 @@ static bool is_read(uint8_t type)
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	if (node->kind->types != ET_XNN_TYPES_CONVERT || in->data)
 		return false;
 	if (out->type == ET_XNN_INT32)

@@ -27,8 +27,8 @@ enum {
 struct layout {
 	const struct et_xnn_gemm_build *build;
 	size_t kernel[2], stride[2], dilation[2]; /* gap: the dilation */
-	size_t groups, channels, n_out;      /* of a group */
-	size_t subconvs[2];                    /* 1, or as many as the stride is wide */
+	size_t groups, channels, n_out;           /* of a group */
+	size_t subconvs[2];                       /* 1, or as many as the stride is wide */
 };
 
 /* Taps of a phase in one direction: @n from @first on, @step apart. The first meets the pixel @behind before the one that the
@@ -49,13 +49,11 @@ static bool may_leave_zeros(const struct et_xnn_node *node)
 	return is_deconvolution(node) && !et_xnn_override_has_subconvs(node) && down * across <= MOST_SUBCONVS;
 }
 
-static struct layout layout_of(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, bool counts_zeros)
+static struct layout layout_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node, bool counts_zeros)
 {
 	const uint32_t *n = node->numbers;
 	struct layout layout = {
-		.build = payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16()
-									      : et_xnn_gemm_any(),
+		.build = payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16() : et_xnn_gemm_any(),
 		.kernel = { n[ET_XNN_KERNEL_H], n[ET_XNN_KERNEL_W] },
 		.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
 		.dilation = { n[ET_XNN_DILATION_H], n[ET_XNN_DILATION_W] },
@@ -75,15 +73,14 @@ static struct layout layout_of(
 static bool is_narrow(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return et_xnn_override_is_all_floats(payload, node) && is_deconvolution(node) &&
-	       (et_xnn_override_may_be_below_stride(node) ||
-		       et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
+	       (et_xnn_override_may_be_below_stride(node) || et_xnn_gemm_is_narrow(node->numbers[ET_XNN_GROUP_OUT]));
 }
 
 static bool is_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return et_xnn_override_is_all_fp16(payload, node) && et_xnn_gemm_fp16() &&
-	       (is_deconvolution(node) || (node->kind->infer == et_xnn_infer_convolution &&
-						  !et_xnn_override_is_like_depthwise(node)));
+	       (is_deconvolution(node) ||
+		       (node->kind->infer == et_xnn_infer_convolution && !et_xnn_override_is_like_depthwise(node)));
 }
 
 /* Of a group's last panel, which XNNPACK fills up to a whole one, we do fewer columns. */
@@ -102,8 +99,8 @@ static bool is_filled_up(const struct et_xnn_payload *payload, const struct et_x
 	     may_pay = n[ET_XNN_GROUPS] == 1 ? is_dilated && n[ET_XNN_GROUP_OUT] <= ET_GEMM_PANEL / 2
 					     : n[ET_XNN_DILATION_W] == 1;
 	if (!et_xnn_override_is_all_floats(payload, node) || !et_xnn_gemm() ||
-		node->kind->infer != et_xnn_infer_convolution || !may_pay ||
-		et_xnn_override_is_like_depthwise(node) || !has_narrow_panel(n[ET_XNN_GROUP_OUT]))
+		node->kind->infer != et_xnn_infer_convolution || !may_pay || et_xnn_override_is_like_depthwise(node) ||
+		!has_narrow_panel(n[ET_XNN_GROUP_OUT]))
 		return false;
 	const struct et_xnn_shape *out = &payload->values[node->outputs[0]].shape;
 	bool is_counted = et_mul(products, n[ET_XNN_GROUP_IN], &products);
@@ -195,8 +192,8 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 }
 
 /* A row of a panel, of which @n columns are there: from floats @stride apart; without such zeros. Returns where the next one goes. */
-static uint8_t *pack_row(
-	const struct layout *layout, const float *from, size_t stride, size_t n, size_t width, uint8_t *to)
+static uint8_t *pack_row(const struct layout *layout, const float *from, size_t stride, size_t n, size_t width,
+	uint8_t *to)
 {
 	const size_t n_bytes = layout->build->n_bytes;
 	for (size_t i = 0; i < width; i++, to += n_bytes) {
@@ -211,8 +208,8 @@ static uint8_t *pack_row(
 }
 
 /* One group of a phase. @filter: [n_out][kernel][kernel][channels]. @bias: [n_out], or NULL. */
-static uint8_t *pack_group(const struct layout *layout, const size_t subconv[2], const float *filter,
-	const float *bias, uint8_t *to)
+static uint8_t *pack_group(const struct layout *layout, const size_t subconv[2], const float *filter, const float *bias,
+	uint8_t *to)
 {
 	const struct taps down = taps_of(layout, 0, subconv[0]), across = taps_of(layout, 1, subconv[1]);
 	const size_t of_column = layout->kernel[0] * layout->kernel[1] * layout->channels;
@@ -225,8 +222,8 @@ static uint8_t *pack_group(const struct layout *layout, const size_t subconv[2],
 			for (size_t x = across.first; x < layout->kernel[1]; x += across.step)
 				for (size_t k = 0; k < layout->channels; k++)
 					to = pack_row(layout,
-						column + (y * layout->kernel[1] + x) * layout->channels + k,
-						of_column, n, width, to);
+						column + (y * layout->kernel[1] + x) * layout->channels + k, of_column,
+						n, width, to);
 	}
 	return to;
 }
@@ -252,8 +249,8 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 	size_t subconv[2] = { 0, 0 };
 	do {
 		for (size_t group = 0; group < layout.groups && n_taps(&layout, subconv); group++)
-			to = pack_group(&layout, subconv, filter + group * n,
-				bias ? bias + group * layout.n_out : NULL, to);
+			to = pack_group(&layout, subconv, filter + group * n, bias ? bias + group * layout.n_out : NULL,
+				to);
 	} while (next_subconv(&layout, subconv));
 }
 
@@ -277,8 +274,8 @@ static void repeat(const struct et_xnn_im2col *patches, const size_t n[2], size_
 }
 
 /* Rows @begin to @end of the outputs of picture @image, as far as they are of that phase. */
-static void run_subconv(const struct images *images, const uint8_t *packed, const size_t subconv[2],
-	size_t image, size_t begin, size_t end)
+static void run_subconv(const struct images *images, const uint8_t *packed, const size_t subconv[2], size_t image,
+	size_t begin, size_t end)
 {
 	const struct layout *layout = &images->layout;
 	struct et_xnn_im2col patches = images->patches;
@@ -340,9 +337,9 @@ static void run(const struct et_xnn_override_run *run)
 	const struct et_xnn_node *node = run->node;
 	const uint32_t *numbers = node->numbers;
 	const size_t *in = run->shapes[node->inputs[0]].dims, *out = run->shapes[node->outputs[0]].dims;
-	bool counts_zeros = may_leave_zeros(node) &&
-			    et_xnn_implicit_im2col_is_marked((const uint8_t *)run->packed +
-						     n_packed(run->payload, node) - ET_XNN_IMPLICIT_IM2COL_MARK);
+	bool counts_zeros = may_leave_zeros(node) && et_xnn_implicit_im2col_is_marked((const uint8_t *)run->packed +
+										      n_packed(run->payload, node) -
+										      ET_XNN_IMPLICIT_IM2COL_MARK);
 	struct images images = { .layout = layout_of(run->payload, node, counts_zeros),
 		.out = { out[1], out[2] },
 		.pad = { numbers[ET_XNN_PAD_TOP], numbers[ET_XNN_PAD_LEFT] } };
@@ -360,13 +357,11 @@ static void run(const struct et_xnn_override_run *run)
 		.width = in[2],
 		.channels = layout->channels };
 	for (int axis = 0; axis < 2; axis++) {
-		ptrdiff_t pad = (ptrdiff_t)images.pad[axis],
-			  dilation = (ptrdiff_t)numbers[ET_XNN_DILATION_H + axis];
+		ptrdiff_t pad = (ptrdiff_t)images.pad[axis], dilation = (ptrdiff_t)numbers[ET_XNN_DILATION_H + axis];
 		patches->step[axis] = is_deconvolution(node) ? -dilation : dilation;
 		patches->first[axis] = is_deconvolution(node) ? pad : -pad;
 		patches->stride[axis] = is_deconvolution(node) ? 1 : layout->stride[axis];
-		patches->spread[axis] =
-			is_deconvolution(node) ? layout->stride[axis] / layout->subconvs[axis] : 1;
+		patches->spread[axis] = is_deconvolution(node) ? layout->stride[axis] / layout->subconvs[axis] : 1;
 	}
 	size_t of_row = out[2] * layout->groups * layout->n_out * layout->kernel[0] * layout->kernel[1] *
 			layout->channels / (layout->subconvs[0] * layout->subconvs[1]);

@@ -25,18 +25,16 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	const uint32_t *n = node->numbers;
 	bool is_convolution = node->kind->infer == et_xnn_infer_convolution;
 	uint32_t flags = is_convolution ? 0 : XNN_FLAG_TRANSPOSE_WEIGHTS | XNN_FLAG_TENSORFLOW_RESHAPE_2D;
-	if ((node->flags & ~flags) || !(is_fp16 ? et_xnn_override_is_all_fp16(payload, node)
-						  : et_xnn_override_is_all_floats(payload, node)))
+	if ((node->flags & ~flags) ||
+		!(is_fp16 ? et_xnn_override_is_all_fp16(payload, node) : et_xnn_override_is_all_floats(payload, node)))
 		return false;
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
 	if (is_convolution && is_fp16 && et_xnn_override_is_like_depthwise(node))
 		return false;
-	if (is_convolution &&
-		(n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
+	if (is_convolution && (n[ET_XNN_GROUPS] != 1 || n[ET_XNN_DILATION_H] != 1 || n[ET_XNN_DILATION_W] != 1))
 		return false;
-	if (is_fp16 ? et_xnn_gemm_fp16() != NULL
-		      : !is_convolution && et_xnn_gemm_is_narrow(columns_of(payload, node)))
+	if (is_fp16 ? et_xnn_gemm_fp16() != NULL : !is_convolution && et_xnn_gemm_is_narrow(columns_of(payload, node)))
 		return et_xnn_override_is_worth(UINT64_MAX - 1);
 	if (is_fp16 || !et_xnn_gemm())
 		return false;
@@ -54,11 +52,9 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 }
 
 /* What does it, wherever it may be. */
-static const struct et_xnn_gemm_build *build_of(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+static const struct et_xnn_gemm_build *build_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16()
-								    : et_xnn_gemm_any();
+	return payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16() : et_xnn_gemm_any();
 }
 
 /* A node's left matrix, as far as its filter says it. */
@@ -122,8 +118,8 @@ static void pack_by_parts(const struct et_xnn_payload *payload, const struct et_
 			size_t from = partition.column * of_column + row * of_row;
 			for (size_t i = 0; i < partition.n; i++)
 				for (size_t k = 0; k < partition.n_rows; k++)
-					floats[i * AT_ONCE + k] = float_at(
-						filter, is_bf16, from + i * of_column + k * of_row);
+					floats[i * AT_ONCE + k] = float_at(filter, is_bf16,
+						from + i * of_column + k * of_row);
 			et_xnn_gemm_pack_part(&partition, depth, n_columns, to);
 		}
 	}
@@ -133,8 +129,7 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 {
 	const struct et_xnn_gemm_build *build = build_of(payload, node);
 	const struct et_xnn_value *filter = &payload->values[node->inputs[1]],
-				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL
-									 : &payload->values[node->inputs[2]];
+				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
 	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
 	struct et_xnn_gemm_filter given = {
 		.filter = filter->data,
@@ -266,9 +261,9 @@ static void run(const struct et_xnn_override_run *run)
 				.stride = { n[ET_XNN_STRIDE_H], n[ET_XNN_STRIDE_W] },
 				.pad = { n[ET_XNN_PAD_TOP], n[ET_XNN_PAD_LEFT] },
 				.out_step = { out->dims[2] * n_columns, n_columns } } };
-		images.windows.counts_zeros =
-			has_border(node) &&
-			et_xnn_implicit_im2col_is_marked((const uint8_t *)run->packed + n_panels(run->payload, node));
+		images.windows.counts_zeros = has_border(node) &&
+					      et_xnn_implicit_im2col_is_marked((const uint8_t *)run->packed +
+									       n_panels(run->payload, node));
 		et_xnn_threads_parallel_for(run->threads, run_windows, &images, out->dims[0] * out->dims[1],
 			1 + GRAIN / (n_of_row * out->dims[2]));
 	} else if (n_rows < FEW_ROWS && panels(&gemm) > 1) {
@@ -304,8 +299,7 @@ static bool takes_linear_fp16(const struct et_xnn_payload *payload, const struct
 static bool takes_bf16(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	return node->kind->infer == et_xnn_infer_fully_connected &&
-	       payload->values[node->inputs[1]].type == ET_XNN_BF16 &&
-	       !et_xnn_has_computed_weights(payload, node);
+	       payload->values[node->inputs[1]].type == ET_XNN_BF16 && !et_xnn_has_computed_weights(payload, node);
 }
 
 const struct et_xnn_override et_xnn_override_convolution = {

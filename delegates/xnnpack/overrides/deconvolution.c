@@ -78,8 +78,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	if (!et_xnn_override_has_subconvs(node) || node->flags || n[ET_XNN_GROUPS] != 1 ||
 		!et_xnn_override_is_all_floats(payload, node))
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]];
 	struct layout layout = layout_of(node);
 	if (et_xnn_override_may_be_below_stride(node))
 		return true;
@@ -146,15 +145,12 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 static void pack_subconv(const struct layout *layout, const float *filter, const float *bias, size_t down,
 	size_t across, float *to)
 {
-	size_t depth = depth_of(layout, down, across), n = n_taps(layout, 0, down),
-	       m = n_taps(layout, 1, across);
+	size_t depth = depth_of(layout, down, across), n = n_taps(layout, 0, down), m = n_taps(layout, 1, across);
 	size_t n_joined = layout->is_joined ? layout->stride[1] : 1;
 	for (size_t join = 0; join < n_joined; join++) {
-		struct et_xnn_gemm_part partition = { .n_rows = 1,
-			.column = join * layout->n_out,
-			.n = layout->n_out,
-			.from = bias,
-			.from_stride = 1 };
+		struct et_xnn_gemm_part partition = {
+			.n_rows = 1, .column = join * layout->n_out, .n = layout->n_out, .from = bias, .from_stride = 1
+		};
 		et_xnn_gemm_pack_part(&partition, depth, n_columns(layout), to);
 		partition.from_stride = layout->kernel[0] * layout->kernel[1] * layout->channels;
 		partition.n_rows = layout->channels;
@@ -179,12 +175,11 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 			size_t n = size_of(&layout, down, across);
 			pack_subconv(&layout, filter, bias, down, across, packed);
 			packed += n;
-			n -= et_xnn_gemm_n_packed(
-				depth_of(&layout, down, across), n_columns(&layout), ET_GEMM_PANEL);
+			n -= et_xnn_gemm_n_packed(depth_of(&layout, down, across), n_columns(&layout), ET_GEMM_PANEL);
 			memset(packed - n, 0, n * sizeof(*packed)); /* it is kept in a file, too */
 		}
-	et_xnn_implicit_im2col_mark(filter, layout.n_out * layout.kernel[0] * layout.kernel[1] * layout.channels,
-		false, (uint8_t *)packed);
+	et_xnn_implicit_im2col_mark(filter, layout.n_out * layout.kernel[0] * layout.kernel[1] * layout.channels, false,
+		(uint8_t *)packed);
 }
 
 /* --- running ------------------------------------------------------------------------------------------- */
@@ -229,8 +224,7 @@ static void run_cut(const struct deconvolution *d, const struct et_xnn_implicit_
 	size_t step, size_t first, size_t last)
 {
 	size_t stride = d->layout.stride[1], pad = d->pad[1], n_out = d->layout.n_out, at = step * stride;
-	size_t left = at < pad ? pad - at : 0,
-	       right = d->out[1] + pad - at < stride ? d->out[1] + pad - at : stride;
+	size_t left = at < pad ? pad - at : 0, right = d->out[1] + pad - at < stride ? d->out[1] + pad - at : stride;
 	struct et_xnn_implicit_im2col windows = *subconv;
 	float rows[CUT_ROWS * MOST_CUT];
 	windows.job.out = (uint8_t *)rows;
@@ -265,15 +259,14 @@ static void run_sides(const struct deconvolution *d, const struct et_xnn_implici
 }
 
 /* Steps @begin to @end of one image, whose windows these are. */
-static void run_steps(
-	const struct deconvolution *d, const struct et_xnn_implicit_im2col *image, size_t begin, size_t end)
+static void run_steps(const struct deconvolution *d, const struct et_xnn_implicit_im2col *image, size_t begin,
+	size_t end)
 {
 	const struct layout *layout = &d->layout;
 	struct et_xnn_implicit_im2col windows = *image;
 	for (size_t i = 0; i < n_subconvs(layout, 0); i++) {
 		struct subconv down = subconv_at(d, 0, i);
-		size_t first = begin > down.step ? begin - down.step : 0,
-		       last = end > down.step ? end - down.step : 0;
+		size_t first = begin > down.step ? begin - down.step : 0, last = end > down.step ? end - down.step : 0;
 		last = last < down.n ? last : down.n;
 		for (size_t j = 0; j < n_subconvs(layout, 1); j++) {
 			struct subconv across = layout->is_joined ? joined(d) : subconv_at(d, 1, j);
@@ -286,8 +279,7 @@ static void run_steps(
 			for (int axis = 0; axis < 2; axis++)
 				windows.pad[axis] = windows.kernel[axis] - 1;
 			if (first < last) {
-				float *row =
-					(float *)(void *)image->job.out + down.at * d->out[1] * layout->n_out;
+				float *row = (float *)(void *)image->job.out + down.at * d->out[1] * layout->n_out;
 				if (across.n) {
 					windows.job.out = (uint8_t *)(row + across.at * layout->n_out);
 					et_xnn_implicit_im2col_run(&windows, first, last);

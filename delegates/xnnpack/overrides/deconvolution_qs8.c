@@ -24,9 +24,9 @@ enum {
 	WORK_OF_OUTPUT = 16, /* products */
 	GRAIN = 1 << 19,     /* products that are worth another thread's while */
 	MOST_SUBCONVS = 64,
-	MOST_JOINED = 64,       /* columns */
-	ROWS = 112,             /* windows at once: whole tiles */
-	COLUMNS = 64,           /* of these, at once: whole panels */
+	MOST_JOINED = 64,      /* columns */
+	ROWS = 112,            /* windows at once: whole tiles */
+	COLUMNS = 64,          /* of these, at once: whole panels */
 	TILE_BYTES = 96 << 10, /* of the stack */
 	SPARE_BYTES = 2 * ET_GEMM_QS8_SEGMENT,
 	PACKED_AT_MOST = 64 << 10, /* or four times the filter */
@@ -65,14 +65,12 @@ static struct layout layout_of(const struct et_xnn_node *node)
 	};
 	bool are_alike = true;
 	for (int axis = 0; axis < 2; axis++) {
-		layout.most_taps[axis] =
-			(layout.kernel[axis] + layout.stride[axis] - 1) / layout.stride[axis];
+		layout.most_taps[axis] = (layout.kernel[axis] + layout.stride[axis] - 1) / layout.stride[axis];
 		are_alike = are_alike && layout.kernel[axis] % layout.stride[axis] == 0;
 	}
 	size_t n_subconvs = layout.stride[0] * layout.stride[1];
-	layout.is_joined =
-		n_subconvs > 1 && are_alike && n_subconvs * layout.n_out <= MOST_JOINED &&
-		align_up(n_subconvs * layout.n_out, 16) * 5 <= n_subconvs * align_up(layout.n_out, 16) * 4;
+	layout.is_joined = n_subconvs > 1 && are_alike && n_subconvs * layout.n_out <= MOST_JOINED &&
+			   align_up(n_subconvs * layout.n_out, 16) * 5 <= n_subconvs * align_up(layout.n_out, 16) * 4;
 	return layout;
 }
 
@@ -85,8 +83,7 @@ static struct subconv subconv_of(const struct layout *layout, size_t down, size_
 {
 	struct subconv subconv = { .number = { down, across }, .n_columns = layout->n_out };
 	for (int axis = 0; axis < 2; axis++) {
-		size_t kernel = layout->kernel[axis], stride = layout->stride[axis],
-		       number = subconv.number[axis];
+		size_t kernel = layout->kernel[axis], stride = layout->stride[axis], number = subconv.number[axis];
 		subconv.n_taps[axis] = number < kernel ? (kernel - number + stride - 1) / stride : 0;
 	}
 	if (layout->is_joined)
@@ -120,8 +117,8 @@ static size_t n_packed(const struct et_xnn_payload *payload, const struct et_xnn
 	bool has_empty = false;
 	(void)payload;
 	for (size_t i = 0; i < n_subconvs(&layout, 0) * n_subconvs(&layout, 1); i++) {
-		const struct subconv subconv =
-			subconv_of(&layout, i / n_subconvs(&layout, 1), i % n_subconvs(&layout, 1));
+		const struct subconv subconv = subconv_of(&layout, i / n_subconvs(&layout, 1),
+			i % n_subconvs(&layout, 1));
 		size_t n_more;
 		if (is_repeated(&subconv, &has_empty))
 			continue;
@@ -138,10 +135,8 @@ static bool is_signed(const struct et_xnn_value *value)
 
 static bool fits_types(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
-				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL
-									 : &payload->values[node->inputs[2]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
+				  *bias = node->inputs[2] == ET_XNN_NONE ? NULL : &payload->values[node->inputs[2]];
 	bool is_by_channel = filter->type == ET_XNN_QCINT8 && filter->quant == ET_XNN_QUANT_CHANNEL &&
 			     filter->channel_dim == 0 && filter->n_scales == filter->shape.dims[0];
 	return is_signed(in) && !in->data && is_signed(&payload->values[node->outputs[0]]) && filter->data &&
@@ -188,8 +183,8 @@ struct constants {
 
 /* Of @n columns the weights of one tap, @n_channels from @offset behind their first ones on, to row @row of a panel's weights; and what
  * they add up to. A cache line of each column at a time: columns that lie a power of two apart would push each other out. */
-static void pack_tap(const int8_t *const *columns, size_t offset, size_t n_channels, size_t n, size_t row,
-	size_t width, uint8_t *weights, uint32_t *sums)
+static void pack_tap(const int8_t *const *columns, size_t offset, size_t n_channels, size_t n, size_t row, size_t width,
+	uint8_t *weights, uint32_t *sums)
 {
 	enum { LINE = 64 };
 	for (size_t k = 0, n_deep; k < n_channels; k += n_deep, row += n_deep) {
@@ -210,8 +205,8 @@ static void pack_tap(const int8_t *const *columns, size_t offset, size_t n_chann
 }
 
 /* The panel of columns from @at on. */
-static void pack_panel(const struct layout *layout, const struct subconv *subconv,
-	const struct constants *constants, size_t group, size_t at, size_t width, uint8_t *to)
+static void pack_panel(const struct layout *layout, const struct subconv *subconv, const struct constants *constants,
+	size_t group, size_t at, size_t width, uint8_t *to)
 {
 	const size_t *kernel = layout->kernel, *stride = layout->stride, n_channels = layout->channels,
 		     n_run = layout->groups == 1 ? subconv->n_taps[1] : 1,
@@ -221,8 +216,8 @@ static void pack_panel(const struct layout *layout, const struct subconv *subcon
 	bool is_full = n == width && subconv->depth == n_run * n_channels;
 	memset(to, 0, is_full ? 12 * width : et_xnn_gemm_qs8_panel(subconv->n_segments * subconv->depth, width));
 	for (size_t i = 0; i < n; i++) {
-		size_t channel = group * layout->n_out + (at + i) % layout->n_out,
-		       number = (at + i) / layout->n_out, down = subconv->number[0], across = subconv->number[1];
+		size_t channel = group * layout->n_out + (at + i) % layout->n_out, number = (at + i) / layout->n_out,
+		       down = subconv->number[0], across = subconv->number[1];
 		if (layout->is_joined) {
 			down = number / stride[1];
 			across = number % stride[1];
@@ -231,13 +226,11 @@ static void pack_panel(const struct layout *layout, const struct subconv *subcon
 		if (subconv->n_segments)
 			columns[i] += ((channel * kernel[0] + down) * kernel[1] + across) * n_channels;
 	}
-	for (size_t tap = 0; tap < subconv->n_taps[0] * subconv->n_taps[1];
-		tap++) { /* in the order of the pixels */
+	for (size_t tap = 0; tap < subconv->n_taps[0] * subconv->n_taps[1]; tap++) { /* in the order of the pixels */
 		size_t down = subconv->n_taps[0] - 1 - tap / subconv->n_taps[1],
 		       across = subconv->n_taps[1] - 1 - tap % subconv->n_taps[1];
-		pack_tap(columns, (down * stride[0] * kernel[1] + across * stride[1]) * n_channels,
-			n_channels, n, tap / n_run * subconv->depth + tap % n_run * n_channels, width,
-			to + 12 * width, sums);
+		pack_tap(columns, (down * stride[0] * kernel[1] + across * stride[1]) * n_channels, n_channels, n,
+			tap / n_run * subconv->depth + tap % n_run * n_channels, width, to + 12 * width, sums);
 	}
 	for (size_t i = 0; i < n; i++) {
 		size_t channel = group * layout->n_out + (at + i) % layout->n_out;
@@ -250,8 +243,8 @@ static void pack_panel(const struct layout *layout, const struct subconv *subcon
 	}
 }
 
-static void pack_group(const struct layout *layout, const struct subconv *subconv,
-	const struct constants *constants, size_t group, uint8_t *to)
+static void pack_group(const struct layout *layout, const struct subconv *subconv, const struct constants *constants,
+	size_t group, uint8_t *to)
 {
 	for (size_t at = 0, width; at < subconv->n_columns; at += width) {
 		width = et_xnn_gemm_qs8_width(at, subconv->n_columns);
@@ -263,8 +256,7 @@ static void pack_group(const struct layout *layout, const struct subconv *subcon
 static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node *node, void *packed)
 {
 	const struct layout layout = layout_of(node);
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]];
 	const void *bias = node->inputs[2] == ET_XNN_NONE ? NULL : payload->values[node->inputs[2]].data;
 	const struct constants constants = {
 		.filter = (const int8_t *)filter->data,
@@ -278,8 +270,8 @@ static void pack(const struct et_xnn_payload *payload, const struct et_xnn_node 
 	uint8_t *to = packed;
 	bool has_empty = false;
 	for (size_t i = 0; i < n_subconvs(&layout, 0) * n_subconvs(&layout, 1); i++) {
-		const struct subconv subconv =
-			subconv_of(&layout, i / n_subconvs(&layout, 1), i % n_subconvs(&layout, 1));
+		const struct subconv subconv = subconv_of(&layout, i / n_subconvs(&layout, 1),
+			i % n_subconvs(&layout, 1));
 		if (is_repeated(&subconv, &has_empty))
 			continue;
 		for (size_t group = 0; group < layout.groups; group++, to += size_of(&subconv))
@@ -361,14 +353,14 @@ static bool narrow(const struct images *images, const struct subconv *subconv, s
 		if (tile->begin[axis] >= tile->end[axis])
 			return false;
 		tile->bytes += (tile->begin[axis] - begin + layout->most_taps[axis] - n_taps) *
-				(axis ? pixel : tile->width * pixel);
+			       (axis ? pixel : tile->width * pixel);
 	}
 	return true;
 }
 
 /* Where the output of that phase and step goes. */
-static uint8_t *place_of_output(const struct images *images, const struct tile *tile,
-	const struct subconv *subconv, size_t y, size_t x)
+static uint8_t *place_of_output(const struct images *images, const struct tile *tile, const struct subconv *subconv,
+	size_t y, size_t x)
 {
 	const struct layout *layout = &images->layout;
 	size_t row = y * layout->stride[0] + subconv->number[0] - images->pad[0],
@@ -378,8 +370,8 @@ static uint8_t *place_of_output(const struct images *images, const struct tile *
 }
 
 /* All phases of the step at (@y, @x): a run of outputs in each of as many rows as a stride has. */
-static void put_joined(const struct images *images, const struct tile *tile, size_t group,
-	const uint8_t *from, size_t y, size_t x)
+static void put_joined(const struct images *images, const struct tile *tile, size_t group, const uint8_t *from,
+	size_t y, size_t x)
 {
 	const struct layout *layout = &images->layout;
 	const size_t n_out = layout->n_out, pixel = layout->groups * n_out, *stride = layout->stride,
@@ -388,8 +380,7 @@ static void put_joined(const struct images *images, const struct tile *tile, siz
 		size_t row = y * stride[0] + i;
 		if (row < pad[0] || row - pad[0] >= size[0])
 			continue;
-		uint8_t *line = images->out + (tile->image * size[0] + row - pad[0]) * size[1] * pixel +
-				group * n_out;
+		uint8_t *line = images->out + (tile->image * size[0] + row - pad[0]) * size[1] * pixel + group * n_out;
 		size_t first = x * stride[1], begin = first < pad[1] ? pad[1] - first : 0,
 		       end = size[1] + pad[1] - first < stride[1] ? size[1] + pad[1] - first : stride[1];
 		if (layout->groups == 1) {
@@ -409,8 +400,8 @@ struct results {
 	const uint8_t *bytes;
 };
 
-static void put(const struct images *images, const struct tile *tile, const struct subconv *subconv,
-	size_t group, const struct results *results)
+static void put(const struct images *images, const struct tile *tile, const struct subconv *subconv, size_t group,
+	const struct results *results)
 {
 	const struct layout *layout = &images->layout;
 	const size_t n_across = tile->end[1] - tile->begin[1], n_columns = results->n_columns;
@@ -426,8 +417,8 @@ static void put(const struct images *images, const struct tile *tile, const stru
 			put_joined(images, tile, group, from, y, tile->begin[1] + x);
 		else if (x < n_across)
 			transpose(from, n * n_columns,
-				place_of_output(images, tile, subconv, y, tile->begin[1] + x) +
-					group * layout->n_out + results->left);
+				place_of_output(images, tile, subconv, y, tile->begin[1] + x) + group * layout->n_out +
+					results->left);
 		x += n;
 		y += x == tile->width;
 		x = x == tile->width ? 0 : x;
@@ -442,8 +433,7 @@ static void run_subconv(const struct images *images, const struct tile *tile, co
 	alignas(64) uint8_t bytes[ROWS * COLUMNS];
 	const struct layout *layout = &images->layout;
 	const size_t pixel = layout->groups * layout->channels, n_line = tile->width * pixel;
-	const size_t n =
-		(tile->end[0] - tile->begin[0] - 1) * tile->width + tile->end[1] - tile->begin[1];
+	const size_t n = (tile->end[0] - tile->begin[0] - 1) * tile->width + tile->end[1] - tile->begin[1];
 	struct et_xnn_gemm_qs8 job = {
 		.n_segments = subconv->n_segments,
 		.depth = subconv->depth,
@@ -466,8 +456,7 @@ static void run_subconv(const struct images *images, const struct tile *tile, co
 			job.n_columns = job.out_stride = results.n_columns;
 			job.packed = packed + et_xnn_gemm_qs8_panel(job.n_segments * job.depth, results.left);
 			images->build->run(&job, 0, results.n, 0, results.n_columns);
-			images->build->quantize(
-				floats, results.n * results.n_columns, 1, images->out_zero, bytes);
+			images->build->quantize(floats, results.n * results.n_columns, 1, images->out_zero, bytes);
 			put(images, tile, subconv, group, &results);
 		}
 	}
@@ -575,13 +564,10 @@ static void run(const struct et_xnn_override_run *run)
 	for (int axis = 0; axis < 2; axis++) {
 		size_t stride = images.layout.stride[axis], pad = images.pad[axis];
 		images.first_step[axis] = pad / stride;
-		images.n_steps[axis] =
-			(images.out_size[axis] - 1 + pad) / stride - images.first_step[axis] + 1;
+		images.n_steps[axis] = (images.out_size[axis] - 1 + pad) / stride - images.first_step[axis] + 1;
 	}
-	size_t of_step =
-		images.layout.kernel[0] * images.layout.kernel[1] * in[2] * in[3] * images.layout.n_out;
-	et_xnn_threads_parallel_for(
-		run->threads, run_steps, &images, in[0] * images.n_steps[0], 1 + GRAIN / of_step);
+	size_t of_step = images.layout.kernel[0] * images.layout.kernel[1] * in[2] * in[3] * images.layout.n_out;
+	et_xnn_threads_parallel_for(run->threads, run_steps, &images, in[0] * images.n_steps[0], 1 + GRAIN / of_step);
 }
 
 const struct et_xnn_override et_xnn_override_deconvolution_qs8 = {

@@ -27,11 +27,9 @@ struct product {
 	const struct et_xnn_shape *left, *right, *out;
 };
 
-static const struct et_xnn_gemm_build *build_of(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node)
+static const struct et_xnn_gemm_build *build_of(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	return payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16()
-								    : et_xnn_gemm_any();
+	return payload->values[node->inputs[0]].type == ET_XNN_FP16 ? et_xnn_gemm_fp16() : et_xnn_gemm_any();
 }
 
 static bool is_plain(const struct et_xnn_value *value, uint32_t types)
@@ -41,8 +39,8 @@ static bool is_plain(const struct et_xnn_value *value, uint32_t types)
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	if (!et_xnn_has_computed_weights(payload, node) ||
-		node->kind->infer != et_xnn_infer_fully_connected || payload->values[node->inputs[0]].data)
+	if (!et_xnn_has_computed_weights(payload, node) || node->kind->infer != et_xnn_infer_fully_connected ||
+		payload->values[node->inputs[0]].data)
 		return false;
 	const struct et_xnn_value *values = payload->values, *in = &values[node->inputs[0]],
 				  *filter = &values[node->inputs[1]];
@@ -61,8 +59,7 @@ static bool takes_matmul(const struct et_xnn_payload *payload, const struct et_x
 {
 	const uint32_t fp16 = 1U << ET_XNN_FP16;
 	return node->kind->infer == et_xnn_infer_matmul && et_xnn_gemm_fp16() &&
-	       is_plain(&payload->values[node->inputs[0]], fp16) &&
-	       is_plain(&payload->values[node->inputs[1]], fp16) &&
+	       is_plain(&payload->values[node->inputs[0]], fp16) && is_plain(&payload->values[node->inputs[1]], fp16) &&
 	       is_plain(&payload->values[node->outputs[0]], fp16) && et_xnn_override_is_worth(UINT64_MAX - 1);
 }
 
@@ -83,15 +80,15 @@ static void pack_floats(const struct et_xnn_gemm_filter *filter, size_t panel, f
 }
 
 /* Rows @first to @first + @depth of columns @at to @at + @n. */
-static void pack_part(
-	const struct product *product, size_t at, size_t n, size_t first, size_t depth, uint8_t *to)
+static void pack_part(const struct product *product, size_t at, size_t n, size_t first, size_t depth, uint8_t *to)
 {
 	struct et_xnn_gemm_filter partition = product->filter;
 	const size_t of_weight = partition.filter_is_fp16 ? sizeof(uint16_t) : sizeof(float),
 		     of_bias = partition.bias_is_fp16 ? sizeof(uint16_t) : sizeof(float);
 	partition.n_columns = n;
 	partition.depth = depth;
-	partition.filter = (const uint8_t *)partition.filter + (at * partition.of_column + first * partition.of_row) * of_weight;
+	partition.filter = (const uint8_t *)partition.filter +
+			   (at * partition.of_column + first * partition.of_row) * of_weight;
 	partition.bias = partition.bias && first == 0 ? (const uint8_t *)partition.bias + at * of_bias : NULL;
 	if (product->build->pack)
 		product->build->pack(&partition, to);
@@ -100,8 +97,8 @@ static void pack_part(
 }
 
 /* A panel, or as much of one as was packed. */
-static struct et_xnn_gemm job_of(
-	const struct product *product, size_t at, size_t n, size_t depth, const uint8_t *packed)
+static struct et_xnn_gemm job_of(const struct product *product, size_t at, size_t n, size_t depth,
+	const uint8_t *packed)
 {
 	struct et_xnn_gemm job = product->job;
 	job.n_columns = n;
@@ -182,8 +179,7 @@ static void run_panels(void *arg, size_t begin, size_t end)
 		size_t at = i % n * n_at(all, 0), width = n_at(all, at);
 		if (all->out) {
 			const size_t of_right = depth * all->filter.n_columns * n_bytes;
-			product.job.in +=
-				matrix_at(all->left, all->out, i / n) * all->n_rows * depth * n_bytes;
+			product.job.in += matrix_at(all->left, all->out, i / n) * all->n_rows * depth * n_bytes;
 			product.filter.filter = (const uint8_t *)product.filter.filter +
 						matrix_at(all->right, all->out, i / n) * of_right;
 			product.job.out += i / n * all->n_rows * all->filter.n_columns * n_bytes;
@@ -224,8 +220,8 @@ static void run_product(struct product *product, size_t n_matrices, struct infer
 	product->n_at_once = n < product->build->panel ? n : product->build->panel;
 	size_t n_pieces = n_matrices * n_panels(product), width = n_at(product, 0);
 	if (n_pieces > 1 || !product->n_at_once || product->n_rows <= ROWS) {
-		et_xnn_threads_parallel_for(
-			threads, run_panels, product, n_pieces, 1 + GRAIN / (product->n_rows * depth * width));
+		et_xnn_threads_parallel_for(threads, run_panels, product, n_pieces,
+			1 + GRAIN / (product->n_rows * depth * width));
 		return;
 	}
 	alignas(64) uint8_t packed[PANEL_BYTES];
@@ -235,8 +231,8 @@ static void run_product(struct product *product, size_t n_matrices, struct infer
 }
 
 /* @n_columns and the depth of the right matrix, and whether its columns lie side by side. */
-static struct product product_of(
-	const struct et_xnn_override_run *run, size_t depth, size_t n_columns, bool is_side_by_side)
+static struct product product_of(const struct et_xnn_override_run *run, size_t depth, size_t n_columns,
+	bool is_side_by_side)
 {
 	const struct et_xnn_node *node = run->node;
 	return (struct product){ .build = build_of(run->payload, node),
@@ -258,11 +254,10 @@ static struct product product_of(
 static void run(const struct et_xnn_override_run *run)
 {
 	const struct et_xnn_node *node = run->node;
-	const struct et_xnn_shape *filter = &run->shapes[node->inputs[1]],
-				  *out = &run->shapes[node->outputs[0]];
+	const struct et_xnn_shape *filter = &run->shapes[node->inputs[1]], *out = &run->shapes[node->outputs[0]];
 	bool is_transposed = node->flags & XNN_FLAG_TRANSPOSE_WEIGHTS;
-	struct product product = product_of(
-		run, filter->dims[is_transposed ? 0 : 1], filter->dims[is_transposed ? 1 : 0], is_transposed);
+	struct product product = product_of(run, filter->dims[is_transposed ? 0 : 1],
+		filter->dims[is_transposed ? 1 : 0], is_transposed);
 	if (node->inputs[2] != ET_XNN_NONE) {
 		product.filter.bias = et_xnn_override_read(run, node->inputs[2]);
 		product.filter.bias_is_fp16 = run->payload->values[node->inputs[2]].type == ET_XNN_FP16;
@@ -274,8 +269,7 @@ static void run(const struct et_xnn_override_run *run)
 static void run_matmul(const struct et_xnn_override_run *run)
 {
 	const struct et_xnn_node *node = run->node;
-	const struct et_xnn_shape *left = &run->shapes[node->inputs[0]],
-				  *out = &run->shapes[node->outputs[0]];
+	const struct et_xnn_shape *left = &run->shapes[node->inputs[0]], *out = &run->shapes[node->outputs[0]];
 	struct product product = product_of(run, left->dims[left->n_dims - 1], out->dims[out->n_dims - 1],
 		!(node->flags & XNN_FLAG_TRANSPOSE_B));
 	product.n_rows = out->dims[out->n_dims - 2];

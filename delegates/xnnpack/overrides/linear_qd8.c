@@ -56,8 +56,8 @@ static void run_convert(const struct et_xnn_override_run *run)
 		.to = run->memory[node->outputs[0]],
 	};
 	if (et_xnn_rows(&convert.rows, et_xnn_n_rows(shape), depth)) /* it did when memory was planned */
-		et_xnn_threads_parallel_for(
-			run->threads, convert_rows, &convert, convert.rows.n_rows, 1 + GRAIN_FLOATS / depth);
+		et_xnn_threads_parallel_for(run->threads, convert_rows, &convert, convert.rows.n_rows,
+			1 + GRAIN_FLOATS / depth);
 }
 
 const struct et_xnn_override et_xnn_override_convert = {
@@ -72,11 +72,9 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 {
 	if (node->kind->infer != et_xnn_infer_fully_connected || node->flags || !et_xnn_gemm_qs8())
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *filter = &payload->values[node->inputs[1]],
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *filter = &payload->values[node->inputs[1]],
 				  *out = &payload->values[node->outputs[0]];
-	const struct et_xnn_value *bias =
-		node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
+	const struct et_xnn_value *bias = node->inputs[2] != ET_XNN_NONE ? &payload->values[node->inputs[2]] : NULL;
 	if (!is_rows(in) || !et_xnn_override_is_floats(out) || filter->type != ET_XNN_QCINT8 ||
 		filter->quant != ET_XNN_QUANT_CHANNEL || filter->channel_dim != 0 || !filter->data ||
 		filter->shape.n_dims != 2 || filter->n_scales != filter->shape.dims[0] ||

@@ -59,41 +59,39 @@ static uint16_t half_of_order(int16_t order)
 }
 
 /* Rows @begin to @end of all pictures. type: of the elements; key: in which they are compared, from and to: into it and back. */
-#define DEFINE_ROWS(name, type, key, from, to)                                                            \
-	static void name(void *arg, size_t begin, size_t end)                                             \
-	{                                                                                                 \
-		const struct pool *pool = arg;                                                            \
-		const struct et_xnn_override_implicit_im2col *windows = &pool->windows;                                \
-		const size_t n = windows->channels;                                                       \
-		for (size_t row = begin; row < end; row++) {                                              \
-			size_t image = row / windows->out_height,                                         \
-			       top = row % windows->out_height * windows->stride[0];                      \
-			const type *in =                                                                  \
-				(const type *)windows->in + image * windows->height * windows->width * n; \
-			type *out = (type *)windows->out + row * windows->out_width * n;                  \
-			struct taps down = find_taps(pool, 0, top);                                       \
-			for (size_t x = 0; x < windows->out_width; x++, out += n) {                       \
-				struct taps across = find_taps(pool, 1, x * windows->stride[1]);          \
-				memcpy(out, in + (down.at * windows->width + across.at) * n,              \
-					n * sizeof(*out));                                                \
-				for (size_t i = 0; i < down.n; i++)                                       \
-					for (size_t j = 0; j < across.n; j++) {                           \
-						size_t y = down.at + i * pool->dilation[0],               \
-						       column = across.at + j * pool->dilation[1];        \
-						const type *tap = in + (y * windows->width + column) * n; \
-						for (size_t c = 0; c < n; c++) {                          \
-							key a = from(out[c]), b = from(tap[c]);           \
-							out[c] = to(b > a ? b : a);                       \
-						}                                                         \
-					}                                                                 \
-				key min = (key)windows->min, max = (key)windows->max;                     \
-				for (size_t c = 0; c < n; c++) {                                          \
-					key a = from(out[c]);                                             \
-					a = a < min ? min : a;                                            \
-					out[c] = to(a > max ? max : a);                                   \
-				}                                                                         \
-			}                                                                                 \
-		}                                                                                         \
+#define DEFINE_ROWS(name, type, key, from, to)                                                                     \
+	static void name(void *arg, size_t begin, size_t end)                                                      \
+	{                                                                                                          \
+		const struct pool *pool = arg;                                                                     \
+		const struct et_xnn_override_implicit_im2col *windows = &pool->windows;                            \
+		const size_t n = windows->channels;                                                                \
+		for (size_t row = begin; row < end; row++) {                                                       \
+			size_t image = row / windows->out_height,                                                  \
+			       top = row % windows->out_height * windows->stride[0];                               \
+			const type *in = (const type *)windows->in + image * windows->height * windows->width * n; \
+			type *out = (type *)windows->out + row * windows->out_width * n;                           \
+			struct taps down = find_taps(pool, 0, top);                                                \
+			for (size_t x = 0; x < windows->out_width; x++, out += n) {                                \
+				struct taps across = find_taps(pool, 1, x * windows->stride[1]);                   \
+				memcpy(out, in + (down.at * windows->width + across.at) * n, n * sizeof(*out));    \
+				for (size_t i = 0; i < down.n; i++)                                                \
+					for (size_t j = 0; j < across.n; j++) {                                    \
+						size_t y = down.at + i * pool->dilation[0],                        \
+						       column = across.at + j * pool->dilation[1];                 \
+						const type *tap = in + (y * windows->width + column) * n;          \
+						for (size_t c = 0; c < n; c++) {                                   \
+							key a = from(out[c]), b = from(tap[c]);                    \
+							out[c] = to(b > a ? b : a);                                \
+						}                                                                  \
+					}                                                                          \
+				key min = (key)windows->min, max = (key)windows->max;                              \
+				for (size_t c = 0; c < n; c++) {                                                   \
+					key a = from(out[c]);                                                      \
+					a = a < min ? min : a;                                                     \
+					out[c] = to(a > max ? max : a);                                            \
+				}                                                                                  \
+			}                                                                                          \
+		}                                                                                                  \
 	}
 
 #define AS_IT_IS(x) (x)
@@ -120,19 +118,17 @@ bool et_xnn_override_needs_pool(const struct et_xnn_payload *payload, const stru
 	if (leaves_one(&payload->values[node->outputs[0]], node))
 		return true;
 	bool is_dilated = n[ET_XNN_DILATION_H] > 1 || n[ET_XNN_DILATION_W] > 1;
-	bool is_padded =
-		n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
+	bool is_padded = n[ET_XNN_PAD_TOP] || n[ET_XNN_PAD_RIGHT] || n[ET_XNN_PAD_BOTTOM] || n[ET_XNN_PAD_LEFT];
 	return (is_dilated && is_padded) || n[ET_XNN_STRIDE_H] > n[ET_XNN_KERNEL_H] ||
-	       n[ET_XNN_STRIDE_W] > n[ET_XNN_KERNEL_W] ||
-	       (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) || et_xnn_override_is_padded_by_windows(node);
+	       n[ET_XNN_STRIDE_W] > n[ET_XNN_KERNEL_W] || (n[ET_XNN_KERNEL_H] == 1 && n[ET_XNN_KERNEL_W] == 1) ||
+	       et_xnn_override_is_padded_by_windows(node);
 }
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
 	if (!et_xnn_override_needs_pool(payload, node))
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	return !in->data && in->scale == out->scale && in->zero_point == out->zero_point;
 }
 

@@ -27,8 +27,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 	if (node->kind->define != et_xnn_define_global_pooling)
 		return false;
 	const struct et_xnn_value *in = &payload->values[node->inputs[0]];
-	return (in->type == ET_XNN_QINT8 || in->type == ET_XNN_QUINT8) && in->quant == ET_XNN_QUANT_TENSOR &&
-	       !in->data;
+	return (in->type == ET_XNN_QINT8 || in->type == ET_XNN_QUINT8) && in->quant == ET_XNN_QUANT_TENSOR && !in->data;
 }
 
 static inline uint8_t round_mean(const struct mean *mean, int32_t sum)
@@ -87,8 +86,7 @@ static void run(const struct et_xnn_override_run *run)
 	mean.scale = in->scale / out->scale * (1 / (float)n);
 	mean.shift = (float)out->zero_point - (float)(int32_t)n * (float)in->zero_point * mean.scale;
 	size_t of_block = mean.n_pixels * (dims[2] < WIDTH ? dims[2] : WIDTH);
-	et_xnn_threads_parallel_for(
-		run->threads, run_blocks, &mean, n_images * mean.n_blocks, 1 + GRAIN / of_block);
+	et_xnn_threads_parallel_for(run->threads, run_blocks, &mean, n_images * mean.n_blocks, 1 + GRAIN / of_block);
 }
 
 const struct et_xnn_override et_xnn_override_mean = {

@@ -22,21 +22,19 @@ enum {
 	LEAST_CHANNELS = 16,
 	LEAST_WORK = 1 << 16, /* products: some microseconds */
 	GRAIN = 1 << 17,      /* products, or elements looked at, that are worth another thread's while */
-	SMALL_KERNEL =
-		9, /* taps: of more, XNNPACK has kernels for 25 only; above that it does one channel at a time */
+	SMALL_KERNEL = 9, /* taps: of more, XNNPACK has kernels for 25 only; above that it does one channel at a time */
 	SMALL_KERNEL_OF_FP16 = 25, /* up to here XNNPACK has an order of its own */
 };
 
 static _Atomic(uint64_t) least_work = LEAST_WORK;
 
 /* @type: of input and output; @types: a set, of filter and bias. */
-static bool is_all(const struct et_xnn_payload *payload, const struct et_xnn_node *node,
-	enum et_xnn_type type, uint32_t types)
+static bool is_all(const struct et_xnn_payload *payload, const struct et_xnn_node *node, enum et_xnn_type type,
+	uint32_t types)
 {
 	if (!node->kind->has_filter)
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	if (in->type != type || in->quant != ET_XNN_QUANT_NONE || in->data || out->type != type ||
 		out->quant != ET_XNN_QUANT_NONE)
 		return false;
@@ -135,8 +133,7 @@ static bool is_scaling(const struct et_xnn_node *node)
 	       node->kind->infer != et_xnn_infer_deconvolution;
 }
 
-static bool takes_depthwise(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node, enum et_xnn_type type)
+static bool takes_depthwise(const struct et_xnn_payload *payload, const struct et_xnn_node *node, enum et_xnn_type type)
 {
 	const uint32_t *n = node->numbers;
 	if (!is_all(payload, node, type, 1U << ET_XNN_FP32))
@@ -149,8 +146,7 @@ static bool takes_depthwise(
 	struct et_depthwise job;
 	describe(&job, node);
 	size_t n_taps = job.kernel_height * job.kernel_width;
-	if (type == ET_XNN_FP16 &&
-		n_taps > SMALL_KERNEL_OF_FP16) /* of these XNNPACK loses NaNs that others keep */
+	if (type == ET_XNN_FP16 && n_taps > SMALL_KERNEL_OF_FP16) /* of these XNNPACK loses NaNs that others keep */
 		return et_xnn_override_is_worth(UINT64_MAX - 1);
 	return (et_depthwise_is_usual(&job) || (type == ET_XNN_FP32 && n_taps > SMALL_KERNEL)) &&
 	       payload->values[node->inputs[1]].shape.dims[3] >= LEAST_CHANNELS &&
@@ -228,9 +224,7 @@ static void run_depthwise(const struct et_xnn_override_run *run)
 	job->out_height = out[1];
 	job->out_width = out[2];
 	job->filter = (const float *)(const void *)values[node->inputs[1]].data;
-	job->bias = node->inputs[2] == ET_XNN_NONE
-			    ? NULL
-			    : (const float *)(const void *)values[node->inputs[2]].data;
+	job->bias = node->inputs[2] == ET_XNN_NONE ? NULL : (const float *)(const void *)values[node->inputs[2]].data;
 	job->in = run->memory[node->inputs[0]];
 	job->out = run->memory[node->outputs[0]];
 	if (!are_fp16 && is_scaling(node)) {
@@ -242,8 +236,7 @@ static void run_depthwise(const struct et_xnn_override_run *run)
 				    job->kernel_height * job->kernel_width * job->channels, are_fp16);
 	lay_down(job);
 	size_t of_row = job->out_width * in[3] * job->kernel_height * job->kernel_width;
-	et_xnn_threads_parallel_for(
-		run->threads, run_rows, &depthwise, out[0] * job->out_height, 1 + GRAIN / of_row);
+	et_xnn_threads_parallel_for(run->threads, run_rows, &depthwise, out[0] * job->out_height, 1 + GRAIN / of_row);
 }
 
 static bool takes_floats(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
@@ -270,10 +263,11 @@ static const struct et_xnn_override override_depthwise_fp16 = {
 
 static const struct et_xnn_override *const all[] = { &override_depthwise, &override_depthwise_fp16,
 	&et_xnn_override_convolution, &et_xnn_override_convolution_fp16, &et_xnn_override_linear,
-	&et_xnn_override_linear_fp16, &et_xnn_override_computed, &et_xnn_override_matmul, &et_xnn_override_deconvolution,
-	&et_xnn_override_grouped, &et_xnn_override_im2col, &et_xnn_override_im2col_fp16, &et_xnn_override_deconvolution_fp16,
-	&et_xnn_override_transpose, &et_xnn_override_transpose8, &et_xnn_override_linear_qd8, &et_xnn_override_deconvolution_qs8,
-	&et_xnn_override_argmax, &et_xnn_override_average, &et_xnn_override_convert, &et_xnn_override_mean, &et_xnn_override_copy_int32,
+	&et_xnn_override_linear_fp16, &et_xnn_override_computed, &et_xnn_override_matmul,
+	&et_xnn_override_deconvolution, &et_xnn_override_grouped, &et_xnn_override_im2col, &et_xnn_override_im2col_fp16,
+	&et_xnn_override_deconvolution_fp16, &et_xnn_override_transpose, &et_xnn_override_transpose8,
+	&et_xnn_override_linear_qd8, &et_xnn_override_deconvolution_qs8, &et_xnn_override_argmax,
+	&et_xnn_override_average, &et_xnn_override_convert, &et_xnn_override_mean, &et_xnn_override_copy_int32,
 	&et_xnn_override_pool, &et_xnn_override_softmax, &et_xnn_override_linear_bf16, &et_xnn_override_bf16_convert,
 	&et_xnn_override_binary, &et_xnn_override_table, &et_xnn_override_cast };
 
@@ -311,8 +305,8 @@ struct et_xnn_override_implicit_im2col et_xnn_override_implicit_im2col(const str
 	};
 }
 
-void et_xnn_override_run_implicit_im2col(
-	const struct et_xnn_override_run *run, void (*rows)(void *arg, size_t begin, size_t end), void *arg)
+void et_xnn_override_run_implicit_im2col(const struct et_xnn_override_run *run,
+	void (*rows)(void *arg, size_t begin, size_t end), void *arg)
 {
 	const uint32_t *n = run->node->numbers;
 	const size_t *out = run->shapes[run->node->outputs[0]].dims;

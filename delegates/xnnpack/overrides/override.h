@@ -46,17 +46,18 @@ bool et_xnn_override_is_all_floats(const struct et_xnn_payload *payload, const s
 /* The same, where input and output are halves; the others are floats or halves. */
 bool et_xnn_override_is_all_fp16(const struct et_xnn_payload *payload, const struct et_xnn_node *node);
 /* Who does @node; NULL: XNNPACK. */
-const struct et_xnn_override *et_xnn_override_find(
-	const struct et_xnn_payload *payload, const struct et_xnn_node *node);
+const struct et_xnn_override *et_xnn_override_find(const struct et_xnn_payload *payload,
+	const struct et_xnn_node *node);
 /* For the rows: whether that many products are worth a cut. */
 bool et_xnn_override_is_worth(uint64_t n_products);
-extern const struct et_xnn_override et_xnn_override_argmax, et_xnn_override_average, et_xnn_override_bf16_convert, et_xnn_override_binary,
-	et_xnn_override_cast, et_xnn_override_computed, et_xnn_override_convert, et_xnn_override_convolution,
-	et_xnn_override_convolution_fp16, et_xnn_override_deconvolution, et_xnn_override_deconvolution_qs8,
-	et_xnn_override_deconvolution_fp16, et_xnn_override_linear_qd8, et_xnn_override_grouped, et_xnn_override_linear,
-	et_xnn_override_linear_bf16, et_xnn_override_linear_fp16, et_xnn_override_matmul, et_xnn_override_mean,
-	et_xnn_override_copy_int32, et_xnn_override_im2col, et_xnn_override_im2col_fp16, et_xnn_override_pool, et_xnn_override_softmax,
-	et_xnn_override_table, et_xnn_override_transpose, et_xnn_override_transpose8;
+extern const struct et_xnn_override et_xnn_override_argmax, et_xnn_override_average, et_xnn_override_bf16_convert,
+	et_xnn_override_binary, et_xnn_override_cast, et_xnn_override_computed, et_xnn_override_convert,
+	et_xnn_override_convolution, et_xnn_override_convolution_fp16, et_xnn_override_deconvolution,
+	et_xnn_override_deconvolution_qs8, et_xnn_override_deconvolution_fp16, et_xnn_override_linear_qd8,
+	et_xnn_override_grouped, et_xnn_override_linear, et_xnn_override_linear_bf16, et_xnn_override_linear_fp16,
+	et_xnn_override_matmul, et_xnn_override_mean, et_xnn_override_copy_int32, et_xnn_override_im2col,
+	et_xnn_override_im2col_fp16, et_xnn_override_pool, et_xnn_override_softmax, et_xnn_override_table,
+	et_xnn_override_transpose, et_xnn_override_transpose8;
 /* For the rows: of a shape that was checked (shape.c). */
 static inline size_t et_xnn_n_elements(const struct et_xnn_shape *shape)
 {
@@ -97,8 +98,8 @@ struct et_xnn_override_implicit_im2col {
 };
 struct et_xnn_override_implicit_im2col et_xnn_override_implicit_im2col(const struct et_xnn_override_run *run);
 /* Call @rows(@arg, begin, end) for all rows of all pictures' windows, shared out among the lane's threads. */
-void et_xnn_override_run_implicit_im2col(
-	const struct et_xnn_override_run *run, void (*rows)(void *arg, size_t begin, size_t end), void *arg);
+void et_xnn_override_run_implicit_im2col(const struct et_xnn_override_run *run,
+	void (*rows)(void *arg, size_t begin, size_t end), void *arg);
 /* Whether a pooling may have a window that lies wholly in the padding, which XNNPACK does not take. */
 bool et_xnn_override_is_padded_by_windows(const struct et_xnn_node *node);
 /* Whether XNNPACK must not be given @node, a max pooling. In max_pool.c. */

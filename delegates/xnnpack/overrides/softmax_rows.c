@@ -18,8 +18,7 @@ static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node
 {
 	if (node->kind->define != et_xnn_define_softmax || !et_softmax_fp16())
 		return false;
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	const struct et_xnn_shape *shape = &in->shape;
 	return in->type == ET_XNN_FP16 && out->type == ET_XNN_FP16 && !in->data && shape->n_dims > 0 &&
 	       shape->dims[shape->n_dims - 1] <= ET_SOFTMAX_FP16_MOST &&

@@ -48,9 +48,7 @@ static size_t count(const struct shape *shape)
 
 static struct mx_value value_of(uint32_t type, const struct shape *shape)
 {
-	struct mx_value value = {
-		.type = type, .n_dims = shape->n_dims, .scale = type == ET_XNN_QINT32 ? 0.5f : 0
-	};
+	struct mx_value value = { .type = type, .n_dims = shape->n_dims, .scale = type == ET_XNN_QINT32 ? 0.5f : 0 };
 	memcpy(value.dims, shape->dims, sizeof(shape->dims));
 	return value;
 }
@@ -177,17 +175,14 @@ static void test_pads_with_numbers(void **state)
 		uint32_t type;
 		float number;
 		int32_t expected;
-	} pads[] = { { ET_XNN_INT32, -1.5f, -1 }, { ET_XNN_INT32, 70000, 70000 },
-		{ ET_XNN_INT32, INFINITY, INT32_MAX }, { ET_XNN_INT32, -1e30f, INT32_MIN },
-		{ ET_XNN_QINT32, 3, 6 }, { ET_XNN_QINT32, -0.75f, -2 } };
+	} pads[] = { { ET_XNN_INT32, -1.5f, -1 }, { ET_XNN_INT32, 70000, 70000 }, { ET_XNN_INT32, INFINITY, INT32_MAX },
+		{ ET_XNN_INT32, -1e30f, INT32_MIN }, { ET_XNN_QINT32, 3, 6 }, { ET_XNN_QINT32, -0.75f, -2 } };
 	for (size_t i = 0; i < sizeof(pads) / sizeof(*pads); i++) {
 		struct make_xnn mk;
 		struct et_diag diag = { 0 };
 		struct shape in = { 1, { 2 } }, out = { 1, { 5 } };
 		struct mx_value value = value_of(pads[i].type, &in);
-		struct et_xnn_node node = {
-			.number = pads[i].number, .n_list = { 1, 1 }, .list = { { 1 }, { 2 } }
-		};
+		struct et_xnn_node node = { .number = pads[i].number, .n_list = { 1, 1 }, .list = { { 1 }, { 2 } } };
 		mx_init(&mk);
 		value.input = 1;
 		node.inputs[0] = mx_value(&mk, &value);
@@ -217,8 +212,7 @@ static void test_limits(void **state)
 		struct shape shape = { 2, { 3, 5 } };
 		struct mx_value value = value_of(type, &shape);
 		mx_init(&mk);
-		struct et_xnn_node node = { .min = is_behind ? -INFINITY : min,
-			.max = is_behind ? INFINITY : max };
+		struct et_xnn_node node = { .min = is_behind ? -INFINITY : min, .max = is_behind ? INFINITY : max };
 		for (uint32_t j = 0; j < 2; j++) {
 			value.input = j + 1;
 			node.inputs[j] = mx_value(&mk, &value);
@@ -259,10 +253,8 @@ static void test_memory_of_limits(void **state)
 	in.input = 1;
 	out.output = 2;
 	mx_node(&mk, MX_CLAMP,
-		&(struct et_xnn_node){ .inputs = { mx_value(&mk, &in) },
-			.outputs = { mx_value(&mk, &out) },
-			.min = -6,
-			.max = 9 });
+		&(struct et_xnn_node){
+			.inputs = { mx_value(&mk, &in) }, .outputs = { mx_value(&mk, &out) }, .min = -6, .max = 9 });
 	uint8_t *bytes = mx_finish(&mk, &n_bytes);
 	test_ok(test_compile(bytes, n_bytes, 2, &model, &info, &diag), &diag);
 	assert_true(info.instance_bytes >= count(&shape) * sizeof(int32_t));

@@ -24,8 +24,7 @@ enum {
 };
 
 struct layer {
-	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4],
-		adjust[2]; /* top, right, bottom, left */
+	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4], adjust[2]; /* top, right, bottom, left */
 	uint32_t group_in, group_out, groups;
 	bool is_unsigned, is_by_channel, has_bias, is_limited;
 	bool is_transposed; /* XNNPACK takes what comes out, and turns it */
@@ -52,9 +51,8 @@ static uint32_t n_outputs(const struct layer *l)
 
 static bool fits(const struct layer *l)
 {
-	uint32_t n_in = l->batch * l->size[0] * l->size[1] * l->groups * l->group_in,
-		 n_out = l->groups * l->group_out, n_taps = l->kernel[0] * l->kernel[1] * l->group_in * n_out,
-		 n = n_outputs(l);
+	uint32_t n_in = l->batch * l->size[0] * l->size[1] * l->groups * l->group_in, n_out = l->groups * l->group_out,
+		 n_taps = l->kernel[0] * l->kernel[1] * l->group_in * n_out, n = n_outputs(l);
 	return n && n <= FEW && n_in <= FEW && n_taps <= MOST_TAPS && n_out <= MOST_OUT;
 }
 
@@ -140,15 +138,12 @@ static void plain(const struct layer *l, int32_t *out)
 					 tap % l->kernel[1] * l->dilation[1] - l->pad[3];
 			if (y < 0 || y >= height || column < 0 || column >= width)
 				continue;
-			int32_t *to =
-				out + ((i / l->size[1] / l->size[0] * height + y) * width + column) * n_out;
+			int32_t *to = out + ((i / l->size[1] / l->size[0] * height + y) * width + column) * n_out;
 			for (uint32_t j = 0; j < n_out; j++)
 				for (uint32_t k = 0; k < l->group_in; k++)
-					to[j] +=
-						(x[i * n_in + j / l->group_out * l->group_in + k] - l->zero) *
-						(taps[(j * l->kernel[0] * l->kernel[1] + tap) * l->group_in +
-							 k] -
-							l->filter_zero);
+					to[j] += (x[i * n_in + j / l->group_out * l->group_in + k] - l->zero) *
+						 (taps[(j * l->kernel[0] * l->kernel[1] + tap) * l->group_in + k] -
+							 l->filter_zero);
 		}
 	for (uint32_t i = 0; i < n_outputs(l); i++)
 		out[i] = requantize(l, out[i], i % n_out);
@@ -162,21 +157,17 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 	mx_init(&mk);
 	for (int i = 0; i < MOST_TAPS; i++)
 		bytes[i] = (int8_t)taps[i];
-	uint32_t in =
-		mx_value(&mk, &(struct mx_value){ .type = type,
-				      MX_DIMS(l->batch, l->size[0], l->size[1], l->groups * l->group_in),
-				      .scale = l->scale,
-				      .zero_point = l->zero,
-				      .input = 1 });
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = type,
+					    MX_DIMS(l->batch, l->size[0], l->size[1], l->groups * l->group_in),
+					    .scale = l->scale,
+					    .zero_point = l->zero,
+					    .input = 1 });
 	struct mx_value filter = { .type = type,
 		MX_DIMS(n_out, l->kernel[0], l->kernel[1], l->group_in),
-		.constant =
-			mx_constant(&mk, bytes, (size_t)n_out * l->kernel[0] * l->kernel[1] * l->group_in),
+		.constant = mx_constant(&mk, bytes, (size_t)n_out * l->kernel[0] * l->kernel[1] * l->group_in),
 		.scale = l->filter_scale,
 		.zero_point = l->filter_zero };
-	struct mx_value biases = {
-		.type = ET_XNN_QINT32, MX_DIMS(n_out), .scale = l->scale * l->filter_scale
-	};
+	struct mx_value biases = { .type = ET_XNN_QINT32, MX_DIMS(n_out), .scale = l->scale * l->filter_scale };
 	if (l->is_by_channel) {
 		filter.type = ET_XNN_QCINT8;
 		biases.type = ET_XNN_QCINT32;
@@ -201,8 +192,8 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 			.min = l->is_limited ? -1 : 0,
 			.max = l->is_limited ? 2 : 0,
 			.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0], l->kernel[1],
-				l->stride[0], l->stride[1], l->dilation[0], l->dilation[1], l->group_in,
-				l->group_out, l->groups, l->adjust[0], l->adjust[1] } });
+				l->stride[0], l->stride[1], l->dilation[0], l->dilation[1], l->group_in, l->group_out,
+				l->groups, l->adjust[0], l->adjust[1] } });
 	if (l->is_transposed) {
 		struct mx_value transposed = result;
 		transposed.dims[1] = result.dims[2];

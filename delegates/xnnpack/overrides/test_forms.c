@@ -21,8 +21,7 @@ enum { MOST = 512 /* of an argument */, MOST_TAPS = 4096, N_TRIALS = 400 };
 struct layer {
 	uint8_t node; /* in struct et_xnn_node's numbers for convolutions; of a linear layer size[0] rows */
 	uint32_t type;
-	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4],
-		adjust[2]; /* top, right, bottom, left */
+	uint32_t batch, size[2], kernel[2], stride[2], dilation[2], pad[4], adjust[2]; /* top, right, bottom, left */
 	uint32_t group_in, group_out, groups;
 	bool has_bias, is_limited, is_special;
 	bool is_computed, is_transposed, is_flat; /* a linear layer */
@@ -72,16 +71,15 @@ static uint32_t outer(const struct layer *l, int axis)
 /* Whether outputs take only those taps that lie a stride apart, so that no other is multiplied at all. */
 static bool has_subconvs(const struct layer *l)
 {
-	return l->node == MX_DECONV && l->dilation[0] == 1 && l->dilation[1] == 1 &&
-	       l->stride[0] <= l->kernel[0] && l->stride[1] <= l->kernel[1];
+	return l->node == MX_DECONV && l->dilation[0] == 1 && l->dilation[1] == 1 && l->stride[0] <= l->kernel[0] &&
+	       l->stride[1] <= l->kernel[1];
 }
 
 enum { OUTSIDE = -1, OTHER_SUBCONV = -2 };
 
 static int64_t pixel_of(const struct layer *l, int axis, uint32_t out, uint32_t tap)
 {
-	int64_t stride = l->stride[axis], pad = l->pad[axis ? 3 : 0], dilation = (int64_t)tap * l->dilation[axis],
-		at;
+	int64_t stride = l->stride[axis], pad = l->pad[axis ? 3 : 0], dilation = (int64_t)tap * l->dilation[axis], at;
 	if (l->node == MX_DECONV) {
 		at = (int64_t)out + pad - dilation;
 		if (at % stride != 0)
@@ -106,23 +104,20 @@ static float limited(const struct layer *l, float sum)
 static float tap_at(const struct layer *l, uint32_t to, uint32_t y, uint32_t column, uint32_t channel)
 {
 	uint32_t tap = y * l->kernel[1] + column, n = l->kernel[0] * l->kernel[1];
-	return l->node == MX_DEPTHWISE ? taps[tap * n_out(l) + to]
-				       : taps[(to * n + tap) * l->group_in + channel];
+	return l->node == MX_DEPTHWISE ? taps[tap * n_out(l) + to] : taps[(to * n + tap) * l->group_in + channel];
 }
 
 static float sum_at(const struct layer *l, uint32_t image, uint32_t y, uint32_t column, uint32_t to)
 {
 	float sum = l->has_bias ? bias[to] : 0;
 	for (uint32_t i = 0; i < l->kernel[0] * l->kernel[1]; i++) {
-		int64_t row = pixel_of(l, 0, y, i / l->kernel[1]),
-			at = pixel_of(l, 1, column, i % l->kernel[1]);
+		int64_t row = pixel_of(l, 0, y, i / l->kernel[1]), at = pixel_of(l, 1, column, i % l->kernel[1]);
 		if (row == OTHER_SUBCONV || at == OTHER_SUBCONV)
 			continue;
 		bool is_inside = row != OUTSIDE && at != OUTSIDE;
 		for (uint32_t k = 0; k < l->group_in; k++) {
 			uint32_t from = to / l->group_out * l->group_in + k;
-			float value = is_inside ? x[((image * l->size[0] + (uint32_t)row) * l->size[1] +
-							    (uint32_t)at) *
+			float value = is_inside ? x[((image * l->size[0] + (uint32_t)row) * l->size[1] + (uint32_t)at) *
 								  n_in(l) +
 							  from]
 						: 0;
@@ -188,9 +183,8 @@ static uint32_t make_bias(struct make_xnn *mk, const struct layer *l)
 	uint32_t n = n_out(l);
 	if (!l->has_bias)
 		return ET_XNN_NONE;
-	return mx_value(
-		mk, &(struct mx_value){
-			    .type = l->type, MX_DIMS(n), .constant = constant(mk, l->type, bias, n) });
+	return mx_value(mk,
+		&(struct mx_value){ .type = l->type, MX_DIMS(n), .constant = constant(mk, l->type, bias, n) });
 }
 
 static struct et_xnn_node node_of(const struct layer *l)
@@ -210,24 +204,22 @@ static void make(struct make_xnn *mk, const struct layer *l)
 		filter.dims[3] = out;
 	}
 	struct et_xnn_node node = node_of(l);
-	uint32_t from = mx_value(
-		mk, &(struct mx_value){
-			    .type = l->type, MX_DIMS(l->batch, l->size[0], l->size[1], in), .input = 1 });
+	uint32_t from = mx_value(mk,
+		&(struct mx_value){ .type = l->type, MX_DIMS(l->batch, l->size[0], l->size[1], in), .input = 1 });
 	node.inputs[0] = from;
 	node.inputs[1] = mx_value(mk, &filter);
 	node.inputs[2] = make_bias(mk, l);
 	node.outputs[0] = mx_value(mk,
 		&(struct mx_value){ .type = l->type, MX_DIMS(l->batch, height, width, out), .output = 2 });
 	memcpy(node.numbers,
-		(uint32_t[ET_XNN_N_NUMBERS]){ l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0],
-			l->kernel[1], l->stride[0], l->stride[1], l->dilation[0], l->dilation[1], l->group_in,
-			l->group_out, l->groups, l->adjust[0], l->adjust[1] },
+		(uint32_t[ET_XNN_N_NUMBERS]){ l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0], l->kernel[1],
+			l->stride[0], l->stride[1], l->dilation[0], l->dilation[1], l->group_in, l->group_out,
+			l->groups, l->adjust[0], l->adjust[1] },
 		ET_XNN_N_NUMBERS * sizeof(uint32_t));
 	mx_node(mk, l->node, &node);
 	ARG(&args[0], scalar_of(l), ET_STATIC, (int32_t)l->batch, (int32_t)l->size[0], (int32_t)l->size[1],
 		(int32_t)in);
-	ARG(&args[1], scalar_of(l), ET_STATIC, (int32_t)l->batch, (int32_t)height, (int32_t)width,
-		(int32_t)out);
+	ARG(&args[1], scalar_of(l), ET_STATIC, (int32_t)l->batch, (int32_t)height, (int32_t)width, (int32_t)out);
 	fill(&args[0], l->type, x, l->batch * l->size[0] * l->size[1] * in);
 }
 
@@ -246,8 +238,7 @@ static void make_linear(struct make_xnn *mk, const struct layer *l)
 	flags |= l->is_flat ? XNN_FLAG_TENSORFLOW_RESHAPE_2D : 0;
 	struct et_xnn_node node = node_of(l);
 	node.flags = flags;
-	node.inputs[0] =
-		mx_value(mk, &(struct mx_value){ .type = l->type, MX_DIMS(dims[0], dims[1]), .input = 1 });
+	node.inputs[0] = mx_value(mk, &(struct mx_value){ .type = l->type, MX_DIMS(dims[0], dims[1]), .input = 1 });
 	node.inputs[1] = mx_value(mk, &filter);
 	node.inputs[2] = make_bias(mk, l);
 	node.outputs[0] = mx_value(mk,
@@ -334,8 +325,8 @@ static void try_forms(uint8_t node, int n_least_ours)
 		mx_init(&mk);
 		make(&mk, &l);
 		et_xnn_override_set_least_work(test_draw(8) ? 0 : UINT64_MAX);
-		n_ours += compare(&l, (size_t)l.batch * outer(&l, 0) * outer(&l, 1) * n_out(&l), 2,
-			1 + test_draw(2), &mk);
+		n_ours += compare(&l, (size_t)l.batch * outer(&l, 0) * outer(&l, 1) * n_out(&l), 2, 1 + test_draw(2),
+			&mk);
 		i++;
 	}
 	assert_true(n_ours >= n_least_ours);
@@ -410,8 +401,7 @@ static size_t matrix_at(const struct mx_value *value, const uint32_t out[2], siz
 }
 
 /* Matrices of @dims, as many as say @n; of a 0 there, which the other side has all of, one. */
-static struct mx_value matrices_of(
-	const struct layer *l, const uint32_t n[2], const uint32_t dims[2], uint32_t n_less)
+static struct mx_value matrices_of(const struct layer *l, const uint32_t n[2], const uint32_t dims[2], uint32_t n_less)
 {
 	uint32_t all[4] = { n[0] ? n[0] : 1, n[1] ? n[1] : 1, dims[0], dims[1] };
 	struct mx_value value = { .type = l->type, .n_dims = 4 };
@@ -429,11 +419,10 @@ static void make_argument(struct arg *arg, const struct layer *l, const struct m
 	test_arg_init(arg, scalar_of(l), value->n_dims, sizes, ET_STATIC);
 }
 
-static void plain_products(
-	const struct layer *l, const struct mx_value *a, const struct mx_value *b, const struct mx_value *out)
+static void plain_products(const struct layer *l, const struct mx_value *a, const struct mx_value *b,
+	const struct mx_value *out)
 {
-	const uint32_t *batch = out->dims, rows = out->dims[2], n = out->dims[3],
-		       depth = a->dims[a->n_dims - 1];
+	const uint32_t *batch = out->dims, rows = out->dims[2], n = out->dims[3], depth = a->dims[a->n_dims - 1];
 	for (size_t i = 0; i < size_of(out); i++) {
 		const float *left = x + (matrix_at(a, batch, i / n / rows) * rows + i / n % rows) * depth,
 			    *right = taps + matrix_at(b, batch, i / n / rows) * depth * n;
@@ -451,8 +440,7 @@ static void test_products(void **state)
 		struct layer l = { .type = test_draw(4) ? ET_XNN_FP16 : ET_XNN_FP32,
 			.is_special = test_draw(2),
 			.is_transposed = test_draw(2) };
-		uint32_t n[2][2], all[2], depth = 1 + test_draw(12),
-					  rows = 1 + test_draw(test_draw(2) ? 3 : 40),
+		uint32_t n[2][2], all[2], depth = 1 + test_draw(12), rows = 1 + test_draw(test_draw(2) ? 3 : 40),
 					  columns = 1 + test_draw(test_draw(2) ? 20 : 100);
 		for (int i = 0; i < 2; i++) {
 			uint32_t who = test_draw(3);
@@ -462,8 +450,8 @@ static void test_products(void **state)
 		}
 		struct mx_value a = matrices_of(&l, n[0], (uint32_t[]){ rows, depth }, 0),
 				b = matrices_of(&l, n[1],
-					(uint32_t[]){ l.is_transposed ? columns : depth,
-						l.is_transposed ? depth : columns },
+					(uint32_t[]){
+						l.is_transposed ? columns : depth, l.is_transposed ? depth : columns },
 					test_draw(3)),
 				out = { .type = l.type, MX_DIMS(all[0], all[1], rows, columns), .output = 3 };
 		if (size_of(&a) > MOST || size_of(&b) > MOST || size_of(&out) > MOST)

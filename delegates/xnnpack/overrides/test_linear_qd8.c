@@ -30,19 +30,16 @@ static uint8_t *make(const struct layers *l, size_t *ret_n_bytes)
 	struct make_xnn mk;
 	mx_init(&mk);
 	assert_true(l->n_columns * l->depth <= sizeof(taps) && l->n_columns <= 256);
-	uint32_t x = mx_value(
-		&mk, &(struct mx_value){
-			     .type = ET_XNN_FP32, MX_DIMS(l->batch, l->n_rows, l->depth), .input = 1 });
+	uint32_t x = mx_value(&mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(l->batch, l->n_rows, l->depth), .input = 1 });
 	if (l->comes_from_xnnpack) {
 		uint32_t y = mx_value(&mk,
 			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(l->batch, l->n_rows, l->depth) });
-		mx_node(&mk, MX_LEAKY_RELU,
-			&(struct et_xnn_node){ .inputs = { x }, .outputs = { y }, .number = 0.5f });
+		mx_node(&mk, MX_LEAKY_RELU, &(struct et_xnn_node){ .inputs = { x }, .outputs = { y }, .number = 0.5f });
 		x = y;
 	}
 	uint32_t rows = mx_value(&mk,
-		&(struct mx_value){
-			.type = ET_XNN_QDINT8, MX_DIMS(l->batch, l->n_rows, l->depth), .n_row_dims = 1 });
+		&(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(l->batch, l->n_rows, l->depth), .n_row_dims = 1 });
 	mx_node(&mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { x }, .outputs = { rows } });
 	for (uint32_t i = 0; i < 2; i++) {
 		uint32_t type = i ? l->second_filter : ET_XNN_QCINT8;
@@ -62,9 +59,9 @@ static uint8_t *make(const struct layers *l, size_t *ret_n_bytes)
 				&(struct mx_value){ .type = ET_XNN_FP32,
 					MX_DIMS(l->n_columns),
 					.constant = mx_constant(&mk, bias, l->n_columns * sizeof(float)) });
-		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-						     MX_DIMS(l->batch, l->n_rows, l->n_columns),
-						     .output = 2 + i });
+		uint32_t out = mx_value(&mk,
+			&(struct mx_value){
+				.type = ET_XNN_FP32, MX_DIMS(l->batch, l->n_rows, l->n_columns), .output = 2 + i });
 		mx_node(&mk, MX_LINEAR,
 			&(struct et_xnn_node){ .inputs = { rows, filter, biases },
 				.outputs = { out },
@@ -93,8 +90,8 @@ static uint32_t n_overrides(const struct test_session *s)
 
 static struct arg args[3];
 
-static enum et_status run(struct test_session *s, const struct layers *l, uint32_t n_rows, float *x,
-	float *first, float *second, struct et_diag *diag)
+static enum et_status run(struct test_session *s, const struct layers *l, uint32_t n_rows, float *x, float *first,
+	float *second, struct et_diag *diag)
 {
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)l->batch, (int32_t)n_rows, (int32_t)l->depth);
 	for (uint32_t i = 0; i < 2; i++)

@@ -85,8 +85,7 @@ static bool expect(const struct layer *l, size_t image, size_t channel, int *ret
 	size_t n = (size_t)l->height * l->width;
 	double sum = 0;
 	for (size_t i = 0; i < n; i++)
-		sum += negate(l, number(l, &args[0], (image * n + i) * l->channels + channel), l->zero_in) -
-		       l->zero_in;
+		sum += negate(l, number(l, &args[0], (image * n + i) * l->channels + channel), l->zero_in) - l->zero_in;
 	double mean = sum * (double)l->scale_in / (double)l->scale_out / (double)n + l->zero_out;
 	*ret_number = negate(l, limit(l, mean), l->zero_out);
 	return (n & (n - 1)) == 0 || fabs(mean - floor(mean) - 0.5) > 1e-3;

@@ -20,12 +20,11 @@ enum { MOST_FLOATS = 512 /* of an argument */ };
 /* A layer, and the most that comes in. */
 struct layer {
 	uint32_t batch, height, width, in, out;
-	uint32_t kernel[2], stride[2],
-		pad[4]; /* top, right, bottom, left; kernel 0: fully connected, of the width */
+	uint32_t kernel[2], stride[2], pad[4]; /* top, right, bottom, left; kernel 0: fully connected, of the width */
 	bool has_bias, is_limited, is_twice;
 	bool is_transposed, is_left; /* left to XNNPACK, where that loses no NaNs */
 	uint32_t adjust[2], dilation, groups;
-	bool has_zeros; /* some of the filter */
+	bool has_zeros;            /* some of the filter */
 	bool is_filter_transposed; /* the filter of a fully connected layer lies the other way round */
 };
 
@@ -33,11 +32,9 @@ static float taps[1 << 16], bias[256];
 
 static uint32_t outer(const struct layer *l, int axis)
 {
-	uint32_t size = axis ? l->width : l->height,
-		 pad = axis ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2];
+	uint32_t size = axis ? l->width : l->height, pad = axis ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2];
 	if (l->is_transposed)
-		return l->stride[axis] * (size - 1) + l->adjust[axis] + (l->kernel[axis] - 1) * l->dilation +
-		       1 - pad;
+		return l->stride[axis] * (size - 1) + l->adjust[axis] + (l->kernel[axis] - 1) * l->dilation + 1 - pad;
 	return l->kernel[0] ? (size + pad - l->kernel[axis]) / l->stride[axis] + 1 : size;
 }
 
@@ -55,8 +52,7 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 		taps[i] = 0;
 	test_draw_floats(bias, l->out);
 	uint32_t x = mx_value(&mk,
-		&(struct mx_value){
-			.type = ET_XNN_FP32, MX_DIMS(l->batch, l->height, l->width, l->in), .input = 1 });
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(l->batch, l->height, l->width, l->in), .input = 1 });
 	struct mx_value weights = { .type = ET_XNN_FP32,
 		.constant = mx_constant(&mk, taps, n_taps * sizeof(float)),
 		.dims = { l->out, l->in },
@@ -72,12 +68,11 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 		weights.dims[3] = l->in / groups;
 	}
 	uint32_t filter = mx_value(&mk, &weights);
-	uint32_t biases =
-		l->has_bias
-			? mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-						MX_DIMS(l->out),
-						.constant = mx_constant(&mk, bias, l->out * sizeof(float)) })
-			: ET_XNN_NONE;
+	uint32_t biases = l->has_bias
+				  ? mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+							  MX_DIMS(l->out),
+							  .constant = mx_constant(&mk, bias, l->out * sizeof(float)) })
+				  : ET_XNN_NONE;
 	for (uint32_t i = 0; i < (l->is_twice ? 2U : 1U); i++) {
 		uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
 						     MX_DIMS(l->batch, outer(l, 0), outer(l, 1), l->out),
@@ -91,16 +86,15 @@ static uint8_t *make(const struct layer *l, size_t *ret_n_bytes)
 				.flags = l->is_filter_transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0,
 				.min = l->is_limited ? -0.25f : 0,
 				.max = l->is_limited ? 0.5f : 0,
-				.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0],
-					l->kernel[1], l->stride[0], l->stride[1], dilation, dilation,
-					l->in / groups, l->out / groups, groups, l->adjust[0],
-					l->adjust[1] } });
+				.numbers = { l->pad[0], l->pad[1], l->pad[2], l->pad[3], l->kernel[0], l->kernel[1],
+					l->stride[0], l->stride[1], dilation, dilation, l->in / groups, l->out / groups,
+					groups, l->adjust[0], l->adjust[1] } });
 	}
 	return mx_finish(&mk, ret_n_bytes);
 }
 
-static void begin(struct test_session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
-	uint32_t n_threads, uint64_t least_work, bool is_ours)
+static void begin(struct test_session *s, const uint8_t *bytes, size_t n_bytes, uint32_t n_args, uint32_t n_threads,
+	uint64_t least_work, bool is_ours)
 {
 	struct et_diag diag = { 0 };
 	et_xnn_override_set_least_work(least_work);
@@ -118,8 +112,7 @@ static struct arg args[3];
 static void run(struct test_session *s, const struct layer *l, uint32_t batch, const float *x, float *out)
 {
 	struct et_diag diag = { 0 };
-	ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)batch, (int32_t)l->height, (int32_t)l->width,
-		(int32_t)l->in);
+	ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)batch, (int32_t)l->height, (int32_t)l->width, (int32_t)l->in);
 	memcpy(args[0].f32, x, (size_t)batch * l->height * l->width * l->in * sizeof(float));
 	for (uint32_t i = 0; i < 2; i++)
 		ARG(&args[1 + i], ET_FLOAT32, ET_DYNAMIC_BOUND, (int32_t)l->batch, (int32_t)outer(l, 0),
@@ -140,17 +133,15 @@ static void plain(const struct layer *l, uint32_t batch, const float *x, float *
 		out[i] = l->has_bias ? bias[i % l->out] : 0;
 	for (uint32_t i = 0; i < batch * l->height * l->width * l->in; i++)
 		for (uint32_t tap = 0; tap < l->kernel[0] * l->kernel[1]; tap++) {
-			uint32_t pixel = i / l->in, image = pixel / (l->height * l->width),
-				 channel = i % l->in;
-			uint32_t y = pixel / l->width % l->height * l->stride[0] +
-				     tap / l->kernel[1] * l->dilation - l->pad[0],
+			uint32_t pixel = i / l->in, image = pixel / (l->height * l->width), channel = i % l->in;
+			uint32_t y = pixel / l->width % l->height * l->stride[0] + tap / l->kernel[1] * l->dilation -
+				     l->pad[0],
 				 column = pixel % l->width * l->stride[1] + tap % l->kernel[1] * l->dilation -
 					  l->pad[3];
 			for (uint32_t j = 0; j < n && y < height && column < width; j++) {
 				uint32_t to = channel / in * n + j;
 				out[((image * height + y) * width + column) * l->out + to] +=
-					x[i] *
-					taps[(to * l->kernel[0] * l->kernel[1] + tap) * in + channel % in];
+					x[i] * taps[(to * l->kernel[0] * l->kernel[1] + tap) * in + channel % in];
 			}
 		}
 	for (uint32_t i = 0; i < batch * height * width * l->out && l->is_limited; i++)
@@ -162,9 +153,8 @@ static bool is_ours_alone(const struct layer *l)
 {
 	bool is_alone = false;
 	for (uint32_t i = 0; i < 2; i++)
-		is_alone = is_alone ||
-			   l->adjust[i] + l->kernel[i] <
-				   l->stride[i] + (i ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2]);
+		is_alone = is_alone || l->adjust[i] + l->kernel[i] <
+					       l->stride[i] + (i ? l->pad[1] + l->pad[3] : l->pad[0] + l->pad[2]);
 	return is_alone && l->is_transposed && !l->is_left;
 }
 
@@ -372,8 +362,8 @@ static void test_transposed(void **state)
 static void test_packed_whole(void **state)
 {
 	for (uint32_t kernel = 2; kernel < 6; kernel++) {
-		struct layer l = { 1, 4, 4, 3, 5, { kernel, 3 }, { 2, 2 }, { 0 }, .is_transposed = true,
-			.dilation = 1, .groups = 1 };
+		struct layer l = { 1, 4, 4, 3, 5, { kernel, 3 }, { 2, 2 }, { 0 }, .is_transposed = true, .dilation = 1,
+			.groups = 1 };
 		struct test_session s;
 		size_t n_bytes;
 		uint8_t *bytes = make(&l, &n_bytes);
@@ -400,21 +390,16 @@ static void test_transposed_ones(void **state)
 {
 	static const struct layer layers[] = {
 		{ 1, 3, 4, 4, 6, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, true, { 1, 0 }, 1, 2 },
-		{ 2, 3, 3, 2, 3, { 3, 2 }, { 2, 1 }, { 1, 0, 1, 2 }, true, true, false, true, true, { 0 }, 2,
-			1 },
+		{ 2, 3, 3, 2, 3, { 3, 2 }, { 2, 1 }, { 1, 0, 1, 2 }, true, true, false, true, true, { 0 }, 2, 1 },
 		{ 1, 3, 3, 2, 3, { 1, 2 }, { 2, 3 }, { 0 }, true, true, false, true, true, { 0, 2 }, 1, 1 },
 		/* ours: channels so few that XNNPACK loses NaNs; pixels all of whose columns are cut, and wide ones that are not or are */
 		{ 1, 4, 3, 9, 2, { 3, 3 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
-		{ 1, 4, 1, 3, 1, { 8, 8 }, { 4, 4 }, { 1, 2, 2, 1 }, true, false, false, true, false, { 0 },
-			1, 1 },
+		{ 1, 4, 1, 3, 1, { 8, 8 }, { 4, 4 }, { 1, 2, 2, 1 }, true, false, false, true, false, { 0 }, 1, 1 },
 		{ 1, 1, 2, 3, 60, { 2, 2 }, { 2, 2 }, { 0 }, true, false, false, true, false, { 0 }, 1, 1 },
-		{ 1, 1, 2, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 1, 0, 1 }, true, false, false, true, false, { 0 },
-			1, 1 },
-		{ 1, 1, 3, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 3, 0, 2 }, true, false, false, true, false,
-			{ 0, 1 }, 1, 1 },
+		{ 1, 1, 2, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 1, 0, 1 }, true, false, false, true, false, { 0 }, 1, 1 },
+		{ 1, 1, 3, 3, 60, { 2, 4 }, { 2, 2 }, { 0, 3, 0, 2 }, true, false, false, true, false, { 0, 1 }, 1, 1 },
 		/* rows of a side that are more than are done at once */
-		{ 1, 40, 1, 2, 3, { 4, 4 }, { 2, 2 }, { 1, 1, 1, 1 }, true, false, false, true, false, { 0 },
-			1, 1 },
+		{ 1, 40, 1, 2, 3, { 4, 4 }, { 2, 2 }, { 1, 1, 1, 1 }, true, false, false, true, false, { 0 }, 1, 1 },
 	};
 	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
 		compare(&layers[i]);
@@ -448,8 +433,7 @@ static void test_small_outputs(void **state)
 		struct test_session s = { 0 };
 		size_t n_bytes;
 		uint8_t *bytes = make(&l, &n_bytes);
-		et_xnn_gemm_choose(
-			i % (n_builds + 1) ? et_xnn_gemm_at((size_t)(i % (n_builds + 1) - 1)) : NULL);
+		et_xnn_gemm_choose(i % (n_builds + 1) ? et_xnn_gemm_at((size_t)(i % (n_builds + 1) - 1)) : NULL);
 		begin(&s, bytes, n_bytes, l.is_twice ? 3 : 2, 1 + test_draw(2), UINT64_MAX, true);
 		test_draw_floats(x, (size_t)l.batch * l.height * l.width * l.in);
 		run(&s, &l, l.batch, x, ours);
@@ -467,8 +451,8 @@ static void test_small_groups(void **state)
 {
 	static float x[MOST_FLOATS], out[MOST_FLOATS], expected[MOST_FLOATS];
 	for (int i = 0; i < 4; i++) {
-		struct layer l = { 1, 1 + (uint32_t)i / 2, 2, 4, 4, { 4, 4 }, { 4, 4 }, { 1, 0, 0, 0 }, true,
-			false, false, true, true, { 0 }, 1, 2 };
+		struct layer l = { 1, 1 + (uint32_t)i / 2, 2, 4, 4, { 4, 4 }, { 4, 4 }, { 1, 0, 0, 0 }, true, false,
+			false, true, true, { 0 }, 1, 2 };
 		struct test_session s = { 0 };
 		size_t n_bytes;
 		uint8_t *bytes = make(&l, &n_bytes);
@@ -493,11 +477,9 @@ static void plain_rows(const struct layer *l, const float *x, float *out)
 		for (uint32_t j = 0; j < l->out; j++) {
 			float sum = l->has_bias ? bias[j] : 0;
 			for (uint32_t k = 0; k < l->in; k++)
-				sum += x[i * l->in + k] * taps[l->is_filter_transposed ? k * l->out + j : j * l->in + k];
-			out[i * l->out + j] = !l->is_limited ? sum
-					      : sum < -0.25f ? -0.25f
-					      : sum > 0.5f   ? 0.5f
-							     : sum;
+				sum += x[i * l->in + k] *
+				       taps[l->is_filter_transposed ? k * l->out + j : j * l->in + k];
+			out[i * l->out + j] = !l->is_limited ? sum : sum < -0.25f ? -0.25f : sum > 0.5f ? 0.5f : sum;
 		}
 }
 
@@ -591,15 +573,14 @@ static void test_channels(void **state)
 				!is_other && n >= 2 && n <= 4);
 			for (int32_t height = 5; height > 0; height -= 2) {
 				ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)n, height, 9);
-				ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 2, (int32_t)to.dims[1],
-					(int32_t)to.dims[2], (int32_t)n);
+				ARG(&args[1], ET_FLOAT32, ET_DYNAMIC_BOUND, 2, (int32_t)to.dims[1], (int32_t)to.dims[2],
+					(int32_t)n);
 				test_draw_floats(args[0].f32, 2 * n * (uint32_t)height * 9);
 				struct et_evalue *values[] = { &args[0].value, &args[1].value };
 				test_ok(test_ops->enqueue(s.instance, values, NULL, &diag), &diag);
 				for (uint32_t i = 0, h = (uint32_t)height; i < 2 * h * 9 * n; i++) {
 					uint32_t c = i % n, in = i / n % (h * 9), image = i / n / (h * 9);
-					uint32_t y = is_other ? in % h : in / 9,
-						 column = is_other ? in / h : in % 9;
+					uint32_t y = is_other ? in % h : in / 9, column = is_other ? in / h : in % 9;
 					assert_true(args[1].f32[i] ==
 						    args[0].f32[((image * n + c) * h + y) * 9 + column]);
 				}
@@ -612,8 +593,8 @@ static void test_channels(void **state)
 /* A stride and a row whose product is more than there are addresses. */
 static void test_far_stride(void **state)
 {
-	static const struct layer layer = { 1, 1, 1 << 30, 2, 1, { 1, 1 }, { 1U << 31, 1U << 31 }, { 0 },
-		false, false, false };
+	static const struct layer layer = { 1, 1, 1 << 30, 2, 1, { 1, 1 }, { 1U << 31, 1U << 31 }, { 0 }, false, false,
+		false };
 	size_t n_bytes, n = ((size_t)1 << 31) * sizeof(float);
 	float *x = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (x == MAP_FAILED)

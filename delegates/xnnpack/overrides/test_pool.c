@@ -112,8 +112,7 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 	for (uint32_t i = 0; i < l->kernel[0]; i++)
 		is_down = is_down || (top + i * l->dilation[0] >= 0 && top + i * l->dilation[0] < l->height);
 	for (uint32_t j = 0; j < l->kernel[1]; j++)
-		is_across =
-			is_across || (left + j * l->dilation[1] >= 0 && left + j * l->dilation[1] < l->width);
+		is_across = is_across || (left + j * l->dilation[1] >= 0 && left + j * l->dilation[1] < l->width);
 	for (uint32_t i = 0; i < l->kernel[0]; i++)
 		for (uint32_t j = 0; j < l->kernel[1]; j++) {
 			int64_t row = top + i * l->dilation[0], column = left + j * l->dilation[1];
@@ -123,8 +122,7 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 				column = step_in(left, l->width, l->dilation[1]);
 			if (row < 0 || row >= l->height || column < 0 || column >= l->width)
 				continue;
-			size_t at = ((image * l->height + (size_t)row) * l->width + (size_t)column) *
-					    l->channels +
+			size_t at = ((image * l->height + (size_t)row) * l->width + (size_t)column) * l->channels +
 				    channel;
 			most = fmaxf(most, sign * get(l->type, &args[0], at));
 		}
@@ -136,8 +134,8 @@ static float expected(const struct layer *l, uint32_t image, uint32_t y, uint32_
 /* From *@ret_at to before what is returned, in the picture. */
 static int64_t find_end(const struct layer *l, int axis, uint32_t position, int64_t *ret_at)
 {
-	int64_t from = (int64_t)position * l->stride[axis] - l->pad[axis ? 3 : 0],
-		end = from + l->kernel[axis], size = axis ? l->width : l->height;
+	int64_t from = (int64_t)position * l->stride[axis] - l->pad[axis ? 3 : 0], end = from + l->kernel[axis],
+		size = axis ? l->width : l->height;
 	*ret_at = from < 0 ? 0 : from;
 	return end < 0 ? 0 : end > size ? size : end;
 }
@@ -151,8 +149,7 @@ static float expected_average(const struct layer *l, uint32_t image, uint32_t y,
 		for (int64_t column = left; column < right; column++)
 			sum += sign *
 			       get(l->type, &args[0],
-				       ((image * l->height + (size_t)row) * l->width + (size_t)column) *
-						       l->channels +
+				       ((image * l->height + (size_t)row) * l->width + (size_t)column) * l->channels +
 					       channel);
 	int64_t n = (bottom - top) * (right - left);
 	float mean = n ? fmaxf(sum / (float)n, least) : least;
@@ -193,8 +190,8 @@ static void check(const struct layer *layer)
 		uint32_t height = outer(&l, 0), width = outer(&l, 1);
 		for (uint32_t i = 0; i < 2 * height * width * l.channels; i++) {
 			uint32_t pixel = i / l.channels;
-			float (*of)(const struct layer *, uint32_t, uint32_t, uint32_t, uint32_t) =
-				l.is_average ? expected_average : expected;
+			float (*of)(const struct layer *, uint32_t, uint32_t, uint32_t,
+				uint32_t) = l.is_average ? expected_average : expected;
 			float number = of(&l, pixel / (height * width), pixel / width % height, pixel % width,
 				i % l.channels);
 			float bound = !l.is_average ? 0 : l.type == ET_XNN_FP16 ? 0.01f : 1e-5f;
@@ -228,8 +225,7 @@ static void check_some(bool is_average, uint32_t n_types, int n)
 		for (int axis = 0; axis < 2; axis++) {
 			node.numbers[ET_XNN_KERNEL_H + axis] = l.kernel[axis] = 1 + test_draw(4);
 			node.numbers[ET_XNN_STRIDE_H + axis] = l.stride[axis] = 1 + test_draw(4);
-			node.numbers[ET_XNN_DILATION_H + axis] = l.dilation[axis] =
-				is_average ? 1 : 1 + test_draw(3);
+			node.numbers[ET_XNN_DILATION_H + axis] = l.dilation[axis] = is_average ? 1 : 1 + test_draw(3);
 		}
 		if (!(is_average ? et_xnn_override_needs_average(&node)
 				 : et_xnn_override_needs_pool(&payload, &node)) ||
@@ -246,14 +242,12 @@ static void test_windows(void **state)
 }
 
 /* The largest of each window of [2, @height, @width, 3] and where it is, windows beyond the picture among them. */
-static void check_argmax(
-	uint32_t height, uint32_t width, const uint32_t pad[4], const uint32_t kernel[2], bool has_nan)
+static void check_argmax(uint32_t height, uint32_t width, const uint32_t pad[4], const uint32_t kernel[2], bool has_nan)
 {
 	enum { CHANNELS = 3 };
 	struct make_xnn mk;
 	struct et_diag diag = { 0 };
-	uint32_t rows = (height + pad[0] + pad[2]) / kernel[0],
-		 columns = (width + pad[1] + pad[3]) / kernel[1];
+	uint32_t rows = (height + pad[0] + pad[2]) / kernel[0], columns = (width + pad[1] + pad[3]) / kernel[1];
 	struct mx_value value = { .type = ET_XNN_FP32, MX_DIMS(2, height, width, CHANNELS), .input = 1 };
 	mx_init(&mk);
 	uint32_t in = mx_value(&mk, &value);
@@ -266,8 +260,7 @@ static void check_argmax(
 			.numbers = { pad[0], pad[1], pad[2], pad[3], kernel[0], kernel[1] } });
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, 2, (int32_t)height, (int32_t)width, CHANNELS);
 	for (int i = 1; i < 3; i++)
-		ARG(&args[i], i == 1 ? ET_FLOAT32 : ET_INT32, ET_STATIC, 2, (int32_t)rows, (int32_t)columns,
-			CHANNELS);
+		ARG(&args[i], i == 1 ? ET_FLOAT32 : ET_INT32, ET_STATIC, 2, (int32_t)rows, (int32_t)columns, CHANNELS);
 	for (uint32_t i = 0; i < 2 * height * width * CHANNELS; i++)
 		args[0].f32[i] = has_nan && test_draw(5) == 0 ? NAN : (float)test_draw(7) - 3;
 	test_ok(test_run_once(&mk, args, 3, &diag), &diag);
@@ -279,9 +272,8 @@ static void check_argmax(
 		for (uint32_t k = 0; k < kernel[0] * kernel[1]; k++) {
 			int64_t y = step_in((int64_t)row * kernel[0] + k % kernel[0] - pad[0], height, 1),
 				x = step_in((int64_t)column * kernel[1] + k / kernel[0] - pad[3], width, 1);
-			float tap =
-				args[0].f32[((image * height + (size_t)y) * width + (size_t)x) * CHANNELS +
-					    i % CHANNELS];
+			float tap = args[0].f32[((image * height + (size_t)y) * width + (size_t)x) * CHANNELS +
+						i % CHANNELS];
 			if (index < 0 || tap > largest) {
 				largest = tap;
 				index = (int32_t)k;
@@ -311,8 +303,7 @@ static void test_argmax(void **state)
 static void test_averages(void **state)
 {
 	check_some(true, 2, 120);
-	struct layer l = { ET_XNN_QINT8, 4, 4, 1, { 3, 3, 3, 3 }, { 3, 3 }, { 2, 2 }, { 1, 1 },
-		.is_average = true };
+	struct layer l = { ET_XNN_QINT8, 4, 4, 1, { 3, 3, 3, 3 }, { 3, 3 }, { 2, 2 }, { 1, 1 }, .is_average = true };
 	struct et_model *model;
 	struct et_model_info info;
 	struct et_diag diag = { 0 };
@@ -342,11 +333,10 @@ static void test_others(void **state)
 	struct et_model *model;
 	struct et_model_info info;
 	mx_init(&mk);
-	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-					    MX_DIMS(1, 2, 2, 1),
-					    .constant = mx_constant(&mk, image, sizeof(image)) });
-	uint32_t out =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1), .output = 1 });
+	uint32_t in = mx_value(&mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 1), .constant = mx_constant(&mk, image, sizeof(image)) });
+	uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 1, 1, 1), .output = 1 });
 	mx_node(&mk, MX_MAX_POOL,
 		&(struct et_xnn_node){ .inputs = { in },
 			.outputs = { out },

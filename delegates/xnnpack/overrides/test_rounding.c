@@ -88,8 +88,7 @@ static int round_to(const struct type *type, double value, double min, double ma
 	       scale = (double)type->scale, number = value / scale + type->zero_point;
 	least = fmax(least, fmin(nearbyint(min / scale + type->zero_point), most));
 	most = fmin(most, fmax(nearbyint(max / scale + type->zero_point), least));
-	return isnan(number) ? (int)fmax(least, fmin(most, 0))
-			     : (int)nearbyint(fmax(least, fmin(most, number)));
+	return isnan(number) ? (int)fmax(least, fmin(most, 0)) : (int)nearbyint(fmax(least, fmin(most, number)));
 }
 
 static uint32_t add_value(struct make_xnn *mk, const struct type *type, uint32_t in, uint32_t out, uint32_t n)
@@ -195,8 +194,7 @@ static void test_table_between_nodes(void **state)
 		add_value(&mk, &halved, 0, 0, N), add_value(&mk, &halved, 0, 2, N) };
 	static const uint8_t kinds[] = { MX_NEGATE, MX_ABS, MX_NEGATE };
 	for (int i = 0; i < 3; i++)
-		mx_node(&mk, kinds[i],
-			&(struct et_xnn_node){ .inputs = { values[i] }, .outputs = { values[i + 1] } });
+		mx_node(&mk, kinds[i], &(struct et_xnn_node){ .inputs = { values[i] }, .outputs = { values[i + 1] } });
 	ARG(&args[0], ET_INT8, ET_STATIC, N);
 	ARG(&args[1], ET_INT8, ET_STATIC, N);
 	for (int i = 0; i < N; i++)
@@ -233,10 +231,9 @@ struct pair {
 
 static uint32_t add_operand(struct make_xnn *mk, const struct pair *pair, int i)
 {
-	struct mx_value value = { .type = pair->in[i].type,
-		.n_dims = 3,
-		.scale = pair->in[i].scale,
-		.zero_point = pair->in[i].zero_point };
+	struct mx_value value = {
+		.type = pair->in[i].type, .n_dims = 3, .scale = pair->in[i].scale, .zero_point = pair->in[i].zero_point
+	};
 	size_t n = 1;
 	int32_t sizes[3];
 	for (int j = 0; j < 3; j++) {
@@ -250,8 +247,7 @@ static uint32_t add_operand(struct make_xnn *mk, const struct pair *pair, int i)
 		else
 			args[i].i32[j] = (int32_t)test_draw(41) - 20;
 	if (i == 1 && pair->is_constant)
-		value.constant =
-			mx_constant(mk, args[i].i8, n * (is_8_bit(value.type) ? 1 : sizeof(int32_t)));
+		value.constant = mx_constant(mk, args[i].i8, n * (is_8_bit(value.type) ? 1 : sizeof(int32_t)));
 	else
 		value.input = (uint32_t)i + 1;
 	return mx_value(mk, &value);
@@ -283,8 +279,7 @@ static bool check_pair(const struct pair *pair)
 	size_t n = 1;
 	for (int i = 0; i < 3; i++)
 		n *= dims[i] = pair->dims[0][i] > pair->dims[1][i] ? pair->dims[0][i] : pair->dims[1][i];
-	struct et_xnn_node node = { .min = pair->is_limited ? -3 : -INFINITY,
-		.max = pair->is_limited ? 4 : INFINITY };
+	struct et_xnn_node node = { .min = pair->is_limited ? -3 : -INFINITY, .max = pair->is_limited ? 4 : INFINITY };
 	for (int i = 0; i < 2; i++)
 		node.inputs[i] = add_operand(&mk, pair, i);
 	node.outputs[0] = mx_value(&mk, &(struct mx_value){ .type = pair->out.type,
@@ -295,8 +290,7 @@ static bool check_pair(const struct pair *pair)
 	mx_node(&mk, pair->kind, &node);
 	struct arg second = args[1];
 	uint32_t result = pair->is_constant ? 1 : 2;
-	ARG(&args[result], scalar_of(pair->out.type), ET_STATIC, (int32_t)dims[0], (int32_t)dims[1],
-		(int32_t)dims[2]);
+	ARG(&args[result], scalar_of(pair->out.type), ET_STATIC, (int32_t)dims[0], (int32_t)dims[1], (int32_t)dims[2]);
 	bool is_ours = run(&mk, result + 1, &et_xnn_override_binary);
 	for (size_t i = 0; i < n; i++) {
 		double a = get(&pair->in[0], &args[0], find(pair->dims[0], dims, i)),
@@ -395,9 +389,8 @@ static void put_number(uint32_t type, struct arg *arg, size_t i, float number)
 static void test_casts(void **state)
 {
 	static const uint32_t types[][2] = { { ET_XNN_FP32, ET_XNN_INT32 }, { ET_XNN_FP16, ET_XNN_INT32 },
-		{ ET_XNN_BF16, ET_XNN_INT32 }, { ET_XNN_QINT8, ET_XNN_INT32 },
-		{ ET_XNN_QUINT8, ET_XNN_INT32 }, { ET_XNN_INT32, ET_XNN_QINT8 },
-		{ ET_XNN_INT32, ET_XNN_QUINT8 }, { ET_XNN_BF16, ET_XNN_QINT8 },
+		{ ET_XNN_BF16, ET_XNN_INT32 }, { ET_XNN_QINT8, ET_XNN_INT32 }, { ET_XNN_QUINT8, ET_XNN_INT32 },
+		{ ET_XNN_INT32, ET_XNN_QINT8 }, { ET_XNN_INT32, ET_XNN_QUINT8 }, { ET_XNN_BF16, ET_XNN_QINT8 },
 		{ ET_XNN_BF16, ET_XNN_QUINT8 }, { ET_XNN_FP16, ET_XNN_QUINT8 } };
 	enum { LONG = 300 };
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
@@ -435,8 +428,8 @@ static void test_casts(void **state)
 static void test_casts_of_large_numbers(void **state)
 {
 	static const float numbers[] = { 3e9f, -3e9f, INFINITY, -INFINITY, 0x1p31f, -0x1p31f, 0x1p30f };
-	static const int32_t expected[] = { INT32_MAX - 127, INT32_MIN, INT32_MAX - 127, INT32_MIN,
-		INT32_MAX - 127, INT32_MIN, 1 << 30 };
+	static const int32_t expected[] = { INT32_MAX - 127, INT32_MIN, INT32_MAX - 127, INT32_MIN, INT32_MAX - 127,
+		INT32_MIN, 1 << 30 };
 	struct make_xnn mk;
 	mx_init(&mk);
 	struct et_xnn_node node = { .inputs = { add_value(&mk, &(struct type){ ET_XNN_FP32 }, 1, 0, 7) } };
@@ -458,8 +451,7 @@ static void test_reciprocal_roots(void **state)
 	for (uint32_t n = 1; n < 40; n++) {
 		struct make_xnn mk;
 		mx_init(&mk);
-		struct et_xnn_node node = { .inputs = { add_value(
-						    &mk, &(struct type){ ET_XNN_FP32 }, 1, 0, n) } };
+		struct et_xnn_node node = { .inputs = { add_value(&mk, &(struct type){ ET_XNN_FP32 }, 1, 0, n) } };
 		node.outputs[0] = add_value(&mk, &(struct type){ ET_XNN_FP32 }, 0, 2, n);
 		mx_node(&mk, 40, &node);
 		ARG(&args[0], ET_FLOAT32, ET_STATIC, (int32_t)n);

@@ -36,10 +36,9 @@ static uint8_t *make(const struct form *f, size_t *ret_n_bytes)
 {
 	const uint8_t type = f->is_unsigned ? ET_XNN_QUINT8 : ET_XNN_QINT8;
 	const uint32_t n = f->n_channels;
-	struct mx_value in = { .type = type,
-		MX_DIMS(BATCH, n, HEIGHT, WIDTH),
-		.scale = 0.02f,
-		.zero_point = f->is_unsigned ? 118 : -10 };
+	struct mx_value in = {
+		.type = type, MX_DIMS(BATCH, n, HEIGHT, WIDTH), .scale = 0.02f, .zero_point = f->is_unsigned ? 118 : -10
+	};
 	struct mx_value pixels = in, plain = { .type = ET_XNN_FP32, MX_DIMS(BATCH, n, HEIGHT, WIDTH) };
 	struct make_xnn mk;
 	pixels.dims[1] = f->is_other ? WIDTH : HEIGHT;
@@ -90,8 +89,7 @@ static void run(struct test_session *s, const struct form *f, int32_t height, in
 	const uint8_t type = f->is_unsigned ? ET_UINT8 : ET_INT8;
 	const int32_t n = (int32_t)f->n_channels;
 	ARG(&args[0], f->has_floats ? ET_FLOAT32 : type, ET_DYNAMIC_BOUND, BATCH, n, height, WIDTH);
-	ARG(&args[1], type, ET_DYNAMIC_BOUND, BATCH, f->is_other ? WIDTH : height,
-		f->is_other ? height : WIDTH, n);
+	ARG(&args[1], type, ET_DYNAMIC_BOUND, BATCH, f->is_other ? WIDTH : height, f->is_other ? height : WIDTH, n);
 	ARG(&args[2], ET_FLOAT32, ET_DYNAMIC_BOUND, BATCH, n, height, WIDTH);
 	args[0].tensor.data = f->has_floats ? (void *)floats : bytes_in;
 	args[1].tensor.data = out[side];
@@ -113,11 +111,9 @@ static void compare(const struct form *f, uint32_t n_threads)
 	bool is_few = f->n_channels >= 2 && f->n_channels <= 4 && !f->is_other;
 	for (int i = 0; i < 2; i++) {
 		et_xnn_override_set_least_work(i ? UINT64_MAX : 0);
-		test_ok(test_session_begin(
-				&sessions[i], bytes, n_bytes, f->is_watched ? 3 : 2, n_threads, &diag),
+		test_ok(test_session_begin(&sessions[i], bytes, n_bytes, f->is_watched ? 3 : 2, n_threads, &diag),
 			&diag);
-		assert_int_equal(
-			test_has_override(sessions[i].model, &et_xnn_override_transpose8), is_few && i == 0);
+		assert_int_equal(test_has_override(sessions[i].model, &et_xnn_override_transpose8), is_few && i == 0);
 	}
 	/* What nobody else reads is done along: nothing crosses. */
 	const struct et_xnn_partitions *partitions = &et_direct_model(sessions[0].model)->model->partitions;
@@ -155,9 +151,7 @@ static void test_forms(void **state)
 static void test_other_scale(void **state)
 {
 	for (int i = 0; i < 2; i++) {
-		struct mx_value in = {
-			.type = ET_XNN_QINT8, MX_DIMS(1, 3, 4, 5), .scale = 0.02f, .input = 1
-		};
+		struct mx_value in = { .type = ET_XNN_QINT8, MX_DIMS(1, 3, 4, 5), .scale = 0.02f, .input = 1 };
 		struct mx_value pixels = {
 			.type = ET_XNN_QINT8, MX_DIMS(1, 4, 5, 3), .scale = i ? 0.03f : 0.02f, .output = 2
 		};
@@ -168,10 +162,8 @@ static void test_other_scale(void **state)
 		mx_init(&mk);
 		uint32_t x = mx_value(&mk, &in), to = mx_value(&mk, &pixels);
 		mx_node(&mk, MX_TRANSPOSE,
-			&(struct et_xnn_node){ .inputs = { x },
-				.outputs = { to },
-				.n_list = { 4 },
-				.list = { { 0, 2, 3, 1 } } });
+			&(struct et_xnn_node){
+				.inputs = { x }, .outputs = { to }, .n_list = { 4 }, .list = { { 0, 2, 3, 1 } } });
 		uint8_t *bytes = mx_finish(&mk, &n_bytes);
 		et_xnn_override_set_least_work(0);
 		enum et_status status = test_session_begin(&s, bytes, n_bytes, 2, 1, &diag);

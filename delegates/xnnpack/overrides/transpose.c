@@ -37,8 +37,7 @@ static bool takes_floats(const struct et_xnn_payload *payload, const struct et_x
 /* Only where both sides' numbers mean the same, as XNNPACK has it. */
 static bool takes_bytes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	return et_xnn_is_8_bit(in) && in->quant == ET_XNN_QUANT_TENSOR && out->type == in->type &&
 	       out->quant == in->quant && out->scale == in->scale && out->zero_point == in->zero_point &&
 	       takes(payload, node);
@@ -54,9 +53,9 @@ static uint32_t find_convert(const struct et_xnn_payload *payload, const struct 
 		return ET_XNN_NONE;
 	const struct et_xnn_node *convert = &payload->nodes[in->producer];
 	const struct et_xnn_value *from = &payload->values[convert->inputs[0]];
-	bool is_such = convert->kind->types == ET_XNN_TYPES_CONVERT && !convert->is_view &&
-		       !convert->is_gone && et_xnn_override_is_floats(from) && !from->data &&
-		       from->producer == ET_XNN_NONE && (from->external || from->stands_for != ET_XNN_NONE);
+	bool is_such = convert->kind->types == ET_XNN_TYPES_CONVERT && !convert->is_view && !convert->is_gone &&
+		       et_xnn_override_is_floats(from) && !from->data && from->producer == ET_XNN_NONE &&
+		       (from->external || from->stands_for != ET_XNN_NONE);
 	return is_such ? in->producer : ET_XNN_NONE;
 }
 
@@ -90,8 +89,7 @@ static void run_floats(void *arg, size_t begin, size_t end)
 }
 
 /* All but the last are written as words, whose rest the next one is written over. */
-static inline void interleave_bytes(
-	const struct image *image, size_t begin, size_t end, const size_t n_channels)
+static inline void interleave_bytes(const struct image *image, size_t begin, size_t end, const size_t n_channels)
 {
 	const uint8_t *in = image->in;
 	uint8_t *out = (uint8_t *)image->out + begin * n_channels;
@@ -109,9 +107,8 @@ static void run_bytes(void *arg, size_t begin, size_t end)
 {
 	const struct image *image = arg;
 	if (image->build)
-		image->build->pixels((const float *)image->in + begin, image->n_pixels, end - begin,
-			image->n_channels, image->factor, image->zero, image->flip,
-			(uint8_t *)image->out + begin * image->n_channels);
+		image->build->pixels((const float *)image->in + begin, image->n_pixels, end - begin, image->n_channels,
+			image->factor, image->zero, image->flip, (uint8_t *)image->out + begin * image->n_channels);
 	else if (image->n_channels == 3)
 		interleave_bytes(image, begin, end, 3);
 	else
@@ -140,10 +137,9 @@ static void run(const struct et_xnn_override_run *run)
 	}
 	size_t n = image.n_channels * image.n_pixels;
 	for (size_t i = 0; i < dims[0]; i++) {
-		et_xnn_threads_parallel_for(
-			run->threads, is_bytes ? run_bytes : run_floats, &image, image.n_pixels, GRAIN);
-		image.in =
-			(const uint8_t *)image.in + n * (is_bytes && !image.build ? 1 : sizeof(float));
+		et_xnn_threads_parallel_for(run->threads, is_bytes ? run_bytes : run_floats, &image, image.n_pixels,
+			GRAIN);
+		image.in = (const uint8_t *)image.in + n * (is_bytes && !image.build ? 1 : sizeof(float));
 		image.out = (uint8_t *)image.out + n * (is_bytes ? 1 : sizeof(float));
 	}
 }

@@ -65,8 +65,7 @@ static float apply(const struct et_xnn_node *node, float x)
 /* Whether XNNPACK has a kernel for it, rather than a table; leaky ReLUs whose scales it doesn't take the original does in floats, too. */
 static bool has_kernel(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
 	switch ((enum xnn_unary_operator)node->kind->op) {
 	case xnn_unary_leaky_relu:
 		return true;
@@ -80,10 +79,9 @@ static bool has_kernel(const struct et_xnn_payload *payload, const struct et_xnn
 
 static bool takes(const struct et_xnn_payload *payload, const struct et_xnn_node *node)
 {
-	const struct et_xnn_value *in = &payload->values[node->inputs[0]],
-				  *out = &payload->values[node->outputs[0]];
-	if (node->kind->define != et_xnn_define_unary || in->data || !et_xnn_is_8_bit(in) ||
-		!et_xnn_is_8_bit(out) || has_kernel(payload, node))
+	const struct et_xnn_value *in = &payload->values[node->inputs[0]], *out = &payload->values[node->outputs[0]];
+	if (node->kind->define != et_xnn_define_unary || in->data || !et_xnn_is_8_bit(in) || !et_xnn_is_8_bit(out) ||
+		has_kernel(payload, node))
 		return false;
 	struct et_xnn_quantized from = et_xnn_quantized(in), to = et_xnn_quantized(out);
 	for (unsigned i = 0; i < N_NUMBERS; i++)
@@ -123,8 +121,8 @@ static void run(const struct et_xnn_override_run *run)
 {
 	const struct et_xnn_node *node = run->node;
 	struct look_up look_up = { run->packed, run->memory[node->inputs[0]], run->memory[node->outputs[0]] };
-	et_xnn_threads_parallel_for(
-		run->threads, run_numbers, &look_up, et_xnn_n_elements(&run->shapes[node->inputs[0]]), GRAIN);
+	et_xnn_threads_parallel_for(run->threads, run_numbers, &look_up,
+		et_xnn_n_elements(&run->shapes[node->inputs[0]]), GRAIN);
 }
 
 const struct et_xnn_override et_xnn_override_table = {

@@ -64,8 +64,8 @@ void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t
 	arg->value = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &arg->tensor };
 }
 
-enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag)
+enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag)
 {
 	struct et_payload payload = { .struct_size = sizeof(payload),
 		.bytes = bytes,
@@ -119,8 +119,7 @@ void test_ok(enum et_status status, const struct et_diag *diag)
 		fail_msg("%s: %s", et_status_text(status), diag->text);
 }
 
-void test_refused(
-	enum et_status status, enum et_status expected, const struct et_diag *diag, const char *partition)
+void test_refused(enum et_status status, enum et_status expected, const struct et_diag *diag, const char *partition)
 {
 	if (status != expected || !strstr(diag->text, partition))
 		fail_msg("%s: '%s', expected '%s'", et_status_text(status), diag->text, partition);
@@ -134,9 +133,8 @@ void test_near(float got, float expected, float bound)
 
 uint32_t test_plain(struct make_xnn *mk, uint32_t input, uint32_t output, uint32_t rows, uint32_t columns)
 {
-	return mx_value(
-		mk, &(struct mx_value){
-			    .type = ET_XNN_FP32, MX_DIMS(rows, columns), .input = input, .output = output });
+	return mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(rows, columns), .input = input, .output = output });
 }
 
 uint8_t *test_make_add(const float *constant, uint32_t n_constant, uint32_t n, float most, bool is_transposed,
@@ -146,21 +144,17 @@ uint8_t *test_make_add(const float *constant, uint32_t n_constant, uint32_t n, f
 	mx_init(&mk);
 	uint32_t in = test_plain(&mk, 1, 0, 1, n), read = in,
 		 out = test_plain(&mk, 0, 2, is_transposed ? n : 1, is_transposed ? n_constant : n);
-	uint32_t added =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
-				      MX_DIMS(n_constant),
-				      .constant = mx_constant(&mk, constant, n_constant * sizeof(float)) });
+	uint32_t added = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32,
+					       MX_DIMS(n_constant),
+					       .constant = mx_constant(&mk, constant, n_constant * sizeof(float)) });
 	if (is_transposed) {
 		read = test_plain(&mk, 0, 0, n, 1);
 		mx_node(&mk, MX_TRANSPOSE,
-			&(struct et_xnn_node){ .inputs = { in },
-				.outputs = { read },
-				.n_list = { 2 },
-				.list = { { 1, 0 } } });
+			&(struct et_xnn_node){
+				.inputs = { in }, .outputs = { read }, .n_list = { 2 }, .list = { { 1, 0 } } });
 	}
 	mx_node(&mk, MX_ADD,
-		&(struct et_xnn_node){
-			.inputs = { read, added }, .outputs = { out }, .min = -1000, .max = most });
+		&(struct et_xnn_node){ .inputs = { read, added }, .outputs = { out }, .min = -1000, .max = most });
 	return mx_finish(&mk, ret_n_bytes);
 }
 
@@ -172,23 +166,21 @@ void test_make_two_biases(struct make_xnn *mk)
 {
 	mx_init(mk);
 	uint32_t in = test_plain(mk, 1, 0, 1, 2);
-	uint32_t rows =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
-	uint32_t filter = mx_value(
-		mk, &(struct mx_value){ .type = ET_XNN_QCINT8,
-			    MX_DIMS(2, 2),
-			    .scales = two_biases_scales,
-			    .n_scales = 2,
-			    .constant = mx_constant(mk, two_biases_filter, sizeof(two_biases_filter)) });
+	uint32_t rows = mx_value(mk, &(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(1, 2), .n_row_dims = 1 });
+	uint32_t filter = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_QCINT8,
+			MX_DIMS(2, 2),
+			.scales = two_biases_scales,
+			.n_scales = 2,
+			.constant = mx_constant(mk, two_biases_filter, sizeof(two_biases_filter)) });
 	mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { in }, .outputs = { rows } });
 	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t biases = mx_value(
-			mk, &(struct mx_value){ .type = ET_XNN_FP32,
-				    MX_DIMS(2),
-				    .constant = mx_constant(mk, two_biases[i], sizeof(two_biases[i])) });
+		uint32_t biases = mx_value(mk,
+			&(struct mx_value){ .type = ET_XNN_FP32,
+				MX_DIMS(2),
+				.constant = mx_constant(mk, two_biases[i], sizeof(two_biases[i])) });
 		uint32_t out = test_plain(mk, 0, i + 2, 1, 2);
-		mx_node(mk, MX_LINEAR,
-			&(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
+		mx_node(mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { rows, filter, biases }, .outputs = { out } });
 	}
 }
 
@@ -232,11 +224,9 @@ void test_make_two_ways(struct make_xnn *mk, bool is_apart)
 						   .input = i + 1,
 						   .scale = 1,
 						   .zero_point = i == 0 ? 0 : 50 });
-		uint32_t out = mx_value(
-			mk, &(struct mx_value){
-				    .type = ET_XNN_QINT8, MX_DIMS(1, 4), .output = i + 3, .scale = 1 });
-		mx_node(mk, MX_LINEAR,
-			&(struct et_xnn_node){ .inputs = { in, weights, bias }, .outputs = { out } });
+		uint32_t out = mx_value(mk,
+			&(struct mx_value){ .type = ET_XNN_QINT8, MX_DIMS(1, 4), .output = i + 3, .scale = 1 });
+		mx_node(mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { in, weights, bias }, .outputs = { out } });
 	}
 }
 
@@ -284,8 +274,7 @@ static void pack_nibbles(uint8_t *packed)
 {
 	for (uint32_t o = 0; o < N_OUT; o++) {
 		for (uint32_t i = 0; i < N_IN; i += 2)
-			packed[(o * N_IN + i) / 2] =
-				(uint8_t)((weight(o, i) + 8) | (weight(o, i + 1) + 8) << 4);
+			packed[(o * N_IN + i) / 2] = (uint8_t)((weight(o, i) + 8) | (weight(o, i + 1) + 8) << 4);
 	}
 }
 
@@ -304,8 +293,7 @@ static uint32_t add_filter(struct make_xnn *mk, uint32_t type)
 		value.constant = mx_constant(mk, f32, sizeof(f32));
 		return mx_value(mk, &value);
 	}
-	value.constant =
-		type == ET_XNN_QCINT8 ? mx_constant(mk, i8, sizeof(i8)) : mx_constant(mk, i4, sizeof(i4));
+	value.constant = type == ET_XNN_QCINT8 ? mx_constant(mk, i8, sizeof(i8)) : mx_constant(mk, i4, sizeof(i4));
 	value.scales = scales;
 	value.n_scales = type == ET_XNN_QBINT4 ? N_OUT * N_IN / BLOCK : N_OUT;
 	value.block_size = type == ET_XNN_QBINT4 ? BLOCK : 0;
@@ -329,18 +317,15 @@ void test_make_linear(struct make_xnn *mk, uint32_t filter_type, bool is_old)
 	if (filter_type != ET_XNN_FP32 && !is_old) {
 		uint32_t quantized = mx_value(mk,
 			&(struct mx_value){ .type = ET_XNN_QDINT8, MX_DIMS(N_ROWS, N_IN), .n_row_dims = 1 });
-		mx_node(mk, MX_CONVERT,
-			&(struct et_xnn_node){ .inputs = { rows }, .outputs = { quantized } });
+		mx_node(mk, MX_CONVERT, &(struct et_xnn_node){ .inputs = { rows }, .outputs = { quantized } });
 		rows = quantized;
 	}
 	uint32_t filter = add_filter(mk, filter_type);
-	uint32_t bias_value = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32,
-						   MX_DIMS(N_OUT),
-						   .constant = mx_constant(mk, bias, sizeof(bias)) });
-	uint32_t out =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N_ROWS, N_OUT), .output = 2 });
-	mx_node(mk, MX_LINEAR,
-		&(struct et_xnn_node){ .inputs = { rows, filter, bias_value }, .outputs = { out } });
+	uint32_t bias_value = mx_value(mk,
+		&(struct mx_value){
+			.type = ET_XNN_FP32, MX_DIMS(N_OUT), .constant = mx_constant(mk, bias, sizeof(bias)) });
+	uint32_t out = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(N_ROWS, N_OUT), .output = 2 });
+	mx_node(mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { rows, filter, bias_value }, .outputs = { out } });
 }
 
 void test_check_linear(const float *inputs, const float *outputs, uint32_t n_rows, float bound)
@@ -365,33 +350,24 @@ uint8_t *test_make_mixture(size_t *ret_n_bytes)
 	for (int i = 0; i < 6; i++)
 		linear[i] = (float)i - 2.5f;
 	mx_init(&mk);
-	uint32_t constants[] = { mx_constant(&mk, depthwise, sizeof(depthwise)),
-		mx_constant(&mk, slope, sizeof(slope)), mx_constant(&mk, linear, sizeof(linear)),
-		mx_constant(&mk, bias, sizeof(bias)) };
-	uint32_t in =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2), .input = 1 });
+	uint32_t constants[] = { mx_constant(&mk, depthwise, sizeof(depthwise)), mx_constant(&mk, slope, sizeof(slope)),
+		mx_constant(&mk, linear, sizeof(linear)), mx_constant(&mk, bias, sizeof(bias)) };
+	uint32_t in = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2), .input = 1 });
 	uint32_t a = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2) });
 	uint32_t b = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 2) });
-	uint32_t out =
-		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 3), .output = 2 });
+	uint32_t out = mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 4, 4, 3), .output = 2 });
 	uint32_t weights[] = {
-		mx_value(&mk,
-			&(struct mx_value){
-				.type = ET_XNN_FP32, MX_DIMS(1, 3, 3, 2), .constant = constants[0] }),
-		mx_value(
-			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2), .constant = constants[1] }),
-		mx_value(&mk,
-			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 2), .constant = constants[2] }),
-		mx_value(
-			&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3), .constant = constants[3] }),
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 3, 3, 2), .constant = constants[0] }),
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(2), .constant = constants[1] }),
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3, 2), .constant = constants[2] }),
+		mx_value(&mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(3), .constant = constants[3] }),
 	};
 	mx_node(&mk, MX_DEPTHWISE,
 		&(struct et_xnn_node){ .inputs = { in, weights[0], ET_XNN_NONE },
 			.outputs = { a },
 			.numbers = { 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1, 2 } });
 	mx_node(&mk, MX_PRELU, &(struct et_xnn_node){ .inputs = { a, weights[1] }, .outputs = { b } });
-	mx_node(&mk, MX_LINEAR,
-		&(struct et_xnn_node){ .inputs = { b, weights[2], weights[3] }, .outputs = { out } });
+	mx_node(&mk, MX_LINEAR, &(struct et_xnn_node){ .inputs = { b, weights[2], weights[3] }, .outputs = { out } });
 	return mx_finish(&mk, ret_n_bytes);
 }
 
@@ -412,8 +388,7 @@ void test_check_mixture(const struct arg *args)
 			}
 			for (uint32_t o = 0; o < 3; o++)
 				test_near(args[1].f32[(y * 4 + x) * 3 + o],
-					b[0] * ((float)(o * 2) - 2.5f) + b[1] * ((float)(o * 2) - 1.5f) +
-						(float)o + 1,
+					b[0] * ((float)(o * 2) - 2.5f) + b[1] * ((float)(o * 2) - 1.5f) + (float)o + 1,
 					1e-3f);
 		}
 	}
@@ -431,8 +406,8 @@ void test_run_mixture(struct et_model *model, struct et_worker_threads *threads,
 		for (int i = 0; i < 32; i++)
 			args[0].f32[i] = first + sinf((float)(i + run));
 		memset(args[1].f32, 0xff, sizeof(args[1].f32));
-		test_ok(test_ops->enqueue(instance, (struct et_evalue *[]){ &args[0].value, &args[1].value },
-				NULL, &diag),
+		test_ok(test_ops->enqueue(instance, (struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL,
+				&diag),
 			&diag);
 		test_check_mixture(args);
 	}

@@ -38,8 +38,8 @@ void test_arg_init(struct arg *arg, uint8_t type, uint32_t n_dims, const int32_t
 		(const int32_t[]){ __VA_ARGS__ }, (dynamism))
 
 /* Compile a payload that belongs to no program; the caller frees what comes out. Answers as compile does. */
-enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args,
-	struct et_model **ret_model, struct et_model_info *ret_info, struct et_diag *diag);
+enum et_status test_compile(const uint8_t *bytes, size_t n_bytes, uint32_t n_args, struct et_model **ret_model,
+	struct et_model_info *ret_info, struct et_diag *diag);
 /* A payload with a lane and a context to run it in. Where it did not begin it is ended, too. */
 struct test_session {
 	struct et_model *model;
@@ -58,8 +58,7 @@ enum et_status test_run_once(struct make_xnn *mk, struct arg *args, uint32_t n_a
 
 void test_ok(enum et_status status, const struct et_diag *diag);
 /* @part: of the sentence. */
-void test_refused(
-	enum et_status status, enum et_status expected, const struct et_diag *diag, const char *partition);
+void test_refused(enum et_status status, enum et_status expected, const struct et_diag *diag, const char *partition);
 void test_near(float got, float expected, float bound);
 
 /* An fp32 value; @input and @output as in struct mx_value. */

@@ -71,8 +71,7 @@ enum et_status test_model_open_source(struct test_model *ret_model, const struct
 				model.method->instructions[j].index == i)
 				payload.n_args = model.method->instructions[j].n_args;
 		}
-		status = entry->ops->compile(
-			entry->backend, &payload, &model.model[i], &model.infos[i], diag);
+		status = entry->ops->compile(entry->backend, &payload, &model.model[i], &model.infos[i], diag);
 	}
 	for (uint32_t i = 0; status == ET_OK && i < model.method->n_instructions; i++) {
 		if (model.method->instructions[i].op != ET_OP_DELEGATE)
@@ -174,8 +173,8 @@ void test_instance_free(struct test_instance *instance)
 }
 
 /* Bind an input, ending at the end of its page whatever its size. */
-static enum et_status set_input(struct test_instance *instance, uint32_t slot,
-	const struct et_bundle_value *given, struct et_diag *diag)
+static enum et_status set_input(struct test_instance *instance, uint32_t slot, const struct et_bundle_value *given,
+	struct et_diag *diag)
 {
 	struct et_tensor *tensor = instance->values[slot].tensor;
 	if (given->tag != ET_TAG_TENSOR || !tensor || given->tensor.type != tensor->type)
@@ -194,8 +193,7 @@ static float fp16_to_float(uint16_t fp16)
 	float sign = fp16 & 0x8000 ? -1.0f : 1.0f;
 	if (exponent == 31)
 		return mantissa ? NAN : sign * INFINITY;
-	return sign * (exponent ? ldexpf((float)(mantissa | 1024), (int)exponent - 25)
-				: ldexpf((float)mantissa, -24));
+	return sign * (exponent ? ldexpf((float)(mantissa | 1024), (int)exponent - 25) : ldexpf((float)mantissa, -24));
 }
 
 static double element(const void *bytes, uint8_t type, size_t index)
@@ -224,8 +222,8 @@ static double element(const void *bytes, uint8_t type, size_t index)
 	}
 }
 
-static bool compare(const struct et_tensor *tensor, const struct et_bundle_value *expected, double atol,
-	double rtol, double *ret_worst)
+static bool compare(const struct et_tensor *tensor, const struct et_bundle_value *expected, double atol, double rtol,
+	double *ret_worst)
 {
 	bool is_same = expected->tensor.type == tensor->type && expected->tensor.n_dims == tensor->n_dims;
 	for (uint32_t i = 0; is_same && i < tensor->n_dims; i++)
@@ -250,8 +248,8 @@ static bool compare(const struct et_tensor *tensor, const struct et_bundle_value
 	return passed;
 }
 
-enum et_status test_instance_run(struct test_instance *instance, const struct et_bundle_case *test_case,
-	double atol, double rtol, double *ret_worst, bool *ret_passed, struct et_diag *diag)
+enum et_status test_instance_run(struct test_instance *instance, const struct et_bundle_case *test_case, double atol,
+	double rtol, double *ret_worst, bool *ret_passed, struct et_diag *diag)
 {
 	const struct et_method_spec *method = instance->model->method;
 	enum et_status status = ET_OK;
@@ -264,8 +262,7 @@ enum et_status test_instance_run(struct test_instance *instance, const struct et
 			return et_fail(diag, ET_E_NOT_IMPLEMENTED, "%u arguments", call->n_args);
 		for (uint32_t j = 0; j < call->n_args; j++)
 			args[j] = &instance->values[call->args[j]];
-		status = instance->model->entry.ops->enqueue(
-			instance->instances[call->index], args, NULL, diag);
+		status = instance->model->entry.ops->enqueue(instance->instances[call->index], args, NULL, diag);
 	}
 	*ret_worst = 0;
 	*ret_passed = status == ET_OK;

@@ -51,7 +51,7 @@ enum et_status test_instance_new(struct test_instance *ret_instance, struct test
 void test_instance_free(struct test_instance *instance);
 
 /* Run one case and compare. Infinities in *@ret_worst stand for a wrong shape or a NaN that is not expected. */
-enum et_status test_instance_run(struct test_instance *instance, const struct et_bundle_case *test_case,
-	double atol, double rtol, double *ret_worst, bool *ret_passed, struct et_diag *diag);
+enum et_status test_instance_run(struct test_instance *instance, const struct et_bundle_case *test_case, double atol,
+	double rtol, double *ret_worst, bool *ret_passed, struct et_diag *diag);
 
 #endif

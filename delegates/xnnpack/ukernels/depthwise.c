@@ -179,12 +179,10 @@ ET_EXPANDED void put_tile(const struct strip *strip, const vector *sums, size_t 
 		is_border && job->out_width < TILE ? job->out_width : TILE);
 }
 
-ET_EXPANDED void tile(
-	const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel, const int stride)
+ET_EXPANDED void tile(const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel, const int stride)
 {
 	const struct et_depthwise *job = strip->job;
-	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
-			height = (ptrdiff_t)job->height;
+	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width, height = (ptrdiff_t)job->height;
 	const ptrdiff_t left = origin(x, stride, job->left), top = origin(y, stride, job->top);
 	const ptrdiff_t first = top < 0 ? -top : 0, end = height - top < kernel ? height - top : kernel;
 	vector sums[TILE];
@@ -214,12 +212,11 @@ ET_EXPANDED void tile(
 }
 
 /* The same column by column, of 5 × 5 by turns to two sums. */
-ET_EXPANDED void tile_by_columns(
-	const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel, const int stride)
+ET_EXPANDED void tile_by_columns(const struct strip *strip, size_t x, size_t y, bool is_border, const int kernel,
+	const int stride)
 {
 	const struct et_depthwise *job = strip->job;
-	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
-			height = (ptrdiff_t)job->height;
+	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width, height = (ptrdiff_t)job->height;
 	const ptrdiff_t left = origin(x, stride, job->left), top = origin(y, stride, job->top);
 	const int n_sums = kernel > 3 ? 2 : 1;
 	vector sums[2][TILE] = { 0 };
@@ -231,8 +228,7 @@ ET_EXPANDED void tile_by_columns(
 		const ptrdiff_t row = top + tap % kernel, column = left + tap / kernel;
 		if (row < 0 || row >= height)
 			continue;
-		const vector weights =
-			load_floats(strip->filter + (tap % kernel * kernel + tap / kernel) * LANES);
+		const vector weights = load_floats(strip->filter + (tap % kernel * kernel + tap / kernel) * LANES);
 		const number *in = strip->in + (row * width + column) * step;
 		ET_UNROLL
 		for (int t = 0; t < TILE; t++) {
@@ -249,8 +245,7 @@ ET_EXPANDED void tile_by_columns(
 }
 
 /* The tile at @x or, where fewer are left, the row's last one; returns where the next one begins. */
-ET_EXPANDED size_t next_tile(
-	const struct strip *strip, size_t x, size_t y, const int kernel, const int stride)
+ET_EXPANDED size_t next_tile(const struct strip *strip, size_t x, size_t y, const int kernel, const int stride)
 {
 	const struct et_depthwise *job = strip->job;
 	if (job->out_width >= TILE && x > job->out_width - TILE)
@@ -304,15 +299,15 @@ ET_EXPANDED void rows(const struct et_depthwise *job, const number *in, number *
 
 /* Ask for the @i-th piece of what the tile behind @x reads first, which is below what the tiles above have read, and writes.
  * Nothing is read: it may be where nothing lies. */
-ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const number *in, const number *out, size_t i,
-	size_t x, size_t y, const int kernel, const int stride)
+ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const number *in, const number *out, size_t i, size_t x,
+	size_t y, const int kernel, const int stride)
 {
 	const ptrdiff_t step = (ptrdiff_t)job->channels, n = (ptrdiff_t)TILE * LANES,
 			column = origin(x + TILE, stride, job->left) + kernel - stride,
 			row = origin(y, stride, job->top) + kernel - stride;
 	for (int r = 0; r < stride; r++) {
-		const number *ahead =
-			in + ((row + r) * (ptrdiff_t)job->width + column) * step + (ptrdiff_t)i * n * stride;
+		const number *ahead = in + ((row + r) * (ptrdiff_t)job->width + column) * step +
+				      (ptrdiff_t)i * n * stride;
 		ET_UNROLL
 		for (ptrdiff_t k = 0; k < n * stride; k += LINE)
 			__builtin_prefetch(ahead + k, 0);
@@ -324,8 +319,8 @@ ET_EXPANDED void fetch_ahead(const struct et_depthwise *job, const number *in, c
 }
 
 /* The same in the order in which the image lies. */
-ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const number *in, number *out, size_t begin,
-	size_t end, const int kernel, const int stride)
+ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end,
+	const int kernel, const int stride)
 {
 	_Alignas(64) float filter[NEAR_FLOATS], *copy = filter;
 	struct strip strips[NEAR_FLOATS / (3 * 3 * LANES)];
@@ -344,13 +339,12 @@ ET_EXPANDED void rows_in_order(const struct et_depthwise *job, const number *in,
 }
 
 /* A tile of any filter: one vector of channels, from @c on, of the pixels at @x and behind, of which @n are stored. */
-ET_EXPANDED void any_tile(const struct et_depthwise *job, const number *in, number *out, size_t c, size_t x,
-	size_t y, size_t n, bool is_border)
+ET_EXPANDED void any_tile(const struct et_depthwise *job, const number *in, number *out, size_t c, size_t x, size_t y,
+	size_t n, bool is_border)
 {
 	const ptrdiff_t step = (ptrdiff_t)job->channels, width = (ptrdiff_t)job->width,
 			stride = (ptrdiff_t)job->stride_width;
-	const ptrdiff_t left = (ptrdiff_t)x * stride - job->left,
-			top = (ptrdiff_t)(y * job->stride_height) - job->top;
+	const ptrdiff_t left = (ptrdiff_t)x * stride - job->left, top = (ptrdiff_t)(y * job->stride_height) - job->top;
 	const float *filter = job->filter + c;
 	vector sums[TILE];
 	ET_UNROLL
@@ -403,15 +397,12 @@ static void any_rows(const struct et_depthwise *job, const number *in, number *o
 
 static bool is_far(const struct et_depthwise *job)
 {
-	size_t n_vectors = (job->channels + LANES - 1) / LANES,
-	       n_row = job->width * job->channels * sizeof(number);
-	return job->kernel_width == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) &&
-	       n_row > FAR_BYTES / job->height;
+	size_t n_vectors = (job->channels + LANES - 1) / LANES, n_row = job->width * job->channels * sizeof(number);
+	return job->kernel_width == 3 && n_vectors <= NEAR_FLOATS / (3 * 3 * LANES) && n_row > FAR_BYTES / job->height;
 }
 
 /* What lies under a tap, or zero outside. */
-static inline float value_at(
-	const struct et_depthwise *job, const number *in, ptrdiff_t y, ptrdiff_t x, size_t channel)
+static inline float value_at(const struct et_depthwise *job, const number *in, ptrdiff_t y, ptrdiff_t x, size_t channel)
 {
 	if (x < 0 || x >= (ptrdiff_t)job->width || y < 0 || y >= (ptrdiff_t)job->height)
 		return 0;
@@ -419,8 +410,7 @@ static inline float value_at(
 }
 
 /* One number after the other, zeros outside among them. */
-static void narrow_rows(
-	const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
+static void narrow_rows(const struct et_depthwise *job, const number *in, number *out, size_t begin, size_t end)
 {
 	size_t n_channels = job->channels, n = job->out_width * n_channels,
 	       n_taps = job->kernel_height * job->kernel_width;

@@ -14,9 +14,8 @@ struct et_depthwise {
 	size_t height, width, out_height, out_width;
 	size_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
 	ptrdiff_t top, left; /* zeros around the image; those below and to the right follow from the sizes */
-	float min,
-		max; /* limits of what comes out; NaN stays, but of halves' up to 5 × 5 it is the lower one */
-	bool counts_zeros; /* those outside are multiplied, too, as infinite weights make NaNs of them: slow */
+	float min, max;      /* limits of what comes out; NaN stays, but of halves' up to 5 × 5 it is the lower one */
+	bool counts_zeros;   /* those outside are multiplied, too, as infinite weights make NaNs of them: slow */
 	const float *filter; /* [kernel_height][kernel_width][channels] */
 	const float *bias;   /* [channels], or NULL */
 	const void *in;      /* [n][height][width][channels], of floats or halves, as the build says */
@@ -37,8 +36,7 @@ static inline bool et_depthwise_is_usual(const struct et_depthwise *job)
 	size_t kernel = job->kernel_width, stride = job->stride_width;
 	return job->kernel_height == kernel && job->stride_height == stride && job->dilation_height == 1 &&
 	       job->dilation_width == 1 &&
-	       (stride == 1 ? kernel == 3 || kernel == 5 || kernel == 7
-			    : stride == 2 && (kernel == 3 || kernel == 5));
+	       (stride == 1 ? kernel == 3 || kernel == 5 || kernel == 7 : stride == 2 && (kernel == 3 || kernel == 5));
 }
 
 /* The best one of floats for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */

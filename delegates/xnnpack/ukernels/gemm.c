@@ -100,8 +100,7 @@ static inline fp16_vector first_half(full_vector value)
 
 /* As those of gemm_tile.inc, of a vector and a half. */
 ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, const number *bias,
-	const number *weights, size_t pitch, number *out, size_t n_columns, const int n_rows,
-	const int n_vectors)
+	const number *weights, size_t pitch, number *out, size_t n_columns, const int n_rows, const int n_vectors)
 {
 	const size_t stride = job->in_stride;
 	full_vector sums[ROWS];
@@ -123,8 +122,7 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 			__builtin_prefetch(from + AHEAD);
 			ET_UNROLL
 			for (int r = 0; r < n_rows; r++) {
-				full_vector value =
-					rows[r / 3][(size_t)(r % 3) * stride] - (full_vector){ 0 };
+				full_vector value = rows[r / 3][(size_t)(r % 3) * stride] - (full_vector){ 0 };
 				sums[r] = CAT(multiply_add, FULL)(value, taps, sums[r]);
 				fp16[r] = CAT(multiply_add, FP16)(first_half(value), half_taps, fp16[r]);
 			}
@@ -140,16 +138,14 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 		}
 		weights += job->filter_segment * pitch;
 	}
-	const full_vector min = (number)job->min - (full_vector){ 0 },
-			  max = (number)job->max - (full_vector){ 0 };
+	const full_vector min = (number)job->min - (full_vector){ 0 }, max = (number)job->max - (full_vector){ 0 };
 	const size_t n_all = FULL + FP16;
 	ET_UNROLL
 	for (int r = 0; r < n_rows; r++) {
 		number row[FP16];
 		CAT(store, FULL)(out, CAT(limit, FULL)(sums[r], min, max));
 		CAT(store, FP16)
-		(n_columns < n_all ? row : out + FULL,
-			CAT(limit, FP16)(fp16[r], first_half(min), first_half(max)));
+		(n_columns < n_all ? row : out + FULL, CAT(limit, FP16)(fp16[r], first_half(min), first_half(max)));
 		if (n_columns < n_all)
 			memcpy(out + FULL, row, (n_columns - FULL) * sizeof(number));
 		out += job->out_stride;
@@ -162,26 +158,26 @@ ET_EXPANDED void tile_and_half(const struct et_xnn_gemm *job, const number *in, 
 	case n:                                                                                      \
 		tile(job, in, bias, weights, pitch, out, n_columns, n < ROWS ? n : ROWS, n_vectors); \
 		break
-#define DEFINE_TILES(name, tile, n_vectors)                                                        \
-	static void name(const struct et_xnn_gemm *job, const number *in, const number *bias,      \
-		const number *weights, size_t pitch, number *out, size_t n_columns, size_t n_rows) \
-	{                                                                                          \
-		switch (n_rows < ROWS ? n_rows : ROWS) {                                           \
-			ONE_OF(1, tile, n_vectors);                                                \
-			ONE_OF(2, tile, n_vectors);                                                \
-			ONE_OF(3, tile, n_vectors);                                                \
-			ONE_OF(4, tile, n_vectors);                                                \
-			ONE_OF(5, tile, n_vectors);                                                \
-			ONE_OF(6, tile, n_vectors);                                                \
-			ONE_OF(7, tile, n_vectors);                                                \
-			ONE_OF(8, tile, n_vectors);                                                \
-			ONE_OF(9, tile, n_vectors);                                                \
-			ONE_OF(10, tile, n_vectors);                                               \
-			ONE_OF(11, tile, n_vectors);                                               \
-			ONE_OF(12, tile, n_vectors);                                               \
-			ONE_OF(13, tile, n_vectors);                                               \
-			ONE_OF(14, tile, n_vectors);                                               \
-		}                                                                                  \
+#define DEFINE_TILES(name, tile, n_vectors)                                                                          \
+	static void name(const struct et_xnn_gemm *job, const number *in, const number *bias, const number *weights, \
+		size_t pitch, number *out, size_t n_columns, size_t n_rows)                                          \
+	{                                                                                                            \
+		switch (n_rows < ROWS ? n_rows : ROWS) {                                                             \
+			ONE_OF(1, tile, n_vectors);                                                                  \
+			ONE_OF(2, tile, n_vectors);                                                                  \
+			ONE_OF(3, tile, n_vectors);                                                                  \
+			ONE_OF(4, tile, n_vectors);                                                                  \
+			ONE_OF(5, tile, n_vectors);                                                                  \
+			ONE_OF(6, tile, n_vectors);                                                                  \
+			ONE_OF(7, tile, n_vectors);                                                                  \
+			ONE_OF(8, tile, n_vectors);                                                                  \
+			ONE_OF(9, tile, n_vectors);                                                                  \
+			ONE_OF(10, tile, n_vectors);                                                                 \
+			ONE_OF(11, tile, n_vectors);                                                                 \
+			ONE_OF(12, tile, n_vectors);                                                                 \
+			ONE_OF(13, tile, n_vectors);                                                                 \
+			ONE_OF(14, tile, n_vectors);                                                                 \
+		}                                                                                                    \
 	}
 DEFINE_TILES(two_wide, CAT(tile, FULL), 2)
 DEFINE_TILES(one_wide, CAT(tile, FULL), 1)
@@ -191,8 +187,8 @@ DEFINE_TILES(wide_and_half, tile_and_half, 1)
 #endif
 
 /* All of a panel's columns, of which there is room for @width, in as many steps as it takes. */
-static inline void across(const struct et_xnn_gemm *job, const number *in, const number *bias,
-	const number *weights, size_t pitch, size_t width, number *out, size_t n_columns, size_t n_rows)
+static inline void across(const struct et_xnn_gemm *job, const number *in, const number *bias, const number *weights,
+	size_t pitch, size_t width, number *out, size_t n_columns, size_t n_rows)
 {
 	for (size_t at = 0; at < n_columns;) {
 		size_t left = n_columns - at, n;
@@ -247,9 +243,8 @@ static void run(const struct et_xnn_gemm *job, size_t begin, size_t end, size_t 
 			for (size_t row = first; row < last; row += n) {
 				n = (last - row + n_tiles - 1) / n_tiles;
 				n_tiles--;
-				across(job, (const number *)(const void *)job->in + row * job->in_stride,
-					bias, weights, pitch, width,
-					(number *)(void *)job->out + row * job->out_stride + column,
+				across(job, (const number *)(const void *)job->in + row * job->in_stride, bias, weights,
+					pitch, width, (number *)(void *)job->out + row * job->out_stride + column,
 					job->n_columns - column < width ? job->n_columns - column : width, n);
 			}
 		}
@@ -290,9 +285,7 @@ static void pack(const struct et_xnn_gemm_filter *filter, void *packed)
 		width = et_xnn_gemm_width(at, n_columns, PANEL);
 		size_t n = n_columns - at < width ? n_columns - at : width;
 		for (size_t i = 0; i < width; i++)
-			to[i] = filter->bias && i < n
-					? number_at(filter->bias, at + i, filter->bias_is_fp16)
-					: 0;
+			to[i] = filter->bias && i < n ? number_at(filter->bias, at + i, filter->bias_is_fp16) : 0;
 		to += width;
 		if (filter->filter_is_fp16 && filter->of_column == 1 && n == PANEL)
 			copy_rows((const number *)filter->filter + at, filter->depth, filter->of_row, to);

@@ -67,13 +67,15 @@ struct et_xnn_gemm_part {
 	const float *from;  /* the first of these columns, @n_rows floats; NULL: zeros */
 	size_t from_stride; /* to the next one */
 };
-void et_xnn_gemm_pack_part(
-	const struct et_xnn_gemm_part *partition, size_t depth, size_t n_columns, float *packed);
+void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *partition, size_t depth, size_t n_columns, float *packed);
 /* How wide the panel is that begins at column @at: quarters of @panel. */
 static inline size_t et_xnn_gemm_width(size_t at, size_t n_columns, size_t panel)
 {
 	size_t n = n_columns - at, partition = panel / 4;
-	return n > 3 * partition ? panel : n > 2 * partition ? 3 * partition : n > partition ? 2 * partition : partition;
+	return n > 3 * partition   ? panel
+	       : n > 2 * partition ? 3 * partition
+	       : n > partition     ? 2 * partition
+				   : partition;
 }
 
 /* The best one of floats for this processor; NULL: it has none that was seen to be faster than XNNPACK's. */

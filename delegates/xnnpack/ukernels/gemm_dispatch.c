@@ -87,12 +87,9 @@ static inline void store(float *to, four value)
 /* Four floats of each of four columns to four rows. */
 static inline void transpose(const float *from, size_t stride, float *to, size_t width)
 {
-	four a = load(from), b = load(from + stride), c = load(from + 2 * stride),
-	     d = load(from + 3 * stride);
-	four low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-	     low_2 = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-	     high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-	     high_2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+	four a = load(from), b = load(from + stride), c = load(from + 2 * stride), d = load(from + 3 * stride);
+	four low = __builtin_shufflevector(a, b, 0, 4, 1, 5), low_2 = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+	     high = __builtin_shufflevector(a, b, 2, 6, 3, 7), high_2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
 	store(to, __builtin_shufflevector(low, low_2, 0, 1, 4, 5));
 	store(to + width, __builtin_shufflevector(low, low_2, 2, 3, 6, 7));
 	store(to + 2 * width, __builtin_shufflevector(high, high_2, 0, 1, 4, 5));
@@ -126,10 +123,12 @@ void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *partition, size_t dept
 		size_t end_of_zeros = last == n_columns ? width : end;
 		if (begin >= end)
 			continue;
-		const float *from = partition->from ? partition->from + (at + begin - first) * partition->from_stride : NULL;
+		const float *from = partition->from ? partition->from + (at + begin - first) * partition->from_stride
+						    : NULL;
 		float *to = packed + partition->row * width;
 		if (from)
-			transpose_columns(from, partition->from_stride, partition->n_rows, to + begin, width, end - begin);
+			transpose_columns(from, partition->from_stride, partition->n_rows, to + begin, width,
+				end - begin);
 		size_t begin_of_zeros = from ? end : begin;
 		for (size_t k = 0; k < partition->n_rows && begin_of_zeros < end_of_zeros; k++, to += width)
 			memset(to + begin_of_zeros, 0, (end_of_zeros - begin_of_zeros) * sizeof(*to));
@@ -138,12 +137,9 @@ void et_xnn_gemm_pack_part(const struct et_xnn_gemm_part *partition, size_t dept
 
 void et_xnn_gemm_pack(const float *filter, const float *bias, size_t depth, size_t n_columns, float *packed)
 {
-	struct et_xnn_gemm_part biases = { .n_rows = 1, .n = n_columns, .from = bias, .from_stride = 1 },
-				weights = { .row = 1,
-					.n_rows = depth,
-					.n = n_columns,
-					.from = filter,
-					.from_stride = depth };
+	struct et_xnn_gemm_part biases = { .n_rows = 1, .n = n_columns, .from = bias, .from_stride = 1 }, weights = {
+		.row = 1, .n_rows = depth, .n = n_columns, .from = filter, .from_stride = depth
+	};
 	et_xnn_gemm_pack_part(&biases, depth, n_columns, packed);
 	et_xnn_gemm_pack_part(&weights, depth, n_columns, packed);
 }

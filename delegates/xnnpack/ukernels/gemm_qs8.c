@@ -82,8 +82,7 @@ static void pixels(const float *in, size_t stride, size_t n, size_t n_channels, 
 		__m512i pixel = _mm512_set1_epi8((char)flip);
 		for (size_t j = 0; j < n_channels; j++) {
 			__m512i channel = numbers_of(in + j * stride + i, mask, factor, zero);
-			pixel = _mm512_xor_si512(
-				pixel, _mm512_sll_epi32(channel, _mm_cvtsi32_si128((int)(8 * j))));
+			pixel = _mm512_xor_si512(pixel, _mm512_sll_epi32(channel, _mm_cvtsi32_si128((int)(8 * j))));
 		}
 		pixel = _mm512_permutexvar_epi32(full, _mm512_shuffle_epi8(pixel, together));
 		_mm512_mask_storeu_epi8(out + i * n_channels, ~UINT64_C(0) >> (4 * WIDE - n_bytes), pixel);
@@ -158,12 +157,11 @@ ET_EXPANDED void tile(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8
 					taps[v] = _mm512_loadu_si512(weights + v * 4 * WIDE);
 				ET_UNROLL
 				for (int r = 0; r < n_rows; r++) {
-					__m512i four =
-						four_of(rows[r / 3] + (size_t)(r % 3) * stride + 4 * a);
+					__m512i four = four_of(rows[r / 3] + (size_t)(r % 3) * stride + 4 * a);
 					ET_UNROLL
 					for (int v = 0; v < n_vectors; v++)
-						sums[a * n_rows + r][v] =
-							multiply_add(sums[a * n_rows + r][v], four, taps[v]);
+						sums[a * n_rows + r][v] = multiply_add(sums[a * n_rows + r][v], four,
+							taps[v]);
 				}
 				weights += 4 * pitch;
 			}
@@ -198,33 +196,33 @@ ET_EXPANDED void tile(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8
 	case n:                                            \
 		tile(job, row, panel, left, n, n_vectors); \
 		break
-#define DEFINE_TILES(name, n_vectors)                                                                   \
+#define DEFINE_TILES(name, n_vectors)                                                                      \
 	static void name(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8_t *panel, size_t left, \
-		size_t n_rows)                                                                          \
-	{                                                                                               \
-		switch (n_rows < ROWS ? n_rows : ROWS) {                                                \
-			ONE_OF(1, n_vectors);                                                           \
-			ONE_OF(2, n_vectors);                                                           \
-			ONE_OF(3, n_vectors);                                                           \
-			ONE_OF(4, n_vectors);                                                           \
-			ONE_OF(5, n_vectors);                                                           \
-			ONE_OF(6, n_vectors);                                                           \
-			ONE_OF(7, n_vectors);                                                           \
-			ONE_OF(8, n_vectors);                                                           \
-			ONE_OF(9, n_vectors);                                                           \
-			ONE_OF(10, n_vectors);                                                          \
-			ONE_OF(11, n_vectors);                                                          \
-			ONE_OF(12, n_vectors);                                                          \
-			ONE_OF(13, n_vectors);                                                          \
-			ONE_OF(14, n_vectors);                                                          \
-		}                                                                                       \
+		size_t n_rows)                                                                             \
+	{                                                                                                  \
+		switch (n_rows < ROWS ? n_rows : ROWS) {                                                   \
+			ONE_OF(1, n_vectors);                                                              \
+			ONE_OF(2, n_vectors);                                                              \
+			ONE_OF(3, n_vectors);                                                              \
+			ONE_OF(4, n_vectors);                                                              \
+			ONE_OF(5, n_vectors);                                                              \
+			ONE_OF(6, n_vectors);                                                              \
+			ONE_OF(7, n_vectors);                                                              \
+			ONE_OF(8, n_vectors);                                                              \
+			ONE_OF(9, n_vectors);                                                              \
+			ONE_OF(10, n_vectors);                                                             \
+			ONE_OF(11, n_vectors);                                                             \
+			ONE_OF(12, n_vectors);                                                             \
+			ONE_OF(13, n_vectors);                                                             \
+			ONE_OF(14, n_vectors);                                                             \
+		}                                                                                          \
 	}
 DEFINE_TILES(two_wide, 2)
 DEFINE_TILES(one_wide, 1)
 
 /* Rows @first to @last of a panel. */
-static void run_vectors(const struct et_xnn_gemm_qs8 *job, size_t first, size_t last, const uint8_t *panel,
-	size_t left, size_t width)
+static void run_vectors(const struct et_xnn_gemm_qs8 *job, size_t first, size_t last, const uint8_t *panel, size_t left,
+	size_t width)
 {
 	size_t n_tiles = (last - first + ROWS - 1) / ROWS, n;
 	for (size_t row = first; row < last; row += n) {
@@ -256,9 +254,8 @@ static const struct {
 	__asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(stride) : "memory")
 #define TILE_STORE(tile, to, stride) \
 	__asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(stride) : "memory")
-#define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
-#define TILE_MULTIPLY(sum, a, b) \
-	__asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : : : "memory")
+#define TILE_ZERO(tile)          __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
+#define TILE_MULTIPLY(sum, a, b) __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : : : "memory")
 
 /* Sums 0 to 3; rows 4 and 5; weights 6 and 7. */
 ET_EXPANDED void multiply(const struct et_xnn_gemm_qs8 *job, size_t row, const uint8_t *panel, int32_t *sums,
@@ -297,8 +294,8 @@ ET_EXPANDED void multiply(const struct et_xnn_gemm_qs8 *job, size_t row, const u
 	}
 }
 
-static void run_tiles(const struct et_xnn_gemm_qs8 *job, size_t first, size_t last, const uint8_t *panel,
-	size_t left, size_t width)
+static void run_tiles(const struct et_xnn_gemm_qs8 *job, size_t first, size_t last, const uint8_t *panel, size_t left,
+	size_t width)
 {
 	_Alignas(64) int32_t sums[2 * TILE_ROWS][VECTORS * WIDE];
 	for (size_t row = first, n; row < last; row += n) {
@@ -323,8 +320,7 @@ static void run_tiles(const struct et_xnn_gemm_qs8 *job, size_t first, size_t la
 			float *out = job->out + (row + r) * job->out_stride + left;
 			for (size_t v = 0; v < width / WIDE; v++)
 				finish(job, _mm512_load_si512(&sums[r][v * WIDE]), &job->scales[row + r],
-					panel + v * 4 * WIDE, width, out + v * WIDE,
-					mask_of(job->n_columns - left, v));
+					panel + v * 4 * WIDE, width, out + v * WIDE, mask_of(job->n_columns - left, v));
 		}
 	}
 }
@@ -367,8 +363,8 @@ static void pixels(const float *in, size_t stride, size_t n, size_t n_channels, 
 }
 
 /* Of a row at @in and column @column of a panel @width wide. */
-static uint32_t sum_of(const struct et_xnn_gemm_qs8 *job, const uint8_t *in, size_t segment,
-	const int8_t *weights, size_t width, size_t column)
+static uint32_t sum_of(const struct et_xnn_gemm_qs8 *job, const uint8_t *in, size_t segment, const int8_t *weights,
+	size_t width, size_t column)
 {
 	uint32_t sum = 0;
 	size_t at = segment * job->depth;
@@ -379,8 +375,8 @@ static uint32_t sum_of(const struct et_xnn_gemm_qs8 *job, const uint8_t *in, siz
 	return sum;
 }
 
-static void run_panel(const struct et_xnn_gemm_qs8 *job, size_t first, size_t last, const uint8_t *panel,
-	size_t left, size_t width)
+static void run_panel(const struct et_xnn_gemm_qs8 *job, size_t first, size_t last, const uint8_t *panel, size_t left,
+	size_t width)
 {
 	size_t n_columns = job->n_columns - left < width ? job->n_columns - left : width;
 	const int8_t *weights = (const int8_t *)panel + 12 * width;
@@ -416,8 +412,7 @@ static void run(const struct et_xnn_gemm_qs8 *job, size_t begin, size_t end, siz
 		size_t last = end - first < n_block ? end : first + n_block;
 		for (size_t column = left, width; column < right; column += width) {
 			width = et_xnn_gemm_qs8_width(column, job->n_columns);
-			run_panel(job, first, last, job->packed + et_xnn_gemm_qs8_panel(depth, column), column,
-				width);
+			run_panel(job, first, last, job->packed + et_xnn_gemm_qs8_panel(depth, column), column, width);
 		}
 	}
 #if defined(ET_GEMM_QS8_AMX)

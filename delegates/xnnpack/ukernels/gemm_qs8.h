@@ -67,14 +67,14 @@ struct et_xnn_gemm_qs8_build {
 };
 
 /* Rows @begin to @end of those that lie one behind the other at @in, to memory of et_xnn_rows. */
-void et_xnn_rows_quantize(const struct et_xnn_gemm_qs8_build *build, const struct et_xnn_rows *rows,
-	const float *in, size_t begin, size_t end, void *to);
+void et_xnn_rows_quantize(const struct et_xnn_gemm_qs8_build *build, const struct et_xnn_rows *rows, const float *in,
+	size_t begin, size_t end, void *to);
 
 /* @depth deep, @n_columns wide: how many bytes packed. SIZE_MAX if that is more than there is memory for. */
 size_t et_xnn_gemm_qs8_n_packed(size_t depth, size_t n_columns);
 /* @filter: [n_columns][depth]. @scales: [n_columns]. @bias: [n_columns], or NULL. */
-void et_xnn_gemm_qs8_pack(const int8_t *filter, const float *scales, const float *bias, size_t depth,
-	size_t n_columns, void *packed);
+void et_xnn_gemm_qs8_pack(const int8_t *filter, const float *scales, const float *bias, size_t depth, size_t n_columns,
+	void *packed);
 /* How wide the panel is that begins at column @at. */
 static inline size_t et_xnn_gemm_qs8_width(size_t at, size_t n_columns)
 {

@@ -93,8 +93,8 @@ static uint32_t sum_of(const int8_t *from, size_t n)
 	return (uint32_t)sum;
 }
 
-void et_xnn_gemm_qs8_pack(const int8_t *filter, const float *scales, const float *bias, size_t depth,
-	size_t n_columns, void *packed)
+void et_xnn_gemm_qs8_pack(const int8_t *filter, const float *scales, const float *bias, size_t depth, size_t n_columns,
+	void *packed)
 {
 	size_t n_deep = (depth + ET_GEMM_QS8_DEPTH - 1) / ET_GEMM_QS8_DEPTH * ET_GEMM_QS8_DEPTH, n_fours = depth / 4;
 	uint8_t *to = packed;
@@ -117,8 +117,7 @@ void et_xnn_gemm_qs8_pack(const int8_t *filter, const float *scales, const float
 			for (size_t i = 0; i < n; i++)
 				memcpy(weights + (k * width + i) * 4, from + i * depth + k * 4, 4);
 		for (size_t i = 0; i < n; i++)
-			memcpy(weights + (n_fours * width + i) * 4, from + i * depth + n_fours * 4,
-				depth % 4);
+			memcpy(weights + (n_fours * width + i) * 4, from + i * depth + n_fours * 4, depth % 4);
 		to += n_panel;
 	}
 }
@@ -128,8 +127,7 @@ bool et_xnn_rows(struct et_xnn_rows *ret_rows, size_t n_rows, size_t depth)
 	struct et_xnn_rows rows = { .n_rows = n_rows, .depth = depth };
 	size_t n;
 	if (!et_align_up(depth, ET_GEMM_QS8_DEPTH, &rows.stride) ||
-		!et_mul(n_rows, sizeof(struct et_xnn_row_scale), &n) ||
-		!et_align_up(n, ET_GEMM_QS8_DEPTH, &rows.first))
+		!et_mul(n_rows, sizeof(struct et_xnn_row_scale), &n) || !et_align_up(n, ET_GEMM_QS8_DEPTH, &rows.first))
 		return false;
 	if (rows.stride / ET_GEMM_QS8_DEPTH % 2 == 0 && !et_add(rows.stride, ET_GEMM_QS8_DEPTH, &rows.stride))
 		return false;
@@ -156,8 +154,8 @@ static struct et_xnn_row_scale scale_of(float min, float max, float *ret_factor)
 	return row;
 }
 
-void et_xnn_rows_quantize(const struct et_xnn_gemm_qs8_build *build, const struct et_xnn_rows *rows,
-	const float *in, size_t begin, size_t end, void *to)
+void et_xnn_rows_quantize(const struct et_xnn_gemm_qs8_build *build, const struct et_xnn_rows *rows, const float *in,
+	size_t begin, size_t end, void *to)
 {
 	size_t n_deep = (rows->depth + ET_GEMM_QS8_DEPTH - 1) / ET_GEMM_QS8_DEPTH * ET_GEMM_QS8_DEPTH;
 	struct et_xnn_row_scale *scales = to;

@@ -25,7 +25,7 @@ enum {
 	PATCH_BYTES = 128 << 10, /* of the stack */
 	NEAR_BYTES = 32 << 10,   /* as much is done at once, */
 	LEAST_ROWS = 14,         /* but a tile at least, if it is held */
-	SHORT_LINE = 3, /* windows, so few that a tile waits for its sums: several lines are better at once */
+	SHORT_LINE = 3,          /* windows, so few that a tile waits for its sums: several lines are better at once */
 };
 
 bool et_xnn_im2col_fit(size_t n_taps, size_t channels, size_t n_bytes)
@@ -50,8 +50,7 @@ static ptrdiff_t pixel_at(ptrdiff_t at, size_t spread, size_t size)
 /* The taps of a row of the window at column @x, of the picture's row @in or, without one, zeros. Returns where the next ones go. */
 static uint8_t *copy_row(const struct et_xnn_im2col *patches, const uint8_t *in, size_t x, uint8_t *to)
 {
-	const size_t n = patches->groups * patches->channels * patches->build->n_bytes,
-		     n_taps = patches->kernel[1];
+	const size_t n = patches->groups * patches->channels * patches->build->n_bytes, n_taps = patches->kernel[1];
 	const ptrdiff_t step = patches->step[1], size = (ptrdiff_t)patches->width;
 	ptrdiff_t at = (ptrdiff_t)(x * patches->stride[1]) + patches->first[1];
 	if (in && step == 1 && patches->spread[1] == 1 && at >= 0 && at + (ptrdiff_t)n_taps <= size) {
@@ -83,8 +82,8 @@ static bool is_pointwise(const struct et_xnn_im2col *patches, size_t end)
 {
 	bool is = patches->out_width == patches->width && end <= patches->height;
 	for (int axis = 0; axis < 2; axis++)
-		is = is && patches->kernel[axis] == 1 && patches->stride[axis] == 1 &&
-		     patches->spread[axis] == 1 && patches->first[axis] == 0;
+		is = is && patches->kernel[axis] == 1 && patches->stride[axis] == 1 && patches->spread[axis] == 1 &&
+		     patches->first[axis] == 0;
 	return is;
 }
 
@@ -110,8 +109,7 @@ static void run_groups(const struct et_xnn_im2col *patches, const struct et_xnn_
 }
 
 /* @n windows from the first one of row @row on, through all of each row; their results lie @out_stride apart, from @out on. */
-static void run_line(
-	const struct et_xnn_im2col *patches, size_t row, size_t n, size_t out_stride, uint8_t *out)
+static void run_line(const struct et_xnn_im2col *patches, size_t row, size_t n, size_t out_stride, uint8_t *out)
 {
 	alignas(64) uint8_t pixels[PATCH_BYTES];
 	const size_t n_taps = patches->kernel[0] * patches->kernel[1], width = patches->out_width,
@@ -207,11 +205,10 @@ static void copy_image_row(const struct et_xnn_im2col *patches, const struct cop
 }
 
 /* All that @n rows of windows look at, from row @begin on. */
-static void copy_rows(const struct et_xnn_im2col *patches, const struct copied *copied, size_t begin,
-	size_t n, uint8_t *to)
+static void copy_rows(const struct et_xnn_im2col *patches, const struct copied *copied, size_t begin, size_t n,
+	uint8_t *to)
 {
-	const struct reach down = reach_of(patches, 0, begin, n),
-			   across = reach_of(patches, 1, 0, patches->out_width);
+	const struct reach down = reach_of(patches, 0, begin, n), across = reach_of(patches, 1, 0, patches->out_width);
 	for (size_t i = 0; i < down.n; i++, to += across.n * copied->n_bytes)
 		copy_image_row(patches, copied, down.from + (ptrdiff_t)i, &across, to);
 }
@@ -228,9 +225,8 @@ struct strip {
 /* False: it is not to be done so. */
 static bool is_strip(const struct et_xnn_im2col *patches, struct strip *ret_strip)
 {
-	if (patches->groups == 1 || patches->spread[0] != 1 || patches->spread[1] != 1 ||
-		patches->step[0] < 1 || patches->step[1] != 1 || patches->first[1] > 0 ||
-		patches->kernel[0] == 0 || patches->kernel[1] == 0)
+	if (patches->groups == 1 || patches->spread[0] != 1 || patches->spread[1] != 1 || patches->step[0] < 1 ||
+		patches->step[1] != 1 || patches->first[1] > 0 || patches->kernel[0] == 0 || patches->kernel[1] == 0)
 		return false;
 	struct strip strip = { .width = reach_of(patches, 1, 0, patches->out_width).n,
 		.n_pixel = patches->channels * patches->build->n_bytes };
@@ -262,9 +258,8 @@ static void run_short_lines(const struct et_xnn_im2col *patches, const struct st
 	const struct et_xnn_gemm *job, size_t n)
 {
 	alignas(64) uint8_t rows[NEAR_BYTES];
-	const size_t n_bytes = patches->build->n_bytes, width = patches->out_width,
-		     n_run = job->depth * n_bytes, n_row = n_run * job->n_segments,
-		     n_most = sizeof(rows) / n_row;
+	const size_t n_bytes = patches->build->n_bytes, width = patches->out_width, n_run = job->depth * n_bytes,
+		     n_row = n_run * job->n_segments, n_most = sizeof(rows) / n_row;
 	struct et_xnn_gemm some = *job;
 	some.n_segments = 1;
 	some.depth = some.in_stride = job->filter_depth;
@@ -284,8 +279,7 @@ static void run_short_lines(const struct et_xnn_im2col *patches, const struct st
 }
 
 /* Rows @begin to @end of the windows of all groups. */
-static void run_strips(
-	const struct et_xnn_im2col *patches, const struct strip *strip, size_t begin, size_t end)
+static void run_strips(const struct et_xnn_im2col *patches, const struct strip *strip, size_t begin, size_t end)
 {
 	alignas(64) uint8_t pixels[PATCH_BYTES];
 	const size_t n_bytes = patches->build->n_bytes, kernel = patches->kernel[1] * patches->channels;
@@ -343,14 +337,12 @@ static size_t n_of_tile(const struct et_xnn_im2col *patches)
 		return 0;
 	for (int axis = 0; axis < 2; axis++) { /* larger ones would not fit, and could not be counted with */
 		size_t step = (size_t)(patches->step[axis] < 0 ? -patches->step[axis] : patches->step[axis]);
-		if (patches->kernel[axis] > PATCH_BYTES || step > PATCH_BYTES ||
-			patches->stride[axis] > PATCH_BYTES)
+		if (patches->kernel[axis] > PATCH_BYTES || step > PATCH_BYTES || patches->stride[axis] > PATCH_BYTES)
 			return 0;
 	}
 	if (patches->out_width > PATCH_BYTES || pixel > PATCH_BYTES)
 		return 0;
-	const size_t n_row = reach_of(patches, 1, 0, patches->out_width).n,
-		     n_down = reach_of(patches, 0, 0, 1).n;
+	const size_t n_row = reach_of(patches, 1, 0, patches->out_width).n, n_down = reach_of(patches, 0, 0, 1).n;
 	if (n_row > PATCH_BYTES / pixel)
 		return 0;
 	const size_t n_rows = PATCH_BYTES / (n_row * pixel);
@@ -363,12 +355,11 @@ static void run_tile(const struct et_xnn_im2col *patches, size_t begin, size_t e
 	alignas(64) uint8_t pixels[PATCH_BYTES];
 	const struct reach down = reach_of(patches, 0, begin, end - begin),
 			   across = reach_of(patches, 1, 0, patches->out_width);
-	const ptrdiff_t pixel = (ptrdiff_t)(patches->groups * patches->channels),
-			n_row = (ptrdiff_t)across.n * pixel;
+	const ptrdiff_t pixel = (ptrdiff_t)(patches->groups * patches->channels), n_row = (ptrdiff_t)across.n * pixel;
 	const size_t n_bytes = patches->build->n_bytes, *kernel = patches->kernel;
 	struct et_xnn_gemm job = patches->job;
-	copy_rows(patches, &(const struct copied){ job.in, (size_t)pixel * n_bytes, (size_t)pixel * n_bytes },
-		begin, end - begin, pixels);
+	copy_rows(patches, &(const struct copied){ job.in, (size_t)pixel * n_bytes, (size_t)pixel * n_bytes }, begin,
+		end - begin, pixels);
 	bool is_run = patches->groups == 1 && patches->step[1] == 1; /* a row of a window */
 	job.n_segments = is_run ? kernel[0] : kernel[0] * kernel[1];
 	job.n_in_line = is_run ? 1 : kernel[1];

@@ -61,8 +61,7 @@ static void run_rectangle(const struct et_xnn_implicit_im2col *windows, const st
 	job.filter_first = (down->first * windows->kernel[1] + across->first) * windows->channels;
 	if (job.n_segments)
 		job.in += ((down->at * stride[0] + skip[0] + down->first - pad[0]) * n_row +
-				  (across->at * stride[1] + skip[1] + across->first - pad[1]) *
-					  windows->channels) *
+				  (across->at * stride[1] + skip[1] + across->first - pad[1]) * windows->channels) *
 			  n_bytes;
 	if (job.depth == n_row && job.depth == job.filter_segment) { /* they follow each other: one */
 		job.depth *= job.n_segments;
@@ -107,14 +106,13 @@ static size_t n_clipped(const struct et_xnn_implicit_im2col *windows, int axis, 
 /* How many windows of a line END_BYTES hold with all of their pixels. */
 static size_t n_held(const struct et_xnn_implicit_im2col *windows, int axis)
 {
-	size_t n_pixels = END_BYTES / (windows->channels * windows->build->n_bytes),
-	       kernel = windows->kernel[axis];
+	size_t n_pixels = END_BYTES / (windows->channels * windows->build->n_bytes), kernel = windows->kernel[axis];
 	return n_pixels < kernel ? 0 : 1 + (n_pixels - kernel) / windows->stride[axis];
 }
 
 /* @n windows from @at on, no more than are held, with all of their pixels, zeros among them. */
-static void run_end(
-	const struct et_xnn_implicit_im2col *windows, int axis, size_t at, size_t n, size_t left, size_t right)
+static void run_end(const struct et_xnn_implicit_im2col *windows, int axis, size_t at, size_t n, size_t left,
+	size_t right)
 {
 	struct et_xnn_gemm job = windows->job;
 	alignas(float) uint8_t pixels[END_BYTES];
@@ -137,8 +135,8 @@ static void run_end(
 }
 
 /* Looks no further than to what is done at once, or many windows at an end would be counted again for each few of them. */
-static void run_line(
-	const struct et_xnn_implicit_im2col *windows, int axis, size_t begin, size_t end, size_t left, size_t right)
+static void run_line(const struct et_xnn_implicit_im2col *windows, int axis, size_t begin, size_t end, size_t left,
+	size_t right)
 {
 	static const struct stretch one = { .n = 1, .end = 1 };
 	const size_t most = n_held(windows, axis);
@@ -207,8 +205,8 @@ static void run_counted(const struct et_xnn_implicit_im2col *windows, size_t beg
 /* Whether zeros count, and rows of a window's numbers are not too long for that. */
 static bool is_counted(const struct et_xnn_implicit_im2col *windows)
 {
-	return windows->counts_zeros && et_xnn_im2col_fit(windows->kernel[0] * windows->kernel[1],
-						windows->channels, windows->build->n_bytes);
+	return windows->counts_zeros &&
+	       et_xnn_im2col_fit(windows->kernel[0] * windows->kernel[1], windows->channels, windows->build->n_bytes);
 }
 
 void et_xnn_implicit_im2col_run(const struct et_xnn_implicit_im2col *windows, size_t begin, size_t end)
@@ -219,8 +217,8 @@ void et_xnn_implicit_im2col_run(const struct et_xnn_implicit_im2col *windows, si
 	}
 	const struct et_xnn_gemm *job = &windows->job;
 	size_t n_strip = et_xnn_implicit_im2col_strip(windows);
-	size_t n_columns = job->filter_depth == 0 || job->n_columns < NEAR_BYTES / windows->build->n_bytes /
-									      job->filter_depth
+	size_t n_columns = job->filter_depth == 0 ||
+					   job->n_columns < NEAR_BYTES / windows->build->n_bytes / job->filter_depth
 				   ? job->n_columns
 				   : windows->build->panel;
 	int line = line_axis(windows, end);
@@ -229,8 +227,7 @@ void et_xnn_implicit_im2col_run(const struct et_xnn_implicit_im2col *windows, si
 		for (size_t left = 0; left < job->n_columns; left += n_columns) {
 			size_t right = job->n_columns - left < n_columns ? job->n_columns : left + n_columns;
 			if (line >= 0) {
-				run_line(windows, line, line ? 0 : row, line ? windows->out_width : last,
-					left, right);
+				run_line(windows, line, line ? 0 : row, line ? windows->out_width : last, left, right);
 				continue;
 			}
 			for (size_t y = row; y < last;) {

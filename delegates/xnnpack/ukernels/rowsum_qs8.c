@@ -8,8 +8,8 @@
 
 enum { MOST_ROWS = 255 }; /* of -128 to 127 are within 16 bits */
 
-static inline void add_rows(int16_t *sums, const uint8_t *row, size_t n_rows, size_t pitch,
-	const size_t n_columns, const uint8_t flip)
+static inline void add_rows(int16_t *sums, const uint8_t *row, size_t n_rows, size_t pitch, const size_t n_columns,
+	const uint8_t flip)
 {
 	for (size_t i = 0; i < n_rows; i++, row += pitch)
 		for (size_t j = 0; j < n_columns; j++)
@@ -17,8 +17,7 @@ static inline void add_rows(int16_t *sums, const uint8_t *row, size_t n_rows, si
 }
 
 /* The loop is made for the widths that networks have. */
-static void run(
-	int32_t *sums, const uint8_t *rows, size_t n_rows, size_t pitch, size_t n_columns, uint8_t flip)
+static void run(int32_t *sums, const uint8_t *rows, size_t n_rows, size_t pitch, size_t n_columns, uint8_t flip)
 {
 	for (size_t from = 0; from < n_rows; from += MOST_ROWS) {
 		int16_t some[ET_ROWSUM_QS8_WIDTH] = { 0 };

@@ -13,8 +13,7 @@ struct et_rowsum_qs8_build {
 	/* Add @n_rows rows of @n_columns (at most ET_ROWSUM_QS8_WIDTH) numbers, each @pitch bytes behind the one before, to
 	 * @sums[0..ET_ROWSUM_QS8_WIDTH), of which those behind @n_columns stay. Numbers are signed once they are xored with @flip: 0 for
 	 * such, 0x80 for unsigned ones, which are 128 less then. Sums are modulo 2^32. */
-	void (*run)(int32_t *sums, const uint8_t *rows, size_t n_rows, size_t pitch, size_t n_columns,
-		uint8_t flip);
+	void (*run)(int32_t *sums, const uint8_t *rows, size_t n_rows, size_t pitch, size_t n_columns, uint8_t flip);
 };
 
 extern const struct et_rowsum_qs8_build et_rowsum_qs8_base;

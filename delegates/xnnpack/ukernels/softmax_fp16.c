@@ -33,8 +33,7 @@ static inline __m512 power(__m512 x)
 	const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(n), 23));
 	n = _mm512_sub_ps(n, rounds);
 	const __m512 rest = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e43p-1f), x);
-	const __m512 slope =
-		_mm512_fmadd_ps(_mm512_set1_ps(0x1.ff3a32p-2f), rest, _mm512_set1_ps(0x1.039e1p0f));
+	const __m512 slope = _mm512_fmadd_ps(_mm512_set1_ps(0x1.ff3a32p-2f), rest, _mm512_set1_ps(0x1.039e1p0f));
 	return _mm512_maskz_fmadd_ps(is_large, _mm512_mul_ps(rest, scale), slope, scale);
 }
 
@@ -46,8 +45,7 @@ static inline __m128 upper_half(__m256 eight)
 /* The sum of @sums and of the first @n < 8 of @last. */
 static inline float add_up(__m256 sums, __m256 last, size_t n)
 {
-	__m128 sum = _mm_add_ps(_mm256_castps256_ps128(sums), upper_half(sums)),
-	       left = _mm256_castps256_ps128(last);
+	__m128 sum = _mm_add_ps(_mm256_castps256_ps128(sums), upper_half(sums)), left = _mm256_castps256_ps128(last);
 	if (n & 4) {
 		sum = _mm_add_ps(sum, left);
 		left = upper_half(last);
@@ -89,8 +87,7 @@ ET_EXPANDED void run_row(uint16_t *out, const uint16_t *in, const size_t n, cons
 		const size_t n_left = n - i * WIDTH;
 		const __m512 at = is_long ? _mm512_cvtph_ps(load(in, n, i)) : x[i],
 			     numbers = power(_mm512_sub_ps(at, most));
-		const __m256i fp16 =
-			_mm512_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+		const __m256i fp16 = _mm512_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 		if (is_long)
 			store(out, n, i, fp16);
 		else
@@ -104,12 +101,11 @@ ET_EXPANDED void run_row(uint16_t *out, const uint16_t *in, const size_t n, cons
 			sums = _mm256_add_ps(sums, last);
 	}
 	const float inverse = 1 / add_up(sums, last, n % 8);
-	const __m512 factor =
-		_mm512_set1_ps(_cvtsh_ss(_cvtss_sh(inverse, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+	const __m512 factor = _mm512_set1_ps(_cvtsh_ss(_cvtss_sh(inverse,
+		_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
 	for (size_t i = 0; i * WIDTH < n; i++)
 		store(out, n, i,
-			_mm512_cvtps_ph(
-				_mm512_mul_ps(_mm512_cvtph_ps(is_long ? load(out, n, i) : powers[i]), factor),
+			_mm512_cvtps_ph(_mm512_mul_ps(_mm512_cvtph_ps(is_long ? load(out, n, i) : powers[i]), factor),
 				_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 

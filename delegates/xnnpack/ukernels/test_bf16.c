@@ -31,7 +31,7 @@ static const struct {
 	{ 0x00000000, 0x0000 }, { 0x80000000, 0x8000 }, { 0x3f800000, 0x3f80 }, /* 0, -0, 1 */
 	{ 0x3f808000, 0x3f80 }, { 0x3f818000, 0x3f82 },                         /* ties, to the even one */
 	{ 0x3f808001, 0x3f81 }, { 0x3f817fff, 0x3f81 },                         /* just beside them */
-	{ 0xbf808001, 0xbf81 }, { 0x3fffffff, 0x4000 }, /* below 0; into the exponent */
+	{ 0xbf808001, 0xbf81 }, { 0x3fffffff, 0x4000 },                         /* below 0; into the exponent */
 	{ 0x7f7f7fff, 0x7f7f }, { 0x7f7f8000, 0x7f80 }, { 0x7f7fffff, 0x7f80 }, /* at the end infinite */
 	{ 0x7f800000, 0x7f80 }, { 0xff800000, 0xff80 }, { 0x7fc00000, 0x7fc0 }, /* infinities, NaN */
 	{ 0x7f800001, 0x7fc0 }, { 0xffffffff, 0xffff },                         /* NaNs stay such */

@@ -16,8 +16,7 @@ __extension__ typedef _Float16 fp16;
 /* Those of floats, and behind them that of halves. */
 static const struct et_depthwise_build *build_at(size_t i)
 {
-	return et_depthwise_at(i) || (i && !et_depthwise_at(i - 1)) ? et_depthwise_at(i)
-								    : et_depthwise_fp16();
+	return et_depthwise_at(i) || (i && !et_depthwise_at(i - 1)) ? et_depthwise_at(i) : et_depthwise_fp16();
 }
 
 static float number_at(const struct et_depthwise_build *build, const void *numbers, size_t i)
@@ -44,8 +43,7 @@ static float plain_of_fp16(const struct et_depthwise *job, size_t image, size_t 
 	bool is_across = job->channels >= 16 && et_depthwise_is_usual(job) && width <= 5;
 	fp16 sums[2] = { job->bias ? (fp16)job->bias[c] : 0 };
 	for (size_t tap = 0; tap < height * width; tap++) {
-		size_t ky = is_across ? tap % height : tap / width,
-		       kx = is_across ? tap / height : tap % width;
+		size_t ky = is_across ? tap % height : tap / width, kx = is_across ? tap / height : tap % width;
 		ptrdiff_t row = (ptrdiff_t)(y * job->stride_height + ky * job->dilation_height) - job->top,
 			  column = (ptrdiff_t)(x * job->stride_width + kx * job->dilation_width) - job->left;
 		if (row < 0 || row >= (ptrdiff_t)job->height || column < 0 || column >= (ptrdiff_t)job->width)
@@ -65,12 +63,9 @@ static double plain(const struct et_depthwise *job, size_t image, size_t y, size
 	double sum = job->bias ? (double)job->bias[c] : 0;
 	for (size_t ky = 0; ky < job->kernel_height; ky++)
 		for (size_t kx = 0; kx < job->kernel_width; kx++) {
-			ptrdiff_t row = (ptrdiff_t)(y * job->stride_height + ky * job->dilation_height) -
-					job->top,
-				  column = (ptrdiff_t)(x * job->stride_width + kx * job->dilation_width) -
-					   job->left;
-			if (row < 0 || row >= (ptrdiff_t)job->height || column < 0 ||
-				column >= (ptrdiff_t)job->width)
+			ptrdiff_t row = (ptrdiff_t)(y * job->stride_height + ky * job->dilation_height) - job->top,
+				  column = (ptrdiff_t)(x * job->stride_width + kx * job->dilation_width) - job->left;
+			if (row < 0 || row >= (ptrdiff_t)job->height || column < 0 || column >= (ptrdiff_t)job->width)
 				continue;
 			size_t at = (image * job->height + (size_t)row) * job->width + (size_t)column;
 			sum += (double)((const float *)job->in)[at * job->channels + c] *
@@ -84,8 +79,7 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 	size_t n_rows = n_images * job->out_height, n_row = job->out_width * job->channels;
 	const size_t height = job->out_height, width = job->out_width;
 	memset(job->out, 0xff, n_rows * n_row * sizeof(float));
-	size_t begin = test_draw((uint32_t)n_rows + 1),
-	       end = begin + test_draw((uint32_t)(n_rows - begin) + 1);
+	size_t begin = test_draw((uint32_t)n_rows + 1), end = begin + test_draw((uint32_t)(n_rows - begin) + 1);
 	build->run(job, begin, end);
 	for (size_t i = 0; i < n_rows * n_row; i++) {
 		size_t row = i / n_row;
@@ -95,16 +89,16 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 		}
 		double is = (double)number_at(build, job->out, i),
 		       right = build->are_fp16 ? (double)plain_of_fp16(job, row / height, row % height,
-							   i / job->channels % width, i % job->channels)
-						 : plain(job, row / height, row % height,
-							   i / job->channels % width, i % job->channels);
+							 i / job->channels % width, i % job->channels)
+					       : plain(job, row / height, row % height, i / job->channels % width,
+							 i % job->channels);
 		if (!(fabs(is - right) <= (build->are_fp16 ? 0 : 4e-6)))
 			fail_msg("%s: %zu x %zu of %zu channels, filter %zu x %zu, strides %zu, %zu, "
 				 "dilations %zu, %zu, "
 				 "padding %td, %td: element %zu is %.9g, not %.9g",
 				build->name, job->height, job->width, job->channels, job->kernel_height,
-				job->kernel_width, job->stride_height, job->stride_width,
-				job->dilation_height, job->dilation_width, job->top, job->left, i, is, right);
+				job->kernel_width, job->stride_height, job->stride_width, job->dilation_height,
+				job->dilation_width, job->top, job->left, i, is, right);
 	}
 	build->run(job, 0, begin);
 	build->run(job, end, n_rows);
@@ -113,8 +107,7 @@ static void check(const struct et_depthwise_build *build, const struct et_depthw
 }
 
 /* @shape: sizes, strides and dilations, as it begins; channels and the image's sizes and padding are put into it. */
-static void try_any(
-	const struct et_depthwise *shape, size_t channels, size_t height, size_t width, const size_t pad[4])
+static void try_any(const struct et_depthwise *shape, size_t channels, size_t height, size_t width, const size_t pad[4])
 {
 	size_t n_images = 1 + test_draw(2), n_taps = shape->kernel_height * shape->kernel_width;
 	struct et_depthwise job = *shape;
@@ -124,16 +117,14 @@ static void try_any(
 	job.out_height = (height + pad[0] + pad[2] - (job.kernel_height - 1) * job.dilation_height - 1) /
 				 job.stride_height +
 			 1;
-	job.out_width = (width + pad[1] + pad[3] - (job.kernel_width - 1) * job.dilation_width - 1) /
-				job.stride_width +
+	job.out_width = (width + pad[1] + pad[3] - (job.kernel_width - 1) * job.dilation_width - 1) / job.stride_width +
 			1;
 	job.top = (ptrdiff_t)pad[0];
 	job.left = (ptrdiff_t)pad[1];
 	job.min = test_draw(3) ? -INFINITY : -0.5f;
 	job.max = test_draw(3) ? INFINITY : 0.75f;
 	float *in = test_drawn_floats(n_images * height * width * channels),
-	      *filter = test_drawn_floats(n_taps * channels),
-	      *bias = test_draw(4) ? test_drawn_floats(channels) : NULL;
+	      *filter = test_drawn_floats(n_taps * channels), *bias = test_draw(4) ? test_drawn_floats(channels) : NULL;
 	job.filter = filter;
 	job.bias = bias;
 	job.out = test_drawn_floats(n_images * job.out_height * job.out_width * channels);
@@ -149,8 +140,7 @@ static void try_any(
 	free(job.out);
 }
 
-static void try(
-	size_t channels, size_t height, size_t width, size_t kernel, size_t stride, const size_t pad[4])
+static void try(size_t channels, size_t height, size_t width, size_t kernel, size_t stride, const size_t pad[4])
 {
 	struct et_depthwise shape = { .kernel_height = kernel,
 		.kernel_width = kernel,
@@ -197,8 +187,7 @@ static void test_any_filter(void **state)
 				.dilation_height = 1 + test_draw(3),
 				.dilation_width = 1 + test_draw(3) };
 			size_t height = 1 + test_draw(20), width = 1 + test_draw(60), pad[4];
-			draw_padding(pad, height, width,
-				(shape.kernel_height - 1) * shape.dilation_height + 1,
+			draw_padding(pad, height, width, (shape.kernel_height - 1) * shape.dilation_height + 1,
 				(shape.kernel_width - 1) * shape.dilation_width + 1);
 			try_any(&shape, channels, height, width, pad);
 		}
@@ -252,7 +241,7 @@ static void test_nan_stays(void **state)
 			size_t pixel = j / 16, n_taps = (pixel % 2 ? 6 : pixel == 4 ? 9 : 4);
 			if (j % 16 == 3)
 				assert_true(build->are_fp16 ? number_at(build, out, j) == 0
-							      : isnan(number_at(build, out, j)));
+							    : isnan(number_at(build, out, j)));
 			else
 				assert_true(number_at(build, out, j) == (float)(n_taps > 6 ? 6 : n_taps));
 		}

@@ -53,8 +53,7 @@ static float element(const struct et_xnn_gemm_build *build, const void *elements
 /* Rounded once: what a product and a sum of halves come to, a double holds. */
 static float multiply_add(const struct et_xnn_gemm_build *build, float a, float b, float sum)
 {
-	return is_of_fp16(build) ? (float)(fp16)fma((double)(fp16)a, (double)(fp16)b, (double)sum)
-				   : fmaf(a, b, sum);
+	return is_of_fp16(build) ? (float)(fp16)fma((double)(fp16)a, (double)(fp16)b, (double)sum) : fmaf(a, b, sum);
 }
 
 /* A product as floats, of which each build makes its own. */
@@ -65,18 +64,16 @@ struct trial {
 };
 
 /* A filter of @n_segments runs of @filter_segment floats each, of which the job takes the part that it says. */
-static float plain(
-	const struct et_xnn_gemm_build *build, const struct trial *trial, size_t row, size_t column)
+static float plain(const struct et_xnn_gemm_build *build, const struct trial *trial, size_t row, size_t column)
 {
 	const struct et_xnn_gemm *job = &trial->job;
 	float sum = trial->bias ? trial->bias[column] : 0;
 	sum = is_of_fp16(build) ? (float)(fp16)sum : sum;
 	for (size_t i = 0; i < job->n_segments; i++)
 		for (size_t k = 0; k < job->depth; k++)
-			sum = multiply_add(build,
-				trial->in[row * job->in_stride + i * job->segment_stride + k],
-				trial->filter[column * job->filter_depth + job->filter_first +
-					      i * job->filter_segment + k],
+			sum = multiply_add(build, trial->in[row * job->in_stride + i * job->segment_stride + k],
+				trial->filter[column * job->filter_depth + job->filter_first + i * job->filter_segment +
+					      k],
 				sum);
 	sum = job->min > sum ? job->min : sum;
 	return job->max < sum ? job->max : sum;
@@ -143,8 +140,8 @@ static void check(const struct et_xnn_gemm_build *build, const struct trial *tri
 			if (!is_right)
 				fail_msg("%s: %zu rows, %zu columns, %zu x %zu deep: row %zu, column %zu is "
 					 "%.9g, not %.9g",
-					build->name, n_rows, job.n_columns, job.n_segments, job.depth, row,
-					column, (double)is, (double)right_one);
+					build->name, n_rows, job.n_columns, job.n_segments, job.depth, row, column,
+					(double)is, (double)right_one);
 		}
 	}
 	free(in);
@@ -171,9 +168,7 @@ static void try(size_t n_rows, size_t n_columns, size_t n_segments, size_t depth
 	struct trial trial = {
 		.job = job,
 		.n_rows = n_rows,
-		.n_in = n_segments
-				? (n_rows - 1) * job.in_stride + (n_segments - 1) * job.segment_stride + depth
-				: 1,
+		.n_in = n_segments ? (n_rows - 1) * job.in_stride + (n_segments - 1) * job.segment_stride + depth : 1,
 		.n_out = (n_rows - 1) * job.out_stride + n_columns,
 	};
 	trial.in = test_drawn_floats(trial.n_in);
@@ -200,8 +195,8 @@ static void test_sizes(void **state)
 /* More than a block of rows; rows that meet in the cache; a column. */
 static void test_layers(void **state)
 {
-	static const size_t layers[][3] = { { 49, 40, 1152 }, { 900, 24, 64 }, { 30, 33, 512 },
-		{ 30, 65, 1024 }, { 1, 1, 1 }, { 1, 100, 300 }, { 300, 1, 5 } };
+	static const size_t layers[][3] = { { 49, 40, 1152 }, { 900, 24, 64 }, { 30, 33, 512 }, { 30, 65, 1024 },
+		{ 1, 1, 1 }, { 1, 100, 300 }, { 300, 1, 5 } };
 	for (size_t i = 0; i < sizeof(layers) / sizeof(*layers); i++)
 		try(layers[i][0], layers[i][1], 1, layers[i][2]);
 }

@@ -45,11 +45,9 @@ static float plain(const struct layer *l, const struct et_xnn_gemm_qs8 *job, siz
 	return job->max < value ? job->max : value;
 }
 
-static void check(
-	const struct et_xnn_gemm_qs8_build *build, const struct layer *l, const struct et_xnn_gemm_qs8 *job)
+static void check(const struct et_xnn_gemm_qs8_build *build, const struct layer *l, const struct et_xnn_gemm_qs8 *job)
 {
-	size_t begin = test_draw((uint32_t)l->n_rows + 1),
-	       end = begin + test_draw((uint32_t)(l->n_rows - begin) + 1);
+	size_t begin = test_draw((uint32_t)l->n_rows + 1), end = begin + test_draw((uint32_t)(l->n_rows - begin) + 1);
 	size_t n_panels = (l->n_columns + ET_GEMM_QS8_PANEL - 1) / ET_GEMM_QS8_PANEL;
 	size_t left = test_draw((uint32_t)n_panels) * ET_GEMM_QS8_PANEL, right = left + ET_GEMM_QS8_PANEL;
 	right = right < l->n_columns ? right : l->n_columns;
@@ -74,8 +72,8 @@ static void check(
 				fail_msg("%s: %zu rows, %zu columns, %zu deep: row %zu, column %zu is %.9g, "
 					 "not "
 					 "%.9g",
-					build->name, l->n_rows, l->n_columns, l->depth, row, column,
-					(double)is, (double)right_one);
+					build->name, l->n_rows, l->n_columns, l->depth, row, column, (double)is,
+					(double)right_one);
 		}
 	}
 }
@@ -91,8 +89,7 @@ static void try(size_t n_rows, size_t n_columns, size_t depth)
 	uint8_t *in = memory(rows.n_bytes);
 	memset(in, 0xa5, rows.n_bytes);
 	for (size_t row = 0; row < n_rows; row++) {
-		struct et_xnn_row_scale scale = { (float)(1 + test_draw(100)) / 1000,
-			(int32_t)test_draw(256) };
+		struct et_xnn_row_scale scale = { (float)(1 + test_draw(100)) / 1000, (int32_t)test_draw(256) };
 		memcpy(in + row * sizeof(scale), &scale, sizeof(scale));
 		for (size_t k = 0; k < depth; k++)
 			in[rows.first + row * rows.stride + k] = (uint8_t)test_draw(256);
@@ -183,8 +180,7 @@ static void check_row(const struct et_xnn_gemm_qs8_build *build, const float *in
 	for (size_t i = 0; i < n; i++) {
 		float is = (float)((int32_t)row[i] - scale.zero) * scale.scale;
 		if (fabsf(is - in[i]) > scale.scale * 0.51f * (1 + (in[i] == min || in[i] == max)))
-			fail_msg("%s: %zu floats: %zu is %.9g, not %.9g", build->name, n, i, (double)is,
-				(double)in[i]);
+			fail_msg("%s: %zu floats: %zu is %.9g, not %.9g", build->name, n, i, (double)is, (double)in[i]);
 		if (in[i] == 0)
 			assert_int_equal(row[i], scale.zero);
 	}

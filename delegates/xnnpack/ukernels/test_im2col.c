@@ -35,8 +35,7 @@ static size_t n_in(const struct et_xnn_im2col *p)
 
 static size_t n_out(const struct et_xnn_im2col *p, size_t rows)
 {
-	return (rows - 1) * p->out_step[0] + (p->out_width - 1) * p->out_step[1] +
-	       p->groups * p->job.n_columns;
+	return (rows - 1) * p->out_step[0] + (p->out_width - 1) * p->out_step[1] + p->groups * p->job.n_columns;
 }
 
 /* Mostly small numbers, now and then up to @most. */
@@ -75,32 +74,29 @@ static void draw_windows(struct et_xnn_im2col *p, size_t *ret_rows)
 
 static bool fits(const struct et_xnn_im2col *p, size_t rows)
 {
-	return et_xnn_im2col_fit(p->filter_taps, p->groups * p->channels, sizeof(float)) &&
-	       n_in(p) <= MOST_FLOATS && n_out(p, rows) <= MOST_FLOATS &&
+	return et_xnn_im2col_fit(p->filter_taps, p->groups * p->channels, sizeof(float)) && n_in(p) <= MOST_FLOATS &&
+	       n_out(p, rows) <= MOST_FLOATS &&
 	       p->filter_taps * p->channels * (p->job.n_columns + 32) * p->groups <= MOST_FLOATS &&
 	       n_taps(p) * p->channels * p->job.n_columns * p->groups * rows * p->out_width <= MOST_PRODUCTS;
 }
 
 static ptrdiff_t pixel_at(const struct et_xnn_im2col *p, int axis, size_t window, size_t tap)
 {
-	ptrdiff_t at = (ptrdiff_t)(window * p->stride[axis]) + p->first[axis] +
-		       (ptrdiff_t)tap * p->step[axis],
+	ptrdiff_t at = (ptrdiff_t)(window * p->stride[axis]) + p->first[axis] + (ptrdiff_t)tap * p->step[axis],
 		  spread = (ptrdiff_t)p->spread[axis], size = (ptrdiff_t)(axis ? p->width : p->height);
 	return at < 0 || at % spread || at / spread >= size ? -1 : at / spread;
 }
 
 /* @filter: [groups][n_columns][taps][channels]. */
-static float plain(const struct et_xnn_im2col *p, const float *in, const float *filter, float sum, size_t y,
-	size_t x, size_t group, size_t column)
+static float plain(const struct et_xnn_im2col *p, const float *in, const float *filter, float sum, size_t y, size_t x,
+	size_t group, size_t column)
 {
 	const float *weight = filter + (group * p->job.n_columns + column) * p->filter_taps * p->channels;
 	for (size_t tap = 0; tap < n_taps(p); tap++) {
-		ptrdiff_t row = pixel_at(p, 0, y, tap / p->kernel[1]),
-			  at = pixel_at(p, 1, x, tap % p->kernel[1]);
+		ptrdiff_t row = pixel_at(p, 0, y, tap / p->kernel[1]), at = pixel_at(p, 1, x, tap % p->kernel[1]);
 		for (size_t k = 0; k < p->channels && row >= 0 && at >= 0; k++)
 			sum += weight[tap * p->channels + k] *
-			       in[(((size_t)row * p->width + (size_t)at) * p->groups + group) * p->channels +
-				       k];
+			       in[(((size_t)row * p->width + (size_t)at) * p->groups + group) * p->channels + k];
 	}
 	return sum < p->job.min ? p->job.min : sum > p->job.max ? p->job.max : sum;
 }
@@ -129,9 +125,8 @@ static void run(struct et_xnn_im2col *p, const struct et_xnn_gemm_build *build, 
 	et_xnn_im2col_run(p, fp16, rows);
 	for (size_t i = 0; i < n_all; i++)
 		if (out[i] != expected[i])
-			fail_msg("%s, %zu groups of %zu to %zu, %zu x %zu at %zu: %g, not %g", build->name,
-				p->groups, p->channels, n, p->kernel[0], p->kernel[1], i, (double)out[i],
-				(double)expected[i]);
+			fail_msg("%s, %zu groups of %zu to %zu, %zu x %zu at %zu: %g, not %g", build->name, p->groups,
+				p->channels, n, p->kernel[0], p->kernel[1], i, (double)out[i], (double)expected[i]);
 	free(packed);
 	free(out);
 }
@@ -155,8 +150,8 @@ static void test_all_forms(void **state)
 		for (size_t y = 0; y < rows; y++)
 			for (size_t x = 0; x < p.out_width; x++)
 				for (size_t j = 0; j < p.groups * n_columns; j++)
-					expected[y * p.out_step[0] + x * p.out_step[1] + j] = plain(
-						&p, in, filter, bias[j], y, x, j / n_columns, j % n_columns);
+					expected[y * p.out_step[0] + x * p.out_step[1] + j] = plain(&p, in, filter,
+						bias[j], y, x, j / n_columns, j % n_columns);
 		for (size_t j = 0; (build = et_xnn_gemm_at(j)); j++)
 			run(&p, build, rows, in, filter, bias, expected);
 		free(expected);

@@ -73,8 +73,8 @@ static int look_at_object(struct dl_phdr_info *info, size_t n_info, void *arg)
 	for (ElfW(Half) i = 0; is_it && i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *partition = &info->dlpi_phdr[i];
 		if (partition->p_type == PT_NOTE)
-			look_for_build_id(build,
-				(const uint8_t *)(uintptr_t)(info->dlpi_addr + partition->p_vaddr), partition->p_memsz);
+			look_for_build_id(build, (const uint8_t *)(uintptr_t)(info->dlpi_addr + partition->p_vaddr),
+				partition->p_memsz);
 	}
 	return is_it;
 }
@@ -90,12 +90,11 @@ static uint64_t hash_processor(uint64_t hash)
 	hash = mix_number(hash, (uint64_t)sysconf(_SC_LEVEL2_CACHE_SIZE));
 #if defined(__x86_64__) || defined(__i386__)
 	/* Leaf, subleaf, and which of eax, ebx, ecx, edx say what it is and can do: ebx of leaf 1 names the core. */
-	static const unsigned leaves[][3] = { { 1, 0, 13 }, { 7, 0, 15 }, { 7, 1, 15 }, { 13, 0, 1 },
-		{ 13, 1, 1 }, { 0x80000001, 0, 12 } };
+	static const unsigned leaves[][3] = { { 1, 0, 13 }, { 7, 0, 15 }, { 7, 1, 15 }, { 13, 0, 1 }, { 13, 1, 1 },
+		{ 0x80000001, 0, 12 } };
 	for (size_t i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
 		unsigned numbers[4] = { 0 };
-		__get_cpuid_count(
-			leaves[i][0], leaves[i][1], &numbers[0], &numbers[1], &numbers[2], &numbers[3]);
+		__get_cpuid_count(leaves[i][0], leaves[i][1], &numbers[0], &numbers[1], &numbers[2], &numbers[3]);
 		for (unsigned j = 0; j < 4; j++)
 			if (leaves[i][2] & 1U << j)
 				hash = mix_number(hash, numbers[j]);
@@ -104,8 +103,7 @@ static uint64_t hash_processor(uint64_t hash)
 	/* On Arm the kind of each core matters beside its features; elsewhere there is no such file. */
 	for (long i = 0; i < sysconf(_SC_NPROCESSORS_CONF); i++) {
 		char path[96], text[32] = "";
-		snprintf(
-			path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/regs/identification/midr_el1", i);
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/regs/identification/midr_el1", i);
 		FILE *file = fopen(path, "re");
 		if (!file)
 			break;

@@ -12,7 +12,7 @@
 enum et_xnn_remade {
 	ET_XNN_AS_IT_IS,
 	ET_XNN_TRANSPOSED,
-	ET_XNN_WIDENED,     /* 4 bits to 8 */
+	ET_XNN_WIDENED,   /* 4 bits to 8 */
 	ET_XNN_FROM_FP16, /* floats */
 	ET_XNN_FROM_BF16,
 };
@@ -50,8 +50,8 @@ struct et_xnn_row {
 };
 
 enum {
-	ET_XNN_ROW_BIAS = 1, /* packed with one */
-	ET_XNN_ROW_OVERRIDE = 2,  /* by a node of ours */
+	ET_XNN_ROW_BIAS = 1,     /* packed with one */
+	ET_XNN_ROW_OVERRIDE = 2, /* by a node of ours */
 };
 
 struct et_xnn_model_row {
@@ -77,8 +77,7 @@ void et_xnn_packed_mark(struct et_xnn_packed_header *header);
 /* False: it is no such body. */
 bool et_xnn_packed_open(struct et_xnn_packed *ret_packed, const uint8_t *bytes, size_t n_bytes);
 /* The first row of that name at or behind row @from, going around; n_rows if there is none. */
-uint32_t et_xnn_packed_find(
-	const struct et_xnn_packed *packed, const struct et_xnn_name *name, uint32_t from);
+uint32_t et_xnn_packed_find(const struct et_xnn_packed *packed, const struct et_xnn_name *name, uint32_t from);
 
 /* What a variant's name is made of: our format, XNNPACK's build, and the processor. False if the library does not say
  * which build it is: then nothing is kept. */

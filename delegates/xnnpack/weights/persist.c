@@ -42,8 +42,7 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 {
 	const struct et_xnn_packed *old = &weights->packed_file;
 	size_t n_rows = old->n_rows + weights->stats.n_packed, n_models = old->n_models;
-	for (const struct et_xnn_model_note *model = weights->model; model;
-		model = model->next)
+	for (const struct et_xnn_model_note *model = weights->model; model; model = model->next)
 		n_models++;
 	all->rows = ET_POOL_NEW_ARRAY(&all->pool, struct et_xnn_row, n_rows);
 	all->bytes = ET_POOL_NEW_ARRAY(&all->pool, const void *, n_rows);
@@ -56,11 +55,11 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 		all->bytes[n] = old->bytes + old->rows[n].offset;
 	}
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &weights->packed)
-	{
+	ET_LIST_FOR_EACH(node, after, &weights->packed) {
 		struct et_xnn_block *block = ET_CONTAINER_OF(node, struct et_xnn_block, node);
-		const struct et_xnn_claim *claim =
-			block->has_key ? et_xnn_find_claim(weights, block->kernel, block->bias) : NULL;
+		const struct et_xnn_claim *claim = block->has_key
+							   ? et_xnn_find_claim(weights, block->kernel, block->bias)
+							   : NULL;
 		if (!claim || claim->position == ET_XNN_NOWHERE)
 			continue;
 		all->bytes[n] = et_xnn_bytes_of(block);
@@ -76,8 +75,7 @@ static bool collect(const struct et_xnn_weights *weights, struct collection *all
 	if (old->n_models)
 		memcpy(all->model, old->model, old->n_models * sizeof(*old->model));
 	n = old->n_models;
-	for (const struct et_xnn_model_note *model = weights->model; model;
-		model = model->next)
+	for (const struct et_xnn_model_note *model = weights->model; model; model = model->next)
 		all->model[n++] = model->row;
 	all->header.n_models = n;
 	return true;
@@ -89,15 +87,14 @@ static enum et_status put(const struct et_xnn_weights *weights, const struct inf
 {
 	static const uint8_t zeros[2 * ET_XNN_ALIGNMENT];
 	size_t n_rows = all->header.n_rows, n_pieces = 0, offset;
-	struct inferd_delegate_piece *pieces =
-		ET_POOL_NEW_ARRAY(&all->pool, struct inferd_delegate_piece, 4 + 2 * n_rows);
+	struct inferd_delegate_piece *pieces = ET_POOL_NEW_ARRAY(&all->pool, struct inferd_delegate_piece,
+		4 + 2 * n_rows);
 	if (!pieces)
 		return et_fail(diag, ET_E_MEMORY_ALLOCATION_FAILED, "no memory to keep packed weights");
 	et_xnn_packed_mark(&all->header);
 	pieces[n_pieces++] = (struct inferd_delegate_piece){ &all->header, sizeof(all->header) };
 	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->rows, n_rows * sizeof(*all->rows) };
-	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->model,
-		all->header.n_models * sizeof(*all->model) };
+	pieces[n_pieces++] = (struct inferd_delegate_piece){ all->model, all->header.n_models * sizeof(*all->model) };
 	offset = pieces[0].n_bytes + pieces[1].n_bytes + pieces[2].n_bytes;
 	pieces[n_pieces++] = (struct inferd_delegate_piece){ zeros, -offset % ET_XNN_ALIGNMENT };
 	offset += -offset % ET_XNN_ALIGNMENT;
@@ -110,12 +107,11 @@ static enum et_status put(const struct et_xnn_weights *weights, const struct inf
 	}
 	struct inferd_delegate_message message = { .struct_size = sizeof(message) };
 	int result = store->keep(store->self, weights->machine, pieces, n_pieces, &message);
-	return result == INFERD_DELEGATE_OK ? ET_OK
-					    : et_fail(diag, ET_E_ACCESS_FAILED, "%.255s", message.text);
+	return result == INFERD_DELEGATE_OK ? ET_OK : et_fail(diag, ET_E_ACCESS_FAILED, "%.255s", message.text);
 }
 
-enum et_status et_xnn_weights_persist(
-	struct et_xnn_weights *weights, const struct inferd_delegate_store *store, struct et_diag *diag)
+enum et_status et_xnn_weights_persist(struct et_xnn_weights *weights, const struct inferd_delegate_store *store,
+	struct et_diag *diag)
 {
 	struct collection all = { 0 };
 	if (!store)

@@ -84,8 +84,8 @@ static int set_up(void **state)
 		return -1;
 	write_data(0, 0);
 	f.store = et_platform_store_new(f.dir, 1 << 20, &f.log, &diag);
-	if (!f.store || et_direct_open(&f.entry, &et_xnnpack_delegate, NULL, et_platform_allocator(), NULL,
-				&diag) != ET_OK)
+	if (!f.store ||
+		et_direct_open(&f.entry, &et_xnnpack_delegate, NULL, et_platform_allocator(), NULL, &diag) != ET_OK)
 		return -1;
 	return f.entry.ops->threads_new(f.entry.backend, 0, 1, &f.threads, &diag) == ET_OK ? 0 : -1;
 }
@@ -121,8 +121,8 @@ static struct loaded load(const char *name)
 	assert_int_equal(et_platform_source_open(&source, path, NULL, &diag), ET_OK);
 	const struct et_external_data *external = et_platform_data_table(loaded.data);
 	assert_int_equal(et_platform_store_bind(f.store, &source, external, name, &diag), ET_OK);
-	enum et_status status = test_model_open_source(
-		&loaded.model, &source, external, "forward", &f.entry, et_platform_allocator(), &diag);
+	enum et_status status = test_model_open_source(&loaded.model, &source, external, "forward", &f.entry,
+		et_platform_allocator(), &diag);
 	assert_string_equal(diag.text, "");
 	assert_int_equal(status, ET_OK);
 	assert_int_equal(loaded.model.method->n_delegates, 1);
@@ -141,8 +141,7 @@ static double run(struct loaded *loaded)
 	for (uint32_t i = 0; i < suite->n_cases; i++) {
 		double one;
 		bool passed;
-		assert_int_equal(
-			test_instance_run(&instance, &suite->cases[i], 1e-3, 0, &one, &passed, &diag), ET_OK);
+		assert_int_equal(test_instance_run(&instance, &suite->cases[i], 1e-3, 0, &one, &passed, &diag), ET_OK);
 		worst = one > worst ? one : worst;
 	}
 	test_instance_free(&instance);
@@ -226,8 +225,7 @@ static void test_data_changes_while_loaded(void **state)
 {
 	struct et_diag diag = { "" };
 	struct loaded loaded = load("first");
-	write_data(
-		0, 160); /* a copy was taken: what is loaded stays as it is, and so does what is kept of it */
+	write_data(0, 160); /* a copy was taken: what is loaded stays as it is, and so does what is kept of it */
 	assert_true(run(&loaded) < 1e-5);
 	assert_int_equal(f.entry.ops->keep(loaded.model.model[0], &diag), ET_OK);
 	unload(&loaded);
@@ -335,8 +333,8 @@ static void test_packed_data_is_dropped(void **state)
 		.drop = note_drop };
 	assert_int_equal(et_external_open(&external, &data, NULL, et_platform_allocator(), &diag), ET_OK);
 	assert_int_equal(et_platform_source_open(&program, DATA_FILES "/first.bpte", NULL, &diag), ET_OK);
-	assert_int_equal(test_model_open_source(&model, &program, et_external_data(external), "forward",
-				 &f.entry, et_platform_allocator(), &diag),
+	assert_int_equal(test_model_open_source(&model, &program, et_external_data(external), "forward", &f.entry,
+				 et_platform_allocator(), &diag),
 		ET_OK);
 	/* a convolution's 3 by 3 by 3 by 8 floats and one's 8 by 5, at least */
 	assert_true(dropping.n_dropped >= (216 + 40) * sizeof(float));

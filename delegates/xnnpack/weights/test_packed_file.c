@@ -23,8 +23,8 @@ struct memory_store {
 	bool is_full;
 };
 
-static enum et_status memory_find(
-	void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes, void **ret_handle)
+static enum et_status memory_find(void *self, const char *variant, const uint8_t **ret_bytes, size_t *ret_n_bytes,
+	void **ret_handle)
 {
 	struct memory_store *store = self;
 	if (!store->bytes || strcmp(store->variant, variant) != 0)
@@ -43,8 +43,8 @@ static void memory_release(void *self, void *handle)
 	store->n_released++;
 }
 
-static enum et_status memory_keep(void *self, const char *variant, const struct et_store_piece *pieces,
-	size_t n_pieces, struct et_diag *diag)
+static enum et_status memory_keep(void *self, const char *variant, const struct et_store_piece *pieces, size_t n_pieces,
+	struct et_diag *diag)
 {
 	struct memory_store *store = self;
 	size_t n = 0;
@@ -80,8 +80,7 @@ static struct memory_store memory_store(void)
 	};
 }
 
-static struct et_model *compile(
-	struct memory_store *store, const uint8_t *bytes, size_t n_bytes, uint32_t n_args)
+static struct et_model *compile(struct memory_store *store, const uint8_t *bytes, size_t n_bytes, uint32_t n_args)
 {
 	struct et_diag diag = { 0 };
 	struct et_model *model;
@@ -98,8 +97,8 @@ static struct et_model *compile(
 }
 
 /* Load, run, keep, unload: how much was packed. @is_moved: at another address. */
-static struct et_xnn_weights_stats load_mixture(
-	struct memory_store *store, const uint8_t *bytes, size_t n_bytes, bool is_moved)
+static struct et_xnn_weights_stats load_mixture(struct memory_store *store, const uint8_t *bytes, size_t n_bytes,
+	bool is_moved)
 {
 	struct et_diag diag = { 0 };
 	struct et_worker_threads *threads;
@@ -175,8 +174,7 @@ static void test_broken_bodies(void **state)
 	assert_true(et_xnn_packed_open(&packed, store.bytes, last));
 
 	/* numbers that point elsewhere */
-	struct et_xnn_row *row =
-		(struct et_xnn_row *)(void *)(store.bytes + sizeof(struct et_xnn_packed_header));
+	struct et_xnn_row *row = (struct et_xnn_row *)(void *)(store.bytes + sizeof(struct et_xnn_packed_header));
 	struct et_xnn_row good = *row;
 	static const uint64_t offsets[] = { 0, 64, UINT64_MAX - 63, UINT64_C(1) << 63 };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
@@ -230,8 +228,8 @@ static void test_broken_bodies(void **state)
 }
 
 /* Load, run, keep, unload what packs one filter in two ways: as two rows. */
-static void load_two_ways(
-	struct memory_store *store, const uint8_t *bytes, size_t n_bytes, struct arg *args, uint32_t n_args)
+static void load_two_ways(struct memory_store *store, const uint8_t *bytes, size_t n_bytes, struct arg *args,
+	uint32_t n_args)
 {
 	struct et_evalue *values[4];
 	struct et_diag diag = { 0 };
@@ -303,18 +301,15 @@ static void make_otherwise(struct make_xnn *mk, const float *bias)
 	mx_init(mk);
 	uint32_t constants[] = { mx_constant(mk, filter, sizeof(filter)),
 		mx_constant(mk, bias, OTHERWISE * sizeof(*bias)) };
-	uint32_t in =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(1, 1, 1, 2), .input = 1 });
-	uint32_t weights = mx_value(
-		mk, &(struct mx_value){
-			    .type = ET_XNN_FP32, MX_DIMS(OTHERWISE, 1, 1, 2), .constant = constants[0] });
+	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(1, 1, 1, 2), .input = 1 });
+	uint32_t weights = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(OTHERWISE, 1, 1, 2), .constant = constants[0] });
 	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t beside = mx_value(mk, &(struct mx_value){ .type = i ? ET_XNN_FP16 : ET_XNN_FP32,
-						       MX_DIMS(OTHERWISE),
-						       .constant = constants[1] });
-		uint32_t out = mx_value(
-			mk, &(struct mx_value){
-				    .type = ET_XNN_FP16, MX_DIMS(1, 1, 1, OTHERWISE), .output = 2 + i });
+		uint32_t beside = mx_value(mk,
+			&(struct mx_value){
+				.type = i ? ET_XNN_FP16 : ET_XNN_FP32, MX_DIMS(OTHERWISE), .constant = constants[1] });
+		uint32_t out = mx_value(mk,
+			&(struct mx_value){ .type = ET_XNN_FP16, MX_DIMS(1, 1, 1, OTHERWISE), .output = 2 + i });
 		mx_node(mk, MX_CONV,
 			&(struct et_xnn_node){ .inputs = { in, weights, beside },
 				.outputs = { out },
@@ -344,8 +339,7 @@ static void test_one_bias_in_two_ways(void **state)
 		test_ok(test_ops->threads_new(test_backend, 0, 1, &threads, &diag), &diag);
 		test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 		test_ok(test_ops->enqueue(instance,
-				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value },
-				NULL, &diag),
+				(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value }, NULL, &diag),
 			&diag);
 		for (int i = 0; i < OTHERWISE; i++)
 			assert_int_equal(args[1].f16[i], et_xnn_to_fp16(bias[i]));
@@ -366,18 +360,15 @@ static void make_multiplied(struct make_xnn *mk)
 	for (int i = 0; i < 24; i++)
 		filter[i] = (float)(i % 7) - 3;
 	mx_init(mk);
-	uint32_t constants[] = { mx_constant(mk, filter, sizeof(filter)),
-		mx_constant(mk, bias, sizeof(bias)) };
-	uint32_t in =
-		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 3, 3, 2), .input = 1 });
-	uint32_t weights = mx_value(
-		mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 6), .constant = constants[0] });
+	uint32_t constants[] = { mx_constant(mk, filter, sizeof(filter)), mx_constant(mk, bias, sizeof(bias)) };
+	uint32_t in = mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 3, 3, 2), .input = 1 });
+	uint32_t weights = mx_value(mk,
+		&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 6), .constant = constants[0] });
 	uint32_t biases[] = { ET_XNN_NONE,
-		mx_value(mk,
-			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(6), .constant = constants[1] }) };
+		mx_value(mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(6), .constant = constants[1] }) };
 	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t out = mx_value(
-			mk, &(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 6), .output = 2 + i });
+		uint32_t out = mx_value(mk,
+			&(struct mx_value){ .type = ET_XNN_FP32, MX_DIMS(1, 2, 2, 6), .output = 2 + i });
 		mx_node(mk, MX_DEPTHWISE,
 			&(struct et_xnn_node){ .inputs = { in, weights, biases[i] },
 				.outputs = { out },
@@ -423,9 +414,8 @@ static void test_multiplied_channels(void **state)
 				args[0].f32[k] = (float)(k + i) * 0.25f;
 			test_ok(test_ops->instance_new(model, threads, &instance, &diag), &diag);
 			test_ok(test_ops->enqueue(instance,
-					(struct et_evalue *[]){
-						&args[0].value, &args[1].value, &args[2].value },
-					NULL, &diag),
+					(struct et_evalue *[]){ &args[0].value, &args[1].value, &args[2].value }, NULL,
+					&diag),
 				&diag);
 			check_multiplied(args);
 			test_ops->instance_free(instance);

@@ -44,9 +44,7 @@ static void test_one_filter_with_two_biases(void **state)
 static struct et_xnn_use use_of(const void *kernel, size_t n_bytes, const struct et_xnn_signature *signature,
 	const struct et_xnn_name *name)
 {
-	return (struct et_xnn_use){
-		.kernel = kernel, .n_bytes = n_bytes, .signature = signature, .name = name
-	};
+	return (struct et_xnn_use){ .kernel = kernel, .n_bytes = n_bytes, .signature = signature, .name = name };
 }
 
 /* Each way has a pointer of its own, the same one each time; and a file gets no more of them than it has bytes for. */
@@ -139,8 +137,7 @@ static void test_one_filter_with_biases_apart(void **state)
 		use.is_by_bias = uses[at].is_by_bias;
 		test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
 		assert_int_equal(kernel == filter, uses[at].is_shared);
-		struct xnn_weights_cache_look_up_key key = { .kernel = kernel,
-			.bias = &biases[uses[at].bias] };
+		struct xnn_weights_cache_look_up_key key = { .kernel = kernel, .bias = &biases[uses[at].bias] };
 		size_t found = provider->look_up(provider->context, &key);
 		if (i < N_USES) {
 			assert_true(found == SIZE_MAX);
@@ -277,8 +274,7 @@ static void fill_memory(uint64_t n_behind, size_t n_most, unsigned n_pieces)
 
 static void test_memory_is_filled(void **state)
 {
-	fill_memory(0, SIZE_MAX,
-		2); /* the last has one of its own: what lies before each comes on top of the file */
+	fill_memory(0, SIZE_MAX, 2); /* the last has one of its own: what lies before each comes on top of the file */
 	fill_memory((uint64_t)1 << 40, SIZE_MAX, 1);
 	fill_memory((uint64_t)1 << 40, 4 << 20, 10); /* each has one of its own, but for the first two */
 }
@@ -326,8 +322,7 @@ static void test_sizes_are_apart(void **state)
 	test_ok(et_xnn_weights_claim(weights, &use, &kernel, &diag), &diag);
 	for (uint32_t i = 0; i < 4; i++) {
 		size_t n_bytes = i % 2 ? 256 : 64;
-		const void *found =
-			et_xnn_weights_pack(weights, kernel, NULL, n_bytes, pack_sevens, &n_bytes);
+		const void *found = et_xnn_weights_pack(weights, kernel, NULL, n_bytes, pack_sevens, &n_bytes);
 		if (i < 2)
 			ours[i] = found;
 		assert_ptr_equal(found, ours[i % 2]);
@@ -405,8 +400,7 @@ static void test_dead_nodes(void **state)
 	struct et_diag diag = { 0 };
 	mx_init(&mk);
 	uint32_t in = test_plain(&mk, 1, 0, 1, 2), out = test_plain(&mk, 0, 2, 1, 2);
-	uint32_t dead[] = { test_plain(&mk, 0, 0, 1, 2), test_plain(&mk, 0, 0, 1, 2),
-		test_plain(&mk, 0, 0, 1, 2) };
+	uint32_t dead[] = { test_plain(&mk, 0, 0, 1, 2), test_plain(&mk, 0, 0, 1, 2), test_plain(&mk, 0, 0, 1, 2) };
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { in }, .outputs = { dead[0] } });
 	mx_node(&mk, MX_SIGMOID, &(struct et_xnn_node){ .inputs = { dead[0] }, .outputs = { dead[1] } });
 	mx_node(&mk, MX_ADD, &(struct et_xnn_node){ .inputs = { in, in }, .outputs = { out } });
@@ -594,7 +588,8 @@ static void test_one_workspace_a_thread(void **state)
 		assert_true(told_by(thread_sets, 1 + i) > last);
 		last = told_by(thread_sets, 1 + i);
 	}
-	assert_ptr_equal(et_direct_worker_threads(thread_sets[0])->space, et_direct_worker_threads(thread_sets[1])->space);
+	assert_ptr_equal(et_direct_worker_threads(thread_sets[0])->space,
+		et_direct_worker_threads(thread_sets[1])->space);
 	ARG(&args[0], ET_FLOAT32, ET_STATIC, N_ROWS, N_IN);
 	for (uint32_t round = 0; round < 3; round++) {
 		for (uint32_t i = 0; i < 2; i++) {
@@ -602,8 +597,7 @@ static void test_one_workspace_a_thread(void **state)
 			ARG(&args[1], ET_FLOAT32, ET_STATIC, N_ROWS, N_OUT);
 			test_fill_inputs(args[0].f32);
 			test_ok(test_ops->enqueue(instances[i],
-					(struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL,
-					&diag),
+					(struct et_evalue *[]){ &args[0].value, &args[1].value }, NULL, &diag),
 				&diag);
 			test_check_linear(args[0].f32, args[1].f32, N_ROWS, 0.15f);
 		}

@@ -26,7 +26,7 @@
 #include <string.h>
 
 enum {
-	SLAB = 4 << 20, /* a Program that packs more than this takes memory in such pieces or larger ones, */
+	SLAB = 4 << 20,    /* a Program that packs more than this takes memory in such pieces or larger ones, */
 	IN_SLAB = 1 << 16, /* for blocks from this size on, */
 	GROWTH = 16,       /* up to that many times what it has packed before */
 	SLAB_ALIGNMENT = 4096,
@@ -73,8 +73,7 @@ static struct et_xnn_slab *slab_new(struct et_xnn_weights *weights, size_t n)
 static struct et_xnn_slab *slab_find(struct et_xnn_weights *weights, size_t n)
 {
 	struct et_list_node *node, *after;
-	ET_LIST_FOR_EACH(node, after, &weights->slabs)
-	{
+	ET_LIST_FOR_EACH(node, after, &weights->slabs) {
 		struct et_xnn_slab *slab = ET_CONTAINER_OF(node, struct et_xnn_slab, node);
 		if (n <= slab->n_bytes - slab->n_used)
 			return slab;
@@ -83,8 +82,7 @@ static struct et_xnn_slab *slab_find(struct et_xnn_weights *weights, size_t n)
 }
 
 /* @n_block bytes for a block and its header. */
-static struct et_xnn_block *slab_take(
-	struct et_xnn_weights *weights, size_t n_block, struct et_xnn_slab **ret_slab)
+static struct et_xnn_block *slab_take(struct et_xnn_weights *weights, size_t n_block, struct et_xnn_slab **ret_slab)
 {
 	size_t n = (n_block + ET_XNN_ALIGNMENT - 1) & ~(size_t)(ET_XNN_ALIGNMENT - 1);
 	struct et_xnn_slab *slab = *ret_slab = slab_find(weights, n);
@@ -98,8 +96,7 @@ static struct et_xnn_block *slab_take(
 }
 
 /* @n bytes less, the last ones or not. */
-static void slab_give(
-	struct et_xnn_weights *weights, struct et_xnn_slab *slab, struct et_xnn_block *block, size_t n)
+static void slab_give(struct et_xnn_weights *weights, struct et_xnn_slab *slab, struct et_xnn_block *block, size_t n)
 {
 	if ((uint8_t *)block + n == (uint8_t *)slab + slab->n_used) { /* its place is free again */
 		slab->n_used -= n;
@@ -112,17 +109,16 @@ static void slab_give(
 	weights->allocator.free(weights->allocator.self, slab, slab->n_bytes);
 }
 
-static struct et_xnn_block *block_new(
-	struct et_xnn_weights *weights, size_t n_bytes, struct et_list_node *list)
+static struct et_xnn_block *block_new(struct et_xnn_weights *weights, size_t n_bytes, struct et_list_node *list)
 {
 	if (n_bytes > SIZE_MAX / 2)
 		return NULL;
 	size_t n_block = ET_XNN_HEADER + n_bytes + ET_XNN_PADDING;
 	bool is_in_slab = n_bytes >= IN_SLAB && weights->stats.n_bytes >= SLAB;
 	struct et_xnn_slab *slab = NULL;
-	struct et_xnn_block *block =
-		is_in_slab ? slab_take(weights, n_block, &slab)
-			   : weights->allocator.alloc(weights->allocator.self, n_block, ET_XNN_ALIGNMENT);
+	struct et_xnn_block *block = is_in_slab ? slab_take(weights, n_block, &slab)
+						: weights->allocator.alloc(weights->allocator.self, n_block,
+							  ET_XNN_ALIGNMENT);
 	if (!block)
 		return NULL;
 	memset(block, 0, ET_XNN_HEADER);
@@ -153,7 +149,7 @@ static void blocks_free(struct et_xnn_weights *weights, struct et_list_node *lis
 {
 	struct et_list_node *node, *after;
 	ET_LIST_FOR_EACH(node, after, list)
-	block_free(weights, ET_CONTAINER_OF(node, struct et_xnn_block, node));
+		block_free(weights, ET_CONTAINER_OF(node, struct et_xnn_block, node));
 }
 
 /* --- what XNNPACK calls, from several threads -------------------------------------------------------- */
@@ -169,8 +165,7 @@ static const struct et_xnn_row *find_row(const struct et_xnn_weights *weights,
 {
 	uint32_t flags = (key->bias ? ET_XNN_ROW_BIAS : 0) | (is_override ? ET_XNN_ROW_OVERRIDE : 0);
 	const struct et_xnn_packed *packed = &weights->packed_file;
-	const struct et_xnn_claim *claim =
-		packed->n_rows ? et_xnn_find_claim(weights, key->kernel, key->bias) : NULL;
+	const struct et_xnn_claim *claim = packed->n_rows ? et_xnn_find_claim(weights, key->kernel, key->bias) : NULL;
 	uint32_t n_tries = claim && claim->row < packed->n_rows ? packed->n_rows : 0;
 	for (uint32_t i = 0, at = n_tries ? claim->row : 0; i < n_tries; i++) {
 		const struct et_xnn_row *row = &packed->rows[at];
@@ -188,11 +183,10 @@ static size_t row_address(const struct et_xnn_weights *weights, const struct et_
 }
 
 /* As find_row. */
-static struct et_xnn_block *find(const struct et_xnn_weights *weights,
-	const struct xnn_weights_cache_look_up_key *key, size_t n_bytes, bool is_override)
+static struct et_xnn_block *find(const struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
+	size_t n_bytes, bool is_override)
 {
-	for (struct et_xnn_block *block = weights->by_key[et_xnn_bucket(key->kernel)]; block;
-		block = block->next) {
+	for (struct et_xnn_block *block = weights->by_key[et_xnn_bucket(key->kernel)]; block; block = block->next) {
 		if (block->kernel == key->kernel && block->bias == key->bias && block->seed == key->seed &&
 			block->is_override == is_override && (!n_bytes || block->n_bytes == n_bytes))
 			return block;
@@ -216,8 +210,7 @@ static uint64_t digest_of(const void *bytes, size_t n_bytes)
 }
 
 /* What was packed without a key and has the first @n_bytes of @packed, whose digest is set here. */
-static struct et_xnn_block *find_same(
-	const struct et_xnn_weights *weights, struct et_xnn_block *packed, size_t n_bytes)
+static struct et_xnn_block *find_same(const struct et_xnn_weights *weights, struct et_xnn_block *packed, size_t n_bytes)
 {
 	packed->digest = digest_of(et_xnn_bytes_of(packed), n_bytes);
 	struct et_xnn_block *block = weights->by_digest[packed->digest % ET_XNN_BUCKETS];
@@ -251,8 +244,7 @@ static void fill_floats(const struct et_xnn_block *block, float *to)
 	for (size_t i = 0; i < block->n_bytes / sizeof(*to); i++) {
 		uint16_t fp16;
 		memcpy(&fp16, from + i * sizeof(fp16), sizeof(fp16));
-		to[i] = block->remade == ET_XNN_FROM_FP16 ? et_xnn_from_fp16(fp16)
-							    : et_xnn_from_bf16(fp16);
+		to[i] = block->remade == ET_XNN_FROM_FP16 ? et_xnn_from_fp16(fp16) : et_xnn_from_bf16(fp16);
 	}
 }
 
@@ -332,8 +324,8 @@ static void release(const struct et_xnn_weights *weights, const struct et_xnn_cl
 }
 
 /* @ptr is what reserve_space gave, filled; NULL after a look_up that had an answer. */
-static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key,
-	void *ptr, size_t size, bool is_override)
+static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weights_cache_look_up_key *key, void *ptr,
+	size_t size, bool is_override)
 {
 	pthread_mutex_lock(&weights->lock);
 	const struct et_xnn_claim *claim = et_xnn_find_claim(weights, key->kernel, key->bias);
@@ -379,8 +371,7 @@ static size_t insert_for(struct et_xnn_weights *weights, const struct xnn_weight
 	return found ? (size_t)(uintptr_t)et_xnn_bytes_of(found) : SIZE_MAX;
 }
 
-static size_t look_up_or_insert(
-	void *self, const struct xnn_weights_cache_look_up_key *key, void *ptr, size_t size)
+static size_t look_up_or_insert(void *self, const struct xnn_weights_cache_look_up_key *key, void *ptr, size_t size)
 {
 	return insert_for(self, key, ptr, size, false);
 }
@@ -402,8 +393,8 @@ static enum xnn_status delete_cache(void *self)
 
 /* --- ours ------------------------------------------------------------------------------------------- */
 
-const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kernel, const void *bias,
-	size_t n_bytes, void (*pack)(void *arg, void *to), void *arg)
+const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kernel, const void *bias, size_t n_bytes,
+	void (*pack)(void *arg, void *to), void *arg)
 {
 	struct xnn_weights_cache_look_up_key key = { .kernel = kernel, .bias = bias };
 	size_t at = look_up_for(weights, &key, n_bytes, true);
@@ -416,11 +407,11 @@ const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kern
 	return (const void *)(uintptr_t)insert_for(weights, &key, to, n_bytes, true);
 }
 
-struct et_xnn_weights *et_xnn_weights_new(
-	const struct et_allocator *allocator, const struct inferd_delegate_store *store, const char *machine)
+struct et_xnn_weights *et_xnn_weights_new(const struct et_allocator *allocator,
+	const struct inferd_delegate_store *store, const char *machine)
 {
-	struct et_xnn_weights *weights =
-		allocator->alloc(allocator->self, sizeof(*weights), _Alignof(struct et_xnn_weights));
+	struct et_xnn_weights *weights = allocator->alloc(allocator->self, sizeof(*weights),
+		_Alignof(struct et_xnn_weights));
 	if (!weights)
 		return NULL;
 	memset(weights, 0, sizeof(*weights));
@@ -445,8 +436,7 @@ struct et_xnn_weights *et_xnn_weights_new(
 	weights->machine = machine;
 	const uint8_t *bytes;
 	size_t n_bytes;
-	if (store &&
-		store->find(store->self, machine, &bytes, &n_bytes, &weights->handle) == INFERD_DELEGATE_OK &&
+	if (store && store->find(store->self, machine, &bytes, &n_bytes, &weights->handle) == INFERD_DELEGATE_OK &&
 		!et_xnn_packed_open(&weights->packed_file, bytes, n_bytes)) {
 		store->release(store->self, weights->handle);
 		weights->handle = NULL;
@@ -454,8 +444,7 @@ struct et_xnn_weights *et_xnn_weights_new(
 	return weights;
 }
 
-struct et_xnn_weights *et_xnn_weights_free(
-	struct et_xnn_weights *weights, const struct inferd_delegate_store *store)
+struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights, const struct inferd_delegate_store *store)
 {
 	if (!weights)
 		return NULL;
@@ -477,8 +466,7 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights)
 }
 
 /* Where the store's file has what @claim is about. */
-static void find_kept(
-	struct et_xnn_weights *weights, struct et_xnn_claim *claim, const struct et_xnn_name *name)
+static void find_kept(struct et_xnn_weights *weights, struct et_xnn_claim *claim, const struct et_xnn_name *name)
 {
 	const struct et_xnn_packed *packed = &weights->packed_file;
 	claim->row = packed->n_rows;
@@ -507,9 +495,8 @@ static size_t bucket_of_use(const void *source, const struct et_xnn_signature *s
 static bool is_free(const struct et_xnn_weights *weights, const struct et_xnn_use *use)
 {
 	const struct et_xnn_claim *claim = weights->claims[et_xnn_bucket(use->kernel)];
-	while (claim &&
-		(claim->kernel != use->kernel || (claim->is_by_bias && use->is_by_bias &&
-							 claim->signature.bias != use->signature->bias)))
+	while (claim && (claim->kernel != use->kernel || (claim->is_by_bias && use->is_by_bias &&
+								 claim->signature.bias != use->signature->bias)))
 		claim = claim->next;
 	return !claim;
 }
@@ -652,8 +639,8 @@ enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *b
 	return status;
 }
 
-static const void *remake(struct et_xnn_weights *weights, const void *source, size_t n_bytes,
-	enum et_xnn_remade remade, uint32_t n_rows, uint32_t n_columns)
+static const void *remake(struct et_xnn_weights *weights, const void *source, size_t n_bytes, enum et_xnn_remade remade,
+	uint32_t n_rows, uint32_t n_columns)
 {
 	pthread_mutex_lock(&weights->lock);
 	struct et_xnn_block *copy = find_copy(weights, source, n_bytes, remade, n_rows, n_columns);
@@ -671,8 +658,8 @@ static const void *remake(struct et_xnn_weights *weights, const void *source, si
 	return copy ? et_xnn_bytes_of(copy) : NULL;
 }
 
-const float *et_xnn_weights_transpose(
-	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns)
+const float *et_xnn_weights_transpose(struct et_xnn_weights *weights, const float *source, uint32_t n_rows,
+	uint32_t n_columns)
 {
 	return remake(weights, source, (size_t)n_rows * n_columns * sizeof(float), ET_XNN_TRANSPOSED, n_rows,
 		n_columns);

@@ -17,11 +17,10 @@ struct et_xnn_weights;
 
 /* @store: NULL, or where packed weights are looked for; it may be another one of the same program each time. @machine: its
  * key (et_xnn_machine), which outlives the object. NULL if there is no memory. */
-struct et_xnn_weights *et_xnn_weights_new(
-	const struct et_allocator *allocator, const struct inferd_delegate_store *store, const char *machine);
+struct et_xnn_weights *et_xnn_weights_new(const struct et_allocator *allocator,
+	const struct inferd_delegate_store *store, const char *machine);
 /* No runtime may use it any more. NULL is fine; returns NULL. */
-struct et_xnn_weights *et_xnn_weights_free(
-	struct et_xnn_weights *weights, const struct inferd_delegate_store *store);
+struct et_xnn_weights *et_xnn_weights_free(struct et_xnn_weights *weights, const struct inferd_delegate_store *store);
 /* For xnn_create_runtime_v4; lives as long as @weights. */
 xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
 
@@ -29,7 +28,7 @@ xnn_weights_cache_t et_xnn_weights_provider(struct et_xnn_weights *weights);
 struct et_xnn_use {
 	const void *kernel;
 	size_t n_bytes;
-	bool is_beside; /* it lies in no payload, but in named data or a file of data, whose places don't overlap */
+	bool is_beside;  /* it lies in no payload, but in named data or a file of data, whose places don't overlap */
 	bool is_mapped;  /* @kernel is a place of the Program's files, nobody's copy */
 	bool is_by_bias; /* each key for it has the address of its bias, which @signature has, too */
 	const struct et_xnn_signature *signature;
@@ -56,14 +55,14 @@ bool et_xnn_weights_is_compiled(struct et_xnn_weights *weights, uint64_t positio
 /* Note that it was compiled, to be kept too. */
 void et_xnn_weights_note_compiled(struct et_xnn_weights *weights, uint64_t position, uint64_t n_bytes);
 /* Put everything into the store, if there is one and something is new. Any thread, also while contexts use it. */
-enum et_status et_xnn_weights_persist(
-	struct et_xnn_weights *weights, const struct inferd_delegate_store *store, struct et_diag *diag);
+enum et_status et_xnn_weights_persist(struct et_xnn_weights *weights, const struct inferd_delegate_store *store,
+	struct et_diag *diag);
 
 /* What our own nodes packed of @kernel and @bias, which may be NULL: found, or taken, @n_bytes of it, to be filled by @pack, which
  * may also be called in vain. Where @kernel was claimed it is found as XNNPACK's is, and kept. Lives as long as @weights. NULL
  * if there is no memory. */
-const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kernel, const void *bias,
-	size_t n_bytes, void (*pack)(void *arg, void *to), void *arg);
+const void *et_xnn_weights_pack(struct et_xnn_weights *weights, const void *kernel, const void *bias, size_t n_bytes,
+	void (*pack)(void *arg, void *to), void *arg);
 
 /* A copy that lives as long as @weights, 64-byte aligned, with 64 readable bytes behind; the same source gives the same
  * one. Refusals as et_xnn_weights_claim's: copies count, too. */
@@ -73,8 +72,8 @@ enum et_status et_xnn_weights_copy(struct et_xnn_weights *weights, const void *b
 /* A kernel of @n_rows by @n_columns floats with rows and columns changed over; same source, same address. The floats are
  * put there when XNNPACK comes to pack them: where what was packed is kept, it never does, and only the address counts.
  * Lives as long as @weights; the source must, too. NULL if there is no memory. */
-const float *et_xnn_weights_transpose(
-	struct et_xnn_weights *weights, const float *source, uint32_t n_rows, uint32_t n_columns);
+const float *et_xnn_weights_transpose(struct et_xnn_weights *weights, const float *source, uint32_t n_rows,
+	uint32_t n_columns);
 
 /* The same with a kernel of @n_bytes in which each holds two numbers of 4 bits: a byte for each of them. */
 const int8_t *et_xnn_weights_widen(struct et_xnn_weights *weights, const uint8_t *source, size_t n_bytes);

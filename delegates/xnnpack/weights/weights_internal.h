@@ -28,9 +28,9 @@ struct et_xnn_block {
 	uint64_t digest; /* packed without a key: of the bytes */
 	uint32_t seed;
 	bool has_key;
-	bool is_override;     /* packed by a node of ours */
-	bool is_to_fill; /* a remade copy that has no numbers yet */
-	uint8_t remade;  /* enum et_xnn_remade; copies */
+	bool is_override; /* packed by a node of ours */
+	bool is_to_fill;  /* a remade copy that has no numbers yet */
+	uint8_t remade;   /* enum et_xnn_remade; copies */
 	uint32_t n_rows, n_columns;
 	struct et_xnn_slab *slab; /* it lies in; NULL: memory of its own */
 };
@@ -88,12 +88,11 @@ static inline size_t et_xnn_bucket(const void *kernel)
 }
 
 /* The one that has @kernel in a key with @bias. Under the lock. NULL: nobody claimed it. */
-static inline struct et_xnn_claim *et_xnn_find_claim(
-	const struct et_xnn_weights *weights, const void *kernel, const void *bias)
+static inline struct et_xnn_claim *et_xnn_find_claim(const struct et_xnn_weights *weights, const void *kernel,
+	const void *bias)
 {
 	struct et_xnn_claim *claim = weights->claims[et_xnn_bucket(kernel)];
-	while (claim &&
-		(claim->kernel != kernel || (claim->is_by_bias && claim->signature.bias != (uintptr_t)bias)))
+	while (claim && (claim->kernel != kernel || (claim->is_by_bias && claim->signature.bias != (uintptr_t)bias)))
 		claim = claim->next;
 	return claim;
 }

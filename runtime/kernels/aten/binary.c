@@ -41,14 +41,13 @@ static float next_half(float a, float b, enum et_scalar_type type)
 		bits = (uint16_t)((a < b) == (a > 0) ? bits + 1 : bits - 1);
 	return is_half ? et_from_half(bits) : et_from_bfloat16(bits);
 }
-ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float),
-	et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
+ET_SPAN_FN(nextafter_f32, float, ET_LOADS2(float), et_type_is_half(common) ? next_half(a, b, common) : nextafterf(a, b))
 ET_SPAN_FN(nextafter_f64, double, ET_LOADS2(double), nextafter(a, b))
 /* Of which some processors have vectors: each build of span_ukernels.c has its own. */
-#define BUILT_FN(name, suffix, class)                     \
-	static void name##_##suffix(struct et_span *span) \
-	{                                                 \
-		et_span_ukernels()->name[class](span);        \
+#define BUILT_FN(name, suffix, compute_class)                  \
+	static void name##_##suffix(struct et_span *span)      \
+	{                                                      \
+		et_span_ukernels()->name[compute_class](span); \
 	}
 #define DIVISION_FNS(name)          \
 	BUILT_FN(name, f32, ET_F32) \
@@ -139,8 +138,7 @@ static const struct et_elementwise right_shift_map = { ET_ELEMENTWISE_SAME, SHIF
 		}                                                                              \
 	}
 /* The sign put in place afterwards: there are vectors of unsigned shifts on every processor. */
-DOWN_FN(down_i64, int64_t,
-	(int64_t)((((uint64_t)a >> by) ^ (UINT64_C(1) << (63 - by))) - (UINT64_C(1) << (63 - by))))
+DOWN_FN(down_i64, int64_t, (int64_t)((((uint64_t)a >> by) ^ (UINT64_C(1) << (63 - by))) - (UINT64_C(1) << (63 - by))))
 DOWN_FN(down_i32, int32_t, a >> by)
 DOWN_FN(down_i16, int16_t, a >> by)
 DOWN_FN(down_i8, int8_t, a >> by)
@@ -290,13 +288,12 @@ static enum et_status run_pow_number(struct et_kernel_ctx *ctx, struct et_evalue
 static const struct et_elementwise quotient_map = { ET_ELEMENTWISE_FLOAT, ET_FLOATS(div), .on_complex = div_complex };
 
 /* One divisor for all: floats and doubles are multiplied by its inverse, as in the original, unless that has lost digits. */
-static enum et_status divide_by_one(struct et_kernel_ctx *ctx, const struct et_evalue *a,
-	const struct et_evalue *b, double divisor, struct et_tensor *out)
+static enum et_status divide_by_one(struct et_kernel_ctx *ctx, const struct et_evalue *a, const struct et_evalue *b,
+	double divisor, struct et_tensor *out)
 {
 	static const struct et_elementwise product_map = { ET_ELEMENTWISE_SAME, ET_FLOATS(mul), .promotes = 1 };
 	bool is_float = out->type == ET_FLOAT32;
-	struct et_evalue inverse = { .tag = ET_TAG_DOUBLE,
-		.d = is_float ? (double)(1 / (float)divisor) : 1 / divisor };
+	struct et_evalue inverse = { .tag = ET_TAG_DOUBLE, .d = is_float ? (double)(1 / (float)divisor) : 1 / divisor };
 	bool is_whole = is_float ? isnormal((float)inverse.d) : isnormal(inverse.d);
 	bool has_inverse = a->tensor->type == out->type && (is_float || out->type == ET_FLOAT64) && is_whole;
 	return et_elementwise_apply(ctx, has_inverse ? &product_map : &quotient_map,
@@ -351,11 +348,10 @@ static enum et_status run_left_shift_number(struct et_kernel_ctx *ctx, struct et
 	struct et_evalue factor = *args[1];
 	if (factor.tag == ET_TAG_INT)
 		factor.i = by >= 0 && by < 64 ? (int64_t)(UINT64_C(1) << by) : 0;
-	return factor.tag == ET_TAG_INT
-		       ? et_elementwise_apply(ctx, &map, (const struct et_evalue *[]){ args[0], &factor }, 2,
-				 args[2]->tensor)
-		       : et_elementwise_apply(ctx, &left_shift_map, (const struct et_evalue *[]){ args[0], args[1] },
-				 2, args[2]->tensor);
+	return factor.tag == ET_TAG_INT ? et_elementwise_apply(ctx, &map,
+						  (const struct et_evalue *[]){ args[0], &factor }, 2, args[2]->tensor)
+					: et_elementwise_apply(ctx, &left_shift_map,
+						  (const struct et_evalue *[]){ args[0], args[1] }, 2, args[2]->tensor);
 }
 
 /* Either limit may be None; tensors broadcast, NaN stays. */
@@ -396,8 +392,8 @@ static enum et_status run_glu(struct et_kernel_ctx *ctx, struct et_evalue *const
 		half[k].sizes = sizes;
 		values[k] = (struct et_evalue){ .tag = ET_TAG_TENSOR, .tensor = &half[k] };
 	}
-	return et_elementwise_apply(
-		ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1] }, 2, args[2]->tensor);
+	return et_elementwise_apply(ctx, &map, (const struct et_evalue *[]){ &values[0], &values[1] }, 2,
+		args[2]->tensor);
 }
 
 static const struct et_kernel rows[] = {
@@ -405,18 +401,24 @@ static const struct et_kernel rows[] = {
 	{ "aten::add.Scalar_out", "TSS>T", run_scaled, &add_maps },
 	{ "aten::add.out", "TTS>T", run_scaled, &add_maps },
 	{ "aten::atan2.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(atan2)) },
-	{ "aten::bitwise_and.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
-	{ "aten::bitwise_and.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
+	{ "aten::bitwise_and.Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
+	{ "aten::bitwise_and.Tensor_out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_and)) },
 	{ "aten::bitwise_left_shift.Scalar_Tensor_out", "ST>T", et_elementwise_run, &left_shift_map },
 	{ "aten::bitwise_left_shift.Tensor_Scalar_out", "TS>T", run_left_shift_number },
 	{ "aten::bitwise_left_shift.Tensor_out", "TT>T", et_elementwise_run, &left_shift_map },
-	{ "aten::bitwise_or.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
-	{ "aten::bitwise_or.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
+	{ "aten::bitwise_or.Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
+	{ "aten::bitwise_or.Tensor_out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_or)) },
 	{ "aten::bitwise_right_shift.Tensor_Scalar_out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(down)) },
 	{ "aten::bitwise_right_shift.Tensor_out", "TT>T", et_elementwise_run, &right_shift_map },
-	{ "aten::bitwise_xor.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
-	{ "aten::bitwise_xor.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
+	{ "aten::bitwise_xor.Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
+	{ "aten::bitwise_xor.Tensor_out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_xor)) },
 	{ "aten::clamp.Tensor_out", "Ttt>T", run_clamp, NULL },
 	{ "aten::clamp.out", "Tss>T", run_clamp, NULL },
 	{ "aten::copysign.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(copysign)) },
@@ -426,7 +428,8 @@ static const struct et_kernel rows[] = {
 	{ "aten::div.out_mode", "TTc>T", run_div_mode, NULL },
 	{ "aten::eq.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(eq)) },
 	{ "aten::eq.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(eq)) },
-	{ "aten::floor_divide.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(floor_div)) },
+	{ "aten::floor_divide.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(floor_div)) },
 	{ "aten::fmax.out", "TT>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { fmax_f32, fmax_f64, ET_NARROW(maximum) }) },
 	{ "aten::fmin.out", "TT>T", et_elementwise_run,
@@ -443,28 +446,35 @@ static const struct et_kernel rows[] = {
 	{ "aten::ldexp.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(ldexp)) },
 	{ "aten::le.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(le)) },
 	{ "aten::le.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(le)) },
-	{ "aten::logical_and.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_and)) },
+	{ "aten::logical_and.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_and)) },
 	{ "aten::logical_or.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_or)) },
-	{ "aten::logical_xor.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_xor)) },
+	{ "aten::logical_xor.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(logical_xor)) },
 	{ "aten::lt.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(lt)) },
 	{ "aten::lt.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(lt)) },
 	{ "aten::masked_fill.Scalar_out", "TTS>T", et_elementwise_run,
-		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(masked_fill), .promotes = 1, .on_complex = masked_fill_complex) },
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(masked_fill), .promotes = 1,
+			.on_complex = masked_fill_complex) },
 	{ "aten::max.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(maximum)) },
 	{ "aten::maximum.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(maximum)) },
 	{ "aten::min.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(minimum)) },
 	{ "aten::minimum.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(minimum)) },
 	{ "aten::mul.Scalar_out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(mul), .on_complex = mul_complex) },
-	{ "aten::mul.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(mul), .on_complex = mul_complex) },
+	{ "aten::mul.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(mul), .on_complex = mul_complex) },
 	{ "aten::ne.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ne)) },
 	{ "aten::ne.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, ET_ALL(ne)) },
-	{ "aten::nextafter.out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(nextafter)) },
+	{ "aten::nextafter.out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(nextafter)) },
 	{ "aten::pow.Scalar_out", "ST>T", et_elementwise_run, &pow_map },
 	{ "aten::pow.Tensor_Scalar_out", "TS>T", run_pow_number, NULL },
 	{ "aten::pow.Tensor_Tensor_out", "TT>T", et_elementwise_run, &pow_map },
-	{ "aten::remainder.Scalar_out", "TS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
-	{ "aten::remainder.Tensor_out", "TT>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
+	{ "aten::remainder.Scalar_out", "TS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
+	{ "aten::remainder.Tensor_out", "TT>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, DIVIDES(remainder)) },
 	{ "aten::rsub.Scalar_out", "TSS>T", run_scaled, &rsub_maps },
 	{ "aten::rsub.Tensor_out", "TTS>T", run_scaled, &rsub_maps },
 	{ "aten::sub.Scalar_out", "TSS>T", run_scaled, &sub_maps },

@@ -47,8 +47,7 @@ static enum et_status run_cat(struct et_kernel_ctx *ctx, struct et_evalue *const
 		const struct et_tensor *tensor = et_list_tensor(args[0], i);
 		if (is_nothing(tensor, like, dim))
 			continue;
-		ET_REQUIRE(
-			ctx, tensor->n_dims == like->n_dims, "ranks %u and %u", tensor->n_dims, like->n_dims);
+		ET_REQUIRE(ctx, tensor->n_dims == like->n_dims, "ranks %u and %u", tensor->n_dims, like->n_dims);
 		for (size_t d = 0; d < like->n_dims; d++)
 			ET_REQUIRE(ctx, d == dim || tensor->sizes[d] == like->sizes[d],
 				"sizes %d and %d in dimension %zu", tensor->sizes[d], like->sizes[d], d);
@@ -81,8 +80,7 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 	et_view_insert(&from, dim, (int64_t)n, 0);
 	ET_TRY(et_resize(ctx, out, from.sizes, from.n_dims));
 	for (size_t i = 0; i < n; i++) {
-		const struct et_tensor *first = et_list_tensor(args[0], 0),
-				       *tensor = et_list_tensor(args[0], i);
+		const struct et_tensor *first = et_list_tensor(args[0], 0), *tensor = et_list_tensor(args[0], i);
 		ET_REQUIRE(ctx,
 			tensor->n_dims == first->n_dims &&
 				memcmp(tensor->sizes, first->sizes, first->n_dims * sizeof(int32_t)) == 0,
@@ -101,13 +99,11 @@ static enum et_status run_stack(struct et_kernel_ctx *ctx, struct et_evalue *con
 struct cut {
 	const struct et_tensor *self;
 	size_t dim;
-	size_t n_runs,
-		step_bytes; /* what is outside of the dimension; bytes from one index of it to the next */
+	size_t n_runs, step_bytes; /* what is outside of the dimension; bytes from one index of it to the next */
 	bool has_runs;
 };
 
-static enum et_status begin_cut(
-	struct et_kernel_ctx *ctx, struct cut *cut, const struct et_tensor *self, int64_t dim)
+static enum et_status begin_cut(struct et_kernel_ctx *ctx, struct cut *cut, const struct et_tensor *self, int64_t dim)
 {
 	ET_REQUIRE(ctx, self->n_dims > 0, "the tensor has no dimensions");
 	ET_TRY(et_get_dim(ctx, dim, self->n_dims, &cut->dim));
@@ -142,8 +138,8 @@ static bool takes_runs(const struct cut *cut, const struct et_tensor *out, int64
 }
 
 /* @size indices from @start on into @out, which may be of another type; or one, without its dimension. */
-static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cut, int64_t start,
-	int64_t size, bool selects, struct et_tensor *out)
+static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cut, int64_t start, int64_t size,
+	bool selects, struct et_tensor *out)
 {
 	struct et_view view;
 	size_t n_bytes = (size_t)size * cut->step_bytes;
@@ -151,8 +147,8 @@ static enum et_status give_piece(struct et_kernel_ctx *ctx, const struct cut *cu
 		const uint8_t *from = cut->self->data;
 		if (n_bytes)
 			et_copy_rows(out->data, (ptrdiff_t)n_bytes, from + (size_t)start * cut->step_bytes,
-				(ptrdiff_t)((size_t)cut->self->sizes[cut->dim] * cut->step_bytes),
-				cut->n_runs, n_bytes);
+				(ptrdiff_t)((size_t)cut->self->sizes[cut->dim] * cut->step_bytes), cut->n_runs,
+				n_bytes);
 		return ET_OK;
 	}
 	et_view_of(&view, cut->self);
@@ -272,8 +268,7 @@ static void copy_between(struct et_tensor *out, const struct et_view *from, cons
 		m.dims[k].from_step = from->strides[d] * (int64_t)bytes;
 		m.dims[k].to_step = (int64_t)out->strides[d] * (int64_t)bytes;
 		/* where the whole of a dimension is copied, those around it step over as much in both */
-		if (k &&
-			(out->sizes[d] != from->sizes[d] || m.dims[k - 1].from_step != m.dims[k - 1].to_step))
+		if (k && (out->sizes[d] != from->sizes[d] || m.dims[k - 1].from_step != m.dims[k - 1].to_step))
 			m.n_dims = k + 1;
 	}
 	make_pattern(m.pattern, element, bytes);
@@ -290,20 +285,18 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 	struct et_wide element;
 	struct et_view from, to;
 	ET_TRY(et_require_same_type(ctx, self, out));
-	ET_REQUIRE(
-		ctx, n % 2 == 0 && n / 2 <= self->n_dims, "%zu paddings for %u dimensions", n, self->n_dims);
+	ET_REQUIRE(ctx, n % 2 == 0 && n / 2 <= self->n_dims, "%zu paddings for %u dimensions", n, self->n_dims);
 	et_view_of(&from, self);
 	for (size_t d = 0; d < self->n_dims; d++)
 		sizes[d] = self->sizes[d];
 	for (size_t i = 0; i < n / 2; i++) {
 		size_t d = self->n_dims - 1 - i;
 		int64_t before = et_list_int(args[1], 2 * i), after = et_list_int(args[1], 2 * i + 1);
-		ET_REQUIRE(ctx,
-			before > -INT32_MAX && before < INT32_MAX && after > -INT32_MAX && after < INT32_MAX,
+		ET_REQUIRE(ctx, before > -INT32_MAX && before < INT32_MAX && after > -INT32_MAX && after < INT32_MAX,
 			"padding %lld, %lld", (long long)before, (long long)after);
 		sizes[d] += before + after;
-		ET_REQUIRE(ctx, sizes[d] >= 0, "padding %lld, %lld of size %d", (long long)before,
-			(long long)after, self->sizes[d]);
+		ET_REQUIRE(ctx, sizes[d] >= 0, "padding %lld, %lld of size %d", (long long)before, (long long)after,
+			self->sizes[d]);
 	}
 	ET_TRY(et_resize(ctx, out, sizes, self->n_dims));
 	ET_TRY(et_number_element(ctx, out->type, args[2], &element));
@@ -327,8 +320,8 @@ static enum et_status run_pad(struct et_kernel_ctx *ctx, struct et_evalue *const
 }
 
 /* Copy self to the output; then src into the part of it that @to has become. */
-static enum et_status begin_scatter(
-	struct et_kernel_ctx *ctx, const struct et_tensor *self, struct et_tensor *out, struct et_view *to)
+static enum et_status begin_scatter(struct et_kernel_ctx *ctx, const struct et_tensor *self, struct et_tensor *out,
+	struct et_view *to)
 {
 	struct et_view from;
 	et_view_of(&from, self);
@@ -337,14 +330,12 @@ static enum et_status begin_scatter(
 	return ET_OK;
 }
 
-static enum et_status end_scatter(
-	struct et_kernel_ctx *ctx, const struct et_tensor *src, const struct et_view *to)
+static enum et_status end_scatter(struct et_kernel_ctx *ctx, const struct et_tensor *src, const struct et_view *to)
 {
 	struct et_view from;
 	et_view_of(&from, src);
 	ET_REQUIRE(ctx,
-		from.n_dims == to->n_dims &&
-			memcmp(from.sizes, to->sizes, from.n_dims * sizeof(from.sizes[0])) == 0,
+		from.n_dims == to->n_dims && memcmp(from.sizes, to->sizes, from.n_dims * sizeof(from.sizes[0])) == 0,
 		"the source has other sizes than the part it goes to");
 	return et_view_cast(ctx, to, &from);
 }

@@ -56,8 +56,8 @@ static bool make_layout(const struct et_conv *c, struct layout *l)
 {
 	l->n_taps = (size_t)(c->kernel[1] * c->kernel[2]);
 	/* One plane deep; a piece of a transposed one may be deeper than its input. */
-	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || c->out[0] != 1 ||
-		l->n_taps > MAX_TAPS || c->stride[1] > PLANE_ROOM || c->stride[2] > PLANE_ROOM)
+	if (c->kernel[0] != 1 || c->in[0] != 1 || c->padding[0] != 0 || c->out[0] != 1 || l->n_taps > MAX_TAPS ||
+		c->stride[1] > PLANE_ROOM || c->stride[2] > PLANE_ROOM)
 		return false;
 	l->reach = step_of(c, 1, c->kernel[1] - 1) + 1;
 	l->width = c->out[2] + step_of(c, 2, c->kernel[2] - 1);
@@ -71,8 +71,8 @@ static bool make_layout(const struct et_conv *c, struct layout *l)
 }
 
 /* Lay out what output rows [first, first + n_rows) need of one channel; a plane is @plane_rows high. */
-static void lay_out(const struct et_conv *c, const struct layout *l, const float *x, int64_t first,
-	int64_t plane_rows, float *planes)
+static void lay_out(const struct et_conv *c, const struct layout *l, const float *x, int64_t first, int64_t plane_rows,
+	float *planes)
 {
 	for (int64_t p = 0; p < c->stride[1] * c->stride[2]; p++) {
 		int64_t ph = p / c->stride[2], pw = p % c->stride[2];
@@ -87,8 +87,8 @@ static void lay_out(const struct et_conv *c, const struct layout *l, const float
 	}
 }
 
-static void depthwise_plane(const struct et_conv *c, const struct layout *l, const float *x,
-	const float *weight, float bias, float *y)
+static void depthwise_plane(const struct et_conv *c, const struct layout *l, const float *x, const float *weight,
+	float bias, float *y)
 {
 	float planes[PLANE_ROOM], band[BAND_ROOM];
 	ptrdiff_t offsets[MAX_TAPS];
@@ -112,8 +112,7 @@ static void depthwise_plane(const struct et_conv *c, const struct layout *l, con
 		et_ukernels()->stencil((size_t)((n_rows - 1) * width + c->out[2]), band, from, l->n_taps, offsets,
 			weight, bias);
 		for (int64_t r = 0; r < n_rows; r++)
-			memcpy(y + (first + r) * c->y.strides[3], band + r * width,
-				(size_t)c->out[2] * sizeof(*y));
+			memcpy(y + (first + r) * c->y.strides[3], band + r * width, (size_t)c->out[2] * sizeof(*y));
 	}
 }
 
@@ -126,8 +125,7 @@ static void run_depthwise_planes(void *arg, size_t begin, size_t end)
 	make_layout(c, &layout);
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t n = (int64_t)plane / channels, channel = (int64_t)plane % channels;
-		depthwise_plane(c, &layout,
-			(const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1],
+		depthwise_plane(c, &layout, (const float *)c->x.data + n * c->x.strides[0] + channel * c->x.strides[1],
 			(const float *)c->weight.data + channel * c->weight.strides[0],
 			c->bias ? ((const float *)c->bias->data)[channel * c->bias->strides[0]] : 0,
 			(float *)c->y.data + n * c->y.strides[0] + channel * c->y.strides[1]);
@@ -147,11 +145,10 @@ static void run_depthwise_pixels(void *arg, size_t begin, size_t end)
 		i /= c->out[1];
 		int64_t d = i % c->out[0], n = i / c->out[0];
 		const float *x = (const float *)c->x.data + n * c->x.strides[0];
-		float *y = (float *)c->y.data + n * c->y.strides[0] + d * c->y.strides[2] +
-			   h * c->y.strides[3] + w * c->y.strides[4];
+		float *y = (float *)c->y.data + n * c->y.strides[0] + d * c->y.strides[2] + h * c->y.strides[3] +
+			   w * c->y.strides[4];
 		for (size_t channel = 0; channel < channels; channel++)
-			y[channel] = c->bias ? ((const float *)c->bias
-							       ->data)[(int64_t)channel * c->bias->strides[0]]
+			y[channel] = c->bias ? ((const float *)c->bias->data)[(int64_t)channel * c->bias->strides[0]]
 					     : 0;
 		for (int64_t k = 0; k < kernel_size(c); k++) {
 			int64_t at_w = et_conv_meet(c, 2, w, k % c->kernel[2]);
@@ -176,8 +173,8 @@ struct columns {
 	bool is_pointwise; /* kernel of one, no stride, no padding: column j is pixel j */
 };
 
-static void pointwise_panel(const struct columns *b, size_t first_k, size_t n_k, size_t first_column,
-	size_t n_columns, float *panel, size_t width)
+static void pointwise_panel(const struct columns *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
+	float *panel, size_t width)
 {
 	const struct et_view *x = &b->c->x;
 	struct et_matrix matrix = { b->x, x->strides[1], x->strides[4] };
@@ -186,8 +183,7 @@ static void pointwise_panel(const struct columns *b, size_t first_k, size_t n_k,
 		return;
 	}
 	for (size_t j = 0; j < n_columns; j++) {
-		const float *pixel =
-			b->x + (ptrdiff_t)(first_column + j) * x->strides[4] + (ptrdiff_t)first_k;
+		const float *pixel = b->x + (ptrdiff_t)(first_column + j) * x->strides[4] + (ptrdiff_t)first_k;
 		for (size_t k = 0; k < n_k; k++)
 			panel[k * width + j] = pixel[k];
 	}
@@ -198,8 +194,7 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 {
 	const struct columns *b = arg;
 	const struct et_conv *c = b->c;
-	int64_t at[ET_TILE_MAX_COLUMNS]
-		  [ET_CONV_SPACE]; /* input position of kernel position 0, may lie outside */
+	int64_t at[ET_TILE_MAX_COLUMNS][ET_CONV_SPACE]; /* input position of kernel position 0, may lie outside */
 	bool is_row = true;
 	if (b->is_pointwise) {
 		pointwise_panel(b, first_k, n_k, first_column, n_columns, panel, width);
@@ -207,8 +202,7 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 	}
 	for (size_t j = 0; j < n_columns; j++) {
 		int64_t i = (int64_t)(first_column + j);
-		int64_t out[ET_CONV_SPACE] = { i / c->out[2] / c->out[1], i / c->out[2] % c->out[1],
-			i % c->out[2] };
+		int64_t out[ET_CONV_SPACE] = { i / c->out[2] / c->out[1], i / c->out[2] % c->out[1], i % c->out[2] };
 		for (size_t d = 0; d < ET_CONV_SPACE; d++)
 			at[j][d] = out[d] * c->stride[d] - c->padding[d];
 		is_row &= at[j][0] == at[0][0] && at[j][1] == at[0][1];
@@ -216,15 +210,13 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 	is_row &= c->stride[2] == 1 && c->x.strides[4] == 1;
 	for (size_t k = first_k; k < first_k + n_k; k++, panel += width) {
 		int64_t i = (int64_t)k;
-		int64_t kw = i % c->kernel[2] * c->dilation[2],
-			kh = i / c->kernel[2] % c->kernel[1] * c->dilation[1];
+		int64_t kw = i % c->kernel[2] * c->dilation[2], kh = i / c->kernel[2] % c->kernel[1] * c->dilation[1];
 		int64_t kd = i / c->kernel[2] / c->kernel[1] % c->kernel[0] * c->dilation[0];
 		const float *plane = b->x + i / kernel_size(c) * c->x.strides[1];
 		if (is_row && at[0][2] + kw >= 0 && at[n_columns - 1][2] + kw < c->in[2]) {
 			int64_t d = at[0][0] + kd, h = at[0][1] + kh;
 			if (d >= 0 && d < c->in[0] && h >= 0 && h < c->in[1])
-				memcpy(panel,
-					plane + d * c->x.strides[2] + h * c->x.strides[3] + at[0][2] + kw,
+				memcpy(panel, plane + d * c->x.strides[2] + h * c->x.strides[3] + at[0][2] + kw,
 					n_columns * sizeof(*panel));
 			else
 				memset(panel, 0, n_columns * sizeof(*panel));
@@ -233,10 +225,9 @@ static void columns_panel(const void *arg, size_t first_k, size_t n_k, size_t fi
 		for (size_t j = 0; j < n_columns; j++) {
 			int64_t d = at[j][0] + kd, h = at[j][1] + kh, w = at[j][2] + kw;
 			/* One comparison each: what is negative is large as unsigned. */
-			bool is_inside = (uint64_t)d < (uint64_t)c->in[0] &&
-					 (uint64_t)h < (uint64_t)c->in[1] && (uint64_t)w < (uint64_t)c->in[2];
-			panel[j] = is_inside ? plane[d * c->x.strides[2] + h * c->x.strides[3] +
-						       w * c->x.strides[4]]
+			bool is_inside = (uint64_t)d < (uint64_t)c->in[0] && (uint64_t)h < (uint64_t)c->in[1] &&
+					 (uint64_t)w < (uint64_t)c->in[2];
+			panel[j] = is_inside ? plane[d * c->x.strides[2] + h * c->x.strides[3] + w * c->x.strides[4]]
 					     : 0;
 		}
 	}
@@ -250,16 +241,14 @@ static bool is_pointwise(const struct et_conv *c)
 			return false;
 	}
 	/* Pixels one after the other at equal distances. */
-	return (c->in[1] == 1 || x[3] == c->in[2] * x[4]) &&
-	       (c->in[0] == 1 || x[2] == c->in[1] * c->in[2] * x[4]);
+	return (c->in[1] == 1 || x[3] == c->in[2] * x[4]) && (c->in[0] == 1 || x[2] == c->in[1] * c->in[2] * x[4]);
 }
 
 /* Whether the output's pixels, too, lie at equal distances: true of both dim orders that exist. */
 static bool has_even_pixels(const struct et_conv *c)
 {
 	const int64_t *y = c->y.strides;
-	return (c->out[1] == 1 || y[3] == c->out[2] * y[4]) &&
-	       (c->out[0] == 1 || y[2] == c->out[1] * c->out[2] * y[4]);
+	return (c->out[1] == 1 || y[3] == c->out[2] * y[4]) && (c->out[0] == 1 || y[2] == c->out[1] * c->out[2] * y[4]);
 }
 
 static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, float *begin)
@@ -279,8 +268,7 @@ static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, floa
 				.n_rows = (size_t)c->out_channels,
 				.n_columns = (size_t)(c->out[0] * c->out[1] * c->out[2]),
 				.n_k = n_k,
-				.a = (const float *)c->weight.data +
-				     group * c->out_channels * c->weight.strides[0],
+				.a = (const float *)c->weight.data + group * c->out_channels * c->weight.strides[0],
 				.a_row = c->weight.strides[0],
 				.a_col = 1,
 				.panel = columns_panel,
@@ -299,8 +287,7 @@ static void run_product(struct et_kernel_ctx *ctx, const struct et_conv *c, floa
 /* --- choosing ------------------------------------------------------------------------------------- */
 
 /* @view as elements of @type; row-major too if @is_dense. A copy in scratch where it is not so yet. */
-static enum et_status prepare(
-	struct et_kernel_ctx *ctx, struct et_view *view, enum et_scalar_type type, bool is_dense)
+static enum et_status prepare(struct et_kernel_ctx *ctx, struct et_view *view, enum et_scalar_type type, bool is_dense)
 {
 	struct et_view copy;
 	int64_t stride = 1;
@@ -330,8 +317,7 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct et_conv *c)
 	struct layout layout;
 	if (is_depthwise && c->x.strides[4] == 1 && c->y.strides[4] == 1 && make_layout(c, &layout)) {
 		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
-		et_parallel_for(
-			ctx->compute, run_depthwise_planes, c, (size_t)(c->n_batch * c->n_groups), grain);
+		et_parallel_for(ctx->compute, run_depthwise_planes, c, (size_t)(c->n_batch * c->n_groups), grain);
 	} else if (is_depthwise && c->x.strides[1] == 1 && c->y.strides[1] == 1) {
 		et_view_swap(&c->weight, 0, 1); /* (1, channel, space) */
 		uint8_t kernel_first[] = { 0, 2, 3, 4, 1 };
@@ -339,8 +325,7 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct et_conv *c)
 		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
 		et_parallel_for(ctx->compute, run_depthwise_pixels, c, n_pixels, 64);
 	} else {
-		float *begin =
-			et_kernel_scratch(ctx, (size_t)(c->n_groups * c->out_channels) * sizeof(*begin));
+		float *begin = et_kernel_scratch(ctx, (size_t)(c->n_groups * c->out_channels) * sizeof(*begin));
 		if (!begin)
 			return ET_E_MEMORY_ALLOCATION_FAILED;
 		ET_TRY(prepare(ctx, &c->weight, ET_FLOAT32, true));
@@ -350,8 +335,7 @@ static enum et_status run_float(struct et_kernel_ctx *ctx, struct et_conv *c)
 }
 
 /* Where there is nothing to multiply. */
-static enum et_status give_bias(
-	struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *bias)
+static enum et_status give_bias(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *bias)
 {
 	static const uint64_t zero;
 	struct et_view from;
@@ -419,8 +403,8 @@ static void transpose_weight(const struct et_conv *c, const struct phase *phases
 }
 
 /* @weight and @room are large enough for any phase's. */
-static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv *c,
-	const struct phase *phases, uint8_t *weight, uint8_t *room)
+static enum et_status run_phase(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct phase *phases,
+	uint8_t *weight, uint8_t *room)
 {
 	struct et_conv part = *c;
 	struct et_view to;
@@ -533,8 +517,7 @@ static enum et_status run_phases(struct et_kernel_ctx *ctx, const struct et_conv
 	return ET_OK;
 }
 
-static enum et_status run_half(
-	struct et_kernel_ctx *ctx, const struct et_conv *given, const struct et_view *bias)
+static enum et_status run_half(struct et_kernel_ctx *ctx, const struct et_conv *given, const struct et_view *bias)
 {
 	struct et_conv c = *given;
 	struct et_view start;
@@ -545,14 +528,13 @@ static enum et_status run_half(
 		ET_TRY(prepare(ctx, &start, ET_FLOAT64, false));
 		c.bias = &start;
 	}
-	et_parallel_for(
-		ctx->compute, et_conv_fp16, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
+	et_parallel_for(ctx->compute, et_conv_fp16, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
 	return ET_OK;
 }
 
 /* On elements of @type, which the result is converted from. */
-static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *given,
-	const struct et_view *bias, enum et_scalar_type type)
+static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *given, const struct et_view *bias,
+	enum et_scalar_type type)
 {
 	struct et_conv c = *given;
 	struct et_view start;
@@ -578,8 +560,7 @@ static enum et_status run_as(struct et_kernel_ctx *ctx, const struct et_conv *gi
 	if (type == ET_FLOAT32)
 		ET_TRY(c.is_transposed ? run_phases(ctx, &c) : run_float(ctx, &c));
 	else
-		et_parallel_for(ctx->compute, et_conv_plain, &c,
-			(size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
+		et_parallel_for(ctx->compute, et_conv_plain, &c, (size_t)(c.n_batch * c.n_groups * c.out_channels), 1);
 	return y->type == type ? ET_OK : et_view_cast(ctx, y, &c.y);
 }
 
@@ -607,14 +588,14 @@ static bool is_small(const struct et_conv *c)
  * rare enough for all of it to be computed again. */
 static enum et_status run(struct et_kernel_ctx *ctx, const struct et_conv *c, const struct et_view *bias)
 {
-	enum et_class class = et_class_of(c->y.type);
+	enum et_class compute_class = et_class_of(c->y.type);
 	if (kernel_size(c) == 0 || c->in_channels == 0 || c->in[0] == 0 || c->in[1] == 0 || c->in[2] == 0)
 		return give_bias(ctx, &c->y, bias);
-	if (class == ET_I64)
+	if (compute_class == ET_I64)
 		return run_as(ctx, c, bias, ET_INT64);
 	if (c->rounds_all)
 		return run_half(ctx, c, bias);
-	if (class != ET_F32 || (c->is_transposed ? is_small(c) || !has_phases(c) : !has_even_pixels(c)))
+	if (compute_class != ET_F32 || (c->is_transposed ? is_small(c) || !has_phases(c) : !has_even_pixels(c)))
 		return run_as(ctx, c, bias, ET_FLOAT64);
 	ET_TRY(run_as(ctx, c, bias, ET_FLOAT32));
 	bool is_padded = c->is_transposed || c->padding[0] || c->padding[1] || c->padding[2];
@@ -639,13 +620,11 @@ static enum et_status read_space(struct et_kernel_ctx *ctx, struct et_conv *c, s
 		c->dilation[at] = setting(args[5], d, 1);
 		ET_REQUIRE(ctx,
 			c->stride[at] > 0 && c->stride[at] < INT32_MAX && c->dilation[at] > 0 &&
-				c->dilation[at] < INT32_MAX && c->padding[at] >= 0 &&
-				c->padding[at] < INT32_MAX && extra >= 0 && extra < INT32_MAX &&
-				c->kernel[at] >= 0,
+				c->dilation[at] < INT32_MAX && c->padding[at] >= 0 && c->padding[at] < INT32_MAX &&
+				extra >= 0 && extra < INT32_MAX && c->kernel[at] >= 0,
 			"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)c->kernel[at],
 			(long long)c->stride[at], (long long)c->padding[at], (long long)c->dilation[at]);
-		int64_t reach = c->dilation[at] * (c->kernel[at] - 1) + 1,
-			room = c->in[at] + 2 * c->padding[at];
+		int64_t reach = c->dilation[at] * (c->kernel[at] - 1) + 1, room = c->in[at] + 2 * c->padding[at];
 		if (c->is_transposed)
 			c->out[at] = (c->in[at] - 1) * c->stride[at] - 2 * c->padding[at] + reach + extra;
 		else /* 1, too, where less than a stride is lacking: the quotient is 0 then, not -1 */
@@ -680,8 +659,8 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 		.dilation = { 1, 1, 1 },
 		.out = { 1, 1, 1 },
 	};
-	ET_REQUIRE(ctx, x->n_dims >= 3 && x->n_dims <= 5 && weight->n_dims == x->n_dims, "ranks %u and %u",
-		x->n_dims, weight->n_dims);
+	ET_REQUIRE(ctx, x->n_dims >= 3 && x->n_dims <= 5 && weight->n_dims == x->n_dims, "ranks %u and %u", x->n_dims,
+		weight->n_dims);
 	ET_TRY(et_require_same_type(ctx, x, weight));
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_REQUIRE(ctx, et_loader(x->type, ET_F64), "does not take %s", et_scalar_name(x->type));
@@ -694,8 +673,8 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	c.n_batch = c.x.sizes[0];
 	c.in_channels = c.x.sizes[1];
 	ET_REQUIRE(ctx, groups > 0 && c.in_channels % groups == 0 && c.weight.sizes[0] % groups == 0,
-		"%lld groups of %lld input channels, %lld weights", (long long)groups,
-		(long long)c.in_channels, (long long)c.weight.sizes[0]);
+		"%lld groups of %lld input channels, %lld weights", (long long)groups, (long long)c.in_channels,
+		(long long)c.weight.sizes[0]);
 	c.in_channels /= groups;
 	c.out_channels = c.is_transposed ? c.weight.sizes[1] : c.weight.sizes[0] / groups;
 	ET_REQUIRE(ctx, (c.is_transposed ? c.weight.sizes[0] / groups : c.weight.sizes[1]) == c.in_channels,
@@ -717,8 +696,7 @@ static enum et_status run_convolution(struct et_kernel_ctx *ctx, struct et_evalu
 	if (!et_is_none(args[2])) {
 		et_view_of(&bias, args[2]->tensor);
 		ET_REQUIRE(ctx,
-			bias.n_dims == 1 && bias.sizes[0] == c.out_channels * groups &&
-				et_loader(bias.type, ET_F64),
+			bias.n_dims == 1 && bias.sizes[0] == c.out_channels * groups && et_loader(bias.type, ET_F64),
 			"a bias that is not one number for each of %lld channels",
 			(long long)(c.out_channels * groups));
 	}

@@ -16,8 +16,7 @@ struct backward {
 /* The outputs [first, end) that meet the input at kernel position @k of dimension @d. */
 static void find_meeting(const struct backward *b, size_t d, int64_t k, int64_t *ret_first, int64_t *ret_end)
 {
-	const int64_t stride = b->stride[d], from = k * b->dilation[d] - b->padding[d],
-		      last = b->in[d] - 1 - from;
+	const int64_t stride = b->stride[d], from = k * b->dilation[d] - b->padding[d], last = b->in[d] - 1 - from;
 	const int64_t end = last < 0 ? 0 : last / stride + 1;
 	*ret_first = from < 0 ? (stride - 1 - from) / stride : 0;
 	*ret_end = end < b->out[d] ? end : b->out[d];
@@ -70,8 +69,7 @@ static void add_gradients(const struct backward *b, int64_t n, int64_t channel, 
 			      at_w = w * b->stride[1] - b->padding[1] + kw * b->dilation[1];
 		add_row(b, b->grad + ((n * channels + first_out) * b->out[0] + h) * b->out[1] + w,
 			((n * b->n_groups * b->in_channels + channel) * b->in[0] + at_h) * b->in[1] + at_w,
-			((first_out * b->in_channels + c) * b->kernel[0] + kh) * b->kernel[1] + kw,
-			end_w - w);
+			((first_out * b->in_channels + c) * b->kernel[0] + kh) * b->kernel[1] + kw, end_w - w);
 	}
 }
 
@@ -82,8 +80,8 @@ static void run_backward(const struct backward *b)
 	if (b->n_batch * channels * plane == 0) /* of which there may be any number of batches */
 		return;
 	for (int64_t i = 0; i < b->n_batch * in_channels * kernel; i++)
-		add_gradients(b, i / kernel / in_channels, i / kernel % in_channels,
-			i % kernel / b->kernel[1], i % b->kernel[1]);
+		add_gradients(b, i / kernel / in_channels, i / kernel % in_channels, i % kernel / b->kernel[1],
+			i % b->kernel[1]);
 	for (int64_t i = 0; b->grad_bias && i < b->n_batch * channels; i++) {
 		for (int64_t k = 0; k < plane; k++)
 			b->grad_bias[i % channels] += b->grad[i * plane + k];
@@ -110,8 +108,7 @@ static double *new_gradient(struct et_kernel_ctx *ctx, const struct et_tensor *l
 static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	const struct et_tensor *grad = args[0]->tensor, *x = args[1]->tensor, *weight = args[2]->tensor;
-	struct et_tensor *out_x = args[11]->tensor, *out_weight = args[12]->tensor,
-			 *out_bias = args[13]->tensor;
+	struct et_tensor *out_x = args[11]->tensor, *out_weight = args[12]->tensor, *out_bias = args[13]->tensor;
 	struct et_view view, view_x, view_weight, view_bias;
 	int64_t groups = args[9]->i, channels;
 	struct backward b = { .n_groups = groups,
@@ -122,12 +119,9 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 		.dilation = { 1, 1 } };
 	size_t n_space = (size_t)x->n_dims - 2;
 	ET_REQUIRE(ctx, !args[7]->b, "transposed convolution is not supported");
-	ET_REQUIRE(ctx,
-		(x->n_dims == 3 || x->n_dims == 4) && weight->n_dims == x->n_dims &&
-			grad->n_dims == x->n_dims,
+	ET_REQUIRE(ctx, (x->n_dims == 3 || x->n_dims == 4) && weight->n_dims == x->n_dims && grad->n_dims == x->n_dims,
 		"ranks %u, %u and %u", grad->n_dims, x->n_dims, weight->n_dims);
-	ET_REQUIRE(ctx, args[10]->tag == ET_TAG_BOOL_LIST && args[10]->list->n == 3,
-		"takes three choices of outputs");
+	ET_REQUIRE(ctx, args[10]->tag == ET_TAG_BOOL_LIST && args[10]->list->n == 3, "takes three choices of outputs");
 	ET_TRY(et_require_same_type(ctx, grad, x));
 	ET_TRY(et_require_same_type(ctx, x, weight));
 	ET_REQUIRE(ctx, et_type_is_float(x->type), "does not take %s", et_scalar_name(x->type));
@@ -152,8 +146,8 @@ static enum et_status run_convolution_backward(struct et_kernel_ctx *ctx, struct
 		ET_REQUIRE(ctx,
 			b.stride[at] > 0 && b.stride[at] < INT32_MAX && b.dilation[at] > 0 &&
 				b.dilation[at] < INT32_MAX && b.padding[at] >= 0 && b.padding[at] < INT32_MAX,
-			"stride %lld, padding %lld, dilation %lld", (long long)b.stride[at],
-			(long long)b.padding[at], (long long)b.dilation[at]);
+			"stride %lld, padding %lld, dilation %lld", (long long)b.stride[at], (long long)b.padding[at],
+			(long long)b.dilation[at]);
 	}
 	b.grad = et_local_copy(ctx, grad, ET_FLOAT64, &view);
 	b.x = et_local_copy(ctx, x, ET_FLOAT64, &view);

@@ -45,8 +45,8 @@ static struct meeting find_meeting(const struct et_conv *c, int64_t begin, int64
 	return m;
 }
 
-ET_EXPANDED void add_meeting(
-	float *sums, const struct meeting *m, const float *pixels, float factor, enum et_scalar_type type)
+ET_EXPANDED void add_meeting(float *sums, const struct meeting *m, const float *pixels, float factor,
+	enum et_scalar_type type)
 {
 	const int64_t n = m->n, to_step = m->to_step, from_step = m->from_step;
 	if (n <= 0)
@@ -65,11 +65,10 @@ ET_EXPANDED void add_meeting(
 
 /* Outputs [@begin, @end) of row @row, in the order of the original for each of them: channel by channel; transposed, input
  * pixel by input pixel, beginning with the bias. In 1-D and 2-D, which it has. */
-ET_EXPANDED void sum_row(const struct et_conv *c, const float *x, const float *weight, int64_t row,
-	int64_t begin, int64_t end, float *sums, enum et_scalar_type type)
+ET_EXPANDED void sum_row(const struct et_conv *c, const float *x, const float *weight, int64_t row, int64_t begin,
+	int64_t end, float *sums, enum et_scalar_type type)
 {
-	int64_t turns = c->is_transposed ? 1 : c->in_channels,
-		channels = c->is_transposed ? c->in_channels : 1;
+	int64_t turns = c->is_transposed ? 1 : c->in_channels, channels = c->is_transposed ? c->in_channels : 1;
 	int64_t factor_step = c->is_transposed ? c->weight.strides[0] : c->weight.strides[1];
 	for (int64_t i = 0; i < turns; i++) {
 		for (int64_t transpose = 0; transpose < c->kernel[1]; transpose++) {
@@ -78,8 +77,7 @@ ET_EXPANDED void sum_row(const struct et_conv *c, const float *x, const float *w
 			for (int64_t k = 0; h >= 0 && k < c->kernel[2]; k++) {
 				int64_t kw = c->is_transposed ? c->kernel[2] - 1 - k : k;
 				struct meeting m = find_meeting(c, begin, end, kw);
-				const float *factors =
-					weight + kh * c->weight.strides[3] + kw * c->weight.strides[4];
+				const float *factors = weight + kh * c->weight.strides[3] + kw * c->weight.strides[4];
 				for (int64_t j = i; j < i + channels; j++)
 					add_meeting(sums, &m, x + j * c->x.strides[1] + h * c->x.strides[3],
 						factors[j * factor_step], type);
@@ -89,8 +87,8 @@ ET_EXPANDED void sum_row(const struct et_conv *c, const float *x, const float *w
 }
 
 /* One output channel of one batch. */
-ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const float *weight, float bias,
-	uint8_t *y, enum et_scalar_type type)
+ET_EXPANDED void channel_rounded(const struct et_conv *c, const float *x, const float *weight, float bias, uint8_t *y,
+	enum et_scalar_type type)
 {
 	enum { PIECE = 256 };
 	float sums[PIECE];
@@ -126,8 +124,7 @@ void et_conv_fp16(void *conv, size_t begin, size_t end)
 							: channel * c->weight.strides[0]);
 		double start = c->bias ? ((const double *)c->bias->data)[channel * c->bias->strides[0]] : 0;
 		float bias = et_round_half((float)start, c->type);
-		uint8_t *y = c->y.data +
-			     (n * c->y.strides[0] + channel * c->y.strides[1]) * (int64_t)sizeof(uint16_t);
+		uint8_t *y = c->y.data + (n * c->y.strides[0] + channel * c->y.strides[1]) * (int64_t)sizeof(uint16_t);
 		if (c->type == ET_BFLOAT16)
 			channel_rounded(c, x, weight, bias, y, ET_BFLOAT16);
 		else

@@ -6,41 +6,39 @@
 #include "runtime/kernels/aten/convolution.h"
 
 /* Of doubles, and of integers, which wrap around. */
-#define SUM_UNDER_KERNEL(name, number)                                                                        \
-	static number name(                                                                                   \
-		const struct et_conv *c, const number *x, const number *weight, const int64_t *out)           \
-	{                                                                                                     \
-		/* A transposed weight is (input channel, output channel, space): the caller points at the */ \
-		/* latter. */                                                                                 \
-		int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];                         \
-		int64_t n_rows = c->kernel[0] * c->kernel[1], kd = 0, kh = 0;                                 \
-		number sum = 0;                                                                               \
-		for (int64_t row = 0; row < n_rows; row++, kh++) {                                            \
-			if (kh == c->kernel[1]) {                                                             \
-				kh = 0;                                                                       \
-				kd++;                                                                         \
-			}                                                                                     \
-			int64_t d = et_conv_meet(c, 0, out[0], kd), h = et_conv_meet(c, 1, out[1], kh);       \
-			if (d < 0 || h < 0)                                                                   \
-				continue;                                                                     \
-			const number *pixels = x + d * c->x.strides[2] + h * c->x.strides[3];                 \
-			const number *factors =                                                               \
-				weight + kd * c->weight.strides[2] + kh * c->weight.strides[3];               \
-			for (int64_t kw = 0; kw < c->kernel[2]; kw++) {                                       \
-				int64_t w = et_conv_meet(c, 2, out[2], kw);                                   \
-				const number *pixel = pixels + w * c->x.strides[4];                           \
-				const number *factor = factors + kw * c->weight.strides[4];                   \
-				number part = 0;                                                              \
-				for (int64_t i = 0; w >= 0 && i < c->in_channels; i++)                        \
-					part += pixel[i * c->x.strides[1]] * factor[i * weight_channel];      \
-				if (c->rounds_parts && w >= 0)                                                \
-					sum = (number)et_round_to(                                            \
-						(double)sum + et_round_to((double)part, c->type), c->type);   \
-				else                                                                          \
-					sum += part;                                                          \
-			}                                                                                     \
-		}                                                                                             \
-		return sum;                                                                                   \
+#define SUM_UNDER_KERNEL(name, number)                                                                              \
+	static number name(const struct et_conv *c, const number *x, const number *weight, const int64_t *out)      \
+	{                                                                                                           \
+		/* A transposed weight is (input channel, output channel, space): the caller points at the */       \
+		/* latter. */                                                                                       \
+		int64_t weight_channel = c->weight.strides[c->is_transposed ? 0 : 1];                               \
+		int64_t n_rows = c->kernel[0] * c->kernel[1], kd = 0, kh = 0;                                       \
+		number sum = 0;                                                                                     \
+		for (int64_t row = 0; row < n_rows; row++, kh++) {                                                  \
+			if (kh == c->kernel[1]) {                                                                   \
+				kh = 0;                                                                             \
+				kd++;                                                                               \
+			}                                                                                           \
+			int64_t d = et_conv_meet(c, 0, out[0], kd), h = et_conv_meet(c, 1, out[1], kh);             \
+			if (d < 0 || h < 0)                                                                         \
+				continue;                                                                           \
+			const number *pixels = x + d * c->x.strides[2] + h * c->x.strides[3];                       \
+			const number *factors = weight + kd * c->weight.strides[2] + kh * c->weight.strides[3];     \
+			for (int64_t kw = 0; kw < c->kernel[2]; kw++) {                                             \
+				int64_t w = et_conv_meet(c, 2, out[2], kw);                                         \
+				const number *pixel = pixels + w * c->x.strides[4];                                 \
+				const number *factor = factors + kw * c->weight.strides[4];                         \
+				number part = 0;                                                                    \
+				for (int64_t i = 0; w >= 0 && i < c->in_channels; i++)                              \
+					part += pixel[i * c->x.strides[1]] * factor[i * weight_channel];            \
+				if (c->rounds_parts && w >= 0)                                                      \
+					sum = (number)et_round_to((double)sum + et_round_to((double)part, c->type), \
+						c->type);                                                           \
+				else                                                                                \
+					sum += part;                                                                \
+			}                                                                                           \
+		}                                                                                                   \
+		return sum;                                                                                         \
 	}
 SUM_UNDER_KERNEL(sum_doubles, double)
 SUM_UNDER_KERNEL(sum_ints, uint64_t)
@@ -58,43 +56,41 @@ static inline bool is_within(int64_t at, int64_t size)
 
 /* One output channel of a transposed convolution: each input row times each row of the kernel is added to where it goes,
  * so that no position looks for what it meets. */
-#define SPREAD_KERNEL(name, number)                                                                          \
-	static void name##_row(const struct et_conv *c, const number *x, const number *weight, number *y)    \
-	{                                                                                                    \
-		for (int64_t w = 0; w < c->in[2]; w++) {                                                     \
-			for (int64_t kw = 0; kw < c->kernel[2]; kw++) {                                      \
-				int64_t to = spread_to(c, 2, w, kw);                                         \
-				if (is_within(to, c->out[2]))                                                \
-					y[to * c->y.strides[4]] +=                                           \
-						x[w * c->x.strides[4]] * weight[kw * c->weight.strides[4]];  \
-			}                                                                                    \
-		}                                                                                            \
-	}                                                                                                    \
-	static void name##_plane(const struct et_conv *c, const number *x, const number *weight, number *y)  \
-	{                                                                                                    \
-		for (int64_t h = 0; h < c->in[1]; h++) {                                                     \
-			for (int64_t kh = 0; kh < c->kernel[1]; kh++) {                                      \
-				int64_t to = spread_to(c, 1, h, kh);                                         \
-				if (is_within(to, c->out[1]))                                                \
-					name##_row(c, x + h * c->x.strides[3],                               \
-						weight + kh * c->weight.strides[3],                          \
-						y + to * c->y.strides[3]);                                   \
-			}                                                                                    \
-		}                                                                                            \
-	}                                                                                                    \
-	static void name(const struct et_conv *c, const number *x, const number *weight, number *y)          \
-	{                                                                                                    \
-		for (int64_t i = 0; i < c->in_channels * c->in[0]; i++) {                                    \
-			int64_t channel = i / c->in[0], d = i % c->in[0];                                    \
-			for (int64_t kd = 0; kd < c->kernel[0]; kd++) {                                      \
-				int64_t to = spread_to(c, 0, d, kd);                                         \
-				if (is_within(to, c->out[0]))                                                \
-					name##_plane(c, x + channel * c->x.strides[1] + d * c->x.strides[2], \
-						weight + channel * c->weight.strides[0] +                    \
-							kd * c->weight.strides[2],                           \
-						y + to * c->y.strides[2]);                                   \
-			}                                                                                    \
-		}                                                                                            \
+#define SPREAD_KERNEL(name, number)                                                                                  \
+	static void name##_row(const struct et_conv *c, const number *x, const number *weight, number *y)            \
+	{                                                                                                            \
+		for (int64_t w = 0; w < c->in[2]; w++) {                                                             \
+			for (int64_t kw = 0; kw < c->kernel[2]; kw++) {                                              \
+				int64_t to = spread_to(c, 2, w, kw);                                                 \
+				if (is_within(to, c->out[2]))                                                        \
+					y[to * c->y.strides[4]] += x[w * c->x.strides[4]] *                          \
+								   weight[kw * c->weight.strides[4]];                \
+			}                                                                                            \
+		}                                                                                                    \
+	}                                                                                                            \
+	static void name##_plane(const struct et_conv *c, const number *x, const number *weight, number *y)          \
+	{                                                                                                            \
+		for (int64_t h = 0; h < c->in[1]; h++) {                                                             \
+			for (int64_t kh = 0; kh < c->kernel[1]; kh++) {                                              \
+				int64_t to = spread_to(c, 1, h, kh);                                                 \
+				if (is_within(to, c->out[1]))                                                        \
+					name##_row(c, x + h * c->x.strides[3], weight + kh * c->weight.strides[3],   \
+						y + to * c->y.strides[3]);                                           \
+			}                                                                                            \
+		}                                                                                                    \
+	}                                                                                                            \
+	static void name(const struct et_conv *c, const number *x, const number *weight, number *y)                  \
+	{                                                                                                            \
+		for (int64_t i = 0; i < c->in_channels * c->in[0]; i++) {                                            \
+			int64_t channel = i / c->in[0], d = i % c->in[0];                                            \
+			for (int64_t kd = 0; kd < c->kernel[0]; kd++) {                                              \
+				int64_t to = spread_to(c, 0, d, kd);                                                 \
+				if (is_within(to, c->out[0]))                                                        \
+					name##_plane(c, x + channel * c->x.strides[1] + d * c->x.strides[2],         \
+						weight + channel * c->weight.strides[0] + kd * c->weight.strides[2], \
+						y + to * c->y.strides[2]);                                           \
+			}                                                                                            \
+		}                                                                                                    \
 	}
 SPREAD_KERNEL(spread_doubles, double)
 SPREAD_KERNEL(spread_ints, uint64_t)
@@ -107,13 +103,11 @@ static void sum_channel(const struct et_conv *c, int64_t x, int64_t weight, int6
 		out[0] = i / c->out[2] / c->out[1];
 		out[1] = i / c->out[2] % c->out[1];
 		out[2] = i % c->out[2];
-		int64_t to =
-			y + out[0] * c->y.strides[2] + out[1] * c->y.strides[3] + out[2] * c->y.strides[4];
+		int64_t to = y + out[0] * c->y.strides[2] + out[1] * c->y.strides[3] + out[2] * c->y.strides[4];
 		if (c->y.type == ET_INT64) {
 			uint64_t start = c->bias ? ((const uint64_t *)c->bias->data)[bias] : 0;
-			((uint64_t *)c->y.data)[to] =
-				start + sum_ints(c, (const uint64_t *)c->x.data + x,
-						(const uint64_t *)c->weight.data + weight, out);
+			((uint64_t *)c->y.data)[to] = start + sum_ints(c, (const uint64_t *)c->x.data + x,
+								      (const uint64_t *)c->weight.data + weight, out);
 			continue;
 		}
 		const double *pixels = (const double *)c->x.data + x;
@@ -127,8 +121,7 @@ static void spread_channel(const struct et_conv *c, int64_t x, int64_t weight, i
 {
 	static double zero; /* read only; of integers, too, it is 0 */
 	struct et_view from, to;
-	et_view_begin(&from, c->bias ? c->bias->data + bias * (int64_t)sizeof(double) : (uint8_t *)&zero,
-		c->y.type);
+	et_view_begin(&from, c->bias ? c->bias->data + bias * (int64_t)sizeof(double) : (uint8_t *)&zero, c->y.type);
 	et_view_begin(&to, c->y.data + y * (int64_t)sizeof(double), c->y.type);
 	for (size_t d = 0; d < ET_CONV_SPACE; d++) {
 		et_view_insert(&from, d, c->out[d], 0);
@@ -151,9 +144,9 @@ void et_conv_plain(void *conv, size_t begin, size_t end)
 		int64_t n = (int64_t)item / channels, channel = (int64_t)item % channels;
 		int64_t group = channel / c->out_channels, own = channel % c->out_channels;
 		int64_t x = n * c->x.strides[0] + group * c->in_channels * c->x.strides[1];
-		int64_t weight = c->is_transposed ? group * c->in_channels * c->weight.strides[0] +
-							    own * c->weight.strides[1]
-						  : channel * c->weight.strides[0];
+		int64_t weight = c->is_transposed
+					 ? group * c->in_channels * c->weight.strides[0] + own * c->weight.strides[1]
+					 : channel * c->weight.strides[0];
 		int64_t y = n * c->y.strides[0] + channel * c->y.strides[1];
 		int64_t bias = c->bias ? channel * c->bias->strides[0] : 0;
 		if (c->is_transposed && !c->rounds_parts)

@@ -11,9 +11,9 @@
 static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 {
 	enum { FEW = 512 };
-	const enum et_class class = et_cast_class(to->type, from->type);
-	const et_load_fn load = et_loader(from->type, class);
-	const et_store_fn store = et_storer(to->type, class);
+	const enum et_class compute_class = et_cast_class(to->type, from->type);
+	const et_load_fn load = et_loader(from->type, compute_class);
+	const et_store_fn store = et_storer(to->type, compute_class);
 	const size_t numel = et_tensor_numel(from);
 	const bool is_same = from->type == to->type;
 	et_cast_fn cast;
@@ -30,10 +30,10 @@ static bool copy_alike(const struct et_tensor *from, struct et_tensor *to)
 		et_copy_bytes(to->data, from->data, numel * et_element_bytes(from));
 	else if ((cast = et_find_cast(to->type, from->type)))
 		cast(numel, to->data, from->data);
-	else if (et_class_is_type(class, to->type))
+	else if (et_class_is_type(compute_class, to->type))
 		load(to->data, from->data, 1, numel);
 	else {
-		const bool is_class = et_class_is_type(class, from->type);
+		const bool is_class = et_class_is_type(compute_class, from->type);
 		if (!is_class)
 			load(block, from->data, 1, numel);
 		store(to->data, 1, is_class ? from->data : block, numel);
@@ -61,13 +61,13 @@ static enum et_status run_clone(struct et_kernel_ctx *ctx, struct et_evalue *con
 	return et_give_view(ctx, &view, out);
 }
 
-static enum et_status require_dim_order(
-	struct et_kernel_ctx *ctx, const struct et_evalue *dim_order, const struct et_tensor *out)
+static enum et_status require_dim_order(struct et_kernel_ctx *ctx, const struct et_evalue *dim_order,
+	const struct et_tensor *out)
 {
 	if (et_is_none(dim_order))
 		return ET_OK;
-	ET_REQUIRE(ctx, et_list_len(dim_order) == out->n_dims, "a dim order of %zu for rank %u",
-		et_list_len(dim_order), out->n_dims);
+	ET_REQUIRE(ctx, et_list_len(dim_order) == out->n_dims, "a dim order of %zu for rank %u", et_list_len(dim_order),
+		out->n_dims);
 	for (size_t d = 0; d < out->n_dims; d++)
 		ET_REQUIRE(ctx, et_list_int(dim_order, d) == out->dim_order[d],
 			"the output has another dim order than asked for");

@@ -40,8 +40,7 @@ static void add_float_powers(const struct et_distances *d, double p)
 	for (size_t k = 0; k < d->n_others; k++)
 		exponents[k] = (float)p;
 	for (size_t j = 0; j < d->n; j++) {
-		const float from = ((const float *)d->from)[j],
-			    *others = (const float *)d->others + j * ET_DISTANCES;
+		const float from = ((const float *)d->from)[j], *others = (const float *)d->others + j * ET_DISTANCES;
 		for (size_t k = 0; k < d->n_others; k++)
 			powers[k] = fabsf(from - others[k]);
 		et_ukernels()->each_pow(d->n_others, powers, powers, exponents);
@@ -60,62 +59,60 @@ static void add_double_powers(const struct et_distances *d, double p)
 	}
 }
 
-static void add_distances(const struct et_distances *d, enum et_class class, double p)
+static void add_distances(const struct et_distances *d, enum et_class compute_class, double p)
 {
 	enum et_distance kind = p == 0   ? ET_DISTANCE_COUNT
 				: p == 1 ? ET_DISTANCE_SUM
 				: p == 2 ? ET_DISTANCE_SQUARES
 					 : ET_DISTANCE_LARGEST;
-	if (is_power(p) && class == ET_F32)
+	if (is_power(p) && compute_class == ET_F32)
 		add_float_powers(d, p);
 	else if (is_power(p))
 		add_double_powers(d, p);
-	else if (class == ET_F32)
+	else if (compute_class == ET_F32)
 		et_span_ukernels()->float_distances(d, kind);
 	else
 		et_span_ukernels()->double_distances(d, kind);
 }
 
 /* Numbers so few that nothing is turned around for them. */
-#define MEASURE_FEW(name, type, power)                                                                      \
-	ET_EXPANDED void name##_of(                                                                         \
-		const struct block *block, double(*distances)[ET_DISTANCES], const int kind)                \
-	{                                                                                                   \
-		const int64_t step_a = block->rows.step, step_b = block->others.step;                       \
-		for (size_t r = 0; r < block->n_rows; r++) {                                                \
-			const type *a = (const type *)block->rows.data + (int64_t)r * block->rows.next;     \
-			for (size_t k = block->is_triangle ? r : 0; k < block->n_others; k++) {             \
-				const type *b =                                                             \
-					(const type *)block->others.data + (int64_t)k * block->others.next; \
-				double sum = 0;                                                             \
-				for (int64_t i = 0; i < (int64_t)block->n; i++) {                           \
-					const type apart = a[i * step_a] - b[i * step_b];                   \
-					const double size = fabs((double)apart);                            \
-					if (kind == ET_DISTANCE_LARGEST)                                    \
-						sum = !(size <= sum) && sum == sum ? size : sum;            \
-					else if (kind == POWERS)                                            \
-						sum += (double)power((type)size, (type)block->p);           \
-					else                                                                \
-						sum += kind == ET_DISTANCE_SQUARES ? size * size            \
-						       : kind == ET_DISTANCE_SUM   ? size                   \
-										   : (double)(size != 0);     \
-				}                                                                           \
-				distances[r][k] = kind == ET_DISTANCE_SQUARES ? sqrt(sum) : sum;            \
-			}                                                                                   \
-		}                                                                                           \
-	}                                                                                                   \
-	static void name(const struct block *block, double(*distances)[ET_DISTANCES])                       \
-	{                                                                                                   \
-		if (is_power(block->p))                                                                     \
-			name##_of(block, distances, POWERS);                                                \
-		else if (block->p == 2)                                                                     \
-			name##_of(block, distances, ET_DISTANCE_SQUARES);                                   \
-		else if (block->p == 1)                                                                     \
-			name##_of(block, distances, ET_DISTANCE_SUM);                                       \
-		else if (block->p == 0)                                                                     \
-			name##_of(block, distances, ET_DISTANCE_COUNT);                                     \
-		else                                                                                        \
-			name##_of(block, distances, ET_DISTANCE_LARGEST);                                   \
+#define MEASURE_FEW(name, type, power)                                                                              \
+	ET_EXPANDED void name##_of(const struct block *block, double(*distances)[ET_DISTANCES], const int kind)     \
+	{                                                                                                           \
+		const int64_t step_a = block->rows.step, step_b = block->others.step;                               \
+		for (size_t r = 0; r < block->n_rows; r++) {                                                        \
+			const type *a = (const type *)block->rows.data + (int64_t)r * block->rows.next;             \
+			for (size_t k = block->is_triangle ? r : 0; k < block->n_others; k++) {                     \
+				const type *b = (const type *)block->others.data + (int64_t)k * block->others.next; \
+				double sum = 0;                                                                     \
+				for (int64_t i = 0; i < (int64_t)block->n; i++) {                                   \
+					const type apart = a[i * step_a] - b[i * step_b];                           \
+					const double size = fabs((double)apart);                                    \
+					if (kind == ET_DISTANCE_LARGEST)                                            \
+						sum = !(size <= sum) && sum == sum ? size : sum;                    \
+					else if (kind == POWERS)                                                    \
+						sum += (double)power((type)size, (type)block->p);                   \
+					else                                                                        \
+						sum += kind == ET_DISTANCE_SQUARES ? size * size                    \
+						       : kind == ET_DISTANCE_SUM   ? size                           \
+										   : (double)(size != 0);             \
+				}                                                                                   \
+				distances[r][k] = kind == ET_DISTANCE_SQUARES ? sqrt(sum) : sum;                    \
+			}                                                                                           \
+		}                                                                                                   \
+	}                                                                                                           \
+	static void name(const struct block *block, double(*distances)[ET_DISTANCES])                               \
+	{                                                                                                           \
+		if (is_power(block->p))                                                                             \
+			name##_of(block, distances, POWERS);                                                        \
+		else if (block->p == 2)                                                                             \
+			name##_of(block, distances, ET_DISTANCE_SQUARES);                                           \
+		else if (block->p == 1)                                                                             \
+			name##_of(block, distances, ET_DISTANCE_SUM);                                               \
+		else if (block->p == 0)                                                                             \
+			name##_of(block, distances, ET_DISTANCE_COUNT);                                             \
+		else                                                                                                \
+			name##_of(block, distances, ET_DISTANCE_LARGEST);                                           \
 	}
 MEASURE_FEW(measure_few_floats, float, powf)
 MEASURE_FEW(measure_few_doubles, double, pow)
@@ -131,10 +128,10 @@ static void measure_many(const struct block *block, double (*distances)[ET_DISTA
 		float f[TERMS];
 		double d[TERMS];
 	} row;
-	enum et_class class = et_class_of(block->type);
-	et_load_fn load = et_loader(block->type, class);
+	enum et_class compute_class = et_class_of(block->type);
+	et_load_fn load = et_loader(block->type, compute_class);
 	const size_t bytes = et_scalar_size(block->type),
-		     size = class == ET_F32 ? sizeof(float) : sizeof(double),
+		     size = compute_class == ET_F32 ? sizeof(float) : sizeof(double),
 		     n_thread_sets = (block->n_others + 7) / 8 * 8, n_more = n_thread_sets - block->n_others;
 	for (size_t r = 0; r < block->n_rows; r++)
 		memset(distances[r], 0, n_thread_sets * sizeof(double));
@@ -151,14 +148,12 @@ static void measure_many(const struct block *block, double (*distances)[ET_DISTA
 			if (first >= block->n_others)
 				break;
 			load(&row,
-				block->rows.data +
-					((int64_t)r * block->rows.next + (int64_t)i * block->rows.step) *
-						(int64_t)bytes,
+				block->rows.data + ((int64_t)r * block->rows.next + (int64_t)i * block->rows.step) *
+							   (int64_t)bytes,
 				block->rows.step, part);
-			add_distances(&(const struct et_distances){ part, block->n_others - first,
-					      i + part == block->n, &row,
-					      (const uint8_t *)&others + first * size, distances[r] + first },
-				class, block->p);
+			add_distances(&(const struct et_distances){ part, block->n_others - first, i + part == block->n,
+					      &row, (const uint8_t *)&others + first * size, distances[r] + first },
+				compute_class, block->p);
 		}
 	}
 }
@@ -194,8 +189,8 @@ static void measure_all(const struct block *all, uint8_t *to, int64_t row, int64
 			block.rows.data = all->rows.data + (int64_t)i * all->rows.next * bytes;
 			measure(&block, distances);
 			for (size_t r = 0; r < block.n_rows; r++)
-				store(to + ((int64_t)(i + r) * row + (int64_t)k * column) * bytes, column,
-					distances[r], block.n_others);
+				store(to + ((int64_t)(i + r) * row + (int64_t)k * column) * bytes, column, distances[r],
+					block.n_others);
 		}
 	}
 }
@@ -315,8 +310,7 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims = self->n_dims > other->n_dims ? self->n_dims : other->n_dims;
 	ET_REQUIRE(ctx,
-		et_type_is_float(self->type) && et_type_is_float(other->type) &&
-			et_type_is_float(out->type) && p >= 0,
+		et_type_is_float(self->type) && et_type_is_float(other->type) && et_type_is_float(out->type) && p >= 0,
 		"takes floats and p >= 0");
 	et_view_of(&a, self);
 	et_view_of(&b, other);
@@ -332,10 +326,9 @@ static enum et_status run_dist(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0; i < walk.numel; i++) {
 		add_difference(&sum, p,
-			et_element_get_double(
-				a.data + place.offset[0] * (int64_t)et_scalar_size(a.type), a.type) -
-				et_element_get_double(
-					b.data + place.offset[1] * (int64_t)et_scalar_size(b.type), b.type));
+			et_element_get_double(a.data + place.offset[0] * (int64_t)et_scalar_size(a.type), a.type) -
+				et_element_get_double(b.data + place.offset[1] * (int64_t)et_scalar_size(b.type),
+					b.type));
 		et_place_advance(&place, &walk, 1);
 	}
 	et_element_set_double(out->data, out->type, is_power(p) ? pow(sum, 1 / p) : p == 2 ? sqrt(sum) : sum);

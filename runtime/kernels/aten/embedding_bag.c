@@ -19,8 +19,8 @@ enum { COLUMNS = 256 };
 
 /* @n columns from @column on of the rows at [begin, end) of the indices: results, how many rows counted, and which row was
  * the largest in each. */
-static int64_t reduce_bag(const struct bags *b, size_t begin, size_t end, size_t column, size_t n,
-	double *results, int64_t *ret_rows)
+static int64_t reduce_bag(const struct bags *b, size_t begin, size_t end, size_t column, size_t n, double *results,
+	int64_t *ret_rows)
 {
 	double row_numbers[COLUMNS];
 	size_t bytes = et_element_bytes(b->weight), width = (size_t)b->weight->sizes[1];
@@ -34,11 +34,10 @@ static int64_t reduce_bag(const struct bags *b, size_t begin, size_t end, size_t
 		int64_t row = b->indices[i];
 		if (row == b->padding)
 			continue;
-		load(row_numbers, (const uint8_t *)b->weight->data + ((size_t)row * width + column) * bytes,
-			1, n);
+		load(row_numbers, (const uint8_t *)b->weight->data + ((size_t)row * width + column) * bytes, 1, n);
 		if (b->factors) {
-			double factor = et_element_get_double(
-				(const uint8_t *)b->factors->data + i * et_element_bytes(b->factors),
+			double factor = et_element_get_double((const uint8_t *)b->factors->data +
+								      i * et_element_bytes(b->factors),
 				b->factors->type);
 			for (size_t k = 0; k < n; k++)
 				row_numbers[k] *= factor;
@@ -59,8 +58,8 @@ static int64_t reduce_bag(const struct bags *b, size_t begin, size_t end, size_t
 
 /* Outputs that only training reads, of the sizes that PyTorch plans and filled as it fills them: it sums on a short path, which
  * does not say in which bag each index is. */
-static enum et_status size_side_outputs(
-	struct et_kernel_ctx *ctx, const struct bags *b, struct et_evalue *const *outs, int64_t n_columns)
+static enum et_status size_side_outputs(struct et_kernel_ctx *ctx, const struct bags *b, struct et_evalue *const *outs,
+	int64_t n_columns)
 {
 	bool is_short = b->mode == BAG_SUM && b->padding < 0 &&
 			(b->weight->type == ET_FLOAT32 || b->weight->type == ET_FLOAT16);
@@ -77,8 +76,8 @@ static enum et_status read_bags(struct et_kernel_ctx *ctx, struct et_evalue *con
 	struct et_view view;
 	const struct et_tensor *indices = args[1]->tensor, *offsets = args[2]->tensor;
 	ET_REQUIRE(ctx,
-		et_type_is_integral(indices->type) && et_type_is_integral(offsets->type) &&
-			indices->n_dims == 1 && offsets->n_dims == 1,
+		et_type_is_integral(indices->type) && et_type_is_integral(offsets->type) && indices->n_dims == 1 &&
+			offsets->n_dims == 1,
 		"takes lists of indices and offsets");
 	b->n_indices = et_tensor_numel(indices);
 	b->n_bags = et_tensor_numel(offsets);
@@ -92,9 +91,7 @@ static enum et_status read_bags(struct et_kernel_ctx *ctx, struct et_evalue *con
 		ET_REQUIRE(ctx, b->indices[i] >= 0 && b->indices[i] < b->weight->sizes[0], "index %lld of %d",
 			(long long)b->indices[i], b->weight->sizes[0]);
 	for (size_t i = 0; i < b->n_bags; i++)
-		ET_REQUIRE(ctx,
-			b->offsets[i] >= (i ? b->offsets[i - 1] : 0) &&
-				b->offsets[i] <= (int64_t)b->n_indices,
+		ET_REQUIRE(ctx, b->offsets[i] >= (i ? b->offsets[i - 1] : 0) && b->offsets[i] <= (int64_t)b->n_indices,
 			"offset %lld of %zu indices", (long long)b->offsets[i], b->n_indices);
 	return ET_OK;
 }
@@ -117,16 +114,13 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 	ET_TRY(et_require_same_type(ctx, b.weight, out));
 	ET_TRY(et_require_contiguous(ctx, b.weight, "the weight"));
 	ET_TRY(read_bags(ctx, args, &b));
-	ET_REQUIRE(ctx,
-		!b.factors ||
-			(et_tensor_numel(b.factors) == b.n_indices && et_type_is_float(b.factors->type)),
+	ET_REQUIRE(ctx, !b.factors || (et_tensor_numel(b.factors) == b.n_indices && et_type_is_float(b.factors->type)),
 		"factors that do not fit the indices");
 	int64_t n_columns = b.weight->sizes[1];
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)b.n_bags, n_columns }, 2));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	ET_TRY(size_side_outputs(ctx, &b, outs, n_columns));
-	int64_t *bag_of = outs[1]->tensor->data, *sizes = outs[2]->tensor->data,
-		*largest = outs[3]->tensor->data;
+	int64_t *bag_of = outs[1]->tensor->data, *sizes = outs[2]->tensor->data, *largest = outs[3]->tensor->data;
 	if (et_tensor_n_bytes(outs[1]->tensor)) /* some may be in no bag */
 		memset(bag_of, 0, et_tensor_n_bytes(outs[1]->tensor));
 	for (size_t bag = 0; bag < b.n_bags; bag++) {
@@ -139,8 +133,8 @@ static enum et_status run_embedding_bag(struct et_kernel_ctx *ctx, struct et_eva
 			size_t at = bag * (size_t)n_columns + column;
 			part = (size_t)n_columns - column < COLUMNS ? (size_t)n_columns - column : COLUMNS;
 			n = reduce_bag(&b, begin, end, column, part, results, rows_of);
-			et_storer(out->type, ET_F64)(
-				(uint8_t *)out->data + at * et_element_bytes(out), 1, results, part);
+			et_storer(out->type, ET_F64)((uint8_t *)out->data + at * et_element_bytes(out), 1, results,
+				part);
 			if (b.mode == BAG_MAX)
 				memcpy(largest + at, rows_of, part * sizeof(*rows_of));
 		}
@@ -244,8 +238,7 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 	ET_REQUIRE(ctx, from.n_dims == sum.n_dims && from.sizes[dim] == (int64_t)et_tensor_numel(index),
 		"the source does not fit the index");
 	for (size_t d = 0; d < sum.n_dims; d++)
-		ET_REQUIRE(
-			ctx, d == dim || from.sizes[d] == sum.sizes[d], "sizes differ in dimension %zu", d);
+		ET_REQUIRE(ctx, d == dim || from.sizes[d] == sum.sizes[d], "sizes differ in dimension %zu", d);
 	int64_t n = sum.sizes[dim];
 	int64_t *counts = et_kernel_scratch(ctx, (size_t)n * sizeof(*counts) + 1);
 	if (!counts)
@@ -253,8 +246,8 @@ static enum et_status run_index_reduce(struct et_kernel_ctx *ctx, struct et_eval
 	for (int64_t i = 0; i < n; i++)
 		counts[i] = args[5]->b ? 1 : 0;
 	for (size_t i = 0; i < et_tensor_numel(index); i++)
-		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < n, "index %lld of %lld",
-			(long long)indices[i], (long long)n);
+		ET_REQUIRE(ctx, indices[i] >= 0 && indices[i] < n, "index %lld of %lld", (long long)indices[i],
+			(long long)n);
 	reduce_rows(&sum, &from, dim, indices, reduction, counts, self->type);
 	for (int64_t i = 0; reduction == REDUCE_MEAN && i < n; i++) {
 		struct et_view row;

@@ -94,8 +94,7 @@ struct parts {
 static void join_2(const struct fft *f, const struct parts *parts, double complex *to)
 {
 	for (size_t i = 0; i < parts->m; i++) {
-		double complex a = parts->from[i],
-			       b = times(parts->from[parts->stride + i], f->turns[i * parts->step]);
+		double complex a = parts->from[i], b = times(parts->from[parts->stride + i], f->turns[i * parts->step]);
 		to[i] = a + b;
 		to[parts->m + i] = a - b;
 	}
@@ -135,15 +134,14 @@ static void join_any(const struct fft *f, const struct parts *parts, size_t p, d
 }
 
 /* @from, every @stride-th, to @to, in order. @to and @from are apart. */
-static void transform_part(const struct fft *f, size_t level, size_t n, const double complex *from,
-	size_t stride, double complex *to, double complex *room)
+static void transform_part(const struct fft *f, size_t level, size_t n, const double complex *from, size_t stride,
+	double complex *to, double complex *room)
 {
 	size_t p = f->factors[level], m = n / p;
 	struct parts parts = { .from = from, .stride = stride, .m = m, .step = f->n_turns / n };
 	if (m > 1) {
 		for (size_t k = 0; k < p; k++)
-			transform_part(
-				f, level + 1, m, from + k * stride, stride * p, room + k * m, to + k * m);
+			transform_part(f, level + 1, m, from + k * stride, stride * p, room + k * m, to + k * m);
 		parts.from = room;
 		parts.stride = m;
 	}
@@ -225,8 +223,7 @@ static enum et_status start_fft(struct et_kernel_ctx *ctx, struct fft *f, size_t
 }
 
 /* For real lines of an even length, if half of it has small factors: *@ret_is_half. */
-static enum et_status start_halved(
-	struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign, bool *ret_is_half)
+static enum et_status start_halved(struct et_kernel_ctx *ctx, struct fft *f, size_t n, double sign, bool *ret_is_half)
 {
 	*f = (struct fft){ .n = n / 2, .n_turns = n, .sign = sign };
 	*ret_is_half = n % 2 == 0 && split(f);
@@ -239,8 +236,7 @@ static void pair_half(const struct fft *f, double complex *line, double factor)
 {
 	size_t n = f->n;
 	for (size_t k = 0; k <= n / 2; k++) {
-		double complex a = line[k], b = conj(line[n - k]), even = (a + b) * factor,
-			       odd = (a - b) * factor;
+		double complex a = line[k], b = conj(line[n - k]), even = (a + b) * factor, odd = (a - b) * factor;
 		odd = times(CMPLX(-f->sign * cimag(odd), f->sign * creal(odd)), f->turns[k]);
 		line[k] = even + odd;
 		line[n - k] = conj(even - odd);
@@ -348,15 +344,14 @@ static enum et_status transform_lines(struct et_kernel_ctx *ctx, struct lines *l
 }
 
 /* Dimensions, each once, the last one apart. */
-static enum et_status get_dims(struct et_kernel_ctx *ctx, const struct et_evalue *list,
-	const struct et_tensor *self, size_t *ret_last)
+static enum et_status get_dims(struct et_kernel_ctx *ctx, const struct et_evalue *list, const struct et_tensor *self,
+	size_t *ret_last)
 {
 	uint32_t set = 0;
 	ET_REQUIRE(ctx, et_list_len(list) > 0, "no dimensions");
 	for (size_t i = 0; i < et_list_len(list); i++) {
 		int64_t dim = et_list_int(list, i);
-		ET_REQUIRE(ctx, dim >= 0 && dim < self->n_dims, "dimension %lld of %u", (long long)dim,
-			self->n_dims);
+		ET_REQUIRE(ctx, dim >= 0 && dim < self->n_dims, "dimension %lld of %u", (long long)dim, self->n_dims);
 		ET_REQUIRE(ctx, !(set >> dim & 1), "dimension %lld twice", (long long)dim);
 		set |= 1u << dim;
 		*ret_last = (size_t)dim;
@@ -376,8 +371,8 @@ static enum et_status get_factor(struct et_kernel_ctx *ctx, int64_t norm, const 
 	return ET_OK;
 }
 
-static enum et_status require_types(
-	struct et_kernel_ctx *ctx, const struct et_tensor *real, const struct et_tensor *spectrum)
+static enum et_status require_types(struct et_kernel_ctx *ctx, const struct et_tensor *real,
+	const struct et_tensor *spectrum)
 {
 	ET_REQUIRE(ctx,
 		(real->type == ET_FLOAT32 && spectrum->type == ET_COMPLEX64) ||
@@ -441,8 +436,8 @@ static enum et_status run_c2r(struct et_kernel_ctx *ctx, struct et_evalue *const
 	ET_TRY(get_dims(ctx, args[1], x, &last));
 	ET_REQUIRE(ctx, x->n_dims == out->n_dims && memcmp(x->dim_order, out->dim_order, x->n_dims) == 0,
 		"another dim order");
-	ET_REQUIRE(ctx, n >= 1 && n <= INT32_MAX && x->sizes[last] >= n / 2 + 1,
-		"lines of %lld from a spectrum of %d", (long long)n, x->sizes[last]);
+	ET_REQUIRE(ctx, n >= 1 && n <= INT32_MAX && x->sizes[last] >= n / 2 + 1, "lines of %lld from a spectrum of %d",
+		(long long)n, x->sizes[last]);
 	for (size_t d = 0; d < x->n_dims; d++)
 		sizes[d] = x->sizes[d];
 	sizes[last] = n;

@@ -10,8 +10,8 @@
 
 enum { BLOCK = 256 };
 
-enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type,
-	const struct et_evalue *number, struct et_wide *ret_element)
+enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type, const struct et_evalue *number,
+	struct et_wide *ret_element)
 {
 	struct et_wide element = { { 0 } };
 	ET_REQUIRE(ctx, et_loader(et_real_type(type), ET_F64), "cannot fill %s", et_scalar_name(type));
@@ -40,8 +40,7 @@ enum et_status et_fill(struct et_kernel_ctx *ctx, struct et_tensor *out, const s
 	return ET_OK;
 }
 
-static enum et_status resize_to_list(
-	struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *list)
+static enum et_status resize_to_list(struct et_kernel_ctx *ctx, struct et_tensor *out, const struct et_evalue *list)
 {
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n = et_list_len(list);
@@ -111,8 +110,7 @@ static enum et_status run_scalar_tensor(struct et_kernel_ctx *ctx, struct et_eva
 ARANGE(arange_floats, float)
 ARANGE(arange_doubles, double)
 
-static enum et_status arange(
-	struct et_kernel_ctx *ctx, double start, double end, double step, struct et_tensor *out)
+static enum et_status arange(struct et_kernel_ctx *ctx, double start, double end, double step, struct et_tensor *out)
 {
 	if (out->type == ET_INT64) { /* PyTorch cuts off before it counts */
 		start = trunc(start);
@@ -163,8 +161,8 @@ static enum et_status run_empty_laid_out(struct et_kernel_ctx *ctx, struct et_ev
 {
 	size_t first = *(const size_t *)ctx->kernel->row;
 	struct et_tensor *out = args[first + 2]->tensor;
-	ET_REQUIRE(ctx, et_list_len(args[first + 1]) == et_list_len(args[first]),
-		"a layout of %zu dimensions for %zu", et_list_len(args[first + 1]), et_list_len(args[first]));
+	ET_REQUIRE(ctx, et_list_len(args[first + 1]) == et_list_len(args[first]), "a layout of %zu dimensions for %zu",
+		et_list_len(args[first + 1]), et_list_len(args[first]));
 	ET_TRY(resize_to_list(ctx, out, args[first]));
 	return et_fill(ctx, out, &zero);
 }

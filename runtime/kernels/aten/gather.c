@@ -58,8 +58,7 @@ static enum et_status begin_pick(struct et_kernel_ctx *ctx, struct pick *p, cons
 		et_view_insert(&p->companion, 0, 1, 1);
 	et_view_clone(&still, &p->indexed);
 	bool is_empty = et_view_numel(&index_view) == 0;
-	ET_REQUIRE(ctx,
-		is_empty || (index_view.n_dims == still.n_dims && p->companion.n_dims == still.n_dims),
+	ET_REQUIRE(ctx, is_empty || (index_view.n_dims == still.n_dims && p->companion.n_dims == still.n_dims),
 		"ranks %u, %u and %u", index_view.n_dims, p->companion.n_dims, still.n_dims);
 	for (size_t d = 0; d < still.n_dims && !is_empty; d++) {
 		int64_t size = index_view.sizes[d];
@@ -111,9 +110,8 @@ static inline uint8_t *picked(const struct pick_run *run, size_t i)
 {
 	int64_t index = run->indices[(ptrdiff_t)i * run->step];
 	index = index < 0 ? index + run->size : index;
-	return index >= 0 && index < run->size
-		       ? run->indexed + (ptrdiff_t)i * run->indexed_step + index * run->stride
-		       : NULL;
+	return index >= 0 && index < run->size ? run->indexed + (ptrdiff_t)i * run->indexed_step + index * run->stride
+					       : NULL;
 }
 
 static enum et_status refuse_index(struct et_kernel_ctx *ctx, const struct pick_run *run, size_t i)
@@ -201,8 +199,8 @@ static void combine(uint8_t *to, const uint8_t *from, enum et_scalar_type type, 
 }
 
 /* @src has the output's type. */
-static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args,
-	const struct et_view *src, enum scatter_mode mode, struct et_tensor *out)
+static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const *args, const struct et_view *src,
+	enum scatter_mode mode, struct et_tensor *out)
 {
 	struct pick p;
 	struct et_view self;
@@ -226,8 +224,8 @@ static enum et_status scatter(struct et_kernel_ctx *ctx, struct et_evalue *const
 	return ET_OK;
 }
 
-static enum et_status scatter_tensor(struct et_kernel_ctx *ctx, struct et_evalue *const *args,
-	enum scatter_mode mode, struct et_tensor *out)
+static enum et_status scatter_tensor(struct et_kernel_ctx *ctx, struct et_evalue *const *args, enum scatter_mode mode,
+	struct et_tensor *out)
 {
 	struct et_view src;
 	ET_TRY(et_require_same_type(ctx, args[3]->tensor, out));
@@ -281,8 +279,7 @@ static bool is_row_major(const struct et_view *view)
 }
 
 /* Where what is chosen lies in one piece for each index. */
-static void select_rows(
-	const struct et_view *to, const struct et_view *from, size_t dim, const int64_t *indices)
+static void select_rows(const struct et_view *to, const struct et_view *from, size_t dim, const int64_t *indices)
 {
 	size_t bytes = et_scalar_size(to->type), n_outer = 1, n = (size_t)to->sizes[dim];
 	for (size_t d = 0; d < to->n_dims; d++) {
@@ -347,8 +344,7 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 	struct et_view view;
 	int64_t sizes[ET_MAX_DIMS];
 	ET_TRY(et_require_same_type(ctx, weight, out));
-	ET_REQUIRE(ctx, weight->n_dims == 2 && index->n_dims < ET_MAX_DIMS, "a weight of rank %u",
-		weight->n_dims);
+	ET_REQUIRE(ctx, weight->n_dims == 2 && index->n_dims < ET_MAX_DIMS, "a weight of rank %u", weight->n_dims);
 	ET_REQUIRE(ctx, et_type_is_integral(index->type), "an index of %s", et_scalar_name(index->type));
 	ET_TRY(et_require_contiguous(ctx, weight, "the weight"));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
@@ -378,8 +374,7 @@ static enum et_status broadcast_mask(struct et_kernel_ctx *ctx, const struct et_
 {
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims = self->n_dims > mask->n_dims ? self->n_dims : mask->n_dims;
-	ET_REQUIRE(ctx, mask->type == ET_BOOL || mask->type == ET_UINT8, "a mask of %s",
-		et_scalar_name(mask->type));
+	ET_REQUIRE(ctx, mask->type == ET_BOOL || mask->type == ET_UINT8, "a mask of %s", et_scalar_name(mask->type));
 	if (!et_local_copy(ctx, mask, ET_BOOL, ret_mask))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	et_view_of(ret_self, self);
@@ -389,8 +384,7 @@ static enum et_status broadcast_mask(struct et_kernel_ctx *ctx, const struct et_
 		int64_t b = from_end <= mask->n_dims ? mask->sizes[mask->n_dims - from_end] : 1;
 		sizes[d] = a == 1 ? b : a;
 	}
-	ET_REQUIRE(ctx,
-		et_view_broadcast(ret_self, sizes, n_dims) && et_view_broadcast(ret_mask, sizes, n_dims),
+	ET_REQUIRE(ctx, et_view_broadcast(ret_self, sizes, n_dims) && et_view_broadcast(ret_mask, sizes, n_dims),
 		"the mask does not broadcast to the input");
 	return ET_OK;
 }
@@ -407,8 +401,7 @@ static struct masked_run run_at(const struct et_walk *walk, const struct et_plac
 	uint8_t *elements, size_t bytes, size_t n)
 {
 	return (struct masked_run){ mask + place->offset[0], elements + place->offset[1] * (int64_t)bytes,
-		walk->strides[0][walk->n_dims - 1], walk->strides[1][walk->n_dims - 1] * (ptrdiff_t)bytes,
-		n };
+		walk->strides[0][walk->n_dims - 1], walk->strides[1][walk->n_dims - 1] * (ptrdiff_t)bytes, n };
 }
 
 /* View 0 of @walk is the mask: a local copy, 0 or 1 each. */
@@ -556,12 +549,11 @@ static enum et_status run_repeat_interleave(struct et_kernel_ctx *ctx, struct et
 	if (!times)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
 	for (int64_t i = 0; i < view.sizes[0]; i++) {
-		ET_REQUIRE(ctx,
-			times[i] >= 0 && et_add(total, (size_t)times[i], &total) && total <= INT32_MAX,
+		ET_REQUIRE(ctx, times[i] >= 0 && et_add(total, (size_t)times[i], &total) && total <= INT32_MAX,
 			"%lld repeats", (long long)times[i]);
 	}
-	ET_REQUIRE(ctx, et_is_none(args[1]) || args[1]->i == (int64_t)total, "%zu elements, expected %lld",
-		total, (long long)args[1]->i);
+	ET_REQUIRE(ctx, et_is_none(args[1]) || args[1]->i == (int64_t)total, "%zu elements, expected %lld", total,
+		(long long)args[1]->i);
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ (int64_t)total }, 1));
 	uint8_t *to = out->data;
 	int64_t *numbers = out->type == ET_INT64 ? out->data : NULL;

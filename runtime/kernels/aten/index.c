@@ -63,8 +63,8 @@ void *et_local_copy(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, e
 }
 
 /* A mask over @mask->n_dims dimensions from @dim on becomes as many lists of positions. */
-static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_tensor *self,
-	const struct et_tensor *mask, size_t dim, struct index_of *indices)
+static enum et_status expand_mask(struct et_kernel_ctx *ctx, const struct et_tensor *self, const struct et_tensor *mask,
+	size_t dim, struct index_of *indices)
 {
 	struct et_view view;
 	size_t numel = et_tensor_numel(mask), n_dims = mask->n_dims, n = 0;
@@ -105,8 +105,7 @@ static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_te
 		}
 		bool is_mask = index->type == ET_BOOL || index->type == ET_UINT8;
 		size_t n_taken = is_mask ? index->n_dims : 1;
-		ET_REQUIRE(ctx, dim + n_taken <= self->n_dims, "more indices than the %u dimensions",
-			self->n_dims);
+		ET_REQUIRE(ctx, dim + n_taken <= self->n_dims, "more indices than the %u dimensions", self->n_dims);
 		ET_REQUIRE(ctx, is_mask || et_type_is_integral(index->type), "an index of %s",
 			et_scalar_name(index->type));
 		if (is_mask) {
@@ -124,8 +123,8 @@ static enum et_status read_indices(struct et_kernel_ctx *ctx, const struct et_te
 }
 
 /* Check one index against its dimension and add what it contributes to places [begin, begin + n). */
-static enum et_status add_offsets(
-	struct et_kernel_ctx *ctx, struct selection *s, const struct index_of *index, size_t begin, size_t n)
+static enum et_status add_offsets(struct et_kernel_ctx *ctx, struct selection *s, const struct index_of *index,
+	size_t begin, size_t n)
 {
 	struct et_view view;
 	struct et_walk walk;
@@ -141,8 +140,8 @@ static enum et_status add_offsets(
 	}
 	for (size_t i = 0; i < n; i++) {
 		int64_t at = indices[is_whole ? (int64_t)(begin + i) : place.offset[0]];
-		ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
-			(long long)at, index->dim, (long long)size);
+		ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld", (long long)at,
+			index->dim, (long long)size);
 		s->offsets[i] += (at < 0 ? at + size : at) * stride;
 		if (!is_whole)
 			et_place_advance(&place, &walk, 1);
@@ -207,8 +206,8 @@ static enum et_status select_elements(struct et_kernel_ctx *ctx, const struct et
 }
 
 /* The sizes of what was selected. */
-static enum et_status selected_sizes(
-	struct et_kernel_ctx *ctx, const struct selection *s, int64_t *ret_sizes, size_t *ret_n)
+static enum et_status selected_sizes(struct et_kernel_ctx *ctx, const struct selection *s, int64_t *ret_sizes,
+	size_t *ret_n)
 {
 	size_t n = 0;
 	ET_REQUIRE(ctx, s->kept.n_dims + s->n_dims <= ET_MAX_DIMS, "a result of too many dimensions");
@@ -245,8 +244,8 @@ static void open_places(struct places *places, const struct selection *s, const 
 }
 
 /* Where every dimension is indexed, so that a place is one element. */
-static enum et_status take_elements(
-	struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+static enum et_status take_elements(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
+	size_t element_bytes)
 {
 	ptrdiff_t stride = to->walk.strides[0][to->walk.n_dims - 1];
 	for (size_t i = 0; i < s->numel;) {
@@ -277,8 +276,7 @@ static bool is_one_run(const struct et_view *to, const struct et_view *from)
 	return walk.n_dims == 1 && walk.strides[0][0] == 1 && walk.strides[1][0] == 1;
 }
 
-static enum et_status take_runs(
-	struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+static enum et_status take_runs(struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
 {
 	size_t bytes = et_view_numel(&s->kept) * element_bytes;
 	for (size_t i = 0; i < s->numel; i++) {
@@ -295,8 +293,8 @@ static enum et_status take_runs(
 #define GATHER(type)                   \
 	for (size_t i = 0; i < n; i++) \
 	((type *)(void *)to)[at[i]] = ((const type *)(const void *)from)[offsets[i]]
-static void gather_elements(
-	uint8_t *to, const int64_t *at, const uint8_t *from, const int64_t *offsets, size_t n, size_t bytes)
+static void gather_elements(uint8_t *to, const int64_t *at, const uint8_t *from, const int64_t *offsets, size_t n,
+	size_t bytes)
 {
 	switch (bytes) {
 	case 1:
@@ -318,8 +316,8 @@ static void gather_elements(
 }
 
 /* Where a place's elements lie apart, those of many places that are neighbours are taken together. */
-static enum et_status take_apart(
-	struct et_kernel_ctx *ctx, struct selection *s, struct places *to, size_t element_bytes)
+static enum et_status take_apart(struct et_kernel_ctx *ctx, struct selection *s, struct places *to,
+	size_t element_bytes)
 {
 	struct et_walk walk;
 	et_walk_init(&walk, (const struct et_view *[]){ &to->kept, &s->kept }, 2);
@@ -335,8 +333,7 @@ static enum et_status take_apart(
 		et_place_seek(&place, &walk, 0);
 		for (size_t k = 0; k < walk.numel; k++) {
 			gather_elements(to->kept.data + place.offset[0] * (int64_t)element_bytes, at,
-				s->kept.data + place.offset[1] * (int64_t)element_bytes, s->offsets, n,
-				element_bytes);
+				s->kept.data + place.offset[1] * (int64_t)element_bytes, s->offsets, n, element_bytes);
 			et_place_advance(&place, &walk, 1);
 		}
 	}
@@ -387,19 +384,18 @@ static bool find_alike(struct alike *alike, const struct et_tensor *self, const 
 
 /* In @offsets, in bytes of @self: where the places [begin, begin + n) are. Each index is read once: it may be in memory that a
  * client changes. */
-static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct alike *alike,
-	const struct et_tensor *self, size_t begin, size_t n, int64_t *offsets)
+static enum et_status find_offsets(struct et_kernel_ctx *ctx, const struct alike *alike, const struct et_tensor *self,
+	size_t begin, size_t n, int64_t *offsets)
 {
 	for (size_t k = 0; k < alike->n; k++) {
 		int64_t size = self->sizes[alike->first + k],
 			bytes = self->strides[alike->first + k] * (int64_t)et_element_bytes(self);
 		for (size_t i = 0; i < n; i++) {
 			const size_t nth = begin + i;
-			int64_t at = alike->is_wide
-					     ? __atomic_load_n((const int64_t *)alike->indices[k] + nth,
-						       __ATOMIC_RELAXED)
-					     : __atomic_load_n((const int32_t *)alike->indices[k] + nth,
-						       __ATOMIC_RELAXED);
+			int64_t at = alike->is_wide ? __atomic_load_n((const int64_t *)alike->indices[k] + nth,
+							      __ATOMIC_RELAXED)
+						    : __atomic_load_n((const int32_t *)alike->indices[k] + nth,
+							      __ATOMIC_RELAXED);
 			ET_REQUIRE(ctx, at >= -size && at < size, "index %lld in dimension %zu of size %lld",
 				(long long)at, alike->first + k, (long long)size);
 			offsets[i] = (k ? offsets[i] : 0) + (at < 0 ? at + size : at) * bytes;
@@ -431,8 +427,8 @@ static void find_chosen(struct stretches *ret, const struct alike *alike, const 
 }
 
 /* Copies what was chosen of @whole to @chosen, or, @puts, back there; both lie row after row, and neither is empty. */
-static enum et_status move_chosen(struct et_kernel_ctx *ctx, const struct stretches *s,
-	const struct alike *alike, const struct et_tensor *whole, uint8_t *chosen, bool puts)
+static enum et_status move_chosen(struct et_kernel_ctx *ctx, const struct stretches *s, const struct alike *alike,
+	const struct et_tensor *whole, uint8_t *chosen, bool puts)
 {
 	int64_t offsets[CHUNK];
 	for (size_t begin = 0, n; begin < s->n_places; begin += n) {
@@ -469,8 +465,7 @@ static enum et_status run_index(struct et_kernel_ctx *ctx, struct et_evalue *con
 		struct stretches chosen;
 		find_chosen(&chosen, &alike, self);
 		ET_TRY(et_resize(ctx, out, chosen.sizes, chosen.n_dims));
-		return et_tensor_numel(out) ? move_chosen(ctx, &chosen, &alike, self, out->data, false)
-					    : ET_OK;
+		return et_tensor_numel(out) ? move_chosen(ctx, &chosen, &alike, self, out->data, false) : ET_OK;
 	}
 	ET_TRY(select_elements(ctx, self, args[1], &s));
 	ET_TRY(selected_sizes(ctx, &s, sizes, &n_dims));
@@ -509,11 +504,11 @@ static void add_element(uint8_t *left, const uint8_t *right, enum et_scalar_type
 		a += b;
 		memcpy(left, &a, sizeof(a));
 	} else if (et_type_is_complex(type)) {
-		et_element_set_complex(
-			left, type, et_element_get_complex(left, type) + et_element_get_complex(right, type));
+		et_element_set_complex(left, type,
+			et_element_get_complex(left, type) + et_element_get_complex(right, type));
 	} else if (et_type_is_float(type)) {
-		et_element_set_double(
-			left, type, et_element_get_double(left, type) + et_element_get_double(right, type));
+		et_element_set_double(left, type,
+			et_element_get_double(left, type) + et_element_get_double(right, type));
 	} else {
 		et_element_set_int(left, type,
 			(int64_t)((uint64_t)et_element_get_int(left, type) +
@@ -530,8 +525,7 @@ static void accumulate(const struct et_view *to, const struct et_view *from)
 	et_walk_init(&walk, (const struct et_view *[]){ to, from }, 2);
 	et_place_seek(&place, &walk, 0);
 	for (size_t i = 0; i < walk.numel; i++) {
-		add_element(
-			to->data + place.offset[0] * bytes, from->data + place.offset[1] * bytes, to->type);
+		add_element(to->data + place.offset[0] * bytes, from->data + place.offset[1] * bytes, to->type);
 		et_place_advance(&place, &walk, 1);
 	}
 }
@@ -559,8 +553,7 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	struct stretches chosen;
 	int64_t sizes[ET_MAX_DIMS];
 	size_t n_dims, element_bytes = et_element_bytes(out);
-	if (!accumulates && values->type == out->type && is_contiguous(out) &&
-		find_alike(&alike, out, list)) {
+	if (!accumulates && values->type == out->type && is_contiguous(out) && find_alike(&alike, out, list)) {
 		find_chosen(&chosen, &alike, out);
 		if (is_chosen(&chosen, values))
 			return move_chosen(ctx, &chosen, &alike, out, values->data, true);
@@ -570,8 +563,7 @@ static enum et_status put(struct et_kernel_ctx *ctx, struct et_tensor *out, cons
 	et_view_of(&view, values);
 	if (values->type != out->type && !et_local_copy(ctx, values, out->type, &view))
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n_dims),
-		"the values do not broadcast to what is indexed");
+	ET_REQUIRE(ctx, et_view_broadcast(&view, sizes, n_dims), "the values do not broadcast to what is indexed");
 	if (et_view_numel(&view) == 0)
 		return ET_OK;
 	open_places(&from, &s, &view);

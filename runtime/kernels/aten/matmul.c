@@ -84,8 +84,8 @@ ET_EXPANDED float rounded_at(const void *numbers, int64_t i, const enum et_scala
 }
 
 /* Of @type, which all of them have, or all of them as floats. */
-ET_EXPANDED void multiply_rounded_as(
-	const struct product *p, const enum et_scalar_type type, const enum et_scalar_type as)
+ET_EXPANDED void multiply_rounded_as(const struct product *p, const enum et_scalar_type type,
+	const enum et_scalar_type as)
 {
 	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
 	const float alpha = et_round_half((float)p->alpha, type), beta = et_round_half((float)p->beta, type);
@@ -96,23 +96,21 @@ ET_EXPANDED void multiply_rounded_as(
 				to = i * out->strides[0] + j * out->strides[1];
 			float sum = 0;
 			for (int64_t k = 0; k < n_k; k++, left += a->strides[1], right += b->strides[0])
-				sum = et_round_half(
-					sum + et_round_half(rounded_at(a->data, left, as) *
-								    rounded_at(b->data, right, as),
-						      type),
+				sum = et_round_half(sum + et_round_half(rounded_at(a->data, left, as) *
+										rounded_at(b->data, right, as),
+								  type),
 					type);
 			sum = et_round_half(sum * alpha, type);
 			if (beta != 0)
-				sum += et_round_half(
-					rounded_at(
-						self->data, i * self->strides[0] + j * self->strides[1], as) *
-						beta,
+				sum += et_round_half(rounded_at(self->data, i * self->strides[0] + j * self->strides[1],
+							     as) *
+							     beta,
 					type);
 			if (as == ET_FLOAT32)
 				((float *)out->data)[to] = sum;
 			else
-				((uint16_t *)out->data)[to] =
-					type == ET_BFLOAT16 ? et_to_bfloat16(sum) : et_to_half(sum);
+				((uint16_t *)out->data)[to] = type == ET_BFLOAT16 ? et_to_bfloat16(sum)
+										  : et_to_half(sum);
 		}
 	}
 }
@@ -215,8 +213,7 @@ static void load_few(struct few *to, const struct et_view *from)
 		return;
 	}
 	for (int64_t i = 0; i < n_rows; i++)
-		load(to->numbers + i * n,
-			from->data + i * from->strides[0] * (int64_t)et_scalar_size(from->type),
+		load(to->numbers + i * n, from->data + i * from->strides[0] * (int64_t)et_scalar_size(from->type),
 			from->strides[1], (size_t)n);
 }
 
@@ -264,13 +261,12 @@ static enum et_status multiply_float(struct et_kernel_ctx *ctx, const struct pro
 	struct et_view room_a, room_b, room_self, room_out;
 	enum { FEW_PRODUCTS = 128 }; /* of halves, which are not worth a copy in floats */
 	int64_t n_columns = p->out->sizes[1];
-	if (rounds_all(p) && self->type == out->type &&
-		out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
+	if (rounds_all(p) && self->type == out->type && out->sizes[0] * n_columns * a->sizes[1] <= FEW_PRODUCTS) {
 		multiply_rounded(p, out->type);
 		return ET_OK;
 	}
-	if (et_type_is_half(p->b->type) && is_few(a, 0) && is_few(p->b, 0) && is_few(out, 0) &&
-		!rounds_all(p) && (!self || et_loader(self->type, ET_F32))) {
+	if (et_type_is_half(p->b->type) && is_few(a, 0) && is_few(p->b, 0) && is_few(out, 0) && !rounds_all(p) &&
+		(!self || et_loader(self->type, ET_F32))) {
 		multiply_few(p);
 		return ET_OK;
 	}
@@ -314,7 +310,7 @@ enum { PIECE = 256 };
 		int64_t n_k = a->sizes[1], col = a->strides[1], row = b->strides[0], step = b->strides[1];  \
 		memset(sums, 0, n * sizeof(*sums));                                                         \
 		if (step == 1) {                                                                            \
-			et_span_ukernels()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);            \
+			et_span_ukernels()->weigh_rows(n, sums, (size_t)n_k, right, row, left, col);        \
 			return;                                                                             \
 		}                                                                                           \
 		for (int64_t k = 0; k < n_k; k++) {                                                         \
@@ -345,8 +341,7 @@ enum { PIECE = 256 };
 PLAIN_PRODUCT(multiply_doubles, double, weigh_double_rows)
 PLAIN_PRODUCT(multiply_ints, int64_t, weigh_long_rows)
 
-static enum et_status multiply_plain(
-	struct et_kernel_ctx *ctx, const struct product *p, enum et_scalar_type type)
+static enum et_status multiply_plain(struct et_kernel_ctx *ctx, const struct product *p, enum et_scalar_type type)
 {
 	const struct et_view *a = p->a, *b = p->b, *self = p->self, *out = p->out;
 	struct et_view room_a, room_b, room_self, room_out;
@@ -373,34 +368,32 @@ typedef void (*direct_fn)(const struct et_product *product);
 static direct_fn find_direct(const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
 	enum { FEW_TERMS = 8, SMALL_FLOATS = 512, SMALL_TRANSPOSED_FLOATS = 1024, SMALL_WIDE = 8192 };
-	enum et_class class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
-	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last],
-	       numel = n_k * (size_t)b->sizes[last];
+	enum et_class compute_class = et_class_of(a->type), narrow = et_narrow_class_of(a->type);
+	size_t last = (size_t)a->n_dims - 1, n_k = (size_t)a->sizes[last], numel = n_k * (size_t)b->sizes[last];
 	if (a->type != b->type || a->type != out->type || a->type == ET_BOOL ||
 		(out->strides[last] != 1 && out->sizes[last] != 1))
 		return NULL;
-	if (narrow == ET_N_SPANS && !et_class_is_type(class, a->type))
+	if (narrow == ET_N_SPANS && !et_class_is_type(compute_class, a->type))
 		return NULL;
-	bool is_float = class == ET_F32, is_narrow = narrow != ET_N_SPANS;
+	bool is_float = compute_class == ET_F32, is_narrow = narrow != ET_N_SPANS;
 	if (is_narrow)
-		class = narrow;
-	bool is_column = b->sizes[last] == 1 && b->strides[last - 1] == 1 && a->strides[last] == 1 &&
-			 n_k > FEW_TERMS && !(is_float && numel > SMALL_TRANSPOSED_FLOATS);
+		compute_class = narrow;
+	bool is_column = b->sizes[last] == 1 && b->strides[last - 1] == 1 && a->strides[last] == 1 && n_k > FEW_TERMS &&
+			 !(is_float && numel > SMALL_TRANSPOSED_FLOATS);
 	if (is_column)
-		return et_span_ukernels()->multiply_transposed[class];
+		return et_span_ukernels()->multiply_transposed[compute_class];
 	if (b->strides[last] == 1 || b->sizes[last] == 1)
 		return is_narrow || n_k <= FEW_TERMS || numel <= (is_float ? SMALL_FLOATS : SMALL_WIDE)
-			       ? et_span_ukernels()->multiply[class]
+			       ? et_span_ukernels()->multiply[compute_class]
 			       : NULL;
 	if ((b->strides[last - 1] != 1 && n_k != 1) || (a->strides[last] != 1 && n_k != 1) ||
 		(is_float && numel > SMALL_TRANSPOSED_FLOATS))
 		return NULL;
-	return et_span_ukernels()->multiply_transposed[class];
+	return et_span_ukernels()->multiply_transposed[compute_class];
 }
 
 /* Matrices in the last two dimensions of what is given. */
-static struct et_product direct_product(
-	const struct et_view *a, const struct et_view *b, const struct et_view *out)
+static struct et_product direct_product(const struct et_view *a, const struct et_view *b, const struct et_view *out)
 {
 	size_t last = (size_t)a->n_dims - 1;
 	return (struct et_product){
@@ -489,8 +482,7 @@ static enum et_status multiply_direct(struct et_kernel_ctx *ctx, const struct pr
 static bool is_transposed_for_little(const struct et_view *a, const struct et_view *b)
 {
 	enum { FEW_TERMS = 8, SEVERAL_ROWS = 8 };
-	return b->strides[1] != 1 && b->sizes[1] != 1 && b->sizes[0] < FEW_TERMS &&
-	       a->sizes[0] >= SEVERAL_ROWS;
+	return b->strides[1] != 1 && b->sizes[1] != 1 && b->sizes[0] < FEW_TERMS && a->sizes[0] >= SEVERAL_ROWS;
 }
 
 static enum et_status multiply_transposed_back(struct et_kernel_ctx *ctx, const struct product *p)
@@ -541,8 +533,7 @@ static enum et_status multiply(struct et_kernel_ctx *ctx, const struct product *
 	}
 }
 
-static enum et_status require_product(
-	struct et_kernel_ctx *ctx, const struct et_view *a, const struct et_view *b)
+static enum et_status require_product(struct et_kernel_ctx *ctx, const struct et_view *a, const struct et_view *b)
 {
 	ET_REQUIRE(ctx, a->n_dims == 2 && b->n_dims == 2, "ranks %u and %u", a->n_dims, b->n_dims);
 	ET_REQUIRE(ctx, a->sizes[1] == b->sizes[0], "[%lld,%lld] times [%lld,%lld]", (long long)a->sizes[0],
@@ -551,9 +542,8 @@ static enum et_status require_product(
 }
 
 /* out = beta self + alpha a b, all of them given as tensors; a 1-dimensional b is a column. */
-static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_tensor *self,
-	const struct et_tensor *left, const struct et_tensor *right, const struct product *factors,
-	struct et_tensor *result)
+static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_tensor *self, const struct et_tensor *left,
+	const struct et_tensor *right, const struct product *factors, struct et_tensor *result)
 {
 	struct et_view a, b, out, start;
 	bool is_vector = right->n_dims == 1;
@@ -570,8 +560,7 @@ static enum et_status add_product(struct et_kernel_ctx *ctx, const struct et_ten
 		et_view_of(&start, self);
 		if (is_vector && start.n_dims == 1)
 			et_view_insert(&start, 1, 1, 1);
-		ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2),
-			"self does not broadcast to the product");
+		ET_REQUIRE(ctx, et_view_broadcast(&start, out.sizes, 2), "self does not broadcast to the product");
 	}
 	struct product product = *factors;
 	product.self = self ? &start : NULL;
@@ -643,8 +632,8 @@ static enum et_status run_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 /* The type in which products of @type are computed. */
 static enum et_scalar_type product_type(enum et_scalar_type type)
 {
-	enum et_class class = et_class_of(type);
-	return class == ET_F32 ? ET_FLOAT32 : class == ET_F64 ? ET_FLOAT64 : ET_INT64;
+	enum et_class compute_class = et_class_of(type);
+	return compute_class == ET_F32 ? ET_FLOAT32 : compute_class == ET_F64 ? ET_FLOAT64 : ET_INT64;
 }
 
 static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -654,12 +643,10 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	const struct et_view *left_ones = &a, *right_ones = &b, *products = &out;
 	et_view_of(&a, args[0]->tensor);
 	et_view_of(&b, args[1]->tensor);
-	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
-		"takes two batches of matrices");
+	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0], "takes two batches of matrices");
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[0], a.sizes[1], b.sizes[2] }, 3));
 	et_view_of(&out, result);
-	direct_fn direct =
-		et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? find_direct(&a, &b, &out) : NULL;
+	direct_fn direct = et_tensor_numel(result) && a.sizes[2] == b.sizes[1] ? find_direct(&a, &b, &out) : NULL;
 	if (direct) {
 		struct et_product product = direct_product(&a, &b, &out);
 		size_t bytes = et_element_bytes(result);
@@ -674,8 +661,7 @@ static enum et_status run_bmm(struct et_kernel_ctx *ctx, struct et_evalue *const
 	bool is_one_type = a.type == b.type && a.type == out.type; /* else the first product refuses them */
 	enum et_scalar_type type = product_type(a.type);
 	bool is_small = et_type_is_half(a.type) && is_few(&a, 1) && is_few(&b, 1) && is_few(&out, 1);
-	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result) &&
-		!is_small) {
+	if (is_one_type && !et_type_is_complex(a.type) && a.type != type && et_tensor_numel(result) && !is_small) {
 		ET_TRY(as_type(ctx, &left_ones, &room_a, type)); /* all matrices at once */
 		ET_TRY(as_type(ctx, &right_ones, &room_b, type));
 		products = &room_out;
@@ -711,8 +697,7 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 	double beta = et_number_double(args[3]), alpha = et_number_double(args[4]);
 	et_view_of(&a, args[1]->tensor);
 	et_view_of(&b, args[2]->tensor);
-	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0],
-		"takes two batches of matrices");
+	ET_REQUIRE(ctx, a.n_dims == 3 && b.n_dims == 3 && a.sizes[0] == b.sizes[0], "takes two batches of matrices");
 	ET_TRY(et_resize(ctx, result, (const int64_t[]){ a.sizes[1], b.sizes[2] }, 2));
 	et_view_of(&out, result);
 	et_view_of(&self, args[0]->tensor);
@@ -734,14 +719,14 @@ static enum et_status run_addbmm(struct et_kernel_ctx *ctx, struct et_evalue *co
 }
 
 /* Dimensions in @list are inserted into @view, of size 1, so that it has @n_dims. */
-static enum et_status insert_dims(
-	struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *list, size_t n_dims)
+static enum et_status insert_dims(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *list,
+	size_t n_dims)
 {
 	uint32_t set = 0;
 	if (et_list_len(list))
 		ET_TRY(et_get_dims(ctx, list, n_dims, &set));
-	ET_REQUIRE(ctx, view->n_dims + et_list_len(list) == n_dims, "%u dimensions and %zu more",
-		view->n_dims, et_list_len(list));
+	ET_REQUIRE(ctx, view->n_dims + et_list_len(list) == n_dims, "%u dimensions and %zu more", view->n_dims,
+		et_list_len(list));
 	for (size_t d = 0; d < n_dims; d++) {
 		if (set >> d & 1)
 			et_view_insert(view, d, 1, 0);
@@ -751,8 +736,8 @@ static enum et_status insert_dims(
 
 /* The product of two of as many dimensions, element by element, summed over the dimensions in @summed, which remain with
  * stride 0. In double, but rounded to @type in the end. */
-static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *ret_sums,
-	const struct et_view *a, const struct et_view *b, uint32_t summed, enum et_scalar_type type)
+static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *ret_sums, const struct et_view *a,
+	const struct et_view *b, uint32_t summed, enum et_scalar_type type)
 {
 	struct et_view sums, left, right;
 	struct et_walk walk;
@@ -765,8 +750,7 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 	for (size_t d = n_dims; d-- > 0;) {
 		sizes[d] = a->sizes[d] == 1 ? b->sizes[d] : a->sizes[d];
 		et_view_insert(&sums, 0, sizes[d], summed >> d & 1 ? 0 : (int64_t)numel);
-		ET_REQUIRE(ctx, (summed >> d & 1) || et_mul(numel, (size_t)sizes[d], &numel),
-			"the sizes overflow");
+		ET_REQUIRE(ctx, (summed >> d & 1) || et_mul(numel, (size_t)sizes[d], &numel), "the sizes overflow");
 	}
 	ET_REQUIRE(ctx, et_view_broadcast(&left, sizes, n_dims) && et_view_broadcast(&right, sizes, n_dims),
 		"the tensors do not broadcast");
@@ -781,8 +765,7 @@ static enum et_status sum_products(struct et_kernel_ctx *ctx, struct et_view *re
 	for (size_t i = 0; i < walk.numel; i++) {
 		const uint8_t *l = left.data + place.offset[1] * (int64_t)et_scalar_size(left.type);
 		const uint8_t *r = right.data + place.offset[2] * (int64_t)et_scalar_size(right.type);
-		numbers[place.offset[0]] +=
-			et_element_get_double(l, left.type) * et_element_get_double(r, right.type);
+		numbers[place.offset[0]] += et_element_get_double(l, left.type) * et_element_get_double(r, right.type);
 		et_place_advance(&place, &walk, 1);
 	}
 	for (size_t i = 0; i < numel; i++)
@@ -801,8 +784,8 @@ static enum et_status run_trilinear(struct et_kernel_ctx *ctx, struct et_evalue 
 	struct et_view in[3], sums;
 	size_t n_dims = args[0]->tensor->n_dims + et_list_len(args[3]);
 	uint32_t summed = 0, early = 0;
-	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_loader(result->type, ET_F64), "%zu dimensions of %s",
-		n_dims, et_scalar_name(result->type));
+	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_loader(result->type, ET_F64), "%zu dimensions of %s", n_dims,
+		et_scalar_name(result->type));
 	if (et_list_len(args[6]))
 		ET_TRY(et_get_dims(ctx, args[6], n_dims, &summed));
 	if (et_list_len(args[5]))

@@ -16,35 +16,32 @@ ET_FLOAT_FNS(scale_shift, 3, a *b + c)
 
 static double element(const struct et_tensor *tensor, size_t index)
 {
-	return et_element_get_double(
-		(const uint8_t *)tensor->data + index * et_element_bytes(tensor), tensor->type);
+	return et_element_get_double((const uint8_t *)tensor->data + index * et_element_bytes(tensor), tensor->type);
 }
 
 /* @n from @first on, or as often @otherwise where there are none. */
-static void load_numbers(
-	const struct et_tensor *tensor, size_t first, size_t n, double otherwise, double *ret)
+static void load_numbers(const struct et_tensor *tensor, size_t first, size_t n, double otherwise, double *ret)
 {
 	for (size_t i = 0; !tensor && i < n; i++)
 		ret[i] = otherwise;
 	if (tensor)
-		et_loader(tensor->type, ET_F64)(
-			ret, (const uint8_t *)tensor->data + first * et_element_bytes(tensor), 1, n);
+		et_loader(tensor->type, ET_F64)(ret, (const uint8_t *)tensor->data + first * et_element_bytes(tensor),
+			1, n);
 }
 
 /* One number a channel, or nothing. */
 static enum et_status require_channels(struct et_kernel_ctx *ctx, const struct et_evalue *value, int64_t n)
 {
 	ET_REQUIRE(ctx, et_is_none(value) || et_tensor_numel(value->tensor) == (size_t)n,
-		"%zu numbers for %lld channels", et_is_none(value) ? 0 : et_tensor_numel(value->tensor),
-		(long long)n);
+		"%zu numbers for %lld channels", et_is_none(value) ? 0 : et_tensor_numel(value->tensor), (long long)n);
 	ET_REQUIRE(ctx, et_is_none(value) || et_loader(value->tensor->type, ET_F64),
 		"does not take numbers for channels that are %s", et_scalar_name(value->tensor->type));
 	return ET_OK;
 }
 
 /* Of half types each operation but the last is rounded here, as the original does, and that as it is stored. */
-ET_EXPANDED float normalize_one(
-	float x, float mean, float invstd, float weight, float bias, const enum et_scalar_type type)
+ET_EXPANDED float normalize_one(float x, float mean, float invstd, float weight, float bias,
+	const enum et_scalar_type type)
 {
 	float value = et_round_half(x - mean, type);
 	value = et_round_half(value * invstd, type);
@@ -118,8 +115,8 @@ static void (*scaler_of(enum et_scalar_type type))(void *arg, size_t begin, size
 }
 
 /* @numbers, one a channel, as a tensor that broadcasts; @is_double or else float. */
-static struct et_tensor per_channel(
-	const void *numbers, bool is_double, int32_t *sizes, int32_t *strides, size_t n_dims)
+static struct et_tensor per_channel(const void *numbers, bool is_double, int32_t *sizes, int32_t *strides,
+	size_t n_dims)
 {
 	return (struct et_tensor){
 		.data = (void *)numbers,
@@ -132,8 +129,8 @@ static struct et_tensor per_channel(
 
 /* out = (x - mean) / sqrt(var + eps) * weight + bias, the four of them one number a channel. */
 static enum et_status scale_channels(struct et_kernel_ctx *ctx, const struct et_tensor *x,
-	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean,
-	const double *invstd, struct et_tensor *out)
+	const struct et_evalue *weight, const struct et_evalue *bias, const double *mean, const double *invstd,
+	struct et_tensor *out)
 {
 	enum { FEW = 64 }; /* elements, for which planes may be as small as can be */
 	static const struct et_elementwise scale_map = { ET_ELEMENTWISE_SAME, ET_FLOATS(scale_shift), .promotes = 1 };
@@ -197,8 +194,8 @@ static void invert_deviations(const struct et_tensor *x, double *numbers, size_t
 		numbers[c] = et_half_or_exact(x, numbers[c]);
 }
 
-static enum et_status batch_norm(
-	struct et_kernel_ctx *ctx, struct et_evalue *const *args, double eps, struct et_evalue *const *outs)
+static enum et_status batch_norm(struct et_kernel_ctx *ctx, struct et_evalue *const *args, double eps,
+	struct et_evalue *const *outs)
 {
 	const struct et_tensor *x = args[0]->tensor;
 	int64_t n;
@@ -242,8 +239,8 @@ struct row_major {
 	int32_t strides[ET_MAX_DIMS];
 };
 
-static enum et_status copy_row_major(
-	struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input, struct row_major *copy)
+static enum et_status copy_row_major(struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input,
+	struct row_major *copy)
 {
 	struct et_tensor *from = *tensor;
 	copy->tensor = *from;
@@ -265,8 +262,8 @@ static enum et_status copy_row_major(
 
 /* *@tensor where it lies in row-major order already, or else a copy in @copy, whose elements are those of *@tensor
  * only if @is_input. */
-static inline enum et_status make_row_major(
-	struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input, struct row_major *copy)
+static inline enum et_status make_row_major(struct et_kernel_ctx *ctx, struct et_tensor **tensor, bool is_input,
+	struct row_major *copy)
 {
 	return et_dim_order_is_contiguous((*tensor)->dim_order, (*tensor)->n_dims)
 		       ? ET_OK
@@ -377,10 +374,8 @@ static void norm_row(const struct rows_job *job, size_t row)
 		et_storer(job->out->type, ET_F64)(to + done * et_element_bytes(job->out), 1, out, part);
 		done += part;
 	}
-	et_element_set_double(
-		(uint8_t *)job->mean->data + row * et_element_bytes(job->mean), job->mean->type, mean);
-	et_element_set_double(
-		(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
+	et_element_set_double((uint8_t *)job->mean->data + row * et_element_bytes(job->mean), job->mean->type, mean);
+	et_element_set_double((uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), job->rstd->type, rstd);
 }
 
 /* Rows of which a block holds some: as norm_row does them, but each number is loaded once, many rows with one call, and the
@@ -396,8 +391,7 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 	load_numbers(job->bias, 0, job->period, 0, shifts);
 	for (size_t row = begin, n_rows; row < end; row += n_rows) {
 		n_rows = end - row < most ? end - row : most;
-		et_loader(job->x->type, ET_F64)(
-			x, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n_rows * n);
+		et_loader(job->x->type, ET_F64)(x, (const uint8_t *)job->x->data + row * n * x_bytes, 1, n_rows * n);
 		for (size_t i = 0; i < n_rows; i++) {
 			const double *of = x + i * n;
 			means[i] = et_sum_few(of, n) * part;
@@ -409,20 +403,18 @@ static void norm_short_rows(const struct rows_job *job, size_t begin, size_t end
 			double *to = x + i * n, mean = means[i], rstd = rstds[i];
 			for (size_t k = 0; k < n && !job->is_group; k++)
 				to[k] = (to[k] - mean) * rstd * factors[k] + shifts[k];
-			for (size_t k = 0, c = (row + i) * job->row_step % job->period;
-				k < n && job->is_group; c++) {
+			for (size_t k = 0, c = (row + i) * job->row_step % job->period; k < n && job->is_group; c++) {
 				/* as in norm_row */
 				double scale = rstd * factors[c], rest = shifts[c] - scale * mean;
 				for (size_t run_end = k + job->run; k < run_end; k++)
 					to[k] = is_scaled ? to[k] * scale + rest : (to[k] - mean) * rstd;
 			}
 		}
-		et_storer(job->out->type, ET_F64)(
-			(uint8_t *)job->out->data + row * n * out_bytes, 1, x, n_rows * n);
-		et_storer(job->mean->type, ET_F64)(
-			(uint8_t *)job->mean->data + row * et_element_bytes(job->mean), 1, means, n_rows);
-		et_storer(job->rstd->type, ET_F64)(
-			(uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), 1, rstds, n_rows);
+		et_storer(job->out->type, ET_F64)((uint8_t *)job->out->data + row * n * out_bytes, 1, x, n_rows * n);
+		et_storer(job->mean->type, ET_F64)((uint8_t *)job->mean->data + row * et_element_bytes(job->mean), 1,
+			means, n_rows);
+		et_storer(job->rstd->type, ET_F64)((uint8_t *)job->rstd->data + row * et_element_bytes(job->rstd), 1,
+			rstds, n_rows);
 	}
 }
 
@@ -436,8 +428,7 @@ static void norm_row_f64(struct rows_job *job, size_t row)
 {
 	size_t n = job->n;
 	const double *x = (const double *)job->x->data + row * n;
-	const double *weight = job->weight ? job->weight->data : NULL,
-		     *bias = job->bias ? job->bias->data : NULL;
+	const double *weight = job->weight ? job->weight->data : NULL, *bias = job->bias ? job->bias->data : NULL;
 	double *out = (double *)job->out->data + row * n, sum = 0, squares = 0;
 	et_add_doubles(x, n, &sum, NULL, 0);
 	double mean = sum / (double)n;
@@ -459,8 +450,7 @@ static void norm_row_f64(struct rows_job *job, size_t row)
 static void norm_row_f32(struct rows_job *job, size_t row)
 {
 	const float *x = (const float *)job->x->data + row * job->n;
-	const float *weight = job->weight ? job->weight->data : NULL,
-		    *bias = job->bias ? job->bias->data : NULL;
+	const float *weight = job->weight ? job->weight->data : NULL, *bias = job->bias ? job->bias->data : NULL;
 	float *out = (float *)job->out->data + row * job->n;
 	size_t n = job->n;
 	const struct et_ukernels *ukernels = et_ukernels();
@@ -487,8 +477,7 @@ static void norm_group_f32(struct rows_job *job, size_t row)
 	const struct et_ukernels *ukernels = et_ukernels();
 	double mean = ukernels->sum(job->n, x) / (double)job->n;
 	double rstd = 1 / sqrt(ukernels->squares(job->n, x, mean) / (double)job->n + job->eps);
-	const float *weights = job->weight ? job->weight->data : NULL,
-		    *biases = job->bias ? job->bias->data : NULL;
+	const float *weights = job->weight ? job->weight->data : NULL, *biases = job->bias ? job->bias->data : NULL;
 	const size_t n = job->n, run = job->run, period = job->period;
 	/* As for norm_row: which of the two decides what becomes of infinities. */
 	const bool is_scaled = weights || biases;
@@ -510,8 +499,8 @@ static void norm_rows(void *arg, size_t begin, size_t end)
 {
 	enum { FEW = 24 }; /* more floats or doubles are quicker by themselves */
 	struct rows_job *job = arg;
-	bool is_float = job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) &&
-			is_f32(job->bias) && is_f32(job->mean) && is_f32(job->rstd);
+	bool is_float = job->n && is_f32(job->x) && is_f32(job->out) && is_f32(job->weight) && is_f32(job->bias) &&
+			is_f32(job->mean) && is_f32(job->rstd);
 	bool has_rows = !job->is_group && job->run == 1 && job->row_step == 0 && job->period == job->n;
 	bool is_plain = is_float && has_rows;
 	bool is_double = has_rows && job->n && is_f64(job->x) && is_f64(job->out) && is_f64(job->weight) &&
@@ -568,8 +557,8 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		.run = 1,
 		.eps = args[4]->d,
 	};
-	ET_REQUIRE(ctx, n_normalized >= 1 && n_normalized <= x->n_dims, "%zu normalized dimensions of %u",
-		n_normalized, x->n_dims);
+	ET_REQUIRE(ctx, n_normalized >= 1 && n_normalized <= x->n_dims, "%zu normalized dimensions of %u", n_normalized,
+		x->n_dims);
 	leading = x->n_dims - n_normalized;
 	for (size_t d = 0; d < x->n_dims; d++) {
 		sizes[d] = d < leading ? x->sizes[d] : 1;
@@ -604,10 +593,10 @@ static enum et_status run_group_norm(struct et_kernel_ctx *ctx, struct et_evalue
 		.eps = args[7]->d,
 		.is_group = true,
 	};
-	ET_REQUIRE(ctx, x->n_dims >= 2 && x->sizes[0] == n && x->sizes[1] == channels,
-		"the input is not %lld by %lld", (long long)n, (long long)channels);
-	ET_REQUIRE(ctx, groups > 0 && channels % groups == 0, "%lld groups of %lld channels",
-		(long long)groups, (long long)channels);
+	ET_REQUIRE(ctx, x->n_dims >= 2 && x->sizes[0] == n && x->sizes[1] == channels, "the input is not %lld by %lld",
+		(long long)n, (long long)channels);
+	ET_REQUIRE(ctx, groups > 0 && channels % groups == 0, "%lld groups of %lld channels", (long long)groups,
+		(long long)channels);
 	ET_REQUIRE(ctx,
 		inner >= 0 && et_mul((size_t)n, (size_t)channels, &n_planes) &&
 			et_mul(n_planes, (size_t)inner, &numel) && numel == et_tensor_numel(x),

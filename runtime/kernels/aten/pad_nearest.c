@@ -38,8 +38,8 @@ struct lookup {
 		COPY_SOME(type, 0, l->out[2])                                                    \
 	}
 
-static void copy_row(const struct lookup *l, const struct et_view *x, const struct et_view *y,
-	const uint8_t *from, uint8_t *to)
+static void copy_row(const struct lookup *l, const struct et_view *x, const struct et_view *y, const uint8_t *from,
+	uint8_t *to)
 {
 	switch (et_scalar_size(y->type)) {
 	case 1:
@@ -184,10 +184,9 @@ static enum et_status run_padding(struct et_kernel_ctx *ctx, struct et_evalue *c
 		int64_t before = et_list_int(args[1], 2 * k), after = et_list_int(args[1], 2 * k + 1);
 		int64_t limit = padding->is_reflection ? size : INT32_MAX;
 		ET_REQUIRE(ctx,
-			before < limit && after < limit && before >= -INT32_MAX && after >= -INT32_MAX &&
-				size > 0 && size + before + after >= 0,
-			"padding %lld, %lld of size %lld", (long long)before, (long long)after,
-			(long long)size);
+			before < limit && after < limit && before >= -INT32_MAX && after >= -INT32_MAX && size > 0 &&
+				size + before + after >= 0,
+			"padding %lld, %lld of size %lld", (long long)before, (long long)after, (long long)size);
 		l.out[SPACE - 1 - k] = size + before + after;
 	}
 	ET_TRY(begin_lookup(ctx, &l, self, args[2]->tensor, &is_empty));
@@ -221,12 +220,10 @@ static enum et_status run_nearest(struct et_kernel_ctx *ctx, struct et_evalue *c
 	for (size_t k = 0; k < 2; k++) {
 		int64_t size = self->sizes[2 + k];
 		factors[k] = has_factors ? args[2]->list->doubles[k] : 0;
-		ET_REQUIRE(ctx, !has_factors || (factors[k] > 0 && factors[k] < 1e6), "a factor of %g",
-			factors[k]);
-		l.out[1 + k] =
-			has_sizes ? et_list_int(args[1], k) : et_double_to_int((double)size * factors[k]);
-		ET_REQUIRE(ctx, l.out[1 + k] > 0 && size > 0, "an output of %lld from %lld",
-			(long long)l.out[1 + k], (long long)size);
+		ET_REQUIRE(ctx, !has_factors || (factors[k] > 0 && factors[k] < 1e6), "a factor of %g", factors[k]);
+		l.out[1 + k] = has_sizes ? et_list_int(args[1], k) : et_double_to_int((double)size * factors[k]);
+		ET_REQUIRE(ctx, l.out[1 + k] > 0 && size > 0, "an output of %lld from %lld", (long long)l.out[1 + k],
+			(long long)size);
 	}
 	ET_TRY(begin_lookup(ctx, &l, self, args[3]->tensor, &is_empty));
 	for (size_t k = 0; k < 2 && !is_empty; k++) {

@@ -48,8 +48,8 @@ static int64_t divisor_of(const struct pool *p, const struct window *const *at)
 }
 
 /* Integers: exact, and wrapping around. */
-static int64_t pool_window_ints(
-	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
+static int64_t pool_window_ints(const struct pool *p, const uint8_t *plane, const struct window *const *at,
+	int64_t *index)
 {
 	enum et_scalar_type type = p->x.type;
 	int64_t most = 0, element;
@@ -59,9 +59,8 @@ static int64_t pool_window_ints(
 		int64_t d = at[0]->first + i / at[2]->n / at[1]->n * at[0]->step;
 		int64_t h = at[1]->first + i / at[2]->n % at[1]->n * at[1]->step;
 		int64_t w = at[2]->first + i % at[2]->n * at[2]->step;
-		element = et_element_get_int(
-			plane + (d * p->x.strides[2] + h * p->x.strides[3] + w * p->x.strides[4]) *
-					(int64_t)et_scalar_size(type),
+		element = et_element_get_int(plane + (d * p->x.strides[2] + h * p->x.strides[3] + w * p->x.strides[4]) *
+							     (int64_t)et_scalar_size(type),
 			type);
 		sum += (uint64_t)element;
 		if (*index < 0 || element > most) {
@@ -105,8 +104,7 @@ static double add_row(const struct pool *p, double sum, const double *row, int64
 	return sum;
 }
 
-static double pool_window(
-	const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
+static double pool_window(const struct pool *p, const uint8_t *plane, const struct window *const *at, int64_t *index)
 {
 	enum { PART = 16 };
 	enum et_scalar_type type = p->x.type;
@@ -130,8 +128,7 @@ static double pool_window(
 				else
 					load(room, from + done * step * bytes, step, (size_t)part);
 				if (p->way.is_max)
-					take_largest(
-						&most, row, part, first + done * at[2]->step, at[2]->step);
+					take_largest(&most, row, part, first + done * at[2]->step, at[2]->step);
 				else
 					sum = add_row(p, sum, row, part);
 			}
@@ -161,59 +158,58 @@ static inline void next_output(const struct pool *p, int64_t *d, int64_t *h, int
 }
 
 /* Means of as many planes as there are @places for, 1, 2, 4 or 8: each sum waits for itself only, and is what one would be. */
-#define MEAN_PLANES(name, number)                                                                          \
-	ET_EXPANDED void name##_window(size_t n_planes, const struct pool *p, const number *const *planes, \
-		const struct window *const *at, number *ret_sums)                                          \
-	{                                                                                                  \
-		number sums[ABREAST] = { 0 };                                                              \
-		int64_t step = p->x.strides[4] * at[2]->step;                                              \
-		for (int64_t d = 0; d < at[0]->n; d++) {                                                   \
-			for (int64_t h = 0; h < at[1]->n; h++) {                                           \
-				int64_t row = (at[0]->first + d * at[0]->step) * p->x.strides[2] +         \
-					      (at[1]->first + h * at[1]->step) * p->x.strides[3] +         \
-					      at[2]->first * p->x.strides[4];                              \
-				for (int64_t k = 0; k < at[2]->n; k++, row += step) {                      \
-					for (size_t plane = 0; plane < n_planes; plane++)                  \
-						sums[plane] += planes[plane][row];                         \
-				}                                                                          \
-			}                                                                                  \
-		}                                                                                          \
-		memcpy(ret_sums, sums, n_planes * sizeof(*sums));                                          \
-	}                                                                                                  \
-	ET_EXPANDED void name##_of(const struct pool *p, const struct et_place *places, size_t n_planes)   \
-	{                                                                                                  \
-		const number *planes[ABREAST];                                                             \
-		uint8_t *results[ABREAST];                                                                 \
-		number sums[ABREAST];                                                                      \
-		int64_t bytes = (int64_t)et_scalar_size(p->y.type), d = 0, h = 0, w = 0;                   \
-		et_store_fn give = et_storer(p->y.type, ET_F64);                                           \
-		for (size_t k = 0; k < n_planes; k++) {                                                    \
-			planes[k] = (const number *)(const void *)p->x.data + places[k].offset[2];         \
-			results[k] = p->y.data + places[k].offset[0] * bytes;                              \
-		}                                                                                          \
-		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {                          \
-			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],           \
-				&p->windows[2][w] };                                                       \
-			int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];      \
-			double divisor = (double)divisor_of(p, at);                                        \
-			name##_window(n_planes, p, planes, at, sums);                                      \
-			for (size_t k = 0; k < n_planes; k++) {                                            \
-				double mean = (double)sums[k] / divisor;                                   \
-				give(results[k] + to * bytes, 1, &mean, 1);                                \
-			}                                                                                  \
-			next_output(p, &d, &h, &w);                                                        \
-		}                                                                                          \
-	}                                                                                                  \
-	static void name(const struct pool *p, const struct et_place *places, size_t n_planes)             \
-	{                                                                                                  \
-		if (n_planes == 8)                                                                         \
-			name##_of(p, places, 8);                                                           \
-		else if (n_planes == 4)                                                                    \
-			name##_of(p, places, 4);                                                           \
-		else if (n_planes == 2)                                                                    \
-			name##_of(p, places, 2);                                                           \
-		else                                                                                       \
-			name##_of(p, places, 1);                                                           \
+#define MEAN_PLANES(name, number)                                                                                     \
+	ET_EXPANDED void name##_window(size_t n_planes, const struct pool *p, const number *const *planes,            \
+		const struct window *const *at, number *ret_sums)                                                     \
+	{                                                                                                             \
+		number sums[ABREAST] = { 0 };                                                                         \
+		int64_t step = p->x.strides[4] * at[2]->step;                                                         \
+		for (int64_t d = 0; d < at[0]->n; d++) {                                                              \
+			for (int64_t h = 0; h < at[1]->n; h++) {                                                      \
+				int64_t row = (at[0]->first + d * at[0]->step) * p->x.strides[2] +                    \
+					      (at[1]->first + h * at[1]->step) * p->x.strides[3] +                    \
+					      at[2]->first * p->x.strides[4];                                         \
+				for (int64_t k = 0; k < at[2]->n; k++, row += step) {                                 \
+					for (size_t plane = 0; plane < n_planes; plane++)                             \
+						sums[plane] += planes[plane][row];                                    \
+				}                                                                                     \
+			}                                                                                             \
+		}                                                                                                     \
+		memcpy(ret_sums, sums, n_planes * sizeof(*sums));                                                     \
+	}                                                                                                             \
+	ET_EXPANDED void name##_of(const struct pool *p, const struct et_place *places, size_t n_planes)              \
+	{                                                                                                             \
+		const number *planes[ABREAST];                                                                        \
+		uint8_t *results[ABREAST];                                                                            \
+		number sums[ABREAST];                                                                                 \
+		int64_t bytes = (int64_t)et_scalar_size(p->y.type), d = 0, h = 0, w = 0;                              \
+		et_store_fn give = et_storer(p->y.type, ET_F64);                                                      \
+		for (size_t k = 0; k < n_planes; k++) {                                                               \
+			planes[k] = (const number *)(const void *)p->x.data + places[k].offset[2];                    \
+			results[k] = p->y.data + places[k].offset[0] * bytes;                                         \
+		}                                                                                                     \
+		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++) {                                     \
+			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] }; \
+			int64_t to = d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];                 \
+			double divisor = (double)divisor_of(p, at);                                                   \
+			name##_window(n_planes, p, planes, at, sums);                                                 \
+			for (size_t k = 0; k < n_planes; k++) {                                                       \
+				double mean = (double)sums[k] / divisor;                                              \
+				give(results[k] + to * bytes, 1, &mean, 1);                                           \
+			}                                                                                             \
+			next_output(p, &d, &h, &w);                                                                   \
+		}                                                                                                     \
+	}                                                                                                             \
+	static void name(const struct pool *p, const struct et_place *places, size_t n_planes)                        \
+	{                                                                                                             \
+		if (n_planes == 8)                                                                                    \
+			name##_of(p, places, 8);                                                                      \
+		else if (n_planes == 4)                                                                               \
+			name##_of(p, places, 4);                                                                      \
+		else if (n_planes == 2)                                                                               \
+			name##_of(p, places, 2);                                                                      \
+		else                                                                                                  \
+			name##_of(p, places, 1);                                                                      \
 	}
 MEAN_PLANES(mean_floats, float)
 MEAN_PLANES(mean_doubles, double)
@@ -225,8 +221,7 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 	struct et_place place;
 	et_place_seek(&place, &p->planes, begin);
 	bool are_floats = p->way.sums_floats && p->x.type == ET_FLOAT32, /* as halves are by now */
-		are_doubles = p->x.type == ET_FLOAT64 && !p->way.is_max && !p->way.rounds &&
-			      !p->way.divides_by_each;
+		are_doubles = p->x.type == ET_FLOAT64 && !p->way.is_max && !p->way.rounds && !p->way.divides_by_each;
 	size_t plane = begin;
 	while ((are_floats || are_doubles) && plane < end) {
 		struct et_place places[ABREAST];
@@ -244,10 +239,8 @@ static void pool_planes(void *arg, size_t begin, size_t end)
 		const uint8_t *x = p->x.data + place.offset[2] * (int64_t)et_scalar_size(p->x.type);
 		int64_t d = 0, h = 0, w = 0, index;
 		for (int64_t i = 0; i < p->out[0] * p->out[1] * p->out[2]; i++, next_output(p, &d, &h, &w)) {
-			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h],
-				&p->windows[2][w] };
-			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] +
-				     w * p->y.strides[4];
+			const struct window *at[SPACE] = { &p->windows[0][d], &p->windows[1][h], &p->windows[2][w] };
+			int64_t to = place.offset[0] + d * p->y.strides[2] + h * p->y.strides[3] + w * p->y.strides[4];
 			uint8_t *element = p->y.data + to * (int64_t)et_scalar_size(p->y.type);
 			if (et_type_is_float(p->x.type))
 				et_element_set_double(element, p->y.type, pool_window(p, x, at, &index));
@@ -291,23 +284,22 @@ struct grid {
 	int64_t kernel, stride, padding, dilation;
 };
 
-static enum et_status regular_size(
-	struct et_kernel_ctx *ctx, const struct grid *g, int64_t in, bool is_ceil, int64_t *ret_out)
+static enum et_status regular_size(struct et_kernel_ctx *ctx, const struct grid *g, int64_t in, bool is_ceil,
+	int64_t *ret_out)
 {
 	ET_REQUIRE(ctx,
-		g->kernel > 0 && g->kernel < INT32_MAX && g->stride > 0 && g->stride < INT32_MAX &&
-			g->dilation > 0 && g->dilation < INT32_MAX && g->padding >= 0 &&
-			g->padding <= g->kernel / 2,
-		"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)g->kernel,
-		(long long)g->stride, (long long)g->padding, (long long)g->dilation);
+		g->kernel > 0 && g->kernel < INT32_MAX && g->stride > 0 && g->stride < INT32_MAX && g->dilation > 0 &&
+			g->dilation < INT32_MAX && g->padding >= 0 && g->padding <= g->kernel / 2,
+		"kernel %lld, stride %lld, padding %lld, dilation %lld", (long long)g->kernel, (long long)g->stride,
+		(long long)g->padding, (long long)g->dilation);
 	int64_t room = in + 2 * g->padding - g->dilation * (g->kernel - 1) - 1;
 	int64_t reach = is_ceil ? room + g->stride - 1 : room;
 	/* A window that lacks less than a stride is cut off, as in the original: the quotient is 0 then, not -1. */
 	*ret_out = reach / g->stride + 1;
 	if (is_ceil && (*ret_out - 1) * g->stride >= in + g->padding) /* it would begin in the padding */
 		--*ret_out;
-	ET_REQUIRE(ctx, *ret_out > 0 && in > 0, "a window of %lld does not fit an input of %lld",
-		(long long)g->kernel, (long long)in);
+	ET_REQUIRE(ctx, *ret_out > 0 && in > 0, "a window of %lld does not fit an input of %lld", (long long)g->kernel,
+		(long long)in);
 	return ET_OK;
 }
 
@@ -388,8 +380,7 @@ static enum et_status run_pool(struct et_kernel_ctx *ctx, const struct way *way,
 	struct grid grids[SPACE];
 	struct et_view outer[3];
 	const struct et_tensor *self = r->self;
-	ET_REQUIRE(ctx, self->n_dims == r->n_space + 1 || self->n_dims == r->n_space + 2, "rank %u",
-		self->n_dims);
+	ET_REQUIRE(ctx, self->n_dims == r->n_space + 1 || self->n_dims == r->n_space + 2, "rank %u", self->n_dims);
 	ET_TRY(et_require_same_type(ctx, self, r->out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	p->way = *way;
@@ -447,8 +438,8 @@ static size_t n_space_of(struct et_kernel_ctx *ctx)
 static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct way way = { .counts_padding = args[5]->b };
-	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3],
-		.is_ceil = args[4]->b, .out = args[7]->tensor };
+	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], .is_ceil = args[4]->b,
+		.out = args[7]->tensor };
 	way.sums_floats = n_space_of(ctx) == 2 && args[0]->tensor->type == ET_FLOAT32;
 	way.rounds = n_space_of(ctx) == 2 && et_type_is_half(args[0]->tensor->type);
 	if (!et_is_none(args[6])) {
@@ -461,8 +452,8 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 static enum et_status run_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct way way = { .is_max = true };
-	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], args[4],
-		args[5]->b, .out = args[6]->tensor, .indices = args[7]->tensor };
+	struct request request = { n_space_of(ctx), args[0]->tensor, args[1], args[2], args[3], args[4], args[5]->b,
+		.out = args[6]->tensor, .indices = args[7]->tensor };
 	return run_pool(ctx, &way, &request);
 }
 
@@ -472,9 +463,7 @@ static enum et_status run_adaptive_pool(struct et_kernel_ctx *ctx, struct et_eva
 	bool is_max = strchr(ctx->kernel->signature, '>')[2] != '\0';
 	bool rounds = !is_max && n_space_of(ctx) == 3;
 	bool sums_floats = !is_max && !rounds && args[0]->tensor->type != ET_FLOAT64;
-	struct way way = {
-		.is_max = is_max, .rounds = rounds, .sums_floats = sums_floats, .divides_by_each = rounds
-	};
+	struct way way = { .is_max = is_max, .rounds = rounds, .sums_floats = sums_floats, .divides_by_each = rounds };
 	struct request request = { n_space_of(ctx), args[0]->tensor, .sizes = args[1], .out = args[2]->tensor,
 		.indices = is_max ? args[3]->tensor : NULL };
 	return run_pool(ctx, &way, &request);
@@ -516,8 +505,7 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 		"ranks %u, %u and %u", grad->n_dims, self->n_dims, indices->n_dims);
 	for (size_t d = 0; d < self->n_dims; d++) {
 		bool is_space = d + 2 >= self->n_dims;
-		ET_REQUIRE(ctx,
-			grad->sizes[d] == indices->sizes[d] && (is_space || grad->sizes[d] == self->sizes[d]),
+		ET_REQUIRE(ctx, grad->sizes[d] == indices->sizes[d] && (is_space || grad->sizes[d] == self->sizes[d]),
 			"sizes differ in dimension %zu", d);
 		n_in *= is_space ? (size_t)self->sizes[d] : 1;
 		n_out *= is_space ? (size_t)grad->sizes[d] : 1;
@@ -528,11 +516,11 @@ static enum et_status run_max_pool_backward(struct et_kernel_ctx *ctx, struct et
 	ET_TRY(et_resize_like(ctx, out, self));
 	if (et_tensor_n_bytes(out))
 		memset(out->data, 0, et_tensor_n_bytes(out));
-	size_t (*give_back)(size_t, size_t, void *, const void *, const int64_t *, int64_t *) =
-		out->type == ET_FLOAT32    ? give_back_floats
-		: out->type == ET_FLOAT64  ? give_back_doubles
-		: out->type == ET_BFLOAT16 ? give_back_bfloat16s
-					   : give_back_half;
+	size_t (*give_back)(size_t, size_t, void *, const void *, const int64_t *,
+		int64_t *) = out->type == ET_FLOAT32    ? give_back_floats
+			     : out->type == ET_FLOAT64  ? give_back_doubles
+			     : out->type == ET_BFLOAT16 ? give_back_bfloat16s
+							: give_back_half;
 	uint8_t *to = out->data;
 	for (size_t i = 0, numel = et_tensor_numel(grad); i < numel; i += n_out, to += n_in * bytes) {
 		int64_t index = 0;

@@ -40,14 +40,14 @@ static double uniform(struct generator *g)
 }
 
 /* What is drawn comes in blocks, as @class. */
-typedef void (*distribution_fn)(struct generator *g, enum et_class class, void *numbers, size_t n);
+typedef void (*distribution_fn)(struct generator *g, enum et_class compute_class, void *numbers, size_t n);
 
-static void draw_uniform(struct generator *g, enum et_class class, void *numbers, size_t n)
+static void draw_uniform(struct generator *g, enum et_class compute_class, void *numbers, size_t n)
 {
-	for (size_t i = 0; class == ET_F64 && i < n; i++)
+	for (size_t i = 0; compute_class == ET_F64 && i < n; i++)
 		((double *)numbers)[i] = uniform(g);
 	/* A float has no room for what is next to 1. */
-	for (size_t i = 0; class == ET_F32 && i < n; i++)
+	for (size_t i = 0; compute_class == ET_F32 && i < n; i++)
 		((float *)numbers)[i] = (float)(int32_t)(next(g) >> 40) * 0x1p-24f;
 }
 
@@ -88,16 +88,15 @@ static void draw_normal_doubles(struct generator *g, double *numbers, size_t n)
 	}
 }
 
-static void draw_normal(struct generator *g, enum et_class class, void *numbers, size_t n)
+static void draw_normal(struct generator *g, enum et_class compute_class, void *numbers, size_t n)
 {
-	if (class == ET_F32)
+	if (compute_class == ET_F32)
 		draw_normal_floats(g, numbers, n);
 	else
 		draw_normal_doubles(g, numbers, n);
 }
 
-static enum et_status draw(
-	struct et_kernel_ctx *ctx, struct et_evalue *const *args, distribution_fn distribution)
+static enum et_status draw(struct et_kernel_ctx *ctx, struct et_evalue *const *args, distribution_fn distribution)
 {
 	struct et_tensor *out = args[1]->tensor;
 	int64_t sizes[ET_MAX_DIMS];
@@ -110,11 +109,11 @@ static enum et_status draw(
 		sizes[d] = et_list_int(args[0], d);
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	start(&g, out->data);
-	enum et_class class = et_class_of(out->type);
-	et_store_fn store = et_storer(out->type, class);
+	enum et_class compute_class = et_class_of(out->type);
+	et_store_fn store = et_storer(out->type, compute_class);
 	for (size_t i = 0, part, numel = et_tensor_numel(out); i < numel; i += part) {
 		part = numel - i < BLOCK ? numel - i : BLOCK;
-		distribution(&g, class, numbers, part);
+		distribution(&g, compute_class, numbers, part);
 		store((uint8_t *)out->data + i * et_element_bytes(out), 1, numbers, part);
 	}
 	return ET_OK;

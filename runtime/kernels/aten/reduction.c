@@ -65,8 +65,8 @@ static void mean_finish(struct et_reduce_state *state)
 	state->d = et_round_to(state->d / (double)state->n, state->rounding);
 }
 
-ET_EXPANDED void prod_rounded(
-	struct et_reduce_state *state, const double *numbers, size_t n, const enum et_scalar_type type)
+ET_EXPANDED void prod_rounded(struct et_reduce_state *state, const double *numbers, size_t n,
+	const enum et_scalar_type type)
 {
 	float product = (float)state->d;
 	for (size_t k = 0; k < n; k++) {
@@ -137,24 +137,24 @@ static void any_ints(struct et_reduce_state *state, const int64_t *numbers, size
 }
 
 /* The first of the largest (or smallest), and NaN before all others. A group without one is passed over by vectors. */
-#define CHOOSE(name, member, type, int_type, no_better)                              \
+#define CHOOSE(name, member, type, int_type, no_better)                                \
 	static void name(struct et_reduce_state *state, const type *numbers, size_t n) \
-	{                                                                            \
-		type best = state->n ? (type)state->member : numbers[0];             \
-		for (size_t k = 0; k < n;) {                                         \
-			size_t end = n - k < GROUP ? n : k + GROUP;                  \
-			int_type is_here = 0; /* as wide as a number */              \
-			for (size_t i = k; i < end; i++)                             \
-				is_here |= !(numbers[i] no_better best);             \
-			for (; is_here && k < end; k++) {                            \
-				if (!(numbers[k] no_better best) && best == best) {  \
-					best = numbers[k];                           \
-					state->index = state->n + (int64_t)k;        \
-				}                                                    \
-			}                                                            \
-			k = end;                                                     \
-		}                                                                    \
-		state->member = best;                                                \
+	{                                                                              \
+		type best = state->n ? (type)state->member : numbers[0];               \
+		for (size_t k = 0; k < n;) {                                           \
+			size_t end = n - k < GROUP ? n : k + GROUP;                    \
+			int_type is_here = 0; /* as wide as a number */                \
+			for (size_t i = k; i < end; i++)                               \
+				is_here |= !(numbers[i] no_better best);               \
+			for (; is_here && k < end; k++) {                              \
+				if (!(numbers[k] no_better best) && best == best) {    \
+					best = numbers[k];                             \
+					state->index = state->n + (int64_t)k;          \
+				}                                                      \
+			}                                                              \
+			k = end;                                                       \
+		}                                                                      \
+		state->member = best;                                                  \
 	}
 CHOOSE(max_floats, d, float, int32_t, <=)
 CHOOSE(min_floats, d, float, int32_t, >=)
@@ -219,8 +219,8 @@ static void min_of_ints(struct et_reduce_state *state, const int64_t *numbers, s
 }
 
 /* The same sums as var_doubles, of all there is; floats, since what is rounded to half their bits keeps nothing of more. */
-ET_EXPANDED void var_rounded_as(
-	struct et_reduce_state *state, const float *numbers, size_t n, const enum et_scalar_type type)
+ET_EXPANDED void var_rounded_as(struct et_reduce_state *state, const float *numbers, size_t n,
+	const enum et_scalar_type type)
 {
 	float mean = (float)state->d2, squares = (float)state->d;
 	for (size_t k = 0; k < n; k++)
@@ -246,8 +246,7 @@ static void var_rounded(struct et_reduce_state *state, const float *numbers, siz
 static void merge_var(struct et_reduce_state *state, double mean, double squares, double added)
 {
 	double before = (double)state->n, apart = mean - state->d2;
-	bool is_infinite =
-		isinf(mean) || isinf(state->d2); /* and so is what they come to, unless they cancel */
+	bool is_infinite = isinf(mean) || isinf(state->d2); /* and so is what they come to, unless they cancel */
 	state->d += squares + apart * apart * before * added / (before + added);
 	state->d2 += is_infinite ? mean : apart * added / (before + added);
 }
@@ -324,19 +323,19 @@ static const struct et_reduce var = { .step_doubles = var_doubles,
 	.rows = et_reduce_var_rows,
 	.rounded = et_reduce_var_rounded,
 	.is_var = true };
-#define CHOICE(which)                                     \
-	{ .step_doubles = which##_doubles,                \
-		.step_ints = which##_ints,                \
-		.step_floats = which##_floats,            \
+#define CHOICE(which)                                       \
+	{ .step_doubles = which##_doubles,                  \
+		.step_ints = which##_ints,                  \
+		.step_floats = which##_floats,              \
 		.rows = et_reduce_arg##which##_rows,        \
 		.columns = et_reduce_##which##_columns,     \
 		.int_columns = et_reduce_##which##_columns, \
-		.needs_one = true,                        \
+		.needs_one = true,                          \
 		.is_index = true }
-#define VALUE(which)                                      \
-	{ .step_doubles = which##_of_doubles,             \
-		.step_ints = which##_of_ints,             \
-		.step_floats = which##_of_floats,         \
+#define VALUE(which)                                        \
+	{ .step_doubles = which##_of_doubles,               \
+		.step_ints = which##_of_ints,               \
+		.step_floats = which##_of_floats,           \
 		.rows = et_reduce_##which##_rows,           \
 		.columns = et_reduce_##which##_columns,     \
 		.int_columns = et_reduce_##which##_columns, \
@@ -359,8 +358,7 @@ static size_t first_out(const struct et_kernel_ctx *ctx)
 static enum et_status run_all(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	struct et_tensor *out = args[first_out(ctx)]->tensor;
-	return et_reduce(
-		ctx, ctx->kernel->row, args[0]->tensor, et_all_dims(args[0]->tensor), false, 0, out, NULL);
+	return et_reduce(ctx, ctx->kernel->row, args[0]->tensor, et_all_dims(args[0]->tensor), false, 0, out, NULL);
 }
 
 /* self > out */
@@ -369,8 +367,7 @@ static enum et_status run_any_all(struct et_kernel_ctx *ctx, struct et_evalue *c
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
 	et_store_fn store = et_storer(out->type, ET_I64);
-	ET_REQUIRE(
-		ctx, et_loader(self->type, ET_I64) && store, "does not take %s", et_scalar_name(self->type));
+	ET_REQUIRE(ctx, et_loader(self->type, ET_I64) && store, "does not take %s", et_scalar_name(self->type));
 	ET_TRY(et_resize(ctx, out, NULL, 0));
 	store(out->data, 1, &(int64_t){ et_reduce_is_any(self) }, 1);
 	return ET_OK;
@@ -383,31 +380,28 @@ static enum et_status run_extreme(struct et_kernel_ctx *ctx, struct et_evalue *c
 	const struct et_tensor *self = args[0]->tensor;
 	bool is_lowest = ctx->kernel->row == &max;
 	const size_t numel = et_tensor_numel(self);
-	const enum et_class wide = et_class_of(self->type), class = et_class_is_type(wide, self->type)
-									    ? wide
-									    : et_narrow_class_of(self->type);
-	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && class != ET_N_SPANS &&
+	const enum et_class wide = et_class_of(self->type),
+			    compute_class = et_class_is_type(wide, self->type) ? wide : et_narrow_class_of(self->type);
+	if (numel && numel * et_scalar_size(self->type) <= ET_SHORT_ROW && compute_class != ET_N_SPANS &&
 		out->type == self->type) {
 		ET_TRY(et_resize(ctx, out, NULL, 0));
-		(is_lowest ? et_span_ukernels()->largest_of_rows : et_span_ukernels()->smallest_of_rows)[class](
-			1, numel, out->data, self->data);
-		if (class == ET_B8)
+		(is_lowest ? et_span_ukernels()->largest_of_rows
+			   : et_span_ukernels()->smallest_of_rows)[compute_class](1, numel, out->data, self->data);
+		if (compute_class == ET_B8)
 			*(uint8_t *)out->data = *(uint8_t *)out->data != 0;
 		return ET_OK;
 	}
 	if (numel)
 		return run_all(ctx, args);
 	ET_REQUIRE(ctx, et_can_cast(args[0]->tensor->type, out->type) && et_storer(out->type, ET_F64),
-		"%s does not fit an output of %s", et_scalar_name(args[0]->tensor->type),
-		et_scalar_name(out->type));
+		"%s does not fit an output of %s", et_scalar_name(args[0]->tensor->type), et_scalar_name(out->type));
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ 0 }, 0));
 	if (et_type_is_float(out->type)) {
 		et_element_set_double(out->data, out->type, is_lowest ? -INFINITY : INFINITY);
 		return ET_OK;
 	}
 	/* All bits, or that of the sign alone, or all others. */
-	int64_t ones = et_wrap(-1, out->type),
-		sign = (int64_t)(UINT64_C(1) << (8 * et_scalar_size(out->type) - 1));
+	int64_t ones = et_wrap(-1, out->type), sign = (int64_t)(UINT64_C(1) << (8 * et_scalar_size(out->type) - 1));
 	et_element_set_int(out->data, out->type,
 		out->type == ET_BOOL ? !is_lowest
 		: ones > 0           ? (is_lowest ? 0 : ones)
@@ -435,8 +429,7 @@ static enum et_status run_dims(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		return et_complex_sum(ctx, args[0]->tensor, set, args[2]->b, out);
 	/* A sum of truths is whether there is any; numbers are made truths before. */
 	bool is_of_truths = ctx->kernel->row == &sum && out->type == ET_BOOL;
-	return et_reduce(
-		ctx, is_of_truths ? &any : ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
+	return et_reduce(ctx, is_of_truths ? &any : ctx->kernel->row, args[0]->tensor, set, args[2]->b, 0, out, NULL);
 }
 
 /* self, dim or None, keepdim … > out, and for max and min a second one */
@@ -459,8 +452,7 @@ static enum et_status run_var(struct et_kernel_ctx *ctx, struct et_evalue *const
 {
 	uint32_t set;
 	ET_TRY(et_get_dims(ctx, args[1], args[0]->tensor->n_dims, &set));
-	return et_reduce(
-		ctx, &var, args[0]->tensor, set, args[3]->b, args[2]->b ? 1 : 0, args[4]->tensor, NULL);
+	return et_reduce(ctx, &var, args[0]->tensor, set, args[3]->b, args[2]->b ? 1 : 0, args[4]->tensor, NULL);
 }
 
 /* self, dims, correction or None, keepdim > out, and for var_mean the mean */

@@ -9,8 +9,7 @@
 #include "runtime/base/expand.h"
 
 struct rows {
-	const void
-		*sorted; /* rows of @n, one after the other; a single one serves all values if @is_shared */
+	const void *sorted; /* rows of @n, one after the other; a single one serves all values if @is_shared */
 	const int64_t *sorter;
 	int64_t n;
 	bool is_shared, is_double, is_right;
@@ -45,8 +44,8 @@ ET_EXPANDED int64_t position(const struct rows *rows, int64_t row, const void *v
 	return low;
 }
 
-ET_EXPANDED void find_all(const struct rows *rows, const uint8_t *wanted, int64_t *found, size_t n,
-	size_t n_each, unsigned kind)
+ET_EXPANDED void find_all(const struct rows *rows, const uint8_t *wanted, int64_t *found, size_t n, size_t n_each,
+	unsigned kind)
 {
 	int64_t row = 0;
 	for (size_t i = 0, k = 0; i < n; i++, k++) {
@@ -62,11 +61,9 @@ ET_EXPANDED void find_all(const struct rows *rows, const uint8_t *wanted, int64_
 	case kind:                                              \
 		find_all(rows, wanted, found, n, n_each, kind); \
 		break
-static void find_all_of_kind(
-	const struct rows *rows, const uint8_t *wanted, int64_t *found, size_t n, size_t n_each)
+static void find_all_of_kind(const struct rows *rows, const uint8_t *wanted, int64_t *found, size_t n, size_t n_each)
 {
-	switch ((rows->is_right ? IS_RIGHT : 0) | (rows->is_double ? IS_DOUBLE : 0) |
-		(rows->sorter ? HAS_SORTER : 0)) {
+	switch ((rows->is_right ? IS_RIGHT : 0) | (rows->is_double ? IS_DOUBLE : 0) | (rows->sorter ? HAS_SORTER : 0)) {
 		FIND_ALL(0);
 		FIND_ALL(1);
 		FIND_ALL(2);
@@ -78,8 +75,8 @@ static void find_all_of_kind(
 	}
 }
 
-static enum et_status read_sorter(struct et_kernel_ctx *ctx, struct rows *rows,
-	const struct et_tensor *sorted, const struct et_tensor *sorter)
+static enum et_status read_sorter(struct et_kernel_ctx *ctx, struct rows *rows, const struct et_tensor *sorted,
+	const struct et_tensor *sorter)
 {
 	struct et_view view;
 	ET_TRY(et_require_type(ctx, sorter, ET_INT64, "the sorter"));
@@ -106,11 +103,9 @@ static enum et_status search(struct et_kernel_ctx *ctx, struct rows *rows, const
 	rows->is_shared = sorted->n_dims == 1;
 	rows->is_double = et_type_is_float(sorted->type) || et_type_is_float(values->type);
 	if (!rows->is_shared) {
-		ET_REQUIRE(ctx, values->n_dims == sorted->n_dims, "ranks %u and %u", sorted->n_dims,
-			values->n_dims);
+		ET_REQUIRE(ctx, values->n_dims == sorted->n_dims, "ranks %u and %u", sorted->n_dims, values->n_dims);
 		for (size_t d = 0; d + 1 < sorted->n_dims; d++)
-			ET_REQUIRE(ctx, sorted->sizes[d] == values->sizes[d], "sizes differ in dimension %zu",
-				d);
+			ET_REQUIRE(ctx, sorted->sizes[d] == values->sizes[d], "sizes differ in dimension %zu", d);
 	}
 	enum et_scalar_type type = rows->is_double ? ET_FLOAT64 : ET_INT64;
 	rows->sorted = et_local_copy(ctx, sorted, type, &view);

@@ -89,7 +89,7 @@ enum { COLUMNS = 128 };
 struct cumulated {
 	const struct et_tensor *self, *out;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
-	enum et_class class;
+	enum et_class compute_class;
 	bool is_product;
 	bool is_rounded; /* to the output's type, after each */
 };
@@ -116,18 +116,18 @@ static void cumulate_columns(const struct cumulated *c, size_t at, size_t n)
 	size_t in_bytes = et_element_bytes(c->self), out_bytes = et_element_bytes(c->out);
 	const uint8_t *in = (const uint8_t *)c->self->data + at * in_bytes;
 	uint8_t *out = (uint8_t *)c->out->data + at * out_bytes;
-	et_load_fn load = et_loader(c->self->type, c->class);
-	et_load_fn load_again = et_loader(c->out->type, c->class);
-	et_store_fn store = et_storer(c->out->type, c->class);
+	et_load_fn load = et_loader(c->self->type, c->compute_class);
+	et_load_fn load_again = et_loader(c->out->type, c->compute_class);
+	et_store_fn store = et_storer(c->out->type, c->compute_class);
 	load(&so_far, in, 1, n);
 	store(out, 1, &so_far, n);
 	for (size_t r = 1; r < c->n; r++) {
 		in += c->stride * in_bytes;
 		out += c->stride * out_bytes;
 		load(&row, in, 1, n);
-		if (c->class == ET_F32)
+		if (c->compute_class == ET_F32)
 			cumulate_floats(so_far.f, row.f, n, c->is_product);
-		else if (c->class == ET_F64)
+		else if (c->compute_class == ET_F64)
 			cumulate_doubles(so_far.d, row.d, n, c->is_product);
 		else
 			cumulate_ints(so_far.i, row.i, n, c->is_product);
@@ -175,8 +175,7 @@ CUMULATE_SLABS(multiply_up_doubles, double, *)
 CUMULATE_SLABS(multiply_up_ints, int64_t, *)
 
 /* Sums that are rounded after each step; several lines at a time, since each number waits long for the one before. */
-ET_EXPANDED void add_up_rounded(
-	float *x, size_t n_slabs, size_t slab, size_t stride, const enum et_scalar_type type)
+ET_EXPANDED void add_up_rounded(float *x, size_t n_slabs, size_t slab, size_t stride, const enum et_scalar_type type)
 {
 	for (; stride == 1 && n_slabs >= ABREAST; n_slabs -= ABREAST, x += ABREAST * slab) {
 		float now[ABREAST];
@@ -195,14 +194,13 @@ ET_EXPANDED void add_up_rounded(
 	}
 }
 
-static void cumulate_slabs(
-	const struct cumulated *c, union staged *numbers, size_t n_slabs, size_t slab, size_t stride)
+static void cumulate_slabs(const struct cumulated *c, union staged *numbers, size_t n_slabs, size_t slab, size_t stride)
 {
-	if (c->class == ET_F32 && c->out->type == ET_BFLOAT16)
+	if (c->compute_class == ET_F32 && c->out->type == ET_BFLOAT16)
 		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_BFLOAT16);
-	else if (c->class == ET_F32)
+	else if (c->compute_class == ET_F32)
 		add_up_rounded(numbers->f, n_slabs, slab, stride, ET_FLOAT16);
-	else if (c->class == ET_F64)
+	else if (c->compute_class == ET_F64)
 		(c->is_product ? multiply_up_doubles : add_up_doubles)(numbers->d, n_slabs, slab, stride);
 	else
 		(c->is_product ? multiply_up_ints : add_up_ints)(numbers->i, n_slabs, slab, stride);
@@ -214,9 +212,9 @@ static void cumulate_staged(void *arg, size_t begin, size_t end)
 	const struct cumulated *c = arg;
 	union staged numbers;
 	const size_t slab = c->n * c->stride, in_bytes = et_element_bytes(c->self),
-		     out_bytes = et_element_bytes(c->out), bytes = et_class_size(c->class);
-	et_load_fn load = et_loader(c->self->type, c->class);
-	et_store_fn store = et_storer(c->out->type, c->class);
+		     out_bytes = et_element_bytes(c->out), bytes = et_class_size(c->compute_class);
+	et_load_fn load = et_loader(c->self->type, c->compute_class);
+	et_store_fn store = et_storer(c->out->type, c->compute_class);
 	const uint8_t *in = (const uint8_t *)c->self->data + begin * slab * in_bytes;
 	uint8_t *out = (uint8_t *)c->out->data + begin * slab * out_bytes;
 	for (size_t n, i = begin; slab <= STAGE && i < end; i += n) {
@@ -243,8 +241,8 @@ static void cumulate_staged(void *arg, size_t begin, size_t end)
 }
 
 /* If @lines lie alike in both tensors; *ret_is_done: they do. */
-static enum et_status cumulate(
-	struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_product, bool *ret_is_done)
+static enum et_status cumulate(struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_product,
+	bool *ret_is_done)
 {
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
@@ -253,9 +251,9 @@ static enum et_status cumulate(
 	*ret_is_done = false;
 	/* Halves that are rounded after each step are no less exact in float. */
 	job.is_rounded = lines->arg;
-	job.class = is_int ? ET_I64 : job.is_rounded ? ET_F32 : ET_F64;
-	if (!et_loader(self->type, job.class) || !et_storer(out->type, job.class) || self->n_dims == 0 ||
-		(job.is_rounded && self->type != out->type) || !et_lie_alike(self, out))
+	job.compute_class = is_int ? ET_I64 : job.is_rounded ? ET_F32 : ET_F64;
+	if (!et_loader(self->type, job.compute_class) || !et_storer(out->type, job.compute_class) ||
+		self->n_dims == 0 || (job.is_rounded && self->type != out->type) || !et_lie_alike(self, out))
 		return ET_OK;
 	ET_TRY(et_resize_like(ctx, out, self));
 	size_t numel = et_tensor_numel(self);
@@ -309,7 +307,7 @@ struct softmax {
 	float *y;
 	size_t n, stride; /* of a line; as many lines lie next to each other */
 	bool is_log, is_gathered;
-	float *transposed; /* not NULL: room for all lines one behind the other, to be put there first */
+	float *transposed;            /* not NULL: room for all lines one behind the other, to be put there first */
 	enum et_scalar_type rounding; /* half or bfloat16: the sum and its logarithm are kept in it */
 };
 
@@ -333,8 +331,7 @@ static void log_softmax_rounded(size_t n, float *y, const float *x, enum et_scal
 }
 
 /* The same of short lines, one behind the other. */
-static void log_softmax_rounded_short(
-	size_t n_lines, size_t n, float *y, const float *x, enum et_scalar_type type)
+static void log_softmax_rounded_short(size_t n_lines, size_t n, float *y, const float *x, enum et_scalar_type type)
 {
 	enum { PART = 512 };
 	for (size_t lines; n_lines; n_lines -= lines, x += lines * n, y += lines * n) {
@@ -397,8 +394,7 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 {
 	const struct softmax *s = arg;
 	for (size_t i = begin; i < end;) {
-		size_t column = i % s->stride,
-		       n = s->stride - column < end - i ? s->stride - column : end - i;
+		size_t column = i % s->stride, n = s->stride - column < end - i ? s->stride - column : end - i;
 		size_t at = line_at(s, i);
 		if (s->rounding != ET_FLOAT32 && s->n <= ET_SHORT_ROW / sizeof(float)) {
 			n = end - i;
@@ -421,8 +417,8 @@ static void softmax_range(void *arg, size_t begin, size_t end)
 }
 
 /* If @lines are floats, or halves, that lie alike in both tensors; *ret_is_done: they were. Halves are made floats. */
-static enum et_status softmax_floats(
-	struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_log, bool *ret_is_done)
+static enum et_status softmax_floats(struct et_kernel_ctx *ctx, const struct et_dim_apply_lines *lines, bool is_log,
+	bool *ret_is_done)
 {
 	const struct et_tensor *self = lines->self;
 	struct et_tensor *out = lines->out;
@@ -448,8 +444,7 @@ static enum et_status softmax_floats(
 		.is_log = is_log,
 		.rounding = lines->arg ? self->type : ET_FLOAT32,
 	};
-	bool is_partial =
-		job.stride == 1 ? job.n < SHORT_ROW : job.stride < FEW_NEIGHBOURS && job.n <= LONGEST;
+	bool is_partial = job.stride == 1 ? job.n < SHORT_ROW : job.stride < FEW_NEIGHBOURS && job.n <= LONGEST;
 	job.is_gathered = is_partial && numel / job.n >= ROWS;
 	if (job.stride > 1 && job.stride < FEW_NEIGHBOURS && job.n > LONGEST) {
 		job.transposed = et_kernel_scratch(ctx, numel * sizeof(*job.transposed));
@@ -495,13 +490,10 @@ static enum et_status run_along(struct et_kernel_ctx *ctx, struct et_evalue *con
 	}
 static const struct et_kernel rows[] = {
 	{ "aten::_log_softmax.out", "TIB>T", run_along,
-		ALONG(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true,
-			.is_log = true) },
+		ALONG(log_softmax, .is_float = true, .rounds_innermost = true, .is_softmax = true, .is_log = true) },
 	{ "aten::_softmax.out", "TIB>T", run_along, ALONG(softmax, .is_float = true, .is_softmax = true) },
-	{ "aten::cumprod.out", "TIi>T", run_along,
-		ALONG(cumprod, .is_cumulative = true, .is_product = true) },
-	{ "aten::cumsum.out", "TIi>T", run_along,
-		ALONG(cumsum, .rounds_short = true, .is_cumulative = true) },
+	{ "aten::cumprod.out", "TIi>T", run_along, ALONG(cumprod, .is_cumulative = true, .is_product = true) },
+	{ "aten::cumsum.out", "TIi>T", run_along, ALONG(cumsum, .rounds_short = true, .is_cumulative = true) },
 };
 
 ET_KERNEL_TABLE(softmax_cumsum);

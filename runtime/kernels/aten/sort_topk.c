@@ -46,8 +46,7 @@ ET_EXPANDED void insert_sort(const struct et_dim_apply *line, int64_t *items, si
 enum { SHORT_RUN = 8 };
 
 /* @n indices in order, with as much @spare memory. */
-ET_EXPANDED void merge_sort(
-	const struct et_dim_apply *line, int64_t *items, int64_t *spare, size_t n, enum order order)
+ET_EXPANDED void merge_sort(const struct et_dim_apply *line, int64_t *items, int64_t *spare, size_t n, enum order order)
 {
 	int64_t *from = items, *to = spare;
 	for (size_t begin = 0; begin < n; begin += SHORT_RUN)
@@ -165,8 +164,8 @@ ET_EXPANDED size_t split(const struct et_dim_apply *line, int64_t *items, size_t
 }
 
 /* Sink @item into the hole of a heap of @n, on whose top is what comes last: all the way down, then up again. */
-ET_EXPANDED void sink(
-	const struct et_dim_apply *line, int64_t *heap, size_t hole, size_t n, int64_t item, enum order order)
+ET_EXPANDED void sink(const struct et_dim_apply *line, int64_t *heap, size_t hole, size_t n, int64_t item,
+	enum order order)
 {
 	size_t top = hole, child = hole;
 	while (child < (n - 1) / 2) {
@@ -219,8 +218,7 @@ static size_t split_limit(size_t n)
 }
 
 /* Put item @k where it belongs, what comes before it to its left. */
-ET_EXPANDED void intro_select(
-	const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
+ET_EXPANDED void intro_select(const struct et_dim_apply *line, int64_t *items, size_t k, size_t n, enum order order)
 {
 	for (size_t limit = split_limit(n); n > 3;) {
 		if (limit-- == 0) {
@@ -305,8 +303,7 @@ ET_EXPANDED void select_one(struct et_dim_apply *line, size_t k, enum order orde
 	for (size_t i = 0; i < line->n; i++)
 		n_before += comes_first(line, (int64_t)i, found, order);
 	for (size_t i = 0, left = k - n_before + 1; left; i++) {
-		left -= !comes_first(line, (int64_t)i, found, order) &&
-			!comes_first(line, found, (int64_t)i, order);
+		left -= !comes_first(line, (int64_t)i, found, order) && !comes_first(line, found, (int64_t)i, order);
 		line->index[0] = (int64_t)i;
 	}
 }
@@ -341,8 +338,7 @@ static enum et_status run_topk(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	};
 	ET_TRY(et_get_dim(ctx, args[2]->i, self->n_dims, &lines.dim));
 	int64_t n = self->n_dims ? self->sizes[lines.dim] : 1;
-	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "%lld of %lld", (long long)lines.n_out,
-		(long long)n);
+	ET_REQUIRE(ctx, lines.n_out >= 0 && lines.n_out <= n, "%lld of %lld", (long long)lines.n_out, (long long)n);
 	if (self->n_dims == 0)
 		lines.n_out = 1; /* of a number there is no choosing, not even none */
 	return et_dim_apply_run(ctx, &lines);
@@ -389,12 +385,11 @@ static enum et_status run_median(struct et_kernel_ctx *ctx, struct et_evalue *co
 {
 	struct et_tensor flat = *args[0]->tensor;
 	size_t numel = et_tensor_numel(&flat);
-	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)),
-		"%zu elements to choose from", numel);
+	ET_REQUIRE(ctx, numel <= INT32_MAX && (numel > 0 || et_type_is_float(flat.type)), "%zu elements to choose from",
+		numel);
 	if (numel == 0) {
 		ET_TRY(et_resize(ctx, args[1]->tensor, NULL, 0));
-		return et_fill(
-			ctx, args[1]->tensor, &(const struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = NAN });
+		return et_fill(ctx, args[1]->tensor, &(const struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = NAN });
 	}
 	flat.n_dims = 1;
 	flat.sizes = (int32_t[]){ (int32_t)numel };

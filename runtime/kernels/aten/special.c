@@ -68,8 +68,8 @@ ET_FLOAT_FNS(igamma, 2, incomplete_gamma(a, b, false))
 ET_FLOAT_FNS(igammac, 2, incomplete_gamma(a, b, true))
 
 /* Terms B(2k) / (2k)! of the Euler-Maclaurin formula. */
-static const double bernoulli[] = { 1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160,
-	-691. / 1307674368000, 1. / 74724249600, -3617. / 10670622842880000 };
+static const double bernoulli[] = { 1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160, -691. / 1307674368000,
+	1. / 74724249600, -3617. / 10670622842880000 };
 
 /* Hurwitz zeta function: sum of (x + k)^-s over k from 0, for s > 1. */
 static double zeta(double s, double x)
@@ -103,9 +103,7 @@ static double digamma(double x)
 		result -= 1 / x;
 	double square = 1 / (x * x);
 	return result + log(x) - 0.5 / x -
-	       square *
-		       (1. / 12 - square * (1. / 120 -
-						   square * (1. / 252 - square * (1. / 240 - square / 132))));
+	       square * (1. / 12 - square * (1. / 120 - square * (1. / 252 - square * (1. / 240 - square / 132))));
 }
 
 /* Reflected from the negative side, as PyTorch does, in the number's own precision: what it gives at the poles is what

@@ -31,8 +31,7 @@ static void reductions(void **state)
 		{ "aten::prod.int_out", "i64[2,2]{1,2,3,4} 1 false -", "i64[2]{2,12}" },
 		{ "aten::amax.out", "f32[2,2]{1,nan,3,4} (1) false", "f32[2]{nan,4}" },
 		{ "aten::amin.out", "i8[3]{3,-1,2} () true", "i8[1]{-1}" },
-		{ "aten::sum.IntList_out", "i32[2,3]{2147483647,1,-5, 1,2,3} (1) false -",
-			"i64[2]{2147483643,6}" },
+		{ "aten::sum.IntList_out", "i32[2,3]{2147483647,1,-5, 1,2,3} (1) false -", "i64[2]{2147483643,6}" },
 		{ "aten::sum.IntList_out", "i8[4]{-128,-128,127,1} () false -", "i64[]{-128}" },
 		{ "aten::sum.IntList_out", "u8[1,3]{255,255,1} (1) true -", "i64[1,1]{511}" },
 		{ "aten::amin.out", "i32[2,5]{3,-2147483648,2,2147483647,0, 5,6,7,8,9} (1) false",
@@ -92,8 +91,7 @@ static void reductions(void **state)
 		{ "aten::argmin.out", "f32[2,2]{-0.0,1,0,-inf} 0 false", "i64[2]{0,1}" },
 		{ "aten::amin.out", "f32[2,2]{1,nan,-3,4} (0) false", "f32[2]{-3,nan}" },
 		{ "aten::max.dim_max", "i32[2,2]{5,5,1,2} 1 true", "i32[2,1]{5,2} i64[2,1]{0,1}" },
-		{ "aten::max.dim_max", "i32[2,0]{} 1 false",
-			"! nothing to choose ! i32[2]{0,0} i64[2]{0,0}" },
+		{ "aten::max.dim_max", "i32[2,0]{} 1 false", "! nothing to choose ! i32[2]{0,0} i64[2]{0,0}" },
 		{ "aten::any.out", "f32[2,2]{0,0,0,nan} 1 false", "bool[2]{0,1}" },
 		{ "aten::any.dims_out", "bool[2]{0,0} - false", "bool[]{0}" },
 		{ "aten::any.out", "bool[3,2]{0,1,0,0,0,1} 0 false", "bool[2]{0,1}" },
@@ -103,25 +101,19 @@ static void reductions(void **state)
 		{ "aten::sum.IntList_out", "bool[3,2]{1,1,0,1,1,1} (0) false -", "i64[2]{2,3}" },
 		{ "aten::sum.IntList_out", "i8[3,2]{100,-1,100,-1,100,-1} (0) true -", "i64[1,2]{300,-3}" },
 		{ "aten::prod.int_out", "f32[3,2]{2,-1,3,-1,4,5} 0 false -", "f32[2]{24,5}" },
-		{ "aten::amax.out", "f32[2,9]{1,2,3,4,5,6,7,8,0, 1,2,3,4,5,6,7,8,9} (1) false",
-			"f32[2]{8,9}" },
-		{ "aten::amin.out", "f32[2,9]{1,2,3,4,5,6,7,8,0, 1,nan,3,4,5,6,7,8,-9} (1) false",
-			"f32[2]{0,nan}" },
+		{ "aten::amax.out", "f32[2,9]{1,2,3,4,5,6,7,8,0, 1,2,3,4,5,6,7,8,9} (1) false", "f32[2]{8,9}" },
+		{ "aten::amin.out", "f32[2,9]{1,2,3,4,5,6,7,8,0, 1,nan,3,4,5,6,7,8,-9} (1) false", "f32[2]{0,nan}" },
 		{ "aten::var.out", "f32[4]{1,2,3,4} - true false", "f32[]{1.66666667}" },
-		{ "aten::var_mean.correction_out", "f32[2,2]{1,3,2,6} (1) 0 false",
-			"f32[2]{1,4} f32[2]{2,4}" },
+		{ "aten::var_mean.correction_out", "f32[2,2]{1,3,2,6} (1) 0 false", "f32[2]{1,4} f32[2]{2,4}" },
 		{ "aten::cumsum.out", "i32[2,2]{1,2,3,4} 0 -", "i64[2,2]{1,2,4,6}" },
 		{ "aten::cumsum.out", "f32[2]{-1.9,-2.9} 0 3", "i32[2]{-1,-3}" },
-		{ "aten::cumsum.out",
-			"f16[2,9]{1.5,1.5,1.5,1.5,1.5,1.5,1.5,1.5,1.5, 1,2,3,4,5,6,7,8,2.5} 0 4",
+		{ "aten::cumsum.out", "f16[2,9]{1.5,1.5,1.5,1.5,1.5,1.5,1.5,1.5,1.5, 1,2,3,4,5,6,7,8,2.5} 0 4",
 			"i64[2,9]{1,1,1,1,1,1,1,1,1, 2,3,4,5,6,7,8,9,3}" },
 		{ "aten::cumprod.out", "f64[3]{1.5,2.5,-3.5} 0 4", "i64[3]{1,2,-6}" },
 		{ "aten::sum.IntList_out", "f32[2,2]{1.5,1.5,-1.9,2.9} (1) false 4", "i64[2]{2,1}" },
 		{ "aten::sum.IntList_out", "f32[2,2]{1.5,1.5,-1.9,2.9} (0) false 3", "i32[2]{0,3}" },
-		{ "aten::sum.IntList_out", "f32[2,2,2]{1.5,2,-3.9,4, 5,6.9,7,8} (0,2) false 0",
-			"u8[2]{14,16}" },
-		{ "aten::sum.IntList_out", "bf16[2,2,2]{1.5,2,-3.9,4, 5,6.9,7,8} (0,2) true 2",
-			"i16[1,2,1]{14,16}" },
+		{ "aten::sum.IntList_out", "f32[2,2,2]{1.5,2,-3.9,4, 5,6.9,7,8} (0,2) false 0", "u8[2]{14,16}" },
+		{ "aten::sum.IntList_out", "bf16[2,2,2]{1.5,2,-3.9,4, 5,6.9,7,8} (0,2) true 2", "i16[1,2,1]{14,16}" },
 		{ "aten::sum.IntList_out", "i32[3,2]{3,-3,0,0,0,1} (1) false 11", "bool[3]{1,0,1}" },
 		{ "aten::sum.IntList_out", "f32[2,2]{0.5,0,-0.5,0} (0) false 11", "bool[2]{1,0}" },
 		{ "aten::prod.out", "f64[3]{1.5,2.5,-3.5} 1", "i8[]{-6}" },
@@ -131,21 +123,17 @@ static void reductions(void **state)
 		{ "aten::any.dims_out", "f32[2,2]{0,nan,0.5,0} - false", "bool[]{1}" },
 		{ "aten::any.dims_out", "f32[2,0]{} () true", "bool[2,0]{}" },
 		{ "aten::topk.values", "f32[4]{1,4,2,3} 2 0 true true", "f32[2]{4,3} i64[2]{1,3}" },
-		{ "aten::topk.values",
-			"f32[20]{5,19,1,7,3,0,2,13,nan,11,17,4,18,6,16,8,15,9,14,10} 18 0 true true",
+		{ "aten::topk.values", "f32[20]{5,19,1,7,3,0,2,13,nan,11,17,4,18,6,16,8,15,9,14,10} 18 0 true true",
 			"f32[18]{nan,19,18,17,16,15,14,13,11,10,9,8,7,6,5,4,3,2} "
 			"i64[18]{8,1,12,10,14,16,18,7,9,19,17,15,3,13,0,11,4,6}" },
 		{ "aten::topk.values", "f32[]{7} 0 0 true true", "f32[]{7} i64[]{0}" },
-		{ "aten::topk.values", "i32[6]{5,-19,1,7,3,0} 3 0 false true",
-			"i32[3]{-19,0,1} i64[3]{1,5,2}" },
+		{ "aten::topk.values", "i32[6]{5,-19,1,7,3,0} 3 0 false true", "i32[3]{-19,0,1} i64[3]{1,5,2}" },
 		/* which of equal ones, and in which order, where the C++ library sorts, does not, takes heaps from the
 		 * start, and does so because the pivots are chosen to be bad */
-		{ "aten::topk.values",
-			"i64[24]{1,2,0,2,1,1,2,2,2,0,2,0,1,2,1,0,0,0,2,1,0,0,2,1} 20 0 true true",
+		{ "aten::topk.values", "i64[24]{1,2,0,2,1,1,2,2,2,0,2,0,1,2,1,0,0,0,2,1,0,0,2,1} 20 0 true true",
 			"i64[20]{2,2,2,2,2,2,2,2,2,1,1,1,1,1,1,1,0,0,0,0} "
 			"i64[20]{1,13,10,18,8,7,6,22,3,19,0,14,23,5,4,12,21,20,9,2}" },
-		{ "aten::topk.values",
-			"f32[24]{0,0,1,2,2,1,2,2,0,0,1,0,2,0,2,2,0,2,2,2,0,0,0,0} 20 0 false false",
+		{ "aten::topk.values", "f32[24]{0,0,1,2,2,1,2,2,0,0,1,0,2,0,2,2,0,2,2,2,0,0,0,0} 20 0 false false",
 			"f32[20]{0,0,0,0,0,0,0,0,0,1,0,1,0,2,1,2,2,2,2,2} "
 			"i64[20]{1,23,22,21,20,16,13,11,9,5,0,2,8,18,10,7,3,4,19,12}" },
 		{ "aten::topk.values",
@@ -174,8 +162,7 @@ static void reductions(void **state)
 		{ "aten::nanmedian.dim_values", "f32[4]{nan,2,nan,1} 0 false", "f32[]{1} i64[]{3}" },
 		{ "aten::nanmedian.dim_values", "f32[2]{nan,nan} 0 false", "f32[]{nan} i64[]{0}" },
 		{ "aten::_softmax.out", "f32[2]{0,0.693147181} 0 false", "f32[2]{0.333333333,0.666666667}" },
-		{ "aten::_log_softmax.out", "f32[2]{1000,1000} 0 false",
-			"f32[2]{-0.693147181,-0.693147181}" },
+		{ "aten::_log_softmax.out", "f32[2]{1000,1000} 0 false", "f32[2]{-0.693147181,-0.693147181}" },
 		{ "aten::_softmax.out", "f32[2,2]{-200,nan,0,1} 0 false", "f32[2,2]{0,nan,1,nan}" },
 		{ "aten::_softmax.out", "f32[3]{-inf,5,-inf} 0 false", "f32[3]{0,1,0}" },
 		{ "aten::_softmax.out", "f32[2]{-inf,-inf} 0 false", "f32[2]{nan,nan}" },
@@ -197,8 +184,7 @@ static void norms_and_pools(void **state)
 			"f32[3]{1,2,3} f32[3]{2,1,1} - f32[3]{0,1,1} f32[3]{3,0,3} 0.1 1.0",
 			"f32[3]{1,1,1} f32[0]{} f32[0]{}" },
 		{ "aten::_native_batch_norm_legit_no_training.out",
-			"f16[2]{1,2} f16[2]{2,1} - f16[2]{0,1} f16[2]{3,0} 0.1 1.0",
-			"f16[2]{1,1} f16[0]{} f16[0]{}" },
+			"f16[2]{1,2} f16[2]{2,1} - f16[2]{0,1} f16[2]{3,0} 0.1 1.0", "f16[2]{1,1} f16[0]{} f16[0]{}" },
 		{ "aten::_native_batch_norm_legit_no_training.out",
 			"f64[2,2]{1,2,3,4} f64[2]{2,1} - f64[2]{0,1} f64[2]{3,0} 0.1 1.0",
 			"f64[2,2]{1,1,3,3} f64[0]{} f64[0]{}" },
@@ -227,12 +213,11 @@ static void norms_and_pools(void **state)
 			"f32[1,2,1,2]@0231{1,3,10,30} f32[2]{1,2} - true 0.1 0.0",
 			"f32[1,2,1,2]@0231{-1,1,-2,2} f32[2]{2,20} f32[2]{1,0.1}" },
 		/* 256 and one is 256 in bfloat16, each of fifteen times. */
-		{ "aten::_adaptive_avg_pool3d.out",
-			"bf16[1,1,1,16]{256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (1,1,1)", "bf16[1,1,1,1]{16}" },
+		{ "aten::_adaptive_avg_pool3d.out", "bf16[1,1,1,16]{256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (1,1,1)",
+			"bf16[1,1,1,1]{16}" },
 		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false true -",
 			"f32[1,2,2]{.25,.5,.75,1}" },
-		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false false -",
-			"f32[1,2,2]{1,2,3,4}" },
+		{ "aten::avg_pool2d.out", "f32[1,2,2]{1,2,3,4} (2,2) () (1,1) false false -", "f32[1,2,2]{1,2,3,4}" },
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,2) () () true false -", "f32[1,1,2]{1.5,3}" },
 		/* A window that is larger than the input by less than a stride. */
 		{ "aten::avg_pool2d.out", "f32[1,1,3]{1,2,3} (1,4) (1,2) () false true -", "f32[1,1,1]{2}" },
@@ -251,27 +236,21 @@ static void norms_and_pools(void **state)
 		{ "aten::_adaptive_avg_pool2d.out", "f32[0,2,2]{} (2147483647,2147483647)",
 			"f32[0,2147483647,2147483647]{}" },
 		{ "aten::max_pool2d_with_indices_backward.grad_input",
-			"f32[1,1,1]{2} f32[1,2,2]{1,4,3,2} (2,2) () () () false i64[1,1,1]{1}",
-			"f32[1,2,2]{0,2,0,0}" },
+			"f32[1,1,1]{2} f32[1,2,2]{1,4,3,2} (2,2) () () () false i64[1,1,1]{1}", "f32[1,2,2]{0,2,0,0}" },
 		{ "aten::max_pool2d_with_indices_backward.grad_input",
 			"f32[1,1,1]{2} f32[1,2,2]{1,4,3,2} (2,2) () () () false i64[1,1,1]{4}",
 			"! index 4 of 4 ! f32[1,2,2]{0,0,0,0}" },
-		{ "aten::upsample_nearest2d.vec_out", "u8[1,1,1,2]{1,2} (2,4) -",
-			"u8[1,1,2,4]{1,1,2,2,1,1,2,2}" },
+		{ "aten::upsample_nearest2d.vec_out", "u8[1,1,1,2]{1,2} (2,4) -", "u8[1,1,2,4]{1,1,2,2,1,1,2,2}" },
 		{ "aten::upsample_nearest2d.vec_out", "f32[1,2,1,2]@0231{1,2,3,4} (1,4) -",
 			"f32[1,2,1,4]@0231{1,1,2,2,3,3,4,4}" },
-		{ "aten::upsample_nearest2d.vec_out", "f32[1,1,1,3]{1,2,3} (1,5) -",
-			"f32[1,1,1,5]{1,1,2,2,3}" },
-		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,4) false -",
-			"f32[1,1,1,4]{0,.25,.75,1}" },
-		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,3) true -",
-			"f32[1,1,1,3]{0,.5,1}" },
+		{ "aten::upsample_nearest2d.vec_out", "f32[1,1,1,3]{1,2,3} (1,5) -", "f32[1,1,1,5]{1,1,2,2,3}" },
+		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,4) false -", "f32[1,1,1,4]{0,.25,.75,1}" },
+		{ "aten::upsample_bilinear2d.vec_out", "f32[1,1,1,2]{0,1} (1,3) true -", "f32[1,1,1,3]{0,.5,1}" },
 		/* Of doubles as of floats, but in double. */
 		{ "aten::upsample_bilinear2d.vec_out", "f64[1,1,2,2]{1.8,7.3,9.8,0.9} (4,4) false -",
 			"f64[1,1,4,4]{1.8,3.175,5.925,7.3,3.8,4.275,5.225,5.7,7.8,6.475,3.825,2.5,9.8,7.575,"
 			"3.125,0.9}" },
-		{ "aten::upsample_bilinear2d.vec_out",
-			"f64[1,2,1,2]@0231{1e300,2e300,-3e300,4e300} (1,4) false -",
+		{ "aten::upsample_bilinear2d.vec_out", "f64[1,2,1,2]@0231{1e300,2e300,-3e300,4e300} (1,4) false -",
 			"f64[1,2,1,4]@0231{1e300,1.25e300,1.75e300,2e300,-3e300,-1.25e300,2.25e300,4e300}" },
 		{ "aten::_upsample_bilinear2d_aa.out",
 			"f64[1,1,4,4]{-84,-20,32,42,96,-51,-1,71,67,-18,56,-86,-19,87,79,30} (2,2) false 0.3 "
@@ -279,8 +258,7 @@ static void norms_and_pools(void **state)
 			"f64[1,1,2,2]{-4.79591942,19.8979588,32.4897957,21.9795914}" },
 		{ "aten::grid_sampler_2d.out", "c64[1,1,1,2]{1:1,3:0} c64[1,1,1,2]{0:0,0:0} 0 0 true",
 			"! does not take COMPLEX64 ! c64[1,1,1,1]{0:0}" },
-		{ "aten::grid_sampler_2d.out", "f32[1,1,1,2]{1,3} f32[1,1,1,2]{0,0} 0 0 true",
-			"f32[1,1,1,1]{2}" },
+		{ "aten::grid_sampler_2d.out", "f32[1,1,1,2]{1,3} f32[1,1,1,2]{0,0} 0 0 true", "f32[1,1,1,1]{2}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
@@ -326,19 +304,15 @@ static void products(void **state)
 		{ "aten::linear.out", "i64[2]{1,2} i64[1,2]{3,4} -", "i64[1]{11}" },
 		{ "aten::linear.out", "f32[1,2]{1,2} f32[2,2]{1,0,0,1} f32[1]{5}", "f32[1,2]{6,7}" },
 		{ "aten::linear.out", "f32[1,2]{1,2} f32[1,3]{1,0,0} -", "! rank 2 ! f32[1,1]{0}" },
-		{ "aten::addmm.out", "f32[2]{10,20} f32[1,2]{1,2} f32[2,2]{1,0,0,1} 0.5 2",
-			"f32[1,2]{7,14}" },
-		{ "aten::addbmm.out", "f32[1]{10} f32[2,1,2]{1,2,3,4} f32[2,2,1]{1,1,2,0.5} 0.5 2",
-			"f32[1,1]{27}" },
-		{ "aten::addbmm.out", "f16[1]{10} f16[2,1,2]{1,2,3,4} f16[2,2,1]{1,1,2,0.5} 0.5 2",
-			"f16[1,1]{27}" },
+		{ "aten::addmm.out", "f32[2]{10,20} f32[1,2]{1,2} f32[2,2]{1,0,0,1} 0.5 2", "f32[1,2]{7,14}" },
+		{ "aten::addbmm.out", "f32[1]{10} f32[2,1,2]{1,2,3,4} f32[2,2,1]{1,1,2,0.5} 0.5 2", "f32[1,1]{27}" },
+		{ "aten::addbmm.out", "f16[1]{10} f16[2,1,2]{1,2,3,4} f16[2,2,1]{1,1,2,0.5} 0.5 2", "f16[1,1]{27}" },
 		{ "aten::addmm.out", "f32[1]{3} f32[1,0]{} f32[0,9]{} 2 1", "f32[1,9]{6,6,6,6,6,6,6,6,6}" },
 		{ "aten::_trilinear.out", "f32[2]{1,2} f32[2]{3,4} f32[2]{5,6} () () () (0) 1", "f32[]{63}" },
 		{ "aten::_trilinear.out", "f32[2]{1,2} f32[2]{3,4} f32[2]{5,6} (1) (0) (1) () 1",
 			"f32[2,2]{15,20,36,48}" },
 		{ "aten::bmm.out", "f16[2,1,1]{2,3} f16[2,1,1]{5,7}", "f16[2,1,1]{10,21}" },
-		{ "aten::convolution.out",
-			"f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} f32[1]{100} (1) (0) (1) false (0) 1",
+		{ "aten::convolution.out", "f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} f32[1]{100} (1) (0) (1) false (0) 1",
 			"f32[1,1,2]{121,132}" },
 		{ "aten::convolution.out", "f32[1,1,3]{1,2,3} f32[1,1,2]{1,10} - (2) (1) (1) false (0) 1",
 			"f32[1,1,2]{10,32}" },
@@ -346,8 +320,7 @@ static void products(void **state)
 			"f32[1,1,1]{31}" },
 		{ "aten::convolution.out", "f32[1,1,2]{1,2} f32[1,1,2]{1,10} - (2) (0) (1) true (0) 1",
 			"f32[1,1,4]{1,10,2,20}" },
-		{ "aten::convolution.out",
-			"f64[1,1,2]{1,2} f64[1,1,2]{1,10} f64[1]{5} (2) (0) (1) true (1) 1",
+		{ "aten::convolution.out", "f64[1,1,2]{1,2} f64[1,1,2]{1,10} f64[1]{5} (2) (0) (1) true (1) 1",
 			"f64[1,1,5]{6,15,7,25,5}" },
 		{ "aten::convolution.out", "i64[1,1,2]{1,2} i64[1,1,3]{1,10,100} - (2) (1) (2) true (0) 1",
 			"i64[1,1,5]{0,12,0,120,0}" },
@@ -359,8 +332,7 @@ static void products(void **state)
 			"f32[1,1,1]{21}" },
 		{ "aten::convolution.out", "f32[1,1,2]{1,2} f32[1,1,3]{1,10,100} - (1) (0) (1) false (0) 1",
 			"! does not fit ! f32[1,1,1]{0}" },
-		{ "aten::convolution.out",
-			"f32[1,1,0]{} f32[2,1,3]{1,2,3,4,5,6} f32[2]{7,8} (2) (1) (1) false (0) 1",
+		{ "aten::convolution.out", "f32[1,1,0]{} f32[2,1,3]{1,2,3,4,5,6} f32[2]{7,8} (2) (1) (1) false (0) 1",
 			"f32[1,2,1]{7,8}" },
 		{ "aten::convolution.out", "f32[1,1,0]{} f32[1,1,3]{1,2,3} - (1) (0) (1) true (0) 1",
 			"f32[1,1,2]{0,0}" },
@@ -371,8 +343,7 @@ static void products(void **state)
 		{ "aten::convolution.out", "f32[1,1,1]{1} f32[1,1,1]{1} - (0) (0) (1) false (0) 1",
 			"! stride 0 ! f32[1,1,1]{0}" },
 		/* Pieces that are deeper than their input. */
-		{ "aten::convolution.out",
-			"f32[1,1,1,1,1]{2} f32[1,1,1,1,1]{3} f32[1]{1} (1) (0) (2) true (1,0,0) 1",
+		{ "aten::convolution.out", "f32[1,1,1,1,1]{2} f32[1,1,1,1,1]{3} f32[1]{1} (1) (0) (2) true (1,0,0) 1",
 			"f32[1,1,2,1,1]{7,1}" },
 		{ "aten::convolution.out",
 			"f32[1,2,2,1,1]{1,2,3,4} f32[2,1,4,1,1]{1,2,3,4,5,6,7,8} f32[2]{100,200} (4,1,1) "
@@ -393,8 +364,8 @@ static void products_of_all_types(void **state)
 		const char *name;
 		uint64_t mask, sign;
 	} types[] = { { "f32", UINT64_MAX, 0 }, { "f64", UINT64_MAX, 0 }, { "i64", UINT64_MAX, 0 },
-		{ "i32", UINT32_MAX, UINT64_C(1) << 31 }, { "i16", UINT16_MAX, 1 << 15 },
-		{ "i8", UINT8_MAX, 1 << 7 }, { "u8", UINT8_MAX, 0 } };
+		{ "i32", UINT32_MAX, UINT64_C(1) << 31 }, { "i16", UINT16_MAX, 1 << 15 }, { "i8", UINT8_MAX, 1 << 7 },
+		{ "u8", UINT8_MAX, 0 } };
 	static const size_t sizes[][3] = { { 1, 1, 1 }, { 4, 4, 4 }, { 5, 3, 7 }, { 2, 9, 16 }, { 9, 5, 21 },
 		{ 3, 2, 40 }, { 8, 17, 12 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(types) * ET_ARRAY_LEN(sizes); i++) {
@@ -417,12 +388,10 @@ static void products_of_all_types(void **state)
 			size_t row = at / columns, batch = row / rows, column = at % columns;
 			uint64_t sum = 0;
 			for (size_t k = 0; k < n_k; k++)
-				sum += (row * n_k + k) * 7 % 23 *
-				       (((batch * n_k + k) * columns + column) * 5 % 19);
+				sum += (row * n_k + k) * 7 % 23 * (((batch * n_k + k) * columns + column) * 5 % 19);
 			sum &= types[type].mask;
 			fprintf(out, "%lld,",
-				(long long)sum -
-					(sum & types[type].sign ? (long long)types[type].mask + 1 : 0));
+				(long long)sum - (sum & types[type].sign ? (long long)types[type].mask + 1 : 0));
 		}
 		fputs("}", out);
 		fclose(in);
@@ -543,8 +512,8 @@ static void assert_close(const struct owned *fast, const struct owned *plain)
 
 static void matrices_of_all_sizes(void **state)
 {
-	static const int32_t sizes[][3] = { { 1, 1, 1 }, { 1, 300, 70 }, { 5, 3, 1 }, { 9, 17, 33 },
-		{ 8, 257, 32 }, { 64, 600, 65 }, { 130, 31, 200 }, { 3, 513, 7 },
+	static const int32_t sizes[][3] = { { 1, 1, 1 }, { 1, 300, 70 }, { 5, 3, 1 }, { 9, 17, 33 }, { 8, 257, 32 },
+		{ 64, 600, 65 }, { 130, 31, 200 }, { 3, 513, 7 },
 		/* few rows of few terms, and one of either more */
 		{ 2, 1, 5 }, { 3, 3, 1000 }, { 4, 16, 67 }, { 5, 16, 67 }, { 4, 17, 68 } };
 	for (size_t i = 0; i < ET_ARRAY_LEN(sizes); i++) {
@@ -555,8 +524,8 @@ static void matrices_of_all_sizes(void **state)
 			own(&t[plain][0], type, 2, (int32_t[]){ m, k }, false, 1);
 			own(&t[plain][1], type, 2, (int32_t[]){ k, n }, false, 2);
 			own(&t[plain][2], type, 2, (int32_t[]){ m, n }, false, 3);
-			call("aten::mm.out", (struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value,
-						     &t[plain][2].value });
+			call("aten::mm.out",
+				(struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value, &t[plain][2].value });
 		}
 		assert_close(&t[0][2], &t[1][2]);
 		for (size_t k = 0; k < 6; k++)
@@ -597,18 +566,16 @@ static void check_conv(const struct conv_case *c, bool is_last)
 	for (int plain = 0; plain < 2; plain++) {
 		enum et_scalar_type type = plain ? ET_FLOAT64 : ET_FLOAT32;
 		bool last = is_last && !plain;
-		own(&t[plain][0], type, 4, (int32_t[]){ c->batch, c->in_channels, c->size[0], c->size[1] },
-			last, 1);
+		own(&t[plain][0], type, 4, (int32_t[]){ c->batch, c->in_channels, c->size[0], c->size[1] }, last, 1);
 		own(&t[plain][1], type, 4,
-			(int32_t[]){ c->is_transposed ? c->in_channels : c->out_channels,
-				per_group[c->is_transposed], c->kernel[0], c->kernel[1] },
+			(int32_t[]){ c->is_transposed ? c->in_channels : c->out_channels, per_group[c->is_transposed],
+				c->kernel[0], c->kernel[1] },
 			last, 2);
 		own(&t[plain][2], type, 1, (int32_t[]){ c->out_channels }, false, 3);
 		own(&t[plain][3], type, 4, (int32_t[]){ c->batch, c->out_channels, out[0], out[1] }, last, 4);
 		call("aten::convolution.out",
-			(struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value, &t[plain][2].value,
-				&options[0], &options[1], &options[2], &transposed, &options[3], &groups,
-				&t[plain][3].value });
+			(struct et_evalue *[]){ &t[plain][0].value, &t[plain][1].value, &t[plain][2].value, &options[0],
+				&options[1], &options[2], &transposed, &options[3], &groups, &t[plain][3].value });
 	}
 	assert_close(&t[0][3], &t[1][3]);
 	for (size_t k = 0; k < 8; k++)
@@ -657,16 +624,15 @@ static void convolutions_of_all_kinds(void **state)
 /* Along each dimension, of floats and of doubles; lines that lie in a piece and lines across others. */
 static void lines_of_all_sizes(void **state)
 {
-	static const int32_t sizes[][4] = { { 1, 1, 1, 1 }, { 1, 3, 2, 5 }, { 2, 70, 1, 17 },
-		{ 1, 5, 9, 300 }, { 3, 16, 4, 67 }, { 1, 2, 1, 1030 }, { 3, 16, 4, 7 } };
+	static const int32_t sizes[][4] = { { 1, 1, 1, 1 }, { 1, 3, 2, 5 }, { 2, 70, 1, 17 }, { 1, 5, 9, 300 },
+		{ 3, 16, 4, 67 }, { 1, 2, 1, 1030 }, { 3, 16, 4, 7 } };
 	static const char *const values[] = { "aten::_softmax.out", "aten::_log_softmax.out" };
 	static const char *const indices[] = { "aten::argmax.out", "aten::argmin.out" };
 	for (size_t i = 0; i < ET_ARRAY_LEN(sizes) * 8; i++) {
 		const int32_t *size = sizes[i / 8];
 		size_t dim = i % 4;
 		struct owned t[2][3];
-		struct et_evalue along = { .tag = ET_TAG_INT, .i = (int64_t)dim },
-				 no = { .tag = ET_TAG_BOOL };
+		struct et_evalue along = { .tag = ET_TAG_INT, .i = (int64_t)dim }, no = { .tag = ET_TAG_BOOL };
 		int32_t left[3];
 		for (size_t d = 0; d < 3; d++)
 			left[d] = size[d < dim ? d : d + 1];
@@ -678,14 +644,12 @@ static void lines_of_all_sizes(void **state)
 				own(&t[plain][1], type, 4, size, is_last, 2);
 				own(&t[plain][2], ET_INT64, 3, left, false, 3);
 				struct et_evalue *in = &t[plain][0].value;
-				call(values[k],
-					(struct et_evalue *[]){ in, &along, &no, &t[plain][1].value });
-				call(indices[k],
-					(struct et_evalue *[]){ in, &along, &no, &t[plain][2].value });
+				call(values[k], (struct et_evalue *[]){ in, &along, &no, &t[plain][1].value });
+				call(indices[k], (struct et_evalue *[]){ in, &along, &no, &t[plain][2].value });
 			}
 			assert_close(&t[0][1], &t[1][1]);
-			assert_memory_equal(
-				t[0][2].tensor.data, t[1][2].tensor.data, et_tensor_n_bytes(&t[0][2].tensor));
+			assert_memory_equal(t[0][2].tensor.data, t[1][2].tensor.data,
+				et_tensor_n_bytes(&t[0][2].tensor));
 			for (size_t n = 0; n < 6; n++)
 				free(t[n / 3][n % 3].tensor.data);
 		}
@@ -706,11 +670,9 @@ static void pieces_fit_together(void **state)
 	struct et_list list = { .n = 1, .values = (struct et_evalue *[]){ &last } };
 	dims_value.value = (struct et_evalue){ .tag = ET_TAG_INT_LIST, .list = &list };
 	call("aten::add.out", (struct et_evalue *[]){ &x.value, &y.value, &one, &sum.value });
-	call("aten::mean.out",
-		(struct et_evalue *[]){ &x.value, &dims_value.value, &no, &none, &mean.value });
+	call("aten::mean.out", (struct et_evalue *[]){ &x.value, &dims_value.value, &no, &none, &mean.value });
 	call("aten::_softmax.out", (struct et_evalue *[]){ &x.value, &last, &no, &soft.value });
-	const float *px = x.tensor.data, *py = y.tensor.data, *psum = sum.tensor.data,
-		    *psoft = soft.tensor.data;
+	const float *px = x.tensor.data, *py = y.tensor.data, *psum = sum.tensor.data, *psoft = soft.tensor.data;
 	for (size_t row = 0; row < 300 * 7; row++) {
 		double total = 0, exps = 0, softs = 0;
 		for (size_t i = 0; i < 64; i++) {

@@ -12,16 +12,14 @@ static void shape(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (1,0)", "i8[3,2]{1,4,2,5,3,6}" },
-		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (0,0)",
-			"! no permutation ! i8[2,2]{0,0,0,0}" },
+		{ "aten::permute_copy.out", "i8[2,3]{1,2,3,4,5,6} (0,0)", "! no permutation ! i8[2,2]{0,0,0,0}" },
 		{ "aten::slice_copy.Tensor_out", "f32[5]{0,1,2,3,4} 0 1 -1 2", "f32[2]{1,3}" },
 		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 - 9223372036854775807 1", "f32[3]{0,1,2}" },
 		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 5 9 1", "f32[0]{}" },
 		{ "aten::slice_copy.Tensor_out", "f32[3]{0,1,2} 0 0 1 0", "! step 0 ! f32[1]{0}" },
 		{ "aten::select_copy.int_out", "f64[2,2]{1,2,3,4} 1 -1", "f64[2]{2,4}" },
 		{ "aten::select_copy.int_out", "f64[2]{1,2} 0 2", "! index 2 of 2 ! f64[]{0}" },
-		{ "aten::expand_copy.out", "i16[2,1]{1,2} (2,-1,3) false",
-			"i16[2,2,3]{1,1,1,2,2,2,1,1,1,2,2,2}" },
+		{ "aten::expand_copy.out", "i16[2,1]{1,2} (2,-1,3) false", "i16[2,2,3]{1,1,1,2,2,2,1,1,1,2,2,2}" },
 		{ "aten::repeat.out", "i32[2]{1,2} (2,2)", "i32[2,4]{1,2,1,2,1,2,1,2}" },
 		{ "aten::flip.out", "i32[2,2]{1,2,3,4} (0,1)", "i32[2,2]{4,3,2,1}" },
 		{ "aten::roll.out", "i32[5]{1,2,3,4,5} (2) (0)", "i32[5]{4,5,1,2,3}" },
@@ -31,8 +29,7 @@ static void shape(void **state)
 		{ "aten::unfold_copy.out", "i32[4]{1,2,3,4} 0 2 1", "i32[3,2]{1,2,2,3,3,4}" },
 		{ "aten::unfold_copy.out", "bool[3]{1,0,1} 0 2 1", "f64[2,2]{1,0,0,1}" },
 		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,1) 1", "i32[2,2]{2,3,3,4}" },
-		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,2) 1",
-			"! element 4 ! i32[2,2]{0,0,0,0}" },
+		{ "aten::as_strided_copy.out", "i32[4]{1,2,3,4} (2,2) (1,2) 1", "! element 4 ! i32[2,2]{0,0,0,0}" },
 		{ "aten::pixel_shuffle.out", "i8[4,1,1]{1,2,3,4} 2", "i8[1,2,2]{1,2,3,4}" },
 		{ "aten::pixel_unshuffle.out", "i8[1,2,2]{1,2,3,4} 2", "i8[4,1,1]{1,2,3,4}" },
 		{ "aten::squeeze_copy.dims_out", "i8[1,2,1]{1,2} (0,1)", "i8[2,1]{1,2}" },
@@ -51,8 +48,7 @@ static void shape(void **state)
 		{ "aten::_to_copy.out", "bf16[5]{nan,-3,inf,3e9,100.5} false -",
 			"i32[5]{-2147483648,-3,-2147483648,-2147483648,100}" },
 		{ "aten::_to_copy.out", "bf16[3]{nan,-3e9,0.5} false -", "bool[3]{1,1,1}" },
-		{ "aten::_to_copy.out", "i32[3]{-2147483648,16777217,3} false -",
-			"f32[3]{-2147483648,16777216,3}" },
+		{ "aten::_to_copy.out", "i32[3]{-2147483648,16777217,3} false -", "f32[3]{-2147483648,16777216,3}" },
 		{ "aten::_to_copy.out", "u16[2]{65535,1} false -", "f32[2]{65535,1}" },
 		{ "aten::_to_copy.out", "f64[3]{nan,-2147483648.5,2147483647.5} false -",
 			"i32[3]{-2147483648,-2147483648,2147483647}" },
@@ -73,16 +69,14 @@ static void join(void **state)
 		{ "aten::cat.out", "(f32[0,3]{};f32[1,2]{1,2}) 1", "f32[1,2]{1,2}" },
 		{ "aten::cat.out", "(f32[0]{};f32[2,0]{};f32[2,0]{}) 0", "f32[4,0]{}" },
 		{ "aten::cat.out", "(f32[1,2]{1,2};f32[1,1]{3}) 0", "! sizes 1 and 2 ! f32[2,2]{0,0,0,0}" },
-		{ "aten::cat.out", "(f32[1,2]{1,2};f32[1,3]{3,4,5}) 0",
-			"! sizes 3 and 2 ! f32[2,2]{0,0,0,0}" },
+		{ "aten::cat.out", "(f32[1,2]{1,2};f32[1,3]{3,4,5}) 0", "! sizes 3 and 2 ! f32[2,2]{0,0,0,0}" },
 		{ "aten::stack.out", "(i8[2]{1,2};i8[2]{3,4}) 1", "i8[2,2]{1,3,2,4}" },
 		{ "aten::split_with_sizes_copy.out", "i8[3]{1,2,3} (1,2) 0", "(i8[1]{1};i8[2]{2,3})" },
 		{ "aten::split_with_sizes_copy.out", "i8[3]{1,2,3} (1,3) 0",
 			"! more than 3 ! (i8[1]{0};i8[3]{0,0,0})" },
 		{ "aten::split_copy.Tensor_out", "i8[3]{1,2,3} 2 0", "(i8[2]{1,2};i8[1]{3})" },
 		{ "aten::split_copy.Tensor_out", "i8[3]{1,2,-3} 2 0", "(f32[2]{1,2};bool[1]{1})" },
-		{ "aten::split_with_sizes_copy.out", "bf16[3]{1,2.5,-3} (2,1) 0",
-			"(i64[2]{1,2};f16[1]{-3})" },
+		{ "aten::split_with_sizes_copy.out", "bf16[3]{1,2.5,-3} (2,1) 0", "(i64[2]{1,2};f16[1]{-3})" },
 		{ "aten::unbind_copy.int_out", "f32[2,2]{1,2.5,3,0} 1", "(u8[2]{1,3};bf16[2]{2.5,0})" },
 		{ "aten::unbind_copy.int_out", "i8[2,2]{1,2,3,4} 1", "(i8[2]{1,3};i8[2]{2,4})" },
 		{ "aten::constant_pad_nd.out", "i8[2,2]{1,2,3,4} (1,0,0,-1) 9", "i8[1,3]{9,1,2}" },
@@ -91,13 +85,10 @@ static void join(void **state)
 		{ "aten::constant_pad_nd.out", "i8[2,2,3]{1,2,3,4,5,6,7,8,9,10,11,12} (1,-1,0,1,-1,0) 7",
 			"i8[1,3,3]{7,7,8,7,10,11,7,7,7}" },
 		{ "aten::constant_pad_nd.out", "i8[2,3]{1,2,3,4,5,6} (-1,-1,1,1) 7", "i8[4,1]{7,2,5,7}" },
-		{ "aten::constant_pad_nd.out", "i8[1,2,2]{1,2,3,4} (0,0,0,0,1,0) 7",
-			"i8[2,2,2]{7,7,7,7,1,2,3,4}" },
+		{ "aten::constant_pad_nd.out", "i8[1,2,2]{1,2,3,4} (0,0,0,0,1,0) 7", "i8[2,2,2]{7,7,7,7,1,2,3,4}" },
 		{ "aten::constant_pad_nd.out", "i8[3,2]{1,2,3,4,5,6} (0,0,-1,1) 7", "i8[3,2]{3,4,5,6,7,7}" },
-		{ "aten::constant_pad_nd.out", "f32[1,2,1,2]@0231{1,2,3,4} (1,0) 9",
-			"f32[1,2,1,3]@0231{9,1,2,9,3,4}" },
-		{ "aten::constant_pad_nd.out", "f32[1,2,1,2]@0231{1,2,3,4} (1,0) 9",
-			"f32[1,2,1,3]{9,1,2,9,3,4}" },
+		{ "aten::constant_pad_nd.out", "f32[1,2,1,2]@0231{1,2,3,4} (1,0) 9", "f32[1,2,1,3]@0231{9,1,2,9,3,4}" },
+		{ "aten::constant_pad_nd.out", "f32[1,2,1,2]@0231{1,2,3,4} (1,0) 9", "f32[1,2,1,3]{9,1,2,9,3,4}" },
 		{ "aten::constant_pad_nd.out", "i8[0,2]{} (1,0,0,1) 7", "i8[1,3]{7,7,7}" },
 		{ "aten::constant_pad_nd.out", "f64[2]{1,2} (9,10) 3",
 			"f64[21]{3,3,3,3,3,3,3,3,3,1,2,3,3,3,3,3,3,3,3,3,3}" },
@@ -113,17 +104,14 @@ static void choose(void **state)
 {
 	static const struct kernel_case cases[] = {
 		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (i64[2]{-1,0})", "i8[2]{3,1}" },
-		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (i64[1]{3})",
-			"! index 3 in dimension 0 ! i8[1]{0}" },
+		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (i64[1]{3})", "! index 3 in dimension 0 ! i8[1]{0}" },
 		{ "aten::index.Tensor_out", "i8[2,3]{1,2,3,4,5,6} (-;i64[1]{1})", "i8[2,1]{2,5}" },
 		{ "aten::index.Tensor_out", "i8[2,3]{1,2,3,4,5,6} (i64[2]{0,1};i64[1]{2})", "i8[2]{3,6}" },
 		{ "aten::index.Tensor_out", "i8[2,1,2]{1,2,3,4} (i64[2]{1,0};-;i64[]{1})", "i8[2,1]{4,2}" },
-		{ "aten::index.Tensor_out", "i16[3,2]{1,2,3,4,5,6} (i64[3]{2,0,-1})",
-			"i16[3,2]{5,6,1,2,5,6}" },
+		{ "aten::index.Tensor_out", "i16[3,2]{1,2,3,4,5,6} (i64[3]{2,0,-1})", "i16[3,2]{5,6,1,2,5,6}" },
 		{ "aten::index.Tensor_out", "i16[3,2]{1,2,3,4,5,6} (i64[2]{2,3})",
 			"! index 3 in dimension 0 ! i16[2,2]{0,0,0,0}" },
-		{ "aten::index.Tensor_out", "f32[1,3,1,2]{1,2,3,4,5,6} (-;i64[2,1]{1,0})",
-			"f32[1,2,1,1,2]{3,4,1,2}" },
+		{ "aten::index.Tensor_out", "f32[1,3,1,2]{1,2,3,4,5,6} (-;i64[2,1]{1,0})", "f32[1,2,1,1,2]{3,4,1,2}" },
 		{ "aten::index.Tensor_out", "f32[1,2,1,2]@0231{1,2,3,4} (-;i64[2]{1,0})",
 			"f32[1,2,1,2]@0231{3,4,1,2}" },
 		{ "aten::index.Tensor_out", "i8[3]{1,2,3} (i64[]{1})", "i8[]{2}" },
@@ -139,63 +127,48 @@ static void choose(void **state)
 		{ "aten::repeat_interleave.Tensor_out", "i64[1]{1} -", "! an output of ! c64[1]{0:0}" },
 		{ "aten::_embedding_bag.out", "f32[2,1]{1,2} i64[2]{0,1} i64[1]{1} false 1 false - false -1",
 			"f32[1,1]{2} i64[2]{0,0} i64[1]{1} i64[1]{1}" },
-		{ "aten::_embedding_bag.out",
-			"f32[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,2} false 0 false - false 1",
+		{ "aten::_embedding_bag.out", "f32[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,2} false 0 false - false 1",
 			"f32[2,1]{1,4} i64[3]{0,0,1} i64[2]{0,0} i64[2]{0,0}" },
-		{ "aten::_embedding_bag.out",
-			"f32[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,2} false 0 false - false -1",
+		{ "aten::_embedding_bag.out", "f32[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,2} false 0 false - false -1",
 			"f32[2,1]{3,4} i64[0]{} i64[2]{0,0} i64[2]{0,0}" },
 		{ "aten::_embedding_bag.out",
 			"f64[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,3} false 0 false f64[3]{2,1,1} false -1",
 			"f64[2,1]{8,0} i64[3]{0,0,0} i64[2]{0,0} i64[2]{0,0}" },
-		{ "aten::_embedding_bag.out",
-			"f32[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,3} false 2 false - false -1",
+		{ "aten::_embedding_bag.out", "f32[3,1]{1,2,4} i64[3]{0,1,2} i64[2]{0,3} false 2 false - false -1",
 			"f32[2,1]{4,0} i64[3]{0,0,0} i64[2]{3,0} i64[2,1]{2,0}" },
 		{ "aten::gather.out", "i8[2,2]{1,2,3,4} 1 i64[2,1]{1,0} false", "i8[2,1]{2,3}" },
-		{ "aten::gather.out", "i8[2,2]{1,2,3,4} 1 i64[2,1]{1,7} false",
-			"! index 7 of 2 ! i8[2,1]{0,0}" },
+		{ "aten::gather.out", "i8[2,2]{1,2,3,4} 1 i64[2,1]{1,7} false", "! index 7 of 2 ! i8[2,1]{0,0}" },
 		{ "aten::scatter.src_out", "i8[3]{1,2,3} 0 i64[1]{2} i8[1]{9}", "i8[3]{1,2,9}" },
 		{ "aten::scatter.value_out", "f32[3]{1,2,3} 0 i64[1]{0} 9", "f32[3]{9,2,3}" },
 		{ "aten::scatter_add.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,4}", "f32[2]{8,2}" },
 		{ "aten::scatter_add.out", "f64[2]{1,2} 0 i64[2]{-1,-1} f64[2]{3,4}", "f64[2]{1,9}" },
 		{ "aten::scatter_add.out", "u8[2]{250,2} 0 i64[2]{0,1} u8[2]{10,4}", "u8[2]{4,6}" },
-		{ "aten::scatter_add.out", "i16[1]{1} 0 i64[1]{-2} i16[1]{1}",
-			"! index -2 of 1 ! i16[1]{0}" },
-		{ "aten::scatter.reduce_out", "i64[2]{3,5} 0 i64[2]{1,1} i64[2]{2,-4} multiply",
-			"i64[2]{3,-40}" },
-		{ "aten::scatter.reduce_out", "bool[2]{1,1} 0 i64[1]{1} bool[1]{0} multiply",
-			"bool[2]{1,0}" },
-		{ "aten::embedding.out", "f32[2,2]{1,2,3,4} i64[2]{1,1} -1 false false",
-			"f32[2,2]{3,4,3,4}" },
+		{ "aten::scatter_add.out", "i16[1]{1} 0 i64[1]{-2} i16[1]{1}", "! index -2 of 1 ! i16[1]{0}" },
+		{ "aten::scatter.reduce_out", "i64[2]{3,5} 0 i64[2]{1,1} i64[2]{2,-4} multiply", "i64[2]{3,-40}" },
+		{ "aten::scatter.reduce_out", "bool[2]{1,1} 0 i64[1]{1} bool[1]{0} multiply", "bool[2]{1,0}" },
+		{ "aten::embedding.out", "f32[2,2]{1,2,3,4} i64[2]{1,1} -1 false false", "f32[2,2]{3,4,3,4}" },
 		{ "aten::embedding.out", "f32[2,2]{1,2,3,4} i64[1]{-1} -1 false false",
 			"! index -1 of 2 ! f32[1,2]{0,0}" },
 		{ "aten::masked_select.out", "f32[3]{1,2,3} bool[1]{1}", "f32[3]{1,2,3}" },
 		{ "aten::masked_scatter.out", "f32[3]{1,2,3} bool[3]{1,0,1} f32[2]{8,9}", "f32[3]{8,2,9}" },
-		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}",
-			"! the mask more ! f32[2]{0,0}" },
+		{ "aten::masked_scatter.out", "f32[2]{1,2} bool[2]{1,1} f32[1]{8}", "! the mask more ! f32[2]{0,0}" },
 		{ "aten::searchsorted.Tensor_out", "f32[3]{1,3,3} f32[4]{0,3,4,nan} false false - -",
 			"i64[4]{0,1,3,3}" },
-		{ "aten::searchsorted.Tensor_out", "i8[2,2]{1,3,5,7} i8[2,1]{3,7} true true - -",
-			"i32[2,1]{2,2}" },
-		{ "aten::searchsorted.Tensor_out", "i8[3]{3,1,2} i8[]{2} false false right i64[3]{1,2,0}",
-			"i64[]{2}" },
-		{ "aten::searchsorted.Tensor_out",
-			"i64[6]{1,3,3,5,7,9} i64[8]{0,1,2,3,4,9,10,7} false false - -",
+		{ "aten::searchsorted.Tensor_out", "i8[2,2]{1,3,5,7} i8[2,1]{3,7} true true - -", "i32[2,1]{2,2}" },
+		{ "aten::searchsorted.Tensor_out", "i8[3]{3,1,2} i8[]{2} false false right i64[3]{1,2,0}", "i64[]{2}" },
+		{ "aten::searchsorted.Tensor_out", "i64[6]{1,3,3,5,7,9} i64[8]{0,1,2,3,4,9,10,7} false false - -",
 			"i64[8]{0,0,1,1,3,5,6,4}" },
-		{ "aten::searchsorted.Tensor_out",
-			"f64[6]{1,3,3,5,7,9} f64[8]{0,1,2,3,4,9,10,7} false true - -",
+		{ "aten::searchsorted.Tensor_out", "f64[6]{1,3,3,5,7,9} f64[8]{0,1,2,3,4,9,10,7} false true - -",
 			"i64[8]{0,1,1,3,3,6,6,5}" },
 		{ "aten::searchsorted.Tensor_out", "i8[0]{} i8[1]{2} false false - -", "i64[1]{0}" },
 		{ "aten::searchsorted.Tensor_out", "i8[2]{1,2} i8[1]{2} false false - i64[2]{0,2}",
 			"! index 2 of 2 ! i64[1]{0}" },
-		{ "aten::bucketize.Tensor_out", "i32[2,2]{0,1,2,9} i32[2]{1,2} true true",
-			"i32[2,2]{0,1,2,2}" },
+		{ "aten::bucketize.Tensor_out", "i32[2,2]{0,1,2,9} i32[2]{1,2} true true", "i32[2,2]{0,1,2,2}" },
 		/* among NaNs PyTorch's steps decide */
 		{ "aten::bucketize.Tensor_out", "f32[1]{0} f32[4]{1,3,nan,nan} false false", "i64[1]{4}" },
 		{ "aten::bucketize.Tensor_out", "f32[2]{1,3} f32[2]{2,nan} false true", "i64[2]{2,2}" },
 		{ "aten::nonzero.out", "f32[2,2]{0,0.5,-1,0}", "i64[2,2]{0,1,1,0}" },
-		{ "aten::nonzero.out", "i8[2,2,3]{0,1,0,0,0,2, 3,0,0,0,4,0}",
-			"i64[4,3]{0,0,1, 0,1,2, 1,0,0, 1,1,1}" },
+		{ "aten::nonzero.out", "i8[2,2,3]{0,1,0,0,0,2, 3,0,0,0,4,0}", "i64[4,3]{0,0,1, 0,1,2, 1,0,0, 1,1,1}" },
 		{ "aten::nonzero.out", "i32[]{5}", "i64[1,0]{}" },
 		{ "aten::repeat_interleave.Tensor_out", "i64[3]{2,0,1} -", "i64[3]{0,0,2}" },
 	};
@@ -237,12 +210,9 @@ static void make(void **state)
 		{ "aten::reflection_pad1d.out", "f32[2,3]{0,1,2,3,4,5} (2,-4)", "f32[2,1]{2,5}" },
 		{ "aten::reflection_pad1d.out", "f32[2,3]{0,1,2,3,4,5} (-4,2)", "f32[2,1]{0,3}" },
 		{ "aten::replication_pad2d.out", "i8[1,1,2]{1,2} (1,0,0,1)", "i8[1,2,3]{1,1,2,1,1,2}" },
-		{ "aten::replication_pad1d.out", "i32[1,5]{1,2,3,4,5} (2,3)",
-			"i32[1,10]{1,1,1,2,3,4,5,5,5,5}" },
-		{ "aten::reflection_pad1d.out", "f64[1,5]{1,2,3,4,5} (4,2)",
-			"f64[1,11]{5,4,3,2,1,2,3,4,5,4,3}" },
-		{ "aten::reflection_pad1d.out", "i8[1,2]{1,2} (2,0)",
-			"! padding 2, 0 of size 2 ! i8[1,4]{0,0,0,0}" },
+		{ "aten::replication_pad1d.out", "i32[1,5]{1,2,3,4,5} (2,3)", "i32[1,10]{1,1,1,2,3,4,5,5,5,5}" },
+		{ "aten::reflection_pad1d.out", "f64[1,5]{1,2,3,4,5} (4,2)", "f64[1,11]{5,4,3,2,1,2,3,4,5,4,3}" },
+		{ "aten::reflection_pad1d.out", "i8[1,2]{1,2} (2,0)", "! padding 2, 0 of size 2 ! i8[1,4]{0,0,0,0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
@@ -276,8 +246,8 @@ static void numbers(void **state)
 /* One element many times, of each size that elements have. */
 static void repeat(void **state)
 {
-	static const char *const elements[][2] = { { "bool", "1" }, { "i8", "-3" }, { "i16", "-300" },
-		{ "f16", "2.5" }, { "f32", "-1.5" }, { "i64", "-9000000000" }, { "c128", "1:-2" } };
+	static const char *const elements[][2] = { { "bool", "1" }, { "i8", "-3" }, { "i16", "-300" }, { "f16", "2.5" },
+		{ "f32", "-1.5" }, { "i64", "-9000000000" }, { "c128", "1:-2" } };
 	static const size_t lengths[] = { 1, 2, 63, 64, 65, 127, 128, 129, 300 };
 	for (size_t i = 0; i < ET_ARRAY_LEN(elements) * ET_ARRAY_LEN(lengths); i++) {
 		const char *const *element = elements[i / ET_ARRAY_LEN(lengths)];
@@ -300,8 +270,8 @@ static void repeat(void **state)
 static void pieces(void **state)
 {
 	enum { ROWS = 3 };
-	static const size_t lengths[] = { 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 34, 47, 63, 64, 65, 95,
-		104, 127, 128, 129, 300, 511, 512, 513, 600 };
+	static const size_t lengths[] = { 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 34, 47, 63, 64, 65, 95, 104, 127,
+		128, 129, 300, 511, 512, 513, 600 };
 	for (size_t i = 0; i < ET_ARRAY_LEN(lengths); i++) {
 		const size_t n = lengths[i];
 		char *args = NULL, *expected = NULL;
@@ -321,8 +291,7 @@ static void pieces(void **state)
 		fputs("})", out);
 		fclose(in);
 		fclose(out);
-		check_kernel_cases(
-			&(const struct kernel_case){ "aten::split_with_sizes_copy.out", args, expected }, 1);
+		check_kernel_cases(&(const struct kernel_case){ "aten::split_with_sizes_copy.out", args, expected }, 1);
 		free(args);
 		free(expected);
 	}

@@ -58,8 +58,7 @@ static void check(const char *type, size_t batch, size_t n, size_t inner)
 	fputs("}", out);
 	fclose(in);
 	fclose(out);
-	check_kernel_cases(
-		&(const struct kernel_case){ "aten::_native_batch_norm_legit.no_stats_out", args, expected },
+	check_kernel_cases(&(const struct kernel_case){ "aten::_native_batch_norm_legit.no_stats_out", args, expected },
 		1);
 	free(args);
 	free(expected);

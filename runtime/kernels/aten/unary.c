@@ -12,10 +12,10 @@
 enum { NOT_GRAIN = 32768, MAGNITUDE_GRAIN = 8192 }; /* elements worth another thread */
 
 #define ET_UKERNELS_FNS(name, expression)                                    \
-	static void name##_f32(struct et_span *span)                    \
-	{                                                               \
+	static void name##_f32(struct et_span *span)                         \
+	{                                                                    \
 		et_ukernels()->each_##name(span->n, span->out, span->in[0]); \
-	}                                                               \
+	}                                                                    \
 	ET_SPAN_FN(name##_f64, double, ET_LOADS1(double), expression)
 
 ET_FLOAT_FNS(acos, 1, acos(a))
@@ -86,8 +86,7 @@ ET_INT_FN(signbit, 1, a < 0)
 ET_FLOAT_FNS(hardtanh, 3, b != b ? b : c != c ? c : (a < b ? b : a) > c ? c : (a < b ? b : a))
 ET_INT_FN(hardtanh, 3, (a < b ? b : a) > c ? c : (a < b ? b : a))
 ET_FLOAT_FNS(leaky_relu, 2, a > 0 ? a : a * b)
-ET_SPAN_FN(elu_any_f32, float, ET_LOADS3(float);
-	const float d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
+ET_SPAN_FN(elu_any_f32, float, ET_LOADS3(float); const float d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
 /* The numbers are the same for all. A zero keeps its sign, whatever the factors are. */
 static void elu_f32(struct et_span *span)
 {
@@ -110,8 +109,7 @@ static void elu_f32(struct et_span *span)
 		out[i] = x[i] < 0 ? below : above;
 	}
 }
-ET_SPAN_FN(elu_f64, double, ET_LOADS3(double);
-	const double d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
+ET_SPAN_FN(elu_f64, double, ET_LOADS3(double); const double d = in[3][i], a < 0 ? expm1(a * d) * b * c : a * c)
 static void gelu_f32(struct et_span *span)
 {
 	et_ukernels()->each_gelu(span->n, span->out, span->in[0]);
@@ -332,21 +330,28 @@ static const struct et_kernel rows[] = {
 	{ "aten::asinh.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(asinh)) },
 	{ "aten::atan.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(atan)) },
 	{ "aten::atanh.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(atanh)) },
-	{ "aten::bitwise_not.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_not)) },
-	{ "aten::ceil.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { ceil_f32, ceil_f64, ET_NARROW(same) }) },
+	{ "aten::bitwise_not.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_INTS(bitwise_not)) },
+	{ "aten::ceil.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { ceil_f32, ceil_f64, ET_NARROW(same) }) },
 	{ "aten::cos.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(cos)) },
 	{ "aten::cosh.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(cosh)) },
-	{ "aten::elu.out", "TSSS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(elu), .promotes = 1) },
+	{ "aten::elu.out", "TSSS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(elu), .promotes = 1) },
 	{ "aten::erf.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(erf)) },
-	{ "aten::exp.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp), .is_as_output = true) },
+	{ "aten::exp.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp), .is_as_output = true) },
 	{ "aten::exp2.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(exp2)) },
 	{ "aten::expm1.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(expm1)) },
 	{ "aten::floor.out", "T>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, { floor_f32, floor_f64, ET_NARROW(same) }) },
 	{ "aten::gelu.out", "TC>T", run_gelu, NULL },
-	{ "aten::hardtanh.out", "TSS>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(hardtanh), .promotes = 1) },
-	{ "aten::isinf.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, { isinf_f32, isinf_f64, never_i64 }) },
-	{ "aten::isnan.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, { isnan_f32, isnan_f64, never_i64 }) },
+	{ "aten::hardtanh.out", "TSS>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(hardtanh), .promotes = 1) },
+	{ "aten::isinf.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, { isinf_f32, isinf_f64, never_i64 }) },
+	{ "aten::isnan.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_BOOL, { isnan_f32, isnan_f64, never_i64 }) },
 	{ "aten::leaky_relu.out", "TS>T", et_elementwise_run,
 		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_FLOATS(leaky_relu), .promotes = 1) },
 	{ "aten::lgamma.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(lgamma)) },
@@ -356,8 +361,10 @@ static const struct et_kernel rows[] = {
 	{ "aten::log2.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(log2)) },
 	{ "aten::logical_not.out", "T>T", run_logical_not, NULL },
 	{ "aten::logit.out", "Td>T", run_logit, NULL },
-	{ "aten::neg.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(neg), .on_complex = negative) },
-	{ "aten::reciprocal.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(reciprocal)) },
+	{ "aten::neg.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(neg), .on_complex = negative) },
+	{ "aten::reciprocal.out", "T>T", et_elementwise_run,
+		ET_ELEMENTWISE(ET_ELEMENTWISE_FLOAT, ET_FLOATS(reciprocal)) },
 	{ "aten::relu.out", "T>T", et_elementwise_run, ET_ELEMENTWISE(ET_ELEMENTWISE_SAME, ET_ALL(relu)) },
 	{ "aten::round.decimals_out", "TI>T", run_round_decimals, NULL },
 	{ "aten::round.out", "T>T", et_elementwise_run,

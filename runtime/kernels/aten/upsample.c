@@ -55,29 +55,29 @@ static double grown(const struct resize *r, double sum, double pixel, const stru
 }
 
 /* The same of all of them, of floats and of doubles. */
-#define WEIGHTED_SUM(name, type)                                                                             \
-	static double name(                                                                                  \
-		const type *corner, int64_t row, int64_t column, const struct taps *h, const struct taps *w) \
-	{                                                                                                    \
-		type sum = 0;                                                                                \
-		for (int64_t j = 0; j < h->n; j++) {                                                         \
-			for (int64_t k = 0; k < w->n; k++)                                                   \
-				sum += corner[j * row + k * column] * h->weights[j] * w->weights[k];         \
-		}                                                                                            \
-		return (double)sum;                                                                          \
+#define WEIGHTED_SUM(name, type)                                                                     \
+	static double name(const type *corner, int64_t row, int64_t column, const struct taps *h,    \
+		const struct taps *w)                                                                \
+	{                                                                                            \
+		type sum = 0;                                                                        \
+		for (int64_t j = 0; j < h->n; j++) {                                                 \
+			for (int64_t k = 0; k < w->n; k++)                                           \
+				sum += corner[j * row + k * column] * h->weights[j] * w->weights[k]; \
+		}                                                                                    \
+		return (double)sum;                                                                  \
 	}
 WEIGHTED_SUM(weighted_floats, float)
 WEIGHTED_SUM(weighted_doubles, double)
 
 /* The same of bytes, which lose their fraction each time. */
-static double weighted_bytes(
-	const uint8_t *corner, int64_t row, int64_t column, const struct taps *h, const struct taps *w)
+static double weighted_bytes(const uint8_t *corner, int64_t row, int64_t column, const struct taps *h,
+	const struct taps *w)
 {
 	float sum = 0;
 	for (int64_t j = 0; j < h->n; j++) {
 		for (int64_t k = 0; k < w->n; k++)
-			sum = (float)(int32_t)(sum + (float)corner[j * row + k * column] * h->weights[j] *
-							     w->weights[k]);
+			sum = (float)(int32_t)(sum +
+					       (float)corner[j * row + k * column] * h->weights[j] * w->weights[k]);
 	}
 	return (double)sum;
 }
@@ -85,8 +85,8 @@ static double weighted_bytes(
 enum { HALF = 64 };
 
 /* @n antialiased pixels of a row, of halves that are floats at @x: as grown() does it, all of them at once. */
-static void grow_half(const struct resize *r, const float *x, const struct taps *h, const struct taps *w,
-	size_t n, int64_t most, float *sums)
+static void grow_half(const struct resize *r, const float *x, const struct taps *h, const struct taps *w, size_t n,
+	int64_t most, float *sums)
 {
 	const int64_t row = r->x.strides[2], column = r->x.strides[3];
 	memset(sums, 0, n * sizeof(*sums));
@@ -95,8 +95,7 @@ static void grow_half(const struct resize *r, const float *x, const struct taps 
 		for (int64_t k = 0; k < most; k++) {
 			float more[HALF];
 			for (size_t i = 0; i < n; i++)
-				more[i] = k < w[i].n ? from[(w[i].first + k) * column] * h->weights[j] *
-							       w[i].weights[k]
+				more[i] = k < w[i].n ? from[(w[i].first + k) * column] * h->weights[j] * w[i].weights[k]
 						     : 0;
 			et_round_floats(r->type, more, n);
 			for (size_t i = 0; i < n; i++)
@@ -113,8 +112,8 @@ static void resize_planes_of_half(void *arg, size_t begin, size_t end)
 	int64_t channels = r->y.sizes[1], n_columns = r->y.sizes[3];
 	et_store_fn store = et_storer(r->type, ET_F32);
 	for (size_t i = begin; i < end; i++) {
-		int64_t row = (int64_t)i % r->y.sizes[2], plane = (int64_t)i / r->y.sizes[2],
-			batch = plane / channels, channel = plane % channels;
+		int64_t row = (int64_t)i % r->y.sizes[2], plane = (int64_t)i / r->y.sizes[2], batch = plane / channels,
+			channel = plane % channels;
 		const float *x = (const float *)(const void *)r->x.data + batch * xs[0] + channel * xs[1];
 		for (int64_t k = 0; k < n_columns; k += HALF) {
 			float sums[HALF];
@@ -132,8 +131,7 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 	const int64_t *xs = r->x.strides, *ys = r->y.strides;
 	int64_t channels = r->y.sizes[1], n_x = (int64_t)et_scalar_size(r->x.type);
 	et_load_fn load = et_loader(r->x.type, ET_F64);
-	bool is_single = r->x.type == ET_FLOAT32, is_double = r->x.type == ET_FLOAT64,
-	     is_byte = r->x.type == ET_UINT8;
+	bool is_single = r->x.type == ET_FLOAT32, is_double = r->x.type == ET_FLOAT64, is_byte = r->x.type == ET_UINT8;
 	for (size_t plane = begin; plane < end; plane++) {
 		int64_t batch = (int64_t)plane / channels, channel = (int64_t)plane % channels;
 		const uint8_t *x = r->x.data + (batch * xs[0] + channel * xs[1]) * n_x;
@@ -145,13 +143,11 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			int64_t corner = h->first * xs[2] + w->first * xs[3];
 			bool is_plain = (is_single || is_double || is_byte) && !r->is_bilinear;
 			if (is_plain && is_single)
-				sum = weighted_floats(
-					(const float *)(const void *)x + corner, xs[2], xs[3], h, w);
+				sum = weighted_floats((const float *)(const void *)x + corner, xs[2], xs[3], h, w);
 			else if (is_plain && is_byte)
 				sum = weighted_bytes(x + corner, xs[2], xs[3], h, w);
 			else if (is_plain)
-				sum = weighted_doubles(
-					(const double *)(const void *)x + corner, xs[2], xs[3], h, w);
+				sum = weighted_doubles((const double *)(const void *)x + corner, xs[2], xs[3], h, w);
 			for (int64_t j = 0; !is_plain && j < (r->is_bilinear ? 2 : h->n); j++) {
 				for (int64_t k = 0; k < (r->is_bilinear ? 2 : w->n); k++) {
 					int64_t at = (h->first + (j < h->n ? j : 0)) * xs[2] +
@@ -171,41 +167,40 @@ static void resize_planes(void *arg, size_t begin, size_t end)
 			else if (is_byte)
 				r->y.data[to] = (uint8_t)(int32_t)sum;
 			else
-				et_element_set_double(
-					r->y.data + to * (int64_t)et_scalar_size(r->y.type), r->y.type, sum);
+				et_element_set_double(r->y.data + to * (int64_t)et_scalar_size(r->y.type), r->y.type,
+					sum);
 		}
 	}
 }
 
 /* One output row of floats, doubles or bytes, of @n channels that lie next to each other. The same numbers as blend's, of doubles
  * in double. */
-#define BLEND_ROW(name, element, type)                                                                  \
-	ET_EXPANDED void name##_of(                                                                     \
-		const struct resize *r, const struct taps *h, int64_t x, int64_t y, const int64_t n)    \
-	{                                                                                               \
-		const int64_t *xs = r->x.strides, *ys = r->y.strides;                                   \
-		const element *upper = (const element *)(const void *)r->x.data + x + h->first * xs[2], \
-			      *lower = upper + (h->n > 1 ? xs[2] : 0);                                  \
-		type h0 = h->weights[0], h1 = h->weights[1];                                            \
-		for (int64_t column = 0; column < r->y.sizes[3]; column++) {                            \
-			const struct taps *w = &r->taps[1][column];                                     \
-			const element *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];     \
-			int64_t next = w->n > 1 ? xs[3] : 0;                                            \
-			type w0 = w->weights[0], w1 = w->weights[1];                                    \
-			element *to = (element *)(void *)r->y.data + y + column * ys[3];                \
-			for (int64_t c = 0; c < n; c++) {                                               \
-				type top = a[c] * w0 + a[c + next] * w1,                                \
-				     bottom = b[c] * w0 + b[c + next] * w1;                             \
-				to[c] = (element)(top * h0 + bottom * h1);                              \
-			}                                                                               \
-		}                                                                                       \
-	}                                                                                               \
-	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n) \
-	{                                                                                               \
-		if (n == 1)                                                                             \
-			name##_of(r, h, x, y, 1);                                                       \
-		else                                                                                    \
-			name##_of(r, h, x, y, n);                                                       \
+#define BLEND_ROW(name, element, type)                                                                          \
+	ET_EXPANDED void name##_of(const struct resize *r, const struct taps *h, int64_t x, int64_t y,          \
+		const int64_t n)                                                                                \
+	{                                                                                                       \
+		const int64_t *xs = r->x.strides, *ys = r->y.strides;                                           \
+		const element *upper = (const element *)(const void *)r->x.data + x + h->first * xs[2],         \
+			      *lower = upper + (h->n > 1 ? xs[2] : 0);                                          \
+		type h0 = h->weights[0], h1 = h->weights[1];                                                    \
+		for (int64_t column = 0; column < r->y.sizes[3]; column++) {                                    \
+			const struct taps *w = &r->taps[1][column];                                             \
+			const element *a = upper + w->first * xs[3], *b = lower + w->first * xs[3];             \
+			int64_t next = w->n > 1 ? xs[3] : 0;                                                    \
+			type w0 = w->weights[0], w1 = w->weights[1];                                            \
+			element *to = (element *)(void *)r->y.data + y + column * ys[3];                        \
+			for (int64_t c = 0; c < n; c++) {                                                       \
+				type top = a[c] * w0 + a[c + next] * w1, bottom = b[c] * w0 + b[c + next] * w1; \
+				to[c] = (element)(top * h0 + bottom * h1);                                      \
+			}                                                                                       \
+		}                                                                                               \
+	}                                                                                                       \
+	static void name(const struct resize *r, const struct taps *h, int64_t x, int64_t y, int64_t n)         \
+	{                                                                                                       \
+		if (n == 1)                                                                                     \
+			name##_of(r, h, x, y, 1);                                                               \
+		else                                                                                            \
+			name##_of(r, h, x, y, n);                                                               \
 	}
 BLEND_ROW(blend_floats, float, float)
 BLEND_ROW(blend_doubles, double, double)
@@ -223,8 +218,8 @@ static void blend_rows(void *arg, size_t begin, size_t end)
 		(r->x.type == ET_FLOAT64        ? blend_doubles
 			: r->x.type == ET_UINT8 ? blend_bytes
 						: blend_floats)(r, &r->taps[0][row],
-			batch * xs[0] + part * abreast * xs[1],
-			batch * ys[0] + part * abreast * ys[1] + row * ys[2], abreast);
+			batch * xs[0] + part * abreast * xs[1], batch * ys[0] + part * abreast * ys[1] + row * ys[2],
+			abreast);
 		if (++row < sizes[2])
 			continue;
 		row = 0;
@@ -242,8 +237,7 @@ static float step_of(int64_t in, int64_t out, bool align_corners, double factor)
 	return factor > 0 ? (float)(1 / factor) : (float)in / (float)out;
 }
 
-static void bilinear_taps(
-	struct taps *taps, int64_t i, int64_t in, int64_t out, float step, bool align_corners)
+static void bilinear_taps(struct taps *taps, int64_t i, int64_t in, int64_t out, float step, bool align_corners)
 {
 	float at = align_corners ? step * (float)i : step * ((float)i + 0.5f) - 0.5f;
 	at = in == out ? (float)i : at < 0 ? 0 : at;
@@ -289,8 +283,8 @@ static enum et_status resize(struct et_kernel_ctx *ctx, const struct et_tensor *
 	ET_TRY(et_require_same_type(ctx, self, out));
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_REQUIRE(ctx, sizes[0] > 0 && sizes[1] > 0 && self->sizes[2] > 0 && self->sizes[3] > 0,
-		"an output of %lld by %lld from %d by %d", (long long)sizes[0], (long long)sizes[1],
-		self->sizes[2], self->sizes[3]);
+		"an output of %lld by %lld from %d by %d", (long long)sizes[0], (long long)sizes[1], self->sizes[2],
+		self->sizes[3]);
 	et_view_of(&r.x, self);
 	/* The output bounds the tables. */
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ r.x.sizes[0], r.x.sizes[1], sizes[0], sizes[1] }, 4));
@@ -394,8 +388,7 @@ struct grid {
 	struct et_view x, grid, y;
 	int64_t mode, padding;
 	bool align_corners;
-	enum et_scalar_type
-		type; /* in which positions and weights are computed, rounding after each operation */
+	enum et_scalar_type type; /* in which positions and weights are computed, rounding after each operation */
 };
 
 /* What follows is part of sample_as, in which mode, padding and types are constants. */
@@ -417,9 +410,7 @@ ET_EXPANDED double nearest_to(double x)
 /* On which pixel a position falls hangs on the last bit of it. */
 ET_EXPANDED double rounded(const struct grid *g, double value)
 {
-	return g->type == ET_FLOAT32   ? (float)value
-	       : g->type == ET_FLOAT64 ? value
-				       : et_round_to(value, g->type);
+	return g->type == ET_FLOAT32 ? (float)value : g->type == ET_FLOAT64 ? value : et_round_to(value, g->type);
 }
 
 /* NaN is the last one, as it comes out of the original's comparisons. */
@@ -553,8 +544,7 @@ ET_EXPANDED void find(const struct grid *g, double grid_w, double grid_h, struct
 	if (g->mode == NEAREST) {
 		h = nearest_to(h);
 		w = nearest_to(w);
-		spot->at[0][0] = g->padding == ZEROS ? place(g, h, w)
-						     : place(g, clip(g, h, height), clip(g, w, width));
+		spot->at[0][0] = g->padding == ZEROS ? place(g, h, w) : place(g, clip(g, h, height), clip(g, w, width));
 		return;
 	}
 	double h0 = floor_of(h), w0 = floor_of(w);
@@ -649,9 +639,7 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 {
 	const struct et_tensor *x = args[0]->tensor, *positions = args[1]->tensor;
 	struct et_tensor *out = args[5]->tensor;
-	struct grid g = {
-		.mode = (int32_t)args[2]->i, .padding = (int32_t)args[3]->i, .align_corners = args[4]->b
-	};
+	struct grid g = { .mode = (int32_t)args[2]->i, .padding = (int32_t)args[3]->i, .align_corners = args[4]->b };
 	ET_REQUIRE(ctx,
 		x->n_dims == 4 && positions->n_dims == 4 && positions->sizes[3] == 2 &&
 			positions->sizes[0] == x->sizes[0],
@@ -681,10 +669,11 @@ static enum et_status run_grid_sampler(struct et_kernel_ctx *ctx, struct et_eval
 	struct spot *spots = et_kernel_scratch(ctx, (size_t)out->sizes[3] * sizeof(*spots) + 1);
 	if (!spots)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
-	void (*sample_one)(const struct grid *, int64_t, int64_t, struct spot *) =
-		g.x.type == ET_FLOAT32   ? sample_floats
-		: g.x.type == ET_FLOAT64 ? sample_doubles
-					 : sample_any;
+	void (*sample_one)(const struct grid *, int64_t, int64_t, struct spot *) = g.x.type == ET_FLOAT32
+											   ? sample_floats
+										   : g.x.type == ET_FLOAT64
+											   ? sample_doubles
+											   : sample_any;
 	for (int64_t i = 0; i < (int64_t)out->sizes[0] * out->sizes[2]; i++)
 		sample_one(&g, i / out->sizes[2], i % out->sizes[2], spots);
 	if (goes_by_floats)

@@ -12,8 +12,7 @@ static enum et_status run_permute(struct et_kernel_ctx *ctx, struct et_evalue *c
 	uint8_t dims[ET_MAX_DIMS];
 	size_t n = args[0]->tensor->n_dims;
 	uint32_t seen = 0;
-	ET_REQUIRE(ctx, et_list_len(args[1]) == n, "%zu dimensions for a tensor of %zu", et_list_len(args[1]),
-		n);
+	ET_REQUIRE(ctx, et_list_len(args[1]) == n, "%zu dimensions for a tensor of %zu", et_list_len(args[1]), n);
 	for (size_t d = 0; d < n; d++) {
 		size_t dim;
 		ET_TRY(et_get_dim(ctx, et_list_int(args[1], d), n, &dim));
@@ -96,11 +95,10 @@ static enum et_status run_narrow(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_REQUIRE(ctx, view.n_dims > 0, "the tensor has no dimensions");
 	ET_TRY(et_get_dim(ctx, args[1]->i, view.n_dims, &dim));
 	int64_t size = view.sizes[dim];
-	ET_REQUIRE(ctx, start >= -size && start <= size, "start %lld of %lld", (long long)start,
-		(long long)size);
+	ET_REQUIRE(ctx, start >= -size && start <= size, "start %lld of %lld", (long long)start, (long long)size);
 	start = start < 0 ? start + size : start;
-	ET_REQUIRE(ctx, n >= 0 && n <= size - start, "%lld elements from %lld of %lld", (long long)n,
-		(long long)start, (long long)size);
+	ET_REQUIRE(ctx, n >= 0 && n <= size - start, "%lld elements from %lld of %lld", (long long)n, (long long)start,
+		(long long)size);
 	et_view_slice(&view, dim, start, 1, n);
 	return et_give_view(ctx, &view, args[4]->tensor);
 }
@@ -111,8 +109,7 @@ enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, i
 	ET_REQUIRE(ctx, view->n_dims > 0, "the tensor has no dimensions");
 	ET_TRY(et_get_dim(ctx, dim, view->n_dims, &d));
 	int64_t size = view->sizes[d];
-	ET_REQUIRE(
-		ctx, index >= -size && index < size, "index %lld of %lld", (long long)index, (long long)size);
+	ET_REQUIRE(ctx, index >= -size && index < size, "index %lld of %lld", (long long)index, (long long)size);
 	et_view_select(view, d, index < 0 ? index + size : index);
 	return ET_OK;
 }
@@ -125,8 +122,8 @@ static enum et_status run_select(struct et_kernel_ctx *ctx, struct et_evalue *co
 	return et_give_view(ctx, &view, args[3]->tensor);
 }
 
-enum et_status et_diagonal_view(
-	struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1, int64_t dim2)
+enum et_status et_diagonal_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1,
+	int64_t dim2)
 {
 	size_t a, b;
 	ET_REQUIRE(ctx, view->n_dims >= 2, "the tensor has fewer than 2 dimensions");
@@ -155,25 +152,23 @@ static enum et_status run_diagonal(struct et_kernel_ctx *ctx, struct et_evalue *
 	return et_give_view(ctx, &view, args[4]->tensor);
 }
 
-enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view,
-	const struct et_evalue *sizes, const struct et_evalue *strides, const struct et_evalue *offset)
+enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *sizes,
+	const struct et_evalue *strides, const struct et_evalue *offset)
 {
 	size_t numel = et_view_numel(view), n_dims = et_list_len(sizes), last;
 	int64_t start = et_is_none(offset) ? 0 : offset->i;
-	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_list_len(strides) == n_dims, "%zu sizes and %zu strides",
-		n_dims, et_list_len(strides));
+	ET_REQUIRE(ctx, n_dims <= ET_MAX_DIMS && et_list_len(strides) == n_dims, "%zu sizes and %zu strides", n_dims,
+		et_list_len(strides));
 	ET_REQUIRE(ctx, start >= 0, "offset %lld", (long long)start);
 	last = (size_t)start;
 	bool is_empty = false;
 	for (size_t d = 0; d < n_dims; d++) {
 		int64_t size = et_list_int(sizes, d), stride = et_list_int(strides, d);
 		size_t reach;
-		ET_REQUIRE(ctx, size >= 0 && stride >= 0, "size %lld, stride %lld", (long long)size,
-			(long long)stride);
+		ET_REQUIRE(ctx, size >= 0 && stride >= 0, "size %lld, stride %lld", (long long)size, (long long)stride);
 		is_empty |= size == 0;
 		ET_REQUIRE(ctx,
-			size == 0 || (et_mul((size_t)(size - 1), (size_t)stride, &reach) &&
-					     et_add(last, reach, &last)),
+			size == 0 || (et_mul((size_t)(size - 1), (size_t)stride, &reach) && et_add(last, reach, &last)),
 			"sizes and strides overflow");
 		view->sizes[d] = size;
 		view->strides[d] = stride;
@@ -207,9 +202,8 @@ static enum et_status run_unfold(struct et_kernel_ctx *ctx, struct et_evalue *co
 		et_view_insert(&view, 0, size, 1);
 		return et_give_view_cast(ctx, &view, args[4]->tensor);
 	}
-	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0,
-		"windows of %lld, %lld apart, of %lld", (long long)size, (long long)step,
-		(long long)view.sizes[dim]);
+	ET_REQUIRE(ctx, size >= 0 && size <= view.sizes[dim] && step > 0, "windows of %lld, %lld apart, of %lld",
+		(long long)size, (long long)step, (long long)view.sizes[dim]);
 	int64_t stride = view.strides[dim];
 	et_view_slice(&view, dim, 0, step, (view.sizes[dim] - size) / step + 1);
 	et_view_insert(&view, view.n_dims, size, stride);
@@ -242,8 +236,7 @@ static enum et_status run_repeat(struct et_kernel_ctx *ctx, struct et_evalue *co
 	struct et_tensor *out = args[2]->tensor;
 	size_t n = et_list_len(args[1]);
 	et_view_of(&view, args[0]->tensor);
-	ET_REQUIRE(
-		ctx, n <= ET_MAX_DIMS && n >= view.n_dims, "%zu repeats for %u dimensions", n, view.n_dims);
+	ET_REQUIRE(ctx, n <= ET_MAX_DIMS && n >= view.n_dims, "%zu repeats for %u dimensions", n, view.n_dims);
 	ET_TRY(et_require_same_type(ctx, args[0]->tensor, out));
 	while (view.n_dims < n)
 		et_view_insert(&view, 0, 1, 0);
@@ -275,8 +268,8 @@ static enum et_status run_unsqueeze(struct et_kernel_ctx *ctx, struct et_evalue 
 	return et_give_view(ctx, &view, args[2]->tensor);
 }
 
-static enum et_status squeeze(
-	struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t dims, struct et_tensor *out)
+static enum et_status squeeze(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t dims,
+	struct et_tensor *out)
 {
 	struct et_view view;
 	et_view_of(&view, self);
@@ -340,8 +333,7 @@ static enum et_status run_resize_copy(struct et_kernel_ctx *ctx, struct et_evalu
 	ET_TRY(et_resize(ctx, out, sizes, n));
 	ET_TRY(et_require_row_major(ctx, self, "the input"));
 	ET_TRY(et_require_row_major(ctx, out, "the output"));
-	n_kept = et_tensor_n_bytes(self) < et_tensor_n_bytes(out) ? et_tensor_n_bytes(self)
-								  : et_tensor_n_bytes(out);
+	n_kept = et_tensor_n_bytes(self) < et_tensor_n_bytes(out) ? et_tensor_n_bytes(self) : et_tensor_n_bytes(out);
 	if (n_kept)
 		memmove(out->data, self->data, n_kept);
 	if (et_tensor_n_bytes(out) > n_kept)
@@ -363,8 +355,8 @@ static enum et_status shuffle(struct et_kernel_ctx *ctx, struct et_evalue *const
 	size_t c = (size_t)from.n_dims - 3, h = c + 1, w = c + 2;
 	memcpy(sizes, from.sizes, sizeof(sizes));
 	if (is_reverse) {
-		ET_REQUIRE(ctx, sizes[h] % r == 0 && sizes[w] % r == 0,
-			"height or width is no multiple of %lld", (long long)r);
+		ET_REQUIRE(ctx, sizes[h] % r == 0 && sizes[w] % r == 0, "height or width is no multiple of %lld",
+			(long long)r);
 		sizes[c] *= r * r;
 		sizes[h] /= r;
 		sizes[w] /= r;
@@ -459,8 +451,7 @@ static enum et_status run_roll(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		if (!is_flat)
 			ET_TRY(et_get_dim(ctx, et_list_int(args[2], i), from.n_dims, &dim));
 		if (from.n_dims) /* 0-dimensional: nothing moves */
-			shifts[dim] =
-				(shifts[dim] + et_list_int(args[1], i) % from.sizes[dim]) % from.sizes[dim];
+			shifts[dim] = (shifts[dim] + et_list_int(args[1], i) % from.sizes[dim]) % from.sizes[dim];
 	}
 	for (uint32_t piece = 0; piece < 1u << from.n_dims; piece++) {
 		struct et_view part, place;

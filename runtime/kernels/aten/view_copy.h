@@ -10,15 +10,15 @@ enum et_status et_slice_view(struct et_kernel_ctx *ctx, struct et_view *view, in
 	const struct et_evalue *start, const struct et_evalue *end, int64_t step);
 enum et_status et_select_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t dim, int64_t index);
 /* The diagonal becomes the last dimension. */
-enum et_status et_diagonal_view(
-	struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1, int64_t dim2);
+enum et_status et_diagonal_view(struct et_kernel_ctx *ctx, struct et_view *view, int64_t offset, int64_t dim1,
+	int64_t dim2);
 /* Sizes and strides as given, over all of the memory behind @view, and not beyond it. */
-enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view,
-	const struct et_evalue *sizes, const struct et_evalue *strides, const struct et_evalue *offset);
+enum et_status et_as_strided_view(struct et_kernel_ctx *ctx, struct et_view *view, const struct et_evalue *sizes,
+	const struct et_evalue *strides, const struct et_evalue *offset);
 
 /* @number as an element of @type, which is refused where there are no such numbers. */
-enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type,
-	const struct et_evalue *number, struct et_wide *ret_element);
+enum et_status et_number_element(struct et_kernel_ctx *ctx, enum et_scalar_type type, const struct et_evalue *number,
+	struct et_wide *ret_element);
 /* Every element of @out, as it is sized now, becomes @element, which is of its type. */
 void et_fill_with(struct et_tensor *out, const struct et_wide *element);
 /* The same of a number. */

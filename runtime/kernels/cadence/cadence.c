@@ -14,12 +14,11 @@
 
 /* --- numbers ------------------------------------------------------------------------------------------------ */
 
-enum et_status et_require_quantized(
-	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
+enum et_status et_require_quantized(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
 {
 	const struct et_cadence_kind *kind = et_cadence_kind_of(ctx);
-	ET_REQUIRE(ctx, et_is_8_bits(tensor->type) || tensor->type == ET_INT16 || tensor->type == ET_UINT16,
-		"%s of %s", what, et_scalar_name(tensor->type));
+	ET_REQUIRE(ctx, et_is_8_bits(tensor->type) || tensor->type == ET_INT16 || tensor->type == ET_UINT16, "%s of %s",
+		what, et_scalar_name(tensor->type));
 	ET_REQUIRE(ctx, !kind->is_typed || tensor->type == kind->type, "%s of %s, not of %s", what,
 		et_scalar_name(tensor->type), et_scalar_name(kind->type));
 	return ET_OK;
@@ -35,16 +34,15 @@ enum et_status et_get_number(struct et_kernel_ctx *ctx, const struct et_evalue *
 	const struct et_tensor *tensor = value->tensor;
 	size_t numel = et_tensor_numel(tensor);
 	ET_REQUIRE(ctx, et_loader(tensor->type, ET_F64), "%s of %s", what, et_scalar_name(tensor->type));
-	ET_REQUIRE(ctx, numel == 1 || (numel == n && tensor->n_dims == 1), "%s: %zu numbers for %zu", what,
-		numel, n);
-	*ret = et_element_get_double(
-		(const uint8_t *)tensor->data + (numel == 1 ? 0 : index) * et_element_bytes(tensor),
+	ET_REQUIRE(ctx, numel == 1 || (numel == n && tensor->n_dims == 1), "%s: %zu numbers for %zu", what, numel, n);
+	*ret = et_element_get_double((const uint8_t *)tensor->data +
+					     (numel == 1 ? 0 : index) * et_element_bytes(tensor),
 		tensor->type);
 	return ET_OK;
 }
 
-enum et_status et_get_zero_at(
-	struct et_kernel_ctx *ctx, const struct et_evalue *value, size_t index, size_t n, int32_t *ret)
+enum et_status et_get_zero_at(struct et_kernel_ctx *ctx, const struct et_evalue *value, size_t index, size_t n,
+	int32_t *ret)
 {
 	double zero;
 	ET_TRY(et_get_number(ctx, value, index, n, "a zero point", &zero));
@@ -64,9 +62,8 @@ enum et_status et_get_scale_at(struct et_kernel_ctx *ctx, const struct et_evalue
 	return ET_OK;
 }
 
-enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue *scale,
-	const struct et_evalue *zero, const struct et_tensor *tensor, const char *what,
-	struct et_qparams *ret)
+enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue *scale, const struct et_evalue *zero,
+	const struct et_tensor *tensor, const char *what, struct et_qparams *ret)
 {
 	double number = 1;
 	int32_t its;
@@ -100,8 +97,8 @@ static enum et_status run_dequantize(struct et_kernel_ctx *ctx, struct et_evalue
 	struct et_evalue none = { .tag = ET_TAG_NONE };
 	if (kind->is_typed)
 		ET_TRY(et_require_type(ctx, args[0]->tensor, kind->type, "the input"));
-	return et_dequantize_run(ctx, (struct et_evalue *const[]){ args[0], args[1], args[2], args[3],
-					      args[4], args[5], &none, args[6] });
+	return et_dequantize_run(ctx,
+		(struct et_evalue *const[]){ args[0], args[1], args[2], args[3], args[4], args[5], &none, args[6] });
 }
 
 enum { BLOCK = 256 };
@@ -129,8 +126,8 @@ static void combine(const struct elements *e, const float *x, const float *y, fl
 }
 
 /* @y may be NULL. */
-static enum et_status over_elements(struct et_kernel_ctx *ctx, const struct elements *e,
-	const struct et_tensor *x, const struct et_tensor *y, struct et_tensor *out)
+static enum et_status over_elements(struct et_kernel_ctx *ctx, const struct elements *e, const struct et_tensor *x,
+	const struct et_tensor *y, struct et_tensor *out)
 {
 	struct et_view views[3];
 	struct et_walk walk;
@@ -162,8 +159,7 @@ static enum et_status over_elements(struct et_kernel_ctx *ctx, const struct elem
 				views[v].data + place.offset[v] * (ptrdiff_t)et_scalar_size(views[v].type),
 				walk.strides[v][walk.n_dims - 1], n);
 		combine(e, span_ukernels[1], span_ukernels[2], span_ukernels[0], n);
-		et_storer(out->type, ET_F32)(
-			views[0].data + place.offset[0] * (ptrdiff_t)et_scalar_size(out->type),
+		et_storer(out->type, ET_F32)(views[0].data + place.offset[0] * (ptrdiff_t)et_scalar_size(out->type),
 			walk.strides[0][walk.n_dims - 1], span_ukernels[0], n);
 		et_place_advance(&place, &walk, n);
 	}
@@ -221,8 +217,7 @@ static enum et_status run_requantize(struct et_kernel_ctx *ctx, struct et_evalue
 	struct elements e = { .how = ALONE };
 	ET_TRY(et_get_qparams(ctx, args[1], args[2], x, "an input", &e.x));
 	ET_TRY(et_get_qparams(ctx, args[3], args[4], out, "an output", &e.out));
-	ET_REQUIRE(ctx,
-		args[5]->i == (int64_t)out->type || (args[5]->i == ET_BITS16 && out->type == ET_UINT16),
+	ET_REQUIRE(ctx, args[5]->i == (int64_t)out->type || (args[5]->i == ET_BITS16 && out->type == ET_UINT16),
 		"dtype %lld, the tensor is %s", (long long)args[5]->i, et_scalar_name(out->type));
 	e.factor = 1 / e.out.scale;
 	return over_elements(ctx, &e, x, NULL, out);
@@ -230,8 +225,8 @@ static enum et_status run_requantize(struct et_kernel_ctx *ctx, struct et_evalue
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
 
-enum et_status et_get_normalized(
-	struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *shape, size_t *ret_n)
+enum et_status et_get_normalized(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *shape,
+	size_t *ret_n)
 {
 	size_t n_shape = et_list_len(shape), n = 1;
 	ET_REQUIRE(ctx, n_shape > 0 && n_shape <= x->n_dims, "a shape of rank %zu in one of rank %u", n_shape,
@@ -263,8 +258,7 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 	ET_TRY(et_require_contiguous(ctx, weight, "the weight"));
 	ET_TRY(et_require_contiguous(ctx, bias, "the bias"));
 	ET_REQUIRE(ctx, et_tensor_numel(weight) == n && et_tensor_numel(bias) == n,
-		"%zu weights and %zu biases for %zu numbers", et_tensor_numel(weight), et_tensor_numel(bias),
-		n);
+		"%zu weights and %zu biases for %zu numbers", et_tensor_numel(weight), et_tensor_numel(bias), n);
 	ET_TRY(et_resize_like(ctx, out, x));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	float *line = et_kernel_scratch(ctx, n * sizeof(*line) + 1);
@@ -284,8 +278,8 @@ static enum et_status run_layer_norm(struct et_kernel_ctx *ctx, struct et_evalue
 			variance += (line[i] - mean) * (line[i] - mean);
 		double factor = 1 / sqrt(variance / (double)n + args[6]->d);
 		for (size_t i = 0; i < n; i++)
-			line[i] = et_quantized(&to,
-				(float)((line[i] - mean) * factor) * weights[i] + biases[i], 1 / to.scale);
+			line[i] = et_quantized(&to, (float)((line[i] - mean) * factor) * weights[i] + biases[i],
+				1 / to.scale);
 		et_storer(out->type, ET_F32)((uint8_t *)out->data + at * bytes, 1, line, n);
 	}
 	return ET_OK;
@@ -308,8 +302,7 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	for (size_t d = dim + 1; d < x->n_dims; d++)
 		n_inner *= (size_t)x->sizes[d];
-	size_t n = x->n_dims ? (size_t)x->sizes[dim] : 1, bytes = et_element_bytes(x),
-	       numel = et_tensor_numel(x);
+	size_t n = x->n_dims ? (size_t)x->sizes[dim] : 1, bytes = et_element_bytes(x), numel = et_tensor_numel(x);
 	float *line = et_kernel_scratch(ctx, n * sizeof(*line) + 1);
 	if (!line)
 		return ET_E_MEMORY_ALLOCATION_FAILED;
@@ -317,8 +310,7 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 		size_t at = l / n_inner * n_inner * n + l % n_inner;
 		float most = -INFINITY;
 		double sum = 0;
-		et_loader(x->type, ET_F32)(
-			line, (const uint8_t *)x->data + at * bytes, (ptrdiff_t)n_inner, n);
+		et_loader(x->type, ET_F32)(line, (const uint8_t *)x->data + at * bytes, (ptrdiff_t)n_inner, n);
 		for (size_t i = 0; i < n; i++) {
 			line[i] = (line[i] - from.zero) * from.scale;
 			most = fmaxf(most, line[i]);
@@ -338,8 +330,8 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 
 #define TYPED(of) .is_typed = true, .type = of
 static const struct et_cadence_kind any = { 0 }, s8 = { TYPED(ET_INT8) }, u8 = { TYPED(ET_UINT8) },
-				    s16 = { TYPED(ET_INT16) }, u16 = { TYPED(ET_UINT16) },
-				    s32 = { TYPED(ET_INT32) }, times = { .is_product = true };
+				    s16 = { TYPED(ET_INT16) }, u16 = { TYPED(ET_UINT16) }, s32 = { TYPED(ET_INT32) },
+				    times = { .is_product = true };
 static const struct et_cadence_kind ncl = { .rank = 3 }, nlc = { .rank = 3, .is_channels_last = true };
 static const struct et_cadence_kind last = { .is_channels_last = true };
 static const struct et_cadence_kind s8_last = { TYPED(ET_INT8), .is_channels_last = true };
@@ -376,24 +368,18 @@ static const struct et_kernel rows[] = {
 	{ "cadence::quantized_conv2d_nchw.per_tensor_out", CONV, et_cadence_conv, &any },
 	{ "cadence::quantized_conv2d_nchw_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8 },
 	{ "cadence::quantized_conv2d_nchw_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8 },
-	{ "cadence::quantized_conv2d_nchw_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV,
-		et_cadence_conv, &s8 },
-	{ "cadence::quantized_conv2d_nchw_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV,
-		et_cadence_conv, &u8 },
-	{ "cadence::quantized_conv2d_nchw_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv,
-		&s8 },
-	{ "cadence::quantized_conv2d_nchw_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv,
-		&u8 },
+	{ "cadence::quantized_conv2d_nchw_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8 },
+	{ "cadence::quantized_conv2d_nchw_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8 },
+	{ "cadence::quantized_conv2d_nchw_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8 },
+	{ "cadence::quantized_conv2d_nchw_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8 },
 	{ "cadence::quantized_conv2d_nhwc.out", CONV_TENSORS, et_cadence_conv, &last },
 	{ "cadence::quantized_conv2d_nhwc.per_tensor_out", CONV_LAST, et_cadence_conv, &last },
-	{ "cadence::quantized_conv2d_nhwc_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv,
+	{ "cadence::quantized_conv2d_nhwc_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv, &s8_last },
+	{ "cadence::quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv, &u8_last },
+	{ "cadence::quantized_conv2d_nhwc_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv,
 		&s8_last },
-	{ "cadence::quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv,
+	{ "cadence::quantized_conv2d_nhwc_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv,
 		&u8_last },
-	{ "cadence::quantized_conv2d_nhwc_depthwise_asym8sxsym8s_asym8s.per_tensor_out", CONV,
-		et_cadence_conv, &s8_last },
-	{ "cadence::quantized_conv2d_nhwc_depthwise_asym8uxsym8u_asym8u.per_tensor_out", CONV,
-		et_cadence_conv, &u8_last },
 	{ "cadence::quantized_conv2d_nhwc_dilated_asym8sxsym8s_asym8s.per_tensor_out", CONV, et_cadence_conv,
 		&s8_last },
 	{ "cadence::quantized_conv2d_nhwc_dilated_asym8uxsym8u_asym8u.per_tensor_out", CONV, et_cadence_conv,
@@ -402,18 +388,16 @@ static const struct et_kernel rows[] = {
 	{ "cadence::quantized_depthwise_conv1d_nlc.per_tensor_out", CONV, et_cadence_conv, &nlc },
 	{ "cadence::quantized_fully_connected.out", "TTTITTTIt>T", et_cadence_linear, &any },
 	{ "cadence::quantized_fully_connected.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &any },
-	{ "cadence::quantized_fully_connected_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T",
-		et_cadence_linear, &s8 },
-	{ "cadence::quantized_fully_connected_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T",
-		et_cadence_linear, &u8 },
+	{ "cadence::quantized_fully_connected_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear,
+		&s8 },
+	{ "cadence::quantized_fully_connected_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear,
+		&u8 },
 	{ "cadence::quantized_layer_norm.out", "TTTVTTDDI>T", run_layer_norm, &any },
 	{ "cadence::quantized_layer_norm.per_tensor_out", "TDIVTTDDI>T", run_layer_norm, &any },
 	{ "cadence::quantized_linear.out", "TTTITTTIt>T", et_cadence_linear, &any },
 	{ "cadence::quantized_linear.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &any },
-	{ "cadence::quantized_linear_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear,
-		&s8 },
-	{ "cadence::quantized_linear_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear,
-		&u8 },
+	{ "cadence::quantized_linear_asym8sxasym8s_asym8s.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &s8 },
+	{ "cadence::quantized_linear_asym8uxasym8u_asym8u.per_tensor_out", "TTTIIIIIt>T", et_cadence_linear, &u8 },
 	{ "cadence::quantized_matmul.out", "TITItIIIB>T", et_cadence_matmul, &any },
 	{ "cadence::quantized_matmul_asym8sxasym8s_asym8s.out", "TITItIIIB>T", et_cadence_matmul, &s8 },
 	{ "cadence::quantized_matmul_asym8uxasym8u_asym8u.out", "TITItIIIB>T", et_cadence_matmul, &u8 },

@@ -12,7 +12,7 @@ struct et_cadence_kind {
 	bool is_channels_last;
 	bool is_product;    /* of the elementwise ones */
 	bool is_transposed; /* rows for a transposed convolution */
-	bool is_half;     /* pairs of a rotation stand half a head apart */
+	bool is_half;       /* pairs of a rotation stand half a head apart */
 	bool is_quantized;  /* where there is a plain one, too */
 	const char *as;     /* the operator that does it */
 	uint8_t type;
@@ -39,23 +39,21 @@ static inline bool et_is_8_bits(enum et_scalar_type type)
 }
 
 /* Of 8 or 16 bits, and as the operator's name promises. */
-enum et_status et_require_quantized(
-	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);
+enum et_status et_require_quantized(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what);
 /* Number @index of a tensor that has one for all or @n of them; a plain number is for all. */
 enum et_status et_get_number(struct et_kernel_ctx *ctx, const struct et_evalue *value, size_t index, size_t n,
 	const char *what, double *ret);
-enum et_status et_get_zero_at(
-	struct et_kernel_ctx *ctx, const struct et_evalue *value, size_t index, size_t n, int32_t *ret);
+enum et_status et_get_zero_at(struct et_kernel_ctx *ctx, const struct et_evalue *value, size_t index, size_t n,
+	int32_t *ret);
 enum et_status et_get_scale_at(struct et_kernel_ctx *ctx, const struct et_evalue *multiplier,
 	const struct et_evalue *shift, size_t index, size_t n, float *ret);
 /* Those of @tensor, of a quantized type. @scale may be NULL: 1. */
-enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue *scale,
-	const struct et_evalue *zero, const struct et_tensor *tensor, const char *what,
-	struct et_qparams *ret);
+enum et_status et_get_qparams(struct et_kernel_ctx *ctx, const struct et_evalue *scale, const struct et_evalue *zero,
+	const struct et_tensor *tensor, const char *what, struct et_qparams *ret);
 
 /* How many numbers of @x are normalized together: @shape names its last dimensions. */
-enum et_status et_get_normalized(
-	struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *shape, size_t *ret_n);
+enum et_status et_get_normalized(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *shape,
+	size_t *ret_n);
 
 /* @value times @factor, which is one divided by the scale. NaN, too, lies within the type. */
 static inline float et_quantized(const struct et_qparams *q, float value, float factor)

@@ -16,14 +16,13 @@ static const struct et_evalue zeros_evalue = { .tag = ET_TAG_INT, .i = 0 };
 static enum et_status run_conv(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	size_t rank = et_cadence_kind_of(ctx)->rank;
-	struct et_evalue no = { .tag = ET_TAG_BOOL }, zero = zeros_evalue,
-			 *slots[3] = { &zero, &zero, &zero };
+	struct et_evalue no = { .tag = ET_TAG_BOOL }, zero = zeros_evalue, *slots[3] = { &zero, &zero, &zero };
 	struct et_list list = { .n = (uint32_t)rank - 2, .values = slots };
 	struct et_evalue zeros = { .tag = ET_TAG_INT_LIST, .list = &list };
 	ET_REQUIRE(ctx, args[0]->tensor->n_dims == rank, "an input of rank %u", args[0]->tensor->n_dims);
 	return et_cadence_run_as(ctx, "aten::convolution.out",
-		(struct et_evalue *const[]){ args[0], args[1], args[2], args[3], args[4], args[5], &no,
-			&zeros, args[6], args[7] });
+		(struct et_evalue *const[]){
+			args[0], args[1], args[2], args[3], args[4], args[5], &no, &zeros, args[6], args[7] });
 }
 
 /* input, weight, bias, stride, padding, dilation, output padding, groups, channels last > out */
@@ -56,8 +55,8 @@ static enum et_status run_transposed(struct et_kernel_ctx *ctx, struct et_evalue
 	et_view_copy(&to, &from);
 	struct et_evalue value = { .tag = ET_TAG_TENSOR, .tensor = &transposed };
 	return et_cadence_run_as(ctx, "aten::convolution.out",
-		(struct et_evalue *const[]){ args[0], &value, args[2], args[3], args[4], args[5], &yes,
-			args[6], args[7], args[9] });
+		(struct et_evalue *const[]){
+			args[0], &value, args[2], args[3], args[4], args[5], &yes, args[6], args[7], args[9] });
 }
 
 static enum et_status run_fully_connected(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
@@ -71,8 +70,8 @@ static enum et_status run_softmax(struct et_kernel_ctx *ctx, struct et_evalue *c
 	struct et_evalue no = { .tag = ET_TAG_BOOL };
 	ET_TRY(et_require_type(ctx, args[0]->tensor, ET_FLOAT32, "the input"));
 	ET_TRY(et_require_type(ctx, args[3]->tensor, ET_FLOAT32, "the output"));
-	return et_cadence_run_as(
-		ctx, "aten::_softmax.out", (struct et_evalue *const[]){ args[0], args[1], &no, args[3] });
+	return et_cadence_run_as(ctx, "aten::_softmax.out",
+		(struct et_evalue *const[]){ args[0], args[1], &no, args[3] });
 }
 
 /* weight, scales, zero points, indices, pruned > out */
@@ -101,10 +100,10 @@ static double sum_window(const struct et_tensor *x, size_t plane, const int64_t 
 	}
 	for (int64_t i = first[0]; i < end[0] && first[1] < end[1]; i++)
 		for (int64_t j = first[1]; j < end[1]; j++, n_seen++)
-			sum += (double)et_element_get_int(
-				(const uint8_t *)x->data + (plane * (size_t)size[0] * (size_t)size[1] +
-								   (size_t)(i * size[1] + j)) *
-								   et_element_bytes(x),
+			sum += (double)et_element_get_int((const uint8_t *)x->data +
+								  (plane * (size_t)size[0] * (size_t)size[1] +
+									  (size_t)(i * size[1] + j)) *
+									  et_element_bytes(x),
 				x->type);
 	return sum + (double)(*ret_n - n_seen) * pad;
 }
@@ -130,16 +129,16 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_get_qparams(ctx, NULL, &zero, x, "an input", &q));
 	ET_TRY(et_get_zero_at(ctx, args[7], 0, 1, &pad));
-	ET_REQUIRE(ctx, !args[5]->b || ((float)pad >= q.least && (float)pad <= q.most), "zero point %d in %s",
-		pad, et_scalar_name(x->type));
+	ET_REQUIRE(ctx, !args[5]->b || ((float)pad >= q.least && (float)pad <= q.most), "zero point %d in %s", pad,
+		et_scalar_name(x->type));
 	pad = args[5]->b ? pad : 0;
 	int64_t divisor = et_is_none(args[6]) ? 0 : args[6]->i;
 	ET_REQUIRE(ctx, et_is_none(args[6]) || divisor != 0, "divisor 0");
 	for (size_t l = 0; l < 3; l++)
 		for (size_t d = 0; d < 2; d++) {
 			size_t n_list = et_list_len(lists[l]);
-			ET_REQUIRE(ctx, n_list == 1 || n_list == 2 || (l == 2 && n_list == 0),
-				"a list of %zu numbers", n_list);
+			ET_REQUIRE(ctx, n_list == 1 || n_list == 2 || (l == 2 && n_list == 0), "a list of %zu numbers",
+				n_list);
 			pair[l][d] = n_list == 0 ? 0 : et_list_int(lists[l], n_list == 2 ? d : 0);
 			ET_REQUIRE(ctx, pair[l][d] >= (l < 2) && pair[l][d] <= INT32_MAX,
 				"kernel, stride or padding %lld", (long long)pair[l][d]);
@@ -158,8 +157,7 @@ static enum et_status run_avg_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	for (size_t i = 0, numel = et_tensor_numel(out); i < numel; i++) {
 		size_t area = (size_t)(n[0] * n[1]), at = i % area;
-		int64_t n_seen,
-			from[2] = { (int64_t)at / n[1] * pair[1][0], (int64_t)at % n[1] * pair[1][1] };
+		int64_t n_seen, from[2] = { (int64_t)at / n[1] * pair[1][0], (int64_t)at % n[1] * pair[1][1] };
 		double sum = sum_window(x, i / area, from, pair[0], pair[2], pad, &n_seen);
 		float mean = (float)sum / (float)(divisor ? divisor : n_seen);
 		et_element_set_int((uint8_t *)out->data + i * et_element_bytes(out), out->type,
@@ -184,8 +182,8 @@ static enum et_status run_rms_norm(struct et_kernel_ctx *ctx, struct et_evalue *
 	if (weight) {
 		ET_TRY(et_require_type(ctx, weight, ET_FLOAT32, "the weight"));
 		ET_TRY(et_require_contiguous(ctx, weight, "the weight"));
-		ET_REQUIRE(ctx, et_tensor_numel(weight) == n, "%zu weights for %zu numbers",
-			et_tensor_numel(weight), n);
+		ET_REQUIRE(ctx, et_tensor_numel(weight) == n, "%zu weights for %zu numbers", et_tensor_numel(weight),
+			n);
 	}
 	ET_TRY(et_resize_like(ctx, out, x));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
@@ -196,23 +194,22 @@ static enum et_status run_rms_norm(struct et_kernel_ctx *ctx, struct et_evalue *
 			squares += (double)row[i] * row[i];
 		float factor = 1 / sqrtf((float)(squares / (double)n + eps));
 		for (size_t i = 0; i < n; i++)
-			((float *)out->data)[at + i] =
-				row[i] * factor * (weight ? ((const float *)weight->data)[i] : 1);
+			((float *)out->data)[at + i] = row[i] * factor *
+						       (weight ? ((const float *)weight->data)[i] : 1);
 	}
 	return ET_OK;
 }
 
 /* Which row of the tables of sines belongs to position @at. */
-static enum et_status get_position(
-	struct et_kernel_ctx *ctx, const struct et_evalue *positions, int64_t at, int64_t n, size_t *ret)
+static enum et_status get_position(struct et_kernel_ctx *ctx, const struct et_evalue *positions, int64_t at, int64_t n,
+	size_t *ret)
 {
 	int64_t position = at;
 	if (!et_is_none(positions))
 		position = et_element_get_int((const uint8_t *)positions->tensor->data +
 						      (size_t)at * et_element_bytes(positions->tensor),
 			positions->tensor->type);
-	ET_REQUIRE(ctx, position >= 0 && position < n, "position %lld of %lld", (long long)position,
-		(long long)n);
+	ET_REQUIRE(ctx, position >= 0 && position < n, "position %lld of %lld", (long long)position, (long long)n);
 	*ret = (size_t)position;
 	return ET_OK;
 }
@@ -236,8 +233,8 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
 	struct et_qparams from = { .scale = 1 }, to = { 0 };
 	bool is_quantized = et_cadence_kind_of(ctx)->is_quantized;
-	ET_REQUIRE(ctx, (x->n_dims == 4 || x->n_dims == 5) && x->sizes[0] == 1,
-		"an input of rank %u, batch %d", x->n_dims, x->n_dims ? x->sizes[0] : 0);
+	ET_REQUIRE(ctx, (x->n_dims == 4 || x->n_dims == 5) && x->sizes[0] == 1, "an input of rank %u, batch %d",
+		x->n_dims, x->n_dims ? x->sizes[0] : 0);
 	if (is_quantized) {
 		ET_TRY(et_get_qparams(ctx, args[4], args[5], x, "an input", &from));
 		ET_TRY(et_get_qparams(ctx, args[6], args[7], out, "an output", &to));
@@ -246,23 +243,21 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	}
 	ET_TRY(et_require_same_type(ctx, x, out));
 	ET_TRY(et_require_contiguous(ctx, x, "the input"));
-	size_t n = (size_t)x->sizes[3] * (size_t)(x->n_dims == 5 ? x->sizes[4] : 1),
-	       heads = (size_t)x->sizes[2];
+	size_t n = (size_t)x->sizes[3] * (size_t)(x->n_dims == 5 ? x->sizes[4] : 1), heads = (size_t)x->sizes[2];
 	ET_REQUIRE(ctx, n % 2 == 0, "heads of %zu numbers", n);
 	for (size_t t = 0; t < 2; t++) {
 		ET_TRY(et_require_type(ctx, tables[t], ET_FLOAT32, "a table"));
 		ET_TRY(et_require_contiguous(ctx, tables[t], "a table"));
 		ET_REQUIRE(ctx,
 			tables[t]->n_dims == 2 && (size_t)tables[t]->sizes[1] == n / 2 &&
-				tables[t]->sizes[0] >= x->sizes[1] &&
-				tables[t]->sizes[0] == tables[0]->sizes[0],
+				tables[t]->sizes[0] >= x->sizes[1] && tables[t]->sizes[0] == tables[0]->sizes[0],
 			"a table of sines that does not fit");
 	}
 	if (positions) {
 		ET_REQUIRE(ctx, positions->type == ET_INT64 || positions->type == ET_INT32, "positions of %s",
 			et_scalar_name(positions->type));
-		ET_REQUIRE(ctx, positions->n_dims == 1 && positions->sizes[0] == x->sizes[1],
-			"%zu positions for %d", et_tensor_numel(positions), x->sizes[1]);
+		ET_REQUIRE(ctx, positions->n_dims == 1 && positions->sizes[0] == x->sizes[1], "%zu positions for %d",
+			et_tensor_numel(positions), x->sizes[1]);
 	}
 	ET_TRY(et_resize_like(ctx, out, x));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
@@ -275,8 +270,7 @@ static enum et_status run_rope(struct et_kernel_ctx *ctx, struct et_evalue *cons
 		et_loader(x->type, ET_F32)(row, (const uint8_t *)x->data + offset, 1, n);
 		for (size_t i = 0; is_quantized && i < n; i++)
 			row[i] = (row[i] - from.zero) * from.scale;
-		rotate(row, n, et_cadence_kind_of(ctx)->is_half,
-			(const float *)tables[0]->data + position * (n / 2),
+		rotate(row, n, et_cadence_kind_of(ctx)->is_half, (const float *)tables[0]->data + position * (n / 2),
 			(const float *)tables[1]->data + position * (n / 2));
 		for (size_t i = 0; is_quantized && i < n; i++)
 			row[i] = et_quantized(&to, row[i], 1 / to.scale);
@@ -318,8 +312,7 @@ static float weight_at(const struct weights *w, size_t at)
 	return (float)w->data[at] * w->scale;
 }
 
-static enum et_status require_f32(
-	struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_tensor *out)
+static enum et_status require_f32(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_tensor *out)
 {
 	ET_TRY(et_require_type(ctx, x, ET_FLOAT32, "the input"));
 	ET_TRY(et_require_type(ctx, out, ET_FLOAT32, "the output"));
@@ -347,9 +340,8 @@ static enum et_status run_mixed_linear(struct et_kernel_ctx *ctx, struct et_eval
 	ET_TRY(et_resize(ctx, out, sizes, x->n_dims));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	for (size_t i = 0, numel = et_tensor_numel(out); i < numel; i++)
-		((float *)out->data)[i] =
-			weighed((const float *)x->data + i / n_out * n, n, &w, i % n_out, n_out) +
-			weight_at(&b, i % n_out);
+		((float *)out->data)[i] = weighed((const float *)x->data + i / n_out * n, n, &w, i % n_out, n_out) +
+					  weight_at(&b, i % n_out);
 	return ET_OK;
 }
 
@@ -408,8 +400,7 @@ static enum et_status run_mixed_gru(struct et_kernel_ctx *ctx, struct et_evalue 
 		for (size_t gate = 0; gate < 3; gate++) {
 			size_t row = gate * n_out + i;
 			from_x[gate] = weighed(x->data, n, &wx, row * n, 1) + weight_at(&bx, row);
-			from_state[gate] =
-				weighed(hidden->data, n_out, &wh, row * n_out, 1) + weight_at(&bh, row);
+			from_state[gate] = weighed(hidden->data, n_out, &wh, row * n_out, 1) + weight_at(&bh, row);
 		}
 		float reset = 1 / (1 + expf(-(from_x[0] + from_state[0])));
 		float update = 1 / (1 + expf(-(from_x[1] + from_state[1])));
@@ -420,8 +411,8 @@ static enum et_status run_mixed_gru(struct et_kernel_ctx *ctx, struct et_evalue 
 	return ET_OK;
 }
 
-static const struct et_cadence_kind line = { .rank = 3 }, plane = { .rank = 4 }, space = { .rank = 5 },
-				    pairs = { 0 }, half = { .is_half = true },
+static const struct et_cadence_kind line = { .rank = 3 }, plane = { .rank = 4 }, space = { .rank = 5 }, pairs = { 0 },
+				    half = { .is_half = true },
 				    quantized_half = { .is_half = true, .is_quantized = true };
 
 static const struct et_kernel rows[] = {

@@ -20,8 +20,8 @@ struct rows {
 	bool is_transposed;
 };
 
-static enum et_status get_pair(struct et_kernel_ctx *ctx, const struct et_evalue *list, int64_t least,
-	const char *what, int64_t *ret)
+static enum et_status get_pair(struct et_kernel_ctx *ctx, const struct et_evalue *list, int64_t least, const char *what,
+	int64_t *ret)
 {
 	ET_REQUIRE(ctx, et_list_len(list) == 2, "%s of %zu numbers", what, et_list_len(list));
 	for (size_t d = 0; d < 2; d++) {
@@ -85,15 +85,13 @@ static void write_row(const struct rows *r, const struct et_tensor *x, int64_t b
 {
 	size_t bytes = et_element_bytes(x);
 	for (int64_t k = 0; k < r->kernel[0] * r->kernel[1]; k++) {
-		int64_t row = under(r, 0, at[0], k / r->kernel[1]),
-			column = under(r, 1, at[1], k % r->kernel[1]);
+		int64_t row = under(r, 0, at[0], k / r->kernel[1]), column = under(r, 1, at[1], k % r->kernel[1]);
 		int64_t first = batch * r->batch_stride + row * r->step[0] + column * r->step[1];
 		for (int64_t c = 0; c < r->channels; c++) {
 			size_t place = (size_t)(c * r->channel_step + k * r->position_step);
 			size_t from = (size_t)(first + c * r->channel_stride);
 			memcpy(to + place * bytes,
-				row < 0 || column < 0 ? empty : (const uint8_t *)x->data + from * bytes,
-				bytes);
+				row < 0 || column < 0 ? empty : (const uint8_t *)x->data + from * bytes, bytes);
 		}
 	}
 }
@@ -154,11 +152,9 @@ static enum et_status run_mask(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	for (size_t i = 0; i < et_tensor_numel(out); i++) {
 		uint8_t bits = 0;
 		for (size_t k = 0; k < 8; k++) {
-			const uint8_t *element =
-				(const uint8_t *)mask->data + (i * 8 + k) * et_element_bytes(mask);
-			bool is_out =
-				is_bool ? !*element
-					: et_element_get_double(element, ET_FLOAT32) < (float)args[1]->d;
+			const uint8_t *element = (const uint8_t *)mask->data + (i * 8 + k) * et_element_bytes(mask);
+			bool is_out = is_bool ? !*element
+					      : et_element_get_double(element, ET_FLOAT32) < (float)args[1]->d;
 			bits |= (uint8_t)(is_out << k);
 		}
 		((uint8_t *)out->data)[i] = bits;

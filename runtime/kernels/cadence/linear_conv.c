@@ -64,8 +64,8 @@ static int64_t dot_wide(const int32_t *a, const int32_t *b, size_t n)
 	} while (0)
 
 /* @n numbers, @stride apart from number @at of @tensor on, less the zero point. */
-static void load(uint8_t *span, bool is_narrow, const struct et_tensor *tensor, int64_t at, int64_t stride,
-	size_t n, int32_t zero)
+static void load(uint8_t *span, bool is_narrow, const struct et_tensor *tensor, int64_t at, int64_t stride, size_t n,
+	int32_t zero)
 {
 	switch (tensor->type) {
 	case ET_INT8:
@@ -89,8 +89,8 @@ static size_t span_size(const struct product *p)
 }
 
 /* Everything but the weights, which the caller loads, and the scales. */
-static enum et_status start_product(struct et_kernel_ctx *ctx, struct product *p,
-	const struct et_evalue *zero, const struct et_evalue *weight_zero, const struct et_tensor *bias)
+static enum et_status start_product(struct et_kernel_ctx *ctx, struct product *p, const struct et_evalue *zero,
+	const struct et_evalue *weight_zero, const struct et_tensor *bias)
 {
 	size_t n_bytes, n_numbers;
 	ET_TRY(et_require_quantized(ctx, p->x, "an input"));
@@ -116,8 +116,7 @@ static enum et_status start_product(struct et_kernel_ctx *ctx, struct product *p
 		ET_TRY(et_get_zero_at(ctx, weight_zero, j, p->n_channels, &p->zeros[j]));
 		p->is_narrow &= is_near(p->zeros[j]);
 	}
-	if (p->n_terms > SIZE_MAX / 8 || !et_mul(p->n_channels, span_size(p), &n_bytes) ||
-		n_bytes > SIZE_MAX / 2)
+	if (p->n_terms > SIZE_MAX / 8 || !et_mul(p->n_channels, span_size(p), &n_bytes) || n_bytes > SIZE_MAX / 2)
 		return et_refuse(ctx, "too large");
 	p->weights = et_kernel_scratch(ctx, n_bytes + 1);
 	p->row = et_kernel_scratch(ctx, span_size(p) + 1);
@@ -130,14 +129,12 @@ static uint8_t *weights_of(const struct product *p, size_t channel)
 }
 
 /* The row times @n channels from @first on: to @out, from element @at on, @stride apart. */
-static void multiply(
-	const struct product *p, size_t first, size_t n, struct et_tensor *out, int64_t at, int64_t stride)
+static void multiply(const struct product *p, size_t first, size_t n, struct et_tensor *out, int64_t at, int64_t stride)
 {
 	for (size_t j = first; j < first + n; j++, at += stride) {
 		const void *weights = weights_of(p, j);
-		int64_t sum = p->is_narrow
-				      ? dot_narrow((const int16_t *)(const void *)p->row, weights, p->n_terms)
-				      : dot_wide((const int32_t *)(const void *)p->row, weights, p->n_terms);
+		int64_t sum = p->is_narrow ? dot_narrow((const int16_t *)(const void *)p->row, weights, p->n_terms)
+					   : dot_wide((const int32_t *)(const void *)p->row, weights, p->n_terms);
 		float value = (float)(sum + (p->bias ? p->bias[j] : 0)) * p->scales[j];
 		et_storer(out->type, ET_F32)((uint8_t *)out->data + at * (int64_t)et_element_bytes(out), 1,
 			&(float){ et_quantized(&p->out, value, p->factor) }, 1);
@@ -170,8 +167,7 @@ enum et_status et_cadence_linear(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	for (size_t j = 0; j < p.n_channels; j++) {
 		ET_TRY(et_get_scale_at(ctx, args[5], args[6], j, p.n_channels, &p.scales[j]));
-		load(weights_of(&p, j), p.is_narrow, weight, (int64_t)(j * p.n_terms), 1, p.n_terms,
-			p.zeros[j]);
+		load(weights_of(&p, j), p.is_narrow, weight, (int64_t)(j * p.n_terms), 1, p.n_terms, p.zeros[j]);
 	}
 	for (size_t i = 0; i < n_rows && p.n_channels; i++) {
 		load(p.row, p.is_narrow, x, (int64_t)(i * p.n_terms), 1, p.n_terms, p.x_zero);
@@ -203,8 +199,8 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_REQUIRE(ctx, n >= 2 && (y->n_dims == 2 || y->n_dims == n), "ranks %u and %u do not fit", x->n_dims,
 		y->n_dims);
 	for (size_t d = 0; d + 2 < n; d++) {
-		ET_REQUIRE(ctx, y->n_dims == 2 || y->sizes[d] == x->sizes[d], "batches of %d and %d",
-			x->sizes[d], y->sizes[d]);
+		ET_REQUIRE(ctx, y->n_dims == 2 || y->sizes[d] == x->sizes[d], "batches of %d and %d", x->sizes[d],
+			y->sizes[d]);
 		sizes[d] = x->sizes[d];
 		n_batch *= (size_t)x->sizes[d];
 	}
@@ -215,8 +211,8 @@ enum et_status et_cadence_matmul(struct et_kernel_ctx *ctx, struct et_evalue *co
 		.n_terms = (size_t)x->sizes[n - 1],
 		.n_channels = (size_t)last[is_transposed ? 0 : 1],
 		.factor = 1 };
-	ET_REQUIRE(ctx, last[is_transposed ? 1 : 0] == x->sizes[n - 1], "%d columns by %d rows",
-		x->sizes[n - 1], last[is_transposed ? 1 : 0]);
+	ET_REQUIRE(ctx, last[is_transposed ? 1 : 0] == x->sizes[n - 1], "%d columns by %d rows", x->sizes[n - 1],
+		last[is_transposed ? 1 : 0]);
 	sizes[n - 2] = x->sizes[n - 2];
 	sizes[n - 1] = (int64_t)p.n_channels;
 	ET_TRY(require_zeros(ctx, args[4]));
@@ -253,8 +249,7 @@ struct image {
 
 static struct image image_of(const struct et_tensor *tensor, bool is_channels_last)
 {
-	size_t n = tensor->n_dims, channel = is_channels_last ? n - 1 : 1,
-	       width = is_channels_last ? n - 2 : n - 1;
+	size_t n = tensor->n_dims, channel = is_channels_last ? n - 1 : 1, width = is_channels_last ? n - 2 : n - 1;
 	struct image image = { .batch = tensor->sizes[0],
 		.channels = tensor->sizes[channel],
 		.size = { n == 4 ? tensor->sizes[width - 1] : 1, tensor->sizes[width] } };
@@ -270,8 +265,8 @@ struct window {
 };
 
 /* Item @d of two of a list that may have one for both; of a line, the last. */
-static enum et_status get_item(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t d,
-	int64_t least, const char *what, int64_t *ret)
+static enum et_status get_item(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t d, int64_t least,
+	const char *what, int64_t *ret)
 {
 	size_t n = et_list_len(list);
 	ET_REQUIRE(ctx, n == 1 || n == 2, "%s of %zu numbers", what, n);
@@ -281,16 +276,15 @@ static enum et_status get_item(struct et_kernel_ctx *ctx, const struct et_evalue
 }
 
 /* @w has the sizes. */
-static enum et_status place_window(struct et_kernel_ctx *ctx, struct window *w, const struct image *x,
-	size_t n_dims, struct et_evalue *const *lists, bool rounds_up)
+static enum et_status place_window(struct et_kernel_ctx *ctx, struct window *w, const struct image *x, size_t n_dims,
+	struct et_evalue *const *lists, bool rounds_up)
 {
 	for (size_t d = 0; d < 2; d++) {
 		w->stride[d] = w->dilation[d] = w->n[d] = 1;
 		w->padding[d] = 0;
 		if (d == 0 && n_dims == 3)
 			continue;
-		ET_REQUIRE(ctx, w->size[d] >= 1 && w->size[d] <= INT32_MAX, "a kernel of %lld",
-			(long long)w->size[d]);
+		ET_REQUIRE(ctx, w->size[d] >= 1 && w->size[d] <= INT32_MAX, "a kernel of %lld", (long long)w->size[d]);
 		ET_TRY(get_item(ctx, lists[0], d, 1, "stride", &w->stride[d]));
 		ET_TRY(get_item(ctx, lists[1], d, 0, "padding", &w->padding[d]));
 		ET_TRY(get_item(ctx, lists[2], d, 1, "dilation", &w->dilation[d]));
@@ -349,14 +343,14 @@ struct weights {
 	int64_t channel_stride, in_stride, stride[2];
 };
 
-static enum et_status see_weights(struct et_kernel_ctx *ctx, const struct et_tensor *x,
-	const struct et_tensor *weight, int64_t n_groups, struct weights *ret, int64_t *ret_size)
+static enum et_status see_weights(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_tensor *weight,
+	int64_t n_groups, struct weights *ret, int64_t *ret_size)
 {
 	bool is_last = et_cadence_kind_of(ctx)->is_channels_last;
 	size_t n = weight->n_dims;
 	bool is_depthwise = is_last && n + 1 == x->n_dims && x->sizes[x->n_dims - 1] == n_groups;
-	ET_REQUIRE(ctx, is_depthwise || n == x->n_dims, "a weight of rank %u for an input of rank %u",
-		weight->n_dims, x->n_dims);
+	ET_REQUIRE(ctx, is_depthwise || n == x->n_dims, "a weight of rank %u for an input of rank %u", weight->n_dims,
+		x->n_dims);
 	const int32_t *sizes = weight->sizes;
 	bool is_line = x->n_dims == 3;
 	size_t height = is_depthwise ? 0 : is_last ? 1 : 2, width = is_line ? height : height + 1;
@@ -364,8 +358,7 @@ static enum et_status see_weights(struct et_kernel_ctx *ctx, const struct et_ten
 	ret_size[1] = sizes[width];
 	int64_t area = ret_size[0] * ret_size[1];
 	if (is_depthwise)
-		*ret = (struct weights){ sizes[n - 1], 1, 1, 0,
-			{ sizes[n - 1] * ret_size[1], sizes[n - 1] } };
+		*ret = (struct weights){ sizes[n - 1], 1, 1, 0, { sizes[n - 1] * ret_size[1], sizes[n - 1] } };
 	else if (is_last)
 		*ret = (struct weights){ sizes[0], sizes[n - 1], area * sizes[n - 1], 1,
 			{ ret_size[1] * sizes[n - 1], sizes[n - 1] } };
@@ -388,8 +381,7 @@ static void gather(const struct conv *c, int64_t batch, int64_t group, int64_t i
 			if (row < 0 || column < 0)
 				memset(span, 0, n_bytes);
 			else
-				load(span, p->is_narrow, p->x,
-					first + row * c->x.stride[0] + column * c->x.stride[1],
+				load(span, p->is_narrow, p->x, first + row * c->x.stride[0] + column * c->x.stride[1],
 					c->x.channel_stride, n, p->x_zero);
 		}
 	}
@@ -404,8 +396,8 @@ static void convolve(const struct conv *c, struct et_tensor *out)
 					int64_t first = g * c->out_channels;
 					gather(c, b, g, i, j);
 					multiply(&c->product, (size_t)first, (size_t)c->out_channels, out,
-						b * c->y.batch_stride + i * c->y.stride[0] +
-							j * c->y.stride[1] + first * c->y.channel_stride,
+						b * c->y.batch_stride + i * c->y.stride[0] + j * c->y.stride[1] +
+							first * c->y.channel_stride,
 						c->y.channel_stride);
 				}
 }
@@ -420,8 +412,8 @@ enum et_status et_cadence_conv(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	struct conv c = { .n_groups = args[6]->i };
 	struct product *p = &c.product;
 	struct weights w;
-	ET_REQUIRE(ctx, kind->rank ? x->n_dims == kind->rank : x->n_dims == 3 || x->n_dims == 4,
-		"an input of rank %u", x->n_dims);
+	ET_REQUIRE(ctx, kind->rank ? x->n_dims == kind->rank : x->n_dims == 3 || x->n_dims == 4, "an input of rank %u",
+		x->n_dims);
 	ET_REQUIRE(ctx, c.n_groups >= 1 && c.n_groups <= INT32_MAX, "%lld groups", (long long)c.n_groups);
 	c.x = image_of(x, kind->is_channels_last);
 	ET_TRY(see_weights(ctx, x, weight, c.n_groups, &w, c.window.size));
@@ -494,8 +486,7 @@ enum et_status et_cadence_max_pool(struct et_kernel_ctx *ctx, struct et_evalue *
 		for (int64_t i = first[0]; i < end[0] && first[1] < end[1]; i += w.dilation[0])
 			for (int64_t j = first[1]; j < end[1]; j += w.dilation[1]) {
 				size_t from = (size_t)(plane + i * in.stride[0] + j * in.stride[1]);
-				int64_t value =
-					et_element_get_int((const uint8_t *)x->data + from * bytes, x->type);
+				int64_t value = et_element_get_int((const uint8_t *)x->data + from * bytes, x->type);
 				most = value > most ? value : most;
 			}
 		et_element_set_int((uint8_t *)out->data + at * bytes, out->type, most);

@@ -53,8 +53,7 @@ enum et_status et_get_dim(struct et_kernel_ctx *ctx, int64_t dim, size_t n_dims,
 	return ET_OK;
 }
 
-enum et_status et_get_dims(
-	struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t n_dims, uint32_t *ret_set)
+enum et_status et_get_dims(struct et_kernel_ctx *ctx, const struct et_evalue *list, size_t n_dims, uint32_t *ret_set)
 {
 	uint32_t set = 0;
 	size_t n = et_list_len(list);
@@ -73,12 +72,10 @@ static void print_sizes(char *text, size_t n_text, const int64_t *sizes, size_t 
 	size_t used = 0;
 	text[0] = '\0';
 	for (size_t d = 0; d < n_dims && used < n_text; d++)
-		used += (size_t)snprintf(
-			text + used, n_text - used, d ? ",%lld" : "%lld", (long long)sizes[d]);
+		used += (size_t)snprintf(text + used, n_text - used, d ? ",%lld" : "%lld", (long long)sizes[d]);
 }
 
-enum et_status et_resize(
-	struct et_kernel_ctx *ctx, struct et_tensor *out, const int64_t *sizes, size_t n_dims)
+enum et_status et_resize(struct et_kernel_ctx *ctx, struct et_tensor *out, const int64_t *sizes, size_t n_dims)
 {
 	int32_t narrow[ET_MAX_DIMS];
 	char wanted[96];
@@ -113,19 +110,18 @@ enum et_status et_resize_like(struct et_kernel_ctx *ctx, struct et_tensor *out, 
 	return is_sized ? ET_OK : et_resize(ctx, out, sizes, like->n_dims);
 }
 
-enum et_status et_require_type(
-	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type, const char *what)
+enum et_status et_require_type(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, enum et_scalar_type type,
+	const char *what)
 {
 	ET_REQUIRE(ctx, tensor->type == type, "%s is %s, expected %s", what, et_scalar_name(tensor->type),
 		et_scalar_name(type));
 	return ET_OK;
 }
 
-enum et_status et_require_same_type(
-	struct et_kernel_ctx *ctx, const struct et_tensor *a, const struct et_tensor *b)
+enum et_status et_require_same_type(struct et_kernel_ctx *ctx, const struct et_tensor *a, const struct et_tensor *b)
 {
-	ET_REQUIRE(ctx, a->type == b->type, "tensors of %s and %s, expected one type",
-		et_scalar_name(a->type), et_scalar_name(b->type));
+	ET_REQUIRE(ctx, a->type == b->type, "tensors of %s and %s, expected one type", et_scalar_name(a->type),
+		et_scalar_name(b->type));
 	return ET_OK;
 }
 
@@ -137,21 +133,19 @@ bool et_lie_alike(const struct et_tensor *a, const struct et_tensor *b)
 	return is_same;
 }
 
-enum et_status et_require_contiguous(
-	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
+enum et_status et_require_contiguous(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
 {
-	ET_REQUIRE(ctx, et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims),
-		"%s must be in row-major order", what);
+	ET_REQUIRE(ctx, et_dim_order_is_contiguous(tensor->dim_order, tensor->n_dims), "%s must be in row-major order",
+		what);
 	return ET_OK;
 }
 
-enum et_status et_require_row_major(
-	struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
+enum et_status et_require_row_major(struct et_kernel_ctx *ctx, const struct et_tensor *tensor, const char *what)
 {
 	int64_t stride = 1;
 	for (size_t d = tensor->n_dims; d-- > 0 && et_tensor_numel(tensor);) {
-		ET_REQUIRE(ctx, tensor->sizes[d] == 1 || tensor->strides[d] == stride,
-			"%s must be in row-major order", what);
+		ET_REQUIRE(ctx, tensor->sizes[d] == 1 || tensor->strides[d] == stride, "%s must be in row-major order",
+			what);
 		stride *= tensor->sizes[d];
 	}
 	return ET_OK;
@@ -161,8 +155,7 @@ enum et_status et_get_view_sizes(struct et_kernel_ctx *ctx, const struct et_eval
 	int64_t *ret_sizes, size_t n_dims)
 {
 	size_t rest = n_dims, known = 1;
-	ET_REQUIRE(ctx, et_list_len(list) == n_dims, "%zu sizes for an output of rank %zu", et_list_len(list),
-		n_dims);
+	ET_REQUIRE(ctx, et_list_len(list) == n_dims, "%zu sizes for an output of rank %zu", et_list_len(list), n_dims);
 	for (size_t d = 0; d < n_dims; d++) {
 		int64_t size = et_list_int(list, d);
 		ET_REQUIRE(ctx, size >= -1 && size <= INT32_MAX, "size %lld", (long long)size);

@@ -13,8 +13,7 @@ double complex et_element_get_complex(const void *element, enum et_scalar_type t
 	const uint8_t *parts = element;
 	if (real == type)
 		return et_element_get_double(element, type);
-	return CMPLX(et_element_get_double(parts, real),
-		et_element_get_double(parts + et_scalar_size(real), real));
+	return CMPLX(et_element_get_double(parts, real), et_element_get_double(parts + et_scalar_size(real), real));
 }
 
 void et_element_set_complex(void *element, enum et_scalar_type type, double complex value)
@@ -49,8 +48,7 @@ static uint8_t *element(const struct et_view *view, int64_t offset)
 	return view->data + offset * (int64_t)et_scalar_size(view->type);
 }
 
-void et_complex_map(
-	et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
+void et_complex_map(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views)
 {
 	double complex operands[ET_ELEMENTWISE_OPERANDS] = { 0 };
 	const struct et_view *walked[ET_ELEMENTWISE_OPERANDS + 1];
@@ -66,8 +64,8 @@ void et_complex_map(
 	for (size_t i = 0; i < walk.numel; i++) {
 		for (size_t v = 1; v < n_views; v++) {
 			if (views[v])
-				operands[v - 1] = et_element_get_complex(
-					const_element(views[v], place.offset[v]), views[v]->type);
+				operands[v - 1] = et_element_get_complex(const_element(views[v], place.offset[v]),
+					views[v]->type);
 		}
 		et_element_set_complex(element(views[0], place.offset[0]), views[0]->type, fn(operands));
 		et_place_advance(&place, &walk, 1);
@@ -79,8 +77,7 @@ static double complex same(const double complex *in)
 	return in[0];
 }
 
-enum et_status et_complex_cast(
-	struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
+enum et_status et_complex_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from)
 {
 	ET_REQUIRE(ctx, is_number_type(from->type) && is_number_type(to->type), "cannot convert %s to %s",
 		et_scalar_name(from->type), et_scalar_name(to->type));
@@ -88,8 +85,8 @@ enum et_status et_complex_cast(
 	return ET_OK;
 }
 
-enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t set,
-	bool keepdim, struct et_tensor *out)
+enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t set, bool keepdim,
+	struct et_tensor *out)
 {
 	struct et_view from, to;
 	struct et_walk walk;
@@ -129,14 +126,11 @@ void et_complex_multiply(const struct et_view *out, const struct et_view *a, con
 		for (int64_t j = 0; j < out->sizes[1]; j++) {
 			double complex sum = 0;
 			for (int64_t k = 0; k < a->sizes[1]; k++)
-				sum += et_element_get_complex(
-					       const_element(a, i * a->strides[0] + k * a->strides[1]),
+				sum += et_element_get_complex(const_element(a, i * a->strides[0] + k * a->strides[1]),
 					       a->type) *
-				       et_element_get_complex(
-					       const_element(b, k * b->strides[0] + j * b->strides[1]),
+				       et_element_get_complex(const_element(b, k * b->strides[0] + j * b->strides[1]),
 					       b->type);
-			et_element_set_complex(
-				element(out, i * out->strides[0] + j * out->strides[1]), out->type, sum);
+			et_element_set_complex(element(out, i * out->strides[0] + j * out->strides[1]), out->type, sum);
 		}
 	}
 }
@@ -146,8 +140,7 @@ static enum et_status run_view_as_real(struct et_kernel_ctx *ctx, struct et_eval
 {
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_view view;
-	ET_REQUIRE(ctx, et_type_is_complex(self->type), "takes complex numbers, not %s",
-		et_scalar_name(self->type));
+	ET_REQUIRE(ctx, et_type_is_complex(self->type), "takes complex numbers, not %s", et_scalar_name(self->type));
 	ET_REQUIRE(ctx, self->n_dims < ET_MAX_DIMS, "too many dimensions");
 	ET_REQUIRE(ctx, et_type_is_float(args[1]->tensor->type), "an output of %s",
 		et_scalar_name(args[1]->tensor->type));
@@ -161,8 +154,7 @@ static enum et_status run_view_as_complex(struct et_kernel_ctx *ctx, struct et_e
 	const struct et_tensor *self = args[0]->tensor;
 	struct et_tensor *out = args[1]->tensor;
 	struct et_view from, to;
-	ET_REQUIRE(ctx, self->n_dims > 0 && self->sizes[self->n_dims - 1] == 2,
-		"takes pairs in the last dimension");
+	ET_REQUIRE(ctx, self->n_dims > 0 && self->sizes[self->n_dims - 1] == 2, "takes pairs in the last dimension");
 	ET_REQUIRE(ctx, et_type_is_complex(out->type) && et_real_type(out->type) == self->type,
 		"%s does not make an output of %s", et_scalar_name(self->type), et_scalar_name(out->type));
 	et_view_of(&from, self);

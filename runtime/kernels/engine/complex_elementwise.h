@@ -18,14 +18,12 @@ void et_element_set_complex(void *element, enum et_scalar_type type, double comp
 void et_view_parts(struct et_view *view);
 
 /* Convert element by element where either side is complex; sizes equal. */
-enum et_status et_complex_cast(
-	struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
+enum et_status et_complex_cast(struct et_kernel_ctx *ctx, const struct et_view *to, const struct et_view *from);
 /* Apply @fn. @views: the output, and the operands broadcast to it; NULL for a number, found in @numbers. */
-void et_complex_map(
-	et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views);
+void et_complex_map(et_complex_fn fn, const struct et_view *const *views, const double *numbers, size_t n_views);
 /* out = the sum over the dimensions in @set; both complex. */
-enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t set,
-	bool keepdim, struct et_tensor *out);
+enum et_status et_complex_sum(struct et_kernel_ctx *ctx, const struct et_tensor *self, uint32_t set, bool keepdim,
+	struct et_tensor *out);
 /* out = a b, of 2-dimensional views of one complex type. */
 void et_complex_multiply(const struct et_view *out, const struct et_view *a, const struct et_view *b);
 

@@ -9,7 +9,7 @@ struct line_job {
 	const struct et_dim_apply_lines *lines;
 	struct et_walk walk; /* over everything but the line: out, indices or out again, self */
 	int64_t in_stride, out_stride, index_stride;
-	enum et_class class;
+	enum et_class compute_class;
 	size_t n;
 	void *in, *out, *index; /* buffers; NULL: use the stack */
 };
@@ -32,15 +32,15 @@ static void run_range(void *arg, size_t begin, size_t end)
 		.arg = l->arg,
 	};
 	struct et_place place;
-	if (job->class == ET_F64) {
+	if (job->compute_class == ET_F64) {
 		line.in = in;
 		line.out = out;
 	} else {
 		line.in_ints = in;
 		line.out_ints = out;
 	}
-	et_load_fn load = et_loader(l->self->type, job->class);
-	et_store_fn store = et_storer(l->out->type, job->class),
+	et_load_fn load = et_loader(l->self->type, job->compute_class);
+	et_store_fn store = et_storer(l->out->type, job->compute_class),
 		    store_index = l->indices ? et_storer(l->indices->type, ET_I64) : NULL;
 	int64_t in_bytes = (int64_t)et_element_bytes(l->self), out_bytes = (int64_t)et_element_bytes(l->out),
 		index_bytes = l->indices ? (int64_t)et_element_bytes(l->indices) : 0;
@@ -48,11 +48,10 @@ static void run_range(void *arg, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++) {
 		load(in, (const uint8_t *)l->self->data + place.offset[2] * in_bytes, job->in_stride, job->n);
 		l->fn(&line);
-		store((uint8_t *)l->out->data + place.offset[0] * out_bytes, job->out_stride, out,
-			(size_t)l->n_out);
+		store((uint8_t *)l->out->data + place.offset[0] * out_bytes, job->out_stride, out, (size_t)l->n_out);
 		if (store_index)
-			store_index((uint8_t *)l->indices->data + place.offset[1] * index_bytes,
-				job->index_stride, line.index, (size_t)l->n_out);
+			store_index((uint8_t *)l->indices->data + place.offset[1] * index_bytes, job->index_stride,
+				line.index, (size_t)l->n_out);
 		et_place_advance(&place, &job->walk, 1);
 	}
 }
@@ -87,7 +86,7 @@ enum et_status et_dim_apply_run(struct et_kernel_ctx *ctx, const struct et_dim_a
 	job.in_stride = 1;
 	job.in = job.out = job.index = NULL;
 	bool is_int = lines->takes_ints && !et_type_is_float(lines->out->type);
-	job.class = is_int ? ET_I64 : ET_F64;
+	job.compute_class = is_int ? ET_I64 : ET_F64;
 	ET_REQUIRE(ctx, et_loader(self->type, ET_F64), "does not take %s", et_scalar_name(self->type));
 	ET_TRY(line_view(ctx, lines, lines->out, &out, &job.out_stride));
 	if (lines->indices)
@@ -104,8 +103,7 @@ enum et_status et_dim_apply_run(struct et_kernel_ctx *ctx, const struct et_dim_a
 	et_walk_init(&job.walk, (const struct et_view *[]){ &out, lines->indices ? &indices : &out, &in }, 3);
 	size_t longest = job.n > (size_t)lines->n_out ? job.n : (size_t)lines->n_out;
 	if (longest <= SHORT_LINE) {
-		et_parallel_for(
-			ctx->compute, run_range, &job, job.walk.numel, WORK_PER_TASK / (longest + 1) + 1);
+		et_parallel_for(ctx->compute, run_range, &job, job.walk.numel, WORK_PER_TASK / (longest + 1) + 1);
 		return ET_OK;
 	}
 	job.in = et_kernel_scratch(ctx, longest * sizeof(double));

@@ -234,8 +234,7 @@ const struct et_converters et_converters[ET_UINT64 + 1] = {
 		{ load_##name##_f32, load_##name##_f64, load_##name##_i64 },     \
 		{ store_floats_##name, store_##name##_f64, store_##name##_i64 }, \
 	},
-		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_half, load_half_as_doubles,
-								   load_FLOAT16_i64 },
+		INTEGER_TYPES(INTEGER_ROW)[ET_FLOAT16] = { { load_half, load_half_as_doubles, load_FLOAT16_i64 },
 			{ store_half, store_doubles_as_half, store_FLOAT16_i64 } },
 	[ET_BFLOAT16] = { { load_bfloat16s, load_BFLOAT16_f64, load_BFLOAT16_i64 },
 		{ store_bfloat16s, store_BFLOAT16_f64, store_BFLOAT16_i64 } },

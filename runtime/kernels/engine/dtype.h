@@ -182,8 +182,7 @@ static inline bool et_type_is_half(enum et_scalar_type type)
 /* What an operation of half or bfloat16 leaves of a result computed in float. */
 static inline float et_round_half(float value, enum et_scalar_type type)
 {
-	return type == ET_BFLOAT16 ? et_from_bfloat16(et_to_bfloat16(value))
-				   : et_from_half(et_to_half(value));
+	return type == ET_BFLOAT16 ? et_from_bfloat16(et_to_bfloat16(value)) : et_from_half(et_to_half(value));
 }
 
 /* Each of @n, to half or bfloat16. */

@@ -28,7 +28,7 @@ enum {
 struct way {
 	et_span_fn fn;
 	enum et_scalar_type common;
-	enum et_class class;
+	enum et_class compute_class;
 	enum et_scalar_type as; /* what the class's numbers are in memory */
 	bool wraps;             /* the result is narrower in the common type than where it is stored */
 	bool is_truth;          /* the result is 0 or 1 */
@@ -61,16 +61,16 @@ union block {
 };
 
 /* How many results of a class a block has room for. */
-static size_t block_of(enum et_class class)
+static size_t block_of(enum et_class compute_class)
 {
-	return class < ET_N_CLASSES ? ET_ELEMENTWISE_BLOCK : sizeof(union block) / et_class_size(class);
+	return compute_class < ET_N_CLASSES ? ET_ELEMENTWISE_BLOCK : sizeof(union block) / et_class_size(compute_class);
 }
 
 /* Whether results of @way are what a tensor of @type has. */
 static bool gives(const struct way *way, enum et_scalar_type type)
 {
 	return type == way->as ||
-	       (way->is_truth && type == ET_BOOL && et_class_size(way->class) == sizeof(uint8_t));
+	       (way->is_truth && type == ET_BOOL && et_class_size(way->compute_class) == sizeof(uint8_t));
 }
 
 /* Copy @n results from @span to where @place stands, run by run. */
@@ -114,7 +114,7 @@ static void map_range(void *arg, size_t begin, size_t end)
 {
 	struct elementwise_job *job = arg;
 	const struct et_walk *walk = &job->walk;
-	size_t inner = walk->n_dims - 1, most = block_of(job->way.class);
+	size_t inner = walk->n_dims - 1, most = block_of(job->way.compute_class);
 	union block in[ET_ELEMENTWISE_OPERANDS], result;
 	struct et_span span = { .common = job->way.common };
 	struct et_place place, out_place;
@@ -131,12 +131,10 @@ static void map_range(void *arg, size_t begin, size_t end)
 		span.n = n;
 		for (size_t k = 0; k < job->n_operands; k++) {
 			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
-			if (is_one_run && walk->strides[k + 1][inner] == 0 &&
-				holds(&held[k], place.offset[k + 1], n))
+			if (is_one_run && walk->strides[k + 1][inner] == 0 && holds(&held[k], place.offset[k + 1], n))
 				held_mask |= 1u << k;
 			if (is_one_run && job->in[k].is_direct)
-				span.in[k] = job->in[k].data +
-					     place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
+				span.in[k] = job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
 		}
 		for (size_t filled = 0; filled < n;) {
 			size_t run = et_place_run(&place, walk);
@@ -146,8 +144,7 @@ static void map_range(void *arg, size_t begin, size_t end)
 					continue;
 				held[k] = (struct repeated){ is_one_run ? n : 0, place.offset[k + 1] };
 				job->in[k].load((uint8_t *)&in[k] + filled * job->class_bytes,
-					job->in[k].data +
-						place.offset[k + 1] * (int64_t)job->in[k].element_bytes,
+					job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes,
 					walk->strides[k + 1][inner], run);
 			}
 			et_place_advance(&place, walk, run);
@@ -172,7 +169,7 @@ static void map_range(void *arg, size_t begin, size_t end)
 static size_t tile_of(const struct elementwise_job *job)
 {
 	const size_t n = (sizeof(union block) - ET_TILE_SLACK) / job->class_bytes,
-		     most = block_of(job->way.class);
+		     most = block_of(job->way.compute_class);
 	return n < most ? n : most;
 }
 
@@ -191,8 +188,8 @@ static bool has_tiles(const struct elementwise_job *job)
 }
 
 /* The rows from @place on, or what is left of one, of @most numbers and of no more than a block. */
-static void find_tile(
-	const struct elementwise_job *job, const struct et_place *place, size_t most, struct et_tile *ret_tile)
+static void find_tile(const struct elementwise_job *job, const struct et_place *place, size_t most,
+	struct et_tile *ret_tile)
 {
 	const struct et_walk *walk = &job->walk;
 	const size_t inner = walk->n_dims - 1, left = et_place_run(place, walk);
@@ -227,18 +224,15 @@ static void map_tiles(void *arg, size_t begin, size_t end)
 		find_tile(job, &place, end - begin, &tile);
 		span.n = tile.n_rows * tile.n_columns;
 		for (size_t k = 0; k < job->n_operands; k++) {
-			const uint8_t *from =
-				job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
+			const uint8_t *from = job->in[k].data + place.offset[k + 1] * (int64_t)job->in[k].element_bytes;
 			lay_tile(&tile, walk, k + 1);
 			span.in[k] = job->in[k].filled ? job->in[k].filled : &in[k];
 			if (job->in[k].is_direct && et_tile_is_run(&tile))
 				span.in[k] = from;
-			if (span.in[k] != &in[k] ||
-				(tile.row == 0 && holds(&held[k], place.offset[k + 1], span.n)))
+			if (span.in[k] != &in[k] || (tile.row == 0 && holds(&held[k], place.offset[k + 1], span.n)))
 				continue;
 			held[k] = (struct repeated){ span.n, place.offset[k + 1] };
-			et_tile_load(&in[k], from, &tile, job->in[k].load, job->class_bytes,
-				job->in[k].element_bytes);
+			et_tile_load(&in[k], from, &tile, job->in[k].load, job->class_bytes, job->in[k].element_bytes);
 		}
 		uint8_t *to = job->out + place.offset[0] * (int64_t)job->out_bytes;
 		lay_tile(&tile, walk, 0);
@@ -268,7 +262,7 @@ static bool is_line(const struct elementwise_job *job)
 static void map_line(void *arg, size_t begin, size_t end)
 {
 	struct elementwise_job *job = arg;
-	const size_t most = block_of(job->way.class);
+	const size_t most = block_of(job->way.compute_class);
 	struct et_span span = { .common = job->way.common };
 	for (; begin < end; begin += span.n) {
 		span.n = end - begin < most ? end - begin : most;
@@ -283,18 +277,18 @@ static void map_line(void *arg, size_t begin, size_t end)
 }
 
 /* Its operands come after. Not all of this large thing is set to 0, which would take longer than a small tensor. */
-static void begin_job(
-	struct elementwise_job *job, const struct way *way, const struct et_view *const *views, size_t n_operands)
+static void begin_job(struct elementwise_job *job, const struct way *way, const struct et_view *const *views,
+	size_t n_operands)
 {
 	const struct et_view *out = views[0];
 	et_walk_init(&job->walk, views, n_operands + 1);
 	job->way = *way;
 	job->n_operands = n_operands;
-	job->class_bytes = et_class_size(way->class);
+	job->class_bytes = et_class_size(way->compute_class);
 	atomic_init(&job->divided_by_zero, false);
 	job->out = out->data;
 	job->out_bytes = et_scalar_size(out->type);
-	job->store = et_storer(out->type, job->way.class);
+	job->store = et_storer(out->type, job->way.compute_class);
 	job->is_out_direct = gives(way, out->type) && job->walk.strides[0][job->walk.n_dims - 1] == 1;
 }
 
@@ -303,8 +297,8 @@ static void set_in(struct elementwise_job *job, size_t k, const struct et_view *
 	job->in[k].data = in->data;
 	job->in[k].filled = NULL;
 	job->in[k].element_bytes = et_scalar_size(in->type);
-	job->in[k].load = et_loader(in->type, job->way.class);
-	job->in[k].is_direct = et_class_is_type(job->way.class, in->type) &&
+	job->in[k].load = et_loader(in->type, job->way.compute_class);
+	job->in[k].is_direct = et_class_is_type(job->way.compute_class, in->type) &&
 			       job->walk.strides[k + 1][job->walk.n_dims - 1] == 1;
 }
 
@@ -319,8 +313,8 @@ static enum et_scalar_type number_type(const struct et_evalue *value)
 }
 
 /* Tensors decide first, numbers only lift their category. */
-static enum et_scalar_type common_type(
-	const struct et_elementwise *map, const struct et_evalue *const *operands, size_t n_operands)
+static enum et_scalar_type common_type(const struct et_elementwise *map, const struct et_evalue *const *operands,
+	size_t n_operands)
 {
 	enum et_scalar_type common = ET_BOOL;
 	bool has_tensor = false;
@@ -371,17 +365,17 @@ static enum et_status broadcast_sizes(struct et_kernel_ctx *ctx, const struct et
 static void fill_block(union block *block, const struct way *way, const struct et_evalue *number, size_t n)
 {
 	uint64_t element;
-	if (way->class == ET_F32) {
+	if (way->compute_class == ET_F32) {
 		float value = (float)et_number_double(number);
 		for (size_t i = 0; i < n; i++)
 			block->f32[i] = value;
 		return;
 	}
-	if (way->class == ET_F64)
+	if (way->compute_class == ET_F64)
 		et_element_set_double(&element, way->as, et_number_double(number));
 	else
 		et_element_set_int(&element, way->as, et_wrap(et_number_int(number), way->common));
-	et_loader(way->as, way->class)(block, &element, 0, n);
+	et_loader(way->as, way->compute_class)(block, &element, 0, n);
 }
 
 /* Where all that takes part is of one type of narrow integers, and the result is of that type or a truth: no need to
@@ -500,12 +494,13 @@ static bool fill_few(union few *to, const struct et_evalue *number, enum et_scal
 static bool apply_alike(const struct et_elementwise *map, const struct et_evalue *const *operands, size_t n_operands,
 	struct et_tensor *out, bool *ret_divided_by_zero)
 {
-	const enum et_class class = class_as_it_lies(out->type);
+	const enum et_class compute_class = class_as_it_lies(out->type);
 	struct et_span span = { .common = out->type, .out = out->data, .n = et_tensor_numel(out) };
 	union few numbers[ET_ELEMENTWISE_OPERANDS];
-	if (class == ET_N_SPANS || !map->fns[class] || (map->promotes && !(map->promotes & 1)) ||
+	if (compute_class == ET_N_SPANS || !map->fns[compute_class] || (map->promotes && !(map->promotes & 1)) ||
 		!(map->result == ET_ELEMENTWISE_SAME ||
-			(map->result == ET_ELEMENTWISE_FLOAT && (class == ET_F32 || class == ET_F64))) ||
+			(map->result == ET_ELEMENTWISE_FLOAT &&
+				(compute_class == ET_F32 || compute_class == ET_F64))) ||
 		!span.n || span.n > ET_ELEMENTWISE_BLOCK || operands[0]->tag != ET_TAG_TENSOR ||
 		operands[0]->tensor->n_dims != out->n_dims)
 		return false;
@@ -514,8 +509,7 @@ static bool apply_alike(const struct et_elementwise *map, const struct et_evalue
 			return false;
 	}
 	for (size_t k = 0; k < n_operands; k++) {
-		const struct et_tensor *tensor =
-			operands[k]->tag == ET_TAG_TENSOR ? operands[k]->tensor : NULL;
+		const struct et_tensor *tensor = operands[k]->tag == ET_TAG_TENSOR ? operands[k]->tensor : NULL;
 		if (tensor && lies_as(tensor, out)) {
 			span.in[k] = tensor->data;
 			continue;
@@ -525,7 +519,7 @@ static bool apply_alike(const struct et_elementwise *map, const struct et_evalue
 			return false;
 		span.in[k] = &numbers[k];
 	}
-	map->fns[class](&span);
+	map->fns[compute_class](&span);
 	*ret_divided_by_zero = span.divided_by_zero;
 	return true;
 }
@@ -541,8 +535,8 @@ struct spread {
 };
 
 /* False: @tensor does not broadcast to @out. In @covered: the dimensions of @out that have its size. */
-static bool find_spread(
-	struct spread *spread, const struct et_tensor *tensor, const struct et_tensor *out, uint32_t *covered)
+static bool find_spread(struct spread *spread, const struct et_tensor *tensor, const struct et_tensor *out,
+	uint32_t *covered)
 {
 	size_t lacks = (size_t)out->n_dims - tensor->n_dims, n = 0;
 	if (tensor->n_dims > out->n_dims)
@@ -571,8 +565,8 @@ static bool find_spread(
 }
 
 /* What @spread has in its dimensions up to @d; returns where that ends. */
-static uint8_t *load_spread(uint8_t *to, const uint8_t *from, const struct spread *spread, size_t d,
-	et_load_fn load, size_t class_bytes, size_t element_bytes)
+static uint8_t *load_spread(uint8_t *to, const uint8_t *from, const struct spread *spread, size_t d, et_load_fn load,
+	size_t class_bytes, size_t element_bytes)
 {
 	size_t size = spread->dims[d].size;
 	ptrdiff_t stride = spread->dims[d].stride;
@@ -608,7 +602,7 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 	uint32_t covered = 0, all = (1u << out->n_dims) - 1;
 	size_t rank = 0;
 	bool is_direct = gives(way, out->type);
-	et_store_fn store = is_direct ? NULL : et_storer(out->type, way->class);
+	et_store_fn store = is_direct ? NULL : et_storer(out->type, way->compute_class);
 	if (span.n > ET_ELEMENTWISE_BLOCK || (!is_direct && !store))
 		return false;
 	for (size_t k = 0; k < n_operands; k++) {
@@ -628,7 +622,7 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 		} else {
 			span.in[k] = NULL;
 		}
-		loads[k] = span.in[k] ? NULL : et_loader(tensor->type, way->class);
+		loads[k] = span.in[k] ? NULL : et_loader(tensor->type, way->compute_class);
 		if (!span.in[k] && !loads[k])
 			return false;
 	}
@@ -642,7 +636,7 @@ static bool apply_small(const struct way *way, const struct et_evalue *const *op
 		span.in[k] = &in[k];
 		if (operands[k]->tag == ET_TAG_TENSOR)
 			load_spread(in[k].bytes, tensor->data, &spreads[k], spreads[k].n_dims - 1, loads[k],
-				et_class_size(way->class), et_scalar_size(tensor->type));
+				et_class_size(way->compute_class), et_scalar_size(tensor->type));
 		else
 			fill_block(&in[k], way, operands[k], span.n);
 	}
@@ -670,7 +664,7 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 	ET_TRY(broadcast_sizes(ctx, operands, n_operands, sizes, &n_dims));
 	ET_TRY(et_resize(ctx, out, sizes, n_dims));
 	size_t numel = et_tensor_numel(out);
-	ET_REQUIRE(ctx, et_storer(out->type, way->class), "cannot store %s", et_scalar_name(out->type));
+	ET_REQUIRE(ctx, et_storer(out->type, way->compute_class), "cannot store %s", et_scalar_name(out->type));
 	for (size_t k = 0; k <= n_operands; k++)
 		view_list[k] = &views[k];
 	et_view_of(&views[0], out);
@@ -678,12 +672,12 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 		struct et_view *view = &views[k + 1];
 		if (operands[k]->tag == ET_TAG_TENSOR) {
 			et_view_of(view, operands[k]->tensor);
-			ET_REQUIRE(ctx, et_loader(view->type, way->class), "does not take %s",
+			ET_REQUIRE(ctx, et_loader(view->type, way->compute_class), "does not take %s",
 				et_scalar_name(view->type));
 		} else {
 			et_view_begin(view, &filled[k], way->common);
 			fill_block(&filled[k], way, operands[k],
-				numel < block_of(way->class) ? numel : block_of(way->class));
+				numel < block_of(way->compute_class) ? numel : block_of(way->compute_class));
 		}
 		et_view_broadcast(view, sizes, n_dims);
 	}
@@ -694,9 +688,9 @@ static __attribute__((noinline)) enum et_status apply_any(struct et_kernel_ctx *
 			job.in[k].filled = &filled[k];
 	}
 	et_parallel_for(ctx->compute,
-		is_line(&job)      ? map_line
+		is_line(&job)     ? map_line
 		: has_tiles(&job) ? map_tiles
-				   : map_range,
+				  : map_range,
 		&job, job.walk.numel, GRAIN);
 	ET_REQUIRE(ctx, !job.divided_by_zero, "division of an integer by zero");
 	return ET_OK;
@@ -719,20 +713,19 @@ enum et_status et_elementwise_apply(struct et_kernel_ctx *ctx, const struct et_e
 	if (map->is_as_output && et_type_is_float(out->type))
 		way.common = et_promote(way.common, out->type);
 	if ((map->result == ET_ELEMENTWISE_SAME || map->result == ET_ELEMENTWISE_FLOAT) && way.common != out->type)
-		ET_REQUIRE(ctx, et_can_cast(way.common, out->type),
-			"a result of %s does not fit an output of %s", et_scalar_name(way.common),
-			et_scalar_name(out->type));
-	way.class = et_class_of(way.common);
-	if (way.class == ET_I64)
-		way.class = narrowed(map, way.common, operands, n_operands, out);
-	way.fn = map->fns[way.class];
-	way.as = way.class == ET_F32   ? ET_FLOAT32
-		 : way.class == ET_F64 ? ET_FLOAT64
-		 : way.class == ET_I64 ? ET_INT64
-				       : way.common;
-	ET_REQUIRE(ctx, way.fn && (way.as == way.common || et_loader(way.common, way.class)),
+		ET_REQUIRE(ctx, et_can_cast(way.common, out->type), "a result of %s does not fit an output of %s",
+			et_scalar_name(way.common), et_scalar_name(out->type));
+	way.compute_class = et_class_of(way.common);
+	if (way.compute_class == ET_I64)
+		way.compute_class = narrowed(map, way.common, operands, n_operands, out);
+	way.fn = map->fns[way.compute_class];
+	way.as = way.compute_class == ET_F32   ? ET_FLOAT32
+		 : way.compute_class == ET_F64 ? ET_FLOAT64
+		 : way.compute_class == ET_I64 ? ET_INT64
+					       : way.common;
+	ET_REQUIRE(ctx, way.fn && (way.as == way.common || et_loader(way.common, way.compute_class)),
 		"does not take %s", et_scalar_name(way.common));
-	way.wraps = map->result == ET_ELEMENTWISE_SAME && way.class == ET_I64 && out->type != way.common;
+	way.wraps = map->result == ET_ELEMENTWISE_SAME && way.compute_class == ET_I64 && out->type != way.common;
 	way.is_truth = map->result == ET_ELEMENTWISE_BOOL;
 	if (!apply_small(&way, operands, n_operands, out, &divided_by_zero))
 		return apply_any(ctx, &way, operands, n_operands, out);
@@ -746,8 +739,7 @@ enum et_status et_elementwise_run(struct et_kernel_ctx *ctx, struct et_evalue *c
 	size_t n_operands = 0, n_args = 0;
 	for (const char *letter = ctx->kernel->signature; *letter; letter++) {
 		if (*letter == '>')
-			return et_elementwise_apply(
-				ctx, ctx->kernel->row, operands, n_operands, args[n_args]->tensor);
+			return et_elementwise_apply(ctx, ctx->kernel->row, operands, n_operands, args[n_args]->tensor);
 		if (n_operands < ET_ELEMENTWISE_OPERANDS)
 			operands[n_operands++] = args[n_args];
 		n_args++;

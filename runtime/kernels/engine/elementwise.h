@@ -85,7 +85,7 @@ static inline float et_rint(float x)
 #define ET_SPAN_FN(name, type, loads, expression)                                        \
 	static void name(struct et_span *span)                                           \
 	{                                                                                \
-		const type *in[ET_ELEMENTWISE_OPERANDS];                                         \
+		const type *in[ET_ELEMENTWISE_OPERANDS];                                 \
 		type *out = span->out;                                                   \
 		const enum et_scalar_type common __attribute__((unused)) = span->common; \
 		memcpy(in, span->in, sizeof(in));                                        \
@@ -109,19 +109,17 @@ static inline float et_rint(float x)
 	ET_SPAN_FN(name##_f32, float, ET_LOADS##n(float), expression) \
 	ET_SPAN_FN(name##_f64, double, ET_LOADS##n(double), expression)
 #define ET_INT64_FN(name, n, expression) ET_SPAN_FN(name##_i64, int64_t, ET_LOADS##n(int64_t), expression)
-#define ET_WIDE_INT_FN(name, n, expression)                                             \
-	ET_INT64_FN(name, n, expression)                                                \
-	ET_SPAN_FN(name##_i32, int32_t, ET_LOADS##n(int32_t), expression)               \
-	ET_SPAN_FN(name##_i16, int16_t, ET_LOADS##n(int16_t), expression)               \
-	ET_SPAN_FN(name##_i8, int8_t, ET_LOADS##n(int8_t), expression)                  \
-	_Pragma("GCC diagnostic push")                                                  \
-		_Pragma("GCC diagnostic ignored \"-Wtype-limits\"") /* never below 0 */ \
-		ET_SPAN_FN(name##_u8, uint8_t, ET_LOADS##n(uint8_t), expression)        \
-			_Pragma("GCC diagnostic pop")
-#define ET_INT_FN(name, n, expression)                                                                 \
-	ET_WIDE_INT_FN(name, n, expression)                                                            \
-	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wtype-limits\"") ET_SPAN_FN( \
-		name##_b8, uint8_t, ET_TRUTHS##n(uint8_t), (expression) != 0) _Pragma("GCC diagnostic pop")
+#define ET_WIDE_INT_FN(name, n, expression)                                                                    \
+	ET_INT64_FN(name, n, expression)                                                                       \
+	ET_SPAN_FN(name##_i32, int32_t, ET_LOADS##n(int32_t), expression)                                      \
+	ET_SPAN_FN(name##_i16, int16_t, ET_LOADS##n(int16_t), expression)                                      \
+	ET_SPAN_FN(name##_i8, int8_t, ET_LOADS##n(int8_t), expression)                                         \
+	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wtype-limits\"") /* never below 0 */ \
+		ET_SPAN_FN(name##_u8, uint8_t, ET_LOADS##n(uint8_t), expression) _Pragma("GCC diagnostic pop")
+#define ET_INT_FN(name, n, expression)                                                     \
+	ET_WIDE_INT_FN(name, n, expression)                                                \
+	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wtype-limits\"") \
+		ET_SPAN_FN(name##_b8, uint8_t, ET_TRUTHS##n(uint8_t), (expression) != 0) _Pragma("GCC diagnostic pop")
 #define ET_ALL_FNS(name, n, expression)   \
 	ET_FLOAT_FNS(name, n, expression) \
 	ET_INT_FN(name, n, expression)
@@ -136,8 +134,8 @@ static inline float et_rint(float x)
 #define ET_ALL64(name)  { name##_f32, name##_f64, name##_i64 }
 #define ET_ELEMENTWISE(...)            \
 	&(const struct et_elementwise) \
-	{                      \
-		__VA_ARGS__    \
+	{                              \
+		__VA_ARGS__            \
 	}
 
 #endif

@@ -31,8 +31,7 @@ const struct et_ukernels *et_ukernels(void)
 enum { TILE = 4 };
 
 /* B whose columns lie in one piece each, as a layer's weights do: turned by tiles, which are read and written as vectors. */
-static void transpose_panel(
-	const float *from, ptrdiff_t step, size_t n_k, size_t n_columns, float *panel, size_t width)
+static void transpose_panel(const float *from, ptrdiff_t step, size_t n_k, size_t n_columns, float *panel, size_t width)
 {
 	typedef float four __attribute__((vector_size(TILE * sizeof(float))));
 	size_t j = 0;
@@ -104,8 +103,7 @@ static void edge_tile(const struct et_ukernels *ukernels, const struct et_gemm *
 	if (n_rows < rows) {
 		for (size_t i = 0; i < n_k; i++) {
 			for (size_t r = 0; r < rows; r++)
-				a[i * rows + r] =
-					r < n_rows ? from[(ptrdiff_t)r * a_row + (ptrdiff_t)i * a_col] : 0;
+				a[i * rows + r] = r < n_rows ? from[(ptrdiff_t)r * a_row + (ptrdiff_t)i * a_col] : 0;
 		}
 		from = a;
 		a_row = 1;
@@ -148,9 +146,8 @@ static void run_tasks(void *arg, size_t first, size_t end)
 					continue;
 				}
 				ukernels->tile(n_k, g->a + (ptrdiff_t)row * g->a_row + (ptrdiff_t)k * g->a_col,
-					g->a_row, g->a_col, panel,
-					g->c + (ptrdiff_t)row * g->c_row + (ptrdiff_t)column, g->c_row,
-					g->begin && k == 0 ? g->begin + row : NULL);
+					g->a_row, g->a_col, panel, g->c + (ptrdiff_t)row * g->c_row + (ptrdiff_t)column,
+					g->c_row, g->begin && k == 0 ? g->begin + row : NULL);
 			}
 		}
 	}
@@ -250,8 +247,8 @@ void et_gemm(const struct et_compute *compute, const struct et_gemm *gemm)
 		}
 	}
 	job.n_panels = (gemm->n_columns - 1) / job.ukernels->tile_columns + 1;
-	job.rows_per_task =
-		job.n_panels < 8 ? ROWS_PER_TASK / job.ukernels->tile_rows * job.ukernels->tile_rows : gemm->n_rows;
+	job.rows_per_task = job.n_panels < 8 ? ROWS_PER_TASK / job.ukernels->tile_rows * job.ukernels->tile_rows
+					     : gemm->n_rows;
 	size_t n_tasks = job.n_panels * ((gemm->n_rows - 1) / job.rows_per_task + 1);
 	size_t work = job.rows_per_task * job.ukernels->tile_columns * (gemm->n_k + 1);
 	et_parallel_for(compute, run_tasks, &job, n_tasks, WORK_PER_TASK / work + 1);

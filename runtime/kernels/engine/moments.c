@@ -17,13 +17,13 @@
 			return;                                                                         \
 		}                                                                                       \
 		for (; i + LANES <= n; i += LANES) {                                                    \
-			for (size_t threads = 0; threads < LANES; threads++)                                     \
-				sums[threads] += term(x[i + threads]);                                        \
+			for (size_t threads = 0; threads < LANES; threads++)                            \
+				sums[threads] += term(x[i + threads]);                                  \
 		}                                                                                       \
 		for (; i < n; i++)                                                                      \
 			sums[0] += term(x[i]);                                                          \
-		for (size_t threads = 0; threads < LANES; threads++)                                             \
-			*sum += sums[threads];                                                             \
+		for (size_t threads = 0; threads < LANES; threads++)                                    \
+			*sum += sums[threads];                                                          \
 	}
 #define ITSELF(number)   (number)
 #define DISTANCE(number) (((number) - center) * ((number) - center))
@@ -46,8 +46,8 @@ static void add_floats(const float *x, size_t n, double *sum, double *squares, d
 		*squares += et_ukernels()->squares(n, x, center);
 }
 
-void et_add_moments(
-	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center)
+void et_add_moments(const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares,
+	double center)
 {
 	double block[256];
 	float floats[256];
@@ -102,8 +102,8 @@ static void join_planes(const struct et_batch *x, size_t c, double *to)
 
 /* The sum of channel @c's numbers, or of the squares of their distance to @center, of as many planes at a time as there is room
  * for where they are short; @joined: all of them, if not NULL. */
-static void add_channel(
-	const struct et_batch *x, size_t c, const double *joined, double *sum, double *squares, double center)
+static void add_channel(const struct et_batch *x, size_t c, const double *joined, double *sum, double *squares,
+	double center)
 {
 	const size_t plane_bytes = x->inner * et_scalar_size(x->type), numel = x->n_batch * x->inner,
 		     part = x->inner <= SHORT_PLANE && x->inner ? PART / x->inner * x->inner : x->inner;
@@ -128,8 +128,7 @@ static void add_channel(
 
 /* Of planes that are short: their sums and those of their squares. Many become floats at a time, since what was just stored in
  * pieces is long in coming back as a vector. */
-static void add_short_planes(
-	const struct et_batch *x, const uint8_t *data, size_t n_planes, double (*ret_sums)[2])
+static void add_short_planes(const struct et_batch *x, const uint8_t *data, size_t n_planes, double (*ret_sums)[2])
 {
 	const size_t inner = x->inner, step = x->n * inner * et_scalar_size(x->type);
 	const et_load_fn load = et_loader(x->type, ET_F32);
@@ -172,8 +171,8 @@ static void add_half_planes(const struct et_batch *x, size_t c, enum et_scalar_t
 	ret_sums[1] = squares;
 }
 
-void et_channel_moments(
-	const struct et_batch *x, const struct et_tensor *like, size_t c, double *ret_mean, double *ret_var)
+void et_channel_moments(const struct et_batch *x, const struct et_tensor *like, size_t c, double *ret_mean,
+	double *ret_var)
 {
 	const size_t numel = x->n_batch * x->inner;
 	const double count = et_half_or_exact(like, (double)numel);
@@ -182,8 +181,8 @@ void et_channel_moments(
 		float sums[2];
 		add_half_planes(x, c, like->type, sums);
 		*ret_mean = mean = et_half_or_exact(like, (double)sums[0] / count);
-		*ret_var = et_half_or_exact(like, et_half_or_exact(like, (double)sums[1] / count) -
-							  et_half_or_exact(like, mean * mean));
+		*ret_var = et_half_or_exact(like,
+			et_half_or_exact(like, (double)sums[1] / count) - et_half_or_exact(like, mean * mean));
 		return;
 	}
 	const double *joined = NULL;

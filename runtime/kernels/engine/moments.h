@@ -41,8 +41,8 @@ static inline double et_squares_few(const double *x, size_t n, double center)
 /* The sum of @n numbers, and of the squares of their distance to @center, added to what is there; NULL is not wanted. */
 void et_add_doubles(const double *x, size_t n, double *sum, double *squares, double center);
 /* The same of @n elements of any type that becomes a double, from @data on, which may lie anywhere. */
-void et_add_moments(
-	const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares, double center);
+void et_add_moments(const uint8_t *data, enum et_scalar_type type, size_t n, double *sum, double *squares,
+	double center);
 
 /* A batch of @n_batch times @n planes of @inner elements at @data, which may be of another type than what is normalized. */
 struct et_batch {
@@ -53,7 +53,7 @@ struct et_batch {
 
 /* Mean and variance of channel @c; of half types by way of sums that are rounded after each plane, as the original does.
  * @like: the tensor that is normalized. */
-void et_channel_moments(
-	const struct et_batch *x, const struct et_tensor *like, size_t c, double *ret_mean, double *ret_var);
+void et_channel_moments(const struct et_batch *x, const struct et_tensor *like, size_t c, double *ret_mean,
+	double *ret_var);
 
 #endif

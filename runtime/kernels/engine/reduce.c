@@ -41,8 +41,8 @@ union block {
 };
 
 /* The first @n of @block. */
-static void step_block(const struct reduce_job *job, struct et_reduce_state *state, const union block *block,
-	size_t n, bool is_half)
+static void step_block(const struct reduce_job *job, struct et_reduce_state *state, const union block *block, size_t n,
+	bool is_half)
 {
 	if (is_half)
 		job->reduce->step_floats(state, block->f, n);
@@ -67,10 +67,8 @@ static void reduce_one(const struct reduce_job *job, const uint8_t *in, struct e
 		return;
 	}
 	et_place_seek(&place, walk, 0);
-	bool is_direct =
-		job->is_double && job->reduce->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
-	for (size_t done = 0;
-		done < walk->numel && !(job->reduce->ends_early && (state->d != 0 || state->i));) {
+	bool is_direct = job->is_double && job->reduce->step_floats && job->in_type == ET_FLOAT32 && stride == 1;
+	for (size_t done = 0; done < walk->numel && !(job->reduce->ends_early && (state->d != 0 || state->i));) {
 		size_t filled = 0;
 		if (is_direct) {
 			size_t run = et_place_run(&place, walk);
@@ -352,8 +350,8 @@ static void choose_rows(struct reduce_job *job)
 {
 	const enum et_scalar_type type = job->in_type;
 	job->many = job->reduce->rows(job);
-	if (job->many || !et_type_is_half(type) || job->reduced.numel > STAGE ||
-		job->kept.numel < ENOUGH_ROWS || job->kept.numel * job->reduced.numel < ENOUGH)
+	if (job->many || !et_type_is_half(type) || job->reduced.numel > STAGE || job->kept.numel < ENOUGH_ROWS ||
+		job->kept.numel * job->reduced.numel < ENOUGH)
 		return;
 	job->in_type = ET_FLOAT32;
 	job->many = job->reduce->rows(job);
@@ -393,9 +391,8 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 	}
 	_Static_assert((int)BLOCK >= (int)ET_HALF_TERMS, "a short fold is one block");
 	/* In which order only matters for places, and sums that are rounded. */
-	bool is_line = set == et_all_dims(self) &&
-		       (!(reduce->is_index || reduce->is_mean) ||
-			       et_dim_order_is_contiguous(self->dim_order, self->n_dims));
+	bool is_line = set == et_all_dims(self) && (!(reduce->is_index || reduce->is_mean) ||
+							   et_dim_order_is_contiguous(self->dim_order, self->n_dims));
 	if (reduce->ends_early && is_line) {
 		et_element_set_int(out->data, out->type, et_reduce_is_any(self));
 		return ET_OK;
@@ -412,8 +409,7 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 	} else if (!walk_dense(&job, self, set)) {
 		walk_folds(&job, self, set, keepdim);
 	}
-	ET_REQUIRE(ctx, !reduce->needs_one || job.reduced.numel > 0 || job.kept.numel == 0,
-		"nothing to choose from");
+	ET_REQUIRE(ctx, !reduce->needs_one || job.reduced.numel > 0 || job.kept.numel == 0, "nothing to choose from");
 	job.rounding = rounding_of(reduce, out, job.reduced.numel);
 	bool is_rounded = et_type_is_half(job.rounding) && job.in_type == job.rounding;
 	bool is_var_rounded = reduce->is_var && job.rounding != ET_FLOAT64;
@@ -423,8 +419,7 @@ enum et_status et_reduce(struct et_kernel_ctx *ctx, const struct et_reduce *redu
 		job.many = job.kept.numel < FEW_ABREAST ? NULL : reduce->rounded;
 	} else if (job.reduced.strides[0][0] == 1 && reduce->rows && !is_var_rounded) {
 		choose_rows(&job);
-	} else if (job.reduced.strides[0][0] != 1 &&
-		   job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
+	} else if (job.reduced.strides[0][0] != 1 && job.kept.strides[job.kept.n_views - 1][job.kept.n_dims - 1] == 1 &&
 		   (!out2 || reduce->is_index || reduce->is_var) && !is_var_rounded) {
 		job.many = job.is_double ? reduce->columns : reduce->int_columns;
 		job.n_tiles = job.many ? tiles_abreast(&job) : 0;

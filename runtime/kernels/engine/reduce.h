@@ -28,8 +28,7 @@ typedef void (*et_reduce_many_fn)(const struct reduce_job *job, const struct et_
 struct et_reduce {
 	void (*begin)(struct et_reduce_state *state); /* NULL: zeros */
 	void (*step_doubles)(struct et_reduce_state *state, const double *numbers, size_t n);
-	void (*step_ints)(
-		struct et_reduce_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
+	void (*step_ints)(struct et_reduce_state *state, const int64_t *numbers, size_t n); /* NULL: as doubles */
 	/* As step_doubles, of floats where they lie; NULL: they are made doubles. */
 	void (*step_floats)(struct et_reduce_state *state, const float *numbers, size_t n);
 	/* Leave the result in d (or i) and that of a second output in d2, unless it is the index. */

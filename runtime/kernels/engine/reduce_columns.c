@@ -13,8 +13,7 @@
 enum { SUMS = 32 /* abreast keep adders busy */ };
 
 /* Where what is folded lies in rows above each other: the first one's elements at @place, and the way to the next. */
-static const uint8_t *first_row(
-	const struct reduce_job *job, const struct et_place *place, int64_t *ret_row_bytes)
+static const uint8_t *first_row(const struct reduce_job *job, const struct et_place *place, int64_t *ret_row_bytes)
 {
 	int64_t bytes = (int64_t)et_scalar_size(job->in_type);
 	*ret_row_bytes = job->reduced.strides[0][0] * bytes;
@@ -22,11 +21,11 @@ static const uint8_t *first_row(
 }
 
 void et_reduce_give(const struct reduce_job *job, const struct et_place *place, size_t output,
-	enum et_class class, const void *results, size_t n)
+	enum et_class compute_class, const void *results, size_t n)
 {
 	const struct et_tensor *out = job->outs[output];
-	et_storer(out->type, class)(
-		(uint8_t *)out->data + (size_t)place->offset[output] * et_element_bytes(out),
+	et_storer(out->type,
+		compute_class)((uint8_t *)out->data + (size_t)place->offset[output] * et_element_bytes(out),
 		job->kept.strides[output][job->kept.n_dims - 1], results, n);
 }
 
@@ -55,8 +54,7 @@ bool et_reduce_is_exact(const struct reduce_job *job)
 	return job->rounding == ET_FLOAT64 || (n_bits <= 16 && job->reduced.numel <= (1u << 24) >> n_bits);
 }
 
-void et_reduce_give_int_sums(
-	const struct reduce_job *job, const struct et_place *place, const int64_t *sums, size_t n)
+void et_reduce_give_int_sums(const struct reduce_job *job, const struct et_place *place, const int64_t *sums, size_t n)
 {
 	double doubles[ET_REDUCE_COLUMNS];
 	if (!job->is_double) {
@@ -90,16 +88,16 @@ static size_t abreast(const struct reduce_job *job, size_t n)
 
 /* Some of the rows of @n neighbours as numbers of one class, as many as ET_REDUCE_COLUMNS of them where rows lie behind each
  * other. */
-static size_t load_rows(const struct reduce_job *job, enum et_class class, void *numbers, const uint8_t *in,
+static size_t load_rows(const struct reduce_job *job, enum et_class compute_class, void *numbers, const uint8_t *in,
 	size_t n_left, size_t n)
 {
 	const bool is_dense = job->reduced.strides[0][0] == (int64_t)n;
 	const size_t most = is_dense ? ET_REDUCE_COLUMNS / n : 1, n_rows = most < n_left ? most : n_left;
-	et_cast_fn cast = et_find_cast(class == ET_F32 ? ET_FLOAT32 : ET_FLOAT64, job->in_type);
+	et_cast_fn cast = et_find_cast(compute_class == ET_F32 ? ET_FLOAT32 : ET_FLOAT64, job->in_type);
 	if (cast)
 		cast(n_rows * n, numbers, in);
 	else
-		et_loader(job->in_type, class)(numbers, in, 1, n_rows * n);
+		et_loader(job->in_type, compute_class)(numbers, in, 1, n_rows * n);
 	return n_rows;
 }
 
@@ -111,15 +109,14 @@ static size_t sums_abreast(const struct reduce_job *job, size_t n)
 }
 
 /* @n_rows onto sums of @group abreast. */
-#define ADD_FLOATS(name, type, add_rows)                                                                 \
-	static void name(                                                                                \
-		size_t group, size_t n, double *wide, size_t n_rows, const type *rows, ptrdiff_t step)   \
-	{                                                                                                \
-		const size_t done = n_rows / group * group;                                              \
-		et_span_ukernels()->add_rows(group *n, wide, n_rows / group, rows, (ptrdiff_t)group * step); \
-		if (done < n_rows)                                                                       \
-			et_span_ukernels()->add_rows(                                                        \
-				(n_rows - done) * n, wide, 1, rows + (ptrdiff_t)done * step, step);      \
+#define ADD_FLOATS(name, type, add_rows)                                                                          \
+	static void name(size_t group, size_t n, double *wide, size_t n_rows, const type *rows, ptrdiff_t step)   \
+	{                                                                                                         \
+		const size_t done = n_rows / group * group;                                                       \
+		et_span_ukernels()->add_rows(group *n, wide, n_rows / group, rows, (ptrdiff_t)group * step);      \
+		if (done < n_rows)                                                                                \
+			et_span_ukernels()->add_rows((n_rows - done) * n, wide, 1, rows + (ptrdiff_t)done * step, \
+				step);                                                                            \
 	}
 ADD_FLOATS(add_floats, float, add_float_rows)
 ADD_FLOATS(add_doubles, double, add_double_rows)
@@ -129,8 +126,7 @@ void et_reduce_sum_columns(const struct reduce_job *job, const struct et_place *
 	double wide[ET_REDUCE_COLUMNS], numbers[ET_REDUCE_COLUMNS];
 	int64_t row_bytes;
 	const uint8_t *in = first_row(job, place, &row_bytes);
-	const size_t n_rows = job->reduced.numel,
-		     group = job->in_type == ET_FLOAT64 ? 1 : sums_abreast(job, n);
+	const size_t n_rows = job->reduced.numel, group = job->in_type == ET_FLOAT64 ? 1 : sums_abreast(job, n);
 	const ptrdiff_t step = (ptrdiff_t)job->reduced.strides[0][0];
 	if (et_reduce_is_exact(job)) {
 		et_reduce_sum_int_columns(job, place, n);
@@ -146,8 +142,7 @@ void et_reduce_sum_columns(const struct reduce_job *job, const struct et_place *
 		for (size_t r = 0, part; r < n_rows; r += part, in += (int64_t)part * row_bytes) {
 			part = load_rows(job, is_half ? ET_F32 : ET_F64, numbers, in, n_rows - r, n);
 			if (is_half)
-				add_floats(group, n, wide, part, (const float *)(const void *)numbers,
-					(ptrdiff_t)n);
+				add_floats(group, n, wide, part, (const float *)(const void *)numbers, (ptrdiff_t)n);
 			else
 				add_doubles(group, n, wide, part, numbers, (ptrdiff_t)n);
 		}
@@ -191,8 +186,7 @@ static void sum_distances(const struct reduce_job *job, const uint8_t *in, ptrdi
 	enum et_scalar_type type = job->rounding;
 	float means[ET_REDUCE_COLUMNS] = { 0 }, squares[ET_REDUCE_COLUMNS] = { 0 }, row[ET_REDUCE_COLUMNS];
 	et_load_fn load = et_loader(job->in_type, ET_F32);
-	const ptrdiff_t row_bytes =
-		(ptrdiff_t)job->reduced.strides[0][0] * (ptrdiff_t)et_scalar_size(job->in_type);
+	const ptrdiff_t row_bytes = (ptrdiff_t)job->reduced.strides[0][0] * (ptrdiff_t)et_scalar_size(job->in_type);
 	const size_t n_rows = job->reduced.numel;
 	for (size_t r = 0; r < n_rows; r++) {
 		load(row, in + (ptrdiff_t)r * row_bytes, step, n);
@@ -226,8 +220,7 @@ static void multiply_half(const struct reduce_job *job, const uint8_t *in, ptrdi
 {
 	float now[ET_REDUCE_COLUMNS], row[ET_REDUCE_COLUMNS];
 	et_load_fn load = et_loader(job->in_type, ET_F32);
-	const ptrdiff_t row_bytes =
-		(ptrdiff_t)job->reduced.strides[0][0] * (ptrdiff_t)et_scalar_size(job->in_type);
+	const ptrdiff_t row_bytes = (ptrdiff_t)job->reduced.strides[0][0] * (ptrdiff_t)et_scalar_size(job->in_type);
 	for (size_t k = 0; k < n; k++)
 		now[k] = 1;
 	for (size_t r = 0; r < job->reduced.numel; r++) {
@@ -240,34 +233,34 @@ static void multiply_half(const struct reduce_job *job, const uint8_t *in, ptrdi
 		products[k] = (double)now[k];
 }
 
-#define REDUCE_ROUNDED(name, reduce)                                                                    \
-	void name(const struct reduce_job *job, const struct et_place *place, size_t n)               \
+#define REDUCE_ROUNDED(name, reduce)                                                                \
+	void name(const struct reduce_job *job, const struct et_place *place, size_t n)             \
 	{                                                                                           \
 		enum { AT_ONCE = 64 }; /* that many lines of memory stay near */                    \
-		double results[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS];                            \
+		double results[ET_REDUCE_COLUMNS], means[ET_REDUCE_COLUMNS];                        \
 		const size_t in_view = job->kept.n_views - 1;                                       \
 		const ptrdiff_t step = (ptrdiff_t)job->kept.strides[in_view][job->kept.n_dims - 1], \
 				bytes = (ptrdiff_t)et_scalar_size(job->in_type);                    \
 		const uint8_t *in = job->in + place->offset[in_view] * bytes;                       \
 		for (size_t k = 0; k < n; k += AT_ONCE)                                             \
-			reduce(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k,   \
+			reduce(job, in + (ptrdiff_t)k * step * bytes, step, results + k, means + k, \
 				n - k < AT_ONCE ? n - k : AT_ONCE);                                 \
-		et_reduce_give_sums(job, place, results, n);                                          \
+		et_reduce_give_sums(job, place, results, n);                                        \
 		if (job->outs[1])                                                                   \
-			et_reduce_give(job, place, 1, ET_F64, means, n);                              \
+			et_reduce_give(job, place, 1, ET_F64, means, n);                            \
 	}
 REDUCE_ROUNDED(et_reduce_var_rounded, sum_distances)
 REDUCE_ROUNDED(et_reduce_prod_rounded, multiply_half)
 
 /* From @first on. Integers wrap around, whatever their order. */
-#define REDUCE_INTS(name, first, op)                                                             \
-	void name(const struct reduce_job *job, const struct et_place *place, size_t n)          \
+#define REDUCE_INTS(name, first, op)                                                           \
+	void name(const struct reduce_job *job, const struct et_place *place, size_t n)        \
 	{                                                                                      \
-		int64_t results[ET_REDUCE_COLUMNS], row[ET_REDUCE_COLUMNS];                        \
+		int64_t results[ET_REDUCE_COLUMNS], row[ET_REDUCE_COLUMNS];                    \
 		et_load_fn load = et_loader(job->in_type, ET_I64);                             \
 		int64_t row_bytes;                                                             \
 		const uint8_t *in = first_row(job, place, &row_bytes);                         \
-		const size_t n_rows = job->reduced.numel, group = abreast(job, n);              \
+		const size_t n_rows = job->reduced.numel, group = abreast(job, n);             \
 		for (size_t k = 0; k < group * n; k++)                                         \
 			results[k] = first;                                                    \
 		for (size_t r = 0; r < n_rows; r += group, in += (int64_t)group * row_bytes) { \
@@ -281,29 +274,29 @@ REDUCE_ROUNDED(et_reduce_prod_rounded, multiply_half)
 				results[k] = results[k] op numbers[k];                         \
 		}                                                                              \
 		PUT_TOGETHER(group, n, results[k] = results[k] op results[k + far])            \
-		et_reduce_give_int_sums(job, place, results, n);                                 \
+		et_reduce_give_int_sums(job, place, results, n);                               \
 	}
 REDUCE_INTS(et_reduce_sum_int_columns, 0, +)
 REDUCE_INTS(et_reduce_prod_int_columns, 1, *)
 
 /* Floats without their sign, so that both zeros are none. */
-#define ANY_COLUMNS(name, type)                                                                         \
+#define ANY_COLUMNS(name, type)                                                                           \
 	static void name(const struct reduce_job *job, const struct et_place *place, size_t n, int shift) \
-	{                                                                                               \
+	{                                                                                                 \
 		type found[ET_REDUCE_COLUMNS];                                                            \
 		int64_t truths[ET_REDUCE_COLUMNS], row_bytes;                                             \
-		const uint8_t *in = first_row(job, place, &row_bytes);                                  \
-		const size_t n_rows = job->reduced.numel, group = abreast(job, n);                       \
-		memset(found, 0, group *n * sizeof(*found));                                            \
-		for (size_t r = 0; r < n_rows; r += group, in += (int64_t)group * row_bytes) {          \
-			const type *row = (const type *)(const void *)in;                               \
-			const size_t part = (n_rows - r < group ? n_rows - r : group) * n;              \
-			for (size_t k = 0; k < part; k++)                                               \
-				found[k] |= (type)(row[k] << shift);                                    \
-		}                                                                                       \
-		PUT_TOGETHER(group, n, found[k] |= found[k + far])                                      \
-		for (size_t k = 0; k < n; k++)                                                          \
-			truths[k] = found[k] != 0;                                                      \
+		const uint8_t *in = first_row(job, place, &row_bytes);                                    \
+		const size_t n_rows = job->reduced.numel, group = abreast(job, n);                        \
+		memset(found, 0, group *n * sizeof(*found));                                              \
+		for (size_t r = 0; r < n_rows; r += group, in += (int64_t)group * row_bytes) {            \
+			const type *row = (const type *)(const void *)in;                                 \
+			const size_t part = (n_rows - r < group ? n_rows - r : group) * n;                \
+			for (size_t k = 0; k < part; k++)                                                 \
+				found[k] |= (type)(row[k] << shift);                                      \
+		}                                                                                         \
+		PUT_TOGETHER(group, n, found[k] |= found[k + far])                                        \
+		for (size_t k = 0; k < n; k++)                                                            \
+			truths[k] = found[k] != 0;                                                        \
 		et_reduce_give(job, place, 0, ET_I64, truths, n);                                         \
 	}
 ANY_COLUMNS(any_bytes, uint8_t)
@@ -315,22 +308,19 @@ void et_reduce_any_columns(const struct reduce_job *job, const struct et_place *
 {
 	const size_t bytes = et_scalar_size(job->in_type);
 	const int shift = et_type_is_float(job->in_type);
-	(bytes == 1          ? any_bytes
-		: bytes == 2 ? any_shorts
-		: bytes == 4 ? any_words
-			     : any_longs)(job, place, n, shift);
+	(bytes == 1 ? any_bytes : bytes == 2 ? any_shorts : bytes == 4 ? any_words : any_longs)(job, place, n, shift);
 }
 
 /* Rows of few neighbours, one onto the other: as vectors, of which the lanes behind the row's end are anything. So many numbers
  * may be read behind the last row. */
 enum { LANES = 8, VECTOR_BYTES = 16 /* there are on every processor */ };
-#define REDUCE_FEW(name, type, op)                                                           \
+#define REDUCE_FEW(name, type, op)                                                         \
 	static void name(size_t n, type *results, size_t n_rows, const type *rows)         \
 	{                                                                                  \
 		enum { VECTORS = LANES * sizeof(type) / VECTOR_BYTES };                    \
-		typedef type thread_sets __attribute__((vector_size(VECTOR_BYTES)));             \
+		typedef type thread_sets __attribute__((vector_size(VECTOR_BYTES)));       \
 		type padded[LANES] = { 0 };                                                \
-		thread_sets now[VECTORS], row[VECTORS];                                          \
+		thread_sets now[VECTORS], row[VECTORS];                                    \
 		memcpy(padded, results, n * sizeof(type));                                 \
 		memcpy(now, padded, sizeof(now));                                          \
 		for (size_t r = 0; r < n_rows; r++, rows += n) {                           \
@@ -400,62 +390,62 @@ void et_reduce_mean_columns(const struct reduce_job *job, const struct et_place 
 }
 
 /* Into the outputs, which may hold the place alone. */
-static void give_best(const struct reduce_job *job, const struct et_place *place, enum et_class class,
+static void give_best(const struct reduce_job *job, const struct et_place *place, enum et_class compute_class,
 	const void *values, const int64_t *where, size_t n)
 {
 	if (!job->reduce->is_index || job->outs[1])
-		et_reduce_give(job, place, 0, class, values, n);
+		et_reduce_give(job, place, 0, compute_class, values, n);
 	if (job->reduce->is_index)
 		et_reduce_give(job, place, job->outs[1] ? 1 : 0, ET_I64, where, n);
 }
 
 /* The first of the largest (or smallest), and NaN before all others. What has no span of its own is loaded into one. Of what was
  * found abreast that in the first row is the first. */
-#define CHOOSE_COLUMNS(name, type, index, class, wide, wide_class, take, merge)                            \
-	ET_EXPANDED void name##_of(                                                                        \
-		const struct reduce_job *job, const struct et_place *place, size_t n, const bool has_places) \
-	{                                                                                                  \
-		type best[ET_REDUCE_COLUMNS], loaded[ET_REDUCE_COLUMNS];                                       \
-		index where[ET_REDUCE_COLUMNS];                                                              \
-		wide values[ET_REDUCE_COLUMNS];                                                              \
-		int64_t indices[ET_REDUCE_COLUMNS], row_bytes;                                               \
-		const uint8_t *in = first_row(job, place, &row_bytes);                                     \
-		const size_t n_rows = job->reduced.numel, group = abreast(job, n);                          \
-		bool is_direct = et_class_is_type(class, job->in_type);                                    \
-		et_load_fn load = et_loader(job->in_type, class);                                          \
-		load(best, in, 1, group *n);                                                               \
-		memset(where, 0, group *n * sizeof(*where));                                               \
-		for (size_t r = group; r < n_rows; r += group) {                                           \
-			const type *row = loaded;                                                          \
-			const size_t part = (n_rows - r < group ? n_rows - r : group) * n;                 \
-			in += (int64_t)group * row_bytes;                                                  \
-			if (is_direct)                                                                     \
-				row = (const type *)(const void *)in;                                      \
-			else                                                                               \
-				load(loaded, in, 1, part);                                                 \
-			take(part, best, has_places ? where : NULL, row, (index)r);                        \
-		}                                                                                          \
-		for (size_t g = 1; has_places && g < group; g++) {                                         \
-			for (size_t k = 0; k < n; k++)                                                     \
-				where[g * n + k] += (index)g;                                              \
-		}                                                                                          \
-		for (size_t left = group, half; left > 1; left -= half) {                                  \
-			half = left / 2;                                                                   \
-			merge(half *n, best, has_places ? where : NULL, best + (left - half) * n,          \
-				where + (left - half) * n);                                                \
-		}                                                                                          \
-		for (size_t k = 0; k < n; k++)                                                             \
-			values[k] = (wide)best[k];                                                         \
-		for (size_t k = 0; has_places && k < n; k++)                                               \
-			indices[k] = (int64_t)where[k];                                                    \
-		give_best(job, place, wide_class, values, indices, n);                                     \
-	}                                                                                                  \
-	static void name(const struct reduce_job *job, const struct et_place *place, size_t n)               \
-	{                                                                                                  \
-		if (job->reduce->is_index)                                                                   \
-			name##_of(job, place, n, true);                                                    \
-		else                                                                                       \
-			name##_of(job, place, n, false);                                                   \
+#define CHOOSE_COLUMNS(name, type, index, compute_class, wide, wide_class, take, merge)                  \
+	ET_EXPANDED void name##_of(const struct reduce_job *job, const struct et_place *place, size_t n, \
+		const bool has_places)                                                                   \
+	{                                                                                                \
+		type best[ET_REDUCE_COLUMNS], loaded[ET_REDUCE_COLUMNS];                                 \
+		index where[ET_REDUCE_COLUMNS];                                                          \
+		wide values[ET_REDUCE_COLUMNS];                                                          \
+		int64_t indices[ET_REDUCE_COLUMNS], row_bytes;                                           \
+		const uint8_t *in = first_row(job, place, &row_bytes);                                   \
+		const size_t n_rows = job->reduced.numel, group = abreast(job, n);                       \
+		bool is_direct = et_class_is_type(compute_class, job->in_type);                          \
+		et_load_fn load = et_loader(job->in_type, compute_class);                                \
+		load(best, in, 1, group *n);                                                             \
+		memset(where, 0, group *n * sizeof(*where));                                             \
+		for (size_t r = group; r < n_rows; r += group) {                                         \
+			const type *row = loaded;                                                        \
+			const size_t part = (n_rows - r < group ? n_rows - r : group) * n;               \
+			in += (int64_t)group * row_bytes;                                                \
+			if (is_direct)                                                                   \
+				row = (const type *)(const void *)in;                                    \
+			else                                                                             \
+				load(loaded, in, 1, part);                                               \
+			take(part, best, has_places ? where : NULL, row, (index)r);                      \
+		}                                                                                        \
+		for (size_t g = 1; has_places && g < group; g++) {                                       \
+			for (size_t k = 0; k < n; k++)                                                   \
+				where[g * n + k] += (index)g;                                            \
+		}                                                                                        \
+		for (size_t left = group, half; left > 1; left -= half) {                                \
+			half = left / 2;                                                                 \
+			merge(half *n, best, has_places ? where : NULL, best + (left - half) * n,        \
+				where + (left - half) * n);                                              \
+		}                                                                                        \
+		for (size_t k = 0; k < n; k++)                                                           \
+			values[k] = (wide)best[k];                                                       \
+		for (size_t k = 0; has_places && k < n; k++)                                             \
+			indices[k] = (int64_t)where[k];                                                  \
+		give_best(job, place, wide_class, values, indices, n);                                   \
+	}                                                                                                \
+	static void name(const struct reduce_job *job, const struct et_place *place, size_t n)           \
+	{                                                                                                \
+		if (job->reduce->is_index)                                                               \
+			name##_of(job, place, n, true);                                                  \
+		else                                                                                     \
+			name##_of(job, place, n, false);                                                 \
 	}
 /* What there was is read in any case, so that these are vectors and no branches. */
 #define TAKE_COLUMNS(name, type, index, no_better)                                                          \
@@ -492,12 +482,12 @@ static void give_best(const struct reduce_job *job, const struct et_place *place
 			best[k] = is_first ? number : now;                                                  \
 		}                                                                                           \
 	}
-#define CHOOSE_BOTH(suffix, type, index, class, wide, wide_class)                                 \
-	TAKE_COLUMNS(larger_##suffix, type, index, <=)                                            \
-	TAKE_COLUMNS(smaller_##suffix, type, index, >=)                                           \
-	CHOOSE_COLUMNS(largest_##suffix, type, index, class, wide, wide_class, larger_##suffix,   \
-		merge_larger_##suffix)                                                            \
-	CHOOSE_COLUMNS(smallest_##suffix, type, index, class, wide, wide_class, smaller_##suffix, \
+#define CHOOSE_BOTH(suffix, type, index, compute_class, wide, wide_class)                                 \
+	TAKE_COLUMNS(larger_##suffix, type, index, <=)                                                    \
+	TAKE_COLUMNS(smaller_##suffix, type, index, >=)                                                   \
+	CHOOSE_COLUMNS(largest_##suffix, type, index, compute_class, wide, wide_class, larger_##suffix,   \
+		merge_larger_##suffix)                                                                    \
+	CHOOSE_COLUMNS(smallest_##suffix, type, index, compute_class, wide, wide_class, smaller_##suffix, \
 		merge_smaller_##suffix)
 /* Places are as wide as numbers, where there are vectors of them. */
 CHOOSE_BOTH(floats, float, int32_t, ET_F32, double, ET_F64)

@@ -8,15 +8,15 @@ enum { ET_REDUCE_COLUMNS = 256 }; /* at once, at the most */
 
 struct reduce_job {
 	const struct et_reduce *reduce;
-	struct et_walk kept;   /* view 0 and 1 are the outputs, the last one is the input */
+	struct et_walk kept;    /* view 0 and 1 are the outputs, the last one is the input */
 	struct et_walk reduced; /* the input alone */
 	const uint8_t *in;
 	enum et_scalar_type in_type;
 	bool is_double;
-	et_store_fn store;    /* of the first output's numbers */
+	et_store_fn store;      /* of the first output's numbers */
 	et_reduce_many_fn many; /* ET_REDUCE_COLUMNS results at once, at the most; NULL: one after the other */
-	bool is_staged;       /* it takes rows of floats, which halves are made first */
-	size_t n_tiles; /* of few columns are put side by side for it; 0: it goes along each as it lies */
+	bool is_staged;         /* it takes rows of floats, which halves are made first */
+	size_t n_tiles;         /* of few columns are put side by side for it; 0: it goes along each as it lies */
 	double correction;
 	enum et_scalar_type rounding;
 	struct et_tensor *outs[2];
@@ -35,13 +35,12 @@ static inline uint8_t et_reduce_flip_sign(bool is_least, bool is_signed)
 
 /* Results of neighbours into one of the outputs. */
 void et_reduce_give(const struct reduce_job *job, const struct et_place *place, size_t output,
-	enum et_class class, const void *results, size_t n);
+	enum et_class compute_class, const void *results, size_t n);
 /* Of neighbours' sums what the fold makes of each, into the first output. */
 void et_reduce_give_sums(const struct reduce_job *job, const struct et_place *place, double *sums, size_t n);
 
 /* Of neighbours' sums of integers the same. */
-void et_reduce_give_int_sums(
-	const struct reduce_job *job, const struct et_place *place, const int64_t *sums, size_t n);
+void et_reduce_give_int_sums(const struct reduce_job *job, const struct et_place *place, const int64_t *sums, size_t n);
 /* Whether sums of integers may be taken as such although floats are asked for: no sum on the way is rounded. */
 bool et_reduce_is_exact(const struct reduce_job *job);
 

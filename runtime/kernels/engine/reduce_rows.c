@@ -32,33 +32,32 @@ static const uint8_t *first_row(const struct reduce_job *job, const struct et_pl
 /* --- sums ------------------------------------------------------------------------------------------ */
 
 /* Each in its order, from @first on; next(now, x) takes in one number. */
-#define REDUCE_ROWS(name, type, sum_type, first, next)                                                     \
-	static void name(                                                                                \
-		const struct reduce_job *job, const struct et_place *place, size_t n_rows, sum_type *sums) \
-	{                                                                                                \
-		size_t r = 0, n = job->reduced.numel;                                                     \
-		int64_t step;                                                                            \
-		const uint8_t *in = first_row(job, place, &step);                                        \
-		for (; r + ABREAST <= n_rows; r += ABREAST, in += ABREAST * step) {                      \
-			sum_type now[ABREAST];                                                           \
-			for (size_t i = 0; i < ABREAST; i++)                                             \
-				now[i] = first;                                                          \
-			for (size_t k = 0; k < n; k++) {                                                 \
-				for (int64_t i = 0; i < ABREAST; i++) {                                  \
-					const type x = ((const type *)(const void *)(in + i * step))[k]; \
-					now[i] = (sum_type)next(now[i], x);                              \
-				}                                                                        \
-			}                                                                                \
-			memcpy(&sums[r], now, sizeof(now));                                              \
-		}                                                                                        \
-		for (; r < n_rows; r++, in += step) {                                                    \
-			sum_type now = first;                                                            \
-			for (size_t k = 0; k < n; k++) {                                                 \
-				const type x = ((const type *)(const void *)in)[k];                      \
-				now = (sum_type)next(now, x);                                            \
-			}                                                                                \
-			sums[r] = now;                                                                   \
-		}                                                                                        \
+#define REDUCE_ROWS(name, type, sum_type, first, next)                                                              \
+	static void name(const struct reduce_job *job, const struct et_place *place, size_t n_rows, sum_type *sums) \
+	{                                                                                                           \
+		size_t r = 0, n = job->reduced.numel;                                                               \
+		int64_t step;                                                                                       \
+		const uint8_t *in = first_row(job, place, &step);                                                   \
+		for (; r + ABREAST <= n_rows; r += ABREAST, in += ABREAST * step) {                                 \
+			sum_type now[ABREAST];                                                                      \
+			for (size_t i = 0; i < ABREAST; i++)                                                        \
+				now[i] = first;                                                                     \
+			for (size_t k = 0; k < n; k++) {                                                            \
+				for (int64_t i = 0; i < ABREAST; i++) {                                             \
+					const type x = ((const type *)(const void *)(in + i * step))[k];            \
+					now[i] = (sum_type)next(now[i], x);                                         \
+				}                                                                                   \
+			}                                                                                           \
+			memcpy(&sums[r], now, sizeof(now));                                                         \
+		}                                                                                                   \
+		for (; r < n_rows; r++, in += step) {                                                               \
+			sum_type now = first;                                                                       \
+			for (size_t k = 0; k < n; k++) {                                                            \
+				const type x = ((const type *)(const void *)in)[k];                                 \
+				now = (sum_type)next(now, x);                                                       \
+			}                                                                                           \
+			sums[r] = now;                                                                              \
+		}                                                                                                   \
 	}
 #define PLUS(now, x)          ((now) + (x))
 #define PLUS_BFLOAT16(now, x) ((now) + et_from_bfloat16(x))
@@ -84,8 +83,7 @@ static void add_short(const struct reduce_job *job, const struct et_place *place
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
 	for (size_t r = 0; r + 1 < n_rows; r += 2, in += 2 * step) {
-		const float *a = (const float *)(const void *)in,
-			    *b = (const float *)(const void *)(in + step);
+		const float *a = (const float *)(const void *)in, *b = (const float *)(const void *)(in + step);
 		two sum = { 0 };
 		for (size_t k = 0; k < n_even; k += WIDE) {
 			four left, right;
@@ -108,8 +106,7 @@ static void add_short(const struct reduce_job *job, const struct et_place *place
 	}
 }
 
-static void sum_of_floats(
-	const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
+static void sum_of_floats(const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
 {
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
@@ -121,8 +118,7 @@ static void sum_of_floats(
 		sums[r] = et_ukernels()->sum(job->reduced.numel, (const float *)(const void *)in);
 }
 
-static void sum_of_doubles(
-	const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
+static void sum_of_doubles(const struct reduce_job *job, const struct et_place *place, size_t n_rows, double *sums)
 {
 	int64_t step;
 	const uint8_t *in = first_row(job, place, &step);
@@ -147,8 +143,8 @@ static void sum_doubles(const struct reduce_job *job, const struct et_place *pla
 /* One after the other. */
 static void mean_floats(const struct reduce_job *job, const struct et_place *place, size_t n_rows)
 {
-	static void (*const fns[])(
-		const struct reduce_job *job, const struct et_place *place, size_t n_rows, float *sums) = {
+	static void (*const fns[])(const struct reduce_job *job, const struct et_place *place, size_t n_rows,
+		float *sums) = {
 		[ET_FLOAT32] = add_floats,
 		[ET_BFLOAT16] = add_bfloat16s,
 		[ET_INT16] = add_shorts_as_floats,
@@ -193,8 +189,7 @@ static void add_ints(const struct reduce_job *job, const struct et_place *place,
 
 static bool is_int(enum et_scalar_type type)
 {
-	return type == ET_INT64 || type == ET_INT32 || type == ET_INT16 || type == ET_BOOL ||
-	       et_reduce_is_byte(type);
+	return type == ET_INT64 || type == ET_INT32 || type == ET_INT16 || type == ET_BOOL || et_reduce_is_byte(type);
 }
 
 static bool is_known_int(const struct reduce_job *job)
@@ -211,8 +206,7 @@ et_reduce_many_fn et_reduce_sum_rows(const struct reduce_job *job)
 {
 	if (is_known_int(job) || is_exact(job))
 		return add_ints;
-	return job->is_double && (job->in_type == ET_FLOAT64 || job->in_type == ET_FLOAT32 ||
-					 job->in_type == ET_INT64)
+	return job->is_double && (job->in_type == ET_FLOAT64 || job->in_type == ET_FLOAT32 || job->in_type == ET_INT64)
 		       ? sum_doubles
 		       : NULL;
 }
@@ -232,18 +226,18 @@ et_reduce_many_fn et_reduce_mean_rows(const struct reduce_job *job)
 /* Four sums do not wait for each other. */
 #define SQUARED(x) (((double)(x) - mean) * ((double)(x) - mean))
 #define SQUARES(type, ukernels)                                                                                  \
-	for (size_t r = 0; r < n_rows; r++, in += step) {                                                   \
-		const type *row = (const type *)(const void *)in;                                           \
-		const double mean = means[r] / (double)n;                                                   \
-		double sums[4] = { 0 };                                                                     \
-		size_t k = 0;                                                                               \
-		for (; n < SHORT_SUM && k + 4 <= n; k += 4) {                                               \
-			for (size_t i = 0; i < 4; i++)                                                      \
-				sums[i] += SQUARED(row[k + i]);                                             \
-		}                                                                                           \
-		for (; n < SHORT_SUM && k < n; k++)                                                         \
-			sums[0] += SQUARED(row[k]);                                                         \
-		means[r] = mean;                                                                            \
+	for (size_t r = 0; r < n_rows; r++, in += step) {                                                        \
+		const type *row = (const type *)(const void *)in;                                                \
+		const double mean = means[r] / (double)n;                                                        \
+		double sums[4] = { 0 };                                                                          \
+		size_t k = 0;                                                                                    \
+		for (; n < SHORT_SUM && k + 4 <= n; k += 4) {                                                    \
+			for (size_t i = 0; i < 4; i++)                                                           \
+				sums[i] += SQUARED(row[k + i]);                                                  \
+		}                                                                                                \
+		for (; n < SHORT_SUM && k < n; k++)                                                              \
+			sums[0] += SQUARED(row[k]);                                                              \
+		means[r] = mean;                                                                                 \
 		squares[r] = n < SHORT_SUM ? (sums[0] + sums[1]) + (sums[2] + sums[3]) : ukernels(n, row, mean); \
 	}
 
@@ -265,20 +259,19 @@ static void var_floats(const struct reduce_job *job, const struct et_place *plac
 
 et_reduce_many_fn et_reduce_var_rows(const struct reduce_job *job)
 {
-	return job->rounding == ET_FLOAT64 && (job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64)
-		       ? var_floats
-		       : NULL;
+	return job->rounding == ET_FLOAT64 && (job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64) ? var_floats
+													 : NULL;
 }
 
 /* --- products -------------------------------------------------------------------------------------- */
 
-#define MULTIPLY_ROWS(name, type, product_type, class, next)                                      \
+#define MULTIPLY_ROWS(name, type, product_type, compute_class, next)                                \
 	REDUCE_ROWS(name##_products, type, product_type, 1, next)                                   \
 	static void name(const struct reduce_job *job, const struct et_place *place, size_t n_rows) \
-	{                                                                                         \
-		product_type products[RESULTS];                                                   \
-		name##_products(job, place, n_rows, products);                                    \
-		et_reduce_give(job, place, 0, class, products, n_rows);                             \
+	{                                                                                           \
+		product_type products[RESULTS];                                                     \
+		name##_products(job, place, n_rows, products);                                      \
+		et_reduce_give(job, place, 0, compute_class, products, n_rows);                     \
 	}
 MULTIPLY_ROWS(multiply_floats, float, double, ET_F64, TIMES)
 MULTIPLY_ROWS(multiply_doubles, double, double, ET_F64, TIMES)
@@ -317,17 +310,17 @@ et_reduce_many_fn et_reduce_prod_rows(const struct reduce_job *job)
 			any |= ((const type *)(const void *)in)[k + i] != 0; \
 	}
 
-#define ANY_ROWS(name, type, flag)                                                                \
+#define ANY_ROWS(name, type, flag)                                                                  \
 	static void name(const struct reduce_job *job, const struct et_place *place, size_t n_rows) \
-	{                                                                                         \
-		int64_t found[RESULTS], step;                                                     \
-		size_t n = job->reduced.numel;                                                     \
-		const uint8_t *in = first_row(job, place, &step);                                 \
-		for (size_t r = 0; r < n_rows; r++, in += step) {                                 \
-			flag any = 0; /* as wide as the numbers: vectors of both */               \
-			ANY_IN(type)                                                              \
-			found[r] = any;                                                           \
-		}                                                                                 \
+	{                                                                                           \
+		int64_t found[RESULTS], step;                                                       \
+		size_t n = job->reduced.numel;                                                      \
+		const uint8_t *in = first_row(job, place, &step);                                   \
+		for (size_t r = 0; r < n_rows; r++, in += step) {                                   \
+			flag any = 0; /* as wide as the numbers: vectors of both */                 \
+			ANY_IN(type)                                                                \
+			found[r] = any;                                                             \
+		}                                                                                   \
 		et_reduce_give(job, place, 0, ET_I64, found, n_rows);                               \
 	}
 ANY_ROWS(any_bytes, uint8_t, uint8_t)
@@ -346,8 +339,8 @@ bool et_reduce_is_any(const struct et_tensor *tensor)
 	/* Floats without their sign, so that both zeros are none. */
 	const uint64_t ones = UINT64_MAX, mask = !et_type_is_float(tensor->type) ? ones
 						 : size == 2                     ? ones / 0xffff * 0x7fff
-						 : size == 4 ? ones / 0xffffffff * 0x7fffffff
-							     : ones >> 1;
+						 : size == 4                     ? ones / 0xffffffff * 0x7fffffff
+										 : ones >> 1;
 	uint64_t words[WORDS], any = 0;
 	for (size_t part = sizeof(*words); left && !any; left -= part, bytes += part, part = sizeof(words)) {
 		part = part < left ? part : left;
@@ -379,32 +372,32 @@ et_reduce_many_fn et_reduce_any_rows(const struct reduce_job *job)
 #define TAKE_BETTER(no_better)                          \
 	take = ~(next no_better most) & (most == most); \
 	most = (thread_sets)((take & (masks)next) | (~take & (masks)most))
-#define EXTREME_OF(name, type, mask, N, no_better)                                       \
-	static type name(size_t n, const type *x)                                        \
-	{                                                                                \
-		enum { LANES = (N) };                                                    \
-		typedef type thread_sets __attribute__((vector_size(LANES * sizeof(type))));   \
-		typedef mask masks __attribute__((vector_size(LANES * sizeof(type))));   \
-		thread_sets most, next;                                                        \
-		masks take;                                                              \
-		if (n < LANES) {                                                         \
-			type one = x[0];                                                 \
-			for (size_t k = 1; k < n; k++)                                   \
-				one = !(x[k] no_better one) && one == one ? x[k] : one;  \
-			return one;                                                      \
-		}                                                                        \
-		memcpy(&most, x, sizeof(most));                                          \
-		for (size_t k = LANES; k + LANES <= n; k += LANES) {                     \
-			memcpy(&next, x + k, sizeof(next));                              \
-			TAKE_BETTER(no_better);                                          \
-		}                                                                        \
-		memcpy(&next, x + n - LANES, sizeof(next)); /* some of them once more */ \
-		TAKE_BETTER(no_better);                                                  \
-		next = TRANSPOSE_##N(most, 2);                                                \
-		TAKE_BETTER(no_better);                                                  \
-		next = TRANSPOSE_##N(most, 1);                                                \
-		TAKE_BETTER(no_better);                                                  \
-		return most[0];                                                          \
+#define EXTREME_OF(name, type, mask, N, no_better)                                           \
+	static type name(size_t n, const type *x)                                            \
+	{                                                                                    \
+		enum { LANES = (N) };                                                        \
+		typedef type thread_sets __attribute__((vector_size(LANES * sizeof(type)))); \
+		typedef mask masks __attribute__((vector_size(LANES * sizeof(type))));       \
+		thread_sets most, next;                                                      \
+		masks take;                                                                  \
+		if (n < LANES) {                                                             \
+			type one = x[0];                                                     \
+			for (size_t k = 1; k < n; k++)                                       \
+				one = !(x[k] no_better one) && one == one ? x[k] : one;      \
+			return one;                                                          \
+		}                                                                            \
+		memcpy(&most, x, sizeof(most));                                              \
+		for (size_t k = LANES; k + LANES <= n; k += LANES) {                         \
+			memcpy(&next, x + k, sizeof(next));                                  \
+			TAKE_BETTER(no_better);                                              \
+		}                                                                            \
+		memcpy(&next, x + n - LANES, sizeof(next)); /* some of them once more */     \
+		TAKE_BETTER(no_better);                                                      \
+		next = TRANSPOSE_##N(most, 2);                                               \
+		TAKE_BETTER(no_better);                                                      \
+		next = TRANSPOSE_##N(most, 1);                                               \
+		TAKE_BETTER(no_better);                                                      \
+		return most[0];                                                              \
 	}
 EXTREME_OF(max_of_short, float, int32_t, 4, <=)
 EXTREME_OF(min_of_short, float, int32_t, 4, >=)
@@ -454,8 +447,7 @@ static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t transpose)
 		return most;
 	}
 	for (size_t k = 0; k < n; k += BYTES) {
-		memcpy(&next, k + BYTES <= n ? x + k : x + n - BYTES,
-			sizeof(next)); /* some of them once more */
+		memcpy(&next, k + BYTES <= n ? x + k : x + n - BYTES, sizeof(next)); /* some of them once more */
 		next ^= transpose;
 		bytes take = (bytes)(next > thread_sets);
 		thread_sets = (take & next) | (~take & thread_sets);
@@ -472,21 +464,21 @@ static uint8_t extreme_of_bytes(size_t n, const uint8_t *x, uint8_t transpose)
 	}
 
 /* Of short rows, several of them, that lie one behind the other; false: these do not. */
-static bool give_extremes_of_few(
-	const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
+static bool give_extremes_of_few(const struct reduce_job *job, const struct et_place *place, size_t n_rows,
+	bool is_least)
 {
 	const size_t n = job->reduced.numel, row_bytes = n * et_scalar_size(job->in_type);
 	const enum et_class narrow = et_narrow_class_of(job->in_type),
-			    class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
+			    compute_class = narrow == ET_N_SPANS ? et_class_of(job->in_type) : narrow;
 	const struct et_span_ukernels *ukernels = et_span_ukernels();
 	int64_t results[RESULTS], wide[RESULTS], step; /* of any type; as much room as the longest need */
 	const uint8_t *in = first_row(job, place, &step);
 	if (row_bytes >= (row_bytes <= 2 * n ? NARROW_ROW : ET_SHORT_ROW) || step != (int64_t)row_bytes ||
 		n_rows < ABREAST)
 		return false;
-	(is_least ? ukernels->smallest_of_rows : ukernels->largest_of_rows)[class](n_rows, n, results, in);
-	if (et_storer(job->outs[0]->type, class)) {
-		et_reduce_give(job, place, 0, class, results, n_rows);
+	(is_least ? ukernels->smallest_of_rows : ukernels->largest_of_rows)[compute_class](n_rows, n, results, in);
+	if (et_storer(job->outs[0]->type, compute_class)) {
+		et_reduce_give(job, place, 0, compute_class, results, n_rows);
 		return true;
 	}
 	et_loader(job->in_type, ET_I64)(wide, results, 1, n_rows);
@@ -494,8 +486,7 @@ static bool give_extremes_of_few(
 	return true;
 }
 
-static void extreme_floats(
-	const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
+static void extreme_floats(const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
 	const struct et_span_ukernels *ukernels = et_span_ukernels();
 	double results[RESULTS];
@@ -512,8 +503,7 @@ static void extreme_floats(
 	et_reduce_give(job, place, 0, ET_F64, results, n_rows);
 }
 
-static void extreme_ints(
-	const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
+static void extreme_ints(const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
 	const struct et_span_ukernels *ukernels = et_span_ukernels();
 	int64_t results[RESULTS], step;
@@ -614,45 +604,41 @@ static size_t find_truth(size_t n, const uint8_t *x, bool sought)
 	return k < n ? k : 0;
 }
 
-static void give_places(const struct reduce_job *job, const struct et_place *place, enum et_class class,
+static void give_places(const struct reduce_job *job, const struct et_place *place, enum et_class compute_class,
 	const void *values, const int64_t *indices, size_t n_rows)
 {
 	if (job->outs[1])
-		et_reduce_give(job, place, 0, class, values, n_rows);
+		et_reduce_give(job, place, 0, compute_class, values, n_rows);
 	et_reduce_give(job, place, job->outs[1] ? 1 : 0, ET_I64, indices, n_rows);
 }
 
-#define CHOOSE_ROWS(name, type, wide, class, find, extreme)                                             \
-	static void name(                                                                               \
-		const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least) \
-	{                                                                                               \
-		wide results[RESULTS];                                                                  \
-		int64_t indices[RESULTS], step;                                                         \
-		size_t n = job->reduced.numel;                                                           \
-		const uint8_t *in = first_row(job, place, &step);                                       \
-		for (size_t r = 0; r < n_rows; r++, in += step) {                                       \
-			const type *row = (const type *)(const void *)in;                               \
-			size_t where = find(n, row, extreme);                                           \
-			results[r] = (wide)row[where];                                                  \
-			indices[r] = (int64_t)where;                                                    \
-		}                                                                                       \
-		give_places(job, place, class, results, indices, n_rows);                               \
+#define CHOOSE_ROWS(name, type, wide, compute_class, find, extreme)                                                \
+	static void name(const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least) \
+	{                                                                                                          \
+		wide results[RESULTS];                                                                             \
+		int64_t indices[RESULTS], step;                                                                    \
+		size_t n = job->reduced.numel;                                                                     \
+		const uint8_t *in = first_row(job, place, &step);                                                  \
+		for (size_t r = 0; r < n_rows; r++, in += step) {                                                  \
+			const type *row = (const type *)(const void *)in;                                          \
+			size_t where = find(n, row, extreme);                                                      \
+			results[r] = (wide)row[where];                                                             \
+			indices[r] = (int64_t)where;                                                               \
+		}                                                                                                  \
+		give_places(job, place, compute_class, results, indices, n_rows);                                  \
 	}
 CHOOSE_ROWS(choose_floats, float, double, ET_F64, find_float, extreme_of_floats(n, row, is_least))
 CHOOSE_ROWS(choose_doubles, double, double, ET_F64, find_double, extreme_of_doubles(n, row, is_least))
 CHOOSE_ROWS(choose_longs, int64_t, int64_t, ET_I64, find_long, extreme_of_longs(n, row, is_least))
-CHOOSE_ROWS(choose_words, int32_t, int64_t, ET_I64, find_word,
-	is_least ? min_of_words(n, row) : max_of_words(n, row))
+CHOOSE_ROWS(choose_words, int32_t, int64_t, ET_I64, find_word, is_least ? min_of_words(n, row) : max_of_words(n, row))
 CHOOSE_ROWS(choose_shorts, int16_t, int64_t, ET_I64, find_short,
 	is_least ? min_of_shorts(n, row) : max_of_shorts(n, row))
 CHOOSE_ROWS(choose_signed_bytes, int8_t, int64_t, ET_I64, find_signed_byte,
-	(int8_t)(extreme_of_bytes(n, in, et_reduce_flip_sign(is_least, true)) ^
-		 et_reduce_flip_sign(is_least, true)))
+	(int8_t)(extreme_of_bytes(n, in, et_reduce_flip_sign(is_least, true)) ^ et_reduce_flip_sign(is_least, true)))
 CHOOSE_ROWS(choose_bytes, uint8_t, int64_t, ET_I64, find_byte,
 	extreme_of_bytes(n, in, et_reduce_flip_sign(is_least, false)) ^ et_reduce_flip_sign(is_least, false))
 
-static void choose_truths(
-	const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
+static void choose_truths(const struct reduce_job *job, const struct et_place *place, size_t n_rows, bool is_least)
 {
 	int64_t results[RESULTS], indices[RESULTS], step;
 	size_t n = job->reduced.numel;
@@ -695,8 +681,7 @@ static void choose_smallest(const struct reduce_job *job, const struct et_place 
 
 static bool has_choice(const struct reduce_job *job)
 {
-	return is_known_int(job) ||
-	       (job->is_double && (job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64));
+	return is_known_int(job) || (job->is_double && (job->in_type == ET_FLOAT32 || job->in_type == ET_FLOAT64));
 }
 
 et_reduce_many_fn et_reduce_argmax_rows(const struct reduce_job *job)

@@ -29,15 +29,12 @@ static void promotion(void **state)
 		/* Whole where the output is of their type; several by one, by its inverse. */
 		{ "aten::div.out", "bool[2]{1,0} bool[2]{1,1}", "bool[2]{1,0}" },
 		/* One divisor: by its inverse, as far as that has all its digits. */
-		{ "aten::div.out", "f32[2]{5,41} f32[1]{41}",
-			"= f32[2]{0.12195121496915817,0.9999999403953552}" },
+		{ "aten::div.out", "f32[2]{5,41} f32[1]{41}", "= f32[2]{0.12195121496915817,0.9999999403953552}" },
 		{ "aten::div.out", "f32[2]{5,41} f32[2]{41,41}", "= f32[2]{0.12195122241973877,1}" },
 		{ "aten::div.out", "f32[1]{41} f32[2]{41,2}", "= f32[2]{1,20.5}" },
 		{ "aten::div.out", "f32[2]{2e-39,3e-39} f32[1]{1e-39}", "f32[2]{2,3}" },
-		{ "aten::div.Scalar_out", "f64[2]{5,49} 49",
-			"= f64[2]{0.1020408163265306,0.9999999999999999}" },
-		{ "aten::div.Scalar_out", "f32[2]{3e38,0} 300000000000000000000000000000000000000.0",
-			"f32[2]{1,0}" },
+		{ "aten::div.Scalar_out", "f64[2]{5,49} 49", "= f64[2]{0.1020408163265306,0.9999999999999999}" },
+		{ "aten::div.Scalar_out", "f32[2]{3e38,0} 300000000000000000000000000000000000000.0", "f32[2]{1,0}" },
 		{ "aten::div.Scalar_out", "f32[3]{1,0,-1} 0", "f32[3]{inf,nan,-inf}" },
 		{ "aten::div.out", "bool[]{1} bool[2]{1,0}", "! integer by zero ! bool[2]{0,0}" },
 		{ "aten::div.out", "i64[3]{-7,9,7} i64[3]{2,-3,7}", "i64[3]{-3,-3,1}" },
@@ -54,12 +51,10 @@ static void promotion(void **state)
 			"= f32[6]{0,2,-2,0,1,nan}" },
 		{ "aten::remainder.Tensor_out", "f32[5]{1e30,5,-5,1,-1} f32[5]{-3,-3,3,inf,inf}",
 			"= f32[5]{0,-1,1,1,inf}" },
-		{ "aten::div.out_mode", "f32[4]{7,-7,1e30,1} f32[4]{2,2,3,0} floor",
-			"f32[4]{3,-4,3.3333333e29,inf}" },
+		{ "aten::div.out_mode", "f32[4]{7,-7,1e30,1} f32[4]{2,2,3,0} floor", "f32[4]{3,-4,3.3333333e29,inf}" },
 		{ "aten::floor_divide.out", "f32[6]{-1,1,-0.5,9e15,-7.5,nan} f32[6]{3,-3,0.25,1,0.5,1}",
 			"f32[6]{-1,-1,-2,9e15,-15,nan}" },
-		{ "aten::div.out_mode", "f64[3]{-7,7,-1e300} f64[3]{2,-2,3} floor",
-			"f64[3]{-4,-4,-3.3333333333e299}" },
+		{ "aten::div.out_mode", "f64[3]{-7,7,-1e300} f64[3]{2,-2,3} floor", "f64[3]{-4,-4,-3.3333333333e299}" },
 		{ "aten::remainder.Tensor_out",
 			"i64[5]{-7,4294967296,-9223372036854775807,6,4294967295} "
 			"i64[5]{3,7,10,-4,4294967295}",
@@ -92,10 +87,8 @@ static void promotion(void **state)
 			"i64[2]{4611686018427387904,-4611686018427387904}" },
 		{ "aten::bitwise_left_shift.Tensor_Scalar_out", "u8[2]{1,255} 7", "u8[2]{128,128}" },
 		{ "aten::bitwise_left_shift.Tensor_Scalar_out", "bool[2]{1,0} 3", "i64[2]{8,0}" },
-		{ "aten::bitwise_right_shift.Tensor_out", "i32[4]{-8,-8,8,8} i32[4]{1,32,33,-1}",
-			"i32[4]{-4,-1,0,0}" },
-		{ "aten::bitwise_right_shift.Tensor_out", "u8[3]{200,200,200} u8[3]{1,8,255}",
-			"u8[3]{100,0,0}" },
+		{ "aten::bitwise_right_shift.Tensor_out", "i32[4]{-8,-8,8,8} i32[4]{1,32,33,-1}", "i32[4]{-4,-1,0,0}" },
+		{ "aten::bitwise_right_shift.Tensor_out", "u8[3]{200,200,200} u8[3]{1,8,255}", "u8[3]{100,0,0}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
 }
@@ -111,10 +104,8 @@ static void shapes(void **state)
 		{ "aten::mul.out", "f16[3]{1,10,100} f16[2,3]{1,2,3,4,5,6}", "f16[2,3]{1,20,300,4,50,600}" },
 		{ "aten::sub.out", "i8[2,1]{1,2} i8[2,2]{1,2,3,4} 1", "i8[2,2]{0,-1,-1,-2}" },
 		{ "aten::lt.Tensor_out", "i64[2,2]{1,2,3,4} i64[1,1]{3}", "bool[2,2]{1,1,0,0}" },
-		{ "aten::where.self_out", "bool[2,1]{1,0} i32[2,2]{1,2,3,4} i32[2]{8,9}",
-			"i32[2,2]{1,2,8,9}" },
-		{ "aten::add.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[2,1,1]{10,20} 1",
-			"f32[1,2,1,2]@0231{11,12,23,24}" },
+		{ "aten::where.self_out", "bool[2,1]{1,0} i32[2,2]{1,2,3,4} i32[2]{8,9}", "i32[2,2]{1,2,8,9}" },
+		{ "aten::add.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[2,1,1]{10,20} 1", "f32[1,2,1,2]@0231{11,12,23,24}" },
 		{ "aten::mul.out", "f32[1,2]{1,2} f32[1,1,1]{3}", "f32[1,1,2]{3,6}" },
 		{ "aten::mul.out", "f32[1,2]{1,2} f32[1,1,1]{3}", "! cannot take the sizes ! f32[1,2]{0,0}" },
 		/* sizes that are each another operand's */
@@ -130,8 +121,7 @@ static void shapes(void **state)
 		{ "aten::mul.out", "f32[2]{1,2} f32[2]{1,2}", "! cannot take the sizes [2] ! f32[3]{0,0,0}" },
 		{ "aten::sub.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[1,2,1,2]@0231{4,3,2,1} 1",
 			"f32[1,2,1,2]@0231{-3,-1,1,3}" },
-		{ "aten::sub.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[2,1,1]{1,2} 1",
-			"f32[1,2,1,2]@0231{0,1,1,2}" },
+		{ "aten::sub.out", "f32[1,2,1,2]@0231{1,2,3,4} f32[2,1,1]{1,2} 1", "f32[1,2,1,2]@0231{0,1,1,2}" },
 		{ "aten::where.self_out", "bool[2,1]{1,0} f32[2]{1,2} i32[]{7}", "f32[2,2]{1,2,7,7}" },
 	};
 	check_kernel_cases(cases, ET_ARRAY_LEN(cases));
@@ -209,8 +199,7 @@ static void binary(void **state)
 		{ "aten::pow.Scalar_out", "2 f32[2]{0.5,3}", "f32[2]{1.41421356,8}" },
 		{ "aten::pow.Tensor_Tensor_out", "u8[1]{3} u8[1]{6}", "u8[1]{217}" },
 		{ "aten::bitwise_left_shift.Tensor_out", "i8[3]{1,1,-1} i8[3]{7,8,1}", "i8[3]{-128,0,-2}" },
-		{ "aten::bitwise_right_shift.Tensor_out", "i8[3]{-128,-1,64} i8[3]{7,9,3}",
-			"i8[3]{-1,-1,8}" },
+		{ "aten::bitwise_right_shift.Tensor_out", "i8[3]{-128,-1,64} i8[3]{7,9,3}", "i8[3]{-1,-1,8}" },
 		{ "aten::bitwise_xor.Scalar_out", "bool[2]{1,0} true", "bool[2]{0,1}" },
 		{ "aten::logical_xor.out", "f32[2]{2,0} bool[2]{1,1}", "bool[2]{0,1}" },
 		{ "aten::masked_fill.Scalar_out", "f32[2]{1,2} bool[2]{0,1} -1", "f32[2]{1,-1}" },
@@ -223,21 +212,18 @@ static void binary(void **state)
 static void special(void **state)
 {
 	static const struct kernel_case cases[] = {
-		{ "aten::polygamma.out", "0 f64[3]{1,-0.5,100}",
-			"f64[3]{-0.577215665,0.036489974,4.600161853}" },
+		{ "aten::polygamma.out", "0 f64[3]{1,-0.5,100}", "f64[3]{-0.577215665,0.036489974,4.600161853}" },
 		{ "aten::polygamma.out", "1 f64[2]{1,-0.5}", "f64[2]{1.644934067,8.934802201}" },
 		{ "aten::polygamma.out", "2 f32[2]{1,-1}", "f32[2]{-2.404113806,-inf}" },
 		{ "aten::polygamma.out", "-1 f32[1]{1}", "! order -1 ! f32[1]{0}" },
 		{ "aten::i0.out", "f32[3]{inf,-inf,nan}", "f32[3]{nan,nan,nan}" },
 		{ "aten::i0.out", "f64[3]{0,1,10}", "f64[3]{1,1.266065878,2815.716628}" },
 		{ "aten::igamma.out", "f64[3]{1,2,0} f64[3]{1,5,1}", "f64[3]{0.632120559,0.959572318,1}" },
-		{ "aten::igamma.out", "f32[5]{nan,nan,nan,0,inf} f32[5]{0,inf,1,nan,inf}",
-			"f32[5]{0,1,nan,nan,nan}" },
+		{ "aten::igamma.out", "f32[5]{nan,nan,nan,0,inf} f32[5]{0,inf,1,nan,inf}", "f32[5]{0,1,nan,nan,nan}" },
 		{ "aten::igammac.out", "f32[4]{nan,nan,0,inf} f32[4]{0,inf,3,7}", "f32[4]{1,0,0,1}" },
 		{ "aten::ldexp.out", "f16[3]{0,3,1} f16[3]{40,4,-40}", "f16[3]{nan,48,0}" },
 		{ "aten::ldexp.out", "f32[3]{0,3,1} f32[3]{40,4,-2}", "f32[3]{0,48,0.25}" },
-		{ "aten::igammac.out", "f64[3]{1,2,1} f64[3]{1,5,-1}",
-			"f64[3]{0.367879441,0.040427682,nan}" },
+		{ "aten::igammac.out", "f64[3]{1,2,1} f64[3]{1,5,-1}", "f64[3]{0.367879441,0.040427682,nan}" },
 		{ "aten::angle.out", "f32[3]{-2,3,nan}", "f32[3]{3.14159265,0,nan}" },
 		{ "aten::lgamma.out", "f32[1]{5}", "f32[1]{3.17805383}" },
 	};
@@ -273,25 +259,23 @@ static void integers_of_all_widths(void **state)
 	for (size_t t = 0; t < ET_ARRAY_LEN(types); t++) {
 		int64_t most = (INT64_C(1) << (types[t].bits - types[t].is_signed)) - 1,
 			least = types[t].is_signed ? -most - 1 : 0;
-		const int64_t edges[] = { least, least + 1, -7 * types[t].is_signed, -1 * types[t].is_signed,
-			0, 1, 2, 3, 7, 9, types[t].bits, most / 3, most / 2 + 1, most - 1, most };
+		const int64_t edges[] = { least, least + 1, -7 * types[t].is_signed, -1 * types[t].is_signed, 0, 1, 2,
+			3, 7, 9, types[t].bits, most / 3, most / 2 + 1, most - 1, most };
 		for (size_t op = 0; op < N_OPS; op++) {
 			char *args[2] = { NULL, NULL }, *both = NULL, *expected = NULL;
 			size_t n[2], n_expected, n_both, count = 0;
 			FILE *in[] = { open_memstream(&args[0], &n[0]), open_memstream(&args[1], &n[1]) },
-			     *out = open_memstream(&expected, &n_expected),
-			     *all = open_memstream(&both, &n_both);
+			     *out = open_memstream(&expected, &n_expected), *all = open_memstream(&both, &n_both);
 			assert_true(in[0] && in[1] && out && all);
 			for (size_t k = 0; k < ET_ARRAY_LEN(edges) * ET_ARRAY_LEN(edges); k++) {
-				int64_t a = edges[k / ET_ARRAY_LEN(edges)],
-					b = edges[k % ET_ARRAY_LEN(edges)],
+				int64_t a = edges[k / ET_ARRAY_LEN(edges)], b = edges[k % ET_ARRAY_LEN(edges)],
 					shifted = b < 0 || b >= types[t].bits ? 0 : a * (INT64_C(1) << b),
 					by = b < 0 || b >= types[t].bits ? 63 : b;
 				if (op < 4 && b == 0)
 					continue;
 				int64_t rest = op < 4 ? remainder_of(a, b) : 0;
-				int64_t results[N_OPS] = { op < 4 ? (a - rest) / b : 0, op < 4 ? a / b : 0,
-					rest, op < 4 ? a % b : 0, shifted, a >> by, a + b, a - b, a * b };
+				int64_t results[N_OPS] = { op < 4 ? (a - rest) / b : 0, op < 4 ? a / b : 0, rest,
+					op < 4 ? a % b : 0, shifted, a >> by, a + b, a - b, a * b };
 				count++;
 				fprintf(in[0], "%lld,", (long long)a);
 				fprintf(in[1], "%lld,", (long long)b);
@@ -306,8 +290,7 @@ static void integers_of_all_widths(void **state)
 			FILE *result = open_memstream(&whole, &n_whole);
 			assert_true(result);
 			for (size_t k = 0; k < 2; k++) {
-				fprintf(all, "%s[%zu]{%s}%s", types[t].name, count, args[k],
-					k ? more[op] : " ");
+				fprintf(all, "%s[%zu]{%s}%s", types[t].name, count, args[k], k ? more[op] : " ");
 				free(args[k]);
 			}
 			fprintf(result, "%s[%zu]{%s}", types[t].name, count, elements);

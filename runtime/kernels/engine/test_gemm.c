@@ -36,8 +36,7 @@ static float *draw_floats(size_t n)
 	return floats;
 }
 
-static void lay(
-	bool is_transposed, size_t n_rows, size_t n_columns, size_t gap, ptrdiff_t *ret_row, ptrdiff_t *ret_col)
+static void lay(bool is_transposed, size_t n_rows, size_t n_columns, size_t gap, ptrdiff_t *ret_row, ptrdiff_t *ret_col)
 {
 	*ret_row = is_transposed ? 1 : (ptrdiff_t)(n_columns + gap);
 	*ret_col = is_transposed ? (ptrdiff_t)(n_rows + gap) : 1;
@@ -57,8 +56,8 @@ static size_t room(const struct layout *l, size_t n_rows, size_t n_columns)
 static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layout *l, bool has_begin)
 {
 	size_t n_c = room(l, n_rows, n_columns);
-	float *a = draw_floats(room(l, n_rows, n_k)), *b = draw_floats(room(l, n_k, n_columns)),
-	      *c = draw_floats(n_c), *begin = draw_floats(n_rows), *held = draw_floats(n_c);
+	float *a = draw_floats(room(l, n_rows, n_k)), *b = draw_floats(room(l, n_k, n_columns)), *c = draw_floats(n_c),
+	      *begin = draw_floats(n_rows), *held = draw_floats(n_c);
 	bool *is_c = calloc(n_c, sizeof(*is_c));
 	assert_non_null(is_c);
 	struct et_matrix matrix = { .data = b };
@@ -86,8 +85,7 @@ static void check(size_t n_rows, size_t n_columns, size_t n_k, const struct layo
 			size_t at = place(gemm.c_row, gemm.c_col, i, j);
 			float sum = has_begin ? begin[i] : held[at];
 			for (size_t k = 0; k < n_k; k++)
-				sum += a[place(gemm.a_row, gemm.a_col, i, k)] *
-				       b[place(matrix.row, matrix.col, k, j)];
+				sum += a[place(gemm.a_row, gemm.a_col, i, k)] * b[place(matrix.row, matrix.col, k, j)];
 			assert_true(c[at] == sum);
 		}
 	for (size_t i = 0; i < n_c; i++)

@@ -115,8 +115,7 @@ static void check_case(struct written *written, const char *kernel)
 /* The tensor that holds them. */
 static void print_rows(FILE *in, const struct rows *rows)
 {
-	const size_t n_abreast = rows->n_abreast ? rows->n_abreast : rows->n_rows,
-		     n_tiles = rows->n_rows / n_abreast;
+	const size_t n_abreast = rows->n_abreast ? rows->n_abreast : rows->n_rows, n_tiles = rows->n_rows / n_abreast;
 	fprintf(in, "%s[", rows->type);
 	if (!rows->are_columns)
 		fprintf(in, "%zu,%zu]{", rows->n_rows, rows->n);
@@ -191,8 +190,7 @@ static void check_sums_so_far(const struct rows *rows, const char *type)
 /* And columns: the same numbers above each other, in one sheet or many of few columns. */
 static void rows_of_all_lengths(void **state)
 {
-	static const char *const types[] = { "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8",
-		"bool" };
+	static const char *const types[] = { "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool" };
 	struct rows rows;
 	for (size_t i = 0; i < 3 * ET_ARRAY_LEN(types) * MAX_LENGTH; i++) {
 		const bool are_tiles = i / MAX_LENGTH >= 2 * ET_ARRAY_LEN(types);
@@ -224,8 +222,7 @@ static void rows_of_all_lengths(void **state)
 		else
 			check("aten::mean.out", &rows, "(1) false -", rows.type, MEAN, false, NULL);
 		if (rows.is_float)
-			check("aten::var_mean.correction_out", &rows, "(1) 1 false", "f32", VARIANCE, false,
-				"f32");
+			check("aten::var_mean.correction_out", &rows, "(1) 1 false", "f32", VARIANCE, false, "f32");
 	}
 }
 
@@ -258,10 +255,8 @@ static void rows_apart(void **state)
 	static const struct kernel_case cases[] = {
 		{ "aten::sum.IntList_out", "bf16[2,3,2]@102{1,2,3,4,5,6,7,8,9,10,11,12} (2) false -",
 			"bf16[2,3]{3,7,11,15,19,23}" },
-		{ "aten::amax.out", "f16[2,3,2]@102{1,2,3,4,5,6,7,8,9,10,11,12} (2) false",
-			"f16[2,3]{2,4,6,8,10,12}" },
-		{ "aten::var.correction_out",
-			"bf16[9,2]{256,256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (0) 1 false",
+		{ "aten::amax.out", "f16[2,3,2]@102{1,2,3,4,5,6,7,8,9,10,11,12} (2) false", "f16[2,3]{2,4,6,8,10,12}" },
+		{ "aten::var.correction_out", "bf16[9,2]{256,256,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1} (0) 1 false",
 			"= bf16[2]{7264,7264}" },
 		{ "aten::sum.IntList_out", "u16[2,3]{65535,1,2,3,4,5} (1) false 6", "f32[2]{65538,12}" },
 		{ "aten::var_mean.correction_out", "f32[2,3,2]{inf,1,1,2,inf,1,1,1,3,4,-inf,1} (0 2) 1 false",
@@ -281,7 +276,7 @@ static void rows_apart(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows_of_all_lengths),
-		cmocka_unit_test(long_sums_so_far), cmocka_unit_test(rows_apart) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows_of_all_lengths), cmocka_unit_test(long_sums_so_far),
+		cmocka_unit_test(rows_apart) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

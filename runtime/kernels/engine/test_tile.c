@@ -55,8 +55,7 @@ static void check(const char *type, const struct shape *a, const struct shape *b
 	for (at[0] = 0; at[0] < sizes[0]; at[0]++) {
 		for (at[1] = 0; at[1] < sizes[1]; at[1]++) {
 			for (at[2] = 0; at[2] < sizes[2]; at[2]++) {
-				int x = number(index_in(a, at), 1, is_truth),
-				    y = number(index_in(b, at), 2, is_truth);
+				int x = number(index_in(a, at), 1, is_truth), y = number(index_in(b, at), 2, is_truth);
 				fprintf(out, "%d,", is_truth ? x ^ y : x + 2 * y);
 			}
 		}
@@ -64,9 +63,8 @@ static void check(const char *type, const struct shape *a, const struct shape *b
 	fputs("}", out);
 	fclose(in);
 	fclose(out);
-	check_kernel_cases(
-		&(const struct kernel_case){
-			is_truth ? "aten::bitwise_xor.Tensor_out" : "aten::add.out", args, expected },
+	check_kernel_cases(&(const struct kernel_case){ is_truth ? "aten::bitwise_xor.Tensor_out" : "aten::add.out",
+				   args, expected },
 		1);
 	free(args);
 	free(expected);

@@ -7,7 +7,7 @@ enum { AT_ONCE = 64 }; /* rows */
 /* Each of @n_rows numbers @n_columns times, by vectors: what the last one of a row writes too much the next row writes anew. */
 #define SPREAD(type)                                                                       \
 	do {                                                                               \
-		typedef type vector __attribute__((vector_size(ET_TILE_SLACK)));          \
+		typedef type vector __attribute__((vector_size(ET_TILE_SLACK)));           \
 		type *row = block;                                                         \
 		for (size_t r = 0; r < n_rows; r++, row += n_columns) {                    \
 			const vector one = (vector){ 0 } + ((const type *)numbers)[r];     \
@@ -36,13 +36,12 @@ static void load_column(uint8_t *block, const uint8_t *from, const struct et_til
 	for (size_t r = 0, part; r < tile->n_rows; r += part) {
 		part = tile->n_rows - r < AT_ONCE ? tile->n_rows - r : AT_ONCE;
 		load(numbers, from + (ptrdiff_t)r * tile->row * (ptrdiff_t)element_bytes, tile->row, part);
-		spread(block + r * tile->n_columns * class_bytes, numbers, part, tile->n_columns,
-			class_bytes);
+		spread(block + r * tile->n_columns * class_bytes, numbers, part, tile->n_columns, class_bytes);
 	}
 }
 
-void et_tile_load(void *block, const uint8_t *from, const struct et_tile *tile, et_load_fn load,
-	size_t class_bytes, size_t element_bytes)
+void et_tile_load(void *block, const uint8_t *from, const struct et_tile *tile, et_load_fn load, size_t class_bytes,
+	size_t element_bytes)
 {
 	uint8_t *to = block;
 	const size_t n = tile->n_rows * tile->n_columns, row_bytes = tile->n_columns * class_bytes;
@@ -64,12 +63,12 @@ void et_tile_load(void *block, const uint8_t *from, const struct et_tile *tile, 
 		return;
 	}
 	for (size_t r = 0; r < tile->n_rows; r++)
-		load(to + r * row_bytes, from + (ptrdiff_t)r * tile->row * (ptrdiff_t)element_bytes,
-			tile->step, tile->n_columns);
+		load(to + r * row_bytes, from + (ptrdiff_t)r * tile->row * (ptrdiff_t)element_bytes, tile->step,
+			tile->n_columns);
 }
 
-void et_tile_store(uint8_t *to, const void *block, const struct et_tile *tile, et_store_fn store,
-	size_t class_bytes, size_t element_bytes)
+void et_tile_store(uint8_t *to, const void *block, const struct et_tile *tile, et_store_fn store, size_t class_bytes,
+	size_t element_bytes)
 {
 	const uint8_t *from = block;
 	if (et_tile_is_run(tile)) {

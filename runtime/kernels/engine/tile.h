@@ -22,10 +22,10 @@ static inline bool et_tile_is_run(const struct et_tile *tile)
 }
 
 /* The sheet at @from, of elements of @element_bytes each, row after row to @block, as @load makes them; class_bytes each. */
-void et_tile_load(void *block, const uint8_t *from, const struct et_tile *tile, et_load_fn load,
-	size_t class_bytes, size_t element_bytes);
+void et_tile_load(void *block, const uint8_t *from, const struct et_tile *tile, et_load_fn load, size_t class_bytes,
+	size_t element_bytes);
 /* And back. */
-void et_tile_store(uint8_t *to, const void *block, const struct et_tile *tile, et_store_fn store,
-	size_t class_bytes, size_t element_bytes);
+void et_tile_store(uint8_t *to, const void *block, const struct et_tile *tile, et_store_fn store, size_t class_bytes,
+	size_t element_bytes);
 
 #endif

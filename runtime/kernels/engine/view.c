@@ -155,8 +155,7 @@ ET_EXPANDED bool can_join(const struct et_walk *walk, size_t outer, size_t inner
 	return true;
 }
 
-ET_EXPANDED void walk_init(
-	struct et_walk *walk, const struct et_view *const *views, size_t n_views, bool is_in_order)
+ET_EXPANDED void walk_init(struct et_walk *walk, const struct et_view *const *views, size_t n_views, bool is_in_order)
 {
 	size_t n_dims = 0;
 	walk->n_views = n_views;
@@ -266,7 +265,7 @@ enum { TILE_LEVELS = 3, TILE = 16, SHORT = 4, FILL_VECTOR = 16 };
 			}                                                                        \
 		}                                                                                \
 	}
-#define COPY_TILE(type)                                                                      \
+#define COPY_TILE(type)                                                                       \
 	for (size_t p = 0; p < levels[2].n; p++) {                                            \
 		type *to_page = (type *)to + (ptrdiff_t)p * levels[2].to;                     \
 		const type *from_page = (const type *)from + (ptrdiff_t)p * levels[2].from;   \
@@ -287,8 +286,8 @@ static inline void copy_pair(uint8_t *to, const uint8_t *from)
 	memcpy(to + sizeof(first), &second, sizeof(second));
 }
 
-void et_copy_middling_rows(
-	uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows, size_t n_bytes)
+void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
+	size_t n_bytes)
 {
 	for (; n_rows; n_rows--, to += to_row, from += from_row) {
 		for (size_t at = 0; at + ET_PAIR < n_bytes; at += ET_PAIR)
@@ -441,8 +440,7 @@ static size_t find_levels(struct level *levels, const struct et_view *to, const 
 	return n ? n : 1;
 }
 
-static void copy_levels(
-	const struct level *levels, size_t n, uint8_t *to, const uint8_t *from, size_t element_bytes)
+static void copy_levels(const struct level *levels, size_t n, uint8_t *to, const uint8_t *from, size_t element_bytes)
 {
 	if (n <= TILE_LEVELS) {
 		copy_tile(levels, to, from, element_bytes);

@@ -98,10 +98,10 @@ static inline void et_copy_bytes(uint8_t *to, const uint8_t *from, size_t n)
 /* @n_rows runs of @n_bytes, each a row's bytes behind the one before. Several of more than two vectors of 16 bytes and up to some
  * hundred bytes, for which calls of memmove take longer than vectors do, may not overlap unless they are the same. */
 enum { ET_PAIR = 2 * sizeof(struct et_wide), ET_MIDDLING = 512 };
-void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row,
-	size_t n_rows, size_t n_bytes);
-static inline void et_copy_rows(
-	uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows, size_t n_bytes)
+void et_copy_middling_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
+	size_t n_bytes);
+static inline void et_copy_rows(uint8_t *to, ptrdiff_t to_row, const uint8_t *from, ptrdiff_t from_row, size_t n_rows,
+	size_t n_bytes)
 {
 	if (n_rows > 1 && n_bytes > ET_PAIR && n_bytes <= ET_MIDDLING) {
 		et_copy_middling_rows(to, to_row, from, from_row, n_rows, n_bytes);

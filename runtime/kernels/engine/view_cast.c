@@ -14,8 +14,7 @@ struct cast {
 	et_cast_fn direct;    /* without going by the class, of runs in one piece; or NULL */
 	et_load_fn load;
 	et_store_fn store;
-	bool loads_directly,
-		stores_directly; /* the class is as one of them lies in memory, if that is in one piece */
+	bool loads_directly, stores_directly; /* the class is as one of them lies in memory, if that is in one piece */
 	enum et_scalar_type to_type, from_type;
 	ptrdiff_t to_bytes, from_bytes; /* of an element */
 	ptrdiff_t to_step, from_step;   /* in elements of a run */
@@ -24,14 +23,14 @@ struct cast {
 	const uint8_t *from;
 };
 
-static void begin_cast(
-	struct cast *cast, const struct et_view *to, const struct et_view *from, enum et_class class)
+static void begin_cast(struct cast *cast, const struct et_view *to, const struct et_view *from,
+	enum et_class compute_class)
 {
 	cast->direct = et_find_cast(to->type, from->type);
-	cast->load = et_loader(from->type, class);
-	cast->store = et_storer(to->type, class);
-	cast->loads_directly = et_class_is_type(class, to->type);
-	cast->stores_directly = et_class_is_type(class, from->type);
+	cast->load = et_loader(from->type, compute_class);
+	cast->store = et_storer(to->type, compute_class);
+	cast->loads_directly = et_class_is_type(compute_class, to->type);
+	cast->stores_directly = et_class_is_type(compute_class, from->type);
 	cast->to_type = to->type;
 	cast->from_type = from->type;
 	cast->to_bytes = (ptrdiff_t)et_scalar_size(to->type);
@@ -89,8 +88,7 @@ static void cast_run(const struct cast *cast, uint8_t *to, const uint8_t *from, 
 		part = n < ET_ELEMENTWISE_BLOCK ? n : ET_ELEMENTWISE_BLOCK;
 		if (!is_from_dense)
 			copy_row((uint8_t *)here, 1, from, cast->from_step, part, cast->from_type);
-		cast_dense(cast, is_to_dense ? to : (uint8_t *)there, is_from_dense ? from : (uint8_t *)here,
-			part);
+		cast_dense(cast, is_to_dense ? to : (uint8_t *)there, is_from_dense ? from : (uint8_t *)here, part);
 		if (!is_to_dense)
 			copy_row(to, cast->to_step, (uint8_t *)there, 1, part, cast->to_type);
 		to += (ptrdiff_t)part * cast->to_step * cast->to_bytes;
@@ -155,10 +153,10 @@ enum et_status et_view_cast(struct et_kernel_ctx *ctx, const struct et_view *to,
 	}
 	if (et_type_is_complex(from->type) || et_type_is_complex(to->type))
 		return et_complex_cast(ctx, to, from);
-	const enum et_class class = et_cast_class(to->type, from->type);
-	ET_REQUIRE(ctx, et_loader(from->type, class) && et_storer(to->type, class), "cannot convert %s to %s",
-		et_scalar_name(from->type), et_scalar_name(to->type));
-	begin_cast(&cast, to, from, class);
+	const enum et_class compute_class = et_cast_class(to->type, from->type);
+	ET_REQUIRE(ctx, et_loader(from->type, compute_class) && et_storer(to->type, compute_class),
+		"cannot convert %s to %s", et_scalar_name(from->type), et_scalar_name(to->type));
+	begin_cast(&cast, to, from, compute_class);
 	if (et_view_is_one_piece(to, from, &numel)) {
 		et_parallel_for(ctx->compute, cast_elements, &cast, numel, GRAIN);
 		return ET_OK;

@@ -38,16 +38,15 @@ static enum et_status require_cache(struct et_kernel_ctx *ctx, const struct et_t
 	ET_TRY(et_require_type(ctx, indices, ET_INT64, "the indices"));
 	ET_TRY(et_require_contiguous(ctx, indices, "the indices"));
 	ET_REQUIRE(ctx,
-		indices->n_dims == 2 && indices->sizes[0] == value->sizes[0] &&
-			indices->sizes[1] == value->sizes[1],
+		indices->n_dims == 2 && indices->sizes[0] == value->sizes[0] && indices->sizes[1] == value->sizes[1],
 		"the indices do not fit the value");
 	return ET_OK;
 }
 
 /* @indices: where each position goes, or NULL: one after the other from @start on. All are looked at before any is
  * written, and in a copy: they may lie in a client's memory, or where the cache does. */
-static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_tensor *value,
-	struct et_tensor *cache, int64_t start, const struct et_tensor *indices)
+static enum et_status put_into_cache(struct et_kernel_ctx *ctx, const struct et_tensor *value, struct et_tensor *cache,
+	int64_t start, const struct et_tensor *indices)
 {
 	ET_TRY(require_cache(ctx, value, cache, indices));
 	int64_t n = value->sizes[1], room = cache->sizes[1];
@@ -114,10 +113,9 @@ struct operand {
 struct attention {
 	struct operand q, k, v;
 	struct et_tensor *out;
-	const float *mask; /* [queries, keys], or NULL */
-	int64_t n_heads, n_kv_heads, n_shared, n_queries, n_keys,
-		size;            /* n_shared: heads that look at the same keys */
-	int64_t start, n_blocks; /* blocks of the rows of those heads */
+	const float *mask;                                              /* [queries, keys], or NULL */
+	int64_t n_heads, n_kv_heads, n_shared, n_queries, n_keys, size; /* n_shared: heads that look at the same keys */
+	int64_t start, n_blocks;                                        /* blocks of the rows of those heads */
 	bool is_causal;
 	float scale;
 	float *scratch; /* for one task after the other: room for each */
@@ -137,18 +135,16 @@ static enum et_status see_qparams(struct et_kernel_ctx *ctx, struct operand *o, 
 	const struct et_evalue *scales, bool is_row_second)
 {
 	size_t row = is_row_second ? 1 : 2, head = is_row_second ? 2 : 1;
-	ET_REQUIRE(ctx, !et_is_none(zeros) && !et_is_none(scales),
-		"8-bit operands without zero points and scales");
+	ET_REQUIRE(ctx, !et_is_none(zeros) && !et_is_none(scales), "8-bit operands without zero points and scales");
 	o->zeros = zeros->tensor;
 	o->scales = scales->tensor;
 	ET_TRY(et_require_type(ctx, o->zeros, ET_INT8, "the zero points"));
 	ET_TRY(et_require_type(ctx, o->scales, ET_FLOAT32, "the scales"));
-	ET_REQUIRE(ctx, o->zeros->n_dims == 4 && o->scales->n_dims == 4,
-		"zero points of rank %u and scales of rank %u", o->zeros->n_dims, o->scales->n_dims);
+	ET_REQUIRE(ctx, o->zeros->n_dims == 4 && o->scales->n_dims == 4, "zero points of rank %u and scales of rank %u",
+		o->zeros->n_dims, o->scales->n_dims);
 	for (size_t d = 0; d < 4; d++)
 		ET_REQUIRE(ctx,
-			d < 3 ? o->zeros->sizes[d] == o->tensor->sizes[d] &&
-					o->scales->sizes[d] == o->tensor->sizes[d]
+			d < 3 ? o->zeros->sizes[d] == o->tensor->sizes[d] && o->scales->sizes[d] == o->tensor->sizes[d]
 			      : o->zeros->sizes[d] > 0 && o->scales->sizes[d] > 0,
 			"zero points and scales do not fit");
 	o->of_batch = o->zeros->strides[0];
@@ -163,28 +159,26 @@ static enum et_status see_qparams(struct et_kernel_ctx *ctx, struct operand *o, 
 /* What row @row is to be multiplied with. */
 static float scale_of(const struct operand *o, int64_t batch, int64_t head, int64_t row)
 {
-	return o->scales ? ((const float *)o->scales->data)[batch * o->scale_batch + head * o->scale_head +
-							    row * o->scale_row]
+	return o->scales ? ((const float *)o->scales
+					   ->data)[batch * o->scale_batch + head * o->scale_head + row * o->scale_row]
 			 : 1;
 }
 
 /* @n numbers of row @row as float, from number @first on, without its scale: where they lie, or in @span. */
-static const float *load_row(const struct operand *o, int64_t batch, int64_t head, int64_t row, size_t first,
-	size_t n, float *span)
+static const float *load_row(const struct operand *o, int64_t batch, int64_t head, int64_t row, size_t first, size_t n,
+	float *span)
 {
 	const struct et_tensor *tensor = o->tensor;
-	const uint8_t *at =
-		(const uint8_t *)tensor->data +
-		((size_t)(batch * o->batch_stride + head * o->head_stride + row * o->stride) + first) *
-			et_element_bytes(tensor);
+	const uint8_t *at = (const uint8_t *)tensor->data +
+			    ((size_t)(batch * o->batch_stride + head * o->head_stride + row * o->stride) + first) *
+				    et_element_bytes(tensor);
 	if (tensor->type == ET_FLOAT32 && (uintptr_t)at % sizeof(float) == 0)
 		return (const float *)(const void *)at;
 	if (!o->zeros) {
 		et_loader(tensor->type, ET_F32)(span, at, 1, n);
 		return span;
 	}
-	int8_t zero =
-		((const int8_t *)o->zeros->data)[batch * o->of_batch + head * o->of_head + row * o->of_row];
+	int8_t zero = ((const int8_t *)o->zeros->data)[batch * o->of_batch + head * o->of_head + row * o->of_row];
 	for (size_t i = 0; i < n; i++)
 		span[i] = (float)((const int8_t *)at)[i] - (float)zero;
 	return span;
@@ -199,24 +193,24 @@ struct head {
 enum { PIECE = 32 };
 
 /* Keys are columns. */
-static void key_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
-	float *panel, size_t width)
+static void key_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns, float *panel,
+	size_t width)
 {
 	const struct head *h = b;
 	float piece[PIECE];
 	for (size_t j = 0; j < n_columns; j++)
 		for (size_t k = 0; k < n_k; k += PIECE) {
 			size_t n = n_k - k < PIECE ? n_k - k : PIECE;
-			const float *row = load_row(h->operand, h->batch, h->head,
-				(int64_t)(first_column + j), first_k + k, n, piece);
+			const float *row = load_row(h->operand, h->batch, h->head, (int64_t)(first_column + j),
+				first_k + k, n, piece);
 			for (size_t i = 0; i < n; i++)
 				panel[(k + i) * width + j] = row[i];
 		}
 }
 
 /* Values are rows. */
-static void value_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns,
-	float *panel, size_t width)
+static void value_panel(const void *b, size_t first_k, size_t n_k, size_t first_column, size_t n_columns, float *panel,
+	size_t width)
 {
 	const struct head *h = b;
 	float piece[PIECE];
@@ -341,8 +335,8 @@ static void sum_few(const struct block *b)
 				continue;
 			for (int64_t i = 0; a->v.scales && i < n_seen; i++)
 				weights[i] *= scale_of(&a->v, b->batch, b->v.head, k + i);
-			et_ukernels()->weighted_rows(
-				(size_t)n_seen, (size_t)a->size, k ? some : sums, weights, values, stride);
+			et_ukernels()->weighted_rows((size_t)n_seen, (size_t)a->size, k ? some : sums, weights, values,
+				stride);
 			for (int64_t i = 0; k && i < a->size; i++)
 				sums[i] += some[i];
 		}
@@ -405,8 +399,7 @@ static void attend_block(const struct attention *a, int64_t index, float *scratc
 	b.scores = b.span + (CHUNK + 1) * a->size;
 	for (int64_t r = 0; r < b.n; r++) {
 		float *to = b.queries + r * a->size;
-		const float *row =
-			load_row(&a->q, batch, head_of(&b, r), query_of(&b, r), 0, (size_t)a->size, to);
+		const float *row = load_row(&a->q, batch, head_of(&b, r), query_of(&b, r), 0, (size_t)a->size, to);
 		if (row != to)
 			memcpy(to, row, (size_t)a->size * sizeof(*to));
 	}
@@ -415,8 +408,7 @@ static void attend_block(const struct attention *a, int64_t index, float *scratc
 		int64_t query = query_of(&b, r), n = n_keys_of(&b, r);
 		float *row = b.scores + r * a->n_keys, scale = scale_of(&a->q, batch, head_of(&b, r), query);
 		for (int64_t k = 0; k < n; k++)
-			row[k] *= a->k.scales ? scale * scale_of(&a->k, batch, kv_head, k) * a->scale
-					      : a->scale;
+			row[k] *= a->k.scales ? scale * scale_of(&a->k, batch, kv_head, k) * a->scale : a->scale;
 		for (int64_t k = 0; a->mask && k < n; k++)
 			row[k] += a->mask[query * a->n_keys + k];
 		b.totals[r] = weigh(row, n, is_rounded(a, query), a->q.tensor->type);
@@ -428,8 +420,8 @@ static void attend_block(const struct attention *a, int64_t index, float *scratc
 				     query_of(&b, r) * a->q.stride);
 		for (int64_t i = 0; i < a->size; i++)
 			sum[i] *= factor;
-		et_storer(a->out->type, ET_F32)(
-			(uint8_t *)a->out->data + at * et_element_bytes(a->out), 1, sum, (size_t)a->size);
+		et_storer(a->out->type, ET_F32)((uint8_t *)a->out->data + at * et_element_bytes(a->out), 1, sum,
+			(size_t)a->size);
 	}
 }
 
@@ -462,39 +454,35 @@ static enum et_status require_operands(struct et_kernel_ctx *ctx, const struct r
 {
 	const struct et_tensor *q = r->q, *k = r->k, *v = r->v;
 	enum et_scalar_type type = q->type;
-	ET_REQUIRE(ctx, q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4, "ranks %u, %u and %u, not 4",
-		q->n_dims, k->n_dims, v->n_dims);
+	ET_REQUIRE(ctx, q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4, "ranks %u, %u and %u, not 4", q->n_dims,
+		k->n_dims, v->n_dims);
 	ET_REQUIRE(ctx,
-		type == ET_FLOAT32 || type == ET_FLOAT16 || type == ET_BFLOAT16 ||
-			(type == ET_INT8 && r->qparams),
+		type == ET_FLOAT32 || type == ET_FLOAT16 || type == ET_BFLOAT16 || (type == ET_INT8 && r->qparams),
 		"queries of %s", et_scalar_name(type));
 	ET_TRY(et_require_same_type(ctx, q, k));
 	ET_TRY(et_require_same_type(ctx, q, v));
 	if (type != ET_INT8)
 		ET_TRY(et_require_same_type(ctx, q, r->out));
-	ET_REQUIRE(ctx,
-		r->out->type == ET_FLOAT32 || r->out->type == ET_FLOAT16 || r->out->type == ET_BFLOAT16,
+	ET_REQUIRE(ctx, r->out->type == ET_FLOAT32 || r->out->type == ET_FLOAT16 || r->out->type == ET_BFLOAT16,
 		"an output of %s", et_scalar_name(r->out->type));
 	ET_TRY(et_require_contiguous(ctx, q, "the query"));
 	ET_TRY(et_require_contiguous(ctx, k, "the key"));
 	ET_TRY(et_require_contiguous(ctx, v, "the value"));
-	ET_REQUIRE(ctx, q->sizes[3] == k->sizes[3] && q->sizes[3] == v->sizes[3], "heads of %d, %d and %d",
-		q->sizes[3], k->sizes[3], v->sizes[3]);
+	ET_REQUIRE(ctx, q->sizes[3] == k->sizes[3] && q->sizes[3] == v->sizes[3], "heads of %d, %d and %d", q->sizes[3],
+		k->sizes[3], v->sizes[3]);
 	ET_REQUIRE(ctx, q->sizes[0] == k->sizes[0] && q->sizes[0] == v->sizes[0], "batches of %d, %d and %d",
 		q->sizes[0], k->sizes[0], v->sizes[0]);
 	ET_REQUIRE(ctx, !r->mask || !r->is_causal, "takes a mask or is causal, not both");
 	return ET_OK;
 }
 
-static enum et_status require_mask(
-	struct et_kernel_ctx *ctx, const struct request *r, const struct attention *a)
+static enum et_status require_mask(struct et_kernel_ctx *ctx, const struct request *r, const struct attention *a)
 {
 	ET_TRY(et_require_type(ctx, r->mask, ET_FLOAT32, "the mask"));
 	ET_TRY(et_require_contiguous(ctx, r->mask, "the mask"));
 	ET_REQUIRE(ctx, r->mask->n_dims == 2, "a mask of rank %u", r->mask->n_dims);
 	ET_REQUIRE(ctx,
-		et_tensor_numel(r->mask) == 0 ||
-			(r->mask->sizes[0] == a->n_queries && r->mask->sizes[1] == a->n_keys),
+		et_tensor_numel(r->mask) == 0 || (r->mask->sizes[0] == a->n_queries && r->mask->sizes[1] == a->n_keys),
 		"a mask of %d x %d for %lld queries and %lld keys", r->mask->sizes[0], r->mask->sizes[1],
 		(long long)a->n_queries, (long long)a->n_keys);
 	return ET_OK;
@@ -519,21 +507,19 @@ static enum et_status look(struct et_kernel_ctx *ctx, const struct request *r)
 	a.n_kv_heads = r->k->sizes[head];
 	a.n_queries = r->q->sizes[row];
 	a.n_keys = r->v->sizes[row];
-	ET_REQUIRE(ctx,
-		a.n_kv_heads == r->v->sizes[head] && a.n_kv_heads > 0 && a.n_heads % a.n_kv_heads == 0,
-		"%lld heads of queries, %lld of keys, %d of values", (long long)a.n_heads,
-		(long long)a.n_kv_heads, r->v->sizes[head]);
+	ET_REQUIRE(ctx, a.n_kv_heads == r->v->sizes[head] && a.n_kv_heads > 0 && a.n_heads % a.n_kv_heads == 0,
+		"%lld heads of queries, %lld of keys, %d of values", (long long)a.n_heads, (long long)a.n_kv_heads,
+		r->v->sizes[head]);
 	ET_REQUIRE(ctx, r->start >= 0 && r->start <= INT32_MAX, "start at %lld", (long long)r->start);
 	if (!r->mask) {
-		ET_REQUIRE(ctx, r->start + r->n_new <= a.n_keys, "%lld and %lld more of %lld keys",
-			(long long)r->start, (long long)r->n_new, (long long)a.n_keys);
+		ET_REQUIRE(ctx, r->start + r->n_new <= a.n_keys, "%lld and %lld more of %lld keys", (long long)r->start,
+			(long long)r->n_new, (long long)a.n_keys);
 		a.n_keys = r->start + r->n_new > 0 ? r->start + r->n_new : a.n_keys;
 	} else {
 		ET_TRY(require_mask(ctx, r, &a));
 		a.mask = et_tensor_numel(r->mask) ? r->mask->data : NULL;
 	}
-	ET_REQUIRE(ctx, r->k->sizes[row] >= a.n_keys, "%d keys for %lld values", r->k->sizes[row],
-		(long long)a.n_keys);
+	ET_REQUIRE(ctx, r->k->sizes[row] >= a.n_keys, "%d keys for %lld values", r->k->sizes[row], (long long)a.n_keys);
 	a.scale = et_is_none(r->scale) ? (float)(1 / sqrt((double)a.size)) : (float)r->scale->d;
 	for (size_t d = 0; d < 4; d++)
 		sizes[d] = r->q->sizes[d];

@@ -54,33 +54,30 @@ static void run_heads(void *arg, size_t begin, size_t end)
 			step(r, head, token);
 }
 
-static enum et_status require_fit(
-	struct et_kernel_ctx *ctx, const struct et_tensor *const *in, const struct et_tensor *decay)
+static enum et_status require_fit(struct et_kernel_ctx *ctx, const struct et_tensor *const *in,
+	const struct et_tensor *decay)
 {
 	const struct et_tensor *q = in[0], *k = in[1], *v = in[2], *beta = in[4], *state = in[5];
 	static const char *const names[] = { "query", "key", "value", "decay", "beta", "initial state" };
 	for (size_t i = 0; i < 6; i++) {
 		size_t rank = i == 3 ? (decay->n_dims == 3 ? 3 : 4) : i == 4 ? 3 : 4;
-		ET_REQUIRE(
-			ctx, in[i]->n_dims == rank, "%s of rank %u, not %zu", names[i], in[i]->n_dims, rank);
+		ET_REQUIRE(ctx, in[i]->n_dims == rank, "%s of rank %u, not %zu", names[i], in[i]->n_dims, rank);
 		ET_TRY(et_require_type(ctx, in[i], ET_FLOAT32, names[i]));
 		ET_TRY(et_require_contiguous(ctx, in[i], names[i]));
 	}
-	ET_REQUIRE(ctx,
-		q->sizes[0] == k->sizes[0] && q->sizes[2] == k->sizes[2] && q->sizes[3] == k->sizes[3],
+	ET_REQUIRE(ctx, q->sizes[0] == k->sizes[0] && q->sizes[2] == k->sizes[2] && q->sizes[3] == k->sizes[3],
 		"query and key do not fit");
-	ET_REQUIRE(ctx, k->sizes[1] > 0 && q->sizes[1] % k->sizes[1] == 0,
-		"%d heads of queries for %d of keys", q->sizes[1], k->sizes[1]);
+	ET_REQUIRE(ctx, k->sizes[1] > 0 && q->sizes[1] % k->sizes[1] == 0, "%d heads of queries for %d of keys",
+		q->sizes[1], k->sizes[1]);
 	for (size_t d = 0; d < 3; d++)
 		ET_REQUIRE(ctx,
-			v->sizes[d] == k->sizes[d] && decay->sizes[d] == k->sizes[d] &&
-				beta->sizes[d] == k->sizes[d],
+			v->sizes[d] == k->sizes[d] && decay->sizes[d] == k->sizes[d] && beta->sizes[d] == k->sizes[d],
 			"size %zu of value, decay or beta does not fit the key", d);
 	ET_REQUIRE(ctx, decay->n_dims == 3 || decay->sizes[3] == k->sizes[3], "a decay for %d keys, not %d",
 		decay->sizes[3], k->sizes[3]);
 	ET_REQUIRE(ctx,
-		state->sizes[0] == k->sizes[0] && state->sizes[1] == k->sizes[1] &&
-			state->sizes[2] == k->sizes[3] && state->sizes[3] == v->sizes[3],
+		state->sizes[0] == k->sizes[0] && state->sizes[1] == k->sizes[1] && state->sizes[2] == k->sizes[3] &&
+			state->sizes[3] == v->sizes[3],
 		"the initial state does not fit");
 	return ET_OK;
 }
@@ -95,8 +92,7 @@ static enum et_status run_rule(struct et_kernel_ctx *ctx, struct et_evalue *cons
 	ET_TRY(require_fit(ctx, in, in[3]));
 	ET_TRY(et_require_type(ctx, out, ET_FLOAT32, "the output"));
 	ET_TRY(et_require_type(ctx, state, ET_FLOAT32, "the final state"));
-	ET_TRY(et_resize(
-		ctx, out, (const int64_t[]){ q->sizes[0], q->sizes[1], q->sizes[2], v->sizes[3] }, 4));
+	ET_TRY(et_resize(ctx, out, (const int64_t[]){ q->sizes[0], q->sizes[1], q->sizes[2], v->sizes[3] }, 4));
 	ET_TRY(et_resize_like(ctx, state, in[5]));
 	ET_TRY(et_require_contiguous(ctx, out, "the output"));
 	ET_TRY(et_require_contiguous(ctx, state, "the final state"));

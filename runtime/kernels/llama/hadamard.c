@@ -79,8 +79,8 @@ static enum et_status run_hadamard(struct et_kernel_ctx *ctx, struct et_evalue *
 	struct et_tensor *out = args[1]->tensor;
 	struct et_view view;
 	ET_TRY(et_require_same_type(ctx, mat, out));
-	ET_REQUIRE(ctx, mat->type == ET_FLOAT32 || mat->type == ET_FLOAT64 || mat->type == ET_FLOAT16,
-		"rows of %s", et_scalar_name(mat->type));
+	ET_REQUIRE(ctx, mat->type == ET_FLOAT32 || mat->type == ET_FLOAT64 || mat->type == ET_FLOAT16, "rows of %s",
+		et_scalar_name(mat->type));
 	ET_TRY(et_require_contiguous(ctx, mat, "the input"));
 	et_view_of(&view, mat);
 	ET_TRY(et_give_view(ctx, &view, out));

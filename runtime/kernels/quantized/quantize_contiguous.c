@@ -77,9 +77,8 @@ static et_range_fn quantize_fn(bool is_double, enum et_scalar_type to)
 	}
 }
 
-enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tensor *x,
-	const struct et_evalue *scale, const struct et_evalue *zero, const struct et_limits *limits,
-	struct et_tensor *out, bool *ret_is_done)
+enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *scale,
+	const struct et_evalue *zero, const struct et_limits *limits, struct et_tensor *out, bool *ret_is_done)
 {
 	const bool is_half = et_type_is_half(x->type);
 	et_range_fn fn = quantize_fn(x->type == ET_FLOAT64, out->type);
@@ -97,8 +96,7 @@ enum et_status et_quantize_alike(struct et_kernel_ctx *ctx, const struct et_tens
 		.most = limits->most };
 	ET_TRY(et_resize_like(ctx, out, x));
 	job.out = out->data;
-	et_parallel_for(
-		ctx->compute, is_half ? quantize_half : fn, &job, et_tensor_numel(out), BYTES_GRAIN);
+	et_parallel_for(ctx->compute, is_half ? quantize_half : fn, &job, et_tensor_numel(out), BYTES_GRAIN);
 	*ret_is_done = true;
 	return ET_OK;
 }
@@ -161,8 +159,7 @@ struct stretches_job {
 
 static double number_at(const struct et_tensor *numbers, size_t i)
 {
-	return et_element_get_double(
-		(const uint8_t *)numbers->data + i * et_element_bytes(numbers), numbers->type);
+	return et_element_get_double((const uint8_t *)numbers->data + i * et_element_bytes(numbers), numbers->type);
 }
 
 static void dequantize_stretches(void *arg, size_t begin, size_t end)
@@ -195,11 +192,10 @@ static bool find_stretches(const struct et_tensor *x, const struct et_tensor *sc
 	return inner >= SHORT && et_tensor_numel(scale) > 0;
 }
 
-enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_tensor *x,
-	const struct et_evalue *scale, const struct et_evalue *zero, struct et_tensor *out, bool *ret_is_done)
+enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_tensor *x, const struct et_evalue *scale,
+	const struct et_evalue *zero, struct et_tensor *out, bool *ret_is_done)
 {
-	bool is_known =
-		     x->type == ET_INT8 || x->type == ET_UINT8 || x->type == ET_INT16 || x->type == ET_INT32,
+	bool is_known = x->type == ET_INT8 || x->type == ET_UINT8 || x->type == ET_INT16 || x->type == ET_INT32,
 	     has_scales = scale->tag == ET_TAG_TENSOR, has_zeros = zero->tag == ET_TAG_TENSOR;
 	*ret_is_done = false;
 	if (!is_known || !et_type_is_float(out->type) || !et_lie_alike(x, out))
@@ -223,8 +219,8 @@ enum et_status et_dequantize_alike(struct et_kernel_ctx *ctx, const struct et_te
 	stretches.scale = scale->tensor;
 	stretches.zero = has_zeros ? zero->tensor : NULL;
 	stretches.n = et_tensor_numel(scale->tensor);
-	et_parallel_for(ctx->compute, dequantize_stretches, &stretches,
-		et_tensor_numel(out) / stretches.inner, BYTES_GRAIN / stretches.inner + 1);
+	et_parallel_for(ctx->compute, dequantize_stretches, &stretches, et_tensor_numel(out) / stretches.inner,
+		BYTES_GRAIN / stretches.inner + 1);
 	*ret_is_done = true;
 	return ET_OK;
 }

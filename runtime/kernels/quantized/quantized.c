@@ -10,12 +10,11 @@
 
 /* In: x, scale, zero point, smallest, largest. What no int64 can hold, and NaN, is the smallest, as where the original
  * converts it. */
-#define QUANTIZE(name, type)                                                                      \
-	ET_SPAN_FN(name, type, ET_LOADS3(type); const type d = in[3][i]; const type e = in[4][i]; \
-		const float q = (float)c + et_rint((float)((type)(1 / (float)b) * a)),            \
-		!(q >= d) || q >= 0x1p63f ? d                                                     \
-		: q > e                   ? e                                                     \
-					  : q)
+#define QUANTIZE(name, type)                                                                                         \
+	ET_SPAN_FN(name, type, ET_LOADS3(type); const type d = in[3][i]; const type e = in[4][i];                    \
+		const float q = (float)c + et_rint((float)((type)(1 / (float)b) * a)), !(q >= d) || q >= 0x1p63f ? d \
+										       : q > e                   ? e \
+														 : q)
 QUANTIZE(quantize_f32, float)
 QUANTIZE(quantize_f64, double)
 ET_FLOAT_FNS(dequantize, 3, (a - c) * b)
@@ -46,13 +45,12 @@ static const struct et_evalue *wide_number(struct wide *wide, int64_t number)
 	return &wide->value;
 }
 
-static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_tensor *quantized,
-	int64_t least, int64_t most, int64_t dtype)
+static enum et_status require_range(struct et_kernel_ctx *ctx, const struct et_tensor *quantized, int64_t least,
+	int64_t most, int64_t dtype)
 {
 	enum et_scalar_type type = quantized->type;
 	ET_REQUIRE(ctx,
-		type == ET_UINT8 || type == ET_INT8 || type == ET_UINT16 || type == ET_INT16 ||
-			type == ET_INT32,
+		type == ET_UINT8 || type == ET_INT8 || type == ET_UINT16 || type == ET_INT16 || type == ET_INT32,
 		"%s is no quantized type", et_scalar_name(type));
 	ET_REQUIRE(ctx, dtype == (int64_t)type || (dtype == ET_BITS16 && type == ET_UINT16),
 		"dtype %lld, the tensor is %s", (long long)dtype, et_scalar_name(type));
@@ -69,9 +67,8 @@ static struct et_tensor *bits_as_integers(struct et_tensor *integers, struct et_
 	return tensor->type == ET_BITS16 ? integers : tensor;
 }
 
-static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
-	const struct et_evalue *scale, const struct et_evalue *zero, struct et_evalue *const *range,
-	struct et_tensor *out)
+static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue *x, const struct et_evalue *scale,
+	const struct et_evalue *zero, struct et_evalue *const *range, struct et_tensor *out)
 {
 	struct et_evalue least = { .tag = ET_TAG_DOUBLE, .d = (double)range[0]->i },
 			 most = { .tag = ET_TAG_DOUBLE, .d = (double)range[1]->i };
@@ -81,8 +78,8 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 		out = bits_as_integers(&integers, out);
 	ET_TRY(require_range(ctx, out, range[0]->i, range[1]->i, range[2]->i));
 	bool is_done = false;
-	ET_TRY(et_quantize_alike(
-		ctx, x->tensor, scale, zero, &(const struct et_limits){ least.d, most.d }, out, &is_done));
+	ET_TRY(et_quantize_alike(ctx, x->tensor, scale, zero, &(const struct et_limits){ least.d, most.d }, out,
+		&is_done));
 	if (is_done)
 		return ET_OK;
 	bool is_wide = out->type == ET_INT32;
@@ -92,9 +89,8 @@ static enum et_status quantize(struct et_kernel_ctx *ctx, const struct et_evalue
 		5, out);
 }
 
-static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x,
-	const struct et_evalue *scale, const struct et_evalue *zero, const struct et_evalue *dtype,
-	struct et_tensor *out)
+static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_evalue *x, const struct et_evalue *scale,
+	const struct et_evalue *zero, const struct et_evalue *dtype, struct et_tensor *out)
 {
 	enum et_scalar_type type = x->tensor->type;
 	struct et_evalue numbers = { .tag = ET_TAG_TENSOR };
@@ -109,24 +105,21 @@ static enum et_status dequantize(struct et_kernel_ctx *ctx, const struct et_eval
 	if (is_done)
 		return ET_OK;
 	if (type != ET_INT32)
-		return et_elementwise_apply(
-			ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3, out);
+		return et_elementwise_apply(ctx, &dequantize_map, (const struct et_evalue *[]){ x, scale, zero }, 3,
+			out);
 	ET_REQUIRE(ctx, et_type_is_float(out->type), "an output of %s", et_scalar_name(out->type));
 	return et_elementwise_apply(ctx, &dequantize_wide_map,
 		(const struct et_evalue *[]){ x, scale, zero, wide_number(&wide, 0) }, 4, out);
 }
 
 /* A tensor of one element is the number it holds. */
-static enum et_status as_number(
-	struct et_kernel_ctx *ctx, const struct et_evalue **value, struct et_evalue *room)
+static enum et_status as_number(struct et_kernel_ctx *ctx, const struct et_evalue **value, struct et_evalue *room)
 {
 	const struct et_tensor *tensor = (*value)->tensor;
 	if ((*value)->tag != ET_TAG_TENSOR)
 		return ET_OK;
-	ET_REQUIRE(ctx, et_tensor_numel(tensor) == 1, "%zu numbers as a scale or zero point",
-		et_tensor_numel(tensor));
-	*room = (struct et_evalue){ .tag = ET_TAG_DOUBLE,
-		.d = et_element_get_double(tensor->data, tensor->type) };
+	ET_REQUIRE(ctx, et_tensor_numel(tensor) == 1, "%zu numbers as a scale or zero point", et_tensor_numel(tensor));
+	*room = (struct et_evalue){ .tag = ET_TAG_DOUBLE, .d = et_element_get_double(tensor->data, tensor->type) };
 	*value = room;
 	return ET_OK;
 }
@@ -157,8 +150,8 @@ struct spread {
 	struct et_evalue value;
 };
 
-static enum et_status along_axis(struct et_kernel_ctx *ctx, struct spread *channel,
-	const struct et_evalue *numbers, const struct et_tensor *x, int64_t axis_arg)
+static enum et_status along_axis(struct et_kernel_ctx *ctx, struct spread *channel, const struct et_evalue *numbers,
+	const struct et_tensor *x, int64_t axis_arg)
 {
 	size_t axis;
 	if (et_is_none(numbers)) {
@@ -199,8 +192,8 @@ static enum et_status run_dequantize_channel(struct et_kernel_ctx *ctx, struct e
 }
 
 /* What counts is how many numbers there are, not which sizes they have. */
-static enum et_status along_tokens(struct et_kernel_ctx *ctx, struct spread *tokens,
-	const struct et_evalue *numbers, const struct et_tensor *x)
+static enum et_status along_tokens(struct et_kernel_ctx *ctx, struct spread *tokens, const struct et_evalue *numbers,
+	const struct et_tensor *x)
 {
 	size_t n = 1;
 	ET_REQUIRE(ctx, x->n_dims > 0, "the input has no dimensions");
@@ -240,8 +233,7 @@ static enum et_status run_dequantize_token(struct et_kernel_ctx *ctx, struct et_
 /* --- choosing scale and zero point ------------------------------------------------------------------------ */
 
 /* So that [least, most] holds all of @x and 0 is met exactly. */
-static void choose(
-	const float *x, size_t n, int64_t least, int64_t most, double *ret_scale, int64_t *ret_zero)
+static void choose(const float *x, size_t n, int64_t least, int64_t most, double *ret_scale, int64_t *ret_zero)
 {
 	const double smallest_scale = 6.1e-5;
 	double low = 0, high = 0, steps = (double)(most - least);
@@ -283,10 +275,9 @@ static enum et_status run_choose(struct et_kernel_ctx *ctx, struct et_evalue *co
 	ET_TRY(et_require_type(ctx, x, ET_FLOAT32, "the input"));
 	ET_TRY(et_require_type(ctx, scale, ET_FLOAT64, "the scale"));
 	ET_TRY(et_require_type(ctx, zero, ET_INT64, "the zero point"));
-	ET_REQUIRE(ctx, least < most && least >= INT32_MIN && most <= INT32_MAX, "from %lld to %lld",
-		(long long)least, (long long)most);
-	ET_REQUIRE(ctx, et_tensor_numel(scale) == 1 && et_tensor_numel(zero) == 1,
-		"takes outputs of one element");
+	ET_REQUIRE(ctx, least < most && least >= INT32_MIN && most <= INT32_MAX, "from %lld to %lld", (long long)least,
+		(long long)most);
+	ET_REQUIRE(ctx, et_tensor_numel(scale) == 1 && et_tensor_numel(zero) == 1, "takes outputs of one element");
 	choose(x->data, et_tensor_numel(x), least, most, scale->data, zero->data);
 	return ET_OK;
 }
@@ -324,8 +315,7 @@ struct qparams {
 	int64_t least, most;
 };
 
-static enum et_status get_qparams(
-	struct et_kernel_ctx *ctx, struct et_evalue *const *args, struct qparams *ret)
+static enum et_status get_qparams(struct et_kernel_ctx *ctx, struct et_evalue *const *args, struct qparams *ret)
 {
 	ret->scale = (float)args[0]->d;
 	ret->zero = (int32_t)args[1]->i;
@@ -361,8 +351,7 @@ static bool add_narrow(const struct et_tensor *a, const struct et_tensor *b, con
 		return false;
 	int32_t x_zero = (int32_t)pa->zero, y_zero = (int32_t)pb->zero;
 	double x_scale = pa->scale, y_scale = pb->scale;
-	float inverse = 1 / po->scale, zero = (float)po->zero, least = (float)po->least,
-	      most = (float)po->most;
+	float inverse = 1 / po->scale, zero = (float)po->zero, least = (float)po->least, most = (float)po->most;
 	if (a->type == ET_UINT8)
 		ADD_NARROW(uint8_t);
 	else if (a->type == ET_INT8)
@@ -392,8 +381,7 @@ static enum et_status run_add(struct et_kernel_ctx *ctx, struct et_evalue *const
 			memcmp(a->dim_order, b->dim_order, a->n_dims) == 0,
 		"the inputs differ in sizes or dim order");
 	ET_TRY(et_resize_like(ctx, out, a));
-	ET_REQUIRE(
-		ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "an output of another dim order");
+	ET_REQUIRE(ctx, memcmp(a->dim_order, out->dim_order, a->n_dims) == 0, "an output of another dim order");
 	float inverse = 1 / po.scale;
 	size_t step = et_element_bytes(a);
 	if (add_narrow(a, b, out, &pa, &pb, &po))
@@ -438,10 +426,9 @@ static void look_up(const struct table_part *part, enum et_scalar_type type, uin
 	if (type == ET_FLOAT32 && (uintptr_t)to % sizeof(float) == 0) {
 		float *out = (float *)to;
 		for (size_t j = 0; j < part->n; j++)
-			out[j] =
-				((float)table_value(part->row, part->first + j, part->bits, part->is_signed) -
-					part->zero) *
-				part->scale;
+			out[j] = ((float)table_value(part->row, part->first + j, part->bits, part->is_signed) -
+					 part->zero) *
+				 part->scale;
 		return;
 	}
 	float block[128];
@@ -459,24 +446,21 @@ static void look_up(const struct table_part *part, enum et_scalar_type type, uin
 static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue *const *args)
 {
 	size_t bits = *(const size_t *)ctx->kernel->row;
-	const struct et_tensor *weight = args[0]->tensor, *scales = args[1]->tensor,
-			       *indices = args[5]->tensor;
+	const struct et_tensor *weight = args[0]->tensor, *scales = args[1]->tensor, *indices = args[5]->tensor;
 	const struct et_tensor *zeros = et_is_none(args[2]) ? NULL : args[2]->tensor;
 	struct et_tensor *out = args[strlen(ctx->kernel->signature) - 2]->tensor;
 	struct et_view view;
 	int64_t sizes[ET_MAX_DIMS];
-	ET_REQUIRE(ctx,
-		weight->n_dims == 2 && (weight->type == ET_UINT8 || (bits == 8 && weight->type == ET_INT8)),
+	ET_REQUIRE(ctx, weight->n_dims == 2 && (weight->type == ET_UINT8 || (bits == 8 && weight->type == ET_INT8)),
 		"a table of %s, rank %u", et_scalar_name(weight->type), weight->n_dims);
 	size_t n = (size_t)weight->sizes[1] * (8 / bits);
 	size_t n_groups = scales->n_dims == 2 ? (size_t)scales->sizes[1] : 1;
 	ET_REQUIRE(ctx,
-		(scales->n_dims == 1 || scales->n_dims == 2) && scales->sizes[0] == weight->sizes[0] &&
-			n_groups > 0 && n % n_groups == 0,
+		(scales->n_dims == 1 || scales->n_dims == 2) && scales->sizes[0] == weight->sizes[0] && n_groups > 0 &&
+			n % n_groups == 0,
 		"the scales do not fit the table");
-	ET_REQUIRE(ctx, !zeros || et_tensor_numel(zeros) == et_tensor_numel(scales),
-		"%zu zero points for %zu scales", zeros ? et_tensor_numel(zeros) : 0,
-		et_tensor_numel(scales));
+	ET_REQUIRE(ctx, !zeros || et_tensor_numel(zeros) == et_tensor_numel(scales), "%zu zero points for %zu scales",
+		zeros ? et_tensor_numel(zeros) : 0, et_tensor_numel(scales));
 	ET_REQUIRE(ctx,
 		et_type_is_float(scales->type) && et_type_is_float(out->type) &&
 			(!zeros || et_loader(zeros->type, ET_F64)),
@@ -495,14 +479,14 @@ static enum et_status run_embedding(struct et_kernel_ctx *ctx, struct et_evalue 
 	ET_TRY(et_resize(ctx, out, sizes, (size_t)indices->n_dims + 1));
 	uint8_t *to = out->data;
 	for (size_t i = 0; i < et_view_numel(&view); i++) {
-		ET_REQUIRE(ctx, local[i] >= 0 && local[i] < weight->sizes[0], "index %lld of %d",
-			(long long)local[i], weight->sizes[0]);
-		const uint8_t *row =
-			(const uint8_t *)weight->data + (size_t)local[i] * (size_t)weight->sizes[1];
+		ET_REQUIRE(ctx, local[i] >= 0 && local[i] < weight->sizes[0], "index %lld of %d", (long long)local[i],
+			weight->sizes[0]);
+		const uint8_t *row = (const uint8_t *)weight->data + (size_t)local[i] * (size_t)weight->sizes[1];
 		for (size_t g = 0; g < n_groups; g++, to += n / n_groups * et_element_bytes(out)) {
 			size_t at = (size_t)local[i] * n_groups + g;
-			double scale = et_element_get_double(
-				(const uint8_t *)scales->data + at * et_element_bytes(scales), scales->type);
+			double scale = et_element_get_double((const uint8_t *)scales->data +
+								     at * et_element_bytes(scales),
+				scales->type);
 			double zero = zeros ? et_element_get_double((const uint8_t *)zeros->data +
 									    at * et_element_bytes(zeros),
 						      zeros->type)
@@ -552,8 +536,7 @@ static void mixed_linear_f32(const struct mixed_f32 *m)
 		float sum = 0;
 		for (size_t k = 0; k < m->n_k; k += m->group) {
 			size_t n = m->n_k - k < m->group ? m->n_k - k : m->group;
-			sum += dot_f32(x + k, weight + k, n) *
-			       m->scales[i % m->columns * m->n_groups + k / m->group];
+			sum += dot_f32(x + k, weight + k, n) * m->scales[i % m->columns * m->n_groups + k / m->group];
 		}
 		m->out[i] = sum;
 	}
@@ -580,13 +563,12 @@ static bool is_aligned_f32(const struct et_tensor *tensor)
 
 /* Real activations times an int8 matrix with a scale for each of its rows, or for groups within them. In half, each
  * product and each sum is rounded, as the original's are. */
-static enum et_status mixed(
-	struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_linear, struct et_tensor *out)
+static enum et_status mixed(struct et_kernel_ctx *ctx, struct et_evalue *const *args, bool is_linear,
+	struct et_tensor *out)
 {
 	const struct et_tensor *x = args[0]->tensor, *weight = args[1]->tensor, *scales = args[2]->tensor;
 	ET_REQUIRE(ctx, et_is_none(args[3]), "takes no zero points");
-	ET_REQUIRE(ctx,
-		x->n_dims == 2 && weight->n_dims == 2 && x->sizes[1] == weight->sizes[is_linear ? 1 : 0],
+	ET_REQUIRE(ctx, x->n_dims == 2 && weight->n_dims == 2 && x->sizes[1] == weight->sizes[is_linear ? 1 : 0],
 		"the matrices do not fit");
 	ET_REQUIRE(ctx,
 		(x->type == ET_FLOAT32 || x->type == ET_FLOAT16) && weight->type == ET_INT8 &&
@@ -594,8 +576,8 @@ static enum et_status mixed(
 		"takes %s and %s", et_scalar_name(x->type), et_scalar_name(weight->type));
 	size_t n_groups = scales->n_dims == 2 ? (size_t)scales->sizes[1] : 1;
 	ET_REQUIRE(ctx,
-		(scales->n_dims == 1 || (is_linear && scales->n_dims == 2)) &&
-			scales->sizes[0] == weight->sizes[0] && n_groups > 0,
+		(scales->n_dims == 1 || (is_linear && scales->n_dims == 2)) && scales->sizes[0] == weight->sizes[0] &&
+			n_groups > 0,
 		"the scales do not fit the weight");
 	ET_TRY(et_require_contiguous(ctx, x, "the input"));
 	ET_TRY(et_require_contiguous(ctx, weight, "the weight"));
@@ -607,8 +589,8 @@ static enum et_status mixed(
 		n_groups = ((size_t)n_k + group - 1) / group;
 	ET_TRY(et_resize(ctx, out, (const int64_t[]){ rows, columns }, 2));
 	if (is_aligned_f32(x) && is_aligned_f32(scales) && is_aligned_f32(out) && n_k) {
-		struct mixed_f32 m = { x->data, scales->data, weight->data, out->data, (size_t)rows,
-			(size_t)n_k, (size_t)columns, group, is_linear ? n_groups : 0 };
+		struct mixed_f32 m = { x->data, scales->data, weight->data, out->data, (size_t)rows, (size_t)n_k,
+			(size_t)columns, group, is_linear ? n_groups : 0 };
 		(is_linear ? mixed_linear_f32 : mixed_mm_f32)(&m);
 		return ET_OK;
 	}
@@ -622,10 +604,9 @@ static enum et_status mixed(
 		double sum = 0, part = 0;
 		for (int64_t k = 0; k < n_k; k++) {
 			int64_t at = is_linear ? column * n_k + k : k * columns + column;
-			double scale = factors[is_linear ? (size_t)column * n_groups + (size_t)k / group
-							 : (size_t)k],
-			       value = et_round_to(
-				       numbers[row * n_k + k] * ((const int8_t *)weight->data)[at], x->type);
+			double scale = factors[is_linear ? (size_t)column * n_groups + (size_t)k / group : (size_t)k],
+			       value = et_round_to(numbers[row * n_k + k] * ((const int8_t *)weight->data)[at],
+				       x->type);
 			if (!is_linear) {
 				sum = et_round_to(sum + et_round_to(value * scale, x->type), out->type);
 				continue;
@@ -636,8 +617,7 @@ static enum et_status mixed(
 				part = 0;
 			}
 		}
-		et_element_set_double(
-			(uint8_t *)out->data + (size_t)i * et_element_bytes(out), out->type, sum);
+		et_element_set_double((uint8_t *)out->data + (size_t)i * et_element_bytes(out), out->type, sum);
 	}
 	return ET_OK;
 }

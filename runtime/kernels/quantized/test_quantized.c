@@ -15,34 +15,30 @@ static void quantized(void **state)
 	static const struct kernel_case cases[] = {
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[4]{1,-1,0.25,1000} 0.5 10 0 255 0",
 			"u8[4]{12,8,10,255}" },
-		{ "quantized_decomposed::quantize_per_tensor.out",
-			"f32[2]{-1e9,1e9} 0.5 0 -2147483648 2147483647 3", "i32[2]{-2000000000,2000000000}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[2]{-1e9,1e9} 0.5 0 -2147483648 2147483647 3",
+			"i32[2]{-2000000000,2000000000}" },
 		/* what no integer holds, and NaN, is the smallest */
-		{ "quantized_decomposed::quantize_per_tensor.out",
-			"f32[5]{inf,-inf,nan,1e30,1e9} 0.5 10 -8 127 1", "i8[5]{-8,-8,-8,-8,127}" },
-		{ "quantized_decomposed::quantize_per_tensor.out",
-			"f32[1]{1e10} 0.5 0 -2147483648 2147483647 3", "i32[1]{2147483647}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[5]{inf,-inf,nan,1e30,1e9} 0.5 10 -8 127 1",
+			"i8[5]{-8,-8,-8,-8,127}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1e10} 0.5 0 -2147483648 2147483647 3",
+			"i32[1]{2147483647}" },
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1} 0.5 10 0 256 0",
 			"! from 0 to 256 ! u8[1]{0}" },
-		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1} 0.5 10 0 255 1",
-			"! dtype 1 ! u8[1]{0}" },
-		{ "quantized_decomposed::quantize_per_tensor.Tensor_out",
-			"f32[1]{1} f64[1]{0.5} i64[1]{1} 0 255 0", "u8[1]{3}" },
-		{ "quantized_decomposed::dequantize_per_tensor.out", "u8[2]{12,8} 0.5 10 0 255 0 -",
-			"f32[2]{1,-1}" },
+		{ "quantized_decomposed::quantize_per_tensor.out", "f32[1]{1} 0.5 10 0 255 1", "! dtype 1 ! u8[1]{0}" },
+		{ "quantized_decomposed::quantize_per_tensor.Tensor_out", "f32[1]{1} f64[1]{0.5} i64[1]{1} 0 255 0",
+			"u8[1]{3}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out", "u8[2]{12,8} 0.5 10 0 255 0 -", "f32[2]{1,-1}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out",
-			"i8[1,2,1,2]@0231{-128,127,0,-1} 0.1 -3 -128 127 1 -",
-			"f32[1,2,1,2]@0231{-12.5,13,0.3,0.2}" },
+			"i8[1,2,1,2]@0231{-128,127,0,-1} 0.1 -3 -128 127 1 -", "f32[1,2,1,2]@0231{-12.5,13,0.3,0.2}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out",
-			"u8[1,2,1,2]@0231{0,255,128,127} 0.5 128 0 255 0 -",
-			"f32[1,2,1,2]{-64,63.5,0,-0.5}" },
+			"u8[1,2,1,2]@0231{0,255,128,127} 0.5 128 0 255 0 -", "f32[1,2,1,2]{-64,63.5,0,-0.5}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[2]{4,5} 0.5 2 -128 127 1 -",
 			"! cannot take the sizes ! f32[3]{0,0,0}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out",
 			"i32[3]{-2147483648,7,16777218} 0.5 1 -2147483648 2147483647 3 -",
 			"= f32[3]{1073741823.5,3,8388608}" },
-		{ "quantized_decomposed::dequantize_per_tensor.out",
-			"i16[3]{-32768,7,32767} 0.5 1 -32768 32767 2 -", "= f32[3]{-16384.5,3,16383}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out", "i16[3]{-32768,7,32767} 0.5 1 -32768 32767 2 -",
+			"= f32[3]{-16384.5,3,16383}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out", "b16[3]{0,7,65535} 0.5 1 0 65535 22 -",
 			"= f32[3]{-0.5,3,32767}" },
 		{ "quantized_decomposed::quantize_per_tensor.out", "f32[3]{-1,3,1e6} 0.5 1 0 65535 22",
@@ -51,10 +47,8 @@ static void quantized(void **state)
 			"! no quantized type ! b16[1]{0}" },
 		{ "quantized_decomposed::dequantize_per_channel.out",
 			"b16[2,1]{7,65535} f32[2]{0.5,2} i64[2]{1,0} 0 0 65535 22 -", "f32[2,1]{3,131070}" },
-		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[0]{} 0.5 2 -128 127 1 -",
-			"f32[0]{}" },
-		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[1]{4} 0.5 2 -128 127 1 5",
-			"f16[1]{1}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[0]{} 0.5 2 -128 127 1 -", "f32[0]{}" },
+		{ "quantized_decomposed::dequantize_per_tensor.out", "i8[1]{4} 0.5 2 -128 127 1 5", "f16[1]{1}" },
 		/* computed in floats: 0.1 times 3 is not that of doubles */
 		{ "quantized_decomposed::dequantize_per_tensor.out", "u8[2]{4,0} 0.1 1 0 255 0 7",
 			"= f64[2]{0.30000001192092896,-0.10000000149011612}" },
@@ -69,16 +63,15 @@ static void quantized(void **state)
 		{ "quantized_decomposed::quantize_per_channel.out",
 			"f32[2,2]{1,2,3,4} f32[2]{1,2} i64[2]{0,1} 0 -128 127 1", "i8[2,2]{1,2,3,3}" },
 		/* 0.5 in float, more in double */
-		{ "quantized_decomposed::quantize_per_channel.out",
-			"f32[1,1]{0.05} f64[1]{0.1} i64[1]{0} 0 -128 127 1", "i8[1,1]{0}" },
+		{ "quantized_decomposed::quantize_per_channel.out", "f32[1,1]{0.05} f64[1]{0.1} i64[1]{0} 0 -128 127 1",
+			"i8[1,1]{0}" },
 		{ "quantized_decomposed::dequantize_per_tensor.out",
 			"i32[2]{2000000001,-2147483648} 0.5 2000000000 -2147483648 2147483647 3 -",
 			"f32[2]{0.5,73741824}" },
 		{ "quantized_decomposed::quantize_per_channel.out",
-			"f32[2,2]{1,2,3,4} f32[3]{1,2,3} i64[2]{0,1} 0 -128 127 1",
-			"! 3 numbers ! i8[2,2]{0,0,0,0}" },
-		{ "quantized_decomposed::dequantize_per_channel.out",
-			"i8[2,2]{1,2,3,4} f64[2]{1,2} - -1 -128 127 1 -", "f32[2,2]{1,4,3,8}" },
+			"f32[2,2]{1,2,3,4} f32[3]{1,2,3} i64[2]{0,1} 0 -128 127 1", "! 3 numbers ! i8[2,2]{0,0,0,0}" },
+		{ "quantized_decomposed::dequantize_per_channel.out", "i8[2,2]{1,2,3,4} f64[2]{1,2} - -1 -128 127 1 -",
+			"f32[2,2]{1,4,3,8}" },
 		{ "quantized_decomposed::quantize_per_token.out",
 			"f32[2,2]{1,2,3,4} f64[2,1]{1,2} i64[2,1]{0,1} -128 127 1", "i8[2,2]{1,2,3,3}" },
 		{ "quantized_decomposed::dequantize_per_token.out",
@@ -98,16 +91,16 @@ static void quantized(void **state)
 			"f64[2,1]{0.1,0.0156862745} i64[2,1]{127,-64}" },
 		{ "quantized_decomposed::add.out", "u8[1]{10} 0.5 2 0 255 u8[1]{6} 1.0 0 0 255 2.0 1 0 255",
 			"u8[1]{6}" },
-		{ "quantized_decomposed::add.out",
-			"i16[1]{1000} 0.5 -2 0 255 i16[1]{-900} 0.5 0 0 255 1.0 1 0 255", "i16[1]{52}" },
+		{ "quantized_decomposed::add.out", "i16[1]{1000} 0.5 -2 0 255 i16[1]{-900} 0.5 0 0 255 1.0 1 0 255",
+			"i16[1]{52}" },
 		{ "quantized_decomposed::embedding_4bit.out", "u8[1,1]{159} f32[1]{2} - -8 7 i64[1]{0}",
 			"f32[1,2]{2,14}" },
 		{ "quantized_decomposed::embedding_2bit.out", "u8[1,1]{228} f32[1]{1} - -2 1 i32[1]{0}",
 			"f32[1,4]{-2,-1,0,1}" },
 		{ "quantized_decomposed::embedding_byte.out",
 			"u8[2,2]{1,2,3,4} f32[2]{1,2} f32[2]{0,1} 0 255 i64[1]{1}", "f32[1,2]{4,6}" },
-		{ "quantized_decomposed::embedding_byte.out",
-			"u8[2,2]{1,2,3,4} f32[2]{1,2} - 0 255 i64[1]{2}", "! index 2 of 2 ! f32[1,2]{0,0}" },
+		{ "quantized_decomposed::embedding_byte.out", "u8[2,2]{1,2,3,4} f32[2]{1,2} - 0 255 i64[1]{2}",
+			"! index 2 of 2 ! f32[1,2]{0,0}" },
 		{ "quantized_decomposed::mixed_mm.out", "f32[1,2]{1,2} i8[2,2]{1,2,3,4} f32[2]{1,10} -",
 			"f32[1,2]{61,82}" },
 		{ "quantized_decomposed::mixed_linear.out", "f32[1,2]{1,2} i8[2,2]{1,2,3,4} f32[2]{1,10} - -",
@@ -115,8 +108,8 @@ static void quantized(void **state)
 		{ "quantized_decomposed::mixed_linear.out", "f32[1,2]{1,2} i8[1,2]{3,4} f32[1,2]{1,10} - -",
 			"f32[1,1]{83}" },
 		/* fewer numbers than groups; and half, which is rounded after each step */
-		{ "quantized_decomposed::mixed_linear.out",
-			"f32[1,1]{1} i8[2,1]{1,1} f32[2,3]{1,2,3,4,5,6} - -", "f32[1,2]{1,2}" },
+		{ "quantized_decomposed::mixed_linear.out", "f32[1,1]{1} i8[2,1]{1,1} f32[2,3]{1,2,3,4,5,6} - -",
+			"f32[1,2]{1,2}" },
 		{ "quantized_decomposed::mixed_linear.out", "f16[1,3]{2048,1,1} i8[1,3]{1,1,1} f16[1]{1} - -",
 			"= f16[1,1]{2048}" },
 		{ "quantized_decomposed::mixed_mm.out", "f16[1,3]{2048,1,1} i8[3,1]{1,1,1} f16[3]{1,1,1} -",
@@ -128,36 +121,27 @@ static void quantized(void **state)
 static void groups(void **state)
 {
 	static const struct kernel_case cases[] = {
-		{ "aten::_embedding_bag.out",
-			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{0,1} false 1 false - false -1",
+		{ "aten::_embedding_bag.out", "f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{0,1} false 1 false - false -1",
 			"f32[2,1]{1,5} i64[3]{0,1,1} i64[2]{1,2} i64[2]{1,2}" },
-		{ "aten::_embedding_bag.out",
-			"f32[2,1]{1,5} i64[2]{0,1} i64[1]{0} false 0 false f32[2]{2,3} false -1",
+		{ "aten::_embedding_bag.out", "f32[2,1]{1,5} i64[2]{0,1} i64[1]{0} false 0 false f32[2]{2,3} false -1",
 			"f32[1,1]{17} i64[0]{} i64[1]{0} i64[1]{0}" },
-		{ "aten::_embedding_bag.out",
-			"f32[2,1]{1,5} i64[2]{0,1} i64[2]{1,0} false 0 false - false -1",
+		{ "aten::_embedding_bag.out", "f32[2,1]{1,5} i64[2]{0,1} i64[2]{1,0} false 0 false - false -1",
 			"! offset 0 ! f32[2,1]{0,0} i64[0]{} i64[2]{0,0} i64[2]{0,0}" },
 		{ "aten::_embedding_bag_forward_only.out",
 			"f32[3,2]{1,5,4,2,9,9} i64[4]{0,1,2,1} i64[2]{0,3} false 2 false - false 2",
 			"f32[2,2]{4,5,4,2} i64[4]{0,0,0,1} i64[2]{2,1} i64[2,2]{1,0,1,1}" },
-		{ "aten::index_reduce.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,5} prod true",
-			"f32[2]{15,2}" },
-		{ "aten::index_reduce.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,5} mean false",
-			"f32[2]{4,2}" },
+		{ "aten::index_reduce.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,5} prod true", "f32[2]{15,2}" },
+		{ "aten::index_reduce.out", "f32[2]{1,2} 0 i64[2]{0,0} f32[2]{3,5} mean false", "f32[2]{4,2}" },
 		{ "aten::_cdist_forward.out", "f32[1,2]{0,0} f32[2,2]{3,4,1,0} 2.0 -", "f32[1,2]{5,1}" },
 		{ "aten::_cdist_forward.out", "f32[1,2]{0,0} f32[2,2]{3,4,1,0} inf -", "f32[1,2]{4,1}" },
-		{ "aten::_cdist_forward.out",
-			"f64[1,6]{1,2,3,4,5,-6} f64[2,6]{0,0,0,0,0,0, 1,2,3,4,5,nan} 1.0 -",
+		{ "aten::_cdist_forward.out", "f64[1,6]{1,2,3,4,5,-6} f64[2,6]{0,0,0,0,0,0, 1,2,3,4,5,nan} 1.0 -",
 			"f64[1,2]{21,nan}" },
-		{ "aten::_cdist_forward.out",
-			"f32[1,6]{1,2,3,4,5,-6} f32[2,6]{0,0,0,0,0,0, 1,2,3,4,5,0} 2.0 -",
+		{ "aten::_cdist_forward.out", "f32[1,6]{1,2,3,4,5,-6} f32[2,6]{0,0,0,0,0,0, 1,2,3,4,5,0} 2.0 -",
 			"f32[1,2]{9.5393920,6}" },
-		{ "aten::_cdist_forward.out",
-			"f32[1,6]{1,2,3,4,5,-6} f32[2,6]{0,0,0,0,0,0, 1,2,3,4,5,0} 0.0 -", "f32[1,2]{6,1}" },
-		{ "aten::_cdist_forward.out", "f32[1,2]{inf,1} f32[2,2]{inf,1, -inf,1} 0.0 -",
-			"f32[1,2]{1,1}" },
-		{ "aten::_cdist_forward.out", "f64[1,2]{1,2} f64[2,2]{nan,9, 9,nan} inf -",
-			"f64[1,2]{nan,nan}" },
+		{ "aten::_cdist_forward.out", "f32[1,6]{1,2,3,4,5,-6} f32[2,6]{0,0,0,0,0,0, 1,2,3,4,5,0} 0.0 -",
+			"f32[1,2]{6,1}" },
+		{ "aten::_cdist_forward.out", "f32[1,2]{inf,1} f32[2,2]{inf,1, -inf,1} 0.0 -", "f32[1,2]{1,1}" },
+		{ "aten::_cdist_forward.out", "f64[1,2]{1,2} f64[2,2]{nan,9, 9,nan} inf -", "f64[1,2]{nan,nan}" },
 		{ "aten::_pdist_forward.out", "f32[3,1]{0,1,3} 1.0", "f32[3]{1,3,2}" },
 		{ "aten::dist.out", "f32[2]{1,2} f32[2]{4,6} 2", "f32[]{5}" },
 		{ "aten::glu.out", "f32[4]{1,2,0,0} 0", "f32[2]{.5,1}" },
@@ -189,8 +173,7 @@ static void random_numbers(void **state)
 	enum { N = 20000 };
 	static float drawn[2][N];
 	for (int is_normal = 0; is_normal < 2; is_normal++) {
-		const struct et_kernel *kernel =
-			find_kernel(is_normal ? "aten::randn.out" : "aten::rand.out");
+		const struct et_kernel *kernel = find_kernel(is_normal ? "aten::randn.out" : "aten::rand.out");
 		double mean = 0, squares = 0;
 		for (int k = 0; k < 2; k++) {
 			int32_t size = N, stride = 1;
@@ -255,13 +238,12 @@ static void long_ones(void **state)
 			fprintf(out[0], "%.9g,", (x - (channel + 4)) * (0.25 * (channel + 1)));
 			fprintf(in[1], "%.1f,", i % 3 ? (i - N / 2) / 2.0 : wide);
 			q = i % 3 ? (i - N / 2) * 2.0 + 9 : q;
-			fprintf(out[1], "%.0f,",
-				fmin(fmax(q, (double)types[t].least), (double)types[t].most));
+			fprintf(out[1], "%.0f,", fmin(fmax(q, (double)types[t].least), (double)types[t].most));
 			fprintf(in[2], "%d,", x);
 			fprintf(out[2], "%.0f,", fmin(rint(((x - 2) * 0.5 + (x - 1) * 1.0) * 0.5) + 1, 127));
 		}
-		fprintf(in[0], "} f32[3]{0.25,0.5,0.75} i64[3]{4,5,6} 1 %lld %lld %d -", types[t].least,
-			types[t].most, types[t].type);
+		fprintf(in[0], "} f32[3]{0.25,0.5,0.75} i64[3]{4,5,6} 1 %lld %lld %d -", types[t].least, types[t].most,
+			types[t].type);
 		fprintf(in[1], "} 0.25 9 %lld %lld %d", types[t].least, types[t].most, types[t].type);
 		fprintf(in[2], "} 0.5 2 0 255 %s[%d]{", name, N);
 		for (int i = 0; i < N; i++)
@@ -273,8 +255,7 @@ static void long_ones(void **state)
 			fputs("}", out[k]);
 			fclose(in[k]);
 			fclose(out[k]);
-			check_kernel_cases(
-				&(const struct kernel_case){ kernels[k], args[k], expected[k] }, 1);
+			check_kernel_cases(&(const struct kernel_case){ kernels[k], args[k], expected[k] }, 1);
 			free(args[k]);
 			free(expected[k]);
 		}

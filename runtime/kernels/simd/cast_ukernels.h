@@ -17,8 +17,7 @@ const struct et_cast_ukernels *et_cast_ukernels(void);
 /* From elements of one type to those of another; NULL: there is none, whatever the types. */
 static inline et_cast_fn et_find_cast(enum et_scalar_type to, enum et_scalar_type from)
 {
-	return (unsigned)to <= ET_BOOL && (unsigned)from <= ET_BFLOAT16 ? et_cast_ukernels()->cast[from][to]
-									: NULL;
+	return (unsigned)to <= ET_BOOL && (unsigned)from <= ET_BFLOAT16 ? et_cast_ukernels()->cast[from][to] : NULL;
 }
 
 extern const struct et_cast_ukernels et_cast_ukernels_base;

@@ -11,30 +11,29 @@
 #include <string.h>
 
 /* int64 stands for narrower integers, too. */
-#define SHIFTS(suffix, type, wide, unsigned_wide, n_bits)                                              \
-	static void left_shift_##suffix(struct et_span *span)                                          \
-	{                                                                                              \
-		const type *in[] = { span->in[0], span->in[1] };                                       \
-		type *out = span->out;                                                                 \
-		const wide bits = (wide)(n_bits);                                                      \
-		ET_INDEPENDENT                                                                         \
-		for (size_t i = 0, n = span->n; i < n; i++) {                                          \
-			const wide a = in[0][i], b = in[1][i];                                         \
-			const wide shifted =                                                           \
-				(wide)((unsigned_wide)a << (b & (wide)(sizeof(wide) * CHAR_BIT - 1))); \
-			out[i] = (type)(b < 0 || b >= bits ? 0 : shifted);                             \
-		}                                                                                      \
-	}                                                                                              \
-	static void right_shift_##suffix(struct et_span *span)                                         \
-	{                                                                                              \
-		const type *in[] = { span->in[0], span->in[1] };                                       \
-		type *out = span->out;                                                                 \
-		const wide bits = (wide)(n_bits), most = (wide)(sizeof(wide) * CHAR_BIT - 1);          \
-		ET_INDEPENDENT                                                                         \
-		for (size_t i = 0, n = span->n; i < n; i++) {                                          \
-			const wide a = in[0][i], b = in[1][i];                                         \
-			out[i] = (type)(a >> (b < 0 || b >= bits ? most : b));                         \
-		}                                                                                      \
+#define SHIFTS(suffix, type, wide, unsigned_wide, n_bits)                                                           \
+	static void left_shift_##suffix(struct et_span *span)                                                       \
+	{                                                                                                           \
+		const type *in[] = { span->in[0], span->in[1] };                                                    \
+		type *out = span->out;                                                                              \
+		const wide bits = (wide)(n_bits);                                                                   \
+		ET_INDEPENDENT                                                                                      \
+		for (size_t i = 0, n = span->n; i < n; i++) {                                                       \
+			const wide a = in[0][i], b = in[1][i];                                                      \
+			const wide shifted = (wide)((unsigned_wide)a << (b & (wide)(sizeof(wide) * CHAR_BIT - 1))); \
+			out[i] = (type)(b < 0 || b >= bits ? 0 : shifted);                                          \
+		}                                                                                                   \
+	}                                                                                                           \
+	static void right_shift_##suffix(struct et_span *span)                                                      \
+	{                                                                                                           \
+		const type *in[] = { span->in[0], span->in[1] };                                                    \
+		type *out = span->out;                                                                              \
+		const wide bits = (wide)(n_bits), most = (wide)(sizeof(wide) * CHAR_BIT - 1);                       \
+		ET_INDEPENDENT                                                                                      \
+		for (size_t i = 0, n = span->n; i < n; i++) {                                                       \
+			const wide a = in[0][i], b = in[1][i];                                                      \
+			out[i] = (type)(a >> (b < 0 || b >= bits ? most : b));                                      \
+		}                                                                                                   \
 	}
 SHIFTS(i64, int64_t, int64_t, uint64_t, et_scalar_size(span->common) * CHAR_BIT)
 SHIFTS(i32, int32_t, int32_t, uint32_t, 32)
@@ -50,12 +49,8 @@ ET_EXPANDED double division_of(double a, double b, double cut, double left, cons
 {
 	/* Signs are as good as random: no branches on them. */
 	const bool is_apart = (left != 0) & ((b < 0) != (left < 0));
-	const double whole = cut - (is_apart ? 1.0 : 0.0),
-		     zero = copysign(0.0, copysign(1.0, a) * copysign(1.0, b));
-	return kind == FMOD        ? left
-	       : kind == REMAINDER ? (is_apart ? left + b : left)
-	       : whole == 0        ? zero
-				   : whole;
+	const double whole = cut - (is_apart ? 1.0 : 0.0), zero = copysign(0.0, copysign(1.0, a) * copysign(1.0, b));
+	return kind == FMOD ? left : kind == REMAINDER ? (is_apart ? left + b : left) : whole == 0 ? zero : whole;
 }
 
 /* Whatever they are. */
@@ -82,31 +77,30 @@ enum { HAS_DOUBLES = 0 };
 #endif
 
 enum { PIECE = 64 };
-#define DIVISION(name, suffix, type, kind, has, cut_to, left_of, most)                                 \
-	static void name##_##suffix(struct et_span *span)                                              \
-	{                                                                                              \
-		const type *as = span->in[0], *bs = span->in[1];                                       \
-		type *out = span->out, piece[PIECE];                                                   \
-		for (size_t i = 0, n; i < span->n; i += n, as += n, bs += n) {                         \
-			int64_t n_outside = !(has);                                                    \
-			n = span->n - i < PIECE ? span->n - i : PIECE;                                 \
-			for (size_t k = 0; (has) && k < n; k++) {                                      \
-				const double a = (double)as[k], b = (double)bs[k], q = a / b;          \
-				const double cut = cut_to(q), left = left_of(a, cut, b);               \
-				const bool is_over =                                                   \
-					sizeof(type) == sizeof(double) && left * copysign(1.0, a) < 0; \
-				const double all = is_over ? left + copysign(b, a) : left;             \
-				const double whole = is_over ? cut - copysign(1.0, q) : cut;           \
-				n_outside += !((fabs(q) < (most)) & (fabs(b) < (double)INFINITY));     \
-				piece[k] = (type)division_of(a, b, whole, copysign(all, a), kind);     \
-			}                                                                              \
-			for (size_t k = 0; n_outside && k < n; k++) {                                  \
-				const double a = (double)as[k], b = (double)bs[k];                     \
-				if (!(has) || !(fabs(a / b) < (most)) || isinf(b))                     \
-					piece[k] = (type)any_division(a, b, kind);                     \
-			}                                                                              \
-			memcpy(out + i, piece, n * sizeof(type));                                      \
-		}                                                                                      \
+#define DIVISION(name, suffix, type, kind, has, cut_to, left_of, most)                                              \
+	static void name##_##suffix(struct et_span *span)                                                           \
+	{                                                                                                           \
+		const type *as = span->in[0], *bs = span->in[1];                                                    \
+		type *out = span->out, piece[PIECE];                                                                \
+		for (size_t i = 0, n; i < span->n; i += n, as += n, bs += n) {                                      \
+			int64_t n_outside = !(has);                                                                 \
+			n = span->n - i < PIECE ? span->n - i : PIECE;                                              \
+			for (size_t k = 0; (has) && k < n; k++) {                                                   \
+				const double a = (double)as[k], b = (double)bs[k], q = a / b;                       \
+				const double cut = cut_to(q), left = left_of(a, cut, b);                            \
+				const bool is_over = sizeof(type) == sizeof(double) && left * copysign(1.0, a) < 0; \
+				const double all = is_over ? left + copysign(b, a) : left;                          \
+				const double whole = is_over ? cut - copysign(1.0, q) : cut;                        \
+				n_outside += !((fabs(q) < (most)) & (fabs(b) < (double)INFINITY));                  \
+				piece[k] = (type)division_of(a, b, whole, copysign(all, a), kind);                  \
+			}                                                                                           \
+			for (size_t k = 0; n_outside && k < n; k++) {                                               \
+				const double a = (double)as[k], b = (double)bs[k];                                  \
+				if (!(has) || !(fabs(a / b) < (most)) || isinf(b))                                  \
+					piece[k] = (type)any_division(a, b, kind);                                  \
+			}                                                                                           \
+			memcpy(out + i, piece, n * sizeof(type));                                                   \
+		}                                                                                                   \
 	}
 #define DIVISIONS(name, kind)                                                         \
 	DIVISION(name, floats, float, kind, true, CUT_FLOATS, LEFT_OF_FLOATS, 0x1p28) \
@@ -134,14 +128,14 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 	static void name##_##N(const struct et_product *p, size_t column)                             \
 	{                                                                                             \
 		enum { ROWS = 4 };                                                                    \
-		typedef type thread_sets __attribute__((vector_size((N) * sizeof(type))));                  \
+		typedef type thread_sets __attribute__((vector_size((N) * sizeof(type))));            \
 		const type *b = (const type *)p->b + column;                                          \
-		thread_sets right;                                                                          \
+		thread_sets right;                                                                    \
 		size_t row = 0;                                                                       \
 		for (; row + ROWS <= p->n_rows; row += ROWS) {                                        \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
 			type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                  \
-			thread_sets sums[ROWS] = { { 0 } };                                                 \
+			thread_sets sums[ROWS] = { { 0 } };                                           \
 			for (size_t k = 0; k < p->n_k; k++) {                                         \
 				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
 				ET_UNROLL                                                             \
@@ -154,7 +148,7 @@ static void to_bfloat16s(size_t n, uint16_t *y, const float *x)
 		}                                                                                     \
 		for (; row < p->n_rows; row++) {                                                      \
 			const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;               \
-			thread_sets sum = { 0 };                                                            \
+			thread_sets sum = { 0 };                                                      \
 			for (size_t k = 0; k < p->n_k; k++) {                                         \
 				memcpy(&right, b + (ptrdiff_t)k * p->b_row, sizeof(right));           \
 				sum += a[(ptrdiff_t)k * p->a_col] * right;                            \
@@ -189,104 +183,101 @@ MULTIPLY_VECTORS(multiply_longs, int64_t, 8)
 MULTIPLY_VECTORS(multiply_words, int32_t, 16)
 
 /* The same of integers that are widened on the way. */
-#define MULTIPLY_COLUMNS(name, type, sum_type)                                                         \
-	ET_EXPANDED void name##_block(const struct et_product *p, size_t row, size_t column,           \
-		const size_t rows, const size_t width)                                                 \
-	{                                                                                              \
-		enum { ROWS = 4, MOST = 64 };                                                          \
-		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                        \
-		const type *b = (const type *)p->b + column;                                           \
-		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                           \
-		sum_type sums[ROWS][MOST];                                                             \
-		for (size_t r = 0; r < rows; r++)                                                      \
-			for (size_t j = 0; j < width; j++)                                             \
-				sums[r][j] = 0;                                                        \
-		for (size_t k = 0; k < p->n_k; k++) {                                                  \
-			const type *from = b + (ptrdiff_t)k * p->b_row;                                \
-			ET_UNROLL                                                                      \
-			for (size_t r = 0; r < rows; r++) {                                            \
-				const sum_type factor =                                                \
-					a[(ptrdiff_t)r * p->a_row + (ptrdiff_t)k * p->a_col];          \
-				for (size_t j = 0; j < width; j++)                                     \
-					sums[r][j] += factor * (sum_type)from[j];                      \
-			}                                                                              \
-		}                                                                                      \
-		for (size_t r = 0; r < rows; r++)                                                      \
-			for (size_t j = 0; j < width; j++)                                             \
-				c[(ptrdiff_t)r * p->c_row + (ptrdiff_t)j] = (type)sums[r][j];          \
-	}                                                                                              \
-	ET_EXPANDED void name##_columns(const struct et_product *p, size_t column, const size_t width) \
-	{                                                                                              \
-		size_t row = 0;                                                                        \
-		for (; row + 4 <= p->n_rows; row += 4)                                                 \
-			name##_block(p, row, column, 4, width);                                        \
-		for (; row < p->n_rows; row++)                                                         \
-			name##_block(p, row, column, 1, width);                                        \
-	}                                                                                              \
-	static void name(const struct et_product *p)                                                   \
-	{                                                                                              \
-		size_t column = 0;                                                                     \
-		for (; p->n_rows == 1 && column + 64 <= p->n_columns; column += 64)                    \
-			name##_columns(p, column, 64);                                                 \
-		for (; column + 16 <= p->n_columns; column += 16)                                      \
-			name##_columns(p, column, 16);                                                 \
-		for (; column + 4 <= p->n_columns; column += 4)                                        \
-			name##_columns(p, column, 4);                                                  \
-		for (; column < p->n_columns; column++)                                                \
-			name##_columns(p, column, 1);                                                  \
+#define MULTIPLY_COLUMNS(name, type, sum_type)                                                                  \
+	ET_EXPANDED void name##_block(const struct et_product *p, size_t row, size_t column, const size_t rows, \
+		const size_t width)                                                                             \
+	{                                                                                                       \
+		enum { ROWS = 4, MOST = 64 };                                                                   \
+		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                                 \
+		const type *b = (const type *)p->b + column;                                                    \
+		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                                    \
+		sum_type sums[ROWS][MOST];                                                                      \
+		for (size_t r = 0; r < rows; r++)                                                               \
+			for (size_t j = 0; j < width; j++)                                                      \
+				sums[r][j] = 0;                                                                 \
+		for (size_t k = 0; k < p->n_k; k++) {                                                           \
+			const type *from = b + (ptrdiff_t)k * p->b_row;                                         \
+			ET_UNROLL                                                                               \
+			for (size_t r = 0; r < rows; r++) {                                                     \
+				const sum_type factor = a[(ptrdiff_t)r * p->a_row + (ptrdiff_t)k * p->a_col];   \
+				for (size_t j = 0; j < width; j++)                                              \
+					sums[r][j] += factor * (sum_type)from[j];                               \
+			}                                                                                       \
+		}                                                                                               \
+		for (size_t r = 0; r < rows; r++)                                                               \
+			for (size_t j = 0; j < width; j++)                                                      \
+				c[(ptrdiff_t)r * p->c_row + (ptrdiff_t)j] = (type)sums[r][j];                   \
+	}                                                                                                       \
+	ET_EXPANDED void name##_columns(const struct et_product *p, size_t column, const size_t width)          \
+	{                                                                                                       \
+		size_t row = 0;                                                                                 \
+		for (; row + 4 <= p->n_rows; row += 4)                                                          \
+			name##_block(p, row, column, 4, width);                                                 \
+		for (; row < p->n_rows; row++)                                                                  \
+			name##_block(p, row, column, 1, width);                                                 \
+	}                                                                                                       \
+	static void name(const struct et_product *p)                                                            \
+	{                                                                                                       \
+		size_t column = 0;                                                                              \
+		for (; p->n_rows == 1 && column + 64 <= p->n_columns; column += 64)                             \
+			name##_columns(p, column, 64);                                                          \
+		for (; column + 16 <= p->n_columns; column += 16)                                               \
+			name##_columns(p, column, 16);                                                          \
+		for (; column + 4 <= p->n_columns; column += 4)                                                 \
+			name##_columns(p, column, 4);                                                           \
+		for (; column < p->n_columns; column++)                                                         \
+			name##_columns(p, column, 1);                                                           \
 	}
 MULTIPLY_COLUMNS(multiply_shorts, int16_t, int32_t)
 MULTIPLY_COLUMNS(multiply_signed_bytes, int8_t, int32_t)
 MULTIPLY_COLUMNS(multiply_bytes, uint8_t, int32_t)
 
 /* Four columns of the product at a time, which share a's numbers. The sums of terms next to one another are added in the end. */
-#define MULTIPLY_TRANSPOSED(name, type, sum_type, LANES)                                               \
-	ET_EXPANDED void name##_columns(                                                           \
-		const struct et_product *p, size_t row, size_t column, const size_t n)             \
-	{                                                                                          \
-		enum { MOST = 4 };                                                                 \
-		typedef type numbers __attribute__((vector_size((LANES) * sizeof(type))));         \
-		typedef sum_type sums __attribute__((vector_size((LANES) * sizeof(sum_type))));    \
-		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                    \
-		const type *b = (const type *)p->b + (ptrdiff_t)column * p->b_row;                 \
-		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                       \
-		sums thread_sets[MOST] = { { 0 } };                                                      \
-		size_t k = 0;                                                                      \
-		for (; k + (LANES) <= p->n_k; k += (LANES)) {                                      \
-			numbers left, right;                                                       \
-			memcpy(&left, a + k, sizeof(left));                                        \
-			const sums factor = __builtin_convertvector(left, sums);                   \
-			ET_UNROLL                                                                  \
-			for (size_t j = 0; j < n; j++) {                                           \
-				memcpy(&right, b + (ptrdiff_t)j * p->b_row + k, sizeof(right));    \
-				thread_sets[j] += factor * __builtin_convertvector(right, sums);         \
-			}                                                                          \
-		}                                                                                  \
-		ET_UNROLL                                                                          \
-		for (size_t j = 0; j < n; j++) {                                                   \
-			sum_type each[LANES];                                                      \
-			memcpy(each, &thread_sets[j], sizeof(each));                                     \
-			ET_UNROLL                                                                  \
-			for (size_t width = (LANES) / 2; width > 0; width /= 2) {                  \
-				ET_UNROLL                                                          \
-				for (size_t threads = 0; threads < width; threads++)                        \
-					each[threads] += each[threads + width];                          \
-			}                                                                          \
-			for (size_t rest = k; rest < p->n_k; rest++)                               \
-				each[0] += (sum_type)a[rest] *                                     \
-					   (sum_type)b[(ptrdiff_t)j * p->b_row + (ptrdiff_t)rest]; \
-			c[j] = (type)each[0];                                                      \
-		}                                                                                  \
-	}                                                                                          \
-	static void name(const struct et_product *p)                                               \
-	{                                                                                          \
-		for (size_t row = 0; row < p->n_rows; row++) {                                     \
-			size_t column = 0;                                                         \
-			for (; column + 4 <= p->n_columns; column += 4)                            \
-				name##_columns(p, row, column, 4);                                 \
-			for (; column < p->n_columns; column++)                                    \
-				name##_columns(p, row, column, 1);                                 \
-		}                                                                                  \
+#define MULTIPLY_TRANSPOSED(name, type, sum_type, LANES)                                                               \
+	ET_EXPANDED void name##_columns(const struct et_product *p, size_t row, size_t column, const size_t n)         \
+	{                                                                                                              \
+		enum { MOST = 4 };                                                                                     \
+		typedef type numbers __attribute__((vector_size((LANES) * sizeof(type))));                             \
+		typedef sum_type sums __attribute__((vector_size((LANES) * sizeof(sum_type))));                        \
+		const type *a = (const type *)p->a + (ptrdiff_t)row * p->a_row;                                        \
+		const type *b = (const type *)p->b + (ptrdiff_t)column * p->b_row;                                     \
+		type *c = (type *)p->c + (ptrdiff_t)row * p->c_row + column;                                           \
+		sums thread_sets[MOST] = { { 0 } };                                                                    \
+		size_t k = 0;                                                                                          \
+		for (; k + (LANES) <= p->n_k; k += (LANES)) {                                                          \
+			numbers left, right;                                                                           \
+			memcpy(&left, a + k, sizeof(left));                                                            \
+			const sums factor = __builtin_convertvector(left, sums);                                       \
+			ET_UNROLL                                                                                      \
+			for (size_t j = 0; j < n; j++) {                                                               \
+				memcpy(&right, b + (ptrdiff_t)j * p->b_row + k, sizeof(right));                        \
+				thread_sets[j] += factor * __builtin_convertvector(right, sums);                       \
+			}                                                                                              \
+		}                                                                                                      \
+		ET_UNROLL                                                                                              \
+		for (size_t j = 0; j < n; j++) {                                                                       \
+			sum_type each[LANES];                                                                          \
+			memcpy(each, &thread_sets[j], sizeof(each));                                                   \
+			ET_UNROLL                                                                                      \
+			for (size_t width = (LANES) / 2; width > 0; width /= 2) {                                      \
+				ET_UNROLL                                                                              \
+				for (size_t threads = 0; threads < width; threads++)                                   \
+					each[threads] += each[threads + width];                                        \
+			}                                                                                              \
+			for (size_t rest = k; rest < p->n_k; rest++)                                                   \
+				each[0] += (sum_type)a[rest] * (sum_type)b[(ptrdiff_t)j * p->b_row + (ptrdiff_t)rest]; \
+			c[j] = (type)each[0];                                                                          \
+		}                                                                                                      \
+	}                                                                                                              \
+	static void name(const struct et_product *p)                                                                   \
+	{                                                                                                              \
+		for (size_t row = 0; row < p->n_rows; row++) {                                                         \
+			size_t column = 0;                                                                             \
+			for (; column + 4 <= p->n_columns; column += 4)                                                \
+				name##_columns(p, row, column, 4);                                                     \
+			for (; column < p->n_columns; column++)                                                        \
+				name##_columns(p, row, column, 1);                                                     \
+		}                                                                                                      \
 	}
 MULTIPLY_TRANSPOSED(multiply_transposed_floats, float, float, 8)
 MULTIPLY_TRANSPOSED(multiply_transposed_doubles, double, double, 8)
@@ -295,7 +286,7 @@ MULTIPLY_TRANSPOSED(multiply_transposed_words, int32_t, int32_t, 16)
 MULTIPLY_TRANSPOSED(multiply_transposed_shorts, int16_t, int32_t, 16)
 
 /* Of bytes: such a loop becomes the instructions that there are for it. */
-#define MULTIPLY_TRANSPOSED_BYTES(name, type)                                                                  \
+#define MULTIPLY_TRANSPOSED_BYTES(name, type)                                                              \
 	static void name(const struct et_product *p)                                                       \
 	{                                                                                                  \
 		for (size_t row = 0; row < p->n_rows; row++) {                                             \
@@ -319,108 +310,105 @@ static void take_roots(double *sums, size_t n)
 }
 
 /* Eight others at a time, whose sums stay in registers over all terms. @kind is a constant inside. */
-#define DISTANCES(name, type)                                                                                \
-	ET_EXPANDED void name##_of(                                                                          \
-		const struct et_distances *d, size_t k, const size_t n_thread_sets, const enum et_distance kind)   \
-	{                                                                                                    \
-		enum { MOST = 4 };                                                                           \
-		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                         \
-		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                    \
-		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                       \
-		const type *from = d->from, *others = (const type *)d->others + k;                           \
-		const size_t n_vectors = n_thread_sets / 8;                                                        \
-		doubles8 sums[MOST];                                                                         \
-		numbers other;                                                                               \
-		memcpy(sums, d->sums + k, n_thread_sets * sizeof(double));                                         \
-		for (size_t j = 0; j < d->n; j++) {                                                          \
-			ET_UNROLL                                                                            \
-			for (size_t v = 0; v < n_vectors; v++) {                                             \
-				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));            \
-				const doubles8 apart = __builtin_convertvector(from[j] - other, doubles8);   \
-				const doubles8 size = (doubles8)((bits)apart & INT64_MAX);                   \
-				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                \
-				if (kind == ET_DISTANCE_LARGEST)                                             \
-					sums[v] =                                                            \
-						(doubles8)((takes & (bits)size) | (~takes & (bits)sums[v])); \
-				else if (kind == ET_DISTANCE_COUNT)                                          \
-					sums[v] += (doubles8)((apart != 0) & (bits)(1 - (doubles8){ 0 }));   \
-				else                                                                         \
-					sums[v] += kind == ET_DISTANCE_SQUARES ? apart * apart : size;       \
-			}                                                                                    \
-		}                                                                                            \
-		memcpy(d->sums + k, sums, n_thread_sets * sizeof(double));                                         \
-	}                                                                                                    \
-	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)               \
-	{                                                                                                    \
-		size_t k = 0;                                                                                \
-		for (; k + 24 < d->n_others; k += 32)                                                        \
-			name##_of(d, k, 32, kind);                                                           \
-		for (; k < d->n_others; k += 8)                                                              \
-			name##_of(d, k, 8, kind);                                                            \
-		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                               \
-			take_roots(d->sums, d->n_others);                                                    \
-	}                                                                                                    \
-	static void name(const struct et_distances *d, enum et_distance kind)                                \
-	{                                                                                                    \
-		if (kind == ET_DISTANCE_SQUARES)                                                             \
-			name##_all(d, ET_DISTANCE_SQUARES);                                                  \
-		else if (kind == ET_DISTANCE_SUM)                                                            \
-			name##_all(d, ET_DISTANCE_SUM);                                                      \
-		else if (kind == ET_DISTANCE_COUNT)                                                          \
-			name##_all(d, ET_DISTANCE_COUNT);                                                    \
-		else                                                                                         \
-			name##_all(d, ET_DISTANCE_LARGEST);                                                  \
+#define DISTANCES(name, type)                                                                                  \
+	ET_EXPANDED void name##_of(const struct et_distances *d, size_t k, const size_t n_thread_sets,         \
+		const enum et_distance kind)                                                                   \
+	{                                                                                                      \
+		enum { MOST = 4 };                                                                             \
+		typedef type numbers __attribute__((vector_size(8 * sizeof(type))));                           \
+		typedef double doubles8 __attribute__((vector_size(8 * sizeof(double))));                      \
+		typedef int64_t bits __attribute__((vector_size(8 * sizeof(double))));                         \
+		const type *from = d->from, *others = (const type *)d->others + k;                             \
+		const size_t n_vectors = n_thread_sets / 8;                                                    \
+		doubles8 sums[MOST];                                                                           \
+		numbers other;                                                                                 \
+		memcpy(sums, d->sums + k, n_thread_sets * sizeof(double));                                     \
+		for (size_t j = 0; j < d->n; j++) {                                                            \
+			ET_UNROLL                                                                              \
+			for (size_t v = 0; v < n_vectors; v++) {                                               \
+				memcpy(&other, others + j * ET_DISTANCES + v * 8, sizeof(other));              \
+				const doubles8 apart = __builtin_convertvector(from[j] - other, doubles8);     \
+				const doubles8 size = (doubles8)((bits)apart & INT64_MAX);                     \
+				const bits takes = ~(size <= sums[v]) & (sums[v] == sums[v]);                  \
+				if (kind == ET_DISTANCE_LARGEST)                                               \
+					sums[v] = (doubles8)((takes & (bits)size) | (~takes & (bits)sums[v])); \
+				else if (kind == ET_DISTANCE_COUNT)                                            \
+					sums[v] += (doubles8)((apart != 0) & (bits)(1 - (doubles8){ 0 }));     \
+				else                                                                           \
+					sums[v] += kind == ET_DISTANCE_SQUARES ? apart * apart : size;         \
+			}                                                                                      \
+		}                                                                                              \
+		memcpy(d->sums + k, sums, n_thread_sets * sizeof(double));                                     \
+	}                                                                                                      \
+	ET_EXPANDED void name##_all(const struct et_distances *d, const enum et_distance kind)                 \
+	{                                                                                                      \
+		size_t k = 0;                                                                                  \
+		for (; k + 24 < d->n_others; k += 32)                                                          \
+			name##_of(d, k, 32, kind);                                                             \
+		for (; k < d->n_others; k += 8)                                                                \
+			name##_of(d, k, 8, kind);                                                              \
+		if (kind == ET_DISTANCE_SQUARES && d->is_last)                                                 \
+			take_roots(d->sums, d->n_others);                                                      \
+	}                                                                                                      \
+	static void name(const struct et_distances *d, enum et_distance kind)                                  \
+	{                                                                                                      \
+		if (kind == ET_DISTANCE_SQUARES)                                                               \
+			name##_all(d, ET_DISTANCE_SQUARES);                                                    \
+		else if (kind == ET_DISTANCE_SUM)                                                              \
+			name##_all(d, ET_DISTANCE_SUM);                                                        \
+		else if (kind == ET_DISTANCE_COUNT)                                                            \
+			name##_all(d, ET_DISTANCE_COUNT);                                                      \
+		else                                                                                           \
+			name##_all(d, ET_DISTANCE_LARGEST);                                                    \
 	}
 DISTANCES(float_distances, float)
 DISTANCES(double_distances, double)
 
 /* Four rows at a time, so that sums are not stored for each. */
-#define ADD_ROWS(name, type)                                                                           \
-	static void name(size_t n, double *sums, size_t n_rows, const type *rows, ptrdiff_t step)      \
-	{                                                                                              \
-		size_t r = 0;                                                                          \
-		for (; r + 4 <= n_rows; r += 4, rows += 4 * step) {                                    \
-			const type *a = rows, *b = a + step, *c = b + step, *d = c + step;             \
-			ET_INDEPENDENT                                                                 \
-			for (size_t k = 0; k < n; k++)                                                 \
-				sums[k] = (((sums[k] + (double)a[k]) + (double)b[k]) + (double)c[k]) + \
-					  (double)d[k];                                                \
-		}                                                                                      \
-		for (; r < n_rows; r++, rows += step) {                                                \
-			ET_INDEPENDENT                                                                 \
-			for (size_t k = 0; k < n; k++)                                                 \
-				sums[k] += (double)rows[k];                                            \
-		}                                                                                      \
+#define ADD_ROWS(name, type)                                                                                         \
+	static void name(size_t n, double *sums, size_t n_rows, const type *rows, ptrdiff_t step)                    \
+	{                                                                                                            \
+		size_t r = 0;                                                                                        \
+		for (; r + 4 <= n_rows; r += 4, rows += 4 * step) {                                                  \
+			const type *a = rows, *b = a + step, *c = b + step, *d = c + step;                           \
+			ET_INDEPENDENT                                                                               \
+			for (size_t k = 0; k < n; k++)                                                               \
+				sums[k] = (((sums[k] + (double)a[k]) + (double)b[k]) + (double)c[k]) + (double)d[k]; \
+		}                                                                                                    \
+		for (; r < n_rows; r++, rows += step) {                                                              \
+			ET_INDEPENDENT                                                                               \
+			for (size_t k = 0; k < n; k++)                                                               \
+				sums[k] += (double)rows[k];                                                          \
+		}                                                                                                    \
 	}
 ADD_ROWS(add_float_rows, float)
 ADD_ROWS(add_double_rows, double)
 
-#define TAKE_LONGS(name, better)                                                                       \
-	static void name(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row) \
-	{                                                                                              \
-		ET_INDEPENDENT                                                                         \
-		for (size_t k = 0; where && k < n; k++) {                                              \
-			where[k] = numbers[k] better best[k] ? row : where[k];                         \
-			best[k] = numbers[k] better best[k] ? numbers[k] : best[k];                    \
-		}                                                                                      \
-		ET_INDEPENDENT                                                                         \
-		for (size_t k = 0; !where && k < n; k++)                                               \
-			best[k] = numbers[k] better best[k] ? numbers[k] : best[k];                    \
-	}                                                                                              \
-	static void merge_##name(                                                                      \
-		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows)   \
-	{                                                                                              \
-		if (!where) {                                                                          \
-			name(n, best, NULL, others, 0);                                                \
-			return;                                                                        \
-		}                                                                                      \
-		ET_INDEPENDENT                                                                         \
-		for (size_t k = 0; k < n; k++) {                                                       \
-			const int64_t number = others[k], now = best[k], row = rows[k], at = where[k]; \
-			bool is_first = (number better now) | ((number == now) & (row < at));          \
-			where[k] = is_first ? row : at;                                                \
-			best[k] = is_first ? number : now;                                             \
-		}                                                                                      \
+#define TAKE_LONGS(name, better)                                                                                      \
+	static void name(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row)                \
+	{                                                                                                             \
+		ET_INDEPENDENT                                                                                        \
+		for (size_t k = 0; where && k < n; k++) {                                                             \
+			where[k] = numbers[k] better best[k] ? row : where[k];                                        \
+			best[k] = numbers[k] better best[k] ? numbers[k] : best[k];                                   \
+		}                                                                                                     \
+		ET_INDEPENDENT                                                                                        \
+		for (size_t k = 0; !where && k < n; k++)                                                              \
+			best[k] = numbers[k] better best[k] ? numbers[k] : best[k];                                   \
+	}                                                                                                             \
+	static void merge_##name(size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows) \
+	{                                                                                                             \
+		if (!where) {                                                                                         \
+			name(n, best, NULL, others, 0);                                                               \
+			return;                                                                                       \
+		}                                                                                                     \
+		ET_INDEPENDENT                                                                                        \
+		for (size_t k = 0; k < n; k++) {                                                                      \
+			const int64_t number = others[k], now = best[k], row = rows[k], at = where[k];                \
+			bool is_first = (number better now) | ((number == now) & (row < at));                         \
+			where[k] = is_first ? row : at;                                                               \
+			best[k] = is_first ? number : now;                                                            \
+		}                                                                                                     \
 	}
 TAKE_LONGS(larger_longs, >)
 TAKE_LONGS(smaller_longs, <)
@@ -445,41 +433,41 @@ TAKE_LONGS(smaller_longs, <)
 		return sums[0];                                 \
 	}
 SUM_DOUBLES(sum_doubles, (size_t n, const double *x), x[k + i])
-SUM_DOUBLES(squares_of_doubles, (size_t n, const double *x, double center),
-	(x[k + i] - center) * (x[k + i] - center))
+SUM_DOUBLES(squares_of_doubles, (size_t n, const double *x, double center), (x[k + i] - center) * (x[k + i] - center))
 
 /* Several vectors at a time, which do not wait for each other. */
 enum { VECTORS = 2, LANES = 8, ABREAST = VECTORS * LANES };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t longs __attribute__((vector_size(LANES * sizeof(int64_t))));
-#define EXTREME(name, type, vector, no_better)                                                              \
-	static type name(size_t n, const type *x)                                                           \
-	{                                                                                                   \
-		type thread_sets[ABREAST], most = x[0];                                                           \
-		vector now[VECTORS], next;                                                                  \
-		size_t k = 0;                                                                               \
-		if (n < ABREAST) {                                                                          \
-			for (k = 1; k < n; k++)                                                             \
-				most = !(x[k] no_better most) && most == most ? x[k] : most;                \
-			return most;                                                                        \
-		}                                                                                           \
-		memcpy(now, x, sizeof(now));                                                                \
-		for (k = ABREAST; k < n; k += ABREAST) { /* the last ones may be taken again */             \
-			k = k + ABREAST <= n ? k : n - ABREAST;                                             \
-			for (size_t i = 0; i < VECTORS; i++) {                                              \
-				memcpy(&next, x + k + i * LANES, sizeof(next));                             \
-				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);                \
-				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));        \
-			}                                                                                   \
-		}                                                                                           \
-		memcpy(thread_sets, now, sizeof(thread_sets));                                                          \
-		for (size_t half = ABREAST / 2; half; half /= 2) {                                          \
-			for (size_t i = 0; i < half; i++)                                                   \
-				thread_sets[i] = (!(thread_sets[i + half] no_better thread_sets[i]) & (thread_sets[i] == thread_sets[i])) \
-						   ? thread_sets[i + half]                                        \
-						   : thread_sets[i];                                              \
-		}                                                                                           \
-		return thread_sets[0];                                                                            \
+#define EXTREME(name, type, vector, no_better)                                                        \
+	static type name(size_t n, const type *x)                                                     \
+	{                                                                                             \
+		type thread_sets[ABREAST], most = x[0];                                               \
+		vector now[VECTORS], next;                                                            \
+		size_t k = 0;                                                                         \
+		if (n < ABREAST) {                                                                    \
+			for (k = 1; k < n; k++)                                                       \
+				most = !(x[k] no_better most) && most == most ? x[k] : most;          \
+			return most;                                                                  \
+		}                                                                                     \
+		memcpy(now, x, sizeof(now));                                                          \
+		for (k = ABREAST; k < n; k += ABREAST) { /* the last ones may be taken again */       \
+			k = k + ABREAST <= n ? k : n - ABREAST;                                       \
+			for (size_t i = 0; i < VECTORS; i++) {                                        \
+				memcpy(&next, x + k + i * LANES, sizeof(next));                       \
+				longs takes = ~(next no_better now[i]) & (now[i] == now[i]);          \
+				now[i] = (vector)((takes & (longs)next) | (~takes & (longs)now[i]));  \
+			}                                                                             \
+		}                                                                                     \
+		memcpy(thread_sets, now, sizeof(thread_sets));                                        \
+		for (size_t half = ABREAST / 2; half; half /= 2) {                                    \
+			for (size_t i = 0; i < half; i++)                                             \
+				thread_sets[i] = (!(thread_sets[i + half] no_better thread_sets[i]) & \
+							 (thread_sets[i] == thread_sets[i]))          \
+							 ? thread_sets[i + half]                      \
+							 : thread_sets[i];                            \
+		}                                                                                     \
+		return thread_sets[0];                                                                \
 	}
 EXTREME(largest_double, double, doubles, <=)
 EXTREME(smallest_double, double, doubles, >=)
@@ -521,34 +509,33 @@ EXTREME_ROWS(smallest_of_longs, smallest_long, int64_t, longs, >=)
 
 /* Short rows: each number with that 1 behind it, what comes of it with that 2 behind it and so on, wherever rows begin, which are
  * loops as long as all rows. A row's is where its first number was. */
-#define EXTREMES(name, type, no_better)                                                               \
-	static void join_##name(size_t n, size_t apart, type *restrict to, const type *restrict from) \
-	{                                                                                             \
-		ET_INDEPENDENT                                                                        \
-		for (size_t i = 0; i < n; i++) {                                                      \
-			const type now = from[i], next = from[i + apart];                             \
-			to[i] = (!(next no_better now) & (now == now)) ? next : now;                  \
-		}                                                                                     \
-	}                                                                                             \
-	static void name(size_t n_rows, size_t n, void *results, const void *rows)                    \
-	{                                                                                             \
-		enum { JOINED = 4096 / sizeof(type) };                                                \
-		type joined[2][JOINED], *out = results;                                               \
-		const type *in = rows;                                                                \
-		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {              \
-			part = n_rows < JOINED / n ? n_rows : JOINED / n;                             \
-			const type *from = in;                                                        \
-			for (size_t width = 1, left = part * n, transpose = 0, apart; width < n;           \
-				width += apart) {                                                     \
-				apart = width < n - width ? width : n - width;                        \
-				left -= apart;                                                        \
-				join_##name(left, apart, joined[transpose], from);                         \
-				from = joined[transpose];                                                  \
-				transpose = !transpose;                                                         \
-			}                                                                             \
-			for (size_t r = 0; r < part; r++)                                             \
-				out[r] = from[r * n];                                                 \
-		}                                                                                     \
+#define EXTREMES(name, type, no_better)                                                                            \
+	static void join_##name(size_t n, size_t apart, type *restrict to, const type *restrict from)              \
+	{                                                                                                          \
+		ET_INDEPENDENT                                                                                     \
+		for (size_t i = 0; i < n; i++) {                                                                   \
+			const type now = from[i], next = from[i + apart];                                          \
+			to[i] = (!(next no_better now) & (now == now)) ? next : now;                               \
+		}                                                                                                  \
+	}                                                                                                          \
+	static void name(size_t n_rows, size_t n, void *results, const void *rows)                                 \
+	{                                                                                                          \
+		enum { JOINED = 4096 / sizeof(type) };                                                             \
+		type joined[2][JOINED], *out = results;                                                            \
+		const type *in = rows;                                                                             \
+		for (size_t part; n_rows; n_rows -= part, in += part * n, out += part) {                           \
+			part = n_rows < JOINED / n ? n_rows : JOINED / n;                                          \
+			const type *from = in;                                                                     \
+			for (size_t width = 1, left = part * n, transpose = 0, apart; width < n; width += apart) { \
+				apart = width < n - width ? width : n - width;                                     \
+				left -= apart;                                                                     \
+				join_##name(left, apart, joined[transpose], from);                                 \
+				from = joined[transpose];                                                          \
+				transpose = !transpose;                                                            \
+			}                                                                                          \
+			for (size_t r = 0; r < part; r++)                                                          \
+				out[r] = from[r * n];                                                              \
+		}                                                                                                  \
 	}
 #define EXTREMES_OF(name, type)                \
 	EXTREMES(largest_few_##name, type, <=) \
@@ -562,25 +549,24 @@ EXTREMES_OF(signed_bytes, int8_t)
 EXTREMES_OF(bytes, uint8_t)
 
 /* Four rows at a time spare going through the sums for each. */
-#define WEIGH_ROWS(name, type)                                                                               \
-	static void name(size_t n, type *sums, size_t n_k, const type *rows, ptrdiff_t row,                  \
-		const type *factors, ptrdiff_t col)                                                          \
-	{                                                                                                    \
-		size_t k = 0;                                                                                \
-		for (; k + 4 <= n_k; k += 4, rows += 4 * row, factors += 4 * col) {                          \
-			const type *r0 = rows, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;               \
-			const type f0 = factors[0], f1 = factors[col], f2 = factors[2 * col],                \
-				   f3 = factors[3 * col];                                                    \
-			ET_INDEPENDENT                                                                       \
-			for (size_t j = 0; j < n; j++)                                                       \
-				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j]; \
-		}                                                                                            \
-		for (; k < n_k; k++, rows += row, factors += col) {                                          \
-			const type factor = *factors;                                                        \
-			ET_INDEPENDENT                                                                       \
-			for (size_t j = 0; j < n; j++)                                                       \
-				sums[j] += factor * rows[j];                                                 \
-		}                                                                                            \
+#define WEIGH_ROWS(name, type)                                                                                       \
+	static void name(size_t n, type *sums, size_t n_k, const type *rows, ptrdiff_t row, const type *factors,     \
+		ptrdiff_t col)                                                                                       \
+	{                                                                                                            \
+		size_t k = 0;                                                                                        \
+		for (; k + 4 <= n_k; k += 4, rows += 4 * row, factors += 4 * col) {                                  \
+			const type *r0 = rows, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;                       \
+			const type f0 = factors[0], f1 = factors[col], f2 = factors[2 * col], f3 = factors[3 * col]; \
+			ET_INDEPENDENT                                                                               \
+			for (size_t j = 0; j < n; j++)                                                               \
+				sums[j] = (((sums[j] + f0 * r0[j]) + f1 * r1[j]) + f2 * r2[j]) + f3 * r3[j];         \
+		}                                                                                                    \
+		for (; k < n_k; k++, rows += row, factors += col) {                                                  \
+			const type factor = *factors;                                                                \
+			ET_INDEPENDENT                                                                               \
+			for (size_t j = 0; j < n; j++)                                                               \
+				sums[j] += factor * rows[j];                                                         \
+		}                                                                                                    \
 	}
 WEIGH_ROWS(weigh_double_rows, double)
 WEIGH_ROWS(weigh_long_rows, int64_t)
@@ -599,12 +585,9 @@ static void transform_eights(float *row, size_t n)
 	for (size_t i = 0; i + 8 <= n; i += 8) {
 		floats8 v;
 		memcpy(&v, row + i, sizeof(v));
-		v = BUTTERFLY(
-			v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6), 0, 1, 0, 1, 0, 1, 0, 1);
-		v = BUTTERFLY(
-			v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5), 0, 0, 1, 1, 0, 0, 1, 1);
-		v = BUTTERFLY(
-			v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3), 0, 0, 0, 0, 1, 1, 1, 1);
+		v = BUTTERFLY(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6), 0, 1, 0, 1, 0, 1, 0, 1);
+		v = BUTTERFLY(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5), 0, 0, 1, 1, 0, 0, 1, 1);
+		v = BUTTERFLY(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3), 0, 0, 0, 0, 1, 1, 1, 1);
 		memcpy(row + i, &v, sizeof(v));
 	}
 }
@@ -619,8 +602,7 @@ static void transform_two_steps(float *row, size_t n, size_t step)
 			memcpy(&second, row + j + step, sizeof(first));
 			memcpy(&third, row + j + 2 * step, sizeof(first));
 			memcpy(&fourth, row + j + 3 * step, sizeof(first));
-			const floats8 a = first + second, b = first - second, c = third + fourth,
-				      d = third - fourth;
+			const floats8 a = first + second, b = first - second, c = third + fourth, d = third - fourth;
 			first = a + c;
 			second = b + d;
 			third = a - c;
@@ -658,8 +640,7 @@ static void hadamard(size_t n, float *row)
 }
 
 const struct et_span_ukernels ET_SPAN_UKERNELS_NAME = {
-	.left_shift = { NULL, NULL, left_shift_i64, left_shift_i32, left_shift_i16, left_shift_i8,
-		left_shift_u8 },
+	.left_shift = { NULL, NULL, left_shift_i64, left_shift_i32, left_shift_i16, left_shift_i8, left_shift_u8 },
 	.right_shift = { NULL, NULL, right_shift_i64, right_shift_i32, right_shift_i16, right_shift_i8,
 		right_shift_u8 },
 	.fmod = { fmod_floats, fmod_doubles },
@@ -686,9 +667,8 @@ const struct et_span_ukernels ET_SPAN_UKERNELS_NAME = {
 	.merge_smaller_longs = merge_smaller_longs,
 	.largest_of_rows = { largest_few_floats, largest_few_doubles, largest_few_longs, largest_few_words,
 		largest_few_shorts, largest_few_signed_bytes, largest_few_bytes, largest_few_bytes },
-	.smallest_of_rows = { smallest_few_floats, smallest_few_doubles, smallest_few_longs,
-		smallest_few_words, smallest_few_shorts, smallest_few_signed_bytes, smallest_few_bytes,
-		smallest_few_bytes },
+	.smallest_of_rows = { smallest_few_floats, smallest_few_doubles, smallest_few_longs, smallest_few_words,
+		smallest_few_shorts, smallest_few_signed_bytes, smallest_few_bytes, smallest_few_bytes },
 	.largest_of_doubles = largest_of_doubles,
 	.smallest_of_doubles = smallest_of_doubles,
 	.largest_of_longs = largest_of_longs,

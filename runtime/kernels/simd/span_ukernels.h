@@ -60,23 +60,18 @@ struct et_span_ukernels {
 	void (*larger_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
 	void (*smaller_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *numbers, int64_t row);
 	/* The same, where each of the others has a row of its own, and the first of equals is wanted. */
-	void (*merge_larger_longs)(
-		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
-	void (*merge_smaller_longs)(
-		size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
+	void (*merge_larger_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *others, const int64_t *rows);
+	void (*merge_smaller_longs)(size_t n, int64_t *best, int64_t *where, const int64_t *others,
+		const int64_t *rows);
 	/* Of each of @n_rows rows of @n numbers, one number or more and no more than ET_SHORT_ROW bytes, which lie one behind the
 	 * other; by class. NaN if one is. */
 	void (*largest_of_rows[ET_N_SPANS])(size_t n_rows, size_t n, void *results, const void *rows);
 	void (*smallest_of_rows[ET_N_SPANS])(size_t n_rows, size_t n, void *results, const void *rows);
 	/* The same of longer rows, @step numbers apart. */
-	void (*largest_of_doubles)(
-		size_t n_rows, size_t n, double *results, const double *rows, ptrdiff_t step);
-	void (*smallest_of_doubles)(
-		size_t n_rows, size_t n, double *results, const double *rows, ptrdiff_t step);
-	void (*largest_of_longs)(
-		size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
-	void (*smallest_of_longs)(
-		size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
+	void (*largest_of_doubles)(size_t n_rows, size_t n, double *results, const double *rows, ptrdiff_t step);
+	void (*smallest_of_doubles)(size_t n_rows, size_t n, double *results, const double *rows, ptrdiff_t step);
+	void (*largest_of_longs)(size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
+	void (*smallest_of_longs)(size_t n_rows, size_t n, int64_t *results, const int64_t *rows, ptrdiff_t step);
 	/* @n floats, a power of two, times a Hadamard matrix over the root of @n: steps of 1, 2, 4 … in this order. */
 	void (*hadamard)(size_t n, float *row);
 	/* Of one number or more; NaN if one is. */

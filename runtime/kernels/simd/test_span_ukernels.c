@@ -31,8 +31,8 @@ static const struct et_cast_ukernels *casts_variant(size_t i)
 enum { ROWS = 3, COLUMNS = 7, MOST_K = 40, APART = MOST_K + 1 };
 
 /* Small integers, whose sums are exact in whatever holds them; those of bytes wrap around. */
-static void check_transposed(
-	const struct et_span_ukernels *ukernels, enum et_class class, enum et_scalar_type type, size_t n_k)
+static void check_transposed(const struct et_span_ukernels *ukernels, enum et_class compute_class,
+	enum et_scalar_type type, size_t n_k)
 {
 	uint64_t a[ROWS * APART], b[COLUMNS * APART], c[ROWS * COLUMNS];
 	const size_t bytes = et_scalar_size(type);
@@ -44,11 +44,11 @@ static void check_transposed(
 	for (size_t i = 0; i < ROWS; i++) {
 		for (size_t j = 0; j < COLUMNS; j++) {
 			for (size_t k = 0; k < n_k; k++)
-				sums[i * COLUMNS + j] +=
-					(int64_t)((i * APART + k) * 7 % 11 * ((j * APART + k) * 5 % 13));
+				sums[i * COLUMNS + j] += (int64_t)((i * APART + k) * 7 % 11 *
+								   ((j * APART + k) * 5 % 13));
 		}
 	}
-	ukernels->multiply_transposed[class](&(const struct et_product){
+	ukernels->multiply_transposed[compute_class](&(const struct et_product){
 		ROWS, COLUMNS, n_k, a, b, c, .a_row = APART, .a_col = 1, .b_row = APART, .c_row = COLUMNS });
 	for (size_t i = 0; i < ROWS * COLUMNS; i++)
 		assert_int_equal((int64_t)et_element_get_double((uint8_t *)c + i * bytes, type),
@@ -57,8 +57,8 @@ static void check_transposed(
 
 static void test_transposed_products(void **state)
 {
-	static const enum et_scalar_type types[] = { ET_FLOAT32, ET_FLOAT64, ET_INT64, ET_INT32, ET_INT16,
-		ET_INT8, ET_UINT8 };
+	static const enum et_scalar_type types[] = { ET_FLOAT32, ET_FLOAT64, ET_INT64, ET_INT32, ET_INT16, ET_INT8,
+		ET_UINT8 };
 	for (size_t i = 0; i < VARIANTS; i++) {
 		for (size_t t = 0; spans_variant(i) && t < ET_ARRAY_LEN(types); t++) {
 			for (size_t n_k = 0; n_k <= MOST_K; n_k++)
@@ -80,8 +80,8 @@ static void check_distances(const struct et_span_ukernels *ukernels, enum et_dis
 	if (n > 1)
 		few_others[1] = (float)(others[1] = (double)NAN);
 	ukernels->double_distances(&(const struct et_distances){ n, n_others, true, from, others, sums }, kind);
-	ukernels->float_distances(
-		&(const struct et_distances){ n, n_others, true, few_from, few_others, few_sums }, kind);
+	ukernels->float_distances(&(const struct et_distances){ n, n_others, true, few_from, few_others, few_sums },
+		kind);
 	for (size_t k = 0; k < n_others; k++) {
 		double right = 0;
 		for (size_t j = 0; j < n; j++) {
@@ -112,13 +112,12 @@ static void test_distances(void **state)
 }
 
 /* Numbers at which conversions change their minds. */
-static const double marks[] = { 0, -0.0, 0.5, -0.5, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768,
-	-32769, 65535, 65536, 0x1p31 - 1, 0x1p31, -0x1p31, -0x1p31 - 1, 0x1p32, 0x1p53, 0x1p62, 0x1p63,
-	-0x1p63, 1e30, -1e30, 1.75, -1.75, INFINITY, -INFINITY, NAN };
+static const double marks[] = { 0, -0.0, 0.5, -0.5, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769, 65535,
+	65536, 0x1p31 - 1, 0x1p31, -0x1p31, -0x1p31 - 1, 0x1p32, 0x1p53, 0x1p62, 0x1p63, -0x1p63, 1e30, -1e30, 1.75,
+	-1.75, INFINITY, -INFINITY, NAN };
 
 /* All of them the marks in turn; those that an int32 holds alone, if @is_small. */
-static void check_cast(
-	et_cast_fn cast, enum et_scalar_type to, enum et_scalar_type from, size_t n, bool is_small)
+static void check_cast(et_cast_fn cast, enum et_scalar_type to, enum et_scalar_type from, size_t n, bool is_small)
 {
 	enum { MOST = 300 };
 	static uint64_t in[MOST], out[MOST + 1];
@@ -161,10 +160,8 @@ static void test_casts(void **state)
 			for (int to = 0; to <= ET_BOOL; to++) {
 				et_cast_fn cast = ukernels->cast[from][to];
 				for (size_t n = 0; cast && n <= 300; n += n < 40 ? 1 : 13) {
-					check_cast(cast, (enum et_scalar_type)to, (enum et_scalar_type)from,
-						n, false);
-					check_cast(cast, (enum et_scalar_type)to, (enum et_scalar_type)from,
-						n, true);
+					check_cast(cast, (enum et_scalar_type)to, (enum et_scalar_type)from, n, false);
+					check_cast(cast, (enum et_scalar_type)to, (enum et_scalar_type)from, n, true);
 				}
 			}
 		}
@@ -221,16 +218,15 @@ static bool is_the_same(double a, double b)
 /* Numbers whose quotients are whole, next to whole, of many bits, of more than there are, and none. */
 static void check_divisions(const struct et_span_ukernels *ukernels, size_t kind)
 {
-	static const double some[] = { 0, -0.0, 1, -1, 3, -3, 0.1, -0.1, 0.3, 1.1, 7, 49, -2.5, 1e3, 1e8,
-		-1e8, 3e15, 1e30, 0x1p-149, 0x1p-126, 0x1.fffffep127, INFINITY, -INFINITY, NAN };
+	static const double some[] = { 0, -0.0, 1, -1, 3, -3, 0.1, -0.1, 0.3, 1.1, 7, 49, -2.5, 1e3, 1e8, -1e8, 3e15,
+		1e30, 0x1p-149, 0x1p-126, 0x1.fffffep127, INFINITY, -INFINITY, NAN };
 	enum { N = ET_ARRAY_LEN(some), PAIRS = N * N * 2 };
 	static double a[PAIRS], b[PAIRS], y[PAIRS];
 	static float few_a[PAIRS], few_b[PAIRS], few_y[PAIRS];
 	for (size_t i = 0; i < PAIRS; i++) {
 		/* the second time a multiple, or what is just below one */
 		b[i] = some[i % N] * (i < N * N ? 1 : 1.7);
-		a[i] = i < N * N ? some[i / N]
-				 : nextafter(some[i / N % N] * b[i], i % 3 ? 0 : some[i / N % N] * b[i]);
+		a[i] = i < N * N ? some[i / N] : nextafter(some[i / N % N] * b[i], i % 3 ? 0 : some[i / N % N] * b[i]);
 		few_a[i] = (float)a[i];
 		few_b[i] = (float)b[i];
 	}

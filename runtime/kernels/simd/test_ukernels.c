@@ -31,8 +31,8 @@ static double sigmoid(double x)
 	return 1 / (1 + exp(-x));
 }
 
-static void check(const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double),
-	float low, float high)
+static void check(const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double), float low,
+	float high)
 {
 	for (size_t i = 0; i < N; i++)
 		xs[i] = low + (high - low) * (float)i / (N - 1);
@@ -45,8 +45,7 @@ static void check(const char *name, void (*fn)(size_t n, float *y, const float *
 	fn(N, ys, xs);
 	for (size_t i = 0; i < N; i++) {
 		double y = (double)ys[i], right = (double)(float)truth((double)xs[i]);
-		if (isnan(right) ? !isnan(y)
-				 : y != right && !(fabs(y - right) <= 4e-7 * fabs(right) + 1.2e-38))
+		if (isnan(right) ? !isnan(y) : y != right && !(fabs(y - right) <= 4e-7 * fabs(right) + 1.2e-38))
 			fail_msg("%s of %.9g is %.9g, not %.9g", name, (double)xs[i], y, right);
 		if (low == -high) /* that function is its own reflection */
 			assert_true(isnan(y) || signbit(y) == signbit(right));
@@ -96,21 +95,19 @@ static void test_short_spans(void **state)
 static void check_one(const char *name, float x, float y, double truth)
 {
 	double right = (double)(float)truth;
-	bool is_right = isnan(right) ? isnan(y)
-				     : ((double)y == right ||
-					       fabs((double)y - right) <= 2.4e-7 * fabs(right) + 1.5e-45) &&
-					       !signbit(y) == !signbit(right);
+	bool is_right = isnan(right)
+				? isnan(y)
+				: ((double)y == right || fabs((double)y - right) <= 2.4e-7 * fabs(right) + 1.5e-45) &&
+					  !signbit(y) == !signbit(right);
 	if (!is_right)
 		fail_msg("%s of %.9g is %.9g, not %.9g", name, (double)x, (double)y, right);
 }
 
 /* Over all floats, a few thousand in each power of two, and what is special; within two of the last bits. */
-static void check_all(
-	const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double))
+static void check_all(const char *name, void (*fn)(size_t n, float *y, const float *x), double (*truth)(double))
 {
-	static const float special[] = { 0, -0.f, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f,
-		0x1p-126f, 0x1.fffffep127f, -0x1.fffffep127f, 0x1.921fb6p0f, 0x1.921fb6p1f, 8192, 8193, -8192,
-		2, 1000, 0.5f };
+	static const float special[] = { 0, -0.f, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1p-126f,
+		0x1.fffffep127f, -0x1.fffffep127f, 0x1.921fb6p0f, 0x1.921fb6p1f, 8192, 8193, -8192, 2, 1000, 0.5f };
 	for (uint64_t first = 0; first <= UINT32_MAX;) {
 		size_t n = 0;
 		for (; n < N && first <= UINT32_MAX; first += 20011) {
@@ -124,8 +121,7 @@ static void check_all(
 	fn(ET_ARRAY_LEN(special), ys, special);
 	for (size_t i = 0; i < ET_ARRAY_LEN(special); i++)
 		check_one(name, special[i], ys[i], truth((double)special[i]));
-	for (size_t i = 0; i < N;
-		i++) /* near 1, where logarithms vanish, and multiples of quarters of a circle */
+	for (size_t i = 0; i < N; i++) /* near 1, where logarithms vanish, and multiples of quarters of a circle */
 		xs[i] = i % 2 ? 1 + ((float)i - N / 2) * 0x1p-20f : (float)((double)i * M_PI_2 / 4);
 	fn(N, ys, xs);
 	for (size_t i = 0; i < N; i++)
@@ -149,11 +145,10 @@ static void test_logarithms_and_angles(void **state)
 
 static void test_powers(void **state)
 {
-	static const float bases[] = { 0, -0.f, 1, -1, 2, -2, 0.5f, 0.99999994f, 1.0000001f, 10, 3.1415927f,
-		1e-30f, 1e30f, 0x1p-126f, 0x1p-149f, 0x1p-140f, 0x1.fffffep127f, -8, INFINITY, -INFINITY,
-		NAN };
-	static const float exponents[] = { 0, -0.f, 1, -1, 2, 3, -3, 0.5f, -0.5f, 0.7f, 1.0f / 3, 127, -126,
-		-149, 128, 1e-7f, 1e7f, -1e7f, 8.5e7f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
+	static const float bases[] = { 0, -0.f, 1, -1, 2, -2, 0.5f, 0.99999994f, 1.0000001f, 10, 3.1415927f, 1e-30f,
+		1e30f, 0x1p-126f, 0x1p-149f, 0x1p-140f, 0x1.fffffep127f, -8, INFINITY, -INFINITY, NAN };
+	static const float exponents[] = { 0, -0.f, 1, -1, 2, 3, -3, 0.5f, -0.5f, 0.7f, 1.0f / 3, 127, -126, -149, 128,
+		1e-7f, 1e7f, -1e7f, 8.5e7f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
 	float x[64], e[64], y[64];
 	for (size_t i = 0; i < 3; i++) {
 		const struct et_ukernels *ukernels = variant(i);
@@ -258,8 +253,8 @@ static void plain(size_t n, const float *x, size_t stride, bool is_log, double *
 	}
 }
 
-static void check_softmax(
-	const struct et_ukernels *ukernels, size_t n_columns, size_t n_rows, size_t stride, bool is_log)
+static void check_softmax(const struct et_ukernels *ukernels, size_t n_columns, size_t n_rows, size_t stride,
+	bool is_log)
 {
 	double right[N];
 	for (size_t i = 0; i < N; i++) {
@@ -319,8 +314,7 @@ static void test_normalization(void **state)
 			ys[n] = 7;
 			ukernels->normalize(n, ys, xs, 1000.25f, 3.5f, weights, biases);
 			for (size_t i = 0; i < n; i++) {
-				double right = ((double)xs[i] - 1000.25) * 3.5 * (double)weights[i] +
-					       (double)biases[i];
+				double right = ((double)xs[i] - 1000.25) * 3.5 * (double)weights[i] + (double)biases[i];
 				assert_true(fabs((double)ys[i] - right) <= 1e-5);
 			}
 			assert_true(ys[n] == 7);

@@ -101,8 +101,7 @@ static void dots(size_t n_rows, size_t n, float *y, const float *x, const float 
 		y[i] = dot(n, x, rows);
 }
 
-static void weighted_rows(
-	size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride)
+static void weighted_rows(size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride)
 {
 	size_t k = 0;
 	for (; k + ROWS_ABREAST * LANES <= n; k += ROWS_ABREAST * LANES) {
@@ -143,8 +142,8 @@ static void add_scaled(size_t n, float *restrict y, const float *restrict x, ptr
 
 /* Blocks of vectors whose sums stay in registers over all taps; what is left at the end is done by a last block
  * that overlaps the one before. */
-static void stencil(size_t n, float *restrict y, const float *restrict x, size_t n_taps,
-	const ptrdiff_t *offsets, const float *factors, float begin)
+static void stencil(size_t n, float *restrict y, const float *restrict x, size_t n_taps, const ptrdiff_t *offsets,
+	const float *factors, float begin)
 {
 	enum { BLOCK = 4 };
 	size_t i = 0;
@@ -293,9 +292,8 @@ static inline vector tanh_of(vector x)
  * of the bits, exactly, and the rest as a factor near 1.) */
 static inline vector gelu_of(vector x)
 {
-	static const float coefficients[] = { 0.5f, -0.38653779f, -0.0385414548f, 0.0853739455f,
-		0.0424940065f, 0.0290725678f, -0.114919089f, 0.182453424f, -0.247103602f, 0.170523629f,
-		-0.0432913266f };
+	static const float coefficients[] = { 0.5f, -0.38653779f, -0.0385414548f, 0.0853739455f, 0.0424940065f,
+		0.0290725678f, -0.114919089f, 0.182453424f, -0.247103602f, 0.170523629f, -0.0432913266f };
 	const vector most = (vector){ 0 } + 15.0f;
 	ints is_near = (vector)((bits)x & 0x7fffffffu) < most; /* beyond, and of no number, nothing is left */
 	vector t = choose(is_near, (vector)((bits)x & 0x7fffffffu), (vector){ 0 });
@@ -624,8 +622,8 @@ static void softmax_row(size_t n, float *y, const float *x, bool is_log)
 }
 
 /* Of @n_vectors of columns; the last one may be @n wide, where there is only one. */
-ET_EXPANDED void softmax_block(
-	size_t n_vectors, size_t n, size_t n_rows, float *y, const float *x, size_t stride, bool is_log)
+ET_EXPANDED void softmax_block(size_t n_vectors, size_t n, size_t n_rows, float *y, const float *x, size_t stride,
+	bool is_log)
 {
 	vector most[ABREAST], sum[ABREAST];
 	UNROLL
@@ -660,8 +658,7 @@ ET_EXPANDED void softmax_block(
 	}
 }
 
-static void softmax_columns(
-	size_t n_columns, size_t n_rows, float *y, const float *x, size_t stride, bool is_log)
+static void softmax_columns(size_t n_columns, size_t n_rows, float *y, const float *x, size_t stride, bool is_log)
 {
 	size_t i = 0;
 	for (; i + ABREAST * LANES <= n_columns; i += ABREAST * LANES)

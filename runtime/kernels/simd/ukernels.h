@@ -39,8 +39,8 @@ struct et_ukernels {
 	/* y[i] = sum over k of x[k] * rows[i * stride + k] */
 	void (*dots)(size_t n_rows, size_t n, float *y, const float *x, const float *rows, ptrdiff_t stride);
 	/* y[k] = sum over i of weights[i] * rows[i * stride + k] */
-	void (*weighted_rows)(
-		size_t n_rows, size_t n, float *y, const float *weights, const float *rows, ptrdiff_t stride);
+	void (*weighted_rows)(size_t n_rows, size_t n, float *y, const float *weights, const float *rows,
+		ptrdiff_t stride);
 	/* Of each; y may be x. (No plain names: <tgmath.h> makes those macros.) */
 	void (*each_exp)(size_t n, float *y, const float *x);
 	void (*each_expm1)(size_t n, float *y, const float *x); /* of what is not above 0, or NaN */
@@ -65,8 +65,7 @@ struct et_ukernels {
 	/* e^(x - largest) over their sum, or the logarithm of that. y may be x. */
 	void (*softmax_row)(size_t n, float *y, const float *x, bool is_log);
 	/* Down each of @n_columns neighbours; rows are @stride apart in both. */
-	void (*softmax_columns)(
-		size_t n_columns, size_t n_rows, float *y, const float *x, size_t stride, bool is_log);
+	void (*softmax_columns)(size_t n_columns, size_t n_rows, float *y, const float *x, size_t stride, bool is_log);
 };
 
 /* The best one for this processor. */

@@ -75,8 +75,8 @@ static inline ints lanes_below(size_t n)
 static inline vector load_part(const float *from, size_t n, vector otherwise)
 {
 	ints thread_sets = lanes_below(n);
-	return choose(
-		thread_sets, __builtin_ia32_maskloadps256((const vector *)(const void *)from, thread_sets), otherwise);
+	return choose(thread_sets, __builtin_ia32_maskloadps256((const vector *)(const void *)from, thread_sets),
+		otherwise);
 }
 
 static inline void store_part(float *to, vector value, size_t n)
@@ -118,11 +118,11 @@ static inline void put(float *to, vector value, size_t n)
 #define TURN16(v, by) __builtin_shufflevector(v, v, FOUR(0, by), FOUR(4, by), FOUR(8, by), FOUR(12, by))
 
 /* Every lane becomes what comes of all of them. */
-#define ACROSS(v, join)                              \
-	do {                                         \
-		if (LANES > 8)                       \
+#define ACROSS(v, join)                                  \
+	do {                                             \
+		if (LANES > 8)                           \
 			(v) = join(v, TRANSPOSED(v, 8)); \
-		if (LANES > 4)                       \
+		if (LANES > 4)                           \
 			(v) = join(v, TRANSPOSED(v, 4)); \
 		(v) = join(v, TRANSPOSED(v, 2));         \
 		(v) = join(v, TRANSPOSED(v, 1));         \
